@@ -1,0 +1,43 @@
+import { describe, expect, it } from 'vitest';
+import { ConfigurationError, exitCodeOf, formatError, KernelError, MtlError, nearestName } from './index.js';
+
+describe('MtlError', () => {
+  it('is recognised across copies of the package by its marker', () => {
+    const foreign = Object.assign(new Error('x'), { [Symbol.for('mtl.error')]: true });
+    expect(MtlError.isInstance(foreign)).toBe(true);
+    expect(MtlError.isInstance(new Error('x'))).toBe(false);
+  });
+
+  it('prints code, message, expectation and remedy', () => {
+    const error = new ConfigurationError(
+      'MTL_HEADS',
+      '--num-attention-heads 5 does not divide --hidden-size 64',
+      {
+        expected: '4 or 8',
+        remedy: 'pass --num-attention-heads 4',
+      },
+    );
+    expect(formatError(error)).toBe(
+      'error[MTL_HEADS]: --num-attention-heads 5 does not divide --hidden-size 64; expected 4 or 8\n' +
+        '  remedy: pass --num-attention-heads 4',
+    );
+  });
+
+  it('exits with 2 for wrong input and 1 for failures', () => {
+    expect(exitCodeOf(new ConfigurationError('MTL_A', 'a'))).toBe(2);
+    expect(exitCodeOf(new KernelError('MTL_B', 'b'))).toBe(1);
+    expect(exitCodeOf(new Error('c'))).toBe(1);
+  });
+
+  it('shows a stack only when asked', () => {
+    expect(formatError(new Error('boom'))).not.toContain('errors.test');
+    expect(formatError(new Error('boom'), { debug: true })).toContain('errors.test');
+  });
+});
+
+describe('nearestName', () => {
+  it('finds a misspelt name and stays silent when nothing is near', () => {
+    expect(nearestName('num-layer', ['num-layers', 'seq-length'])).toBe('num-layers');
+    expect(nearestName('zzzzzz', ['num-layers', 'seq-length'])).toBeUndefined();
+  });
+});

@@ -1,0 +1,11 @@
+export {
+  CheckpointError,
+  ConfigurationError,
+  DataError,
+  KernelError,
+  TrainingError,
+  UsageError,
+} from './error-classes.js';
+export { exitCodeOf, formatError } from './format-error.js';
+export { MtlError, type MtlErrorOptions } from './mtl-error.js';
+export { nearestName } from './nearest-name.js';

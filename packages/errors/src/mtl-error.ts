@@ -1,0 +1,43 @@
+/** What a user needs to mend an error; every part but the message is optional. */
+export interface MtlErrorOptions {
+  /** What was expected instead, or the nearest valid values: printed after the message. */
+  readonly expected?: string;
+  /** The command or change that mends it: printed on a line of its own. */
+  readonly remedy?: string;
+  /** Structured context for programs (file, line, rank, shapes ...). */
+  readonly details?: Readonly<Record<string, unknown>>;
+  /** 2 for wrong input found before the run, 1 for a failure during it (the default depends on the class). */
+  readonly exitCode?: 1 | 2;
+  readonly cause?: unknown;
+}
+
+const marker = Symbol.for('mtl.error');
+
+/**
+ * Base of all errors that @mtl packages raise on purpose. `code` is stable and starts with `MTL_`;
+ * programs match on it, people read `message`, `expected` and `remedy`.
+ */
+export class MtlError extends Error {
+  override readonly name: string = 'MtlError';
+  readonly code: `MTL_${string}`;
+  readonly expected: string | undefined;
+  readonly remedy: string | undefined;
+  readonly details: Readonly<Record<string, unknown>>;
+  readonly exitCode: 1 | 2;
+  /** Marks the family across duplicated copies of this package. */
+  readonly [marker] = true;
+
+  constructor(code: `MTL_${string}`, message: string, options: MtlErrorOptions = {}) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.code = code;
+    this.expected = options.expected;
+    this.remedy = options.remedy;
+    this.details = options.details ?? {};
+    this.exitCode = options.exitCode ?? 1;
+  }
+
+  /** Whether `value` is an error of this family, also when another copy of the package made it. */
+  static isInstance(value: unknown): value is MtlError {
+    return value instanceof Error && (value as { [marker]?: boolean })[marker] === true;
+  }
+}

@@ -1,0 +1,55 @@
+#!/usr/bin/env node
+/**
+ * Makes the skeleton of a package: node tooling/scaffold/new-package.mjs NAME "DESCRIPTION" [DEPENDENCY ...]
+ * where DEPENDENCY is the short name of a workspace package below it (see turbo.json, boundaries).
+ */
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const [name, description, ...dependencies] = process.argv.slice(2);
+if (name === undefined || description === undefined || !/^[a-z][a-z-]*$/.test(name)) {
+  console.error('usage: node tooling/scaffold/new-package.mjs NAME "DESCRIPTION" [DEPENDENCY ...]');
+  process.exit(2);
+}
+const root = fileURLToPath(new URL('../..', import.meta.url));
+const directory = join(root, 'packages', name);
+if (existsSync(join(directory, 'package.json'))) {
+  console.error(`packages/${name} exists already`);
+  process.exit(2);
+}
+mkdirSync(join(directory, 'src'), { recursive: true });
+
+const json = (value) => `${JSON.stringify(value, null, 2)}\n`;
+const built = { types: './dist/index.d.ts', default: './dist/index.js' };
+const files = {
+  'package.json': json({
+    name: `@mtl/${name}`,
+    version: '0.1.0',
+    description,
+    license: 'Apache-2.0',
+    type: 'module',
+    sideEffects: false,
+    engines: { node: '>=20.19' },
+    exports: { '.': { '@mtl/source': './src/index.ts', ...built } },
+    publishConfig: { access: 'public', exports: { '.': built } },
+    files: ['dist', 'README.md'],
+    scripts: { build: 'tsup', typecheck: 'tsc -p .', test: 'vitest run' },
+    dependencies: Object.fromEntries(dependencies.map((dependency) => [`@mtl/${dependency}`, 'workspace:*'])),
+    devDependencies: {
+      '@mtl/tooling': 'workspace:*',
+      '@types/node': '20.19.43',
+      tsup: '8.5.1',
+      typescript: '5.9.3',
+      vitest: '4.1.12',
+    },
+  }),
+  'tsconfig.json': json({ extends: '@mtl/tooling/tsconfig.json', include: ['src', 'test'] }),
+  'tsup.config.ts': "import { library } from '@mtl/tooling/tsup';\n\nexport default library();\n",
+  'vitest.config.ts': "import { library } from '@mtl/tooling/vitest';\n\nexport default library();\n",
+  'turbo.json': json({ extends: ['//'], tags: [name] }),
+  'README.md': `# @mtl/${name}\n\n${description}.\n`,
+  'src/index.ts': 'export {};\n',
+};
+for (const [file, text] of Object.entries(files)) writeFileSync(join(directory, file), text);
+console.log(`packages/${name} made; run: npx pnpm install`);
