@@ -1,1 +1,41 @@
-export {};
+export {
+  type Device,
+  devices,
+  isDeviceAvailable,
+  limitMemory,
+  type MemoryStatistics,
+  memoryStatistics,
+  resetPeakMemory,
+  synchronize,
+  trimMemory,
+} from './device.js';
+export {
+  bytesPerElement,
+  type DType,
+  dtypes,
+  newTypedArray,
+  type TypedArray,
+  type TypedArrayOf,
+} from './dtype.js';
+export {
+  type HostInformation,
+  hostInformation,
+  type InstructionSet,
+  instructionSets,
+  setInstructionSet,
+  setNumThreads,
+} from './host.js';
+export { numLiveTensors, setPoison } from './leak-detection.js';
+export type { OperationSchema } from './native/addon.js';
+export * from './operations/index.js';
+export { countedFlops, listOperations, resetCountedFlops, supportsOperation } from './run-operation.js';
+export {
+  bfloat16Bits,
+  bfloat16Value,
+  float16Bits,
+  float16Value,
+  sizeOf,
+  Tensor,
+  type TensorOptions,
+} from './tensor.js';
+export { tidy } from './tidy.js';

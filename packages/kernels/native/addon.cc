@@ -1,0 +1,11 @@
+// The module: one function per group of bindings.
+#include "bindings/convert.h"
+
+static Napi::Object initialize(Napi::Env env, Napi::Object exports) {
+  mtl::bindings::register_tensor_functions(env, exports);
+  mtl::bindings::register_op_functions(env, exports);
+  mtl::bindings::register_device_functions(env, exports);
+  return exports;
+}
+
+NODE_API_MODULE(mtl_kernels, initialize)

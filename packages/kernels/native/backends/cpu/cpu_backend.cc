@@ -1,0 +1,118 @@
+#include "backends/cpu/cpu_backend.h"
+
+#include <omp.h>
+#include <sched.h>
+
+#include <cstring>
+
+#include "backends/cpu/onednn.h"
+
+namespace mtl {
+namespace {
+
+InstructionSet chosen_level = detected_instruction_set();
+
+Status allocate(size_t bytes, void** data) { return host_allocator().allocate(bytes, data); }
+void release(void* data) { host_allocator().release(data); }
+
+Status zero(void* data, size_t bytes) {
+  std::memset(data, 0, bytes);
+  return ok_status();
+}
+
+Status copy(void* destination, const void* source, size_t bytes) {
+  std::memmove(destination, source, bytes);
+  return ok_status();
+}
+
+MemoryStatistics memory_statistics() { return host_allocator().statistics(); }
+void reset_peak_memory() { host_allocator().reset_peak(); }
+void trim_memory() { host_allocator().trim(); }
+void limit_memory(uint64_t bytes) { host_allocator().set_limit(bytes); }
+Status synchronize() { return ok_status(); }
+
+KernelFunction find_cpu_kernel(const char* op) {
+  const OpEntry* entry = find_op(op);
+  if (entry == nullptr) return nullptr;
+  for (int level = static_cast<int>(chosen_level); level >= 0; --level) {
+    if (entry->cpu[level] != nullptr) return entry->cpu[level];
+  }
+  return nullptr;
+}
+
+KernelFunction find_reference_kernel(const char* op) {
+  const OpEntry* entry = find_op(op);
+  return entry == nullptr ? nullptr : entry->reference;
+}
+
+Backend host_backend(DeviceKind kind, const char* name, KernelFunction (*find_kernel)(const char*)) {
+  return Backend{kBackendAbiVersion, kind,  name, allocate,          release,           zero,
+                 copy,               copy,  copy, memory_statistics, reset_peak_memory, trim_memory,
+                 limit_memory,       synchronize, find_kernel};
+}
+
+}  // namespace
+
+const Backend* cpu_backend() {
+  static const Backend backend = host_backend(DeviceKind::kCpu, "cpu", find_cpu_kernel);
+  return &backend;
+}
+
+const Backend* reference_backend() {
+  static const Backend backend = host_backend(DeviceKind::kReference, "reference", find_reference_kernel);
+  return &backend;
+}
+
+InstructionSet detected_instruction_set() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+                      __builtin_cpu_supports("avx512bf16");
+  if (avx512) return InstructionSet::kAvx512;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return InstructionSet::kAvx2;
+#endif
+  return InstructionSet::kPlain;
+}
+
+InstructionSet active_instruction_set() { return chosen_level; }
+
+Status set_instruction_set(InstructionSet level) {
+  if (level > detected_instruction_set()) {
+    return error_status("MTL_INSTRUCTION_SET", "this processor does not have the instruction set asked for");
+  }
+  chosen_level = level;
+  return ok_status();
+}
+
+Status set_num_threads(int num_threads, bool pin) {
+  if (num_threads < 1 || num_threads > 1024) {
+    return error_status("MTL_ARGUMENT", "%d threads asked for, expected 1 to 1024", num_threads);
+  }
+  static cpu_set_t allowed;
+  static const bool known = sched_getaffinity(0, sizeof allowed, &allowed) == 0;
+  omp_set_dynamic(0);
+  omp_set_num_threads(num_threads);
+  if (!known) return ok_status();
+  const int num_cores = CPU_COUNT(&allowed);
+#pragma omp parallel num_threads(num_threads)
+  {
+    cpu_set_t mine = allowed;
+    if (pin && num_threads <= num_cores) {
+      int skip = omp_get_thread_num();
+      CPU_ZERO(&mine);
+      for (int core = 0; core < CPU_SETSIZE; ++core) {
+        if (CPU_ISSET(core, &allowed) && skip-- == 0) {
+          CPU_SET(core, &mine);
+          break;
+        }
+      }
+    }
+    sched_setaffinity(0, sizeof mine, &mine);
+  }
+  return ok_status();
+}
+
+int num_threads() { return omp_get_max_threads(); }
+
+}  // namespace mtl

@@ -1,0 +1,24 @@
+// The two backends on host memory: `cpu` (the best instruction set the machine has) and `reference` (the oracle).
+#pragma once
+
+#include "core/backend.h"
+#include "core/op_registry.h"
+
+namespace mtl {
+
+const Backend* cpu_backend();
+const Backend* reference_backend();
+
+// The best instruction set this machine runs.
+InstructionSet detected_instruction_set();
+// The one kernels are chosen for: the detected one unless lowered.
+InstructionSet active_instruction_set();
+// Lowers (or restores) the choice; refuses a set that the machine does not have.
+Status set_instruction_set(InstructionSet level);
+
+// Sets the number of OpenMP threads of the calling thread's kernels, oneDNN's included. With `pin`, thread i runs on
+// the i-th core that the process may use.
+Status set_num_threads(int num_threads, bool pin);
+int num_threads();
+
+}  // namespace mtl

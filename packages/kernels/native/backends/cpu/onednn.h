@@ -1,0 +1,28 @@
+// The only door to oneDNN: one matrix product, through the C API, for versions 2 and 3. Primitives are cached by shape.
+// To be called from one thread (each calling thread would get an OpenMP team of its own).
+#pragma once
+
+#include "core/status.h"
+#include "core/tensor_view.h"
+
+namespace mtl {
+
+// output[batch, rows, columns] = op(left) op(right) + bias (+ output when accumulate)
+struct MatrixProduct {
+  void* output;
+  const void* left;
+  const void* right;
+  const void* bias;  // [columns], or null
+  int64_t batch, rows, columns, inner;
+  bool transpose_left;   // left is stored [inner, rows]
+  bool transpose_right;  // right is stored [columns, inner]
+  bool accumulate;
+  DType input_dtype, output_dtype, bias_dtype;
+};
+
+Status onednn_matrix_product(const MatrixProduct& product);
+
+// "2.6.3": the version that was loaded.
+const char* onednn_version();
+
+}  // namespace mtl

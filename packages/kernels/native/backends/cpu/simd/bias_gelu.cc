@@ -1,0 +1,77 @@
+#include "backends/cpu/simd/simd.h"
+
+namespace mtl {
+namespace {
+
+constexpr float kSqrt2OverPi = 0.7978845608028654f;
+constexpr float kCubic = 0.044715f;
+constexpr float kInverseSqrt2 = 0.7071067811865476f;
+constexpr float kInverseSqrt2Pi = 0.3989422804014327f;
+
+template <bool kErf>
+MTL_INLINE VFloat gelu(VFloat z) {
+  if (kErf) return 0.5f * z * (1.0f + error_function(z * kInverseSqrt2));
+  return 0.5f * z * (1.0f + hyperbolic_tangent(kSqrt2OverPi * (z + kCubic * z * z * z)));
+}
+
+template <bool kErf>
+MTL_INLINE VFloat gelu_derivative(VFloat z) {
+  if (kErf) {
+    return 0.5f * (1.0f + error_function(z * kInverseSqrt2)) + z * kInverseSqrt2Pi * exponential(-0.5f * z * z);
+  }
+  const VFloat t = hyperbolic_tangent(kSqrt2OverPi * (z + kCubic * z * z * z));
+  return 0.5f * (1.0f + t) + 0.5f * z * (1.0f - t * t) * kSqrt2OverPi * (1.0f + 3.0f * kCubic * z * z);
+}
+
+// out[row, f] = gelu(in + bias), or gradient[row, f] * gelu'(in + bias) when `gradient` is given.
+template <bool kErf, bool kBackward, typename T>
+void run(T* output, const T* gradient, const T* input, const T* bias, int64_t rows, int64_t columns) {
+#pragma omp parallel for schedule(static)
+  for (int64_t row = 0; row < rows; ++row) {
+    const int64_t start = row * columns;
+    for (int64_t column = 0; column < columns; column += kLanes) {
+      const int64_t count = columns - column < kLanes ? columns - column : kLanes;
+      const int64_t at = start + column;
+      const bool whole = count == kLanes;
+      VFloat z = whole ? load(input + at) : load_partial(input + at, count);
+      if (bias != nullptr) z += whole ? load(bias + column) : load_partial(bias + column, count);
+      VFloat value;
+      if (kBackward) {
+        value = (whole ? load(gradient + at) : load_partial(gradient + at, count)) * gelu_derivative<kErf>(z);
+      } else {
+        value = gelu<kErf>(z);
+      }
+      if (whole) {
+        store(output + at, value);
+      } else {
+        store_partial(output + at, value, count);
+      }
+    }
+  }
+}
+
+Status forward(const OpCall& call) {
+  return for_floating(call.tensor(1).dtype, [&](auto* type) {
+    using T = __typeof__(*type);
+    const TensorView& input = call.tensor(1);
+    auto* kernel = call.flag(0) ? run<true, false, T> : run<false, false, T>;
+    kernel(call.data<T>(0), nullptr, call.data<T>(1), call.data<T>(2), input.rows(), input.dim(-1));
+    return ok_status();
+  });
+}
+
+Status backward(const OpCall& call) {
+  return for_floating(call.tensor(2).dtype, [&](auto* type) {
+    using T = __typeof__(*type);
+    const TensorView& input = call.tensor(2);
+    auto* kernel = call.flag(0) ? run<true, true, T> : run<false, true, T>;
+    kernel(call.data<T>(0), call.data<T>(1), call.data<T>(2), call.data<T>(3), input.rows(), input.dim(-1));
+    return ok_status();
+  });
+}
+
+MTL_REGISTER_CPU("bias_gelu_forward", forward);
+MTL_REGISTER_CPU("bias_gelu_backward", backward);
+
+}  // namespace
+}  // namespace mtl

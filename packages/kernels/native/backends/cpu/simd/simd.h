@@ -1,0 +1,208 @@
+// Vectors of the instruction set that this file is being compiled for (MTL_ISA_LEVEL: 0 plain, 1 AVX2, 2 AVX-512 with
+// bf16), built on the compiler's vector extensions so that one source serves all of them.
+//
+// Everything is in an anonymous namespace and nothing here may instantiate inline functions or templates of the
+// standard library: the linker would keep one copy of them for all instruction sets, and an old processor would run the
+// AVX-512 one (tooling/checks looks for such symbols).
+#pragma once
+
+#include <stdint.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include "core/op_registry.h"
+
+#define MTL_REGISTER_CPU(op, kernel)                                                                        \
+  static const ::mtl::CpuKernelRegistration MTL_CONCATENATE(cpu_registration_, __LINE__)(                   \
+      op, static_cast<::mtl::InstructionSet>(MTL_ISA_LEVEL), kernel)
+
+namespace mtl {
+namespace {
+
+#if MTL_ISA_LEVEL == 2
+constexpr int kLanes = 16;
+#elif MTL_ISA_LEVEL == 1
+constexpr int kLanes = 8;
+#else
+constexpr int kLanes = 4;
+#endif
+
+typedef float VFloat __attribute__((vector_size(kLanes * 4)));
+typedef int32_t VInt __attribute__((vector_size(kLanes * 4)));
+typedef uint32_t VUint __attribute__((vector_size(kLanes * 4)));
+typedef uint16_t VHalf __attribute__((vector_size(kLanes * 2)));
+// The same without an alignment requirement, for loads and stores.
+typedef float VFloatU __attribute__((vector_size(kLanes * 4), aligned(4), may_alias));
+typedef uint32_t VUintU __attribute__((vector_size(kLanes * 4), aligned(4), may_alias));
+typedef uint16_t VHalfU __attribute__((vector_size(kLanes * 2), aligned(2), may_alias));
+
+#define MTL_INLINE static inline __attribute__((always_inline))
+
+struct float16 {
+  uint16_t bits;
+};
+
+MTL_INLINE VFloat splat(float value) { return value - VFloat{}; }
+MTL_INLINE VFloat bits_to_float(VUint bits) { return (VFloat)bits; }
+MTL_INLINE VUint float_to_bits(VFloat value) { return (VUint)value; }
+
+// ---- loads and stores of float, bfloat16 and float16, as float vectors ----
+
+MTL_INLINE VFloat load(const float* source) { return *reinterpret_cast<const VFloatU*>(source); }
+
+MTL_INLINE VFloat load(const bfloat16* source) {
+  const VHalf half = *reinterpret_cast<const VHalfU*>(source);
+  return bits_to_float(__builtin_convertvector(half, VUint) << 16);
+}
+
+MTL_INLINE VFloat load(const float16* source) {
+#if MTL_ISA_LEVEL == 2
+  return (VFloat)_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(source)));
+#elif MTL_ISA_LEVEL == 1
+  return (VFloat)_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(source)));
+#else
+  VFloat value;
+  for (int lane = 0; lane < kLanes; ++lane) value[lane] = (float)reinterpret_cast<const _Float16*>(source)[lane];
+  return value;
+#endif
+}
+
+MTL_INLINE void store(float* destination, VFloat value) { *reinterpret_cast<VFloatU*>(destination) = value; }
+
+// Round to nearest, ties to even. A NaN stays one: its lowest mantissa bits are dropped, the quiet bit is set.
+MTL_INLINE VHalf to_bfloat16(VFloat value) {
+  const VUint bits = float_to_bits(value);
+  const VUint rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+  const VUint quiet = (bits >> 16) | 0x40u;
+  return __builtin_convertvector((VUint)(value != value ? (VUint)quiet : (VUint)rounded), VHalf);
+}
+
+MTL_INLINE void store(bfloat16* destination, VFloat value) {
+  *reinterpret_cast<VHalfU*>(destination) = to_bfloat16(value);
+}
+
+MTL_INLINE void store(float16* destination, VFloat value) {
+#if MTL_ISA_LEVEL == 2
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(destination),
+                      _mm512_cvtps_ph((__m512)value, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+#elif MTL_ISA_LEVEL == 1
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(destination),
+                   _mm256_cvtps_ph((__m256)value, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+#else
+  for (int lane = 0; lane < kLanes; ++lane) reinterpret_cast<_Float16*>(destination)[lane] = (_Float16)value[lane];
+#endif
+}
+
+MTL_INLINE float load_one(const float* source) { return *source; }
+MTL_INLINE float load_one(const bfloat16* source) {
+  union {
+    uint32_t bits;
+    float value;
+  } both = {static_cast<uint32_t>(source->bits) << 16};
+  return both.value;
+}
+MTL_INLINE float load_one(const float16* source) { return (float)*reinterpret_cast<const _Float16*>(source); }
+MTL_INLINE void store_one(float* destination, float value) { *destination = value; }
+MTL_INLINE void store_one(bfloat16* destination, float value) { destination->bits = to_bfloat16(splat(value))[0]; }
+MTL_INLINE void store_one(float16* destination, float value) {
+  *reinterpret_cast<_Float16*>(destination) = (_Float16)value;
+}
+
+// The first `count` lanes (0 to kLanes); the others are zero.
+template <typename T>
+MTL_INLINE VFloat load_partial(const T* source, int64_t count) {
+  VFloat value = {};
+  for (int lane = 0; lane < count; ++lane) value[lane] = load_one(source + lane);
+  return value;
+}
+
+template <typename T>
+MTL_INLINE void store_partial(T* destination, VFloat value, int64_t count) {
+  for (int lane = 0; lane < count; ++lane) store_one(destination + lane, value[lane]);
+}
+
+// ---- arithmetic ----
+
+MTL_INLINE VFloat maximum(VFloat a, VFloat b) { return a > b ? a : b; }
+MTL_INLINE VFloat minimum(VFloat a, VFloat b) { return a < b ? a : b; }
+MTL_INLINE VFloat select(VInt mask, VFloat yes, VFloat no) { return mask ? yes : no; }
+
+// Sums in a fixed tree, so that the result does not depend on anything but the lanes.
+MTL_INLINE float sum(VFloat value) {
+  float lanes[kLanes];
+  store(lanes, value);
+  for (int width = kLanes / 2; width > 0; width /= 2) {
+    for (int lane = 0; lane < width; ++lane) lanes[lane] += lanes[lane + width];
+  }
+  return lanes[0];
+}
+
+MTL_INLINE float maximum_of(VFloat value) {
+  float result = value[0];
+  for (int lane = 1; lane < kLanes; ++lane) result = value[lane] > result ? value[lane] : result;
+  return result;
+}
+
+// e^x to 2 units in the last place for x in [-87.3, 88.7]; below that 0, above it the largest finite value.
+// Range reduction by ln 2 in two parts, then a polynomial of degree 6 on [-ln2/2, ln2/2].
+MTL_INLINE VFloat exponential(VFloat x) {
+  const VFloat clamped = minimum(maximum(x, splat(-87.3f)), splat(88.7f));
+  const VFloat magic = splat(12582912.0f);  // 1.5 * 2^23: adding it rounds to the nearest integer
+  const VFloat shifted = clamped * 1.44269504088896341f + magic;
+  const VFloat n = shifted - magic;
+  const VFloat r = (clamped - n * 0.693359375f) - n * -2.12194440e-4f;
+  VFloat p = splat(1.0f / 720);
+  p = p * r + 1.0f / 120;
+  p = p * r + 1.0f / 24;
+  p = p * r + 1.0f / 6;
+  p = p * r + 0.5f;
+  p = p * r + 1.0f;
+  p = p * r + 1.0f;
+  const VUint exponent = (float_to_bits(shifted) - float_to_bits(magic)) << 23;  // n, moved to the exponent field
+  const VFloat result = bits_to_float(float_to_bits(p) + exponent);
+  return select(x < -87.3f, splat(0.0f), result);
+}
+
+// tanh x = 1 - 2 / (e^2x + 1), odd; the series is used near zero, where the difference would cancel.
+MTL_INLINE VFloat hyperbolic_tangent(VFloat x) {
+  const VFloat limited = minimum(maximum(x, splat(-15.0f)), splat(15.0f));
+  const VFloat far = 1.0f - 2.0f / (exponential(2.0f * limited) + 1.0f);
+  const VFloat x2 = x * x;
+  const VFloat near = x * (1.0f + x2 * (-1.0f / 3 + x2 * (2.0f / 15 + x2 * (-17.0f / 315))));
+  return select(x2 < 0.0225f, near, far);
+}
+
+// erf x within 1.5e-7 (Abramowitz and Stegun 7.1.26), with the Taylor series below 0.3, where that bound is too loose.
+MTL_INLINE VFloat error_function(VFloat x) {
+  const VFloat magnitude = bits_to_float(float_to_bits(x) & 0x7fffffffu);
+  const VFloat t = 1.0f / (1.0f + 0.3275911f * magnitude);
+  VFloat p = splat(1.061405429f);
+  p = p * t - 1.453152027f;
+  p = p * t + 1.421413741f;
+  p = p * t - 0.284496736f;
+  p = p * t + 0.254829592f;
+  const VFloat positive = 1.0f - p * t * exponential(-magnitude * magnitude);
+  const VFloat far = bits_to_float(float_to_bits(positive) | (float_to_bits(x) & 0x80000000u));
+  const VFloat x2 = x * x;
+  const VFloat series = 1.0f + x2 * (-1.0f / 3 + x2 * (0.1f + x2 * (-1.0f / 42 + x2 * (1.0f / 216))));
+  return select(magnitude < 0.3f, x * 1.1283791670955126f * series, far);
+}
+
+// Calls `body` with a null pointer of the C++ type of `dtype`: float, bfloat16 or float16.
+template <typename Body>
+MTL_INLINE Status for_floating(DType dtype, const Body& body) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return body(static_cast<float*>(nullptr));
+    case DType::kBFloat16:
+      return body(static_cast<bfloat16*>(nullptr));
+    case DType::kFloat16:
+      return body(static_cast<float16*>(nullptr));
+    default:
+      return error_status("MTL_DTYPE", "%s is computed on the reference device only", name_of(dtype));
+  }
+}
+
+}  // namespace
+}  // namespace mtl

@@ -1,0 +1,73 @@
+// Philox for kLanes counters at once: the mapping of core/philox.h, where neighbouring lanes are neighbouring columns.
+#pragma once
+
+#include "backends/cpu/simd/simd.h"
+#include "core/philox.h"
+
+namespace mtl {
+namespace {
+
+typedef uint64_t VWide __attribute__((vector_size(kLanes * 8)));
+
+struct VPhiloxBlock {
+  VUint words[4];
+};
+
+MTL_INLINE void multiply_wide(VUint a, uint32_t b, VUint* low, VUint* high) {
+#if MTL_ISA_LEVEL == 2
+  const __m512i factor = _mm512_set1_epi32(static_cast<int>(b));
+  const __m512i even = _mm512_mul_epu32((__m512i)a, factor);
+  const __m512i odd = _mm512_mul_epu32(_mm512_srli_epi64((__m512i)a, 32), factor);
+  *high = (VUint)_mm512_mask_blend_epi32(0xAAAA, _mm512_srli_epi64(even, 32), odd);
+  *low = a * b;
+#elif MTL_ISA_LEVEL == 1
+  const __m256i factor = _mm256_set1_epi32(static_cast<int>(b));
+  const __m256i even = _mm256_mul_epu32((__m256i)a, factor);
+  const __m256i odd = _mm256_mul_epu32(_mm256_srli_epi64((__m256i)a, 32), factor);
+  *high = (VUint)_mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xAA);
+  *low = a * b;
+#else
+  const VWide product = __builtin_convertvector(a, VWide) * b;
+  *low = __builtin_convertvector(product, VUint);
+  *high = __builtin_convertvector(product >> 32, VUint);
+#endif
+}
+
+// Lane i has column counter `column_counter + i`; the other counter words are the same for all lanes.
+MTL_INLINE VPhiloxBlock philox_lanes(PhiloxKey key, uint32_t column_counter, uint32_t row, uint32_t sample_low,
+                                     uint32_t sample_high) {
+  VUint c0, c1, c2, c3;
+  for (int lane = 0; lane < kLanes; ++lane) c0[lane] = column_counter + static_cast<uint32_t>(lane);
+  c1 = row - VUint{};
+  c2 = sample_low - VUint{};
+  c3 = sample_high - VUint{};
+  for (int round = 0; round < kPhiloxRounds; ++round) {
+    VUint low0, high0, low1, high1;
+    multiply_wide(c0, kPhiloxMultiplier0, &low0, &high0);
+    multiply_wide(c2, kPhiloxMultiplier1, &low1, &high1);
+    c0 = high1 ^ c1 ^ key.low;
+    c2 = high0 ^ c3 ^ key.high;
+    c1 = low1;
+    c3 = low0;
+    key.low += kPhiloxWeyl0;
+    key.high += kPhiloxWeyl1;
+  }
+  return {{c0, c1, c2, c3}};
+}
+
+// All ones where the element is kept.
+MTL_INLINE VInt kept(VUint random, uint32_t threshold) { return (VInt)(random >= threshold); }
+
+// Keep masks of the 64 columns of a group (first column = 64 * group), 64 / kLanes vectors in column order.
+MTL_INLINE void keep_masks_of_group(VInt* masks, PhiloxKey key, int64_t group, uint32_t row, uint32_t sample_low,
+                                    uint32_t sample_high, uint32_t threshold) {
+  constexpr int kVectorsPerWord = 16 / kLanes;
+  for (int part = 0; part < kVectorsPerWord; ++part) {
+    const uint32_t counter = static_cast<uint32_t>(group * 16 + part * kLanes);
+    const VPhiloxBlock block = philox_lanes(key, counter, row, sample_low, sample_high);
+    for (int word = 0; word < 4; ++word) masks[word * kVectorsPerWord + part] = kept(block.words[word], threshold);
+  }
+}
+
+}  // namespace
+}  // namespace mtl

@@ -1,0 +1,123 @@
+// createTensor, createView, release, write, read, zero, numLiveTensors, setPoison, tensorApi
+#include "bindings/convert.h"
+#include "mtl/tensor_handle.h"
+
+namespace mtl::bindings {
+namespace {
+
+Napi::Value create(const Napi::CallbackInfo& info) {
+  double device, dtype;
+  int64_t shape[kMaxRank];
+  int rank;
+  if (!read_number(info, 0, &device) || !read_number(info, 1, &dtype) || !read_shape(info, 2, shape, &rank)) return {};
+  if (!(device >= 0 && device < kNumDeviceKinds) || !(dtype >= 0 && dtype < kNumDTypes)) {
+    throw_status(info.Env(), error_status("MTL_ARGUMENT", "unknown device %g or dtype %g", device, dtype));
+    return {};
+  }
+  TensorHandle handle;
+  const Status status = create_tensor(static_cast<DeviceKind>(static_cast<int>(device)),
+                                      static_cast<DType>(static_cast<int>(dtype)), shape, rank, &handle);
+  if (!status.ok()) return throw_status(info.Env(), status), Napi::Value();
+  return Napi::Number::New(info.Env(), static_cast<double>(handle));
+}
+
+Napi::Value view(const Napi::CallbackInfo& info) {
+  TensorHandle base, handle;
+  double offset;
+  int64_t shape[kMaxRank];
+  int rank;
+  if (!read_handle(info, 0, &base) || !read_number(info, 1, &offset) || !read_shape(info, 2, shape, &rank)) return {};
+  const Status status = create_view(base, static_cast<int64_t>(offset), shape, rank, &handle);
+  if (!status.ok()) return throw_status(info.Env(), status), Napi::Value();
+  return Napi::Number::New(info.Env(), static_cast<double>(handle));
+}
+
+void release(const Napi::CallbackInfo& info) {
+  TensorHandle handle;
+  if (!read_handle(info, 0, &handle)) return;
+  const Status status = release_tensor(handle);
+  if (!status.ok()) throw_status(info.Env(), status);
+}
+
+// The tensor of argument 0 and the typed array of argument 1, which must be of the same number of bytes.
+bool read_transfer(const Napi::CallbackInfo& info, TensorRecord* record, uint8_t** data, size_t* bytes) {
+  TensorHandle handle;
+  if (!read_handle(info, 0, &handle) || !read_bytes(info, 1, data, bytes)) return false;
+  Status status = resolve_tensor(handle, record);
+  if (status.ok()) {
+    const size_t tensor_bytes = static_cast<size_t>(record->view.size()) * size_of(record->view.dtype);
+    if (tensor_bytes != *bytes) {
+      status = error_status("MTL_SHAPE", "a typed array of %zu bytes for a tensor of %zu bytes", *bytes, tensor_bytes);
+    }
+  }
+  if (!status.ok()) throw_status(info.Env(), status);
+  return status.ok();
+}
+
+void write(const Napi::CallbackInfo& info) {
+  TensorRecord record;
+  uint8_t* data;
+  size_t bytes;
+  if (!read_transfer(info, &record, &data, &bytes)) return;
+  const Status status = backend_of(record.device)->copy_from_host(record.view.data, data, bytes);
+  if (!status.ok()) throw_status(info.Env(), status);
+}
+
+void read(const Napi::CallbackInfo& info) {
+  TensorRecord record;
+  uint8_t* data;
+  size_t bytes;
+  if (!read_transfer(info, &record, &data, &bytes)) return;
+  const Status status = backend_of(record.device)->copy_to_host(data, record.view.data, bytes);
+  if (!status.ok()) throw_status(info.Env(), status);
+}
+
+void zero(const Napi::CallbackInfo& info) {
+  TensorHandle handle;
+  if (!read_handle(info, 0, &handle)) return;
+  TensorRecord record;
+  Status status = resolve_tensor(handle, &record);
+  if (status.ok()) {
+    status = backend_of(record.device)
+                 ->zero(record.view.data, static_cast<size_t>(record.view.size()) * size_of(record.view.dtype));
+  }
+  if (!status.ok()) throw_status(info.Env(), status);
+}
+
+Napi::Value num_live(const Napi::CallbackInfo& info) {
+  return Napi::Number::New(info.Env(), static_cast<double>(num_live_tensors()));
+}
+
+void poison(const Napi::CallbackInfo& info) { set_poison(info.Length() > 0 && info[0].ToBoolean().Value()); }
+
+int resolve_for_addons(uint64_t handle, MtlTensorMemory* memory) {
+  TensorRecord record;
+  const Status status = resolve_tensor(handle, &record);
+  if (!status.ok()) {
+    discard(status);
+    return -1;
+  }
+  memory->data = record.view.data;
+  memory->bytes = static_cast<uint64_t>(record.view.size()) * size_of(record.view.dtype);
+  memory->dtype = static_cast<int32_t>(record.view.dtype);
+  memory->device = static_cast<int32_t>(record.device);
+  return 0;
+}
+
+const MtlTensorApi tensor_api = {MTL_TENSOR_API_VERSION, resolve_for_addons};
+
+}  // namespace
+
+void register_tensor_functions(Napi::Env env, Napi::Object exports) {
+  exports.Set("createTensor", Napi::Function::New(env, create));
+  exports.Set("createView", Napi::Function::New(env, view));
+  exports.Set("release", Napi::Function::New(env, release));
+  exports.Set("write", Napi::Function::New(env, write));
+  exports.Set("read", Napi::Function::New(env, read));
+  exports.Set("zero", Napi::Function::New(env, zero));
+  exports.Set("numLiveTensors", Napi::Function::New(env, num_live));
+  exports.Set("setPoison", Napi::Function::New(env, poison));
+  exports.Set("tensorApi", Napi::External<MtlTensorApi>::New(env, const_cast<MtlTensorApi*>(&tensor_api)));
+}
+
+}  // namespace mtl::bindings

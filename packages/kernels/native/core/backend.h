@@ -1,0 +1,44 @@
+// THE seam: what a device must offer. Three backends exist behind it: `cpu` (vectorised, threaded), `reference` (naive,
+// same host memory, the oracle) and `cuda` (a separate shared library that hands out one of these tables). Plain data
+// and plain functions, versioned, so that it can cross a C ABI.
+#pragma once
+
+#include "core/caching_allocator.h"
+#include "core/op_call.h"
+
+namespace mtl {
+
+constexpr int kBackendAbiVersion = 1;
+
+// The numbers are shared with TypeScript (src/device.ts).
+enum class DeviceKind : int32_t { kCpu = 0, kReference = 1, kCuda = 2 };
+constexpr int kNumDeviceKinds = 3;
+
+struct Backend {
+  int abi_version;
+  DeviceKind kind;
+  const char* name;
+
+  // Memory. Allocation is aligned to 64 bytes at least; contents are undefined.
+  Status (*allocate)(size_t bytes, void** data);
+  void (*release)(void* data);
+  Status (*zero)(void* data, size_t bytes);
+  Status (*copy_from_host)(void* destination, const void* source, size_t bytes);
+  Status (*copy_to_host)(void* destination, const void* source, size_t bytes);  // waits for the result
+  Status (*copy_within)(void* destination, const void* source, size_t bytes);
+  MemoryStatistics (*memory_statistics)();
+  void (*reset_peak_memory)();
+  void (*trim_memory)();
+  void (*limit_memory)(uint64_t bytes);
+
+  // Waits for everything enqueued so far.
+  Status (*synchronize)();
+
+  // The kernel of an op on this device, or null where there is none.
+  KernelFunction (*find_kernel)(const char* op);
+};
+
+// The backend of a device, or null when it is not loaded.
+const Backend* backend_of(DeviceKind kind);
+
+}  // namespace mtl

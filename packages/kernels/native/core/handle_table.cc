@@ -1,0 +1,146 @@
+#include "core/handle_table.h"
+
+#include <cstring>
+#include <mutex>
+#include <vector>
+
+namespace mtl {
+namespace {
+
+struct Storage {
+  const Backend* backend;
+  void* data;
+  uint64_t num_views;
+};
+
+struct Slot {
+  TensorRecord record;
+  Storage* storage = nullptr;  // null: free
+  uint32_t generation = 1;
+};
+
+constexpr uint64_t kIndexBits = 24;
+constexpr uint64_t kMaxSlots = uint64_t{1} << kIndexBits;
+constexpr uint32_t kMaxGeneration = (uint32_t{1} << 28) - 1;
+
+std::mutex mutex;
+std::vector<Slot> slots;
+std::vector<uint32_t> free_slots;
+uint64_t live = 0;
+bool poison = false;
+
+Slot* slot_of(TensorHandle handle) {
+  const uint64_t index = handle & (kMaxSlots - 1);
+  if (index >= slots.size()) return nullptr;
+  Slot& slot = slots[index];
+  return slot.storage != nullptr && slot.generation == handle >> kIndexBits ? &slot : nullptr;
+}
+
+Status stale(TensorHandle handle) {
+  return error_status("MTL_DISPOSED_TENSOR", "tensor handle %llu is not alive: it was disposed of, or never a tensor",
+                      static_cast<unsigned long long>(handle));
+}
+
+Status insert(const TensorRecord& record, Storage* storage, TensorHandle* handle) {
+  uint32_t index;
+  if (!free_slots.empty()) {
+    index = free_slots.back();
+    free_slots.pop_back();
+  } else {
+    if (slots.size() >= kMaxSlots) return error_status("MTL_OUT_OF_MEMORY", "more than 2^24 live tensors: a leak");
+    index = static_cast<uint32_t>(slots.size());
+    slots.emplace_back();
+  }
+  slots[index].record = record;
+  slots[index].storage = storage;
+  storage->num_views += 1;
+  live += 1;
+  *handle = uint64_t{slots[index].generation} << kIndexBits | index;
+  return ok_status();
+}
+
+Status set_shape(TensorView* view, const int64_t* shape, int rank) {
+  if (rank < 0 || rank > kMaxRank) {
+    return error_status("MTL_SHAPE", "a tensor of %d dimensions, expected 0 to %d", rank, kMaxRank);
+  }
+  view->rank = rank;
+  double elements = 1;
+  for (int dim = 0; dim < rank; ++dim) {
+    if (shape[dim] < 0) return error_status("MTL_SHAPE", "dimension %d is %lld", dim, static_cast<long long>(shape[dim]));
+    elements *= static_cast<double>(shape[dim]);
+    view->shape[dim] = shape[dim];
+  }
+  if (elements > 9e15) return error_status("MTL_SHAPE", "a tensor of %.3g elements is too large", elements);
+  return ok_status();
+}
+
+void poison_memory(const Backend* backend, void* data, size_t bytes, DType dtype) {
+  if (backend->kind == DeviceKind::kCuda) return;
+  std::memset(data, 0xff, bytes);  // 0xffff... is a NaN in every floating-point dtype
+  (void)dtype;
+}
+
+}  // namespace
+
+Status create_tensor(DeviceKind device, DType dtype, const int64_t* shape, int rank, TensorHandle* handle) {
+  const Backend* backend = backend_of(device);
+  if (backend == nullptr) return error_status("MTL_DEVICE", "the device asked for is not available in this process");
+  TensorRecord record;
+  record.device = device;
+  record.view.dtype = dtype;
+  MTL_RETURN_IF_ERROR(set_shape(&record.view, shape, rank));
+  const size_t bytes = static_cast<size_t>(record.view.size()) * size_of(dtype);
+  MTL_RETURN_IF_ERROR(backend->allocate(bytes, &record.view.data));
+  if (poison) poison_memory(backend, record.view.data, bytes, dtype);
+  const std::lock_guard<std::mutex> lock(mutex);
+  return insert(record, new Storage{backend, record.view.data, 0}, handle);
+}
+
+Status create_view(TensorHandle base, int64_t offset, const int64_t* shape, int rank, TensorHandle* handle) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  const Slot* slot = slot_of(base);
+  if (slot == nullptr) return stale(base);
+  TensorRecord record = slot->record;
+  const int64_t available = record.view.size();
+  MTL_RETURN_IF_ERROR(set_shape(&record.view, shape, rank));
+  if (offset < 0 || offset + record.view.size() > available) {
+    return error_status("MTL_SHAPE", "a view of %lld elements from %lld on does not fit a tensor of %lld",
+                        static_cast<long long>(record.view.size()), static_cast<long long>(offset),
+                        static_cast<long long>(available));
+  }
+  record.view.data = static_cast<char*>(record.view.data) + static_cast<size_t>(offset) * size_of(record.view.dtype);
+  return insert(record, slot->storage, handle);
+}
+
+Status release_tensor(TensorHandle handle) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  Slot* slot = slot_of(handle);
+  if (slot == nullptr) return stale(handle);
+  Storage* storage = slot->storage;
+  slot->storage = nullptr;
+  slot->generation = slot->generation == kMaxGeneration ? 1 : slot->generation + 1;
+  free_slots.push_back(static_cast<uint32_t>(handle & (kMaxSlots - 1)));
+  live -= 1;
+  if (--storage->num_views == 0) {
+    storage->backend->release(storage->data);
+    delete storage;
+  }
+  return ok_status();
+}
+
+Status resolve_tensor(TensorHandle handle, TensorRecord* record) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  const Slot* slot = slot_of(handle);
+  if (slot == nullptr) return stale(handle);
+  *record = slot->record;
+  return ok_status();
+}
+
+uint64_t num_live_tensors() {
+  const std::lock_guard<std::mutex> lock(mutex);
+  return live;
+}
+
+void set_poison(bool enabled) { poison = enabled; }
+
+}  // namespace mtl

@@ -1,0 +1,29 @@
+// Tensors as JavaScript holds them: a handle is an index with a generation, so that a handle used after dispose() is an
+// error instead of somebody else's memory. Storage is shared between views and freed with the last of them.
+// Used from JavaScript's threads only through bindings/; guarded by one lock because worker threads share the process.
+#pragma once
+
+#include <cstdint>
+
+#include "core/backend.h"
+
+namespace mtl {
+
+using TensorHandle = uint64_t;  // 0 is never a tensor; fits a JavaScript number (below 2^53)
+
+struct TensorRecord {
+  TensorView view;
+  DeviceKind device = DeviceKind::kCpu;
+};
+
+Status create_tensor(DeviceKind device, DType dtype, const int64_t* shape, int rank, TensorHandle* handle);
+// A view of `size(shape)` elements from element `offset` on, sharing the storage of `base`.
+Status create_view(TensorHandle base, int64_t offset, const int64_t* shape, int rank, TensorHandle* handle);
+Status release_tensor(TensorHandle handle);
+Status resolve_tensor(TensorHandle handle, TensorRecord* record);
+uint64_t num_live_tensors();
+
+// Fills new floating-point tensors with NaN and others with 0xff, to catch kernels that read what they should write.
+void set_poison(bool enabled);
+
+}  // namespace mtl

@@ -1,0 +1,51 @@
+// Every operation announces itself here: ops/<op>.cc its contract, backends/<backend>/<op>.cc its kernels. There is no
+// list to extend and no switch: a new op is new files only.
+#pragma once
+
+#include "core/op_call.h"
+
+namespace mtl {
+
+constexpr int kMaxTensors = 16;
+constexpr int kMaxAttributes = 16;
+
+struct OpSchema {
+  const char* name = nullptr;
+  int num_outputs = 0;                          // the first `num_outputs` tensors are written
+  const char* tensors[kMaxTensors] = {};        // names for messages; a trailing '?' marks an optional one
+  const char* attributes[kMaxAttributes] = {};  // names for messages
+  Status (*validate)(const OpCall&) = nullptr;  // shapes and dtypes; devices and count are checked before
+  double (*flops)(const OpCall&) = nullptr;     // floating-point operations, 2 per multiply-add; null: not counted
+};
+
+// Instruction sets of the CPU backend, worst first. A kernel of a lower level serves where none of a higher exists.
+enum class InstructionSet : int { kPlain = 0, kAvx2 = 1, kAvx512 = 2 };
+
+struct OpEntry {
+  OpSchema schema;
+  KernelFunction cpu[3] = {};  // by InstructionSet
+  KernelFunction reference = nullptr;
+};
+
+int num_ops();
+const OpEntry* op_at(int index);            // null when out of range
+const OpEntry* find_op(const char* name);   // null when unknown
+
+struct OpRegistration {
+  explicit OpRegistration(const OpSchema& schema);
+};
+struct CpuKernelRegistration {
+  CpuKernelRegistration(const char* op, InstructionSet level, KernelFunction kernel);
+};
+struct ReferenceKernelRegistration {
+  ReferenceKernelRegistration(const char* op, KernelFunction kernel);
+};
+
+}  // namespace mtl
+
+#define MTL_CONCATENATE_(a, b) a##b
+#define MTL_CONCATENATE(a, b) MTL_CONCATENATE_(a, b)
+#define MTL_REGISTER_OP(...) \
+  static const ::mtl::OpRegistration MTL_CONCATENATE(op_registration_, __LINE__)(__VA_ARGS__)
+#define MTL_REGISTER_REFERENCE(op, kernel) \
+  static const ::mtl::ReferenceKernelRegistration MTL_CONCATENATE(reference_registration_, __LINE__)(op, kernel)

@@ -1,0 +1,74 @@
+#include "core/run_op.h"
+
+#include <cstring>
+
+#include "core/op_registry.h"
+
+namespace mtl {
+namespace {
+
+double flops_counter = 0.0;
+
+int num_names(const char* const* names, int maximum) {
+  int count = 0;
+  while (count < maximum && names[count] != nullptr) ++count;
+  return count;
+}
+
+bool is_optional(const char* name) { return name[std::strlen(name) - 1] == '?'; }
+
+}  // namespace
+
+Status run_op(int op_index, const TensorHandle* handles, int num_handles, const double* attributes,
+              int num_attributes) {
+  const OpEntry* entry = op_at(op_index);
+  if (entry == nullptr) return error_status("MTL_ARGUMENT", "there is no operation number %d", op_index);
+  const OpSchema& schema = entry->schema;
+  const int num_tensors = num_names(schema.tensors, kMaxTensors);
+  if (num_handles != num_tensors || num_attributes != num_names(schema.attributes, kMaxAttributes)) {
+    return error_status("MTL_ARGUMENT", "%s: %d tensors and %d attributes given, expected %d and %d", schema.name,
+                        num_handles, num_attributes, num_tensors, num_names(schema.attributes, kMaxAttributes));
+  }
+  TensorView views[kMaxTensors];
+  const Backend* backend = nullptr;
+  for (int index = 0; index < num_tensors; ++index) {
+    if (handles[index] == 0) {
+      if (is_optional(schema.tensors[index])) continue;
+      return error_status("MTL_ARGUMENT", "%s: %s is missing", schema.name, schema.tensors[index]);
+    }
+    TensorRecord record;
+    MTL_RETURN_IF_ERROR(resolve_tensor(handles[index], &record));
+    const Backend* its_backend = backend_of(record.device);
+    if (backend == nullptr) backend = its_backend;
+    if (backend != its_backend) {
+      return error_status("MTL_DEVICE", "%s: %s is on device %s, the tensors before it on %s", schema.name,
+                          schema.tensors[index], its_backend->name, backend->name);
+    }
+    views[index] = record.view;
+  }
+  if (backend == nullptr) return error_status("MTL_ARGUMENT", "%s: no tensors given", schema.name);
+  OpCall call;
+  call.op = schema.name;
+  call.tensors = views;
+  call.num_tensors = num_tensors;
+  call.attributes = attributes;
+  call.num_attributes = num_attributes;
+  MTL_RETURN_IF_ERROR(schema.validate(call));
+  const KernelFunction kernel = backend->find_kernel(schema.name);
+  if (kernel == nullptr) {
+    return error_status("MTL_UNSUPPORTED", "%s has no kernel on device %s", schema.name, backend->name);
+  }
+  if (schema.flops != nullptr) flops_counter += schema.flops(call);
+  return kernel(call);
+}
+
+bool supports_op(int op_index, DeviceKind device) {
+  const OpEntry* entry = op_at(op_index);
+  const Backend* backend = backend_of(device);
+  return entry != nullptr && backend != nullptr && backend->find_kernel(entry->schema.name) != nullptr;
+}
+
+double counted_flops() { return flops_counter; }
+void reset_counted_flops() { flops_counter = 0.0; }
+
+}  // namespace mtl

@@ -1,0 +1,18 @@
+// Runs one op: resolves handles, checks devices and the op's contract, finds the kernel of the device, counts FLOPs.
+#pragma once
+
+#include "core/handle_table.h"
+
+namespace mtl {
+
+Status run_op(int op_index, const TensorHandle* handles, int num_handles, const double* attributes,
+              int num_attributes);
+
+// Whether the device has a kernel for the op.
+bool supports_op(int op_index, DeviceKind device);
+
+// Floating-point operations of all ops run since the last reset, by the formulas of their schemas.
+double counted_flops();
+void reset_counted_flops();
+
+}  // namespace mtl

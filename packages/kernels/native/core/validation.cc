@@ -1,0 +1,93 @@
+#include "core/validation.h"
+
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
+
+namespace mtl {
+namespace {
+
+const char* tensor_name(const OpCall& call, int tensor) {
+  const OpEntry* entry = find_op(call.op);
+  const char* name = entry == nullptr ? nullptr : entry->schema.tensors[tensor];
+  return name == nullptr ? "tensor" : name;
+}
+
+void print_shape(char* text, size_t size, const int64_t* shape, int rank) {
+  size_t used = static_cast<size_t>(std::snprintf(text, size, "["));
+  for (int dim = 0; dim < rank && used < size; ++dim) {
+    used += static_cast<size_t>(std::snprintf(text + used, size - used, dim == 0 ? "%lld" : ", %lld",
+                                              static_cast<long long>(shape[dim])));
+  }
+  if (used < size) std::snprintf(text + used, size - used, "]");
+}
+
+Status missing(const OpCall& call, int tensor) {
+  return error_status("MTL_SHAPE", "%s: %s is missing", call.op, tensor_name(call, tensor));
+}
+
+Status shape_error(const OpCall& call, int tensor, const int64_t* shape, int rank) {
+  char actual[160];
+  char expected[160];
+  const TensorView& view = call.tensor(tensor);
+  print_shape(actual, sizeof actual, view.shape, view.rank);
+  print_shape(expected, sizeof expected, shape, rank);
+  return error_status("MTL_SHAPE", "%s: %s has shape %s, expected %s", call.op, tensor_name(call, tensor), actual,
+                      expected);
+}
+
+}  // namespace
+
+Status expect_shape(const OpCall& call, int tensor, std::initializer_list<int64_t> shape) {
+  if (!call.has(tensor)) return missing(call, tensor);
+  const TensorView& view = call.tensor(tensor);
+  bool same = view.rank == static_cast<int>(shape.size());
+  for (int dim = 0; same && dim < view.rank; ++dim) same = view.shape[dim] == shape.begin()[dim];
+  return same ? ok_status() : shape_error(call, tensor, shape.begin(), static_cast<int>(shape.size()));
+}
+
+Status expect_rank(const OpCall& call, int tensor, int minimum, int maximum) {
+  if (!call.has(tensor)) return missing(call, tensor);
+  const int rank = call.tensor(tensor).rank;
+  if (rank >= minimum && rank <= maximum) return ok_status();
+  return error_status("MTL_SHAPE", "%s: %s has %d dimensions, expected %d to %d", call.op, tensor_name(call, tensor),
+                      rank, minimum, maximum);
+}
+
+Status expect_dtype(const OpCall& call, int tensor, std::initializer_list<DType> dtypes) {
+  if (!call.has(tensor)) return missing(call, tensor);
+  const DType actual = call.tensor(tensor).dtype;
+  char expected[120] = "";
+  for (DType dtype : dtypes) {
+    if (dtype == actual) return ok_status();
+    const size_t used = std::strlen(expected);
+    std::snprintf(expected + used, sizeof expected - used, used == 0 ? "%s" : " or %s", name_of(dtype));
+  }
+  return error_status("MTL_DTYPE", "%s: %s is %s, expected %s", call.op, tensor_name(call, tensor), name_of(actual),
+                      expected);
+}
+
+Status expect_like(const OpCall& call, int tensor, int other) {
+  if (!call.has(tensor)) return missing(call, tensor);
+  const TensorView& view = call.tensor(tensor);
+  const TensorView& model = call.tensor(other);
+  MTL_RETURN_IF_ERROR(expect_dtype(call, tensor, {model.dtype}));
+  bool same = view.rank == model.rank;
+  for (int dim = 0; same && dim < view.rank; ++dim) same = view.shape[dim] == model.shape[dim];
+  return same ? ok_status() : shape_error(call, tensor, model.shape, model.rank);
+}
+
+Status argument_error(const OpCall& call, const char* format, ...) {
+  char text[512];
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  return error_status("MTL_ARGUMENT", "%s: %s", call.op, text);
+}
+
+Status expect_floating(const OpCall& call, int tensor) {
+  return expect_dtype(call, tensor, {DType::kFloat32, DType::kBFloat16, DType::kFloat16, DType::kFloat64});
+}
+
+}  // namespace mtl

@@ -1,0 +1,28 @@
+// How another native addon (such as @mtl/comm's) reaches the memory of a tensor: the only header it may include.
+// The kernels addon exports a pointer to a TensorApi as a JavaScript external named `tensorApi`.
+#pragma once
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define MTL_TENSOR_API_VERSION 1
+
+struct MtlTensorMemory {
+  void* data;       // on the tensor's device
+  uint64_t bytes;   // contiguous
+  int32_t dtype;    // DType of core/dtype.h
+  int32_t device;   // DeviceKind of core/backend.h
+};
+
+struct MtlTensorApi {
+  uint32_t version;
+  // Fills `memory` from a live handle; returns 0, or -1 for a handle that is not (or no longer) one.
+  int (*resolve)(uint64_t handle, struct MtlTensorMemory* memory);
+};
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,18 @@
+// The argument positions of matmul and the sizes they come to; the contract is in matmul.cc.
+#pragma once
+
+#include "core/op_call.h"
+
+namespace mtl {
+
+enum { kMatmulOutput, kMatmulLeft, kMatmulRight, kMatmulBias };
+enum { kMatmulTransposeLeft, kMatmulTransposeRight, kMatmulAccumulate };
+
+struct MatmulSizes {
+  int64_t batch = 1, rows = 0, columns = 0, inner = 0;
+  bool consistent = false;
+};
+
+MatmulSizes matmul_sizes(const OpCall& call);
+
+}  // namespace mtl

@@ -1,0 +1,54 @@
+import { addon, callNative } from './native/addon.js';
+
+/**
+ * Where a tensor lives and which kernels run on it. `cpu`: vectorised and threaded; `reference`: the naive oracle, on the
+ * same host memory; `cuda`: NVIDIA GPUs.
+ */
+export const devices = ['cpu', 'reference', 'cuda'] as const;
+
+export type Device = (typeof devices)[number];
+
+/** The native number of a device (native/core/backend.h). */
+export function deviceNumber(device: Device): number {
+  return devices.indexOf(device);
+}
+
+/** Whether the device can be used in this process. */
+export function isDeviceAvailable(device: Device): boolean {
+  return addon().isAvailable(deviceNumber(device));
+}
+
+/** Bytes as the caching allocator of a device counts them. */
+export interface MemoryStatistics {
+  /** In use now. */
+  readonly bytesInUse: number;
+  /** The highest `bytesInUse` since the last `resetPeakMemory`. */
+  readonly peakBytes: number;
+  /** In use and cached for reuse. */
+  readonly bytesReserved: number;
+  /** Live blocks. */
+  readonly numAllocations: number;
+}
+
+export function memoryStatistics(device: Device): MemoryStatistics {
+  return callNative(() => addon().memoryStatistics(deviceNumber(device)));
+}
+
+export function resetPeakMemory(device: Device): void {
+  callNative(() => addon().resetPeakMemory(deviceNumber(device)));
+}
+
+/** Gives cached blocks back to the system. */
+export function trimMemory(device: Device): void {
+  callNative(() => addon().trimMemory(deviceNumber(device)));
+}
+
+/** Makes allocations beyond `bytes` in use fail with MTL_OUT_OF_MEMORY; 0 lifts the limit. */
+export function limitMemory(device: Device, bytes: number): void {
+  callNative(() => addon().limitMemory(deviceNumber(device), bytes));
+}
+
+/** Waits until the device has done everything enqueued so far. */
+export function synchronize(device: Device): void {
+  callNative(() => addon().synchronize(deviceNumber(device)));
+}

@@ -1,0 +1,42 @@
+/** Element types of tensors. `float64` is computed on the reference device only (for gradient checks). */
+export const dtypes = ['float32', 'bfloat16', 'float16', 'float64', 'int32', 'int64', 'uint8'] as const;
+
+export type DType = (typeof dtypes)[number];
+
+/** The typed array that holds a dtype on the host; 16-bit floats are held as their bits. */
+export interface TypedArrayOf {
+  readonly float32: Float32Array;
+  readonly bfloat16: Uint16Array;
+  readonly float16: Uint16Array;
+  readonly float64: Float64Array;
+  readonly int32: Int32Array;
+  readonly int64: BigInt64Array;
+  readonly uint8: Uint8Array;
+}
+
+export type TypedArray = TypedArrayOf[DType];
+
+const arrayTypes = {
+  float32: Float32Array,
+  bfloat16: Uint16Array,
+  float16: Uint16Array,
+  float64: Float64Array,
+  int32: Int32Array,
+  int64: BigInt64Array,
+  uint8: Uint8Array,
+} as const;
+
+/** Bytes of one element. */
+export function bytesPerElement(dtype: DType): number {
+  return arrayTypes[dtype].BYTES_PER_ELEMENT;
+}
+
+/** The native number of a dtype (native/core/dtype.h). */
+export function dtypeNumber(dtype: DType): number {
+  return dtypes.indexOf(dtype);
+}
+
+/** A new host array for `size` elements of a dtype, zero-filled. */
+export function newTypedArray<D extends DType>(dtype: D, size: number): TypedArrayOf[D] {
+  return new arrayTypes[dtype](size) as TypedArrayOf[D];
+}

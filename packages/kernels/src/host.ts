@@ -1,0 +1,32 @@
+import { UsageError } from '@mtl/errors';
+import { addon, callNative } from './native/addon.js';
+
+/** Instruction sets that the CPU kernels are compiled for, worst first. `avx512` includes bf16 dot products. */
+export const instructionSets = ['plain', 'avx2', 'avx512'] as const;
+
+export type InstructionSet = (typeof instructionSets)[number];
+
+/** What the CPU backend runs on. */
+export interface HostInformation {
+  readonly numThreads: number;
+  readonly detectedInstructionSet: InstructionSet;
+  /** The one kernels are chosen for: the detected one unless lowered by `setInstructionSet`. */
+  readonly instructionSet: InstructionSet;
+  readonly onednnVersion: string;
+}
+
+export function hostInformation(): HostInformation {
+  return callNative(() => addon().host());
+}
+
+/** Threads of all CPU kernels, oneDNN's included; with `pin` each stays on one core that the process may use. */
+export function setNumThreads(count: number, { pin = false }: { pin?: boolean } = {}): void {
+  callNative(() => addon().setNumThreads(count, pin));
+}
+
+/** Lowers the instruction set of our own CPU kernels (oneDNN chooses for itself), for tests and comparisons. */
+export function setInstructionSet(name: InstructionSet): void {
+  const level = instructionSets.indexOf(name);
+  if (level < 0) throw new UsageError('MTL_ARGUMENT', `unknown instruction set ${name}`);
+  callNative(() => addon().setInstructionSet(level));
+}

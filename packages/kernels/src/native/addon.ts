@@ -1,0 +1,74 @@
+import { KernelError } from '@mtl/errors';
+import type { MemoryStatistics } from '../device.js';
+import type { TypedArray } from '../dtype.js';
+import { loadAddon } from './load-addon.js';
+
+/** What an operation declares about itself. */
+export interface OperationSchema {
+  readonly name: string;
+  readonly numOutputs: number;
+  /** Outputs first; a trailing `?` marks an optional tensor. */
+  readonly tensors: readonly string[];
+  readonly attributes: readonly string[];
+}
+
+/** The functions of the native addon; everything else in this package is built on them. */
+export interface KernelsAddon {
+  createTensor(device: number, dtype: number, shape: readonly number[]): number;
+  createView(handle: number, offset: number, shape: readonly number[]): number;
+  release(handle: number): void;
+  write(handle: number, source: TypedArray): void;
+  read(handle: number, destination: TypedArray): void;
+  zero(handle: number): void;
+  numLiveTensors(): number;
+  setPoison(enabled: boolean): void;
+  readonly tensorApi: unknown;
+
+  run(operation: number, tensors: readonly number[], attributes: readonly number[]): void;
+  operations(): OperationSchema[];
+  supports(operation: number, device: number): boolean;
+  countedFlops(): number;
+  resetCountedFlops(): void;
+
+  memoryStatistics(device: number): MemoryStatistics;
+  resetPeakMemory(device: number): void;
+  trimMemory(device: number): void;
+  limitMemory(device: number, bytes: number): void;
+  synchronize(device: number): void;
+  isAvailable(device: number): boolean;
+  setNumThreads(count: number, pin: boolean): void;
+  setInstructionSet(level: number): void;
+  host(): {
+    numThreads: number;
+    detectedInstructionSet: 'plain' | 'avx2' | 'avx512';
+    instructionSet: 'plain' | 'avx2' | 'avx512';
+    onednnVersion: string;
+  };
+}
+
+let loaded: KernelsAddon | undefined;
+
+/** The addon, loaded at first use so that importing the package never fails. */
+export function addon(): KernelsAddon {
+  loaded ??= loadAddon();
+  return loaded;
+}
+
+/** Turns an error raised by native code into a KernelError with its code. */
+export function asKernelError(error: unknown): unknown {
+  if (error instanceof Error && !(error instanceof KernelError) && 'code' in error) {
+    const code = String(error.code);
+    if (code.startsWith('MTL_'))
+      return new KernelError(code as `MTL_${string}`, error.message, { cause: error });
+  }
+  return error;
+}
+
+/** Runs `body`, converting what native code throws. */
+export function callNative<T>(body: () => T): T {
+  try {
+    return body();
+  } catch (error) {
+    throw asKernelError(error);
+  }
+}

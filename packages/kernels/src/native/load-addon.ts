@@ -1,0 +1,53 @@
+import { existsSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { KernelError } from '@mtl/errors';
+import type { KernelsAddon } from './addon.js';
+
+/** The folder of this package, whether its sources or its build are running. */
+function packageDirectory(): string {
+  let directory = dirname(fileURLToPath(import.meta.url));
+  while (!existsSync(join(directory, 'package.json'))) directory = dirname(directory);
+  return directory;
+}
+
+/** OpenMP threads that spin after a parallel region starve other processes on the same cores. */
+function prepareEnvironment(): void {
+  // The one place that writes to process.env: libgomp reads it when it is opened, which the next line may do.
+  process.env.GOMP_SPINCOUNT ??= '10000';
+}
+
+/**
+ * Loads the native addon: an explicit path in MTL_KERNELS_ADDON, else the local build, else the platform package.
+ * A failure lists what was tried and what to do.
+ */
+export function loadAddon(): KernelsAddon {
+  prepareEnvironment();
+  const require = createRequire(import.meta.url);
+  const platformPackage = `@mtl/kernels-${process.platform}-${process.arch}`;
+  const explicit = process.env.MTL_KERNELS_ADDON;
+  const candidates =
+    explicit === undefined
+      ? [join(packageDirectory(), 'build', 'Release', 'mtl_kernels.node'), platformPackage]
+      : [explicit];
+  const failures: string[] = [];
+  for (const candidate of candidates) {
+    try {
+      return require(candidate) as KernelsAddon;
+    } catch (error) {
+      failures.push(`${candidate}: ${(error as Error).message.split('\n')[0]}`);
+    }
+  }
+  const oneDnn = failures.some((failure) => failure.includes('libdnnl'));
+  throw new KernelError(
+    'MTL_ADDON',
+    `the native kernels could not be loaded\n    ${failures.join('\n    ')}`,
+    {
+      remedy: oneDnn
+        ? 'install oneDNN: sudo apt-get install libdnnl-dev'
+        : 'in a checkout: npm run build:native (needs g++, cmake and libdnnl-dev)',
+      exitCode: 2,
+    },
+  );
+}

@@ -1,0 +1,36 @@
+import { runOperation } from '../run-operation.js';
+import type { Tensor } from '../tensor.js';
+
+/** `tanh`: the approximation of GPT-2; `erf`: the exact form of BERT. */
+export type GeluKind = 'tanh' | 'erf';
+
+export interface BiasGeluForwardOptions {
+  /** [..., F] */
+  readonly output: Tensor;
+  /** [..., F] */
+  readonly input: Tensor;
+  /** [F] */
+  readonly bias?: Tensor | undefined;
+  readonly kind?: GeluKind;
+}
+
+/** output = gelu(input + bias): Hendrycks and Gimpel 2016; the fusion is Megatron-LM's. */
+export function biasGeluForward({ output, input, bias, kind = 'tanh' }: BiasGeluForwardOptions): void {
+  runOperation('bias_gelu_forward', [output, input, bias], [kind === 'erf']);
+}
+
+export interface BiasGeluBackwardOptions {
+  /** [..., F]; its column sum is the bias gradient. May be the memory of `outputGradient`. */
+  readonly inputGradient: Tensor;
+  readonly outputGradient: Tensor;
+  /** The input of the forward call. */
+  readonly input: Tensor;
+  readonly bias?: Tensor | undefined;
+  readonly kind?: GeluKind;
+}
+
+/** inputGradient = outputGradient * gelu'(input + bias) */
+export function biasGeluBackward(options: BiasGeluBackwardOptions): void {
+  const { inputGradient, outputGradient, input, bias, kind = 'tanh' } = options;
+  runOperation('bias_gelu_backward', [inputGradient, outputGradient, input, bias], [kind === 'erf']);
+}

@@ -1,0 +1,50 @@
+import { KernelError } from '@mtl/errors';
+import { type Device, deviceNumber } from './device.js';
+import { addon, callNative, type OperationSchema } from './native/addon.js';
+import type { Tensor } from './tensor.js';
+
+let numbers: Map<string, number> | undefined;
+
+function operationNumber(name: string): number {
+  numbers ??= new Map(
+    addon()
+      .operations()
+      .map((operation, index) => [operation.name, index]),
+  );
+  const number = numbers.get(name);
+  if (number === undefined)
+    throw new KernelError('MTL_UNSUPPORTED', `the native kernels have no operation ${name}`);
+  return number;
+}
+
+/**
+ * Runs a native operation: tensors in the order of its schema (outputs first, undefined for an optional one left out),
+ * then attributes. The named functions in operations/ are the public way; this is what they are made of.
+ */
+export function runOperation(
+  name: string,
+  tensors: readonly (Tensor | undefined)[],
+  attributes: readonly (number | boolean)[] = [],
+): void {
+  const handles = tensors.map((tensor) => (tensor === undefined ? 0 : tensor.handle));
+  callNative(() => addon().run(operationNumber(name), handles, attributes.map(Number)));
+}
+
+/** All native operations with the names of their tensors and attributes. */
+export function listOperations(): OperationSchema[] {
+  return callNative(() => addon().operations());
+}
+
+/** Whether a device has a kernel for an operation. */
+export function supportsOperation(name: string, device: Device): boolean {
+  return callNative(() => addon().supports(operationNumber(name), deviceNumber(device)));
+}
+
+/** Floating-point operations of the matrix products and attention run since the last reset (2 per multiply-add). */
+export function countedFlops(): number {
+  return addon().countedFlops();
+}
+
+export function resetCountedFlops(): void {
+  addon().resetCountedFlops();
+}

@@ -1,0 +1,218 @@
+import { UsageError } from '@mtl/errors';
+import { type Device, deviceNumber } from './device.js';
+import {
+  bytesPerElement,
+  type DType,
+  dtypeNumber,
+  newTypedArray,
+  type TypedArray,
+  type TypedArrayOf,
+} from './dtype.js';
+import { addon, callNative } from './native/addon.js';
+import { adoptIntoScope } from './tidy.js';
+
+/** What a new tensor is. */
+export interface TensorOptions {
+  readonly shape: readonly number[];
+  readonly dtype: DType;
+  readonly device?: Device;
+}
+
+/** The number of elements of a shape. */
+export function sizeOf(shape: readonly number[]): number {
+  return shape.reduce((product, size) => product * size, 1);
+}
+
+/**
+ * A typed, contiguous array on a device with an explicit lifetime: memory is held until `dispose()`, or until the end of
+ * the enclosing `tidy`. Views share memory; it is freed with the last of them.
+ */
+export class Tensor {
+  readonly shape: readonly number[];
+  readonly dtype: DType;
+  readonly device: Device;
+  readonly size: number;
+  #handle: number;
+
+  private constructor(handle: number, { shape, dtype, device }: Required<TensorOptions>) {
+    this.#handle = handle;
+    this.shape = shape;
+    this.dtype = dtype;
+    this.device = device;
+    this.size = sizeOf(shape);
+    adoptIntoScope(this);
+  }
+
+  /** A new tensor with undefined contents. */
+  static empty({ shape, dtype, device = 'cpu' }: TensorOptions): Tensor {
+    const handle = callNative(() => addon().createTensor(deviceNumber(device), dtypeNumber(dtype), shape));
+    return new Tensor(handle, { shape: [...shape], dtype, device });
+  }
+
+  /** A new tensor of zeros. */
+  static zeros(options: TensorOptions): Tensor {
+    const tensor = Tensor.empty(options);
+    tensor.zero();
+    return tensor;
+  }
+
+  /** A new tensor from host values: a typed array of its dtype (bits for 16-bit floats), or numbers to be converted. */
+  static from(values: TypedArray | readonly number[], options: TensorOptions): Tensor {
+    const tensor = Tensor.empty(options);
+    tensor.write(ArrayBuffer.isView(values) ? values : convert(values, options.dtype));
+    return tensor;
+  }
+
+  /** The native handle; operations pass it on. Throws when the tensor was disposed of. */
+  get handle(): number {
+    if (this.#handle === 0) {
+      throw new UsageError(
+        'MTL_DISPOSED_TENSOR',
+        `a tensor of shape [${this.shape.join(', ')}] was used after dispose()`,
+      );
+    }
+    return this.#handle;
+  }
+
+  get isDisposed(): boolean {
+    return this.#handle === 0;
+  }
+
+  get bytes(): number {
+    return this.size * bytesPerElement(this.dtype);
+  }
+
+  /** Dimension `index`, counted from the end when negative. */
+  dim(index: number): number {
+    const size = this.shape.at(index);
+    if (size === undefined) {
+      throw new UsageError('MTL_SHAPE', `dimension ${index} of a tensor of shape [${this.shape.join(', ')}]`);
+    }
+    return size;
+  }
+
+  /** A view of the elements from `offset` on with another shape, sharing memory. */
+  view({ offset = 0, shape }: { offset?: number; shape: readonly number[] }): Tensor {
+    const handle = callNative(() => addon().createView(this.handle, offset, shape));
+    return new Tensor(handle, { shape: [...shape], dtype: this.dtype, device: this.device });
+  }
+
+  /** The same elements in another shape, sharing memory. */
+  reshape(shape: readonly number[]): Tensor {
+    if (sizeOf(shape) !== this.size) {
+      throw new UsageError('MTL_SHAPE', `cannot reshape [${this.shape.join(', ')}] to [${shape.join(', ')}]`);
+    }
+    return this.view({ shape });
+  }
+
+  /** Rows `start` up to `end` of the first dimension, sharing memory. */
+  rows(start: number, end: number): Tensor {
+    const rowSize = this.size / this.dim(0);
+    return this.view({ offset: start * rowSize, shape: [end - start, ...this.shape.slice(1)] });
+  }
+
+  /** Copies host values in; the typed array must be of the tensor's size in bytes. */
+  write(values: TypedArray): void {
+    callNative(() => addon().write(this.handle, values));
+  }
+
+  /** Copies the elements to the host, waiting for the device; 16-bit floats come as bits (see `toArray`). */
+  read<D extends DType = DType>(): TypedArrayOf[D] {
+    const values = newTypedArray(this.dtype, this.size);
+    this.readInto(values);
+    return values as TypedArrayOf[D];
+  }
+
+  /** Copies the elements into an existing typed array of the tensor's size in bytes. */
+  readInto(values: TypedArray): void {
+    callNative(() => addon().read(this.handle, values));
+  }
+
+  /** The elements as numbers, whatever the dtype. */
+  toArray(): number[] {
+    return toNumbers(this.read(), this.dtype);
+  }
+
+  /** The only element of a tensor of size 1, as a number; waits for the device. */
+  item(): number {
+    if (this.size !== 1) throw new UsageError('MTL_SHAPE', `item() of a tensor of ${this.size} elements`);
+    return this.toArray()[0]!;
+  }
+
+  zero(): void {
+    callNative(() => addon().zero(this.handle));
+  }
+
+  /** Frees the memory (with the last view of it); a second call does nothing. */
+  dispose(): void {
+    if (this.#handle === 0) return;
+    const handle = this.#handle;
+    this.#handle = 0;
+    callNative(() => addon().release(handle));
+  }
+
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+}
+
+const float32 = new Float32Array(1);
+const float32Bits = new Uint32Array(float32.buffer);
+
+/** The bfloat16 bits nearest to a number, ties to even. */
+export function bfloat16Bits(value: number): number {
+  float32[0] = value;
+  const bits = float32Bits[0]!;
+  if ((bits & 0x7fffffff) > 0x7f800000) return ((bits >>> 16) | 0x40) & 0xffff;
+  return ((bits + 0x7fff + ((bits >>> 16) & 1)) >>> 16) & 0xffff;
+}
+
+/** The number that bfloat16 bits stand for. */
+export function bfloat16Value(bits: number): number {
+  float32Bits[0] = bits << 16;
+  return float32[0]!;
+}
+
+/** The number that IEEE half-precision bits stand for. */
+export function float16Value(bits: number): number {
+  const sign = bits & 0x8000 ? -1 : 1;
+  const exponent = (bits >> 10) & 0x1f;
+  const fraction = bits & 0x3ff;
+  if (exponent === 31) return fraction === 0 ? sign * Number.POSITIVE_INFINITY : Number.NaN;
+  return sign * (exponent === 0 ? fraction * 2 ** -24 : (1 + fraction / 1024) * 2 ** (exponent - 15));
+}
+
+/** The IEEE half-precision bits nearest to a number, ties to even. */
+export function float16Bits(value: number): number {
+  if (Number.isNaN(value)) return 0x7e00;
+  const sign = value < 0 || Object.is(value, -0) ? 0x8000 : 0;
+  const magnitude = Math.abs(value);
+  if (magnitude >= 65520) return sign | 0x7c00;
+  const exponent = Math.max(-14, Math.floor(Math.log2(magnitude || 2 ** -24)));
+  const scaled = magnitude / 2 ** (exponent - 10);
+  let rounded = Math.floor(scaled);
+  const rest = scaled - rounded;
+  if (rest > 0.5 || (rest === 0.5 && rounded % 2 === 1)) rounded += 1;
+  // A carry out of the fraction moves into the exponent by itself.
+  return sign | (rounded + (rounded >= 1024 ? (exponent + 14) * 1024 : 0));
+}
+
+function convert(values: readonly number[], dtype: DType): TypedArray {
+  const array = newTypedArray(dtype, values.length);
+  for (let index = 0; index < values.length; index++) {
+    const value = values[index]!;
+    if (array instanceof BigInt64Array) array[index] = BigInt(value);
+    else if (dtype === 'bfloat16') array[index] = bfloat16Bits(value);
+    else if (dtype === 'float16') array[index] = float16Bits(value);
+    else array[index] = value;
+  }
+  return array;
+}
+
+function toNumbers(values: TypedArray, dtype: DType): number[] {
+  if (values instanceof BigInt64Array) return Array.from(values, Number);
+  const numbers = Array.from(values);
+  if (dtype === 'bfloat16') return numbers.map(bfloat16Value);
+  if (dtype === 'float16') return numbers.map(float16Value);
+  return numbers;
+}

@@ -1,0 +1,157 @@
+import { readdirSync } from 'node:fs';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import {
+  type DType,
+  hostInformation,
+  instructionSets,
+  listOperations,
+  numLiveTensors,
+  setInstructionSet,
+  setPoison,
+  supportsOperation,
+  Tensor,
+} from '../src/index.js';
+import { disposeAll, makeTensors } from './op-cases/case-tensors.js';
+import type { CaseTable, GradientCase, OpCase, Tensors } from './op-cases/op-case.js';
+import { defaultTolerances } from './op-cases/tolerances.js';
+
+const directory = new URL('./op-cases/', import.meta.url);
+const tables: CaseTable[] = await Promise.all(
+  readdirSync(directory)
+    .filter((file) => file.endsWith('.cases.ts'))
+    .map((file) => import(new URL(file, directory).href) as Promise<CaseTable>),
+);
+const allCases = tables.flatMap((table) => table.cases);
+const parityCases = allCases.filter((opCase) => opCase.benchmark === undefined);
+const gradientCases = tables.flatMap((table) => table.gradientCases ?? []);
+
+/** The largest violation of the tolerance over all outputs, as a message; undefined when everything agrees. */
+function compare(opCase: OpCase, dtype: DType, actual: Tensors, expected: Tensors): string | undefined {
+  for (const [name, spec] of Object.entries(opCase.tensors)) {
+    if (spec.output !== true) continue;
+    const tolerance = opCase.tolerance?.[dtype] ?? defaultTolerances[dtype];
+    if (tolerance === undefined) return `no tolerance for ${dtype}`;
+    const left = actual[name]!.toArray();
+    const right = expected[name]!.toArray();
+    for (let index = 0; index < left.length; index++) {
+      const difference = Math.abs(left[index]! - right[index]!);
+      const allowed = tolerance.absolute + tolerance.relative * Math.abs(right[index]!);
+      if (!(difference <= allowed)) {
+        return `${name}[${index}]: ${left[index]} is not ${right[index]} (allowed difference ${allowed})`;
+      }
+    }
+  }
+  return undefined;
+}
+
+function runParity(opCase: OpCase, dtype: DType): void {
+  const expected = makeTensors(opCase.tensors, { device: 'reference', dtype, seed: 7 });
+  const actual = makeTensors(opCase.tensors, { device: 'cpu', dtype, seed: 7 });
+  try {
+    opCase.run(expected);
+    opCase.run(actual);
+    expect(compare(opCase, dtype, actual, expected)).toBeUndefined();
+  } finally {
+    disposeAll(expected);
+    disposeAll(actual);
+  }
+}
+
+beforeAll(() => setPoison(true));
+afterAll(() => {
+  setPoison(false);
+  setInstructionSet(hostInformation().detectedInstructionSet);
+  expect(numLiveTensors()).toBe(0);
+});
+
+const detected = instructionSets.indexOf(hostInformation().detectedInstructionSet);
+
+describe.each(instructionSets.slice(0, detected + 1))(
+  '%s kernels agree with the reference',
+  (instructionSet) => {
+    beforeAll(() => setInstructionSet(instructionSet));
+    for (const opCase of parityCases) {
+      for (const dtype of opCase.dtypes ?? (['float32', 'bfloat16'] as const)) {
+        it(`${opCase.name} ${dtype}`, () => runParity(opCase, dtype));
+      }
+    }
+  },
+);
+
+/** d(sum of output * weights) / d(tensor), by central differences. */
+function numericalGradient(
+  gradientCase: GradientCase,
+  tensors: Tensors,
+  name: string,
+  weights: number[],
+): number[] {
+  const tensor = tensors[name]!;
+  const values = tensor.toArray();
+  const output = Tensor.empty({ shape: gradientCase.outputShape, dtype: 'float64', device: 'reference' });
+  const step = 1e-5;
+  const projected = (index: number, value: number): number => {
+    const moved = Float64Array.from(values);
+    moved[index] = value;
+    tensor.write(moved);
+    gradientCase.forward(tensors, output);
+    return output.toArray().reduce((total, element, position) => total + element * weights[position]!, 0);
+  };
+  const gradient = values.map(
+    (value, index) => (projected(index, value + step) - projected(index, value - step)) / (2 * step),
+  );
+  tensor.write(Float64Array.from(values));
+  output.dispose();
+  return gradient;
+}
+
+describe('reference gradients agree with central differences in float64', () => {
+  it.each(gradientCases.map((gradientCase) => [gradientCase.name, gradientCase] as const))(
+    '%s',
+    (_, gradientCase) => {
+      const options = { device: 'reference', dtype: 'float64', seed: 11 } as const;
+      const tensors = makeTensors(gradientCase.tensors, options);
+      const { weights: outputGradient } = makeTensors(
+        { weights: { shape: gradientCase.outputShape } },
+        options,
+      );
+      const gradients = makeTensors(
+        Object.fromEntries(
+          gradientCase.differentiable.map((name) => [
+            name,
+            { shape: gradientCase.tensors[name]!.shape, values: () => 0 },
+          ]),
+        ),
+        options,
+      );
+      // backward may need what forward leaves behind (statistics), so it runs on the same tensors
+      const output = Tensor.empty({ shape: gradientCase.outputShape, dtype: 'float64', device: 'reference' });
+      gradientCase.forward(tensors, output);
+      output.dispose();
+      gradientCase.backward(tensors, outputGradient!, gradients);
+      const weights = outputGradient!.toArray();
+      for (const name of gradientCase.differentiable) {
+        const expected = numericalGradient(gradientCase, tensors, name, weights);
+        gradients[name]!.toArray().forEach((value, index) => {
+          // central differences of step 1e-5 in float64 are good to about 1e-9 for functions of this size
+          expect(Math.abs(value - expected[index]!), `${name}[${index}]`).toBeLessThan(
+            1e-7 * (1 + Math.abs(value)),
+          );
+        });
+      }
+      disposeAll(tensors);
+      disposeAll(gradients);
+      outputGradient!.dispose();
+    },
+  );
+});
+
+describe('support', () => {
+  it('every operation has a case, a reference kernel and a CPU kernel', () => {
+    const withCases = new Set(allCases.map((opCase) => opCase.operation));
+    for (const { name } of listOperations()) {
+      expect(withCases.has(name), `${name} has no case`).toBe(true);
+      expect(supportsOperation(name, 'reference'), `${name} on reference`).toBe(true);
+      expect(supportsOperation(name, 'cpu'), `${name} on cpu`).toBe(true);
+    }
+  });
+});

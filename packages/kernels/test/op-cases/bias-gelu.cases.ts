@@ -1,0 +1,74 @@
+import { biasGeluBackward, biasGeluForward, type GeluKind } from '../../src/index.js';
+import type { GradientCase, OpCase } from './op-case.js';
+
+const kinds: readonly GeluKind[] = ['tanh', 'erf'];
+const shapes = [
+  [3, 17],
+  [2, 5, 64],
+  [7, 1],
+];
+
+const forward: OpCase[] = kinds.flatMap((kind) =>
+  shapes.flatMap((shape) =>
+    [true, false].map((withBias) => ({
+      name: `bias_gelu_forward ${kind} [${shape}]${withBias ? ' bias' : ''}`,
+      operation: 'bias_gelu_forward',
+      tensors: {
+        output: { shape, output: true },
+        input: { shape, scale: 2 },
+        ...(withBias ? { bias: { shape: [shape.at(-1)!] } } : {}),
+      },
+      run: ({ output, input, bias }) => biasGeluForward({ output: output!, input: input!, bias, kind }),
+    })),
+  ),
+);
+
+const backward: OpCase[] = kinds.flatMap((kind) =>
+  shapes.map((shape) => ({
+    name: `bias_gelu_backward ${kind} [${shape}]`,
+    operation: 'bias_gelu_backward',
+    tensors: {
+      inputGradient: { shape, output: true },
+      outputGradient: { shape },
+      input: { shape, scale: 2 },
+      bias: { shape: [shape.at(-1)!] },
+    },
+    run: ({ inputGradient, outputGradient, input, bias }) =>
+      biasGeluBackward({
+        inputGradient: inputGradient!,
+        outputGradient: outputGradient!,
+        input: input!,
+        bias,
+        kind,
+      }),
+  })),
+);
+
+const rows = 4096;
+const features = 1536;
+
+const benchmarks: OpCase[] = [
+  {
+    name: `bias_gelu_forward [${rows}, ${features}]`,
+    operation: 'bias_gelu_forward',
+    tensors: {
+      output: { shape: [rows, features], output: true },
+      input: { shape: [rows, features] },
+      bias: { shape: [features] },
+    },
+    run: ({ output, input, bias }) => biasGeluForward({ output: output!, input: input!, bias }),
+    benchmark: { bytes: 2 * rows * features },
+  },
+];
+
+export const cases: readonly OpCase[] = [...forward, ...backward, ...benchmarks];
+
+export const gradientCases: readonly GradientCase[] = kinds.map((kind) => ({
+  name: `bias_gelu ${kind}`,
+  tensors: { input: { shape: [3, 5] }, bias: { shape: [5] } },
+  differentiable: ['input'],
+  outputShape: [3, 5],
+  forward: ({ input, bias }, output) => biasGeluForward({ output, input: input!, bias, kind }),
+  backward: ({ input, bias }, outputGradient, gradients) =>
+    biasGeluBackward({ inputGradient: gradients.input!, outputGradient, input: input!, bias, kind }),
+}));

@@ -1,0 +1,47 @@
+import { type Device, type DType, Tensor } from '../../src/index.js';
+import type { TensorSpec, Tensors } from './op-case.js';
+
+/** Deterministic values in [0, 1) (mulberry32), so that a failing case fails again. */
+export function uniformStream(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4294967296;
+  };
+}
+
+function normalStream(seed: number): () => number {
+  const uniform = uniformStream(seed);
+  return () => Math.sqrt(-2 * Math.log(1 - uniform())) * Math.cos(2 * Math.PI * uniform());
+}
+
+function valuesOf(spec: TensorSpec, size: number, seed: number): number[] {
+  const { values = 'normal', scale = 1 } = spec;
+  if (Array.isArray(values)) return [...values];
+  if (typeof values === 'function') return Array.from({ length: size }, (_, index) => values(index));
+  const next = values === 'uniform' ? uniformStream(seed) : normalStream(seed);
+  return Array.from({ length: size }, () => next() * scale);
+}
+
+/** The tensors of a case on a device. The same seed gives the same values on every device. */
+export function makeTensors(
+  specs: Readonly<Record<string, TensorSpec>>,
+  { device, dtype, seed }: { device: Device; dtype: DType; seed: number },
+): Tensors {
+  const tensors: Record<string, Tensor> = {};
+  Object.entries(specs).forEach(([name, spec], position) => {
+    const options = { shape: spec.shape, dtype: spec.dtype ?? dtype, device };
+    const size = spec.shape.reduce((product, dim) => product * dim, 1);
+    const untouched = spec.output === true && spec.accumulated !== true;
+    tensors[name] = untouched
+      ? Tensor.empty(options)
+      : Tensor.from(valuesOf(spec, size, seed * 1009 + position), options);
+  });
+  return tensors;
+}
+
+export function disposeAll(tensors: Tensors): void {
+  for (const tensor of Object.values(tensors)) tensor.dispose();
+}

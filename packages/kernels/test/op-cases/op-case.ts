@@ -1,0 +1,56 @@
+import type { DType, Tensor } from '../../src/index.js';
+
+/** How the values of a tensor in a case are made; `compute` is the dtype that the case runs in. */
+export interface TensorSpec {
+  readonly shape: readonly number[];
+  /** Default: the compute dtype. */
+  readonly dtype?: DType;
+  /** `normal` (default): N(0, scale); `uniform`: [0, 1); an array: these values; a function of the flat index. */
+  readonly values?: 'normal' | 'uniform' | readonly number[] | ((index: number) => number);
+  readonly scale?: number;
+  /** Written by the op; starts as NaN unless it is `accumulated`. */
+  readonly output?: boolean;
+  /** An output that the op adds to: it starts with values. */
+  readonly accumulated?: boolean;
+}
+
+export type Tensors = Readonly<Record<string, Tensor>>;
+
+/** |actual - expected| <= absolute + relative * |expected| */
+export interface Tolerance {
+  readonly absolute: number;
+  readonly relative: number;
+}
+
+/** One call of an operation: run on the device under test and on the reference, the outputs are compared. */
+export interface OpCase {
+  readonly name: string;
+  /** The native operation: for the support table. */
+  readonly operation: string;
+  readonly tensors: Readonly<Record<string, TensorSpec>>;
+  run(tensors: Tensors): void;
+  /** Default: float32, bfloat16. */
+  readonly dtypes?: readonly DType[];
+  /** Overrides of the defaults in tolerances.ts; `reason` says why. */
+  readonly tolerance?: Partial<Record<DType, Tolerance>> & { readonly reason: string };
+  /** Bytes that one run must move and FLOPs it does, for benchmarks at realistic sizes. */
+  readonly benchmark?: { readonly bytes?: number; readonly flops?: number };
+}
+
+/** A forward and its backward: gradients are compared with central differences, in float64 on the reference device. */
+export interface GradientCase {
+  readonly name: string;
+  readonly tensors: Readonly<Record<string, TensorSpec>>;
+  /** Names of the tensors whose gradients `backward` gives. */
+  readonly differentiable: readonly string[];
+  readonly outputShape: readonly number[];
+  forward(tensors: Tensors, output: Tensor): void;
+  /** Fills gradients[name], zero at the start, of the shape of tensors[name]. */
+  backward(tensors: Tensors, outputGradient: Tensor, gradients: Tensors): void;
+}
+
+/** What a file `<op>.cases.ts` exports. */
+export interface CaseTable {
+  readonly cases: readonly OpCase[];
+  readonly gradientCases?: readonly GradientCase[];
+}
