@@ -122,6 +122,21 @@ MTL_INLINE void store_partial(T* destination, VFloat value, int64_t count) {
   for (int lane = 0; lane < count; ++lane) store_one(destination + lane, value[lane]);
 }
 
+// Whole vectors, or what is left of a row: `count` may be anything above zero.
+template <typename T>
+MTL_INLINE VFloat load_up_to(const T* source, int64_t count) {
+  return __builtin_expect(count >= kLanes, 1) ? load(source) : load_partial(source, count);
+}
+
+template <typename T>
+MTL_INLINE void store_up_to(T* destination, VFloat value, int64_t count) {
+  if (__builtin_expect(count >= kLanes, 1)) {
+    store(destination, value);
+  } else {
+    store_partial(destination, value, count);
+  }
+}
+
 // ---- arithmetic ----
 
 MTL_INLINE VFloat maximum(VFloat a, VFloat b) { return a > b ? a : b; }
