@@ -1,4 +1,14 @@
 export {
+  type AttentionBackwardOptions,
+  type AttentionCachedForwardOptions,
+  type AttentionDropout,
+  type AttentionForwardOptions,
+  type AttentionOptions,
+  attentionBackward,
+  attentionCachedForward,
+  attentionForward,
+} from './attention.js';
+export {
   type BiasGeluBackwardOptions,
   type BiasGeluForwardOptions,
   biasGeluBackward,
