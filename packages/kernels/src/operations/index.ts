@@ -7,6 +7,16 @@ export {
   type DropoutMask,
 } from './bias-dropout-residual.js';
 export {
+  type AttentionBackwardOptions,
+  type AttentionCachedForwardOptions,
+  type AttentionDropout,
+  type AttentionForwardOptions,
+  type AttentionOptions,
+  attentionBackward,
+  attentionCachedForward,
+  attentionForward,
+} from './attention.js';
+export {
   type BiasGeluBackwardOptions,
   type BiasGeluForwardOptions,
   biasGeluBackward,

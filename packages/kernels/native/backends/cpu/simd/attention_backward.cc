@@ -1,0 +1,331 @@
+// Attention backward for one head (Dao et al. 2022, 2023): for every tile of keys, over the tiles of queries that see it,
+//   P = e^(scale Q K^T - logSumExp)    dP = dO V^T (dropout applied)    dS = P (dP - delta)
+//   dV += P^T dO    dK += dS^T Q    dQ += dS K    with delta = the row sums of dO * O
+// The gradients of keys and values of a tile are complete after its pass; those of queries are summed over the passes.
+#include "backends/cpu/simd/attention_online.h"
+
+namespace mtl {
+namespace {
+
+template <typename T>
+struct BackwardHead {
+  Matrix<T> queries, keys, values, outputs, output_gradients;
+  T* gradient;  // of the head's first query; keys and values follow
+  int64_t gradient_stride;
+  const float* log_sum_exp;
+  Visibility visibility;
+  Dropout dropout;
+  float scale;
+};
+
+// Per-thread memory. `rows` operands sum along the head size, `columns` ones along the sequence; with float32 arithmetic
+// they are the same words.
+struct BackwardScratch {
+  Word *query_rows, *query_columns, *output_gradient_rows, *output_gradient_columns;   // the whole head
+  Word *keys_transposed, *values_transposed, *key_columns;                             // one tile
+  Word *probabilities, *score_gradients, *score_gradient_rows;                         // one tile
+  float *scores, *probability_gradients, *key_gradients, *value_gradients, *biases;    // one tile
+  float *log_sum_exp, *delta;                                                          // the whole head
+};
+
+template <typename Product>
+BackwardScratch carve_backward(Carver* carver, int64_t sequence, int64_t head_size) {
+  constexpr bool kShared = Product::kDepth == 1;
+  const int64_t columns = round_up(head_size, kLanes);
+  const int64_t padded = round_up(sequence, kTile);
+  BackwardScratch scratch;
+  scratch.query_rows = carve<Word>(carver, padded * row_words<Product>(head_size));
+  scratch.output_gradient_rows = carve<Word>(carver, padded * row_words<Product>(head_size));
+  scratch.query_columns = kShared ? scratch.query_rows : carve<Word>(carver, padded / Product::kDepth * columns);
+  scratch.output_gradient_columns =
+      kShared ? scratch.output_gradient_rows : carve<Word>(carver, padded / Product::kDepth * columns);
+  scratch.keys_transposed = carve<Word>(carver, row_words<Product>(head_size) * kTile);
+  scratch.values_transposed = carve<Word>(carver, row_words<Product>(head_size) * kTile);
+  scratch.key_columns = carve<Word>(carver, kTile / Product::kDepth * columns);
+  scratch.scores = carve<float>(carver, kTile * kTile);
+  scratch.probability_gradients = carve<float>(carver, kTile * kTile);
+  scratch.probabilities = kShared ? reinterpret_cast<Word*>(scratch.scores) : carve<Word>(carver, kTile * kTile);
+  scratch.score_gradients =
+      kShared ? reinterpret_cast<Word*>(scratch.probability_gradients) : carve<Word>(carver, kTile * kTile);
+  scratch.score_gradient_rows = kShared ? scratch.score_gradients : carve<Word>(carver, kTile * kTile);
+  scratch.key_gradients = carve<float>(carver, kTile * columns);
+  scratch.value_gradients = carve<float>(carver, kTile * columns);
+  scratch.biases = carve<float>(carver, kTile);
+  scratch.log_sum_exp = carve<float>(carver, padded);
+  scratch.delta = carve<float>(carver, padded);
+  return scratch;
+}
+
+template <typename T>
+MTL_INLINE VFloat load_up_to(const T* source, int64_t count) {
+  return count >= kLanes ? load(source) : load_partial(source, count);
+}
+
+// Packs queries and output gradients of the head and computes delta.
+template <typename Product, typename T>
+void prepare_head(const BackwardHead<T>& head, const BackwardScratch& scratch) {
+  const int64_t sequence = head.queries.rows, size = head.queries.columns;
+  const int64_t columns = round_up(size, kLanes);
+  for (int64_t first = 0; first < sequence; first += kTile) {
+    const int64_t row_offset = first * row_words<Product>(size);
+    pack_rows<Product>(scratch.query_rows + row_offset, rows_of(head.queries, first));
+    pack_rows<Product>(scratch.output_gradient_rows + row_offset, rows_of(head.output_gradients, first));
+    if constexpr (Product::kDepth > 1) {
+      const int64_t column_offset = first / Product::kDepth * columns;
+      pack_columns<Product>(scratch.query_columns + column_offset, rows_of(head.queries, first));
+      pack_columns<Product>(scratch.output_gradient_columns + column_offset, rows_of(head.output_gradients, first));
+    }
+  }
+  for (int64_t row = 0; row < round_up(sequence, kTile); ++row) {
+    // Rows past the end have probability e^(0 - huge) = 0.
+    scratch.log_sum_exp[row] = row < sequence ? head.log_sum_exp[row] : -kNoMaximum;
+    VFloat total = {};
+    for (int64_t column = 0; row < sequence && column < size; column += kLanes) {
+      total += load_up_to(head.outputs.data + row * head.outputs.stride + column, size - column) *
+               load_up_to(head.output_gradients.data + row * head.output_gradients.stride + column, size - column);
+    }
+    scratch.delta[row] = sum(total);
+  }
+}
+
+MTL_INLINE void store_pair(Word* words, Word* rows, int64_t vector, VFloat even, VFloat odd) {
+#if MTL_ISA_LEVEL == 2
+  const __m256i low = (__m256i)_mm512_cvtneps_pbh((__m512)even);
+  const __m256i high = (__m256i)_mm512_cvtneps_pbh((__m512)odd);
+  const __m512i pairs = _mm512_or_si512(_mm512_cvtepu16_epi32(low), _mm512_slli_epi32(_mm512_cvtepu16_epi32(high), 16));
+  store_words(words + vector * kLanes, (VUint)pairs);
+  if (rows == nullptr) return;
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(rows + vector * kLanes / 2), low);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(rows + kTile / 2 + vector * kLanes / 2), high);
+#else
+  (void)words, (void)rows, (void)vector, (void)even, (void)odd;  // bfloat16 pairs exist with AVX-512 only
+#endif
+}
+
+// Turns scores and probability gradients of a tile into the operands of the three gradient products. In a row only the
+// first vectors[row group] vectors were computed; the others become zero.
+template <typename Product, bool kDropout>
+void gradient_tile(const BackwardScratch& scratch, const int64_t* vectors, int64_t num_rows, float scale,
+                   const Dropout& dropout, int64_t first_query, int64_t first_key) {
+  constexpr int kRows = Product::kDepth;  // bfloat16 pairs need two rows at a time
+  for (int64_t row = 0; row < num_rows; row += kRows) {
+    VInt keep[kRows][kTileVectors];
+    for (int part = 0; kDropout && part < kRows; ++part) {
+      Dropout::keep_masks(dropout, keep[part], first_query + row + part, first_key);
+    }
+    for (int64_t vector = 0; vector < kTileVectors; ++vector) {
+      VFloat probability[kRows] = {}, gradient[kRows] = {};
+      for (int part = 0; part < kRows && vector < vectors[row / kRowGroup]; ++part) {
+        const int64_t at = (row + part) * kTile + vector * kLanes;
+        const int64_t query = first_query + row + part;
+        const VFloat whole = exponential(load(scratch.scores + at) * scale - scratch.log_sum_exp[query]);
+        VFloat output_part = load(scratch.probability_gradients + at);
+        if (kDropout) output_part = select(keep[part][vector], output_part * dropout.inverse_keep, VFloat{});
+        gradient[part] = whole * (output_part - scratch.delta[query]);
+        probability[part] = kDropout ? select(keep[part][vector], whole, VFloat{}) : whole;
+      }
+      if constexpr (kRows == 1) {
+        store_words(scratch.probabilities + row * kTile + vector * kLanes, float_to_bits(probability[0]));
+        store_words(scratch.score_gradients + row * kTile + vector * kLanes, float_to_bits(gradient[0]));
+      } else {
+        const int64_t pair = row / 2 * kTile;
+        store_pair(scratch.probabilities + pair, nullptr, vector, probability[0], probability[1]);
+        store_pair(scratch.score_gradients + pair, scratch.score_gradient_rows + pair, vector, gradient[0],
+                   gradient[1]);
+      }
+    }
+  }
+}
+
+template <typename Product, typename T>
+void backward_tile(const BackwardHead<T>& head, const BackwardScratch& scratch, float* query_gradients,
+                   const TileRow& row, int64_t first_key, TileKind kind) {
+  const int64_t size = head.queries.columns;
+  const int64_t columns = round_up(size, kLanes), row_stride = row_words<Product>(size);
+  const int64_t steps = (size + Product::kDepth - 1) / Product::kDepth;
+  const Word* queries = scratch.query_rows + row.first_query * row_stride;
+  const Word* output_gradients = scratch.output_gradient_rows + row.first_query * row_stride;
+  const int64_t num_groups = (row.num_queries + kRowGroup - 1) / kRowGroup;
+  int64_t num_keys[kTile / kRowGroup], vectors[kTile / kRowGroup];
+  for (int64_t group = 0; group < num_groups; ++group) {
+    const int64_t first = group * kRowGroup;
+    num_keys[group] = kind == TileKind::kWhole ? kTile : keys_of_group(head.visibility, row, first, first_key);
+    vectors[group] = (num_keys[group] + kLanes - 1) / kLanes;
+    multiply_rows<Product>(scratch.scores + first * kTile, kTile, queries + first * row_stride, row_stride, 1,
+                           scratch.keys_transposed, kTile, vectors[group], steps, kOverwrite);
+    multiply_rows<Product>(scratch.probability_gradients + first * kTile, kTile, output_gradients + first * row_stride,
+                           row_stride, 1, scratch.values_transposed, kTile, vectors[group], steps, kOverwrite);
+  }
+  const int64_t num_rows = num_groups * kRowGroup;
+  if (kind == TileKind::kMasked) {
+    key_biases(scratch.biases, head.visibility, first_key);
+    for (int64_t index = 0; index < num_rows; ++index) {
+      hide_keys(scratch.scores + index * kTile, head.visibility, row.first_query + index, first_key, scratch.biases,
+                vectors[index / kRowGroup]);
+    }
+  }
+  auto* gradient = head.dropout.active ? gradient_tile<Product, true> : gradient_tile<Product, false>;
+  gradient(scratch, vectors, num_rows, head.scale, head.dropout, row.first_query, first_key);
+
+  const int64_t operand_offset = row.first_query / Product::kDepth * columns;
+  for (int64_t key = 0; key < kTile; key += kRowGroup) {
+    // Causal: the queries before the first key of the group do not see it.
+    const int64_t hidden = head.visibility.causal ? larger(0, first_key + key - row.first_query) : 0;
+    const int64_t first = hidden / Product::kDepth, count = num_rows / Product::kDepth - first;
+    if (count <= 0) break;
+    multiply_rows<Product>(scratch.value_gradients + key * columns, columns,
+                           scratch.probabilities + first * kTile + key, 1, kTile,
+                           scratch.output_gradient_columns + operand_offset + first * columns, columns,
+                           columns / kLanes, count, kAdd);
+    multiply_rows<Product>(scratch.key_gradients + key * columns, columns,
+                           scratch.score_gradients + first * kTile + key, 1, kTile,
+                           scratch.query_columns + operand_offset + first * columns, columns, columns / kLanes, count,
+                           kAdd);
+  }
+  for (int64_t group = 0; group < num_groups; ++group) {
+    const int64_t first = group * kRowGroup;
+    multiply_rows<Product>(query_gradients + (row.first_query + first) * columns, columns,
+                           scratch.score_gradient_rows + first * kTile / Product::kDepth, kTile / Product::kDepth, 1,
+                           scratch.key_columns, columns, columns / kLanes,
+                           (num_keys[group] + Product::kDepth - 1) / Product::kDepth, kAdd);
+  }
+}
+
+// gradient[row, :] = factor * sums[row, :]
+template <typename T>
+void write_gradient(T* gradient, int64_t stride, const float* sums, int64_t rows, int64_t size, float factor) {
+  const int64_t columns = round_up(size, kLanes);
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t column = 0; column < size; column += kLanes) {
+      const VFloat value = load(sums + row * columns + column) * factor;
+      if (column + kLanes <= size) {
+        store(gradient + row * stride + column, value);
+      } else {
+        store_partial(gradient + row * stride + column, value, size - column);
+      }
+    }
+  }
+}
+
+MTL_INLINE void fill_zero(float* values, int64_t count) {
+  for (int64_t index = 0; index < count; index += kLanes) store(values + index, VFloat{});
+}
+
+// Key tiles part, part + num_parts, ... of one head; the gradients of queries go to `query_gradients`,
+// [S padded to tiles, columns], the others to their place.
+template <typename Product, typename T>
+void backward_head(const BackwardHead<T>& head, const BackwardScratch& scratch, float* query_gradients, int64_t part,
+                   int64_t num_parts) {
+  const int64_t sequence = head.queries.rows, size = head.queries.columns;
+  const int64_t columns = round_up(size, kLanes);
+  const int64_t tiles = (sequence + kTile - 1) / kTile;
+  prepare_head<Product>(head, scratch);
+  fill_zero(query_gradients, tiles * kTile * columns);
+  for (int64_t key_tile = part; key_tile < tiles; key_tile += num_parts) {
+    const int64_t first_key = key_tile * kTile;
+    const TileKind key_kind = key_tile_kind(head.visibility, first_key);
+    fill_zero(scratch.key_gradients, kTile * columns);
+    fill_zero(scratch.value_gradients, kTile * columns);
+    pack_transposed<Product>(scratch.keys_transposed, rows_of(head.keys, first_key));
+    pack_transposed<Product>(scratch.values_transposed, rows_of(head.values, first_key));
+    pack_columns<Product>(scratch.key_columns, rows_of(head.keys, first_key));
+    for (int64_t query_tile = head.visibility.causal ? key_tile : 0; query_tile < tiles; ++query_tile) {
+      const TileRow row = tile_row(head.visibility, query_tile);
+      const TileKind kind = tile_kind(row, first_key, key_kind);
+      if (kind != TileKind::kSkipped) backward_tile<Product>(head, scratch, query_gradients, row, first_key, kind);
+    }
+    T* gradient = head.gradient + first_key * head.gradient_stride + size;
+    const int64_t rows = smaller(kTile, sequence - first_key);
+    write_gradient(gradient, head.gradient_stride, scratch.key_gradients, rows, size, head.scale);
+    write_gradient(gradient + size, head.gradient_stride, scratch.value_gradients, rows, size,
+                   head.dropout.inverse_keep);
+  }
+}
+
+// Adds up what the parts of a head found for a tile of queries, always in the same order, and writes it.
+// parts: [num_parts, part_size]
+template <typename T>
+void write_query_gradients(const BackwardHead<T>& head, float* parts, int64_t part_size, int64_t num_parts,
+                           int64_t first_query) {
+  const int64_t size = head.queries.columns, columns = round_up(size, kLanes);
+  const int64_t rows = smaller(kTile, head.queries.rows - first_query);
+  float* total = parts + first_query * columns;
+  for (int64_t part = 1; part < num_parts; ++part) {
+    for (int64_t index = 0; index < rows * columns; index += kLanes) {
+      store(total + index, load(total + index) + load(total + part * part_size + index));
+    }
+  }
+  write_gradient(head.gradient + first_query * head.gradient_stride, head.gradient_stride, total, rows, size,
+                 head.scale);
+}
+
+template <typename T, typename MakeHead>
+Status backward_all(const AttentionProblem& problem, const MakeHead& make_head) {
+  using Product = typename ProductOf<T>::Type;
+  const int threads = omp_get_max_threads();
+  const int64_t sequence = problem.sequence, heads = problem.batch * problem.heads;
+  const int64_t tiles = (sequence + kTile - 1) / kTile;
+  const int64_t parts = parts_per_head(heads, threads, tiles);
+  Carver counter = {nullptr, 0};
+  carve_backward<Product>(&counter, sequence, problem.head_size);
+  // Query gradients: of the part at hand where a thread does whole heads, of all parts otherwise.
+  const int64_t part_size = tiles * kTile * round_up(problem.head_size, kLanes);
+  const int64_t num_buffers = parts == 1 ? threads : heads * parts;
+  const int64_t bytes = counter.used * threads + num_buffers * part_size * static_cast<int64_t>(sizeof(float));
+  const Scratch memory(static_cast<size_t>(bytes));
+  if (memory.data == nullptr) {
+    return error_status("MTL_OUT_OF_MEMORY", "no %lld bytes of scratch memory for attention",
+                        static_cast<long long>(bytes));
+  }
+  char* const base = static_cast<char*>(memory.data);
+  float* const buffers = reinterpret_cast<float*>(base + counter.used * threads);
+#pragma omp parallel for schedule(dynamic) num_threads(threads)
+  for (int64_t task = 0; task < heads * parts; ++task) {
+    const int thread = omp_get_thread_num();
+    Carver carver = {base + counter.used * thread, 0};
+    const BackwardScratch scratch = carve_backward<Product>(&carver, sequence, problem.head_size);
+    float* query_gradients = buffers + (parts == 1 ? thread : task) * part_size;
+    const BackwardHead<T> head = make_head(task / parts);
+    backward_head<Product>(head, scratch, query_gradients, task % parts, parts);
+    for (int64_t tile = 0; parts == 1 && tile < tiles; ++tile) {
+      write_query_gradients(head, query_gradients, part_size, 1, tile * kTile);
+    }
+  }
+  if (parts == 1) return ok_status();
+#pragma omp parallel for schedule(static) num_threads(threads)
+  for (int64_t task = 0; task < heads * tiles; ++task) {
+    const int64_t head = task / tiles;
+    write_query_gradients(make_head(head), buffers + head * parts * part_size, part_size, parts, task % tiles * kTile);
+  }
+  return ok_status();
+}
+
+Status backward(const OpCall& call) {
+  return for_floating(call.tensor(kAttentionBackwardQkv).dtype, [&](auto* type) {
+    using T = __typeof__(*type);
+    const AttentionProblem problem = attention_problem(call, kAttentionBackwardQkv);
+    const int64_t sequence = problem.sequence, size = problem.head_size;
+    const int64_t heads = problem.batch * problem.heads;
+    return backward_all<T>(problem, [&](int64_t head) {
+      const T* qkv = call.data<T>(kAttentionBackwardQkv) + head * 3 * size;
+      const int64_t stride = heads * size;
+      const int64_t batch = head / problem.heads;
+      return BackwardHead<T>{{qkv, 3 * stride, sequence, size},
+                             {qkv + size, 3 * stride, sequence, size},
+                             {qkv + 2 * size, 3 * stride, sequence, size},
+                             {call.data<T>(kAttentionBackwardOutput) + head * size, stride, sequence, size},
+                             {call.data<T>(kAttentionOutputGradient) + head * size, stride, sequence, size},
+                             call.data<T>(kAttentionQkvGradient) + head * 3 * size,
+                             3 * stride,
+                             call.data<float>(kAttentionBackwardLogSumExp) + head * sequence,
+                             visibility_of(problem, batch),
+                             dropout_of(problem, batch, head % problem.heads),
+                             static_cast<float>(problem.scale)};
+    });
+  });
+}
+
+MTL_REGISTER_CPU("attention_backward", backward);
+
+}  // namespace
+}  // namespace mtl

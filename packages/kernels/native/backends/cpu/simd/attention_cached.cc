@@ -1,0 +1,42 @@
+#include "backends/cpu/simd/attention_online.h"
+
+namespace mtl {
+namespace {
+
+Status forward(const OpCall& call) {
+  const TensorView& tensor = call.tensor(kCachedQkv);
+  return for_floating(tensor.dtype, [&](auto* type) {
+    using T = __typeof__(*type);
+    const int64_t queries = tensor.dim(0), num_heads = tensor.dim(1) * tensor.dim(2), size = tensor.dim(4);
+    const int64_t capacity = call.tensor(kCachedKeyCache).dim(2), position = call.integer(kCachedPosition);
+    const int64_t num_keys = position + queries, stride = num_heads * 3 * size;
+    const T* qkv = call.data<const T>(kCachedQkv);
+    T* keys = call.data<T>(kCachedKeyCache);
+    T* values = call.data<T>(kCachedValueCache);
+#pragma omp parallel for schedule(static)
+    for (int64_t head = 0; head < num_heads; ++head) {
+      for (int64_t query = 0; query < queries; ++query) {
+        const T* source = qkv + query * stride + (head * 3 + 1) * size;
+        const int64_t at = (head * capacity + position + query) * size;
+        for (int64_t d = 0; d < size; ++d) keys[at + d] = source[d];
+        for (int64_t d = 0; d < size; ++d) values[at + d] = source[size + d];
+      }
+    }
+    return forward_all<T>(num_heads, queries, num_keys, size, [&](int64_t head) {
+      return ForwardHead<T>{{qkv + head * 3 * size, stride, queries, size},
+                            {keys + head * capacity * size, size, num_keys, size},
+                            {values + head * capacity * size, size, num_keys, size},
+                            call.data<T>(kCachedOutput) + head * size,
+                            num_heads * size,
+                            nullptr,
+                            Visibility{queries, num_keys, position, true, nullptr, nullptr},
+                            Dropout{false, 0, 1.0f, {0, 0}, 0, 0},
+                            static_cast<float>(call.attribute(kCachedScale))};
+    });
+  });
+}
+
+MTL_REGISTER_CPU("attention_cached_forward", forward);
+
+}  // namespace
+}  // namespace mtl

@@ -1,0 +1,143 @@
+// Which keys a query sees, tile by tile, and which probabilities dropout keeps.
+#pragma once
+
+#include "backends/cpu/simd/attention_tiles.h"
+#include "backends/cpu/simd/simd_philox.h"
+#include "ops/attention.h"
+
+namespace mtl {
+namespace {
+
+constexpr float kHidden = -__builtin_inff();  // the score of a key that is not seen
+
+// A range of keys [begin, end).
+struct KeyRange {
+  int64_t begin, end;
+};
+
+// The masks of one sample.
+struct Visibility {
+  int64_t num_queries, num_keys;
+  int64_t first_position;    // of query 0 among the keys
+  bool causal;
+  const int32_t* key_start;  // [num_queries], or null
+  const uint8_t* key_mask;   // [num_keys], or null
+
+  MTL_INLINE KeyRange keys_of(const Visibility& v, int64_t query) {
+    if (query >= v.num_queries) return {0, 0};
+    const int64_t begin = v.key_start == nullptr ? 0 : larger(0, v.key_start[query]);
+    return {begin, v.causal ? smaller(v.num_keys, v.first_position + query + 1) : v.num_keys};
+  }
+};
+
+// What the queries of a tile row have in common.
+struct TileRow {
+  int64_t first_query, num_queries;
+  KeyRange any;  // keys outside are seen by no query
+  KeyRange all;  // keys inside are seen by every query, unless the key mask hides them
+};
+
+MTL_INLINE TileRow tile_row(const Visibility& visibility, int64_t index) {
+  const int64_t first = index * kTile;
+  TileRow row = {first, smaller(kTile, visibility.num_queries - first), {visibility.num_keys, 0}, {0, visibility.num_keys}};
+  for (int64_t query = first; query < first + row.num_queries; ++query) {
+    const KeyRange range = Visibility::keys_of(visibility, query);
+    row.any = {smaller(row.any.begin, range.begin), larger(row.any.end, range.end)};
+    row.all = {larger(row.all.begin, range.begin), smaller(row.all.end, range.end)};
+  }
+  return row;
+}
+
+enum class TileKind { kSkipped, kMasked, kWhole };
+
+// `key_kind`: what the key mask alone makes of the keys (key_tile_kind).
+MTL_INLINE TileKind tile_kind(const TileRow& row, int64_t first_key, TileKind key_kind) {
+  if (key_kind == TileKind::kSkipped || first_key >= row.any.end || first_key + kTile <= row.any.begin) {
+    return TileKind::kSkipped;
+  }
+  const bool whole = first_key >= row.all.begin && first_key + kTile <= row.all.end;
+  return whole && key_kind == TileKind::kWhole ? TileKind::kWhole : TileKind::kMasked;
+}
+
+MTL_INLINE TileKind key_tile_kind(const Visibility& visibility, int64_t first_key) {
+  if (visibility.key_mask == nullptr) return TileKind::kWhole;
+  int64_t seen = 0;
+  const int64_t end = smaller(first_key + kTile, visibility.num_keys);
+  for (int64_t key = first_key; key < end; ++key) seen += visibility.key_mask[key] != 0;
+  return seen == 0 ? TileKind::kSkipped : seen == end - first_key ? TileKind::kWhole : TileKind::kMasked;
+}
+
+// 0 for keys that the key mask shows, kHidden for others.
+MTL_INLINE void key_biases(float* biases, const Visibility& visibility, int64_t first_key) {
+  for (int64_t key = 0; key < kTile; ++key) {
+    const bool seen = visibility.key_mask == nullptr ||
+                      (first_key + key < visibility.num_keys && visibility.key_mask[first_key + key] != 0);
+    biases[key] = seen ? 0.0f : kHidden;
+  }
+}
+
+// How many keys of the tile the product of rows row .. row + kRowGroup has to cover: none after is seen by any of them.
+MTL_INLINE int64_t keys_of_group(const Visibility& visibility, const TileRow& row, int64_t first_row, int64_t first_key) {
+  if (!visibility.causal) return smaller(kTile, larger(0, row.any.end - first_key));
+  const int64_t last = row.first_query + smaller(first_row + kRowGroup, row.num_queries) - 1;
+  return smaller(kTile, larger(0, Visibility::keys_of(visibility, last).end - first_key));
+}
+
+// Writes kHidden over the scores that `query` does not see, in the first `vectors` vectors of a row of a tile.
+MTL_INLINE void hide_keys(float* scores, const Visibility& visibility, int64_t query, int64_t first_key,
+                          const float* biases, int64_t vectors) {
+  const KeyRange range = Visibility::keys_of(visibility, query);
+  const int32_t begin = static_cast<int32_t>(larger(0, smaller(kTile, range.begin - first_key)));
+  const int32_t end = static_cast<int32_t>(larger(0, smaller(kTile, range.end - first_key)));
+  VInt lanes;
+  for (int lane = 0; lane < kLanes; ++lane) lanes[lane] = lane;
+  for (int64_t vector = 0; vector < vectors; ++vector) {
+    const VInt keys = lanes + static_cast<int32_t>(vector * kLanes);
+    const VFloat score = load(scores + vector * kLanes) + load(biases + vector * kLanes);
+    store(scores + vector * kLanes, select((VInt)(keys >= begin) & (VInt)(keys < end), score, splat(kHidden)));
+  }
+}
+
+struct Dropout {
+  bool active;
+  uint32_t threshold;
+  float inverse_keep;  // 1 / (1 - probability)
+  PhiloxKey key;
+  uint32_t sample_low, sample_high;
+
+  // Keep masks of the tile row of `query` whose first key is `first_key`: kTileVectors vectors.
+  MTL_INLINE void keep_masks(const Dropout& dropout, VInt* masks, int64_t query, int64_t first_key) {
+    keep_masks_of_group(masks, dropout.key, first_key / kTile, static_cast<uint32_t>(query), dropout.sample_low,
+                        dropout.sample_high, dropout.threshold);
+  }
+};
+
+MTL_INLINE Visibility visibility_of(const AttentionProblem& problem, int64_t batch) {
+  const int64_t offset = batch * problem.sequence;
+  return {problem.sequence,
+          problem.sequence,
+          0,
+          problem.causal,
+          problem.key_start == nullptr ? nullptr : problem.key_start + offset,
+          problem.key_mask == nullptr ? nullptr : problem.key_mask + offset};
+}
+
+MTL_INLINE Dropout dropout_of(const AttentionProblem& problem, int64_t batch, int64_t head) {
+  if (problem.dropout_probability == 0.0) return {false, 0, 1.0f, {0, 0}, 0, 0};
+  const int64_t sample = problem.samples[batch];
+  return {true,
+          dropout_threshold(problem.dropout_probability),
+          static_cast<float>(1.0 / (1.0 - problem.dropout_probability)),
+          problem.key,
+          philox_sample_low(sample),
+          philox_sample_high(sample, problem.head_offset + head)};
+}
+
+// Cuts each head's work into parts where there are too few heads to keep all threads busy. Depends on sizes only.
+MTL_INLINE int64_t parts_per_head(int64_t heads, int64_t threads, int64_t most) {
+  if (heads >= 4 * threads || heads % threads == 0) return 1;
+  return larger(1, smaller(most, (2 * threads + heads - 1) / heads));
+}
+
+}  // namespace
+}  // namespace mtl

@@ -1,0 +1,248 @@
+// Attention forward for one head, one tile of queries at a time, over tiles of keys with a running maximum and
+// denominator ("online softmax"; Milakov and Gimelshein 2018, Dao et al. 2022).
+#pragma once
+
+#include <omp.h>
+
+#include "backends/cpu/simd/attention_mask.h"
+#include "core/caching_allocator.h"
+
+namespace mtl {
+namespace {
+
+// The running maximum before any key: finite, so that no difference is NaN, and below every score.
+constexpr float kNoMaximum = static_cast<float>(kEmptyLogSumExp);
+
+// One head of one sample.
+template <typename T>
+struct ForwardHead {
+  Matrix<T> queries, keys, values;
+  T* output;
+  int64_t output_stride;
+  float* log_sum_exp;  // [num_queries], or null
+  Visibility visibility;
+  Dropout dropout;
+  float scale;
+};
+
+// Per-thread memory. Keys and values are packed once per head and stay for all tiles of queries; a single tile of queries
+// needs one slot only.
+struct ForwardScratch {
+  Word *queries, *probabilities, *keys, *values;
+  float *scores, *output, *denominators, *maxima, *factors, *biases;
+  uint8_t *key_kinds, *packed;
+  int64_t slots;
+};
+
+// Hands out 64-byte aligned pieces of a block of memory; with a null base it only counts.
+struct Carver {
+  char* base;
+  int64_t used;
+};
+
+template <typename Element>
+MTL_INLINE Element* carve(Carver* carver, int64_t count) {
+  Element* piece = reinterpret_cast<Element*>(carver->base + carver->used);
+  carver->used += round_up(count * static_cast<int64_t>(sizeof(Element)), 64);
+  return piece;
+}
+
+template <typename Product>
+ForwardScratch carve_forward(Carver* carver, int64_t num_queries, int64_t num_keys, int64_t head_size) {
+  const int64_t columns = round_up(head_size, kLanes);
+  const int64_t key_tiles = (num_keys + kTile - 1) / kTile;
+  ForwardScratch scratch;
+  scratch.slots = num_queries > kTile ? key_tiles : 1;
+  scratch.queries = carve<Word>(carver, kTile * row_words<Product>(head_size));
+  scratch.scores = carve<float>(carver, kTile * kTile);
+  scratch.probabilities = Product::kDepth == 1 ? reinterpret_cast<Word*>(scratch.scores)
+                                               : carve<Word>(carver, kTile * kTile / Product::kDepth);
+  scratch.output = carve<float>(carver, kTile * columns);
+  scratch.denominators = carve<float>(carver, kTile * kLanes);
+  scratch.maxima = carve<float>(carver, kTile);
+  scratch.factors = carve<float>(carver, kTile);
+  scratch.biases = carve<float>(carver, kTile);
+  scratch.key_kinds = carve<uint8_t>(carver, key_tiles);
+  scratch.packed = carve<uint8_t>(carver, key_tiles);
+  scratch.keys = carve<Word>(carver, scratch.slots * row_words<Product>(head_size) * kTile);
+  scratch.values = carve<Word>(carver, scratch.slots * kTile / Product::kDepth * columns);
+  return scratch;
+}
+
+// Stores a row of probabilities as the left side of a product: floats, or pairs of bfloat16.
+template <typename Product>
+MTL_INLINE void store_probabilities(Word* row, int64_t vector, VFloat values) {
+  if constexpr (Product::kDepth == 1) {
+    store_words(row + vector * kLanes, float_to_bits(values));
+  } else {
+#if MTL_ISA_LEVEL == 2
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(row + vector * kLanes / 2),
+                        (__m256i)_mm512_cvtneps_pbh((__m512)values));
+#endif
+  }
+}
+
+// Turns the scores of a tile into e^(score - running maximum), dropout applied, and brings maximum and denominator up to
+// date. scratch.factors becomes what earlier sums of a row must be multiplied by. vectors[row group]: how far rows go.
+template <typename Product, bool kDropout>
+void softmax_tile(const ForwardScratch& scratch, const int64_t* vectors, int64_t num_rows, float scale,
+                  const Dropout& dropout, int64_t first_query, int64_t first_key) {
+  for (int64_t row = 0; row < num_rows; ++row) {
+    const float* scores = scratch.scores + row * kTile;
+    VFloat highest = splat(kHidden);
+    for (int64_t vector = 0; vector < vectors[row / kRowGroup]; ++vector) {
+      highest = maximum(highest, load(scores + vector * kLanes));
+    }
+    const float before = scratch.maxima[row];
+    const float now = largest(highest) * scale;
+    scratch.maxima[row] = now > before ? now : before;
+    scratch.factors[row] = before - scratch.maxima[row];
+  }
+  for (int64_t row = 0; row < num_rows; row += kLanes) {
+    store(scratch.factors + row, exponential(load(scratch.factors + row)));
+  }
+  for (int64_t row = 0; row < num_rows; ++row) {
+    const float* scores = scratch.scores + row * kTile;
+    Word* probabilities = scratch.probabilities + row * kTile / Product::kDepth;
+    float* denominator = scratch.denominators + row * kLanes;
+    VInt keep[kTileVectors];
+    if (kDropout) Dropout::keep_masks(dropout, keep, first_query + row, first_key);
+    VFloat total = load(denominator) * scratch.factors[row];
+    const VFloat highest = splat(scratch.maxima[row]);
+    for (int64_t vector = 0; vector < vectors[row / kRowGroup]; ++vector) {
+      const VFloat weight = exponential(load(scores + vector * kLanes) * scale - highest);
+      total += weight;
+      store_probabilities<Product>(probabilities, vector, kDropout ? select(keep[vector], weight, VFloat{}) : weight);
+    }
+    store(denominator, total);
+  }
+}
+
+// One tile of scores: products, masks, softmax, and the product with the values.
+template <typename Product, typename T>
+void forward_tile(const ForwardHead<T>& head, const ForwardScratch& scratch, const TileRow& row, int64_t key_tile,
+                  TileKind kind) {
+  const int64_t head_size = head.queries.columns;
+  const int64_t columns = round_up(head_size, kLanes);
+  const int64_t query_stride = row_words<Product>(head_size);
+  const int64_t steps = (head_size + Product::kDepth - 1) / Product::kDepth;
+  const int64_t first_key = key_tile * kTile;
+  const int64_t slot = key_tile % scratch.slots;
+  const Word* keys = scratch.keys + slot * query_stride * kTile;
+  const Word* values = scratch.values + slot * kTile / Product::kDepth * columns;
+  const int64_t num_groups = (row.num_queries + kRowGroup - 1) / kRowGroup;
+  int64_t num_keys[kTile / kRowGroup], vectors[kTile / kRowGroup];
+  for (int64_t group = 0; group < num_groups; ++group) {
+    const int64_t first_row = group * kRowGroup;
+    num_keys[group] = kind == TileKind::kWhole ? kTile : keys_of_group(head.visibility, row, first_row, first_key);
+    vectors[group] = (num_keys[group] + kLanes - 1) / kLanes;
+    multiply_rows<Product>(scratch.scores + first_row * kTile, kTile, scratch.queries + first_row * query_stride,
+                           query_stride, 1, keys, kTile, vectors[group], steps, kOverwrite);
+  }
+  if (kind == TileKind::kMasked) {
+    key_biases(scratch.biases, head.visibility, first_key);
+    for (int64_t index = 0; index < num_groups * kRowGroup; ++index) {
+      hide_keys(scratch.scores + index * kTile, head.visibility, row.first_query + index, first_key, scratch.biases,
+                vectors[index / kRowGroup]);
+    }
+  }
+  auto* softmax = head.dropout.active ? softmax_tile<Product, true> : softmax_tile<Product, false>;
+  softmax(scratch, vectors, num_groups * kRowGroup, head.scale, head.dropout, row.first_query, first_key);
+  for (int64_t group = 0; group < num_groups; ++group) {
+    const int64_t first_row = group * kRowGroup;
+    const Word* left = scratch.probabilities + first_row * kTile / Product::kDepth;
+    multiply_rows<Product>(scratch.output + first_row * columns, columns, left, kTile / Product::kDepth, 1, values,
+                           columns, columns / kLanes, (num_keys[group] + Product::kDepth - 1) / Product::kDepth,
+                           scratch.factors + first_row);
+  }
+}
+
+// Divides by the denominators and writes the outputs and statistics of a tile of queries.
+template <typename T>
+void finish_rows(const ForwardHead<T>& head, const ForwardScratch& scratch, const TileRow& row) {
+  const int64_t head_size = head.queries.columns;
+  const int64_t columns = round_up(head_size, kLanes);
+  for (int64_t index = 0; index < row.num_queries; ++index) {
+    const float denominator = sum(load(scratch.denominators + index * kLanes));
+    const bool empty = denominator == 0.0f;
+    const float factor = empty ? 0.0f : head.dropout.inverse_keep / denominator;
+    T* output = head.output + (row.first_query + index) * head.output_stride;
+    for (int64_t column = 0; column < columns; column += kLanes) {
+      const VFloat value = load(scratch.output + index * columns + column) * factor;
+      if (column + kLanes <= head_size) {
+        store(output + column, value);
+      } else {
+        store_partial(output + column, value, head_size - column);
+      }
+    }
+    if (head.log_sum_exp != nullptr) {
+      head.log_sum_exp[row.first_query + index] =
+          empty ? kNoMaximum : scratch.maxima[index] + __builtin_logf(denominator);
+    }
+  }
+}
+
+template <typename T>
+MTL_INLINE Matrix<T> rows_of(const Matrix<T>& matrix, int64_t first) {
+  return {matrix.data + first * matrix.stride, matrix.stride, smaller(kTile, matrix.rows - first), matrix.columns};
+}
+
+// Query tiles part, part + num_parts, ... of one head.
+template <typename Product, typename T>
+void forward_head(const ForwardHead<T>& head, const ForwardScratch& scratch, int64_t part, int64_t num_parts) {
+  const int64_t head_size = head.queries.columns;
+  const int64_t columns = round_up(head_size, kLanes);
+  const int64_t key_tiles = (head.visibility.num_keys + kTile - 1) / kTile;
+  const int64_t query_tiles = (head.visibility.num_queries + kTile - 1) / kTile;
+  for (int64_t tile = 0; tile < key_tiles; ++tile) {
+    scratch.key_kinds[tile] = static_cast<uint8_t>(key_tile_kind(head.visibility, tile * kTile));
+    scratch.packed[tile] = 0;
+  }
+  for (int64_t query_tile = part; query_tile < query_tiles; query_tile += num_parts) {
+    const TileRow row = tile_row(head.visibility, query_tile);
+    pack_rows<Product>(scratch.queries, rows_of(head.queries, row.first_query));
+    for (int64_t index = 0; index < kTile * columns; index += kLanes) store(scratch.output + index, VFloat{});
+    for (int64_t index = 0; index < kTile * kLanes; index += kLanes) store(scratch.denominators + index, VFloat{});
+    for (int64_t index = 0; index < kTile; index += kLanes) store(scratch.maxima + index, splat(kNoMaximum));
+    for (int64_t key_tile = 0; key_tile < key_tiles; ++key_tile) {
+      const TileKind kind = tile_kind(row, key_tile * kTile, static_cast<TileKind>(scratch.key_kinds[key_tile]));
+      if (kind == TileKind::kSkipped) continue;
+      if (!scratch.packed[key_tile]) {  // one slot is used by one tile of queries: each tile of keys comes once
+        const int64_t slot = key_tile % scratch.slots;
+        pack_transposed<Product>(scratch.keys + slot * row_words<Product>(head_size) * kTile,
+                                 rows_of(head.keys, key_tile * kTile));
+        pack_columns<Product>(scratch.values + slot * kTile / Product::kDepth * columns,
+                              rows_of(head.values, key_tile * kTile));
+        scratch.packed[key_tile] = 1;
+      }
+      forward_tile<Product>(head, scratch, row, key_tile, kind);
+    }
+    finish_rows(head, scratch, row);
+  }
+}
+
+// Runs `make_head(head number)` for all heads, in parallel. Which thread takes which part does not change any number.
+template <typename T, typename MakeHead>
+Status forward_all(int64_t num_heads, int64_t num_queries, int64_t num_keys, int64_t head_size,
+                   const MakeHead& make_head) {
+  const int threads = omp_get_max_threads();
+  using Product = typename ProductOf<T>::Type;
+  Carver counter = {nullptr, 0};
+  carve_forward<Product>(&counter, num_queries, num_keys, head_size);
+  const Scratch memory(static_cast<size_t>(counter.used * threads));
+  if (memory.data == nullptr) {
+    return error_status("MTL_OUT_OF_MEMORY", "no %lld bytes of scratch memory for attention",
+                        static_cast<long long>(counter.used * threads));
+  }
+  const int64_t parts = parts_per_head(num_heads, threads, (num_queries + kTile - 1) / kTile);
+#pragma omp parallel for schedule(dynamic) num_threads(threads)
+  for (int64_t task = 0; task < num_heads * parts; ++task) {
+    Carver carver = {static_cast<char*>(memory.data) + counter.used * omp_get_thread_num(), 0};
+    const ForwardScratch scratch = carve_forward<Product>(&carver, num_queries, num_keys, head_size);
+    forward_head<Product>(make_head(task / parts), scratch, task % parts, parts);
+  }
+  return ok_status();
+}
+
+}  // namespace
+}  // namespace mtl

@@ -1,0 +1,254 @@
+// Small matrix products for attention, out of packed tiles that stay in the cache of a core.
+//
+// Operands are arrays of 32-bit words. With float32 arithmetic a word is one float; with bfloat16 arithmetic (AVX-512) it
+// is two neighbours along the dimension that is summed over, which the processor multiplies and adds in one go. One
+// product kernel serves both, and transposed left sides too, through strides:
+//
+//   sum[row, column] += for all steps: left[row * left_row + step * left_step] * right[step * right_stride + column]
+#pragma once
+
+#include "backends/cpu/simd/simd.h"
+
+namespace mtl {
+namespace {
+
+constexpr int64_t kTile = 64;     // rows and keys of a tile; a multiple of the 64 columns of a Philox group
+constexpr int kRowGroup = 4;      // rows of a product that are in registers at once
+#if MTL_ISA_LEVEL == 2
+constexpr int kPanelVectors = 4;  // vectors of columns that are in registers at once: 16 of 32 registers hold sums
+#else
+constexpr int kPanelVectors = 2;  // 8 of 16
+#endif
+constexpr int64_t kTileVectors = kTile / kLanes;
+
+typedef uint32_t Word __attribute__((may_alias));
+
+MTL_INLINE VUint load_words_whole(const Word* source) { return *reinterpret_cast<const VUintU*>(source); }
+MTL_INLINE void store_words(Word* destination, VUint words) { *reinterpret_cast<VUintU*>(destination) = words; }
+MTL_INLINE int64_t round_up(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+MTL_INLINE int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+MTL_INLINE int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
+MTL_INLINE float largest(VFloat value) {
+#if MTL_ISA_LEVEL == 2
+  return _mm512_reduce_max_ps((__m512)value);
+#else
+  return maximum_of(value);
+#endif
+}
+
+// ---- the two arithmetics ----
+
+// float32 for any element type.
+struct FloatProduct {
+  static constexpr int kDepth = 1;  // elements in a word
+
+  MTL_INLINE VFloat multiply_add(VFloat sum, Word left, VUint right) {
+    const VUint lefts = left - VUint{};
+    return (VFloat)lefts * (VFloat)right + sum;
+  }
+  // The words of up to kLanes * kDepth elements; elements from `count` on are zero.
+  template <typename T>
+  MTL_INLINE VUint load_words(const T* source, int64_t count) {
+    return float_to_bits(count >= kLanes ? load(source) : load_partial(source, count));
+  }
+};
+
+#if MTL_ISA_LEVEL == 2
+// bfloat16 factors, float32 sums.
+struct Bfloat16Product {
+  static constexpr int kDepth = 2;
+
+  MTL_INLINE VFloat multiply_add(VFloat sum, Word left, VUint right) {
+    return (VFloat)_mm512_dpbf16_ps((__m512)sum, (__m512bh)_mm512_set1_epi32(static_cast<int>(left)), (__m512bh)right);
+  }
+  MTL_INLINE VUint load_words(const bfloat16* source, int64_t count) {
+    if (count >= 2 * kLanes) return *reinterpret_cast<const VUintU*>(source);
+    return (VUint)_mm512_maskz_loadu_epi16((uint32_t{1} << (count < 0 ? 0 : count)) - 1, source);
+  }
+};
+#endif
+
+// The arithmetic for tensors of type T.
+template <typename T>
+struct ProductOf {
+  using Type = FloatProduct;
+};
+#if MTL_ISA_LEVEL == 2
+template <>
+struct ProductOf<bfloat16> {
+  using Type = Bfloat16Product;
+};
+#endif
+
+// ---- products ----
+
+template <typename Product, int kVectors>
+MTL_INLINE void multiply_panel(float* sum, int64_t sum_stride, const Word* left, int64_t left_row, int64_t left_step,
+                               const Word* right, int64_t right_stride, int64_t steps, const float* factors) {
+  VFloat sums[kRowGroup][kVectors];
+#pragma GCC unroll 8
+  for (int row = 0; row < kRowGroup; ++row) {
+#pragma GCC unroll 8
+    for (int vector = 0; vector < kVectors; ++vector) {
+      sums[row][vector] = factors == nullptr ? VFloat{} : load(sum + row * sum_stride + vector * kLanes) * factors[row];
+    }
+  }
+  for (int64_t step = 0; step < steps; ++step) {
+    VUint rights[kVectors];
+#pragma GCC unroll 8
+    for (int vector = 0; vector < kVectors; ++vector) rights[vector] = load_words_whole(right + vector * kLanes);
+#pragma GCC unroll 8
+    for (int row = 0; row < kRowGroup; ++row) {
+      const Word word = left[row * left_row];
+#pragma GCC unroll 8
+      for (int vector = 0; vector < kVectors; ++vector) {
+        sums[row][vector] = Product::multiply_add(sums[row][vector], word, rights[vector]);
+      }
+    }
+    left += left_step;
+    right += right_stride;
+  }
+#pragma GCC unroll 8
+  for (int row = 0; row < kRowGroup; ++row) {
+#pragma GCC unroll 8
+    for (int vector = 0; vector < kVectors; ++vector) {
+      store(sum + row * sum_stride + vector * kLanes, sums[row][vector]);
+    }
+  }
+}
+
+// What multiply_rows does with the sums that are there already.
+const float kOnes[kRowGroup] = {1.0f, 1.0f, 1.0f, 1.0f};
+constexpr const float* kAdd = kOnes;
+constexpr const float* kOverwrite = nullptr;
+
+// kRowGroup rows of `vectors` vectors: sum = factors[row] * sum + left right, or left right where factors is null.
+template <typename Product>
+__attribute__((noinline)) void multiply_rows(float* sum, int64_t sum_stride, const Word* left, int64_t left_row,
+                                             int64_t left_step, const Word* right, int64_t right_stride,
+                                             int64_t vectors, int64_t steps, const float* factors) {
+  for (; vectors >= kPanelVectors; vectors -= kPanelVectors) {
+    multiply_panel<Product, kPanelVectors>(sum, sum_stride, left, left_row, left_step, right, right_stride, steps,
+                                           factors);
+    sum += kPanelVectors * kLanes;
+    right += kPanelVectors * kLanes;
+  }
+#if MTL_ISA_LEVEL == 2
+  if (vectors == 3) {
+    multiply_panel<Product, 3>(sum, sum_stride, left, left_row, left_step, right, right_stride, steps, factors);
+  }
+  if (vectors == 2) {
+    multiply_panel<Product, 2>(sum, sum_stride, left, left_row, left_step, right, right_stride, steps, factors);
+  }
+#endif
+  if (vectors == 1) {
+    multiply_panel<Product, 1>(sum, sum_stride, left, left_row, left_step, right, right_stride, steps, factors);
+  }
+}
+
+// ---- packing ----
+
+#if MTL_ISA_LEVEL == 2
+#define MTL_INTERLEAVE_LOW(a, b) \
+  __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
+#define MTL_INTERLEAVE_HIGH(a, b) \
+  __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+#elif MTL_ISA_LEVEL == 1
+#define MTL_INTERLEAVE_LOW(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
+#define MTL_INTERLEAVE_HIGH(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+#else
+#define MTL_INTERLEAVE_LOW(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
+#define MTL_INTERLEAVE_HIGH(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
+#endif
+
+// Transposes kLanes rows of kLanes words: interleaving rows i and i + kLanes / 2 rotates the bits of an element's
+// position by one, so log2(kLanes) rounds swap row and column.
+MTL_INLINE void transpose(VUint* rows) {
+#pragma GCC unroll 4
+  for (int round = 1; round < kLanes; round *= 2) {
+    VUint next[kLanes];
+#pragma GCC unroll 8
+    for (int row = 0; row < kLanes / 2; ++row) {
+      next[2 * row] = MTL_INTERLEAVE_LOW(rows[row], rows[row + kLanes / 2]);
+      next[2 * row + 1] = MTL_INTERLEAVE_HIGH(rows[row], rows[row + kLanes / 2]);
+    }
+#pragma GCC unroll 16
+    for (int row = 0; row < kLanes; ++row) rows[row] = next[row];
+  }
+}
+
+// A strided matrix in a tensor: `rows` rows of `columns` elements.
+template <typename T>
+struct Matrix {
+  const T* data;
+  int64_t stride, rows, columns;
+};
+
+// Words along a row of `columns` elements, rounded up to whole vectors.
+template <typename Product>
+MTL_INLINE int64_t row_words(int64_t columns) {
+  return round_up((columns + Product::kDepth - 1) / Product::kDepth, kLanes);
+}
+
+// packed[row][row_words(columns)]: sums go along the columns. Rows up to a multiple of kRowGroup are zero-filled.
+template <typename Product, typename T>
+void pack_rows(Word* packed, Matrix<T> matrix) {
+  const int64_t stride = row_words<Product>(matrix.columns);
+  const int64_t padded_rows = round_up(matrix.rows, kRowGroup);
+  for (int64_t row = 0; row < padded_rows; ++row) {
+    for (int64_t word = 0; word < stride; word += kLanes) {
+      const int64_t column = word * Product::kDepth;
+      const VUint words = row < matrix.rows ? Product::load_words(matrix.data + row * matrix.stride + column,
+                                                                  matrix.columns - column)
+                                            : VUint{};
+      store_words(packed + row * stride + word, words);
+    }
+  }
+}
+
+// packed[word of the column][kTile]: sums go along the columns, rows (kTile at most) become columns, zero-filled.
+template <typename Product, typename T>
+void pack_transposed(Word* packed, Matrix<T> matrix) {
+  const int64_t num_words = (matrix.columns + Product::kDepth - 1) / Product::kDepth;
+  for (int64_t row = 0; row < kTile; row += kLanes) {
+    for (int64_t word = 0; word < num_words; word += kLanes) {
+      const int64_t column = word * Product::kDepth;
+      VUint words[kLanes];
+#pragma GCC unroll 16
+      for (int lane = 0; lane < kLanes; ++lane) {
+        words[lane] = row + lane < matrix.rows
+                          ? Product::load_words(matrix.data + (row + lane) * matrix.stride + column,
+                                                matrix.columns - column)
+                          : VUint{};
+      }
+      transpose(words);
+#pragma GCC unroll 16
+      for (int lane = 0; lane < kLanes; ++lane) {
+        if (word + lane < num_words) store_words(packed + (word + lane) * kTile + row, words[lane]);
+      }
+    }
+  }
+}
+
+// packed[row / kDepth][columns rounded up to vectors]: sums go along the rows. Zero-filled up to kTile rows.
+template <typename Product, typename T>
+void pack_columns(Word* packed, Matrix<T> matrix) {
+  const int64_t stride = round_up(matrix.columns, kLanes);
+  for (int64_t row = 0; row < kTile; row += Product::kDepth) {
+    for (int64_t column = 0; column < stride; column += kLanes) {
+      VUint words = {};
+      const int64_t count = matrix.columns - column;
+      for (int part = 0; part < Product::kDepth; ++part) {
+        if (row + part >= matrix.rows) continue;
+        const T* source = matrix.data + (row + part) * matrix.stride + column;
+        const VUint bits = float_to_bits(count >= kLanes ? load(source) : load_partial(source, count));
+        words |= Product::kDepth == 1 ? bits : part == 0 ? bits >> 16 : bits;  // bfloat16 is the upper half of a float
+      }
+      store_words(packed + row / Product::kDepth * stride + column, words);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mtl

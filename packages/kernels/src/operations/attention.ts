@@ -1,0 +1,106 @@
+import { runOperation } from '../run-operation.js';
+import type { Tensor } from '../tensor.js';
+
+/** Who sees whom in attention, and what dropout drops. S sequence, B micro-batch, A heads of this process, D head size. */
+export interface AttentionOptions {
+  /** Query s sees keys up to s only. Default: false. */
+  readonly causal?: boolean;
+  /** Of the scores; above 0. Default: 1 / sqrt(D). */
+  readonly scale?: number;
+  /** [B, S] int32: query s of sample b sees keys from keyStart[b, s] on only (the first position of its document). */
+  readonly keyStart?: Tensor | undefined;
+  /** [B, S] uint8: 1 where a key is real, 0 where it is padding. */
+  readonly keyMask?: Tensor | undefined;
+  readonly dropout?: AttentionDropout | undefined;
+}
+
+/**
+ * Dropout of attention probabilities. Whether one is dropped depends on the Philox key and on the global sample number,
+ * the global head, the query and the key: never on how samples and heads are spread over processes.
+ */
+export interface AttentionDropout {
+  /** 0 or more and below 1; kept probabilities are multiplied by 1 / (1 - probability). */
+  readonly probability: number;
+  /** The two 32-bit halves of the Philox key. */
+  readonly keyLow: number;
+  readonly keyHigh: number;
+  /** [B] int64: global sample numbers. */
+  readonly samples: Tensor;
+  /** Global index of the first head, with tensor parallelism. Default: 0. */
+  readonly headOffset?: number;
+}
+
+export interface AttentionForwardOptions extends AttentionOptions {
+  /** [S, B, A, D]; 0 where a query sees no key. */
+  readonly output: Tensor;
+  /** [B, A, S] float32 (float64 with float64 inputs): log of the softmax's denominator; -1e30 where no key is seen. */
+  readonly logSumExp: Tensor;
+  /** [S, B, A, 3, D]: query, key and value of each head side by side. */
+  readonly qkv: Tensor;
+}
+
+function attributesOf(qkv: Tensor, { causal, scale, dropout }: AttentionOptions): (number | boolean)[] {
+  return [
+    causal ?? false,
+    scale ?? 1 / Math.sqrt(qkv.dim(-1)),
+    dropout?.probability ?? 0,
+    dropout?.keyLow ?? 0,
+    dropout?.keyHigh ?? 0,
+    dropout?.headOffset ?? 0,
+  ];
+}
+
+/**
+ * output = dropout(softmax(scale q k^T + mask)) v, without ever storing an S x S matrix: Dao et al. 2022
+ * (FlashAttention), Dao 2023.
+ */
+export function attentionForward(options: AttentionForwardOptions): void {
+  const { output, logSumExp, qkv, keyStart, keyMask, dropout } = options;
+  runOperation(
+    'attention_forward',
+    [output, logSumExp, qkv, keyStart, keyMask, dropout?.samples],
+    attributesOf(qkv, options),
+  );
+}
+
+export interface AttentionBackwardOptions extends AttentionOptions {
+  /** [S, B, A, 3, D] */
+  readonly qkvGradient: Tensor;
+  /** [S, B, A, D] */
+  readonly outputGradient: Tensor;
+  /** `output`, `logSumExp` and `qkv` of the forward call. */
+  readonly output: Tensor;
+  readonly logSumExp: Tensor;
+  readonly qkv: Tensor;
+}
+
+/** The gradient of qkv. Probabilities are recomputed from `logSumExp`, dropout's mask from its key. */
+export function attentionBackward(options: AttentionBackwardOptions): void {
+  const { qkvGradient, outputGradient, output, logSumExp, qkv, keyStart, keyMask, dropout } = options;
+  runOperation(
+    'attention_backward',
+    [qkvGradient, outputGradient, output, logSumExp, qkv, keyStart, keyMask, dropout?.samples],
+    attributesOf(qkv, options),
+  );
+}
+
+export interface AttentionCachedForwardOptions {
+  /** [B, A, M, D]: keys of the positions so far; the new ones are written at `position` and after. */
+  readonly keyCache: Tensor;
+  /** [B, A, M, D] */
+  readonly valueCache: Tensor;
+  /** [Q, B, A, D] */
+  readonly output: Tensor;
+  /** [Q, B, A, 3, D]: the new positions. */
+  readonly qkv: Tensor;
+  /** Positions that are cached already; position + Q may be M at most. */
+  readonly position: number;
+  /** Of the scores; above 0. Default: 1 / sqrt(D). */
+  readonly scale?: number;
+}
+
+/** Causal attention of Q new positions over all positions so far, which the caches hold: a step of generation. */
+export function attentionCachedForward(options: AttentionCachedForwardOptions): void {
+  const { keyCache, valueCache, output, qkv, position, scale = 1 / Math.sqrt(qkv.dim(-1)) } = options;
+  runOperation('attention_cached_forward', [keyCache, valueCache, output, qkv], [position, scale]);
+}

@@ -1,0 +1,60 @@
+import { attentionCachedForward } from '../../src/index.js';
+import type { OpCase } from './op-case.js';
+
+/** Q new positions after `position` cached ones, in caches of M positions. */
+interface Step {
+  readonly queries: number;
+  readonly position: number;
+  readonly capacity: number;
+  readonly batch: number;
+  readonly heads: number;
+  readonly headSize: number;
+}
+
+const steps: Step[] = [
+  { queries: 1, position: 0, capacity: 4, batch: 1, heads: 2, headSize: 16 },
+  { queries: 1, position: 131, capacity: 140, batch: 2, heads: 1, headSize: 20 },
+  { queries: 70, position: 0, capacity: 70, batch: 1, heads: 2, headSize: 64 },
+  { queries: 5, position: 62, capacity: 100, batch: 2, heads: 2, headSize: 33 },
+  { queries: 66, position: 30, capacity: 128, batch: 1, heads: 1, headSize: 8 },
+];
+
+function cachedCase({ queries, position, capacity, batch, heads, headSize }: Step): OpCase {
+  return {
+    name: `attention_cached_forward ${queries} after ${position} [${[batch, heads, capacity, headSize]}]`,
+    operation: 'attention_cached_forward',
+    tensors: {
+      // Values beyond the position are never looked at: they are read as what they are before, or written.
+      keyCache: { shape: [batch, heads, capacity, headSize], output: true, accumulated: true },
+      valueCache: { shape: [batch, heads, capacity, headSize], output: true, accumulated: true },
+      output: { shape: [queries, batch, heads, headSize], output: true },
+      qkv: { shape: [queries, batch, heads, 3, headSize] },
+    },
+    run: ({ keyCache, valueCache, output, qkv }) =>
+      attentionCachedForward({
+        keyCache: keyCache!,
+        valueCache: valueCache!,
+        output: output!,
+        qkv: qkv!,
+        position,
+      }),
+    dtypes: ['float32', 'bfloat16', 'float16'],
+    tolerance: {
+      float32: { absolute: 4e-6, relative: 4e-6 },
+      // probabilities are rounded to bfloat16 before they are multiplied with the values
+      bfloat16: { absolute: 1.5e-2, relative: 2 ** -7 },
+      float16: { absolute: 1e-3, relative: 2 ** -10 },
+      reason: 'results are means of N(0, 1) values: the error is relative to 1, not to the result',
+    },
+  };
+}
+
+const decode: Step = { queries: 1, position: 1023, capacity: 1024, batch: 8, heads: 12, headSize: 64 };
+
+export const cases: readonly OpCase[] = [
+  ...steps.map(cachedCase),
+  {
+    ...cachedCase(decode),
+    benchmark: { bytes: 2 * decode.batch * decode.heads * (decode.position + 1) * decode.headSize },
+  },
+];

@@ -1,0 +1,259 @@
+import {
+  type AttentionDropout,
+  type AttentionOptions,
+  attentionBackward,
+  attentionForward,
+  Tensor,
+} from '../../src/index.js';
+import type { GradientCase, OpCase, TensorSpec, Tensors } from './op-case.js';
+
+/** [S, B, A, D] */
+type Sizes = readonly [sequence: number, batch: number, heads: number, headSize: number];
+
+interface Variant {
+  readonly name: string;
+  readonly sizes: Sizes;
+  readonly causal?: boolean;
+  /** Lengths of the documents that follow each other in every sample. */
+  readonly documents?: readonly number[];
+  /** Real keys of each sample; the others are padding. */
+  readonly lengths?: readonly number[];
+  readonly dropout?: number;
+  readonly scale?: number;
+  readonly headOffset?: number;
+}
+
+const variants: Variant[] = [
+  { name: 'one position', sizes: [1, 1, 1, 8], causal: true },
+  { name: 'causal', sizes: [130, 2, 2, 16], causal: true },
+  { name: 'causal, odd sizes', sizes: [67, 1, 3, 19], causal: true },
+  { name: 'causal, wide heads', sizes: [70, 1, 1, 128], causal: true },
+  { name: 'causal, head size 80, few heads', sizes: [193, 1, 1, 80], causal: true },
+  { name: 'bidirectional', sizes: [129, 1, 2, 32], scale: 0.3 },
+  { name: 'padding', sizes: [150, 3, 2, 64], lengths: [150, 37, 64] },
+  { name: 'a sample of padding only', sizes: [65, 2, 1, 16], lengths: [0, 65] },
+  { name: 'documents', sizes: [200, 2, 1, 24], causal: true, documents: [3, 70, 64, 63] },
+  { name: 'dropout', sizes: [131, 2, 2, 16], causal: true, dropout: 0.3, headOffset: 5 },
+  {
+    name: 'everything',
+    sizes: [140, 2, 1, 40],
+    causal: true,
+    documents: [60, 80],
+    lengths: [140, 99],
+    dropout: 0.1,
+    headOffset: 3,
+  },
+];
+
+/** The tensors that say who sees whom. */
+function maskTensors({
+  sizes: [sequence, batch],
+  documents,
+  lengths,
+  dropout,
+}: Variant): Record<string, TensorSpec> {
+  const starts = documents?.flatMap((length, index) =>
+    Array<number>(length).fill(documents.slice(0, index).reduce((total, before) => total + before, 0)),
+  );
+  return {
+    ...(starts && {
+      keyStart: {
+        shape: [batch, sequence],
+        dtype: 'int32',
+        values: (index: number) => starts[index % sequence]!,
+      },
+    }),
+    ...(lengths && {
+      keyMask: {
+        shape: [batch, sequence],
+        dtype: 'uint8',
+        values: (index: number) => Number(index % sequence < lengths[Math.floor(index / sequence)]!),
+      },
+    }),
+    ...(dropout && {
+      samples: { shape: [batch], dtype: 'int64', values: (index: number) => 70_000 + index },
+    }),
+  };
+}
+
+function optionsOf(variant: Variant, { keyStart, keyMask, samples }: Tensors): AttentionOptions {
+  const dropout: AttentionDropout | undefined =
+    variant.dropout === undefined
+      ? undefined
+      : {
+          probability: variant.dropout,
+          keyLow: 0x9e3779b9,
+          keyHigh: 12345,
+          samples: samples!,
+          headOffset: variant.headOffset ?? 0,
+        };
+  const { causal = false, scale } = variant;
+  return { causal, keyStart, keyMask, dropout, ...(scale !== undefined && { scale }) };
+}
+
+const forwardTolerance = {
+  // Probabilities are rounded to bfloat16 before they are multiplied with the values, as FlashAttention does; with the
+  // rounding of the result that is 2^-9 of the largest value in the mean, which cancels, and 2^-8 of the result.
+  bfloat16: { absolute: 1.5e-2, relative: 2 ** -7 },
+  // float32 arithmetic; a few units more than the default because exponents are sums over the head size.
+  float32: { absolute: 4e-6, relative: 4e-6 },
+  float16: { absolute: 1e-3, relative: 2 ** -10 },
+  reason:
+    'results are means of N(0, 1) values, so cancellation makes the error relative to 1, not to the result',
+};
+
+const backwardTolerance = {
+  float32: { absolute: 2e-5, relative: 1e-5 },
+  bfloat16: { absolute: 6e-2, relative: 2 ** -6 },
+  float16: { absolute: 4e-3, relative: 2 ** -9 },
+  reason:
+    'gradients are sums over the sequence of products of N(0, 1) values and of probability gradients minus their mean: the error is relative to the terms',
+};
+
+const dtypes = ['float32', 'bfloat16', 'float16'] as const;
+
+function shapesOf([sequence, batch, heads, headSize]: Sizes) {
+  return {
+    output: [sequence, batch, heads, headSize],
+    logSumExp: [batch, heads, sequence],
+    qkv: [sequence, batch, heads, 3, headSize],
+  };
+}
+
+function forwardCase(variant: Variant): OpCase {
+  const shapes = shapesOf(variant.sizes);
+  return {
+    name: `attention_forward ${variant.name} [${variant.sizes}]`,
+    operation: 'attention_forward',
+    tensors: {
+      output: { shape: shapes.output, output: true },
+      logSumExp: { shape: shapes.logSumExp, dtype: 'float32', output: true },
+      qkv: { shape: shapes.qkv },
+      ...maskTensors(variant),
+    },
+    run: (tensors) =>
+      attentionForward({
+        output: tensors.output!,
+        logSumExp: tensors.logSumExp!,
+        qkv: tensors.qkv!,
+        ...optionsOf(variant, tensors),
+      }),
+    dtypes,
+    tolerance: forwardTolerance,
+  };
+}
+
+function backwardCase(variant: Variant): OpCase {
+  const shapes = shapesOf(variant.sizes);
+  return {
+    name: `attention_backward ${variant.name} [${variant.sizes}]`,
+    operation: 'attention_backward',
+    tensors: {
+      qkvGradient: { shape: shapes.qkv, output: true },
+      outputGradient: { shape: shapes.output },
+      qkv: { shape: shapes.qkv },
+      ...maskTensors(variant),
+    },
+    run: (tensors) => {
+      const { qkvGradient, outputGradient, qkv } = tensors;
+      const device = qkv!.device;
+      // What the forward pass of the same device leaves behind.
+      const output = Tensor.empty({ shape: shapes.output, dtype: qkv!.dtype, device });
+      const logSumExp = Tensor.empty({ shape: shapes.logSumExp, dtype: 'float32', device });
+      const options = { output, logSumExp, qkv: qkv!, ...optionsOf(variant, tensors) };
+      attentionForward(options);
+      attentionBackward({ ...options, qkvGradient: qkvGradient!, outputGradient: outputGradient! });
+      output.dispose();
+      logSumExp.dispose();
+    },
+    dtypes,
+    tolerance: backwardTolerance,
+  };
+}
+
+const benchmarkVariants: Variant[] = [
+  { name: 'causal', sizes: [256, 16, 6, 64], causal: true },
+  { name: 'causal', sizes: [1024, 2, 12, 64], causal: true },
+  { name: 'padding', sizes: [128, 8, 12, 64], lengths: [128, 100, 90, 128, 77, 128, 110, 64] },
+];
+
+/** FLOPs of one product of [S, D] by [D, S] in all heads, the part above the diagonal not counted when causal. */
+function productFlops({ sizes: [sequence, batch, heads, headSize], causal }: Variant): number {
+  return 2 * batch * heads * sequence * sequence * headSize * (causal ? 0.5 : 1);
+}
+
+const benchmarks: OpCase[] = benchmarkVariants.flatMap((variant) => {
+  const forward = forwardCase(variant);
+  const { output, logSumExp, ...inputs } = forward.tensors;
+  const backward: OpCase = {
+    ...forward,
+    name: `attention_backward ${variant.name} [${variant.sizes}]`,
+    operation: 'attention_backward',
+    tensors: {
+      qkvGradient: { shape: inputs.qkv!.shape, output: true },
+      outputGradient: { shape: output!.shape },
+      // Stand-ins for what the forward pass leaves behind: time does not depend on values.
+      output: { shape: output!.shape },
+      logSumExp: { ...logSumExp!, output: false, values: () => 6 },
+      ...inputs,
+    },
+    run: (tensors) =>
+      attentionBackward({
+        qkvGradient: tensors.qkvGradient!,
+        outputGradient: tensors.outputGradient!,
+        output: tensors.output!,
+        logSumExp: tensors.logSumExp!,
+        qkv: tensors.qkv!,
+        ...optionsOf(variant, tensors),
+      }),
+  };
+  return [
+    { ...forward, benchmark: { flops: 2 * productFlops(variant) } },
+    { ...backward, benchmark: { flops: 4 * productFlops(variant) } },
+  ];
+});
+
+export const cases: readonly OpCase[] = [
+  ...variants.map(forwardCase),
+  ...variants.map(backwardCase),
+  ...benchmarks,
+];
+
+const gradientVariants: Variant[] = [
+  { name: 'bidirectional', sizes: [4, 1, 2, 3] },
+  { name: 'causal, documents', sizes: [5, 2, 1, 2], causal: true, documents: [2, 3], scale: 0.8 },
+  { name: 'padding', sizes: [4, 2, 1, 3], lengths: [3, 0] },
+  { name: 'dropout', sizes: [6, 1, 2, 2], causal: true, dropout: 0.4, headOffset: 2 },
+];
+
+export const gradientCases: readonly GradientCase[] = gradientVariants.map((variant) => {
+  const shapes = shapesOf(variant.sizes);
+  return {
+    name: `attention ${variant.name} [${variant.sizes}]`,
+    tensors: {
+      qkv: { shape: shapes.qkv },
+      logSumExp: { shape: shapes.logSumExp },
+      output: { shape: shapes.output },
+      ...maskTensors(variant),
+    },
+    differentiable: ['qkv'],
+    outputShape: shapes.output,
+    forward: (tensors, output) =>
+      attentionForward({
+        output,
+        logSumExp: tensors.logSumExp!,
+        qkv: tensors.qkv!,
+        ...optionsOf(variant, tensors),
+      }),
+    backward: (tensors, outputGradient, gradients) => {
+      const options = {
+        output: tensors.output!,
+        logSumExp: tensors.logSumExp!,
+        qkv: tensors.qkv!,
+        ...optionsOf(variant, tensors),
+      };
+      attentionForward(options);
+      attentionBackward({ ...options, qkvGradient: gradients.qkv!, outputGradient });
+    },
+  };
+});
