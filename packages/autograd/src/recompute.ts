@@ -5,7 +5,11 @@ import type { Variable } from './variable.js';
  * Runs `body` without keeping anything but its input, and runs it again in backward (full activation recomputation,
  * Chen et al. 2016). Random numbers are counter-based, so the second run gives the same bits.
  */
-export function recompute(tape: Tape, input: Variable, body: (tape: Tape, input: Variable) => Variable): Variable {
+export function recompute(
+  tape: Tape,
+  input: Variable,
+  body: (tape: Tape, input: Variable) => Variable,
+): Variable {
   if (!tape.recording) return body(tape, input);
   const silent = new Tape({ recording: false });
   const silentInput = silent.input(input.tensor.view({ shape: input.tensor.shape }));

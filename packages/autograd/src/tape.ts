@@ -71,8 +71,13 @@ export class Tape {
   }
 
   /** The result of an operation; with a recipe where backward may compute it again. For authors of operations. */
-  result(tensor: Tensor, { requiresGradient, recipe }: { requiresGradient: boolean; recipe?: Recipe }): Variable {
-    return this.#enter(new Variable(tensor, { requiresGradient: requiresGradient && this.recording, recipe }));
+  result(
+    tensor: Tensor,
+    { requiresGradient, recipe }: { requiresGradient: boolean; recipe?: Recipe },
+  ): Variable {
+    return this.#enter(
+      new Variable(tensor, { requiresGradient: requiresGradient && this.recording, recipe }),
+    );
   }
 
   /** Keeps a variable for backward. For authors of operations. */
@@ -156,7 +161,8 @@ export class Tape {
 
   #playBack(output: Variable, outputGradient: Tensor | undefined, parts: BackwardParts): void {
     if (!this.recording) throw new UsageError('MTL_TAPE', 'backward on a tape that does not record');
-    if (outputGradient !== undefined) this.#gradients.set(output, outputGradient.view({ shape: outputGradient.shape }));
+    if (outputGradient !== undefined)
+      this.#gradients.set(output, outputGradient.view({ shape: outputGradient.shape }));
     const nodes = this.#nodes;
     this.#nodes = [];
     while (nodes.length > 0) {

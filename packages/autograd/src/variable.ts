@@ -9,8 +9,8 @@ export interface Recipe {
 }
 
 /**
- * A tensor on a tape. It is held by counting: the code that made it holds it once (until `release`), every operation
- * that needs it in backward holds it until it has run; the memory is freed with the last holder.
+ * A tensor on a tape. Its maker owns it until `release`; operations that need it in backward hold it until they have run.
+ * The memory is freed when the owner has released it and the last holder has let go.
  */
 export class Variable {
   readonly tensor: Tensor;
@@ -18,24 +18,39 @@ export class Variable {
   readonly requiresGradient: boolean;
   /** Present on cheap results: backward may recompute them (see SavedTensor). */
   readonly recipe: Recipe | undefined;
-  #holders = 1;
+  #owned = true;
+  #numHolders = 0;
 
-  constructor(tensor: Tensor, { requiresGradient, recipe }: { requiresGradient: boolean; recipe?: Recipe | undefined }) {
+  constructor(
+    tensor: Tensor,
+    { requiresGradient, recipe }: { requiresGradient: boolean; recipe?: Recipe | undefined },
+  ) {
     this.tensor = tensor;
     this.requiresGradient = requiresGradient;
     this.recipe = recipe;
   }
 
+  /** The owner needs it no longer; a second call does nothing. */
+  release(): void {
+    this.#owned = false;
+    this.#freeUnlessNeeded();
+  }
+
   hold(): this {
-    if (this.#holders === 0) throw new UsageError('MTL_DISPOSED_TENSOR', 'a variable was used after its last holder let go');
-    this.#holders += 1;
+    if (this.tensor.isDisposed) {
+      throw new UsageError('MTL_DISPOSED_TENSOR', 'a variable was used after everybody had let go of it');
+    }
+    this.#numHolders += 1;
     return this;
   }
 
-  release(): void {
-    if (this.#holders === 0) return;
-    this.#holders -= 1;
-    if (this.#holders === 0) this.tensor.dispose();
+  letGo(): void {
+    this.#numHolders -= 1;
+    this.#freeUnlessNeeded();
+  }
+
+  #freeUnlessNeeded(): void {
+    if (!this.#owned && this.#numHolders === 0) this.tensor.dispose();
   }
 }
 
@@ -64,9 +79,9 @@ export class SavedTensor {
   }
 
   release(): void {
-    this.#variable?.release();
+    this.#variable?.letGo();
     this.#recomputed?.dispose();
     this.#recomputed = undefined;
-    for (const dependency of this.#recipe?.dependencies ?? []) dependency.release();
+    for (const dependency of this.#recipe?.dependencies ?? []) dependency.letGo();
   }
 }

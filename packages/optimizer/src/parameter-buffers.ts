@@ -37,8 +37,7 @@ export class ParameterBuffers {
     this.size = start;
     const shape = [this.size];
     this.master = Tensor.zeros({ shape, dtype: 'float32', device });
-    this.model =
-      dtype === 'float32' ? this.master.view({ shape }) : Tensor.zeros({ shape, dtype, device });
+    this.model = dtype === 'float32' ? this.master.view({ shape }) : Tensor.zeros({ shape, dtype, device });
     this.gradients = Tensor.zeros({ shape, dtype: 'float32', device });
     for (const range of this.ranges) {
       range.parameter.assignData(this.#view(this.model, range));

@@ -1,4 +1,9 @@
-import { biasDropoutResidualBackward, biasDropoutResidualForward, type DropoutMask, Tensor } from '@mtl/kernels';
+import {
+  biasDropoutResidualBackward,
+  biasDropoutResidualForward,
+  type DropoutMask,
+  Tensor,
+} from '@mtl/kernels';
 import type { Parameter } from '../parameter.js';
 import type { Tape } from '../tape.js';
 import type { Variable } from '../variable.js';
@@ -49,7 +54,11 @@ export function biasDropoutResidual(tape: Tape, options: BiasDropoutResidualOpti
     const inputGradientOf = (outputGradient: Tensor): Tensor => {
       if (dropout === undefined) return outputGradient.view({ shape });
       const inputGradient = Tensor.empty({ shape, dtype, device });
-      biasDropoutResidualBackward({ inputGradient, outputGradient, dropout: maskOf(dropout, samples!.tensor) });
+      biasDropoutResidualBackward({
+        inputGradient,
+        outputGradient,
+        dropout: maskOf(dropout, samples!.tensor),
+      });
       return inputGradient;
     };
     return {

@@ -6,7 +6,10 @@ import type { Variable } from '../variable.js';
  * gelu(input), [..., F]. The bias before it is the matrix product's. Its output is computed again in backward rather than
  * kept, where the tape rematerializes.
  */
-export function gelu(tape: Tape, { input, kind }: { readonly input: Variable; readonly kind: GeluKind }): Variable {
+export function gelu(
+  tape: Tape,
+  { input, kind }: { readonly input: Variable; readonly kind: GeluKind },
+): Variable {
   const { dtype, device, shape } = input.tensor;
   const compute = (): Tensor => {
     const output = Tensor.empty({ shape, dtype, device });

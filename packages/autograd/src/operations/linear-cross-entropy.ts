@@ -59,7 +59,11 @@ interface ChunkResult {
 }
 
 /** Logits of a chunk, their loss and (in place) their gradient. */
-function crossEntropyOfChunk(chunk: Rows, options: LinearCrossEntropyOptions, withGradient: boolean): ChunkResult {
+function crossEntropyOfChunk(
+  chunk: Rows,
+  options: LinearCrossEntropyOptions,
+  withGradient: boolean,
+): ChunkResult {
   const { weight, vocabularySize } = options;
   const { device, dtype } = chunk.input;
   const numRows = chunk.input.dim(0);
@@ -89,11 +93,18 @@ export function linearCrossEntropy(tape: Tape, options: LinearCrossEntropyOption
   const { input, weight } = options;
   const { dtype, device, shape } = input.tensor;
   const numRows = input.tensor.size / input.tensor.dim(-1);
-  const losses = Tensor.empty({ shape: [numRows], dtype: dtype === 'float64' ? 'float64' : 'float32', device });
+  const losses = Tensor.empty({
+    shape: [numRows],
+    dtype: dtype === 'float64' ? 'float64' : 'float32',
+    device,
+  });
   const size = chunkRows(options);
   const result = tape.result(losses, { requiresGradient: true });
 
-  const withRows = (tensors: { input: Tensor; labels: Tensor; weights: Tensor }, body: (rows: Rows) => void): void => {
+  const withRows = (
+    tensors: { input: Tensor; labels: Tensor; weights: Tensor },
+    body: (rows: Rows) => void,
+  ): void => {
     const rows = {
       input: tensors.input.reshape([numRows, tensors.input.dim(-1)]),
       labels: tensors.labels.reshape([numRows]),
@@ -113,10 +124,16 @@ export function linearCrossEntropy(tape: Tape, options: LinearCrossEntropyOption
   }
 
   tape.record(result, () => {
-    const saved = { input: tape.save(input), labels: tape.save(options.labels), weights: tape.save(options.weights) };
+    const saved = {
+      input: tape.save(input),
+      labels: tape.save(options.labels),
+      weights: tape.save(options.weights),
+    };
     const held = tape.save(result);
     const backward = (rows: Rows, parts: BackwardParts): Tensor | undefined => {
-      const inputGradient = parts.input ? Tensor.empty({ shape: rows.input.shape, dtype, device }) : undefined;
+      const inputGradient = parts.input
+        ? Tensor.empty({ shape: rows.input.shape, dtype, device })
+        : undefined;
       forChunks(rows, size, (chunk, start, end) => {
         const { logitGradient } = crossEntropyOfChunk(chunk, options, true);
         if (inputGradient !== undefined) {

@@ -6,7 +6,7 @@
 //                           logitGradient? = weight * (softmax - onehot), 0 in padded columns; may be logits itself
 //
 //   logits [N, V], logitGradient [N, V] of any floating dtype;  labels int32 [N]: global column numbers
-//   rowMaximum, rowSum, labelLogit, loss, weights  [N] float32 (float64 over float64 logits)
+//   rowMaximum, rowSum, labelLogit, loss  [N] float32 (float64 over float64 logits);  weights [N] float32 (or float64)
 //   firstColumn: global number of column 0;  numColumns: how many columns are real, the rest being padding that never
 //   enters the softmax
 #include "core/validation.h"
@@ -44,9 +44,11 @@ Status validate_statistics(const OpCall& call) {
 
 Status validate_backward(const OpCall& call) {
   MTL_RETURN_IF_ERROR(validate_common(call, kBLogits, kBLabels));
-  for (const int tensor : {kLoss, kBMaximum, kBSum, kBLabelLogit, kWeights}) {
+  for (const int tensor : {kLoss, kBMaximum, kBSum, kBLabelLogit}) {
     MTL_RETURN_IF_ERROR(expect_per_row(call, tensor, kBLogits));
   }
+  MTL_RETURN_IF_ERROR(expect_shape(call, kWeights, {call.tensor(kBLogits).dim(0)}));
+  MTL_RETURN_IF_ERROR(expect_dtype(call, kWeights, {DType::kFloat32, call.tensor(kLoss).dtype}));
   return call.has(kLogitGradient) ? expect_like(call, kLogitGradient, kBLogits) : ok_status();
 }
 

@@ -1,12 +1,5 @@
 export { type AdamwOptions, adamw } from './adamw.js';
 export {
-  type BiasDropoutResidualBackwardOptions,
-  type BiasDropoutResidualForwardOptions,
-  biasDropoutResidualBackward,
-  biasDropoutResidualForward,
-  type DropoutMask,
-} from './bias-dropout-residual.js';
-export {
   type AttentionBackwardOptions,
   type AttentionCachedForwardOptions,
   type AttentionDropout,
@@ -16,6 +9,13 @@ export {
   attentionCachedForward,
   attentionForward,
 } from './attention.js';
+export {
+  type BiasDropoutResidualBackwardOptions,
+  type BiasDropoutResidualForwardOptions,
+  biasDropoutResidualBackward,
+  biasDropoutResidualForward,
+  type DropoutMask,
+} from './bias-dropout-residual.js';
 export {
   type BiasGeluBackwardOptions,
   type BiasGeluForwardOptions,

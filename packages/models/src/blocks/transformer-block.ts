@@ -52,39 +52,68 @@ export class TransformerBlock {
     const headSize = hiddenSize / numAttentionHeads;
     this.#inputNorm = this.#norm('input_layernorm');
     // [A, 3, D, H]: a tensor-parallel shard of whole heads is one slice
-    this.#qkv = this.#linear('self_attention.linear_qkv', [numAttentionHeads, 3, headSize], hiddenSize, initMethodStd);
+    this.#qkv = this.#linear(
+      'self_attention.linear_qkv',
+      [numAttentionHeads, 3, headSize],
+      hiddenSize,
+      initMethodStd,
+    );
     this.#projection = this.#linear('self_attention.linear_proj', [hiddenSize], hiddenSize, residualStd);
     this.#mlpNorm = this.#norm('pre_mlp_layernorm');
     this.#up = this.#linear('mlp.linear_fc1', [ffnHiddenSize], hiddenSize, initMethodStd);
     this.#down = this.#linear('mlp.linear_fc2', [hiddenSize], ffnHiddenSize, residualStd);
-    this.parameters = [this.#inputNorm, this.#qkv, this.#projection, this.#mlpNorm, this.#up, this.#down].flatMap(
-      ({ weight, bias }) => [weight, bias],
-    );
+    this.parameters = [
+      this.#inputNorm,
+      this.#qkv,
+      this.#projection,
+      this.#mlpNorm,
+      this.#up,
+      this.#down,
+    ].flatMap(({ weight, bias }) => [weight, bias]);
   }
 
-  /** [S, B, H] to [S, B, H]. */
+  /** [S, B, H] to [S, B, H]. Results are released as soon as the next operation has used them. */
   forward(tape: Tape, input: Variable, context: TransformerBlockContext): Variable {
-    const { layer, layerNormEpsilon: epsilon, geluKind: kind } = this.#options;
     return tape.scope(() => {
-      const attentionInput = layerNorm(tape, { input, ...this.#inputNorm, epsilon });
-      const qkv = linear(tape, { input: attentionInput, ...this.#qkv });
-      if (!tape.recording) attentionInput.release();
-      const attended = context.attend(tape, qkv, layer);
       const afterAttention = biasDropoutResidual(tape, {
-        input: linear(tape, { input: attended, weight: this.#projection.weight }),
+        input: this.#attention(tape, input, context),
         bias: this.#projection.bias,
         residual: input,
         dropout: context.hiddenDropout(this.#name('self_attention.hidden_dropout')),
       });
-      const mlpInput = layerNorm(tape, { input: afterAttention, ...this.#mlpNorm, epsilon });
-      const activated = gelu(tape, { input: linear(tape, { input: mlpInput, ...this.#up }), kind });
       return biasDropoutResidual(tape, {
-        input: linear(tape, { input: activated, weight: this.#down.weight }),
+        input: this.#mlp(tape, afterAttention),
         bias: this.#down.bias,
         residual: afterAttention,
         dropout: context.hiddenDropout(this.#name('mlp.hidden_dropout')),
       });
     });
+  }
+
+  /** Attention of the normalized input, projected; its bias is added together with dropout and residual. */
+  #attention(tape: Tape, input: Variable, context: TransformerBlockContext): Variable {
+    const { layer, layerNormEpsilon: epsilon } = this.#options;
+    const normalized = layerNorm(tape, { input, ...this.#inputNorm, epsilon });
+    const qkv = linear(tape, { input: normalized, ...this.#qkv });
+    normalized.release();
+    const attended = context.attend(tape, qkv, layer);
+    qkv.release();
+    const projected = linear(tape, { input: attended, weight: this.#projection.weight });
+    attended.release();
+    return projected;
+  }
+
+  /** The feed-forward network of the normalized input; its last bias is added together with dropout and residual. */
+  #mlp(tape: Tape, input: Variable): Variable {
+    const { layerNormEpsilon: epsilon, geluKind: kind } = this.#options;
+    const normalized = layerNorm(tape, { input, ...this.#mlpNorm, epsilon });
+    const widened = linear(tape, { input: normalized, ...this.#up });
+    normalized.release();
+    const activated = gelu(tape, { input: widened, kind });
+    widened.release();
+    const narrowed = linear(tape, { input: activated, weight: this.#down.weight });
+    activated.release();
+    return narrowed;
   }
 
   #name(part: string): string {

@@ -38,13 +38,20 @@ export function numParameters(configuration: GptModelConfiguration): number {
   const embedding = paddedVocabularySize(configuration) * h;
   const attention = 4 * h * h + 4 * h;
   const mlp = 2 * h * f + f + h;
-  return numLayers * (attention + mlp + 4 * h) + embedding * (tieEmbeddings ? 1 : 2) + maxPositionEmbeddings * h + 2 * h;
+  return (
+    numLayers * (attention + mlp + 4 * h) +
+    embedding * (tieEmbeddings ? 1 : 2) +
+    maxPositionEmbeddings * h +
+    2 * h
+  );
 }
 
 /** Refuses sizes that cannot be built. */
 export function checkGptModelConfiguration({ hiddenSize, numAttentionHeads }: GptModelConfiguration): void {
   if (hiddenSize % numAttentionHeads === 0) return;
-  const divisors = Array.from({ length: hiddenSize }, (_, index) => index + 1).filter((n) => hiddenSize % n === 0);
+  const divisors = Array.from({ length: hiddenSize }, (_, index) => index + 1).filter(
+    (n) => hiddenSize % n === 0,
+  );
   const below = divisors.filter((n) => n < numAttentionHeads).at(-1);
   const above = divisors.find((n) => n > numAttentionHeads);
   throw new ConfigurationError(

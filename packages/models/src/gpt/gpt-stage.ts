@@ -97,9 +97,13 @@ export class GptStage implements Stage<TokenBatch> {
         globalShape: [hiddenSize],
         initialization: { kind },
       });
-    this.finalNorm = this.isLast ? { weight: norm('weight', 'ones'), bias: norm('bias', 'zeros') } : undefined;
+    this.finalNorm = this.isLast
+      ? { weight: norm('weight', 'ones'), bias: norm('bias', 'zeros') }
+      : undefined;
     const untied = this.isLast && !model.tieEmbeddings;
-    this.outputWeight = untied ? table('output_layer.weight', paddedVocabularySize(model)) : this.wordEmbedding;
+    this.outputWeight = untied
+      ? table('output_layer.weight', paddedVocabularySize(model))
+      : this.wordEmbedding;
     this.parameters = [
       ...[this.wordEmbedding, this.positionEmbedding],
       ...this.blocks.flatMap((block) => block.parameters),
@@ -142,7 +146,8 @@ export class GptStage implements Stage<TokenBatch> {
 
   takeLoss(microBatch: number): StageLoss {
     const loss = this.#losses.get(microBatch);
-    if (loss === undefined) throw new UsageError('MTL_STAGE', `micro-batch ${microBatch} has no loss to take`);
+    if (loss === undefined)
+      throw new UsageError('MTL_STAGE', `micro-batch ${microBatch} has no loss to take`);
     this.#losses.delete(microBatch);
     return loss;
   }
@@ -165,7 +170,11 @@ export class GptStage implements Stage<TokenBatch> {
   }
 
   /** The hidden states [S, B, H] after the final layer norm, for generation: `attend` brings its own cache. */
-  hiddenStates(tape: Tape, ids: { tokens: Variable; positionIds: Variable }, context: TransformerBlockContext): Variable {
+  hiddenStates(
+    tape: Tape,
+    ids: { tokens: Variable; positionIds: Variable },
+    context: TransformerBlockContext,
+  ): Variable {
     return tape.scope(() => {
       const embedded = this.#embed(tape, ids);
       const layers = this.blocks.map(

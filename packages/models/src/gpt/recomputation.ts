@@ -40,7 +40,7 @@ function applyAll(tape: Tape, input: Variable, layers: readonly Layer[]): Variab
   for (const layer of layers) {
     const before = hidden;
     hidden = layer(tape, before);
-    // without a recording tape nobody else holds what lies between two layers
+    // what backward needs of it, the tape holds
     if (before !== input) before.release();
   }
   return hidden;

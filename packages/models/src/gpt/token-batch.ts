@@ -46,7 +46,10 @@ export interface DeviceBatch {
 }
 
 /** Copies a batch to the device. */
-export function toDevice(batch: TokenBatch, { device, lossFactor }: { device: Device; lossFactor: number }): DeviceBatch {
+export function toDevice(
+  batch: TokenBatch,
+  { device, lossFactor }: { device: Device; lossFactor: number },
+): DeviceBatch {
   const { microBatchSize: b, sequenceLength: s } = batch;
   const constant = (tensor: Tensor): Variable => new Variable(tensor, { requiresGradient: false });
   const ids = (values: Int32Array): Variable =>
@@ -70,4 +73,3 @@ export function toDevice(batch: TokenBatch, { device, lossFactor }: { device: De
     },
   };
 }
-

@@ -71,7 +71,7 @@ Status adamw_of(const OpCall& call) {
                           1.0f / scalars[2],                     call.flag(4)};
   const float decayed = 1.0f - scalars[0] * static_cast<float>(call.attribute(3));
   constexpr int64_t kChunk = 16384;
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (size >= kParallelElements)
   for (int64_t chunk = 0; chunk < size; chunk += kChunk) {
     const int64_t chunk_end = chunk + kChunk < size ? chunk + kChunk : size;
     int64_t segment = segment_at(segments, num_segments, chunk);

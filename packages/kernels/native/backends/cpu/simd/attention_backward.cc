@@ -56,10 +56,6 @@ BackwardScratch carve_backward(Carver* carver, int64_t sequence, int64_t head_si
   return scratch;
 }
 
-template <typename T>
-MTL_INLINE VFloat load_up_to(const T* source, int64_t count) {
-  return count >= kLanes ? load(source) : load_partial(source, count);
-}
 
 // Packs queries and output gradients of the head and computes delta.
 template <typename Product, typename T>

@@ -44,7 +44,7 @@ Status forward_of(const OpCall& call) {
   T* const output = call.data<T>(0);
   const T *const input = call.data<T>(1), *const bias = call.data<T>(2), *const residual = call.data<T>(3);
   const Dropout dropout = dropout_of(call, call.data<int64_t>(4));
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (rows * hidden >= kParallelElements)
   for (int64_t row = 0; row < rows; ++row) {
     for_masked_row(dropout, row / batch_size, row % batch_size, hidden, [&](int64_t column, VInt mask) {
       const int64_t at = row * hidden + column, left = hidden - column;
@@ -64,7 +64,7 @@ Status backward_of(const OpCall& call) {
   T* const input_gradient = call.data<T>(0);
   const T* const output_gradient = call.data<T>(1);
   const Dropout dropout = dropout_of(call, call.data<int64_t>(2));
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (rows * hidden >= kParallelElements)
   for (int64_t row = 0; row < rows; ++row) {
     for_masked_row(dropout, row / batch_size, row % batch_size, hidden, [&](int64_t column, VInt mask) {
       const int64_t at = row * hidden + column, left = hidden - column;

@@ -14,12 +14,12 @@ namespace {
 // result(index, total) for every index, in order.
 template <typename AddRows, typename Result>
 Status column_sums(int64_t rows, int64_t num_sums, const AddRows& add_rows, const Result& result) {
-  const int num_threads = omp_get_max_threads();
+  const int num_threads = rows * num_sums >= kParallelElements ? omp_get_max_threads() : 1;
   const Scratch scratch(sizeof(float) * static_cast<size_t>(num_sums * num_threads));
   if (scratch.data == nullptr) return error_status("MTL_OUT_OF_MEMORY", "no memory for column sums");
   float* const buffers = static_cast<float*>(scratch.data);
   for (int64_t index = 0; index < num_sums * num_threads; ++index) buffers[index] = 0.0f;
-#pragma omp parallel for schedule(static, 1) num_threads(num_threads)
+#pragma omp parallel for schedule(static, 1) num_threads(num_threads) if (num_threads > 1)
   for (int thread = 0; thread < num_threads; ++thread) {
     add_rows(rows * thread / num_threads, rows * (thread + 1) / num_threads, buffers + thread * num_sums);
   }

@@ -36,7 +36,7 @@ Status statistics_of(const OpCall& call) {
   const T* const logits = call.data<T>(3);
   const int32_t* const labels = call.data<int32_t>(4);
   float *const maxima = call.data<float>(0), *const sums = call.data<float>(1), *const label_logits = call.data<float>(2);
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (rows * width >= kParallelElements)
   for (int64_t row = 0; row < rows; ++row) {
     const T* const from = logits + row * width;
     maxima[row] = row_maximum(from, num_columns);
@@ -71,7 +71,7 @@ Status backward_of(const OpCall& call) {
   const float *const maxima = call.data<float>(4), *const sums = call.data<float>(5);
   const float *const label_logits = call.data<float>(6), *const weights = call.data<float>(7);
   float* const losses = call.data<float>(1);
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (rows * width >= kParallelElements)
   for (int64_t row = 0; row < rows; ++row) {
     const float weight = weights[row];
     losses[row] = weight == 0.0f ? 0.0f : logf(sums[row]) + maxima[row] - label_logits[row];

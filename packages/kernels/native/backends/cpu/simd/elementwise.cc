@@ -8,7 +8,7 @@ constexpr int64_t kChunk = 4096;
 // Calls body(first, last) for chunks of [0, size) on all threads.
 template <typename Body>
 MTL_INLINE void for_chunks(int64_t size, const Body& body) {
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (size >= kParallelElements)
   for (int64_t start = 0; start < size; start += kChunk) body(start, start + kChunk < size ? start + kChunk : size);
 }
 

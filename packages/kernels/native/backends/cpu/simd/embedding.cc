@@ -11,7 +11,7 @@ Status forward_of(const OpCall& call) {
   T* const output = call.data<T>(0);
   const int32_t* const ids = call.data<int32_t>(1);
   const T* const table = call.data<T>(2);
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (tokens * hidden >= kParallelElements)
   for (int64_t token = 0; token < tokens; ++token) {
     const int64_t row = ids[token] - first_row;
     const bool inside = row >= 0 && row < vocabulary;
@@ -35,7 +35,7 @@ Status backward_of(const OpCall& call) {
   const T* const output_gradient = call.data<T>(1);
   const int32_t* const ids = call.data<int32_t>(2);
   constexpr int64_t kColumns = 64;
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (tokens * hidden >= kParallelElements)
   for (int64_t start = 0; start < hidden; start += kColumns) {
     const int64_t end = start + kColumns < hidden ? start + kColumns : hidden;
     for (int64_t token = 0; token < tokens; ++token) {

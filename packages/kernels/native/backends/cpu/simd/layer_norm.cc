@@ -33,7 +33,7 @@ Status forward_of(const OpCall& call) {
   T* const output = call.data<T>(0);
   float *const mean = call.data<float>(1), *const rstd = call.data<float>(2);
   const float epsilon = static_cast<float>(call.attribute(0));
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (rows * hidden >= kParallelElements)
   for (int64_t row = 0; row < rows; ++row) {
     const T* const from = input + row * hidden;
     const Moments moments = moments_of(from, hidden, epsilon);
@@ -102,7 +102,7 @@ Status backward_of(const OpCall& call) {
   const int64_t rows = call.tensor(4).rows();
   float *const weight_gradient = call.data<float>(1), *const bias_gradient = call.data<float>(2);
   if (weight_gradient == nullptr) {
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (rows * b.hidden >= kParallelElements)
     for (int64_t row = 0; row < rows; ++row) input_gradient_of_row(b, row);
     return ok_status();
   }

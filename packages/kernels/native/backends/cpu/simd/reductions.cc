@@ -39,7 +39,7 @@ Status sum_of_squares(const OpCall& call) {
   const Scratch scratch(sizeof(double) * static_cast<size_t>(num_chunks));
   if (scratch.data == nullptr) return error_status("MTL_OUT_OF_MEMORY", "sum_of_squares: no memory for partial sums");
   double* const partial = static_cast<double*>(scratch.data);
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (size >= kParallelElements)
   for (int64_t chunk = 0; chunk < num_chunks; ++chunk) {
     const int64_t start = chunk * kChunk, end = start + kChunk < size ? start + kChunk : size;
     VFloat squares[4] = {};

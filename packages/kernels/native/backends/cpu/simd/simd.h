@@ -47,6 +47,9 @@ MTL_INLINE VFloat splat(float value) { return value - VFloat{}; }
 MTL_INLINE VFloat bits_to_float(VUint bits) { return (VFloat)bits; }
 MTL_INLINE VUint float_to_bits(VFloat value) { return (VUint)value; }
 
+// Elements below which one thread is faster than waking others: about the cost of entering a parallel region.
+constexpr int64_t kParallelElements = 16384;
+
 // ---- loads and stores of float, bfloat16 and float16, as float vectors ----
 
 MTL_INLINE VFloat load(const float* source) { return *reinterpret_cast<const VFloatU*>(source); }
