@@ -21,7 +21,7 @@ const listed = 10;
 /**
  * Fills `tensors` from a checkpoint, whatever layout saved it: every box is put together from the stored boxes
  * that it meets. Exact (bytes are moved, never converted); reads only the blocks it needs; memory: the largest
- * box that has no `memory` of its own, and 12 MiB.
+ * box that has no `memory` of its own, and 16 MiB.
  *
  * Strict: a tensor that the checkpoint lacks, one it has that nobody asked for, and one of another dtype or shape
  * are errors, found before anything is written. When reading fails later, the tensors hold a mixture.

@@ -25,11 +25,11 @@ interface BlockTask {
   lastRun: number;
 }
 
-// One read is checked and copied while two others are under way.
-const readsUnderWay = 3;
+// One read is checked and copied while three others are under way: the threads that Node reads with by default.
+const readsUnderWay = 4;
 
 /**
- * Copies runs of bytes from files into memory, block by block. Holds at most three blocks (12 MiB) of its own,
+ * Copies runs of bytes from files into memory, block by block. Holds at most four blocks (16 MiB) of its own,
  * and none where a block lands in the target as it is.
  */
 export class RunReader {

@@ -4,11 +4,11 @@ import { ioError } from './io-error.js';
 import { checkBlock, readFully, type StoredBytes } from './run-reader.js';
 import { ShardCache } from './shard-cache.js';
 
-// One block is checksummed while another is read.
-const readsUnderWay = 2;
+// One block is checksummed while others are read.
+const readsUnderWay = 4;
 
 /**
- * Reads every byte of a checkpoint and compares it with its checksum. Memory: two blocks (8 MiB).
+ * Reads every byte of a checkpoint and compares it with its checksum. Memory: four blocks (16 MiB).
  *
  * @throws CheckpointError MTL_CHECKPOINT_CORRUPT or MTL_SAFETENSORS_INVALID naming the file and the first defect,
  *   MTL_CHECKPOINT_IO or _DENIED when a file cannot be read
