@@ -47,7 +47,8 @@ export function groupByBytes<Item>(
  *
  * @param options.maxShardBytes 5 GB by default, as there
  * @throws CheckpointError MTL_SAFETENSORS_DECLARATION, MTL_CHECKPOINT_DISK_FULL, _DENIED, _IO
- * @throws UsageError MTL_SAFETENSORS_ORDER when a tensor's bytes are not as many as declared
+ * @throws UsageError MTL_SAFETENSORS_ORDER when a tensor's bytes are not as many as declared,
+ *   MTL_SAFETENSORS_NAME_TWICE
  */
 export async function writeSafetensorsDirectory(options: {
   readonly directory: string;
@@ -57,6 +58,13 @@ export async function writeSafetensorsDirectory(options: {
   readonly fileSystem?: FileSystem;
 }): Promise<{ readonly files: readonly string[]; readonly totalBytes: number }> {
   const { directory, metadata = { format: 'pt' }, fileSystem = nodeFileSystem } = options;
+  const names = new Set<string>();
+  for (const { name } of options.tensors) {
+    if (names.has(name)) {
+      throw new UsageError('MTL_SAFETENSORS_NAME_TWICE', `two tensors are named ${JSON.stringify(name)}`);
+    }
+    names.add(name);
+  }
   const groups = groupByBytes(inAlignedOrder(options.tensors), {
     maxBytes: options.maxShardBytes ?? 5_000_000_000,
     bytesOf: bytesOfDeclaration,
@@ -74,9 +82,6 @@ export async function writeSafetensorsDirectory(options: {
     files.push(file);
     await writeSafetensorsFile({ path: join(directory, file), tensors: group, metadata, fileSystem });
     for (const tensor of group) {
-      if (fileOf.has(tensor.name)) {
-        throw new UsageError('MTL_SAFETENSORS_ORDER', `two tensors are named ${JSON.stringify(tensor.name)}`);
-      }
       fileOf.set(tensor.name, file);
       totalBytes += bytesOfDeclaration(tensor);
     }
