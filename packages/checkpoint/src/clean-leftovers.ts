@@ -84,7 +84,7 @@ async function useOf(options: {
   }
   if (owner !== undefined) {
     if (savesUnderWay.has(owner.token)) return 'alive';
-    const liveness = owner.pid === process.pid ? 'dead' : livenessOf(owner);
+    const liveness = livenessOf(owner);
     if (liveness !== 'unknown') return liveness === 'alive' ? 'alive' : 'stale';
   }
   let newest = 0;

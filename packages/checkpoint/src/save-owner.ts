@@ -55,7 +55,10 @@ export function parseSaveOwner(text: string): SaveOwner | undefined {
   }
 }
 
-/** Whether the process of `owner` runs: 'unknown' when it belongs to another machine or container. */
+/**
+ * Whether the process of `owner` still does that save: 'unknown' on another machine or in another container, and
+ * in this very process, where another thread may be at it.
+ */
 export function livenessOf(owner: SaveOwner): 'alive' | 'dead' | 'unknown' {
   if (owner.system !== system()) return 'unknown';
   try {
@@ -63,5 +66,6 @@ export function livenessOf(owner: SaveOwner): 'alive' | 'dead' | 'unknown' {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ESRCH') return 'dead';
   }
-  return processStart(owner.pid) === owner.processStart ? 'alive' : 'dead';
+  if (processStart(owner.pid) !== owner.processStart) return 'dead';
+  return owner.pid === process.pid ? 'unknown' : 'alive';
 }
