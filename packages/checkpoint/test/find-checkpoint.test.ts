@@ -148,7 +148,10 @@ describe('findCheckpoint', () => {
   it('asks for an update when a later version wrote the checkpoint', async () => {
     const { path } = await save(10);
     const manifest = join(path, 'manifest.json');
-    await writeFile(manifest, (await readFile(manifest, 'utf8')).replace('"formatVersion":1', '"formatVersion":2'));
+    await writeFile(
+      manifest,
+      (await readFile(manifest, 'utf8')).replace('"formatVersion":1', '"formatVersion":2'),
+    );
     await expect(find(10)).rejects.toMatchObject({ code: 'MTL_CHECKPOINT_VERSION' });
   });
 
@@ -161,7 +164,9 @@ describe('findCheckpoint', () => {
 
   it('never takes damaged files for whole ones, 300 mutations', async () => {
     const { path } = await save(10, { maxShardBytes: 600 });
-    const names = (await readdir(path)).filter((name) => name.startsWith('shard') || name === 'manifest.json');
+    const names = (await readdir(path)).filter(
+      (name) => name.startsWith('shard') || name === 'manifest.json',
+    );
     const originals = new Map<string, Uint8Array>();
     for (const name of names) originals.set(name, await readFile(join(path, name)));
     const random = new Random(99);
@@ -180,7 +185,9 @@ describe('findCheckpoint', () => {
         }
         expect(found.checkpoint.state, `round ${round}`).toEqual({ iteration: 10 });
       } catch (error) {
-        expect((error as MtlError).code, `round ${round}: ${String(error)}`).toBe('MTL_CHECKPOINT_NONE_WHOLE');
+        expect((error as MtlError).code, `round ${round}: ${String(error)}`).toBe(
+          'MTL_CHECKPOINT_NONE_WHOLE',
+        );
         refused++;
       }
       await writeFile(join(path, name), originals.get(name)!);
@@ -256,7 +263,9 @@ describe('keepLast and leftovers', () => {
     expect(deleted).toEqual([10]);
     expect(await readdir(temporary.path)).toContain('iter_0000005');
     expect((await find()).outcome).toBe(40);
-    expect((await findCheckpoint({ directory: temporary.path, step: 20, onNotice: () => undefined })).kind).toBe('found');
+    expect(
+      (await findCheckpoint({ directory: temporary.path, step: 20, onNotice: () => undefined })).kind,
+    ).toBe('found');
   });
 
   it('the next save removes what killed ones left, and puts back what they had moved aside', async () => {
@@ -265,7 +274,10 @@ describe('keepLast and leftovers', () => {
     // A save of 30 that was killed while writing; one of 20 killed between its two renames; a deletion cut short.
     await cp(at('iter_0000010'), at('iter_0000030.saving'), { recursive: true });
     const owner = JSON.parse(await readFile(at('iter_0000010', 'saved_by.json'), 'utf8'));
-    await writeFile(at('iter_0000030.saving', 'saved_by.json'), JSON.stringify({ ...owner, pid: 2 ** 22 + 1 }));
+    await writeFile(
+      at('iter_0000030.saving', 'saved_by.json'),
+      JSON.stringify({ ...owner, pid: 2 ** 22 + 1 }),
+    );
     await rename(at('iter_0000020'), at('iter_0000020.replaced'));
     await mkdir(at('iter_0000001.deleting'));
     await writeFile(at('latest_checkpointed_iteration.txt.saving'), '30');
@@ -298,7 +310,10 @@ describe('keepLast and leftovers', () => {
     await expect(save(20)).rejects.toMatchObject({ code: 'MTL_CHECKPOINT_BUSY' });
     expect(await readdir(at('iter_0000020.saving'))).toContain(shard);
     // A process of another machine cannot be asked; while its files are young it counts as alive.
-    await writeFile(at('iter_0000020.saving', 'saved_by.json'), JSON.stringify({ ...owner, system: 'elsewhere' }));
+    await writeFile(
+      at('iter_0000020.saving', 'saved_by.json'),
+      JSON.stringify({ ...owner, system: 'elsewhere' }),
+    );
     await save(40);
     expect(await readdir(temporary.path)).toContain('iter_0000020.saving');
     // Whoever saves that very iteration is the successor of a run that ended elsewhere.

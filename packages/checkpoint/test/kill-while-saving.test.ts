@@ -5,9 +5,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { build } from 'tsup';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { findCheckpoint, loadCheckpoint, saveCheckpoint } from '../src/index.js';
+import { bundle } from './support/bundle.js';
 import { largeStateOfIteration } from './support/large-state-of-iteration.js';
 import { Random } from './support/random.js';
 import { temporaryDirectory } from './support/temporary-directory.js';
@@ -18,21 +18,10 @@ const local = (path: string): string => fileURLToPath(new URL(path, import.meta.
 let program: string;
 
 beforeAll(async () => {
-  // Node 20 does not run TypeScript: one bundle of the sources, with the package.json it reads its version from.
+  // The bundle reads the version of the package beside it, as the sources do.
   program = await mkdtemp(join(tmpdir(), 'mtl-checkpoint-save-loop-'));
   await cp(local('../package.json'), join(program, 'package.json'));
-  await build({
-    config: false,
-    silent: true,
-    entry: [local('./support/save-loop.ts')],
-    outDir: join(program, 'dist'),
-    format: ['esm'],
-    target: 'node20',
-    noExternal: [/^@mtl\//],
-    esbuildOptions: (options) => {
-      options.conditions = ['@mtl/source'];
-    },
-  });
+  await bundle({ entry: local('./support/save-loop.ts'), outDir: join(program, 'dist') });
 });
 
 afterAll(async () => {

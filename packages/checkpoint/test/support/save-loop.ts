@@ -11,7 +11,14 @@ for (let iteration = first; ; iteration++) {
   const tensors = largeStateOfIteration(iteration);
   // Every third save is done again, so that replacing a checkpoint is among the moments of death.
   for (let time = 0; time < (iteration % 3 === 0 ? 2 : 1); time++) {
-    await saveCheckpoint({ directory, iteration, tensors, state: { iteration }, keepLast: 2, maxShardBytes: 1e6 });
+    await saveCheckpoint({
+      directory,
+      iteration,
+      tensors,
+      state: { iteration },
+      keepLast: 2,
+      maxShardBytes: 1e6,
+    });
   }
   // Written at once: a line in a buffer would die with the process.
   writeSync(1, `saved ${iteration}\n`);
