@@ -15,3 +15,52 @@ export {
 export { MersenneTwister } from './random/mersenne-twister.js';
 export { MersenneTwister64 } from './random/mersenne-twister-64.js';
 export { RandomState, type Shufflable } from './random/random-state.js';
+export {
+  type BlendIndices,
+  buildBlendIndices,
+  buildExhaustiveBlendIndices,
+} from './samples/blend-indices.js';
+export {
+  BlendedDataset,
+  type BlendedDatasetDescription,
+  type BlendedDatasetOptions,
+  openBlendedDataset,
+} from './samples/blended-dataset.js';
+export {
+  buildGptDatasets,
+  type GptDatasets,
+  type GptDatasetsOptions,
+  sampleTargets,
+} from './samples/build-gpt-datasets.js';
+export { type DataBlend, parseDataPath } from './samples/data-path.js';
+export { fillMasks, type SampleMaskOptions } from './samples/fill-masks.js';
+export {
+  GptDataset,
+  type GptDatasetDescription,
+  type GptDatasetOptions,
+  type GptDatasetSettings,
+  gptDatasetIdentifiers,
+  openGptDataset,
+  planGptDataset,
+} from './samples/gpt-dataset.js';
+export {
+  buildGptIndices,
+  type GptIndexPlan,
+  type GptIndices,
+  type GptIndicesOptions,
+  planGptIndices,
+} from './samples/gpt-indices.js';
+export type { IndexCacheEvent } from './samples/index-cache.js';
+export { type MicroBatchSamplerOptions, sampleMicroBatches } from './samples/micro-batch-sampler.js';
+export { openSampleDataset } from './samples/open-sample-dataset.js';
+export { PythonFloat, type PythonJsonValue } from './samples/python-json.js';
+export { createSampleBatch, type SampleBatch } from './samples/sample-batch.js';
+export type { SampleDataset, SampleDatasetDescription } from './samples/sample-dataset.js';
+export {
+  parseSplit,
+  type SplitMatrix,
+  type SplitName,
+  type SplitRange,
+  splitNames,
+  splitSequences,
+} from './samples/split.js';

@@ -3,7 +3,7 @@ import { UsageError } from '@mtl/errors';
 import { readFully } from '../files/read-fully.js';
 import { indexedDatasetError } from './index-layout.js';
 import { type IndexFile, readIndexFile } from './read-index-file.js';
-import type { TokenArray, TokenDtype } from './token-dtype.js';
+import { type TokenArray, type TokenDtype, type TokenDtypeFormat, tokenDtypes } from './token-dtype.js';
 
 /** A part of one sequence. */
 export interface SequenceSlice {
@@ -22,12 +22,17 @@ export interface SequenceSlice {
 export class IndexedDataset {
   readonly prefix: string;
   readonly #index: IndexFile;
+  readonly #format: TokenDtypeFormat;
   #descriptor: number;
   #scratch: TokenArray;
 
   /** Opens and checks both files; throws `MTL_DATA_INDEXED_DATASET` naming the file and what is wrong. */
   static open(prefix: string): IndexedDataset {
-    const index = readIndexFile(prefix);
+    return IndexedDataset.fromIndex(readIndexFile(prefix));
+  }
+
+  /** Opens the tokens of an index that was read already, in this thread or another. */
+  static fromIndex(index: IndexFile): IndexedDataset {
     return new IndexedDataset(index, openSync(index.binPath, 'r'));
   }
 
@@ -35,11 +40,17 @@ export class IndexedDataset {
     this.prefix = index.prefix;
     this.#index = index;
     this.#descriptor = descriptor;
-    this.#scratch = index.dtype.create(4096);
+    this.#format = tokenDtypes[index.dtype];
+    this.#scratch = this.#format.create(4096);
+  }
+
+  /** The checked index: clonable to worker threads, where `fromIndex` opens it. */
+  get index(): IndexFile {
+    return this.#index;
   }
 
   get dtype(): TokenDtype {
-    return this.#index.dtype.name;
+    return this.#index.dtype;
   }
   get numSequences(): number {
     return this.#index.sequenceLengths.length;
@@ -78,7 +89,7 @@ export class IndexedDataset {
   /** The tokens of a sequence or a part of it, in the file's own element type. */
   sequence(slice: SequenceSlice | number): TokenArray {
     const { position, length } = this.#locate(typeof slice === 'number' ? { sequence: slice } : slice);
-    const tokens = this.#index.dtype.create(length);
+    const tokens = this.#format.create(length);
     this.#read(tokens, position);
     return tokens;
   }
@@ -101,7 +112,7 @@ export class IndexedDataset {
       this.#read(target.subarray(targetOffset, targetOffset + length), position);
       return length;
     }
-    if (this.#scratch.length < length) this.#scratch = this.#index.dtype.create(length);
+    if (this.#scratch.length < length) this.#scratch = this.#format.create(length);
     const tokens = this.#scratch.subarray(0, length);
     this.#read(tokens, position);
     if (tokens instanceof BigInt64Array || tokens instanceof Float32Array || tokens instanceof Float64Array) {
@@ -154,7 +165,7 @@ export class IndexedDataset {
       );
     }
     return {
-      position: this.#index.sequencePointers[sequence]! + offset * this.#index.dtype.itemSize,
+      position: this.#index.sequencePointers[sequence]! + offset * this.#format.itemSize,
       length,
     };
   }

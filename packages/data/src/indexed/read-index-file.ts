@@ -1,6 +1,8 @@
 import { closeSync, fstatSync, openSync, readdirSync, statSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
+import { int64BitsToFloat64 } from '../files/int64-as-float64.js';
 import { readFully } from '../files/read-fully.js';
+import { sharedFloat64Array, sharedInt32Array } from '../files/shared-arrays.js';
 import {
   indexedDatasetError,
   indexedDatasetPaths,
@@ -8,16 +10,19 @@ import {
   indexMagic,
   indexVersion,
 } from './index-layout.js';
-import { type TokenDtypeFormat, tokenDtypeOfCode, tokenDtypes } from './token-dtype.js';
+import { type TokenDtype, type TokenDtypeFormat, tokenDtypeOfCode, tokenDtypes } from './token-dtype.js';
 
 // S = number of sequences, D = entries of the document index (documents + 1).
 
-/** What an .idx file holds, checked against itself and against the length of its .bin file. */
+/**
+ * What an .idx file holds, checked against itself and against the length of its .bin file. The large arrays lie in
+ * shared memory and the value is clonable: a worker thread can use it as it is.
+ */
 export interface IndexFile {
   readonly prefix: string;
   readonly binPath: string;
   readonly idxPath: string;
-  readonly dtype: TokenDtypeFormat;
+  readonly dtype: TokenDtype;
   /** int32 [S]: tokens in each sequence. */
   readonly sequenceLengths: Int32Array;
   /** float64 [S]: exact byte offset of each sequence in the .bin file. */
@@ -46,7 +51,7 @@ export function readIndexFile(prefixOrFile: string): IndexFile {
     const sections = readSections(descriptor, idxPath, header);
     const numTokens = checkSequences({ ...sections, dtype: header.dtype, binBytes, binPath, idxPath });
     checkDocuments(sections.documentIndices, header.numSequences, idxPath);
-    return { prefix, binPath, idxPath, dtype: header.dtype, ...sections, numTokens, binBytes, idxBytes };
+    return { prefix, binPath, idxPath, dtype: header.dtype.name, ...sections, numTokens, binBytes, idxBytes };
   } finally {
     closeSync(descriptor);
   }
@@ -156,20 +161,11 @@ function readSections(descriptor: number, idxPath: string, header: Header) {
     position += view.byteLength;
     return view;
   };
-  const sequenceLengths = section(new Int32Array(numSequences));
-  const sequencePointers = int64ToFloat64(section(new Float64Array(numSequences)));
-  const documentIndices = int64ToFloat64(section(new Float64Array(numDocumentIndices)));
+  const sequenceLengths = section(sharedInt32Array(numSequences));
+  const sequencePointers = int64BitsToFloat64(section(sharedFloat64Array(numSequences)));
+  const documentIndices = int64BitsToFloat64(section(sharedFloat64Array(numDocumentIndices)));
   const sequenceModes = multimodal ? section(new Int8Array(numSequences)) : undefined;
   return { sequenceLengths, sequencePointers, documentIndices, sequenceModes };
-}
-
-/** Turns int64 bits into doubles in place (values above 2^53 lose digits; the checks then reject them). */
-function int64ToFloat64(values: Float64Array): Float64Array {
-  const halves = new Uint32Array(values.buffer, values.byteOffset, values.length * 2);
-  for (let i = 0; i < values.length; i++) {
-    values[i] = (halves[2 * i + 1]! | 0) * 4294967296 + halves[2 * i]!;
-  }
-  return values;
 }
 
 function checkSequences(options: {

@@ -1,3 +1,5 @@
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { MersenneTwister, MersenneTwister64, RandomState } from '../index.js';
@@ -73,4 +75,34 @@ describe('RandomState', () => {
       expect(() => new RandomState(seed)).toThrow(expect.objectContaining({ code: 'MTL_DATA_SEED' }));
     }
   });
+});
+
+describe('RandomState against NumPy', () => {
+  const streams = JSON.parse(
+    readFileSync(new URL('../../fixtures/random-streams.json', import.meta.url), 'utf8'),
+  ) as {
+    seed: number;
+    randint: number[];
+    doubles: number[];
+    choice: number[];
+    geometric: number[];
+    shuffle: string;
+    after: number;
+  }[];
+
+  it.each(streams.map((stream) => [stream.seed, stream] as const))(
+    'draws the same stream from seed %i',
+    (seed, stream) => {
+      const state = new RandomState(seed);
+      expect([1, 2, 7, 100, 65536].map((n) => state.randint(3, 3 + n))).toEqual(stream.randint);
+      expect(Array.from({ length: 4 }, () => state.double())).toEqual(stream.doubles);
+      const choose = () => state.choice([10, 20, 30, 40], [0.48, 0.24, 0.16, 0.12]);
+      expect(Array.from({ length: 12 }, choose)).toEqual(stream.choice);
+      expect(Array.from({ length: 12 }, () => state.geometric(0.2))).toEqual(stream.geometric);
+      const permutation = Int32Array.from({ length: 1000 }, (_, i) => i);
+      state.shuffle(permutation);
+      expect(createHash('md5').update(permutation).digest('hex')).toBe(stream.shuffle);
+      expect(state.double()).toBe(stream.after);
+    },
+  );
 });
