@@ -64,3 +64,15 @@ export {
   splitNames,
   splitSequences,
 } from './samples/split.js';
+export type { TokenizerJson } from './tokenizers/check-tokenizer-json.js';
+export {
+  createTokenizer,
+  type TokenizerOptions,
+  type TokenizerType,
+  tokenizerTypes,
+} from './tokenizers/create-tokenizer.js';
+export type { Tokenizer } from './tokenizers/tokenizer.js';
+export type { TrainingProgress, TrainingTexts } from './training/count-words.js';
+export { type TrainByteLevelBpeOptions, trainByteLevelBpe } from './training/train-byte-level-bpe.js';
+export { type TrainWordPieceOptions, trainWordPiece } from './training/train-word-piece.js';
+export { writeTokenizerJson } from './training/write-tokenizer-json.js';
