@@ -76,3 +76,17 @@ export type { TrainingProgress, TrainingTexts } from './training/count-words.js'
 export { type TrainByteLevelBpeOptions, trainByteLevelBpe } from './training/train-byte-level-bpe.js';
 export { type TrainWordPieceOptions, trainWordPiece } from './training/train-word-piece.js';
 export { writeTokenizerJson } from './training/write-tokenizer-json.js';
+export {
+  type PrepareDatasetOptions,
+  type PrepareProgress,
+  type PrepareSummary,
+  prepareDataset,
+} from './corpora/prepare-dataset.js';
+export { type ReadDocumentsOptions, readDocuments } from './corpora/read-documents.js';
+export type { PlainTextDocuments } from './corpora/read-plain-text.js';
+export {
+  type BatchLoader,
+  type BatchLoaderOptions,
+  type BatchLoaderStatistics,
+  createBatchLoader,
+} from './loading/batch-loader.js';
