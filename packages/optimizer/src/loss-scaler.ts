@@ -78,6 +78,11 @@ export class LossScaler {
     return Math.fround(1 / this.#scale);
   }
 
+  /** Whether the scale adapts to overflows. */
+  get isDynamic(): boolean {
+    return this.#rules !== undefined;
+  }
+
   /** Whether the scale cannot be lowered any more: an overflow now is not one of range. */
   get isAtMinimum(): boolean {
     return this.#rules !== undefined && this.#scale <= this.#rules.minScale;

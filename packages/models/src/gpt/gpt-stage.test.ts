@@ -28,13 +28,14 @@ function batchOf(samples: readonly number[], sequenceLength = 6): TokenBatch {
   const global = (index: number): number => samples[0]! * sequenceLength + index;
   const token = (index: number): number => (index * 7 + 3 * Math.floor(index / sequenceLength)) % 21;
   return {
-    microBatchSize: samples.length,
+    batchSize: samples.length,
     sequenceLength,
     tokens: Int32Array.from({ length: size }, (_, index) => token(global(index))),
     labels: Int32Array.from({ length: size }, (_, index) => token(global(index) + 1)),
     lossMask: Float32Array.from({ length: size }, (_, index) => (global(index) % 5 === 4 ? 0 : 1)),
     positionIds: Int32Array.from({ length: size }, (_, index) => index % sequenceLength),
-    sampleNumbers: BigInt64Array.from(samples, BigInt),
+    sampleNumbers: Float64Array.from(samples),
+    keyStart: undefined,
   };
 }
 

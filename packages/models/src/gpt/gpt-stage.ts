@@ -112,7 +112,7 @@ export class GptStage implements Stage<TokenBatch> {
   }
 
   boundaryShape(batch: TokenBatch): readonly number[] {
-    return [batch.sequenceLength, batch.microBatchSize, this.model.hiddenSize];
+    return [batch.sequenceLength, batch.batchSize, this.model.hiddenSize];
   }
 
   forward({ microBatch, batch, lossFactor, input }: StageForward<TokenBatch>): Tensor | undefined {

@@ -1,9 +1,9 @@
 import { Variable } from '@mtl/autograd';
 import { type Device, Tensor } from '@mtl/kernels';
 
-/** One micro-batch of token sequences on the host; arrays are [B, S], row by row. */
+/** One micro-batch of token sequences on the host; arrays are [B, S], row by row. What @mtl/data's loader yields. */
 export interface TokenBatch {
-  readonly microBatchSize: number;
+  readonly batchSize: number;
   readonly sequenceLength: number;
   readonly tokens: Int32Array;
   /** The token after each position. */
@@ -11,10 +11,10 @@ export interface TokenBatch {
   /** 1 where the loss counts, 0 where it does not (padding, tokens after the end of a document). */
   readonly lossMask: Float32Array;
   readonly positionIds: Int32Array;
-  /** [B]: global sample numbers, which random masks depend on. */
-  readonly sampleNumbers: BigInt64Array;
+  /** [B]: global sample numbers (exact integers), which random masks depend on. */
+  readonly sampleNumbers: Float64Array;
   /** First visible key of each position, where attention stops at document boundaries. */
-  readonly keyStart?: Int32Array | undefined;
+  readonly keyStart: Int32Array | undefined;
 }
 
 /** The tokens of a batch whose loss counts. */
@@ -50,7 +50,7 @@ export function toDevice(
   batch: TokenBatch,
   { device, lossFactor }: { device: Device; lossFactor: number },
 ): DeviceBatch {
-  const { microBatchSize: b, sequenceLength: s } = batch;
+  const { batchSize: b, sequenceLength: s } = batch;
   const constant = (tensor: Tensor): Variable => new Variable(tensor, { requiresGradient: false });
   const ids = (values: Int32Array): Variable =>
     constant(Tensor.from(transposed(values, b, s), { shape: [s, b], dtype: 'int32', device }));
@@ -60,7 +60,7 @@ export function toDevice(
     positionIds: ids(batch.positionIds),
     labels: ids(batch.labels),
     weights: constant(Tensor.from(weights, { shape: [s, b], dtype: 'float32', device })),
-    samples: constant(Tensor.from(batch.sampleNumbers, { shape: [b], dtype: 'int64', device })),
+    samples: constant(Tensor.from(BigInt64Array.from(Array.from(batch.sampleNumbers, BigInt)), { shape: [b], dtype: 'int64', device })),
     keyStart:
       batch.keyStart === undefined
         ? undefined
