@@ -1,12 +1,16 @@
+import { stat } from 'node:fs/promises';
+import { dirname, join, resolve } from 'node:path';
 import { CheckpointError, MtlError } from '@mtl/errors';
 import { Checkpoint } from './checkpoint.js';
 import { trackerName } from './checkpoint-names.js';
+import { systemCode, withIoErrors } from './io-error.js';
 import {
   type CheckpointListing,
   listCheckpoints,
   readTracker,
   type SkippedCheckpoint,
 } from './list-checkpoints.js';
+import { manifestName } from './manifest.js';
 import { verifyCheckpoint } from './verify-checkpoint.js';
 
 /** The outcome of a search: a whole checkpoint, or nothing there to find. */
@@ -26,7 +30,7 @@ export type FoundCheckpoint =
  * With `step`, that iteration or an error: who names a checkpoint does not want another one.
  *
  * @throws CheckpointError MTL_CHECKPOINT_NONE_WHOLE listing all defects, MTL_CHECKPOINT_STEP when `step` is not
- *   there, MTL_CHECKPOINT_CORRUPT when it is torn, MTL_CHECKPOINT_IO, _DENIED
+ *   there, MTL_CHECKPOINT_CORRUPT when it is torn, MTL_CHECKPOINT_DIRECTORY when `directory` is itself a checkpoint, MTL_CHECKPOINT_IO, _DENIED
  */
 export async function findCheckpoint(options: {
   readonly directory: string;
@@ -43,7 +47,10 @@ export async function findCheckpoint(options: {
   const tracker = await readTracker(directory);
   const { checkpoints } = listing;
   if (checkpoints.length + listing.skipped.length === 0) {
-    if (tracker === undefined) return { kind: 'none', reason: 'no-checkpoints' };
+    if (tracker === undefined) {
+      await refuseCheckpointItself(directory);
+      return { kind: 'none', reason: 'no-checkpoints' };
+    }
     throw new CheckpointError(
       'MTL_CHECKPOINT_NONE_WHOLE',
       `${directory} has a ${trackerName} that names ${tracker}, but no checkpoint`,
@@ -74,6 +81,27 @@ export async function findCheckpoint(options: {
     {
       remedy: 'restore one from a copy, or start afresh with another directory',
       details: { directory, skipped },
+    },
+  );
+}
+
+/** Who passes iter_0000100 in place of the directory around it means to resume, not to start afresh. */
+async function refuseCheckpointItself(directory: string): Promise<void> {
+  const manifest = join(directory, manifestName);
+  const status = await withIoErrors({ action: 'read', path: manifest }, () =>
+    stat(manifest).catch((error: unknown) => {
+      if (systemCode(error) === 'ENOENT') return undefined;
+      throw error;
+    }),
+  );
+  if (status === undefined) return;
+  throw new CheckpointError(
+    'MTL_CHECKPOINT_DIRECTORY',
+    `${directory} is a checkpoint, not a directory of them`,
+    {
+      expected: dirname(resolve(directory)),
+      remedy: 'pass that directory, and the iteration as the step',
+      details: { directory },
     },
   );
 }

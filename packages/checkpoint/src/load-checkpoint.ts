@@ -48,11 +48,14 @@ export async function loadCheckpoint(options: {
   const shards = new ShardCache(checkpoint);
   const reader = new RunReader();
   let bytesLoaded = 0;
+  let scratch = new Uint8Array(0);
   try {
     for (const tensor of sorted) {
       const bytes = bytesOfSlices(tensor.dtype, tensor.slices);
       if (bytes === 0) continue;
-      const target = tensor.memory ?? new Uint8Array(bytes);
+      // One buffer for all, grown to the largest: fresh ones would wait for the garbage collector.
+      if (tensor.memory === undefined && scratch.length < bytes) scratch = new Uint8Array(bytes);
+      const target = tensor.memory ?? scratch.subarray(0, bytes);
       await fillTensor({ checkpoint, tensor, target, shards, reader, verify });
       if (tensor.memory === undefined) await tensor.write(target);
       bytesLoaded += bytes;

@@ -219,6 +219,15 @@ describe('SafetensorsFile', () => {
       'MTL_SAFETENSORS_INVALID',
     ],
     [
+      'gap as large as an overlap',
+      withHeader(
+        '{"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"b":{"dtype":"U8","shape":[2],"data_offsets":[1,3]},' +
+          '"c":{"dtype":"U8","shape":[1],"data_offsets":[4,5]}}',
+        5,
+      ),
+      'MTL_SAFETENSORS_INVALID',
+    ],
+    [
       'name twice',
       withHeader(
         '{"a":{"dtype":"I8","shape":[2],"data_offsets":[0,2]},"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}',

@@ -44,7 +44,10 @@ const damages: Record<string, (path: string) => Promise<void>> = {
   'half a manifest': (path) => truncate(join(path, 'manifest.json'), 300),
   'an edited manifest': async (path) => {
     const manifest = join(path, 'manifest.json');
-    await writeFile(manifest, (await readFile(manifest, 'utf8')).replace('"iteration":20', '"iteration":21'));
+    await writeFile(
+      manifest,
+      (await readFile(manifest, 'utf8')).replace('{"iteration":20}', '{"iteration":21}'),
+    );
   },
   'the manifest of another': (path) => cp(at('iter_0000010', 'manifest.json'), join(path, 'manifest.json')),
   'no files at all': async (path) => {
@@ -138,6 +141,14 @@ describe('findCheckpoint', () => {
     expect(notices).toHaveLength(1);
   });
 
+  it('names the directory to pass when it is given a checkpoint itself', async () => {
+    const { path } = await save(10);
+    await expect(findCheckpoint({ directory: path, onNotice: () => undefined })).rejects.toMatchObject({
+      code: 'MTL_CHECKPOINT_DIRECTORY',
+      expected: temporary.path,
+    });
+  });
+
   it('gives the step that was asked for, or names those there are', async () => {
     await save(10);
     await save(20);
@@ -223,6 +234,26 @@ describe('loadCheckpoint', () => {
     });
     await loadCheckpoint({ checkpoint, tensors: model, ignore: (name) => name.startsWith('optimizer.') });
     expect(model[0]!.memory).toEqual(stateOfIteration(10)[0]!.memory);
+  });
+
+  it('needs memory for the largest tensor, not for all', async () => {
+    // Twelve tensors of 4 MB without memory of their own: a 48 MB state through one buffer.
+    const bytes = new Uint8Array(4_000_000);
+    const tensors = Array.from({ length: 12 }, (_, index) => ({
+      name: `t${index}`,
+      dtype: 'U8' as const,
+      globalShape: [bytes.length],
+      slices: [[0, bytes.length]] as const,
+      read: () => bytes.fill(index + 1),
+      write: (loaded: Uint8Array) => {
+        buffers.add(loaded.buffer);
+        expect(loaded.every((byte) => byte === index + 1)).toBe(true);
+      },
+    }));
+    const buffers = new Set<unknown>();
+    const { path } = await save(10, { tensors });
+    await loadCheckpoint({ checkpoint: await Checkpoint.open(path), tensors });
+    expect(buffers.size).toBe(1);
   });
 
   it('checks what it reads, unless it was found and checked before', async () => {

@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { chmod, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import {
   Checkpoint,
@@ -14,6 +14,7 @@ import {
 import { directorySnapshot } from './support/directory-snapshot.js';
 import { failingFileSystem } from './support/failing-file-system.js';
 import { inProcessBarriers } from './support/in-process-barriers.js';
+import { recordingFileSystem } from './support/recording-file-system.js';
 import { stateOfIteration } from './support/state-of-iteration.js';
 import { temporaryDirectory } from './support/temporary-directory.js';
 
@@ -83,6 +84,29 @@ describe('a saved checkpoint', () => {
     for (const tensor of stateOfIteration(3)) {
       expect(await sharded.read({ name: tensor.name })).toEqual(tensor.memory);
     }
+  });
+
+  it('is on the disk, files and directory, before it is published', async () => {
+    const { fileSystem, log } = recordingFileSystem();
+    await save(123, { fileSystem, maxShardBytes: 600 });
+    const published = log.indexOf('rename iter_0000123.saving iter_0000123');
+    const written = new Set(
+      log.filter((line) => line.startsWith('write ')).map((line) => line.split(' ')[1]!),
+    );
+    expect([...written]).toContain('shard-00000-001.safetensors');
+    for (const name of written) {
+      const durable = log.lastIndexOf(`sync ${name}`);
+      expect(durable, name).toBeGreaterThan(log.lastIndexOf(`write ${name}`));
+      expect(durable, name).toBeLessThan(published);
+    }
+    // The directory's own names last, then the rename itself.
+    expect(log.indexOf('sync iter_0000123.saving')).toBeGreaterThan(log.lastIndexOf('sync manifest.json'));
+    expect(log.indexOf('sync iter_0000123.saving')).toBeLessThan(published);
+    expect(log.slice(published + 1)).toEqual([
+      `sync ${basename(temporary.path)}`,
+      'rename latest_checkpointed_iteration.txt.saving latest_checkpointed_iteration.txt',
+      `sync ${basename(temporary.path)}`,
+    ]);
   });
 
   it('replaces one of the same iteration', async () => {
