@@ -1,3 +1,11 @@
+export {
+  type PrepareDatasetOptions,
+  type PrepareProgress,
+  type PrepareSummary,
+  prepareDataset,
+} from './corpora/prepare-dataset.js';
+export { type ReadDocumentsOptions, readDocuments } from './corpora/read-documents.js';
+export type { PlainTextDocuments } from './corpora/read-plain-text.js';
 export { IndexedDataset, type SequenceSlice } from './indexed/indexed-dataset.js';
 export {
   type IndexedDatasetSummary,
@@ -12,6 +20,12 @@ export {
   type VerifyIndexedDatasetOptions,
   verifyIndexedDataset,
 } from './indexed/verify-indexed-dataset.js';
+export {
+  type BatchLoader,
+  type BatchLoaderOptions,
+  type BatchLoaderStatistics,
+  createBatchLoader,
+} from './loading/batch-loader.js';
 export { MersenneTwister } from './random/mersenne-twister.js';
 export { MersenneTwister64 } from './random/mersenne-twister-64.js';
 export { RandomState, type Shufflable } from './random/random-state.js';
@@ -76,17 +90,3 @@ export type { TrainingProgress, TrainingTexts } from './training/count-words.js'
 export { type TrainByteLevelBpeOptions, trainByteLevelBpe } from './training/train-byte-level-bpe.js';
 export { type TrainWordPieceOptions, trainWordPiece } from './training/train-word-piece.js';
 export { writeTokenizerJson } from './training/write-tokenizer-json.js';
-export {
-  type PrepareDatasetOptions,
-  type PrepareProgress,
-  type PrepareSummary,
-  prepareDataset,
-} from './corpora/prepare-dataset.js';
-export { type ReadDocumentsOptions, readDocuments } from './corpora/read-documents.js';
-export type { PlainTextDocuments } from './corpora/read-plain-text.js';
-export {
-  type BatchLoader,
-  type BatchLoaderOptions,
-  type BatchLoaderStatistics,
-  createBatchLoader,
-} from './loading/batch-loader.js';

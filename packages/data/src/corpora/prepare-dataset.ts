@@ -58,7 +58,8 @@ export interface PrepareSummary extends IndexedDatasetSummary {
  */
 export async function prepareDataset(options: PrepareDatasetOptions): Promise<PrepareSummary> {
   const { inputs, outputPrefix, jsonKey = 'text', appendEod = false } = options;
-  const tokenizer = 'encode' in options.tokenizer ? options.tokenizer : await createTokenizer(options.tokenizer);
+  const tokenizer =
+    'encode' in options.tokenizer ? options.tokenizer : await createTokenizer(options.tokenizer);
   const totalBytes = totalSize(inputs);
   const workers = chooseWorkers({ wanted: options.workers, tokenizer, totalBytes });
   const dtype = tokenDtypeForVocabulary(tokenizer.vocabularySize);
@@ -94,26 +95,39 @@ export async function prepareDataset(options: PrepareDatasetOptions): Promise<Pr
 
 function totalSize(inputs: readonly string[]): number {
   if (inputs.length === 0) {
-    throw new ConfigurationError('MTL_DATA_NO_INPUT', 'there are no input files', { expected: 'one corpus file or more' });
+    throw new ConfigurationError('MTL_DATA_NO_INPUT', 'there are no input files', {
+      expected: 'one corpus file or more',
+    });
   }
   return inputs.reduce((sum, path) => {
     const stats = statSync(path, { throwIfNoEntry: false });
     if (stats === undefined) throw corpusError({ path, what: 'no such file', remedy: 'check the path' });
-    if (stats.isDirectory()) throw corpusError({ path, what: 'is a directory', remedy: 'name the files in it' });
+    if (stats.isDirectory())
+      throw corpusError({ path, what: 'is a directory', remedy: 'name the files in it' });
     return sum + stats.size;
   }, 0);
 }
 
-function chooseWorkers(options: { wanted: number | undefined; tokenizer: Tokenizer; totalBytes: number }): number {
+function chooseWorkers(options: {
+  wanted: number | undefined;
+  tokenizer: Tokenizer;
+  totalBytes: number;
+}): number {
   const { wanted, tokenizer, totalBytes } = options;
   if (wanted !== undefined && (!Number.isInteger(wanted) || wanted < 0)) {
-    throw new ConfigurationError('MTL_DATA_WORKERS', `${wanted} workers are not possible`, { expected: '0 or more' });
+    throw new ConfigurationError('MTL_DATA_WORKERS', `${wanted} workers are not possible`, {
+      expected: '0 or more',
+    });
   }
   if (tokenizer.options === undefined) {
     if ((wanted ?? 0) === 0) return 0;
-    throw new ConfigurationError('MTL_DATA_WORKERS', `${tokenizer.name} cannot be made again in worker threads`, {
-      remedy: 'pass workers: 0, or a tokenizer that createTokenizer makes',
-    });
+    throw new ConfigurationError(
+      'MTL_DATA_WORKERS',
+      `${tokenizer.name} cannot be made again in worker threads`,
+      {
+        remedy: 'pass workers: 0, or a tokenizer that createTokenizer makes',
+      },
+    );
   }
   return wanted ?? (totalBytes < smallCorpusBytes ? 0 : availableParallelism());
 }
@@ -128,7 +142,12 @@ async function* readBatches(
   let characters = 0;
   let before = 0;
   for (const path of inputs) {
-    const documents = readDocuments({ path, jsonKey, textDocuments, onBytes: (bytes) => onBytes(before + bytes) });
+    const documents = readDocuments({
+      path,
+      jsonKey,
+      textDocuments,
+      onBytes: (bytes) => onBytes(before + bytes),
+    });
     for await (const text of documents) {
       batch.push(text);
       characters += text.length;

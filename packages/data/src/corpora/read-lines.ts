@@ -26,7 +26,10 @@ export interface ReadLinesOptions {
  * Streams the lines of a UTF-8 file (gunzipped when it ends in .gz), with memory for one chunk and one line. Throws
  * `MTL_DATA_CORPUS` for files that cannot be read, are cut off, or are not UTF-8.
  */
-export async function* readLines({ path, onBytes }: ReadLinesOptions): AsyncGenerator<CorpusLine, void, undefined> {
+export async function* readLines({
+  path,
+  onBytes,
+}: ReadLinesOptions): AsyncGenerator<CorpusLine, void, undefined> {
   let number = 0;
   let pending: Buffer[] = [];
   let pendingBytes = 0;
@@ -38,7 +41,10 @@ export async function* readLines({ path, onBytes }: ReadLinesOptions): AsyncGene
     if (bytes.length > 0 && bytes[bytes.length - 1] === carriageReturn) bytes = bytes.subarray(0, -1);
     if (!isUtf8(bytes)) {
       throw corpusError({
-        path, line: number, what: 'is not UTF-8', remedy: 'convert the file, for example with iconv -t UTF-8',
+        path,
+        line: number,
+        what: 'is not UTF-8',
+        remedy: 'convert the file, for example with iconv -t UTF-8',
       });
     }
     const text = bytes.toString('utf8');
@@ -56,7 +62,10 @@ export async function* readLines({ path, onBytes }: ReadLinesOptions): AsyncGene
     }
     if (pendingBytes > maximumLineBytes) {
       throw corpusError({
-        path, line: number + 1, what: `is longer than ${maximumLineBytes} bytes`, remedy: 'put one document on each line',
+        path,
+        line: number + 1,
+        what: `is longer than ${maximumLineBytes} bytes`,
+        remedy: 'put one document on each line',
       });
     }
   }
@@ -78,7 +87,9 @@ async function* readChunks({ path, onBytes }: ReadLinesOptions): AsyncGenerator<
   } catch (cause) {
     const { code, message } = cause as NodeJS.ErrnoException;
     const what = code === 'ENOENT' ? 'no such file' : `cannot be read (${message})`;
-    const zipped = code?.startsWith('Z_') ? { remedy: 'the .gz file is cut off or damaged: get it again' } : {};
+    const zipped = code?.startsWith('Z_')
+      ? { remedy: 'the .gz file is cut off or damaged: get it again' }
+      : {};
     throw corpusError({ path, what, cause, ...zipped });
   } finally {
     file.destroy();

@@ -21,7 +21,9 @@ export async function* readParquet(
   };
   const file = await attempt(() => asyncBufferFromFile(path));
   const metadata = await attempt(() => parquetMetadataAsync(file));
-  const columns = metadata.schema.filter((element) => (element.num_children ?? 0) === 0).map((element) => element.name);
+  const columns = metadata.schema
+    .filter((element) => (element.num_children ?? 0) === 0)
+    .map((element) => element.name);
   if (!columns.includes(key)) {
     const near = nearestName(key, columns);
     throw corpusError({
@@ -40,7 +42,11 @@ export async function* readParquet(
     for (const [i, row] of rows.entries()) {
       const text: unknown = row[key];
       if (typeof text !== 'string') {
-        throw corpusError({ path, what: `row ${rowStart + i} of column "${key}" is not a text`, expected: 'texts only' });
+        throw corpusError({
+          path,
+          what: `row ${rowStart + i} of column "${key}" is not a text`,
+          expected: 'texts only',
+        });
       }
       yield text;
     }

@@ -16,13 +16,16 @@ export class TokenizerPool {
   #failure: unknown;
 
   constructor({ workers, data }: { workers: number; data: TokenizeWorkerData }) {
-    this.#workers = Array.from({ length: workers }, () => startWorker({ name: 'tokenize-worker', workerData: data }));
+    this.#workers = Array.from({ length: workers }, () =>
+      startWorker({ name: 'tokenize-worker', workerData: data }),
+    );
     this.#loads = this.#workers.map(() => 0);
     for (const [number, worker] of this.#workers.entries()) {
       worker.on('message', (reply: TokenizeReply) => this.#receive(number, reply));
       worker.on('error', (error) => this.#fail(unpackError(packError(error))));
       worker.on('exit', (code) => {
-        if (this.#pending.size > 0) this.#fail(new DataError('MTL_DATA_WORKER', `a tokenizer thread ended (${code})`));
+        if (this.#pending.size > 0)
+          this.#fail(new DataError('MTL_DATA_WORKER', `a tokenizer thread ended (${code})`));
       });
     }
   }

@@ -31,7 +31,13 @@ beforeAll(() => {
   const blend = parseDataPath(['2', write('a', 30), '1', write('b', 30)]);
   const numSamples = { train: 60, valid: 0, test: 0 };
   dataset = buildGptDatasets({
-    blend, numSamples, sequenceLength: 16, seed: 1, resetAttentionMask: true, endOfDocument: 3, dataCachePath: false,
+    blend,
+    numSamples,
+    sequenceLength: 16,
+    seed: 1,
+    resetAttentionMask: true,
+    endOfDocument: 3,
+    dataCachePath: false,
   }).train!;
 });
 afterAll(() => {
@@ -58,7 +64,9 @@ describe.each(['worker', 'main'] as const)('createBatchLoader (%s thread)', (thr
       expect([...batch.sampleNumbers]).toEqual([0, 1, 2, 3].map((row) => 8 * i + 4 + row));
       for (let row = 0; row < 4; row++) {
         const sample = dataset.sample(batch.sampleNumbers[row]!);
-        const part = <T extends Int32Array | Float32Array>(array: T) => [...array.subarray(16 * row, 16 * row + 16)];
+        const part = <T extends Int32Array | Float32Array>(array: T) => [
+          ...array.subarray(16 * row, 16 * row + 16),
+        ];
         expect(part(batch.tokens)).toEqual([...sample.tokens]);
         expect(part(batch.labels)).toEqual([...sample.labels]);
         expect(part(batch.lossMask)).toEqual([...sample.lossMask]);
@@ -70,7 +78,9 @@ describe.each(['worker', 'main'] as const)('createBatchLoader (%s thread)', (thr
 
   it('goes on at the samples consumed', async () => {
     const whole = await take(createBatchLoader({ dataset, sampler, thread }));
-    const rest = await take(createBatchLoader({ dataset, sampler: { ...sampler, consumedSamples: 24 }, thread }));
+    const rest = await take(
+      createBatchLoader({ dataset, sampler: { ...sampler, consumedSamples: 24 }, thread }),
+    );
     expect(rest).toEqual(whole.slice(3));
   });
 
@@ -86,7 +96,11 @@ describe.each(['worker', 'main'] as const)('createBatchLoader (%s thread)', (thr
   });
 
   it('refuses settings that cannot work before it starts', () => {
-    for (const change of [{ readAhead: 0 }, { sampler: { ...sampler, totalSamples: 61 } }, { sampler: { ...sampler, microBatchSize: 0 } }]) {
+    for (const change of [
+      { readAhead: 0 },
+      { sampler: { ...sampler, totalSamples: 61 } },
+      { sampler: { ...sampler, microBatchSize: 0 } },
+    ]) {
       expect(() => createBatchLoader({ dataset, sampler, thread, ...change })).toThrow(
         expect.objectContaining({ code: expect.stringMatching(/MTL_DATA_(READ_AHEAD|SAMPLER)/) }),
       );
@@ -106,7 +120,11 @@ describe.each(['worker', 'main'] as const)('createBatchLoader (%s thread)', (thr
 
 describe('reading ahead', () => {
   it('has batches ready while the event loop is blocked by a step', async () => {
-    const loader = createBatchLoader({ dataset, sampler: { kind: 'cyclic', microBatchSize: 4 }, readAhead: 3 });
+    const loader = createBatchLoader({
+      dataset,
+      sampler: { kind: 'cyclic', microBatchSize: 4 },
+      readAhead: 3,
+    });
     await loader.next();
     for (let step = 0; step < 20; step++) {
       const until = performance.now() + 10;

@@ -40,7 +40,9 @@ export function createBatchLoader(options: BatchLoaderOptions): BatchLoader {
   const { dataset, readAhead = 4, thread = 'worker' } = options;
   const sampler = { totalSamples: dataset.length, ...options.sampler };
   if (!Number.isInteger(readAhead) || readAhead < 1) {
-    throw new UsageError('MTL_DATA_READ_AHEAD', `${readAhead} batches ahead are not possible`, { expected: '1 or more' });
+    throw new UsageError('MTL_DATA_READ_AHEAD', `${readAhead} batches ahead are not possible`, {
+      expected: '1 or more',
+    });
   }
   if (sampler.totalSamples > dataset.length) {
     throw new UsageError('MTL_DATA_SAMPLER', `the sampler counts ${sampler.totalSamples} samples`, {
@@ -49,7 +51,9 @@ export function createBatchLoader(options: BatchLoaderOptions): BatchLoader {
   }
   // Wrong settings must be found here, not in a thread: the generator checks them when it starts.
   sampleMicroBatches(sampler).next();
-  return thread === 'main' ? new MainThreadLoader(dataset, sampler) : new WorkerLoader({ dataset, sampler, readAhead });
+  return thread === 'main'
+    ? new MainThreadLoader(dataset, sampler)
+    : new WorkerLoader({ dataset, sampler, readAhead });
 }
 
 const finished = { done: true, value: undefined } as const;
@@ -123,7 +127,11 @@ class WorkerLoader implements BatchLoader {
   }
 
   get statistics(): BatchLoaderStatistics {
-    return { batches: this.#batches, waitedMilliseconds: this.#waited, assembledMilliseconds: this.#assembled };
+    return {
+      batches: this.#batches,
+      waitedMilliseconds: this.#waited,
+      assembledMilliseconds: this.#assembled,
+    };
   }
 
   async next(): Promise<IteratorResult<SampleBatch, undefined>> {

@@ -55,6 +55,7 @@ export function checkTokenizerJson(json: unknown, path: string): TokenizerJson {
     if (value !== null && !(isObject(value) && typeof value.type === 'string')) {
       fail(`has a malformed ${part}`, 'null or an object with a type');
     }
+    checkPatterns(value, fail);
   }
   return {
     normalizer: null,
@@ -65,6 +66,22 @@ export function checkTokenizerJson(json: unknown, path: string): TokenizerJson {
     model: { ...model, type } as unknown as TokenizerJson['model'],
     added_tokens: addedTokens as unknown as TokenizerJson['added_tokens'],
   };
+}
+
+/** Patterns of Split and Replace, however deep: the library would warn and leave out one that it cannot read. */
+function checkPatterns(part: unknown, fail: Fail): void {
+  if (typeof part !== 'object' || part === null) return;
+  const { type, pattern } = part as { type?: unknown; pattern?: unknown };
+  if (type === 'Split' || type === 'Replace') {
+    const { String: text, Regex: expression } = (isObject(pattern) ? pattern : {}) as Record<string, unknown>;
+    if (typeof text !== 'string' && typeof expression !== 'string') {
+      fail(
+        `has a ${type} with the pattern ${JSON.stringify(pattern)}`,
+        '{"String": "..."} or {"Regex": "..."}',
+      );
+    }
+  }
+  for (const child of Object.values(part)) checkPatterns(child, fail);
 }
 
 type Fail = (what: string, expected?: string) => never;

@@ -46,7 +46,7 @@ export function loadHuggingFaceTokenizer(
 /** Wraps a parsed tokenizer.json; throws `MTL_DATA_TOKENIZER` when it cannot work. */
 export function makeHuggingFaceTokenizer(options: HuggingFaceTokenizerOptions): Tokenizer {
   const { name, path } = options;
-  const json = checkTokenizerJson(options.json, path);
+  const json = guarded(path, () => checkTokenizerJson(options.json, path));
   const config = checkConfig(options.config, path);
   const ids = tokenIds(json);
   const implementation = guarded(path, () => {
@@ -65,13 +65,24 @@ export function makeHuggingFaceTokenizer(options: HuggingFaceTokenizerOptions): 
     padId: padToken === undefined ? undefined : ids.get(padToken),
     identifiers: { class: `mtl.${name}`, tokenizer_path: path },
     options: options.options,
-    encode: (text) => guarded(path, () => implementation.encode(text, { add_special_tokens: false }).ids),
+    encode: (text) => {
+      const encoded = guarded(path, () => implementation.encode(text, { add_special_tokens: false }).ids);
+      return checkIds(encoded, path);
+    },
     decode: (tokens) => {
       if (tokens.length === 0) return '';
       const decoded = { clean_up_tokenization_spaces: false, skip_special_tokens: false };
       return guarded(path, () => implementation.decode(Array.from(tokens), decoded));
     },
   };
+}
+
+/** A model without an unknown token gives no id for text that it cannot spell. */
+function checkIds(encoded: (number | null | undefined)[], path: string): number[] {
+  if (encoded.every((id) => Number.isInteger(id))) return encoded as number[];
+  throw tokenizerError(path, 'has no token for a part of the text, and no unknown token', {
+    remedy: 'use a tokenizer with an unknown token or with bytes as its smallest tokens',
+  });
 }
 
 function tokenIds(json: TokenizerJson): Map<string, number> {

@@ -6,11 +6,12 @@ const maximumBytes = 512 * 1024 * 1024;
 
 /** Reads and parses a JSON file of a tokenizer; throws `MTL_DATA_TOKENIZER` when it cannot. */
 export function readJsonFile(path: string): unknown {
+  const text = readTextFile(path);
   try {
-    return JSON.parse(readTextFile(path));
+    return JSON.parse(text);
   } catch (cause) {
-    if (!(cause instanceof SyntaxError)) throw cause;
-    throw tokenizerError(path, `is not JSON: ${cause.message}`, { cause });
+    // A SyntaxError, or a RangeError when it is nested too deep.
+    throw tokenizerError(path, `is not JSON: ${(cause as Error).message}`, { cause });
   }
 }
 

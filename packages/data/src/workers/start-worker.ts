@@ -22,5 +22,10 @@ export function startWorker(options: {
   const loader = pathToFileURL(createRequire(import.meta.url).resolve('tsx/esm/api')).href;
   const worker = new URL(`./${name}.ts`, import.meta.url).href;
   const start = `import('${loader}').then(({ register }) => { register(); return import('${worker}'); })`;
-  return new Worker(start, { eval: true, workerData, transferList, execArgv: ['--conditions', '@mtl/source'] });
+  return new Worker(start, {
+    eval: true,
+    workerData,
+    transferList,
+    execArgv: ['--conditions', '@mtl/source'],
+  });
 }

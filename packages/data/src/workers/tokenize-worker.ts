@@ -28,7 +28,10 @@ const made = createTokenizer(options);
 parentPort!.on('message', async ({ batch, texts }: TokenizeRequest) => {
   try {
     const { tokens, lengths } = tokenizeDocuments({ texts, tokenizer: await made, appendEod, dtype });
-    parentPort!.postMessage({ batch, tokens, lengths }, [tokens.buffer as ArrayBuffer, lengths.buffer as ArrayBuffer]);
+    parentPort!.postMessage({ batch, tokens, lengths }, [
+      tokens.buffer as ArrayBuffer,
+      lengths.buffer as ArrayBuffer,
+    ]);
   } catch (error) {
     parentPort!.postMessage({ batch, error: packError(error) });
   }
