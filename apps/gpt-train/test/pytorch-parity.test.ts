@@ -143,15 +143,16 @@ async function train(dtype: 'float32' | 'bfloat16', tamper?: Tamper): Promise<Cu
       return step(options);
     };
   }
+  const schedule = new LearningRateSchedule({
+    maxLearningRate: recipe.learningRate,
+    decayStyle: 'constant',
+    warmupSteps: recipe.warmup,
+    decaySteps: recipe.steps,
+  });
   const trainer = new Trainer({
     stage: run.stage,
     optimizer: run.optimizer,
-    learningRate: new LearningRateSchedule({
-      maxLearningRate: recipe.learningRate,
-      decayStyle: 'constant',
-      warmupSteps: recipe.warmup,
-      decaySteps: recipe.steps,
-    }),
+    learningRate: ({ numUpdates }) => schedule.at(numUpdates),
     lossScaler: new LossScaler({ kind: 'constant', scale: 1 }),
     microBatches: new NumMicroBatches({
       globalBatchSize: recipe.batchSize,

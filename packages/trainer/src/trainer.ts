@@ -1,6 +1,6 @@
 import { TrainingError } from '@mtl/errors';
 import { type Device, memoryStatistics } from '@mtl/kernels';
-import type { AdamwOptimizer, LearningRateSchedule, LossScaler, NumMicroBatches } from '@mtl/optimizer';
+import type { AdamwOptimizer, LossScaler, NumMicroBatches } from '@mtl/optimizer';
 import { runMicroBatches, type Stage, type StageLoss } from '@mtl/pipeline';
 import type { StepMetrics } from './metrics/step-metrics.js';
 
@@ -14,7 +14,8 @@ export interface TrainingProgress {
 export interface TrainerOptions<Batch> {
   readonly stage: Stage<Batch>;
   readonly optimizer: AdamwOptimizer;
-  readonly learningRate: LearningRateSchedule;
+  /** The rate of the next step, from the updates applied (skipped steps do not count) and the samples consumed. */
+  readonly learningRate: (position: { numUpdates: number; consumedSamples: number }) => number;
   readonly lossScaler: LossScaler;
   readonly microBatches: NumMicroBatches;
   readonly device: Device;
@@ -102,8 +103,8 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     if (batches === undefined) return undefined;
     const lossScale = lossScaler.scale;
     const lmLoss = this.#accumulateGradients(batches, lossScale);
-    // the schedule counts applied updates, as Megatron does
-    const rate = learningRate.at(optimizer.numSteps);
+    const { consumedSamples } = this.#progress;
+    const rate = learningRate({ numUpdates: optimizer.numSteps, consumedSamples });
     const { gradientNorm, skipped } = optimizer.step({ learningRate: rate, lossScale });
     this.#progress = {
       iteration: this.#progress.iteration + 1,
