@@ -4,7 +4,13 @@ import type { Parameter } from '@mtl/autograd';
 import { SafetensorsFile } from '@mtl/checkpoint';
 import { Tensor } from '@mtl/kernels';
 import { type GptModelConfiguration, GptStage, numLossTokens, type TokenBatch } from '@mtl/models';
-import { AdamwOptimizer, LearningRateSchedule, LossScaler, NumMicroBatches, ParameterBuffers } from '@mtl/optimizer';
+import {
+  AdamwOptimizer,
+  LearningRateSchedule,
+  LossScaler,
+  NumMicroBatches,
+  ParameterBuffers,
+} from '@mtl/optimizer';
 import { Trainer } from '@mtl/trainer';
 import { describe, expect, it } from 'vitest';
 
@@ -91,7 +97,10 @@ function batchOf(step: number): TokenBatch {
     tokens: values(0),
     labels: values(1),
     lossMask: new Float32Array(batchSize * sequenceLength).fill(1),
-    positionIds: Int32Array.from({ length: batchSize * sequenceLength }, (_, index) => index % sequenceLength),
+    positionIds: Int32Array.from(
+      { length: batchSize * sequenceLength },
+      (_, index) => index % sequenceLength,
+    ),
     keyStart: undefined,
     sampleNumbers: Float64Array.from({ length: batchSize }, (_, b) => step * batchSize + b),
   };
@@ -112,7 +121,9 @@ function build(dtype: 'float32' | 'bfloat16'): Run {
   const buffers = new ParameterBuffers(stage.parameters, { device: 'cpu', dtype });
   buffers.ranges.forEach((range, index) => {
     const view = buffers.viewOf(buffers.master, range);
-    const rows = range.parameter.name.includes('word_embeddings') ? recipe.vocabularySize * recipe.hiddenSize : view.size;
+    const rows = range.parameter.name.includes('word_embeddings')
+      ? recipe.vocabularySize * recipe.hiddenSize
+      : view.size;
     const values = new Float32Array(view.size);
     values.set(initialValues(range.parameter, rows, index + 1));
     view.write(values);
@@ -193,7 +204,9 @@ async function gradientDistances(tamper?: Tamper): Promise<Map<string, number>> 
   const distances = new Map<string, number>();
   for (const { name, mainGradient } of run.stage.parameters) {
     const bytes = await file.read({ name });
-    const expected = new Float32Array(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength));
+    const expected = new Float32Array(
+      bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength),
+    );
     const actual = mainGradient.read<'float32'>();
     let [difference, norm] = [0, 0];
     for (let index = 0; index < actual.length; index++) {
@@ -212,7 +225,8 @@ async function gradientDistances(tamper?: Tamper): Promise<Map<string, number>> 
 function scaleGradients(suffix: string, factor: number): Tamper {
   return ({ stage }) => {
     for (const { name, mainGradient } of stage.parameters) {
-      if (name.endsWith(suffix)) mainGradient.write(mainGradient.read<'float32'>().map((value) => value * factor));
+      if (name.endsWith(suffix))
+        mainGradient.write(mainGradient.read<'float32'>().map((value) => value * factor));
     }
   };
 }
@@ -232,7 +246,8 @@ describe('100 steps of a 4-layer GPT against PyTorch', () => {
   });
 
   it('float32: the gradient of every parameter at step 1', async () => {
-    for (const [name, distance] of await gradientDistances()) expect(distance, name).toBeLessThan(bounds.gradient);
+    for (const [name, distance] of await gradientDistances())
+      expect(distance, name).toBeLessThan(bounds.gradient);
   });
 
   it('bfloat16: loss at every step', async () => {
@@ -250,7 +265,9 @@ describe('planted faults turn the checks red', () => {
 
   it('halved layer-norm gradients', async () => {
     const tamper = scaleGradients('layernorm.weight', 0.5);
-    const distances = [...(await gradientDistances(tamper))].filter(([name]) => name.endsWith('layernorm.weight'));
+    const distances = [...(await gradientDistances(tamper))].filter(([name]) =>
+      name.endsWith('layernorm.weight'),
+    );
     expect(distances.length).toBe(2 * recipe.numLayers + 1);
     for (const [name, distance] of distances) expect(distance, name).toBeGreaterThan(bounds.gradient);
     expect(normDistance(await train('float32', tamper), fixture.float32)).toBeGreaterThan(bounds.norm);
@@ -258,7 +275,9 @@ describe('planted faults turn the checks red', () => {
 
   it('the check sees a tensor of the wrong size', () => {
     const run = build('float32');
-    expect(() => run.stage.parameters[0]!.assignData(Tensor.zeros({ shape: [1], dtype: 'float32' }))).toThrow(/shape/);
+    expect(() => run.stage.parameters[0]!.assignData(Tensor.zeros({ shape: [1], dtype: 'float32' }))).toThrow(
+      /shape/,
+    );
     run.dispose();
   });
 });

@@ -72,7 +72,8 @@ export async function runTraining<Batch>(options: RunTrainingOptions<Batch>): Pr
   for await (const metrics of trainer) {
     for (const reporter of options.reporters) reporter.step?.(metrics);
     const { iteration } = metrics;
-    const isMultipleOf = (interval: number | undefined): boolean => interval !== undefined && iteration % interval === 0;
+    const isMultipleOf = (interval: number | undefined): boolean =>
+      interval !== undefined && iteration % interval === 0;
     if (isMultipleOf(evaluation?.interval)) await evaluateNow();
     if (isMultipleOf(save?.interval)) await saveNow();
     if (signals?.received !== undefined) {

@@ -59,7 +59,11 @@ export function optimizerTensors(optimizer: AdamwOptimizer): LogicalTensor[] {
 export interface TrainingState {
   readonly progress: TrainingProgress;
   readonly optimizerSteps: number;
-  readonly lossScaler: { readonly scale: number; readonly growthTracker: number; readonly hysteresisTracker: number };
+  readonly lossScaler: {
+    readonly scale: number;
+    readonly growthTracker: number;
+    readonly hysteresisTracker: number;
+  };
   readonly configuration: JsonObject;
 }
 
