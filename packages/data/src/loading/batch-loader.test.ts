@@ -119,6 +119,21 @@ describe.each(['worker', 'main'] as const)('createBatchLoader (%s thread)', (thr
 });
 
 describe('reading ahead', () => {
+  it('fills up to readAhead batches', async () => {
+    const loader = createBatchLoader({
+      dataset,
+      sampler: { kind: 'cyclic', microBatchSize: 4 },
+      readAhead: 6,
+    });
+    await loader.next();
+    const until = performance.now() + 200;
+    while (performance.now() < until);
+    for (let i = 0; i < 5; i++) await loader.next();
+    // Not a matter of speed: a batch that was there is not waited for at all.
+    expect(loader.statistics.waitedMilliseconds).toBe(0);
+    await loader.close();
+  });
+
   it('has batches ready while the event loop is blocked by a step', async () => {
     const loader = createBatchLoader({
       dataset,

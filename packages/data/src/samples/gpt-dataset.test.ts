@@ -297,6 +297,14 @@ describe('buildGptDatasets', () => {
       (sample) => sample.tokens[0]! >= 1000,
     );
     expect(ofB).toHaveLength(10);
+    // 0.005 more than 30 and 10, rounded up.
+    const descriptions = readdirSync(options.dataCachePath).filter((name) =>
+      name.includes('GPTDataset-train-desc'),
+    );
+    const asked = descriptions.map(
+      (name) => JSON.parse(readFileSync(join(options.dataCachePath, name), 'utf8')).num_samples,
+    );
+    expect(asked.sort()).toEqual([11, 31]);
     expect(train!.sample(7).sampleNumbers[0]).toBe(7);
     expect(buildGptDatasets(options).train!.sample(7)).toEqual(train!.sample(7));
     expect(events.map((event) => event.kind)).toEqual([

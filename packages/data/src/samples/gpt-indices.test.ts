@@ -84,6 +84,23 @@ describe('buildGptIndices', () => {
     expect([...indices.shuffleIndex]).toEqual(shuffleIndex);
   });
 
+  it('shuffles the last epoch apart when less than 80 % of it is used', () => {
+    const plan = (numSamples: number) =>
+      planGptIndices({
+        sizes: Int32Array.of(401),
+        documents: { first: 0, end: 1 },
+        numSamples,
+        sequenceLength: 4,
+        seed: 1,
+      });
+    expect(plan(179)).toMatchObject({
+      numEpochs: 2,
+      separateFinalEpoch: true,
+      numSamplesBeforeFinalEpoch: 100,
+    });
+    expect(plan(180)).toMatchObject({ numEpochs: 2, separateFinalEpoch: false });
+  });
+
   it('counts partial samples in float32, as Megatron does', () => {
     const plan = planGptIndices({
       sizes: Int32Array.of(33_554_435),

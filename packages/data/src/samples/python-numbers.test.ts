@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
+import { RandomState } from '../random/random-state.js';
 import { PythonFloat, pythonJson } from './python-json.js';
-import { roundHalfToEven } from './python-numbers.js';
+import { pairwiseSum, roundHalfToEven } from './python-numbers.js';
 import { parseSplit, splitSequences } from './split.js';
 
 const fixture = JSON.parse(
@@ -10,6 +11,7 @@ const fixture = JSON.parse(
   floats: number[];
   text: string;
   dumped: string;
+  sums: { seed: number; count: number; sum: number }[];
 };
 
 describe('pythonJson', () => {
@@ -19,6 +21,13 @@ describe('pythonJson', () => {
     expect(pythonJson({ floats, text: fixture.text, empty: [], none: null, nested, yes: true })).toBe(
       fixture.dumped,
     );
+  });
+});
+
+describe('pairwiseSum', () => {
+  it.each(fixture.sums)('adds $count numbers as NumPy does', ({ seed, count, sum }) => {
+    const random = new RandomState(seed);
+    expect(pairwiseSum(Array.from({ length: count }, () => random.double()))).toBe(sum);
   });
 });
 
