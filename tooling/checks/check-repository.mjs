@@ -31,7 +31,7 @@ function checkFile(path, text) {
   const kebab = /^[a-z0-9.]+(-[a-z0-9.]+)*$/;
   const snake = /^[a-z0-9.]+(_[a-z0-9.]+)*$/;
   const isNative = /\.(cc|h|cu|cuh)$/.test(name);
-  const isScript = name.endsWith(".py"); // either: what a script is called stands in documents
+  const isScript = name.endsWith('.py'); // either: what a script is called stands in documents
   if (!(isNative ? snake : kebab).test(name) && !(isScript && snake.test(name))) {
     problems.push(`${path}: name it in ${isNative ? 'snake_case' : 'kebab-case'}`);
   }
