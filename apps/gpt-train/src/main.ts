@@ -18,7 +18,7 @@ async function main(): Promise<void> {
     return;
   }
   const isSaved = flags.values.save !== undefined;
-  const save = flags.values.save ?? newRunDirectory(flags.preset);
+  const save = flags.values.save ?? flags.values.load ?? newRunDirectory(flags.preset);
   const configuration = validateConfiguration({ ...flags, values: { ...flags.values, save } });
   console.log(printConfiguration(configuration));
   const training = await GptTraining.build({ configuration, corpusDirectory: join('.cache', 'mtl') });
