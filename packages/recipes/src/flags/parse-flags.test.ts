@@ -311,6 +311,6 @@ describe('--config and --preset', () => {
   it('a switch that is turned off leaves its rivals alone', () => {
     const path = file('run.yaml', 'bf16: true\n');
     expect(parse(`--config ${path} --no-fp16`).values).toMatchObject({ bf16: true, fp16: false });
-    expect(parse(`--config ${path} --fp16`).values.bf16).toBeUndefined();
+    expect(parse(`--config ${path} --fp16`).values).toMatchObject({ bf16: false, fp16: true });
   });
 });

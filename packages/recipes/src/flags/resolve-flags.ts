@@ -57,15 +57,21 @@ export function resolveFlags(options: ResolveFlagsOptions): ResolvedFlags {
   ];
   const values = new Map<FlagName, unknown>();
   const sources = new Map<FlagName, string>();
+  const putBack = (name: FlagName): void => {
+    if (defaultFlags[name] === undefined) {
+      values.delete(name);
+      sources.delete(name);
+    } else {
+      values.set(name, defaultFlags[name]);
+      sources.set(name, 'default');
+    }
+  };
   for (const [source, layer] of layers) {
     const entries = [...layer] as ReadonlyArray<readonly [FlagName, unknown]>;
     for (const [name, value] of entries) {
       // A switch that is turned off says nothing about its rivals.
       if (value === false) continue;
-      for (const rival of displaced[name] ?? []) {
-        values.delete(rival);
-        sources.delete(rival);
-      }
+      for (const rival of displaced[name] ?? []) putBack(rival);
     }
     for (const [name, value] of entries) {
       values.set(name, value);
