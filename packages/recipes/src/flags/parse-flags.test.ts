@@ -5,7 +5,8 @@ import { formatError } from '@mtl/errors';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type FlagName, type Flags, factsOf, flagNames } from './flag-schema.js';
-import { foreignFlagTable } from './foreign-flag-table.js';
+import { foreignFlagFamilies } from './foreign/foreign-flag-families.js';
+import { foreignFlags } from './foreign/foreign-flags.js';
 import { parseFlags } from './parse-flags.js';
 
 const words = (line: string): readonly string[] => line.split(' ').filter((word) => word !== '');
@@ -165,6 +166,9 @@ describe("a flag of Megatron-LM's that there is no use for", () => {
     ['--fp8-format hybrid', /training in FP8.*\n {2}remedy: use --bf16/],
     ['--yaml-cfg x.yaml', /remedy: use --config FILE/],
     ['--batch-size 8', /remedy: use --micro-batch-size/],
+    ['--rl-prompts-per-eval 3', /--rl-prompts-per-eval 3 .*reinforcement learning/],
+    ['--main-grads-dtype bf16', /expected fp32/],
+    ['--tokenizer-type TikTokenizer', /MTL_FLAG_VALUE.*remedy: save it as tokenizer.json/s],
   ])('is refused with a message of its own: %s', (line, message) => {
     expect(errorOf(line)).toMatch(message);
   });
@@ -180,6 +184,11 @@ describe("a flag of Megatron-LM's that there is no use for", () => {
       '--distributed-backend nccl on the command line has no effect: shared memory',
     ],
     ['--transformer-impl transformer_engine', 'has no effect: the kernels here are the same'],
+    [
+      '--tp-comm-overlap-cfg x.yaml',
+      '--tp-comm-overlap-cfg x.yaml on the command line has no effect: who overlaps',
+    ],
+    ['--high-priority-stream-groups a b', '--high-priority-stream-groups a b on'],
     ['--context-parallel-size 1', 'has no effect: that is how it always is here'],
     ['--position-embedding-type=learned_absolute', 'has no effect: that is how it always is here'],
   ])('is said to have no effect where leaving it out changes nothing: %s', (line, notice) => {
@@ -196,13 +205,16 @@ describe("a flag of Megatron-LM's that there is no use for", () => {
   });
 
   it('is never one that we do have, and always has an answer', () => {
-    for (const [name, foreign] of Object.entries(foreignFlagTable)) {
+    for (const [name, foreign] of Object.entries(foreignFlags)) {
       expect(flagNames, name).not.toContain(name);
       expect(name).toMatch(/^[a-z0-9]+(-[a-z0-9]+)*$/);
       expect(foreign.what.length * foreign.why.length, name).toBeGreaterThan(0);
       if (foreign.harmless === undefined) expect(foreign.instead, name).toBeDefined();
     }
-    expect(Object.keys(foreignFlagTable).length).toBeGreaterThan(250);
+    for (const beginning of Object.keys(foreignFlagFamilies)) {
+      expect(flagNames.filter((name) => name.startsWith(beginning))).toEqual([]);
+    }
+    expect(Object.keys(foreignFlags).length).toBeGreaterThan(300);
   });
 });
 
