@@ -440,6 +440,17 @@ describe('flags that cannot work together', () => {
     expect(advised.length).toBeGreaterThan(10);
   });
 
+  it('do not make a preset an error that says when to save, for those who save nothing', () => {
+    const parsed = parseFlags([]);
+    const resolved = (source: string) => ({
+      ...parsed,
+      values: { ...parsed.values, 'save-interval': 5 },
+      sources: new Map([...parsed.sources, ['save-interval', source]] as const),
+    });
+    expect(() => validateConfiguration(resolved('preset default'))).not.toThrow();
+    expect(() => validateConfiguration(resolved('run.yaml'))).toThrow(/nowhere to save/);
+  });
+
   it('names the file or preset that a value comes from', () => {
     const message = errorOf('--preset gpt2-124m --num-attention-heads 7').message;
     expect(message).toBe('--num-attention-heads 7 does not divide --hidden-size 768 (preset gpt2-124m)');

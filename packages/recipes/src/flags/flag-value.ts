@@ -43,7 +43,9 @@ export function expectedValue(name: FlagName): string {
   const noun = kind === 'integer' ? 'a whole number' : 'a number';
   const lower = schema.exclusiveMinimum !== undefined ? ` above ${schema.exclusiveMinimum}` : '';
   const least = schema.minimum !== undefined ? ` of ${schema.minimum} or more` : '';
-  const upper = schema.exclusiveMaximum !== undefined ? `, below ${schema.exclusiveMaximum}` : '';
+  const isBounded = schema.maximum !== undefined && schema.maximum < Number.MAX_SAFE_INTEGER;
+  const most = isBounded ? `, at most ${schema.maximum}` : '';
+  const upper = schema.exclusiveMaximum !== undefined ? `, below ${schema.exclusiveMaximum}` : most;
   return `${noun}${lower}${least}${upper}`;
 }
 
@@ -51,6 +53,7 @@ interface JsonSchemaOfFlag {
   readonly enum?: readonly string[];
   readonly minimum?: number;
   readonly exclusiveMinimum?: number;
+  readonly maximum?: number;
   readonly exclusiveMaximum?: number;
   readonly minItems?: number;
 }

@@ -84,6 +84,7 @@ describe('parseFlags', () => {
     ['--num-layers -1', 'error[MTL_FLAG_VALUE]: --num-layers -1 on'],
     ['--num-layers 0x10', 'error[MTL_FLAG_VALUE]: --num-layers 0x10 on'],
     ['--lr 0', 'error[MTL_FLAG_VALUE]: --lr 0 on the command line; expected a number above 0'],
+    ['--seed 4294967296', 'expected a whole number of 0 or more, at most 4294967295'],
     ['--lr NaN', 'error[MTL_FLAG_VALUE]: --lr NaN on'],
     ['--lr 1e999', 'error[MTL_FLAG_VALUE]: --lr 1e999 on'],
     [

@@ -25,13 +25,7 @@ export interface ResolveFlagsOptions {
  * force. (Within one source they contradict each other, which `validateConfiguration` reports.)
  */
 const displaced: Partial<Record<FlagName, readonly FlagName[]>> = {
-  'train-iters': [
-    'train-samples',
-    'lr-decay-samples',
-    'lr-warmup-samples',
-    'lr-wsd-decay-samples',
-    'rampup-batch-size',
-  ],
+  'train-iters': ['train-samples', 'lr-decay-samples', 'lr-warmup-samples', 'lr-wsd-decay-samples'],
   'train-samples': ['train-iters', 'lr-decay-iters', 'lr-warmup-iters', 'lr-wsd-decay-iters'],
   'lr-warmup-iters': ['lr-warmup-fraction', 'lr-warmup-samples'],
   'lr-warmup-samples': ['lr-warmup-fraction', 'lr-warmup-iters'],
