@@ -22,17 +22,47 @@ let data: string[];
 /** A training of a second: a tiny model on a tiny dataset, in steps of 4 samples. */
 const tiny = [
   ...['--preset', 'none', '--num-layers', '2', '--hidden-size', '32', '--num-attention-heads', '2'],
-  ...['--seq-length', '32', '--max-position-embeddings', '32', '--micro-batch-size', '2', '--global-batch-size', '4'],
+  ...[
+    '--seq-length',
+    '32',
+    '--max-position-embeddings',
+    '32',
+    '--micro-batch-size',
+    '2',
+    '--global-batch-size',
+    '4',
+  ],
   ...['--lr', '1e-3', '--lr-decay-style', 'cosine', '--lr-decay-iters', '12', '--train-iters', '12'],
-  ...['--eval-iters', '1', '--eval-interval', '100', '--log-interval', '1', '--split', '90,10,0', '--threads', '1'],
+  ...[
+    '--eval-iters',
+    '1',
+    '--eval-interval',
+    '100',
+    '--log-interval',
+    '1',
+    '--split',
+    '90,10,0',
+    '--threads',
+    '1',
+  ],
 ];
 
-const train = (flags: readonly string[], onOutput?: Parameters<typeof runGptTrain>[0]['onOutput']) =>
-  runGptTrain({ flags: [...tiny, ...data, ...flags], directory, ...(onOutput === undefined ? {} : { onOutput }) });
+/** The tiny recipe with some flags in place of its own. */
+function recipeWith(given: readonly string[]): string[] {
+  const base = [...tiny, ...data];
+  const kept = base.filter((word, index) => !given.includes(word.startsWith('--') ? word : base[index - 1]!));
+  return [...kept, ...given];
+}
+
+const train = (given: readonly string[], onOutput?: Parameters<typeof runGptTrain>[0]['onOutput']) =>
+  runGptTrain({ flags: recipeWith(given), directory, ...(onOutput === undefined ? {} : { onOutput }) });
 
 beforeAll(async () => {
   directory = mkdtempSync(join(tmpdir(), 'mtl-gpt-train-'));
-  const text = Array.from({ length: 400 }, (_, line) => `Line ${line} says ${(line * 7919) % 1000} and ends.`);
+  const text = Array.from(
+    { length: 400 },
+    (_, line) => `Line ${line} says ${(line * 7919) % 1000} and ends.`,
+  );
   writeFileSync(join(directory, 'corpus.txt'), text.join('\n\n'));
   const outputPrefix = join(directory, 'corpus');
   await prepareDataset({
@@ -47,7 +77,9 @@ afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
 describe('the default preset', () => {
   it('starts with its golden losses', async () => {
-    const golden = JSON.parse(readFileSync(new URL('../fixtures/golden-losses.json', import.meta.url), 'utf8')) as {
+    const golden = JSON.parse(
+      readFileSync(new URL('../fixtures/golden-losses.json', import.meta.url), 'utf8'),
+    ) as {
       lmLosses: number[];
     };
     const metrics = join(directory, 'golden.jsonl');
@@ -85,24 +117,39 @@ describe('resuming', () => {
     expect(shards(parts)).toEqual(shards(whole));
   });
 
-  it.each(['SIGTERM', 'SIGINT'] as const)('%s saves after the running step, and the run goes on from there', async (signal) => {
-    const save = join(directory, signal);
-    let sent = false;
-    const stopped = await train(['--train-iters', '100000', '--lr-decay-iters', '100000', '--save', save], (output, kill) => {
-      if (sent || !output.includes('iteration        3/')) return;
-      sent = true;
-      kill(signal);
-    });
-    expect(stopped.code).toBe(0);
-    expect(stopped.output).toContain(`stopped (${signal})`);
-    const [checkpoint] = readdirSync(save).filter((name) => name.startsWith('iter_'));
-    const iteration = Number(checkpoint!.slice('iter_'.length));
-    const resumed = await train([
-      ...['--train-iters', String(iteration + 2), '--lr-decay-iters', '100000', '--save', save, '--load', save],
-    ]);
-    expect(resumed.output).toContain(`iteration ${iteration}`);
-    expect(resumed.code).toBe(0);
-  });
+  it.each(['SIGTERM', 'SIGINT'] as const)(
+    '%s saves after the running step, and the run goes on from there',
+    async (signal) => {
+      const save = join(directory, signal);
+      let sent = false;
+      const stopped = await train(
+        ['--train-iters', '100000', '--lr-decay-iters', '100000', '--save', save],
+        (output, kill) => {
+          if (sent || !output.includes('iteration        3/')) return;
+          sent = true;
+          kill(signal);
+        },
+      );
+      expect(stopped.code).toBe(0);
+      expect(stopped.output).toContain(`stopped (${signal})`);
+      const [checkpoint] = readdirSync(save).filter((name) => name.startsWith('iter_'));
+      const iteration = Number(checkpoint!.slice('iter_'.length));
+      const resumed = await train([
+        ...[
+          '--train-iters',
+          String(iteration + 2),
+          '--lr-decay-iters',
+          '100000',
+          '--save',
+          save,
+          '--load',
+          save,
+        ],
+      ]);
+      expect(resumed.output).toContain(`iteration ${iteration}`);
+      expect(resumed.code).toBe(0);
+    },
+  );
 
   it('uses the newest whole checkpoint when the last one is torn, and says so', async () => {
     const save = join(directory, 'torn');
@@ -125,20 +172,16 @@ describe('wrong input ends with one coded error and status 2, before the first s
     ['heads that do not divide', () => ['--num-attention-heads', '5'], /error\[MTL_HEADS\].*4/s],
     ['a batch that does not divide', () => ['--global-batch-size', '3'], /error\[MTL_BATCH_SIZE\].*(2|4)/s],
     ['contradicting precisions', () => ['--bf16', '--fp16'], /error\[MTL_FLAG_CONFLICT\]/],
-    ['a dataset that is not there', () => ['--data-path', 'nowhere'], /error\[MTL_DATA_INDEXED_DATASET\].*nowhere/s],
+    [
+      'a dataset that is not there',
+      () => ['--data-path', 'nowhere'],
+      /error\[MTL_DATA_INDEXED_DATASET\].*nowhere/s,
+    ],
     ['a checkpoint that is not there', () => ['--load', 'nowhere'], /error\[MTL_CHECKPOINT_NONE\].*nowhere/s],
     ['a device that is not there', () => ['--device', 'cuda'], /error\[MTL_DEVICE\]/],
   ];
   it.each(cases)('%s', async (_, flags, expected) => {
-    const given = flags();
-    // a flag given here takes the place of the one in the tiny recipe
-    const base = [...tiny, ...data];
-    const named = given.filter((flag) => flag.startsWith('--'));
-    const kept = base.filter((_, index) => {
-      const flag = base[index]!.startsWith('--') ? base[index]! : base[index - 1]!;
-      return !named.includes(flag);
-    });
-    const run = await runGptTrain({ flags: [...kept, ...given, '--save', join(directory, 'wrong')], directory });
+    const run = await train([...flags(), '--save', join(directory, 'wrong')]);
     expect(run.output).toMatch(expected);
     expect(run.output).not.toContain('    at ');
     expect(run.output).not.toContain('iteration        1/');
@@ -150,8 +193,7 @@ describe('wrong input ends with one coded error and status 2, before the first s
     const prefix = join(directory, 'short');
     for (const suffix of ['.bin', '.idx']) copyFileSync(`${data[1]}${suffix}`, `${prefix}${suffix}`);
     truncateSync(`${prefix}.bin`, 100);
-    const flags = [...tiny, '--data-path', prefix, '--tokenizer-type', 'ByteLevelTokenizer'];
-    const run = await runGptTrain({ flags, directory });
+    const run = await train(['--data-path', prefix]);
     expect(run.output).toMatch(/error\[MTL_DATA_INDEXED_DATASET\].*short/s);
     expect(run.code).toBe(2);
   });
@@ -161,9 +203,7 @@ describe('failures of a run end with status 1 and lose nothing', () => {
   it('a loss that is not a number', async () => {
     const save = join(directory, 'diverged');
     await train(['--save', save, '--exit-interval', '4']);
-    const flags = ['--load', save, '--save', save, '--lr', '1e30', '--clip-grad', '0'];
-    const kept = tiny.filter((_, index) => !['--lr'].includes(tiny[index]!) && tiny[index - 1] !== '--lr');
-    const run = await runGptTrain({ flags: [...kept, ...data, ...flags], directory });
+    const run = await train(['--load', save, '--save', save, '--lr', '1e30', '--clip-grad', '0']);
     expect(run.output).toMatch(/error\[MTL_NOT_FINITE\].*remedy/s);
     expect(run.code).toBe(1);
     expect(readdirSync(save).filter((name) => name.startsWith('iter_'))).toEqual(['iter_0000004']);

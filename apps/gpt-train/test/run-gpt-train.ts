@@ -19,7 +19,8 @@ export interface RunOptions {
 
 /** Starts the built program as a user would and waits for its end. */
 export function runGptTrain({ flags, directory, onOutput }: RunOptions): Promise<Run> {
-  if (!existsSync(program)) throw new Error(`${program} is not built: npx turbo run build --filter=@mtl/gpt-train...`);
+  if (!existsSync(program))
+    throw new Error(`${program} is not built: npx turbo run build --filter=@mtl/gpt-train...`);
   return new Promise((resolve, reject) => {
     const child = spawn(process.execPath, [program, ...flags], { cwd: directory });
     // a test that hangs must not leave a process behind
