@@ -1,55 +1,8 @@
 #!/usr/bin/env node
 /**
- * Builds the native addon of the package in the working directory with CMake (and Ninja where it is there).
+ * Builds the native addon of the package in the working directory.
  *   node build-native.mjs [--build-dir build/Release] [-DNAME=VALUE ...]
- * Needs cmake, a C++ compiler and what the package's CMakeLists.txt asks for; says which is missing and how to get it.
  */
-import { spawnSync } from 'node:child_process';
-import { mkdirSync } from 'node:fs';
-import { createRequire } from 'node:module';
-import { availableParallelism } from 'node:os';
-import { dirname, join } from 'node:path';
+import { buildNative } from './native-build.mjs';
 
-const require = createRequire(import.meta.url);
-
-function has(command) {
-  return spawnSync(command, ['--version'], { stdio: 'ignore' }).status === 0;
-}
-
-function fail(message, remedy) {
-  console.error(`error[MTL_NATIVE_BUILD]: ${message}\n  remedy: ${remedy}`);
-  process.exit(2);
-}
-
-function run(command, args) {
-  const result = spawnSync(command, args, { encoding: 'utf8', maxBuffer: 1 << 28 });
-  if (result.status !== 0) {
-    const output = `${result.stdout ?? ''}${result.stderr ?? ''}`;
-    const missing = /(oneDNN|OpenMP|OpenMP_CXX)[^\n]*(was not found|Could NOT find)[^\n]*/.exec(output)?.[0];
-    console.error(output.split('\n').slice(-60).join('\n'));
-    fail(
-      `${command} ended with status ${result.status ?? result.signal}${missing ? `: ${missing}` : ''}`,
-      missing ? 'sudo apt-get install libdnnl-dev g++' : 'the compiler output above says what went wrong',
-    );
-  }
-  return result.stdout;
-}
-
-if (!has('cmake')) fail('cmake was not found', 'sudo apt-get install cmake');
-if (!has(process.env.CXX ?? 'c++') && !has('g++'))
-  fail('no C++ compiler was found', 'sudo apt-get install g++');
-
-const args = process.argv.slice(2);
-const at = args.indexOf('--build-dir');
-const buildDirectory = at < 0 ? 'build/Release' : args.splice(at, 2)[1];
-mkdirSync(buildDirectory, { recursive: true });
-const generator = has('ninja') ? ['-G', 'Ninja'] : [];
-const started = Date.now();
-run('cmake', [
-  ...['-S', '.', '-B', buildDirectory, ...generator],
-  `-DNODE_ADDON_API_DIR=${dirname(require.resolve('node-addon-api'))}`,
-  `-DNODE_API_HEADERS_DIR=${join(dirname(require.resolve('node-api-headers')), 'include')}`,
-  ...args,
-]);
-run('cmake', ['--build', buildDirectory, '--parallel', String(availableParallelism())]);
-console.log(`native build in ${buildDirectory}: ${((Date.now() - started) / 1000).toFixed(1)} s`);
+buildNative({ directory: process.cwd(), args: process.argv.slice(2) });

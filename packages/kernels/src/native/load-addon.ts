@@ -46,7 +46,7 @@ export function loadAddon(): KernelsAddon {
     {
       remedy: oneDnn
         ? 'install oneDNN: sudo apt-get install libdnnl-dev'
-        : 'in a checkout: npm run build:native (needs g++, cmake and libdnnl-dev)',
+        : 'npx mtl-kernels-build, or in a checkout npm run build:native (needs g++, cmake and libdnnl-dev)',
       exitCode: 2,
     },
   );
