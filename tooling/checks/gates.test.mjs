@@ -1,0 +1,88 @@
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { run } from '../packaging/packed-packages.mjs';
+import { copyRepository } from '../packaging/repository-copy.mjs';
+
+describe('the gates of the repository', () => {
+  let copy;
+  beforeAll(() => {
+    copy = copyRepository();
+  });
+  afterAll(() => rmSync(copy.directory, { recursive: true, force: true }));
+
+  const inCopy = (command, ...args) => run(command, args, { cwd: copy.directory });
+  /** Runs `body` while a file of the copy holds other text. */
+  const planted = (path, change, body) => {
+    const file = join(copy.directory, path);
+    const before = readFileSync(file, 'utf8');
+    writeFileSync(file, change(before));
+    try {
+      body();
+    } finally {
+      writeFileSync(file, before);
+    }
+  };
+  const addDependency = (name) => (text) => {
+    const manifest = JSON.parse(text);
+    manifest.dependencies[name] = 'workspace:*';
+    return JSON.stringify(manifest);
+  };
+
+  it('boundaries pass, and fail on a package that imports upwards, also with the dependency declared', () => {
+    const clean = inCopy('turbo', 'boundaries');
+    expect(clean.status, clean.output).toBe(0);
+    const importTrainer = (text) => `${text}\nexport { Trainer } from '@mtl/trainer';\n`;
+    planted('packages/pipeline/src/index.ts', importTrainer, () => {
+      const undeclared = inCopy('turbo', 'boundaries');
+      expect(undeclared.status).not.toBe(0);
+      expect(undeclared.output).toContain('@mtl/trainer');
+      planted('packages/pipeline/package.json', addDependency('@mtl/trainer'), () => {
+        const declared = inCopy('turbo', 'boundaries');
+        expect(declared.status).not.toBe(0);
+        expect(declared.output).toMatch(/tag/);
+      });
+    });
+  });
+
+  it('boundaries fail on an import of another package by path', () => {
+    const reachOver = (text) => `${text}\nexport { MtlError } from '../../errors/src/index.js';\n`;
+    planted('packages/data/src/index.ts', reachOver, () => {
+      expect(inCopy('turbo', 'boundaries').status).not.toBe(0);
+    });
+  });
+
+  it('lint passes on a package, and fails on an unused variable and on unformatted code', () => {
+    const lint = () => inCopy('biome', 'check', 'packages/errors');
+    expect(lint().status, lint().output).toBe(0);
+    const unused = (text) => `${text}\nconst unused = 1;\n`;
+    planted('packages/errors/src/nearest-name.ts', unused, () => {
+      expect(lint().status).not.toBe(0);
+      expect(lint().output).toContain('noUnusedVariables');
+    });
+    planted(
+      'packages/errors/src/nearest-name.ts',
+      (text) => `${text}\nexport   const a = "x"\n`,
+      () => {
+        expect(lint().status).not.toBe(0);
+      },
+    );
+  });
+
+  it('the house rules pass, and fail on a file that is too long and on a package without README', () => {
+    const check = () => inCopy(process.execPath, 'tooling/checks/check-repository.mjs');
+    const clean = check();
+    expect(clean.status, clean.output).toBe(0);
+    planted(
+      'packages/errors/src/nearest-name.ts',
+      (text) => `${text}${'\n'.repeat(600)}`,
+      () => {
+        expect(check().output).toContain('packages/errors/src/nearest-name.ts: ');
+        expect(check().status).not.toBe(0);
+      },
+    );
+    copy.git('rm', '--quiet', '--cached', 'packages/errors/README.md');
+    rmSync(join(copy.directory, 'packages/errors/README.md'));
+    expect(check().output).toContain('packages/errors: README.md is missing');
+  });
+});

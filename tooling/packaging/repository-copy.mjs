@@ -1,0 +1,29 @@
+import { appendFileSync, cpSync, mkdirSync, mkdtempSync, symlinkSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { root, run } from './packed-packages.mjs';
+
+/**
+ * A copy of the repository's tracked files (as they are now, or only those that `wanted` says yes to), committed on the
+ * branch main of a repository of its own, with the tools of this checkout. The caller removes it.
+ */
+export function copyRepository({ wanted = () => true } = {}) {
+  const directory = mkdtempSync(join(tmpdir(), 'mtl-copy-'));
+  const list = run('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard']).stdout;
+  for (const path of list.split('\0').filter((each) => each !== '' && wanted(each))) {
+    mkdirSync(dirname(join(directory, path)), { recursive: true });
+    cpSync(join(root, path), join(directory, path));
+  }
+  symlinkSync(join(root, 'node_modules'), join(directory, 'node_modules'));
+  const author = ['-c', 'user.name=test', '-c', 'user.email=test@example.org', '-c', 'commit.gpgsign=false'];
+  const git = (...args) => {
+    const { status, output } = run('git', [...author, ...args], { cwd: directory });
+    if (status !== 0) throw new Error(output);
+  };
+  git('init', '--quiet', '--initial-branch=main');
+  // a link, which the pattern for a folder in .gitignore does not match
+  appendFileSync(join(directory, '.git', 'info', 'exclude'), 'node_modules\n');
+  git('add', '--all');
+  git('commit', '--quiet', '--message=copy');
+  return { directory, git };
+}

@@ -1,0 +1,3 @@
+import { library } from './vitest/preset.mjs';
+
+export default library({ include: ['**/*.test.mjs'], exclude: ['**/node_modules/**'] });
