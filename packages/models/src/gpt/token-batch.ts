@@ -60,7 +60,13 @@ export function toDevice(
     positionIds: ids(batch.positionIds),
     labels: ids(batch.labels),
     weights: constant(Tensor.from(weights, { shape: [s, b], dtype: 'float32', device })),
-    samples: constant(Tensor.from(BigInt64Array.from(Array.from(batch.sampleNumbers, BigInt)), { shape: [b], dtype: 'int64', device })),
+    samples: constant(
+      Tensor.from(BigInt64Array.from(Array.from(batch.sampleNumbers, BigInt)), {
+        shape: [b],
+        dtype: 'int64',
+        device,
+      }),
+    ),
     keyStart:
       batch.keyStart === undefined
         ? undefined
