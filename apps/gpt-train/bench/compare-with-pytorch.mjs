@@ -29,8 +29,20 @@ const python = process.env.MTL_PEER_PYTHON ?? 'python3';
 const threads = values.threads;
 /** Steps timed and micro-batches tried per preset; what is asked for, from the issue that set the goal. */
 const plans = {
-  'char-10m': { iters: 8, warmup: 2, microBatches: [16], goals: { float32: 1.2, bfloat16: 1.4 }, memory: [0.6, 0.6] },
-  'gpt2-124m': { iters: 3, warmup: 1, microBatches: [2], goals: { float32: 1.1, bfloat16: 1.4 }, memory: [0.8, 0.85] },
+  'char-10m': {
+    iters: 8,
+    warmup: 2,
+    microBatches: [16],
+    goals: { float32: 1.2, bfloat16: 1.4 },
+    memory: [0.6, 0.6],
+  },
+  'gpt2-124m': {
+    iters: 3,
+    warmup: 1,
+    microBatches: [2],
+    goals: { float32: 1.1, bfloat16: 1.4 },
+    memory: [0.8, 0.85],
+  },
 };
 const log = [];
 
@@ -78,10 +90,15 @@ const theirs = (preset, dtype, plan, microBatch) =>
 setNumThreads(Number(threads));
 const rates = { float32: matmulRate('float32'), bfloat16: matmulRate('bfloat16') };
 const { instructionSet, onednnVersion } = hostInformation();
-console.log(`${cpus()[0].model}, ${threads} threads, ${instructionSet}, oneDNN ${onednnVersion}, Node ${process.version}`);
-console.log(`oneDNN 2048^3: ${rates.float32.toFixed(0)} GFLOP/s float32, ${rates.bfloat16.toFixed(0)} bfloat16`);
+console.log(
+  `${cpus()[0].model}, ${threads} threads, ${instructionSet}, oneDNN ${onednnVersion}, Node ${process.version}`,
+);
+console.log(
+  `oneDNN 2048^3: ${rates.float32.toFixed(0)} GFLOP/s float32, ${rates.bfloat16.toFixed(0)} bfloat16`,
+);
 const withPeer = hasPeer();
-if (!withPeer) console.log(`skipped the peer: ${peer} or a ${python} with torch is not there (MTL_PEER, MTL_PEER_PYTHON)`);
+if (!withPeer)
+  console.log(`skipped the peer: ${peer} or a ${python} with torch is not there (MTL_PEER, MTL_PEER_PYTHON)`);
 
 for (const preset of values.presets.split(',')) {
   const plan = plans[preset];

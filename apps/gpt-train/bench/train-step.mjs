@@ -27,7 +27,8 @@ const { values } = parseArgs({
     'micro-batch': { type: 'string' },
   },
 });
-const [numLayers, hiddenSize, numAttentionHeads, sequenceLength, vocabularySize, usualBatch] = presets[values.preset];
+const [numLayers, hiddenSize, numAttentionHeads, sequenceLength, vocabularySize, usualBatch] =
+  presets[values.preset];
 const microBatchSize = Number(values['micro-batch'] ?? usualBatch);
 const [iterations, warmup] = [Number(values.iters), Number(values.warmup)];
 const dtype = values.dtype;

@@ -10,6 +10,7 @@ export {
   openTrainingData,
   type TrainingData,
 } from './build/open-training-data.js';
+export { type SampleTextOptions, sampleText } from './build/sample-text.js';
 export { type ConfigurationJson, configurationJson } from './configuration-json.js';
 export { configFileJsonSchema } from './flags/flag-schema.js';
 export { formatHelp } from './flags/format-help.js';
