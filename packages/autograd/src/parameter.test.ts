@@ -81,7 +81,11 @@ describe('initializeParameter', () => {
 
   it('writes zeros and ones', () => {
     const options = { name: 'norm', globalShape: [5] };
-    expect(valuesOf(new Parameter({ ...options, initialization: { kind: 'ones' } }), 3)).toEqual([1, 1, 1, 1, 1]);
-    expect(valuesOf(new Parameter({ ...options, initialization: { kind: 'zeros' } }), 3)).toEqual([0, 0, 0, 0, 0]);
+    expect(valuesOf(new Parameter({ ...options, initialization: { kind: 'ones' } }), 3)).toEqual([
+      1, 1, 1, 1, 1,
+    ]);
+    expect(valuesOf(new Parameter({ ...options, initialization: { kind: 'zeros' } }), 3)).toEqual([
+      0, 0, 0, 0, 0,
+    ]);
   });
 });

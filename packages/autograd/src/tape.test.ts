@@ -55,12 +55,20 @@ afterEach(() => {
   expect(numLiveTensors()).toBe(before);
 });
 
-function constant(values: readonly number[], shape: readonly number[], itsDtype: 'float64' | 'int32' | 'float32' | 'int64') {
+function constant(
+  values: readonly number[],
+  shape: readonly number[],
+  itsDtype: 'float64' | 'int32' | 'float32' | 'int64',
+) {
   return new Variable(Tensor.from(values, { shape, dtype: itsDtype, device }), { requiresGradient: false });
 }
 
 /** x + gelu(linear(norm(x))), twice with the same parameters, then the loss over a tied head. */
-function lossOf(tape: Tape, input: Variable, options: { chunkBytes?: number; recomputed?: boolean } = {}): Variable {
+function lossOf(
+  tape: Tape,
+  input: Variable,
+  options: { chunkBytes?: number; recomputed?: boolean } = {},
+): Variable {
   const tokens = sequence * batch;
   const layer = (inner: Tape, x: Variable): Variable =>
     inner.scope(() => {
@@ -96,7 +104,10 @@ interface Result {
   gradients: number[][];
 }
 
-function run(tapeOptions: TapeOptions = {}, options: Parameters<typeof lossOf>[2] & { split?: boolean } = {}): Result {
+function run(
+  tapeOptions: TapeOptions = {},
+  options: Parameters<typeof lossOf>[2] & { split?: boolean } = {},
+): Result {
   for (const parameter of model.all) parameter.mainGradient.zero();
   const tape = new Tape(tapeOptions);
   const values = Array.from({ length: sequence * batch * hidden }, (_, index) => Math.sin(index));
@@ -105,7 +116,9 @@ function run(tapeOptions: TapeOptions = {}, options: Parameters<typeof lossOf>[2
   const loss = lossOf(tape, input, options);
   if (options.split) {
     tape.backwardInput(loss);
-    expect(model.all.every(({ mainGradient }) => mainGradient.toArray().every((value) => value === 0))).toBe(true);
+    expect(model.all.every(({ mainGradient }) => mainGradient.toArray().every((value) => value === 0))).toBe(
+      true,
+    );
     tape.backwardWeight();
   } else {
     tape.backward(loss);

@@ -3,7 +3,13 @@ import { numLiveTensors } from '@mtl/kernels';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { AdamwOptimizer, type AdamwOptimizerOptions, ParameterBuffers } from './index.js';
 
-const options: AdamwOptimizerOptions = { beta1: 0.9, beta2: 0.95, epsilon: 1e-8, weightDecay: 0.1, clipGradient: 1 };
+const options: AdamwOptimizerOptions = {
+  beta1: 0.9,
+  beta2: 0.95,
+  epsilon: 1e-8,
+  weightDecay: 0.1,
+  clipGradient: 1,
+};
 const normal = { kind: 'normal', standardDeviation: 1 } as const;
 
 let before: number;
@@ -65,7 +71,9 @@ describe('AdamwOptimizer', () => {
     const expected = masters();
     const moments = expected.map((values) => values.map(() => [0, 0] as [number, number]));
     for (let step = 1; step <= 5; step++) {
-      const gradients = expected.map((values, which) => values.map((_, index) => gradientAt(step, which * 100 + index)));
+      const gradients = expected.map((values, which) =>
+        values.map((_, index) => gradientAt(step, which * 100 + index)),
+      );
       weight.mainGradient.write(Float32Array.from(gradients[0]!));
       bias.mainGradient.write(Float32Array.from(gradients[1]!));
       const norm = Math.hypot(...gradients.flat());
@@ -84,9 +92,11 @@ describe('AdamwOptimizer', () => {
       });
     }
     // float32 state over five steps
-    masters().flat().forEach((value, index) => {
-      expect(Math.abs(value - expected.flat()[index]!)).toBeLessThan(3e-6);
-    });
+    masters()
+      .flat()
+      .forEach((value, index) => {
+        expect(Math.abs(value - expected.flat()[index]!)).toBeLessThan(3e-6);
+      });
     expect(optimizer.numSteps).toBe(5);
     dispose();
   });
