@@ -9,7 +9,7 @@ namespace {
 
 template <typename T>
 struct BackwardHead {
-  Matrix<T> queries, keys, values, outputs, output_gradients;
+  Matrix<const T> queries, keys, values, outputs, output_gradients;
   T* gradient;  // of the head's first query; keys and values follow
   int64_t gradient_stride;
   const float* log_sum_exp;
@@ -84,7 +84,7 @@ void prepare_head(const BackwardHead<T>& head, const BackwardScratch& scratch) {
       total += load_up_to(head.outputs.data + row * head.outputs.stride + column, size - column) *
                load_up_to(head.output_gradients.data + row * head.output_gradients.stride + column, size - column);
     }
-    scratch.delta[row] = sum(total);
+    scratch.delta[row] = total_of(total);
   }
 }
 

@@ -16,9 +16,8 @@ constexpr float kNoMaximum = static_cast<float>(kEmptyLogSumExp);
 // One head of one sample.
 template <typename T>
 struct ForwardHead {
-  Matrix<T> queries, keys, values;
-  T* output;
-  int64_t output_stride;
+  Matrix<const T> queries, keys, values;
+  Matrix<T> outputs;
   float* log_sum_exp;  // [num_queries], or null
   Visibility visibility;
   Dropout dropout;
@@ -118,10 +117,17 @@ void softmax_tile(const ForwardScratch& scratch, const int64_t* vectors, int64_t
   }
 }
 
+// What the next tiles will read and this row of tiles will write; no rows where there is nothing to ask for.
+template <typename T>
+struct ForwardAhead {
+  Matrix<const T> queries, keys, values;
+  Matrix<T> outputs;
+};
+
 // One tile of scores: products, masks, softmax, and the product with the values.
 template <typename Product, typename T>
 void forward_tile(const ForwardHead<T>& head, const ForwardScratch& scratch, const TileRow& row, int64_t key_tile,
-                  TileKind kind) {
+                  TileKind kind, const ForwardAhead<T>& ahead) {
   const int64_t head_size = head.queries.columns;
   const int64_t columns = round_up(head_size, kLanes);
   const int64_t query_stride = row_words<Product>(head_size);
@@ -136,6 +142,10 @@ void forward_tile(const ForwardHead<T>& head, const ForwardScratch& scratch, con
     const int64_t first_row = group * kRowGroup;
     num_keys[group] = kind == TileKind::kWhole ? kTile : keys_of_group(head.visibility, row, first_row, first_key);
     vectors[group] = (num_keys[group] + kLanes - 1) / kLanes;
+    prefetch_group(ahead.queries, first_row);
+    prefetch_group(ahead.keys, first_row);
+    prefetch_group(ahead.values, first_row);
+    prefetch_group<true>(ahead.outputs, first_row);
     multiply_rows<Product>(scratch.scores + first_row * kTile, kTile, scratch.queries + first_row * query_stride,
                            query_stride, 1, keys, kTile, vectors[group], steps, kOverwrite);
   }
@@ -163,10 +173,10 @@ void finish_rows(const ForwardHead<T>& head, const ForwardScratch& scratch, cons
   const int64_t head_size = head.queries.columns;
   const int64_t columns = round_up(head_size, kLanes);
   for (int64_t index = 0; index < row.num_queries; ++index) {
-    const float denominator = sum(load(scratch.denominators + index * kLanes));
+    const float denominator = total_of(load(scratch.denominators + index * kLanes));
     const bool empty = denominator == 0.0f;
     const float factor = empty ? 0.0f : head.dropout.inverse_keep / denominator;
-    T* output = head.output + (row.first_query + index) * head.output_stride;
+    T* output = head.outputs.data + (row.first_query + index) * head.outputs.stride;
     for (int64_t column = 0; column < columns; column += kLanes) {
       const VFloat value = load(scratch.output + index * columns + column) * factor;
       if (column + kLanes <= head_size) {
@@ -182,14 +192,37 @@ void finish_rows(const ForwardHead<T>& head, const ForwardScratch& scratch, cons
   }
 }
 
+// What to ask for while tile (query_tile, key_tile) is computed, after which `next_key_tile` comes (none: key_tiles).
 template <typename T>
-MTL_INLINE Matrix<T> rows_of(const Matrix<T>& matrix, int64_t first) {
-  return {matrix.data + first * matrix.stride, matrix.stride, smaller(kTile, matrix.rows - first), matrix.columns};
+ForwardAhead<T> look_ahead(const ForwardHead<T>& head, const ForwardHead<T>* next_head, const ForwardScratch& scratch,
+                           const TileRow& row, int64_t next_query_tile, int64_t next_key_tile) {
+  ForwardAhead<T> ahead = {};
+  const int64_t key_tiles = (head.keys.rows + kTile - 1) / kTile;
+  if (next_key_tile < key_tiles) {
+    if (scratch.packed[next_key_tile]) return ahead;
+    ahead.keys = rows_of(head.keys, next_key_tile * kTile);
+    ahead.values = rows_of(head.values, next_key_tile * kTile);
+    return ahead;
+  }
+  ahead.outputs = rows_of(head.outputs, row.first_query);
+  if (next_query_tile * kTile < head.queries.rows) {
+    ahead.queries = rows_of(head.queries, next_query_tile * kTile);
+    // Causal attention goes on to the keys beside those queries.
+    if (!head.visibility.causal || next_query_tile >= key_tiles || scratch.packed[next_query_tile]) return ahead;
+    ahead.keys = rows_of(head.keys, next_query_tile * kTile);
+    ahead.values = rows_of(head.values, next_query_tile * kTile);
+  } else if (next_head != nullptr) {
+    ahead.queries = rows_of(next_head->queries, 0);
+    ahead.keys = rows_of(next_head->keys, 0);
+    ahead.values = rows_of(next_head->values, 0);
+  }
+  return ahead;
 }
 
 // Query tiles part, part + num_parts, ... of one head.
 template <typename Product, typename T>
-void forward_head(const ForwardHead<T>& head, const ForwardScratch& scratch, int64_t part, int64_t num_parts) {
+void forward_head(const ForwardHead<T>& head, const ForwardHead<T>* next_head, const ForwardScratch& scratch,
+                  int64_t part, int64_t num_parts) {
   const int64_t head_size = head.queries.columns;
   const int64_t columns = round_up(head_size, kLanes);
   const int64_t key_tiles = (head.visibility.num_keys + kTile - 1) / kTile;
@@ -204,9 +237,15 @@ void forward_head(const ForwardHead<T>& head, const ForwardScratch& scratch, int
     for (int64_t index = 0; index < kTile * columns; index += kLanes) store(scratch.output + index, VFloat{});
     for (int64_t index = 0; index < kTile * kLanes; index += kLanes) store(scratch.denominators + index, VFloat{});
     for (int64_t index = 0; index < kTile; index += kLanes) store(scratch.maxima + index, splat(kNoMaximum));
-    for (int64_t key_tile = 0; key_tile < key_tiles; ++key_tile) {
-      const TileKind kind = tile_kind(row, key_tile * kTile, static_cast<TileKind>(scratch.key_kinds[key_tile]));
-      if (kind == TileKind::kSkipped) continue;
+    const auto kind_of = [&](int64_t tile) {
+      return tile_kind(row, tile * kTile, static_cast<TileKind>(scratch.key_kinds[tile]));
+    };
+    const auto next_seen = [&](int64_t tile) {
+      while (tile < key_tiles && kind_of(tile) == TileKind::kSkipped) ++tile;
+      return tile;
+    };
+    for (int64_t key_tile = next_seen(0), next; key_tile < key_tiles; key_tile = next) {
+      next = next_seen(key_tile + 1);
       if (!scratch.packed[key_tile]) {  // one slot is used by one tile of queries: each tile of keys comes once
         const int64_t slot = key_tile % scratch.slots;
         pack_transposed<Product>(scratch.keys + slot * row_words<Product>(head_size) * kTile,
@@ -215,7 +254,8 @@ void forward_head(const ForwardHead<T>& head, const ForwardScratch& scratch, int
                               rows_of(head.values, key_tile * kTile));
         scratch.packed[key_tile] = 1;
       }
-      forward_tile<Product>(head, scratch, row, key_tile, kind);
+      forward_tile<Product>(head, scratch, row, key_tile, kind_of(key_tile),
+                            look_ahead(head, next_head, scratch, row, query_tile + num_parts, next));
     }
     finish_rows(head, scratch, row);
   }
@@ -235,11 +275,16 @@ Status forward_all(int64_t num_heads, int64_t num_queries, int64_t num_keys, int
                         static_cast<long long>(counter.used * threads));
   }
   const int64_t parts = parts_per_head(num_heads, threads, (num_queries + kTile - 1) / kTile);
-#pragma omp parallel for schedule(dynamic) num_threads(threads)
+  // Several heads in a row for each thread: they are neighbours in memory, and what comes next is known.
+  const int64_t chunk = larger(1, num_heads * parts / (8 * threads));
+#pragma omp parallel for schedule(dynamic, chunk) num_threads(threads)
   for (int64_t task = 0; task < num_heads * parts; ++task) {
     Carver carver = {static_cast<char*>(memory.data) + counter.used * omp_get_thread_num(), 0};
     const ForwardScratch scratch = carve_forward<Product>(&carver, num_queries, num_keys, head_size);
-    forward_head<Product>(make_head(task / parts), scratch, task % parts, parts);
+    const int64_t head = task / parts;
+    const ForwardHead<T> next_head = make_head(smaller(head + 1, num_heads - 1));
+    forward_head<Product>(make_head(head), parts == 1 && head + 1 < num_heads ? &next_head : nullptr, scratch,
+                          task % parts, parts);
   }
   return ok_status();
 }

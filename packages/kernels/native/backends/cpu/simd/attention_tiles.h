@@ -37,6 +37,15 @@ MTL_INLINE float largest(VFloat value) {
 #endif
 }
 
+// The sum of the lanes, in a fixed tree.
+MTL_INLINE float total_of(VFloat value) {
+#if MTL_ISA_LEVEL == 2
+  return _mm512_reduce_add_ps((__m512)value);
+#else
+  return sum(value);
+#endif
+}
+
 // ---- the two arithmetics ----
 
 // float32 for any element type.
@@ -181,9 +190,26 @@ MTL_INLINE void transpose(VUint* rows) {
 // A strided matrix in a tensor: `rows` rows of `columns` elements.
 template <typename T>
 struct Matrix {
-  const T* data;
+  T* data;
   int64_t stride, rows, columns;
 };
+
+template <typename T>
+MTL_INLINE Matrix<T> rows_of(const Matrix<T>& matrix, int64_t first) {
+  return {matrix.data + first * matrix.stride, matrix.stride, smaller(kTile, matrix.rows - first), matrix.columns};
+}
+
+// Asks for rows first .. first + kRowGroup of a tile's matrix ahead of time. Rows of one head lie kilobytes apart, where
+// the processor does not foresee them; asked for a few at a time during products, they cost nothing.
+template <bool kWrite = false, typename T>
+MTL_INLINE void prefetch_group(const Matrix<T>& matrix, int64_t first) {
+  const int64_t end = smaller(first + kRowGroup, matrix.rows);
+  for (int64_t row = first; row < end; ++row) {
+    const char* begin = reinterpret_cast<const char*>(matrix.data + row * matrix.stride);
+    const int64_t bytes = matrix.columns * static_cast<int64_t>(sizeof(T));
+    for (int64_t offset = 0; offset < bytes; offset += 64) __builtin_prefetch(begin + offset, kWrite, 2);
+  }
+}
 
 // Words along a row of `columns` elements, rounded up to whole vectors.
 template <typename Product>
