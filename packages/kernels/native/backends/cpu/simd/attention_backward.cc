@@ -26,6 +26,7 @@ struct BackwardScratch {
   Word *probabilities, *score_gradients, *score_gradient_rows;                         // one tile
   float *scores, *probability_gradients, *key_gradients, *value_gradients, *biases;    // one tile
   float *log_sum_exp, *delta;                                                          // the whole head
+  uint8_t* prepared;                                                                   // tiles of queries
 };
 
 template <typename Product>
@@ -53,6 +54,7 @@ BackwardScratch carve_backward(Carver* carver, int64_t sequence, int64_t head_si
   scratch.biases = carve<float>(carver, kTile);
   scratch.log_sum_exp = carve<float>(carver, padded);
   scratch.delta = carve<float>(carver, padded);
+  scratch.prepared = carve<uint8_t>(carver, padded / kTile);
   return scratch;
 }
 
@@ -61,31 +63,62 @@ MTL_INLINE VFloat load_up_to(const T* source, int64_t count) {
   return count >= kLanes ? load(source) : load_partial(source, count);
 }
 
-// Packs queries and output gradients of the head and computes delta.
+MTL_INLINE void fill_zero(float* values, int64_t count) {
+  for (int64_t index = 0; index < count; index += kLanes) store(values + index, VFloat{});
+}
+
+// Packs a tile of queries and output gradients and computes its delta.
 template <typename Product, typename T>
-void prepare_head(const BackwardHead<T>& head, const BackwardScratch& scratch) {
+void prepare_queries(const BackwardHead<T>& head, const BackwardScratch& scratch, float* query_gradients,
+                     int64_t first) {
   const int64_t sequence = head.queries.rows, size = head.queries.columns;
   const int64_t columns = round_up(size, kLanes);
-  for (int64_t first = 0; first < sequence; first += kTile) {
-    const int64_t row_offset = first * row_words<Product>(size);
-    pack_rows<Product>(scratch.query_rows + row_offset, rows_of(head.queries, first));
-    pack_rows<Product>(scratch.output_gradient_rows + row_offset, rows_of(head.output_gradients, first));
-    if constexpr (Product::kDepth > 1) {
-      const int64_t column_offset = first / Product::kDepth * columns;
-      pack_columns<Product>(scratch.query_columns + column_offset, rows_of(head.queries, first));
-      pack_columns<Product>(scratch.output_gradient_columns + column_offset, rows_of(head.output_gradients, first));
-    }
+  const int64_t row_offset = first * row_words<Product>(size);
+  const Matrix<const T> outputs = rows_of(head.outputs, first);
+  const Matrix<const T> output_gradients = rows_of(head.output_gradients, first);
+  pack_rows<Product>(scratch.query_rows + row_offset, rows_of(head.queries, first));
+  pack_rows<Product>(scratch.output_gradient_rows + row_offset, output_gradients);
+  if constexpr (Product::kDepth > 1) {
+    const int64_t column_offset = first / Product::kDepth * columns;
+    pack_columns<Product>(scratch.query_columns + column_offset, rows_of(head.queries, first));
+    pack_columns<Product>(scratch.output_gradient_columns + column_offset, output_gradients);
   }
-  for (int64_t row = 0; row < round_up(sequence, kTile); ++row) {
+  for (int64_t row = 0; row < kTile; ++row) {
     // Rows past the end have probability e^(0 - huge) = 0.
-    scratch.log_sum_exp[row] = row < sequence ? head.log_sum_exp[row] : -kNoMaximum;
+    const bool real = first + row < sequence;
+    scratch.log_sum_exp[first + row] = real ? head.log_sum_exp[first + row] : -kNoMaximum;
     VFloat total = {};
-    for (int64_t column = 0; row < sequence && column < size; column += kLanes) {
-      total += load_up_to(head.outputs.data + row * head.outputs.stride + column, size - column) *
-               load_up_to(head.output_gradients.data + row * head.output_gradients.stride + column, size - column);
+    for (int64_t column = 0; real && column < size; column += kLanes) {
+      total += load_up_to(outputs.data + row * outputs.stride + column, size - column) *
+               load_up_to(output_gradients.data + row * output_gradients.stride + column, size - column);
     }
-    scratch.delta[row] = total_of(total);
+    scratch.delta[first + row] = total_of(total);
   }
+  fill_zero(query_gradients + first * columns, kTile * columns);
+  scratch.prepared[first / kTile] = 1;
+}
+
+// What the next tiles will read; no rows where there is nothing to ask for.
+template <typename T>
+struct BackwardAhead {
+  Matrix<const T> queries, outputs, output_gradients, keys, values;
+};
+
+// What to ask for while a tile is computed after which (next_query_tile, next_key_tile) of `next_head` may come.
+template <typename T>
+BackwardAhead<T> look_ahead(const BackwardHead<T>& next_head, bool queries, int64_t next_query_tile, bool keys,
+                            int64_t next_key_tile) {
+  BackwardAhead<T> ahead = {};
+  if (queries) {
+    ahead.queries = rows_of(next_head.queries, next_query_tile * kTile);
+    ahead.outputs = rows_of(next_head.outputs, next_query_tile * kTile);
+    ahead.output_gradients = rows_of(next_head.output_gradients, next_query_tile * kTile);
+  }
+  if (keys) {
+    ahead.keys = rows_of(next_head.keys, next_key_tile * kTile);
+    ahead.values = rows_of(next_head.values, next_key_tile * kTile);
+  }
+  return ahead;
 }
 
 MTL_INLINE void store_pair(Word* words, Word* rows, int64_t vector, VFloat even, VFloat odd) {
@@ -139,7 +172,7 @@ void gradient_tile(const BackwardScratch& scratch, const int64_t* vectors, int64
 
 template <typename Product, typename T>
 void backward_tile(const BackwardHead<T>& head, const BackwardScratch& scratch, float* query_gradients,
-                   const TileRow& row, int64_t first_key, TileKind kind) {
+                   const TileRow& row, int64_t first_key, TileKind kind, const BackwardAhead<T>& ahead) {
   const int64_t size = head.queries.columns;
   const int64_t columns = round_up(size, kLanes), row_stride = row_words<Product>(size);
   const int64_t steps = (size + Product::kDepth - 1) / Product::kDepth;
@@ -151,6 +184,11 @@ void backward_tile(const BackwardHead<T>& head, const BackwardScratch& scratch, 
     const int64_t first = group * kRowGroup;
     num_keys[group] = kind == TileKind::kWhole ? kTile : keys_of_group(head.visibility, row, first, first_key);
     vectors[group] = (num_keys[group] + kLanes - 1) / kLanes;
+    prefetch_group(ahead.queries, first);
+    prefetch_group(ahead.outputs, first);
+    prefetch_group(ahead.output_gradients, first);
+    prefetch_group(ahead.keys, first);
+    prefetch_group(ahead.values, first);
     multiply_rows<Product>(scratch.scores + first * kTile, kTile, queries + first * row_stride, row_stride, 1,
                            scratch.keys_transposed, kTile, vectors[group], steps, kOverwrite);
     multiply_rows<Product>(scratch.probability_gradients + first * kTile, kTile, output_gradients + first * row_stride,
@@ -207,20 +245,15 @@ void write_gradient(T* gradient, int64_t stride, const float* sums, int64_t rows
   }
 }
 
-MTL_INLINE void fill_zero(float* values, int64_t count) {
-  for (int64_t index = 0; index < count; index += kLanes) store(values + index, VFloat{});
-}
-
 // Key tiles part, part + num_parts, ... of one head; the gradients of queries go to `query_gradients`,
 // [S padded to tiles, columns], the others to their place.
 template <typename Product, typename T>
-void backward_head(const BackwardHead<T>& head, const BackwardScratch& scratch, float* query_gradients, int64_t part,
-                   int64_t num_parts) {
+void backward_head(const BackwardHead<T>& head, const BackwardHead<T>* next_head, const BackwardScratch& scratch,
+                   float* query_gradients, int64_t part, int64_t num_parts) {
   const int64_t sequence = head.queries.rows, size = head.queries.columns;
   const int64_t columns = round_up(size, kLanes);
   const int64_t tiles = (sequence + kTile - 1) / kTile;
-  prepare_head<Product>(head, scratch);
-  fill_zero(query_gradients, tiles * kTile * columns);
+  for (int64_t tile = 0; tile < tiles; ++tile) scratch.prepared[tile] = 0;
   for (int64_t key_tile = part; key_tile < tiles; key_tile += num_parts) {
     const int64_t first_key = key_tile * kTile;
     const TileKind key_kind = key_tile_kind(head.visibility, first_key);
@@ -232,13 +265,26 @@ void backward_head(const BackwardHead<T>& head, const BackwardScratch& scratch, 
     for (int64_t query_tile = head.visibility.causal ? key_tile : 0; query_tile < tiles; ++query_tile) {
       const TileRow row = tile_row(head.visibility, query_tile);
       const TileKind kind = tile_kind(row, first_key, key_kind);
-      if (kind != TileKind::kSkipped) backward_tile<Product>(head, scratch, query_gradients, row, first_key, kind);
+      if (kind == TileKind::kSkipped) continue;
+      if (!scratch.prepared[query_tile]) {
+        prepare_queries<Product>(head, scratch, query_gradients, query_tile * kTile);
+      }
+      const bool last_queries = query_tile + 1 == tiles, last_keys = key_tile + num_parts >= tiles;
+      const BackwardAhead<T> ahead =
+          last_queries && last_keys
+              ? look_ahead(next_head == nullptr ? head : *next_head, next_head != nullptr, 0, next_head != nullptr, 0)
+              : look_ahead(head, !last_queries && !scratch.prepared[query_tile + 1], query_tile + 1, last_queries,
+                           key_tile + num_parts);
+      backward_tile<Product>(head, scratch, query_gradients, row, first_key, kind, ahead);
     }
     T* gradient = head.gradient + first_key * head.gradient_stride + size;
     const int64_t rows = smaller(kTile, sequence - first_key);
     write_gradient(gradient, head.gradient_stride, scratch.key_gradients, rows, size, head.scale);
     write_gradient(gradient + size, head.gradient_stride, scratch.value_gradients, rows, size,
                    head.dropout.inverse_keep);
+  }
+  for (int64_t tile = 0; tile < tiles; ++tile) {  // queries that see nothing of this part
+    if (!scratch.prepared[tile]) fill_zero(query_gradients + tile * kTile * columns, kTile * columns);
   }
 }
 
@@ -279,14 +325,17 @@ Status backward_all(const AttentionProblem& problem, const MakeHead& make_head) 
   }
   char* const base = static_cast<char*>(memory.data);
   float* const buffers = reinterpret_cast<float*>(base + counter.used * threads);
-#pragma omp parallel for schedule(dynamic) num_threads(threads)
+  // Several heads in a row for each thread: they are neighbours in memory, and what comes next is known.
+  const int64_t chunk = larger(1, heads * parts / (8 * threads));
+#pragma omp parallel for schedule(dynamic, chunk) num_threads(threads)
   for (int64_t task = 0; task < heads * parts; ++task) {
     const int thread = omp_get_thread_num();
     Carver carver = {base + counter.used * thread, 0};
     const BackwardScratch scratch = carve_backward<Product>(&carver, sequence, problem.head_size);
     float* query_gradients = buffers + (parts == 1 ? thread : task) * part_size;
     const BackwardHead<T> head = make_head(task / parts);
-    backward_head<Product>(head, scratch, query_gradients, task % parts, parts);
+    const BackwardHead<T> next_head = make_head(smaller(task / parts + 1, heads - 1));
+    backward_head<Product>(head, parts == 1 && task + 1 < heads ? &next_head : nullptr, scratch, query_gradients, task % parts, parts);
     for (int64_t tile = 0; parts == 1 && tile < tiles; ++tile) {
       write_query_gradients(head, query_gradients, part_size, 1, tile * kTile);
     }
