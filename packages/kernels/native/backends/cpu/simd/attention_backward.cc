@@ -25,7 +25,7 @@ struct BackwardScratch {
   Word *keys_transposed, *values_transposed, *key_columns;                             // one tile
   Word *probabilities, *score_gradients, *score_gradient_rows;                         // one tile
   float *scores, *probability_gradients, *key_gradients, *value_gradients, *biases;    // one tile
-  float *log_sum_exp, *delta;                                                          // the whole head
+  float *log_sum_exp, *delta;                                                          // the whole head; in base 2
   uint8_t* prepared;                                                                   // tiles of queries
 };
 
@@ -63,10 +63,6 @@ MTL_INLINE VFloat load_up_to(const T* source, int64_t count) {
   return count >= kLanes ? load(source) : load_partial(source, count);
 }
 
-MTL_INLINE void fill_zero(float* values, int64_t count) {
-  for (int64_t index = 0; index < count; index += kLanes) store(values + index, VFloat{});
-}
-
 // Packs a tile of queries and output gradients and computes its delta.
 template <typename Product, typename T>
 void prepare_queries(const BackwardHead<T>& head, const BackwardScratch& scratch, float* query_gradients,
@@ -86,7 +82,7 @@ void prepare_queries(const BackwardHead<T>& head, const BackwardScratch& scratch
   for (int64_t row = 0; row < kTile; ++row) {
     // Rows past the end have probability e^(0 - huge) = 0.
     const bool real = first + row < sequence;
-    scratch.log_sum_exp[first + row] = real ? head.log_sum_exp[first + row] : -kNoMaximum;
+    scratch.log_sum_exp[first + row] = (real ? head.log_sum_exp[first + row] : -kNoMaximum) * kLog2E;
     VFloat total = {};
     for (int64_t column = 0; real && column < size; column += kLanes) {
       total += load_up_to(outputs.data + row * outputs.stride + column, size - column) *
@@ -121,52 +117,68 @@ BackwardAhead<T> look_ahead(const BackwardHead<T>& next_head, bool queries, int6
   return ahead;
 }
 
-MTL_INLINE void store_pair(Word* words, Word* rows, int64_t vector, VFloat even, VFloat odd) {
+// Stores a vector of probabilities and score gradients, of one row or, for pairs along the sequence, two.
+template <typename Product>
+MTL_INLINE void store_gradients(const BackwardScratch& scratch, int64_t row, int64_t vector, const VFloat* probability,
+                                const VFloat* gradient) {
+  const int64_t at = row / Product::kDepth * kTile + vector * kLanes;
+  if constexpr (Product::kDepth == 1) {
+    store_words(scratch.probabilities + at, float_to_bits(probability[0]));
+    store_words(scratch.score_gradients + at, float_to_bits(gradient[0]));
+  } else {
 #if MTL_ISA_LEVEL == 2
-  const __m256i low = (__m256i)_mm512_cvtneps_pbh((__m512)even);
-  const __m256i high = (__m256i)_mm512_cvtneps_pbh((__m512)odd);
-  const __m512i pairs = _mm512_or_si512(_mm512_cvtepu16_epi32(low), _mm512_slli_epi32(_mm512_cvtepu16_epi32(high), 16));
-  store_words(words + vector * kLanes, (VUint)pairs);
-  if (rows == nullptr) return;
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(rows + vector * kLanes / 2), low);
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(rows + kTile / 2 + vector * kLanes / 2), high);
-#else
-  (void)words, (void)rows, (void)vector, (void)even, (void)odd;  // bfloat16 pairs exist with AVX-512 only
+    // Lanes 0 to 15 of the first row, then those of the second; pairs take one of each.
+    const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
+                                           21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+    const __m512i probabilities = (__m512i)_mm512_cvtne2ps_pbh((__m512)probability[1], (__m512)probability[0]);
+    const __m512i gradients = (__m512i)_mm512_cvtne2ps_pbh((__m512)gradient[1], (__m512)gradient[0]);
+    store_words(scratch.probabilities + at, (VUint)_mm512_permutexvar_epi16(order, probabilities));
+    store_words(scratch.score_gradients + at, (VUint)_mm512_permutexvar_epi16(order, gradients));
+    Word* rows = scratch.score_gradient_rows + (row * kTile + vector * kLanes) / 2;
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(rows), _mm512_castsi512_si256(gradients));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(rows + kTile / 2), _mm512_extracti64x4_epi64(gradients, 1));
 #endif
+  }
+}
+
+// One row (bfloat16: two rows, which make pairs) of gradient_tile.
+template <typename Product, bool kDropout>
+MTL_INLINE void gradient_row(const BackwardScratch& scratch, int64_t row, int64_t vectors, float scale,
+                             const Dropout& dropout, int64_t first_query, int64_t first_key) {
+  constexpr int kRows = Product::kDepth;
+  VInt keep[kRows][kTileVectors];
+  for (int part = 0; kDropout && part < kRows; ++part) {
+    Dropout::keep_masks(dropout, keep[part], first_query + row + part, first_key);
+  }
+#pragma GCC unroll 4
+  for (int64_t vector = 0; vector < vectors; ++vector) {
+    VFloat probability[kRows], gradient[kRows];
+    for (int part = 0; part < kRows; ++part) {
+      const int64_t at = (row + part) * kTile + vector * kLanes;
+      const int64_t query = first_query + row + part;
+      const VFloat whole =
+          power_of_two<kRows == 2>(load(scratch.scores + at) * scale - scratch.log_sum_exp[query]);
+      VFloat output_part = load(scratch.probability_gradients + at);
+      if (kDropout) output_part = select(keep[part][vector], output_part * dropout.inverse_keep, VFloat{});
+      gradient[part] = whole * (output_part - scratch.delta[query]);
+      probability[part] = kDropout ? select(keep[part][vector], whole, VFloat{}) : whole;
+    }
+    store_gradients<Product>(scratch, row, vector, probability, gradient);
+  }
+  const VFloat zeros[kRows] = {};
+  for (int64_t vector = vectors; vector < kTileVectors; ++vector) {
+    store_gradients<Product>(scratch, row, vector, zeros, zeros);
+  }
 }
 
 // Turns scores and probability gradients of a tile into the operands of the three gradient products. In a row only the
-// first vectors[row group] vectors were computed; the others become zero.
-template <typename Product, bool kDropout>
+// first vectors[row group] vectors were computed (all in a whole tile); the others become zero.
+template <typename Product, bool kDropout, bool kWhole>
 void gradient_tile(const BackwardScratch& scratch, const int64_t* vectors, int64_t num_rows, float scale,
                    const Dropout& dropout, int64_t first_query, int64_t first_key) {
-  constexpr int kRows = Product::kDepth;  // bfloat16 pairs need two rows at a time
-  for (int64_t row = 0; row < num_rows; row += kRows) {
-    VInt keep[kRows][kTileVectors];
-    for (int part = 0; kDropout && part < kRows; ++part) {
-      Dropout::keep_masks(dropout, keep[part], first_query + row + part, first_key);
-    }
-    for (int64_t vector = 0; vector < kTileVectors; ++vector) {
-      VFloat probability[kRows] = {}, gradient[kRows] = {};
-      for (int part = 0; part < kRows && vector < vectors[row / kRowGroup]; ++part) {
-        const int64_t at = (row + part) * kTile + vector * kLanes;
-        const int64_t query = first_query + row + part;
-        const VFloat whole = exponential(load(scratch.scores + at) * scale - scratch.log_sum_exp[query]);
-        VFloat output_part = load(scratch.probability_gradients + at);
-        if (kDropout) output_part = select(keep[part][vector], output_part * dropout.inverse_keep, VFloat{});
-        gradient[part] = whole * (output_part - scratch.delta[query]);
-        probability[part] = kDropout ? select(keep[part][vector], whole, VFloat{}) : whole;
-      }
-      if constexpr (kRows == 1) {
-        store_words(scratch.probabilities + row * kTile + vector * kLanes, float_to_bits(probability[0]));
-        store_words(scratch.score_gradients + row * kTile + vector * kLanes, float_to_bits(gradient[0]));
-      } else {
-        const int64_t pair = row / 2 * kTile;
-        store_pair(scratch.probabilities + pair, nullptr, vector, probability[0], probability[1]);
-        store_pair(scratch.score_gradients + pair, scratch.score_gradient_rows + pair, vector, gradient[0],
-                   gradient[1]);
-      }
-    }
+  for (int64_t row = 0; row < num_rows; row += Product::kDepth) {
+    gradient_row<Product, kDropout>(scratch, row, kWhole ? kTileVectors : vectors[row / kRowGroup], scale, dropout,
+                                    first_query, first_key);
   }
 }
 
@@ -183,7 +195,7 @@ void backward_tile(const BackwardHead<T>& head, const BackwardScratch& scratch, 
   for (int64_t group = 0; group < num_groups; ++group) {
     const int64_t first = group * kRowGroup;
     num_keys[group] = kind == TileKind::kWhole ? kTile : keys_of_group(head.visibility, row, first, first_key);
-    vectors[group] = (num_keys[group] + kLanes - 1) / kLanes;
+    vectors[group] = vectors_of<Product>(num_keys[group]);
     prefetch_group(ahead.queries, first);
     prefetch_group(ahead.outputs, first);
     prefetch_group(ahead.output_gradients, first);
@@ -202,8 +214,11 @@ void backward_tile(const BackwardHead<T>& head, const BackwardScratch& scratch, 
                 vectors[index / kRowGroup]);
     }
   }
-  auto* gradient = head.dropout.active ? gradient_tile<Product, true> : gradient_tile<Product, false>;
-  gradient(scratch, vectors, num_rows, head.scale, head.dropout, row.first_query, first_key);
+  const bool whole = kind == TileKind::kWhole;
+  auto* gradient = head.dropout.active
+                       ? (whole ? gradient_tile<Product, true, true> : gradient_tile<Product, true, false>)
+                       : (whole ? gradient_tile<Product, false, true> : gradient_tile<Product, false, false>);
+  gradient(scratch, vectors, num_rows, head.scale * kLog2E, head.dropout, row.first_query, first_key);
 
   const int64_t operand_offset = row.first_query / Product::kDepth * columns;
   for (int64_t key = 0; key < kTile; key += kRowGroup) {

@@ -40,6 +40,11 @@ struct TileRow {
 MTL_INLINE TileRow tile_row(const Visibility& visibility, int64_t index) {
   const int64_t first = index * kTile;
   TileRow row = {first, smaller(kTile, visibility.num_queries - first), {visibility.num_keys, 0}, {0, visibility.num_keys}};
+  if (visibility.key_start == nullptr) {  // ranges only grow: the first and the last query tell
+    row.any = Visibility::keys_of(visibility, first + row.num_queries - 1);
+    row.all = Visibility::keys_of(visibility, first);
+    return row;
+  }
   for (int64_t query = first; query < first + row.num_queries; ++query) {
     const KeyRange range = Visibility::keys_of(visibility, query);
     row.any = {smaller(row.any.begin, range.begin), larger(row.any.end, range.end)};
