@@ -10,8 +10,8 @@ namespace {
 template <typename T>
 struct BackwardHead {
   Matrix<const T> queries, keys, values, outputs, output_gradients;
-  T* gradient;  // of the head's first query; keys and values follow
-  int64_t gradient_stride;
+  Matrix<T> query_gradients;
+  Matrix<T> key_value_gradients;  // keys and values of a position lie side by side
   const float* log_sum_exp;
   Visibility visibility;
   Dropout dropout;
@@ -94,25 +94,35 @@ void prepare_queries(const BackwardHead<T>& head, const BackwardScratch& scratch
   scratch.prepared[first / kTile] = 1;
 }
 
-// What the next tiles will read; no rows where there is nothing to ask for.
+// What the next tiles will read and what will be written after this one; no rows where there is nothing to ask for.
 template <typename T>
 struct BackwardAhead {
   Matrix<const T> queries, outputs, output_gradients, keys, values;
+  Matrix<T> query_gradients, key_value_gradients;
 };
 
-// What to ask for while a tile is computed after which (next_query_tile, next_key_tile) of `next_head` may come.
+// What to ask for while tile `tile` of queries is computed with the tile of keys before `next_key_tile`.
 template <typename T>
-BackwardAhead<T> look_ahead(const BackwardHead<T>& next_head, bool queries, int64_t next_query_tile, bool keys,
-                            int64_t next_key_tile) {
+BackwardAhead<T> look_ahead(const BackwardHead<T>& head, const BackwardHead<T>* next_head,
+                            const BackwardScratch& scratch, int64_t tile, int64_t next_key_tile) {
   BackwardAhead<T> ahead = {};
-  if (queries) {
-    ahead.queries = rows_of(next_head.queries, next_query_tile * kTile);
-    ahead.outputs = rows_of(next_head.outputs, next_query_tile * kTile);
-    ahead.output_gradients = rows_of(next_head.output_gradients, next_query_tile * kTile);
+  int64_t next_tile = tile + 1;
+  const BackwardHead<T>* source = &head;
+  const bool end_of_row = next_tile * kTile >= head.queries.rows;
+  const bool end_of_head = end_of_row && next_key_tile * kTile >= head.keys.rows;
+  if (end_of_head) {
+    if (next_head == nullptr) return ahead;
+    source = next_head;
+    next_tile = next_key_tile = 0;
   }
-  if (keys) {
-    ahead.keys = rows_of(next_head.keys, next_key_tile * kTile);
-    ahead.values = rows_of(next_head.values, next_key_tile * kTile);
+  if (end_of_row) {
+    ahead.keys = rows_of(source->keys, next_key_tile * kTile);
+    ahead.values = rows_of(source->values, next_key_tile * kTile);
+  }
+  if (end_of_head || (!end_of_row && !scratch.prepared[next_tile])) {
+    ahead.queries = rows_of(source->queries, next_tile * kTile);
+    ahead.outputs = rows_of(source->outputs, next_tile * kTile);
+    ahead.output_gradients = rows_of(source->output_gradients, next_tile * kTile);
   }
   return ahead;
 }
@@ -201,6 +211,8 @@ void backward_tile(const BackwardHead<T>& head, const BackwardScratch& scratch, 
     prefetch_group(ahead.output_gradients, first);
     prefetch_group(ahead.keys, first);
     prefetch_group(ahead.values, first);
+    prefetch_group<true>(ahead.query_gradients, first);
+    prefetch_group<true>(ahead.key_value_gradients, first);
     multiply_rows<Product>(scratch.scores + first * kTile, kTile, queries + first * row_stride, row_stride, 1,
                            scratch.keys_transposed, kTile, vectors[group], steps, kOverwrite);
     multiply_rows<Product>(scratch.probability_gradients + first * kTile, kTile, output_gradients + first * row_stride,
@@ -244,61 +256,63 @@ void backward_tile(const BackwardHead<T>& head, const BackwardScratch& scratch, 
   }
 }
 
-// gradient[row, :] = factor * sums[row, :]
+// gradients[row, first_column + column] = factor * sums[row, column]
 template <typename T>
-void write_gradient(T* gradient, int64_t stride, const float* sums, int64_t rows, int64_t size, float factor) {
+void write_gradients(const Matrix<T>& gradients, int64_t first_column, int64_t size, const float* sums, float factor) {
   const int64_t columns = round_up(size, kLanes);
-  for (int64_t row = 0; row < rows; ++row) {
+  for (int64_t row = 0; row < gradients.rows; ++row) {
+    T* destination = gradients.data + row * gradients.stride + first_column;
     for (int64_t column = 0; column < size; column += kLanes) {
       const VFloat value = load(sums + row * columns + column) * factor;
       if (column + kLanes <= size) {
-        store(gradient + row * stride + column, value);
+        store(destination + column, value);
       } else {
-        store_partial(gradient + row * stride + column, value, size - column);
+        store_partial(destination + column, value, size - column);
       }
     }
   }
 }
 
-// Key tiles part, part + num_parts, ... of one head; the gradients of queries go to `query_gradients`,
-// [S padded to tiles, columns], the others to their place.
+// Key tiles part, part + num_parts, ... of one head. The gradients of keys and values go to their place; those of queries
+// too when this is the only part, otherwise they are left in query_gradients, [S padded to tiles, columns].
 template <typename Product, typename T>
 void backward_head(const BackwardHead<T>& head, const BackwardHead<T>* next_head, const BackwardScratch& scratch,
                    float* query_gradients, int64_t part, int64_t num_parts) {
-  const int64_t sequence = head.queries.rows, size = head.queries.columns;
-  const int64_t columns = round_up(size, kLanes);
-  const int64_t tiles = (sequence + kTile - 1) / kTile;
+  const int64_t size = head.queries.columns, columns = round_up(size, kLanes);
+  const int64_t tiles = (head.queries.rows + kTile - 1) / kTile;
   for (int64_t tile = 0; tile < tiles; ++tile) scratch.prepared[tile] = 0;
   for (int64_t key_tile = part; key_tile < tiles; key_tile += num_parts) {
     const int64_t first_key = key_tile * kTile;
     const TileKind key_kind = key_tile_kind(head.visibility, first_key);
+    const Matrix<T> key_value_gradients = rows_of(head.key_value_gradients, first_key);
     fill_zero(scratch.key_gradients, kTile * columns);
     fill_zero(scratch.value_gradients, kTile * columns);
     pack_transposed<Product>(scratch.keys_transposed, rows_of(head.keys, first_key));
     pack_transposed<Product>(scratch.values_transposed, rows_of(head.values, first_key));
     pack_columns<Product>(scratch.key_columns, rows_of(head.keys, first_key));
-    for (int64_t query_tile = head.visibility.causal ? key_tile : 0; query_tile < tiles; ++query_tile) {
-      const TileRow row = tile_row(head.visibility, query_tile);
+    for (int64_t tile = head.visibility.causal ? key_tile : 0; tile < tiles; ++tile) {
+      const TileRow row = tile_row(head.visibility, tile);
       const TileKind kind = tile_kind(row, first_key, key_kind);
-      if (kind == TileKind::kSkipped) continue;
-      if (!scratch.prepared[query_tile]) {
-        prepare_queries<Product>(head, scratch, query_gradients, query_tile * kTile);
+      // No later tile of keys is seen by these queries.
+      const bool complete = num_parts == 1 && (head.visibility.causal ? tile == key_tile : key_tile + 1 == tiles);
+      if (!scratch.prepared[tile] && (kind != TileKind::kSkipped || complete)) {
+        prepare_queries<Product>(head, scratch, query_gradients, tile * kTile);
       }
-      const bool last_queries = query_tile + 1 == tiles, last_keys = key_tile + num_parts >= tiles;
-      const BackwardAhead<T> ahead =
-          last_queries && last_keys
-              ? look_ahead(next_head == nullptr ? head : *next_head, next_head != nullptr, 0, next_head != nullptr, 0)
-              : look_ahead(head, !last_queries && !scratch.prepared[query_tile + 1], query_tile + 1, last_queries,
-                           key_tile + num_parts);
-      backward_tile<Product>(head, scratch, query_gradients, row, first_key, kind, ahead);
+      if (kind != TileKind::kSkipped) {
+        BackwardAhead<T> ahead = look_ahead(head, next_head, scratch, tile, key_tile + num_parts);
+        if (complete) ahead.query_gradients = rows_of(head.query_gradients, tile * kTile);
+        if (tile + 1 == tiles) ahead.key_value_gradients = key_value_gradients;
+        backward_tile<Product>(head, scratch, query_gradients, row, first_key, kind, ahead);
+      }
+      if (complete) {
+        write_gradients(rows_of(head.query_gradients, tile * kTile), 0, size, query_gradients + tile * kTile * columns,
+                        head.scale);
+      }
     }
-    T* gradient = head.gradient + first_key * head.gradient_stride + size;
-    const int64_t rows = smaller(kTile, sequence - first_key);
-    write_gradient(gradient, head.gradient_stride, scratch.key_gradients, rows, size, head.scale);
-    write_gradient(gradient + size, head.gradient_stride, scratch.value_gradients, rows, size,
-                   head.dropout.inverse_keep);
+    write_gradients(key_value_gradients, 0, size, scratch.key_gradients, head.scale);
+    write_gradients(key_value_gradients, size, size, scratch.value_gradients, head.dropout.inverse_keep);
   }
-  for (int64_t tile = 0; tile < tiles; ++tile) {  // queries that see nothing of this part
+  for (int64_t tile = 0; num_parts > 1 && tile < tiles; ++tile) {  // queries that see nothing of this part
     if (!scratch.prepared[tile]) fill_zero(query_gradients + tile * kTile * columns, kTile * columns);
   }
 }
@@ -309,15 +323,14 @@ template <typename T>
 void write_query_gradients(const BackwardHead<T>& head, float* parts, int64_t part_size, int64_t num_parts,
                            int64_t first_query) {
   const int64_t size = head.queries.columns, columns = round_up(size, kLanes);
-  const int64_t rows = smaller(kTile, head.queries.rows - first_query);
+  const Matrix<T> gradients = rows_of(head.query_gradients, first_query);
   float* total = parts + first_query * columns;
   for (int64_t part = 1; part < num_parts; ++part) {
-    for (int64_t index = 0; index < rows * columns; index += kLanes) {
+    for (int64_t index = 0; index < gradients.rows * columns; index += kLanes) {
       store(total + index, load(total + index) + load(total + part * part_size + index));
     }
   }
-  write_gradient(head.gradient + first_query * head.gradient_stride, head.gradient_stride, total, rows, size,
-                 head.scale);
+  write_gradients(gradients, 0, size, total, head.scale);
 }
 
 template <typename T, typename MakeHead>
@@ -351,9 +364,6 @@ Status backward_all(const AttentionProblem& problem, const MakeHead& make_head) 
     const BackwardHead<T> head = make_head(task / parts);
     const BackwardHead<T> next_head = make_head(smaller(task / parts + 1, heads - 1));
     backward_head<Product>(head, parts == 1 && task + 1 < heads ? &next_head : nullptr, scratch, query_gradients, task % parts, parts);
-    for (int64_t tile = 0; parts == 1 && tile < tiles; ++tile) {
-      write_query_gradients(head, query_gradients, part_size, 1, tile * kTile);
-    }
   }
   if (parts == 1) return ok_status();
 #pragma omp parallel for schedule(static) num_threads(threads)
@@ -372,6 +382,7 @@ Status backward(const OpCall& call) {
     const int64_t heads = problem.batch * problem.heads;
     return backward_all<T>(problem, [&](int64_t head) {
       const T* qkv = call.data<T>(kAttentionBackwardQkv) + head * 3 * size;
+      T* gradient = call.data<T>(kAttentionQkvGradient) + head * 3 * size;
       const int64_t stride = heads * size;
       const int64_t batch = head / problem.heads;
       return BackwardHead<T>{{qkv, 3 * stride, sequence, size},
@@ -379,8 +390,8 @@ Status backward(const OpCall& call) {
                              {qkv + 2 * size, 3 * stride, sequence, size},
                              {call.data<T>(kAttentionBackwardOutput) + head * size, stride, sequence, size},
                              {call.data<T>(kAttentionOutputGradient) + head * size, stride, sequence, size},
-                             call.data<T>(kAttentionQkvGradient) + head * 3 * size,
-                             3 * stride,
+                             {gradient, 3 * stride, sequence, size},
+                             {gradient + size, 3 * stride, sequence, 2 * size},
                              call.data<float>(kAttentionBackwardLogSumExp) + head * sequence,
                              visibility_of(problem, batch),
                              dropout_of(problem, batch, head % problem.heads),
