@@ -154,11 +154,12 @@ MTL_INLINE void store_gradients(const BackwardScratch& scratch, int64_t row, int
 // One row (bfloat16: two rows, which make pairs) of gradient_tile.
 template <typename Product, bool kDropout>
 MTL_INLINE void gradient_row(const BackwardScratch& scratch, int64_t row, int64_t vectors, float scale,
-                             const Dropout& dropout, int64_t first_query, int64_t first_key) {
+                             const Dropout& dropout, const PhiloxColumns& dropped, int64_t first_query) {
   constexpr int kRows = Product::kDepth;
-  VInt keep[kRows][kTileVectors];
+  VInt masks[kRows][kTileVectors];
   for (int part = 0; kDropout && part < kRows; ++part) {
-    Dropout::keep_masks(dropout, keep[part], first_query + row + part, first_key);
+    keep_masks_of_row(masks[part], dropout.site, dropped, static_cast<uint32_t>(first_query + row + part),
+                      dropout.threshold);
   }
 #pragma GCC unroll 4
   for (int64_t vector = 0; vector < vectors; ++vector) {
@@ -169,9 +170,9 @@ MTL_INLINE void gradient_row(const BackwardScratch& scratch, int64_t row, int64_
       const VFloat whole =
           power_of_two<kRows == 2>(load(scratch.scores + at) * scale - scratch.log_sum_exp[query]);
       VFloat output_part = load(scratch.probability_gradients + at);
-      if (kDropout) output_part = select(keep[part][vector], output_part * dropout.inverse_keep, VFloat{});
+      if (kDropout) output_part = keep(output_part * dropout.inverse_keep, masks[part][vector]);
       gradient[part] = whole * (output_part - scratch.delta[query]);
-      probability[part] = kDropout ? select(keep[part][vector], whole, VFloat{}) : whole;
+      probability[part] = kDropout ? keep(whole, masks[part][vector]) : whole;
     }
     store_gradients<Product>(scratch, row, vector, probability, gradient);
   }
@@ -186,9 +187,11 @@ MTL_INLINE void gradient_row(const BackwardScratch& scratch, int64_t row, int64_
 template <typename Product, bool kDropout, bool kWhole>
 void gradient_tile(const BackwardScratch& scratch, const int64_t* vectors, int64_t num_rows, float scale,
                    const Dropout& dropout, int64_t first_query, int64_t first_key) {
+  PhiloxColumns dropped;
+  if (kDropout) dropped = philox_columns(dropout.site, first_key / kTile);
   for (int64_t row = 0; row < num_rows; row += Product::kDepth) {
     gradient_row<Product, kDropout>(scratch, row, kWhole ? kTileVectors : vectors[row / kRowGroup], scale, dropout,
-                                    first_query, first_key);
+                                    dropped, first_query);
   }
 }
 

@@ -29,7 +29,7 @@ Status forward(const OpCall& call) {
                             {call.data<T>(kCachedOutput) + head * size, num_heads * size, queries, size},
                             nullptr,
                             Visibility{queries, num_keys, position, true, nullptr, nullptr},
-                            Dropout{false, 0, 1.0f, {0, 0}, 0, 0},
+                            no_dropout(),
                             static_cast<float>(call.attribute(kCachedScale))};
     });
   });

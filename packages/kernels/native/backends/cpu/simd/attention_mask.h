@@ -2,7 +2,7 @@
 #pragma once
 
 #include "backends/cpu/simd/attention_tiles.h"
-#include "backends/cpu/simd/simd_philox.h"
+#include "backends/cpu/simd/simd_philox_tile.h"
 #include "ops/attention.h"
 
 namespace mtl {
@@ -107,15 +107,13 @@ struct Dropout {
   bool active;
   uint32_t threshold;
   float inverse_keep;  // 1 / (1 - probability)
-  PhiloxKey key;
-  uint32_t sample_low, sample_high;
-
-  // Keep masks of the tile row of `query` whose first key is `first_key`: kTileVectors vectors.
-  MTL_INLINE void keep_masks(const Dropout& dropout, VInt* masks, int64_t query, int64_t first_key) {
-    keep_masks_of_group(masks, dropout.key, first_key / kTile, static_cast<uint32_t>(query), dropout.sample_low,
-                        dropout.sample_high, dropout.threshold);
-  }
+  PhiloxSite site;
 };
+
+// 0 where dropout drops.
+MTL_INLINE VFloat keep(VFloat value, VInt mask) { return bits_to_float(float_to_bits(value) & (VUint)mask); }
+
+MTL_INLINE Dropout no_dropout() { return {false, 0, 1.0f, {}}; }
 
 MTL_INLINE Visibility visibility_of(const AttentionProblem& problem, int64_t batch) {
   const int64_t offset = batch * problem.sequence;
@@ -128,14 +126,12 @@ MTL_INLINE Visibility visibility_of(const AttentionProblem& problem, int64_t bat
 }
 
 MTL_INLINE Dropout dropout_of(const AttentionProblem& problem, int64_t batch, int64_t head) {
-  if (problem.dropout_probability == 0.0) return {false, 0, 1.0f, {0, 0}, 0, 0};
+  if (problem.dropout_probability == 0.0) return no_dropout();
   const int64_t sample = problem.samples[batch];
   return {true,
           dropout_threshold(problem.dropout_probability),
           static_cast<float>(1.0 / (1.0 - problem.dropout_probability)),
-          problem.key,
-          philox_sample_low(sample),
-          philox_sample_high(sample, problem.head_offset + head)};
+          philox_site(problem.key, philox_sample_low(sample), philox_sample_high(sample, problem.head_offset + head))};
 }
 
 // Cuts each head's work into parts where there are too few heads to keep all threads busy. Depends on sizes only.

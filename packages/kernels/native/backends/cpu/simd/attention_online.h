@@ -89,7 +89,7 @@ MTL_INLINE int64_t vectors_of(int64_t keys) {
 
 // One row of softmax_tile, `vectors` vectors long: probabilities and their sum.
 template <typename Product, bool kDropout>
-MTL_INLINE VFloat softmax_row(Word* probabilities, const float* scores, const VInt* keep, float scale, float highest,
+MTL_INLINE VFloat softmax_row(Word* probabilities, const float* scores, const VInt* masks, float scale, float highest,
                               int64_t vectors) {
   constexpr bool kToBfloat16 = Product::kDepth == 2;
   VFloat total = {};
@@ -100,7 +100,7 @@ MTL_INLINE VFloat softmax_row(Word* probabilities, const float* scores, const VI
       const VFloat score = load(scores + (vector + part) * kLanes);
       const VFloat weight = power_of_two<kToBfloat16>(score * scale - highest);
       total += weight;
-      kept[part] = kDropout ? select(keep[vector + part], weight, VFloat{}) : weight;
+      kept[part] = kDropout ? keep(weight, masks[vector + part]) : weight;
     }
     store_probabilities<Product>(probabilities + vector * kLanes / Product::kDepth, kept);
   }
@@ -129,14 +129,18 @@ void softmax_tile(const ForwardScratch& scratch, const int64_t* vectors, int64_t
   for (int64_t row = 0; row < num_rows; row += kLanes) {
     store(scratch.factors + row, power_of_two<false>(load(scratch.factors + row)));
   }
+  PhiloxColumns dropped;
+  if (kDropout) dropped = philox_columns(dropout.site, first_key / kTile);
   for (int64_t row = 0; row < num_rows; ++row) {
     const int64_t count = kWhole ? kTileVectors : vectors[row / kRowGroup];
-    VInt keep[kTileVectors];
-    if (kDropout) Dropout::keep_masks(dropout, keep, first_query + row, first_key);
+    VInt masks[kTileVectors];
+    if (kDropout) {
+      keep_masks_of_row(masks, dropout.site, dropped, static_cast<uint32_t>(first_query + row), dropout.threshold);
+    }
     float* denominator = scratch.denominators + row * kLanes;
     const VFloat total =
         softmax_row<Product, kDropout>(scratch.probabilities + row * kTile / Product::kDepth,
-                                       scratch.scores + row * kTile, keep, scale, scratch.maxima[row], count);
+                                       scratch.scores + row * kTile, masks, scale, scratch.maxima[row], count);
     store(denominator, load(denominator) * scratch.factors[row] + total);
   }
 }
