@@ -72,7 +72,7 @@ struct Bfloat16Product {
     return (VFloat)_mm512_dpbf16_ps((__m512)sum, (__m512bh)_mm512_set1_epi32(static_cast<int>(left)), (__m512bh)right);
   }
   MTL_INLINE VUint load_words(const bfloat16* source, int64_t count) {
-    if (count >= 2 * kLanes) return *reinterpret_cast<const VUintU*>(source);
+    if (count >= 2 * kLanes) return (VUint)_mm512_loadu_epi16(source);  // pairs need not be aligned as words are
     return (VUint)_mm512_maskz_loadu_epi16((uint32_t{1} << (count < 0 ? 0 : count)) - 1, source);
   }
 };
