@@ -8,15 +8,20 @@ import {
   type Device,
   type DType,
   hostInformation,
+  instructionSets,
   resetCountedFlops,
+  setInstructionSet,
   setNumThreads,
   Tensor,
   tidy,
 } from '../src/index.js';
 import { uniformStream } from './op-cases/case-tensors.js';
 
-const defaultThreads = hostInformation().numThreads;
-afterEach(() => setNumThreads(defaultThreads));
+const { numThreads: defaultThreads, detectedInstructionSet: detected } = hostInformation();
+afterEach(() => {
+  setNumThreads(defaultThreads);
+  setInstructionSet(detected);
+});
 
 interface Problem {
   /** [S, B, A, D] */
@@ -205,6 +210,36 @@ describe('attention', () => {
     expect(largestDifference(actual.output, expected.output)).toBeLessThan(1e-3);
     expect(actual.qkvGradient.every(Number.isFinite)).toBe(true);
   });
+
+  it.each(instructionSets.slice(0, instructionSets.indexOf(detected) + 1))(
+    'shows NaN and infinity where they belong, with %s kernels',
+    (instructionSet) => {
+      setInstructionSet(instructionSet);
+      for (const [part, value] of [0, 1, 2].flatMap(
+        (index) =>
+          [
+            [index, Number.NaN],
+            [index, Infinity],
+          ] as const,
+      )) {
+        const finite = (['cpu', 'reference'] as const).map((device) =>
+          tidy(() => {
+            const [sequence, size] = [70, 8];
+            const values = [...valuesOf(1, [sequence, 1, 1, 3, size], [])];
+            values[(20 * 3 + part) * size] = value; // of position 20
+            const qkv = Tensor.from(values, { shape: [sequence, 1, 1, 3, size], dtype: 'float32', device });
+            const output = Tensor.empty({ shape: [sequence, 1, 1, size], dtype: 'float32', device });
+            const logSumExp = Tensor.empty({ shape: [1, 1, sequence], dtype: 'float32', device });
+            const qkvGradient = Tensor.empty({ shape: qkv.shape, dtype: 'float32', device });
+            attentionForward({ output, logSumExp, qkv, causal: true });
+            attentionBackward({ qkvGradient, outputGradient: output, output, logSumExp, qkv, causal: true });
+            return [output.toArray().map(Number.isFinite), qkvGradient.toArray().every(Number.isFinite)];
+          }),
+        );
+        expect(finite[0], `part ${part}, ${value}`).toEqual(finite[1]);
+      }
+    },
+  );
 
   it('gives zeros to a query that sees no key', () => {
     tidy(() => {

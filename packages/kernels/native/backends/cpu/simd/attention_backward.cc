@@ -24,7 +24,8 @@ struct BackwardScratch {
   Word *query_rows, *query_columns, *output_gradient_rows, *output_gradient_columns;   // the whole head
   Word *keys_transposed, *values_transposed, *key_columns;                             // one tile
   Word *probabilities, *score_gradients, *score_gradient_rows;                         // one tile
-  float *scores, *probability_gradients, *key_gradients, *value_gradients, *biases;    // one tile
+  float *scores, *probability_gradients, *key_gradients, *value_gradients;             // one tile
+  int32_t* seen;                                                                       // one tile
   float *log_sum_exp, *delta;                                                          // the whole head; in base 2
   uint8_t* prepared;                                                                   // tiles of queries
 };
@@ -51,7 +52,7 @@ BackwardScratch carve_backward(Carver* carver, int64_t sequence, int64_t head_si
   scratch.score_gradient_rows = kShared ? scratch.score_gradients : carve<Word>(carver, kTile * kTile);
   scratch.key_gradients = carve<float>(carver, kTile * columns);
   scratch.value_gradients = carve<float>(carver, kTile * columns);
-  scratch.biases = carve<float>(carver, kTile);
+  scratch.seen = carve<int32_t>(carver, kTile);
   scratch.log_sum_exp = carve<float>(carver, padded);
   scratch.delta = carve<float>(carver, padded);
   scratch.prepared = carve<uint8_t>(carver, padded / kTile);
@@ -223,9 +224,9 @@ void backward_tile(const BackwardHead<T>& head, const BackwardScratch& scratch, 
   }
   const int64_t num_rows = num_groups * kRowGroup;
   if (kind == TileKind::kMasked) {
-    key_biases(scratch.biases, head.visibility, first_key);
+    seen_keys(scratch.seen, head.visibility, first_key);
     for (int64_t index = 0; index < num_rows; ++index) {
-      hide_keys(scratch.scores + index * kTile, head.visibility, row.first_query + index, first_key, scratch.biases,
+      hide_keys(scratch.scores + index * kTile, head.visibility, row.first_query + index, first_key, scratch.seen,
                 vectors[index / kRowGroup]);
     }
   }

@@ -10,6 +10,8 @@ namespace {
 
 constexpr float kHidden = -__builtin_inff();  // the score of a key that is not seen
 
+typedef int32_t VIntU __attribute__((vector_size(kLanes * 4), aligned(4), may_alias));
+
 // A range of keys [begin, end).
 struct KeyRange {
   int64_t begin, end;
@@ -72,12 +74,11 @@ MTL_INLINE TileKind key_tile_kind(const Visibility& visibility, int64_t first_ke
   return seen == 0 ? TileKind::kSkipped : seen == end - first_key ? TileKind::kWhole : TileKind::kMasked;
 }
 
-// 0 for keys that the key mask shows, kHidden for others.
-MTL_INLINE void key_biases(float* biases, const Visibility& visibility, int64_t first_key) {
+// All ones for the keys that are there and that the key mask shows.
+MTL_INLINE void seen_keys(int32_t* seen, const Visibility& visibility, int64_t first_key) {
   for (int64_t key = 0; key < kTile; ++key) {
-    const bool seen = visibility.key_mask == nullptr ||
-                      (first_key + key < visibility.num_keys && visibility.key_mask[first_key + key] != 0);
-    biases[key] = seen ? 0.0f : kHidden;
+    const bool real = first_key + key < visibility.num_keys;
+    seen[key] = real && (visibility.key_mask == nullptr || visibility.key_mask[first_key + key] != 0) ? -1 : 0;
   }
 }
 
@@ -90,7 +91,7 @@ MTL_INLINE int64_t keys_of_group(const Visibility& visibility, const TileRow& ro
 
 // Writes kHidden over the scores that `query` does not see, in the first `vectors` vectors of a row of a tile.
 MTL_INLINE void hide_keys(float* scores, const Visibility& visibility, int64_t query, int64_t first_key,
-                          const float* biases, int64_t vectors) {
+                          const int32_t* seen, int64_t vectors) {
   const KeyRange range = Visibility::keys_of(visibility, query);
   const int32_t begin = static_cast<int32_t>(larger(0, smaller(kTile, range.begin - first_key)));
   const int32_t end = static_cast<int32_t>(larger(0, smaller(kTile, range.end - first_key)));
@@ -98,8 +99,9 @@ MTL_INLINE void hide_keys(float* scores, const Visibility& visibility, int64_t q
   for (int lane = 0; lane < kLanes; ++lane) lanes[lane] = lane;
   for (int64_t vector = 0; vector < vectors; ++vector) {
     const VInt keys = lanes + static_cast<int32_t>(vector * kLanes);
-    const VFloat score = load(scores + vector * kLanes) + load(biases + vector * kLanes);
-    store(scores + vector * kLanes, select((VInt)(keys >= begin) & (VInt)(keys < end), score, splat(kHidden)));
+    const VInt shown = *reinterpret_cast<const VIntU*>(seen + vector * kLanes);
+    store(scores + vector * kLanes, select(shown & (VInt)(keys >= begin) & (VInt)(keys < end),
+                                           load(scores + vector * kLanes), splat(kHidden)));
   }
 }
 

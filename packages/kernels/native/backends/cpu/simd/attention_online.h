@@ -29,7 +29,8 @@ struct ForwardHead {
 // needs one slot only.
 struct ForwardScratch {
   Word *queries, *probabilities, *keys, *values;
-  float *scores, *output, *denominators, *maxima, *factors, *biases;
+  float *scores, *output, *denominators, *maxima, *factors, *statistics;
+  int32_t* seen;
   uint8_t *key_kinds, *packed;
   int64_t slots;
 };
@@ -61,7 +62,8 @@ ForwardScratch carve_forward(Carver* carver, int64_t num_queries, int64_t num_ke
   scratch.denominators = carve<float>(carver, kTile * kLanes);
   scratch.maxima = carve<float>(carver, kTile);
   scratch.factors = carve<float>(carver, kTile);
-  scratch.biases = carve<float>(carver, kTile);
+  scratch.statistics = carve<float>(carver, kTile);
+  scratch.seen = carve<int32_t>(carver, kTile);
   scratch.key_kinds = carve<uint8_t>(carver, key_tiles);
   scratch.packed = carve<uint8_t>(carver, key_tiles);
   scratch.keys = carve<Word>(carver, scratch.slots * row_words<Product>(head_size) * kTile);
@@ -178,9 +180,9 @@ void forward_tile(const ForwardHead<T>& head, const ForwardScratch& scratch, con
                            query_stride, 1, keys, kTile, vectors[group], steps, kOverwrite);
   }
   if (kind == TileKind::kMasked) {
-    key_biases(scratch.biases, head.visibility, first_key);
+    seen_keys(scratch.seen, head.visibility, first_key);
     for (int64_t index = 0; index < num_groups * kRowGroup; ++index) {
-      hide_keys(scratch.scores + index * kTile, head.visibility, row.first_query + index, first_key, scratch.biases,
+      hide_keys(scratch.scores + index * kTile, head.visibility, row.first_query + index, first_key, scratch.seen,
                 vectors[index / kRowGroup]);
     }
   }
@@ -204,7 +206,6 @@ void finish_rows(const ForwardHead<T>& head, const ForwardScratch& scratch, cons
   const int64_t head_size = head.queries.columns;
   const int64_t columns = round_up(head_size, kLanes);
   float* factors = scratch.factors;
-  float* statistics = scratch.biases;
   for (int64_t index = 0; index < kTile; ++index) {
     factors[index] = total_of(load(scratch.denominators + index * kLanes));
   }
@@ -212,7 +213,7 @@ void finish_rows(const ForwardHead<T>& head, const ForwardScratch& scratch, cons
     const VFloat denominator = load(factors + index);
     const VInt empty = denominator == 0.0f;
     store(factors + index, select(empty, VFloat{}, head.dropout.inverse_keep / denominator));
-    store(statistics + index, select(empty, splat(kNoMaximum),
+    store(scratch.statistics + index, select(empty, splat(kNoMaximum),
                                      load(scratch.maxima + index) * kLn2 + natural_logarithm(denominator)));
   }
   for (int64_t index = 0; index < row.num_queries; ++index) {
@@ -225,7 +226,7 @@ void finish_rows(const ForwardHead<T>& head, const ForwardScratch& scratch, cons
         store_partial(output + column, value, head_size - column);
       }
     }
-    if (head.log_sum_exp != nullptr) head.log_sum_exp[row.first_query + index] = statistics[index];
+    if (head.log_sum_exp != nullptr) head.log_sum_exp[row.first_query + index] = scratch.statistics[index];
   }
 }
 
