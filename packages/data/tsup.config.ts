@@ -1,3 +1,4 @@
 import { library } from '@mtl/tooling/tsup';
 
-export default library();
+// Worker threads are files of their own.
+export default library(['src/index.ts', 'src/workers/tokenize-worker.ts', 'src/workers/batch-worker.ts']);

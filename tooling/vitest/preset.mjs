@@ -1,19 +1,23 @@
 import { defineConfig } from 'vitest/config';
 
+const conditions = ['@mtl/source', 'node', 'import', 'module', 'default'];
+
 /**
  * The test run of every package: sources of the workspace, not their builds, so that a test never sees a stale one.
- * Every file runs in a process of its own (a crash in native code is one failed file).
+ * Every file runs in a process of its own (a crash in native code is one failed file), one at a time, because kernels
+ * use all cores. The JSON report is what `npm test` counts.
  */
 export function library(test = {}) {
   return defineConfig({
-    resolve: { conditions: ['@mtl/source', 'node', 'import', 'module', 'default'] },
-    ssr: { resolve: { conditions: ['@mtl/source', 'node', 'import', 'module', 'default'] } },
+    resolve: { conditions },
+    ssr: { resolve: { conditions } },
     test: {
       include: ['src/**/*.test.ts', 'test/**/*.test.ts'],
       pool: 'forks',
-      testTimeout: 60_000,
-      hookTimeout: 60_000,
-      passWithNoTests: false,
+      fileParallelism: false,
+      testTimeout: 120_000,
+      hookTimeout: 120_000,
+      reporters: ['default', ['json', { outputFile: 'build/test-results.json' }]],
       ...test,
     },
   });

@@ -1,1 +1,24 @@
-export {};
+export { allocateParameters, type ParameterStorage } from './allocate-parameters.js';
+export { initializeParameter } from './initialize-parameter.js';
+export { type AttentionOptions, attention } from './operations/attention.js';
+export {
+  type BiasDropoutResidualOptions,
+  biasDropoutResidual,
+  type Dropout,
+} from './operations/bias-dropout-residual.js';
+export { type EmbeddingLookup, embedding } from './operations/embedding.js';
+export { gelu } from './operations/gelu.js';
+export { type LayerNormOptions, layerNorm } from './operations/layer-norm.js';
+export { type LinearOptions, linear } from './operations/linear.js';
+export { type LinearCrossEntropyOptions, linearCrossEntropy } from './operations/linear-cross-entropy.js';
+export {
+  type Initialization,
+  type MeshAxis,
+  Parameter,
+  type ParameterOptions,
+  type Slice,
+} from './parameter.js';
+export { type PhiloxKey, siteKey } from './random.js';
+export { recompute } from './recompute.js';
+export { type BackwardCall, type BackwardParts, Tape, type TapeNode, type TapeOptions } from './tape.js';
+export { type Recipe, SavedTensor, Variable } from './variable.js';

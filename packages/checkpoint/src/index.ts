@@ -1,1 +1,23 @@
-export {};
+export { Checkpoint } from './checkpoint.js';
+export { type Dtype, dtypeBytes, isDtype } from './dtype.js';
+export type { FileSystem } from './file-system.js';
+export { type FoundCheckpoint, findCheckpoint } from './find-checkpoint.js';
+export { inAlignedOrder } from './in-aligned-order.js';
+export type { JsonObject, JsonValue } from './json-state.js';
+export { type CheckpointListing, listCheckpoints, type SkippedCheckpoint } from './list-checkpoints.js';
+export { type LoadResult, loadCheckpoint } from './load-checkpoint.js';
+export { hostTensor, type LogicalTensor } from './logical-tensor.js';
+export type { Manifest, PieceRecord, ShardRecord, TensorRecord } from './manifest.js';
+export { SafetensorsDirectory } from './safetensors-directory.js';
+export { SafetensorsFile } from './safetensors-file.js';
+export type { SafetensorsEntry, TensorDeclaration } from './safetensors-header.js';
+export { SafetensorsWriter, type WrittenSafetensors } from './safetensors-writer.js';
+export { type SaveBarrier, type SaveOptions, type SaveResult, saveCheckpoint } from './save-checkpoint.js';
+export type { Slice } from './slice.js';
+export { type FlatRangePart, slicesOfFlatRange } from './slices-of-flat-range.js';
+export { verifyCheckpoint } from './verify-checkpoint.js';
+export {
+  type TensorSource,
+  writeSafetensorsDirectory,
+  writeSafetensorsFile,
+} from './write-safetensors-directory.js';

@@ -1,1 +1,92 @@
-export {};
+export {
+  type PrepareDatasetOptions,
+  type PrepareProgress,
+  type PrepareSummary,
+  prepareDataset,
+} from './corpora/prepare-dataset.js';
+export { type ReadDocumentsOptions, readDocuments } from './corpora/read-documents.js';
+export type { PlainTextDocuments } from './corpora/read-plain-text.js';
+export { IndexedDataset, type SequenceSlice } from './indexed/indexed-dataset.js';
+export {
+  type IndexedDatasetSummary,
+  IndexedDatasetWriter,
+  type IndexedDatasetWriterOptions,
+} from './indexed/indexed-dataset-writer.js';
+export { type IndexedDatasetInspection, inspectIndexedDataset } from './indexed/inspect-indexed-dataset.js';
+export { type MergeIndexedDatasetsOptions, mergeIndexedDatasets } from './indexed/merge-indexed-datasets.js';
+export { type TokenArray, type TokenDtype, tokenDtypeForVocabulary } from './indexed/token-dtype.js';
+export {
+  type IndexedDatasetVerification,
+  type VerifyIndexedDatasetOptions,
+  verifyIndexedDataset,
+} from './indexed/verify-indexed-dataset.js';
+export {
+  type BatchLoader,
+  type BatchLoaderOptions,
+  type BatchLoaderStatistics,
+  createBatchLoader,
+} from './loading/batch-loader.js';
+export { MersenneTwister } from './random/mersenne-twister.js';
+export { MersenneTwister64 } from './random/mersenne-twister-64.js';
+export { RandomState, type Shufflable } from './random/random-state.js';
+export {
+  type BlendIndices,
+  buildBlendIndices,
+  buildExhaustiveBlendIndices,
+} from './samples/blend-indices.js';
+export {
+  BlendedDataset,
+  type BlendedDatasetDescription,
+  type BlendedDatasetOptions,
+  openBlendedDataset,
+} from './samples/blended-dataset.js';
+export {
+  buildGptDatasets,
+  type GptDatasets,
+  type GptDatasetsOptions,
+  sampleTargets,
+} from './samples/build-gpt-datasets.js';
+export { type DataBlend, parseDataPath } from './samples/data-path.js';
+export { fillMasks, type SampleMaskOptions } from './samples/fill-masks.js';
+export {
+  GptDataset,
+  type GptDatasetDescription,
+  type GptDatasetOptions,
+  type GptDatasetSettings,
+  gptDatasetIdentifiers,
+  openGptDataset,
+  planGptDataset,
+} from './samples/gpt-dataset.js';
+export {
+  buildGptIndices,
+  type GptIndexPlan,
+  type GptIndices,
+  type GptIndicesOptions,
+  planGptIndices,
+} from './samples/gpt-indices.js';
+export type { IndexCacheEvent } from './samples/index-cache.js';
+export { type MicroBatchSamplerOptions, sampleMicroBatches } from './samples/micro-batch-sampler.js';
+export { openSampleDataset } from './samples/open-sample-dataset.js';
+export { PythonFloat, type PythonJsonValue } from './samples/python-json.js';
+export { createSampleBatch, type SampleBatch } from './samples/sample-batch.js';
+export type { SampleDataset, SampleDatasetDescription } from './samples/sample-dataset.js';
+export {
+  parseSplit,
+  type SplitMatrix,
+  type SplitName,
+  type SplitRange,
+  splitNames,
+  splitSequences,
+} from './samples/split.js';
+export type { TokenizerJson } from './tokenizers/check-tokenizer-json.js';
+export {
+  createTokenizer,
+  type TokenizerOptions,
+  type TokenizerType,
+  tokenizerTypes,
+} from './tokenizers/create-tokenizer.js';
+export type { Tokenizer } from './tokenizers/tokenizer.js';
+export type { TrainingProgress, TrainingTexts } from './training/count-words.js';
+export { type TrainByteLevelBpeOptions, trainByteLevelBpe } from './training/train-byte-level-bpe.js';
+export { type TrainWordPieceOptions, trainWordPiece } from './training/train-word-piece.js';
+export { writeTokenizerJson } from './training/write-tokenizer-json.js';

@@ -19,7 +19,7 @@ export function hostInformation(): HostInformation {
   return callNative(() => addon().host());
 }
 
-/** Threads of all CPU kernels, oneDNN's included; with `pin` each stays on one core that the process may use. */
+/** Threads of all CPU kernels, oneDNN's included; with `pin` each but the calling one stays on its core. */
 export function setNumThreads(count: number, { pin = false }: { pin?: boolean } = {}): void {
   callNative(() => addon().setNumThreads(count, pin));
 }

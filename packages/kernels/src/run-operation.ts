@@ -48,3 +48,8 @@ export function countedFlops(): number {
 export function resetCountedFlops(): void {
   addon().resetCountedFlops();
 }
+
+/** Seconds that this process has spent inside native kernels: what is left of a step is overhead. */
+export function kernelSeconds(): number {
+  return addon().kernelSeconds();
+}

@@ -1,1 +1,21 @@
-export {};
+export {
+  AdamwOptimizer,
+  type AdamwOptimizerOptions,
+  type OptimizerStateTensor,
+  type OptimizerStepOptions,
+  type OptimizerStepResult,
+} from './adamw-optimizer.js';
+export {
+  type LearningRateDecayStyle,
+  LearningRateSchedule,
+  type LearningRateScheduleOptions,
+  type WsdDecayStyle,
+} from './learning-rate-schedule.js';
+export { LossScaler, type LossScalerOptions, type LossScalerState } from './loss-scaler.js';
+export {
+  type BatchSizeRampup,
+  NumMicroBatches,
+  type NumMicroBatchesOptions,
+  type StepBatch,
+} from './num-micro-batches.js';
+export { ParameterBuffers, type ParameterRange } from './parameter-buffers.js';

@@ -1,1 +1,2 @@
-export {};
+export { type RunMicroBatchesOptions, runMicroBatches } from './run-micro-batches.js';
+export type { Stage, StageForward, StageLoss } from './stage.js';

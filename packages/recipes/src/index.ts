@@ -1,1 +1,20 @@
-export {};
+export {
+  type DefaultCorpusOptions,
+  type PreparedCorpus,
+  prepareDefaultCorpus,
+} from './build/default-corpus.js';
+export { gptModelConfiguration } from './build/gpt-model-configuration.js';
+export { type BuildGptTrainingOptions, GptTraining } from './build/gpt-training.js';
+export {
+  type OpenTrainingDataOptions,
+  openTrainingData,
+  type TrainingData,
+} from './build/open-training-data.js';
+export { type ConfigurationJson, configurationJson } from './configuration-json.js';
+export { configFileJsonSchema } from './flags/flag-schema.js';
+export { formatHelp } from './flags/format-help.js';
+export { type ParsedFlags, parseFlags } from './flags/parse-flags.js';
+export type { GptConfiguration } from './gpt-configuration.js';
+export { presetNames } from './presets/presets.js';
+export { printConfiguration } from './print-configuration.js';
+export { type ValidateConfigurationOptions, validateConfiguration } from './validate-configuration.js';

@@ -1,1 +1,33 @@
-export {};
+export {
+  ConsoleReporter,
+  type ConsoleReporterOptions,
+  type ConsoleStream,
+  formatDuration,
+} from './metrics/console-line.js';
+export { MetricsJsonlWriter, type MetricsJsonlWriterOptions } from './metrics/metrics-jsonl-writer.js';
+export { type ModelFlopsShape, modelFlops, modelFlopsFormula } from './metrics/model-flops.js';
+export type { StepMetrics } from './metrics/step-metrics.js';
+export { TensorboardWriter, type TensorboardWriterOptions } from './metrics/tensorboard-writer.js';
+export {
+  TrainingSummary,
+  type TrainingSummaryOptions,
+  type ValidationLoss,
+} from './metrics/training-summary.js';
+export {
+  type EvaluationSettings,
+  type RunTrainingOptions,
+  runTraining,
+  type SaveSettings,
+  type TrainingReporter,
+  type TrainingResult,
+} from './run-training.js';
+export { StopSignals } from './stop-signals.js';
+export { Trainer, type TrainerOptions, type TrainingProgress } from './trainer.js';
+export {
+  isOptimizerTensor,
+  optimizerTensors,
+  readTrainingState,
+  type TrainingState,
+  trainingState,
+  weightTensors,
+} from './training-checkpoint.js';

@@ -1,4 +1,4 @@
-// run, operations, supports, countedFlops, resetCountedFlops
+// run, operations, supports, countedFlops, resetCountedFlops, kernelSeconds
 #include "bindings/convert.h"
 #include "core/op_registry.h"
 #include "core/run_op.h"
@@ -54,6 +54,7 @@ Napi::Value supports(const Napi::CallbackInfo& info) {
 
 Napi::Value flops(const Napi::CallbackInfo& info) { return Napi::Number::New(info.Env(), counted_flops()); }
 void reset_flops(const Napi::CallbackInfo&) { reset_counted_flops(); }
+Napi::Value seconds(const Napi::CallbackInfo& info) { return Napi::Number::New(info.Env(), kernel_seconds()); }
 
 }  // namespace
 
@@ -63,6 +64,7 @@ void register_op_functions(Napi::Env env, Napi::Object exports) {
   exports.Set("supports", Napi::Function::New(env, supports));
   exports.Set("countedFlops", Napi::Function::New(env, flops));
   exports.Set("resetCountedFlops", Napi::Function::New(env, reset_flops));
+  exports.Set("kernelSeconds", Napi::Function::New(env, seconds));
 }
 
 }  // namespace mtl::bindings

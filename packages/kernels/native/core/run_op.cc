@@ -1,5 +1,6 @@
 #include "core/run_op.h"
 
+#include <chrono>
 #include <cstring>
 
 #include "core/op_registry.h"
@@ -8,6 +9,7 @@ namespace mtl {
 namespace {
 
 double flops_counter = 0.0;
+double seconds_counter = 0.0;
 
 int num_names(const char* const* names, int maximum) {
   int count = 0;
@@ -59,7 +61,10 @@ Status run_op(int op_index, const TensorHandle* handles, int num_handles, const 
     return error_status("MTL_UNSUPPORTED", "%s has no kernel on device %s", schema.name, backend->name);
   }
   if (schema.flops != nullptr) flops_counter += schema.flops(call);
-  return kernel(call);
+  const auto start = std::chrono::steady_clock::now();
+  const Status status = kernel(call);
+  seconds_counter += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return status;
 }
 
 bool supports_op(int op_index, DeviceKind device) {
@@ -70,5 +75,6 @@ bool supports_op(int op_index, DeviceKind device) {
 
 double counted_flops() { return flops_counter; }
 void reset_counted_flops() { flops_counter = 0.0; }
+double kernel_seconds() { return seconds_counter; }
 
 }  // namespace mtl

@@ -15,4 +15,7 @@ bool supports_op(int op_index, DeviceKind device);
 double counted_flops();
 void reset_counted_flops();
 
+// Seconds spent inside kernels since the process started: the rest of a step is overhead.
+double kernel_seconds();
+
 }  // namespace mtl

@@ -29,6 +29,7 @@ export interface KernelsAddon {
   supports(operation: number, device: number): boolean;
   countedFlops(): number;
   resetCountedFlops(): void;
+  kernelSeconds(): number;
 
   memoryStatistics(device: number): MemoryStatistics;
   resetPeakMemory(device: number): void;

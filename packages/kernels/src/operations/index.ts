@@ -1,3 +1,4 @@
+export { type AdamwOptions, adamw } from './adamw.js';
 export {
   type AttentionBackwardOptions,
   type AttentionCachedForwardOptions,
@@ -9,10 +10,39 @@ export {
   attentionForward,
 } from './attention.js';
 export {
+  type BiasDropoutResidualBackwardOptions,
+  type BiasDropoutResidualForwardOptions,
+  biasDropoutResidualBackward,
+  biasDropoutResidualForward,
+  type DropoutMask,
+} from './bias-dropout-residual.js';
+export {
   type BiasGeluBackwardOptions,
   type BiasGeluForwardOptions,
   biasGeluBackward,
   biasGeluForward,
   type GeluKind,
 } from './bias-gelu.js';
+export {
+  type CrossEntropyBackwardOptions,
+  type CrossEntropyStatisticsOptions,
+  crossEntropyBackward,
+  crossEntropyStatistics,
+  type VocabularyColumns,
+} from './cross-entropy.js';
+export { add, cast } from './elementwise.js';
+export {
+  type EmbeddingBackwardOptions,
+  type EmbeddingForwardOptions,
+  embeddingBackward,
+  embeddingForward,
+} from './embedding.js';
+export {
+  type LayerNormBackwardOptions,
+  type LayerNormForwardOptions,
+  layerNormBackward,
+  layerNormForward,
+} from './layer-norm.js';
 export { type MatmulOptions, matmul } from './matmul.js';
+export { type PhiloxNormalOptions, philoxNormal } from './philox-normal.js';
+export { type ReductionOptions, sumOfSquares, sumRows } from './reductions.js';

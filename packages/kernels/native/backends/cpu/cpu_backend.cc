@@ -98,7 +98,8 @@ Status set_num_threads(int num_threads, bool pin) {
 #pragma omp parallel num_threads(num_threads)
   {
     cpu_set_t mine = allowed;
-    if (pin && num_threads <= num_cores) {
+    // The calling thread stays free: threads it starts later (readers of data) would inherit its core.
+    if (pin && num_threads <= num_cores && omp_get_thread_num() > 0) {
       int skip = omp_get_thread_num();
       CPU_ZERO(&mine);
       for (int core = 0; core < CPU_SETSIZE; ++core) {

@@ -59,10 +59,6 @@ BackwardScratch carve_backward(Carver* carver, int64_t sequence, int64_t head_si
   return scratch;
 }
 
-template <typename T>
-MTL_INLINE VFloat load_up_to(const T* source, int64_t count) {
-  return count >= kLanes ? load(source) : load_partial(source, count);
-}
 
 // Packs a tile of queries and output gradients and computes its delta.
 template <typename Product, typename T>

@@ -26,25 +26,18 @@ MTL_INLINE VFloat gelu_derivative(VFloat z) {
 // out[row, f] = gelu(in + bias), or gradient[row, f] * gelu'(in + bias) when `gradient` is given.
 template <bool kErf, bool kBackward, typename T>
 void run(T* output, const T* gradient, const T* input, const T* bias, int64_t rows, int64_t columns) {
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (rows * columns >= kParallelElements)
   for (int64_t row = 0; row < rows; ++row) {
     const int64_t start = row * columns;
     for (int64_t column = 0; column < columns; column += kLanes) {
-      const int64_t count = columns - column < kLanes ? columns - column : kLanes;
+      const int64_t left = columns - column;
       const int64_t at = start + column;
-      const bool whole = count == kLanes;
-      VFloat z = whole ? load(input + at) : load_partial(input + at, count);
-      if (bias != nullptr) z += whole ? load(bias + column) : load_partial(bias + column, count);
-      VFloat value;
+      VFloat z = load_up_to(input + at, left);
+      if (bias != nullptr) z += load_up_to(bias + column, left);
       if (kBackward) {
-        value = (whole ? load(gradient + at) : load_partial(gradient + at, count)) * gelu_derivative<kErf>(z);
+        store_up_to(output + at, load_up_to(gradient + at, left) * gelu_derivative<kErf>(z), left);
       } else {
-        value = gelu<kErf>(z);
-      }
-      if (whole) {
-        store(output + at, value);
-      } else {
-        store_partial(output + at, value, count);
+        store_up_to(output + at, gelu<kErf>(z), left);
       }
     }
   }

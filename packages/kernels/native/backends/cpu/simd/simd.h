@@ -47,6 +47,9 @@ MTL_INLINE VFloat splat(float value) { return value - VFloat{}; }
 MTL_INLINE VFloat bits_to_float(VUint bits) { return (VFloat)bits; }
 MTL_INLINE VUint float_to_bits(VFloat value) { return (VUint)value; }
 
+// Elements below which one thread is faster than waking others: about the cost of entering a parallel region.
+constexpr int64_t kParallelElements = 16384;
+
 // ---- loads and stores of float, bfloat16 and float16, as float vectors ----
 
 MTL_INLINE VFloat load(const float* source) { return *reinterpret_cast<const VFloatU*>(source); }
@@ -120,6 +123,21 @@ MTL_INLINE VFloat load_partial(const T* source, int64_t count) {
 template <typename T>
 MTL_INLINE void store_partial(T* destination, VFloat value, int64_t count) {
   for (int lane = 0; lane < count; ++lane) store_one(destination + lane, value[lane]);
+}
+
+// Whole vectors, or what is left of a row: `count` may be anything above zero.
+template <typename T>
+MTL_INLINE VFloat load_up_to(const T* source, int64_t count) {
+  return __builtin_expect(count >= kLanes, 1) ? load(source) : load_partial(source, count);
+}
+
+template <typename T>
+MTL_INLINE void store_up_to(T* destination, VFloat value, int64_t count) {
+  if (__builtin_expect(count >= kLanes, 1)) {
+    store(destination, value);
+  } else {
+    store_partial(destination, value, count);
+  }
 }
 
 // ---- arithmetic ----

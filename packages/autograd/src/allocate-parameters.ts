@@ -1,0 +1,31 @@
+import { type Device, type DType, Tensor } from '@mtl/kernels';
+import type { Parameter } from './parameter.js';
+
+/** Storage of parameters that are not trained here, or whose gradients are wanted without an optimizer. */
+export interface ParameterStorage {
+  dispose(): void;
+}
+
+/** Gives every parameter zero-filled storage of its own, with float32 main gradients when asked for. */
+export function allocateParameters(
+  parameters: readonly Parameter[],
+  { device, dtype, mainGradients = false }: { device: Device; dtype: DType; mainGradients?: boolean },
+): ParameterStorage {
+  const tensors: Tensor[] = [];
+  const allocate = (parameter: Parameter, itsDtype: DType): Tensor => {
+    const tensor = Tensor.zeros({ shape: parameter.shape, dtype: itsDtype, device });
+    tensors.push(tensor);
+    return tensor;
+  };
+  for (const parameter of parameters) {
+    parameter.assignData(allocate(parameter, dtype));
+    if (mainGradients) {
+      parameter.assignMainGradient(allocate(parameter, dtype === 'float64' ? 'float64' : 'float32'));
+    }
+  }
+  return {
+    dispose: () => {
+      for (const tensor of tensors) tensor.dispose();
+    },
+  };
+}

@@ -1,0 +1,38 @@
+import { biasGeluBackward, biasGeluForward, type GeluKind, Tensor } from '@mtl/kernels';
+import type { Tape } from '../tape.js';
+import type { Variable } from '../variable.js';
+
+/**
+ * gelu(input), [..., F]. The bias before it is the matrix product's. Its output is computed again in backward rather than
+ * kept, where the tape rematerializes.
+ */
+export function gelu(
+  tape: Tape,
+  { input, kind }: { readonly input: Variable; readonly kind: GeluKind },
+): Variable {
+  const { dtype, device, shape } = input.tensor;
+  const compute = (): Tensor => {
+    const output = Tensor.empty({ shape, dtype, device });
+    biasGeluForward({ output, input: input.tensor, kind });
+    return output;
+  };
+  const result = tape.result(compute(), {
+    requiresGradient: input.requiresGradient,
+    recipe: { dependencies: [input], compute },
+  });
+  tape.record(result, () => {
+    const savedInput = tape.save(input);
+    return {
+      name: 'gelu',
+      inputs: [input],
+      parameters: [],
+      saved: [savedInput],
+      backward: ({ outputGradient }) => {
+        const inputGradient = Tensor.empty({ shape, dtype, device });
+        biasGeluBackward({ inputGradient, outputGradient: outputGradient!, input: savedInput.tensor, kind });
+        return [inputGradient];
+      },
+    };
+  });
+  return result;
+}

@@ -1,0 +1,171 @@
+import { crossEntropyBackward, crossEntropyStatistics, matmul, Tensor } from '@mtl/kernels';
+import type { Parameter } from '../parameter.js';
+import type { BackwardParts, Tape } from '../tape.js';
+import type { Variable } from '../variable.js';
+import { addWeightGradient } from './linear.js';
+
+export interface LinearCrossEntropyOptions {
+  /** [S, B, H] */
+  readonly input: Variable;
+  /** [V, H], V padded; tied to the token embedding or not */
+  readonly weight: Parameter;
+  /** Real vocabulary entries; the padded rest never enters the softmax. */
+  readonly vocabularySize: number;
+  /** int32 [S, B] */
+  readonly labels: Variable;
+  /** float32 [S, B]: each token's factor in the total loss: its mask times the loss scale over the number of tokens. */
+  readonly weights: Variable;
+  /** Most bytes of logits at a time. Default 128 MiB. */
+  readonly chunkBytes?: number;
+}
+
+const defaultChunkBytes = 128 * 1024 * 1024;
+
+/** The tensors of one call, flattened to N = S * B rows. */
+interface Rows {
+  readonly input: Tensor;
+  readonly labels: Tensor;
+  readonly weights: Tensor;
+  readonly losses: Tensor;
+}
+
+function chunkRows(options: LinearCrossEntropyOptions): number {
+  const { input, weight, chunkBytes = defaultChunkBytes } = options;
+  const numRows = input.tensor.size / input.tensor.dim(-1);
+  const bytesPerRow = weight.shape[0]! * (input.tensor.bytes / input.tensor.size);
+  const numChunks = Math.max(1, Math.ceil((numRows * bytesPerRow) / chunkBytes));
+  return Math.ceil(numRows / numChunks);
+}
+
+/** Runs `body` for consecutive pieces of the rows; views are disposed of after each. */
+function forChunks(rows: Rows, size: number, body: (chunk: Rows, start: number, end: number) => void): void {
+  const numRows = rows.input.dim(0);
+  for (let start = 0; start < numRows; start += size) {
+    const end = Math.min(start + size, numRows);
+    const chunk = {
+      input: rows.input.rows(start, end),
+      labels: rows.labels.rows(start, end),
+      weights: rows.weights.rows(start, end),
+      losses: rows.losses.rows(start, end),
+    };
+    body(chunk, start, end);
+    for (const view of Object.values(chunk)) view.dispose();
+  }
+}
+
+interface ChunkResult {
+  /** [rows, V]: weights * (softmax - onehot), in the memory of the logits. */
+  readonly logitGradient: Tensor;
+}
+
+/** Logits of a chunk, their loss and (in place) their gradient. */
+function crossEntropyOfChunk(
+  chunk: Rows,
+  options: LinearCrossEntropyOptions,
+  withGradient: boolean,
+): ChunkResult {
+  const { weight, vocabularySize } = options;
+  const { device, dtype } = chunk.input;
+  const numRows = chunk.input.dim(0);
+  const logits = Tensor.empty({ shape: [numRows, weight.shape[0]!], dtype, device });
+  matmul({ output: logits, left: chunk.input, right: weight.data, transposeRight: true });
+  const empty = (): Tensor => Tensor.empty({ shape: [numRows], dtype: chunk.losses.dtype, device });
+  const statistics = { rowMaximum: empty(), rowSum: empty(), labelLogit: empty() };
+  const inputs = { logits, labels: chunk.labels, numColumns: vocabularySize };
+  crossEntropyStatistics({ ...statistics, ...inputs });
+  crossEntropyBackward({
+    ...statistics,
+    ...inputs,
+    loss: chunk.losses,
+    weights: chunk.weights,
+    logitGradient: withGradient ? logits : undefined,
+  });
+  for (const tensor of Object.values(statistics)) tensor.dispose();
+  return { logitGradient: logits };
+}
+
+/**
+ * The loss of every token, [S * B] float32: cross entropy of the logits `input weight^T`, which exist only chunk by
+ * chunk. While the tape records, forward does nothing: losses and gradients come in backward from the same logits, so
+ * that these are computed once (read the losses after backward). The weight half alone computes the logits again.
+ */
+export function linearCrossEntropy(tape: Tape, options: LinearCrossEntropyOptions): Variable {
+  const { input, weight } = options;
+  const { dtype, device, shape } = input.tensor;
+  const numRows = input.tensor.size / input.tensor.dim(-1);
+  const losses = Tensor.empty({
+    shape: [numRows],
+    dtype: dtype === 'float64' ? 'float64' : 'float32',
+    device,
+  });
+  const size = chunkRows(options);
+  const result = tape.result(losses, { requiresGradient: true });
+
+  const withRows = (
+    tensors: { input: Tensor; labels: Tensor; weights: Tensor },
+    body: (rows: Rows) => void,
+  ): void => {
+    const rows = {
+      input: tensors.input.reshape([numRows, tensors.input.dim(-1)]),
+      labels: tensors.labels.reshape([numRows]),
+      weights: tensors.weights.reshape([numRows]),
+      losses: losses.view({ shape: [numRows] }),
+    };
+    body(rows);
+    for (const view of Object.values(rows)) view.dispose();
+  };
+
+  if (!tape.recording) {
+    const tensors = { input: input.tensor, labels: options.labels.tensor, weights: options.weights.tensor };
+    withRows(tensors, (rows) =>
+      forChunks(rows, size, (chunk) => crossEntropyOfChunk(chunk, options, false).logitGradient.dispose()),
+    );
+    return result;
+  }
+
+  tape.record(result, () => {
+    const saved = {
+      input: tape.save(input),
+      labels: tape.save(options.labels),
+      weights: tape.save(options.weights),
+    };
+    const held = tape.save(result);
+    const backward = (rows: Rows, parts: BackwardParts): Tensor | undefined => {
+      const inputGradient = parts.input
+        ? Tensor.empty({ shape: rows.input.shape, dtype, device })
+        : undefined;
+      forChunks(rows, size, (chunk, start, end) => {
+        const { logitGradient } = crossEntropyOfChunk(chunk, options, true);
+        if (inputGradient !== undefined) {
+          const output = inputGradient.rows(start, end);
+          matmul({ output, left: logitGradient, right: weight.data });
+          output.dispose();
+        }
+        if (parts.weight) addWeightGradient(weight, logitGradient, chunk.input);
+        logitGradient.dispose();
+      });
+      return inputGradient;
+    };
+    return {
+      name: `linearCrossEntropy ${weight.name}`,
+      inputs: [input],
+      parameters: [weight],
+      saved: [...Object.values(saved), held],
+      backward: ({ parts }) => {
+        let inputGradient: Tensor | undefined;
+        const tensors = {
+          input: saved.input.tensor,
+          labels: saved.labels.tensor,
+          weights: saved.weights.tensor,
+        };
+        withRows(tensors, (rows) => {
+          const flat = backward(rows, parts);
+          inputGradient = flat?.reshape(shape);
+          flat?.dispose();
+        });
+        return [inputGradient];
+      },
+    };
+  });
+  return result;
+}

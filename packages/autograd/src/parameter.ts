@@ -1,0 +1,112 @@
+import { UsageError } from '@mtl/errors';
+import { sizeOf, type Tensor } from '@mtl/kernels';
+
+/** Axes of the process mesh (see @mtl/comm). */
+export type MeshAxis = 'tp' | 'cp' | 'dp' | 'pp';
+
+/** What this process holds of one dimension: [start, end) of the global size. */
+export interface Slice {
+  readonly start: number;
+  readonly end: number;
+}
+
+/** How a parameter starts. Normal values come from Philox by global coordinates. */
+export type Initialization =
+  | { readonly kind: 'normal'; readonly standardDeviation: number }
+  | { readonly kind: 'zeros' }
+  | { readonly kind: 'ones' };
+
+export interface ParameterOptions {
+  /** Logical name with the global layer index, such as `layers.3.attention.qkv.weight`. */
+  readonly name: string;
+  /** The whole tensor's shape, over all processes. */
+  readonly globalShape: readonly number[];
+  /** What this process holds, per dimension; default: everything. */
+  readonly slices?: readonly Slice[];
+  /** Mesh axes along which other processes hold the same values: they count once in the gradient norm. */
+  readonly replicatedOver?: readonly MeshAxis[];
+  readonly initialization: Initialization;
+  /** Whether weight decay applies; default: only to tensors of two or more dimensions (Megatron's rule). */
+  readonly decays?: boolean;
+}
+
+/**
+ * A trained tensor: what it is called, which part of it this process holds, its values in the compute dtype and its
+ * main gradient in float32. It owns no memory: whoever plans memory (the optimizer's flat buffers, or
+ * `allocateParameters` for inference) assigns the storage of both.
+ */
+export class Parameter {
+  readonly name: string;
+  readonly globalShape: readonly number[];
+  readonly slices: readonly Slice[];
+  readonly shape: readonly number[];
+  readonly size: number;
+  readonly replicatedOver: readonly MeshAxis[];
+  readonly initialization: Initialization;
+  readonly decays: boolean;
+  #data: Tensor | undefined;
+  #mainGradient: Tensor | undefined;
+  readonly #hooks: ((parameter: Parameter) => void)[] = [];
+
+  constructor(options: ParameterOptions) {
+    this.name = options.name;
+    this.globalShape = options.globalShape;
+    this.slices = options.slices ?? options.globalShape.map((size) => ({ start: 0, end: size }));
+    this.shape = this.slices.map(({ start, end }) => end - start);
+    this.size = sizeOf(this.shape);
+    this.replicatedOver = options.replicatedOver ?? ['dp'];
+    this.initialization = options.initialization;
+    this.decays = options.decays ?? options.globalShape.length > 1;
+  }
+
+  /** Values in the compute dtype, of `shape`. */
+  get data(): Tensor {
+    if (this.#data === undefined) throw this.#unassigned('data');
+    return this.#data;
+  }
+
+  /** float32, of `shape`; products add into it directly. */
+  get mainGradient(): Tensor {
+    if (this.#mainGradient === undefined) throw this.#unassigned('main gradient');
+    return this.#mainGradient;
+  }
+
+  get hasMainGradient(): boolean {
+    return this.#mainGradient !== undefined;
+  }
+
+  /** Takes `tensor` (usually a view into a flat buffer) as the values; it stays the caller's to dispose of. */
+  assignData(tensor: Tensor): void {
+    this.#checkShape(tensor);
+    this.#data = tensor;
+  }
+
+  assignMainGradient(tensor: Tensor): void {
+    this.#checkShape(tensor);
+    this.#mainGradient = tensor;
+  }
+
+  /** Calls `hook` whenever the last contribution of a backward pass has been added to the main gradient. */
+  onGradientReady(hook: (parameter: Parameter) => void): void {
+    this.#hooks.push(hook);
+  }
+
+  /** Called by the tape. */
+  notifyGradientReady(): void {
+    for (const hook of this.#hooks) hook(this);
+  }
+
+  #unassigned(what: string): UsageError {
+    return new UsageError('MTL_NO_STORAGE', `parameter ${this.name} has no storage for its ${what} yet`, {
+      remedy: 'build the optimizer, or call allocateParameters, before the first forward',
+    });
+  }
+
+  #checkShape(tensor: Tensor): void {
+    if (tensor.size === this.size) return;
+    throw new UsageError(
+      'MTL_SHAPE',
+      `storage of shape [${tensor.shape.join(', ')}] for parameter ${this.name} of shape [${this.shape.join(', ')}]`,
+    );
+  }
+}

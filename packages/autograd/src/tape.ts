@@ -1,0 +1,221 @@
+import { UsageError } from '@mtl/errors';
+import { add, Tensor } from '@mtl/kernels';
+import type { Parameter } from './parameter.js';
+import { type Recipe, SavedTensor, Variable } from './variable.js';
+
+/** Which half of backward an operation is to do: gradients of its inputs (B), of its parameters (W), or both. */
+export interface BackwardParts {
+  readonly input: boolean;
+  readonly weight: boolean;
+}
+
+export interface BackwardCall {
+  readonly parts: BackwardParts;
+  /** The gradient of the output; absent for a root such as a loss, which carries its own. Stays the tape's. */
+  readonly outputGradient: Tensor | undefined;
+  /** Gradients that the inputs have received already, by position: an operation that fuses the sum uses them. */
+  readonly accumulated: readonly (Tensor | undefined)[];
+}
+
+/** One recorded operation. Inputs and output only name where gradients flow: they keep no memory alive. */
+export interface TapeNode {
+  readonly name: string;
+  readonly inputs: readonly Variable[];
+  readonly output: Variable;
+  /** Parameters whose main gradients the weight part adds to. */
+  readonly parameters: readonly Parameter[];
+  /** Whether there is a weight half to do; default: where there are parameters. */
+  readonly hasWeightPart?: boolean;
+  /** What backward needs; released when the node is done. */
+  readonly saved: readonly { release(): void }[];
+  /** Whether `backward` includes `accumulated` in the gradients it returns; otherwise the tape adds them. */
+  readonly addsAccumulated?: boolean;
+  /** Returns new tensors (or views), one per input, undefined where no gradient flows; nothing for a weight-only call. */
+  backward(call: BackwardCall): readonly (Tensor | undefined)[];
+}
+
+export interface TapeOptions {
+  /** False: nothing is recorded or kept (evaluation, generation). */
+  readonly recording?: boolean;
+  /** Recompute cheap results (layer norm and GELU outputs) in backward instead of keeping them. Default: true. */
+  readonly rematerialize?: boolean;
+}
+
+interface PendingWeight {
+  readonly node: TapeNode;
+  readonly outputGradient: Tensor | undefined;
+}
+
+/**
+ * Records differentiable operations and plays them back. Backward comes in two halves, as schedules need it:
+ * `backwardInput` gives the gradients of the tape's inputs and leaves weight gradients untouched, `backwardWeight` does
+ * the rest; `backward` does both, each operation's halves together, and frees memory as it goes.
+ */
+export class Tape {
+  readonly recording: boolean;
+  readonly rematerialize: boolean;
+  #nodes: TapeNode[] = [];
+  #pending: PendingWeight[] = [];
+  readonly #gradients = new Map<Variable, Tensor>();
+  readonly #parameterUses = new Map<Parameter, number>();
+  readonly #scopes: Variable[][] = [];
+
+  constructor({ recording = true, rematerialize = true }: TapeOptions = {}) {
+    this.recording = recording;
+    this.rematerialize = rematerialize;
+  }
+
+  /** Brings a tensor onto the tape; the tape disposes of it when it is no longer needed. */
+  input(tensor: Tensor, { requiresGradient = false }: { requiresGradient?: boolean } = {}): Variable {
+    return this.#enter(new Variable(tensor, { requiresGradient: requiresGradient && this.recording }));
+  }
+
+  /** The result of an operation; with a recipe where backward may compute it again. For authors of operations. */
+  result(
+    tensor: Tensor,
+    { requiresGradient, recipe }: { requiresGradient: boolean; recipe?: Recipe },
+  ): Variable {
+    return this.#enter(
+      new Variable(tensor, { requiresGradient: requiresGradient && this.recording, recipe }),
+    );
+  }
+
+  /** Keeps a variable for backward. For authors of operations. */
+  save(variable: Variable): SavedTensor {
+    return new SavedTensor(variable, this);
+  }
+
+  /** Adds an operation; `make` runs only when the tape records and a gradient flows through the operation. */
+  record(output: Variable, make: () => Omit<TapeNode, 'output'>): void {
+    if (!output.requiresGradient) return;
+    const node: TapeNode = { ...make(), output };
+    for (const parameter of node.parameters) {
+      this.#parameterUses.set(parameter, (this.#parameterUses.get(parameter) ?? 0) + 1);
+    }
+    this.#nodes.push(node);
+  }
+
+  /** Runs `body` and lets go of every variable made in it but the one returned. */
+  scope<T extends Variable>(body: () => T): T {
+    const made: Variable[] = [];
+    this.#scopes.push(made);
+    let kept: Variable | undefined;
+    try {
+      kept = body();
+      return kept as T;
+    } finally {
+      this.#scopes.pop();
+      for (const variable of made) {
+        if (variable === kept) this.#scopes.at(-1)?.push(variable);
+        else variable.release();
+      }
+    }
+  }
+
+  /** Both halves. `outputGradient` (of the last output) stays the caller's; absent when the output is a loss. */
+  backward(output: Variable, outputGradient?: Tensor): void {
+    this.#playBack(output, outputGradient, { input: true, weight: true });
+  }
+
+  /** The input half: afterwards `gradientOf` gives the gradients of inputs, and weight gradients are untouched. */
+  backwardInput(output: Variable, outputGradient?: Tensor): void {
+    this.#playBack(output, outputGradient, { input: true, weight: false });
+  }
+
+  /** The weight half of what `backwardInput` left. */
+  backwardWeight(): void {
+    const pending = this.#pending;
+    this.#pending = [];
+    for (const { node, outputGradient } of pending) {
+      node.backward({ parts: { input: false, weight: true }, outputGradient, accumulated: [] });
+      outputGradient?.dispose();
+      this.#finish(node);
+    }
+  }
+
+  /** Takes the gradient of an input out of the tape: the caller's to dispose of. Undefined when none reached it. */
+  takeGradient(variable: Variable): Tensor | undefined {
+    const gradient = this.#gradients.get(variable);
+    this.#gradients.delete(variable);
+    return gradient;
+  }
+
+  /** Frees everything that backward has not. */
+  dispose(): void {
+    for (const { node, outputGradient } of this.#pending) {
+      outputGradient?.dispose();
+      this.#free(node);
+    }
+    for (const node of this.#nodes) this.#free(node);
+    for (const gradient of this.#gradients.values()) gradient.dispose();
+    this.#nodes = [];
+    this.#pending = [];
+    this.#gradients.clear();
+    this.#parameterUses.clear();
+  }
+
+  #enter(variable: Variable): Variable {
+    this.#scopes.at(-1)?.push(variable);
+    return variable;
+  }
+
+  #playBack(output: Variable, outputGradient: Tensor | undefined, parts: BackwardParts): void {
+    if (!this.recording) throw new UsageError('MTL_TAPE', 'backward on a tape that does not record');
+    if (outputGradient !== undefined)
+      this.#gradients.set(output, outputGradient.view({ shape: outputGradient.shape }));
+    const nodes = this.#nodes;
+    this.#nodes = [];
+    while (nodes.length > 0) {
+      const node = nodes.pop()!;
+      const gradient = this.takeGradient(node.output);
+      if (gradient === undefined && node.output !== output) {
+        this.#finish(node); // nothing that reaches the output came from here
+        continue;
+      }
+      this.#playNode(node, gradient, parts);
+    }
+  }
+
+  #playNode(node: TapeNode, outputGradient: Tensor | undefined, parts: BackwardParts): void {
+    const accumulated = node.inputs.map((input) => this.#gradients.get(input));
+    const gradients = node.backward({ parts, outputGradient, accumulated });
+    node.inputs.forEach((input, position) => {
+      const gradient = gradients[position];
+      if (gradient !== undefined) this.#addGradient(input, gradient, node.addsAccumulated === true);
+    });
+    if (parts.weight || !(node.hasWeightPart ?? node.parameters.length > 0)) {
+      outputGradient?.dispose();
+      this.#finish(node);
+    } else {
+      this.#pending.push({ node, outputGradient });
+    }
+  }
+
+  #addGradient(variable: Variable, gradient: Tensor, isTotal: boolean): void {
+    const before = this.#gradients.get(variable);
+    if (before === undefined || isTotal) {
+      before?.dispose();
+      this.#gradients.set(variable, gradient);
+      return;
+    }
+    // into new memory: either operand may be a view of a gradient that somebody else still reads
+    const total = Tensor.empty({ shape: gradient.shape, dtype: gradient.dtype, device: gradient.device });
+    add({ output: total, left: before, right: gradient });
+    before.dispose();
+    gradient.dispose();
+    this.#gradients.set(variable, total);
+  }
+
+  #finish(node: TapeNode): void {
+    for (const parameter of node.parameters) {
+      const uses = this.#parameterUses.get(parameter)! - 1;
+      this.#parameterUses.set(parameter, uses);
+      if (uses === 0) parameter.notifyGradientReady();
+    }
+    this.#free(node);
+  }
+
+  #free(node: TapeNode): void {
+    for (const saved of node.saved) saved.release();
+  }
+}

@@ -1,0 +1,46 @@
+import { join } from 'node:path';
+import type { Checkpoint } from './checkpoint.js';
+import { unfinishedName } from './checkpoint-names.js';
+import type { FileSystem } from './file-system.js';
+import { withIoErrors } from './io-error.js';
+import { listCheckpoints } from './list-checkpoints.js';
+
+/**
+ * Deletes all but the `keepLast` checkpoints that were saved last and whose shards all have their size. The
+ * newest whole one therefore always stays. Directories without a sound manifest of ours are never touched: they
+ * may be another program's. A directory is renamed before it is emptied, so that no half-deleted one looks whole.
+ *
+ * @returns iterations deleted
+ */
+export async function deleteOldCheckpoints(options: {
+  readonly directory: string;
+  readonly keepLast: number;
+  readonly fileSystem: FileSystem;
+}): Promise<number[]> {
+  const { directory, keepLast, fileSystem } = options;
+  const listing = await listCheckpoints(directory);
+  const deleted: number[] = [];
+  let kept = 0;
+  for (const checkpoint of listing?.checkpoints ?? []) {
+    if (kept < keepLast) {
+      if (await hasItsShards(checkpoint, fileSystem)) kept++;
+      continue;
+    }
+    const { iteration, path } = checkpoint;
+    const doomed = join(directory, unfinishedName(iteration, 'deleting'));
+    await withIoErrors({ action: 'delete', path }, async () => {
+      await fileSystem.rename(path, doomed);
+      await fileSystem.rm(doomed, { recursive: true, force: true });
+    });
+    deleted.push(iteration);
+  }
+  return deleted;
+}
+
+async function hasItsShards(checkpoint: Checkpoint, fileSystem: FileSystem): Promise<boolean> {
+  for (const { file, bytes } of checkpoint.manifest.shards) {
+    const status = await fileSystem.stat(join(checkpoint.path, file)).catch(() => undefined);
+    if (status?.size !== bytes) return false;
+  }
+  return true;
+}

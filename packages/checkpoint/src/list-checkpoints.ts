@@ -1,0 +1,76 @@
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { MtlError } from '@mtl/errors';
+import { Checkpoint, corruptCheckpoint } from './checkpoint.js';
+import { parseCheckpointName, trackerName } from './checkpoint-names.js';
+import { ioError, systemCode } from './io-error.js';
+
+/** A checkpoint directory that cannot be used, and why. */
+export interface SkippedCheckpoint {
+  readonly iteration: number;
+  readonly path: string;
+  readonly defect: MtlError;
+}
+
+/** What lies in a directory of checkpoints. */
+export interface CheckpointListing {
+  /** Those with a sound manifest, last saved first. Their shards have not been looked at. */
+  readonly checkpoints: readonly Checkpoint[];
+  /** Those without, highest iteration first. */
+  readonly skipped: readonly SkippedCheckpoint[];
+}
+
+/**
+ * Lists the checkpoints of a directory by their manifests. A checkpoint that was moved aside for another of the
+ * same iteration which then never came (a program killed between two renames) counts as well.
+ *
+ * @returns undefined when the directory does not exist
+ * @throws CheckpointError MTL_CHECKPOINT_IO or MTL_CHECKPOINT_DENIED when it cannot be read
+ */
+export async function listCheckpoints(directory: string): Promise<CheckpointListing | undefined> {
+  let names: string[];
+  try {
+    names = await readdir(directory);
+  } catch (error) {
+    if (systemCode(error) === 'ENOENT') return undefined;
+    throw ioError(error, { action: 'list', path: directory });
+  }
+  const parsed = names.flatMap((name) => {
+    const found = parseCheckpointName(name);
+    return found === undefined ? [] : [{ name, ...found }];
+  });
+  const published = new Set(
+    parsed.filter(({ kind }) => kind === 'checkpoint').map(({ iteration }) => iteration),
+  );
+  const checkpoints: Checkpoint[] = [];
+  const skipped: SkippedCheckpoint[] = [];
+  for (const { name, iteration, kind } of parsed) {
+    if (kind !== 'checkpoint' && !(kind === 'replaced' && !published.has(iteration))) continue;
+    const path = join(directory, name);
+    try {
+      const checkpoint = await Checkpoint.open(path);
+      if (checkpoint.iteration !== iteration) {
+        throw corruptCheckpoint(path, `its manifest is of iteration ${checkpoint.iteration}`);
+      }
+      checkpoints.push(checkpoint);
+    } catch (error) {
+      if (!MtlError.isInstance(error)) throw error;
+      skipped.push({ iteration, path, defect: error });
+    }
+  }
+  checkpoints.sort((a, b) => b.manifest.savedAtMs - a.manifest.savedAtMs || b.iteration - a.iteration);
+  skipped.sort((a, b) => b.iteration - a.iteration);
+  return { checkpoints, skipped };
+}
+
+/** The iteration that the directory's tracker file names: a number, what else stands there, or undefined. */
+export async function readTracker(directory: string): Promise<number | string | undefined> {
+  const path = join(directory, trackerName);
+  try {
+    const text = (await readFile(path, 'utf8')).trim();
+    return /^\d{1,15}$/.test(text) ? Number(text) : text;
+  } catch (error) {
+    if (systemCode(error) === 'ENOENT') return undefined;
+    throw ioError(error, { action: 'read', path });
+  }
+}

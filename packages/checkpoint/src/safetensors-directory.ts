@@ -1,0 +1,141 @@
+import { readdir, readFile } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+import { CheckpointError, type MtlError, nearestName } from '@mtl/errors';
+import { ioError, systemCode } from './io-error.js';
+import { SafetensorsFile } from './safetensors-file.js';
+import type { SafetensorsEntry } from './safetensors-header.js';
+import type { Slice } from './slice.js';
+
+/** The names that Hugging Face's libraries look for. */
+export const safetensorsIndexName = 'model.safetensors.index.json';
+export const safetensorsSingleName = 'model.safetensors';
+
+function invalid(path: string, problem: string): MtlError {
+  return new CheckpointError('MTL_SAFETENSORS_INDEX', `${path}: ${problem}`, {
+    remedy: 'copy or download the directory again, index and all shards together',
+    details: { path },
+  });
+}
+
+/** The weight_map of an index file: tensor name to file name. */
+function parseIndex(path: string, text: string): Map<string, string> {
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(text);
+  } catch (error) {
+    throw invalid(path, `it is not JSON (${(error as Error).message})`);
+  }
+  const map = (parsed as { weight_map?: unknown } | null)?.weight_map;
+  if (typeof map !== 'object' || map === null || Array.isArray(map))
+    throw invalid(path, 'it has no weight_map');
+  const weightMap = new Map<string, string>();
+  for (const [name, file] of Object.entries(map)) {
+    // A shard lies beside its index: anything else could read files of the user's that are no weights.
+    if (typeof file !== 'string' || file === '' || file !== basename(file) || /[\\\0]|^\.\.?$/.test(file)) {
+      throw invalid(
+        path,
+        `${JSON.stringify(name)} is mapped to ${JSON.stringify(file)}, not a file beside it`,
+      );
+    }
+    weightMap.set(name, file);
+  }
+  return weightMap;
+}
+
+/**
+ * A directory of safetensors as Hugging Face publishes models: shards with `model.safetensors.index.json`, or a
+ * single `model.safetensors`. All its files are open until `close`.
+ */
+export class SafetensorsDirectory {
+  readonly path: string;
+  /** Tensors by name, over all shards. */
+  readonly tensors: ReadonlyMap<string, SafetensorsEntry>;
+  /** Tensors that lie in a shard but not in the index; they cannot be read through this object. */
+  readonly unlisted: readonly string[];
+  readonly #fileOf: ReadonlyMap<string, SafetensorsFile>;
+  readonly #files: readonly SafetensorsFile[];
+
+  private constructor(path: string, fileOf: Map<string, SafetensorsFile>, files: readonly SafetensorsFile[]) {
+    this.path = path;
+    this.#fileOf = fileOf;
+    this.#files = files;
+    this.tensors = new Map([...fileOf].map(([name, file]) => [name, file.entry(name)]));
+    this.unlisted = files.flatMap((file) =>
+      [...file.tensors.keys()].filter((name) => fileOf.get(name) !== file),
+    );
+  }
+
+  /**
+   * @throws CheckpointError MTL_SAFETENSORS_INDEX when index and shards do not fit, MTL_SAFETENSORS_INVALID for a
+   *   bad shard, MTL_SAFETENSORS_NONE when there is neither index nor model.safetensors, MTL_CHECKPOINT_IO
+   */
+  static async open(path: string): Promise<SafetensorsDirectory> {
+    const indexPath = join(path, safetensorsIndexName);
+    const files = new Map<string, SafetensorsFile>();
+    try {
+      const text = await readFile(indexPath, 'utf8').catch((error: unknown) => {
+        if (systemCode(error) === 'ENOENT') return undefined;
+        throw error;
+      });
+      const fileOf = new Map<string, SafetensorsFile>();
+      if (text === undefined) {
+        const single = await openSingle(path);
+        files.set(safetensorsSingleName, single);
+        for (const name of single.tensors.keys()) fileOf.set(name, single);
+        return new SafetensorsDirectory(path, fileOf, [single]);
+      }
+      for (const [name, fileName] of parseIndex(indexPath, text)) {
+        let file = files.get(fileName);
+        if (file === undefined) {
+          file = await SafetensorsFile.open(join(path, fileName));
+          files.set(fileName, file);
+        }
+        if (!file.tensors.has(name)) {
+          throw invalid(indexPath, `it says that ${JSON.stringify(name)} is in ${fileName}, and it is not`);
+        }
+        fileOf.set(name, file);
+      }
+      return new SafetensorsDirectory(path, fileOf, [...files.values()]);
+    } catch (error) {
+      await Promise.allSettled([...files.values()].map((file) => file.close()));
+      throw ioError(error, { action: 'read', path });
+    }
+  }
+
+  /** Reads a tensor or a box of it; options and errors as for {@link SafetensorsFile.read}. */
+  async read(options: {
+    readonly name: string;
+    readonly slices?: readonly Slice[];
+    readonly target?: Uint8Array;
+  }): Promise<Uint8Array> {
+    const file = this.#fileOf.get(options.name);
+    if (file !== undefined) return await file.read(options);
+    const nearest = nearestName(options.name, this.tensors.keys());
+    throw new CheckpointError(
+      'MTL_SAFETENSORS_NAME',
+      `${this.path} has no tensor ${JSON.stringify(options.name)}`,
+      {
+        expected: nearest === undefined ? `one of its ${this.tensors.size} names` : JSON.stringify(nearest),
+      },
+    );
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#files.map((file) => file.close()));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+}
+
+async function openSingle(path: string): Promise<SafetensorsFile> {
+  const names = await readdir(path);
+  if (!names.includes(safetensorsSingleName)) {
+    throw new CheckpointError('MTL_SAFETENSORS_NONE', `${path} holds no safetensors model`, {
+      expected: `${safetensorsIndexName} or ${safetensorsSingleName}`,
+      remedy: `pass the directory of the model; this one holds: ${names.slice(0, 8).join(', ') || 'nothing'}`,
+    });
+  }
+  return await SafetensorsFile.open(join(path, safetensorsSingleName));
+}

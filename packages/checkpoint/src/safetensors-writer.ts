@@ -1,0 +1,205 @@
+import type { FileHandle } from 'node:fs/promises';
+import { UsageError } from '@mtl/errors';
+import { BlockChecksums } from './block-checksums.js';
+import { type FileSystem, nodeFileSystem } from './file-system.js';
+import { ioError } from './io-error.js';
+import {
+  encodeSafetensorsHeader,
+  type SafetensorsEntry,
+  type TensorDeclaration,
+} from './safetensors-header.js';
+
+/** What {@link SafetensorsWriter.finish} reports about the file. */
+export interface WrittenSafetensors {
+  readonly path: string;
+  readonly bytes: number;
+  readonly headerBytes: number;
+  /** CRC-32 of the blocks of the header, the length before it included. */
+  readonly headerChecksums: readonly number[];
+  /** CRC-32 of the blocks of each tensor, in the order declared. */
+  readonly checksums: ReadonlyMap<string, readonly number[]>;
+}
+
+// Writes of 8 MiB, two under way: the second is checksummed while the first goes to the file system.
+const writeBytes = 8 * 1024 * 1024;
+const writesUnderWay = 2;
+
+/**
+ * Writes a safetensors file as a stream: the header first, from the declared tensors, then their bytes in the
+ * same order. Nothing is buffered: at most two writes are under way, from the caller's own memory. Declare
+ * wide dtypes before narrow ones (see {@link inAlignedOrder}) if readers want to map tensors in place.
+ *
+ * The file is whole only after `finish`; on any error call `abort`, which removes it.
+ */
+export class SafetensorsWriter {
+  readonly path: string;
+  readonly entries: readonly SafetensorsEntry[];
+  readonly #fileSystem: FileSystem;
+  readonly #handle: FileHandle;
+  readonly #headerBytes: number;
+  readonly #headerChecksums: readonly number[];
+  readonly #checksums = new Map<string, readonly number[]>();
+  #current = 0;
+  #currentChecksums = new BlockChecksums();
+  #written = 0;
+  #position: number;
+  #busy = false;
+
+  private constructor(options: {
+    path: string;
+    fileSystem: FileSystem;
+    handle: FileHandle;
+    header: Uint8Array;
+    entries: readonly SafetensorsEntry[];
+  }) {
+    this.path = options.path;
+    this.entries = options.entries;
+    this.#fileSystem = options.fileSystem;
+    this.#handle = options.handle;
+    this.#headerBytes = options.header.length;
+    this.#position = options.header.length;
+    const checksums = new BlockChecksums();
+    checksums.update(options.header);
+    this.#headerChecksums = checksums.finish();
+    this.#skipEmpty();
+  }
+
+  /**
+   * Creates (or empties) the file at `path` and writes its header.
+   *
+   * @param options.tensors in the order in which their bytes will come
+   * @param options.metadata free text for readers; Hugging Face's want `{ format: 'pt' }`
+   * @throws CheckpointError MTL_SAFETENSORS_DECLARATION, MTL_CHECKPOINT_DISK_FULL, _DENIED or _IO
+   */
+  static async create(options: {
+    readonly path: string;
+    readonly tensors: readonly TensorDeclaration[];
+    readonly metadata?: Readonly<Record<string, string>>;
+    readonly fileSystem?: FileSystem;
+  }): Promise<SafetensorsWriter> {
+    const { path, fileSystem = nodeFileSystem } = options;
+    const { header, entries } = encodeSafetensorsHeader(options);
+    let handle: FileHandle | undefined;
+    try {
+      handle = await fileSystem.open(path, 'w');
+      await writeFully(handle, header, 0);
+      return new SafetensorsWriter({ path, fileSystem, handle, header, entries });
+    } catch (error) {
+      await handle?.close().catch(() => undefined);
+      if (handle !== undefined) await fileSystem.rm(path, { force: true }).catch(() => undefined);
+      throw ioError(error, { action: 'create', path });
+    }
+  }
+
+  /**
+   * Appends bytes to tensor `name`, which must be the first one not complete yet; one call or many per tensor.
+   * Resolves when the bytes are with the file system, so that the caller may reuse them.
+   *
+   * @throws UsageError MTL_SAFETENSORS_ORDER when another tensor is due or the bytes are too many
+   * @throws CheckpointError MTL_CHECKPOINT_DISK_FULL, _DENIED or _IO
+   */
+  async write(name: string, bytes: Uint8Array): Promise<void> {
+    const entry = this.entries[this.#current];
+    if (entry?.name !== name && bytes.length === 0 && this.#checksums.has(name)) return;
+    if (this.#busy || entry?.name !== name || this.#written + bytes.length > entry.bytes) {
+      throw new UsageError(
+        'MTL_SAFETENSORS_ORDER',
+        `${bytes.length} bytes of tensor ${JSON.stringify(name)} do not come next in ${this.path}`,
+        {
+          expected:
+            entry === undefined
+              ? 'nothing: all tensors are complete'
+              : `at most ${entry.bytes - this.#written} bytes of ${JSON.stringify(entry.name)}, one write at a time`,
+        },
+      );
+    }
+    this.#busy = true;
+    try {
+      await this.#append(bytes);
+    } catch (error) {
+      throw ioError(error, { action: 'write', path: this.path });
+    } finally {
+      this.#busy = false;
+    }
+    this.#written += bytes.length;
+    if (this.#written === entry.bytes) this.#closeTensor(entry.name);
+    this.#skipEmpty();
+  }
+
+  /**
+   * Makes the file durable (fsync) and closes it.
+   *
+   * @throws UsageError MTL_SAFETENSORS_ORDER when a tensor is incomplete
+   */
+  async finish(): Promise<WrittenSafetensors> {
+    const missing = this.entries[this.#current];
+    if (missing !== undefined || this.#busy) {
+      throw new UsageError('MTL_SAFETENSORS_ORDER', `${this.path} is not complete`, {
+        expected: `${(missing?.bytes ?? 0) - this.#written} more bytes of ${JSON.stringify(missing?.name)}`,
+      });
+    }
+    try {
+      await this.#handle.sync();
+      await this.#handle.close();
+    } catch (error) {
+      throw ioError(error, { action: 'finish', path: this.path });
+    }
+    return {
+      path: this.path,
+      bytes: this.#position,
+      headerBytes: this.#headerBytes,
+      headerChecksums: this.#headerChecksums,
+      checksums: this.#checksums,
+    };
+  }
+
+  /** Closes and removes the file; never throws, so that it cannot hide the error that led here. */
+  async abort(): Promise<void> {
+    await this.#handle.close().catch(() => undefined);
+    await this.#fileSystem.rm(this.path, { force: true }).catch(() => undefined);
+  }
+
+  async #append(bytes: Uint8Array): Promise<void> {
+    const underWay: Promise<void>[] = [];
+    try {
+      for (let offset = 0; offset < bytes.length; offset += writeBytes) {
+        const block = bytes.subarray(offset, offset + writeBytes);
+        const written = writeFully(this.#handle, block, this.#position);
+        // A failure is reported where it is awaited; until then it must not count as unhandled.
+        written.catch(() => undefined);
+        underWay.push(written);
+        this.#position += block.length;
+        this.#currentChecksums.update(block);
+        if (underWay.length === writesUnderWay) await underWay.shift();
+      }
+    } finally {
+      // Also after a failure: the caller may reuse the memory only when no write reads it any more.
+      const results = await Promise.allSettled(underWay);
+      const failed = results.find((result) => result.status === 'rejected');
+      // biome-ignore lint/correctness/noUnsafeFinally: the first failure of the two is as good as the other
+      if (failed !== undefined) throw failed.reason;
+    }
+  }
+
+  #closeTensor(name: string): void {
+    this.#checksums.set(name, this.#currentChecksums.finish());
+    this.#currentChecksums = new BlockChecksums();
+    this.#written = 0;
+    this.#current++;
+  }
+
+  #skipEmpty(): void {
+    for (let entry = this.entries[this.#current]; entry?.bytes === 0; entry = this.entries[this.#current]) {
+      this.#closeTensor(entry.name);
+    }
+  }
+}
+
+/** Writes all of `bytes` at `position`; the system may take them in several parts. */
+async function writeFully(handle: FileHandle, bytes: Uint8Array, position: number): Promise<void> {
+  let done = 0;
+  while (done < bytes.length) {
+    const { bytesWritten } = await handle.write(bytes, done, bytes.length - done, position + done);
+    done += bytesWritten;
+  }
+}

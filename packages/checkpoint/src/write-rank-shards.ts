@@ -1,0 +1,107 @@
+import { join } from 'node:path';
+import type { FileSystem } from './file-system.js';
+import { inAlignedOrder } from './in-aligned-order.js';
+import { withIoErrors } from './io-error.js';
+import { bytesOfSlices, type LogicalTensor } from './logical-tensor.js';
+import type { ShardRecord, TensorRecord } from './manifest.js';
+import { shapeOfSlices, volumeOfShape } from './slice.js';
+import { writeDurably } from './write-durably.js';
+import { groupByBytes, writeSafetensorsFile } from './write-safetensors-directory.js';
+
+/** What one rank wrote; shard numbers count its own files. */
+export interface RankPart {
+  readonly token: string;
+  readonly rank: number;
+  readonly shards: readonly ShardRecord[];
+  readonly tensors: readonly TensorRecord[];
+}
+
+/** File in which a rank tells the publishing rank what it wrote. */
+export function partName(rank: number): string {
+  return `part-${String(rank).padStart(5, '0')}.json`;
+}
+
+/** Whether this rank is the one that writes the tensor's box: replica 0, and something in it. */
+function isWritten(tensor: LogicalTensor): boolean {
+  if ((tensor.replica ?? 0) !== 0) return false;
+  return bytesOfSlices(tensor.dtype, tensor.slices) > 0 || volumeOfShape(tensor.globalShape) === 0;
+}
+
+/** Gives every box a name of its own within a file: the logical one, then `name#1` and so on. */
+function withKeys(tensors: readonly LogicalTensor[]): { key: string; tensor: LogicalTensor }[] {
+  const taken = new Set(tensors.map(({ name }) => name));
+  const seen = new Set<string>();
+  return tensors.map((tensor) => {
+    let key = tensor.name;
+    for (let part = 1; seen.has(key); part++) {
+      const next = `${tensor.name}#${part}`;
+      // A tensor may really be called so.
+      if (!taken.has(next)) key = next;
+    }
+    seen.add(key);
+    return { key, tensor };
+  });
+}
+
+/**
+ * Writes the boxes of one rank into safetensors shards of at most `maxShardBytes` in `path`, then the part
+ * manifest. Everything is on the disk when it resolves; a failed file is removed.
+ */
+export async function writeRankShards(options: {
+  readonly path: string;
+  readonly token: string;
+  readonly rank: number;
+  readonly tensors: readonly LogicalTensor[];
+  readonly maxShardBytes: number;
+  readonly fileSystem: FileSystem;
+}): Promise<RankPart> {
+  const { path, token, rank, fileSystem } = options;
+  const items = withKeys(inAlignedOrder(options.tensors.filter(isWritten)));
+  const groups = groupByBytes(items, {
+    maxBytes: options.maxShardBytes,
+    bytesOf: ({ tensor }) => bytesOfSlices(tensor.dtype, tensor.slices),
+  });
+  const shards: ShardRecord[] = [];
+  const tensors = new Map<string, TensorRecord>();
+  for (const [index, group] of groups.entries()) {
+    const digits = (value: number, width: number): string => String(value).padStart(width, '0');
+    const file = `shard-${digits(rank, 5)}-${digits(index, 3)}.safetensors`;
+    const cut = group.filter(
+      ({ tensor }) => shapeOfSlices(tensor.slices).join() !== tensor.globalShape.join(),
+    );
+    const slices = cut.map(({ key, tensor }) => [
+      key,
+      { name: tensor.name, globalShape: tensor.globalShape, slices: tensor.slices },
+    ]);
+    const written = await writeSafetensorsFile({
+      path: join(path, file),
+      tensors: group.map(({ key, tensor }) => ({
+        name: key,
+        dtype: tensor.dtype,
+        shape: shapeOfSlices(tensor.slices),
+        read: () => tensor.read(),
+      })),
+      // Makes a shard readable without the manifest; 'pt' is what Hugging Face's readers ask for.
+      metadata: { format: 'pt', slices: JSON.stringify(Object.fromEntries(slices)) },
+      fileSystem,
+    });
+    shards.push({
+      file,
+      bytes: written.bytes,
+      headerBytes: written.headerBytes,
+      headerCrc32: written.headerChecksums,
+    });
+    for (const { key, tensor } of group) {
+      const { name, dtype, globalShape } = tensor;
+      const piece = { shard: index, key, slices: tensor.slices, crc32: written.checksums.get(key)! };
+      const before = tensors.get(name)?.pieces ?? [];
+      tensors.set(name, { name, dtype, globalShape: [...globalShape], pieces: [...before, piece] });
+    }
+  }
+  const part: RankPart = { token, rank, shards, tensors: [...tensors.values()] };
+  const partPath = join(path, partName(rank));
+  await withIoErrors({ action: 'write', path: partPath }, () =>
+    writeDurably({ path: partPath, text: JSON.stringify(part), fileSystem }),
+  );
+  return part;
+}

@@ -1,0 +1,87 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { cp, mkdtemp, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { findCheckpoint, loadCheckpoint, saveCheckpoint } from '../src/index.js';
+import { bundle } from './support/bundle.js';
+import { largeStateOfIteration } from './support/large-state-of-iteration.js';
+import { Random } from './support/random.js';
+import { temporaryDirectory } from './support/temporary-directory.js';
+
+const kills = 20;
+const temporary = temporaryDirectory();
+const local = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
+let program: string;
+
+beforeAll(async () => {
+  // The bundle reads the version of the package beside it, as the sources do.
+  program = await mkdtemp(join(tmpdir(), 'mtl-checkpoint-save-loop-'));
+  await cp(local('../package.json'), join(program, 'package.json'));
+  await bundle({ entry: local('./support/save-loop.ts'), outDir: join(program, 'dist') });
+});
+
+afterAll(async () => {
+  await rm(program, { recursive: true, force: true });
+});
+
+/** Runs the saving loop and kills it `delayMs` after it began to save; the last iteration it called saved. */
+async function saveAndKill(delayMs: number): Promise<number> {
+  const child = spawn(process.execPath, [join(program, 'dist', 'save-loop.js'), temporary.path], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const ended = once(child, 'exit');
+  let saved = 0;
+  try {
+    const lines = createInterface({ input: child.stdout });
+    const closed = once(lines, 'close');
+    const firstLine = once(lines, 'line');
+    lines.on('line', (line) => {
+      saved = Number(line.split(' ')[1]);
+    });
+    await Promise.race([firstLine, ended]);
+    await new Promise((resolve) => setTimeout(resolve, delayMs));
+    child.kill('SIGKILL');
+    const [, signal] = await ended;
+    expect(signal).toBe('SIGKILL');
+    await closed;
+  } finally {
+    child.kill('SIGKILL');
+  }
+  return saved;
+}
+
+it(`a process killed while saving, ${kills} times, always leaves a whole checkpoint`, async () => {
+  const random = new Random(20261121);
+  let unfinished = 0;
+  let newest = 0;
+  for (let kill = 0; kill < kills; kill++) {
+    const saved = await saveAndKill(random.below(60));
+    const names = await readdir(temporary.path);
+    if (names.some((name) => /\.(saving|deleting|replaced)$/.test(name))) unfinished++;
+    const found = await findCheckpoint({ directory: temporary.path, onNotice: () => undefined });
+    if (found.kind !== 'found') expect.fail(`kill ${kill}: no checkpoint`);
+    const { checkpoint, skipped } = found;
+    // Nothing that was called saved is lost, and no published directory is torn.
+    expect(saved).toBeGreaterThan(newest);
+    expect(checkpoint.iteration, `kill ${kill}`).toBeGreaterThanOrEqual(saved);
+    expect(skipped).toEqual([]);
+    const target = largeStateOfIteration(0, { zero: true });
+    await loadCheckpoint({ checkpoint, tensors: target });
+    for (const [index, tensor] of largeStateOfIteration(checkpoint.iteration).entries()) {
+      expect(Buffer.compare(target[index]!.memory!, tensor.memory!), `kill ${kill}, ${tensor.name}`).toBe(0);
+    }
+    newest = checkpoint.iteration;
+  }
+  // Otherwise the kills did not hit what they are meant to hit.
+  expect(unfinished).toBeGreaterThan(0);
+  const iteration = newest + 1;
+  const tensors = largeStateOfIteration(iteration);
+  await saveCheckpoint({ directory: temporary.path, iteration, tensors, state: {}, keepLast: 1 });
+  const name = `iter_${String(iteration).padStart(7, '0')}`;
+  expect(await readdir(temporary.path)).toEqual([name, 'latest_checkpointed_iteration.txt']);
+  console.log(`killed ${kills} times, ${unfinished} with something unfinished; reached iteration ${newest}`);
+}, 120_000);

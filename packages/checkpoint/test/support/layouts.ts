@@ -1,0 +1,102 @@
+import fc from 'fast-check';
+import {
+  type Dtype,
+  dtypeBytes,
+  hostTensor,
+  type LogicalTensor,
+  type Slice,
+  slicesOfFlatRange,
+} from '../../src/index.js';
+
+/** A tensor with its bytes and two ways to cut it into boxes that cover it. */
+export interface LayoutCase {
+  readonly dtype: Dtype;
+  readonly shape: readonly number[];
+  readonly saved: readonly (readonly Slice[])[];
+  readonly loaded: readonly (readonly Slice[])[];
+}
+
+/** Cuts one dimension of `size` into consecutive ranges at random places. */
+function arbitraryCuts(size: number): fc.Arbitrary<Slice[]> {
+  return fc.uniqueArray(fc.integer({ min: 1, max: Math.max(size - 1, 1) }), { maxLength: 3 }).map((cuts) => {
+    const inside = cuts.filter((cut) => cut < size).sort((a, b) => a - b);
+    const borders = [0, ...inside, size];
+    return borders.slice(1).map((end, index) => [borders[index]!, end] as const);
+  });
+}
+
+/** All boxes of a grid of cuts. */
+function boxesOf(cuts: readonly (readonly Slice[])[]): Slice[][] {
+  return cuts.reduce<Slice[][]>(
+    (boxes, ranges) => boxes.flatMap((box) => ranges.map((range) => [...box, range])),
+    [[]],
+  );
+}
+
+/** A grid of boxes, or, as a distributed optimizer cuts, equal ranges of the flattened tensor. */
+function arbitraryLayout(shape: readonly number[]): fc.Arbitrary<(readonly Slice[])[]> {
+  const grid = fc.tuple(...shape.map(arbitraryCuts)).map(boxesOf);
+  const whole = shape.map((size): Slice => [0, size]);
+  const volume = shape.reduce((product, size) => product * size, 1);
+  const flat = arbitraryCuts(volume).map((ranges) =>
+    ranges.flatMap(([start, end]) =>
+      slicesOfFlatRange({ slices: whole, start, end }).map(({ slices }) => slices),
+    ),
+  );
+  return volume === 0 ? grid : fc.oneof({ weight: 3, arbitrary: grid }, { weight: 1, arbitrary: flat });
+}
+
+export const arbitraryLayoutCase: fc.Arbitrary<LayoutCase> = fc
+  .record({
+    dtype: fc.constantFrom<Dtype>('F32', 'BF16', 'I64', 'U8'),
+    shape: fc.array(fc.integer({ min: 1, max: 9 }), { maxLength: 4 }),
+  })
+  .chain(({ dtype, shape }) =>
+    fc.record({
+      dtype: fc.constant(dtype),
+      shape: fc.constant(shape),
+      saved: arbitraryLayout(shape),
+      loaded: arbitraryLayout(shape),
+    }),
+  );
+
+/** Byte `index` of the element at row-major position `element` of tensor number `tensor`: no two places agree. */
+function byteOf(tensor: number, element: number, index: number): number {
+  return (tensor * 41 + element * 7 + (element >> 5) * 13 + index * 101) % 251;
+}
+
+/** The bytes that a box of a tensor should hold, worked out element by element. */
+export function bytesOfBox(options: {
+  readonly tensor: number;
+  readonly dtype: Dtype;
+  readonly shape: readonly number[];
+  readonly slices: readonly Slice[];
+}): Uint8Array {
+  const { tensor, dtype, shape, slices } = options;
+  const width = dtypeBytes[dtype];
+  const bytes: number[] = [];
+  const visit = (dim: number, element: number): void => {
+    if (dim === shape.length) {
+      for (let index = 0; index < width; index++) bytes.push(byteOf(tensor, element, index));
+      return;
+    }
+    for (let at = slices[dim]![0]; at < slices[dim]![1]; at++) visit(dim + 1, element * shape[dim]! + at);
+  };
+  visit(0, 0);
+  return Uint8Array.from(bytes);
+}
+
+/** A logical tensor over a box, filled with what belongs there or with zeros. */
+export function boxTensor(options: {
+  readonly name: string;
+  readonly tensor: number;
+  readonly dtype: Dtype;
+  readonly shape: readonly number[];
+  readonly slices: readonly Slice[];
+  readonly filled: boolean;
+}): LogicalTensor & { readonly memory: Uint8Array } {
+  const { name, dtype, shape, slices, filled } = options;
+  const right = bytesOfBox(options);
+  const memory = filled ? right : new Uint8Array(right.length);
+  return { ...hostTensor({ name, dtype, globalShape: shape, slices, memory }), memory };
+}

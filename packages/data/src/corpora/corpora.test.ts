@@ -1,0 +1,234 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
+import fc from 'fast-check';
+import { parquetWriteBuffer } from 'hyparquet-writer';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import {
+  createTokenizer,
+  IndexedDataset,
+  IndexedDatasetWriter,
+  type PrepareProgress,
+  prepareDataset,
+  type ReadDocumentsOptions,
+  readDocuments,
+} from '../index.js';
+
+let directory: string;
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), 'mtl-data-'));
+});
+afterEach(() => rmSync(directory, { recursive: true, force: true }));
+
+function file(name: string, content: string | Uint8Array): string {
+  const path = join(directory, name);
+  writeFileSync(path, content);
+  return path;
+}
+
+async function read(path: string, options: Omit<ReadDocumentsOptions, 'path'> = {}): Promise<string[]> {
+  const documents: string[] = [];
+  for await (const document of readDocuments({ path, ...options })) documents.push(document);
+  return documents;
+}
+
+const lines = (documents: readonly string[], key = 'text') =>
+  documents.map((text) => `${JSON.stringify({ id: 1, [key]: text })}\n`).join('');
+
+const corpusError = (message: RegExp) => ({
+  code: 'MTL_DATA_CORPUS',
+  message: expect.stringMatching(message),
+});
+
+describe('readDocuments', () => {
+  it('reads any text from JSON lines, zipped or not', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.string({ unit: 'binary' })), async (documents) => {
+        const text = lines(documents);
+        expect(await read(file('a.jsonl', text))).toEqual(documents);
+        expect(await read(file('a.jsonl.gz', gzipSync(text)))).toEqual(documents);
+      }),
+      { numRuns: 30 },
+    );
+  });
+
+  it('takes another key, Windows line ends, blank lines, a byte order mark and no last newline', async () => {
+    const path = file('a.json', '\ufeff{"body":"x"}\r\n\r\n  \n{"body":"y"}');
+    expect(await read(path, { jsonKey: 'body' })).toEqual(['x', 'y']);
+  });
+
+  it('reads lines longer than its buffer', async () => {
+    const long = 'x'.repeat(3_000_000);
+    expect(await read(file('a.jsonl', lines(['a', long, 'b'])))).toEqual(['a', long, 'b']);
+  });
+
+  it('cuts plain text at blank lines, or not at all', async () => {
+    const path = file('a.txt', '\n\nfirst\nsecond\n \nthird\r\n\n\n');
+    expect(await read(path)).toEqual(['first\nsecond', 'third']);
+    expect(await read(path, { textDocuments: 'file' })).toEqual(['\n\nfirst\nsecond\n \nthird\n\n']);
+  });
+
+  it('reads a column of a Parquet file, row group by row group', async () => {
+    const data = Array.from({ length: 2500 }, (_, i) => `document ${i} ✓`);
+    const buffer = parquetWriteBuffer({
+      columnData: [
+        { name: 'text', data },
+        { name: 'n', data: data.map((_, i) => i) },
+      ],
+      rowGroupSize: 1000,
+    });
+    const path = file('a.parquet', new Uint8Array(buffer));
+    expect(await read(path)).toEqual(data);
+    await expect(read(path, { jsonKey: 'texts' })).rejects.toMatchObject({
+      ...corpusError(/no column "texts"/),
+      remedy: expect.stringContaining('"text"'),
+    });
+    await expect(read(path, { jsonKey: 'n' })).rejects.toMatchObject(corpusError(/row 0 of column "n"/));
+  });
+
+  it.each([
+    ['a.jsonl', '{"text":"a"}\n\n{"text":\n', /a\.jsonl, line 3: is not JSON/],
+    ['a.jsonl', '{"text":"a"}\n[1]\n', /line 2: is not a JSON object/],
+    ['a.jsonl', '{"texts":"a"}\n', /line 1: has no key "text"/],
+    ['a.jsonl', '{"text":7}\n', /line 1: "text" is not a text/],
+    ['a.jsonl', Buffer.from([0x61, 0x0a, 0xff, 0x0a]), /line 1: is not JSON/],
+    ['a.txt', Buffer.from([0x61, 0x0a, 0xff, 0x0a]), /line 2: is not UTF-8/],
+    ['a.jsonl.gz', 'not zipped', /cannot be read/],
+    ['a.jsonl.gz', gzipSync(lines(['a'.repeat(5000)])).subarray(0, 30), /cannot be read/],
+    ['a.parquet', 'PAR1 but no', /not a readable Parquet file/],
+    ['a.parquet', '', /not a readable Parquet file/],
+    ['a.pdf', '', /does not say what it holds/],
+  ])('refuses %s holding %j', async (name, content, message) => {
+    await expect(async () => read(file(name, content))).rejects.toMatchObject(corpusError(message));
+  });
+
+  it.each(['a.jsonl', 'a.txt', 'a.txt.gz', 'a.parquet'])('says that %s is missing', async (name) => {
+    await expect(read(join(directory, name))).rejects.toMatchObject(corpusError(/no such file/));
+  });
+});
+
+describe('prepareDataset', () => {
+  const documents = Array.from({ length: 400 }, (_, i) =>
+    i % 50 === 7 ? '' : `Document ${i}: ${'word '.repeat(i % 90)}é✓`,
+  );
+
+  it.each([0, 1, 3])('writes the same bytes as a writer fed by hand, with %i threads', async (workers) => {
+    const tokenizer = await createTokenizer({ type: 'GPT2BPETokenizer' });
+    const byHand = new IndexedDatasetWriter({ prefix: join(directory, 'hand'), dtype: 'uint16' });
+    for (const text of documents) {
+      if (text !== '') byHand.addSequence([...tokenizer.encode(text), tokenizer.eod]);
+      byHand.endDocument();
+    }
+    byHand.finish();
+    const progress: PrepareProgress[] = [];
+    const summary = await prepareDataset({
+      inputs: [file('a.jsonl', lines(documents.slice(0, 150))), file('b.jsonl', lines(documents.slice(150)))],
+      outputPrefix: join(directory, 'out'),
+      tokenizer: { type: 'GPT2BPETokenizer' },
+      appendEod: true,
+      workers,
+      onProgress: (state) => progress.push(state),
+    });
+    for (const extension of ['bin', 'idx']) {
+      expect(readFileSync(join(directory, `out_text_document.${extension}`))).toEqual(
+        readFileSync(join(directory, `hand.${extension}`)),
+      );
+    }
+    expect(summary).toMatchObject({
+      numDocuments: 400,
+      numSequences: 392,
+      numEmptyDocuments: 8,
+      dtype: 'uint16',
+    });
+    const last = progress.at(-1)!;
+    expect(last).toEqual({
+      documents: 400,
+      tokens: summary.numTokens,
+      bytes: last.totalBytes,
+      totalBytes: last.totalBytes,
+    });
+  });
+
+  it('keeps the order of a corpus of many batches whatever finishes first', async () => {
+    const many = Array.from({ length: 60 }, (_, i) => `${i} `.repeat(i % 2 === 0 ? 60_000 : 5));
+    const input = file('many.jsonl', lines(many));
+    const run = (workers: number) =>
+      prepareDataset({
+        inputs: [input],
+        outputPrefix: join(directory, `w${workers}`),
+        tokenizer: { type: 'ByteLevelTokenizer' },
+        workers,
+      });
+    await run(0);
+    await run(2);
+    // Not toEqual: it compares megabytes element by element.
+    const bytes = (name: string) => readFileSync(join(directory, `${name}_text_document.bin`));
+    expect(bytes('w2').equals(bytes('w0'))).toBe(true);
+    using dataset = IndexedDataset.open(join(directory, 'w2_text_document'));
+    expect(dataset.numDocuments).toBe(60);
+  });
+
+  it('names the dataset by the key and takes ids of an exact vocabulary', async () => {
+    const input = file('ids.jsonl', lines(['1 2 3', '4 99999'], 'ids'));
+    const summary = await prepareDataset({
+      inputs: [input],
+      outputPrefix: join(directory, 'n'),
+      tokenizer: { type: 'NullTokenizer', vocabSize: 100_000 },
+      jsonKey: 'ids',
+    });
+    expect(summary).toMatchObject({
+      prefix: join(directory, 'n_ids_document'),
+      dtype: 'int32',
+      numTokens: 5,
+    });
+  });
+
+  it.each([0, 2])('leaves no dataset behind when a line is broken (%i threads)', async (workers) => {
+    const input = file('bad.jsonl', `${lines(documents)}{"text":`);
+    const options = {
+      inputs: [input],
+      outputPrefix: join(directory, 'out'),
+      tokenizer: { type: 'ByteLevelTokenizer' as const },
+      workers,
+    };
+    await expect(prepareDataset(options)).rejects.toMatchObject(
+      corpusError(/bad\.jsonl, line 401: is not JSON/),
+    );
+    expect(readdirSync(directory)).toEqual(['bad.jsonl']);
+  });
+
+  it('brings coded errors over from its threads', async () => {
+    const input = file('ids.jsonl', lines(['1 2', 'seven']));
+    const tokenizer = { type: 'NullTokenizer' as const, vocabSize: 10 };
+    await expect(
+      prepareDataset({ inputs: [input], outputPrefix: join(directory, 'x'), tokenizer, workers: 2 }),
+    ).rejects.toMatchObject({
+      code: 'MTL_DATA_TOKEN_OUT_OF_VOCABULARY',
+      message: expect.stringContaining('"seven"'),
+    });
+  });
+
+  it('refuses what cannot work', async () => {
+    const tokenizer = await createTokenizer({ type: 'ByteLevelTokenizer' });
+    const input = file('a.txt', 'a');
+    const base = { inputs: [input], outputPrefix: join(directory, 'x'), tokenizer };
+    await expect(prepareDataset({ ...base, inputs: [] })).rejects.toMatchObject({
+      code: 'MTL_DATA_NO_INPUT',
+    });
+    await expect(prepareDataset({ ...base, inputs: [directory] })).rejects.toMatchObject(
+      corpusError(/is a directory/),
+    );
+    await expect(prepareDataset({ ...base, workers: -1 })).rejects.toMatchObject({
+      code: 'MTL_DATA_WORKERS',
+    });
+    const own = { ...tokenizer, options: undefined };
+    await expect(prepareDataset({ ...base, tokenizer: own, workers: 1 })).rejects.toMatchObject({
+      code: 'MTL_DATA_WORKERS',
+    });
+    const lying = { ...tokenizer, options: undefined, vocabularySize: 50 };
+    await expect(prepareDataset({ ...base, tokenizer: lying })).rejects.toMatchObject({
+      code: 'MTL_DATA_TOKEN_OUT_OF_VOCABULARY',
+    });
+  });
+});

@@ -1,0 +1,182 @@
+import { statSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
+import { ConfigurationError } from '@mtl/errors';
+import { type IndexedDatasetSummary, IndexedDatasetWriter } from '../indexed/indexed-dataset-writer.js';
+import { tokenDtypeForVocabulary } from '../indexed/token-dtype.js';
+import { createTokenizer, type TokenizerOptions } from '../tokenizers/create-tokenizer.js';
+import type { Tokenizer } from '../tokenizers/tokenizer.js';
+import { corpusError } from './corpus-error.js';
+import { readDocuments } from './read-documents.js';
+import type { PlainTextDocuments } from './read-plain-text.js';
+import { type TokenizedDocuments, tokenizeDocuments } from './tokenize-documents.js';
+import { TokenizerPool } from './tokenizer-pool.js';
+
+// Large enough that a message between threads costs nothing, small enough that all threads have work.
+const batchCharacters = 1 << 18;
+const batchDocuments = 4096;
+// Below this, starting threads takes longer than tokenizing.
+const smallCorpusBytes = 8 << 20;
+
+/** How far a preparation is. */
+export interface PrepareProgress {
+  readonly documents: number;
+  readonly tokens: number;
+  /** Bytes of the input files read, and in all. */
+  readonly bytes: number;
+  readonly totalBytes: number;
+}
+
+/** What to tokenize into which dataset. */
+export interface PrepareDatasetOptions {
+  /** Corpus files, read in this order (see `readDocuments`). */
+  readonly inputs: readonly string[];
+  /** The dataset is `{outputPrefix}_{jsonKey}_document.bin` and `.idx`. */
+  readonly outputPrefix: string;
+  /** A tokenizer, or the options of one. One without options of its own works in this thread only. */
+  readonly tokenizer: Tokenizer | TokenizerOptions;
+  /** Key of the text in JSON lines, or its Parquet column (default "text"). */
+  readonly jsonKey?: string;
+  /** What a document is in plain text (default "paragraph"). */
+  readonly textDocuments?: PlainTextDocuments;
+  /** Append the end-of-document token to every document that has tokens. */
+  readonly appendEod?: boolean;
+  /** Worker threads; 0 tokenizes in this thread (default: one for each processor, 0 for a small corpus). */
+  readonly workers?: number;
+  /** Called after each batch of documents. */
+  readonly onProgress?: (progress: PrepareProgress) => void;
+}
+
+/** What was written. */
+export interface PrepareSummary extends IndexedDatasetSummary {
+  /** Documents without a token: they stand in the dataset as empty documents, as Megatron keeps them. */
+  readonly numEmptyDocuments: number;
+}
+
+/**
+ * Tokenizes corpora into a Megatron indexed dataset, the bytes that Megatron's preprocessing writes for the same
+ * tokens, whatever the number of threads. Memory is bounded by the batches under way.
+ */
+export async function prepareDataset(options: PrepareDatasetOptions): Promise<PrepareSummary> {
+  const { inputs, outputPrefix, jsonKey = 'text', appendEod = false } = options;
+  const tokenizer =
+    'encode' in options.tokenizer ? options.tokenizer : await createTokenizer(options.tokenizer);
+  const totalBytes = totalSize(inputs);
+  const workers = chooseWorkers({ wanted: options.workers, tokenizer, totalBytes });
+  const dtype = tokenDtypeForVocabulary(tokenizer.vocabularySize);
+  const pool =
+    workers > 0
+      ? new TokenizerPool({ workers, data: { tokenizer: tokenizer.options!, appendEod, dtype } })
+      : undefined;
+  const tokenize = (texts: readonly string[]): Promise<TokenizedDocuments> | TokenizedDocuments =>
+    pool === undefined ? tokenizeDocuments({ texts, tokenizer, appendEod, dtype }) : pool.tokenize(texts);
+  let writer: IndexedDatasetWriter | undefined;
+  const progress = { documents: 0, tokens: 0, bytes: 0, totalBytes };
+  let numEmptyDocuments = 0;
+  try {
+    writer = new IndexedDatasetWriter({ prefix: `${outputPrefix}_${jsonKey}_document`, dtype });
+    const write = ({ tokens, lengths }: TokenizedDocuments) => {
+      writer!.addDocuments(tokens, lengths);
+      progress.documents += lengths.length;
+      progress.tokens += tokens.length;
+      for (const length of lengths) if (length === 0) numEmptyDocuments++;
+      options.onProgress?.({ ...progress });
+    };
+    const batches = readBatches(options, (bytes) => {
+      progress.bytes = bytes;
+    });
+    // Two batches a thread: one being worked on, one waiting. Results are written in the order of the corpus.
+    await forEachInOrder({ batches, start: tokenize, atMost: Math.max(1, 2 * workers), finish: write });
+    return { ...writer.finish(), numEmptyDocuments };
+  } finally {
+    writer?.discard();
+    await pool?.close();
+  }
+}
+
+function totalSize(inputs: readonly string[]): number {
+  if (inputs.length === 0) {
+    throw new ConfigurationError('MTL_DATA_NO_INPUT', 'there are no input files', {
+      expected: 'one corpus file or more',
+    });
+  }
+  return inputs.reduce((sum, path) => {
+    const stats = statSync(path, { throwIfNoEntry: false });
+    if (stats === undefined) throw corpusError({ path, what: 'no such file', remedy: 'check the path' });
+    if (stats.isDirectory())
+      throw corpusError({ path, what: 'is a directory', remedy: 'name the files in it' });
+    return sum + stats.size;
+  }, 0);
+}
+
+function chooseWorkers(options: {
+  wanted: number | undefined;
+  tokenizer: Tokenizer;
+  totalBytes: number;
+}): number {
+  const { wanted, tokenizer, totalBytes } = options;
+  if (wanted !== undefined && (!Number.isInteger(wanted) || wanted < 0)) {
+    throw new ConfigurationError('MTL_DATA_WORKERS', `${wanted} workers are not possible`, {
+      expected: '0 or more',
+    });
+  }
+  if (tokenizer.options === undefined) {
+    if ((wanted ?? 0) === 0) return 0;
+    throw new ConfigurationError(
+      'MTL_DATA_WORKERS',
+      `${tokenizer.name} cannot be made again in worker threads`,
+      {
+        remedy: 'pass workers: 0, or a tokenizer that createTokenizer makes',
+      },
+    );
+  }
+  return wanted ?? (totalBytes < smallCorpusBytes ? 0 : availableParallelism());
+}
+
+/** The documents of all inputs in batches. */
+async function* readBatches(
+  options: PrepareDatasetOptions,
+  onBytes: (bytes: number) => void,
+): AsyncGenerator<string[], void, undefined> {
+  const { inputs, jsonKey = 'text', textDocuments = 'paragraph' } = options;
+  let batch: string[] = [];
+  let characters = 0;
+  let before = 0;
+  for (const path of inputs) {
+    const documents = readDocuments({
+      path,
+      jsonKey,
+      textDocuments,
+      onBytes: (bytes) => onBytes(before + bytes),
+    });
+    for await (const text of documents) {
+      batch.push(text);
+      characters += text.length;
+      if (characters < batchCharacters && batch.length < batchDocuments) continue;
+      yield batch;
+      batch = [];
+      characters = 0;
+    }
+    before += statSync(path).size;
+    onBytes(before);
+  }
+  if (batch.length > 0) yield batch;
+}
+
+/** Starts work on up to `atMost` items ahead and finishes them in their order. */
+async function forEachInOrder<I, O>(options: {
+  batches: AsyncIterable<I>;
+  start: (item: I) => Promise<O> | O;
+  atMost: number;
+  finish: (result: O) => void;
+}): Promise<void> {
+  const { batches, start, atMost, finish } = options;
+  const underWay: (Promise<O> | O)[] = [];
+  for await (const batch of batches) {
+    const started = start(batch);
+    // A failure is met when its turn comes; until then it must not count as unhandled.
+    if (started instanceof Promise) started.catch(() => undefined);
+    underWay.push(started);
+    if (underWay.length >= atMost) finish(await underWay.shift()!);
+  }
+  while (underWay.length > 0) finish(await underWay.shift()!);
+}

@@ -1,0 +1,31 @@
+import { corpusError } from './corpus-error.js';
+import { readJsonLines } from './read-json-lines.js';
+import { readParquet } from './read-parquet.js';
+import { type PlainTextDocuments, readPlainText } from './read-plain-text.js';
+
+/** A corpus file and how to read it. */
+export interface ReadDocumentsOptions {
+  /** `.txt`, `.jsonl` (also `.json`, `.ndjson`), each also with `.gz`, or `.parquet`. */
+  readonly path: string;
+  /** Key of the text in JSON lines, or its Parquet column (default "text"). */
+  readonly jsonKey?: string;
+  /** What a document is in plain text (default "paragraph": blank lines separate documents). */
+  readonly textDocuments?: PlainTextDocuments;
+  /** Called with the bytes of the file read so far. */
+  readonly onBytes?: ((bytes: number) => void) | undefined;
+}
+
+/** Streams the documents of a corpus file in order, with bounded memory. Throws `MTL_DATA_CORPUS`. */
+export function readDocuments(options: ReadDocumentsOptions): AsyncGenerator<string, void, undefined> {
+  const { path, jsonKey: key = 'text', textDocuments: documents = 'paragraph', onBytes } = options;
+  const name = path.toLowerCase().replace(/\.gz$/, '');
+  if (/\.(jsonl|json|ndjson)$/.test(name)) return readJsonLines({ path, key, onBytes });
+  if (/\.(txt|text|md)$/.test(name)) return readPlainText({ path, documents, onBytes });
+  if (/\.parquet$/.test(path.toLowerCase())) return readParquet({ path, key, onBytes });
+  throw corpusError({
+    path,
+    what: 'its name does not say what it holds',
+    expected: 'a name in .txt, .jsonl, .json, .ndjson (each also with .gz) or .parquet',
+    remedy: 'rename or convert the file',
+  });
+}

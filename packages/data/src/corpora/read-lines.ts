@@ -1,0 +1,98 @@
+import { isUtf8 } from 'node:buffer';
+import { createReadStream } from 'node:fs';
+import { createGunzip } from 'node:zlib';
+import { corpusError } from './corpus-error.js';
+
+// A line becomes one string; V8 holds at most 512 MiB in one.
+const maximumLineBytes = 1 << 28;
+const newline = 10;
+const carriageReturn = 13;
+
+/** One line of a text file, without its end. */
+export interface CorpusLine {
+  readonly text: string;
+  /** Counted from 1. */
+  readonly number: number;
+}
+
+/** Where to read from, and who wants to know how far it got. */
+export interface ReadLinesOptions {
+  readonly path: string;
+  /** Called with the bytes of the file read so far (compressed ones in a .gz file). */
+  readonly onBytes?: ((bytes: number) => void) | undefined;
+}
+
+/**
+ * Streams the lines of a UTF-8 file (gunzipped when it ends in .gz), with memory for one chunk and one line. Throws
+ * `MTL_DATA_CORPUS` for files that cannot be read, are cut off, or are not UTF-8.
+ */
+export async function* readLines({
+  path,
+  onBytes,
+}: ReadLinesOptions): AsyncGenerator<CorpusLine, void, undefined> {
+  let number = 0;
+  let pending: Buffer[] = [];
+  let pendingBytes = 0;
+  const take = (last: Buffer): CorpusLine => {
+    number++;
+    let bytes = pending.length === 0 ? last : Buffer.concat([...pending, last]);
+    pending = [];
+    pendingBytes = 0;
+    if (bytes.length > 0 && bytes[bytes.length - 1] === carriageReturn) bytes = bytes.subarray(0, -1);
+    if (!isUtf8(bytes)) {
+      throw corpusError({
+        path,
+        line: number,
+        what: 'is not UTF-8',
+        remedy: 'convert the file, for example with iconv -t UTF-8',
+      });
+    }
+    const text = bytes.toString('utf8');
+    return { text: number === 1 && text.startsWith('\ufeff') ? text.slice(1) : text, number };
+  };
+  for await (const chunk of readChunks({ path, onBytes })) {
+    let start = 0;
+    for (let end = chunk.indexOf(newline); end >= 0; end = chunk.indexOf(newline, start)) {
+      yield take(chunk.subarray(start, end));
+      start = end + 1;
+    }
+    if (start < chunk.length) {
+      pending.push(chunk.subarray(start));
+      pendingBytes += chunk.length - start;
+    }
+    if (pendingBytes > maximumLineBytes) {
+      throw corpusError({
+        path,
+        line: number + 1,
+        what: `is longer than ${maximumLineBytes} bytes`,
+        remedy: 'put one document on each line',
+      });
+    }
+  }
+  if (pendingBytes > 0) yield take(Buffer.alloc(0));
+}
+
+async function* readChunks({ path, onBytes }: ReadLinesOptions): AsyncGenerator<Buffer, void, undefined> {
+  const file = createReadStream(path, { highWaterMark: 1 << 20 });
+  let bytes = 0;
+  file.on('data', (chunk) => {
+    bytes += chunk.length;
+    onBytes?.(bytes);
+  });
+  const gunzip = path.endsWith('.gz') ? createGunzip({ chunkSize: 1 << 18 }) : undefined;
+  // pipe() does not carry errors over; a missing file must end the unzipped stream too.
+  if (gunzip !== undefined) file.on('error', (error) => gunzip.destroy(error)).pipe(gunzip);
+  try {
+    for await (const chunk of gunzip ?? file) yield chunk as Buffer;
+  } catch (cause) {
+    const { code, message } = cause as NodeJS.ErrnoException;
+    const what = code === 'ENOENT' ? 'no such file' : `cannot be read (${message})`;
+    const zipped = code?.startsWith('Z_')
+      ? { remedy: 'the .gz file is cut off or damaged: get it again' }
+      : {};
+    throw corpusError({ path, what, cause, ...zipped });
+  } finally {
+    file.destroy();
+    gunzip?.destroy();
+  }
+}

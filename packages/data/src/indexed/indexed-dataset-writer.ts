@@ -1,0 +1,237 @@
+import { closeSync, existsSync, mkdirSync, openSync, renameSync, unlinkSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { DataError, UsageError } from '@mtl/errors';
+import { BinaryFileWriter } from '../files/binary-file-writer.js';
+import { readFully } from '../files/read-fully.js';
+import { syncDirectoryOf } from '../files/sync-directory.js';
+import { temporaryPath } from '../files/temporary-path.js';
+import { indexedDatasetPaths, indexHeaderBytes, indexMagic, indexVersion } from './index-layout.js';
+import type { IndexedDataset } from './indexed-dataset.js';
+import { type TokenArray, type TokenDtype, type TokenDtypeFormat, tokenDtypes } from './token-dtype.js';
+
+const copyBytes = 1 << 20;
+
+/** What a finished dataset holds. */
+export interface IndexedDatasetSummary {
+  readonly prefix: string;
+  readonly dtype: TokenDtype;
+  readonly numDocuments: number;
+  readonly numSequences: number;
+  readonly numTokens: number;
+}
+
+/** Settings of a writer. */
+export interface IndexedDatasetWriterOptions {
+  /** Path without `.bin` / `.idx`; directories are made. */
+  readonly prefix: string;
+  readonly dtype: TokenDtype;
+  /** Write a mode (int8) for every sequence, as multimodal datasets have. */
+  readonly multimodal?: boolean;
+}
+
+/**
+ * Writes a Megatron indexed dataset byte for byte. Everything streams to files with temporary names (lengths and
+ * document boundaries too), so memory stays at a few MiB however large the corpus; `finish` syncs and renames,
+ * so that a crash never leaves a dataset that opens and is wrong.
+ */
+export class IndexedDatasetWriter {
+  readonly prefix: string;
+  readonly dtype: TokenDtype;
+  readonly #format: TokenDtypeFormat;
+  readonly #tokens: BinaryFileWriter;
+  readonly #lengths: BinaryFileWriter;
+  readonly #documents: BinaryFileWriter;
+  readonly #modes: BinaryFileWriter | undefined;
+  #numSequences = 0;
+  #numDocuments = 0;
+  #finished = false;
+
+  constructor({ prefix, dtype, multimodal = false }: IndexedDatasetWriterOptions) {
+    const paths = indexedDatasetPaths(prefix);
+    this.prefix = paths.prefix;
+    this.dtype = dtype;
+    this.#format = tokenDtypes[dtype];
+    if (this.#format === undefined) {
+      throw new UsageError('MTL_DATA_DTYPE', `unknown element type ${dtype}`, {
+        expected: Object.keys(tokenDtypes).join(', '),
+      });
+    }
+    mkdirSync(dirname(paths.binPath), { recursive: true });
+    this.#tokens = new BinaryFileWriter({ path: temporaryPath(paths.binPath) });
+    this.#lengths = new BinaryFileWriter({ path: temporaryPath(`${paths.idxPath}.lengths`) });
+    this.#documents = new BinaryFileWriter({ path: temporaryPath(`${paths.idxPath}.documents`) });
+    this.#modes = multimodal
+      ? new BinaryFileWriter({ path: temporaryPath(`${paths.idxPath}.modes`) })
+      : undefined;
+    this.#documents.writeInt64(0);
+  }
+
+  /** Appends one sequence; `mode` only in a multimodal dataset. Throws when a token does not fit the dtype. */
+  addSequence(tokens: ArrayLike<number> | BigInt64Array, mode = 0): void {
+    this.#tokens.write(this.#encode(tokens));
+    this.#addLength(tokens.length, mode);
+  }
+
+  /** Ends the current document (one without sequences is an empty document). */
+  endDocument(): void {
+    this.#documents.writeInt64(this.#numSequences);
+    this.#numDocuments++;
+  }
+
+  /**
+   * Appends whole documents from tokens laid end to end: each entry of `lengths` is one document of one
+   * sequence; a length of 0 makes an empty document, as Megatron's preprocessing does.
+   */
+  addDocuments(tokens: TokenArray, lengths: ArrayLike<number>): void {
+    this.#tokens.write(this.#encode(tokens));
+    let total = 0;
+    for (let i = 0; i < lengths.length; i++) {
+      total += lengths[i]!;
+      if (lengths[i]! > 0) this.#addLength(lengths[i]!, 0);
+      this.endDocument();
+    }
+    if (total !== tokens.length) {
+      throw new UsageError('MTL_DATA_LENGTHS', `lengths sum to ${total}, there are ${tokens.length} tokens`);
+    }
+  }
+
+  /** Appends every sequence and document of another dataset of the same element type. */
+  addDataset(dataset: IndexedDataset): void {
+    if (dataset.dtype !== this.dtype) {
+      throw new DataError('MTL_DATA_DTYPE_MISMATCH', `${dataset.prefix} holds ${dataset.dtype} tokens`, {
+        expected: `${this.dtype}, as ${this.prefix} does`,
+        remedy: 'prepare the datasets with tokenizers whose vocabularies lead to the same element type',
+      });
+    }
+    if ((dataset.sequenceModes !== undefined) !== (this.#modes !== undefined)) {
+      throw new DataError(
+        'MTL_DATA_MODES_MISMATCH',
+        `${dataset.prefix}: only some of the datasets are multimodal`,
+        {
+          expected: 'modes in all datasets or in none',
+        },
+      );
+    }
+    const chunk = Buffer.allocUnsafe(copyBytes);
+    for (let position = 0; position < dataset.binBytes; ) {
+      const read = dataset.readBytes(chunk, position);
+      if (read === 0)
+        throw new DataError('MTL_DATA_INDEXED_DATASET', `${dataset.binPath}: became shorter while read`);
+      this.#tokens.write(chunk.subarray(0, read));
+      position += read;
+    }
+    const before = this.#numSequences;
+    for (let i = 0; i < dataset.numSequences; i++) {
+      this.#addLength(dataset.sequenceLengths[i]!, dataset.sequenceModes?.[i] ?? 0);
+    }
+    for (let i = 1; i < dataset.documentIndices.length; i++) {
+      this.#documents.writeInt64(before + dataset.documentIndices[i]!);
+      this.#numDocuments++;
+    }
+  }
+
+  /** Writes the index, syncs both files, and gives them their names. */
+  finish(): IndexedDatasetSummary {
+    if (this.#finished) throw new UsageError('MTL_DATA_WRITER_FINISHED', `${this.prefix}: already finished`);
+    const { binPath, idxPath } = indexedDatasetPaths(this.prefix);
+    const index = new BinaryFileWriter({ path: temporaryPath(idxPath) });
+    try {
+      this.#tokens.finish();
+      for (const part of [this.#lengths, this.#documents, this.#modes]) part?.finish();
+      this.#writeIndex(index);
+      // An old index must not meet the new tokens if we die between the renames: it goes first, the new one last.
+      if (existsSync(idxPath)) unlinkSync(idxPath);
+      renameSync(this.#tokens.path, binPath);
+      renameSync(index.path, idxPath);
+      syncDirectoryOf(idxPath);
+    } catch (error) {
+      index.discard();
+      throw error;
+    } finally {
+      this.discard();
+    }
+    return {
+      prefix: this.prefix,
+      dtype: this.dtype,
+      numDocuments: this.#numDocuments,
+      numSequences: this.#numSequences,
+      numTokens: this.#tokens.byteLength / this.#format.itemSize,
+    };
+  }
+
+  /** Deletes the temporary files; a dataset that was not finished is gone. Safe to call at any time. */
+  discard(): void {
+    this.#finished = true;
+    for (const part of [this.#tokens, this.#lengths, this.#documents, this.#modes]) part?.discard();
+  }
+
+  #addLength(length: number, mode: number): void {
+    if (this.#finished) throw new UsageError('MTL_DATA_WRITER_FINISHED', `${this.prefix}: already finished`);
+    this.#lengths.writeInt32(length);
+    this.#modes?.write(Int8Array.of(mode));
+    this.#numSequences++;
+  }
+
+  /** Tokens in the file's element type, every one checked against its range. */
+  #encode(tokens: ArrayLike<number> | TokenArray): TokenArray {
+    if (this.#finished) throw new UsageError('MTL_DATA_WRITER_FINISHED', `${this.prefix}: already finished`);
+    const { minimum, maximum, create } = this.#format;
+    // An array of the file's own type holds nothing that does not fit.
+    if (tokens.constructor === create(0).constructor) return tokens as TokenArray;
+    const encoded = create(tokens.length);
+    for (let i = 0; i < tokens.length; i++) {
+      const value = Number(tokens[i]);
+      if (!(value >= minimum && value <= maximum) || !Number.isInteger(value)) {
+        throw new DataError(
+          'MTL_DATA_TOKEN_RANGE',
+          `${this.prefix}: token ${value} does not fit ${this.dtype}`,
+          {
+            expected: `integers from ${minimum} to ${maximum}`,
+            remedy: 'give the writer the element type that fits the vocabulary (tokenDtypeForVocabulary)',
+          },
+        );
+      }
+      if (encoded instanceof BigInt64Array) encoded[i] = BigInt(value);
+      else encoded[i] = value;
+    }
+    return encoded;
+  }
+
+  #writeIndex(index: BinaryFileWriter): void {
+    const header = Buffer.alloc(indexHeaderBytes);
+    indexMagic.copy(header);
+    header.writeBigUInt64LE(BigInt(indexVersion), 9);
+    header[17] = this.#format.code;
+    header.writeBigUInt64LE(BigInt(this.#numSequences), 18);
+    header.writeBigUInt64LE(BigInt(this.#numDocuments + 1), 26);
+    index.write(header);
+    forEachChunk(this.#lengths.path, (bytes) => index.write(bytes));
+    let pointer = 0;
+    forEachChunk(this.#lengths.path, (bytes) => {
+      const lengths = new Int32Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 4);
+      for (const length of lengths) {
+        index.writeInt64(pointer);
+        pointer += length * this.#format.itemSize;
+      }
+    });
+    forEachChunk(this.#documents.path, (bytes) => index.write(bytes));
+    if (this.#modes !== undefined) forEachChunk(this.#modes.path, (bytes) => index.write(bytes));
+    index.finish();
+  }
+}
+
+/** Calls `use` with the file's bytes in order, 1 MiB at a time (a multiple of every element size). */
+function forEachChunk(path: string, use: (bytes: Uint8Array) => void): void {
+  const descriptor = openSync(path, 'r');
+  try {
+    const chunk = new Uint8Array(copyBytes);
+    for (let position = 0; ; ) {
+      const read = readFully(descriptor, chunk, position);
+      if (read === 0) return;
+      use(chunk.subarray(0, read));
+      position += read;
+    }
+  } finally {
+    closeSync(descriptor);
+  }
+}

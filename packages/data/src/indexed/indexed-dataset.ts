@@ -1,0 +1,210 @@
+import { closeSync, openSync } from 'node:fs';
+import { UsageError } from '@mtl/errors';
+import { readFully } from '../files/read-fully.js';
+import { indexedDatasetError } from './index-layout.js';
+import { type IndexFile, readIndexFile } from './read-index-file.js';
+import { type TokenArray, type TokenDtype, type TokenDtypeFormat, tokenDtypes } from './token-dtype.js';
+
+/** A part of one sequence. */
+export interface SequenceSlice {
+  /** Number of the sequence in the dataset. */
+  readonly sequence: number;
+  /** First token (default 0). */
+  readonly offset?: number;
+  /** Number of tokens (default: to the end of the sequence). */
+  readonly length?: number;
+}
+
+/**
+ * Reader of a Megatron indexed dataset `{prefix}.bin` + `{prefix}.idx`. The index lives in typed arrays
+ * (20 bytes a sequence), tokens are read from the file on demand, so memory does not grow with the corpus.
+ */
+export class IndexedDataset {
+  readonly prefix: string;
+  readonly #index: IndexFile;
+  readonly #format: TokenDtypeFormat;
+  #descriptor: number;
+  #scratch: TokenArray;
+
+  /** Opens and checks both files; throws `MTL_DATA_INDEXED_DATASET` naming the file and what is wrong. */
+  static open(prefix: string): IndexedDataset {
+    return IndexedDataset.fromIndex(readIndexFile(prefix));
+  }
+
+  /** Opens the tokens of an index that was read already, in this thread or another. */
+  static fromIndex(index: IndexFile): IndexedDataset {
+    return new IndexedDataset(index, openSync(index.binPath, 'r'));
+  }
+
+  private constructor(index: IndexFile, descriptor: number) {
+    this.prefix = index.prefix;
+    this.#index = index;
+    this.#descriptor = descriptor;
+    this.#format = tokenDtypes[index.dtype];
+    this.#scratch = this.#format.create(4096);
+  }
+
+  /** The checked index: clonable to worker threads, where `fromIndex` opens it. */
+  get index(): IndexFile {
+    return this.#index;
+  }
+
+  get dtype(): TokenDtype {
+    return this.#index.dtype;
+  }
+  get numSequences(): number {
+    return this.#index.sequenceLengths.length;
+  }
+  get numDocuments(): number {
+    return this.#index.documentIndices.length - 1;
+  }
+  get numTokens(): number {
+    return this.#index.numTokens;
+  }
+  /** int32 [numSequences]: tokens in each sequence. */
+  get sequenceLengths(): Int32Array {
+    return this.#index.sequenceLengths;
+  }
+  /** float64 [numDocuments + 1]: 0, then the sequence at which each document ends. */
+  get documentIndices(): Float64Array {
+    return this.#index.documentIndices;
+  }
+  /** int8 [numSequences], only in multimodal datasets. */
+  get sequenceModes(): Int8Array | undefined {
+    return this.#index.sequenceModes;
+  }
+  get binPath(): string {
+    return this.#index.binPath;
+  }
+  get idxPath(): string {
+    return this.#index.idxPath;
+  }
+  get binBytes(): number {
+    return this.#index.binBytes;
+  }
+  get idxBytes(): number {
+    return this.#index.idxBytes;
+  }
+
+  /** The tokens of a sequence or a part of it, in the file's own element type. */
+  sequence(slice: SequenceSlice | number): TokenArray {
+    const { position, length } = this.#locate(typeof slice === 'number' ? { sequence: slice } : slice);
+    const tokens = this.#format.create(length);
+    this.#read(tokens, position);
+    return tokens;
+  }
+
+  /**
+   * Copies tokens as int32 into `target` from `targetOffset` on, without allocating; returns their number.
+   * Throws when a token is not an integer of 32 bits (possible only in int64 and floating datasets).
+   */
+  copySequence(
+    slice: SequenceSlice & { readonly target: Int32Array; readonly targetOffset?: number },
+  ): number {
+    const { position, length } = this.#locate(slice);
+    const { target, targetOffset = 0 } = slice;
+    if (length > target.length - targetOffset) {
+      throw new UsageError('MTL_DATA_TARGET_TOO_SMALL', `${length} tokens do not fit into the target`, {
+        expected: `room for ${length} tokens, there is room for ${target.length - targetOffset}`,
+      });
+    }
+    if (this.dtype === 'int32') {
+      this.#read(target.subarray(targetOffset, targetOffset + length), position);
+      return length;
+    }
+    if (this.#scratch.length < length) this.#scratch = this.#format.create(length);
+    const tokens = this.#scratch.subarray(0, length);
+    this.#read(tokens, position);
+    if (tokens instanceof BigInt64Array || tokens instanceof Float32Array || tokens instanceof Float64Array) {
+      this.#copyChecked({ tokens, target, targetOffset, slice });
+    } else {
+      target.set(tokens, targetOffset);
+    }
+    return length;
+  }
+
+  /** The sequences [first, end) of a document. */
+  documentSequences(document: number): { first: number; end: number } {
+    if (!Number.isInteger(document) || document < 0 || document >= this.numDocuments) {
+      throw outOfRange('document', document, this.numDocuments);
+    }
+    return { first: this.documentIndices[document]!, end: this.documentIndices[document + 1]! };
+  }
+
+  /**
+   * Fills `view` with raw bytes of the .bin file from byte `position` on; returns how many there were.
+   * For readers that stream through the whole file.
+   */
+  readBytes(view: ArrayBufferView, position: number): number {
+    return readFully(this.#openDescriptor(), view, position);
+  }
+
+  close(): void {
+    if (this.#descriptor >= 0) closeSync(this.#descriptor);
+    this.#descriptor = -1;
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
+  #locate(slice: SequenceSlice): { position: number; length: number } {
+    const { sequence, offset = 0 } = slice;
+    if (!Number.isInteger(sequence) || sequence < 0 || sequence >= this.numSequences) {
+      throw outOfRange('sequence', sequence, this.numSequences);
+    }
+    const available = this.sequenceLengths[sequence]!;
+    const length = slice.length ?? available - offset;
+    if (!(offset >= 0 && length >= 0 && offset + length <= available)) {
+      throw new UsageError(
+        'MTL_DATA_SLICE',
+        `tokens ${offset} to ${offset + length} of sequence ${sequence}`,
+        {
+          expected: `a part of its ${available} tokens`,
+        },
+      );
+    }
+    return {
+      position: this.#index.sequencePointers[sequence]! + offset * this.#format.itemSize,
+      length,
+    };
+  }
+
+  #read(view: ArrayBufferView, position: number): void {
+    if (readFully(this.#openDescriptor(), view, position) !== view.byteLength) {
+      throw indexedDatasetError(this.binPath, `became shorter than its .idx file says after it was opened`);
+    }
+  }
+
+  #openDescriptor(): number {
+    if (this.#descriptor < 0)
+      throw new UsageError('MTL_DATA_CLOSED', `${this.prefix}: the dataset was closed`);
+    return this.#descriptor;
+  }
+
+  #copyChecked(options: {
+    tokens: BigInt64Array | Float32Array | Float64Array;
+    target: Int32Array;
+    targetOffset: number;
+    slice: SequenceSlice;
+  }): void {
+    const { tokens, target, targetOffset, slice } = options;
+    for (let i = 0; i < tokens.length; i++) {
+      const value = Number(tokens[i]);
+      if ((value | 0) !== value) {
+        throw indexedDatasetError(
+          this.binPath,
+          `token ${(slice.offset ?? 0) + i} of sequence ${slice.sequence} is ${value}`,
+          { expected: 'an integer of at most 31 bits', remedy: 'check the tokenizer that wrote the dataset' },
+        );
+      }
+      target[targetOffset + i] = value;
+    }
+  }
+}
+
+function outOfRange(kind: string, index: number, count: number): UsageError {
+  return new UsageError('MTL_DATA_OUT_OF_RANGE', `there is no ${kind} ${index}`, {
+    expected: count > 0 ? `0 to ${count - 1}` : `nothing: the dataset has no ${kind}s`,
+  });
+}

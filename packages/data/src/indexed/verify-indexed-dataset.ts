@@ -1,0 +1,87 @@
+import { DataError } from '@mtl/errors';
+import { IndexedDataset } from './indexed-dataset.js';
+import { type IndexedDatasetInspection, inspectIndexedDataset } from './inspect-indexed-dataset.js';
+import { tokenDtypes } from './token-dtype.js';
+
+const chunkTokens = 1 << 18;
+
+/** What to check. */
+export interface VerifyIndexedDatasetOptions {
+  readonly prefix: string;
+  /** Tokens must be below this; without it only negative and fractional ones are errors. */
+  readonly vocabularySize?: number;
+  /** Called now and then with the tokens checked so far. */
+  readonly onProgress?: (progress: { readonly tokens: number; readonly totalTokens: number }) => void;
+}
+
+/** The inspection of a dataset whose every token was looked at. */
+export interface IndexedDatasetVerification extends IndexedDatasetInspection {
+  /** Smallest and largest token, undefined in a dataset without tokens. */
+  readonly smallestToken: number | undefined;
+  readonly largestToken: number | undefined;
+}
+
+/**
+ * Reads a whole dataset and checks structure and every token. Throws `MTL_DATA_INDEXED_DATASET` for a broken
+ * file and `MTL_DATA_TOKEN_OUT_OF_VOCABULARY` naming document and position of the first bad token.
+ */
+export function verifyIndexedDataset(options: VerifyIndexedDatasetOptions): IndexedDatasetVerification {
+  const { prefix, vocabularySize = Number.POSITIVE_INFINITY, onProgress } = options;
+  using dataset = IndexedDataset.open(prefix);
+  const chunk = tokenDtypes[dataset.dtype].create(chunkTokens);
+  let smallest = Number.POSITIVE_INFINITY;
+  let largest = Number.NEGATIVE_INFINITY;
+  for (let done = 0; done < dataset.numTokens; ) {
+    const bytes = dataset.readBytes(chunk, done * chunk.BYTES_PER_ELEMENT);
+    const count = Math.floor(bytes / chunk.BYTES_PER_ELEMENT);
+    if (count === 0)
+      throw new DataError('MTL_DATA_INDEXED_DATASET', `${dataset.binPath}: became shorter while read`);
+    for (let i = 0; i < count; i++) {
+      const token = Number(chunk[i]);
+      if (!(token >= 0 && token < vocabularySize) || token % 1 !== 0) {
+        throw outOfVocabulary({ dataset, tokenNumber: done + i, token, vocabularySize });
+      }
+      if (token < smallest) smallest = token;
+      if (token > largest) largest = token;
+    }
+    done += count;
+    onProgress?.({ tokens: done, totalTokens: dataset.numTokens });
+  }
+  const empty = dataset.numTokens === 0;
+  return {
+    ...inspectIndexedDataset(dataset),
+    smallestToken: empty ? undefined : smallest,
+    largestToken: empty ? undefined : largest,
+  };
+}
+
+function outOfVocabulary(options: {
+  dataset: IndexedDataset;
+  tokenNumber: number;
+  token: number;
+  vocabularySize: number;
+}): DataError {
+  const { dataset, tokenNumber, token, vocabularySize } = options;
+  let sequence = 0;
+  let before = 0;
+  while (before + dataset.sequenceLengths[sequence]! <= tokenNumber)
+    before += dataset.sequenceLengths[sequence++]!;
+  let document = 0;
+  while (document < dataset.numDocuments && dataset.documentIndices[document + 1]! <= sequence) document++;
+  let documentStart = 0;
+  const firstSequence = dataset.documentIndices[document] ?? 0;
+  for (let i = 0; i < firstSequence; i++) documentStart += dataset.sequenceLengths[i]!;
+  const position = tokenNumber - documentStart;
+  const limit = Number.isFinite(vocabularySize)
+    ? `integers from 0 to ${vocabularySize - 1}`
+    : 'integers from 0 on';
+  return new DataError(
+    'MTL_DATA_TOKEN_OUT_OF_VOCABULARY',
+    `${dataset.prefix}: document ${document}, position ${position} holds token ${token}`,
+    {
+      expected: limit,
+      remedy: 'train with the tokenizer that wrote the dataset, or prepare the dataset again with this one',
+      details: { prefix: dataset.prefix, document, sequence, position, token },
+    },
+  );
+}

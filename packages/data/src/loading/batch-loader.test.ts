@@ -1,0 +1,155 @@
+import { mkdtempSync, rmSync, truncateSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import {
+  type BatchLoader,
+  buildGptDatasets,
+  createBatchLoader,
+  IndexedDatasetWriter,
+  openGptDataset,
+  parseDataPath,
+  type SampleBatch,
+  type SampleDataset,
+} from '../index.js';
+
+const directory = mkdtempSync(join(tmpdir(), 'mtl-data-'));
+let dataset: SampleDataset;
+
+function write(name: string, documents: number): string {
+  const prefix = join(directory, name);
+  const writer = new IndexedDatasetWriter({ prefix, dtype: 'int32' });
+  for (let i = 0; i < documents; i++) {
+    writer.addSequence(Array.from({ length: 40 + (i % 7) }, (_, j) => 1000 * i + j));
+    writer.endDocument();
+  }
+  writer.finish();
+  return prefix;
+}
+
+beforeAll(() => {
+  const blend = parseDataPath(['2', write('a', 30), '1', write('b', 30)]);
+  const numSamples = { train: 60, valid: 0, test: 0 };
+  dataset = buildGptDatasets({
+    blend,
+    numSamples,
+    sequenceLength: 16,
+    seed: 1,
+    resetAttentionMask: true,
+    endOfDocument: 3,
+    dataCachePath: false,
+  }).train!;
+});
+afterAll(() => {
+  dataset.close();
+  rmSync(directory, { recursive: true, force: true });
+});
+
+async function take(loader: BatchLoader, count = Number.POSITIVE_INFINITY): Promise<SampleBatch[]> {
+  const batches: SampleBatch[] = [];
+  for await (const batch of loader) {
+    batches.push(batch);
+    if (batches.length === count) break;
+  }
+  return batches;
+}
+
+const sampler = { kind: 'single', microBatchSize: 4, dataParallelSize: 2, dataParallelRank: 1 } as const;
+
+describe.each(['worker', 'main'] as const)('createBatchLoader (%s thread)', (thread) => {
+  it('gives the samples of the sampler in order, row by row', async () => {
+    const batches = await take(createBatchLoader({ dataset, sampler, thread }));
+    expect(batches).toHaveLength(7);
+    for (const [i, batch] of batches.entries()) {
+      expect([...batch.sampleNumbers]).toEqual([0, 1, 2, 3].map((row) => 8 * i + 4 + row));
+      for (let row = 0; row < 4; row++) {
+        const sample = dataset.sample(batch.sampleNumbers[row]!);
+        const part = <T extends Int32Array | Float32Array>(array: T) => [
+          ...array.subarray(16 * row, 16 * row + 16),
+        ];
+        expect(part(batch.tokens)).toEqual([...sample.tokens]);
+        expect(part(batch.labels)).toEqual([...sample.labels]);
+        expect(part(batch.lossMask)).toEqual([...sample.lossMask]);
+        expect(part(batch.positionIds)).toEqual([...sample.positionIds]);
+        expect(part(batch.keyStart!)).toEqual([...sample.keyStart!]);
+      }
+    }
+  });
+
+  it('goes on at the samples consumed', async () => {
+    const whole = await take(createBatchLoader({ dataset, sampler, thread }));
+    const rest = await take(
+      createBatchLoader({ dataset, sampler: { ...sampler, consumedSamples: 24 }, thread }),
+    );
+    expect(rest).toEqual(whole.slice(3));
+  });
+
+  it('never changes a batch that it gave out', async () => {
+    const loader = createBatchLoader({ dataset, sampler, thread, readAhead: 1 });
+    const { value: first } = await loader.next();
+    const before = structuredClone(first!.tokens);
+    await loader.next();
+    await loader.next();
+    expect(first!.tokens).toEqual(before);
+    await loader.close();
+    expect(await loader.next()).toEqual({ done: true, value: undefined });
+  });
+
+  it('refuses settings that cannot work before it starts', () => {
+    for (const change of [
+      { readAhead: 0 },
+      { sampler: { ...sampler, totalSamples: 61 } },
+      { sampler: { ...sampler, microBatchSize: 0 } },
+    ]) {
+      expect(() => createBatchLoader({ dataset, sampler, thread, ...change })).toThrow(
+        expect.objectContaining({ code: expect.stringMatching(/MTL_DATA_(READ_AHEAD|SAMPLER)/) }),
+      );
+    }
+  });
+
+  it('raises the coded error of a file that shrank', async () => {
+    const prefix = write('shrinking', 30);
+    const options = { prefix, split: 'train', sequenceLength: 16, seed: 1, cacheDirectory: false } as const;
+    using shrinking = openGptDataset(options);
+    truncateSync(`${prefix}.bin`, 100);
+    await expect(take(createBatchLoader({ dataset: shrinking, sampler, thread }))).rejects.toMatchObject({
+      code: 'MTL_DATA_INDEXED_DATASET',
+    });
+  });
+});
+
+describe('reading ahead', () => {
+  it('fills up to readAhead batches', async () => {
+    const loader = createBatchLoader({
+      dataset,
+      sampler: { kind: 'cyclic', microBatchSize: 4 },
+      readAhead: 6,
+    });
+    await loader.next();
+    const until = performance.now() + 200;
+    while (performance.now() < until);
+    for (let i = 0; i < 5; i++) await loader.next();
+    // Not a matter of speed: a batch that was there is not waited for at all.
+    expect(loader.statistics.waitedMilliseconds).toBe(0);
+    await loader.close();
+  });
+
+  it('has batches ready while the event loop is blocked by a step', async () => {
+    const loader = createBatchLoader({
+      dataset,
+      sampler: { kind: 'cyclic', microBatchSize: 4 },
+      readAhead: 3,
+    });
+    await loader.next();
+    for (let step = 0; step < 20; step++) {
+      const until = performance.now() + 10;
+      while (performance.now() < until);
+      await loader.next();
+    }
+    const { batches, waitedMilliseconds } = loader.statistics;
+    await loader.close();
+    expect(batches).toBe(21);
+    // A batch takes far less than a step of 10 ms; 20 ms allow for a scheduler that stalls the thread twice.
+    expect(waitedMilliseconds).toBeLessThan(20);
+  });
+});

@@ -1,0 +1,197 @@
+import { MessageChannel, type MessagePort, receiveMessageOnPort, type Worker } from 'node:worker_threads';
+import { DataError, UsageError } from '@mtl/errors';
+import { type MicroBatchSamplerOptions, sampleMicroBatches } from '../samples/micro-batch-sampler.js';
+import type { SampleBatch } from '../samples/sample-batch.js';
+import type { SampleDataset } from '../samples/sample-dataset.js';
+import type { BatchReply, BatchWorkerData } from '../workers/batch-worker.js';
+import { packError, unpackError } from '../workers/error-message.js';
+import { startWorker } from '../workers/start-worker.js';
+import { assembleBatch } from './assemble-batch.js';
+
+/** What to load, in which order, how far ahead. */
+export interface BatchLoaderOptions {
+  readonly dataset: SampleDataset;
+  /** Which samples this rank reads; `consumedSamples` resumes. `totalSamples` defaults to the whole dataset. */
+  readonly sampler: Omit<MicroBatchSamplerOptions, 'totalSamples'> & { readonly totalSamples?: number };
+  /** Batches assembled before they are asked for (default 4). */
+  readonly readAhead?: number;
+  /** Assemble in a worker thread while the step runs (default), or in this thread when asked for a batch. */
+  readonly thread?: 'worker' | 'main';
+}
+
+/** How a loader has done so far. */
+export interface BatchLoaderStatistics {
+  readonly batches: number;
+  /** Time that `next` spent waiting for a batch (the first one, which starts the thread, not counted). */
+  readonly waitedMilliseconds: number;
+  /** Time spent assembling batches, wherever that was. */
+  readonly assembledMilliseconds: number;
+}
+
+/** An endless or finite stream of micro-batches; close it (or leave a `for await` loop) to end its thread. */
+export interface BatchLoader extends AsyncIterableIterator<SampleBatch> {
+  next(): Promise<IteratorResult<SampleBatch, undefined>>;
+  readonly statistics: BatchLoaderStatistics;
+  close(): Promise<void>;
+}
+
+/** Starts reading batches ahead. The same options give the same batches, resumed or not, in any thread. */
+export function createBatchLoader(options: BatchLoaderOptions): BatchLoader {
+  const { dataset, readAhead = 4, thread = 'worker' } = options;
+  const sampler = { totalSamples: dataset.length, ...options.sampler };
+  if (!Number.isInteger(readAhead) || readAhead < 1) {
+    throw new UsageError('MTL_DATA_READ_AHEAD', `${readAhead} batches ahead are not possible`, {
+      expected: '1 or more',
+    });
+  }
+  if (sampler.totalSamples > dataset.length) {
+    throw new UsageError('MTL_DATA_SAMPLER', `the sampler counts ${sampler.totalSamples} samples`, {
+      expected: `at most ${dataset.length}, what the dataset has`,
+    });
+  }
+  // Wrong settings must be found here, not in a thread: the generator checks them when it starts.
+  sampleMicroBatches(sampler).next();
+  return thread === 'main'
+    ? new MainThreadLoader(dataset, sampler)
+    : new WorkerLoader({ dataset, sampler, readAhead });
+}
+
+const finished = { done: true, value: undefined } as const;
+
+class MainThreadLoader implements BatchLoader {
+  readonly #dataset: SampleDataset;
+  readonly #samples: Generator<number[], void, undefined>;
+  #batches = 0;
+  #milliseconds = 0;
+
+  constructor(dataset: SampleDataset, sampler: MicroBatchSamplerOptions) {
+    this.#dataset = dataset;
+    this.#samples = sampleMicroBatches(sampler);
+  }
+
+  get statistics(): BatchLoaderStatistics {
+    const milliseconds = this.#milliseconds;
+    return { batches: this.#batches, waitedMilliseconds: milliseconds, assembledMilliseconds: milliseconds };
+  }
+
+  async next(): Promise<IteratorResult<SampleBatch, undefined>> {
+    const started = performance.now();
+    const samples = this.#samples.next();
+    if (samples.done) return finished;
+    const value = assembleBatch(this.#dataset, samples.value);
+    this.#milliseconds += performance.now() - started;
+    this.#batches++;
+    return { done: false, value };
+  }
+
+  async return(): Promise<IteratorResult<SampleBatch, undefined>> {
+    await this.close();
+    return finished;
+  }
+
+  async close(): Promise<void> {
+    this.#samples.return();
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+}
+
+class WorkerLoader implements BatchLoader {
+  readonly #worker: Worker;
+  readonly #port: MessagePort;
+  readonly #replies: BatchReply[] = [];
+  #wake: (() => void) | undefined;
+  #end: BatchReply | undefined;
+  #batches = 0;
+  #waited = 0;
+  #assembled = 0;
+
+  constructor(options: { dataset: SampleDataset; sampler: MicroBatchSamplerOptions; readAhead: number }) {
+    const { dataset, sampler, readAhead } = options;
+    const { port1, port2 } = new MessageChannel();
+    const workerData: BatchWorkerData = { port: port2, dataset: dataset.description, sampler };
+    this.#port = port1;
+    this.#worker = startWorker({ name: 'batch-worker', workerData, transferList: [port2] });
+    this.#worker.on('error', (error) => this.#receive({ error: packError(error) }));
+    this.#worker.on('exit', () => {
+      const error = packError(new DataError('MTL_DATA_WORKER', 'the thread that reads batches ended'));
+      this.#receive({ error });
+    });
+    port1.on('message', (reply: BatchReply) => this.#receive(reply));
+    // A loader that nobody waits for must not keep the program alive.
+    port1.unref();
+    this.#worker.unref();
+    for (let i = 0; i < readAhead; i++) port1.postMessage(null);
+  }
+
+  get statistics(): BatchLoaderStatistics {
+    return {
+      batches: this.#batches,
+      waitedMilliseconds: this.#waited,
+      assembledMilliseconds: this.#assembled,
+    };
+  }
+
+  async next(): Promise<IteratorResult<SampleBatch, undefined>> {
+    const reply = this.#end ?? this.#ready() ?? (await this.#wait());
+    if ('batch' in reply) {
+      this.#port.postMessage(null);
+      this.#batches++;
+      this.#assembled += reply.milliseconds;
+      return { done: false, value: reply.batch };
+    }
+    // The end and an error stay what they are, however often one asks.
+    this.#end = reply;
+    await this.close();
+    if ('error' in reply) throw unpackError(reply.error);
+    return finished;
+  }
+
+  async return(): Promise<IteratorResult<SampleBatch, undefined>> {
+    this.#end = { done: true };
+    await this.close();
+    return finished;
+  }
+
+  async close(): Promise<void> {
+    this.#end ??= { done: true };
+    this.#port.close();
+    await this.#worker.terminate();
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  /** A reply that has arrived; also one that the event loop has not delivered, because a step held it up. */
+  #ready(): BatchReply | undefined {
+    const queued = this.#replies.shift();
+    if (queued !== undefined) return queued;
+    return receiveMessageOnPort(this.#port)?.message as BatchReply | undefined;
+  }
+
+  async #wait(): Promise<BatchReply> {
+    const started = performance.now();
+    this.#port.ref();
+    this.#worker.ref();
+    try {
+      while (this.#replies.length === 0) {
+        await new Promise<void>((resolve) => {
+          this.#wake = resolve;
+        });
+      }
+    } finally {
+      this.#port.unref();
+      this.#worker.unref();
+    }
+    if (this.#batches > 0) this.#waited += performance.now() - started;
+    return this.#replies.shift()!;
+  }
+
+  #receive(reply: BatchReply): void {
+    this.#replies.push(reply);
+    this.#wake?.();
+  }
+}

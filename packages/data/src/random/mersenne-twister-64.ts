@@ -1,0 +1,74 @@
+const stateSize = 312;
+const middle = 156;
+const maskOf64Bits = (1n << 64n) - 1n;
+
+/** C++ `std::mt19937_64` (Nishimura 2000); Megatron shuffles BERT's sample mapping with it. */
+export class MersenneTwister64 {
+  // Halves in typed arrays: generating with bigint would cost microseconds a number.
+  readonly #high = new Uint32Array(stateSize);
+  readonly #low = new Uint32Array(stateSize);
+  #next = stateSize;
+  #outputHigh = 0;
+  #outputLow = 0;
+
+  /** `seed` is taken modulo 2^64. */
+  constructor(seed: number | bigint) {
+    let word = BigInt(seed) & maskOf64Bits;
+    for (let i = 0; i < stateSize; i++) {
+      if (i > 0) word = (6364136223846793005n * (word ^ (word >> 62n)) + BigInt(i)) & maskOf64Bits;
+      this.#high[i] = Number(word >> 32n);
+      this.#low[i] = Number(word & 0xffffffffn);
+    }
+  }
+
+  /** The next unsigned 64-bit integer. */
+  u64(): bigint {
+    this.#draw();
+    return (BigInt(this.#outputHigh) << 32n) | BigInt(this.#outputLow);
+  }
+
+  /** The next unsigned 64-bit integer modulo `divisor` (a positive integer below 2^53). */
+  modulo(divisor: number): number {
+    this.#draw();
+    // (high mod d) * 2^32 stays exact in a double only while d is at most 2^21.
+    if (divisor <= 0x200000) return ((this.#outputHigh % divisor) * 4294967296 + this.#outputLow) % divisor;
+    return Number(((BigInt(this.#outputHigh) << 32n) | BigInt(this.#outputLow)) % BigInt(divisor));
+  }
+
+  #draw(): void {
+    if (this.#next >= stateSize) this.#refill();
+    let high = this.#high[this.#next]!;
+    let low = this.#low[this.#next]!;
+    this.#next++;
+    // x ^= (x >> 29) & 0x5555555555555555
+    const shiftedLow = (low >>> 29) | (high << 3);
+    high ^= (high >>> 29) & 0x55555555;
+    low ^= shiftedLow & 0x55555555;
+    // x ^= (x << 17) & 0x71D67FFFEDA60000
+    const shiftedHigh = (high << 17) | (low >>> 15);
+    low ^= (low << 17) & 0xeda60000;
+    high ^= shiftedHigh & 0x71d67fff;
+    // x ^= (x << 37) & 0xFFF7EEE000000000
+    high ^= (low << 5) & 0xfff7eee0;
+    // x ^= x >> 43
+    low ^= high >>> 11;
+    this.#outputHigh = high >>> 0;
+    this.#outputLow = low >>> 0;
+  }
+
+  #refill(): void {
+    const high = this.#high;
+    const low = this.#low;
+    for (let k = 0; k < stateSize; k++) {
+      const following = k + 1 === stateSize ? 0 : k + 1;
+      const far = k + middle >= stateSize ? k + middle - stateSize : k + middle;
+      // Upper 33 bits of word k, lower 31 bits of the following word.
+      const joinedHigh = high[k]!;
+      const joinedLow = (low[k]! & 0x80000000) | (low[following]! & 0x7fffffff);
+      const odd = joinedLow & 1;
+      high[k] = high[far]! ^ (joinedHigh >>> 1) ^ (odd ? 0xb5026f5a : 0);
+      low[k] = low[far]! ^ ((joinedLow >>> 1) | (joinedHigh << 31)) ^ (odd ? 0xa96619e9 : 0);
+    }
+    this.#next = 0;
+  }
+}

@@ -1,0 +1,179 @@
+import { DataError, UsageError } from '@mtl/errors';
+import { type BlendIndices, buildBlendIndices, buildExhaustiveBlendIndices } from './blend-indices.js';
+import { cachedIndex, type IndexCacheEvent } from './index-cache.js';
+import { openSampleDataset } from './open-sample-dataset.js';
+import { PythonFloat, type PythonJsonValue, pythonJson } from './python-json.js';
+import { normalizeWeights } from './python-numbers.js';
+import { createSampleBatch, type SampleBatch } from './sample-batch.js';
+import type { SampleDataset, SampleDatasetDescription } from './sample-dataset.js';
+import type { SplitName } from './split.js';
+
+/** A blend in a form that worker threads can receive. */
+export interface BlendedDatasetDescription extends BlendIndices {
+  readonly kind: 'blended';
+  readonly datasets: readonly SampleDatasetDescription[];
+}
+
+/** What to blend. */
+export interface BlendedDatasetOptions {
+  readonly datasets: readonly SampleDataset[];
+  /** Identifiers of the datasets, for the cache files' md5 (`gptDatasetIdentifiers`). */
+  readonly identifiers: readonly PythonJsonValue[];
+  /** Weights of the datasets, or their lengths when `size` is undefined. */
+  readonly weights: readonly number[];
+  /** Samples of the blend; undefined takes every sample of every dataset once. */
+  readonly size: number | undefined;
+  readonly split: SplitName;
+  /** Directory of cached indices; without it they are built each time. */
+  readonly cacheDirectory?: string | undefined;
+  readonly onCacheEvent?: ((event: IndexCacheEvent) => void) | undefined;
+}
+
+/** Megatron's BlendedDataset: draws from several datasets in proportion to weights, deterministically. */
+export class BlendedDataset implements SampleDataset {
+  readonly description: BlendedDatasetDescription;
+  readonly #datasets: readonly SampleDataset[];
+
+  constructor(description: BlendedDatasetDescription, datasets?: readonly SampleDataset[]) {
+    this.description = description;
+    this.#datasets = datasets ?? description.datasets.map(openSampleDataset);
+  }
+
+  get length(): number {
+    return this.description.datasetIndex.length;
+  }
+  get sequenceLength(): number {
+    return this.#datasets[0]!.sequenceLength;
+  }
+  get hasKeyStart(): boolean {
+    return this.#datasets[0]!.hasKeyStart;
+  }
+  get datasets(): readonly SampleDataset[] {
+    return this.#datasets;
+  }
+
+  sample(sample: number): SampleBatch {
+    const { sequenceLength, hasKeyStart } = this;
+    const batch = createSampleBatch({ batchSize: 1, sequenceLength, withKeyStart: hasKeyStart });
+    this.fillRow({ sample, batch, row: 0 });
+    return batch;
+  }
+
+  fillRow({ sample, batch, row }: { sample: number; batch: SampleBatch; row: number }): void {
+    const dataset = this.description.datasetIndex[sample];
+    if (dataset === undefined) {
+      throw new UsageError('MTL_DATA_OUT_OF_RANGE', `there is no sample ${sample}`, {
+        expected: `0 to ${this.length - 1}`,
+      });
+    }
+    this.#datasets[dataset]!.fillRow({ sample: this.description.datasetSampleIndex[sample]!, batch, row });
+    // Samples are known by their number in the blend, not in the dataset that holds them.
+    batch.sampleNumbers[row] = sample;
+  }
+
+  close(): void {
+    for (const dataset of this.#datasets) dataset.close();
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+}
+
+/** Builds (or loads) the indices of a blend; throws when a dataset would have to give more samples than it has. */
+export function openBlendedDataset(options: BlendedDatasetOptions): BlendedDataset {
+  const { datasets, identifiers, weights, size, split, cacheDirectory, onCacheEvent } = options;
+  checkBlend(options);
+  const normalized = size === undefined ? weights : normalizeWeights(weights);
+  const length = size ?? weights.reduce((sum, count) => sum + count, 0);
+  const arrays = cachedIndex({
+    directory: cacheDirectory,
+    className: 'BlendedDataset',
+    split,
+    description: pythonJson({
+      class: 'BlendedDataset',
+      datasets: identifiers,
+      split,
+      weights: size === undefined ? [...weights] : normalized.map((weight) => new PythonFloat(weight)),
+      size: size ?? null,
+    }),
+    arrays: {
+      dataset_index: { descr: '<i2', shape: [length] },
+      dataset_sample_index: { descr: '<i8', shape: [length] },
+    },
+    build: () => {
+      const built =
+        size === undefined
+          ? buildExhaustiveBlendIndices({ sizes: weights })
+          : buildBlendIndices({ weights: normalized, size });
+      return { dataset_index: built.datasetIndex, dataset_sample_index: built.datasetSampleIndex };
+    },
+    check: (loaded) => checkBlendIndices(loaded.dataset_index, loaded.dataset_sample_index, datasets.length),
+    onEvent: onCacheEvent,
+  });
+  checkOversampling({ datasetIndex: arrays.dataset_index, datasets, identifiers });
+  const description: BlendedDatasetDescription = {
+    kind: 'blended',
+    datasets: datasets.map((dataset) => dataset.description),
+    datasetIndex: arrays.dataset_index,
+    datasetSampleIndex: arrays.dataset_sample_index,
+  };
+  return new BlendedDataset(description, datasets);
+}
+
+function checkBlend({ datasets, identifiers, weights, size }: BlendedDatasetOptions): void {
+  if (datasets.length === 0 || weights.length !== datasets.length || identifiers.length !== datasets.length) {
+    throw new UsageError(
+      'MTL_DATA_BLEND',
+      `a blend of ${datasets.length} datasets got ${weights.length} weights and ${identifiers.length} identifiers`,
+      { expected: 'one weight and one identifier for each dataset, and at least one dataset' },
+    );
+  }
+  const usable =
+    weights.every((weight) => Number.isFinite(weight) && weight >= 0) && weights.some((w) => w > 0);
+  if (!usable || (size === undefined && !weights.every(Number.isInteger))) {
+    throw new DataError('MTL_DATA_BLEND_WEIGHTS', `the weights ${weights.join(', ')} are not usable`, {
+      expected: 'non-negative numbers, not all of them zero',
+    });
+  }
+  const lengths = new Set(datasets.map((dataset) => dataset.sequenceLength));
+  if (lengths.size > 1) {
+    throw new UsageError('MTL_DATA_BLEND', `sequence lengths ${[...lengths].join(', ')} cannot be blended`);
+  }
+}
+
+function checkBlendIndices(
+  datasetIndex: Int16Array,
+  datasetSampleIndex: Float64Array,
+  numDatasets: number,
+): string | undefined {
+  const taken = new Float64Array(numDatasets);
+  for (let i = 0; i < datasetIndex.length; i++) {
+    const dataset = datasetIndex[i]!;
+    if (dataset < 0 || dataset >= numDatasets || datasetSampleIndex[i] !== taken[dataset]) {
+      return `entry ${i} does not follow from those before it`;
+    }
+    taken[dataset]!++;
+  }
+  return undefined;
+}
+
+function checkOversampling(options: {
+  datasetIndex: Int16Array;
+  datasets: readonly SampleDataset[];
+  identifiers: readonly PythonJsonValue[];
+}): void {
+  const { datasetIndex, datasets, identifiers } = options;
+  const asked = new Float64Array(datasets.length);
+  for (const dataset of datasetIndex) asked[dataset]!++;
+  for (const [i, dataset] of datasets.entries()) {
+    if (asked[i]! <= dataset.length) continue;
+    const identifier = identifiers[i] as { dataset_path?: string } | null;
+    const name = identifier?.dataset_path ?? `dataset ${i}`;
+    throw new DataError('MTL_DATA_BLEND_OVERSAMPLED', `the blend asks ${name} for ${asked[i]} samples`, {
+      expected: `at most ${dataset.length}, which is what was built for it`,
+      remedy:
+        'raise the sample surplus of the blend a little (default 0.005), or lower the weight of this dataset',
+    });
+  }
+}

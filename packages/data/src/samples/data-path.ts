@@ -1,0 +1,42 @@
+import { ConfigurationError } from '@mtl/errors';
+
+/** Datasets and, when the user gave them, their weights. */
+export interface DataBlend {
+  readonly prefixes: readonly string[];
+  /** Not normalised; undefined draws in proportion to the datasets' sizes. */
+  readonly weights: readonly number[] | undefined;
+}
+
+/**
+ * Reads the list of `--data-path` as Megatron does: pairs `weight prefix weight prefix ...` when the length is even and
+ * every first of a pair is a number, otherwise prefixes only. A mixture is an error.
+ */
+export function parseDataPath(values: readonly string[]): DataBlend {
+  if (values.length === 0) {
+    throw new ConfigurationError('MTL_DATA_PATH', '--data-path is empty', {
+      expected: 'PREFIX, or WEIGHT PREFIX WEIGHT PREFIX ...',
+    });
+  }
+  const asPrefixes = { prefixes: values.map((value) => value.trim()), weights: undefined };
+  if (values.length % 2 === 1) return asPrefixes;
+  const weights = values.filter((_, i) => i % 2 === 0).map(toNumber);
+  if (weights.every((weight) => weight === undefined)) return asPrefixes;
+  if (weights.some((weight) => weight === undefined || weight < 0)) {
+    const wrong = values[2 * weights.findIndex((weight) => weight === undefined || weight < 0)];
+    throw new ConfigurationError(
+      'MTL_DATA_PATH',
+      `--data-path: "${wrong}" stands where a weight was expected`,
+      {
+        expected: 'either only prefixes, or a non-negative weight before every prefix',
+      },
+    );
+  }
+  return {
+    prefixes: values.filter((_, i) => i % 2 === 1).map((value) => value.trim()),
+    weights: weights as number[],
+  };
+}
+
+function toNumber(text: string): number | undefined {
+  return /^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$/.test(text) ? Number(text) : undefined;
+}

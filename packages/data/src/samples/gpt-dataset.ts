@@ -1,0 +1,303 @@
+import { join } from 'node:path';
+import { DataError, UsageError } from '@mtl/errors';
+import { IndexedDataset } from '../indexed/indexed-dataset.js';
+import type { IndexFile } from '../indexed/read-index-file.js';
+import { checkGptIndices } from './check-gpt-indices.js';
+import { fillMasks, type SampleMaskOptions } from './fill-masks.js';
+import { buildGptIndices, type GptIndexPlan, planGptIndices } from './gpt-indices.js';
+import { cachedIndex, type IndexCacheEvent } from './index-cache.js';
+import { PythonFloat, type PythonJsonValue, pythonJson } from './python-json.js';
+import { createSampleBatch, type SampleBatch } from './sample-batch.js';
+import type { SampleDataset } from './sample-dataset.js';
+import { parseSplit, type SplitName, splitNames, splitSequences } from './split.js';
+
+/** What all datasets of a run have in common. */
+export interface GptDatasetSettings extends SampleMaskOptions {
+  readonly sequenceLength: number;
+  readonly seed: number;
+  /** `--split`: weights of train, valid and test (default "1": everything is for training). */
+  readonly splitWeights?: string;
+  /** Drop the last, shorter sample of the validation part (default true; other parts always do). */
+  readonly dropLastPartialValidationSequence?: boolean;
+  /** The tokenizer's padding token; leave it out when there is none. */
+  readonly padId?: number | undefined;
+  /** Tokens at or above it raise an error that names document and position (default: no check). */
+  readonly vocabularySize?: number;
+  /** Part of the cache files' md5; Megatron's own value makes its caches and ours interchangeable. */
+  readonly tokenizerIdentifiers?: PythonJsonValue;
+  /** Directory of cached indices (default `{prefix}/cache/GPTDataset_indices`); `false` keeps them in memory only. */
+  readonly cacheDirectory?: string | false | undefined;
+  readonly onCacheEvent?: ((event: IndexCacheEvent) => void) | undefined;
+}
+
+/** Which samples of which dataset. */
+export interface GptDatasetOptions extends GptDatasetSettings {
+  /** Prefix of an indexed dataset. */
+  readonly prefix: string;
+  readonly split: SplitName;
+  /** Samples that will be asked for (epochs are repeated to give them); undefined for exactly one epoch. */
+  readonly numSamples?: number | undefined;
+}
+
+/** A GPT dataset in a form that worker threads can receive. */
+export interface GptDatasetDescription {
+  readonly kind: 'gpt';
+  readonly index: IndexFile;
+  readonly sequenceLength: number;
+  readonly masks: SampleMaskOptions;
+  /** -1 when no token means padding. */
+  readonly padId: number;
+  readonly vocabularySize: number | undefined;
+  readonly documentIndex: Int32Array;
+  readonly sampleIndex: Int32Array;
+  readonly shuffleIndex: Uint32Array;
+}
+
+/**
+ * Megatron's GPTDataset: samples of L + 1 tokens cut from shuffled documents laid end to end, the same samples in
+ * the same order as Megatron-Core for the same files, split, seed and sizes. Open one with `openGptDataset`.
+ */
+export class GptDataset implements SampleDataset {
+  readonly description: GptDatasetDescription;
+  readonly #indexed: IndexedDataset;
+  /** int32 [L + 1]: the tokens of the sample being read. */
+  readonly #text: Int32Array;
+
+  constructor(description: GptDatasetDescription) {
+    this.description = description;
+    this.#indexed = IndexedDataset.fromIndex(description.index);
+    this.#text = new Int32Array(description.sequenceLength + 1);
+  }
+
+  get length(): number {
+    return this.description.shuffleIndex.length;
+  }
+  get sequenceLength(): number {
+    return this.description.sequenceLength;
+  }
+  get hasKeyStart(): boolean {
+    return this.description.masks.resetAttentionMask === true;
+  }
+
+  /** The L + 1 tokens of a sample (a shorter last sample is padded with the padding id or -1). */
+  text(sample: number): Int32Array {
+    this.#readText(sample);
+    return this.#text.slice();
+  }
+
+  sample(sample: number): SampleBatch {
+    const { sequenceLength, hasKeyStart } = this;
+    const batch = createSampleBatch({ batchSize: 1, sequenceLength, withKeyStart: hasKeyStart });
+    this.fillRow({ sample, batch, row: 0 });
+    return batch;
+  }
+
+  fillRow({ sample, batch, row }: { sample: number; batch: SampleBatch; row: number }): void {
+    this.#readText(sample);
+    const { sequenceLength, masks, padId } = this.description;
+    const from = row * sequenceLength;
+    const to = from + sequenceLength;
+    const tokens = batch.tokens.subarray(from, to);
+    const labels = batch.labels.subarray(from, to);
+    const lossMask = batch.lossMask.subarray(from, to);
+    tokens.set(this.#text.subarray(0, sequenceLength));
+    labels.set(this.#text.subarray(1));
+    fillMasks({
+      tokens,
+      lossMask,
+      positionIds: batch.positionIds.subarray(from, to),
+      keyStart: batch.keyStart?.subarray(from, to),
+      masks,
+    });
+    // Padding must not count in the loss, and an embedding must be able to look it up.
+    for (let i = 0; i < sequenceLength; i++) {
+      if (labels[i] === padId) {
+        lossMask[i] = 0;
+        labels[i] = 0;
+      }
+      if (tokens[i] === padId) tokens[i] = 0;
+    }
+    batch.sampleNumbers[row] = sample;
+  }
+
+  close(): void {
+    this.#indexed.close();
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
+  #readText(sample: number): void {
+    const { documentIndex, sampleIndex, shuffleIndex, padId } = this.description;
+    const row = shuffleIndex[sample];
+    if (row === undefined) {
+      throw new UsageError('MTL_DATA_OUT_OF_RANGE', `there is no sample ${sample}`, {
+        expected: `0 to ${this.length - 1}`,
+      });
+    }
+    const target = this.#text;
+    const firstPosition = sampleIndex[2 * row]!;
+    const lastPosition = sampleIndex[2 * row + 2]!;
+    let filled = 0;
+    for (let position = firstPosition; position <= lastPosition; position++) {
+      const sequence = documentIndex[position]!;
+      const offset = position === firstPosition ? sampleIndex[2 * row + 1]! : 0;
+      const end =
+        position === lastPosition ? sampleIndex[2 * row + 3]! + 1 : this.#indexed.sequenceLengths[sequence]!;
+      // An empty last document makes Megatron's offset -1: nothing is left to read there.
+      if (end <= offset || offset < 0) continue;
+      const length = end - offset;
+      this.#indexed.copySequence({ sequence, offset, length, target, targetOffset: filled });
+      this.#checkVocabulary({ sequence, offset, filled, length });
+      filled += length;
+    }
+    target.fill(padId, filled);
+  }
+
+  #checkVocabulary(part: { sequence: number; offset: number; filled: number; length: number }): void {
+    const { vocabularySize } = this.description;
+    if (vocabularySize === undefined) return;
+    for (let i = 0; i < part.length; i++) {
+      const token = this.#text[part.filled + i]!;
+      if (token >= 0 && token < vocabularySize) continue;
+      throw new DataError(
+        'MTL_DATA_TOKEN_OUT_OF_VOCABULARY',
+        `${this.#indexed.prefix}: sequence ${part.sequence}, position ${part.offset + i} holds token ${token}`,
+        {
+          expected: `integers from 0 to ${vocabularySize - 1}`,
+          remedy:
+            'train with the tokenizer that wrote the dataset, or prepare the dataset again with this one',
+        },
+      );
+    }
+  }
+}
+
+/**
+ * Opens one part of an indexed dataset for training: splits it, builds or loads Megatron's three indices.
+ * Throws coded errors for broken files, an empty part, or too few tokens.
+ */
+export function openGptDataset(options: GptDatasetOptions): GptDataset {
+  const indexed = IndexedDataset.open(options.prefix);
+  try {
+    return new GptDataset(describeGptDataset({ ...options, indexed }));
+  } finally {
+    indexed.close();
+  }
+}
+
+/** The plan of a part without building it: how many samples and epochs it would have. */
+export function planGptDataset(options: GptDatasetOptions): GptIndexPlan {
+  using indexed = IndexedDataset.open(options.prefix);
+  return inPart(options, () => planGptIndices(indicesOptions({ ...options, indexed })));
+}
+
+/** The text whose md5 names a GPT dataset's cache files, as Megatron composes it. */
+export function gptDatasetIdentifiers(options: GptDatasetOptions): Record<string, PythonJsonValue> {
+  const splitWeights = options.splitWeights ?? '1';
+  const matrix = parseSplit(splitWeights).map((range) => {
+    // The first bookend is Python's integer 0, all others are floats.
+    return range === undefined
+      ? null
+      : [range[0] === 0 ? 0 : new PythonFloat(range[0]), new PythonFloat(range[1])];
+  });
+  return {
+    class: 'GPTDataset',
+    dataset_path: options.prefix,
+    num_samples: options.numSamples ?? null,
+    index_split: options.split,
+    random_seed: options.seed,
+    sequence_length: options.sequenceLength,
+    split: splitWeights,
+    split_matrix: matrix,
+    tokenizer: options.tokenizerIdentifiers ?? null,
+  };
+}
+
+function indicesOptions(options: GptDatasetOptions & { indexed: IndexedDataset }) {
+  const { indexed, split, splitWeights = '1', numSamples, sequenceLength, seed } = options;
+  if (!Number.isInteger(sequenceLength) || sequenceLength < 1) {
+    throw new UsageError('MTL_DATA_SEQUENCE_LENGTH', `the sequence length ${sequenceLength} is not usable`, {
+      expected: 'a positive integer',
+      exitCode: 2,
+    });
+  }
+  const range = parseSplit(splitWeights)[splitNames.indexOf(split)];
+  const documents = range === undefined ? { first: 0, end: 0 } : splitSequences(range, indexed.numSequences);
+  const dropLast = split !== 'valid' || (options.dropLastPartialValidationSequence ?? true);
+  return { sizes: indexed.sequenceLengths, documents, numSamples, sequenceLength, seed, dropLast };
+}
+
+function describeGptDataset(options: GptDatasetOptions & { indexed: IndexedDataset }): GptDatasetDescription {
+  const { indexed, cacheDirectory, split, onCacheEvent } = options;
+  const indices = indicesOptions(options);
+  const plan = inPart(options, () => planGptIndices(indices));
+  const numDocuments = indices.documents.end - indices.documents.first;
+  const arrays = cachedIndex({
+    directory:
+      cacheDirectory === false ? undefined : (cacheDirectory ?? defaultCacheDirectory(indexed.prefix)),
+    className: 'GPTDataset',
+    split,
+    description: pythonJson(gptDatasetIdentifiers(options)),
+    arrays: {
+      document_index: { descr: '<i4', shape: [plan.numEpochs * numDocuments] },
+      sample_index: { descr: '<i4', shape: [plan.numSamples + 1, 2] },
+      shuffle_index: { descr: '<u4', shape: [plan.numSamples] },
+    },
+    build: () => {
+      const built = inPart(options, () => buildGptIndices(indices));
+      return {
+        document_index: built.documentIndex,
+        sample_index: built.sampleIndex,
+        shuffle_index: built.shuffleIndex,
+      };
+    },
+    check: (loaded) =>
+      checkGptIndices({
+        sizes: indices.sizes,
+        documents: indices.documents,
+        plan,
+        sequenceLength: indices.sequenceLength,
+        documentIndex: loaded.document_index,
+        sampleIndex: loaded.sample_index,
+        shuffleIndex: loaded.shuffle_index,
+      }),
+    onEvent: onCacheEvent,
+  });
+  const { endOfDocument, eodMaskLoss, resetPositionIds, resetAttentionMask } = options;
+  const masks = { endOfDocument, eodMaskLoss, resetPositionIds, resetAttentionMask };
+  return {
+    kind: 'gpt',
+    index: indexed.index,
+    sequenceLength: options.sequenceLength,
+    masks: Object.fromEntries(Object.entries(masks).filter(([, value]) => value !== undefined)),
+    // A padding token that doubles as end of document would mask real ends: then nothing counts as padding.
+    padId: options.padId === undefined || options.padId === endOfDocument ? -1 : options.padId,
+    vocabularySize: options.vocabularySize,
+    documentIndex: arrays.document_index,
+    sampleIndex: arrays.sample_index,
+    shuffleIndex: arrays.shuffle_index,
+  };
+}
+
+/** Megatron's place: a directory named as the prefix, beside the two files. */
+function defaultCacheDirectory(prefix: string): string {
+  return join(prefix, 'cache', 'GPTDataset_indices');
+}
+
+/** Adds dataset and part to errors about documents and tokens. */
+function inPart<T>(options: GptDatasetOptions, run: () => T): T {
+  try {
+    return run();
+  } catch (error) {
+    if (!(error instanceof DataError)) throw error;
+    const { expected, remedy, details } = error;
+    throw new DataError(error.code, `${options.prefix} (${options.split}): ${error.message}`, {
+      ...(expected === undefined ? {} : { expected }),
+      ...(remedy === undefined ? {} : { remedy }),
+      details,
+      cause: error,
+    });
+  }
+}

@@ -1,0 +1,168 @@
+import { DataError } from '@mtl/errors';
+import { sharedInt32Array, sharedUint32Array } from '../files/shared-arrays.js';
+import { RandomState } from '../random/random-state.js';
+
+// L = sequence length, E = epochs, N = number of samples, T = tokens of one epoch.
+
+/** Which samples to lay out over which documents. */
+export interface GptIndicesOptions {
+  /** int32: tokens of every sequence of the dataset (a GPT dataset treats a sequence as a document). */
+  readonly sizes: Int32Array;
+  /** The sequences [first, end) that belong to this split. */
+  readonly documents: { readonly first: number; readonly end: number };
+  /** Samples that will be asked for; without it exactly one epoch. */
+  readonly numSamples?: number | undefined;
+  readonly sequenceLength: number;
+  readonly seed: number;
+  /** Leave out the last, shorter sample (default true; Megatron keeps it only in validation, if asked). */
+  readonly dropLast?: boolean;
+}
+
+/** The plan of an epoch: how often, how many, and where the last epoch is cut off from the shuffle. */
+export interface GptIndexPlan {
+  readonly tokensPerEpoch: number;
+  readonly numEpochs: number;
+  readonly numSamples: number;
+  /** Whether the last epoch is shuffled apart because less than 80 % of it is used. */
+  readonly separateFinalEpoch: boolean;
+  /** Samples before the last epoch (N when it is not apart). */
+  readonly numSamplesBeforeFinalEpoch: number;
+}
+
+/** Megatron's three GPT indices. */
+export interface GptIndices {
+  readonly plan: GptIndexPlan;
+  /** int32 [E x documents]: sequence numbers in the order in which they are read. */
+  readonly documentIndex: Int32Array;
+  /** int32 [N + 1, 2]: position in the document index and token offset at which each sample starts. */
+  readonly sampleIndex: Int32Array;
+  /** uint32 [N]: the row of the sample index that sample i uses. */
+  readonly shuffleIndex: Uint32Array;
+}
+
+/** Counts epochs and samples (GPTDataset of Megatron-Core); cheap, needs no random numbers. */
+export function planGptIndices(options: GptIndicesOptions): GptIndexPlan {
+  const { sizes, documents, numSamples: wanted, sequenceLength, dropLast = true } = options;
+  let tokensPerEpoch = 0;
+  for (let i = documents.first; i < documents.end; i++) tokensPerEpoch += sizes[i]!;
+  if (tokensPerEpoch === 0) {
+    throw new DataError('MTL_DATA_NO_TOKENS', 'the documents of this split hold no tokens', {
+      remedy: 'give this split a larger share with --split, or add documents',
+    });
+  }
+  const numEpochs =
+    wanted === undefined ? 1 : Math.max(1, Math.ceil((wanted * sequenceLength + 1) / tokensPerEpoch));
+  const samplesIn = (epochs: number) => Math.floor((epochs * tokensPerEpoch - 1) / sequenceLength);
+  const numSamples = dropLast
+    ? samplesIn(numEpochs)
+    : // Megatron computes this quotient in float32; more samples than tokens allow are padded.
+      Math.ceil(Math.fround(Math.fround(numEpochs * tokensPerEpoch - 1) / Math.fround(sequenceLength)));
+  if (numSamples < 1) {
+    throw new DataError(
+      'MTL_DATA_TOO_FEW_TOKENS',
+      `this split holds ${tokensPerEpoch} tokens, not one sample`,
+      {
+        expected: `at least ${sequenceLength + 1} tokens (sequence length ${sequenceLength} and one more)`,
+        remedy: 'shorten --seq-length, give this split a larger share with --split, or add documents',
+      },
+    );
+  }
+  let separateFinalEpoch = false;
+  let numSamplesBeforeFinalEpoch = numSamples;
+  if (wanted !== undefined && numEpochs > 1) {
+    const before = samplesIn(numEpochs - 1);
+    separateFinalEpoch = wanted - before < Math.trunc(0.8 * samplesIn(1));
+    if (separateFinalEpoch) numSamplesBeforeFinalEpoch = before;
+  }
+  return { tokensPerEpoch, numEpochs, numSamples, separateFinalEpoch, numSamplesBeforeFinalEpoch };
+}
+
+/**
+ * Builds the document, sample and shuffle index, bit for bit those of Megatron-Core: one
+ * `numpy.random.RandomState(seed)` shuffles the documents, then the samples.
+ */
+export function buildGptIndices(options: GptIndicesOptions): GptIndices {
+  const { sizes, documents, sequenceLength, seed } = options;
+  const plan = planGptIndices(options);
+  checkCounts(plan, documents);
+  const random = new RandomState(seed);
+  const documentIndex = buildDocumentIndex({ documents, plan, random });
+  const sampleIndex = buildSampleIndex({ sizes, documentIndex, numSamples: plan.numSamples, sequenceLength });
+  const shuffleIndex = buildShuffleIndex({ plan, random });
+  return { plan, documentIndex, sampleIndex, shuffleIndex };
+}
+
+function checkCounts(plan: GptIndexPlan, documents: GptIndicesOptions['documents']): void {
+  const entries = plan.numEpochs * (documents.end - documents.first);
+  // Beyond these Megatron widens the element types; such an index would not fit one typed array here.
+  if (entries > 0x7fffffff || plan.numSamples >= 0x7fffffff) {
+    throw new DataError(
+      'MTL_DATA_INDEX_TOO_LARGE',
+      `${plan.numEpochs} epochs make ${entries} documents and ${plan.numSamples} samples`,
+      { expected: 'fewer than 2147483647 of each', remedy: 'ask for fewer samples, or split the dataset' },
+    );
+  }
+}
+
+function buildDocumentIndex(options: {
+  documents: GptIndicesOptions['documents'];
+  plan: GptIndexPlan;
+  random: RandomState;
+}): Int32Array {
+  const { documents, plan, random } = options;
+  const perEpoch = documents.end - documents.first;
+  const index = sharedInt32Array(plan.numEpochs * perEpoch);
+  for (let i = 0; i < index.length; i++) index[i] = documents.first + (i % perEpoch);
+  if (plan.separateFinalEpoch) {
+    const boundary = index.length - perEpoch;
+    random.shuffle(index.subarray(0, boundary));
+    random.shuffle(index.subarray(boundary));
+  } else {
+    random.shuffle(index);
+  }
+  return index;
+}
+
+function buildSampleIndex(options: {
+  sizes: Int32Array;
+  documentIndex: Int32Array;
+  numSamples: number;
+  sequenceLength: number;
+}): Int32Array {
+  const { sizes, documentIndex, numSamples, sequenceLength } = options;
+  const index = sharedInt32Array(2 * (numSamples + 1));
+  const lastPosition = documentIndex.length - 1;
+  let position = 0;
+  let offset = 0;
+  for (let row = 1; row <= numSamples; row++) {
+    // A sample takes L + 1 tokens; its last one is also the first of the next sample.
+    let remaining = sequenceLength + 1;
+    for (;;) {
+      const available = sizes[documentIndex[position]!]! - offset;
+      if (available >= remaining) {
+        offset += remaining - 1;
+        break;
+      }
+      remaining -= available;
+      if (position === lastPosition) {
+        // Only with the partial last sample: the tokens are used up.
+        offset = sizes[documentIndex[position]!]! - 1;
+        break;
+      }
+      position++;
+      offset = 0;
+    }
+    index[2 * row] = position;
+    index[2 * row + 1] = offset;
+  }
+  return index;
+}
+
+function buildShuffleIndex({ plan, random }: { plan: GptIndexPlan; random: RandomState }): Uint32Array {
+  const index = sharedUint32Array(plan.numSamples);
+  for (let i = 0; i < index.length; i++) index[i] = i;
+  const boundary = plan.numSamplesBeforeFinalEpoch;
+  random.shuffle(index.subarray(0, boundary));
+  if (boundary < index.length) random.shuffle(index.subarray(boundary));
+  return index;
+}

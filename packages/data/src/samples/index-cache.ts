@@ -1,0 +1,119 @@
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { writeFileAtomically } from '../files/write-file-atomically.js';
+import { type NpyArrays, type NpyDescription, readNpy, writeNpy } from './npy.js';
+
+/** One array of a cached index. */
+export interface CachedArraySpecification<D extends NpyDescription = NpyDescription> {
+  readonly descr: D;
+  readonly shape: readonly number[];
+}
+
+/** What happened to a cached index; programs print it, tests look at it. */
+export interface IndexCacheEvent {
+  /**
+   * `loaded` from the cache; `built` because there was none; `rebuilt` because the cache was broken;
+   * `not-written` when it was built but could not be kept.
+   */
+  readonly kind: 'loaded' | 'built' | 'rebuilt' | 'not-written';
+  readonly directory: string;
+  /** `{md5}-{class}-{split}`: the start of the cache files' names. */
+  readonly name: string;
+  /** Why it was rebuilt or not written. */
+  readonly reason?: string;
+  readonly milliseconds: number;
+}
+
+type Arrays<S> = { [K in keyof S]: S[K] extends CachedArraySpecification<infer D> ? NpyArrays[D] : never };
+
+/** How to find, check or build an index. */
+export interface IndexCacheOptions<S extends Record<string, CachedArraySpecification>> {
+  /** Where the files lie; undefined builds without a cache. */
+  readonly directory: string | undefined;
+  /** `GPTDataset` or `BlendedDataset`. */
+  readonly className: string;
+  readonly split: string;
+  /** Text whose md5 names the files. */
+  readonly description: string;
+  /** Name (as in `{name}.npy`), element type and shape of each array. */
+  readonly arrays: S;
+  readonly build: () => Arrays<S>;
+  /** Says what is wrong with loaded arrays, or nothing. */
+  readonly check: (arrays: Arrays<S>) => string | undefined;
+  readonly onEvent?: ((event: IndexCacheEvent) => void) | undefined;
+}
+
+/**
+ * Loads an index from Megatron's cache files, or builds and stores it. Files appear atomically, arrays are
+ * checked when loaded; a broken cache is built again and the event says why.
+ */
+export function cachedIndex<S extends Record<string, CachedArraySpecification>>(
+  options: IndexCacheOptions<S>,
+): Arrays<S> {
+  const { directory, className, split, description, build, onEvent } = options;
+  const started = performance.now();
+  const md5 = createHash('md5').update(description, 'utf8').digest('hex');
+  const name = `${md5}-${className}-${split}`;
+  const report = (kind: IndexCacheEvent['kind'], where: string, reason?: string) =>
+    onEvent?.({
+      kind,
+      directory: where,
+      name,
+      ...(reason === undefined ? {} : { reason }),
+      milliseconds: performance.now() - started,
+    });
+  if (directory === undefined) return build();
+  const found = load({ ...options, directory, name });
+  if (typeof found === 'object') {
+    report('loaded', directory);
+    return found;
+  }
+  const arrays = build();
+  try {
+    store({ ...options, directory, name }, arrays);
+    if (found === 'absent') report('built', directory);
+    else report('rebuilt', directory, found);
+  } catch (error) {
+    // A read-only place for data is common; the run can go on, the user hears of it.
+    report('not-written', directory, error instanceof Error ? error.message : String(error));
+  }
+  return arrays;
+}
+
+type Located<S extends Record<string, CachedArraySpecification>> = IndexCacheOptions<S> & {
+  directory: string;
+  name: string;
+};
+
+/** The arrays, or 'absent', or what is wrong with the files. */
+function load<S extends Record<string, CachedArraySpecification>>(options: Located<S>): Arrays<S> | string {
+  const { directory, name, description, arrays, check } = options;
+  try {
+    const stored = readFileSync(join(directory, `${name}-description.txt`), 'utf8');
+    if (stored !== description) return 'its description is not the one its name is made of';
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'ENOENT' ? 'absent' : String(error);
+  }
+  const loaded: Record<string, NpyArrays[NpyDescription]> = {};
+  for (const [key, { descr, shape }] of Object.entries(arrays)) {
+    try {
+      loaded[key] = readNpy({ path: join(directory, `${name}-${key}.npy`), descr, shape });
+    } catch (error) {
+      return `${key}.npy: ${error instanceof Error ? error.message : String(error)}`;
+    }
+  }
+  return check(loaded as Arrays<S>) ?? (loaded as Arrays<S>);
+}
+
+function store<S extends Record<string, CachedArraySpecification>>(
+  options: Located<S>,
+  values: Arrays<S>,
+): void {
+  const { directory, name, description, arrays } = options;
+  for (const [key, { descr, shape }] of Object.entries(arrays)) {
+    writeNpy({ path: join(directory, `${name}-${key}.npy`), descr, shape, values: values[key]! });
+  }
+  // The description comes last: who finds it finds the arrays.
+  writeFileAtomically(join(directory, `${name}-description.txt`), [description]);
+}

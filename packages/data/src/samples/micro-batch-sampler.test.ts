@@ -1,0 +1,105 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { sampleMicroBatches } from '../index.js';
+
+function take<T>(iterator: Iterable<T>, count: number): T[] {
+  const taken: T[] = [];
+  for (const item of iterator) {
+    if (taken.length === count) break;
+    taken.push(item);
+  }
+  return taken;
+}
+
+describe('sampleMicroBatches', () => {
+  it('gives each rank a contiguous slice of each chunk', () => {
+    const options = { kind: 'single', totalSamples: 13, microBatchSize: 2, dataParallelSize: 3 } as const;
+    expect([...sampleMicroBatches({ ...options, dataParallelRank: 0 })]).toEqual([
+      [0, 1],
+      [6, 7],
+    ]);
+    expect([...sampleMicroBatches({ ...options, dataParallelRank: 2 })]).toEqual([
+      [4, 5],
+      [10, 11],
+    ]);
+    expect([...sampleMicroBatches({ ...options, dataParallelRank: 1, consumedSamples: 6 })]).toEqual([
+      [8, 9],
+    ]);
+  });
+
+  it.each(['single', 'cyclic'] as const)('shares out the same samples whatever the layout (%s)', (kind) => {
+    fc.assert(
+      fc.property(
+        fc.constantFrom(1, 2, 4),
+        fc.constantFrom(1, 2, 4),
+        fc.nat({ max: 5 }),
+        (ranks, perRank, seed) => {
+          const globalBatch = 16;
+          const micro = perRank;
+          const steps = 5;
+          const shared = Array.from({ length: ranks }, (_, dataParallelRank) =>
+            take(
+              sampleMicroBatches({
+                kind,
+                totalSamples: 96,
+                microBatchSize: micro,
+                dataParallelRank,
+                dataParallelSize: ranks,
+                seed,
+              }),
+              (steps * globalBatch) / (micro * ranks),
+            ).flat(),
+          );
+          const reference = take(
+            sampleMicroBatches({ kind, totalSamples: 96, microBatchSize: globalBatch, seed }),
+            steps,
+          );
+          for (let step = 0; step < steps; step++) {
+            const perStep = globalBatch / ranks;
+            const samples = shared.flatMap((rank) => rank.slice(step * perStep, (step + 1) * perStep));
+            expect(samples.sort((a, b) => a - b)).toEqual(reference[step]!.sort((a, b) => a - b));
+          }
+        },
+      ),
+    );
+  });
+
+  it.each(['single', 'cyclic'] as const)('goes on where it stopped (%s)', (kind) => {
+    const options = {
+      kind,
+      totalSamples: 50,
+      microBatchSize: 2,
+      dataParallelSize: 2,
+      dataParallelRank: 1,
+      seed: 3,
+    };
+    const whole = take(sampleMicroBatches(options), 12);
+    expect(take(sampleMicroBatches({ ...options, consumedSamples: 20 }), 7)).toEqual(whole.slice(5));
+  });
+
+  it('permutes every epoch anew, each sample once', () => {
+    const epochs = take(
+      sampleMicroBatches({ kind: 'cyclic', totalSamples: 20, microBatchSize: 20, seed: 1 }),
+      3,
+    );
+    for (const epoch of epochs)
+      expect([...epoch].sort((a, b) => a - b)).toEqual(Array.from({ length: 20 }, (_, i) => i));
+    expect(epochs[0]).not.toEqual(epochs[1]);
+    expect(epochs[1]).not.toEqual(epochs[2]);
+  });
+
+  it.each([
+    { microBatchSize: 0 },
+    { dataParallelSize: 0 },
+    { dataParallelRank: 1 },
+    { totalSamples: 1 },
+    { consumedSamples: 10 },
+    { consumedSamples: -1 },
+    { kind: 'cyclic' as const, consumedSamples: 1 },
+  ])('refuses %j', (change) => {
+    const options = { kind: 'single' as const, totalSamples: 10, microBatchSize: 2, ...change };
+    expect(() => take(sampleMicroBatches(options), 1)).toThrow(
+      expect.objectContaining({ code: 'MTL_DATA_SAMPLER' }),
+    );
+  });
+});

@@ -1,0 +1,48 @@
+import { ConfigurationError } from '@mtl/errors';
+import { normalizeWeights, roundHalfToEven } from './python-numbers.js';
+
+/** The three parts of a dataset, in Megatron's order. */
+export const splitNames = ['train', 'valid', 'test'] as const;
+export type SplitName = (typeof splitNames)[number];
+
+/** The fractions [from, to) of one part, undefined when it is empty. */
+export type SplitRange = readonly [from: number, to: number] | undefined;
+export type SplitMatrix = readonly [train: SplitRange, valid: SplitRange, test: SplitRange];
+
+/** Parses `--split` ("969,30,1"): one to three weights, normalised, laid end to end. */
+export function parseSplit(split: string): SplitMatrix {
+  const numbers = (split.match(/[.0-9]+/g) ?? []).map(Number);
+  if (
+    numbers.length === 0 ||
+    numbers.length > 3 ||
+    numbers.some((n) => !Number.isFinite(n)) ||
+    split.includes('-')
+  ) {
+    throw invalidSplit(split);
+  }
+  while (numbers.length < 3) numbers.push(0);
+  if (!numbers.some((weight) => weight > 0)) throw invalidSplit(split);
+  let from = 0;
+  const ranges = normalizeWeights(numbers).map((width): SplitRange => {
+    const to = from + width;
+    const range: SplitRange = to > from ? [from, to] : undefined;
+    from = to;
+    return range;
+  });
+  return ranges as unknown as SplitMatrix;
+}
+
+/** The sequences [first, end) of a dataset of `count` sequences that a range of fractions selects. */
+export function splitSequences(
+  range: readonly [number, number],
+  count: number,
+): { first: number; end: number } {
+  return { first: roundHalfToEven(range[0] * count), end: roundHalfToEven(range[1] * count) };
+}
+
+function invalidSplit(split: string): ConfigurationError {
+  return new ConfigurationError('MTL_DATA_SPLIT', `--split "${split}" is not usable`, {
+    expected: 'one to three non-negative weights of train, valid and test, not all zero',
+    remedy: 'pass for example --split 969,30,1',
+  });
+}

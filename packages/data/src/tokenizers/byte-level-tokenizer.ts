@@ -1,0 +1,19 @@
+import type { Tokenizer } from './tokenizer.js';
+
+const endOfDocument = 256;
+
+/** One token for each byte of UTF-8 (ids 0 to 255), and 256 ends a document. Needs no files, loses nothing. */
+export function createByteLevelTokenizer(): Tokenizer {
+  const encoder = new TextEncoder();
+  const decoder = new TextDecoder();
+  return {
+    name: 'ByteLevelTokenizer',
+    vocabularySize: endOfDocument + 1,
+    eod: endOfDocument,
+    identifiers: { class: 'mtl.ByteLevelTokenizer' },
+    options: { type: 'ByteLevelTokenizer' },
+    encode: (text) => Int32Array.from(encoder.encode(text)),
+    // The end of a document has no bytes.
+    decode: (ids) => decoder.decode(Uint8Array.from(Array.from(ids).filter((id) => id < endOfDocument))),
+  };
+}

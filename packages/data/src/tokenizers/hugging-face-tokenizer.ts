@@ -1,0 +1,148 @@
+import { existsSync, statSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { Tokenizer as Implementation } from '@huggingface/tokenizers';
+import { DataError } from '@mtl/errors';
+import { checkTokenizerJson, type TokenizerJson } from './check-tokenizer-json.js';
+import { correctBertNormalizer } from './correct-bert-normalizer.js';
+import type { TokenizerOptions } from './create-tokenizer.js';
+import { readJsonFile } from './read-json-file.js';
+import type { Tokenizer } from './tokenizer.js';
+import { tokenizerError } from './tokenizer-error.js';
+
+// What the published models call the token that ends a document, most specific first.
+const endOfDocumentNames = ['<|endoftext|>', '<|end_of_text|>', '</s>', '<eos>', '[EOS]', '[SEP]'];
+const padNames = ['<|pad|>', '<pad>', '[PAD]'];
+
+/** A tokenizer around a parsed tokenizer.json. */
+export interface HuggingFaceTokenizerOptions {
+  readonly name: string;
+  /** For messages. */
+  readonly path: string;
+  readonly json: unknown;
+  /** The parsed tokenizer_config.json, if there is one. */
+  readonly config?: unknown;
+  readonly eodToken?: string | undefined;
+  readonly options: TokenizerOptions | undefined;
+}
+
+/** Loads a `tokenizer.json` (or a directory that holds one), with the `tokenizer_config.json` beside it. */
+export function loadHuggingFaceTokenizer(
+  options: Extract<TokenizerOptions, { type: 'HuggingFaceTokenizer' }>,
+): Tokenizer {
+  const { tokenizerModel, eodToken } = options;
+  const isDirectory = existsSync(tokenizerModel) && statSync(tokenizerModel).isDirectory();
+  const path = isDirectory ? join(tokenizerModel, 'tokenizer.json') : tokenizerModel;
+  const configPath = join(dirname(path), 'tokenizer_config.json');
+  return makeHuggingFaceTokenizer({
+    name: 'HuggingFaceTokenizer',
+    path,
+    json: readJsonFile(path),
+    config: existsSync(configPath) ? readJsonFile(configPath) : undefined,
+    eodToken,
+    options,
+  });
+}
+
+/** Wraps a parsed tokenizer.json; throws `MTL_DATA_TOKENIZER` when it cannot work. */
+export function makeHuggingFaceTokenizer(options: HuggingFaceTokenizerOptions): Tokenizer {
+  const { name, path } = options;
+  const json = guarded(path, () => checkTokenizerJson(options.json, path));
+  const config = checkConfig(options.config, path);
+  const ids = tokenIds(json);
+  const implementation = guarded(path, () => {
+    const made = new Implementation(json, config);
+    correctBertNormalizer(made.normalizer);
+    // Parts that the file names but that do not work show up at the first use: better here than in the middle.
+    made.decode([...made.encode('probe 1', { add_special_tokens: false }).ids]);
+    return made;
+  });
+  const eod = endOfDocument({ ids, config, path, eodToken: options.eodToken });
+  const padToken = tokenText(config.pad_token) ?? padNames.find((candidate) => ids.has(candidate));
+  return {
+    name,
+    vocabularySize: largest(ids.values()) + 1,
+    eod,
+    padId: padToken === undefined ? undefined : ids.get(padToken),
+    identifiers: { class: `mtl.${name}`, tokenizer_path: path },
+    options: options.options,
+    encode: (text) => {
+      const encoded = guarded(path, () => implementation.encode(text, { add_special_tokens: false }).ids);
+      return checkIds(encoded, path);
+    },
+    decode: (tokens) => {
+      if (tokens.length === 0) return '';
+      const decoded = { clean_up_tokenization_spaces: false, skip_special_tokens: false };
+      return guarded(path, () => implementation.decode(Array.from(tokens), decoded));
+    },
+  };
+}
+
+/** A model without an unknown token gives no id for text that it cannot spell. */
+function checkIds(encoded: (number | null | undefined)[], path: string): number[] {
+  if (encoded.every((id) => Number.isInteger(id))) return encoded as number[];
+  throw tokenizerError(path, 'has no token for a part of the text, and no unknown token', {
+    remedy: 'use a tokenizer with an unknown token or with bytes as its smallest tokens',
+  });
+}
+
+function tokenIds(json: TokenizerJson): Map<string, number> {
+  const { vocab } = json.model;
+  const ids = Array.isArray(vocab)
+    ? new Map(vocab.map(([token], id) => [token as string, id]))
+    : new Map(Object.entries(vocab as Record<string, number>));
+  for (const { content, id } of json.added_tokens) ids.set(content, id);
+  return ids;
+}
+
+// Math.max(...values) would overflow the stack with a large vocabulary.
+function largest(values: Iterable<number>): number {
+  let maximum = -1;
+  for (const value of values) if (value > maximum) maximum = value;
+  return maximum;
+}
+
+function checkConfig(config: unknown, path: string): Record<string, unknown> {
+  if (config === undefined) return {};
+  if (typeof config !== 'object' || config === null || Array.isArray(config)) {
+    throw tokenizerError(join(dirname(path), 'tokenizer_config.json'), 'is not a JSON object');
+  }
+  return config as Record<string, unknown>;
+}
+
+/** The text of a token in tokenizer_config.json, where it is a string or an object. */
+function tokenText(token: unknown): string | undefined {
+  if (typeof token === 'string') return token;
+  const content = (token as { content?: unknown } | null | undefined)?.content;
+  return typeof content === 'string' ? content : undefined;
+}
+
+function endOfDocument(options: {
+  ids: ReadonlyMap<string, number>;
+  config: Record<string, unknown>;
+  path: string;
+  eodToken: string | undefined;
+}): number {
+  const { ids, config, path, eodToken } = options;
+  const name =
+    eodToken ?? tokenText(config.eos_token) ?? endOfDocumentNames.find((candidate) => ids.has(candidate));
+  const id = name === undefined ? undefined : ids.get(name);
+  if (id !== undefined) return id;
+  const what =
+    name === undefined ? 'does not say which token ends a document' : `has no token ${JSON.stringify(name)}`;
+  throw tokenizerError(path, what, {
+    expected: `an eos_token in tokenizer_config.json, or one of ${endOfDocumentNames.join(' ')}`,
+    remedy: 'name the end-of-document token (eodToken)',
+  });
+}
+
+/** Runs library code; whatever it throws becomes our error. */
+function guarded<T>(path: string, run: () => T): T {
+  try {
+    return run();
+  } catch (cause) {
+    if (cause instanceof DataError) throw cause;
+    throw tokenizerError(path, `does not work: ${cause instanceof Error ? cause.message : String(cause)}`, {
+      cause,
+    });
+  }
+}

@@ -1,0 +1,22 @@
+import type { PythonJsonValue } from '../samples/python-json.js';
+import type { TokenizerOptions } from './create-tokenizer.js';
+
+/** Turns text into token ids and back. */
+export interface Tokenizer {
+  /** The value of Megatron's `--tokenizer-type`. */
+  readonly name: string;
+  /** Number of ids: the largest one is `vocabularySize - 1`. Not padded. */
+  readonly vocabularySize: number;
+  /** The end-of-document token. */
+  readonly eod: number;
+  /** The padding token, if there is one. */
+  readonly padId?: number | undefined;
+  /** What names this tokenizer in the md5 of index caches. */
+  readonly identifiers: PythonJsonValue;
+  /** What `createTokenizer` needs to make the same one in a worker thread; undefined for one that cannot travel. */
+  readonly options: TokenizerOptions | undefined;
+  /** Ids of a text; no special tokens are added. */
+  encode(text: string): Int32Array | number[];
+  /** Text of ids; ids of special tokens are spelt out. */
+  decode(ids: ArrayLike<number>): string;
+}

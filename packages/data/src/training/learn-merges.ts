@@ -1,0 +1,133 @@
+import { type PairCandidate, PairHeap } from './pair-heap.js';
+
+const radix = 2 ** 26;
+
+/** What to learn from and when to stop. */
+export interface LearnMergesOptions {
+  /** Symbols of every distinct word; changed in place. */
+  readonly words: Int32Array[];
+  /** How often each word occurs. */
+  readonly counts: readonly number[];
+  /** Texts of the symbols so far, by id; merged symbols are appended. */
+  readonly symbols: string[];
+  /** Stop when there are this many symbols. */
+  readonly vocabularySize: number;
+  /** Pairs must occur at least this often. */
+  readonly minFrequency: number;
+  /** Prefix of symbols that continue a word ("##"), taken off inside a merged symbol. */
+  readonly continuingPrefix?: string;
+  readonly onProgress?:
+    | ((progress: { readonly symbols: number; readonly vocabularySize: number }) => void)
+    | undefined;
+}
+
+/**
+ * Byte-pair encoding (Sennrich 2016): joins the most frequent pair of neighbours until the vocabulary is full, the
+ * pair of smaller ids first when several are equally frequent. Counts are kept up to date from the words that a
+ * merge touches, so a merge costs what it changes. Returns the merges, as pairs of ids.
+ */
+export function learnMerges(options: LearnMergesOptions): [left: number, right: number][] {
+  const { words, counts, symbols, vocabularySize, minFrequency, continuingPrefix = '', onProgress } = options;
+  const ids = new Map(symbols.map((symbol, id) => [symbol, id]));
+  const pairs = countPairs(words, counts);
+  const heap = new PairHeap();
+  for (const candidate of pairs.values()) heap.push({ ...candidate });
+  const total = new Map<number, number>();
+  for (const { key, count } of pairs.values()) total.set(key, count);
+  pairs.clear();
+  const merges: [number, number][] = [];
+  while (symbols.length < vocabularySize) {
+    const top = heap.pop();
+    if (top === undefined) break;
+    const count = total.get(top.key)!;
+    if (top.count !== count) {
+      // Merges since it was pushed have changed its count.
+      top.count = count;
+      if (count > 0) heap.push(top);
+      continue;
+    }
+    if (count < 1 || count < minFrequency) break;
+    const left = Math.floor(top.key / radix);
+    const right = top.key % radix;
+    const tail = symbols[right]!;
+    const text =
+      symbols[left]! +
+      (continuingPrefix !== '' && tail.startsWith(continuingPrefix)
+        ? tail.slice(continuingPrefix.length)
+        : tail);
+    let merged = ids.get(text);
+    if (merged === undefined) {
+      merged = symbols.length;
+      symbols.push(text);
+      ids.set(text, merged);
+    }
+    merges.push([left, right]);
+    applyMerge({ top, left, right, merged, words, counts, total, heap });
+    if (symbols.length % 256 === 0) onProgress?.({ symbols: symbols.length, vocabularySize });
+  }
+  return merges;
+}
+
+function countPairs(words: readonly Int32Array[], counts: readonly number[]): Map<number, PairCandidate> {
+  const pairs = new Map<number, PairCandidate>();
+  for (const [number, word] of words.entries()) {
+    for (let i = 1; i < word.length; i++) {
+      const key = word[i - 1]! * radix + word[i]!;
+      const candidate = pairs.get(key);
+      if (candidate === undefined) {
+        pairs.set(key, { key, count: counts[number]!, words: [number] });
+      } else {
+        candidate.count += counts[number]!;
+        if (candidate.words[candidate.words.length - 1] !== number) candidate.words.push(number);
+      }
+    }
+  }
+  return pairs;
+}
+
+function applyMerge(options: {
+  top: PairCandidate;
+  left: number;
+  right: number;
+  merged: number;
+  words: Int32Array[];
+  counts: readonly number[];
+  total: Map<number, number>;
+  heap: PairHeap;
+}): void {
+  const { top, left, right, merged, words, counts, total, heap } = options;
+  const grown = new Map<number, number[]>();
+  for (const number of top.words) {
+    const word = words[number]!;
+    const count = counts[number]!;
+    const change = (key: number, by: number) => {
+      total.set(key, (total.get(key) ?? 0) + by * count);
+      if (by < 0) return;
+      const holders = grown.get(key);
+      if (holders === undefined) grown.set(key, [number]);
+      else if (holders[holders.length - 1] !== number) holders.push(number);
+    };
+    let kept = 0;
+    for (let i = 0; i < word.length; i++, kept++) {
+      if (word[i] !== left || i + 1 >= word.length || word[i + 1] !== right) {
+        word[kept] = word[i]!;
+        continue;
+      }
+      if (kept > 0) {
+        change(word[kept - 1]! * radix + left, -1);
+        change(word[kept - 1]! * radix + merged, 1);
+      }
+      if (i + 2 < word.length) {
+        change(right * radix + word[i + 2]!, -1);
+        change(merged * radix + word[i + 2]!, 1);
+      }
+      word[kept] = merged;
+      i++;
+    }
+    if (kept < word.length) words[number] = word.subarray(0, kept);
+  }
+  for (const [key, holders] of grown) {
+    const count = total.get(key)!;
+    if (count > 0) heap.push({ key, count, words: holders });
+  }
+}

@@ -1,0 +1,142 @@
+import * as huggingFace from '@huggingface/tokenizers';
+import type { TokenizerJson } from '../tokenizers/check-tokenizer-json.js';
+import { correctBertNormalizer } from '../tokenizers/correct-bert-normalizer.js';
+import { countWords, type TrainingProgress, type TrainingTexts } from './count-words.js';
+import { learnMerges } from './learn-merges.js';
+import { specialToken } from './train-byte-level-bpe.js';
+import { checkVocabularySize, checkWords } from './training-error.js';
+
+const bertSpecialTokens = ['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]'];
+const continuation = '##';
+
+// The library exports these classes, but its declarations do not resolve under Node's rules.
+const { BertNormalizer, BertPreTokenizer } = huggingFace as unknown as {
+  BertNormalizer: new (config: object) => { normalize(text: string): string };
+  BertPreTokenizer: new () => { pre_tokenize_text(text: string): string[] };
+};
+
+/** Settings of a WordPiece training. */
+export interface TrainWordPieceOptions {
+  readonly texts: TrainingTexts;
+  /** Ids in all: special tokens, characters (alone and continuing a word) and merges. */
+  readonly vocabularySize: number;
+  /** Merge only pairs that occur at least this often (default 2). */
+  readonly minFrequency?: number;
+  /** Lower-case and strip accents (default true, as bert-base-uncased). */
+  readonly lowercase?: boolean;
+  /** Keep only the most frequent characters, the rest become [UNK] (default 1000, as BERT's trainer). */
+  readonly limitAlphabet?: number;
+  readonly onProgress?: (progress: TrainingProgress) => void;
+}
+
+/**
+ * Trains BERT's WordPiece vocabulary and returns a Hugging Face tokenizer.json. Like their trainer it finds pieces by
+ * byte-pair merges of characters; where that one numbers the characters in the order of a hash table, this one is
+ * deterministic, so pieces that are equally frequent may differ.
+ */
+export async function trainWordPiece(options: TrainWordPieceOptions): Promise<TokenizerJson> {
+  const {
+    texts,
+    vocabularySize,
+    minFrequency = 2,
+    lowercase = true,
+    limitAlphabet = 1000,
+    onProgress,
+  } = options;
+  checkVocabularySize(vocabularySize, bertSpecialTokens.length + 1, 'special tokens and one character');
+  const normalizerConfig = {
+    type: 'BertNormalizer',
+    clean_text: true,
+    handle_chinese_chars: true,
+    strip_accents: null,
+    lowercase,
+  };
+  const normalizer = new BertNormalizer(normalizerConfig);
+  correctBertNormalizer(normalizer);
+  const preTokenizer = new BertPreTokenizer();
+  const split = (text: string) => preTokenizer.pre_tokenize_text(normalizer.normalize(text));
+  const words = await countWords({ texts, split, onProgress });
+  checkWords(words);
+  const { symbols, spelt } = spell(words, limitAlphabet);
+  checkVocabularySize(
+    vocabularySize,
+    symbols.length,
+    'special tokens and characters; limitAlphabet lowers it',
+  );
+  learnMerges({
+    words: spelt,
+    counts: [...words.values()],
+    symbols,
+    vocabularySize,
+    minFrequency,
+    continuingPrefix: continuation,
+    onProgress: (progress) => onProgress?.({ stage: 'merging', ...progress }),
+  });
+  const vocab = Object.fromEntries(symbols.map((symbol, id) => [symbol, id]));
+  return {
+    version: '1.0',
+    truncation: null,
+    padding: null,
+    added_tokens: bertSpecialTokens.map(specialToken),
+    normalizer: normalizerConfig,
+    pre_tokenizer: { type: 'BertPreTokenizer' },
+    post_processor: bertTemplate(),
+    decoder: { type: 'WordPiece', prefix: continuation, cleanup: true },
+    model: {
+      type: 'WordPiece',
+      unk_token: '[UNK]',
+      continuing_subword_prefix: continuation,
+      max_input_chars_per_word: 100,
+      vocab,
+    } as TokenizerJson['model'],
+  };
+}
+
+/** First symbols (special tokens, characters, continuing characters, each in code point order) and the words in them. */
+function spell(
+  words: ReadonlyMap<string, number>,
+  limitAlphabet: number,
+): { symbols: string[]; spelt: Int32Array[] } {
+  const frequency = new Map<string, number>();
+  const continues = new Set<string>();
+  for (const [word, count] of words) {
+    for (const [i, character] of Array.from(word).entries()) {
+      frequency.set(character, (frequency.get(character) ?? 0) + count);
+      if (i > 0) continues.add(character);
+    }
+  }
+  const byCode = (a: string, b: string) => a.codePointAt(0)! - b.codePointAt(0)!;
+  const kept = [...frequency]
+    .sort(([a, countOfA], [b, countOfB]) => countOfB - countOfA || byCode(a, b))
+    .slice(0, limitAlphabet)
+    .map(([character]) => character)
+    .sort(byCode);
+  const continuing = kept
+    .filter((character) => continues.has(character))
+    .map((character) => continuation + character);
+  const symbols = [...bertSpecialTokens, ...kept, ...continuing];
+  const ids = new Map(symbols.map((symbol, id) => [symbol, id]));
+  const spelt = Array.from(words.keys(), (word) => {
+    const spelling = Array.from(word, (character, i) =>
+      ids.get(i > 0 ? continuation + character : character),
+    );
+    return Int32Array.from(spelling.filter((id) => id !== undefined));
+  });
+  return { symbols, spelt };
+}
+
+function bertTemplate() {
+  const special = (id: string) => ({ SpecialToken: { id, type_id: 0 } });
+  const text = (id: string, typeId: number) => ({ Sequence: { id, type_id: typeId } });
+  const entry = (content: string) => [
+    content,
+    { id: content, ids: [bertSpecialTokens.indexOf(content)], tokens: [content] },
+  ];
+  const separator = { SpecialToken: { id: '[SEP]', type_id: 1 } };
+  return {
+    type: 'TemplateProcessing',
+    single: [special('[CLS]'), text('A', 0), special('[SEP]')],
+    pair: [special('[CLS]'), text('A', 0), special('[SEP]'), text('B', 1), separator],
+    special_tokens: Object.fromEntries([entry('[CLS]'), entry('[SEP]')]),
+  };
+}

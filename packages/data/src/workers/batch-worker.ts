@@ -1,0 +1,45 @@
+import { type MessagePort, workerData } from 'node:worker_threads';
+import { assembleBatch } from '../loading/assemble-batch.js';
+import { type MicroBatchSamplerOptions, sampleMicroBatches } from '../samples/micro-batch-sampler.js';
+import { openSampleDataset } from '../samples/open-sample-dataset.js';
+import type { SampleBatch } from '../samples/sample-batch.js';
+import type { SampleDatasetDescription } from '../samples/sample-dataset.js';
+import { type ErrorMessage, packError } from './error-message.js';
+
+/** What the thread is started with. Each message on `port` asks for one batch more. */
+export interface BatchWorkerData {
+  readonly port: MessagePort;
+  readonly dataset: SampleDatasetDescription;
+  readonly sampler: MicroBatchSamplerOptions;
+}
+
+/** The next batch, the end, or why there is no batch. */
+export type BatchReply =
+  | { readonly batch: SampleBatch; readonly milliseconds: number }
+  | { readonly done: true }
+  | { readonly error: ErrorMessage };
+
+const { port, dataset: description, sampler } = workerData as BatchWorkerData;
+const dataset = openSampleDataset(description);
+const micro = sampleMicroBatches(sampler);
+
+port.on('message', () => {
+  try {
+    const started = performance.now();
+    const next = micro.next();
+    if (next.done) {
+      port.postMessage({ done: true } satisfies BatchReply);
+      return;
+    }
+    const batch = assembleBatch(dataset, next.value);
+    const reply: BatchReply = { batch, milliseconds: performance.now() - started };
+    const arrays = [batch.tokens, batch.labels, batch.lossMask, batch.positionIds, batch.sampleNumbers];
+    if (batch.keyStart !== undefined) arrays.push(batch.keyStart);
+    port.postMessage(
+      reply,
+      arrays.map((array) => array.buffer as ArrayBuffer),
+    );
+  } catch (error) {
+    port.postMessage({ error: packError(error) } satisfies BatchReply);
+  }
+});

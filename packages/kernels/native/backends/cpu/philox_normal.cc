@@ -1,0 +1,40 @@
+#include <cmath>
+
+#include "backends/cpu/reference/element.h"
+#include "core/philox.h"
+
+namespace mtl {
+namespace {
+
+// Part `lane` of the four normals of one Philox block.
+double normal_of(const PhiloxBlock& block, int lane) {
+  const double u1 = (block.words[lane & 2] + 1.0) / 4294967296.0;  // (0, 1]: its logarithm is finite
+  const double angle = 2.0 * 3.141592653589793 * (block.words[(lane & 2) + 1] / 4294967296.0);
+  return std::sqrt(-2.0 * std::log(u1)) * ((lane & 1) == 0 ? std::cos(angle) : std::sin(angle));
+}
+
+Status philox_normal(const OpCall& call) {
+  const TensorView& output = call.tensor(0);
+  const double mean = call.attribute(0), deviation = call.attribute(1);
+  const PhiloxKey key = {static_cast<uint32_t>(call.integer(2)), static_cast<uint32_t>(call.integer(3))};
+  const int64_t rows = output.dim(0), columns = output.dim(1);
+#pragma omp parallel for schedule(static)
+  for (int64_t row = 0; row < rows; ++row) {
+    PhiloxBlock block = {};
+    int64_t current = -1;
+    for (int64_t column = 0; column < columns; ++column) {
+      const int64_t element = (row + call.integer(5)) * call.integer(4) + column + call.integer(6);
+      if (element / 4 != current) {
+        current = element / 4;
+        block = philox(key, static_cast<uint32_t>(current), static_cast<uint32_t>(current >> 32), 0, 0);
+      }
+      reference::set(output, row * columns + column, mean + deviation * normal_of(block, static_cast<int>(element % 4)));
+    }
+  }
+  return ok_status();
+}
+
+const CpuKernelRegistration cpu_registration("philox_normal", InstructionSet::kPlain, philox_normal);
+
+}  // namespace
+}  // namespace mtl

@@ -1,0 +1,37 @@
+#include "backends/cpu/reference/element.h"
+
+namespace mtl::reference {
+namespace {
+
+Status forward(const OpCall& call) {
+  const TensorView &output = call.tensor(0), &table = call.tensor(2);
+  const int64_t hidden = output.dim(-1);
+  for (int64_t token = 0; token < output.rows(); ++token) {
+    const int64_t row = get_integer(call.tensor(1), token) - call.integer(0);
+    const bool inside = row >= 0 && row < table.dim(0);
+    for (int64_t h = 0; h < hidden; ++h) {
+      const double before = call.flag(1) ? get(output, token * hidden + h) : 0.0;
+      set(output, token * hidden + h, before + (inside ? get(table, row * hidden + h) : 0.0));
+    }
+  }
+  return ok_status();
+}
+
+Status backward(const OpCall& call) {
+  const TensorView &gradient = call.tensor(0), &output_gradient = call.tensor(1);
+  const int64_t hidden = gradient.dim(-1);
+  for (int64_t token = 0; token < output_gradient.rows(); ++token) {
+    const int64_t row = get_integer(call.tensor(2), token) - call.integer(0);
+    if (row < 0 || row >= gradient.dim(0)) continue;
+    for (int64_t h = 0; h < hidden; ++h) {
+      set(gradient, row * hidden + h, get(gradient, row * hidden + h) + get(output_gradient, token * hidden + h));
+    }
+  }
+  return ok_status();
+}
+
+MTL_REGISTER_REFERENCE("embedding_forward", forward);
+MTL_REGISTER_REFERENCE("embedding_backward", backward);
+
+}  // namespace
+}  // namespace mtl::reference

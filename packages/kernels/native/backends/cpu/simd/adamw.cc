@@ -1,0 +1,96 @@
+#include <math.h>
+
+#include "backends/cpu/simd/simd.h"
+
+namespace mtl {
+namespace {
+
+MTL_INLINE VFloat square_root(VFloat value) {
+#if MTL_ISA_LEVEL == 2
+  return (VFloat)_mm512_sqrt_ps((__m512)value);
+#elif MTL_ISA_LEVEL == 1
+  return (VFloat)_mm256_sqrt_ps((__m256)value);
+#else
+  for (int lane = 0; lane < kLanes; ++lane) value[lane] = sqrtf(value[lane]);
+  return value;
+#endif
+}
+
+struct Coefficients {
+  float beta1, beta2, epsilon, gradient_factor, step, inverse_correction2;
+  bool clear_gradient;
+};
+
+template <typename T>
+struct Buffers {
+  float *parameter, *first, *second, *gradient;
+  T* model;
+};
+
+// Elements [start, end) of one segment; `keep` = 1 - learning rate * weight decay.
+template <typename T>
+MTL_INLINE void update(const Buffers<T>& b, const Coefficients& c, float keep, int64_t start, int64_t end) {
+  for (int64_t i = start; i < end; i += kLanes) {
+    const int64_t left = end - i;
+    const VFloat gradient = load_up_to(b.gradient + i, left) * c.gradient_factor;
+    const VFloat m = c.beta1 * load_up_to(b.first + i, left) + (1.0f - c.beta1) * gradient;
+    const VFloat v = c.beta2 * load_up_to(b.second + i, left) + (1.0f - c.beta2) * gradient * gradient;
+    const VFloat denominator = square_root(v * c.inverse_correction2) + c.epsilon;
+    const VFloat p = load_up_to(b.parameter + i, left) * keep - c.step * m / denominator;
+    store_up_to(b.first + i, m, left);
+    store_up_to(b.second + i, v, left);
+    store_up_to(b.parameter + i, p, left);
+    if (b.model != nullptr) store_up_to(b.model + i, p, left);
+    if (c.clear_gradient) store_up_to(b.gradient + i, VFloat{}, left);
+  }
+}
+
+// The first segment that ends after `index`.
+int64_t segment_at(const int64_t* segments, int64_t num_segments, int64_t index) {
+  int64_t low = 0, high = num_segments;
+  while (low < high) {
+    const int64_t middle = (low + high) / 2;
+    if (segments[2 * middle] <= index) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+template <typename T>
+Status adamw_of(const OpCall& call) {
+  const Buffers<T> b = {call.data<float>(0), call.data<float>(1), call.data<float>(2), call.data<float>(4),
+                        call.data<T>(3)};
+  const float* const scalars = call.data<float>(5);
+  const int64_t* const segments = call.data<int64_t>(6);
+  const int64_t size = call.tensor(0).size(), num_segments = call.tensor(6).dim(0);
+  const Coefficients c = {static_cast<float>(call.attribute(0)), static_cast<float>(call.attribute(1)),
+                          static_cast<float>(call.attribute(2)), scalars[3],      scalars[0] / scalars[1],
+                          1.0f / scalars[2],                     call.flag(4)};
+  const float decayed = 1.0f - scalars[0] * static_cast<float>(call.attribute(3));
+  constexpr int64_t kChunk = 16384;
+#pragma omp parallel for schedule(static) if (size >= kParallelElements)
+  for (int64_t chunk = 0; chunk < size; chunk += kChunk) {
+    const int64_t chunk_end = chunk + kChunk < size ? chunk + kChunk : size;
+    int64_t segment = segment_at(segments, num_segments, chunk);
+    for (int64_t start = chunk; start < chunk_end; ++segment) {
+      const bool known = segment < num_segments;
+      const int64_t end = known && segments[2 * segment] < chunk_end ? segments[2 * segment] : chunk_end;
+      update(b, c, known && segments[2 * segment + 1] != 0 ? decayed : 1.0f, start, end);
+      start = end;
+    }
+  }
+  return ok_status();
+}
+
+Status adamw(const OpCall& call) {
+  if (!call.has(3)) return adamw_of<float>(call);
+  return for_floating(call.tensor(3).dtype, [&](auto* type) { return adamw_of<__typeof__(*type)>(call); });
+}
+
+MTL_REGISTER_CPU("adamw", adamw);
+
+}  // namespace
+}  // namespace mtl

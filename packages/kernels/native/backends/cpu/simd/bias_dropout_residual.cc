@@ -1,0 +1,90 @@
+#include "backends/cpu/simd/simd_philox.h"
+
+namespace mtl {
+namespace {
+
+struct Dropout {
+  float scale;  // 1 / (1 - probability)
+  uint32_t threshold;
+  PhiloxKey key;
+  int64_t sequence_offset;
+  const int64_t* samples;
+};
+
+Dropout dropout_of(const OpCall& call, const int64_t* samples) {
+  const double probability = call.attribute(0);
+  return {static_cast<float>(1.0 / (1.0 - probability)), dropout_threshold(probability),
+          PhiloxKey{static_cast<uint32_t>(call.integer(1)), static_cast<uint32_t>(call.integer(2))}, call.integer(3),
+          samples};
+}
+
+// Calls apply(column, mask) for all vectors of a row; without dropout the mask is all ones.
+template <typename Apply>
+MTL_INLINE void for_masked_row(const Dropout& dropout, int64_t position, int64_t batch, int64_t hidden,
+                               const Apply& apply) {
+  constexpr int kVectors = 64 / kLanes;
+  VInt masks[kVectors];
+  for (int vector = 0; vector < kVectors; ++vector) masks[vector] = ~VInt{};
+  const int64_t sample = dropout.threshold == 0 ? 0 : dropout.samples[batch];
+  for (int64_t group = 0; group * 64 < hidden; ++group) {
+    if (dropout.threshold != 0) {
+      keep_masks_of_group(masks, dropout.key, group, static_cast<uint32_t>(position + dropout.sequence_offset),
+                          philox_sample_low(sample), philox_sample_high(sample, 0), dropout.threshold);
+    }
+    for (int vector = 0; vector < kVectors; ++vector) {
+      const int64_t column = group * 64 + vector * kLanes;
+      if (column < hidden) apply(column, masks[vector]);
+    }
+  }
+}
+
+template <typename T>
+Status forward_of(const OpCall& call) {
+  const int64_t batch_size = call.tensor(1).dim(1), hidden = call.tensor(1).dim(2), rows = call.tensor(1).rows();
+  T* const output = call.data<T>(0);
+  const T *const input = call.data<T>(1), *const bias = call.data<T>(2), *const residual = call.data<T>(3);
+  const Dropout dropout = dropout_of(call, call.data<int64_t>(4));
+#pragma omp parallel for schedule(static) if (rows * hidden >= kParallelElements)
+  for (int64_t row = 0; row < rows; ++row) {
+    for_masked_row(dropout, row / batch_size, row % batch_size, hidden, [&](int64_t column, VInt mask) {
+      const int64_t at = row * hidden + column, left = hidden - column;
+      VFloat value = load_up_to(input + at, left);
+      if (bias != nullptr) value += load_up_to(bias + column, left);
+      value = select(mask, value * dropout.scale, VFloat{});
+      if (residual != nullptr) value += load_up_to(residual + at, left);
+      store_up_to(output + at, value, left);
+    });
+  }
+  return ok_status();
+}
+
+template <typename T>
+Status backward_of(const OpCall& call) {
+  const int64_t batch_size = call.tensor(1).dim(1), hidden = call.tensor(1).dim(2), rows = call.tensor(1).rows();
+  T* const input_gradient = call.data<T>(0);
+  const T* const output_gradient = call.data<T>(1);
+  const Dropout dropout = dropout_of(call, call.data<int64_t>(2));
+#pragma omp parallel for schedule(static) if (rows * hidden >= kParallelElements)
+  for (int64_t row = 0; row < rows; ++row) {
+    for_masked_row(dropout, row / batch_size, row % batch_size, hidden, [&](int64_t column, VInt mask) {
+      const int64_t at = row * hidden + column, left = hidden - column;
+      const VFloat gradient = load_up_to(output_gradient + at, left);
+      store_up_to(input_gradient + at, select(mask, gradient * dropout.scale, VFloat{}), left);
+    });
+  }
+  return ok_status();
+}
+
+Status forward(const OpCall& call) {
+  return for_floating(call.tensor(1).dtype, [&](auto* type) { return forward_of<__typeof__(*type)>(call); });
+}
+
+Status backward(const OpCall& call) {
+  return for_floating(call.tensor(1).dtype, [&](auto* type) { return backward_of<__typeof__(*type)>(call); });
+}
+
+MTL_REGISTER_CPU("bias_dropout_residual_forward", forward);
+MTL_REGISTER_CPU("bias_dropout_residual_backward", backward);
+
+}  // namespace
+}  // namespace mtl

@@ -1,0 +1,103 @@
+#include <math.h>
+
+#include "backends/cpu/simd/simd.h"
+
+namespace mtl {
+namespace {
+
+template <typename T>
+MTL_INLINE float row_maximum(const T* logits, int64_t columns) {
+  VFloat greatest = splat(-INFINITY);
+  int64_t v = 0;
+  for (; v + kLanes <= columns; v += kLanes) greatest = maximum(greatest, load(logits + v));
+  float result = maximum_of(greatest);
+  for (; v < columns; ++v) result = load_one(logits + v) > result ? load_one(logits + v) : result;
+  return result;
+}
+
+template <typename T>
+MTL_INLINE float sum_of_exponentials(const T* logits, int64_t columns, float greatest) {
+  // four running sums: one would lose bits over 50,000 terms
+  VFloat totals[4] = {};
+  int64_t v = 0;
+  for (; v + 4 * kLanes <= columns; v += 4 * kLanes) {
+    for (int part = 0; part < 4; ++part) totals[part] += exponential(load(logits + v + part * kLanes) - greatest);
+  }
+  for (; v + kLanes <= columns; v += kLanes) totals[0] += exponential(load(logits + v) - greatest);
+  float result = sum((totals[0] + totals[1]) + (totals[2] + totals[3]));
+  for (; v < columns; ++v) result += exponential(splat(load_one(logits + v) - greatest))[0];
+  return result;
+}
+
+template <typename T>
+Status statistics_of(const OpCall& call) {
+  const int64_t rows = call.tensor(3).dim(0), width = call.tensor(3).dim(1);
+  const int64_t first_column = call.integer(0), num_columns = call.integer(1);
+  const T* const logits = call.data<T>(3);
+  const int32_t* const labels = call.data<int32_t>(4);
+  float *const maxima = call.data<float>(0), *const sums = call.data<float>(1), *const label_logits = call.data<float>(2);
+#pragma omp parallel for schedule(static) if (rows * width >= kParallelElements)
+  for (int64_t row = 0; row < rows; ++row) {
+    const T* const from = logits + row * width;
+    maxima[row] = row_maximum(from, num_columns);
+    sums[row] = sum_of_exponentials(from, num_columns, maxima[row]);
+    const int64_t label = labels[row] - first_column;
+    label_logits[row] = label >= 0 && label < num_columns ? load_one(from + label) : 0.0f;
+  }
+  return ok_status();
+}
+
+// gradient = weight * (exp(logit - maximum) / sum - onehot); all of it zero where the weight is, whatever the logits
+template <typename T>
+MTL_INLINE void gradient_of_row(T* gradient, const T* logits, int64_t width, int64_t columns, float greatest,
+                                float scale) {
+  int64_t v = 0;
+  for (; v + kLanes <= columns; v += kLanes) {
+    store(gradient + v, scale == 0.0f ? VFloat{} : exponential(load(logits + v) - greatest) * scale);
+  }
+  for (; v < columns; ++v) {
+    store_one(gradient + v, scale == 0.0f ? 0.0f : exponential(splat(load_one(logits + v) - greatest))[0] * scale);
+  }
+  for (; v < width; ++v) store_one(gradient + v, 0.0f);
+}
+
+template <typename T>
+Status backward_of(const OpCall& call) {
+  const int64_t rows = call.tensor(2).dim(0), width = call.tensor(2).dim(1);
+  const int64_t first_column = call.integer(0), num_columns = call.integer(1);
+  T* const gradients = call.data<T>(0);
+  const T* const logits = call.data<T>(2);
+  const int32_t* const labels = call.data<int32_t>(3);
+  const float *const maxima = call.data<float>(4), *const sums = call.data<float>(5);
+  const float *const label_logits = call.data<float>(6), *const weights = call.data<float>(7);
+  float* const losses = call.data<float>(1);
+#pragma omp parallel for schedule(static) if (rows * width >= kParallelElements)
+  for (int64_t row = 0; row < rows; ++row) {
+    const float weight = weights[row];
+    losses[row] = weight == 0.0f ? 0.0f : logf(sums[row]) + maxima[row] - label_logits[row];
+    if (gradients == nullptr) continue;
+    T* const gradient = gradients + row * width;
+    const int64_t label = labels[row] - first_column;
+    const bool own = weight != 0.0f && label >= 0 && label < num_columns;
+    // before the row is overwritten: gradients may be the memory of the logits
+    const float label_probability = own ? expf(load_one(logits + row * width + label) - maxima[row]) / sums[row] : 0.0f;
+    gradient_of_row(gradient, logits + row * width, width, num_columns, maxima[row],
+                    weight == 0.0f ? 0.0f : weight / sums[row]);
+    if (own) store_one(gradient + label, weight * (label_probability - 1.0f));
+  }
+  return ok_status();
+}
+
+Status statistics(const OpCall& call) {
+  return for_floating(call.tensor(3).dtype, [&](auto* type) { return statistics_of<__typeof__(*type)>(call); });
+}
+
+Status backward(const OpCall& call) {
+  return for_floating(call.tensor(2).dtype, [&](auto* type) { return backward_of<__typeof__(*type)>(call); });
+}
+
+MTL_REGISTER_CPU("cross_entropy_statistics", statistics);
+MTL_REGISTER_CPU("cross_entropy_backward", backward);
+
+}  // namespace
+}  // namespace mtl

@@ -1,0 +1,139 @@
+#include <math.h>
+
+#include "backends/cpu/simd/column_sums.h"
+
+namespace mtl {
+namespace {
+
+struct Moments {
+  float mean, rstd;
+};
+
+// Two passes over a row that is in cache by then: the sum of squared differences does not cancel.
+template <typename T>
+MTL_INLINE Moments moments_of(const T* row, int64_t hidden, float epsilon) {
+  VFloat total = {};
+  for (int64_t h = 0; h < hidden; h += kLanes) total += load_up_to(row + h, hidden - h);
+  const float mean = sum(total) / static_cast<float>(hidden);
+  VFloat squares = {};
+  int64_t h = 0;
+  for (; h + kLanes <= hidden; h += kLanes) {
+    const VFloat centred = load(row + h) - mean;
+    squares += centred * centred;
+  }
+  float variance = sum(squares);
+  for (; h < hidden; ++h) variance += (load_one(row + h) - mean) * (load_one(row + h) - mean);
+  return {mean, 1.0f / sqrtf(variance / static_cast<float>(hidden) + epsilon)};
+}
+
+template <typename T>
+Status forward_of(const OpCall& call) {
+  const int64_t rows = call.tensor(3).rows(), hidden = call.tensor(3).dim(-1);
+  const T *input = call.data<T>(3), *weight = call.data<T>(4), *bias = call.data<T>(5);
+  T* const output = call.data<T>(0);
+  float *const mean = call.data<float>(1), *const rstd = call.data<float>(2);
+  const float epsilon = static_cast<float>(call.attribute(0));
+#pragma omp parallel for schedule(static) if (rows * hidden >= kParallelElements)
+  for (int64_t row = 0; row < rows; ++row) {
+    const T* const from = input + row * hidden;
+    const Moments moments = moments_of(from, hidden, epsilon);
+    mean[row] = moments.mean;
+    rstd[row] = moments.rstd;
+    for (int64_t h = 0; h < hidden; h += kLanes) {
+      const int64_t left = hidden - h;
+      const VFloat normalized = (load_up_to(from + h, left) - moments.mean) * moments.rstd;
+      store_up_to(output + row * hidden + h, normalized * load_up_to(weight + h, left) + load_up_to(bias + h, left),
+                  left);
+    }
+  }
+  return ok_status();
+}
+
+// The arrays of one backward call; the gradients that were not asked for are null.
+template <typename T>
+struct Backward {
+  T* input_gradient;
+  const T *output_gradient, *input, *weight, *addend;
+  const float *mean, *rstd;
+  int64_t hidden;
+};
+
+// dx = rstd * (g - mean(g) - x_hat * mean(g * x_hat)) + addend, with g = dy * weight
+template <typename T>
+MTL_INLINE void input_gradient_of_row(const Backward<T>& b, int64_t row) {
+  const int64_t start = row * b.hidden;
+  const float mean = b.mean[row], rstd = b.rstd[row];
+  VFloat gradients = {}, products = {};
+  for (int64_t h = 0; h < b.hidden; h += kLanes) {
+    const int64_t left = b.hidden - h;
+    const VFloat gradient = load_up_to(b.output_gradient + start + h, left) * load_up_to(b.weight + h, left);
+    gradients += gradient;
+    products += gradient * ((load_up_to(b.input + start + h, left) - mean) * rstd);
+  }
+  const float mean_gradient = sum(gradients) / static_cast<float>(b.hidden);
+  const float mean_product = sum(products) / static_cast<float>(b.hidden);
+  for (int64_t h = 0; h < b.hidden; h += kLanes) {
+    const int64_t left = b.hidden - h;
+    const VFloat gradient = load_up_to(b.output_gradient + start + h, left) * load_up_to(b.weight + h, left);
+    const VFloat normalized = (load_up_to(b.input + start + h, left) - mean) * rstd;
+    VFloat result = (gradient - mean_gradient - normalized * mean_product) * rstd;
+    if (b.addend != nullptr) result += load_up_to(b.addend + start + h, left);
+    store_up_to(b.input_gradient + start + h, result, left);
+  }
+}
+
+// sums[0, hidden) += dy * x_hat, sums[hidden, 2 hidden) += dy
+template <typename T>
+MTL_INLINE void add_weight_gradients_of_row(const Backward<T>& b, int64_t row, float* sums) {
+  const int64_t start = row * b.hidden;
+  for (int64_t h = 0; h < b.hidden; h += kLanes) {
+    const int64_t left = b.hidden - h;
+    const VFloat gradient = load_up_to(b.output_gradient + start + h, left);
+    const VFloat normalized = (load_up_to(b.input + start + h, left) - b.mean[row]) * b.rstd[row];
+    store_up_to(sums + h, load_up_to(sums + h, left) + gradient * normalized, left);
+    store_up_to(sums + b.hidden + h, load_up_to(sums + b.hidden + h, left) + gradient, left);
+  }
+}
+
+template <typename T>
+Status backward_of(const OpCall& call) {
+  const Backward<T> b = {call.data<T>(0), call.data<T>(3),     call.data<T>(4),     call.data<T>(7),
+                         call.data<T>(8), call.data<float>(5), call.data<float>(6), call.tensor(4).dim(-1)};
+  const int64_t rows = call.tensor(4).rows();
+  float *const weight_gradient = call.data<float>(1), *const bias_gradient = call.data<float>(2);
+  if (weight_gradient == nullptr) {
+#pragma omp parallel for schedule(static) if (rows * b.hidden >= kParallelElements)
+    for (int64_t row = 0; row < rows; ++row) input_gradient_of_row(b, row);
+    return ok_status();
+  }
+  return column_sums(
+      rows, 2 * b.hidden,
+      [&](int64_t first, int64_t last, float* sums) {
+        for (int64_t row = first; row < last; ++row) {
+          // before the input gradient, which may overwrite the output gradient's memory
+          add_weight_gradients_of_row(b, row, sums);
+          if (b.input_gradient != nullptr) input_gradient_of_row(b, row);
+        }
+      },
+      [&](int64_t index, float total) {
+        if (index < b.hidden) {
+          weight_gradient[index] += total;
+        } else {
+          bias_gradient[index - b.hidden] += total;
+        }
+      });
+}
+
+Status forward(const OpCall& call) {
+  return for_floating(call.tensor(3).dtype, [&](auto* type) { return forward_of<__typeof__(*type)>(call); });
+}
+
+Status backward(const OpCall& call) {
+  return for_floating(call.tensor(4).dtype, [&](auto* type) { return backward_of<__typeof__(*type)>(call); });
+}
+
+MTL_REGISTER_CPU("layer_norm_forward", forward);
+MTL_REGISTER_CPU("layer_norm_backward", backward);
+
+}  // namespace
+}  // namespace mtl

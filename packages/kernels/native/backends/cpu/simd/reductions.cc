@@ -1,0 +1,71 @@
+#include "backends/cpu/simd/column_sums.h"
+
+namespace mtl {
+namespace {
+
+template <typename T>
+Status sum_rows_of(const OpCall& call) {
+  const int64_t columns = call.tensor(1).dim(-1);
+  const T* const input = call.data<T>(1);
+  float* const output = call.data<float>(0);
+  const bool accumulate = call.flag(0);
+  return column_sums(
+      call.tensor(1).rows(), columns,
+      [&](int64_t first, int64_t last, float* sums) {
+        for (int64_t row = first; row < last; ++row) {
+          for (int64_t column = 0; column < columns; column += kLanes) {
+            const int64_t left = columns - column;
+            const VFloat value = load_up_to(input + row * columns + column, left);
+            store_up_to(sums + column, load_up_to(sums + column, left) + value, left);
+          }
+        }
+      },
+      [&](int64_t column, float total) { output[column] = accumulate ? output[column] + total : total; });
+}
+
+Status sum_rows(const OpCall& call) {
+  return for_floating(call.tensor(1).dtype, [&](auto* type) { return sum_rows_of<__typeof__(*type)>(call); });
+}
+
+// Chunks of a fixed size are summed in float lanes and added up in double, in order: the result is the same for any
+// number of threads.
+Status sum_of_squares(const OpCall& call) {
+  if (call.tensor(1).dtype != DType::kFloat32) {
+    return error_status("MTL_DTYPE", "sum_of_squares: float64 is computed on the reference device only");
+  }
+  constexpr int64_t kChunk = 4096;
+  const float* const input = call.data<float>(1);
+  const int64_t size = call.tensor(1).size(), num_chunks = (size + kChunk - 1) / kChunk;
+  const Scratch scratch(sizeof(double) * static_cast<size_t>(num_chunks));
+  if (scratch.data == nullptr) return error_status("MTL_OUT_OF_MEMORY", "sum_of_squares: no memory for partial sums");
+  double* const partial = static_cast<double*>(scratch.data);
+#pragma omp parallel for schedule(static) if (size >= kParallelElements)
+  for (int64_t chunk = 0; chunk < num_chunks; ++chunk) {
+    const int64_t start = chunk * kChunk, end = start + kChunk < size ? start + kChunk : size;
+    VFloat squares[4] = {};
+    int64_t i = start;
+    for (; i + 4 * kLanes <= end; i += 4 * kLanes) {
+      for (int part = 0; part < 4; ++part) {
+        const VFloat value = load(input + i + part * kLanes);
+        squares[part] += value * value;
+      }
+    }
+    double total = 0.0;
+    for (int part = 0; part < 4; ++part) {
+      for (int lane = 0; lane < kLanes; ++lane) total += squares[part][lane];
+    }
+    for (; i < end; ++i) total += static_cast<double>(input[i]) * input[i];
+    partial[chunk] = total;
+  }
+  double* const output = call.data<double>(0);
+  double total = call.flag(0) ? output[0] : 0.0;
+  for (int64_t chunk = 0; chunk < num_chunks; ++chunk) total += partial[chunk];
+  output[0] = total;
+  return ok_status();
+}
+
+MTL_REGISTER_CPU("sum_rows", sum_rows);
+MTL_REGISTER_CPU("sum_of_squares", sum_of_squares);
+
+}  // namespace
+}  // namespace mtl

@@ -1,0 +1,70 @@
+// Cross entropy in two steps, so that the vocabulary may be split over ranks: local statistics, then (after reducing
+// them over the ranks) loss and gradient from the global ones.
+//
+// cross_entropy_statistics: rowMaximum, rowSum = sum exp(logit - rowMaximum), labelLogit (0 when the label is elsewhere)
+// cross_entropy_backward:   loss = log(rowSum) + rowMaximum - labelLogit, per token, 0 where the weight is 0
+//                           logitGradient? = weight * (softmax - onehot), 0 in padded columns; may be logits itself
+//
+//   logits [N, V], logitGradient [N, V] of any floating dtype;  labels int32 [N]: global column numbers
+//   rowMaximum, rowSum, labelLogit, loss  [N] float32 (float64 over float64 logits);  weights [N] float32 (or float64)
+//   firstColumn: global number of column 0;  numColumns: how many columns are real, the rest being padding that never
+//   enters the softmax
+#include "core/validation.h"
+
+namespace mtl {
+namespace {
+
+enum { kMaximum, kSum, kLabelLogit, kLogits, kLabels };
+enum { kLogitGradient, kLoss, kBLogits, kBLabels, kBMaximum, kBSum, kBLabelLogit, kWeights };
+
+Status expect_per_row(const OpCall& call, int tensor, int logits) {
+  MTL_RETURN_IF_ERROR(expect_shape(call, tensor, {call.tensor(logits).dim(0)}));
+  const bool wide = call.tensor(logits).dtype == DType::kFloat64;
+  return expect_dtype(call, tensor, {wide ? DType::kFloat64 : DType::kFloat32});
+}
+
+Status validate_common(const OpCall& call, int logits, int labels) {
+  MTL_RETURN_IF_ERROR(expect_floating(call, logits));
+  MTL_RETURN_IF_ERROR(expect_rank(call, logits, 2, 2));
+  MTL_RETURN_IF_ERROR(expect_shape(call, labels, {call.tensor(logits).dim(0)}));
+  MTL_RETURN_IF_ERROR(expect_dtype(call, labels, {DType::kInt32}));
+  const int64_t num_columns = call.integer(1);
+  if (num_columns < 1 || num_columns > call.tensor(logits).dim(1)) {
+    return argument_error(call, "numColumns %lld, expected 1 to %lld", static_cast<long long>(num_columns),
+                          static_cast<long long>(call.tensor(logits).dim(1)));
+  }
+  return ok_status();
+}
+
+Status validate_statistics(const OpCall& call) {
+  MTL_RETURN_IF_ERROR(validate_common(call, kLogits, kLabels));
+  for (const int tensor : {kMaximum, kSum, kLabelLogit}) MTL_RETURN_IF_ERROR(expect_per_row(call, tensor, kLogits));
+  return ok_status();
+}
+
+Status validate_backward(const OpCall& call) {
+  MTL_RETURN_IF_ERROR(validate_common(call, kBLogits, kBLabels));
+  for (const int tensor : {kLoss, kBMaximum, kBSum, kBLabelLogit}) {
+    MTL_RETURN_IF_ERROR(expect_per_row(call, tensor, kBLogits));
+  }
+  MTL_RETURN_IF_ERROR(expect_shape(call, kWeights, {call.tensor(kBLogits).dim(0)}));
+  MTL_RETURN_IF_ERROR(expect_dtype(call, kWeights, {DType::kFloat32, call.tensor(kLoss).dtype}));
+  return call.has(kLogitGradient) ? expect_like(call, kLogitGradient, kBLogits) : ok_status();
+}
+
+MTL_REGISTER_OP(OpSchema{"cross_entropy_statistics",
+                         3,
+                         {"rowMaximum", "rowSum", "labelLogit", "logits", "labels"},
+                         {"firstColumn", "numColumns"},
+                         validate_statistics,
+                         nullptr});
+MTL_REGISTER_OP(
+    OpSchema{"cross_entropy_backward",
+             2,
+             {"logitGradient?", "loss", "logits", "labels", "rowMaximum", "rowSum", "labelLogit", "weights"},
+             {"firstColumn", "numColumns"},
+             validate_backward,
+             nullptr});
+
+}  // namespace
+}  // namespace mtl

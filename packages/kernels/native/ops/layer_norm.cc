@@ -1,0 +1,69 @@
+// layer_norm_forward: output = (input - mean) * rstd * weight + bias, over the last dimension
+// layer_norm_backward: any of the three gradients; those left out cost nothing, which splits backward into its input
+// and its weight part
+//
+//   input, output, gradients, addend?  [..., H]      weight, bias  [H]
+//   mean, rstd  [rows] float32 (float64 over float64 inputs); rstd = 1 / sqrt(variance + epsilon)
+//   inputGradient?  [..., H] = dL/dinput (+ addend: the gradient that reaches the input along the residual path)
+//   weightGradient?, biasGradient?  [H] float32 (float64): added to
+#include "core/validation.h"
+
+namespace mtl {
+namespace {
+
+enum { kOutput, kMean, kRstd, kInput, kWeight, kBias };
+enum { kInputGradient, kWeightGradient, kBiasGradient, kOutputGradient, kBInput, kBMean, kBRstd, kBWeight, kAddend };
+
+DType statistics_dtype(const OpCall& call, int input) {
+  return call.tensor(input).dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
+}
+
+Status validate_common(const OpCall& call, int input, int mean, int rstd, int weight) {
+  MTL_RETURN_IF_ERROR(expect_floating(call, input));
+  MTL_RETURN_IF_ERROR(expect_rank(call, input, 1, kMaxRank));
+  for (const int statistic : {mean, rstd}) {
+    MTL_RETURN_IF_ERROR(expect_shape(call, statistic, {call.tensor(input).rows()}));
+    MTL_RETURN_IF_ERROR(expect_dtype(call, statistic, {statistics_dtype(call, input)}));
+  }
+  MTL_RETURN_IF_ERROR(expect_shape(call, weight, {call.tensor(input).dim(-1)}));
+  return expect_dtype(call, weight, {call.tensor(input).dtype});
+}
+
+Status validate_forward(const OpCall& call) {
+  MTL_RETURN_IF_ERROR(validate_common(call, kInput, kMean, kRstd, kWeight));
+  MTL_RETURN_IF_ERROR(expect_like(call, kOutput, kInput));
+  return expect_like(call, kBias, kWeight);
+}
+
+Status validate_backward(const OpCall& call) {
+  MTL_RETURN_IF_ERROR(validate_common(call, kBInput, kBMean, kBRstd, kBWeight));
+  MTL_RETURN_IF_ERROR(expect_like(call, kOutputGradient, kBInput));
+  if (call.has(kInputGradient)) MTL_RETURN_IF_ERROR(expect_like(call, kInputGradient, kBInput));
+  if (call.has(kAddend)) MTL_RETURN_IF_ERROR(expect_like(call, kAddend, kBInput));
+  for (const int gradient : {kWeightGradient, kBiasGradient}) {
+    if (!call.has(gradient)) continue;
+    MTL_RETURN_IF_ERROR(expect_shape(call, gradient, {call.tensor(kBInput).dim(-1)}));
+    MTL_RETURN_IF_ERROR(expect_dtype(call, gradient, {statistics_dtype(call, kBInput)}));
+  }
+  if (call.has(kWeightGradient) != call.has(kBiasGradient)) {
+    return argument_error(call, "weightGradient and biasGradient come together");
+  }
+  return ok_status();
+}
+
+MTL_REGISTER_OP(OpSchema{"layer_norm_forward",
+                         3,
+                         {"output", "mean", "rstd", "input", "weight", "bias"},
+                         {"epsilon"},
+                         validate_forward,
+                         nullptr});
+MTL_REGISTER_OP(OpSchema{"layer_norm_backward",
+                         3,
+                         {"inputGradient?", "weightGradient?", "biasGradient?", "outputGradient", "input", "mean",
+                          "rstd", "weight", "addend?"},
+                         {},
+                         validate_backward,
+                         nullptr});
+
+}  // namespace
+}  // namespace mtl

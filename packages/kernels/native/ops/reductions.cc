@@ -1,0 +1,29 @@
+// sum_rows:       output[n] = sum over rows of input[..., n] (+ output when accumulate): bias gradients
+// sum_of_squares: output[0] = sum of input^2 (+ output when accumulate), in double and in a fixed order: gradient norms
+//
+//   sum_rows:       output [N] float32 (float64 over float64 inputs), input [..., N]
+//   sum_of_squares: output [1] float64, input of any shape, float32 or float64
+#include "core/validation.h"
+
+namespace mtl {
+namespace {
+
+Status validate_sum_rows(const OpCall& call) {
+  MTL_RETURN_IF_ERROR(expect_floating(call, 1));
+  MTL_RETURN_IF_ERROR(expect_rank(call, 1, 1, kMaxRank));
+  MTL_RETURN_IF_ERROR(expect_shape(call, 0, {call.tensor(1).dim(-1)}));
+  const bool wide = call.tensor(1).dtype == DType::kFloat64;
+  return expect_dtype(call, 0, {wide ? DType::kFloat64 : DType::kFloat32});
+}
+
+Status validate_sum_of_squares(const OpCall& call) {
+  MTL_RETURN_IF_ERROR(expect_shape(call, 0, {1}));
+  MTL_RETURN_IF_ERROR(expect_dtype(call, 0, {DType::kFloat64}));
+  return expect_dtype(call, 1, {DType::kFloat32, DType::kFloat64});
+}
+
+MTL_REGISTER_OP(OpSchema{"sum_rows", 1, {"output", "input"}, {"accumulate"}, validate_sum_rows, nullptr});
+MTL_REGISTER_OP(OpSchema{"sum_of_squares", 1, {"output", "input"}, {"accumulate"}, validate_sum_of_squares, nullptr});
+
+}  // namespace
+}  // namespace mtl

@@ -1,0 +1,54 @@
+import { runOperation } from '../run-operation.js';
+import type { Tensor } from '../tensor.js';
+
+/**
+ * A dropout mask that depends on global coordinates only: Philox keyed by seed and site, counted by sample, position and
+ * column (or head, query and key). The same for any layout and any split into micro-batches.
+ */
+export interface DropoutMask {
+  /** Probability of being dropped, in [0, 1); what is kept is scaled by 1 / (1 - probability). */
+  readonly probability: number;
+  /** 64 bits from the seed and the logical name of the site, as two unsigned 32-bit halves. */
+  readonly key: readonly [low: number, high: number];
+  /** int64 [B]: global sample numbers. */
+  readonly samples: Tensor;
+  /** Global sequence position of the first row: not 0 where the sequence is split over ranks. */
+  readonly sequenceOffset?: number;
+}
+
+function maskAttributes(dropout: DropoutMask | undefined): readonly number[] {
+  return [dropout?.probability ?? 0, ...(dropout?.key ?? [0, 0]), dropout?.sequenceOffset ?? 0];
+}
+
+export interface BiasDropoutResidualForwardOptions {
+  /** [S, B, H]; may be the memory of `input` or `residual`. */
+  readonly output: Tensor;
+  readonly input: Tensor;
+  /** [H] */
+  readonly bias?: Tensor | undefined;
+  /** [S, B, H] */
+  readonly residual?: Tensor | undefined;
+  readonly dropout?: DropoutMask | undefined;
+}
+
+/** output = residual + dropout(input + bias): the fusion of Narayanan et al. 2021, section 4.2. */
+export function biasDropoutResidualForward(options: BiasDropoutResidualForwardOptions): void {
+  const { output, input, bias, residual, dropout } = options;
+  const tensors = [output, input, bias, residual, dropout?.samples];
+  runOperation('bias_dropout_residual_forward', tensors, maskAttributes(dropout));
+}
+
+export interface BiasDropoutResidualBackwardOptions {
+  /** [S, B, H]; its column sum is the bias gradient. */
+  readonly inputGradient: Tensor;
+  /** [S, B, H]; also the gradient of the residual. */
+  readonly outputGradient: Tensor;
+  readonly dropout: DropoutMask;
+}
+
+/** inputGradient = dropout mask applied to outputGradient (without dropout the two are the same tensor: no call). */
+export function biasDropoutResidualBackward(options: BiasDropoutResidualBackwardOptions): void {
+  const { inputGradient, outputGradient, dropout } = options;
+  const tensors = [inputGradient, outputGradient, dropout.samples];
+  runOperation('bias_dropout_residual_backward', tensors, maskAttributes(dropout));
+}

@@ -1,0 +1,57 @@
+import { runOperation } from '../run-operation.js';
+import type { Tensor } from '../tensor.js';
+
+/** Which columns of the logits are vocabulary. */
+export interface VocabularyColumns {
+  /** Global number of the first column: not 0 where the vocabulary is split over ranks. Default 0. */
+  readonly firstColumn?: number;
+  /** How many columns are real; the rest is padding and never enters the softmax. */
+  readonly numColumns: number;
+}
+
+export interface CrossEntropyStatisticsOptions extends VocabularyColumns {
+  /** [N] float32 */
+  readonly rowMaximum: Tensor;
+  /** [N] float32: sum of exp(logit - rowMaximum) */
+  readonly rowSum: Tensor;
+  /** [N] float32: 0 where the label is another rank's */
+  readonly labelLogit: Tensor;
+  /** [N, V] */
+  readonly logits: Tensor;
+  /** [N] int32, global column numbers */
+  readonly labels: Tensor;
+}
+
+/** The statistics of each row that the loss needs; over a split vocabulary they are reduced before the second step. */
+export function crossEntropyStatistics(options: CrossEntropyStatisticsOptions): void {
+  const { rowMaximum, rowSum, labelLogit, logits, labels, firstColumn = 0, numColumns } = options;
+  runOperation(
+    'cross_entropy_statistics',
+    [rowMaximum, rowSum, labelLogit, logits, labels],
+    [firstColumn, numColumns],
+  );
+}
+
+export interface CrossEntropyBackwardOptions extends VocabularyColumns {
+  /** [N, V]: weight * (softmax - onehot); may be the memory of `logits`; left out, only the loss is computed. */
+  readonly logitGradient?: Tensor | undefined;
+  /** [N] float32: negative log-likelihood, 0 where the weight is 0 */
+  readonly loss: Tensor;
+  readonly logits: Tensor;
+  readonly labels: Tensor;
+  readonly rowMaximum: Tensor;
+  readonly rowSum: Tensor;
+  readonly labelLogit: Tensor;
+  /** [N] float32: the factor of each token's loss in the total (loss mask, loss scale and 1 / number of tokens) */
+  readonly weights: Tensor;
+}
+
+/** Loss and gradient of each row from global statistics. */
+export function crossEntropyBackward(options: CrossEntropyBackwardOptions): void {
+  const { logitGradient, loss, logits, labels, rowMaximum, rowSum, labelLogit, weights } = options;
+  runOperation(
+    'cross_entropy_backward',
+    [logitGradient, loss, logits, labels, rowMaximum, rowSum, labelLogit, weights],
+    [options.firstColumn ?? 0, options.numColumns],
+  );
+}

@@ -1,0 +1,32 @@
+import { runOperation } from '../run-operation.js';
+import type { Tensor } from '../tensor.js';
+
+export interface PhiloxNormalOptions {
+  /** [R, C]: a piece of a tensor with `globalColumns` columns. */
+  readonly output: Tensor;
+  readonly mean?: number;
+  readonly standardDeviation: number;
+  /** 64 bits from the seed and the logical name, as two unsigned 32-bit halves. */
+  readonly key: readonly [low: number, high: number];
+  readonly globalColumns: number;
+  readonly rowOffset?: number;
+  readonly columnOffset?: number;
+}
+
+/** Normal values that depend on key and global coordinates only, so that any shard of a weight starts the same. */
+export function philoxNormal(options: PhiloxNormalOptions): void {
+  const {
+    output,
+    mean = 0,
+    standardDeviation,
+    key,
+    globalColumns,
+    rowOffset = 0,
+    columnOffset = 0,
+  } = options;
+  runOperation(
+    'philox_normal',
+    [output],
+    [mean, standardDeviation, key[0], key[1], globalColumns, rowOffset, columnOffset],
+  );
+}

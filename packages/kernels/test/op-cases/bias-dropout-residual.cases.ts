@@ -1,0 +1,74 @@
+import {
+  biasDropoutResidualBackward,
+  biasDropoutResidualForward,
+  type DropoutMask,
+  type Tensor,
+} from '../../src/index.js';
+import type { GradientCase, OpCase, TensorSpec } from './op-case.js';
+
+// sample numbers beyond 32 bits take part in the counter
+const samples: TensorSpec = { shape: [3], dtype: 'int64', values: [5, 4294967296 + 7, 0] };
+const widths = [17, 64, 200];
+const probabilities = [0, 0.1, 0.5];
+
+function mask(probability: number, samples: Tensor): DropoutMask {
+  return { probability, key: [0xdeadbeef, 0x12345678], samples, sequenceOffset: 9 };
+}
+
+const forward: OpCase[] = widths.flatMap((hidden) =>
+  probabilities.flatMap((probability) =>
+    [true, false].map((fused) => ({
+      name: `bias_dropout_residual_forward H ${hidden} p ${probability}${fused ? ' bias residual' : ''}`,
+      operation: 'bias_dropout_residual_forward',
+      tensors: {
+        output: { shape: [5, 3, hidden], output: true },
+        input: { shape: [5, 3, hidden] },
+        samples,
+        ...(fused ? { bias: { shape: [hidden] }, residual: { shape: [5, 3, hidden] } } : {}),
+      },
+      run: ({ output, input, bias, residual, samples }) =>
+        biasDropoutResidualForward({
+          output: output!,
+          input: input!,
+          bias,
+          residual,
+          dropout: mask(probability, samples!),
+        }),
+    })),
+  ),
+);
+
+const backward: OpCase[] = widths.map((hidden) => ({
+  name: `bias_dropout_residual_backward H ${hidden}`,
+  operation: 'bias_dropout_residual_backward',
+  tensors: {
+    inputGradient: { shape: [5, 3, hidden], output: true },
+    outputGradient: { shape: [5, 3, hidden] },
+    samples,
+  },
+  run: ({ inputGradient, outputGradient, samples }) =>
+    biasDropoutResidualBackward({
+      inputGradient: inputGradient!,
+      outputGradient: outputGradient!,
+      dropout: mask(0.3, samples!),
+    }),
+}));
+
+export const cases: readonly OpCase[] = [...forward, ...backward];
+
+export const gradientCases: readonly GradientCase[] = [
+  {
+    name: 'bias_dropout_residual p 0.4',
+    tensors: { input: { shape: [2, 3, 4] }, bias: { shape: [4] }, samples },
+    differentiable: ['input'],
+    outputShape: [2, 3, 4],
+    forward: ({ input, bias, samples }, output) =>
+      biasDropoutResidualForward({ output, input: input!, bias, dropout: mask(0.4, samples!) }),
+    backward: ({ samples }, outputGradient, gradients) =>
+      biasDropoutResidualBackward({
+        inputGradient: gradients.input!,
+        outputGradient,
+        dropout: mask(0.4, samples!),
+      }),
+  },
+];

@@ -1,0 +1,106 @@
+import { crossEntropyBackward, crossEntropyStatistics, sizeOf, Tensor } from '../../src/index.js';
+import type { GradientCase, OpCase, TensorSpec } from './op-case.js';
+
+const rows = 6;
+const widths = [
+  { width: 13, numColumns: 13 },
+  { width: 128, numColumns: 101 },
+  { width: 300, numColumns: 300 },
+];
+const float32 = 'float32' as const;
+// labels on, before and beyond the columns of this rank
+const labels: TensorSpec = { shape: [rows], dtype: 'int32', values: [3, 4, 14, 0, 9, 2000] };
+const weights: TensorSpec = { shape: [rows], dtype: float32, values: [0.25, 0.5, 0, 1, 2, 0.125] };
+const perRow = (output: boolean): TensorSpec => ({ shape: [rows], dtype: float32, output });
+
+const statistics: OpCase[] = widths.map(({ width, numColumns }) => ({
+  name: `cross_entropy_statistics [${rows}, ${width}] ${numColumns} real`,
+  operation: 'cross_entropy_statistics',
+  tensors: {
+    rowMaximum: perRow(true),
+    rowSum: perRow(true),
+    labelLogit: perRow(true),
+    logits: { shape: [rows, width], scale: 4 },
+    labels,
+  },
+  run: ({ rowMaximum, rowSum, labelLogit, logits, labels }) =>
+    crossEntropyStatistics({
+      rowMaximum: rowMaximum!,
+      rowSum: rowSum!,
+      labelLogit: labelLogit!,
+      logits: logits!,
+      labels: labels!,
+      firstColumn: 2,
+      numColumns,
+    }),
+}));
+
+const backward: OpCase[] = widths.map(({ width, numColumns }) => ({
+  name: `cross_entropy_backward [${rows}, ${width}] ${numColumns} real`,
+  operation: 'cross_entropy_backward',
+  tensors: {
+    logitGradient: { shape: [rows, width], output: true },
+    loss: perRow(true),
+    logits: { shape: [rows, width] },
+    labels,
+    rowMaximum: { shape: [rows], dtype: float32, values: (index) => 2 + index / 7 },
+    rowSum: { shape: [rows], dtype: float32, values: (index) => 9 + index },
+    labelLogit: { shape: [rows], dtype: float32 },
+    weights,
+  },
+  run: (tensors) =>
+    crossEntropyBackward({
+      logitGradient: tensors.logitGradient,
+      loss: tensors.loss!,
+      logits: tensors.logits!,
+      labels: tensors.labels!,
+      rowMaximum: tensors.rowMaximum!,
+      rowSum: tensors.rowSum!,
+      labelLogit: tensors.labelLogit!,
+      weights: tensors.weights!,
+      firstColumn: 2,
+      numColumns,
+    }),
+}));
+
+export const cases: readonly OpCase[] = [...statistics, ...backward];
+
+const gradientLabels: TensorSpec = { shape: [3], dtype: 'int32', values: [1, 0, 4] };
+const numColumns = 5; // of 7: the last two are padding
+
+export const gradientCases: readonly GradientCase[] = [
+  {
+    name: 'cross_entropy',
+    tensors: {
+      logits: { shape: [3, 7] },
+      labels: gradientLabels,
+      rowMaximum: { shape: [3] },
+      rowSum: { shape: [3] },
+      labelLogit: { shape: [3] },
+      ones: { shape: [3], values: () => 1 },
+    },
+    differentiable: ['logits'],
+    outputShape: [3],
+    forward: ({ logits, labels, rowMaximum, rowSum, labelLogit, ones }, output) => {
+      const statistics = { rowMaximum: rowMaximum!, rowSum: rowSum!, labelLogit: labelLogit! };
+      const inputs = { logits: logits!, labels: labels!, numColumns };
+      crossEntropyStatistics({ ...statistics, ...inputs });
+      crossEntropyBackward({ ...statistics, ...inputs, loss: output, weights: ones! });
+    },
+    backward: ({ logits, labels, rowMaximum, rowSum, labelLogit }, outputGradient, gradients) => {
+      const loss = Tensor.empty({ shape: [sizeOf([3])], dtype: 'float64', device: 'reference' });
+      crossEntropyBackward({
+        logitGradient: gradients.logits,
+        loss,
+        logits: logits!,
+        labels: labels!,
+        rowMaximum: rowMaximum!,
+        rowSum: rowSum!,
+        labelLogit: labelLogit!,
+        weights: outputGradient,
+        numColumns,
+      });
+      loss.dispose();
+    },
+  },
+];

@@ -1,0 +1,35 @@
+import { add, cast, type DType } from '../../src/index.js';
+import type { OpCase } from './op-case.js';
+
+const dtypes: readonly DType[] = ['float32', 'bfloat16', 'float16'];
+const exact = { absolute: 0, relative: 0 };
+
+const casts: OpCase[] = dtypes.flatMap((from) =>
+  dtypes.map((to) => ({
+    name: `cast ${from} to ${to}`,
+    operation: 'cast',
+    tensors: {
+      output: { shape: [5, 21], dtype: to, output: true },
+      input: { shape: [5, 21], dtype: from, scale: 10 },
+    },
+    run: ({ output, input }) => cast({ output: output!, input: input! }),
+    dtypes: ['float32'],
+    tolerance: { float32: exact, reason: 'rounding to nearest even has one right answer' },
+  })),
+);
+
+const sums: OpCase[] = [
+  {
+    name: 'add [5, 21]',
+    operation: 'add',
+    tensors: {
+      output: { shape: [5, 21], output: true },
+      left: { shape: [5, 21] },
+      right: { shape: [5, 21] },
+    },
+    run: ({ output, left, right }) => add({ output: output!, left: left!, right: right! }),
+    dtypes,
+  },
+];
+
+export const cases: readonly OpCase[] = [...casts, ...sums];

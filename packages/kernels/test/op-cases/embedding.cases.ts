@@ -1,0 +1,54 @@
+import { embeddingBackward, embeddingForward } from '../../src/index.js';
+import type { GradientCase, OpCase, TensorSpec } from './op-case.js';
+
+const vocabulary = 11;
+const widths = [5, 64, 100];
+// every id several times, and some outside a table that starts at row 3
+const ids: TensorSpec = { shape: [4, 6], dtype: 'int32', values: (index) => (index * 7) % vocabulary };
+
+const forward: OpCase[] = widths.flatMap((hidden) =>
+  [0, 3].flatMap((firstRow) =>
+    [false, true].map((accumulate) => ({
+      name: `embedding_forward H ${hidden} firstRow ${firstRow}${accumulate ? ' accumulate' : ''}`,
+      operation: 'embedding_forward',
+      tensors: {
+        output: { shape: [4, 6, hidden], output: true, accumulated: accumulate },
+        ids,
+        table: { shape: [vocabulary - firstRow - 1, hidden] },
+      },
+      run: ({ output, ids, table }) =>
+        embeddingForward({ output: output!, ids: ids!, table: table!, firstRow, accumulate }),
+    })),
+  ),
+);
+
+const backward: OpCase[] = widths.map((hidden) => ({
+  name: `embedding_backward H ${hidden}`,
+  operation: 'embedding_backward',
+  tensors: {
+    tableGradient: { shape: [7, hidden], dtype: 'float32', output: true, accumulated: true },
+    outputGradient: { shape: [4, 6, hidden] },
+    ids,
+  },
+  run: ({ tableGradient, outputGradient, ids }) =>
+    embeddingBackward({
+      tableGradient: tableGradient!,
+      outputGradient: outputGradient!,
+      ids: ids!,
+      firstRow: 2,
+    }),
+}));
+
+export const cases: readonly OpCase[] = [...forward, ...backward];
+
+export const gradientCases: readonly GradientCase[] = [
+  {
+    name: 'embedding',
+    tensors: { table: { shape: [vocabulary, 3] }, ids },
+    differentiable: ['table'],
+    outputShape: [4, 6, 3],
+    forward: ({ table, ids }, output) => embeddingForward({ output, ids: ids!, table: table! }),
+    backward: ({ ids }, outputGradient, gradients) =>
+      embeddingBackward({ tableGradient: gradients.table!, outputGradient, ids: ids! }),
+  },
+];

@@ -1,0 +1,23 @@
+import { philoxNormal } from '../../src/index.js';
+import type { OpCase } from './op-case.js';
+
+// a whole matrix, and a piece out of the middle of a wider one
+const pieces = [
+  { shape: [7, 9], globalColumns: 9, rowOffset: 0, columnOffset: 0 },
+  { shape: [4, 5], globalColumns: 33, rowOffset: 6, columnOffset: 11 },
+];
+
+export const cases: readonly OpCase[] = pieces.map(({ shape, globalColumns, rowOffset, columnOffset }) => ({
+  name: `philox_normal [${shape}] of ${globalColumns} columns`,
+  operation: 'philox_normal',
+  tensors: { output: { shape, output: true } },
+  run: ({ output }) =>
+    philoxNormal({
+      output: output!,
+      standardDeviation: 0.02,
+      key: [123456789, 4000000000],
+      globalColumns,
+      rowOffset,
+      columnOffset,
+    }),
+}));

@@ -1,0 +1,230 @@
+import { allocateParameters, initializeParameter } from '@mtl/autograd';
+import { countedFlops, type Device, type DType, numLiveTensors, resetCountedFlops } from '@mtl/kernels';
+import { describe, expect, it } from 'vitest';
+import type { GptModelConfiguration } from './gpt-model-configuration.js';
+import { GptStage, type GptStageOptions } from './gpt-stage.js';
+import { numLossTokens, type TokenBatch } from './token-batch.js';
+
+const model: GptModelConfiguration = {
+  numLayers: 2,
+  hiddenSize: 16,
+  ffnHiddenSize: 32,
+  numAttentionHeads: 2,
+  maxPositionEmbeddings: 8,
+  vocabularySize: 21,
+  makeVocabularySizeDivisibleBy: 8,
+  tieEmbeddings: true,
+  layerNormEpsilon: 1e-5,
+  geluKind: 'tanh',
+  hiddenDropout: 0.1,
+  attentionDropout: 0.1,
+  // large weights, so that every path carries a gradient that finite differences can see
+  initMethodStd: 0.3,
+};
+
+function batchOf(samples: readonly number[], sequenceLength = 6): TokenBatch {
+  const size = samples.length * sequenceLength;
+  // everything depends on the global position, so that batches can be split
+  const global = (index: number): number => samples[0]! * sequenceLength + index;
+  const token = (index: number): number => (index * 7 + 3 * Math.floor(index / sequenceLength)) % 21;
+  return {
+    batchSize: samples.length,
+    sequenceLength,
+    tokens: Int32Array.from({ length: size }, (_, index) => token(global(index))),
+    labels: Int32Array.from({ length: size }, (_, index) => token(global(index) + 1)),
+    lossMask: Float32Array.from({ length: size }, (_, index) => (global(index) % 5 === 4 ? 0 : 1)),
+    positionIds: Int32Array.from({ length: size }, (_, index) => index % sequenceLength),
+    sampleNumbers: Float64Array.from(samples),
+    keyStart: undefined,
+  };
+}
+
+interface Built {
+  stage: GptStage;
+  dispose(): void;
+}
+
+function build(device: Device, dtype: DType, options: Partial<GptStageOptions> = {}): Built {
+  const stage = new GptStage({ model, device, dtype, seed: 5, ...options });
+  const storage = allocateParameters(stage.parameters, { device, dtype, mainGradients: true });
+  for (const parameter of stage.parameters) initializeParameter(parameter, parameter.data, 5);
+  return { stage, dispose: () => storage.dispose() };
+}
+
+function totalLoss(stage: GptStage, microBatch: number): number {
+  const loss = stage.takeLoss(microBatch);
+  const weights = loss.weights.toArray();
+  const total = loss.losses.toArray().reduce((sum, value, index) => sum + value * weights[index]!, 0);
+  loss.dispose();
+  return total;
+}
+
+/** Loss and all gradients after forward and backward of micro-batches. */
+function gradientsOf({ stage }: Built, batches: readonly TokenBatch[], split = false) {
+  const lossFactor = 1 / batches.reduce((sum, batch) => sum + numLossTokens(batch), 0);
+  for (const parameter of stage.parameters) parameter.mainGradient.zero();
+  let loss = 0;
+  batches.forEach((batch, microBatch) => {
+    stage.forward({ microBatch, batch, lossFactor });
+    stage.backwardInput({ microBatch, weights: !split });
+    if (split) stage.backwardWeight({ microBatch });
+    loss += totalLoss(stage, microBatch);
+  });
+  return { loss, gradients: stage.parameters.map((parameter) => parameter.mainGradient.toArray()) };
+}
+
+function expectClose(actual: number[][], expected: number[][], relative: number): void {
+  actual.forEach((values, index) => {
+    const norm = Math.hypot(...expected[index]!);
+    const difference = Math.hypot(...values.map((value, at) => value - expected[index]![at]!));
+    expect(difference, `parameter ${index}`).toBeLessThanOrEqual(relative * norm + 1e-12);
+  });
+}
+
+describe('GptStage', () => {
+  it('has gradients that agree with central differences in float64, dropout included', () => {
+    const built = build('reference', 'float64');
+    const batch = batchOf([11, 12]);
+    const { gradients } = gradientsOf(built, [batch]);
+    const step = 1e-5;
+    for (const [index, parameter] of built.stage.parameters.entries()) {
+      const values = parameter.data.toArray();
+      for (const element of [0, Math.floor(parameter.size / 2), parameter.size - 1]) {
+        const moved = [step, -step].map((delta) => {
+          const changed = Float64Array.from(values);
+          changed[element]! += delta;
+          parameter.data.write(changed);
+          return gradientsOf(built, [batch]).loss;
+        });
+        parameter.data.write(Float64Array.from(values));
+        const numerical = (moved[0]! - moved[1]!) / (2 * step);
+        // labels and weights are float32 on the device: 1/count carries 6e-8; differences of step 1e-5 add 1e-8
+        expect(Math.abs(gradients[index]![element]! - numerical), parameter.name).toBeLessThan(1e-7);
+      }
+    }
+    built.dispose();
+  });
+
+  it('gives the same loss and gradients on the CPU kernels as on the reference', () => {
+    const [reference, cpu] = [build('reference', 'float64'), build('cpu', 'float32')];
+    const expected = gradientsOf(reference, [batchOf([3, 4, 5])]);
+    const actual = gradientsOf(cpu, [batchOf([3, 4, 5])]);
+    expect(Math.abs(actual.loss - expected.loss)).toBeLessThan(2e-6);
+    // float32 rounding through two layers
+    expectClose(actual.gradients, expected.gradients, 1e-5);
+    reference.dispose();
+    cpu.dispose();
+  });
+
+  it('gives the same result however a batch is split into micro-batches', () => {
+    const built = build('cpu', 'float32');
+    const whole = gradientsOf(built, [batchOf([0, 1])]);
+    const split = gradientsOf(built, [batchOf([0]), batchOf([1])]);
+    expect(Math.abs(whole.loss - split.loss)).toBeLessThan(1e-6);
+    expectClose(split.gradients, whole.gradients, 1e-5);
+    built.dispose();
+  });
+
+  it('splits backward: the input half leaves weight gradients alone, both halves add up bitwise', () => {
+    const built = build('cpu', 'float32');
+    const { stage } = built;
+    const together = gradientsOf(built, [batchOf([7, 8])]);
+    const apart = gradientsOf(built, [batchOf([7, 8])], true);
+    expect(apart.loss).toBe(together.loss);
+    expect(apart.gradients).toEqual(together.gradients);
+    for (const parameter of stage.parameters) parameter.mainGradient.zero();
+    stage.forward({ microBatch: 0, batch: batchOf([7, 8]), lossFactor: 1 });
+    stage.backwardInput({ microBatch: 0 });
+    for (const parameter of stage.parameters) {
+      expect(
+        parameter.mainGradient.toArray().every((value) => value === 0),
+        parameter.name,
+      ).toBe(true);
+    }
+    stage.backwardWeight({ microBatch: 0 });
+    expect(stage.parameters[0]!.mainGradient.toArray().some((value) => value !== 0)).toBe(true);
+    stage.takeLoss(0).dispose();
+    built.dispose();
+  });
+
+  it.each([
+    { granularity: 'full', method: 'uniform', numLayers: 1 },
+    { granularity: 'full', method: 'uniform', numLayers: 2 },
+    { granularity: 'full', method: 'block', numLayers: 1 },
+  ] as const)('recomputation changes nothing, bitwise: %o', (recomputation) => {
+    const plain = build('cpu', 'float32');
+    const recomputed = build('cpu', 'float32', { recomputation });
+    for (const split of [false, true]) {
+      expect(gradientsOf(recomputed, [batchOf([1, 2])], split)).toEqual(
+        gradientsOf(plain, [batchOf([1, 2])], split),
+      );
+    }
+    plain.dispose();
+    recomputed.dispose();
+  });
+
+  it('two stages give what one gives, bitwise', () => {
+    const whole = build('cpu', 'float32', { model: { ...model, tieEmbeddings: false } });
+    const options = { model: { ...model, tieEmbeddings: false } };
+    const first = build('cpu', 'float32', { ...options, layers: { start: 0, end: 1 } });
+    const last = build('cpu', 'float32', { ...options, layers: { start: 1, end: 2 } });
+    const expected = gradientsOf(whole, [batchOf([1, 2])]);
+    const call = { microBatch: 0, batch: batchOf([1, 2]) };
+    const lossFactor = 1 / numLossTokens(call.batch);
+    const boundary = first.stage.forward({ ...call, lossFactor })!;
+    last.stage.forward({ ...call, lossFactor, input: boundary });
+    boundary.dispose();
+    const gradient = last.stage.backwardInput({ microBatch: 0, weights: true })!;
+    first.stage.backwardInput({ microBatch: 0, outputGradient: gradient, weights: true });
+    gradient.dispose();
+    expect(totalLoss(last.stage, 0)).toBe(expected.loss);
+    const gradients = [...first.stage.parameters, ...last.stage.parameters].map((parameter) =>
+      parameter.mainGradient.toArray(),
+    );
+    expect(gradients).toEqual(expected.gradients);
+    for (const built of [whole, first, last]) built.dispose();
+  });
+
+  it('evaluates without dropout and without keeping anything', () => {
+    const built = build('cpu', 'float32', { model: { ...model, hiddenDropout: 0, attentionDropout: 0 } });
+    const trained = gradientsOf(built, [batchOf([1, 2])]);
+    const before = numLiveTensors();
+    const batch = batchOf([1, 2]);
+    built.stage.evaluate({ microBatch: 0, batch, lossFactor: 1 / numLossTokens(batch) });
+    expect(totalLoss(built.stage, 0)).toBe(trained.loss);
+    expect(numLiveTensors()).toBe(before);
+    built.dispose();
+  });
+
+  it('counts FLOPs per half: the input and the weight half of the layers cost the same, attention aside', () => {
+    const built = build('cpu', 'float32');
+    const { stage } = built;
+    const measure = (body: () => void): number => {
+      resetCountedFlops();
+      body();
+      return countedFlops();
+    };
+    const forward = measure(() => stage.forward({ microBatch: 0, batch: batchOf([1, 2]), lossFactor: 1 }));
+    const input = measure(() => stage.backwardInput({ microBatch: 0 }));
+    const weight = measure(() => stage.backwardWeight({ microBatch: 0 }));
+    stage.takeLoss(0).dispose();
+    const { numLayers: l, hiddenSize: h, ffnHiddenSize: f } = model;
+    const [tokens, sequence, padded] = [12, 6, 24];
+    const products = 2 * tokens * l * (4 * h * h + 2 * h * f);
+    const attention = 4 * tokens * sequence * h * l;
+    const head = 2 * tokens * h * padded;
+    expect(forward).toBe(products + attention);
+    expect(input).toBe(products + 2 * attention + 2 * head);
+    // the weight half alone makes the logits again
+    expect(weight).toBe(products + 2 * head);
+    built.dispose();
+  });
+
+  it('leaks nothing over 1,000 steps', () => {
+    const before = numLiveTensors();
+    const built = build('cpu', 'float32');
+    for (let step = 0; step < 1000; step++) gradientsOf(built, [batchOf([step])], step % 2 === 0);
+    built.dispose();
+    expect(numLiveTensors()).toBe(before);
+  });
+});

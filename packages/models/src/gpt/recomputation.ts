@@ -1,0 +1,47 @@
+import { recompute, type Tape, type Variable } from '@mtl/autograd';
+
+/**
+ * Which activations are not kept. `full`: whole layers keep only their input; by `uniform` groups of `numLayers`
+ * layers, or by `block`: the first `numLayers` layers each, the others kept (Megatron-LM's two methods).
+ */
+export type Recomputation =
+  | { readonly granularity: 'none' | 'selective' }
+  | { readonly granularity: 'full'; readonly method: 'uniform' | 'block'; readonly numLayers: number };
+
+type Layer = (tape: Tape, input: Variable) => Variable;
+
+/** Applies layers one after the other under a recomputation. Every intermediate result is let go. */
+export function applyLayers(
+  tape: Tape,
+  input: Variable,
+  layers: readonly Layer[],
+  recomputation: Recomputation,
+): Variable {
+  return tape.scope(() => {
+    if (recomputation.granularity !== 'full') return applyAll(tape, input, layers);
+    const { method, numLayers } = recomputation;
+    if (method === 'block') {
+      const first = layers
+        .slice(0, numLayers)
+        .reduce((hidden, layer) => recompute(tape, hidden, layer), input);
+      return applyAll(tape, first, layers.slice(numLayers));
+    }
+    let hidden = input;
+    for (let start = 0; start < layers.length; start += numLayers) {
+      const group = layers.slice(start, start + numLayers);
+      hidden = recompute(tape, hidden, (inner, groupInput) => applyAll(inner, groupInput, group));
+    }
+    return hidden;
+  });
+}
+
+function applyAll(tape: Tape, input: Variable, layers: readonly Layer[]): Variable {
+  let hidden = input;
+  for (const layer of layers) {
+    const before = hidden;
+    hidden = layer(tape, before);
+    // what backward needs of it, the tape holds
+    if (before !== input) before.release();
+  }
+  return hidden;
+}

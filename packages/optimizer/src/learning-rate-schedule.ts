@@ -1,0 +1,155 @@
+import { ConfigurationError } from '@mtl/errors';
+
+/** How the learning rate falls from its peak, once warm-up is over. */
+export type LearningRateDecayStyle = 'constant' | 'linear' | 'cosine' | 'inverse-square-root' | 'WSD';
+
+/** How the last phase of warm-up-stable-decay (WSD) falls. */
+export type WsdDecayStyle = 'exponential' | 'linear' | 'cosine' | 'minus_sqrt';
+
+/**
+ * A schedule over steps. What a step is (an iteration or a sample) is the caller's choice, as long as all counts
+ * and the position asked for share it: dividing a sample count by a constant global batch size changes nothing.
+ */
+export interface LearningRateScheduleOptions {
+  /** The peak, reached when warm-up ends (--lr). */
+  readonly maxLearningRate: number;
+  /** The floor that decay ends at (--min-lr); 0 unless given. */
+  readonly minLearningRate?: number;
+  /** Where warm-up begins (--lr-warmup-init); 0 unless given. */
+  readonly initialLearningRate?: number;
+  readonly decayStyle: LearningRateDecayStyle;
+  /** Steps of linear warm-up; a fraction of a step is allowed (it comes from --lr-warmup-fraction). */
+  readonly warmupSteps?: number;
+  /** The step, warm-up included, at which decay is complete (--lr-decay-iters or --lr-decay-samples). */
+  readonly decaySteps: number;
+  /** Steps of the last phase of WSD (--lr-wsd-decay-iters); needed for that style only. */
+  readonly wsdDecaySteps?: number;
+  /** `exponential` unless given. */
+  readonly wsdDecayStyle?: WsdDecayStyle;
+}
+
+/** The share of (peak - floor) that is left after a share `done` (0 to 1) of a decay phase. */
+const remainingShare: Readonly<Record<WsdDecayStyle, (done: number) => number>> = {
+  linear: (done) => 1 - done,
+  cosine: (done) => 0.5 * (Math.cos(Math.PI * done) + 1),
+  exponential: (done) => 2 * 0.5 ** done - 1,
+  minus_sqrt: (done) => 1 - Math.sqrt(done),
+};
+
+/**
+ * The learning rate of each step, with the rules of Megatron-LM's `OptimizerParamScheduler` (GPT-2's recipe in
+ * Shoeybi 2019, section 4: linear warm-up, then one cosine to a floor). With p = peak, f = floor, w = warm-up,
+ * d = decay steps and t = steps taken before this one:
+ *
+ * - warm-up, t <= w: from the initial rate to p in a straight line (so the first step of all uses the initial rate);
+ * - `constant`: p for ever;
+ * - beyond t > d: f for every other style;
+ * - `linear`, `cosine`: f + (p - f) times the remaining share of x = (t - w) / (d - w);
+ * - `inverse-square-root`: max(f, p sqrt(max(w, 1) / max(t, 1)));
+ * - `WSD`: p until d - wsdDecaySteps, then down to f by the WSD decay style.
+ *
+ * A pure function of `t`: resuming needs no state but the number of steps taken. Megatron does not count steps that
+ * were skipped for an overflow; pass the number of steps that were applied to do the same.
+ */
+export class LearningRateSchedule {
+  readonly #options: Required<Omit<LearningRateScheduleOptions, 'wsdDecaySteps'>> & { wsdDecaySteps: number };
+
+  /** @throws ConfigurationError `MTL_LEARNING_RATE` when the numbers contradict each other. */
+  constructor(options: LearningRateScheduleOptions) {
+    this.#options = {
+      minLearningRate: 0,
+      initialLearningRate: 0,
+      warmupSteps: 0,
+      wsdDecaySteps: 0,
+      wsdDecayStyle: 'exponential',
+      ...options,
+    };
+    checkLearningRates(this.#options);
+    checkSteps(this.#options);
+  }
+
+  /**
+   * The learning rate of the step that follows `stepsTaken` steps.
+   *
+   * @param stepsTaken 0 for the first step; a whole number of iterations or samples.
+   */
+  at(stepsTaken: number): number {
+    const {
+      maxLearningRate: peak,
+      minLearningRate: floor,
+      decayStyle,
+      warmupSteps,
+      decaySteps,
+    } = this.#options;
+    if (warmupSteps > 0 && stepsTaken <= warmupSteps) {
+      const start = this.#options.initialLearningRate;
+      return start + ((peak - start) * stepsTaken) / warmupSteps;
+    }
+    if (decayStyle === 'constant') return peak;
+    if (stepsTaken > decaySteps) return floor;
+    if (decayStyle === 'inverse-square-root') {
+      const decayed = (peak * Math.sqrt(Math.max(warmupSteps, 1))) / Math.sqrt(Math.max(stepsTaken, 1));
+      return Math.max(floor, decayed);
+    }
+    if (decayStyle === 'WSD') return floor + this.#wsdShare(stepsTaken) * (peak - floor);
+    const done = (stepsTaken - warmupSteps) / (decaySteps - warmupSteps);
+    return floor + remainingShare[decayStyle](done) * (peak - floor);
+  }
+
+  #wsdShare(stepsTaken: number): number {
+    const { decaySteps, wsdDecaySteps, wsdDecayStyle } = this.#options;
+    const decayStart = decaySteps - wsdDecaySteps;
+    if (stepsTaken <= decayStart) return 1;
+    return remainingShare[wsdDecayStyle]((stepsTaken - decayStart) / wsdDecaySteps);
+  }
+}
+
+function refuse(message: string, expected: string, remedy: string): never {
+  throw new ConfigurationError('MTL_LEARNING_RATE', message, { expected, remedy });
+}
+
+function checkLearningRates(options: Required<LearningRateScheduleOptions>): void {
+  const { maxLearningRate: peak, minLearningRate: floor, initialLearningRate: start } = options;
+  for (const [flag, value] of [
+    ['--lr', peak],
+    ['--min-lr', floor],
+    ['--lr-warmup-init', start],
+  ] as const) {
+    if (!Number.isFinite(value) || value < 0) {
+      refuse(`${flag} is ${value}`, 'a number of 0 or more', `pass ${flag} with a number such as 1.5e-4`);
+    }
+  }
+  if (floor > peak) {
+    refuse(`--min-lr ${floor} is above --lr ${peak}`, `at most ${peak}`, `pass --min-lr ${peak / 10}`);
+  }
+  if (start > peak) {
+    refuse(`--lr-warmup-init ${start} is above --lr ${peak}`, `at most ${peak}`, 'pass --lr-warmup-init 0');
+  }
+}
+
+function checkSteps(options: Required<LearningRateScheduleOptions>): void {
+  const { warmupSteps, decaySteps, decayStyle, wsdDecaySteps } = options;
+  if (!(Number.isFinite(decaySteps) && decaySteps > 0)) {
+    refuse(
+      `the learning rate decays over ${decaySteps} steps`,
+      'more than 0 steps',
+      'pass --lr-decay-iters (or --lr-decay-samples) with a positive number',
+    );
+  }
+  if (!(warmupSteps >= 0 && warmupSteps < decaySteps)) {
+    refuse(
+      `warm-up takes ${warmupSteps} of the ${decaySteps} steps the learning rate is scheduled over`,
+      `at least 0 and fewer than ${decaySteps}`,
+      'shorten warm-up (--lr-warmup-iters, --lr-warmup-samples or --lr-warmup-fraction) or train longer',
+    );
+  }
+  if (decayStyle !== 'WSD') return;
+  const longest = decaySteps - warmupSteps;
+  if (!(wsdDecaySteps > 0 && wsdDecaySteps <= longest)) {
+    refuse(
+      `the last phase of --lr-decay-style WSD takes ${wsdDecaySteps} steps`,
+      `more than 0 and at most ${longest} (the steps after warm-up)`,
+      'pass --lr-wsd-decay-iters (or --lr-wsd-decay-samples), 10 to 20 % of the steps as a rule',
+    );
+  }
+}

@@ -1,0 +1,164 @@
+import { ConfigurationError } from '@mtl/errors';
+
+/** What a loss scaler must remember across a resume; plain numbers, ready for JSON. */
+export interface LossScalerState {
+  readonly scale: number;
+  /** Steps without overflow since the scale last changed or an overflow was seen. */
+  readonly growthTracker: number;
+  /** Overflows that are still forgiven before the scale is lowered. */
+  readonly hysteresisTracker: number;
+}
+
+/** A constant scale, or one that is grown while gradients stay finite and lowered when they overflow. */
+export type LossScalerOptions =
+  | { readonly kind: 'constant'; readonly scale?: number }
+  | {
+      readonly kind: 'dynamic';
+      /** --initial-loss-scale, 2^32. */
+      readonly initialScale?: number;
+      /** --min-loss-scale, 1. */
+      readonly minScale?: number;
+      /** 2. */
+      readonly growthFactor?: number;
+      /** 0.5. */
+      readonly backoffFactor?: number;
+      /** --loss-scale-window: steps without overflow before the scale grows, 1000. */
+      readonly growthInterval?: number;
+      /** --hysteresis: overflows before the scale is lowered, 2. */
+      readonly hysteresis?: number;
+    };
+
+const dynamicDefaults = {
+  initialScale: 2 ** 32,
+  minScale: 1,
+  growthFactor: 2,
+  backoffFactor: 0.5,
+  growthInterval: 1000,
+  hysteresis: 2,
+} as const;
+
+type DynamicRules = { readonly [name in keyof typeof dynamicDefaults]: number };
+
+/**
+ * The factor the loss is multiplied by, so that small gradients survive in fp16 (Micikevicius 2018, section 3.2).
+ * The dynamic rules are those of Megatron-LM's `DynamicGradScaler`, in fp32 as there:
+ *
+ * - an overflow forgets the steps counted so far and uses up one unit of hysteresis; without any left, the scale is
+ *   multiplied by the backoff factor, never below the minimum;
+ * - `growthInterval` steps in a row without overflow multiply it by the growth factor and restore the hysteresis.
+ *   (A lowered scale does not: overflow after overflow lowers it every time.)
+ */
+export class LossScaler {
+  readonly #rules: DynamicRules | undefined;
+  #scale: number;
+  #growthTracker = 0;
+  #hysteresisTracker = 0;
+
+  /** @throws ConfigurationError `MTL_LOSS_SCALE` when a scale, factor or count is out of range. */
+  constructor(options: LossScalerOptions) {
+    if (options.kind === 'constant') {
+      this.#rules = undefined;
+      this.#scale = checkPositive('--loss-scale', options.scale ?? 1);
+      return;
+    }
+    const { kind: _, ...given } = options;
+    this.#rules = { ...dynamicDefaults, ...given };
+    checkRules(this.#rules);
+    this.#scale = Math.fround(this.#rules.initialScale);
+    this.#hysteresisTracker = this.#rules.hysteresis;
+  }
+
+  /** The factor to multiply the loss by. */
+  get scale(): number {
+    return this.#scale;
+  }
+
+  /** The factor that undoes the scale in the gradients, rounded to fp32. */
+  get inverseScale(): number {
+    return Math.fround(1 / this.#scale);
+  }
+
+  /** Whether the scale adapts to overflows. */
+  get isDynamic(): boolean {
+    return this.#rules !== undefined;
+  }
+
+  /** Whether the scale cannot be lowered any more: an overflow now is not one of range. */
+  get isAtMinimum(): boolean {
+    return this.#rules !== undefined && this.#scale <= this.#rules.minScale;
+  }
+
+  /**
+   * Takes note of one step.
+   *
+   * @param foundInf whether a gradient held an infinity or NaN, on any rank; the step itself was then skipped.
+   */
+  update(foundInf: boolean): void {
+    const rules = this.#rules;
+    if (rules === undefined) return;
+    if (foundInf) {
+      this.#growthTracker = 0;
+      this.#hysteresisTracker -= 1;
+      if (this.#hysteresisTracker <= 0) {
+        this.#scale = Math.max(Math.fround(this.#scale * rules.backoffFactor), rules.minScale);
+      }
+      return;
+    }
+    this.#growthTracker += 1;
+    if (this.#growthTracker < rules.growthInterval) return;
+    this.#growthTracker = 0;
+    this.#hysteresisTracker = rules.hysteresis;
+    const grown = Math.fround(this.#scale * rules.growthFactor);
+    // Infinity would poison every later step and could never be backed off from, so the last finite scale stays.
+    if (Number.isFinite(grown)) this.#scale = grown;
+  }
+
+  /** The state to save in a checkpoint. */
+  state(): LossScalerState {
+    return {
+      scale: this.#scale,
+      growthTracker: this.#growthTracker,
+      hysteresisTracker: this.#hysteresisTracker,
+    };
+  }
+
+  /** Takes up where the scaler that gave `state` left off; a constant scaler keeps its own scale, as in Megatron. */
+  loadState(state: LossScalerState): void {
+    if (this.#rules === undefined) return;
+    this.#scale = checkPositive('the loss scale in the checkpoint', state.scale);
+    this.#growthTracker = state.growthTracker;
+    this.#hysteresisTracker = state.hysteresisTracker;
+  }
+}
+
+function refuse(message: string, expected: string): never {
+  throw new ConfigurationError('MTL_LOSS_SCALE', message, { expected });
+}
+
+function checkPositive(name: string, value: number): number {
+  if (!Number.isFinite(Math.fround(value)) || value <= 0) {
+    refuse(`${name} is ${value}`, 'a positive number that fp32 can hold');
+  }
+  return value;
+}
+
+function checkRules(rules: DynamicRules): void {
+  checkPositive('--initial-loss-scale', rules.initialScale);
+  checkPositive('--min-loss-scale', rules.minScale);
+  if (rules.minScale > rules.initialScale) {
+    refuse(
+      `--min-loss-scale ${rules.minScale} is above --initial-loss-scale ${rules.initialScale}`,
+      `at most ${rules.initialScale}`,
+    );
+  }
+  if (!(rules.growthFactor > 1)) refuse(`the growth factor is ${rules.growthFactor}`, 'more than 1');
+  if (!(rules.backoffFactor > 0 && rules.backoffFactor < 1)) {
+    refuse(`the backoff factor is ${rules.backoffFactor}`, 'more than 0 and less than 1');
+  }
+  for (const [name, count] of [
+    ['--loss-scale-window', rules.growthInterval],
+    ['--hysteresis', rules.hysteresis],
+  ] as const) {
+    if (!Number.isInteger(count) || count < 1) refuse(`${name} is ${count}`, 'a whole number of 1 or more');
+  }
+}

@@ -1,0 +1,50 @@
+import type { Tensor } from '@mtl/kernels';
+
+/** What one micro-batch brings to a stage. */
+export interface StageForward<Batch> {
+  /** Identifies the micro-batch until its backward is done; several may be in flight. */
+  readonly microBatch: number;
+  /** The data of the micro-batch: read by the first and the last stage. */
+  readonly batch: Batch;
+  /** The factor of each counted token in the total loss: the loss scale over the number of tokens of the global batch. */
+  readonly lossFactor: number;
+  /** The boundary activations [S, B, H] of the stage before; absent on the first stage. The caller's to dispose of. */
+  readonly input?: Tensor | undefined;
+}
+
+/** Loss of a micro-batch: per-token losses and the factors they enter the total with, both float32 of S * B elements. */
+export interface StageLoss {
+  readonly losses: Tensor;
+  readonly weights: Tensor;
+  dispose(): void;
+}
+
+/**
+ * A consecutive piece of a model as pipeline schedules see it. Forward and the two halves of backward are separate, so
+ * that a schedule can move the weight half (zero bubble) and a trainer never needs to know which model it trains.
+ */
+export interface Stage<Batch> {
+  readonly isFirst: boolean;
+  readonly isLast: boolean;
+  /** The shape of the boundary activations for a micro-batch. */
+  boundaryShape(batch: Batch): readonly number[];
+  /** Runs forward and keeps what backward needs. Returns boundary activations, except on the last stage. */
+  forward(call: StageForward<Batch>): Tensor | undefined;
+  /**
+   * The input half of backward: takes the gradient of forward's result (none on the last stage), returns the gradient of
+   * the stage's input (none on the first). With `weights` the weight half is done in the same sweep.
+   */
+  backwardInput(call: {
+    readonly microBatch: number;
+    readonly outputGradient?: Tensor | undefined;
+    readonly weights?: boolean;
+  }): Tensor | undefined;
+  /** The weight half of a micro-batch whose input half is done. */
+  backwardWeight(call: { readonly microBatch: number }): void;
+  /** On the last stage, after backward (or `evaluate`): the losses of a micro-batch; the caller disposes of them. */
+  takeLoss(microBatch: number): StageLoss;
+  /** Forward without keeping anything; on the last stage the losses are ready at once (`takeLoss`). */
+  evaluate(call: StageForward<Batch>): Tensor | undefined;
+  /** Lets go of micro-batches whose backward will not come (after an error). */
+  abandon(): void;
+}

@@ -1,0 +1,39 @@
+import type { CheckpointConfiguration } from '../gpt-configuration.js';
+import type { FlagReader } from './flag-reader.js';
+
+/** @throws ConfigurationError `MTL_FLAG_NEEDS` or `MTL_FLAG_CONFLICT`. */
+export function checkpointConfiguration(flags: FlagReader): CheckpointConfiguration {
+  const save = flags.get('save');
+  const load = flags.get('load');
+  const loadHuggingFace = flags.get('load-hf');
+  if (save === undefined) {
+    for (const name of ['save-interval', 'keep-last'] as const) {
+      if (flags.isGiven(name)) flags.needs(name, '--save DIR', 'has nowhere to save to');
+    }
+  }
+  if (load === undefined) {
+    for (const name of ['ckpt-step', 'no-load-optim', 'no-load-rng', 'finetune'] as const) {
+      if (flags.isGiven(name)) flags.needs(name, '--load DIR', 'has nothing to load');
+    }
+  } else if (loadHuggingFace !== undefined) {
+    flags.conflict({ flags: ['load', 'load-hf'], why: 'weights come from one place' });
+  }
+  const finetune = flags.required('finetune');
+  const optional = {
+    save,
+    saveInterval: flags.get('save-interval'),
+    keepLast: flags.get('keep-last'),
+    load,
+    checkpointStep: flags.get('ckpt-step'),
+    loadHuggingFace,
+    saveHuggingFace: flags.get('save-hf'),
+  };
+  return {
+    ...(Object.fromEntries(
+      Object.entries(optional).filter(([, value]) => value !== undefined),
+    ) as Partial<CheckpointConfiguration>),
+    loadOptimizer: !flags.required('no-load-optim') && !finetune,
+    loadRng: !flags.required('no-load-rng') && !finetune,
+    finetune,
+  };
+}

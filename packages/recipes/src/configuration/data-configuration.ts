@@ -1,0 +1,103 @@
+import { ConfigurationError } from '@mtl/errors';
+import type { FlagName } from '../flags/flag-schema.js';
+import type {
+  DataConfiguration,
+  TokenizerConfiguration,
+  TrainingConfiguration,
+} from '../gpt-configuration.js';
+import type { FlagReader } from './flag-reader.js';
+
+export interface DataConfigurationOptions {
+  readonly flags: FlagReader;
+  readonly training: TrainingConfiguration;
+  readonly notices: string[];
+}
+
+/** @throws ConfigurationError `MTL_SPLIT`, `MTL_FLAG_NEEDS` or `MTL_FLAG_CONFLICT`. */
+export function dataConfiguration({ flags, training, notices }: DataConfigurationOptions): DataConfiguration {
+  const split = flags.required('split');
+  const [train, valid] = weightsOf(split);
+  if (!(train! > 0)) refuseSplit(flags, 'gives training nothing');
+  if (!(valid! > 0) && training.evalIterations > 0) {
+    notices.push(`${flags.written('split')} keeps nothing for validation: there will be no evaluation`);
+  }
+  const dataCachePath = flags.get('data-cache-path');
+  const tokenizer = tokenizerOf(flags);
+  return {
+    dataPath: flags.get('data-path') ?? [],
+    split,
+    ...(dataCachePath === undefined ? {} : { dataCachePath }),
+    ...(tokenizer === undefined ? {} : { tokenizer }),
+    eodMaskLoss: flags.required('eod-mask-loss'),
+    resetPositionIds: flags.required('reset-position-ids'),
+    resetAttentionMask: flags.required('reset-attention-mask'),
+  };
+
+  function weightsOf(text: string): readonly number[] {
+    const words = text.split(/[,\s/]+/).filter((word) => word !== '');
+    const weights = words.map(Number);
+    if (weights.some((weight) => !(Number.isFinite(weight) && weight >= 0)))
+      refuseSplit(flags, 'is not a list of weights');
+    if (weights.length < 1 || weights.length > 3) refuseSplit(flags, `has ${weights.length} weights`);
+    return [...weights, 0, 0].slice(0, 3);
+  }
+}
+
+function refuseSplit(flags: FlagReader, why: string): never {
+  throw new ConfigurationError('MTL_SPLIT', `${flags.written('split')} ${why}`, {
+    expected: 'one to three weights of 0 or more, for training, validation and test, the first above 0',
+    remedy: 'pass --split 969,30,1',
+  });
+}
+
+/** Flags that describe a tokenizer, and the types each of them belongs to. */
+const tokenizerFlags: ReadonlyArray<readonly [FlagName, readonly string[]]> = [
+  ['vocab-file', ['GPT2BPETokenizer', 'BertWordPieceLowerCase', 'BertWordPieceCase']],
+  ['merge-file', ['GPT2BPETokenizer']],
+  ['tokenizer-model', ['HuggingFaceTokenizer']],
+  ['vocab-size', ['NullTokenizer']],
+];
+
+function tokenizerOf(flags: FlagReader): TokenizerConfiguration | undefined {
+  const type = flags.get('tokenizer-type');
+  for (const [name, types] of tokenizerFlags) {
+    if (flags.get(name) === undefined || (type !== undefined && types.includes(type))) continue;
+    const wanted = types.map((other) => `--tokenizer-type ${other}`).join(' or ');
+    flags.needs(name, wanted, type === undefined ? 'needs a tokenizer' : `does not belong to a ${type}`);
+  }
+  switch (type) {
+    case undefined:
+      return undefined;
+    case 'ByteLevelTokenizer':
+      return { type };
+    case 'GPT2BPETokenizer':
+      return { type, ...gpt2Files(flags) };
+    case 'HuggingFaceTokenizer':
+      return { type, tokenizerModel: needed(flags, 'tokenizer-model', '--tokenizer-model tokenizer.json') };
+    case 'NullTokenizer':
+      return { type, vocabSize: needed(flags, 'vocab-size', '--vocab-size N') };
+    default:
+      return { type, vocabFile: needed(flags, 'vocab-file', '--vocab-file vocab.txt') };
+  }
+}
+
+function needed<Name extends 'tokenizer-model' | 'vocab-size' | 'vocab-file'>(
+  flags: FlagReader,
+  name: Name,
+  usage: string,
+): NonNullable<ReturnType<typeof flags.get<Name>>> {
+  const value = flags.get(name);
+  if (value === undefined) flags.needs('tokenizer-type', usage, 'does not say which tokens there are');
+  return value as NonNullable<typeof value>;
+}
+
+/** Both files or none: the vocabulary of GPT-2 is built in, half of another one is an oversight. */
+function gpt2Files(flags: FlagReader): { readonly vocabFile?: string; readonly mergeFile?: string } {
+  const vocabFile = flags.get('vocab-file');
+  const mergeFile = flags.get('merge-file');
+  if (vocabFile === undefined && mergeFile === undefined) return {};
+  if (vocabFile === undefined)
+    return flags.needs('merge-file', '--vocab-file vocab.json', 'has no vocabulary');
+  if (mergeFile === undefined) return flags.needs('vocab-file', '--merge-file merges.txt', 'has no merges');
+  return { vocabFile, mergeFile };
+}

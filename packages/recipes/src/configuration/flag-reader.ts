@@ -1,0 +1,71 @@
+import { ConfigurationError } from '@mtl/errors';
+import { defaultFlags, type FlagName, type Flags } from '../flags/flag-schema.js';
+import type { ResolvedFlags } from '../flags/resolve-flags.js';
+
+/** Two flags of which one makes the other pointless or impossible. */
+export interface FlagConflict {
+  readonly flags: readonly [FlagName, FlagName];
+  readonly why: string;
+  readonly remedy?: string;
+}
+
+/** Reads resolved flags for the checks, and words their errors alike. */
+export class FlagReader {
+  readonly #resolved: ResolvedFlags;
+
+  constructor(resolved: ResolvedFlags) {
+    this.#resolved = resolved;
+  }
+
+  /** The value of a flag, or undefined where none was given. */
+  get<Name extends FlagName>(name: Name): Flags[Name] {
+    return this.#resolved.values[name];
+  }
+
+  /** The value of a flag that has a default, or must be given. */
+  required<Name extends FlagName>(name: Name): NonNullable<Flags[Name]> {
+    const value = this.#resolved.values[name];
+    if (value !== undefined) return value as NonNullable<Flags[Name]>;
+    throw new ConfigurationError('MTL_FLAG_REQUIRED', `--${name} is missing`, {
+      remedy: `pass --${name}, or a --preset that sets it`,
+      details: { flag: name },
+    });
+  }
+
+  /** Whether somebody asked for something else than the default: not counting presets. */
+  isGiven(name: FlagName): boolean {
+    const source = this.#resolved.sources.get(name);
+    if (source === undefined || source === 'default' || source.startsWith('preset ')) return false;
+    return this.#resolved.values[name] !== defaultFlags[name];
+  }
+
+  /** The flag as it was written: `--lr 0.1`; with its source where that is not the command line. */
+  written(name: FlagName): string {
+    const value = this.#resolved.values[name];
+    const shown = value === true ? '' : ` ${Array.isArray(value) ? value.join(' ') : String(value)}`;
+    const source = this.#resolved.sources.get(name);
+    const from = source === undefined || source === 'command line' ? '' : ` (${source})`;
+    return `--${name}${shown}${from}`;
+  }
+
+  /** Refuses two flags that are both in force. */
+  conflict({ flags: [first, second], why, remedy }: FlagConflict): never {
+    throw new ConfigurationError(
+      'MTL_FLAG_CONFLICT',
+      `${this.written(first)} and ${this.written(second)}: ${why}`,
+      {
+        remedy: remedy ?? `leave one of them out`,
+        details: { flags: [first, second] },
+      },
+    );
+  }
+
+  /** Refuses a flag that makes no sense without another. */
+  needs(flag: FlagName, other: string, why: string): never {
+    throw new ConfigurationError('MTL_FLAG_NEEDS', `${this.written(flag)} ${why}`, {
+      expected: other,
+      remedy: `add ${other} or leave --${flag} out`,
+      details: { flag },
+    });
+  }
+}

@@ -1,0 +1,151 @@
+import {
+  LearningRateSchedule,
+  type LearningRateScheduleOptions,
+  LossScaler,
+  type LossScalerOptions,
+} from '@mtl/optimizer';
+import type { FlagName } from '../flags/flag-schema.js';
+import type { OptimizerConfiguration, TrainingConfiguration } from '../gpt-configuration.js';
+import type { FlagReader } from './flag-reader.js';
+
+/** What the schedule's steps are counted in, and the flags that count them. */
+const counting = {
+  iterations: {
+    decay: 'lr-decay-iters',
+    warmup: 'lr-warmup-iters',
+    wsdDecay: 'lr-wsd-decay-iters',
+    whole: '--train-iters',
+  },
+  samples: {
+    decay: 'lr-decay-samples',
+    warmup: 'lr-warmup-samples',
+    wsdDecay: 'lr-wsd-decay-samples',
+    whole: '--train-samples',
+  },
+} as const satisfies Record<string, { decay: FlagName; warmup: FlagName; wsdDecay: FlagName; whole: string }>;
+
+export interface OptimizerConfigurationOptions {
+  readonly flags: FlagReader;
+  readonly training: TrainingConfiguration;
+  readonly notices: string[];
+}
+
+/**
+ * AdamW, its learning rate and the loss scale.
+ *
+ * @throws ConfigurationError `MTL_LEARNING_RATE`, `MTL_LOSS_SCALE`, `MTL_FLAG_CONFLICT`, `MTL_FLAG_NEEDS`.
+ */
+export function optimizerConfiguration(options: OptimizerConfigurationOptions): OptimizerConfiguration {
+  const { flags, training, notices } = options;
+  const learningRate = learningRateOf(flags, training);
+  const lossScale = lossScaleOf(flags, training, notices);
+  // Both check their numbers when they are made, and those are the numbers they will be made from.
+  new LearningRateSchedule(learningRate);
+  new LossScaler(lossScale);
+  return {
+    learningRate,
+    weightDecay: flags.required('weight-decay'),
+    adamBeta1: flags.required('adam-beta1'),
+    adamBeta2: flags.required('adam-beta2'),
+    adamEpsilon: flags.required('adam-eps'),
+    clipGrad: flags.required('clip-grad'),
+    lossScale,
+  };
+}
+
+function learningRateOf(
+  flags: FlagReader,
+  training: TrainingConfiguration,
+): OptimizerConfiguration['learningRate'] {
+  const unit = training.trainSamples === undefined ? 'iterations' : 'samples';
+  refuseOtherUnit(flags, unit);
+  const names = counting[unit];
+  const decaySteps = flags.get(names.decay) ?? training.trainSamples ?? training.trainIterations;
+  const decayStyle = flags.required('lr-decay-style');
+  return {
+    unit,
+    maxLearningRate: flags.required('lr'),
+    minLearningRate: flags.required('min-lr'),
+    initialLearningRate: flags.required('lr-warmup-init'),
+    decayStyle,
+    warmupSteps: warmupStepsOf(flags, names.warmup, decaySteps),
+    decaySteps,
+    ...wsdOf(flags, decayStyle, names.wsdDecay),
+  };
+}
+
+/** A schedule in iterations cannot be mixed with a training in samples, since the batch may grow. */
+function refuseOtherUnit(flags: FlagReader, unit: 'iterations' | 'samples'): void {
+  const { decay, warmup, wsdDecay } = counting[unit === 'iterations' ? 'samples' : 'iterations'];
+  for (const name of [decay, warmup, wsdDecay]) {
+    if (flags.get(name) === undefined || flags.get(name) === 0) continue;
+    flags.needs(
+      name,
+      counting[unit === 'iterations' ? 'samples' : 'iterations'].whole,
+      `does not fit a training counted in ${unit}`,
+    );
+  }
+}
+
+function warmupStepsOf(
+  flags: FlagReader,
+  name: 'lr-warmup-iters' | 'lr-warmup-samples',
+  decaySteps: number,
+): number {
+  const steps = flags.get(name);
+  const fraction = flags.get('lr-warmup-fraction');
+  if (fraction === undefined) return steps ?? 0;
+  if (steps !== undefined && steps > 0) {
+    flags.conflict({
+      flags: ['lr-warmup-fraction', name],
+      why: 'warm-up is a share or a number of steps, not both',
+    });
+  }
+  return fraction * decaySteps;
+}
+
+function wsdOf(
+  flags: FlagReader,
+  decayStyle: LearningRateScheduleOptions['decayStyle'],
+  steps: 'lr-wsd-decay-iters' | 'lr-wsd-decay-samples',
+): Pick<LearningRateScheduleOptions, 'wsdDecaySteps' | 'wsdDecayStyle'> {
+  const wsdDecaySteps = flags.get(steps);
+  if (decayStyle !== 'WSD') {
+    if (wsdDecaySteps !== undefined)
+      flags.needs(steps, '--lr-decay-style WSD', 'is the last phase of another schedule');
+    return {};
+  }
+  if (wsdDecaySteps === undefined) {
+    flags.needs('lr-decay-style', `--${steps}`, 'does not say how long its last phase is');
+  }
+  return { wsdDecaySteps, wsdDecayStyle: flags.required('lr-wsd-decay-style') };
+}
+
+const dynamicScaleFlags = [
+  'initial-loss-scale',
+  'min-loss-scale',
+  'loss-scale-window',
+  'hysteresis',
+] as const;
+
+function lossScaleOf(
+  flags: FlagReader,
+  training: TrainingConfiguration,
+  notices: string[],
+): LossScalerOptions {
+  const scale = flags.get('loss-scale');
+  if (scale === undefined && training.precision === 'fp16') {
+    return {
+      kind: 'dynamic',
+      initialScale: flags.required('initial-loss-scale'),
+      minScale: flags.required('min-loss-scale'),
+      growthInterval: flags.required('loss-scale-window'),
+      hysteresis: flags.required('hysteresis'),
+    };
+  }
+  const reason = scale === undefined ? `in ${training.precision}` : 'with a constant --loss-scale';
+  for (const name of dynamicScaleFlags) {
+    if (flags.isGiven(name)) notices.push(`--${name} has no effect ${reason}: the loss scale is not dynamic`);
+  }
+  return { kind: 'constant', scale: scale ?? 1 };
+}

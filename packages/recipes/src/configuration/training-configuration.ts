@@ -1,0 +1,150 @@
+import { ConfigurationError } from '@mtl/errors';
+import { NumMicroBatches } from '@mtl/optimizer';
+import type {
+  ModelConfiguration,
+  ParallelConfiguration,
+  RecomputeConfiguration,
+  TrainingConfiguration,
+} from '../gpt-configuration.js';
+import type { FlagReader } from './flag-reader.js';
+
+export interface TrainingConfigurationOptions {
+  readonly flags: FlagReader;
+  readonly model: ModelConfiguration;
+  readonly parallel: ParallelConfiguration;
+}
+
+/**
+ * Batches, steps, precision and recomputation.
+ *
+ * @throws ConfigurationError `MTL_BATCH_SIZE`, `MTL_RAMPUP_BATCH_SIZE`, `MTL_TRAIN_ITERS`, `MTL_RECOMPUTE`,
+ *   `MTL_FLAG_CONFLICT`, `MTL_FLAG_NEEDS`, `MTL_FLAG_REQUIRED`.
+ */
+export function trainingConfiguration(options: TrainingConfigurationOptions): TrainingConfiguration {
+  const { flags, model, parallel } = options;
+  const { dataParallelSize } = parallel;
+  const microBatchSize = flags.required('micro-batch-size');
+  const globalBatchSize = flags.get('global-batch-size') ?? microBatchSize * dataParallelSize;
+  const rampup = rampupOf(flags);
+  const batches = new NumMicroBatches({
+    globalBatchSize,
+    microBatchSize,
+    dataParallelSize,
+    ...(rampup === undefined ? {} : { rampup }),
+  });
+  const numMicroBatches = globalBatchSize / (microBatchSize * dataParallelSize);
+  checkInterleaving(flags, parallel, numMicroBatches);
+  const trainSamples = flags.get('train-samples');
+  const exitInterval = flags.get('exit-interval');
+  return {
+    microBatchSize,
+    globalBatchSize,
+    numMicroBatches,
+    ...(rampup === undefined ? {} : { rampup }),
+    trainIterations: trainIterationsOf(flags, batches),
+    ...(trainSamples === undefined ? {} : { trainSamples }),
+    ...(exitInterval === undefined ? {} : { exitInterval }),
+    evalInterval: flags.required('eval-interval'),
+    evalIterations: flags.required('eval-iters'),
+    seed: flags.required('seed'),
+    precision: precisionOf(flags),
+    recompute: recomputeOf(flags, model, parallel),
+  };
+}
+
+function rampupOf(flags: FlagReader): TrainingConfiguration['rampup'] {
+  const words = flags.get('rampup-batch-size');
+  if (words === undefined) return undefined;
+  if (flags.get('train-samples') === undefined) {
+    flags.needs(
+      'rampup-batch-size',
+      '--train-samples',
+      'counts samples, but training is counted in iterations',
+    );
+  }
+  const [start, increment, samples] = words as [number, number, number];
+  return { start, increment, samples };
+}
+
+function trainIterationsOf(flags: FlagReader, batches: NumMicroBatches): number {
+  const trainSamples = flags.get('train-samples');
+  if (trainSamples === undefined) return flags.required('train-iters');
+  if (flags.get('train-iters') !== undefined) {
+    flags.conflict({
+      flags: ['train-iters', 'train-samples'],
+      why: 'training is counted in one or the other',
+    });
+  }
+  const iterations = batches.iterationsFor(trainSamples);
+  if (iterations > 0) return iterations;
+  const { globalBatchSize } = batches.at(0);
+  throw new ConfigurationError(
+    'MTL_TRAIN_ITERS',
+    `${flags.written('train-samples')} is less than one global batch`,
+    {
+      expected: `${globalBatchSize} samples or more`,
+      remedy: `pass --train-samples ${globalBatchSize}`,
+    },
+  );
+}
+
+function precisionOf(flags: FlagReader): TrainingConfiguration['precision'] {
+  if (flags.required('bf16') && flags.required('fp16')) {
+    flags.conflict({ flags: ['bf16', 'fp16'], why: 'there is one precision to compute in' });
+  }
+  if (flags.required('bf16')) return 'bf16';
+  return flags.required('fp16') ? 'fp16' : 'fp32';
+}
+
+/** The interleaved schedule deals micro-batches out in groups of as many as there are stages. */
+function checkInterleaving(
+  flags: FlagReader,
+  parallel: ParallelConfiguration,
+  numMicroBatches: number,
+): void {
+  const { pipelineSchedule, pipelineModelParallelSize: stages } = parallel;
+  if (pipelineSchedule !== 'interleaved' || numMicroBatches >= stages) return;
+  const microBatchSize = flags.required('micro-batch-size');
+  const smallest = microBatchSize * parallel.dataParallelSize * stages;
+  throw new ConfigurationError(
+    'MTL_BATCH_SIZE',
+    `a step has ${numMicroBatches} micro-batches for ${stages} interleaved pipeline stages`,
+    {
+      expected: `at least ${stages} micro-batches`,
+      remedy: `pass --global-batch-size ${smallest} or more`,
+    },
+  );
+}
+
+function recomputeOf(
+  flags: FlagReader,
+  model: ModelConfiguration,
+  parallel: ParallelConfiguration,
+): RecomputeConfiguration {
+  const granularity = flags.get('recompute-granularity');
+  const details = (['recompute-method', 'recompute-num-layers'] as const).filter(
+    (name) => flags.get(name) !== undefined,
+  );
+  if (granularity !== 'full') {
+    const [detail] = details;
+    if (detail !== undefined) {
+      flags.needs(detail, '--recompute-granularity full', 'says how whole layers are recomputed');
+    }
+    return { granularity: granularity ?? 'none' };
+  }
+  const method = flags.get('recompute-method');
+  if (method === undefined) {
+    flags.needs('recompute-granularity', '--recompute-method uniform or block', 'does not say which layers');
+  }
+  const numLayers = flags.get('recompute-num-layers') ?? 1;
+  const chunks = parallel.pipelineModelParallelSize * parallel.numVirtualStages;
+  const layersPerChunk = model.numLayers / chunks;
+  if (numLayers > layersPerChunk) {
+    throw new ConfigurationError(
+      'MTL_RECOMPUTE',
+      `${flags.written('recompute-num-layers')} is more than the ${layersPerChunk} layers that lie together`,
+      { expected: `1 to ${layersPerChunk}`, remedy: `pass --recompute-num-layers ${layersPerChunk}` },
+    );
+  }
+  return { granularity, method, numLayers };
+}

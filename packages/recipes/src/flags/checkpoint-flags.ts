@@ -1,0 +1,17 @@
+import { count, text, toggle } from './flag-kinds.js';
+
+/** What is loaded before training and saved by it. */
+export const checkpointFlags = {
+  save: text('Folder to save checkpoints to, at the end and on SIGTERM or SIGINT.', { placeholder: 'DIR' }),
+  'save-interval': count('Steps between two checkpoints; needs --save.'),
+  'keep-last': count('Delete all but this many newest checkpoints.', { defaultText: 'keep all' }),
+  load: text('Folder of checkpoints to resume from: its newest whole one.', { placeholder: 'DIR' }),
+  'ckpt-step': count('Resume from the checkpoint of this step instead of the newest.'),
+  'no-load-optim': toggle('Start with a fresh optimizer.'),
+  'no-load-rng': toggle('Start with a fresh random state.'),
+  finetune: toggle('Load weights only, and start at step 0 of the data.'),
+  'load-hf': text('Folder of a Hugging Face GPT-2 (config.json, model.safetensors) to take weights from.', {
+    placeholder: 'DIR',
+  }),
+  'save-hf': text('Folder to write a Hugging Face GPT-2 to when training ends.', { placeholder: 'DIR' }),
+};

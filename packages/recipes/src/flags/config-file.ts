@@ -1,0 +1,119 @@
+import { readFileSync } from 'node:fs';
+import { extname } from 'node:path';
+import { ConfigurationError, nearestName } from '@mtl/errors';
+import { parse as parseYaml, YAMLParseError } from 'yaml';
+import { type FlagName, flagNames, isFlagName } from './flag-schema.js';
+import { readFlagValue } from './flag-value.js';
+import { findForeignFlag, judgeForeignFlag } from './foreign/foreign-flags.js';
+
+/** What a file of settings says. */
+export interface ConfigFile {
+  readonly path: string;
+  readonly preset: string | undefined;
+  readonly values: ReadonlyMap<FlagName, unknown>;
+  /** What was read and has no effect. */
+  readonly notices: readonly string[];
+}
+
+/** Marks the JSON that is saved with a checkpoint; its `flags` are read as a file of settings. */
+export const savedConfigurationFormat = 'mtl-configuration';
+
+/**
+ * Reads a YAML or JSON file that maps flag names (with dashes or underscores) to values, and `preset` to a name.
+ * The configuration that a checkpoint keeps is such a file as well.
+ *
+ * @throws ConfigurationError `MTL_CONFIG_FILE` when it cannot be read or parsed, `MTL_CONFIG_KEY` for an unknown key
+ *   (with the nearest known one), `MTL_FLAG_VALUE` for a bad value, `MTL_FLAG_UNSUPPORTED` for a foreign flag.
+ */
+export function readConfigFile(path: string): ConfigFile {
+  const where = `in ${path}`;
+  const values = new Map<FlagName, unknown>();
+  const notices: string[] = [];
+  const settings = settingsIn(path);
+  let preset = settings.preset;
+  for (const [key, value] of Object.entries(settings.flags)) {
+    const name = key.replaceAll('_', '-');
+    if (name === 'preset') {
+      if (typeof value !== 'string') throw fileError(`preset ${where} is ${JSON.stringify(value)}`, 'a name');
+      preset = value;
+    } else if (isFlagName(name)) {
+      if (values.has(name)) throw fileError(`${name} stands twice ${where}`, 'each key once');
+      values.set(name, readFlagValue({ name, value, where }));
+    } else {
+      notices.push(noticeOfOtherKey({ key: name, value, where }));
+    }
+  }
+  return { path, preset, values, notices };
+}
+
+interface Settings {
+  readonly flags: Record<string, unknown>;
+  readonly preset: string | undefined;
+}
+
+function settingsIn(path: string): Settings {
+  const parsed = parseText(path, readText(path));
+  if (!isMapping(parsed)) {
+    throw fileError(
+      `${path} does not hold settings`,
+      'a mapping of flag names to values, such as "num-layers: 12"',
+    );
+  }
+  if (parsed.format !== savedConfigurationFormat) return { flags: parsed, preset: undefined };
+  // It holds every value that was in force, so nothing may be laid under it.
+  if (isMapping(parsed.flags)) return { flags: parsed.flags, preset: 'none' };
+  throw fileError(`${path} is a saved configuration without flags`, 'a mapping under "flags"');
+}
+
+function isMapping(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function readText(path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    const reason =
+      (error as NodeJS.ErrnoException).code === 'ENOENT' ? 'does not exist' : (error as Error).message;
+    throw new ConfigurationError('MTL_CONFIG_FILE', `--config ${path}: ${reason}`, {
+      expected: 'a YAML or JSON file',
+      cause: error,
+    });
+  }
+}
+
+function parseText(path: string, text: string): unknown {
+  try {
+    return extname(path) === '.json' ? JSON.parse(text) : parseYaml(text);
+  } catch (error) {
+    const line = error instanceof YAMLParseError ? error.linePos?.[0].line : lineOfJsonError(error, text);
+    const place = line === undefined ? '' : `, line ${line}`;
+    const reason = (error as Error).message.split('\n', 1)[0];
+    throw new ConfigurationError('MTL_CONFIG_FILE', `${path}${place}: ${reason}`, {
+      expected: extname(path) === '.json' ? 'JSON' : 'YAML',
+      cause: error,
+    });
+  }
+}
+
+function lineOfJsonError(error: unknown, text: string): number | undefined {
+  const position = /at position (\d+)/.exec((error as Error).message)?.[1];
+  return position === undefined ? undefined : text.slice(0, Number(position)).split('\n').length;
+}
+
+function noticeOfOtherKey({ key, value, where }: { key: string; value: unknown; where: string }): string {
+  const foreign = findForeignFlag(key);
+  if (foreign !== undefined) {
+    const values = value === true ? [] : (Array.isArray(value) ? value : [value]).map(String);
+    return judgeForeignFlag({ name: key, foreign, values, where });
+  }
+  const near = nearestName(key, flagNames);
+  throw new ConfigurationError('MTL_CONFIG_KEY', `${key} ${where} is not a flag`, {
+    expected: near === undefined ? 'the name of a flag (--help lists them)' : near,
+    details: { key, near },
+  });
+}
+
+function fileError(message: string, expected: string): ConfigurationError {
+  return new ConfigurationError('MTL_CONFIG_FILE', message, { expected });
+}

@@ -1,0 +1,42 @@
+import { choice, count, text, texts, toggle } from './flag-kinds.js';
+
+/** What is trained on. */
+export const dataFlags = {
+  'data-path': texts(
+    'Prefixes of .bin/.idx datasets, or pairs of a weight and a prefix: 0.7 wiki_text_document 0.3 books_text_document.',
+    { placeholder: '[WEIGHT] PREFIX ...', defaultText: 'the corpus that comes along' },
+  ),
+  split: text('Weights of training, validation and test documents.', {
+    placeholder: 'A,B,C',
+    default: '969,30,1',
+  }),
+  'seq-length': count('Tokens per sample.'),
+  'data-cache-path': text('Folder for the sample indices.', {
+    placeholder: 'DIR',
+    defaultText: 'cache beside each dataset',
+  }),
+  'tokenizer-type': choice(
+    [
+      'GPT2BPETokenizer',
+      'HuggingFaceTokenizer',
+      'BertWordPieceLowerCase',
+      'BertWordPieceCase',
+      'ByteLevelTokenizer',
+      'NullTokenizer',
+    ],
+    'How text became token ids. NullTokenizer: the dataset holds ids and --vocab-size is exact.',
+    { placeholder: 'NAME' },
+  ),
+  'tokenizer-model': text('tokenizer.json of a HuggingFaceTokenizer, or the folder it is in.', {
+    placeholder: 'PATH',
+  }),
+  'vocab-file': text('vocab.json of a GPT2BPETokenizer, vocab.txt of a BertWordPiece tokenizer.', {
+    placeholder: 'FILE',
+    defaultText: 'GPT-2: built in',
+  }),
+  'merge-file': text('merges.txt of a GPT2BPETokenizer.', { placeholder: 'FILE', defaultText: 'built in' }),
+  'vocab-size': count('Number of token ids, for NullTokenizer.'),
+  'eod-mask-loss': toggle('No loss for what follows an end-of-document token.'),
+  'reset-position-ids': toggle('Count positions from 0 again after an end-of-document token.'),
+  'reset-attention-mask': toggle('No attention across an end-of-document token.'),
+};

@@ -1,0 +1,119 @@
+import { z } from 'zod';
+
+/** What a flag's schema does not say by itself: how it is written on a command line, and its help. */
+export interface FlagFacts {
+  /** One or two sentences, without the default and without the choices: help adds both. */
+  readonly description: string;
+  readonly kind: 'integer' | 'number' | 'text' | 'choice' | 'boolean' | 'integers' | 'texts';
+  /** What stands for the value in help, such as `N` or `DIR`; empty for a flag without one. */
+  readonly placeholder: string;
+  /** The value where neither command line, file nor preset gives one. */
+  readonly default?: unknown;
+  /** In words, a default that depends on other flags. */
+  readonly defaultText?: string;
+}
+
+/** The facts of every flag, by its schema. */
+export const flagFacts = z.registry<FlagFacts>();
+
+interface FlagOptions<Value> {
+  readonly placeholder?: string;
+  readonly default?: Value;
+  readonly defaultText?: string;
+}
+
+function withFacts<Schema extends z.ZodType>(schema: Schema, facts: FlagFacts): Schema {
+  flagFacts.add(schema, facts);
+  return schema;
+}
+
+function numeric<Schema extends z.ZodNumber>(
+  kind: 'integer' | 'number',
+  schema: Schema,
+): (description: string, options?: FlagOptions<number>) => Schema {
+  const placeholder = kind === 'integer' ? 'N' : 'X';
+  // A copy for each flag, since facts are kept by schema.
+  return (description, options) =>
+    withFacts(schema.clone() as Schema, { description, kind, placeholder, ...options });
+}
+
+/** 1, 2, 3 ... */
+export const count: (description: string, options?: FlagOptions<number>) => z.ZodNumber = numeric(
+  'integer',
+  z.int().min(1),
+);
+
+/** 0, 1, 2 ... */
+export const naturalNumber: (description: string, options?: FlagOptions<number>) => z.ZodNumber = numeric(
+  'integer',
+  z.int().min(0),
+);
+
+/** 0 to 2^32 - 1: what NumPy's generator, which orders the samples, accepts. */
+export const seedNumber: (description: string, options?: FlagOptions<number>) => z.ZodNumber = numeric(
+  'integer',
+  z
+    .int()
+    .min(0)
+    .max(2 ** 32 - 1),
+);
+
+/** A number above 0. */
+export const positiveNumber: (description: string, options?: FlagOptions<number>) => z.ZodNumber = numeric(
+  'number',
+  z.number().gt(0),
+);
+
+/** A number of 0 or more. */
+export const nonNegativeNumber: (description: string, options?: FlagOptions<number>) => z.ZodNumber = numeric(
+  'number',
+  z.number().min(0),
+);
+
+/** A number from 0 to just below 1: a dropout probability, a decay rate, a share of the steps. */
+export const fraction: (description: string, options?: FlagOptions<number>) => z.ZodNumber = numeric(
+  'number',
+  z.number().min(0).lt(1),
+);
+
+/** Any text but the empty one: a path, a name. */
+export function text(description: string, options: FlagOptions<string> = {}): z.ZodString {
+  return withFacts(z.string().min(1), { description, kind: 'text', placeholder: 'TEXT', ...options });
+}
+
+/** One of a few names. */
+export function choice<const Names extends readonly [string, ...string[]]>(
+  names: Names,
+  description: string,
+  options: FlagOptions<Names[number]> = {},
+): z.ZodEnum<{ [Name in Names[number]]: Name }> {
+  const schema = z.enum(names) as unknown as z.ZodEnum<{ [Name in Names[number]]: Name }>;
+  return withFacts(schema, { description, kind: 'choice', placeholder: names.join('|'), ...options });
+}
+
+/** A switch: `--name` turns it on, `--no-name` off. */
+export function toggle(description: string): z.ZodBoolean {
+  return withFacts(z.boolean(), { description, kind: 'boolean', placeholder: '', default: false });
+}
+
+/** Texts up to the next flag. */
+export function texts(
+  description: string,
+  options: FlagOptions<readonly string[]> = {},
+): z.ZodArray<z.ZodString> {
+  return withFacts(z.array(z.string().min(1)).min(1), {
+    description,
+    kind: 'texts',
+    placeholder: 'TEXT ...',
+    ...options,
+  });
+}
+
+/** As many counts as `placeholders` has words. */
+export function counts(description: string, placeholders: string): z.ZodArray<z.ZodNumber> {
+  return withFacts(z.array(z.int().min(1)).length(placeholders.split(' ').length), {
+    description,
+    kind: 'integers',
+    placeholder: placeholders,
+  });
+}

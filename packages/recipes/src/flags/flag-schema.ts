@@ -1,0 +1,77 @@
+import { z } from 'zod';
+import { checkpointFlags } from './checkpoint-flags.js';
+import { dataFlags } from './data-flags.js';
+import { type FlagFacts, flagFacts } from './flag-kinds.js';
+import { loggingFlags } from './logging-flags.js';
+import { modelFlags } from './model-flags.js';
+import { optimizerFlags } from './optimizer-flags.js';
+import { parallelFlags } from './parallel-flags.js';
+import { trainingFlags } from './training-flags.js';
+
+/** The groups of flags, in the order of help and of the printed configuration. */
+export const flagGroups = [
+  { title: 'Model', flags: modelFlags },
+  { title: 'Training', flags: trainingFlags },
+  { title: 'Optimizer', flags: optimizerFlags },
+  { title: 'Data', flags: dataFlags },
+  { title: 'Device and parallelism', flags: parallelFlags },
+  { title: 'Checkpoints', flags: checkpointFlags },
+  { title: 'Logging', flags: loggingFlags },
+] as const;
+
+/**
+ * The one schema: command line, YAML and JSON files, presets, help and range checks all follow from it. Checks that
+ * involve several flags are in `validateConfiguration`.
+ */
+export const flagSchema = z
+  .strictObject({
+    ...modelFlags,
+    ...trainingFlags,
+    ...optimizerFlags,
+    ...dataFlags,
+    ...parallelFlags,
+    ...checkpointFlags,
+    ...loggingFlags,
+  })
+  .partial();
+
+/** Values by Megatron-LM's names; a flag that nobody gave is absent. */
+export type Flags = z.infer<typeof flagSchema>;
+export type FlagName = keyof Flags;
+
+const schemas: Readonly<Record<string, z.ZodType>> = Object.assign(
+  {},
+  ...flagGroups.map((group) => group.flags),
+);
+
+export const flagNames: readonly FlagName[] = Object.keys(schemas) as FlagName[];
+
+export function isFlagName(name: string): name is FlagName {
+  return Object.hasOwn(schemas, name);
+}
+
+/** The schema of one flag's value. */
+export function schemaOf(name: FlagName): z.ZodType {
+  return schemas[name]!;
+}
+
+/** Help, kind and default of a flag. */
+export function factsOf(name: FlagName): FlagFacts {
+  return flagFacts.get(schemaOf(name))!;
+}
+
+/** The defaults of all flags that have one of their own. */
+export const defaultFlags: Flags = Object.freeze(
+  Object.fromEntries(
+    flagNames
+      .filter((name) => factsOf(name).default !== undefined)
+      .map((name) => [name, factsOf(name).default]),
+  ),
+);
+
+/** The schema of the file format, for editors that check and complete YAML and JSON by a JSON Schema. */
+export function configFileJsonSchema(): object {
+  const describe = z.registry<{ description: string }>();
+  for (const name of flagNames) describe.add(schemaOf(name), { description: factsOf(name).description });
+  return z.toJSONSchema(flagSchema, { metadata: describe });
+}

@@ -1,0 +1,106 @@
+import { ConfigurationError, nearestName } from '@mtl/errors';
+import { z } from 'zod';
+import { type FlagName, factsOf, schemaOf } from './flag-schema.js';
+
+/** A value as a command line or file gives it, before it is known to be right. */
+export interface GivenValue {
+  readonly name: FlagName;
+  /** Texts of the command line; anything YAML or JSON can hold from a file. */
+  readonly value: unknown;
+  /** Where it stands, for errors: `on the command line`, `in run.yaml`. */
+  readonly where: string;
+}
+
+const numberPattern = /^[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?$/i;
+
+/**
+ * Turns a given value into one of the flag's type.
+ *
+ * @throws ConfigurationError `MTL_FLAG_VALUE` with what would have been right.
+ */
+export function readFlagValue(given: GivenValue): unknown {
+  const { name } = given;
+  const result = schemaOf(name).safeParse(converted(given));
+  if (result.success) return result.data;
+  const written = Array.isArray(given.value) ? given.value.join(' ') : String(given.value);
+  const remedy = foreignChoices[`${name} ${written}`] ?? nearestChoice(given);
+  throw new ConfigurationError('MTL_FLAG_VALUE', `--${name} ${written} ${given.where}`, {
+    expected: expectedValue(name),
+    ...(remedy === undefined ? {} : { remedy }),
+    details: { flag: name, value: given.value },
+  });
+}
+
+/** What a flag accepts, in words made from its schema. */
+export function expectedValue(name: FlagName): string {
+  const { kind, placeholder } = factsOf(name);
+  const schema = z.toJSONSchema(schemaOf(name)) as JsonSchemaOfFlag;
+  if (schema.enum !== undefined) return schema.enum.join(', ');
+  if (kind === 'boolean') return 'true or false';
+  if (kind === 'text') return 'a text';
+  if (kind === 'texts') return 'one text or more';
+  if (kind === 'integers') return `${schema.minItems} whole numbers of 1 or more: ${placeholder}`;
+  const noun = kind === 'integer' ? 'a whole number' : 'a number';
+  const lower = schema.exclusiveMinimum !== undefined ? ` above ${schema.exclusiveMinimum}` : '';
+  const least = schema.minimum !== undefined ? ` of ${schema.minimum} or more` : '';
+  const isBounded = schema.maximum !== undefined && schema.maximum < Number.MAX_SAFE_INTEGER;
+  const most = isBounded ? `, at most ${schema.maximum}` : '';
+  const upper = schema.exclusiveMaximum !== undefined ? `, below ${schema.exclusiveMaximum}` : most;
+  return `${noun}${lower}${least}${upper}`;
+}
+
+interface JsonSchemaOfFlag {
+  readonly enum?: readonly string[];
+  readonly minimum?: number;
+  readonly exclusiveMinimum?: number;
+  readonly maximum?: number;
+  readonly exclusiveMaximum?: number;
+  readonly minItems?: number;
+}
+
+/** Reads numbers and switches from text, and a text or list from what YAML takes for a number or a single value. */
+function converted({ name, value }: GivenValue): unknown {
+  switch (factsOf(name).kind) {
+    case 'integer':
+    case 'number':
+      return toNumber(value);
+    case 'boolean':
+      return value === 'true' ? true : value === 'false' ? false : value;
+    case 'text':
+    case 'choice':
+      return toText(value);
+    case 'texts':
+      return (Array.isArray(value) ? value : [value]).map(toText);
+    case 'integers':
+      return Array.isArray(value) ? value.map(toNumber) : value;
+  }
+}
+
+function toNumber(value: unknown): unknown {
+  return typeof value === 'string' && numberPattern.test(value) ? Number(value) : value;
+}
+
+function toText(value: unknown): unknown {
+  return typeof value === 'number' ? String(value) : value;
+}
+
+function nearestChoice({ name, value }: GivenValue): string | undefined {
+  const schema = z.toJSONSchema(schemaOf(name)) as JsonSchemaOfFlag;
+  if (schema.enum === undefined || typeof value !== 'string') return undefined;
+  const near = nearestName(value, schema.enum);
+  return near === undefined ? undefined : `write --${name} ${near}`;
+}
+
+const asTokenizerJson =
+  'save it as tokenizer.json with the Hugging Face library, and use --tokenizer-type HuggingFaceTokenizer --tokenizer-model tokenizer.json';
+
+/** Choices of Megatron-LM's that are not here, and what to do instead. */
+const foreignChoices: Readonly<Record<string, string>> = {
+  'tokenizer-type SentencePieceTokenizer': asTokenizerJson,
+  'tokenizer-type GPTSentencePieceTokenizer': asTokenizerJson,
+  'tokenizer-type Llama2Tokenizer': asTokenizerJson,
+  'tokenizer-type TikTokenizer': asTokenizerJson,
+  'tokenizer-type SFTTokenizer': asTokenizerJson,
+  'tokenizer-type MultimodalTokenizer': 'use the tokenizer of the text alone',
+  'tokenizer-type NullMultimodalTokenizer': 'use --tokenizer-type NullTokenizer',
+};

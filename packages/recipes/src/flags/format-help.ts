@@ -1,0 +1,78 @@
+import { presetNames } from '../presets/presets.js';
+import { type FlagName, factsOf, flagGroups } from './flag-schema.js';
+
+export interface FormatHelpOptions {
+  /** How the program is started: `npm run gpt-train --`. */
+  readonly program: string;
+  /** One line about what it does. */
+  readonly description: string;
+}
+
+/** Columns of the text, so that it fits a common terminal. */
+const width = 100;
+const flagColumn = 2;
+const textColumn = 44;
+
+const programHelp: ReadonlyArray<readonly [string, string]> = [
+  ['--preset NAME', `A named set of flags: ${presetNames.join(', ')}; or none. [default]`],
+  ['--config FILE', 'Flags from a YAML or JSON file; those of the command line override them.'],
+  ['--debug', 'Print errors with their stack.'],
+  ['--help, -h', 'Print this.'],
+];
+
+/** All flags by group, with what they take, what they mean and their default. */
+export function formatHelp({ program, description }: FormatHelpOptions): string {
+  const groups = flagGroups.map(({ title, flags }) => {
+    const rows = (Object.keys(flags) as FlagName[]).map((name) => formatRow(usageOf(name), helpOf(name)));
+    return `${title}\n${rows.join('\n')}`;
+  });
+  const own = `This program\n${programHelp.map(([usage, text]) => formatRow(usage, text)).join('\n')}`;
+  const note = wrap(
+    'Flags have the names of Megatron-LM; underscores may stand for dashes. A switch is turned off again with --no-NAME. ' +
+      'The command line overrides --config, which overrides --preset, which overrides the defaults shown here.',
+    width,
+  ).join('\n');
+  return [`usage: ${program} [flags]`, wrap(description, width).join('\n'), own, ...groups, note].join(
+    '\n\n',
+  );
+}
+
+function usageOf(name: FlagName): string {
+  const { kind, placeholder } = factsOf(name);
+  const shown = kind === 'choice' && placeholder.length > 24 ? 'STYLE' : placeholder;
+  return `--${name} ${shown}`.trimEnd();
+}
+
+function helpOf(name: FlagName): string {
+  const { description, kind, placeholder, default: value, defaultText } = factsOf(name);
+  const choices =
+    kind === 'choice' && placeholder.length > 24 ? ` One of ${placeholder.replaceAll('|', ', ')}.` : '';
+  const shown = defaultText ?? (kind === 'boolean' || value === undefined ? undefined : formatDefault(value));
+  return `${description}${choices}${shown === undefined ? '' : ` [${shown}]`}`;
+}
+
+function formatDefault(value: unknown): string {
+  return value === 2 ** 32 ? '2^32' : String(value);
+}
+
+function formatRow(usage: string, text: string): string {
+  const [first = '', ...rest] = wrap(text, width - textColumn);
+  const indent = ' '.repeat(textColumn);
+  const left = `${' '.repeat(flagColumn)}${usage}`;
+  const lines =
+    left.length + 2 <= textColumn
+      ? [left.padEnd(textColumn) + first, ...rest.map((line) => indent + line)]
+      : [left, ...[first, ...rest].map((line) => indent + line)];
+  return lines.join('\n');
+}
+
+function wrap(text: string, columns: number): readonly string[] {
+  const lines: string[] = [];
+  for (const word of text.split(' ')) {
+    const last = lines.at(-1);
+    if (last !== undefined && last.length + 1 + word.length <= columns)
+      lines[lines.length - 1] = `${last} ${word}`;
+    else lines.push(word);
+  }
+  return lines;
+}

@@ -1,0 +1,43 @@
+import { choice, count, fraction, naturalNumber, nonNegativeNumber, positiveNumber } from './flag-kinds.js';
+
+/** AdamW, the learning rate of each step, clipping and loss scaling. */
+export const optimizerFlags = {
+  lr: positiveNumber('Peak learning rate.'),
+  'min-lr': nonNegativeNumber('Learning rate at the end of decay.', { default: 0 }),
+  'lr-decay-style': choice(
+    ['constant', 'linear', 'cosine', 'inverse-square-root', 'WSD'],
+    'How the learning rate falls after warm-up; WSD stays at the peak until its last phase.',
+    { default: 'linear' },
+  ),
+  'lr-decay-iters': count('Step at which decay is complete, warm-up included.', {
+    defaultText: '--train-iters',
+  }),
+  'lr-decay-samples': count('The same in samples, for --train-samples.', { defaultText: '--train-samples' }),
+  'lr-warmup-iters': naturalNumber('Steps of linear warm-up.', { defaultText: '0' }),
+  'lr-warmup-samples': naturalNumber('Samples of linear warm-up, for --train-samples.', { defaultText: '0' }),
+  'lr-warmup-fraction': fraction('Share of the decay steps to warm up over, instead of a number of them.'),
+  'lr-warmup-init': nonNegativeNumber('Learning rate of the first warm-up step.', { default: 0 }),
+  'lr-wsd-decay-style': choice(
+    ['exponential', 'linear', 'cosine', 'minus_sqrt'],
+    'How the learning rate falls in the last phase of WSD.',
+    { default: 'exponential' },
+  ),
+  'lr-wsd-decay-iters': count('Steps of the last phase of WSD.'),
+  'lr-wsd-decay-samples': count('Samples of the last phase of WSD, for --train-samples.'),
+  'weight-decay': nonNegativeNumber('Decoupled weight decay; biases and layer norms have none.', {
+    default: 0.01,
+  }),
+  'adam-beta1': fraction("Decay rate of Adam's first moment.", { default: 0.9 }),
+  'adam-beta2': fraction("Decay rate of Adam's second moment.", { default: 0.999 }),
+  'adam-eps': positiveNumber("Term added to Adam's denominator.", { default: 1e-8 }),
+  'clip-grad': nonNegativeNumber('Largest norm of all gradients together; 0 does not clip.', { default: 1 }),
+  'loss-scale': positiveNumber(
+    'A constant loss scale. Without it fp16 scales dynamically, bf16 and fp32 not at all.',
+  ),
+  'initial-loss-scale': positiveNumber('First dynamic loss scale.', { default: 2 ** 32 }),
+  'min-loss-scale': positiveNumber('Lowest dynamic loss scale.', { default: 1 }),
+  'loss-scale-window': count('Steps without overflow before the dynamic loss scale doubles.', {
+    default: 1000,
+  }),
+  hysteresis: count('Overflows before the dynamic loss scale is halved.', { default: 2 }),
+};

@@ -1,0 +1,329 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { formatError } from '@mtl/errors';
+import fc from 'fast-check';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { type FlagName, type Flags, factsOf, flagNames } from './flag-schema.js';
+import { foreignFlagFamilies } from './foreign/foreign-flag-families.js';
+import { foreignFlags } from './foreign/foreign-flags.js';
+import { parseFlags } from './parse-flags.js';
+
+const words = (line: string): readonly string[] => line.split(' ').filter((word) => word !== '');
+const parse = (line: string) => parseFlags(words(line));
+
+/** What a user sees, first line only. */
+function errorOf(line: string | readonly string[]): string {
+  try {
+    parseFlags(typeof line === 'string' ? words(line) : line);
+  } catch (error) {
+    expect(error).toMatchObject({ exitCode: 2 });
+    return formatError(error);
+  }
+  throw new Error(`no error for ${line}`);
+}
+
+describe('parseFlags', () => {
+  it.each<[string, FlagName, unknown]>([
+    ['--num-layers 3', 'num-layers', 3],
+    ['--num-layers=3', 'num-layers', 3],
+    ['--num_layers 3', 'num-layers', 3],
+    ['--lr 1.5e-4', 'lr', 1.5e-4],
+    ['--lr .5', 'lr', 0.5],
+    ['--bf16', 'bf16', true],
+    ['--bf16=false', 'bf16', false],
+    ['--no-bf16', 'bf16', false],
+    ['--no-load-optim', 'no-load-optim', true],
+    ['--load-optim', 'no-load-optim', false],
+    ['--save=a=b', 'save', 'a=b'],
+    ['--save -', 'save', '-'],
+    ['--lr-decay-style WSD', 'lr-decay-style', 'WSD'],
+    ['--data-path a', 'data-path', ['a']],
+    ['--data-path 0.3 a 0.7 b --bf16', 'data-path', ['0.3', 'a', '0.7', 'b']],
+    ['--data_path=a b', 'data-path', ['a', 'b']],
+    ['--rampup-batch-size 16 8 300000', 'rampup-batch-size', [16, 8, 300_000]],
+  ])('reads %s', (line, name, value) => {
+    const { values, sources } = parse(line);
+    expect(values[name]).toEqual(value);
+    expect(sources.get(name)).toBe('command line');
+  });
+
+  it('keeps spaces inside a value', () => {
+    expect(parseFlags(['--save', 'my runs']).values.save).toBe('my runs');
+  });
+
+  it('finds --help and --debug anywhere, before anything else is read', () => {
+    expect(parse('--no-such-flag --help')).toMatchObject({ help: true, debug: false });
+    expect(parse('-h')).toMatchObject({ help: true });
+    expect(parse('--bf16 --debug')).toMatchObject({ help: false, debug: true });
+  });
+
+  it.each([
+    ['--num-layer 3', 'error[MTL_FLAG_UNKNOWN]: --num-layer is not a flag; expected --num-layers'],
+    ['--zzzzzzzzzz', 'error[MTL_FLAG_UNKNOWN]: --zzzzzzzzzz is not a flag'],
+    ['--lr 1 --lr 2', 'error[MTL_FLAG_REPEATED]: --lr is given twice; expected each flag once'],
+    ['--bf16 --no-bf16', 'error[MTL_FLAG_REPEATED]: --bf16 is given twice'],
+    ['--num_layers 1 --num-layers 1', 'error[MTL_FLAG_REPEATED]: --num-layers is given twice'],
+    ['--num-layers', 'error[MTL_FLAG_VALUE_MISSING]: --num-layers needs a value; expected --num-layers N'],
+    ['--save --load x', 'error[MTL_FLAG_VALUE_MISSING]: --save needs a value; expected --save DIR'],
+    ['--save=', 'error[MTL_FLAG_VALUE_MISSING]: --save needs a value'],
+    [
+      '--data-path',
+      'error[MTL_FLAG_VALUE_MISSING]: --data-path needs a value; expected --data-path [WEIGHT] PREFIX ...',
+    ],
+    ['--preset', 'error[MTL_FLAG_VALUE_MISSING]: --preset needs a value'],
+    [
+      '--num-layers six',
+      'error[MTL_FLAG_VALUE]: --num-layers six on the command line; expected a whole number of 1 or more',
+    ],
+    [
+      '--num-layers 0',
+      'error[MTL_FLAG_VALUE]: --num-layers 0 on the command line; expected a whole number of 1 or more',
+    ],
+    ['--num-layers 1.5', 'error[MTL_FLAG_VALUE]: --num-layers 1.5 on'],
+    ['--num-layers -1', 'error[MTL_FLAG_VALUE]: --num-layers -1 on'],
+    ['--num-layers 0x10', 'error[MTL_FLAG_VALUE]: --num-layers 0x10 on'],
+    ['--lr 0', 'error[MTL_FLAG_VALUE]: --lr 0 on the command line; expected a number above 0'],
+    ['--seed 4294967296', 'expected a whole number of 0 or more, at most 4294967295'],
+    ['--lr NaN', 'error[MTL_FLAG_VALUE]: --lr NaN on'],
+    ['--lr 1e999', 'error[MTL_FLAG_VALUE]: --lr 1e999 on'],
+    [
+      '--min-lr -1e-5',
+      'error[MTL_FLAG_VALUE]: --min-lr -1e-5 on the command line; expected a number of 0 or more',
+    ],
+    [
+      '--hidden-dropout 1',
+      'error[MTL_FLAG_VALUE]: --hidden-dropout 1 on the command line; expected a number of 0 or more, below 1',
+    ],
+    ['--bf16=maybe', 'error[MTL_FLAG_VALUE]: --bf16 maybe on the command line; expected true or false'],
+    [
+      '--lr-decay-style cosin',
+      'error[MTL_FLAG_VALUE]: --lr-decay-style cosin on the command line; expected constant, linear, cosine, inverse-square-root, WSD\n  remedy: write --lr-decay-style cosine',
+    ],
+    [
+      '--rampup-batch-size 16 8',
+      'error[MTL_FLAG_VALUE]: --rampup-batch-size 16 8 on the command line; expected 3 whole numbers of 1 or more: START INCREMENT SAMPLES',
+    ],
+    ['train', 'error[MTL_FLAG_ARGUMENT]: "train" belongs to no flag'],
+    ['--num-layers 3 4', 'error[MTL_FLAG_ARGUMENT]: "4" behind --num-layers belongs to no flag'],
+    ['--bf16 true', 'error[MTL_FLAG_ARGUMENT]: "true" behind --bf16 belongs to no flag'],
+    ['--no-bf16=true', 'error[MTL_FLAG_ARGUMENT]: "true" behind --no-bf16 belongs to no flag'],
+    ['-num-layers 3', 'error[MTL_FLAG_ARGUMENT]: "-num-layers" belongs to no flag; expected --num-layers'],
+    ['--bf16 lr 3', 'error[MTL_FLAG_ARGUMENT]: "lr" behind --bf16 belongs to no flag; expected --lr'],
+    [
+      '--preset gpt2-124',
+      'error[MTL_PRESET]: there is no preset gpt2-124; expected default, char-10m, gpt2-124m',
+    ],
+  ])('refuses %s', (line, text) => {
+    expect(errorOf(line)).toContain(text);
+  });
+
+  it('reads any set of flags back from the command line it is written to', () => {
+    fc.assert(
+      fc.property(fc.subarray([...flagNames]), fc.context(), (names, context) => {
+        const values = Object.fromEntries(names.map((name) => [name, sampleValue(name)]));
+        const line = names.flatMap((name) => {
+          const value = values[name];
+          if (typeof value === 'boolean') return value ? [`--${name}`] : [`--no-${name}`];
+          return [`--${name}`, ...(Array.isArray(value) ? value.map(String) : [String(value)])];
+        });
+        context.log(line.join(' '));
+        expect(parseFlags([...line, '--preset', 'none']).values).toMatchObject(values);
+      }),
+    );
+  });
+});
+
+function sampleValue(name: FlagName): unknown {
+  const { kind, placeholder } = factsOf(name);
+  if (kind === 'choice') return name === 'tokenizer-type' ? 'NullTokenizer' : placeholder.split('|').at(-1);
+  const samples = {
+    integer: 7,
+    number: 0.25,
+    text: 'a b',
+    boolean: true,
+    integers: [1, 2, 3],
+    texts: ['a', 'b'],
+  };
+  return samples[kind];
+}
+
+describe("a flag of Megatron-LM's that there is no use for", () => {
+  it.each([
+    [
+      '--swiglu',
+      /--swiglu on the command line \(feed-forward layers with SwiGLU in Megatron-LM\) is not supported: the block is GPT-2's/,
+    ],
+    [
+      '--num-experts 8',
+      /MTL_FLAG_UNSUPPORTED.*--num-experts 8 .*a mixture of experts.*\n {2}remedy: leave it out; a wider/,
+    ],
+    [
+      '--context-parallel-size 2',
+      /--context-parallel-size 2 .*expected 1\n {2}remedy: use --sequence-parallel/,
+    ],
+    ['--position-embedding-type rope', /positions are learned embeddings.*expected learned_absolute/],
+    ['--wandb-project gpt', /Weights & Biases.*\n {2}remedy: use --tensorboard-dir/],
+    ['--fp8-format hybrid', /training in FP8.*\n {2}remedy: use --bf16/],
+    ['--yaml-cfg x.yaml', /remedy: use --config FILE/],
+    ['--batch-size 8', /remedy: use --micro-batch-size/],
+    ['--rl-prompts-per-eval 3', /--rl-prompts-per-eval 3 .*reinforcement learning/],
+    ['--main-grads-dtype bf16', /expected fp32/],
+    ['--tokenizer-type TikTokenizer', /MTL_FLAG_VALUE.*remedy: save it as tokenizer.json/s],
+  ])('is refused with a message of its own: %s', (line, message) => {
+    expect(errorOf(line)).toMatch(message);
+  });
+
+  it.each([
+    [
+      '--use-flash-attn',
+      '--use-flash-attn on the command line has no effect: attention never stores its S x S scores, whatever the shape',
+    ],
+    ['--no-masked-softmax-fusion', 'has no effect: the kernels here are fused where it pays'],
+    [
+      '--distributed-backend nccl',
+      '--distributed-backend nccl on the command line has no effect: shared memory',
+    ],
+    ['--transformer-impl transformer_engine', 'has no effect: the kernels here are the same'],
+    [
+      '--tp-comm-overlap-cfg x.yaml',
+      '--tp-comm-overlap-cfg x.yaml on the command line has no effect: who overlaps',
+    ],
+    ['--high-priority-stream-groups a b', '--high-priority-stream-groups a b on'],
+    ['--context-parallel-size 1', 'has no effect: that is how it always is here'],
+    ['--position-embedding-type=learned_absolute', 'has no effect: that is how it always is here'],
+  ])('is said to have no effect where leaving it out changes nothing: %s', (line, notice) => {
+    expect(parse(`${line} --bf16`).notices).toEqual([expect.stringContaining(notice)]);
+  });
+
+  it.each([
+    ['--use-flash-attn yes', /"yes" behind --use-flash-attn belongs to no flag/],
+    ['--distributed-backend', /--distributed-backend needs a value/],
+    ['--distributed-backend nccl gloo', /"gloo" behind --distributed-backend/],
+    ['--use-flash-attn --use-flash-attn', /--use-flash-attn is given twice/],
+  ])('is still read properly: %s', (line, message) => {
+    expect(errorOf(line)).toMatch(message);
+  });
+
+  it('is never one that we do have, and always has an answer', () => {
+    for (const [name, foreign] of Object.entries(foreignFlags)) {
+      expect(flagNames, name).not.toContain(name);
+      expect(name).toMatch(/^[a-z0-9]+(-[a-z0-9]+)*$/);
+      expect(foreign.what.length * foreign.why.length, name).toBeGreaterThan(0);
+      if (foreign.harmless === undefined) expect(foreign.instead, name).toBeDefined();
+    }
+    for (const beginning of Object.keys(foreignFlagFamilies)) {
+      expect(flagNames.filter((name) => name.startsWith(beginning))).toEqual([]);
+    }
+    expect(Object.keys(foreignFlags).length).toBeGreaterThan(300);
+  });
+});
+
+describe('--config and --preset', () => {
+  let directory: string;
+  beforeEach(() => {
+    directory = mkdtempSync(join(tmpdir(), 'mtl-config-'));
+  });
+  afterEach(() => rmSync(directory, { recursive: true }));
+
+  function file(name: string, content: string): string {
+    const path = join(directory, name);
+    writeFileSync(path, content);
+    return path;
+  }
+
+  it('lay over each other: command line, file, preset, default', () => {
+    const path = file('run.yaml', 'preset: gpt2-124m\nlr: 0.5\nhidden_size: 96\nseed: 7\n');
+    const { values, sources, preset } = parse(`--config ${path} --seed 8`);
+    expect(preset).toBe('gpt2-124m');
+    const layers: ReadonlyArray<readonly [FlagName, unknown, string]> = [
+      ['seed', 8, 'command line'],
+      ['lr', 0.5, path],
+      ['hidden-size', 96, path],
+      ['num-layers', 12, 'preset gpt2-124m'],
+      ['adam-eps', 1e-8, 'default'],
+    ];
+    for (const [name, value, source] of layers) {
+      expect([values[name], sources.get(name)], name).toEqual([value, source]);
+    }
+  });
+
+  it('the preset of the command line comes before that of the file', () => {
+    const path = file('run.yaml', 'preset: gpt2-124m\n');
+    expect(parse(`--config ${path} --preset char-10m`).preset).toBe('char-10m');
+    expect(parse(`--config ${path} --preset none`).values['num-layers']).toBeUndefined();
+  });
+
+  it.each<[string, string, Flags]>([
+    ['run.yaml', 'data-path: corpus\nsplit: 100\n', { 'data-path': ['corpus'], split: '100' }],
+    [
+      'run.yml',
+      'data_path: [0.3, a, 0.7, b]\nbf16: true\n',
+      { 'data-path': ['0.3', 'a', '0.7', 'b'], bf16: true },
+    ],
+    [
+      'run.json',
+      '{"lr": 1e-3, "rampup-batch-size": [2, 2, 10]}',
+      { lr: 1e-3, 'rampup-batch-size': [2, 2, 10] },
+    ],
+  ])('reads %s: %s', (name, content, flags) => {
+    expect(parse(`--config ${file(name, content)}`).values).toMatchObject(flags);
+  });
+
+  it('says what in a file has no effect', () => {
+    const path = file('run.yaml', 'use_flash_attn: true\ncontext-parallel-size: 1\n');
+    expect(parse(`--config ${path}`).notices).toEqual([
+      expect.stringContaining(`--use-flash-attn in ${path} has no effect`),
+      expect.stringContaining('--context-parallel-size 1'),
+    ]);
+  });
+
+  it.each([
+    [
+      'run.yaml',
+      'num-layer: 3\n',
+      /MTL_CONFIG_KEY.*num-layer in .*run.yaml is not a flag; expected num-layers/,
+    ],
+    [
+      'run.yaml',
+      'num-layers: many\n',
+      /MTL_FLAG_VALUE.*--num-layers many in .*run.yaml; expected a whole number/,
+    ],
+    ['run.yaml', 'num-layers:\n', /MTL_FLAG_VALUE.*--num-layers null in/],
+    ['run.yaml', 'bf16: 1\n', /MTL_FLAG_VALUE.*--bf16 1 in .*expected true or false/],
+    ['run.yaml', 'swiglu: true\n', /MTL_FLAG_UNSUPPORTED.*--swiglu in/],
+    ['run.yaml', 'num-layers: 1\nnum_layers: 2\n', /MTL_CONFIG_FILE.*num-layers stands twice/],
+    ['run.yaml', 'lr: 1\nlr: 2\n', /MTL_CONFIG_FILE.*line 2/],
+    ['run.yaml', 'lr: [1\nseed: 2\n', /MTL_CONFIG_FILE.*run.yaml, line \d/],
+    ['run.yaml', '- lr\n', /MTL_CONFIG_FILE.*does not hold settings/],
+    ['run.yaml', '', /MTL_CONFIG_FILE.*does not hold settings/],
+    ['run.yaml', 'preset: 3\n', /MTL_CONFIG_FILE.*preset in .* is 3; expected a name/],
+    ['run.json', '{\n"lr": 1,\n}', /MTL_CONFIG_FILE.*run.json, line 3/],
+    ['run.json', '{"format":"mtl-configuration"}', /MTL_CONFIG_FILE.*without flags/],
+  ])('refuses %s: %j', (name, content, message) => {
+    expect(errorOf(`--config ${file(name, content)}`)).toMatch(message);
+  });
+
+  it('refuses a file that is not there', () => {
+    expect(errorOf(`--config ${join(directory, 'no.yaml')}`)).toMatch(
+      /MTL_CONFIG_FILE.*no.yaml: does not exist/,
+    );
+  });
+
+  it.each<[string, readonly FlagName[]]>([
+    ['--train-samples 1000', ['train-iters']],
+    ['--lr-warmup-iters 10', ['lr-warmup-fraction']],
+  ])('%s puts what says the same in the preset out of force', (line, displaced) => {
+    const { values, sources } = parse(line);
+    for (const name of displaced) {
+      expect(values[name]).toBeUndefined();
+      expect(sources.has(name)).toBe(false);
+    }
+  });
+
+  it('a switch that is turned off leaves its rivals alone', () => {
+    const path = file('run.yaml', 'bf16: true\n');
+    expect(parse(`--config ${path} --no-fp16`).values).toMatchObject({ bf16: true, fp16: false });
+    expect(parse(`--config ${path} --fp16`).values).toMatchObject({ bf16: false, fp16: true });
+  });
+});

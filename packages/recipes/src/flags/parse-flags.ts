@@ -1,0 +1,181 @@
+import { ConfigurationError, nearestName } from '@mtl/errors';
+import { type ConfigFile, readConfigFile } from './config-file.js';
+import { type FlagName, factsOf, flagNames, isFlagName } from './flag-schema.js';
+import { readFlagValue } from './flag-value.js';
+import { findForeignFlag, judgeForeignFlag } from './foreign/foreign-flags.js';
+import { type ResolvedFlags, resolveFlags } from './resolve-flags.js';
+
+/** Flags of the program itself, beside those of the schema. */
+const programFlags = ['preset', 'config', 'help', 'debug'] as const;
+
+/** What a command line asks for. */
+export interface ParsedFlags extends ResolvedFlags {
+  /** Whether --help was given: print `formatHelp` and end; nothing else was read. */
+  readonly help: boolean;
+  /** Whether errors are to be printed with their stack (--debug). */
+  readonly debug: boolean;
+  /** What was given and has no effect: to be said, so that nobody believes otherwise. */
+  readonly notices: readonly string[];
+}
+
+/**
+ * Reads a command line, the file it names with --config and the preset it names with --preset: flags override the
+ * file, the file overrides the preset, the preset overrides Megatron-LM's defaults.
+ *
+ * Accepted are `--flag value`, `--flag=value`, `--switch`, `--no-switch`, several values where a flag takes them, and
+ * underscores for dashes.
+ *
+ * @param argv arguments without the program's name: `process.argv.slice(2)`.
+ * @throws ConfigurationError for the first thing wrong: `MTL_FLAG_UNKNOWN` with the nearest name,
+ *   `MTL_FLAG_UNSUPPORTED`, `MTL_FLAG_REPEATED`, `MTL_FLAG_VALUE`, `MTL_FLAG_VALUE_MISSING`, `MTL_FLAG_ARGUMENT`,
+ *   `MTL_PRESET`, and those of `readConfigFile`.
+ */
+export function parseFlags(argv: readonly string[]): ParsedFlags {
+  const debug = argv.includes('--debug');
+  if (argv.includes('--help') || argv.includes('-h')) {
+    return { ...resolveFlags({ given: new Map() }), help: true, debug, notices: [] };
+  }
+  const line = readCommandLine(argv);
+  const file: ConfigFile | undefined = line.config === undefined ? undefined : readConfigFile(line.config);
+  const preset = line.preset ?? file?.preset;
+  const resolved = resolveFlags({
+    given: line.values,
+    ...(file === undefined ? {} : { file }),
+    ...(preset === undefined ? {} : { preset }),
+  });
+  return { ...resolved, help: false, debug, notices: [...line.notices, ...(file?.notices ?? [])] };
+}
+
+interface CommandLine {
+  readonly values: Map<FlagName, unknown>;
+  readonly notices: string[];
+  preset?: string;
+  config?: string;
+}
+
+/** One argument that begins with `--`, and what follows it up to the next. */
+interface WrittenFlag {
+  /** With dashes, whatever was written. */
+  readonly name: string;
+  /** The text behind `=`. */
+  readonly attached: string | undefined;
+  readonly following: readonly string[];
+}
+
+const where = 'on the command line';
+
+function readCommandLine(argv: readonly string[]): CommandLine {
+  const line: CommandLine = { values: new Map(), notices: [] };
+  const seen = new Set<string>();
+  for (const written of splitArguments(argv)) {
+    const { name } = written;
+    const target = isFlagName(name) ? name : (switchedOffBy(name) ?? name);
+    if (seen.has(target)) {
+      throw new ConfigurationError('MTL_FLAG_REPEATED', `--${target} is given twice`, {
+        expected: 'each flag once',
+        details: { flag: target },
+      });
+    }
+    seen.add(target);
+    if (isFlagName(target)) line.values.set(target, flagValueOf(target, written));
+    else if (name === 'preset' || name === 'config') line[name] = soleValue(written);
+    else if (name === 'debug') noValue(written);
+    else line.notices.push(noticeOf(written));
+  }
+  return line;
+}
+
+function splitArguments(argv: readonly string[]): readonly WrittenFlag[] {
+  const flags: Array<{ name: string; attached: string | undefined; following: string[] }> = [];
+  for (const argument of argv) {
+    const match = /^--([^=]+)(?:=(.*))?$/s.exec(argument);
+    const last = flags.at(-1);
+    if (match !== null) {
+      flags.push({ name: match[1]!.replaceAll('_', '-'), attached: match[2], following: [] });
+    } else if (last === undefined) {
+      throw strayArgument(argument);
+    } else {
+      last.following.push(argument);
+    }
+  }
+  return flags;
+}
+
+/** The switch that `--no-x` (or, where the switch is called `no-x`, `--x`) turns off. */
+function switchedOffBy(name: string): FlagName | undefined {
+  const opposite = name.startsWith('no-') ? name.slice(3) : `no-${name}`;
+  return isFlagName(opposite) && factsOf(opposite).kind === 'boolean' ? opposite : undefined;
+}
+
+function flagValueOf(flag: FlagName, written: WrittenFlag): unknown {
+  const { kind, placeholder } = factsOf(flag);
+  if (kind === 'boolean') {
+    if (written.name !== flag) {
+      noValue(written);
+      return false;
+    }
+    if (written.attached === undefined) noValue(written);
+    return readFlagValue({ name: flag, value: written.attached ?? true, where });
+  }
+  if (kind === 'texts' || kind === 'integers') {
+    const value =
+      written.attached === undefined ? written.following : [written.attached, ...written.following];
+    if (value.length === 0) throw missingValue(flag, placeholder);
+    return readFlagValue({ name: flag, value, where });
+  }
+  return readFlagValue({ name: flag, value: soleValue(written, placeholder), where });
+}
+
+function soleValue(written: WrittenFlag, placeholder = 'NAME'): string {
+  const { name, attached, following } = written;
+  const [value, ...rest] = attached === undefined ? following : [attached, ...following];
+  if (value === undefined || value === '') throw missingValue(name, placeholder);
+  if (rest.length > 0) throw strayArgument(rest[0]!, name);
+  return value;
+}
+
+function noValue({ name, attached, following }: WrittenFlag): void {
+  if (attached !== undefined) throw strayArgument(attached, name);
+  if (following.length > 0) throw strayArgument(following[0]!, name);
+}
+
+function noticeOf(written: WrittenFlag): string {
+  const { name, attached, following } = written;
+  const foreign = findForeignFlag(name);
+  if (foreign === undefined) throw unknownFlag(name);
+  const values = attached === undefined ? following : [attached, ...following];
+  if (foreign.harmless !== undefined) {
+    const most = { nothing: 0, one: 1, many: Number.POSITIVE_INFINITY }[foreign.takes];
+    if (values.length > most) throw strayArgument(values[most]!, name);
+    if (values.length === 0 && foreign.takes !== 'nothing') throw missingValue(name, 'VALUE');
+  }
+  return judgeForeignFlag({ name, foreign, values, where });
+}
+
+function unknownFlag(name: string): ConfigurationError {
+  const known = [...flagNames, ...programFlags];
+  const near = nearestName(name, known);
+  return new ConfigurationError('MTL_FLAG_UNKNOWN', `--${name} is not a flag`, {
+    ...(near === undefined ? {} : { expected: `--${near}` }),
+    remedy: '--help lists all flags',
+    details: { flag: name, near },
+  });
+}
+
+function missingValue(name: string, placeholder: string): ConfigurationError {
+  return new ConfigurationError('MTL_FLAG_VALUE_MISSING', `--${name} needs a value`, {
+    expected: `--${name} ${placeholder}`,
+    details: { flag: name },
+  });
+}
+
+function strayArgument(argument: string, after?: string): ConfigurationError {
+  const place = after === undefined ? '' : ` behind --${after}`;
+  const dashed = argument.replace(/^-?/, '--').replaceAll('_', '-');
+  const isFlag = isFlagName(dashed.slice(2));
+  return new ConfigurationError('MTL_FLAG_ARGUMENT', `"${argument}"${place} belongs to no flag`, {
+    ...(isFlag ? { expected: dashed } : {}),
+    remedy: isFlag ? 'flags begin with two dashes' : '--help lists all flags and what they take',
+    details: { argument, after },
+  });
+}

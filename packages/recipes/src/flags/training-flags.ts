@@ -1,0 +1,33 @@
+import { choice, count, counts, naturalNumber, seedNumber, toggle } from './flag-kinds.js';
+
+/** How much is trained, in which portions and in which precision. */
+export const trainingFlags = {
+  'micro-batch-size': count('Samples per forward pass on one data-parallel rank.'),
+  'global-batch-size': count(
+    'Samples per step, over all data-parallel ranks and accumulated micro-batches.',
+    {
+      defaultText: '--micro-batch-size x data-parallel size',
+    },
+  ),
+  'rampup-batch-size': counts(
+    'Grow the global batch from START by INCREMENT up to --global-batch-size over SAMPLES samples; needs --train-samples.',
+    'START INCREMENT SAMPLES',
+  ),
+  'train-iters': count('Steps of the whole training, resumed runs included.'),
+  'train-samples': count('Samples of the whole training, instead of --train-iters.'),
+  'exit-interval': count('Save and end the run after a step that is a multiple of this.'),
+  'eval-interval': count('Steps between two evaluations.', { default: 1000 }),
+  'eval-iters': naturalNumber('Global batches per evaluation; 0 for none.', { default: 100 }),
+  seed: seedNumber('Seed of initial weights, dropout and the order of samples.', { default: 1234 }),
+  bf16: toggle('Compute in bfloat16; master weights and gradient sums stay fp32.'),
+  fp16: toggle('Compute in float16 with loss scaling; master weights and gradient sums stay fp32.'),
+  'recompute-granularity': choice(
+    ['full', 'selective'],
+    'Recompute activations in the backward pass instead of keeping them: whole layers, or attention only.',
+  ),
+  'recompute-method': choice(
+    ['uniform', 'block'],
+    'With full recomputation: chunks of --recompute-num-layers layers each, or that many first layers of a stage.',
+  ),
+  'recompute-num-layers': count('Layers per chunk (uniform) or layers to recompute (block).'),
+};

@@ -1,0 +1,140 @@
+import type { BatchSizeRampup, LearningRateScheduleOptions, LossScalerOptions } from '@mtl/optimizer';
+import type { FlagName, Flags } from './flags/flag-schema.js';
+
+/** The architecture of a GPT. */
+export interface ModelConfiguration {
+  readonly numLayers: number;
+  readonly hiddenSize: number;
+  readonly ffnHiddenSize: number;
+  readonly numAttentionHeads: number;
+  /** hiddenSize / numAttentionHeads. */
+  readonly headSize: number;
+  readonly sequenceLength: number;
+  readonly maxPositionEmbeddings: number;
+  readonly attentionDropout: number;
+  readonly hiddenDropout: number;
+  readonly initMethodStd: number;
+  readonly untieEmbeddingsAndOutputWeights: boolean;
+  readonly makeVocabSizeDivisibleBy: number;
+}
+
+/** Which activations are computed again in the backward pass instead of being kept. */
+export type RecomputeConfiguration =
+  | { readonly granularity: 'none' }
+  | { readonly granularity: 'selective' }
+  | { readonly granularity: 'full'; readonly method: 'uniform' | 'block'; readonly numLayers: number };
+
+/** How much is trained, in which portions and in which precision. */
+export interface TrainingConfiguration {
+  readonly microBatchSize: number;
+  /** After ramp-up. */
+  readonly globalBatchSize: number;
+  /** Micro-batches that each data-parallel rank accumulates per step, after ramp-up. */
+  readonly numMicroBatches: number;
+  readonly rampup?: BatchSizeRampup;
+  /** Steps of the whole training; computed from `trainSamples` where those were given. */
+  readonly trainIterations: number;
+  /** Given only where training is counted in samples. */
+  readonly trainSamples?: number;
+  readonly exitInterval?: number;
+  readonly evalInterval: number;
+  /** 0 when there is no evaluation. */
+  readonly evalIterations: number;
+  readonly seed: number;
+  readonly precision: 'fp32' | 'bf16' | 'fp16';
+  readonly recompute: RecomputeConfiguration;
+}
+
+export interface OptimizerConfiguration {
+  readonly learningRate: LearningRateScheduleOptions & {
+    /** What the schedule's steps are: iterations, or samples where training is counted in samples. */
+    readonly unit: 'iterations' | 'samples';
+  };
+  readonly weightDecay: number;
+  readonly adamBeta1: number;
+  readonly adamBeta2: number;
+  readonly adamEpsilon: number;
+  /** Largest gradient norm; 0 does not clip. */
+  readonly clipGrad: number;
+  readonly lossScale: LossScalerOptions;
+}
+
+/** How text became token ids; undefined where a loaded model decides. The options of @mtl/data's `createTokenizer`. */
+export type TokenizerConfiguration =
+  | { readonly type: 'GPT2BPETokenizer'; readonly vocabFile?: string; readonly mergeFile?: string }
+  | { readonly type: 'HuggingFaceTokenizer'; readonly tokenizerModel: string }
+  | { readonly type: 'BertWordPieceLowerCase' | 'BertWordPieceCase'; readonly vocabFile: string }
+  | { readonly type: 'ByteLevelTokenizer' }
+  | { readonly type: 'NullTokenizer'; readonly vocabSize: number };
+
+export interface DataConfiguration {
+  /** The words of --data-path (prefixes, or weights and prefixes); empty for the corpus that comes along. */
+  readonly dataPath: readonly string[];
+  readonly split: string;
+  readonly dataCachePath?: string;
+  readonly tokenizer?: TokenizerConfiguration;
+  readonly eodMaskLoss: boolean;
+  readonly resetPositionIds: boolean;
+  readonly resetAttentionMask: boolean;
+}
+
+export interface ParallelConfiguration {
+  readonly device: 'cpu' | 'cuda';
+  /** Absent: all cores of the process. */
+  readonly threads?: number;
+  /** Processes of the run. */
+  readonly worldSize: number;
+  readonly tensorModelParallelSize: number;
+  readonly pipelineModelParallelSize: number;
+  /** worldSize / (tensor x pipeline). */
+  readonly dataParallelSize: number;
+  /** Chunks of layers per stage; 1 without --num-layers-per-virtual-pipeline-stage. */
+  readonly numVirtualStages: number;
+  readonly pipelineSchedule: 'gpipe' | '1f1b' | 'interleaved' | 'zb-h1';
+  readonly sequenceParallel: boolean;
+  readonly useDistributedOptimizer: boolean;
+  readonly overlapGradReduce: boolean;
+  readonly overlapParamGather: boolean;
+  readonly distributedTimeoutMinutes: number;
+}
+
+export interface CheckpointConfiguration {
+  readonly save?: string;
+  readonly saveInterval?: number;
+  /** Absent: keep all. */
+  readonly keepLast?: number;
+  readonly load?: string;
+  /** Absent: the newest whole one. */
+  readonly checkpointStep?: number;
+  readonly loadOptimizer: boolean;
+  readonly loadRng: boolean;
+  readonly finetune: boolean;
+  readonly loadHuggingFace?: string;
+  readonly saveHuggingFace?: string;
+}
+
+export interface LoggingConfiguration {
+  readonly logInterval: number;
+  readonly tensorboardDirectory?: string;
+  readonly metricsJsonl?: string;
+}
+
+/**
+ * Everything a GPT training needs to know, resolved and checked: whoever gets one need not check again. Frozen all
+ * the way down, and plain data but for `sources`.
+ */
+export interface GptConfiguration {
+  readonly model: ModelConfiguration;
+  readonly training: TrainingConfiguration;
+  readonly optimizer: OptimizerConfiguration;
+  readonly data: DataConfiguration;
+  readonly parallel: ParallelConfiguration;
+  readonly checkpoint: CheckpointConfiguration;
+  readonly logging: LoggingConfiguration;
+  /** The flags it was made from, and where each came from. */
+  readonly flags: Flags;
+  readonly sources: ReadonlyMap<FlagName, string>;
+  readonly preset: string;
+  /** What was asked for and makes no difference here: to be said. */
+  readonly notices: readonly string[];
+}

@@ -1,0 +1,60 @@
+import { type FlagName, flagGroups } from './flags/flag-schema.js';
+import type { GptConfiguration } from './gpt-configuration.js';
+
+/**
+ * The whole configuration as text, for the start of a run: every flag by group with its value and where that comes
+ * from, what follows from them, and what was given without effect.
+ */
+export function printConfiguration(configuration: GptConfiguration): string {
+  const { flags, sources, notices, preset } = configuration;
+  const groups = flagGroups.map(({ title, flags: group }) => {
+    const names = Object.keys(group) as FlagName[];
+    return section(
+      title,
+      names.map((name) => [name, formatValue(flags[name]), sources.get(name) ?? ''] as const),
+    );
+  });
+  const derived = section(
+    'What follows',
+    derivedValues(configuration).map(([name, value]) => [name, value, ''] as const),
+  );
+  const said = notices.map((notice) => `  note: ${notice}`);
+  return [`configuration (preset ${preset})`, ...groups, derived, ...said].join('\n');
+}
+
+function section(title: string, rows: ReadonlyArray<readonly [string, string, string]>): string {
+  const lines = rows.map(([name, value, source]) =>
+    `    ${name.padEnd(40)} ${value.padEnd(24)} ${source}`.trimEnd(),
+  );
+  return [`  ${title}`, ...lines].join('\n');
+}
+
+function formatValue(value: unknown): string {
+  if (value === undefined) return '-';
+  if (value === 2 ** 32) return '2^32';
+  return Array.isArray(value) ? value.join(' ') : String(value);
+}
+
+function derivedValues(configuration: GptConfiguration): ReadonlyArray<readonly [string, string]> {
+  const { model, training, optimizer, parallel } = configuration;
+  const { learningRate } = optimizer;
+  return [
+    ['head size', String(model.headSize)],
+    ['feed-forward size', String(model.ffnHiddenSize)],
+    ['positions', String(model.maxPositionEmbeddings)],
+    ['precision', training.precision],
+    [
+      'global batch size',
+      `${training.globalBatchSize} = ${training.globalBatchSize * model.sequenceLength} tokens`,
+    ],
+    ['micro-batches per step', String(training.numMicroBatches)],
+    ['steps', String(training.trainIterations)],
+    ['warm-up', `${learningRate.warmupSteps ?? 0} of ${learningRate.decaySteps} ${learningRate.unit}`],
+    ['processes', `${parallel.worldSize} = ${parallelSizes(configuration)}`],
+  ];
+}
+
+function parallelSizes({ parallel }: GptConfiguration): string {
+  const { tensorModelParallelSize, pipelineModelParallelSize, dataParallelSize } = parallel;
+  return `tensor ${tensorModelParallelSize} x pipeline ${pipelineModelParallelSize} x data ${dataParallelSize}`;
+}

@@ -1,0 +1,191 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { ConsoleReporter, formatDuration, formatProgressBar, formatStepLine } from './console-line.js';
+import type { StepMetrics } from './step-metrics.js';
+
+const interval = {
+  iteration: 10,
+  trainIterations: 100,
+  consumedSamples: 160,
+  globalBatchSize: 16,
+  stepMs: 1234.56,
+  learningRate: 1.5e-4,
+  losses: { 'lm loss': 4.1234567 },
+  lossScale: 65536,
+  gradNorm: 1.23456,
+  numSkipped: 0,
+  numNan: 0,
+  tokensPerSecond: 3317.7,
+  modelTflops: 0.21049,
+};
+
+function step(iteration: number, change: Partial<StepMetrics> = {}): StepMetrics {
+  return {
+    iteration,
+    consumedSamples: iteration * 16,
+    consumedTokens: iteration * 4096,
+    globalBatchSize: 16,
+    lmLoss: 5 - iteration,
+    gradNorm: 1,
+    learningRate: 1e-3,
+    lossScale: 1,
+    skipped: false,
+    stepMs: 1000,
+    tokensPerSecond: 4096,
+    modelTflops: 0.2,
+    peakBytes: 1,
+    ...change,
+  };
+}
+
+/** A stream that remembers what was written. */
+function recorder(terminal: { readonly isTTY?: boolean; readonly columns?: number } = {}) {
+  const chunks: string[] = [];
+  return { ...terminal, write: (text: string) => chunks.push(text), text: () => chunks.join('') };
+}
+
+describe('formatStepLine', () => {
+  it("has Megatron's fields and digits", () => {
+    expect(formatStepLine(interval)).toBe(
+      ' iteration       10/     100 | consumed samples:          160 | elapsed time per iteration (ms): 1234.6 |' +
+        ' learning rate: 1.500000E-04 | global batch size:    16 | lm loss: 4.123457E+00 | loss scale: 65536.0 |' +
+        ' grad norm: 1.235 | number of skipped iterations:   0 | number of nan iterations:   0 |' +
+        ' tokens/s: 3318 | model TFLOP/s: 0.210 |',
+    );
+  });
+
+  it('writes what is not finite as Python does', () => {
+    const line = formatStepLine({ ...interval, losses: { 'lm loss': Number.NaN }, gradNorm: Infinity });
+    expect(line).toContain('lm loss: nan |');
+    expect(line).toContain('grad norm: inf |');
+  });
+
+  it('gives learning rate 0 an exponent of two digits', () => {
+    expect(formatStepLine({ ...interval, learningRate: 0 })).toContain('learning rate: 0.000000E+00 |');
+    expect(formatStepLine({ ...interval, learningRate: 1e-100 })).toContain('learning rate: 1.000000E-100 |');
+  });
+});
+
+describe('formatProgressBar', () => {
+  const state = {
+    iteration: 25,
+    trainIterations: 100,
+    lmLoss: 3.2,
+    tokensPerSecond: 2210,
+    remainingMs: 185_000,
+  };
+
+  it('shows the share done, loss, speed and remaining time', () => {
+    expect(formatProgressBar(state, 120)).toBe(
+      `${'█'.repeat(10)}${'░'.repeat(30)}  25% 25/100  loss 3.2000  2,210 tokens/s  3m 05s left`,
+    );
+  });
+
+  it('never fills the last column, where a terminal would wrap', () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 300 }), fc.nat(200), (width, iteration) => {
+        expect(formatProgressBar({ ...state, iteration }, width).length).toBeLessThan(width);
+      }),
+    );
+  });
+});
+
+describe('formatDuration', () => {
+  it.each([
+    [0, '0s'],
+    [-5, '0s'],
+    [59_400, '59s'],
+    [60_000, '1m 00s'],
+    [3_599_000, '59m 59s'],
+    [7_620_000, '2h 07m'],
+    [273_600_000, '3d 04h'],
+  ])('%d ms is %s', (milliseconds, text) => {
+    expect(formatDuration(milliseconds)).toBe(text);
+  });
+});
+
+describe('ConsoleReporter', () => {
+  it('prints plain lines only where there is no terminal', () => {
+    const stream = recorder();
+    const reporter = new ConsoleReporter({ stream, trainIterations: 5, logInterval: 2 });
+    for (const iteration of [1, 2, 3, 4, 5]) reporter.step(step(iteration));
+    reporter.validation({ iteration: 5, loss: 2 });
+    reporter.message('saved');
+    reporter.close();
+    const lines = stream.text().trimEnd().split('\n');
+    expect(lines.map((line) => /iteration\s+(\d+)/.exec(line)?.[1] ?? line)).toEqual([
+      '2',
+      '4',
+      '5',
+      '5',
+      'saved',
+    ]);
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: escape sequences are what must not be there.
+    expect(stream.text()).not.toMatch(/[\u001b\r]/);
+    expect(lines[3]).toBe(
+      ' validation loss at iteration 5 | lm loss value: 2.000000E+00 | lm loss PPL: 7.389056E+00 |',
+    );
+  });
+
+  it('averages over the interval, without the losses of skipped steps', () => {
+    const stream = recorder();
+    const reporter = new ConsoleReporter({ stream, trainIterations: 10, logInterval: 3 });
+    reporter.step(step(1, { lmLoss: 2, stepMs: 1000, tokensPerSecond: 100 }));
+    reporter.step(step(2, { lmLoss: 900, stepMs: 1000, tokensPerSecond: 100, skipped: true }));
+    reporter.step(step(3, { lmLoss: 4, stepMs: 4000, tokensPerSecond: 25 }));
+    expect(stream.text()).toContain('lm loss: 3.000000E+00 |');
+    expect(stream.text()).toContain('number of skipped iterations:   1 |');
+    expect(stream.text()).toContain('elapsed time per iteration (ms): 2000.0 |');
+    // 100 + 100 + 100 tokens in 6 seconds, not the mean of 100, 100 and 25.
+    expect(stream.text()).toContain('tokens/s: 50 |');
+  });
+
+  it('has no loss when every step was skipped', () => {
+    const stream = recorder();
+    const reporter = new ConsoleReporter({ stream, trainIterations: 10, logInterval: 1 });
+    reporter.step(step(1, { skipped: true, gradNorm: Infinity }));
+    expect(stream.text()).not.toContain('lm loss');
+    expect(stream.text()).toContain('grad norm: inf | number of skipped iterations:   1 |');
+  });
+
+  it("prints BERT's losses by their names", () => {
+    const stream = recorder();
+    const reporter = new ConsoleReporter({ stream, trainIterations: 1, logInterval: 1 });
+    reporter.step(step(1, { otherLosses: { mlm_loss: 2, sop_loss: 0.5 } }));
+    expect(stream.text()).toContain('mlm loss: 2.000000E+00 | sop loss: 5.000000E-01 |');
+  });
+
+  it('keeps a bar below the lines on a terminal, redrawn ten times a second at most', () => {
+    const stream = recorder({ isTTY: true, columns: 100 });
+    let time = 0;
+    const reporter = new ConsoleReporter({
+      stream,
+      trainIterations: 100,
+      logInterval: 50,
+      noColor: true,
+      now: () => time,
+    });
+    for (let iteration = 1; iteration <= 40; iteration++) {
+      time += 10;
+      reporter.step(step(iteration));
+    }
+    expect(stream.text().match(/left/g)).toHaveLength(4);
+    expect(stream.text()).toContain('1m 09s left'); // 69 steps of a second at step 31
+    reporter.message('saved');
+    expect(stream.text().endsWith('\r\u001b[2Ksaved\n')).toBe(true);
+    reporter.close();
+    reporter.close();
+    expect(stream.text().endsWith('saved\n')).toBe(true);
+  });
+
+  it('colours on a terminal, unless NO_COLOR says no', () => {
+    const outputs = [false, true].map((noColor) => {
+      const stream = recorder({ isTTY: true });
+      const reporter = new ConsoleReporter({ stream, trainIterations: 9, logInterval: 9, noColor });
+      reporter.step(step(1));
+      return stream.text();
+    });
+    expect(outputs[0]).toContain('\u001b[36m');
+    expect(outputs[1]).not.toContain('\u001b[36m');
+  });
+});

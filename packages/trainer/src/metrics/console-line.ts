@@ -1,0 +1,241 @@
+import { styleText } from 'node:util';
+import type { StepMetrics } from './step-metrics.js';
+import type { ValidationLoss } from './training-summary.js';
+
+/** What one console line says about the steps since the line before. */
+export interface IntervalMetrics {
+  readonly iteration: number;
+  readonly trainIterations: number;
+  readonly consumedSamples: number;
+  readonly globalBatchSize: number;
+  /** Mean over the steps of the interval. */
+  readonly stepMs: number;
+  readonly learningRate: number;
+  /** Losses by the name they are printed with, each a mean over the steps that were not skipped. */
+  readonly losses: Readonly<Record<string, number>>;
+  readonly lossScale: number;
+  readonly gradNorm: number;
+  readonly numSkipped: number;
+  readonly numNan: number;
+  readonly tokensPerSecond: number;
+  readonly modelTflops: number;
+}
+
+/** A line with the names, order and digits of Megatron-LM's log, so that scripts that read those read this. */
+export function formatStepLine(metrics: IntervalMetrics): string {
+  const parts = [
+    ` iteration ${pad(metrics.iteration, 8)}/${pad(metrics.trainIterations, 8)}`,
+    `consumed samples: ${pad(metrics.consumedSamples, 12)}`,
+    `elapsed time per iteration (ms): ${metrics.stepMs.toFixed(1)}`,
+    `learning rate: ${formatScientific(metrics.learningRate)}`,
+    `global batch size: ${pad(metrics.globalBatchSize, 5)}`,
+    ...Object.entries(metrics.losses).map(([name, loss]) => `${name}: ${formatScientific(loss)}`),
+    `loss scale: ${metrics.lossScale.toFixed(1)}`,
+    `grad norm: ${formatFixed(metrics.gradNorm, 3)}`,
+    `number of skipped iterations: ${pad(metrics.numSkipped, 3)}`,
+    `number of nan iterations: ${pad(metrics.numNan, 3)}`,
+    `tokens/s: ${Math.round(metrics.tokensPerSecond)}`,
+    `model TFLOP/s: ${metrics.modelTflops.toPrecision(3)}`,
+  ];
+  return `${parts.join(' | ')} |`;
+}
+
+/** ` validation loss at iteration 100 | lm loss value: 4.1E+00 | lm loss PPL: 6.0E+01 |`, as Megatron-LM prints it. */
+export function formatValidationLine({ iteration, loss }: ValidationLoss): string {
+  // Megatron caps the exponent at 20, beyond which a perplexity says nothing.
+  const perplexity = Math.exp(Math.min(20, loss));
+  return ` validation loss at iteration ${iteration} | lm loss value: ${formatScientific(loss)} | lm loss PPL: ${formatScientific(perplexity)} |`;
+}
+
+export interface ProgressBarState {
+  readonly iteration: number;
+  readonly trainIterations: number;
+  readonly lmLoss: number;
+  readonly tokensPerSecond: number;
+  readonly remainingMs: number;
+}
+
+/** One line of at most `width` columns: a bar, the steps, the loss, the speed and the remaining time. */
+export function formatProgressBar(state: ProgressBarState, width: number): string {
+  const share = Math.min(1, state.iteration / state.trainIterations);
+  const text =
+    ` ${String(Math.floor(share * 100)).padStart(3)}% ${state.iteration}/${state.trainIterations}` +
+    `  loss ${formatFixed(state.lmLoss, 4)}  ${Math.round(state.tokensPerSecond).toLocaleString('en-US')} tokens/s` +
+    `  ${formatDuration(state.remainingMs)} left`;
+  const barWidth = Math.min(40, width - text.length - 1);
+  if (barWidth < 5) return text.slice(0, Math.max(0, width - 1));
+  const filled = Math.round(share * barWidth);
+  return `${'█'.repeat(filled)}${'░'.repeat(barWidth - filled)}${text}`;
+}
+
+/** `45s`, `3m 05s`, `2h 07m`, `3d 04h`. */
+export function formatDuration(milliseconds: number): string {
+  const seconds = Math.max(0, Math.round(milliseconds / 1000));
+  const two = (value: number): string => String(Math.floor(value)).padStart(2, '0');
+  if (seconds < 60) return `${seconds}s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)}m ${two(seconds % 60)}s`;
+  if (seconds < 86_400) return `${Math.floor(seconds / 3600)}h ${two((seconds % 3600) / 60)}m`;
+  return `${Math.floor(seconds / 86_400)}d ${two((seconds % 86_400) / 3600)}h`;
+}
+
+/** As Python's `{:.6E}`: `1.500000E-04`. */
+function formatScientific(value: number): string {
+  if (!Number.isFinite(value)) return formatFixed(value, 0);
+  const [mantissa, exponent] = value.toExponential(6).split('e') as [string, string];
+  return `${mantissa}E${exponent[0]}${exponent.slice(1).padStart(2, '0')}`;
+}
+
+function formatFixed(value: number, digits: number): string {
+  if (Number.isFinite(value)) return value.toFixed(digits);
+  return Number.isNaN(value) ? 'nan' : value > 0 ? 'inf' : '-inf';
+}
+
+function pad(value: number, width: number): string {
+  return String(value).padStart(width);
+}
+
+/** The part of a stream that the reporter needs; `process.stdout` is one. */
+export interface ConsoleStream {
+  write(text: string): unknown;
+  readonly isTTY?: boolean;
+  readonly columns?: number;
+}
+
+export interface ConsoleReporterOptions {
+  readonly stream: ConsoleStream;
+  readonly trainIterations: number;
+  /** Steps per line (--log-interval). */
+  readonly logInterval: number;
+  /** Whether NO_COLOR is set to something (https://no-color.org); read from the environment unless given. */
+  readonly noColor?: boolean;
+  /** Milliseconds; `performance.now` unless given. */
+  readonly now?: () => number;
+}
+
+/** Redrawing faster than this costs time that nobody sees. */
+const redrawIntervalMs = 100;
+/** Weight of the newest step in the moving average that the remaining time is computed from. */
+const newestWeight = 0.05;
+
+/**
+ * Reports training on a stream: a line every `logInterval` steps, and on a terminal a progress bar below the lines.
+ * Anything else that prints while training goes through `message`, so that the bar stays below it.
+ */
+export class ConsoleReporter {
+  readonly #options: ConsoleReporterOptions;
+  readonly #isTerminal: boolean;
+  readonly #hasColor: boolean;
+  readonly #now: () => number;
+  #interval: StepMetrics[] = [];
+  #averageStepMs: number | undefined;
+  #drawnAt = Number.NEGATIVE_INFINITY;
+  #isBarShown = false;
+
+  constructor(options: ConsoleReporterOptions) {
+    this.#options = options;
+    this.#isTerminal = options.stream.isTTY === true;
+    const noColor = options.noColor ?? (process.env.NO_COLOR ?? '') !== '';
+    this.#hasColor = this.#isTerminal && !noColor;
+    this.#now = options.now ?? (() => performance.now());
+  }
+
+  /** Takes note of a step, and prints a line when the interval is full or the training is over. */
+  step(metrics: StepMetrics): void {
+    this.#interval.push(metrics);
+    const { logInterval, trainIterations } = this.#options;
+    const average = this.#averageStepMs ?? metrics.stepMs;
+    this.#averageStepMs = average + newestWeight * (metrics.stepMs - average);
+    if (metrics.iteration % logInterval === 0 || metrics.iteration === trainIterations) {
+      this.#line(formatStepLine(summarise(this.#interval, trainIterations)));
+      this.#interval = [];
+    }
+    this.#drawBar(metrics);
+  }
+
+  /** Prints the loss on held-out data. */
+  validation(result: ValidationLoss): void {
+    this.#line(this.#style('green', formatValidationLine(result)));
+  }
+
+  /** Prints a line of any kind above the bar. */
+  message(text: string): void {
+    this.#line(text);
+  }
+
+  /** Takes the bar away; the lines stay. */
+  close(): void {
+    this.#eraseBar();
+  }
+
+  #line(text: string): void {
+    this.#eraseBar();
+    this.#options.stream.write(`${text}\n`);
+  }
+
+  #drawBar(metrics: StepMetrics): void {
+    if (!this.#isTerminal) return;
+    const { stream, trainIterations } = this.#options;
+    const now = this.#now();
+    if (this.#isBarShown && now - this.#drawnAt < redrawIntervalMs) return;
+    const bar = formatProgressBar(
+      {
+        iteration: metrics.iteration,
+        trainIterations,
+        lmLoss: metrics.lmLoss,
+        tokensPerSecond: metrics.tokensPerSecond,
+        remainingMs: (trainIterations - metrics.iteration) * (this.#averageStepMs ?? 0),
+      },
+      stream.columns ?? 80,
+    );
+    this.#eraseBar();
+    stream.write(this.#style('cyan', bar));
+    this.#isBarShown = true;
+    this.#drawnAt = now;
+  }
+
+  #eraseBar(): void {
+    if (!this.#isBarShown) return;
+    // Carriage return, then "erase in line".
+    this.#options.stream.write('\r\u001b[2K');
+    this.#isBarShown = false;
+  }
+
+  #style(style: 'cyan' | 'green', text: string): string {
+    return this.#hasColor ? styleText(style, text, { validateStream: false }) : text;
+  }
+}
+
+/** Means over an interval; like Megatron-LM, a skipped step counts for the time but not for the losses. */
+function summarise(interval: readonly StepMetrics[], trainIterations: number): IntervalMetrics {
+  const last = interval.at(-1)!;
+  const counted = interval.filter((step) => !step.skipped);
+  const meanOver = (steps: readonly StepMetrics[], value: (step: StepMetrics) => number): number =>
+    steps.reduce((sum, step) => sum + value(step), 0) / steps.length;
+  const losses: Record<string, number> = {};
+  // With every step skipped there is no loss to speak of, and Megatron-LM leaves it out.
+  if (counted.length > 0) {
+    losses['lm loss'] = meanOver(counted, (step) => step.lmLoss);
+    for (const name of Object.keys(last.otherLosses ?? {})) {
+      losses[name.replaceAll('_', ' ')] = meanOver(counted, (step) => step.otherLosses?.[name] ?? Number.NaN);
+    }
+  }
+  const stepMs = meanOver(interval, (step) => step.stepMs);
+  // Amounts per second average over time, not over steps.
+  const perSecond = (value: (step: StepMetrics) => number): number =>
+    meanOver(interval, (step) => value(step) * step.stepMs) / stepMs;
+  return {
+    iteration: last.iteration,
+    trainIterations,
+    consumedSamples: last.consumedSamples,
+    globalBatchSize: last.globalBatchSize,
+    stepMs,
+    learningRate: last.learningRate,
+    losses,
+    lossScale: last.lossScale,
+    gradNorm: last.gradNorm,
+    numSkipped: interval.length - counted.length,
+    numNan: interval.filter((step) => Number.isNaN(step.lmLoss)).length,
+    tokensPerSecond: perSecond((step) => step.tokensPerSecond),
+    modelTflops: perSecond((step) => step.modelTflops),
+  };
+}

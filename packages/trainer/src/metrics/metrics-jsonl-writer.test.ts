@@ -1,0 +1,126 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { MetricsJsonlWriter } from './metrics-jsonl-writer.js';
+import type { StepMetrics } from './step-metrics.js';
+
+let directory: string;
+let path: string;
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), 'mtl-metrics-'));
+  path = join(directory, 'metrics.jsonl');
+});
+afterEach(() => rmSync(directory, { recursive: true }));
+
+function metricsOf(iteration: number): StepMetrics {
+  return {
+    iteration,
+    consumedSamples: iteration * 4,
+    consumedTokens: iteration * 64,
+    globalBatchSize: 4,
+    lmLoss: 1 / 3 + iteration,
+    gradNorm: 0.5,
+    learningRate: 1.5e-4,
+    lossScale: 1,
+    skipped: false,
+    stepMs: 12.5,
+    tokensPerSecond: 5120,
+    modelTflops: 0.25,
+    peakBytes: 1_000_000,
+  };
+}
+
+async function writeSteps(iterations: readonly number[], resumeIteration = 0): Promise<MetricsJsonlWriter> {
+  const writer = await MetricsJsonlWriter.open({ path, resumeIteration });
+  for (const iteration of iterations) writer.write(metricsOf(iteration));
+  return writer;
+}
+
+const iterationsIn = (text: string): readonly number[] =>
+  text
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line).iteration);
+
+describe('MetricsJsonlWriter', () => {
+  it("writes the contract's names with full precision", async () => {
+    (await writeSteps([1])).close();
+    expect(readFileSync(path, 'utf8')).toBe(
+      '{"iteration":1,"consumed_samples":4,"consumed_tokens":64,"lm_loss":1.3333333333333333,"grad_norm":0.5,' +
+        '"learning_rate":0.00015,"loss_scale":1,"skipped":false,"step_ms":12.5,"tokens_per_s":5120,' +
+        '"model_tflops":0.25,"peak_bytes":1000000}\n',
+    );
+  });
+
+  it('writes null for what is not finite, and further losses by their names', async () => {
+    const writer = await MetricsJsonlWriter.open({ path });
+    const otherLosses = { mlm_loss: 2, sop_loss: 0.7 };
+    writer.write({ ...metricsOf(1), gradNorm: Infinity, skipped: true, otherLosses });
+    writer.close();
+    const line = JSON.parse(readFileSync(path, 'utf8'));
+    expect(line).toMatchObject({ grad_norm: null, skipped: true, mlm_loss: 2, sop_loss: 0.7 });
+  });
+
+  it('has a line in the file as soon as it is written', async () => {
+    const writer = await writeSteps([1, 2]);
+    expect(iterationsIn(readFileSync(path, 'utf8'))).toEqual([1, 2]);
+    writer.close();
+    writer.close();
+    expect(() => writer.write(metricsOf(3))).toThrow(/is closed/);
+  });
+
+  it('drops the lines that a resumed training writes again', async () => {
+    (await writeSteps([1, 2, 3, 4, 5])).close();
+    const writer = await writeSteps([4, 5, 6], 3);
+    writer.close();
+    expect(writer.droppedLines).toBe(2);
+    expect(iterationsIn(readFileSync(path, 'utf8'))).toEqual([1, 2, 3, 4, 5, 6]);
+    expect(readdirSync(directory)).toEqual(['metrics.jsonl']);
+  });
+
+  it('drops a last line that a killed run left half written', async () => {
+    (await writeSteps([1, 2, 3])).close();
+    writeFileSync(path, readFileSync(path, 'utf8').slice(0, -20));
+    const writer = await writeSteps([3], 2);
+    writer.close();
+    expect(writer.droppedLines).toBe(1);
+    expect(iterationsIn(readFileSync(path, 'utf8'))).toEqual([1, 2, 3]);
+  });
+
+  it('mends a file in which two runs wrote the same step', async () => {
+    writeFileSync(path, '{"iteration":1}\n{"iteration":2}\n{"iteration":2}\n{"iteration":3}\n');
+    (await writeSteps([], 3)).close();
+    expect(iterationsIn(readFileSync(path, 'utf8'))).toEqual([1, 2, 3]);
+  });
+
+  it('moves the file of an earlier training aside and says where', async () => {
+    (await writeSteps([1, 2])).close();
+    (await writeSteps([1])).close();
+    const writer = await writeSteps([1]);
+    writer.close();
+    expect(writer.movedAside).toBe(`${path}.2`);
+    expect(iterationsIn(readFileSync(`${path}.1`, 'utf8'))).toEqual([1, 2]);
+    expect(iterationsIn(readFileSync(path, 'utf8'))).toEqual([1]);
+  });
+
+  it('makes the folder', async () => {
+    path = join(directory, 'a', 'b', 'metrics.jsonl');
+    (await writeSteps([1])).close();
+    expect(iterationsIn(readFileSync(path, 'utf8'))).toEqual([1]);
+  });
+
+  it.each([
+    ['text', 'hello\nworld\n', 1],
+    ['one line of text', 'hello\n', 1],
+    ['a broken line in the middle', '{"iteration":1}\n{"iter\n{"iteration":3}\n', 2],
+  ])('refuses to touch a file that is not its own: %s', async (_, content, line) => {
+    writeFileSync(path, content);
+    await expect(writeSteps([], 5)).rejects.toMatchObject({
+      code: 'MTL_METRICS_FILE',
+      message: `${path}, line ${line}, is not a step's metrics`,
+    });
+    expect(readFileSync(path, 'utf8')).toBe(content);
+    expect(readdirSync(directory)).toEqual(['metrics.jsonl']);
+  });
+});

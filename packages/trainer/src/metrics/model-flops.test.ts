@@ -1,0 +1,75 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { modelFlops, modelFlopsFormula } from './model-flops.js';
+
+const size = fc.integer({ min: 1, max: 4096 });
+const shapes = fc.record({
+  batchSize: size,
+  sequenceLength: size,
+  numLayers: size,
+  hiddenSize: size,
+  vocabSize: size,
+});
+
+describe('modelFlops', () => {
+  it("is the papers' formula when the feed-forward layer is 4H wide", () => {
+    fc.assert(
+      fc.property(shapes, (shape) => {
+        const { batchSize: B, sequenceLength: S, numLayers: L, hiddenSize: H, vocabSize: V } = shape;
+        const paper = 72 * B * S * L * H ** 2 * (1 + S / (6 * H) + V / (12 * L * H));
+        const ours = modelFlops({ ...shape, ffnHiddenSize: 4 * H });
+        // Ours is exact while below 2^53, the quotients of the paper's form round some ten times.
+        expect(Math.abs(ours / paper - 1)).toBeLessThan(1e-14);
+      }),
+    );
+  });
+
+  it.each([
+    ['22B', 6144, 48, 4, 8, 1.1, 41.5],
+    ['175B', 12288, 96, 64, 64, 13.75, 51.4],
+    ['530B', 20480, 105, 280, 280, 37.83, 56.0],
+    ['1T', 25600, 128, 512, 512, 71.49, 56.3],
+  ])('gives the model FLOPs utilisation that Korthikanti 2022 reports for %s', (...row) => {
+    const [, hiddenSize, numLayers, batchSize, gpus, seconds, utilisation] = row;
+    const flops = modelFlops({
+      batchSize,
+      sequenceLength: 2048,
+      numLayers,
+      hiddenSize,
+      ffnHiddenSize: 4 * hiddenSize,
+      vocabSize: 51_200,
+    });
+    // Table 5: an A100 has 312 TFLOP/s; times are printed with three digits and per cents with one decimal.
+    expect(Math.abs((100 * flops) / (seconds * gpus * 312e12) - utilisation)).toBeLessThan(0.25);
+  });
+
+  it('counts attention by half when asked', () => {
+    fc.assert(
+      fc.property(shapes, (shape) => {
+        const full = modelFlops({ ...shape, ffnHiddenSize: 7 });
+        const causal = modelFlops({ ...shape, ffnHiddenSize: 7, attention: 'causal' });
+        const { batchSize: B, sequenceLength: S, numLayers: L, hiddenSize: H } = shape;
+        const half = 6 * B * S * L * S * H;
+        // Exact below 2^53, a rounding of the larger terms above.
+        expect(Math.abs(full - causal - half)).toBeLessThanOrEqual(full * 2 ** -50);
+      }),
+    );
+  });
+
+  it('follows the width of the feed-forward layer', () => {
+    const shape = { batchSize: 1, sequenceLength: 1, numLayers: 1, hiddenSize: 2, vocabSize: 3 };
+    expect(modelFlops({ ...shape, ffnHiddenSize: 5 })).toBe(24 * 4 + 12 * 2 * 5 + 12 * 2 + 6 * 2 * 3);
+  });
+});
+
+describe('modelFlopsFormula', () => {
+  it('names the formula that was used', () => {
+    expect(modelFlopsFormula({ hiddenSize: 8, ffnHiddenSize: 32 })).toBe(
+      '72 B S L H^2 (1 + S/6H + V/12LH) per iteration, attention counted in full, recomputation not counted',
+    );
+    expect(modelFlopsFormula({ hiddenSize: 8, ffnHiddenSize: 32, attention: 'causal' })).toMatch(
+      /S\/12H.*by half for the causal mask/,
+    );
+    expect(modelFlopsFormula({ hiddenSize: 8, ffnHiddenSize: 24 })).toMatch(/12 H F \+ 12 S H/);
+  });
+});

@@ -1,0 +1,28 @@
+/** What is known about one training step, once it is done. */
+export interface StepMetrics {
+  /** Number of the step, from 1; counts the whole training, resumed runs included. */
+  readonly iteration: number;
+  /** Samples consumed up to and including this step. */
+  readonly consumedSamples: number;
+  /** Tokens consumed up to and including this step. */
+  readonly consumedTokens: number;
+  /** Samples of this step over all data-parallel ranks. */
+  readonly globalBatchSize: number;
+  /** Mean loss over the step's tokens, in nats, before any loss scale. */
+  readonly lmLoss: number;
+  /** Norm of all gradients before clipping; infinite or NaN when the step was skipped for an overflow. */
+  readonly gradNorm: number;
+  readonly learningRate: number;
+  readonly lossScale: number;
+  /** Whether the weights were left alone because a gradient overflowed. */
+  readonly skipped: boolean;
+  /** Wall-clock time of the step, in milliseconds. */
+  readonly stepMs: number;
+  readonly tokensPerSecond: number;
+  /** Model FLOPs (see `modelFlops`) of the step per second, in 1e12. */
+  readonly modelTflops: number;
+  /** Most bytes that were allocated at once so far. */
+  readonly peakBytes: number;
+  /** Further losses by their name in metrics.jsonl, such as BERT's `mlm_loss` and `sop_loss`. */
+  readonly otherLosses?: Readonly<Record<string, number>>;
+}

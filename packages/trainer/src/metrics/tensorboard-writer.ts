@@ -1,0 +1,178 @@
+import {
+  closeSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs';
+import { hostname } from 'node:os';
+import { join } from 'node:path';
+import { UsageError } from '@mtl/errors';
+import { encodeEventRecord, readEventRecords, type TensorboardEvent } from './event-records.js';
+import type { StepMetrics } from './step-metrics.js';
+import type { ValidationLoss } from './training-summary.js';
+
+export interface TensorboardWriterOptions {
+  /** The folder of the run (--tensorboard-dir); made when missing. */
+  readonly directory: string;
+  /** Where training resumes: points of later steps, which will be written again, are cut from our older files. */
+  readonly resume?: { readonly iteration: number; readonly consumedSamples: number };
+  /** Seconds since 1970; the clock unless given. */
+  readonly now?: () => number;
+  /** Part of the file's name; this machine's unless given. */
+  readonly host?: string;
+}
+
+/** Names us in the first event of a file: only files that carry it are ever changed on a resume. */
+const writerName = 'mtl.trainer.metrics.tensorboard_writer';
+/** Megatron-LM's suffix for the curve over consumed samples, beside the one over iterations. */
+const samplesSuffix = ' vs samples';
+
+/**
+ * Writes scalars as TensorBoard event files, with Megatron-LM's tag names, so that existing dashboards work. Every
+ * run appends a file of its own to the folder, which TensorBoard shows as one curve. A call's events are in the file
+ * when it returns.
+ */
+export class TensorboardWriter {
+  /** The file this writer appends to. */
+  readonly path: string;
+  readonly #now: () => number;
+  #descriptor: number | undefined;
+
+  constructor(options: TensorboardWriterOptions) {
+    const { directory, resume } = options;
+    this.#now = options.now ?? (() => Date.now() / 1000);
+    mkdirSync(directory, { recursive: true });
+    if (resume !== undefined) cutOlderFiles(directory, resume);
+    [this.path, this.#descriptor] = openNewFile(directory, this.#now(), options.host ?? hostname());
+    this.#append({ wallTime: this.#now(), step: 0, fileVersion: 'brain.Event:2', writer: writerName });
+  }
+
+  /** Writes one value. */
+  scalar(tag: string, value: number, step: number): void {
+    this.#append({ wallTime: this.#now(), step, scalars: [{ tag, value }] });
+  }
+
+  /** Writes what is known about a training step, each curve over iterations and over samples. */
+  step(metrics: StepMetrics): void {
+    const scalars = [
+      { tag: 'learning-rate', value: metrics.learningRate },
+      { tag: 'batch-size', value: metrics.globalBatchSize },
+      { tag: 'lm loss', value: metrics.lmLoss },
+      ...Object.entries(metrics.otherLosses ?? {}).map(([name, value]) => ({
+        tag: name.replaceAll('_', ' '),
+        value,
+      })),
+      { tag: 'loss-scale', value: metrics.lossScale },
+      { tag: 'grad-norm', value: metrics.gradNorm },
+    ];
+    const wallTime = this.#now();
+    this.#append(
+      {
+        wallTime,
+        step: metrics.iteration,
+        scalars: [
+          ...scalars,
+          { tag: 'iteration-time', value: metrics.stepMs / 1000 },
+          { tag: 'throughput', value: metrics.modelTflops },
+          { tag: 'tokens-per-second', value: metrics.tokensPerSecond },
+          { tag: 'mem-max-allocated-bytes', value: metrics.peakBytes },
+        ],
+      },
+      { wallTime, step: metrics.consumedSamples, scalars: versusSamples(scalars) },
+    );
+  }
+
+  /** Writes a loss on held-out data, and its perplexity (capped at e^20, as Megatron-LM does). */
+  validation({
+    iteration,
+    loss,
+    consumedSamples,
+  }: ValidationLoss & { readonly consumedSamples: number }): void {
+    const scalars = [
+      { tag: 'lm loss validation', value: loss },
+      { tag: 'lm loss validation ppl', value: Math.exp(Math.min(20, loss)) },
+    ];
+    const wallTime = this.#now();
+    this.#append(
+      { wallTime, step: iteration, scalars },
+      { wallTime, step: consumedSamples, scalars: versusSamples(scalars) },
+    );
+  }
+
+  /** Makes all events durable. */
+  flush(): void {
+    if (this.#descriptor !== undefined) fsyncSync(this.#descriptor);
+  }
+
+  /** Makes all events durable and closes the file; further calls do nothing. */
+  close(): void {
+    if (this.#descriptor === undefined) return;
+    this.flush();
+    closeSync(this.#descriptor);
+    this.#descriptor = undefined;
+  }
+
+  #append(...events: readonly TensorboardEvent[]): void {
+    if (this.#descriptor === undefined) {
+      throw new UsageError('MTL_TENSORBOARD_CLOSED', `${this.path} is closed, no event can be written`);
+    }
+    writeSync(this.#descriptor, Buffer.concat(events.map((event) => encodeEventRecord(event))));
+  }
+}
+
+function versusSamples(
+  scalars: NonNullable<TensorboardEvent['scalars']>,
+): TensorboardEvent['scalars'] & object {
+  return scalars.map(({ tag, value }) => ({ tag: `${tag}${samplesSuffix}`, value }));
+}
+
+/** A file that nobody else writes: TensorBoard orders the files of a run by name, so the time comes first. */
+function openNewFile(directory: string, now: number, host: string): [path: string, descriptor: number] {
+  for (let number = 0; ; number++) {
+    const seconds = String(Math.floor(now)).padStart(10, '0');
+    const path = join(directory, `events.out.tfevents.${seconds}.${host}.${process.pid}.${number}`);
+    try {
+      return [path, openSync(path, 'ax')];
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+    }
+  }
+}
+
+/** Cuts the tail that lies beyond `resume` off the files that an earlier run of ours left, each by one rename. */
+function cutOlderFiles(directory: string, resume: { iteration: number; consumedSamples: number }): void {
+  for (const name of readdirSync(directory)) {
+    if (!name.startsWith('events.out.tfevents.')) continue;
+    const path = join(directory, name);
+    const file = readFileSync(path);
+    const end = endOfKept(file, resume);
+    if (end === undefined || end === file.length) continue;
+    // No "tfevents" in this name: TensorBoard must not take it for a file of the run.
+    const temporary = join(directory, `.cut.${process.pid}.tmp`);
+    try {
+      writeFileSync(temporary, file.subarray(0, end), { flush: true });
+      renameSync(temporary, path);
+    } catch (error) {
+      rmSync(temporary, { force: true });
+      throw error;
+    }
+  }
+}
+
+/** Where the part to keep ends, or undefined for a file that is not ours. */
+function endOfKept(file: Buffer, resume: { iteration: number; consumedSamples: number }): number | undefined {
+  let kept: number | undefined;
+  for (const { event, end } of readEventRecords(file)) {
+    if (kept === undefined && event.writer !== writerName) return undefined;
+    const isOverSamples = event.scalars?.[0]?.tag.endsWith(samplesSuffix) ?? false;
+    if (event.step > (isOverSamples ? resume.consumedSamples : resume.iteration)) return kept;
+    kept = end;
+  }
+  return kept;
+}

@@ -1,0 +1,65 @@
+import { describe, expect, it } from 'vitest';
+import type { StepMetrics } from './step-metrics.js';
+import { TrainingSummary } from './training-summary.js';
+
+function step(iteration: number, change: Partial<StepMetrics> = {}): StepMetrics {
+  return {
+    iteration,
+    consumedSamples: iteration * 16,
+    consumedTokens: iteration * 4096,
+    globalBatchSize: 16,
+    lmLoss: 5 - iteration,
+    gradNorm: 1,
+    learningRate: 1e-3,
+    lossScale: 1,
+    skipped: false,
+    stepMs: 1000,
+    tokensPerSecond: 4000 + iteration,
+    modelTflops: iteration / 8,
+    peakBytes: 3 * 2 ** 29,
+    ...change,
+  };
+}
+
+describe('TrainingSummary', () => {
+  it('names what was reached, how fast, by which formula, and where it lies', () => {
+    const summary = new TrainingSummary({ flopsFormula: '72 B S L H^2 (...)' });
+    for (const iteration of [1, 2, 3, 4]) summary.step(step(iteration, { skipped: iteration === 2 }));
+    summary.validation({ iteration: 2, loss: 1.5 });
+    summary.validation({ iteration: 4, loss: 2 });
+    expect(summary.text({ checkpointPath: 'out/iter_0000004' })).toBe(
+      [
+        '  steps            4, 1 skipped for overflow',
+        '  tokens           16,384 (64 samples)',
+        '  lm loss          1.0000 (first step of this run 4.0000)',
+        '  validation loss  2.0000 (perplexity 7.389; best 1.5000 at step 2)',
+        '  speed            4,003 tokens/s, 0.313 model TFLOP/s (medians)',
+        '  model FLOPs      72 B S L H^2 (...)',
+        '  training time    4.0 s in steps',
+        '  peak memory      1.50 GiB',
+        '  checkpoint       out/iter_0000004',
+      ].join('\n'),
+    );
+  });
+
+  it('says that a run was resumed, and leaves out what there was not', () => {
+    const summary = new TrainingSummary({ flopsFormula: 'f' });
+    for (const iteration of [101, 102, 103]) summary.step(step(iteration, { peakBytes: 2 ** 20 }));
+    const text = summary.text();
+    expect(text).toContain('103, resumed at 100');
+    expect(text).toContain('4,102 tokens/s');
+    expect(text).toContain('1 MiB');
+    expect(text).not.toMatch(/validation|checkpoint|skipped/);
+  });
+
+  it('calls the last validation loss the best when it is', () => {
+    const summary = new TrainingSummary({ flopsFormula: 'f' });
+    summary.step(step(1));
+    summary.validation({ iteration: 1, loss: 3 });
+    expect(summary.text()).toContain('the best at step 1)');
+  });
+
+  it('has a text for a run without steps', () => {
+    expect(new TrainingSummary({ flopsFormula: 'f' }).text()).toBe('no step was trained');
+  });
+});

@@ -1,0 +1,106 @@
+import type { StepMetrics } from './step-metrics.js';
+
+/** A loss on held-out data. */
+export interface ValidationLoss {
+  readonly iteration: number;
+  /** Mean over the tokens evaluated, in nats. */
+  readonly loss: number;
+}
+
+export interface TrainingSummaryOptions {
+  /** The text of `modelFlopsFormula`, so that nobody has to guess what a TFLOP/s counts. */
+  readonly flopsFormula: string;
+}
+
+/**
+ * Collects what the end of a run is summed up from. Speed is the median over the steps of this run, so that
+ * warming up, evaluation and saving do not blur it.
+ */
+export class TrainingSummary {
+  readonly #flopsFormula: string;
+  readonly #tokensPerSecond: number[] = [];
+  readonly #modelTflops: number[] = [];
+  #numSkipped = 0;
+  #first: StepMetrics | undefined;
+  #last: StepMetrics | undefined;
+  #best: ValidationLoss | undefined;
+  #latest: ValidationLoss | undefined;
+  #elapsedMs = 0;
+
+  constructor({ flopsFormula }: TrainingSummaryOptions) {
+    this.#flopsFormula = flopsFormula;
+  }
+
+  step(metrics: StepMetrics): void {
+    this.#first ??= metrics;
+    this.#last = metrics;
+    this.#numSkipped += metrics.skipped ? 1 : 0;
+    this.#elapsedMs += metrics.stepMs;
+    this.#tokensPerSecond.push(metrics.tokensPerSecond);
+    this.#modelTflops.push(metrics.modelTflops);
+  }
+
+  validation(result: ValidationLoss): void {
+    this.#latest = result;
+    if (this.#best === undefined || result.loss < this.#best.loss) this.#best = result;
+  }
+
+  /**
+   * The summary, one fact a line, to be printed when the run ends.
+   *
+   * @param checkpointPath where the last checkpoint lies; left out when nothing was saved.
+   */
+  text({ checkpointPath }: { readonly checkpointPath?: string } = {}): string {
+    const [first, last] = [this.#first, this.#last];
+    if (first === undefined || last === undefined) return 'no step was trained';
+    const rows: Array<readonly [string, string]> = [
+      ['steps', this.#stepsText(first, last)],
+      ['tokens', `${whole(last.consumedTokens)} (${whole(last.consumedSamples)} samples)`],
+      ['lm loss', `${last.lmLoss.toFixed(4)} (first step of this run ${first.lmLoss.toFixed(4)})`],
+    ];
+    if (this.#latest !== undefined && this.#best !== undefined) {
+      const { loss } = this.#latest;
+      const best = this.#best === this.#latest ? 'the best' : `best ${this.#best.loss.toFixed(4)}`;
+      rows.push([
+        'validation loss',
+        `${loss.toFixed(4)} (perplexity ${Math.exp(loss).toPrecision(4)}; ${best} at step ${this.#best.iteration})`,
+      ]);
+    }
+    const tflops = median(this.#modelTflops).toPrecision(3);
+    rows.push(
+      ['speed', `${whole(median(this.#tokensPerSecond))} tokens/s, ${tflops} model TFLOP/s (medians)`],
+      ['model FLOPs', this.#flopsFormula],
+      ['training time', `${formatSeconds(this.#elapsedMs / 1000)} in steps`],
+      ['peak memory', formatBytes(last.peakBytes)],
+    );
+    if (checkpointPath !== undefined) rows.push(['checkpoint', checkpointPath]);
+    const width = Math.max(...rows.map(([name]) => name.length));
+    return rows.map(([name, value]) => `  ${name.padEnd(width)}  ${value}`).join('\n');
+  }
+
+  #stepsText(first: StepMetrics, last: StepMetrics): string {
+    const resumed = first.iteration > 1 ? `, resumed at ${first.iteration - 1}` : '';
+    const skipped = this.#numSkipped > 0 ? `, ${this.#numSkipped} skipped for overflow` : '';
+    return `${last.iteration}${resumed}${skipped}`;
+  }
+}
+
+function median(values: readonly number[]): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  const middle = sorted.length / 2;
+  return (sorted[Math.ceil(middle) - 1]! + sorted[Math.floor(middle)]!) / 2;
+}
+
+function whole(value: number): string {
+  return Math.round(value).toLocaleString('en-US');
+}
+
+function formatSeconds(seconds: number): string {
+  if (seconds < 60) return `${seconds.toFixed(1)} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;
+  return `${Math.floor(seconds / 3600)} h ${Math.round((seconds % 3600) / 60)} min`;
+}
+
+function formatBytes(bytes: number): string {
+  return bytes < 2 ** 30 ? `${(bytes / 2 ** 20).toFixed(0)} MiB` : `${(bytes / 2 ** 30).toFixed(2)} GiB`;
+}

@@ -1,0 +1,126 @@
+import { type JsonObject, saveCheckpoint } from '@mtl/checkpoint';
+import type { AdamwOptimizer, LossScaler } from '@mtl/optimizer';
+import type { StepMetrics } from './metrics/step-metrics.js';
+import type { ValidationLoss } from './metrics/training-summary.js';
+import type { StopSignals } from './stop-signals.js';
+import type { Trainer } from './trainer.js';
+import { optimizerTensors, trainingState, weightTensors } from './training-checkpoint.js';
+
+/** Somebody who wants to know how training goes: console, metrics.jsonl, TensorBoard, the summary. */
+export interface TrainingReporter {
+  step?(metrics: StepMetrics): void;
+  validation?(result: ValidationLoss & { readonly consumedSamples: number }): void;
+  message?(text: string): void;
+}
+
+export interface SaveSettings {
+  readonly directory: string;
+  /** Steps between checkpoints; undefined: only at the end. */
+  readonly interval: number | undefined;
+  /** How many checkpoints stay; undefined: all. */
+  readonly keepLast: number | undefined;
+  readonly configuration: JsonObject;
+}
+
+export interface EvaluationSettings<Batch> {
+  /** Steps between evaluations. */
+  readonly interval: number;
+  readonly numMicroBatches: number;
+  /** The evaluation data from the start: every evaluation sees the same samples. */
+  readonly open: () => AsyncIterator<Batch>;
+}
+
+export interface RunTrainingOptions<Batch> {
+  readonly trainer: Trainer<Batch>;
+  readonly optimizer: AdamwOptimizer;
+  readonly lossScaler: LossScaler;
+  readonly reporters: readonly TrainingReporter[];
+  readonly save?: SaveSettings | undefined;
+  readonly evaluation?: EvaluationSettings<Batch> | undefined;
+  /** Ends the run after a step whose number is a multiple of this. */
+  readonly exitInterval?: number | undefined;
+  readonly signals?: StopSignals | undefined;
+}
+
+export interface TrainingResult {
+  /** `done`: the last iteration is reached; `exit-interval` and signals: it can be resumed; `data`: no data left. */
+  readonly reason: 'done' | 'exit-interval' | 'data' | NodeJS.Signals;
+  readonly checkpointPath: string | undefined;
+}
+
+/**
+ * Trains to the end with everything around the loop: evaluation, checkpoints (also on SIGINT and SIGTERM, after the
+ * step that is running), reports. The final state is always saved and, where there is evaluation data, evaluated.
+ */
+export async function runTraining<Batch>(options: RunTrainingOptions<Batch>): Promise<TrainingResult> {
+  const { trainer, save, evaluation, exitInterval, signals } = options;
+  let checkpoint: { iteration: number; path: string } | undefined;
+  let evaluated = -1;
+  let reason: TrainingResult['reason'] = 'data';
+
+  const saveNow = async (): Promise<void> => {
+    if (save === undefined || checkpoint?.iteration === trainer.progress.iteration) return;
+    checkpoint = { iteration: trainer.progress.iteration, path: await saveTraining(options, save) };
+    for (const reporter of options.reporters) reporter.message?.(`saved ${checkpoint.path}`);
+  };
+  const evaluateNow = async (): Promise<void> => {
+    if (evaluation === undefined || evaluated === trainer.progress.iteration) return;
+    evaluated = trainer.progress.iteration;
+    await evaluateTraining(options, evaluation);
+  };
+
+  for await (const metrics of trainer) {
+    for (const reporter of options.reporters) reporter.step?.(metrics);
+    const { iteration } = metrics;
+    const isMultipleOf = (interval: number | undefined): boolean =>
+      interval !== undefined && iteration % interval === 0;
+    if (isMultipleOf(evaluation?.interval)) await evaluateNow();
+    if (isMultipleOf(save?.interval)) await saveNow();
+    if (signals?.received !== undefined) {
+      reason = signals.received;
+      break;
+    }
+    if (isMultipleOf(exitInterval)) {
+      reason = 'exit-interval';
+      break;
+    }
+  }
+  const finished = reason === 'data' && trainer.isDone;
+  if (finished) {
+    reason = 'done';
+    await evaluateNow();
+  }
+  await saveNow();
+  return { reason, checkpointPath: checkpoint?.path };
+}
+
+async function saveTraining<Batch>(options: RunTrainingOptions<Batch>, save: SaveSettings): Promise<string> {
+  const { trainer, optimizer, lossScaler } = options;
+  const { path } = await saveCheckpoint({
+    directory: save.directory,
+    iteration: trainer.progress.iteration,
+    tensors: [...weightTensors(optimizer), ...optimizerTensors(optimizer)],
+    state: trainingState({
+      progress: trainer.progress,
+      optimizer,
+      lossScaler,
+      configuration: save.configuration,
+    }),
+    ...(save.keepLast === undefined ? {} : { keepLast: save.keepLast }),
+  });
+  return path;
+}
+
+async function evaluateTraining<Batch>(
+  { trainer, reporters }: RunTrainingOptions<Batch>,
+  { open, numMicroBatches }: EvaluationSettings<Batch>,
+): Promise<void> {
+  const batches = open();
+  try {
+    const loss = await trainer.evaluate(batches, numMicroBatches);
+    const { iteration, consumedSamples } = trainer.progress;
+    for (const reporter of reporters) reporter.validation?.({ iteration, consumedSamples, loss });
+  } finally {
+    await batches.return?.();
+  }
+}

@@ -1,0 +1,183 @@
+import { TrainingError } from '@mtl/errors';
+import { type Device, memoryStatistics } from '@mtl/kernels';
+import type { AdamwOptimizer, LossScaler, NumMicroBatches } from '@mtl/optimizer';
+import { runMicroBatches, type Stage, type StageLoss } from '@mtl/pipeline';
+import type { StepMetrics } from './metrics/step-metrics.js';
+
+/** Where a training stands: what a checkpoint must bring back besides tensors. */
+export interface TrainingProgress {
+  readonly iteration: number;
+  readonly consumedSamples: number;
+  readonly consumedTokens: number;
+}
+
+export interface TrainerOptions<Batch> {
+  readonly stage: Stage<Batch>;
+  readonly optimizer: AdamwOptimizer;
+  /** The rate of the next step, from the updates applied (skipped steps do not count) and the samples consumed. */
+  readonly learningRate: (position: { numUpdates: number; consumedSamples: number }) => number;
+  readonly lossScaler: LossScaler;
+  readonly microBatches: NumMicroBatches;
+  readonly device: Device;
+  /** Micro-batches one after the other, from the first sample not yet consumed. */
+  readonly batches: AsyncIterator<Batch>;
+  /** Tokens of a micro-batch whose loss counts. */
+  readonly numLossTokens: (batch: Batch) => number;
+  readonly sequenceLength: number;
+  /** Model FLOPs of one sample, forward and backward. */
+  readonly flopsPerSample: number;
+  readonly trainIterations: number;
+  /** Where to go on; default: the start. */
+  readonly progress?: TrainingProgress;
+}
+
+/** Sum of loss times weight over the tokens, in double and in order. */
+function weightedSum({ losses, weights }: StageLoss): number {
+  const [values, factors] = [losses.read<'float32'>(), weights.read<'float32'>()];
+  let sum = 0;
+  for (let index = 0; index < values.length; index++) sum += values[index]! * factors[index]!;
+  return sum;
+}
+
+/**
+ * The training loop: `for await (const step of trainer)` runs one optimizer step per turn. It knows stages and batches,
+ * not models: what a batch is, and which of its tokens count, the caller says.
+ */
+export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
+  readonly #options: TrainerOptions<Batch>;
+  #progress: TrainingProgress;
+  #dataWaitMs = 0;
+
+  constructor(options: TrainerOptions<Batch>) {
+    this.#options = options;
+    this.#progress = options.progress ?? { iteration: 0, consumedSamples: 0, consumedTokens: 0 };
+  }
+
+  get progress(): TrainingProgress {
+    return this.#progress;
+  }
+
+  /** Whether the last iteration is done. */
+  get isDone(): boolean {
+    return this.#progress.iteration >= this.#options.trainIterations;
+  }
+
+  /** Milliseconds that steps have spent waiting for data. */
+  get dataWaitMs(): number {
+    return this.#dataWaitMs;
+  }
+
+  /** Runs steps until the last iteration, or until the consumer leaves the loop. */
+  async *[Symbol.asyncIterator](): AsyncGenerator<StepMetrics, void, undefined> {
+    while (this.#progress.iteration < this.#options.trainIterations) {
+      const metrics = await this.#step();
+      if (metrics === undefined) return;
+      yield metrics;
+      // signals, timers and writers get their turn between steps
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  }
+
+  /** Mean loss per token over the next micro-batches of an iterator, without touching parameters. */
+  async evaluate(batches: AsyncIterator<Batch>, numMicroBatches: number): Promise<number> {
+    const { stage, numLossTokens } = this.#options;
+    let [sum, tokens] = [0, 0];
+    for (let microBatch = 0; microBatch < numMicroBatches; microBatch++) {
+      const next = await batches.next();
+      if (next.done === true) break;
+      stage.evaluate({ microBatch, batch: next.value, lossFactor: 1 });
+      const loss = stage.takeLoss(microBatch);
+      sum += weightedSum(loss);
+      loss.dispose();
+      tokens += numLossTokens(next.value);
+    }
+    if (tokens === 0) throw new TrainingError('MTL_NO_DATA', 'the evaluation data hold no token to count');
+    return sum / tokens;
+  }
+
+  async #step(): Promise<StepMetrics | undefined> {
+    const start = performance.now();
+    const { microBatches, lossScaler, optimizer, learningRate, sequenceLength } = this.#options;
+    const { globalBatchSize, numMicroBatches } = microBatches.at(this.#progress.consumedSamples);
+    const batches = await this.#take(numMicroBatches);
+    if (batches === undefined) return undefined;
+    const lossScale = lossScaler.scale;
+    const lmLoss = this.#accumulateGradients(batches, lossScale);
+    const { consumedSamples } = this.#progress;
+    const rate = learningRate({ numUpdates: optimizer.numSteps, consumedSamples });
+    const { gradientNorm, skipped } = optimizer.step({ learningRate: rate, lossScale });
+    this.#progress = {
+      iteration: this.#progress.iteration + 1,
+      consumedSamples: this.#progress.consumedSamples + globalBatchSize,
+      consumedTokens: this.#progress.consumedTokens + globalBatchSize * sequenceLength,
+    };
+    if (skipped && !this.#canBackOff()) throw this.#divergence(lmLoss, gradientNorm, rate);
+    lossScaler.update(skipped);
+    const stepMs = performance.now() - start;
+    return {
+      ...this.#progress,
+      globalBatchSize,
+      lmLoss,
+      gradNorm: gradientNorm,
+      learningRate: rate,
+      lossScale,
+      skipped,
+      stepMs,
+      tokensPerSecond: (globalBatchSize * sequenceLength * 1000) / stepMs,
+      modelTflops: (this.#options.flopsPerSample * globalBatchSize) / stepMs / 1e9,
+      peakBytes: memoryStatistics(this.#options.device).peakBytes,
+    };
+  }
+
+  async #take(count: number): Promise<Batch[] | undefined> {
+    const start = performance.now();
+    const taken: Batch[] = [];
+    while (taken.length < count) {
+      const next = await this.#options.batches.next();
+      if (next.done === true) return undefined;
+      taken.push(next.value);
+    }
+    this.#dataWaitMs += performance.now() - start;
+    return taken;
+  }
+
+  /** Forward and backward of all micro-batches; the mean loss over their tokens. */
+  #accumulateGradients(batches: readonly Batch[], lossScale: number): number {
+    const { stage, numLossTokens } = this.#options;
+    const numTokens = batches.reduce((sum, batch) => sum + numLossTokens(batch), 0);
+    if (numTokens === 0) throw new TrainingError('MTL_NO_DATA', 'a global batch holds no token to count');
+    let scaledLoss = 0;
+    try {
+      runMicroBatches({
+        stage,
+        batches,
+        lossFactor: lossScale / numTokens,
+        onLoss: (loss) => {
+          scaledLoss += weightedSum(loss);
+        },
+      });
+    } catch (error) {
+      stage.abandon();
+      throw error;
+    }
+    return scaledLoss / lossScale;
+  }
+
+  /** Whether an overflow is the loss scale's doing: a dynamic one above its minimum. */
+  #canBackOff(): boolean {
+    const { lossScaler } = this.#options;
+    return lossScaler.isDynamic && !lossScaler.isAtMinimum;
+  }
+
+  #divergence(loss: number, gradientNorm: number, rate: number): TrainingError {
+    const { iteration } = this.#progress;
+    return new TrainingError(
+      'MTL_NOT_FINITE',
+      `iteration ${iteration}: loss ${loss}, gradient norm ${gradientNorm}; the parameters were left as they were`,
+      {
+        remedy: `resume from the newest checkpoint with a lower --lr (it was ${rate}), more warm-up, or --clip-grad`,
+        details: { iteration, loss, gradientNorm },
+      },
+    );
+  }
+}

@@ -1,0 +1,86 @@
+#!/usr/bin/env node
+/**
+ * House rules that no linter knows: file lengths, file names, what every package has. `--self-test` shows that each
+ * rule can fail.
+ */
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const maximumLines = 600;
+const maximumTestLines = 800;
+const sourcePattern = /\.(ts|mts|mjs|cc|h|cu|cuh|py)$/;
+const testPattern = /\.test\.ts$|\/tests?\//;
+const packageFiles = [
+  'package.json',
+  'README.md',
+  'tsconfig.json',
+  'turbo.json',
+  'vitest.config.ts',
+  'src/index.ts',
+];
+
+/** Problems of one file: its length and its name. */
+function checkFile(path, text) {
+  const problems = [];
+  const lines = text.split('\n').length - 1;
+  const limit = testPattern.test(path) ? maximumTestLines : maximumLines;
+  if (lines > limit) problems.push(`${path}: ${lines} lines, at most ${limit}`);
+  const name = basename(path);
+  const kebab = /^[a-z0-9.]+(-[a-z0-9.]+)*$/;
+  const snake = /^[a-z0-9.]+(_[a-z0-9.]+)*$/;
+  const isNative = /\.(cc|h|cu|cuh)$/.test(name);
+  const isScript = name.endsWith('.py'); // either: what a script is called stands in documents
+  if (!(isNative ? snake : kebab).test(name) && !(isScript && snake.test(name))) {
+    problems.push(`${path}: name it in ${isNative ? 'snake_case' : 'kebab-case'}`);
+  }
+  return problems;
+}
+
+/** Problems of one package: files it lacks. */
+function checkPackage(folder, files) {
+  return packageFiles
+    .filter((file) => !files.has(`${folder}/${file}`))
+    .map((file) => `${folder}: ${file} is missing`);
+}
+
+function selfTest() {
+  const failing = [
+    checkFile('packages/a/src/long.ts', 'x\n'.repeat(601)),
+    checkFile('packages/a/src/long.test.ts', 'x\n'.repeat(801)),
+    checkFile('packages/a/src/CamelCase.ts', ''),
+    checkFile('packages/a/native/kebab-case.cc', ''),
+    checkPackage('packages/a', new Set(['packages/a/package.json'])),
+  ];
+  const passing = [
+    checkFile('packages/a/src/fine-name.test.ts', 'x\n'.repeat(800)),
+    checkPackage('packages/a', new Set(packageFiles.map((file) => `packages/a/${file}`))),
+  ];
+  const broken =
+    failing.some((problems) => problems.length === 0) || passing.some((problems) => problems.length > 0);
+  if (broken) throw new Error('check-repository: a rule does not do what it says');
+}
+
+selfTest();
+if (!process.argv.includes('--self-test')) {
+  const root = fileURLToPath(new URL('../..', import.meta.url));
+  const files = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard'], {
+    cwd: root,
+    encoding: 'utf8',
+  })
+    .split('\n')
+    .filter((path) => path !== '');
+  const folders = new Set(
+    files.filter((path) => path.startsWith('packages/')).map((path) => path.split('/').slice(0, 2).join('/')),
+  );
+  const problems = [
+    ...files
+      .filter((path) => sourcePattern.test(path))
+      .flatMap((path) => checkFile(path, readFileSync(join(root, path), 'utf8'))),
+    ...[...folders].flatMap((folder) => checkPackage(folder, new Set(files))),
+  ];
+  for (const problem of problems) console.error(problem);
+  if (problems.length > 0) process.exit(1);
+  console.log(`repository: ${files.length} files follow the house rules`);
+}
