@@ -1,4 +1,4 @@
-// Attention backward for one head (Dao et al. 2022, 2023): for every tile of keys, over the tiles of queries that see it,
+// Attention backward for one head (Dao et al. 2022, 2023): for every tile of keys, over the tiles of queries:
 //   P = e^(scale Q K^T - logSumExp)    dP = dO V^T (dropout applied)    dS = P (dP - delta)
 //   dV += P^T dO    dK += dS^T Q    dQ += dS K    with delta = the row sums of dO * O
 // The gradients of keys and values of a tile are complete after its pass; those of queries are summed over the passes.
@@ -18,8 +18,8 @@ struct BackwardHead {
   float scale;
 };
 
-// Per-thread memory. `rows` operands sum along the head size, `columns` ones along the sequence; with float32 arithmetic
-// they are the same words.
+// Per-thread memory. `rows` operands sum along the head size, `columns` ones along the sequence; with float32
+// arithmetic they are the same words.
 struct BackwardScratch {
   Word *query_rows, *query_columns, *output_gradient_rows, *output_gradient_columns;   // the whole head
   Word *keys_transposed, *values_transposed, *key_columns;                             // one tile
@@ -58,7 +58,6 @@ BackwardScratch carve_backward(Carver* carver, int64_t sequence, int64_t head_si
   scratch.prepared = carve<uint8_t>(carver, padded / kTile);
   return scratch;
 }
-
 
 // Packs a tile of queries and output gradients and computes its delta.
 template <typename Product, typename T>
@@ -264,17 +263,13 @@ void write_gradients(const Matrix<T>& gradients, int64_t first_column, int64_t s
     T* destination = gradients.data + row * gradients.stride + first_column;
     for (int64_t column = 0; column < size; column += kLanes) {
       const VFloat value = load(sums + row * columns + column) * factor;
-      if (column + kLanes <= size) {
-        store(destination + column, value);
-      } else {
-        store_partial(destination + column, value, size - column);
-      }
+      store_up_to(destination + column, value, size - column);
     }
   }
 }
 
-// Key tiles part, part + num_parts, ... of one head. The gradients of keys and values go to their place; those of queries
-// too when this is the only part, otherwise they are left in query_gradients, [S padded to tiles, columns].
+// Key tiles part, part + num_parts, ... of one head. The gradients of keys and values go to their place; those of
+// queries too when this is the only part, otherwise they are left in query_gradients, [S padded to tiles, columns].
 template <typename Product, typename T>
 void backward_head(const BackwardHead<T>& head, const BackwardHead<T>* next_head, const BackwardScratch& scratch,
                    float* query_gradients, int64_t part, int64_t num_parts) {
@@ -363,7 +358,8 @@ Status backward_all(const AttentionProblem& problem, const MakeHead& make_head) 
     float* query_gradients = buffers + (parts == 1 ? thread : task) * part_size;
     const BackwardHead<T> head = make_head(task / parts);
     const BackwardHead<T> next_head = make_head(smaller(task / parts + 1, heads - 1));
-    backward_head<Product>(head, parts == 1 && task + 1 < heads ? &next_head : nullptr, scratch, query_gradients, task % parts, parts);
+    backward_head<Product>(head, parts == 1 && task + 1 < heads ? &next_head : nullptr, scratch, query_gradients,
+                           task % parts, parts);
   }
   if (parts == 1) return ok_status();
 #pragma omp parallel for schedule(static) num_threads(threads)

@@ -41,7 +41,8 @@ struct TileRow {
 
 MTL_INLINE TileRow tile_row(const Visibility& visibility, int64_t index) {
   const int64_t first = index * kTile;
-  TileRow row = {first, smaller(kTile, visibility.num_queries - first), {visibility.num_keys, 0}, {0, visibility.num_keys}};
+  const int64_t num_queries = smaller(kTile, visibility.num_queries - first);
+  TileRow row = {first, num_queries, {visibility.num_keys, 0}, {0, visibility.num_keys}};
   if (visibility.key_start == nullptr) {  // ranges only grow: the first and the last query tell
     row.any = Visibility::keys_of(visibility, first + row.num_queries - 1);
     row.all = Visibility::keys_of(visibility, first);
@@ -83,7 +84,8 @@ MTL_INLINE void seen_keys(int32_t* seen, const Visibility& visibility, int64_t f
 }
 
 // How many keys of the tile the product of rows row .. row + kRowGroup has to cover: none after is seen by any of them.
-MTL_INLINE int64_t keys_of_group(const Visibility& visibility, const TileRow& row, int64_t first_row, int64_t first_key) {
+MTL_INLINE int64_t keys_of_group(const Visibility& visibility, const TileRow& row, int64_t first_row,
+                                 int64_t first_key) {
   if (!visibility.causal) return smaller(kTile, larger(0, row.any.end - first_key));
   const int64_t last = row.first_query + smaller(first_row + kRowGroup, row.num_queries) - 1;
   return smaller(kTile, larger(0, Visibility::keys_of(visibility, last).end - first_key));

@@ -25,8 +25,8 @@ struct ForwardHead {
   float scale;
 };
 
-// Per-thread memory. Keys and values are packed once per head and stay for all tiles of queries; a single tile of queries
-// needs one slot only.
+// Per-thread memory. Keys and values are packed once per head and stay for all tiles of queries; a single tile of
+// queries needs one slot only.
 struct ForwardScratch {
   Word *queries, *probabilities, *keys, *values;
   float *scores, *output, *denominators, *maxima, *factors, *statistics;
@@ -115,8 +115,8 @@ MTL_INLINE float highest_score(const float* scores, int64_t vectors) {
   return largest(highest);
 }
 
-// Turns the scores of a tile into 2^(score - running maximum), dropout applied, and brings maximum and denominator up to
-// date; `scale` takes scores to base 2. scratch.factors becomes what earlier sums of a row must be multiplied by.
+// Turns the scores of a tile into 2^(score - running maximum), dropout applied, and brings maximum and denominator up
+// to date; `scale` takes scores to base 2. scratch.factors becomes what earlier sums of a row must be multiplied by.
 // vectors[row group]: how far rows go; kTileVectors in a whole tile.
 template <typename Product, bool kDropout, bool kWhole>
 void softmax_tile(const ForwardScratch& scratch, const int64_t* vectors, int64_t num_rows, float scale,
@@ -220,11 +220,7 @@ void finish_rows(const ForwardHead<T>& head, const ForwardScratch& scratch, cons
     T* output = head.outputs.data + (row.first_query + index) * head.outputs.stride;
     for (int64_t column = 0; column < columns; column += kLanes) {
       const VFloat value = load(scratch.output + index * columns + column) * factors[index];
-      if (column + kLanes <= head_size) {
-        store(output + column, value);
-      } else {
-        store_partial(output + column, value, head_size - column);
-      }
+      store_up_to(output + column, value, head_size - column);
     }
     if (head.log_sum_exp != nullptr) head.log_sum_exp[row.first_query + index] = scratch.statistics[index];
   }

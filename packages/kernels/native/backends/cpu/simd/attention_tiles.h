@@ -1,8 +1,8 @@
 // Small matrix products for attention, out of packed tiles that stay in the cache of a core.
 //
-// Operands are arrays of 32-bit words. With float32 arithmetic a word is one float; with bfloat16 arithmetic (AVX-512) it
-// is two neighbours along the dimension that is summed over, which the processor multiplies and adds in one go. One
-// product kernel serves both, and transposed left sides too, through strides:
+// Operands are arrays of 32-bit words. With float32 arithmetic a word is one float; with bfloat16 arithmetic
+// (AVX-512) it is two neighbours along the dimension that is summed over, which the processor multiplies and adds in
+// one go. One product kernel serves both, and transposed left sides too, through strides:
 //
 //   sum[row, column] += for all steps: left[row * left_row + step * left_step] * right[step * right_stride + column]
 #pragma once
@@ -59,7 +59,7 @@ struct FloatProduct {
   // The words of up to kLanes * kDepth elements; elements from `count` on are zero.
   template <typename T>
   MTL_INLINE VUint load_words(const T* source, int64_t count) {
-    return float_to_bits(count >= kLanes ? load(source) : load_partial(source, count));
+    return float_to_bits(load_up_to(source, count));
   }
 };
 
@@ -199,8 +199,8 @@ MTL_INLINE Matrix<T> rows_of(const Matrix<T>& matrix, int64_t first) {
   return {matrix.data + first * matrix.stride, matrix.stride, smaller(kTile, matrix.rows - first), matrix.columns};
 }
 
-// Asks for rows first .. first + kRowGroup of a tile's matrix ahead of time. Rows of one head lie kilobytes apart, where
-// the processor does not foresee them; asked for a few at a time during products, they cost nothing.
+// Asks for rows first .. first + kRowGroup of a tile's matrix ahead of time. Rows of one head lie kilobytes apart,
+// where the processor does not foresee them; asked for a few at a time during products, they cost nothing.
 template <bool kWrite = false, typename T>
 MTL_INLINE void prefetch_group(const Matrix<T>& matrix, int64_t first) {
   const int64_t end = smaller(first + kRowGroup, matrix.rows);
@@ -268,7 +268,7 @@ void pack_columns(Word* packed, Matrix<T> matrix) {
       for (int part = 0; part < Product::kDepth; ++part) {
         if (row + part >= matrix.rows) continue;
         const T* source = matrix.data + (row + part) * matrix.stride + column;
-        const VUint bits = float_to_bits(count >= kLanes ? load(source) : load_partial(source, count));
+        const VUint bits = float_to_bits(load_up_to(source, count));
         words |= Product::kDepth == 1 ? bits : part == 0 ? bits >> 16 : bits;  // bfloat16 is the upper half of a float
       }
       store_words(packed + row / Product::kDepth * stride + column, words);

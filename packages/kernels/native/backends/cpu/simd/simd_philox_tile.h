@@ -1,6 +1,6 @@
 // Philox for a tile of a matrix: 64 columns (one group of core/philox.h) of many rows. The same numbers as
-// simd_philox.h, with less work a row: round keys are expanded once, and what the first two of the ten rounds do does not
-// depend on the row but for two scalars.
+// simd_philox.h, with less work a row: round keys are expanded once, and what the first two of the ten rounds do does
+// not depend on the row but for two scalars.
 //
 // Counters are held in 64-bit lanes, whose upper halves may be garbage: the processor multiplies the lower halves to 64
 // bits, the low word of a product is then its lane as it is, the high word one shift away.
@@ -15,7 +15,7 @@ namespace {
 typedef uint64_t VLong __attribute__((vector_size(kLanes * 4)));
 
 constexpr int kLongLanes = kLanes / 2;
-constexpr int kLongVectors = 16 / kLongLanes;  // for the 16 counters of 64 columns; even counters and odd ones alternate
+constexpr int kLongVectors = 16 / kLongLanes;  // for the 16 counters of 64 columns; even and odd counters alternate
 
 MTL_INLINE VLong multiply_low_words(VLong a, uint32_t b) {
 #if MTL_ISA_LEVEL == 2
@@ -85,7 +85,8 @@ MTL_INLINE void keep_masks_of_row(VInt* masks, const PhiloxSite& site, const Phi
       const VLong product0 = multiply_low_words(c0, kPhiloxMultiplier0);
       const VLong product1 = multiply_low_words(c2, kPhiloxMultiplier1);
       // Keys go into both halves of a lane, which saves widening them; upper halves do not matter.
-      const VLong low_key = (VLong)(site.low_keys[round] - VUint{}), high_key = (VLong)(site.high_keys[round] - VUint{});
+      const VLong low_key = (VLong)(site.low_keys[round] - VUint{});
+      const VLong high_key = (VLong)(site.high_keys[round] - VUint{});
       c0 = (product1 >> 32) ^ c1 ^ low_key;
       c2 = (product0 >> 32) ^ c3 ^ high_key;
       c1 = product1;
