@@ -5,7 +5,7 @@
  *   node bench/train-step.mjs --preset char-10m --dtype float32 --threads 2 --iters 10 --warmup 3 [--micro-batch N]
  */
 import { parseArgs } from 'node:util';
-import { kernelSeconds, memoryStatistics, setNumThreads } from '@mtl/kernels';
+import { memoryStatistics, operationStatistics, setNumThreads } from '@mtl/kernels';
 import { GptStage, numLossTokens, numParameters, paddedVocabularySize } from '@mtl/models';
 import { AdamwOptimizer, LossScaler, NumMicroBatches, ParameterBuffers } from '@mtl/optimizer';
 import { modelFlops, Trainer } from '@mtl/trainer';
@@ -25,6 +25,8 @@ const { values } = parseArgs({
     iters: { type: 'string', default: '10' },
     warmup: { type: 'string', default: '3' },
     'micro-batch': { type: 'string' },
+    /** Prints where the time goes, by operation, to standard error. */
+    profile: { type: 'boolean', default: false },
   },
 });
 const [numLayers, hiddenSize, numAttentionHeads, sequenceLength, vocabularySize, usualBatch] =
@@ -89,6 +91,7 @@ const trainer = new Trainer({
   trainIterations: iterations + warmup,
 });
 
+const kernelSeconds = () => operationStatistics().reduce((sum, { seconds }) => sum + seconds, 0);
 const median = (numbers) => [...numbers].sort((a, b) => a - b)[Math.floor(numbers.length / 2)];
 const [times, losses, overheads] = [[], [], []];
 let kernels = kernelSeconds();
@@ -100,6 +103,15 @@ for await (const { iteration, stepMs, lmLoss } of trainer) {
     overheads.push(1 - ((now - kernels) * 1000) / stepMs);
   }
   kernels = now;
+}
+if (values.profile) {
+  const steps = iterations + warmup;
+  const rows = operationStatistics().filter(({ calls }) => calls > 0);
+  for (const { name, calls, seconds } of rows.sort((a, b) => b.seconds - a.seconds)) {
+    console.error(
+      `${name.padEnd(32)} ${(calls / steps).toFixed(0).padStart(5)} calls ${((seconds / steps) * 1000).toFixed(2).padStart(9)} ms a step`,
+    );
+  }
 }
 const stepMs = median(times);
 console.log(
