@@ -10,11 +10,12 @@ export {
   openTrainingData,
   type TrainingData,
 } from './build/open-training-data.js';
+export { readTokenizerFlags, type TokenizerFlags } from './configuration/read-tokenizer-flags.js';
 export { type ConfigurationJson, configurationJson } from './configuration-json.js';
 export { configFileJsonSchema } from './flags/flag-schema.js';
 export { formatHelp } from './flags/format-help.js';
 export { type ParsedFlags, parseFlags } from './flags/parse-flags.js';
-export type { GptConfiguration } from './gpt-configuration.js';
+export type { GptConfiguration, TokenizerConfiguration } from './gpt-configuration.js';
 export { presetNames } from './presets/presets.js';
 export { printConfiguration } from './print-configuration.js';
 export { type ValidateConfigurationOptions, validateConfiguration } from './validate-configuration.js';

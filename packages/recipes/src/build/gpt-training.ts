@@ -4,7 +4,13 @@ import { type BatchLoader, createBatchLoader, type SampleDataset, type Tokenizer
 import { CheckpointError, ConfigurationError } from '@mtl/errors';
 import { type DType, isDeviceAvailable, setNumThreads } from '@mtl/kernels';
 import { GptStage, numLossTokens, numParameters, paddedVocabularySize, type TokenBatch } from '@mtl/models';
-import { AdamwOptimizer, LearningRateSchedule, LossScaler, NumMicroBatches, ParameterBuffers } from '@mtl/optimizer';
+import {
+  AdamwOptimizer,
+  LearningRateSchedule,
+  LossScaler,
+  NumMicroBatches,
+  ParameterBuffers,
+} from '@mtl/optimizer';
 import {
   type ConsoleStream,
   isOptimizerTensor,
@@ -83,9 +89,13 @@ export class GptTraining {
     const { datasets, tokenizer } = await openTrainingData(configuration, { corpusDirectory, onMessage });
     const { train } = datasets;
     if (train === undefined) {
-      throw new ConfigurationError('MTL_SPLIT', `--split ${configuration.data.split} leaves nothing to train on`, {
-        expected: 'a first number above 0, such as 969,30,1',
-      });
+      throw new ConfigurationError(
+        'MTL_SPLIT',
+        `--split ${configuration.data.split} leaves nothing to train on`,
+        {
+          expected: 'a first number above 0, such as 969,30,1',
+        },
+      );
     }
     const model = gptModelConfiguration(configuration.model, tokenizer.vocabularySize);
     const dtype = dtypeOfPrecision[training.precision];

@@ -29,7 +29,11 @@ export async function openTrainingData(
   let tokenizerOptions: TokenizerOptions | undefined = data.tokenizer;
   let { dataPath } = data;
   if (dataPath.length === 0) {
-    const corpus = await prepareDefaultCorpus({ directory: corpusDirectory, tokenizer: tokenizerOptions, onMessage });
+    const corpus = await prepareDefaultCorpus({
+      directory: corpusDirectory,
+      tokenizer: tokenizerOptions,
+      onMessage,
+    });
     dataPath = [corpus.prefix];
     tokenizerOptions = corpus.tokenizer;
   }
