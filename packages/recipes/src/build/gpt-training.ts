@@ -1,5 +1,5 @@
 import { availableParallelism } from 'node:os';
-import { findCheckpoint, type JsonObject, loadCheckpoint } from '@mtl/checkpoint';
+import { findCheckpoint, loadCheckpoint } from '@mtl/checkpoint';
 import { type BatchLoader, createBatchLoader, type SampleDataset, type Tokenizer } from '@mtl/data';
 import { CheckpointError, ConfigurationError } from '@mtl/errors';
 import { type DType, isDeviceAvailable, setNumThreads } from '@mtl/kernels';
@@ -25,10 +25,10 @@ import {
   type TrainingResult,
   weightTensors,
 } from '@mtl/trainer';
-import { configurationJson } from '../configuration-json.js';
 import type { GptConfiguration } from '../gpt-configuration.js';
 import { gptModelConfiguration } from './gpt-model-configuration.js';
 import { openTrainingData } from './open-training-data.js';
+import { saveConfiguration } from './saved-configuration.js';
 import { openTrainingReporters, type TrainingReporters } from './training-reporters.js';
 
 export interface BuildGptTrainingOptions {
@@ -193,7 +193,12 @@ export class GptTraining {
                 directory: checkpoint.save,
                 interval: checkpoint.saveInterval,
                 keepLast: checkpoint.keepLast,
-                configuration: configurationJson(this.#configuration) as unknown as JsonObject,
+                configuration: await saveConfiguration({
+                  directory: checkpoint.save,
+                  configuration: this.#configuration,
+                  model: this.stage.model,
+                  tokenizer: this.tokenizer,
+                }),
               },
         evaluation: this.#evaluation(),
       });
