@@ -21,6 +21,7 @@ export {
   type SaveConfigurationOptions,
   type SavedConfiguration,
   saveConfiguration,
+  type TrainedOn,
 } from './build/saved-configuration.js';
 export { type TokenizerFile, tokenizerFiles } from './build/tokenizer-files.js';
 export { readTokenizerFlags, type TokenizerFlags } from './configuration/read-tokenizer-flags.js';

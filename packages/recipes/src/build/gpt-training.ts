@@ -53,12 +53,14 @@ export class GptTraining {
   readonly trainer: Trainer<TokenBatch>;
   readonly reporters: TrainingReporters;
   readonly #configuration: GptConfiguration;
+  readonly #dataPath: readonly string[];
   readonly #lossScaler: LossScaler;
   readonly #loader: BatchLoader;
   readonly #validation: SampleDataset | undefined;
 
   private constructor(parts: {
     configuration: GptConfiguration;
+    dataPath: readonly string[];
     stage: GptStage;
     tokenizer: Tokenizer;
     optimizer: AdamwOptimizer;
@@ -74,6 +76,7 @@ export class GptTraining {
     this.trainer = parts.trainer;
     this.reporters = parts.reporters;
     this.#configuration = parts.configuration;
+    this.#dataPath = parts.dataPath;
     this.#lossScaler = parts.lossScaler;
     this.#loader = parts.loader;
     this.#validation = parts.validation;
@@ -86,7 +89,10 @@ export class GptTraining {
     const onMessage = (text: string): void => void stream.write(`${text}\n`);
     checkDevice(configuration);
     setNumThreads(parallel.threads ?? availableParallelism(), { pin: true });
-    const { datasets, tokenizer } = await openTrainingData(configuration, { corpusDirectory, onMessage });
+    const { datasets, tokenizer, dataPath } = await openTrainingData(configuration, {
+      corpusDirectory,
+      onMessage,
+    });
     const { train } = datasets;
     if (train === undefined) {
       throw new ConfigurationError(
@@ -165,7 +171,7 @@ export class GptTraining {
     });
     const validation = datasets.valid;
     return new GptTraining({
-      ...{ configuration, stage, tokenizer, optimizer, trainer },
+      ...{ configuration, dataPath, stage, tokenizer, optimizer, trainer },
       ...{ reporters, lossScaler, loader, validation },
     });
   }
@@ -198,6 +204,7 @@ export class GptTraining {
                   configuration: this.#configuration,
                   model: this.stage.model,
                   tokenizer: this.tokenizer,
+                  data: { dataPath: this.#dataPath, split: this.#configuration.data.split },
                 }),
               },
         evaluation: this.#evaluation(),

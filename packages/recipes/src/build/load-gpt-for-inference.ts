@@ -5,8 +5,8 @@ import { ConfigurationError, UsageError } from '@mtl/errors';
 import type { CausalLanguageModel } from '@mtl/inference';
 import { cast, type Device, type DType, isDeviceAvailable, Tensor } from '@mtl/kernels';
 import { GptLanguageModel, type GptModelConfiguration, GptStage } from '@mtl/models';
-import type { DataConfiguration } from '../gpt-configuration.js';
 import { type OpenGptWeightsOptions, openGptWeights } from './open-gpt-weights.js';
+import type { TrainedOn } from './saved-configuration.js';
 
 export interface LoadGptForInferenceOptions extends OpenGptWeightsOptions {
   readonly device: Device;
@@ -27,7 +27,7 @@ export interface LoadedGpt {
   /** The length of sequences that it was trained with. */
   readonly sequenceLength: number;
   /** The data that it was trained on, where it remembers. */
-  readonly data: DataConfiguration | undefined;
+  readonly data: TrainedOn | undefined;
   /** The checkpoint or the directory that it came from. */
   readonly path: string;
   /** Of the model, with their values in the compute dtype. */

@@ -5,8 +5,7 @@ import type { TokenizerOptions } from '@mtl/data';
 import { CheckpointError, ConfigurationError } from '@mtl/errors';
 import { type GptModelConfiguration, readHuggingFaceGpt2 } from '@mtl/models';
 import { isOptimizerTensor, readTrainingState } from '@mtl/trainer';
-import type { DataConfiguration } from '../gpt-configuration.js';
-import { readSavedConfiguration } from './saved-configuration.js';
+import { readSavedConfiguration, type TrainedOn } from './saved-configuration.js';
 
 /** Where a trained model lies: exactly one of `load` and `loadHuggingFace`. */
 export interface OpenGptWeightsOptions {
@@ -31,7 +30,7 @@ export interface GptWeights {
   /** The length of sequences that it was trained with, or all its positions. */
   readonly sequenceLength: number;
   /** The data that it was trained on, where it remembers. */
-  readonly data: DataConfiguration | undefined;
+  readonly data: TrainedOn | undefined;
   /** Fills float32 tensors of the model, by their logical names. */
   load(tensors: readonly LogicalTensor[]): Promise<void>;
 }
@@ -88,7 +87,7 @@ async function openCheckpoint(
     tokenizer: saved.tokenizer,
     endTokens: undefined,
     sequenceLength: saved.resolved.model.sequenceLength,
-    data: saved.resolved.data,
+    data: saved.trainedOn,
     load: async (tensors) => {
       await loadCheckpoint({ checkpoint, tensors, ignore: isOptimizerTensor });
     },

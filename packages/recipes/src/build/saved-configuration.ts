@@ -11,11 +11,20 @@ import { tokenizerFiles, tokenizerIn } from './tokenizer-files.js';
 /** The folder in the directory of --save that holds the tokenizer's files. */
 const tokenizerFolder = 'tokenizer';
 
+/** The data of a training. */
+export interface TrainedOn {
+  /** The words of --data-path, or the prefix of the corpus that comes along. */
+  readonly dataPath: readonly string[];
+  readonly split: string;
+}
+
 /** What a checkpoint remembers of the training that wrote it: enough to use the model without a flag. */
 export interface SavedConfiguration extends ConfigurationJson {
   readonly gptModel: GptModelConfiguration;
   /** Its files are copies in the folder `tokenizer` beside the checkpoints, by their names there. */
   readonly tokenizer?: TokenizerOptions;
+  /** Absent where no training has written it. */
+  readonly trainedOn?: TrainedOn;
 }
 
 export interface SaveConfigurationOptions {
@@ -25,6 +34,8 @@ export interface SaveConfigurationOptions {
   readonly model: GptModelConfiguration;
   /** Undefined where a model came without one. */
   readonly tokenizer: Pick<Tokenizer, 'options'> | undefined;
+  /** Undefined where nothing was trained. */
+  readonly data: TrainedOn | undefined;
 }
 
 /**
@@ -33,13 +44,14 @@ export interface SaveConfigurationOptions {
  * @throws CheckpointError MTL_CHECKPOINT_IO when they cannot be copied
  */
 export async function saveConfiguration(options: SaveConfigurationOptions): Promise<JsonObject> {
-  const { directory, configuration, model } = options;
+  const { directory, configuration, model, data } = options;
   const tokenizer = options.tokenizer?.options;
   if (tokenizer !== undefined) await copyTokenizer(join(directory, tokenizerFolder), tokenizer);
   const saved: SavedConfiguration = {
     ...configurationJson(configuration),
     gptModel: model,
     ...(tokenizer === undefined ? {} : { tokenizer: tokenizerIn('', tokenizer) }),
+    ...(data === undefined ? {} : { trainedOn: data }),
   };
   // what is undefined JSON leaves out
   return JSON.parse(JSON.stringify(saved)) as JsonObject;

@@ -43,7 +43,13 @@ export async function convertToCheckpoint(options: {
         progress: { iteration: 0, consumedSamples: 0, consumedTokens: 0 },
         optimizer,
         lossScaler: new LossScaler(configuration.optimizer.lossScale),
-        configuration: await saveConfiguration({ directory, configuration, model: weights.model, tokenizer }),
+        configuration: await saveConfiguration({
+          directory,
+          configuration,
+          model: weights.model,
+          tokenizer,
+          data: undefined,
+        }),
       }),
     });
     process.stdout.write(

@@ -123,7 +123,7 @@ async function textsOf(flags: EvalFlags, loaded: LoadedGpt): Promise<EvaluationT
     });
   }
   const data = loaded.data;
-  if (data !== undefined && data.dataPath.length > 0) {
+  if (data !== undefined) {
     const [split, part] = [flags.split ?? data.split, flags.part ?? 'valid'];
     return readDatasets(data.dataPath, { split, part, maxTokens });
   }
