@@ -1,5 +1,5 @@
 import { availableParallelism } from 'node:os';
-import { findCheckpoint, type JsonObject, loadCheckpoint } from '@mtl/checkpoint';
+import { findCheckpoint, loadCheckpoint } from '@mtl/checkpoint';
 import { type BatchLoader, createBatchLoader, type SampleDataset, type Tokenizer } from '@mtl/data';
 import { CheckpointError, ConfigurationError } from '@mtl/errors';
 import { type DType, isDeviceAvailable, setNumThreads } from '@mtl/kernels';
@@ -25,10 +25,10 @@ import {
   type TrainingResult,
   weightTensors,
 } from '@mtl/trainer';
-import { configurationJson } from '../configuration-json.js';
 import type { GptConfiguration } from '../gpt-configuration.js';
 import { gptModelConfiguration } from './gpt-model-configuration.js';
 import { openTrainingData } from './open-training-data.js';
+import { saveConfiguration } from './saved-configuration.js';
 import { openTrainingReporters, type TrainingReporters } from './training-reporters.js';
 
 export interface BuildGptTrainingOptions {
@@ -53,12 +53,14 @@ export class GptTraining {
   readonly trainer: Trainer<TokenBatch>;
   readonly reporters: TrainingReporters;
   readonly #configuration: GptConfiguration;
+  readonly #dataPath: readonly string[];
   readonly #lossScaler: LossScaler;
   readonly #loader: BatchLoader;
   readonly #validation: SampleDataset | undefined;
 
   private constructor(parts: {
     configuration: GptConfiguration;
+    dataPath: readonly string[];
     stage: GptStage;
     tokenizer: Tokenizer;
     optimizer: AdamwOptimizer;
@@ -74,6 +76,7 @@ export class GptTraining {
     this.trainer = parts.trainer;
     this.reporters = parts.reporters;
     this.#configuration = parts.configuration;
+    this.#dataPath = parts.dataPath;
     this.#lossScaler = parts.lossScaler;
     this.#loader = parts.loader;
     this.#validation = parts.validation;
@@ -86,7 +89,10 @@ export class GptTraining {
     const onMessage = (text: string): void => void stream.write(`${text}\n`);
     checkDevice(configuration);
     setNumThreads(parallel.threads ?? availableParallelism(), { pin: true });
-    const { datasets, tokenizer } = await openTrainingData(configuration, { corpusDirectory, onMessage });
+    const { datasets, tokenizer, dataPath } = await openTrainingData(configuration, {
+      corpusDirectory,
+      onMessage,
+    });
     const { train } = datasets;
     if (train === undefined) {
       throw new ConfigurationError(
@@ -165,7 +171,7 @@ export class GptTraining {
     });
     const validation = datasets.valid;
     return new GptTraining({
-      ...{ configuration, stage, tokenizer, optimizer, trainer },
+      ...{ configuration, dataPath, stage, tokenizer, optimizer, trainer },
       ...{ reporters, lossScaler, loader, validation },
     });
   }
@@ -193,7 +199,13 @@ export class GptTraining {
                 directory: checkpoint.save,
                 interval: checkpoint.saveInterval,
                 keepLast: checkpoint.keepLast,
-                configuration: configurationJson(this.#configuration) as unknown as JsonObject,
+                configuration: await saveConfiguration({
+                  directory: checkpoint.save,
+                  configuration: this.#configuration,
+                  model: this.stage.model,
+                  tokenizer: this.tokenizer,
+                  data: { dataPath: this.#dataPath, split: this.#configuration.data.split },
+                }),
               },
         evaluation: this.#evaluation(),
       });

@@ -13,6 +13,8 @@ import { prepareDefaultCorpus } from './default-corpus.js';
 export interface TrainingData {
   readonly datasets: GptDatasets;
   readonly tokenizer: Tokenizer;
+  /** The words of --data-path, or the prefix of the corpus that comes along. */
+  readonly dataPath: readonly string[];
 }
 
 export interface OpenTrainingDataOptions {
@@ -70,5 +72,5 @@ export async function openTrainingData(
       onMessage(`index ${kind}${why} in ${Math.round(milliseconds)} ms: ${directory}/${name}`);
     },
   });
-  return { datasets, tokenizer };
+  return { datasets, tokenizer, dataPath };
 }
