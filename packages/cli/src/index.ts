@@ -1,1 +1,2 @@
-export {};
+export { createProgram } from './create-program.js';
+export { runMtl } from './run-mtl.js';

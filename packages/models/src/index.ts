@@ -3,6 +3,8 @@ export {
   type TransformerBlockContext,
   type TransformerBlockOptions,
 } from './blocks/transformer-block.js';
+export { GptKeyValueCache } from './gpt/gpt-key-value-cache.js';
+export { GptLanguageModel, type SequenceTokens } from './gpt/gpt-language-model.js';
 export {
   checkGptModelConfiguration,
   type GptModelConfiguration,
@@ -12,3 +14,10 @@ export {
 export { GptStage, type GptStageOptions } from './gpt/gpt-stage.js';
 export type { Recomputation } from './gpt/recomputation.js';
 export { numLossTokens, type TokenBatch } from './gpt/token-batch.js';
+export type { WritableDtype } from './huggingface/float-bytes.js';
+export { parameterTensors } from './huggingface/parameter-tensors.js';
+export { type HuggingFaceGpt2, readHuggingFaceGpt2 } from './huggingface/read-huggingface-gpt2.js';
+export {
+  type WriteHuggingFaceGpt2Options,
+  writeHuggingFaceGpt2,
+} from './huggingface/write-huggingface-gpt2.js';

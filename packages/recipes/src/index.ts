@@ -6,15 +6,31 @@ export {
 export { gptModelConfiguration } from './build/gpt-model-configuration.js';
 export { type BuildGptTrainingOptions, GptTraining } from './build/gpt-training.js';
 export {
+  type LoadedGpt,
+  type LoadGptForInferenceOptions,
+  loadGptForInference,
+} from './build/load-gpt-for-inference.js';
+export { type GptWeights, type OpenGptWeightsOptions, openGptWeights } from './build/open-gpt-weights.js';
+export {
   type OpenTrainingDataOptions,
   openTrainingData,
   type TrainingData,
 } from './build/open-training-data.js';
+export { type SampleTextOptions, sampleText } from './build/sample-text.js';
+export {
+  readSavedConfiguration,
+  type SaveConfigurationOptions,
+  type SavedConfiguration,
+  saveConfiguration,
+  type TrainedOn,
+} from './build/saved-configuration.js';
+export { type TokenizerFile, tokenizerFiles } from './build/tokenizer-files.js';
+export { readTokenizerFlags, type TokenizerFlags } from './configuration/read-tokenizer-flags.js';
 export { type ConfigurationJson, configurationJson } from './configuration-json.js';
 export { configFileJsonSchema } from './flags/flag-schema.js';
 export { formatHelp } from './flags/format-help.js';
 export { type ParsedFlags, parseFlags } from './flags/parse-flags.js';
-export type { GptConfiguration } from './gpt-configuration.js';
+export type { GptConfiguration, TokenizerConfiguration } from './gpt-configuration.js';
 export { presetNames } from './presets/presets.js';
 export { printConfiguration } from './print-configuration.js';
 export { type ValidateConfigurationOptions, validateConfiguration } from './validate-configuration.js';

@@ -2,7 +2,10 @@ import type { GptModelConfiguration } from '@mtl/models';
 import type { ModelConfiguration } from '../gpt-configuration.js';
 
 /** The architecture for a vocabulary: flags and tokenizer together. */
-export function gptModelConfiguration(model: ModelConfiguration, vocabularySize: number): GptModelConfiguration {
+export function gptModelConfiguration(
+  model: ModelConfiguration,
+  vocabularySize: number,
+): GptModelConfiguration {
   return {
     numLayers: model.numLayers,
     hiddenSize: model.hiddenSize,

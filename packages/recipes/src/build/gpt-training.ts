@@ -1,10 +1,16 @@
 import { availableParallelism } from 'node:os';
-import { findCheckpoint, type JsonObject, loadCheckpoint } from '@mtl/checkpoint';
+import { findCheckpoint, loadCheckpoint } from '@mtl/checkpoint';
 import { type BatchLoader, createBatchLoader, type SampleDataset, type Tokenizer } from '@mtl/data';
 import { CheckpointError, ConfigurationError } from '@mtl/errors';
 import { type DType, isDeviceAvailable, setNumThreads } from '@mtl/kernels';
 import { GptStage, numLossTokens, numParameters, paddedVocabularySize, type TokenBatch } from '@mtl/models';
-import { AdamwOptimizer, LearningRateSchedule, LossScaler, NumMicroBatches, ParameterBuffers } from '@mtl/optimizer';
+import {
+  AdamwOptimizer,
+  LearningRateSchedule,
+  LossScaler,
+  NumMicroBatches,
+  ParameterBuffers,
+} from '@mtl/optimizer';
 import {
   type ConsoleStream,
   isOptimizerTensor,
@@ -19,10 +25,10 @@ import {
   type TrainingResult,
   weightTensors,
 } from '@mtl/trainer';
-import { configurationJson } from '../configuration-json.js';
 import type { GptConfiguration } from '../gpt-configuration.js';
 import { gptModelConfiguration } from './gpt-model-configuration.js';
 import { openTrainingData } from './open-training-data.js';
+import { saveConfiguration } from './saved-configuration.js';
 import { openTrainingReporters, type TrainingReporters } from './training-reporters.js';
 
 export interface BuildGptTrainingOptions {
@@ -47,12 +53,14 @@ export class GptTraining {
   readonly trainer: Trainer<TokenBatch>;
   readonly reporters: TrainingReporters;
   readonly #configuration: GptConfiguration;
+  readonly #dataPath: readonly string[];
   readonly #lossScaler: LossScaler;
   readonly #loader: BatchLoader;
   readonly #validation: SampleDataset | undefined;
 
   private constructor(parts: {
     configuration: GptConfiguration;
+    dataPath: readonly string[];
     stage: GptStage;
     tokenizer: Tokenizer;
     optimizer: AdamwOptimizer;
@@ -68,6 +76,7 @@ export class GptTraining {
     this.trainer = parts.trainer;
     this.reporters = parts.reporters;
     this.#configuration = parts.configuration;
+    this.#dataPath = parts.dataPath;
     this.#lossScaler = parts.lossScaler;
     this.#loader = parts.loader;
     this.#validation = parts.validation;
@@ -80,12 +89,19 @@ export class GptTraining {
     const onMessage = (text: string): void => void stream.write(`${text}\n`);
     checkDevice(configuration);
     setNumThreads(parallel.threads ?? availableParallelism(), { pin: true });
-    const { datasets, tokenizer } = await openTrainingData(configuration, { corpusDirectory, onMessage });
+    const { datasets, tokenizer, dataPath } = await openTrainingData(configuration, {
+      corpusDirectory,
+      onMessage,
+    });
     const { train } = datasets;
     if (train === undefined) {
-      throw new ConfigurationError('MTL_SPLIT', `--split ${configuration.data.split} leaves nothing to train on`, {
-        expected: 'a first number above 0, such as 969,30,1',
-      });
+      throw new ConfigurationError(
+        'MTL_SPLIT',
+        `--split ${configuration.data.split} leaves nothing to train on`,
+        {
+          expected: 'a first number above 0, such as 969,30,1',
+        },
+      );
     }
     const model = gptModelConfiguration(configuration.model, tokenizer.vocabularySize);
     const dtype = dtypeOfPrecision[training.precision];
@@ -155,7 +171,7 @@ export class GptTraining {
     });
     const validation = datasets.valid;
     return new GptTraining({
-      ...{ configuration, stage, tokenizer, optimizer, trainer },
+      ...{ configuration, dataPath, stage, tokenizer, optimizer, trainer },
       ...{ reporters, lossScaler, loader, validation },
     });
   }
@@ -183,7 +199,13 @@ export class GptTraining {
                 directory: checkpoint.save,
                 interval: checkpoint.saveInterval,
                 keepLast: checkpoint.keepLast,
-                configuration: configurationJson(this.#configuration) as unknown as JsonObject,
+                configuration: await saveConfiguration({
+                  directory: checkpoint.save,
+                  configuration: this.#configuration,
+                  model: this.stage.model,
+                  tokenizer: this.tokenizer,
+                  data: { dataPath: this.#dataPath, split: this.#configuration.data.split },
+                }),
               },
         evaluation: this.#evaluation(),
       });

@@ -13,6 +13,8 @@ import { prepareDefaultCorpus } from './default-corpus.js';
 export interface TrainingData {
   readonly datasets: GptDatasets;
   readonly tokenizer: Tokenizer;
+  /** The words of --data-path, or the prefix of the corpus that comes along. */
+  readonly dataPath: readonly string[];
 }
 
 export interface OpenTrainingDataOptions {
@@ -29,7 +31,11 @@ export async function openTrainingData(
   let tokenizerOptions: TokenizerOptions | undefined = data.tokenizer;
   let { dataPath } = data;
   if (dataPath.length === 0) {
-    const corpus = await prepareDefaultCorpus({ directory: corpusDirectory, tokenizer: tokenizerOptions, onMessage });
+    const corpus = await prepareDefaultCorpus({
+      directory: corpusDirectory,
+      tokenizer: tokenizerOptions,
+      onMessage,
+    });
     dataPath = [corpus.prefix];
     tokenizerOptions = corpus.tokenizer;
   }
@@ -66,5 +72,5 @@ export async function openTrainingData(
       onMessage(`index ${kind}${why} in ${Math.round(milliseconds)} ms: ${directory}/${name}`);
     },
   });
-  return { datasets, tokenizer };
+  return { datasets, tokenizer, dataPath };
 }

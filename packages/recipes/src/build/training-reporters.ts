@@ -31,9 +31,13 @@ export async function openTrainingReporters(options: OpenReportersOptions): Prom
   const console = new ConsoleReporter({ stream, trainIterations, logInterval });
   const summary = new TrainingSummary({ flopsFormula });
   const metrics =
-    metricsJsonl === undefined ? undefined : await MetricsJsonlWriter.open({ path: metricsJsonl, resumeIteration });
+    metricsJsonl === undefined
+      ? undefined
+      : await MetricsJsonlWriter.open({ path: metricsJsonl, resumeIteration });
   const tensorboard =
-    tensorboardDirectory === undefined ? undefined : new TensorboardWriter({ directory: tensorboardDirectory });
+    tensorboardDirectory === undefined
+      ? undefined
+      : new TensorboardWriter({ directory: tensorboardDirectory });
   const jsonl: TrainingReporter | undefined = metrics && { step: (step) => metrics.write(step) };
   return {
     all: [console, summary, jsonl, tensorboard].filter((reporter) => reporter !== undefined),

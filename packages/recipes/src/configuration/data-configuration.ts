@@ -58,7 +58,8 @@ const tokenizerFlags: ReadonlyArray<readonly [FlagName, readonly string[]]> = [
   ['vocab-size', ['NullTokenizer']],
 ];
 
-function tokenizerOf(flags: FlagReader): TokenizerConfiguration | undefined {
+/** The tokenizer that flags describe. @throws ConfigurationError `MTL_FLAG_NEEDS` */
+export function tokenizerOf(flags: FlagReader): TokenizerConfiguration | undefined {
   const type = flags.get('tokenizer-type');
   for (const [name, types] of tokenizerFlags) {
     if (flags.get(name) === undefined || (type !== undefined && types.includes(type))) continue;

@@ -1,0 +1,55 @@
+import { availableParallelism } from 'node:os';
+import type { TokenizerOptions } from '@mtl/data';
+import { ConfigurationError } from '@mtl/errors';
+import { type Device, type DType, setNumThreads } from '@mtl/kernels';
+import { type LoadedGpt, loadGptForInference } from '@mtl/recipes';
+import type { Command } from 'commander';
+import { newCommand } from './new-command.js';
+import { choiceOption, countOption } from './option-values.js';
+import { addTokenizerFlags, type TokenizerFlagValues, tokenizerOfFlags } from './tokenizer-flags.js';
+
+/** Values of the options of `newModelCommand`. */
+export interface ModelFlagValues extends TokenizerFlagValues {
+  readonly load?: string;
+  readonly ckptStep?: number;
+  readonly loadHf?: string;
+  readonly device: Device;
+  readonly threads?: number;
+  readonly bf16?: true;
+  readonly fp16?: true;
+}
+
+/** A new command with the flags that name a trained model and how it computes. */
+export function newModelCommand(name: string, description: string): Command {
+  const command = newCommand(name, description)
+    .option('--load <dir>', 'checkpoints of a training: what --save named')
+    .addOption(
+      countOption('--ckpt-step <n>', 'the iteration (default: the newest whole checkpoint)', { least: 0 }),
+    )
+    .option('--load-hf <dir>', 'a GPT-2 directory of the transformers library')
+    .addOption(choiceOption('--device <name>', 'where it computes', ['cpu', 'cuda']).default('cpu'))
+    .addOption(countOption('--threads <n>', 'threads of the kernels (default: one a core)'))
+    .option('--bf16', 'compute in bfloat16 (default: float32)')
+    .option('--fp16', 'compute in float16');
+  return addTokenizerFlags(command);
+}
+
+/** Loads the model that the flags name; what is worth hearing goes to standard error. */
+export async function loadModelOfFlags(flags: ModelFlagValues): Promise<LoadedGpt> {
+  if (flags.bf16 === true && flags.fp16 === true) {
+    throw new ConfigurationError('MTL_FLAG_CONFLICT', '--bf16 and --fp16: a model computes in one of them', {
+      remedy: 'leave one of them out',
+    });
+  }
+  const dtype: DType = flags.bf16 === true ? 'bfloat16' : flags.fp16 === true ? 'float16' : 'float32';
+  setNumThreads(flags.threads ?? availableParallelism(), { pin: true });
+  return await loadGptForInference({
+    load: flags.load,
+    checkpointStep: flags.ckptStep,
+    loadHuggingFace: flags.loadHf,
+    device: flags.device,
+    dtype,
+    tokenizer: tokenizerOfFlags(flags) as TokenizerOptions | undefined,
+    onNotice: (notice) => process.stderr.write(`${notice}\n`),
+  });
+}

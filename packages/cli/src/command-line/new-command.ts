@@ -1,0 +1,72 @@
+import { ConfigurationError, nearestName } from '@mtl/errors';
+import { Command, type Option, type ParseOptionsResult } from 'commander';
+import { commandLineError } from './command-line-error.js';
+import { pathOf } from './path-of.js';
+
+/** A command whose errors are coded, and that refuses a flag given twice: which of them was meant nobody knows. */
+class MtlCommand extends Command {
+  override createCommand(name?: string): Command {
+    return new MtlCommand(name);
+  }
+
+  #allowsUnknown = false;
+
+  override allowUnknownOption(allow = true): this {
+    this.#allowsUnknown = allow;
+    return super.allowUnknownOption(allow);
+  }
+
+  /** Refuses an unknown flag here, before commander misses the one that it was a misspelling of. */
+  override parseOptions(argv: string[]): ParseOptionsResult {
+    const parsed = super.parseOptions(argv);
+    const [unknown] = parsed.unknown;
+    const asksForHelp = parsed.unknown.some((word) => word === '-h' || word === '--help');
+    if (unknown === undefined || this.commands.length > 0 || this.#allowsUnknown || asksForHelp)
+      return parsed;
+    const flag = unknown.split('=', 1)[0]!;
+    const near = nearestName(
+      flag,
+      this.options.flatMap(({ long, short }) => [long, short]).filter((name) => name != null),
+    );
+    throw new ConfigurationError('MTL_FLAG_UNKNOWN', `${pathOf(this)}: ${flag} is not a flag`, {
+      ...(near === undefined ? {} : { expected: near }),
+      remedy: `${pathOf(this)} --help lists what there is`,
+    });
+  }
+
+  override addOption(option: Option): this {
+    super.addOption(option);
+    let given = false;
+    // An option of several values is told of each of them.
+    if (!option.variadic) {
+      this.on(`option:${option.name()}`, () => {
+        if (given) {
+          throw new ConfigurationError(
+            'MTL_FLAG_REPEATED',
+            `${pathOf(this)}: ${option.long} is given twice`,
+            {
+              expected: 'each flag once',
+            },
+          );
+        }
+        given = true;
+      });
+    }
+    return this;
+  }
+}
+
+/** A new command with `--debug` and coded errors. */
+export function newCommand(name: string, description: string): Command {
+  const command: Command = new MtlCommand(name)
+    .description(description)
+    .enablePositionalOptions()
+    .option('--debug', 'show where an error came from')
+    .helpOption('-h, --help', 'show this help')
+    .configureOutput({ writeErr: () => {} })
+    .exitOverride((error) => {
+      if (error.exitCode === 0) throw error;
+      throw commandLineError(error, command);
+    });
+  return command;
+}

@@ -1,0 +1,55 @@
+import { ConfigurationError, nearestName } from '@mtl/errors';
+import { Option } from 'commander';
+
+function refuse(flag: string, value: string, expected: string): never {
+  throw new ConfigurationError('MTL_FLAG_VALUE', `${flag} ${value} cannot be used`, { expected });
+}
+
+const longName = (flags: string): string => /--[a-z0-9-]+/.exec(flags)![0];
+
+/** An option that takes a whole number of at least `least` (default 1). */
+export function countOption(
+  flags: string,
+  description: string,
+  { least = 1 }: { least?: number } = {},
+): Option {
+  return new Option(flags, description).argParser((value: string) => {
+    const isCount = /^\d+$/.test(value) && Number.isSafeInteger(Number(value)) && Number(value) >= least;
+    return isCount ? Number(value) : refuse(longName(flags), value, `a whole number of ${least} or more`);
+  });
+}
+
+/** An option that takes a number between two bounds, both included unless `above` is given. */
+export function numberOption(
+  flags: string,
+  description: string,
+  bounds: { readonly least?: number; readonly above?: number; readonly most?: number },
+): Option {
+  const {
+    least = Number.NEGATIVE_INFINITY,
+    above = Number.NEGATIVE_INFINITY,
+    most = Number.POSITIVE_INFINITY,
+  } = bounds;
+  const words = [
+    ...(bounds.least === undefined ? [] : [`${least} or more`]),
+    ...(bounds.above === undefined ? [] : [`above ${above}`]),
+    ...(bounds.most === undefined ? [] : [`at most ${most}`]),
+  ];
+  return new Option(flags, description).argParser((value: string) => {
+    const number = value.trim() === '' ? Number.NaN : Number(value);
+    const fits = Number.isFinite(number) && number >= least && number > above && number <= most;
+    return fits ? number : refuse(longName(flags), value, `a number, ${words.join(' and ')}`);
+  });
+}
+
+/** An option that takes one of some names. */
+export function choiceOption(flags: string, description: string, names: readonly string[]): Option {
+  return new Option(flags, `${description} (${names.join(', ')})`).argParser((value: string) => {
+    if (names.includes(value)) return value;
+    const near = nearestName(value, names);
+    throw new ConfigurationError('MTL_FLAG_VALUE', `${longName(flags)} ${value} cannot be used`, {
+      expected: `one of ${names.join(', ')}`,
+      ...(near === undefined ? {} : { remedy: `pass ${longName(flags)} ${near}` }),
+    });
+  });
+}

@@ -1,0 +1,48 @@
+import { tokenizerTypes } from '@mtl/data';
+import { readTokenizerFlags, type TokenizerConfiguration } from '@mtl/recipes';
+import { type Command, Option } from 'commander';
+import { choiceOption, countOption } from './option-values.js';
+
+/** Values of the options that `addTokenizerFlags` adds. */
+export interface TokenizerFlagValues {
+  readonly tokenizerType?: string;
+  readonly tokenizerModel?: string;
+  readonly vocabFile?: string;
+  readonly mergeFile?: string;
+  readonly vocabSize?: number;
+}
+
+/** Adds Megatron-LM's flags that say how text becomes tokens. */
+export function addTokenizerFlags(
+  command: Command,
+  { mandatory = false }: { mandatory?: boolean } = {},
+): Command {
+  return command
+    .addOption(
+      choiceOption('--tokenizer-type <name>', 'how text becomes tokens', tokenizerTypes).makeOptionMandatory(
+        mandatory,
+      ),
+    )
+    .addOption(
+      new Option('--tokenizer-model <path>', 'tokenizer.json of a HuggingFaceTokenizer, or its folder'),
+    )
+    .addOption(
+      new Option(
+        '--vocab-file <file>',
+        'vocab.json of GPT-2 (default: built in), vocab.txt of BertWordPiece',
+      ),
+    )
+    .addOption(new Option('--merge-file <file>', 'merges.txt of GPT-2 (default: built in)'))
+    .addOption(countOption('--vocab-size <n>', 'number of token ids, for NullTokenizer'));
+}
+
+/** The tokenizer that the flags describe; undefined when none is given. @throws ConfigurationError MTL_FLAG_NEEDS */
+export function tokenizerOfFlags(values: TokenizerFlagValues): TokenizerConfiguration | undefined {
+  return readTokenizerFlags({
+    'tokenizer-type': values.tokenizerType,
+    'tokenizer-model': values.tokenizerModel,
+    'vocab-file': values.vocabFile,
+    'merge-file': values.mergeFile,
+    'vocab-size': values.vocabSize,
+  });
+}

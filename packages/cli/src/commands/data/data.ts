@@ -1,0 +1,19 @@
+import type { Command } from 'commander';
+import { newCommand } from '../../command-line/new-command.js';
+import { buildIndexCommand } from './build-index.js';
+import { inspectCommand } from './inspect.js';
+import { mergeCommand } from './merge.js';
+import { prepareCommand } from './prepare.js';
+import { trainTokenizerCommand } from './train-tokenizer.js';
+import { verifyCommand } from './verify.js';
+
+/** `mtl data`: everything that makes and checks datasets. */
+export function dataCommand(): Command {
+  return newCommand('data', 'make, look at and check datasets and tokenizers')
+    .addCommand(prepareCommand())
+    .addCommand(inspectCommand())
+    .addCommand(verifyCommand())
+    .addCommand(mergeCommand())
+    .addCommand(buildIndexCommand())
+    .addCommand(trainTokenizerCommand());
+}

@@ -1,0 +1,20 @@
+import { type IndexedDatasetInspection, inspectIndexedDataset } from '@mtl/data';
+import type { Command } from 'commander';
+import { newCommand } from '../../command-line/new-command.js';
+import { formatInspection } from './format-inspection.js';
+
+/** `mtl data inspect`: what datasets look like, from their indices alone. */
+export function inspectCommand(): Command {
+  return newCommand('inspect', 'show what datasets hold, from their .idx alone')
+    .argument('<prefix...>', 'datasets, with or without .bin or .idx')
+    .option('--json', 'print JSON, one object a line')
+    .action(inspect);
+}
+
+function inspect(prefixes: string[], { json }: { json?: true }): void {
+  // All are read before the first is printed: one error, or the whole answer.
+  const inspections: IndexedDatasetInspection[] = prefixes.map((prefix) => inspectIndexedDataset(prefix));
+  for (const inspection of inspections) {
+    process.stdout.write(json === true ? `${JSON.stringify(inspection)}\n` : formatInspection(inspection));
+  }
+}

@@ -1,0 +1,83 @@
+import { type PrepareSummary, prepareDataset, type TokenizerOptions } from '@mtl/data';
+import type { Command } from 'commander';
+import { newCommand } from '../../command-line/new-command.js';
+import { choiceOption, countOption } from '../../command-line/option-values.js';
+import {
+  addTokenizerFlags,
+  type TokenizerFlagValues,
+  tokenizerOfFlags,
+} from '../../command-line/tokenizer-flags.js';
+import { formatBytes } from '../../terminal/format-bytes.js';
+import { ProgressBar } from '../../terminal/progress-bar.js';
+
+interface PrepareFlags extends TokenizerFlagValues {
+  readonly input: string[];
+  readonly outputPrefix: string;
+  readonly jsonKeys: string[];
+  readonly appendEod?: true;
+  readonly workers?: number;
+  readonly textDocuments: 'paragraph' | 'file';
+}
+
+/** `mtl data prepare`: Megatron-LM's preprocess_data with its flags. */
+export function prepareCommand(): Command {
+  const command = newCommand(
+    'prepare',
+    'tokenize a corpus into a .bin/.idx dataset, byte for byte as Megatron-LM',
+  )
+    .requiredOption(
+      '--input <files...>',
+      '.txt, .jsonl (also .json, .ndjson), each also with .gz, or .parquet',
+    )
+    .requiredOption('--output-prefix <prefix>', 'writes PREFIX_KEY_document.bin and .idx')
+    .option('--json-keys <keys...>', 'keys of JSON lines, or columns of Parquet; a dataset each', ['text'])
+    .option('--append-eod', 'end every document with the end-of-document token')
+    .addOption(
+      countOption('--workers <n>', 'threads; 0: none (default: one a core, none for a small corpus)', {
+        least: 0,
+      }),
+    )
+    .addOption(
+      choiceOption('--text-documents <what>', 'what a document of plain text is', [
+        'paragraph',
+        'file',
+      ]).default('paragraph'),
+    );
+  return addTokenizerFlags(command, { mandatory: true }).action(prepare);
+}
+
+async function prepare(flags: PrepareFlags): Promise<void> {
+  const tokenizer = tokenizerOfFlags(flags) as TokenizerOptions;
+  for (const jsonKey of new Set(flags.jsonKeys)) {
+    const bar = new ProgressBar();
+    try {
+      const summary = await prepareDataset({
+        inputs: flags.input,
+        outputPrefix: flags.outputPrefix,
+        tokenizer,
+        jsonKey,
+        textDocuments: flags.textDocuments,
+        appendEod: flags.appendEod === true,
+        ...(flags.workers === undefined ? {} : { workers: flags.workers }),
+        onProgress: ({ bytes, totalBytes, documents }) =>
+          bar.update(
+            bytes / totalBytes,
+            `${documents.toLocaleString('en-US')} documents, ${formatBytes(bytes)}`,
+          ),
+      });
+      bar.close();
+      process.stdout.write(summaryLine(summary, bar.seconds));
+    } finally {
+      bar.close();
+    }
+  }
+}
+
+function summaryLine(summary: PrepareSummary, seconds: number): string {
+  const count = (value: number): string => value.toLocaleString('en-US');
+  const empty = summary.numEmptyDocuments === 0 ? '' : ` (${count(summary.numEmptyDocuments)} empty)`;
+  return (
+    `${summary.prefix}.bin: ${count(summary.numDocuments)} documents${empty}, ${count(summary.numTokens)} tokens ` +
+    `of ${summary.dtype} in ${seconds.toFixed(1)} s\n`
+  );
+}

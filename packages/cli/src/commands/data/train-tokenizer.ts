@@ -1,0 +1,97 @@
+import { statSync } from 'node:fs';
+import {
+  readDocuments,
+  type TrainingProgress,
+  trainByteLevelBpe,
+  trainWordPiece,
+  writeTokenizerJson,
+} from '@mtl/data';
+import { DataError } from '@mtl/errors';
+import type { Command } from 'commander';
+import { newCommand } from '../../command-line/new-command.js';
+import { choiceOption, countOption } from '../../command-line/option-values.js';
+import { ProgressBar } from '../../terminal/progress-bar.js';
+
+interface TrainTokenizerFlags {
+  readonly type: 'bpe' | 'wordpiece';
+  readonly vocabSize: number;
+  readonly input: string[];
+  readonly output: string;
+  readonly jsonKey: string;
+  readonly textDocuments: 'paragraph' | 'file';
+  readonly minFrequency: number;
+}
+
+/** `mtl data train-tokenizer`: learns a vocabulary from a corpus and writes tokenizer.json. */
+export function trainTokenizerCommand(): Command {
+  return newCommand('train-tokenizer', 'learn a vocabulary from a corpus and write a tokenizer.json')
+    .addOption(
+      choiceOption('--type <type>', 'byte-level BPE as GPT-2, or WordPiece as BERT', [
+        'bpe',
+        'wordpiece',
+      ]).makeOptionMandatory(),
+    )
+    .addOption(countOption('--vocab-size <n>', 'token ids in all').makeOptionMandatory())
+    .requiredOption(
+      '--input <files...>',
+      '.txt, .jsonl (also .json, .ndjson), each also with .gz, or .parquet',
+    )
+    .requiredOption('--output <file>', 'the tokenizer.json to write')
+    .option('--json-key <key>', 'key of JSON lines, or column of Parquet', 'text')
+    .addOption(
+      choiceOption('--text-documents <what>', 'what a document of plain text is', [
+        'paragraph',
+        'file',
+      ]).default('paragraph'),
+    )
+    .addOption(countOption('--min-frequency <n>', 'merge only pairs that occur this often').default(2))
+    .action(trainTokenizer);
+}
+
+async function trainTokenizer(flags: TrainTokenizerFlags): Promise<void> {
+  for (const path of flags.input) {
+    if (statSync(path, { throwIfNoEntry: false })?.isFile() !== true) {
+      throw new DataError('MTL_DATA_CORPUS', `${path}: no such file`, { remedy: 'check the path' });
+    }
+  }
+  const bar = new ProgressBar();
+  try {
+    const options = {
+      texts: textsOf(flags),
+      vocabularySize: flags.vocabSize,
+      minFrequency: flags.minFrequency,
+      onProgress: (progress: TrainingProgress) => showProgress(bar, progress),
+    };
+    const tokenizer = flags.type === 'bpe' ? await trainByteLevelBpe(options) : await trainWordPiece(options);
+    writeTokenizerJson(flags.output, tokenizer);
+    bar.close();
+    const size = Object.keys(tokenizer.model.vocab as object).length;
+    const short =
+      size < flags.vocabSize
+        ? ` (the corpus gives no more than that; ${flags.vocabSize} were asked for)`
+        : '';
+    process.stdout.write(
+      `${flags.output}: ${size.toLocaleString('en-US')} tokens${short} in ${bar.seconds.toFixed(1)} s\n`,
+    );
+  } finally {
+    bar.close();
+  }
+}
+
+async function* textsOf({ input, jsonKey, textDocuments }: TrainTokenizerFlags): AsyncGenerator<string> {
+  for (const path of input) yield* readDocuments({ path, jsonKey, textDocuments });
+}
+
+function showProgress(bar: ProgressBar, progress: TrainingProgress): void {
+  if (progress.stage === 'counting') {
+    bar.update(
+      undefined,
+      `${progress.texts.toLocaleString('en-US')} texts, ${progress.words.toLocaleString('en-US')} words`,
+    );
+  } else {
+    bar.update(
+      progress.symbols / progress.vocabularySize,
+      `${progress.symbols.toLocaleString('en-US')} tokens`,
+    );
+  }
+}

@@ -1,0 +1,160 @@
+import { spawnSync } from 'node:child_process';
+import { statfsSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { arch, availableParallelism, cpus, freemem, platform, release, totalmem } from 'node:os';
+import { MtlError } from '@mtl/errors';
+import { hostInformation, isDeviceAvailable } from '@mtl/kernels';
+import { formatBytes } from '../../terminal/format-bytes.js';
+
+/** One thing that the doctor looked at. */
+export interface Finding {
+  readonly name: string;
+  /** `missing` is needed for training; `note` is not there and not needed, or worth knowing. */
+  readonly status: 'ok' | 'note' | 'missing';
+  readonly value: string;
+  readonly remedy?: string;
+}
+
+/** Looks at everything; nothing is written, nothing is changed. */
+export async function findings(): Promise<readonly Finding[]> {
+  return [
+    nodeFinding(),
+    platformFinding(),
+    processor(),
+    memory(),
+    ...kernels(),
+    cuda(),
+    ...compilers(),
+    disk(),
+  ];
+}
+
+// What package.json's "engines" asks for.
+const leastNode = [20, 19] as const;
+
+function nodeFinding(): Finding {
+  const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
+  const isEnough = major > leastNode[0] || (major === leastNode[0] && minor >= leastNode[1]);
+  return {
+    name: 'node',
+    status: isEnough ? 'ok' : 'missing',
+    value: process.versions.node,
+    ...(isEnough
+      ? {}
+      : { remedy: `install Node.js ${leastNode.join('.')} or later from https://nodejs.org` }),
+  };
+}
+
+function platformFinding(): Finding {
+  return { name: 'platform', status: 'ok', value: `${platform()} ${release()}, ${arch()}` };
+}
+
+function processor(): Finding {
+  const model = cpus()[0]?.model.trim() ?? 'of a model that the system does not tell';
+  return {
+    name: 'processor',
+    status: 'ok',
+    value: `${model}; ${availableParallelism()} cores for this process`,
+  };
+}
+
+function memory(): Finding {
+  // Containers: what the process may use, where that is less than the machine has.
+  const limit = process.constrainedMemory();
+  const total = limit > 0 && limit < totalmem() ? limit : totalmem();
+  return {
+    name: 'memory',
+    status: 'ok',
+    value: `${formatBytes(total)}, ${formatBytes(freemem())} free on the machine`,
+  };
+}
+
+/** The file of the native addon that is loaded: among all native modules, the one that has our functions. */
+function addonPath(): string {
+  const loaded = Object.values(createRequire(import.meta.url).cache);
+  const addon = loaded.find(
+    (module) => typeof (module?.exports as { kernelSeconds?: unknown })?.kernelSeconds === 'function',
+  );
+  return addon?.filename ?? 'loaded, but not as a module of Node.js';
+}
+
+function kernels(): readonly Finding[] {
+  try {
+    const host = hostInformation();
+    const lowered =
+      host.instructionSet === host.detectedInstructionSet ? '' : ` (lowered to ${host.instructionSet})`;
+    const isPlain = host.detectedInstructionSet === 'plain';
+    return [
+      { name: 'native kernels', status: 'ok', value: addonPath() },
+      {
+        name: 'instruction set',
+        status: isPlain ? 'note' : 'ok',
+        value: `${host.detectedInstructionSet}${lowered}`,
+        ...(isPlain ? { remedy: 'without AVX2 training works, but slowly' } : {}),
+      },
+      { name: 'oneDNN', status: 'ok', value: host.onednnVersion },
+      { name: 'threads', status: 'ok', value: `${host.numThreads}` },
+    ];
+  } catch (error) {
+    if (!MtlError.isInstance(error)) throw error;
+    const { message, remedy = 'build or install the native kernels' } = error;
+    return [{ name: 'native kernels', status: 'missing', value: message, remedy }];
+  }
+}
+
+function cuda(): Finding {
+  const isThere = hasCuda();
+  return {
+    name: 'CUDA',
+    status: isThere ? 'ok' : 'note',
+    value: isThere ? 'available' : 'not in this build',
+  };
+}
+
+function hasCuda(): boolean {
+  try {
+    return isDeviceAvailable('cuda');
+  } catch (error) {
+    // Without the kernels there is no CUDA either; they have a finding of their own.
+    if (MtlError.isInstance(error)) return false;
+    throw error;
+  }
+}
+
+const tools = [
+  { name: 'C++ compiler', commands: ['c++', 'g++', 'clang++'], install: 'g++' },
+  { name: 'CMake', commands: ['cmake'], install: 'cmake' },
+  { name: 'Ninja', commands: ['ninja'], install: 'ninja-build' },
+  { name: 'nvcc', commands: ['nvcc'], install: undefined },
+] as const;
+
+/** What builds the native kernels; who uses a built package needs none of it. */
+function compilers(): readonly Finding[] {
+  return tools.map(({ name, commands, install }) => {
+    for (const command of commands) {
+      const version = versionOf(command);
+      if (version !== undefined) return { name, status: 'ok', value: `${command}: ${version}` };
+    }
+    return {
+      name,
+      status: 'note',
+      value: 'not found',
+      ...(install === undefined
+        ? {}
+        : { remedy: `only to build the kernels: sudo apt-get install ${install}` }),
+    };
+  });
+}
+
+function versionOf(command: string): string | undefined {
+  const result = spawnSync(command, ['--version'], { encoding: 'utf8', timeout: 10_000 });
+  if (result.error !== undefined || result.status !== 0) return undefined;
+  // nvcc tells its release in a later line
+  const lines = result.stdout.split('\n').map((line) => line.trim());
+  return lines.find((line) => /\d+\.\d+/.test(line)) ?? lines[0];
+}
+
+function disk(): Finding {
+  const { bavail, bsize } = statfsSync('.');
+  return { name: 'disk', status: 'ok', value: `${formatBytes(bavail * bsize)} free in ${process.cwd()}` };
+}

@@ -1,0 +1,92 @@
+import { statSync } from 'node:fs';
+import {
+  IndexedDataset,
+  parseDataPath,
+  parseSplit,
+  readDocuments,
+  type SplitName,
+  splitNames,
+  splitSequences,
+  type Tokenizer,
+} from '@mtl/data';
+import { ConfigurationError, DataError } from '@mtl/errors';
+
+/** One text to evaluate on. */
+export interface EvaluationText {
+  /** The dataset's prefix or the file. */
+  readonly name: string;
+  readonly tokens: Int32Array;
+  /** Bytes of UTF-8 that the tokens stand for, where the text is known. */
+  readonly bytes?: number;
+}
+
+/** Which documents of a dataset: a part of a split, or all of them. */
+export interface DatasetPart {
+  readonly split: string;
+  readonly part: SplitName | 'all';
+}
+
+/** The tokens of datasets, documents one after the other, each dataset at most `maxTokens`. */
+export function readDatasets(
+  dataPath: readonly string[],
+  { split, part, maxTokens }: DatasetPart & { readonly maxTokens: number },
+): EvaluationText[] {
+  return parseDataPath(dataPath).prefixes.map((prefix) => {
+    using dataset = IndexedDataset.open(prefix);
+    const { first, end } = sequencesOf(dataset, { split, part });
+    let numTokens = 0;
+    for (let index = first; index < end; index++) numTokens += dataset.sequenceLengths[index]!;
+    const tokens = new Int32Array(Math.min(numTokens, maxTokens));
+    let filled = 0;
+    for (let index = first; index < end && filled < tokens.length; index++) {
+      const sequence = dataset.sequence(index);
+      for (let at = 0; at < sequence.length && filled < tokens.length; at++)
+        tokens[filled++] = Number(sequence[at]);
+    }
+    return { name: dataset.prefix, tokens };
+  });
+}
+
+function sequencesOf(dataset: IndexedDataset, { split, part }: DatasetPart): { first: number; end: number } {
+  if (part === 'all') return { first: 0, end: dataset.numSequences };
+  const range = parseSplit(split)[splitNames.indexOf(part)];
+  const { first, end } =
+    range === undefined ? { first: 0, end: 0 } : splitSequences(range, dataset.numSequences);
+  if (first < end) return { first, end };
+  throw new ConfigurationError(
+    'MTL_SPLIT',
+    `${dataset.prefix}: --split ${split} leaves its ${part} part empty`,
+    {
+      expected: 'a part with at least one document',
+      remedy: 'pass --part all, or another --split',
+    },
+  );
+}
+
+/** The tokens of text files, an end-of-document token between documents, each file at most `maxTokens`. */
+export async function readTextFiles(
+  paths: readonly string[],
+  { tokenizer, maxTokens }: { readonly tokenizer: Tokenizer; readonly maxTokens: number },
+): Promise<EvaluationText[]> {
+  const texts: EvaluationText[] = [];
+  for (const path of paths) {
+    if (statSync(path, { throwIfNoEntry: false })?.isFile() !== true) {
+      throw new DataError('MTL_DATA_CORPUS', `${path}: no such file`, { remedy: 'check the path' });
+    }
+    const tokens: number[] = [];
+    let bytes = 0;
+    for await (const document of readDocuments({ path, textDocuments: 'file' })) {
+      if (tokens.length > 0) tokens.push(tokenizer.eod);
+      for (const token of tokenizer.encode(document)) tokens.push(token);
+      bytes += Buffer.byteLength(document);
+      if (tokens.length >= maxTokens) break;
+    }
+    const isWhole = tokens.length <= maxTokens;
+    texts.push({
+      name: path,
+      tokens: Int32Array.from(isWhole ? tokens : tokens.slice(0, maxTokens)),
+      ...(isWhole ? { bytes } : {}),
+    });
+  }
+  return texts;
+}

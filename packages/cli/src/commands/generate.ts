@@ -1,0 +1,132 @@
+import { readFileSync } from 'node:fs';
+import { ConfigurationError } from '@mtl/errors';
+import { generate, TextStream } from '@mtl/inference';
+import type { LoadedGpt } from '@mtl/recipes';
+import type { Command } from 'commander';
+import { loadModelOfFlags, type ModelFlagValues, newModelCommand } from '../command-line/model-flags.js';
+import { countOption, numberOption } from '../command-line/option-values.js';
+import { requiredTokenizer } from '../command-line/required-tokenizer.js';
+
+interface GenerateFlags extends ModelFlagValues {
+  readonly prompt?: string;
+  readonly promptFile?: string;
+  readonly numSamples: number;
+  readonly maxNewTokens: number;
+  readonly temperature: number;
+  readonly topK?: number;
+  readonly topP: number;
+  readonly seed: number;
+  readonly json?: true;
+}
+
+const examples = `
+Examples:
+  mtl generate --load runs/shakespeare --prompt 'To be' --max-new-tokens 200 --temperature 0.8
+  mtl generate --load-hf gpt2 --prompt-file letter.txt --num-samples 3 --top-p 0.9`;
+
+/** `mtl generate`: continues a text, and shows it as it comes. */
+export function generateCommand(): Command {
+  return newModelCommand('generate', 'continue a text with a trained model')
+    .option('--prompt <text>', 'the text to continue (default: a new text)')
+    .option('--prompt-file <file>', 'a file that holds it, without its last line break')
+    .addOption(countOption('--num-samples <n>', 'continuations, one after the other').default(1))
+    .addOption(countOption('--max-new-tokens <n>', 'most tokens to add').default(100))
+    .addOption(
+      numberOption('--temperature <t>', '0: always the most probable token', { least: 0 }).default(1),
+    )
+    .addOption(countOption('--top-k <k>', 'only the k most probable tokens (default: all)'))
+    .addOption(
+      numberOption('--top-p <p>', 'the most probable ones that sum to p', { above: 0, most: 1 }).default(1),
+    )
+    .addOption(countOption('--seed <n>', 'the same seed gives the same text', { least: 0 }).default(0))
+    .option('--json', 'print JSON, one object a sample')
+    .addHelpText('after', examples)
+    .action(runGenerate);
+}
+
+async function runGenerate(flags: GenerateFlags): Promise<void> {
+  const prompt = promptOf(flags);
+  const loaded = await loadModelOfFlags(flags);
+  try {
+    const started = performance.now();
+    let numTokens = 0;
+    for (let sample = 0; sample < flags.numSamples; sample++) {
+      if (flags.json !== true && flags.numSamples > 1) {
+        process.stdout.write(`${sample === 0 ? '' : '\n'}--- sample ${sample + 1} of ${flags.numSamples}\n`);
+      }
+      numTokens += await continueText({ flags, prompt, loaded, sample });
+    }
+    if (process.stderr.isTTY !== true || flags.json === true) return;
+    const seconds = (performance.now() - started) / 1000;
+    process.stderr.write(`\n${numTokens} tokens, ${(numTokens / seconds).toFixed(1)} a second\n`);
+  } finally {
+    loaded.dispose();
+  }
+}
+
+function promptOf({ prompt, promptFile }: GenerateFlags): string {
+  if (promptFile === undefined) return prompt ?? '';
+  if (prompt !== undefined) {
+    throw new ConfigurationError('MTL_FLAG_CONFLICT', '--prompt and --prompt-file are two prompts', {
+      remedy: 'leave one of them out',
+    });
+  }
+  try {
+    return readFileSync(promptFile, 'utf8').replace(/\r?\n$/, '');
+  } catch (error) {
+    throw new ConfigurationError(
+      'MTL_PROMPT_FILE',
+      `--prompt-file ${promptFile}: ${(error as Error).message}`,
+      {
+        expected: 'a text file',
+        cause: error,
+      },
+    );
+  }
+}
+
+/** Writes one continuation to standard output; returns the number of its tokens. */
+async function continueText(options: {
+  readonly flags: GenerateFlags;
+  readonly prompt: string;
+  readonly loaded: LoadedGpt;
+  readonly sample: number;
+}): Promise<number> {
+  const { flags, prompt, loaded, sample } = options;
+  const tokenizer = requiredTokenizer(loaded);
+  const encoded = tokenizer.encode(prompt);
+  const ends = new Set(loaded.endTokens);
+  const text = new TextStream((tokens) => tokenizer.decode(tokens));
+  const pieces: string[] = [];
+  const tokens: number[] = [];
+  const emit = (piece: string): void => {
+    if (flags.json === true) pieces.push(piece);
+    else process.stdout.write(piece);
+  };
+  if (flags.json !== true) process.stdout.write(prompt);
+  let reason: string | undefined;
+  const { temperature, topK, topP, seed, maxNewTokens } = flags;
+  for await (const { token, finishReason } of generate({
+    model: loaded.model,
+    // a new text begins after the end of another
+    prompts: [encoded.length === 0 ? [loaded.endTokens[0] ?? tokenizer.eod] : encoded],
+    maxNewTokens,
+    sampling: { temperature, topP, ...(topK === undefined ? {} : { topK }) },
+    seed,
+    sampleNumbers: [sample],
+    stopTokens: loaded.endTokens,
+    whenContextIsFull: 'slide',
+  })) {
+    tokens.push(token);
+    reason = finishReason;
+    if (!ends.has(token)) emit(text.push(token));
+  }
+  emit(text.end());
+  if (flags.json === true) {
+    const result = { sample, prompt, text: pieces.join(''), tokens, finishReason: reason };
+    process.stdout.write(`${JSON.stringify(result)}\n`);
+  } else {
+    process.stdout.write('\n');
+  }
+  return tokens.length;
+}

@@ -1,0 +1,23 @@
+import { createRequire } from 'node:module';
+import type { Command } from 'commander';
+import { newCommand } from './command-line/new-command.js';
+import { checkpointCommand } from './commands/checkpoint/checkpoint.js';
+import { convertCommand } from './commands/convert/convert.js';
+import { dataCommand } from './commands/data/data.js';
+import { doctorCommand } from './commands/doctor/doctor.js';
+import { evalCommand } from './commands/eval/eval.js';
+import { generateCommand } from './commands/generate.js';
+
+const { version } = createRequire(import.meta.url)('../package.json') as { version: string };
+
+/** The command `mtl` with all its subcommands. */
+export function createProgram(): Command {
+  return newCommand('mtl', 'Prepares data, evaluates, generates, converts, diagnoses.')
+    .version(version, '-V, --version', 'show the version')
+    .addCommand(dataCommand())
+    .addCommand(evalCommand())
+    .addCommand(generateCommand())
+    .addCommand(convertCommand())
+    .addCommand(checkpointCommand())
+    .addCommand(doctorCommand());
+}

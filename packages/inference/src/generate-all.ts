@@ -1,0 +1,28 @@
+import type { KeyValueCache } from './causal-language-model.js';
+import { type FinishReason, type GenerateOptions, generate } from './generate.js';
+
+export interface GeneratedSequence {
+  /** The new tokens, without the prompt. */
+  readonly tokens: readonly number[];
+  /** Natural logarithms of their probabilities by the model. */
+  readonly logProbabilities: readonly number[];
+  readonly finishReason: FinishReason;
+}
+
+/** Runs `generate` to the end: one result for each prompt, in order. */
+export async function generateAll<Cache extends KeyValueCache>(
+  options: GenerateOptions<Cache>,
+): Promise<GeneratedSequence[]> {
+  const sequences = options.prompts.map(() => ({
+    tokens: [] as number[],
+    logProbabilities: [] as number[],
+    finishReason: 'length' as FinishReason,
+  }));
+  for await (const { sequence, token, logProbability, finishReason } of generate(options)) {
+    const one = sequences[sequence]!;
+    one.tokens.push(token);
+    one.logProbabilities.push(logProbability);
+    if (finishReason !== undefined) one.finishReason = finishReason;
+  }
+  return sequences;
+}

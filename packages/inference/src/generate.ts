@@ -1,0 +1,176 @@
+import { setImmediate } from 'node:timers/promises';
+import { siteKey } from '@mtl/autograd';
+import { ConfigurationError, DataError } from '@mtl/errors';
+import type { CausalLanguageModel, KeyValueCache } from './causal-language-model.js';
+import { philox } from './philox.js';
+import { checkSampling, logSumExp, type Sampling, sampleToken } from './sampling.js';
+
+export interface GenerateOptions<Cache extends KeyValueCache = KeyValueCache> {
+  readonly model: CausalLanguageModel<Cache>;
+  /** Token ids of each prompt, at least one (an empty text begins with the end-of-document token). */
+  readonly prompts: readonly ArrayLike<number>[];
+  /** Most tokens to add to each prompt. */
+  readonly maxNewTokens: number;
+  readonly sampling?: Sampling;
+  /** Default 0. The same seed gives the same tokens. */
+  readonly seed?: number;
+  /** Of each prompt: its random numbers depend on it, the seed and the position only. Default: 0, 1, 2 ... */
+  readonly sampleNumbers?: readonly number[];
+  /** Tokens that end a sequence; they are yielded too. */
+  readonly stopTokens?: readonly number[];
+  /**
+   * When a text fills the model's context: `stop` (the default) ends it, and a longer prompt is an error; `slide` goes
+   * on with the last half of the context (computed again: positions shift), as with the end of a longer prompt.
+   */
+  readonly whenContextIsFull?: 'stop' | 'slide';
+  /** Ends the iteration with the signal's reason, between two tokens. */
+  readonly signal?: AbortSignal;
+}
+
+/** Why a sequence ends: a stop token, `maxNewTokens`, or a full context. */
+export type FinishReason = 'stop' | 'length' | 'context';
+
+export interface GeneratedToken {
+  /** Index of the prompt that it continues. */
+  readonly sequence: number;
+  readonly token: number;
+  /** Its natural logarithm of probability by the model itself, before temperature, top-k and top-p. */
+  readonly logProbability: number;
+  /** On the last token of a sequence. */
+  readonly finishReason: FinishReason | undefined;
+}
+
+interface Running {
+  readonly sequence: number;
+  readonly sampleNumber: number;
+  /** Everything so far, prompt included. */
+  readonly tokens: number[];
+  readonly promptLength: number;
+  /** What the cache does not hold yet. */
+  pending: Int32Array;
+}
+
+function checkOptions(options: GenerateOptions): void {
+  const { model, prompts, maxNewTokens, sampleNumbers, whenContextIsFull = 'stop' } = options;
+  checkSampling(options.sampling ?? {});
+  if (!(Number.isSafeInteger(maxNewTokens) && maxNewTokens >= 1)) {
+    throw new ConfigurationError('MTL_GENERATE', `maxNewTokens is ${maxNewTokens}`, {
+      expected: 'a whole number, 1 or more',
+    });
+  }
+  if (sampleNumbers !== undefined && sampleNumbers.length !== prompts.length) {
+    throw new ConfigurationError(
+      'MTL_GENERATE',
+      `${sampleNumbers.length} sample numbers for ${prompts.length} prompts`,
+    );
+  }
+  prompts.forEach((prompt, index) => {
+    checkTokens(prompt, { vocabularySize: model.vocabularySize, what: `prompt ${index}` });
+    if (prompt.length > model.maximumContext && whenContextIsFull === 'stop') {
+      throw new DataError('MTL_CONTEXT', `prompt ${index} has ${prompt.length} tokens`, {
+        expected: `at most ${model.maximumContext}, the model's context`,
+        remedy: 'shorten it, or let the context slide',
+      });
+    }
+  });
+}
+
+/** Refuses an empty text and tokens that the model does not know. */
+export function checkTokens(
+  tokens: ArrayLike<number>,
+  { vocabularySize, what }: { vocabularySize: number; what: string },
+): void {
+  if (tokens.length === 0) {
+    throw new DataError('MTL_TOKENS', `${what} has no tokens`, {
+      expected: 'at least one; an empty text begins with the end-of-document token',
+    });
+  }
+  for (let index = 0; index < tokens.length; index++) {
+    const token = tokens[index]!;
+    if (Number.isSafeInteger(token) && token >= 0 && token < vocabularySize) continue;
+    throw new DataError('MTL_TOKENS', `token ${index} of ${what} is ${token}`, {
+      expected: `a token id from 0 to ${vocabularySize - 1}`,
+      remedy: "use the model's tokenizer",
+    });
+  }
+}
+
+/**
+ * Continues prompts token by token, all of them in each step until they end; yields every token as soon as it is
+ * chosen. What a sequence becomes does not depend on the others (but for rounding in the matrix products they share).
+ * Random numbers are Philox 4x32-10 with key (seed, `generation.sampling`) and counter (sample number, position).
+ *
+ * @throws ConfigurationError MTL_GENERATE, MTL_SAMPLING; DataError MTL_CONTEXT, MTL_TOKENS; MtlError
+ *   MTL_LOGITS_NOT_FINITE; the signal's reason when aborted
+ */
+export async function* generate<Cache extends KeyValueCache>(
+  options: GenerateOptions<Cache>,
+): AsyncGenerator<GeneratedToken, void, undefined> {
+  checkOptions(options);
+  const { model, prompts, maxNewTokens, sampling = {}, seed = 0, signal } = options;
+  if (prompts.length === 0) return;
+  const stopTokens = new Set(options.stopTokens);
+  const key = siteKey(seed, 'generation.sampling');
+  const slides = options.whenContextIsFull === 'slide';
+  let running = prompts.map((prompt, sequence): Running => {
+    const tokens = Array.from(prompt);
+    const tooLong = tokens.length > model.maximumContext;
+    return {
+      sequence,
+      sampleNumber: options.sampleNumbers?.[sequence] ?? sequence,
+      tokens,
+      promptLength: tokens.length,
+      pending: Int32Array.from(tooLong ? lastHalf(model, tokens) : tokens),
+    };
+  });
+  const longest = Math.max(...prompts.map((prompt) => prompt.length)) + maxNewTokens;
+  const cache = model.newCache({
+    batchSize: prompts.length,
+    capacity: Math.min(longest, model.maximumContext),
+  });
+  try {
+    while (running.length > 0) {
+      signal?.throwIfAborted();
+      const sequences = running.map(({ sequence, pending }) => ({ slot: sequence, tokens: pending }));
+      const logits = model.forward({ cache, sequences });
+      const next: Running[] = [];
+      for (const [row, one] of running.entries()) {
+        const own = logits.subarray(row * model.vocabularySize, (row + 1) * model.vocabularySize);
+        const token = sampleToken(own, sampling, uniformOf(key, one));
+        one.tokens.push(token);
+        one.pending = Int32Array.of(token);
+        const finishReason = finishReasonOf(token, one, cache);
+        if (finishReason === undefined) next.push(one);
+        yield { sequence: one.sequence, token, logProbability: own[token]! - logSumExp(own), finishReason };
+      }
+      running = next;
+      // signals, timers and metrics get their turn
+      await setImmediate();
+    }
+  } finally {
+    cache.dispose();
+  }
+
+  function finishReasonOf(token: number, one: Running, { lengths }: Cache): FinishReason | undefined {
+    if (stopTokens.has(token)) return 'stop';
+    if (one.tokens.length - one.promptLength === maxNewTokens) return 'length';
+    if (lengths[one.sequence]! < model.maximumContext) return undefined;
+    if (!slides) return 'context';
+    lengths[one.sequence] = 0;
+    one.pending = Int32Array.from(lastHalf(model, one.tokens));
+    return undefined;
+  }
+}
+
+function lastHalf(
+  { maximumContext }: { maximumContext: number },
+  tokens: readonly number[],
+): readonly number[] {
+  return tokens.slice(-Math.ceil(maximumContext / 2));
+}
+
+/** In [0, 1), 32 bits, for the next token of a sequence. */
+function uniformOf(key: readonly [number, number], { sampleNumber, tokens }: Running): number {
+  const [word] = philox(key, [sampleNumber >>> 0, Math.floor(sampleNumber / 2 ** 32), tokens.length, 0]);
+  return word / 2 ** 32;
+}

@@ -1,0 +1,128 @@
+import { setImmediate } from 'node:timers/promises';
+import { ConfigurationError, DataError, MtlError } from '@mtl/errors';
+import type { CausalLanguageModel } from './causal-language-model.js';
+import { checkTokens } from './generate.js';
+
+export interface PerplexityOptions {
+  readonly model: Pick<CausalLanguageModel, 'vocabularySize' | 'maximumContext' | 'tokenLosses'>;
+  /** The whole text; a typed array over a file's memory will do. */
+  readonly tokens: ArrayLike<number>;
+  /** Tokens that the model sees at once. Default: its context. */
+  readonly window?: number;
+  /**
+   * How many tokens of a window were scored in the one before and only give context here. Default 0: fastest, and the
+   * first tokens of a window see little before them; window - 1 gives every token all the context there is.
+   */
+  readonly overlap?: number;
+  /** Windows computed at once. Default 1. */
+  readonly batchSize?: number;
+  readonly signal?: AbortSignal;
+  /** Called after each batch of windows. */
+  onProgress?(progress: { readonly numScored: number; readonly numTokens: number }): void;
+}
+
+export interface Perplexity {
+  /** Tokens scored: all but the first. */
+  readonly numScored: number;
+  /** Sum over them of minus the natural logarithm of their probabilities. */
+  readonly negativeLogLikelihood: number;
+  /** Its mean, in nats a token. */
+  readonly loss: number;
+  /** exp(loss) */
+  readonly perplexity: number;
+}
+
+/** A window's inputs [start, end); labels are one further, and those from `scoredFrom` on count. */
+interface Window {
+  readonly start: number;
+  readonly end: number;
+  readonly scoredFrom: number;
+}
+
+/** Windows in which every token but the first of the text is scored exactly once. */
+function windowsOf(numInputs: number, { window, overlap }: { window: number; overlap: number }): Window[] {
+  const windows: Window[] = [];
+  let scored = 0;
+  while (scored < numInputs) {
+    const start = scored === 0 ? 0 : scored - overlap;
+    const end = Math.min(start + window, numInputs);
+    windows.push({ start, end, scoredFrom: scored });
+    scored = end;
+  }
+  return windows;
+}
+
+function checkOptions({ model, tokens, window = model.maximumContext, ...rest }: PerplexityOptions): void {
+  const { overlap = 0, batchSize = 1 } = rest;
+  const isWhole = (value: number, least: number, most: number): boolean =>
+    Number.isSafeInteger(value) && value >= least && value <= most;
+  const refuse = (name: string, value: number, expected: string): never => {
+    throw new ConfigurationError('MTL_PERPLEXITY', `${name} is ${value}`, { expected });
+  };
+  if (!isWhole(window, 1, model.maximumContext)) {
+    refuse('window', window, `1 to ${model.maximumContext}, the model's context`);
+  }
+  if (!isWhole(overlap, 0, window - 1))
+    refuse('overlap', overlap, `0 to ${window - 1}, less than the window`);
+  if (!isWhole(batchSize, 1, 2 ** 20)) refuse('batchSize', batchSize, 'a whole number, 1 or more');
+  checkTokens(tokens, { vocabularySize: model.vocabularySize, what: 'the text' });
+  if (tokens.length < 2) {
+    throw new DataError('MTL_TOKENS', 'the text has one token', {
+      expected: 'at least two: the first is given',
+    });
+  }
+}
+
+/** The windows in groups of one length: only the last can be shorter. */
+function batchesOf(windows: readonly Window[], batchSize: number): Window[][] {
+  const batches: Window[][] = [];
+  const length = (one: Window): number => one.end - one.start;
+  for (const one of windows) {
+    const last = batches.at(-1);
+    if (last !== undefined && last.length < batchSize && length(last[0]!) === length(one)) last.push(one);
+    else batches.push([one]);
+  }
+  return batches;
+}
+
+/**
+ * Perplexity of a text of any length, in windows.
+ *
+ * @throws ConfigurationError MTL_PERPLEXITY; DataError MTL_TOKENS; MtlError MTL_LOSS_NOT_FINITE; the signal's reason
+ *   when aborted
+ */
+export async function perplexity(options: PerplexityOptions): Promise<Perplexity> {
+  checkOptions(options);
+  const { model, tokens, window = model.maximumContext, overlap = 0, batchSize = 1, signal } = options;
+  const numTokens = tokens.length - 1;
+  let negativeLogLikelihood = 0;
+  let numScored = 0;
+  for (const batch of batchesOf(windowsOf(numTokens, { window, overlap }), batchSize)) {
+    signal?.throwIfAborted();
+    const length = batch[0]!.end - batch[0]!.start;
+    const inputs = new Int32Array(batch.length * length);
+    const labels = new Int32Array(batch.length * length);
+    batch.forEach(({ start }, row) => {
+      for (let index = 0; index < length; index++) {
+        inputs[row * length + index] = tokens[start + index]!;
+        labels[row * length + index] = tokens[start + index + 1]!;
+      }
+    });
+    const losses = model.tokenLosses({ tokens: inputs, labels, batchSize: batch.length });
+    batch.forEach(({ start, scoredFrom }, row) => {
+      for (let index = scoredFrom - start; index < length; index++) {
+        negativeLogLikelihood += losses[row * length + index]!;
+      }
+      numScored += length - (scoredFrom - start);
+    });
+    options.onProgress?.({ numScored, numTokens });
+    await setImmediate();
+  }
+  if (!Number.isFinite(negativeLogLikelihood)) {
+    throw new MtlError('MTL_LOSS_NOT_FINITE', `the loss is ${negativeLogLikelihood}`, {
+      remedy: 'check the weights; float32 or bfloat16 compute has a wider range than float16',
+    });
+  }
+  const loss = negativeLogLikelihood / numScored;
+  return { numScored, negativeLogLikelihood, loss, perplexity: Math.exp(loss) };
+}

@@ -1,0 +1,123 @@
+import { ConfigurationError, MtlError } from '@mtl/errors';
+
+/** How the next token is chosen. Applied in this order: temperature, top-k, top-p (as transformers does). */
+export interface Sampling {
+  /** Logits are divided by it; 0 takes the most probable token. Default 1. */
+  readonly temperature?: number;
+  /** Only the k most probable tokens; those equal to the k-th too. Default: all. */
+  readonly topK?: number;
+  /** The fewest most probable tokens whose probabilities sum to p or more (Holtzman et al. 2020). Default 1: all. */
+  readonly topP?: number;
+}
+
+/** Refuses values that mean nothing. */
+export function checkSampling({ temperature = 1, topK = 1, topP = 1 }: Sampling): void {
+  const refuse = (name: string, value: number, expected: string): never => {
+    throw new ConfigurationError('MTL_SAMPLING', `${name} is ${value}`, { expected });
+  };
+  if (!(temperature >= 0 && temperature < Number.POSITIVE_INFINITY)) {
+    refuse('temperature', temperature, '0 (the most probable token) or more');
+  }
+  if (!(Number.isSafeInteger(topK) && topK >= 1)) refuse('top-k', topK, 'a whole number, 1 or more');
+  if (!(topP > 0 && topP <= 1)) refuse('top-p', topP, 'above 0 and at most 1');
+}
+
+/** The position of the largest value, the first of equal ones. */
+export function argmax(values: Float32Array): number {
+  let best = 0;
+  for (let index = 1; index < values.length; index++) {
+    if (values[index]! > values[best]!) best = index;
+  }
+  return best;
+}
+
+/** The natural logarithm of the sum of exponentials, in float64. */
+export function logSumExp(values: Float32Array): number {
+  const maximum = values[argmax(values)]!;
+  let sum = 0;
+  for (const value of values) sum += Math.exp(value - maximum);
+  return maximum + Math.log(sum);
+}
+
+function checkFinite(logits: Float32Array): void {
+  let hasNan = false;
+  for (const value of logits) hasNan ||= Number.isNaN(value);
+  // -Infinity is a token that cannot be; all of them or +Infinity is no distribution
+  if (!hasNan && Number.isFinite(logits[argmax(logits)])) return;
+  throw new MtlError('MTL_LOGITS_NOT_FINITE', 'the model computes logits that are not numbers', {
+    remedy: 'check the weights; float32 or bfloat16 compute has a wider range than float16',
+  });
+}
+
+/**
+ * Probabilities after temperature, top-k and top-p, float64 [V] that sum to 1, dropped tokens 0. Where top-p has to
+ * choose among equal tokens it takes those with the smaller ids.
+ */
+export function samplingProbabilities(logits: Float32Array, sampling: Sampling): Float64Array {
+  const { temperature = 1, topK = logits.length, topP = 1 } = sampling;
+  const probabilities = new Float64Array(logits.length);
+  const best = argmax(logits);
+  if (temperature === 0) {
+    probabilities[best] = 1;
+    return probabilities;
+  }
+  const maximum = logits[best]!;
+  // a sort of plain numbers takes 3 ms for 50,000 of them, one by a comparison several times as long
+  const sorted = topK < logits.length || topP < 1 ? Float32Array.from(logits).sort().reverse() : undefined;
+  const smallest = topK < logits.length ? sorted![topK - 1]! : Number.NEGATIVE_INFINITY;
+  const weightOf = (logit: number): number =>
+    logit < smallest ? 0 : Math.exp((logit - maximum) / temperature);
+  let sum = 0;
+  for (let token = 0; token < logits.length; token++) {
+    const weight = weightOf(logits[token]!);
+    probabilities[token] = weight;
+    sum += weight;
+  }
+  if (topP < 1) {
+    sum = keepNucleus(probabilities, { logits, sorted: sorted!, target: topP * sum, weightOf });
+  }
+  for (let token = 0; token < probabilities.length; token++) probabilities[token]! /= sum;
+  return probabilities;
+}
+
+/** Clears all but the largest weights that reach `target` together; returns their sum. */
+function keepNucleus(
+  weights: Float64Array,
+  options: { logits: Float32Array; sorted: Float32Array; target: number; weightOf(logit: number): number },
+): number {
+  const { logits, sorted, target, weightOf } = options;
+  let sum = 0;
+  let numKept = 0;
+  while (sum < target && numKept < sorted.length) {
+    sum += weightOf(sorted[numKept]!);
+    numKept += 1;
+  }
+  const last = sorted[numKept - 1]!;
+  let numEqual = 0;
+  for (let rank = numKept - 1; rank >= 0 && sorted[rank] === last; rank--) numEqual += 1;
+  for (let token = 0; token < logits.length; token++) {
+    const logit = logits[token]!;
+    if (logit > last) continue;
+    if (logit === last && numEqual > 0) numEqual -= 1;
+    else weights[token] = 0;
+  }
+  return sum;
+}
+
+/** The token at `uniform`, in [0, 1), of the distribution that `sampling` makes of logits [V]. */
+export function sampleToken(logits: Float32Array, sampling: Sampling, uniform: number): number {
+  checkFinite(logits);
+  if (sampling.temperature === 0) return argmax(logits);
+  const probabilities = samplingProbabilities(logits, sampling);
+  let rest = uniform;
+  let chosen = 0;
+  for (let token = 0; token < probabilities.length; token++) {
+    const probability = probabilities[token]!;
+    if (probability === 0) continue;
+    chosen = token;
+    rest -= probability;
+    if (rest < 0) break;
+  }
+  // where rounding leaves a rest, the last token that has a probability
+  return chosen;
+}

@@ -1,0 +1,34 @@
+import { DataError } from '@mtl/errors';
+import type { CausalLanguageModel } from './causal-language-model.js';
+import { checkTokens } from './generate.js';
+
+/**
+ * The natural logarithm of the probability of each token given those before it.
+ *
+ * @param options.tokens N tokens, at least 2, at most one more than the model's context; the first is only given
+ * @returns float32 [N - 1]: that of the second token first
+ * @throws DataError MTL_TOKENS, MTL_CONTEXT
+ */
+export function scoreTokens({
+  model,
+  tokens,
+}: {
+  readonly model: Pick<CausalLanguageModel, 'vocabularySize' | 'maximumContext' | 'tokenLosses'>;
+  readonly tokens: ArrayLike<number>;
+}): Float32Array {
+  checkTokens(tokens, { vocabularySize: model.vocabularySize, what: 'the text' });
+  if (tokens.length < 2) {
+    throw new DataError('MTL_TOKENS', 'the text has one token', {
+      expected: 'at least two: the first is given',
+    });
+  }
+  if (tokens.length > model.maximumContext + 1) {
+    throw new DataError('MTL_CONTEXT', `the text has ${tokens.length} tokens`, {
+      expected: `at most ${model.maximumContext + 1}: the model's context and the token after it`,
+      remedy: 'score it in windows (perplexity)',
+    });
+  }
+  const all = Int32Array.from(tokens);
+  const losses = model.tokenLosses({ tokens: all.slice(0, -1), labels: all.slice(1), batchSize: 1 });
+  return losses.map((loss) => -loss);
+}

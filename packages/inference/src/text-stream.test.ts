@@ -1,0 +1,45 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { TextStream } from './text-stream.js';
+
+// tokens are bytes; a byte order mark at the start is text like any other
+const decode = (tokens: readonly number[]): string =>
+  new TextDecoder('utf-8', { ignoreBOM: true }).decode(Uint8Array.from(tokens));
+
+describe('TextStream', () => {
+  it('gives each character once all its tokens are there', () => {
+    const stream = new TextStream(decode);
+    const pieces = [...new TextEncoder().encode('aé→😀')].map((token) => stream.push(token));
+    expect(pieces).toEqual(['a', '', 'é', '', '', '→', '', '', '', '😀']);
+    expect(stream.end()).toBe('');
+  });
+
+  it('gives the whole text in the end, whatever the bytes', () => {
+    fc.assert(
+      fc.property(
+        fc.oneof(
+          fc.uint8Array(),
+          fc.string({ unit: 'binary' }).map((text) => new TextEncoder().encode(text)),
+        ),
+        (bytes) => {
+          const stream = new TextStream(decode);
+          const pieces = [...bytes].map((token) => stream.push(token));
+          expect(pieces.join('') + stream.end()).toBe(decode([...bytes]));
+        },
+      ),
+      { numRuns: 500 },
+    );
+  });
+
+  it('keeps what a decoder makes of the start of a text out of the middle', () => {
+    // as SentencePiece: words carry a space in front, which the first one loses
+    const words = [' the', ' red', ' fox'];
+    const stream = new TextStream((tokens) =>
+      tokens
+        .map((token) => words[token])
+        .join('')
+        .slice(1),
+    );
+    expect([0, 1, 2, 1].map((token) => stream.push(token))).toEqual(['the', ' red', ' fox', ' red']);
+  });
+});

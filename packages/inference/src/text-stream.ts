@@ -1,0 +1,39 @@
+/**
+ * Turns tokens into pieces of text as they come. One character may take several tokens (bytes of UTF-8), and what a
+ * token reads as may depend on the one before: a piece comes out when it is whole.
+ */
+export class TextStream {
+  readonly #decode: (tokens: readonly number[]) => string;
+  /** Tokens from the last boundary on at which the text was whole, so that decoding stays cheap. */
+  #tokens: number[] = [];
+  /** How many of them, and of the characters they read as, have come out. */
+  #numTokens = 0;
+  #numCharacters = 0;
+
+  constructor(decode: (tokens: readonly number[]) => string) {
+    this.#decode = decode;
+  }
+
+  /** The text that this token completes; empty in the middle of a character. */
+  push(token: number): string {
+    this.#tokens.push(token);
+    const text = this.#decode(this.#tokens);
+    // U+FFFD stands for bytes that are no whole character yet
+    if (text.endsWith('\uFFFD')) return '';
+    const piece = text.slice(this.#numCharacters);
+    // what came out stays as context for one more piece: some decoders strip or join at the start of a text
+    this.#tokens = this.#tokens.slice(this.#numTokens);
+    this.#numTokens = this.#tokens.length;
+    this.#numCharacters = this.#decode(this.#tokens).length;
+    return piece;
+  }
+
+  /** What is left at the end, broken characters included. */
+  end(): string {
+    const piece = this.#decode(this.#tokens).slice(this.#numCharacters);
+    this.#tokens = [];
+    this.#numTokens = 0;
+    this.#numCharacters = 0;
+    return piece;
+  }
+}

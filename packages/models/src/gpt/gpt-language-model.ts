@@ -1,0 +1,212 @@
+import { Tape, type Variable } from '@mtl/autograd';
+import { UsageError } from '@mtl/errors';
+import { attentionCachedForward, embeddingForward, matmul, Tensor, tidy } from '@mtl/kernels';
+import { GptKeyValueCache } from './gpt-key-value-cache.js';
+import type { GptStage } from './gpt-stage.js';
+
+/** New tokens of one of the sequences that a cache holds. */
+export interface SequenceTokens {
+  /** Which sequence of the cache. */
+  readonly slot: number;
+  readonly tokens: Int32Array;
+}
+
+/** A sequence's rows among the packed tokens of a call, and how many positions it had before. */
+interface Piece {
+  readonly slot: number;
+  readonly start: number;
+  readonly end: number;
+  readonly position: number;
+}
+
+/**
+ * A whole GPT for generation and scoring; it has the shape of @mtl/inference's `CausalLanguageModel`. The new tokens of
+ * all sequences are packed one after the other: everything but attention sees one list of tokens, so that sequences of
+ * different lengths share matrix products without padding, and attention runs for each over its own cache.
+ */
+export class GptLanguageModel {
+  readonly vocabularySize: number;
+  readonly maximumContext: number;
+  readonly #stage: GptStage;
+
+  /** The parameters of the stage must have storage; they stay the caller's. */
+  constructor(stage: GptStage) {
+    if (!stage.isFirst || !stage.isLast) {
+      throw new UsageError('MTL_STAGE', 'a language model needs a stage that holds all layers');
+    }
+    this.#stage = stage;
+    this.vocabularySize = stage.model.vocabularySize;
+    this.maximumContext = stage.model.maxPositionEmbeddings;
+  }
+
+  /** Empty caches for `batchSize` sequences of up to `capacity` tokens; the caller's to dispose of. */
+  newCache({ batchSize, capacity }: { batchSize: number; capacity: number }): GptKeyValueCache {
+    const { model, device, dtype } = this.#stage;
+    if (capacity > this.maximumContext) {
+      throw new UsageError('MTL_CONTEXT', `a cache of ${capacity} positions`, {
+        expected: `at most ${this.maximumContext}, the model's position embeddings`,
+      });
+    }
+    return new GptKeyValueCache({
+      batchSize,
+      capacity,
+      numLayers: model.numLayers,
+      numHeads: model.numAttentionHeads,
+      headSize: model.hiddenSize / model.numAttentionHeads,
+      device,
+      dtype,
+    });
+  }
+
+  /**
+   * Appends tokens to sequences of a cache.
+   *
+   * @param call.sequences each slot at most once, at least one token each
+   * @returns float32 [sequences, vocabularySize]: logits of what comes after each sequence
+   * @throws UsageError MTL_CONTEXT when a sequence would outgrow the cache
+   */
+  forward({
+    cache,
+    sequences,
+  }: {
+    cache: GptKeyValueCache;
+    sequences: readonly SequenceTokens[];
+  }): Float32Array {
+    const pieces = piecesOf(cache, sequences);
+    const tape = new Tape({ recording: false });
+    const { device } = this.#stage;
+    const ids = (values: Int32Array): Variable =>
+      tape.input(Tensor.from(values, { shape: [values.length, 1], dtype: 'int32', device }));
+    const { tokens, positionIds } = packed(sequences, pieces);
+    const inputs = { tokens: ids(tokens), positionIds: ids(positionIds) };
+    try {
+      const hidden = this.#stage.hiddenStates(tape, inputs, {
+        attend: (inner, qkv, layer) => this.#attend(inner, qkv, { layer, cache, pieces }),
+        hiddenDropout: () => undefined,
+      });
+      const logits = this.#logits(hidden.tensor, pieces);
+      hidden.release();
+      for (const { slot, position, start, end } of pieces) cache.lengths[slot] = position + end - start;
+      return logits;
+    } finally {
+      inputs.tokens.release();
+      inputs.positionIds.release();
+    }
+  }
+
+  /**
+   * The loss of every token, without a cache: minus the natural logarithm of the probability of `labels` given the
+   * tokens so far.
+   *
+   * @param call.tokens [batchSize, length], row by row, as `labels`; length at most maximumContext
+   * @returns float32 [batchSize, length]
+   */
+  tokenLosses(call: { tokens: Int32Array; labels: Int32Array; batchSize: number }): Float32Array {
+    const { tokens, labels, batchSize } = call;
+    const sequenceLength = tokens.length / batchSize;
+    const size = tokens.length;
+    this.#stage.evaluate({
+      microBatch: 0,
+      lossFactor: 1,
+      batch: {
+        batchSize,
+        sequenceLength,
+        tokens,
+        labels,
+        lossMask: new Float32Array(size).fill(1),
+        positionIds: Int32Array.from({ length: size }, (_, index) => index % sequenceLength),
+        sampleNumbers: new Float64Array(batchSize),
+        keyStart: undefined,
+      },
+    });
+    const loss = this.#stage.takeLoss(0);
+    // [S, B], as activations are
+    const losses = loss.losses.read<'float32'>();
+    loss.dispose();
+    return Float32Array.from({ length: size }, (_, index) => {
+      const sample = Math.floor(index / sequenceLength);
+      return losses[(index % sequenceLength) * batchSize + sample]!;
+    });
+  }
+
+  /** qkv [N, 1, A * 3 * D] of packed tokens to [N, 1, A * D]. */
+  #attend(
+    tape: Tape,
+    qkv: Variable,
+    { layer, cache, pieces }: { layer: number; cache: GptKeyValueCache; pieces: readonly Piece[] },
+  ): Variable {
+    const { numAttentionHeads: heads, hiddenSize } = this.#stage.model;
+    const { dtype, device } = qkv.tensor;
+    const headSize = hiddenSize / heads;
+    const numTokens = qkv.tensor.dim(0);
+    const output = Tensor.empty({ shape: [numTokens, 1, hiddenSize], dtype, device });
+    tidy(() => {
+      for (const { slot, start, end, position } of pieces) {
+        const length = end - start;
+        attentionCachedForward({
+          ...cache.viewOf(layer, slot),
+          output: output.view({ offset: start * hiddenSize, shape: [length, 1, heads, headSize] }),
+          qkv: qkv.tensor.view({ offset: start * 3 * hiddenSize, shape: [length, 1, heads, 3, headSize] }),
+          position,
+        });
+      }
+    });
+    return tape.result(output, { requiresGradient: false });
+  }
+
+  /** Logits after the last token of each piece; padded rows of the vocabulary take no part. */
+  #logits(hidden: Tensor, pieces: readonly Piece[]): Float32Array {
+    const { hiddenSize } = this.#stage.model;
+    const { dtype, device } = hidden;
+    const result = tidy(() => {
+      const last = Tensor.empty({ shape: [pieces.length, 1, hiddenSize], dtype, device });
+      const ids = Int32Array.from(pieces, ({ end }) => end - 1);
+      embeddingForward({
+        output: last,
+        ids: Tensor.from(ids, { shape: [pieces.length, 1], dtype: 'int32', device }),
+        table: hidden.reshape([hidden.dim(0), hiddenSize]),
+      });
+      const logits = Tensor.empty({ shape: [pieces.length, this.vocabularySize], dtype: 'float32', device });
+      matmul({
+        output: logits,
+        left: last.reshape([pieces.length, hiddenSize]),
+        right: this.#stage.outputWeight!.data.rows(0, this.vocabularySize),
+        transposeRight: true,
+      });
+      return { logits: logits.read<'float32'>() };
+    });
+    return result.logits;
+  }
+}
+
+function piecesOf(cache: GptKeyValueCache, sequences: readonly SequenceTokens[]): Piece[] {
+  let start = 0;
+  return sequences.map(({ slot, tokens }) => {
+    const position = cache.lengths[slot];
+    if (position === undefined || tokens.length === 0) {
+      throw new UsageError('MTL_CONTEXT', `${tokens.length} tokens for slot ${slot}`, {
+        expected: `at least one token for a slot below ${cache.batchSize}`,
+      });
+    }
+    if (position + tokens.length > cache.capacity) {
+      throw new UsageError(
+        'MTL_CONTEXT',
+        `${tokens.length} tokens after ${position} do not fit a cache of ${cache.capacity} positions`,
+      );
+    }
+    const piece = { slot, position, start, end: start + tokens.length };
+    start = piece.end;
+    return piece;
+  });
+}
+
+function packed(sequences: readonly SequenceTokens[], pieces: readonly Piece[]) {
+  const size = pieces.at(-1)?.end ?? 0;
+  const tokens = new Int32Array(size);
+  const positionIds = new Int32Array(size);
+  pieces.forEach(({ start, end, position }, index) => {
+    tokens.set(sequences[index]!.tokens, start);
+    for (let row = start; row < end; row++) positionIds[row] = position + row - start;
+  });
+  return { tokens, positionIds };
+}

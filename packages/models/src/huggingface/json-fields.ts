@@ -1,0 +1,74 @@
+import { readFile } from 'node:fs/promises';
+import { CheckpointError } from '@mtl/errors';
+
+type Kind = 'a positive integer' | 'a number' | 'a string' | 'true or false';
+
+const tests: Record<Kind, (value: unknown) => boolean> = {
+  'a positive integer': (value) => Number.isSafeInteger(value) && (value as number) > 0,
+  'a number': (value) => typeof value === 'number' && Number.isFinite(value),
+  'a string': (value) => typeof value === 'string',
+  'true or false': (value) => typeof value === 'boolean',
+};
+
+/** A JSON object of a model directory, read field by field; what does not fit is one coded error that names the file. */
+export class JsonFields {
+  readonly path: string;
+  readonly values: Readonly<Record<string, unknown>>;
+
+  constructor(path: string, values: Readonly<Record<string, unknown>>) {
+    this.path = path;
+    this.values = values;
+  }
+
+  /** @returns undefined where there is no such file */
+  static async read(path: string): Promise<JsonFields | undefined> {
+    let text: string;
+    try {
+      text = await readFile(path, 'utf8');
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException;
+      if (code === 'ENOENT' || code === 'ENOTDIR') return undefined;
+      throw refused(path, `it cannot be read (${code ?? String(error)})`);
+    }
+    let parsed: unknown;
+    try {
+      parsed = JSON.parse(text);
+    } catch (error) {
+      throw refused(path, `it is not JSON (${(error as Error).message})`);
+    }
+    if (typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed)) {
+      return new JsonFields(path, parsed as Record<string, unknown>);
+    }
+    throw refused(path, 'it is not a JSON object', '{ "model_type": ... }');
+  }
+
+  /** The field under the first of its names that is there; null counts as absent, and so takes the default. */
+  optional<T>(names: string | readonly string[], kind: Kind, otherwise: T): T {
+    for (const name of [names].flat()) {
+      const value = this.values[name];
+      if (value === undefined || value === null) continue;
+      if (!tests[kind](value)) throw this.refuse(name, kind);
+      return value as T;
+    }
+    return otherwise;
+  }
+
+  required<T>(names: string | readonly string[], kind: Kind): T {
+    const value = this.optional<T | undefined>(names, kind, undefined);
+    if (value === undefined) throw refused(this.path, `${[names].flat()[0]} is missing`, kind);
+    return value;
+  }
+
+  /** The error for a field whose value cannot be used. */
+  refuse(name: string, expected: string): CheckpointError {
+    return refused(this.path, `${name} is ${JSON.stringify(this.values[name])}`, expected);
+  }
+}
+
+function refused(path: string, problem: string, expected?: string): CheckpointError {
+  return new CheckpointError('MTL_HUGGING_FACE_CONFIG', `${path}: ${problem}`, {
+    ...(expected === undefined ? {} : { expected }),
+    remedy: 'pass the directory of a model in the format of the transformers library, whole and unchanged',
+    exitCode: 2,
+  });
+}

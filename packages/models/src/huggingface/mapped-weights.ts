@@ -1,0 +1,177 @@
+import type { LogicalTensor, SafetensorsDirectory, TensorSource } from '@mtl/checkpoint';
+import { CheckpointError, nearestName, UsageError } from '@mtl/errors';
+import {
+  decodeFloats,
+  encodeFloats,
+  isReadableDtype,
+  readableDtypes,
+  type WritableDtype,
+} from './float-bytes.js';
+import type { WeightMapping } from './weight-mapping.js';
+
+/** How a family of models names its tensors in files. */
+export interface WeightNames {
+  readonly mappings: readonly WeightMapping[];
+  /** Prefixes of the base model's names in a file with a head, such as `transformer.`; files of the base have none. */
+  readonly prefix: string;
+  /** Names (without prefix) that files may hold besides: buffers of older versions, tied weights. */
+  isIgnored(name: string): boolean;
+}
+
+function refuse(path: string, problem: string, expected?: string): CheckpointError {
+  return new CheckpointError('MTL_HUGGING_FACE_WEIGHTS', `${path}: ${problem}`, {
+    ...(expected === undefined ? {} : { expected }),
+    remedy: 'use the weights and the config.json of one and the same model',
+    exitCode: 2,
+  });
+}
+
+const formatShape = (shape: readonly number[]): string => `[${shape.join(', ')}]`;
+const sameShape = (a: readonly number[], b: readonly number[]): boolean =>
+  a.length === b.length && a.every((size, dim) => size === b[dim]);
+
+/**
+ * File names by the mappings' names. Everything is checked here, before anything is written: each tensor is there, in
+ * its shape and a readable dtype, and nothing is left over.
+ */
+export function resolveNames(
+  weights: Pick<SafetensorsDirectory, 'path' | 'tensors'>,
+  { mappings, prefix, isIgnored }: WeightNames,
+): ReadonlyMap<string, string> {
+  const stripped = (name: string): string => (name.startsWith(prefix) ? name.slice(prefix.length) : name);
+  const inFile = new Map([...weights.tensors.keys()].map((name) => [stripped(name), name]));
+  const wanted = new Map<string, string>();
+  for (const { name, shape } of mappings.flatMap(({ sources }) => sources)) {
+    const fileName = inFile.get(name);
+    if (fileName === undefined) {
+      const nearest = nearestName(name, inFile.keys());
+      throw refuse(weights.path, `there is no tensor ${name}`, nearest && `a name such as ${nearest}`);
+    }
+    const entry = weights.tensors.get(fileName)!;
+    if (!sameShape(entry.shape, shape)) {
+      throw refuse(weights.path, `${fileName} has the shape ${formatShape(entry.shape)}`, formatShape(shape));
+    }
+    if (!isReadableDtype(entry.dtype)) {
+      throw refuse(weights.path, `${fileName} is ${entry.dtype}`, readableDtypes.join(', '));
+    }
+    wanted.set(name, fileName);
+  }
+  const unknown = [...inFile].filter(([name]) => !wanted.has(name) && !isIgnored(name));
+  if (unknown.length > 0) {
+    const names = unknown.map(([, fileName]) => fileName);
+    throw refuse(
+      weights.path,
+      `${names.length} tensors that this model does not have: ${names.slice(0, 4).join(', ')}`,
+      'the tensors of config.json only',
+    );
+  }
+  return wanted;
+}
+
+/** Copies the box `slices` out of a row-major tensor; the tensor itself where the box is all of it. */
+export function boxOf(
+  values: Float32Array,
+  { globalShape, slices }: Pick<LogicalTensor, 'globalShape' | 'slices'>,
+): Float32Array {
+  if (slices.every(([start, end], dim) => start === 0 && end === globalShape[dim])) return values;
+  const size = slices.reduce((product, [start, end]) => product * (end - start), 1);
+  const box = new Float32Array(size);
+  let written = 0;
+  const copy = (dim: number, offset: number): void => {
+    const [start, end] = slices[dim]!;
+    if (dim === slices.length - 1) {
+      box.set(values.subarray(offset * globalShape[dim]! + start, offset * globalShape[dim]! + end), written);
+      written += end - start;
+      return;
+    }
+    for (let index = start; index < end; index++) copy(dim + 1, offset * globalShape[dim]! + index);
+  };
+  if (size > 0) copy(0, 0);
+  return box;
+}
+
+function mappingOf(tensor: LogicalTensor, byName: ReadonlyMap<string, WeightMapping>): WeightMapping {
+  const mapping = byName.get(tensor.name);
+  if (mapping === undefined) {
+    throw new UsageError('MTL_HUGGING_FACE_TENSOR', `no weight of the model is called ${tensor.name}`, {
+      expected: nearestName(tensor.name, byName.keys()) ?? 'the names of the parameters of its stages',
+    });
+  }
+  if (sameShape(mapping.globalShape, tensor.globalShape)) return mapping;
+  throw new CheckpointError(
+    'MTL_HUGGING_FACE_SHAPE',
+    `${tensor.name} has the shape ${formatShape(mapping.globalShape)} in the Hugging Face model and ` +
+      `${formatShape(tensor.globalShape)} in this one`,
+    { remedy: 'build the model from the configuration that was read', exitCode: 2 },
+  );
+}
+
+const writableDtype = (tensor: LogicalTensor): WritableDtype => {
+  if (tensor.dtype === 'F32' || tensor.dtype === 'BF16' || tensor.dtype === 'F16') return tensor.dtype;
+  throw new UsageError('MTL_HUGGING_FACE_TENSOR', `${tensor.name} is ${tensor.dtype}`, {
+    expected: 'F32, BF16 or F16',
+  });
+};
+
+/** Fills logical tensors (any of the model's, any slices of them) from a directory. Memory: a few copies of one tensor. */
+export async function loadMappedWeights(options: {
+  readonly weights: SafetensorsDirectory;
+  readonly names: WeightNames;
+  readonly tensors: readonly LogicalTensor[];
+}): Promise<void> {
+  const { weights, names, tensors } = options;
+  const fileNames = resolveNames(weights, names);
+  const byName = new Map(names.mappings.map((mapping) => [mapping.name, mapping]));
+  const pairs = tensors.map((tensor) => ({
+    tensor,
+    mapping: mappingOf(tensor, byName),
+    dtype: writableDtype(tensor),
+  }));
+  for (const { tensor, mapping, dtype } of pairs) {
+    const sources: Float32Array[] = [];
+    for (const { name } of mapping.sources) {
+      const fileName = fileNames.get(name)!;
+      const stored = weights.tensors.get(fileName)!.dtype;
+      // resolveNames has refused all others
+      if (isReadableDtype(stored)) sources.push(decodeFloats(await weights.read({ name: fileName }), stored));
+    }
+    await tensor.write(encodeFloats(boxOf(mapping.toLogical(sources), tensor), dtype));
+  }
+}
+
+/** What to write to a safetensors directory: every tensor of the model, read when its turn comes. */
+export function mappedWeightSources(options: {
+  readonly names: WeightNames;
+  readonly tensors: readonly LogicalTensor[];
+  readonly dtype: WritableDtype;
+  /** The name in the file of a name without prefix. */
+  fileName(name: string): string;
+}): TensorSource[] {
+  const { names, dtype, fileName } = options;
+  const byName = new Map(names.mappings.map((mapping) => [mapping.name, mapping]));
+  // a tied embedding may be there twice, on the first and the last stage
+  const given = new Map(options.tensors.map((tensor) => [tensor.name, tensor]));
+  for (const tensor of given.values()) {
+    mappingOf(tensor, byName);
+    if (tensor.slices.some(([start, end], dim) => start !== 0 || end !== tensor.globalShape[dim])) {
+      throw new UsageError('MTL_HUGGING_FACE_TENSOR', `only a slice of ${tensor.name} is given`, {
+        remedy: 'gather the model, or load its checkpoint into one process',
+      });
+    }
+  }
+  return names.mappings.flatMap((mapping) => {
+    const tensor = given.get(mapping.name);
+    if (tensor === undefined) {
+      throw new UsageError('MTL_HUGGING_FACE_TENSOR', `${mapping.name} is missing among the tensors to save`);
+    }
+    return mapping.sources.map(({ name, shape }, position) => ({
+      name: fileName(name),
+      dtype,
+      shape,
+      read: async () => {
+        const logical = decodeFloats(await tensor.read(), writableDtype(tensor));
+        return encodeFloats(mapping.toSources(logical)[position]!, dtype);
+      },
+    }));
+  });
+}

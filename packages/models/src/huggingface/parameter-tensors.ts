@@ -1,0 +1,40 @@
+import type { Parameter } from '@mtl/autograd';
+import type { LogicalTensor } from '@mtl/checkpoint';
+import { UsageError } from '@mtl/errors';
+import { type DType, newTypedArray } from '@mtl/kernels';
+
+const safetensorsDtypes: Partial<Record<DType, LogicalTensor['dtype']>> = {
+  float32: 'F32',
+  bfloat16: 'BF16',
+  float16: 'F16',
+};
+
+/**
+ * The values of parameters in the compute dtype (storage by `allocateParameters`) as logical tensors, for inference. In
+ * training the master weights are what to load and save: `weightTensors` of @mtl/trainer.
+ */
+export function parameterTensors(parameters: readonly Parameter[]): LogicalTensor[] {
+  return parameters.map((parameter) => {
+    const dtype = safetensorsDtypes[parameter.data.dtype];
+    if (dtype === undefined) {
+      throw new UsageError('MTL_DTYPE', `parameter ${parameter.name} is ${parameter.data.dtype}`, {
+        expected: Object.keys(safetensorsDtypes).join(', '),
+      });
+    }
+    return {
+      name: parameter.name,
+      dtype,
+      globalShape: parameter.globalShape,
+      slices: parameter.slices.map(({ start, end }) => [start, end] as const),
+      read: () => {
+        const values = parameter.data.read();
+        return new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
+      },
+      write: (bytes) => {
+        const values = newTypedArray(parameter.data.dtype, parameter.size);
+        new Uint8Array(values.buffer).set(bytes);
+        parameter.data.write(values);
+      },
+    };
+  });
+}

@@ -1,0 +1,116 @@
+/** One tensor of a Hugging Face file, named without the model's prefix. */
+export interface HuggingFaceTensor {
+  readonly name: string;
+  readonly shape: readonly number[];
+}
+
+/**
+ * How one logical tensor (our name and layout, Megatron-Core style) is stored in a Hugging Face file: as one tensor, or
+ * as several (BERT keeps query, key and value apart). A model's name map is a list of these.
+ */
+export interface WeightMapping {
+  /** Logical name, that of the `Parameter`. */
+  readonly name: string;
+  readonly globalShape: readonly number[];
+  readonly sources: readonly HuggingFaceTensor[];
+  /** Values of the sources, in their order and row-major, to the logical tensor's values. */
+  toLogical(sources: readonly Float32Array[]): Float32Array;
+  /** The inverse of `toLogical`; padding is dropped. */
+  toSources(logical: Float32Array): readonly Float32Array[];
+}
+
+/** A tensor stored as it is. */
+export function sameLayout(
+  name: string,
+  source: HuggingFaceTensor,
+  globalShape = source.shape,
+): WeightMapping {
+  return {
+    name,
+    globalShape,
+    sources: [source],
+    toLogical: ([values]) => values!,
+    toSources: (logical) => [logical],
+  };
+}
+
+/** A table [V, H] that we hold with rows of zeros below, up to `paddedRows`. */
+export function paddedTable(name: string, source: HuggingFaceTensor, paddedRows: number): WeightMapping {
+  const [rows, columns] = source.shape as [number, number];
+  return {
+    name,
+    globalShape: [paddedRows, columns],
+    sources: [source],
+    toLogical: ([values]) => {
+      if (paddedRows === rows) return values!;
+      const padded = new Float32Array(paddedRows * columns);
+      padded.set(values!);
+      return padded;
+    },
+    toSources: (logical) => [logical.subarray(0, rows * columns)],
+  };
+}
+
+/** A bias [O] whose outputs come in another order: ours at `r` is theirs at `columnOf[r]`. */
+export function reorderedBias(
+  name: string,
+  source: HuggingFaceTensor,
+  { globalShape, columnOf }: { globalShape: readonly number[]; columnOf: Int32Array },
+): WeightMapping {
+  return {
+    name,
+    globalShape,
+    sources: [source],
+    toLogical: ([values]) => Float32Array.from(columnOf, (column) => values![column]!),
+    toSources: (logical) => {
+      const values = new Float32Array(logical.length);
+      columnOf.forEach((column, row) => {
+        values[column] = logical[row]!;
+      });
+      return [values];
+    },
+  };
+}
+
+/** A weight of transformers' Conv1D, [I, O], which we hold as [O, I] with outputs in the order of `columnOf`. */
+export function transposedWeight(
+  name: string,
+  source: HuggingFaceTensor,
+  options: { globalShape?: readonly number[]; columnOf?: Int32Array } = {},
+): WeightMapping {
+  const [inputs, outputs] = source.shape as [number, number];
+  const columnOf = options.columnOf ?? Int32Array.from({ length: outputs }, (_, index) => index);
+  const copy = (move: (ours: number, theirs: number) => void): void => {
+    // in tiles, so that the strided side stays in the cache
+    const tile = 32;
+    for (let firstRow = 0; firstRow < outputs; firstRow += tile) {
+      const lastRow = Math.min(firstRow + tile, outputs);
+      for (let first = 0; first < inputs; first += tile) {
+        const last = Math.min(first + tile, inputs);
+        for (let row = firstRow; row < lastRow; row++) {
+          const column = columnOf[row]!;
+          for (let input = first; input < last; input++) move(row * inputs + input, input * outputs + column);
+        }
+      }
+    }
+  };
+  return {
+    name,
+    globalShape: options.globalShape ?? [outputs, inputs],
+    sources: [source],
+    toLogical: ([values]) => {
+      const logical = new Float32Array(values!.length);
+      copy((ours, theirs) => {
+        logical[ours] = values![theirs]!;
+      });
+      return logical;
+    },
+    toSources: (logical) => {
+      const values = new Float32Array(logical.length);
+      copy((ours, theirs) => {
+        values[theirs] = logical[ours]!;
+      });
+      return [values];
+    },
+  };
+}

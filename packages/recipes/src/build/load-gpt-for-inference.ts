@@ -1,0 +1,114 @@
+import { allocateParameters, type Parameter } from '@mtl/autograd';
+import type { LogicalTensor } from '@mtl/checkpoint';
+import { createTokenizer, type Tokenizer, type TokenizerOptions } from '@mtl/data';
+import { ConfigurationError, UsageError } from '@mtl/errors';
+import type { CausalLanguageModel } from '@mtl/inference';
+import { cast, type Device, type DType, isDeviceAvailable, Tensor } from '@mtl/kernels';
+import { GptLanguageModel, type GptModelConfiguration, GptStage } from '@mtl/models';
+import { type OpenGptWeightsOptions, openGptWeights } from './open-gpt-weights.js';
+import type { TrainedOn } from './saved-configuration.js';
+
+export interface LoadGptForInferenceOptions extends OpenGptWeightsOptions {
+  readonly device: Device;
+  /** What is computed in. Default float32. */
+  readonly dtype?: DType | undefined;
+  /** In place of the one that came with the model. */
+  readonly tokenizer?: TokenizerOptions | undefined;
+}
+
+/** A trained model, ready to generate and to score. */
+export interface LoadedGpt {
+  readonly model: GptLanguageModel & CausalLanguageModel<ReturnType<GptLanguageModel['newCache']>>;
+  /** Undefined where none came with the model and none was named. */
+  readonly tokenizer: Tokenizer | undefined;
+  readonly configuration: GptModelConfiguration;
+  /** Tokens that end a text. */
+  readonly endTokens: readonly number[];
+  /** The length of sequences that it was trained with. */
+  readonly sequenceLength: number;
+  /** The data that it was trained on, where it remembers. */
+  readonly data: TrainedOn | undefined;
+  /** The checkpoint or the directory that it came from. */
+  readonly path: string;
+  /** Of the model, with their values in the compute dtype. */
+  readonly parameters: readonly Parameter[];
+  dispose(): void;
+}
+
+/**
+ * Loads a trained model from a directory of checkpoints or from a Hugging Face directory: weights, architecture and
+ * tokenizer, as they were saved.
+ *
+ * @throws those of `openGptWeights`; ConfigurationError MTL_DEVICE, MTL_TOKENIZER_MODEL; errors of `createTokenizer`
+ */
+export async function loadGptForInference(options: LoadGptForInferenceOptions): Promise<LoadedGpt> {
+  const { device, dtype = 'float32' } = options;
+  if (!isDeviceAvailable(device)) {
+    throw new ConfigurationError('MTL_DEVICE', `--device ${device} is not available in this build`, {
+      expected: 'cpu',
+      remedy: 'leave --device out, or pass --device cpu',
+    });
+  }
+  const weights = await openGptWeights(options);
+  const tokenizerOptions = options.tokenizer ?? weights.tokenizer;
+  const tokenizer = tokenizerOptions === undefined ? undefined : await createTokenizer(tokenizerOptions);
+  checkTokenizer(tokenizer, weights);
+  const stage = new GptStage({ model: weights.model, device, dtype, seed: 0 });
+  const storage = allocateParameters(stage.parameters, { device, dtype });
+  try {
+    await weights.load(stage.parameters.map(float32Tensor));
+  } catch (error) {
+    storage.dispose();
+    throw error;
+  }
+  const { path, endTokens, sequenceLength, data } = weights;
+  return {
+    model: new GptLanguageModel(stage),
+    tokenizer,
+    configuration: weights.model,
+    endTokens: endTokens ?? (tokenizer === undefined ? [] : [tokenizer.eod]),
+    ...{ sequenceLength, data, path },
+    parameters: stage.parameters,
+    dispose: () => storage.dispose(),
+  };
+}
+
+/** A tokenizer may know fewer tokens than the model (some models are padded), never more. */
+function checkTokenizer(
+  tokenizer: Tokenizer | undefined,
+  { model, path }: { readonly model: GptModelConfiguration; readonly path: string },
+): void {
+  if (tokenizer === undefined || tokenizer.vocabularySize <= model.vocabularySize) return;
+  throw new ConfigurationError(
+    'MTL_TOKENIZER_MODEL',
+    `the ${tokenizer.name} has ${tokenizer.vocabularySize} tokens, the model of ${path} knows ${model.vocabularySize}`,
+    { expected: 'the tokenizer that the model was trained with', remedy: 'leave --tokenizer-type out' },
+  );
+}
+
+/** A parameter to be filled with float32 values, rounded where it computes in another dtype. */
+function float32Tensor(parameter: Parameter): LogicalTensor {
+  const { data, size, shape } = parameter;
+  const write = (values: Float32Array): void => {
+    if (data.dtype === 'float32') {
+      data.write(values);
+      return;
+    }
+    using exact = Tensor.from(values, { shape, dtype: 'float32', device: data.device });
+    cast({ output: data, input: exact });
+  };
+  return {
+    name: parameter.name,
+    dtype: 'F32',
+    globalShape: parameter.globalShape,
+    slices: parameter.slices.map(({ start, end }) => [start, end] as const),
+    read: () => {
+      throw new UsageError('MTL_LOAD_ONLY', `${parameter.name} is here to be loaded, not to be read`);
+    },
+    write: (bytes) => {
+      // a copy where the bytes do not lie on a float's boundary
+      const aligned = bytes.byteOffset % 4 === 0 ? bytes : Uint8Array.from(bytes);
+      write(new Float32Array(aligned.buffer, aligned.byteOffset, size));
+    },
+  };
+}

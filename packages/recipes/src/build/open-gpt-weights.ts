@@ -1,0 +1,117 @@
+import { existsSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { findCheckpoint, type LogicalTensor, loadCheckpoint } from '@mtl/checkpoint';
+import type { TokenizerOptions } from '@mtl/data';
+import { CheckpointError, ConfigurationError } from '@mtl/errors';
+import { type GptModelConfiguration, readHuggingFaceGpt2 } from '@mtl/models';
+import { isOptimizerTensor, readTrainingState } from '@mtl/trainer';
+import { readSavedConfiguration, type TrainedOn } from './saved-configuration.js';
+
+/** Where a trained model lies: exactly one of `load` and `loadHuggingFace`. */
+export interface OpenGptWeightsOptions {
+  /** A directory of checkpoints: what --save named. */
+  readonly load?: string | undefined;
+  /** With `load`: the iteration; default the newest whole checkpoint. */
+  readonly checkpointStep?: number | undefined;
+  /** A GPT-2 directory of the transformers library. */
+  readonly loadHuggingFace?: string | undefined;
+  readonly onNotice: (notice: string) => void;
+}
+
+/** A trained model that was found, its weights not yet read. */
+export interface GptWeights {
+  /** The checkpoint or the directory, for messages. */
+  readonly path: string;
+  readonly model: GptModelConfiguration;
+  /** The tokenizer that came with it, if one did. */
+  readonly tokenizer: TokenizerOptions | undefined;
+  /** Tokens that end a text, where the directory says; otherwise the tokenizer's. */
+  readonly endTokens: readonly number[] | undefined;
+  /** The length of sequences that it was trained with, or all its positions. */
+  readonly sequenceLength: number;
+  /** The data that it was trained on, where it remembers. */
+  readonly data: TrainedOn | undefined;
+  /** Fills float32 tensors of the model, by their logical names. */
+  load(tensors: readonly LogicalTensor[]): Promise<void>;
+}
+
+/**
+ * Finds a trained model: a checkpoint of ours with its saved configuration, or a Hugging Face directory.
+ *
+ * @throws ConfigurationError MTL_FLAG_REQUIRED or MTL_FLAG_CONFLICT unless exactly one place is named
+ * @throws CheckpointError MTL_CHECKPOINT_* or MTL_HUGGING_FACE_*
+ */
+export async function openGptWeights(options: OpenGptWeightsOptions): Promise<GptWeights> {
+  const { load, checkpointStep, loadHuggingFace } = options;
+  if (load !== undefined && loadHuggingFace !== undefined) {
+    throw new ConfigurationError('MTL_FLAG_CONFLICT', '--load and --load-hf name two models', {
+      remedy: 'leave one of them out',
+    });
+  }
+  if (loadHuggingFace !== undefined) {
+    if (checkpointStep === undefined) return await openHuggingFace(loadHuggingFace, options.onNotice);
+    throw new ConfigurationError('MTL_FLAG_NEEDS', `--ckpt-step ${checkpointStep} belongs to --load`, {
+      remedy: 'leave --ckpt-step out: a Hugging Face directory holds one model',
+    });
+  }
+  if (load !== undefined) return await openCheckpoint(load, options);
+  throw new ConfigurationError('MTL_FLAG_REQUIRED', 'no model is named', {
+    expected: '--load DIR (what --save named) or --load-hf DIR (a Hugging Face directory)',
+  });
+}
+
+async function openCheckpoint(
+  directory: string,
+  { checkpointStep, onNotice }: OpenGptWeightsOptions,
+): Promise<GptWeights> {
+  const found = await findCheckpoint({
+    directory,
+    ...(checkpointStep === undefined ? {} : { step: checkpointStep }),
+    onNotice,
+  });
+  if (found.kind === 'none') {
+    const hint = existsSync(join(directory, 'config.json')) ? 'pass it with --load-hf' : undefined;
+    throw new CheckpointError('MTL_CHECKPOINT_NONE', `--load ${directory}: there is no checkpoint`, {
+      expected: 'a directory that --save wrote',
+      ...(hint === undefined ? {} : { remedy: hint }),
+      exitCode: 2,
+    });
+  }
+  const { checkpoint } = found;
+  const { path } = checkpoint;
+  const { configuration } = readTrainingState(checkpoint.state, path);
+  const saved = readSavedConfiguration(configuration, { directory: dirname(path), path });
+  return {
+    path,
+    model: saved.gptModel,
+    tokenizer: saved.tokenizer,
+    endTokens: undefined,
+    sequenceLength: saved.resolved.model.sequenceLength,
+    data: saved.trainedOn,
+    load: async (tensors) => {
+      await loadCheckpoint({ checkpoint, tensors, ignore: isOptimizerTensor });
+    },
+  };
+}
+
+async function openHuggingFace(directory: string, onNotice: (notice: string) => void): Promise<GptWeights> {
+  const found = await readHuggingFaceGpt2({ directory });
+  for (const notice of found.notices) onNotice(notice);
+  return {
+    path: directory,
+    model: found.configuration,
+    tokenizer: huggingFaceTokenizer(found.tokenizerFiles),
+    endTokens: found.endTokens.length === 0 ? undefined : found.endTokens,
+    sequenceLength: found.configuration.maxPositionEmbeddings,
+    data: undefined,
+    load: (tensors) => found.load(tensors),
+  };
+}
+
+function huggingFaceTokenizer(files: Readonly<Record<string, string>>): TokenizerOptions | undefined {
+  const tokenizerModel = files['tokenizer.json'];
+  if (tokenizerModel !== undefined) return { type: 'HuggingFaceTokenizer', tokenizerModel };
+  const [vocabFile, mergeFile] = [files['vocab.json'], files['merges.txt']];
+  if (vocabFile === undefined || mergeFile === undefined) return undefined;
+  return { type: 'GPT2BPETokenizer', vocabFile, mergeFile };
+}

@@ -1,0 +1,59 @@
+import { existsSync, statSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import type { TokenizerOptions } from '@mtl/data';
+
+/** A file that a tokenizer is made of. */
+export interface TokenizerFile {
+  /** What it is called in a directory that holds the tokenizer: the name that Hugging Face gives it. */
+  readonly name: string;
+  readonly path: string;
+}
+
+/** The files that a tokenizer is made of; none for one that is built in. */
+export function tokenizerFiles(options: TokenizerOptions): readonly TokenizerFile[] {
+  switch (options.type) {
+    case 'HuggingFaceTokenizer': {
+      const { tokenizerModel } = options;
+      const isDirectory = statSync(tokenizerModel, { throwIfNoEntry: false })?.isDirectory() === true;
+      const path = isDirectory ? join(tokenizerModel, 'tokenizer.json') : tokenizerModel;
+      // read along with tokenizer.json where it is there
+      const settings = join(dirname(path), 'tokenizer_config.json');
+      return [
+        { name: 'tokenizer.json', path },
+        ...(existsSync(settings) ? [{ name: 'tokenizer_config.json', path: settings }] : []),
+      ];
+    }
+    case 'GPT2BPETokenizer': {
+      const { vocabFile, mergeFile } = options;
+      return [
+        ...(vocabFile === undefined ? [] : [{ name: 'vocab.json', path: vocabFile }]),
+        ...(mergeFile === undefined ? [] : [{ name: 'merges.txt', path: mergeFile }]),
+      ];
+    }
+    case 'BertWordPieceLowerCase':
+    case 'BertWordPieceCase':
+      return [{ name: 'vocab.txt', path: options.vocabFile }];
+    default:
+      return [];
+  }
+}
+
+/** The same tokenizer from the files of a directory that holds copies of `tokenizerFiles`. */
+export function tokenizerIn(directory: string, options: TokenizerOptions): TokenizerOptions {
+  switch (options.type) {
+    case 'HuggingFaceTokenizer':
+      return { ...options, tokenizerModel: join(directory, 'tokenizer.json') };
+    case 'GPT2BPETokenizer':
+      if (options.vocabFile === undefined) return options;
+      return {
+        ...options,
+        vocabFile: join(directory, 'vocab.json'),
+        mergeFile: join(directory, 'merges.txt'),
+      };
+    case 'BertWordPieceLowerCase':
+    case 'BertWordPieceCase':
+      return { ...options, vocabFile: join(directory, 'vocab.txt') };
+    default:
+      return options;
+  }
+}
