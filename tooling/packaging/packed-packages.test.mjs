@@ -73,25 +73,32 @@ describe('a packed package', () => {
 });
 
 describe.runIf(isOnline)(`an installed package${whySkipped}`, () => {
+  const compiling = 480_000; // a minute of two free cores, several of busy ones
   let addon;
 
-  beforeAll(() => {
-    // once, by the command that users run; the other examples load what came out through MTL_KERNELS_ADDON
+  /** Compiled once, by the command that users run; other examples load what came out through MTL_KERNELS_ADDON. */
+  function compiledAddon() {
+    if (addon !== undefined) return addon;
     const folder = join(directory, 'kernels');
     const installed = installPackage({ name: '@mtl/kernels', tarballs, directory: folder });
     const built = run(join(folder, 'node_modules', '.bin', 'mtl-kernels-build'), [], { cwd: folder });
     if (built.status !== 0) throw new Error(built.output);
     addon = join(installed, 'build', 'Release', 'mtl_kernels.node');
-  }, 480_000); // compiling takes a minute of two free cores, more of busy ones
+    return addon;
+  }
 
-  it('@mtl/kernels finds the addon that mtl-kernels-build compiled', () => {
-    expect(existsSync(addon)).toBe(true);
-    runExample({
-      name: '@mtl/kernels',
-      folder: join(directory, 'kernels'),
-      env: { MTL_KERNELS_ADDON: undefined },
-    });
-  });
+  it(
+    '@mtl/kernels finds the addon that mtl-kernels-build compiled',
+    () => {
+      expect(existsSync(compiledAddon())).toBe(true);
+      runExample({
+        name: '@mtl/kernels',
+        folder: join(directory, 'kernels'),
+        env: { MTL_KERNELS_ADDON: undefined },
+      });
+    },
+    compiling,
+  );
 
   it('@mtl/kernels names the remedy where nothing was compiled', () => {
     const folder = join(directory, 'uncompiled');
@@ -121,13 +128,22 @@ describe.runIf(isOnline)(`an installed package${whySkipped}`, () => {
       expect(readFileSync(join(installed, 'README.md'), 'utf8')).toBe(
         readFileSync(join(folderOf(name), 'README.md'), 'utf8'),
       );
-      if (exampleOf(name) !== undefined) runExample({ name, folder, env: { MTL_KERNELS_ADDON: addon } });
+      const env = below.includes('@mtl/kernels') ? { MTL_KERNELS_ADDON: compiledAddon() } : {};
+      const programs = Object.keys(packages.get(name).bin ?? {});
+      for (const program of programs) {
+        const help = run(join(folder, 'node_modules', '.bin', program), ['--help'], { cwd: folder, env });
+        expect(help.status, help.output).toBe(0);
+      }
+      // what a program shows in its README is not TypeScript
+      if (programs.length === 0 || exampleOf(name) !== undefined) runExample({ name, folder, env });
     },
-    180_000,
+    compiling,
   );
 
   function runExample({ name, folder, env }) {
-    const { code, output: expected } = readmeExample(join(folder, 'node_modules', name, 'README.md'));
+    const example = readmeExample(join(folder, 'node_modules', name, 'README.md'));
+    expect(example, `a ts block in the README of ${name}`).toBeDefined();
+    const { code, output: expected } = example;
     writeFileSync(join(folder, 'example.mjs'), code);
     const { status, stdout, output } = run(process.execPath, ['example.mjs'], { cwd: folder, env });
     expect(status, output).toBe(0);
