@@ -71,7 +71,7 @@ describe.each(instructionSets.slice(0, detected + 1))(
   (instructionSet) => {
     beforeAll(() => setInstructionSet(instructionSet));
     for (const opCase of parityCases) {
-      for (const dtype of opCase.dtypes ?? (['float32', 'bfloat16'] as const)) {
+      for (const dtype of opCase.dtypes ?? (['float32', 'bfloat16', 'float16'] as const)) {
         it(`${opCase.name} ${dtype}`, () => runParity(opCase, dtype));
       }
     }

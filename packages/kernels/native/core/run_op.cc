@@ -8,8 +8,9 @@
 namespace mtl {
 namespace {
 
-double flops_counter = 0.0;
-double seconds_counter = 0.0;
+// Per thread: worker threads that share the process are ranks of their own.
+thread_local double flops_counter = 0.0;
+thread_local double seconds_counter = 0.0;
 
 int num_names(const char* const* names, int maximum) {
   int count = 0;

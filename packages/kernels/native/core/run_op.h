@@ -11,11 +11,11 @@ Status run_op(int op_index, const TensorHandle* handles, int num_handles, const 
 // Whether the device has a kernel for the op.
 bool supports_op(int op_index, DeviceKind device);
 
-// Floating-point operations of all ops run since the last reset, by the formulas of their schemas.
+// Floating-point operations of all ops that the calling thread ran since its last reset, by the formulas of their schemas.
 double counted_flops();
 void reset_counted_flops();
 
-// Seconds spent inside kernels since the process started: the rest of a step is overhead.
+// Seconds that the calling thread has spent inside kernels: the rest of a step is overhead.
 double kernel_seconds();
 
 }  // namespace mtl

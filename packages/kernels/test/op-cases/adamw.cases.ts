@@ -36,10 +36,11 @@ export const cases: readonly OpCase[] = cuts.flatMap(({ size, segments }) =>
         weightDecay: 0.1,
         clearGradient: withModelParameter,
       }),
-    dtypes: withModelParameter ? ['bfloat16'] : [float32],
+    dtypes: withModelParameter ? ['bfloat16', 'float16'] : [float32],
     tolerance: {
       float32: { absolute: 1e-6, relative: 5e-6 },
       bfloat16: { absolute: 1e-6, relative: 2 ** -7 },
+      float16: { absolute: 1e-6, relative: 2 ** -10 },
       reason: '1 - beta2 is rounded to float32 (1e-6 relative), and moments near zero make m / sqrt(v) steep',
     },
   })),

@@ -66,7 +66,6 @@ const folded: OpCase[] = [
     },
     run: ({ output, left, right }) =>
       matmul({ output: output!, left: left!, right: right!, transposeLeft: true, accumulate: true }),
-    dtypes: ['float32', 'bfloat16'],
     tolerance,
   },
   {

@@ -29,7 +29,7 @@ export interface OpCase {
   readonly operation: string;
   readonly tensors: Readonly<Record<string, TensorSpec>>;
   run(tensors: Tensors): void;
-  /** Default: float32, bfloat16. */
+  /** Default: float32, bfloat16, float16. */
   readonly dtypes?: readonly DType[];
   /** Overrides of the defaults in tolerances.ts; `reason` says why. */
   readonly tolerance?: Partial<Record<DType, Tolerance>> & { readonly reason: string };
