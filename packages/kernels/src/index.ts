@@ -28,7 +28,13 @@ export {
 export { numLiveTensors, setPoison } from './leak-detection.js';
 export type { OperationSchema } from './native/addon.js';
 export * from './operations/index.js';
-export { countedFlops, kernelSeconds, listOperations, resetCountedFlops, supportsOperation } from './run-operation.js';
+export {
+  countedFlops,
+  kernelSeconds,
+  listOperations,
+  resetCountedFlops,
+  supportsOperation,
+} from './run-operation.js';
 export {
   bfloat16Bits,
   bfloat16Value,

@@ -109,7 +109,14 @@ const replays: Readonly<Record<string, Replay>> = {
     const y = like(dy!);
     const dqkv = like(qkv!);
     const logSumExp = float32([batch!, heads!, sequence!]);
-    const options = { qkv: qkv!, logSumExp, output: y, keyMask, keyStart, causal: attributes.causal === true };
+    const options = {
+      qkv: qkv!,
+      logSumExp,
+      output: y,
+      keyMask,
+      keyStart,
+      causal: attributes.causal === true,
+    };
     attentionForward(options);
     attentionBackward({ ...options, qkvGradient: dqkv, outputGradient: dy! });
     return { y, dqkv };
