@@ -3,7 +3,8 @@
  *   npm run bench [-- -t gelu]       MTL_THREADS=2 and MTL_BENCH_DTYPES=float32,bfloat16 choose threads and dtypes
  * An operation is timed only after it has given the reference's values: at the size of the benchmark, or, where the
  * naive reference would take minutes (arithmetic-bound ones), at the sizes of its parity cases.
- * It is held against a copy of as many bytes, or oneDNN's matrix product, measured beside it in the same process.
+ * It is held against a copy of as many bytes, or oneDNN's matrix product, measured beside it in the same process; rates
+ * and ratios are those of the fastest runs, so that other work on the machine cancels.
  */
 import { readdirSync } from 'node:fs';
 import { afterAll, describe, expect, it } from 'vitest';
@@ -19,7 +20,7 @@ import {
 import { disposeAll, makeTensors } from '../test/op-cases/case-tensors.js';
 import { compareOutputs } from '../test/op-cases/compare-outputs.js';
 import type { CaseTable, OpCase, TensorSpec, Tensors } from '../test/op-cases/op-case.js';
-import { copyRate, matmulRate, medianSeconds } from './measure.js';
+import { copyRate, matmulRate, time } from './measure.js';
 
 type BenchmarkDType = 'float32' | 'bfloat16';
 
@@ -42,7 +43,6 @@ const cases = tables.flatMap((table) => table.cases);
 const dtypes = (process.env.MTL_BENCH_DTYPES?.split(',') ?? ['float32', 'bfloat16']) as BenchmarkDType[];
 if (process.env.MTL_THREADS !== undefined) setNumThreads(Number(process.env.MTL_THREADS));
 const rows: Row[] = [];
-const matmulRates = new Map(dtypes.map((dtype) => [dtype, matmulRate(dtype)]));
 
 const sizeOf = (spec: TensorSpec): number => spec.shape.reduce((product, size) => product * size, 1);
 
@@ -104,17 +104,17 @@ function measure(opCase: OpCase, dtype: BenchmarkDType): Row {
   const flops = opCase.benchmark?.flops;
   const bytes = trafficOf(opCase, dtype);
   // the peer is measured right before and after, because a shared machine's speed changes within seconds
-  const peer = (): number => (flops === undefined ? copyRate(bytes) : matmulRates.get(dtype)!);
+  const peer = (): number => (flops === undefined ? copyRate(bytes) : matmulRate(dtype));
   const before = peer();
-  const seconds = medianSeconds(() => opCase.run(tensors));
+  const { median, best } = time(() => opCase.run(tensors));
   const peerRate = Math.max(before, peer());
   disposeAll(tensors);
-  const rate = (flops ?? bytes) / seconds;
+  const rate = (flops ?? bytes) / best;
   const unit = flops === undefined ? 'GB/s' : 'GFLOP/s';
   return {
     name: opCase.name,
     dtype,
-    milliseconds: seconds * 1e3,
+    milliseconds: median * 1e3,
     rate: `${(rate / 1e9).toFixed(1)} ${unit}`,
     peer: `${(peerRate / 1e9).toFixed(1)} ${unit}`,
     ratio: rate / peerRate,
@@ -130,7 +130,7 @@ afterAll(() => {
   console.log(
     [
       `${instructionSet}, ${numThreads} threads, oneDNN ${onednnVersion}; peer: a copy of as many bytes, or oneDNN's 1024^3 product`,
-      `${'operation'.padEnd(74)} ${'dtype'.padEnd(9)} ${'ms'.padStart(9)} ${'rate'.padStart(15)} ${'peer'.padStart(15)} ${'ratio'.padStart(7)}`,
+      `${'operation'.padEnd(74)} ${'dtype'.padEnd(9)} ${'median ms'.padStart(9)} ${'rate'.padStart(15)} ${'peer'.padStart(15)} ${'ratio'.padStart(7)}`,
       ...lines,
     ].join('\n'),
   );
