@@ -200,13 +200,20 @@ MTL_INLINE float maximum_of(VFloat value) {
   return result;
 }
 
-// e^x to 2 units in the last place for x in [-87.3, 88.7]; below that 0, above it the largest finite value.
+// e^x to 2 units in the last place for x in [-87.3, 88.7]; below that towards 0, above it about the largest finite value;
+// a NaN stays one (maximum and minimum keep their second operand), so that bad logits show in the loss.
 // Range reduction by ln 2 in two parts, then a polynomial of degree 6 on [-ln2/2, ln2/2].
 MTL_INLINE VFloat exponential(VFloat x) {
-  const VFloat clamped = minimum(maximum(x, splat(-87.3f)), splat(88.7f));
+#if MTL_ISA_LEVEL == 2
+  // -104: e^-104 rounds to 0, and the finite bound keeps -infinity from becoming infinity - infinity.
+  const VFloat clamped = minimum(splat(88.7f), maximum(splat(-104.0f), x));
+  const VFloat n = (VFloat)_mm512_roundscale_ps((__m512)(clamped * 1.44269504088896341f), 0x08);  // to nearest
+#else
+  const VFloat clamped = minimum(splat(88.7f), maximum(splat(-87.3f), x));
   const VFloat magic = splat(12582912.0f);  // 1.5 * 2^23: adding it rounds to the nearest integer
   const VFloat shifted = clamped * 1.44269504088896341f + magic;
   const VFloat n = shifted - magic;
+#endif
   const VFloat r = (clamped - n * 0.693359375f) - n * -2.12194440e-4f;
   VFloat p = splat(1.0f / 720);
   p = p * r + 1.0f / 120;
@@ -215,9 +222,13 @@ MTL_INLINE VFloat exponential(VFloat x) {
   p = p * r + 0.5f;
   p = p * r + 1.0f;
   p = p * r + 1.0f;
+#if MTL_ISA_LEVEL == 2
+  return (VFloat)_mm512_scalef_ps((__m512)p, (__m512)n);  // p 2^n, with gradual underflow
+#else
   const VUint exponent = (float_to_bits(shifted) - float_to_bits(magic)) << 23;  // n, moved to the exponent field
   const VFloat result = bits_to_float(float_to_bits(p) + exponent);
   return select(x < -87.3f, splat(0.0f), result);
+#endif
 }
 
 // erf x within 1.5e-7 (Abramowitz and Stegun 7.1.26), with the Taylor series below 0.3, where that bound is too loose.
