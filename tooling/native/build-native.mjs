@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
  * Builds the native addon of the package in the working directory with CMake (and Ninja where it is there).
- *   node build-native.mjs [--build-dir build/Release] [-DNAME=VALUE ...]
+ *   node build-native.mjs [--build-dir build/Release] [--target NAME] [-DNAME=VALUE ...]
  * Needs cmake, a C++ compiler and what the package's CMakeLists.txt asks for; says which is missing and how to get it.
  */
 import { spawnSync } from 'node:child_process';
@@ -40,8 +40,15 @@ if (!has(process.env.CXX ?? 'c++') && !has('g++'))
   fail('no C++ compiler was found', 'sudo apt-get install g++');
 
 const args = process.argv.slice(2);
-const at = args.indexOf('--build-dir');
-const buildDirectory = at < 0 ? 'build/Release' : args.splice(at, 2)[1];
+
+/** The value of a flag, taken out of the arguments. */
+function take(flag) {
+  const at = args.indexOf(flag);
+  return at < 0 ? undefined : args.splice(at, 2)[1];
+}
+
+const buildDirectory = take('--build-dir') ?? 'build/Release';
+const target = take('--target');
 mkdirSync(buildDirectory, { recursive: true });
 const generator = has('ninja') ? ['-G', 'Ninja'] : [];
 const started = Date.now();
@@ -51,5 +58,8 @@ run('cmake', [
   `-DNODE_API_HEADERS_DIR=${join(dirname(require.resolve('node-api-headers')), 'include')}`,
   ...args,
 ]);
-run('cmake', ['--build', buildDirectory, '--parallel', String(availableParallelism())]);
+run('cmake', [
+  ...['--build', buildDirectory, '--parallel', String(availableParallelism())],
+  ...(target === undefined ? [] : ['--target', target]),
+]);
 console.log(`native build in ${buildDirectory}: ${((Date.now() - started) / 1000).toFixed(1)} s`);
