@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
  * Builds the native addon of the package in the working directory.
- *   node build-native.mjs [--build-dir build/Release] [-DNAME=VALUE ...]
+ *   node build-native.mjs [--build-dir build/Release] [--target NAME] [-DNAME=VALUE ...]
  */
 import { buildNative } from './native-build.mjs';
 

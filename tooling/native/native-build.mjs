@@ -31,7 +31,7 @@ function run(command, args) {
 
 /**
  * Builds the native addon of the package in `directory` with CMake (and Ninja where it is there).
- * `args`: [--build-dir build/Release] [-DNAME=VALUE ...], a relative build folder counting from `directory`.
+ * `args`: [--build-dir build/Release] [--target NAME] [-DNAME=VALUE ...], a relative build folder counting from `directory`.
  * Ends the process with 2 and the remedy when cmake, a compiler or what CMakeLists.txt asks for is missing.
  */
 export function buildNative({ directory, args }) {
@@ -40,8 +40,13 @@ export function buildNative({ directory, args }) {
     fail('no C++ compiler was found', 'sudo apt-get install g++');
   process.chdir(directory);
   const options = [...args];
-  const at = options.indexOf('--build-dir');
-  const buildDirectory = at < 0 ? 'build/Release' : options.splice(at, 2)[1];
+  /** The value of a flag, taken out of the arguments. */
+  const take = (flag) => {
+    const at = options.indexOf(flag);
+    return at < 0 ? undefined : options.splice(at, 2)[1];
+  };
+  const buildDirectory = take('--build-dir') ?? 'build/Release';
+  const target = take('--target');
   mkdirSync(buildDirectory, { recursive: true });
   const generator = has('ninja') ? ['-G', 'Ninja'] : [];
   const started = Date.now();
@@ -51,6 +56,9 @@ export function buildNative({ directory, args }) {
     `-DNODE_API_HEADERS_DIR=${join(dirname(require.resolve('node-api-headers')), 'include')}`,
     ...options,
   ]);
-  run('cmake', ['--build', buildDirectory, '--parallel', String(availableParallelism())]);
+  run('cmake', [
+    ...['--build', buildDirectory, '--parallel', String(availableParallelism())],
+    ...(target === undefined ? [] : ['--target', target]),
+  ]);
   console.log(`native build in ${buildDirectory}: ${((Date.now() - started) / 1000).toFixed(1)} s`);
 }

@@ -165,6 +165,28 @@ describe('resuming', () => {
   });
 });
 
+describe('Hugging Face directories', () => {
+  it('are written after training and trained on from, tokenizer and architecture included', async () => {
+    const [directoryOfModel, metrics] = [
+      join(directory, 'hugging-face'),
+      join(directory, 'hugging-face.jsonl'),
+    ];
+    const first = await train(['--save', `${directoryOfModel}-run`, '--save-hf', directoryOfModel]);
+    expect(first.output).toContain(`wrote ${directoryOfModel}`);
+    const again = await train([
+      ...['--load-hf', directoryOfModel, '--save', `${directoryOfModel}-more`, '--metrics-jsonl', metrics],
+      // the architecture is the directory's, whatever the flags say
+      ...['--num-layers', '1', '--train-iters', '2'],
+    ]);
+    expect(again.output).toContain('loaded the weights of');
+    expect(again.code).toBe(0);
+    expect(readMetrics(metrics)[0]!.lm_loss).toBeLessThan(5.3); // ln 257 is 5.55: it goes on from what it learnt
+    const refused = await train(['--save-hf', directoryOfModel]);
+    expect(refused.output).toMatch(/error\[MTL_HUGGING_FACE_EXISTS\]/);
+    expect(refused.code).toBe(2);
+  });
+});
+
 describe('wrong input ends with one coded error and status 2, before the first step', () => {
   const cases: ReadonlyArray<readonly [name: string, flags: () => string[], expected: RegExp]> = [
     ['an unknown flag', () => ['--num-layer', '2'], /error\[MTL_FLAG_UNKNOWN\].*num-layers/s],

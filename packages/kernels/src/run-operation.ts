@@ -49,7 +49,7 @@ export function resetCountedFlops(): void {
   addon().resetCountedFlops();
 }
 
-/** Calls and seconds of every operation since the process started: a profile, and what a step spends elsewhere. */
+/** Calls and seconds of every operation on this thread: a profile, and what a step spends elsewhere. */
 export function operationStatistics(): OperationStatistics[] {
   return addon().operationStatistics();
 }

@@ -321,7 +321,7 @@ describe('attention names what is wrong', () => {
     ],
     [
       'mask dtype',
-      /keyMask\? is int32, expected uint8/,
+      /keyMask is int32, expected uint8/,
       () => ({ keyMask: Tensor.zeros({ shape: [2, 4], dtype: 'int32' }) }),
     ],
     [

@@ -12,8 +12,8 @@ import {
   Tensor,
 } from '../src/index.js';
 import { disposeAll, makeTensors } from './op-cases/case-tensors.js';
+import { compareOutputs } from './op-cases/compare-outputs.js';
 import type { CaseTable, GradientCase, OpCase, Tensors } from './op-cases/op-case.js';
-import { defaultTolerances } from './op-cases/tolerances.js';
 
 const directory = new URL('./op-cases/', import.meta.url);
 const tables: CaseTable[] = await Promise.all(
@@ -25,32 +25,13 @@ const allCases = tables.flatMap((table) => table.cases);
 const parityCases = allCases.filter((opCase) => opCase.benchmark === undefined);
 const gradientCases = tables.flatMap((table) => table.gradientCases ?? []);
 
-/** The largest violation of the tolerance over all outputs, as a message; undefined when everything agrees. */
-function compare(opCase: OpCase, dtype: DType, actual: Tensors, expected: Tensors): string | undefined {
-  for (const [name, spec] of Object.entries(opCase.tensors)) {
-    if (spec.output !== true) continue;
-    const tolerance = opCase.tolerance?.[dtype] ?? defaultTolerances[dtype];
-    if (tolerance === undefined) return `no tolerance for ${dtype}`;
-    const left = actual[name]!.toArray();
-    const right = expected[name]!.toArray();
-    for (let index = 0; index < left.length; index++) {
-      const difference = Math.abs(left[index]! - right[index]!);
-      const allowed = tolerance.absolute + tolerance.relative * Math.abs(right[index]!);
-      if (!(difference <= allowed)) {
-        return `${name}[${index}]: ${left[index]} is not ${right[index]} (allowed difference ${allowed})`;
-      }
-    }
-  }
-  return undefined;
-}
-
 function runParity(opCase: OpCase, dtype: DType): void {
   const expected = makeTensors(opCase.tensors, { device: 'reference', dtype, seed: 7 });
   const actual = makeTensors(opCase.tensors, { device: 'cpu', dtype, seed: 7 });
   try {
     opCase.run(expected);
     opCase.run(actual);
-    expect(compare(opCase, dtype, actual, expected)).toBeUndefined();
+    expect(compareOutputs(opCase, dtype, { actual, expected })).toBeUndefined();
   } finally {
     disposeAll(expected);
     disposeAll(actual);
@@ -71,7 +52,7 @@ describe.each(instructionSets.slice(0, detected + 1))(
   (instructionSet) => {
     beforeAll(() => setInstructionSet(instructionSet));
     for (const opCase of parityCases) {
-      for (const dtype of opCase.dtypes ?? (['float32', 'bfloat16'] as const)) {
+      for (const dtype of opCase.dtypes ?? (['float32', 'bfloat16', 'float16'] as const)) {
         it(`${opCase.name} ${dtype}`, () => runParity(opCase, dtype));
       }
     }

@@ -37,7 +37,11 @@ bool read_numbers(const Napi::CallbackInfo& info, size_t index, double* values, 
   if (index >= info.Length() || !info[index].IsArray()) return wrong(info, index, "an array");
   const Napi::Array array = info[index].As<Napi::Array>();
   const uint32_t length = array.Length();
-  if (length > static_cast<uint32_t>(maximum)) return wrong(info, index, "an array of that few elements");
+  if (length > static_cast<uint32_t>(maximum)) {
+    throw_status(info.Env(), error_status("MTL_ARGUMENT", "argument %zu has %u elements, expected %d at most", index,
+                                          length, maximum));
+    return false;
+  }
   for (uint32_t element = 0; element < length; ++element) {
     const Napi::Value value = array.Get(element);
     if (!value.IsNumber()) return wrong(info, index, "an array of numbers");

@@ -1,4 +1,6 @@
 // createTensor, createView, release, write, read, zero, numLiveTensors, setPoison, tensorApi
+#include <cmath>
+
 #include "bindings/convert.h"
 #include "mtl/tensor_handle.h"
 
@@ -27,6 +29,10 @@ Napi::Value view(const Napi::CallbackInfo& info) {
   int64_t shape[kMaxRank];
   int rank;
   if (!read_handle(info, 0, &base) || !read_number(info, 1, &offset) || !read_shape(info, 2, shape, &rank)) return {};
+  if (!(offset >= 0 && offset < 9007199254740992.0) || offset != std::floor(offset)) {
+    throw_status(info.Env(), error_status("MTL_SHAPE", "a view from element %g on, expected a non-negative integer", offset));
+    return {};
+  }
   const Status status = create_view(base, static_cast<int64_t>(offset), shape, rank, &handle);
   if (!status.ok()) return throw_status(info.Env(), status), Napi::Value();
   return Napi::Number::New(info.Env(), static_cast<double>(handle));

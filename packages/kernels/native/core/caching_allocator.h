@@ -34,6 +34,7 @@ class CachingAllocator {
 
  private:
   static size_t block_size(size_t bytes);
+  void free_cached();  // with the lock held
 
   std::mutex mutex_;
   std::multimap<size_t, void*> cached_;

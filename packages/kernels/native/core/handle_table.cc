@@ -1,5 +1,6 @@
 #include "core/handle_table.h"
 
+#include <atomic>
 #include <cstring>
 #include <mutex>
 #include <vector>
@@ -27,7 +28,7 @@ std::mutex mutex;
 std::vector<Slot> slots;
 std::vector<uint32_t> free_slots;
 uint64_t live = 0;
-bool poison = false;
+std::atomic<bool> poison{false};
 
 Slot* slot_of(TensorHandle handle) {
   const uint64_t index = handle & (kMaxSlots - 1);
@@ -64,20 +65,19 @@ Status set_shape(TensorView* view, const int64_t* shape, int rank) {
     return error_status("MTL_SHAPE", "a tensor of %d dimensions, expected 0 to %d", rank, kMaxRank);
   }
   view->rank = rank;
-  double elements = 1;
+  double elements = 1;  // a dimension of 0 counts as 1: partial products must not overflow either
   for (int dim = 0; dim < rank; ++dim) {
     if (shape[dim] < 0) return error_status("MTL_SHAPE", "dimension %d is %lld", dim, static_cast<long long>(shape[dim]));
-    elements *= static_cast<double>(shape[dim]);
+    elements *= static_cast<double>(shape[dim] == 0 ? 1 : shape[dim]);
     view->shape[dim] = shape[dim];
   }
-  if (elements > 9e15) return error_status("MTL_SHAPE", "a tensor of %.3g elements is too large", elements);
+  if (elements > 1e15) return error_status("MTL_SHAPE", "a tensor of %.3g elements is too large", elements);
   return ok_status();
 }
 
-void poison_memory(const Backend* backend, void* data, size_t bytes, DType dtype) {
+void poison_memory(const Backend* backend, void* data, size_t bytes) {
   if (backend->kind == DeviceKind::kCuda) return;
   std::memset(data, 0xff, bytes);  // 0xffff... is a NaN in every floating-point dtype
-  (void)dtype;
 }
 
 }  // namespace
@@ -91,9 +91,15 @@ Status create_tensor(DeviceKind device, DType dtype, const int64_t* shape, int r
   MTL_RETURN_IF_ERROR(set_shape(&record.view, shape, rank));
   const size_t bytes = static_cast<size_t>(record.view.size()) * size_of(dtype);
   MTL_RETURN_IF_ERROR(backend->allocate(bytes, &record.view.data));
-  if (poison) poison_memory(backend, record.view.data, bytes, dtype);
+  if (poison) poison_memory(backend, record.view.data, bytes);
+  Storage* const storage = new Storage{backend, record.view.data, 0};
   const std::lock_guard<std::mutex> lock(mutex);
-  return insert(record, new Storage{backend, record.view.data, 0}, handle);
+  const Status status = insert(record, storage, handle);
+  if (!status.ok()) {
+    backend->release(record.view.data);
+    delete storage;
+  }
+  return status;
 }
 
 Status create_view(TensorHandle base, int64_t offset, const int64_t* shape, int rank, TensorHandle* handle) {
@@ -103,7 +109,7 @@ Status create_view(TensorHandle base, int64_t offset, const int64_t* shape, int 
   TensorRecord record = slot->record;
   const int64_t available = record.view.size();
   MTL_RETURN_IF_ERROR(set_shape(&record.view, shape, rank));
-  if (offset < 0 || offset + record.view.size() > available) {
+  if (offset < 0 || record.view.size() > available || offset > available - record.view.size()) {
     return error_status("MTL_SHAPE", "a view of %lld elements from %lld on does not fit a tensor of %lld",
                         static_cast<long long>(record.view.size()), static_cast<long long>(offset),
                         static_cast<long long>(available));

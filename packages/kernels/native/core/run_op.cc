@@ -9,11 +9,12 @@
 namespace mtl {
 namespace {
 
-double flops_counter = 0.0;
+// Per thread: worker threads that share the process are ranks of their own.
+thread_local double flops_counter = 0.0;
 
 // By op index. Sized at the first run, when all registrations are done.
 std::vector<OpStatistics>& statistics() {
-  static std::vector<OpStatistics> all(static_cast<size_t>(num_ops()));
+  static thread_local std::vector<OpStatistics> all(static_cast<size_t>(num_ops()));
   return all;
 }
 

@@ -11,11 +11,11 @@ Status run_op(int op_index, const TensorHandle* handles, int num_handles, const 
 // Whether the device has a kernel for the op.
 bool supports_op(int op_index, DeviceKind device);
 
-// Floating-point operations of all ops run since the last reset, by the formulas of their schemas.
+// Floating-point operations of all ops that the calling thread ran since its last reset, by the formulas of their schemas.
 double counted_flops();
 void reset_counted_flops();
 
-// Calls and seconds inside the kernel of one op since the process started; what a step spends elsewhere is overhead.
+// Calls and seconds inside the kernel of one op on this thread; what a step spends elsewhere is overhead.
 struct OpStatistics {
   double seconds = 0.0;
   double calls = 0.0;

@@ -7,10 +7,15 @@
 namespace mtl {
 namespace {
 
+// The name of a tensor without the mark of an optional one. Valid until the thread's next call.
 const char* tensor_name(const OpCall& call, int tensor) {
+  static thread_local char text[64];
   const OpEntry* entry = find_op(call.op);
   const char* name = entry == nullptr ? nullptr : entry->schema.tensors[tensor];
-  return name == nullptr ? "tensor" : name;
+  std::snprintf(text, sizeof text, "%s", name == nullptr ? "tensor" : name);
+  const size_t length = std::strlen(text);
+  if (length > 0 && text[length - 1] == '?') text[length - 1] = '\0';
+  return text;
 }
 
 void print_shape(char* text, size_t size, const int64_t* shape, int rank) {

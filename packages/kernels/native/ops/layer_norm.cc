@@ -48,6 +48,9 @@ Status validate_backward(const OpCall& call) {
   if (call.has(kWeightGradient) != call.has(kBiasGradient)) {
     return argument_error(call, "weightGradient and biasGradient come together");
   }
+  if (!call.has(kInputGradient) && !call.has(kWeightGradient)) {
+    return argument_error(call, "neither inputGradient nor weightGradient and biasGradient are given");
+  }
   return ok_status();
 }
 

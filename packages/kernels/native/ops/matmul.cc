@@ -1,6 +1,6 @@
 // matmul: output[..., M, N] = op(left) op(right) + bias (+ output)
 //
-//   output  [B..., M, N]  input dtype, or float32 over bfloat16 inputs (main gradients)
+//   output  [B..., M, N]  input dtype, or float32 over bfloat16 or float16 inputs (main gradients)
 //   left    [B..., M, K]  or [B..., K, M] when transposeLeft
 //   right   [B..., K, N]  or [B..., N, K] when transposeRight; without leading dimensions it is shared by the batch
 //   bias?   [N]
@@ -21,8 +21,8 @@ Status validate(const OpCall& call) {
   }
   const DType dtype = call.tensor(kMatmulLeft).dtype;
   MTL_RETURN_IF_ERROR(expect_dtype(call, kMatmulRight, {dtype}));
-  if (dtype == DType::kBFloat16) {
-    MTL_RETURN_IF_ERROR(expect_dtype(call, kMatmulOutput, {DType::kBFloat16, DType::kFloat32}));
+  if (dtype == DType::kBFloat16 || dtype == DType::kFloat16) {
+    MTL_RETURN_IF_ERROR(expect_dtype(call, kMatmulOutput, {dtype, DType::kFloat32}));
   } else {
     MTL_RETURN_IF_ERROR(expect_dtype(call, kMatmulOutput, {dtype}));
   }

@@ -2,7 +2,7 @@ import { runOperation } from '../run-operation.js';
 import type { Tensor } from '../tensor.js';
 
 export interface MatmulOptions {
-  /** [..., M, N], of the inputs' dtype, or float32 over bfloat16 inputs. */
+  /** [..., M, N], of the inputs' dtype, or float32 over bfloat16 or float16 inputs. */
   readonly output: Tensor;
   /** [..., M, K], or [..., K, M] when `transposeLeft`. */
   readonly left: Tensor;

@@ -1,4 +1,5 @@
 import { adamw } from '../../src/index.js';
+import { benchmarkSizes } from './benchmark-sizes.js';
 import type { OpCase } from './op-case.js';
 
 const float32 = 'float32' as const;
@@ -8,7 +9,7 @@ const cuts = [
   { size: 20000, segments: [5, 0, 16400, 1, 20000, 0] },
 ];
 
-export const cases: readonly OpCase[] = cuts.flatMap(({ size, segments }) =>
+const casesOf = ({ size, segments }: (typeof cuts)[number]): OpCase[] =>
   [true, false].map((withModelParameter) => ({
     name: `adamw ${size}${withModelParameter ? ' with a rounded copy' : ''}`,
     operation: 'adamw',
@@ -36,11 +37,21 @@ export const cases: readonly OpCase[] = cuts.flatMap(({ size, segments }) =>
         weightDecay: 0.1,
         clearGradient: withModelParameter,
       }),
-    dtypes: withModelParameter ? ['bfloat16'] : [float32],
+    dtypes: withModelParameter ? ['bfloat16', 'float16'] : [float32],
     tolerance: {
       float32: { absolute: 1e-6, relative: 5e-6 },
       bfloat16: { absolute: 1e-6, relative: 2 ** -7 },
+      float16: { absolute: 1e-6, relative: 2 ** -10 },
       reason: '1 - beta2 is rounded to float32 (1e-6 relative), and moments near zero make m / sqrt(v) steep',
     },
+  }));
+
+const benchmarks: OpCase[] = benchmarkSizes.flatMap(({ preset, parameters }) =>
+  casesOf({ size: parameters, segments: [parameters / 2, 1, parameters, 0] }).map((one) => ({
+    ...one,
+    name: `${one.name} ${preset}`,
+    benchmark: {},
   })),
 );
+
+export const cases: readonly OpCase[] = [...cuts.flatMap(casesOf), ...benchmarks];

@@ -55,6 +55,6 @@ export const cases: readonly OpCase[] = [
   ...steps.map(cachedCase),
   {
     ...cachedCase(decode),
-    benchmark: { bytes: 2 * decode.batch * decode.heads * (decode.position + 1) * decode.headSize },
+    benchmark: { elements: 2 * decode.batch * decode.heads * (decode.position + 1) * decode.headSize },
   },
 ];

@@ -4,6 +4,7 @@ import {
   type DropoutMask,
   type Tensor,
 } from '../../src/index.js';
+import { benchmarkSizes } from './benchmark-sizes.js';
 import type { GradientCase, OpCase, TensorSpec } from './op-case.js';
 
 // sample numbers beyond 32 bits take part in the counter
@@ -54,7 +55,44 @@ const backward: OpCase[] = widths.map((hidden) => ({
     }),
 }));
 
-export const cases: readonly OpCase[] = [...forward, ...backward];
+const benchmarks: OpCase[] = benchmarkSizes.flatMap(({ preset, sequence, batch, hidden }) =>
+  [0, 0.1].flatMap((probability): OpCase[] => {
+    const shape = [sequence, batch, hidden];
+    const samples: TensorSpec = { shape: [batch], dtype: 'int64', values: (index) => index };
+    return [
+      {
+        name: `bias_dropout_residual_forward p ${probability} ${preset} [${shape}]`,
+        operation: 'bias_dropout_residual_forward',
+        tensors: {
+          output: { shape, output: true },
+          input: { shape },
+          bias: { shape: [hidden] },
+          residual: { shape },
+          samples,
+        },
+        run: ({ output, input, bias, residual, samples }) =>
+          biasDropoutResidualForward({
+            ...{ output: output!, input: input!, bias, residual },
+            dropout: mask(probability, samples!),
+          }),
+        benchmark: {},
+      },
+      {
+        name: `bias_dropout_residual_backward p ${probability} ${preset} [${shape}]`,
+        operation: 'bias_dropout_residual_backward',
+        tensors: { inputGradient: { shape, output: true }, outputGradient: { shape }, samples },
+        run: ({ inputGradient, outputGradient, samples }) =>
+          biasDropoutResidualBackward({
+            ...{ inputGradient: inputGradient!, outputGradient: outputGradient! },
+            dropout: mask(probability, samples!),
+          }),
+        benchmark: {},
+      },
+    ];
+  }),
+);
+
+export const cases: readonly OpCase[] = [...forward, ...backward, ...benchmarks];
 
 export const gradientCases: readonly GradientCase[] = [
   {

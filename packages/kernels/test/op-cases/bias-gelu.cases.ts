@@ -1,4 +1,5 @@
 import { biasGeluBackward, biasGeluForward, type GeluKind } from '../../src/index.js';
+import { benchmarkSizes } from './benchmark-sizes.js';
 import type { GradientCase, OpCase } from './op-case.js';
 
 const kinds: readonly GeluKind[] = ['tanh', 'erf'];
@@ -44,22 +45,33 @@ const backward: OpCase[] = kinds.flatMap((kind) =>
   })),
 );
 
-const rows = 4096;
-const features = 1536;
-
-const benchmarks: OpCase[] = [
-  {
-    name: `bias_gelu_forward [${rows}, ${features}]`,
-    operation: 'bias_gelu_forward',
-    tensors: {
-      output: { shape: [rows, features], output: true },
-      input: { shape: [rows, features] },
-      bias: { shape: [features] },
+const benchmarks: OpCase[] = benchmarkSizes.flatMap(({ preset, sequence, batch, feedForward }) => {
+  const shape = [sequence * batch, feedForward];
+  const bias = { shape: [feedForward] };
+  return kinds.flatMap((kind): OpCase[] => [
+    {
+      name: `bias_gelu_forward ${kind} ${preset} [${shape}]`,
+      operation: 'bias_gelu_forward',
+      tensors: { output: { shape, output: true }, input: { shape }, bias },
+      run: ({ output, input, bias }) => biasGeluForward({ output: output!, input: input!, bias, kind }),
+      benchmark: {},
     },
-    run: ({ output, input, bias }) => biasGeluForward({ output: output!, input: input!, bias }),
-    benchmark: { bytes: 2 * rows * features },
-  },
-];
+    {
+      name: `bias_gelu_backward ${kind} ${preset} [${shape}]`,
+      operation: 'bias_gelu_backward',
+      tensors: { inputGradient: { shape, output: true }, outputGradient: { shape }, input: { shape }, bias },
+      run: ({ inputGradient, outputGradient, input, bias }) =>
+        biasGeluBackward({
+          inputGradient: inputGradient!,
+          outputGradient: outputGradient!,
+          input: input!,
+          bias,
+          kind,
+        }),
+      benchmark: {},
+    },
+  ]);
+});
 
 export const cases: readonly OpCase[] = [...forward, ...backward, ...benchmarks];
 

@@ -1,4 +1,5 @@
 import { crossEntropyBackward, crossEntropyStatistics, sizeOf, Tensor } from '../../src/index.js';
+import { benchmarkSizes } from './benchmark-sizes.js';
 import type { GradientCase, OpCase, TensorSpec } from './op-case.js';
 
 const rows = 6;
@@ -63,7 +64,55 @@ const backward: OpCase[] = widths.map(({ width, numColumns }) => ({
     }),
 }));
 
-export const cases: readonly OpCase[] = [...statistics, ...backward];
+const benchmarks: OpCase[] = benchmarkSizes.flatMap(({ preset, logits: [tokens, width] }): OpCase[] => {
+  const perToken = (spec: Partial<TensorSpec>): TensorSpec => ({ shape: [tokens], dtype: float32, ...spec });
+  const labels: TensorSpec = { shape: [tokens], dtype: 'int32', values: (index) => (index * 7919) % width };
+  const logits: TensorSpec = { shape: [tokens, width] };
+  const numColumns = width - 30; // the last ones pad the vocabulary
+  return [
+    {
+      name: `cross_entropy_statistics ${preset} [${tokens}, ${width}]`,
+      operation: 'cross_entropy_statistics',
+      tensors: {
+        rowMaximum: perToken({ output: true }),
+        rowSum: perToken({ output: true }),
+        labelLogit: perToken({ output: true }),
+        logits,
+        labels,
+      },
+      run: ({ rowMaximum, rowSum, labelLogit, logits, labels }) =>
+        crossEntropyStatistics({
+          ...{ rowMaximum: rowMaximum!, rowSum: rowSum!, labelLogit: labelLogit! },
+          ...{ logits: logits!, labels: labels!, numColumns },
+        }),
+      benchmark: {},
+    },
+    {
+      name: `cross_entropy_backward ${preset} [${tokens}, ${width}]`,
+      operation: 'cross_entropy_backward',
+      tensors: {
+        logitGradient: { ...logits, output: true },
+        loss: perToken({ output: true }),
+        logits,
+        labels,
+        rowMaximum: perToken({ values: () => 4 }),
+        rowSum: perToken({ values: () => 1000 }),
+        labelLogit: perToken({}),
+        weights: perToken({ values: () => 1 }),
+      },
+      run: (tensors) =>
+        crossEntropyBackward({
+          ...{ logitGradient: tensors.logitGradient, loss: tensors.loss! },
+          ...{ logits: tensors.logits!, labels: tensors.labels!, weights: tensors.weights! },
+          ...{ rowMaximum: tensors.rowMaximum!, rowSum: tensors.rowSum!, labelLogit: tensors.labelLogit! },
+          numColumns,
+        }),
+      benchmark: {},
+    },
+  ];
+});
+
+export const cases: readonly OpCase[] = [...statistics, ...backward, ...benchmarks];
 
 const gradientLabels: TensorSpec = { shape: [3], dtype: 'int32', values: [1, 0, 4] };
 const numColumns = 5; // of 7: the last two are padding

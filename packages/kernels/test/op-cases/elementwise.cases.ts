@@ -1,5 +1,6 @@
 import { add, cast, type DType } from '../../src/index.js';
-import type { OpCase } from './op-case.js';
+import { benchmarkSizes } from './benchmark-sizes.js';
+import type { OpCase, Tensors } from './op-case.js';
 
 const dtypes: readonly DType[] = ['float32', 'bfloat16', 'float16'];
 const exact = { absolute: 0, relative: 0 };
@@ -32,4 +33,31 @@ const sums: OpCase[] = [
   },
 ];
 
-export const cases: readonly OpCase[] = [...casts, ...sums];
+const benchmarks: OpCase[] = benchmarkSizes.flatMap(
+  ({ preset, parameters, sequence, batch, hidden }): OpCase[] => [
+    ...(['bfloat16', 'float16'] as const).map((to) => ({
+      name: `cast float32 to ${to} ${preset} [${parameters}]`,
+      operation: 'cast',
+      tensors: {
+        output: { shape: [parameters], dtype: to, output: true },
+        input: { shape: [parameters], dtype: 'float32' as const },
+      },
+      run: ({ output, input }: Tensors) => cast({ output: output!, input: input! }),
+      dtypes: ['float32' as const],
+      benchmark: {},
+    })),
+    {
+      name: `add ${preset} [${sequence * batch}, ${hidden}]`,
+      operation: 'add',
+      tensors: {
+        output: { shape: [sequence * batch, hidden], output: true },
+        left: { shape: [sequence * batch, hidden] },
+        right: { shape: [sequence * batch, hidden] },
+      },
+      run: ({ output, left, right }) => add({ output: output!, left: left!, right: right! }),
+      benchmark: {},
+    },
+  ],
+);
+
+export const cases: readonly OpCase[] = [...casts, ...sums, ...benchmarks];

@@ -1,4 +1,5 @@
 import { layerNormBackward, layerNormForward } from '../../src/index.js';
+import { benchmarkSizes } from './benchmark-sizes.js';
 import type { GradientCase, OpCase, Tensors } from './op-case.js';
 
 const epsilon = 1e-5;
@@ -18,7 +19,7 @@ const tolerance = {
   reason: 'sums over a row of centred values cancel; weight gradients sum over all rows in another order',
 };
 
-const forward: OpCase[] = shapes.map((shape) => ({
+const forwardCase = (shape: readonly number[]): OpCase => ({
   name: `layer_norm_forward [${shape}]`,
   operation: 'layer_norm_forward',
   tensors: {
@@ -40,14 +41,14 @@ const forward: OpCase[] = shapes.map((shape) => ({
       epsilon,
     }),
   tolerance,
-}));
+});
 
 const backwardInputs = (shape: readonly number[]) =>
   ({
     outputGradient: { shape },
     input: { shape },
     mean: { shape: [rowsOf(shape)], dtype: 'float32', scale: 0.1 },
-    rstd: { shape: [rowsOf(shape)], dtype: 'float32', values: (index: number) => 1 + 0.01 * index },
+    rstd: { shape: [rowsOf(shape)], dtype: 'float32', values: (index: number) => 1 + 0.01 * (index % 50) },
     weight: { shape: [shape.at(-1)!] },
   }) as const;
 
@@ -67,7 +68,7 @@ function runBackward(tensors: Tensors): void {
 
 const parts = ['all', 'input', 'weight'] as const;
 
-const backward: OpCase[] = shapes.flatMap((shape) =>
+const backwardCases = (shape: readonly number[]): OpCase[] =>
   parts.map((part) => ({
     name: `layer_norm_backward ${part} [${shape}]`,
     operation: 'layer_norm_backward',
@@ -83,10 +84,27 @@ const backward: OpCase[] = shapes.flatMap((shape) =>
     },
     run: runBackward,
     tolerance,
-  })),
-);
+  }));
 
-export const cases: readonly OpCase[] = [...forward, ...backward];
+const benchmarks: OpCase[] = benchmarkSizes.flatMap(({ preset, sequence, batch, hidden }) => {
+  const shape = [sequence, batch, hidden];
+  return [forwardCase(shape), ...backwardCases(shape)].map((one) => ({
+    ...one,
+    name: `${one.name} ${preset}`,
+    benchmark: {},
+    tolerance: {
+      float32: { absolute: 1e-3, relative: 1e-4 },
+      bfloat16: { absolute: 5e-2, relative: 2 ** -6 },
+      reason: 'weight gradients are sums of thousands of cancelling terms',
+    },
+  }));
+});
+
+export const cases: readonly OpCase[] = [
+  ...shapes.map(forwardCase),
+  ...shapes.flatMap(backwardCases),
+  ...benchmarks,
+];
 
 const small = [3, 5];
 

@@ -1,4 +1,5 @@
 import { matmul } from '../../src/index.js';
+import { benchmarkSizes } from './benchmark-sizes.js';
 import type { OpCase, Tolerance } from './op-case.js';
 
 const booleans = [false, true];
@@ -66,7 +67,6 @@ const folded: OpCase[] = [
     },
     run: ({ output, left, right }) =>
       matmul({ output: output!, left: left!, right: right!, transposeLeft: true, accumulate: true }),
-    dtypes: ['float32', 'bfloat16'],
     tolerance,
   },
   {
@@ -95,4 +95,50 @@ const folded: OpCase[] = [
   },
 ];
 
-export const cases: readonly OpCase[] = [...transpositions, ...folded];
+// The three products of the first linear layer of the MLP: Y = X W^T + b, dX = dY W, dW += dY^T X.
+const benchmarks: OpCase[] = benchmarkSizes.flatMap(
+  ({ preset, sequence, batch, hidden, feedForward }): OpCase[] => {
+    const tokens = sequence * batch;
+    const wide = { shape: [tokens, feedForward] };
+    const narrow = { shape: [tokens, hidden] };
+    const weight = { shape: [feedForward, hidden] };
+    const common = {
+      operation: 'matmul',
+      tolerance,
+      benchmark: { flops: 2 * tokens * hidden * feedForward },
+    };
+    return [
+      {
+        ...common,
+        name: `matmul forward ${preset} [${tokens}, ${hidden}] x [${hidden}, ${feedForward}]`,
+        tensors: {
+          output: { ...wide, output: true },
+          left: narrow,
+          right: weight,
+          bias: { shape: [feedForward] },
+        },
+        run: ({ output, left, right, bias }) =>
+          matmul({ output: output!, left: left!, right: right!, bias, transposeRight: true }),
+      },
+      {
+        ...common,
+        name: `matmul input gradient ${preset} [${tokens}, ${feedForward}] x [${feedForward}, ${hidden}]`,
+        tensors: { output: { ...narrow, output: true }, left: wide, right: weight },
+        run: ({ output, left, right }) => matmul({ output: output!, left: left!, right: right! }),
+      },
+      {
+        ...common,
+        name: `matmul weight gradient ${preset} [${feedForward}, ${tokens}] x [${tokens}, ${hidden}]`,
+        tensors: {
+          output: { ...weight, dtype: 'float32', output: true, accumulated: true },
+          left: wide,
+          right: narrow,
+        },
+        run: ({ output, left, right }) =>
+          matmul({ output: output!, left: left!, right: right!, transposeLeft: true, accumulate: true }),
+      },
+    ];
+  },
+);
+
+export const cases: readonly OpCase[] = [...transpositions, ...folded, ...benchmarks];

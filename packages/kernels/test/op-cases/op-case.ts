@@ -22,6 +22,17 @@ export interface Tolerance {
   readonly relative: number;
 }
 
+/** What bounds a benchmark: memory, unless `flops` says arithmetic. */
+export interface Benchmark {
+  /** Floating-point operations of one run: it is compared with the rate of matrix products. */
+  readonly flops?: number;
+  /**
+   * Elements of the compute dtype that one run must move. Default: every tensor once, those it adds to twice, in their
+   * own dtypes.
+   */
+  readonly elements?: number;
+}
+
 /** One call of an operation: run on the device under test and on the reference, the outputs are compared. */
 export interface OpCase {
   readonly name: string;
@@ -29,12 +40,12 @@ export interface OpCase {
   readonly operation: string;
   readonly tensors: Readonly<Record<string, TensorSpec>>;
   run(tensors: Tensors): void;
-  /** Default: float32, bfloat16. */
+  /** Default: float32, bfloat16, float16. */
   readonly dtypes?: readonly DType[];
   /** Overrides of the defaults in tolerances.ts; `reason` says why. */
   readonly tolerance?: Partial<Record<DType, Tolerance>> & { readonly reason: string };
-  /** Bytes that one run must move and FLOPs it does, for benchmarks at realistic sizes. */
-  readonly benchmark?: { readonly bytes?: number; readonly flops?: number };
+  /** Makes the case a benchmark at a realistic size instead of a test. */
+  readonly benchmark?: Benchmark;
 }
 
 /** A forward and its backward: gradients are compared with central differences, in float64 on the reference device. */

@@ -1,4 +1,5 @@
 import { sumOfSquares, sumRows } from '../../src/index.js';
+import { benchmarkSizes } from './benchmark-sizes.js';
 import type { OpCase } from './op-case.js';
 
 const shapes = [
@@ -38,4 +39,36 @@ const squares: OpCase[] = [1, 100, 10000].flatMap((size) =>
   })),
 );
 
-export const cases: readonly OpCase[] = [...rowSums, ...squares];
+const benchmarks: OpCase[] = benchmarkSizes.flatMap(
+  ({ preset, sequence, batch, feedForward, parameters }): OpCase[] => [
+    {
+      name: `sum_rows ${preset} [${sequence * batch}, ${feedForward}]`,
+      operation: 'sum_rows',
+      tensors: {
+        output: { shape: [feedForward], dtype: 'float32', output: true },
+        input: { shape: [sequence * batch, feedForward] },
+      },
+      run: ({ output, input }) => sumRows({ output: output!, input: input! }),
+      benchmark: {},
+      tolerance: {
+        float32: { absolute: 1e-3, relative: 1e-5 },
+        bfloat16: { absolute: 1e-3, relative: 1e-5 },
+        float16: { absolute: 1e-3, relative: 1e-5 },
+        reason: 'sums of thousands of cancelling N(0, 1) values in float32',
+      },
+    },
+    {
+      name: `sum_of_squares ${preset} [${parameters}]`,
+      operation: 'sum_of_squares',
+      tensors: {
+        output: { shape: [1], dtype: 'float64', output: true },
+        input: { shape: [parameters], dtype: 'float32' },
+      },
+      run: ({ output, input }) => sumOfSquares({ output: output!, input: input! }),
+      dtypes: ['float32'],
+      benchmark: {},
+    },
+  ],
+);
+
+export const cases: readonly OpCase[] = [...rowSums, ...squares, ...benchmarks];

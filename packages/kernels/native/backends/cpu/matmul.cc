@@ -1,22 +1,81 @@
 #include "ops/matmul.h"
 
+#include "backends/cpu/cpu_backend.h"
 #include "backends/cpu/onednn.h"
 #include "core/op_registry.h"
 
 namespace mtl {
 namespace {
 
-Status matmul(const OpCall& call) {
+Status product_of(const OpCall& call, const TensorView& output, const TensorView& left, const TensorView& right,
+                  const TensorView& bias) {
   const MatmulSizes sizes = matmul_sizes(call);
-  const TensorView& bias = call.tensor(kMatmulBias);
-  const TensorView& left = call.tensor(kMatmulLeft);
-  if (left.dtype == DType::kFloat64) {
+  return onednn_matrix_product({output.data, left.data, right.data, bias.data, sizes.batch, sizes.rows, sizes.columns,
+                                sizes.inner, call.flag(kMatmulTransposeLeft), call.flag(kMatmulTransposeRight),
+                                call.flag(kMatmulAccumulate), left.dtype, output.dtype, bias.dtype});
+}
+
+Status cast(const TensorView& output, const TensorView& input) {
+  const TensorView tensors[] = {output, input};
+  OpCall call;
+  call.op = "cast";
+  call.tensors = tensors;
+  call.num_tensors = 2;
+  return cpu_backend()->find_kernel("cast")(call);
+}
+
+// A float16 tensor in float32 for the length of a scope; any other (or none) as it is.
+class Widened {
+ public:
+  explicit Widened(const TensorView& source)
+      : scratch_(source.present() && source.dtype == DType::kFloat16 ? sizeof(float) * static_cast<size_t>(source.size()) : 0),
+        source_(source),
+        view_(source) {
+    if (!converted()) return;
+    view_.dtype = DType::kFloat32;
+    view_.data = scratch_.data;
+  }
+  const TensorView& view() const { return view_; }
+  bool out_of_memory() const { return converted() && scratch_.data == nullptr; }
+  Status read() const { return converted() ? cast(view_, source_) : ok_status(); }
+  Status write_back() const { return converted() ? cast(source_, view_) : ok_status(); }
+
+ private:
+  bool converted() const { return source_.present() && source_.dtype == DType::kFloat16; }
+
+  const Scratch scratch_;
+  const TensorView source_;
+  TensorView view_;
+};
+
+// oneDNN multiplies float16 on processors with avx512_fp16 only (version 3), so the product is taken in float32: exact
+// products, float32 sums and one rounding at the end, which is what a GPU's tensor cores do with float16.
+Status float16_product(const OpCall& call) {
+  const Widened output(call.tensor(kMatmulOutput)), left(call.tensor(kMatmulLeft)), right(call.tensor(kMatmulRight)),
+      bias(call.tensor(kMatmulBias));
+  for (const Widened* tensor : {&output, &left, &right, &bias}) {
+    if (tensor->out_of_memory()) return error_status("MTL_OUT_OF_MEMORY", "matmul: no memory for float32 copies");
+  }
+  MTL_RETURN_IF_ERROR(left.read());
+  MTL_RETURN_IF_ERROR(right.read());
+  MTL_RETURN_IF_ERROR(bias.read());
+  if (call.flag(kMatmulAccumulate)) MTL_RETURN_IF_ERROR(output.read());
+  MTL_RETURN_IF_ERROR(product_of(call, output.view(), left.view(), right.view(), bias.view()));
+  return output.write_back();
+}
+
+Status matmul(const OpCall& call) {
+  const DType dtype = call.tensor(kMatmulLeft).dtype;
+  if (dtype == DType::kFloat64) {
     return error_status("MTL_DTYPE", "matmul: float64 is computed on the reference device only");
   }
-  return onednn_matrix_product({call.tensor(kMatmulOutput).data, left.data, call.tensor(kMatmulRight).data, bias.data,
-                                sizes.batch, sizes.rows, sizes.columns, sizes.inner, call.flag(kMatmulTransposeLeft),
-                                call.flag(kMatmulTransposeRight), call.flag(kMatmulAccumulate), left.dtype,
-                                call.tensor(kMatmulOutput).dtype, bias.dtype});
+  // oneDNN refuses some empty operands; what is left to do then is to fill the output with the bias.
+  if (call.tensor(kMatmulOutput).size() == 0 || call.tensor(kMatmulLeft).size() == 0) {
+    return find_op("matmul")->reference(call);
+  }
+  if (dtype == DType::kFloat16) return float16_product(call);
+  return product_of(call, call.tensor(kMatmulOutput), call.tensor(kMatmulLeft), call.tensor(kMatmulRight),
+                    call.tensor(kMatmulBias));
 }
 
 // oneDNN chooses its own instruction set, so this one kernel serves all levels.

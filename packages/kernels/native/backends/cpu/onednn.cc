@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 #include <map>
+#include <mutex>
 #include <tuple>
 
 #include "core/caching_allocator.h"
@@ -101,7 +102,32 @@ Status make_descriptor(const Layout& layout, dnnl_data_type_t type, dnnl_memory_
 #define MTL_DESCRIPTOR(descriptor) (&(descriptor))
 #endif
 
-Status make_primitive(Library* lib, const MatrixProduct& p, CachedPrimitive* cached) {
+// What a product has besides its operands. Freed at the end of a scope, also where the library refuses something.
+struct Attributes {
+  dnnl_primitive_attr_t handle = nullptr;
+  dnnl_post_ops_t post_ops = nullptr;
+
+  ~Attributes() {
+    if (post_ops != nullptr) dnnl_post_ops_destroy(post_ops);
+    if (handle != nullptr) dnnl_primitive_attr_destroy(handle);
+  }
+  Status create(bool accumulate) {
+    MTL_DNNL("create attributes", dnnl_primitive_attr_create(&handle));
+    MTL_DNNL("set the scratchpad", dnnl_primitive_attr_set_scratchpad_mode(handle, dnnl_scratchpad_mode_user));
+    if (!accumulate) return ok_status();
+    MTL_DNNL("create post-ops", dnnl_post_ops_create(&post_ops));
+#if DNNL_VERSION_MAJOR >= 3
+    MTL_DNNL("append a sum", dnnl_post_ops_append_sum(post_ops, 1.0f, 0, dnnl_data_type_undef));
+#else
+    MTL_DNNL("append a sum", dnnl_post_ops_append_sum(post_ops, 1.0f));
+#endif
+    MTL_DNNL("set post-ops", dnnl_primitive_attr_set_post_ops(handle, post_ops));
+    return ok_status();
+  }
+};
+
+Status make_primitive(Library* lib, const MatrixProduct& p, const_dnnl_primitive_attr_t attributes,
+                      CachedPrimitive* cached) {
   dnnl_memory_desc_t left, right, bias = {}, output;
   const dnnl_data_type_t input_type = data_type(p.input_dtype);
   MTL_RETURN_IF_ERROR(make_descriptor(layout_of(p.batch, p.rows, p.inner, p.transpose_left), input_type, &left));
@@ -111,21 +137,6 @@ Status make_primitive(Library* lib, const MatrixProduct& p, CachedPrimitive* cac
   Layout bias_layout = layout_of(1, 1, p.columns, false);
   if (p.batch != 1) bias_layout = Layout{{1, 1, p.columns}, {p.columns, p.columns, 1}, 3};
   if (p.bias != nullptr) MTL_RETURN_IF_ERROR(make_descriptor(bias_layout, data_type(p.bias_dtype), &bias));
-
-  dnnl_primitive_attr_t attributes;
-  MTL_DNNL("create attributes", dnnl_primitive_attr_create(&attributes));
-  MTL_DNNL("set the scratchpad", dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user));
-  if (p.accumulate) {
-    dnnl_post_ops_t post_ops;
-    MTL_DNNL("create post-ops", dnnl_post_ops_create(&post_ops));
-#if DNNL_VERSION_MAJOR >= 3
-    MTL_DNNL("append a sum", dnnl_post_ops_append_sum(post_ops, 1.0f, 0, dnnl_data_type_undef));
-#else
-    MTL_DNNL("append a sum", dnnl_post_ops_append_sum(post_ops, 1.0f));
-#endif
-    MTL_DNNL("set post-ops", dnnl_primitive_attr_set_post_ops(attributes, post_ops));
-    dnnl_post_ops_destroy(post_ops);
-  }
 
   dnnl_primitive_desc_t description;
   const char* product = "describe a matrix product";
@@ -151,7 +162,6 @@ Status make_primitive(Library* lib, const MatrixProduct& p, CachedPrimitive* cac
     MTL_DNNL(memory, dnnl_memory_create(&cached->bias, MTL_DESCRIPTOR(bias), lib->engine, DNNL_MEMORY_NONE));
   }
   dnnl_primitive_desc_destroy(description);
-  dnnl_primitive_attr_destroy(attributes);
 #if DNNL_VERSION_MAJOR >= 3
   dnnl_memory_desc_destroy(left);
   dnnl_memory_desc_destroy(right);
@@ -169,10 +179,21 @@ Status set_data(dnnl_memory_t memory, const void* data) {
 }  // namespace
 
 Status onednn_matrix_product(const MatrixProduct& p) {
+  // Primitives and their memory objects are shared by all threads of the process (worker threads may be ranks); two
+  // products at once would only fight for the same cores.
+  static std::mutex mutex;
+  const std::lock_guard<std::mutex> lock(mutex);
   Library* lib = nullptr;
   MTL_RETURN_IF_ERROR(library(&lib));
-  CachedPrimitive& cached = lib->primitives[key_of(p)];
-  if (cached.primitive == nullptr) MTL_RETURN_IF_ERROR(make_primitive(lib, p, &cached));
+  auto found = lib->primitives.find(key_of(p));
+  if (found == lib->primitives.end()) {
+    CachedPrimitive made;  // enters the cache whole or not at all
+    Attributes attributes;
+    MTL_RETURN_IF_ERROR(attributes.create(p.accumulate));
+    MTL_RETURN_IF_ERROR(make_primitive(lib, p, attributes.handle, &made));
+    found = lib->primitives.emplace(key_of(p), made).first;
+  }
+  const CachedPrimitive& cached = found->second;
 
   const Scratch scratchpad(cached.scratchpad_bytes);
   if (scratchpad.data == nullptr) {

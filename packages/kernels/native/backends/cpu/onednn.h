@@ -1,5 +1,5 @@
 // The only door to oneDNN: one matrix product, through the C API, for versions 2 and 3. Primitives are cached by shape.
-// To be called from one thread (each calling thread would get an OpenMP team of its own).
+// Callable from any thread, one product at a time (each calling thread gets an OpenMP team of its own).
 #pragma once
 
 #include "core/status.h"

@@ -77,7 +77,8 @@ Status adamw_of(const OpCall& call) {
     int64_t segment = segment_at(segments, num_segments, chunk);
     for (int64_t start = chunk; start < chunk_end; ++segment) {
       const bool known = segment < num_segments;
-      const int64_t end = known && segments[2 * segment] < chunk_end ? segments[2 * segment] : chunk_end;
+      int64_t end = known && segments[2 * segment] < chunk_end ? segments[2 * segment] : chunk_end;
+      if (end < start) end = start;  // a disordered table must not lead out of the buffers
       update(b, c, known && segments[2 * segment + 1] != 0 ? decayed : 1.0f, start, end);
       start = end;
     }

@@ -7,10 +7,14 @@ namespace {
 
 template <typename T>
 MTL_INLINE float row_maximum(const T* logits, int64_t columns) {
-  VFloat greatest = splat(-INFINITY);
+  // four running maxima, because each waits for the one before it
+  VFloat greatest[4] = {splat(-INFINITY), splat(-INFINITY), splat(-INFINITY), splat(-INFINITY)};
   int64_t v = 0;
-  for (; v + kLanes <= columns; v += kLanes) greatest = maximum(greatest, load(logits + v));
-  float result = maximum_of(greatest);
+  for (; v + 4 * kLanes <= columns; v += 4 * kLanes) {
+    for (int part = 0; part < 4; ++part) greatest[part] = maximum(greatest[part], load(logits + v + part * kLanes));
+  }
+  for (; v + kLanes <= columns; v += kLanes) greatest[0] = maximum(greatest[0], load(logits + v));
+  float result = maximum_of(maximum(maximum(greatest[0], greatest[1]), maximum(greatest[2], greatest[3])));
   for (; v < columns; ++v) result = load_one(logits + v) > result ? load_one(logits + v) : result;
   return result;
 }

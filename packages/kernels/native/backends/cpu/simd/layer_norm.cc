@@ -12,16 +12,25 @@ struct Moments {
 // Two passes over a row that is in cache by then: the sum of squared differences does not cancel.
 template <typename T>
 MTL_INLINE Moments moments_of(const T* row, int64_t hidden, float epsilon) {
-  VFloat total = {};
-  for (int64_t h = 0; h < hidden; h += kLanes) total += load_up_to(row + h, hidden - h);
-  const float mean = sum(total) / static_cast<float>(hidden);
-  VFloat squares = {};
+  // four running sums, because each waits for the one before it
+  VFloat totals[4] = {}, squares[4] = {};
   int64_t h = 0;
+  for (; h + 4 * kLanes <= hidden; h += 4 * kLanes) {
+    for (int part = 0; part < 4; ++part) totals[part] += load(row + h + part * kLanes);
+  }
+  for (; h < hidden; h += kLanes) totals[0] += load_up_to(row + h, hidden - h);
+  const float mean = sum((totals[0] + totals[1]) + (totals[2] + totals[3])) / static_cast<float>(hidden);
+  for (h = 0; h + 4 * kLanes <= hidden; h += 4 * kLanes) {
+    for (int part = 0; part < 4; ++part) {
+      const VFloat centred = load(row + h + part * kLanes) - mean;
+      squares[part] += centred * centred;
+    }
+  }
   for (; h + kLanes <= hidden; h += kLanes) {
     const VFloat centred = load(row + h) - mean;
-    squares += centred * centred;
+    squares[0] += centred * centred;
   }
-  float variance = sum(squares);
+  float variance = sum((squares[0] + squares[1]) + (squares[2] + squares[3]));
   for (; h < hidden; ++h) variance += (load_one(row + h) - mean) * (load_one(row + h) - mean);
   return {mean, 1.0f / sqrtf(variance / static_cast<float>(hidden) + epsilon)};
 }

@@ -1,0 +1,149 @@
+/**
+ * Speed of every operation at the sizes of the GPT presets, from the `benchmark` entries of the case tables:
+ *   npm run bench [-- -t gelu]       MTL_THREADS=2 and MTL_BENCH_DTYPES=float32,bfloat16 choose threads and dtypes
+ * An operation is timed only after it has given the reference's values: at the size of the benchmark, or, where the
+ * naive reference would take minutes (arithmetic-bound ones), at the sizes of its parity cases.
+ * It is held against a copy of as many bytes, or oneDNN's matrix product, measured beside it in the same process; rates
+ * and ratios are those of the fastest runs, so that other work on the machine cancels.
+ */
+import { readdirSync } from 'node:fs';
+import { afterAll, describe, expect, it } from 'vitest';
+import {
+  bytesPerElement,
+  type Device,
+  type DType,
+  hostInformation,
+  philoxNormal,
+  setNumThreads,
+  Tensor,
+} from '../src/index.js';
+import { disposeAll, makeTensors } from '../test/op-cases/case-tensors.js';
+import { compareOutputs } from '../test/op-cases/compare-outputs.js';
+import type { CaseTable, OpCase, TensorSpec, Tensors } from '../test/op-cases/op-case.js';
+import { copyRate, matmulRate, time } from './measure.js';
+
+type BenchmarkDType = 'float32' | 'bfloat16';
+
+interface Row {
+  readonly name: string;
+  readonly dtype: string;
+  readonly milliseconds: number;
+  readonly rate: string;
+  readonly peer: string;
+  readonly ratio: number;
+}
+
+const directory = new URL('../test/op-cases/', import.meta.url);
+const tables: CaseTable[] = await Promise.all(
+  readdirSync(directory)
+    .filter((file) => file.endsWith('.cases.ts'))
+    .map((file) => import(new URL(file, directory).href) as Promise<CaseTable>),
+);
+const cases = tables.flatMap((table) => table.cases);
+const dtypes = (process.env.MTL_BENCH_DTYPES?.split(',') ?? ['float32', 'bfloat16']) as BenchmarkDType[];
+if (process.env.MTL_THREADS !== undefined) setNumThreads(Number(process.env.MTL_THREADS));
+const rows: Row[] = [];
+
+const sizeOf = (spec: TensorSpec): number => spec.shape.reduce((product, size) => product * size, 1);
+
+/** As makeTensors, but normal values are made natively: JavaScript would take a minute for the logits. */
+function makeLargeTensors(
+  specs: OpCase['tensors'],
+  { device, dtype }: { device: Device; dtype: DType },
+): Tensors {
+  const isLarge = (spec: TensorSpec): boolean =>
+    (spec.values ?? 'normal') === 'normal' && sizeOf(spec) > 1000;
+  const small = Object.fromEntries(Object.entries(specs).filter(([, spec]) => !isLarge(spec)));
+  const tensors: Record<string, Tensor> = { ...makeTensors(small, { device, dtype, seed: 5 }) };
+  Object.entries(specs).forEach(([name, spec], position) => {
+    if (!isLarge(spec)) return;
+    const tensor = Tensor.empty({ shape: spec.shape, dtype: spec.dtype ?? dtype, device });
+    const flat = tensor.reshape([1, tensor.size]);
+    const key = [position, 99] as const;
+    philoxNormal({ output: flat, standardDeviation: spec.scale ?? 1, key, globalColumns: tensor.size });
+    flat.dispose();
+    tensors[name] = tensor;
+  });
+  return tensors;
+}
+
+function expectReferenceValues(opCase: OpCase, dtype: DType, make: typeof makeLargeTensors): void {
+  const expected = make(opCase.tensors, { device: 'reference', dtype });
+  const actual = make(opCase.tensors, { device: 'cpu', dtype });
+  opCase.run(expected);
+  opCase.run(actual);
+  expect(compareOutputs(opCase, dtype, { actual, expected }), opCase.name).toBeUndefined();
+  disposeAll(expected);
+  disposeAll(actual);
+}
+
+function check(opCase: OpCase, dtype: DType): void {
+  if (opCase.benchmark?.flops === undefined && opCase.benchmark?.elements === undefined) {
+    expectReferenceValues(opCase, dtype, makeLargeTensors);
+    return;
+  }
+  for (const parityCase of cases) {
+    const applies = parityCase.operation === opCase.operation && parityCase.benchmark === undefined;
+    if (!applies || !(parityCase.dtypes ?? [dtype]).includes(dtype)) continue;
+    expectReferenceValues(parityCase, dtype, (specs, options) => makeTensors(specs, { ...options, seed: 3 }));
+  }
+}
+
+/** Bytes that one run must move between memory and the processor. */
+function trafficOf({ tensors, benchmark }: OpCase, dtype: DType): number {
+  if (benchmark?.elements !== undefined) return benchmark.elements * bytesPerElement(dtype);
+  return Object.values(tensors).reduce(
+    (bytes, spec) =>
+      bytes + sizeOf(spec) * bytesPerElement(spec.dtype ?? dtype) * (spec.accumulated === true ? 2 : 1),
+    0,
+  );
+}
+
+function measure(opCase: OpCase, dtype: BenchmarkDType): Row {
+  const tensors = makeLargeTensors(opCase.tensors, { device: 'cpu', dtype });
+  const flops = opCase.benchmark?.flops;
+  const bytes = trafficOf(opCase, dtype);
+  // the peer is measured right before and after, because a shared machine's speed changes within seconds
+  const peer = (): number => (flops === undefined ? copyRate(bytes) : matmulRate(dtype));
+  const before = peer();
+  const { median, best } = time(() => opCase.run(tensors));
+  const peerRate = Math.max(before, peer());
+  disposeAll(tensors);
+  const rate = (flops ?? bytes) / best;
+  const unit = flops === undefined ? 'GB/s' : 'GFLOP/s';
+  return {
+    name: opCase.name,
+    dtype,
+    milliseconds: median * 1e3,
+    rate: `${(rate / 1e9).toFixed(1)} ${unit}`,
+    peer: `${(peerRate / 1e9).toFixed(1)} ${unit}`,
+    ratio: rate / peerRate,
+  };
+}
+
+afterAll(() => {
+  const { instructionSet, numThreads, onednnVersion } = hostInformation();
+  const lines = rows.map(
+    ({ name, dtype, milliseconds, rate, peer, ratio }) =>
+      `${name.padEnd(74)} ${dtype.padEnd(9)} ${milliseconds.toFixed(3).padStart(9)} ${rate.padStart(15)} ${peer.padStart(15)} ${`${(100 * ratio).toFixed(0)} %`.padStart(7)}`,
+  );
+  console.log(
+    [
+      `${instructionSet}, ${numThreads} threads, oneDNN ${onednnVersion}; peer: a copy of as many bytes, or oneDNN's 1024^3 product`,
+      `${'operation'.padEnd(74)} ${'dtype'.padEnd(9)} ${'median ms'.padStart(9)} ${'rate'.padStart(15)} ${'peer'.padStart(15)} ${'ratio'.padStart(7)}`,
+      ...lines,
+    ].join('\n'),
+  );
+});
+
+describe('operations agree with the reference and are timed', () => {
+  for (const opCase of cases.filter(({ benchmark }) => benchmark !== undefined)) {
+    for (const dtype of dtypes) {
+      if (!(opCase.dtypes ?? dtypes).includes(dtype)) continue;
+      it(`${opCase.name} ${dtype}`, () => {
+        check(opCase, dtype);
+        rows.push(measure(opCase, dtype));
+      });
+    }
+  }
+});

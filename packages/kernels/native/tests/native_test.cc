@@ -1,0 +1,126 @@
+#include "tests/native_test.h"
+
+#include <cstring>
+#include <vector>
+
+#include "backends/cpu/cpu_backend.h"
+#include "backends/cpu/reference/element.h"
+
+// Memory that the system refuses is tested for, so the sanitizer must refuse it the same way instead of ending the run.
+extern "C" __attribute__((visibility("default"))) const char* __asan_default_options() { return "allocator_may_return_null=1:detect_leaks=1"; }
+extern "C" __attribute__((visibility("default"))) const char* __ubsan_default_options() { return "print_stacktrace=1"; }
+
+namespace mtl::tests {
+namespace {
+
+std::vector<NativeTest>& all_tests() {
+  static std::vector<NativeTest> tests;
+  return tests;
+}
+
+int num_failures = 0;
+
+}  // namespace
+
+TestRegistration::TestRegistration(const char* name, void (*body)()) { all_tests().push_back({name, body}); }
+
+void report_failure(const char* file, int line, const char* expression) {
+  if (++num_failures > 40) return;  // the first ones say it all
+  const char* slash = std::strrchr(file, '/');
+  std::printf("  FAILED %s:%d: %s\n", slash == nullptr ? file : slash + 1, line, expression);
+}
+
+bool failed_with(Status status, const char* code) {
+  const bool as_expected = !status.ok() && status.message != nullptr && status.message[0] != '\0' &&
+                           (code == nullptr || std::strcmp(code, status.code) == 0);
+  if (!as_expected) std::printf("  got %s: %s\n", status.ok() ? "success" : status.code, status.ok() ? "" : status.message);
+  discard(status);
+  return as_expected;
+}
+
+bool succeeded(Status status) {
+  if (status.ok()) return true;
+  std::printf("  got %s: %s\n", status.code, status.message);
+  discard(status);
+  return false;
+}
+
+OwnedTensor::OwnedTensor(DeviceKind device, DType dtype, const int64_t* shape, int rank) {
+  EXPECT(succeeded(create_tensor(device, dtype, shape, rank, &handle_)));
+}
+
+OwnedTensor OwnedTensor::offset_view(DeviceKind device, DType dtype, const int64_t* shape, int rank, int64_t offset) {
+  int64_t size = offset;
+  int64_t elements = 1;
+  for (int dim = 0; dim < rank; ++dim) elements *= shape[dim];
+  size += elements;
+  const OwnedTensor base(device, dtype, &size, 1);
+  OwnedTensor view;
+  EXPECT(succeeded(create_view(base.handle(), offset, shape, rank, &view.handle_)));
+  return view;  // the base's handle goes, its memory stays
+}
+
+OwnedTensor::OwnedTensor(OwnedTensor&& other) noexcept : handle_(other.handle_) { other.handle_ = 0; }
+
+OwnedTensor& OwnedTensor::operator=(OwnedTensor&& other) noexcept {
+  const TensorHandle mine = handle_;
+  handle_ = other.handle_;
+  other.handle_ = mine;
+  return *this;
+}
+
+OwnedTensor::~OwnedTensor() {
+  if (handle_ != 0) EXPECT(succeeded(release_tensor(handle_)));
+}
+
+TensorView OwnedTensor::view() const {
+  TensorRecord record;
+  EXPECT(succeeded(resolve_tensor(handle_, &record)));
+  return record.view;
+}
+
+void OwnedTensor::fill(uint32_t seed, double scale) {
+  const TensorView tensor = view();
+  uint32_t state = seed * 2654435761u + 12345u;
+  for (int64_t index = 0; index < tensor.size(); ++index) {
+    state = state * 1664525u + 1013904223u;
+    const double unit = static_cast<double>(state >> 8) / 8388608.0 - 1.0;
+    // unsigned scale: negative means values in (0, |scale|], for what is a square root's argument or a divisor
+    reference::set(tensor, index, scale >= 0 ? unit * scale : (unit + 1.0) * -0.4 * scale + 0.2 * -scale);
+  }
+}
+
+void OwnedTensor::fill_integers(int64_t first, int64_t modulus) {
+  const TensorView tensor = view();
+  for (int64_t index = 0; index < tensor.size(); ++index) {
+    reference::set(tensor, index, static_cast<double>(first + index * 7 % modulus));
+  }
+}
+
+double OwnedTensor::get(int64_t index) const { return reference::get(view(), index); }
+
+}  // namespace mtl::tests
+
+int main(int argc, char** argv) {
+  using namespace mtl;
+  using namespace mtl::tests;
+  // Two threads whatever the machine has: parallel regions run, and the order of sums is the same everywhere.
+  EXPECT(succeeded(set_num_threads(2, false)));
+  int num_run = 0;
+  for (const NativeTest& test : all_tests()) {
+    if (argc > 1 && std::strstr(test.name, argv[1]) == nullptr) continue;
+    const int before = num_failures;
+    test.body();
+    // Every test gives back all it took: a leak is pinned to the test that made it.
+    EXPECT(num_live_tensors() == 0);
+    EXPECT(host_allocator().statistics().num_allocations == 0);
+    EXPECT(host_allocator().statistics().bytes_in_use == 0);
+    std::printf("%s %s\n", num_failures == before ? "ok  " : "FAIL", test.name);
+    std::fflush(stdout);
+    ++num_run;
+  }
+  host_allocator().trim();
+  EXPECT(host_allocator().statistics().bytes_reserved == 0);
+  std::printf("%d native tests, %d failures\n", num_run, num_failures);
+  return num_failures == 0 && num_run > 0 ? 0 : 1;
+}

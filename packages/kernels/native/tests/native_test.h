@@ -1,0 +1,56 @@
+// A test harness of one page: tests register themselves, a failed expectation is printed and counted, and the process
+// ends with 1. No framework, so that the sanitizers see our code and nothing else.
+#pragma once
+
+#include <cstdio>
+
+#include "core/handle_table.h"
+
+namespace mtl::tests {
+
+struct NativeTest {
+  const char* name;
+  void (*body)();
+};
+
+struct TestRegistration {
+  TestRegistration(const char* name, void (*body)());
+};
+
+void report_failure(const char* file, int line, const char* expression);
+
+// Whether the status is a failure with this code (any when null), with a message; frees it.
+bool failed_with(Status status, const char* code = nullptr);
+// Whether the status is a success; prints and frees it otherwise.
+bool succeeded(Status status);
+
+// A tensor for the length of a scope.
+class OwnedTensor {
+ public:
+  OwnedTensor() = default;
+  OwnedTensor(DeviceKind device, DType dtype, const int64_t* shape, int rank);
+  // A view of a larger tensor that starts `offset` elements into it, so that no pointer is aligned to a vector.
+  static OwnedTensor offset_view(DeviceKind device, DType dtype, const int64_t* shape, int rank, int64_t offset);
+  OwnedTensor(OwnedTensor&& other) noexcept;
+  OwnedTensor& operator=(OwnedTensor&& other) noexcept;
+  ~OwnedTensor();
+
+  TensorHandle handle() const { return handle_; }
+  TensorView view() const;
+  void fill(uint32_t seed, double scale);
+  void fill_integers(int64_t first, int64_t modulus);
+  double get(int64_t index) const;
+
+ private:
+  TensorHandle handle_ = 0;
+};
+
+}  // namespace mtl::tests
+
+#define MTL_TEST(name)                                                                       \
+  static void name();                                                                        \
+  static const ::mtl::tests::TestRegistration name##_registration(#name, name);              \
+  static void name()
+
+#define EXPECT(expression) \
+  ((expression) ? static_cast<void>(0) : ::mtl::tests::report_failure(__FILE__, __LINE__, #expression))

@@ -1,0 +1,348 @@
+// Every operation at odd sizes on the reference and with the kernels of every instruction set: whole tensors, views that
+// are aligned to nothing, every subset of the optional tensors, and arguments that do not fit. Values are compared
+// roughly (the case tables of test/op-cases do that finely); what matters here is which memory is touched.
+#include <cmath>
+#include <cstring>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "backends/cpu/cpu_backend.h"
+#include "core/run_op.h"
+#include "tests/native_test.h"
+
+namespace mtl::tests {
+namespace {
+
+constexpr DType kCompute = static_cast<DType>(-1);  // the dtype that the case runs in
+constexpr DType kF32 = DType::kFloat32;
+
+enum class Fill { kOutput, kReal, kIntegers };
+
+struct Spec {
+  DType dtype;
+  std::vector<int64_t> shape;
+  Fill fill = Fill::kReal;
+  double scale = 1.0;  // of kReal; negative: values between 0 and its magnitude
+  int64_t first = 0, modulus = 1;  // of kIntegers
+  bool any_width = false;  // the last dimension is not tied to other tensors
+};
+
+Spec output(DType dtype, std::vector<int64_t> shape) { return {dtype, shape, Fill::kOutput}; }
+Spec real(DType dtype, std::vector<int64_t> shape, double scale = 1.0) { return {dtype, shape, Fill::kReal, scale}; }
+Spec integers(DType dtype, std::vector<int64_t> shape, int64_t first, int64_t modulus) {
+  return {dtype, shape, Fill::kIntegers, 1.0, first, modulus};
+}
+Spec loose(Spec spec) {
+  spec.any_width = true;
+  return spec;
+}
+
+struct Case {
+  const char* op;
+  std::vector<Spec> tensors;  // in the order of the schema, optional ones included
+  std::vector<double> attributes;
+  std::vector<DType> dtypes = {DType::kFloat32, DType::kBFloat16, DType::kFloat16};
+};
+
+const DType kI32 = DType::kInt32, kI64 = DType::kInt64, kU8 = DType::kUint8;
+
+std::vector<Case> attention_cases() {
+  std::vector<Case> cases;
+  for (const int64_t sequence : {1, 67}) {
+    for (const int64_t size : {5, 24}) {
+      const std::vector<int64_t> qkv = {sequence, 2, 3, 3, size}, out = {sequence, 2, 3, size}, lse = {2, 3, sequence};
+      const std::vector<double> attributes = {1, 0.3, 0.2, 7, 8, 4};
+      // key starts before the first, at real and beyond the last position: none of them may become an address
+      const Spec start = integers(kI32, {2, sequence}, -3, 80), mask = integers(kU8, {2, sequence}, 0, 2),
+                 samples = integers(kI64, {2}, int64_t{1} << 33, 9);
+      cases.push_back({"attention_forward",
+                       {output(kCompute, out), output(kF32, lse), real(kCompute, qkv), start, mask, samples},
+                       attributes});
+      cases.push_back({"attention_backward",
+                       {output(kCompute, qkv), real(kCompute, out), real(kCompute, out), integers(kF32, lse, 4, 2),
+                        real(kCompute, qkv), start, mask, samples},
+                       attributes});
+    }
+  }
+  for (const int64_t queries : {1, 5}) {
+    const std::vector<int64_t> cache = {2, 3, 70, 19};
+    cases.push_back({"attention_cached_forward",
+                     {real(kCompute, cache), real(kCompute, cache), output(kCompute, {queries, 2, 3, 19}),
+                      real(kCompute, {queries, 2, 3, 3, 19})},
+                     {65, 0.25}});
+  }
+  return cases;
+}
+
+std::vector<Case> row_cases(int64_t width) {
+  const std::vector<int64_t> rows = {3, 5, width}, column = {width}, per_row = {15};
+  const Spec x = real(kCompute, rows), out = output(kCompute, rows), vector = real(kCompute, column),
+             sums = real(kF32, column), ids = integers(kI32, {3, 5}, -2, 11), logits = real(kCompute, {15, width}, 3.0),
+             labels = integers(kI32, per_row, -1, width + 3), statistic = real(kF32, per_row, -4.0);
+  std::vector<Case> cases = {
+      {"layer_norm_forward", {out, output(kF32, per_row), output(kF32, per_row), x, vector, vector}, {1e-5}},
+      {"layer_norm_backward", {out, sums, sums, x, x, real(kF32, per_row), statistic, vector, x}, {}},
+      {"embedding_forward", {out, ids, real(kCompute, {7, width})}, {1, 0}},
+      {"embedding_forward", {real(kCompute, rows), ids, real(kCompute, {7, width})}, {0, 1}},
+      {"embedding_backward", {real(kF32, {7, width}), x, ids}, {1}},
+      {"cross_entropy_statistics",
+       {output(kF32, per_row), output(kF32, per_row), output(kF32, per_row), loose(logits), labels},
+       {1, static_cast<double>(width > 1 ? width - 1 : 1)}},
+      {"cross_entropy_backward",
+       {output(kCompute, {15, width}), output(kF32, per_row), logits, labels, statistic, statistic, statistic,
+        integers(kF32, per_row, 0, 3)},
+       {0, static_cast<double>(width)}},
+      {"sum_rows", {real(kF32, column), x}, {1}},
+      {"sum_of_squares", {output(DType::kFloat64, {1}), loose(real(kF32, rows))}, {0}, {kF32}},
+      {"cast", {out, x}, {}},
+      {"add", {out, x, x}, {}},
+      {"philox_normal", {loose(output(kCompute, {5, width}))}, {0.5, 2, 3, 4, static_cast<double>(width + 9), 2, 3}},
+  };
+  for (const double erf : {0.0, 1.0}) {
+    cases.push_back({"bias_gelu_forward", {out, x, vector}, {erf}});
+    cases.push_back({"bias_gelu_backward", {out, x, x, vector}, {erf}});
+  }
+  for (const double probability : {0.0, 0.3}) {
+    const std::vector<double> attributes = {probability, 5, 6, 7};
+    const Spec samples = integers(kI64, {5}, 100, 7);
+    cases.push_back({"bias_dropout_residual_forward", {out, x, vector, x, samples}, attributes});
+    cases.push_back({"bias_dropout_residual_backward", {out, x, samples}, attributes});
+  }
+  return cases;
+}
+
+std::vector<Case> all_cases() {
+  std::vector<Case> cases = attention_cases();
+  for (const int64_t width : {1, 15, 37, 130}) {
+    for (Case& one : row_cases(width)) cases.push_back(one);
+  }
+  for (int flags = 0; flags < 8; ++flags) {
+    const bool left = flags & 1, right = flags & 2;
+    cases.push_back({"matmul",
+                     {real(kCompute, {3, 5}), real(kCompute, left ? std::vector<int64_t>{7, 3} : std::vector<int64_t>{3, 7}),
+                      real(kCompute, right ? std::vector<int64_t>{5, 7} : std::vector<int64_t>{7, 5}), real(kCompute, {5})},
+                     {left ? 1.0 : 0.0, right ? 1.0 : 0.0, flags & 4 ? 1.0 : 0.0}});
+  }
+  cases.push_back({"matmul",
+                   {real(kF32, {3, 5}), real(kCompute, {2, 4, 3}), real(kCompute, {2, 4, 5}), real(kCompute, {5})},
+                   {1, 0, 1}});
+  cases.push_back({"matmul",
+                   {output(kCompute, {2, 3, 5}), real(kCompute, {2, 3, 7}), real(kCompute, {2, 7, 5}), real(kCompute, {5})},
+                   {0, 0, 0}});
+  for (const int64_t size : {1, 33, 16400}) {
+    // segments that end before the buffer, inside and beyond it
+    cases.push_back({"adamw",
+                     {real(kF32, {size}), real(kF32, {size}), real(kF32, {size}, -1.0), output(kCompute, {size}),
+                      real(kF32, {size}), real(kF32, {4}, -0.5), integers(kI64, {5, 2}, -4, 1000)},
+                     {0.9, 0.95, 1e-8, 0.1, 1},
+                     {DType::kBFloat16, DType::kFloat16}});
+  }
+  return cases;
+}
+
+int op_number(const char* name) {
+  for (int index = 0; index < num_ops(); ++index) {
+    if (std::strcmp(op_at(index)->schema.name, name) == 0) return index;
+  }
+  return -1;
+}
+
+bool is_optional(const Case& one, size_t tensor) {
+  const char* name = op_at(op_number(one.op))->schema.tensors[tensor];
+  return name[std::strlen(name) - 1] == '?';
+}
+
+struct Call {
+  const Case& one;
+  DType dtype;
+  uint32_t left_out = 0;  // bit per tensor
+  int64_t offset = 0;     // above 0: all tensors are views that begin this many elements into their storage
+};
+
+std::vector<OwnedTensor> make_tensors(const Call& call, DeviceKind device) {
+  std::vector<OwnedTensor> tensors;
+  for (size_t index = 0; index < call.one.tensors.size(); ++index) {
+    const Spec& spec = call.one.tensors[index];
+    if (call.left_out >> index & 1) {
+      tensors.emplace_back();
+      continue;
+    }
+    const DType dtype = spec.dtype == kCompute ? call.dtype : spec.dtype;
+    const int rank = static_cast<int>(spec.shape.size());
+    tensors.push_back(call.offset > 0 ? OwnedTensor::offset_view(device, dtype, spec.shape.data(), rank, call.offset)
+                                      : OwnedTensor(device, dtype, spec.shape.data(), rank));
+    if (spec.fill == Fill::kReal) tensors.back().fill(static_cast<uint32_t>(index + 1), spec.scale);
+    if (spec.fill == Fill::kIntegers) tensors.back().fill_integers(spec.first, spec.modulus);
+  }
+  return tensors;
+}
+
+Status run_case(const Case& one, const std::vector<OwnedTensor>& tensors) {
+  std::vector<TensorHandle> handles;
+  for (const OwnedTensor& tensor : tensors) handles.push_back(tensor.handle());
+  return run_op(op_number(one.op), handles.data(), static_cast<int>(handles.size()), one.attributes.data(),
+                static_cast<int>(one.attributes.size()));
+}
+
+// A wrong element is off by its own size; rounding of intermediate values by far less than these.
+double tolerance_of(DType dtype) { return dtype == kF32 ? 1e-3 : 0.12; }
+
+void expect_agreement(const Call& call, const std::vector<OwnedTensor>& actual, const std::vector<OwnedTensor>& expected) {
+  const int num_outputs = op_at(op_number(call.one.op))->schema.num_outputs;
+  for (int tensor = 0; tensor < num_outputs; ++tensor) {
+    if (actual[static_cast<size_t>(tensor)].handle() == 0) continue;
+    const OwnedTensor &mine = actual[static_cast<size_t>(tensor)], &right = expected[static_cast<size_t>(tensor)];
+    for (int64_t index = 0; index < mine.view().size(); ++index) {
+      const double difference = std::fabs(mine.get(index) - right.get(index));
+      if (difference <= tolerance_of(call.dtype) * (1 + std::fabs(right.get(index)))) continue;
+      std::printf("  %s dtype %d tensor %d [%lld]: %g, reference %g\n", call.one.op, static_cast<int>(call.dtype), tensor,
+                  static_cast<long long>(index), mine.get(index), right.get(index));
+      EXPECT(!"the kernel agrees with the reference");
+      return;
+    }
+  }
+}
+
+// Runs a call on both devices: both refuse it or both do it and agree.
+void check(const Call& call) {
+  const std::vector<OwnedTensor> expected = make_tensors(call, DeviceKind::kReference);
+  const std::vector<OwnedTensor> actual = make_tensors(call, DeviceKind::kCpu);
+  const Status right = run_case(call.one, expected);
+  const Status mine = run_case(call.one, actual);
+  EXPECT(right.ok() == mine.ok());
+  EXPECT(call.left_out != 0 || succeeded(right));
+  if (right.ok() && mine.ok()) expect_agreement(call, actual, expected);
+  if (call.left_out != 0) discard(right);
+  discard(mine);
+}
+
+template <typename Body>
+void for_each_instruction_set(const Body& body) {
+  const int best = static_cast<int>(detected_instruction_set());
+  for (int level = 0; level <= best; ++level) {
+    EXPECT(succeeded(set_instruction_set(static_cast<InstructionSet>(level))));
+    body();
+  }
+}
+
+MTL_TEST(every_operation_has_a_native_case) {
+  std::set<std::string> covered;
+  for (const Case& one : all_cases()) covered.insert(one.op);
+  for (int index = 0; index < num_ops(); ++index) {
+    EXPECT(covered.count(op_at(index)->schema.name) == 1 || (std::printf("  %s\n", op_at(index)->schema.name), false));
+  }
+}
+
+MTL_TEST(kernels_agree_with_the_reference_at_odd_sizes_and_offsets) {
+  for_each_instruction_set([] {
+    for (const Case& one : all_cases()) {
+      for (const DType dtype : one.dtypes) {
+        check({one, dtype});
+        check({one, dtype, 0, 3});
+      }
+    }
+  });
+}
+
+MTL_TEST(every_subset_of_optional_tensors_works_or_is_refused) {
+  for_each_instruction_set([] {
+    for (const Case& one : all_cases()) {
+      uint32_t optional = 0;
+      for (size_t tensor = 0; tensor < one.tensors.size(); ++tensor) optional |= is_optional(one, tensor) ? 1u << tensor : 0;
+      for (uint32_t subset = optional; subset != 0; subset = (subset - 1) & optional) check({one, one.dtypes[0], subset});
+    }
+  });
+}
+
+MTL_TEST(required_tensors_are_required) {
+  for (const Case& one : all_cases()) {
+    for (size_t tensor = 0; tensor < one.tensors.size(); ++tensor) {
+      if (is_optional(one, tensor)) continue;
+      const std::vector<OwnedTensor> tensors = make_tensors({one, one.dtypes[0], 1u << tensor}, DeviceKind::kCpu);
+      EXPECT(failed_with(run_case(one, tensors), "MTL_ARGUMENT"));
+    }
+  }
+}
+
+// One tensor too wide, too long, of another rank or dtype at a time. What the contract lets pass must be computed alike.
+MTL_TEST(tensors_that_do_not_fit_are_refused_on_both_devices) {
+  for (const Case& original : all_cases()) {
+    for (size_t tensor = 0; tensor < original.tensors.size(); ++tensor) {
+      for (int change = 0; change < 4; ++change) {
+        Case one = original;
+        Spec& spec = one.tensors[tensor];
+        if (change == 0) spec.shape.back() += 1;
+        if (change == 1) spec.shape.front() += 1;
+        if (change == 2) spec.shape.insert(spec.shape.begin(), 2);
+        if (change == 3) spec.dtype = spec.dtype == kI32 ? kI64 : kI32;
+        const Call call = {one, one.dtypes[0]};
+        const std::vector<OwnedTensor> expected = make_tensors(call, DeviceKind::kReference);
+        const std::vector<OwnedTensor> actual = make_tensors(call, DeviceKind::kCpu);
+        const Status right = run_case(one, expected);
+        const Status mine = run_case(one, actual);
+        EXPECT(right.ok() == mine.ok());
+        const bool must_fail = change == 3 || (change == 0 && !spec.any_width);
+        if (must_fail && mine.ok()) std::printf("  %s: change %d of tensor %zu was let pass\n", one.op, change, tensor);
+        EXPECT(!must_fail || !mine.ok());
+        discard(right);
+        discard(mine);
+      }
+    }
+  }
+}
+
+MTL_TEST(no_elements_are_computed_or_refused_alike) {
+  for (const Case& original : all_cases()) {
+    Case one = original;
+    for (Spec& spec : one.tensors) {
+      if (spec.shape.size() > 1) spec.shape.front() = 0;
+    }
+    const Call call = {one, one.dtypes[0]};
+    const Status right = run_case(one, make_tensors(call, DeviceKind::kReference));
+    const Status mine = run_case(one, make_tensors(call, DeviceKind::kCpu));
+    if (right.ok() != mine.ok()) std::printf("  %s: reference %d, cpu %s\n", one.op, right.ok(), mine.ok() ? "ok" : mine.message);
+    EXPECT(right.ok() == mine.ok());
+    discard(right);
+    discard(mine);
+  }
+}
+
+// Ends that go back break the contract, which the processor's kernel cannot afford to check: any result, but no access
+// outside of the buffers and no endless loop.
+MTL_TEST(adamw_survives_segments_in_disorder) {
+  for (const int64_t modulus : {29, 5000}) {
+    Case one = {"adamw",
+                {real(kF32, {16400}), real(kF32, {16400}), real(kF32, {16400}, -1.0), output(kCompute, {16400}),
+                 real(kF32, {16400}), real(kF32, {4}, -0.5), integers(kI64, {700, 2}, -2000, modulus)},
+                {0.9, 0.95, 1e-8, 0.1, 1}};
+    for_each_instruction_set([&] {
+      EXPECT(succeeded(run_case(one, make_tensors({one, DType::kBFloat16}, DeviceKind::kCpu))));
+    });
+  }
+}
+
+MTL_TEST(calls_that_are_no_calls_are_refused) {
+  const int64_t shape[] = {2, 2};
+  const OwnedTensor cpu(DeviceKind::kCpu, kF32, shape, 2), reference(DeviceKind::kReference, kF32, shape, 2);
+  TensorHandle stale = 0;
+  EXPECT(succeeded(create_tensor(DeviceKind::kCpu, kF32, shape, 2, &stale)));
+  EXPECT(succeeded(release_tensor(stale)));
+  const int add = op_number("add");
+  const TensorHandle good[] = {cpu.handle(), cpu.handle(), cpu.handle()};
+  const TensorHandle mixed[] = {cpu.handle(), reference.handle(), cpu.handle()};
+  const TensorHandle dead[] = {cpu.handle(), stale, cpu.handle()};
+  const TensorHandle foreign[] = {~TensorHandle{0}, cpu.handle(), cpu.handle()};
+  EXPECT(succeeded(run_op(add, good, 3, nullptr, 0)));
+  EXPECT(failed_with(run_op(add, mixed, 3, nullptr, 0), "MTL_DEVICE"));
+  EXPECT(failed_with(run_op(add, dead, 3, nullptr, 0), "MTL_DISPOSED_TENSOR"));
+  EXPECT(failed_with(run_op(add, foreign, 3, nullptr, 0), "MTL_DISPOSED_TENSOR"));
+  EXPECT(failed_with(run_op(add, good, 2, nullptr, 0), "MTL_ARGUMENT"));
+  const double attribute = 1;
+  EXPECT(failed_with(run_op(add, good, 3, &attribute, 1), "MTL_ARGUMENT"));
+  EXPECT(failed_with(run_op(-1, good, 3, nullptr, 0), "MTL_ARGUMENT"));
+  EXPECT(failed_with(run_op(num_ops(), good, 3, nullptr, 0), "MTL_ARGUMENT"));
+}
+
+}  // namespace
+}  // namespace mtl::tests
