@@ -1,7 +1,14 @@
 #!/usr/bin/env node
 import { join } from 'node:path';
 import { exitCodeOf, formatError } from '@mtl/errors';
-import { formatHelp, GptTraining, parseFlags, printConfiguration, validateConfiguration } from '@mtl/recipes';
+import {
+  formatHelp,
+  GptTraining,
+  parseFlags,
+  printConfiguration,
+  sampleText,
+  validateConfiguration,
+} from '@mtl/recipes';
 
 const argv = process.argv.slice(2);
 
@@ -17,17 +24,26 @@ async function main(): Promise<void> {
     console.log(formatHelp({ program: 'gpt-train', description: 'Trains a GPT.' }));
     return;
   }
-  const isSaved = flags.values.save !== undefined;
-  const save = flags.values.save ?? newRunDirectory(flags.preset);
+  const save = flags.values.save ?? flags.values.load ?? newRunDirectory(flags.preset);
   const configuration = validateConfiguration({ ...flags, values: { ...flags.values, save } });
-  console.log(printConfiguration(configuration));
+  console.log(printConfiguration(configuration, { all: false }));
   const training = await GptTraining.build({ configuration, corpusDirectory: join('.cache', 'mtl') });
   try {
     const { reason, checkpointPath } = await training.run();
     training.reporters.close();
     console.log(training.reporters.summary.text(checkpointPath === undefined ? {} : { checkpointPath }));
     if (reason !== 'done') {
-      console.log(`stopped (${reason}); go on with --load ${save}${isSaved ? '' : ` --save ${save}`}`);
+      console.log(`stopped (${reason}); go on with the same flags and --load ${save}`);
+    } else if (configuration.data.tokenizer?.type !== 'NullTokenizer') {
+      const { stage, tokenizer } = training;
+      const sample = await sampleText({
+        stage,
+        tokenizer,
+        prompt: 'The people of',
+        maxNewTokens: 120,
+        seed: 1,
+      });
+      console.log(`\nA sample:\n${sample}`);
     }
   } finally {
     await training.close();

@@ -34,13 +34,17 @@ const logit = fc.oneof(
   { weight: 1, arbitrary: fc.constant(Number.NEGATIVE_INFINITY) },
 );
 const logits = fc
-  .array(logit, { minLength: 1, maxLength: 20 })
+  .oneof(
+    { weight: 4, arbitrary: fc.array(logit, { minLength: 1, maxLength: 20 }) },
+    // all equal: sums of probabilities meet top-p exactly
+    { weight: 1, arbitrary: fc.integer({ min: 1, max: 16 }).map((size) => new Array<number>(size).fill(1)) },
+  )
   .filter((values) => values.some((value) => Number.isFinite(value)));
 const sampling = fc.record(
   {
     temperature: fc.constantFrom(0, 0.3, 0.7, 1, 2.5),
     topK: fc.integer({ min: 1, max: 25 }),
-    topP: fc.constantFrom(0.01, 0.2, 0.37, 0.55, 0.81, 0.93, 0.999, 1),
+    topP: fc.constantFrom(0.01, 0.2, 0.25, 0.5, 0.75, 0.55, 0.81, 0.93, 0.999, 1),
   },
   { requiredKeys: [] },
 );

@@ -1,6 +1,6 @@
 import { numLiveTensors } from '@mtl/kernels';
 import { describe, expect, it } from 'vitest';
-import { generate, generateAll, type Sampling } from '../src/index.js';
+import { type CausalLanguageModel, generate, generateAll, type Sampling } from '../src/index.js';
 import { AttentionModel } from './support/attention-model.js';
 
 const prompts = [[1, 2, 3], [7], [30, 4, 11, 5, 22, 39, 8]];
@@ -58,6 +58,30 @@ describe('generate', () => {
     });
     expect(first!.tokens).not.toEqual(second!.tokens);
     model.dispose();
+  });
+
+  it('draws independent tokens of the right frequencies', async () => {
+    const probabilities = [0.4, 0.3, 0.2, 0.1];
+    const logits = Float32Array.from(probabilities, Math.log);
+    const numTokens = 4000;
+    const model: CausalLanguageModel = {
+      vocabularySize: 4,
+      maximumContext: numTokens + 1,
+      newCache: ({ batchSize, capacity }) => ({ batchSize, capacity, lengths: [0], dispose: () => {} }),
+      forward: () => logits,
+      tokenLosses: () => new Float32Array(),
+    };
+    const [result] = await generateAll({ model, prompts: [[0]], maxNewTokens: numTokens, seed: 1 });
+    const pairs = new Float64Array(16);
+    for (let index = 0; index < numTokens; index += 2) {
+      pairs[result!.tokens[index]! * 4 + result!.tokens[index + 1]!]! += 1;
+    }
+    const chiSquare = pairs.reduce((sum, count, index) => {
+      const expected = (numTokens / 2) * probabilities[index >> 2]! * probabilities[index % 4]!;
+      return sum + (count - expected) ** 2 / expected;
+    }, 0);
+    // 15 degrees of freedom: above 37.7 once in a thousand seeds
+    expect(chiSquare).toBeLessThan(37.7);
   });
 
   it('ends each sequence at a stop token, after maxNewTokens, or at the end of the context', async () => {

@@ -26,12 +26,12 @@ export {
   setNumThreads,
 } from './host.js';
 export { numLiveTensors, setPoison } from './leak-detection.js';
-export type { OperationSchema } from './native/addon.js';
+export type { OperationSchema, OperationStatistics } from './native/addon.js';
 export * from './operations/index.js';
 export {
   countedFlops,
-  kernelSeconds,
   listOperations,
+  operationStatistics,
   resetCountedFlops,
   supportsOperation,
 } from './run-operation.js';

@@ -1,6 +1,6 @@
 import { KernelError } from '@mtl/errors';
 import { type Device, deviceNumber } from './device.js';
-import { addon, callNative, type OperationSchema } from './native/addon.js';
+import { addon, callNative, type OperationSchema, type OperationStatistics } from './native/addon.js';
 import type { Tensor } from './tensor.js';
 
 let numbers: Map<string, number> | undefined;
@@ -49,7 +49,7 @@ export function resetCountedFlops(): void {
   addon().resetCountedFlops();
 }
 
-/** Seconds that this process has spent inside native kernels: what is left of a step is overhead. */
-export function kernelSeconds(): number {
-  return addon().kernelSeconds();
+/** Calls and seconds of every operation since the process started: a profile, and what a step spends elsewhere. */
+export function operationStatistics(): OperationStatistics[] {
+  return addon().operationStatistics();
 }

@@ -79,16 +79,23 @@ describe.each(fixtureNames)('GptLanguageModel of %s', (name) => {
     dispose();
   });
 
-  it("has transformers' loss", async () => {
+  it("has transformers' loss, token by token", async () => {
     const { model, dispose } = await loadModel(fixtureDirectory(name));
-    const { tokens, loss } = await readExpected(name);
+    const { tokens, logits, loss } = await readExpected(name);
     const losses = model.tokenLosses({
       tokens: Int32Array.from(tokens.flatMap((sample) => sample.slice(0, -1))),
       labels: Int32Array.from(tokens.flatMap((sample) => sample.slice(1))),
       batchSize: tokens.length,
     });
-    const mean = losses.reduce((sum, value) => sum + value, 0) / losses.length;
+    const expected = tokens.flatMap((sample, index) =>
+      sample.slice(1).map((label, step) => {
+        const row = logits[index]![step]!;
+        return Math.log(row.reduce((sum, value) => sum + Math.exp(value), 0)) - row[label]!;
+      }),
+    );
     // float32 rounding of losses around 10
+    expect(largestDifference(losses, expected)).toBeLessThan(2e-5);
+    const mean = losses.reduce((sum, value) => sum + value, 0) / losses.length;
     expect(Math.abs(mean - loss)).toBeLessThan(5e-6);
     dispose();
   });

@@ -16,8 +16,8 @@ const warmup = [1e-6, 7.55e-5, 1.5e-4];
 const floor = [1e-5, 1e-5];
 
 /**
- * Computed with 40 decimal digits from the definitions, p = 1.5e-4, f = 1e-5, x = (t - 100) / 900,
- * y = (t - 800) / 200: linear f + (p - f)(1 - x); cosine f + (p - f)(1 + cos(pi x)) / 2;
+ * Computed with 40 decimal digits (tooling/fixtures/learning-rate-schedule.py) from the definitions, p = 1.5e-4,
+ * f = 1e-5, x = (t - 100) / 900, y = (t - 800) / 200: linear f + (p - f)(1 - x); cosine f + (p - f)(1 + cos(pi x)) / 2;
  * inverse square root max(f, p sqrt(100 / t)); WSD with 1 - y, (1 + cos(pi y)) / 2, 2 (1/2)^y - 1, 1 - sqrt(y).
  */
 const golden: ReadonlyArray<[string, Partial<LearningRateScheduleOptions>, readonly number[]]> = [
@@ -143,6 +143,16 @@ describe('LearningRateSchedule', () => {
     expect([0, 1, 4, 25].map((step) => schedule.at(step))).toEqual([1, 1, 0.5, 0.2]);
   });
 
+  it('never lets inverse-square-root fall below the floor', () => {
+    const schedule = new LearningRateSchedule({
+      maxLearningRate: 1,
+      minLearningRate: 0.25,
+      decayStyle: 'inverse-square-root',
+      decaySteps: 100,
+    });
+    expect([9, 16, 25, 100].map((step) => schedule.at(step))).toEqual([1 / 3, 0.25, 0.25, 0.25]);
+  });
+
   it('accepts a warm-up that is not a whole number of steps', () => {
     const schedule = new LearningRateSchedule({
       maxLearningRate: 1,
@@ -185,7 +195,8 @@ describe('every schedule', () => {
         const schedule = new LearningRateSchedule(options);
         const step = Math.floor(where * options.decaySteps);
         const rate = schedule.at(step);
-        const lowest = Math.min(options.minLearningRate!, options.initialLearningRate!);
+        const floor = options.minLearningRate!;
+        const lowest = step > options.warmupSteps! ? floor : Math.min(floor, options.initialLearningRate!);
         // Two roundings of f + share (p - f) may leave the interval by an ulp each.
         expect(rate).toBeGreaterThanOrEqual(lowest * (1 - 1e-15));
         expect(rate).toBeLessThanOrEqual(options.maxLearningRate * (1 + 1e-15));

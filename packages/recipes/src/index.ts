@@ -16,6 +16,7 @@ export {
   openTrainingData,
   type TrainingData,
 } from './build/open-training-data.js';
+export { type SampleTextOptions, sampleText } from './build/sample-text.js';
 export {
   readSavedConfiguration,
   type SaveConfigurationOptions,

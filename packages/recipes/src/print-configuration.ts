@@ -1,18 +1,26 @@
 import { type FlagName, flagGroups } from './flags/flag-schema.js';
 import type { GptConfiguration } from './gpt-configuration.js';
 
+export interface PrintConfigurationOptions {
+  /** Every flag (default), or only those that a preset, a file or the command line set. */
+  readonly all?: boolean;
+}
+
 /**
- * The whole configuration as text, for the start of a run: every flag by group with its value and where that comes
- * from, what follows from them, and what was given without effect.
+ * The configuration as text, for the start of a run: flags by group with their values and where these come from, what
+ * follows from them, and what was given without effect.
  */
-export function printConfiguration(configuration: GptConfiguration): string {
+export function printConfiguration(
+  configuration: GptConfiguration,
+  { all = true }: PrintConfigurationOptions = {},
+): string {
   const { flags, sources, notices, preset } = configuration;
-  const groups = flagGroups.map(({ title, flags: group }) => {
-    const names = Object.keys(group) as FlagName[];
-    return section(
-      title,
-      names.map((name) => [name, formatValue(flags[name]), sources.get(name) ?? ''] as const),
+  const groups = flagGroups.flatMap(({ title, flags: group }) => {
+    const names = (Object.keys(group) as FlagName[]).filter(
+      (name) => all || ![undefined, 'default'].includes(sources.get(name)),
     );
+    const rows = names.map((name) => [name, formatValue(flags[name]), sources.get(name) ?? ''] as const);
+    return rows.length === 0 ? [] : [section(title, rows)];
   });
   const derived = section(
     'What follows',

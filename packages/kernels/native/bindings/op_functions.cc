@@ -1,4 +1,4 @@
-// run, operations, supports, countedFlops, resetCountedFlops, kernelSeconds
+// run, operations, supports, countedFlops, resetCountedFlops, operationStatistics
 #include "bindings/convert.h"
 #include "core/op_registry.h"
 #include "core/run_op.h"
@@ -54,7 +54,19 @@ Napi::Value supports(const Napi::CallbackInfo& info) {
 
 Napi::Value flops(const Napi::CallbackInfo& info) { return Napi::Number::New(info.Env(), counted_flops()); }
 void reset_flops(const Napi::CallbackInfo&) { reset_counted_flops(); }
-Napi::Value seconds(const Napi::CallbackInfo& info) { return Napi::Number::New(info.Env(), kernel_seconds()); }
+
+Napi::Value all_statistics(const Napi::CallbackInfo& info) {
+  Napi::Array all = Napi::Array::New(info.Env());
+  for (int index = 0; index < num_ops(); ++index) {
+    const OpStatistics counted = op_statistics(index);
+    Napi::Object entry = Napi::Object::New(info.Env());
+    entry.Set("name", op_at(index)->schema.name);
+    entry.Set("calls", counted.calls);
+    entry.Set("seconds", counted.seconds);
+    all.Set(static_cast<uint32_t>(index), entry);
+  }
+  return all;
+}
 
 }  // namespace
 
@@ -64,7 +76,7 @@ void register_op_functions(Napi::Env env, Napi::Object exports) {
   exports.Set("supports", Napi::Function::New(env, supports));
   exports.Set("countedFlops", Napi::Function::New(env, flops));
   exports.Set("resetCountedFlops", Napi::Function::New(env, reset_flops));
-  exports.Set("kernelSeconds", Napi::Function::New(env, seconds));
+  exports.Set("operationStatistics", Napi::Function::New(env, all_statistics));
 }
 
 }  // namespace mtl::bindings

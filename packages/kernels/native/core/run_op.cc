@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstring>
+#include <vector>
 
 #include "core/op_registry.h"
 
@@ -9,7 +10,12 @@ namespace mtl {
 namespace {
 
 double flops_counter = 0.0;
-double seconds_counter = 0.0;
+
+// By op index. Sized at the first run, when all registrations are done.
+std::vector<OpStatistics>& statistics() {
+  static std::vector<OpStatistics> all(static_cast<size_t>(num_ops()));
+  return all;
+}
 
 int num_names(const char* const* names, int maximum) {
   int count = 0;
@@ -63,7 +69,9 @@ Status run_op(int op_index, const TensorHandle* handles, int num_handles, const 
   if (schema.flops != nullptr) flops_counter += schema.flops(call);
   const auto start = std::chrono::steady_clock::now();
   const Status status = kernel(call);
-  seconds_counter += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  OpStatistics& counted = statistics()[static_cast<size_t>(op_index)];
+  counted.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  counted.calls += 1.0;
   return status;
 }
 
@@ -75,6 +83,9 @@ bool supports_op(int op_index, DeviceKind device) {
 
 double counted_flops() { return flops_counter; }
 void reset_counted_flops() { flops_counter = 0.0; }
-double kernel_seconds() { return seconds_counter; }
+
+OpStatistics op_statistics(int op_index) {
+  return op_index < 0 || op_index >= num_ops() ? OpStatistics{} : statistics()[static_cast<size_t>(op_index)];
+}
 
 }  // namespace mtl

@@ -15,7 +15,11 @@ bool supports_op(int op_index, DeviceKind device);
 double counted_flops();
 void reset_counted_flops();
 
-// Seconds spent inside kernels since the process started: the rest of a step is overhead.
-double kernel_seconds();
+// Calls and seconds inside the kernel of one op since the process started; what a step spends elsewhere is overhead.
+struct OpStatistics {
+  double seconds = 0.0;
+  double calls = 0.0;
+};
+OpStatistics op_statistics(int op_index);
 
 }  // namespace mtl

@@ -8,12 +8,12 @@
 //   keyMask?   [B, S] uint8: 1 where a key is real, 0 where it is padding
 //   samples?   [B] int64: global sample numbers; needed with dropout
 //   causal: query s sees keys <= s only. scale: of the scores, above 0.
-//   dropoutProbability p: kept probabilities are multiplied by 1 / (1 - p). The mask is core/philox.h's with column = key,
+//   dropoutProbability p: kept probabilities are multiplied by 1 / (1 - p). The mask is core/philox.h's: column = key,
 //   row = query, head = headOffset + a under the key (keyLow, keyHigh).
 //
 // A query that sees no key has output 0 and logSumExp kEmptyLogSumExp.
-// FLOPs are model FLOPs in the convention of Narayanan et al. 2021: attention in full (the causal half is not taken off),
-// recomputation in the backward pass not counted.
+// FLOPs are model FLOPs in the convention of Narayanan et al. 2021: attention in full (the causal half is not taken
+// off), recomputation in the backward pass not counted.
 #include "ops/attention.h"
 
 #include <cmath>
@@ -50,7 +50,8 @@ Status validate_attributes(const OpCall& call, int qkv) {
                           static_cast<long long>(kMaxHeads));
   }
   if (probability > 0 && !call.has(qkv + kSamples)) {
-    return argument_error(call, "dropoutProbability is %g, which needs samples, the global sample numbers", probability);
+    return argument_error(call, "dropoutProbability is %g, which needs samples, the global sample numbers",
+                          probability);
   }
   return ok_status();
 }

@@ -1,4 +1,5 @@
-// What the kernels of the attention ops share: argument positions, sizes and attributes; the contract is in attention.cc.
+// What the kernels of the attention ops share: argument positions, sizes and attributes; the contract is in
+// attention.cc.
 #pragma once
 
 #include "core/op_call.h"

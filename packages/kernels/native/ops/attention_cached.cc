@@ -1,8 +1,9 @@
-// attention_cached_forward: attention of new positions over the keys and values of all positions so far, for generation.
+// attention_cached_forward: attention of new positions over the keys and values of all positions so far, for
+// generation.
 //
 //   Q new positions, B batch, A heads (of this process), D head size, M the most positions that the caches hold
 //   qkv [Q, B, A, 3, D]   output [Q, B, A, D]   keyCache, valueCache [B, A, M, D], read and written
-//   position: how many positions are cached already. The new keys and values are stored at position .. position + Q - 1;
+//   position: how many positions are cached already. New keys and values are stored at position .. position + Q - 1;
 //   query i then sees keys 0 .. position + i. No dropout.
 //
 // FLOPs: 4 B A Q (position + Q) D.
@@ -30,7 +31,8 @@ Status validate(const OpCall& call) {
     MTL_RETURN_IF_ERROR(expect_dtype(call, cache, {qkv.dtype}));
   }
   const double position = call.attribute(kCachedPosition);
-  if (!(position >= 0 && position == std::floor(position) && position + static_cast<double>(queries) <= static_cast<double>(capacity))) {
+  const bool whole = position >= 0 && position == std::floor(position);
+  if (!whole || position + static_cast<double>(queries) > static_cast<double>(capacity)) {
     return argument_error(call, "position %g and %lld new positions do not fit a cache of %lld", position,
                           static_cast<long long>(queries), static_cast<long long>(capacity));
   }

@@ -12,6 +12,13 @@ export interface OperationSchema {
   readonly attributes: readonly string[];
 }
 
+/** How often an operation ran in this process, and how long its kernels took. */
+export interface OperationStatistics {
+  readonly name: string;
+  readonly calls: number;
+  readonly seconds: number;
+}
+
 /** The functions of the native addon; everything else in this package is built on them. */
 export interface KernelsAddon {
   createTensor(device: number, dtype: number, shape: readonly number[]): number;
@@ -29,7 +36,7 @@ export interface KernelsAddon {
   supports(operation: number, device: number): boolean;
   countedFlops(): number;
   resetCountedFlops(): void;
-  kernelSeconds(): number;
+  operationStatistics(): OperationStatistics[];
 
   memoryStatistics(device: number): MemoryStatistics;
   resetPeakMemory(device: number): void;

@@ -1,9 +1,15 @@
 import { availableParallelism } from 'node:os';
-import { findCheckpoint, loadCheckpoint } from '@mtl/checkpoint';
 import { type BatchLoader, createBatchLoader, type SampleDataset, type Tokenizer } from '@mtl/data';
-import { CheckpointError, ConfigurationError } from '@mtl/errors';
+import { ConfigurationError } from '@mtl/errors';
 import { type DType, isDeviceAvailable, setNumThreads } from '@mtl/kernels';
-import { GptStage, numLossTokens, numParameters, paddedVocabularySize, type TokenBatch } from '@mtl/models';
+import {
+  GptStage,
+  numLossTokens,
+  numParameters,
+  paddedVocabularySize,
+  type TokenBatch,
+  writeHuggingFaceGpt2,
+} from '@mtl/models';
 import {
   AdamwOptimizer,
   LearningRateSchedule,
@@ -13,22 +19,20 @@ import {
 } from '@mtl/optimizer';
 import {
   type ConsoleStream,
-  isOptimizerTensor,
   modelFlops,
   modelFlopsFormula,
-  optimizerTensors,
-  readTrainingState,
   runTraining,
   StopSignals,
   Trainer,
-  type TrainingProgress,
   type TrainingResult,
   weightTensors,
 } from '@mtl/trainer';
 import type { GptConfiguration } from '../gpt-configuration.js';
-import { gptModelConfiguration } from './gpt-model-configuration.js';
+import { loadTraining } from './load-training.js';
 import { openTrainingData } from './open-training-data.js';
 import { saveConfiguration } from './saved-configuration.js';
+import { tokenizerFiles } from './tokenizer-files.js';
+import { openHuggingFace, trainingModel } from './training-model.js';
 import { openTrainingReporters, type TrainingReporters } from './training-reporters.js';
 
 export interface BuildGptTrainingOptions {
@@ -89,8 +93,10 @@ export class GptTraining {
     const onMessage = (text: string): void => void stream.write(`${text}\n`);
     checkDevice(configuration);
     setNumThreads(parallel.threads ?? availableParallelism(), { pin: true });
+    const huggingFace = await openHuggingFace(configuration);
     const { datasets, tokenizer, dataPath } = await openTrainingData(configuration, {
       corpusDirectory,
+      huggingFaceTokenizer: huggingFace?.tokenizerFiles['tokenizer.json'],
       onMessage,
     });
     const { train } = datasets;
@@ -103,7 +109,7 @@ export class GptTraining {
         },
       );
     }
-    const model = gptModelConfiguration(configuration.model, tokenizer.vocabularySize);
+    const model = trainingModel(configuration, { tokenizer, huggingFace });
     const dtype = dtypeOfPrecision[training.precision];
     const { device } = parallel;
     const stage = new GptStage({
@@ -123,7 +129,8 @@ export class GptTraining {
       clipGradient: optimizerSettings.clipGrad,
     });
     const lossScaler = new LossScaler(optimizerSettings.lossScale);
-    const progress = await loadTraining({ configuration, optimizer, lossScaler, onMessage });
+    const { checkpoint } = configuration;
+    const progress = await loadTraining({ checkpoint, huggingFace, optimizer, lossScaler, onMessage });
     const flopsShape = {
       batchSize: 1,
       sequenceLength: configuration.model.sequenceLength,
@@ -185,7 +192,7 @@ export class GptTraining {
       }
     });
     try {
-      return await runTraining({
+      const result = await runTraining({
         trainer: this.trainer,
         optimizer: this.optimizer,
         lossScaler: this.#lossScaler,
@@ -209,6 +216,8 @@ export class GptTraining {
               },
         evaluation: this.#evaluation(),
       });
+      if (checkpoint.saveHuggingFace !== undefined) await this.#saveHuggingFace(checkpoint.saveHuggingFace);
+      return result;
     } finally {
       signals.close();
     }
@@ -219,6 +228,20 @@ export class GptTraining {
     await this.#loader.close();
     this.optimizer.dispose();
     this.optimizer.buffers.dispose();
+  }
+
+  /** Writes the weights as a Hugging Face GPT-2 directory, tokenizer included. */
+  async #saveHuggingFace(directory: string): Promise<void> {
+    const { options, eod } = this.tokenizer;
+    const files = options === undefined ? [] : tokenizerFiles(options);
+    await writeHuggingFaceGpt2({
+      directory,
+      model: this.stage.model,
+      tensors: weightTensors(this.optimizer),
+      endTokens: [eod],
+      tokenizerFiles: Object.fromEntries(files.map(({ name, path }) => [name, path])),
+    });
+    for (const reporter of this.reporters.all) reporter.message?.(`wrote ${directory}`);
   }
 
   #evaluation() {
@@ -246,46 +269,4 @@ function learningRateOf({ optimizer }: GptConfiguration) {
   const schedule = new LearningRateSchedule(options);
   return ({ numUpdates, consumedSamples }: { numUpdates: number; consumedSamples: number }): number =>
     schedule.at(unit === 'samples' ? consumedSamples : numUpdates);
-}
-
-/** Brings back what --load names; undefined when training starts from the beginning. */
-async function loadTraining(options: {
-  readonly configuration: GptConfiguration;
-  readonly optimizer: AdamwOptimizer;
-  readonly lossScaler: LossScaler;
-  readonly onMessage: (text: string) => void;
-}): Promise<TrainingProgress | undefined> {
-  const { optimizer, lossScaler, onMessage } = options;
-  const { load, checkpointStep, finetune, loadOptimizer } = options.configuration.checkpoint;
-  if (load === undefined) return undefined;
-  const found = await findCheckpoint({
-    directory: load,
-    ...(checkpointStep === undefined ? {} : { step: checkpointStep }),
-    onNotice: onMessage,
-  });
-  if (found.kind === 'none') {
-    throw new CheckpointError('MTL_CHECKPOINT_NONE', `--load ${load}: there is no checkpoint`, {
-      expected: 'a directory that --save wrote',
-      exitCode: 2,
-    });
-  }
-  const { checkpoint } = found;
-  const withOptimizer = loadOptimizer && !finetune;
-  await loadCheckpoint({
-    checkpoint,
-    tensors: [...weightTensors(optimizer), ...(withOptimizer ? optimizerTensors(optimizer) : [])],
-    ...(withOptimizer ? {} : { ignore: isOptimizerTensor }),
-  });
-  optimizer.buffers.refreshModel();
-  if (finetune) {
-    onMessage(`loaded the weights of ${checkpoint.path}; training starts at iteration 0`);
-    return undefined;
-  }
-  const state = readTrainingState(checkpoint.state, checkpoint.path);
-  if (withOptimizer) {
-    optimizer.numSteps = state.optimizerSteps;
-    lossScaler.loadState(state.lossScaler);
-  }
-  onMessage(`resuming from ${checkpoint.path}, iteration ${state.progress.iteration}`);
-  return state.progress;
 }

@@ -20,15 +20,20 @@ export interface TrainingData {
 export interface OpenTrainingDataOptions {
   /** Where the corpus that comes along is prepared. */
   readonly corpusDirectory: string;
+  /** The tokenizer.json that came with --load-hf, for where no flag names a tokenizer. */
+  readonly huggingFaceTokenizer?: string | undefined;
   readonly onMessage: (text: string) => void;
 }
 
 /** Tokenizer and datasets of a run: those that --data-path names, or the corpus that comes along. */
 export async function openTrainingData(
   { data, model, training }: GptConfiguration,
-  { corpusDirectory, onMessage }: OpenTrainingDataOptions,
+  { corpusDirectory, huggingFaceTokenizer, onMessage }: OpenTrainingDataOptions,
 ): Promise<TrainingData> {
   let tokenizerOptions: TokenizerOptions | undefined = data.tokenizer;
+  if (tokenizerOptions === undefined && huggingFaceTokenizer !== undefined) {
+    tokenizerOptions = { type: 'HuggingFaceTokenizer', tokenizerModel: huggingFaceTokenizer };
+  }
   let { dataPath } = data;
   if (dataPath.length === 0) {
     const corpus = await prepareDefaultCorpus({

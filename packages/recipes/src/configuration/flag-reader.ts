@@ -1,5 +1,5 @@
 import { ConfigurationError } from '@mtl/errors';
-import type { FlagName, Flags } from '../flags/flag-schema.js';
+import { defaultFlags, type FlagName, type Flags } from '../flags/flag-schema.js';
 import type { ResolvedFlags } from '../flags/resolve-flags.js';
 
 /** Two flags of which one makes the other pointless or impossible. */
@@ -32,11 +32,11 @@ export class FlagReader {
     });
   }
 
-  /** Whether somebody asked for it, other than a preset or default: switches count when they are on. */
+  /** Whether somebody asked for something else than the default: not counting presets. */
   isGiven(name: FlagName): boolean {
     const source = this.#resolved.sources.get(name);
-    const value = this.#resolved.values[name];
-    return source !== undefined && source !== 'default' && !source.startsWith('preset ') && value !== false;
+    if (source === undefined || source === 'default' || source.startsWith('preset ')) return false;
+    return this.#resolved.values[name] !== defaultFlags[name];
   }
 
   /** The flag as it was written: `--lr 0.1`; with its source where that is not the command line. */

@@ -4,7 +4,7 @@ import { ConfigurationError, nearestName } from '@mtl/errors';
 import { parse as parseYaml, YAMLParseError } from 'yaml';
 import { type FlagName, flagNames, isFlagName } from './flag-schema.js';
 import { readFlagValue } from './flag-value.js';
-import { findForeignFlag, judgeForeignFlag } from './foreign-flags.js';
+import { findForeignFlag, judgeForeignFlag } from './foreign/foreign-flags.js';
 
 /** What a file of settings says. */
 export interface ConfigFile {

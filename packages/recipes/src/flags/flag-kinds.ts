@@ -49,6 +49,15 @@ export const naturalNumber: (description: string, options?: FlagOptions<number>)
   z.int().min(0),
 );
 
+/** 0 to 2^32 - 1: what NumPy's generator, which orders the samples, accepts. */
+export const seedNumber: (description: string, options?: FlagOptions<number>) => z.ZodNumber = numeric(
+  'integer',
+  z
+    .int()
+    .min(0)
+    .max(2 ** 32 - 1),
+);
+
 /** A number above 0. */
 export const positiveNumber: (description: string, options?: FlagOptions<number>) => z.ZodNumber = numeric(
   'number',

@@ -23,10 +23,10 @@ export function readFlagValue(given: GivenValue): unknown {
   const result = schemaOf(name).safeParse(converted(given));
   if (result.success) return result.data;
   const written = Array.isArray(given.value) ? given.value.join(' ') : String(given.value);
-  const near = nearestChoice(given);
+  const remedy = foreignChoices[`${name} ${written}`] ?? nearestChoice(given);
   throw new ConfigurationError('MTL_FLAG_VALUE', `--${name} ${written} ${given.where}`, {
     expected: expectedValue(name),
-    ...(near === undefined ? {} : { remedy: `write --${name} ${near}` }),
+    ...(remedy === undefined ? {} : { remedy }),
     details: { flag: name, value: given.value },
   });
 }
@@ -43,7 +43,9 @@ export function expectedValue(name: FlagName): string {
   const noun = kind === 'integer' ? 'a whole number' : 'a number';
   const lower = schema.exclusiveMinimum !== undefined ? ` above ${schema.exclusiveMinimum}` : '';
   const least = schema.minimum !== undefined ? ` of ${schema.minimum} or more` : '';
-  const upper = schema.exclusiveMaximum !== undefined ? `, below ${schema.exclusiveMaximum}` : '';
+  const isBounded = schema.maximum !== undefined && schema.maximum < Number.MAX_SAFE_INTEGER;
+  const most = isBounded ? `, at most ${schema.maximum}` : '';
+  const upper = schema.exclusiveMaximum !== undefined ? `, below ${schema.exclusiveMaximum}` : most;
   return `${noun}${lower}${least}${upper}`;
 }
 
@@ -51,6 +53,7 @@ interface JsonSchemaOfFlag {
   readonly enum?: readonly string[];
   readonly minimum?: number;
   readonly exclusiveMinimum?: number;
+  readonly maximum?: number;
   readonly exclusiveMaximum?: number;
   readonly minItems?: number;
 }
@@ -84,5 +87,20 @@ function toText(value: unknown): unknown {
 function nearestChoice({ name, value }: GivenValue): string | undefined {
   const schema = z.toJSONSchema(schemaOf(name)) as JsonSchemaOfFlag;
   if (schema.enum === undefined || typeof value !== 'string') return undefined;
-  return nearestName(value, schema.enum);
+  const near = nearestName(value, schema.enum);
+  return near === undefined ? undefined : `write --${name} ${near}`;
 }
+
+const asTokenizerJson =
+  'save it as tokenizer.json with the Hugging Face library, and use --tokenizer-type HuggingFaceTokenizer --tokenizer-model tokenizer.json';
+
+/** Choices of Megatron-LM's that are not here, and what to do instead. */
+const foreignChoices: Readonly<Record<string, string>> = {
+  'tokenizer-type SentencePieceTokenizer': asTokenizerJson,
+  'tokenizer-type GPTSentencePieceTokenizer': asTokenizerJson,
+  'tokenizer-type Llama2Tokenizer': asTokenizerJson,
+  'tokenizer-type TikTokenizer': asTokenizerJson,
+  'tokenizer-type SFTTokenizer': asTokenizerJson,
+  'tokenizer-type MultimodalTokenizer': 'use the tokenizer of the text alone',
+  'tokenizer-type NullMultimodalTokenizer': 'use --tokenizer-type NullTokenizer',
+};

@@ -5,7 +5,8 @@ import { formatError } from '@mtl/errors';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type FlagName, type Flags, factsOf, flagNames } from './flag-schema.js';
-import { foreignFlagTable } from './foreign-flag-table.js';
+import { foreignFlagFamilies } from './foreign/foreign-flag-families.js';
+import { foreignFlags } from './foreign/foreign-flags.js';
 import { parseFlags } from './parse-flags.js';
 
 const words = (line: string): readonly string[] => line.split(' ').filter((word) => word !== '');
@@ -83,6 +84,7 @@ describe('parseFlags', () => {
     ['--num-layers -1', 'error[MTL_FLAG_VALUE]: --num-layers -1 on'],
     ['--num-layers 0x10', 'error[MTL_FLAG_VALUE]: --num-layers 0x10 on'],
     ['--lr 0', 'error[MTL_FLAG_VALUE]: --lr 0 on the command line; expected a number above 0'],
+    ['--seed 4294967296', 'expected a whole number of 0 or more, at most 4294967295'],
     ['--lr NaN', 'error[MTL_FLAG_VALUE]: --lr NaN on'],
     ['--lr 1e999', 'error[MTL_FLAG_VALUE]: --lr 1e999 on'],
     [
@@ -165,6 +167,9 @@ describe("a flag of Megatron-LM's that there is no use for", () => {
     ['--fp8-format hybrid', /training in FP8.*\n {2}remedy: use --bf16/],
     ['--yaml-cfg x.yaml', /remedy: use --config FILE/],
     ['--batch-size 8', /remedy: use --micro-batch-size/],
+    ['--rl-prompts-per-eval 3', /--rl-prompts-per-eval 3 .*reinforcement learning/],
+    ['--main-grads-dtype bf16', /expected fp32/],
+    ['--tokenizer-type TikTokenizer', /MTL_FLAG_VALUE.*remedy: save it as tokenizer.json/s],
   ])('is refused with a message of its own: %s', (line, message) => {
     expect(errorOf(line)).toMatch(message);
   });
@@ -180,6 +185,11 @@ describe("a flag of Megatron-LM's that there is no use for", () => {
       '--distributed-backend nccl on the command line has no effect: shared memory',
     ],
     ['--transformer-impl transformer_engine', 'has no effect: the kernels here are the same'],
+    [
+      '--tp-comm-overlap-cfg x.yaml',
+      '--tp-comm-overlap-cfg x.yaml on the command line has no effect: who overlaps',
+    ],
+    ['--high-priority-stream-groups a b', '--high-priority-stream-groups a b on'],
     ['--context-parallel-size 1', 'has no effect: that is how it always is here'],
     ['--position-embedding-type=learned_absolute', 'has no effect: that is how it always is here'],
   ])('is said to have no effect where leaving it out changes nothing: %s', (line, notice) => {
@@ -196,13 +206,16 @@ describe("a flag of Megatron-LM's that there is no use for", () => {
   });
 
   it('is never one that we do have, and always has an answer', () => {
-    for (const [name, foreign] of Object.entries(foreignFlagTable)) {
+    for (const [name, foreign] of Object.entries(foreignFlags)) {
       expect(flagNames, name).not.toContain(name);
       expect(name).toMatch(/^[a-z0-9]+(-[a-z0-9]+)*$/);
       expect(foreign.what.length * foreign.why.length, name).toBeGreaterThan(0);
       if (foreign.harmless === undefined) expect(foreign.instead, name).toBeDefined();
     }
-    expect(Object.keys(foreignFlagTable).length).toBeGreaterThan(250);
+    for (const beginning of Object.keys(foreignFlagFamilies)) {
+      expect(flagNames.filter((name) => name.startsWith(beginning))).toEqual([]);
+    }
+    expect(Object.keys(foreignFlags).length).toBeGreaterThan(300);
   });
 });
 
@@ -311,6 +324,6 @@ describe('--config and --preset', () => {
   it('a switch that is turned off leaves its rivals alone', () => {
     const path = file('run.yaml', 'bf16: true\n');
     expect(parse(`--config ${path} --no-fp16`).values).toMatchObject({ bf16: true, fp16: false });
-    expect(parse(`--config ${path} --fp16`).values.bf16).toBeUndefined();
+    expect(parse(`--config ${path} --fp16`).values).toMatchObject({ bf16: false, fp16: true });
   });
 });

@@ -2,7 +2,7 @@ import { ConfigurationError, nearestName } from '@mtl/errors';
 import { type ConfigFile, readConfigFile } from './config-file.js';
 import { type FlagName, factsOf, flagNames, isFlagName } from './flag-schema.js';
 import { readFlagValue } from './flag-value.js';
-import { findForeignFlag, judgeForeignFlag } from './foreign-flags.js';
+import { findForeignFlag, judgeForeignFlag } from './foreign/foreign-flags.js';
 import { type ResolvedFlags, resolveFlags } from './resolve-flags.js';
 
 /** Flags of the program itself, beside those of the schema. */

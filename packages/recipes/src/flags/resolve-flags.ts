@@ -25,13 +25,7 @@ export interface ResolveFlagsOptions {
  * force. (Within one source they contradict each other, which `validateConfiguration` reports.)
  */
 const displaced: Partial<Record<FlagName, readonly FlagName[]>> = {
-  'train-iters': [
-    'train-samples',
-    'lr-decay-samples',
-    'lr-warmup-samples',
-    'lr-wsd-decay-samples',
-    'rampup-batch-size',
-  ],
+  'train-iters': ['train-samples', 'lr-decay-samples', 'lr-warmup-samples', 'lr-wsd-decay-samples'],
   'train-samples': ['train-iters', 'lr-decay-iters', 'lr-warmup-iters', 'lr-wsd-decay-iters'],
   'lr-warmup-iters': ['lr-warmup-fraction', 'lr-warmup-samples'],
   'lr-warmup-samples': ['lr-warmup-fraction', 'lr-warmup-iters'],
@@ -57,15 +51,21 @@ export function resolveFlags(options: ResolveFlagsOptions): ResolvedFlags {
   ];
   const values = new Map<FlagName, unknown>();
   const sources = new Map<FlagName, string>();
+  const putBack = (name: FlagName): void => {
+    if (defaultFlags[name] === undefined) {
+      values.delete(name);
+      sources.delete(name);
+    } else {
+      values.set(name, defaultFlags[name]);
+      sources.set(name, 'default');
+    }
+  };
   for (const [source, layer] of layers) {
     const entries = [...layer] as ReadonlyArray<readonly [FlagName, unknown]>;
     for (const [name, value] of entries) {
       // A switch that is turned off says nothing about its rivals.
       if (value === false) continue;
-      for (const rival of displaced[name] ?? []) {
-        values.delete(rival);
-        sources.delete(rival);
-      }
+      for (const rival of displaced[name] ?? []) putBack(rival);
     }
     for (const [name, value] of entries) {
       values.set(name, value);

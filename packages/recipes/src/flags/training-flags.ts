@@ -1,4 +1,4 @@
-import { choice, count, counts, naturalNumber, toggle } from './flag-kinds.js';
+import { choice, count, counts, naturalNumber, seedNumber, toggle } from './flag-kinds.js';
 
 /** How much is trained, in which portions and in which precision. */
 export const trainingFlags = {
@@ -18,7 +18,7 @@ export const trainingFlags = {
   'exit-interval': count('Save and end the run after a step that is a multiple of this.'),
   'eval-interval': count('Steps between two evaluations.', { default: 1000 }),
   'eval-iters': naturalNumber('Global batches per evaluation; 0 for none.', { default: 100 }),
-  seed: naturalNumber('Seed of initial weights, dropout and the order of samples.', { default: 1234 }),
+  seed: seedNumber('Seed of initial weights, dropout and the order of samples.', { default: 1234 }),
   bf16: toggle('Compute in bfloat16; master weights and gradient sums stay fp32.'),
   fp16: toggle('Compute in float16 with loss scaling; master weights and gradient sums stay fp32.'),
   'recompute-granularity': choice(

@@ -140,6 +140,14 @@ describe('ConsoleReporter', () => {
     expect(stream.text()).toContain('tokens/s: 50 |');
   });
 
+  it('has no loss when every step was skipped', () => {
+    const stream = recorder();
+    const reporter = new ConsoleReporter({ stream, trainIterations: 10, logInterval: 1 });
+    reporter.step(step(1, { skipped: true, gradNorm: Infinity }));
+    expect(stream.text()).not.toContain('lm loss');
+    expect(stream.text()).toContain('grad norm: inf | number of skipped iterations:   1 |');
+  });
+
   it("prints BERT's losses by their names", () => {
     const stream = recorder();
     const reporter = new ConsoleReporter({ stream, trainIterations: 1, logInterval: 1 });

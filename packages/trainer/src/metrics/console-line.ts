@@ -211,10 +211,14 @@ function summarise(interval: readonly StepMetrics[], trainIterations: number): I
   const counted = interval.filter((step) => !step.skipped);
   const meanOver = (steps: readonly StepMetrics[], value: (step: StepMetrics) => number): number =>
     steps.reduce((sum, step) => sum + value(step), 0) / steps.length;
-  const otherLosses = Object.keys(last.otherLosses ?? {}).map((name) => [
-    name.replaceAll('_', ' '),
-    meanOver(counted, (step) => step.otherLosses?.[name] ?? Number.NaN),
-  ]);
+  const losses: Record<string, number> = {};
+  // With every step skipped there is no loss to speak of, and Megatron-LM leaves it out.
+  if (counted.length > 0) {
+    losses['lm loss'] = meanOver(counted, (step) => step.lmLoss);
+    for (const name of Object.keys(last.otherLosses ?? {})) {
+      losses[name.replaceAll('_', ' ')] = meanOver(counted, (step) => step.otherLosses?.[name] ?? Number.NaN);
+    }
+  }
   const stepMs = meanOver(interval, (step) => step.stepMs);
   // Amounts per second average over time, not over steps.
   const perSecond = (value: (step: StepMetrics) => number): number =>
@@ -226,7 +230,7 @@ function summarise(interval: readonly StepMetrics[], trainIterations: number): I
     globalBatchSize: last.globalBatchSize,
     stepMs,
     learningRate: last.learningRate,
-    losses: { 'lm loss': meanOver(counted, (step) => step.lmLoss), ...Object.fromEntries(otherLosses) },
+    losses,
     lossScale: last.lossScale,
     gradNorm: last.gradNorm,
     numSkipped: interval.length - counted.length,

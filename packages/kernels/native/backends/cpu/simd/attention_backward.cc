@@ -1,4 +1,4 @@
-// Attention backward for one head (Dao et al. 2022, 2023): for every tile of keys, over the tiles of queries that see it,
+// Attention backward for one head (Dao et al. 2022, 2023): for every tile of keys, over the tiles of queries:
 //   P = e^(scale Q K^T - logSumExp)    dP = dO V^T (dropout applied)    dS = P (dP - delta)
 //   dV += P^T dO    dK += dS^T Q    dQ += dS K    with delta = the row sums of dO * O
 // The gradients of keys and values of a tile are complete after its pass; those of queries are summed over the passes.
@@ -9,23 +9,25 @@ namespace {
 
 template <typename T>
 struct BackwardHead {
-  Matrix<T> queries, keys, values, outputs, output_gradients;
-  T* gradient;  // of the head's first query; keys and values follow
-  int64_t gradient_stride;
+  Matrix<const T> queries, keys, values, outputs, output_gradients;
+  Matrix<T> query_gradients;
+  Matrix<T> key_value_gradients;  // keys and values of a position lie side by side
   const float* log_sum_exp;
   Visibility visibility;
   Dropout dropout;
   float scale;
 };
 
-// Per-thread memory. `rows` operands sum along the head size, `columns` ones along the sequence; with float32 arithmetic
-// they are the same words.
+// Per-thread memory. `rows` operands sum along the head size, `columns` ones along the sequence; with float32
+// arithmetic they are the same words.
 struct BackwardScratch {
   Word *query_rows, *query_columns, *output_gradient_rows, *output_gradient_columns;   // the whole head
   Word *keys_transposed, *values_transposed, *key_columns;                             // one tile
   Word *probabilities, *score_gradients, *score_gradient_rows;                         // one tile
-  float *scores, *probability_gradients, *key_gradients, *value_gradients, *biases;    // one tile
-  float *log_sum_exp, *delta;                                                          // the whole head
+  float *scores, *probability_gradients, *key_gradients, *value_gradients;             // one tile
+  int32_t* seen;                                                                       // one tile
+  float *log_sum_exp, *delta;                                                          // the whole head; in base 2
+  uint8_t* prepared;                                                                   // tiles of queries
 };
 
 template <typename Product>
@@ -50,92 +52,148 @@ BackwardScratch carve_backward(Carver* carver, int64_t sequence, int64_t head_si
   scratch.score_gradient_rows = kShared ? scratch.score_gradients : carve<Word>(carver, kTile * kTile);
   scratch.key_gradients = carve<float>(carver, kTile * columns);
   scratch.value_gradients = carve<float>(carver, kTile * columns);
-  scratch.biases = carve<float>(carver, kTile);
+  scratch.seen = carve<int32_t>(carver, kTile);
   scratch.log_sum_exp = carve<float>(carver, padded);
   scratch.delta = carve<float>(carver, padded);
+  scratch.prepared = carve<uint8_t>(carver, padded / kTile);
   return scratch;
 }
 
-
-// Packs queries and output gradients of the head and computes delta.
+// Packs a tile of queries and output gradients and computes its delta.
 template <typename Product, typename T>
-void prepare_head(const BackwardHead<T>& head, const BackwardScratch& scratch) {
+void prepare_queries(const BackwardHead<T>& head, const BackwardScratch& scratch, float* query_gradients,
+                     int64_t first) {
   const int64_t sequence = head.queries.rows, size = head.queries.columns;
   const int64_t columns = round_up(size, kLanes);
-  for (int64_t first = 0; first < sequence; first += kTile) {
-    const int64_t row_offset = first * row_words<Product>(size);
-    pack_rows<Product>(scratch.query_rows + row_offset, rows_of(head.queries, first));
-    pack_rows<Product>(scratch.output_gradient_rows + row_offset, rows_of(head.output_gradients, first));
-    if constexpr (Product::kDepth > 1) {
-      const int64_t column_offset = first / Product::kDepth * columns;
-      pack_columns<Product>(scratch.query_columns + column_offset, rows_of(head.queries, first));
-      pack_columns<Product>(scratch.output_gradient_columns + column_offset, rows_of(head.output_gradients, first));
-    }
+  const int64_t row_offset = first * row_words<Product>(size);
+  const Matrix<const T> outputs = rows_of(head.outputs, first);
+  const Matrix<const T> output_gradients = rows_of(head.output_gradients, first);
+  pack_rows<Product>(scratch.query_rows + row_offset, rows_of(head.queries, first));
+  pack_rows<Product>(scratch.output_gradient_rows + row_offset, output_gradients);
+  if constexpr (Product::kDepth > 1) {
+    const int64_t column_offset = first / Product::kDepth * columns;
+    pack_columns<Product>(scratch.query_columns + column_offset, rows_of(head.queries, first));
+    pack_columns<Product>(scratch.output_gradient_columns + column_offset, output_gradients);
   }
-  for (int64_t row = 0; row < round_up(sequence, kTile); ++row) {
+  for (int64_t row = 0; row < kTile; ++row) {
     // Rows past the end have probability e^(0 - huge) = 0.
-    scratch.log_sum_exp[row] = row < sequence ? head.log_sum_exp[row] : -kNoMaximum;
+    const bool real = first + row < sequence;
+    scratch.log_sum_exp[first + row] = (real ? head.log_sum_exp[first + row] : -kNoMaximum) * kLog2E;
     VFloat total = {};
-    for (int64_t column = 0; row < sequence && column < size; column += kLanes) {
-      total += load_up_to(head.outputs.data + row * head.outputs.stride + column, size - column) *
-               load_up_to(head.output_gradients.data + row * head.output_gradients.stride + column, size - column);
+    for (int64_t column = 0; real && column < size; column += kLanes) {
+      total += load_up_to(outputs.data + row * outputs.stride + column, size - column) *
+               load_up_to(output_gradients.data + row * output_gradients.stride + column, size - column);
     }
-    scratch.delta[row] = sum(total);
+    scratch.delta[first + row] = total_of(total);
+  }
+  fill_zero(query_gradients + first * columns, kTile * columns);
+  scratch.prepared[first / kTile] = 1;
+}
+
+// What the next tiles will read and what will be written after this one; no rows where there is nothing to ask for.
+template <typename T>
+struct BackwardAhead {
+  Matrix<const T> queries, outputs, output_gradients, keys, values;
+  Matrix<T> query_gradients, key_value_gradients;
+};
+
+// What to ask for while tile `tile` of queries is computed with the tile of keys before `next_key_tile`.
+template <typename T>
+BackwardAhead<T> look_ahead(const BackwardHead<T>& head, const BackwardHead<T>* next_head,
+                            const BackwardScratch& scratch, int64_t tile, int64_t next_key_tile) {
+  BackwardAhead<T> ahead = {};
+  int64_t next_tile = tile + 1;
+  const BackwardHead<T>* source = &head;
+  const bool end_of_row = next_tile * kTile >= head.queries.rows;
+  const bool end_of_head = end_of_row && next_key_tile * kTile >= head.keys.rows;
+  if (end_of_head) {
+    if (next_head == nullptr) return ahead;
+    source = next_head;
+    next_tile = next_key_tile = 0;
+  }
+  if (end_of_row) {
+    ahead.keys = rows_of(source->keys, next_key_tile * kTile);
+    ahead.values = rows_of(source->values, next_key_tile * kTile);
+  }
+  if (end_of_head || (!end_of_row && !scratch.prepared[next_tile])) {
+    ahead.queries = rows_of(source->queries, next_tile * kTile);
+    ahead.outputs = rows_of(source->outputs, next_tile * kTile);
+    ahead.output_gradients = rows_of(source->output_gradients, next_tile * kTile);
+  }
+  return ahead;
+}
+
+// Stores a vector of probabilities and score gradients, of one row or, for pairs along the sequence, two.
+template <typename Product>
+MTL_INLINE void store_gradients(const BackwardScratch& scratch, int64_t row, int64_t vector, const VFloat* probability,
+                                const VFloat* gradient) {
+  const int64_t at = row / Product::kDepth * kTile + vector * kLanes;
+  if constexpr (Product::kDepth == 1) {
+    store_words(scratch.probabilities + at, float_to_bits(probability[0]));
+    store_words(scratch.score_gradients + at, float_to_bits(gradient[0]));
+  } else {
+#if MTL_ISA_LEVEL == 2
+    // Lanes 0 to 15 of the first row, then those of the second; pairs take one of each.
+    const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
+                                           21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+    const __m512i probabilities = (__m512i)_mm512_cvtne2ps_pbh((__m512)probability[1], (__m512)probability[0]);
+    const __m512i gradients = (__m512i)_mm512_cvtne2ps_pbh((__m512)gradient[1], (__m512)gradient[0]);
+    store_words(scratch.probabilities + at, (VUint)_mm512_permutexvar_epi16(order, probabilities));
+    store_words(scratch.score_gradients + at, (VUint)_mm512_permutexvar_epi16(order, gradients));
+    Word* rows = scratch.score_gradient_rows + (row * kTile + vector * kLanes) / 2;
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(rows), _mm512_castsi512_si256(gradients));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(rows + kTile / 2), _mm512_extracti64x4_epi64(gradients, 1));
+#endif
   }
 }
 
-MTL_INLINE void store_pair(Word* words, Word* rows, int64_t vector, VFloat even, VFloat odd) {
-#if MTL_ISA_LEVEL == 2
-  const __m256i low = (__m256i)_mm512_cvtneps_pbh((__m512)even);
-  const __m256i high = (__m256i)_mm512_cvtneps_pbh((__m512)odd);
-  const __m512i pairs = _mm512_or_si512(_mm512_cvtepu16_epi32(low), _mm512_slli_epi32(_mm512_cvtepu16_epi32(high), 16));
-  store_words(words + vector * kLanes, (VUint)pairs);
-  if (rows == nullptr) return;
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(rows + vector * kLanes / 2), low);
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(rows + kTile / 2 + vector * kLanes / 2), high);
-#else
-  (void)words, (void)rows, (void)vector, (void)even, (void)odd;  // bfloat16 pairs exist with AVX-512 only
-#endif
+// One row (bfloat16: two rows, which make pairs) of gradient_tile.
+template <typename Product, bool kDropout>
+MTL_INLINE void gradient_row(const BackwardScratch& scratch, int64_t row, int64_t vectors, float scale,
+                             const Dropout& dropout, const PhiloxColumns& dropped, int64_t first_query) {
+  constexpr int kRows = Product::kDepth;
+  VInt masks[kRows][kTileVectors];
+  for (int part = 0; kDropout && part < kRows; ++part) {
+    keep_masks_of_row(masks[part], dropout.site, dropped, static_cast<uint32_t>(first_query + row + part),
+                      dropout.threshold);
+  }
+#pragma GCC unroll 4
+  for (int64_t vector = 0; vector < vectors; ++vector) {
+    VFloat probability[kRows], gradient[kRows];
+    for (int part = 0; part < kRows; ++part) {
+      const int64_t at = (row + part) * kTile + vector * kLanes;
+      const int64_t query = first_query + row + part;
+      const VFloat whole =
+          power_of_two<kRows == 2>(load(scratch.scores + at) * scale - scratch.log_sum_exp[query]);
+      VFloat output_part = load(scratch.probability_gradients + at);
+      if (kDropout) output_part = keep(output_part * dropout.inverse_keep, masks[part][vector]);
+      gradient[part] = whole * (output_part - scratch.delta[query]);
+      probability[part] = kDropout ? keep(whole, masks[part][vector]) : whole;
+    }
+    store_gradients<Product>(scratch, row, vector, probability, gradient);
+  }
+  const VFloat zeros[kRows] = {};
+  for (int64_t vector = vectors; vector < kTileVectors; ++vector) {
+    store_gradients<Product>(scratch, row, vector, zeros, zeros);
+  }
 }
 
 // Turns scores and probability gradients of a tile into the operands of the three gradient products. In a row only the
-// first vectors[row group] vectors were computed; the others become zero.
-template <typename Product, bool kDropout>
+// first vectors[row group] vectors were computed (all in a whole tile); the others become zero.
+template <typename Product, bool kDropout, bool kWhole>
 void gradient_tile(const BackwardScratch& scratch, const int64_t* vectors, int64_t num_rows, float scale,
                    const Dropout& dropout, int64_t first_query, int64_t first_key) {
-  constexpr int kRows = Product::kDepth;  // bfloat16 pairs need two rows at a time
-  for (int64_t row = 0; row < num_rows; row += kRows) {
-    VInt keep[kRows][kTileVectors];
-    for (int part = 0; kDropout && part < kRows; ++part) {
-      Dropout::keep_masks(dropout, keep[part], first_query + row + part, first_key);
-    }
-    for (int64_t vector = 0; vector < kTileVectors; ++vector) {
-      VFloat probability[kRows] = {}, gradient[kRows] = {};
-      for (int part = 0; part < kRows && vector < vectors[row / kRowGroup]; ++part) {
-        const int64_t at = (row + part) * kTile + vector * kLanes;
-        const int64_t query = first_query + row + part;
-        const VFloat whole = exponential(load(scratch.scores + at) * scale - scratch.log_sum_exp[query]);
-        VFloat output_part = load(scratch.probability_gradients + at);
-        if (kDropout) output_part = select(keep[part][vector], output_part * dropout.inverse_keep, VFloat{});
-        gradient[part] = whole * (output_part - scratch.delta[query]);
-        probability[part] = kDropout ? select(keep[part][vector], whole, VFloat{}) : whole;
-      }
-      if constexpr (kRows == 1) {
-        store_words(scratch.probabilities + row * kTile + vector * kLanes, float_to_bits(probability[0]));
-        store_words(scratch.score_gradients + row * kTile + vector * kLanes, float_to_bits(gradient[0]));
-      } else {
-        const int64_t pair = row / 2 * kTile;
-        store_pair(scratch.probabilities + pair, nullptr, vector, probability[0], probability[1]);
-        store_pair(scratch.score_gradients + pair, scratch.score_gradient_rows + pair, vector, gradient[0],
-                   gradient[1]);
-      }
-    }
+  PhiloxColumns dropped;
+  if (kDropout) dropped = philox_columns(dropout.site, first_key / kTile);
+  for (int64_t row = 0; row < num_rows; row += Product::kDepth) {
+    gradient_row<Product, kDropout>(scratch, row, kWhole ? kTileVectors : vectors[row / kRowGroup], scale, dropout,
+                                    dropped, first_query);
   }
 }
 
 template <typename Product, typename T>
 void backward_tile(const BackwardHead<T>& head, const BackwardScratch& scratch, float* query_gradients,
-                   const TileRow& row, int64_t first_key, TileKind kind) {
+                   const TileRow& row, int64_t first_key, TileKind kind, const BackwardAhead<T>& ahead) {
   const int64_t size = head.queries.columns;
   const int64_t columns = round_up(size, kLanes), row_stride = row_words<Product>(size);
   const int64_t steps = (size + Product::kDepth - 1) / Product::kDepth;
@@ -146,7 +204,14 @@ void backward_tile(const BackwardHead<T>& head, const BackwardScratch& scratch, 
   for (int64_t group = 0; group < num_groups; ++group) {
     const int64_t first = group * kRowGroup;
     num_keys[group] = kind == TileKind::kWhole ? kTile : keys_of_group(head.visibility, row, first, first_key);
-    vectors[group] = (num_keys[group] + kLanes - 1) / kLanes;
+    vectors[group] = vectors_of<Product>(num_keys[group]);
+    prefetch_group(ahead.queries, first);
+    prefetch_group(ahead.outputs, first);
+    prefetch_group(ahead.output_gradients, first);
+    prefetch_group(ahead.keys, first);
+    prefetch_group(ahead.values, first);
+    prefetch_group<true>(ahead.query_gradients, first);
+    prefetch_group<true>(ahead.key_value_gradients, first);
     multiply_rows<Product>(scratch.scores + first * kTile, kTile, queries + first * row_stride, row_stride, 1,
                            scratch.keys_transposed, kTile, vectors[group], steps, kOverwrite);
     multiply_rows<Product>(scratch.probability_gradients + first * kTile, kTile, output_gradients + first * row_stride,
@@ -154,14 +219,17 @@ void backward_tile(const BackwardHead<T>& head, const BackwardScratch& scratch, 
   }
   const int64_t num_rows = num_groups * kRowGroup;
   if (kind == TileKind::kMasked) {
-    key_biases(scratch.biases, head.visibility, first_key);
+    seen_keys(scratch.seen, head.visibility, first_key);
     for (int64_t index = 0; index < num_rows; ++index) {
-      hide_keys(scratch.scores + index * kTile, head.visibility, row.first_query + index, first_key, scratch.biases,
+      hide_keys(scratch.scores + index * kTile, head.visibility, row.first_query + index, first_key, scratch.seen,
                 vectors[index / kRowGroup]);
     }
   }
-  auto* gradient = head.dropout.active ? gradient_tile<Product, true> : gradient_tile<Product, false>;
-  gradient(scratch, vectors, num_rows, head.scale, head.dropout, row.first_query, first_key);
+  const bool whole = kind == TileKind::kWhole;
+  auto* gradient = head.dropout.active
+                       ? (whole ? gradient_tile<Product, true, true> : gradient_tile<Product, true, false>)
+                       : (whole ? gradient_tile<Product, false, true> : gradient_tile<Product, false, false>);
+  gradient(scratch, vectors, num_rows, head.scale * kLog2E, head.dropout, row.first_query, first_key);
 
   const int64_t operand_offset = row.first_query / Product::kDepth * columns;
   for (int64_t key = 0; key < kTile; key += kRowGroup) {
@@ -187,54 +255,60 @@ void backward_tile(const BackwardHead<T>& head, const BackwardScratch& scratch, 
   }
 }
 
-// gradient[row, :] = factor * sums[row, :]
+// gradients[row, first_column + column] = factor * sums[row, column]
 template <typename T>
-void write_gradient(T* gradient, int64_t stride, const float* sums, int64_t rows, int64_t size, float factor) {
+void write_gradients(const Matrix<T>& gradients, int64_t first_column, int64_t size, const float* sums, float factor) {
   const int64_t columns = round_up(size, kLanes);
-  for (int64_t row = 0; row < rows; ++row) {
+  for (int64_t row = 0; row < gradients.rows; ++row) {
+    T* destination = gradients.data + row * gradients.stride + first_column;
     for (int64_t column = 0; column < size; column += kLanes) {
       const VFloat value = load(sums + row * columns + column) * factor;
-      if (column + kLanes <= size) {
-        store(gradient + row * stride + column, value);
-      } else {
-        store_partial(gradient + row * stride + column, value, size - column);
-      }
+      store_up_to(destination + column, value, size - column);
     }
   }
 }
 
-MTL_INLINE void fill_zero(float* values, int64_t count) {
-  for (int64_t index = 0; index < count; index += kLanes) store(values + index, VFloat{});
-}
-
-// Key tiles part, part + num_parts, ... of one head; the gradients of queries go to `query_gradients`,
-// [S padded to tiles, columns], the others to their place.
+// Key tiles part, part + num_parts, ... of one head. The gradients of keys and values go to their place; those of
+// queries too when this is the only part, otherwise they are left in query_gradients, [S padded to tiles, columns].
 template <typename Product, typename T>
-void backward_head(const BackwardHead<T>& head, const BackwardScratch& scratch, float* query_gradients, int64_t part,
-                   int64_t num_parts) {
-  const int64_t sequence = head.queries.rows, size = head.queries.columns;
-  const int64_t columns = round_up(size, kLanes);
-  const int64_t tiles = (sequence + kTile - 1) / kTile;
-  prepare_head<Product>(head, scratch);
-  fill_zero(query_gradients, tiles * kTile * columns);
+void backward_head(const BackwardHead<T>& head, const BackwardHead<T>* next_head, const BackwardScratch& scratch,
+                   float* query_gradients, int64_t part, int64_t num_parts) {
+  const int64_t size = head.queries.columns, columns = round_up(size, kLanes);
+  const int64_t tiles = (head.queries.rows + kTile - 1) / kTile;
+  for (int64_t tile = 0; tile < tiles; ++tile) scratch.prepared[tile] = 0;
   for (int64_t key_tile = part; key_tile < tiles; key_tile += num_parts) {
     const int64_t first_key = key_tile * kTile;
     const TileKind key_kind = key_tile_kind(head.visibility, first_key);
+    const Matrix<T> key_value_gradients = rows_of(head.key_value_gradients, first_key);
     fill_zero(scratch.key_gradients, kTile * columns);
     fill_zero(scratch.value_gradients, kTile * columns);
     pack_transposed<Product>(scratch.keys_transposed, rows_of(head.keys, first_key));
     pack_transposed<Product>(scratch.values_transposed, rows_of(head.values, first_key));
     pack_columns<Product>(scratch.key_columns, rows_of(head.keys, first_key));
-    for (int64_t query_tile = head.visibility.causal ? key_tile : 0; query_tile < tiles; ++query_tile) {
-      const TileRow row = tile_row(head.visibility, query_tile);
+    for (int64_t tile = head.visibility.causal ? key_tile : 0; tile < tiles; ++tile) {
+      const TileRow row = tile_row(head.visibility, tile);
       const TileKind kind = tile_kind(row, first_key, key_kind);
-      if (kind != TileKind::kSkipped) backward_tile<Product>(head, scratch, query_gradients, row, first_key, kind);
+      // No later tile of keys is seen by these queries.
+      const bool complete = num_parts == 1 && (head.visibility.causal ? tile == key_tile : key_tile + 1 == tiles);
+      if (!scratch.prepared[tile] && (kind != TileKind::kSkipped || complete)) {
+        prepare_queries<Product>(head, scratch, query_gradients, tile * kTile);
+      }
+      if (kind != TileKind::kSkipped) {
+        BackwardAhead<T> ahead = look_ahead(head, next_head, scratch, tile, key_tile + num_parts);
+        if (complete) ahead.query_gradients = rows_of(head.query_gradients, tile * kTile);
+        if (tile + 1 == tiles) ahead.key_value_gradients = key_value_gradients;
+        backward_tile<Product>(head, scratch, query_gradients, row, first_key, kind, ahead);
+      }
+      if (complete) {
+        write_gradients(rows_of(head.query_gradients, tile * kTile), 0, size, query_gradients + tile * kTile * columns,
+                        head.scale);
+      }
     }
-    T* gradient = head.gradient + first_key * head.gradient_stride + size;
-    const int64_t rows = smaller(kTile, sequence - first_key);
-    write_gradient(gradient, head.gradient_stride, scratch.key_gradients, rows, size, head.scale);
-    write_gradient(gradient + size, head.gradient_stride, scratch.value_gradients, rows, size,
-                   head.dropout.inverse_keep);
+    write_gradients(key_value_gradients, 0, size, scratch.key_gradients, head.scale);
+    write_gradients(key_value_gradients, size, size, scratch.value_gradients, head.dropout.inverse_keep);
+  }
+  for (int64_t tile = 0; num_parts > 1 && tile < tiles; ++tile) {  // queries that see nothing of this part
+    if (!scratch.prepared[tile]) fill_zero(query_gradients + tile * kTile * columns, kTile * columns);
   }
 }
 
@@ -244,15 +318,14 @@ template <typename T>
 void write_query_gradients(const BackwardHead<T>& head, float* parts, int64_t part_size, int64_t num_parts,
                            int64_t first_query) {
   const int64_t size = head.queries.columns, columns = round_up(size, kLanes);
-  const int64_t rows = smaller(kTile, head.queries.rows - first_query);
+  const Matrix<T> gradients = rows_of(head.query_gradients, first_query);
   float* total = parts + first_query * columns;
   for (int64_t part = 1; part < num_parts; ++part) {
-    for (int64_t index = 0; index < rows * columns; index += kLanes) {
+    for (int64_t index = 0; index < gradients.rows * columns; index += kLanes) {
       store(total + index, load(total + index) + load(total + part * part_size + index));
     }
   }
-  write_gradient(head.gradient + first_query * head.gradient_stride, head.gradient_stride, total, rows, size,
-                 head.scale);
+  write_gradients(gradients, 0, size, total, head.scale);
 }
 
 template <typename T, typename MakeHead>
@@ -275,17 +348,18 @@ Status backward_all(const AttentionProblem& problem, const MakeHead& make_head) 
   }
   char* const base = static_cast<char*>(memory.data);
   float* const buffers = reinterpret_cast<float*>(base + counter.used * threads);
-#pragma omp parallel for schedule(dynamic) num_threads(threads)
+  // Several heads in a row for each thread: they are neighbours in memory, and what comes next is known.
+  const int64_t chunk = larger(1, heads * parts / (8 * threads));
+#pragma omp parallel for schedule(dynamic, chunk) num_threads(threads)
   for (int64_t task = 0; task < heads * parts; ++task) {
     const int thread = omp_get_thread_num();
     Carver carver = {base + counter.used * thread, 0};
     const BackwardScratch scratch = carve_backward<Product>(&carver, sequence, problem.head_size);
     float* query_gradients = buffers + (parts == 1 ? thread : task) * part_size;
     const BackwardHead<T> head = make_head(task / parts);
-    backward_head<Product>(head, scratch, query_gradients, task % parts, parts);
-    for (int64_t tile = 0; parts == 1 && tile < tiles; ++tile) {
-      write_query_gradients(head, query_gradients, part_size, 1, tile * kTile);
-    }
+    const BackwardHead<T> next_head = make_head(smaller(task / parts + 1, heads - 1));
+    backward_head<Product>(head, parts == 1 && task + 1 < heads ? &next_head : nullptr, scratch, query_gradients,
+                           task % parts, parts);
   }
   if (parts == 1) return ok_status();
 #pragma omp parallel for schedule(static) num_threads(threads)
@@ -304,6 +378,7 @@ Status backward(const OpCall& call) {
     const int64_t heads = problem.batch * problem.heads;
     return backward_all<T>(problem, [&](int64_t head) {
       const T* qkv = call.data<T>(kAttentionBackwardQkv) + head * 3 * size;
+      T* gradient = call.data<T>(kAttentionQkvGradient) + head * 3 * size;
       const int64_t stride = heads * size;
       const int64_t batch = head / problem.heads;
       return BackwardHead<T>{{qkv, 3 * stride, sequence, size},
@@ -311,8 +386,8 @@ Status backward(const OpCall& call) {
                              {qkv + 2 * size, 3 * stride, sequence, size},
                              {call.data<T>(kAttentionBackwardOutput) + head * size, stride, sequence, size},
                              {call.data<T>(kAttentionOutputGradient) + head * size, stride, sequence, size},
-                             call.data<T>(kAttentionQkvGradient) + head * 3 * size,
-                             3 * stride,
+                             {gradient, 3 * stride, sequence, size},
+                             {gradient + size, 3 * stride, sequence, 2 * size},
                              call.data<float>(kAttentionBackwardLogSumExp) + head * sequence,
                              visibility_of(problem, batch),
                              dropout_of(problem, batch, head % problem.heads),

@@ -26,11 +26,10 @@ Status forward(const OpCall& call) {
       return ForwardHead<T>{{qkv + head * 3 * size, stride, queries, size},
                             {keys + head * capacity * size, size, num_keys, size},
                             {values + head * capacity * size, size, num_keys, size},
-                            call.data<T>(kCachedOutput) + head * size,
-                            num_heads * size,
+                            {call.data<T>(kCachedOutput) + head * size, num_heads * size, queries, size},
                             nullptr,
                             Visibility{queries, num_keys, position, true, nullptr, nullptr},
-                            Dropout{false, 0, 1.0f, {0, 0}, 0, 0},
+                            no_dropout(),
                             static_cast<float>(call.attribute(kCachedScale))};
     });
   });

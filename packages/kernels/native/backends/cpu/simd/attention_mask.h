@@ -2,13 +2,15 @@
 #pragma once
 
 #include "backends/cpu/simd/attention_tiles.h"
-#include "backends/cpu/simd/simd_philox.h"
+#include "backends/cpu/simd/simd_philox_tile.h"
 #include "ops/attention.h"
 
 namespace mtl {
 namespace {
 
 constexpr float kHidden = -__builtin_inff();  // the score of a key that is not seen
+
+typedef int32_t VIntU __attribute__((vector_size(kLanes * 4), aligned(4), may_alias));
 
 // A range of keys [begin, end).
 struct KeyRange {
@@ -39,7 +41,13 @@ struct TileRow {
 
 MTL_INLINE TileRow tile_row(const Visibility& visibility, int64_t index) {
   const int64_t first = index * kTile;
-  TileRow row = {first, smaller(kTile, visibility.num_queries - first), {visibility.num_keys, 0}, {0, visibility.num_keys}};
+  const int64_t num_queries = smaller(kTile, visibility.num_queries - first);
+  TileRow row = {first, num_queries, {visibility.num_keys, 0}, {0, visibility.num_keys}};
+  if (visibility.key_start == nullptr) {  // ranges only grow: the first and the last query tell
+    row.any = Visibility::keys_of(visibility, first + row.num_queries - 1);
+    row.all = Visibility::keys_of(visibility, first);
+    return row;
+  }
   for (int64_t query = first; query < first + row.num_queries; ++query) {
     const KeyRange range = Visibility::keys_of(visibility, query);
     row.any = {smaller(row.any.begin, range.begin), larger(row.any.end, range.end)};
@@ -67,17 +75,17 @@ MTL_INLINE TileKind key_tile_kind(const Visibility& visibility, int64_t first_ke
   return seen == 0 ? TileKind::kSkipped : seen == end - first_key ? TileKind::kWhole : TileKind::kMasked;
 }
 
-// 0 for keys that the key mask shows, kHidden for others.
-MTL_INLINE void key_biases(float* biases, const Visibility& visibility, int64_t first_key) {
+// All ones for the keys that are there and that the key mask shows.
+MTL_INLINE void seen_keys(int32_t* seen, const Visibility& visibility, int64_t first_key) {
   for (int64_t key = 0; key < kTile; ++key) {
-    const bool seen = visibility.key_mask == nullptr ||
-                      (first_key + key < visibility.num_keys && visibility.key_mask[first_key + key] != 0);
-    biases[key] = seen ? 0.0f : kHidden;
+    const bool real = first_key + key < visibility.num_keys;
+    seen[key] = real && (visibility.key_mask == nullptr || visibility.key_mask[first_key + key] != 0) ? -1 : 0;
   }
 }
 
 // How many keys of the tile the product of rows row .. row + kRowGroup has to cover: none after is seen by any of them.
-MTL_INLINE int64_t keys_of_group(const Visibility& visibility, const TileRow& row, int64_t first_row, int64_t first_key) {
+MTL_INLINE int64_t keys_of_group(const Visibility& visibility, const TileRow& row, int64_t first_row,
+                                 int64_t first_key) {
   if (!visibility.causal) return smaller(kTile, larger(0, row.any.end - first_key));
   const int64_t last = row.first_query + smaller(first_row + kRowGroup, row.num_queries) - 1;
   return smaller(kTile, larger(0, Visibility::keys_of(visibility, last).end - first_key));
@@ -85,7 +93,7 @@ MTL_INLINE int64_t keys_of_group(const Visibility& visibility, const TileRow& ro
 
 // Writes kHidden over the scores that `query` does not see, in the first `vectors` vectors of a row of a tile.
 MTL_INLINE void hide_keys(float* scores, const Visibility& visibility, int64_t query, int64_t first_key,
-                          const float* biases, int64_t vectors) {
+                          const int32_t* seen, int64_t vectors) {
   const KeyRange range = Visibility::keys_of(visibility, query);
   const int32_t begin = static_cast<int32_t>(larger(0, smaller(kTile, range.begin - first_key)));
   const int32_t end = static_cast<int32_t>(larger(0, smaller(kTile, range.end - first_key)));
@@ -93,8 +101,9 @@ MTL_INLINE void hide_keys(float* scores, const Visibility& visibility, int64_t q
   for (int lane = 0; lane < kLanes; ++lane) lanes[lane] = lane;
   for (int64_t vector = 0; vector < vectors; ++vector) {
     const VInt keys = lanes + static_cast<int32_t>(vector * kLanes);
-    const VFloat score = load(scores + vector * kLanes) + load(biases + vector * kLanes);
-    store(scores + vector * kLanes, select((VInt)(keys >= begin) & (VInt)(keys < end), score, splat(kHidden)));
+    const VInt shown = *reinterpret_cast<const VIntU*>(seen + vector * kLanes);
+    store(scores + vector * kLanes, select(shown & (VInt)(keys >= begin) & (VInt)(keys < end),
+                                           load(scores + vector * kLanes), splat(kHidden)));
   }
 }
 
@@ -102,15 +111,13 @@ struct Dropout {
   bool active;
   uint32_t threshold;
   float inverse_keep;  // 1 / (1 - probability)
-  PhiloxKey key;
-  uint32_t sample_low, sample_high;
-
-  // Keep masks of the tile row of `query` whose first key is `first_key`: kTileVectors vectors.
-  MTL_INLINE void keep_masks(const Dropout& dropout, VInt* masks, int64_t query, int64_t first_key) {
-    keep_masks_of_group(masks, dropout.key, first_key / kTile, static_cast<uint32_t>(query), dropout.sample_low,
-                        dropout.sample_high, dropout.threshold);
-  }
+  PhiloxSite site;
 };
+
+// 0 where dropout drops.
+MTL_INLINE VFloat keep(VFloat value, VInt mask) { return bits_to_float(float_to_bits(value) & (VUint)mask); }
+
+MTL_INLINE Dropout no_dropout() { return {false, 0, 1.0f, {}}; }
 
 MTL_INLINE Visibility visibility_of(const AttentionProblem& problem, int64_t batch) {
   const int64_t offset = batch * problem.sequence;
@@ -123,14 +130,12 @@ MTL_INLINE Visibility visibility_of(const AttentionProblem& problem, int64_t bat
 }
 
 MTL_INLINE Dropout dropout_of(const AttentionProblem& problem, int64_t batch, int64_t head) {
-  if (problem.dropout_probability == 0.0) return {false, 0, 1.0f, {0, 0}, 0, 0};
+  if (problem.dropout_probability == 0.0) return no_dropout();
   const int64_t sample = problem.samples[batch];
   return {true,
           dropout_threshold(problem.dropout_probability),
           static_cast<float>(1.0 / (1.0 - problem.dropout_probability)),
-          problem.key,
-          philox_sample_low(sample),
-          philox_sample_high(sample, problem.head_offset + head)};
+          philox_site(problem.key, philox_sample_low(sample), philox_sample_high(sample, problem.head_offset + head))};
 }
 
 // Cuts each head's work into parts where there are too few heads to keep all threads busy. Depends on sizes only.

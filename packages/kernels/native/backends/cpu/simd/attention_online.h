@@ -5,6 +5,7 @@
 #include <omp.h>
 
 #include "backends/cpu/simd/attention_mask.h"
+#include "backends/cpu/simd/attention_math.h"
 #include "core/caching_allocator.h"
 
 namespace mtl {
@@ -16,20 +17,20 @@ constexpr float kNoMaximum = static_cast<float>(kEmptyLogSumExp);
 // One head of one sample.
 template <typename T>
 struct ForwardHead {
-  Matrix<T> queries, keys, values;
-  T* output;
-  int64_t output_stride;
+  Matrix<const T> queries, keys, values;
+  Matrix<T> outputs;
   float* log_sum_exp;  // [num_queries], or null
   Visibility visibility;
   Dropout dropout;
   float scale;
 };
 
-// Per-thread memory. Keys and values are packed once per head and stay for all tiles of queries; a single tile of queries
-// needs one slot only.
+// Per-thread memory. Keys and values are packed once per head and stay for all tiles of queries; a single tile of
+// queries needs one slot only.
 struct ForwardScratch {
   Word *queries, *probabilities, *keys, *values;
-  float *scores, *output, *denominators, *maxima, *factors, *biases;
+  float *scores, *output, *denominators, *maxima, *factors, *statistics;
+  int32_t* seen;
   uint8_t *key_kinds, *packed;
   int64_t slots;
 };
@@ -61,7 +62,8 @@ ForwardScratch carve_forward(Carver* carver, int64_t num_queries, int64_t num_ke
   scratch.denominators = carve<float>(carver, kTile * kLanes);
   scratch.maxima = carve<float>(carver, kTile);
   scratch.factors = carve<float>(carver, kTile);
-  scratch.biases = carve<float>(carver, kTile);
+  scratch.statistics = carve<float>(carver, kTile);
+  scratch.seen = carve<int32_t>(carver, kTile);
   scratch.key_kinds = carve<uint8_t>(carver, key_tiles);
   scratch.packed = carve<uint8_t>(carver, key_tiles);
   scratch.keys = carve<Word>(carver, scratch.slots * row_words<Product>(head_size) * kTile);
@@ -69,59 +71,93 @@ ForwardScratch carve_forward(Carver* carver, int64_t num_queries, int64_t num_ke
   return scratch;
 }
 
-// Stores a row of probabilities as the left side of a product: floats, or pairs of bfloat16.
+// Stores kDepth vectors of probabilities as the left side of a product: floats, or pairs of bfloat16.
 template <typename Product>
-MTL_INLINE void store_probabilities(Word* row, int64_t vector, VFloat values) {
+MTL_INLINE void store_probabilities(Word* words, const VFloat* values) {
   if constexpr (Product::kDepth == 1) {
-    store_words(row + vector * kLanes, float_to_bits(values));
+    store_words(words, float_to_bits(values[0]));
   } else {
 #if MTL_ISA_LEVEL == 2
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(row + vector * kLanes / 2),
-                        (__m256i)_mm512_cvtneps_pbh((__m512)values));
+    store_words(words, (VUint)_mm512_cvtne2ps_pbh((__m512)values[1], (__m512)values[0]));
 #endif
   }
 }
 
-// Turns the scores of a tile into e^(score - running maximum), dropout applied, and brings maximum and denominator up to
-// date. scratch.factors becomes what earlier sums of a row must be multiplied by. vectors[row group]: how far rows go.
+// How many vectors of a row of scores cover `keys` keys: as many at a time as store_probabilities takes.
+template <typename Product>
+MTL_INLINE int64_t vectors_of(int64_t keys) {
+  return round_up((keys + kLanes - 1) / kLanes, Product::kDepth);
+}
+
+// One row of softmax_tile, `vectors` vectors long: probabilities and their sum.
 template <typename Product, bool kDropout>
+MTL_INLINE VFloat softmax_row(Word* probabilities, const float* scores, const VInt* masks, float scale, float highest,
+                              int64_t vectors) {
+  constexpr bool kToBfloat16 = Product::kDepth == 2;
+  VFloat total = {};
+#pragma GCC unroll 4
+  for (int64_t vector = 0; vector < vectors; vector += Product::kDepth) {
+    VFloat kept[Product::kDepth];
+    for (int part = 0; part < Product::kDepth; ++part) {
+      const VFloat score = load(scores + (vector + part) * kLanes);
+      const VFloat weight = power_of_two<kToBfloat16>(score * scale - highest);
+      total += weight;
+      kept[part] = kDropout ? keep(weight, masks[vector + part]) : weight;
+    }
+    store_probabilities<Product>(probabilities + vector * kLanes / Product::kDepth, kept);
+  }
+  return total;
+}
+
+MTL_INLINE float highest_score(const float* scores, int64_t vectors) {
+  VFloat highest = splat(kHidden);
+  for (int64_t vector = 0; vector < vectors; ++vector) highest = maximum(highest, load(scores + vector * kLanes));
+  return largest(highest);
+}
+
+// Turns the scores of a tile into 2^(score - running maximum), dropout applied, and brings maximum and denominator up
+// to date; `scale` takes scores to base 2. scratch.factors becomes what earlier sums of a row must be multiplied by.
+// vectors[row group]: how far rows go; kTileVectors in a whole tile.
+template <typename Product, bool kDropout, bool kWhole>
 void softmax_tile(const ForwardScratch& scratch, const int64_t* vectors, int64_t num_rows, float scale,
                   const Dropout& dropout, int64_t first_query, int64_t first_key) {
   for (int64_t row = 0; row < num_rows; ++row) {
-    const float* scores = scratch.scores + row * kTile;
-    VFloat highest = splat(kHidden);
-    for (int64_t vector = 0; vector < vectors[row / kRowGroup]; ++vector) {
-      highest = maximum(highest, load(scores + vector * kLanes));
-    }
+    const int64_t count = kWhole ? kTileVectors : vectors[row / kRowGroup];
     const float before = scratch.maxima[row];
-    const float now = largest(highest) * scale;
+    const float now = highest_score(scratch.scores + row * kTile, count) * scale;
     scratch.maxima[row] = now > before ? now : before;
     scratch.factors[row] = before - scratch.maxima[row];
   }
   for (int64_t row = 0; row < num_rows; row += kLanes) {
-    store(scratch.factors + row, exponential(load(scratch.factors + row)));
+    store(scratch.factors + row, power_of_two<false>(load(scratch.factors + row)));
   }
+  PhiloxColumns dropped;
+  if (kDropout) dropped = philox_columns(dropout.site, first_key / kTile);
   for (int64_t row = 0; row < num_rows; ++row) {
-    const float* scores = scratch.scores + row * kTile;
-    Word* probabilities = scratch.probabilities + row * kTile / Product::kDepth;
-    float* denominator = scratch.denominators + row * kLanes;
-    VInt keep[kTileVectors];
-    if (kDropout) Dropout::keep_masks(dropout, keep, first_query + row, first_key);
-    VFloat total = load(denominator) * scratch.factors[row];
-    const VFloat highest = splat(scratch.maxima[row]);
-    for (int64_t vector = 0; vector < vectors[row / kRowGroup]; ++vector) {
-      const VFloat weight = exponential(load(scores + vector * kLanes) * scale - highest);
-      total += weight;
-      store_probabilities<Product>(probabilities, vector, kDropout ? select(keep[vector], weight, VFloat{}) : weight);
+    const int64_t count = kWhole ? kTileVectors : vectors[row / kRowGroup];
+    VInt masks[kTileVectors];
+    if (kDropout) {
+      keep_masks_of_row(masks, dropout.site, dropped, static_cast<uint32_t>(first_query + row), dropout.threshold);
     }
-    store(denominator, total);
+    float* denominator = scratch.denominators + row * kLanes;
+    const VFloat total =
+        softmax_row<Product, kDropout>(scratch.probabilities + row * kTile / Product::kDepth,
+                                       scratch.scores + row * kTile, masks, scale, scratch.maxima[row], count);
+    store(denominator, load(denominator) * scratch.factors[row] + total);
   }
 }
+
+// What the next tiles will read and this row of tiles will write; no rows where there is nothing to ask for.
+template <typename T>
+struct ForwardAhead {
+  Matrix<const T> queries, keys, values;
+  Matrix<T> outputs;
+};
 
 // One tile of scores: products, masks, softmax, and the product with the values.
 template <typename Product, typename T>
 void forward_tile(const ForwardHead<T>& head, const ForwardScratch& scratch, const TileRow& row, int64_t key_tile,
-                  TileKind kind) {
+                  TileKind kind, const ForwardAhead<T>& ahead, bool first_tile) {
   const int64_t head_size = head.queries.columns;
   const int64_t columns = round_up(head_size, kLanes);
   const int64_t query_stride = row_words<Product>(head_size);
@@ -135,25 +171,32 @@ void forward_tile(const ForwardHead<T>& head, const ForwardScratch& scratch, con
   for (int64_t group = 0; group < num_groups; ++group) {
     const int64_t first_row = group * kRowGroup;
     num_keys[group] = kind == TileKind::kWhole ? kTile : keys_of_group(head.visibility, row, first_row, first_key);
-    vectors[group] = (num_keys[group] + kLanes - 1) / kLanes;
+    vectors[group] = vectors_of<Product>(num_keys[group]);
+    prefetch_group(ahead.queries, first_row);
+    prefetch_group(ahead.keys, first_row);
+    prefetch_group(ahead.values, first_row);
+    prefetch_group<true>(ahead.outputs, first_row);
     multiply_rows<Product>(scratch.scores + first_row * kTile, kTile, scratch.queries + first_row * query_stride,
                            query_stride, 1, keys, kTile, vectors[group], steps, kOverwrite);
   }
   if (kind == TileKind::kMasked) {
-    key_biases(scratch.biases, head.visibility, first_key);
+    seen_keys(scratch.seen, head.visibility, first_key);
     for (int64_t index = 0; index < num_groups * kRowGroup; ++index) {
-      hide_keys(scratch.scores + index * kTile, head.visibility, row.first_query + index, first_key, scratch.biases,
+      hide_keys(scratch.scores + index * kTile, head.visibility, row.first_query + index, first_key, scratch.seen,
                 vectors[index / kRowGroup]);
     }
   }
-  auto* softmax = head.dropout.active ? softmax_tile<Product, true> : softmax_tile<Product, false>;
-  softmax(scratch, vectors, num_groups * kRowGroup, head.scale, head.dropout, row.first_query, first_key);
+  const bool whole = kind == TileKind::kWhole;
+  auto* softmax = head.dropout.active
+                      ? (whole ? softmax_tile<Product, true, true> : softmax_tile<Product, true, false>)
+                      : (whole ? softmax_tile<Product, false, true> : softmax_tile<Product, false, false>);
+  softmax(scratch, vectors, num_groups * kRowGroup, head.scale * kLog2E, head.dropout, row.first_query, first_key);
   for (int64_t group = 0; group < num_groups; ++group) {
     const int64_t first_row = group * kRowGroup;
     const Word* left = scratch.probabilities + first_row * kTile / Product::kDepth;
     multiply_rows<Product>(scratch.output + first_row * columns, columns, left, kTile / Product::kDepth, 1, values,
                            columns, columns / kLanes, (num_keys[group] + Product::kDepth - 1) / Product::kDepth,
-                           scratch.factors + first_row);
+                           first_tile ? kOverwrite : scratch.factors + first_row);
   }
 }
 
@@ -162,34 +205,62 @@ template <typename T>
 void finish_rows(const ForwardHead<T>& head, const ForwardScratch& scratch, const TileRow& row) {
   const int64_t head_size = head.queries.columns;
   const int64_t columns = round_up(head_size, kLanes);
+  float* factors = scratch.factors;
+  for (int64_t index = 0; index < kTile; ++index) {
+    factors[index] = total_of(load(scratch.denominators + index * kLanes));
+  }
+  for (int64_t index = 0; index < kTile; index += kLanes) {
+    const VFloat denominator = load(factors + index);
+    const VInt empty = denominator == 0.0f;
+    store(factors + index, select(empty, VFloat{}, head.dropout.inverse_keep / denominator));
+    store(scratch.statistics + index, select(empty, splat(kNoMaximum),
+                                     load(scratch.maxima + index) * kLn2 + natural_logarithm(denominator)));
+  }
   for (int64_t index = 0; index < row.num_queries; ++index) {
-    const float denominator = sum(load(scratch.denominators + index * kLanes));
-    const bool empty = denominator == 0.0f;
-    const float factor = empty ? 0.0f : head.dropout.inverse_keep / denominator;
-    T* output = head.output + (row.first_query + index) * head.output_stride;
+    T* output = head.outputs.data + (row.first_query + index) * head.outputs.stride;
     for (int64_t column = 0; column < columns; column += kLanes) {
-      const VFloat value = load(scratch.output + index * columns + column) * factor;
-      if (column + kLanes <= head_size) {
-        store(output + column, value);
-      } else {
-        store_partial(output + column, value, head_size - column);
-      }
+      const VFloat value = load(scratch.output + index * columns + column) * factors[index];
+      store_up_to(output + column, value, head_size - column);
     }
-    if (head.log_sum_exp != nullptr) {
-      head.log_sum_exp[row.first_query + index] =
-          empty ? kNoMaximum : scratch.maxima[index] + __builtin_logf(denominator);
-    }
+    if (head.log_sum_exp != nullptr) head.log_sum_exp[row.first_query + index] = scratch.statistics[index];
   }
 }
 
+MTL_INLINE void fill_zero(float* values, int64_t count) {
+  for (int64_t index = 0; index < count; index += kLanes) store(values + index, VFloat{});
+}
+
+// What to ask for while tile (query_tile, key_tile) is computed, after which `next_key_tile` comes (none: key_tiles).
 template <typename T>
-MTL_INLINE Matrix<T> rows_of(const Matrix<T>& matrix, int64_t first) {
-  return {matrix.data + first * matrix.stride, matrix.stride, smaller(kTile, matrix.rows - first), matrix.columns};
+ForwardAhead<T> look_ahead(const ForwardHead<T>& head, const ForwardHead<T>* next_head, const ForwardScratch& scratch,
+                           const TileRow& row, int64_t next_query_tile, int64_t next_key_tile) {
+  ForwardAhead<T> ahead = {};
+  const int64_t key_tiles = (head.keys.rows + kTile - 1) / kTile;
+  if (next_key_tile < key_tiles) {
+    if (scratch.packed[next_key_tile]) return ahead;
+    ahead.keys = rows_of(head.keys, next_key_tile * kTile);
+    ahead.values = rows_of(head.values, next_key_tile * kTile);
+    return ahead;
+  }
+  ahead.outputs = rows_of(head.outputs, row.first_query);
+  if (next_query_tile * kTile < head.queries.rows) {
+    ahead.queries = rows_of(head.queries, next_query_tile * kTile);
+    // Causal attention goes on to the keys beside those queries.
+    if (!head.visibility.causal || next_query_tile >= key_tiles || scratch.packed[next_query_tile]) return ahead;
+    ahead.keys = rows_of(head.keys, next_query_tile * kTile);
+    ahead.values = rows_of(head.values, next_query_tile * kTile);
+  } else if (next_head != nullptr) {
+    ahead.queries = rows_of(next_head->queries, 0);
+    ahead.keys = rows_of(next_head->keys, 0);
+    ahead.values = rows_of(next_head->values, 0);
+  }
+  return ahead;
 }
 
 // Query tiles part, part + num_parts, ... of one head.
 template <typename Product, typename T>
-void forward_head(const ForwardHead<T>& head, const ForwardScratch& scratch, int64_t part, int64_t num_parts) {
+void forward_head(const ForwardHead<T>& head, const ForwardHead<T>* next_head, const ForwardScratch& scratch,
+                  int64_t part, int64_t num_parts) {
   const int64_t head_size = head.queries.columns;
   const int64_t columns = round_up(head_size, kLanes);
   const int64_t key_tiles = (head.visibility.num_keys + kTile - 1) / kTile;
@@ -201,12 +272,19 @@ void forward_head(const ForwardHead<T>& head, const ForwardScratch& scratch, int
   for (int64_t query_tile = part; query_tile < query_tiles; query_tile += num_parts) {
     const TileRow row = tile_row(head.visibility, query_tile);
     pack_rows<Product>(scratch.queries, rows_of(head.queries, row.first_query));
-    for (int64_t index = 0; index < kTile * columns; index += kLanes) store(scratch.output + index, VFloat{});
-    for (int64_t index = 0; index < kTile * kLanes; index += kLanes) store(scratch.denominators + index, VFloat{});
+    fill_zero(scratch.denominators, kTile * kLanes);
     for (int64_t index = 0; index < kTile; index += kLanes) store(scratch.maxima + index, splat(kNoMaximum));
-    for (int64_t key_tile = 0; key_tile < key_tiles; ++key_tile) {
-      const TileKind kind = tile_kind(row, key_tile * kTile, static_cast<TileKind>(scratch.key_kinds[key_tile]));
-      if (kind == TileKind::kSkipped) continue;
+    const auto kind_of = [&](int64_t tile) {
+      return tile_kind(row, tile * kTile, static_cast<TileKind>(scratch.key_kinds[tile]));
+    };
+    const auto next_seen = [&](int64_t tile) {
+      while (tile < key_tiles && kind_of(tile) == TileKind::kSkipped) ++tile;
+      return tile;
+    };
+    const int64_t first_tile = next_seen(0);
+    if (first_tile == key_tiles) fill_zero(scratch.output, kTile * columns);
+    for (int64_t key_tile = first_tile, next; key_tile < key_tiles; key_tile = next) {
+      next = next_seen(key_tile + 1);
       if (!scratch.packed[key_tile]) {  // one slot is used by one tile of queries: each tile of keys comes once
         const int64_t slot = key_tile % scratch.slots;
         pack_transposed<Product>(scratch.keys + slot * row_words<Product>(head_size) * kTile,
@@ -215,7 +293,9 @@ void forward_head(const ForwardHead<T>& head, const ForwardScratch& scratch, int
                               rows_of(head.values, key_tile * kTile));
         scratch.packed[key_tile] = 1;
       }
-      forward_tile<Product>(head, scratch, row, key_tile, kind);
+      forward_tile<Product>(head, scratch, row, key_tile, kind_of(key_tile),
+                            look_ahead(head, next_head, scratch, row, query_tile + num_parts, next),
+                            key_tile == first_tile);
     }
     finish_rows(head, scratch, row);
   }
@@ -235,11 +315,16 @@ Status forward_all(int64_t num_heads, int64_t num_queries, int64_t num_keys, int
                         static_cast<long long>(counter.used * threads));
   }
   const int64_t parts = parts_per_head(num_heads, threads, (num_queries + kTile - 1) / kTile);
-#pragma omp parallel for schedule(dynamic) num_threads(threads)
+  // Several heads in a row for each thread: they are neighbours in memory, and what comes next is known.
+  const int64_t chunk = larger(1, num_heads * parts / (8 * threads));
+#pragma omp parallel for schedule(dynamic, chunk) num_threads(threads)
   for (int64_t task = 0; task < num_heads * parts; ++task) {
     Carver carver = {static_cast<char*>(memory.data) + counter.used * omp_get_thread_num(), 0};
     const ForwardScratch scratch = carve_forward<Product>(&carver, num_queries, num_keys, head_size);
-    forward_head<Product>(make_head(task / parts), scratch, task % parts, parts);
+    const int64_t head = task / parts;
+    const ForwardHead<T> next_head = make_head(smaller(head + 1, num_heads - 1));
+    forward_head<Product>(make_head(head), parts == 1 && head + 1 < num_heads ? &next_head : nullptr, scratch,
+                          task % parts, parts);
   }
   return ok_status();
 }

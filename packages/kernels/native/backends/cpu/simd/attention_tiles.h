@@ -1,8 +1,8 @@
 // Small matrix products for attention, out of packed tiles that stay in the cache of a core.
 //
-// Operands are arrays of 32-bit words. With float32 arithmetic a word is one float; with bfloat16 arithmetic (AVX-512) it
-// is two neighbours along the dimension that is summed over, which the processor multiplies and adds in one go. One
-// product kernel serves both, and transposed left sides too, through strides:
+// Operands are arrays of 32-bit words. With float32 arithmetic a word is one float; with bfloat16 arithmetic
+// (AVX-512) it is two neighbours along the dimension that is summed over, which the processor multiplies and adds in
+// one go. One product kernel serves both, and transposed left sides too, through strides:
 //
 //   sum[row, column] += for all steps: left[row * left_row + step * left_step] * right[step * right_stride + column]
 #pragma once
@@ -37,6 +37,15 @@ MTL_INLINE float largest(VFloat value) {
 #endif
 }
 
+// The sum of the lanes, in a fixed tree.
+MTL_INLINE float total_of(VFloat value) {
+#if MTL_ISA_LEVEL == 2
+  return _mm512_reduce_add_ps((__m512)value);
+#else
+  return sum(value);
+#endif
+}
+
 // ---- the two arithmetics ----
 
 // float32 for any element type.
@@ -50,7 +59,7 @@ struct FloatProduct {
   // The words of up to kLanes * kDepth elements; elements from `count` on are zero.
   template <typename T>
   MTL_INLINE VUint load_words(const T* source, int64_t count) {
-    return float_to_bits(count >= kLanes ? load(source) : load_partial(source, count));
+    return float_to_bits(load_up_to(source, count));
   }
 };
 
@@ -63,7 +72,7 @@ struct Bfloat16Product {
     return (VFloat)_mm512_dpbf16_ps((__m512)sum, (__m512bh)_mm512_set1_epi32(static_cast<int>(left)), (__m512bh)right);
   }
   MTL_INLINE VUint load_words(const bfloat16* source, int64_t count) {
-    if (count >= 2 * kLanes) return *reinterpret_cast<const VUintU*>(source);
+    if (count >= 2 * kLanes) return (VUint)_mm512_loadu_epi16(source);  // pairs need not be aligned as words are
     return (VUint)_mm512_maskz_loadu_epi16((uint32_t{1} << (count < 0 ? 0 : count)) - 1, source);
   }
 };
@@ -181,9 +190,26 @@ MTL_INLINE void transpose(VUint* rows) {
 // A strided matrix in a tensor: `rows` rows of `columns` elements.
 template <typename T>
 struct Matrix {
-  const T* data;
+  T* data;
   int64_t stride, rows, columns;
 };
+
+template <typename T>
+MTL_INLINE Matrix<T> rows_of(const Matrix<T>& matrix, int64_t first) {
+  return {matrix.data + first * matrix.stride, matrix.stride, smaller(kTile, matrix.rows - first), matrix.columns};
+}
+
+// Asks for rows first .. first + kRowGroup of a tile's matrix ahead of time. Rows of one head lie kilobytes apart,
+// where the processor does not foresee them; asked for a few at a time during products, they cost nothing.
+template <bool kWrite = false, typename T>
+MTL_INLINE void prefetch_group(const Matrix<T>& matrix, int64_t first) {
+  const int64_t end = smaller(first + kRowGroup, matrix.rows);
+  for (int64_t row = first; row < end; ++row) {
+    const char* begin = reinterpret_cast<const char*>(matrix.data + row * matrix.stride);
+    const int64_t bytes = matrix.columns * static_cast<int64_t>(sizeof(T));
+    for (int64_t offset = 0; offset < bytes; offset += 64) __builtin_prefetch(begin + offset, kWrite, 2);
+  }
+}
 
 // Words along a row of `columns` elements, rounded up to whole vectors.
 template <typename Product>
@@ -242,7 +268,7 @@ void pack_columns(Word* packed, Matrix<T> matrix) {
       for (int part = 0; part < Product::kDepth; ++part) {
         if (row + part >= matrix.rows) continue;
         const T* source = matrix.data + (row + part) * matrix.stride + column;
-        const VUint bits = float_to_bits(count >= kLanes ? load(source) : load_partial(source, count));
+        const VUint bits = float_to_bits(load_up_to(source, count));
         words |= Product::kDepth == 1 ? bits : part == 0 ? bits >> 16 : bits;  // bfloat16 is the upper half of a float
       }
       store_words(packed + row / Product::kDepth * stride + column, words);

@@ -162,7 +162,7 @@ MTL_INLINE float maximum_of(VFloat value) {
   return result;
 }
 
-// e^x to 2 units in the last place for x in [-87.3, 88.7]; below that 0, above it the largest finite value.
+// e^x to 2 units in the last place for x in [-87.3, 88.7]; below that 0, above it the largest finite value; NaN of NaN.
 // Range reduction by ln 2 in two parts, then a polynomial of degree 6 on [-ln2/2, ln2/2].
 MTL_INLINE VFloat exponential(VFloat x) {
   const VFloat clamped = minimum(maximum(x, splat(-87.3f)), splat(88.7f));
@@ -179,7 +179,7 @@ MTL_INLINE VFloat exponential(VFloat x) {
   p = p * r + 1.0f;
   const VUint exponent = (float_to_bits(shifted) - float_to_bits(magic)) << 23;  // n, moved to the exponent field
   const VFloat result = bits_to_float(float_to_bits(p) + exponent);
-  return select(x < -87.3f, splat(0.0f), result);
+  return select(x != x, x, select(x < -87.3f, splat(0.0f), result));
 }
 
 // tanh x = 1 - 2 / (e^2x + 1), odd; the series is used near zero, where the difference would cancel.

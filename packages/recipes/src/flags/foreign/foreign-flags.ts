@@ -1,26 +1,27 @@
 import { ConfigurationError } from '@mtl/errors';
-import { foreignFlagTable } from './foreign-flag-table.js';
+import type { ForeignFlag } from './foreign-flag.js';
+import { foreignFlagFamilies } from './foreign-flag-families.js';
+import { foreignKernelFlags } from './foreign-kernel-flags.js';
+import { foreignModelFlags } from './foreign-model-flags.js';
+import { foreignParallelFlags } from './foreign-parallel-flags.js';
+import { foreignReportFlags } from './foreign-report-flags.js';
+import { foreignTrainingFlags } from './foreign-training-flags.js';
 
-/** A flag of Megatron-LM that this project has no use for, or no code for yet. */
-export interface ForeignFlag {
-  /** What it is there, in a few words. */
-  readonly what: string;
-  /** Why it is refused, or why leaving it out changes nothing. */
-  readonly why: string;
-  /** What to do instead. */
-  readonly instead?: string;
-  /**
-   * Whether it may stand there without effect: `always`, or only with values that say what happens here anyway.
-   * Left out for a flag that is always refused.
-   */
-  readonly harmless?: 'always' | readonly string[];
-  /** Values that follow it; `many` up to the next flag. Matters only where it may stay. */
-  readonly takes: 'nothing' | 'one' | 'many';
-}
+/** What is known of Megatron-LM's flags that are not in the schema, by name. */
+export const foreignFlags: Readonly<Record<string, ForeignFlag>> = {
+  ...foreignModelFlags,
+  ...foreignKernelFlags,
+  ...foreignParallelFlags,
+  ...foreignTrainingFlags,
+  ...foreignReportFlags,
+};
 
 /** What is known about a flag that is not ours, by its name with dashes. */
 export function findForeignFlag(name: string): ForeignFlag | undefined {
-  return Object.hasOwn(foreignFlagTable, name) ? foreignFlagTable[name] : undefined;
+  if (Object.hasOwn(foreignFlags, name)) return foreignFlags[name];
+  const beginnings = Object.keys(foreignFlagFamilies).filter((beginning) => name.startsWith(beginning));
+  const [longest] = beginnings.sort((a, b) => b.length - a.length);
+  return longest === undefined ? undefined : foreignFlagFamilies[longest];
 }
 
 /**

@@ -1,0 +1,250 @@
+import { execFileSync } from 'node:child_process';
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { prepareDataset } from '@mtl/data';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { readMetrics, runGptTrain } from './run-gpt-train.js';
+
+let directory: string;
+let data: string[];
+
+/** A training of a second: a tiny model on a tiny dataset, in steps of 4 samples. */
+const tiny = [
+  ...['--preset', 'none', '--num-layers', '2', '--hidden-size', '32', '--num-attention-heads', '2'],
+  ...[
+    '--seq-length',
+    '32',
+    '--max-position-embeddings',
+    '32',
+    '--micro-batch-size',
+    '2',
+    '--global-batch-size',
+    '4',
+  ],
+  ...['--lr', '1e-3', '--lr-decay-style', 'cosine', '--lr-decay-iters', '12', '--train-iters', '12'],
+  ...[
+    '--eval-iters',
+    '1',
+    '--eval-interval',
+    '100',
+    '--log-interval',
+    '1',
+    '--split',
+    '90,10,0',
+    '--threads',
+    '1',
+  ],
+];
+
+/** The tiny recipe with some flags in place of its own. */
+function recipeWith(given: readonly string[]): string[] {
+  const base = [...tiny, ...data];
+  const kept = base.filter((word, index) => !given.includes(word.startsWith('--') ? word : base[index - 1]!));
+  return [...kept, ...given];
+}
+
+const train = (given: readonly string[], onOutput?: Parameters<typeof runGptTrain>[0]['onOutput']) =>
+  runGptTrain({ flags: recipeWith(given), directory, ...(onOutput === undefined ? {} : { onOutput }) });
+
+beforeAll(async () => {
+  directory = mkdtempSync(join(tmpdir(), 'mtl-gpt-train-'));
+  const text = Array.from(
+    { length: 400 },
+    (_, line) => `Line ${line} says ${(line * 7919) % 1000} and ends.`,
+  );
+  writeFileSync(join(directory, 'corpus.txt'), text.join('\n\n'));
+  const outputPrefix = join(directory, 'corpus');
+  await prepareDataset({
+    inputs: [join(directory, 'corpus.txt')],
+    outputPrefix,
+    tokenizer: { type: 'ByteLevelTokenizer' },
+    appendEod: true,
+  });
+  data = ['--data-path', `${outputPrefix}_text_document`, '--tokenizer-type', 'ByteLevelTokenizer'];
+});
+afterAll(() => rmSync(directory, { recursive: true, force: true }));
+
+describe('the default preset', () => {
+  it('starts with its golden losses', async () => {
+    const golden = JSON.parse(
+      readFileSync(new URL('../fixtures/golden-losses.json', import.meta.url), 'utf8'),
+    ) as {
+      lmLosses: number[];
+    };
+    const metrics = join(directory, 'golden.jsonl');
+    const steps = String(golden.lmLosses.length);
+    const run = await runGptTrain({
+      flags: ['--exit-interval', steps, '--save', join(directory, 'golden'), '--metrics-jsonl', metrics],
+      directory,
+    });
+    expect(run.output).toContain('prepared 2,478,931 tokens');
+    expect(run.code).toBe(0);
+    readMetrics(metrics).forEach(({ lm_loss }, step) => {
+      // other instruction sets and thread counts add up in another order; ten steps amplify rounding to about 1e-6
+      expect(Math.abs(lm_loss! - golden.lmLosses[step]!), `step ${step + 1}`).toBeLessThan(2e-5);
+    });
+  });
+});
+
+describe('resuming', () => {
+  it('continues bitwise: the same metrics, the same checkpoint bytes', async () => {
+    const [whole, parts] = [join(directory, 'whole'), join(directory, 'parts')];
+    await train(['--save', whole, '--metrics-jsonl', `${whole}.jsonl`]);
+    await train(['--save', parts, '--metrics-jsonl', `${parts}.jsonl`, '--exit-interval', '5']);
+    const resumed = await train(['--save', parts, '--load', parts, '--metrics-jsonl', `${parts}.jsonl`]);
+    expect(resumed.output).toContain('iteration 5');
+    const facts = (path: string) =>
+      readMetrics(path).map(({ iteration, lm_loss, grad_norm, learning_rate, consumed_samples }) => ({
+        ...{ iteration, lm_loss, grad_norm, learning_rate, consumed_samples },
+      }));
+    expect(facts(`${parts}.jsonl`)).toEqual(facts(`${whole}.jsonl`));
+    const shards = (path: string) =>
+      readdirSync(join(path, 'iter_0000012'))
+        .filter((name) => name.endsWith('.safetensors'))
+        .map((name) => readFileSync(join(path, 'iter_0000012', name)).toString('base64'));
+    expect(shards(parts).length).toBeGreaterThan(0);
+    expect(shards(parts)).toEqual(shards(whole));
+  });
+
+  it.each(['SIGTERM', 'SIGINT'] as const)(
+    '%s saves after the running step, and the run goes on from there',
+    async (signal) => {
+      const save = join(directory, signal);
+      let sent = false;
+      const stopped = await train(
+        ['--train-iters', '100000', '--lr-decay-iters', '100000', '--save', save],
+        (output, kill) => {
+          if (sent || !output.includes('iteration        3/')) return;
+          sent = true;
+          kill(signal);
+        },
+      );
+      expect(stopped.code).toBe(0);
+      expect(stopped.output).toContain(`stopped (${signal})`);
+      const [checkpoint] = readdirSync(save).filter((name) => name.startsWith('iter_'));
+      const iteration = Number(checkpoint!.slice('iter_'.length));
+      const resumed = await train([
+        ...[
+          '--train-iters',
+          String(iteration + 2),
+          '--lr-decay-iters',
+          '100000',
+          '--save',
+          save,
+          '--load',
+          save,
+        ],
+      ]);
+      expect(resumed.output).toContain(`iteration ${iteration}`);
+      expect(resumed.code).toBe(0);
+    },
+  );
+
+  it('uses the newest whole checkpoint when the last one is torn, and says so', async () => {
+    const save = join(directory, 'torn');
+    await train(['--save', save, '--save-interval', '6']);
+    const last = join(save, 'iter_0000012');
+    const shard = readdirSync(last).find((name) => name.endsWith('.safetensors'))!;
+    truncateSync(join(last, shard), 1000);
+    const run = await train(['--load', save, '--save', join(directory, 'torn-continued')]);
+    expect(run.code).toBe(0);
+    expect(run.output).toMatch(/iter_0000012.*/);
+    expect(run.output).toContain('resuming from');
+    expect(run.output).toContain('iteration 6');
+  });
+});
+
+describe('Hugging Face directories', () => {
+  it('are written after training and trained on from, tokenizer and architecture included', async () => {
+    const [directoryOfModel, metrics] = [
+      join(directory, 'hugging-face'),
+      join(directory, 'hugging-face.jsonl'),
+    ];
+    const first = await train(['--save', `${directoryOfModel}-run`, '--save-hf', directoryOfModel]);
+    expect(first.output).toContain(`wrote ${directoryOfModel}`);
+    const again = await train([
+      ...['--load-hf', directoryOfModel, '--save', `${directoryOfModel}-more`, '--metrics-jsonl', metrics],
+      // the architecture is the directory's, whatever the flags say
+      ...['--num-layers', '1', '--train-iters', '2'],
+    ]);
+    expect(again.output).toContain('loaded the weights of');
+    expect(again.code).toBe(0);
+    expect(readMetrics(metrics)[0]!.lm_loss).toBeLessThan(5.3); // ln 257 is 5.55: it goes on from what it learnt
+    const refused = await train(['--save-hf', directoryOfModel]);
+    expect(refused.output).toMatch(/error\[MTL_HUGGING_FACE_EXISTS\]/);
+    expect(refused.code).toBe(2);
+  });
+});
+
+describe('wrong input ends with one coded error and status 2, before the first step', () => {
+  const cases: ReadonlyArray<readonly [name: string, flags: () => string[], expected: RegExp]> = [
+    ['an unknown flag', () => ['--num-layer', '2'], /error\[MTL_FLAG_UNKNOWN\].*num-layers/s],
+    ['a value of the wrong type', () => ['--num-layers', 'two'], /error\[MTL_FLAG_VALUE\].*num-layers/s],
+    ['heads that do not divide', () => ['--num-attention-heads', '5'], /error\[MTL_HEADS\].*4/s],
+    ['a batch that does not divide', () => ['--global-batch-size', '3'], /error\[MTL_BATCH_SIZE\].*(2|4)/s],
+    ['contradicting precisions', () => ['--bf16', '--fp16'], /error\[MTL_FLAG_CONFLICT\]/],
+    [
+      'a dataset that is not there',
+      () => ['--data-path', 'nowhere'],
+      /error\[MTL_DATA_INDEXED_DATASET\].*nowhere/s,
+    ],
+    ['a checkpoint that is not there', () => ['--load', 'nowhere'], /error\[MTL_CHECKPOINT_NONE\].*nowhere/s],
+    ['a device that is not there', () => ['--device', 'cuda'], /error\[MTL_DEVICE\]/],
+  ];
+  it.each(cases)('%s', async (_, flags, expected) => {
+    const run = await train([...flags(), '--save', join(directory, 'wrong')]);
+    expect(run.output).toMatch(expected);
+    expect(run.output).not.toContain('    at ');
+    expect(run.output).not.toContain('iteration        1/');
+    expect(run.code).toBe(2);
+    expect(existsSync(join(directory, 'wrong'))).toBe(false);
+  });
+
+  it('a truncated .bin, named with its size', async () => {
+    const prefix = join(directory, 'short');
+    for (const suffix of ['.bin', '.idx']) copyFileSync(`${data[1]}${suffix}`, `${prefix}${suffix}`);
+    truncateSync(`${prefix}.bin`, 100);
+    const run = await train(['--data-path', prefix]);
+    expect(run.output).toMatch(/error\[MTL_DATA_INDEXED_DATASET\].*short/s);
+    expect(run.code).toBe(2);
+  });
+});
+
+describe('failures of a run end with status 1 and lose nothing', () => {
+  it('a loss that is not a number', async () => {
+    const save = join(directory, 'diverged');
+    await train(['--save', save, '--exit-interval', '4']);
+    const run = await train(['--load', save, '--save', save, '--lr', '1e30', '--clip-grad', '0']);
+    expect(run.output).toMatch(/error\[MTL_NOT_FINITE\].*remedy/s);
+    expect(run.code).toBe(1);
+    expect(readdirSync(save).filter((name) => name.startsWith('iter_'))).toEqual(['iter_0000004']);
+  });
+
+  it('a full disk while saving', async (context) => {
+    const disk = join(directory, 'disk');
+    mkdirSync(disk);
+    try {
+      execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=600k', 'tmpfs', disk], { stdio: 'ignore' });
+    } catch {
+      context.skip('mounting a small file system needs root');
+    }
+    try {
+      const run = await train(['--save', join(disk, 'run'), '--save-interval', '4']);
+      expect(run.output).toMatch(/error\[MTL_CHECKPOINT_DISK_FULL\]/);
+      expect(run.code).toBe(1);
+    } finally {
+      execFileSync('umount', [disk]);
+    }
+  });
+});

@@ -1,0 +1,91 @@
+import { Tensor } from '@mtl/kernels';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { initializeParameter, Parameter, type Slice, siteKey } from './index.js';
+
+const normal = { kind: 'normal', standardDeviation: 0.02 } as const;
+
+function valuesOf(parameter: Parameter, seed: number): number[] {
+  const target = Tensor.empty({ shape: parameter.shape, dtype: 'float32' });
+  initializeParameter(parameter, target, seed);
+  const values = target.toArray();
+  target.dispose();
+  return values;
+}
+
+describe('Parameter', () => {
+  it('has the shape of its slices and counts as decaying when it is a matrix', () => {
+    const slices: Slice[] = [
+      { start: 2, end: 4 },
+      { start: 0, end: 3 },
+    ];
+    const weight = new Parameter({ name: 'w', globalShape: [8, 3], slices, initialization: normal });
+    expect(weight.shape).toEqual([2, 3]);
+    expect(weight.size).toBe(6);
+    expect(weight.decays).toBe(true);
+    expect(new Parameter({ name: 'b', globalShape: [8], initialization: normal }).decays).toBe(false);
+  });
+
+  it('takes its storage from outside and refuses one that does not fit', () => {
+    const weight = new Parameter({ name: 'w', globalShape: [2, 2], initialization: normal });
+    expect(() => weight.data).toThrow(/no storage/);
+    const flat = Tensor.zeros({ shape: [10], dtype: 'float32' });
+    const view = flat.view({ offset: 4, shape: [2, 2] });
+    weight.assignMainGradient(view);
+    weight.mainGradient.write(Float32Array.of(1, 2, 3, 4));
+    expect(flat.toArray()).toEqual([0, 0, 0, 0, 1, 2, 3, 4, 0, 0]);
+    expect(() => weight.assignData(flat)).toThrow(/shape \[10\] for parameter w of shape \[2, 2\]/);
+    view.dispose();
+    flat.dispose();
+  });
+});
+
+describe('initializeParameter', () => {
+  it('gives any shard the values it has in the whole, cut along any dimension', () => {
+    const shapes = fc.array(fc.integer({ min: 1, max: 6 }), { minLength: 1, maxLength: 4 });
+    const cut = shapes.chain((globalShape) =>
+      fc.record({
+        globalShape: fc.constant(globalShape),
+        dim: fc.nat(globalShape.length - 1),
+        part: fc.tuple(fc.nat(5), fc.nat(5)),
+        seed: fc.nat(1000),
+      }),
+    );
+    fc.assert(
+      fc.property(cut, ({ globalShape, dim, part, seed }) => {
+        const size = globalShape[dim]!;
+        const [a, b] = [part[0] % size, part[1] % size];
+        const range = { start: Math.min(a, b), end: Math.max(a, b) + 1 };
+        const slices = globalShape.map((whole, index) => (index === dim ? range : { start: 0, end: whole }));
+        const options = { name: 'layer.weight', globalShape, initialization: normal };
+        const whole = valuesOf(new Parameter(options), seed);
+        const shard = valuesOf(new Parameter({ ...options, slices }), seed);
+        const inner = globalShape.slice(dim + 1).reduce((product, each) => product * each, 1);
+        const expected = whole.filter((_, index) => {
+          const position = Math.floor(index / inner) % size;
+          return position >= range.start && position < range.end;
+        });
+        expect(shard).toEqual(expected);
+      }),
+    );
+  });
+
+  it('depends on the seed and on the name', () => {
+    const first = new Parameter({ name: 'a', globalShape: [4, 4], initialization: normal });
+    const second = new Parameter({ name: 'b', globalShape: [4, 4], initialization: normal });
+    expect(valuesOf(first, 1)).toEqual(valuesOf(first, 1));
+    expect(valuesOf(first, 1)).not.toEqual(valuesOf(first, 2));
+    expect(valuesOf(first, 1)).not.toEqual(valuesOf(second, 1));
+    expect(siteKey(1, 'a')).not.toEqual(siteKey(1, 'b'));
+  });
+
+  it('writes zeros and ones', () => {
+    const options = { name: 'norm', globalShape: [5] };
+    expect(valuesOf(new Parameter({ ...options, initialization: { kind: 'ones' } }), 3)).toEqual([
+      1, 1, 1, 1, 1,
+    ]);
+    expect(valuesOf(new Parameter({ ...options, initialization: { kind: 'zeros' } }), 3)).toEqual([
+      0, 0, 0, 0, 0,
+    ]);
+  });
+});

@@ -1,0 +1,235 @@
+import { numLiveTensors, Tensor } from '@mtl/kernels';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import {
+  allocateParameters,
+  biasDropoutResidual,
+  gelu,
+  initializeParameter,
+  layerNorm,
+  linear,
+  linearCrossEntropy,
+  Parameter,
+  recompute,
+  siteKey,
+  Tape,
+  type TapeOptions,
+  Variable,
+} from './index.js';
+
+const [sequence, batch, hidden, vocabulary] = [3, 2, 8, 11];
+const device = 'reference';
+const dtype = 'float64';
+const normal = { kind: 'normal', standardDeviation: 0.5 } as const;
+
+interface Model {
+  weight: Parameter;
+  bias: Parameter;
+  gain: Parameter;
+  shift: Parameter;
+  head: Parameter;
+  all: Parameter[];
+}
+
+let model: Model;
+let dispose: () => void;
+let before: number;
+
+beforeEach(() => {
+  before = numLiveTensors();
+  const make = (name: string, globalShape: number[]): Parameter =>
+    new Parameter({ name, globalShape, initialization: normal });
+  const parts = {
+    weight: make('weight', [hidden, hidden]),
+    bias: make('bias', [hidden]),
+    gain: make('gain', [hidden]),
+    shift: make('shift', [hidden]),
+    head: make('head', [vocabulary, hidden]),
+  };
+  model = { ...parts, all: Object.values(parts) };
+  const storage = allocateParameters(model.all, { device, dtype, mainGradients: true });
+  for (const parameter of model.all) initializeParameter(parameter, parameter.data, 3);
+  dispose = () => storage.dispose();
+});
+afterEach(() => {
+  dispose();
+  expect(numLiveTensors()).toBe(before);
+});
+
+function constant(
+  values: readonly number[],
+  shape: readonly number[],
+  itsDtype: 'float64' | 'int32' | 'float32' | 'int64',
+) {
+  return new Variable(Tensor.from(values, { shape, dtype: itsDtype, device }), { requiresGradient: false });
+}
+
+/** x + gelu(linear(norm(x))), twice with the same parameters, then the loss over a tied head. */
+function lossOf(
+  tape: Tape,
+  input: Variable,
+  options: { chunkBytes?: number; recomputed?: boolean } = {},
+): Variable {
+  const tokens = sequence * batch;
+  const layer = (inner: Tape, x: Variable): Variable =>
+    inner.scope(() => {
+      const normalized = layerNorm(inner, { input: x, weight: model.gain, bias: model.shift, epsilon: 1e-5 });
+      const widened = linear(inner, { input: normalized, weight: model.weight, bias: model.bias });
+      return biasDropoutResidual(inner, { input: gelu(inner, { input: widened, kind: 'erf' }), residual: x });
+    });
+  const apply = (x: Variable): Variable => (options.recomputed ? recompute(tape, x, layer) : layer(tape, x));
+  return tape.scope(() => {
+    const labels = constant(
+      Array.from({ length: tokens }, (_, index) => (index * 5) % vocabulary),
+      [sequence, batch],
+      'int32',
+    );
+    const weights = constant(new Array<number>(tokens).fill(1 / tokens), [sequence, batch], 'float32');
+    const loss = linearCrossEntropy(tape, {
+      input: apply(apply(input)),
+      weight: model.head,
+      vocabularySize: vocabulary,
+      labels,
+      weights,
+      ...(options.chunkBytes === undefined ? {} : { chunkBytes: options.chunkBytes }),
+    });
+    labels.release();
+    weights.release();
+    return loss;
+  });
+}
+
+interface Result {
+  losses: number[];
+  input: number[];
+  gradients: number[][];
+}
+
+function run(
+  tapeOptions: TapeOptions = {},
+  options: Parameters<typeof lossOf>[2] & { split?: boolean } = {},
+): Result {
+  for (const parameter of model.all) parameter.mainGradient.zero();
+  const tape = new Tape(tapeOptions);
+  const values = Array.from({ length: sequence * batch * hidden }, (_, index) => Math.sin(index));
+  const tensor = Tensor.from(values, { shape: [sequence, batch, hidden], dtype, device });
+  const input = tape.input(tensor, { requiresGradient: true });
+  const loss = lossOf(tape, input, options);
+  if (options.split) {
+    tape.backwardInput(loss);
+    expect(model.all.every(({ mainGradient }) => mainGradient.toArray().every((value) => value === 0))).toBe(
+      true,
+    );
+    tape.backwardWeight();
+  } else {
+    tape.backward(loss);
+  }
+  const inputGradient = tape.takeGradient(input)!;
+  const result = {
+    losses: loss.tensor.toArray(),
+    input: inputGradient.toArray(),
+    gradients: model.all.map(({ mainGradient }) => mainGradient.toArray()),
+  };
+  inputGradient.dispose();
+  loss.release();
+  input.release();
+  tape.dispose();
+  return result;
+}
+
+describe('Tape', () => {
+  it('keeping, rematerializing, splitting and recomputing all give the same bits', () => {
+    const expected = run({ rematerialize: false });
+    expect(run({ rematerialize: true })).toEqual(expected);
+    expect(run({}, { split: true })).toEqual(expected);
+    expect(run({}, { recomputed: true })).toEqual(expected);
+    expect(run({}, { recomputed: true, split: true })).toEqual(expected);
+  });
+
+  it('chunks of logits change nothing but the order of sums', () => {
+    const whole = run();
+    const pieces = run({}, { chunkBytes: vocabulary * 8 * 2 });
+    expect(pieces.losses).toEqual(whole.losses);
+    pieces.gradients.forEach((gradient, index) => {
+      gradient.forEach((value, at) => {
+        // float64: a handful of terms in another order
+        expect(Math.abs(value - whole.gradients[index]![at]!)).toBeLessThan(1e-14);
+      });
+    });
+  });
+
+  it('says that a gradient is ready once, after the last of its uses', () => {
+    const ready: string[] = [];
+    const seen: number[] = [];
+    for (const parameter of model.all) {
+      parameter.onGradientReady(({ name, mainGradient }) => {
+        ready.push(name);
+        if (name === 'weight') seen.push(...mainGradient.toArray());
+      });
+    }
+    const { gradients } = run();
+    expect([...ready].sort()).toEqual(['bias', 'gain', 'head', 'shift', 'weight']);
+    // the head is used last in forward, so it is ready first; the layer's parameters only after their first use
+    expect(ready[0]).toBe('head');
+    expect(seen).toEqual(gradients[0]);
+    ready.length = 0;
+    run({}, { split: true });
+    expect(ready.length).toBe(5);
+  });
+
+  it('adds to main gradients: two backward passes are twice one', () => {
+    const once = run();
+    const tape = new Tape();
+    const tensor = Tensor.from(
+      Array.from({ length: sequence * batch * hidden }, (_, index) => Math.sin(index)),
+      { shape: [sequence, batch, hidden], dtype, device },
+    );
+    const input = tape.input(tensor);
+    const loss = lossOf(tape, input);
+    tape.backward(loss);
+    loss.release();
+    input.release();
+    tape.dispose();
+    model.head.mainGradient.toArray().forEach((value, index) => {
+      expect(Math.abs(value - 2 * once.gradients[4]![index]!)).toBeLessThan(1e-14);
+    });
+  });
+
+  it('refuses backward when it does not record, and keeps nothing', () => {
+    const tape = new Tape({ recording: false });
+    const input = tape.input(Tensor.zeros({ shape: [sequence, batch, hidden], dtype, device }));
+    const loss = lossOf(tape, input);
+    expect(loss.tensor.toArray().every(Number.isFinite)).toBe(true);
+    expect(() => tape.backward(loss)).toThrow(/does not record/);
+    loss.release();
+    input.release();
+  });
+
+  it('frees everything of a tape that is given up', () => {
+    const tape = new Tape();
+    const input = tape.input(Tensor.zeros({ shape: [sequence, batch, hidden], dtype, device }));
+    const loss = lossOf(tape, input);
+    loss.release();
+    input.release();
+    tape.dispose(); // afterEach counts
+  });
+
+  it('passes gradients through dropout by the same mask', () => {
+    const tape = new Tape();
+    const shape = [4, 1, 64];
+    const input = tape.input(Tensor.from(new Array<number>(256).fill(1), { shape, dtype, device }), {
+      requiresGradient: true,
+    });
+    const samples = constant([9], [1], 'int64');
+    const dropout = { probability: 0.25, key: siteKey(7, 'site'), samples };
+    const output = biasDropoutResidual(tape, { input, dropout });
+    const kept = output.tensor.toArray();
+    const ones = Tensor.from(new Array<number>(256).fill(1), { shape, dtype, device });
+    tape.backward(output, ones);
+    const gradient = tape.takeGradient(input)!;
+    expect(gradient.toArray()).toEqual(kept);
+    expect(new Set(kept)).toEqual(new Set([0, 4 / 3]));
+    for (const one of [gradient, ones]) one.dispose();
+    for (const variable of [input, samples, output]) variable.release();
+    tape.dispose();
+  });
+});

@@ -1,0 +1,118 @@
+// Attention forward, backward and over a cache, as rates and as shares of what a large matrix product of oneDNN reaches
+// on the same threads. Only the causal half of the FLOPs is counted. Correctness is checked first, against the reference.
+//   node bench/attention.mjs [threads]
+import {
+  attentionBackward,
+  attentionCachedForward,
+  attentionForward,
+  hostInformation,
+  matmul,
+  setNumThreads,
+  Tensor,
+  tidy,
+} from '../dist/index.js';
+
+const seconds = 0.5;
+if (process.argv[2] !== undefined) setNumThreads(Number(process.argv[2]));
+
+function random(shape, dtype, device = 'cpu') {
+  let state = 1;
+  const size = shape.reduce((product, dim) => product * dim, 1);
+  const values = Array.from({ length: size }, () => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return (state / 2 ** 32 - 0.5) * 3.46; // variance 1
+  });
+  return Tensor.from(values, { shape, dtype, device });
+}
+
+/** Milliseconds of the fastest run. */
+function fastest(run) {
+  run();
+  let best = Number.POSITIVE_INFINITY;
+  for (const end = performance.now() + seconds * 1000; performance.now() < end; ) {
+    const start = performance.now();
+    run();
+    best = Math.min(best, performance.now() - start);
+  }
+  return best;
+}
+
+function problem([sequence, batch, heads, size], { dtype, causal, probability = 0, device = 'cpu' }) {
+  const samples = Tensor.from(
+    BigInt64Array.from({ length: batch }, (_, index) => BigInt(index)),
+    {
+      shape: [batch],
+      dtype: 'int64',
+      device,
+    },
+  );
+  return {
+    output: Tensor.empty({ shape: [sequence, batch, heads, size], dtype, device }),
+    logSumExp: Tensor.empty({ shape: [batch, heads, sequence], dtype: 'float32', device }),
+    qkv: random([sequence, batch, heads, 3, size], dtype, device),
+    outputGradient: random([sequence, batch, heads, size], dtype, device),
+    qkvGradient: Tensor.empty({ shape: [sequence, batch, heads, 3, size], dtype, device }),
+    causal,
+    dropout: { probability, keyLow: 1, keyHigh: 2, samples },
+  };
+}
+
+function check(dtype) {
+  const results = ['cpu', 'reference'].map((device) => {
+    const call = problem([150, 1, 2, 64], { dtype, causal: true, probability: 0.1, device });
+    attentionForward(call);
+    attentionBackward(call);
+    return [...call.output.toArray(), ...call.qkvGradient.toArray()];
+  });
+  const difference = Math.max(...results[0].map((value, index) => Math.abs(value - results[1][index])));
+  // float32: sums of 150 terms of size 1; bfloat16: probabilities and results rounded to 8 bits
+  const allowed = dtype === 'float32' ? 2e-5 : 6e-2;
+  if (!(difference <= allowed)) throw new Error(`${dtype}: off by ${difference}, allowed ${allowed}`);
+}
+
+function matmulRate(dtype) {
+  const [rows, inner, columns] = [4096, 1024, 1024];
+  const [left, right] = [random([rows, inner], dtype), random([inner, columns], dtype)];
+  const output = Tensor.empty({ shape: [rows, columns], dtype });
+  return (2 * rows * inner * columns) / fastest(() => matmul({ output, left, right })) / 1e6;
+}
+
+const shapes = [
+  { sizes: [256, 16, 6, 64], causal: true },
+  { sizes: [256, 16, 6, 64], causal: true, probability: 0.1 },
+  { sizes: [1024, 2, 12, 64], causal: true },
+  { sizes: [128, 8, 12, 64], causal: false },
+  { sizes: [512, 4, 8, 128], causal: true },
+];
+
+for (const dtype of ['float32', 'bfloat16']) {
+  tidy(() => check(dtype));
+  const peer = tidy(() => matmulRate(dtype));
+  console.log(`${dtype}, ${hostInformation().numThreads} threads: oneDNN matmul ${peer.toFixed(0)} GFLOP/s`);
+  for (const { sizes, causal, probability } of shapes) {
+    tidy(() => {
+      const call = problem(sizes, { dtype, causal, probability });
+      const [sequence, batch, heads, size] = sizes;
+      const flops = 4 * batch * heads * sequence * sequence * size * (causal ? 0.5 : 1);
+      const forward = fastest(() => attentionForward(call));
+      const backward = fastest(() => attentionBackward(call));
+      const report = (name, milliseconds, work) => {
+        const rate = work / milliseconds / 1e6;
+        return `${name} ${milliseconds.toFixed(2)} ms ${rate.toFixed(0)} GFLOP/s (${((100 * rate) / peer).toFixed(0)} %)`;
+      };
+      const name = `[${sizes}]${causal ? ' causal' : ''}${probability ? ` dropout ${probability}` : ''}`;
+      console.log(
+        `  ${name}: ${report('forward', forward, flops)}, ${report('backward', backward, 2 * flops)}`,
+      );
+    });
+  }
+  tidy(() => {
+    const cache = [8, 12, 1024, 64];
+    const [keyCache, valueCache] = [random(cache, dtype), random(cache, dtype)];
+    const output = Tensor.empty({ shape: [1, 8, 12, 64], dtype });
+    const qkv = random([1, 8, 12, 3, 64], dtype);
+    const step = fastest(() => attentionCachedForward({ keyCache, valueCache, output, qkv, position: 1023 }));
+    const rate = (2 * keyCache.bytes) / step / 1e6;
+    console.log(`  one position over a cache of [${cache}]: ${step.toFixed(2)} ms, ${rate.toFixed(1)} GB/s`);
+  });
+}

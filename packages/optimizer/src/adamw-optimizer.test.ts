@@ -1,0 +1,124 @@
+import { Parameter } from '@mtl/autograd';
+import { numLiveTensors } from '@mtl/kernels';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { AdamwOptimizer, type AdamwOptimizerOptions, ParameterBuffers } from './index.js';
+
+const options: AdamwOptimizerOptions = {
+  beta1: 0.9,
+  beta2: 0.95,
+  epsilon: 1e-8,
+  weightDecay: 0.1,
+  clipGradient: 1,
+};
+const normal = { kind: 'normal', standardDeviation: 1 } as const;
+
+let before: number;
+beforeEach(() => {
+  before = numLiveTensors();
+});
+afterEach(() => expect(numLiveTensors()).toBe(before));
+
+function build(dtype: 'float32' | 'bfloat16', changes: Partial<AdamwOptimizerOptions> = {}) {
+  const weight = new Parameter({ name: 'weight', globalShape: [3, 5], initialization: normal });
+  const bias = new Parameter({ name: 'bias', globalShape: [70], initialization: normal });
+  const buffers = new ParameterBuffers([weight, bias], { device: 'cpu', dtype });
+  buffers.initialize(4);
+  const optimizer = new AdamwOptimizer(buffers, { ...options, ...changes });
+  const dispose = (): void => {
+    optimizer.dispose();
+    buffers.dispose();
+  };
+  const masters = (): number[][] =>
+    buffers.ranges.map((range) => {
+      const view = buffers.viewOf(buffers.master, range);
+      const values = view.toArray();
+      view.dispose();
+      return values;
+    });
+  return { weight, bias, buffers, optimizer, masters, dispose };
+}
+
+const gradientAt = (step: number, index: number): number => Math.fround(Math.sin(step * 31 + index));
+
+describe('ParameterBuffers', () => {
+  it('makes parameters views of flat buffers, aligned, in float32 without a second copy', () => {
+    const { weight, bias, buffers, dispose } = build('float32');
+    expect(buffers.ranges.map(({ start, end }) => [start, end])).toEqual([
+      [0, 15],
+      [64, 134],
+    ]);
+    weight.data.write(new Float32Array(15).fill(7));
+    expect(buffers.master.toArray().slice(0, 16)).toEqual([...new Array<number>(15).fill(7), 0]);
+    bias.mainGradient.write(new Float32Array(70).fill(2));
+    expect(buffers.gradients.toArray().slice(63, 66)).toEqual([0, 2, 2]);
+    dispose();
+  });
+
+  it('rounds the model from float32 masters', () => {
+    const { weight, buffers, masters, dispose } = build('bfloat16');
+    expect(weight.data.dtype).toBe('bfloat16');
+    weight.data.toArray().forEach((value, index) => {
+      expect(Math.abs(value - masters()[0]![index]!)).toBeLessThanOrEqual(2 ** -8 * Math.abs(value));
+    });
+    expect(buffers.model.dtype).toBe('bfloat16');
+    dispose();
+  });
+});
+
+describe('AdamwOptimizer', () => {
+  it('does what AdamW says, decay on matrices only, clipping by the norm of all gradients', () => {
+    const { weight, bias, optimizer, masters, dispose } = build('float32');
+    const expected = masters();
+    const moments = expected.map((values) => values.map(() => [0, 0] as [number, number]));
+    for (let step = 1; step <= 5; step++) {
+      const gradients = expected.map((values, which) =>
+        values.map((_, index) => gradientAt(step, which * 100 + index)),
+      );
+      weight.mainGradient.write(Float32Array.from(gradients[0]!));
+      bias.mainGradient.write(Float32Array.from(gradients[1]!));
+      const norm = Math.hypot(...gradients.flat());
+      const result = optimizer.step({ learningRate: 0.01 });
+      expect(Math.abs(result.gradientNorm / norm - 1)).toBeLessThan(1e-6);
+      const factor = Math.min(1, 1 / (norm + 1e-6));
+      expected.forEach((values, which) => {
+        values.forEach((value, index) => {
+          const gradient = gradients[which]![index]! * factor;
+          const moment = moments[which]![index]!;
+          moment[0] = 0.9 * moment[0] + 0.1 * gradient;
+          moment[1] = 0.95 * moment[1] + 0.05 * gradient * gradient;
+          const update = moment[0] / (1 - 0.9 ** step) / (Math.sqrt(moment[1] / (1 - 0.95 ** step)) + 1e-8);
+          values[index] = value * (which === 0 ? 1 - 0.01 * 0.1 : 1) - 0.01 * update;
+        });
+      });
+    }
+    // float32 state over five steps
+    masters()
+      .flat()
+      .forEach((value, index) => {
+        expect(Math.abs(value - expected.flat()[index]!)).toBeLessThan(3e-6);
+      });
+    expect(optimizer.numSteps).toBe(5);
+    dispose();
+  });
+
+  it('clears gradients, undoes the loss scale, and leaves everything alone when a gradient overflowed', () => {
+    const [scaled, plain] = [build('bfloat16'), build('bfloat16')];
+    for (const { weight } of [scaled, plain]) weight.mainGradient.write(new Float32Array(15).fill(0.5));
+    scaled.weight.mainGradient.write(new Float32Array(15).fill(0.5 * 1024));
+    const one = scaled.optimizer.step({ learningRate: 0.01, lossScale: 1024 });
+    const two = plain.optimizer.step({ learningRate: 0.01 });
+    expect(one.gradientNorm).toBeCloseTo(two.gradientNorm, 6);
+    expect(scaled.masters()).toEqual(plain.masters());
+    expect(scaled.buffers.gradients.toArray().every((value) => value === 0)).toBe(true);
+    const kept = scaled.masters();
+    scaled.weight.mainGradient.write(new Float32Array(15).fill(Number.POSITIVE_INFINITY));
+    expect(scaled.optimizer.step({ learningRate: 0.01 })).toEqual({
+      gradientNorm: Number.POSITIVE_INFINITY,
+      skipped: true,
+    });
+    expect(scaled.masters()).toEqual(kept);
+    expect(scaled.optimizer.numSteps).toBe(1);
+    expect(scaled.buffers.gradients.toArray().every((value) => value === 0)).toBe(true);
+    for (const built of [scaled, plain]) built.dispose();
+  });
+});

@@ -1,0 +1,69 @@
+import { type ForeignFlag, refused } from './foreign-flag.js';
+
+/** Flags known by how they begin: whole parts of Megatron-LM that are not here. The longest beginning counts. */
+export const foreignFlagFamilies: Readonly<Record<string, ForeignFlag>> = {
+  ...refused('feed-forward layers are dense; there are no experts', 'leave it out', {
+    'moe-': 'mixtures of experts',
+  }),
+  ...refused('products are computed in fp32, bf16 or fp16', 'use --bf16', {
+    'fp8-': 'training in FP8',
+    'fp4-': 'training in FP4',
+    'kitchen-': 'quantised training',
+    'reuse-grad-buf-for-mxfp8': 'training in FP8',
+    'keep-fp8-': 'training in FP8',
+  }),
+  ...refused('the model is a GPT-2', 'leave it out', {
+    'mamba-': 'state-space layers',
+    'disable-mamba-': 'state-space layers',
+    'hybrid-': 'hybrid models',
+    'heterogeneous-': 'layers of different shapes',
+    'retro-': 'retrieval',
+    'retriever-': 'retrieval',
+    'indexer-': 'retrieval',
+    'ict-': 'retrieval',
+    'biencoder-': 'retrieval',
+    'vision-': 'images',
+    'dino-': 'images',
+    'swin-': 'images',
+    'linear-': 'linear attention',
+  }),
+  ...refused('there is AdamW', 'leave it out', { 'muon-': 'the optimizer Muon' }),
+  ...refused('the model learns from text only, by predicting the next token', 'leave it out', {
+    'rl-': 'reinforcement learning',
+    'grpo-': 'reinforcement learning',
+    'langrl-': 'reinforcement learning',
+    'sft-': 'fine-tuning on conversations',
+    'kd-': 'distillation',
+    'modelopt-': 'model compression',
+  }),
+  ...refused('a training does not serve', 'use mtl generate', { 'inference-': 'generation' }),
+  ...refused('parameters are whole on every data-parallel rank', 'use --use-distributed-optimizer', {
+    'fsdp-': 'fully sharded data parallelism',
+    'torch-fsdp2-': 'fully sharded data parallelism',
+    'megatron-fsdp-': 'fully sharded data parallelism',
+  }),
+  ...refused('a failed run ends and is started again from its newest whole checkpoint', 'leave it out', {
+    'inprocess-': 'restarting inside the process',
+    'replication-': 'replicated checkpoints',
+    'non-persistent-': 'temporary checkpoints',
+    'adlr-autoresume': 'resuming on one cluster of NVIDIA',
+    'straggler-': 'slow processes',
+  }),
+  ...refused('runs report to files on this machine', 'use --tensorboard-dir', {
+    'one-logger-': 'reports to NVIDIA',
+    'app-tag-': 'reports to NVIDIA',
+    'wandb-': 'Weights & Biases',
+  }),
+  'tp-comm-': {
+    what: 'overlapped tensor-parallel communication',
+    why: 'who overlaps with whom is decided by the schedule and the layers',
+    harmless: 'always',
+    takes: 'many',
+  },
+  'disable-tp-comm-': {
+    what: 'overlapped tensor-parallel communication',
+    why: 'who overlaps with whom is decided by the schedule and the layers',
+    harmless: 'always',
+    takes: 'nothing',
+  },
+};

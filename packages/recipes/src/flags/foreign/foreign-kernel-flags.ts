@@ -1,0 +1,136 @@
+import { type ForeignFlag, idle, idleSetting, only, refused } from './foreign-flag.js';
+
+/** Low precision, and how numbers are kept. */
+const precision: Record<string, ForeignFlag> = {
+  ...Object.fromEntries(
+    ['main-grads-dtype', 'main-params-dtype', 'exp-avg-dtype', 'exp-avg-sq-dtype'].map((name) => [
+      name,
+      only(
+        ['fp32'],
+        'the precision of optimizer state',
+        'master weights, gradients and optimizer state are fp32',
+      ),
+    ]),
+  ),
+  ...refused('products are computed in fp32, bf16 or fp16', 'use --bf16', {
+    'fp8-format': 'training in FP8',
+    'fp8-recipe': 'training in FP8',
+    'fp8-hybrid': 'training in FP8',
+    'fp8-e4m3': 'training in FP8',
+    'fp8-margin': 'training in FP8',
+    'fp8-interval': 'training in FP8',
+    'fp8-amax-history-len': 'training in FP8',
+    'fp8-amax-compute-algo': 'training in FP8',
+    'fp8-param': 'weights in FP8',
+    'fp8-param-gather': 'weights in FP8',
+    'first-last-layers-bf16': 'training in FP8',
+    'num-layers-at-start-in-bf16': 'training in FP8',
+    'num-layers-at-end-in-bf16': 'training in FP8',
+    'no-fp8-wgrad': 'training in FP8',
+    'fp4-format': 'training in FP4',
+    'fp4-recipe': 'training in FP4',
+    'fp4-param': 'weights in FP4',
+  }),
+  ...refused('master weights, gradients and optimizer state are fp32', 'leave it out', {
+    'use-precision-aware-optimizer': 'optimizer state in lower precision',
+    'store-param-remainders': 'master weights as remainders',
+    'grad-reduce-in-bf16': 'reduction of gradients in bf16',
+    'fp16-lm-cross-entropy': 'a loss in fp16',
+    'no-attention-softmax-in-fp32': 'softmax in lower precision',
+  }),
+  ...idle('gradients are always summed in fp32', {
+    'accumulate-allreduce-grads-in-fp32': 'sums of gradients in fp32',
+    'ddp-reduce-scatter-with-fp32-accumulation': 'sums of gradients in fp32',
+    'disable-bf16-reduced-precision-matmul': 'sums of products in fp32',
+    'no-gradient-accumulation-fusion': 'unfused sums of gradients',
+  }),
+  ...idle('softmax is always computed in fp32', {
+    'attention-softmax-in-fp32': 'softmax in fp32',
+    'apply-query-key-layer-scaling': 'scores scaled by the number of the layer, and back',
+    'no-query-key-layer-scaling': 'scores without scaling by the number of the layer',
+  }),
+};
+
+/** Which implementation computes a part. */
+const implementation: Record<string, ForeignFlag> = {
+  ...idle('attention never stores its S x S scores, whatever the shape', {
+    'use-flash-attn': 'FlashAttention',
+    'use-flash-attn-v3': 'FlashAttention 3',
+    'use-fused-attn': 'fused attention',
+  }),
+  ...idle('the kernels here are fused where it pays, and the fused ones have the same results', {
+    'no-masked-softmax-fusion': 'unfused softmax',
+    'no-bias-gelu-fusion': 'unfused bias and GELU',
+    'no-bias-swiglu-fusion': 'unfused SwiGLU',
+    'no-bias-dropout-fusion': 'unfused bias and dropout',
+    'no-rope-fusion': 'unfused rotary positions',
+    'no-persist-layer-norm': 'another layer norm kernel',
+    'cross-entropy-loss-fusion': 'a fused loss',
+    'use-fused-weighted-squared-relu': 'fused squared ReLU',
+    'bias-dropout-fusion': 'fused bias and dropout',
+    'bias-gelu-fusion': 'fused bias and GELU',
+    'no-async-tensor-model-parallel-allreduce': 'reductions that do not overlap',
+    'deterministic-mode': 'bitwise repeatable training',
+    'use-cpu-initialization': 'initial weights made on the CPU',
+    'no-initialization': 'skipped initialisation',
+    'use-mcore-models': "Megatron Core's models",
+    'use-te-activation-func': 'another activation kernel',
+    'flash-decode': 'a kernel of generation',
+    'enable-experimental': 'experimental parts',
+    'use-distributed-data-parallel': 'data parallelism',
+  }),
+  ...idleSetting('the kernels here are the same for every choice of it', {
+    'attention-backend': 'the kernel of attention',
+    'transformer-impl': 'the implementation of blocks',
+    'cross-entropy-fusion-impl': 'the kernel of the loss',
+    'cuda-graph-impl': 'CUDA graphs',
+    'cuda-graph-scope': 'CUDA graphs',
+    'cuda-graph-warmup-steps': 'CUDA graphs',
+  }),
+  ...idle('whether steps are replayed as CUDA graphs is not a setting', {
+    'enable-cuda-graph': 'CUDA graphs',
+    'external-cuda-graph': 'CUDA graphs',
+    'te-rng-tracker': 'a random state for CUDA graphs',
+    'use-te-rng-tracker': 'a random state for CUDA graphs',
+  }),
+  ...idle('memory comes from one caching allocator, and there is no Python collector', {
+    'manual-gc': 'garbage collection by hand',
+    'no-manual-gc-eval': 'garbage collection by hand',
+    'deallocate-pipeline-outputs': 'freed outputs of stages',
+    'use-nccl-ub': 'registered communication buffers',
+    'disable-symmetric-registration': 'registered communication buffers',
+    'no-clone-scatter-output-in-embedding': 'memory of the embedding',
+    'no-pin-cpu-grads': 'pinned memory of gradients',
+    'no-pin-cpu-params': 'pinned memory of parameters',
+    'init-model-with-meta-device': 'memory during initialisation',
+  }),
+  ...idleSetting('memory comes from one caching allocator, and there is no Python collector', {
+    'manual-gc-interval': 'garbage collection by hand',
+    'empty-unused-memory-level': 'returning memory to the device',
+  }),
+  ...refused(
+    'activations and optimizer state stay on the device',
+    'use --recompute-granularity to save memory',
+    {
+      'cpu-offloading': 'activations moved to the host',
+      'cpu-offloading-num-layers': 'activations moved to the host',
+      'optimizer-cpu-offload': 'optimizer state on the host',
+      'optimizer-offload-fraction': 'optimizer state on the host',
+      'offload-optimizer-states': 'optimizer state on the host',
+      'fine-grained-activation-offloading': 'activations moved to the host',
+      'distribute-saved-activations': 'activations split over ranks',
+      'recompute-modules': 'a choice of modules to recompute',
+    },
+  ),
+  ...refused('the flag has another name', 'use --recompute-granularity selective', {
+    'recompute-activations': 'recomputation of attention',
+  }),
+  ...refused('the flag has another name', 'use --recompute-granularity full', {
+    'checkpoint-activations': 'recomputation of layers',
+    'activations-checkpoint-method': 'recomputation of layers',
+    'activations-checkpoint-num-layers': 'recomputation of layers',
+  }),
+};
+
+/** Megatron-LM's flags about precision, kernels and memory. */
+export const foreignKernelFlags: Readonly<Record<string, ForeignFlag>> = { ...precision, ...implementation };

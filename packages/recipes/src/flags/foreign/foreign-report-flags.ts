@@ -1,0 +1,129 @@
+import { type ForeignFlag, idle, idleSetting, only, refused } from './foreign-flag.js';
+
+/** Checkpoints. */
+const checkpoints: Record<string, ForeignFlag> = {
+  ...refused('the flag has another name', 'use --save-interval', {
+    'persistent-save-interval': 'steps between two checkpoints',
+  }),
+  ...idleSetting('there is one format: safetensors with logical names, readable under any layout', {
+    'ckpt-format': 'the format of checkpoints',
+    'dist-ckpt-format': 'the format of checkpoints',
+    'dist-ckpt-strictness': 'how strictly checkpoints are read (always strictly)',
+    'ckpt-fully-parallel-load-exchange-algo': 'how checkpoints are read',
+    'ckpt-assume-constant-structure-level': 'how checkpoints are written',
+  }),
+  ...idle('checkpoints are written by all ranks, atomically, with checksums, and read under any layout', {
+    'use-dist-ckpt': 'distributed checkpoints',
+    'ckpt-fully-parallel-save': 'checkpoints written by all ranks',
+    'no-ckpt-fully-parallel-save': 'checkpoints written by some ranks',
+    'ckpt-fully-parallel-load': 'checkpoints read by all ranks',
+    'ckpt-assume-constant-structure': 'how checkpoints are written',
+    'dist-ckpt-optim-fully-reshardable': 'optimizer state for any layout',
+    'auto-detect-ckpt-format': 'finding out the format',
+    'dist-ckpt-save-pre-mcore-014': 'an old format',
+    'distrib-optim-fully-reshardable-mem-efficient': 'memory while saving',
+    'no-strict-fsdp-dtensor-load': 'how strictly checkpoints are read',
+  }),
+  ...refused('a checkpoint is written before training goes on, so that it is whole', 'leave it out', {
+    'async-save': 'checkpoints written in the background',
+    'use-persistent-ckpt-worker': 'checkpoints written in the background',
+    'non-persistent-save-interval': 'temporary checkpoints',
+    'non-persistent-ckpt-type': 'temporary checkpoints',
+    'save-retain-interval': 'which checkpoints to keep (--keep-last keeps the newest)',
+    'most-recent-k': 'which checkpoints to keep (--keep-last keeps the newest)',
+  }),
+  ...refused('a checkpoint always holds what makes resuming bitwise', 'leave it out', {
+    'no-save-optim': 'checkpoints without the optimizer (--save-hf writes weights only)',
+    'no-save-rng': 'checkpoints without the random state',
+  }),
+  ...refused('what happens when --load finds nothing is not a setting', 'leave it out', {
+    'exit-on-missing-checkpoint': 'an error when there is nothing to load',
+  }),
+  ...refused('checkpoints are converted by a command', 'use mtl convert, --load-hf or --save-hf', {
+    'pretrained-checkpoint': 'weights to start from (--load with --finetune)',
+    'load-main-params-from-ckpt': 'master weights to start from (--load reads them)',
+    'ckpt-convert-format': 'conversion of checkpoints',
+    'ckpt-convert-save': 'conversion of checkpoints',
+    'ckpt-convert-update-legacy-dist-opt-format': 'conversion of checkpoints',
+  }),
+};
+
+/** Reports, profiles and recovery. */
+const reports: Record<string, ForeignFlag> = {
+  'rerun-mode': only(
+    ['disabled'],
+    'running a step again when it looks wrong',
+    'a failed run ends and is started again from its newest whole checkpoint',
+  ),
+  'error-injection-rate': only(['0'], 'errors on purpose', 'errors are injected by tests only'),
+  'config-logger-dir': only(
+    [],
+    'files with the configuration',
+    'it is printed, and saved with every checkpoint',
+  ),
+  ...refused('runs report to files on this machine', 'use --tensorboard-dir; "wandb sync DIR" uploads it', {
+    'wandb-project': 'Weights & Biases',
+    'wandb-exp-name': 'Weights & Biases',
+    'wandb-save-dir': 'Weights & Biases',
+    'wandb-entity': 'Weights & Biases',
+    'enable-one-logger': 'reports to NVIDIA',
+    'one-logger-project': 'reports to NVIDIA',
+    'one-logger-run-name': 'reports to NVIDIA',
+  }),
+  ...idle('nothing is ever reported to anybody', {
+    'no-one-logger': 'no reports to NVIDIA',
+  }),
+  ...idle('every step reports throughput, time, memory and the gradient norm', {
+    'log-throughput': 'throughput in the log',
+    'log-timers-to-tensorboard': 'times in TensorBoard',
+    'log-memory-to-tensorboard': 'memory in TensorBoard',
+    'log-loss-scale-to-tensorboard': 'the loss scale in TensorBoard',
+    'no-log-loss-scale-to-tensorboard': 'no loss scale in TensorBoard',
+    'log-validation-ppl-to-tensorboard': 'perplexity in TensorBoard',
+    'log-batch-size-to-tensorboard': 'the batch size in TensorBoard',
+    'no-log-learnig-rate-to-tensorboard': 'no learning rate in TensorBoard',
+    'log-world-size-to-tensorboard': 'the number of processes in TensorBoard',
+    'log-progress': 'progress in a file',
+    'no-barrier-with-level-1-timing': 'barriers around times',
+  }),
+  ...idleSetting('every step reports the same', {
+    'timing-log-level': 'how many times are measured',
+    'timing-log-option': 'how times are reported',
+    'tensorboard-log-interval': 'steps between two points in TensorBoard (1 here)',
+    'tensorboard-queue-size': 'buffering of TensorBoard events',
+    'logging-level': 'how much is logged',
+  }),
+  ...refused('it is not measured', 'see --metrics-jsonl for what is', {
+    'log-params-norm': 'the norm of the weights',
+    'log-num-zeros-in-grad': 'zeros in gradients',
+    'log-energy': 'energy',
+    'log-straggler': 'slow processes',
+    'disable-straggler-on-startup': 'slow processes',
+    'check-weight-hash-across-dp-replicas-interval': 'equality of replicas',
+    'log-max-attention-logit': 'the largest attention score',
+    'check-for-spiky-loss': 'a check for jumps of the loss',
+    'check-for-large-grads': 'a check for large gradients',
+  }),
+  ...refused('profiles are taken from outside', 'use node --cpu-prof, perf or nsys', {
+    profile: 'a profile by nsys',
+    'use-pytorch-profiler': "PyTorch's profiler",
+    'profile-step-start': 'a profile of some steps',
+    'profile-step-end': 'a profile of some steps',
+    'profile-ranks': 'a profile of some ranks',
+    'record-memory-history': 'a record of allocations',
+    'memory-snapshot-path': 'a record of allocations',
+    'run-workload-inspector-server': 'profiles on demand',
+  }),
+  ...refused('a failed run ends and is started again from its newest whole checkpoint', 'leave it out', {
+    'error-injection-type': 'errors on purpose',
+    'enable-ft-package': 'fault tolerance by another package',
+    'inprocess-restart': 'restarting inside the process',
+    replication: 'replicated checkpoints',
+    'enable-gloo-process-groups': 'additional process groups',
+    'disable-gloo-process-groups': 'fewer process groups',
+  }),
+  'yaml-cfg': only([], 'a file of settings', 'the flag has another name', 'use --config FILE'),
+};
+
+/** Megatron-LM's flags about checkpoints, reports and recovery. */
+export const foreignReportFlags: Readonly<Record<string, ForeignFlag>> = { ...checkpoints, ...reports };

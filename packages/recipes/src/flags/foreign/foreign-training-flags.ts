@@ -1,0 +1,180 @@
+import { type ForeignFlag, idle, idleSetting, only, refused } from './foreign-flag.js';
+
+/** The recipe of training. */
+const recipe: Record<string, ForeignFlag> = {
+  'weight-decay-incr-style': only(
+    ['constant'],
+    'growth of weight decay',
+    'weight decay is constant',
+    'use --weight-decay',
+  ),
+  warmup: only([], 'warm-up, in old versions', 'the flag has another name', 'use --lr-warmup-fraction'),
+  optimizer: only(
+    ['adam', 'adamw'],
+    'the optimizer',
+    'there is AdamW',
+    'leave it out, or use --optimizer adam',
+  ),
+  'dataloader-type': only(
+    ['single'],
+    'the order of samples',
+    'samples follow the shuffled index of the dataset',
+  ),
+  'lr-decay-iterations': only(
+    [],
+    'decay of the learning rate',
+    'the flag has another name',
+    'use --lr-decay-iters',
+  ),
+  ...refused('weight decay is constant', 'use --weight-decay', {
+    'start-weight-decay': 'weight decay that grows',
+    'end-weight-decay': 'weight decay that grows',
+    'apply-wd-to-qk-layernorm': 'weight decay of layer norms',
+  }),
+  ...refused('all weights have one learning rate', 'use --lr', {
+    'decoupled-lr': 'another learning rate for the embeddings',
+    'decoupled-min-lr': 'another learning rate for the embeddings',
+    'head-lr-mult': 'another learning rate for the head',
+  }),
+  ...refused('there is AdamW', 'leave it out', {
+    'sgd-momentum': 'momentum of SGD',
+    'muon-momentum': 'the optimizer Muon',
+    'muon-scale-mode': 'the optimizer Muon',
+    'muon-num-ns-steps': 'the optimizer Muon',
+    'muon-fp32-matmul-prec': 'the optimizer Muon',
+    'muon-tp-mode': 'the optimizer Muon',
+    'use-layer-wise-distributed-optimizer': 'the optimizer Muon',
+  }),
+  ...refused('the global batch follows one ramp', 'use --rampup-batch-size', {
+    'step-batch-size-schedule': 'a global batch that grows in steps',
+    'decrease-batch-size-if-needed': 'a global batch made smaller until it divides',
+  }),
+  ...refused('the flag has another name', 'use --micro-batch-size', {
+    'batch-size': 'the batch per process, in old versions',
+  }),
+  ...refused(
+    'steps are counted, not minutes',
+    'use --exit-interval, or send SIGTERM: it saves and ends the run',
+    {
+      'exit-duration-in-mins': 'a limit in minutes',
+    },
+  ),
+  ...refused(
+    'a run trains, and evaluates --eval-iters batches now and then',
+    'use mtl eval for an evaluation by itself',
+    {
+      'skip-train': 'evaluation without training',
+      'full-validation': 'evaluation on all validation data',
+      'multiple-validation-sets': 'several validation sets',
+      'eval-micro-batch-size': 'other batch sizes for evaluation',
+      'eval-global-batch-size': 'other batch sizes for evaluation',
+      'start-eval-at-iter': 'evaluation from some step on',
+      'iterations-to-skip': 'skipped iterations',
+      'test-mode': 'a mode for tests',
+    },
+  ),
+  ...refused(
+    'a checkpoint keeps the schedule by the number of steps only: the flags always decide',
+    'leave it out',
+    {
+      'use-checkpoint-opt-param-scheduler': 'the schedule of the checkpoint',
+      'use-checkpoint-args': 'the flags of the checkpoint (pass --config with its configuration instead)',
+      'use-mp-args-from-checkpoint-args': 'the parallel sizes of the checkpoint (any layout reads it)',
+    },
+  ),
+  ...idle('the flags always decide about the schedule', {
+    'override-opt-param-scheduler': 'the schedule of the flags instead of the checkpoint',
+  }),
+  ...idle('SIGTERM and SIGINT always save and end the run', {
+    'exit-signal-handler': 'saving at SIGTERM',
+    'exit-signal-handler-for-training': 'saving at SIGTERM',
+  }),
+  ...refused('weights and dropout follow from --seed and the global coordinates alone', 'leave it out', {
+    'data-parallel-random-init': 'other initial weights on each rank',
+    'inference-rng-tracker': 'another random state',
+  }),
+  ...refused('it needs a model or loss that is not here', 'leave it out', {
+    'perform-rl-step': 'reinforcement learning',
+    'fim-data': 'fill-in-the-middle samples',
+    'fim-rate': 'fill-in-the-middle samples',
+    sft: 'fine-tuning on conversations',
+    'kd-teacher-load': 'distillation',
+    'kd-distill-cfg': 'distillation',
+    'retro-project-dir': 'retrieval',
+    'retro-add-retriever': 'retrieval',
+    'img-h': 'images',
+    'img-w': 'images',
+    'patch-dim': 'images',
+    'num-classes': 'images',
+    'mask-prob': "BERT's masking (apps/bert-train)",
+    'short-seq-prob': "BERT's samples (apps/bert-train)",
+    'bert-no-binary-head': "BERT's sentence order (apps/bert-train)",
+    task: 'evaluation tasks',
+  }),
+};
+
+/** Corpora and tokenizers. */
+const data: Record<string, ForeignFlag> = {
+  'mid-level-dataset-surplus': only(
+    ['0.005'],
+    'samples built beyond what a blend needs',
+    'it is always 0.005',
+  ),
+  'sample-rate': only(
+    ['1', '1.0'],
+    'a share of the samples',
+    'all samples are used',
+    'use --train-iters or --split',
+  ),
+  ...refused('one --data-path is cut by --split', 'use --data-path and --split', {
+    'train-data-path': 'a dataset for training only',
+    'valid-data-path': 'a dataset for validation only',
+    'test-data-path': 'a dataset for tests only',
+    'per-split-data-args-path': 'datasets by part',
+    'data-args-path': 'a file with --data-path',
+  }),
+  ...refused('datasets are read from files', 'prepare one with mtl data prepare', {
+    'mock-data': 'made-up samples',
+    'object-storage-cache-path': 'datasets in object stores',
+  }),
+  ...refused(
+    'the tokenizer is described by its own files',
+    'use --tokenizer-type HuggingFaceTokenizer --tokenizer-model tokenizer.json',
+    {
+      'tiktoken-pattern': 'a tiktoken tokenizer',
+      'tiktoken-num-special-tokens': 'a tiktoken tokenizer',
+      'tiktoken-special-tokens': 'a tiktoken tokenizer',
+      'tokenizer-prompt-format': 'prompts of a tokenizer',
+      'special-tokens': 'special tokens of a tokenizer',
+      'tokenizer-metadata': 'a description of a tokenizer',
+    },
+  ),
+  ...refused('the padded vocabulary follows from the tokenizer', 'use --make-vocab-size-divisible-by', {
+    'padded-vocab-size': 'the size of the padded vocabulary',
+    'vocab-extra-ids': 'more token ids',
+  }),
+  ...idle('the loss is always the mean over all tokens of the global batch', {
+    'calculate-per-token-loss': 'a mean over tokens',
+    'ddp-average-in-collective': 'where gradients are averaged',
+  }),
+  ...idle('the tokenizer is always the one that the flags name', {
+    'no-use-tokenizer-model-from-checkpoint-args': 'the tokenizer of the flags instead of the checkpoint',
+    'trust-remote-code': 'code that comes with a tokenizer',
+    'legacy-tokenizer': 'another implementation of tokenizers',
+    'allow-ambiguous-pad-tokens': 'padding that shares an id with another token',
+  }),
+  ...idleSetting('data is read ahead by what a step takes, not by a number of processes', {
+    'num-workers': 'processes that read data',
+    'num-dataset-builder-threads': 'threads that build indices',
+    'data-sharding': 'who reads which sample',
+    's3-cache-path': 'datasets in object stores',
+  }),
+  ...idle('files are mapped or read as it suits', {
+    'no-mmap-bin-files': 'files that are not mapped',
+    'no-create-attention-mask-in-dataloader': 'who makes the attention mask',
+    'no-data-sharding': 'who reads which sample',
+  }),
+};
+
+/** Megatron-LM's flags about recipes, corpora and tokenizers. */
+export const foreignTrainingFlags: Readonly<Record<string, ForeignFlag>> = { ...recipe, ...data };

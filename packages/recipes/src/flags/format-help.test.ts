@@ -1,0 +1,47 @@
+import { describe, expect, it } from 'vitest';
+import { presetNames } from '../presets/presets.js';
+import { configFileJsonSchema, defaultFlags, factsOf, flagNames, flagSchema } from './flag-schema.js';
+import { formatHelp } from './format-help.js';
+
+const help = formatHelp({ program: 'npm run gpt-train --', description: 'Trains a GPT.' });
+
+describe('formatHelp', () => {
+  it('has every flag, every preset and a text for each, within 100 columns', () => {
+    for (const name of flagNames) expect(help).toMatch(new RegExp(`^ {2}--${name}( |$)`, 'm'));
+    for (const preset of presetNames) expect(help).toContain(preset);
+    for (const line of help.split('\n')) expect(line.length, line).toBeLessThanOrEqual(100);
+  });
+
+  it('shows values, choices and defaults', () => {
+    expect(help).toMatch(/^ {2}--num-layers N +Transformer layers\.$/m);
+    expect(help).toMatch(/^ {2}--attention-dropout X .*\[0\.1\]$/m);
+    expect(help).toMatch(/^ {2}--device cpu\|cuda .*\[cpu\]$/m);
+    expect(help).toMatch(/^ {2}--ffn-hidden-size N .*\[4 x --hidden-size\]$/m);
+    expect(help).toContain('[2^32]');
+    expect(help.replace(/\s+/g, ' ')).toContain(
+      'One of constant, linear, cosine, inverse-square-root, WSD. [linear]',
+    );
+  });
+});
+
+describe('the flag schema', () => {
+  it('has a description, and a default it accepts itself, for every flag', () => {
+    for (const name of flagNames) expect(factsOf(name).description, name).toMatch(/\.$/);
+    expect(flagSchema.safeParse(defaultFlags).error).toBeUndefined();
+  });
+
+  it('refuses keys that are no flags', () => {
+    expect(flagSchema.safeParse({ 'num-layer': 1 }).success).toBe(false);
+  });
+
+  it('gives editors a JSON Schema of the file format', () => {
+    expect(configFileJsonSchema()).toMatchObject({
+      type: 'object',
+      additionalProperties: false,
+      properties: {
+        'num-layers': { type: 'integer', minimum: 1, description: 'Transformer layers.' },
+        'lr-decay-style': { enum: ['constant', 'linear', 'cosine', 'inverse-square-root', 'WSD'] },
+      },
+    });
+  });
+});

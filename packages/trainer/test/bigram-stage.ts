@@ -1,0 +1,96 @@
+import { linearCrossEntropy, Parameter, Tape, type Variable } from '@mtl/autograd';
+import { Tensor } from '@mtl/kernels';
+import type { Stage, StageForward, StageLoss } from '@mtl/pipeline';
+
+/** Tokens and what follows each of them. */
+export interface BigramBatch {
+  readonly tokens: readonly number[];
+  readonly labels: readonly number[];
+}
+
+/**
+ * The smallest model that a trainer can train: a table of embeddings that is its own output head. The hidden state of a
+ * token is its one-hot row times `boost`, so that tests can make gradients overflow.
+ */
+export class BigramStage implements Stage<BigramBatch> {
+  readonly isFirst = true;
+  readonly isLast = true;
+  readonly head: Parameter;
+  boost = 1;
+  abandoned = 0;
+  readonly #size: number;
+  readonly #flights = new Map<number, { tape: Tape; losses: Variable; weights: Variable }>();
+
+  constructor(size: number) {
+    this.#size = size;
+    this.head = new Parameter({
+      name: 'head',
+      globalShape: [size, size],
+      initialization: { kind: 'normal', standardDeviation: 0.1 },
+    });
+  }
+
+  boundaryShape(): readonly number[] {
+    return [];
+  }
+
+  forward({ microBatch, batch, lossFactor }: StageForward<BigramBatch>): undefined {
+    this.#run({ microBatch, batch, lossFactor }, new Tape());
+  }
+
+  evaluate(call: StageForward<BigramBatch>): undefined {
+    this.#run(call, new Tape({ recording: false }));
+  }
+
+  backwardInput({ microBatch }: { microBatch: number }): undefined {
+    const { tape, losses } = this.#flights.get(microBatch)!;
+    tape.backward(losses);
+    tape.dispose();
+  }
+
+  backwardWeight(): void {
+    throw new Error('this stage does both halves at once');
+  }
+
+  takeLoss(microBatch: number): StageLoss {
+    const { losses, weights } = this.#flights.get(microBatch)!;
+    this.#flights.delete(microBatch);
+    return {
+      losses: losses.tensor,
+      weights: weights.tensor,
+      dispose: () => {
+        losses.release();
+        weights.release();
+      },
+    };
+  }
+
+  abandon(): void {
+    this.abandoned += 1;
+  }
+
+  #run({ microBatch, batch, lossFactor }: StageForward<BigramBatch>, tape: Tape): void {
+    const { tokens } = batch;
+    const rows = tokens.flatMap((token) =>
+      Array.from({ length: this.#size }, (_, at) => (at === token ? this.boost : 0)),
+    );
+    const shape = [tokens.length, 1];
+    const { dtype } = this.head.data;
+    const input = tape.input(Tensor.from(rows, { shape: [...shape, this.#size], dtype }));
+    const labels = tape.input(Tensor.from(batch.labels, { shape, dtype: 'int32' }));
+    const weights = tape.input(
+      Tensor.from(
+        tokens.map(() => lossFactor),
+        { shape, dtype: 'float32' },
+      ),
+    );
+    const losses = linearCrossEntropy(tape, {
+      ...{ input, labels, weights },
+      weight: this.head,
+      vocabularySize: this.#size,
+    });
+    input.release();
+    labels.release();
+    this.#flights.set(microBatch, { tape, losses, weights });
+  }
+}

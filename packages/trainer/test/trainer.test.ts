@@ -1,0 +1,215 @@
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { findCheckpoint, loadCheckpoint } from '@mtl/checkpoint';
+import { numLiveTensors } from '@mtl/kernels';
+import {
+  AdamwOptimizer,
+  LossScaler,
+  type LossScalerOptions,
+  NumMicroBatches,
+  ParameterBuffers,
+} from '@mtl/optimizer';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import {
+  optimizerTensors,
+  readTrainingState,
+  runTraining,
+  type StepMetrics,
+  StopSignals,
+  Trainer,
+  type TrainingProgress,
+  weightTensors,
+} from '../src/index.js';
+import { type BigramBatch, BigramStage } from './bigram-stage.js';
+
+const size = 8;
+let before: number;
+beforeEach(() => {
+  before = numLiveTensors();
+});
+afterEach(() => expect(numLiveTensors()).toBe(before));
+
+/** Sample n: a token and its successor in a fixed permutation, two tokens a sample. */
+function batchOf(sample: number): BigramBatch {
+  const tokens = [(sample * 3) % size, (sample * 3 + 1) % size];
+  return { tokens, labels: tokens.map((token) => (token * 5 + 2) % size) };
+}
+
+async function* batches(from = 0, to = Number.POSITIVE_INFINITY): AsyncGenerator<BigramBatch> {
+  for (let sample = from; sample < to; sample++) yield batchOf(sample);
+}
+
+interface BuildOptions {
+  trainIterations?: number;
+  scaler?: LossScalerOptions;
+  progress?: TrainingProgress;
+  batches?: AsyncIterator<BigramBatch>;
+  rate?: (position: { numUpdates: number; consumedSamples: number }) => number;
+}
+
+function build(options: BuildOptions = {}) {
+  const stage = new BigramStage(size);
+  const buffers = new ParameterBuffers([stage.head], { device: 'cpu', dtype: 'float32' });
+  buffers.initialize(1);
+  const optimizer = new AdamwOptimizer(buffers, {
+    ...{ beta1: 0.9, beta2: 0.99, epsilon: 1e-8, weightDecay: 0, clipGradient: 0 },
+  });
+  const lossScaler = new LossScaler(options.scaler ?? { kind: 'constant', scale: 1 });
+  const trainer = new Trainer<BigramBatch>({
+    ...{ stage, optimizer, lossScaler, device: 'cpu', sequenceLength: 2, flopsPerSample: 100 },
+    learningRate: options.rate ?? (() => 0.05),
+    microBatches: new NumMicroBatches({ globalBatchSize: 4, microBatchSize: 1, dataParallelSize: 1 }),
+    batches: options.batches ?? batches(options.progress?.consumedSamples),
+    numLossTokens: ({ tokens }) => tokens.length,
+    trainIterations: options.trainIterations ?? 10,
+    ...(options.progress === undefined ? {} : { progress: options.progress }),
+  });
+  const dispose = (): void => {
+    optimizer.dispose();
+    buffers.dispose();
+  };
+  return { stage, optimizer, lossScaler, trainer, dispose };
+}
+
+async function all(trainer: Trainer<BigramBatch>): Promise<StepMetrics[]> {
+  const steps: StepMetrics[] = [];
+  for await (const step of trainer) steps.push(step);
+  return steps;
+}
+
+describe('Trainer', () => {
+  it('learns, counts and reports', async () => {
+    const { trainer, dispose } = build({ trainIterations: 30 });
+    const steps = await all(trainer);
+    expect(steps.length).toBe(30);
+    // a table of 8 tokens starts at about ln 8
+    expect(steps[0]!.lmLoss).toBeGreaterThan(1.9);
+    expect(steps.at(-1)!.lmLoss).toBeLessThan(1);
+    expect(steps[2]).toMatchObject({
+      iteration: 3,
+      consumedSamples: 12,
+      consumedTokens: 24,
+      globalBatchSize: 4,
+    });
+    expect(steps.every(({ stepMs, tokensPerSecond }) => stepMs > 0 && tokensPerSecond > 0)).toBe(true);
+    expect(trainer.isDone).toBe(true);
+    dispose();
+  });
+
+  it('evaluates without training', async () => {
+    const { trainer, optimizer, dispose } = build();
+    const first = await trainer.evaluate(batches(), 8);
+    expect(await trainer.evaluate(batches(), 8)).toBe(first);
+    expect(optimizer.numSteps).toBe(0);
+    await expect(trainer.evaluate(batches(0, 0), 8)).rejects.toMatchObject({ code: 'MTL_NO_DATA' });
+    dispose();
+  });
+
+  it('ends when the data end, between two steps', async () => {
+    const { trainer, dispose } = build({ batches: batches(0, 10) });
+    expect((await all(trainer)).length).toBe(2);
+    expect(trainer.isDone).toBe(false);
+    dispose();
+  });
+
+  it('gives the schedule applied updates and consumed samples', async () => {
+    const seen: unknown[] = [];
+    const { trainer, dispose } = build({
+      trainIterations: 3,
+      rate: (position) => {
+        seen.push(position);
+        return 0.01;
+      },
+    });
+    await all(trainer);
+    expect(seen).toEqual([
+      { numUpdates: 0, consumedSamples: 0 },
+      { numUpdates: 1, consumedSamples: 4 },
+      { numUpdates: 2, consumedSamples: 8 },
+    ]);
+    dispose();
+  });
+
+  it('backs a dynamic loss scale off on overflow, skips the update, and goes on', async () => {
+    // squares of gradients of 2^64 and more leave the range of float32
+    const dynamic = {
+      kind: 'dynamic',
+      initialScale: 2 ** 70,
+      minScale: 1,
+      growthInterval: 100,
+      hysteresis: 1,
+    } as const;
+    const { trainer, optimizer, dispose } = build({ trainIterations: 12, scaler: dynamic });
+    const steps = await all(trainer);
+    const skipped = steps.filter((step) => step.skipped).length;
+    expect(skipped).toBeGreaterThan(0);
+    expect(skipped).toBeLessThan(12);
+    expect(optimizer.numSteps).toBe(12 - skipped);
+    expect(steps[skipped]!.lossScale).toBe(2 ** (70 - skipped));
+    dispose();
+  });
+
+  it('ends with one error when a gradient is not finite and no scale can be blamed', async () => {
+    const { trainer, stage, optimizer, dispose } = build();
+    stage.boost = Number.NaN;
+    await expect(all(trainer)).rejects.toMatchObject({ code: 'MTL_NOT_FINITE', exitCode: 1 });
+    expect(optimizer.buffers.master.toArray().every(Number.isFinite)).toBe(true);
+    dispose();
+  });
+});
+
+describe('runTraining', () => {
+  it('saves, evaluates and reports at their intervals, and a resumed run ends at the same weights', async () => {
+    const directory = mkdtempSync(join(tmpdir(), 'mtl-trainer-'));
+    const evaluations: number[] = [];
+    const runWith = (built: ReturnType<typeof build>, exitInterval?: number) =>
+      runTraining({
+        ...built,
+        reporters: [{ validation: ({ iteration }) => void evaluations.push(iteration) }],
+        save: { directory, interval: 4, keepLast: 2, configuration: { name: 'test' } },
+        evaluation: { interval: 5, numMicroBatches: 2, open: () => batches() },
+        exitInterval,
+      });
+    const whole = build();
+    await all(whole.trainer);
+    const first = build();
+    expect(await runWith(first, 6)).toMatchObject({ reason: 'exit-interval' });
+    expect(readdirSync(directory).filter((name) => name.startsWith('iter_'))).toEqual([
+      'iter_0000004',
+      'iter_0000006',
+    ]);
+    const found = await findCheckpoint({ directory, onNotice: () => {} });
+    if (found.kind !== 'found') throw new Error('no checkpoint');
+    const state = readTrainingState(found.checkpoint.state, found.checkpoint.path);
+    const second = build({ progress: state.progress });
+    const tensors = [...weightTensors(second.optimizer), ...optimizerTensors(second.optimizer)];
+    await loadCheckpoint({ checkpoint: found.checkpoint, tensors });
+    second.optimizer.numSteps = state.optimizerSteps;
+    expect(await runWith(second)).toMatchObject({ reason: 'done' });
+    expect(second.optimizer.buffers.master.read()).toEqual(whole.optimizer.buffers.master.read());
+    expect(evaluations).toEqual([5, 10]);
+    expect(readdirSync(directory).filter((name) => name.startsWith('iter_'))).toEqual([
+      'iter_0000008',
+      'iter_0000010',
+    ]);
+    for (const built of [whole, first, second]) built.dispose();
+    rmSync(directory, { recursive: true });
+  });
+
+  it('stops after the running step when a signal came, and lets go of the handlers', async () => {
+    const built = build({ trainIterations: 1000 });
+    const handlers = process.listenerCount('SIGTERM');
+    const signals = new StopSignals();
+    const result = await runTraining({
+      ...built,
+      signals,
+      reporters: [{ step: ({ iteration }) => void (iteration === 3 && process.emit('SIGTERM', 'SIGTERM')) }],
+    });
+    expect(result.reason).toBe('SIGTERM');
+    expect(built.trainer.progress.iteration).toBe(3);
+    signals.close();
+    expect(process.listenerCount('SIGTERM')).toBe(handlers);
+    built.dispose();
+  });
+});
