@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { findCheckpoint, type LogicalTensor, loadCheckpoint } from '@mtl/checkpoint';
 import type { TokenizerOptions } from '@mtl/data';
-import { CheckpointError, ConfigurationError } from '@mtl/errors';
+import { CheckpointError, ConfigurationError, MtlError } from '@mtl/errors';
 import { type GptModelConfiguration, readHuggingFaceGpt2 } from '@mtl/models';
 import { isOptimizerTensor, readTrainingState } from '@mtl/trainer';
 import { readSavedConfiguration, type TrainedOn } from './saved-configuration.js';
@@ -64,11 +64,8 @@ async function openCheckpoint(
   directory: string,
   { checkpointStep, onNotice }: OpenGptWeightsOptions,
 ): Promise<GptWeights> {
-  const found = await findCheckpoint({
-    directory,
-    ...(checkpointStep === undefined ? {} : { step: checkpointStep }),
-    onNotice,
-  });
+  const step = checkpointStep === undefined ? {} : { step: checkpointStep };
+  const found = await findCheckpoint({ directory, ...step, onNotice }).catch(refuseInput);
   if (found.kind === 'none') {
     const hint = existsSync(join(directory, 'config.json')) ? 'pass it with --load-hf' : undefined;
     throw new CheckpointError('MTL_CHECKPOINT_NONE', `--load ${directory}: there is no checkpoint`, {
@@ -92,6 +89,17 @@ async function openCheckpoint(
       await loadCheckpoint({ checkpoint, tensors, ignore: isOptimizerTensor });
     },
   };
+}
+
+/** What is wrong with a checkpoint that a user names is wrong input here: nothing runs yet. */
+function refuseInput(error: unknown): never {
+  if (!MtlError.isInstance(error)) throw error;
+  const { code, message, expected, remedy, details } = error;
+  throw new CheckpointError(code, message, {
+    ...(expected === undefined ? {} : { expected }),
+    ...(remedy === undefined ? {} : { remedy }),
+    ...{ details, exitCode: 2, cause: error },
+  });
 }
 
 async function openHuggingFace(directory: string, onNotice: (notice: string) => void): Promise<GptWeights> {

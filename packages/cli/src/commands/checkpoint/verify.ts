@@ -46,6 +46,7 @@ async function verify(directory: string, { json }: { json?: true }): Promise<voi
     'MTL_CHECKPOINT_CORRUPT',
     `${torn.length} of ${verdicts.length} checkpoint(s) in ${directory} are not whole`,
     {
+      exitCode: 2,
       remedy:
         whole.length === 0
           ? 'restore one from a copy'

@@ -1,0 +1,193 @@
+import { createHash } from 'node:crypto';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { createTokenizer, IndexedDataset } from '@mtl/data';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { spawnMtl } from './support/spawn-mtl.js';
+import { filesUnder, temporaryDirectory } from './support/temporary-directory.js';
+
+const directory = temporaryDirectory();
+const cwd = directory.path;
+afterAll(() => directory.dispose());
+
+async function mtl(...argv: string[]): Promise<string> {
+  const { status, stdout, stderr } = await spawnMtl(argv, { cwd });
+  expect(stderr).toBe('');
+  expect(status).toBe(0);
+  return stdout;
+}
+
+const read = (name: string): Buffer => readFileSync(join(cwd, name));
+
+beforeAll(() => {
+  const lines = ['ab', '', 'cab'].map((text, index) => JSON.stringify({ text, title: `t${index}` }));
+  writeFileSync(join(cwd, 'corpus.jsonl'), `${lines.join('\n')}\n`);
+});
+
+describe('mtl data prepare', () => {
+  it('writes the bytes of a Megatron dataset, and says what it wrote', async () => {
+    const argv = [
+      '--input',
+      'corpus.jsonl',
+      '--output-prefix',
+      'made/a',
+      '--tokenizer-type',
+      'ByteLevelTokenizer',
+    ];
+    const stdout = await mtl('data', 'prepare', ...argv, '--append-eod');
+    expect(stdout).toMatch(
+      /^made\/a_text_document\.bin: 3 documents \(1 empty\), 7 tokens of uint16 in \d+\.\d s\n$/,
+    );
+    const tokens = new Uint16Array(new Uint8Array(read('made/a_text_document.bin')).buffer);
+    const { eod } = await createTokenizer({ type: 'ByteLevelTokenizer' });
+    expect([...tokens]).toEqual([97, 98, eod, 99, 97, 98, eod]);
+    // the header of Megatron-LM's index: magic, version 1, dtype 8 (uint16), 2 or 3 sequences
+    expect(read('made/a_text_document.idx').subarray(0, 18).toString('hex')).toBe(
+      '4d4d49444944580000' + '0100000000000000' + '08',
+    );
+  });
+
+  it('makes a dataset for each key, whatever the number of threads', async () => {
+    const argv = [
+      '--input',
+      'corpus.jsonl',
+      '--tokenizer-type',
+      'GPT2BPETokenizer',
+      '--json-keys',
+      'text',
+      'title',
+    ];
+    const alone = await mtl('data', 'prepare', ...argv, '--output-prefix', 'alone', '--workers', '0');
+    expect(alone.split('\n').map((line) => line.split(':')[0])).toEqual([
+      'alone_text_document.bin',
+      'alone_title_document.bin',
+      '',
+    ]);
+    await mtl('data', 'prepare', ...argv, '--output-prefix', 'threads', '--workers', '2');
+    for (const name of [
+      'text_document.bin',
+      'text_document.idx',
+      'title_document.bin',
+      'title_document.idx',
+    ]) {
+      expect(read(`threads_${name}`).equals(read(`alone_${name}`)), name).toBe(true);
+    }
+  });
+});
+
+describe('mtl data inspect, verify and merge', () => {
+  beforeAll(async () => {
+    const argv = ['--input', 'corpus.jsonl', '--tokenizer-type', 'ByteLevelTokenizer', '--append-eod'];
+    await mtl('data', 'prepare', ...argv, '--output-prefix', 'b');
+  });
+
+  it('shows what a dataset holds', async () => {
+    expect(await mtl('data', 'inspect', 'b_text_document')).toMatchInlineSnapshot(`
+      "b_text_document
+        documents          3
+        empty documents    1
+        sequences          2
+        tokens             7
+        dtype              uint16
+        tokens a sequence  3 to 4, on average 3.5
+        files              .bin 14 B, .idx 90 B
+      "
+    `);
+    const objects = await mtl('data', 'inspect', 'b_text_document.bin', 'b_text_document.idx', '--json');
+    const [first, second] = objects
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as { numTokens: number });
+    expect(first).toEqual(second);
+    expect(first!.numTokens).toBe(7);
+  });
+
+  it('checks every token', async () => {
+    const stdout = await mtl('data', 'verify', 'b_text_document', '--vocab-size', '257');
+    expect(stdout).toContain('97 to 256');
+    expect(stdout.trimEnd().endsWith('every token is sound')).toBe(true);
+    const refused = await spawnMtl(['data', 'verify', 'b_text_document', '--vocab-size', '99'], { cwd });
+    expect(refused.status).toBe(2);
+    expect(refused.stdout).toBe('');
+    expect(refused.stderr).toContain(
+      'error[MTL_DATA_TOKEN_OUT_OF_VOCABULARY]: b_text_document: document 0, position 2',
+    );
+  });
+
+  it('joins datasets', async () => {
+    const stdout = await mtl(
+      'data',
+      'merge',
+      '--input',
+      'b_text_document',
+      'b_text_document',
+      '--output-prefix',
+      'c',
+    );
+    expect(stdout).toBe('c.bin: 6 documents, 14 tokens of uint16 from 2 datasets\n');
+    using merged = IndexedDataset.open(join(cwd, 'c'));
+    expect([...merged.sequence(merged.numSequences - 1)]).toEqual([99, 97, 98, 256]);
+  });
+});
+
+describe('mtl data train-tokenizer', () => {
+  it('writes a tokenizer.json that prepare takes, the same each time', async () => {
+    writeFileSync(join(cwd, 'words.txt'), 'low lower lowest newer newest\n\nlow low new new\n');
+    const argv = ['--type', 'bpe', '--vocab-size', '262', '--input', 'words.txt'];
+    expect(await mtl('data', 'train-tokenizer', ...argv, '--output', 'bpe.json')).toMatch(
+      /^bpe\.json: 262 tokens in \d+\.\d s\n$/,
+    );
+    await mtl('data', 'train-tokenizer', ...argv, '--output', 'again.json');
+    expect(read('again.json').equals(read('bpe.json'))).toBe(true);
+    const tokenizer = ['--tokenizer-type', 'HuggingFaceTokenizer', '--tokenizer-model', 'bpe.json'];
+    await mtl('data', 'prepare', '--input', 'words.txt', '--output-prefix', 'words', ...tokenizer);
+    using dataset = IndexedDataset.open(join(cwd, 'words_text_document'));
+    const { decode } = await createTokenizer({
+      type: 'HuggingFaceTokenizer',
+      tokenizerModel: join(cwd, 'bpe.json'),
+    });
+    expect(decode([...dataset.sequence(1)].map(Number))).toBe('low low new new');
+  });
+
+  it('says when the corpus gives fewer tokens than asked for', async () => {
+    const argv = [
+      '--type',
+      'wordpiece',
+      '--vocab-size',
+      '500',
+      '--input',
+      'words.txt',
+      '--output',
+      'wp.json',
+    ];
+    expect(await mtl('data', 'train-tokenizer', ...argv)).toMatch(
+      /^wp\.json: \d+ tokens \(the corpus gives no more/,
+    );
+  });
+});
+
+describe('mtl data build-index', () => {
+  it('makes the index files of a training once; a second call finds them', async () => {
+    const argv = [
+      ...['--data-path', 'b_text_document', '--tokenizer-type', 'ByteLevelTokenizer', '--split', '1,0,0'],
+      ...['--seq-length', '2', '--train-iters', '5', '--global-batch-size', '4', '--micro-batch-size', '4'],
+      ...['--eval-iters', '0', '--data-cache-path', 'index', '--seed', '9'],
+    ];
+    const first = await mtl('data', 'build-index', ...argv);
+    expect(first).toMatch(/^index built in \d+ ms: .*\ntrain: \d+ samples\ndone in \d+\.\d s\n$/);
+    const made = filesUnder(join(cwd, 'index'));
+    const kinds = Object.keys(made).map((name) => name.replace(/^.*[a-f0-9]{32}-/, ''));
+    expect(kinds.sort()).toEqual([
+      'GPTDataset-train-description.txt',
+      'GPTDataset-train-document_index.npy',
+      'GPTDataset-train-sample_index.npy',
+      'GPTDataset-train-shuffle_index.npy',
+    ]);
+    expect(await mtl('data', 'build-index', ...argv)).not.toContain('index built');
+    expect(
+      createHash('sha256')
+        .update(JSON.stringify(filesUnder(join(cwd, 'index'))))
+        .digest('hex'),
+    ).toBe(createHash('sha256').update(JSON.stringify(made)).digest('hex'));
+  });
+});

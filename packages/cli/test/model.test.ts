@@ -1,0 +1,252 @@
+import { appendFileSync, cpSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { perplexity, scoreTokens } from '@mtl/inference';
+import { loadGptForInference } from '@mtl/recipes';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type FinishedMtl, spawnMtl } from './support/spawn-mtl.js';
+import { filesUnder, temporaryDirectory } from './support/temporary-directory.js';
+import { type TinyGpt, trainTinyGpt } from './support/train-tiny-gpt.js';
+
+const directory = temporaryDirectory();
+const cwd = directory.path;
+afterAll(() => directory.dispose());
+
+let tiny: TinyGpt;
+beforeAll(async () => {
+  tiny = await trainTinyGpt(cwd);
+  // What a checkpoint needs it has beside it: these are gone.
+  rmSync(join(cwd, 'cats.json'));
+});
+
+async function mtl(...argv: string[]): Promise<string> {
+  const { status, stdout, stderr } = await spawnMtl(argv, { cwd });
+  expect(stderr).toBe('');
+  expect(status).toBe(0);
+  return stdout;
+}
+
+interface Report {
+  readonly total: { readonly numScored: number; readonly loss: number; readonly perplexity: number };
+}
+
+async function evaluate(...argv: string[]): Promise<Report['total']> {
+  return (JSON.parse(await mtl('eval', '--json', ...argv)) as Report).total;
+}
+
+describe('mtl eval', () => {
+  it('needs no flag but --load: model, tokenizer and validation data are remembered', async () => {
+    const stdout = await mtl('eval', '--load', 'run');
+    expect(stdout).toMatch(
+      /^run\/iter_0000040, windows of 32 tokens\n.*cats_text_document\n {2}tokens scored +\d+\n {2}loss +\d\.\d{4} nats a token\n {2}perplexity +\d+\.\d{3}\n$/,
+    );
+    const newest = await evaluate('--load', 'run');
+    const older = await evaluate('--load', 'run', '--ckpt-step', '20');
+    // a model that knows nothing has the logarithm of its vocabulary, 5.6 nats; this text has few surprises
+    expect(newest.loss).toBeLessThan(2);
+    expect(newest.loss).toBeLessThan(older.loss);
+    expect(newest.perplexity).toBeCloseTo(Math.exp(newest.loss), 10);
+  });
+
+  it('agrees with the sum of the probabilities of the tokens', async () => {
+    const text = 'the cat number 3 sat on the mat.';
+    writeFileSync(join(cwd, 'short.txt'), text);
+    const { numScored, loss } = await evaluate('--load', 'run', '--text', 'short.txt');
+    const loaded = await loadGptForInference({ load: tiny.save, device: 'cpu', onNotice: () => {} });
+    const scores = scoreTokens({ model: loaded.model, tokens: loaded.tokenizer!.encode(text) });
+    loaded.dispose();
+    expect(numScored).toBe(scores.length);
+    // the same float32 losses, summed in double in both places
+    expect(loss).toBeCloseTo(-scores.reduce((sum, score) => sum + score, 0) / scores.length, 6);
+  });
+
+  it('scores every token of a file, and moves windows as told', async () => {
+    const apart = await evaluate('--load', 'run', '--text', 'cats.txt');
+    const overlapping = await evaluate('--load', 'run', '--text', 'cats.txt', '--overlapping-eval', '8');
+    const loaded = await loadGptForInference({ load: tiny.save, device: 'cpu', onNotice: () => {} });
+    const tokens = loaded.tokenizer!.encode(readFileSync(tiny.textFile, 'utf8'));
+    const expected = await perplexity({ model: loaded.model, tokens, overlap: 24, batchSize: 4 });
+    loaded.dispose();
+    expect(apart.numScored).toBe(tokens.length - 1);
+    expect(overlapping).toEqual(expected);
+    expect(overlapping.loss).not.toBe(apart.loss);
+    expect(await evaluate('--load', 'run', '--text', 'cats.txt', '--max-tokens', '50')).toMatchObject({
+      numScored: 49,
+    });
+  });
+
+  it('computes in bfloat16 what it computes in float32, roughly', async () => {
+    const exact = await evaluate('--load', 'run');
+    const rounded = await evaluate('--load', 'run', '--bf16');
+    expect(rounded.loss).not.toBe(exact.loss);
+    // bfloat16 keeps 8 bits; design bound for losses in bf16 is 2e-3, times a few for a model this small
+    expect(Math.abs(rounded.loss - exact.loss)).toBeLessThan(1e-2);
+  });
+
+  it.each([
+    ['a window beyond the positions', ['--seq-length', '33'], 'MTL_SEQUENCE_LENGTH', 'at most 32'],
+    ['a stride beyond the window', ['--overlapping-eval', '33'], 'MTL_FLAG_VALUE', 'at most 32'],
+    [
+      'a tokenizer that is too large',
+      ['--tokenizer-type', 'GPT2BPETokenizer'],
+      'MTL_TOKENIZER_MODEL',
+      '50257',
+    ],
+    ['an iteration that is not there', ['--ckpt-step', '7'], 'MTL_CHECKPOINT_STEP', '20, 40'],
+    ['an empty part', ['--split', '1,0,0'], 'MTL_SPLIT', 'valid part empty'],
+    ['a part without a split', ['--load-hf', 'hf'], 'MTL_FLAG_CONFLICT', '--load-hf'],
+  ])('refuses %s', async (_, argv, code, says) => {
+    const { status, stdout, stderr } = await spawnMtl(['eval', '--load', 'run', ...argv], { cwd });
+    expect(stderr).toContain(`error[${code}]`);
+    expect(stderr).toContain(says);
+    expect({ status, stdout }).toEqual({ status: 2, stdout: '' });
+  });
+});
+
+describe('mtl generate', () => {
+  const greedy = ['--load', 'run', '--prompt', 'the cat', '--temperature', '0'];
+
+  it('continues a prompt, piece by piece', async () => {
+    const { status, stdout, stderr, numPieces } = await spawnMtl(
+      ['generate', ...greedy, '--max-new-tokens', '60'],
+      { cwd },
+    );
+    expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
+    expect(stdout).toMatch(/^the cat number .*sat on the mat\. the cat number /);
+    expect(stdout.endsWith('\n')).toBe(true);
+    expect(numPieces).toBeGreaterThan(5);
+  });
+
+  it('takes the prompt from a file, without its last line break', async () => {
+    writeFileSync(join(cwd, 'prompt.txt'), 'the cat\n');
+    const fromFile = [
+      '--load',
+      'run',
+      '--prompt-file',
+      'prompt.txt',
+      '--temperature',
+      '0',
+      '--max-new-tokens',
+      '9',
+    ];
+    expect(await mtl('generate', ...fromFile)).toBe(
+      await mtl('generate', ...greedy, '--max-new-tokens', '9'),
+    );
+  });
+
+  it('gives the same samples for the same seed, different ones for another', async () => {
+    const sample = async (seed: string): Promise<string> =>
+      await mtl(
+        'generate',
+        '--load',
+        'run',
+        '--num-samples',
+        '2',
+        '--max-new-tokens',
+        '20',
+        '--seed',
+        seed,
+        '--json',
+      );
+    const samples = (await sample('1'))
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as { text: string; tokens: number[]; finishReason: string });
+    expect(samples).toHaveLength(2);
+    expect(samples[0]!.text).not.toBe(samples[1]!.text);
+    for (const { tokens, finishReason } of samples) {
+      expect(finishReason === 'stop' || tokens.length === 20).toBe(true);
+    }
+    expect(await sample('1')).toBe(await sample('1'));
+    expect(await sample('2')).not.toBe(await sample('1'));
+  });
+});
+
+describe('mtl convert', () => {
+  beforeAll(async () => {
+    expect(await mtl('convert', '--load', 'run', '--save-hf', 'hf')).toBe(
+      'run/iter_0000040 -> hf (float32)\n',
+    );
+    await mtl('convert', '--load-hf', 'hf', '--save', 'back');
+  });
+
+  it('keeps weights and tokenizer, there and back', async () => {
+    const data = ['--data-path', 'cats_text_document', '--split', '90,10,0'];
+    const { loss } = await evaluate('--load', 'run');
+    expect((await evaluate('--load-hf', 'hf', ...data)).loss).toBe(loss);
+    expect((await evaluate('--load', 'back', ...data)).loss).toBe(loss);
+    const generate = ['--prompt', 'the cat', '--temperature', '0', '--max-new-tokens', '12'];
+    const expected = await mtl('generate', '--load', 'run', ...generate);
+    expect(await mtl('generate', '--load-hf', 'hf', ...generate)).toBe(expected);
+    expect(await mtl('generate', '--load', 'back', ...generate)).toBe(expected);
+  });
+
+  it('stores weights in half the bytes when asked to', async () => {
+    await mtl('convert', '--load', 'run', '--save-hf', 'half', '--dtype', 'bfloat16');
+    const bytesOf = (name: string): number => readFileSync(join(cwd, name, 'model.safetensors')).length;
+    expect(bytesOf('half') / bytesOf('hf')).toBeLessThan(0.6);
+    expect(JSON.parse(readFileSync(join(cwd, 'half', 'config.json'), 'utf8'))).toMatchObject({
+      dtype: 'bfloat16',
+    });
+  });
+
+  it('never writes over a model', async () => {
+    const before = filesUnder(cwd);
+    for (const [argv, code] of [
+      [['--load', 'run', '--save-hf', 'hf'], 'MTL_HUGGING_FACE_EXISTS'],
+      [['--load-hf', 'hf', '--save', 'back'], 'MTL_CHECKPOINT_EXISTS'],
+    ] as const) {
+      const { status, stderr } = await spawnMtl(['convert', ...argv], { cwd });
+      expect(stderr).toContain(`error[${code}]`);
+      expect(status).toBe(2);
+    }
+    expect(filesUnder(cwd)).toEqual(before);
+  });
+
+  it('refuses to guess where a Hugging Face directory has no tokenizer and no data', async () => {
+    cpSync(join(cwd, 'hf'), join(cwd, 'bare'), { recursive: true });
+    rmSync(join(cwd, 'bare', 'tokenizer.json'));
+    const refused = async (...argv: string[]): Promise<FinishedMtl> => await spawnMtl(argv, { cwd });
+    expect((await refused('generate', '--load-hf', 'bare')).stderr).toContain('error[MTL_TOKENIZER_MISSING]');
+    expect((await refused('eval', '--load-hf', 'bare')).stderr).toContain('error[MTL_FLAG_REQUIRED]');
+    const part = ['--data-path', 'cats_text_document', '--part', 'valid'];
+    expect((await refused('eval', '--load-hf', 'bare', ...part)).stderr).toContain('error[MTL_FLAG_NEEDS]');
+  });
+});
+
+describe('mtl checkpoint', () => {
+  it('lists checkpoints, newest first, and their tensors', async () => {
+    const stdout = await mtl('checkpoint', 'inspect', 'run', '--tensors');
+    expect(stdout.match(/^run\/iter_\d+$/gm)).toEqual(['run/iter_0000040', 'run/iter_0000020']);
+    expect(stdout).toMatch(/embedding\.position_embeddings\.weight +F32 \[32, 32\]/);
+    const { checkpoints } = JSON.parse(await mtl('checkpoint', 'inspect', 'run/iter_0000020', '--json')) as {
+      checkpoints: Array<{ iteration: number; hasOptimizer: boolean; state: { progress: object } }>;
+    };
+    expect(checkpoints).toHaveLength(1);
+    expect(checkpoints[0]).toMatchObject({
+      iteration: 20,
+      hasOptimizer: true,
+      state: { progress: { iteration: 20 } },
+    });
+  });
+
+  it('verifies every byte, and everybody uses the newest whole one and says so', async () => {
+    expect(await mtl('checkpoint', 'verify', 'run')).toMatch(
+      /iter_0000020: whole.*\nrun\/iter_0000040: whole/,
+    );
+    cpSync(join(cwd, 'run'), join(cwd, 'torn'), { recursive: true });
+    const shard = join(cwd, 'torn', 'iter_0000040', 'shard-00000-000.safetensors');
+    truncateSync(shard, readFileSync(shard).length - 8);
+    appendFileSync(shard, 'xxxxxxxx');
+    const verified = await spawnMtl(['checkpoint', 'verify', 'torn'], { cwd });
+    expect(verified.status).toBe(2);
+    expect(verified.stdout).toMatch(
+      /iter_0000020: whole.*\ntorn\/iter_0000040: NOT WHOLE: .*shard-00000-000/,
+    );
+    expect(verified.stderr).toContain('error[MTL_CHECKPOINT_CORRUPT]: 1 of 2');
+    expect(verified.stderr).toContain('torn/iter_0000020 is the newest whole one');
+    const evaluated = await spawnMtl(['eval', '--load', 'torn'], { cwd });
+    expect(evaluated.status).toBe(0);
+    expect(evaluated.stderr).toContain('skipped torn/iter_0000040');
+    expect(evaluated.stdout).toMatch(/^torn\/iter_0000020, /);
+  });
+});

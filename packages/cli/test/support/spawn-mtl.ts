@@ -1,0 +1,36 @@
+import { spawn } from 'node:child_process';
+import { createRequire } from 'node:module';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+
+const tsx = pathToFileURL(createRequire(import.meta.url).resolve('tsx/esm')).href;
+const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+
+export interface FinishedMtl {
+  readonly status: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+  /** How many pieces standard output came in. */
+  readonly numPieces: number;
+}
+
+/** Runs the command in a process of its own, from the sources, to its end. */
+export function spawnMtl(
+  argv: readonly string[],
+  { cwd, env = {} }: { readonly cwd: string; readonly env?: Readonly<Record<string, string>> },
+): Promise<FinishedMtl> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(process.execPath, ['--conditions', '@mtl/source', '--import', tsx, main, ...argv], {
+      cwd,
+      env: { ...process.env, ...env },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    const stdout: string[] = [];
+    const stderr: string[] = [];
+    child.stdout.setEncoding('utf8').on('data', (text: string) => stdout.push(text));
+    child.stderr.setEncoding('utf8').on('data', (text: string) => stderr.push(text));
+    child.on('error', reject);
+    child.on('close', (status) =>
+      resolve({ status, stdout: stdout.join(''), stderr: stderr.join(''), numPieces: stdout.length }),
+    );
+  });
+}

@@ -1,0 +1,174 @@
+import { cpSync, mkdirSync, mkdtempSync, truncateSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { prepareDataset } from '@mtl/data';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { spawnMtl } from './support/spawn-mtl.js';
+import { filesUnder, temporaryDirectory } from './support/temporary-directory.js';
+
+const directory = temporaryDirectory();
+const template = join(directory.path, 'template');
+afterAll(() => directory.dispose());
+
+beforeAll(async () => {
+  mkdirSync(join(template, 'empty'), { recursive: true });
+  writeFileSync(join(template, 'good.txt'), 'some text\n\nmore text\n');
+  writeFileSync(join(template, 'broken.jsonl'), '{"text": "fine"}\n{"text": \n');
+  for (const name of ['whole', 'torn']) {
+    await prepareDataset({
+      inputs: [join(template, 'good.txt')],
+      outputPrefix: join(template, name),
+      tokenizer: { type: 'ByteLevelTokenizer' },
+    });
+  }
+  truncateSync(join(template, 'torn_text_document.bin'), 5);
+});
+
+/** A copy of the template: cases run side by side. */
+function ownDirectory(): string {
+  const path = mkdtempSync(join(directory.path, 'case-'));
+  cpSync(template, path, { recursive: true });
+  return path;
+}
+
+const bytes = ['--tokenizer-type', 'ByteLevelTokenizer'];
+const prepare = ['data', 'prepare', '--output-prefix', 'out', ...bytes];
+
+/** What is wrong, the command line, the code, and what the message must name besides. */
+const cases: ReadonlyArray<readonly [what: string, argv: readonly string[], code: string, says: string]> = [
+  ['no command', [], 'MTL_COMMAND_MISSING', 'mtl data | eval | generate'],
+  ['a command misspelt', ['generat'], 'MTL_COMMAND_UNKNOWN', 'expected generate'],
+  ['no subcommand', ['data'], 'MTL_COMMAND_MISSING', 'build-index'],
+  ['a subcommand misspelt', ['data', 'inspct'], 'MTL_COMMAND_UNKNOWN', 'expected inspect'],
+  ['a flag misspelt', ['data', 'prepare', '--inptu', 'a'], 'MTL_FLAG_UNKNOWN', 'expected --input'],
+  ['a flag missing', ['data', 'prepare'], 'MTL_FLAG_REQUIRED', '--input'],
+  ['a flag without its value', [...prepare, '--input'], 'MTL_FLAG_VALUE_MISSING', '--input'],
+  [
+    'a flag given twice',
+    [...prepare, '--input', 'good.txt', ...bytes],
+    'MTL_FLAG_REPEATED',
+    '--tokenizer-type',
+  ],
+  [
+    'a count that is none',
+    [...prepare, '--input', 'good.txt', '--workers', '1.5'],
+    'MTL_FLAG_VALUE',
+    'whole number',
+  ],
+  ['a name misspelt', ['data', 'train-tokenizer', '--type', 'bpee'], 'MTL_FLAG_VALUE', 'pass --type bpe'],
+  ['an argument too many', ['doctor', 'now'], 'MTL_ARGUMENT_EXCESS', 'doctor'],
+  ['a dataset missing', ['data', 'inspect', 'nowhere'], 'MTL_DATA_INDEXED_DATASET', 'nowhere'],
+  [
+    'one of two datasets missing',
+    ['data', 'inspect', 'whole_text_document', 'x'],
+    'MTL_DATA_INDEXED_DATASET',
+    'x',
+  ],
+  [
+    'a dataset torn',
+    ['data', 'verify', 'torn_text_document'],
+    'MTL_DATA_INDEXED_DATASET',
+    'torn_text_document',
+  ],
+  ['a corpus missing', [...prepare, '--input', 'nowhere.txt'], 'MTL_DATA_CORPUS', 'nowhere.txt'],
+  ['a corpus broken', [...prepare, '--input', 'broken.jsonl'], 'MTL_DATA_CORPUS', 'line 2'],
+  [
+    'a tokenizer without its file',
+    [
+      'data',
+      'prepare',
+      '--input',
+      'good.txt',
+      '--output-prefix',
+      'out',
+      '--tokenizer-type',
+      'HuggingFaceTokenizer',
+    ],
+    'MTL_FLAG_NEEDS',
+    '--tokenizer-model',
+  ],
+  [
+    'a tokenizer file of another tokenizer',
+    [...prepare, '--input', 'good.txt', '--merge-file', 'merges.txt'],
+    'MTL_FLAG_NEEDS',
+    '--merge-file',
+  ],
+  ['a merge into its own input', mergeInto('whole_text_document'), 'MTL_DATA_MERGE', 'whole_text_document'],
+  ['a training flag misspelt', ['data', 'build-index', '--sed', '1'], 'MTL_FLAG_UNKNOWN', 'expected --seed'],
+  ['no data to index', ['data', 'build-index'], 'MTL_FLAG_REQUIRED', '--data-path'],
+  ['a vocabulary too small', trainTokenizer('10', 'good.txt'), 'MTL_DATA_VOCABULARY_SIZE', '257'],
+  ['nothing to train a tokenizer on', trainTokenizer('300', 'none.txt'), 'MTL_DATA_CORPUS', 'none.txt'],
+  ['no model', ['eval', '--text', 'good.txt'], 'MTL_FLAG_REQUIRED', '--load DIR'],
+  ['two models', ['generate', '--load', 'a', '--load-hf', 'b'], 'MTL_FLAG_CONFLICT', '--load-hf'],
+  ['a directory without checkpoints', ['generate', '--load', 'empty'], 'MTL_CHECKPOINT_NONE', 'empty'],
+  ['a directory without a model', ['eval', '--load-hf', 'empty'], 'MTL_HUGGING_FACE_CONFIG', 'config.json'],
+  [
+    'two prompts',
+    ['generate', '--load', 'a', '--prompt', 'a', '--prompt-file', 'b'],
+    'MTL_FLAG_CONFLICT',
+    '--prompt',
+  ],
+  ['a prompt file missing', ['generate', '--load', 'a', '--prompt-file', 'b'], 'MTL_PROMPT_FILE', 'b'],
+  ['a temperature below 0', ['generate', '--temperature', '-1'], 'MTL_FLAG_VALUE', '0 or more'],
+  ['two sources of text', ['eval', '--text', 'a', '--data-path', 'b'], 'MTL_FLAG_CONFLICT', '--data-path'],
+  ['two precisions', ['eval', '--load', 'a', '--bf16', '--fp16'], 'MTL_FLAG_CONFLICT', '--bf16'],
+  ['a device that is not there', ['eval', '--load', 'a', '--device', 'cuda'], 'MTL_DEVICE', 'cpu'],
+  ['no way to convert', ['convert', '--load', 'a', '--save', 'b'], 'MTL_FLAG_CONFLICT', '--save-hf'],
+  ['no checkpoint to look at', ['checkpoint', 'inspect', 'empty'], 'MTL_CHECKPOINT_NONE', 'empty'],
+];
+
+function mergeInto(prefix: string): string[] {
+  return ['data', 'merge', '--input', prefix, '--output-prefix', prefix];
+}
+
+function trainTokenizer(size: string, input: string): string[] {
+  return [
+    'data',
+    'train-tokenizer',
+    '--type',
+    'bpe',
+    '--vocab-size',
+    size,
+    '--input',
+    input,
+    '--output',
+    'out.json',
+  ];
+}
+
+describe('wrong input', () => {
+  it.concurrent.each(cases)(
+    '%s: one coded error, exit status 2, nothing written',
+    async (_, argv, code, says) => {
+      const cwd = ownDirectory();
+      const before = filesUnder(cwd);
+      const { status, stdout, stderr } = await spawnMtl(argv, { cwd });
+      expect(stderr).toContain(`error[${code}]`);
+      expect(stderr).toContain(says);
+      expect(stderr.match(/error\[/g)).toHaveLength(1);
+      expect(stderr).not.toMatch(/\n\s+at /);
+      expect(stdout).toBe('');
+      expect(status).toBe(2);
+      expect(filesUnder(cwd)).toEqual(before);
+    },
+  );
+
+  it('shows the stack with --debug', async () => {
+    const { stderr } = await spawnMtl(['data', 'inspect', 'nowhere', '--debug'], { cwd: template });
+    expect(stderr).toMatch(/error\[MTL_DATA_INDEXED_DATASET\][\s\S]*\n\s+at /);
+  });
+});
+
+describe('help and version', () => {
+  it('are printed to standard output', async () => {
+    const help = await spawnMtl(['--help'], { cwd: template });
+    expect(help).toMatchObject({ status: 0, stderr: '' });
+    for (const name of ['data', 'eval', 'generate', 'convert', 'checkpoint', 'doctor']) {
+      expect(help.stdout).toMatch(new RegExp(`^ {2}${name} `, 'm'));
+    }
+    expect(await spawnMtl(['--version'], { cwd: template })).toMatchObject({
+      status: 0,
+      stdout: '0.1.0\n',
+      stderr: '',
+    });
+  });
+});
