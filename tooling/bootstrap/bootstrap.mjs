@@ -6,7 +6,7 @@
  */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -96,7 +96,10 @@ function ensurePackages() {
     '--frozen-lockfile',
     '--prefer-offline',
   ]);
-  mkdirSync(join(root, 'node_modules'), { recursive: true });
+  // npx mtl from the root. A dependency of the root would do it too, but then every package would seem to depend on it.
+  const link = join(root, 'node_modules', '.bin', 'mtl');
+  rmSync(link, { force: true });
+  symlinkSync(join('..', '..', 'packages', 'cli', 'bin', 'mtl.mjs'), link);
   writeFileSync(stamp, hash);
 }
 
