@@ -1,5 +1,5 @@
 import { UsageError } from '@mtl/errors';
-import { addon, callNative } from './native/addon.js';
+import { addon, addonPath, callNative } from './native/addon.js';
 
 /** Instruction sets that the CPU kernels are compiled for, worst first. `avx512` includes bf16 dot products. */
 export const instructionSets = ['plain', 'avx2', 'avx512'] as const;
@@ -13,10 +13,12 @@ export interface HostInformation {
   /** The one kernels are chosen for: the detected one unless lowered by `setInstructionSet`. */
   readonly instructionSet: InstructionSet;
   readonly onednnVersion: string;
+  /** The file that the native addon was loaded from. */
+  readonly addonPath: string;
 }
 
 export function hostInformation(): HostInformation {
-  return callNative(() => addon().host());
+  return callNative(() => ({ ...addon().host(), addonPath: addonPath() }));
 }
 
 /** Threads of all CPU kernels, oneDNN's included; with `pin` each but the calling one stays on its core. */

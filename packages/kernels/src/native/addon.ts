@@ -54,12 +54,18 @@ export interface KernelsAddon {
   };
 }
 
-let loaded: KernelsAddon | undefined;
+let loaded: ReturnType<typeof loadAddon> | undefined;
 
 /** The addon, loaded at first use so that importing the package never fails. */
 export function addon(): KernelsAddon {
   loaded ??= loadAddon();
-  return loaded;
+  return loaded.addon;
+}
+
+/** The file that the addon was loaded from. */
+export function addonPath(): string {
+  loaded ??= loadAddon();
+  return loaded.path;
 }
 
 /** Turns an error raised by native code into a KernelError with its code. */

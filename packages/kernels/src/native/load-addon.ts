@@ -22,7 +22,7 @@ function prepareEnvironment(): void {
  * Loads the native addon: an explicit path in MTL_KERNELS_ADDON, else the local build, else the platform package.
  * A failure lists what was tried and what to do.
  */
-export function loadAddon(): KernelsAddon {
+export function loadAddon(): { readonly addon: KernelsAddon; readonly path: string } {
   prepareEnvironment();
   const require = createRequire(import.meta.url);
   const platformPackage = `@mtl/kernels-${process.platform}-${process.arch}`;
@@ -34,7 +34,7 @@ export function loadAddon(): KernelsAddon {
   const failures: string[] = [];
   for (const candidate of candidates) {
     try {
-      return require(candidate) as KernelsAddon;
+      return { addon: require(candidate) as KernelsAddon, path: require.resolve(candidate) };
     } catch (error) {
       failures.push(`${candidate}: ${(error as Error).message.split('\n')[0]}`);
     }

@@ -1,6 +1,5 @@
 import { spawnSync } from 'node:child_process';
 import { statfsSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { arch, availableParallelism, cpus, freemem, platform, release, totalmem } from 'node:os';
 import { MtlError } from '@mtl/errors';
 import { hostInformation, isDeviceAvailable } from '@mtl/kernels';
@@ -69,15 +68,6 @@ function memory(): Finding {
   };
 }
 
-/** The file of the native addon that is loaded: among all native modules, the one that has our functions. */
-function addonPath(): string {
-  const loaded = Object.values(createRequire(import.meta.url).cache);
-  const addon = loaded.find(
-    (module) => typeof (module?.exports as { kernelSeconds?: unknown })?.kernelSeconds === 'function',
-  );
-  return addon?.filename ?? 'loaded, but not as a module of Node.js';
-}
-
 function kernels(): readonly Finding[] {
   try {
     const host = hostInformation();
@@ -85,7 +75,7 @@ function kernels(): readonly Finding[] {
       host.instructionSet === host.detectedInstructionSet ? '' : ` (lowered to ${host.instructionSet})`;
     const isPlain = host.detectedInstructionSet === 'plain';
     return [
-      { name: 'native kernels', status: 'ok', value: addonPath() },
+      { name: 'native kernels', status: 'ok', value: host.addonPath },
       {
         name: 'instruction set',
         status: isPlain ? 'note' : 'ok',
