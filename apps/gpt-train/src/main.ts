@@ -6,6 +6,7 @@ import {
   GptTraining,
   parseFlags,
   printConfiguration,
+  refuseManyProcesses,
   sampleText,
   validateConfiguration,
 } from '@mtl/recipes';
@@ -24,6 +25,7 @@ async function main(): Promise<void> {
     console.log(formatHelp({ program: 'gpt-train', description: 'Trains a GPT.' }));
     return;
   }
+  refuseManyProcesses(process.env);
   const save = flags.values.save ?? flags.values.load ?? newRunDirectory(flags.preset);
   const configuration = validateConfiguration({ ...flags, values: { ...flags.values, save } });
   console.log(printConfiguration(configuration, { all: false }));

@@ -33,4 +33,5 @@ export { type ParsedFlags, parseFlags } from './flags/parse-flags.js';
 export type { GptConfiguration, TokenizerConfiguration } from './gpt-configuration.js';
 export { presetNames } from './presets/presets.js';
 export { printConfiguration } from './print-configuration.js';
+export { refuseManyProcesses } from './refuse-many-processes.js';
 export { type ValidateConfigurationOptions, validateConfiguration } from './validate-configuration.js';

@@ -149,6 +149,7 @@ describe('validateConfiguration', () => {
   });
 
   it.each([
+    ['--pipeline-schedule gpipe', '--pipeline-schedule has no effect with --pipeline-model-parallel-size 1'],
     ['--sequence-parallel', '--sequence-parallel has no effect with --tensor-model-parallel-size 1'],
     ['--use-distributed-optimizer', '--use-distributed-optimizer has no effect with one data-parallel rank'],
     ['--split 1', '--split 1 keeps nothing for validation: there will be no evaluation'],
@@ -246,13 +247,13 @@ const contradictions: ReadonlyArray<readonly [line: string, worldSize: number, c
       '--tensor-model-parallel-size 2',
       1,
       'MTL_WORLD_SIZE',
-      /1 process is running, but tensor x pipeline parallelism is 2 x 1 = 2; expected a multiple of 2 processes\n.*--nproc-per-node 2/,
+      /1 process is running, but tensor x pipeline parallelism is 2 x 1 = 2; expected a multiple of 2 processes\n.*one process so far/,
     ],
     [
       '--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2',
       6,
       'MTL_WORLD_SIZE',
-      /6 processes are running.*2 x 2 = 4.*\n.*--nproc-per-node 8/,
+      /6 processes are running.*2 x 2 = 4.*\n.*one process so far/,
     ],
     ['--overlap-param-gather', 1, 'MTL_FLAG_NEEDS', /expected --use-distributed-optimizer/],
     [

@@ -30,6 +30,9 @@ export function parallelConfiguration(options: ParallelConfigurationOptions): Pa
   if (sequenceParallel && tensorModelParallelSize === 1) {
     notices.push('--sequence-parallel has no effect with --tensor-model-parallel-size 1');
   }
+  if (flags.isGiven('pipeline-schedule') && pipelineModelParallelSize === 1) {
+    notices.push('--pipeline-schedule has no effect with --pipeline-model-parallel-size 1');
+  }
   const distributed = ['use-distributed-optimizer', 'overlap-grad-reduce'] as const;
   for (const name of distributed) {
     if (flags.required(name) && dataParallelSize === 1) {
@@ -149,14 +152,13 @@ function pipelineSchedule(
 function dataParallelSizeOf(worldSize: number, tensor: number, pipeline: number): number {
   const modelParallelSize = tensor * pipeline;
   if (worldSize % modelParallelSize === 0) return worldSize / modelParallelSize;
-  const above = Math.ceil(worldSize / modelParallelSize) * modelParallelSize;
   throw new ConfigurationError(
     'MTL_WORLD_SIZE',
     `${worldSize === 1 ? '1 process is' : `${worldSize} processes are`} running, but tensor x pipeline parallelism is ` +
       `${tensor} x ${pipeline} = ${modelParallelSize}`,
     {
       expected: `a multiple of ${modelParallelSize} processes`,
-      remedy: `start with npx mtl run --nproc-per-node ${above}, or choose smaller sizes`,
+      remedy: 'choose smaller sizes: trainings run in one process so far',
       details: { worldSize, tensor, pipeline },
     },
   );
