@@ -26,6 +26,14 @@ export class KernelError extends MtlError {
   override readonly name = 'KernelError';
 }
 
+/**
+ * Processes that could not work together: a rank that died, hangs or never came, operations that do not fit each other.
+ * `details` holds rank, group, operation, sequence and waitedMs where they are known.
+ */
+export class CommunicationError extends MtlError {
+  override readonly name = 'CommunicationError';
+}
+
 /** Training that went wrong while running: a loss that is not a number, a scale that ran out. */
 export class TrainingError extends MtlError {
   override readonly name = 'TrainingError';

@@ -1,5 +1,6 @@
 export {
   CheckpointError,
+  CommunicationError,
   ConfigurationError,
   DataError,
   KernelError,

@@ -1,0 +1,81 @@
+import type { Tensor } from '@mtl/kernels';
+
+/** How values are combined. 16-bit floats are summed in float32, in rank order, and rounded once. */
+export type ReduceOperation = 'sum' | 'max' | 'min';
+
+/** What moves the bytes: shared memory of one host, Gloo between hosts, NCCL between GPUs, worker threads, nothing. */
+export type EngineName = 'local' | 'gloo' | 'nccl' | 'memory' | 'single';
+
+/** The operations of a group, as errors and statistics name them. */
+export type CommunicationOperation =
+  | 'allReduce'
+  | 'allGather'
+  | 'reduceScatter'
+  | 'broadcast'
+  | 'allToAll'
+  | 'send'
+  | 'receive'
+  | 'barrier';
+
+/**
+ * An operation under way. Its tensors must stay as they are until `wait` has returned; they may be disposed of before
+ * (their memory is held).
+ */
+export interface Work {
+  /** Blocks until the result is there (on a GPU: until the compute stream will see it). Throws what went wrong. */
+  wait(): void;
+  /** Whether `wait` would return at once. */
+  readonly isDone: boolean;
+}
+
+export interface OperationCount {
+  readonly calls: number;
+  /** Bytes that this rank gave to the others, counted where they are handed over. */
+  readonly sentBytes: number;
+  /** Seconds that this rank's main thread was blocked in `wait`. */
+  readonly waitedSeconds: number;
+}
+
+/**
+ * Ranks that communicate. Every member must start the same operations in the same order; an operation that some member
+ * never starts, or starts with another size or dtype, is a CommunicationError on all of them. Results are the same bits
+ * whatever the timing.
+ *
+ * Operations start at once and return a `Work`; those of one group are carried out in the order in which they were
+ * started. Errors that can be seen locally (shapes, dtypes, ranks) are thrown at the start as UsageError.
+ */
+export interface ProcessGroup {
+  readonly name: string;
+  readonly engine: EngineName;
+  /** Global ranks of the members, ascending. */
+  readonly ranks: readonly number[];
+  /** The position of this process among `ranks`. */
+  readonly rank: number;
+  readonly size: number;
+
+  /** In place: every member's tensor becomes the combination of all. */
+  allReduce(tensor: Tensor, options?: { readonly operation?: ReduceOperation }): Work;
+  /** output = all inputs one after the other, by rank. `input` may be this rank's part of `output`. */
+  allGather(tensors: { readonly output: Tensor; readonly input: Tensor }): Work;
+  /** output = this rank's part of the combination of all inputs. `output` may be this rank's part of `input`. */
+  reduceScatter(tensors: {
+    readonly output: Tensor;
+    readonly input: Tensor;
+    readonly operation?: ReduceOperation;
+  }): Work;
+  /** In place: every member's tensor becomes that of `root` (a position in the group). */
+  broadcast(tensor: Tensor, options: { readonly root: number }): Work;
+  /** output = one part from every rank, in order; input = one part for every rank. They must not overlap. */
+  allToAll(tensors: { readonly output: Tensor; readonly input: Tensor }): Work;
+  /** To `to` (a position in the group). Sends and receives of a pair match in order, apart from all other operations. */
+  send(tensor: Tensor, options: { readonly to: number }): Work;
+  /** Into `tensor`, from `from` (a position in the group). */
+  receive(tensor: Tensor, options: { readonly from: number }): Work;
+  /** Done when every member has started it. */
+  barrier(): Work;
+
+  /** What this rank has done so far, per operation. */
+  statistics(): Readonly<Record<CommunicationOperation, OperationCount>>;
+  /** Gives the group's resources back; a second call does nothing. */
+  close(): void;
+}

@@ -1,0 +1,342 @@
+import { CommunicationError, UsageError } from '@mtl/errors';
+import {
+  bfloat16Bits,
+  bfloat16Value,
+  type DType,
+  float16Bits,
+  float16Value,
+  newTypedArray,
+  type Tensor,
+  type TypedArray,
+} from '@mtl/kernels';
+import type {
+  CommunicationOperation,
+  OperationCount,
+  ProcessGroup,
+  ReduceOperation,
+  Work,
+} from '../process-group.js';
+import type { MessageChannels } from './message-channels.js';
+
+export interface InMemoryGroupOptions {
+  readonly name: string;
+  readonly ranks: readonly number[];
+  /** Global rank of this thread. */
+  readonly worldRank: number;
+  readonly channels: MessageChannels;
+  /** How long an operation waits for the others. */
+  readonly timeoutMs: number;
+}
+
+type Count = { -readonly [K in keyof OperationCount]: OperationCount[K] };
+
+const operations: readonly CommunicationOperation[] = [
+  ...(['allReduce', 'allGather', 'reduceScatter', 'broadcast'] as const),
+  ...(['allToAll', 'send', 'receive', 'barrier'] as const),
+];
+
+/** What a member contributes to an operation: the same bytes to everybody, or a part for each. */
+interface Exchange {
+  readonly operation: CommunicationOperation;
+  readonly description: string;
+  readonly sequence: string;
+  /** The values for a member, undefined where it gets none. */
+  readonly valuesFor: (member: number) => TypedArray | undefined;
+  /** Members whose values are waited for. */
+  readonly from: readonly number[];
+  /** Takes what came, by member; this rank's own included where it has any. */
+  readonly finish: (values: readonly (ArrayBufferLike | undefined)[]) => void;
+}
+
+/**
+ * A process group between worker threads, in plain TypeScript: every member sends its values to every other one and
+ * combines what it gets in rank order. Inputs are copied at the start and results written in `wait` only, so that a
+ * forgotten `wait` is seen. An oracle for the native engines, and for tests of what is built on groups; not fast.
+ */
+export class InMemoryGroup implements ProcessGroup {
+  readonly engine = 'memory';
+  readonly name: string;
+  readonly ranks: readonly number[];
+  readonly rank: number;
+  readonly size: number;
+  readonly #options: InMemoryGroupOptions;
+  readonly #counts: Record<CommunicationOperation, Count>;
+  #numCollectives = 0;
+  readonly #numSent: number[];
+  readonly #numReceived: number[];
+
+  constructor(options: InMemoryGroupOptions) {
+    this.#options = options;
+    this.name = options.name;
+    this.ranks = options.ranks;
+    this.rank = options.ranks.indexOf(options.worldRank);
+    this.size = options.ranks.length;
+    if (this.rank < 0) {
+      throw new UsageError('MTL_GROUP', `rank ${options.worldRank} is not in [${options.ranks.join(', ')}]`);
+    }
+    const count = (): Count => ({ calls: 0, sentBytes: 0, waitedSeconds: 0 });
+    this.#counts = Object.fromEntries(operations.map((operation) => [operation, count()])) as Record<
+      CommunicationOperation,
+      Count
+    >;
+    this.#numSent = options.ranks.map(() => 0);
+    this.#numReceived = options.ranks.map(() => 0);
+  }
+
+  allReduce(tensor: Tensor, { operation = 'sum' }: { readonly operation?: ReduceOperation } = {}): Work {
+    const own = tensor.read();
+    const target = tensor.view({ shape: tensor.shape });
+    return this.#collective('allReduce', {
+      description: `${operation} ${tensor.dtype} ${tensor.size}`,
+      valuesFor: () => own,
+      finish: (all) => write(target, combine(all, tensor.dtype, operation)),
+    });
+  }
+
+  allGather({ output, input }: { readonly output: Tensor; readonly input: Tensor }): Work {
+    this.#checkParts('allGather', { whole: output, part: input });
+    const own = input.read();
+    const target = output.view({ shape: output.shape });
+    return this.#collective('allGather', {
+      description: `${input.dtype} ${input.size}`,
+      valuesFor: () => own,
+      finish: (all) => write(target, concatenate(all, output)),
+    });
+  }
+
+  reduceScatter(call: {
+    readonly output: Tensor;
+    readonly input: Tensor;
+    readonly operation?: ReduceOperation;
+  }): Work {
+    const { output, input, operation = 'sum' } = call;
+    this.#checkParts('reduceScatter', { whole: input, part: output });
+    const own = input.read();
+    const target = output.view({ shape: output.shape });
+    return this.#collective('reduceScatter', {
+      description: `${operation} ${input.dtype} ${input.size}`,
+      valuesFor: (member) => own.slice(member * output.size, (member + 1) * output.size),
+      finish: (all) => write(target, combine(all, output.dtype, operation)),
+    });
+  }
+
+  broadcast(tensor: Tensor, { root }: { readonly root: number }): Work {
+    this.#checkMember(root);
+    const own = tensor.read();
+    const target = tensor.view({ shape: tensor.shape });
+    return this.#collective('broadcast', {
+      description: `root ${root} ${tensor.dtype} ${tensor.size}`,
+      valuesFor: () => (this.rank === root ? own : newTypedArray(tensor.dtype, 0)),
+      finish: (all) => write(target, typed(all[root]!, tensor.dtype)),
+    });
+  }
+
+  allToAll({ output, input }: { readonly output: Tensor; readonly input: Tensor }): Work {
+    const partSize = input.size / this.size;
+    if (output.size !== input.size || !Number.isInteger(partSize) || output.dtype !== input.dtype) {
+      throw new UsageError('MTL_SHAPE', `allToAll of ${input.size} into ${output.size} elements`, {
+        expected: `equal sizes that divide by ${this.size}`,
+      });
+    }
+    const own = input.read();
+    const target = output.view({ shape: output.shape });
+    return this.#collective('allToAll', {
+      description: `${input.dtype} ${input.size}`,
+      valuesFor: (member) => own.slice(member * partSize, (member + 1) * partSize),
+      finish: (all) => write(target, concatenate(all, output)),
+    });
+  }
+
+  barrier(): Work {
+    return this.#collective('barrier', {
+      description: '',
+      valuesFor: () => new Uint8Array(0),
+      finish: () => {},
+    });
+  }
+
+  send(tensor: Tensor, { to }: { readonly to: number }): Work {
+    this.#checkPeer(to);
+    const own = tensor.read();
+    return this.#start({
+      operation: 'send',
+      description: `message ${tensor.dtype} ${tensor.size}`,
+      sequence: `message ${this.#numSent[to]!++}`,
+      valuesFor: (member) => (member === to ? own : undefined),
+      from: [],
+      finish: () => {},
+    });
+  }
+
+  receive(tensor: Tensor, { from }: { readonly from: number }): Work {
+    this.#checkPeer(from);
+    const target = tensor.view({ shape: tensor.shape });
+    return this.#start({
+      operation: 'receive',
+      description: `message ${tensor.dtype} ${tensor.size}`,
+      sequence: `message ${this.#numReceived[from]!++}`,
+      valuesFor: () => undefined,
+      from: [from],
+      finish: (all) => write(target, typed(all[from]!, tensor.dtype)),
+    });
+  }
+
+  statistics(): Readonly<Record<CommunicationOperation, OperationCount>> {
+    return structuredClone(this.#counts);
+  }
+
+  close(): void {}
+
+  #collective(
+    operation: CommunicationOperation,
+    exchange: Pick<Exchange, 'description' | 'valuesFor' | 'finish'>,
+  ): Work {
+    return this.#start({
+      ...exchange,
+      operation,
+      description: `${operation} ${exchange.description}`,
+      sequence: `collective ${this.#numCollectives++}`,
+      from: this.ranks.map((_, member) => member),
+    });
+  }
+
+  #start(exchange: Exchange): Work {
+    const { operation, description, sequence, valuesFor, from } = exchange;
+    const tag = `${this.name} [${this.ranks.join(',')}] ${sequence}`;
+    const count = this.#counts[operation];
+    count.calls += 1;
+    this.ranks.forEach((worldRank, member) => {
+      const values = member === this.rank ? undefined : valuesFor(member);
+      if (values === undefined) return;
+      count.sentBytes += values.byteLength;
+      this.#options.channels.send(worldRank, { tag, description, values: values.slice().buffer });
+    });
+    const own = valuesFor(this.rank)?.slice().buffer;
+    let done = false;
+    const wait = (): void => {
+      if (done) return;
+      const started = performance.now();
+      const received = this.ranks.map((_, member) => {
+        if (member === this.rank) return own;
+        return from.includes(member) ? this.#receive(member, { tag, exchange }) : undefined;
+      });
+      exchange.finish(received);
+      count.waitedSeconds += (performance.now() - started) / 1000;
+      done = true;
+    };
+    const channels = this.#options.channels;
+    const isReady = (member: number): boolean =>
+      member === this.rank || channels.has(this.ranks[member]!, tag);
+    return {
+      wait,
+      get isDone() {
+        return done || from.every(isReady);
+      },
+    };
+  }
+
+  #receive(member: number, { tag, exchange }: { tag: string; exchange: Exchange }): ArrayBufferLike {
+    const { channels, timeoutMs } = this.#options;
+    const { operation, sequence, description } = exchange;
+    const peer = this.ranks[member]!;
+    const message = channels.receive(peer, tag, timeoutMs);
+    const details = { rank: peer, group: this.name, operation, sequence, waitedMs: timeoutMs };
+    const where = `group ${this.name}, ${operation} (${sequence})`;
+    if (message === undefined) {
+      throw new CommunicationError(
+        'MTL_TIMEOUT',
+        `${where}: rank ${peer} did not come within ${timeoutMs / 1000} s`,
+        { details },
+      );
+    }
+    if (message.description !== description) {
+      throw new CommunicationError(
+        'MTL_MISMATCH',
+        `${where}: this rank called ${description}, rank ${peer} ${message.description}`,
+        { details },
+      );
+    }
+    return message.values;
+  }
+
+  #checkParts(operation: string, { whole, part }: { whole: Tensor; part: Tensor }): void {
+    if (whole.size === part.size * this.size && whole.dtype === part.dtype) return;
+    throw new UsageError(
+      'MTL_SHAPE',
+      `${operation} between ${whole.dtype} [${whole.shape.join(', ')}] and ${part.dtype} [${part.shape.join(', ')}]`,
+      { expected: `one to be ${this.size} times the other, of the same dtype` },
+    );
+  }
+
+  #checkMember(member: number): void {
+    if (Number.isInteger(member) && member >= 0 && member < this.size) return;
+    throw new UsageError('MTL_GROUP', `no member ${member} in a group of ${this.size}`);
+  }
+
+  #checkPeer(member: number): void {
+    this.#checkMember(member);
+    if (member === this.rank) throw new UsageError('MTL_GROUP', `a message from rank ${member} to itself`);
+  }
+}
+
+function typed(buffer: ArrayBufferLike, dtype: DType): TypedArray {
+  const empty = newTypedArray(dtype, 0);
+  return new (empty.constructor as new (buffer: ArrayBufferLike) => TypedArray)(buffer);
+}
+
+/** Writes into a view that outlives the caller's tensor, and lets go of it. */
+function write(target: Tensor, values: TypedArray): void {
+  target.write(values);
+  target.dispose();
+}
+
+function concatenate(all: readonly (ArrayBufferLike | undefined)[], { dtype, size }: Tensor): TypedArray {
+  const joined = newTypedArray(dtype, size);
+  const bytes = new Uint8Array(joined.buffer);
+  let offset = 0;
+  for (const part of all) {
+    bytes.set(new Uint8Array(part!), offset);
+    offset += part!.byteLength;
+  }
+  return joined;
+}
+
+function combine(
+  all: readonly (ArrayBufferLike | undefined)[],
+  dtype: DType,
+  operation: ReduceOperation,
+): TypedArray {
+  const parts = all.map((part) => typed(part!, dtype));
+  const result = parts[0]!.slice();
+  if (result instanceof BigInt64Array) {
+    const choose = {
+      sum: (a: bigint, b: bigint) => a + b,
+      max: bigMax,
+      min: (a: bigint, b: bigint) => -bigMax(-a, -b),
+    };
+    for (const part of parts.slice(1) as BigInt64Array[]) {
+      for (let index = 0; index < result.length; index++) {
+        result[index] = choose[operation](result[index]!, part[index]!);
+      }
+    }
+    return result;
+  }
+  const { toValue, toBits } = conversionOf(dtype);
+  const choose = { sum: (a: number, b: number) => a + b, max: Math.max, min: Math.min }[operation];
+  const round = dtype === 'float64' ? (value: number): number => value : Math.fround;
+  const numbers = parts as Exclude<TypedArray, BigInt64Array>[];
+  for (let index = 0; index < result.length; index++) {
+    let value = toValue(numbers[0]![index]!);
+    for (const part of numbers.slice(1)) value = round(choose(value, toValue(part[index]!)));
+    result[index] = toBits(value);
+  }
+  return result;
+}
+
+const bigMax = (a: bigint, b: bigint): bigint => (a > b ? a : b);
+
+function conversionOf(dtype: DType): { toValue(bits: number): number; toBits(value: number): number } {
+  if (dtype === 'bfloat16') return { toValue: bfloat16Value, toBits: bfloat16Bits };
+  if (dtype === 'float16') return { toValue: float16Value, toBits: float16Bits };
+  return { toValue: (value) => value, toBits: (value) => value };
+}

@@ -1,0 +1,73 @@
+import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
+
+/** What one in-memory rank says to another. */
+export interface Message {
+  /** Which message of which group this is: messages of different groups may overtake each other. */
+  readonly tag: string;
+  /** Operation, dtype and size: must be equal on both sides. */
+  readonly description: string;
+  readonly values: ArrayBufferLike;
+}
+
+/** A rank's ends of the channels to all ranks, handed to its worker thread. */
+export interface ChannelEnds {
+  readonly ports: readonly (MessagePort | undefined)[];
+  /** numMessages[from] counts what rank `from` has sent to this rank. */
+  readonly numMessages: SharedArrayBuffer;
+  /** The same counters of the receivers, by rank. */
+  readonly counters: readonly SharedArrayBuffer[];
+}
+
+/** Ordered, unbounded, synchronous message passing between worker threads. */
+export class MessageChannels {
+  readonly #ends: ChannelEnds;
+  readonly #rank: number;
+  readonly #taken: number[];
+  readonly #early: Map<string, Message>[];
+
+  constructor(ends: ChannelEnds, rank: number) {
+    this.#ends = ends;
+    this.#rank = rank;
+    this.#taken = ends.ports.map(() => 0);
+    this.#early = ends.ports.map(() => new Map());
+  }
+
+  send(to: number, message: Message): void {
+    this.#ends.ports[to]!.postMessage(message);
+    const counter = new Int32Array(this.#ends.counters[to]!);
+    Atomics.add(counter, this.#rank, 1);
+    Atomics.notify(counter, this.#rank);
+  }
+
+  /** The message of a tag, waited for; undefined when it does not come within `timeoutMs`. */
+  receive(from: number, tag: string, timeoutMs: number): Message | undefined {
+    const deadline = performance.now() + timeoutMs;
+    for (;;) {
+      const message = this.#early[from]!.get(tag);
+      if (message !== undefined) {
+        this.#early[from]!.delete(tag);
+        return message;
+      }
+      if (!this.#takeNext(from, deadline - performance.now())) return undefined;
+    }
+  }
+
+  /** Whether the message of a tag is there. */
+  has(from: number, tag: string): boolean {
+    while (this.#takeNext(from, 0)) if (this.#early[from]!.has(tag)) return true;
+    return this.#early[from]!.has(tag);
+  }
+
+  /** Moves the next message of a channel to those that came early. */
+  #takeNext(from: number, timeoutMs: number): boolean {
+    const counter = new Int32Array(this.#ends.numMessages);
+    const seen = this.#taken[from]!;
+    if (Atomics.load(counter, from) === seen) {
+      if (timeoutMs <= 0 || Atomics.wait(counter, from, seen, timeoutMs) === 'timed-out') return false;
+    }
+    const { message } = receiveMessageOnPort(this.#ends.ports[from]!) as { message: Message };
+    this.#taken[from] = seen + 1;
+    this.#early[from]!.set(message.tag, message);
+    return true;
+  }
+}

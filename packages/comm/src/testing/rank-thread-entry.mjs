@@ -1,0 +1,8 @@
+// The first file of a worker thread: imports the loader that the caller asked for, then the rest.
+import { workerData } from 'node:worker_threads';
+
+if (workerData.preload !== undefined) await import(workerData.preload);
+const own = new URL(import.meta.url);
+const rest = own.pathname.includes('/src/') ? './rank-thread.ts' : './rank-thread.js';
+const { runRankThread } = await import(new URL(rest, own).href);
+await runRankThread(workerData);

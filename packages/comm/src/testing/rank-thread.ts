@@ -1,0 +1,49 @@
+import { parentPort } from 'node:worker_threads';
+import type { GroupOptions, World } from '../world.js';
+import { InMemoryGroup } from './in-memory-group.js';
+import { type ChannelEnds, MessageChannels } from './message-channels.js';
+
+/** What a worker thread of `runInMemoryRanks` starts with. */
+export interface RankThreadData {
+  readonly rank: number;
+  readonly worldSize: number;
+  readonly module: string;
+  readonly preload: string | undefined;
+  readonly argument: unknown;
+  readonly timeoutMs: number;
+  readonly ends: ChannelEnds;
+}
+
+/** What the module given to `runInMemoryRanks` exports by default. */
+export type RankFunction<Argument = unknown, Result = unknown> = (
+  world: World,
+  argument: Argument,
+) => Result | Promise<Result>;
+
+/** Runs one rank's function and reports its result, or its error, to the thread that started it. */
+export async function runRankThread(data: RankThreadData): Promise<void> {
+  try {
+    const { default: run } = (await import(data.module)) as { default: RankFunction };
+    const result = await run(inMemoryWorld(data), data.argument);
+    parentPort!.postMessage({ result });
+  } catch (error) {
+    parentPort!.postMessage({ error });
+  }
+}
+
+function inMemoryWorld({ rank, worldSize, timeoutMs, ends }: RankThreadData): World {
+  const channels = new MessageChannels(ends, rank);
+  const createGroup = ({ name, ranks }: GroupOptions): InMemoryGroup =>
+    new InMemoryGroup({ name, ranks, worldRank: rank, channels, timeoutMs });
+  const group = createGroup({ name: 'world', ranks: Array.from({ length: worldSize }, (_, other) => other) });
+  return {
+    rank,
+    size: worldSize,
+    group,
+    createGroup,
+    abort: (reason) => {
+      throw reason;
+    },
+    close: () => {},
+  };
+}

@@ -1,0 +1,79 @@
+import { MessageChannel, type MessagePort, Worker } from 'node:worker_threads';
+import { CommunicationError } from '@mtl/errors';
+import type { RankThreadData } from './rank-thread.js';
+
+export interface InMemoryRanksOptions {
+  readonly worldSize: number;
+  /** The module whose default export each rank calls: `(world, argument) => result`. */
+  readonly module: URL;
+  /** Passed to every rank; must be cloneable. */
+  readonly argument?: unknown;
+  /** How long an operation waits for the other ranks. Default 20 s. */
+  readonly timeoutMs?: number;
+  /** A module that each thread imports before: a TypeScript loader, for example. */
+  readonly preload?: URL;
+  /** Node's flags for the threads, such as export conditions. Default: those of this process. */
+  readonly execArgv?: readonly string[];
+}
+
+/**
+ * Runs ranks as worker threads of this process, connected by in-memory groups, and gives what each returned, by rank.
+ * When one fails, the others are ended and its error is thrown.
+ */
+export async function runInMemoryRanks<Result>(options: InMemoryRanksOptions): Promise<Result[]> {
+  const { worldSize, module, argument, timeoutMs = 20_000, preload, execArgv } = options;
+  const ports: (MessagePort | undefined)[][] = Array.from({ length: worldSize }, () => []);
+  for (let left = 0; left < worldSize; left++) {
+    for (let right = left + 1; right < worldSize; right++) {
+      const { port1, port2 } = new MessageChannel();
+      ports[left]![right] = port1;
+      ports[right]![left] = port2;
+    }
+  }
+  const counters = ports.map(() => new SharedArrayBuffer(4 * worldSize));
+  const workers: Worker[] = [];
+  try {
+    const results = ports.map((own, rank) => {
+      const workerData: RankThreadData = {
+        rank,
+        worldSize,
+        module: module.href,
+        preload: preload?.href,
+        argument,
+        timeoutMs,
+        ends: {
+          ports: Array.from({ length: worldSize }, (_, peer) => own[peer]),
+          numMessages: counters[rank]!,
+          counters,
+        },
+      };
+      const transferList = own.filter((port) => port !== undefined);
+      const worker = new Worker(new URL(threadEntry, import.meta.url), {
+        workerData,
+        transferList,
+        ...(execArgv === undefined ? {} : { execArgv: [...execArgv] }),
+      });
+      workers.push(worker);
+      return resultOf<Result>(worker, rank);
+    });
+    return await Promise.all(results);
+  } finally {
+    await Promise.all(workers.map((worker) => worker.terminate()));
+  }
+}
+
+// beside this file in the sources and in the build; plain JavaScript, so that a thread can start on it
+const threadEntry = './rank-thread-entry.mjs';
+
+function resultOf<Result>(worker: Worker, rank: number): Promise<Result> {
+  return new Promise((resolve, reject) => {
+    worker.once('message', (message: { result?: Result; error?: unknown }) => {
+      if ('error' in message) reject(message.error);
+      else resolve(message.result as Result);
+    });
+    worker.once('error', reject);
+    worker.once('exit', (code) =>
+      reject(new CommunicationError('MTL_RANK_ENDED', `rank ${rank} ended with code ${code} and no result`)),
+    );
+  });
+}

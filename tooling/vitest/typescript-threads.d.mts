@@ -1,0 +1,1 @@
+export declare const typescriptThreads: { readonly preload: URL; readonly execArgv: readonly string[] };
