@@ -25,6 +25,11 @@ export interface ParameterOptions {
   readonly slices?: readonly Slice[];
   /** Mesh axes along which other processes hold the same values: they count once in the gradient norm. */
   readonly replicatedOver?: readonly MeshAxis[];
+  /**
+   * Mesh axes along which each process computes only its part of the main gradient (layer norms under sequence
+   * parallelism): the parts must be summed over these axes before the step. Default: none. Data parallelism is implied.
+   */
+  readonly partialOver?: readonly MeshAxis[];
   readonly initialization: Initialization;
   /** Whether weight decay applies; default: only to tensors of two or more dimensions (Megatron's rule). */
   readonly decays?: boolean;
@@ -42,6 +47,7 @@ export class Parameter {
   readonly shape: readonly number[];
   readonly size: number;
   readonly replicatedOver: readonly MeshAxis[];
+  readonly partialOver: readonly MeshAxis[];
   readonly initialization: Initialization;
   readonly decays: boolean;
   #data: Tensor | undefined;
@@ -55,6 +61,7 @@ export class Parameter {
     this.shape = this.slices.map(({ start, end }) => end - start);
     this.size = sizeOf(this.shape);
     this.replicatedOver = options.replicatedOver ?? ['dp'];
+    this.partialOver = options.partialOver ?? [];
     this.initialization = options.initialization;
     this.decays = options.decays ?? options.globalShape.length > 1;
   }
