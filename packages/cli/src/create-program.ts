@@ -7,6 +7,7 @@ import { dataCommand } from './commands/data/data.js';
 import { doctorCommand } from './commands/doctor/doctor.js';
 import { evalCommand } from './commands/eval/eval.js';
 import { generateCommand } from './commands/generate.js';
+import { planCommand } from './commands/plan.js';
 
 const { version } = createRequire(import.meta.url)('../package.json') as { version: string };
 
@@ -19,5 +20,6 @@ export function createProgram(): Command {
     .addCommand(generateCommand())
     .addCommand(convertCommand())
     .addCommand(checkpointCommand())
+    .addCommand(planCommand())
     .addCommand(doctorCommand());
 }

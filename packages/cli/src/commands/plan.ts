@@ -1,0 +1,122 @@
+import { createTokenizer } from '@mtl/data';
+import { ConfigurationError } from '@mtl/errors';
+import {
+  type GptConfiguration,
+  type MemoryPrediction,
+  type MemoryShape,
+  memoryShapeOf,
+  parseFlags,
+  predictMemory,
+  validateConfiguration,
+} from '@mtl/recipes';
+import type { Command } from 'commander';
+import { newCommand } from '../command-line/new-command.js';
+import { countOption, numberOption } from '../command-line/option-values.js';
+import { formatBytes } from '../terminal/format-bytes.js';
+import { formatTable } from '../terminal/format-table.js';
+
+interface PlanFlags {
+  readonly numProcesses: number;
+  readonly memory?: number;
+  readonly json?: true;
+}
+
+const examples = `
+Examples:
+  mtl plan -- --preset gpt2-124m --bf16
+  mtl plan --num-processes 8 --memory 80 -- --preset megatron-8.3b --bf16 --tensor-model-parallel-size 8`;
+
+/** Vocabulary of the corpus that comes along, whose tokenizer exists only once it is prepared. */
+const defaultVocabularySize = 4096;
+
+/** `mtl plan`: the memory that each process of a training will take, before it is started. */
+export function planCommand(): Command {
+  return newCommand('plan', 'predict the memory of each process of a training')
+    .argument('[flags...]', 'the flags of the training, after --')
+    .addOption(countOption('--num-processes <n>', 'processes of the training').default(1))
+    .addOption(
+      numberOption('--memory <GiB>', 'what a process has; says what would make it fit', { above: 0 }),
+    )
+    .option('--json', 'print JSON, in bytes')
+    .addHelpText('after', examples)
+    .action(plan);
+}
+
+async function plan(argv: readonly string[], { numProcesses, memory, json }: PlanFlags): Promise<void> {
+  const configuration = validateConfiguration(parseFlags(argv), { worldSize: numProcesses });
+  if (configuration.parallel.pipelineModelParallelSize > 1) {
+    throw new ConfigurationError('MTL_PLAN', 'the memory of pipeline stages is not predicted yet', {
+      remedy: 'leave --pipeline-model-parallel-size out',
+    });
+  }
+  const shape = memoryShapeOf(configuration, await vocabularySizeOf(configuration));
+  const prediction = predictMemory(shape);
+  const limit = memory === undefined ? undefined : memory * 2 ** 30;
+  if (json === true) {
+    const fits = limit === undefined ? {} : { fits: prediction.total <= limit };
+    process.stdout.write(`${JSON.stringify({ ...prediction, ...fits })}\n`);
+    return;
+  }
+  process.stdout.write(`each of ${numProcesses} process(es), one micro-batch at a time\n`);
+  process.stdout.write(formatPrediction(prediction));
+  if (limit !== undefined) process.stdout.write(formatAdvice(shape, { prediction, limit, numProcesses }));
+}
+
+async function vocabularySizeOf({ data }: GptConfiguration): Promise<number> {
+  if (data.tokenizer === undefined) return defaultVocabularySize;
+  return (await createTokenizer(data.tokenizer)).vocabularySize;
+}
+
+function formatPrediction(prediction: MemoryPrediction): string {
+  return formatTable(Object.entries(prediction).map(([name, bytes]) => [name, formatBytes(bytes)] as const));
+}
+
+interface Change {
+  readonly flags: string;
+  readonly shape: Partial<MemoryShape>;
+}
+
+/** Single changes that save memory, the cheapest in time first. */
+function changes(shape: MemoryShape, numProcesses: number): readonly Change[] {
+  const { tensorParallelSize: t, recomputation, optimizerShards, microBatchSize } = shape;
+  const dataParallelSize = numProcesses / t;
+  return [
+    ...(optimizerShards === 1 && dataParallelSize > 1
+      ? [{ flags: '--use-distributed-optimizer', shape: { optimizerShards: dataParallelSize } }]
+      : []),
+    ...(t > 1 && !shape.sequenceParallel
+      ? [{ flags: '--sequence-parallel', shape: { sequenceParallel: true } }]
+      : []),
+    ...(microBatchSize > 1 ? [{ flags: '--micro-batch-size 1', shape: { microBatchSize: 1 } }] : []),
+    ...(recomputation.granularity === 'full'
+      ? []
+      : [
+          {
+            flags: '--recompute-granularity full --recompute-method uniform --recompute-num-layers 1',
+            shape: { recomputation: { granularity: 'full', method: 'uniform', numLayers: 1 } as const },
+          },
+        ]),
+    ...(shape.bytesPerElement === 4 ? [{ flags: '--bf16', shape: { bytesPerElement: 2 as const } }] : []),
+    ...[2, 4, 8]
+      .filter((size) => size > t && shape.numAttentionHeads % size === 0 && numProcesses % size === 0)
+      .map((size) => ({
+        flags: `--tensor-model-parallel-size ${size}`,
+        shape: { tensorParallelSize: size, optimizerShards: optimizerShards > 1 ? numProcesses / size : 1 },
+      })),
+  ];
+}
+
+interface AdviceOptions {
+  readonly prediction: MemoryPrediction;
+  readonly limit: number;
+  readonly numProcesses: number;
+}
+
+function formatAdvice(shape: MemoryShape, { prediction, limit, numProcesses }: AdviceOptions): string {
+  if (prediction.total <= limit) return `fits into ${formatBytes(limit)}\n`;
+  const rows = changes(shape, numProcesses).map(({ flags, shape: change }) => {
+    const { total } = predictMemory({ ...shape, ...change });
+    return [flags, `${formatBytes(total)}${total <= limit ? ', fits' : ''}`] as const;
+  });
+  return `does not fit into ${formatBytes(limit)}; with one change:\n${formatTable(rows)}`;
+}
