@@ -66,18 +66,37 @@ function hasOneDnn() {
   );
 }
 
-/** Compiler, CMake and oneDNN: installed where we are root on Debian or Ubuntu, named to everybody else. */
-function ensureSystemPackages() {
+/** What this machine has, and who we are on it. */
+const thisMachine = {
+  hasCommand: (command) => succeeds(command, ['--version']),
+  hasOneDnn,
+  isRoot: () => process.getuid?.() === 0,
+};
+
+/**
+ * Compiler, CMake and oneDNN: the Debian packages that are missing, and what has to happen: nothing, that we install them
+ * (as root on Debian or Ubuntu), or an error with the one command for everybody else.
+ */
+export function planSystemPackages({ hasCommand, hasOneDnn, isRoot } = thisMachine) {
   const missing = [
-    ...(succeeds('c++', ['--version']) ? [] : ['g++']),
-    ...(succeeds('cmake', ['--version']) ? [] : ['cmake']),
+    ...(hasCommand('c++') ? [] : ['g++']),
+    ...(hasCommand('cmake') ? [] : ['cmake']),
     ...(hasOneDnn() ? [] : ['libdnnl-dev']),
   ];
-  if (missing.length === 0) return;
-  const isRoot = process.getuid?.() === 0;
-  if (!isRoot || !succeeds('apt-get', ['--version'])) {
-    fail(`missing: ${missing.join(', ')}`, `sudo apt-get install -y ${missing.join(' ')}`);
-  }
+  if (missing.length === 0) return { action: 'none', missing };
+  if (isRoot() && hasCommand('apt-get')) return { action: 'install', missing };
+  return {
+    action: 'fail',
+    missing,
+    message: `missing: ${missing.join(', ')}`,
+    remedy: `sudo apt-get install -y ${missing.join(' ')}`,
+  };
+}
+
+function ensureSystemPackages() {
+  const { action, missing, message, remedy } = planSystemPackages();
+  if (action === 'none') return;
+  if (action === 'fail') fail(message, remedy);
   step('package lists', 'apt-get', ['update', '-qq']);
   step(`installing ${missing.join(', ')}`, 'apt-get', ['install', '-y', '-qq', ...missing]);
 }

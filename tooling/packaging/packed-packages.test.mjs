@@ -12,6 +12,7 @@ import {
   withDependencies,
 } from './packed-packages.mjs';
 import { readmeExample } from './readme-example.mjs';
+import { typeErrors } from './type-errors.mjs';
 
 const directory = mkdtempSync(join(tmpdir(), 'mtl-packaging-'));
 const packages = publishedPackages();
@@ -24,7 +25,7 @@ const whySkipped = isOnline ? '' : ' (skipped: neither the registry nor the cach
 let tarballs;
 beforeAll(() => {
   tarballs = packPackages(join(directory, 'tarballs'));
-}, 120_000);
+}, 480_000); // twenty seconds of a free machine, minutes of a busy one
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
 describe('a packed package', () => {
@@ -112,8 +113,19 @@ describe.runIf(isOnline)(`an installed package${whySkipped}`, () => {
     expect(output).toContain('npx mtl-kernels-build');
   });
 
+  it('@mtl/errors: an example with wrong types is found', () => {
+    const folder = join(directory, 'wrong-types');
+    installPackage({ name: '@mtl/errors', tarballs, directory: folder });
+    const path = join(folder, 'example.mts');
+    writeFileSync(path, "import { nearestName } from '@mtl/errors';\nnearestName(1, ['one']).length;\n");
+    expect(typeErrors(path)).toEqual([
+      "line 2: Object is possibly 'undefined'.",
+      "line 2: Argument of type 'number' is not assignable to parameter of type 'string'.",
+    ]);
+  });
+
   it.each(names)(
-    '%s works alone: only what it depends on is there, and the example of its README runs',
+    '%s works alone: only what it depends on is there, and the example of its README has right types and runs',
     (name) => {
       const folder = join(directory, 'alone', name.slice('@mtl/'.length));
       const installed = installPackage({ name, tarballs, directory: folder });
@@ -143,7 +155,9 @@ describe.runIf(isOnline)(`an installed package${whySkipped}`, () => {
   function runExample({ name, folder, env }) {
     const example = readmeExample(join(folder, 'node_modules', name, 'README.md'));
     expect(example, `a ts block in the README of ${name}`).toBeDefined();
-    const { code, output: expected } = example;
+    const { source, code, output: expected } = example;
+    writeFileSync(join(folder, 'example.mts'), source);
+    expect(typeErrors(join(folder, 'example.mts'))).toEqual([]);
     writeFileSync(join(folder, 'example.mjs'), code);
     const { status, stdout, output } = run(process.execPath, ['example.mjs'], { cwd: folder, env });
     expect(status, output).toBe(0);

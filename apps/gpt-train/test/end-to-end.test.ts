@@ -165,6 +165,34 @@ describe('resuming', () => {
   });
 });
 
+describe('fp16', () => {
+  it('skips steps while the loss scale backs off from one that overflows, then learns', async () => {
+    const metrics = join(directory, 'fp16.jsonl');
+    const run = await train([
+      ...['--fp16', '--initial-loss-scale', String(2 ** 32), '--hysteresis', '1', '--lr', '1e-2'],
+      ...['--train-iters', '60', '--lr-decay-iters', '60'],
+      ...['--save', join(directory, 'fp16'), '--metrics-jsonl', metrics],
+    ]);
+    expect(run.code).toBe(0);
+    const steps = readMetrics(metrics);
+    const isSkipped = steps.map(({ skipped }) => Boolean(skipped));
+    const numSkipped = isSkipped.indexOf(false);
+    // 2^32 times any gradient of this model is beyond 65,504, the largest fp16 number; 2^8 times is not
+    expect(numSkipped).toBeGreaterThanOrEqual(1);
+    expect(numSkipped).toBeLessThanOrEqual(24);
+    // every skip halves the scale for the next step (gradients grow while a model learns: one more may come later)
+    const scales = steps.map(({ loss_scale }) => loss_scale!);
+    expect(scales[0]).toBe(2 ** 32);
+    isSkipped.slice(0, -1).forEach((skipped, step) => {
+      expect(scales[step + 1], `step ${step + 2}`).toBe(skipped ? scales[step]! / 2 : scales[step]);
+    });
+    // skipped steps leave the weights alone: the loss of a uniform guess over 257 bytes, up to the initial weights
+    const losses = steps.map(({ lm_loss }) => lm_loss!);
+    for (const loss of losses.slice(0, numSkipped + 1)) expect(Math.abs(loss - Math.log(257))).toBeLessThan(0.1);
+    expect(losses.at(-1)).toBeLessThan(Math.log(257) - 1);
+  });
+});
+
 describe('Hugging Face directories', () => {
   it('are written after training and trained on from, tokenizer and architecture included', async () => {
     const [directoryOfModel, metrics] = [

@@ -17,11 +17,10 @@ export interface BackwardCall {
   readonly accumulated: readonly (Tensor | undefined)[];
 }
 
-/** One recorded operation. Inputs and output only name where gradients flow: they keep no memory alive. */
+/** One recorded operation. Inputs only name where gradients flow: they keep no memory alive. */
 export interface TapeNode {
   readonly name: string;
   readonly inputs: readonly Variable[];
-  readonly output: Variable;
   /** Parameters whose main gradients the weight part adds to. */
   readonly parameters: readonly Parameter[];
   /** Whether there is a weight half to do; default: where there are parameters. */
@@ -41,6 +40,11 @@ export interface TapeOptions {
   readonly rematerialize?: boolean;
 }
 
+interface RecordedNode {
+  readonly node: TapeNode;
+  readonly output: Variable;
+}
+
 interface PendingWeight {
   readonly node: TapeNode;
   readonly outputGradient: Tensor | undefined;
@@ -54,7 +58,7 @@ interface PendingWeight {
 export class Tape {
   readonly recording: boolean;
   readonly rematerialize: boolean;
-  #nodes: TapeNode[] = [];
+  #nodes: RecordedNode[] = [];
   #pending: PendingWeight[] = [];
   readonly #gradients = new Map<Variable, Tensor>();
   readonly #parameterUses = new Map<Parameter, number>();
@@ -86,13 +90,13 @@ export class Tape {
   }
 
   /** Adds an operation; `make` runs only when the tape records and a gradient flows through the operation. */
-  record(output: Variable, make: () => Omit<TapeNode, 'output'>): void {
+  record(output: Variable, make: () => TapeNode): void {
     if (!output.requiresGradient) return;
-    const node: TapeNode = { ...make(), output };
+    const node = make();
     for (const parameter of node.parameters) {
       this.#parameterUses.set(parameter, (this.#parameterUses.get(parameter) ?? 0) + 1);
     }
-    this.#nodes.push(node);
+    this.#nodes.push({ node, output });
   }
 
   /** Runs `body` and lets go of every variable made in it but the one returned. */
@@ -146,7 +150,7 @@ export class Tape {
       outputGradient?.dispose();
       this.#free(node);
     }
-    for (const node of this.#nodes) this.#free(node);
+    for (const { node } of this.#nodes) this.#free(node);
     for (const gradient of this.#gradients.values()) gradient.dispose();
     this.#nodes = [];
     this.#pending = [];
@@ -166,9 +170,9 @@ export class Tape {
     const nodes = this.#nodes;
     this.#nodes = [];
     while (nodes.length > 0) {
-      const node = nodes.pop()!;
-      const gradient = this.takeGradient(node.output);
-      if (gradient === undefined && node.output !== output) {
+      const { node, output: reached } = nodes.pop()!;
+      const gradient = this.takeGradient(reached);
+      if (gradient === undefined && reached !== output) {
         this.#finish(node); // nothing that reaches the output came from here
         continue;
       }

@@ -1,15 +1,17 @@
 import { exitCodeOf, formatError } from '@mtl/errors';
 import { CommanderError } from 'commander';
 import { createProgram } from './create-program.js';
+import { Interruption } from './terminal/interruption.js';
 
 /**
  * Runs one command line to its end. Results go to standard output; an error goes to standard error, as one coded
  * message, and decides the exit status.
  *
  * @param argv arguments without the program's name: `process.argv.slice(2)`
- * @returns the exit status: 0, 2 for wrong input, 1 for everything else that failed
+ * @returns the exit status: 0, 2 for wrong input, 130 or 143 when SIGINT or SIGTERM stopped a command that cleans up, 1
+ *   for everything else that failed
  */
-export async function runMtl(argv: readonly string[]): Promise<0 | 1 | 2> {
+export async function runMtl(argv: readonly string[]): Promise<number> {
   try {
     await createProgram().parseAsync([...argv], { from: 'user' });
     return 0;
@@ -17,6 +19,6 @@ export async function runMtl(argv: readonly string[]): Promise<0 | 1 | 2> {
     // Help and version end this way.
     if (error instanceof CommanderError && error.exitCode === 0) return 0;
     process.stderr.write(`${formatError(error, { debug: argv.includes('--debug') })}\n`);
-    return exitCodeOf(error);
+    return error instanceof Interruption ? error.exitStatus : exitCodeOf(error);
   }
 }

@@ -1,11 +1,11 @@
 import { appendFileSync, cpSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { perplexity, scoreTokens } from '@mtl/inference';
-import { loadGptForInference } from '@mtl/recipes';
+import { loadGptForInference, parseFlags } from '@mtl/recipes';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type FinishedMtl, spawnMtl } from './support/spawn-mtl.js';
 import { filesUnder, temporaryDirectory } from './support/temporary-directory.js';
-import { type TinyGpt, trainTinyGpt } from './support/train-tiny-gpt.js';
+import { type TinyGpt, trainGpt, trainTinyGpt } from './support/train-tiny-gpt.js';
 
 const directory = temporaryDirectory();
 const cwd = directory.path;
@@ -178,6 +178,41 @@ describe('mtl convert', () => {
     const expected = await mtl('generate', '--load', 'run', ...generate);
     expect(await mtl('generate', '--load-hf', 'hf', ...generate)).toBe(expected);
     expect(await mtl('generate', '--load', 'back', ...generate)).toBe(expected);
+  });
+
+  it('begins checkpoints that a training goes on from, with the flags that it prints', async () => {
+    const converted = join(cwd, 'begun');
+    const stdout = await mtl('convert', '--load-hf', 'hf', '--save', converted);
+    const flags = /^train it with (.*)$/m.exec(stdout)![1]!.split(' ');
+    expect(flags.slice(0, 2)).toEqual(['--load', converted]);
+    const metrics = join(cwd, 'begun.jsonl');
+    const printed = await trainGpt(
+      parseFlags([
+        ...flags,
+        ...[
+          '--tokenizer-type',
+          'HuggingFaceTokenizer',
+          '--tokenizer-model',
+          join(cwd, 'hf', 'tokenizer.json'),
+        ],
+        ...['--data-path', tiny.prefix, '--split', '90,10,0', '--micro-batch-size', '8'],
+        ...['--global-batch-size', '8', '--train-iters', '20', '--lr', '0.003', '--eval-iters', '1'],
+        ...['--save', converted, '--metrics-jsonl', metrics],
+      ]),
+      cwd,
+    );
+    expect(printed).toContain('iteration 0');
+    const losses = readFileSync(metrics, 'utf8')
+      .trim()
+      .split('\n')
+      .map((line) => (JSON.parse(line) as { lm_loss: number }).lm_loss);
+    expect(losses).toHaveLength(20);
+    // it goes on from what was learnt: weights that know nothing have a loss of 5.6
+    const { loss } = await evaluate('--load', 'run');
+    expect(losses[0]).toBeLessThan(loss + 0.5);
+    // another schedule and fresh moments, but the same text: it learns on
+    expect((await evaluate('--load', converted)).loss).toBeLessThan(loss);
+    expect(await mtl('checkpoint', 'inspect', converted)).toContain('iter_0000020');
   });
 
   it('stores weights in half the bytes when asked to', async () => {

@@ -2,8 +2,9 @@
 #include "bindings/convert.h"
 
 static Napi::Object initialize(Napi::Env env, Napi::Object exports) {
-  mtl::bindings::register_tensor_functions(env, exports);
-  mtl::bindings::register_op_functions(env, exports);
+  double* const call_numbers = mtl::bindings::create_call_numbers(env, exports);
+  mtl::bindings::register_tensor_functions(env, exports, call_numbers);
+  mtl::bindings::register_op_functions(env, exports, call_numbers);
   mtl::bindings::register_device_functions(env, exports);
   return exports;
 }

@@ -26,8 +26,11 @@ export function runOperation(
   tensors: readonly (Tensor | undefined)[],
   attributes: readonly (number | boolean)[] = [],
 ): void {
-  const handles = tensors.map((tensor) => (tensor === undefined ? 0 : tensor.handle));
-  callNative(() => addon().run(operationNumber(name), handles, attributes.map(Number)));
+  const { callNumbers } = addon();
+  let position = 0;
+  for (const tensor of tensors) callNumbers[position++] = tensor === undefined ? 0 : tensor.handle;
+  for (const attribute of attributes) callNumbers[position++] = Number(attribute);
+  callNative(() => addon().run(operationNumber(name), tensors.length, attributes.length));
 }
 
 /** All native operations with the names of their tensors and attributes. */

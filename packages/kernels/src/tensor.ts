@@ -20,7 +20,15 @@ export interface TensorOptions {
 
 /** The number of elements of a shape. */
 export function sizeOf(shape: readonly number[]): number {
-  return shape.reduce((product, size) => product * size, 1);
+  let product = 1;
+  for (const size of shape) product *= size;
+  return product;
+}
+
+/** Leaves a shape where the next native call reads it; one of too many dimensions is refused there by its length. */
+function passShape(shape: readonly number[]): void {
+  const { callNumbers } = addon();
+  for (let dim = 0; dim < shape.length; dim++) callNumbers[dim] = shape[dim]!;
 }
 
 /**
@@ -45,7 +53,10 @@ export class Tensor {
 
   /** A new tensor with undefined contents. */
   static empty({ shape, dtype, device = 'cpu' }: TensorOptions): Tensor {
-    const handle = callNative(() => addon().createTensor(deviceNumber(device), dtypeNumber(dtype), shape));
+    passShape(shape);
+    const handle = callNative(() =>
+      addon().createTensor(deviceNumber(device), dtypeNumber(dtype), shape.length),
+    );
     return new Tensor(handle, { shape: [...shape], dtype, device });
   }
 
@@ -93,7 +104,8 @@ export class Tensor {
 
   /** A view of the elements from `offset` on with another shape, sharing memory. */
   view({ offset = 0, shape }: { offset?: number; shape: readonly number[] }): Tensor {
-    const handle = callNative(() => addon().createView(this.handle, offset, shape));
+    passShape(shape);
+    const handle = callNative(() => addon().createView(this.handle, offset, shape.length));
     return new Tensor(handle, { shape: [...shape], dtype: this.dtype, device: this.device });
   }
 

@@ -136,13 +136,13 @@ describe('tensors that cannot be', () => {
     tidy(() => {
       const tensor = make([2, 3]);
       expect(refusal(() => make([-1]))).toMatchInlineSnapshot(
-        `"MTL_ARGUMENT: argument 2 is not a shape of non-negative integers"`,
+        `"MTL_ARGUMENT: dimension 0 of a shape is -1, expected a non-negative integer"`,
       );
       expect(refusal(() => make([1.5]))).toMatchInlineSnapshot(
-        `"MTL_ARGUMENT: argument 2 is not a shape of non-negative integers"`,
+        `"MTL_ARGUMENT: dimension 0 of a shape is 1.5, expected a non-negative integer"`,
       );
       expect(refusal(() => make([1, 1, 1, 1, 1, 1, 1]))).toMatchInlineSnapshot(
-        `"MTL_ARGUMENT: argument 2 has 7 elements, expected 6 at most"`,
+        `"MTL_ARGUMENT: 7 elements given, expected 6 at most"`,
       );
       expect(refusal(() => make([2 ** 40, 2 ** 40]))).toMatchInlineSnapshot(
         `"MTL_SHAPE: a tensor of 1.21e+24 elements is too large"`,

@@ -12,18 +12,24 @@ export interface LinearOptions {
   readonly bias?: Parameter | undefined;
 }
 
-/** The size of the output features: all dimensions of the weight but the last. */
-function matrixOf(tensor: Tensor): Tensor {
-  return tensor.reshape([tensor.size / tensor.dim(-1), tensor.dim(-1)]);
+/** Runs `body` with `tensor` in another shape: itself where it has that rank already, else a temporary view. */
+function withShape(tensor: Tensor, shape: readonly number[], body: (shaped: Tensor) => void): void {
+  if (tensor.shape.length === shape.length) {
+    body(tensor);
+    return;
+  }
+  const view = tensor.reshape(shape);
+  try {
+    body(view);
+  } finally {
+    view.dispose();
+  }
 }
 
-/** Runs `body` with temporary views and disposes of them. */
-function withViews<T>(views: readonly Tensor[], body: () => T): T {
-  try {
-    return body();
-  } finally {
-    for (const view of views) view.dispose();
-  }
+/** Runs `body` with [O, I]: all dimensions but the last are output features. */
+function withMatrix(tensor: Tensor, body: (matrix: Tensor) => void): void {
+  const inputs = tensor.dim(-1);
+  withShape(tensor, [tensor.size / inputs, inputs], body);
 }
 
 /**
@@ -34,11 +40,11 @@ export function linear(tape: Tape, { input, weight, bias }: LinearOptions): Vari
   const numOutputs = weight.size / weight.shape.at(-1)!;
   const { dtype, device } = input.tensor;
   const output = Tensor.empty({ shape: [...input.tensor.shape.slice(0, -1), numOutputs], dtype, device });
-  const weightMatrix = matrixOf(weight.data);
-  const biasRow = bias?.data.reshape([numOutputs]);
-  withViews(biasRow === undefined ? [weightMatrix] : [weightMatrix, biasRow], () =>
-    matmul({ output, left: input.tensor, right: weightMatrix, bias: biasRow, transposeRight: true }),
-  );
+  withMatrix(weight.data, (right) => {
+    const product = { output, left: input.tensor, right, transposeRight: true };
+    if (bias === undefined) matmul(product);
+    else withShape(bias.data, [numOutputs], (row) => matmul({ ...product, bias: row }));
+  });
   const result = tape.result(output, { requiresGradient: true });
   const inputShape = input.tensor.shape;
   tape.record(result, () => {
@@ -51,9 +57,9 @@ export function linear(tape: Tape, { input, weight, bias }: LinearOptions): Vari
       backward: ({ parts, outputGradient }) => {
         let inputGradient: Tensor | undefined;
         if (parts.input && input.requiresGradient) {
-          inputGradient = Tensor.empty({ shape: inputShape, dtype, device });
-          const right = matrixOf(weight.data);
-          withViews([right], () => matmul({ output: inputGradient!, left: outputGradient!, right }));
+          const output = Tensor.empty({ shape: inputShape, dtype, device });
+          withMatrix(weight.data, (right) => matmul({ output, left: outputGradient!, right }));
+          inputGradient = output;
         }
         if (parts.weight) {
           addWeightGradient(weight, outputGradient!, savedInput.tensor);
@@ -68,14 +74,14 @@ export function linear(tape: Tape, { input, weight, bias }: LinearOptions): Vari
 
 /** mainGradient [O, I] += outputGradient^T input, summed over all leading dimensions. */
 export function addWeightGradient(weight: Parameter, outputGradient: Tensor, input: Tensor): void {
-  const gradient = matrixOf(weight.mainGradient);
-  withViews([gradient], () =>
-    matmul({ output: gradient, left: outputGradient, right: input, transposeLeft: true, accumulate: true }),
+  withMatrix(weight.mainGradient, (output) =>
+    matmul({ output, left: outputGradient, right: input, transposeLeft: true, accumulate: true }),
   );
 }
 
 /** mainGradient [O] += column sums of outputGradient. */
 export function addBiasGradient(bias: Parameter, outputGradient: Tensor): void {
-  const gradient = bias.mainGradient.reshape([bias.size]);
-  withViews([gradient], () => sumRows({ output: gradient, input: outputGradient, accumulate: true }));
+  withShape(bias.mainGradient, [bias.size], (output) =>
+    sumRows({ output, input: outputGradient, accumulate: true }),
+  );
 }

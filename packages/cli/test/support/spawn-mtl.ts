@@ -13,10 +13,17 @@ export interface FinishedMtl {
   readonly numPieces: number;
 }
 
+export interface SpawnMtlOptions {
+  readonly cwd: string;
+  readonly env?: Readonly<Record<string, string>>;
+  /** Called with a way to send signals as soon as the process has started. */
+  readonly onStart?: (kill: (signal: NodeJS.Signals) => void) => void;
+}
+
 /** Runs the command in a process of its own, from the sources, to its end. */
 export function spawnMtl(
   argv: readonly string[],
-  { cwd, env = {} }: { readonly cwd: string; readonly env?: Readonly<Record<string, string>> },
+  { cwd, env = {}, onStart }: SpawnMtlOptions,
 ): Promise<FinishedMtl> {
   return new Promise((resolve, reject) => {
     const child = spawn(process.execPath, ['--conditions', '@mtl/source', '--import', tsx, main, ...argv], {
@@ -24,6 +31,7 @@ export function spawnMtl(
       env: { ...process.env, ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
+    onStart?.((signal) => child.kill(signal));
     const stdout: string[] = [];
     const stderr: string[] = [];
     child.stdout.setEncoding('utf8').on('data', (text: string) => stdout.push(text));

@@ -40,15 +40,27 @@ export async function trainTinyGpt(directory: string): Promise<TinyGpt> {
     ...['--micro-batch-size', '8', '--global-batch-size', '8', '--train-iters', '40', '--lr', '0.01'],
     ...['--eval-iters', '1', '--eval-interval', '40', '--save', save, '--save-interval', '20'],
   ]);
+  await trainGpt(flags, directory);
+  return { save, prefix, textFile };
+}
+
+/** Runs a training to its end, as gpt-train does, and returns what it would have printed. */
+export async function trainGpt(flags: ReturnType<typeof parseFlags>, directory: string): Promise<string> {
+  let printed = '';
   const training = await GptTraining.build({
     configuration: validateConfiguration(flags),
     corpusDirectory: directory,
-    stream: { write: () => true },
+    stream: {
+      write: (text: string) => {
+        printed += text;
+        return true;
+      },
+    },
   });
   try {
     await training.run();
   } finally {
     await training.close();
   }
-  return { save, prefix, textFile };
+  return printed;
 }

@@ -44,6 +44,8 @@ export interface PrepareDatasetOptions {
   readonly workers?: number;
   /** Called after each batch of documents. */
   readonly onProgress?: (progress: PrepareProgress) => void;
+  /** Aborted: nothing is left of the dataset, and the preparation fails with the signal's reason. */
+  readonly signal?: AbortSignal;
 }
 
 /** What was written. */
@@ -75,6 +77,7 @@ export async function prepareDataset(options: PrepareDatasetOptions): Promise<Pr
   try {
     writer = new IndexedDatasetWriter({ prefix: `${outputPrefix}_${jsonKey}_document`, dtype });
     const write = ({ tokens, lengths }: TokenizedDocuments) => {
+      options.signal?.throwIfAborted();
       writer!.addDocuments(tokens, lengths);
       progress.documents += lengths.length;
       progress.tokens += tokens.length;
@@ -86,6 +89,7 @@ export async function prepareDataset(options: PrepareDatasetOptions): Promise<Pr
     });
     // Two batches a thread: one being worked on, one waiting. Results are written in the order of the corpus.
     await forEachInOrder({ batches, start: tokenize, atMost: Math.max(1, 2 * workers), finish: write });
+    options.signal?.throwIfAborted();
     return { ...writer.finish(), numEmptyDocuments };
   } finally {
     writer?.discard();

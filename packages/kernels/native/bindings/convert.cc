@@ -10,7 +10,17 @@ bool wrong(const Napi::CallbackInfo& info, size_t index, const char* expected) {
   return false;
 }
 
+// Held for as long as the environment lives: functions keep the address of its data.
+using CallNumbers = Napi::Reference<Napi::Float64Array>;
+
 }  // namespace
+
+double* create_call_numbers(Napi::Env env, Napi::Object exports) {
+  Napi::Float64Array numbers = Napi::Float64Array::New(env, kMaxCallNumbers);
+  env.SetInstanceData(new CallNumbers(Napi::Persistent(numbers)));
+  exports.Set("callNumbers", numbers);
+  return numbers.Data();
+}
 
 void throw_status(const Napi::Env& env, Status status) {
   Napi::Error error = Napi::Error::New(env, status.message == nullptr ? "unknown failure" : status.message);
@@ -20,9 +30,8 @@ void throw_status(const Napi::Env& env, Status status) {
 }
 
 bool read_number(const Napi::CallbackInfo& info, size_t index, double* value) {
-  if (index >= info.Length() || !info[index].IsNumber()) return wrong(info, index, "a number");
-  *value = info[index].As<Napi::Number>().DoubleValue();
-  return true;
+  if (index < info.Length() && napi_get_value_double(info.Env(), info[index], value) == napi_ok) return true;
+  return wrong(info, index, "a number");
 }
 
 bool read_handle(const Napi::CallbackInfo& info, size_t index, TensorHandle* handle) {
@@ -33,30 +42,26 @@ bool read_handle(const Napi::CallbackInfo& info, size_t index, TensorHandle* han
   return true;
 }
 
-bool read_numbers(const Napi::CallbackInfo& info, size_t index, double* values, int maximum, int* count) {
-  if (index >= info.Length() || !info[index].IsArray()) return wrong(info, index, "an array");
-  const Napi::Array array = info[index].As<Napi::Array>();
-  const uint32_t length = array.Length();
-  if (length > static_cast<uint32_t>(maximum)) {
-    throw_status(info.Env(), error_status("MTL_ARGUMENT", "argument %zu has %u elements, expected %d at most", index,
-                                          length, maximum));
+bool read_count(const Napi::CallbackInfo& info, size_t index, int maximum, int* count) {
+  double value;
+  if (!read_number(info, index, &value)) return false;
+  if (!(value >= 0 && value <= maximum) || std::floor(value) != value) {
+    throw_status(info.Env(),
+                 error_status("MTL_ARGUMENT", "%g elements given, expected %d at most", value, maximum));
     return false;
   }
-  for (uint32_t element = 0; element < length; ++element) {
-    const Napi::Value value = array.Get(element);
-    if (!value.IsNumber()) return wrong(info, index, "an array of numbers");
-    values[element] = value.As<Napi::Number>().DoubleValue();
-  }
-  *count = static_cast<int>(length);
+  *count = static_cast<int>(value);
   return true;
 }
 
 bool read_shape(const Napi::CallbackInfo& info, size_t index, int64_t* shape, int* rank) {
-  double sizes[kMaxRank];
-  if (!read_numbers(info, index, sizes, kMaxRank, rank)) return false;
+  if (!read_count(info, index, kMaxRank, rank)) return false;
+  const double* const sizes = static_cast<const double*>(info.Data());
   for (int dim = 0; dim < *rank; ++dim) {
     if (!(sizes[dim] >= 0 && sizes[dim] < 9e15) || std::floor(sizes[dim]) != sizes[dim]) {
-      return wrong(info, index, "a shape of non-negative integers");
+      throw_status(info.Env(), error_status("MTL_ARGUMENT", "dimension %d of a shape is %g, expected a non-negative integer",
+                                            dim, sizes[dim]));
+      return false;
     }
     shape[dim] = static_cast<int64_t>(sizes[dim]);
   }

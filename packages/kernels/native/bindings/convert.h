@@ -5,6 +5,7 @@
 #include <napi.h>
 
 #include "core/handle_table.h"
+#include "core/op_registry.h"
 
 namespace mtl::bindings {
 
@@ -14,14 +15,23 @@ void throw_status(const Napi::Env& env, Status status);
 // Reads argument `index`; false with a pending MTL_ARGUMENT exception when it is of another type.
 bool read_number(const Napi::CallbackInfo& info, size_t index, double* value);
 bool read_handle(const Napi::CallbackInfo& info, size_t index, TensorHandle* handle);
-// Reads an array of up to `maximum` numbers.
-bool read_numbers(const Napi::CallbackInfo& info, size_t index, double* values, int maximum, int* count);
+// Reads argument `index` as the length of a list in the call numbers.
+bool read_count(const Napi::CallbackInfo& info, size_t index, int maximum, int* count);
+// Reads a shape from the call numbers; argument `index` is its rank.
 bool read_shape(const Napi::CallbackInfo& info, size_t index, int64_t* shape, int* rank);
 // Reads a typed array; its memory stays JavaScript's.
 bool read_bytes(const Napi::CallbackInfo& info, size_t index, uint8_t** data, size_t* bytes);
 
-void register_tensor_functions(Napi::Env env, Napi::Object exports);
-void register_op_functions(Napi::Env env, Napi::Object exports);
+// Lists (shapes, the tensors and attributes of an operation) are not passed as arrays, each element of which would cost
+// three calls into Node, but written by JavaScript into this Float64Array, one per environment, just before the call.
+constexpr int kMaxCallNumbers = 32;
+static_assert(kMaxCallNumbers >= kMaxTensors + kMaxAttributes && kMaxCallNumbers >= kMaxRank);
+
+// Makes the list, exports it as `callNumbers`, and returns its memory, which functions get as their data.
+double* create_call_numbers(Napi::Env env, Napi::Object exports);
+
+void register_tensor_functions(Napi::Env env, Napi::Object exports, double* call_numbers);
+void register_op_functions(Napi::Env env, Napi::Object exports, double* call_numbers);
 void register_device_functions(Napi::Env env, Napi::Object exports);
 
 }  // namespace mtl::bindings

@@ -6,19 +6,21 @@
 namespace mtl::bindings {
 namespace {
 
+// The call numbers hold the tensors' handles, then the attributes.
 void run(const Napi::CallbackInfo& info) {
-  double op, values[kMaxTensors], attributes[kMaxAttributes];
+  double op;
   int num_tensors, num_attributes;
-  if (!read_number(info, 0, &op) || !read_numbers(info, 1, values, kMaxTensors, &num_tensors) ||
-      !read_numbers(info, 2, attributes, kMaxAttributes, &num_attributes)) {
+  if (!read_number(info, 0, &op) || !read_count(info, 1, kMaxTensors, &num_tensors) ||
+      !read_count(info, 2, kMaxAttributes, &num_attributes)) {
     return;
   }
+  const double* const values = static_cast<const double*>(info.Data());
   TensorHandle handles[kMaxTensors];
   for (int index = 0; index < num_tensors; ++index) {
     handles[index] = values[index] >= 0 && values[index] < 9007199254740992.0 ? static_cast<TensorHandle>(values[index])
                                                                               : ~TensorHandle{0};
   }
-  const Status status = run_op(static_cast<int>(op), handles, num_tensors, attributes, num_attributes);
+  const Status status = run_op(static_cast<int>(op), handles, num_tensors, values + num_tensors, num_attributes);
   if (!status.ok()) throw_status(info.Env(), status);
 }
 
@@ -70,8 +72,8 @@ Napi::Value all_statistics(const Napi::CallbackInfo& info) {
 
 }  // namespace
 
-void register_op_functions(Napi::Env env, Napi::Object exports) {
-  exports.Set("run", Napi::Function::New(env, run));
+void register_op_functions(Napi::Env env, Napi::Object exports, double* call_numbers) {
+  exports.Set("run", Napi::Function::New(env, run, nullptr, call_numbers));
   exports.Set("operations", Napi::Function::New(env, operations));
   exports.Set("supports", Napi::Function::New(env, supports));
   exports.Set("countedFlops", Napi::Function::New(env, flops));

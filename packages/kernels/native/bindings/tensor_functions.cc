@@ -114,9 +114,9 @@ const MtlTensorApi tensor_api = {MTL_TENSOR_API_VERSION, resolve_for_addons};
 
 }  // namespace
 
-void register_tensor_functions(Napi::Env env, Napi::Object exports) {
-  exports.Set("createTensor", Napi::Function::New(env, create));
-  exports.Set("createView", Napi::Function::New(env, view));
+void register_tensor_functions(Napi::Env env, Napi::Object exports, double* call_numbers) {
+  exports.Set("createTensor", Napi::Function::New(env, create, nullptr, call_numbers));
+  exports.Set("createView", Napi::Function::New(env, view, nullptr, call_numbers));
   exports.Set("release", Napi::Function::New(env, release));
   exports.Set("write", Napi::Function::New(env, write));
   exports.Set("read", Napi::Function::New(env, read));

@@ -1,7 +1,8 @@
 #include "core/op_registry.h"
 
-#include <cstring>
 #include <deque>
+#include <string_view>
+#include <unordered_map>
 
 namespace mtl {
 namespace {
@@ -13,13 +14,20 @@ std::deque<OpEntry>& entries() {
   return all;
 }
 
+// By name: every call of an operation looks its kernel up, with caches that the kernel before it has emptied. A scan of
+// all entries would touch each of them.
+std::unordered_map<std::string_view, OpEntry*>& entries_by_name() {
+  static std::unordered_map<std::string_view, OpEntry*> all;
+  return all;
+}
+
 OpEntry& entry_named(const char* name) {
-  for (OpEntry& entry : entries()) {
-    if (std::strcmp(entry.schema.name, name) == 0) return entry;
+  OpEntry*& entry = entries_by_name()[name];
+  if (entry == nullptr) {
+    entry = &entries().emplace_back();
+    entry->schema.name = name;
   }
-  entries().emplace_back();
-  entries().back().schema.name = name;
-  return entries().back();
+  return *entry;
 }
 
 }  // namespace
@@ -31,10 +39,8 @@ const OpEntry* op_at(int index) {
 }
 
 const OpEntry* find_op(const char* name) {
-  for (const OpEntry& entry : entries()) {
-    if (std::strcmp(entry.schema.name, name) == 0) return &entry;
-  }
-  return nullptr;
+  const auto found = entries_by_name().find(name);
+  return found == entries_by_name().end() ? nullptr : found->second;
 }
 
 OpRegistration::OpRegistration(const OpSchema& schema) { entry_named(schema.name).schema = schema; }

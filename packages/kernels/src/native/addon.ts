@@ -21,8 +21,12 @@ export interface OperationStatistics {
 
 /** The functions of the native addon; everything else in this package is built on them. */
 export interface KernelsAddon {
-  createTensor(device: number, dtype: number, shape: readonly number[]): number;
-  createView(handle: number, offset: number, shape: readonly number[]): number;
+  /** Where calls read lists from: written just before the call, as arrays are slow to read from native code. */
+  readonly callNumbers: Float64Array;
+
+  /** The shape is in `callNumbers`, as for a view. */
+  createTensor(device: number, dtype: number, rank: number): number;
+  createView(handle: number, offset: number, rank: number): number;
   release(handle: number): void;
   write(handle: number, source: TypedArray): void;
   read(handle: number, destination: TypedArray): void;
@@ -31,7 +35,8 @@ export interface KernelsAddon {
   setPoison(enabled: boolean): void;
   readonly tensorApi: unknown;
 
-  run(operation: number, tensors: readonly number[], attributes: readonly number[]): void;
+  /** Handles and then attributes are in `callNumbers`. */
+  run(operation: number, numTensors: number, numAttributes: number): void;
   operations(): OperationSchema[];
   supports(operation: number, device: number): boolean;
   countedFlops(): number;

@@ -8,6 +8,7 @@ import {
   tokenizerOfFlags,
 } from '../../command-line/tokenizer-flags.js';
 import { formatBytes } from '../../terminal/format-bytes.js';
+import { interruptible } from '../../terminal/interruptible.js';
 import { ProgressBar } from '../../terminal/progress-bar.js';
 
 interface PrepareFlags extends TokenizerFlagValues {
@@ -46,7 +47,11 @@ export function prepareCommand(): Command {
   return addTokenizerFlags(command, { mandatory: true }).action(prepare);
 }
 
-async function prepare(flags: PrepareFlags): Promise<void> {
+function prepare(flags: PrepareFlags): Promise<void> {
+  return interruptible((signal) => prepareAll(flags, signal));
+}
+
+async function prepareAll(flags: PrepareFlags, signal: AbortSignal): Promise<void> {
   const tokenizer = tokenizerOfFlags(flags) as TokenizerOptions;
   for (const jsonKey of new Set(flags.jsonKeys)) {
     const bar = new ProgressBar();
@@ -58,6 +63,7 @@ async function prepare(flags: PrepareFlags): Promise<void> {
         jsonKey,
         textDocuments: flags.textDocuments,
         appendEod: flags.appendEod === true,
+        signal,
         ...(flags.workers === undefined ? {} : { workers: flags.workers }),
         onProgress: ({ bytes, totalBytes, documents }) =>
           bar.update(

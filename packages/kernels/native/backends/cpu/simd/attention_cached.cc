@@ -1,4 +1,4 @@
-#include "backends/cpu/simd/attention_online.h"
+#include "backends/cpu/simd/attention_one_query.h"
 
 namespace mtl {
 namespace {
@@ -13,7 +13,7 @@ Status forward(const OpCall& call) {
     const T* qkv = call.data<const T>(kCachedQkv);
     T* keys = call.data<T>(kCachedKeyCache);
     T* values = call.data<T>(kCachedValueCache);
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (queries * num_heads * size >= kParallelElements)
     for (int64_t head = 0; head < num_heads; ++head) {
       for (int64_t query = 0; query < queries; ++query) {
         const T* source = qkv + query * stride + (head * 3 + 1) * size;
@@ -21,6 +21,17 @@ Status forward(const OpCall& call) {
         for (int64_t d = 0; d < size; ++d) keys[at + d] = source[d];
         for (int64_t d = 0; d < size; ++d) values[at + d] = source[size + d];
       }
+    }
+    if (queries == 1) {
+      return attend_one_query_all<T>(num_heads, num_keys, size, [&](int64_t head) {
+        return OneQuery<T>{qkv + head * 3 * size,
+                           keys + head * capacity * size,
+                           values + head * capacity * size,
+                           call.data<T>(kCachedOutput) + head * size,
+                           num_keys,
+                           size,
+                           static_cast<float>(call.attribute(kCachedScale))};
+      });
     }
     return forward_all<T>(num_heads, queries, num_keys, size, [&](int64_t head) {
       return ForwardHead<T>{{qkv + head * 3 * size, stride, queries, size},

@@ -1,0 +1,121 @@
+// Attention of a single query of one head: a step of generation. Nothing is packed into tiles, as every key and value is
+// used once only: they are read in their order, as fast as memory gives them.
+#pragma once
+
+#include "backends/cpu/simd/attention_online.h"
+
+namespace mtl {
+namespace {
+
+template <typename T>
+struct OneQuery {
+  const T* query;   // [head_size]
+  const T* keys;    // [num_keys, head_size]
+  const T* values;  // [num_keys, head_size]
+  T* output;        // [head_size]
+  int64_t num_keys, head_size;
+  float scale;
+};
+
+// Per-thread memory: the query and the running sum of values, both in float, and the scores of a tile of keys.
+struct OneQueryScratch {
+  float *query, *sums, *scores;
+};
+
+MTL_INLINE OneQueryScratch carve_one_query(Carver* carver, int64_t head_size) {
+  const int64_t columns = round_up(head_size, kLanes);
+  return {carve<float>(carver, columns), carve<float>(carver, columns), carve<float>(carver, kTile)};
+}
+
+// `query` ends in zeros up to a whole vector.
+template <typename T>
+MTL_INLINE float score_of(const float* query, const T* key, int64_t head_size) {
+  VFloat products = {};
+  for (int64_t column = 0; column < head_size; column += kLanes) {
+    products += load(query + column) * load_up_to(key + column, head_size - column);
+  }
+  return total_of(products);
+}
+
+// sums = factor * sums + weights^T values, for `kVectors` vectors of columns, which stay in registers.
+template <int kVectors, typename T>
+MTL_INLINE void add_values(float* sums, float factor, const float* weights, const T* values, int64_t num_keys,
+                           int64_t head_size, int64_t column) {
+  VFloat running[kVectors];
+  for (int vector = 0; vector < kVectors; ++vector) running[vector] = load(sums + column + vector * kLanes) * factor;
+  for (int64_t key = 0; key < num_keys; ++key) {
+    const T* row = values + key * head_size + column;
+    for (int vector = 0; vector < kVectors; ++vector) {
+      // more vectors than one are whole ones
+      const VFloat value = kVectors > 1 ? load(row + vector * kLanes) : load_up_to(row, head_size - column);
+      running[vector] += weights[key] * value;
+    }
+  }
+  for (int vector = 0; vector < kVectors; ++vector) store(sums + column + vector * kLanes, running[vector]);
+}
+
+// Tile by tile of keys, with a running maximum and denominator as in attention_online.h. Probabilities stay in float.
+template <typename T>
+void attend_one_query(const OneQuery<T>& head, const OneQueryScratch& scratch) {
+  constexpr int kVectors = 4;
+  const int64_t size = head.head_size;
+  for (int64_t column = 0; column < size; column += kLanes) {
+    store(scratch.query + column, load_up_to(head.query + column, size - column));
+    store(scratch.sums + column, VFloat{});
+  }
+  const float scale = head.scale * kLog2E;
+  float highest = kNoMaximum;
+  VFloat denominator = {};
+  for (int64_t first = 0; first < head.num_keys; first += kTile) {
+    const int64_t num_keys = smaller(kTile, head.num_keys - first);
+    const int64_t vectors = (num_keys + kLanes - 1) / kLanes;
+    for (int64_t key = 0; key < vectors * kLanes; ++key) {
+      scratch.scores[key] =
+          key < num_keys ? scale * score_of(scratch.query, head.keys + (first + key) * size, size) : kHidden;
+    }
+    const float before = highest, of_tile = highest_score(scratch.scores, vectors);
+    highest = of_tile > before ? of_tile : before;
+    const float factor = power_of_two<false>(splat(before - highest))[0];
+    denominator *= factor;
+    for (int64_t vector = 0; vector < vectors; ++vector) {
+      const VFloat weight = power_of_two<false>(load(scratch.scores + vector * kLanes) - highest);
+      store(scratch.scores + vector * kLanes, weight);
+      denominator += weight;
+    }
+    const T* values = head.values + first * size;
+    int64_t column = 0;
+    for (; column + kVectors * kLanes <= size; column += kVectors * kLanes) {
+      add_values<kVectors>(scratch.sums, factor, scratch.scores, values, num_keys, size, column);
+    }
+    for (; column < size; column += kLanes) {
+      add_values<1>(scratch.sums, factor, scratch.scores, values, num_keys, size, column);
+    }
+  }
+  const float inverse = 1.0f / total_of(denominator);
+  for (int64_t column = 0; column < size; column += kLanes) {
+    store_up_to(head.output + column, load(scratch.sums + column) * inverse, size - column);
+  }
+}
+
+// Runs `make_query(head number)` for all heads, in parallel where there is enough to read. No number depends on the
+// threads.
+template <typename T, typename MakeQuery>
+Status attend_one_query_all(int64_t num_heads, int64_t num_keys, int64_t head_size, const MakeQuery& make_query) {
+  const int threads = num_heads * num_keys * head_size < kParallelElements ? 1 : omp_get_max_threads();
+  Carver counter = {nullptr, 0};
+  carve_one_query(&counter, head_size);
+  const Scratch memory(static_cast<size_t>(counter.used * threads));
+  if (memory.data == nullptr) {
+    return error_status("MTL_OUT_OF_MEMORY", "no %lld bytes of scratch memory for attention",
+                        static_cast<long long>(counter.used * threads));
+  }
+#pragma omp parallel for schedule(dynamic) num_threads(threads)
+  for (int64_t head = 0; head < num_heads; ++head) {
+    Carver carver = {static_cast<char*>(memory.data) + counter.used * omp_get_thread_num(), 0};
+    attend_one_query(make_query(head), carve_one_query(&carver, head_size));
+  }
+  return ok_status();
+}
+
+}  // namespace
+}  // namespace mtl

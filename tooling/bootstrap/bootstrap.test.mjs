@@ -1,0 +1,97 @@
+import { spawnSync } from 'node:child_process';
+import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { planSystemPackages } from './bootstrap.mjs';
+
+const machine = ({ commands, oneDnn, root }) => ({
+  hasCommand: (command) => commands.includes(command),
+  hasOneDnn: () => oneDnn,
+  isRoot: () => root,
+});
+const everything = ['c++', 'cmake', 'apt-get'];
+
+describe('system packages', () => {
+  it('are left alone where nothing is missing, root or not', () => {
+    for (const root of [true, false]) {
+      const plan = planSystemPackages(machine({ commands: everything, oneDnn: true, root }));
+      expect(plan).toEqual({ action: 'none', missing: [] });
+    }
+  });
+
+  it('are installed by root where there is apt-get', () => {
+    const plan = planSystemPackages(machine({ commands: ['apt-get'], oneDnn: false, root: true }));
+    expect(plan).toEqual({ action: 'install', missing: ['g++', 'cmake', 'libdnnl-dev'] });
+  });
+
+  it.each([
+    ['without root', { commands: everything, oneDnn: false, root: false }],
+    ['as root of a system without apt-get', { commands: ['c++', 'cmake'], oneDnn: false, root: true }],
+  ])('%s, are named with the one command', (_, facts) => {
+    expect(planSystemPackages(machine(facts))).toEqual({
+      action: 'fail',
+      missing: ['libdnnl-dev'],
+      message: 'missing: libdnnl-dev',
+      remedy: 'sudo apt-get install -y libdnnl-dev',
+    });
+  });
+});
+
+describe('the script, started by a user without root', () => {
+  let directory;
+  let script;
+
+  beforeAll(() => {
+    // a place that everybody can read, whatever the permissions of the checkout
+    directory = mkdtempSync(join(tmpdir(), 'mtl-bootstrap-'));
+    script = join(directory, 'tooling', 'bootstrap', 'bootstrap.mjs');
+    mkdirSync(join(directory, 'tools'));
+    mkdirSync(dirname(script), { recursive: true });
+    copyFileSync(fileURLToPath(new URL('bootstrap.mjs', import.meta.url)), script);
+    chmodSync(directory, 0o755);
+  });
+  afterAll(() => rmSync(directory, { recursive: true, force: true }));
+
+  /** Puts commands that do nothing but succeed where the script looks for its tools. */
+  function provide(commands) {
+    rmSync(join(directory, 'tools'), { recursive: true });
+    mkdirSync(join(directory, 'tools'));
+    for (const command of commands) {
+      writeFileSync(join(directory, 'tools', command), '#!/bin/sh\nexit 0\n', { mode: 0o755 });
+    }
+  }
+
+  /** Runs it as nobody, with the headers of oneDNN hidden in a mount namespace of its own. */
+  function bootstrapAsNobody() {
+    const hide =
+      'for d in /usr/include/oneapi /usr/local/include/oneapi; do [ ! -d $d ] || mount -t tmpfs none $d || exit 99; done';
+    const asNobody = 'exec setpriv --reuid=65534 --regid=65534 --clear-groups';
+    const start = `${asNobody} env -i PATH='${directory}/tools' '${process.execPath}' '${script}'`;
+    return spawnSync('unshare', ['--mount', 'sh', '-c', `${hide}; ${start}`], { encoding: 'utf8' });
+  }
+
+  /** Whether this machine lets us become nobody and mount over a folder, both of which need root. */
+  const isPossible =
+    spawnSync('unshare', [
+      '--mount',
+      'sh',
+      '-c',
+      `mount -t tmpfs none /mnt && setpriv --reuid=65534 --regid=65534 --clear-groups '${process.execPath}' --version`,
+    ]).status === 0;
+
+  it.each([
+    ['oneDNN', ['c++', 'cmake'], 'libdnnl-dev'],
+    ['everything', [], 'g++ cmake libdnnl-dev'],
+  ])('without %s: one error, one command, status 2', (_, commands, packages, context) => {
+    if (!isPossible) context.skip('becoming another user and hiding headers needs root');
+    provide([...commands, 'apt-get', 'turbo', 'npx']);
+    const run = bootstrapAsNobody();
+    expect(run.stderr).toBe(
+      `error[MTL_BOOTSTRAP]: missing: ${packages.replaceAll(' ', ', ')}\n  remedy: sudo apt-get install -y ${packages}\n`,
+    );
+    expect(run.stdout).toBe('');
+    expect(run.status).toBe(2);
+  });
+});

@@ -1,0 +1,20 @@
+import { join } from 'node:path';
+import ts from 'typescript';
+import { root } from './packed-packages.mjs';
+
+/**
+ * What TypeScript says against a file, as strict as our own packages are checked, one line for each error; imports are
+ * resolved from where it lies. Declarations of other people's packages are taken as they are.
+ */
+export function typeErrors(path) {
+  const program = ts.createProgram([path], {
+    ...{ strict: true, noUncheckedIndexedAccess: true, exactOptionalPropertyTypes: true, noEmit: true },
+    ...{ skipLibCheck: true, target: ts.ScriptTarget.ESNext, lib: ['lib.esnext.d.ts'] },
+    ...{ module: ts.ModuleKind.NodeNext, moduleResolution: ts.ModuleResolutionKind.NodeNext },
+    ...{ types: ['node'], typeRoots: [join(root, 'tooling', 'node_modules', '@types')] },
+  });
+  return ts.getPreEmitDiagnostics(program).map(({ file, start, messageText }) => {
+    const line = file === undefined ? 0 : file.getLineAndCharacterOfPosition(start).line + 1;
+    return `line ${line}: ${ts.flattenDiagnosticMessageText(messageText, ' ')}`;
+  });
+}
