@@ -39,13 +39,17 @@ Group::Work Group::start(OperationRequest request) {
   operation.output = request.output;
   operation.input_bytes = request.input_bytes;
   operation.output_bytes = request.output_bytes;
-  task.release = std::move(request.release);
+  Counters& counters = counters_[static_cast<size_t>(request.kind)];
+  task.release = [&counters, &task, release = std::move(request.release)] {
+    counters.sent_bytes += task.call.sent_bytes;
+    if (release) release();
+  };
   task.call.group = &identity_;
   task.call.job = job_;
   task.call.closing = &closing_;
   task.call.operation = &operation;
   task.posted_ns = now_ns();
-  counters_[static_cast<size_t>(request.kind)].calls += 1;
+  counters.calls += 1;
   work.lane_->post(work.task_);
   return work;
 }
@@ -57,9 +61,7 @@ Status Group::Work::wait() {
   is_counted_ = true;
   const int64_t to = now_ns();
   const Operation& operation = task_->operation;
-  Counters& counters = group_->counters_[static_cast<size_t>(operation.kind)];
-  counters.waited_ns += to - from;
-  counters.sent_bytes += task_->call.sent_bytes;
+  group_->counters_[static_cast<size_t>(operation.kind)].waited_ns += to - from;
   TraceEntry entry;
   entry.group = group_->handle_;
   entry.kind = operation.kind;

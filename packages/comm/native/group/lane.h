@@ -17,7 +17,7 @@ namespace mtl::comm {
 struct Task {
   Operation operation;
   Call call;
-  std::function<void()> release;  // lets go of the tensors' memory; called once, when the operation is done
+  std::function<void()> release;  // counts what was sent and lets go of the memory; called once, when it is done
 
   // guarded by the lane
   bool has_begun = false;
