@@ -1,0 +1,99 @@
+// A counter in shared memory that processes wait on: a short spin, then asleep in the kernel.
+#pragma once
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <climits>
+#include <cstdint>
+
+#include "core/clock.h"
+#include "core/status.h"
+
+namespace mtl::comm::local {
+
+struct alignas(64) SharedWord {
+  std::atomic<uint32_t> value{0};
+  std::atomic<uint32_t> sleepers{0};  // a process killed in its sleep stays counted: that costs others a needless wake
+
+  // What was written before is seen by those who see the new value.
+  void advance() {
+    value.fetch_add(1);
+    wake();
+  }
+  void wake() {
+    if (sleepers.load() > 0) syscall(SYS_futex, &value, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+  }
+};
+static_assert(std::atomic<uint32_t>::is_always_lock_free && std::atomic<uint64_t>::is_always_lock_free,
+              "atomics in shared memory need no lock of one process");
+
+inline void pause_briefly() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+enum class WaitResult { kReached, kFailed, kTimedOut };
+
+// How long to spin: about 40 us, longer than a peer on another core needs for a small step. Where it does not help,
+// because other programs hold the cores that the peers would run on, it is tried only now and then.
+class Spinner {
+ public:
+  int num_spins() const { return failures_ < kPatience || failures_ % kPause == 0 ? kSpins : 0; }
+  void succeeded() { failures_ = 0; }
+  void failed() { ++failures_; }
+
+ private:
+  static constexpr int kSpins = 2000;
+  static constexpr uint32_t kPatience = 4;
+  static constexpr uint32_t kPause = 16;
+  uint32_t failures_ = 0;
+};
+
+struct WaitLimits {
+  int64_t deadline_ns = 0;
+  Spinner* spinner = nullptr;  // null: sleep at once
+};
+
+// Waits until `reached()`, which depends on things written before `word` advances. `check()` gives a Status that ends the
+// wait when it is a failure (stored in `failure`); it is asked at least every 50 ms.
+template <typename Reached, typename Check>
+WaitResult wait_on(SharedWord* word, const WaitLimits& limits, const Reached& reached, const Check& check,
+                   Status* failure) {
+  constexpr int64_t kPollNs = 50 * kMillisecond;
+  if (limits.spinner != nullptr) {
+    for (int spin = limits.spinner->num_spins(); spin > 0; --spin) {
+      if (reached()) {
+        limits.spinner->succeeded();
+        return WaitResult::kReached;
+      }
+      pause_briefly();
+    }
+    limits.spinner->failed();
+  }
+  for (;;) {
+    const uint32_t seen = word->value.load();
+    if (reached()) return WaitResult::kReached;
+    *failure = check();
+    // what came before the failure counts: an operation whose data is there succeeds
+    if (!failure->ok()) return reached() ? WaitResult::kReached : WaitResult::kFailed;
+    const int64_t left = limits.deadline_ns - now_ns();
+    if (left <= 0) return reached() ? WaitResult::kReached : WaitResult::kTimedOut;
+    const int64_t slice = std::min(left, kPollNs);
+    timespec time;
+    time.tv_sec = slice / 1000000000;
+    time.tv_nsec = slice % 1000000000;
+    word->sleepers.fetch_add(1);
+    // `value` is compared under the kernel's lock: an advance between the load above and here is not missed
+    syscall(SYS_futex, &word->value, FUTEX_WAIT, seen, &time, nullptr, 0);
+    word->sleepers.fetch_sub(1);
+  }
+}
+
+}  // namespace mtl::comm::local
