@@ -1,4 +1,5 @@
 import { matmul, sumRows, Tensor } from '@mtl/kernels';
+import type { Exchange, PendingTensor, ProductExchanges } from '../exchange.js';
 import type { Parameter } from '../parameter.js';
 import type { Tape } from '../tape.js';
 import type { Variable } from '../variable.js';
@@ -10,6 +11,8 @@ export interface LinearOptions {
   readonly weight: Parameter;
   /** [O] (or more dimensions that fold to it) */
   readonly bias?: Parameter | undefined;
+  /** For layers that are spread over processes (@mtl/tensor-parallel). */
+  readonly exchanges?: ProductExchanges | undefined;
 }
 
 /** Runs `body` with `tensor` in another shape: itself where it has that rank already, else a temporary view. */
@@ -34,19 +37,11 @@ function withMatrix(tensor: Tensor, body: (matrix: Tensor) => void): void {
 
 /**
  * output [..., O] = input weight^T + bias. The weight gradient is added to the main gradient by the matrix product
- * itself, in float32 whatever the compute dtype.
+ * itself, in float32 whatever the compute dtype. What backward exchanges is under way while the other product is computed.
  */
-export function linear(tape: Tape, { input, weight, bias }: LinearOptions): Variable {
-  const numOutputs = weight.size / weight.shape.at(-1)!;
-  const { dtype, device } = input.tensor;
-  const output = Tensor.empty({ shape: [...input.tensor.shape.slice(0, -1), numOutputs], dtype, device });
-  withMatrix(weight.data, (right) => {
-    const product = { output, left: input.tensor, right, transposeRight: true };
-    if (bias === undefined) matmul(product);
-    else withShape(bias.data, [numOutputs], (row) => matmul({ ...product, bias: row }));
-  });
-  const result = tape.result(output, { requiresGradient: true });
-  const inputShape = input.tensor.shape;
+export function linear(tape: Tape, options: LinearOptions): Variable {
+  const { input, weight, bias, exchanges = {} } = options;
+  const result = tape.result(forward(options), { requiresGradient: true });
   tape.record(result, () => {
     const savedInput = tape.save(input);
     return {
@@ -55,21 +50,56 @@ export function linear(tape: Tape, { input, weight, bias }: LinearOptions): Vari
       parameters: bias === undefined ? [weight] : [weight, bias],
       saved: [savedInput],
       backward: ({ parts, outputGradient }) => {
-        let inputGradient: Tensor | undefined;
+        const gathered = exchanges.gatherOutputGradient?.(outputGradient!).wait();
+        const gradient = gathered ?? outputGradient!;
+        const wholeInput = parts.weight ? exchanges.gatherInput?.(savedInput.tensor) : undefined;
+        let inputGradient: PendingTensor | undefined;
         if (parts.input && input.requiresGradient) {
-          const output = Tensor.empty({ shape: inputShape, dtype, device });
-          withMatrix(weight.data, (right) => matmul({ output, left: outputGradient!, right }));
-          inputGradient = output;
+          inputGradient = exchanged(exchanges.reduceInputGradient, inputGradientOf(weight, gradient));
         }
         if (parts.weight) {
-          addWeightGradient(weight, outputGradient!, savedInput.tensor);
-          if (bias !== undefined) addBiasGradient(bias, outputGradient!);
+          const whole = wholeInput?.wait();
+          addWeightGradient(weight, gradient, whole ?? savedInput.tensor);
+          whole?.dispose();
+          if (bias !== undefined) addBiasGradient(bias, gradient);
         }
-        return [inputGradient];
+        gathered?.dispose();
+        return [inputGradient?.wait()];
       },
     };
   });
   return result;
+}
+
+function forward({ input, weight, bias, exchanges = {} }: LinearOptions): Tensor {
+  const numOutputs = weight.size / weight.shape.at(-1)!;
+  const { dtype, device } = input.tensor;
+  const whole = exchanges.gatherInput?.(input.tensor).wait();
+  const left = whole ?? input.tensor;
+  const output = Tensor.empty({ shape: [...left.shape.slice(0, -1), numOutputs], dtype, device });
+  withMatrix(weight.data, (right) => {
+    const product = { output, left, right, transposeRight: true };
+    if (bias === undefined) matmul(product);
+    else withShape(bias.data, [numOutputs], (row) => matmul({ ...product, bias: row }));
+  });
+  whole?.dispose();
+  return exchanged(exchanges.reduceOutput, output).wait();
+}
+
+/** outputGradient [..., O] weight: [..., I]. */
+function inputGradientOf(weight: Parameter, outputGradient: Tensor): Tensor {
+  const { dtype, device, shape } = outputGradient;
+  const output = Tensor.empty({ shape: [...shape.slice(0, -1), weight.shape.at(-1)!], dtype, device });
+  withMatrix(weight.data, (right) => matmul({ output, left: outputGradient, right }));
+  return output;
+}
+
+/** Gives a tensor to an exchange and takes what comes of it; the tensor itself where there is none. */
+function exchanged(exchange: Exchange | undefined, tensor: Tensor): PendingTensor {
+  if (exchange === undefined) return { wait: () => tensor };
+  const pending = exchange(tensor);
+  tensor.dispose();
+  return pending;
 }
 
 /** mainGradient [O, I] += outputGradient^T input, summed over all leading dimensions. */
