@@ -28,7 +28,7 @@ export async function loadTraining(options: LoadTrainingOptions): Promise<Traini
   const { checkpoint: configuration, huggingFace, optimizer, onMessage } = options;
   if (huggingFace !== undefined) {
     await huggingFace.load(weightTensors(optimizer));
-    optimizer.buffers.refreshModel();
+    optimizer.refreshModel();
     onMessage(`loaded the weights of ${huggingFace.directory}; training starts at iteration 0`);
     return undefined;
   }
@@ -58,7 +58,7 @@ async function resume(
     tensors: [...weightTensors(optimizer), ...(withOptimizer ? optimizerTensors(optimizer) : [])],
     ...(withOptimizer ? {} : { ignore: isOptimizerTensor }),
   });
-  optimizer.buffers.refreshModel();
+  optimizer.refreshModel();
   if (finetune) {
     onMessage(`loaded the weights of ${checkpoint.path}; training starts at iteration 0`);
     return undefined;
