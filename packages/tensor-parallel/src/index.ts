@@ -1,1 +1,1 @@
-export {};
+export type { TensorParallel } from './tensor-parallel.js';

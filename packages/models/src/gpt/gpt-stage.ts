@@ -13,6 +13,7 @@ import {
 import { UsageError } from '@mtl/errors';
 import type { Device, DType, Tensor } from '@mtl/kernels';
 import type { Stage, StageForward, StageLoss } from '@mtl/pipeline';
+import type { TensorParallel } from '@mtl/tensor-parallel';
 import { TransformerBlock, type TransformerBlockContext } from '../blocks/transformer-block.js';
 import {
   checkGptModelConfiguration,
@@ -32,6 +33,8 @@ export interface GptStageOptions {
   /** Layers [start, end) of the model; default all. The first holds the embedding, the last the output head. */
   readonly layers?: { readonly start: number; readonly end: number };
   readonly recomputation?: Recomputation;
+  /** The processes that share every layer, and how; default: whole layers here. */
+  readonly tensorParallel?: TensorParallel | undefined;
 }
 
 interface Flight {
@@ -66,6 +69,11 @@ export class GptStage implements Stage<TokenBatch> {
   constructor(options: GptStageOptions) {
     const { model, layers = { start: 0, end: model.numLayers } } = options;
     checkGptModelConfiguration(model);
+    if ((options.tensorParallel?.group.size ?? 1) > 1) {
+      throw new UsageError('MTL_STAGE', `layers over ${options.tensorParallel!.group.size} processes`, {
+        expected: 'a group of one process so far',
+      });
+    }
     this.model = model;
     this.device = options.device;
     this.dtype = options.dtype;
