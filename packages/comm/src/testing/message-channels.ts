@@ -62,8 +62,11 @@ export class MessageChannels {
   #takeNext(from: number, timeoutMs: number): boolean {
     const counter = new Int32Array(this.#ends.numMessages);
     const seen = this.#taken[from]!;
-    if (Atomics.load(counter, from) === seen) {
-      if (timeoutMs <= 0 || Atomics.wait(counter, from, seen, timeoutMs) === 'timed-out') return false;
+    const deadline = performance.now() + timeoutMs;
+    // a sender counts before it notifies: the call for a message that was taken in between comes during the next wait
+    while (Atomics.load(counter, from) === seen) {
+      const left = deadline - performance.now();
+      if (left <= 0 || Atomics.wait(counter, from, seen, left) === 'timed-out') return false;
     }
     const { message } = receiveMessageOnPort(this.#ends.ports[from]!) as { message: Message };
     this.#taken[from] = seen + 1;
