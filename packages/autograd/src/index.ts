@@ -1,4 +1,9 @@
 export { allocateParameters, type ParameterStorage } from './allocate-parameters.js';
+export type {
+  Exchange,
+  PendingTensor,
+  ProductExchanges,
+} from './exchange.js';
 export { initializeParameter } from './initialize-parameter.js';
 export { type AttentionOptions, attention } from './operations/attention.js';
 export {
@@ -10,7 +15,11 @@ export { type EmbeddingLookup, embedding } from './operations/embedding.js';
 export { gelu } from './operations/gelu.js';
 export { type LayerNormOptions, layerNorm } from './operations/layer-norm.js';
 export { type LinearOptions, linear } from './operations/linear.js';
-export { type LinearCrossEntropyOptions, linearCrossEntropy } from './operations/linear-cross-entropy.js';
+export {
+  type LinearCrossEntropyExchanges,
+  type LinearCrossEntropyOptions,
+  linearCrossEntropy,
+} from './operations/linear-cross-entropy.js';
 export {
   type Initialization,
   type MeshAxis,

@@ -1,1 +1,14 @@
+export { type ColumnParallelLinearOptions, columnParallelLinear } from './column-parallel-linear.js';
+export { isSpread } from './is-spread.js';
+export { type RegionExchanges, regionExchanges } from './region-exchanges.js';
+export { type RowParallelLinearOptions, rowParallelLinear } from './row-parallel-linear.js';
+export { sliceOfRank } from './slice-of-rank.js';
 export type { TensorParallel } from './tensor-parallel.js';
+export {
+  type VocabularyParallelCrossEntropyOptions,
+  vocabularyParallelCrossEntropy,
+} from './vocabulary-parallel-cross-entropy.js';
+export {
+  type VocabularyParallelEmbeddingOptions,
+  vocabularyParallelEmbedding,
+} from './vocabulary-parallel-embedding.js';

@@ -1,13 +1,21 @@
 import { crossEntropyBackward, crossEntropyStatistics, matmul, Tensor } from '@mtl/kernels';
+import { type PendingTensor, type ProductExchanges, startExchange } from '../exchange.js';
 import type { Parameter } from '../parameter.js';
 import type { BackwardParts, Tape } from '../tape.js';
 import type { Variable } from '../variable.js';
 import { addWeightGradient } from './linear.js';
 
+/** Where the rows of the weight, which are the vocabulary, are spread over processes. */
+export interface LinearCrossEntropyExchanges
+  extends Pick<ProductExchanges, 'gatherInput' | 'reduceInputGradient'> {
+  /** [3, N] float32: maximum, sum of exponentials and label logit of this process's columns become those of all. */
+  reduceStatistics(statistics: Tensor): void;
+}
+
 export interface LinearCrossEntropyOptions {
-  /** [S, B, H] */
+  /** [S, B, H], or what `exchanges.gatherInput` makes it of */
   readonly input: Variable;
-  /** [V, H], V padded; tied to the token embedding or not */
+  /** [V, H], V padded, or the rows of it that this process holds; tied to the token embedding or not */
   readonly weight: Parameter;
   /** Real vocabulary entries; the padded rest never enters the softmax. */
   readonly vocabularySize: number;
@@ -17,6 +25,7 @@ export interface LinearCrossEntropyOptions {
   readonly weights: Variable;
   /** Most bytes of logits at a time. Default 128 MiB. */
   readonly chunkBytes?: number;
+  readonly exchanges?: LinearCrossEntropyExchanges | undefined;
 }
 
 const defaultChunkBytes = 128 * 1024 * 1024;
@@ -30,8 +39,8 @@ interface Rows {
 }
 
 function chunkRows(options: LinearCrossEntropyOptions): number {
-  const { input, weight, chunkBytes = defaultChunkBytes } = options;
-  const numRows = input.tensor.size / input.tensor.dim(-1);
+  const { input, labels, weight, chunkBytes = defaultChunkBytes } = options;
+  const numRows = labels.tensor.size;
   const bytesPerRow = weight.shape[0]! * (input.tensor.bytes / input.tensor.size);
   const numChunks = Math.max(1, Math.ceil((numRows * bytesPerRow) / chunkBytes));
   return Math.ceil(numRows / numChunks);
@@ -53,26 +62,21 @@ function forChunks(rows: Rows, size: number, body: (chunk: Rows, start: number, 
   }
 }
 
-interface ChunkResult {
-  /** [rows, V]: weights * (softmax - onehot), in the memory of the logits. */
-  readonly logitGradient: Tensor;
-}
-
-/** Logits of a chunk, their loss and (in place) their gradient. */
-function crossEntropyOfChunk(
-  chunk: Rows,
-  options: LinearCrossEntropyOptions,
-  withGradient: boolean,
-): ChunkResult {
-  const { weight, vocabularySize } = options;
+/** Logits [rows, V] of a chunk, its losses and, in the memory of the logits, weights * (softmax - onehot). */
+function crossEntropyOfChunk(chunk: Rows, options: LinearCrossEntropyOptions, withGradient: boolean): Tensor {
+  const { weight, vocabularySize, exchanges } = options;
   const { device, dtype } = chunk.input;
   const numRows = chunk.input.dim(0);
   const logits = Tensor.empty({ shape: [numRows, weight.shape[0]!], dtype, device });
   matmul({ output: logits, left: chunk.input, right: weight.data, transposeRight: true });
-  const empty = (): Tensor => Tensor.empty({ shape: [numRows], dtype: chunk.losses.dtype, device });
-  const statistics = { rowMaximum: empty(), rowSum: empty(), labelLogit: empty() };
-  const inputs = { logits, labels: chunk.labels, numColumns: vocabularySize };
+  const all = Tensor.empty({ shape: [3, numRows], dtype: chunk.losses.dtype, device });
+  const row = (index: number): Tensor => all.view({ offset: index * numRows, shape: [numRows] });
+  const statistics = { rowMaximum: row(0), rowSum: row(1), labelLogit: row(2) };
+  const { start: firstColumn, end } = weight.slices[0]!;
+  const numColumns = Math.max(0, Math.min(vocabularySize, end) - firstColumn);
+  const inputs = { logits, labels: chunk.labels, firstColumn, numColumns };
   crossEntropyStatistics({ ...statistics, ...inputs });
+  exchanges?.reduceStatistics(all);
   crossEntropyBackward({
     ...statistics,
     ...inputs,
@@ -80,8 +84,8 @@ function crossEntropyOfChunk(
     weights: chunk.weights,
     logitGradient: withGradient ? logits : undefined,
   });
-  for (const tensor of Object.values(statistics)) tensor.dispose();
-  return { logitGradient: logits };
+  for (const tensor of [all, ...Object.values(statistics)]) tensor.dispose();
+  return logits;
 }
 
 /**
@@ -90,9 +94,9 @@ function crossEntropyOfChunk(
  * that these are computed once (read the losses after backward). The weight half alone computes the logits again.
  */
 export function linearCrossEntropy(tape: Tape, options: LinearCrossEntropyOptions): Variable {
-  const { input, weight } = options;
+  const { input, weight, exchanges } = options;
   const { dtype, device, shape } = input.tensor;
-  const numRows = input.tensor.size / input.tensor.dim(-1);
+  const numRows = options.labels.tensor.size;
   const losses = Tensor.empty({
     shape: [numRows],
     dtype: dtype === 'float64' ? 'float64' : 'float32',
@@ -105,12 +109,14 @@ export function linearCrossEntropy(tape: Tape, options: LinearCrossEntropyOption
     tensors: { input: Tensor; labels: Tensor; weights: Tensor },
     body: (rows: Rows) => void,
   ): void => {
+    const whole = startExchange(exchanges?.gatherInput, tensors.input).wait();
     const rows = {
-      input: tensors.input.reshape([numRows, tensors.input.dim(-1)]),
+      input: whole.reshape([numRows, whole.dim(-1)]),
       labels: tensors.labels.reshape([numRows]),
       weights: tensors.weights.reshape([numRows]),
       losses: losses.view({ shape: [numRows] }),
     };
+    whole.dispose();
     body(rows);
     for (const view of Object.values(rows)) view.dispose();
   };
@@ -118,7 +124,7 @@ export function linearCrossEntropy(tape: Tape, options: LinearCrossEntropyOption
   if (!tape.recording) {
     const tensors = { input: input.tensor, labels: options.labels.tensor, weights: options.weights.tensor };
     withRows(tensors, (rows) =>
-      forChunks(rows, size, (chunk) => crossEntropyOfChunk(chunk, options, false).logitGradient.dispose()),
+      forChunks(rows, size, (chunk) => crossEntropyOfChunk(chunk, options, false).dispose()),
     );
     return result;
   }
@@ -131,20 +137,22 @@ export function linearCrossEntropy(tape: Tape, options: LinearCrossEntropyOption
     };
     const held = tape.save(result);
     const backward = (rows: Rows, parts: BackwardParts): Tensor | undefined => {
-      const inputGradient = parts.input
-        ? Tensor.empty({ shape: rows.input.shape, dtype, device })
-        : undefined;
+      const product = parts.input ? Tensor.empty({ shape: rows.input.shape, dtype, device }) : undefined;
+      let inputGradient: PendingTensor | undefined;
       forChunks(rows, size, (chunk, start, end) => {
-        const { logitGradient } = crossEntropyOfChunk(chunk, options, true);
-        if (inputGradient !== undefined) {
-          const output = inputGradient.rows(start, end);
+        const logitGradient = crossEntropyOfChunk(chunk, options, true);
+        if (product !== undefined) {
+          const output = product.rows(start, end);
           matmul({ output, left: logitGradient, right: weight.data });
           output.dispose();
+          // on its way while the last weight gradient is computed
+          if (end === numRows) inputGradient = startExchange(exchanges?.reduceInputGradient, product);
         }
         if (parts.weight) addWeightGradient(weight, logitGradient, chunk.input);
         logitGradient.dispose();
       });
-      return inputGradient;
+      product?.dispose();
+      return inputGradient?.wait();
     };
     return {
       name: `linearCrossEntropy ${weight.name}`,

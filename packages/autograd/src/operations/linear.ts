@@ -1,4 +1,5 @@
 import { matmul, sumRows, Tensor } from '@mtl/kernels';
+import { type PendingTensor, type ProductExchanges, startExchange } from '../exchange.js';
 import type { Parameter } from '../parameter.js';
 import type { Tape } from '../tape.js';
 import type { Variable } from '../variable.js';
@@ -10,6 +11,8 @@ export interface LinearOptions {
   readonly weight: Parameter;
   /** [O] (or more dimensions that fold to it) */
   readonly bias?: Parameter | undefined;
+  /** For layers that are spread over processes (@mtl/tensor-parallel). */
+  readonly exchanges?: ProductExchanges | undefined;
 }
 
 /** The size of the output features: all dimensions of the weight but the last. */
@@ -28,19 +31,11 @@ function withViews<T>(views: readonly Tensor[], body: () => T): T {
 
 /**
  * output [..., O] = input weight^T + bias. The weight gradient is added to the main gradient by the matrix product
- * itself, in float32 whatever the compute dtype.
+ * itself, in float32 whatever the compute dtype. What backward exchanges is under way while the other product is computed.
  */
-export function linear(tape: Tape, { input, weight, bias }: LinearOptions): Variable {
-  const numOutputs = weight.size / weight.shape.at(-1)!;
-  const { dtype, device } = input.tensor;
-  const output = Tensor.empty({ shape: [...input.tensor.shape.slice(0, -1), numOutputs], dtype, device });
-  const weightMatrix = matrixOf(weight.data);
-  const biasRow = bias?.data.reshape([numOutputs]);
-  withViews(biasRow === undefined ? [weightMatrix] : [weightMatrix, biasRow], () =>
-    matmul({ output, left: input.tensor, right: weightMatrix, bias: biasRow, transposeRight: true }),
-  );
-  const result = tape.result(output, { requiresGradient: true });
-  const inputShape = input.tensor.shape;
+export function linear(tape: Tape, options: LinearOptions): Variable {
+  const { input, weight, bias, exchanges = {} } = options;
+  const result = tape.result(forward(options), { requiresGradient: true });
   tape.record(result, () => {
     const savedInput = tape.save(input);
     return {
@@ -49,21 +44,50 @@ export function linear(tape: Tape, { input, weight, bias }: LinearOptions): Vari
       parameters: bias === undefined ? [weight] : [weight, bias],
       saved: [savedInput],
       backward: ({ parts, outputGradient }) => {
-        let inputGradient: Tensor | undefined;
+        const gradient = startExchange(exchanges.gatherOutputGradient, outputGradient!).wait();
+        const wholeInput = parts.weight ? startExchange(exchanges.gatherInput, savedInput.tensor) : undefined;
+        let inputGradient: PendingTensor | undefined;
         if (parts.input && input.requiresGradient) {
-          inputGradient = Tensor.empty({ shape: inputShape, dtype, device });
-          const right = matrixOf(weight.data);
-          withViews([right], () => matmul({ output: inputGradient!, left: outputGradient!, right }));
+          const product = inputGradientOf(weight, gradient);
+          inputGradient = startExchange(exchanges.reduceInputGradient, product);
+          product.dispose();
         }
-        if (parts.weight) {
-          addWeightGradient(weight, outputGradient!, savedInput.tensor);
-          if (bias !== undefined) addBiasGradient(bias, outputGradient!);
+        if (wholeInput !== undefined) {
+          const whole = wholeInput.wait();
+          addWeightGradient(weight, gradient, whole);
+          whole.dispose();
+          if (bias !== undefined) addBiasGradient(bias, gradient);
         }
-        return [inputGradient];
+        gradient.dispose();
+        return [inputGradient?.wait()];
       },
     };
   });
   return result;
+}
+
+function forward({ input, weight, bias, exchanges }: LinearOptions): Tensor {
+  const numOutputs = weight.size / weight.shape.at(-1)!;
+  const { dtype, device } = input.tensor;
+  const whole = startExchange(exchanges?.gatherInput, input.tensor).wait();
+  const product = Tensor.empty({ shape: [...whole.shape.slice(0, -1), numOutputs], dtype, device });
+  const weightMatrix = matrixOf(weight.data);
+  const biasRow = bias?.data.reshape([numOutputs]);
+  withViews([whole, weightMatrix, ...(biasRow === undefined ? [] : [biasRow])], () =>
+    matmul({ output: product, left: whole, right: weightMatrix, bias: biasRow, transposeRight: true }),
+  );
+  const output = startExchange(exchanges?.reduceOutput, product);
+  product.dispose();
+  return output.wait();
+}
+
+/** outputGradient [..., O] weight: [..., I]. */
+function inputGradientOf(weight: Parameter, outputGradient: Tensor): Tensor {
+  const { dtype, device, shape } = outputGradient;
+  const product = Tensor.empty({ shape: [...shape.slice(0, -1), weight.shape.at(-1)!], dtype, device });
+  const right = matrixOf(weight.data);
+  withViews([right], () => matmul({ output: product, left: outputGradient, right }));
+  return product;
 }
 
 /** mainGradient [O, I] += outputGradient^T input, summed over all leading dimensions. */

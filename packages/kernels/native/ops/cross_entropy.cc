@@ -4,11 +4,13 @@
 // cross_entropy_statistics: rowMaximum, rowSum = sum exp(logit - rowMaximum), labelLogit (0 when the label is elsewhere)
 // cross_entropy_backward:   loss = log(rowSum) + rowMaximum - labelLogit, per token, 0 where the weight is 0
 //                           logitGradient? = weight * (softmax - onehot), 0 in padded columns; may be logits itself
+// cross_entropy_rescale:    output = rowSum * exp(rowMaximum - groupMaximum): a rank's sum, measured from the maximum of
+//                           all ranks, so that sums can be added; output may be rowSum itself
 //
 //   logits [N, V], logitGradient [N, V] of any floating dtype;  labels int32 [N]: global column numbers
-//   rowMaximum, rowSum, labelLogit, loss  [N] float32 (float64 over float64 logits);  weights [N] float32 (or float64)
+//   rowMaximum, groupMaximum, rowSum, labelLogit, loss  [N] float32 (float64 over float64 logits);  weights [N] float32 (or float64)
 //   firstColumn: global number of column 0;  numColumns: how many columns are real, the rest being padding that never
-//   enters the softmax
+//   enters the softmax; 0 on a rank that holds padding only, whose maximum is -infinity and whose sum is 0
 #include "core/validation.h"
 
 namespace mtl {
@@ -29,8 +31,8 @@ Status validate_common(const OpCall& call, int logits, int labels) {
   MTL_RETURN_IF_ERROR(expect_shape(call, labels, {call.tensor(logits).dim(0)}));
   MTL_RETURN_IF_ERROR(expect_dtype(call, labels, {DType::kInt32}));
   const int64_t num_columns = call.integer(1);
-  if (num_columns < 1 || num_columns > call.tensor(logits).dim(1)) {
-    return argument_error(call, "numColumns %lld, expected 1 to %lld", static_cast<long long>(num_columns),
+  if (num_columns < 0 || num_columns > call.tensor(logits).dim(1)) {
+    return argument_error(call, "numColumns %lld, expected 0 to %lld", static_cast<long long>(num_columns),
                           static_cast<long long>(call.tensor(logits).dim(1)));
   }
   return ok_status();
@@ -52,6 +54,15 @@ Status validate_backward(const OpCall& call) {
   return call.has(kLogitGradient) ? expect_like(call, kLogitGradient, kBLogits) : ok_status();
 }
 
+Status validate_rescale(const OpCall& call) {
+  MTL_RETURN_IF_ERROR(expect_rank(call, 1, 1, 1));
+  MTL_RETURN_IF_ERROR(expect_dtype(call, 1, {DType::kFloat32, DType::kFloat64}));
+  for (const int tensor : {0, 2, 3}) MTL_RETURN_IF_ERROR(expect_like(call, tensor, 1));
+  return ok_status();
+}
+
+MTL_REGISTER_OP(OpSchema{
+    "cross_entropy_rescale", 1, {"output", "rowSum", "rowMaximum", "groupMaximum"}, {}, validate_rescale, nullptr});
 MTL_REGISTER_OP(OpSchema{"cross_entropy_statistics",
                          3,
                          {"rowMaximum", "rowSum", "labelLogit", "logits", "labels"},

@@ -5,12 +5,12 @@ import type { Tensor } from '../tensor.js';
 export interface VocabularyColumns {
   /** Global number of the first column: not 0 where the vocabulary is split over ranks. Default 0. */
   readonly firstColumn?: number;
-  /** How many columns are real; the rest is padding and never enters the softmax. */
+  /** How many columns are real; the rest is padding and never enters the softmax. 0: nothing but padding here. */
   readonly numColumns: number;
 }
 
 export interface CrossEntropyStatisticsOptions extends VocabularyColumns {
-  /** [N] float32 */
+  /** [N] float32; -infinity where no column is real */
   readonly rowMaximum: Tensor;
   /** [N] float32: sum of exp(logit - rowMaximum) */
   readonly rowSum: Tensor;
@@ -30,6 +30,20 @@ export function crossEntropyStatistics(options: CrossEntropyStatisticsOptions): 
     [rowMaximum, rowSum, labelLogit, logits, labels],
     [firstColumn, numColumns],
   );
+}
+
+/**
+ * output = rowSum * exp(rowMaximum - groupMaximum), all [N] float32: a rank's sum of exponentials, measured from the
+ * maximum of all ranks, so that the sums of ranks can be added. `output` may be `rowSum`.
+ */
+export function crossEntropyRescale(options: {
+  readonly output: Tensor;
+  readonly rowSum: Tensor;
+  readonly rowMaximum: Tensor;
+  readonly groupMaximum: Tensor;
+}): void {
+  const { output, rowSum, rowMaximum, groupMaximum } = options;
+  runOperation('cross_entropy_rescale', [output, rowSum, rowMaximum, groupMaximum]);
 }
 
 export interface CrossEntropyBackwardOptions extends VocabularyColumns {

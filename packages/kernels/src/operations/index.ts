@@ -27,6 +27,7 @@ export {
   type CrossEntropyBackwardOptions,
   type CrossEntropyStatisticsOptions,
   crossEntropyBackward,
+  crossEntropyRescale,
   crossEntropyStatistics,
   type VocabularyColumns,
 } from './cross-entropy.js';

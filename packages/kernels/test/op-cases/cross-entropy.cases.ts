@@ -1,4 +1,10 @@
-import { crossEntropyBackward, crossEntropyStatistics, sizeOf, Tensor } from '../../src/index.js';
+import {
+  crossEntropyBackward,
+  crossEntropyRescale,
+  crossEntropyStatistics,
+  sizeOf,
+  Tensor,
+} from '../../src/index.js';
 import { benchmarkSizes } from './benchmark-sizes.js';
 import type { GradientCase, OpCase, TensorSpec } from './op-case.js';
 
@@ -7,6 +13,7 @@ const widths = [
   { width: 13, numColumns: 13 },
   { width: 128, numColumns: 101 },
   { width: 300, numColumns: 300 },
+  { width: 64, numColumns: 0 }, // the shard of a vocabulary that is all padding
 ];
 const float32 = 'float32' as const;
 // labels on, before and beyond the columns of this rank
@@ -64,6 +71,24 @@ const backward: OpCase[] = widths.map(({ width, numColumns }) => ({
     }),
 }));
 
+const rescale: OpCase = {
+  name: 'cross_entropy_rescale [6]',
+  operation: 'cross_entropy_rescale',
+  tensors: {
+    output: perRow(true),
+    rowSum: { shape: [rows], dtype: float32, values: [1, 2.5, 300, 7, 0, 1] },
+    // equal to, far below and without a maximum of its own
+    rowMaximum: { shape: [rows], dtype: float32, values: [1, -3, 0.5, -90, Number.NEGATIVE_INFINITY, 2] },
+    groupMaximum: { shape: [rows], dtype: float32, values: [1, 2, 0.75, 4, 3, 2] },
+  },
+  run: ({ output, rowSum, rowMaximum, groupMaximum }) =>
+    crossEntropyRescale({
+      ...{ output: output!, rowSum: rowSum! },
+      ...{ rowMaximum: rowMaximum!, groupMaximum: groupMaximum! },
+    }),
+  dtypes: ['float32'],
+};
+
 const benchmarks: OpCase[] = benchmarkSizes.flatMap(({ preset, logits: [tokens, width] }): OpCase[] => {
   const perToken = (spec: Partial<TensorSpec>): TensorSpec => ({ shape: [tokens], dtype: float32, ...spec });
   const labels: TensorSpec = { shape: [tokens], dtype: 'int32', values: (index) => (index * 7919) % width };
@@ -112,7 +137,7 @@ const benchmarks: OpCase[] = benchmarkSizes.flatMap(({ preset, logits: [tokens, 
   ];
 });
 
-export const cases: readonly OpCase[] = [...statistics, ...backward, ...benchmarks];
+export const cases: readonly OpCase[] = [...statistics, ...backward, rescale, ...benchmarks];
 
 const gradientLabels: TensorSpec = { shape: [3], dtype: 'int32', values: [1, 0, 4] };
 const numColumns = 5; // of 7: the last two are padding

@@ -3,12 +3,18 @@ import {
   type Dropout,
   gelu,
   layerNorm,
-  linear,
   Parameter,
   type Tape,
   type Variable,
 } from '@mtl/autograd';
 import type { GeluKind } from '@mtl/kernels';
+import {
+  columnParallelLinear,
+  rowParallelLinear,
+  sliceOfRank,
+  type TensorParallel,
+} from '@mtl/tensor-parallel';
+import { wholeOnEveryRank } from './whole-on-every-rank.js';
 
 export interface TransformerBlockOptions {
   /** Global index of the layer. */
@@ -21,14 +27,23 @@ export interface TransformerBlockOptions {
   readonly layerNormEpsilon: number;
   readonly geluKind: GeluKind;
   readonly initMethodStd: number;
+  /** Cuts heads and feed-forward features over processes. */
+  readonly tensorParallel?: TensorParallel | undefined;
 }
 
 /** What differs from call to call: which keys a query sees, and what is dropped. */
 export interface TransformerBlockContext {
-  /** qkv [S, B, A * 3 * D] to attention output [S, B, A * D]. */
+  /** qkv [S, B, A * 3 * D] to attention output [S, B, A * D], A being the heads of this process. */
   attend(tape: Tape, qkv: Variable, layer: number): Variable;
   /** The dropout of a hidden site, undefined where nothing is dropped. */
   hiddenDropout(site: string): Dropout | undefined;
+  /** Whether activations are cut along the sequence in this call; default: as `tensorParallel` says. */
+  readonly sequenceParallel?: boolean | undefined;
+}
+
+interface Weights {
+  readonly weight: Parameter;
+  readonly bias: Parameter;
 }
 
 /**
@@ -38,13 +53,14 @@ export interface TransformerBlockContext {
 export class TransformerBlock {
   readonly parameters: readonly Parameter[];
   readonly #options: TransformerBlockOptions;
-  readonly #inputNorm: { weight: Parameter; bias: Parameter };
-  readonly #qkv: { weight: Parameter; bias: Parameter };
-  readonly #projection: { weight: Parameter; bias: Parameter };
-  readonly #mlpNorm: { weight: Parameter; bias: Parameter };
-  readonly #up: { weight: Parameter; bias: Parameter };
-  readonly #down: { weight: Parameter; bias: Parameter };
+  readonly #inputNorm: Weights;
+  readonly #qkv: Weights;
+  readonly #projection: Weights;
+  readonly #mlpNorm: Weights;
+  readonly #up: Weights;
+  readonly #down: Weights;
 
+  /** @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE when heads or feed-forward features cannot be cut evenly */
   constructor(options: TransformerBlockOptions) {
     this.#options = options;
     const { hiddenSize, ffnHiddenSize, numAttentionHeads, initMethodStd, numLayers } = options;
@@ -52,16 +68,27 @@ export class TransformerBlock {
     const headSize = hiddenSize / numAttentionHeads;
     this.#inputNorm = this.#norm('input_layernorm');
     // [A, 3, D, H]: a tensor-parallel shard of whole heads is one slice
-    this.#qkv = this.#linear(
-      'self_attention.linear_qkv',
-      [numAttentionHeads, 3, headSize],
-      hiddenSize,
-      initMethodStd,
-    );
-    this.#projection = this.#linear('self_attention.linear_proj', [hiddenSize], hiddenSize, residualStd);
+    this.#qkv = this.#columnParallel('self_attention.linear_qkv', {
+      outputs: [numAttentionHeads, 3, headSize],
+      what: 'attention heads',
+      standardDeviation: initMethodStd,
+    });
+    this.#projection = this.#rowParallel('self_attention.linear_proj', {
+      inputs: [numAttentionHeads, headSize],
+      what: 'attention heads',
+      standardDeviation: residualStd,
+    });
     this.#mlpNorm = this.#norm('pre_mlp_layernorm');
-    this.#up = this.#linear('mlp.linear_fc1', [ffnHiddenSize], hiddenSize, initMethodStd);
-    this.#down = this.#linear('mlp.linear_fc2', [hiddenSize], ffnHiddenSize, residualStd);
+    this.#up = this.#columnParallel('mlp.linear_fc1', {
+      outputs: [ffnHiddenSize],
+      what: 'a feed-forward width',
+      standardDeviation: initMethodStd,
+    });
+    this.#down = this.#rowParallel('mlp.linear_fc2', {
+      inputs: [ffnHiddenSize, 1],
+      what: 'a feed-forward width',
+      standardDeviation: residualStd,
+    });
     this.parameters = [
       this.#inputNorm,
       this.#qkv,
@@ -72,7 +99,7 @@ export class TransformerBlock {
     ].flatMap(({ weight, bias }) => [weight, bias]);
   }
 
-  /** [S, B, H] to [S, B, H]. Results are released as soon as the next operation has used them. */
+  /** [S, B, H] to [S, B, H], S being this process's part of it under sequence parallelism. */
   forward(tape: Tape, input: Variable, context: TransformerBlockContext): Variable {
     return tape.scope(() => {
       const afterAttention = biasDropoutResidual(tape, {
@@ -82,7 +109,7 @@ export class TransformerBlock {
         dropout: context.hiddenDropout(this.#name('self_attention.hidden_dropout')),
       });
       return biasDropoutResidual(tape, {
-        input: this.#mlp(tape, afterAttention),
+        input: this.#mlp(tape, afterAttention, context),
         bias: this.#down.bias,
         residual: afterAttention,
         dropout: context.hiddenDropout(this.#name('mlp.hidden_dropout')),
@@ -94,24 +121,28 @@ export class TransformerBlock {
   #attention(tape: Tape, input: Variable, context: TransformerBlockContext): Variable {
     const { layer, layerNormEpsilon: epsilon } = this.#options;
     const normalized = layerNorm(tape, { input, ...this.#inputNorm, epsilon });
-    const qkv = linear(tape, { input: normalized, ...this.#qkv });
+    const tensorParallel = this.#spread(context);
+    const qkv = columnParallelLinear(tape, { input: normalized, ...this.#qkv, tensorParallel });
     normalized.release();
     const attended = context.attend(tape, qkv, layer);
     qkv.release();
-    const projected = linear(tape, { input: attended, weight: this.#projection.weight });
+    const { weight } = this.#projection;
+    const projected = rowParallelLinear(tape, { input: attended, weight, tensorParallel });
     attended.release();
     return projected;
   }
 
   /** The feed-forward network of the normalized input; its last bias is added together with dropout and residual. */
-  #mlp(tape: Tape, input: Variable): Variable {
+  #mlp(tape: Tape, input: Variable, context: TransformerBlockContext): Variable {
     const { layerNormEpsilon: epsilon, geluKind: kind } = this.#options;
     const normalized = layerNorm(tape, { input, ...this.#mlpNorm, epsilon });
-    const widened = linear(tape, { input: normalized, ...this.#up });
+    const tensorParallel = this.#spread(context);
+    const widened = columnParallelLinear(tape, { input: normalized, ...this.#up, tensorParallel });
     normalized.release();
     const activated = gelu(tape, { input: widened, kind });
     widened.release();
-    const narrowed = linear(tape, { input: activated, weight: this.#down.weight });
+    const { weight } = this.#down;
+    const narrowed = rowParallelLinear(tape, { input: activated, weight, tensorParallel });
     activated.release();
     return narrowed;
   }
@@ -120,30 +151,79 @@ export class TransformerBlock {
     return `decoder.layers.${this.#options.layer}.${part}`;
   }
 
-  #norm(part: string): { weight: Parameter; bias: Parameter } {
-    const globalShape = [this.#options.hiddenSize];
-    const name = this.#name(part);
-    return {
-      weight: new Parameter({ name: `${name}.weight`, globalShape, initialization: { kind: 'ones' } }),
-      bias: new Parameter({ name: `${name}.bias`, globalShape, initialization: { kind: 'zeros' } }),
-    };
+  #spread({ sequenceParallel }: TransformerBlockContext): TensorParallel | undefined {
+    const { tensorParallel } = this.#options;
+    if (tensorParallel === undefined || sequenceParallel === undefined) return tensorParallel;
+    return { ...tensorParallel, sequenceParallel };
   }
 
-  #linear(part: string, outputs: readonly number[], inputs: number, standardDeviation: number) {
+  /** A vector [H] that every process holds; cut sequences make its gradient there a part. */
+  #vector(name: string, kind: 'ones' | 'zeros'): Parameter {
+    const { hiddenSize, tensorParallel } = this.#options;
+    return new Parameter({
+      name: this.#name(name),
+      globalShape: [hiddenSize],
+      initialization: { kind },
+      ...wholeOnEveryRank(tensorParallel),
+    });
+  }
+
+  #norm(part: string): Weights {
+    return { weight: this.#vector(`${part}.weight`, 'ones'), bias: this.#vector(`${part}.bias`, 'zeros') };
+  }
+
+  /** Weight [...outputs, H] and bias [...outputs], of which this process holds a part of the first dimension. */
+  #columnParallel(
+    part: string,
+    options: { outputs: readonly number[]; what: string; standardDeviation: number },
+  ): Weights {
+    const { outputs, what, standardDeviation } = options;
+    const { hiddenSize, tensorParallel } = this.#options;
+    const own = sliceOfRank(tensorParallel, { size: outputs[0]!, what });
+    const slices = [own, ...outputs.slice(1).map((size) => ({ start: 0, end: size }))];
     const name = this.#name(part);
     return {
       weight: new Parameter({
         name: `${name}.weight`,
-        globalShape: [...outputs, inputs],
+        globalShape: [...outputs, hiddenSize],
+        slices: [...slices, { start: 0, end: hiddenSize }],
         initialization: { kind: 'normal', standardDeviation },
       }),
       // a bias never decays, whatever its number of dimensions (Megatron's rule)
       bias: new Parameter({
         name: `${name}.bias`,
         globalShape: outputs,
+        slices,
         initialization: { kind: 'zeros' },
         decays: false,
       }),
+    };
+  }
+
+  /** Weight [H, inputs], of which this process holds the columns of some groups (heads), and a whole bias [H]. */
+  #rowParallel(
+    part: string,
+    options: {
+      inputs: readonly [numGroups: number, groupSize: number];
+      what: string;
+      standardDeviation: number;
+    },
+  ): Weights {
+    const { inputs, what, standardDeviation } = options;
+    const { hiddenSize, tensorParallel } = this.#options;
+    const [numGroups, groupSize] = inputs;
+    const own = sliceOfRank(tensorParallel, { size: numGroups, what });
+    return {
+      weight: new Parameter({
+        name: this.#name(`${part}.weight`),
+        globalShape: [hiddenSize, numGroups * groupSize],
+        slices: [
+          { start: 0, end: hiddenSize },
+          { start: own.start * groupSize, end: own.end * groupSize },
+        ],
+        initialization: { kind: 'normal', standardDeviation },
+      }),
+      bias: this.#vector(`${part}.bias`, 'zeros'),
     };
   }
 }

@@ -1,4 +1,5 @@
 import { Tape, type Variable } from '@mtl/autograd';
+import type { ProcessGroup } from '@mtl/comm';
 import { UsageError } from '@mtl/errors';
 import { attentionCachedForward, embeddingForward, matmul, Tensor, tidy } from '@mtl/kernels';
 import { GptKeyValueCache } from './gpt-key-value-cache.js';
@@ -22,7 +23,8 @@ interface Piece {
 /**
  * A whole GPT for generation and scoring; it has the shape of @mtl/inference's `CausalLanguageModel`. The new tokens of
  * all sequences are packed one after the other: everything but attention sees one list of tokens, so that sequences of
- * different lengths share matrix products without padding, and attention runs for each over its own cache.
+ * different lengths share matrix products without padding, and attention runs for each over its own cache. With tensor
+ * parallelism all processes make the same calls and get the same logits, bit for bit.
  */
 export class GptLanguageModel {
   readonly vocabularySize: number;
@@ -51,7 +53,7 @@ export class GptLanguageModel {
       batchSize,
       capacity,
       numLayers: model.numLayers,
-      numHeads: model.numAttentionHeads,
+      numHeads: this.#stage.heads.end - this.#stage.heads.start,
       headSize: model.hiddenSize / model.numAttentionHeads,
       device,
       dtype,
@@ -129,24 +131,26 @@ export class GptLanguageModel {
     });
   }
 
-  /** qkv [N, 1, A * 3 * D] of packed tokens to [N, 1, A * D]. */
+  /** qkv [N, 1, A * 3 * D] of packed tokens to [N, 1, A * D], A being the heads of this process. */
   #attend(
     tape: Tape,
     qkv: Variable,
     { layer, cache, pieces }: { layer: number; cache: GptKeyValueCache; pieces: readonly Piece[] },
   ): Variable {
-    const { numAttentionHeads: heads, hiddenSize } = this.#stage.model;
+    const { model, heads: own } = this.#stage;
     const { dtype, device } = qkv.tensor;
-    const headSize = hiddenSize / heads;
+    const headSize = model.hiddenSize / model.numAttentionHeads;
+    const heads = own.end - own.start;
+    const width = heads * headSize;
     const numTokens = qkv.tensor.dim(0);
-    const output = Tensor.empty({ shape: [numTokens, 1, hiddenSize], dtype, device });
+    const output = Tensor.empty({ shape: [numTokens, 1, width], dtype, device });
     tidy(() => {
       for (const { slot, start, end, position } of pieces) {
         const length = end - start;
         attentionCachedForward({
           ...cache.viewOf(layer, slot),
-          output: output.view({ offset: start * hiddenSize, shape: [length, 1, heads, headSize] }),
-          qkv: qkv.tensor.view({ offset: start * 3 * hiddenSize, shape: [length, 1, heads, 3, headSize] }),
+          output: output.view({ offset: start * width, shape: [length, 1, heads, headSize] }),
+          qkv: qkv.tensor.view({ offset: start * 3 * width, shape: [length, 1, heads, 3, headSize] }),
           position,
         });
       }
@@ -156,8 +160,12 @@ export class GptLanguageModel {
 
   /** Logits after the last token of each piece; padded rows of the vocabulary take no part. */
   #logits(hidden: Tensor, pieces: readonly Piece[]): Float32Array {
-    const { hiddenSize } = this.#stage.model;
+    const { model, tensorParallel, outputWeight } = this.#stage;
+    const { hiddenSize } = model;
     const { dtype, device } = hidden;
+    const weight = outputWeight!;
+    // every process of a split vocabulary makes as many columns, padding included, so that they can be gathered
+    const numColumns = tensorParallel === undefined ? this.vocabularySize : weight.shape[0]!;
     const result = tidy(() => {
       const last = Tensor.empty({ shape: [pieces.length, 1, hiddenSize], dtype, device });
       const ids = Int32Array.from(pieces, ({ end }) => end - 1);
@@ -166,16 +174,39 @@ export class GptLanguageModel {
         ids: Tensor.from(ids, { shape: [pieces.length, 1], dtype: 'int32', device }),
         table: hidden.reshape([hidden.dim(0), hiddenSize]),
       });
-      const logits = Tensor.empty({ shape: [pieces.length, this.vocabularySize], dtype: 'float32', device });
+      const logits = Tensor.empty({ shape: [pieces.length, numColumns], dtype: 'float32', device });
       matmul({
         output: logits,
         left: last.reshape([pieces.length, hiddenSize]),
-        right: this.#stage.outputWeight!.data.rows(0, this.vocabularySize),
+        right: weight.data.rows(0, numColumns),
         transposeRight: true,
       });
-      return { logits: logits.read<'float32'>() };
+      if (tensorParallel === undefined) return { logits: logits.read<'float32'>() };
+      return { logits: this.#gathered(logits, tensorParallel.group) };
     });
     return result.logits;
+  }
+
+  /** Logits [n, V / t] of every process to [n, vocabularySize], the same bits everywhere. */
+  #gathered(part: Tensor, group: ProcessGroup): Float32Array {
+    const [numRows, numColumns] = part.shape as [number, number];
+    const output = Tensor.empty({
+      shape: [group.size, numRows, numColumns],
+      dtype: part.dtype,
+      device: part.device,
+    });
+    group.allGather({ output, input: part }).wait();
+    const parts = output.read<'float32'>();
+    const logits = new Float32Array(numRows * this.vocabularySize);
+    for (let rank = 0; rank < group.size; rank++) {
+      const first = rank * numColumns;
+      const numReal = Math.max(0, Math.min(this.vocabularySize - first, numColumns));
+      for (let row = 0; row < numRows; row++) {
+        const start = (rank * numRows + row) * numColumns;
+        logits.set(parts.subarray(start, start + numReal), row * this.vocabularySize + first);
+      }
+    }
+    return logits;
   }
 }
 

@@ -2,10 +2,9 @@ import {
   attention,
   biasDropoutResidual,
   type Dropout,
-  embedding,
   layerNorm,
-  linearCrossEntropy,
   Parameter,
+  type Slice,
   siteKey,
   Tape,
   type Variable,
@@ -13,8 +12,15 @@ import {
 import { UsageError } from '@mtl/errors';
 import type { Device, DType, Tensor } from '@mtl/kernels';
 import type { Stage, StageForward, StageLoss } from '@mtl/pipeline';
-import type { TensorParallel } from '@mtl/tensor-parallel';
+import {
+  isSpread,
+  sliceOfRank,
+  type TensorParallel,
+  vocabularyParallelCrossEntropy,
+  vocabularyParallelEmbedding,
+} from '@mtl/tensor-parallel';
 import { TransformerBlock, type TransformerBlockContext } from '../blocks/transformer-block.js';
+import { wholeOnEveryRank } from '../blocks/whole-on-every-rank.js';
 import {
   checkGptModelConfiguration,
   type GptModelConfiguration,
@@ -35,6 +41,18 @@ export interface GptStageOptions {
   readonly recomputation?: Recomputation;
   /** The processes that share every layer, and how; default: whole layers here. */
   readonly tensorParallel?: TensorParallel | undefined;
+}
+
+/** The positions of the sequence that this process computes with between the tensor-parallel regions of a call. */
+interface Positions extends Slice {
+  readonly sequenceParallel: boolean;
+}
+
+/** What the layers of a micro-batch need to know of it. */
+interface Call {
+  readonly batch: DeviceBatch;
+  readonly positions: Positions;
+  readonly training: boolean;
 }
 
 interface Flight {
@@ -61,19 +79,23 @@ export class GptStage implements Stage<TokenBatch> {
   readonly positionEmbedding: Parameter | undefined;
   readonly finalNorm: { readonly weight: Parameter; readonly bias: Parameter } | undefined;
   readonly outputWeight: Parameter | undefined;
+  readonly tensorParallel: TensorParallel | undefined;
+  /** The heads that this process computes. */
+  readonly heads: Slice;
   readonly #seed: number;
   readonly #recomputation: Recomputation;
   readonly #flights = new Map<number, Flight>();
   readonly #losses = new Map<number, StageLoss>();
 
+  /**
+   * @throws ConfigurationError MTL_ATTENTION_HEADS; MTL_TENSOR_PARALLEL_SIZE when heads, feed-forward width or the padded
+   *   vocabulary cannot be cut evenly over the tensor-parallel processes
+   */
   constructor(options: GptStageOptions) {
-    const { model, layers = { start: 0, end: model.numLayers } } = options;
+    const { model, layers = { start: 0, end: model.numLayers }, tensorParallel } = options;
     checkGptModelConfiguration(model);
-    if ((options.tensorParallel?.group.size ?? 1) > 1) {
-      throw new UsageError('MTL_STAGE', `layers over ${options.tensorParallel!.group.size} processes`, {
-        expected: 'a group of one process so far',
-      });
-    }
+    this.tensorParallel = isSpread(tensorParallel) ? tensorParallel : undefined;
+    this.heads = sliceOfRank(tensorParallel, { size: model.numAttentionHeads, what: 'attention heads' });
     this.model = model;
     this.device = options.device;
     this.dtype = options.dtype;
@@ -82,36 +104,45 @@ export class GptStage implements Stage<TokenBatch> {
     this.isFirst = layers.start === 0;
     this.isLast = layers.end === model.numLayers;
     const { hiddenSize, initMethodStd } = model;
-    const table = (name: string, rows: number): Parameter =>
+    const initialization = { kind: 'normal', standardDeviation: initMethodStd } as const;
+    const whole = wholeOnEveryRank(tensorParallel);
+    const vocabulary = paddedVocabularySize(model);
+    const vocabularyTable = (name: string): Parameter =>
       new Parameter({
         name,
-        globalShape: [rows, hiddenSize],
-        initialization: { kind: 'normal', standardDeviation: initMethodStd },
+        globalShape: [vocabulary, hiddenSize],
+        slices: [
+          sliceOfRank(tensorParallel, { size: vocabulary, what: 'a padded vocabulary' }),
+          { start: 0, end: hiddenSize },
+        ],
+        initialization,
       });
     const needsWords = this.isFirst || (this.isLast && model.tieEmbeddings);
-    this.wordEmbedding = needsWords
-      ? table('embedding.word_embeddings.weight', paddedVocabularySize(model))
-      : undefined;
+    this.wordEmbedding = needsWords ? vocabularyTable('embedding.word_embeddings.weight') : undefined;
     this.positionEmbedding = this.isFirst
-      ? table('embedding.position_embeddings.weight', model.maxPositionEmbeddings)
+      ? new Parameter({
+          name: 'embedding.position_embeddings.weight',
+          globalShape: [model.maxPositionEmbeddings, hiddenSize],
+          initialization,
+          ...whole,
+        })
       : undefined;
     this.blocks = Array.from(
       { length: layers.end - layers.start },
-      (_, index) => new TransformerBlock({ ...model, layer: layers.start + index }),
+      (_, index) => new TransformerBlock({ ...model, layer: layers.start + index, tensorParallel }),
     );
     const norm = (part: 'weight' | 'bias', kind: 'ones' | 'zeros'): Parameter =>
       new Parameter({
         name: `decoder.final_layernorm.${part}`,
         globalShape: [hiddenSize],
         initialization: { kind },
+        ...whole,
       });
     this.finalNorm = this.isLast
       ? { weight: norm('weight', 'ones'), bias: norm('bias', 'zeros') }
       : undefined;
     const untied = this.isLast && !model.tieEmbeddings;
-    this.outputWeight = untied
-      ? table('output_layer.weight', paddedVocabularySize(model))
-      : this.wordEmbedding;
+    this.outputWeight = untied ? vocabularyTable('output_layer.weight') : this.wordEmbedding;
     this.parameters = [
       ...[this.wordEmbedding, this.positionEmbedding],
       ...this.blocks.flatMap((block) => block.parameters),
@@ -119,8 +150,10 @@ export class GptStage implements Stage<TokenBatch> {
     ].filter((parameter) => parameter !== undefined);
   }
 
-  boundaryShape(batch: TokenBatch): readonly number[] {
-    return [batch.sequenceLength, batch.batchSize, this.model.hiddenSize];
+  /** [S, B, H], or [S / t, B, H] under sequence parallelism. */
+  boundaryShape({ sequenceLength, batchSize }: TokenBatch): readonly number[] {
+    const { start, end } = this.#positions(sequenceLength, this.tensorParallel?.sequenceParallel ?? false);
+    return [end - start, batchSize, this.model.hiddenSize];
   }
 
   forward({ microBatch, batch, lossFactor, input }: StageForward<TokenBatch>): Tensor | undefined {
@@ -177,27 +210,52 @@ export class GptStage implements Stage<TokenBatch> {
     this.#losses.clear();
   }
 
-  /** The hidden states [S, B, H] after the final layer norm, for generation: `attend` brings its own cache. */
+  /**
+   * The hidden states [S, B, H] after the final layer norm, for generation: `attend` brings its own cache. Never cut along
+   * the sequence, so that any number of tokens will do.
+   */
   hiddenStates(
     tape: Tape,
     ids: { tokens: Variable; positionIds: Variable },
     context: TransformerBlockContext,
   ): Variable {
     return tape.scope(() => {
-      const embedded = this.#embed(tape, ids);
+      const embedded = this.#embed(tape, ids, this.#positions(ids.tokens.tensor.dim(0), false));
+      const whole = { ...context, sequenceParallel: false };
       const layers = this.blocks.map(
-        (block) => (inner: Tape, hidden: Variable) => block.forward(inner, hidden, context),
+        (block) => (inner: Tape, hidden: Variable) => block.forward(inner, hidden, whole),
       );
       const hidden = applyLayers(tape, embedded, layers, { granularity: 'none' });
       return this.#normalize(tape, hidden);
     });
   }
 
-  #embed(tape: Tape, { tokens, positionIds }: { tokens: Variable; positionIds: Variable }): Variable {
-    return embedding(tape, [
-      { ids: tokens, table: this.wordEmbedding! },
-      { ids: positionIds, table: this.positionEmbedding! },
-    ]);
+  /** Where this process works in a sequence. @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE when it cannot be cut */
+  #positions(sequenceLength: number, sequenceParallel: boolean): Positions {
+    const spread = sequenceParallel ? this.tensorParallel : undefined;
+    return {
+      ...sliceOfRank(spread, { size: sequenceLength, what: 'a sequence' }),
+      sequenceParallel: spread !== undefined,
+    };
+  }
+
+  #spread({ sequenceParallel }: Positions): TensorParallel | undefined {
+    return this.tensorParallel === undefined ? undefined : { ...this.tensorParallel, sequenceParallel };
+  }
+
+  #embed(
+    tape: Tape,
+    { tokens, positionIds }: { tokens: Variable; positionIds: Variable },
+    positions: Positions,
+  ): Variable {
+    const ids = tape.input(positionIds.tensor.rows(positions.start, positions.end));
+    const embedded = vocabularyParallelEmbedding(tape, {
+      tokens: { ids: tokens, table: this.wordEmbedding! },
+      others: [{ ids, table: this.positionEmbedding! }],
+      tensorParallel: this.#spread(positions),
+    });
+    ids.release();
+    return embedded;
   }
 
   #normalize(tape: Tape, input: Variable): Variable {
@@ -213,16 +271,23 @@ export class GptStage implements Stage<TokenBatch> {
       call.input === undefined
         ? undefined
         : tape.input(call.input.view({ shape: call.input.shape }), { requiresGradient: true });
+    // an evaluation of the whole model keeps nothing that cutting the sequence would save: any length will do there
+    const cuts = call.training || !this.isFirst || !this.isLast;
+    const positions = this.#positions(
+      call.batch.sequenceLength,
+      cuts && this.tensorParallel?.sequenceParallel === true,
+    );
     const output = tape.scope(() => {
-      const hidden = boundary ?? this.#embedWithDropout(tape, batch, call.training);
-      const context = this.#context(batch, call.training);
+      const hidden = boundary ?? this.#embedWithDropout(tape, { batch, positions, training: call.training });
+      const context = this.#context({ batch, positions, training: call.training });
       const layers = this.blocks.map(
         (block) => (inner: Tape, layerInput: Variable) => block.forward(inner, layerInput, context),
       );
       const result = applyLayers(tape, hidden, layers, this.#recomputation);
       if (!this.isLast) return result;
       const normalized = this.#normalize(tape, result);
-      return linearCrossEntropy(tape, {
+      return vocabularyParallelCrossEntropy(tape, {
+        tensorParallel: this.#spread(positions),
         input: normalized,
         weight: this.outputWeight!,
         vocabularySize: this.model.vocabularySize,
@@ -233,34 +298,41 @@ export class GptStage implements Stage<TokenBatch> {
     return { tape, batch, input: boundary, output };
   }
 
-  #embedWithDropout(tape: Tape, batch: DeviceBatch, training: boolean): Variable {
+  #embedWithDropout(tape: Tape, call: Call): Variable {
     return tape.scope(() => {
-      const embedded = this.#embed(tape, batch);
-      const dropout = this.#dropout(batch, 'embedding.dropout', training ? this.model.hiddenDropout : 0);
+      const embedded = this.#embed(tape, call.batch, call.positions);
+      const dropout = this.#hiddenDropout('embedding.dropout', call);
       return dropout === undefined ? embedded : biasDropoutResidual(tape, { input: embedded, dropout });
     });
   }
 
-  #dropout({ samples }: DeviceBatch, site: string, probability: number): Dropout | undefined {
-    return probability === 0 ? undefined : { probability, key: siteKey(this.#seed, site), samples };
+  #dropout(site: string, { batch, training }: Call, rate: number): Dropout | undefined {
+    if (!training || rate === 0) return undefined;
+    return { probability: rate, key: siteKey(this.#seed, site), samples: batch.samples };
   }
 
-  #context(batch: DeviceBatch, training: boolean): TransformerBlockContext {
-    const { numAttentionHeads, attentionDropout, hiddenDropout } = this.model;
+  #hiddenDropout(site: string, call: Call): Dropout | undefined {
+    const dropout = this.#dropout(site, call, this.model.hiddenDropout);
+    return dropout && { ...dropout, sequenceOffset: call.positions.start };
+  }
+
+  #context(call: Call): TransformerBlockContext {
     return {
       attend: (tape, qkv, layer) =>
         attention(tape, {
           qkv,
-          numHeads: numAttentionHeads,
+          numHeads: this.heads.end - this.heads.start,
+          headOffset: this.heads.start,
           causal: true,
-          keyStart: batch.keyStart,
+          keyStart: call.batch.keyStart,
           dropout: this.#dropout(
-            batch,
             `decoder.layers.${layer}.self_attention.attention_dropout`,
-            training ? attentionDropout : 0,
+            call,
+            this.model.attentionDropout,
           ),
         }),
-      hiddenDropout: (site) => this.#dropout(batch, site, training ? hiddenDropout : 0),
+      hiddenDropout: (site) => this.#hiddenDropout(site, call),
+      sequenceParallel: call.positions.sequenceParallel,
     };
   }
 

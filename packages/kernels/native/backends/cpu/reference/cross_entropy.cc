@@ -38,6 +38,15 @@ Status backward(const OpCall& call) {
   return ok_status();
 }
 
+Status rescale(const OpCall& call) {
+  for (int64_t row = 0; row < call.tensor(0).size(); ++row) {
+    const double below = get(call.tensor(2), row) - get(call.tensor(3), row);
+    set(call.tensor(0), row, get(call.tensor(1), row) * std::exp(below));
+  }
+  return ok_status();
+}
+
+MTL_REGISTER_REFERENCE("cross_entropy_rescale", rescale);
 MTL_REGISTER_REFERENCE("cross_entropy_statistics", statistics);
 MTL_REGISTER_REFERENCE("cross_entropy_backward", backward);
 

@@ -100,6 +100,18 @@ Status backward(const OpCall& call) {
   return for_floating(call.tensor(2).dtype, [&](auto* type) { return backward_of<__typeof__(*type)>(call); });
 }
 
+// One value a token: too few for threads.
+Status rescale(const OpCall& call) {
+  float* const output = call.data<float>(0);
+  const float *const sums = call.data<float>(1), *const maxima = call.data<float>(2);
+  const float* const group_maxima = call.data<float>(3);
+  for (int64_t row = 0; row < call.tensor(0).size(); ++row) {
+    output[row] = sums[row] * expf(maxima[row] - group_maxima[row]);
+  }
+  return ok_status();
+}
+
+MTL_REGISTER_CPU("cross_entropy_rescale", rescale);
 MTL_REGISTER_CPU("cross_entropy_statistics", statistics);
 MTL_REGISTER_CPU("cross_entropy_backward", backward);
 

@@ -1,0 +1,31 @@
+import {
+  biasDropoutResidual,
+  type LinearOptions,
+  linear,
+  type Parameter,
+  type Tape,
+  type Variable,
+} from '@mtl/autograd';
+import { regionExchanges } from './region-exchanges.js';
+import type { TensorParallel } from './tensor-parallel.js';
+
+export interface RowParallelLinearOptions extends Pick<LinearOptions, 'input' | 'weight'> {
+  /** [O], whole on every process: added once, to the sum. Leave it out where a later operation adds it. */
+  readonly bias?: Parameter | undefined;
+  readonly tensorParallel: TensorParallel | undefined;
+}
+
+/**
+ * The end of a tensor-parallel region: the sum over processes of input [S, B, I / t] weight^T, where weight [O, I / t] is
+ * this process's columns (Shoeybi et al. 2019, section 3: the rows of the transposed weight). Every process gets the
+ * whole sum [S, B, O]; with sequence parallelism its part [S / t, B, O], and the gradient of a bias is then only a part.
+ */
+export function rowParallelLinear(tape: Tape, options: RowParallelLinearOptions): Variable {
+  const { tensorParallel, bias, ...product } = options;
+  const { enter, leave } = regionExchanges(tensorParallel);
+  const exchanges = { reduceOutput: leave, gatherOutputGradient: enter };
+  if (bias === undefined) return linear(tape, { ...product, exchanges });
+  return tape.scope(() =>
+    biasDropoutResidual(tape, { input: linear(tape, { ...product, exchanges }), bias }),
+  );
+}

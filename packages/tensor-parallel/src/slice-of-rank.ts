@@ -1,0 +1,43 @@
+import type { Slice } from '@mtl/autograd';
+import { ConfigurationError } from '@mtl/errors';
+import { isSpread } from './is-spread.js';
+import type { TensorParallel } from './tensor-parallel.js';
+
+/**
+ * What this process holds of `size` things (heads, features, tokens of a vocabulary, positions): as many as every other,
+ * by position in the group.
+ *
+ * @param of.what names them in the error
+ * @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE when the group does not divide them; names the nearest numbers of
+ *   processes and of things that would do
+ */
+export function sliceOfRank(
+  tensorParallel: TensorParallel | undefined,
+  { size, what }: { readonly size: number; readonly what: string },
+): Slice {
+  if (!isSpread(tensorParallel)) return { start: 0, end: size };
+  const { rank, size: numRanks } = tensorParallel.group;
+  if (size % numRanks === 0) {
+    const each = size / numRanks;
+    return { start: rank * each, end: (rank + 1) * each };
+  }
+  const below = size - (size % numRanks);
+  const sizes = [below, below + numRanks].filter((near) => near > 0);
+  const ranks = nearestDivisors(size, numRanks);
+  throw new ConfigurationError(
+    'MTL_TENSOR_PARALLEL_SIZE',
+    `${what} of ${size} cannot be cut evenly over ${numRanks} tensor-parallel processes`,
+    {
+      expected: `${ranks.join(' or ')} processes, or ${what} of ${sizes.join(' or ')}`,
+      details: { what, size, numRanks, nearestSizes: sizes, nearestNumRanks: ranks },
+    },
+  );
+}
+
+/** The divisors of `size` next below and above `wanted`. */
+function nearestDivisors(size: number, wanted: number): number[] {
+  const divisors = Array.from({ length: size }, (_, index) => index + 1).filter((n) => size % n === 0);
+  const below = divisors.filter((n) => n < wanted).at(-1);
+  const above = divisors.find((n) => n > wanted);
+  return [below, above].filter((n) => n !== undefined);
+}
