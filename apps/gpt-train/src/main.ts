@@ -42,10 +42,7 @@ async function train(flags: ParsedFlags, { world, local, isRestart }: JoinedProc
   const named = flags.values.save ?? flags.values.load ?? newRunDirectory(flags.preset);
   const save = world === undefined ? named : broadcastJson(world.group, named);
   const worldSize = world?.size ?? 1;
-  const configuration = validateConfiguration(
-    { ...flags, values: { ...flags.values, save } },
-    { worldSize },
-  );
+  const configuration = validateConfiguration({ ...flags, values: { ...flags.values, save } }, { worldSize });
   const say = (text: string): void => {
     if (world === undefined || world.rank === 0) console.log(text);
   };

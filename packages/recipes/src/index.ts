@@ -26,7 +26,11 @@ export {
   type TrainedOn,
 } from './build/saved-configuration.js';
 export { type TokenizerFile, tokenizerFiles } from './build/tokenizer-files.js';
-export { broadcastJson, TrainingProcesses, type TrainingProcessesOptions } from './build/training-processes.js';
+export {
+  broadcastJson,
+  TrainingProcesses,
+  type TrainingProcessesOptions,
+} from './build/training-processes.js';
 export { readTokenizerFlags, type TokenizerFlags } from './configuration/read-tokenizer-flags.js';
 export { type ConfigurationJson, configurationJson } from './configuration-json.js';
 export { configFileJsonSchema } from './flags/flag-schema.js';
