@@ -1,3 +1,8 @@
+export { type JoinHostOptions, joinHost } from './local/join-host.js';
+export { LocalWorld, type LocalWorldOptions } from './local/local-world.js';
+export type { TraceEntry } from './native/addon.js';
+export { NativeGroup, type NativeGroupOptions } from './native/native-group.js';
+export { type HostOptions, type LocalGroupOptions, NativeJob } from './native/native-job.js';
 export type {
   CommunicationOperation,
   EngineName,
@@ -8,4 +13,5 @@ export type {
 } from './process-group.js';
 export { type MeshAxis, type MeshCoordinates, meshAxes, ProcessMesh } from './process-mesh.js';
 export { SingleProcessGroup } from './single-process-group.js';
+export type { Store } from './store.js';
 export type { GroupOptions, World } from './world.js';

@@ -44,4 +44,5 @@ export {
   Tensor,
   type TensorOptions,
 } from './tensor.js';
+export { tensorApi } from './tensor-api.js';
 export { tidy } from './tidy.js';

@@ -9,6 +9,7 @@ import {
   type Tensor,
   type TypedArray,
 } from '@mtl/kernels';
+import { checkExchange, checkMember, checkParts, checkPeer } from '../check-operation.js';
 import type {
   CommunicationOperation,
   OperationCount,
@@ -94,7 +95,7 @@ export class InMemoryGroup implements ProcessGroup {
   }
 
   allGather({ output, input }: { readonly output: Tensor; readonly input: Tensor }): Work {
-    this.#checkParts('allGather', { whole: output, part: input });
+    checkParts('allGather', { whole: output, part: input, group: this });
     const own = input.read();
     const target = output.view({ shape: output.shape });
     return this.#collective('allGather', {
@@ -110,7 +111,7 @@ export class InMemoryGroup implements ProcessGroup {
     readonly operation?: ReduceOperation;
   }): Work {
     const { output, input, operation = 'sum' } = call;
-    this.#checkParts('reduceScatter', { whole: input, part: output });
+    checkParts('reduceScatter', { whole: input, part: output, group: this });
     const own = input.read();
     const target = output.view({ shape: output.shape });
     return this.#collective('reduceScatter', {
@@ -121,7 +122,7 @@ export class InMemoryGroup implements ProcessGroup {
   }
 
   broadcast(tensor: Tensor, { root }: { readonly root: number }): Work {
-    this.#checkMember(root);
+    checkMember(root, this);
     const own = tensor.read();
     const target = tensor.view({ shape: tensor.shape });
     return this.#collective('broadcast', {
@@ -133,11 +134,7 @@ export class InMemoryGroup implements ProcessGroup {
 
   allToAll({ output, input }: { readonly output: Tensor; readonly input: Tensor }): Work {
     const partSize = input.size / this.size;
-    if (output.size !== input.size || !Number.isInteger(partSize) || output.dtype !== input.dtype) {
-      throw new UsageError('MTL_SHAPE', `allToAll of ${input.size} into ${output.size} elements`, {
-        expected: `equal sizes that divide by ${this.size}`,
-      });
-    }
+    checkExchange({ input, output, group: this });
     const own = input.read();
     const target = output.view({ shape: output.shape });
     return this.#collective('allToAll', {
@@ -156,7 +153,7 @@ export class InMemoryGroup implements ProcessGroup {
   }
 
   send(tensor: Tensor, { to }: { readonly to: number }): Work {
-    this.#checkPeer(to);
+    checkPeer(to, this);
     const own = tensor.read();
     return this.#start({
       operation: 'send',
@@ -169,7 +166,7 @@ export class InMemoryGroup implements ProcessGroup {
   }
 
   receive(tensor: Tensor, { from }: { readonly from: number }): Work {
-    this.#checkPeer(from);
+    checkPeer(from, this);
     const target = tensor.view({ shape: tensor.shape });
     return this.#start({
       operation: 'receive',
@@ -257,25 +254,6 @@ export class InMemoryGroup implements ProcessGroup {
       );
     }
     return message.values;
-  }
-
-  #checkParts(operation: string, { whole, part }: { whole: Tensor; part: Tensor }): void {
-    if (whole.size === part.size * this.size && whole.dtype === part.dtype) return;
-    throw new UsageError(
-      'MTL_SHAPE',
-      `${operation} between ${whole.dtype} [${whole.shape.join(', ')}] and ${part.dtype} [${part.shape.join(', ')}]`,
-      { expected: `one to be ${this.size} times the other, of the same dtype` },
-    );
-  }
-
-  #checkMember(member: number): void {
-    if (Number.isInteger(member) && member >= 0 && member < this.size) return;
-    throw new UsageError('MTL_GROUP', `no member ${member} in a group of ${this.size}`);
-  }
-
-  #checkPeer(member: number): void {
-    this.#checkMember(member);
-    if (member === this.rank) throw new UsageError('MTL_GROUP', `a message from rank ${member} to itself`);
   }
 }
 

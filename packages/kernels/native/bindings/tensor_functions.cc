@@ -110,7 +110,22 @@ int resolve_for_addons(uint64_t handle, MtlTensorMemory* memory) {
   return 0;
 }
 
-const MtlTensorApi tensor_api = {MTL_TENSOR_API_VERSION, resolve_for_addons};
+// Memory is held as a view holds it; it counts as a live tensor, so that a hold that is never let go of shows as a leak.
+int retain_for_addons(uint64_t handle, MtlTensorMemory* memory, uint64_t* hold) {
+  if (resolve_for_addons(handle, memory) != 0) return -1;
+  const int64_t shape[] = {static_cast<int64_t>(memory->bytes / size_of(static_cast<DType>(memory->dtype)))};
+  const Status status = create_view(handle, 0, shape, 1, hold);
+  if (status.ok()) return 0;
+  discard(status);
+  return -1;
+}
+
+void release_for_addons(uint64_t hold) {
+  const Status status = release_tensor(hold);
+  if (!status.ok()) discard(status);  // let go of twice: the handle's generation keeps that harmless
+}
+
+const MtlTensorApi tensor_api = {MTL_TENSOR_API_VERSION, resolve_for_addons, retain_for_addons, release_for_addons};
 
 }  // namespace
 

@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-#define MTL_TENSOR_API_VERSION 1
+#define MTL_TENSOR_API_VERSION 2
 
 struct MtlTensorMemory {
   void* data;       // on the tensor's device
@@ -21,6 +21,10 @@ struct MtlTensorApi {
   uint32_t version;
   // Fills `memory` from a live handle; returns 0, or -1 for a handle that is not (or no longer) one.
   int (*resolve)(uint64_t handle, struct MtlTensorMemory* memory);
+  // As resolve, and holds the memory until `release(*hold)`, also beyond the tensor's disposal: for operations under way.
+  int (*retain)(uint64_t handle, struct MtlTensorMemory* memory, uint64_t* hold);
+  // Lets go of what `retain` held, once, on any thread.
+  void (*release)(uint64_t hold);
 };
 
 #ifdef __cplusplus

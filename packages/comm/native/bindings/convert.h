@@ -1,0 +1,30 @@
+// Reading JavaScript arguments, raising coded errors and registering functions: shared by the files of this folder, the
+// only ones that include napi.h. A function that fails leaves a pending exception and returns an empty value.
+#pragma once
+
+#include <napi.h>
+
+#include <vector>
+
+#include "core/status.h"
+
+namespace mtl::comm::bindings {
+
+// Throws `status` as an Error with `code`, `rank`, `group`, `operation`, `sequence` and `waitedMs`, as far as known.
+void throw_status(const Napi::Env& env, const Status& status);
+// The same properties on an object.
+void set_failure(Napi::Object target, const Failure& failure);
+
+// Reads argument `index`; false with a pending MTL_ARGUMENT exception when it is of another type.
+bool read_number(const Napi::CallbackInfo& info, size_t index, double* value);
+bool read_integer(const Napi::CallbackInfo& info, size_t index, int64_t* value);
+bool read_text(const Napi::CallbackInfo& info, size_t index, std::string* text);
+bool read_integers(const Napi::CallbackInfo& info, size_t index, std::vector<int>* values);
+
+// One static object per file of bindings: `register_functions` adds to the module's exports.
+struct Registration {
+  explicit Registration(void (*register_functions)(Napi::Env env, Napi::Object exports));
+};
+void register_all(Napi::Env env, Napi::Object exports);
+
+}  // namespace mtl::comm::bindings

@@ -1,0 +1,135 @@
+// useTensors, startOperation, waitForOperation, isOperationDone, statisticsOfGroup
+#include "bindings/jobs.h"
+#include "mtl/tensor_handle.h"
+
+namespace mtl::comm::bindings {
+namespace {
+
+constexpr int kCpuDevices = 2;  // cpu and reference: host memory
+
+// of the kernels' addon; there for the life of the process
+const MtlTensorApi* tensor_api = nullptr;
+
+void use_tensors(const Napi::CallbackInfo& info) {
+  if (info.Length() < 1 || !info[0].IsExternal()) {
+    return throw_status(info.Env(), error_status("MTL_ARGUMENT", "argument 0 is not the tensorApi of @mtl/kernels"));
+  }
+  const MtlTensorApi* api = info[0].As<Napi::External<MtlTensorApi>>().Data();
+  if (api->version != MTL_TENSOR_API_VERSION) {
+    return throw_status(info.Env(), error_status("MTL_ADDON", "@mtl/kernels offers version %u of its tensor interface, @mtl/comm needs %d",
+                                                 api->version, MTL_TENSOR_API_VERSION));
+  }
+  tensor_api = api;
+}
+
+struct HeldTensor {
+  MtlTensorMemory memory{};
+  uint64_t hold = 0;
+};
+
+// Holds the memory of a tensor; handle 0 is none.
+Status hold_tensor(int64_t handle, HeldTensor* tensor) {
+  if (handle == 0) return ok_status();
+  if (tensor_api == nullptr || tensor_api->retain(static_cast<uint64_t>(handle), &tensor->memory, &tensor->hold) != 0) {
+    return error_status("MTL_DISPOSED_TENSOR", "tensor handle %lld is not alive", static_cast<long long>(handle));
+  }
+  if (tensor->memory.device < kCpuDevices) return ok_status();
+  tensor_api->release(tensor->hold);
+  tensor->hold = 0;
+  return error_status("MTL_DEVICE", "the engine of this group moves host memory, the tensor lives on a GPU");
+}
+
+void let_go(uint64_t hold) {
+  if (hold != 0) tensor_api->release(hold);
+}
+
+// (group, operation, reduction, peer, input, output) => ticket. Shapes and ranks were checked in TypeScript.
+Napi::Value start(const Napi::CallbackInfo& info) {
+  OpenGroup* group = read_group(info, 0);
+  int64_t kind, reduction, peer, input_handle, output_handle;
+  if (group == nullptr || !read_integer(info, 1, &kind) || !read_integer(info, 2, &reduction) ||
+      !read_integer(info, 3, &peer) || !read_integer(info, 4, &input_handle) || !read_integer(info, 5, &output_handle)) {
+    return {};
+  }
+  HeldTensor input, output;
+  Status status = hold_tensor(input_handle, &input);
+  if (status.ok() && output_handle != input_handle) status = hold_tensor(output_handle, &output);
+  const bool is_known = kind >= 0 && kind < kNumOperationKinds && reduction >= 0 && reduction <= 2;
+  if (status.ok() && !is_known) status = error_status("MTL_ARGUMENT", "operation %lld", static_cast<long long>(kind));
+  if (!status.ok()) {
+    let_go(input.hold);
+    throw_status(info.Env(), status);
+    return {};
+  }
+  if (output_handle == input_handle) output.memory = input.memory;
+  OperationRequest request;
+  request.kind = static_cast<OperationKind>(kind);
+  request.dtype = static_cast<DType>(input_handle != 0 ? input.memory.dtype : output.memory.dtype);
+  request.reduction = static_cast<Reduction>(reduction);
+  request.peer = static_cast<int>(peer);
+  request.input = input.memory.data;
+  request.input_bytes = input.memory.bytes;
+  request.output = output.memory.data;
+  request.output_bytes = output.memory.bytes;
+  request.release = [first = input.hold, second = output.hold] {
+    let_go(first);
+    let_go(second);
+  };
+  const int64_t ticket = group->next_ticket++;
+  group->works.emplace(ticket, group->group->start(std::move(request)));
+  return Napi::Number::New(info.Env(), static_cast<double>(ticket));
+}
+
+Group::Work* read_work(const Napi::CallbackInfo& info, int64_t* ticket, OpenGroup** group) {
+  *group = read_group(info, 0);
+  if (*group == nullptr || !read_integer(info, 1, ticket)) return nullptr;
+  const auto found = (*group)->works.find(*ticket);
+  if (found != (*group)->works.end()) return &found->second;
+  throw_status(info.Env(), error_status("MTL_ARGUMENT", "no operation %lld under way", static_cast<long long>(*ticket)));
+  return nullptr;
+}
+
+void wait(const Napi::CallbackInfo& info) {
+  int64_t ticket;
+  OpenGroup* group;
+  Group::Work* work = read_work(info, &ticket, &group);
+  if (work == nullptr) return;
+  const Status status = work->wait();
+  group->works.erase(ticket);
+  if (!status.ok()) throw_status(info.Env(), status);
+}
+
+Napi::Value is_done(const Napi::CallbackInfo& info) {
+  int64_t ticket;
+  OpenGroup* group;
+  Group::Work* work = read_work(info, &ticket, &group);
+  return work == nullptr ? Napi::Value() : Napi::Boolean::New(info.Env(), work->is_done());
+}
+
+// [calls, sentBytes, waitedNs] for every operation, one after the other.
+Napi::Value statistics(const Napi::CallbackInfo& info) {
+  OpenGroup* group = read_group(info, 0);
+  if (group == nullptr) return {};
+  Napi::Array numbers = Napi::Array::New(info.Env());
+  uint32_t index = 0;
+  for (int kind = 0; kind < kNumOperationKinds; ++kind) {
+    const OperationCount count = group->group->count_of(static_cast<OperationKind>(kind));
+    numbers.Set(index++, static_cast<double>(count.calls));
+    numbers.Set(index++, static_cast<double>(count.sent_bytes));
+    numbers.Set(index++, static_cast<double>(count.waited_ns));
+  }
+  return numbers;
+}
+
+void register_functions(Napi::Env env, Napi::Object exports) {
+  exports.Set("useTensors", Napi::Function::New(env, use_tensors));
+  exports.Set("startOperation", Napi::Function::New(env, start));
+  exports.Set("waitForOperation", Napi::Function::New(env, wait));
+  exports.Set("isOperationDone", Napi::Function::New(env, is_done));
+  exports.Set("statisticsOfGroup", Napi::Function::New(env, statistics));
+}
+
+const Registration registration(register_functions);
+
+}  // namespace
+}  // namespace mtl::comm::bindings

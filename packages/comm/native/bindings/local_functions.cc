@@ -1,0 +1,137 @@
+// createHostBoard, openHostBoard, joinHost, createLocalGroup
+#include <sched.h>
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+
+#include "bindings/jobs.h"
+#include "engines/local/local_communicator.h"
+
+namespace mtl::comm::bindings {
+namespace {
+
+Napi::Value finish_board(const Napi::CallbackInfo& info, Job* job, const Status& status) {
+  if (!status.ok()) return throw_status(info.Env(), status), Napi::Value();
+  local::HostBoard* board = job->board.get();
+  job->state.on_abort([board](const Failure& reason) { board->write_abort(reason); });
+  const local::SegmentAddress& address = board->address();
+  return Napi::String::New(info.Env(), format_text("%" PRId32 ":%" PRId32 ":%" PRIu64 ":%" PRIu64, address.pid,
+                                                   address.fd, address.nonce, address.bytes));
+}
+
+// (job, ranks of this host) => address for the others
+Napi::Value create_board(const Napi::CallbackInfo& info) {
+  Job* job = read_job(info, 0);
+  std::vector<int> ranks;
+  if (job == nullptr || !read_integers(info, 1, &ranks)) return {};
+  return finish_board(info, job, local::HostBoard::create(&job->state, std::move(ranks), &job->board));
+}
+
+// (job, ranks of this host, address)
+Napi::Value open_board(const Napi::CallbackInfo& info) {
+  Job* job = read_job(info, 0);
+  std::vector<int> ranks;
+  std::string text;
+  if (job == nullptr || !read_integers(info, 1, &ranks) || !read_text(info, 2, &text)) return {};
+  local::SegmentAddress address;
+  const char* format = "%" SCNd32 ":%" SCNd32 ":%" SCNu64 ":%" SCNu64;
+  if (std::sscanf(text.c_str(), format, &address.pid, &address.fd, &address.nonce, &address.bytes) != 4) {
+    throw_status(info.Env(), error_status("MTL_SEGMENT", "\"%s\" is not the address of a host's board", text.c_str()));
+    return {};
+  }
+  return finish_board(info, job, local::HostBoard::open(&job->state, std::move(ranks), address, &job->board));
+}
+
+// (job, timeoutMs, graceMs): waits for the ranks of this host and starts the watchdog
+void join_host(const Napi::CallbackInfo& info) {
+  Job* job = read_job(info, 0);
+  double timeout_ms, grace_ms;
+  if (job == nullptr || !read_number(info, 1, &timeout_ms) || !read_number(info, 2, &grace_ms)) return;
+  if (job->board == nullptr) return throw_status(info.Env(), error_status("MTL_ARGUMENT", "the job has no board"));
+  Status status = job->board->join(static_cast<int64_t>(timeout_ms * kMillisecond));
+  if (status.ok()) {
+    status = local::Watchdog::start(&job->state, job->board.get(), static_cast<int64_t>(grace_ms * kMillisecond),
+                                    &job->watchdog);
+  }
+  if (!status.ok()) throw_status(info.Env(), status);
+}
+
+// FNV-1a, for keys of the board that all members make alike
+uint64_t hash_of(const std::string& text) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (const char letter : text) hash = (hash ^ static_cast<uint8_t>(letter)) * 0x100000001b3u;
+  return hash == 0 ? 1 : hash;
+}
+
+bool has_core_for_each(int num_ranks) {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  return sched_getaffinity(0, sizeof(cores), &cores) == 0 && CPU_COUNT(&cores) >= num_ranks;
+}
+
+// Makes or opens the memory of a group: its first member makes it and never waits, so that groups which overlap can be
+// created in any order that their members share.
+Status connect(Job* job, const GroupIdentity& identity, const local::LocalOptions& options, uint64_t key,
+               std::unique_ptr<local::LocalCommunicator>* communicator) {
+  local::HostBoard& board = *job->board;
+  if (identity.rank == 0) {
+    MTL_RETURN_IF_ERROR(local::LocalCommunicator::create(identity, options, communicator));
+    return board.publish(key, (*communicator)->address());
+  }
+  const auto first = std::find(board.ranks().begin(), board.ranks().end(), identity.ranks.front());
+  local::SegmentAddress address;
+  MTL_RETURN_IF_ERROR(board.find(static_cast<int>(first - board.ranks().begin()), key, identity.name.c_str(),
+                                 identity.timeout_ns, &address));
+  return local::LocalCommunicator::open(identity, options, address, communicator);
+}
+
+// (job, name, ranks, timeoutMs, bufferBytes) => group. All ranks are on this host, this process's among them.
+Napi::Value create_group(const Napi::CallbackInfo& info) {
+  Job* job = read_job(info, 0);
+  GroupIdentity identity;
+  double timeout_ms;
+  int64_t buffer_bytes;
+  if (job == nullptr || !read_text(info, 1, &identity.name) || !read_integers(info, 2, &identity.ranks) ||
+      !read_number(info, 3, &timeout_ms) || !read_integer(info, 4, &buffer_bytes)) {
+    return {};
+  }
+  identity.timeout_ns = static_cast<int64_t>(timeout_ms * kMillisecond);
+  std::string text = identity.name;
+  bool is_on_host = job->board != nullptr;
+  for (const int rank : identity.ranks) {
+    text += " " + std::to_string(rank);
+    if (is_on_host) {
+      const std::vector<int>& host = job->board->ranks();
+      is_on_host = std::find(host.begin(), host.end(), rank) != host.end();
+    }
+  }
+  const auto own = std::find(identity.ranks.begin(), identity.ranks.end(), job->state.rank());
+  identity.rank = static_cast<int>(own - identity.ranks.begin());
+  if (!is_on_host || own == identity.ranks.end()) {
+    throw_status(info.Env(), error_status("MTL_GROUP", "group %s is not one of ranks of this host, rank %d among them",
+                                          text.c_str(), job->state.rank()));
+    return {};
+  }
+  const uint64_t key = hash_of(text + " " + std::to_string(job->num_created[text]++));
+  local::LocalOptions options;
+  options.buffer_bytes = static_cast<uint64_t>(buffer_bytes);
+  options.has_core_for_each = has_core_for_each(job->board->size());
+  std::unique_ptr<local::LocalCommunicator> communicator;
+  const Status status = connect(job, identity, options, key, &communicator);
+  if (!status.ok()) return throw_status(info.Env(), status), Napi::Value();
+  // stays announced when it is closed before all have opened it: who comes then learns that the first has left
+  return add_group(info, job, std::move(identity), std::move(communicator), nullptr);
+}
+
+void register_functions(Napi::Env env, Napi::Object exports) {
+  exports.Set("createHostBoard", Napi::Function::New(env, create_board));
+  exports.Set("openHostBoard", Napi::Function::New(env, open_board));
+  exports.Set("joinHost", Napi::Function::New(env, join_host));
+  exports.Set("createLocalGroup", Napi::Function::New(env, create_group));
+}
+
+const Registration registration(register_functions);
+
+}  // namespace
+}  // namespace mtl::comm::bindings

@@ -1,0 +1,46 @@
+// The result of everything native that can fail. C++ here never throws and never aborts: a Status travels up to
+// bindings/, which turns it into a coded JavaScript error with details. Success costs one null pointer.
+#pragma once
+
+#include <memory>
+#include <string>
+
+namespace mtl::comm {
+
+struct Failure {
+  std::string code;     // such as "MTL_TIMEOUT"
+  std::string message;  // names rank, group, operation, sequence and waiting time as far as they are known
+  int rank = -1;        // the global rank that is at fault; -1 where none is known
+  std::string group;    // the rest: where this process was when it learned of it; empty outside of an operation
+  std::string operation;
+  std::string sequence;
+  double waited_ms = 0;
+};
+
+class [[nodiscard]] Status {
+ public:
+  Status() = default;
+  explicit Status(Failure failure) : failure_(std::make_shared<const Failure>(std::move(failure))) {}
+
+  bool ok() const { return failure_ == nullptr; }
+  const Failure& failure() const { return *failure_; }
+
+ private:
+  std::shared_ptr<const Failure> failure_;
+};
+
+inline Status ok_status() { return Status(); }
+
+// A failure with a printf-style message and nobody in particular at fault.
+Status error_status(const char* code, const char* format, ...) __attribute__((format(printf, 2, 3)));
+
+// printf into a string.
+std::string format_text(const char* format, ...) __attribute__((format(printf, 1, 2)));
+
+}  // namespace mtl::comm
+
+#define MTL_RETURN_IF_ERROR(expression)               \
+  do {                                                \
+    ::mtl::comm::Status mtl_status_ = (expression);   \
+    if (!mtl_status_.ok()) return mtl_status_;        \
+  } while (0)

@@ -1,0 +1,61 @@
+// How the shared memory of a group is laid out: control words, then three buffers and three results for every member,
+// then a ring for the messages of every ordered pair. Members map it at different addresses: offsets only.
+#pragma once
+
+#include "core/operation.h"
+#include "engines/local/segment.h"
+#include "engines/local/shared_word.h"
+
+namespace mtl::comm::local {
+
+struct GroupHeader {
+  Segment::Prefix prefix;
+  uint32_t size;
+  uint64_t buffer_bytes;                         // of one of a member's buffers
+  alignas(64) std::atomic<uint64_t> arrivals;    // of all members at all steps so far
+  SharedWord round;                              // advances when all members have arrived
+};
+
+// One per member.
+struct alignas(64) MemberControl {
+  std::atomic<uint64_t> arrived;  // steps this member has arrived at
+  std::atomic<uint32_t> has_left;
+  std::atomic<uint32_t> is_attached;
+  Description descriptions[2];  // of its collectives, by the parity of their number
+};
+
+constexpr int kNumBuffers = 3;
+constexpr int kMaxMembers = 256;  // ranks of one host
+
+// Messages of one ordered pair.
+constexpr uint32_t kNumSlots = 4;
+constexpr uint64_t kSlotBytes = 128 * 1024;
+
+struct Mailbox {
+  SharedWord written;  // slots filled so far
+  SharedWord taken;    // slots emptied so far
+  struct alignas(64) Header {
+    Description description;
+  } headers[kNumSlots];
+};
+
+struct GroupLayout {
+  int size;
+  uint64_t buffer_bytes;
+
+  // Slices of a chunk end at multiples of a cache line, so the largest can be a line longer than its share.
+  uint64_t result_bytes() const { return round_up(buffer_bytes / static_cast<uint64_t>(size) + 64); }
+  uint64_t member_bytes() const { return kNumBuffers * (round_up(buffer_bytes) + result_bytes()); }
+  uint64_t controls_at() const { return round_up(sizeof(GroupHeader)); }
+  uint64_t buffers_at() const { return round_up(controls_at() + static_cast<uint64_t>(size) * sizeof(MemberControl)); }
+  uint64_t mailboxes_at() const { return buffers_at() + static_cast<uint64_t>(size) * member_bytes(); }
+  uint64_t mailbox_bytes() const { return round_up(sizeof(Mailbox)) + kNumSlots * kSlotBytes; }
+  uint64_t total_bytes() const {
+    return mailboxes_at() + static_cast<uint64_t>(size) * static_cast<uint64_t>(size) * mailbox_bytes();
+  }
+
+  // whole pages, so that members' buffers never share one
+  static uint64_t round_up(uint64_t bytes) { return (bytes + 4095) / 4096 * 4096; }
+};
+
+}  // namespace mtl::comm::local

@@ -1,0 +1,60 @@
+// What the ranks of one host share besides groups: who is there, who has left in order, where the segments of groups
+// are, and why the job was aborted. Made by the first rank of the host; the others need its address from a store.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "core/job_state.h"
+#include "engines/local/segment.h"
+
+namespace mtl::comm::local {
+
+class HostBoard {
+ public:
+  // `ranks`: the global ranks on this host, ascending; `job->rank()` is one of them.
+  static Status create(JobState* job, std::vector<int> ranks, std::unique_ptr<HostBoard>* board);
+  static Status open(JobState* job, std::vector<int> ranks, const SegmentAddress& address,
+                     std::unique_ptr<HostBoard>* board);
+  ~HostBoard();
+
+  const SegmentAddress& address() const { return segment_.address(); }
+  const std::vector<int>& ranks() const { return ranks_; }
+  int size() const { return static_cast<int>(ranks_.size()); }
+  int own_index() const { return own_; }
+
+  // Says that this process is there and waits for the others. MTL_TIMEOUT names those that did not come.
+  Status join(int64_t timeout_ns);
+  // The process of a rank (an index into ranks()) that has joined.
+  int pid_of(int index) const;
+
+  // Announces a segment of this process under a key that its readers know, or takes it back.
+  Status publish(uint64_t key, const SegmentAddress& address);
+  void withdraw(uint64_t key);
+  // Waits until the rank has announced a segment under `key`. `what` names it in errors.
+  Status find(int index, uint64_t key, const char* what, int64_t timeout_ns, SegmentAddress* address);
+
+  // Tells the others of this host why the job ends; the first reason stays.
+  void write_abort(const Failure& reason);
+  // Whether somebody did, and why.
+  bool read_abort(Failure* reason) const;
+
+  // From now on the end of this process is no failure.
+  void leave();
+  bool has_left(int index) const;
+
+ private:
+  struct Layout;
+  HostBoard(JobState* job, std::vector<int> ranks, Segment segment);
+  static Status prepare(JobState* job, const std::vector<int>& ranks);
+  template <typename Reached>
+  Status wait(int64_t timeout_ns, const Reached& reached, bool* is_reached);
+
+  JobState* const job_;
+  const std::vector<int> ranks_;
+  int own_ = 0;
+  Segment segment_;
+  Layout* layout_;
+};
+
+}  // namespace mtl::comm::local

@@ -1,0 +1,192 @@
+// The steps of collectives: what a member gives to the others and what it takes from them.
+#include <cstring>
+
+#include "engines/local/local_communicator.h"
+
+namespace mtl::comm::local {
+namespace {
+
+// Up to here an all-reduce is not cut between members: one step instead of two matters more than its bytes.
+constexpr uint64_t kSmallBytes = 1024;
+
+const char* at(const void* base, uint64_t bytes) { return static_cast<const char*>(base) + bytes; }
+char* at(void* base, uint64_t bytes) { return static_cast<char*>(base) + bytes; }
+
+}  // namespace
+
+LocalCommunicator::Plan LocalCommunicator::plan_of(const Operation& operation) const {
+  const uint64_t members = static_cast<uint64_t>(size_);
+  const uint64_t element = size_of(operation.description.dtype);
+  Plan plan;
+  plan.count = operation.description.count;
+  plan.chunk = layout_.buffer_bytes / element;
+  if (operation.kind == OperationKind::kReduceScatter || operation.kind == OperationKind::kAllToAll) {
+    plan.count /= members;  // a part is cut; a step holds a piece for everybody
+    plan.chunk = layout_.buffer_bytes / (element * members);
+  }
+  plan.num_chunks = plan.count == 0 ? 1 : (plan.count + plan.chunk - 1) / plan.chunk;
+  plan.is_sliced =
+      operation.kind == OperationKind::kAllReduce && size_ > 2 && plan.count * element > kSmallBytes;
+  return plan;
+}
+
+// The slice of a chunk that `member` reduces: whole cache lines, so that no two members write to the same.
+LocalCommunicator::Range LocalCommunicator::slice_of(uint64_t length, int member, size_t element_bytes) const {
+  const uint64_t line = 64 / element_bytes;
+  const uint64_t members = static_cast<uint64_t>(size_);
+  const uint64_t share = ((length + members - 1) / members + line - 1) / line * line;
+  const uint64_t start = std::min(length, share * static_cast<uint64_t>(member));
+  return {start, std::min(length - start, share)};
+}
+
+Status LocalCommunicator::collective(Operation* operation, Call* call) {
+  if (operation->progress == 0) begin(operation, call);
+  const Plan plan = plan_of(*operation);
+  const uint64_t first = first_step_;
+  for (uint64_t step = 0; step < plan.num_steps(); ++step) {
+    MTL_RETURN_IF_ERROR(wait_for_all(first + step, call));
+    if (step == 0) MTL_RETURN_IF_ERROR(compare_descriptions(*operation, call));
+    const bool is_last = step + 1 == plan.num_steps();
+    if (plan.is_sliced) {
+      // between two barriers: chunk step+1 goes in, chunk step is reduced, chunk step-1 comes out
+      if (step + 1 < plan.num_chunks) give(*operation, plan, step + 1, call);
+      if (step < plan.num_chunks) reduce_slice(*operation, plan, step, call);
+      if (!is_last) arrive();
+      if (step > 0) take_slices(*operation, plan, step - 1);
+    } else {
+      if (!is_last) {
+        give(*operation, plan, step + 1, call);
+        arrive();
+      }
+      take(*operation, plan, step);
+    }
+  }
+  return ok_status();
+}
+
+// This member's own part of an output, which no buffer carries.
+void LocalCommunicator::copy_own_part(const Operation& operation) const {
+  const uint64_t rank = static_cast<uint64_t>(rank_);
+  const uint64_t members = static_cast<uint64_t>(size_);
+  const char* source = at(operation.input, 0);
+  char* target = at(operation.output, 0);
+  uint64_t bytes = 0;
+  if (operation.kind == OperationKind::kAllGather) {
+    bytes = operation.input_bytes;
+    target += rank * bytes;
+  } else if (operation.kind == OperationKind::kAllToAll) {
+    bytes = operation.input_bytes / members;
+    source += rank * bytes;
+    target += rank * bytes;
+  }
+  if (bytes > 0 && source != target) std::memcpy(target, source, bytes);
+}
+
+// Chunk `index` of this member's input into its buffer. Counts what others will read of it.
+void LocalCommunicator::give(const Operation& operation, const Plan& plan, uint64_t index, Call* call) {
+  const uint64_t element = size_of(operation.description.dtype);
+  const uint64_t length = plan.length(index);
+  const uint64_t start = index * plan.chunk;
+  char* target = buffer(rank_, first_step_ + index);
+  if (length == 0) return;
+  const uint64_t others = static_cast<uint64_t>(size_ - 1);
+  switch (operation.kind) {
+    case OperationKind::kAllReduce: {
+      const char* source = at(operation.input, start * element);
+      if (!plan.is_sliced) {
+        std::memcpy(target, source, length * element);
+        call->sent_bytes += length * element * others;
+        return;
+      }
+      // the own slice is read from the tensor itself
+      const Range own = slice_of(length, rank_, element);
+      const uint64_t after = own.start + own.length;
+      std::memcpy(target, source, own.start * element);
+      std::memcpy(target + after * element, source + after * element, (length - after) * element);
+      call->sent_bytes += (length - own.length) * element;
+      return;
+    }
+    case OperationKind::kBroadcast:
+      if (operation.description.root != rank_) return;
+      [[fallthrough]];
+    case OperationKind::kAllGather:
+      std::memcpy(target, at(operation.input, start * element), length * element);
+      call->sent_bytes += length * element * others;
+      return;
+    case OperationKind::kReduceScatter:
+    case OperationKind::kAllToAll:
+      for (int member = 0; member < size_; ++member) {
+        if (member == rank_) continue;
+        const uint64_t part = static_cast<uint64_t>(member);
+        std::memcpy(target + part * plan.chunk * element, at(operation.input, (part * plan.count + start) * element),
+                    length * element);
+        call->sent_bytes += length * element;
+      }
+      return;
+    default:
+      return;  // a barrier gives nothing
+  }
+}
+
+// What the others gave at chunk `index`, into the output.
+void LocalCommunicator::take(const Operation& operation, const Plan& plan, uint64_t index) {
+  const uint64_t element = size_of(operation.description.dtype);
+  const uint64_t length = plan.length(index);
+  const uint64_t start = index * plan.chunk;
+  const uint64_t step = first_step_ + index;
+  const uint64_t own = static_cast<uint64_t>(rank_);
+  if (length == 0) return;
+  const bool is_reduction =
+      operation.kind == OperationKind::kAllReduce || operation.kind == OperationKind::kReduceScatter;
+  if (is_reduction) {
+    const bool is_scatter = operation.kind == OperationKind::kReduceScatter;
+    const void* sources[kMaxMembers];
+    for (int member = 0; member < size_; ++member) {
+      sources[member] = buffer(member, step) + (is_scatter ? own * plan.chunk * element : 0);
+    }
+    sources[rank_] = at(operation.input, ((is_scatter ? own * plan.count : 0) + start) * element);
+    reduce_function(operation.description.dtype, operation.description.reduction)(
+        sources, size_, at(operation.output, start * element), length);
+    return;
+  }
+  for (int member = 0; member < size_; ++member) {
+    if (member == rank_) continue;
+    const uint64_t part = static_cast<uint64_t>(member);
+    if (operation.kind == OperationKind::kAllGather) {
+      std::memcpy(at(operation.output, (part * plan.count + start) * element), buffer(member, step), length * element);
+    } else if (operation.kind == OperationKind::kAllToAll) {
+      std::memcpy(at(operation.output, (part * plan.count + start) * element),
+                  buffer(member, step) + own * plan.chunk * element, length * element);
+    } else if (operation.kind == OperationKind::kBroadcast && operation.description.root == member) {
+      std::memcpy(at(operation.output, start * element), buffer(member, step), length * element);
+    }
+  }
+}
+
+// The sum of this member's slice of chunk `index`, into the tensor and for the others.
+void LocalCommunicator::reduce_slice(const Operation& operation, const Plan& plan, uint64_t index, Call* call) {
+  const uint64_t element = size_of(operation.description.dtype);
+  const uint64_t step = first_step_ + index;
+  const Range own = slice_of(plan.length(index), rank_, element);
+  if (own.length == 0) return;
+  char* target = at(operation.output, (index * plan.chunk + own.start) * element);
+  const void* sources[kMaxMembers];
+  for (int member = 0; member < size_; ++member) sources[member] = buffer(member, step) + own.start * element;
+  sources[rank_] = at(operation.input, (index * plan.chunk + own.start) * element);
+  reduce_function(operation.description.dtype, operation.description.reduction)(sources, size_, target, own.length);
+  std::memcpy(result(rank_, step), target, own.length * element);
+  call->sent_bytes += own.length * element * static_cast<uint64_t>(size_ - 1);
+}
+
+// The other members' slices of chunk `index`, into the tensor.
+void LocalCommunicator::take_slices(const Operation& operation, const Plan& plan, uint64_t index) {
+  const uint64_t element = size_of(operation.description.dtype);
+  for (int member = 0; member < size_; ++member) {
+    if (member == rank_) continue;
+    const Range slice = slice_of(plan.length(index), member, element);
+    std::memcpy(at(operation.output, (index * plan.chunk + slice.start) * element),
+                result(member, first_step_ + index), slice.length * element);
+  }
+}
+
+}  // namespace mtl::comm::local

@@ -1,0 +1,154 @@
+// Creation, steps and waits; the stages of collectives stand in local_collectives.cc, messages in local_messages.cc.
+#include "engines/local/local_communicator.h"
+
+namespace mtl::comm::local {
+
+GroupLayout LocalCommunicator::layout_of(int size, const LocalOptions& options) {
+  // Two members on two cores: chunks that stay in the second-level cache. More members than cores: a step costs
+  // everybody a turn on a core, so fewer and larger ones (bench/README.md has the figures).
+  const uint64_t chosen = options.has_core_for_each ? 256 * 1024 : 1024 * 1024;
+  return {size, options.buffer_bytes == 0 ? chosen : options.buffer_bytes};
+}
+
+Status LocalCommunicator::create(const GroupIdentity& group, const LocalOptions& options,
+                                 std::unique_ptr<LocalCommunicator>* communicator) {
+  if (group.size() > kMaxMembers) {
+    return error_status("MTL_GROUP", "a group of %d ranks on one host, at most %d", group.size(), kMaxMembers);
+  }
+  const GroupLayout layout = layout_of(group.size(), options);
+  Segment segment;
+  MTL_RETURN_IF_ERROR(Segment::create(layout.total_bytes(), &segment));
+  // the memory is zero, which is what every counter starts at
+  GroupHeader* header = static_cast<GroupHeader*>(segment.data());
+  header->size = static_cast<uint32_t>(layout.size);
+  header->buffer_bytes = layout.buffer_bytes;
+  communicator->reset(new LocalCommunicator(group, options, std::move(segment), layout));
+  return ok_status();
+}
+
+Status LocalCommunicator::open(const GroupIdentity& group, const LocalOptions& options, const SegmentAddress& address,
+                               std::unique_ptr<LocalCommunicator>* communicator) {
+  Segment segment;
+  MTL_RETURN_IF_ERROR(Segment::open(address, &segment));
+  const GroupHeader* header = static_cast<const GroupHeader*>(segment.data());
+  const GroupLayout layout{group.size(), header->buffer_bytes};
+  if (static_cast<int>(header->size) != group.size() || layout.total_bytes() != address.bytes) {
+    return error_status("MTL_SEGMENT", "group %s has %d members here and %u in shared memory", group.name.c_str(),
+                        group.size(), header->size);
+  }
+  communicator->reset(new LocalCommunicator(group, options, std::move(segment), layout));
+  return ok_status();
+}
+
+LocalCommunicator::LocalCommunicator(const GroupIdentity& group, const LocalOptions& options, Segment segment,
+                                     GroupLayout layout)
+    : rank_(group.rank),
+      size_(group.size()),
+      may_spin_(options.has_core_for_each),
+      layout_(layout),
+      segment_(std::move(segment)),
+      header_(static_cast<GroupHeader*>(segment_.data())),
+      members_(reinterpret_cast<MemberControl*>(static_cast<char*>(segment_.data()) + layout.controls_at())) {
+  members_[rank_].is_attached.store(1);
+}
+
+LocalCommunicator::~LocalCommunicator() {
+  for (int member = 0; member < size_; ++member) {
+    if (members_[member].is_attached.load() == 0) segment_.leave_open();
+  }
+}
+
+void LocalCommunicator::leave() {
+  members_[rank_].has_left.store(1);
+  header_->round.wake();
+  for (int other = 0; other < size_; ++other) {
+    for (Mailbox* box : {mailbox(rank_, other), mailbox(other, rank_)}) {
+      box->written.wake();
+      box->taken.wake();
+    }
+  }
+}
+
+char* LocalCommunicator::buffer(int member, uint64_t step) const {
+  const uint64_t at = layout_.buffers_at() + static_cast<uint64_t>(member) * layout_.member_bytes();
+  return static_cast<char*>(segment_.data()) + at + step % kNumBuffers * GroupLayout::round_up(layout_.buffer_bytes);
+}
+
+char* LocalCommunicator::result(int member, uint64_t step) const {
+  const uint64_t at = layout_.buffers_at() + static_cast<uint64_t>(member) * layout_.member_bytes() +
+                      kNumBuffers * GroupLayout::round_up(layout_.buffer_bytes);
+  return static_cast<char*>(segment_.data()) + at + step % kNumBuffers * layout_.result_bytes();
+}
+
+void LocalCommunicator::arrive() {
+  ++step_;
+  members_[rank_].arrived.store(step_, std::memory_order_release);
+  if (header_->arrivals.fetch_add(1) + 1 == static_cast<uint64_t>(size_) * step_) header_->round.advance();
+}
+
+// Until all members have arrived at `step`: what they wrote before is there.
+Status LocalCommunicator::wait_for_all(uint64_t step, Call* call) {
+  const uint64_t target = static_cast<uint64_t>(size_) * (step + 1);
+  const auto reached = [&] { return header_->arrivals.load(std::memory_order_acquire) >= target; };
+  const auto check = [&]() -> Status {
+    MTL_RETURN_IF_ERROR(call->check());
+    for (int member = 0; member < size_; ++member) {
+      const bool has_left = members_[member].has_left.load() != 0;
+      if (has_left && members_[member].arrived.load() <= step && member != rank_) return call->left(member);
+    }
+    return ok_status();
+  };
+  Status failure;
+  const WaitLimits limits{call->deadline_ns(), may_spin_ && call->may_spin};
+  switch (wait_on(&header_->round, limits, reached, check, &failure)) {
+    case WaitResult::kReached:
+      return ok_status();
+    case WaitResult::kFailed:
+      return failure;
+    case WaitResult::kTimedOut:
+      break;
+  }
+  std::vector<int> late;
+  for (int member = 0; member < size_; ++member) {
+    if (members_[member].arrived.load() <= step) late.push_back(member);
+  }
+  return call->timed_out(late);
+}
+
+Status LocalCommunicator::compare_descriptions(const Operation& operation, Call* call) {
+  const uint64_t parity = operation.description.sequence % 2;
+  for (int member = 0; member < size_; ++member) {
+    const Description& theirs = members_[member].descriptions[parity];
+    if (!(theirs == operation.description)) return call->mismatch(member, theirs);
+  }
+  return ok_status();
+}
+
+Begun LocalCommunicator::begin(Operation* operation, Call* call) {
+  if (operation->kind == OperationKind::kSend) {
+    return send_slots(operation, call) ? Begun::kDone : Begun::kUnfinished;
+  }
+  if (operation->kind == OperationKind::kReceive) return Begun::kUnfinished;
+  const Plan plan = plan_of(*operation);
+  first_step_ = step_;
+  operation->progress = 1;
+  members_[rank_].descriptions[operation->description.sequence % 2] = operation->description;
+  copy_own_part(*operation);
+  give(*operation, plan, 0, call);
+  arrive();
+  return plan.num_steps() == 1 ? Begun::kHandedOver : Begun::kUnfinished;
+}
+
+bool LocalCommunicator::is_ready(const Operation& operation) {
+  if (is_message(operation.kind)) return false;
+  return plan_of(operation).num_steps() == 1 &&
+         header_->arrivals.load(std::memory_order_acquire) >= static_cast<uint64_t>(size_) * (first_step_ + 1);
+}
+
+Status LocalCommunicator::execute(Operation* operation, Call* call) {
+  if (operation->kind == OperationKind::kSend) return send(operation, call);
+  if (operation->kind == OperationKind::kReceive) return receive(operation, call);
+  return collective(operation, call);
+}
+
+}  // namespace mtl::comm::local

@@ -1,0 +1,94 @@
+// The engine of one host: collectives and messages through shared memory.
+//
+// Collectives go in steps with one barrier each. At a step every member copies a chunk of its input into its buffer and
+// arrives; when all have arrived, members read each other's buffers. With three buffers a member can fill the next one
+// before it has read the last, so a slow copy of one hides behind the work of others. Large all-reduces of three and
+// more members are cut: each reduces its slice of the chunk, a step later the others copy the result, so that a member
+// hands over 2 (n-1)/n of its bytes as a ring does. Sums are made in rank order by exactly one piece of code, whoever
+// comes first: results do not depend on timing, and all members get the same bits.
+#pragma once
+
+#include "engines/local/group_layout.h"
+#include "engines/local/reduce.h"
+#include "group/communicator.h"
+
+namespace mtl::comm::local {
+
+struct LocalOptions {
+  uint64_t buffer_bytes = 0;      // 0: chosen for the number of members
+  bool has_core_for_each = true;  // as many cores as ranks on this host: waits may spin
+};
+
+class LocalCommunicator : public Communicator {
+ public:
+  // The first member's; the others open `address()`.
+  static Status create(const GroupIdentity& group, const LocalOptions& options,
+                       std::unique_ptr<LocalCommunicator>* communicator);
+  static Status open(const GroupIdentity& group, const LocalOptions& options, const SegmentAddress& address,
+                     std::unique_ptr<LocalCommunicator>* communicator);
+  // `buffer_bytes` of a group, and the size of its segment.
+  static GroupLayout layout_of(int size, const LocalOptions& options);
+  ~LocalCommunicator() override;
+
+  const SegmentAddress& address() const { return segment_.address(); }
+  const char* engine() const override { return "local"; }
+  Begun begin(Operation* operation, Call* call) override;
+  Status execute(Operation* operation, Call* call) override;
+  bool is_ready(const Operation& operation) override;
+  void leave() override;
+
+ private:
+  // How an operation is cut into steps.
+  struct Plan {
+    uint64_t count = 0;       // elements of the dimension that is cut
+    uint64_t chunk = 0;       // elements of it per step
+    uint64_t num_chunks = 1;
+    bool is_sliced = false;   // an all-reduce in two stages
+    uint64_t num_steps() const { return is_sliced ? num_chunks + 1 : num_chunks; }
+    uint64_t length(uint64_t index) const {
+      const uint64_t start = index * chunk;
+      return start >= count ? 0 : (count - start < chunk ? count - start : chunk);
+    }
+  };
+  struct Range {
+    uint64_t start, length;
+  };
+
+  LocalCommunicator(const GroupIdentity& group, const LocalOptions& options, Segment segment, GroupLayout layout);
+
+  Plan plan_of(const Operation& operation) const;
+  Range slice_of(uint64_t length, int member, size_t element_bytes) const;
+  char* buffer(int member, uint64_t step) const;
+  char* result(int member, uint64_t step) const;
+
+  void give(const Operation& operation, const Plan& plan, uint64_t index, Call* call);
+  void take(const Operation& operation, const Plan& plan, uint64_t index);
+  void reduce_slice(const Operation& operation, const Plan& plan, uint64_t index, Call* call);
+  void take_slices(const Operation& operation, const Plan& plan, uint64_t index);
+  void copy_own_part(const Operation& operation) const;
+
+  void arrive();
+  Status wait_for_all(uint64_t step, Call* call);
+  Status compare_descriptions(const Operation& operation, Call* call);
+  Status collective(Operation* operation, Call* call);
+
+  Mailbox* mailbox(int from, int to) const;
+  char* slot(Mailbox* box, uint64_t index) const;
+  bool send_slots(Operation* operation, Call* call);
+  Status send(Operation* operation, Call* call);
+  Status receive(Operation* operation, Call* call);
+  Status wait_for_message(SharedWord* word, bool is_written, Mailbox* box, Call* call);
+
+  const int rank_;
+  const int size_;
+  const bool may_spin_;
+  const GroupLayout layout_;
+  Segment segment_;
+  GroupHeader* header_;
+  MemberControl* members_;
+  // collectives come one at a time, so these need no lock
+  uint64_t step_ = 0;        // the next step of this member
+  uint64_t first_step_ = 0;  // of the collective under way
+};
+
+}  // namespace mtl::comm::local

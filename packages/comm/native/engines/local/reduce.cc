@@ -1,0 +1,33 @@
+#include "engines/local/reduce.h"
+
+namespace mtl::comm::local {
+
+extern const ReduceTable reduce_table_plain;
+#ifdef MTL_HAS_X86_LEVELS
+extern const ReduceTable reduce_table_avx2;
+extern const ReduceTable reduce_table_avx512;
+const ReduceTable* const reduce_tables[3] = {&reduce_table_plain, &reduce_table_avx2, &reduce_table_avx512};
+#else
+const ReduceTable* const reduce_tables[3] = {&reduce_table_plain, nullptr, nullptr};
+#endif
+
+int best_reduce_level() {
+#ifdef MTL_HAS_X86_LEVELS
+  static const int level = [] {
+    __builtin_cpu_init();
+    const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+    const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+    return avx512 ? 2 : avx2 ? 1 : 0;
+  }();
+  return level;
+#else
+  return 0;
+#endif
+}
+
+ReduceFunction reduce_function(DType dtype, Reduction reduction) {
+  return reduce_tables[best_reduce_level()]->functions[static_cast<int>(dtype)][static_cast<int>(reduction)];
+}
+
+}  // namespace mtl::comm::local

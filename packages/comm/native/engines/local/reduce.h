@@ -1,0 +1,28 @@
+// Element-wise combination of several arrays, for all dtypes, in the best instruction set of this processor.
+#pragma once
+
+#include <cstddef>
+
+#include "core/operation.h"
+
+namespace mtl::comm::local {
+
+// output[i] = sources[0][i] + sources[1][i] + ..., in this order; 16-bit floats in float32, rounded once; integers wrap.
+// A NaN wins over numbers in maximum and minimum, and +0 is above -0. `output` may be one of the sources.
+using ReduceFunction = void (*)(const void* const* sources, int num_sources, void* output, size_t count);
+
+constexpr int kNumReductions = 3;
+
+struct ReduceTable {
+  ReduceFunction functions[kNumDTypes][kNumReductions];
+};
+
+// One per instruction set, compiled from simd/reduce.cc; null where this build does not have it.
+extern const ReduceTable* const reduce_tables[3];  // plain, avx2, avx512
+
+// The highest of them that this processor runs.
+int best_reduce_level();
+
+ReduceFunction reduce_function(DType dtype, Reduction reduction);
+
+}  // namespace mtl::comm::local

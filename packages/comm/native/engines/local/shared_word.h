@@ -1,0 +1,80 @@
+// A counter in shared memory that processes wait on: a short spin, then asleep in the kernel.
+#pragma once
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <climits>
+#include <cstdint>
+
+#include "core/clock.h"
+#include "core/status.h"
+
+namespace mtl::comm::local {
+
+struct alignas(64) SharedWord {
+  std::atomic<uint32_t> value{0};
+  std::atomic<uint32_t> sleepers{0};  // a process killed in its sleep stays counted: that costs others a needless wake
+
+  // What was written before is seen by those who see the new value.
+  void advance() {
+    value.fetch_add(1);
+    wake();
+  }
+  void wake() {
+    if (sleepers.load() > 0) syscall(SYS_futex, &value, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+  }
+};
+static_assert(std::atomic<uint32_t>::is_always_lock_free && std::atomic<uint64_t>::is_always_lock_free,
+              "atomics in shared memory need no lock of one process");
+
+inline void pause_briefly() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+enum class WaitResult { kReached, kFailed, kTimedOut };
+
+struct WaitLimits {
+  int64_t deadline_ns = 0;
+  bool may_spin = false;
+};
+
+// Waits until `reached()`, which depends on things written before `word` advances. `check()` gives a Status that ends the
+// wait when it is a failure (stored in `failure`); it is asked at least every 50 ms.
+template <typename Reached, typename Check>
+WaitResult wait_on(SharedWord* word, const WaitLimits& limits, const Reached& reached, const Check& check,
+                   Status* failure) {
+  // about 20 us: longer than a peer on another core needs for a small step, shorter than a time slice
+  constexpr int kSpins = 1000;
+  constexpr int64_t kPollNs = 50 * kMillisecond;
+  for (int spin = limits.may_spin ? kSpins : 0; spin > 0; --spin) {
+    if (reached()) return WaitResult::kReached;
+    pause_briefly();
+  }
+  for (;;) {
+    const uint32_t seen = word->value.load();
+    if (reached()) return WaitResult::kReached;
+    *failure = check();
+    // what came before the failure counts: an operation whose data is there succeeds
+    if (!failure->ok()) return reached() ? WaitResult::kReached : WaitResult::kFailed;
+    const int64_t left = limits.deadline_ns - now_ns();
+    if (left <= 0) return reached() ? WaitResult::kReached : WaitResult::kTimedOut;
+    const int64_t slice = std::min(left, kPollNs);
+    timespec time;
+    time.tv_sec = slice / 1000000000;
+    time.tv_nsec = slice % 1000000000;
+    word->sleepers.fetch_add(1);
+    // `value` is compared under the kernel's lock: an advance between the load above and here is not missed
+    syscall(SYS_futex, &word->value, FUTEX_WAIT, seen, &time, nullptr, 0);
+    word->sleepers.fetch_sub(1);
+  }
+}
+
+}  // namespace mtl::comm::local

@@ -1,0 +1,179 @@
+// The loops of reduce.h, compiled once per instruction set (MTL_ISA: plain, avx2, avx512). Everything but the table is in
+// an anonymous namespace: what the linker could merge between instruction sets would run on the wrong processor.
+#include "engines/local/reduce.h"
+
+#if MTL_ISA_LEVEL > 0
+#include <immintrin.h>
+#endif
+
+namespace mtl::comm::local {
+namespace {
+
+struct bfloat16 {
+  uint16_t bits;
+};
+struct float16 {
+  uint16_t bits;
+};
+
+// Elements that are combined at a time: their float32 sums stay in the first-level cache.
+constexpr size_t kBlock = 1024;
+
+template <typename To, typename From>
+static inline __attribute__((always_inline)) To bits_of(From value) {
+  static_assert(sizeof(To) == sizeof(From), "the same bits");
+  To result;
+  __builtin_memcpy(&result, &value, sizeof(result));
+  return result;
+}
+
+// ---- 16-bit floats to float32 and back: round to nearest, ties to even; a NaN stays one ----
+
+void widen(const bfloat16* source, float* target, size_t count) {
+  for (size_t i = 0; i < count; ++i) target[i] = bits_of<float>(static_cast<uint32_t>(source[i].bits) << 16);
+}
+
+void narrow(const float* source, bfloat16* target, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    const uint32_t bits = bits_of<uint32_t>(source[i]);
+    const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+    const uint32_t quiet = (bits >> 16) | 0x40u;
+    target[i].bits = static_cast<uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
+  }
+}
+
+void widen(const float16* source, float* target, size_t count) {
+  size_t i = 0;
+#if MTL_ISA_LEVEL == 2
+  for (; i + 16 <= count; i += 16) {
+    _mm512_storeu_ps(target + i, _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(source + i))));
+  }
+#elif MTL_ISA_LEVEL == 1
+  for (; i + 8 <= count; i += 8) {
+    _mm256_storeu_ps(target + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(source + i))));
+  }
+#endif
+  for (; i < count; ++i) target[i] = static_cast<float>(bits_of<_Float16>(source[i].bits));
+}
+
+void narrow(const float* source, float16* target, size_t count) {
+  size_t i = 0;
+#if MTL_ISA_LEVEL == 2
+  for (; i + 16 <= count; i += 16) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(target + i),
+                        _mm512_cvtps_ph(_mm512_loadu_ps(source + i), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+  }
+#elif MTL_ISA_LEVEL == 1
+  for (; i + 8 <= count; i += 8) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(target + i),
+                     _mm256_cvtps_ph(_mm256_loadu_ps(source + i), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+  }
+#endif
+  for (; i < count; ++i) target[i].bits = bits_of<uint16_t>(static_cast<_Float16>(source[i]));
+}
+
+// ---- combinations of two values ----
+
+// Integers wrap, which signed arithmetic must not do in C++.
+template <typename T, typename Unsigned>
+struct IntegerSum {
+  static T apply(T a, T b) { return static_cast<T>(static_cast<Unsigned>(static_cast<Unsigned>(a) + static_cast<Unsigned>(b))); }
+};
+template <typename T>
+struct FloatSum {
+  static T apply(T a, T b) { return a + b; }
+};
+template <typename T>
+struct IntegerMaximum {
+  static T apply(T a, T b) { return a > b ? a : b; }
+};
+template <typename T>
+struct IntegerMinimum {
+  static T apply(T a, T b) { return a < b ? a : b; }
+};
+// Equal values have equal bits but for zeros, of which "and" gives +0 and "or" gives -0. A NaN in b loses no comparison.
+template <typename T, typename Bits>
+struct FloatMaximum {
+  static T apply(T a, T b) {
+    const T equal = bits_of<T>(static_cast<Bits>(bits_of<Bits>(a) & bits_of<Bits>(b)));
+    const T larger = a > b ? a : b;
+    return a != a ? a : a == b ? equal : larger;
+  }
+};
+template <typename T, typename Bits>
+struct FloatMinimum {
+  static T apply(T a, T b) {
+    const T equal = bits_of<T>(static_cast<Bits>(bits_of<Bits>(a) | bits_of<Bits>(b)));
+    const T smaller = a < b ? a : b;
+    return a != a ? a : a == b ? equal : smaller;
+  }
+};
+
+// ---- loops ----
+
+// Element i of the output depends on element i of the sources only, so `output` may be one of them (ivdep).
+template <typename T, typename Combine>
+void reduce_same(const void* const* sources, int num_sources, void* output, size_t count) {
+  const T* first = static_cast<const T*>(sources[0]);
+  T* result = static_cast<T*>(output);
+  if (num_sources == 1) {
+    if (result != first) __builtin_memmove(result, first, count * sizeof(T));
+    return;
+  }
+  if (num_sources == 2) {
+    const T* second = static_cast<const T*>(sources[1]);
+#pragma GCC ivdep
+    for (size_t i = 0; i < count; ++i) result[i] = Combine::apply(first[i], second[i]);
+    return;
+  }
+  T block[kBlock];
+  for (size_t base = 0; base < count; base += kBlock) {
+    const size_t length = count - base < kBlock ? count - base : kBlock;
+    const T* second = static_cast<const T*>(sources[1]) + base;
+    for (size_t i = 0; i < length; ++i) block[i] = Combine::apply(first[base + i], second[i]);
+    for (int source = 2; source < num_sources; ++source) {
+      const T* next = static_cast<const T*>(sources[source]) + base;
+      for (size_t i = 0; i < length; ++i) block[i] = Combine::apply(block[i], next[i]);
+    }
+    __builtin_memcpy(result + base, block, length * sizeof(T));
+  }
+}
+
+template <typename T, typename Combine>
+void reduce_widened(const void* const* sources, int num_sources, void* output, size_t count) {
+  float block[kBlock], other[kBlock];
+  for (size_t base = 0; base < count; base += kBlock) {
+    const size_t length = count - base < kBlock ? count - base : kBlock;
+    widen(static_cast<const T*>(sources[0]) + base, block, length);
+    for (int source = 1; source < num_sources; ++source) {
+      widen(static_cast<const T*>(sources[source]) + base, other, length);
+      for (size_t i = 0; i < length; ++i) block[i] = Combine::apply(block[i], other[i]);
+    }
+    narrow(block, static_cast<T*>(output) + base, length);
+  }
+}
+
+}  // namespace
+
+#define MTL_TABLE_NAME_OF(isa) reduce_table_##isa
+#define MTL_TABLE_NAME(isa) MTL_TABLE_NAME_OF(isa)
+
+extern const ReduceTable MTL_TABLE_NAME(MTL_ISA);
+const ReduceTable MTL_TABLE_NAME(MTL_ISA) = {{
+    {reduce_same<float, FloatSum<float>>, reduce_same<float, FloatMaximum<float, uint32_t>>,
+     reduce_same<float, FloatMinimum<float, uint32_t>>},
+    {reduce_widened<bfloat16, FloatSum<float>>, reduce_widened<bfloat16, FloatMaximum<float, uint32_t>>,
+     reduce_widened<bfloat16, FloatMinimum<float, uint32_t>>},
+    {reduce_widened<float16, FloatSum<float>>, reduce_widened<float16, FloatMaximum<float, uint32_t>>,
+     reduce_widened<float16, FloatMinimum<float, uint32_t>>},
+    {reduce_same<double, FloatSum<double>>, reduce_same<double, FloatMaximum<double, uint64_t>>,
+     reduce_same<double, FloatMinimum<double, uint64_t>>},
+    {reduce_same<int32_t, IntegerSum<int32_t, uint32_t>>, reduce_same<int32_t, IntegerMaximum<int32_t>>,
+     reduce_same<int32_t, IntegerMinimum<int32_t>>},
+    {reduce_same<int64_t, IntegerSum<int64_t, uint64_t>>, reduce_same<int64_t, IntegerMaximum<int64_t>>,
+     reduce_same<int64_t, IntegerMinimum<int64_t>>},
+    {reduce_same<uint8_t, IntegerSum<uint8_t, uint8_t>>, reduce_same<uint8_t, IntegerMaximum<uint8_t>>,
+     reduce_same<uint8_t, IntegerMinimum<uint8_t>>},
+}};
+
+}  // namespace mtl::comm::local

@@ -1,0 +1,97 @@
+#include "engines/local/watchdog.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "core/clock.h"
+
+namespace mtl::comm::local {
+namespace {
+
+constexpr int kPollMs = 50;  // how late an abort on the board is seen; a death is seen at once
+
+}  // namespace
+
+Status Watchdog::start(JobState* job, HostBoard* board, int64_t grace_ns, std::unique_ptr<Watchdog>* watchdog) {
+  std::unique_ptr<Watchdog> created(new Watchdog(job, board, grace_ns));
+  created->wake_fd_ = eventfd(0, EFD_CLOEXEC);
+  if (created->wake_fd_ < 0) return error_status("MTL_WATCHDOG", "eventfd failed: %s", std::strerror(errno));
+  for (int index = 0; index < board->size(); ++index) {
+    if (index == board->own_index()) continue;
+    Peer peer{index, board->pid_of(index), -1};
+    peer.pidfd = static_cast<int>(syscall(SYS_pidfd_open, peer.pid, 0));
+    if (peer.pidfd >= 0) {
+      created->peers_.push_back(peer);
+    } else if (errno == ESRCH) {
+      if (!board->has_left(index)) created->report_death(peer);
+    } else {
+      return error_status("MTL_WATCHDOG", "pidfd_open for process %d failed: %s (Linux 5.3 or newer is needed)", peer.pid,
+                          std::strerror(errno));
+    }
+  }
+  created->thread_ = std::thread(&Watchdog::watch, created.get());
+  *watchdog = std::move(created);
+  return ok_status();
+}
+
+Watchdog::~Watchdog() {
+  if (thread_.joinable()) {
+    const uint64_t one = 1;
+    // an eventfd takes eight bytes at once, or the counter is full of them already: either way the thread wakes
+    const ssize_t written = write(wake_fd_, &one, sizeof(one));
+    static_cast<void>(written);
+    thread_.join();
+  }
+  for (const Peer& peer : peers_) {
+    if (peer.pidfd >= 0) close(peer.pidfd);
+  }
+  if (wake_fd_ >= 0) close(wake_fd_);
+}
+
+void Watchdog::watch() {
+  int64_t aborted_ns = 0;
+  for (;;) {
+    std::vector<pollfd> descriptors{{wake_fd_, POLLIN, 0}};
+    for (const Peer& peer : peers_) descriptors.push_back({peer.pidfd, POLLIN, 0});
+    poll(descriptors.data(), descriptors.size(), kPollMs);
+    if (descriptors[0].revents != 0) return;
+    // deaths after the board: a rank that says why it fails and then ends is reported with its own words
+    Failure reason;
+    if (!job_->is_aborted() && board_->read_abort(&reason)) job_->abort(std::move(reason));
+    for (size_t position = peers_.size(); position-- > 0;) {
+      if (descriptors[position + 1].revents != 0) look_after(position);
+    }
+    if (!job_->is_aborted()) continue;
+    if (aborted_ns == 0) aborted_ns = now_ns();
+    if (now_ns() - aborted_ns < grace_ns_) continue;
+    std::fprintf(stderr, "error[MTL_WATCHDOG]: rank %d did not end within %g s after the job failed, so it is ended: %s\n",
+                 job_->rank(), static_cast<double>(grace_ns_) / 1e9, job_->reason().failure().message.c_str());
+    _exit(1);
+  }
+}
+
+// A process has ended.
+void Watchdog::look_after(size_t position) {
+  const Peer peer = peers_[position];
+  peers_.erase(peers_.begin() + static_cast<std::ptrdiff_t>(position));
+  close(peer.pidfd);
+  Failure reason;
+  if (!job_->is_aborted() && board_->read_abort(&reason)) job_->abort(std::move(reason));
+  if (!board_->has_left(peer.index)) report_death(peer);
+}
+
+void Watchdog::report_death(const Peer& peer) {
+  Failure failure;
+  failure.code = "MTL_RANK_DIED";
+  failure.rank = board_->ranks()[static_cast<size_t>(peer.index)];
+  failure.message = format_text("rank %d (process %d) has ended without leaving the job", failure.rank, peer.pid);
+  job_->abort(std::move(failure));
+}
+
+}  // namespace mtl::comm::local

@@ -1,0 +1,39 @@
+// A thread that sees what the main thread cannot while it computes: the death of a process of this host (pidfd), an abort
+// that another rank wrote to the board, and a main thread that does not end after an abort.
+#pragma once
+
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "engines/local/host_board.h"
+
+namespace mtl::comm::local {
+
+class Watchdog {
+ public:
+  // All ranks of the board have joined. `grace_ns`: how long after an abort the process may go on; then the watchdog
+  // prints the reason and ends it with status 1. Destroying the watchdog calls that off.
+  static Status start(JobState* job, HostBoard* board, int64_t grace_ns, std::unique_ptr<Watchdog>* watchdog);
+  ~Watchdog();
+
+ private:
+  struct Peer {
+    int index;
+    int pid;
+    int pidfd;
+  };
+  Watchdog(JobState* job, HostBoard* board, int64_t grace_ns) : job_(job), board_(board), grace_ns_(grace_ns) {}
+  void watch();
+  void look_after(size_t position);
+  void report_death(const Peer& peer);
+
+  JobState* const job_;
+  HostBoard* const board_;
+  const int64_t grace_ns_;
+  int wake_fd_ = -1;
+  std::vector<Peer> peers_;
+  std::thread thread_;
+};
+
+}  // namespace mtl::comm::local

@@ -1,0 +1,85 @@
+// A process group as one of its members sees it: queues over a communicator, sequence numbers, counters, a trace.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <map>
+#include <memory>
+
+#include "group/lane.h"
+#include "group/trace.h"
+
+namespace mtl::comm {
+
+struct OperationCount {
+  uint64_t calls = 0;
+  uint64_t sent_bytes = 0;
+  int64_t waited_ns = 0;
+};
+
+// What a program asks for; memory must stay valid until `release` is called.
+struct OperationRequest {
+  OperationKind kind = OperationKind::kBarrier;
+  DType dtype = DType::kFloat32;
+  Reduction reduction = Reduction::kSum;
+  int peer = -1;  // position in the group: root of a broadcast, the other end of a message
+  void* input = nullptr;
+  size_t input_bytes = 0;
+  void* output = nullptr;
+  size_t output_bytes = 0;
+  std::function<void()> release;
+};
+
+class Group {
+ public:
+  // An operation under way; `wait` any number of times.
+  class Work {
+   public:
+    Status wait();
+    bool is_done() { return lane_->is_done(*task_); }
+
+   private:
+    friend class Group;
+    Group* group_ = nullptr;
+    Lane* lane_ = nullptr;
+    std::shared_ptr<Task> task_;
+    bool is_counted_ = false;
+  };
+
+  // `job` and `trace` outlive the group.
+  Group(int64_t handle, GroupIdentity identity, std::unique_ptr<Communicator> communicator, JobState* job, Trace* trace);
+  // Leaves: operations not done yet fail with MTL_CLOSED, and members that wait for this one learn of it.
+  ~Group();
+
+  const GroupIdentity& identity() const { return identity_; }
+  const char* engine() const { return communicator_->engine(); }
+
+  // Shapes and ranks have been checked. A member in a job that has failed learns of it in `wait`.
+  Work start(OperationRequest request);
+  OperationCount count_of(OperationKind kind) const;
+
+ private:
+  struct Counters {
+    std::atomic<uint64_t> calls{0};
+    std::atomic<uint64_t> sent_bytes{0};
+    std::atomic<int64_t> waited_ns{0};
+  };
+
+  Lane* lane_of(const OperationRequest& request);
+  uint64_t next_sequence(const OperationRequest& request);
+
+  const int64_t handle_;
+  const GroupIdentity identity_;
+  const std::unique_ptr<Communicator> communicator_;
+  JobState* const job_;
+  Trace* const trace_;
+  std::atomic<bool> closing_{false};
+  std::array<Counters, kNumOperationKinds> counters_;
+  // collectives first, then sends and receives by member; from the program's thread only
+  std::unique_ptr<Lane> collectives_;
+  std::map<int, std::unique_ptr<Lane>> sends_, receives_;
+  uint64_t num_collectives_ = 0;
+  std::map<int, uint64_t> num_sends_, num_receives_;
+};
+
+}  // namespace mtl::comm

@@ -1,0 +1,57 @@
+// A queue of operations that are carried out in the order in which they were started: by the thread that waits for
+// them, or by the lane's own thread where nobody waits yet and other members may depend on it.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "group/communicator.h"
+
+namespace mtl::comm {
+
+// One started operation. Shared by the lane and the program's `Work`.
+struct Task {
+  Operation operation;
+  Call call;
+  std::function<void()> release;  // counts what was sent and lets go of the memory; called once, when it is done
+
+  // guarded by the lane
+  bool has_begun = false;
+  bool is_running = false;
+  bool is_done = false;
+  Status status;
+  int64_t posted_ns = 0;
+  int64_t done_ns = 0;
+};
+
+class Lane {
+ public:
+  explicit Lane(Communicator* communicator) : communicator_(communicator) {}
+  // Fails what has not been carried out; the caller has told running operations to stop (Call::closing).
+  ~Lane();
+
+  void post(const std::shared_ptr<Task>& task);
+  // Blocks until the task is done, carrying it and those before it out on this thread where nobody has begun to.
+  Status wait(const std::shared_ptr<Task>& task);
+  // Whether `wait` would return at once.
+  bool is_done(const Task& task);
+
+ private:
+  void run_front(std::unique_lock<std::mutex>* lock, bool may_spin);
+  void finish(const std::shared_ptr<Task>& task, Status status);
+  void work();
+
+  Communicator* const communicator_;
+  std::mutex mutex_;
+  std::condition_variable changed_;  // a task is done, or there is work for the thread, or it must end
+  std::deque<std::shared_ptr<Task>> tasks_;
+  bool is_wanted_ = false;  // the thread has something to do
+  bool is_ending_ = false;
+  std::thread thread_;  // started with the first task that needs it
+};
+
+}  // namespace mtl::comm

@@ -1,0 +1,53 @@
+// When operations were posted, carried out and waited for: the proof of overlap. A ring of the latest entries.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "core/operation.h"
+
+namespace mtl::comm {
+
+struct TraceEntry {
+  int64_t group = 0;  // the group's handle
+  OperationKind kind = OperationKind::kBarrier;
+  int peer = -1;
+  uint64_t sequence = 0;
+  uint64_t bytes = 0;
+  // monotonic nanoseconds; 0 where it did not happen
+  int64_t posted_ns = 0;       // the operation was started by the program
+  int64_t started_ns = 0;      // its execution began (the first bytes, or the wait for others)
+  int64_t done_ns = 0;         // the result was in place
+  int64_t waited_from_ns = 0;  // the program asked for the result
+  int64_t wait_done_ns = 0;    // and had it
+};
+
+class Trace {
+ public:
+  explicit Trace(size_t capacity) : entries_(capacity) {}
+
+  // Takes the place of the oldest entry when the ring is full.
+  void add(const TraceEntry& entry) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    entries_[added_++ % entries_.size()] = entry;
+  }
+
+  // All that is kept, oldest first; empties the ring.
+  std::vector<TraceEntry> take() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    std::vector<TraceEntry> taken;
+    const uint64_t first = added_ > entries_.size() ? added_ - entries_.size() : 0;
+    for (uint64_t index = first; index < added_; ++index) taken.push_back(entries_[index % entries_.size()]);
+    added_ = 0;
+    return taken;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<TraceEntry> entries_;
+  uint64_t added_ = 0;
+};
+
+}  // namespace mtl::comm

@@ -1,0 +1,48 @@
+import { UsageError } from '@mtl/errors';
+import type { Tensor } from '@mtl/kernels';
+import type { ProcessGroup } from './process-group.js';
+
+type Members = Pick<ProcessGroup, 'size' | 'rank'>;
+
+/** @throws UsageError MTL_SHAPE unless `whole` is one `part` for every member. */
+export function checkParts(
+  operation: string,
+  { whole, part, group }: { whole: Tensor; part: Tensor; group: Members },
+): void {
+  if (whole.size === part.size * group.size && whole.dtype === part.dtype) return;
+  throw new UsageError(
+    'MTL_SHAPE',
+    `${operation} between ${whole.dtype} [${whole.shape.join(', ')}] and ${part.dtype} [${part.shape.join(', ')}]`,
+    { expected: `one to be ${group.size} times the other, of the same dtype` },
+  );
+}
+
+/** @throws UsageError MTL_SHAPE unless both hold the same number of parts, one for every member. */
+export function checkExchange({
+  input,
+  output,
+  group,
+}: {
+  input: Tensor;
+  output: Tensor;
+  group: Members;
+}): void {
+  if (output.size === input.size && input.size % group.size === 0 && output.dtype === input.dtype) return;
+  throw new UsageError(
+    'MTL_SHAPE',
+    `allToAll of ${input.size} ${input.dtype} into ${output.size} ${output.dtype} elements`,
+    { expected: `equal sizes that divide by ${group.size}, of the same dtype` },
+  );
+}
+
+/** @throws UsageError MTL_GROUP unless `member` is a position in the group. */
+export function checkMember(member: number, group: Members): void {
+  if (Number.isInteger(member) && member >= 0 && member < group.size) return;
+  throw new UsageError('MTL_GROUP', `no member ${member} in a group of ${group.size}`);
+}
+
+/** @throws UsageError MTL_GROUP unless `member` is the position of another member. */
+export function checkPeer(member: number, group: Members): void {
+  checkMember(member, group);
+  if (member === group.rank) throw new UsageError('MTL_GROUP', `a message from rank ${member} to itself`);
+}

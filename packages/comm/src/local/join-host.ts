@@ -1,0 +1,26 @@
+import type { NativeJob } from '../native/native-job.js';
+import type { Store } from '../store.js';
+
+export interface JoinHostOptions {
+  readonly job: NativeJob;
+  /** Global ranks of the processes on this host, ascending. */
+  readonly ranks: readonly number[];
+  /** Where the host's first rank leaves the address of what they share. */
+  readonly store: Store;
+  /** The store's key for it: another one for every host, and for every attempt of a job that was restarted. */
+  readonly key: string;
+  readonly timeoutMs: number;
+  /** How long this process may go on after the job has failed before it is ended. */
+  readonly graceMs: number;
+}
+
+/** Brings the ranks of one host together; each of them calls it. */
+export function joinHost({ job, ranks, store, key, timeoutMs, graceMs }: JoinHostOptions): void {
+  const deadline = performance.now() + timeoutMs;
+  if (job.rank === ranks[0]) {
+    store.set(key, new TextEncoder().encode(job.createHostBoard(ranks)));
+  } else {
+    job.openHostBoard(ranks, new TextDecoder().decode(store.get(key, timeoutMs)));
+  }
+  job.joinHost({ timeoutMs: Math.max(0, deadline - performance.now()), graceMs });
+}

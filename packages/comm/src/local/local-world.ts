@@ -1,0 +1,77 @@
+import { UsageError } from '@mtl/errors';
+import type { TraceEntry } from '../native/addon.js';
+import { checkRanks, NativeJob } from '../native/native-job.js';
+import type { ProcessGroup } from '../process-group.js';
+import { SingleProcessGroup } from '../single-process-group.js';
+import type { Store } from '../store.js';
+import type { GroupOptions, World } from '../world.js';
+import { joinHost } from './join-host.js';
+
+export interface LocalWorldOptions {
+  readonly rank: number;
+  readonly size: number;
+  readonly store: Store;
+  /** How long an operation waits for the other ranks. Default 600 s. */
+  readonly timeoutMs?: number;
+  /** How long to wait for all ranks to come. Default: `timeoutMs`. */
+  readonly joinTimeoutMs?: number;
+  /** How long this process may go on after the job has failed before its watchdog ends it. Default 10 s. */
+  readonly abortGraceMs?: number;
+}
+
+/** The processes of a job that all run on one host and talk through shared memory. */
+export class LocalWorld implements World {
+  readonly rank: number;
+  readonly size: number;
+  readonly group: ProcessGroup;
+  readonly #job: NativeJob;
+  readonly #timeoutMs: number;
+
+  /** Blocks until all ranks are there. @throws CommunicationError MTL_TIMEOUT, naming those that never came. */
+  constructor(options: LocalWorldOptions) {
+    const {
+      rank,
+      size,
+      store,
+      timeoutMs = 600_000,
+      joinTimeoutMs = timeoutMs,
+      abortGraceMs = 10_000,
+    } = options;
+    if (!Number.isInteger(size) || !Number.isInteger(rank) || rank < 0 || rank >= size) {
+      throw new UsageError('MTL_GROUP', `rank ${rank} in a world of ${size}`);
+    }
+    this.rank = rank;
+    this.size = size;
+    this.#timeoutMs = timeoutMs;
+    const ranks = Array.from({ length: size }, (_, each) => each);
+    this.#job = new NativeJob(rank);
+    joinHost({
+      job: this.#job,
+      ranks,
+      store,
+      key: 'mtl/host/0',
+      timeoutMs: joinTimeoutMs,
+      graceMs: abortGraceMs,
+    });
+    this.group = this.createGroup({ name: 'world', ranks });
+  }
+
+  createGroup({ name, ranks }: GroupOptions): ProcessGroup {
+    checkRanks({ name, ranks }, this.rank);
+    if (ranks.length === 1) return new SingleProcessGroup(name, this.rank);
+    return this.#job.createLocalGroup({ name, ranks, timeoutMs: this.#timeoutMs });
+  }
+
+  abort(reason: Error): void {
+    this.#job.abort(reason);
+  }
+
+  /** The latest operations of all groups, for proofs of overlap. */
+  takeTrace(): readonly TraceEntry[] {
+    return this.#job.takeTrace();
+  }
+
+  close(): void {
+    this.#job.close();
+  }
+}

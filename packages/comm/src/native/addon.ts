@@ -1,0 +1,99 @@
+import { CommunicationError, MtlError, UsageError } from '@mtl/errors';
+import { loadAddon } from './load-addon.js';
+
+/** A failure as native code describes it; what follows `code` is there as far as it is known. */
+export interface NativeFailure {
+  readonly message: string;
+  readonly code: string;
+  readonly rank?: number;
+  readonly group?: string;
+  readonly operation?: string;
+  readonly sequence?: string;
+  readonly waitedMs?: number;
+}
+
+/** One operation as it happened; times in nanoseconds of the host's monotonic clock, equal for all its processes. */
+export interface TraceEntry {
+  readonly group: string;
+  readonly operation: string;
+  /** Position in the group of a message's other end or a broadcast's root, else -1. */
+  readonly peer: number;
+  readonly sequence: number;
+  readonly bytes: number;
+  /** The program started the operation. */
+  readonly postedNs: number;
+  /** Its execution began. */
+  readonly startedNs: number;
+  /** Its result was in place. */
+  readonly doneNs: number;
+  /** The program asked for the result. */
+  readonly waitedFromNs: number;
+  /** And had it. */
+  readonly waitDoneNs: number;
+}
+
+/** The functions of the native addon. Jobs, groups and operations under way are numbers. */
+export interface CommAddon {
+  useTensors(tensorApi: unknown): void;
+
+  createJob(rank: number): number;
+  closeJob(job: number): void;
+  abortJob(job: number, code: string, message: string): void;
+  failureOfJob(job: number): NativeFailure | undefined;
+  takeTrace(job: number): TraceEntry[];
+
+  createHostBoard(job: number, ranks: readonly number[]): string;
+  openHostBoard(job: number, ranks: readonly number[], address: string): string;
+  joinHost(job: number, timeoutMs: number, graceMs: number): void;
+  createLocalGroup(
+    job: number,
+    name: string,
+    ranks: readonly number[],
+    timeoutMs: number,
+    bufferBytes: number,
+  ): number;
+
+  startOperation(
+    group: number,
+    operation: number,
+    reduction: number,
+    peer: number,
+    input: number,
+    output: number,
+  ): number;
+  waitForOperation(group: number, ticket: number): void;
+  isOperationDone(group: number, ticket: number): boolean;
+  statisticsOfGroup(group: number): number[];
+  closeGroup(group: number): void;
+}
+
+let loaded: CommAddon | undefined;
+
+/** The addon, loaded at first use so that importing the package never fails. */
+export function addon(): CommAddon {
+  loaded ??= loadAddon();
+  return loaded;
+}
+
+const misuse = ['MTL_ARGUMENT', 'MTL_CLOSED', 'MTL_DISPOSED_TENSOR', 'MTL_DEVICE'];
+
+/** A failure of native code as the error that it stands for. */
+export function errorOf(failure: NativeFailure): MtlError {
+  const { message, code, rank, group, operation, sequence, waitedMs } = failure;
+  const details = { rank, group, operation, sequence, waitedMs };
+  const known = Object.fromEntries(Object.entries(details).filter(([, value]) => value !== undefined));
+  const Class = misuse.includes(code) ? UsageError : CommunicationError;
+  return new Class(code as `MTL_${string}`, message, { details: known });
+}
+
+/** Runs `body`, converting what native code throws. */
+export function callNative<T>(body: () => T): T {
+  try {
+    return body();
+  } catch (error) {
+    if (error instanceof Error && !MtlError.isInstance(error) && 'code' in error) {
+      throw errorOf(error as unknown as NativeFailure);
+    }
+    throw error;
+  }
+}

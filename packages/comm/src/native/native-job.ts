@@ -1,0 +1,98 @@
+import { MtlError, UsageError } from '@mtl/errors';
+import type { GroupOptions } from '../world.js';
+import { addon, callNative, errorOf, type TraceEntry } from './addon.js';
+import { NativeGroup } from './native-group.js';
+
+export interface HostOptions {
+  /** How long to wait for the ranks of this host. */
+  readonly timeoutMs: number;
+  /** How long this process may go on after the job has failed before its watchdog ends it with status 1. */
+  readonly graceMs: number;
+}
+
+export interface LocalGroupOptions extends GroupOptions {
+  /** How long an operation waits for the others, and this call for the group's first member. */
+  readonly timeoutMs: number;
+  /** Bytes that move at a time; default: chosen for the number of ranks and cores. A member uses about four times it. */
+  readonly bufferBytes?: number;
+}
+
+/**
+ * This process's part in a job, in native code: its abort state, the board that the ranks of a host share, its watchdog
+ * and its groups. What worlds are made of. In this order: one rank of the host creates the board and tells the others
+ * its address (through a store), they open it, all call `joinHost`; then groups can be created.
+ */
+export class NativeJob {
+  readonly rank: number;
+  /** For further functions of the addon, such as those of another engine. */
+  readonly handle: number;
+  #isClosed = false;
+
+  /** `rank`: the global rank of this process. */
+  constructor(rank: number) {
+    this.rank = rank;
+    this.handle = callNative(() => addon().createJob(rank));
+  }
+
+  /** Makes the board of this host for `ranks` (global, ascending, this one among them) and gives its address. */
+  createHostBoard(ranks: readonly number[]): string {
+    return callNative(() => addon().createHostBoard(this.handle, ranks));
+  }
+
+  /** Opens the board that another process of this host has made for the same ranks. */
+  openHostBoard(ranks: readonly number[], address: string): void {
+    callNative(() => addon().openHostBoard(this.handle, ranks, address));
+  }
+
+  /**
+   * Waits for all ranks of the host, then watches them: from now on the death of one is an error of every operation
+   * within a second.
+   * @throws CommunicationError MTL_TIMEOUT, naming the ranks that never came.
+   */
+  joinHost({ timeoutMs, graceMs }: HostOptions): void {
+    callNative(() => addon().joinHost(this.handle, timeoutMs, graceMs));
+  }
+
+  /** A group of ranks of this host over shared memory. All members call it. */
+  createLocalGroup({ name, ranks, timeoutMs, bufferBytes = 0 }: LocalGroupOptions): NativeGroup {
+    checkRanks({ name, ranks }, this.rank);
+    const handle = callNative(() =>
+      addon().createLocalGroup(this.handle, name, ranks, timeoutMs, bufferBytes),
+    );
+    return new NativeGroup({ name, ranks, engine: 'local', worldRank: this.rank, handle });
+  }
+
+  /** Makes every operation of this process, and of all ranks of the host, fail with `reason`. The first reason stays. */
+  abort(reason: Error): void {
+    const code = MtlError.isInstance(reason) ? reason.code : 'MTL_ABORTED';
+    const message = `rank ${this.rank} failed: ${MtlError.isInstance(reason) ? '' : `${reason.name}: `}${reason.message}`;
+    callNative(() => addon().abortJob(this.handle, code, message));
+  }
+
+  /** Why the job has failed, if it has. */
+  get failure(): MtlError | undefined {
+    const failure = callNative(() => addon().failureOfJob(this.handle));
+    return failure === undefined ? undefined : errorOf(failure);
+  }
+
+  /** The latest operations that have been waited for (8192 at most), oldest first; the next call starts empty. */
+  takeTrace(): readonly TraceEntry[] {
+    return callNative(() => addon().takeTrace(this.handle));
+  }
+
+  /** Closes all groups and leaves in order. A second call does nothing. */
+  close(): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    callNative(() => addon().closeJob(this.handle));
+  }
+}
+
+/** @throws UsageError MTL_GROUP unless `ranks` are distinct, ascending and hold `rank`. */
+export function checkRanks({ name, ranks }: GroupOptions, rank: number): void {
+  const isAscending = ranks.every((each, index) => index === 0 || each > ranks[index - 1]!);
+  if (isAscending && ranks.includes(rank)) return;
+  throw new UsageError('MTL_GROUP', `group ${name} of ranks [${ranks.join(', ')}] on rank ${rank}`, {
+    expected: 'distinct ranks in ascending order, this one among them',
+  });
+}
