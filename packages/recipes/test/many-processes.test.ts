@@ -12,7 +12,7 @@ let recipe: string[];
 
 /** A GPT of two layers with dropout 0.1 that learns in 24 steps of 8 samples. */
 const small = [
-  ...['--preset', 'none', '--num-layers', '2', '--hidden-size', '32', '--num-attention-heads', '2'],
+  ...['--preset', 'none', '--num-layers', '2', '--hidden-size', '32', '--num-attention-heads', '4'],
   ...['--seq-length', '32', '--max-position-embeddings', '32', '--micro-batch-size', '1'],
   ...['--global-batch-size', '8', '--lr', '5e-3', '--lr-decay-style', 'cosine', '--lr-decay-iters', '24'],
   ...['--train-iters', '24', '--attention-dropout', '0.1', '--hidden-dropout', '0.1', '--clip-grad', '1'],
@@ -91,7 +91,9 @@ function differences(name: string, expected: string) {
   expect(actual.map(({ iteration }) => iteration)).toEqual(reference.map(({ iteration }) => iteration));
   const largest = (key: 'lm_loss' | 'grad_norm'): number =>
     Math.max(...actual.map((line, index) => Math.abs(line[key] / reference[index]![key] - 1)));
-  return { loss: largest('lm_loss'), norm: largest('grad_norm') };
+  const difference = { loss: largest('lm_loss'), norm: largest('grad_norm') };
+  if (process.env['MTL_SHOW_DIFFERENCES']) console.log(name, difference);
+  return difference;
 }
 
 const kinds = [
@@ -138,6 +140,27 @@ describe.each([2, 4])('a GPT on %d data-parallel ranks', (dp) => {
   });
 });
 
+describe('a GPT on a mesh of tensor- and data-parallel ranks', () => {
+  it.each([
+    { tp: 2, dp: 1 },
+    { tp: 2, dp: 2 },
+    { tp: 4, dp: 1 },
+  ])('trains as in one process: %o', async ({ tp, dp }) => {
+    const size = ['--tensor-model-parallel-size', `${tp}`];
+    const all = [...size, '--sequence-parallel', ...kinds.at(-1)!.flags];
+    const trainings = [
+      { name: `tp-${tp}-${dp}`, flags: size },
+      { name: `tp-${tp}-${dp}-all`, flags: all },
+    ];
+    await run(tp * dp, trainings);
+    for (const { name } of trainings) {
+      const difference = differences(name, 'alone');
+      expect(difference.loss).toBeLessThan(tolerances.fp32.loss);
+      expect(difference.norm).toBeLessThan(tolerances.fp32.norm);
+    }
+  });
+});
+
 describe('checkpoints', () => {
   it('let a GPT go on in another layout, and are written for and read from Hugging Face in any', async () => {
     const [huggingFace, save] = [pathOf('hugging-face'), pathOf('moved')];
@@ -154,6 +177,18 @@ describe('checkpoints', () => {
     expect(differences('from-hf', 'from-hf-alone').loss).toBeLessThan(tolerances.fp32.loss);
     // ln 257 is 5.55: it goes on from what it has learnt
     expect(metricsOf('from-hf')[0]!.lm_loss).toBeLessThan(metricsOf('alone')[2]!.lm_loss);
+  });
+
+  it('change tensor parallelism in the middle of a run', async () => {
+    const load = ['--load', pathOf('meshes')];
+    const tensor = (size: number): string[] => ['--tensor-model-parallel-size', `${size}`];
+    const distributed = [...tensor(2), '--use-distributed-optimizer', '--sequence-parallel'];
+    await run(4, [{ name: 'meshes', flags: [...distributed, '--exit-interval', '8'] }]);
+    await run(4, [{ name: 'meshes', flags: [...load, ...tensor(4), '--exit-interval', '16'] }]);
+    await run(1, [{ name: 'meshes', flags: [...load] }]);
+    const difference = differences('meshes', 'alone');
+    expect(difference.loss).toBeLessThan(tolerances.fp32.loss);
+    expect(difference.norm).toBeLessThan(tolerances.fp32.norm);
   });
 
   it('are gone on from by a training that was started again', async () => {
