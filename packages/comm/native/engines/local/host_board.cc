@@ -92,7 +92,7 @@ Status HostBoard::wait(int64_t timeout_ns, const Reached& reached, bool* is_reac
     return job_->reason();
   };
   Status failure;
-  const WaitLimits limits{now_ns() + timeout_ns, false};
+  const WaitLimits limits{now_ns() + timeout_ns, nullptr};
   const WaitResult result = wait_on(&layout_->changes, limits, reached, check, &failure);
   *is_reached = result == WaitResult::kReached;
   return result == WaitResult::kFailed ? failure : ok_status();

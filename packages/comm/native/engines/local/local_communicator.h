@@ -89,6 +89,7 @@ class LocalCommunicator : public Communicator {
   // collectives come one at a time, so these need no lock
   uint64_t step_ = 0;        // the next step of this member
   uint64_t first_step_ = 0;  // of the collective under way
+  Spinner spinner_;          // of the program's thread, the only one that spins
 };
 
 }  // namespace mtl::comm::local
