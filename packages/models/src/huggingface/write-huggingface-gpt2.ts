@@ -1,9 +1,11 @@
 import { copyFile, mkdir, readdir, rename, rm, rmdir, writeFile } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
-import { type LogicalTensor, writeSafetensorsDirectory } from '@mtl/checkpoint';
+import { type LogicalTensor, type TensorSource, writeSafetensorsDirectory } from '@mtl/checkpoint';
+import type { ProcessGroup } from '@mtl/comm';
 import { CheckpointError, MtlError } from '@mtl/errors';
 import type { GptModelConfiguration } from '../gpt/gpt-model-configuration.js';
 import type { WritableDtype } from './float-bytes.js';
+import { gatheredTensors } from './gathered-tensors.js';
 import { encodeGpt2Configuration } from './gpt2-configuration.js';
 import { gpt2WeightMappings } from './gpt2-weight-mappings.js';
 import { gpt2WeightNames } from './gpt2-weight-names.js';
@@ -19,8 +21,13 @@ export interface WriteHuggingFaceGpt2Options {
   /** Must not exist yet, or be empty; it appears whole, by one rename. */
   readonly directory: string;
   readonly model: GptModelConfiguration;
-  /** All tensors of the model, whole: master weights, `parameterTensors`, or those of a checkpoint. */
+  /** All tensors of the model: master weights, `parameterTensors`, or those of a checkpoint. Whole, or with a `group`. */
   readonly tensors: readonly LogicalTensor[];
+  /**
+   * The tensor-parallel processes among which the tensors are cut. All of them call; the first one writes, the others send
+   * it their slices and return when it is done. One tensor at a time is whole.
+   */
+  readonly group?: ProcessGroup | undefined;
   /** What weights are stored as. Default F32. */
   readonly dtype?: WritableDtype;
   /** Tokens that end a text; the first also begins one, as in GPT-2. */
@@ -53,16 +60,25 @@ async function writeJson(path: string, value: Record<string, unknown>): Promise<
   await writeFile(path, `${JSON.stringify(value, null, 2)}\n`);
 }
 
+function weightSources({
+  model,
+  tensors,
+  group,
+  dtype = 'F32',
+}: WriteHuggingFaceGpt2Options): TensorSource[] {
+  return mappedWeightSources({
+    names: gpt2WeightNames(gpt2WeightMappings(model)),
+    tensors: group === undefined ? tensors : gatheredTensors(tensors, group),
+    dtype,
+    fileName: (name) => (name === 'lm_head.weight' ? name : `transformer.${name}`),
+  });
+}
+
 async function writeFiles(directory: string, options: WriteHuggingFaceGpt2Options): Promise<void> {
   const { model, dtype = 'F32', endTokens = [], tokenizerFiles = {} } = options;
   await writeSafetensorsDirectory({
     directory,
-    tensors: mappedWeightSources({
-      names: gpt2WeightNames(gpt2WeightMappings(model)),
-      tensors: options.tensors,
-      dtype,
-      fileName: (name) => (name === 'lm_head.weight' ? name : `transformer.${name}`),
-    }),
+    tensors: weightSources(options),
     metadata: { format: 'pt' },
     ...(options.maxShardBytes === undefined ? {} : { maxShardBytes: options.maxShardBytes }),
   });
@@ -84,9 +100,17 @@ async function writeFiles(directory: string, options: WriteHuggingFaceGpt2Option
  * written beside the target and renamed, so that a failed save leaves nothing behind.
  *
  * @throws CheckpointError MTL_HUGGING_FACE_EXISTS, MTL_HUGGING_FACE_SHAPE, MTL_HUGGING_FACE_IO, MTL_CHECKPOINT_*
- * @throws UsageError MTL_HUGGING_FACE_TENSOR when a tensor is missing, unknown or only a slice
+ * @throws UsageError MTL_HUGGING_FACE_TENSOR when a tensor is missing, unknown or only a slice without a group
  */
 export async function writeHuggingFaceGpt2(options: WriteHuggingFaceGpt2Options): Promise<void> {
+  const { group } = options;
+  if (group === undefined || group.rank === 0) await writeDirectory(options);
+  // all tensors have one dtype in the file, so that the first process reads them in this order
+  else for (const source of weightSources(options)) await source.read();
+  group?.barrier().wait();
+}
+
+async function writeDirectory(options: WriteHuggingFaceGpt2Options): Promise<void> {
   const directory = resolve(options.directory);
   const unfinished = join(dirname(directory), `.${basename(directory)}.saving-${process.pid}`);
   try {

@@ -1,0 +1,50 @@
+import { runInMemoryRanks } from '@mtl/comm/testing';
+import { setNumThreads } from '@mtl/kernels';
+import { typescriptThreads } from '@mtl/tooling/typescript-threads';
+import { type PutTogetherOptions, putTogether } from './put-together.js';
+import type { SpreadStepOptions, SpreadStepResult } from './ranks/spread-gpt.js';
+import { buildGpt, computeStep, evaluateStep, type StepOptions, type StepResult } from './small-gpt.js';
+
+/** Runs steps on in-memory ranks: results[step][rank]. */
+export async function runSpread(
+  size: number,
+  steps: readonly SpreadStepOptions[],
+): Promise<SpreadStepResult[][]> {
+  const ranks = await runInMemoryRanks<SpreadStepResult[]>({
+    ...typescriptThreads,
+    worldSize: size,
+    module: new URL('./ranks/spread-gpt.ts', import.meta.url),
+    argument: steps,
+    timeoutMs: 60_000,
+  });
+  return steps.map((_, step) => ranks.map((results) => results[step]!));
+}
+
+/** The same step in one process. */
+export function runWhole(options: StepOptions): StepResult & { readonly evaluated: number } {
+  setNumThreads(1);
+  const built = buildGpt(options);
+  const result = { ...computeStep(built, options), evaluated: evaluateStep(built) };
+  built.dispose();
+  return result;
+}
+
+/** How far ranks are from one process: the loss of any rank, and the worst gradient as a share of its norm. */
+export function distance(
+  ranks: readonly StepResult[],
+  whole: StepResult,
+  options: PutTogetherOptions = {},
+): { loss: number; gradient: number } {
+  const gradients = putTogether(
+    ranks.map((rank) => rank.gradients),
+    options,
+  );
+  const shares = whole.gradients.map(({ name, values }) => {
+    const actual = gradients.get(name)!;
+    return Math.hypot(...actual.map((value, index) => value - values[index]!)) / Math.hypot(...values);
+  });
+  return {
+    loss: Math.max(...ranks.map((rank) => Math.abs(rank.loss - whole.loss))),
+    gradient: Math.max(...shares),
+  };
+}

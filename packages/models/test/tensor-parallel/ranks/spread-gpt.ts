@@ -1,0 +1,50 @@
+import type { OperationCount, World } from '@mtl/comm';
+import { setNumThreads, setPoison } from '@mtl/kernels';
+import { type GroupFault, ObservedGroup, type TraceEvent } from '../observed-group.js';
+import { buildGpt, computeStep, evaluateStep, type StepOptions, type StepResult } from '../small-gpt.js';
+
+/** A step as a rank computes it. */
+export interface SpreadStepOptions extends StepOptions {
+  readonly sequenceParallel: boolean;
+  readonly fault?: GroupFault;
+  /** Rank 1 takes the masks of rank 0: of its heads, or of its positions. */
+  readonly shift?: 'heads' | 'positions';
+}
+
+export interface SpreadStepResult extends StepResult {
+  readonly evaluated: number;
+  /** What the training step communicated, evaluation left out. */
+  readonly counts: Readonly<Record<'allReduce' | 'allGather' | 'reduceScatter', OperationCount>>;
+  readonly trace: readonly TraceEvent[];
+}
+
+/** Computes steps one after the other, each with a model of its own. */
+export default function spreadGpt(world: World, steps: readonly SpreadStepOptions[]): SpreadStepResult[] {
+  // as many ranks as there are threads share the cores
+  setNumThreads(1);
+  // memory that nobody wrote must not look right because it held the same values before
+  setPoison(true);
+  return steps.map((step, index) => runStep(world, step, index));
+}
+
+function runStep(world: World, options: SpreadStepOptions, index: number): SpreadStepResult {
+  const ranks = Array.from({ length: world.size }, (_, rank) => rank);
+  const group = new ObservedGroup(world.createGroup({ name: `step ${index}`, ranks }));
+  const built = buildGpt(options, { group, sequenceParallel: options.sequenceParallel });
+  if (options.shift === 'heads' && world.rank === 1) {
+    const { start, end } = built.stage.heads;
+    Object.assign(built.stage, { heads: { start: 0, end: end - start } });
+  }
+  if (options.shift === 'positions' && world.rank === 1) {
+    // slices of parameters were taken at birth: what is left to read the rank are the positions of a call
+    Object.defineProperty(group, 'rank', { value: 0 });
+  }
+  group.begin(options.fault);
+  const result = computeStep(built, options);
+  const { allReduce, allGather, reduceScatter } = group.statistics();
+  const trace = [...group.trace];
+  group.begin();
+  const evaluated = evaluateStep(built);
+  built.dispose();
+  return { ...result, evaluated, counts: { allReduce, allGather, reduceScatter }, trace };
+}

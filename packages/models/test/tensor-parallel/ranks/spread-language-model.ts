@@ -1,0 +1,37 @@
+import type { World } from '@mtl/comm';
+import { setNumThreads, setPoison } from '@mtl/kernels';
+import { parameterTensors, readHuggingFaceGpt2, writeHuggingFaceGpt2 } from '../../../src/index.js';
+import { type LanguageModelResult, useLanguageModel } from '../language-model.js';
+import { buildGpt } from '../small-gpt.js';
+
+export interface SpreadLanguageModelOptions {
+  readonly sequenceParallel: boolean;
+  /** A Hugging Face directory to load the model from. */
+  readonly load: string;
+  /** Where to save it as one. */
+  readonly save: string;
+}
+
+/** Loads a model's slices, generates and scores with it, and saves it. */
+export default async function spreadLanguageModel(
+  world: World,
+  { sequenceParallel, load, save }: SpreadLanguageModelOptions,
+): Promise<LanguageModelResult> {
+  setNumThreads(1);
+  setPoison(true);
+  const { group } = world;
+  const built = buildGpt({}, { group, sequenceParallel });
+  const { parameters } = built.stage;
+  for (const { data } of parameters) data.zero();
+  const source = await readHuggingFaceGpt2({ directory: load, makeVocabularySizeDivisibleBy: 8 });
+  await source.load(parameterTensors(parameters));
+  const result = useLanguageModel(built.stage);
+  await writeHuggingFaceGpt2({
+    directory: save,
+    model: source.configuration,
+    tensors: parameterTensors(parameters),
+    group,
+  });
+  built.dispose();
+  return result;
+}

@@ -1,0 +1,132 @@
+import { allocateParameters, initializeParameter, Parameter } from '@mtl/autograd';
+import type { DType } from '@mtl/kernels';
+import type { TensorParallel } from '@mtl/tensor-parallel';
+import {
+  type GptModelConfiguration,
+  GptStage,
+  numLossTokens,
+  type Recomputation,
+  type TokenBatch,
+} from '../../src/index.js';
+
+/** Two layers, four heads, and a vocabulary of 90 padded to 96: of four ranks the last holds 18 tokens and 6 of padding. */
+export const smallGpt: GptModelConfiguration = {
+  numLayers: 2,
+  hiddenSize: 32,
+  ffnHiddenSize: 64,
+  numAttentionHeads: 4,
+  maxPositionEmbeddings: 16,
+  vocabularySize: 90,
+  makeVocabularySizeDivisibleBy: 8,
+  tieEmbeddings: true,
+  layerNormEpsilon: 1e-5,
+  geluKind: 'tanh',
+  hiddenDropout: 0.1,
+  attentionDropout: 0.1,
+  // large, so that every path carries a gradient that can be seen
+  initMethodStd: 0.2,
+};
+
+export const batchSize = 2;
+export const sequenceLength = 8;
+
+/** The same on every rank: tokens without a pattern, some without a loss, one sample of two documents. */
+export function smallBatch({ positions = true }: { positions?: boolean } = {}): TokenBatch {
+  const size = batchSize * sequenceLength;
+  const token = (index: number): number => (index * 37 + 5 * Math.floor(index / 3)) % smallGpt.vocabularySize;
+  return {
+    batchSize,
+    sequenceLength,
+    tokens: Int32Array.from({ length: size }, (_, index) => token(index)),
+    labels: Int32Array.from({ length: size }, (_, index) => token(index + 1)),
+    lossMask: Float32Array.from({ length: size }, (_, index) => (index % 5 === 4 ? 0 : 1)),
+    positionIds: Int32Array.from({ length: size }, (_, index) => (positions ? index % sequenceLength : 3)),
+    sampleNumbers: Float64Array.of(41, 7),
+    keyStart: Int32Array.from({ length: size }, (_, index) => (index >= 12 ? 4 : 0)),
+  };
+}
+
+/** One step to be computed, by one process or by a rank. */
+export interface StepOptions {
+  readonly model?: Partial<GptModelConfiguration>;
+  readonly dtype?: DType;
+  readonly recomputation?: Recomputation;
+  /** The halves of backward one after the other. */
+  readonly split?: boolean;
+  /** False: every token is at the same position, so that only dropout depends on where a rank is in the sequence. */
+  readonly positions?: boolean;
+}
+
+export interface ParameterGradient {
+  readonly name: string;
+  readonly globalShape: readonly number[];
+  readonly slices: readonly { readonly start: number; readonly end: number }[];
+  readonly isPartial: boolean;
+  readonly isReplicated: boolean;
+  readonly values: Float32Array;
+}
+
+export interface StepResult {
+  /** The mean over the tokens that count. */
+  readonly loss: number;
+  readonly gradients: readonly ParameterGradient[];
+}
+
+export interface BuiltGpt {
+  readonly stage: GptStage;
+  dispose(): void;
+}
+
+export function buildGpt(options: StepOptions, spread?: TensorParallel): BuiltGpt {
+  const { model, dtype = 'float32', recomputation } = options;
+  const stage = new GptStage({
+    ...{ model: { ...smallGpt, ...model }, device: 'cpu', dtype, seed: 5 },
+    ...(recomputation === undefined ? {} : { recomputation }),
+    tensorParallel: spread,
+  });
+  const storage = allocateParameters(stage.parameters, { device: 'cpu', dtype, mainGradients: true });
+  for (const parameter of stage.parameters) {
+    const { name, globalShape, slices, initialization: own } = parameter;
+    // nothing stays zero or one: a bias that is added twice must show
+    const initialization =
+      own.kind === 'normal' ? own : ({ kind: 'normal', standardDeviation: 0.5 } as const);
+    initializeParameter(new Parameter({ name, globalShape, slices, initialization }), parameter.data, 5);
+  }
+  return { stage, dispose: () => storage.dispose() };
+}
+
+function takeMeanLoss(stage: GptStage): number {
+  const { losses, weights, dispose } = stage.takeLoss(0);
+  const factors = weights.toArray();
+  const mean = losses.toArray().reduce((sum, loss, index) => sum + loss * factors[index]!, 0);
+  dispose();
+  return mean;
+}
+
+/** Loss and gradients of one training step. */
+export function computeStep({ stage }: BuiltGpt, options: StepOptions): StepResult {
+  const batch = smallBatch(options);
+  const lossFactor = 1 / numLossTokens(batch);
+  for (const parameter of stage.parameters) parameter.mainGradient.zero();
+  stage.forward({ microBatch: 0, batch, lossFactor });
+  stage.backwardInput({ microBatch: 0, weights: options.split !== true });
+  if (options.split === true) stage.backwardWeight({ microBatch: 0 });
+  return {
+    loss: takeMeanLoss(stage),
+    gradients: stage.parameters.map(
+      ({ name, globalShape, slices, partialOver, replicatedOver, mainGradient }) => ({
+        ...{ name, globalShape, slices },
+        isPartial: partialOver.includes('tp'),
+        isReplicated: replicatedOver.includes('tp'),
+        values: mainGradient.read<'float32'>(),
+      }),
+    ),
+  };
+}
+
+/** The loss without dropout. */
+export function evaluateStep({ stage }: BuiltGpt): number {
+  const batch = smallBatch();
+  stage.evaluate({ microBatch: 0, batch, lossFactor: 1 / numLossTokens(batch) });
+  return takeMeanLoss(stage);
+}

@@ -1,0 +1,178 @@
+import { numLiveTensors } from '@mtl/kernels';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { distance, runSpread, runWhole } from './compare-with-one-process.js';
+import type { SpreadStepOptions, SpreadStepResult } from './ranks/spread-gpt.js';
+import { batchSize, type StepOptions, sequenceLength, smallGpt } from './small-gpt.js';
+
+// Rounding: measured 2e-8 and 5e-7 here, in sums of another order; 2e-7 and 2e-6 over longer runs. A gradient that is
+// summed once too little is off by its own size.
+const float32 = { loss: 2e-6, gradient: 1e-5 };
+// bfloat16 has 8 bits (4e-3), and every partial sum is rounded to them before it is added to the others; measured 6e-5
+// and 1.3e-2, which is as far as either is from float32
+const bfloat16 = { loss: 2e-3, gradient: 2e-2 };
+
+const cases: readonly (readonly [string, StepOptions])[] = [
+  ['as it is', {}],
+  ['halves of backward apart', { split: true }],
+  ['recomputing every layer', { recomputation: { granularity: 'full', method: 'uniform', numLayers: 1 } }],
+  [
+    'recomputing groups of two, halves apart',
+    { recomputation: { granularity: 'full', method: 'uniform', numLayers: 2 }, split: true },
+  ],
+  ['recomputing the first layer', { recomputation: { granularity: 'full', method: 'block', numLayers: 1 } }],
+  ['with an output layer of its own', { model: { tieEmbeddings: false } }],
+  ['with ranks whose vocabulary is all padding', { model: { makeVocabularySizeDivisibleBy: 256 } }],
+  ['with four layers', { model: { numLayers: 4 } }],
+  ['in bfloat16', { dtype: 'bfloat16' }],
+];
+
+type Events = readonly (readonly [operation: string, flops: number])[];
+
+/** For every operation in the order in which they were started: what the rank computed between its start and its wait. */
+function computedMeanwhile({ trace }: SpreadStepResult): Events {
+  return trace
+    .filter(({ kind }) => kind === 'start')
+    .map(({ index, operation, flops }) => {
+      const waits = trace.filter((event) => event.kind === 'wait' && event.index === index);
+      expect(waits.length, `waits for operation ${index}`).toBe(1);
+      return [operation, waits[0]!.flops - flops];
+    });
+}
+
+describe.each([2, 4])('GptStage on %i tensor-parallel ranks', (size) => {
+  const { hiddenSize: h, ffnHiddenSize: f, numLayers } = smallGpt;
+  const numTokens = batchSize * sequenceLength;
+  const results = new Map<string, SpreadStepResult[]>();
+  const key = (sequenceParallel: boolean, name: string): string => `${sequenceParallel} ${name}`;
+
+  beforeAll(async () => {
+    const all = [false, true].flatMap((sequenceParallel) =>
+      cases.map(([name, options]) => ({ name: key(sequenceParallel, name), options, sequenceParallel })),
+    );
+    const steps = all.map(
+      ({ options, sequenceParallel }): SpreadStepOptions => ({ ...options, sequenceParallel }),
+    );
+    const before = numLiveTensors();
+    const spread = await runSpread(size, steps);
+    // of all threads of this process
+    expect(numLiveTensors()).toBe(before);
+    all.forEach(({ name }, index) => {
+      results.set(name, spread[index]!);
+    });
+  }, 120_000);
+
+  describe.each([false, true])('sequence parallelism %s', (sequenceParallel) => {
+    const ranksOf = (name: string): SpreadStepResult[] => results.get(key(sequenceParallel, name))!;
+
+    it.each(cases)('loss and every gradient are those of one process, %s', (name, options) => {
+      const tolerance = options.dtype === 'bfloat16' ? bfloat16 : float32;
+      const whole = runWhole(options);
+      const ranks = ranksOf(name);
+      const { loss, gradient } = distance(ranks, whole);
+      expect(loss).toBeLessThanOrEqual(tolerance.loss);
+      expect(gradient).toBeLessThanOrEqual(tolerance.gradient);
+      for (const { evaluated } of ranks) {
+        expect(Math.abs(evaluated - whole.evaluated)).toBeLessThanOrEqual(tolerance.loss);
+      }
+    });
+
+    it('recomputation and halves apart change nothing, bitwise', () => {
+      const plain = ranksOf('as it is').map(({ loss, gradients }) => ({ loss, gradients }));
+      for (const [name, { model, dtype }] of cases) {
+        if (model !== undefined || dtype !== undefined) continue;
+        expect(
+          ranksOf(name).map(({ loss, gradients }) => ({ loss, gradients })),
+          name,
+        ).toEqual(plain);
+      }
+    });
+
+    it('every sum and every second gathering is on its way while the next product is computed', () => {
+      // 2 x tokens x inputs x outputs of this rank, for one product of backward
+      const product = (outputs: number): number => (2 * numTokens * h * outputs) / size;
+      const [qkv, up, head] = [product(3 * h), product(f), product(96)];
+      const repeat = (events: Events): Events => Array.from({ length: numLayers }, () => events).flat();
+      const statistics: Events = [
+        ['allReduce', 0],
+        ['allReduce', 0],
+      ];
+      // zeros: the very next operation needs the result
+      const expected: Events = sequenceParallel
+        ? [
+            ['reduceScatter', 0],
+            ...repeat([
+              ['allGather', 0],
+              ['reduceScatter', 0],
+              ['allGather', 0],
+              ['reduceScatter', 0],
+            ]),
+            ...[['allGather', 0] as const, ...statistics, ['reduceScatter', head] as const],
+            ...repeat([
+              ['allGather', 0],
+              ['allGather', up],
+              ['reduceScatter', up],
+              ['allGather', 0],
+              ['allGather', qkv],
+              ['reduceScatter', qkv],
+            ]),
+            ['allGather', 0],
+          ]
+        : [
+            ['allReduce', 0],
+            ...repeat([
+              ['allReduce', 0],
+              ['allReduce', 0],
+            ]),
+            ...[...statistics, ['allReduce', head] as const],
+            ...repeat([
+              ['allReduce', up],
+              ['allReduce', qkv],
+            ]),
+          ];
+      for (const rank of ranksOf('as it is')) expect(computedMeanwhile(rank)).toEqual(expected);
+    });
+  });
+
+  // Bytes that a rank hands over, as the engine of in-memory ranks counts them: for a gathering its part to each of the
+  // others, for a scattering each other's part; (t - 1) / t of the whole, as on a ring. An all-reduce hands the whole to
+  // each of the others, where a ring takes 2 (t - 1) / t of it: t / 2 times as much.
+  const onRing = (bytes: number): number => ((size - 1) / size) * bytes;
+  const whole = numTokens * h * 4; // B S H in float32
+  const statistics = { calls: 2, bytes: 3 * numTokens * 4 };
+
+  it('communicates per layer what Shoeybi et al. say: 8 B S H (t - 1) / t elements in 4 all-reduces', () => {
+    for (const { counts } of results.get(key(false, 'as it is'))!) {
+      // besides the layers: the sum of embeddings, that of the head's input gradients, and the loss's three numbers a token
+      expect(counts.allReduce.calls).toBe(4 * numLayers + 2 + statistics.calls);
+      const ringBytes = counts.allReduce.sentBytes * (2 / size);
+      const layers = ringBytes - 2 * onRing(2 * whole + statistics.bytes);
+      expect(layers / numLayers).toBeCloseTo(8 * onRing(whole), 6);
+      expect([counts.allGather.calls, counts.reduceScatter.calls]).toEqual([0, 0]);
+    }
+  });
+
+  it('communicates per layer what Korthikanti et al. say: 4 gatherings, 4 scatterings, 2 gatherings again', () => {
+    for (const { counts } of results.get(key(true, 'as it is'))!) {
+      // besides the layers: the embedding's scattering, its gradient's gathering, and both for the head
+      expect(counts.allGather.calls).toBe(6 * numLayers + 2);
+      expect(counts.reduceScatter.calls).toBe(4 * numLayers + 2);
+      expect(counts.allGather.sentBytes).toBe((6 * numLayers + 2) * onRing(whole));
+      expect(counts.reduceScatter.sentBytes).toBe((4 * numLayers + 2) * onRing(whole));
+      // of the loss three numbers a token, not V
+      expect(counts.allReduce.calls).toBe(statistics.calls);
+      expect(counts.allReduce.sentBytes * (2 / size)).toBeCloseTo(2 * onRing(statistics.bytes), 6);
+    }
+  });
+
+  it('repeats the communication of forward with full recomputation', () => {
+    const extra = (sequenceParallel: boolean, operation: 'allReduce' | 'allGather' | 'reduceScatter') => {
+      const [plain, again] = ['as it is', 'recomputing every layer'].map(
+        (name) => results.get(key(sequenceParallel, name))![0]!.counts[operation].calls,
+      );
+      return again! - plain!;
+    };
+    expect(extra(false, 'allReduce')).toBe(2 * numLayers);
+    expect(extra(true, 'allGather')).toBe(2 * numLayers);
+    expect(extra(true, 'reduceScatter')).toBe(2 * numLayers);
+  });
+});
