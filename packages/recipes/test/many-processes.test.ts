@@ -1,6 +1,9 @@
+import { execFile } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import { runInMemoryRanks } from '@mtl/comm/testing';
 import { prepareDataset } from '@mtl/data';
 import { typescriptThreads } from '@mtl/tooling/typescript-threads';
@@ -50,26 +53,41 @@ interface Training {
 
 const pathOf = (name: string): string => join(directory, name);
 
-/** Trains one after the other on the same ranks; results by training, then by rank. */
-async function run(worldSize: number, trainings: readonly Training[]): Promise<TrainGptResult[][]> {
-  const argument: TrainGptArgument[] = trainings.map(({ name, flags = [], isRestart = false }) => ({
+const argumentsOf = (trainings: readonly Training[]): TrainGptArgument[] =>
+  trainings.map(({ name, flags = [], isRestart = false }) => ({
     isRestart,
     flags: [
       ...without(recipe, flags),
-      '--save',
-      pathOf(name),
-      '--metrics-jsonl',
-      `${pathOf(name)}.jsonl`,
-      ...flags,
+      ...['--save', pathOf(name), '--metrics-jsonl', `${pathOf(name)}.jsonl`, ...flags],
     ],
   }));
+
+/** Trains one after the other on the same ranks; results by training, then by rank. */
+async function run(worldSize: number, trainings: readonly Training[]): Promise<TrainGptResult[][]> {
   const ranks = await runInMemoryRanks<TrainGptResult[]>({
     ...typescriptThreads,
     worldSize,
     module: new URL('./ranks/train-gpt.ts', import.meta.url),
-    argument,
+    argument: argumentsOf(trainings),
     timeoutMs: 60_000,
   });
+  return trainings.map((_, index) => ranks.map((results) => results[index]!));
+}
+
+/** As `run`, with processes in place of threads and shared memory in place of messages. */
+async function runProcesses(worldSize: number, trainings: readonly Training[]): Promise<TrainGptResult[][]> {
+  const store = mkdtempSync(join(directory, 'store-'));
+  writeFileSync(join(store, 'argument.json'), JSON.stringify(argumentsOf(trainings)));
+  const module = fileURLToPath(new URL('./ranks/local-process.ts', import.meta.url));
+  const preload = ['--import', typescriptThreads.preload.href, ...typescriptThreads.execArgv];
+  const ranks = await Promise.all(
+    Array.from({ length: worldSize }, async (_, rank) => {
+      const result = join(store, `result-${rank}.json`);
+      const words = [String(rank), String(worldSize), store, join(store, 'argument.json'), result];
+      await promisify(execFile)(process.execPath, [...preload, module, ...words]);
+      return JSON.parse(readFileSync(result, 'utf8')) as TrainGptResult[];
+    }),
+  );
   return trainings.map((_, index) => ranks.map((results) => results[index]!));
 }
 
@@ -85,15 +103,16 @@ const metricsOf = (name: string): Line[] =>
     .split('\n')
     .map((line) => JSON.parse(line) as Line);
 
+const numbersOf = (lines: readonly Line[]): number[][] =>
+  lines.map(({ lm_loss, grad_norm }) => [lm_loss, grad_norm]);
+
 /** Largest relative differences of loss and gradient norm between two runs, step by step. */
 function differences(name: string, expected: string) {
   const [actual, reference] = [metricsOf(name), metricsOf(expected)];
   expect(actual.map(({ iteration }) => iteration)).toEqual(reference.map(({ iteration }) => iteration));
   const largest = (key: 'lm_loss' | 'grad_norm'): number =>
     Math.max(...actual.map((line, index) => Math.abs(line[key] / reference[index]![key] - 1)));
-  const difference = { loss: largest('lm_loss'), norm: largest('grad_norm') };
-  if (process.env['MTL_SHOW_DIFFERENCES']) console.log(name, difference);
-  return difference;
+  return { loss: largest('lm_loss'), norm: largest('grad_norm') };
 }
 
 const kinds = [
@@ -129,8 +148,7 @@ describe.each([2, 4])('a GPT on %d data-parallel ranks', (dp) => {
       expect(difference.loss).toBeLessThan(tolerances[precision].loss);
       expect(difference.norm).toBeLessThan(tolerances[precision].norm);
       // the same sums in the same order, whenever and wherever they are made
-      const numbers = (lines: Line[]) => lines.map(({ lm_loss, grad_norm }) => [lm_loss, grad_norm]);
-      expect(numbers(metricsOf(name))).toEqual(numbers(first));
+      expect(numbersOf(metricsOf(name))).toEqual(numbersOf(first));
     }
     for (const [first, ...others] of results) {
       expect(first!.output).toContain('validation loss at iteration 24');
@@ -158,6 +176,31 @@ describe('a GPT on a mesh of tensor- and data-parallel ranks', () => {
       expect(difference.loss).toBeLessThan(tolerances.fp32.loss);
       expect(difference.norm).toBeLessThan(tolerances.fp32.norm);
     }
+  });
+});
+
+describe('a GPT in processes that share memory', () => {
+  it.each([{ processes: 2 }, { processes: 4 }])('trains as on in-memory ranks: %o', async ({ processes }) => {
+    const trainings = kinds.map((kind) => ({ name: `local-${kind.name}-${processes}`, flags: kind.flags }));
+    await runProcesses(processes, trainings);
+    const first = metricsOf(trainings[0]!.name);
+    for (const { name } of trainings) {
+      const difference = differences(name, 'alone');
+      expect(difference.loss).toBeLessThan(tolerances.fp32.loss);
+      expect(difference.norm).toBeLessThan(tolerances.fp32.norm);
+      expect(numbersOf(metricsOf(name))).toEqual(numbersOf(first));
+    }
+    // both engines add float32 in the order of the ranks
+    await run(processes, [{ name: `memory-${processes}` }]);
+    expect(numbersOf(first)).toEqual(numbersOf(metricsOf(`memory-${processes}`)));
+  });
+
+  it('trains on a mesh', async () => {
+    const mesh = ['--tensor-model-parallel-size', '2', '--sequence-parallel', ...kinds.at(-1)!.flags];
+    await runProcesses(4, [{ name: 'local-mesh', flags: mesh }]);
+    const difference = differences('local-mesh', 'alone');
+    expect(difference.loss).toBeLessThan(tolerances.fp32.loss);
+    expect(difference.norm).toBeLessThan(tolerances.fp32.norm);
   });
 });
 
@@ -196,7 +239,8 @@ describe('checkpoints', () => {
     await run(2, [{ name: 'restarted', flags: [...interrupted, '--exit-interval', '10'] }]);
     const [again] = await run(2, [{ name: 'restarted', flags: interrupted, isRestart: true }]);
     expect(again![0]!.output).toContain('iteration 10');
-    expect(differences('restarted', 'plain-fp32-2')).toEqual({ loss: 0, norm: 0 });
+    await run(2, [{ name: 'undisturbed' }]);
+    expect(numbersOf(metricsOf('restarted'))).toEqual(numbersOf(metricsOf('undisturbed')));
     const [begun] = await run(2, [{ name: 'never-saved', flags: ['--train-iters', '1'], isRestart: true }]);
     expect(begun![0]!.output).toContain('training begins again');
   });
