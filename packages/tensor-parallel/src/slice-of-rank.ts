@@ -7,7 +7,7 @@ import type { TensorParallel } from './tensor-parallel.js';
  * What this process holds of `size` things (heads, features, tokens of a vocabulary, positions): as many as every other,
  * by position in the group.
  *
- * @param of.what names them in the error
+ * @param of.what names them in the error, in the plural
  * @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE when the group does not divide them; names the nearest numbers of
  *   processes and of things that would do
  */
@@ -26,9 +26,9 @@ export function sliceOfRank(
   const ranks = nearestDivisors(size, numRanks);
   throw new ConfigurationError(
     'MTL_TENSOR_PARALLEL_SIZE',
-    `${what} of ${size} cannot be cut evenly over ${numRanks} tensor-parallel processes`,
+    `${size} ${what} cannot be cut evenly over ${numRanks} tensor-parallel processes`,
     {
-      expected: `${ranks.join(' or ')} processes, or ${what} of ${sizes.join(' or ')}`,
+      expected: `${ranks.join(' or ')} processes, or ${sizes.join(' or ')} ${what}`,
       details: { what, size, numRanks, nearestSizes: sizes, nearestNumRanks: ranks },
     },
   );

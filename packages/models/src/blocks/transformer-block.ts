@@ -81,12 +81,12 @@ export class TransformerBlock {
     this.#mlpNorm = this.#norm('pre_mlp_layernorm');
     this.#up = this.#columnParallel('mlp.linear_fc1', {
       outputs: [ffnHiddenSize],
-      what: 'a feed-forward width',
+      what: 'feed-forward features',
       standardDeviation: initMethodStd,
     });
     this.#down = this.#rowParallel('mlp.linear_fc2', {
       inputs: [ffnHiddenSize, 1],
-      what: 'a feed-forward width',
+      what: 'feed-forward features',
       standardDeviation: residualStd,
     });
     this.parameters = [

@@ -112,7 +112,7 @@ export class GptStage implements Stage<TokenBatch> {
         name,
         globalShape: [vocabulary, hiddenSize],
         slices: [
-          sliceOfRank(tensorParallel, { size: vocabulary, what: 'a padded vocabulary' }),
+          sliceOfRank(tensorParallel, { size: vocabulary, what: 'entries of the padded vocabulary' }),
           { start: 0, end: hiddenSize },
         ],
         initialization,
@@ -234,7 +234,7 @@ export class GptStage implements Stage<TokenBatch> {
   #positions(sequenceLength: number, sequenceParallel: boolean): Positions {
     const spread = sequenceParallel ? this.tensorParallel : undefined;
     return {
-      ...sliceOfRank(spread, { size: sequenceLength, what: 'a sequence' }),
+      ...sliceOfRank(spread, { size: sequenceLength, what: 'positions of a sequence' }),
       sequenceParallel: spread !== undefined,
     };
   }
@@ -266,17 +266,17 @@ export class GptStage implements Stage<TokenBatch> {
     tape: Tape,
     call: { batch: TokenBatch; lossFactor: number; input: Tensor | undefined; training: boolean },
   ): Flight {
-    const batch = toDevice(call.batch, { device: this.device, lossFactor: call.lossFactor });
-    const boundary =
-      call.input === undefined
-        ? undefined
-        : tape.input(call.input.view({ shape: call.input.shape }), { requiresGradient: true });
     // an evaluation of the whole model keeps nothing that cutting the sequence would save: any length will do there
     const cuts = call.training || !this.isFirst || !this.isLast;
     const positions = this.#positions(
       call.batch.sequenceLength,
       cuts && this.tensorParallel?.sequenceParallel === true,
     );
+    const batch = toDevice(call.batch, { device: this.device, lossFactor: call.lossFactor });
+    const boundary =
+      call.input === undefined
+        ? undefined
+        : tape.input(call.input.view({ shape: call.input.shape }), { requiresGradient: true });
     const output = tape.scope(() => {
       const hidden = boundary ?? this.#embedWithDropout(tape, { batch, positions, training: call.training });
       const context = this.#context({ batch, positions, training: call.training });

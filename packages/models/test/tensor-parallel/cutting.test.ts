@@ -1,0 +1,103 @@
+import { allocateParameters } from '@mtl/autograd';
+import { SingleProcessGroup } from '@mtl/comm';
+import { memoryStatistics } from '@mtl/kernels';
+import type { TensorParallel } from '@mtl/tensor-parallel';
+import { describe, expect, it } from 'vitest';
+import { type GptModelConfiguration, GptStage } from '../../src/index.js';
+import { batchSize, sequenceLength, smallBatch, smallGpt } from './small-gpt.js';
+
+const done = { wait: () => {}, isDone: true };
+
+/** A rank whose partners say nothing: what it holds and keeps is right, what it computes is not. */
+function alone(rank: number, size: number, sequenceParallel = false): TensorParallel {
+  const group = Object.assign(new SingleProcessGroup('alone'), {
+    ...{ rank, size },
+    ...{ allGather: () => done, reduceScatter: () => done },
+  });
+  return { group, sequenceParallel };
+}
+
+function stageOf(model: Partial<GptModelConfiguration>, tensorParallel: TensorParallel): GptStage {
+  return new GptStage({
+    ...{ model: { ...smallGpt, ...model }, device: 'cpu', dtype: 'float32', seed: 1 },
+    tensorParallel,
+  });
+}
+
+describe('a GPT stage that cannot be cut evenly is refused with the nearest that can', () => {
+  const refusal = (message: string, expected: string) =>
+    expect.objectContaining({ code: 'MTL_TENSOR_PARALLEL_SIZE', message, expected });
+  const over4 = (what: string): string => `${what} cannot be cut evenly over 4 tensor-parallel processes`;
+
+  it.each([
+    [{ hiddenSize: 30, numAttentionHeads: 6 }, '6 attention heads', '3 or 6 processes, or 4 or 8'],
+    [{ ffnHiddenSize: 66 }, '66 feed-forward features', '3 or 6 processes, or 64 or 68'],
+    [
+      { makeVocabularySizeDivisibleBy: 1, vocabularySize: 91 },
+      '91 entries of the padded vocabulary',
+      '1 or 7 processes, or 88 or 92',
+    ],
+  ])('%o', (model, what, nearest) => {
+    const things = what.slice(what.indexOf(' '));
+    expect(() => stageOf(model, alone(0, 4))).toThrow(refusal(over4(what), `${nearest}${things}`));
+  });
+
+  it('a sequence, with sequence parallelism only', () => {
+    const batch = { ...smallBatch(), sequenceLength: 6 };
+    const refused = refusal(
+      over4('6 positions of a sequence'),
+      '3 or 6 processes, or 4 or 8 positions of a sequence',
+    );
+    const cut = stageOf({}, alone(0, 4, true));
+    expect(() => cut.boundaryShape(batch)).toThrow(refused);
+    expect(() => cut.forward({ microBatch: 0, batch, lossFactor: 1 })).toThrow(refused);
+    expect(cut.boundaryShape({ ...batch, sequenceLength: 8 })).toEqual([2, 2, 32]);
+    expect(stageOf({}, alone(0, 4)).boundaryShape(batch)).toEqual([6, 2, 32]);
+  });
+});
+
+describe('what a rank holds', () => {
+  it('covers every parameter once: shards side by side, copies said to be copies', () => {
+    const size = 4;
+    const ranks = Array.from({ length: size }, (_, rank) => stageOf({}, alone(rank, size)).parameters);
+    const whole = stageOf({}, alone(0, 1)).parameters;
+    whole.forEach((parameter, index) => {
+      const own = ranks.map((parameters) => parameters[index]!);
+      expect(own.every(({ name }) => name === parameter.name)).toBe(true);
+      const held = own.reduce((sum, shard) => sum + shard.size, 0);
+      const isCopied = own[0]!.replicatedOver.includes('tp');
+      expect(held, parameter.name).toBe(isCopied ? size * parameter.size : parameter.size);
+      expect(own[0]!.partialOver).toEqual([]);
+    });
+    const copied = ranks[0]!.filter(({ replicatedOver }) => replicatedOver.includes('tp'));
+    // layer norms, row-parallel biases and positions; their gradients are parts once the sequence is cut
+    expect(copied.length).toBe(2 * 6 + 2 + 1);
+    const partial = stageOf({}, alone(0, size, true)).parameters.filter(({ partialOver }) =>
+      partialOver.includes('tp'),
+    );
+    expect(partial.map(({ name }) => name)).toEqual(copied.map(({ name }) => name));
+  });
+
+  it('keeps its share of activations: those inside the regions, with sequence parallelism those between them too', () => {
+    const numLayers = 4;
+    const size = 4;
+    const kept = (tensorParallel: TensorParallel): number => {
+      const stage = stageOf({ numLayers }, tensorParallel);
+      const storage = allocateParameters(stage.parameters, { device: 'cpu', dtype: 'float32' });
+      const before = memoryStatistics('cpu').bytesInUse;
+      stage.forward({ microBatch: 0, batch: smallBatch(), lossFactor: 1 });
+      const bytes = memoryStatistics('cpu').bytesInUse - before;
+      stage.abandon();
+      storage.dispose();
+      return bytes;
+    };
+    const [whole, tensor, sequence] = [kept(alone(0, 1)), kept(alone(0, size)), kept(alone(0, size, true))];
+    const { hiddenSize: h, ffnHiddenSize: f, numAttentionHeads: a } = smallGpt;
+    const bytesPerFeature = batchSize * sequenceLength * 4;
+    const saved = (features: number): number => features * bytesPerFeature * (1 - 1 / size);
+    // query, key, value, attention's output, the feed-forward network's inside, and a log-sum-exp a head
+    expect(whole - tensor).toBe(numLayers * saved(4 * h + f + a));
+    // the input of a layer, of its second half, and of the final norm: what norms are computed from again
+    expect(tensor - sequence).toBe((2 * numLayers + 1) * saved(h));
+  });
+});

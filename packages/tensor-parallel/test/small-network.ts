@@ -1,0 +1,109 @@
+import {
+  allocateParameters,
+  gelu,
+  initializeParameter,
+  Parameter,
+  type ParameterOptions,
+  Tape,
+} from '@mtl/autograd';
+import { Tensor } from '@mtl/kernels';
+import {
+  columnParallelLinear,
+  rowParallelLinear,
+  sliceOfRank,
+  type TensorParallel,
+  vocabularyParallelCrossEntropy,
+  vocabularyParallelEmbedding,
+} from '../src/index.js';
+
+// S sequence, B micro-batch, H hidden, F feed-forward, V vocabulary, 37 of it real
+export const [S, B, H, F, V] = [8, 2, 12, 16, 40];
+
+export interface NetworkResult {
+  /** After the embedding, and after the feed-forward network: [S, B, H], or [S / t, B, H]. */
+  readonly embedded: readonly number[];
+  readonly narrowed: readonly number[];
+  /** [S * B] */
+  readonly losses: readonly number[];
+  readonly gradients: readonly { readonly parameter: Parameter; readonly values: readonly number[] }[];
+}
+
+/** Embedding, feed-forward network and loss, whole or spread over processes; every operation of the package. */
+export function runNetwork(tensorParallel: TensorParallel | undefined): NetworkResult {
+  const isCut = tensorParallel?.sequenceParallel === true;
+  const own = (size: number) => sliceOfRank(tensorParallel, { size, what: 'something' });
+  const all = (size: number) => ({ start: 0, end: size });
+  const positions = isCut ? own(S) : all(S);
+  const parameter = (
+    name: string,
+    options: Pick<ParameterOptions, 'globalShape' | 'slices' | 'partialOver'>,
+  ) => new Parameter({ name, ...options, initialization: { kind: 'normal', standardDeviation: 0.7 } });
+  const whole = isCut ? { partialOver: ['tp'] as const } : {};
+  const words = parameter('words', { globalShape: [V, H], slices: [own(V), all(H)] });
+  const places = parameter('places', { globalShape: [S, H], ...whole });
+  const up = parameter('up', { globalShape: [F, H], slices: [own(F), all(H)] });
+  const upBias = parameter('upBias', { globalShape: [F], slices: [own(F)] });
+  const down = parameter('down', { globalShape: [H, F], slices: [all(H), own(F)] });
+  const downBias = parameter('downBias', { globalShape: [H], ...whole });
+  const head = parameter('head', { globalShape: [V, H], slices: [own(V), all(H)] });
+  const parameters = [words, places, up, upBias, down, downBias, head];
+  const storage = allocateParameters(parameters, { device: 'cpu', dtype: 'float32', mainGradients: true });
+  for (const each of parameters) initializeParameter(each, each.data, 3);
+
+  const tape = new Tape();
+  const ids = (values: readonly number[]) =>
+    tape.input(Tensor.from(values, { shape: [values.length / B, B], dtype: 'int32' }));
+  const indices = Array.from({ length: S * B }, (_, index) => index);
+  const tokens = ids(indices.map((index) => (index * 11) % 37));
+  const labels = ids(indices.map((index) => (index * 23 + 5) % 37));
+  const placeIds = ids(
+    indices.slice(positions.start * B, positions.end * B).map((index) => Math.floor(index / B)),
+  );
+  const weights = tape.input(
+    Tensor.from(
+      indices.map((index) => (index % 6 === 5 ? 0 : 1 / 14)),
+      { shape: [S, B], dtype: 'float32' },
+    ),
+  );
+  const embedded = vocabularyParallelEmbedding(tape, {
+    tokens: { ids: tokens, table: words },
+    others: [{ ids: placeIds, table: places }],
+    tensorParallel,
+  });
+  const widened = columnParallelLinear(tape, { input: embedded, weight: up, bias: upBias, tensorParallel });
+  const activated = gelu(tape, { input: widened, kind: 'tanh' });
+  const narrowed = rowParallelLinear(tape, {
+    input: activated,
+    weight: down,
+    bias: downBias,
+    tensorParallel,
+  });
+  const losses = vocabularyParallelCrossEntropy(tape, {
+    ...{ input: narrowed, weight: head, vocabularySize: 37, labels, weights, tensorParallel },
+    // several chunks of a few rows each
+    chunkBytes: 400,
+  });
+  tape.backward(losses);
+  const result = {
+    embedded: embedded.tensor.toArray(),
+    narrowed: narrowed.tensor.toArray(),
+    losses: losses.tensor.toArray(),
+    gradients: parameters.map((each) => ({ parameter: each, values: each.mainGradient.toArray() })),
+  };
+  for (const variable of [
+    embedded,
+    widened,
+    activated,
+    narrowed,
+    losses,
+    tokens,
+    labels,
+    placeIds,
+    weights,
+  ]) {
+    variable.release();
+  }
+  tape.dispose();
+  storage.dispose();
+  return result;
+}
