@@ -2,12 +2,14 @@
 import { join } from 'node:path';
 import { exitCodeOf, formatError } from '@mtl/errors';
 import {
+  broadcastJson,
   formatHelp,
   GptTraining,
+  type JoinedProcesses,
+  joinProcesses,
+  type ParsedFlags,
   parseFlags,
   printConfiguration,
-  refuseManyProcesses,
-  sampleText,
   validateConfiguration,
 } from '@mtl/recipes';
 
@@ -25,27 +27,37 @@ async function main(): Promise<void> {
     console.log(formatHelp({ program: 'gpt-train', description: 'Trains a GPT.' }));
     return;
   }
-  refuseManyProcesses(process.env);
-  const save = flags.values.save ?? flags.values.load ?? newRunDirectory(flags.preset);
-  const configuration = validateConfiguration({ ...flags, values: { ...flags.values, save } });
-  console.log(printConfiguration(configuration, { all: false }));
-  const training = await GptTraining.build({ configuration, corpusDirectory: join('.cache', 'mtl') });
+  const joined = await joinProcesses(process.env);
+  try {
+    await train(flags, joined);
+  } catch (error) {
+    // the other processes end with this message instead of waiting for this one
+    joined.world?.abort(error as Error);
+    throw error;
+  }
+  joined.world?.close();
+}
+
+async function train(flags: ParsedFlags, { world, local, isRestart }: JoinedProcesses): Promise<void> {
+  const named = flags.values.save ?? flags.values.load ?? newRunDirectory(flags.preset);
+  const save = world === undefined ? named : broadcastJson(world.group, named);
+  const worldSize = world?.size ?? 1;
+  const configuration = validateConfiguration({ ...flags, values: { ...flags.values, save } }, { worldSize });
+  const say = (text: string): void => {
+    if (world === undefined || world.rank === 0) console.log(text);
+  };
+  say(printConfiguration(configuration, { all: false }));
+  const corpusDirectory = join('.cache', 'mtl');
+  const training = await GptTraining.build({ configuration, corpusDirectory, world, local, isRestart });
   try {
     const { reason, checkpointPath } = await training.run();
     training.reporters.close();
-    console.log(training.reporters.summary.text(checkpointPath === undefined ? {} : { checkpointPath }));
+    say(training.reporters.summary.text(checkpointPath === undefined ? {} : { checkpointPath }));
     if (reason !== 'done') {
-      console.log(`stopped (${reason}); go on with the same flags and --load ${save}`);
+      say(`stopped (${reason}); go on with the same flags and --load ${save}`);
     } else if (configuration.data.tokenizer?.type !== 'NullTokenizer') {
-      const { stage, tokenizer } = training;
-      const sample = await sampleText({
-        stage,
-        tokenizer,
-        prompt: 'The people of',
-        maxNewTokens: 120,
-        seed: 1,
-      });
-      console.log(`\nA sample:\n${sample}`);
+      const sample = await training.sample('The people of');
+      say(`\nA sample:\n${sample}`);
     }
   } finally {
     await training.close();

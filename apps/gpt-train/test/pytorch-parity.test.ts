@@ -129,9 +129,9 @@ function build(dtype: 'float32' | 'bfloat16'): Run {
     view.write(values);
     view.dispose();
   });
-  buffers.refreshModel();
   const { beta1, beta2, epsilon, weightDecay, clip } = recipe;
   const optimizer = new AdamwOptimizer(buffers, { beta1, beta2, epsilon, weightDecay, clipGradient: clip });
+  optimizer.refreshModel();
   return {
     stage,
     optimizer,

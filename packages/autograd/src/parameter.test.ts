@@ -40,6 +40,23 @@ describe('Parameter', () => {
   });
 });
 
+describe('a parameter whose values are on their way', () => {
+  it('waits for them once, at the first read', () => {
+    const weight = new Parameter({ name: 'w', globalShape: [2], initialization: normal });
+    using values = Tensor.zeros({ shape: [2], dtype: 'float32' });
+    weight.assignData(values);
+    let waits = 0;
+    weight.deferData(() => {
+      waits += 1;
+      values.write(Float32Array.of(5, 6));
+    });
+    expect(waits).toBe(0);
+    expect(weight.data.toArray()).toEqual([5, 6]);
+    expect(weight.data).toBe(values);
+    expect(waits).toBe(1);
+  });
+});
+
 describe('initializeParameter', () => {
   it('gives any shard the values it has in the whole, cut along any dimension', () => {
     const shapes = fc.array(fc.integer({ min: 1, max: 6 }), { minLength: 1, maxLength: 4 });

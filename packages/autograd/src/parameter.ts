@@ -51,6 +51,7 @@ export class Parameter {
   readonly initialization: Initialization;
   readonly decays: boolean;
   #data: Tensor | undefined;
+  #waitForData: (() => void) | undefined;
   #mainGradient: Tensor | undefined;
   readonly #hooks: ((parameter: Parameter) => void)[] = [];
 
@@ -66,9 +67,14 @@ export class Parameter {
     this.decays = options.decays ?? options.globalShape.length > 1;
   }
 
-  /** Values in the compute dtype, of `shape`. */
+  /** Values in the compute dtype, of `shape`; waits for values that are still on their way (`deferData`). */
   get data(): Tensor {
     if (this.#data === undefined) throw this.#unassigned('data');
+    const wait = this.#waitForData;
+    if (wait !== undefined) {
+      this.#waitForData = undefined;
+      wait();
+    }
     return this.#data;
   }
 
@@ -86,6 +92,11 @@ export class Parameter {
   assignData(tensor: Tensor): void {
     this.#checkShape(tensor);
     this.#data = tensor;
+  }
+
+  /** Says that the values are being filled by somebody else: the next read of `data` calls `wait` before. */
+  deferData(wait: () => void): void {
+    this.#waitForData = wait;
   }
 
   assignMainGradient(tensor: Tensor): void {

@@ -1,3 +1,7 @@
+export { expandHostList } from './environment/expand-host-list.js';
+export type { Launcher, ProcessEnvironment, Variables } from './environment/process-environment.js';
+export { readJobSecret } from './environment/read-job-secret.js';
+export { readProcessEnvironment } from './environment/read-process-environment.js';
 export { type JoinHostOptions, joinHost } from './local/join-host.js';
 export { LocalWorld, type LocalWorldOptions } from './local/local-world.js';
 export type { TraceEntry } from './native/addon.js';
@@ -13,5 +17,12 @@ export type {
 } from './process-group.js';
 export { type MeshAxis, type MeshCoordinates, meshAxes, ProcessMesh } from './process-mesh.js';
 export { SingleProcessGroup } from './single-process-group.js';
+export { NativeStore, type NativeStoreOptions } from './store/native-store.js';
+export { StoreServer, type StoreServerOptions } from './store/store-server.js';
 export type { Store } from './store.js';
+export type { JobEngineName } from './world/choose-engine.js';
+export { createMeshGroups, type MeshGroups } from './world/create-mesh-groups.js';
+export type { Engine, EngineContext, EngineFactory } from './world/engine.js';
+export { type JoinWorldOptions, joinWorld } from './world/join-world.js';
+export { type JoinedParts, JoinedWorld } from './world/joined-world.js';
 export type { GroupOptions, World } from './world.js';

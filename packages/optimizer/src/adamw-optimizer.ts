@@ -1,5 +1,13 @@
-import { adamw, sumOfSquares, Tensor } from '@mtl/kernels';
-import type { ParameterBuffers } from './parameter-buffers.js';
+import { meshAxes } from '@mtl/comm';
+import { UsageError } from '@mtl/errors';
+import { adamw, Tensor } from '@mtl/kernels';
+import { intersectionOf } from './flat-layout.js';
+import { GradientNorm } from './gradient-norm.js';
+import { GradientReducer } from './gradient-reducer.js';
+import type { ParallelGroups } from './parallel-groups.js';
+import type { OwnedRange, ParameterBuffers } from './parameter-buffers.js';
+import { ParameterGatherer } from './parameter-gatherer.js';
+import { PartialGradients } from './partial-gradients.js';
 
 export interface AdamwOptimizerOptions {
   readonly beta1: number;
@@ -8,6 +16,12 @@ export interface AdamwOptimizerOptions {
   readonly weightDecay: number;
   /** Largest gradient norm; larger gradients are scaled down to it. 0: no clipping. */
   readonly clipGradient: number;
+  /** Default: this process alone. */
+  readonly groups?: ParallelGroups | undefined;
+  /** Reduce the gradients of a bucket as soon as they are ready (see `expectLastBackward`). Default: all before the step. */
+  readonly overlapGradientReduction?: boolean;
+  /** With a distributed optimizer: wait for gathered parameters only when they are used. Default: within the step. */
+  readonly overlapParameterGather?: boolean;
 }
 
 export interface OptimizerStepOptions {
@@ -23,37 +37,58 @@ export interface OptimizerStepResult {
   readonly skipped: boolean;
 }
 
-/** A named state tensor with the range layout of the buffers, for checkpoints. */
+/** A named state tensor with one value for each of the buffers' owned ranges (`stateStart`), for checkpoints. */
 export interface OptimizerStateTensor {
   readonly name: 'exp_avg' | 'exp_avg_sq';
   readonly buffer: Tensor;
 }
 
+/** What AdamW runs over in one call. */
+interface Shard {
+  readonly master: Tensor;
+  readonly firstMoment: Tensor;
+  readonly secondMoment: Tensor;
+  /** Absent in float32, where it is `master`. */
+  readonly model: Tensor | undefined;
+  readonly gradient: Tensor;
+  readonly segments: Tensor;
+}
+
 /**
  * AdamW over flat buffers: norm, clipping, update, rounding to the model's dtype and clearing of the gradients, in two
- * passes over memory.
+ * passes over memory. Over several processes a step first reduces the gradients, and with a distributed optimizer updates
+ * this rank's slice of every bucket and gathers the others'. Every rank of the mesh must call `step`.
  */
 export class AdamwOptimizer {
   readonly buffers: ParameterBuffers;
   readonly #options: AdamwOptimizerOptions;
   readonly #firstMoment: Tensor;
   readonly #secondMoment: Tensor;
-  readonly #segments: Tensor;
+  readonly #shards: readonly Shard[];
   readonly #scalars: Tensor;
-  readonly #squares: Tensor;
+  readonly #norm: GradientNorm;
+  readonly #reducer: GradientReducer | undefined;
+  readonly #partials: readonly PartialGradients[];
+  readonly #gatherer: ParameterGatherer | undefined;
   #numSteps = 0;
 
   constructor(buffers: ParameterBuffers, options: AdamwOptimizerOptions) {
+    const { groups = {} } = options;
+    checkGroups(groups, buffers);
     this.buffers = buffers;
     this.#options = options;
-    const { device } = buffers.master;
-    const shape = [buffers.size];
+    const { device } = buffers.model;
+    const shape = [buffers.stateSize];
     this.#firstMoment = Tensor.zeros({ shape, dtype: 'float32', device });
     this.#secondMoment = Tensor.zeros({ shape, dtype: 'float32', device });
-    const segments = buffers.ranges.flatMap(({ end, parameter }) => [end, parameter.decays ? 1 : 0]);
-    this.#segments = Tensor.from(segments, { shape: [buffers.ranges.length, 2], dtype: 'int64', device });
+    this.#shards = buffers.owned.map((owned) => this.#shardOf(owned));
     this.#scalars = Tensor.zeros({ shape: [4], dtype: 'float32', device });
-    this.#squares = Tensor.zeros({ shape: [1], dtype: 'float64', device });
+    this.#norm = new GradientNorm(buffers, groups);
+    const { dp } = groups;
+    const isShared = dp !== undefined && dp.size > 1;
+    this.#reducer = isShared ? new GradientReducer(buffers, dp) : undefined;
+    this.#gatherer = isShared && buffers.sharing.distributed ? new ParameterGatherer(buffers, dp) : undefined;
+    this.#partials = partialsOf(buffers, groups);
   }
 
   /** Updates that have been made: the exponent of the bias corrections. */
@@ -65,7 +100,11 @@ export class AdamwOptimizer {
     this.#numSteps = value;
   }
 
-  /** The moments, flat, in the order of the buffers. */
+  get groups(): ParallelGroups {
+    return this.#options.groups ?? {};
+  }
+
+  /** The moments, flat, one value for each of the owned ranges. */
   get state(): readonly OptimizerStateTensor[] {
     return [
       { name: 'exp_avg', buffer: this.#firstMoment },
@@ -73,17 +112,36 @@ export class AdamwOptimizer {
     ];
   }
 
+  /** Says that the next backward is the last before `step`, so that reductions can begin beside it. */
+  expectLastBackward(): void {
+    if (this.#options.overlapGradientReduction === true) this.#reducer?.arm();
+  }
+
+  /**
+   * Makes the model of the master values, after a checkpoint or weights were loaded into them. With a distributed
+   * optimizer the ranks' slices are gathered: all of them must call it.
+   */
+  refreshModel(): void {
+    this.buffers.roundOwned();
+    if (this.#gatherer === undefined) return;
+    for (const bucket of this.buffers.buckets) this.#gatherer.start(bucket);
+    this.#gatherer.finish();
+  }
+
   /** Uses up the main gradients: updates the parameters, or skips when a gradient is not finite; clears them anyway. */
   step({ learningRate, lossScale = 1 }: OptimizerStepOptions): OptimizerStepResult {
-    const { gradients, master, model } = this.buffers;
-    sumOfSquares({ output: this.#squares, input: gradients });
-    const gradientNorm = Math.sqrt(this.#squares.item()) / lossScale;
+    const { gradients } = this.buffers;
+    // a parameter that no forward has read since the last step has not been waited for yet
+    this.#gatherer?.finish();
+    this.#reducer?.finish();
+    for (const partials of this.#partials) partials.sum();
+    const gradientNorm = this.#norm.compute() / lossScale;
     if (!Number.isFinite(gradientNorm)) {
       gradients.zero();
       return { gradientNorm, skipped: true };
     }
     this.#numSteps += 1;
-    const { beta1, beta2, epsilon, weightDecay, clipGradient } = this.#options;
+    const { beta1, beta2, clipGradient } = this.#options;
     // Megatron and PyTorch: clip only above the limit, with 1e-6 against division by zero
     const clipping = clipGradient > 0 ? Math.min(1, clipGradient / (gradientNorm + 1e-6)) : 1;
     this.#scalars.write(
@@ -94,25 +152,88 @@ export class AdamwOptimizer {
         clipping / lossScale,
       ),
     );
-    adamw({
-      parameter: master,
-      firstMoment: this.#firstMoment,
-      secondMoment: this.#secondMoment,
-      modelParameter: model.dtype === 'float32' ? undefined : model,
-      gradient: gradients,
-      scalars: this.#scalars,
-      segments: this.#segments,
-      beta1,
-      beta2,
-      epsilon,
-      weightDecay,
-      clearGradient: true,
-    });
+    this.#update();
     return { gradientNorm, skipped: false };
   }
 
   dispose(): void {
-    const own = [this.#firstMoment, this.#secondMoment, this.#segments, this.#scalars, this.#squares];
-    for (const tensor of own) tensor.dispose();
+    for (const shard of this.#shards) {
+      for (const tensor of Object.values(shard)) tensor?.dispose();
+    }
+    for (const part of [this.#norm, ...this.#partials]) part.dispose();
+    for (const tensor of [this.#firstMoment, this.#secondMoment, this.#scalars]) tensor.dispose();
   }
+
+  #update(): void {
+    const { gradients, buckets } = this.buffers;
+    const { beta1, beta2, epsilon, weightDecay, overlapParameterGather = false } = this.#options;
+    const gatherer = this.#gatherer;
+    // from the parameters that forward reads first: their gather has the longest time
+    for (let index = this.#shards.length - 1; index >= 0; index--) {
+      const { master, model, ...shard } = this.#shards[index]!;
+      adamw({
+        ...shard,
+        parameter: master,
+        modelParameter: model,
+        scalars: this.#scalars,
+        ...{ beta1, beta2, epsilon, weightDecay },
+        clearGradient: gatherer === undefined,
+      });
+      gatherer?.start(buckets[index]!);
+    }
+    if (gatherer === undefined) return;
+    // the other ranks' slices hold what was summed into their results
+    gradients.zero();
+    if (!overlapParameterGather) gatherer.finish();
+  }
+
+  #shardOf(owned: OwnedRange): Shard {
+    const { master, model, gradients, ranges } = this.buffers;
+    const { start, end, masterStart, stateStart } = owned;
+    const shape = [end - start];
+    const ends = ranges.flatMap((range) => {
+      const common = intersectionOf(owned, range);
+      return common === undefined ? [] : [common.end - start, range.parameter.decays ? 1 : 0];
+    });
+    // padding alone has no parameter: one segment that does not decay
+    const segments = ends.length > 0 ? ends : [end - start, 0];
+    return {
+      master: master.view({ offset: masterStart, shape }),
+      firstMoment: this.#firstMoment.view({ offset: stateStart, shape }),
+      secondMoment: this.#secondMoment.view({ offset: stateStart, shape }),
+      model: model.dtype === 'float32' ? undefined : model.view({ offset: start, shape }),
+      gradient: gradients.view({ offset: start, shape }),
+      segments: Tensor.from(segments, {
+        shape: [segments.length / 2, 2],
+        dtype: 'int64',
+        device: model.device,
+      }),
+    };
+  }
+}
+
+/** For each axis along which some parameter's gradient is only a part: what sums the parts. Data parallelism is implied. */
+function partialsOf(buffers: ParameterBuffers, groups: ParallelGroups): PartialGradients[] {
+  return meshAxes.flatMap((axis) => {
+    const group = groups[axis];
+    if (axis === 'dp' || group === undefined || group.size === 1) return [];
+    const ranges = buffers.ranges.filter(({ parameter }) => parameter.partialOver.includes(axis));
+    return ranges.length === 0 ? [] : [new PartialGradients(buffers, { ranges, group })];
+  });
+}
+
+function checkGroups(groups: ParallelGroups, { sharing }: ParameterBuffers): void {
+  const { dp, world } = groups;
+  const [rank, size] = [dp?.rank ?? 0, dp?.size ?? 1];
+  if (rank !== sharing.rank || size !== sharing.size) {
+    throw new UsageError(
+      'MTL_GROUP',
+      `buffers shared as rank ${sharing.rank} of ${sharing.size}, a data-parallel group of rank ${rank} of ${size}`,
+      { expected: 'buffers and optimizer of the same data-parallel group' },
+    );
+  }
+  if (world !== undefined || meshAxes.every((axis) => (groups[axis]?.size ?? 1) === 1)) return;
+  throw new UsageError('MTL_GROUP', 'groups along axes of the mesh, but none of all its processes', {
+    expected: 'groups.world: gradient norms are summed over it',
+  });
 }

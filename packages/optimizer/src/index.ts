@@ -5,6 +5,7 @@ export {
   type OptimizerStepOptions,
   type OptimizerStepResult,
 } from './adamw-optimizer.js';
+export type { Bucket, FlatRange, ParameterRange } from './flat-layout.js';
 export {
   type LearningRateDecayStyle,
   LearningRateSchedule,
@@ -18,4 +19,10 @@ export {
   type NumMicroBatchesOptions,
   type StepBatch,
 } from './num-micro-batches.js';
-export { ParameterBuffers, type ParameterRange } from './parameter-buffers.js';
+export type { ParallelGroups } from './parallel-groups.js';
+export {
+  type DataParallelSharing,
+  type OwnedRange,
+  ParameterBuffers,
+  type ParameterBuffersOptions,
+} from './parameter-buffers.js';

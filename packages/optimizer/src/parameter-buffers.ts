@@ -1,43 +1,95 @@
 import { initializeParameter, type Parameter } from '@mtl/autograd';
 import { cast, type Device, type DType, Tensor } from '@mtl/kernels';
+import {
+  type Bucket,
+  type FlatRange,
+  flatLayout,
+  intersectionOf,
+  type ParameterRange,
+  sliceOf,
+} from './flat-layout.js';
 
-/** Where a parameter lies in the flat buffers, in elements. */
-export interface ParameterRange {
-  readonly parameter: Parameter;
-  readonly start: number;
-  readonly end: number;
+/** How data-parallel ranks share gradients and, with a distributed optimizer, the optimizer's state. */
+export interface DataParallelSharing {
+  /** This process among the data-parallel ranks. */
+  readonly rank: number;
+  readonly size: number;
+  /** Whether each rank holds master values and moments only for its slice of every bucket (Rajbhandari et al. 2020). */
+  readonly distributed: boolean;
+  /** Bytes of float32 gradients that are reduced together. Default 16 MiB. */
+  readonly bucketBytes?: number;
 }
 
-// 64 elements: 256 bytes of float32, so that every view is aligned for vectors, matrix products and GPU accesses
-const alignment = 64;
+export interface ParameterBuffersOptions {
+  readonly device: Device;
+  /** Compute dtype of the model. */
+  readonly dtype: DType;
+  /** Default: one rank. */
+  readonly sharing?: DataParallelSharing | undefined;
+}
+
+/** A range of the flat buffers whose master values and optimizer state this rank holds. */
+export interface OwnedRange extends FlatRange {
+  /** Where the range begins in `master`. */
+  readonly masterStart: number;
+  /** Where it begins in the buffers of the optimizer's state, which hold nothing else. */
+  readonly stateStart: number;
+}
+
+const alone: DataParallelSharing = { rank: 0, size: 1, distributed: false };
+const defaultBucketBytes = 16 * 1024 * 1024;
 
 /**
- * One flat buffer for each kind of state, with every parameter a view into it: the optimizer runs over all of them in
- * one pass, and gradients can be reduced in contiguous buckets. Order: as the parameters come.
+ * One flat buffer for each kind of state, with every parameter a view into it: the optimizer runs over long ranges, and
+ * gradients are reduced in contiguous buckets. Order: as the parameters come.
  *
- *   master      float32: the values that are trained
- *   model       the compute dtype, rounded from master; the same memory as master in float32
+ *   model       the compute dtype
  *   gradients   float32 main gradients
+ *   master      float32: the values that are trained. In float32 the memory of `model`; otherwise the owned ranges, one
+ *               after the other
  */
 export class ParameterBuffers {
   readonly ranges: readonly ParameterRange[];
+  /** In the order in which their gradients become ready. */
+  readonly buckets: readonly Bucket[];
+  /** What this rank holds master values and state of: everything, or with a distributed optimizer a slice per bucket. */
+  readonly owned: readonly OwnedRange[];
+  /** This data-parallel rank's slice of each bucket, distributed or not: together all ranks' cover everything once. */
+  readonly slices: readonly FlatRange[];
   readonly size: number;
+  /** Elements of the owned ranges. */
+  readonly stateSize: number;
   readonly master: Tensor;
   readonly model: Tensor;
   readonly gradients: Tensor;
+  readonly sharing: DataParallelSharing;
   readonly #views: Tensor[] = [];
 
-  constructor(parameters: readonly Parameter[], { device, dtype }: { device: Device; dtype: DType }) {
-    let start = 0;
-    this.ranges = parameters.map((parameter) => {
-      const range = { parameter, start, end: start + parameter.size };
-      start = Math.ceil(range.end / alignment) * alignment;
-      return range;
+  constructor(parameters: readonly Parameter[], options: ParameterBuffersOptions) {
+    const { device, dtype, sharing = alone } = options;
+    const { rank, size, distributed, bucketBytes = defaultBucketBytes } = sharing;
+    this.sharing = sharing;
+    const layout = flatLayout(parameters, {
+      bucketSize: size === 1 ? Number.POSITIVE_INFINITY : bucketBytes / Float32Array.BYTES_PER_ELEMENT,
+      numSlices: size,
     });
-    this.size = start;
+    this.ranges = layout.ranges;
+    this.buckets = layout.buckets;
+    this.size = layout.size;
+    this.slices = layout.buckets.map((bucket) => sliceOf(bucket, rank, size));
+    const isFloat32 = dtype === 'float32';
+    let stateStart = 0;
+    this.owned = (distributed ? this.slices : [{ start: 0, end: this.size }]).map(({ start, end }) => {
+      const owned = { start, end, stateStart, masterStart: isFloat32 ? start : stateStart };
+      stateStart += end - start;
+      return owned;
+    });
+    this.stateSize = stateStart;
     const shape = [this.size];
-    this.master = Tensor.zeros({ shape, dtype: 'float32', device });
-    this.model = dtype === 'float32' ? this.master.view({ shape }) : Tensor.zeros({ shape, dtype, device });
+    this.model = Tensor.zeros({ shape, dtype, device });
+    this.master = isFloat32
+      ? this.model.view({ shape })
+      : Tensor.zeros({ shape: [this.stateSize], dtype: 'float32', device });
     this.gradients = Tensor.zeros({ shape, dtype: 'float32', device });
     for (const range of this.ranges) {
       range.parameter.assignData(this.#view(this.model, range));
@@ -45,22 +97,50 @@ export class ParameterBuffers {
     }
   }
 
-  /** Writes the initial values of all parameters for a seed. */
+  /** Writes the initial values of all parameters for a seed: every rank all of the model, without communication. */
   initialize(seed: number): void {
     for (const range of this.ranges) {
-      const target = this.viewOf(this.master, range);
-      initializeParameter(range.parameter, target, seed);
-      target.dispose();
+      const { parameter } = range;
+      if (this.model.dtype === 'float32') {
+        initializeParameter(parameter, parameter.data, seed);
+        continue;
+      }
+      using values = Tensor.empty({ shape: [parameter.size], dtype: 'float32', device: this.model.device });
+      initializeParameter(parameter, values, seed);
+      for (const part of this.ownedPartsOf(range)) {
+        const length = part.end - part.start;
+        using from = values.view({ offset: part.start - range.start, shape: [length] });
+        using to = this.master.view({ offset: part.masterStart, shape: [length] });
+        cast({ output: to, input: from });
+      }
+      using model = this.model.view({ offset: range.start, shape: [parameter.size] });
+      cast({ output: model, input: values });
     }
-    this.refreshModel();
   }
 
-  /** Rounds the master values into the model's dtype: after loading a checkpoint or weights. */
-  refreshModel(): void {
-    if (this.model.dtype !== 'float32') cast({ output: this.model, input: this.master });
+  /** The parts of a parameter that lie in owned ranges. */
+  ownedPartsOf(range: ParameterRange): OwnedRange[] {
+    return this.owned.flatMap((owned) => {
+      const common = intersectionOf(owned, range);
+      if (common === undefined) return [];
+      const skipped = common.start - owned.start;
+      const { masterStart, stateStart } = owned;
+      return [{ ...common, masterStart: masterStart + skipped, stateStart: stateStart + skipped }];
+    });
   }
 
-  /** A view of one parameter's part of a flat buffer, in the parameter's shape: the caller's to dispose of. */
+  /** Rounds the owned master values into the model's dtype: `AdamwOptimizer.refreshModel` also gathers the others'. */
+  roundOwned(): void {
+    if (this.model.dtype === 'float32') return;
+    for (const { start, end, masterStart } of this.owned) {
+      const shape = [end - start];
+      using input = this.master.view({ offset: masterStart, shape });
+      using output = this.model.view({ offset: start, shape });
+      cast({ output, input });
+    }
+  }
+
+  /** A view of one parameter's part of `model` or `gradients`, in the parameter's shape: the caller's to dispose of. */
   viewOf(buffer: Tensor, { parameter, start }: ParameterRange): Tensor {
     return buffer.view({ offset: start, shape: parameter.shape });
   }

@@ -44,9 +44,10 @@ describe('runMicroBatches', () => {
       stage: recordingStage(log),
       batches: ['a', 'b'],
       lossFactor: 0.25,
+      beforeLastBackward: () => void log.push('last'),
       onLoss: ({ losses: values, weights }) => losses.push(values.item() * weights.item()),
     });
-    expect(log).toEqual(['F0 a 0.25', 'B0+W', 'dispose 0', 'F1 b 0.25', 'B1+W', 'dispose 1']);
+    expect(log).toEqual(['F0 a 0.25', 'B0+W', 'dispose 0', 'F1 b 0.25', 'last', 'B1+W', 'dispose 1']);
     expect(losses).toEqual([0.5, 1]);
   });
 });

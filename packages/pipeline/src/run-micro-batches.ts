@@ -7,6 +7,8 @@ export interface RunMicroBatchesOptions<Batch> {
   readonly batches: readonly Batch[];
   /** See StageForward. */
   readonly lossFactor: number;
+  /** Called before the backward after which gradients are whole. */
+  readonly beforeLastBackward?: () => void;
   /** Called after each backward. */
   readonly onLoss: (loss: StageLoss, microBatch: number) => void;
 }
@@ -19,6 +21,7 @@ export function runMicroBatches<Batch>(options: RunMicroBatchesOptions<Batch>): 
   const { stage, batches, lossFactor, onLoss } = options;
   batches.forEach((batch, microBatch) => {
     stage.forward({ microBatch, batch, lossFactor });
+    if (microBatch === batches.length - 1) options.beforeLastBackward?.();
     stage.backwardInput({ microBatch, weights: true });
     const loss = stage.takeLoss(microBatch);
     onLoss(loss, microBatch);

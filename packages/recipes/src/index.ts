@@ -5,6 +5,7 @@ export {
 } from './build/default-corpus.js';
 export { gptModelConfiguration } from './build/gpt-model-configuration.js';
 export { type BuildGptTrainingOptions, GptTraining } from './build/gpt-training.js';
+export { type JoinedProcesses, joinProcesses } from './build/join-processes.js';
 export {
   type LoadedGpt,
   type LoadGptForInferenceOptions,
@@ -25,6 +26,11 @@ export {
   type TrainedOn,
 } from './build/saved-configuration.js';
 export { type TokenizerFile, tokenizerFiles } from './build/tokenizer-files.js';
+export {
+  broadcastJson,
+  TrainingProcesses,
+  type TrainingProcessesOptions,
+} from './build/training-processes.js';
 export { readTokenizerFlags, type TokenizerFlags } from './configuration/read-tokenizer-flags.js';
 export { type ConfigurationJson, configurationJson } from './configuration-json.js';
 export { configFileJsonSchema } from './flags/flag-schema.js';
@@ -35,5 +41,4 @@ export { memoryShapeOf } from './memory/memory-shape-of.js';
 export { type MemoryPrediction, type MemoryShape, predictMemory } from './memory/predict-memory.js';
 export { presetNames } from './presets/presets.js';
 export { printConfiguration } from './print-configuration.js';
-export { refuseManyProcesses } from './refuse-many-processes.js';
 export { type ValidateConfigurationOptions, validateConfiguration } from './validate-configuration.js';

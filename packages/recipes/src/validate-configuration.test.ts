@@ -247,13 +247,13 @@ const contradictions: ReadonlyArray<readonly [line: string, worldSize: number, c
       '--tensor-model-parallel-size 2',
       1,
       'MTL_WORLD_SIZE',
-      /1 process is running, but tensor x pipeline parallelism is 2 x 1 = 2; expected a multiple of 2 processes\n.*one process so far/,
+      /1 process is running, but tensor x pipeline parallelism is 2 x 1 = 2; expected a multiple of 2 processes\n.*npx mtl run --nproc-per-node 2, or choose smaller sizes/,
     ],
     [
       '--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2',
       6,
       'MTL_WORLD_SIZE',
-      /6 processes are running.*2 x 2 = 4.*\n.*one process so far/,
+      /6 processes are running.*2 x 2 = 4.*\n.*npx mtl run --nproc-per-node 4, or choose smaller sizes/,
     ],
     ['--overlap-param-gather', 1, 'MTL_FLAG_NEEDS', /expected --use-distributed-optimizer/],
     [

@@ -13,6 +13,7 @@ export {
   type TrainingSummaryOptions,
   type ValidationLoss,
 } from './metrics/training-summary.js';
+export { Ranks } from './ranks.js';
 export {
   type EvaluationSettings,
   type RunTrainingOptions,

@@ -22,9 +22,12 @@ export interface SaveSettings {
   readonly configuration: JsonObject;
 }
 
+const stopSignals = ['SIGINT', 'SIGTERM'] as const;
+
 export interface EvaluationSettings<Batch> {
   /** Steps between evaluations. */
   readonly interval: number;
+  /** Of one data-parallel rank. */
   readonly numMicroBatches: number;
   /** The evaluation data from the start: every evaluation sees the same samples. */
   readonly open: () => AsyncIterator<Batch>;
@@ -39,7 +42,7 @@ export interface RunTrainingOptions<Batch> {
   readonly evaluation?: EvaluationSettings<Batch> | undefined;
   /** Ends the run after a step whose number is a multiple of this. */
   readonly exitInterval?: number | undefined;
-  readonly signals?: StopSignals | undefined;
+  readonly signals?: Pick<StopSignals, 'received'> | undefined;
 }
 
 export interface TrainingResult {
@@ -50,10 +53,11 @@ export interface TrainingResult {
 
 /**
  * Trains to the end with everything around the loop: evaluation, checkpoints (also on SIGINT and SIGTERM, after the
- * step that is running), reports. The final state is always saved and, where there is evaluation data, evaluated.
+ * step that is running), reports. The final state is always saved and, where there is evaluation data, evaluated. Every
+ * process of a training runs it; a signal to any of them stops all after the same step.
  */
 export async function runTraining<Batch>(options: RunTrainingOptions<Batch>): Promise<TrainingResult> {
-  const { trainer, save, evaluation, exitInterval, signals } = options;
+  const { trainer, save, evaluation, exitInterval } = options;
   let checkpoint: { iteration: number; path: string } | undefined;
   let evaluated = -1;
   let reason: TrainingResult['reason'] = 'data';
@@ -76,8 +80,9 @@ export async function runTraining<Batch>(options: RunTrainingOptions<Batch>): Pr
       interval !== undefined && iteration % interval === 0;
     if (isMultipleOf(evaluation?.interval)) await evaluateNow();
     if (isMultipleOf(save?.interval)) await saveNow();
-    if (signals?.received !== undefined) {
-      reason = signals.received;
+    const received = agreedSignal(options);
+    if (received !== undefined) {
+      reason = received;
       break;
     }
     if (isMultipleOf(exitInterval)) {
@@ -94,9 +99,19 @@ export async function runTraining<Batch>(options: RunTrainingOptions<Batch>): Pr
   return { reason, checkpointPath: checkpoint?.path };
 }
 
+/** The signal that some process has received; the same on all of them, since they all ask after the same step. */
+function agreedSignal<Batch>({ trainer, signals }: RunTrainingOptions<Batch>): NodeJS.Signals | undefined {
+  const flags = trainer.ranks.maximum(stopSignals.map((name) => (signals?.received === name ? 1 : 0)));
+  return stopSignals.find((_, index) => flags[index] === 1);
+}
+
 async function saveTraining<Batch>(options: RunTrainingOptions<Batch>, save: SaveSettings): Promise<string> {
   const { trainer, optimizer, lossScaler } = options;
+  const { world } = optimizer.groups;
   const { path } = await saveCheckpoint({
+    rank: world?.rank ?? 0,
+    worldSize: world?.size ?? 1,
+    barrier: async (succeeded) => trainer.ranks.maximum([succeeded ? 0 : 1])[0] === 0,
     directory: save.directory,
     iteration: trainer.progress.iteration,
     tensors: [...weightTensors(optimizer), ...optimizerTensors(optimizer)],

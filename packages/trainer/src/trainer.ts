@@ -3,6 +3,7 @@ import { type Device, memoryStatistics } from '@mtl/kernels';
 import type { AdamwOptimizer, LossScaler, NumMicroBatches } from '@mtl/optimizer';
 import { runMicroBatches, type Stage, type StageLoss } from '@mtl/pipeline';
 import type { StepMetrics } from './metrics/step-metrics.js';
+import { Ranks } from './ranks.js';
 
 /** Where a training stands: what a checkpoint must bring back besides tensors. */
 export interface TrainingProgress {
@@ -13,13 +14,14 @@ export interface TrainingProgress {
 
 export interface TrainerOptions<Batch> {
   readonly stage: Stage<Batch>;
+  /** Its groups are those of the training. */
   readonly optimizer: AdamwOptimizer;
   /** The rate of the next step, from the updates applied (skipped steps do not count) and the samples consumed. */
   readonly learningRate: (position: { numUpdates: number; consumedSamples: number }) => number;
   readonly lossScaler: LossScaler;
   readonly microBatches: NumMicroBatches;
   readonly device: Device;
-  /** Micro-batches one after the other, from the first sample not yet consumed. */
+  /** This data-parallel rank's micro-batches one after the other, from the first sample not yet consumed. */
   readonly batches: AsyncIterator<Batch>;
   /** Tokens of a micro-batch whose loss counts. */
   readonly numLossTokens: (batch: Batch) => number;
@@ -39,17 +41,24 @@ function weightedSum({ losses, weights }: StageLoss): number {
   return sum;
 }
 
+/** The sum in the order given, so that it does not depend on how micro-batches were shared out. */
+const total = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0);
+
 /**
  * The training loop: `for await (const step of trainer)` runs one optimizer step per turn. It knows stages and batches,
- * not models: what a batch is, and which of its tokens count, the caller says.
+ * not models: what a batch is, and which of its tokens count, the caller says. Every process of a training runs one, with
+ * its own micro-batches; metrics are those of the global batch and the same on all of them but for times.
  */
 export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
+  /** The processes of the training. */
+  readonly ranks: Ranks;
   readonly #options: TrainerOptions<Batch>;
   #progress: TrainingProgress;
   #dataWaitMs = 0;
 
   constructor(options: TrainerOptions<Batch>) {
     this.#options = options;
+    this.ranks = new Ranks(options.optimizer.groups, options.device);
     this.#progress = options.progress ?? { iteration: 0, consumedSamples: 0, consumedTokens: 0 };
   }
 
@@ -78,21 +87,26 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     }
   }
 
-  /** Mean loss per token over the next micro-batches of an iterator, without touching parameters. */
+  /**
+   * Mean loss per token over the next micro-batches of an iterator, without touching parameters. Data-parallel ranks
+   * evaluate their own micro-batches, as many each.
+   */
   async evaluate(batches: AsyncIterator<Batch>, numMicroBatches: number): Promise<number> {
     const { stage, numLossTokens } = this.#options;
-    let [sum, tokens] = [0, 0];
+    const sums: number[] = [];
+    let tokens = 0;
     for (let microBatch = 0; microBatch < numMicroBatches; microBatch++) {
       const next = await batches.next();
       if (next.done === true) break;
       stage.evaluate({ microBatch, batch: next.value, lossFactor: 1 });
       const loss = stage.takeLoss(microBatch);
-      sum += weightedSum(loss);
+      sums.push(weightedSum(loss));
       loss.dispose();
       tokens += numLossTokens(next.value);
     }
+    tokens = this.ranks.sumOverData(tokens);
     if (tokens === 0) throw new TrainingError('MTL_NO_DATA', 'the evaluation data hold no token to count');
-    return sum / tokens;
+    return total(this.ranks.gatherMicroBatches(sums)) / tokens;
   }
 
   async #step(): Promise<StepMetrics | undefined> {
@@ -100,7 +114,9 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     const { microBatches, lossScaler, optimizer, learningRate, sequenceLength } = this.#options;
     const { globalBatchSize, numMicroBatches } = microBatches.at(this.#progress.consumedSamples);
     const batches = await this.#take(numMicroBatches);
-    if (batches === undefined) return undefined;
+    // where one rank has no data left, none can go on
+    const [isOver] = this.ranks.maximum([batches === undefined ? 1 : 0]);
+    if (batches === undefined || isOver === 1) return undefined;
     const lossScale = lossScaler.scale;
     const lmLoss = this.#accumulateGradients(batches, lossScale);
     const { consumedSamples } = this.#progress;
@@ -125,7 +141,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
       stepMs,
       tokensPerSecond: (globalBatchSize * sequenceLength * 1000) / stepMs,
       modelTflops: (this.#options.flopsPerSample * globalBatchSize) / stepMs / 1e9,
-      peakBytes: memoryStatistics(this.#options.device).peakBytes,
+      peakBytes: this.ranks.maximum([memoryStatistics(this.#options.device).peakBytes])[0]!,
     };
   }
 
@@ -141,26 +157,25 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     return taken;
   }
 
-  /** Forward and backward of all micro-batches; the mean loss over their tokens. */
+  /** Forward and backward of this rank's micro-batches; the mean loss over the tokens of the global batch. */
   #accumulateGradients(batches: readonly Batch[], lossScale: number): number {
-    const { stage, numLossTokens } = this.#options;
-    const numTokens = batches.reduce((sum, batch) => sum + numLossTokens(batch), 0);
+    const { stage, optimizer, numLossTokens } = this.#options;
+    const numTokens = this.ranks.sumOverData(batches.reduce((sum, batch) => sum + numLossTokens(batch), 0));
     if (numTokens === 0) throw new TrainingError('MTL_NO_DATA', 'a global batch holds no token to count');
-    let scaledLoss = 0;
+    const scaledLosses: number[] = [];
     try {
       runMicroBatches({
         stage,
         batches,
         lossFactor: lossScale / numTokens,
-        onLoss: (loss) => {
-          scaledLoss += weightedSum(loss);
-        },
+        beforeLastBackward: () => optimizer.expectLastBackward(),
+        onLoss: (loss) => void scaledLosses.push(weightedSum(loss)),
       });
     } catch (error) {
       stage.abandon();
       throw error;
     }
-    return scaledLoss / lossScale;
+    return total(this.ranks.gatherMicroBatches(scaledLosses)) / lossScale;
   }
 
   /** Whether an overflow is the loss scale's doing: a dynamic one above its minimum. */

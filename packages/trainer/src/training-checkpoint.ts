@@ -1,7 +1,9 @@
-import type { JsonObject, LogicalTensor } from '@mtl/checkpoint';
+import type { Parameter } from '@mtl/autograd';
+import { type JsonObject, type LogicalTensor, type Slice, slicesOfFlatRange } from '@mtl/checkpoint';
+import { meshAxes } from '@mtl/comm';
 import { CheckpointError } from '@mtl/errors';
-import { sizeOf, type Tensor } from '@mtl/kernels';
-import type { AdamwOptimizer, LossScaler, ParameterRange } from '@mtl/optimizer';
+import type { Tensor } from '@mtl/kernels';
+import type { AdamwOptimizer, LossScaler } from '@mtl/optimizer';
 import type { TrainingProgress } from './trainer.js';
 
 const optimizerPrefix = 'optimizer.';
@@ -11,21 +13,35 @@ export function isOptimizerTensor(name: string): boolean {
   return name.startsWith(optimizerPrefix);
 }
 
-function logicalTensor(name: string, buffer: Tensor, range: ParameterRange): LogicalTensor {
-  const { parameter, start } = range;
+/** Whole float32 values in a flat buffer under a logical name: a box of the parameter that lies together there. */
+interface StoredBox {
+  readonly name: string;
+  readonly parameter: Parameter;
+  readonly slices: readonly Slice[];
+  readonly buffer: Tensor;
+  /** First element in the buffer. */
+  readonly start: number;
+  readonly length: number;
+  readonly replica: number;
+}
+
+function logicalTensor({
+  name,
+  parameter,
+  slices,
+  buffer,
+  start,
+  length,
+  replica,
+}: StoredBox): LogicalTensor {
   const withView = <T>(body: (view: Tensor) => T): T => {
-    const view = buffer.view({ offset: start, shape: parameter.shape });
-    try {
-      return body(view);
-    } finally {
-      view.dispose();
-    }
+    using view = buffer.view({ offset: start, shape: [length] });
+    return body(view);
   };
   return {
-    name,
+    ...{ name, slices, replica },
     dtype: 'F32',
     globalShape: parameter.globalShape,
-    slices: parameter.slices.map(({ start: first, end }) => [first, end] as const),
     read: () =>
       withView((view) => {
         const values = view.read<'float32'>();
@@ -34,24 +50,78 @@ function logicalTensor(name: string, buffer: Tensor, range: ParameterRange): Log
     write: (bytes) => {
       // a copy where the bytes do not lie on a float's boundary
       const aligned = bytes.byteOffset % 4 === 0 ? bytes : Uint8Array.from(bytes);
-      withView((view) =>
-        view.write(new Float32Array(aligned.buffer, aligned.byteOffset, sizeOf(parameter.shape))),
-      );
+      withView((view) => view.write(new Float32Array(aligned.buffer, aligned.byteOffset, length)));
     },
   };
 }
 
-/** Master weights under their logical names. */
-export function weightTensors({ buffers }: AdamwOptimizer): LogicalTensor[] {
-  return buffers.ranges.map((range) => logicalTensor(range.parameter.name, buffers.master, range));
+/**
+ * What this rank holds of a buffer with a value for each element of its owned ranges: one box for a parameter that it
+ * holds whole (or all of its tensor-parallel slice), a few for one that ranks of a distributed optimizer share.
+ */
+function ownedTensors(
+  optimizer: AdamwOptimizer,
+  options: { readonly prefix: string; readonly buffer: Tensor; readonly start: 'masterStart' | 'stateStart' },
+): LogicalTensor[] {
+  const { buffers } = optimizer;
+  const replicas = replicaNumbers(optimizer);
+  return buffers.ranges.flatMap((range) => {
+    const { parameter } = range;
+    const all = parameter.slices.map(({ start, end }) => [start, end] as const);
+    const box = {
+      name: options.prefix + parameter.name,
+      parameter,
+      buffer: options.buffer,
+      replica: replicas.get(parameter)!,
+    };
+    const boxes = buffers.ownedPartsOf(range).flatMap((part) =>
+      slicesOfFlatRange({
+        slices: all,
+        start: part.start - range.start,
+        end: part.end - range.start,
+      }).map(({ slices, offset, length }) =>
+        logicalTensor({ ...box, slices, start: part[options.start] + offset, length }),
+      ),
+    );
+    if (boxes.length > 0) return boxes;
+    // other ranks hold it: an empty box says that it is known
+    const none = all.map(([start]) => [start, start] as const);
+    return [logicalTensor({ ...box, slices: none, start: 0, length: 0 })];
+  });
 }
 
-/** Adam's moments as `optimizer.exp_avg.NAME` and `optimizer.exp_avg_sq.NAME`. */
+/**
+ * 0 on the one rank that saves what several hold. Data-parallel ranks that all hold everything take turns, so that each
+ * saves about as many bytes.
+ */
+function replicaNumbers({ buffers, groups }: AdamwOptimizer): ReadonlyMap<Parameter, number> {
+  const { rank, size, distributed } = buffers.sharing;
+  const assigned = new Array<number>(size).fill(0);
+  return new Map(
+    buffers.ranges.map(({ parameter }) => {
+      const turn = assigned.indexOf(Math.min(...assigned));
+      assigned[turn]! += parameter.size;
+      let replica = distributed ? 0 : (rank - turn + size) % size;
+      let scale = distributed ? 1 : size;
+      for (const axis of meshAxes) {
+        if (axis === 'dp' || !parameter.replicatedOver.includes(axis)) continue;
+        replica += (groups[axis]?.rank ?? 0) * scale;
+        scale *= groups[axis]?.size ?? 1;
+      }
+      return [parameter, replica];
+    }),
+  );
+}
+
+/** Master weights under their logical names: what this rank holds of them. */
+export function weightTensors(optimizer: AdamwOptimizer): LogicalTensor[] {
+  return ownedTensors(optimizer, { prefix: '', buffer: optimizer.buffers.master, start: 'masterStart' });
+}
+
+/** Adam's moments as `optimizer.exp_avg.NAME` and `optimizer.exp_avg_sq.NAME`: what this rank holds of them. */
 export function optimizerTensors(optimizer: AdamwOptimizer): LogicalTensor[] {
   return optimizer.state.flatMap(({ name, buffer }) =>
-    optimizer.buffers.ranges.map((range) =>
-      logicalTensor(`${optimizerPrefix}${name}.${range.parameter.name}`, buffer, range),
-    ),
+    ownedTensors(optimizer, { prefix: `${optimizerPrefix}${name}.`, buffer, start: 'stateStart' }),
   );
 }
 

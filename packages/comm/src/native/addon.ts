@@ -65,6 +65,35 @@ export interface CommAddon {
   isOperationDone(group: number, ticket: number): boolean;
   statisticsOfGroup(group: number): number[];
   closeGroup(group: number): void;
+
+  createStoreServer(
+    address: string,
+    ports: readonly number[],
+    secret: string,
+    worldSize: number,
+    attempt: number,
+    hostRank: number,
+    heartbeatLimitMs: number,
+  ): number;
+  portOfStoreServer(server: number): number;
+  failureOfStoreServer(server: number): NativeFailure | undefined;
+  closeStoreServer(server: number, timeoutMs: number): void;
+  openStoreClient(
+    job: number,
+    address: string,
+    ports: readonly number[],
+    secret: string,
+    worldSize: number,
+    attempt: number,
+    timeoutMs: number,
+  ): number;
+  setInStore(client: number, key: string, value: Uint8Array): void;
+  getFromStore(client: number, key: string, timeoutMs: number): Uint8Array;
+  findInStore(client: number, key: string): Uint8Array | undefined;
+  addInStore(client: number, key: string, delta: number): number;
+  tellStore(client: number, timeoutMs: number): void;
+  closeStoreClient(client: number): void;
+  endWithParent(parent: number): void;
 }
 
 let loaded: CommAddon | undefined;

@@ -200,7 +200,9 @@ export class GptLanguageModel {
     const logits = new Float32Array(numRows * this.vocabularySize);
     for (let rank = 0; rank < group.size; rank++) {
       const first = rank * numColumns;
-      const numReal = Math.max(0, Math.min(this.vocabularySize - first, numColumns));
+      const numReal = Math.min(this.vocabularySize - first, numColumns);
+      // the last processes may hold nothing but padding
+      if (numReal <= 0) break;
       for (let row = 0; row < numRows; row++) {
         const start = (rank * numRows + row) * numColumns;
         logits.set(parts.subarray(start, start + numReal), row * this.vocabularySize + first);

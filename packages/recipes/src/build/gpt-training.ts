@@ -1,4 +1,6 @@
 import { availableParallelism } from 'node:os';
+import type { JsonObject } from '@mtl/checkpoint';
+import type { World } from '@mtl/comm';
 import { type BatchLoader, createBatchLoader, type SampleDataset, type Tokenizer } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
 import { type DType, isDeviceAvailable, setNumThreads } from '@mtl/kernels';
@@ -10,13 +12,7 @@ import {
   type TokenBatch,
   writeHuggingFaceGpt2,
 } from '@mtl/models';
-import {
-  AdamwOptimizer,
-  LearningRateSchedule,
-  LossScaler,
-  NumMicroBatches,
-  ParameterBuffers,
-} from '@mtl/optimizer';
+import { type AdamwOptimizer, LearningRateSchedule, LossScaler, NumMicroBatches } from '@mtl/optimizer';
 import {
   type ConsoleStream,
   modelFlops,
@@ -30,17 +26,27 @@ import {
 import type { GptConfiguration } from '../gpt-configuration.js';
 import { loadTraining } from './load-training.js';
 import { openTrainingData } from './open-training-data.js';
+import { sampleText } from './sample-text.js';
 import { saveConfiguration } from './saved-configuration.js';
+import { savedWeights } from './saved-weights.js';
 import { tokenizerFiles } from './tokenizer-files.js';
 import { openHuggingFace, trainingModel } from './training-model.js';
-import { openTrainingReporters, type TrainingReporters } from './training-reporters.js';
+import { trainingOptimizer } from './training-optimizer.js';
+import { TrainingProcesses } from './training-processes.js';
+import { openTrainingReporters, silentReporters, type TrainingReporters } from './training-reporters.js';
 
 export interface BuildGptTrainingOptions {
   readonly configuration: GptConfiguration;
   /** Where the corpus that comes along is prepared. */
   readonly corpusDirectory: string;
-  /** Progress and messages. Default: standard output. */
+  /** Progress and messages, which rank 0 writes. Default: standard output. */
   readonly stream?: ConsoleStream;
+  /** The processes of the training, this one among them. Default: this process alone. */
+  readonly world?: World | undefined;
+  /** This process among those on its host. Default: alone there. */
+  readonly local?: { readonly rank: number; readonly size: number };
+  /** Go on from what is in --save, as a process does that a launcher has started again. */
+  readonly isRestart?: boolean;
 }
 
 const dtypeOfPrecision: Readonly<Record<'fp32' | 'bf16' | 'fp16', DType>> = {
@@ -49,13 +55,17 @@ const dtypeOfPrecision: Readonly<Record<'fp32' | 'bf16' | 'fp16', DType>> = {
   fp16: 'float16',
 };
 
-/** A GPT training, built and ready to run: what the app and tests share. */
+/**
+ * A GPT training, built and ready to run: what the app and tests share. With several processes each builds one and calls
+ * its methods; rank 0 reports.
+ */
 export class GptTraining {
   readonly stage: GptStage;
   readonly tokenizer: Tokenizer;
   readonly optimizer: AdamwOptimizer;
   readonly trainer: Trainer<TokenBatch>;
   readonly reporters: TrainingReporters;
+  readonly processes: TrainingProcesses;
   readonly #configuration: GptConfiguration;
   readonly #dataPath: readonly string[];
   readonly #lossScaler: LossScaler;
@@ -64,6 +74,7 @@ export class GptTraining {
 
   private constructor(parts: {
     configuration: GptConfiguration;
+    processes: TrainingProcesses;
     dataPath: readonly string[];
     stage: GptStage;
     tokenizer: Tokenizer;
@@ -79,6 +90,7 @@ export class GptTraining {
     this.optimizer = parts.optimizer;
     this.trainer = parts.trainer;
     this.reporters = parts.reporters;
+    this.processes = parts.processes;
     this.#configuration = parts.configuration;
     this.#dataPath = parts.dataPath;
     this.#lossScaler = parts.lossScaler;
@@ -88,17 +100,28 @@ export class GptTraining {
 
   /** Opens data, builds model and optimizer, and loads what --load names. */
   static async build(options: BuildGptTrainingOptions): Promise<GptTraining> {
-    const { configuration, corpusDirectory, stream = process.stdout } = options;
-    const { training, parallel, optimizer: optimizerSettings } = configuration;
-    const onMessage = (text: string): void => void stream.write(`${text}\n`);
-    checkDevice(configuration);
-    setNumThreads(parallel.threads ?? availableParallelism(), { pin: true });
-    const huggingFace = await openHuggingFace(configuration);
-    const { datasets, tokenizer, dataPath } = await openTrainingData(configuration, {
-      corpusDirectory,
-      huggingFaceTokenizer: huggingFace?.tokenizerFiles['tokenizer.json'],
-      onMessage,
+    const { configuration, corpusDirectory, world, stream = process.stdout } = options;
+    const { training, parallel, checkpoint } = configuration;
+    const local = options.local ?? { rank: 0, size: 1 };
+    checkSupported(configuration);
+    const processes = new TrainingProcesses({ world, parallel });
+    const onMessage = (text: string): void => {
+      if (processes.isFirst) stream.write(`${text}\n`);
+    };
+    setNumThreads(parallel.threads ?? Math.max(1, Math.floor(availableParallelism() / local.size)), {
+      // processes of a host would all pin theirs to the same cores
+      pin: local.size === 1,
     });
+    const huggingFace = await openHuggingFace(configuration);
+    const { datasets, tokenizer, dataPath } = await processes.prepare(
+      () =>
+        openTrainingData(configuration, {
+          corpusDirectory,
+          huggingFaceTokenizer: huggingFace?.tokenizerFiles['tokenizer.json'],
+          onMessage,
+        }),
+      { isFirstOnHost: local.rank === 0 },
+    );
     const { train } = datasets;
     if (train === undefined) {
       throw new ConfigurationError(
@@ -112,25 +135,24 @@ export class GptTraining {
     const model = trainingModel(configuration, { tokenizer, huggingFace });
     const dtype = dtypeOfPrecision[training.precision];
     const { device } = parallel;
+    const { tp } = processes.groups;
     const stage = new GptStage({
       model,
       device,
       dtype,
       seed: training.seed,
       recomputation: training.recompute,
+      tensorParallel: tp && { group: tp, sequenceParallel: parallel.sequenceParallel },
     });
-    const buffers = new ParameterBuffers(stage.parameters, { device, dtype });
-    buffers.initialize(training.seed);
-    const optimizer = new AdamwOptimizer(buffers, {
-      beta1: optimizerSettings.adamBeta1,
-      beta2: optimizerSettings.adamBeta2,
-      epsilon: optimizerSettings.adamEpsilon,
-      weightDecay: optimizerSettings.weightDecay,
-      clipGradient: optimizerSettings.clipGrad,
+    const optimizer = trainingOptimizer({
+      ...{ configuration, processes, device, dtype },
+      parameters: stage.parameters,
     });
-    const lossScaler = new LossScaler(optimizerSettings.lossScale);
-    const { checkpoint } = configuration;
-    const progress = await loadTraining({ checkpoint, huggingFace, optimizer, lossScaler, onMessage });
+    const lossScaler = new LossScaler(configuration.optimizer.lossScale);
+    const progress = await loadTraining({
+      ...{ checkpoint, huggingFace, optimizer, lossScaler, processes, onMessage },
+      restartFrom: options.isRestart === true ? checkpoint.save : undefined,
+    });
     const flopsShape = {
       batchSize: 1,
       sequenceLength: configuration.model.sequenceLength,
@@ -143,18 +165,21 @@ export class GptTraining {
       `GPT of ${numParameters(model).toLocaleString('en-US')} parameters in ${training.precision}, ` +
         `vocabulary ${tokenizer.vocabularySize}; ${train.length.toLocaleString('en-US')} samples to train on`,
     );
-    const reporters = await openTrainingReporters({
-      configuration,
-      stream,
-      flopsFormula: modelFlopsFormula(flopsShape),
-      resumeIteration: progress?.iteration ?? 0,
-    });
+    const flopsFormula = modelFlopsFormula(flopsShape);
+    const reporters = processes.isFirst
+      ? await openTrainingReporters({
+          ...{ configuration, stream, flopsFormula },
+          resumeIteration: progress?.iteration ?? 0,
+        })
+      : silentReporters(flopsFormula);
     const loader = createBatchLoader({
       dataset: train,
       sampler: {
         kind: 'single',
         microBatchSize: training.microBatchSize,
         consumedSamples: progress?.consumedSamples ?? 0,
+        dataParallelRank: processes.coordinates.dp,
+        dataParallelSize: parallel.dataParallelSize,
       },
     });
     const trainer = new Trainer<TokenBatch>({
@@ -178,7 +203,7 @@ export class GptTraining {
     });
     const validation = datasets.valid;
     return new GptTraining({
-      ...{ configuration, dataPath, stage, tokenizer, optimizer, trainer },
+      ...{ configuration, processes, dataPath, stage, tokenizer, optimizer, trainer },
       ...{ reporters, lossScaler, loader, validation },
     });
   }
@@ -206,17 +231,16 @@ export class GptTraining {
                 directory: checkpoint.save,
                 interval: checkpoint.saveInterval,
                 keepLast: checkpoint.keepLast,
-                configuration: await saveConfiguration({
-                  directory: checkpoint.save,
-                  configuration: this.#configuration,
-                  model: this.stage.model,
-                  tokenizer: this.tokenizer,
-                  data: { dataPath: this.#dataPath, split: this.#configuration.data.split },
-                }),
+                configuration: await this.#savedConfiguration(checkpoint.save),
               },
         evaluation: this.#evaluation(),
       });
-      if (checkpoint.saveHuggingFace !== undefined) await this.#saveHuggingFace(checkpoint.saveHuggingFace);
+      const { saveHuggingFace } = checkpoint;
+      if (saveHuggingFace !== undefined) {
+        await this.processes.together(async () => {
+          if (this.processes.isFirst) await this.#saveHuggingFace(saveHuggingFace, result.checkpointPath);
+        });
+      }
       return result;
     } finally {
       signals.close();
@@ -230,14 +254,40 @@ export class GptTraining {
     this.optimizer.buffers.dispose();
   }
 
-  /** Writes the weights as a Hugging Face GPT-2 directory, tokenizer included. */
-  async #saveHuggingFace(directory: string): Promise<void> {
+  /** How a text goes on that begins with the prompt; every tensor-parallel rank takes part. */
+  async sample(prompt: string): Promise<string | undefined> {
+    // data-parallel ranks hold the same model: the first of them is enough
+    if (this.processes.coordinates.dp !== 0) return undefined;
+    const { stage, tokenizer } = this;
+    return await sampleText({ stage, tokenizer, prompt, maxNewTokens: 120, seed: 1 });
+  }
+
+  /** What checkpoints remember, and the tokenizer's files beside them: rank 0's are stored. */
+  async #savedConfiguration(directory: string): Promise<JsonObject> {
+    return await this.processes.together(async () => {
+      if (!this.processes.isFirst) return {};
+      return await saveConfiguration({
+        directory,
+        configuration: this.#configuration,
+        model: this.stage.model,
+        tokenizer: this.tokenizer,
+        data: { dataPath: this.#dataPath, split: this.#configuration.data.split },
+      });
+    });
+  }
+
+  /**
+   * Writes the weights as a Hugging Face GPT-2 directory, tokenizer included: from the checkpoint, which holds them whole
+   * whatever the layout.
+   */
+  async #saveHuggingFace(directory: string, checkpointPath: string | undefined): Promise<void> {
     const { options, eod } = this.tokenizer;
     const files = options === undefined ? [] : tokenizerFiles(options);
     await writeHuggingFaceGpt2({
       directory,
       model: this.stage.model,
-      tensors: weightTensors(this.optimizer),
+      tensors:
+        checkpointPath === undefined ? weightTensors(this.optimizer) : await savedWeights(checkpointPath),
       endTokens: [eod],
       tokenizerFiles: Object.fromEntries(files.map(({ name, path }) => [name, path])),
     });
@@ -248,20 +298,41 @@ export class GptTraining {
     const dataset = this.#validation;
     if (dataset === undefined) return undefined;
     const { evalInterval, evalIterations, globalBatchSize, microBatchSize } = this.#configuration.training;
+    const { dataParallelSize } = this.#configuration.parallel;
+    const sampler = {
+      ...({ kind: 'single', microBatchSize, dataParallelSize } as const),
+      dataParallelRank: this.processes.coordinates.dp,
+    };
     return {
       interval: evalInterval,
-      numMicroBatches: (evalIterations * globalBatchSize) / microBatchSize,
-      open: () => createBatchLoader({ dataset, sampler: { kind: 'single', microBatchSize }, thread: 'main' }),
+      numMicroBatches: (evalIterations * globalBatchSize) / (microBatchSize * dataParallelSize),
+      open: () => createBatchLoader({ dataset, sampler, thread: 'main' }),
     };
   }
 }
 
-function checkDevice({ parallel }: GptConfiguration): void {
-  if (isDeviceAvailable(parallel.device)) return;
-  throw new ConfigurationError('MTL_DEVICE', `--device ${parallel.device} is not available in this build`, {
-    expected: 'cpu',
-    remedy: 'leave --device out, or pass --device cpu',
-  });
+/** Refuses what flags can ask for and this build or version cannot do. */
+function checkSupported({ parallel, checkpoint }: GptConfiguration): void {
+  if (!isDeviceAvailable(parallel.device)) {
+    throw new ConfigurationError('MTL_DEVICE', `--device ${parallel.device} is not available in this build`, {
+      expected: 'cpu',
+      remedy: 'leave --device out, or pass --device cpu',
+    });
+  }
+  if (parallel.pipelineModelParallelSize > 1) {
+    throw new ConfigurationError(
+      'MTL_PIPELINE_SIZE',
+      `--pipeline-model-parallel-size ${parallel.pipelineModelParallelSize}: trainings run in one stage so far`,
+      { expected: '1', remedy: 'spread the model with --tensor-model-parallel-size' },
+    );
+  }
+  if (parallel.worldSize > 1 && checkpoint.saveHuggingFace !== undefined && checkpoint.save === undefined) {
+    throw new ConfigurationError(
+      'MTL_FLAG_NEEDS',
+      '--save-hf with several processes is written from the last checkpoint',
+      { expected: '--save DIR' },
+    );
+  }
 }
 
 function learningRateOf({ optimizer }: GptConfiguration) {

@@ -1,4 +1,4 @@
-import { findCheckpoint, loadCheckpoint } from '@mtl/checkpoint';
+import { Checkpoint, findCheckpoint, loadCheckpoint } from '@mtl/checkpoint';
 import { CheckpointError } from '@mtl/errors';
 import type { HuggingFaceGpt2 } from '@mtl/models';
 import type { AdamwOptimizer, LossScaler } from '@mtl/optimizer';
@@ -10,6 +10,7 @@ import {
   weightTensors,
 } from '@mtl/trainer';
 import type { CheckpointConfiguration } from '../gpt-configuration.js';
+import type { TrainingProcesses } from './training-processes.js';
 
 export interface LoadTrainingOptions {
   readonly checkpoint: CheckpointConfiguration;
@@ -17,48 +18,76 @@ export interface LoadTrainingOptions {
   readonly huggingFace: HuggingFaceGpt2 | undefined;
   readonly optimizer: AdamwOptimizer;
   readonly lossScaler: LossScaler;
+  readonly processes: TrainingProcesses;
+  /** Where the interrupted run that this one is a restart of may have saved: goes before everything else. */
+  readonly restartFrom?: string | undefined;
   readonly onMessage: (text: string) => void;
 }
 
+/** What to take from a directory of checkpoints. */
+type ResumeSettings = Pick<CheckpointConfiguration, 'checkpointStep' | 'finetune' | 'loadOptimizer'>;
+
 /**
  * Brings back what --load or --load-hf names into an optimizer with initial weights. Undefined when training starts at
- * iteration 0: from nothing, or from weights alone.
+ * iteration 0: from nothing, or from weights alone. Every process of the training calls it and loads what it holds.
  */
 export async function loadTraining(options: LoadTrainingOptions): Promise<TrainingProgress | undefined> {
-  const { checkpoint: configuration, huggingFace, optimizer, onMessage } = options;
+  const { checkpoint: configuration, huggingFace, optimizer, restartFrom, onMessage } = options;
+  if (restartFrom !== undefined) {
+    const checkpoint = await openAgreed(options, { directory: restartFrom });
+    if (checkpoint !== undefined)
+      return await resume(options, checkpoint, { finetune: false, loadOptimizer: true });
+    onMessage(`restarted before ${restartFrom} held a checkpoint: training begins again`);
+  }
   if (huggingFace !== undefined) {
-    await huggingFace.load(weightTensors(optimizer));
-    optimizer.buffers.refreshModel();
+    const held = weightTensors(optimizer).filter(({ slices }) => slices.every(([start, end]) => start < end));
+    await huggingFace.load(held);
+    optimizer.refreshModel();
     onMessage(`loaded the weights of ${huggingFace.directory}; training starts at iteration 0`);
     return undefined;
   }
-  return configuration.load === undefined ? undefined : await resume(options, configuration.load);
+  const { load } = configuration;
+  if (load === undefined) return undefined;
+  const checkpoint = await openAgreed(options, { directory: load, step: configuration.checkpointStep });
+  if (checkpoint !== undefined) return await resume(options, checkpoint, configuration);
+  throw new CheckpointError('MTL_CHECKPOINT_NONE', `--load ${load}: there is no checkpoint`, {
+    expected: 'a directory that --save wrote',
+    exitCode: 2,
+  });
+}
+
+/** The checkpoint that rank 0 finds whole, on all ranks; the others check the bytes that they read. */
+async function openAgreed(
+  { processes, onMessage }: LoadTrainingOptions,
+  { directory, step }: { directory: string; step?: number | undefined },
+): Promise<Checkpoint | undefined> {
+  const own = await processes.together(async () => {
+    if (!processes.isFirst) return undefined;
+    const found = await findCheckpoint({
+      directory,
+      ...(step === undefined ? {} : { step }),
+      onNotice: onMessage,
+    });
+    return found.kind === 'found' ? found.checkpoint : undefined;
+  });
+  const path = processes.agree(own?.path);
+  return path === undefined ? undefined : (own ?? (await Checkpoint.open(path)));
 }
 
 async function resume(
-  { checkpoint: configuration, optimizer, lossScaler, onMessage }: LoadTrainingOptions,
-  directory: string,
+  { optimizer, lossScaler, processes, onMessage }: LoadTrainingOptions,
+  checkpoint: Checkpoint,
+  { finetune, loadOptimizer }: ResumeSettings,
 ): Promise<TrainingProgress | undefined> {
-  const { checkpointStep, finetune, loadOptimizer } = configuration;
-  const found = await findCheckpoint({
-    directory,
-    ...(checkpointStep === undefined ? {} : { step: checkpointStep }),
-    onNotice: onMessage,
-  });
-  if (found.kind === 'none') {
-    throw new CheckpointError('MTL_CHECKPOINT_NONE', `--load ${directory}: there is no checkpoint`, {
-      expected: 'a directory that --save wrote',
-      exitCode: 2,
-    });
-  }
-  const { checkpoint } = found;
   const withOptimizer = loadOptimizer && !finetune;
-  await loadCheckpoint({
-    checkpoint,
-    tensors: [...weightTensors(optimizer), ...(withOptimizer ? optimizerTensors(optimizer) : [])],
-    ...(withOptimizer ? {} : { ignore: isOptimizerTensor }),
-  });
-  optimizer.buffers.refreshModel();
+  await processes.together(() =>
+    loadCheckpoint({
+      checkpoint,
+      tensors: [...weightTensors(optimizer), ...(withOptimizer ? optimizerTensors(optimizer) : [])],
+      ...(withOptimizer ? {} : { ignore: isOptimizerTensor }),
+    }),
+  );
+  optimizer.refreshModel();
   if (finetune) {
     onMessage(`loaded the weights of ${checkpoint.path}; training starts at iteration 0`);
     return undefined;

@@ -23,6 +23,11 @@ export interface OpenReportersOptions {
   readonly resumeIteration: number;
 }
 
+/** Reporters of a process that leaves reporting to another. */
+export function silentReporters(flopsFormula: string): TrainingReporters {
+  return { all: [], summary: new TrainingSummary({ flopsFormula }), close: () => {} };
+}
+
 /** Opens the reporters that the flags ask for: console and summary always, metrics.jsonl and TensorBoard if named. */
 export async function openTrainingReporters(options: OpenReportersOptions): Promise<TrainingReporters> {
   const { configuration, stream, flopsFormula, resumeIteration } = options;

@@ -158,7 +158,7 @@ function dataParallelSizeOf(worldSize: number, tensor: number, pipeline: number)
       `${tensor} x ${pipeline} = ${modelParallelSize}`,
     {
       expected: `a multiple of ${modelParallelSize} processes`,
-      remedy: 'choose smaller sizes: trainings run in one process so far',
+      remedy: `start as many with npx mtl run --nproc-per-node ${modelParallelSize}, or choose smaller sizes`,
       details: { worldSize, tensor, pipeline },
     },
   );

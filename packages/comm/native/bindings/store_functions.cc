@@ -1,0 +1,215 @@
+// createStoreServer, portOfStoreServer, failureOfStoreServer, closeStoreServer, openStoreClient, setInStore, getFromStore,
+// findInStore, addInStore, tellStore, closeStoreClient, endWithParent
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "bindings/jobs.h"
+#include "core/clock.h"
+#include "store/store_client.h"
+#include "store/store_server.h"
+
+namespace mtl::comm::bindings {
+namespace {
+
+// Never destroyed: threads of what was not closed still run at the end of the process.
+struct Stores {
+  std::mutex mutex;
+  int64_t next_handle = 1;
+  std::map<int64_t, std::shared_ptr<store::StoreServer>> servers;
+  std::map<int64_t, std::weak_ptr<store::StoreClient>> clients;  // their jobs hold them
+};
+
+Stores& stores() {
+  static Stores* const all = new Stores;
+  return *all;
+}
+
+std::shared_ptr<store::StoreServer> read_server(const Napi::CallbackInfo& info) {
+  int64_t handle;
+  if (!read_integer(info, 0, &handle)) return nullptr;
+  const std::lock_guard<std::mutex> lock(stores().mutex);
+  const auto found = stores().servers.find(handle);
+  if (found != stores().servers.end()) return found->second;
+  throw_status(info.Env(), error_status("MTL_CLOSED", "store server %lld is closed", static_cast<long long>(handle)));
+  return nullptr;
+}
+
+std::shared_ptr<store::StoreClient> read_client(const Napi::CallbackInfo& info) {
+  int64_t handle;
+  if (!read_integer(info, 0, &handle)) return nullptr;
+  const std::lock_guard<std::mutex> lock(stores().mutex);
+  const auto found = stores().clients.find(handle);
+  if (found != stores().clients.end()) {
+    if (std::shared_ptr<store::StoreClient> client = found->second.lock()) return client;
+  }
+  throw_status(info.Env(), error_status("MTL_CLOSED", "store client %lld is closed", static_cast<long long>(handle)));
+  return nullptr;
+}
+
+// (address, ports, secret, worldSize, attempt, hostRank, heartbeatLimitMs) => server
+Napi::Value create_server(const Napi::CallbackInfo& info) {
+  store::ServerOptions options;
+  int64_t world_size, attempt, host_rank;
+  double limit_ms;
+  if (!read_text(info, 0, &options.address) || !read_integers(info, 1, &options.ports) ||
+      !read_text(info, 2, &options.secret) || !read_integer(info, 3, &world_size) || !read_integer(info, 4, &attempt) ||
+      !read_integer(info, 5, &host_rank) || !read_number(info, 6, &limit_ms)) {
+    return {};
+  }
+  options.world_size = static_cast<int>(world_size);
+  options.attempt = static_cast<int>(attempt);
+  options.host_rank = static_cast<int>(host_rank);
+  options.heartbeat_limit_ns = static_cast<int64_t>(limit_ms * kMillisecond);
+  std::unique_ptr<store::StoreServer> server;
+  const Status status = store::StoreServer::start(std::move(options), &server);
+  if (!status.ok()) return throw_status(info.Env(), status), Napi::Value();
+  const std::lock_guard<std::mutex> lock(stores().mutex);
+  const int64_t handle = stores().next_handle++;
+  stores().servers[handle] = std::move(server);
+  return Napi::Number::New(info.Env(), static_cast<double>(handle));
+}
+
+Napi::Value port_of_server(const Napi::CallbackInfo& info) {
+  const std::shared_ptr<store::StoreServer> server = read_server(info);
+  return server == nullptr ? Napi::Value() : Napi::Number::New(info.Env(), server->port());
+}
+
+Napi::Value failure_of_server(const Napi::CallbackInfo& info) {
+  const std::shared_ptr<store::StoreServer> server = read_server(info);
+  if (server == nullptr) return {};
+  const Status status = server->failure();
+  if (status.ok()) return info.Env().Undefined();
+  Napi::Object failure = Napi::Object::New(info.Env());
+  failure.Set("message", status.failure().message);
+  set_failure(failure, status.failure());
+  return failure;
+}
+
+// (server, timeoutMs): waits for its ranks to leave, then closes
+void close_server(const Napi::CallbackInfo& info) {
+  double timeout_ms;
+  std::shared_ptr<store::StoreServer> server = read_server(info);
+  if (server == nullptr || !read_number(info, 1, &timeout_ms)) return;
+  server->wait_until_left(static_cast<int64_t>(timeout_ms * kMillisecond));
+  const std::lock_guard<std::mutex> lock(stores().mutex);
+  stores().servers.erase(info[0].As<Napi::Number>().Int64Value());
+}
+
+// (job, address, ports, secret, worldSize, attempt, timeoutMs) => client
+Napi::Value open_client(const Napi::CallbackInfo& info) {
+  Job* job = read_job(info, 0);
+  store::ClientOptions options;
+  int64_t world_size, attempt;
+  double timeout_ms;
+  if (job == nullptr || !read_text(info, 1, &options.address) || !read_integers(info, 2, &options.ports) ||
+      !read_text(info, 3, &options.secret) || !read_integer(info, 4, &world_size) || !read_integer(info, 5, &attempt) ||
+      !read_number(info, 6, &timeout_ms)) {
+    return {};
+  }
+  options.world_size = static_cast<int>(world_size);
+  options.attempt = static_cast<int>(attempt);
+  options.timeout_ns = static_cast<int64_t>(timeout_ms * kMillisecond);
+  std::shared_ptr<store::StoreClient> client;
+  const Status status = store::StoreClient::connect(&job->state, options, &client);
+  if (!status.ok()) return throw_status(info.Env(), status), Napi::Value();
+  job->kept.push_back(client);
+  const std::lock_guard<std::mutex> lock(stores().mutex);
+  const int64_t handle = stores().next_handle++;
+  stores().clients[handle] = client;
+  return Napi::Number::New(info.Env(), static_cast<double>(handle));
+}
+
+Napi::Value bytes_of(const Napi::Env& env, const std::string& value) {
+  Napi::Uint8Array bytes = Napi::Uint8Array::New(env, value.size());
+  std::memcpy(bytes.Data(), value.data(), value.size());
+  return bytes;
+}
+
+void set(const Napi::CallbackInfo& info) {
+  const std::shared_ptr<store::StoreClient> client = read_client(info);
+  std::string key;
+  if (client == nullptr || !read_text(info, 1, &key)) return;
+  if (info.Length() < 3 || !info[2].IsTypedArray() || info[2].As<Napi::TypedArray>().TypedArrayType() != napi_uint8_array) {
+    return throw_status(info.Env(), error_status("MTL_ARGUMENT", "argument 2 is not a Uint8Array"));
+  }
+  const Napi::Uint8Array bytes = info[2].As<Napi::Uint8Array>();
+  const Status status =
+      client->set(key, std::string(reinterpret_cast<const char*>(bytes.Data()), bytes.ByteLength()));
+  if (!status.ok()) throw_status(info.Env(), status);
+}
+
+Napi::Value get(const Napi::CallbackInfo& info) {
+  const std::shared_ptr<store::StoreClient> client = read_client(info);
+  std::string key, value;
+  double timeout_ms;
+  if (client == nullptr || !read_text(info, 1, &key) || !read_number(info, 2, &timeout_ms)) return {};
+  const Status status = client->get(key, static_cast<int64_t>(timeout_ms * kMillisecond), &value);
+  if (!status.ok()) return throw_status(info.Env(), status), Napi::Value();
+  return bytes_of(info.Env(), value);
+}
+
+Napi::Value find(const Napi::CallbackInfo& info) {
+  const std::shared_ptr<store::StoreClient> client = read_client(info);
+  std::string key, value;
+  bool is_there = false;
+  if (client == nullptr || !read_text(info, 1, &key)) return {};
+  const Status status = client->find(key, &is_there, &value);
+  if (!status.ok()) return throw_status(info.Env(), status), Napi::Value();
+  return is_there ? bytes_of(info.Env(), value) : info.Env().Undefined();
+}
+
+Napi::Value add(const Napi::CallbackInfo& info) {
+  const std::shared_ptr<store::StoreClient> client = read_client(info);
+  std::string key;
+  int64_t delta, sum = 0;
+  if (client == nullptr || !read_text(info, 1, &key) || !read_integer(info, 2, &delta)) return {};
+  const Status status = client->add(key, delta, &sum);
+  if (!status.ok()) return throw_status(info.Env(), status), Napi::Value();
+  return Napi::Number::New(info.Env(), static_cast<double>(sum));
+}
+
+// (client, timeoutMs): after an abort, until the store has told the others
+void tell(const Napi::CallbackInfo& info) {
+  double timeout_ms;
+  const std::shared_ptr<store::StoreClient> client = read_client(info);
+  if (client == nullptr || !read_number(info, 1, &timeout_ms)) return;
+  client->wait_until_told(static_cast<int64_t>(timeout_ms * kMillisecond));
+}
+
+void close_client(const Napi::CallbackInfo& info) {
+  const std::shared_ptr<store::StoreClient> client = read_client(info);
+  if (client != nullptr) client->close();
+}
+
+// (parent): this process gets SIGKILL when the process `parent` that started it ends; at once if it has ended already
+void end_with_parent(const Napi::CallbackInfo& info) {
+  int64_t parent;
+  if (!read_integer(info, 0, &parent)) return;
+  if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) {
+    return throw_status(info.Env(), error_status("MTL_LAUNCH", "prctl(PR_SET_PDEATHSIG) failed: %s", std::strerror(errno)));
+  }
+  if (getppid() != parent) raise(SIGKILL);
+}
+
+void register_functions(Napi::Env env, Napi::Object exports) {
+  exports.Set("createStoreServer", Napi::Function::New(env, create_server));
+  exports.Set("portOfStoreServer", Napi::Function::New(env, port_of_server));
+  exports.Set("failureOfStoreServer", Napi::Function::New(env, failure_of_server));
+  exports.Set("closeStoreServer", Napi::Function::New(env, close_server));
+  exports.Set("openStoreClient", Napi::Function::New(env, open_client));
+  exports.Set("setInStore", Napi::Function::New(env, set));
+  exports.Set("getFromStore", Napi::Function::New(env, get));
+  exports.Set("findInStore", Napi::Function::New(env, find));
+  exports.Set("addInStore", Napi::Function::New(env, add));
+  exports.Set("tellStore", Napi::Function::New(env, tell));
+  exports.Set("closeStoreClient", Napi::Function::New(env, close_client));
+  exports.Set("endWithParent", Napi::Function::New(env, end_with_parent));
+}
+
+const Registration registration(register_functions);
+
+}  // namespace
+}  // namespace mtl::comm::bindings

@@ -1,0 +1,70 @@
+#include "store/message.h"
+
+namespace mtl::comm::store {
+namespace {
+
+void put(std::string* frame, uint64_t value, int num_bytes) {
+  for (int byte = 0; byte < num_bytes; ++byte) frame->push_back(static_cast<char>(value >> (8 * byte)));
+}
+
+uint64_t take(const char** at, int num_bytes) {
+  uint64_t value = 0;
+  for (int byte = 0; byte < num_bytes; ++byte) value |= uint64_t{static_cast<uint8_t>((*at)[byte])} << (8 * byte);
+  *at += num_bytes;
+  return value;
+}
+
+}  // namespace
+
+std::string encode(const Message& message) {
+  std::string frame;
+  frame.reserve(4 + kFrameHeaderBytes + message.key.size() + message.value.size());
+  put(&frame, kFrameHeaderBytes + message.key.size() + message.value.size(), 4);
+  put(&frame, static_cast<uint8_t>(message.kind), 1);
+  put(&frame, message.id, 8);
+  put(&frame, static_cast<uint64_t>(message.number), 8);
+  put(&frame, message.key.size(), 4);
+  frame += message.key;
+  put(&frame, message.value.size(), 4);
+  frame += message.value;
+  return frame;
+}
+
+MessageReader::Result MessageReader::malformed(const char* problem) {
+  problem_ = problem;
+  buffer_.clear();
+  start_ = 0;
+  return Result::kMalformed;
+}
+
+MessageReader::Result MessageReader::next(Message* message) {
+  if (problem_ != nullptr) return Result::kMalformed;
+  if (num_buffered() < 4) return Result::kNeedsMore;
+  const char* at = buffer_.data() + start_;
+  const size_t length = take(&at, 4);
+  if (length > max_frame_bytes_) return malformed("a message over the limit of size");
+  if (length < kFrameHeaderBytes) return malformed("a message too short to be one");
+  if (num_buffered() < 4 + length) return Result::kNeedsMore;
+  const char* const end = at + length;
+  const uint64_t kind = take(&at, 1);
+  if (kind == 0 || kind >= kNumMessageKinds) return malformed("a message of unknown kind");
+  message->kind = static_cast<MessageKind>(kind);
+  message->id = take(&at, 8);
+  message->number = static_cast<int64_t>(take(&at, 8));
+  const size_t key_bytes = take(&at, 4);
+  if (key_bytes > kMaxKeyBytes || key_bytes > length - kFrameHeaderBytes) return malformed("a key over the limit of size");
+  message->key.assign(at, key_bytes);
+  at += key_bytes;
+  const size_t value_bytes = take(&at, 4);
+  if (value_bytes > kMaxValueBytes || at + value_bytes != end) return malformed("a value of another size than announced");
+  message->value.assign(at, value_bytes);
+  start_ += 4 + length;
+  // moved only when half is read, so that many small messages cost one move
+  if (start_ * 2 >= buffer_.size()) {
+    buffer_.erase(0, start_);
+    start_ = 0;
+  }
+  return Result::kMessage;
+}
+
+}  // namespace mtl::comm::store

@@ -1,0 +1,79 @@
+// What travels between a store and its clients: frames of one layout for every kind of message.
+//
+//   length u32 | kind u8 | id u64 | number i64 | key length u32 | key | value length u32 | value      (little-endian)
+//
+// `length` counts what follows it. A reader believes nothing: every length is checked against its limit before a byte
+// is kept, and a frame with anything left over is malformed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace mtl::comm::store {
+
+enum class MessageKind : uint8_t {
+  kHello = 1,      // server: number = version, value = nonce
+  kJoin = 2,       // client: number = rank, id = attempt << 32 | world size, value = nonce and proof
+  kWelcome = 3,    // server: number = heartbeat limit in ms, id = rank that hosts the server + 1, value = proof
+  kRefusal = 4,    // server: number = a Refusal, value = why
+  kSet = 5,        // client: key, value; answered by kAnswer
+  kGet = 6,        // client: key, number = 1 to wait for it; answered by kAnswer or kAbsent
+  kAdd = 7,        // client: key, number = what to add; answered by kAnswer with the sum
+  kCancel = 8,     // client: no longer waits for the answer `id`
+  kAnswer = 9,     // server: id of the question, value, number
+  kAbsent = 10,    // server: there is no such key
+  kHeartbeat = 11, // both
+  kAbort = 12,     // both: key = code, value = message, number = rank at fault; the server answers a client's
+  kGoodbye = 13,   // client: its end will be no failure; answered by closing
+};
+constexpr int kNumMessageKinds = 14;
+
+enum class Refusal : int64_t {
+  kSecret = 1,   // proof of another secret
+  kAttempt = 2,  // the store serves another attempt of the job: come again
+  kMember = 3,   // a rank that is there already, or does not exist
+  kLimit = 4,    // a limit is reached, or a key was set twice
+};
+
+struct Message {
+  MessageKind kind = MessageKind::kHeartbeat;
+  uint64_t id = 0;
+  int64_t number = 0;
+  std::string key;
+  std::string value;
+};
+
+constexpr uint32_t kProtocolVersion = 1;
+constexpr size_t kNonceBytes = 32;
+constexpr size_t kMaxKeyBytes = 512;
+constexpr size_t kMaxValueBytes = size_t{1} << 20;
+constexpr size_t kFrameHeaderBytes = 1 + 8 + 8 + 4 + 4;  // without the length itself
+constexpr size_t kMaxFrameBytes = kFrameHeaderBytes + kMaxKeyBytes + kMaxValueBytes;
+constexpr size_t kMaxStrangerFrameBytes = 256;  // before a connection has proved that it knows the secret
+
+// The message as a frame. Key and value must be within their limits.
+std::string encode(const Message& message);
+
+// Takes bytes as they come and gives whole messages.
+class MessageReader {
+ public:
+  explicit MessageReader(size_t max_frame_bytes) : max_frame_bytes_(max_frame_bytes) {}
+  void set_max_frame_bytes(size_t bytes) { max_frame_bytes_ = bytes; }
+
+  enum class Result { kMessage, kNeedsMore, kMalformed };
+  void append(const char* bytes, size_t count) { buffer_.append(bytes, count); }
+  // After kMalformed nothing more can be read; `problem()` says why.
+  Result next(Message* message);
+  const char* problem() const { return problem_; }
+  size_t num_buffered() const { return buffer_.size() - start_; }
+
+ private:
+  Result malformed(const char* problem);
+  size_t max_frame_bytes_;
+  std::string buffer_;
+  size_t start_ = 0;
+  const char* problem_ = nullptr;
+};
+
+}  // namespace mtl::comm::store

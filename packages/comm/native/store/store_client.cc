@@ -1,0 +1,383 @@
+#include "store/store_client.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "core/clock.h"
+#include "store/proof.h"
+#include "store/sha256.h"
+
+namespace mtl::comm::store {
+namespace {
+
+constexpr int64_t kSecond = 1000 * kMillisecond;
+constexpr int64_t kAnswerLimitNs = 60 * kSecond;  // of a question that the store answers at once
+constexpr size_t kReadBytes = 65536;
+
+// A whole message from a connection that has no thread yet.
+Status read_message(int socket, MessageReader* reader, int64_t deadline, Message* message) {
+  for (;;) {
+    const MessageReader::Result result = reader->next(message);
+    if (result == MessageReader::Result::kMessage) return ok_status();
+    if (result == MessageReader::Result::kMalformed) return error_status("MTL_STORE", "it sent %s", reader->problem());
+    const int64_t left_ns = deadline - now_ns();
+    pollfd event{socket, POLLIN, 0};
+    if (left_ns <= 0 || poll(&event, 1, static_cast<int>(left_ns / kMillisecond + 1)) == 0) {
+      return error_status("MTL_STORE", "it did not answer");
+    }
+    char bytes[kReadBytes];
+    const long count = receive_some(socket, bytes, sizeof(bytes));
+    if (count < 0) return error_status("MTL_STORE", "it closed the connection");
+    reader->append(bytes, static_cast<size_t>(count));
+  }
+}
+
+Status send_message(int socket, const Message& message, int64_t deadline) {
+  std::string frame = encode(message);
+  while (!frame.empty()) {
+    const long sent = send_some(socket, frame.data(), frame.size());
+    if (sent < 0 || now_ns() > deadline) return error_status("MTL_STORE", "it closed the connection");
+    frame.erase(0, static_cast<size_t>(sent));
+    pollfd event{socket, POLLOUT, 0};
+    if (!frame.empty()) poll(&event, 1, 100);
+  }
+  return ok_status();
+}
+
+}  // namespace
+
+StoreClient::StoreClient(JobState* job, Descriptor socket, MessageReader reader)
+    : job_(job), socket_(std::move(socket)), reader_(std::move(reader)) {}
+
+// Asks whoever listens at `port` whether it is the store of this job. `is_final`: it is, and refuses for good.
+Status StoreClient::join(const ClientOptions& options, int rank, int port, int64_t deadline, Descriptor* socket,
+                         MessageReader* reader, Message* welcome, bool* is_final) {
+  const auto at = [&](const Status& status) {
+    const Failure& failure = status.failure();
+    return error_status("MTL_STORE_UNREACHABLE", "%s, port %d: %s", options.address.c_str(), port, failure.message.c_str());
+  };
+  MTL_RETURN_IF_ERROR(connect_to(options.address, port, std::max<int64_t>(deadline - now_ns(), 0), socket));
+  Message hello;
+  Status status = read_message(socket->get(), reader, deadline, &hello);
+  if (!status.ok()) return at(status);
+  if (hello.kind != MessageKind::kHello || hello.value.size() != kNonceBytes) {
+    return at(error_status("MTL_STORE", "it is not a store"));
+  }
+  if (hello.number != kProtocolVersion) {
+    *is_final = true;
+    return at(error_status("MTL_STORE", "a store of protocol version %lld, this is version %u",
+                           static_cast<long long>(hello.number), kProtocolVersion));
+  }
+  Handshake handshake{hello.value, random_nonce(), rank, attempt_and_size(options.attempt, options.world_size)};
+  if (handshake.client_nonce.empty()) return at(error_status("MTL_STORE", "the kernel has no random numbers"));
+  Message request;
+  request.kind = MessageKind::kJoin;
+  request.number = handshake.rank;
+  request.id = handshake.attempt_and_size;
+  request.value = handshake.client_nonce + prove(options.secret, Side::kClient, handshake);
+  status = send_message(socket->get(), request, deadline);
+  if (status.ok()) status = read_message(socket->get(), reader, deadline, welcome);
+  if (!status.ok()) return at(status);
+  if (welcome->kind == MessageKind::kRefusal) {
+    const auto refusal = static_cast<Refusal>(welcome->number);
+    // of another secret: the store of another job, perhaps, and ours is at the next port
+    *is_final = refusal == Refusal::kMember || (refusal == Refusal::kSecret && options.ports.size() == 1);
+    return at(error_status("MTL_STORE", "%s", welcome->value.c_str()));
+  }
+  const bool is_proved = welcome->kind == MessageKind::kWelcome &&
+                         is_same_secret(welcome->value, prove(options.secret, Side::kServer, handshake));
+  return is_proved ? ok_status() : at(error_status("MTL_STORE", "it does not know the secret of the job"));
+}
+
+Status StoreClient::connect(JobState* job, const ClientOptions& options, std::shared_ptr<StoreClient>* client) {
+  const int64_t started = now_ns();
+  const int64_t deadline = started + options.timeout_ns;
+  int64_t pause_ns = 20 * kMillisecond;
+  Status problem = error_status("MTL_STORE_UNREACHABLE", "no port to look at");
+  for (;;) {
+    for (const int port : options.ports) {
+      Descriptor socket;
+      MessageReader reader(kMaxFrameBytes);
+      Message welcome;
+      bool is_final = false;
+      const int64_t limit = std::min(deadline, now_ns() + 5 * kSecond);
+      problem = join(options, job->rank(), port, limit, &socket, &reader, &welcome, &is_final);
+      if (problem.ok()) {
+        std::shared_ptr<StoreClient> created(new StoreClient(job, std::move(socket), std::move(reader)));
+        created->wake_ = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+        if (!created->wake_.is_open()) return error_status("MTL_STORE", "eventfd failed: %s", std::strerror(errno));
+        created->host_rank_ = static_cast<int>(welcome.id) - 1;
+        created->heartbeat_limit_ns_ = welcome.number * kMillisecond;
+        created->heard_ns_ = created->told_ns_ = created->last_check_ns_ = now_ns();
+        created->thread_ = std::thread(&StoreClient::run, created.get());
+        job->on_abort([weak = std::weak_ptr<StoreClient>(created)](const Failure& failure) {
+          if (const std::shared_ptr<StoreClient> alive = weak.lock()) alive->on_abort(failure);
+        });
+        *client = std::move(created);
+        return ok_status();
+      }
+      if (is_final) return error_status("MTL_STORE_REFUSED", "%s", problem.failure().message.c_str());
+    }
+    if (now_ns() + pause_ns >= deadline) break;
+    usleep(static_cast<useconds_t>(pause_ns / 1000));
+    pause_ns = std::min(pause_ns * 2, 500 * kMillisecond);
+  }
+  Failure failure;
+  failure.code = "MTL_STORE_UNREACHABLE";
+  failure.waited_ms = static_cast<double>(now_ns() - started) / kMillisecond;
+  failure.message = format_text("rank %d did not find the store of the job within %.1f s; the last try: %s", job->rank(),
+                                failure.waited_ms / 1000, problem.failure().message.c_str());
+  return Status(std::move(failure));
+}
+
+StoreClient::~StoreClient() {
+  if (thread_.joinable()) close();
+}
+
+void StoreClient::wake() {
+  const uint64_t one = 1;
+  // takes eight bytes at once, or is full of them already: either way the thread wakes
+  const ssize_t written = write(wake_.get(), &one, sizeof(one));
+  static_cast<void>(written);
+}
+
+// Under the mutex.
+void StoreClient::post(const Message& message) {
+  unsent_ += encode(message);
+  wake();
+}
+
+void StoreClient::on_abort(const Failure& failure) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  changed_.notify_all();
+  if (is_receiving_abort_) is_told_ = true;
+  if (is_told_ || is_lost_ || is_leaving_) return;
+  Message message;
+  message.kind = MessageKind::kAbort;
+  message.id = abort_id_ = next_id_++;
+  message.number = failure.rank;
+  message.key = failure.code.substr(0, kMaxKeyBytes);
+  message.value = failure.message.substr(0, kMaxValueBytes);
+  post(message);
+}
+
+void StoreClient::wait_until_told(int64_t timeout_ns) {
+  if (!job_->is_aborted()) return;
+  std::unique_lock<std::mutex> lock(mutex_);
+  changed_.wait_for(lock, std::chrono::nanoseconds(timeout_ns), [this] { return is_told_ || is_lost_ || is_leaving_; });
+}
+
+void StoreClient::close() {
+  const bool is_aborted = job_->is_aborted();
+  if (is_aborted) wait_until_told(kSecond);
+  {
+    std::unique_lock<std::mutex> lock(mutex_);
+    is_leaving_ = true;
+    if (!is_aborted && !is_lost_) {
+      Message goodbye;
+      goodbye.kind = MessageKind::kGoodbye;
+      post(goodbye);
+      // the store closes when it has read it: ending earlier could throw it away
+      changed_.wait_for(lock, std::chrono::seconds(5), [this] { return is_lost_; });
+    }
+  }
+  is_stopping_.store(true);
+  wake();
+  if (thread_.joinable()) thread_.join();
+}
+
+Status StoreClient::ask(Message question, int64_t timeout_ns, Message* answer) {
+  if (question.key.size() > kMaxKeyBytes || question.value.size() > kMaxValueBytes) {
+    return error_status("MTL_ARGUMENT", "a key of %zu bytes and a value of %zu, expected at most %zu and %zu",
+                        question.key.size(), question.value.size(), kMaxKeyBytes, kMaxValueBytes);
+  }
+  const int64_t started = now_ns();
+  std::unique_lock<std::mutex> lock(mutex_);
+  const uint64_t id = question.id = next_id_++;
+  exchanges_[id];
+  post(question);
+  const auto is_over = [&] { return exchanges_[id].is_done || is_lost_ || is_leaving_ || job_->is_aborted(); };
+  changed_.wait_for(lock, std::chrono::nanoseconds(timeout_ns), is_over);
+  const Exchange exchange = std::move(exchanges_[id]);
+  exchanges_.erase(id);
+  if (exchange.is_done) {
+    *answer = exchange.answer;
+    if (answer->kind != MessageKind::kRefusal) return ok_status();
+    return error_status("MTL_STORE_REFUSED", "%s", answer->value.c_str());
+  }
+  if (job_->is_aborted()) return job_->reason();
+  if (is_lost_ || is_leaving_) return error_status("MTL_CLOSED", "the connection to the store is closed");
+  Message cancel;
+  cancel.kind = MessageKind::kCancel;
+  cancel.id = id;
+  post(cancel);
+  Failure failure;
+  failure.code = "MTL_TIMEOUT";
+  failure.waited_ms = static_cast<double>(now_ns() - started) / kMillisecond;
+  failure.message = format_text("rank %d waited %.3f s for the key %s of the store", job_->rank(), failure.waited_ms / 1000,
+                                question.key.c_str());
+  return Status(std::move(failure));
+}
+
+Status StoreClient::set(const std::string& key, const std::string& value) {
+  Message question, answer;
+  question.kind = MessageKind::kSet;
+  question.key = key;
+  question.value = value;
+  return ask(std::move(question), kAnswerLimitNs, &answer);
+}
+
+Status StoreClient::get(const std::string& key, int64_t timeout_ns, std::string* value) {
+  Message question, answer;
+  question.kind = MessageKind::kGet;
+  question.key = key;
+  question.number = 1;
+  MTL_RETURN_IF_ERROR(ask(std::move(question), timeout_ns, &answer));
+  *value = std::move(answer.value);
+  return ok_status();
+}
+
+Status StoreClient::find(const std::string& key, bool* is_there, std::string* value) {
+  Message question, answer;
+  question.kind = MessageKind::kGet;
+  question.key = key;
+  MTL_RETURN_IF_ERROR(ask(std::move(question), kAnswerLimitNs, &answer));
+  *is_there = answer.kind == MessageKind::kAnswer;
+  *value = std::move(answer.value);
+  return ok_status();
+}
+
+Status StoreClient::add(const std::string& key, int64_t delta, int64_t* sum) {
+  Message question, answer;
+  question.kind = MessageKind::kAdd;
+  question.key = key;
+  question.number = delta;
+  MTL_RETURN_IF_ERROR(ask(std::move(question), kAnswerLimitNs, &answer));
+  *sum = answer.number;
+  return ok_status();
+}
+
+void StoreClient::run() {
+  const int poll_ms = static_cast<int>(std::max<int64_t>(1, std::min<int64_t>(500, heartbeat_limit_ns_ / kMillisecond / 8)));
+  receive();  // what came with the welcome
+  while (!is_stopping_.load()) {
+    flush();
+    short events = POLLIN;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (is_lost_) return;
+      if (!unsent_.empty()) events |= POLLOUT;
+    }
+    pollfd descriptors[2] = {{wake_.get(), POLLIN, 0}, {socket_.get(), events, 0}};
+    poll(descriptors, 2, poll_ms);
+    if (descriptors[0].revents != 0) {
+      uint64_t count;
+      const ssize_t taken = read(wake_.get(), &count, sizeof(count));
+      static_cast<void>(taken);  // empty already is as good
+    }
+    check_times();
+    if ((descriptors[1].revents & ~POLLOUT) != 0) {
+      char bytes[kReadBytes];
+      const long count = receive_some(socket_.get(), bytes, sizeof(bytes));
+      if (count < 0) return lose("the connection to the store of the job has ended");
+      if (count > 0) heard_ns_ = now_ns();
+      reader_.append(bytes, static_cast<size_t>(count));
+      receive();
+    }
+  }
+}
+
+void StoreClient::receive() {
+  Message message;
+  for (;;) {
+    const MessageReader::Result result = reader_.next(&message);
+    if (result == MessageReader::Result::kNeedsMore) return;
+    if (result == MessageReader::Result::kMalformed) return lose(std::string("the store sent ") + reader_.problem());
+    handle(message);
+  }
+}
+
+void StoreClient::handle(const Message& message) {
+  if (message.kind == MessageKind::kHeartbeat) return;
+  if (message.kind == MessageKind::kAbort) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      is_receiving_abort_ = true;  // not to be told to the store again
+    }
+    Failure failure;
+    failure.code = message.key;
+    failure.message = message.value;
+    failure.rank = static_cast<int>(message.number);
+    job_->abort(std::move(failure));
+    return;
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (abort_id_ != 0 && message.id == abort_id_) is_told_ = true;
+  const auto found = exchanges_.find(message.id);
+  if (found != exchanges_.end()) {
+    found->second.answer = message;
+    found->second.is_done = true;
+  }
+  changed_.notify_all();
+}
+
+void StoreClient::check_times() {
+  const int64_t now = now_ns();
+  // this process slept (SIGSTOP, a suspended machine): what the store sent meanwhile has not been read yet
+  if (now - last_check_ns_ > heartbeat_limit_ns_ / 2) heard_ns_ = now;
+  last_check_ns_ = now;
+  if (now - told_ns_ > heartbeat_limit_ns_ / 4) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    unsent_ += encode(Message{});
+    told_ns_ = now;
+  }
+  if (now - heard_ns_ > heartbeat_limit_ns_) {
+    lose(format_text("the store has been silent for %.1f s", static_cast<double>(now - heard_ns_) / 1e9));
+  }
+}
+
+void StoreClient::flush() {
+  bool is_broken = false;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    while (!unsent_.empty() && !is_broken) {
+      const long sent = send_some(socket_.get(), unsent_.data(), unsent_.size());
+      if (sent == 0) return;
+      if (sent > 0) {
+        unsent_.erase(0, static_cast<size_t>(sent));
+        told_ns_ = now_ns();
+      }
+      is_broken = sent < 0;
+    }
+  }
+  // what the store said before it closed is worth more than that it closed: the next read gives both
+  if (is_broken) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    unsent_.clear();
+  }
+}
+
+void StoreClient::lose(const std::string& how) {
+  bool is_failure;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    is_failure = !is_leaving_ && !is_lost_;
+    is_lost_ = true;
+    changed_.notify_all();
+  }
+  if (!is_failure) return;
+  Failure failure;
+  failure.code = "MTL_STORE_LOST";
+  failure.rank = host_rank_;
+  failure.message = how + (host_rank_ < 0 ? ": the launcher is gone"
+                                          : format_text(": rank %d, which holds it, is gone", host_rank_));
+  job_->abort(std::move(failure));
+}
+
+}  // namespace mtl::comm::store

@@ -1,0 +1,91 @@
+// A rank's connection to the store of its job: keys, a heartbeat that a thread of its own keeps up whatever the main
+// thread does, and aborts in both directions between the store and the abort state of this process.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "core/job_state.h"
+#include "store/message.h"
+#include "store/sockets.h"
+
+namespace mtl::comm::store {
+
+struct ClientOptions {
+  std::string address = "127.0.0.1";
+  std::vector<int> ports;  // the store is at one of them; others may belong to strangers
+  std::string secret;
+  int world_size = 1;
+  int attempt = 0;
+  int64_t timeout_ns = 60000000000;  // to find the store
+};
+
+class StoreClient : public std::enable_shared_from_this<StoreClient> {
+ public:
+  // `job` must outlive the client. MTL_STORE_UNREACHABLE with what was found at each port, MTL_STORE_REFUSED.
+  static Status connect(JobState* job, const ClientOptions& options, std::shared_ptr<StoreClient>* client);
+  ~StoreClient();
+
+  // All fail with the job's reason once it is aborted.
+  Status set(const std::string& key, const std::string& value);
+  // Waits for the key: MTL_TIMEOUT, naming it, when nobody sets it.
+  Status get(const std::string& key, int64_t timeout_ns, std::string* value);
+  Status find(const std::string& key, bool* is_there, std::string* value);
+  Status add(const std::string& key, int64_t delta, int64_t* sum);
+
+  // After an abort of this process: waits until the store has told the others, so that this process may end.
+  void wait_until_told(int64_t timeout_ns);
+  // Leaves the job in order, or just ends when it is aborted. To be called before the last reference goes: the thread
+  // of the client may hold one for a moment, and cannot wait for itself.
+  void close();
+
+ private:
+  struct Exchange {
+    bool is_done = false;
+    Message answer;
+  };
+  StoreClient(JobState* job, Descriptor socket, MessageReader reader);
+  static Status join(const ClientOptions& options, int rank, int port, int64_t deadline, Descriptor* socket,
+                     MessageReader* reader, Message* welcome, bool* is_final);
+  void run();
+  void receive();
+  void handle(const Message& message);
+  void check_times();
+  void flush();
+  void lose(const std::string& how);
+  void post(const Message& message);
+  void on_abort(const Failure& failure);
+  Status ask(Message question, int64_t timeout_ns, Message* answer);
+  void wake();
+
+  JobState* const job_;
+  Descriptor socket_;
+  Descriptor wake_;
+  MessageReader reader_;
+  int host_rank_ = -1;
+  int64_t heartbeat_limit_ns_ = 0;
+  int64_t heard_ns_ = 0;
+  int64_t told_ns_ = 0;
+  int64_t last_check_ns_ = 0;
+
+  std::mutex mutex_;  // of what follows
+  std::condition_variable changed_;
+  std::string unsent_;
+  std::unordered_map<uint64_t, Exchange> exchanges_;
+  uint64_t next_id_ = 1;
+  uint64_t abort_id_ = 0;  // of our abort
+  bool is_receiving_abort_ = false;
+  bool is_told_ = false;  // the store knows of the abort
+  bool is_leaving_ = false;
+  bool is_lost_ = false;
+  std::atomic<bool> is_stopping_{false};
+  std::thread thread_;
+};
+
+}  // namespace mtl::comm::store

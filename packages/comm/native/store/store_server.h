@@ -1,0 +1,99 @@
+// The store of a job: keys that ranks leave for each other, who is alive, and why the job fails. One thread, in the
+// launcher of the first node or in rank 0; nothing that runs JavaScript is waited for. A connection must prove that it
+// knows the secret of the job before it costs more than its socket.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "core/status.h"
+#include "store/message.h"
+#include "store/refusal_log.h"
+#include "store/sockets.h"
+
+namespace mtl::comm::store {
+
+struct ServerOptions {
+  std::string address = "127.0.0.1";
+  std::vector<int> ports{0};  // the first free one is taken; 0: any
+  std::string secret;
+  int world_size = 1;
+  int attempt = 0;     // how often the job was restarted: ranks of another attempt are sent away
+  int host_rank = -1;  // the rank whose process this is; -1: a launcher
+  int64_t heartbeat_limit_ns = 15000000000;  // how long a rank may be silent
+  int64_t join_limit_ns = 5000000000;        // how long a connection may take to prove itself
+  int max_strangers = 64;                    // connections that have not; the oldest makes room
+  size_t max_keys = 65536;
+  size_t max_bytes = size_t{256} << 20;  // of all keys and values
+};
+
+class StoreServer {
+ public:
+  static Status start(ServerOptions options, std::unique_ptr<StoreServer>* server);
+  ~StoreServer();
+
+  int port() const { return port_; }
+  // Why the job fails; success while it does not.
+  Status failure() const;
+  uint64_t num_refused() const { return num_refused_.load(); }
+  // Waits until every rank that came has left or is lost. False when the time ran out.
+  bool wait_until_left(int64_t timeout_ns);
+
+ private:
+  struct Connection;
+  struct Question {  // of one that waits for a key
+    Connection* from;
+    uint64_t id;
+  };
+  enum class Member { kNever, kThere, kLeft, kLost };
+
+  explicit StoreServer(ServerOptions options);
+  void serve();
+  void accept_all();
+  void read_from(Connection* connection);
+  void handle(Connection* connection, const Message& message);
+  void join(Connection* connection, const Message& message);
+  void set(Connection* connection, const Message& message);
+  void get(Connection* connection, const Message& message);
+  void add(Connection* connection, const Message& message);
+  bool store(Connection* connection, uint64_t id, const std::string& key, const std::string& value);
+  void cancel(Connection* connection, uint64_t id);
+  void send(Connection* connection, const Message& message);
+  void flush(Connection* connection);
+  void refuse(Connection* connection, Refusal refusal, const std::string& why, uint64_t id = 0);
+  void refuse_stranger(Connection* connection, const std::string& why);
+  void fail(Failure failure, const Connection* origin);
+  void lose(Connection* connection, const char* how);
+  void end(Connection* connection);
+  void check_times();
+  void sweep();
+  void set_member(int rank, Member state);
+
+  const ServerOptions options_;
+  int port_ = 0;
+  Descriptor listener_;
+  Descriptor wake_;
+  bool has_listener_failed_ = false;
+  std::vector<std::unique_ptr<Connection>> connections_;
+  std::unordered_map<std::string, std::string> values_;
+  std::unordered_map<std::string, std::vector<Question>> questions_;
+  size_t num_bytes_ = 0;
+  RefusalLog log_;
+  int64_t last_check_ns_ = 0;
+  std::atomic<uint64_t> num_refused_{0};
+  std::atomic<bool> is_stopping_{false};
+  mutable std::mutex mutex_;  // of the next three, which other threads read
+  std::condition_variable changed_;
+  Status failure_;
+  std::vector<Member> members_;
+  std::thread thread_;
+};
+
+}  // namespace mtl::comm::store

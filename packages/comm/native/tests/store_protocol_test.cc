@@ -1,0 +1,178 @@
+// The parts of the store that strangers can reach: digests, proofs, and the reader of messages under random bytes.
+#include <cstdint>
+
+#include "store/message.h"
+#include "store/proof.h"
+#include "store/sha256.h"
+#include "tests/native_test.h"
+
+namespace mtl::comm::store {
+namespace {
+
+std::string hex(const Digest& digest) {
+  std::string text;
+  for (const uint8_t byte : digest) text += format_text("%02x", byte);
+  return text;
+}
+
+// A generator of our own: the same bytes on every machine.
+struct Random {
+  uint64_t state;
+  uint32_t next() {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return static_cast<uint32_t>(state >> 33);
+  }
+  uint32_t below(uint32_t limit) { return next() % limit; }
+};
+
+bool is_equal(const Message& left, const Message& right) {
+  return left.kind == right.kind && left.id == right.id && left.number == right.number && left.key == right.key &&
+         left.value == right.value;
+}
+
+Message random_message(Random* random) {
+  Message message;
+  message.kind = static_cast<MessageKind>(1 + random->below(kNumMessageKinds - 1));
+  message.id = uint64_t{random->next()} << 32 | random->next();
+  message.number = static_cast<int64_t>(uint64_t{random->next()} << 33 | random->next());
+  message.key.assign(random->below(40), static_cast<char>(random->next()));
+  message.value.assign(random->below(3000), static_cast<char>(random->next()));
+  return message;
+}
+
+// NIST's examples for SHA-256: the empty message, "abc", the two-block message, and a million times "a".
+MTL_TEST(store_sha256_vectors) {
+  EXPECT(hex(sha256("")) == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  EXPECT(hex(sha256("abc")) == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT(hex(sha256("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq")) ==
+         "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
+  EXPECT(hex(sha256(std::string(1000000, 'a'))) == "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+}
+
+// RFC 4231, test cases 1, 2, 3 and 6 (a key longer than a block).
+MTL_TEST(store_hmac_vectors) {
+  EXPECT(hex(hmac_sha256(std::string(20, '\x0b'), "Hi There")) ==
+         "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
+  EXPECT(hex(hmac_sha256("Jefe", "what do ya want for nothing?")) ==
+         "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+  EXPECT(hex(hmac_sha256(std::string(20, '\xaa'), std::string(50, '\xdd'))) ==
+         "773ea91e36800e46854db8ebd09181a72959098b3ef8c122d9635514ced565fe");
+  EXPECT(hex(hmac_sha256(std::string(131, '\xaa'), "Test Using Larger Than Block-Size Key - Hash Key First")) ==
+         "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
+}
+
+MTL_TEST(store_proof_depends_on_everything) {
+  const Handshake handshake{std::string(kNonceBytes, 's'), std::string(kNonceBytes, 'c'), 3, attempt_and_size(1, 4)};
+  const std::string proof = prove("secret", Side::kClient, handshake);
+  EXPECT(is_same_secret(proof, prove("secret", Side::kClient, handshake)));
+  EXPECT(!is_same_secret(proof, prove("Secret", Side::kClient, handshake)));
+  EXPECT(!is_same_secret(proof, prove("secret", Side::kServer, handshake)));
+  Handshake other = handshake;
+  other.server_nonce[31] = 'S';
+  EXPECT(!is_same_secret(proof, prove("secret", Side::kClient, other)));
+  other = handshake;
+  other.client_nonce[0] = 'C';
+  EXPECT(!is_same_secret(proof, prove("secret", Side::kClient, other)));
+  other = handshake;
+  other.rank = 2;
+  EXPECT(!is_same_secret(proof, prove("secret", Side::kClient, other)));
+  other = handshake;
+  other.attempt_and_size = attempt_and_size(0, 4);
+  EXPECT(!is_same_secret(proof, prove("secret", Side::kClient, other)));
+  EXPECT(!is_same_secret(proof, proof.substr(1)));
+  EXPECT(random_nonce().size() == kNonceBytes && random_nonce() != random_nonce());
+}
+
+MTL_TEST(store_messages_come_back_whatever_the_pieces) {
+  Random random{1};
+  for (int round = 0; round < 200; ++round) {
+    std::vector<Message> sent;
+    std::string bytes;
+    for (uint32_t count = 1 + random.below(5); count > 0; --count) {
+      sent.push_back(random_message(&random));
+      bytes += encode(sent.back());
+    }
+    MessageReader reader(kMaxFrameBytes);
+    size_t num_received = 0;
+    for (size_t at = 0; at < bytes.size();) {
+      const size_t piece = std::min<size_t>(1 + random.below(700), bytes.size() - at);
+      reader.append(bytes.data() + at, piece);
+      at += piece;
+      Message message;
+      while (reader.next(&message) == MessageReader::Result::kMessage) {
+        EXPECT(num_received < sent.size() && is_equal(message, sent[num_received]));
+        ++num_received;
+      }
+      EXPECT(reader.problem() == nullptr);
+    }
+    EXPECT(num_received == sent.size());
+    EXPECT(reader.num_buffered() == 0);
+  }
+}
+
+MTL_TEST(store_reader_refuses_what_is_over_its_limits) {
+  Message message;
+  message.value.assign(300, 'v');
+  const std::string frame = encode(message);
+  MessageReader stranger(kMaxStrangerFrameBytes);
+  stranger.append(frame.data(), 4);  // the length alone: nothing that large is waited for
+  EXPECT(stranger.next(&message) == MessageReader::Result::kMalformed);
+  EXPECT(stranger.num_buffered() == 0);
+
+  Message long_key;
+  long_key.key.assign(kMaxKeyBytes + 1, 'k');
+  const std::string second = encode(long_key);
+  MessageReader reader(kMaxFrameBytes);
+  reader.append(second.data(), second.size());
+  EXPECT(reader.next(&message) == MessageReader::Result::kMalformed);
+  reader.append(frame.data(), frame.size());
+  EXPECT(reader.next(&message) == MessageReader::Result::kMalformed);  // stays so
+}
+
+// Valid streams with bytes changed, cut, doubled and shuffled, and streams of noise: never more than the limit is kept,
+// nothing is read beyond what came (the sanitizers of this build see to that), and what is accepted is in its limits.
+MTL_TEST(store_reader_survives_any_bytes) {
+  Random random{2};
+  int num_malformed = 0, num_messages = 0;
+  for (int round = 0; round < 20000; ++round) {
+    std::string bytes;
+    for (uint32_t count = random.below(4); count > 0; --count) bytes += encode(random_message(&random));
+    if (random.below(4) == 0) bytes += std::string("GET / HTTP/1.1\r\n\r\n");
+    for (uint32_t count = random.below(6); count > 0 && !bytes.empty(); --count) {
+      const size_t at = random.below(static_cast<uint32_t>(bytes.size()));
+      switch (random.below(4)) {
+        case 0: bytes[at] = static_cast<char>(random.next()); break;
+        case 1: bytes.erase(at, random.below(20)); break;
+        case 2: bytes.insert(at, 1 + random.below(9), static_cast<char>(random.next())); break;
+        default: bytes.resize(at); break;
+      }
+    }
+    if (random.below(8) == 0) {
+      for (char& byte : bytes) byte = static_cast<char>(random.next());
+    }
+    MessageReader reader(random.below(2) == 0 ? kMaxFrameBytes : kMaxStrangerFrameBytes);
+    for (size_t at = 0; at < bytes.size();) {
+      const size_t piece = std::min<size_t>(1 + random.below(999), bytes.size() - at);
+      // of its exact size, so that a read beyond it is one beyond the allocation
+      const std::vector<char> exact(bytes.begin() + static_cast<long>(at), bytes.begin() + static_cast<long>(at + piece));
+      reader.append(exact.data(), exact.size());
+      at += piece;
+      Message message;
+      MessageReader::Result result;
+      while ((result = reader.next(&message)) == MessageReader::Result::kMessage) {
+        ++num_messages;
+        EXPECT(message.key.size() <= kMaxKeyBytes && message.value.size() <= kMaxValueBytes);
+        EXPECT(static_cast<int>(message.kind) > 0 && static_cast<int>(message.kind) < kNumMessageKinds);
+      }
+      if (result == MessageReader::Result::kMalformed) {
+        ++num_malformed;
+        break;
+      }
+    }
+  }
+  // both ends of the test are reached
+  EXPECT(num_malformed > 1000 && num_messages > 1000);
+}
+
+}  // namespace
+}  // namespace mtl::comm::store

@@ -1,0 +1,43 @@
+import { launchError } from './launch-error.js';
+import type { Variables } from './process-environment.js';
+
+const remedy = 'unset it, or start with mtl run, torchrun, srun or mpirun, which set it right';
+
+/** Reads numbers out of variables; an empty variable is one that is not set. */
+export class VariableReader {
+  readonly #variables: Variables;
+
+  constructor(variables: Variables) {
+    this.#variables = variables;
+  }
+
+  text(name: string): string | undefined {
+    const value = this.#variables[name]?.trim();
+    return value === '' ? undefined : value;
+  }
+
+  has(name: string): boolean {
+    return this.text(name) !== undefined;
+  }
+
+  /** A whole number of at least `least`. @throws ConfigurationError MTL_LAUNCH_ENVIRONMENT for another value. */
+  count(name: string, least = 0): number | undefined {
+    const value = this.text(name);
+    if (value === undefined) return undefined;
+    const number = Number(value);
+    if (/^\d+$/.test(value) && Number.isSafeInteger(number) && number >= least) return number;
+    throw launchError(`${name}=${value}`, { expected: `a whole number of ${least} or more`, remedy });
+  }
+
+  port(name: string): number | undefined {
+    const port = this.count(name, 1);
+    if (port === undefined || port <= 65535) return port;
+    throw launchError(`${name}=${port}`, { expected: 'a port, 1 to 65535', remedy });
+  }
+
+  /** The same, from the first of several names that is set. */
+  firstCount(names: readonly string[], least = 0): number | undefined {
+    const name = names.find((each) => this.has(each));
+    return name === undefined ? undefined : this.count(name, least);
+  }
+}

@@ -1,0 +1,66 @@
+import { addon, callNative } from '../native/addon.js';
+import type { NativeJob } from '../native/native-job.js';
+import type { Store } from '../store.js';
+
+export interface NativeStoreOptions {
+  readonly job: NativeJob;
+  readonly address: string;
+  /** The store is at one of them. */
+  readonly ports: readonly number[];
+  readonly secret: string;
+  readonly worldSize: number;
+  /** How often the job was restarted: the store of another attempt is waited out. */
+  readonly attempt: number;
+  /** How long the store is looked for. */
+  readonly timeoutMs: number;
+}
+
+/**
+ * A rank's connection to the store of its job. From the moment it is there, the store's server notices the end or the
+ * silence of this process, and aborts go to and come from all ranks.
+ */
+export class NativeStore implements Store {
+  readonly #handle: number;
+
+  /** @throws CommunicationError MTL_STORE_UNREACHABLE, MTL_STORE_REFUSED */
+  constructor({ job, address, ports, secret, worldSize, attempt, timeoutMs }: NativeStoreOptions) {
+    this.#handle = callNative(() =>
+      addon().openStoreClient(job.handle, address, ports, secret, worldSize, attempt, timeoutMs),
+    );
+  }
+
+  /** @throws CommunicationError MTL_STORE_REFUSED for a key that was set before, or a store that is full. */
+  set(key: string, value: Uint8Array): void {
+    callNative(() => addon().setInStore(this.#handle, key, value));
+  }
+
+  get(key: string, timeoutMs: number): Uint8Array {
+    return callNative(() => addon().getFromStore(this.#handle, key, timeoutMs));
+  }
+
+  /** The value of a key, or undefined while nobody has set it. */
+  find(key: string): Uint8Array | undefined {
+    return callNative(() => addon().findInStore(this.#handle, key));
+  }
+
+  /** Adds to a counter, which starts at 0, and gives the sum. */
+  add(key: string, delta: number): number {
+    return callNative(() => addon().addInStore(this.#handle, key, delta));
+  }
+
+  /** Waits until all keys are set. @throws CommunicationError MTL_TIMEOUT, naming the first that is not. */
+  wait(keys: readonly string[], timeoutMs: number): void {
+    const deadline = performance.now() + timeoutMs;
+    for (const key of keys) this.get(key, Math.max(0, deadline - performance.now()));
+  }
+
+  /** After an abort of the job: waits until the others have been told, so that this process may end. */
+  tellAbort(timeoutMs: number): void {
+    callNative(() => addon().tellStore(this.#handle, timeoutMs));
+  }
+
+  /** Leaves in order: the end of this process is no failure any more. */
+  close(): void {
+    callNative(() => addon().closeStoreClient(this.#handle));
+  }
+}

@@ -1,0 +1,33 @@
+import { ConfigurationError } from '@mtl/errors';
+import type { ProcessEnvironment } from '../environment/process-environment.js';
+import type { EngineName } from '../process-group.js';
+import type { EngineFactory } from './engine.js';
+import { localEngine } from './local-engine.js';
+
+/** Engines that processes of a job can choose. */
+export type JobEngineName = Exclude<EngineName, 'memory' | 'single'>;
+
+/** Every engine of this version. A new one is added here. */
+const factories: Partial<Record<JobEngineName, EngineFactory>> = { local: localEngine };
+
+/**
+ * The engine to use: the one that is asked for, else shared memory on one host and Gloo between hosts.
+ *
+ * @throws ConfigurationError MTL_ENGINE for an engine that this version does not have
+ */
+export function chooseEngine(
+  asked: JobEngineName | undefined,
+  { numNodes }: Pick<ProcessEnvironment, 'numNodes'>,
+): EngineFactory {
+  const name = asked ?? (numNodes === 1 ? 'local' : 'gloo');
+  const factory = factories[name];
+  if (factory !== undefined) return factory;
+  const why =
+    asked === undefined
+      ? `the processes are on ${numNodes} hosts, which takes engine gloo`
+      : `engine ${name}`;
+  throw new ConfigurationError('MTL_ENGINE', `${why}: this version does not have it`, {
+    expected: Object.keys(factories).join(' or '),
+    remedy: 'start all processes on one host',
+  });
+}

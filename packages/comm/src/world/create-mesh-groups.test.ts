@@ -1,0 +1,67 @@
+import { describe, expect, it } from 'vitest';
+import type { ProcessGroup } from '../process-group.js';
+import { ProcessMesh } from '../process-mesh.js';
+import { SingleProcessGroup } from '../single-process-group.js';
+import type { GroupOptions, World } from '../world.js';
+import { createMeshGroups } from './create-mesh-groups.js';
+
+/** A world that notes which groups are asked for. */
+function notingWorld(rank: number, size: number): { world: World; created: GroupOptions[] } {
+  const created: GroupOptions[] = [];
+  const world: World = {
+    ...{ rank, size, group: new SingleProcessGroup('world'), abort: () => {}, close: () => {} },
+    createGroup: (options) => {
+      created.push(options);
+      return Object.assign(new SingleProcessGroup(options.name, rank), {
+        ranks: options.ranks,
+      }) as ProcessGroup;
+    },
+  };
+  return { world, created };
+}
+
+describe('createMeshGroups', () => {
+  it('gives the groups of every axis and their combinations', () => {
+    const { world } = notingWorld(5, 12); // tp 2, dp 2, pp 3: rank 5 is (1, 0, 1)
+    const groups = createMeshGroups(world, new ProcessMesh({ tp: 2, dp: 2, pp: 3 }));
+    expect(groups.tp.ranks).toEqual([4, 5]);
+    expect(groups.dp.ranks).toEqual([5, 7]);
+    expect(groups.pp.ranks).toEqual([1, 5, 9]);
+    expect(groups.model.ranks).toEqual([0, 1, 4, 5, 8, 9]);
+    expect(groups.cp.ranks).toEqual([5]);
+    expect(groups.dpCp).toBe(groups.dp);
+    expect(groups.embedding).toBeUndefined(); // a stage between
+    const first = createMeshGroups(notingWorld(3, 12).world, new ProcessMesh({ tp: 2, dp: 2, pp: 3 }));
+    expect(first.embedding?.ranks).toEqual([3, 11]);
+  });
+
+  it.each([
+    { tp: 2, cp: 1, dp: 2, pp: 2 },
+    { tp: 2, cp: 2, dp: 2, pp: 1 },
+    { tp: 1, cp: 2, dp: 1, pp: 4 },
+    { tp: 8, cp: 1, dp: 1, pp: 1 },
+  ])('creates what members share in the same order on all of them: %o', (sizes) => {
+    const mesh = new ProcessMesh(sizes);
+    const perRank = Array.from({ length: 8 }, (_, rank) => {
+      const { world, created } = notingWorld(rank, 8);
+      createMeshGroups(world, mesh);
+      return created.map(({ name, ranks }) => `${name} ${ranks.join(' ')}`);
+    });
+    for (const [rank, own] of perRank.entries()) {
+      for (const [other, theirs] of perRank.entries()) {
+        const shared = (list: string[]): string[] =>
+          list.filter((text) => {
+            const ranks = text.split(' ').slice(1).map(Number);
+            return ranks.includes(rank) && ranks.includes(other);
+          });
+        expect(shared(own)).toEqual(shared(theirs));
+      }
+    }
+  });
+
+  it('refuses a mesh of another size', () => {
+    expect(() => createMeshGroups(notingWorld(0, 4).world, new ProcessMesh({ tp: 3 }))).toThrow(
+      expect.objectContaining({ code: 'MTL_MESH', remedy: expect.stringContaining('3 processes') }),
+    );
+  });
+});

@@ -1,0 +1,28 @@
+import type { ProcessEnvironment } from '../environment/process-environment.js';
+import type { NativeJob } from '../native/native-job.js';
+import type { EngineName, ProcessGroup } from '../process-group.js';
+import type { NativeStore } from '../store/native-store.js';
+import type { GroupOptions } from '../world.js';
+
+/** What an engine starts from: all ranks have come, and those of a host share a board and watch each other. */
+export interface EngineContext {
+  readonly job: NativeJob;
+  readonly store: NativeStore;
+  readonly environment: ProcessEnvironment;
+  /** Global ranks by node rank, ascending on each. */
+  readonly hosts: readonly (readonly number[])[];
+  /** How long an operation waits for the other ranks. */
+  readonly timeoutMs: number;
+}
+
+/** Makes the groups of a world. */
+export interface Engine {
+  readonly name: EngineName;
+  /** Of two or more ranks, this one among them. All members call it. */
+  createGroup(options: GroupOptions): ProcessGroup;
+  /** Its groups are closed by the job. */
+  close(): void;
+}
+
+/** Starts an engine; all ranks of the job do. */
+export type EngineFactory = (context: EngineContext) => Engine | Promise<Engine>;

@@ -1,0 +1,81 @@
+import type { MtlError } from '@mtl/errors';
+import type { ProcessEnvironment } from '../environment/process-environment.js';
+import type { TraceEntry } from '../native/addon.js';
+import { checkRanks, type NativeJob } from '../native/native-job.js';
+import type { ProcessGroup } from '../process-group.js';
+import { SingleProcessGroup } from '../single-process-group.js';
+import type { NativeStore } from '../store/native-store.js';
+import type { StoreServer } from '../store/store-server.js';
+import type { GroupOptions, World } from '../world.js';
+import type { Engine } from './engine.js';
+
+/** How long a process that fails waits for the store to tell the others. */
+const tellTimeoutMs = 1_000;
+
+/** What several processes have in common. */
+export interface JoinedParts {
+  readonly job: NativeJob;
+  readonly store: NativeStore;
+  /** Where this process runs the server of the store. */
+  readonly server: StoreServer | undefined;
+  readonly engine: Engine;
+  readonly timeoutMs: number;
+}
+
+/** The processes of a job that found each other by what their launcher says. */
+export class JoinedWorld implements World {
+  readonly environment: ProcessEnvironment;
+  readonly rank: number;
+  readonly size: number;
+  readonly group: ProcessGroup;
+  readonly #parts: JoinedParts | undefined;
+  #isClosed = false;
+
+  /** `parts`: undefined for a process alone. */
+  constructor(environment: ProcessEnvironment, parts?: JoinedParts) {
+    this.environment = environment;
+    this.rank = environment.rank;
+    this.size = environment.worldSize;
+    this.#parts = parts;
+    this.group = this.createGroup({
+      name: 'world',
+      ranks: Array.from({ length: this.size }, (_, rank) => rank),
+    });
+  }
+
+  /** A group of one is a SingleProcessGroup, whatever the engine. */
+  createGroup({ name, ranks }: GroupOptions): ProcessGroup {
+    checkRanks({ name, ranks }, this.rank);
+    if (this.#parts === undefined || ranks.length === 1) return new SingleProcessGroup(name, this.rank);
+    return this.#parts.engine.createGroup({ name, ranks });
+  }
+
+  /** Why the job has failed, if it has: also when another rank did. */
+  get failure(): MtlError | undefined {
+    return this.#isClosed ? undefined : this.#parts?.job.failure;
+  }
+
+  /** Makes all ranks fail with `reason` (or with what failed first), and returns when they have been told. */
+  abort(reason: Error): void {
+    if (this.#parts === undefined || this.#isClosed) return;
+    this.#parts.job.abort(reason);
+    this.#parts.store.tellAbort(tellTimeoutMs);
+  }
+
+  /** The latest operations of all groups, for proofs of overlap. */
+  takeTrace(): readonly TraceEntry[] {
+    return this.#parts?.job.takeTrace() ?? [];
+  }
+
+  /** Leaves in order. The process with the server of the store waits for all others to leave. */
+  close(): void {
+    if (this.#parts === undefined || this.#isClosed) return;
+    this.#isClosed = true;
+    const { job, store, server, engine, timeoutMs } = this.#parts;
+    const isFailed = job.failure !== undefined;
+    store.close();
+    engine.close();
+    job.close();
+    server?.close({ timeoutMs: isFailed ? 0 : timeoutMs });
+  }
+}

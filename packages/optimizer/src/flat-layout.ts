@@ -1,0 +1,81 @@
+import type { Parameter } from '@mtl/autograd';
+
+/** Elements [start, end) of the flat buffers. */
+export interface FlatRange {
+  readonly start: number;
+  readonly end: number;
+}
+
+/** Where a parameter lies in the flat buffers, in elements. */
+export interface ParameterRange extends FlatRange {
+  readonly parameter: Parameter;
+}
+
+/** Consecutive parameters whose gradients are reduced together. */
+export interface Bucket extends FlatRange {
+  readonly ranges: readonly ParameterRange[];
+}
+
+export interface FlatLayout {
+  readonly ranges: readonly ParameterRange[];
+  /** In the order in which gradients become ready: the last parameters first. Together they cover the buffers. */
+  readonly buckets: readonly Bucket[];
+  readonly size: number;
+}
+
+export interface FlatLayoutOptions {
+  /** A bucket is closed once it holds this many elements. */
+  readonly bucketSize: number;
+  /** Data-parallel ranks: every bucket is cut into as many equal, aligned slices. */
+  readonly numSlices: number;
+}
+
+// 64 elements: 256 bytes of float32, so that every view is aligned for vectors, matrix products and GPU accesses
+const alignment = 64;
+
+const roundUp = (value: number, unit: number): number => Math.ceil(value / unit) * unit;
+
+/** Lays parameters out one after the other, as they come, and groups them into buckets from the last one on. */
+export function flatLayout(parameters: readonly Parameter[], options: FlatLayoutOptions): FlatLayout {
+  let start = 0;
+  const ranges: ParameterRange[] = [];
+  const buckets = groupFromTheEnd(parameters, options.bucketSize).map((group) => {
+    const bucketStart = start;
+    const own = group.map((parameter) => {
+      const range = { parameter, start, end: start + parameter.size };
+      start = roundUp(range.end, alignment);
+      return range;
+    });
+    ranges.push(...own);
+    start = bucketStart + roundUp(start - bucketStart, alignment * options.numSlices);
+    return { start: bucketStart, end: start, ranges: own };
+  });
+  return { ranges, buckets: buckets.toReversed(), size: start };
+}
+
+/** Groups in the order of the parameters, filled from the last parameter on; the first group may stay small. */
+function groupFromTheEnd(parameters: readonly Parameter[], size: number): Parameter[][] {
+  const groups: Parameter[][] = [];
+  let filled = Number.POSITIVE_INFINITY;
+  for (const parameter of parameters.toReversed()) {
+    if (filled >= size) {
+      groups.unshift([]);
+      filled = 0;
+    }
+    groups[0]!.unshift(parameter);
+    filled += parameter.size;
+  }
+  return groups;
+}
+
+/** Slice number `index` of `count` equal ones of a range. */
+export function sliceOf({ start, end }: FlatRange, index: number, count: number): FlatRange {
+  const length = (end - start) / count;
+  return { start: start + index * length, end: start + (index + 1) * length };
+}
+
+/** What two ranges have in common, if anything. */
+export function intersectionOf(left: FlatRange, right: FlatRange): FlatRange | undefined {
+  const [start, end] = [Math.max(left.start, right.start), Math.min(left.end, right.end)];
+  return start < end ? { start, end } : undefined;
+}

@@ -1,0 +1,66 @@
+import type { Parameter } from '@mtl/autograd';
+import { meshAxes } from '@mtl/comm';
+import { sumOfSquares, Tensor } from '@mtl/kernels';
+import { type FlatRange, intersectionOf } from './flat-layout.js';
+import type { ParallelGroups } from './parallel-groups.js';
+import type { ParameterBuffers } from './parameter-buffers.js';
+
+/**
+ * Norm of the gradients of all parameters of the whole model, each value counted once: a rank counts its data-parallel
+ * slice of every bucket (as if the optimizer were distributed, so that both give the same bits), and of parameters that
+ * other ranks hold as well only where it is the first of them. Squares are summed in float64, over ranks in their order.
+ */
+export class GradientNorm {
+  readonly #runs: readonly Tensor[];
+  readonly #squares: Tensor;
+  readonly #groups: ParallelGroups;
+
+  constructor(buffers: ParameterBuffers, groups: ParallelGroups) {
+    this.#groups = groups;
+    const { gradients } = buffers;
+    this.#runs = countedRuns(buffers, groups).map(({ start, end }) =>
+      gradients.view({ offset: start, shape: [end - start] }),
+    );
+    this.#squares = Tensor.zeros({ shape: [1], dtype: 'float64', device: gradients.device });
+  }
+
+  /** The norm of reduced gradients, the same on all ranks; infinite or NaN on all when it is on one. */
+  compute(): number {
+    this.#squares.zero();
+    for (const input of this.#runs) sumOfSquares({ output: this.#squares, input, accumulate: true });
+    this.#groups.world?.allReduce(this.#squares).wait();
+    return Math.sqrt(this.#squares.item());
+  }
+
+  dispose(): void {
+    for (const tensor of [...this.#runs, this.#squares]) tensor.dispose();
+  }
+}
+
+/** The longest ranges in which everything counts on this rank; padding is zero and does no harm. */
+function countedRuns({ slices, ranges }: ParameterBuffers, groups: ParallelGroups): FlatRange[] {
+  return slices.flatMap((slice) => {
+    const runs: FlatRange[] = [];
+    let isOpen = false;
+    for (const range of ranges) {
+      const common = intersectionOf(slice, range);
+      if (common === undefined) continue;
+      const counts = countsHere(range.parameter, groups);
+      if (!counts) {
+        isOpen = false;
+        continue;
+      }
+      if (isOpen) runs.push({ start: runs.pop()!.start, end: common.end });
+      else runs.push(common);
+      isOpen = true;
+    }
+    return runs;
+  });
+}
+
+function countsHere({ replicatedOver }: Parameter, groups: ParallelGroups): boolean {
+  // along dp the slices see to it
+  return meshAxes.every(
+    (axis) => axis === 'dp' || !replicatedOver.includes(axis) || (groups[axis]?.rank ?? 0) === 0,
+  );
+}

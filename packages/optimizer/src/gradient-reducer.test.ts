@@ -1,0 +1,71 @@
+import { Parameter } from '@mtl/autograd';
+import { type ProcessGroup, SingleProcessGroup, type Work } from '@mtl/comm';
+import type { Tensor } from '@mtl/kernels';
+import { afterEach, describe, expect, it } from 'vitest';
+import { GradientReducer } from './gradient-reducer.js';
+import { ParameterBuffers } from './parameter-buffers.js';
+
+const done: Work = { wait: () => {}, isDone: true };
+const dispose: (() => void)[] = [];
+afterEach(() => {
+  for (const each of dispose.splice(0)) each();
+});
+
+/** Four parameters of a bucket each, and a group that writes down which bucket it is asked to reduce. */
+function build() {
+  const parameters = ['a', 'b', 'c', 'd'].map(
+    (name) => new Parameter({ name, globalShape: [128], initialization: { kind: 'zeros' } }),
+  );
+  const sharing = { rank: 0, size: 2, distributed: false, bucketBytes: 4 };
+  const buffers = new ParameterBuffers(parameters, { device: 'cpu', dtype: 'float32', sharing });
+  buffers.buckets.forEach((bucket, index) => {
+    const { mainGradient } = bucket.ranges[0]!.parameter;
+    mainGradient.write(new Float32Array(128).fill(index));
+  });
+  const started: number[] = [];
+  const group: ProcessGroup = new SingleProcessGroup('dp');
+  group.allReduce = (tensor: Tensor) => {
+    started.push(tensor.toArray()[0]!);
+    return done;
+  };
+  const reducer = new GradientReducer(buffers, group);
+  dispose.push(() => buffers.dispose());
+  const [a, b, c, d] = parameters as [Parameter, Parameter, Parameter, Parameter];
+  return { reducer, started, a, b, c, d };
+}
+
+describe('GradientReducer', () => {
+  it('reduces a bucket when its gradients are ready in the last backward, and the rest at the end', () => {
+    const { reducer, started, a, b, c, d } = build();
+    for (const parameter of [d, c, b, a]) parameter.notifyGradientReady();
+    expect(started).toEqual([]);
+    reducer.arm();
+    d.notifyGradientReady();
+    expect(started).toEqual([0]);
+    c.notifyGradientReady();
+    expect(started).toEqual([0, 1]);
+    reducer.finish();
+    expect(started).toEqual([0, 1, 2, 3]);
+    // the next step begins anew, without overlap unless it is asked for
+    d.notifyGradientReady();
+    expect(started.length).toBe(4);
+    reducer.finish();
+    expect(started).toEqual([0, 1, 2, 3, 0, 1, 2, 3]);
+  });
+
+  it('starts buckets in their order, whatever the order of gradients', () => {
+    const { reducer, started, a, b, c, d } = build();
+    reducer.arm();
+    for (const parameter of [b, c, a]) parameter.notifyGradientReady();
+    expect(started).toEqual([]);
+    d.notifyGradientReady();
+    expect(started).toEqual([0, 1, 2, 3]);
+  });
+
+  it('refuses a gradient that grows after its bucket was reduced', () => {
+    const { reducer, d } = build();
+    reducer.arm();
+    d.notifyGradientReady();
+    expect(() => d.notifyGradientReady()).toThrow(/gradient of d was ready twice/);
+  });
+});

@@ -1,0 +1,34 @@
+import type { ProcessGroup, Work } from '@mtl/comm';
+import { type Bucket, sliceOf } from './flat-layout.js';
+import type { ParameterBuffers } from './parameter-buffers.js';
+
+/**
+ * Brings the updated slices of all data-parallel ranks together, bucket by bucket, in the model's dtype. A parameter waits
+ * for its bucket when it is next read, so a gather that nobody waits for before runs beside the forward pass.
+ */
+export class ParameterGatherer {
+  readonly #buffers: ParameterBuffers;
+  readonly #group: ProcessGroup;
+  #works: Work[] = [];
+
+  constructor(buffers: ParameterBuffers, group: ProcessGroup) {
+    this.#buffers = buffers;
+    this.#group = group;
+  }
+
+  start(bucket: Bucket): void {
+    const { model, sharing } = this.#buffers;
+    const slice = sliceOf(bucket, sharing.rank, sharing.size);
+    using output = model.view({ offset: bucket.start, shape: [bucket.end - bucket.start] });
+    using input = model.view({ offset: slice.start, shape: [slice.end - slice.start] });
+    const work = this.#group.allGather({ output, input });
+    this.#works.push(work);
+    for (const { parameter } of bucket.ranges) parameter.deferData(() => work.wait());
+  }
+
+  /** Waits for everything that was started. */
+  finish(): void {
+    for (const work of this.#works) work.wait();
+    this.#works = [];
+  }
+}

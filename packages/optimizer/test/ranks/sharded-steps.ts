@@ -1,0 +1,146 @@
+import { Parameter, type Slice } from '@mtl/autograd';
+import { type MeshAxis, ProcessMesh, type World } from '@mtl/comm';
+import { memoryStatistics } from '@mtl/kernels';
+import { AdamwOptimizer, ParameterBuffers } from '../../src/index.js';
+import { type Trace, traceGroup } from './traced-group.js';
+
+/** What a training of some steps is to do. Fields from `lostReduction` on break it on purpose. */
+export interface ShardedStepsArgument {
+  readonly dtype: 'float32' | 'bfloat16';
+  readonly tp: number;
+  readonly dp: number;
+  readonly distributed: boolean;
+  readonly overlap: boolean;
+  readonly numSteps: number;
+  readonly bucketBytes: number;
+  /** Rank 1 puts an infinite gradient into this step. */
+  readonly overflowAt?: number;
+  /** Throws the result of this reduction away. */
+  readonly lostReduction?: number;
+  /** Parameters do not say that they are replicated. */
+  readonly countTwice?: boolean;
+  /** Parameters do not say that their gradients are parts. */
+  readonly forgetPartial?: boolean;
+}
+
+/** What a rank ends with. */
+export interface ShardedStepsResult {
+  readonly norms: readonly number[];
+  readonly skipped: readonly boolean[];
+  /** Values of the model by parameter and global position. */
+  readonly model: ReadonlyArray<readonly (readonly [position: number, value: number])[]>;
+  /** Bits of the whole model buffer. */
+  readonly modelBits: Uint8Array;
+  readonly gradientsAreClear: boolean;
+  /** Elements of this rank's float32 master values and moments. */
+  readonly stateSizes: readonly number[];
+  /** What the data-parallel group did, between 'backward', 'step' and 'forward'. */
+  readonly trace: Trace;
+  /** Bytes that all ranks of this process hold, measured by the allocator. */
+  readonly bytesInUse: number;
+}
+
+const layers: ReadonlyArray<{ name: string; shape: [number, number] | [number]; cut: boolean }> = [
+  { name: 'table', shape: [48, 6], cut: true },
+  { name: 'norm.0', shape: [6], cut: false },
+  { name: 'up.0', shape: [20, 6], cut: true },
+  { name: 'norm.1', shape: [6], cut: false },
+  { name: 'up.1', shape: [20, 6], cut: true },
+  { name: 'bias', shape: [70], cut: false },
+];
+
+/** The gradient of the whole batch. */
+export const gradientOf = (step: number, parameter: number, position: number): number =>
+  Math.sin(step * 31 + parameter * 7 + position);
+
+export default (world: World, all: readonly ShardedStepsArgument[]): ShardedStepsResult[] =>
+  all.map((argument) => shardedSteps(world, argument));
+
+/** Runs AdamW on this rank's shards of a handful of parameters, with gradients that add up to `gradientOf`. */
+function shardedSteps(world: World, argument: ShardedStepsArgument): ShardedStepsResult {
+  const { tp, dp, distributed, overlap, numSteps } = argument;
+  const mesh = new ProcessMesh({ tp, dp });
+  const { tp: tpRank, dp: dpRank } = mesh.coordinatesOf(world.rank);
+  const trace: Trace = [];
+  const groups = {
+    tp: world.createGroup({ name: 'tp', ranks: mesh.groupOf(world.rank, ['tp']) }),
+    dp: world.createGroup({ name: 'dp', ranks: mesh.groupOf(world.rank, ['dp']) }),
+    world: world.group,
+  };
+  traceGroup(groups.dp, trace, argument.lostReduction);
+  const parameters = layers.map(({ name, shape, cut }) => {
+    const rows = shape[0] / (cut ? tp : 1);
+    const first: Slice = cut ? { start: tpRank * rows, end: (tpRank + 1) * rows } : { start: 0, end: rows };
+    const replicatedOver: MeshAxis[] = cut || argument.countTwice ? ['dp'] : ['dp', 'tp'];
+    return new Parameter({
+      name,
+      globalShape: shape,
+      slices: [first, ...shape.slice(1).map((size) => ({ start: 0, end: size }))],
+      replicatedOver,
+      partialOver: cut || argument.forgetPartial ? [] : ['tp'],
+      initialization: { kind: 'normal', standardDeviation: 1 },
+    });
+  });
+  const sharing = { rank: dpRank, size: dp, distributed, bucketBytes: argument.bucketBytes };
+  world.group.barrier().wait();
+  const before = memoryStatistics('cpu').bytesInUse;
+  world.group.barrier().wait();
+  const buffers = new ParameterBuffers(parameters, { device: 'cpu', dtype: argument.dtype, sharing });
+  buffers.initialize(4);
+  const optimizer = new AdamwOptimizer(buffers, {
+    ...{ beta1: 0.9, beta2: 0.95, epsilon: 1e-8, weightDecay: 0.1, clipGradient: 1, groups },
+    overlapGradientReduction: overlap,
+    overlapParameterGather: overlap,
+  });
+  world.group.barrier().wait();
+  const bytesInUse = memoryStatistics('cpu').bytesInUse - before;
+  world.group.barrier().wait();
+  const [norms, skipped]: [number[], boolean[]] = [[], []];
+  for (let step = 1; step <= numSteps; step++) {
+    // as backward does: from the last parameter on, two micro-batches, ready after each
+    trace.push('backward');
+    for (const microBatch of [0, 1]) {
+      if (microBatch === 1) optimizer.expectLastBackward();
+      parameters.toReversed().forEach((parameter) => {
+        const index = parameters.indexOf(parameter);
+        const parts = parameter.partialOver.length > 0 || (argument.forgetPartial && !layers[index]!.cut);
+        const share = 1 / (2 * dp * (parts ? tp : 1));
+        const positions = positionsOf(parameter);
+        const values = parameter.mainGradient.read<'float32'>();
+        positions.forEach((position, at) => {
+          values[at]! += share * gradientOf(step, index, position);
+        });
+        if (step === argument.overflowAt && world.rank === 1 && index === 2)
+          values[3] = Number.POSITIVE_INFINITY;
+        parameter.mainGradient.write(values);
+        parameter.notifyGradientReady();
+      });
+    }
+    trace.push('step');
+    const result = optimizer.step({ learningRate: 0.01 });
+    norms.push(result.gradientNorm);
+    skipped.push(result.skipped);
+    trace.push('forward');
+    for (const { data } of parameters) data.dim(0);
+  }
+  const model = parameters.map((parameter) => {
+    const values = parameter.data.toArray();
+    return positionsOf(parameter).map((position, at) => [position, values[at]!] as const);
+  });
+  const bits = buffers.model.read();
+  const result: ShardedStepsResult = {
+    ...{ norms, skipped, model, bytesInUse, trace },
+    modelBits: new Uint8Array(bits.buffer),
+    gradientsAreClear: buffers.gradients.toArray().every((value) => value === 0),
+    stateSizes: [buffers.stateSize, ...optimizer.state.map(({ buffer }) => buffer.size)],
+  };
+  optimizer.dispose();
+  buffers.dispose();
+  return result;
+}
+
+/** Positions of a rank's elements in the flattened whole tensor; only first dimensions are cut. */
+function positionsOf({ slices, size, globalShape }: Parameter): number[] {
+  const inner = globalShape.slice(1).reduce((product, each) => product * each, 1);
+  return Array.from({ length: size }, (_, index) => slices[0]!.start * inner + index);
+}

@@ -1,0 +1,44 @@
+import type { ProcessGroup, Work } from '@mtl/comm';
+import type { Tensor } from '@mtl/kernels';
+
+/** What happened, in order: 'reduce starts', 'reduce is waited for', 'gather starts', 'gather is waited for', marks. */
+export type Trace = string[];
+
+/** Writes the reductions and gathers of a group into a trace, and loses the result of one reduction if asked to. */
+export function traceGroup(group: ProcessGroup, trace: Trace, lostReduction?: number): void {
+  let numReductions = 0;
+  const traced = (name: string, work: Work): Work => {
+    trace.push(`${name} starts`);
+    return {
+      wait: () => {
+        trace.push(`${name} is waited for`);
+        work.wait();
+      },
+      get isDone() {
+        return work.isDone;
+      },
+    };
+  };
+  const [allReduce, reduceScatter] = [group.allReduce.bind(group), group.reduceScatter.bind(group)];
+  const allGather = group.allGather.bind(group);
+  group.allReduce = (tensor, options) => {
+    const work = allReduce(tensor, options);
+    return traced('reduce', numReductions++ === lostReduction ? withoutResult(work, tensor) : work);
+  };
+  group.reduceScatter = (call) => traced('reduce', reduceScatter(call));
+  group.allGather = (call) => traced('gather', allGather(call));
+}
+
+/** Leaves the tensor as it is when the work is done. */
+function withoutResult(work: Work, tensor: Tensor): Work {
+  const values = tensor.read();
+  const target = tensor.view({ shape: tensor.shape });
+  return {
+    isDone: true,
+    wait: () => {
+      work.wait();
+      target.write(values);
+      target.dispose();
+    },
+  };
+}

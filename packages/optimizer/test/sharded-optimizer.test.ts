@@ -1,0 +1,176 @@
+import { runInMemoryRanks } from '@mtl/comm/testing';
+import { typescriptThreads } from '@mtl/tooling/typescript-threads';
+import { beforeAll, describe, expect, it } from 'vitest';
+import type { ShardedStepsArgument, ShardedStepsResult } from './ranks/sharded-steps.js';
+
+const base: ShardedStepsArgument = {
+  dtype: 'float32',
+  tp: 1,
+  dp: 1,
+  distributed: false,
+  overlap: false,
+  numSteps: 6,
+  // a few buckets of one to two parameters
+  bucketBytes: 300,
+};
+
+/** The results of some runs, one after the other on the same ranks: by run, then by rank. */
+async function run(
+  layout: { readonly tp: number; readonly dp: number },
+  changes: ReadonlyArray<Partial<ShardedStepsArgument>>,
+): Promise<ShardedStepsResult[][]> {
+  const ranks = await runInMemoryRanks<ShardedStepsResult[]>({
+    ...typescriptThreads,
+    worldSize: layout.tp * layout.dp,
+    module: new URL('./ranks/sharded-steps.ts', import.meta.url),
+    argument: changes.map((change) => ({ ...base, ...layout, ...change })),
+  });
+  return changes.map((_, index) => ranks.map((results) => results[index]!));
+}
+
+let alone: { readonly float32: ShardedStepsResult; readonly bfloat16: ShardedStepsResult };
+beforeAll(async () => {
+  const [float32, bfloat16] = await run({ tp: 1, dp: 1 }, [{}, { dtype: 'bfloat16' }]);
+  alone = { float32: float32![0]!, bfloat16: bfloat16![0]! };
+});
+
+/** The model put together from all ranks, by parameter; replicas must agree bit for bit. */
+function wholeModel(ranks: readonly ShardedStepsResult[]): number[][] {
+  const whole: number[][] = ranks[0]!.model.map(() => []);
+  for (const { model } of ranks) {
+    model.forEach((values, parameter) => {
+      for (const [position, value] of values) {
+        const known = whole[parameter]![position];
+        if (known !== undefined) expect(value).toBe(known);
+        whole[parameter]![position] = value;
+      }
+    });
+  }
+  return whole;
+}
+
+/** The largest relative difference of norms, and the largest difference of model values, from one process. */
+function differences(ranks: readonly ShardedStepsResult[], alone: ShardedStepsResult) {
+  const norms = ranks.flatMap(({ norms }) =>
+    norms.map((norm, step) => Math.abs(norm / alone.norms[step]! - 1)),
+  );
+  const expected = wholeModel([alone]);
+  const values = wholeModel(ranks).flatMap((all, parameter) =>
+    all.map((value, position) => Math.abs(value - expected[parameter]![position]!)),
+  );
+  return { norm: Math.max(...norms), model: Math.max(...values) };
+}
+
+const layouts = [
+  { tp: 1, dp: 2 },
+  { tp: 1, dp: 4 },
+  { tp: 2, dp: 1 },
+  { tp: 2, dp: 2 },
+];
+const kinds = [
+  { distributed: false, overlap: false },
+  { distributed: false, overlap: true },
+  { distributed: true, overlap: false },
+  { distributed: true, overlap: true },
+];
+// gradients are float32 sums of up to eight parts; Adam divides by their size, so the update of 0.01 keeps that rounding
+const tolerance = { norm: 1e-6, model: 1e-6 };
+
+describe.each(layouts)('AdamW over %o', (layout) => {
+  it('does what one process does, bitwise the same whether distributed or overlapped', async () => {
+    const results = await run(layout, kinds);
+    for (const ranks of results) {
+      const difference = differences(ranks, alone.float32);
+      expect(difference.norm).toBeLessThan(tolerance.norm);
+      expect(difference.model).toBeLessThan(tolerance.model);
+      expect(ranks.every(({ gradientsAreClear }) => gradientsAreClear)).toBe(true);
+    }
+    // reduce and reduce-scatter add in rank order, norms add the same slices, updates are elementwise: the same bits
+    for (const ranks of results.slice(1)) {
+      expect(ranks.map(({ norms }) => norms)).toEqual(results[0]!.map(({ norms }) => norms));
+      expect(ranks.map(({ modelBits }) => modelBits)).toEqual(results[0]!.map(({ modelBits }) => modelBits));
+    }
+  });
+
+  it('gives all data-parallel ranks the same bfloat16 model', async () => {
+    const [plain, distributed] = await run(layout, [
+      { dtype: 'bfloat16' },
+      { dtype: 'bfloat16', distributed: true, overlap: true },
+    ]);
+    expect(distributed!.map(({ modelBits }) => modelBits)).toEqual(plain!.map(({ modelBits }) => modelBits));
+    // one unit in the last place of bfloat16 for values below 4, where a master lies between two of them
+    expect(differences(plain!, alone.bfloat16).model).toBeLessThanOrEqual(2 ** -6);
+  });
+});
+
+describe('a gradient that is not finite on one rank', () => {
+  it('is a skipped step on all', async () => {
+    const results = await run(
+      { tp: 2, dp: 2 },
+      kinds.map((kind) => ({ ...kind, overflowAt: 3 })),
+    );
+    for (const ranks of results) {
+      for (const { skipped, norms } of ranks) {
+        expect(skipped).toEqual([false, false, true, false, false, false]);
+        expect(norms[2]).toBe(Number.POSITIVE_INFINITY);
+        expect(norms).toEqual(ranks[0]!.norms);
+      }
+    }
+  });
+});
+
+describe('overlap', () => {
+  it.each([false, true])('with %s: where operations start and where they are waited for', async (overlap) => {
+    const [ranks] = await run({ tp: 1, dp: 2 }, [{ distributed: true, overlap, numSteps: 1 }]);
+    const { trace } = ranks![0]!;
+    const buckets = trace.filter((event) => event === 'reduce starts').length;
+    expect(buckets).toBeGreaterThan(2);
+    const count = (event: string, from: string, to?: string): number =>
+      trace
+        .slice(trace.indexOf(from), to === undefined ? undefined : trace.indexOf(to))
+        .filter((other) => other === event).length;
+    expect(count('reduce starts', 'backward', 'step')).toBe(overlap ? buckets : 0);
+    expect(count('reduce is waited for', 'backward', 'step')).toBe(0);
+    expect(count('reduce is waited for', 'step', 'forward')).toBe(buckets);
+    expect(count('gather starts', 'step', 'forward')).toBe(buckets);
+    expect(count('gather is waited for', 'step', 'forward')).toBe(overlap ? 0 : buckets);
+    // forward reads every parameter: each waits for its bucket
+    expect(count('gather is waited for', 'forward')).toBeGreaterThanOrEqual(buckets);
+  });
+});
+
+describe('a distributed optimizer', () => {
+  it('holds master values and moments of its slices only', async () => {
+    for (const dtype of ['float32', 'bfloat16'] as const) {
+      const once = { dtype, numSteps: 0 };
+      const [plain, distributed] = await run({ tp: 1, dp: 4 }, [once, { ...once, distributed: true }]);
+      const sizes = plain![0]!.stateSizes;
+      for (const { stateSizes } of distributed!) expect(stateSizes).toEqual(sizes.map((size) => size / 4));
+      // what the allocator holds for all four ranks: three quarters of the moments (and of 16-bit models' masters) less
+      const saved = (dtype === 'float32' ? 2 : 3) * 4 * 3 * sizes[0]!;
+      const measured = plain![0]!.bytesInUse - distributed![0]!.bytesInUse;
+      // segments of four buckets, in blocks of 64 bytes and more, are a few percent of these small tensors
+      expect(Math.abs(measured - saved)).toBeLessThan(0.2 * saved);
+    }
+  });
+});
+
+describe('what breaks the optimizer is seen', () => {
+  it.each<[string, { tp: number; dp: number }, Partial<ShardedStepsArgument>]>([
+    ['a reduction of one bucket that is lost', { tp: 1, dp: 2 }, { lostReduction: 0 }],
+    ['replicated parameters that are counted on every rank', { tp: 2, dp: 1 }, { countTwice: true }],
+    ['parts of gradients that are not summed', { tp: 2, dp: 1 }, { forgetPartial: true }],
+  ])('%s', async (_, layout, change) => {
+    const [ranks] = await run(layout, [change]);
+    expect(differencesOrDisagreement(ranks!, alone.float32)).toBeGreaterThan(100 * tolerance.norm);
+  });
+});
+
+/** As `differences`; infinite when ranks that must agree do not. */
+function differencesOrDisagreement(ranks: readonly ShardedStepsResult[], alone: ShardedStepsResult): number {
+  try {
+    return differences(ranks, alone).norm;
+  } catch {
+    return Number.POSITIVE_INFINITY;
+  }
+}

@@ -1,0 +1,21 @@
+import { Checkpoint, dtypeBytes, hostTensor, type LogicalTensor, loadCheckpoint } from '@mtl/checkpoint';
+import { sizeOf } from '@mtl/kernels';
+import { isOptimizerTensor } from '@mtl/trainer';
+
+/** The whole weights in a checkpoint, whatever layout saved it, each read when its turn comes. */
+export async function savedWeights(path: string): Promise<LogicalTensor[]> {
+  const checkpoint = await Checkpoint.open(path);
+  return [...checkpoint.tensors.values()]
+    .filter(({ name }) => !isOptimizerTensor(name))
+    .map(({ name, dtype, globalShape }) => {
+      const tensor = (memory: Uint8Array): LogicalTensor => hostTensor({ name, dtype, globalShape, memory });
+      return {
+        ...tensor(new Uint8Array(0)),
+        read: async () => {
+          const memory = new Uint8Array(sizeOf(globalShape) * dtypeBytes[dtype]);
+          await loadCheckpoint({ checkpoint, tensors: [tensor(memory)], ignore: () => true });
+          return memory;
+        },
+      };
+    });
+}

@@ -1,0 +1,39 @@
+import type { Parameter } from '@mtl/autograd';
+import type { Device, DType } from '@mtl/kernels';
+import { AdamwOptimizer, ParameterBuffers } from '@mtl/optimizer';
+import type { GptConfiguration } from '../gpt-configuration.js';
+import type { TrainingProcesses } from './training-processes.js';
+
+export interface TrainingOptimizerOptions {
+  readonly configuration: GptConfiguration;
+  readonly parameters: readonly Parameter[];
+  readonly processes: TrainingProcesses;
+  readonly device: Device;
+  readonly dtype: DType;
+}
+
+/** Memory of the parameters with their initial values, and the optimizer that the flags describe. */
+export function trainingOptimizer(options: TrainingOptimizerOptions): AdamwOptimizer {
+  const { parameters, processes, device, dtype } = options;
+  const { optimizer, parallel, training } = options.configuration;
+  const buffers = new ParameterBuffers(parameters, {
+    device,
+    dtype,
+    sharing: {
+      rank: processes.coordinates.dp,
+      size: parallel.dataParallelSize,
+      distributed: parallel.useDistributedOptimizer && parallel.dataParallelSize > 1,
+    },
+  });
+  buffers.initialize(training.seed);
+  return new AdamwOptimizer(buffers, {
+    beta1: optimizer.adamBeta1,
+    beta2: optimizer.adamBeta2,
+    epsilon: optimizer.adamEpsilon,
+    weightDecay: optimizer.weightDecay,
+    clipGradient: optimizer.clipGrad,
+    groups: processes.groups,
+    overlapGradientReduction: parallel.overlapGradReduce,
+    overlapParameterGather: parallel.overlapParamGather,
+  });
+}

@@ -1,0 +1,48 @@
+import type { World } from '@mtl/comm';
+import { GptTraining, parseFlags, validateConfiguration } from '../../src/index.js';
+
+export interface TrainGptArgument {
+  readonly flags: readonly string[];
+  readonly isRestart?: boolean;
+}
+
+export interface TrainGptResult {
+  readonly reason: string;
+  readonly checkpointPath: string | undefined;
+  /** What this rank wrote for people to read. */
+  readonly output: string;
+  readonly sample: string | undefined;
+}
+
+export default (world: World, all: readonly TrainGptArgument[]): Promise<TrainGptResult[]> =>
+  all.reduce<Promise<TrainGptResult[]>>(
+    async (before, argument) => [...(await before), await trainGpt(world, argument)],
+    Promise.resolve([]),
+  );
+
+/** Trains a GPT as gpt-train does, as one rank. */
+async function trainGpt(
+  world: World,
+  { flags, isRestart = false }: TrainGptArgument,
+): Promise<TrainGptResult> {
+  const configuration = validateConfiguration(parseFlags([...flags]), { worldSize: world.size });
+  let output = '';
+  const write = (text: string): boolean => {
+    output += text;
+    return true;
+  };
+  const training = await GptTraining.build({
+    ...{ configuration, isRestart },
+    corpusDirectory: 'never-used',
+    stream: { write, isTTY: false },
+    world: world.size === 1 ? undefined : world,
+    local: { rank: world.rank, size: world.size },
+  });
+  try {
+    const { reason, checkpointPath } = await training.run();
+    const sample = reason === 'done' ? await training.sample('Line') : undefined;
+    return { reason, checkpointPath, output, sample };
+  } finally {
+    await training.close();
+  }
+}

@@ -1,0 +1,44 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { runInMemoryRanks } from '@mtl/comm/testing';
+import { typescriptThreads } from '@mtl/tooling/typescript-threads';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { WaitForOthersArgument, WaitForOthersResult } from './ranks/wait-for-others.js';
+
+let directory: string;
+beforeAll(() => {
+  directory = mkdtempSync(join(tmpdir(), 'mtl-processes-'));
+});
+afterAll(() => rmSync(directory, { recursive: true, force: true }));
+
+/** Four ranks on two hosts. */
+const run = (change: Partial<WaitForOthersArgument>): Promise<WaitForOthersResult[]> =>
+  runInMemoryRanks<WaitForOthersResult>({
+    ...typescriptThreads,
+    worldSize: 4,
+    module: new URL('./ranks/wait-for-others.ts', import.meta.url),
+    argument: { preparingMs: 0, intervalMs: 100, log: join(directory, 'log'), ...change },
+    // threads may start one after the other on a busy machine
+    timeoutMs: 60_000,
+  });
+
+describe('TrainingProcesses', () => {
+  it('keep in contact while one works, first ranks of hosts prepare first, and all agree', async () => {
+    const log = join(directory, 'order');
+    const results = await run({ preparingMs: 1000, log });
+    for (const { agreed, nothing, numContacts } of results) {
+      expect(agreed).toEqual({ rank: 0, text: 'äöü' });
+      expect(nothing).toBeUndefined();
+      // after every 100 ms of a second, on a busy machine later: more than once in any case
+      expect(numContacts).toBeGreaterThan(1);
+    }
+    const order = readFileSync(log, 'utf8');
+    expect(order.slice(0, 2)).toBe('02');
+    expect([...order.slice(2)].sort()).toEqual(['1', '3']);
+  });
+
+  it('end with the error of the rank whose task failed', async () => {
+    await expect(run({ failingRank: 2 })).rejects.toThrow('rank 2 cannot');
+  });
+});

@@ -1,0 +1,54 @@
+import { type Device, Tensor } from '@mtl/kernels';
+import type { ParallelGroups } from '@mtl/optimizer';
+
+/** What the processes of a training tell each other about a step, in numbers. All of them must call the same methods. */
+export class Ranks {
+  readonly #groups: ParallelGroups;
+  readonly #device: Device;
+
+  /** @param groups none for a process alone */
+  constructor(groups: ParallelGroups, device: Device) {
+    this.#groups = groups;
+    this.#device = device;
+  }
+
+  get dataParallelSize(): number {
+    return this.#groups.dp?.size ?? 1;
+  }
+
+  /** The sum of a whole number over the data-parallel ranks. */
+  sumOverData(value: number): number {
+    const { dp } = this.#groups;
+    if (dp === undefined) return value;
+    using tensor = this.#tensor([value]);
+    dp.allReduce(tensor).wait();
+    return tensor.item();
+  }
+
+  /**
+   * Values of all micro-batches of a global batch from those of this rank's: in the order of their samples, in which one
+   * process would have them. Chunks of one micro-batch a rank follow each other (see the samplers of @mtl/data).
+   */
+  gatherMicroBatches(values: readonly number[]): readonly number[] {
+    const { dp } = this.#groups;
+    if (dp === undefined || values.length === 0) return values;
+    using input = this.#tensor(values);
+    using output = this.#tensor(new Array<number>(values.length * dp.size).fill(0));
+    dp.allGather({ output, input }).wait();
+    const all = output.toArray();
+    return all.map((_, index) => all[(index % dp.size) * values.length + Math.floor(index / dp.size)]!);
+  }
+
+  /** The largest of each of some numbers over all processes. */
+  maximum(values: readonly number[]): readonly number[] {
+    const { world } = this.#groups;
+    if (world === undefined) return values;
+    using tensor = this.#tensor(values);
+    world.allReduce(tensor, { operation: 'max' }).wait();
+    return tensor.toArray();
+  }
+
+  #tensor(values: readonly number[]): Tensor {
+    return Tensor.from(values, { shape: [values.length], dtype: 'float64', device: this.#device });
+  }
+}

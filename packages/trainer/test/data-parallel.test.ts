@@ -1,0 +1,142 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { runInMemoryRanks } from '@mtl/comm/testing';
+import { typescriptThreads } from '@mtl/tooling/typescript-threads';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { TrainBigramsArgument, TrainBigramsResult } from './ranks/train-bigrams.js';
+
+const base: TrainBigramsArgument = {
+  ...{ dp: 1, distributed: false, overlap: false, dtype: 'float32', trainIterations: 20 },
+};
+
+const run = (change: Partial<TrainBigramsArgument>): Promise<TrainBigramsResult[]> => {
+  const argument = { ...base, ...change };
+  return runInMemoryRanks<TrainBigramsResult>({
+    ...typescriptThreads,
+    worldSize: argument.dp,
+    module: new URL('./ranks/train-bigrams.ts', import.meta.url),
+    argument,
+  });
+};
+
+/** Largest relative differences of loss, gradient norm and validation loss from one process. */
+function differences(ranks: readonly TrainBigramsResult[], alone: TrainBigramsResult) {
+  const relative = (actual: readonly number[], expected: readonly number[]): number => {
+    expect(actual.length).toBe(expected.length);
+    return Math.max(...actual.map((value, index) => Math.abs(value / expected[index]! - 1)));
+  };
+  const largest = (of: (result: TrainBigramsResult) => readonly number[]): number =>
+    Math.max(...ranks.map((rank) => relative(of(rank), of(alone))));
+  return {
+    loss: largest(({ steps }) => steps.map(({ lmLoss }) => lmLoss)),
+    norm: largest(({ steps }) => steps.map(({ gradNorm }) => gradNorm)),
+    validation: largest(({ validation }) => validation),
+  };
+}
+
+// design.md, section 5: parity between layouts in float32, where rounding was measured ten times smaller
+const tolerance = { loss: 2e-6, norm: 2e-5 };
+const kinds = [
+  { distributed: false, overlap: false },
+  { distributed: false, overlap: true },
+  { distributed: true, overlap: false },
+  { distributed: true, overlap: true },
+];
+
+let alone: TrainBigramsResult;
+let directory: string;
+beforeAll(async () => {
+  directory = mkdtempSync(join(tmpdir(), 'mtl-data-parallel-'));
+  [alone] = (await run({})) as [TrainBigramsResult];
+});
+afterAll(() => rmSync(directory, { recursive: true, force: true }));
+
+describe.each([2, 4])('training on %d data-parallel ranks', (dp) => {
+  it('gives the losses, norms and validation losses of one process', async () => {
+    expect(alone.steps[0]!.lmLoss - alone.steps.at(-1)!.lmLoss).toBeGreaterThan(0.5);
+    let first: TrainBigramsResult[] | undefined;
+    for (const kind of kinds) {
+      const ranks = await run({ dp, ...kind });
+      const difference = differences(ranks, alone);
+      expect(difference.loss).toBeLessThan(tolerance.loss);
+      expect(difference.norm).toBeLessThan(tolerance.norm);
+      expect(difference.validation).toBeLessThan(tolerance.loss);
+      // the loss of the first step is the sum of the same numbers in the same order
+      expect(ranks.map(({ steps }) => steps[0]!.lmLoss)).toEqual(ranks.map(() => alone.steps[0]!.lmLoss));
+      first ??= ranks;
+      expect(ranks.map(({ modelBits }) => modelBits)).toEqual(first.map(() => first![0]!.modelBits));
+    }
+  });
+});
+
+describe('processes of a training', () => {
+  it.each(kinds)('stop after the same step when one of them gets a signal: %o', async (kind) => {
+    const save = join(directory, `signal-${kind.distributed}-${kind.overlap}`);
+    const ranks = await run({ dp: 2, ...kind, save, signalAt: { rank: 1, iteration: 3 } });
+    for (const { result, steps } of ranks) {
+      expect(result).toEqual({ reason: 'SIGTERM', checkpointPath: join(save, 'iter_0000003') });
+      expect(steps.length).toBe(3);
+    }
+  });
+
+  it('stop together when the data of one of them end', async () => {
+    const ranks = await run({ dp: 2, dataEnd: { rank: 0, microBatches: 10 } });
+    // two whole steps of four micro-batches a rank
+    for (const { result, steps } of ranks) {
+      expect(result.reason).toBe('data');
+      expect(steps.length).toBe(2);
+    }
+  });
+});
+
+describe('checkpoints', () => {
+  const shardsOf = (path: string, iteration: string): string[] =>
+    readdirSync(join(path, iteration))
+      .filter((name) => name.endsWith('.safetensors'))
+      .map((name) => readFileSync(join(path, iteration, name)).toString('base64'));
+
+  it.each(['float32', 'bfloat16'] as const)('go from 4 ranks to 1 and back, exactly: %s', async (dtype) => {
+    const at = (name: string): string => join(directory, `${name}-${dtype}`);
+    const four = { dtype, dp: 4, distributed: true, overlap: true };
+    await run({ ...four, trainIterations: 6, save: at('four') });
+    await run({ dtype, trainIterations: 6, load: at('four'), save: at('one') });
+    await run({ ...four, trainIterations: 6, load: at('one'), save: at('back') });
+    expect(shardsOf(at('one'), 'iter_0000006').length).toBe(1);
+    const shards = shardsOf(at('four'), 'iter_0000006');
+    // 576 values and padding: all ranks but the last hold some
+    expect(shards.length).toBe(3);
+    expect(shardsOf(at('back'), 'iter_0000006')).toEqual(shards);
+  });
+
+  it('let a run go on in another layout, twice', async () => {
+    const at = (name: string): string => join(directory, `layout-${name}`);
+    const parts = [
+      await run({ dp: 4, distributed: true, overlap: true, trainIterations: 7, save: at('a') }),
+      await run({ dp: 2, trainIterations: 13, load: at('a'), save: at('b') }),
+      await run({ dp: 1, trainIterations: 20, load: at('b') }),
+    ];
+    const joined = { ...alone, steps: parts.flatMap((ranks) => ranks[0]!.steps), validation: [] };
+    const difference = differences([joined], { ...alone, validation: [] });
+    expect(difference.loss).toBeLessThan(tolerance.loss);
+    expect(difference.norm).toBeLessThan(tolerance.norm);
+  });
+
+  it('are written by all ranks in turns where all hold everything, each tensor once', async () => {
+    const save = join(directory, 'turns');
+    await run({ dp: 2, trainIterations: 2, save });
+    expect(shardsOf(save, 'iter_0000002').length).toBeGreaterThan(0);
+    const [again] = await run({ trainIterations: 2, load: save });
+    expect(again!.steps.length).toBe(0);
+  });
+});
+
+describe('what breaks data parallelism is seen', () => {
+  it.each<[string, Partial<TrainBigramsArgument>]>([
+    ['a token count that is too small on one rank', { shrinkTokenCount: true }],
+    ['ranks that read the same samples', { sameSamples: true }],
+  ])('%s', async (_, change) => {
+    const { loss } = differences(await run({ dp: 2, ...change }), alone);
+    expect(loss).toBeGreaterThan(100 * tolerance.loss);
+  });
+});

@@ -1,0 +1,151 @@
+import { findCheckpoint, loadCheckpoint } from '@mtl/checkpoint';
+import { ProcessMesh, type World } from '@mtl/comm';
+import { AdamwOptimizer, LossScaler, NumMicroBatches, ParameterBuffers } from '@mtl/optimizer';
+import {
+  optimizerTensors,
+  readTrainingState,
+  runTraining,
+  type StepMetrics,
+  Trainer,
+  type TrainingProgress,
+  type TrainingResult,
+  weightTensors,
+} from '../../src/index.js';
+import { type BigramBatch, BigramStage } from '../bigram-stage.js';
+
+export interface TrainBigramsArgument {
+  readonly dp: number;
+  readonly distributed: boolean;
+  readonly overlap: boolean;
+  readonly dtype: 'float32' | 'bfloat16';
+  readonly trainIterations: number;
+  /** Where to save at the end. */
+  readonly save?: string;
+  /** Where to go on from. */
+  readonly load?: string;
+  /** A rank that gets a SIGTERM in this iteration, on top of the others. */
+  readonly signalAt?: { readonly rank: number; readonly iteration: number };
+  /** A rank whose data end after so many micro-batches. */
+  readonly dataEnd?: { readonly rank: number; readonly microBatches: number };
+  /** Breaks it on purpose: rank 1 counts one token less in each micro-batch. */
+  readonly shrinkTokenCount?: boolean;
+  /** Breaks it on purpose: every rank reads the samples of rank 0. */
+  readonly sameSamples?: boolean;
+}
+
+export interface TrainBigramsResult {
+  readonly steps: readonly StepMetrics[];
+  readonly validation: readonly number[];
+  readonly result: TrainingResult;
+  readonly modelBits: Uint8Array;
+}
+
+// 24 x 24 values: the slices of four ranks end within rows
+const size = 24;
+const globalBatchSize = 8;
+
+/** Sample n: one to three tokens and their successors, so that micro-batches weigh differently. */
+function batchOf(sample: number): BigramBatch {
+  const tokens = Array.from({ length: 1 + (sample % 3) }, (_, index) => (sample * 5 + index * 7) % size);
+  return { tokens, labels: tokens.map((token) => (token * 5 + 2) % size) };
+}
+
+interface Share {
+  readonly rank: number;
+  readonly dp: number;
+  readonly from?: number;
+  readonly count?: number;
+}
+
+/** The micro-batches (of one sample) of a rank: every chunk of dp samples has one for each. */
+async function* batches({ rank, dp, from = 0, count = Number.POSITIVE_INFINITY }: Share) {
+  for (let chunk = 0; chunk < count; chunk++) yield batchOf(from + chunk * dp + rank);
+}
+
+/** Trains the bigram model as one data-parallel rank. */
+export default async function trainBigrams(
+  world: World,
+  argument: TrainBigramsArgument,
+): Promise<TrainBigramsResult> {
+  const { dp, distributed, overlap, dtype, trainIterations, save, signalAt, dataEnd } = argument;
+  const mesh = new ProcessMesh({ dp });
+  const rank = world.rank;
+  const groups =
+    dp === 1
+      ? {}
+      : {
+          dp: world.createGroup({ name: 'dp', ranks: mesh.groupOf(rank, ['dp']) }),
+          world: world.group,
+        };
+  const stage = new BigramStage(size);
+  const buffers = new ParameterBuffers([stage.head], {
+    device: 'cpu',
+    dtype,
+    sharing: { rank, size: dp, distributed },
+  });
+  buffers.initialize(1);
+  const optimizer = new AdamwOptimizer(buffers, {
+    ...{ beta1: 0.9, beta2: 0.99, epsilon: 1e-8, weightDecay: 0.01, clipGradient: 1, groups },
+    overlapGradientReduction: overlap,
+    overlapParameterGather: overlap,
+  });
+  const lossScaler = new LossScaler({ kind: 'constant', scale: 1 });
+  const progress = await resume(argument, { optimizer, lossScaler });
+  const share = { rank: argument.sameSamples ? 0 : rank, dp };
+  const isShort = dataEnd?.rank === rank;
+  const trainer = new Trainer<BigramBatch>({
+    ...{ stage, optimizer, lossScaler, device: 'cpu', sequenceLength: 2, flopsPerSample: 100 },
+    learningRate: () => 0.05,
+    microBatches: new NumMicroBatches({ globalBatchSize, microBatchSize: 1, dataParallelSize: dp }),
+    batches: batches({
+      ...share,
+      from: progress?.consumedSamples ?? 0,
+      ...(isShort ? { count: dataEnd.microBatches } : {}),
+    }),
+    numLossTokens: ({ tokens }) => tokens.length - (argument.shrinkTokenCount && rank === 1 ? 0.5 : 0),
+    trainIterations,
+    ...(progress === undefined ? {} : { progress }),
+  });
+  const steps: StepMetrics[] = [];
+  const validation: number[] = [];
+  const signals = {
+    get received() {
+      const isDue = signalAt?.rank === rank && trainer.progress.iteration >= signalAt.iteration;
+      return isDue ? ('SIGTERM' as const) : undefined;
+    },
+  };
+  const result = await runTraining<BigramBatch>({
+    ...{ trainer, optimizer, lossScaler, signals },
+    reporters: [{ step: (step) => steps.push(step), validation: ({ loss }) => validation.push(loss) }],
+    save:
+      save === undefined
+        ? undefined
+        : { directory: save, interval: undefined, keepLast: undefined, configuration: {} },
+    evaluation: { interval: 5, numMicroBatches: 12 / dp, open: () => batches({ ...share, from: 100 }) },
+  });
+  // reads the parameter, so that a gather on its way has come
+  stage.head.data.dim(0);
+  const modelBits = new Uint8Array(buffers.model.read().buffer.slice(0, stage.head.data.bytes));
+  optimizer.dispose();
+  buffers.dispose();
+  return { steps, validation, result, modelBits };
+}
+
+async function resume(
+  { load }: TrainBigramsArgument,
+  { optimizer, lossScaler }: { optimizer: AdamwOptimizer; lossScaler: LossScaler },
+): Promise<TrainingProgress | undefined> {
+  if (load === undefined) return undefined;
+  const found = await findCheckpoint({ directory: load, onNotice: () => {} });
+  if (found.kind !== 'found') throw new Error(`no checkpoint in ${load}`);
+  const { checkpoint } = found;
+  await loadCheckpoint({
+    checkpoint,
+    tensors: [...weightTensors(optimizer), ...optimizerTensors(optimizer)],
+  });
+  optimizer.refreshModel();
+  const state = readTrainingState(checkpoint.state, checkpoint.path);
+  optimizer.numSteps = state.optimizerSteps;
+  lossScaler.loadState(state.lossScaler);
+  return state.progress;
+}
