@@ -1,0 +1,39 @@
+import { ConfigurationError, nearestName } from '@mtl/errors';
+import { breadthFirst } from './breadth-first.js';
+import { gpipe } from './gpipe.js';
+import { interleaved } from './interleaved.js';
+import { oneForwardOneBackward } from './one-forward-one-backward.js';
+import type { PipelineSchedule, ScheduleFunction, ScheduleSize } from './pipeline-schedule.js';
+import { zeroBubbleH1, zeroBubbleH2 } from './zero-bubble-h.js';
+import { zeroBubbleV } from './zero-bubble-v.js';
+
+const functions = {
+  gpipe,
+  '1f1b': oneForwardOneBackward,
+  interleaved,
+  'breadth-first': breadthFirst,
+  'zb-h1': zeroBubbleH1,
+  'zb-h2': zeroBubbleH2,
+  'zb-v': zeroBubbleV,
+} as const satisfies Readonly<Record<string, ScheduleFunction>>;
+
+/** The schedules that have a name. */
+export type ScheduleName = keyof typeof functions;
+
+/** Their names, simplest first. */
+export const scheduleNames: readonly ScheduleName[] = Object.keys(functions) as ScheduleName[];
+
+/**
+ * The schedule of that name.
+ *
+ * @throws ConfigurationError `MTL_SCHEDULE_NAME` with the nearest name; and see the schedules' own functions
+ */
+export function buildSchedule(name: string, size: ScheduleSize): PipelineSchedule {
+  if (Object.hasOwn(functions, name)) return functions[name as ScheduleName](size);
+  const near = nearestName(name, scheduleNames);
+  throw new ConfigurationError('MTL_SCHEDULE_NAME', `there is no schedule ${name}`, {
+    expected: `one of ${scheduleNames.join(', ')}`,
+    ...(near === undefined ? {} : { remedy: `did you mean ${near}?` }),
+    details: { name, known: scheduleNames },
+  });
+}

@@ -1,0 +1,31 @@
+export { assertSchedule, checkSchedule, type ScheduleProblem } from '../simulator/check-schedule.js';
+export {
+  type ActivationSizes,
+  type PeakActivations,
+  type PerChunk,
+  peakActivations,
+} from '../simulator/peak-activations.js';
+export type { TimedPass } from '../simulator/run-in-order.js';
+export {
+  type PassTimes,
+  type SimulatedRank,
+  type SimulateOptions,
+  type Simulation,
+  simulateSchedule,
+} from '../simulator/simulate-schedule.js';
+export { breadthFirst } from './breadth-first.js';
+export { buildSchedule, type ScheduleName, scheduleNames } from './build-schedule.js';
+export { formatScheduleCsv } from './format-schedule-csv.js';
+export { gpipe } from './gpipe.js';
+export { interleaved } from './interleaved.js';
+export { oneForwardOneBackward } from './one-forward-one-backward.js';
+export { parseScheduleCsv } from './parse-schedule-csv.js';
+export type {
+  PassKind,
+  PipelineSchedule,
+  ScheduleAction,
+  ScheduleFunction,
+  ScheduleSize,
+} from './pipeline-schedule.js';
+export { zeroBubbleH1, zeroBubbleH2 } from './zero-bubble-h.js';
+export { zeroBubbleV } from './zero-bubble-v.js';

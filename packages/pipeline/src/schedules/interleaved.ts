@@ -1,0 +1,131 @@
+import { ConfigurationError } from '@mtl/errors';
+import { checkSize } from './check-size.js';
+import { forwardThenPairs } from './forward-then-pairs.js';
+import { loopedPlacement } from './looped-placement.js';
+import type { PipelineSchedule, ScheduleAction, ScheduleSize } from './pipeline-schedule.js';
+
+/** A pass without its direction: `round` is the chunk's place among those of its rank. */
+interface Visit {
+  readonly microBatch: number;
+  readonly round: number;
+}
+
+/**
+ * Interleaved 1F1B in the order of Megatron-LM (Narayanan et al. 2021, section 2.2.2 and figure 4, bottom; the group size is
+ * Megatron-Core's `microbatch_group_size_per_vp_stage`). Micro-batches go through the chunks of a rank in groups of N; the
+ * last group may be short. Bubble (p-1)/(v m); at most 2(p-r-1) + (v-1)N + 1 chunk activations alive on rank r.
+ *
+ * @throws ConfigurationError see `checkSize`, v is 2 or more; `MTL_SCHEDULE_GROUP_SIZE` or `MTL_SCHEDULE_MICRO_BATCHES` unless
+ *   p <= N <= m, and m mod N is 0 or at least p
+ */
+export function interleaved(size: ScheduleSize): PipelineSchedule {
+  const { numStages, numMicroBatches, numChunks } = checkSize('interleaved', {
+    size,
+    hasGroups: true,
+    chunks: {
+      least: 2,
+      most: Number.MAX_SAFE_INTEGER,
+      remedy: 'with one chunk per rank choose 1f1b',
+    },
+  });
+  const groupSize = size.microBatchGroupSize ?? numStages;
+  checkGroups({ numStages, numMicroBatches, groupSize });
+  const visits = visitOrder({ numMicroBatches, numChunks, groupSize });
+  const actions = Array.from({ length: numStages }, (_, rank) => {
+    const forward = ({ microBatch, round }: Visit): ScheduleAction => {
+      return { kind: 'F', chunk: round * numStages + rank, microBatch };
+    };
+    const backward = ({ microBatch, round }: Visit): ScheduleAction => {
+      return { kind: 'B', chunk: (numChunks - 1 - round) * numStages + rank, microBatch };
+    };
+    const numWarmUp = 2 * (numStages - rank - 1) + (numChunks - 1) * groupSize;
+    return forwardThenPairs({
+      numPasses: visits.length,
+      numWarmUp,
+      forward: (pass) => forward(visits[pass]!),
+      backward: (pass) => [backward(visits[pass]!)],
+    });
+  });
+  return {
+    name: 'interleaved',
+    numMicroBatches,
+    placement: loopedPlacement({ numStages, numChunks }),
+    actions,
+  };
+}
+
+/** Group after group, in each group chunk after chunk, on each chunk the micro-batches of the group. */
+function visitOrder(options: {
+  readonly numMicroBatches: number;
+  readonly numChunks: number;
+  readonly groupSize: number;
+}): Visit[] {
+  const { numMicroBatches, numChunks, groupSize } = options;
+  const visits: Visit[] = [];
+  for (let first = 0; first < numMicroBatches; first += groupSize) {
+    const end = Math.min(first + groupSize, numMicroBatches);
+    for (let round = 0; round < numChunks; round++) {
+      for (let microBatch = first; microBatch < end; microBatch++) visits.push({ microBatch, round });
+    }
+  }
+  return visits;
+}
+
+interface Groups {
+  readonly numStages: number;
+  readonly numMicroBatches: number;
+  readonly groupSize: number;
+}
+
+/** A group, the short one at the end too, must fill the pipeline: else a rank waits for a chunk it has not fed. */
+function fits({ numStages, numMicroBatches, groupSize }: Groups): boolean {
+  const rest = numMicroBatches % groupSize;
+  return groupSize >= numStages && groupSize <= numMicroBatches && (rest === 0 || rest >= numStages);
+}
+
+function checkGroups(groups: Groups): void {
+  const { numStages, numMicroBatches, groupSize } = groups;
+  if (!Number.isSafeInteger(groupSize) || groupSize < numStages) {
+    throw new ConfigurationError(
+      'MTL_SCHEDULE_GROUP_SIZE',
+      `interleaved: groups of ${groupSize} micro-batches do not fill ${numStages} stages`,
+      { expected: `${numStages} or more`, details: { ...groups, nearest: [numStages] } },
+    );
+  }
+  if (fits(groups)) return;
+  const nearest = nearestFitting(numMicroBatches, {
+    limit: Math.ceil(numMicroBatches / groupSize) * groupSize,
+    isFit: (count) => fits({ ...groups, numMicroBatches: count }),
+  });
+  const otherGroups = nearestFitting(groupSize, {
+    limit: numMicroBatches,
+    isFit: (count) => fits({ ...groups, groupSize: count }),
+  });
+  const rest =
+    numMicroBatches < groupSize ? 'do not fill one group' : `leave ${numMicroBatches % groupSize} over`;
+  throw new ConfigurationError(
+    'MTL_SCHEDULE_MICRO_BATCHES',
+    `interleaved: ${numMicroBatches} micro-batches in groups of ${groupSize} ${rest}, on ${numStages} stages`,
+    {
+      expected: `${nearest.join(' or ')} micro-batches`,
+      ...(otherGroups.length === 0
+        ? {}
+        : { remedy: `or groups of ${otherGroups.join(' or ')} micro-batches` }),
+      details: { ...groups, nearest, nearestGroupSizes: otherGroups },
+    },
+  );
+}
+
+/** The nearest number below `value` and the nearest above it, up to `limit`, that fit: as far as there are any. */
+function nearestFitting(
+  value: number,
+  { limit, isFit }: { readonly limit: number; readonly isFit: (candidate: number) => boolean },
+): number[] {
+  const found: number[] = [];
+  for (let below = value - 1; below >= 1 && found.length === 0; below--) if (isFit(below)) found.push(below);
+  const numBelow = found.length;
+  for (let above = value + 1; above <= limit && found.length === numBelow; above++) {
+    if (isFit(above)) found.push(above);
+  }
+  return found;
+}

@@ -1,0 +1,11 @@
+/**
+ * Chunks dealt out to the ranks round by round: chunk c lies on rank c mod p, so that the last rank hands over to the first
+ * (Narayanan et al. 2021, section 2.2). With one chunk per rank: the plain pipeline.
+ */
+export function loopedPlacement(options: {
+  readonly numStages: number;
+  readonly numChunks: number;
+}): readonly number[] {
+  const { numStages, numChunks } = options;
+  return Array.from({ length: numStages * numChunks }, (_, chunk) => chunk % numStages);
+}

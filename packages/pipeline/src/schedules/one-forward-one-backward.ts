@@ -1,0 +1,23 @@
+import { checkSize, oneChunk } from './check-size.js';
+import { forwardThenPairs } from './forward-then-pairs.js';
+import { loopedPlacement } from './looped-placement.js';
+import type { PipelineSchedule, ScheduleSize } from './pipeline-schedule.js';
+
+/**
+ * 1F1B (PipeDream-Flush): p-r-1 forward passes warm rank r up, then each forward is followed by the oldest backward
+ * (Narayanan et al. 2021, section 2.2.1 and figure 4, top). GPipe's bubble (p-1)/m with at most p-r micro-batches alive.
+ *
+ * @throws ConfigurationError see `checkSize`; v must be 1
+ */
+export function oneForwardOneBackward(size: ScheduleSize): PipelineSchedule {
+  const { numStages, numMicroBatches, numChunks } = checkSize('1f1b', { size, chunks: oneChunk });
+  const actions = Array.from({ length: numStages }, (_, rank) =>
+    forwardThenPairs({
+      numPasses: numMicroBatches,
+      numWarmUp: numStages - rank - 1,
+      forward: (microBatch) => ({ kind: 'F', chunk: rank, microBatch }),
+      backward: (microBatch) => [{ kind: 'B', chunk: rank, microBatch }],
+    }),
+  );
+  return { name: '1f1b', numMicroBatches, placement: loopedPlacement({ numStages, numChunks }), actions };
+}

@@ -1,0 +1,49 @@
+/**
+ * Letters of this folder, those of Narayanan et al. 2021 (arXiv 2104.04473): p ranks (stages), m micro-batches, v chunks on
+ * each rank, r a rank, N the micro-batch group size.
+ */
+
+/**
+ * What a rank does with one micro-batch on one chunk: `F` forward, `B` backward with both halves in one sweep, `I` its input
+ * half alone, `W` its weight half alone. (The zero-bubble papers call the input half B; the letters here are those of
+ * PyTorch's schedule files, in which all four differ.)
+ */
+export type PassKind = 'F' | 'B' | 'I' | 'W';
+
+/** One action of a rank. */
+export interface ScheduleAction {
+  readonly kind: PassKind;
+  /** The piece of the model: 0 holds its first layers, `placement.length - 1` the head and the loss. */
+  readonly chunk: number;
+  readonly microBatch: number;
+}
+
+/**
+ * A pipeline schedule as data: who holds which piece of the model, and in which order each rank runs forward and backward.
+ * Sends and receives are not actions: every F but the last chunk's sends to the next chunk, every B or I but the first
+ * chunk's sends to the one before, as soon as it is done.
+ */
+export interface PipelineSchedule {
+  /** What it is called in pictures and errors. */
+  readonly name: string;
+  readonly numMicroBatches: number;
+  /** The rank of each chunk, chunks in the order of the model. */
+  readonly placement: readonly number[];
+  /** The actions of each rank, in the order it runs them. */
+  readonly actions: ReadonlyArray<readonly ScheduleAction[]>;
+}
+
+/** What a schedule is made for. */
+export interface ScheduleSize {
+  /** p: ranks of the pipeline, 2 or more. */
+  readonly numStages: number;
+  /** m: micro-batches of a step on one pipeline. */
+  readonly numMicroBatches: number;
+  /** v: chunks of the model on each rank (virtual stages). Default: the schedule's smallest number. */
+  readonly numChunks?: number | undefined;
+  /** N: micro-batches that the interleaved schedule sends through a chunk before it goes to the next. Default p. */
+  readonly microBatchGroupSize?: number | undefined;
+}
+
+/** A schedule for every size; throws a ConfigurationError with the nearest valid values where there is none. */
+export type ScheduleFunction = (size: ScheduleSize) => PipelineSchedule;

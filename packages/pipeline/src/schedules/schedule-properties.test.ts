@@ -1,0 +1,330 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import {
+  buildSchedule,
+  checkSchedule,
+  formatScheduleCsv,
+  type PipelineSchedule,
+  parseScheduleCsv,
+  peakActivations,
+  type ScheduleName,
+  type ScheduleSize,
+  simulateSchedule,
+} from './index.js';
+
+interface Case extends ScheduleSize {
+  readonly name: ScheduleName;
+  readonly numChunks: number;
+}
+
+const range = (first: number, last: number): number[] => {
+  return Array.from({ length: Math.max(0, last - first + 1) }, (_, index) => first + index);
+};
+
+/** Every p to 16, m to 64 and v to 4 that a schedule takes (groups of their default size). */
+function allCases(name: ScheduleName): Case[] {
+  const chunks = { interleaved: [2, 3, 4], 'breadth-first': [1, 2, 3, 4], 'zb-v': [2] } as Partial<
+    Record<ScheduleName, number[]>
+  >;
+  return range(2, 16).flatMap((numStages) =>
+    range(1, 64)
+      .filter((numMicroBatches) => name !== 'interleaved' || numMicroBatches % numStages === 0)
+      .flatMap((numMicroBatches) =>
+        (chunks[name] ?? [1]).map((numChunks) => ({ name, numStages, numMicroBatches, numChunks })),
+      ),
+  );
+}
+
+/** Collects what does not hold over many cases: one assertion at the end is fast and shows the first failures. */
+function failuresOf(
+  cases: readonly Case[],
+  problem: (schedule: PipelineSchedule, size: Case) => unknown,
+): unknown[] {
+  const failures: unknown[] = [];
+  for (const size of cases) {
+    const found = problem(buildSchedule(size.name, size), size);
+    if (found !== undefined) failures.push({ ...size, found });
+    if (failures.length === 5) break;
+  }
+  return failures;
+}
+
+/** M_B and M_W of the formulas; M_W < M_B as in every transformer (32sbh of 34sbh + 5as^2b and more). */
+const [forInput, forWeight] = [4, 3];
+
+interface ExpectedPeak {
+  readonly numUntilInput?: number;
+  readonly numUntilWeight?: number;
+  readonly numAlive: number;
+  readonly size?: number;
+}
+
+/** The table of peaks, without looking at the schedules. */
+function expectedPeak({ name, ...size }: Case, rank: number): ExpectedPeak {
+  const { numStages: p, numMicroBatches: m, numChunks: v, microBatchGroupSize: group = p } = size;
+  const whole = (numAlive: number): ExpectedPeak => {
+    return { numUntilInput: numAlive, numUntilWeight: 0, numAlive, size: numAlive * forInput };
+  };
+  // Forward passes ahead of the first backward, and weight halves behind, as far as m allows.
+  const split = (ahead: number, behind: number): ExpectedPeak => {
+    const [a, w] = [Math.min(m, ahead), Math.min(behind, m - Math.min(m, ahead))];
+    return { numUntilInput: a, numAlive: a + w, size: a * forInput + w * forWeight };
+  };
+  if (name === 'gpipe') return whole(m);
+  if (name === '1f1b') return whole(Math.min(m, p - rank));
+  if (name === 'breadth-first') return whole(m * v);
+  if (name === 'interleaved') return whole(Math.min(m * v, 2 * (p - rank - 1) + (v - 1) * group + 1));
+  if (name === 'zb-h1') return split(p - rank, rank);
+  if (name === 'zb-h2') return split(2 * p - 2 * rank - 1, 2 * rank);
+  // ZB-V, once the pattern has room to unfold: 1F1B's p stages, halved.
+  return { numUntilWeight: 2 * rank + 1, numAlive: 2 * p };
+}
+
+function isPeakCovered({ name, numStages, numMicroBatches }: Case): boolean {
+  return name !== 'zb-v' || numMicroBatches >= 2 * numStages - 1;
+}
+
+function wrongPeak(schedule: PipelineSchedule, size: Case): unknown {
+  const peaks = peakActivations(schedule, { untilInput: forInput, untilWeight: forWeight });
+  for (const [rank, peak] of peaks.entries()) {
+    if (!isPeakCovered(size)) {
+      if (peak.numAlive > 2 * size.numStages) return { rank, peak };
+      continue;
+    }
+    const expected = expectedPeak(size, rank);
+    const differs = (Object.keys(expected) as Array<keyof ExpectedPeak>).some(
+      (key) => peak[key] !== expected[key],
+    );
+    if (differs) return { rank, peak, expected };
+  }
+  return undefined;
+}
+
+const everyCase = {
+  gpipe: allCases('gpipe'),
+  '1f1b': allCases('1f1b'),
+  interleaved: allCases('interleaved'),
+  'breadth-first': allCases('breadth-first'),
+  'zb-h1': allCases('zb-h1'),
+  'zb-h2': allCases('zb-h2'),
+  'zb-v': allCases('zb-v'),
+} satisfies Record<ScheduleName, Case[]>;
+
+describe('every p to 16, m to 64, v to 4', () => {
+  it('is as many cases as it should be', () => {
+    expect(Object.values(everyCase).map((cases) => cases.length)).toEqual([
+      960, 960, 441, 3840, 960, 960, 960,
+    ]);
+  });
+
+  it.each(Object.entries(everyCase))(
+    '%s is valid, and keeps alive what its formula says on every rank',
+    (_, cases) => {
+      const failures = failuresOf(
+        cases,
+        (schedule, size) => checkSchedule(schedule)[0] ?? wrongPeak(schedule, size),
+      );
+      expect(failures).toEqual([]);
+    },
+  );
+
+  /** Every p and v, and a third of the m: the formulas are linear in m, and these simulations are the slow part. */
+  const thinned = (cases: readonly Case[]): Case[] => {
+    return cases.filter(({ numStages, numMicroBatches }) => numMicroBatches % 3 === numStages % 3);
+  };
+
+  // Whole numbers as times: sums are exact.
+  const [forward, backwardInput, backwardWeight] = [3, 4, 2];
+  const work = forward + backwardInput + backwardWeight;
+  const times = { forward, backwardInput, backwardWeight };
+
+  it.each([
+    ['gpipe', () => true],
+    ['1f1b', () => true],
+    ['interleaved', () => true],
+    // With fewer micro-batches than stages the first rank waits for its second chunk's input.
+    ['breadth-first', ({ numStages, numMicroBatches }: Case) => numMicroBatches >= numStages],
+  ] as const)('%s has the bubble (p-1)/(v m)', (name, isExact) => {
+    const exact = everyCase[name].filter(isExact);
+    const failures = failuresOf(
+      name === 'breadth-first' ? thinned(exact) : exact,
+      (schedule, { numStages, numMicroBatches, numChunks }) => {
+        const { makespan, bubbleFraction } = simulateSchedule({ schedule, times });
+        const fraction = (numStages - 1) / (numChunks * numMicroBatches);
+        // The makespan is exact; the fraction is a quotient of two sums: a few roundings of 2^-53.
+        const holds =
+          makespan === (numChunks * numMicroBatches + numStages - 1) * work &&
+          Math.abs(bubbleFraction - fraction) <= 1e-14 * fraction;
+        return holds ? undefined : { makespan, bubbleFraction };
+      },
+    );
+    expect(failures).toEqual([]);
+  });
+
+  it('breadth-first with fewer micro-batches than stages has a larger one', () => {
+    const small = everyCase['breadth-first'].filter(
+      ({ numStages, numMicroBatches, numChunks }) => numMicroBatches < numStages && numChunks > 1,
+    );
+    const failures = failuresOf(small, (schedule, { numStages, numMicroBatches, numChunks }) => {
+      const { makespan } = simulateSchedule({ schedule, times });
+      return makespan > (numChunks * numMicroBatches + numStages - 1) * work ? undefined : makespan;
+    });
+    expect(failures).toEqual([]);
+  });
+
+  it('ZB-H1 has the bubble (p-1)(T_F + T_B - T_W) from p micro-batches on', () => {
+    const cases = everyCase['zb-h1'].filter(({ numStages, numMicroBatches }) => numMicroBatches >= numStages);
+    const failures = failuresOf(cases, (schedule, { numStages, numMicroBatches }) => {
+      const { makespan } = simulateSchedule({ schedule, times });
+      const bubble = (numStages - 1) * (forward + backwardInput - backwardWeight);
+      return makespan === numMicroBatches * work + bubble ? undefined : makespan;
+    });
+    expect(failures).toEqual([]);
+  });
+
+  it('ZB-H2 has (p-1)(T_F + T_B - 2 T_W) from 2p-1 on, ZB-V none with equal times; p-1 with the barrier', () => {
+    const hasRoom = ({ numStages, numMicroBatches }: Case): boolean => numMicroBatches >= 2 * numStages - 1;
+    const failures = failuresOf(
+      everyCase['zb-h2'].filter(hasRoom),
+      (schedule, { numStages, numMicroBatches }) => {
+        const { stepTime } = simulateSchedule({ schedule, times, barrier: false });
+        const bubble = (numStages - 1) * (forward + backwardInput - 2 * backwardWeight);
+        return stepTime === numMicroBatches * work + bubble ? undefined : stepTime;
+      },
+    );
+    expect(failures).toEqual([]);
+    const equal = thinned([...everyCase['zb-h2'], ...everyCase['zb-v']].filter(hasRoom));
+    const zeroes = failuresOf(equal, (schedule, { numStages, numMicroBatches, numChunks }) => {
+      const free = simulateSchedule({ schedule, barrier: false });
+      const bound = simulateSchedule({ schedule });
+      const ideal = 3 * numMicroBatches * numChunks;
+      const holds =
+        free.stepTime === ideal && free.bubbleFraction === 0 && bound.stepTime === ideal + numStages - 1;
+      return holds ? undefined : [free.stepTime, bound.stepTime];
+    });
+    expect(zeroes).toEqual([]);
+  });
+});
+
+describe('any times', () => {
+  const time = fc.integer({ min: 1, max: 50 });
+  const times = fc.record({ forward: time, backwardInput: time, backwardWeight: time });
+  const pipeline = fc.record({
+    numStages: fc.integer({ min: 2, max: 16 }),
+    numMicroBatches: fc.integer({ min: 1, max: 64 }),
+  });
+
+  it('GPipe and 1F1B take (m + p - 1)(T_F + T_B + T_W)', () => {
+    fc.assert(
+      fc.property(pipeline, times, fc.constantFrom('gpipe', '1f1b'), (size, t, name) => {
+        const { makespan } = simulateSchedule({ schedule: buildSchedule(name, size), times: t });
+        const work = t.forward + t.backwardInput + t.backwardWeight;
+        expect(makespan).toBe((size.numMicroBatches + size.numStages - 1) * work);
+      }),
+      { numRuns: 200 },
+    );
+  });
+
+  it('ZB-H1 has its formula exactly where neither forward nor input half is shorter than the weight half', () => {
+    fc.assert(
+      fc.property(pipeline, times, (size, t) => {
+        fc.pre(size.numMicroBatches >= 2 * size.numStages - 1);
+        const { makespan } = simulateSchedule({ schedule: buildSchedule('zb-h1', size), times: t });
+        const { forward: f, backwardInput: b, backwardWeight: w } = t;
+        const formula = size.numMicroBatches * (f + b + w) + (size.numStages - 1) * (f + b - w);
+        if (Math.min(f, b) >= w) expect(makespan).toBe(formula);
+        else expect(makespan).toBeGreaterThan(formula);
+      }),
+      { numRuns: 200 },
+    );
+  });
+
+  it('splitting backward never makes 1F1B slower, interleaving never slower than 1F1B at whole groups', () => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 2, max: 8 }),
+        fc.integer({ min: 1, max: 4 }),
+        times,
+        (numStages, groups, t) => {
+          const size = { numStages, numMicroBatches: numStages * groups };
+          const of = (name: string, numChunks?: number) =>
+            simulateSchedule({ schedule: buildSchedule(name, { ...size, numChunks }), times: t }).makespan /
+            (numChunks ?? 1);
+          const plain = of('1f1b');
+          expect(of('zb-h1')).toBeLessThanOrEqual(plain);
+          expect(of('interleaved', 2)).toBeLessThan(plain);
+        },
+      ),
+      { numRuns: 200 },
+    );
+  });
+});
+
+describe('any group size of the interleaved schedule', () => {
+  /** Groups that fit, over the whole range. */
+  const grouped = fc
+    .record({
+      numStages: fc.integer({ min: 2, max: 16 }),
+      extra: fc.integer({ min: 0, max: 48 }),
+      numGroups: fc.integer({ min: 1, max: 8 }),
+      rest: fc.integer({ min: 0, max: 63 }),
+      numChunks: fc.integer({ min: 2, max: 4 }),
+    })
+    .map(({ numStages, extra, numGroups, rest, numChunks }): Case => {
+      const microBatchGroupSize = numStages + extra;
+      const short = rest >= numStages && rest < microBatchGroupSize ? rest : 0;
+      const numMicroBatches = numGroups * microBatchGroupSize + short;
+      return { name: 'interleaved', numStages, numMicroBatches, numChunks, microBatchGroupSize };
+    })
+    .filter(({ numMicroBatches }) => numMicroBatches <= 64);
+
+  it('is valid, keeps what its formula says and has the bubble (p-1)/(v m)', () => {
+    fc.assert(
+      fc.property(grouped, (size) => {
+        const schedule = buildSchedule('interleaved', size);
+        expect(checkSchedule(schedule)).toEqual([]);
+        expect(wrongPeak(schedule, size)).toBeUndefined();
+        const { makespan } = simulateSchedule({ schedule });
+        expect(makespan).toBe(3 * (size.numMicroBatches * size.numChunks + size.numStages - 1));
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it('is taken exactly when p <= N <= m and the last group fills the pipeline', () => {
+    const wrong: unknown[] = [];
+    for (const numStages of range(2, 6)) {
+      for (const numMicroBatches of range(1, 20)) {
+        for (const group of range(1, 22)) {
+          const size = { numStages, numMicroBatches, numChunks: 2, microBatchGroupSize: group };
+          const rest = numMicroBatches % group;
+          const isValid = group >= numStages && group <= numMicroBatches && (rest === 0 || rest >= numStages);
+          let isTaken = true;
+          try {
+            buildSchedule('interleaved', size);
+          } catch {
+            isTaken = false;
+          }
+          if (isTaken !== isValid) wrong.push(size);
+        }
+      }
+    }
+    expect(wrong).toEqual([]);
+  });
+});
+
+describe('schedule files', () => {
+  it('hold any schedule: written and read again it is the same', () => {
+    const anyCase = fc.oneof(...Object.values(everyCase).map((cases) => fc.constantFrom(...cases)));
+    fc.assert(
+      fc.property(anyCase, (size) => {
+        const schedule = buildSchedule(size.name, size);
+        const text = formatScheduleCsv(schedule);
+        const read = parseScheduleCsv(text, { name: schedule.name });
+        expect(read).toEqual(schedule);
+        expect(formatScheduleCsv(read)).toBe(text);
+      }),
+      { numRuns: 60 },
+    );
+  });
+});

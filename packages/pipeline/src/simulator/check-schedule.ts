@@ -1,0 +1,155 @@
+import { ConfigurationError } from '@mtl/errors';
+import { formatAction } from '../schedules/format-action.js';
+import type { PassKind, PipelineSchedule, ScheduleAction } from '../schedules/pipeline-schedule.js';
+import { ActionIndex } from './action-index.js';
+import { awaitedBy, runInOrder } from './run-in-order.js';
+
+/** Something that keeps a schedule from being run. */
+export interface ScheduleProblem {
+  /**
+   * `shape`: placement or action of a rank, chunk or micro-batch that is not there. `misplaced`: a chunk's action on another
+   * rank. `repeated`, `missing`: not exactly one forward, and one B or one I and W. `order`: a pass before what it needs on its
+   * own rank. `deadlock`: ranks that wait for each other.
+   */
+  readonly kind: 'shape' | 'misplaced' | 'repeated' | 'missing' | 'order' | 'deadlock';
+  readonly message: string;
+  readonly rank?: number;
+  /** Index among the actions of the rank. */
+  readonly position?: number;
+}
+
+/** A list longer than this tells no more, and the missing actions of a mistyped large number would fill memory. */
+const mostProblems = 20;
+
+/**
+ * What is wrong with a schedule, the first 20 things; an empty list proves that every chunk sees every micro-batch forward and
+ * backward exactly once, in an order that every rank can follow to the end. (See `runInOrder` for what that assumes of
+ * communication: a schedule that is free of deadlock with early receives may block with sends that wait for their reader.)
+ */
+export function checkSchedule(schedule: PipelineSchedule): readonly ScheduleProblem[] {
+  const misshapen = shapeProblems(schedule);
+  if (misshapen.length > 0) return misshapen;
+  const index = new ActionIndex(schedule);
+  // Each check relies on what the one before has shown.
+  for (const check of [completenessProblems, orderProblems, deadlockProblems]) {
+    const problems = check(schedule, index);
+    if (problems.length > 0) return problems;
+  }
+  return [];
+}
+
+/** @throws ConfigurationError `MTL_SCHEDULE_INVALID` with the first problems of `checkSchedule` */
+export function assertSchedule(schedule: PipelineSchedule): void {
+  const problems = checkSchedule(schedule);
+  if (problems.length === 0) return;
+  const [first] = problems;
+  const more = problems.length === 1 ? '' : ` (and ${problems.length - 1} more)`;
+  throw new ConfigurationError(
+    'MTL_SCHEDULE_INVALID',
+    `schedule ${schedule.name}: ${first!.message}${more}`,
+    {
+      details: { problems },
+    },
+  );
+}
+
+function shapeProblems({ numMicroBatches, placement, actions }: PipelineSchedule): ScheduleProblem[] {
+  const problems: ScheduleProblem[] = [];
+  if (!Number.isSafeInteger(numMicroBatches) || numMicroBatches < 1) {
+    problems.push({ kind: 'shape', message: `it has ${numMicroBatches} micro-batches` });
+  }
+  if (placement.length === 0) problems.push({ kind: 'shape', message: 'it has no chunks' });
+  placement.forEach((rank, chunk) => {
+    if (actions[rank] !== undefined) return;
+    problems.push({ kind: 'shape', message: `chunk ${chunk} lies on rank ${rank} of ${actions.length}` });
+  });
+  actions.forEach((order, rank) => {
+    order.forEach((action, position) => {
+      if (problems.length >= mostProblems) return;
+      const message = `rank ${rank} runs ${formatAction(action)}, but `;
+      const home = placement[action.chunk];
+      if (home === undefined || !isKnown(action, numMicroBatches)) {
+        const has = `there are ${placement.length} chunks and ${numMicroBatches} micro-batches`;
+        problems.push({ kind: 'shape', message: message + has, rank, position });
+      } else if (home !== rank) {
+        const lies = `chunk ${action.chunk} lies on rank ${home}`;
+        problems.push({ kind: 'misplaced', message: message + lies, rank, position });
+      }
+    });
+  });
+  return problems.slice(0, mostProblems);
+}
+
+function isKnown({ kind, microBatch }: ScheduleAction, numMicroBatches: number): boolean {
+  const isMicroBatch = Number.isSafeInteger(microBatch) && microBatch >= 0 && microBatch < numMicroBatches;
+  return isMicroBatch && (kind === 'F' || kind === 'B' || kind === 'I' || kind === 'W');
+}
+
+function completenessProblems(schedule: PipelineSchedule, index: ActionIndex): ScheduleProblem[] {
+  const { numMicroBatches, placement } = schedule;
+  const problems: ScheduleProblem[] = index.repeated.map(({ action, rank, position }) => ({
+    kind: 'repeated',
+    message: `rank ${rank} runs ${formatAction(action)} twice`,
+    rank,
+    position,
+  }));
+  for (let chunk = 0; chunk < placement.length; chunk++) {
+    const rank = placement[chunk]!;
+    for (let microBatch = 0; microBatch < numMicroBatches; microBatch++) {
+      if (problems.length >= mostProblems) return problems.slice(0, mostProblems);
+      const nameOf = (kind: PassKind): string => formatAction({ chunk, kind, microBatch });
+      const has = (kind: PassKind): boolean => index.positionOf({ chunk, kind, microBatch }) !== undefined;
+      const missing = (what: string): void => {
+        problems.push({ kind: 'missing', message: `rank ${rank} never runs ${what}`, rank });
+      };
+      if (!has('F')) missing(nameOf('F'));
+      const half = has('I') ? 'I' : 'W';
+      if (has('B') && has(half)) {
+        const position = index.positionOf({ chunk, kind: half, microBatch })!;
+        const message = `rank ${rank} runs ${nameOf(half)} beside ${nameOf('B')}, which holds both halves`;
+        problems.push({ kind: 'repeated', message, rank, position });
+      } else if (!has('B') && !has(half)) {
+        missing(`backward of ${nameOf('F')}: neither ${nameOf('B')}, nor ${nameOf('I')} and ${nameOf('W')}`);
+      } else if (!has('B') && !has('I')) missing(nameOf('I'));
+      else if (!has('B') && !has('W')) missing(nameOf('W'));
+    }
+  }
+  return problems.slice(0, mostProblems);
+}
+
+function orderProblems({ placement, actions }: PipelineSchedule, index: ActionIndex): ScheduleProblem[] {
+  const problems: ScheduleProblem[] = [];
+  actions.forEach((order, rank) => {
+    order.forEach((action, position) => {
+      for (const awaited of awaitedBy(action, placement.length)) {
+        if (placement[awaited.chunk] !== rank) continue;
+        const producer = index.producerOf(awaited, action.microBatch);
+        if (index.positionOf(producer)! < position) continue;
+        const message = `rank ${rank} runs ${formatAction(action)} before ${formatAction(producer)}`;
+        problems.push({ kind: 'order', message, rank, position });
+      }
+    });
+  });
+  return problems.slice(0, mostProblems);
+}
+
+function deadlockProblems(schedule: PipelineSchedule, index: ActionIndex): ScheduleProblem[] {
+  const { placement, actions } = schedule;
+  // Whether it comes to an end does not depend on times.
+  const { passes, isDone } = runInOrder({ schedule, duration: () => 1, communication: 0 });
+  const problems: ScheduleProblem[] = [];
+  actions.forEach((order, rank) => {
+    const position = passes[rank]!.length;
+    const action = order[position];
+    if (action === undefined) return;
+    const waits = awaitedBy(action, placement.length)
+      .filter((awaited) => !isDone(awaited, action.microBatch))
+      .map((awaited) => {
+        const producer = formatAction(index.producerOf(awaited, action.microBatch));
+        return `${producer} of rank ${placement[awaited.chunk]}`;
+      });
+    const message = `rank ${rank} stands at ${formatAction(action)} and waits for ${waits.join(' and ')} for ever`;
+    problems.push({ kind: 'deadlock', message, rank, position });
+  });
+  return problems.slice(0, mostProblems);
+}

@@ -1,0 +1,71 @@
+import type { PipelineSchedule } from '../schedules/pipeline-schedule.js';
+
+/** A number for all chunks, or one for each, in the order of the model. */
+export type PerChunk = number | readonly number[];
+
+/**
+ * What one micro-batch keeps on one chunk, in any unit. Between forward and the input half of backward everything that backward
+ * needs; between input half and weight half only what the weight half needs: 32sbh of sb(34h + 5as) bytes per layer, say
+ * (arXiv 2401.10241, table 1).
+ */
+export interface ActivationSizes {
+  /** M_B, default 1. */
+  readonly untilInput?: PerChunk;
+  /** M_W, default `untilInput`. */
+  readonly untilWeight?: PerChunk;
+}
+
+/** The most that is alive on a rank at one time. The three numbers may be reached at different times. */
+export interface PeakActivations {
+  /** Most activations (one micro-batch on one chunk) between forward and the end of their input half. */
+  readonly numUntilInput: number;
+  /** Most activations whose weight half is to come: 0 where backward is not split. */
+  readonly numUntilWeight: number;
+  /** Most of both together. */
+  readonly numAlive: number;
+  /** Most of both together, weighted by their sizes. */
+  readonly size: number;
+}
+
+/** The value for a chunk. */
+export function ofChunk(value: PerChunk, chunk: number): number {
+  return typeof value === 'number' ? value : value[chunk]!;
+}
+
+/**
+ * Peak live activations of each rank. They follow from the order of its actions alone, whatever the times: a rank runs one
+ * action after the other. What a pass uses is alive until it ends. Boundary tensors that have arrived early are not counted.
+ */
+export function peakActivations(
+  { actions }: PipelineSchedule,
+  sizes: ActivationSizes = {},
+): readonly PeakActivations[] {
+  const { untilInput = 1, untilWeight = untilInput } = sizes;
+  return actions.map((order) => {
+    let [numUntilInput, numUntilWeight, size] = [0, 0, 0];
+    const peak = { numUntilInput: 0, numUntilWeight: 0, numAlive: 0, size: 0 };
+    for (const { kind, chunk } of order) {
+      const forInput = ofChunk(untilInput, chunk);
+      const forWeight = ofChunk(untilWeight, chunk);
+      if (kind === 'F') {
+        numUntilInput++;
+        size += forInput;
+      } else if (kind === 'W') {
+        numUntilWeight--;
+        size -= forWeight;
+      } else {
+        numUntilInput--;
+        size -= forInput;
+        if (kind === 'I') {
+          numUntilWeight++;
+          size += forWeight;
+        }
+      }
+      peak.numUntilInput = Math.max(peak.numUntilInput, numUntilInput);
+      peak.numUntilWeight = Math.max(peak.numUntilWeight, numUntilWeight);
+      peak.numAlive = Math.max(peak.numAlive, numUntilInput + numUntilWeight);
+      peak.size = Math.max(peak.size, size);
+    }
+    return peak;
+  });
+}

@@ -1,0 +1,101 @@
+import type { PipelineSchedule, ScheduleAction } from '../schedules/pipeline-schedule.js';
+
+/** When a pass runs, in the time unit of the durations. */
+export interface TimedPass {
+  readonly action: ScheduleAction;
+  readonly start: number;
+  readonly end: number;
+}
+
+/** What a pass waits for: the forward, or the gradient of the input, of a chunk. */
+export interface Awaited {
+  readonly what: 'forward' | 'gradient';
+  readonly chunk: number;
+}
+
+export interface RunInOrderOptions {
+  readonly schedule: PipelineSchedule;
+  /** How long an action runs. */
+  readonly duration: (action: ScheduleAction) => number;
+  /** From the end of a pass to when another rank can use its result; between chunks of one rank it is 0. */
+  readonly communication: number;
+}
+
+/** The result: everything that could run, and how far each rank came. */
+export interface RunInOrder {
+  /** The passes of each rank; fewer than its actions where it stood still for ever. */
+  readonly passes: ReadonlyArray<readonly TimedPass[]>;
+  /** Whether a result was there at the end, for saying what a rank waits for. */
+  readonly isDone: (awaited: Awaited, microBatch: number) => boolean;
+}
+
+/** What must be done on this or another rank before an action can start. A rank's own order comes on top. */
+export function awaitedBy(action: ScheduleAction, numChunks: number): readonly Awaited[] {
+  const { kind, chunk } = action;
+  if (kind === 'F') return chunk === 0 ? [] : [{ what: 'forward', chunk: chunk - 1 }];
+  if (kind === 'W') return [{ what: 'gradient', chunk }];
+  const forward: Awaited = { what: 'forward', chunk };
+  return chunk === numChunks - 1 ? [forward] : [forward, { what: 'gradient', chunk: chunk + 1 }];
+}
+
+/**
+ * Runs the actions of every rank in their order, each as soon as the rank is free and what it waits for is there. Times do not
+ * depend on the order in which ranks are looked at, because a rank never chooses: it has one next action.
+ *
+ * Assumes that sends are not waited for and cost the sender nothing, that receives are posted early (a result waits for its
+ * reader in memory, never the other way round), and that transfers do not slow each other down.
+ */
+export function runInOrder(options: RunInOrderOptions): RunInOrder {
+  const { schedule, duration, communication } = options;
+  const { placement, numMicroBatches, actions } = schedule;
+  const numChunks = placement.length;
+  const ends = {
+    forward: new Float64Array(numChunks * numMicroBatches).fill(Number.NaN),
+    gradient: new Float64Array(numChunks * numMicroBatches).fill(Number.NaN),
+  };
+  const passes: TimedPass[][] = actions.map(() => []);
+  const free = actions.map(() => 0);
+
+  /** When the action can start as far as others are concerned; NaN when that is not known yet. */
+  const readyAt = (action: ScheduleAction): number => {
+    const rank = placement[action.chunk]!;
+    let ready = 0;
+    for (const { what, chunk } of awaitedBy(action, numChunks)) {
+      const end = ends[what][chunk * numMicroBatches + action.microBatch]!;
+      const arrival = placement[chunk] === rank ? end : end + communication;
+      if (Number.isNaN(arrival)) return arrival;
+      ready = Math.max(ready, arrival);
+    }
+    return ready;
+  };
+
+  /** Runs one rank as far as it goes; whether it came any further. */
+  const advance = (rank: number): boolean => {
+    const order = actions[rank]!;
+    const done = passes[rank]!;
+    const before = done.length;
+    while (done.length < order.length) {
+      const action = order[done.length]!;
+      const ready = readyAt(action);
+      if (Number.isNaN(ready)) break;
+      const start = Math.max(ready, free[rank]!);
+      const end = start + duration(action);
+      done.push({ action, start, end });
+      free[rank] = end;
+      const index = action.chunk * numMicroBatches + action.microBatch;
+      if (action.kind === 'F') ends.forward[index] = end;
+      else if (action.kind !== 'W') ends.gradient[index] = end;
+    }
+    return done.length > before;
+  };
+
+  let progress = true;
+  while (progress) {
+    progress = false;
+    for (let rank = 0; rank < actions.length; rank++) if (advance(rank)) progress = true;
+  }
+  return {
+    passes,
+    isDone: ({ what, chunk }, microBatch) => !Number.isNaN(ends[what][chunk * numMicroBatches + microBatch]!),
+  };
+}

@@ -1,0 +1,147 @@
+import { ConfigurationError } from '@mtl/errors';
+import type { PassKind, PipelineSchedule } from '../schedules/pipeline-schedule.js';
+import { assertSchedule } from './check-schedule.js';
+import {
+  type ActivationSizes,
+  ofChunk,
+  type PeakActivations,
+  type PerChunk,
+  peakActivations,
+} from './peak-activations.js';
+import { runInOrder, type TimedPass } from './run-in-order.js';
+
+/** How long the passes of one micro-batch on one chunk take, in any unit of time. */
+export interface PassTimes {
+  /** T_F, default 1. */
+  readonly forward?: PerChunk;
+  /** The input half of backward alone, T_B of the zero-bubble papers; default 1. */
+  readonly backwardInput?: PerChunk;
+  /** The weight half of backward alone, T_W; default 1. */
+  readonly backwardWeight?: PerChunk;
+  /**
+   * Both halves in one sweep; default their sum. Less than the sum where the halves share work: the chunk with the head makes
+   * its logits in backward, once in one sweep and twice in two.
+   */
+  readonly backward?: PerChunk;
+  /** From the end of a pass to when another rank has its result; runs beside the passes. Default 0. */
+  readonly communication?: number;
+  /** The optimizer's step on each rank, default 0. */
+  readonly optimizer?: number;
+}
+
+export interface SimulateOptions {
+  readonly schedule: PipelineSchedule;
+  readonly times?: PassTimes;
+  readonly activations?: ActivationSizes;
+  /**
+   * Whether every rank waits for all others before its optimizer's step, as clipping by the global gradient norm and the
+   * overflow check of loss scaling make it (arXiv 2401.10241, section 4). Default true.
+   */
+  readonly barrier?: boolean;
+}
+
+/** A rank during one step. */
+export interface SimulatedRank {
+  readonly passes: readonly TimedPass[];
+  /** When its optimizer's step starts. */
+  readonly optimizerStart: number;
+  /** Time spent in passes and optimizer. */
+  readonly busy: number;
+  /** What is left of the step. */
+  readonly idle: number;
+  readonly peak: PeakActivations;
+}
+
+export interface Simulation {
+  readonly schedule: PipelineSchedule;
+  /** When the last pass of any rank ends; the first starts at 0. */
+  readonly makespan: number;
+  /**
+   * Time of one of many steps. With the barrier: makespan and optimizer. Without: the longest time from a rank's first pass to
+   * the end of its optimizer's step, because each rank then starts its next step by itself.
+   */
+  readonly stepTime: number;
+  /** Idle time over busy time, of all ranks together: t_pb / t_id of Narayanan et al. 2021, section 2.2. */
+  readonly bubbleFraction: number;
+  readonly hasBarrier: boolean;
+  readonly optimizerTime: number;
+  readonly ranks: readonly SimulatedRank[];
+}
+
+/**
+ * Runs a schedule on a clock: every action as soon as its rank is free and what it needs has arrived (see `runInOrder` for
+ * what is assumed of communication).
+ *
+ * @throws ConfigurationError `MTL_SCHEDULE_INVALID` (see `checkSchedule`); `MTL_SCHEDULE_TIMES` for a time or size that is no
+ *   number of 0 or more, or a list that does not have one for each chunk
+ */
+export function simulateSchedule(options: SimulateOptions): Simulation {
+  const { schedule, times = {}, activations = {}, barrier = true } = options;
+  assertSchedule(schedule);
+  checkNumbers({ ...times, ...activations }, schedule.placement.length);
+  const { communication = 0, optimizer = 0 } = times;
+  const passTimes = timesByKind(times);
+  const { passes } = runInOrder({
+    schedule,
+    duration: ({ kind, chunk }) => passTimes[kind](chunk),
+    communication,
+  });
+  const endOf = (order: readonly TimedPass[]): number => order.at(-1)?.end ?? 0;
+  const makespan = Math.max(...passes.map(endOf));
+  const spans = passes.map((order) => endOf(order) - (order[0]?.start ?? 0));
+  const stepTime = (barrier ? makespan : Math.max(...spans)) + optimizer;
+  const peaks = peakActivations(schedule, activations);
+  const ranks = passes.map((order, rank): SimulatedRank => {
+    const busy = order.reduce((sum, { start, end }) => sum + (end - start), optimizer);
+    return {
+      passes: order,
+      optimizerStart: barrier ? makespan : endOf(order),
+      busy,
+      idle: stepTime - busy,
+      peak: peaks[rank]!,
+    };
+  });
+  const busy = ranks.reduce((sum, rank) => sum + rank.busy, 0);
+  const idle = ranks.reduce((sum, rank) => sum + rank.idle, 0);
+  return {
+    schedule,
+    makespan,
+    stepTime,
+    bubbleFraction: busy === 0 ? 0 : idle / busy,
+    hasBarrier: barrier,
+    optimizerTime: optimizer,
+    ranks,
+  };
+}
+
+function timesByKind(times: PassTimes): Readonly<Record<PassKind, (chunk: number) => number>> {
+  const { forward = 1, backwardInput = 1, backwardWeight = 1, backward } = times;
+  return {
+    F: (chunk) => ofChunk(forward, chunk),
+    I: (chunk) => ofChunk(backwardInput, chunk),
+    W: (chunk) => ofChunk(backwardWeight, chunk),
+    B: (chunk) =>
+      backward === undefined
+        ? ofChunk(backwardInput, chunk) + ofChunk(backwardWeight, chunk)
+        : ofChunk(backward, chunk),
+  };
+}
+
+function checkNumbers(values: Readonly<Record<string, PerChunk | undefined>>, numChunks: number): void {
+  for (const [name, value] of Object.entries(values)) {
+    if (value === undefined) continue;
+    const list = typeof value === 'number' ? [value] : value;
+    if (typeof value !== 'number' && list.length !== numChunks) {
+      throw new ConfigurationError(
+        'MTL_SCHEDULE_TIMES',
+        `${name} has ${list.length} values for ${numChunks} chunks`,
+        { expected: `one number, or ${numChunks}` },
+      );
+    }
+    const bad = list.find((number) => !Number.isFinite(number) || number < 0);
+    if (bad === undefined) continue;
+    throw new ConfigurationError('MTL_SCHEDULE_TIMES', `${name} cannot be ${bad}`, {
+      expected: 'a number of 0 or more',
+    });
+  }
+}
