@@ -17,6 +17,8 @@ export interface LocalWorldOptions {
   readonly joinTimeoutMs?: number;
   /** How long this process may go on after the job has failed before its watchdog ends it. Default 10 s. */
   readonly abortGraceMs?: number;
+  /** Bytes that collectives move at a time; default: chosen for the number of ranks and cores. */
+  readonly bufferBytes?: number;
 }
 
 /** The processes of a job that all run on one host and talk through shared memory. */
@@ -26,23 +28,19 @@ export class LocalWorld implements World {
   readonly group: ProcessGroup;
   readonly #job: NativeJob;
   readonly #timeoutMs: number;
+  readonly #bufferBytes: number | undefined;
 
   /** Blocks until all ranks are there. @throws CommunicationError MTL_TIMEOUT, naming those that never came. */
   constructor(options: LocalWorldOptions) {
-    const {
-      rank,
-      size,
-      store,
-      timeoutMs = 600_000,
-      joinTimeoutMs = timeoutMs,
-      abortGraceMs = 10_000,
-    } = options;
+    const { rank, size, store, bufferBytes, abortGraceMs = 10_000 } = options;
+    const { timeoutMs = 600_000, joinTimeoutMs = timeoutMs } = options;
     if (!Number.isInteger(size) || !Number.isInteger(rank) || rank < 0 || rank >= size) {
       throw new UsageError('MTL_GROUP', `rank ${rank} in a world of ${size}`);
     }
     this.rank = rank;
     this.size = size;
     this.#timeoutMs = timeoutMs;
+    this.#bufferBytes = bufferBytes;
     const ranks = Array.from({ length: size }, (_, each) => each);
     this.#job = new NativeJob(rank);
     joinHost({
@@ -59,7 +57,9 @@ export class LocalWorld implements World {
   createGroup({ name, ranks }: GroupOptions): ProcessGroup {
     checkRanks({ name, ranks }, this.rank);
     if (ranks.length === 1) return new SingleProcessGroup(name, this.rank);
-    return this.#job.createLocalGroup({ name, ranks, timeoutMs: this.#timeoutMs });
+    const timeoutMs = this.#timeoutMs;
+    const buffer = this.#bufferBytes === undefined ? {} : { bufferBytes: this.#bufferBytes };
+    return this.#job.createLocalGroup({ name, ranks, timeoutMs, ...buffer });
   }
 
   abort(reason: Error): void {

@@ -301,7 +301,9 @@ function combine(
   }
   const { toValue, toBits } = conversionOf(dtype);
   const choose = { sum: (a: number, b: number) => a + b, max: Math.max, min: Math.min }[operation];
-  const round = dtype === 'float64' ? (value: number): number => value : Math.fround;
+  // sums of integers are exact in a double, and the typed array they go into wraps them as native code does
+  const isExact = dtype === 'float64' || dtype === 'int32' || dtype === 'uint8';
+  const round = isExact ? (value: number): number => value : Math.fround;
   const numbers = parts as Exclude<TypedArray, BigInt64Array>[];
   for (let index = 0; index < result.length; index++) {
     let value = toValue(numbers[0]![index]!);

@@ -62,8 +62,11 @@ export class MessageChannels {
   #takeNext(from: number, timeoutMs: number): boolean {
     const counter = new Int32Array(this.#ends.numMessages);
     const seen = this.#taken[from]!;
-    if (Atomics.load(counter, from) === seen) {
-      if (timeoutMs <= 0 || Atomics.wait(counter, from, seen, timeoutMs) === 'timed-out') return false;
+    const deadline = performance.now() + timeoutMs;
+    // a loop: the sender's notify can come after its message was taken, and then wakes the wait for the next one
+    while (Atomics.load(counter, from) === seen) {
+      const left = deadline - performance.now();
+      if (left <= 0 || Atomics.wait(counter, from, seen, left) === 'timed-out') return false;
     }
     const { message } = receiveMessageOnPort(this.#ends.ports[from]!) as { message: Message };
     this.#taken[from] = seen + 1;

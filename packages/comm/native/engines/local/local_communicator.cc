@@ -6,7 +6,7 @@ namespace mtl::comm::local {
 GroupLayout LocalCommunicator::layout_of(int size, const LocalOptions& options) {
   // Two members on two cores: chunks that stay in the second-level cache. More members than cores: a step costs
   // everybody a turn on a core, so fewer and larger ones (bench/README.md has the figures).
-  const uint64_t chosen = options.has_core_for_each ? 256 * 1024 : 1024 * 1024;
+  const uint64_t chosen = options.has_core_for_each ? 128 * 1024 : 1024 * 1024;
   return {size, options.buffer_bytes == 0 ? chosen : options.buffer_bytes};
 }
 
@@ -38,6 +38,12 @@ Status LocalCommunicator::open(const GroupIdentity& group, const LocalOptions& o
   }
   communicator->reset(new LocalCommunicator(group, options, std::move(segment), layout));
   return ok_status();
+}
+
+std::unique_ptr<LocalCommunicator> LocalCommunicator::join(const GroupIdentity& group, const LocalOptions& options,
+                                                           const LocalCommunicator& first) {
+  return std::unique_ptr<LocalCommunicator>(
+      new LocalCommunicator(group, options, Segment::borrow(first.segment_), first.layout_));
 }
 
 LocalCommunicator::LocalCommunicator(const GroupIdentity& group, const LocalOptions& options, Segment segment,
@@ -99,7 +105,7 @@ Status LocalCommunicator::wait_for_all(uint64_t step, Call* call) {
     return ok_status();
   };
   Status failure;
-  const WaitLimits limits{call->deadline_ns(), may_spin_ && call->may_spin};
+  const WaitLimits limits{call->deadline_ns(), may_spin_ && call->may_spin ? &spinner_ : nullptr};
   switch (wait_on(&header_->round, limits, reached, check, &failure)) {
     case WaitResult::kReached:
       return ok_status();

@@ -26,6 +26,10 @@ class LocalCommunicator : public Communicator {
                        std::unique_ptr<LocalCommunicator>* communicator);
   static Status open(const GroupIdentity& group, const LocalOptions& options, const SegmentAddress& address,
                      std::unique_ptr<LocalCommunicator>* communicator);
+  // Another member in the same process as `first`, which must live longer. Shares its mapping, so that a race detector
+  // sees all members touch the same addresses.
+  static std::unique_ptr<LocalCommunicator> join(const GroupIdentity& group, const LocalOptions& options,
+                                                 const LocalCommunicator& first);
   // `buffer_bytes` of a group, and the size of its segment.
   static GroupLayout layout_of(int size, const LocalOptions& options);
   ~LocalCommunicator() override;
@@ -89,6 +93,7 @@ class LocalCommunicator : public Communicator {
   // collectives come one at a time, so these need no lock
   uint64_t step_ = 0;        // the next step of this member
   uint64_t first_step_ = 0;  // of the collective under way
+  Spinner spinner_;          // of the program's thread, the only one that spins
 };
 
 }  // namespace mtl::comm::local

@@ -78,7 +78,7 @@ Status LocalCommunicator::wait_for_message(SharedWord* word, bool is_written, Ma
     return members_[peer].has_left.load() != 0 && !reached() ? call->left(peer) : ok_status();
   };
   Status failure;
-  const WaitLimits limits{call->deadline_ns(), may_spin_ && call->may_spin};
+  const WaitLimits limits{call->deadline_ns(), may_spin_ && call->may_spin ? &spinner_ : nullptr};
   switch (wait_on(word, limits, reached, check, &failure)) {
     case WaitResult::kReached:
       return ok_status();

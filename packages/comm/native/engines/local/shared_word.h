@@ -41,9 +41,24 @@ inline void pause_briefly() {
 
 enum class WaitResult { kReached, kFailed, kTimedOut };
 
+// How long to spin: about 40 us, longer than a peer on another core needs for a small step. Where it does not help,
+// because other programs hold the cores that the peers would run on, it is tried only now and then.
+class Spinner {
+ public:
+  int num_spins() const { return failures_ < kPatience || failures_ % kPause == 0 ? kSpins : 0; }
+  void succeeded() { failures_ = 0; }
+  void failed() { ++failures_; }
+
+ private:
+  static constexpr int kSpins = 2000;
+  static constexpr uint32_t kPatience = 4;
+  static constexpr uint32_t kPause = 16;
+  uint32_t failures_ = 0;
+};
+
 struct WaitLimits {
   int64_t deadline_ns = 0;
-  bool may_spin = false;
+  Spinner* spinner = nullptr;  // null: sleep at once
 };
 
 // Waits until `reached()`, which depends on things written before `word` advances. `check()` gives a Status that ends the
@@ -51,12 +66,16 @@ struct WaitLimits {
 template <typename Reached, typename Check>
 WaitResult wait_on(SharedWord* word, const WaitLimits& limits, const Reached& reached, const Check& check,
                    Status* failure) {
-  // about 20 us: longer than a peer on another core needs for a small step, shorter than a time slice
-  constexpr int kSpins = 1000;
   constexpr int64_t kPollNs = 50 * kMillisecond;
-  for (int spin = limits.may_spin ? kSpins : 0; spin > 0; --spin) {
-    if (reached()) return WaitResult::kReached;
-    pause_briefly();
+  if (limits.spinner != nullptr) {
+    for (int spin = limits.spinner->num_spins(); spin > 0; --spin) {
+      if (reached()) {
+        limits.spinner->succeeded();
+        return WaitResult::kReached;
+      }
+      pause_briefly();
+    }
+    limits.spinner->failed();
   }
   for (;;) {
     const uint32_t seen = word->value.load();

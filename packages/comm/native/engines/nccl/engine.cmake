@@ -1,7 +1,7 @@
 # The nccl engine: compiled where nccl.h and CUDA's headers are found. Nothing is linked: the libraries are opened at run
 # time, so a build with it runs on machines without a GPU.
-set(MTL_NCCL_INCLUDE_DIR "" CACHE PATH "Directory of nccl.h; empty: searched for")
-set(MTL_CUDA_INCLUDE_DIR "" CACHE PATH "Directory of cuda.h and cuda_runtime.h; empty: searched for")
+set(MTL_NCCL_INCLUDE_DIR "$ENV{MTL_NCCL_INCLUDE_DIR}" CACHE PATH "Directory of nccl.h; empty: searched for")
+set(MTL_CUDA_INCLUDE_DIR "$ENV{MTL_CUDA_INCLUDE_DIR}" CACHE PATH "Directory of cuda.h and cuda_runtime.h; empty: searched for")
 
 set(PYTHON_ROOTS "")
 foreach(root "$ENV{VIRTUAL_ENV}" "$ENV{CONDA_PREFIX}")

@@ -84,6 +84,9 @@ int main(int argc, char** argv) {
     std::fflush(stdout);
     ++num_run;
   }
+#ifndef MTL_NCCL_DOUBLES
+  std::printf("SKIPPED the tests of the nccl engine against doubles: %s\n", mtl::comm::nccl::nccl_build_text().c_str());
+#endif
   std::printf("%d tests of the nccl engine, %d failures (%s)\n", num_run, num_failures.load(),
               mtl::comm::nccl::nccl_build_text().c_str());
   return num_failures == 0 && num_run > 0 ? 0 : 1;

@@ -1,0 +1,138 @@
+import { createHash } from 'node:crypto';
+import type { ProcessGroup, World } from '@mtl/comm';
+import {
+  bfloat16Bits,
+  bytesPerElement,
+  type DType,
+  dtypes,
+  float16Bits,
+  newTypedArray,
+  Tensor,
+  type TypedArray,
+} from '@mtl/kernels';
+
+export interface CollectiveCases {
+  readonly sizes: readonly number[];
+  /** Default: all. */
+  readonly dtypes?: readonly DType[];
+}
+
+/** Runs every operation in every dtype and size; gives a hash of the result's bits for each, by name of the case. */
+export default function collectives(world: World, cases: CollectiveCases): Record<string, string> {
+  const hashes: Record<string, string> = {};
+  for (const dtype of cases.dtypes ?? dtypes) {
+    for (const size of cases.sizes) {
+      for (const [name, run] of Object.entries(operations)) {
+        const result = run(world.group, { dtype, size });
+        hashes[`${name} ${dtype} ${size}`] = hashOf(result);
+        result.dispose();
+      }
+    }
+  }
+  world.group.barrier().wait();
+  return hashes;
+}
+
+interface Case {
+  readonly dtype: DType;
+  readonly size: number;
+}
+
+type Run = (group: ProcessGroup, each: Case) => Tensor;
+
+const operations: Record<string, Run> = {
+  allReduceSum: (group, each) => allReduce(group, each, 'sum'),
+  allReduceMax: (group, each) => allReduce(group, each, 'max'),
+  allReduceMin: (group, each) => allReduce(group, each, 'min'),
+  allGather: (group, { dtype, size }) => {
+    const input = filled(dtype, size, group.rank);
+    const output = Tensor.empty({ shape: [size * group.size], dtype });
+    group.allGather({ output, input }).wait();
+    input.dispose();
+    return output;
+  },
+  allGatherInPlace: (group, { dtype, size }) => {
+    const output = Tensor.zeros({ shape: [size * group.size], dtype });
+    const input = output.view({ offset: size * group.rank, shape: [size] });
+    input.write(values(dtype, size, group.rank));
+    group.allGather({ output, input }).wait();
+    input.dispose();
+    return output;
+  },
+  reduceScatter: (group, { dtype, size }) => {
+    const input = filled(dtype, size * group.size, group.rank);
+    const output = Tensor.empty({ shape: [size], dtype });
+    group.reduceScatter({ output, input }).wait();
+    input.dispose();
+    return output;
+  },
+  reduceScatterInPlace: (group, { dtype, size }) => {
+    const input = filled(dtype, size * group.size, group.rank);
+    const output = input.view({ offset: size * group.rank, shape: [size] });
+    group.reduceScatter({ output, input, operation: 'max' }).wait();
+    input.dispose();
+    return output;
+  },
+  broadcast: (group, { dtype, size }) => {
+    const tensor = filled(dtype, size, group.rank);
+    group.broadcast(tensor, { root: group.size - 1 }).wait();
+    return tensor;
+  },
+  allToAll: (group, { dtype, size }) => {
+    const input = filled(dtype, size * group.size, group.rank);
+    const output = Tensor.empty({ shape: [size * group.size], dtype });
+    group.allToAll({ output, input }).wait();
+    input.dispose();
+    return output;
+  },
+  // around the ring, received before it is sent: a receive never holds up a send
+  sendAndReceive: (group, { dtype, size }) => {
+    const own = filled(dtype, size, group.rank);
+    if (group.size === 1) return own;
+    const other = Tensor.empty({ shape: [size], dtype });
+    const received = group.receive(other, { from: (group.rank + group.size - 1) % group.size });
+    const sent = group.send(own, { to: (group.rank + 1) % group.size });
+    received.wait();
+    sent.wait();
+    own.dispose();
+    return other;
+  },
+};
+
+function allReduce(group: ProcessGroup, { dtype, size }: Case, operation: 'sum' | 'max' | 'min'): Tensor {
+  const tensor = filled(dtype, size, group.rank);
+  group.allReduce(tensor, { operation }).wait();
+  return tensor;
+}
+
+function filled(dtype: DType, size: number, rank: number): Tensor {
+  return Tensor.from(values(dtype, size, rank), { shape: [size], dtype });
+}
+
+/** Values of very different magnitudes, so that another order of summation gives other bits; integers that overflow. */
+function values(dtype: DType, size: number, rank: number): TypedArray {
+  let state = (rank * 7919 + size * 31 + 1) >>> 0;
+  const next = (): number => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return state;
+  };
+  const array = newTypedArray(dtype, size);
+  for (let index = 0; index < size; index++) {
+    const bits = next();
+    const value = ((bits >>> 8) / 2 ** 23 - 1) * 2 ** ((bits & 15) - 8);
+    if (array instanceof BigInt64Array) array[index] = BigInt(next()) * BigInt(next()) - 2n ** 62n;
+    else if (dtype === 'bfloat16') array[index] = bfloat16Bits(value);
+    else if (dtype === 'float16') array[index] = float16Bits(value);
+    else if (dtype === 'int32') array[index] = bits | 0;
+    else if (dtype === 'uint8') array[index] = bits >>> 24;
+    else array[index] = value;
+  }
+  return array;
+}
+
+function hashOf(tensor: Tensor): string {
+  const bytes = new Uint8Array(tensor.size * bytesPerElement(tensor.dtype));
+  const array = tensor.read();
+  bytes.set(new Uint8Array(array.buffer, array.byteOffset, array.byteLength));
+  return createHash('sha1').update(bytes).digest('base64').slice(0, 12);
+}
