@@ -5,7 +5,9 @@
 // * sends to one member one after the other, and receives from one member likewise, but at the same time as collectives
 //   and as messages of other pairs and directions, each on its own thread;
 // * `begin` on the thread that starts the operation, when nothing that was started before it on the same queue is
-//   unfinished; then `execute` on that thread or another. `execute` may come without `begin`.
+//   unfinished; then `execute` on that thread or another. `execute` may come without `begin`;
+// * an engine that `begins_at_once` gets `begin` with every operation, and after kHandedOver only the thread that waits
+//   calls `execute`.
 // Memory in `operation` stays valid until `execute` has returned.
 #pragma once
 
@@ -26,6 +28,10 @@ class Communicator {
 
   // "local", "gloo" or "nccl".
   virtual const char* engine() const = 0;
+
+  // Whether operations are launched where the program starts them, in one order over all queues, even while earlier
+  // ones of their queue are under way: the device keeps the order, and a thread of ours must not choose another one.
+  virtual bool begins_at_once() const { return false; }
 
   // Does what can be done without waiting for anybody, and never blocks. Notes in `operation->progress` what is done.
   // An engine that launches work on a device does it here and returns kHandedOver; its `execute` then makes the compute

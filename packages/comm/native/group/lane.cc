@@ -16,7 +16,7 @@ Lane::~Lane() {
 void Lane::post(const std::shared_ptr<Task>& task) {
   const std::lock_guard<std::mutex> lock(mutex_);
   Begun begun = Begun::kUnfinished;
-  if (tasks_.empty()) {
+  if (tasks_.empty() || communicator_->begins_at_once()) {
     task->call.started_ns = task->posted_ns;
     // a member that has failed must not be counted among those that arrive: the others would take it for another one
     Status failure = task->call.check();
@@ -50,7 +50,8 @@ Status Lane::wait(const std::shared_ptr<Task>& task) {
 bool Lane::is_done(const Task& task) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (task.is_done) return true;
-  return tasks_.front().get() == &task && task.has_begun && !task.is_running &&
+  const bool is_next = tasks_.front().get() == &task || communicator_->begins_at_once();
+  return is_next && task.has_begun && !task.is_running &&
          (communicator_->is_ready(task.operation) || !task.call.check().ok());
 }
 

@@ -1,0 +1,54 @@
+// The functions of NCCL and of CUDA's driver that the engine calls, as tables filled at run time. The driver's functions
+// and not the runtime's: libcuda comes with the driver, so no second CUDA runtime is needed, and its streams and events
+// are those of every runtime in the process.
+#pragma once
+
+#include <cuda.h>
+#include <nccl.h>
+
+#include "engines/nccl/nccl_engine.h"
+
+namespace mtl::comm::nccl {
+
+#define MTL_NCCL_FUNCTIONS(X)                                                                                      \
+  X(ncclGetVersion) X(ncclGetUniqueId) X(ncclCommInitRankConfig) X(ncclCommGetAsyncError) X(ncclCommFinalize)      \
+  X(ncclCommDestroy) X(ncclCommAbort) X(ncclGetErrorString) X(ncclGetLastError) X(ncclGroupStart) X(ncclGroupEnd)  \
+  X(ncclAllReduce) X(ncclAllGather) X(ncclReduceScatter) X(ncclBroadcast) X(ncclSend) X(ncclRecv)
+
+#define MTL_DRIVER_FUNCTIONS(X)                                                                                    \
+  X(cuInit) X(cuDeviceGet) X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease) X(cuCtxPushCurrent)            \
+  X(cuCtxPopCurrent) X(cuCtxGetStreamPriorityRange) X(cuStreamCreateWithPriority) X(cuStreamDestroy)               \
+  X(cuStreamWaitEvent) X(cuEventCreate) X(cuEventDestroy) X(cuEventRecord) X(cuEventQuery) X(cuMemAlloc)           \
+  X(cuMemFree) X(cuMemsetD8Async) X(cuGetErrorName)
+
+#define MTL_DECLARE_FUNCTION(name) decltype(&::name) name = nullptr;
+struct NcclLibraries {
+  MTL_NCCL_FUNCTIONS(MTL_DECLARE_FUNCTION)
+  MTL_DRIVER_FUNCTIONS(MTL_DECLARE_FUNCTION)
+  int version = 0;  // of NCCL: 23007 is 2.30.7
+  std::string nccl_path, driver_path;
+
+  // Success, or MTL_CUDA with the driver's name of the error.
+  Status check(CUresult result, const char* call) const;
+};
+#undef MTL_DECLARE_FUNCTION
+
+// Makes a context current on this thread for the length of a scope.
+class ContextScope {
+ public:
+  ContextScope(const NcclLibraries& libraries, CUcontext context) : libraries_(libraries) {
+    is_pushed_ = libraries_.cuCtxPushCurrent(context) == CUDA_SUCCESS;
+  }
+  ~ContextScope() {
+    CUcontext popped;
+    if (is_pushed_) libraries_.cuCtxPopCurrent(&popped);
+  }
+  ContextScope(const ContextScope&) = delete;
+  ContextScope& operator=(const ContextScope&) = delete;
+
+ private:
+  const NcclLibraries& libraries_;
+  bool is_pushed_;
+};
+
+}  // namespace mtl::comm::nccl

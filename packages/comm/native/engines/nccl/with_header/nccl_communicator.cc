@@ -1,0 +1,267 @@
+#include "engines/nccl/with_header/nccl_communicator.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace mtl::comm::nccl {
+namespace {
+
+constexpr int64_t kLastWords = 2000 * kMillisecond;     // how long NCCL may take to close or to stop
+constexpr int64_t kSpinning = kMillisecond / 10;        // a barrier among idle devices takes less
+
+CUstream as_stream(void* stream) { return static_cast<CUstream>(stream); }
+
+}  // namespace
+
+Status connect_nccl(std::shared_ptr<const NcclLibraries> libraries, const GroupIdentity& group,
+                    const NcclOptions& options, JobState* job, std::unique_ptr<Communicator>* communicator) {
+  std::unique_ptr<NcclCommunicator> opened(new NcclCommunicator(std::move(libraries), group, options, job));
+  MTL_RETURN_IF_ERROR(opened->open());
+  *communicator = std::move(opened);
+  return ok_status();
+}
+
+NcclCommunicator::NcclCommunicator(std::shared_ptr<const NcclLibraries> libraries, const GroupIdentity& group,
+                                   const NcclOptions& options, JobState* job)
+    : libraries_(std::move(libraries)), nccl_(*libraries_), group_(group), options_(options), job_(job) {}
+
+Status NcclCommunicator::open() {
+  MTL_RETURN_IF_ERROR(nccl_.check(nccl_.cuDeviceGet(&device_, options_.device), "cuDeviceGet"));
+  MTL_RETURN_IF_ERROR(nccl_.check(nccl_.cuDevicePrimaryCtxRetain(&context_, device_), "cuDevicePrimaryCtxRetain"));
+  const ContextScope scope(nccl_, context_);
+  int lowest = 0;
+  MTL_RETURN_IF_ERROR(
+      nccl_.check(nccl_.cuCtxGetStreamPriorityRange(&lowest, &priority_), "cuCtxGetStreamPriorityRange"));
+  MTL_RETURN_IF_ERROR(nccl_.check(nccl_.cuMemAlloc(&barrier_word_, sizeof(int32_t)), "cuMemAlloc"));
+  std::vector<int> everybody;
+  for (int member = 0; member < group_.size(); ++member) everybody.push_back(member);
+  Channel* collectives;
+  MTL_RETURN_IF_ERROR(add_channel("collectives", std::move(everybody), &collectives));
+  MTL_RETURN_IF_ERROR(nccl_.check(nccl_.cuMemsetD8Async(barrier_word_, 0, sizeof(int32_t), collectives->stream),
+                                  "cuMemsetD8Async"));
+  thread_ = std::thread(&NcclCommunicator::serve, this);
+  return ok_status();
+}
+
+NcclCommunicator::~NcclCommunicator() {
+  {
+    Lock lock(mutex_);
+    // the thread stays at work meanwhile, so this ends at the latest with a time-out
+    changed_.wait(lock, [&] {
+      if (!thread_.joinable() || is_aborted_) return true;
+      for (const auto& entry : channels_) {
+        for (const RecordPointer& record : entry.second->launched) {
+          if (record->is_joined) return false;
+        }
+      }
+      return true;
+    });
+    is_ending_ = true;
+    changed_.notify_all();
+  }
+  if (thread_.joinable()) thread_.join();
+  if (context_ == nullptr) return;
+  {
+    const ContextScope scope(nccl_, context_);
+    for (const auto& entry : channels_) close_channel(entry.second.get());
+    for (const CUevent event : events_) nccl_.cuEventDestroy(event);
+    if (barrier_word_ != 0) nccl_.cuMemFree(barrier_word_);
+  }
+  nccl_.cuDevicePrimaryCtxRelease(device_);
+}
+
+// Orderly where all is quiet, by force otherwise: members that still wait for this one then learn of it.
+void NcclCommunicator::close_channel(Channel* channel) {
+  take_done(channel);
+  const bool is_orderly = channel->state == Channel::State::kReady && channel->is_idle() && !job_->is_aborted();
+  if (channel->communicator != nullptr) {
+    ncclResult_t result = is_orderly ? nccl_.ncclCommFinalize(channel->communicator) : ncclInternalError;
+    const int64_t deadline = now_ns() + kLastWords;
+    while (result == ncclInProgress && now_ns() < deadline && !job_->is_aborted()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      if (nccl_.ncclCommGetAsyncError(channel->communicator, &result) != ncclSuccess) result = ncclInternalError;
+    }
+    if (result == ncclSuccess) {
+      nccl_.ncclCommDestroy(channel->communicator);
+    } else {
+      nccl_.ncclCommAbort(channel->communicator);
+    }
+  }
+  for (auto* records : {&channel->waiting, &channel->launched}) {
+    for (const RecordPointer& record : *records) {
+      if (channel->is_collective()) options_.order->leave(record->place);
+      give_back_events(record.get());
+    }
+  }
+  nccl_.cuStreamDestroy(channel->stream);
+}
+
+Status NcclCommunicator::add_channel(std::string name, std::vector<int> members, Channel** channel) {
+  std::unique_ptr<Channel> added(new Channel);
+  added->name = std::move(name);
+  added->members = std::move(members);
+  while (added->members[static_cast<size_t>(added->rank)] != group_.rank) ++added->rank;
+  // communication first: what waits for it is what nobody can do anything about
+  MTL_RETURN_IF_ERROR(nccl_.check(
+      nccl_.cuStreamCreateWithPriority(&added->stream, CU_STREAM_NON_BLOCKING, priority_),
+      "cuStreamCreateWithPriority"));
+  *channel = added.get();
+  channels_[added->name] = std::move(added);
+  return ok_status();
+}
+
+// Null where a stream cannot be made.
+Channel* NcclCommunicator::channel_of(const Operation& operation) {
+  if (!is_message(operation.kind)) return channels_["collectives"].get();
+  const bool is_send = operation.kind == OperationKind::kSend;
+  const int from = is_send ? group_.rank : operation.peer;
+  const int to = is_send ? operation.peer : group_.rank;
+  const std::string name = std::to_string(from) + ">" + std::to_string(to);
+  const auto found = channels_.find(name);
+  if (found != channels_.end()) return found->second.get();
+  Channel* channel = nullptr;
+  return add_channel(name, {from, to}, &channel).ok() ? channel : nullptr;
+}
+
+Status NcclCommunicator::new_event(CUevent* event) {
+  if (!events_.empty()) {
+    *event = events_.back();
+    events_.pop_back();
+    return ok_status();
+  }
+  return nccl_.check(nccl_.cuEventCreate(event, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+}
+
+void NcclCommunicator::give_back_events(Record* record) {
+  for (CUevent* event : {&record->ready, &record->done}) {
+    if (*event != nullptr) events_.push_back(*event);
+    *event = nullptr;
+  }
+}
+
+Begun NcclCommunicator::begin(Operation* operation, Call* call) {
+  const ContextScope scope(nccl_, context_);
+  const Lock lock(mutex_);
+  const RecordPointer record = std::make_shared<Record>();
+  record->operation = *operation;
+  record->call = *call;
+  record->call.group = &group_;
+  record->call.operation = &record->operation;
+  operation->progress = next_record_++;
+  records_[operation->progress] = record;
+  call->sent_bytes += bytes_on_wire(*operation, group_.size(), group_.rank);
+  const Status status = call->check().ok() ? start(record) : ok_status();
+  if (!status.ok()) fail(record.get(), record->call.fail("MTL_CUDA", job_->rank(), status.failure().message));
+  if (is_idle_) changed_.notify_all();
+  return Begun::kHandedOver;
+}
+
+// Notes where the compute stream stands, and launches the operation if nothing is in its way.
+Status NcclCommunicator::start(const RecordPointer& record) {
+  Channel* channel = channel_of(record->operation);
+  if (channel == nullptr) return error_status("MTL_CUDA", "no stream could be made");
+  MTL_RETURN_IF_ERROR(new_event(&record->ready));
+  MTL_RETURN_IF_ERROR(new_event(&record->done));
+  MTL_RETURN_IF_ERROR(
+      nccl_.check(nccl_.cuEventRecord(record->ready, as_stream(options_.compute_stream)), "cuEventRecord"));
+  if (channel->is_collective()) record->place = options_.order->enter();
+  channel->waiting.push_back(record);
+  launch_waiting(channel);
+  return ok_status();
+}
+
+Status NcclCommunicator::execute(Operation* operation, Call* call) {
+  const ContextScope scope(nccl_, context_);
+  Lock lock(mutex_);
+  const auto found = records_.find(operation->progress);
+  if (found == records_.end()) return call->fail("MTL_NCCL", job_->rank(), "the operation was never begun");
+  const RecordPointer record = found->second;
+  records_.erase(found);
+  Status status = wait_until_launched(record, &lock);
+  if (record->stage == Record::Stage::kLaunched) {
+    // also after a failure: whoever uses this memory next on the compute stream comes after the communication
+    const Status joined = nccl_.check(
+        nccl_.cuStreamWaitEvent(as_stream(options_.compute_stream), record->done, CU_EVENT_WAIT_DEFAULT),
+        "cuStreamWaitEvent");
+    if (status.ok() && !joined.ok()) status = record->call.fail("MTL_CUDA", job_->rank(), joined.failure().message);
+  }
+  if (status.ok() && operation->kind == OperationKind::kBarrier) status = wait_on_host(record, &lock);
+  record->is_executed = true;
+  record->is_joined = status.ok();
+  if (record->stage == Record::Stage::kDone) give_back_events(record.get());
+  if (record->stage == Record::Stage::kWaiting) forget(record);
+  return status;
+}
+
+// An operation that was given up before NCCL had it: it must not be launched later, its memory may be someone else's.
+void NcclCommunicator::forget(const RecordPointer& record) {
+  for (const auto& entry : channels_) {
+    std::deque<RecordPointer>& waiting = entry.second->waiting;
+    const auto found = std::find(waiting.begin(), waiting.end(), record);
+    if (found == waiting.end()) continue;
+    waiting.erase(found);
+    if (entry.second->is_collective()) options_.order->leave(record->place);
+  }
+  give_back_events(record.get());
+}
+
+// Until the operation is launched, or nothing of it can come any more.
+Status NcclCommunicator::wait_until_launched(const RecordPointer& record, Lock* lock) {
+  const int64_t last_words = record->call.deadline_ns() + kLastWords;
+  while (record->failure.ok() && record->stage != Record::Stage::kLaunched && record->stage != Record::Stage::kDone) {
+    const Status status = record->call.check();
+    if (!status.ok()) {
+      // NCCL may be about to launch it: its memory is not ours to give back before NCCL has been stopped
+      const auto stopped = [&] { return is_aborted_ || record->stage != Record::Stage::kIssued; };
+      must_stop_ = !stopped();
+      changed_.notify_all();
+      changed_.wait_for(*lock, std::chrono::nanoseconds(kLastWords), stopped);
+      return record->failure.ok() ? status : record->failure;
+    }
+    if (now_ns() > last_words) {
+      return record->call.fail("MTL_TIMEOUT", -1, "a call of NCCL does not return, so nothing more can be learned");
+    }
+    changed_.wait_for(*lock, std::chrono::milliseconds(20));
+  }
+  if (!record->failure.ok()) return record->failure;
+  return record->call.check();
+}
+
+// Until the device has done the operation.
+Status NcclCommunicator::wait_on_host(const RecordPointer& record, Lock* lock) {
+  const int64_t started = now_ns();
+  while (true) {
+    const bool is_done = record->stage == Record::Stage::kDone;
+    const CUresult result = is_done ? CUDA_SUCCESS : nccl_.cuEventQuery(record->done);
+    // after the query: an event also passes because NCCL was aborted, and the job's state is written before that
+    if (!record->failure.ok()) return record->failure;
+    MTL_RETURN_IF_ERROR(record->call.check());
+    if (result == CUDA_SUCCESS) return ok_status();
+    if (result != CUDA_ERROR_NOT_READY) {
+      return record->call.fail("MTL_CUDA", job_->rank(), nccl_.check(result, "cuEventQuery").failure().message);
+    }
+    lock->unlock();
+    if (now_ns() - started > kSpinning) std::this_thread::sleep_for(std::chrono::microseconds(50));
+    lock->lock();
+  }
+}
+
+bool NcclCommunicator::is_ready(const Operation& operation) {
+  const Lock lock(mutex_);
+  const auto found = records_.find(operation.progress);
+  if (found == records_.end()) return false;
+  const Record& record = *found->second;
+  if (!record.failure.ok() || record.stage == Record::Stage::kDone) return true;
+  if (record.stage != Record::Stage::kLaunched) return false;
+  const ContextScope scope(nccl_, context_);
+  return nccl_.cuEventQuery(record.done) == CUDA_SUCCESS;
+}
+
+void NcclCommunicator::leave() {
+  // whether the store hears it or not: members then miss the reason, not the failure
+  static_cast<void>(options_.store.set(key("left/" + std::to_string(group_.rank)), "1"));
+  const Lock lock(mutex_);
+  changed_.notify_all();
+}
+
+}  // namespace mtl::comm::nccl

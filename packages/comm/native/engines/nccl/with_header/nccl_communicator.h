@@ -1,0 +1,88 @@
+// A group's member on a GPU: launches operations on communication streams and makes the compute stream wait for them.
+//
+// The program's thread launches and never waits for the device (a barrier excepted). A thread of the communicator's own
+// connects channels, launches what could not be launched at once, notices what is done, polls NCCL's errors, the job's
+// abort state and time-outs, and aborts NCCL when something is wrong: kernels that wait for a peer then end, so that the
+// compute stream goes on and the program comes to learn why.
+#pragma once
+
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+
+#include "engines/nccl/with_header/channel.h"
+
+namespace mtl::comm::nccl {
+
+class NcclCommunicator : public Communicator {
+ public:
+  NcclCommunicator(std::shared_ptr<const NcclLibraries> libraries, const GroupIdentity& group,
+                   const NcclOptions& options, JobState* job);
+  // Lets operations that the program has waited for come to their end, then closes; aborts what else is under way.
+  ~NcclCommunicator() override;
+  Status open();
+
+  const char* engine() const override { return "nccl"; }
+  bool begins_at_once() const override { return true; }
+  Begun begin(Operation* operation, Call* call) override;
+  // Until the operation is launched; then the compute stream waits for it. A barrier is waited for on the host.
+  Status execute(Operation* operation, Call* call) override;
+  bool is_ready(const Operation& operation) override;
+  void leave() override;
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+  using RecordPointer = std::shared_ptr<Record>;
+
+  // nccl_communicator.cc: the program's thread
+  Channel* channel_of(const Operation& operation);
+  Status add_channel(std::string name, std::vector<int> members, Channel** channel);
+  Status start(const RecordPointer& record);
+  Status wait_until_launched(const RecordPointer& record, Lock* lock);
+  Status wait_on_host(const RecordPointer& record, Lock* lock);
+  Status new_event(CUevent* event);
+  void give_back_events(Record* record);
+  void forget(const RecordPointer& record);
+  void close_channel(Channel* channel);
+
+  // service.cc: the communicator's thread
+  void serve();
+  bool tend(Channel* channel, Lock* lock);
+  void connect(Channel* channel, Lock* lock);
+  void launch_waiting(Channel* channel);
+  void take_done(Channel* channel);
+  void poll_error(Channel* channel);
+  void watch_time(Channel* channel, const RecordPointer& record, Lock* lock);
+  void time_out(Channel* channel, const RecordPointer& record, Lock* lock);
+  void abort_all(Lock* lock);
+  void fail(Channel* channel, const char* code, int rank, const std::string& what);
+  void fail(Record* record, Status failure);
+  std::string text_of(ncclResult_t result, const Channel& channel) const;
+  std::string key(const std::string& name) const { return options_.key + "/" + name; }
+
+  const std::shared_ptr<const NcclLibraries> libraries_;
+  const NcclLibraries& nccl_;
+  const GroupIdentity group_;
+  const NcclOptions options_;
+  JobState* const job_;
+  CUdevice device_ = 0;
+  CUcontext context_ = nullptr;
+  CUdeviceptr barrier_word_ = 0;
+  int priority_ = 0;  // of communication streams
+
+  std::mutex mutex_;  // guards what follows, and every call of NCCL on a channel that is ready
+  std::condition_variable changed_;  // a stage was reached, something failed, or the thread has something to do
+  std::map<std::string, std::unique_ptr<Channel>> channels_;
+  std::unordered_map<uint64_t, RecordPointer> records_;  // by Operation::progress, until `execute` has returned
+  std::vector<CUevent> events_;                          // for use again
+  uint64_t next_record_ = 1;
+  bool is_idle_ = false;    // the thread sleeps until it is told
+  bool must_stop_ = false;  // NCCL holds memory of an operation that was given up
+  bool is_aborted_ = false;  // NCCL has been stopped
+  bool is_ending_ = false;
+  std::thread thread_;
+};
+
+}  // namespace mtl::comm::nccl

@@ -1,0 +1,194 @@
+// A double of libcuda.so.1 for tests without a GPU: device memory is host memory, a stream is a thread with a queue, an
+// event counts how often it was recorded and how often it was reached. Asynchronous in earnest, so that a missing
+// dependency is a wrong result or a race that ThreadSanitizer sees.
+#include <atomic>
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "double_control.h"
+
+namespace {
+
+std::atomic<int> live_objects{0};
+thread_local int num_contexts = 0;
+int the_context;
+
+struct EventState {
+  std::mutex mutex;
+  std::condition_variable changed;
+  uint64_t recorded = 0, reached = 0;
+};
+
+}  // namespace
+
+struct CUevent_st {
+  std::shared_ptr<EventState> state = std::make_shared<EventState>();
+};
+
+struct CUstream_st {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<std::function<void()>> work;
+  bool is_ending = false;
+  std::thread thread;
+
+  void run() {
+    std::unique_lock<std::mutex> lock(mutex);
+    while (true) {
+      changed.wait(lock, [&] { return is_ending || !work.empty(); });
+      if (work.empty()) return;
+      const std::function<void()> first = std::move(work.front());
+      work.pop_front();
+      lock.unlock();
+      first();
+      lock.lock();
+    }
+  }
+};
+
+namespace {
+
+void enqueue(CUstream stream, std::function<void()> work) {
+  if (stream == nullptr) return work();
+  const std::lock_guard<std::mutex> lock(stream->mutex);
+  stream->work.push_back(std::move(work));
+  stream->changed.notify_all();
+}
+
+}  // namespace
+
+void mtl_double_enqueue(CUstream stream, void (*work)(void*), void* argument) {
+  enqueue(stream, [=] { work(argument); });
+}
+int mtl_double_live_objects() { return live_objects; }
+int mtl_double_has_context() { return num_contexts > 0; }
+
+#define NEEDS_CONTEXT \
+  if (num_contexts == 0) return CUDA_ERROR_INVALID_CONTEXT
+
+MTL_DOUBLE_EXPORT CUresult cuInit(unsigned int) { return CUDA_SUCCESS; }
+MTL_DOUBLE_EXPORT CUresult cuDeviceGet(CUdevice* device, int ordinal) {
+  if (ordinal < 0 || ordinal >= 8) return CUDA_ERROR_INVALID_DEVICE;
+  *device = ordinal;
+  return CUDA_SUCCESS;
+}
+MTL_DOUBLE_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice) {
+  ++live_objects;
+  *context = reinterpret_cast<CUcontext>(&the_context);
+  return CUDA_SUCCESS;
+}
+MTL_DOUBLE_EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice) {
+  --live_objects;
+  return CUDA_SUCCESS;
+}
+MTL_DOUBLE_EXPORT CUresult cuCtxPushCurrent(CUcontext) {
+  ++num_contexts;
+  return CUDA_SUCCESS;
+}
+MTL_DOUBLE_EXPORT CUresult cuCtxPopCurrent(CUcontext* context) {
+  NEEDS_CONTEXT;
+  --num_contexts;
+  *context = reinterpret_cast<CUcontext>(&the_context);
+  return CUDA_SUCCESS;
+}
+MTL_DOUBLE_EXPORT CUresult cuCtxGetStreamPriorityRange(int* lowest, int* highest) {
+  NEEDS_CONTEXT;
+  *lowest = 0;
+  *highest = -5;
+  return CUDA_SUCCESS;
+}
+MTL_DOUBLE_EXPORT CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned int flags, int priority) {
+  NEEDS_CONTEXT;
+  if (flags != CU_STREAM_NON_BLOCKING || priority != -5) return CUDA_ERROR_INVALID_VALUE;
+  ++live_objects;
+  *stream = new CUstream_st;
+  (*stream)->thread = std::thread(&CUstream_st::run, *stream);
+  return CUDA_SUCCESS;
+}
+MTL_DOUBLE_EXPORT CUresult cuStreamDestroy(CUstream stream) {
+  NEEDS_CONTEXT;
+  {
+    const std::lock_guard<std::mutex> lock(stream->mutex);
+    stream->is_ending = true;
+    stream->changed.notify_all();
+  }
+  stream->thread.join();  // CUDA would not wait; work that never ends is a hang that the tests shall see
+  delete stream;
+  --live_objects;
+  return CUDA_SUCCESS;
+}
+MTL_DOUBLE_EXPORT CUresult cuEventCreate(CUevent* event, unsigned int) {
+  NEEDS_CONTEXT;
+  ++live_objects;
+  *event = new CUevent_st;
+  return CUDA_SUCCESS;
+}
+MTL_DOUBLE_EXPORT CUresult cuEventDestroy(CUevent event) {
+  NEEDS_CONTEXT;
+  --live_objects;
+  delete event;
+  return CUDA_SUCCESS;
+}
+MTL_DOUBLE_EXPORT CUresult cuEventRecord(CUevent event, CUstream stream) {
+  NEEDS_CONTEXT;
+  const std::shared_ptr<EventState> state = event->state;
+  uint64_t record;
+  {
+    const std::lock_guard<std::mutex> lock(state->mutex);
+    record = ++state->recorded;
+  }
+  enqueue(stream, [=] {
+    const std::lock_guard<std::mutex> lock(state->mutex);
+    if (state->reached < record) state->reached = record;
+    state->changed.notify_all();
+  });
+  return CUDA_SUCCESS;
+}
+MTL_DOUBLE_EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int) {
+  NEEDS_CONTEXT;
+  const std::shared_ptr<EventState> state = event->state;
+  uint64_t record;
+  {
+    const std::lock_guard<std::mutex> lock(state->mutex);
+    record = state->recorded;
+  }
+  enqueue(stream, [=] {
+    std::unique_lock<std::mutex> lock(state->mutex);
+    state->changed.wait(lock, [&] { return state->reached >= record; });
+  });
+  return CUDA_SUCCESS;
+}
+MTL_DOUBLE_EXPORT CUresult cuEventQuery(CUevent event) {
+  NEEDS_CONTEXT;
+  const std::lock_guard<std::mutex> lock(event->state->mutex);
+  return event->state->reached >= event->state->recorded ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+MTL_DOUBLE_EXPORT CUresult cuMemAlloc(CUdeviceptr* data, size_t bytes) {
+  NEEDS_CONTEXT;
+  ++live_objects;
+  *data = reinterpret_cast<CUdeviceptr>(std::malloc(bytes));
+  return CUDA_SUCCESS;
+}
+MTL_DOUBLE_EXPORT CUresult cuMemFree(CUdeviceptr data) {
+  NEEDS_CONTEXT;
+  --live_objects;
+  std::free(reinterpret_cast<void*>(data));
+  return CUDA_SUCCESS;
+}
+MTL_DOUBLE_EXPORT CUresult cuMemsetD8Async(CUdeviceptr data, unsigned char value, size_t bytes, CUstream stream) {
+  NEEDS_CONTEXT;
+  enqueue(stream, [=] { std::memset(reinterpret_cast<void*>(data), value, bytes); });
+  return CUDA_SUCCESS;
+}
+MTL_DOUBLE_EXPORT CUresult cuGetErrorName(CUresult error, const char** name) {
+  *name = error == CUDA_ERROR_INVALID_CONTEXT ? "CUDA_ERROR_INVALID_CONTEXT"
+          : error == CUDA_ERROR_INVALID_DEVICE ? "CUDA_ERROR_INVALID_DEVICE"
+                                               : "CUDA_ERROR_OF_THE_DOUBLE";
+  return CUDA_SUCCESS;
+}

@@ -1,0 +1,55 @@
+// What the tests of the nccl engine share: a page of a harness, ranks as threads, a store in memory.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engines/nccl/nccl_engine.h"
+#include "group/group.h"
+
+namespace mtl::comm::nccl::tests {
+
+struct Test {
+  Test(const char* name, void (*body)());
+};
+void report(bool is_met, const char* file, int line, const std::string& what);
+
+// Keys are written once, as in the real store.
+class MemoryStore {
+ public:
+  StoreAccess access();
+  int num_keys(const std::string& part);  // keys that contain `part`
+  // A rank of the test is known to set a key that ends so: whoever looks for it finds it, however slow the machine is.
+  void expect_key(const std::string& end) { expected_.push_back(end); }
+
+ private:
+  bool is_expected(const std::string& key) const;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::string> expected_;
+  std::map<std::string, std::string> values_;
+};
+
+Status wait(Group::Work work);
+bool contains(const Status& status, const std::string& text);
+bool failed_with(const Status& status, const char* code);
+
+}  // namespace mtl::comm::nccl::tests
+
+#define NCCL_TEST(name)                                                          \
+  static void name();                                                            \
+  static const ::mtl::comm::nccl::tests::Test name##_registration(#name, name);  \
+  static void name()
+#define EXPECT(expression) ::mtl::comm::nccl::tests::report((expression), __FILE__, __LINE__, #expression)
+// prints the failure that came instead
+#define EXPECT_STATUS(expression, status)                                                                \
+  ::mtl::comm::nccl::tests::report((expression), __FILE__, __LINE__,                                     \
+                                   std::string(#expression) + ": " +                                     \
+                                       ((status).ok() ? "success" : (status).failure().code + ": " + (status).failure().message))

@@ -1,0 +1,30 @@
+# `npm run test:native` runs the nccl engine against doubles of its libraries; `npm run test:nccl` runs it against the real
+# ones, on a card. Never part of what is shipped.
+file(GLOB NCCL_TEST_SOURCES CONFIGURE_DEPENDS "${CMAKE_CURRENT_LIST_DIR}/*_test.cc")
+add_executable(comm_nccl_tests EXCLUDE_FROM_ALL ${NCCL_TEST_SOURCES} "${CMAKE_CURRENT_LIST_DIR}/nccl_tests.cc"
+               $<TARGET_OBJECTS:mtl_comm_core> ${SIMD_OBJECTS})
+target_link_libraries(comm_nccl_tests PRIVATE compile_options ${ENGINE_LIBRARIES} Threads::Threads)
+cmake_language(DEFER CALL add_dependencies comm_native_tests comm_nccl_tests) # built with them, run after them
+
+if(NCCL_SOURCES MATCHES "with_header")
+  set(DOUBLE_FOLDER "${CMAKE_CURRENT_BINARY_DIR}/nccl-doubles")
+  foreach(pair "cuda 1" "nccl 2")
+    separate_arguments(pair)
+    list(GET pair 0 name)
+    list(GET pair 1 version)
+    add_library(${name}_double SHARED EXCLUDE_FROM_ALL "${CMAKE_CURRENT_LIST_DIR}/double/${name}_double.cc")
+    target_include_directories(${name}_double SYSTEM PRIVATE "${MTL_NCCL_FOUND}" "${MTL_CUDA_FOUND}")
+    target_link_libraries(${name}_double PRIVATE compile_options Threads::Threads)
+    set_target_properties(${name}_double PROPERTIES OUTPUT_NAME ${name} SOVERSION ${version}
+                          LIBRARY_OUTPUT_DIRECTORY "${DOUBLE_FOLDER}" BUILD_RPATH "${DOUBLE_FOLDER}")
+  endforeach()
+  target_link_libraries(nccl_double PRIVATE cuda_double)
+  add_dependencies(comm_nccl_tests cuda_double nccl_double)
+  target_include_directories(comm_nccl_tests SYSTEM PRIVATE "${MTL_NCCL_FOUND}" "${MTL_CUDA_FOUND}")
+  target_compile_definitions(comm_nccl_tests PRIVATE MTL_NCCL_DOUBLES="${DOUBLE_FOLDER}")
+
+  add_executable(comm_nccl_device_tests EXCLUDE_FROM_ALL "${CMAKE_CURRENT_LIST_DIR}/device/device_tests.cc"
+                 $<TARGET_OBJECTS:mtl_comm_core> ${SIMD_OBJECTS})
+  target_include_directories(comm_nccl_device_tests SYSTEM PRIVATE "${MTL_NCCL_FOUND}" "${MTL_CUDA_FOUND}")
+  target_link_libraries(comm_nccl_device_tests PRIVATE compile_options ${ENGINE_LIBRARIES} Threads::Threads)
+endif()

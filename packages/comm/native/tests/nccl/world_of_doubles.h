@@ -1,0 +1,101 @@
+// Ranks as threads over the doubles. A test makes a world, lets each rank do something, and ends with everything given
+// back.
+#pragma once
+
+#ifdef MTL_NCCL_DOUBLES
+
+#include "tests/nccl/double/double_control.h"
+#include "tests/nccl/nccl_tests.h"
+
+namespace mtl::comm::nccl::tests {
+
+// The functions by which tests steer the doubles.
+struct Doubles {
+  decltype(&mtl_double_enqueue) enqueue;
+  decltype(&mtl_double_live_objects) live_objects;
+  decltype(&mtl_double_set) set;
+  decltype(&mtl_double_count) count;
+  decltype(&cuStreamCreateWithPriority) create_stream;
+  decltype(&cuStreamDestroy) destroy_stream;
+  decltype(&cuCtxPushCurrent) push;
+  decltype(&cuCtxPopCurrent) pop;
+  std::shared_ptr<const NcclLibraries> libraries;
+};
+const Doubles& doubles();
+
+// A setting for the length of a scope.
+class Setting {
+ public:
+  Setting(MtlDoubleSetting setting, int value, int after = 0) : setting_(setting), after_(after) {
+    doubles().set(setting, value);
+  }
+  ~Setting() { doubles().set(setting_, after_); }
+
+ private:
+  const MtlDoubleSetting setting_;
+  const int after_;
+};
+
+// A process in a job: its abort state, its compute stream and its groups.
+class Rank {
+ public:
+  Rank(int rank, MemoryStore* store);
+  ~Rank();
+
+  int rank() const { return rank_; }
+  JobState& job() { return job_; }
+  std::unique_ptr<Group> group(const std::string& name, std::vector<int> ranks, double timeout_s = 60,
+                               double naming_s = 60);
+  // On the compute stream, in order.
+  void compute(std::function<void()> work);
+  // Until the compute stream is empty.
+  void synchronize();
+
+ private:
+  const int rank_;
+  MemoryStore* const store_;
+  JobState job_;
+  Trace trace_{64};
+  CUstream compute_ = nullptr;
+  std::shared_ptr<LaunchOrder> order_ = std::make_shared<LaunchOrder>();
+};
+
+// Runs `body` on a thread per rank, and checks that nothing of the device is left.
+void run_ranks(int num_ranks, const std::function<void(Rank*)>& body, MemoryStore* store = nullptr);
+
+// A thread's part of a test waits here until another has opened it.
+class Gate {
+ public:
+  void open();
+  void wait();
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool is_open_ = false;
+};
+
+template <typename Element>
+OperationRequest request(OperationKind kind, std::vector<Element>* input, std::vector<Element>* output, int peer = -1,
+                         Reduction reduction = Reduction::kSum) {
+  OperationRequest made;
+  made.kind = kind;
+  made.dtype = std::is_same<Element, float>::value ? DType::kFloat32 : DType::kInt32;
+  made.reduction = reduction;
+  made.peer = peer;
+  if (input != nullptr) {
+    made.input = input->data();
+    made.input_bytes = input->size() * sizeof(Element);
+  }
+  if (output != nullptr) {
+    made.output = output->data();
+    made.output_bytes = output->size() * sizeof(Element);
+  }
+  return made;
+}
+
+inline OperationRequest barrier() { return OperationRequest(); }
+
+}  // namespace mtl::comm::nccl::tests
+
+#endif

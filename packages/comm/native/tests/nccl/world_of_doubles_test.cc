@@ -1,0 +1,116 @@
+#include "tests/nccl/world_of_doubles.h"
+
+#ifdef MTL_NCCL_DOUBLES
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+
+namespace mtl::comm::nccl::tests {
+namespace {
+
+void* open_double(const char* name) {
+  return dlopen((std::string(MTL_NCCL_DOUBLES) + "/" + name).c_str(), RTLD_NOW | RTLD_LOCAL);
+}
+
+}  // namespace
+
+const Doubles& doubles() {
+  static const Doubles found = [] {
+    setenv("MTL_CUDA_LIBS", MTL_NCCL_DOUBLES, 1);
+    Doubles loaded;
+    void* cuda = open_double("libcuda.so.1");
+    void* nccl = open_double("libnccl.so.2");
+    const auto resolve = [](void* library, const char* name, auto* function) {
+      *function = reinterpret_cast<std::remove_reference_t<decltype(*function)>>(dlsym(library, name));
+      report(*function != nullptr, __FILE__, __LINE__, name);
+    };
+    resolve(cuda, "mtl_double_enqueue", &loaded.enqueue);
+    resolve(cuda, "mtl_double_live_objects", &loaded.live_objects);
+    resolve(cuda, "cuStreamCreateWithPriority", &loaded.create_stream);
+    resolve(cuda, "cuStreamDestroy_v2", &loaded.destroy_stream);
+    resolve(cuda, "cuCtxPushCurrent_v2", &loaded.push);
+    resolve(cuda, "cuCtxPopCurrent_v2", &loaded.pop);
+    resolve(nccl, "mtl_double_set", &loaded.set);
+    resolve(nccl, "mtl_double_count", &loaded.count);
+    const Status status = open_nccl_libraries(&loaded.libraries);
+    EXPECT_STATUS(status.ok(), status);
+    return loaded;
+  }();
+  return found;
+}
+
+Rank::Rank(int rank, MemoryStore* store) : rank_(rank), store_(store), job_(rank) {
+  CUcontext context = nullptr;
+  doubles().push(context);
+  EXPECT(doubles().create_stream(&compute_, CU_STREAM_NON_BLOCKING, -5) == CUDA_SUCCESS);
+  doubles().pop(&context);
+}
+
+Rank::~Rank() {
+  CUcontext context = nullptr;
+  doubles().push(context);
+  doubles().destroy_stream(compute_);
+  doubles().pop(&context);
+}
+
+std::unique_ptr<Group> Rank::group(const std::string& name, std::vector<int> ranks, double timeout_s,
+                                   double naming_s) {
+  GroupIdentity identity;
+  identity.name = name;
+  identity.ranks = std::move(ranks);
+  while (identity.ranks[static_cast<size_t>(identity.rank)] != rank_) ++identity.rank;
+  identity.timeout_ns = static_cast<int64_t>(timeout_s * 1e9);
+  NcclOptions options;
+  options.key = "group/" + name;
+  options.compute_stream = compute_;
+  options.store = store_->access();
+  options.order = order_;
+  options.naming_ns = static_cast<int64_t>(naming_s * 1e9);
+  std::unique_ptr<Communicator> communicator;
+  const Status status = connect_nccl(doubles().libraries, identity, options, &job_, &communicator);
+  EXPECT_STATUS(status.ok(), status);
+  return std::unique_ptr<Group>(new Group(1, identity, std::move(communicator), &job_, &trace_));
+}
+
+void Rank::compute(std::function<void()> work) {
+  doubles().enqueue(compute_, [](void* argument) {
+    const std::unique_ptr<std::function<void()>> owned(static_cast<std::function<void()>*>(argument));
+    (*owned)();
+  }, new std::function<void()>(std::move(work)));
+}
+
+void Rank::synchronize() {
+  Gate reached;
+  compute([&] { reached.open(); });
+  reached.wait();
+}
+
+void run_ranks(int num_ranks, const std::function<void(Rank*)>& body, MemoryStore* store) {
+  MemoryStore own;
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < num_ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      Rank self(rank, store == nullptr ? &own : store);
+      body(&self);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT(doubles().live_objects() == 0);
+  EXPECT(doubles().count(kDoubleCommunicators) == 0);
+}
+
+void Gate::open() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  is_open_ = true;
+  changed_.notify_all();
+}
+
+void Gate::wait() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  changed_.wait(lock, [&] { return is_open_; });
+}
+
+}  // namespace mtl::comm::nccl::tests
+
+#endif
