@@ -27,7 +27,8 @@ async function main(): Promise<void> {
     console.log(formatHelp({ program: 'gpt-train', description: 'Trains a GPT.' }));
     return;
   }
-  const joined = await joinProcesses(process.env);
+  const timeoutMinutes = flags.values['distributed-timeout-minutes'];
+  const joined = await joinProcesses({ variables: process.env, timeoutMinutes });
   try {
     await train(flags, joined);
   } catch (error) {

@@ -5,7 +5,7 @@ export {
 } from './build/default-corpus.js';
 export { gptModelConfiguration } from './build/gpt-model-configuration.js';
 export { type BuildGptTrainingOptions, GptTraining } from './build/gpt-training.js';
-export { type JoinedProcesses, joinProcesses } from './build/join-processes.js';
+export { type JoinedProcesses, type JoinProcessesOptions, joinProcesses } from './build/join-processes.js';
 export {
   type LoadedGpt,
   type LoadGptForInferenceOptions,

@@ -1,5 +1,11 @@
-import type { World } from '@mtl/comm';
-import { ConfigurationError } from '@mtl/errors';
+import { joinWorld, readProcessEnvironment, type Variables, type World } from '@mtl/comm';
+
+export interface JoinProcessesOptions {
+  /** Where launchers say what they started: process.env. */
+  readonly variables: Variables;
+  /** --distributed-timeout-minutes */
+  readonly timeoutMinutes: number | undefined;
+}
 
 /** This process among those of its job. */
 export interface JoinedProcesses {
@@ -11,25 +17,15 @@ export interface JoinedProcesses {
   readonly isRestart: boolean;
 }
 
-/** Where launchers say how many processes they started: torchrun, srun, Open MPI, MPICH. */
-const sizeVariables = ['WORLD_SIZE', 'SLURM_STEP_NUM_TASKS', 'OMPI_COMM_WORLD_SIZE', 'PMI_SIZE'] as const;
-
-/**
- * Joins the job that the environment describes.
- *
- * @throws ConfigurationError `MTL_WORLD_SIZE`
- */
-export async function joinProcesses(
-  environment: Readonly<Record<string, string | undefined>>,
-): Promise<JoinedProcesses> {
-  for (const name of sizeVariables) {
-    const size = environment[name];
-    if (size === undefined || Number(size) <= 1) continue;
-    throw new ConfigurationError('MTL_WORLD_SIZE', `started as one of ${size} processes (${name})`, {
-      expected: 'one process: there is no launcher yet',
-      remedy: `start one process, or unset ${name}`,
-    });
-  }
-  const isRestart = Number(environment['MTL_RESTART_COUNT'] ?? 0) > 0;
-  return { world: undefined, local: { rank: 0, size: 1 }, isRestart };
+/** Joins the job that the environment describes. @throws what `joinWorld` throws */
+export async function joinProcesses(options: JoinProcessesOptions): Promise<JoinedProcesses> {
+  const { variables, timeoutMinutes } = options;
+  const environment = readProcessEnvironment(variables);
+  const { worldSize, localRank, localWorldSize, restartCount } = environment;
+  const timeout = timeoutMinutes === undefined ? {} : { timeoutMs: timeoutMinutes * 60_000 };
+  return {
+    world: worldSize === 1 ? undefined : await joinWorld({ variables, environment, ...timeout }),
+    local: { rank: localRank, size: localWorldSize },
+    isRestart: restartCount > 0,
+  };
 }
