@@ -29,7 +29,11 @@ peak activations 2, on rank 0
   });
 
   it('names chunks and halves, counts both classes, leaves the time of other steps blank', () => {
-    const options = { times: { optimizer: 1 }, activations: { untilInput: 2, untilWeight: 0.5 }, barrier: false };
+    const options = {
+      times: { optimizer: 1 },
+      activations: { untilInput: 2, untilWeight: 0.5 },
+      barrier: false,
+    };
     expect(
       formatTimeline(simulate('zb-v', options, 3)),
     ).toBe(`zb-v: 2 stages, 3 micro-batches, 4 chunks (2 on each)
