@@ -8,12 +8,13 @@ import { doctorCommand } from './commands/doctor/doctor.js';
 import { evalCommand } from './commands/eval/eval.js';
 import { generateCommand } from './commands/generate.js';
 import { planCommand } from './commands/plan.js';
+import { scheduleCommand } from './commands/schedule/schedule.js';
 
 const { version } = createRequire(import.meta.url)('../package.json') as { version: string };
 
 /** The command `mtl` with all its subcommands. */
 export function createProgram(): Command {
-  return newCommand('mtl', 'Prepares data, evaluates, generates, converts, diagnoses.')
+  return newCommand('mtl', 'Prepares data, evaluates, generates, converts, simulates schedules, diagnoses.')
     .version(version, '-V, --version', 'show the version')
     .addCommand(dataCommand())
     .addCommand(evalCommand())
@@ -21,5 +22,6 @@ export function createProgram(): Command {
     .addCommand(convertCommand())
     .addCommand(checkpointCommand())
     .addCommand(planCommand())
+    .addCommand(scheduleCommand())
     .addCommand(doctorCommand());
 }

@@ -13,6 +13,7 @@ beforeAll(async () => {
   mkdirSync(join(template, 'empty'), { recursive: true });
   writeFileSync(join(template, 'good.txt'), 'some text\n\nmore text\n');
   writeFileSync(join(template, 'broken.jsonl'), '{"text": "fine"}\n{"text": \n');
+  writeFileSync(join(template, 'broken.csv'), '0F0,0B0\n1F0\n');
   for (const name of ['whole', 'torn']) {
     await prepareDataset({
       inputs: [join(template, 'good.txt')],
@@ -31,6 +32,7 @@ function ownDirectory(): string {
 }
 
 const bytes = ['--tokenizer-type', 'ByteLevelTokenizer'];
+const pipeline = ['--stages', '2', '--micro-batches', '4'];
 const prepare = ['data', 'prepare', '--output-prefix', 'out', ...bytes];
 
 /** What is wrong, the command line, the code, and what the message must name besides. */
@@ -113,6 +115,62 @@ const cases: ReadonlyArray<readonly [what: string, argv: readonly string[], code
   ['two precisions', ['eval', '--load', 'a', '--bf16', '--fp16'], 'MTL_FLAG_CONFLICT', '--bf16'],
   ['a device that is not there', ['eval', '--load', 'a', '--device', 'cuda'], 'MTL_DEVICE', 'cpu'],
   ['no way to convert', ['convert', '--load', 'a', '--save', 'b'], 'MTL_FLAG_CONFLICT', '--save-hf'],
+  ['no schedule', ['schedule'], 'MTL_FLAG_REQUIRED', '--pipeline-schedule'],
+  [
+    'a schedule misspelt',
+    ['schedule', '--pipeline-schedule', '1fib', ...pipeline],
+    'MTL_SCHEDULE_NAME',
+    'did you mean 1f1b?',
+  ],
+  ['a schedule without a size', ['schedule', '--pipeline-schedule', '1f1b'], 'MTL_FLAG_REQUIRED', '--stages'],
+  [
+    'a schedule that does not fit its micro-batches',
+    ['schedule', '--pipeline-schedule', 'interleaved', '--stages', '4', '--micro-batches', '6'],
+    'MTL_SCHEDULE_MICRO_BATCHES',
+    '4 or 8 micro-batches',
+  ],
+  [
+    'a pipeline of one stage',
+    ['schedule', '--pipeline-schedule', '1f1b', '--stages', '1'],
+    'MTL_FLAG_VALUE',
+    '2 or more',
+  ],
+  [
+    'a schedule file missing',
+    ['schedule', '--pipeline-schedule', 'own.csv', '--svg', 'a.svg'],
+    'MTL_SCHEDULE_FILE',
+    'own.csv',
+  ],
+  [
+    'a schedule file that cannot run',
+    ['schedule', '--pipeline-schedule', 'broken.csv', '--svg', 'a.svg'],
+    'MTL_SCHEDULE_CSV',
+    'broken.csv, line 2: rank 1 never runs',
+  ],
+  [
+    'a schedule file with a size beside it',
+    ['schedule', '--pipeline-schedule', 'broken.csv', '--stages', '2'],
+    'MTL_FLAG_CONFLICT',
+    'leave --stages out',
+  ],
+  [
+    'a list of times of another length',
+    ['schedule', '--pipeline-schedule', 'gpipe', ...pipeline, '--forward-time', '1,2,3'],
+    'MTL_FLAG_VALUE',
+    '--forward-time: 3 times',
+  ],
+  [
+    'a time that is none',
+    ['schedule', '--pipeline-schedule', 'gpipe', ...pipeline, '--backward-time', '1,,2'],
+    'MTL_FLAG_VALUE',
+    '--backward-time 1,,2',
+  ],
+  [
+    'a picture that cannot be written',
+    ['schedule', '--pipeline-schedule', 'gpipe', ...pipeline, '--svg', 'nowhere/a.svg'],
+    'MTL_SCHEDULE_FILE',
+    '--svg nowhere/a.svg',
+  ],
   ['no checkpoint to look at', ['checkpoint', 'inspect', 'empty'], 'MTL_CHECKPOINT_NONE', 'empty'],
 ];
 
@@ -162,7 +220,7 @@ describe('help and version', () => {
   it('are printed to standard output', async () => {
     const help = await spawnMtl(['--help'], { cwd: template });
     expect(help).toMatchObject({ status: 0, stderr: '' });
-    for (const name of ['data', 'eval', 'generate', 'convert', 'checkpoint', 'doctor']) {
+    for (const name of ['data', 'eval', 'generate', 'convert', 'checkpoint', 'schedule', 'doctor']) {
       expect(help.stdout).toMatch(new RegExp(`^ {2}${name} `, 'm'));
     }
     expect(await spawnMtl(['--version'], { cwd: template })).toMatchObject({

@@ -1,3 +1,7 @@
+export { type ChromeTrace, chromeTrace, type TraceEvent } from '../pictures/chrome-trace.js';
+export { describeSimulation, type SimulationDescription } from '../pictures/describe-simulation.js';
+export { formatTimeline } from '../pictures/format-timeline.js';
+export { timelineSvg } from '../pictures/timeline-svg.js';
 export { assertSchedule, checkSchedule, type ScheduleProblem } from '../simulator/check-schedule.js';
 export {
   type ActivationSizes,

@@ -43,6 +43,8 @@ export interface SimulateOptions {
 /** A rank during one step. */
 export interface SimulatedRank {
   readonly passes: readonly TimedPass[];
+  /** When its step begins; it ends `stepTime` later. 0 with the barrier, else with its first pass. */
+  readonly stepStart: number;
   /** When its optimizer's step starts. */
   readonly optimizerStart: number;
   /** Time spent in passes and optimizer. */
@@ -88,13 +90,15 @@ export function simulateSchedule(options: SimulateOptions): Simulation {
   });
   const endOf = (order: readonly TimedPass[]): number => order.at(-1)?.end ?? 0;
   const makespan = Math.max(...passes.map(endOf));
-  const spans = passes.map((order) => endOf(order) - (order[0]?.start ?? 0));
-  const stepTime = (barrier ? makespan : Math.max(...spans)) + optimizer;
+  const startOf = (order: readonly TimedPass[]): number => (barrier ? 0 : (order[0]?.start ?? 0));
+  const spans = passes.map((order) => endOf(order) - startOf(order));
+  const stepTime = Math.max(...spans) + optimizer;
   const peaks = peakActivations(schedule, activations);
   const ranks = passes.map((order, rank): SimulatedRank => {
     const busy = order.reduce((sum, { start, end }) => sum + (end - start), optimizer);
     return {
       passes: order,
+      stepStart: startOf(order),
       optimizerStart: barrier ? makespan : endOf(order),
       busy,
       idle: stepTime - busy,

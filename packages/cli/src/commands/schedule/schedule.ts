@@ -1,0 +1,165 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { ConfigurationError } from '@mtl/errors';
+import {
+  buildSchedule,
+  chromeTrace,
+  formatScheduleCsv,
+  formatTimeline,
+  type PipelineSchedule,
+  parseScheduleCsv,
+  scheduleNames,
+  simulateSchedule,
+  timelineSvg,
+} from '@mtl/pipeline/schedules';
+import type { Command } from 'commander';
+import { newCommand } from '../../command-line/new-command.js';
+import { countOption, numberOption } from '../../command-line/option-values.js';
+import { passTimesOf, type TimeFlags, timesOption } from './pass-times.js';
+import { simulationJson } from './simulation-json.js';
+
+interface ScheduleFlags extends TimeFlags {
+  readonly pipelineSchedule: string;
+  readonly stages?: number;
+  readonly microBatches?: number;
+  readonly chunks?: number;
+  readonly microBatchGroupSize?: number;
+  readonly keptUntilWeight: number;
+  readonly barrier: boolean;
+  readonly svg?: string;
+  readonly chromeTrace?: string;
+  readonly csv?: string;
+  readonly json?: true;
+}
+
+const notes = `
+Times are in any unit and count for the layers of a stage; its chunks share them. A list has one number for each stage, or
+one for each chunk in the order of the model, each in full: --backward-input-time 1,1,1,1.9 --backward-weight-time 1,1,1,1.5
+makes the last of four stages dearer, as the head does, whose logits are computed in backward.
+
+A FILE.csv has a line for each stage with its actions in order, separated by commas: chunk, F (forward), B (backward), I or W
+(input or weight half of backward alone) and micro-batch, counted from 0, as in 0F0,0F1,0B0,0B1.
+
+Examples:
+  mtl schedule --pipeline-schedule interleaved --stages 4 --micro-batches 8 --chunks 2 --svg interleaved.svg
+  mtl schedule --pipeline-schedule zb-h1 --stages 4 --micro-batches 8 --csv own.csv
+  mtl schedule --pipeline-schedule own.csv --communication-time 0.1 --chrome-trace own.json`;
+
+/** `mtl schedule`: what a pipeline schedule costs, and what it looks like. */
+export function scheduleCommand(): Command {
+  return newCommand('schedule', 'simulate a pipeline schedule: timeline, bubble, activations kept')
+    .requiredOption('--pipeline-schedule <name>', `${scheduleNames.join(', ')}, or a FILE.csv`)
+    .addOption(countOption('--stages <p>', 'ranks of the pipeline', { least: 2 }))
+    .addOption(countOption('--micro-batches <m>', 'micro-batches of a step'))
+    .addOption(
+      countOption('--chunks <v>', 'chunks of the model on each rank (default: the fewest there can be)'),
+    )
+    .addOption(
+      countOption(
+        '--micro-batch-group-size <n>',
+        'of the interleaved schedule (default: the number of stages)',
+      ),
+    )
+    .addOption(timesOption('--forward-time <t>', 'of a micro-batch on a stage').default([1], '1'))
+    .addOption(timesOption('--backward-input-time <t>', 'of the input half of backward').default([1], '1'))
+    .addOption(timesOption('--backward-weight-time <t>', 'of the weight half of backward').default([1], '1'))
+    .addOption(timesOption('--backward-time <t>', 'of both halves in one sweep (default: their sum)'))
+    .addOption(numberOption('--communication-time <t>', 'from one rank to another', { least: 0 }).default(0))
+    .addOption(numberOption('--optimizer-time <t>', 'of the step of the optimizer', { least: 0 }).default(0))
+    .addOption(
+      numberOption('--kept-until-weight <f>', 'part of the activations that the weight half needs', {
+        least: 0,
+        most: 1,
+      }).default(1),
+    )
+    .option(
+      '--no-barrier',
+      'no rank waits for the others before its optimizer (no clipping, no loss scaling)',
+    )
+    .option('--svg <file>', 'write a picture')
+    .option('--chrome-trace <file>', 'write a trace for ui.perfetto.dev or chrome://tracing')
+    .option('--csv <file>', 'write the actions, to be changed and read again')
+    .option('--json', 'print JSON')
+    .addHelpText('after', notes)
+    .action(runSchedule);
+}
+
+function runSchedule(flags: ScheduleFlags): void {
+  const schedule = scheduleOf(flags);
+  const simulation = simulateSchedule({
+    schedule,
+    times: passTimesOf(flags, schedule),
+    activations: { untilInput: 1, untilWeight: flags.keptUntilWeight },
+    barrier: flags.barrier,
+  });
+  write('--svg', flags.svg, () => timelineSvg(simulation));
+  write('--chrome-trace', flags.chromeTrace, () => `${JSON.stringify(chromeTrace(simulation))}\n`);
+  write('--csv', flags.csv, () => formatScheduleCsv(schedule));
+  if (flags.json === true) {
+    process.stdout.write(`${JSON.stringify(simulationJson(simulation))}\n`);
+    return;
+  }
+  const { isTTY, columns } = process.stdout;
+  process.stdout.write(formatTimeline(simulation, isTTY === true ? { width: columns } : {}));
+}
+
+/** The schedule of that name, or in that file. */
+function scheduleOf(flags: ScheduleFlags): PipelineSchedule {
+  const { pipelineSchedule: name, stages, microBatches, chunks, microBatchGroupSize } = flags;
+  if (!name.endsWith('.csv')) {
+    for (const [flag, value] of [
+      ['--stages', stages],
+      ['--micro-batches', microBatches],
+    ] as const) {
+      if (value !== undefined) continue;
+      throw new ConfigurationError('MTL_FLAG_REQUIRED', `mtl schedule: ${flag} is missing`, {
+        remedy: `pass ${flag}, or a FILE.csv as --pipeline-schedule`,
+      });
+    }
+    return buildSchedule(name, {
+      numStages: stages!,
+      numMicroBatches: microBatches!,
+      numChunks: chunks,
+      microBatchGroupSize,
+    });
+  }
+  const sizes = { '--stages': stages, '--micro-batches': microBatches, '--chunks': chunks };
+  const given = Object.entries({ ...sizes, '--micro-batch-group-size': microBatchGroupSize });
+  const extra = given.find(([, value]) => value !== undefined);
+  if (extra !== undefined) {
+    throw new ConfigurationError(
+      'MTL_FLAG_CONFLICT',
+      `${extra[0]} and ${name}: the file says how large it is`,
+      {
+        remedy: `leave ${extra[0]} out`,
+      },
+    );
+  }
+  return parseScheduleCsv(readText(name), { name });
+}
+
+function readText(file: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (error) {
+    throw new ConfigurationError(
+      'MTL_SCHEDULE_FILE',
+      `--pipeline-schedule ${file}: ${(error as Error).message}`,
+      {
+        expected: 'a schedule file',
+        cause: error,
+      },
+    );
+  }
+}
+
+function write(flag: string, file: string | undefined, content: () => string): void {
+  if (file === undefined) return;
+  try {
+    writeFileSync(file, content());
+  } catch (error) {
+    throw new ConfigurationError('MTL_SCHEDULE_FILE', `${flag} ${file}: ${(error as Error).message}`, {
+      expected: 'a file that can be written',
+      cause: error,
+    });
+  }
+}

@@ -1,0 +1,77 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, describe, expect, it } from 'vitest';
+import { spawnMtl } from './support/spawn-mtl.js';
+import { filesUnder, temporaryDirectory } from './support/temporary-directory.js';
+
+const directory = temporaryDirectory();
+afterAll(() => directory.dispose());
+const mtl = (...argv: string[]) => spawnMtl(['schedule', ...argv], { cwd: directory.path });
+const size = (stages: number, microBatches: number): string[] => {
+  return ['--stages', `${stages}`, '--micro-batches', `${microBatches}`];
+};
+
+describe('mtl schedule', () => {
+  it('prints timeline, bubble and memory, and writes nothing', async () => {
+    const { status, stdout, stderr } = await mtl('--pipeline-schedule', '1f1b', ...size(2, 3));
+    expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
+    expect(stdout).toContain('rank 0  F0 F1 ......B0--- F2 B1--- ...B2---');
+    expect(stdout).toContain('step 12, bubble 33.3 % of the work\npeak activations 2, on rank 0\n');
+    expect(filesUnder(directory.path)).toEqual({});
+  });
+
+  it('writes picture, trace and file, and reads the file again to the same result', async () => {
+    const flags = [
+      ...size(2, 4),
+      '--chunks',
+      '2',
+      '--svg',
+      'a.svg',
+      '--chrome-trace',
+      'a.json',
+      '--csv',
+      'a.csv',
+    ];
+    const written = await mtl('--pipeline-schedule', 'interleaved', ...flags, '--json');
+    expect(written.stderr).toBe('');
+    const result = JSON.parse(written.stdout);
+    // Times count for a stage, so the makespan does too: (m + (p-1)/v) 3.
+    expect(result).toMatchObject({
+      schedule: 'interleaved',
+      makespan: 13.5,
+      bubbleFraction: 0.125,
+      barrier: true,
+    });
+    const read = (name: string): string => readFileSync(join(directory.path, name), 'utf8');
+    expect(read('a.svg')).toContain(
+      'bubble 12.5 % of the work; peak activations 5 chunks = 2.5 micro-batches',
+    );
+    const { traceEvents } = JSON.parse(read('a.json'));
+    expect(traceEvents.filter(({ ph }: { ph: string }) => ph === 'X')).toHaveLength(2 * 2 * 4 * 2);
+    const again = await mtl('--pipeline-schedule', 'a.csv', '--json');
+    expect(JSON.parse(again.stdout)).toEqual({ ...result, schedule: 'a.csv' });
+  });
+
+  it('takes times for all, by stage and by chunk, and leaves the barrier out when told', async () => {
+    const busyOf = async (...flags: string[]): Promise<number[]> => {
+      const { stdout } = await mtl('--pipeline-schedule', 'zb-v', ...size(2, 3), ...flags, '--json');
+      return JSON.parse(stdout).ranks.map(({ busy }: { busy: number }) => busy);
+    };
+    expect(await busyOf('--forward-time', '2', '--optimizer-time', '1')).toEqual([13, 13]);
+    expect(await busyOf('--forward-time', '2,4')).toEqual([12, 18]);
+    // Rank 0 has the first and the last chunk, rank 1 the two between.
+    expect(await busyOf('--forward-time', '1,2,3,5')).toEqual([24, 21]);
+    const free = await mtl('--pipeline-schedule', 'zb-v', ...size(2, 3), '--no-barrier', '--json');
+    expect(JSON.parse(free.stdout)).toMatchObject({ bubbleFraction: 0, barrier: false });
+  });
+
+  it('a dearer head shows, and one sweep of backward can be cheaper than two halves', async () => {
+    const stepOf = async (...flags: string[]): Promise<number> => {
+      const { stdout } = await mtl('--pipeline-schedule', '1f1b', ...size(2, 4), ...flags, '--json');
+      return JSON.parse(stdout).stepTime;
+    };
+    expect(await stepOf()).toBe(15);
+    expect(await stepOf('--backward-input-time', '1,2', '--backward-weight-time', '1,2')).toBe(23);
+    expect(await stepOf('--backward-time', '2,3')).toBe(19);
+  });
+});

@@ -1,0 +1,73 @@
+import type { SimulatedRank, Simulation } from '../simulator/simulate-schedule.js';
+import { actionLabels } from './action-labels.js';
+import { describeSimulation, formatNumber, formatPercent, idleShare } from './describe-simulation.js';
+
+/**
+ * A simulated step as text: a line per rank, time from left to right, equal times equally wide. `F2` and `B2--` are micro-batch 2
+ * forward and backward, `I2` and `W2` the halves of backward, letters behind the number the chunks of the rank, dots idle time.
+ *
+ * @param options.width columns to fold the lines at; default: never
+ */
+export function formatTimeline(simulation: Simulation, options: { readonly width?: number } = {}): string {
+  const { title, bubble, memory } = describeSimulation(simulation);
+  const lines = timelines(simulation);
+  const prefixes = lines.map((_, rank) => `rank ${rank}`.padEnd(`rank ${lines.length - 1}`.length + 2));
+  const numColumns = Math.max(...lines.map((line) => line.length));
+  const room = Math.max(20, (options.width ?? Number.POSITIVE_INFINITY) - prefixes[0]!.length);
+  const blocks: string[] = [];
+  for (let first = 0; first < numColumns; first += room) {
+    blocks.push(
+      lines.map((line, rank) => `${prefixes[rank]}${line.slice(first, first + room)}`.trimEnd()).join('\n'),
+    );
+  }
+  return `${title}\n\n${blocks.join('\n\n')}\n\n${rankTable(simulation.ranks)}\n${bubble}\n${memory}\n`;
+}
+
+/** One line of equal scale for each rank. */
+function timelines({ schedule, ranks, stepTime, optimizerTime }: Simulation): string[] {
+  const label = actionLabels(schedule);
+  const boxes = ranks.map(({ passes, optimizerStart }) => [
+    ...passes.map(({ action, start, end }) => ({ text: label(action), start, end })),
+    { text: 'opt', start: optimizerStart, end: optimizerStart + optimizerTime },
+  ]);
+  // Every label fits into its box, with a blank after it. A pass that takes no time has no box.
+  const shown = boxes.flat().filter(({ start, end }) => end > start);
+  const scale = Math.max(0, ...shown.map(({ text, start, end }) => (text.length + 1) / (end - start)));
+  return boxes.map((row, rank) => {
+    const { stepStart } = ranks[rank]!;
+    // Before and after its own step a rank is not idle: without a barrier that is time of the steps beside this one.
+    let line = ' '.repeat(Math.round(stepStart * scale));
+    for (const box of row) {
+      if (box.end <= box.start) continue;
+      const [from, to] = [Math.round(box.start * scale), Math.round(box.end * scale)];
+      // A dash shows that a box goes on; the blank at its end keeps it apart from the next.
+      line = `${line.padEnd(from, '.')}${box.text.padEnd(to - from - 1, '-').slice(0, to - from - 1)} `;
+    }
+    return line.padEnd(Math.round((stepStart + stepTime) * scale), '.');
+  });
+}
+
+function rankTable(ranks: readonly SimulatedRank[]): string {
+  const isSplit = ranks.some(({ peak }) => peak.numUntilWeight > 0);
+  const isSized = ranks.some(({ peak }) => peak.size !== peak.numAlive);
+  const head = ['rank', 'busy', 'idle', 'idle %', 'peak'];
+  if (isSplit) head.push('until I', 'until W');
+  if (isSized) head.push('size');
+  const rows = ranks.map((rank, index) => {
+    const { peak } = rank;
+    const row = [
+      String(index),
+      formatNumber(rank.busy),
+      formatNumber(rank.idle),
+      formatPercent(idleShare(rank)),
+      `${peak.numAlive}`,
+    ];
+    if (isSplit) row.push(`${peak.numUntilInput}`, `${peak.numUntilWeight}`);
+    if (isSized) row.push(formatNumber(peak.size));
+    return row;
+  });
+  const widths = head.map((name, column) => Math.max(name.length, ...rows.map((row) => row[column]!.length)));
+  const format = (row: readonly string[]) =>
+    row.map((cell, column) => cell.padStart(widths[column]!)).join('  ');
+  return [head, ...rows].map((row) => `${format(row)}\n`).join('');
+}

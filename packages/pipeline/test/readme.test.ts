@@ -1,0 +1,31 @@
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+
+const at = (path: string): string => fileURLToPath(new URL(`../${path}`, import.meta.url));
+
+/** The ```ts blocks of the README, each with the ```text block after it. */
+const examples = [
+  ...readFileSync(at('README.md'), 'utf8').matchAll(
+    /^```ts\n([\s\S]*?)^```\n\nprints\n\n```text\n([\s\S]*?)^```$/gm,
+  ),
+].map(([, code, output], index) => ({ code: code!, output: output!, index }));
+
+afterEach(() => vi.restoreAllMocks());
+
+describe('README', () => {
+  it('has an example of schedules and one of a stage', () => expect(examples).toHaveLength(2));
+
+  it.each(examples)('example $index prints what it says', async ({ code, output, index }) => {
+    // From the sources of this package: the packed one is tested with the others.
+    const source = code
+      .replace("'@mtl/pipeline/schedules'", "'../src/schedules/index.js'")
+      .replace("'@mtl/pipeline'", "'../src/index.js'");
+    mkdirSync(at('build'), { recursive: true });
+    const file = at(`build/readme-example-${index}.ts`);
+    writeFileSync(file, source);
+    const printed = vi.spyOn(console, 'log').mockImplementation(() => {});
+    await import(file);
+    expect(printed.mock.calls.map((words) => `${words.join(' ')}\n`).join('')).toBe(output);
+  });
+});
