@@ -1,0 +1,156 @@
+import { connect } from 'node:net';
+import { describe, expect, it } from 'vitest';
+import { type FinishedRank, freePort, startRanks } from './support/start-ranks.js';
+
+const secret = 'the secret of a test';
+
+/** Variables for `count` processes of a world, as a shell script would set them. */
+async function variablesOf(
+  world: number,
+  { count = world, more = {} }: { count?: number; more?: Readonly<Record<string, string>> } = {},
+): Promise<Record<string, string>[]> {
+  const port = String(await freePort());
+  return Array.from({ length: count }, (_, rank) => ({
+    ...{ RANK: String(rank), WORLD_SIZE: String(world), MTL_STORE_PORT: port, MTL_JOB_SECRET: secret },
+    ...more,
+  }));
+}
+
+const printed = ({ stdout, stderr }: FinishedRank): Record<string, unknown> => {
+  expect(stderr).toBe('');
+  return JSON.parse(stdout) as Record<string, unknown>;
+};
+
+async function until(reached: () => boolean): Promise<void> {
+  while (!reached()) await new Promise((resolve) => setTimeout(resolve, 5));
+}
+
+describe('joinWorld', () => {
+  it('brings processes together that only know their ranks', async () => {
+    const ranks = await startRanks('join-and-sum.ts', await variablesOf(3)).finished;
+    for (const [rank, each] of ranks.entries()) {
+      expect(printed(each)).toMatchObject({ rank, size: 3, engine: 'local', sum: 6, launcher: 'variables' });
+      expect(each.status).toBe(0);
+    }
+  });
+
+  it('is a world of one for a process alone', async () => {
+    const [alone] = await startRanks('join-and-sum.ts', [{}]).finished;
+    expect(printed(alone!)).toMatchObject({ rank: 0, size: 1, engine: 'single', sum: 1, launcher: 'single' });
+  });
+
+  it('names the ranks that never come, on all that came', async () => {
+    const variables = await variablesOf(4, { count: 2, more: { JOIN_TIMEOUT_MS: '3000' } });
+    const ranks = await startRanks('join-and-sum.ts', variables).finished;
+    for (const { status, stderr } of ranks) {
+      expect(stderr).toContain('error[MTL_TIMEOUT]');
+      expect(stderr).toContain('ranks 2, 3 of 4, which never came');
+      expect(status).toBe(1);
+    }
+  });
+
+  it('names rank 0 when it is the one that never comes', async () => {
+    const variables = await variablesOf(2, { more: { JOIN_TIMEOUT_MS: '2000' } });
+    const [rank] = await startRanks('join-and-sum.ts', variables.slice(1)).finished;
+    expect(rank!.stderr).toContain(
+      'error[MTL_TIMEOUT]: rank 0, which holds the store of the job, never came',
+    );
+    expect(rank!.status).toBe(1);
+  });
+
+  it('refuses a rank with another secret, and two processes of one number', async () => {
+    const variables = await variablesOf(2, { more: { JOIN_TIMEOUT_MS: '5000' } });
+    const wrong = startRanks('join-and-sum.ts', [
+      variables[0]!,
+      { ...variables[1]!, MTL_JOB_SECRET: 'the secret of another' },
+      { ...variables[0]!, RANK: '0', MTL_STORE_PORT: variables[0]!.MTL_STORE_PORT! },
+    ]);
+    const [first, second] = await wrong.finished;
+    expect(second!.stderr).toContain('error[MTL_STORE_REFUSED]');
+    expect(second!.status).toBe(1);
+    expect(`${first!.stderr}${(await wrong.finished)[2]!.stderr}`).toContain('MTL_STORE_ADDRESS');
+  });
+
+  it('gives every rank the reason of the one that fails, and its number', async () => {
+    const variables = await variablesOf(3, { more: { BEHAVIOUR: 'abort 1' } });
+    const ranks = await startRanks('join-and-sum.ts', variables).finished;
+    for (const rank of [0, 2]) {
+      expect(ranks[rank]!.stderr).toContain('rank 1 failed: Error: the loss is not a number');
+      expect(ranks[rank]!.status).toBe(1);
+    }
+  });
+
+  it.each([0, 1, 2])('ends all within a second when rank %i exits without leaving', async (dead) => {
+    const variables = await variablesOf(3, { more: { BEHAVIOUR: `exit ${dead}` } });
+    const ranks = await startRanks('join-and-sum.ts', variables).finished;
+    expect(ranks[dead]!.status).toBe(7);
+    for (const rank of [0, 1, 2].filter((each) => each !== dead)) {
+      expect(ranks[rank]!.stderr).toMatch(new RegExp(`rank ${dead} \\(|rank ${dead}, which holds it`));
+      expect(ranks[rank]!.status).toBe(1);
+      // the issue's second for a death on the same host
+      expect(ranks[rank]!.seconds - ranks[dead]!.seconds).toBeLessThan(1);
+    }
+  });
+
+  it('misses the heartbeat of a stopped rank at its limit', async () => {
+    const variables = await variablesOf(2, { more: { BEHAVIOUR: 'stop 1', HEARTBEAT_MS: '1500' } });
+    const started = startRanks('join-and-sum.ts', variables);
+    const [first] = await Promise.all([
+      started.finished.then((ranks) => ranks[0]!),
+      until(() => started.children[0]!.exitCode !== null).then(() => started.children[1]!.kill('SIGKILL')),
+    ]);
+    expect(first.stderr).toContain('error[MTL_HEARTBEAT]');
+    expect(first.stderr).toMatch(/rank 1 .* silent for .*limit 1\.5 s/);
+    expect(first.status).toBe(1);
+  });
+
+  it('goes on while strangers throw garbage at the store', async () => {
+    // rank 1 comes when rank 0 has been thrown at for a while
+    const variables = await variablesOf(2);
+    const first = startRanks('join-and-sum.ts', [variables[0]!]);
+    const port = Number(variables[0]!.MTL_STORE_PORT);
+    let numClosed = 0;
+    const pieces = [
+      'GET / HTTP/1.1\r\n\r\n',
+      '\xff'.repeat(4000),
+      '\0'.repeat(70_000),
+      '\x19\0\0\0\x02'.padEnd(29, '\0'),
+    ];
+    const throwOnce = (index: number): void => {
+      const socket = connect(port, '127.0.0.1', () =>
+        socket.write(Buffer.from(pieces[index % 4]!, 'latin1')),
+      );
+      socket.on('error', () => {});
+      socket.on('data', () => {
+        numClosed += 1; // the store's hello: it listens
+      });
+    };
+    let index = 0;
+    const timer = setInterval(() => throwOnce(index++), 3);
+    try {
+      await until(() => numClosed > 100);
+      const second = startRanks('join-and-sum.ts', [variables[1]!]);
+      const [[zero], [one]] = await Promise.all([first.finished, second.finished]);
+      expect(printed(one!)).toMatchObject({ rank: 1, sum: 3 });
+      expect(JSON.parse(zero!.stdout)).toMatchObject({ rank: 0, sum: 3 });
+      expect(zero!.stderr).toContain('warning[MTL_STORE_REFUSED]');
+      // a flood of connections is no flood of lines: five at once, then one in five seconds
+      expect(zero!.stderr.trim().split('\n').length).toBeLessThan(20);
+      expect([zero!.status, one!.status]).toEqual([0, 0]);
+    } finally {
+      clearInterval(timer);
+    }
+  });
+
+  it.each([
+    ['a secret', { MTL_JOB_SECRET: '' }, 'MTL_JOB_SECRET'],
+    ['half of the variables', { WORLD_SIZE: '' }, 'MTL_LAUNCH_ENVIRONMENT'],
+    ['one host', { LOCAL_RANK: '0', LOCAL_WORLD_SIZE: '1', MASTER_ADDR: '10.0.0.1' }, 'MTL_ENGINE'],
+  ])('asks for %s before it waits for anybody', async (_, more, code) => {
+    const [variables] = await variablesOf(2, { more });
+    const [rank] = await startRanks('join-and-sum.ts', [variables!]).finished;
+    expect(rank!.stderr).toContain(`error[${code}]`);
+    expect(rank!.stderr).toContain('remedy:');
+    expect(rank!.status).toBe(2);
+  });
+});

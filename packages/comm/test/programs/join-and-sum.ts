@@ -1,0 +1,47 @@
+// A rank: joins, sums rank + 1 over all ranks, says what it found as one line of JSON, and does what BEHAVIOUR asks.
+import { writeSync } from 'node:fs';
+import { joinWorld } from '@mtl/comm';
+import { exitCodeOf, formatError } from '@mtl/errors';
+import { Tensor } from '@mtl/kernels';
+
+const {
+  BEHAVIOUR = '',
+  JOIN_TIMEOUT_MS = '20000',
+  TIMEOUT_MS = '20000',
+  HEARTBEAT_MS = '15000',
+} = process.env;
+const [behaviour, whose] = BEHAVIOUR.split(' ');
+
+try {
+  const world = await joinWorld({
+    joinTimeoutMs: Number(JOIN_TIMEOUT_MS),
+    timeoutMs: Number(TIMEOUT_MS),
+    heartbeatLimitMs: Number(HEARTBEAT_MS),
+    abortGraceMs: 3000,
+  });
+  const { launcher, localRank, nodeRank, restartCount } = world.environment;
+  const tensor = Tensor.from([world.rank + 1], { shape: [1], dtype: 'float32' });
+  world.group.allReduce(tensor).wait();
+  const { rank, size } = world;
+  const { engine } = world.group;
+  // one write: a line of one rank is never torn by another's
+  writeSync(
+    1,
+    `${JSON.stringify({ rank, size, engine, sum: tensor.item(), launcher, localRank, nodeRank, restartCount, pid: process.pid })}\n`,
+  );
+  if (behaviour === 'abort' && rank === Number(whose)) {
+    const error = new Error('the loss is not a number');
+    world.abort(error);
+    throw error;
+  }
+  if (behaviour === 'exit' && rank === Number(whose)) process.exit(7);
+  if (behaviour === 'stop' && rank === Number(whose)) process.kill(process.pid, 'SIGSTOP');
+  if (behaviour !== undefined && behaviour !== '') {
+    // asleep in native code until the others' failure ends it
+    for (;;) world.group.allReduce(tensor).wait();
+  }
+  world.close();
+} catch (error) {
+  process.stderr.write(`${formatError(error)}\n`);
+  process.exit(exitCodeOf(error));
+}

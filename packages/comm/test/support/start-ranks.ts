@@ -1,0 +1,76 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { createServer } from 'node:net';
+import { fileURLToPath } from 'node:url';
+
+export interface FinishedRank {
+  readonly status: number | null;
+  readonly signal: NodeJS.Signals | null;
+  readonly stdout: string;
+  readonly stderr: string;
+  /** Since the start of all. */
+  readonly seconds: number;
+}
+
+export interface StartedRanks {
+  readonly children: readonly ChildProcess[];
+  /** What each rank has written to standard output so far. */
+  readonly outputs: readonly string[];
+  readonly finished: Promise<FinishedRank[]>;
+}
+
+/** Node's flags for a program in TypeScript over the sources of the workspace. */
+export const sourceFlags: readonly string[] = [
+  '--conditions=@mtl/source',
+  '--import',
+  import.meta.resolve('@mtl/tooling/typescript-loader'),
+];
+
+/** Starts a program of test/programs once for each set of variables; whatever still runs after 60 s is killed. */
+export function startRanks(
+  program: string,
+  variables: readonly Readonly<Record<string, string>>[],
+): StartedRanks {
+  const path = fileURLToPath(new URL(`../programs/${program}`, import.meta.url));
+  const started = performance.now();
+  const outputs = variables.map(() => '');
+  const children = variables.map((own) =>
+    spawn(process.execPath, [...sourceFlags, path], {
+      env: { ...process.env, ...own },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    }),
+  );
+  const finished = children.map(
+    (child, index) =>
+      new Promise<FinishedRank>((resolve, reject) => {
+        const limit = setTimeout(() => child.kill('SIGKILL'), 60_000);
+        let stderr = '';
+        child.stdout.setEncoding('utf8').on('data', (text: string) => {
+          outputs[index] += text;
+        });
+        child.stderr.setEncoding('utf8').on('data', (text: string) => {
+          stderr += text;
+        });
+        child.on('error', reject);
+        child.on('close', (status, signal) => {
+          clearTimeout(limit);
+          const seconds = (performance.now() - started) / 1000;
+          resolve({ status, signal, stdout: outputs[index]!, stderr, seconds });
+        });
+      }),
+  );
+  return { children, outputs, finished: Promise.all(finished) };
+}
+
+/** A port of the loopback that nobody listens on. */
+export function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer();
+    server.on('error', reject);
+    server.listen(0, '127.0.0.1', () => {
+      const address = server.address();
+      server.close(() =>
+        typeof address === 'object' && address !== null ? resolve(address.port) : reject(),
+      );
+    });
+  });
+}
