@@ -188,7 +188,8 @@ describe('fp16', () => {
     });
     // skipped steps leave the weights alone: the loss of a uniform guess over 257 bytes, up to the initial weights
     const losses = steps.map(({ lm_loss }) => lm_loss!);
-    for (const loss of losses.slice(0, numSkipped + 1)) expect(Math.abs(loss - Math.log(257))).toBeLessThan(0.1);
+    for (const loss of losses.slice(0, numSkipped + 1))
+      expect(Math.abs(loss - Math.log(257))).toBeLessThan(0.1);
     expect(losses.at(-1)).toBeLessThan(Math.log(257) - 1);
   });
 });

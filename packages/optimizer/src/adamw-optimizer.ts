@@ -71,6 +71,7 @@ export class AdamwOptimizer {
   readonly #partials: readonly PartialGradients[];
   readonly #gatherer: ParameterGatherer | undefined;
   #numSteps = 0;
+  #isReduced = false;
 
   constructor(buffers: ParameterBuffers, options: AdamwOptimizerOptions) {
     const { groups = {} } = options;
@@ -128,13 +129,24 @@ export class AdamwOptimizer {
     this.#gatherer.finish();
   }
 
-  /** Uses up the main gradients: updates the parameters, or skips when a gradient is not finite; clears them anyway. */
-  step({ learningRate, lossScale = 1 }: OptimizerStepOptions): OptimizerStepResult {
-    const { gradients } = this.buffers;
+  /**
+   * Makes the main gradients of this rank's slices those of the global batch: over data-parallel ranks, and over axes along
+   * which they are only parts. `step` does it where it has not been done. Every rank must call it.
+   */
+  reduceGradients(): void {
+    if (this.#isReduced) return;
     // a parameter that no forward has read since the last step has not been waited for yet
     this.#gatherer?.finish();
     this.#reducer?.finish();
     for (const partials of this.#partials) partials.sum();
+    this.#isReduced = true;
+  }
+
+  /** Uses up the main gradients: updates the parameters, or skips when a gradient is not finite; clears them anyway. */
+  step({ learningRate, lossScale = 1 }: OptimizerStepOptions): OptimizerStepResult {
+    const { gradients } = this.buffers;
+    this.reduceGradients();
+    this.#isReduced = false;
     const gradientNorm = this.#norm.compute() / lossScale;
     if (!Number.isFinite(gradientNorm)) {
       gradients.zero();

@@ -25,6 +25,7 @@ export {
 export { StopSignals } from './stop-signals.js';
 export { Trainer, type TrainerOptions, type TrainingProgress } from './trainer.js';
 export {
+  gradientTensors,
   isOptimizerTensor,
   optimizerTensors,
   readTrainingState,

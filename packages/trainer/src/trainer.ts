@@ -29,6 +29,8 @@ export interface TrainerOptions<Batch> {
   /** Model FLOPs of one sample, forward and backward. */
   readonly flopsPerSample: number;
   readonly trainIterations: number;
+  /** Called on all ranks when the gradients of a step are reduced, before they are used up: to look at them. */
+  readonly onGradients?: ((iteration: number) => void | Promise<void>) | undefined;
   /** Where to go on; default: the start. */
   readonly progress?: TrainingProgress;
 }
@@ -120,6 +122,10 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     const lossScale = lossScaler.scale;
     const lmLoss = this.#accumulateGradients(batches, lossScale);
     const { consumedSamples } = this.#progress;
+    if (this.#options.onGradients !== undefined) {
+      optimizer.reduceGradients();
+      await this.#options.onGradients(this.#progress.iteration + 1);
+    }
     const rate = learningRate({ numUpdates: optimizer.numSteps, consumedSamples });
     const { gradientNorm, skipped } = optimizer.step({ learningRate: rate, lossScale });
     this.#progress = {

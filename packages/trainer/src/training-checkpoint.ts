@@ -61,7 +61,11 @@ function logicalTensor({
  */
 function ownedTensors(
   optimizer: AdamwOptimizer,
-  options: { readonly prefix: string; readonly buffer: Tensor; readonly start: 'masterStart' | 'stateStart' },
+  options: {
+    readonly prefix: string;
+    readonly buffer: Tensor;
+    readonly start: 'start' | 'masterStart' | 'stateStart';
+  },
 ): LogicalTensor[] {
   const { buffers } = optimizer;
   const replicas = replicaNumbers(optimizer);
@@ -116,6 +120,15 @@ function replicaNumbers({ buffers, groups }: AdamwOptimizer): ReadonlyMap<Parame
 /** Master weights under their logical names: what this rank holds of them. */
 export function weightTensors(optimizer: AdamwOptimizer): LogicalTensor[] {
   return ownedTensors(optimizer, { prefix: '', buffer: optimizer.buffers.master, start: 'masterStart' });
+}
+
+/** Reduced main gradients as `gradient.NAME`: what this rank holds of them between `reduceGradients` and `step`. */
+export function gradientTensors(optimizer: AdamwOptimizer): LogicalTensor[] {
+  return ownedTensors(optimizer, {
+    prefix: 'gradient.',
+    buffer: optimizer.buffers.gradients,
+    start: 'start',
+  });
 }
 
 /** Adam's moments as `optimizer.exp_avg.NAME` and `optimizer.exp_avg_sq.NAME`: what this rank holds of them. */

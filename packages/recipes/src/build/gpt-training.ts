@@ -47,6 +47,8 @@ export interface BuildGptTrainingOptions {
   readonly local?: { readonly rank: number; readonly size: number };
   /** Go on from what is in --save, as a process does that a launcher has started again. */
   readonly isRestart?: boolean;
+  /** Called on all ranks with the reduced gradients of a step (see `gradientTensors` of @mtl/trainer). */
+  readonly onGradients?: (optimizer: AdamwOptimizer, iteration: number) => void | Promise<void>;
 }
 
 const dtypeOfPrecision: Readonly<Record<'fp32' | 'bf16' | 'fp16', DType>> = {
@@ -199,6 +201,7 @@ export class GptTraining {
       sequenceLength: configuration.model.sequenceLength,
       flopsPerSample: modelFlops(flopsShape),
       trainIterations: training.trainIterations,
+      onGradients: options.onGradients && ((iteration) => options.onGradients?.(optimizer, iteration)),
       ...(progress === undefined ? {} : { progress }),
     });
     const validation = datasets.valid;

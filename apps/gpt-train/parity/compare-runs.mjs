@@ -1,0 +1,45 @@
+import { readFileSync } from 'node:fs';
+import { Checkpoint, hostTensor, loadCheckpoint } from '@mtl/checkpoint';
+
+/** What a run left: its losses and gradient norms by step, and the gradients of its first step by name. */
+export async function readRun({ metrics, gradients }) {
+  const steps = readFileSync(metrics, 'utf8')
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line));
+  const checkpoint = await Checkpoint.open(`${gradients}/iter_0000001`);
+  const values = new Map();
+  const tensors = [...checkpoint.tensors.values()].map(({ name, globalShape }) => {
+    const array = new Float32Array(globalShape.reduce((product, size) => product * size, 1));
+    values.set(name, array);
+    return hostTensor({ name, dtype: 'F32', globalShape, memory: new Uint8Array(array.buffer) });
+  });
+  await loadCheckpoint({ checkpoint, tensors });
+  return { steps, gradients: values };
+}
+
+/** The largest relative differences between two runs. */
+export function compareRuns(run, reference) {
+  const largest = (name) =>
+    Math.max(...reference.steps.map((step, index) => relative(run.steps[index]?.[name], step[name])));
+  let gradients = { difference: 0, name: '' };
+  for (const [name, expected] of reference.gradients) {
+    const difference = relativeNorm(run.gradients.get(name), expected);
+    if (!(difference <= gradients.difference))
+      gradients = { difference, name: name.replace(/^gradient\./, '') };
+  }
+  return { loss: largest('lm_loss'), gradientNorm: largest('grad_norm'), gradients };
+}
+
+function relative(value, expected) {
+  return value === undefined ? Number.POSITIVE_INFINITY : Math.abs(value - expected) / Math.abs(expected);
+}
+
+function relativeNorm(values, expected) {
+  let [difference, norm] = [0, 0];
+  for (let index = 0; index < expected.length; index++) {
+    difference += (values[index] - expected[index]) ** 2;
+    norm += expected[index] ** 2;
+  }
+  return Math.sqrt(difference / norm);
+}

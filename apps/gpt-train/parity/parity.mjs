@@ -1,0 +1,144 @@
+#!/usr/bin/env node
+/**
+ * npm run parity: trains a small GPT with dropout in many layouts of processes and holds losses, gradient norms and the
+ * gradients of the first step against one process.
+ *   node parity.mjs [--steps 100] [--only TEXT] [--faults] [--json FILE]
+ * With --faults it makes mistakes on purpose instead, and fails when one is not noticed.
+ */
+import { spawn } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { compareRuns, readRun } from './compare-runs.mjs';
+import { bounds, faults, layouts } from './layouts.mjs';
+
+const { values: options } = parseArgs({
+  options: {
+    steps: { type: 'string', default: '100' },
+    only: { type: 'string', default: '' },
+    faults: { type: 'boolean', default: false },
+    json: { type: 'string' },
+  },
+});
+
+const root = fileURLToPath(new URL('../../..', import.meta.url));
+const mtl = join(root, 'packages/cli/bin/mtl.mjs');
+const rank = fileURLToPath(new URL('rank.mjs', import.meta.url));
+/** A recipe whose loss falls by more than 0.5 nat in 100 steps, dropout included: a fault has something to spoil. */
+const recipe = [
+  ...['--num-layers', '2', '--hidden-size', '64', '--num-attention-heads', '4', '--seq-length', '32'],
+  ...[
+    '--micro-batch-size',
+    '1',
+    '--global-batch-size',
+    '8',
+    '--attention-dropout',
+    '0.1',
+    '--hidden-dropout',
+    '0.1',
+  ],
+  ...[
+    '--lr',
+    '2e-3',
+    '--lr-warmup-iters',
+    '10',
+    '--lr-decay-style',
+    'cosine',
+    '--clip-grad',
+    '1',
+    '--seed',
+    '17',
+  ],
+  ...['--eval-iters', '0', '--log-interval', '1000', '--threads', '1'],
+];
+const directory = mkdtempSync(join(tmpdir(), 'mtl-parity-'));
+
+/** Trains in a layout; resolves to what the run left. */
+function train({ name, numProcesses, flags, precision, fault }) {
+  const place = mkdtempSync(join(directory, 'run-'));
+  const metrics = join(place, 'metrics.jsonl');
+  const gradients = join(place, 'gradients');
+  const argv = [
+    ...[mtl, 'run', '--nproc-per-node', String(numProcesses), rank, '--'],
+    ...[...recipe, ...flags, '--train-iters', options.steps, '--metrics-jsonl', metrics],
+    ...(precision === 'bf16' ? ['--bf16'] : []),
+  ];
+  const variables = {
+    MTL_PARITY_GRADIENTS: gradients,
+    ...(fault === undefined ? {} : { MTL_PARITY_FAULT: fault }),
+  };
+  return new Promise((resolve, reject) => {
+    const child = spawn(process.execPath, argv, { cwd: root, env: { ...process.env, ...variables } });
+    let output = '';
+    child.stdout.on('data', (text) => {
+      output += text;
+    });
+    child.stderr.on('data', (text) => {
+      output += text;
+    });
+    child.on('close', (status) => {
+      if (status === 0) resolve(readRun({ metrics, gradients }));
+      else
+        reject(
+          new Error(`${name} ended with status ${status}:\n${output.split('\n').slice(-20).join('\n')}`),
+        );
+    });
+  });
+}
+
+/** Which bounds a comparison exceeds. */
+function exceeded(comparison, { loss, gradientNorm, gradients }) {
+  return [
+    ...(comparison.loss <= loss ? [] : ['loss']),
+    ...(comparison.gradientNorm <= gradientNorm ? [] : ['gradient norm']),
+    ...(gradients === undefined || comparison.gradients.difference <= gradients ? [] : ['gradients']),
+  ];
+}
+
+const scientific = (value) => value.toExponential(1).padStart(9);
+
+function row(name, { loss, gradientNorm, gradients }, verdict) {
+  const worst = `${scientific(gradients.difference)}  ${gradients.name}`;
+  return `${name.padEnd(54)} ${scientific(loss)} ${scientific(gradientNorm)} ${worst.padEnd(58)} ${verdict}`;
+}
+
+async function main() {
+  const cases = (options.faults ? faults : layouts).filter(({ name, fault = '' }) =>
+    `${name} ${fault}`.includes(options.only),
+  );
+  const references = new Map();
+  for (const precision of new Set(cases.map((each) => each.precision))) {
+    const reference = await train({ name: 'one process', numProcesses: 1, flags: [], precision });
+    const [first, last] = [reference.steps[0].lm_loss, reference.steps.at(-1).lm_loss];
+    console.log(
+      `one process, ${precision}: loss ${first.toFixed(4)} to ${last.toFixed(4)} in ${options.steps} steps`,
+    );
+    references.set(precision, reference);
+  }
+  console.log(`\n${'largest relative difference'.padEnd(54)}      loss grad norm  gradients of step 1`);
+  const results = [];
+  for (const each of cases) {
+    const comparison = compareRuns(await train(each), references.get(each.precision));
+    const broken = exceeded(comparison, bounds[each.precision]);
+    const isNoticed = broken.length > 0;
+    const isGood = options.faults ? isNoticed : !isNoticed;
+    const verdict = isNoticed ? `${broken.join(', ')} out of bounds` : 'ok';
+    console.log(
+      row(each.fault === undefined ? each.name : `${each.name}: ${each.fault}`, comparison, verdict),
+    );
+    results.push({ ...each, ...comparison, broken, isGood });
+  }
+  if (options.json !== undefined) writeFileSync(options.json, `${JSON.stringify(results, null, 2)}\n`);
+  const numBad = results.filter(({ isGood }) => !isGood).length;
+  const what = options.faults ? 'fault(s) went unnoticed' : 'layout(s) differ from one process';
+  console.log(numBad === 0 ? `\nall ${results.length} as they should be` : `\n${numBad} ${what}`);
+  return numBad === 0 && results.length > 0 ? 0 : 1;
+}
+
+try {
+  process.exitCode = await main();
+} finally {
+  rmSync(directory, { recursive: true, force: true });
+}
