@@ -7,13 +7,15 @@ import { dataCommand } from './commands/data/data.js';
 import { doctorCommand } from './commands/doctor/doctor.js';
 import { evalCommand } from './commands/eval/eval.js';
 import { generateCommand } from './commands/generate.js';
+import { runCommand } from './commands/run/run.js';
 
 const { version } = createRequire(import.meta.url)('../package.json') as { version: string };
 
 /** The command `mtl` with all its subcommands. */
 export function createProgram(): Command {
-  return newCommand('mtl', 'Prepares data, evaluates, generates, converts, diagnoses.')
+  return newCommand('mtl', 'Starts trainings, prepares data, evaluates, generates, converts, diagnoses.')
     .version(version, '-V, --version', 'show the version')
+    .addCommand(runCommand())
     .addCommand(dataCommand())
     .addCommand(evalCommand())
     .addCommand(generateCommand())

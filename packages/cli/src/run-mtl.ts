@@ -1,5 +1,6 @@
 import { exitCodeOf, formatError } from '@mtl/errors';
 import { CommanderError } from 'commander';
+import { withDashes } from './commands/run/run.js';
 import { createProgram } from './create-program.js';
 
 /**
@@ -11,7 +12,8 @@ import { createProgram } from './create-program.js';
  */
 export async function runMtl(argv: readonly string[]): Promise<0 | 1 | 2> {
   try {
-    await createProgram().parseAsync([...argv], { from: 'user' });
+    const words = argv[0] === 'run' ? ['run', ...withDashes(argv.slice(1))] : [...argv];
+    await createProgram().parseAsync(words, { from: 'user' });
     return 0;
   } catch (error) {
     // Help and version end this way.
