@@ -134,15 +134,25 @@ describe('mtl run', () => {
     expect(pids.some(isRunning)).toBe(false);
   });
 
+  // a program that never joins: neither the store nor a watchdog could end it
   it('leaves nobody behind when it is killed', async () => {
     const file = join(testDirectory(), 'pid');
-    const { child } = run(...two, rankProgram, 'wait', 'deaf', file);
+    const script = `${file}.mjs`;
+    writeFileSync(
+      script,
+      `import { writeFileSync } from 'node:fs';
+      process.on('SIGTERM', () => {});
+      writeFileSync(process.argv[2] + '.' + process.env.RANK, String(process.pid));
+      setInterval(() => {}, 1000);\n`,
+    );
+    const { child } = run(...two, script, file);
     const pids = await waitingRanks(file, 2);
+    expect(pids.every(isRunning)).toBe(true);
     child.kill('SIGKILL');
     await until(() => !pids.some(isRunning));
   });
 
-  it('starts the ranks of two hosts, which need a secret and an engine between hosts', async () => {
+  it('asks for a secret that several hosts have in common', async () => {
     const hosts = ['--nnodes', '2', '--master-addr', '127.0.0.1'];
     const without = await startProcess([...mtl, 'run', ...hosts, rankProgram], { MTL_JOB_SECRET: undefined })
       .finished;

@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createRequire } from 'node:module';
 import { fileURLToPath, pathToFileURL } from 'node:url';
+import { reportEngine } from '@mtl/tooling/report-engine';
 
 /** Node's flags for programs that import the sources of the workspace. */
 export const sourceFlags: readonly string[] = [
@@ -55,6 +56,7 @@ export function startProcess(
 export function printedRanks(stdout: string): readonly Record<string, unknown>[] {
   const lines = stdout.split('\n').map((line) => line.replace(/^\[\d+\] /, ''));
   const ranks = lines.filter((line) => line.startsWith('{')).map((line) => JSON.parse(line));
+  for (const { engine } of ranks) reportEngine(engine);
   return ranks.sort((left, right) => left.restartCount - right.restartCount || left.rank - right.rank);
 }
 
