@@ -5,10 +5,13 @@ import { library } from '@mtl/tooling/tsup';
 export default {
   ...library({
     index: 'src/index.ts',
+    launched: 'src/launched.ts',
     'testing/index': 'src/testing/index.ts',
     'testing/rank-thread': 'src/testing/rank-thread.ts',
     'testing/rank-thread-entry': 'src/testing/rank-thread-entry.mjs',
     'build-addon': 'native/build-addon.mjs',
   }),
-  dts: { entry: { index: 'src/index.ts', 'testing/index': 'src/testing/index.ts' } },
+  dts: {
+    entry: { index: 'src/index.ts', launched: 'src/launched.ts', 'testing/index': 'src/testing/index.ts' },
+  },
 };

@@ -1,11 +1,14 @@
 #!/usr/bin/env node
 /**
  * npm test: makes the checkout ready and runs everything the machine can run: types, the tests of all packages and
- * apps, and of the tooling itself. Ends with what was skipped and why, and one line of counts.
+ * apps, and of the tooling itself. Ends with the engines that ranks communicated over, what was skipped and why, and one
+ * line of counts.
+ *   npm test -- --allowed-skips FILE      fails on a skip that the file does not allow
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { disallowedSkips } from '../checks/allowed-skips.mjs';
 import { bootstrap, root, toolEnvironment } from './bootstrap.mjs';
 
 const folders = ['packages', 'apps'].flatMap((group) =>
@@ -14,7 +17,8 @@ const folders = ['packages', 'apps'].flatMap((group) =>
 const reports = [...folders, join(root, 'tooling')].map((folder) =>
   join(folder, 'build', 'test-results.json'),
 );
-for (const report of reports) rmSync(report, { force: true });
+const engineFiles = folders.map((folder) => join(folder, 'build', 'engines-used.txt'));
+for (const file of [...reports, ...engineFiles]) rmSync(file, { force: true });
 
 bootstrap(['build', 'build:native']);
 const run = (args) =>
@@ -40,8 +44,19 @@ for (const report of reports.filter((path) => existsSync(path))) {
     }
   }
 }
+const engines = engineFiles
+  .filter((path) => existsSync(path))
+  .flatMap((path) => readFileSync(path, 'utf8').trim().split('\n'));
+const numByEngine = [...new Set(engines)]
+  .sort()
+  .map((name) => `${name} (${engines.filter((engine) => engine === name).length} ranks)`);
+console.log(`\nengines used: ${numByEngine.join(', ') || 'none'}`);
 console.log(skipped.length === 0 ? '\nnothing was skipped' : `\nskipped (the name of a test says why):`);
 for (const name of skipped) console.log(`  ${name}`);
+const listAt = process.argv.indexOf('--allowed-skips');
+const disallowed = listAt < 0 ? [] : disallowedSkips(skipped, readFileSync(process.argv[listAt + 1], 'utf8'));
+for (const name of disallowed) console.error(`error[MTL_SKIPPED]: not allowed to be skipped here: ${name}`);
 console.log(`\n${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} skipped`);
-const failed = status.some((code) => code !== 0) || counts.failed > 0 || counts.passed === 0;
+const failed =
+  status.some((code) => code !== 0) || disallowed.length > 0 || counts.failed > 0 || counts.passed === 0;
 process.exit(failed ? 1 : 0);

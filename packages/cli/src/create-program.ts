@@ -8,14 +8,19 @@ import { doctorCommand } from './commands/doctor/doctor.js';
 import { evalCommand } from './commands/eval/eval.js';
 import { generateCommand } from './commands/generate.js';
 import { planCommand } from './commands/plan.js';
+import { runCommand } from './commands/run/run.js';
 import { scheduleCommand } from './commands/schedule/schedule.js';
 
 const { version } = createRequire(import.meta.url)('../package.json') as { version: string };
 
 /** The command `mtl` with all its subcommands. */
 export function createProgram(): Command {
-  return newCommand('mtl', 'Prepares data, evaluates, generates, converts, simulates schedules, diagnoses.')
+  return newCommand(
+    'mtl',
+    'Starts and plans trainings, prepares data, evaluates, generates, converts, diagnoses.',
+  )
     .version(version, '-V, --version', 'show the version')
+    .addCommand(runCommand())
     .addCommand(dataCommand())
     .addCommand(evalCommand())
     .addCommand(generateCommand())

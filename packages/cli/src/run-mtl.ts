@@ -1,5 +1,6 @@
 import { exitCodeOf, formatError } from '@mtl/errors';
 import { CommanderError } from 'commander';
+import { withDashes } from './commands/run/run.js';
 import { createProgram } from './create-program.js';
 import { Interruption } from './terminal/interruption.js';
 
@@ -13,7 +14,8 @@ import { Interruption } from './terminal/interruption.js';
  */
 export async function runMtl(argv: readonly string[]): Promise<number> {
   try {
-    await createProgram().parseAsync([...argv], { from: 'user' });
+    const words = argv[0] === 'run' ? ['run', ...withDashes(argv.slice(1))] : [...argv];
+    await createProgram().parseAsync(words, { from: 'user' });
     return 0;
   } catch (error) {
     // Help and version end this way.

@@ -1,4 +1,5 @@
 import { connect } from 'node:net';
+import { reportEngine } from '@mtl/tooling/report-engine';
 import { describe, expect, it } from 'vitest';
 import { type FinishedRank, freePort, startRanks } from './support/start-ranks.js';
 
@@ -18,7 +19,9 @@ async function variablesOf(
 
 const printed = ({ stdout, stderr }: FinishedRank): Record<string, unknown> => {
   expect(stderr).toBe('');
-  return JSON.parse(stdout) as Record<string, unknown>;
+  const rank = JSON.parse(stdout) as Record<string, unknown>;
+  reportEngine(String(rank.engine));
+  return rank;
 };
 
 async function until(reached: () => boolean): Promise<void> {

@@ -15,9 +15,10 @@ function packageDirectory(): string {
 
 /**
  * Loads the native addon and connects it to that of @mtl/kernels: an explicit path in MTL_COMM_ADDON, else the local
- * build, else the platform package. A failure lists what was tried and what to do.
+ * build, else the platform package. A failure lists what was tried and what to do. Without `usesTensors` the other addon
+ * is left alone, and nothing may be called that moves tensors.
  */
-export function loadAddon(): CommAddon {
+export function loadAddon({ usesTensors = true }: { readonly usesTensors?: boolean } = {}): CommAddon {
   const require = createRequire(import.meta.url);
   const explicit = process.env.MTL_COMM_ADDON;
   const local = join(packageDirectory(), 'build', 'Release', 'mtl_comm.node');
@@ -27,7 +28,7 @@ export function loadAddon(): CommAddon {
   for (const candidate of candidates) {
     try {
       const addon = require(candidate) as CommAddon;
-      addon.useTensors(tensorApi());
+      if (usesTensors) addon.useTensors(tensorApi());
       return addon;
     } catch (error) {
       failures.push(`${candidate}: ${(error as Error).message.split('\n')[0]}`);

@@ -1,0 +1,18 @@
+/** What `mtl run` starts, after its flags were checked. */
+export interface LaunchOptions {
+  readonly numProcessesPerNode: number;
+  readonly numNodes: number;
+  readonly nodeRank: number;
+  readonly masterAddress: string;
+  /** 0: any free one (on one host). */
+  readonly masterPort: number;
+  readonly maxRestarts: number;
+  /** How long a rank may be silent before it counts as lost. */
+  readonly heartbeatLimitMs: number;
+  /** How long ranks have to end after SIGTERM before SIGKILL. */
+  readonly gracePeriodMs: number;
+  readonly secret: string;
+  /** The script of the program. */
+  readonly script: string;
+  readonly args: readonly string[];
+}

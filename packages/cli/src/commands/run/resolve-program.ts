@@ -1,0 +1,60 @@
+import { existsSync, readFileSync, statSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { ConfigurationError } from '@mtl/errors';
+
+interface PackageFile {
+  readonly name?: string;
+  readonly bin?: string | Readonly<Record<string, string>>;
+  readonly main?: string;
+}
+
+const notFound = 'MTL_PROGRAM';
+
+/**
+ * The script to run for what the command line names: a script itself, or the command of a directory with a package.json
+ * (its only `bin`, or the one with the package's name, else its `main`).
+ *
+ * @throws ConfigurationError MTL_PROGRAM
+ */
+export function resolveProgram(program: string): string {
+  const path = resolve(program);
+  if (!existsSync(path)) {
+    throw new ConfigurationError(notFound, `there is no program ${program}`, {
+      expected: 'a .js or .mjs file, or a directory with a package.json',
+    });
+  }
+  const script = statSync(path).isDirectory() ? scriptOfPackage(path, program) : path;
+  if (/\.[cm]?tsx?$/.test(script)) {
+    throw new ConfigurationError(notFound, `${program} is TypeScript, which Node.js does not run`, {
+      expected: 'the .js file that it is built to',
+    });
+  }
+  return script;
+}
+
+function scriptOfPackage(directory: string, program: string): string {
+  const file = join(directory, 'package.json');
+  if (!existsSync(file)) {
+    throw new ConfigurationError(notFound, `${program} is a directory without a package.json`, {
+      expected: 'a .js or .mjs file, or a directory with a package.json',
+    });
+  }
+  const { name, bin, main } = JSON.parse(readFileSync(file, 'utf8')) as PackageFile;
+  const script = commandOf(bin, name) ?? main;
+  if (script === undefined) {
+    throw new ConfigurationError(notFound, `the package.json of ${program} names no program`, {
+      expected: '"bin" with one command, or one of the name of the package, or "main"',
+    });
+  }
+  const path = join(directory, script);
+  if (existsSync(path)) return path;
+  throw new ConfigurationError(notFound, `${program} names ${script}, which is not there`, {
+    remedy: 'build it first: npm run build',
+  });
+}
+
+function commandOf(bin: PackageFile['bin'], name: string | undefined): string | undefined {
+  if (bin === undefined || typeof bin === 'string') return bin;
+  const commands = Object.values(bin);
+  return commands.length === 1 ? commands[0] : bin[name?.split('/').at(-1) ?? ''];
+}

@@ -1,0 +1,122 @@
+import { randomBytes } from 'node:crypto';
+import { availableParallelism } from 'node:os';
+import { readJobSecret } from '@mtl/comm';
+import { ConfigurationError } from '@mtl/errors';
+import { type Command, Option } from 'commander';
+import { newCommand } from '../../command-line/new-command.js';
+import { countOption, numberOption } from '../../command-line/option-values.js';
+import type { LaunchOptions } from './launch-options.js';
+import { Launcher } from './launcher.js';
+import { resolveProgram } from './resolve-program.js';
+
+interface RunFlags {
+  readonly nprocPerNode: number;
+  readonly nnodes: number;
+  readonly nodeRank: number;
+  readonly masterAddr?: string;
+  readonly masterPort?: number;
+  readonly maxRestarts: number;
+  readonly heartbeatLimit: number;
+  readonly gracePeriod: number;
+}
+
+const loopback = '127.0.0.1';
+const defaultPort = 29_500; // torchrun's
+
+const notes = `
+Each process gets torchrun's variables (RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, GROUP_RANK, MASTER_ADDR,
+MASTER_PORT), MTL_JOB_SECRET and MTL_RESTART_COUNT. When one fails, all end; with --max-restarts all start again, and a
+program that sees MTL_RESTART_COUNT above 0 goes on from its newest whole checkpoint.
+
+Examples:
+  mtl run --nproc-per-node 2 apps/gpt-train -- --train-iters 100
+  mtl run --nnodes 2 --node-rank 0 --master-addr 10.0.0.1 --nproc-per-node 8 train.mjs   (on the second host: --node-rank 1)`;
+
+/** `mtl run`: starts the processes of a job on this host. */
+export function runCommand(): Command {
+  return newCommand('run', 'start a program as several processes that work together')
+    .argument('<program>', 'a .js or .mjs file, or a directory with a package.json')
+    .argument('[args...]', 'what the program gets, after --')
+    .passThroughOptions()
+    .addOption(
+      new Option('--nproc-per-node <n>', 'processes on this host: a number, cpu or auto (one a core)')
+        .argParser(readNumProcesses)
+        .default(1),
+    )
+    .addOption(countOption('--nnodes <n>', 'hosts').default(1))
+    .addOption(countOption('--node-rank <n>', 'which of them this is', { least: 0 }).default(0))
+    .option('--master-addr <address>', 'an address of host 0 that the others reach')
+    .addOption(countOption('--master-port <n>', 'a free port there (default: any on one host, else 29500)'))
+    .addOption(
+      countOption('--max-restarts <n>', 'how often all start again after a failure', { least: 0 }).default(0),
+    )
+    .addOption(
+      numberOption('--heartbeat-limit <s>', 'seconds that a process may be silent', { least: 1 }).default(15),
+    )
+    .addOption(numberOption('--grace-period <s>', 'seconds to end after a failure', { least: 0 }).default(10))
+    .addHelpText('after', notes)
+    .action(run);
+}
+
+/** torchrun takes `_` for `-` in its flags; the program's own flags stay as they are. */
+export function withDashes(argv: readonly string[]): string[] {
+  const words = [...argv];
+  for (let at = 0; at < words.length && words[at] !== '--'; at++) {
+    const word = words[at]!;
+    if (!word.startsWith('-')) break; // the program
+    const [flag, ...value] = word.split('=');
+    words[at] = [flag!.replaceAll('_', '-'), ...value].join('=');
+    const takesValue = value.length === 0 && !['--debug', '--help', '-h'].includes(words[at]!);
+    if (takesValue) at += 1;
+  }
+  return words;
+}
+
+async function run(program: string, args: readonly string[], flags: RunFlags): Promise<void> {
+  await new Launcher(launchOptions(program, args, flags)).run();
+}
+
+function launchOptions(program: string, args: readonly string[], flags: RunFlags): LaunchOptions {
+  const { nprocPerNode, nnodes, nodeRank, masterAddr, masterPort } = flags;
+  if (nodeRank >= nnodes) {
+    throw new ConfigurationError('MTL_FLAG_VALUE', `--node-rank ${nodeRank} with --nnodes ${nnodes}`, {
+      expected: `0 to ${nnodes - 1}`,
+    });
+  }
+  if (masterPort !== undefined && masterPort > 65_535) {
+    throw new ConfigurationError('MTL_FLAG_VALUE', `--master-port ${masterPort} cannot be used`, {
+      expected: '1 to 65535',
+    });
+  }
+  if (nnodes > 1 && masterAddr === undefined) {
+    throw new ConfigurationError('MTL_FLAG_NEEDS', `--nnodes ${nnodes} needs --master-addr`, {
+      expected: 'an address of host 0 that the others reach',
+    });
+  }
+  return {
+    numProcessesPerNode: nprocPerNode,
+    ...{ numNodes: nnodes, nodeRank },
+    masterAddress: nnodes === 1 ? loopback : masterAddr!,
+    masterPort: masterPort ?? (nnodes === 1 ? 0 : defaultPort),
+    maxRestarts: flags.maxRestarts,
+    heartbeatLimitMs: flags.heartbeatLimit * 1000,
+    gracePeriodMs: flags.gracePeriod * 1000,
+    secret: secretOf(nnodes),
+    script: resolveProgram(program),
+    args: args[0] === '--' ? args.slice(1) : args,
+  };
+}
+
+/** On one host a new one for every job; on several the hosts must have the same, so the user gives it. */
+function secretOf(numNodes: number): string {
+  const { MTL_JOB_SECRET: secret, MTL_JOB_SECRET_FILE: file } = process.env;
+  return numNodes === 1 && !secret && !file ? randomBytes(32).toString('hex') : readJobSecret(process.env);
+}
+
+function readNumProcesses(value: string): number {
+  if (value === 'auto' || value === 'cpu') return availableParallelism();
+  if (/^\d+$/.test(value) && Number(value) >= 1 && Number(value) <= 1024) return Number(value);
+  throw new ConfigurationError('MTL_FLAG_VALUE', `--nproc-per-node ${value} cannot be used`, {
+    expected: 'a whole number from 1 to 1024, cpu or auto',
+  });
+}

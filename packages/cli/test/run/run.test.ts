@@ -1,0 +1,181 @@
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { isRunning, mtl, printedRanks, rankProgram, startProcess, until } from '../support/start-process.js';
+import { testDirectory } from '../support/test-directory.js';
+
+const run = (...words: string[]) => startProcess([...mtl, 'run', ...words]);
+const two = ['--nproc-per-node', '2'];
+
+/** The processes of a `wait` job, when all of them are there. */
+async function waitingRanks(file: string, count: number): Promise<number[]> {
+  const paths = Array.from({ length: count }, (_, rank) => `${file}.${rank}`);
+  await until(() => paths.every((path) => existsSync(path) && readFileSync(path, 'utf8') !== ''));
+  return paths.map((path) => Number(readFileSync(path, 'utf8')));
+}
+
+describe('mtl run', () => {
+  it('starts ranks that find each other, one thread share each, with prefixed lines', async () => {
+    const { status, stdout, stderr } = await run('--nproc_per_node=4', rankProgram).finished;
+    expect(stderr).toBe('');
+    expect(status).toBe(0);
+    expect(printedRanks(stdout)).toMatchObject(
+      [0, 1, 2, 3].map((rank) => ({
+        rank,
+        size: 4,
+        engine: 'local',
+        sum: 10,
+        launcher: 'mtl',
+        localRank: rank,
+      })),
+    );
+    const prefixed = stdout.trim().split('\n');
+    expect(prefixed.every((line) => line.startsWith(`[${JSON.parse(line.slice(4)).rank}] {`))).toBe(true);
+  });
+
+  it('passes the flags of the program as they are', async () => {
+    const directory = testDirectory();
+    const script = join(directory, 'print.mjs');
+    writeFileSync(script, 'console.log(JSON.stringify(process.argv.slice(2)));\n');
+    const flags = ['--my_flag', '--nnodes', '-x', '--', 'rest'];
+    for (const words of [
+      [script, ...flags],
+      [script, '--', ...flags],
+    ]) {
+      const { stdout, stderr } = await run(...words).finished;
+      expect(stderr).toBe('');
+      expect(JSON.parse(stdout.slice(4))).toEqual(flags);
+    }
+  });
+
+  it('runs the command of a directory with a package.json', async () => {
+    const directory = join(testDirectory(), 'app');
+    mkdirSync(directory);
+    writeFileSync(
+      join(directory, 'package.json'),
+      '{"name": "@a/app", "bin": {"app": "./main.js", "other": "./x.js"}}',
+    );
+    const missing = await run(directory).finished;
+    expect(missing.stderr).toContain('error[MTL_PROGRAM]');
+    expect(missing.stderr).toContain('npm run build');
+    expect(missing.status).toBe(2);
+    writeFileSync(join(directory, 'main.js'), 'console.log("here");\n');
+    expect((await run(directory).finished).stdout).toBe('[0] here\n');
+  });
+
+  it.each([
+    ['its exit code', ['exit', '1'], 'rank 1 ended with exit code 7'],
+    [
+      'its last error',
+      ['throw', '0'],
+      'rank 0 ended with exit code 1: error[MTL_UNEXPECTED]: the loss is not a number',
+    ],
+  ])('ends all when one fails, and names it with %s', async (_, behaviour, message) => {
+    const { status, stdout, stderr } = await run(...two, rankProgram, ...behaviour).finished;
+    expect(stderr).toContain(`error[MTL_RANK_FAILED]: ${message}`);
+    expect(status).toBe(1);
+    for (const { pid } of printedRanks(stdout)) expect(isRunning(pid as number)).toBe(false);
+  });
+
+  it('ends a stopped rank, which its silence betrays', async () => {
+    const limits = ['--heartbeat-limit', '2', '--grace-period', '1'];
+    const { status, stdout, stderr } = await run(...two, ...limits, rankProgram, 'stop', '1').finished;
+    expect(stderr).toMatch(
+      /error\[MTL_RANK_FAILED\]: rank 1 failed: rank 1 .* has been silent for .* \(limit 2\.0 s\)/,
+    );
+    expect(status).toBe(1);
+    for (const { pid } of printedRanks(stdout)) expect(isRunning(pid as number)).toBe(false);
+  });
+
+  it('starts all again after a failure, up to --max-restarts', async () => {
+    const again = await run(...two, '--max-restarts', '2', rankProgram, 'once', '1').finished;
+    expect(printedRanks(again.stdout)).toMatchObject(
+      [0, 1].flatMap((restartCount) => [0, 1].map((rank) => ({ rank, restartCount, sum: 3 }))),
+    );
+    expect(again.stderr).toContain('warning[MTL_RESTART]: rank 1 ended with signal SIGKILL; restart 1 of 2');
+    expect(again.status).toBe(0);
+    const never = await run(...two, '--max-restarts', '1', rankProgram, 'exit', '0').finished;
+    expect(never.stderr).toContain(
+      'error[MTL_RANK_FAILED]: rank 0 ended with exit code 7 (after 1 restarts)',
+    );
+    expect(never.status).toBe(1);
+  });
+
+  it('does not repeat wrong input, and passes its exit status on', async () => {
+    const { status, stderr } = await run(...two, '--max-restarts', '3', rankProgram, 'configuration', '0')
+      .finished;
+    expect(stderr).not.toContain('MTL_RESTART');
+    expect(status).toBe(2);
+  });
+
+  it('passes SIGTERM on to all ranks', async () => {
+    const file = join(testDirectory(), 'pid');
+    const { child, finished } = run(...two, rankProgram, 'wait', 'hearing', file);
+    await waitingRanks(file, 2);
+    child.kill('SIGTERM');
+    const { stdout } = await finished;
+    for (const rank of [0, 1]) expect(stdout).toContain(`[${rank}] rank ${rank} got SIGTERM`);
+  });
+
+  it('ends at once at the second signal, whatever ranks do about it', async () => {
+    const file = join(testDirectory(), 'pid');
+    const { child, finished } = run(...two, rankProgram, 'wait', 'deaf', file);
+    const pids = await waitingRanks(file, 2);
+    let numHeard = 0;
+    child.stdout?.on('data', (text: string) => {
+      numHeard += text.split('got SIGTERM').length - 1;
+    });
+    child.kill('SIGTERM');
+    await until(() => numHeard === 2);
+    expect(pids.every(isRunning)).toBe(true);
+    child.kill('SIGTERM');
+    const { status } = await finished;
+    expect(status).toBe(1);
+    expect(pids.some(isRunning)).toBe(false);
+  });
+
+  // a program that never joins: neither the store nor a watchdog could end it
+  it('leaves nobody behind when it is killed', async () => {
+    const file = join(testDirectory(), 'pid');
+    const script = `${file}.mjs`;
+    writeFileSync(
+      script,
+      `import { writeFileSync } from 'node:fs';
+      process.on('SIGTERM', () => {});
+      writeFileSync(process.argv[2] + '.' + process.env.RANK, String(process.pid));
+      setInterval(() => {}, 1000);\n`,
+    );
+    const { child } = run(...two, script, file);
+    const pids = await waitingRanks(file, 2);
+    expect(pids.every(isRunning)).toBe(true);
+    child.kill('SIGKILL');
+    await until(() => !pids.some(isRunning));
+  });
+
+  it('asks for a secret that several hosts have in common', async () => {
+    const hosts = ['--nnodes', '2', '--master-addr', '127.0.0.1'];
+    const without = await startProcess([...mtl, 'run', ...hosts, rankProgram], { MTL_JOB_SECRET: undefined })
+      .finished;
+    expect(without.stderr).toContain('error[MTL_JOB_SECRET]');
+    expect(without.status).toBe(2);
+  });
+
+  it.each([
+    ['--nproc-per-node', '0'],
+    ['--nproc-per-node', 'gpu'],
+    ['--node-rank', '1'],
+    ['--master-port', '70000'],
+    ['--nnodes', '2'],
+    ['--max-restart', '1'],
+  ])('refuses %s %s', async (...flags) => {
+    const { status, stderr } = await run(...flags, rankProgram).finished;
+    expect(stderr).toMatch(/^error\[MTL_FLAG_/);
+    expect(status).toBe(2);
+  });
+
+  it.each(['nowhere.mjs', 'src/main.ts', 'src'])('refuses the program %s', async (program) => {
+    const { status, stderr } = await run(program).finished;
+    expect(stderr).toContain('error[MTL_PROGRAM]');
+    expect(status).toBe(2);
+  });
+});
