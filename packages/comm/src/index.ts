@@ -1,3 +1,6 @@
+export { createGlooGroup, type GlooGroupOptions } from './gloo/create-gloo-group.js';
+export { glooProblem } from './gloo/gloo-problem.js';
+export { resolveSocketAddress, type SocketAddressOptions } from './gloo/resolve-socket-address.js';
 export { type JoinHostOptions, joinHost } from './local/join-host.js';
 export { LocalWorld, type LocalWorldOptions } from './local/local-world.js';
 export type { TraceEntry } from './native/addon.js';

@@ -24,7 +24,9 @@ function print(line: object): void {
 
 let world: World | undefined;
 try {
-  const { default: run } = (await import(module)) as { default: (world: World, argument: unknown) => unknown };
+  const { default: run } = (await import(module)) as {
+    default: (world: World, argument: unknown) => unknown;
+  };
   world = new LocalWorld({ ...options, store: new FileStore(directory) });
   print({ result: (await run(world, argument)) ?? null });
   world.close();
