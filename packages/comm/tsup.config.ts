@@ -1,3 +1,14 @@
 import { library } from '@mtl/tooling/tsup';
 
-export default library();
+// worker threads start on rank-thread-entry, which imports rank-thread beside itself; build-addon is the command that
+// compiles the addon, with tooling bundled into it, so that it works when installed
+export default {
+  ...library({
+    index: 'src/index.ts',
+    'testing/index': 'src/testing/index.ts',
+    'testing/rank-thread': 'src/testing/rank-thread.ts',
+    'testing/rank-thread-entry': 'src/testing/rank-thread-entry.mjs',
+    'build-addon': 'native/build-addon.mjs',
+  }),
+  dts: { entry: { index: 'src/index.ts', 'testing/index': 'src/testing/index.ts' } },
+};

@@ -100,6 +100,36 @@ describe.runIf(isOnline)(`an installed package${whySkipped}`, () => {
     compiling,
   );
 
+  it(
+    '@mtl/comm finds the addon that mtl-comm-build compiled',
+    () => {
+      const folder = join(directory, 'comm');
+      installPackage({ name: '@mtl/comm', tarballs, directory: folder });
+      const program = `import { NativeJob } from '@mtl/comm';
+        import { Tensor } from '@mtl/kernels';
+        const job = new NativeJob(0);
+        job.createHostBoard([0]);
+        job.joinHost({ timeoutMs: 1000, graceMs: 1000 });
+        const group = job.createLocalGroup({ name: 'alone', ranks: [0], timeoutMs: 1000 });
+        const tensor = Tensor.from([1, 2], { shape: [2], dtype: 'float32' });
+        group.allReduce(tensor).wait();
+        console.log(tensor.toArray());
+        job.close();`;
+      writeFileSync(join(folder, 'program.mjs'), program);
+      const env = { MTL_KERNELS_ADDON: compiledAddon(), MTL_COMM_ADDON: undefined };
+      const start = () => run(process.execPath, ['program.mjs'], { cwd: folder, env });
+      const missing = start();
+      expect(missing.status).not.toBe(0);
+      expect(missing.output).toContain('npx mtl-comm-build');
+      const built = run(join(folder, 'node_modules', '.bin', 'mtl-comm-build'), [], { cwd: folder });
+      expect(built.status, built.output).toBe(0);
+      const { status, stdout, output } = start();
+      expect(status, output).toBe(0);
+      expect(stdout).toBe('[ 1, 2 ]\n');
+    },
+    compiling,
+  );
+
   it('@mtl/kernels names the remedy where nothing was compiled', () => {
     const folder = join(directory, 'uncompiled');
     installPackage({ name: '@mtl/kernels', tarballs, directory: folder });

@@ -17,8 +17,11 @@ void Lane::post(const std::shared_ptr<Task>& task) {
   const std::lock_guard<std::mutex> lock(mutex_);
   Begun begun = Begun::kUnfinished;
   if (tasks_.empty()) {
-    task->has_begun = true;
     task->call.started_ns = task->posted_ns;
+    // a member that has failed must not be counted among those that arrive: the others would take it for another one
+    Status failure = task->call.check();
+    if (!failure.ok()) return finish(task, std::move(failure));
+    task->has_begun = true;
     begun = communicator_->begin(&task->operation, &task->call);
     if (begun == Begun::kDone) return finish(task, ok_status());
   }

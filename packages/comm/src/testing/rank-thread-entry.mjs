@@ -3,6 +3,7 @@ import { workerData } from 'node:worker_threads';
 
 if (workerData.preload !== undefined) await import(workerData.preload);
 const own = new URL(import.meta.url);
-const rest = own.pathname.includes('/src/') ? './rank-thread.ts' : './rank-thread.js';
+// the sources are .mjs and .ts, the build is .js
+const rest = own.pathname.endsWith('.mjs') ? './rank-thread.ts' : './rank-thread.js';
 const { runRankThread } = await import(new URL(rest, own).href);
 await runRankThread(workerData);

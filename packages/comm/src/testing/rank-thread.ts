@@ -1,4 +1,5 @@
 import { parentPort } from 'node:worker_threads';
+import { MtlError } from '@mtl/errors';
 import type { GroupOptions, World } from '../world.js';
 import { InMemoryGroup } from './in-memory-group.js';
 import { type ChannelEnds, MessageChannels } from './message-channels.js';
@@ -20,6 +21,13 @@ export type RankFunction<Argument = unknown, Result = unknown> = (
   argument: Argument,
 ) => Result | Promise<Result>;
 
+/** What makes the error of a rank one of the @mtl family again. */
+export interface KnownError {
+  readonly family: string;
+  readonly code: `MTL_${string}`;
+  readonly details: Readonly<Record<string, unknown>>;
+}
+
 /** Runs one rank's function and reports its result, or its error, to the thread that started it. */
 export async function runRankThread(data: RankThreadData): Promise<void> {
   try {
@@ -27,7 +35,11 @@ export async function runRankThread(data: RankThreadData): Promise<void> {
     const result = await run(inMemoryWorld(data), data.argument);
     parentPort!.postMessage({ result });
   } catch (error) {
-    parentPort!.postMessage({ error });
+    // a clone of an error is a plain Error: code and details go beside it
+    const known = MtlError.isInstance(error)
+      ? { family: error.name, code: error.code, details: error.details }
+      : undefined;
+    parentPort!.postMessage({ error, known });
   }
 }
 

@@ -1,6 +1,6 @@
 import { MessageChannel, type MessagePort, Worker } from 'node:worker_threads';
-import { CommunicationError } from '@mtl/errors';
-import type { RankThreadData } from './rank-thread.js';
+import { CommunicationError, MtlError, UsageError } from '@mtl/errors';
+import type { KnownError, RankThreadData } from './rank-thread.js';
 
 export interface InMemoryRanksOptions {
   readonly worldSize: number;
@@ -63,12 +63,12 @@ export async function runInMemoryRanks<Result>(options: InMemoryRanksOptions): P
 }
 
 // beside this file in the sources and in the build; plain JavaScript, so that a thread can start on it
-const threadEntry = './rank-thread-entry.mjs';
+const threadEntry = import.meta.url.endsWith('.ts') ? './rank-thread-entry.mjs' : './rank-thread-entry.js';
 
 function resultOf<Result>(worker: Worker, rank: number): Promise<Result> {
   return new Promise((resolve, reject) => {
-    worker.once('message', (message: { result?: Result; error?: unknown }) => {
-      if ('error' in message) reject(message.error);
+    worker.once('message', (message: { result?: Result; error?: unknown; known?: KnownError }) => {
+      if ('error' in message) reject(errorOf(message.error, message.known));
       else resolve(message.result as Result);
     });
     worker.once('error', reject);
@@ -76,4 +76,11 @@ function resultOf<Result>(worker: Worker, rank: number): Promise<Result> {
       reject(new CommunicationError('MTL_RANK_ENDED', `rank ${rank} ended with code ${code} and no result`)),
     );
   });
+}
+
+function errorOf(error: unknown, known: KnownError | undefined): unknown {
+  if (known === undefined) return error;
+  const { family, code, details } = known;
+  const Class = { CommunicationError, UsageError }[family] ?? MtlError;
+  return new Class(code, (error as Error).message, { details, cause: error });
 }

@@ -46,6 +46,22 @@ struct HostBoard::Layout {
   Member members[kMaxRanks];
 };
 
+namespace {
+
+// A failure of the job as who waits for `operation` of `group` (a name) sees it.
+Status seen_from(const Status& status, int rank, const char* group, const char* operation, int64_t started_ns) {
+  if (status.ok()) return status;
+  Failure failure = status.failure();
+  failure.group = group;
+  failure.operation = operation;
+  failure.waited_ms = static_cast<double>(now_ns() - started_ns) / kMillisecond;
+  failure.message = format_text("%s of %s, rank %d waited %.3f s: ", operation, group, rank, failure.waited_ms / 1000) +
+                    status.failure().message;
+  return Status(std::move(failure));
+}
+
+}  // namespace
+
 Status HostBoard::prepare(JobState* job, const std::vector<int>& ranks) {
   const bool is_member = std::find(ranks.begin(), ranks.end(), job->rank()) != ranks.end();
   if (is_member && static_cast<int>(ranks.size()) <= kMaxRanks) return ok_status();
@@ -104,15 +120,13 @@ Status HostBoard::join(int64_t timeout_ns) {
   const int64_t started = now_ns();
   const auto is_missing = [&](int index) { return layout_->members[index].pid.load() == 0; };
   bool is_complete = false;
-  MTL_RETURN_IF_ERROR(wait(
-      timeout_ns,
-      [&] {
-        for (int index = 0; index < size(); ++index) {
-          if (is_missing(index)) return false;
-        }
-        return true;
-      },
-      &is_complete));
+  const auto all_are_there = [&] {
+    for (int index = 0; index < size(); ++index) {
+      if (is_missing(index)) return false;
+    }
+    return true;
+  };
+  MTL_RETURN_IF_ERROR(seen_from(wait(timeout_ns, all_are_there, &is_complete), job_->rank(), "host", "join", started));
   if (is_complete) return ok_status();
   Failure failure;
   failure.code = "MTL_TIMEOUT";
@@ -154,17 +168,16 @@ Status HostBoard::find(int index, uint64_t key, const char* what, int64_t timeou
   const int64_t started = now_ns();
   Member& member = layout_->members[index];
   bool is_found = false;
-  MTL_RETURN_IF_ERROR(wait(
-      timeout_ns,
-      [&] {
-        for (Published& place : member.published) {
-          if (place.key.load() != key) continue;
-          *address = place.address;
-          return true;
-        }
-        return false;
-      },
-      &is_found));
+  const auto is_published = [&] {
+    for (Published& place : member.published) {
+      if (place.key.load() != key) continue;
+      *address = place.address;
+      return true;
+    }
+    return false;
+  };
+  MTL_RETURN_IF_ERROR(
+      seen_from(wait(timeout_ns, is_published, &is_found), job_->rank(), what, "createGroup", started));
   if (is_found) return ok_status();
   Failure failure;
   failure.code = "MTL_TIMEOUT";

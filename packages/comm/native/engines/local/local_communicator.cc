@@ -40,6 +40,12 @@ Status LocalCommunicator::open(const GroupIdentity& group, const LocalOptions& o
   return ok_status();
 }
 
+std::unique_ptr<LocalCommunicator> LocalCommunicator::join(const GroupIdentity& group, const LocalOptions& options,
+                                                           const LocalCommunicator& first) {
+  return std::unique_ptr<LocalCommunicator>(
+      new LocalCommunicator(group, options, Segment::borrow(first.segment_), first.layout_));
+}
+
 LocalCommunicator::LocalCommunicator(const GroupIdentity& group, const LocalOptions& options, Segment segment,
                                      GroupLayout layout)
     : rank_(group.rank),

@@ -26,6 +26,10 @@ class LocalCommunicator : public Communicator {
                        std::unique_ptr<LocalCommunicator>* communicator);
   static Status open(const GroupIdentity& group, const LocalOptions& options, const SegmentAddress& address,
                      std::unique_ptr<LocalCommunicator>* communicator);
+  // Another member in the same process as `first`, which must live longer. Shares its mapping, so that a race detector
+  // sees all members touch the same addresses.
+  static std::unique_ptr<LocalCommunicator> join(const GroupIdentity& group, const LocalOptions& options,
+                                                 const LocalCommunicator& first);
   // `buffer_bytes` of a group, and the size of its segment.
   static GroupLayout layout_of(int size, const LocalOptions& options);
   ~LocalCommunicator() override;

@@ -26,12 +26,13 @@ Segment::Segment(Segment&& other) noexcept { *this = std::move(other); }
 Segment& Segment::operator=(Segment&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(fd_, other.fd_);
+  std::swap(is_borrowed_, other.is_borrowed_);
   std::swap(address_, other.address_);
   return *this;
 }
 
 Segment::~Segment() {
-  if (data_ != nullptr) munmap(data_, address_.bytes);
+  if (data_ != nullptr && !is_borrowed_) munmap(data_, address_.bytes);
   if (fd_ >= 0) close(fd_);
 }
 
@@ -76,6 +77,14 @@ Status Segment::open(const SegmentAddress& address, Segment* segment) {
   }
   *segment = std::move(opened);
   return ok_status();
+}
+
+Segment Segment::borrow(const Segment& owner) {
+  Segment borrowed;
+  borrowed.data_ = owner.data_;
+  borrowed.address_ = owner.address_;
+  borrowed.is_borrowed_ = true;
+  return borrowed;
 }
 
 }  // namespace mtl::comm::local

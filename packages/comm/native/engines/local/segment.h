@@ -35,6 +35,9 @@ class Segment {
   // @return MTL_SEGMENT when the process is gone, its files are not for us, or it is another segment.
   static Status open(const SegmentAddress& address, Segment* segment);
 
+  // The same mapping, which stays the other's: for members that are threads of one process.
+  static Segment borrow(const Segment& owner);
+
   void* data() const { return data_; }
   const SegmentAddress& address() const { return address_; }
   // Keeps the creator's descriptor open until the process ends: someone may still have to open the segment.
@@ -43,6 +46,7 @@ class Segment {
  private:
   void* data_ = nullptr;
   int fd_ = -1;  // of the creator
+  bool is_borrowed_ = false;
   SegmentAddress address_;
 };
 

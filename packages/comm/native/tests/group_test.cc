@@ -1,0 +1,167 @@
+// Groups of threads over shared memory: results, order, failures and the end of a group under its operations.
+#include "tests/native_test.h"
+
+namespace mtl::comm::tests {
+namespace {
+
+OperationRequest request_of(OperationKind kind, std::vector<float>* input, std::vector<float>* output, int peer = -1) {
+  OperationRequest request;
+  request.kind = kind;
+  request.peer = peer;
+  if (input != nullptr) {
+    request.input = input->data();
+    request.input_bytes = input->size() * sizeof(float);
+  }
+  if (output != nullptr) {
+    request.output = output->data();
+    request.output_bytes = output->size() * sizeof(float);
+  }
+  return request;
+}
+
+Status reduce(Group& group, std::vector<float>* values) {
+  return group.start(request_of(OperationKind::kAllReduce, values, values)).wait();
+}
+
+std::vector<float> numbers(size_t count, int member) {
+  std::vector<float> values(count);
+  for (size_t index = 0; index < count; ++index) values[index] = static_cast<float>(index % 97 + 100 * static_cast<size_t>(member));
+  return values;
+}
+
+MTL_TEST(all_reduces_of_all_sizes_are_right_on_every_member) {
+  for (const int size : {1, 2, 3, 5}) {
+    ThreadedGroup threads(size, 4096);
+    threads.run([&](int member) {
+      for (const size_t count : {size_t{0}, size_t{1}, size_t{300}, size_t{1024}, size_t{1025}, size_t{7001}}) {
+        std::vector<float> values = numbers(count, member);
+        EXPECT(succeeded(reduce(threads.group(member), &values)));
+        bool is_right = true;
+        for (size_t index = 0; index < count; ++index) {
+          float expected = 0;
+          for (int other = 0; other < size; ++other) expected += static_cast<float>(index % 97 + 100 * static_cast<size_t>(other));
+          is_right = is_right && values[index] == expected;
+        }
+        EXPECT(is_right);
+      }
+    });
+  }
+}
+
+MTL_TEST(operations_started_together_are_done_in_order) {
+  ThreadedGroup threads(3, 4096);
+  threads.run([&](int member) {
+    std::vector<std::vector<float>> all;
+    for (int index = 0; index < 12; ++index) all.push_back(std::vector<float>(index % 2 == 0 ? 8 : 5000, 1.0f));
+    std::vector<Group::Work> works;
+    for (std::vector<float>& values : all) {
+      works.push_back(threads.group(member).start(request_of(OperationKind::kAllReduce, &values, &values)));
+    }
+    // the last first: the wait carries the others out, or waits for the thread that does
+    for (size_t index = works.size(); index-- > 0;) {
+      EXPECT(succeeded(works[index].wait()));
+      EXPECT(works[index].is_done());
+      EXPECT(all[index].front() == 3.0f && all[index].back() == 3.0f);
+    }
+    EXPECT(threads.trace(member).take().size() == 12);
+  });
+}
+
+MTL_TEST(messages_pass_in_both_directions_at_once_whatever_their_size) {
+  ThreadedGroup threads(2, 4096);
+  threads.run([&](int member) {
+    for (const size_t count : {size_t{0}, size_t{1}, size_t{40000}, size_t{400000}}) {
+      std::vector<float> own = numbers(count, member), other(count);
+      Group::Work received = threads.group(member).start(request_of(OperationKind::kReceive, nullptr, &other, 1 - member));
+      Group::Work sent = threads.group(member).start(request_of(OperationKind::kSend, &own, nullptr, 1 - member));
+      EXPECT(succeeded(sent.wait()));
+      EXPECT(succeeded(received.wait()));
+      EXPECT(other == numbers(count, 1 - member));
+    }
+    EXPECT(threads.group(member).count_of(OperationKind::kSend).sent_bytes == 4 * 440001);
+  });
+}
+
+MTL_TEST(bytes_are_counted_as_a_ring_would_send_them) {
+  const size_t count = 4096 * 4;
+  ThreadedGroup threads(4, 16384);
+  threads.run([&](int member) {
+    std::vector<float> values(count, 1.0f);
+    EXPECT(succeeded(reduce(threads.group(member), &values)));
+    EXPECT(threads.group(member).count_of(OperationKind::kAllReduce).sent_bytes == 2 * count * sizeof(float) * 3 / 4);
+  });
+}
+
+MTL_TEST(a_member_that_does_not_come_is_named) {
+  ThreadedGroup threads(3, 4096, 100);
+  threads.run([&](int member) {
+    if (member == 1) return;
+    std::vector<float> values(5, 1.0f);
+    const Status status = reduce(threads.group(member), &values);
+    EXPECT(failed_with(status, "MTL_TIMEOUT"));
+    EXPECT(status.failure().rank == 11);
+    EXPECT(status.failure().sequence == "collective 0");
+    EXPECT(threads.job(member).is_aborted());
+    EXPECT(failed_with(threads.group(member).start(request_of(OperationKind::kBarrier, nullptr, nullptr)).wait(), "MTL_TIMEOUT"));
+  });
+}
+
+MTL_TEST(different_operations_are_refused_by_all) {
+  ThreadedGroup threads(3, 4096);
+  threads.run([&](int member) {
+    std::vector<float> values(member == 2 ? 6 : 5, 1.0f);
+    const Status status = reduce(threads.group(member), &values);
+    EXPECT(failed_with(status, "MTL_MISMATCH"));
+    EXPECT(status.failure().message.find("sum float32 5") != std::string::npos);
+    EXPECT(status.failure().message.find("sum float32 6") != std::string::npos);
+  });
+}
+
+MTL_TEST(an_abort_ends_a_wait) {
+  ThreadedGroup threads(2, 4096);
+  threads.run([&](int member) {
+    if (member == 1) {
+      Failure reason;
+      reason.code = "MTL_ABORTED";
+      reason.message = "a reason";
+      return threads.job(0).abort(reason);
+    }
+    std::vector<float> values(5, 1.0f);
+    const Status status = reduce(threads.group(member), &values);
+    EXPECT(failed_with(status, "MTL_ABORTED"));
+    EXPECT(status.failure().message.find("a reason") != std::string::npos);
+  });
+}
+
+MTL_TEST(a_member_that_left_is_not_waited_for) {
+  ThreadedGroup threads(2, 4096);
+  threads.run([&](int member) {
+    std::vector<float> values(5, 1.0f);
+    EXPECT(succeeded(reduce(threads.group(member), &values)));
+    if (member == 1) return threads.close(1);
+    const Status status = threads.group(0).start(request_of(OperationKind::kReceive, nullptr, &values, 1)).wait();
+    EXPECT(failed_with(status, "MTL_RANK_LEFT"));
+    EXPECT(status.failure().rank == 11);
+  });
+}
+
+MTL_TEST(closing_a_group_ends_what_it_has_under_way_and_lets_go_of_its_memory) {
+  std::atomic<int> num_released{0};
+  std::vector<float> small(5), large(5000), message(3);
+  {
+    ThreadedGroup threads(2, 4096);
+    for (std::vector<float>* values : {&large, &small, &large}) {
+      OperationRequest request = request_of(OperationKind::kAllReduce, values, values);
+      request.release = [&] { ++num_released; };
+      threads.group(1).start(std::move(request));
+    }
+    OperationRequest request = request_of(OperationKind::kReceive, nullptr, &message, 0);
+    request.release = [&] { ++num_released; };
+    threads.group(1).start(std::move(request));
+    threads.close(1);
+    EXPECT(num_released == 4);
+  }
+}
+
+}  // namespace
+}  // namespace mtl::comm::tests

@@ -1,0 +1,58 @@
+// A test harness of one page: tests register themselves, a failed expectation is printed and counted, and the process
+// ends with 1. No framework, so that the sanitizers see our code and nothing else.
+#pragma once
+
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "engines/local/local_communicator.h"
+#include "group/group.h"
+
+namespace mtl::comm::tests {
+
+struct TestRegistration {
+  TestRegistration(const char* name, void (*body)());
+};
+
+void report_failure(const char* file, int line, const char* expression);
+
+// Whether the status is a failure with this code; prints what else it is.
+bool failed_with(const Status& status, const char* code);
+bool succeeded(const Status& status);
+
+// Members of a group as threads of this process, over one mapping of one segment.
+class ThreadedGroup {
+ public:
+  ThreadedGroup(int size, uint64_t buffer_bytes, int64_t timeout_ms = 20000);
+
+  ~ThreadedGroup() {
+    while (!groups_.empty()) groups_.pop_back();
+  }
+
+  int size() const { return static_cast<int>(groups_.size()); }
+  Group& group(int member) { return *groups_[static_cast<size_t>(member)]; }
+  JobState& job(int member) { return *jobs_[static_cast<size_t>(member)]; }
+  Trace& trace(int member) { return *traces_[static_cast<size_t>(member)]; }
+  // Member 0 owns the mapping: it is closed last, unless nobody else is under way.
+  void close(int member) { groups_[static_cast<size_t>(member)].reset(); }
+  // Calls `body(member)` on a thread for each member.
+  void run(const std::function<void(int)>& body);
+
+ private:
+  std::vector<std::unique_ptr<JobState>> jobs_;
+  std::vector<std::unique_ptr<Trace>> traces_;
+  std::vector<std::unique_ptr<Group>> groups_;
+};
+
+}  // namespace mtl::comm::tests
+
+#define MTL_TEST(name)                                                            \
+  static void name();                                                             \
+  static const ::mtl::comm::tests::TestRegistration name##_registration(#name, name); \
+  static void name()
+
+#define EXPECT(expression) \
+  ((expression) ? static_cast<void>(0) : ::mtl::comm::tests::report_failure(__FILE__, __LINE__, #expression))

@@ -1,0 +1,97 @@
+// The loops of every instruction set that this processor has against plain arithmetic, one value at a time.
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "engines/local/reduce.h"
+#include "tests/native_test.h"
+
+namespace mtl::comm::tests {
+namespace {
+
+using local::best_reduce_level;
+using local::reduce_tables;
+
+float from_bfloat16(uint16_t bits) {
+  const uint32_t wide = static_cast<uint32_t>(bits) << 16;
+  float value;
+  std::memcpy(&value, &wide, 4);
+  return value;
+}
+
+MTL_TEST(sums_of_bfloat16_are_rounded_once_in_rank_order) {
+  const size_t count = 2053;
+  std::vector<uint16_t> sources[3];
+  uint32_t state = 1;
+  for (std::vector<uint16_t>& source : sources) {
+    for (size_t index = 0; index < count; ++index) {
+      state = state * 1664525u + 1013904223u;
+      // finite values of magnitudes 2^-8 to 2^7, both signs
+      source.push_back(static_cast<uint16_t>((state >> 16 & 0x807f) | ((119 + (state >> 8 & 15)) << 7)));
+    }
+  }
+  const void* pointers[3] = {sources[0].data(), sources[1].data(), sources[2].data()};
+  for (int level = 0; level <= best_reduce_level(); ++level) {
+    std::vector<uint16_t> output(count);
+    reduce_tables[level]->functions[static_cast<int>(DType::kBFloat16)][0](pointers, 3, output.data(), count);
+    bool is_right = true;
+    for (size_t index = 0; index < count; ++index) {
+      float sum = from_bfloat16(sources[0][index]) + from_bfloat16(sources[1][index]);
+      sum += from_bfloat16(sources[2][index]);
+      // nearest by distance: no bit tricks here
+      const float got = from_bfloat16(output[index]);
+      const float above = from_bfloat16(static_cast<uint16_t>(output[index] + 1));
+      const float below = from_bfloat16(static_cast<uint16_t>(output[index] - 1));
+      const float error = std::fabs(got - sum);
+      if (sum != 0) is_right = is_right && error <= std::fabs(above - sum) && error <= std::fabs(below - sum);
+    }
+    EXPECT(is_right);
+  }
+}
+
+MTL_TEST(all_levels_give_the_bits_of_the_plain_one_also_in_place) {
+  for (int dtype = 0; dtype < kNumDTypes; ++dtype) {
+    const size_t count = 1999;
+    const size_t bytes = count * kDTypeBytes[dtype];
+    std::vector<uint8_t> sources[3];
+    uint32_t state = 7;
+    for (std::vector<uint8_t>& source : sources) {
+      for (size_t index = 0; index < bytes; ++index) {
+        state = state * 1664525u + 1013904223u;
+        source.push_back(static_cast<uint8_t>(state >> 24));
+      }
+      // no NaN: which payload a sum of two keeps is the processor's business
+      const size_t element = kDTypeBytes[dtype];
+      if (dtype < 4) for (size_t index = 0; index < count; ++index) source[index * element + element - 1] &= 0xbb;
+    }
+    for (int reduction = 0; reduction < local::kNumReductions; ++reduction) {
+      std::vector<uint8_t> expected(bytes);
+      const void* pointers[3] = {sources[0].data(), sources[1].data(), sources[2].data()};
+      reduce_tables[0]->functions[dtype][reduction](pointers, 3, expected.data(), count);
+      for (int level = 0; level <= best_reduce_level(); ++level) {
+        std::vector<uint8_t> in_place = sources[1];
+        const void* aliased[3] = {sources[0].data(), in_place.data(), sources[2].data()};
+        reduce_tables[level]->functions[dtype][reduction](aliased, 3, in_place.data(), count);
+        EXPECT(in_place == expected);
+      }
+    }
+  }
+}
+
+MTL_TEST(maximum_and_minimum_keep_a_nan_and_order_zeros) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const float first[] = {nan, 1.0f, -0.0f, 0.0f, 2.0f};
+  const float second[] = {1.0f, nan, 0.0f, -0.0f, 3.0f};
+  const void* pointers[2] = {first, second};
+  for (int level = 0; level <= best_reduce_level(); ++level) {
+    float largest[5], smallest[5];
+    reduce_tables[level]->functions[0][static_cast<int>(Reduction::kMaximum)](pointers, 2, largest, 5);
+    reduce_tables[level]->functions[0][static_cast<int>(Reduction::kMinimum)](pointers, 2, smallest, 5);
+    EXPECT(std::isnan(largest[0]) && std::isnan(largest[1]) && std::isnan(smallest[0]) && std::isnan(smallest[1]));
+    EXPECT(!std::signbit(largest[2]) && !std::signbit(largest[3]) && largest[4] == 3.0f);
+    EXPECT(std::signbit(smallest[2]) && std::signbit(smallest[3]) && smallest[4] == 2.0f);
+  }
+}
+
+}  // namespace
+}  // namespace mtl::comm::tests

@@ -1,0 +1,64 @@
+// Shared memory that is not what it should be is refused; the board of a host with ranks that are not there.
+#include <unistd.h>
+
+#include "engines/local/host_board.h"
+#include "tests/native_test.h"
+
+namespace mtl::comm::tests {
+namespace {
+
+using local::HostBoard;
+using local::Segment;
+using local::SegmentAddress;
+
+MTL_TEST(a_segment_with_another_nonce_or_size_is_refused) {
+  Segment made, opened;
+  EXPECT(succeeded(Segment::create(8192, &made)));
+  EXPECT(succeeded(Segment::open(made.address(), &opened)));
+  static_cast<char*>(made.data())[100] = 42;
+  EXPECT(static_cast<char*>(opened.data())[100] == 42);
+  SegmentAddress other = made.address();
+  other.nonce += 1;
+  EXPECT(failed_with(Segment::open(other, &opened), "MTL_SEGMENT"));
+  other = made.address();
+  other.bytes = 4096;
+  EXPECT(failed_with(Segment::open(other, &opened), "MTL_SEGMENT"));
+  other = made.address();
+  other.fd = 1000000;
+  EXPECT(failed_with(Segment::open(other, &opened), "MTL_SEGMENT"));
+}
+
+MTL_TEST(ranks_that_never_come_to_the_board_are_named) {
+  JobState job(4);
+  std::unique_ptr<HostBoard> board;
+  EXPECT(failed_with(HostBoard::create(&job, {1, 2}, &board), "MTL_GROUP"));
+  EXPECT(succeeded(HostBoard::create(&job, {4, 5, 7}, &board)));
+  const Status status = board->join(20 * kMillisecond);
+  EXPECT(failed_with(status, "MTL_TIMEOUT"));
+  EXPECT(status.failure().rank == 5);
+  EXPECT(status.failure().message.find("rank 5, 7 never came") != std::string::npos);
+}
+
+MTL_TEST(the_board_carries_segments_and_the_first_abort) {
+  JobState first(0), second(1);
+  std::unique_ptr<HostBoard> board, other;
+  EXPECT(succeeded(HostBoard::create(&first, {0, 1}, &board)));
+  EXPECT(succeeded(HostBoard::open(&second, {0, 1}, board->address(), &other)));
+  SegmentAddress found;
+  EXPECT(succeeded(board->publish(77, {1, 2, 3, 4})));
+  EXPECT(succeeded(other->find(0, 77, "group", 1000 * kMillisecond, &found)));
+  EXPECT(found.pid == 1 && found.fd == 2 && found.nonce == 3 && found.bytes == 4);
+  Failure reason, read;
+  EXPECT(!other->read_abort(&read));
+  reason.code = "MTL_FIRST";
+  reason.message = "one";
+  reason.rank = 0;
+  board->write_abort(reason);
+  reason.code = "MTL_SECOND";
+  other->write_abort(reason);
+  EXPECT(other->read_abort(&read) && read.code == "MTL_FIRST" && read.message == "one" && read.rank == 0);
+  EXPECT(failed_with(other->find(0, 78, "group", 1000 * kMillisecond, &found), "MTL_FIRST"));
+}
+
+}  // namespace
+}  // namespace mtl::comm::tests

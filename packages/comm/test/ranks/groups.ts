@@ -1,0 +1,88 @@
+import type { OperationCount, World } from '@mtl/comm';
+import { LocalWorld } from '@mtl/comm';
+import { sizeOf, Tensor } from '@mtl/kernels';
+
+export interface GroupsResult {
+  readonly row: number[];
+  readonly column: number[];
+  readonly sums: number[];
+  readonly relayed: number[];
+  readonly disposed: number[];
+  readonly allReduce: OperationCount;
+  /** Of operations with a thread of their own: how many had started before the first was waited for. */
+  readonly startedBeforeWait: number;
+  readonly isDone: readonly boolean[];
+}
+
+const ones = (shape: readonly number[], value = 1): Tensor =>
+  Tensor.from(
+    Array.from({ length: sizeOf(shape) }, () => value),
+    { shape, dtype: 'float32' },
+  );
+
+/** Four ranks as 2 x 2: overlapping groups, operations in flight, messages posted early. */
+export default function groups(world: World): GroupsResult {
+  const { rank, group } = world;
+  const rowRanks = rank < 2 ? [0, 1] : [2, 3];
+  const columnRanks = rank % 2 === 0 ? [0, 2] : [1, 3];
+  const row = world.createGroup({ name: 'row', ranks: rowRanks });
+  const column = world.createGroup({ name: 'column', ranks: columnRanks });
+
+  const inRow = ones([1], rank);
+  const inColumn = ones([1], 10 * rank);
+  // started in another order than waited for, on groups that share this rank
+  const rowWork = row.allReduce(inRow);
+  const columnWork = column.allReduce(inColumn);
+  columnWork.wait();
+  rowWork.wait();
+
+  const large = Array.from({ length: 6 }, (_, index) => ones([40_000], index + 1));
+  const works = large.map((tensor) => group.allReduce(tensor));
+  works.at(-1)!.wait();
+  for (const work of works) work.wait();
+
+  // everybody receives from the left before anybody sends, several messages deep
+  const [left, right] = [(rank + 3) % 4, (rank + 1) % 4];
+  const arrived = Array.from({ length: 3 }, () => Tensor.empty({ shape: [1], dtype: 'float32' }));
+  const receives = arrived.map((tensor) => group.receive(tensor, { from: left }));
+  group.barrier().wait();
+  const sends = arrived.map((_, index) => group.send(ones([1], 100 * rank + index), { to: right }));
+  for (const work of [...receives, ...sends]) work.wait();
+
+  // the memory of an operation under way outlives its tensor
+  const kept = ones([40_000], rank);
+  const view = kept.view({ shape: [40_000] });
+  const work = group.allReduce(kept);
+  kept.dispose();
+  work.wait();
+
+  const overlap = traceOfOverlap(world);
+  const isDone = [works[0]!.isDone, work.isDone];
+  const result = {
+    row: inRow.toArray(),
+    column: inColumn.toArray(),
+    sums: large.map((tensor) => tensor.toArray().at(-1)!),
+    relayed: arrived.map((tensor) => tensor.item()),
+    disposed: [view.toArray()[0]!],
+    allReduce: group.statistics().allReduce,
+    startedBeforeWait: overlap,
+    isDone,
+  };
+  row.close();
+  row.close();
+  return result;
+}
+
+/** Whether an all-reduce makes progress while this thread does something else. */
+function traceOfOverlap(world: World): number {
+  if (!(world instanceof LocalWorld)) return 0;
+  world.takeTrace();
+  const tensor = ones([40_000]);
+  const work = world.group.allReduce(tensor);
+  while (!work.isDone) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1);
+  work.wait();
+  world.group.barrier().wait();
+  return world.takeTrace().filter(({ doneNs, waitedFromNs, postedNs, startedNs }) => {
+    return postedNs <= startedNs && startedNs <= doneNs && doneNs <= waitedFromNs;
+  }).length;
+}

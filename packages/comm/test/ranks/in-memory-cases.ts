@@ -1,0 +1,70 @@
+import type { World } from '@mtl/comm';
+import { Tensor } from '@mtl/kernels';
+
+/** One case of the in-memory group's own tests, by name. */
+export default function inMemoryCase(world: World, name: keyof typeof cases): unknown {
+  return cases[name](world);
+}
+
+const tensorOf = (values: readonly number[], dtype: 'float32' | 'int32' | 'bfloat16' = 'float32'): Tensor =>
+  Tensor.from(values, { shape: [values.length], dtype });
+
+const cases = {
+  /** Results appear in `wait` only. */
+  forgottenWait: ({ group, rank }: World) => {
+    const tensor = tensorOf([rank]);
+    const work = group.allReduce(tensor);
+    const before = tensor.item();
+    work.wait();
+    return [before, tensor.item()];
+  },
+  /** Inputs are taken at the start. */
+  changedInput: ({ group, rank }: World) => {
+    const input = tensorOf([rank + 1]);
+    const output = tensorOf([0, 0]);
+    const work = group.allGather({ output, input });
+    input.zero();
+    work.wait();
+    return output.toArray();
+  },
+  largeIntegers: ({ group, rank }: World) => {
+    const tensor = tensorOf([2 ** 24 + rank, 2 ** 31 - 1], 'int32');
+    group.allReduce(tensor).wait();
+    return tensor.toArray();
+  },
+  roundedOnce: ({ group, rank }: World) => {
+    // 256 + 1 is 256 in bfloat16, 256 + 1 + 1 is 258: rounding after every addition would lose both ones
+    const tensor = tensorOf([rank === 0 ? 256 : 1], 'bfloat16');
+    group.allReduce(tensor).wait();
+    return tensor.toArray();
+  },
+  otherSize: ({ group, rank }: World) => void group.allReduce(tensorOf(rank === 0 ? [1] : [1, 2])).wait(),
+  late: ({ group, rank }: World) => void (rank === 0 && group.barrier().wait()),
+  statistics: ({ group, rank }: World) => {
+    const tensor = tensorOf([rank, rank]);
+    group.send(tensor, { to: 1 - rank });
+    group.receive(tensor, { from: 1 - rank }).wait();
+    group.barrier().wait();
+    const { send, receive, barrier } = group.statistics();
+    return [send.calls, send.sentBytes, receive.calls, receive.sentBytes, barrier.calls, tensor.toArray()];
+  },
+  misuse: ({ group, rank }: World) => {
+    const tensor = tensorOf([1, 2, 3]);
+    const codes: string[] = [];
+    for (const call of [
+      () => group.allGather({ output: tensor, input: tensor }),
+      () => group.reduceScatter({ output: tensor, input: tensor }),
+      () => group.allToAll({ output: tensor, input: tensor }),
+      () => group.broadcast(tensor, { root: 2 }),
+      () => group.send(tensor, { to: rank }),
+      () => group.receive(tensor, { from: -1 }),
+    ]) {
+      try {
+        call();
+      } catch (error) {
+        codes.push((error as { code: string }).code);
+      }
+    }
+    return codes;
+  },
+};

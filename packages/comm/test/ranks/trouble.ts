@@ -1,0 +1,77 @@
+import type { World } from '@mtl/comm';
+import { Tensor } from '@mtl/kernels';
+
+/** What goes wrong, on the last rank (the first one for `noGroup`); the others do what is right and report what they see. */
+export interface Trouble {
+  readonly kind:
+    | 'none'
+    | 'hang'
+    | 'loop'
+    | 'exit'
+    | 'throw'
+    | 'leave'
+    | 'otherOperation'
+    | 'otherSize'
+    | 'otherMessage'
+    | 'noGroup'
+    | 'silentSender';
+}
+
+const say = (line: object): boolean => process.stdout.write(`${JSON.stringify(line)}\n`);
+
+export default function trouble(world: World, { kind }: Trouble): string {
+  const { group, rank, size } = world;
+  const tensor = Tensor.zeros({ shape: [8], dtype: 'float32' });
+  const isCulprit = rank === (kind === 'noGroup' ? 0 : size - 1);
+  group.allReduce(tensor).wait();
+  say({ ready: rank });
+  if (isCulprit && kind !== 'none') misbehave(world, kind);
+  else if (kind === 'otherMessage' || kind === 'silentSender') receiveOrReduce(world);
+  else if (kind === 'noGroup') world.createGroup({ name: 'extra', ranks: group.ranks });
+  // until something happens: long enough for any of the tests' time-outs
+  for (let index = 0; index < 1_000_000; index++) group.allReduce(tensor).wait();
+  return 'done';
+}
+
+/** Rank 0 waits for a message of the culprit, the ranks between for rank 0. */
+function receiveOrReduce({ group, rank, size }: World): void {
+  const tensor = Tensor.zeros({ shape: [8], dtype: 'float32' });
+  if (rank === 0) group.receive(tensor, { from: size - 1 }).wait();
+  else group.allReduce(tensor).wait();
+}
+
+function misbehave(world: World, kind: Trouble['kind']): void {
+  const { group } = world;
+  const nothing = new Int32Array(new SharedArrayBuffer(4));
+  const short = Tensor.zeros({ shape: [7], dtype: 'float32' });
+  switch (kind) {
+    case 'hang':
+    case 'noGroup':
+    case 'silentSender':
+      Atomics.wait(nothing, 0, 0);
+      break;
+    case 'loop':
+      for (;;) nothing[0] = 0;
+    case 'exit':
+      process.exit(7);
+      break;
+    case 'throw':
+      throw new Error('a bug in the program');
+    case 'leave':
+      world.close();
+      process.exit(0);
+      break;
+    case 'otherOperation':
+      group.barrier().wait();
+      break;
+    case 'otherSize':
+      group.allReduce(short).wait();
+      break;
+    case 'otherMessage':
+      group.send(short, { to: 0 }).wait();
+      group.barrier().wait();
+      break;
+    default:
+      group.barrier().wait();
+  }
+}
