@@ -64,8 +64,8 @@ function exchangeAddresses(options: GlooGroupOptions, own: Uint8Array): Uint8Arr
     if (found !== undefined) return found;
     const error = new CommunicationError(
       'MTL_TIMEOUT',
-      `group ${name} [${ranks.join(', ')}]: rank ${rank} did not create it within ${timeoutMs / 1000} s`,
-      { details: { rank, group: name, waitedMs: timeoutMs } },
+      `rank ${job.rank} waited ${timeoutMs / 1000} s for rank ${rank} to create group ${name} [${ranks.join(', ')}]`,
+      { details: { rank, group: name, operation: 'createGroup', waitedMs: timeoutMs } },
     );
     job.abort(error);
     throw error;

@@ -67,7 +67,7 @@ Status HierarchicalCommunicator::all_reduce_chunk(char* data, const Values& valu
   }
   char* own = whole + static_cast<uint64_t>(topology_.own_place) * part * element;
   MTL_RETURN_IF_ERROR(
-      in_host({OperationKind::kReduceScatter, whole, own, padded, part, dtype, values.reduction}, kInHost, call));
+      in_host({OperationKind::kReduceScatter, whole, own, padded, part, dtype, values.reduction}, call));
   MTL_RETURN_IF_ERROR(between_hosts(
       call, [&](Call* inner) { return peers_.all_reduce(own, {part, dtype, values.reduction}, inner); }));
   if (is_widened(values)) {
@@ -76,11 +76,11 @@ Status HierarchicalCommunicator::all_reduce_chunk(char* data, const Values& valu
     char* own_narrow = narrow + static_cast<uint64_t>(topology_.own_place) * part * size_of(values.dtype);
     copy_or_narrow(values, own, own_narrow, part);
     MTL_RETURN_IF_ERROR(
-        in_host({OperationKind::kAllGather, own_narrow, narrow, part, padded, values.dtype}, kBackInHost, call));
+        in_host({OperationKind::kAllGather, own_narrow, narrow, part, padded, values.dtype}, call));
     std::memcpy(data, narrow, values.count * size_of(values.dtype));
     return ok_status();
   }
-  MTL_RETURN_IF_ERROR(in_host({OperationKind::kAllGather, own, whole, part, padded, dtype}, kBackInHost, call));
+  MTL_RETURN_IF_ERROR(in_host({OperationKind::kAllGather, own, whole, part, padded, dtype}, call));
   if (!is_in_place) std::memcpy(data, whole, values.count * element);
   return ok_status();
 }
@@ -93,12 +93,12 @@ Status HierarchicalCommunicator::all_reduce_by_leaders(char* data, const Values&
     copy_or_widen(values, data, whole, values.count);
   }
   MTL_RETURN_IF_ERROR(in_host(
-      {OperationKind::kAllReduce, whole, whole, wide.count, wide.count, wide.dtype, wide.reduction}, kInHost, call));
+      {OperationKind::kAllReduce, whole, whole, wide.count, wide.count, wide.dtype, wide.reduction}, call));
   if (!peers_.members().empty()) {
     MTL_RETURN_IF_ERROR(between_hosts(call, [&](Call* inner) { return peers_.all_reduce(whole, wide, inner); }));
   }
   MTL_RETURN_IF_ERROR(in_host({OperationKind::kBroadcast, whole, whole, wide.count, wide.count, wide.dtype,
-                               Reduction::kSum, 0}, kBackInHost, call));
+                               Reduction::kSum, 0}, call));
   copy_or_narrow(values, whole, data, values.count);
   return ok_status();
 }
@@ -118,7 +118,7 @@ Status HierarchicalCommunicator::reduce_scatter(const Operation& operation, Call
   });
   char* own = whole + static_cast<uint64_t>(topology_.own_place) * num_hosts * part * to;
   MTL_RETURN_IF_ERROR(in_host({OperationKind::kReduceScatter, whole, own, description.count, num_hosts * part,
-                               wide.dtype, values.reduction}, kInHost, call));
+                               wide.dtype, values.reduction}, call));
   char* result = scratch(1, part * to);
   MTL_RETURN_IF_ERROR(
       between_hosts(call, [&](Call* inner) { return peers_.reduce_scatter(own, result, wide, inner); }));
@@ -133,8 +133,7 @@ Status HierarchicalCommunicator::all_gather(const Operation& operation, Call* ca
   char* of_all = scratch(1, operation.output_bytes);   // [m][H][k]
   MTL_RETURN_IF_ERROR(
       between_hosts(call, [&](Call* inner) { return peers_.all_gather(operation.input, of_peers, part, inner); }));
-  MTL_RETURN_IF_ERROR(in_host({OperationKind::kAllGather, of_peers, of_all, num_hosts * part, operation.output_bytes},
-                              kBackInHost, call));
+  MTL_RETURN_IF_ERROR(in_host({OperationKind::kAllGather, of_peers, of_all, num_hosts * part, operation.output_bytes}, call));
   char* output = static_cast<char*>(operation.output);
   for_each_member([&](size_t member, size_t host, size_t place) {
     if (part > 0) std::memcpy(output + member * part, of_all + (place * num_hosts + host) * part, part);
@@ -150,9 +149,9 @@ Status HierarchicalCommunicator::broadcast(const Operation& operation, Call* cal
   });
   char* data = static_cast<char*>(operation.output);
   const size_t bytes = operation.output_bytes;
-  const auto share = [&](size_t place, Stage stage) {
+  const auto share = [&](size_t place) {
     return in_host({OperationKind::kBroadcast, data, data, bytes, bytes, DType::kUint8, Reduction::kSum,
-                    static_cast<int>(place)}, stage, call);
+                    static_cast<int>(place)}, call);
   };
   const auto exchange = [&] {
     return between_hosts(
@@ -160,12 +159,12 @@ Status HierarchicalCommunicator::broadcast(const Operation& operation, Call* cal
   };
   if (topology_.is_even) {
     if (static_cast<size_t>(topology_.own_place) == root_place) MTL_RETURN_IF_ERROR(exchange());
-    return share(root_place, kBackInHost);
+    return share(root_place);
   }
   const bool is_root_host = static_cast<size_t>(topology_.own_host) == root_host;
-  if (is_root_host) MTL_RETURN_IF_ERROR(share(root_place, kInHost));
+  if (is_root_host) MTL_RETURN_IF_ERROR(share(root_place));
   if (!peers_.members().empty()) MTL_RETURN_IF_ERROR(exchange());
-  return is_root_host ? ok_status() : share(0, kBackInHost);
+  return is_root_host ? ok_status() : share(0);
 }
 
 Status HierarchicalCommunicator::all_to_all(const Operation& operation, Call* call) {
@@ -181,7 +180,7 @@ Status HierarchicalCommunicator::all_to_all(const Operation& operation, Call* ca
   for_each_member([&](size_t member, size_t host, size_t place) {
     std::memcpy(first + (place * num_hosts + host) * part, input + member * part, part);
   });
-  MTL_RETURN_IF_ERROR(in_host({OperationKind::kAllToAll, first, second, bytes, bytes}, kInHost, call));
+  MTL_RETURN_IF_ERROR(in_host({OperationKind::kAllToAll, first, second, bytes, bytes}, call));
   // by sender [m][H][k], to [H][m][k]: what goes to a host lies together
   for (uint64_t place = 0; place < members; ++place) {
     for (uint64_t host = 0; host < num_hosts; ++host) {

@@ -13,11 +13,6 @@ std::vector<int> everybody(const GlooMesh& mesh) {
   return members;
 }
 
-// How much longer the second and third stage wait than the one before: enough for a failure to travel.
-int64_t patience_of(int64_t timeout_ns) {
-  return std::clamp<int64_t>(timeout_ns / 10, 100 * kMillisecond, 2000 * kMillisecond);
-}
-
 }  // namespace
 
 Topology::Topology(const std::vector<int>& host_of, int member) {
@@ -50,17 +45,18 @@ HierarchicalCommunicator::HierarchicalCommunicator(Topology topology, std::uniqu
       local_(std::move(local)),
       peers_(mesh_.get(), topology_.peers()),
       everybody_(mesh_.get(), everybody(*mesh_)) {
-  GroupIdentity group = mesh_->group();
-  GroupIdentity host = group;
-  host.ranks.clear();
-  for (const int member : topology_.own_members()) host.ranks.push_back(group.ranks[static_cast<size_t>(member)]);
-  host.rank = topology_.own_place;
-  const int64_t patience = patience_of(group.timeout_ns);
-  for (Identities& identities : identities_) {
-    identities = {host, group};
-    host.timeout_ns += patience;
-    group.timeout_ns += patience;
-  }
+  group_ = mesh_->group();
+  host_ = group_;
+  host_.ranks.clear();
+  for (const int member : topology_.own_members()) host_.ranks.push_back(group_.ranks[static_cast<size_t>(member)]);
+  host_.rank = topology_.own_place;
+}
+
+// How much longer the next stage waits than the first; no more for the many chunks of a large tensor.
+int64_t HierarchicalCommunicator::next_patience_ns() {
+  constexpr int kMostStages = 8;
+  const int64_t patience = std::clamp<int64_t>(group_.timeout_ns / 5, 300 * kMillisecond, 2000 * kMillisecond);
+  return patience * std::min(stage_++, kMostStages);
 }
 
 void HierarchicalCommunicator::leave() {
@@ -70,7 +66,7 @@ void HierarchicalCommunicator::leave() {
 
 // All members of the host take the same steps in the same order once they have agreed on the operation, so the local
 // engine's own descriptions, numbered by step, never differ.
-Status HierarchicalCommunicator::in_host(const LocalStep& step, Stage stage, Call* call) {
+Status HierarchicalCommunicator::in_host(const LocalStep& step, Call* call) {
   if (local_ == nullptr) return ok_status();
   Operation operation;
   operation.kind = step.kind;
@@ -85,16 +81,20 @@ Status HierarchicalCommunicator::in_host(const LocalStep& step, Stage stage, Cal
   operation.output = step.output;
   operation.input_bytes = step.input_count * size_of(step.dtype);
   operation.output_bytes = step.output_count * size_of(step.dtype);
+  GroupIdentity host = host_;
+  host.timeout_ns += next_patience_ns();
   Call inner = *call;
-  inner.group = &identities_[stage].host;
+  inner.group = &host;
   const Status status = local_->execute(&operation, &inner);
   call->sent_bytes = inner.sent_bytes;
   return status;
 }
 
 Status HierarchicalCommunicator::between_hosts(Call* call, const std::function<Status(Call*)>& body) {
+  GroupIdentity group = group_;
+  group.timeout_ns += next_patience_ns();
   Call inner = *call;
-  inner.group = &identities_[kBetweenHosts].group;
+  inner.group = &group;
   const Status status = body(&inner);
   call->sent_bytes = inner.sent_bytes;
   return status;
@@ -107,8 +107,7 @@ Status HierarchicalCommunicator::agree(Call* call) {
     const std::vector<int>& members = topology_.own_members();
     std::vector<Description> all(members.size());
     const uint64_t sent = call->sent_bytes;
-    MTL_RETURN_IF_ERROR(in_host({OperationKind::kAllGather, &own, all.data(), sizeof(own), sizeof(own) * all.size()},
-                                kInHost, call));
+    MTL_RETURN_IF_ERROR(in_host({OperationKind::kAllGather, &own, all.data(), sizeof(own), sizeof(own) * all.size()}, call));
     call->sent_bytes = sent;  // descriptions are not counted
     for (size_t place = 0; place < all.size(); ++place) {
       if (!(all[place] == own)) return call->mismatch(members[place], all[place]);
@@ -137,7 +136,7 @@ Status HierarchicalCommunicator::message(Operation* operation, Call* call, Begun
   Operation inner_operation = *operation;
   inner_operation.peer = static_cast<int>(peer - members.begin());
   Call inner = *call;
-  inner.group = &identities_[kInHost].host;
+  inner.group = &host_;
   Status status;
   if (begun == nullptr) {
     status = local_->execute(&inner_operation, &inner);
@@ -157,6 +156,7 @@ Begun HierarchicalCommunicator::begin(Operation* operation, Call* call) {
 
 Status HierarchicalCommunicator::execute(Operation* operation, Call* call) {
   if (is_message(operation->kind)) return message(operation, call, nullptr);
+  stage_ = 0;
   MTL_RETURN_IF_ERROR(agree(call));
   switch (operation->kind) {
     case OperationKind::kAllReduce:
@@ -166,7 +166,7 @@ Status HierarchicalCommunicator::execute(Operation* operation, Call* call) {
     case OperationKind::kBarrier:
       // among peers the agreement has told everybody; followers wait for their leader
       if (topology_.is_even) return ok_status();
-      return in_host({OperationKind::kBarrier, nullptr, nullptr, 0, 0}, kBackInHost, call);
+      return in_host({OperationKind::kBarrier, nullptr, nullptr, 0, 0}, call);
     default:
       break;
   }

@@ -43,13 +43,6 @@ class HierarchicalCommunicator : public Communicator {
   void leave() override;
 
  private:
-  // One after the other waits for the one before, so each has a little longer than that: the rank that is to blame is
-  // reported by those who wait for it, not by those who wait for them.
-  enum Stage { kInHost = 0, kBetweenHosts = 1, kBackInHost = 2 };
-  static constexpr int kNumStages = 3;
-  struct Identities {
-    GroupIdentity host, group;
-  };
   // An operation among the members of this host.
   struct LocalStep {
     OperationKind kind;
@@ -62,12 +55,15 @@ class HierarchicalCommunicator : public Communicator {
     int root = -1;
   };
 
-  Status in_host(const LocalStep& step, Stage stage, Call* call);
+  // The stages of a collective. Who waits in one may wait for somebody who waits in the one before, so each has a little
+  // more time: the rank that is to blame is reported by those who wait for it, not by those who wait for them.
+  Status in_host(const LocalStep& step, Call* call);
   Status between_hosts(Call* call, const std::function<Status(Call*)>& body);
   Status agree(Call* call);
   bool is_direct(OperationKind kind) const;
   Status message(Operation* operation, Call* call, Begun* begun);
   char* scratch(int index, size_t bytes);
+  int64_t next_patience_ns();
   // Calls body(member, host, place) for all members.
   template <typename Body>
   void for_each_member(const Body& body) const {
@@ -89,7 +85,9 @@ class HierarchicalCommunicator : public Communicator {
   const std::unique_ptr<GlooMesh> mesh_;
   const std::unique_ptr<local::LocalCommunicator> local_;
   GlooCollectives peers_, everybody_;
-  Identities identities_[kNumStages];
+  // of this host's members and of all, with the time-out of the first stage
+  GroupIdentity host_, group_;
+  int stage_ = 0;  // of the collective under way
   uint64_t num_local_steps_ = 0;
   std::vector<char> scratch_[2];
 };
