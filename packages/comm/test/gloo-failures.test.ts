@@ -75,11 +75,14 @@ describe.skipIf(glooProblem() !== undefined)('over gloo (libgloo-dev), a rank', 
     ['otherOperation', 'barrier', 'allReduce sum float32 8'],
     ['otherSize', 'allReduce sum float32 7', 'allReduce sum float32 8'],
     ['otherMessage', 'message float32 7', 'message float32 8'],
-  ] as const)('that does something else (%s) is an error of all, which shows both', async (kind, theirs, ours) => {
-    for (const error of await errorsOf(start(kind))) {
-      expect(error).toMatchObject({ code: 'MTL_MISMATCH', details: complete });
-      expect(error.message).toContain(theirs);
-      expect(error.message).toContain(ours);
-    }
-  });
+  ] as const)(
+    'that does something else (%s) is an error of all, which shows both',
+    async (kind, theirs, ours) => {
+      for (const error of await errorsOf(start(kind))) {
+        expect(error).toMatchObject({ code: 'MTL_MISMATCH', details: complete });
+        expect(error.message).toContain(theirs);
+        expect(error.message).toContain(ours);
+      }
+    },
+  );
 });

@@ -20,7 +20,9 @@ export default function hierarchicalReference(world: World, { hosts, ...cases }:
   const leaders = [...new Set(hosts)].map((host) => ranksOf(host)[0]!);
   const isEven = leaders.every((leader) => ranksOf(hosts[leader]!).length === own.length);
   const inHost = world.createGroup({ name: 'host', ranks: own });
-  const between = leaders.includes(world.rank) ? world.createGroup({ name: 'leaders', ranks: leaders }) : undefined;
+  const between = leaders.includes(world.rank)
+    ? world.createGroup({ name: 'leaders', ranks: leaders })
+    : undefined;
   const all = world.group;
 
   const allReduce = (tensor: Tensor, operation: ReduceOperation): void => {

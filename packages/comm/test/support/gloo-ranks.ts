@@ -41,7 +41,8 @@ export async function runGlooRanks<Result>(
   remove();
   const last = ranks.map(({ lines, stderr }, rank) => {
     const line = lines.at(-1);
-    if (line === undefined || !('result' in line)) throw new Error(`rank ${rank}: ${line?.error?.message ?? stderr()}`);
+    if (line === undefined || !('result' in line))
+      throw new Error(`rank ${rank}: ${line?.error?.message ?? stderr()}`);
     return line;
   });
   return { results: last.map(({ result }) => result as Result), engines: last.map(({ engine }) => engine) };
