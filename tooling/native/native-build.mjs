@@ -50,12 +50,14 @@ export function buildNative({ directory, args }) {
   mkdirSync(buildDirectory, { recursive: true });
   const generator = has('ninja') ? ['-G', 'Ninja'] : [];
   const started = Date.now();
-  run('cmake', [
+  const configured = run('cmake', [
     ...['-S', '.', '-B', buildDirectory, ...generator],
     `-DNODE_ADDON_API_DIR=${dirname(require.resolve('node-addon-api'))}`,
     `-DNODE_API_HEADERS_DIR=${join(dirname(require.resolve('node-api-headers')), 'include')}`,
     ...options,
   ]);
+  // what an optional part says of itself
+  for (const [, line] of configured.matchAll(/^-- (\w+ engine: .*)$/gm)) console.log(line);
   run('cmake', [
     ...['--build', buildDirectory, '--parallel', String(availableParallelism())],
     ...(target === undefined ? [] : ['--target', target]),

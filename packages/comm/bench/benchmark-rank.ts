@@ -1,12 +1,19 @@
 // One rank of the benchmark. Rank 0 prints the best and the median of 40 samples: the best is what the engine does when
 // nobody else uses the cores. GB/s are the tensor's bytes by the time; the roofline is one copy of them in memory.
-import { LocalWorld } from '@mtl/comm';
+import { LocalWorld, type World } from '@mtl/comm';
 import { type DType, Tensor } from '@mtl/kernels';
 import { FileStore } from '../test/support/file-store.js';
+import { GlooWorld } from '../test/support/gloo-world.js';
 
 const [rank, size, directory] = [Number(process.argv[2]), Number(process.argv[3]), process.argv[4]!];
 const numSamples = 40;
-const world = new LocalWorld({ rank, size, store: new FileStore(directory), timeoutMs: 60_000 });
+// the host of every rank, for the gloo engine over the loopback
+const hosts = process.argv[5] === undefined ? undefined : (JSON.parse(process.argv[5]) as number[]);
+const limits = { rank, timeoutMs: 60_000, abortGraceMs: 10_000 };
+const world: World =
+  hosts === undefined
+    ? new LocalWorld({ ...limits, size, store: new FileStore(directory) })
+    : new GlooWorld({ ...limits, hosts, directory, socketInterface: '127.0.0.1' });
 const { group } = world;
 
 /** Microseconds of a call, sorted. */
@@ -26,7 +33,7 @@ function report(name: string, samples: readonly number[], compare?: { bytes: num
   const speed = (us: number): string => `${((compare?.bytes ?? 0) / us / 1000).toFixed(2)} GB/s`;
   const rates = compare === undefined ? '' : `  ${speed(best)} best, ${speed(median)} median`;
   const ratio = compare === undefined ? '' : `, ${(best / compare.copyUs).toFixed(1)} copies`;
-  console.log(`${`${size} ranks, ${name}`.padEnd(36)}${times}${rates}${ratio}`);
+  console.log(`${`${size} ranks, ${group.engine} ${name}`.padEnd(46)}${times}${rates}${ratio}`);
 }
 
 function allReduceBenchmark(dtype: DType, count: number): void {

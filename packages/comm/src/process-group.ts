@@ -3,8 +3,11 @@ import type { Tensor } from '@mtl/kernels';
 /** How values are combined. 16-bit floats are summed in float32, in rank order, and rounded once. */
 export type ReduceOperation = 'sum' | 'max' | 'min';
 
-/** What moves the bytes: shared memory of one host, Gloo between hosts, NCCL between GPUs, worker threads, nothing. */
-export type EngineName = 'local' | 'gloo' | 'nccl' | 'memory' | 'single';
+/**
+ * What moves the bytes: shared memory of one host, Gloo between hosts (with shared memory inside each), NCCL between GPUs,
+ * worker threads, nothing.
+ */
+export type EngineName = 'local' | 'gloo' | 'gloo+local' | 'nccl' | 'memory' | 'single';
 
 /** The operations of a group, as errors and statistics name them. */
 export type CommunicationOperation =

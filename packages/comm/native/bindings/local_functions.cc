@@ -5,8 +5,7 @@
 #include <cinttypes>
 #include <cstdio>
 
-#include "bindings/jobs.h"
-#include "engines/local/local_communicator.h"
+#include "bindings/local_groups.h"
 
 namespace mtl::comm::bindings {
 namespace {
@@ -97,28 +96,8 @@ Napi::Value create_group(const Napi::CallbackInfo& info) {
     return {};
   }
   identity.timeout_ns = static_cast<int64_t>(timeout_ms * kMillisecond);
-  std::string text = identity.name;
-  bool is_on_host = job->board != nullptr;
-  for (const int rank : identity.ranks) {
-    text += " " + std::to_string(rank);
-    if (is_on_host) {
-      const std::vector<int>& host = job->board->ranks();
-      is_on_host = std::find(host.begin(), host.end(), rank) != host.end();
-    }
-  }
-  const auto own = std::find(identity.ranks.begin(), identity.ranks.end(), job->state.rank());
-  identity.rank = static_cast<int>(own - identity.ranks.begin());
-  if (!is_on_host || own == identity.ranks.end()) {
-    throw_status(info.Env(), error_status("MTL_GROUP", "group %s is not one of ranks of this host, rank %d among them",
-                                          text.c_str(), job->state.rank()));
-    return {};
-  }
-  const uint64_t key = hash_of(text + " " + std::to_string(job->num_created[text]++));
-  local::LocalOptions options;
-  options.buffer_bytes = static_cast<uint64_t>(buffer_bytes);
-  options.has_core_for_each = has_core_for_each(job->board->size());
   std::unique_ptr<local::LocalCommunicator> communicator;
-  const Status status = connect(job, identity, options, key, &communicator);
+  const Status status = connect_local(job, &identity, static_cast<uint64_t>(buffer_bytes), &communicator);
   if (!status.ok()) return throw_status(info.Env(), status), Napi::Value();
   // stays announced when it is closed before all have opened it: who comes then learns that the first has left
   return add_group(info, job, std::move(identity), std::move(communicator), nullptr);
@@ -134,4 +113,29 @@ void register_functions(Napi::Env env, Napi::Object exports) {
 const Registration registration(register_functions);
 
 }  // namespace
+
+Status connect_local(Job* job, GroupIdentity* identity, uint64_t buffer_bytes,
+                     std::unique_ptr<local::LocalCommunicator>* communicator) {
+  std::string text = identity->name;
+  bool is_on_host = job->board != nullptr;
+  for (const int rank : identity->ranks) {
+    text += " " + std::to_string(rank);
+    if (is_on_host) {
+      const std::vector<int>& host = job->board->ranks();
+      is_on_host = std::find(host.begin(), host.end(), rank) != host.end();
+    }
+  }
+  const auto own = std::find(identity->ranks.begin(), identity->ranks.end(), job->state.rank());
+  identity->rank = static_cast<int>(own - identity->ranks.begin());
+  if (!is_on_host || own == identity->ranks.end()) {
+    return error_status("MTL_GROUP", "group %s is not one of ranks of this host, rank %d among them", text.c_str(),
+                        job->state.rank());
+  }
+  const uint64_t key = hash_of(text + " " + std::to_string(job->num_created[text]++));
+  local::LocalOptions options;
+  options.buffer_bytes = buffer_bytes;
+  options.has_core_for_each = has_core_for_each(job->board->size());
+  return connect(job, *identity, options, key, communicator);
+}
+
 }  // namespace mtl::comm::bindings

@@ -1,4 +1,5 @@
 import { CommunicationError, MtlError, UsageError } from '@mtl/errors';
+import type { EngineName } from '../process-group.js';
 import { loadAddon } from './load-addon.js';
 
 /** A failure as native code describes it; what follows `code` is there as far as it is known. */
@@ -52,6 +53,23 @@ export interface CommAddon {
     timeoutMs: number,
     bufferBytes: number,
   ): number;
+
+  glooProblem(library: string): string | undefined;
+  openGlooMesh(
+    job: number,
+    name: string,
+    ranks: readonly number[],
+    hosts: readonly number[],
+    timeoutMs: number,
+    address: string,
+    library: string,
+  ): { mesh: number; addresses: Uint8Array };
+  connectGlooGroup(
+    job: number,
+    mesh: number,
+    addresses: readonly Uint8Array[],
+  ): { group: number; engine: EngineName };
+  closeGlooMesh(mesh: number): void;
 
   startOperation(
     group: number,

@@ -2,13 +2,17 @@ import { ConfigurationError } from '@mtl/errors';
 import type { ProcessEnvironment } from '../environment/process-environment.js';
 import type { EngineName } from '../process-group.js';
 import type { EngineFactory } from './engine.js';
+import { glooEngine } from './gloo-engine.js';
 import { localEngine } from './local-engine.js';
 
 /** Engines that processes of a job can choose. */
 export type JobEngineName = Exclude<EngineName, 'memory' | 'single'>;
 
 /** Every engine of this version. A new one is added here. */
-const factories: Partial<Record<JobEngineName, EngineFactory>> = { local: localEngine };
+const factories: Partial<Record<JobEngineName, EngineFactory>> = {
+  local: localEngine,
+  gloo: glooEngine,
+};
 
 /**
  * The engine to use: the one that is asked for, else shared memory on one host and Gloo between hosts.

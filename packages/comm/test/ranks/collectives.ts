@@ -15,6 +15,8 @@ export interface CollectiveCases {
   readonly sizes: readonly number[];
   /** Default: all. */
   readonly dtypes?: readonly DType[];
+  /** Names of the cases below. Default: all. */
+  readonly operations?: readonly string[];
 }
 
 /** Runs every operation in every dtype and size; gives a hash of the result's bits for each, by name of the case. */
@@ -23,6 +25,7 @@ export default function collectives(world: World, cases: CollectiveCases): Recor
   for (const dtype of cases.dtypes ?? dtypes) {
     for (const size of cases.sizes) {
       for (const [name, run] of Object.entries(operations)) {
+        if (cases.operations?.includes(name) === false) continue;
         const result = run(world.group, { dtype, size });
         hashes[`${name} ${dtype} ${size}`] = hashOf(result);
         result.dispose();

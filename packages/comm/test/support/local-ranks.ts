@@ -41,7 +41,7 @@ export interface RankProcess {
 }
 
 const loader = fileURLToPath(import.meta.resolve('@mtl/tooling/typescript-loader'));
-const program = fileURLToPath(new URL('./rank-process.ts', import.meta.url));
+const localProgram = fileURLToPath(new URL('./rank-process.ts', import.meta.url));
 
 /** Starts ranks as processes of this host that find each other through a folder. */
 export function startLocalRanks(options: LocalRanksOptions): { ranks: RankProcess[]; remove: () => void } {
@@ -58,12 +58,19 @@ export function startLocalRanks(options: LocalRanksOptions): { ranks: RankProces
   return { ranks, remove: () => rmSync(directory, { recursive: true, force: true }) };
 }
 
-function startRank(settings: string): RankProcess {
-  const child = spawn(
-    process.execPath,
-    ['--conditions=@mtl/source', '--import', `file://${loader}`, program, settings],
-    { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, OMP_NUM_THREADS: '1', NODE_OPTIONS: '' } },
-  );
+/** `program`: what each rank runs; `prefix`: a command that replaces itself by it. */
+export function startRank(
+  settings: string,
+  { program = localProgram, prefix = [] }: { program?: string; prefix?: readonly string[] } = {},
+): RankProcess {
+  const [command, ...rest] = [
+    ...[...prefix, process.execPath, '--conditions=@mtl/source'],
+    ...['--import', `file://${loader}`, program, settings],
+  ] as [string, ...string[]];
+  const child = spawn(command, rest, {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { ...process.env, OMP_NUM_THREADS: '1', NODE_OPTIONS: '' },
+  });
   const lines: RankProcess['lines'] = [];
   const listeners: (() => void)[] = [];
   let stderr = '';

@@ -30,4 +30,12 @@ ReduceFunction reduce_function(DType dtype, Reduction reduction) {
   return reduce_tables[best_reduce_level()]->functions[static_cast<int>(dtype)][static_cast<int>(reduction)];
 }
 
+void widen(DType dtype, const void* source, float* target, size_t count) {
+  reduce_tables[best_reduce_level()]->widen[dtype == DType::kFloat16](source, target, count);
+}
+
+void narrow(DType dtype, const float* source, void* target, size_t count) {
+  reduce_tables[best_reduce_level()]->narrow[dtype == DType::kFloat16](source, target, count);
+}
+
 }  // namespace mtl::comm::local

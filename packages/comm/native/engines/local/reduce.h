@@ -15,6 +15,9 @@ constexpr int kNumReductions = 3;
 
 struct ReduceTable {
   ReduceFunction functions[kNumDTypes][kNumReductions];
+  // bfloat16, float16
+  void (*widen[2])(const void* source, float* target, size_t count);
+  void (*narrow[2])(const float* source, void* target, size_t count);
 };
 
 // One per instruction set, compiled from simd/reduce.cc; null where this build does not have it.
@@ -24,5 +27,9 @@ extern const ReduceTable* const reduce_tables[3];  // plain, avx2, avx512
 int best_reduce_level();
 
 ReduceFunction reduce_function(DType dtype, Reduction reduction);
+
+// 16-bit floats to float32 and back (to nearest, ties to even), for sums that are made in several places and rounded once.
+void widen(DType dtype, const void* source, float* target, size_t count);
+void narrow(DType dtype, const float* source, void* target, size_t count);
 
 }  // namespace mtl::comm::local

@@ -153,6 +153,16 @@ void reduce_widened(const void* const* sources, int num_sources, void* output, s
   }
 }
 
+template <typename T>
+void widen_all(const void* source, float* target, size_t count) {
+  widen(static_cast<const T*>(source), target, count);
+}
+
+template <typename T>
+void narrow_all(const float* source, void* target, size_t count) {
+  narrow(source, static_cast<T*>(target), count);
+}
+
 }  // namespace
 
 #define MTL_TABLE_NAME_OF(isa) reduce_table_##isa
@@ -174,6 +184,6 @@ const ReduceTable MTL_TABLE_NAME(MTL_ISA) = {{
      reduce_same<int64_t, IntegerMinimum<int64_t>>},
     {reduce_same<uint8_t, IntegerSum<uint8_t, uint8_t>>, reduce_same<uint8_t, IntegerMaximum<uint8_t>>,
      reduce_same<uint8_t, IntegerMinimum<uint8_t>>},
-}};
+}, {widen_all<bfloat16>, widen_all<float16>}, {narrow_all<bfloat16>, narrow_all<float16>}};
 
 }  // namespace mtl::comm::local

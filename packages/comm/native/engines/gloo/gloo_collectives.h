@@ -1,0 +1,56 @@
+// Collectives over the connections of a mesh, for all members of a group or some of them. Every pair of members exchanges
+// directly what the one has and the other needs: as many bytes as a ring, in one trip each, and every sum is made in member
+// order by one member (or by all, from the same numbers), so all get the same bits whatever the timing.
+//
+// Nothing here compares descriptions: GlooMesh::agree does, before.
+#pragma once
+
+#include "engines/gloo/gloo_mesh.h"
+
+namespace mtl::comm::gloo {
+
+// Values to combine.
+struct Values {
+  uint64_t count = 0;
+  DType dtype = DType::kFloat32;
+  Reduction reduction = Reduction::kSum;
+};
+
+class GlooCollectives {
+ public:
+  // `members`: positions in the mesh's group, ascending, its own among them.
+  GlooCollectives(GlooMesh* mesh, std::vector<int> members);
+
+  int size() const { return static_cast<int>(members_.size()); }
+  int own() const { return own_; }  // index among the members
+  const std::vector<int>& members() const { return members_; }
+
+  // In place.
+  Status all_reduce(void* data, const Values& values, Call* call);
+  // `input`: values.count elements for each member; `output` may be the own part of it.
+  Status reduce_scatter(const void* input, void* output, const Values& values, Call* call);
+  // `input` may be the own part of `output`.
+  Status all_gather(const void* input, void* output, size_t input_bytes, Call* call);
+  // In place; `root`: index among the members.
+  Status broadcast(void* data, size_t bytes, int root, Call* call);
+  Status all_to_all(const void* input, void* output, size_t part_bytes, Call* call);
+
+ private:
+  struct Range {
+    uint64_t start, length;
+  };
+  Range part_of(uint64_t count, int index) const;
+  char* scratch(int parity, int index) const;
+  void reserve(size_t part_bytes);
+  Status all_reduce_direct(char* data, const Values& values, Call* call);
+  Status all_reduce_in_parts(char* data, const Values& values, Call* call);
+
+  GlooMesh* const mesh_;
+  const std::vector<int> members_;
+  int own_ = 0;
+  // what the others send, for two chunks in turn
+  std::vector<char> scratch_;
+  size_t part_bytes_ = 0;
+};
+
+}  // namespace mtl::comm::gloo

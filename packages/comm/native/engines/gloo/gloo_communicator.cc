@@ -1,0 +1,57 @@
+#include "engines/gloo/gloo_communicator.h"
+
+namespace mtl::comm::gloo {
+namespace {
+
+std::vector<int> everybody(const GlooMesh& mesh) {
+  std::vector<int> members;
+  for (int member = 0; member < mesh.group().size(); ++member) members.push_back(member);
+  return members;
+}
+
+}  // namespace
+
+GlooCommunicator::GlooCommunicator(std::unique_ptr<GlooMesh> mesh)
+    : mesh_(std::move(mesh)), collectives_(mesh_.get(), everybody(*mesh_)) {}
+
+Status GlooCommunicator::execute(Operation* operation, Call* call) {
+  if (is_message(operation->kind)) return run_message(mesh_.get(), *operation, call);
+  MTL_RETURN_IF_ERROR(mesh_->agree(collectives_.members(), call));
+  return run_collective(&collectives_, *operation, call);
+}
+
+Status run_message(GlooMesh* mesh, const Operation& operation, Call* call) {
+  Description description = operation.description;
+  if (operation.kind == OperationKind::kSend) {
+    return mesh->run({{operation.peer, Channel::kMessageDescription, true, &description, sizeof(description)},
+                      {operation.peer, Channel::kMessage, true, const_cast<void*>(operation.input), operation.input_bytes}},
+                     call);
+  }
+  MTL_RETURN_IF_ERROR(
+      mesh->run({{operation.peer, Channel::kMessageDescription, false, &description, sizeof(description)}}, call));
+  if (!(description == operation.description)) return call->mismatch(operation.peer, description);
+  return mesh->run({{operation.peer, Channel::kMessage, false, operation.output, operation.output_bytes}}, call);
+}
+
+Status run_collective(GlooCollectives* collectives, const Operation& operation, Call* call) {
+  const Description& description = operation.description;
+  const uint64_t size = static_cast<uint64_t>(collectives->size());
+  Values values{description.count, description.dtype, description.reduction};
+  switch (operation.kind) {
+    case OperationKind::kAllReduce:
+      return collectives->all_reduce(operation.output, values, call);
+    case OperationKind::kReduceScatter:
+      values.count /= size;
+      return collectives->reduce_scatter(operation.input, operation.output, values, call);
+    case OperationKind::kAllGather:
+      return collectives->all_gather(operation.input, operation.output, operation.input_bytes, call);
+    case OperationKind::kBroadcast:
+      return collectives->broadcast(operation.output, operation.output_bytes, description.root, call);
+    case OperationKind::kAllToAll:
+      return collectives->all_to_all(operation.input, operation.output, operation.input_bytes / size, call);
+    default:
+      return ok_status();  // a barrier is done when all have agreed on it
+  }
+}
+
+}  // namespace mtl::comm::gloo

@@ -1,0 +1,30 @@
+// The engine between hosts, for groups of one rank per host (and for any ranks that ask for it): every collective begins
+// with the members comparing their descriptions, messages carry theirs in front.
+#pragma once
+
+#include "engines/gloo/gloo_collectives.h"
+#include "group/communicator.h"
+
+namespace mtl::comm::gloo {
+
+class GlooCommunicator : public Communicator {
+ public:
+  // A mesh that is connected to all members.
+  explicit GlooCommunicator(std::unique_ptr<GlooMesh> mesh);
+
+  const char* engine() const override { return "gloo"; }
+  Status execute(Operation* operation, Call* call) override;
+  void leave() override { mesh_->leave(); }
+
+ private:
+  const std::unique_ptr<GlooMesh> mesh_;
+  GlooCollectives collectives_;
+};
+
+// A message to or from `operation.peer`. The receiver compares descriptions before it takes the bytes; a sender waits
+// until the receiver has asked for them.
+Status run_message(GlooMesh* mesh, const Operation& operation, Call* call);
+// A collective whose members have agreed on it.
+Status run_collective(GlooCollectives* collectives, const Operation& operation, Call* call);
+
+}  // namespace mtl::comm::gloo

@@ -1,0 +1,110 @@
+// Connections between the members of a group over libgloo, and what goes wrong with them. Moves bytes between members;
+// what they mean is up to gloo_collectives.h and the communicators.
+//
+// Failures travel on the connections themselves: a member that aborts or leaves sends a notice to every member it is
+// connected to, and a connection that ends without one is a death. Every wait looks at the notices of all connections, so
+// that all survivors name the rank that failed and not the neighbour that told them.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "engines/gloo/gloo_library.h"
+#include "engines/gloo/notices.h"
+#include "group/call.h"
+
+namespace mtl::comm::gloo {
+
+// Transfers of one channel between two members match in the order in which they were started.
+enum class Channel : uint64_t { kNotice = kNoticeChannel, kAgreement, kData, kMessageDescription, kMessage };
+
+struct Transfer {
+  int member = 0;  // position in the group
+  Channel channel = Channel::kData;
+  bool is_send = false;
+  void* data = nullptr;  // only read for a send
+  size_t bytes = 0;      // none: nothing happens, on either side
+};
+
+// Transfers under way. Their memory must stay until this is destroyed.
+class Exchange {
+ public:
+  Exchange() = default;
+  Exchange(Exchange&&) = default;
+  Exchange& operator=(Exchange&&) = default;
+
+ private:
+  friend class GlooMesh;
+  struct Drop {
+    const MtlGlooApi* api;
+    void operator()(MtlGlooTransfer* transfer) const { api->drop(transfer); }
+  };
+  struct Started {
+    int member;
+    std::unique_ptr<MtlGlooTransfer, Drop> transfer;
+  };
+  std::vector<Started> started_;
+};
+
+class GlooMesh {
+ public:
+  struct Options {
+    std::string library;  // empty: beside the addon
+    std::string address;  // an IP address of this machine
+  };
+
+  // Listens for every other member. `job` outlives the mesh.
+  static Status create(GroupIdentity group, JobState* job, const Options& options, std::unique_ptr<GlooMesh>* mesh);
+  ~GlooMesh();
+
+  const GroupIdentity& group() const { return group_; }
+  // What the others need to reach this member, as bytes for a store.
+  const std::string& addresses() const { return own_addresses_; }
+  // Takes the `addresses()` of all members, by position, and connects to `members` (the group's creation; each of them
+  // does the same). Connections to others are made by the first transfer.
+  Status connect(std::vector<std::string> addresses, const std::vector<int>& members);
+
+  // Begins transfers, after connecting where that is needed. Counts what is sent on the data channels.
+  Status start(const std::vector<Transfer>& transfers, Call* call, Exchange* exchange);
+  // Waits until all are done.
+  Status finish(Exchange* exchange, Call* call);
+  Status run(const std::vector<Transfer>& transfers, Call* call);
+
+  // Exchanges the descriptions of a collective with `members` and compares them: when it succeeds, all of them have
+  // started the same operation.
+  Status agree(const std::vector<int>& members, Call* call);
+
+  // Tells the others that this member will start nothing more.
+  void leave();
+
+ private:
+  struct Peer;
+  struct Limits;
+
+  GlooMesh(GroupIdentity group, JobState* job, const MtlGlooApi* api, MtlGlooContext* context);
+  Status listen();
+  Status read_addresses(const std::vector<std::string>& addresses);
+  Status connect_all(const std::vector<int>& members, const Limits& limits);
+  Status connect_for(int member, Call* call);
+  bool adopt(int member, std::string* error);
+  bool await_description(int member, std::string* error);
+  Status begin(const Transfer& transfer, Call* call, Exchange* exchange);
+  // Puts what the others have announced, or their death, into the job's abort state.
+  void look_at_notices();
+  Status lost(int member, const char* error, Call* call);
+
+  const GroupIdentity group_;
+  JobState* const job_;
+  const MtlGlooApi* const api_;
+  MtlGlooContext* const context_;
+  std::string own_addresses_;
+  std::shared_ptr<Notices> notices_;  // listeners of the job's abort may outlive the mesh
+  std::vector<std::unique_ptr<Peer>> peers_;
+  bool has_left_ = false;
+};
+
+}  // namespace mtl::comm::gloo

@@ -1,0 +1,187 @@
+// Stages, agreement and messages; the collectives stand in hierarchical_collectives.cc.
+#include "engines/gloo/hierarchical_communicator.h"
+
+#include <algorithm>
+#include <map>
+
+namespace mtl::comm::gloo {
+namespace {
+
+std::vector<int> everybody(const GlooMesh& mesh) {
+  std::vector<int> members;
+  for (int member = 0; member < mesh.group().size(); ++member) members.push_back(member);
+  return members;
+}
+
+}  // namespace
+
+Topology::Topology(const std::vector<int>& host_of, int member) {
+  std::map<int, size_t> index_of;
+  for (size_t position = 0; position < host_of.size(); ++position) {
+    const auto [found, is_new] = index_of.emplace(host_of[position], hosts.size());
+    if (is_new) hosts.emplace_back();
+    std::vector<int>& host = hosts[found->second];
+    if (static_cast<int>(position) == member) {
+      own_host = static_cast<int>(found->second);
+      own_place = static_cast<int>(host.size());
+    }
+    host.push_back(static_cast<int>(position));
+  }
+  for (const auto& host : hosts) is_even = is_even && host.size() == hosts.front().size();
+}
+
+std::vector<int> Topology::peers() const {
+  std::vector<int> members;
+  if (!is_even && own_place != 0) return members;
+  for (const auto& host : hosts) members.push_back(host[static_cast<size_t>(own_place)]);
+  // by host: ascending for leaders, and for peers where hosts do not interleave their ranks
+  return members;
+}
+
+HierarchicalCommunicator::HierarchicalCommunicator(Topology topology, std::unique_ptr<GlooMesh> mesh,
+                                                   std::unique_ptr<local::LocalCommunicator> local)
+    : topology_(std::move(topology)),
+      mesh_(std::move(mesh)),
+      local_(std::move(local)),
+      peers_(mesh_.get(), topology_.peers()),
+      everybody_(mesh_.get(), everybody(*mesh_)) {
+  group_ = mesh_->group();
+  host_ = group_;
+  host_.ranks.clear();
+  for (const int member : topology_.own_members()) host_.ranks.push_back(group_.ranks[static_cast<size_t>(member)]);
+  host_.rank = topology_.own_place;
+}
+
+// How much longer the next stage waits than the first; no more for the many chunks of a large tensor.
+int64_t HierarchicalCommunicator::next_patience_ns() {
+  constexpr int kMostStages = 8;
+  const int64_t patience = std::clamp<int64_t>(group_.timeout_ns / 5, 300 * kMillisecond, 2000 * kMillisecond);
+  return patience * std::min(stage_++, kMostStages);
+}
+
+void HierarchicalCommunicator::leave() {
+  if (local_ != nullptr) local_->leave();
+  mesh_->leave();
+}
+
+// All members of the host take the same steps in the same order once they have agreed on the operation, so the local
+// engine's own descriptions, numbered by step, never differ.
+Status HierarchicalCommunicator::in_host(const LocalStep& step, Call* call) {
+  if (local_ == nullptr) return ok_status();
+  Operation operation;
+  operation.kind = step.kind;
+  operation.description.sequence = num_local_steps_++;
+  operation.description.kind = step.kind;
+  operation.description.count = step.input_count;
+  operation.description.dtype = step.dtype;
+  operation.description.reduction = step.reduction;
+  operation.description.root = step.root;
+  operation.peer = step.root;
+  operation.input = step.input;
+  operation.output = step.output;
+  operation.input_bytes = step.input_count * size_of(step.dtype);
+  operation.output_bytes = step.output_count * size_of(step.dtype);
+  GroupIdentity host = host_;
+  host.timeout_ns += next_patience_ns();
+  Call inner = *call;
+  inner.group = &host;
+  const Status status = local_->execute(&operation, &inner);
+  call->sent_bytes = inner.sent_bytes;
+  return status;
+}
+
+Status HierarchicalCommunicator::between_hosts(Call* call, const std::function<Status(Call*)>& body) {
+  GroupIdentity group = group_;
+  group.timeout_ns += next_patience_ns();
+  Call inner = *call;
+  inner.group = &group;
+  const Status status = body(&inner);
+  call->sent_bytes = inner.sent_bytes;
+  return status;
+}
+
+// Everybody on the host compares descriptions, then peers do: when both agree, all members of the group have.
+Status HierarchicalCommunicator::agree(Call* call) {
+  const Description own = call->operation->description;
+  if (local_ != nullptr) {
+    const std::vector<int>& members = topology_.own_members();
+    std::vector<Description> all(members.size());
+    const uint64_t sent = call->sent_bytes;
+    MTL_RETURN_IF_ERROR(in_host({OperationKind::kAllGather, &own, all.data(), sizeof(own), sizeof(own) * all.size()}, call));
+    call->sent_bytes = sent;  // descriptions are not counted
+    for (size_t place = 0; place < all.size(); ++place) {
+      if (!(all[place] == own)) return call->mismatch(members[place], all[place]);
+    }
+  }
+  // what goes directly between all members must have been agreed on by all of them
+  const std::vector<int>& members = is_direct(own.kind) ? everybody_.members() : peers_.members();
+  if (members.empty()) return ok_status();
+  return between_hosts(call, [&](Call* inner) { return mesh_->agree(members, inner); });
+}
+
+bool HierarchicalCommunicator::is_direct(OperationKind kind) const {
+  return !topology_.is_even && (kind == OperationKind::kReduceScatter || kind == OperationKind::kAllGather ||
+                                kind == OperationKind::kAllToAll);
+}
+
+// Of a message to or from a rank of this host. `begun`: null to carry it out.
+Status HierarchicalCommunicator::message(Operation* operation, Call* call, Begun* begun) {
+  const std::vector<int>& members = topology_.own_members();
+  const auto peer = std::find(members.begin(), members.end(), operation->peer);
+  if (peer == members.end() || local_ == nullptr) {
+    if (begun == nullptr) return run_message(mesh_.get(), *operation, call);
+    *begun = Begun::kUnfinished;
+    return ok_status();
+  }
+  Operation inner_operation = *operation;
+  inner_operation.peer = static_cast<int>(peer - members.begin());
+  Call inner = *call;
+  inner.group = &host_;
+  Status status;
+  if (begun == nullptr) {
+    status = local_->execute(&inner_operation, &inner);
+  } else {
+    *begun = local_->begin(&inner_operation, &inner);
+  }
+  operation->progress = inner_operation.progress;
+  call->sent_bytes = inner.sent_bytes;
+  return status;
+}
+
+Begun HierarchicalCommunicator::begin(Operation* operation, Call* call) {
+  Begun begun = Begun::kUnfinished;
+  if (is_message(operation->kind)) static_cast<void>(message(operation, call, &begun));
+  return begun;
+}
+
+Status HierarchicalCommunicator::execute(Operation* operation, Call* call) {
+  if (is_message(operation->kind)) return message(operation, call, nullptr);
+  stage_ = 0;
+  MTL_RETURN_IF_ERROR(agree(call));
+  switch (operation->kind) {
+    case OperationKind::kAllReduce:
+      return all_reduce(*operation, call);
+    case OperationKind::kBroadcast:
+      return broadcast(*operation, call);
+    case OperationKind::kBarrier:
+      // among peers the agreement has told everybody; followers wait for their leader
+      if (topology_.is_even) return ok_status();
+      return in_host({OperationKind::kBarrier, nullptr, nullptr, 0, 0}, call);
+    default:
+      break;
+  }
+  if (is_direct(operation->kind)) {
+    return between_hosts(call, [&](Call* inner) { return run_collective(&everybody_, *operation, inner); });
+  }
+  if (operation->kind == OperationKind::kReduceScatter) return reduce_scatter(*operation, call);
+  if (operation->kind == OperationKind::kAllGather) return all_gather(*operation, call);
+  return all_to_all(*operation, call);
+}
+
+char* HierarchicalCommunicator::scratch(int index, size_t bytes) {
+  std::vector<char>& memory = scratch_[index];
+  if (memory.size() < bytes) memory.resize(bytes);
+  return memory.data();
+}
+
+}  // namespace mtl::comm::gloo

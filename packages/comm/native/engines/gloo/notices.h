@@ -1,0 +1,58 @@
+// What members of a mesh tell each other beside their data: that they leave in order, or why the job ends.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "engines/gloo/gloo_library.h"
+#include "core/job_state.h"
+
+namespace mtl::comm::gloo {
+
+constexpr uint64_t kNoticeChannel = 0;
+
+// As it travels.
+struct Notice {
+  enum Kind : int32_t { kNone = 0, kLeft = 1, kAborted = 2 };
+  int32_t kind = kNone;
+  int32_t rank = -1;  // at fault
+  char code[56] = {};
+  char message[1976] = {};
+  uint64_t has_come = 0;  // last: one when all of it is there
+};
+
+enum class Fate { kHere, kLeft, kAborted, kGone };
+
+// The notices of one mesh. Used by all threads that wait in it, and by the one that aborts the job, which may come when the
+// mesh is already gone.
+class Notices {
+ public:
+  Notices(const MtlGlooApi* api, MtlGlooContext* context, int size);
+
+  // Begins to listen to a member that has just been connected.
+  Status listen_to(int member);
+  // Sends to all connected members and waits a moment until the notice is on its way.
+  void send(const Notice& notice);
+  // What has become of a member. A notice that says why the job ends is put into `reason`.
+  Fate look(int member, Failure* reason, std::string* error);
+  // Ends all use of the connections.
+  void close();
+
+ private:
+  struct Peer {
+    Notice incoming;
+    MtlGlooTransfer* receive = nullptr;
+    Fate fate = Fate::kHere;
+    std::string error;
+  };
+
+  std::mutex mutex_;
+  const MtlGlooApi* const api_;
+  MtlGlooContext* context_;  // null: closed
+  std::vector<Peer> peers_;
+};
+
+}  // namespace mtl::comm::gloo

@@ -1,0 +1,104 @@
+import { CommunicationError, MtlError } from '@mtl/errors';
+import { addon, callNative } from '../native/addon.js';
+import { NativeGroup } from '../native/native-group.js';
+import { checkRanks, type NativeJob } from '../native/native-job.js';
+import type { Store } from '../store.js';
+import type { GroupOptions } from '../world.js';
+import { glooLibrary } from './gloo-problem.js';
+import { resolveSocketAddress } from './resolve-socket-address.js';
+
+export interface GlooGroupOptions extends GroupOptions {
+  readonly job: NativeJob;
+  /** The host of every rank of `ranks`, in their order: equal numbers for ranks of one host. */
+  readonly hosts: readonly number[];
+  /** Where members leave their addresses for each other. */
+  readonly store: Store;
+  /** Begins the store's keys: another one for every attempt of a job that was restarted. */
+  readonly keyPrefix: string;
+  /** How long an operation waits for the others, and this call for the members. */
+  readonly timeoutMs: number;
+  /** Name or IP address of a network interface; see `resolveSocketAddress` for what holds without it. */
+  readonly socketInterface?: string | undefined;
+}
+
+/** How often a job has created a group of one name and ranks: members count alike. */
+const numCreated = new WeakMap<NativeJob, Map<string, number>>();
+/** How late the failure of the job is seen while this rank waits for another to create the group. */
+const pollMs = 250;
+
+/**
+ * A group over Gloo. All members call it. Hosts that hold several of its ranks combine them in shared memory first, for
+ * which the ranks of each host must have joined (`joinHost`): the group's `engine` is then `gloo+local`, else `gloo`.
+ * @throws CommunicationError MTL_GLOO_LIBRARY where libgloo is missing, MTL_TIMEOUT naming a rank that does not come.
+ */
+export function createGlooGroup(options: GlooGroupOptions): NativeGroup {
+  const { job, name, ranks, hosts, timeoutMs, socketInterface } = options;
+  checkRanks({ name, ranks }, job.rank);
+  const address = resolveSocketAddress({ socketInterface, isOneHost: new Set(hosts).size === 1 });
+  const opened = withRemedy(() =>
+    addon().openGlooMesh(job.handle, name, ranks, hosts, timeoutMs, address, glooLibrary()),
+  );
+  try {
+    const addresses = exchangeAddresses(options, opened.addresses);
+    const { group, engine } = callNative(() => addon().connectGlooGroup(job.handle, opened.mesh, addresses));
+    return new NativeGroup({ name, ranks, engine, worldRank: job.rank, handle: group });
+  } finally {
+    // nothing to close when the group has taken it
+    addon().closeGlooMesh(opened.mesh);
+  }
+}
+
+function exchangeAddresses(options: GlooGroupOptions, own: Uint8Array): Uint8Array[] {
+  const { job, name, ranks, store, keyPrefix, timeoutMs } = options;
+  const counts = numCreated.get(job) ?? new Map<string, number>();
+  numCreated.set(job, counts);
+  const label = `${name} ${ranks.join(' ')}`;
+  const number = counts.get(label) ?? 0;
+  counts.set(label, number + 1);
+  const keyOf = (rank: number): string => `${keyPrefix}/${label}/${number}/${rank}`;
+  store.set(keyOf(job.rank), own);
+  const deadline = performance.now() + timeoutMs;
+  return ranks.map((rank) => {
+    if (rank === job.rank) return own;
+    const found = getUntil(deadline, { job, store, key: keyOf(rank) });
+    if (found !== undefined) return found;
+    const error = new CommunicationError(
+      'MTL_TIMEOUT',
+      `rank ${job.rank} waited ${timeoutMs / 1000} s for rank ${rank} to create group ${name} [${ranks.join(', ')}]`,
+      { details: { rank, group: name, operation: 'createGroup', waitedMs: timeoutMs } },
+    );
+    job.abort(error);
+    throw error;
+  });
+}
+
+/** The value of a key; undefined after the deadline. @throws the failure of the job. */
+function getUntil(
+  deadline: number,
+  { job, store, key }: { readonly job: NativeJob; readonly store: Store; readonly key: string },
+): Uint8Array | undefined {
+  for (;;) {
+    const left = deadline - performance.now();
+    try {
+      return store.get(key, Math.max(0, Math.min(left, pollMs)));
+    } catch (error) {
+      if (!MtlError.isInstance(error) || error.code !== 'MTL_TIMEOUT') throw error;
+    }
+    const failure = job.failure;
+    if (failure !== undefined) throw failure;
+    if (left <= pollMs) return undefined;
+  }
+}
+
+function withRemedy<T>(body: () => T): T {
+  try {
+    return callNative(body);
+  } catch (error) {
+    if (!MtlError.isInstance(error) || error.code !== 'MTL_GLOO_LIBRARY') throw error;
+    throw new CommunicationError(error.code, error.message, {
+      remedy:
+        'sudo apt-get install libgloo-dev, then npx mtl-comm-build (in a checkout npm run build:native)',
+      exitCode: 2,
+    });
+  }
+}

@@ -1,0 +1,73 @@
+import {
+  createGlooGroup,
+  type GroupOptions,
+  joinHost,
+  NativeJob,
+  type ProcessGroup,
+  SingleProcessGroup,
+  type World,
+} from '@mtl/comm';
+import { FileStore } from './file-store.js';
+
+export interface GlooWorldOptions {
+  readonly rank: number;
+  /** The host of every rank, by rank. */
+  readonly hosts: readonly number[];
+  /** Through which ranks find each other. */
+  readonly directory: string;
+  readonly timeoutMs: number;
+  readonly abortGraceMs: number;
+  readonly socketInterface?: string | undefined;
+}
+
+/** A world whose groups all run over Gloo, with shared memory inside each host that has several ranks. */
+export class GlooWorld implements World {
+  readonly rank: number;
+  readonly size: number;
+  readonly group: ProcessGroup;
+  readonly #options: GlooWorldOptions;
+  readonly #store: FileStore;
+  readonly #job: NativeJob;
+
+  constructor(options: GlooWorldOptions) {
+    const { rank, hosts, directory, abortGraceMs: graceMs } = options;
+    this.rank = rank;
+    this.size = hosts.length;
+    this.#options = options;
+    this.#store = new FileStore(directory);
+    this.#job = new NativeJob(rank);
+    const ranks = hosts.map((_, each) => each);
+    joinHost({
+      job: this.#job,
+      ranks: ranks.filter((each) => hosts[each] === hosts[rank]),
+      store: this.#store,
+      key: `host/${hosts[rank]}`,
+      timeoutMs: 30_000,
+      graceMs,
+    });
+    this.group = this.createGroup({ name: 'world', ranks });
+  }
+
+  createGroup({ name, ranks }: GroupOptions): ProcessGroup {
+    const { hosts, timeoutMs, socketInterface } = this.#options;
+    if (ranks.length === 1) return new SingleProcessGroup(name, this.rank);
+    return createGlooGroup({
+      job: this.#job,
+      name,
+      ranks,
+      hosts: ranks.map((rank) => hosts[rank]!),
+      store: this.#store,
+      keyPrefix: 'test',
+      timeoutMs,
+      socketInterface,
+    });
+  }
+
+  abort(reason: Error): void {
+    this.#job.abort(reason);
+  }
+
+  close(): void {
+    this.#job.close();
+  }
+}

@@ -1,0 +1,97 @@
+import { glooProblem } from '@mtl/comm';
+import { runInMemoryRanks } from '@mtl/comm/testing';
+import { typescriptThreads } from '@mtl/tooling/typescript-threads';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { HierarchicalCases } from './ranks/hierarchical-reference.js';
+import type { Trouble } from './ranks/trouble.js';
+import { complete, errorsOf, ready } from './support/failures.js';
+import { runGlooRanks, startGlooRanks } from './support/gloo-ranks.js';
+import { isRunning, type RankProcess } from './support/local-ranks.js';
+import { createNetworkHosts, type NetworkHosts, networkHostsProblem } from './support/network-hosts.js';
+
+const trouble = new URL('./ranks/trouble.ts', import.meta.url);
+const hosts = [0, 0, 1, 1];
+/** On the second host. */
+const culprit = 3;
+const timeoutMs = 1500;
+/** What the polls (50 ms of the watchdog, 20 ms of the waits) leave for a machine whose cores are all busy. */
+const withinMs = 1000;
+const cannot = glooProblem() !== undefined || networkHostsProblem() !== undefined;
+
+let network: NetworkHosts;
+let ranks: RankProcess[] = [];
+let remove = (): void => {};
+
+function start(kind: Trouble['kind'], limits: { readonly timeoutMs?: number } = {}): RankProcess[] {
+  ({ ranks, remove } = startGlooRanks({ module: trouble, hosts, argument: { kind }, ...network, ...limits }));
+  return ranks;
+}
+
+/** Two ranks each on two hosts that nothing but a cable connects. */
+describe.skipIf(cannot)('two hosts (libgloo-dev, iproute2, root)', () => {
+  beforeEach(() => {
+    network = createNetworkHosts();
+  });
+
+  afterEach(async () => {
+    for (const rank of ranks) if (isRunning(rank)) rank.child.kill('SIGKILL');
+    await Promise.all(ranks.map((rank) => rank.ended));
+    remove();
+    network.remove();
+  });
+
+  it('give the bits of the documented order of summation', async () => {
+    const argument: HierarchicalCases = { hosts, sizes: [1031], dtypes: ['float32', 'bfloat16'] };
+    const expected = await runInMemoryRanks({
+      ...typescriptThreads,
+      worldSize: hosts.length,
+      module: new URL('./ranks/hierarchical-reference.ts', import.meta.url),
+      argument,
+    });
+    const module = new URL('./ranks/collectives.ts', import.meta.url);
+    const { results, engines } = await runGlooRanks({ module, hosts, argument, ...network });
+    expect(results).toEqual(expected);
+    expect(new Set(engines)).toEqual(new Set(['gloo+local']));
+  });
+
+  it('lose a rank by kill -9: all others name it at once', async () => {
+    const processes = start('none');
+    await ready(processes);
+    const killed = Date.now();
+    processes[culprit]!.child.kill('SIGKILL');
+    for (const error of await errorsOf(processes.slice(0, culprit))) {
+      expect(error).toMatchObject({ code: 'MTL_RANK_DIED', details: { rank: culprit, ...complete } });
+      expect(error.at - killed).toBeLessThan(withinMs);
+    }
+    expect(processes.filter(isRunning)).toEqual([]);
+  });
+
+  it('lose a rank that stops: all others name it at the time-out', async () => {
+    const processes = start('none', { timeoutMs });
+    await ready(processes);
+    processes[culprit]!.child.kill('SIGSTOP');
+    for (const error of await errorsOf(processes.slice(0, culprit))) {
+      expect(error).toMatchObject({ code: 'MTL_TIMEOUT', details: { rank: culprit, ...complete } });
+    }
+  });
+
+  it('lose the cable: every rank names one of the other host at the time-out', async () => {
+    const processes = start('none', { timeoutMs });
+    await ready(processes);
+    network.cut();
+    const errors = await errorsOf(processes);
+    for (const [rank, error] of errors.entries()) {
+      expect(error).toMatchObject({ code: 'MTL_TIMEOUT', details: complete });
+      expect(hosts[error.details.rank as number]).not.toBe(hosts[rank]);
+    }
+    expect(processes.filter(isRunning)).toEqual([]);
+  });
+
+  it('disagree: an error of all, which shows both', async () => {
+    for (const error of await errorsOf(start('otherSize'))) {
+      expect(error).toMatchObject({ code: 'MTL_MISMATCH', details: complete });
+      expect(error.message).toContain('allReduce sum float32 7');
+      expect(error.message).toContain('allReduce sum float32 8');
+    }
+  });
+});
