@@ -1,6 +1,6 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { isRunning, mtl, printedRanks, rankProgram, startProcess, until } from '../support/start-process.js';
 import { testDirectory } from '../support/test-directory.js';
 
@@ -147,6 +147,9 @@ describe('mtl run', () => {
     );
     const { child } = run(...two, script, file);
     const pids = await waitingRanks(file, 2);
+    onTestFinished(() => {
+      for (const pid of pids.filter(isRunning)) process.kill(pid, 'SIGKILL');
+    });
     expect(pids.every(isRunning)).toBe(true);
     child.kill('SIGKILL');
     await until(() => !pids.some(isRunning));
