@@ -3,6 +3,7 @@ import { runInMemoryRanks } from '@mtl/comm/testing';
 import { typescriptThreads } from '@mtl/tooling/typescript-threads';
 import { describe, expect, it } from 'vitest';
 import type { CollectiveCases } from './ranks/collectives.js';
+import type { HierarchicalCases } from './ranks/hierarchical-reference.js';
 import { runGlooRanks } from './support/gloo-ranks.js';
 
 const module = new URL('./ranks/collectives.ts', import.meta.url);
@@ -40,11 +41,14 @@ describe.skipIf(glooProblem() !== undefined)('gloo collectives (libgloo-dev)', (
     ['interleaved ranks', [0, 1, 1, 0]],
     ['hosts of unequal size', [0, 0, 1]],
   ])('over shared memory inside each host: %s', async (_, hosts) => {
-    const inMemory = { ...typescriptThreads, worldSize: hosts.length, timeoutMs: 60_000 };
+    // an empty tensor, one with fewer elements than members, and one that does not divide by them
+    const argument: HierarchicalCases = { hosts, sizes: [0, 1, 1031] };
     const expected = await runInMemoryRanks<Hashes>({
-      ...inMemory,
+      ...typescriptThreads,
+      worldSize: hosts.length,
       module: reference,
-      argument: { ...argument, hosts },
+      argument,
+      timeoutMs: 60_000,
     });
     const { results, engines } = await runGlooRanks<Hashes>({ module, hosts, argument });
     expect(results).toEqual(expected);

@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import type { Trouble } from './ranks/trouble.js';
+import { complete, errorsOf, ready } from './support/failures.js';
 import {
   isRunning,
   type LocalRanksOptions,
@@ -22,24 +23,6 @@ function start(kind: Trouble['kind'], options: Partial<LocalRanksOptions> = {}):
   ({ ranks, remove } = startLocalRanks({ module, worldSize, argument: { kind }, ...options }));
   return ranks;
 }
-
-/** What the survivors reported, in order of their ranks, after all of them have ended. */
-async function errorsOf(survivors: readonly RankProcess[]) {
-  const ended = await Promise.all(survivors.map((rank) => rank.ended));
-  return survivors.map(({ lines, stderr }, index) => {
-    const last = lines.at(-1);
-    if (last?.error === undefined) throw new Error(`no error, status ${ended[index]}: ${stderr()}`);
-    return { ...last.error, at: last.at! };
-  });
-}
-
-const ready = (processes: readonly RankProcess[]) => Promise.all(processes.map((rank) => rank.said('ready')));
-const complete = {
-  group: 'world',
-  operation: expect.any(String),
-  sequence: expect.stringMatching(/^(collective|message) \d+$/),
-  waitedMs: expect.any(Number),
-};
 
 afterEach(async () => {
   for (const rank of ranks) if (isRunning(rank)) rank.child.kill('SIGKILL');

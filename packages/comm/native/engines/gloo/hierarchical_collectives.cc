@@ -133,7 +133,8 @@ Status HierarchicalCommunicator::all_gather(const Operation& operation, Call* ca
   char* of_all = scratch(1, operation.output_bytes);   // [m][H][k]
   MTL_RETURN_IF_ERROR(
       between_hosts(call, [&](Call* inner) { return peers_.all_gather(operation.input, of_peers, part, inner); }));
-  MTL_RETURN_IF_ERROR(in_host({OperationKind::kAllGather, of_peers, of_all, num_hosts * part, operation.output_bytes}, call));
+  MTL_RETURN_IF_ERROR(
+      in_host({OperationKind::kAllGather, of_peers, of_all, num_hosts * part, operation.output_bytes}, call));
   char* output = static_cast<char*>(operation.output);
   for_each_member([&](size_t member, size_t host, size_t place) {
     if (part > 0) std::memcpy(output + member * part, of_all + (place * num_hosts + host) * part, part);
