@@ -86,6 +86,7 @@ std::vector<Case> row_cases(int64_t width) {
       {"embedding_forward", {out, ids, real(kCompute, {7, width})}, {1, 0}},
       {"embedding_forward", {real(kCompute, rows), ids, real(kCompute, {7, width})}, {0, 1}},
       {"embedding_backward", {real(kF32, {7, width}), x, ids}, {1}},
+      {"cross_entropy_rescale", {output(kF32, per_row), statistic, statistic, statistic}, {}, {kF32}},
       {"cross_entropy_statistics",
        {output(kF32, per_row), output(kF32, per_row), output(kF32, per_row), loose(logits), labels},
        {1, static_cast<double>(width > 1 ? width - 1 : 1)}},
