@@ -92,7 +92,8 @@ export function startRank(
       const look = (): void => {
         const found = lines.find((line) => property in line);
         if (found !== undefined) resolve(found);
-        else if (child.exitCode !== null) reject(new Error(`a rank ended without ${property}: ${JSON.stringify(lines)} ${stderr}`));
+        else if (child.exitCode !== null)
+          reject(new Error(`a rank ended without ${property}: ${JSON.stringify(lines)} ${stderr}`));
       };
       listeners.push(look);
       look();

@@ -29,6 +29,16 @@ export function networkHostsProblem(): string | undefined {
   return ip('netns', 'add', name) ?? ip('netns', 'delete', name);
 }
 
+/** The kernel says a moment later that a cable has two ends; before that, programs do not see the interface. */
+function waitUntilUp(name: string): void {
+  const deadline = Date.now() + 10_000;
+  for (;;) {
+    const { stdout } = spawnSync('ip', ['-n', name, 'link', 'show', socketInterface], { encoding: 'utf8' });
+    if (stdout.includes('state UP')) return;
+    if (Date.now() > deadline) throw new Error(`${socketInterface} does not come up: ${stdout}`);
+  }
+}
+
 /** Names are unique to this process; what is not removed by hand goes with it. */
 export function createNetworkHosts(): NetworkHosts {
   const names = ['a', 'b'].map((letter) => `mtl-${process.pid}-${numCreated}-${letter}`);
@@ -47,6 +57,7 @@ export function createNetworkHosts(): NetworkHosts {
       must(ip('-n', name, 'address', 'add', `10.77.0.${index + 1}/24`, 'dev', socketInterface));
       for (const each of ['lo', socketInterface]) must(ip('-n', name, 'link', 'set', each, 'up'));
     }
+    for (const name of names) waitUntilUp(name);
   } catch (error) {
     remove();
     throw error;
