@@ -12,6 +12,11 @@ export interface RankRunOptions {
   /** The working directory. */
   readonly directory: string;
   readonly maxRestarts?: number;
+  /** More flags of the launcher. */
+  readonly launcherFlags?: readonly string[];
+  /** A command that runs another in its place, on a test host. */
+  readonly prefix?: readonly string[];
+  readonly variables?: Readonly<Record<string, string>>;
   /** Called once the launcher runs, with the ids of its ranks by rank, which change with every restart. */
   readonly onStart?: (processIds: () => ReadonlyMap<number, number>) => void;
 }
@@ -19,12 +24,14 @@ export interface RankRunOptions {
 /** Starts the built app on several ranks as a user would, by `mtl run`, and waits for its end. */
 export function runRanks(options: RankRunOptions): Promise<Run> {
   const { numProcesses, flags, directory, maxRestarts = 0, onStart } = options;
+  const { launcherFlags = [], prefix = [], variables = {} } = options;
   const argv = [
     ...[mtl, 'run', '--nproc-per-node', String(numProcesses), '--max-restarts', String(maxRestarts)],
-    ...[app, '--', ...flags],
+    ...[...launcherFlags, app, '--', ...flags],
   ];
+  const [command, ...words] = [...prefix, process.execPath, ...argv];
   return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, argv, { cwd: directory });
+    const child = spawn(command!, words, { cwd: directory, env: { ...process.env, ...variables } });
     let output = '';
     for (const stream of [child.stdout, child.stderr]) {
       stream.on('data', (chunk: Buffer) => {
