@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { cp, mkdtemp, readdir, rm, utimes } from 'node:fs/promises';
+import { cp, mkdtemp, readdir, rm, stat, utimes } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -84,8 +84,9 @@ it(`a process killed while saving, ${kills} times, always leaves a whole checkpo
   const hoursAgo = new Date(Date.now() - 2 * 60 * 60 * 1000);
   for (const left of await readdir(temporary.path)) {
     const path = join(temporary.path, left);
-    if (left.endsWith('.saving') && (await readdir(path)).length === 0)
-      await utimes(path, hoursAgo, hoursAgo);
+    // the tracker is a file, which no save owns for long
+    if (!left.endsWith('.saving') || !(await stat(path)).isDirectory()) continue;
+    if ((await readdir(path)).length === 0) await utimes(path, hoursAgo, hoursAgo);
   }
   await saveCheckpoint({ directory: temporary.path, iteration, tensors, state: {}, keepLast: 1 });
   const name = `iter_${String(iteration).padStart(7, '0')}`;

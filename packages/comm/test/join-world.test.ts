@@ -1,4 +1,5 @@
 import { connect } from 'node:net';
+import { glooProblem } from '@mtl/comm';
 import { reportEngine } from '@mtl/tooling/report-engine';
 import { describe, expect, it } from 'vitest';
 import { type FinishedRank, freePort, startRanks } from './support/start-ranks.js';
@@ -148,7 +149,11 @@ describe('joinWorld', () => {
   it.each([
     ['a secret', { MTL_JOB_SECRET: '' }, 'MTL_JOB_SECRET'],
     ['half of the variables', { WORLD_SIZE: '' }, 'MTL_LAUNCH_ENVIRONMENT'],
-    ['one host', { LOCAL_RANK: '0', LOCAL_WORLD_SIZE: '1', MASTER_ADDR: '10.0.0.1' }, 'MTL_ENGINE'],
+    [
+      'an interface between hosts',
+      { LOCAL_RANK: '0', LOCAL_WORLD_SIZE: '1', MASTER_ADDR: '10.0.0.1', MTL_SOCKET_INTERFACE: '' },
+      glooProblem() === undefined ? 'MTL_SOCKET_INTERFACE' : 'MTL_GLOO_LIBRARY',
+    ],
   ])('asks for %s before it waits for anybody', async (_, more, code) => {
     const [variables] = await variablesOf(2, { more });
     const [rank] = await startRanks('join-and-sum.ts', [variables!]).finished;

@@ -21,6 +21,10 @@ export interface GlooGroupOptions extends GroupOptions {
   readonly socketInterface?: string | undefined;
 }
 
+/** How the gloo engine is had. */
+export const glooRemedy =
+  'sudo apt-get install libgloo-dev, then npx mtl-comm-build (in a checkout npm run build:native)';
+
 /** How often a job has created a group of one name and ranks: members count alike. */
 const numCreated = new WeakMap<NativeJob, Map<string, number>>();
 /** How late the failure of the job is seen while this rank waits for another to create the group. */
@@ -96,8 +100,7 @@ function withRemedy<T>(body: () => T): T {
   } catch (error) {
     if (!MtlError.isInstance(error) || error.code !== 'MTL_GLOO_LIBRARY') throw error;
     throw new CommunicationError(error.code, error.message, {
-      remedy:
-        'sudo apt-get install libgloo-dev, then npx mtl-comm-build (in a checkout npm run build:native)',
+      remedy: glooRemedy,
       exitCode: 2,
     });
   }

@@ -2,7 +2,7 @@ import { ConfigurationError } from '@mtl/errors';
 import type { ProcessEnvironment } from '../environment/process-environment.js';
 import type { EngineName } from '../process-group.js';
 import type { EngineFactory } from './engine.js';
-import { glooEngine } from './gloo-engine.js';
+import { checkGloo, glooEngine } from './gloo-engine.js';
 import { localEngine } from './local-engine.js';
 
 /** Engines that processes of a job can choose. */
@@ -17,7 +17,7 @@ const factories: Partial<Record<JobEngineName, EngineFactory>> = {
 /**
  * The engine to use: the one that is asked for, else shared memory on one host and Gloo between hosts.
  *
- * @throws ConfigurationError MTL_ENGINE for an engine that this version does not have
+ * @throws ConfigurationError MTL_ENGINE for an engine that this version does not have, and what `checkGloo` throws
  */
 export function chooseEngine(
   asked: JobEngineName | undefined,
@@ -25,13 +25,9 @@ export function chooseEngine(
 ): EngineFactory {
   const name = asked ?? (numNodes === 1 ? 'local' : 'gloo');
   const factory = factories[name];
+  if (name === 'gloo') checkGloo({ numNodes });
   if (factory !== undefined) return factory;
-  const why =
-    asked === undefined
-      ? `the processes are on ${numNodes} hosts, which takes engine gloo`
-      : `engine ${name}`;
-  throw new ConfigurationError('MTL_ENGINE', `${why}: this version does not have it`, {
+  throw new ConfigurationError('MTL_ENGINE', `engine ${name}: this version does not have it`, {
     expected: Object.keys(factories).join(' or '),
-    remedy: 'start all processes on one host',
   });
 }
