@@ -3,11 +3,14 @@
  * Times the training step of a preset on random tokens, as shared yardsticks do: one JSON line with tokens/s (median
  * step), losses, peak memory, the share of a step outside native kernels and the time data were waited for.
  *   node bench/train-step.mjs --preset char-10m --dtype float32 --threads 2 --iters 10 --warmup 3 [--micro-batch N]
+ * Under `mtl run` the ranks share the same batch: --tp N, --sequence-parallel, --distributed-optimizer; rank 0 prints, with
+ * the time a step waits for communication, the bytes handed over, and the memory that `predictMemory` expects of a rank.
  */
 import { parseArgs } from 'node:util';
 import { memoryStatistics, operationStatistics, setNumThreads } from '@mtl/kernels';
 import { GptStage, numLossTokens, numParameters, paddedVocabularySize } from '@mtl/models';
 import { AdamwOptimizer, LossScaler, NumMicroBatches, ParameterBuffers } from '@mtl/optimizer';
+import { joinProcesses, predictMemory, TrainingProcesses } from '@mtl/recipes';
 import { modelFlops, Trainer } from '@mtl/trainer';
 
 // layers, hidden, heads, sequence, vocabulary, micro-batch: the shapes of the PyTorch yardstick
@@ -25,13 +28,25 @@ const { values } = parseArgs({
     iters: { type: 'string', default: '10' },
     warmup: { type: 'string', default: '3' },
     'micro-batch': { type: 'string' },
+    tp: { type: 'string', default: '1' },
+    'sequence-parallel': { type: 'boolean', default: false },
+    'distributed-optimizer': { type: 'boolean', default: false },
     /** Prints where the time goes, by operation, to standard error. */
     profile: { type: 'boolean', default: false },
   },
 });
 const [numLayers, hiddenSize, numAttentionHeads, sequenceLength, vocabularySize, usualBatch] =
   presets[values.preset];
-const microBatchSize = Number(values['micro-batch'] ?? usualBatch);
+const { world } = await joinProcesses({ variables: process.env });
+const tensorModelParallelSize = Number(values.tp);
+const dataParallelSize = (world?.size ?? 1) / tensorModelParallelSize;
+const processes = new TrainingProcesses({
+  world,
+  parallel: { tensorModelParallelSize, pipelineModelParallelSize: 1, dataParallelSize },
+});
+const { groups, coordinates } = processes;
+const globalBatchSize = Number(values['micro-batch'] ?? usualBatch);
+const microBatchSize = globalBatchSize / dataParallelSize;
 const [iterations, warmup] = [Number(values.iters), Number(values.warmup)];
 const dtype = values.dtype;
 const model = {
@@ -65,17 +80,27 @@ function randomBatch(number) {
     sampleNumbers: Float64Array.from({ length: microBatchSize }, (_, b) => number * microBatchSize + b),
   };
 }
-const prepared = Array.from({ length: 8 }, (_, number) => randomBatch(number));
+const prepared = Array.from({ length: 8 }, (_, number) =>
+  randomBatch(number * dataParallelSize + coordinates.dp),
+);
 async function* batches() {
   for (let step = 0; ; step++) yield prepared[step % prepared.length];
 }
 
-setNumThreads(Number(values.threads), { pin: true });
-const stage = new GptStage({ model, device: 'cpu', dtype, seed: 1234 });
-const buffers = new ParameterBuffers(stage.parameters, { device: 'cpu', dtype });
+setNumThreads(Number(values.threads), { pin: world === undefined });
+const stage = new GptStage({
+  ...{ model, device: 'cpu', dtype, seed: 1234 },
+  tensorParallel: groups.tp && { group: groups.tp, sequenceParallel: values['sequence-parallel'] },
+});
+const distributed = values['distributed-optimizer'] && dataParallelSize > 1;
+const buffers = new ParameterBuffers(stage.parameters, {
+  ...{ device: 'cpu', dtype },
+  sharing: { rank: coordinates.dp, size: dataParallelSize, distributed },
+});
 buffers.initialize(1234);
 const optimizer = new AdamwOptimizer(buffers, {
-  ...{ beta1: 0.9, beta2: 0.95, epsilon: 1e-8, weightDecay: 0.01, clipGradient: 1 },
+  ...{ beta1: 0.9, beta2: 0.95, epsilon: 1e-8, weightDecay: 0.01, clipGradient: 1, groups },
+  ...{ overlapGradientReduction: true, overlapParameterGather: true },
 });
 const flopsPerSample = modelFlops({
   ...{ batchSize: 1, sequenceLength, numLayers, hiddenSize },
@@ -85,7 +110,7 @@ const trainer = new Trainer({
   ...{ stage, optimizer, numLossTokens, sequenceLength, flopsPerSample },
   learningRate: () => 1.5e-4,
   lossScaler: new LossScaler({ kind: 'constant', scale: 1 }),
-  microBatches: new NumMicroBatches({ globalBatchSize: microBatchSize, microBatchSize, dataParallelSize: 1 }),
+  microBatches: new NumMicroBatches({ globalBatchSize, microBatchSize, dataParallelSize }),
   device: 'cpu',
   batches: batches(),
   trainIterations: iterations + warmup,
@@ -93,7 +118,17 @@ const trainer = new Trainer({
 
 const kernelSeconds = () => operationStatistics().reduce((sum, { seconds }) => sum + seconds, 0);
 const median = (numbers) => [...numbers].sort((a, b) => a - b)[Math.floor(numbers.length / 2)];
-const [times, losses, overheads] = [[], [], []];
+/** Seconds that this rank has waited for others, and bytes that it has given to them. */
+function communication() {
+  const all = new Set(Object.values(groups));
+  const counts = [...all].flatMap((group) => Object.values(group.statistics()));
+  return {
+    seconds: counts.reduce((sum, { waitedSeconds }) => sum + waitedSeconds, 0),
+    bytes: counts.reduce((sum, { sentBytes }) => sum + sentBytes, 0),
+  };
+}
+const [times, losses, overheads, waits] = [[], [], [], []];
+let before = communication();
 let kernels = kernelSeconds();
 for await (const { iteration, stepMs, lmLoss } of trainer) {
   const now = kernelSeconds();
@@ -101,7 +136,9 @@ for await (const { iteration, stepMs, lmLoss } of trainer) {
   if (iteration > warmup) {
     times.push(stepMs);
     overheads.push(1 - ((now - kernels) * 1000) / stepMs);
+    waits.push((communication().seconds - before.seconds) * 1000);
   }
+  before = communication();
   kernels = now;
 }
 if (values.profile) {
@@ -113,22 +150,38 @@ if (values.profile) {
     );
   }
 }
+const predicted = predictMemory({
+  ...{ microBatchSize, sequenceLength, numLayers, hiddenSize, numAttentionHeads },
+  ...{ ffnHiddenSize: model.ffnHiddenSize, maxPositionEmbeddings: sequenceLength, tieEmbeddings: true },
+  vocabSize: paddedVocabularySize(model),
+  bytesPerElement: dtype === 'float32' ? 4 : 2,
+  hiddenDropout: false,
+  recomputation: { granularity: 'none' },
+  tensorParallelSize: tensorModelParallelSize,
+  sequenceParallel: values['sequence-parallel'],
+  optimizerShards: distributed ? dataParallelSize : 1,
+});
 const stepMs = median(times);
-console.log(
-  JSON.stringify({
-    program: 'mtl',
-    preset: values.preset,
-    dtype,
-    threads: Number(values.threads),
-    micro_batch: microBatchSize,
-    params: numParameters(model),
-    step_ms: Number(stepMs.toFixed(3)),
-    tokens_per_s: Number(((microBatchSize * sequenceLength * 1000) / stepMs).toFixed(1)),
-    model_tflops: Number(((flopsPerSample * microBatchSize) / stepMs / 1e9).toFixed(4)),
-    peak_bytes: process.resourceUsage().maxRSS * 1024,
-    allocator_peak_bytes: memoryStatistics('cpu').peakBytes,
-    outside_kernels: Number(median(overheads).toFixed(5)),
-    data_wait_ms: Number(trainer.dataWaitMs.toFixed(3)),
-    losses,
-  }),
-);
+const report = JSON.stringify({
+  program: 'mtl',
+  preset: values.preset,
+  dtype,
+  threads: Number(values.threads),
+  micro_batch: microBatchSize,
+  params: numParameters(model),
+  step_ms: Number(stepMs.toFixed(3)),
+  tokens_per_s: Number(((globalBatchSize * sequenceLength * 1000) / stepMs).toFixed(1)),
+  model_tflops: Number(((flopsPerSample * globalBatchSize) / stepMs / 1e9).toFixed(4)),
+  peak_bytes: process.resourceUsage().maxRSS * 1024,
+  allocator_peak_bytes: memoryStatistics('cpu').peakBytes,
+  predicted_bytes: Math.round(predicted.total),
+  ranks: world?.size ?? 1,
+  tp: tensorModelParallelSize,
+  waited_ms: Number(median(waits).toFixed(3)),
+  sent_bytes: before.bytes,
+  outside_kernels: Number(median(overheads).toFixed(5)),
+  data_wait_ms: Number(trainer.dataWaitMs.toFixed(3)),
+  losses,
+});
+if (processes.isFirst) console.log(report);
+world?.close();
