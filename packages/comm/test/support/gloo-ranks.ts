@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { reportEngine } from '@mtl/tooling/report-engine';
 import { type RankProcess, startRank } from './local-ranks.js';
 
 export interface GlooRanksOptions {
@@ -45,5 +46,7 @@ export async function runGlooRanks<Result>(
       throw new Error(`rank ${rank}: ${line?.error?.message ?? stderr()}`);
     return line;
   });
-  return { results: last.map(({ result }) => result as Result), engines: last.map(({ engine }) => engine) };
+  const engines = last.map(({ engine }) => engine);
+  for (const engine of engines) reportEngine(String(engine));
+  return { results: last.map(({ result }) => result as Result), engines };
 }
