@@ -53,6 +53,8 @@ const recipe = [
   ],
   ...['--eval-iters', '0', '--log-interval', '1000', '--threads', '1'],
 ];
+/** Longest a run may take. */
+const deadlineMs = 300_000;
 const directory = mkdtempSync(join(tmpdir(), 'mtl-parity-'));
 
 /** Trains in a layout; resolves to what the run left. */
@@ -71,6 +73,10 @@ function train({ name, numProcesses, flags, precision, fault }) {
   };
   return new Promise((resolve, reject) => {
     const child = spawn(process.execPath, argv, { cwd: root, env: { ...process.env, ...variables } });
+    // ranks die with their launcher, and the launcher with this process or at the deadline
+    const endLauncher = () => child.kill('SIGKILL');
+    const deadline = setTimeout(endLauncher, deadlineMs);
+    process.once('exit', endLauncher);
     let output = '';
     child.stdout.on('data', (text) => {
       output += text;
@@ -79,6 +85,8 @@ function train({ name, numProcesses, flags, precision, fault }) {
       output += text;
     });
     child.on('close', (status) => {
+      clearTimeout(deadline);
+      process.off('exit', endLauncher);
       if (status === 0) resolve(readRun({ metrics, gradients }));
       else
         reject(
@@ -137,6 +145,7 @@ async function main() {
   return numBad === 0 && results.length > 0 ? 0 : 1;
 }
 
+for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(1));
 try {
   process.exitCode = await main();
 } finally {

@@ -15,9 +15,9 @@ import {
 
 const argv = process.argv.slice(2);
 
-/** runs/PRESET-DATE-TIME: a directory of its own for every run that names none. */
-function newRunDirectory(preset: string): string {
-  const time = new Date().toISOString().slice(0, 19).replace('T', '-').replaceAll(':', '');
+/** runs/PRESET-DATE-TIME: a directory of its own for every run that names none, the same when it is started again. */
+function newRunDirectory(preset: string, startedAt = new Date()): string {
+  const time = startedAt.toISOString().slice(0, 19).replace('T', '-').replaceAll(':', '');
   return join('runs', `${preset}-${time}`);
 }
 
@@ -39,8 +39,9 @@ async function main(): Promise<void> {
   joined.world?.close();
 }
 
-async function train(flags: ParsedFlags, { world, local, isRestart }: JoinedProcesses): Promise<void> {
-  const named = flags.values.save ?? flags.values.load ?? newRunDirectory(flags.preset);
+async function train(flags: ParsedFlags, joined: JoinedProcesses): Promise<void> {
+  const { world } = joined;
+  const named = flags.values.save ?? flags.values.load ?? newRunDirectory(flags.preset, joined.startedAt);
   const save = world === undefined ? named : broadcastJson(world.group, named);
   const worldSize = world?.size ?? 1;
   const configuration = validateConfiguration({ ...flags, values: { ...flags.values, save } }, { worldSize });
@@ -49,7 +50,7 @@ async function train(flags: ParsedFlags, { world, local, isRestart }: JoinedProc
   };
   say(printConfiguration(configuration, { all: false }));
   const corpusDirectory = join('.cache', 'mtl');
-  const training = await GptTraining.build({ configuration, corpusDirectory, world, local, isRestart });
+  const training = await GptTraining.build({ configuration, corpusDirectory, ...joined });
   try {
     const { reason, checkpointPath } = await training.run();
     training.reporters.close();

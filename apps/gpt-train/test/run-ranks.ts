@@ -6,6 +6,9 @@ import type { Run } from './run-gpt-train.js';
 const mtl = fileURLToPath(new URL('../../../packages/cli/bin/mtl.mjs', import.meta.url));
 const app = fileURLToPath(new URL('..', import.meta.url));
 
+/** Longer than any run of a test, shorter than the test's own limit. */
+const deadlineMs = 170_000;
+
 export interface RankRunOptions {
   readonly numProcesses: number;
   readonly flags: readonly string[];
@@ -32,6 +35,8 @@ export function runRanks(options: RankRunOptions): Promise<Run> {
   const [command, ...words] = [...prefix, process.execPath, ...argv];
   return new Promise((resolve, reject) => {
     const child = spawn(command!, words, { cwd: directory, env: { ...process.env, ...variables } });
+    // a test that hangs must leave nobody behind: the ranks die with their launcher
+    const deadline = setTimeout(() => child.kill('SIGKILL'), deadlineMs);
     let output = '';
     for (const stream of [child.stdout, child.stderr]) {
       stream.on('data', (chunk: Buffer) => {
@@ -39,7 +44,10 @@ export function runRanks(options: RankRunOptions): Promise<Run> {
       });
     }
     child.on('error', reject);
-    child.on('close', (code) => resolve({ code, output }));
+    child.on('close', (code) => {
+      clearTimeout(deadline);
+      resolve({ code, output });
+    });
     onStart?.(() => rankProcesses(child.pid!));
   });
 }

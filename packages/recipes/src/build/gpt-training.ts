@@ -20,6 +20,7 @@ import {
   runTraining,
   StopSignals,
   Trainer,
+  type TrainingProgress,
   type TrainingResult,
   weightTensors,
 } from '@mtl/trainer';
@@ -47,6 +48,8 @@ export interface BuildGptTrainingOptions {
   readonly local?: { readonly rank: number; readonly size: number };
   /** Go on from what is in --save, as a process does that a launcher has started again. */
   readonly isRestart?: boolean;
+  /** When the job was started: a restart leaves checkpoints alone that are older. */
+  readonly startedAt?: Date | undefined;
   /** Called on all ranks with the reduced gradients of a step (see `gradientTensors` of @mtl/trainer). */
   readonly onGradients?: (optimizer: AdamwOptimizer, iteration: number) => void | Promise<void>;
 }
@@ -154,6 +157,7 @@ export class GptTraining {
     const progress = await loadTraining({
       ...{ checkpoint, huggingFace, optimizer, lossScaler, processes, onMessage },
       restartFrom: options.isRestart === true ? checkpoint.save : undefined,
+      startedAt: options.startedAt,
     });
     const flopsShape = {
       batchSize: 1,
@@ -184,25 +188,10 @@ export class GptTraining {
         dataParallelSize: parallel.dataParallelSize,
       },
     });
-    const trainer = new Trainer<TokenBatch>({
-      stage,
-      optimizer,
-      learningRate: learningRateOf(configuration),
-      lossScaler,
-      microBatches: new NumMicroBatches({
-        globalBatchSize: training.globalBatchSize,
-        microBatchSize: training.microBatchSize,
-        dataParallelSize: parallel.dataParallelSize,
-        ...(training.rampup === undefined ? {} : { rampup: training.rampup }),
-      }),
-      device,
-      batches: loader,
-      numLossTokens,
-      sequenceLength: configuration.model.sequenceLength,
+    const trainer = gptTrainer({
+      ...{ configuration, stage, optimizer, lossScaler, loader, progress },
       flopsPerSample: modelFlops(flopsShape),
-      trainIterations: training.trainIterations,
-      onGradients: options.onGradients && ((iteration) => options.onGradients?.(optimizer, iteration)),
-      ...(progress === undefined ? {} : { progress }),
+      onGradients: options.onGradients,
     });
     const validation = datasets.valid;
     return new GptTraining({
@@ -312,6 +301,38 @@ export class GptTraining {
       open: () => createBatchLoader({ dataset, sampler, thread: 'main' }),
     };
   }
+}
+
+/** The loop over this rank's micro-batches. */
+function gptTrainer(parts: {
+  readonly configuration: GptConfiguration;
+  readonly stage: GptStage;
+  readonly optimizer: AdamwOptimizer;
+  readonly lossScaler: LossScaler;
+  readonly loader: BatchLoader;
+  readonly progress: TrainingProgress | undefined;
+  readonly flopsPerSample: number;
+  readonly onGradients: BuildGptTrainingOptions['onGradients'];
+}): Trainer<TokenBatch> {
+  const { configuration, stage, optimizer, lossScaler, loader, progress, onGradients } = parts;
+  const { training, parallel, model } = configuration;
+  return new Trainer<TokenBatch>({
+    ...{ stage, optimizer, lossScaler, numLossTokens },
+    learningRate: learningRateOf(configuration),
+    microBatches: new NumMicroBatches({
+      globalBatchSize: training.globalBatchSize,
+      microBatchSize: training.microBatchSize,
+      dataParallelSize: parallel.dataParallelSize,
+      ...(training.rampup === undefined ? {} : { rampup: training.rampup }),
+    }),
+    device: parallel.device,
+    batches: loader,
+    sequenceLength: model.sequenceLength,
+    flopsPerSample: parts.flopsPerSample,
+    trainIterations: training.trainIterations,
+    onGradients: onGradients && ((iteration) => onGradients(optimizer, iteration)),
+    ...(progress === undefined ? {} : { progress }),
+  });
 }
 
 /** Refuses what flags can ask for and this build or version cannot do. */

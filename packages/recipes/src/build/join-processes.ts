@@ -15,6 +15,8 @@ export interface JoinedProcesses {
   readonly local: { readonly rank: number; readonly size: number };
   /** Whether a launcher has started the job again after a failure (MTL_RESTART_COUNT above 0). */
   readonly isRestart: boolean;
+  /** When `mtl run` started the job, the same at every restart; undefined under other launchers. */
+  readonly startedAt: Date | undefined;
 }
 
 /** Joins the job that the environment describes. @throws what `joinWorld` throws */
@@ -22,10 +24,12 @@ export async function joinProcesses(options: JoinProcessesOptions): Promise<Join
   const { variables, timeoutMinutes } = options;
   const environment = readProcessEnvironment(variables);
   const { worldSize, localRank, localWorldSize, restartCount } = environment;
+  const started = variables.MTL_JOB_STARTED_MS;
   const timeout = timeoutMinutes === undefined ? {} : { timeoutMs: timeoutMinutes * 60_000 };
   return {
     world: worldSize === 1 ? undefined : await joinWorld({ variables, environment, ...timeout }),
     local: { rank: localRank, size: localWorldSize },
     isRestart: restartCount > 0,
+    startedAt: started === undefined ? undefined : new Date(Number(started)),
   };
 }

@@ -21,6 +21,8 @@ export interface LoadTrainingOptions {
   readonly processes: TrainingProcesses;
   /** Where the interrupted run that this one is a restart of may have saved: goes before everything else. */
   readonly restartFrom?: string | undefined;
+  /** When the job of that run was started: what was saved there before belongs to another one. */
+  readonly startedAt?: Date | undefined;
   readonly onMessage: (text: string) => void;
 }
 
@@ -35,9 +37,10 @@ export async function loadTraining(options: LoadTrainingOptions): Promise<Traini
   const { checkpoint: configuration, huggingFace, optimizer, restartFrom, onMessage } = options;
   if (restartFrom !== undefined) {
     const checkpoint = await openAgreed(options, { directory: restartFrom });
-    if (checkpoint !== undefined)
-      return await resume(options, checkpoint, { finetune: false, loadOptimizer: true });
-    onMessage(`restarted before ${restartFrom} held a checkpoint: training begins again`);
+    const isOwn =
+      checkpoint !== undefined && checkpoint.manifest.savedAtMs >= (options.startedAt?.getTime() ?? 0);
+    if (isOwn) return await resume(options, checkpoint, { finetune: false, loadOptimizer: true });
+    onMessage(`restarted before this run had saved into ${restartFrom}: training begins again`);
   }
   if (huggingFace !== undefined) {
     const held = weightTensors(optimizer).filter(({ slices }) => slices.every(([start, end]) => start < end));

@@ -12,6 +12,8 @@ export interface LaunchOptions {
   /** How long ranks have to end after SIGTERM before SIGKILL. */
   readonly gracePeriodMs: number;
   readonly secret: string;
+  /** When the job was started, milliseconds since 1970: the same for all its restarts. */
+  readonly startedMs: number;
   /** The script of the program. */
   readonly script: string;
   readonly args: readonly string[];

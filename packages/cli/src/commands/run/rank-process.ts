@@ -129,5 +129,6 @@ function variablesOf(
     MTL_LAUNCHER: 'mtl',
     MTL_LAUNCHER_PID: String(process.pid),
     MTL_RESTART_COUNT: String(restartCount),
+    MTL_JOB_STARTED_MS: String(launch.startedMs),
   };
 }

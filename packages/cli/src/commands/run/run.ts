@@ -102,6 +102,7 @@ function launchOptions(program: string, args: readonly string[], flags: RunFlags
     heartbeatLimitMs: flags.heartbeatLimit * 1000,
     gracePeriodMs: flags.gracePeriod * 1000,
     secret: secretOf(nnodes),
+    startedMs: Date.now(),
     script: resolveProgram(program),
     args: args[0] === '--' ? args.slice(1) : args,
   };

@@ -260,6 +260,9 @@ Status GlooMesh::start(const std::vector<Transfer>& transfers, Call* call, Excha
   return ok_status();
 }
 
+// How long after its time-out an operation listens for a member that knows better who is late.
+static int64_t hearsay_ns(const GroupIdentity& group) { return std::min<int64_t>(group.timeout_ns / 5, 1000 * kMillisecond); }
+
 Status GlooMesh::finish(Exchange* exchange, Call* call) {
   std::vector<Exchange::Started>& started = exchange->started_;
   for (size_t index = 0; index < started.size();) {
@@ -282,7 +285,9 @@ Status GlooMesh::finish(Exchange* exchange, Call* call) {
       if (is_late && std::find(late.begin(), late.end(), member) == late.end()) late.push_back(member);
     }
     std::sort(late.begin(), late.end());
-    if (!late.empty()) return call->timed_out(late);
+    // of several late members most wait for another one themselves, and those that began to earlier say so any moment
+    const bool may_learn = late.size() > 1 && now_ns() < call->deadline_ns() + hearsay_ns(*call->group);
+    if (!late.empty() && !may_learn) return call->timed_out(late);
   }
   started.clear();
   return ok_status();
