@@ -5,7 +5,6 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { glooProblem } from '@mtl/comm';
 import { createNetworkHosts, networkHostsProblem } from '@mtl/tooling/network-hosts';
-import { reportEngine } from '@mtl/tooling/report-engine';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { readMetrics, runGptTrain } from './run-gpt-train.js';
 import { runRanks } from './run-ranks.js';
@@ -76,7 +75,6 @@ describe('gpt-train on several processes', () => {
       expect(code).toBe(0);
       for (const [iteration, step] of curveOf(metrics(name))) curve.set(iteration, step);
     }
-    reportEngine('local');
     expectSameCurve(curve, undisturbed);
   }, 180_000);
 
@@ -102,7 +100,6 @@ describe('gpt-train on several processes', () => {
         const [first, second] = await Promise.all(runs);
         expect(first!.output).toContain('4 = tensor 2 x pipeline 1 x data 2');
         expect([first!.code, second!.code]).toEqual([0, 0]);
-        reportEngine('gloo+local');
       } finally {
         network.remove();
       }

@@ -1,4 +1,4 @@
-import { type MeshAxis, type MeshCoordinates, ProcessMesh, type World } from '@mtl/comm';
+import { createMeshGroups, type MeshCoordinates, ProcessMesh, type World } from '@mtl/comm';
 import { Tensor } from '@mtl/kernels';
 import type { ParallelGroups } from '@mtl/optimizer';
 import type { ParallelConfiguration } from '../gpt-configuration.js';
@@ -92,9 +92,8 @@ export function broadcastJson<Value>(group: NonNullable<ParallelGroups['world']>
 /** The groups of a process along the axes with several ranks, made by all in the same order. */
 function groupsAlong(world: World, mesh: ProcessMesh): ParallelGroups {
   const axes = (['tp', 'dp', 'pp'] as const).filter((axis) => mesh.sizes[axis] > 1);
-  const create = (axis: MeshAxis) =>
-    world.createGroup({ name: axis, ranks: mesh.groupOf(world.rank, [axis]) });
-  return { ...Object.fromEntries(axes.map((axis) => [axis, create(axis)])), world: world.group };
+  const groups = createMeshGroups(world, mesh);
+  return { ...Object.fromEntries(axes.map((axis) => [axis, groups[axis]])), world: world.group };
 }
 
 /** Resolves when a promise does, or after a time; rejects when it does. */
