@@ -20,10 +20,10 @@ export interface AdamwOptimizerOptions {
   /** Default: this process alone. */
   readonly groups?: ParallelGroups | undefined;
   /**
-   * The parameters of each piece of the model that has a backward of its own (chunks of a pipeline); a parameter may be in
-   * several. Default: all in one piece.
+   * The parameters of each piece of the model that has a backward of its own (chunks of a pipeline, by their numbers); a
+   * parameter may be in several. Default: all in piece 0.
    */
-  readonly pieces?: ReadonlyArray<readonly Parameter[]> | undefined;
+  readonly pieces?: ReadonlyMap<number, readonly Parameter[]> | undefined;
   /** Reduce the gradients of a bucket as soon as they are ready (see `expectLastBackward`). Default: all before the step. */
   readonly overlapGradientReduction?: boolean;
   /** With a distributed optimizer: wait for gathered parameters only when they are used. Default: within the step. */

@@ -28,9 +28,10 @@ function build(pieces?: readonly (readonly string[])[]) {
     started.push(tensor.toArray()[0]!);
     return done;
   };
+  const named = (name: string): Parameter => parameters.find((one) => one.name === name)!;
   const reducer = new GradientReducer(buffers, {
     group,
-    pieces: pieces?.map((names) => names.map((name) => parameters.find((one) => one.name === name)!)),
+    pieces: pieces && new Map(pieces.map((names, piece) => [piece, names.map(named)])),
   });
   dispose.push(() => buffers.dispose());
   const [a, b, c, d] = parameters as [Parameter, Parameter, Parameter, Parameter];

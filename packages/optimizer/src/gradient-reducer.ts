@@ -11,7 +11,7 @@ import type { ParameterBuffers } from './parameter-buffers.js';
 export class GradientReducer {
   readonly #buffers: ParameterBuffers;
   readonly #group: ProcessGroup;
-  readonly #pieces: ReadonlyArray<readonly Parameter[]>;
+  readonly #pieces: ReadonlyMap<number, readonly Parameter[]>;
   readonly #bucketOf = new Map<Parameter, number>();
   /** The pieces whose last backward has not made a parameter's gradient ready. */
   #numAwaited = new Map<Parameter, number>();
@@ -24,11 +24,11 @@ export class GradientReducer {
     buffers: ParameterBuffers,
     {
       group,
-      pieces = [buffers.ranges.map(({ parameter }) => parameter)],
+      pieces = new Map([[0, buffers.ranges.map(({ parameter }) => parameter)]]),
     }: {
       readonly group: ProcessGroup;
       /** See `AdamwOptimizerOptions`. */
-      readonly pieces?: ReadonlyArray<readonly Parameter[]> | undefined;
+      readonly pieces?: ReadonlyMap<number, readonly Parameter[]> | undefined;
     },
   ) {
     this.#buffers = buffers;
@@ -45,7 +45,7 @@ export class GradientReducer {
 
   /** Says that the next backward is the last of a piece before the step: a bucket that gets ready is reduced at once. */
   arm(piece = 0): void {
-    this.#running = new Set(this.#pieces[piece]);
+    this.#running = new Set(this.#pieces.get(piece));
   }
 
   /** Starts what has not been started, in order, and waits for everything. */
@@ -60,7 +60,7 @@ export class GradientReducer {
     this.#running = new Set();
     this.#numMissing = this.#buffers.buckets.map(({ ranges }) => ranges.length);
     this.#numAwaited = new Map();
-    for (const parameter of this.#pieces.flat()) {
+    for (const parameter of [...this.#pieces.values()].flat()) {
       this.#numAwaited.set(parameter, (this.#numAwaited.get(parameter) ?? 0) + 1);
     }
   }

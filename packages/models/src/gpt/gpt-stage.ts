@@ -71,6 +71,7 @@ interface Flight {
 export class GptStage implements Stage<StageBatch> {
   readonly isFirst: boolean;
   readonly isLast: boolean;
+  readonly layers: Slice;
   readonly model: GptModelConfiguration;
   readonly device: Device;
   readonly dtype: DType;
@@ -103,6 +104,7 @@ export class GptStage implements Stage<StageBatch> {
     this.dtype = options.dtype;
     this.#seed = options.seed;
     this.#recomputation = options.recomputation ?? { granularity: 'none' };
+    this.layers = layers;
     this.isFirst = layers.start === 0;
     this.isLast = layers.end === model.numLayers;
     const { hiddenSize, initMethodStd } = model;
@@ -208,22 +210,27 @@ export class GptStage implements Stage<StageBatch> {
   }
 
   /**
-   * The hidden states [S, B, H] after the final layer norm, for generation: `attend` brings its own cache. Never cut along
-   * the sequence, so that any number of tokens will do.
+   * The hidden states [S, B, H] after the layers of this stage, on the last one after the final layer norm, for generation:
+   * `attend` brings its own cache. Never cut along the sequence, so that any number of tokens will do.
+   *
+   * @param input ids on the first stage, the hidden states of the stage before on the others
    */
   hiddenStates(
     tape: Tape,
-    ids: { tokens: Variable; positionIds: Variable },
+    input: { readonly tokens: Variable; readonly positionIds: Variable } | Variable,
     context: TransformerBlockContext,
   ): Variable {
     return tape.scope(() => {
-      const embedded = this.#embed(tape, ids, this.#positions(ids.tokens.tensor.dim(0), false));
+      const start =
+        'tokens' in input
+          ? this.#embed(tape, input, this.#positions(input.tokens.tensor.dim(0), false))
+          : input;
       const whole = { ...context, sequenceParallel: false };
       const layers = this.blocks.map(
         (block) => (inner: Tape, hidden: Variable) => block.forward(inner, hidden, whole),
       );
-      const hidden = applyLayers(tape, embedded, layers, { granularity: 'none' });
-      return this.#normalize(tape, hidden);
+      const hidden = applyLayers(tape, start, layers, { granularity: 'none' });
+      return this.isLast ? this.#normalize(tape, hidden) : hidden;
     });
   }
 

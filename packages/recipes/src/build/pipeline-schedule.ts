@@ -1,5 +1,5 @@
 import { ConfigurationError } from '@mtl/errors';
-import { buildSchedule, type PipelineSchedule, parseScheduleCsv } from '@mtl/pipeline/schedules';
+import { buildSchedule, oneStage, type PipelineSchedule, parseScheduleCsv } from '@mtl/pipeline/schedules';
 import type { ParallelConfiguration } from '../gpt-configuration.js';
 
 /** What a schedule follows from. */
@@ -41,20 +41,4 @@ export function pipelineSchedule(parallel: ScheduleConfiguration, numMicroBatche
     });
   }
   return schedule;
-}
-
-/** A model in one piece: each micro-batch forward and backward in turn. */
-function oneStage(numMicroBatches: number): PipelineSchedule {
-  const microBatches = Array.from({ length: numMicroBatches }, (_, microBatch) => microBatch);
-  return {
-    name: 'one stage',
-    numMicroBatches,
-    placement: [0],
-    actions: [
-      microBatches.flatMap((microBatch) => [
-        { kind: 'F', chunk: 0, microBatch } as const,
-        { kind: 'B', chunk: 0, microBatch } as const,
-      ]),
-    ],
-  };
 }
