@@ -1,14 +1,12 @@
-import { execFile } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
 import { runInMemoryRanks } from '@mtl/comm/testing';
-import { prepareDataset } from '@mtl/data';
 import { typescriptThreads } from '@mtl/tooling/typescript-threads';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { TrainGptArgument, TrainGptResult } from './ranks/train-gpt.js';
+import { prepareCorpus } from './support/prepare-corpus.js';
+import { runProcesses } from './support/run-processes.js';
 
 let directory: string;
 let recipe: string[];
@@ -25,22 +23,7 @@ const small = [
 
 beforeAll(async () => {
   directory = mkdtempSync(join(tmpdir(), 'mtl-recipes-'));
-  const text = Array.from(
-    { length: 400 },
-    (_, line) => `Line ${line} says ${(line * 7919) % 1000} and ends.`,
-  );
-  writeFileSync(join(directory, 'corpus.txt'), text.join('\n\n'));
-  const outputPrefix = join(directory, 'corpus');
-  await prepareDataset({
-    inputs: [join(directory, 'corpus.txt')],
-    outputPrefix,
-    tokenizer: { type: 'ByteLevelTokenizer' },
-    appendEod: true,
-  });
-  recipe = [
-    ...small,
-    ...['--data-path', `${outputPrefix}_text_document`, '--tokenizer-type', 'ByteLevelTokenizer'],
-  ];
+  recipe = [...small, ...(await prepareCorpus(directory))];
   await run(1, [{ name: 'alone' }, { name: 'alone-bf16', flags: ['--bf16'] }]);
 });
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
@@ -75,19 +58,15 @@ async function run(worldSize: number, trainings: readonly Training[]): Promise<T
 }
 
 /** As `run`, with processes in place of threads and shared memory in place of messages. */
-async function runProcesses(worldSize: number, trainings: readonly Training[]): Promise<TrainGptResult[][]> {
-  const store = mkdtempSync(join(directory, 'store-'));
-  writeFileSync(join(store, 'argument.json'), JSON.stringify(argumentsOf(trainings)));
-  const module = fileURLToPath(new URL('./ranks/local-process.ts', import.meta.url));
-  const preload = ['--import', typescriptThreads.preload.href, ...typescriptThreads.execArgv];
-  const ranks = await Promise.all(
-    Array.from({ length: worldSize }, async (_, rank) => {
-      const result = join(store, `result-${rank}.json`);
-      const words = [String(rank), String(worldSize), store, join(store, 'argument.json'), result];
-      await promisify(execFile)(process.execPath, [...preload, module, ...words]);
-      return JSON.parse(readFileSync(result, 'utf8')) as TrainGptResult[];
-    }),
-  );
+async function runInProcesses(
+  worldSize: number,
+  trainings: readonly Training[],
+): Promise<TrainGptResult[][]> {
+  const ranks = await runProcesses<TrainGptResult[]>({
+    worldSize,
+    module: new URL('./ranks/train-gpt.ts', import.meta.url),
+    argument: argumentsOf(trainings),
+  });
   return trainings.map((_, index) => ranks.map((results) => results[index]!));
 }
 
@@ -182,7 +161,7 @@ describe('a GPT on a mesh of tensor- and data-parallel ranks', () => {
 describe('a GPT in processes that share memory', () => {
   it.each([{ processes: 2 }, { processes: 4 }])('trains as on in-memory ranks: %o', async ({ processes }) => {
     const trainings = kinds.map((kind) => ({ name: `local-${kind.name}-${processes}`, flags: kind.flags }));
-    await runProcesses(processes, trainings);
+    await runInProcesses(processes, trainings);
     const first = metricsOf(trainings[0]!.name);
     for (const { name } of trainings) {
       const difference = differences(name, 'alone');
@@ -197,7 +176,7 @@ describe('a GPT in processes that share memory', () => {
 
   it('trains on a mesh', async () => {
     const mesh = ['--tensor-model-parallel-size', '2', '--sequence-parallel', ...kinds.at(-1)!.flags];
-    await runProcesses(4, [{ name: 'local-mesh', flags: mesh }]);
+    await runInProcesses(4, [{ name: 'local-mesh', flags: mesh }]);
     const difference = differences('local-mesh', 'alone');
     expect(difference.loss).toBeLessThan(tolerances.fp32.loss);
     expect(difference.norm).toBeLessThan(tolerances.fp32.norm);
