@@ -70,7 +70,7 @@ describe('a GPT on a mesh of tensor- and data-parallel ranks', () => {
 describe('a GPT in processes that share memory', () => {
   it.each([{ processes: 2 }, { processes: 4 }])('trains as on in-memory ranks: %o', async ({ processes }) => {
     const trainings = kinds.map((kind) => ({ name: `local-${kind.name}-${processes}`, flags: kind.flags }));
-    await runs.runProcesses(processes, trainings);
+    await runs.runInProcesses(processes, trainings);
     const first = runs.metricsOf(trainings[0]!.name);
     for (const { name } of trainings) {
       const difference = runs.differences(name, 'alone');
@@ -85,7 +85,7 @@ describe('a GPT in processes that share memory', () => {
 
   it('trains on a mesh', async () => {
     const mesh = ['--tensor-model-parallel-size', '2', '--sequence-parallel', ...kinds.at(-1)!.flags];
-    await runs.runProcesses(4, [{ name: 'local-mesh', flags: mesh }]);
+    await runs.runInProcesses(4, [{ name: 'local-mesh', flags: mesh }]);
     const difference = runs.differences('local-mesh', 'alone');
     expect(difference.loss).toBeLessThan(tolerances.fp32.loss);
     expect(difference.norm).toBeLessThan(tolerances.fp32.norm);

@@ -99,7 +99,7 @@ describe('a GPT in a pipeline', () => {
   it('computes the same bits again, in processes that share memory as on in-memory ranks', async () => {
     const flags = [...stages(2), ...schedule('interleaved'), ...chunks(2)];
     await runs.run(2, [{ name: 'memory', flags }]);
-    await runs.runProcesses(2, [{ name: 'processes', flags }]);
+    await runs.runInProcesses(2, [{ name: 'processes', flags }]);
     expectSame('processes');
     expect(numbersOf(runs.metricsOf('processes'))).toEqual(numbersOf(runs.metricsOf('memory')));
   });

@@ -1,14 +1,12 @@
-import { execFile } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
 import { runInMemoryRanks } from '@mtl/comm/testing';
-import { prepareDataset } from '@mtl/data';
 import { typescriptThreads } from '@mtl/tooling/typescript-threads';
 import { expect } from 'vitest';
 import type { TrainGptArgument, TrainGptResult } from '../ranks/train-gpt.js';
+import { prepareCorpus } from './prepare-corpus.js';
+import { runProcesses } from './run-processes.js';
 
 /** A GPT with dropout 0.1 that learns in 24 steps of 8 samples. */
 const small = [
@@ -54,23 +52,8 @@ export class TrainingRuns {
   /** Prepares a corpus. @param flags of all trainings, in place of those of the small recipe */
   static async create(flags: readonly string[] = []): Promise<TrainingRuns> {
     const directory = mkdtempSync(join(tmpdir(), 'mtl-recipes-'));
-    const text = Array.from(
-      { length: 400 },
-      (_, line) => `Line ${line} says ${(line * 7919) % 1000} and ends.`,
-    );
-    writeFileSync(join(directory, 'corpus.txt'), text.join('\n\n'));
-    const outputPrefix = join(directory, 'corpus');
-    await prepareDataset({
-      inputs: [join(directory, 'corpus.txt')],
-      outputPrefix,
-      tokenizer: { type: 'ByteLevelTokenizer' },
-      appendEod: true,
-    });
-    return new TrainingRuns(directory, [
-      ...without(small, flags),
-      ...flags,
-      ...['--data-path', `${outputPrefix}_text_document`, '--tokenizer-type', 'ByteLevelTokenizer'],
-    ]);
+    const corpus = await prepareCorpus(directory);
+    return new TrainingRuns(directory, [...without(small, flags), ...flags, ...corpus]);
   }
 
   pathOf(name: string): string {
@@ -90,19 +73,12 @@ export class TrainingRuns {
   }
 
   /** As `run`, with processes in place of threads and shared memory in place of messages. */
-  async runProcesses(worldSize: number, trainings: readonly Training[]): Promise<TrainGptResult[][]> {
-    const store = mkdtempSync(join(this.#directory, 'store-'));
-    writeFileSync(join(store, 'argument.json'), JSON.stringify(this.#argumentsOf(trainings)));
-    const module = fileURLToPath(new URL('../ranks/local-process.ts', import.meta.url));
-    const preload = ['--import', typescriptThreads.preload.href, ...typescriptThreads.execArgv];
-    const ranks = await Promise.all(
-      Array.from({ length: worldSize }, async (_, rank) => {
-        const result = join(store, `result-${rank}.json`);
-        const words = [String(rank), String(worldSize), store, join(store, 'argument.json'), result];
-        await promisify(execFile)(process.execPath, [...preload, module, ...words]);
-        return JSON.parse(readFileSync(result, 'utf8')) as TrainGptResult[];
-      }),
-    );
+  async runInProcesses(worldSize: number, trainings: readonly Training[]): Promise<TrainGptResult[][]> {
+    const ranks = await runProcesses<TrainGptResult[]>({
+      worldSize,
+      module: new URL('../ranks/train-gpt.ts', import.meta.url),
+      argument: this.#argumentsOf(trainings),
+    });
     return trainings.map((_, index) => ranks.map((results) => results[index]!));
   }
 
