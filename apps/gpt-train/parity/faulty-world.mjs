@@ -15,9 +15,12 @@ export function faultyWorld(world, fault) {
 
 function faultyGroup(group, fault) {
   let numSums = 0;
+  const swap = fault === 'swap-two-messages' && group.name === 'pp' && group.rank === 0;
+  const send = swap ? swapTwoMessages(group) : undefined;
   return new Proxy(group, {
     get(target, property) {
       const value = target[property];
+      if (property === 'send' && send !== undefined) return send;
       if (property !== 'allReduce') return typeof value === 'function' ? value.bind(target) : value;
       return (tensor, options) => {
         const { name } = target;
@@ -41,6 +44,9 @@ function faultyGroup(group, fault) {
         if (name === 'tp' && tensor.shape.length === 3 && ++numSums === 3 && fault === 'drop-tensor-reduce') {
           return done;
         }
+        // the ends of a pipeline of two stages are its group
+        const isAlongPipeline = name === 'pp' || name === 'embedding';
+        if (fault === 'skip-tied-sum' && isAlongPipeline && tensor.dtype === 'float32') return done;
         // sums of gradients that are only parts come as one vector
         const isPartialSum = name === 'tp' && tensor.shape.length === 1 && tensor.size > 500;
         if (isPartialSum && fault === 'drop-partial-sums') return done;
@@ -49,6 +55,26 @@ function faultyGroup(group, fault) {
       };
     },
   });
+}
+
+/** A way of sending in which the first two messages change places. */
+function swapTwoMessages(group) {
+  let numSent = 0;
+  let held;
+  return (tensor, options) => {
+    numSent += 1;
+    if (numSent > 2) return group.send(tensor, options);
+    if (numSent === 1) {
+      // a view holds the memory of a tensor that its owner disposes of
+      held = { tensor: tensor.view({ shape: tensor.shape }), work: undefined };
+      const first = held;
+      return { wait: () => first.work.wait(), isDone: false };
+    }
+    const work = group.send(tensor, options);
+    held.work = group.send(held.tensor, options);
+    held.tensor.dispose();
+    return work;
+  };
 }
 
 /** Leaves out the last of the gradients that lie in a vector: the bias of the final norm, of 64 values. */

@@ -5,6 +5,7 @@ export interface ParityLayout {
   readonly traits: readonly string[];
   readonly precision: 'fp32' | 'bf16';
   readonly numProcesses: number;
+  readonly numLayers: number;
   readonly flags: readonly string[];
 }
 

@@ -3,7 +3,7 @@
  * `--all`. A layout is its sizes along the axes of the mesh, its traits and its precision; dropout is 0.1 in all of them.
  */
 
-const sizeFlags = { tp: '--tensor-model-parallel-size' };
+const sizeFlags = { tp: '--tensor-model-parallel-size', pp: '--pipeline-model-parallel-size' };
 
 /** What a layout can do besides having sizes, and the flags that ask for it. */
 const traits = {
@@ -17,7 +17,29 @@ const traits = {
 };
 const [sequence, distributed, selective, full] = Object.keys(traits);
 
-/** @param sizes along tp and dp; what is left out is 1 */
+const schedule = (name, numChunks) => [
+  ...['--pipeline-schedule', name],
+  ...(numChunks === undefined ? [] : ['--num-virtual-stages-per-pipeline-rank', String(numChunks)]),
+];
+/** Orders of a pipeline's passes, with the chunks that each stage then has. */
+const schedules = {
+  gpipe: { numChunks: 1, flags: schedule('gpipe') },
+  '1f1b': { numChunks: 1, flags: schedule('1f1b') },
+  'interleaved of 2 chunks': { numChunks: 2, flags: schedule('interleaved', 2) },
+  'interleaved of 4 chunks': { numChunks: 4, flags: schedule('interleaved', 4) },
+  'breadth-first of 2 chunks': { numChunks: 2, flags: schedule('breadth-first', 2) },
+  'breadth-first of 4 chunks': { numChunks: 4, flags: schedule('breadth-first', 4) },
+  'zb-h1': { numChunks: 1, flags: schedule('zb-h1') },
+  'zb-h2': { numChunks: 1, flags: schedule('zb-h2') },
+  'zb-v': { numChunks: 2, flags: schedule('zb-v') },
+};
+for (const [name, { flags }] of Object.entries(schedules)) traits[name] = flags;
+traits['balanced layers'] = ['--pipeline-model-parallel-layout', 'balanced'];
+
+/** Layers of the model: enough for eight stages where there is a pipeline. */
+const numLayersOf = ({ pp }) => (pp === undefined ? 2 : 8);
+
+/** @param sizes along tp, pp and dp; what is left out is 1 */
 function layout(sizes, with_ = [], precision = 'fp32') {
   const numProcesses = Object.values(sizes).reduce((product, size) => product * size, 1);
   const axes = Object.entries(sizes).map(([axis, size]) => `${axis} ${size}`);
@@ -25,7 +47,7 @@ function layout(sizes, with_ = [], precision = 'fp32') {
   const name = `${precision === 'fp32' ? '' : `${precision}: `}${[mesh, ...with_].join(', ')}`;
   const flags = Object.entries(sizeFlags).flatMap(([axis, flag]) => [flag, String(sizes[axis] ?? 1)]);
   return {
-    ...{ name, sizes, traits: with_, precision, numProcesses },
+    ...{ name, sizes, traits: with_, precision, numProcesses, numLayers: numLayersOf(sizes) },
     flags: [...flags, ...with_.flatMap((trait) => traits[trait])],
   };
 }
@@ -62,13 +84,56 @@ export const layouts = [
   layout({ dp: 4 }, [distributed, full], 'bf16'),
   layout({ tp: 2, dp: 2 }, [sequence, distributed, selective], 'bf16'),
   layout({ tp: 2, dp: 4 }, [distributed], 'bf16'),
+  // pipelines: every schedule, every mesh
+  layout({ pp: 2 }, ['1f1b', 'balanced layers']),
+  layout({ pp: 2 }, ['interleaved of 4 chunks']),
+  layout({ pp: 2, tp: 2 }, ['zb-v', sequence]),
+  layout({ pp: 4 }, ['zb-h2', full]),
+  layout({ pp: 2, dp: 4 }, ['gpipe', distributed]),
+  layout({ pp: 2, tp: 2, dp: 2 }, ['zb-h1', sequence, distributed, full]),
+  layout({ pp: 4, dp: 2 }, ['interleaved of 2 chunks', distributed]),
+  layout({ pp: 4, tp: 2 }, ['breadth-first of 2 chunks']),
+  layout({ pp: 8 }, ['1f1b']),
+  layout({ pp: 2, tp: 2, dp: 2 }, ['interleaved of 2 chunks', sequence, distributed, full], 'bf16'),
 ];
 
-/** Everything with everything: 98 runs. */
-export const allLayouts = crossOf({
-  meshes: [{ tp: 2 }, { tp: 4 }, { dp: 2 }, { dp: 4 }, { tp: 2, dp: 2 }, { tp: 2, dp: 4 }],
-  recomputations: [[], [selective], [full]],
-});
+/** Everything with everything: 98 runs without pipelines, and 183 with. */
+export const allLayouts = [
+  ...crossOf({
+    meshes: [{ tp: 2 }, { tp: 4 }, { dp: 2 }, { dp: 4 }, { tp: 2, dp: 2 }, { tp: 2, dp: 4 }],
+    recomputations: [[], [selective], [full]],
+  }),
+  ...pipelinesOf([
+    ...[{ pp: 2 }, { pp: 4 }, { pp: 8 }, { pp: 2, tp: 2 }, { pp: 4, tp: 2 }],
+    ...[
+      { pp: 2, dp: 4 },
+      { pp: 4, dp: 2 },
+      { pp: 2, tp: 2, dp: 2 },
+    ],
+  ]),
+];
+
+/** Every schedule on every mesh that it fits, alone and with all that the mesh allows; in bf16 with all. */
+function pipelinesOf(meshes) {
+  return meshes.flatMap((sizes) => {
+    const numMicroBatches = 8 / (sizes.dp ?? 1);
+    const fitting = Object.entries(schedules).filter(
+      ([name, { numChunks }]) =>
+        sizes.pp * numChunks <= numLayersOf(sizes) &&
+        !(name.startsWith('interleaved') && numMicroBatches < sizes.pp),
+    );
+    const all = [
+      ...(sizes.tp === undefined ? [] : [sequence]),
+      ...(sizes.dp === undefined ? [] : [distributed]),
+      full,
+    ];
+    return fitting.flatMap(([name]) => [
+      layout(sizes, [name]),
+      layout(sizes, [name, ...all]),
+      layout(sizes, [name, ...all], 'bf16'),
+    ]);
+  });
+}
 
 function crossOf({ meshes, recomputations }) {
   const alone = recomputations.slice(2).map((recomputation) => [{}, recomputation]);
@@ -96,6 +161,12 @@ export const faults = [
   { fault: 'shrink-token-count', noticedBy: 'gradientNorm', ...layout({ dp: 2 }) },
   { fault: 'shift-samples', noticedBy: 'loss', ...layout({ dp: 2 }) },
   { fault: 'shift-one-mask', noticedBy: 'gradients', ...layout({ tp: 2 }, [sequence]) },
+  { fault: 'skip-tied-sum', noticedBy: 'gradients', ...layout({ pp: 2 }, ['1f1b']) },
+  { fault: 'skip-tied-sum', noticedBy: 'gradients', ...layout({ pp: 2, dp: 4 }, ['gpipe', distributed]) },
+  { fault: 'count-tied-weight-twice', noticedBy: 'gradientNorm', ...layout({ pp: 2 }, ['1f1b']) },
+  { fault: 'shift-one-mask', noticedBy: 'gradients', ...layout({ pp: 2 }, ['zb-h1']) },
+  { fault: 'swap-two-messages', noticedBy: 'gradients', ...layout({ pp: 2 }, ['gpipe']) },
+  { fault: 'use-stale-input', noticedBy: 'gradients', ...layout({ pp: 2 }, ['1f1b']) },
   { fault: 'drop-tensor-reduce', noticedBy: 'gradients', ...layout({ tp: 4 }, [], 'bf16') },
   { fault: 'skip-one-partial-gradient', noticedBy: 'gradients', ...layout({ tp: 2 }, [sequence], 'bf16') },
 ];

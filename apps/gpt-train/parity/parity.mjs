@@ -30,7 +30,7 @@ const mtl = join(root, 'packages/cli/bin/mtl.mjs');
 const rank = fileURLToPath(new URL('rank.mjs', import.meta.url));
 /** A recipe whose loss falls by more than 1 nat in 100 steps, dropout included, and that does not amplify rounding. */
 const recipe = [
-  ...['--num-layers', '2', '--hidden-size', '64', '--num-attention-heads', '4', '--seq-length', '32'],
+  ...['--hidden-size', '64', '--num-attention-heads', '4', '--seq-length', '32'],
   ...[
     '--micro-batch-size',
     '1',
@@ -60,13 +60,22 @@ const deadlineMs = 300_000;
 const directory = mkdtempSync(join(tmpdir(), 'mtl-parity-'));
 
 /** Trains in a layout; resolves to what the run left. */
-function train({ name, numProcesses, flags, precision, fault }) {
+function train({ name, numProcesses, numLayers, flags, precision, fault }) {
   const place = mkdtempSync(join(directory, 'run-'));
   const metrics = join(place, 'metrics.jsonl');
   const gradients = join(place, 'gradients');
   const argv = [
     ...[mtl, 'run', '--nproc-per-node', String(numProcesses), rank, '--'],
-    ...[...recipe, ...flags, '--train-iters', options.steps, '--metrics-jsonl', metrics],
+    ...[
+      ...recipe,
+      ...flags,
+      '--num-layers',
+      String(numLayers),
+      '--train-iters',
+      options.steps,
+      '--metrics-jsonl',
+      metrics,
+    ],
     ...(precision === 'bf16' ? ['--bf16'] : []),
   ];
   const variables = {
@@ -119,19 +128,22 @@ async function main() {
   const chosen = options.faults ? faults : options.all ? allLayouts : layouts;
   const cases = chosen.filter(({ name, fault = '' }) => `${name} ${fault}`.includes(options.only));
   const references = new Map();
-  for (const precision of new Set(cases.map((each) => each.precision))) {
-    const reference = await train({ name: 'one process', numProcesses: 1, flags: [], precision });
+  const modelOf = ({ precision, numLayers }) => `${numLayers} layers in ${precision}`;
+  for (const { precision, numLayers } of cases) {
+    const model = modelOf({ precision, numLayers });
+    if (references.has(model)) continue;
+    const reference = await train({ name: 'one process', numProcesses: 1, flags: [], precision, numLayers });
     const [first, last] = [reference.steps[0].lm_loss, reference.steps.at(-1).lm_loss];
     console.log(
-      `one process, ${precision}: loss ${first.toFixed(4)} to ${last.toFixed(4)} in ${options.steps} steps`,
+      `one process, ${model}: loss ${first.toFixed(4)} to ${last.toFixed(4)} in ${options.steps} steps`,
     );
-    references.set(precision, reference);
+    references.set(model, reference);
   }
   const width = Math.max(...cases.map((each) => labelOf(each).length));
   console.log(`\n${'largest relative difference'.padEnd(width)}      loss grad norm  gradients of step 1`);
   const results = [];
   for (const each of cases) {
-    const comparison = compareRuns(await train(each), references.get(each.precision));
+    const comparison = compareRuns(await train(each), references.get(modelOf(each)));
     const broken = exceeded(comparison, boundsOf(each));
     const isGood = options.faults ? broken.includes(each.noticedBy) : broken.length === 0;
     const verdict = broken.length > 0 ? `${broken.join(', ')} out of bounds` : 'ok';

@@ -15,8 +15,8 @@ export {
   paddedVocabularySize,
 } from './gpt/gpt-model-configuration.js';
 export { GptStage, type GptStageOptions } from './gpt/gpt-stage.js';
-export type { GptPieces } from './gpt/stage-chain.js';
 export type { Recomputation } from './gpt/recomputation.js';
+export type { GptPieces } from './gpt/stage-chain.js';
 export { type BatchOutline, numLossTokens, type StageBatch, type TokenBatch } from './gpt/token-batch.js';
 export type { WritableDtype } from './huggingface/float-bytes.js';
 export { parameterTensors } from './huggingface/parameter-tensors.js';
