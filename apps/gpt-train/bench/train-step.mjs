@@ -29,6 +29,9 @@ const { values } = parseArgs({
     warmup: { type: 'string', default: '3' },
     'micro-batch': { type: 'string' },
     tp: { type: 'string', default: '1' },
+    pp: { type: 'string', default: '1' },
+    /** Micro-batches of a step on each data-parallel rank. */
+    'micro-batches': { type: 'string', default: '1' },
     'sequence-parallel': { type: 'boolean', default: false },
     'distributed-optimizer': { type: 'boolean', default: false },
     /** Prints where the time goes, by operation, to standard error. */

@@ -8,7 +8,8 @@ import { saveCheckpoint } from '@mtl/checkpoint';
 import { exitCodeOf, formatError } from '@mtl/errors';
 import { GptTraining, joinProcesses, parseFlags, validateConfiguration } from '@mtl/recipes';
 import { gradientTensors } from '@mtl/trainer';
-import { faultyWorld, shiftSamples } from './faulty-world.mjs';
+import { faultyTraining } from './faulty-training.mjs';
+import { faultyWorld } from './faulty-world.mjs';
 
 const fault = process.env.MTL_PARITY_FAULT;
 const directory = process.env.MTL_PARITY_GRADIENTS;
@@ -38,7 +39,7 @@ async function main() {
         });
       },
     });
-    if (fault === 'shift-samples' && world.rank === 1) shiftSamples(training);
+    faultyTraining(training, fault);
     await training.run();
     await training.close();
   } catch (error) {

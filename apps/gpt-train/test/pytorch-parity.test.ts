@@ -11,6 +11,8 @@ import {
   NumMicroBatches,
   ParameterBuffers,
 } from '@mtl/optimizer';
+import { Pipeline } from '@mtl/pipeline';
+import { oneStage } from '@mtl/pipeline/schedules';
 import { Trainer } from '@mtl/trainer';
 import { describe, expect, it } from 'vitest';
 
@@ -161,7 +163,11 @@ async function train(dtype: 'float32' | 'bfloat16', tamper?: Tamper): Promise<Cu
     decaySteps: recipe.steps,
   });
   const trainer = new Trainer({
-    stage: run.stage,
+    pipeline: new Pipeline({
+      stages: new Map([[0, run.stage]]),
+      schedule: oneStage,
+      ...{ dtype, device: 'cpu' },
+    }),
     optimizer: run.optimizer,
     learningRate: ({ numUpdates }) => schedule.at(numUpdates),
     lossScaler: new LossScaler({ kind: 'constant', scale: 1 }),

@@ -23,7 +23,10 @@ export interface ParameterOptions {
   readonly globalShape: readonly number[];
   /** What this process holds, per dimension; default: everything. */
   readonly slices?: readonly Slice[];
-  /** Mesh axes along which other processes hold the same values: they count once in the gradient norm. */
+  /**
+   * Mesh axes along which other processes hold the same values: they count once in the gradient norm. Along pp only the
+   * first and the last stage do (a tied embedding).
+   */
   readonly replicatedOver?: readonly MeshAxis[];
   /**
    * Mesh axes along which each process computes only its part of the main gradient (layer norms under sequence

@@ -3,6 +3,9 @@ export {
   type TransformerBlockContext,
   type TransformerBlockOptions,
 } from './blocks/transformer-block.js';
+export { type BuildGptStagesOptions, buildGptStages, type GptStages } from './cutting/build-gpt-stages.js';
+export { type CutLayersOptions, cutLayers, type EndsWork, type LayerLayout } from './cutting/cut-layers.js';
+export { gptEndsWork } from './cutting/gpt-ends-work.js';
 export { GptKeyValueCache } from './gpt/gpt-key-value-cache.js';
 export { GptLanguageModel, type SequenceTokens } from './gpt/gpt-language-model.js';
 export {
@@ -13,7 +16,8 @@ export {
 } from './gpt/gpt-model-configuration.js';
 export { GptStage, type GptStageOptions } from './gpt/gpt-stage.js';
 export type { Recomputation } from './gpt/recomputation.js';
-export { numLossTokens, type TokenBatch } from './gpt/token-batch.js';
+export type { GptPieces } from './gpt/stage-chain.js';
+export { type BatchOutline, numLossTokens, type StageBatch, type TokenBatch } from './gpt/token-batch.js';
 export type { WritableDtype } from './huggingface/float-bytes.js';
 export { parameterTensors } from './huggingface/parameter-tensors.js';
 export { type HuggingFaceGpt2, readHuggingFaceGpt2 } from './huggingface/read-huggingface-gpt2.js';

@@ -1,10 +1,11 @@
+import type { Parameter } from '@mtl/autograd';
 import { meshAxes } from '@mtl/comm';
 import { UsageError } from '@mtl/errors';
 import { adamw, Tensor } from '@mtl/kernels';
 import { intersectionOf } from './flat-layout.js';
 import { GradientNorm } from './gradient-norm.js';
 import { GradientReducer } from './gradient-reducer.js';
-import type { ParallelGroups } from './parallel-groups.js';
+import { copiesAlong, type ParallelGroups } from './parallel-groups.js';
 import type { OwnedRange, ParameterBuffers } from './parameter-buffers.js';
 import { ParameterGatherer } from './parameter-gatherer.js';
 import { PartialGradients } from './partial-gradients.js';
@@ -18,6 +19,11 @@ export interface AdamwOptimizerOptions {
   readonly clipGradient: number;
   /** Default: this process alone. */
   readonly groups?: ParallelGroups | undefined;
+  /**
+   * The parameters of each piece of the model that has a backward of its own (chunks of a pipeline, by their numbers); a
+   * parameter may be in several. Default: all in piece 0.
+   */
+  readonly pieces?: ReadonlyMap<number, readonly Parameter[]> | undefined;
   /** Reduce the gradients of a bucket as soon as they are ready (see `expectLastBackward`). Default: all before the step. */
   readonly overlapGradientReduction?: boolean;
   /** With a distributed optimizer: wait for gathered parameters only when they are used. Default: within the step. */
@@ -87,7 +93,9 @@ export class AdamwOptimizer {
     this.#norm = new GradientNorm(buffers, groups);
     const { dp } = groups;
     const isShared = dp !== undefined && dp.size > 1;
-    this.#reducer = isShared ? new GradientReducer(buffers, dp) : undefined;
+    this.#reducer = isShared
+      ? new GradientReducer(buffers, { group: dp, pieces: options.pieces })
+      : undefined;
     this.#gatherer = isShared && buffers.sharing.distributed ? new ParameterGatherer(buffers, dp) : undefined;
     this.#partials = partialsOf(buffers, groups);
   }
@@ -113,9 +121,9 @@ export class AdamwOptimizer {
     ];
   }
 
-  /** Says that the next backward is the last before `step`, so that reductions can begin beside it. */
-  expectLastBackward(): void {
-    if (this.#options.overlapGradientReduction === true) this.#reducer?.arm();
+  /** Says that the next backward is the last of a piece before `step`, so that reductions can begin beside it. */
+  expectLastBackward(piece = 0): void {
+    if (this.#options.overlapGradientReduction === true) this.#reducer?.arm(piece);
   }
 
   /**
@@ -227,7 +235,7 @@ export class AdamwOptimizer {
 /** For each axis along which some parameter's gradient is only a part: what sums the parts. Data parallelism is implied. */
 function partialsOf(buffers: ParameterBuffers, groups: ParallelGroups): PartialGradients[] {
   return meshAxes.flatMap((axis) => {
-    const group = groups[axis];
+    const group = copiesAlong(groups, axis);
     if (axis === 'dp' || group === undefined || group.size === 1) return [];
     const ranges = buffers.ranges.filter(({ parameter }) => parameter.partialOver.includes(axis));
     return ranges.length === 0 ? [] : [new PartialGradients(buffers, { ranges, group })];

@@ -53,17 +53,21 @@ export function flatLayout(parameters: readonly Parameter[], options: FlatLayout
   return { ranges, buckets: buckets.toReversed(), size: start };
 }
 
-/** Groups in the order of the parameters, filled from the last parameter on; the first group may stay small. */
+/**
+ * Groups in the order of the parameters, filled from the last parameter on; the first group may stay small. What another
+ * pipeline stage has a copy of gets a group of its own, so that its slices are the same on both.
+ */
 function groupFromTheEnd(parameters: readonly Parameter[], size: number): Parameter[][] {
   const groups: Parameter[][] = [];
   let filled = Number.POSITIVE_INFINITY;
   for (const parameter of parameters.toReversed()) {
-    if (filled >= size) {
+    const hasCopy = parameter.replicatedOver.includes('pp');
+    if (filled >= size || hasCopy) {
       groups.unshift([]);
       filled = 0;
     }
     groups[0]!.unshift(parameter);
-    filled += parameter.size;
+    filled = hasCopy ? Number.POSITIVE_INFINITY : filled + parameter.size;
   }
   return groups;
 }

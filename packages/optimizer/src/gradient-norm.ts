@@ -2,7 +2,7 @@ import type { Parameter } from '@mtl/autograd';
 import { meshAxes } from '@mtl/comm';
 import { sumOfSquares, Tensor } from '@mtl/kernels';
 import { type FlatRange, intersectionOf } from './flat-layout.js';
-import type { ParallelGroups } from './parallel-groups.js';
+import { copiesAlong, type ParallelGroups } from './parallel-groups.js';
 import type { ParameterBuffers } from './parameter-buffers.js';
 
 /**
@@ -61,6 +61,6 @@ function countedRuns({ slices, ranges }: ParameterBuffers, groups: ParallelGroup
 function countsHere({ replicatedOver }: Parameter, groups: ParallelGroups): boolean {
   // along dp the slices see to it
   return meshAxes.every(
-    (axis) => axis === 'dp' || !replicatedOver.includes(axis) || (groups[axis]?.rank ?? 0) === 0,
+    (axis) => axis === 'dp' || !replicatedOver.includes(axis) || (copiesAlong(groups, axis)?.rank ?? 0) === 0,
   );
 }

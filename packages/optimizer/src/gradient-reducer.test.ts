@@ -12,7 +12,7 @@ afterEach(() => {
 });
 
 /** Four parameters of a bucket each, and a group that writes down which bucket it is asked to reduce. */
-function build() {
+function build(pieces?: readonly (readonly string[])[]) {
   const parameters = ['a', 'b', 'c', 'd'].map(
     (name) => new Parameter({ name, globalShape: [128], initialization: { kind: 'zeros' } }),
   );
@@ -28,7 +28,11 @@ function build() {
     started.push(tensor.toArray()[0]!);
     return done;
   };
-  const reducer = new GradientReducer(buffers, group);
+  const named = (name: string): Parameter => parameters.find((one) => one.name === name)!;
+  const reducer = new GradientReducer(buffers, {
+    group,
+    pieces: pieces && new Map(pieces.map((names, piece) => [piece, names.map(named)])),
+  });
   dispose.push(() => buffers.dispose());
   const [a, b, c, d] = parameters as [Parameter, Parameter, Parameter, Parameter];
   return { reducer, started, a, b, c, d };
@@ -60,6 +64,28 @@ describe('GradientReducer', () => {
     expect(started).toEqual([]);
     d.notifyGradientReady();
     expect(started).toEqual([0, 1, 2, 3]);
+  });
+
+  it('waits for the last backward of every piece that uses a parameter', () => {
+    // a tied embedding a, whose first and last layers are here
+    const { reducer, started, a, b, c, d } = build([
+      ['a', 'b'],
+      ['c', 'd', 'a'],
+    ]);
+    const backward = (piece: number): void => {
+      for (const parameter of piece === 0 ? [b, a] : [a, d, c]) parameter.notifyGradientReady();
+    };
+    backward(1);
+    reducer.arm(1);
+    backward(1);
+    expect(started).toEqual([0, 1]);
+    // an earlier micro-batch of the other piece
+    backward(0);
+    expect(started).toEqual([0, 1]);
+    reducer.arm(0);
+    backward(0);
+    expect(started).toEqual([0, 1, 2, 3]);
+    expect(() => a.notifyGradientReady()).toThrow(/gradient of a was ready twice/);
   });
 
   it('refuses a gradient that grows after its bucket was reduced', () => {

@@ -11,48 +11,73 @@ import type { ParameterBuffers } from './parameter-buffers.js';
 export class GradientReducer {
   readonly #buffers: ParameterBuffers;
   readonly #group: ProcessGroup;
+  readonly #pieces: ReadonlyMap<number, readonly Parameter[]>;
   readonly #bucketOf = new Map<Parameter, number>();
-  readonly #ready = new Set<Parameter>();
+  /** The pieces whose last backward has not made a parameter's gradient ready. */
+  #numAwaited = new Map<Parameter, number>();
+  /** What the last backward of a piece has still to make ready. */
+  #running = new Set<Parameter>();
   #numMissing: number[] = [];
   #works: Work[] = [];
-  #isArmed = false;
 
-  constructor(buffers: ParameterBuffers, group: ProcessGroup) {
+  constructor(
+    buffers: ParameterBuffers,
+    {
+      group,
+      pieces = new Map([[0, buffers.ranges.map(({ parameter }) => parameter)]]),
+    }: {
+      readonly group: ProcessGroup;
+      /** See `AdamwOptimizerOptions`. */
+      readonly pieces?: ReadonlyMap<number, readonly Parameter[]> | undefined;
+    },
+  ) {
     this.#buffers = buffers;
     this.#group = group;
+    this.#pieces = pieces;
     buffers.buckets.forEach(({ ranges }, index) => {
       for (const { parameter } of ranges) {
         this.#bucketOf.set(parameter, index);
         parameter.onGradientReady((ready) => this.#takeReady(ready));
       }
     });
+    this.#beginAnew();
   }
 
-  /** Says that the next backward is the last before the step: a bucket whose gradients are ready is reduced at once. */
-  arm(): void {
-    this.#isArmed = true;
-    this.#ready.clear();
-    this.#numMissing = this.#buffers.buckets.map(({ ranges }) => ranges.length);
+  /** Says that the next backward is the last of a piece before the step: a bucket that gets ready is reduced at once. */
+  arm(piece = 0): void {
+    this.#running = new Set(this.#pieces.get(piece));
   }
 
   /** Starts what has not been started, in order, and waits for everything. */
   finish(): void {
-    this.#isArmed = false;
     while (this.#works.length < this.#buffers.buckets.length) this.#startNext();
     for (const work of this.#works) work.wait();
+    this.#beginAnew();
+  }
+
+  #beginAnew(): void {
     this.#works = [];
+    this.#running = new Set();
+    this.#numMissing = this.#buffers.buckets.map(({ ranges }) => ranges.length);
+    this.#numAwaited = new Map();
+    for (const parameter of [...this.#pieces.values()].flat()) {
+      this.#numAwaited.set(parameter, (this.#numAwaited.get(parameter) ?? 0) + 1);
+    }
   }
 
   #takeReady(parameter: Parameter): void {
-    if (!this.#isArmed) return;
-    if (this.#ready.has(parameter)) {
+    const numAwaited = this.#numAwaited.get(parameter)!;
+    if (numAwaited === 0) {
       throw new UsageError(
         'MTL_GRADIENT_READY',
         `the gradient of ${parameter.name} was ready twice in one backward`,
         { expected: 'all uses of a parameter on one tape, so that the last one makes its gradient ready' },
       );
     }
-    this.#ready.add(parameter);
+    // not running: an earlier micro-batch, of this piece or of another that uses the parameter as well
+    if (!this.#running.delete(parameter)) return;
+    this.#numAwaited.set(parameter, numAwaited - 1);
+    if (numAwaited > 1) return;
     this.#numMissing[this.#bucketOf.get(parameter)!]! -= 1;
     while (this.#numMissing[this.#works.length] === 0) this.#startNext();
   }

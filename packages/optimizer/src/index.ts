@@ -19,7 +19,7 @@ export {
   type NumMicroBatchesOptions,
   type StepBatch,
 } from './num-micro-batches.js';
-export type { ParallelGroups } from './parallel-groups.js';
+export { copiesAlong, type ParallelGroups } from './parallel-groups.js';
 export {
   type DataParallelSharing,
   type OwnedRange,

@@ -59,6 +59,17 @@ export class NumMicroBatches {
     return { globalBatchSize, numMicroBatches: globalBatchSize / this.#samplesPerMicroStep };
   }
 
+  /** Every number of micro-batches that a step of the whole training can have, ascending. */
+  countsOfMicroBatches(): readonly number[] {
+    const { globalBatchSize, rampup } = this.#options;
+    const { start, increment } = rampup ?? { start: globalBatchSize, increment: 1 };
+    const counts: number[] = [];
+    for (let size = start; size <= globalBatchSize; size += increment) {
+      counts.push(size / this.#samplesPerMicroStep);
+    }
+    return counts;
+  }
+
   /**
    * Steps that a training over `trainSamples` samples takes (Megatron's rule): the whole ramp-up step by step, then
    * full steps only, so that a last incomplete batch is dropped.

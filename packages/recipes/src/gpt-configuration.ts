@@ -1,3 +1,4 @@
+import type { LayerLayout } from '@mtl/models';
 import type { BatchSizeRampup, LearningRateScheduleOptions, LossScalerOptions } from '@mtl/optimizer';
 import type { FlagName, Flags } from './flags/flag-schema.js';
 
@@ -88,9 +89,15 @@ export interface ParallelConfiguration {
   readonly pipelineModelParallelSize: number;
   /** worldSize / (tensor x pipeline). */
   readonly dataParallelSize: number;
-  /** Chunks of layers per stage; 1 without --num-layers-per-virtual-pipeline-stage. */
+  /** Chunks of layers on a stage (the most on any, where a schedule file deals them out unevenly). */
   readonly numVirtualStages: number;
-  readonly pipelineSchedule: 'gpipe' | '1f1b' | 'interleaved' | 'zb-h1';
+  /** The name of a schedule, or a file. */
+  readonly pipelineSchedule: string;
+  /** The text of the schedule file, where one is named. */
+  readonly pipelineScheduleCsv?: string;
+  /** Micro-batches of a group of the interleaved schedule; absent: as many as stages. */
+  readonly microBatchGroupSize?: number;
+  readonly layerLayout: LayerLayout;
   readonly sequenceParallel: boolean;
   readonly useDistributedOptimizer: boolean;
   readonly overlapGradReduce: boolean;

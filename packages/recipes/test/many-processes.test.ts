@@ -1,119 +1,12 @@
-import { execFile } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
-import { runInMemoryRanks } from '@mtl/comm/testing';
-import { prepareDataset } from '@mtl/data';
-import { typescriptThreads } from '@mtl/tooling/typescript-threads';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { TrainGptArgument, TrainGptResult } from './ranks/train-gpt.js';
+import { numbersOf, TrainingRuns, tolerances } from './support/training-runs.js';
 
-let directory: string;
-let recipe: string[];
-
-/** A GPT of two layers with dropout 0.1 that learns in 24 steps of 8 samples. */
-const small = [
-  ...['--preset', 'none', '--num-layers', '2', '--hidden-size', '32', '--num-attention-heads', '4'],
-  ...['--seq-length', '32', '--max-position-embeddings', '32', '--micro-batch-size', '1'],
-  ...['--global-batch-size', '8', '--lr', '5e-3', '--lr-decay-style', 'cosine', '--lr-decay-iters', '24'],
-  ...['--train-iters', '24', '--attention-dropout', '0.1', '--hidden-dropout', '0.1', '--clip-grad', '1'],
-  ...['--eval-iters', '1', '--eval-interval', '8', '--log-interval', '1', '--split', '90,10,0'],
-  ...['--threads', '1', '--eod-mask-loss'],
-];
-
+let runs: TrainingRuns;
 beforeAll(async () => {
-  directory = mkdtempSync(join(tmpdir(), 'mtl-recipes-'));
-  const text = Array.from(
-    { length: 400 },
-    (_, line) => `Line ${line} says ${(line * 7919) % 1000} and ends.`,
-  );
-  writeFileSync(join(directory, 'corpus.txt'), text.join('\n\n'));
-  const outputPrefix = join(directory, 'corpus');
-  await prepareDataset({
-    inputs: [join(directory, 'corpus.txt')],
-    outputPrefix,
-    tokenizer: { type: 'ByteLevelTokenizer' },
-    appendEod: true,
-  });
-  recipe = [
-    ...small,
-    ...['--data-path', `${outputPrefix}_text_document`, '--tokenizer-type', 'ByteLevelTokenizer'],
-  ];
-  await run(1, [{ name: 'alone' }, { name: 'alone-bf16', flags: ['--bf16'] }]);
+  runs = await TrainingRuns.create();
+  await runs.run(1, [{ name: 'alone' }, { name: 'alone-bf16', flags: ['--bf16'] }]);
 });
-afterAll(() => rmSync(directory, { recursive: true, force: true }));
-
-interface Training {
-  readonly name: string;
-  readonly flags?: readonly string[];
-  readonly isRestart?: boolean;
-}
-
-const pathOf = (name: string): string => join(directory, name);
-
-const argumentsOf = (trainings: readonly Training[]): TrainGptArgument[] =>
-  trainings.map(({ name, flags = [], isRestart = false }) => ({
-    isRestart,
-    flags: [
-      ...without(recipe, flags),
-      ...['--save', pathOf(name), '--metrics-jsonl', `${pathOf(name)}.jsonl`, ...flags],
-    ],
-  }));
-
-/** Trains one after the other on the same ranks; results by training, then by rank. */
-async function run(worldSize: number, trainings: readonly Training[]): Promise<TrainGptResult[][]> {
-  const ranks = await runInMemoryRanks<TrainGptResult[]>({
-    ...typescriptThreads,
-    worldSize,
-    module: new URL('./ranks/train-gpt.ts', import.meta.url),
-    argument: argumentsOf(trainings),
-    timeoutMs: 60_000,
-  });
-  return trainings.map((_, index) => ranks.map((results) => results[index]!));
-}
-
-/** As `run`, with processes in place of threads and shared memory in place of messages. */
-async function runProcesses(worldSize: number, trainings: readonly Training[]): Promise<TrainGptResult[][]> {
-  const store = mkdtempSync(join(directory, 'store-'));
-  writeFileSync(join(store, 'argument.json'), JSON.stringify(argumentsOf(trainings)));
-  const module = fileURLToPath(new URL('./ranks/local-process.ts', import.meta.url));
-  const preload = ['--import', typescriptThreads.preload.href, ...typescriptThreads.execArgv];
-  const ranks = await Promise.all(
-    Array.from({ length: worldSize }, async (_, rank) => {
-      const result = join(store, `result-${rank}.json`);
-      const words = [String(rank), String(worldSize), store, join(store, 'argument.json'), result];
-      await promisify(execFile)(process.execPath, [...preload, module, ...words]);
-      return JSON.parse(readFileSync(result, 'utf8')) as TrainGptResult[];
-    }),
-  );
-  return trainings.map((_, index) => ranks.map((results) => results[index]!));
-}
-
-/** The recipe without the flags that are given. */
-function without(words: readonly string[], given: readonly string[]): string[] {
-  return words.filter((word, index) => !given.includes(word.startsWith('--') ? word : words[index - 1]!));
-}
-
-type Line = { readonly iteration: number; readonly lm_loss: number; readonly grad_norm: number };
-const metricsOf = (name: string): Line[] =>
-  readFileSync(`${pathOf(name)}.jsonl`, 'utf8')
-    .trim()
-    .split('\n')
-    .map((line) => JSON.parse(line) as Line);
-
-const numbersOf = (lines: readonly Line[]): number[][] =>
-  lines.map(({ lm_loss, grad_norm }) => [lm_loss, grad_norm]);
-
-/** Largest relative differences of loss and gradient norm between two runs, step by step. */
-function differences(name: string, expected: string) {
-  const [actual, reference] = [metricsOf(name), metricsOf(expected)];
-  expect(actual.map(({ iteration }) => iteration)).toEqual(reference.map(({ iteration }) => iteration));
-  const largest = (key: 'lm_loss' | 'grad_norm'): number =>
-    Math.max(...actual.map((line, index) => Math.abs(line[key] / reference[index]![key] - 1)));
-  return { loss: largest('lm_loss'), norm: largest('grad_norm') };
-}
+afterAll(() => runs.remove());
 
 const kinds = [
   { name: 'plain', flags: [] },
@@ -124,31 +17,26 @@ const kinds = [
     flags: ['--use-distributed-optimizer', '--overlap-grad-reduce', '--overlap-param-gather'],
   },
 ];
-// design.md, section 5: parity between layouts
-const tolerances = {
-  fp32: { loss: 2e-6, norm: 2e-5 },
-  bf16: { loss: 2e-3, norm: 2e-2 },
-};
 
 describe.each([2, 4])('a GPT on %d data-parallel ranks', (dp) => {
   it.each([
     { precision: 'fp32', alone: 'alone', flags: [] },
     { precision: 'bf16', alone: 'alone-bf16', flags: ['--bf16'] },
   ] as const)('trains as in one process: $precision', async ({ precision, alone, flags }) => {
-    const reference = metricsOf(alone);
+    const reference = runs.metricsOf(alone);
     expect(reference[0]!.lm_loss - reference.at(-1)!.lm_loss).toBeGreaterThan(0.5);
     const trainings = kinds.map((kind) => ({
       name: `${kind.name}-${precision}-${dp}`,
       flags: [...flags, ...kind.flags],
     }));
-    const results = await run(dp, trainings);
-    const first = metricsOf(trainings[0]!.name);
+    const results = await runs.run(dp, trainings);
+    const first = runs.metricsOf(trainings[0]!.name);
     for (const { name } of trainings) {
-      const difference = differences(name, alone);
+      const difference = runs.differences(name, alone);
       expect(difference.loss).toBeLessThan(tolerances[precision].loss);
       expect(difference.norm).toBeLessThan(tolerances[precision].norm);
       // the same sums in the same order, whenever and wherever they are made
-      expect(numbersOf(metricsOf(name))).toEqual(numbersOf(first));
+      expect(numbersOf(runs.metricsOf(name))).toEqual(numbersOf(first));
     }
     for (const [first, ...others] of results) {
       expect(first!.output).toContain('validation loss at iteration 24');
@@ -170,9 +58,9 @@ describe('a GPT on a mesh of tensor- and data-parallel ranks', () => {
       { name: `tp-${tp}-${dp}`, flags: size },
       { name: `tp-${tp}-${dp}-all`, flags: all },
     ];
-    await run(tp * dp, trainings);
+    await runs.run(tp * dp, trainings);
     for (const { name } of trainings) {
-      const difference = differences(name, 'alone');
+      const difference = runs.differences(name, 'alone');
       expect(difference.loss).toBeLessThan(tolerances.fp32.loss);
       expect(difference.norm).toBeLessThan(tolerances.fp32.norm);
     }
@@ -182,23 +70,23 @@ describe('a GPT on a mesh of tensor- and data-parallel ranks', () => {
 describe('a GPT in processes that share memory', () => {
   it.each([{ processes: 2 }, { processes: 4 }])('trains as on in-memory ranks: %o', async ({ processes }) => {
     const trainings = kinds.map((kind) => ({ name: `local-${kind.name}-${processes}`, flags: kind.flags }));
-    await runProcesses(processes, trainings);
-    const first = metricsOf(trainings[0]!.name);
+    await runs.runInProcesses(processes, trainings);
+    const first = runs.metricsOf(trainings[0]!.name);
     for (const { name } of trainings) {
-      const difference = differences(name, 'alone');
+      const difference = runs.differences(name, 'alone');
       expect(difference.loss).toBeLessThan(tolerances.fp32.loss);
       expect(difference.norm).toBeLessThan(tolerances.fp32.norm);
-      expect(numbersOf(metricsOf(name))).toEqual(numbersOf(first));
+      expect(numbersOf(runs.metricsOf(name))).toEqual(numbersOf(first));
     }
     // both engines add float32 in the order of the ranks
-    await run(processes, [{ name: `memory-${processes}` }]);
-    expect(numbersOf(first)).toEqual(numbersOf(metricsOf(`memory-${processes}`)));
+    await runs.run(processes, [{ name: `memory-${processes}` }]);
+    expect(numbersOf(first)).toEqual(numbersOf(runs.metricsOf(`memory-${processes}`)));
   });
 
   it('trains on a mesh', async () => {
     const mesh = ['--tensor-model-parallel-size', '2', '--sequence-parallel', ...kinds.at(-1)!.flags];
-    await runProcesses(4, [{ name: 'local-mesh', flags: mesh }]);
-    const difference = differences('local-mesh', 'alone');
+    await runs.runInProcesses(4, [{ name: 'local-mesh', flags: mesh }]);
+    const difference = runs.differences('local-mesh', 'alone');
     expect(difference.loss).toBeLessThan(tolerances.fp32.loss);
     expect(difference.norm).toBeLessThan(tolerances.fp32.norm);
   });
@@ -206,42 +94,44 @@ describe('a GPT in processes that share memory', () => {
 
 describe('checkpoints', () => {
   it('let a GPT go on in another layout, and are written for and read from Hugging Face in any', async () => {
-    const [huggingFace, save] = [pathOf('hugging-face'), pathOf('moved')];
+    const [huggingFace, save] = [runs.pathOf('hugging-face'), runs.pathOf('moved')];
     const distributed = ['--use-distributed-optimizer', '--overlap-param-gather'];
-    await run(4, [{ name: 'moved', flags: [...distributed, '--exit-interval', '8'] }]);
-    await run(1, [{ name: 'moved', flags: ['--load', save, '--exit-interval', '12'] }]);
-    await run(2, [{ name: 'moved', flags: ['--load', save, ...distributed, '--save-hf', huggingFace] }]);
-    const difference = differences('moved', 'alone');
+    await runs.run(4, [{ name: 'moved', flags: [...distributed, '--exit-interval', '8'] }]);
+    await runs.run(1, [{ name: 'moved', flags: ['--load', save, '--exit-interval', '12'] }]);
+    await runs.run(2, [{ name: 'moved', flags: ['--load', save, ...distributed, '--save-hf', huggingFace] }]);
+    const difference = runs.differences('moved', 'alone');
     expect(difference.loss).toBeLessThan(tolerances.fp32.loss);
     expect(difference.norm).toBeLessThan(tolerances.fp32.norm);
     const starting = ['--load-hf', huggingFace, '--train-iters', '2'];
-    await run(1, [{ name: 'from-hf-alone', flags: starting }]);
-    await run(2, [{ name: 'from-hf', flags: [...starting, ...distributed] }]);
-    expect(differences('from-hf', 'from-hf-alone').loss).toBeLessThan(tolerances.fp32.loss);
+    await runs.run(1, [{ name: 'from-hf-alone', flags: starting }]);
+    await runs.run(2, [{ name: 'from-hf', flags: [...starting, ...distributed] }]);
+    expect(runs.differences('from-hf', 'from-hf-alone').loss).toBeLessThan(tolerances.fp32.loss);
     // ln 257 is 5.55: it goes on from what it has learnt
-    expect(metricsOf('from-hf')[0]!.lm_loss).toBeLessThan(metricsOf('alone')[2]!.lm_loss);
+    expect(runs.metricsOf('from-hf')[0]!.lm_loss).toBeLessThan(runs.metricsOf('alone')[2]!.lm_loss);
   });
 
   it('change tensor parallelism in the middle of a run', async () => {
-    const load = ['--load', pathOf('meshes')];
+    const load = ['--load', runs.pathOf('meshes')];
     const tensor = (size: number): string[] => ['--tensor-model-parallel-size', `${size}`];
     const distributed = [...tensor(2), '--use-distributed-optimizer', '--sequence-parallel'];
-    await run(4, [{ name: 'meshes', flags: [...distributed, '--exit-interval', '8'] }]);
-    await run(4, [{ name: 'meshes', flags: [...load, ...tensor(4), '--exit-interval', '16'] }]);
-    await run(1, [{ name: 'meshes', flags: [...load] }]);
-    const difference = differences('meshes', 'alone');
+    await runs.run(4, [{ name: 'meshes', flags: [...distributed, '--exit-interval', '8'] }]);
+    await runs.run(4, [{ name: 'meshes', flags: [...load, ...tensor(4), '--exit-interval', '16'] }]);
+    await runs.run(1, [{ name: 'meshes', flags: [...load] }]);
+    const difference = runs.differences('meshes', 'alone');
     expect(difference.loss).toBeLessThan(tolerances.fp32.loss);
     expect(difference.norm).toBeLessThan(tolerances.fp32.norm);
   });
 
   it('are gone on from by a training that was started again', async () => {
     const interrupted = ['--save-interval', '5'];
-    await run(2, [{ name: 'restarted', flags: [...interrupted, '--exit-interval', '10'] }]);
-    const [again] = await run(2, [{ name: 'restarted', flags: interrupted, isRestart: true }]);
+    await runs.run(2, [{ name: 'restarted', flags: [...interrupted, '--exit-interval', '10'] }]);
+    const [again] = await runs.run(2, [{ name: 'restarted', flags: interrupted, isRestart: true }]);
     expect(again![0]!.output).toContain('iteration 10');
-    await run(2, [{ name: 'undisturbed' }]);
-    expect(numbersOf(metricsOf('restarted'))).toEqual(numbersOf(metricsOf('undisturbed')));
-    const [begun] = await run(2, [{ name: 'never-saved', flags: ['--train-iters', '1'], isRestart: true }]);
+    await runs.run(2, [{ name: 'undisturbed' }]);
+    expect(numbersOf(runs.metricsOf('restarted'))).toEqual(numbersOf(runs.metricsOf('undisturbed')));
+    const [begun] = await runs.run(2, [
+      { name: 'never-saved', flags: ['--train-iters', '1'], isRestart: true },
+    ]);
     expect(begun![0]!.output).toContain('training begins again');
   });
 });

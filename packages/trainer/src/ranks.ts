@@ -1,15 +1,24 @@
 import { type Device, Tensor } from '@mtl/kernels';
 import type { ParallelGroups } from '@mtl/optimizer';
 
+export interface RanksOptions {
+  /** None for a process alone. */
+  readonly groups: ParallelGroups;
+  readonly device: Device;
+  /** The pipeline rank of the head, which knows losses. Default 0. */
+  readonly lastStage?: number;
+}
+
 /** What the processes of a training tell each other about a step, in numbers. All of them must call the same methods. */
 export class Ranks {
   readonly #groups: ParallelGroups;
   readonly #device: Device;
+  readonly #lastStage: number;
 
-  /** @param groups none for a process alone */
-  constructor(groups: ParallelGroups, device: Device) {
+  constructor({ groups, device, lastStage = 0 }: RanksOptions) {
     this.#groups = groups;
     this.#device = device;
+    this.#lastStage = lastStage;
   }
 
   get dataParallelSize(): number {
@@ -22,6 +31,15 @@ export class Ranks {
     if (dp === undefined) return value;
     using tensor = this.#tensor([value]);
     dp.allReduce(tensor).wait();
+    return tensor.item();
+  }
+
+  /** A number that the last stage knows, on all stages. */
+  fromLastStage(value: number): number {
+    const { pp } = this.#groups;
+    if (pp === undefined) return value;
+    using tensor = this.#tensor([value]);
+    pp.broadcast(tensor, { root: this.#lastStage }).wait();
     return tensor.item();
   }
 

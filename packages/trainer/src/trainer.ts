@@ -1,7 +1,7 @@
 import { TrainingError } from '@mtl/errors';
 import { type Device, memoryStatistics } from '@mtl/kernels';
 import type { AdamwOptimizer, LossScaler, NumMicroBatches } from '@mtl/optimizer';
-import { runMicroBatches, type Stage, type StageLoss } from '@mtl/pipeline';
+import type { Pipeline, StageLoss } from '@mtl/pipeline';
 import type { StepMetrics } from './metrics/step-metrics.js';
 import { Ranks } from './ranks.js';
 
@@ -13,7 +13,8 @@ export interface TrainingProgress {
 }
 
 export interface TrainerOptions<Batch> {
-  readonly stage: Stage<Batch>;
+  /** The model, or this rank's pieces of it. */
+  readonly pipeline: Pipeline<Batch>;
   /** Its groups are those of the training. */
   readonly optimizer: AdamwOptimizer;
   /** The rate of the next step, from the updates applied (skipped steps do not count) and the samples consumed. */
@@ -21,9 +22,12 @@ export interface TrainerOptions<Batch> {
   readonly lossScaler: LossScaler;
   readonly microBatches: NumMicroBatches;
   readonly device: Device;
-  /** This data-parallel rank's micro-batches one after the other, from the first sample not yet consumed. */
+  /**
+   * This data-parallel rank's micro-batches one after the other, from the first sample not yet consumed; on all stages of a
+   * pipeline as many.
+   */
   readonly batches: AsyncIterator<Batch>;
-  /** Tokens of a micro-batch whose loss counts. */
+  /** Tokens of a micro-batch whose loss counts; the last stage of a pipeline is asked. */
   readonly numLossTokens: (batch: Batch) => number;
   readonly sequenceLength: number;
   /** Model FLOPs of one sample, forward and backward. */
@@ -43,11 +47,22 @@ function weightedSum({ losses, weights }: StageLoss): number {
   return sum;
 }
 
+/** The next of an iterator, fewer at its end. */
+async function take<Value>(from: AsyncIterator<Value>, count: number): Promise<Value[]> {
+  const taken: Value[] = [];
+  while (taken.length < count) {
+    const next = await from.next();
+    if (next.done === true) break;
+    taken.push(next.value);
+  }
+  return taken;
+}
+
 /** The sum in the order given, so that it does not depend on how micro-batches were shared out. */
 const total = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0);
 
 /**
- * The training loop: `for await (const step of trainer)` runs one optimizer step per turn. It knows stages and batches,
+ * The training loop: `for await (const step of trainer)` runs one optimizer step per turn. It knows pipelines and batches,
  * not models: what a batch is, and which of its tokens count, the caller says. Every process of a training runs one, with
  * its own micro-batches; metrics are those of the global batch and the same on all of them but for times.
  */
@@ -60,7 +75,11 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
 
   constructor(options: TrainerOptions<Batch>) {
     this.#options = options;
-    this.ranks = new Ranks(options.optimizer.groups, options.device);
+    this.ranks = new Ranks({
+      groups: options.optimizer.groups,
+      device: options.device,
+      lastStage: options.pipeline.lastRank,
+    });
     this.#progress = options.progress ?? { iteration: 0, consumedSamples: 0, consumedTokens: 0 };
   }
 
@@ -94,21 +113,25 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
    * evaluate their own micro-batches, as many each.
    */
   async evaluate(batches: AsyncIterator<Batch>, numMicroBatches: number): Promise<number> {
-    const { stage, numLossTokens } = this.#options;
+    const { pipeline, numLossTokens, microBatches } = this.#options;
+    // as many at a time as in a step after ramp-up: a number that schedules fit, and of which evaluations are a multiple
+    const most = microBatches.countsOfMicroBatches().at(-1)!;
     const sums: number[] = [];
     let tokens = 0;
-    for (let microBatch = 0; microBatch < numMicroBatches; microBatch++) {
-      const next = await batches.next();
-      if (next.done === true) break;
-      stage.evaluate({ microBatch, batch: next.value, lossFactor: 1 });
-      const loss = stage.takeLoss(microBatch);
-      sums.push(weightedSum(loss));
-      loss.dispose();
-      tokens += numLossTokens(next.value);
+    for (let done = 0; done < numMicroBatches; ) {
+      const some = await take(batches, Math.min(most, numMicroBatches - done));
+      if (some.length === 0) break;
+      pipeline.evaluate({
+        batches: some,
+        lossFactor: 1,
+        onLoss: (loss) => void sums.push(weightedSum(loss)),
+      });
+      tokens += some.reduce((sum, batch) => sum + numLossTokens(batch), 0);
+      done += some.length;
     }
-    tokens = this.ranks.sumOverData(tokens);
+    tokens = this.ranks.fromLastStage(this.ranks.sumOverData(tokens));
     if (tokens === 0) throw new TrainingError('MTL_NO_DATA', 'the evaluation data hold no token to count');
-    return total(this.ranks.gatherMicroBatches(sums)) / tokens;
+    return this.ranks.fromLastStage(total(this.ranks.gatherMicroBatches(sums))) / tokens;
   }
 
   async #step(): Promise<StepMetrics | undefined> {
@@ -153,35 +176,30 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
 
   async #take(count: number): Promise<Batch[] | undefined> {
     const start = performance.now();
-    const taken: Batch[] = [];
-    while (taken.length < count) {
-      const next = await this.#options.batches.next();
-      if (next.done === true) return undefined;
-      taken.push(next.value);
-    }
+    const taken = await take(this.#options.batches, count);
     this.#dataWaitMs += performance.now() - start;
-    return taken;
+    return taken.length < count ? undefined : taken;
   }
 
   /** Forward and backward of this rank's micro-batches; the mean loss over the tokens of the global batch. */
   #accumulateGradients(batches: readonly Batch[], lossScale: number): number {
-    const { stage, optimizer, numLossTokens } = this.#options;
-    const numTokens = this.ranks.sumOverData(batches.reduce((sum, batch) => sum + numLossTokens(batch), 0));
+    const { pipeline, optimizer, numLossTokens } = this.#options;
+    const numOwn = batches.reduce((sum, batch) => sum + numLossTokens(batch), 0);
+    const numTokens = this.ranks.fromLastStage(this.ranks.sumOverData(numOwn));
     if (numTokens === 0) throw new TrainingError('MTL_NO_DATA', 'a global batch holds no token to count');
     const scaledLosses: number[] = [];
     try {
-      runMicroBatches({
-        stage,
+      pipeline.run({
         batches,
         lossFactor: lossScale / numTokens,
-        beforeLastBackward: () => optimizer.expectLastBackward(),
+        beforeLastBackward: (chunk) => optimizer.expectLastBackward(chunk),
         onLoss: (loss) => void scaledLosses.push(weightedSum(loss)),
       });
     } catch (error) {
-      stage.abandon();
+      pipeline.abandon();
       throw error;
     }
-    return total(this.ranks.gatherMicroBatches(scaledLosses)) / lossScale;
+    return this.ranks.fromLastStage(total(this.ranks.gatherMicroBatches(scaledLosses))) / lossScale;
   }
 
   /** Whether an overflow is the loss scale's doing: a dynamic one above its minimum. */

@@ -3,7 +3,7 @@ import { type JsonObject, type LogicalTensor, type Slice, slicesOfFlatRange } fr
 import { meshAxes } from '@mtl/comm';
 import { CheckpointError } from '@mtl/errors';
 import type { Tensor } from '@mtl/kernels';
-import type { AdamwOptimizer, LossScaler } from '@mtl/optimizer';
+import { type AdamwOptimizer, copiesAlong, type LossScaler } from '@mtl/optimizer';
 import type { TrainingProgress } from './trainer.js';
 
 const optimizerPrefix = 'optimizer.';
@@ -109,8 +109,9 @@ function replicaNumbers({ buffers, groups }: AdamwOptimizer): ReadonlyMap<Parame
       let scale = distributed ? 1 : size;
       for (const axis of meshAxes) {
         if (axis === 'dp' || !parameter.replicatedOver.includes(axis)) continue;
-        replica += (groups[axis]?.rank ?? 0) * scale;
-        scale *= groups[axis]?.size ?? 1;
+        const copies = copiesAlong(groups, axis);
+        replica += (copies?.rank ?? 0) * scale;
+        scale *= copies?.size ?? 1;
       }
       return [parameter, replica];
     }),

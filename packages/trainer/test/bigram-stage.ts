@@ -1,6 +1,7 @@
 import { linearCrossEntropy, Parameter, Tape, type Variable } from '@mtl/autograd';
 import { Tensor } from '@mtl/kernels';
-import type { Stage, StageForward, StageLoss } from '@mtl/pipeline';
+import { Pipeline, type Stage, type StageForward, type StageLoss } from '@mtl/pipeline';
+import { oneStage } from '@mtl/pipeline/schedules';
 
 /** Tokens and what follows each of them. */
 export interface BigramBatch {
@@ -93,4 +94,13 @@ export class BigramStage implements Stage<BigramBatch> {
     labels.release();
     this.#flights.set(microBatch, { tape, losses, weights });
   }
+}
+
+/** A pipeline of one stage. */
+export function onePiece<Batch>(stage: Stage<Batch>): Pipeline<Batch> {
+  return new Pipeline({
+    stages: new Map([[0, stage]]),
+    schedule: oneStage,
+    ...{ dtype: 'float32', device: 'cpu' },
+  });
 }

@@ -21,7 +21,7 @@ import {
   type TrainingProgress,
   weightTensors,
 } from '../src/index.js';
-import { type BigramBatch, BigramStage } from './bigram-stage.js';
+import { type BigramBatch, BigramStage, onePiece } from './bigram-stage.js';
 
 const size = 8;
 let before: number;
@@ -56,8 +56,9 @@ function build(options: BuildOptions = {}) {
     ...{ beta1: 0.9, beta2: 0.99, epsilon: 1e-8, weightDecay: 0, clipGradient: 0 },
   });
   const lossScaler = new LossScaler(options.scaler ?? { kind: 'constant', scale: 1 });
+  const pipeline = onePiece(stage);
   const trainer = new Trainer<BigramBatch>({
-    ...{ stage, optimizer, lossScaler, device: 'cpu', sequenceLength: 2, flopsPerSample: 100 },
+    ...{ pipeline, optimizer, lossScaler, device: 'cpu', sequenceLength: 2, flopsPerSample: 100 },
     learningRate: options.rate ?? (() => 0.05),
     microBatches: new NumMicroBatches({ globalBatchSize: 4, microBatchSize: 1, dataParallelSize: 1 }),
     batches: options.batches ?? batches(options.progress?.consumedSamples),

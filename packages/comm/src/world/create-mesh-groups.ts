@@ -16,7 +16,7 @@ export interface MeshGroups {
   readonly tpCp: ProcessGroup;
   /** tp and pp: the ranks that hold one copy of the model together. */
   readonly model: ProcessGroup;
-  /** The first and the last pipeline stage, which share the word embedding; undefined on the stages between. */
+  /** The two pipeline stages that share the word embedding; undefined on the others. */
   readonly embedding: ProcessGroup | undefined;
   close(): void;
 }
@@ -36,9 +36,14 @@ const axesOfGroups: Readonly<Record<Exclude<keyof MeshGroups, 'embedding' | 'clo
 /**
  * Creates the groups of this rank, in the same order on all ranks. Groups with the same members are the same object.
  *
+ * @param options.ends the pipeline ranks of the first and of the last layers; default: the first and the last rank
  * @throws ConfigurationError MTL_MESH when the mesh is of another size than the world
  */
-export function createMeshGroups(world: World, mesh: ProcessMesh): MeshGroups {
+export function createMeshGroups(
+  world: World,
+  mesh: ProcessMesh,
+  { ends = [0, mesh.sizes.pp - 1] }: { readonly ends?: readonly [number, number] } = {},
+): MeshGroups {
   if (mesh.worldSize !== world.size) {
     const { tp, cp, dp, pp } = mesh.sizes;
     throw new ConfigurationError(
@@ -63,12 +68,11 @@ export function createMeshGroups(world: World, mesh: ProcessMesh): MeshGroups {
     names.map((name) => [name, create(name, mesh.groupOf(world.rank, axesOfGroups[name]))]),
   ) as Record<keyof typeof axesOfGroups, ProcessGroup>;
   const coordinates = mesh.coordinatesOf(world.rank);
-  const last = mesh.sizes.pp - 1;
-  const ends = [...new Set([0, last])].map((pp) => mesh.rankOf({ ...coordinates, pp }));
-  const isAtEnd = coordinates.pp === 0 || coordinates.pp === last;
+  const stages = [...new Set(ends)].sort((a, b) => a - b);
+  const members = stages.map((pp) => mesh.rankOf({ ...coordinates, pp }));
   return {
     ...groups,
-    embedding: isAtEnd ? create('embedding', ends) : undefined,
+    embedding: stages.includes(coordinates.pp) ? create('embedding', members) : undefined,
     close: () => {
       for (const group of created.values()) group.close();
     },

@@ -2,8 +2,10 @@ import { Tape, type Variable } from '@mtl/autograd';
 import type { ProcessGroup } from '@mtl/comm';
 import { UsageError } from '@mtl/errors';
 import { attentionCachedForward, embeddingForward, matmul, Tensor, tidy } from '@mtl/kernels';
+import type { TransformerBlockContext } from '../blocks/transformer-block.js';
 import { GptKeyValueCache } from './gpt-key-value-cache.js';
 import type { GptStage } from './gpt-stage.js';
+import { type GptPieces, StageChain } from './stage-chain.js';
 
 /** New tokens of one of the sequences that a cache holds. */
 export interface SequenceTokens {
@@ -21,24 +23,36 @@ interface Piece {
 }
 
 /**
- * A whole GPT for generation and scoring; it has the shape of @mtl/inference's `CausalLanguageModel`. The new tokens of
- * all sequences are packed one after the other: everything but attention sees one list of tokens, so that sequences of
- * different lengths share matrix products without padding, and attention runs for each over its own cache. With tensor
- * parallelism all processes make the same calls and get the same logits, bit for bit.
+ * A GPT for generation and scoring; it has the shape of @mtl/inference's `CausalLanguageModel`. The new tokens of all
+ * sequences are packed one after the other: everything but attention sees one list of tokens, so that sequences of
+ * different lengths share matrix products without padding, and attention runs for each over its own cache. With tensor or
+ * pipeline parallelism all processes make the same calls and get the same logits, bit for bit: hidden states go from stage
+ * to stage, and the last one tells the others.
  */
 export class GptLanguageModel {
   readonly vocabularySize: number;
   readonly maximumContext: number;
+  readonly #chain: StageChain;
+  /** Any of this rank: for what all have in common. */
   readonly #stage: GptStage;
+  /** Where the keys and values of a layer lie in the cache. */
+  readonly #cacheIndex = new Map<number, number>();
 
-  /** The parameters of the stage must have storage; they stay the caller's. */
-  constructor(stage: GptStage) {
-    if (!stage.isFirst || !stage.isLast) {
-      throw new UsageError('MTL_STAGE', 'a language model needs a stage that holds all layers');
+  /**
+   * The parameters must have storage; they stay the caller's.
+   *
+   * @param model a stage that holds all layers, or pieces
+   */
+  constructor(model: GptStage | GptPieces) {
+    this.#chain = new StageChain(model);
+    this.#stage = this.#chain.stages[0]!;
+    for (const { layers } of this.#chain.stages) {
+      for (let layer = layers.start; layer < layers.end; layer++) {
+        this.#cacheIndex.set(layer, this.#cacheIndex.size);
+      }
     }
-    this.#stage = stage;
-    this.vocabularySize = stage.model.vocabularySize;
-    this.maximumContext = stage.model.maxPositionEmbeddings;
+    this.vocabularySize = this.#stage.model.vocabularySize;
+    this.maximumContext = this.#stage.model.maxPositionEmbeddings;
   }
 
   /** Empty caches for `batchSize` sequences of up to `capacity` tokens; the caller's to dispose of. */
@@ -52,7 +66,7 @@ export class GptLanguageModel {
     return new GptKeyValueCache({
       batchSize,
       capacity,
-      numLayers: model.numLayers,
+      numLayers: this.#cacheIndex.size,
       numHeads: this.#stage.heads.end - this.#stage.heads.start,
       headSize: model.hiddenSize / model.numAttentionHeads,
       device,
@@ -81,13 +95,27 @@ export class GptLanguageModel {
       tape.input(Tensor.from(values, { shape: [values.length, 1], dtype: 'int32', device }));
     const { tokens, positionIds } = packed(sequences, pieces);
     const inputs = { tokens: ids(tokens), positionIds: ids(positionIds) };
+    const context: TransformerBlockContext = {
+      attend: (inner, qkv, layer) => this.#attend(inner, qkv, { layer, cache, pieces }),
+      hiddenDropout: () => undefined,
+    };
     try {
-      const hidden = this.#stage.hiddenStates(tape, inputs, {
-        attend: (inner, qkv, layer) => this.#attend(inner, qkv, { layer, cache, pieces }),
-        hiddenDropout: () => undefined,
+      const hidden = this.#chain.run({
+        shapeBefore: () => [tokens.length, 1, this.#stage.model.hiddenSize],
+        pass: (stage, before) => {
+          const boundary = before && tape.input(before.view({ shape: before.shape }));
+          const hidden = stage.hiddenStates(tape, boundary ?? inputs, context);
+          const result = hidden.tensor.view({ shape: hidden.tensor.shape });
+          hidden.release();
+          boundary?.release();
+          return result;
+        },
       });
-      const logits = this.#logits(hidden.tensor, pieces);
-      hidden.release();
+      const logits = this.#chain.fromLast(
+        hidden && this.#logits(hidden, pieces),
+        pieces.length * this.vocabularySize,
+      );
+      hidden?.dispose();
       for (const { slot, position, start, end } of pieces) cache.lengths[slot] = position + end - start;
       return logits;
     } finally {
@@ -107,24 +135,30 @@ export class GptLanguageModel {
     const { tokens, labels, batchSize } = call;
     const sequenceLength = tokens.length / batchSize;
     const size = tokens.length;
-    this.#stage.evaluate({
-      microBatch: 0,
-      lossFactor: 1,
-      batch: {
-        batchSize,
-        sequenceLength,
-        tokens,
-        labels,
-        lossMask: new Float32Array(size).fill(1),
-        positionIds: Int32Array.from({ length: size }, (_, index) => index % sequenceLength),
-        sampleNumbers: new Float64Array(batchSize),
-        keyStart: undefined,
+    const batch = {
+      batchSize,
+      sequenceLength,
+      tokens,
+      labels,
+      lossMask: new Float32Array(size).fill(1),
+      positionIds: Int32Array.from({ length: size }, (_, index) => index % sequenceLength),
+      sampleNumbers: new Float64Array(batchSize),
+      keyStart: undefined,
+    };
+    let own: Float32Array | undefined;
+    this.#chain.run({
+      shapeBefore: (stage) => stage.boundaryShape(batch),
+      pass: (stage, input) => {
+        const result = stage.evaluate({ microBatch: 0, lossFactor: 1, batch, input });
+        if (!stage.isLast) return result;
+        const loss = stage.takeLoss(0);
+        own = loss.losses.read<'float32'>();
+        loss.dispose();
+        return undefined;
       },
     });
-    const loss = this.#stage.takeLoss(0);
     // [S, B], as activations are
-    const losses = loss.losses.read<'float32'>();
-    loss.dispose();
+    const losses = this.#chain.fromLast(own, size);
     return Float32Array.from({ length: size }, (_, index) => {
       const sample = Math.floor(index / sequenceLength);
       return losses[(index % sequenceLength) * batchSize + sample]!;
@@ -148,7 +182,7 @@ export class GptLanguageModel {
       for (const { slot, start, end, position } of pieces) {
         const length = end - start;
         attentionCachedForward({
-          ...cache.viewOf(layer, slot),
+          ...cache.viewOf(this.#cacheIndex.get(layer)!, slot),
           output: output.view({ offset: start * width, shape: [length, 1, heads, headSize] }),
           qkv: qkv.tensor.view({ offset: start * 3 * width, shape: [length, 1, heads, 3, headSize] }),
           position,
@@ -160,7 +194,7 @@ export class GptLanguageModel {
 
   /** Logits after the last token of each piece; padded rows of the vocabulary take no part. */
   #logits(hidden: Tensor, pieces: readonly Piece[]): Float32Array {
-    const { model, tensorParallel, outputWeight } = this.#stage;
+    const { model, tensorParallel, outputWeight } = this.#chain.stages.at(-1)!;
     const { hiddenSize } = model;
     const { dtype, device } = hidden;
     const weight = outputWeight!;

@@ -21,13 +21,10 @@ import {
 } from '@mtl/tensor-parallel';
 import { TransformerBlock, type TransformerBlockContext } from '../blocks/transformer-block.js';
 import { wholeOnEveryRank } from '../blocks/whole-on-every-rank.js';
-import {
-  checkGptModelConfiguration,
-  type GptModelConfiguration,
-  paddedVocabularySize,
-} from './gpt-model-configuration.js';
+import { checkGptModelConfiguration, type GptModelConfiguration } from './gpt-model-configuration.js';
 import { applyLayers, type Recomputation } from './recomputation.js';
-import { type DeviceBatch, type TokenBatch, toDevice } from './token-batch.js';
+import { type DeviceBatch, type StageBatch, toDevice } from './token-batch.js';
+import { vocabularyTable, wordEmbeddingName } from './vocabulary-table.js';
 
 export interface GptStageOptions {
   readonly model: GptModelConfiguration;
@@ -37,7 +34,12 @@ export interface GptStageOptions {
   /** Seed of dropout masks. */
   readonly seed: number;
   /** Layers [start, end) of the model; default all. The first holds the embedding, the last the output head. */
-  readonly layers?: { readonly start: number; readonly end: number };
+  readonly layers?: Slice;
+  /**
+   * The word embedding of the first and, tied, of the last stage, where one process holds both. Default: a new one, and
+   * the last stage has a copy of its own.
+   */
+  readonly wordEmbedding?: Parameter | undefined;
   readonly recomputation?: Recomputation;
   /** The processes that share every layer, and how; default: whole layers here. */
   readonly tensorParallel?: TensorParallel | undefined;
@@ -66,9 +68,10 @@ interface Flight {
  * GPT-2 as a pipeline stage: embeddings, pre-layer-norm transformer layers, final layer norm, and a head tied to the
  * token embedding (Radford et al. 2019), computed together with the loss so that all logits never exist at once.
  */
-export class GptStage implements Stage<TokenBatch> {
+export class GptStage implements Stage<StageBatch> {
   readonly isFirst: boolean;
   readonly isLast: boolean;
+  readonly layers: Slice;
   readonly model: GptModelConfiguration;
   readonly device: Device;
   readonly dtype: DType;
@@ -101,24 +104,19 @@ export class GptStage implements Stage<TokenBatch> {
     this.dtype = options.dtype;
     this.#seed = options.seed;
     this.#recomputation = options.recomputation ?? { granularity: 'none' };
+    this.layers = layers;
     this.isFirst = layers.start === 0;
     this.isLast = layers.end === model.numLayers;
     const { hiddenSize, initMethodStd } = model;
     const initialization = { kind: 'normal', standardDeviation: initMethodStd } as const;
     const whole = wholeOnEveryRank(tensorParallel);
-    const vocabulary = paddedVocabularySize(model);
-    const vocabularyTable = (name: string): Parameter =>
-      new Parameter({
-        name,
-        globalShape: [vocabulary, hiddenSize],
-        slices: [
-          sliceOfRank(tensorParallel, { size: vocabulary, what: 'entries of the padded vocabulary' }),
-          { start: 0, end: hiddenSize },
-        ],
-        initialization,
-      });
+    const newTable = (name: string, isOnBothEnds: boolean): Parameter =>
+      vocabularyTable({ model, tensorParallel, name, isOnBothEnds });
+    const isAlone = this.isFirst && this.isLast;
     const needsWords = this.isFirst || (this.isLast && model.tieEmbeddings);
-    this.wordEmbedding = needsWords ? vocabularyTable('embedding.word_embeddings.weight') : undefined;
+    this.wordEmbedding = needsWords
+      ? (options.wordEmbedding ?? newTable(wordEmbeddingName, model.tieEmbeddings && !isAlone))
+      : undefined;
     this.positionEmbedding = this.isFirst
       ? new Parameter({
           name: 'embedding.position_embeddings.weight',
@@ -142,21 +140,22 @@ export class GptStage implements Stage<TokenBatch> {
       ? { weight: norm('weight', 'ones'), bias: norm('bias', 'zeros') }
       : undefined;
     const untied = this.isLast && !model.tieEmbeddings;
-    this.outputWeight = untied ? vocabularyTable('output_layer.weight') : this.wordEmbedding;
+    this.outputWeight = untied ? newTable('output_layer.weight', false) : this.wordEmbedding;
     this.parameters = [
-      ...[this.wordEmbedding, this.positionEmbedding],
+      ...[this.isFirst ? this.wordEmbedding : undefined, this.positionEmbedding],
       ...this.blocks.flatMap((block) => block.parameters),
-      ...[this.finalNorm?.weight, this.finalNorm?.bias, untied ? this.outputWeight : undefined],
+      ...[this.finalNorm?.weight, this.finalNorm?.bias],
+      ...[untied || !this.isFirst ? this.outputWeight : undefined],
     ].filter((parameter) => parameter !== undefined);
   }
 
   /** [S, B, H], or [S / t, B, H] under sequence parallelism. */
-  boundaryShape({ sequenceLength, batchSize }: TokenBatch): readonly number[] {
+  boundaryShape({ sequenceLength, batchSize }: StageBatch): readonly number[] {
     const { start, end } = this.#positions(sequenceLength, this.tensorParallel?.sequenceParallel ?? false);
     return [end - start, batchSize, this.model.hiddenSize];
   }
 
-  forward({ microBatch, batch, lossFactor, input }: StageForward<TokenBatch>): Tensor | undefined {
+  forward({ microBatch, batch, lossFactor, input }: StageForward<StageBatch>): Tensor | undefined {
     if (this.#flights.has(microBatch)) {
       throw new UsageError('MTL_STAGE', `micro-batch ${microBatch} is in flight already`);
     }
@@ -193,7 +192,7 @@ export class GptStage implements Stage<TokenBatch> {
     return loss;
   }
 
-  evaluate({ microBatch, batch, lossFactor, input }: StageForward<TokenBatch>): Tensor | undefined {
+  evaluate({ microBatch, batch, lossFactor, input }: StageForward<StageBatch>): Tensor | undefined {
     const tape = new Tape({ recording: false });
     const flight = this.#run(tape, { batch, lossFactor, input, training: false });
     let output: Tensor | undefined;
@@ -211,22 +210,27 @@ export class GptStage implements Stage<TokenBatch> {
   }
 
   /**
-   * The hidden states [S, B, H] after the final layer norm, for generation: `attend` brings its own cache. Never cut along
-   * the sequence, so that any number of tokens will do.
+   * The hidden states [S, B, H] after the layers of this stage, on the last one after the final layer norm, for generation:
+   * `attend` brings its own cache. Never cut along the sequence, so that any number of tokens will do.
+   *
+   * @param input ids on the first stage, the hidden states of the stage before on the others
    */
   hiddenStates(
     tape: Tape,
-    ids: { tokens: Variable; positionIds: Variable },
+    input: { readonly tokens: Variable; readonly positionIds: Variable } | Variable,
     context: TransformerBlockContext,
   ): Variable {
     return tape.scope(() => {
-      const embedded = this.#embed(tape, ids, this.#positions(ids.tokens.tensor.dim(0), false));
+      const start =
+        'tokens' in input
+          ? this.#embed(tape, input, this.#positions(input.tokens.tensor.dim(0), false))
+          : input;
       const whole = { ...context, sequenceParallel: false };
       const layers = this.blocks.map(
         (block) => (inner: Tape, hidden: Variable) => block.forward(inner, hidden, whole),
       );
-      const hidden = applyLayers(tape, embedded, layers, { granularity: 'none' });
-      return this.#normalize(tape, hidden);
+      const hidden = applyLayers(tape, start, layers, { granularity: 'none' });
+      return this.isLast ? this.#normalize(tape, hidden) : hidden;
     });
   }
 
@@ -264,7 +268,7 @@ export class GptStage implements Stage<TokenBatch> {
 
   #run(
     tape: Tape,
-    call: { batch: TokenBatch; lossFactor: number; input: Tensor | undefined; training: boolean },
+    call: { batch: StageBatch; lossFactor: number; input: Tensor | undefined; training: boolean },
   ): Flight {
     // an evaluation of the whole model keeps nothing that cutting the sequence would save: any length will do there
     const cuts = call.training || !this.isFirst || !this.isLast;
@@ -272,7 +276,10 @@ export class GptStage implements Stage<TokenBatch> {
       call.batch.sequenceLength,
       cuts && this.tensorParallel?.sequenceParallel === true,
     );
-    const batch = toDevice(call.batch, { device: this.device, lossFactor: call.lossFactor });
+    const batch = toDevice(call.batch, {
+      ...{ device: this.device, lossFactor: call.lossFactor },
+      ...{ isFirst: this.isFirst, isLast: this.isLast },
+    });
     const boundary =
       call.input === undefined
         ? undefined
@@ -291,8 +298,8 @@ export class GptStage implements Stage<TokenBatch> {
         input: normalized,
         weight: this.outputWeight!,
         vocabularySize: this.model.vocabularySize,
-        labels: batch.labels,
-        weights: batch.weights,
+        labels: batch.labels!,
+        weights: batch.weights!,
       });
     });
     return { tape, batch, input: boundary, output };
@@ -300,7 +307,11 @@ export class GptStage implements Stage<TokenBatch> {
 
   #embedWithDropout(tape: Tape, call: Call): Variable {
     return tape.scope(() => {
-      const embedded = this.#embed(tape, call.batch, call.positions);
+      const embedded = this.#embed(
+        tape,
+        { tokens: call.batch.tokens!, positionIds: call.batch.positionIds! },
+        call.positions,
+      );
       const dropout = this.#hiddenDropout('embedding.dropout', call);
       return dropout === undefined ? embedded : biasDropoutResidual(tape, { input: embedded, dropout });
     });
@@ -344,7 +355,7 @@ export class GptStage implements Stage<TokenBatch> {
 
   #keepLoss(microBatch: number, { output, batch }: Flight): void {
     const losses = output.tensor.view({ shape: output.tensor.shape });
-    const weights = batch.weights.tensor.reshape([output.tensor.size]);
+    const weights = batch.weights!.tensor.reshape([output.tensor.size]);
     this.#losses.get(microBatch)?.dispose();
     this.#losses.set(microBatch, {
       losses,

@@ -1,25 +1,33 @@
 import { Variable } from '@mtl/autograd';
+import { UsageError } from '@mtl/errors';
 import { type Device, Tensor } from '@mtl/kernels';
 
-/** One micro-batch of token sequences on the host; arrays are [B, S], row by row. What @mtl/data's loader yields. */
-export interface TokenBatch {
+/** What every piece of a model needs to know of a micro-batch of token sequences; arrays are [B, S], row by row. */
+export interface BatchOutline {
   readonly batchSize: number;
   readonly sequenceLength: number;
-  readonly tokens: Int32Array;
-  /** The token after each position. */
-  readonly labels: Int32Array;
-  /** 1 where the loss counts, 0 where it does not (padding, tokens after the end of a document). */
-  readonly lossMask: Float32Array;
-  readonly positionIds: Int32Array;
   /** [B]: global sample numbers (exact integers), which random masks depend on. */
   readonly sampleNumbers: Float64Array;
   /** First visible key of each position, where attention stops at document boundaries. */
   readonly keyStart: Int32Array | undefined;
 }
 
-/** The tokens of a batch whose loss counts. */
-export function numLossTokens({ lossMask }: TokenBatch): number {
-  return lossMask.reduce((sum, value) => sum + value, 0);
+/** One micro-batch of token sequences on the host; arrays are [B, S], row by row. What @mtl/data's loader yields. */
+export interface TokenBatch extends BatchOutline {
+  readonly tokens: Int32Array;
+  /** The token after each position. */
+  readonly labels: Int32Array;
+  /** 1 where the loss counts, 0 where it does not (padding, tokens after the end of a document). */
+  readonly lossMask: Float32Array;
+  readonly positionIds: Int32Array;
+}
+
+/** What a stage gets: the first and the last stage of a pipeline need the tokens, those between only the outline. */
+export type StageBatch = BatchOutline & Partial<TokenBatch>;
+
+/** The tokens of a batch whose loss counts; 0 of an outline. */
+export function numLossTokens({ lossMask }: StageBatch): number {
+  return lossMask?.reduce((sum, value) => sum + value, 0) ?? 0;
 }
 
 type Transposable = Int32Array | Float32Array;
@@ -35,31 +43,49 @@ function transposed<A extends Transposable>(values: A, batch: number, sequence: 
 
 /** A batch on the device; [S, B] except `samples` [B] and `keyStart` [B, S]. */
 export interface DeviceBatch {
-  readonly tokens: Variable;
-  readonly positionIds: Variable;
-  readonly labels: Variable;
+  /** On the first stage, as `positionIds`. */
+  readonly tokens: Variable | undefined;
+  readonly positionIds: Variable | undefined;
+  /** On the last stage, as `weights`. */
+  readonly labels: Variable | undefined;
   /** float32: loss mask times the loss factor. */
-  readonly weights: Variable;
+  readonly weights: Variable | undefined;
   readonly samples: Variable;
   readonly keyStart: Variable | undefined;
   release(): void;
 }
 
-/** Copies a batch to the device. */
+/**
+ * Copies of a batch to the device what a stage needs.
+ *
+ * @throws UsageError MTL_STAGE when the first or the last stage gets a batch without tokens
+ */
 export function toDevice(
-  batch: TokenBatch,
-  { device, lossFactor }: { device: Device; lossFactor: number },
+  batch: StageBatch,
+  {
+    device,
+    lossFactor,
+    isFirst,
+    isLast,
+  }: { device: Device; lossFactor: number; isFirst: boolean; isLast: boolean },
 ): DeviceBatch {
   const { batchSize: b, sequenceLength: s } = batch;
+  const needed = <Values>(values: Values | undefined): Values => {
+    if (values !== undefined) return values;
+    throw new UsageError('MTL_STAGE', 'the first and the last stage need the tokens of a micro-batch');
+  };
   const constant = (tensor: Tensor): Variable => new Variable(tensor, { requiresGradient: false });
   const ids = (values: Int32Array): Variable =>
     constant(Tensor.from(transposed(values, b, s), { shape: [s, b], dtype: 'int32', device }));
-  const weights = transposed(batch.lossMask, b, s).map((mask) => mask * lossFactor);
+  const weights = (mask: Float32Array): Variable => {
+    const values = transposed(mask, b, s).map((value) => value * lossFactor);
+    return constant(Tensor.from(values, { shape: [s, b], dtype: 'float32', device }));
+  };
   const variables = {
-    tokens: ids(batch.tokens),
-    positionIds: ids(batch.positionIds),
-    labels: ids(batch.labels),
-    weights: constant(Tensor.from(weights, { shape: [s, b], dtype: 'float32', device })),
+    tokens: isFirst ? ids(needed(batch.tokens)) : undefined,
+    positionIds: isFirst ? ids(needed(batch.positionIds)) : undefined,
+    labels: isLast ? ids(needed(batch.labels)) : undefined,
+    weights: isLast ? weights(needed(batch.lossMask)) : undefined,
     samples: constant(
       Tensor.from(BigInt64Array.from(Array.from(batch.sampleNumbers, BigInt)), {
         shape: [b],

@@ -23,6 +23,7 @@ export { formatScheduleCsv } from './format-schedule-csv.js';
 export { gpipe } from './gpipe.js';
 export { interleaved } from './interleaved.js';
 export { oneForwardOneBackward } from './one-forward-one-backward.js';
+export { oneStage } from './one-stage.js';
 export { parseScheduleCsv } from './parse-schedule-csv.js';
 export type {
   PassKind,

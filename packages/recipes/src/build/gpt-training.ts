@@ -1,15 +1,16 @@
 import { availableParallelism } from 'node:os';
 import type { JsonObject } from '@mtl/checkpoint';
 import type { World } from '@mtl/comm';
-import { type BatchLoader, createBatchLoader, type SampleDataset, type Tokenizer } from '@mtl/data';
+import type { SampleDataset, Tokenizer } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
 import { type DType, isDeviceAvailable, setNumThreads } from '@mtl/kernels';
 import {
-  GptStage,
+  GptLanguageModel,
+  type GptModelConfiguration,
   numLossTokens,
   numParameters,
   paddedVocabularySize,
-  type TokenBatch,
+  type StageBatch,
   writeHuggingFaceGpt2,
 } from '@mtl/models';
 import { type AdamwOptimizer, LearningRateSchedule, LossScaler, NumMicroBatches } from '@mtl/optimizer';
@@ -25,11 +26,14 @@ import {
   weightTensors,
 } from '@mtl/trainer';
 import type { GptConfiguration } from '../gpt-configuration.js';
+import { type GptPipeline, gptPipeline } from './gpt-pipeline.js';
 import { loadTraining } from './load-training.js';
 import { openTrainingData } from './open-training-data.js';
+import { pipelineSchedule } from './pipeline-schedule.js';
 import { sampleText } from './sample-text.js';
 import { saveConfiguration } from './saved-configuration.js';
 import { savedWeights } from './saved-weights.js';
+import { type StageBatches, stageBatches } from './stage-batches.js';
 import { tokenizerFiles } from './tokenizer-files.js';
 import { openHuggingFace, trainingModel } from './training-model.js';
 import { trainingOptimizer } from './training-optimizer.js';
@@ -65,32 +69,36 @@ const dtypeOfPrecision: Readonly<Record<'fp32' | 'bf16' | 'fp16', DType>> = {
  * its methods; rank 0 reports.
  */
 export class GptTraining {
-  readonly stage: GptStage;
+  readonly model: GptModelConfiguration;
+  /** This rank's part of it. */
+  readonly part: GptPipeline;
   readonly tokenizer: Tokenizer;
   readonly optimizer: AdamwOptimizer;
-  readonly trainer: Trainer<TokenBatch>;
+  readonly trainer: Trainer<StageBatch>;
   readonly reporters: TrainingReporters;
   readonly processes: TrainingProcesses;
   readonly #configuration: GptConfiguration;
   readonly #dataPath: readonly string[];
   readonly #lossScaler: LossScaler;
-  readonly #loader: BatchLoader;
+  readonly #batches: StageBatches;
   readonly #validation: SampleDataset | undefined;
 
   private constructor(parts: {
     configuration: GptConfiguration;
     processes: TrainingProcesses;
     dataPath: readonly string[];
-    stage: GptStage;
+    model: GptModelConfiguration;
+    part: GptPipeline;
     tokenizer: Tokenizer;
     optimizer: AdamwOptimizer;
-    trainer: Trainer<TokenBatch>;
+    trainer: Trainer<StageBatch>;
     reporters: TrainingReporters;
     lossScaler: LossScaler;
-    loader: BatchLoader;
+    batches: StageBatches;
     validation: SampleDataset | undefined;
   }) {
-    this.stage = parts.stage;
+    this.model = parts.model;
+    this.part = parts.part;
     this.tokenizer = parts.tokenizer;
     this.optimizer = parts.optimizer;
     this.trainer = parts.trainer;
@@ -99,7 +107,7 @@ export class GptTraining {
     this.#configuration = parts.configuration;
     this.#dataPath = parts.dataPath;
     this.#lossScaler = parts.lossScaler;
-    this.#loader = parts.loader;
+    this.#batches = parts.batches;
     this.#validation = parts.validation;
   }
 
@@ -109,7 +117,8 @@ export class GptTraining {
     const { training, parallel, checkpoint } = configuration;
     const local = options.local ?? { rank: 0, size: 1 };
     checkSupported(configuration);
-    const processes = new TrainingProcesses({ world, parallel });
+    const { placement } = pipelineSchedule(parallel, training.numMicroBatches);
+    const processes = new TrainingProcesses({ world, parallel, ends: [placement[0]!, placement.at(-1)!] });
     const onMessage = (text: string): void => {
       if (processes.isFirst) stream.write(`${text}\n`);
     };
@@ -140,18 +149,11 @@ export class GptTraining {
     const model = trainingModel(configuration, { tokenizer, huggingFace });
     const dtype = dtypeOfPrecision[training.precision];
     const { device } = parallel;
-    const { tp } = processes.groups;
-    const stage = new GptStage({
-      model,
-      device,
-      dtype,
-      seed: training.seed,
-      recomputation: training.recompute,
-      tensorParallel: tp && { group: tp, sequenceParallel: parallel.sequenceParallel },
-    });
+    const part = gptPipeline({ configuration, model, processes, dtype, onMessage });
     const optimizer = trainingOptimizer({
       ...{ configuration, processes, device, dtype },
-      parameters: stage.parameters,
+      parameters: part.parameters,
+      pieces: new Map([...part.stages].map(([chunk, stage]) => [chunk, stage.parameters])),
     });
     const lossScaler = new LossScaler(configuration.optimizer.lossScale);
     const progress = await loadTraining({
@@ -178,8 +180,9 @@ export class GptTraining {
           resumeIteration: progress?.iteration ?? 0,
         })
       : silentReporters(flopsFormula);
-    const loader = createBatchLoader({
+    const batches = stageBatches({
       dataset: train,
+      needsTokens: part.pipeline.isFirst || part.pipeline.isLast,
       sampler: {
         kind: 'single',
         microBatchSize: training.microBatchSize,
@@ -189,14 +192,14 @@ export class GptTraining {
       },
     });
     const trainer = gptTrainer({
-      ...{ configuration, stage, optimizer, lossScaler, loader, progress },
+      ...{ configuration, part, optimizer, lossScaler, batches, progress },
       flopsPerSample: modelFlops(flopsShape),
       onGradients: options.onGradients,
     });
     const validation = datasets.valid;
     return new GptTraining({
-      ...{ configuration, processes, dataPath, stage, tokenizer, optimizer, trainer },
-      ...{ reporters, lossScaler, loader, validation },
+      ...{ configuration, processes, dataPath, model, part, tokenizer, optimizer, trainer },
+      ...{ reporters, lossScaler, batches, validation },
     });
   }
 
@@ -241,17 +244,18 @@ export class GptTraining {
 
   async close(): Promise<void> {
     this.reporters.close();
-    await this.#loader.close();
+    await this.#batches.close();
     this.optimizer.dispose();
     this.optimizer.buffers.dispose();
   }
 
-  /** How a text goes on that begins with the prompt; every tensor-parallel rank takes part. */
+  /** How a text goes on that begins with the prompt; every tensor-parallel and pipeline rank takes part. */
   async sample(prompt: string): Promise<string | undefined> {
     // data-parallel ranks hold the same model: the first of them is enough
     if (this.processes.coordinates.dp !== 0) return undefined;
-    const { stage, tokenizer } = this;
-    return await sampleText({ stage, tokenizer, prompt, maxNewTokens: 120, seed: 1 });
+    const { part, tokenizer } = this;
+    const model = new GptLanguageModel(part.whole);
+    return await sampleText({ model, tokenizer, prompt, maxNewTokens: 120, seed: 1 });
   }
 
   /** What checkpoints remember, and the tokenizer's files beside them: rank 0's are stored. */
@@ -261,7 +265,7 @@ export class GptTraining {
       return await saveConfiguration({
         directory,
         configuration: this.#configuration,
-        model: this.stage.model,
+        model: this.model,
         tokenizer: this.tokenizer,
         data: { dataPath: this.#dataPath, split: this.#configuration.data.split },
       });
@@ -277,7 +281,7 @@ export class GptTraining {
     const files = options === undefined ? [] : tokenizerFiles(options);
     await writeHuggingFaceGpt2({
       directory,
-      model: this.stage.model,
+      model: this.model,
       tensors:
         checkpointPath === undefined ? weightTensors(this.optimizer) : await savedWeights(checkpointPath),
       endTokens: [eod],
@@ -291,6 +295,8 @@ export class GptTraining {
     if (dataset === undefined) return undefined;
     const { evalInterval, evalIterations, globalBatchSize, microBatchSize } = this.#configuration.training;
     const { dataParallelSize } = this.#configuration.parallel;
+    const { pipeline } = this.part;
+    const needsTokens = pipeline.isFirst || pipeline.isLast;
     const sampler = {
       ...({ kind: 'single', microBatchSize, dataParallelSize } as const),
       dataParallelRank: this.processes.coordinates.dp,
@@ -298,7 +304,7 @@ export class GptTraining {
     return {
       interval: evalInterval,
       numMicroBatches: (evalIterations * globalBatchSize) / (microBatchSize * dataParallelSize),
-      open: () => createBatchLoader({ dataset, sampler, thread: 'main' }),
+      open: () => stageBatches({ dataset, sampler, needsTokens, thread: 'main' }),
     };
   }
 }
@@ -306,18 +312,18 @@ export class GptTraining {
 /** The loop over this rank's micro-batches. */
 function gptTrainer(parts: {
   readonly configuration: GptConfiguration;
-  readonly stage: GptStage;
+  readonly part: GptPipeline;
   readonly optimizer: AdamwOptimizer;
   readonly lossScaler: LossScaler;
-  readonly loader: BatchLoader;
+  readonly batches: StageBatches;
   readonly progress: TrainingProgress | undefined;
   readonly flopsPerSample: number;
   readonly onGradients: BuildGptTrainingOptions['onGradients'];
-}): Trainer<TokenBatch> {
-  const { configuration, stage, optimizer, lossScaler, loader, progress, onGradients } = parts;
+}): Trainer<StageBatch> {
+  const { configuration, part, optimizer, lossScaler, batches, progress, onGradients } = parts;
   const { training, parallel, model } = configuration;
-  return new Trainer<TokenBatch>({
-    ...{ stage, optimizer, lossScaler, numLossTokens },
+  return new Trainer<StageBatch>({
+    ...{ pipeline: part.pipeline, optimizer, lossScaler, numLossTokens, batches },
     learningRate: learningRateOf(configuration),
     microBatches: new NumMicroBatches({
       globalBatchSize: training.globalBatchSize,
@@ -326,7 +332,6 @@ function gptTrainer(parts: {
       ...(training.rampup === undefined ? {} : { rampup: training.rampup }),
     }),
     device: parallel.device,
-    batches: loader,
     sequenceLength: model.sequenceLength,
     flopsPerSample: parts.flopsPerSample,
     trainIterations: training.trainIterations,
@@ -342,13 +347,6 @@ function checkSupported({ parallel, checkpoint }: GptConfiguration): void {
       expected: 'cpu',
       remedy: 'leave --device out, or pass --device cpu',
     });
-  }
-  if (parallel.pipelineModelParallelSize > 1) {
-    throw new ConfigurationError(
-      'MTL_PIPELINE_SIZE',
-      `--pipeline-model-parallel-size ${parallel.pipelineModelParallelSize}: trainings run in one stage so far`,
-      { expected: '1', remedy: 'spread the model with --tensor-model-parallel-size' },
-    );
   }
   if (parallel.worldSize > 1 && checkpoint.saveHuggingFace !== undefined && checkpoint.save === undefined) {
     throw new ConfigurationError(

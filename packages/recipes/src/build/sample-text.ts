@@ -1,9 +1,9 @@
 import type { Tokenizer } from '@mtl/data';
 import { generateAll } from '@mtl/inference';
-import { GptLanguageModel, type GptStage } from '@mtl/models';
+import type { GptLanguageModel } from '@mtl/models';
 
 export interface SampleTextOptions {
-  readonly stage: GptStage;
+  readonly model: GptLanguageModel;
   readonly tokenizer: Tokenizer;
   readonly prompt: string;
   readonly maxNewTokens: number;
@@ -12,9 +12,8 @@ export interface SampleTextOptions {
 
 /** How a text that begins with the prompt goes on, for a first look at what a model has learnt. Prompt included. */
 export async function sampleText(options: SampleTextOptions): Promise<string> {
-  const { stage, tokenizer, prompt, seed } = options;
+  const { model, tokenizer, prompt, seed } = options;
   const tokens = Array.from(tokenizer.encode(prompt));
-  const model = new GptLanguageModel(stage);
   const maxNewTokens = Math.max(1, Math.min(options.maxNewTokens, model.maximumContext - tokens.length));
   const [sample] = await generateAll({
     model,

@@ -7,6 +7,8 @@ import type { TrainingProcesses } from './training-processes.js';
 export interface TrainingOptimizerOptions {
   readonly configuration: GptConfiguration;
   readonly parameters: readonly Parameter[];
+  /** The parameters of each chunk that lies here. */
+  readonly pieces: ReadonlyMap<number, readonly Parameter[]>;
   readonly processes: TrainingProcesses;
   readonly device: Device;
   readonly dtype: DType;
@@ -14,7 +16,7 @@ export interface TrainingOptimizerOptions {
 
 /** Memory of the parameters with their initial values, and the optimizer that the flags describe. */
 export function trainingOptimizer(options: TrainingOptimizerOptions): AdamwOptimizer {
-  const { parameters, processes, device, dtype } = options;
+  const { parameters, pieces, processes, device, dtype } = options;
   const { optimizer, parallel, training } = options.configuration;
   const buffers = new ParameterBuffers(parameters, {
     device,
@@ -32,7 +34,7 @@ export function trainingOptimizer(options: TrainingOptimizerOptions): AdamwOptim
     epsilon: optimizer.adamEpsilon,
     weightDecay: optimizer.weightDecay,
     clipGradient: optimizer.clipGrad,
-    groups: processes.groups,
+    ...{ groups: processes.groups, pieces },
     overlapGradientReduction: parallel.overlapGradReduce,
     overlapParameterGather: parallel.overlapParamGather,
   });

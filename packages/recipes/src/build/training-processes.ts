@@ -10,6 +10,8 @@ export interface TrainingProcessesOptions {
     ParallelConfiguration,
     'tensorModelParallelSize' | 'pipelineModelParallelSize' | 'dataParallelSize'
   >;
+  /** The pipeline ranks of the first and of the last layers. Default: the first and the last rank. */
+  readonly ends?: readonly [number, number] | undefined;
 }
 
 /** The processes of a training as one of them sees them: where it stands, its groups, and how they wait for each other. */
@@ -21,7 +23,7 @@ export class TrainingProcesses {
   /** Rank 0: the one that reports. */
   readonly isFirst: boolean;
 
-  constructor({ world, parallel }: TrainingProcessesOptions) {
+  constructor({ world, parallel, ends }: TrainingProcessesOptions) {
     this.mesh = new ProcessMesh({
       tp: parallel.tensorModelParallelSize,
       dp: parallel.dataParallelSize,
@@ -30,7 +32,8 @@ export class TrainingProcesses {
     const rank = world?.rank ?? 0;
     this.coordinates = this.mesh.coordinatesOf(rank);
     this.isFirst = rank === 0;
-    this.groups = world === undefined || world.size === 1 ? {} : groupsAlong(world, this.mesh);
+    this.groups =
+      world === undefined || world.size === 1 ? {} : groupsAlong(world, { mesh: this.mesh, ends });
   }
 
   /** Rank 0's value, which must be JSON, on all ranks. */
@@ -90,10 +93,17 @@ export function broadcastJson<Value>(group: NonNullable<ParallelGroups['world']>
 }
 
 /** The groups of a process along the axes with several ranks, made by all in the same order. */
-function groupsAlong(world: World, mesh: ProcessMesh): ParallelGroups {
+function groupsAlong(
+  world: World,
+  { mesh, ends }: { readonly mesh: ProcessMesh; readonly ends: readonly [number, number] | undefined },
+): ParallelGroups {
   const axes = (['tp', 'dp', 'pp'] as const).filter((axis) => mesh.sizes[axis] > 1);
-  const groups = createMeshGroups(world, mesh);
-  return { ...Object.fromEntries(axes.map((axis) => [axis, groups[axis]])), world: world.group };
+  const groups = createMeshGroups(world, mesh, ends && { ends });
+  return {
+    ...Object.fromEntries(axes.map((axis) => [axis, groups[axis]])),
+    world: world.group,
+    ...(mesh.sizes.pp > 1 ? { embedding: groups.embedding } : {}),
+  };
 }
 
 /** Resolves when a promise does, or after a time; rejects when it does. */

@@ -1,7 +1,10 @@
+import { readFileSync } from 'node:fs';
 import { ConfigurationError } from '@mtl/errors';
+import { parseScheduleCsv, scheduleNames } from '@mtl/pipeline/schedules';
 import type { FlagName } from '../flags/flag-schema.js';
 import type { ModelConfiguration, ParallelConfiguration } from '../gpt-configuration.js';
 import type { FlagReader } from './flag-reader.js';
+import { layerLayout } from './layer-layout.js';
 import { nearestDivisors } from './nearest-values.js';
 
 export interface ParallelConfigurationOptions {
@@ -16,15 +19,17 @@ export interface ParallelConfigurationOptions {
 /**
  * How the processes share model and data.
  *
- * @throws ConfigurationError `MTL_TENSOR_PARALLEL_SIZE`, `MTL_PIPELINE_SIZE` or `MTL_WORLD_SIZE` with the nearest
- *   sizes that work; `MTL_FLAG_NEEDS`, `MTL_FLAG_CONFLICT`.
+ * @throws ConfigurationError `MTL_TENSOR_PARALLEL_SIZE`, `MTL_PIPELINE_SIZE`, `MTL_PIPELINE_LAYERS` or `MTL_WORLD_SIZE` with
+ *   the nearest sizes that work; `MTL_SCHEDULE_CSV`, `MTL_FLAG_NEEDS`, `MTL_FLAG_CONFLICT`.
  */
 export function parallelConfiguration(options: ParallelConfigurationOptions): ParallelConfiguration {
   const { flags, model, worldSize, notices } = options;
   const tensorModelParallelSize = flags.required('tensor-model-parallel-size');
   const pipelineModelParallelSize = flags.required('pipeline-model-parallel-size');
   checkTensorParallel(flags, model, tensorModelParallelSize);
-  const numVirtualStages = virtualStages(flags, model, pipelineModelParallelSize);
+  const schedule = scheduleOf(flags, model, pipelineModelParallelSize);
+  const { numVirtualStages } = schedule;
+  const microBatchGroupSize = flags.get('microbatch-group-size-per-virtual-pipeline-stage');
   const dataParallelSize = dataParallelSizeOf(worldSize, tensorModelParallelSize, pipelineModelParallelSize);
   const sequenceParallel = flags.required('sequence-parallel');
   if (sequenceParallel && tensorModelParallelSize === 1) {
@@ -55,7 +60,13 @@ export function parallelConfiguration(options: ParallelConfigurationOptions): Pa
     pipelineModelParallelSize,
     dataParallelSize,
     numVirtualStages,
-    pipelineSchedule: pipelineSchedule(flags, numVirtualStages),
+    pipelineSchedule: schedule.name,
+    ...(schedule.csv === undefined ? {} : { pipelineScheduleCsv: schedule.csv }),
+    ...(microBatchGroupSize === undefined ? {} : { microBatchGroupSize }),
+    layerLayout: layerLayout({
+      ...{ flags, notices, numLayers: model.numLayers, numStages: pipelineModelParallelSize },
+      numChunks: schedule.numChunks,
+    }),
     sequenceParallel: sequenceParallel && tensorModelParallelSize > 1,
     useDistributedOptimizer: flags.required('use-distributed-optimizer'),
     overlapGradReduce: flags.required('overlap-grad-reduce'),
@@ -93,60 +104,99 @@ function greatestCommonDivisor(a: number, b: number): number {
   return b === 0 ? a : greatestCommonDivisor(b, a % b);
 }
 
-/** Chunks of layers per stage. */
-function virtualStages(flags: FlagReader, model: ModelConfiguration, stages: number): number {
-  if (model.numLayers % stages !== 0) {
-    const nearest = nearestDivisors(model.numLayers, stages);
-    throw new ConfigurationError(
-      'MTL_PIPELINE_SIZE',
-      `${flags.written('pipeline-model-parallel-size')} does not divide ${flags.written('num-layers')}`,
-      { expected: nearest.join(' or '), remedy: `pass --pipeline-model-parallel-size ${nearest.at(0)}` },
-    );
-  }
-  const layersPerChunk = flags.get('num-layers-per-virtual-pipeline-stage');
-  if (layersPerChunk === undefined) return 1;
-  if (stages === 1) {
-    flags.needs(
-      'num-layers-per-virtual-pipeline-stage',
-      '--pipeline-model-parallel-size of 2 or more',
-      'has no pipeline to interleave',
-    );
-  }
-  const layersPerStage = model.numLayers / stages;
-  if (layersPerStage % layersPerChunk !== 0) {
-    const nearest = nearestDivisors(layersPerStage, layersPerChunk);
-    throw new ConfigurationError(
-      'MTL_PIPELINE_SIZE',
-      `${flags.written('num-layers-per-virtual-pipeline-stage')} does not divide the ${layersPerStage} layers of a stage`,
-      {
-        expected: nearest.join(' or '),
-        remedy: `pass --num-layers-per-virtual-pipeline-stage ${nearest.at(0)}`,
-      },
-    );
-  }
-  return layersPerStage / layersPerChunk;
+interface Schedule {
+  readonly name: string;
+  /** The text of a file. */
+  readonly csv: string | undefined;
+  readonly numVirtualStages: number;
+  /** Pieces of the model on all stages. */
+  readonly numChunks: number;
 }
 
-function pipelineSchedule(
-  flags: FlagReader,
-  numVirtualStages: number,
-): ParallelConfiguration['pipelineSchedule'] {
-  const schedule = flags.get('pipeline-schedule');
-  if (schedule === undefined) return numVirtualStages > 1 ? 'interleaved' : '1f1b';
-  if (schedule === 'interleaved' && numVirtualStages === 1) {
+/** The schedule that the flags name or imply, and the chunks per stage that it has. */
+function scheduleOf(flags: FlagReader, model: ModelConfiguration, numStages: number): Schedule {
+  const name = flags.get('pipeline-schedule');
+  const numChunks = chunksPerStage(flags, model, numStages);
+  if (name !== undefined && /\.csv$|[/\\]/.test(name)) {
+    const csv = readScheduleFile(flags.written('pipeline-schedule'), name);
+    const { placement } = parseScheduleCsv(csv, { name });
+    const perStage = placement.map((stage) => placement.filter((other) => other === stage).length);
+    const numVirtualStages = Math.max(...perStage);
+    if (numChunks !== undefined && numChunks !== numVirtualStages) {
+      flags.conflict({
+        flags: ['pipeline-schedule', chunkFlag(flags)],
+        why: `the file has ${numVirtualStages} chunks per stage`,
+      });
+    }
+    return { name, csv, numVirtualStages, numChunks: placement.length };
+  }
+  if (name === 'interleaved' && numChunks === undefined && numStages > 1) {
     flags.needs(
       'pipeline-schedule',
       '--num-layers-per-virtual-pipeline-stage',
       'needs several chunks of layers per stage',
     );
   }
-  if (schedule !== 'interleaved' && numVirtualStages > 1) {
-    flags.conflict({
-      flags: ['pipeline-schedule', 'num-layers-per-virtual-pipeline-stage'],
-      why: 'only the interleaved schedule has several chunks per stage',
+  const numVirtualStages = numChunks ?? (name === 'zb-v' && numStages > 1 ? 2 : 1);
+  return {
+    name: name ?? (numVirtualStages > 1 ? 'interleaved' : '1f1b'),
+    ...{ csv: undefined, numVirtualStages, numChunks: numStages * numVirtualStages },
+  };
+}
+
+function readScheduleFile(written: string, path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    throw new ConfigurationError('MTL_SCHEDULE_CSV', `${written}: ${(error as Error).message}`, {
+      expected: `a schedule file, or one of ${scheduleNames.join(', ')}`,
+      cause: error,
     });
   }
-  return schedule;
+}
+
+const chunkFlags = ['num-layers-per-virtual-pipeline-stage', 'num-virtual-stages-per-pipeline-rank'] as const;
+
+/** The flag that says how many chunks a stage has. */
+function chunkFlag(flags: FlagReader): (typeof chunkFlags)[number] {
+  return chunkFlags.find((name) => flags.get(name) !== undefined) ?? chunkFlags[0];
+}
+
+/** Chunks of layers per stage, where a flag says so. */
+function chunksPerStage(flags: FlagReader, model: ModelConfiguration, numStages: number): number | undefined {
+  const [layersPerChunk, numChunks] = chunkFlags.map((name) => flags.get(name));
+  if (layersPerChunk !== undefined && numChunks !== undefined) {
+    flags.conflict({ flags: chunkFlags, why: 'both say how many chunks a stage has' });
+  }
+  if (layersPerChunk === undefined && (numChunks === undefined || numChunks === 1)) return numChunks;
+  if (numStages === 1) {
+    flags.needs(
+      chunkFlag(flags),
+      '--pipeline-model-parallel-size of 2 or more',
+      'has no pipeline to interleave',
+    );
+  }
+  if (layersPerChunk === undefined) return numChunks;
+  const perRound = numStages * layersPerChunk;
+  if (model.numLayers % perRound === 0) return model.numLayers / perRound;
+  const layersPerStage = Math.floor(model.numLayers / numStages);
+  const nearest = nearestDivisors(layersPerStage, layersPerChunk);
+  const isEven = model.numLayers % numStages === 0;
+  throw new ConfigurationError(
+    'MTL_PIPELINE_SIZE',
+    isEven
+      ? `${flags.written('num-layers-per-virtual-pipeline-stage')} does not divide the ${layersPerStage} layers of a stage`
+      : `${flags.written('num-layers-per-virtual-pipeline-stage')}: ${numStages} stages do not divide ${flags.written('num-layers')}`,
+    isEven
+      ? {
+          expected: nearest.join(' or '),
+          remedy: `pass --num-layers-per-virtual-pipeline-stage ${nearest.at(0)}`,
+        }
+      : {
+          expected: 'stages of the same number of layers',
+          remedy: 'pass --num-virtual-stages-per-pipeline-rank, which cuts any number of layers',
+        },
+  );
 }
 
 function dataParallelSizeOf(worldSize: number, tensor: number, pipeline: number): number {

@@ -1,5 +1,6 @@
 import { ConfigurationError } from '@mtl/errors';
 import { NumMicroBatches } from '@mtl/optimizer';
+import { pipelineSchedule } from '../build/pipeline-schedule.js';
 import type {
   ModelConfiguration,
   ParallelConfiguration,
@@ -17,7 +18,7 @@ export interface TrainingConfigurationOptions {
 /**
  * Batches, steps, precision and recomputation.
  *
- * @throws ConfigurationError `MTL_BATCH_SIZE`, `MTL_RAMPUP_BATCH_SIZE`, `MTL_TRAIN_ITERS`, `MTL_RECOMPUTE`,
+ * @throws ConfigurationError those of schedules (`MTL_SCHEDULE_...`), `MTL_BATCH_SIZE`, `MTL_RAMPUP_BATCH_SIZE`, `MTL_TRAIN_ITERS`, `MTL_RECOMPUTE`,
  *   `MTL_FLAG_CONFLICT`, `MTL_FLAG_NEEDS`, `MTL_FLAG_REQUIRED`.
  */
 export function trainingConfiguration(options: TrainingConfigurationOptions): TrainingConfiguration {
@@ -33,7 +34,8 @@ export function trainingConfiguration(options: TrainingConfigurationOptions): Tr
     ...(rampup === undefined ? {} : { rampup }),
   });
   const numMicroBatches = globalBatchSize / (microBatchSize * dataParallelSize);
-  checkInterleaving(flags, parallel, numMicroBatches);
+  // a schedule that does not fit any step of the run is refused by itself, before the first one
+  for (const count of batches.countsOfMicroBatches()) pipelineSchedule(parallel, count);
   const trainSamples = flags.get('train-samples');
   const exitInterval = flags.get('exit-interval');
   return {
@@ -96,26 +98,6 @@ function precisionOf(flags: FlagReader): TrainingConfiguration['precision'] {
   return flags.required('fp16') ? 'fp16' : 'fp32';
 }
 
-/** The interleaved schedule deals micro-batches out in groups of as many as there are stages. */
-function checkInterleaving(
-  flags: FlagReader,
-  parallel: ParallelConfiguration,
-  numMicroBatches: number,
-): void {
-  const { pipelineSchedule, pipelineModelParallelSize: stages } = parallel;
-  if (pipelineSchedule !== 'interleaved' || numMicroBatches >= stages) return;
-  const microBatchSize = flags.required('micro-batch-size');
-  const smallest = microBatchSize * parallel.dataParallelSize * stages;
-  throw new ConfigurationError(
-    'MTL_BATCH_SIZE',
-    `a step has ${numMicroBatches} micro-batches for ${stages} interleaved pipeline stages`,
-    {
-      expected: `at least ${stages} micro-batches`,
-      remedy: `pass --global-batch-size ${smallest} or more`,
-    },
-  );
-}
-
 function recomputeOf(
   flags: FlagReader,
   model: ModelConfiguration,
@@ -137,8 +119,7 @@ function recomputeOf(
     flags.needs('recompute-granularity', '--recompute-method uniform or block', 'does not say which layers');
   }
   const numLayers = flags.get('recompute-num-layers') ?? 1;
-  const chunks = parallel.pipelineModelParallelSize * parallel.numVirtualStages;
-  const layersPerChunk = model.numLayers / chunks;
+  const layersPerChunk = mostLayersOfChunk(model, parallel);
   if (numLayers > layersPerChunk) {
     throw new ConfigurationError(
       'MTL_RECOMPUTE',
@@ -147,4 +128,12 @@ function recomputeOf(
     );
   }
   return { granularity, method, numLayers };
+}
+
+/** Layers that can lie together: a balanced layout is known only with the vocabulary. */
+function mostLayersOfChunk({ numLayers }: ModelConfiguration, parallel: ParallelConfiguration): number {
+  const { layerLayout, pipelineModelParallelSize, numVirtualStages } = parallel;
+  if (typeof layerLayout !== 'string') return Math.max(...layerLayout);
+  const numChunks = pipelineModelParallelSize * numVirtualStages;
+  return layerLayout === 'even' ? numLayers / numChunks : Math.max(1, numLayers - numChunks + 1);
 }

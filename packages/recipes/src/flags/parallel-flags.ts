@@ -1,4 +1,5 @@
-import { choice, count, positiveNumber, toggle } from './flag-kinds.js';
+import { scheduleNames } from '@mtl/pipeline/schedules';
+import { choice, count, positiveNumber, text, toggle } from './flag-kinds.js';
 
 /** Where the model runs and how it is cut over processes. */
 export const parallelFlags = {
@@ -7,13 +8,26 @@ export const parallelFlags = {
   'tensor-model-parallel-size': count('Processes that share every layer.', { default: 1 }),
   'pipeline-model-parallel-size': count('Pipeline stages.', { default: 1 }),
   'num-layers-per-virtual-pipeline-stage': count(
-    'Layers per chunk of the interleaved pipeline schedule; several chunks lie on each stage.',
+    'Layers per chunk of the model; several chunks lie on each stage.',
   ),
-  'pipeline-schedule': choice(
-    ['gpipe', '1f1b', 'interleaved', 'zb-h1'],
-    'Order of forward and backward passes over the stages.',
-    { defaultText: '1f1b, or interleaved with virtual stages' },
+  'num-virtual-stages-per-pipeline-rank': count(
+    'Chunks of the model on each stage, instead of their layers.',
+    { defaultText: '1, or what the schedule has' },
   ),
+  'microbatch-group-size-per-virtual-pipeline-stage': count(
+    'Micro-batches that the interleaved schedule sends through one chunk before it goes to the next.',
+    { defaultText: '--pipeline-model-parallel-size' },
+  ),
+  'pipeline-schedule': text(
+    `Order of forward and backward passes over the stages: ${scheduleNames.join(', ')}, or a CSV file.`,
+    { placeholder: 'NAME|FILE', defaultText: '1f1b, or interleaved with several chunks per stage' },
+  ),
+  'pipeline-model-parallel-layout': text(
+    'Layers of each chunk: even, balanced (by work, embedding and loss included), or written as in "Ettt|ttt|tL".',
+    { placeholder: 'LAYOUT', defaultText: 'even, or balanced where that does not work out' },
+  ),
+  'decoder-first-pipeline-num-layers': count('Layers of the first stage; the others share the rest evenly.'),
+  'decoder-last-pipeline-num-layers': count('Layers of the last stage; the others share the rest evenly.'),
   'sequence-parallel': toggle(
     'Also split layer norms and dropout, along the sequence, over the tensor-parallel ranks.',
   ),

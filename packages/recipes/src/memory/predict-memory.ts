@@ -97,7 +97,7 @@ function keptActivations(shape: MemoryShape): number {
   const { numLayers: L, hiddenSize: H, bytesPerElement, recomputation } = shape;
   const rows = shape.sequenceLength * shape.microBatchSize;
   const residual = residualRows(shape) * bytesPerElement * H;
-  const ends = residual + 8 * residualRows(shape) + 20 * rows; // final norm; ids, labels, weights and losses
+  const ends = 20 * rows; // ids, labels, weights and losses
   if (recomputation.granularity !== 'full') return L * (residual + layerInterior(shape)) + ends;
   const { method, numLayers } = recomputation;
   const numWhole = method === 'block' ? Math.max(0, L - numLayers) : 0;
@@ -112,9 +112,12 @@ function largestTemporary(shape: MemoryShape): number {
   const gathered = shape.sequenceParallel ? rows * bytesPerElement * H : 0;
   const logits = (rows * bytesPerElement * V) / t;
   const numChunks = Math.max(1, Math.ceil(logits / logitChunkBytes));
+  // the final norm's input and statistics, kept until its turn in backward comes
+  const finalNorm = residual + 8 * residualRows(shape);
   // the normalized input again, its gradient, one chunk of logits with its statistics
-  const head = 2 * Math.max(residual, gathered) + (logits + 12 * rows) / numChunks;
-  // the gradient of the residual stream, that of the network's output, and the activated and its gradient
+  const head = finalNorm + 2 * Math.max(residual, gathered) + (logits + 12 * rows) / numChunks;
+  // by then the final norm's are gone: the gradient of the residual stream, that of the network's output, and the
+  // activated and its gradient
   const feedForward =
     residual * (shape.hiddenDropout ? 2 : 1) + gathered + (2 * rows * bytesPerElement * F) / t;
   return Math.max(head, feedForward + recomputedLayers(shape));

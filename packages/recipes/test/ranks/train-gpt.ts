@@ -1,4 +1,4 @@
-import type { World } from '@mtl/comm';
+import type { ProcessGroup, World } from '@mtl/comm';
 import { GptTraining, parseFlags, validateConfiguration } from '../../src/index.js';
 
 export interface TrainGptArgument {
@@ -12,6 +12,8 @@ export interface TrainGptResult {
   /** What this rank wrote for people to read. */
   readonly output: string;
   readonly sample: string | undefined;
+  /** What the tensor-parallel group has counted by the end of the training. */
+  readonly tensorParallel: ReturnType<ProcessGroup['statistics']> | undefined;
 }
 
 export default (world: World, all: readonly TrainGptArgument[]): Promise<TrainGptResult[]> =>
@@ -40,8 +42,9 @@ async function trainGpt(
   });
   try {
     const { reason, checkpointPath } = await training.run();
+    const tensorParallel = training.processes.groups.tp?.statistics();
     const sample = reason === 'done' ? await training.sample('Line') : undefined;
-    return { reason, checkpointPath, output, sample };
+    return { reason, checkpointPath, output, sample, tensorParallel };
   } finally {
     await training.close();
   }

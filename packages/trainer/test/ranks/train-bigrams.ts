@@ -11,7 +11,7 @@ import {
   type TrainingResult,
   weightTensors,
 } from '../../src/index.js';
-import { type BigramBatch, BigramStage } from '../bigram-stage.js';
+import { type BigramBatch, BigramStage, onePiece } from '../bigram-stage.js';
 
 export interface TrainBigramsArgument {
   readonly dp: number;
@@ -93,8 +93,9 @@ export default async function trainBigrams(
   const progress = await resume(argument, { optimizer, lossScaler });
   const share = { rank: argument.sameSamples ? 0 : rank, dp };
   const isShort = dataEnd?.rank === rank;
+  const pipeline = onePiece(stage);
   const trainer = new Trainer<BigramBatch>({
-    ...{ stage, optimizer, lossScaler, device: 'cpu', sequenceLength: 2, flopsPerSample: 100 },
+    ...{ pipeline, optimizer, lossScaler, device: 'cpu', sequenceLength: 2, flopsPerSample: 100 },
     learningRate: () => 0.05,
     microBatches: new NumMicroBatches({ globalBatchSize, microBatchSize: 1, dataParallelSize: dp }),
     batches: batches({

@@ -42,25 +42,17 @@ const parallelism: Record<string, ForeignFlag> = {
     'the number of chunks follows from their size',
     'use --num-layers-per-virtual-pipeline-stage',
   ),
-  'num-virtual-stages-per-pipeline-rank': only(
-    ['1'],
-    'chunks per stage',
-    'the number of chunks follows from their size',
-    'use --num-layers-per-virtual-pipeline-stage',
-  ),
   ...refused(
-    'every stage has the same number of layers',
-    'choose a --pipeline-model-parallel-size that divides --num-layers',
+    'embedding and loss count as the work they are, not as one layer each',
+    'use --pipeline-model-parallel-layout balanced',
     {
-      'pipeline-model-parallel-layout': 'stages of different sizes',
-      'decoder-first-pipeline-num-layers': 'a first stage of another size',
-      'decoder-last-pipeline-num-layers': 'a last stage of another size',
       'account-for-embedding-in-pipeline-split': 'stages of different sizes',
       'account-for-loss-in-pipeline-split': 'stages of different sizes',
-      'pipeline-model-parallel-split-rank': 'encoder and decoder on different stages',
-      'microbatch-group-size-per-virtual-pipeline-stage': 'groups of micro-batches',
     },
   ),
+  ...refused('there is no encoder', 'leave it out', {
+    'pipeline-model-parallel-split-rank': 'encoder and decoder on different stages',
+  }),
   ...refused('parameters are whole on every data-parallel rank', 'use --use-distributed-optimizer', {
     'use-torch-fsdp2': 'fully sharded data parallelism',
     'use-megatron-fsdp': 'fully sharded data parallelism',

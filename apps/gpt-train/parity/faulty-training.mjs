@@ -1,0 +1,112 @@
+import { sumOfSquares, Tensor } from '@mtl/kernels';
+
+/** Makes a training wrong in one way, each as somebody could get it wrong. For the mutation suite only. */
+export function faultyTraining(training, fault) {
+  const isSecond = training.processes.groups.world?.rank === 1;
+  if (fault === 'shift-samples' && isSecond) shiftSamples(training);
+  if (fault === 'shift-one-mask' && isSecond) shiftOneMask(training);
+  if (fault === 'use-stale-input' && isSecond) useStaleInput(training);
+  if (fault === 'reduce-tied-weight-twice') reduceTiedWeightTwice(training);
+  if (fault === 'count-tied-weight-twice') countTiedWeightTwice(training);
+}
+
+/** Shifts the global numbers of this rank's samples, on which all its dropout masks depend. */
+function shiftSamples({ part }) {
+  const [stage] = part.stages.values();
+  const forward = stage.forward.bind(stage);
+  stage.forward = (call) => {
+    const sampleNumbers = call.batch.sampleNumbers.map((number) => number + 1);
+    return forward({ ...call, batch: { ...call.batch, sampleNumbers } });
+  };
+}
+
+/** Lets this rank take one mask of one layer a position too late. */
+function shiftOneMask({ part }) {
+  const [stage] = part.stages.values();
+  const [, block] = stage.blocks;
+  const forward = block.forward.bind(block);
+  block.forward = (tape, input, context) =>
+    forward(tape, input, {
+      ...context,
+      hiddenDropout: (site) => {
+        const dropout = context.hiddenDropout(site);
+        const isChosen = dropout !== undefined && site.endsWith('mlp.hidden_dropout');
+        return isChosen ? { ...dropout, sequenceOffset: dropout.sequenceOffset + 1 } : dropout;
+      },
+    });
+}
+
+/** Gives this stage the activations of the micro-batch before. */
+function useStaleInput({ part }) {
+  const [stage] = part.stages.values();
+  const forward = stage.forward.bind(stage);
+  let before;
+  stage.forward = (call) => {
+    const stale = before ?? call.input;
+    // a view holds the memory of a tensor that its owner disposes of
+    before = call.input.view({ shape: call.input.shape });
+    const output = forward({ ...call, input: stale });
+    if (stale !== call.input) stale.dispose();
+    return output;
+  };
+}
+
+/** Sums the gradient of the tied embedding over data-parallel ranks as the embedding's, and again as the head's. */
+function reduceTiedWeightTwice({ optimizer, processes, part }) {
+  const head = headOf(part);
+  const [reduce, step] = [optimizer.reduceGradients.bind(optimizer), optimizer.step.bind(optimizer)];
+  let isReduced = false;
+  optimizer.reduceGradients = () => {
+    if (isReduced) return;
+    reduce();
+    processes.groups.dp.allReduce(head.mainGradient).wait();
+    isReduced = true;
+  };
+  optimizer.step = (options) => {
+    const result = step(options);
+    isReduced = false;
+    return result;
+  };
+}
+
+/** Counts the tied embedding in the gradient norm as the embedding, and again as the head. */
+function countTiedWeightTwice({ optimizer, processes, part }) {
+  const head = headOf(part);
+  if (head === undefined) return;
+  const { groups } = processes;
+  const { world, dp } = groups;
+  // each data-parallel rank adds its share of what all of them have, or the slice that it has reduced
+  const share = optimizer.buffers.sharing.distributed ? 1 : 1 / (dp?.size ?? 1);
+  groups.world = new Proxy(world, {
+    get(target, property) {
+      const value = target[property];
+      if (property !== 'allReduce') return typeof value === 'function' ? value.bind(target) : value;
+      return (tensor, options) => {
+        // the one sum of one float64 over all processes: the squares of the norm
+        if (tensor.dtype === 'float64' && tensor.size === 1 && options === undefined) {
+          tensor.write(Float64Array.of(tensor.item() + share * squares(optimizer, head)));
+        }
+        return target.allReduce(tensor, options);
+      };
+    },
+  });
+}
+
+/** The weight of the head, where the last stage is. */
+function headOf({ stages }) {
+  return [...stages.values()].find(({ isLast }) => isLast)?.outputWeight;
+}
+
+/** The sum of squares of what this rank has reduced of a parameter's gradient. */
+function squares({ buffers }, parameter) {
+  const output = Tensor.zeros({ shape: [1], dtype: 'float64', device: 'cpu' });
+  const range = buffers.ranges.find((each) => each.parameter === parameter);
+  for (const { start, end } of buffers.ownedPartsOf(range)) {
+    const input = buffers.gradients.view({ offset: start, shape: [end - start] });
+    sumOfSquares({ output, input, accumulate: true });
+    input.dispose();
+  }
+  const sum = output.item();
+  output.dispose();
+  return sum;
+}

@@ -1,0 +1,13 @@
+export interface ParityLayout {
+  readonly name: string;
+  /** Sizes along axes of the mesh above 1. */
+  readonly sizes: Readonly<Record<string, number>>;
+  readonly traits: readonly string[];
+  readonly precision: 'fp32' | 'bf16';
+  readonly numProcesses: number;
+  readonly numLayers: number;
+  readonly flags: readonly string[];
+}
+
+export const layouts: readonly ParityLayout[];
+export const allLayouts: readonly ParityLayout[];

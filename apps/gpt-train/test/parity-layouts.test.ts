@@ -1,0 +1,51 @@
+import { describe, expect, it } from 'vitest';
+import { allLayouts, layouts, type ParityLayout } from '../parity/layouts.mjs';
+
+/** The value of every choice that a layout makes. */
+function choicesOf({ sizes, traits }: ParityLayout): readonly string[] {
+  const chosen = (name: string): string => (traits.includes(name) ? name : `no ${name}`);
+  const recomputation = traits.find((trait) => trait.endsWith('recomputation')) ?? 'no recomputation';
+  return [JSON.stringify(sizes), chosen('sequence parallel'), chosen('distributed optimizer'), recomputation];
+}
+
+/** Each two values that meet in a layout. */
+function pairsOf(layout: ParityLayout): readonly string[] {
+  const choices = choicesOf(layout);
+  return choices.flatMap((one, index) => choices.slice(index + 1).map((other) => `${one} with ${other}`));
+}
+
+// of tensor and data parallelism; pipelines have lists of their own
+const isPlanar = ({ sizes }: ParityLayout): boolean =>
+  Object.keys(sizes).length > 0 && Object.keys(sizes).every((axis) => axis === 'tp' || axis === 'dp');
+const ofPrecision = (all: readonly ParityLayout[], precision: string): ParityLayout[] =>
+  all.filter((layout) => isPlanar(layout) && layout.precision === precision);
+
+describe('the layouts of npm run parity', () => {
+  it('are crossed completely with --all', () => {
+    // two meshes along one axis of tensor, two of data parallelism with 2 x 3 each, two of both with 2 x 2 x 3
+    const numEach = 4 * 6 + 2 * 12;
+    expect(ofPrecision(allLayouts, 'fp32').length).toBe(numEach);
+    expect(ofPrecision(allLayouts, 'bf16').length).toBe(numEach);
+    expect(new Set(allLayouts.map(({ name }) => name)).size).toBe(allLayouts.length);
+  });
+
+  it('meet in CI in all pairs in float32', () => {
+    const met = new Set(ofPrecision(layouts, 'fp32').flatMap(pairsOf));
+    const wanted = new Set(ofPrecision(allLayouts, 'fp32').flatMap(pairsOf));
+    expect([...wanted].filter((pair) => !met.has(pair))).toEqual([]);
+  });
+
+  it('are all there in CI in bf16, and their traits meet in all pairs', () => {
+    const traitPairs = (layout: ParityLayout): readonly string[] => [
+      choicesOf(layout)[0]!,
+      ...pairsOf(layout).filter((pair) => !pair.startsWith('{')),
+    ];
+    const met = new Set(ofPrecision(layouts, 'bf16').flatMap(traitPairs));
+    const wanted = new Set(ofPrecision(allLayouts, 'bf16').flatMap(traitPairs));
+    expect([...wanted].filter((pair) => !met.has(pair))).toEqual([]);
+  });
+
+  it('are each there once', () => {
+    expect(new Set(layouts.map(({ name }) => name)).size).toBe(layouts.length);
+  });
+});

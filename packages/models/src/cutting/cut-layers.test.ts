@@ -1,0 +1,87 @@
+import { describe, expect, it } from 'vitest';
+import type { GptModelConfiguration } from '../gpt/gpt-model-configuration.js';
+import { cutLayers, type EndsWork, type LayerLayout } from './cut-layers.js';
+import { gptEndsWork } from './gpt-ends-work.js';
+
+const none: EndsWork = { embedding: 0, head: 0 };
+
+function numbers(numLayers: number, numChunks: number, layout: LayerLayout, work = none): number[] {
+  const cut = cutLayers({ numLayers, numChunks, layout, work });
+  expect(cut[0]!.start).toBe(0);
+  cut.forEach(({ end }, chunk) => expect(cut[chunk + 1]?.start ?? numLayers).toBe(end));
+  return cut.map(({ start, end }) => end - start);
+}
+
+/** All ways to deal layers out, a layer at least to each. */
+function* allWays(numLayers: number, numChunks: number): Generator<number[]> {
+  if (numChunks === 1) yield [numLayers];
+  else {
+    for (let first = 1; first <= numLayers - numChunks + 1; first++) {
+      for (const rest of allWays(numLayers - first, numChunks - 1)) yield [first, ...rest];
+    }
+  }
+}
+
+const worksOf = (counts: readonly number[], { embedding, head }: EndsWork): number[] =>
+  counts.map(
+    (count, chunk) => count + (chunk === 0 ? embedding : 0) + (chunk === counts.length - 1 ? head : 0),
+  );
+
+describe('cutLayers', () => {
+  it('puts chunk c of rank r at layer c L/v + r L/(p v), as Narayanan et al. 2021', () => {
+    const [p, v, L] = [4, 2, 16];
+    const cut = cutLayers({ numLayers: L, numChunks: p * v, layout: 'even', work: none });
+    for (let rank = 0; rank < p; rank++) {
+      for (let chunk = 0; chunk < v; chunk++) {
+        expect(cut[chunk * p + rank]!.start).toBe(chunk * (L / v) + rank * (L / (p * v)));
+      }
+    }
+  });
+
+  it('takes given numbers', () => {
+    expect(numbers(12, 3, [5, 6, 1])).toEqual([5, 6, 1]);
+  });
+
+  it.each([
+    [12, 2],
+    [13, 3],
+    [9, 4],
+    [8, 8],
+    [11, 5],
+  ])('balances work as well as any way to deal %d layers out to %d chunks', (numLayers, numChunks) => {
+    for (const work of [none, { embedding: 0.1, head: 4.5 }, { embedding: 2, head: 0.5 }]) {
+      const balanced = worksOf(numbers(numLayers, numChunks, 'balanced', work), work);
+      const best = [...allWays(numLayers, numChunks)].map((way) => worksOf(way, work));
+      const most = Math.min(...best.map((works) => Math.max(...works)));
+      expect(Math.max(...balanced)).toBe(most);
+      const squares = (works: number[]): number => works.reduce((sum, each) => sum + each * each, 0);
+      const alike = best.filter((works) => Math.max(...works) === most).map(squares);
+      // sums of the same squares in another order
+      expect(squares(balanced)).toBeCloseTo(Math.min(...alike), 9);
+    }
+  });
+
+  it('gives the head of GPT-2 the weight of 4.5 layers, so that its stage has 4 of 12', () => {
+    const gpt2 = {
+      ...{ hiddenSize: 768, ffnHiddenSize: 3072, vocabularySize: 50257, numLayers: 12 },
+    } as GptModelConfiguration;
+    const work = gptEndsWork(gpt2, 1024);
+    expect(work.head).toBeCloseTo(4.46, 2);
+    expect(numbers(12, 2, 'balanced', work)).toEqual([8, 4]);
+  });
+
+  it.each<[string, number, number, LayerLayout, RegExp]>([
+    ['more pieces than layers', 4, 5, 'balanced', /4 layers cannot be cut into 5 pieces/],
+    ['numbers that are not even', 12, 5, 'even', /12 layers are no even pieces for 5/],
+    ['numbers with another sum', 12, 2, [6, 5], /pieces of 6, 5 layers, where 12 layers go into 2/],
+    ['numbers for another pipeline', 12, 3, [6, 6], /go into 3 pieces/],
+    ['a piece without a layer', 12, 3, [6, 6, 0], /go into 3 pieces/],
+  ])('refuses %s', (_, numLayers, numChunks, layout, message) => {
+    expect(() => cutLayers({ numLayers, numChunks, layout, work: none })).toThrow(message);
+    try {
+      cutLayers({ numLayers, numChunks, layout, work: none });
+    } catch (error) {
+      expect(error).toMatchObject({ code: 'MTL_PIPELINE_LAYERS', expected: expect.anything() });
+    }
+  });
+});

@@ -1,0 +1,78 @@
+import type { ProcessGroup, Work } from '@mtl/comm';
+import { UsageError } from '@mtl/errors';
+import { Tensor } from '@mtl/kernels';
+import type { GptStage } from './gpt-stage.js';
+
+/** A model whose pieces lie on the ranks of a pipeline. */
+export interface GptPieces {
+  /** Those of this rank, by number of the chunk. */
+  readonly stages: ReadonlyMap<number, GptStage>;
+  /** The rank of each chunk, in the order of the model. */
+  readonly placement: readonly number[];
+  readonly group: ProcessGroup;
+}
+
+/** One forward pass through all pieces of a model, each rank doing its own, without gradients. */
+export class StageChain {
+  /** Of this rank, in the order of the model. */
+  readonly stages: readonly GptStage[];
+  readonly #pieces: GptPieces | undefined;
+
+  /** @param model a stage that holds all layers, or pieces */
+  constructor(model: GptStage | GptPieces) {
+    if ('placement' in model) {
+      const { stages, placement } = model;
+      this.#pieces = model;
+      this.stages = placement.map((_, chunk) => stages.get(chunk)).filter((stage) => stage !== undefined);
+    } else if (model.isFirst && model.isLast) this.stages = [model];
+    else throw new UsageError('MTL_STAGE', 'a language model needs all layers: one stage, or pieces');
+  }
+
+  /**
+   * Runs the pieces in turn. All ranks call it.
+   *
+   * @param options.pass takes what the piece before has made (none on the first piece; it is disposed of here), and returns
+   *   what the next one is to get
+   * @returns what the last piece has made, on its rank; the caller's to dispose of
+   */
+  run(options: {
+    readonly shapeBefore: (stage: GptStage) => readonly number[];
+    readonly pass: (stage: GptStage, before: Tensor | undefined) => Tensor | undefined;
+  }): Tensor | undefined {
+    const { shapeBefore, pass } = options;
+    if (this.#pieces === undefined) return pass(this.stages[0]!, undefined);
+    const { stages, placement, group } = this.#pieces;
+    const sends: Work[] = [];
+    let result: Tensor | undefined;
+    placement.forEach((rank, chunk) => {
+      const stage = stages.get(chunk);
+      if (stage === undefined) return;
+      const from = placement[chunk - 1];
+      using before = from === undefined || from === rank ? result : received(stage, shapeBefore(stage), from);
+      result = pass(stage, before);
+      const to = placement[chunk + 1];
+      if (result === undefined || to === undefined || to === rank) return;
+      sends.push(group.send(result, { to }));
+      result.dispose();
+      result = undefined;
+    });
+    for (const work of sends) work.wait();
+    return result;
+
+    function received({ dtype, device }: GptStage, shape: readonly number[], from: number): Tensor {
+      const tensor = Tensor.empty({ shape, dtype, device });
+      group.receive(tensor, { from }).wait();
+      return tensor;
+    }
+  }
+
+  /** float32 values that the rank of the last piece has, `size` of them, on all ranks. */
+  fromLast(values: Float32Array | undefined, size: number): Float32Array {
+    if (this.#pieces === undefined) return values!;
+    const { placement, group } = this.#pieces;
+    const { device } = this.stages[0]!;
+    using tensor = Tensor.from(values ?? new Float32Array(size), { shape: [size], dtype: 'float32', device });
+    group.broadcast(tensor, { root: placement.at(-1)! }).wait();
+    return tensor.read<'float32'>();
+  }
+}

@@ -1,0 +1,133 @@
+import type { ProcessGroup, Work } from '@mtl/comm';
+import { UsageError } from '@mtl/errors';
+import { type Device, type DType, Tensor } from '@mtl/kernels';
+import { keyOf, type Transfer } from './plan-messages.js';
+
+export interface BoundaryExchangeOptions {
+  /** See PipelineOptions. */
+  readonly group?: ProcessGroup | undefined;
+  readonly replicas?: ProcessGroup | undefined;
+  readonly dtype: DType;
+  readonly device: Device;
+  /** The shape of the boundary tensors of a micro-batch. */
+  readonly shapeOf: (microBatch: number) => readonly number[];
+  /** In the order in which they are to be posted. */
+  readonly receives: readonly Transfer[];
+}
+
+/** A boundary tensor that is on its way here. */
+interface Incoming {
+  readonly tensor: Tensor;
+  /** The part of it that this replica receives, where replicas share the work. */
+  readonly part: Tensor | undefined;
+  readonly work: Work;
+}
+
+/**
+ * The boundary tensors of one step: receives posted ahead, sends that nobody waits for before the end of the step, and
+ * what passes between chunks of this rank without moving.
+ */
+export class BoundaryExchange {
+  readonly #options: BoundaryExchangeOptions;
+  readonly #replicas: ProcessGroup | undefined;
+  readonly #here = new Map<string, Tensor>();
+  readonly #incoming = new Map<string, Incoming>();
+  #numPosted = 0;
+  #sends: Work[] = [];
+
+  constructor(options: BoundaryExchangeOptions) {
+    this.#options = options;
+    this.#replicas =
+      options.replicas === undefined || options.replicas.size === 1 ? undefined : options.replicas;
+  }
+
+  /** Posts receives until so many have been posted in this step. */
+  post(numReceives: number): void {
+    const { receives, group, shapeOf, dtype, device } = this.#options;
+    for (; this.#numPosted < numReceives; this.#numPosted++) {
+      const transfer = receives[this.#numPosted]!;
+      const tensor = Tensor.empty({ shape: shapeOf(transfer.microBatch), dtype, device });
+      const part = this.#partOf(tensor);
+      const work = group!.receive(part ?? tensor, { from: transfer.peer! });
+      this.#incoming.set(keyOf(transfer), { tensor, part, work });
+    }
+  }
+
+  /** A boundary tensor whose receive has been posted, or that this rank made itself; waits for it. The caller's to dispose of. */
+  take(transfer: Transfer): Tensor {
+    const key = keyOf(transfer);
+    if (transfer.peer === undefined) {
+      const tensor = this.#here.get(key)!;
+      this.#here.delete(key);
+      return tensor;
+    }
+    const { tensor, part, work } = this.#incoming.get(key)!;
+    work.wait();
+    if (part !== undefined) {
+      // at a fixed place in the order of all collectives, so that the replicas' other operations can share their group
+      this.#replicas!.allGather({ output: tensor, input: part }).wait();
+      part.dispose();
+    }
+    this.#incoming.delete(key);
+    return tensor;
+  }
+
+  /** Sends a boundary tensor on its way, or keeps it for another chunk of this rank. It belongs to the exchange from now on. */
+  give(transfer: Transfer, tensor: Tensor): void {
+    this.#check(transfer, tensor);
+    if (transfer.peer === undefined) {
+      this.#here.set(keyOf(transfer), tensor);
+      return;
+    }
+    const part = this.#partOf(tensor);
+    this.#sends.push(this.#options.group!.send(part ?? tensor, { to: transfer.peer }));
+    // the operation holds the memory, and lets go of it the moment it is done
+    part?.dispose();
+    tensor.dispose();
+    this.#sends = this.#sends.filter((work) => !isReaped(work));
+  }
+
+  /** Waits until everything that was sent has been taken over by the engine. */
+  finish(): void {
+    for (const work of this.#sends) work.wait();
+    this.#sends = [];
+  }
+
+  /** Lets go of all tensors after an error. */
+  abandon(): void {
+    for (const tensor of this.#here.values()) tensor.dispose();
+    for (const { tensor, part } of this.#incoming.values()) {
+      part?.dispose();
+      tensor.dispose();
+    }
+    this.#here.clear();
+    this.#incoming.clear();
+    this.#sends = [];
+  }
+
+  /** This replica's share of a boundary tensor: 1/t of its elements. */
+  #partOf(tensor: Tensor): Tensor | undefined {
+    if (this.#replicas === undefined) return undefined;
+    const size = tensor.size / this.#replicas.size;
+    return tensor.view({ offset: this.#replicas.rank * size, shape: [size] });
+  }
+
+  #check({ what, chunk, microBatch }: Transfer, tensor: Tensor): void {
+    const { dtype, shapeOf } = this.#options;
+    const shape = shapeOf(microBatch);
+    if (tensor.dtype === dtype && `${tensor.shape}` === `${shape}`) return;
+    const made = what === 'forward' ? 'forward result' : 'gradient';
+    throw new UsageError(
+      'MTL_STAGE',
+      `chunk ${chunk}, micro-batch ${microBatch}: its ${made} is ${tensor.dtype} [${tensor.shape.join(', ')}]`,
+      { expected: `${dtype} [${shape.join(', ')}], as boundaryShape says` },
+    );
+  }
+}
+
+/** Whether a send is done; takes what it has to say if it is. */
+function isReaped(work: Work): boolean {
+  if (!work.isDone) return false;
+  work.wait();
+  return true;
+}

@@ -1,0 +1,90 @@
+import { createHash } from 'node:crypto';
+import type { ProcessGroup } from '@mtl/comm';
+import { ConfigurationError } from '@mtl/errors';
+import { type Device, type DType, dtypes, Tensor } from '@mtl/kernels';
+import type { PipelineSchedule } from '../schedules/pipeline-schedule.js';
+
+/** What all ranks of a pipeline must see alike. */
+export interface StepDescription {
+  readonly schedule: PipelineSchedule;
+  readonly dtype: DType;
+  /** Of the boundary tensors of each micro-batch. */
+  readonly shapes: ReadonlyArray<readonly number[]>;
+}
+
+/** Dimensions that are compared in plain, so that an error can show them; more are in the digest. */
+const shownDims = 6;
+
+/**
+ * Compares what the ranks of a pipeline are about to do: a few bytes each, instead of messages that do not fit.
+ *
+ * @throws ConfigurationError `MTL_PIPELINE_MISMATCH`, on all ranks, naming two that differ
+ */
+export function compareSteps(
+  own: StepDescription,
+  { group, device }: { readonly group: ProcessGroup; readonly device: Device },
+): void {
+  const numbers = summarize(own);
+  const input = Tensor.from(numbers, { shape: [numbers.length], dtype: 'int32', device });
+  const output = Tensor.empty({ shape: [group.size, numbers.length], dtype: 'int32', device });
+  try {
+    group.allGather({ output, input }).wait();
+    const all = output.toArray();
+    const rows = group.ranks.map((_, rank) => all.slice(rank * numbers.length, (rank + 1) * numbers.length));
+    const other = rows.findIndex((row) => `${row}` !== `${rows[0]}`);
+    if (other < 0) return;
+    const [first, second] = [rows[0]!, rows[other]!];
+    const part = parts.find(({ from, to }) => `${first.slice(from, to)}` !== `${second.slice(from, to)}`)!;
+    const says = (row: readonly number[], rank: number): string =>
+      `rank ${group.ranks[rank]}${part.show === undefined ? '' : ` has ${part.show(row)}`}`;
+    throw new ConfigurationError(
+      'MTL_PIPELINE_MISMATCH',
+      `pipeline ${group.name}: ranks differ in ${part.what}: ${says(first, 0)}, ${says(second, other)}`,
+      {
+        expected: 'the same on all ranks of a pipeline',
+        details: { ranks: [group.ranks[0], group.ranks[other]], what: part.what },
+      },
+    );
+  } finally {
+    input.dispose();
+    output.dispose();
+  }
+}
+
+/** Where things stand in the numbers of a rank, and how to say them. */
+const parts: ReadonlyArray<{
+  readonly what: string;
+  readonly from: number;
+  readonly to: number;
+  readonly show?: (row: readonly number[]) => string;
+}> = [
+  { what: 'the number of micro-batches', from: 0, to: 1, show: (row) => `${row[0]}` },
+  { what: 'the schedule', from: 1, to: 3 },
+  { what: 'the dtype of boundary tensors', from: 3, to: 4, show: (row) => dtypes[row[3]!]! },
+  {
+    what: 'the shape of boundary tensors',
+    from: 4,
+    to: 5 + shownDims,
+    show: (row) => `[${row.slice(5, 5 + Math.min(row[4]!, shownDims)).join(', ')}]`,
+  },
+  { what: 'the shapes of boundary tensors', from: 5 + shownDims, to: 7 + shownDims },
+];
+
+function summarize({ schedule, dtype, shapes }: StepDescription): number[] {
+  const { placement, actions, numMicroBatches } = schedule;
+  const [shape = []] = shapes;
+  return [
+    numMicroBatches,
+    ...digest(placement, actions),
+    dtypes.indexOf(dtype),
+    shape.length,
+    ...Array.from({ length: shownDims }, (_, dim) => shape[dim] ?? 0),
+    ...digest(shapes),
+  ];
+}
+
+/** Eight bytes of a hash, as two numbers. */
+function digest(...values: readonly unknown[]): [number, number] {
+  const hash = createHash('sha256').update(JSON.stringify(values)).digest();
+  return [hash.readInt32LE(0), hash.readInt32LE(4)];
+}

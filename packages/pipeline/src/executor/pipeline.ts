@@ -1,0 +1,287 @@
+import type { ProcessGroup } from '@mtl/comm';
+import { ConfigurationError, UsageError } from '@mtl/errors';
+import { type Device, type DType, sizeOf, type Tensor } from '@mtl/kernels';
+import type { PipelineSchedule } from '../schedules/pipeline-schedule.js';
+import { assertSchedule } from '../simulator/check-schedule.js';
+import type { Stage, StageForward, StageLoss } from '../stage.js';
+import { agreeOnPlacement } from './agree-on-placement.js';
+import { BoundaryExchange } from './boundary-exchange.js';
+import { compareSteps } from './compare-steps.js';
+import type { PipelineRecorder } from './pipeline-recorder.js';
+import { type MessagePlan, type PlannedAction, planMessages } from './plan-messages.js';
+
+export interface PipelineOptions<Batch> {
+  /** The pieces of the model on this rank, by chunk number: chunk 0 holds the embedding, the last one the head. */
+  readonly stages: ReadonlyMap<number, Stage<Batch>>;
+  /** The schedule of a step with so many micro-batches; asked once for each number. */
+  readonly schedule: (numMicroBatches: number) => PipelineSchedule;
+  /** The ranks of the pipeline, one for each rank of the schedule; none where the whole model is here. */
+  readonly group?: ProcessGroup | undefined;
+  /**
+   * The ranks that hold the same boundary tensors (tensor parallelism without sequence parallelism). Each of t sends 1/t of
+   * a tensor, and they gather what they received (Narayanan et al. 2021, section 4.1).
+   */
+  readonly replicas?: ProcessGroup | undefined;
+  /** Of the boundary tensors. */
+  readonly dtype: DType;
+  readonly device: Device;
+  /** Writes down what really happens; nothing is measured without one. */
+  readonly recorder?: PipelineRecorder | undefined;
+}
+
+/** One step's data and who is told about it. */
+export interface PipelineStep<Batch> {
+  /** The micro-batches, the same on all ranks of the pipeline. */
+  readonly batches: readonly Batch[];
+  /** See StageForward. */
+  readonly lossFactor: number;
+  /** Called on the rank of the last chunk after backward (or forward in an evaluation) of each micro-batch; the loss is freed after it. */
+  readonly onLoss: (loss: StageLoss, microBatch: number) => void;
+}
+
+export interface TrainingStep<Batch> extends PipelineStep<Batch> {
+  /** Called before the pass after which the weight gradients of a chunk are whole: its last B or W. */
+  readonly beforeLastBackward?: ((chunk: number) => void) | undefined;
+}
+
+/** A schedule that has been checked, and what this rank does in it. */
+interface PreparedStep {
+  readonly schedule: PipelineSchedule;
+  readonly training: MessagePlan;
+  readonly evaluation: MessagePlan;
+}
+
+/**
+ * Runs the forward and backward passes of a model that is cut into pieces, in the order of a schedule. All ranks of the
+ * group construct it and call `run` and `evaluate` alike.
+ *
+ * Receives are posted before the pass that comes before the one that needs them, sends are waited for at the end of the
+ * step, memory of a boundary tensor is given back when it has been used or sent. A pass starts when what it needs is
+ * there: nothing else is waited for.
+ */
+export class Pipeline<Batch> {
+  /** The rank in `group` that holds the last chunk: losses come from there. */
+  readonly lastRank: number;
+  /** Whether the last chunk is here. */
+  readonly isLast: boolean;
+  /** Whether chunk 0 is here. */
+  readonly isFirst: boolean;
+  readonly #options: PipelineOptions<Batch>;
+  readonly #rank: number;
+  readonly #placement: readonly number[];
+  readonly #prepared = new Map<number, PreparedStep>();
+  /** Steps that all ranks have been found to see alike. */
+  readonly #compared = new Set<string>();
+  #exchange: BoundaryExchange | undefined;
+
+  /**
+   * @throws ConfigurationError `MTL_PIPELINE_STAGES` unless every chunk is on exactly one rank
+   * @throws UsageError `MTL_STAGE` for a stage that is first or last in the wrong place
+   */
+  constructor(options: PipelineOptions<Batch>) {
+    const { stages, group, device } = options;
+    this.#options = options;
+    this.#rank = group?.rank ?? 0;
+    this.#placement = agreeOnPlacement({ stages, group, device });
+    this.lastRank = this.#placement.at(-1)!;
+    this.isLast = this.lastRank === this.#rank;
+    this.isFirst = this.#placement[0] === this.#rank;
+  }
+
+  /**
+   * Forward and backward of all micro-batches. After an error call `abandon`.
+   *
+   * @throws ConfigurationError `MTL_SCHEDULE_INVALID` for a schedule that cannot run, `MTL_PIPELINE_PLACEMENT` for one with
+   *   other chunks than the pipeline, `MTL_PIPELINE_MISMATCH` where ranks disagree about schedule or boundary tensors,
+   *   `MTL_PIPELINE_REPLICAS` for boundary tensors that cannot be divided evenly; and whatever stages and group throw
+   */
+  run(step: TrainingStep<Batch>): void {
+    const { training } = this.#prepare(step.batches);
+    this.#interpret(training, step.batches, (planned, exchange) => {
+      const { action, completesChunk } = planned;
+      if (completesChunk) step.beforeLastBackward?.(action.chunk);
+      if (action.kind === 'F') this.#forward(planned, { step, exchange, pass: 'forward' });
+      else this.#backward(planned, { step, exchange });
+    });
+  }
+
+  /** Forward alone, in the order of the schedule's forward passes, keeping nothing. Throws as `run` does. */
+  evaluate(step: PipelineStep<Batch>): void {
+    const { evaluation } = this.#prepare(step.batches);
+    this.#interpret(evaluation, step.batches, (planned, exchange) => {
+      this.#forward(planned, { step, exchange, pass: 'evaluate' });
+      const { chunk, microBatch } = planned.action;
+      this.#reportLoss(this.#stage(chunk), { step, microBatch });
+    });
+  }
+
+  /** Lets go of everything that an error left behind. */
+  abandon(): void {
+    this.#exchange?.abandon();
+    this.#exchange = undefined;
+    for (const stage of this.#options.stages.values()) stage.abandon();
+  }
+
+  #interpret(
+    { actions, receives }: MessagePlan,
+    batches: readonly Batch[],
+    run: (planned: PlannedAction, exchange: BoundaryExchange) => void,
+  ): void {
+    if (this.#exchange !== undefined)
+      throw new UsageError('MTL_PIPELINE_STEP', 'a step is under way', {
+        remedy: 'call abandon() after a step that failed',
+      });
+    const { recorder } = this.#options;
+    const exchange = new BoundaryExchange({
+      ...this.#options,
+      shapeOf: (microBatch) => this.#boundaryShape(batches[microBatch]!),
+      receives,
+    });
+    this.#exchange = exchange;
+    for (const planned of actions) {
+      exchange.post(planned.numReceives);
+      run(planned, exchange);
+    }
+    if (recorder === undefined) exchange.finish();
+    else recorder.span({ kind: 'wait' }, () => exchange.finish());
+    this.#exchange = undefined;
+  }
+
+  #forward(
+    planned: PlannedAction,
+    call: {
+      readonly step: PipelineStep<Batch>;
+      readonly exchange: BoundaryExchange;
+      readonly pass: 'forward' | 'evaluate';
+    },
+  ): void {
+    const { step, exchange, pass } = call;
+    const { chunk, microBatch } = planned.action;
+    const input = this.#take(planned, exchange);
+    const forward: StageForward<Batch> = {
+      microBatch,
+      batch: step.batches[microBatch]!,
+      lossFactor: step.lossFactor,
+      input,
+    };
+    const stage = this.#stage(chunk);
+    const result = this.#record(planned, () => stage[pass](forward));
+    input?.dispose();
+    this.#give(planned, exchange, result);
+  }
+
+  #backward(
+    planned: PlannedAction,
+    { step, exchange }: { readonly step: PipelineStep<Batch>; readonly exchange: BoundaryExchange },
+  ): void {
+    const { kind, chunk, microBatch } = planned.action;
+    const stage = this.#stage(chunk);
+    if (kind === 'W') {
+      this.#record(planned, () => stage.backwardWeight({ microBatch }));
+      return;
+    }
+    const outputGradient = this.#take(planned, exchange);
+    const result = this.#record(planned, () =>
+      stage.backwardInput({ microBatch, outputGradient, weights: kind === 'B' }),
+    );
+    outputGradient?.dispose();
+    this.#give(planned, exchange, result);
+    this.#reportLoss(stage, { step, microBatch });
+  }
+
+  #take({ input, action }: PlannedAction, exchange: BoundaryExchange): Tensor | undefined {
+    if (input === undefined) return undefined;
+    const { recorder } = this.#options;
+    if (recorder === undefined || input.peer === undefined) return exchange.take(input);
+    const { chunk, microBatch } = action;
+    return recorder.span({ kind: 'wait', chunk, microBatch }, () => exchange.take(input));
+  }
+
+  #give({ output, action }: PlannedAction, exchange: BoundaryExchange, result: Tensor | undefined): void {
+    if (output !== undefined && result !== undefined) exchange.give(output, result);
+    if ((output === undefined) === (result === undefined)) return;
+    const { kind, chunk, microBatch } = action;
+    const said = result === undefined ? 'returned nothing' : 'returned a tensor that nobody takes';
+    throw new UsageError('MTL_STAGE', `chunk ${chunk} ${said} from ${kind} of micro-batch ${microBatch}`);
+  }
+
+  #reportLoss(
+    stage: Stage<Batch>,
+    { step, microBatch }: { readonly step: PipelineStep<Batch>; readonly microBatch: number },
+  ): void {
+    if (!stage.isLast) return;
+    const loss = stage.takeLoss(microBatch);
+    try {
+      step.onLoss(loss, microBatch);
+    } finally {
+      loss.dispose();
+    }
+  }
+
+  #record<Result>({ action }: PlannedAction, pass: () => Result): Result {
+    const { recorder } = this.#options;
+    return recorder === undefined ? pass() : recorder.span(action, pass);
+  }
+
+  #stage(chunk: number): Stage<Batch> {
+    return this.#options.stages.get(chunk)!;
+  }
+
+  #boundaryShape(batch: Batch): readonly number[] {
+    const [stage] = this.#options.stages.values();
+    return stage!.boundaryShape(batch);
+  }
+
+  /** The plan of a step that all ranks agree upon. */
+  #prepare(batches: readonly Batch[]): PreparedStep {
+    const numMicroBatches = batches.length;
+    let prepared = this.#prepared.get(numMicroBatches);
+    if (prepared === undefined) {
+      const schedule = this.#options.schedule(numMicroBatches);
+      this.#checkSchedule(schedule, numMicroBatches);
+      prepared = {
+        schedule,
+        training: planMessages(schedule, { rank: this.#rank }),
+        evaluation: planMessages(schedule, { rank: this.#rank, passes: 'forward' }),
+      };
+      this.#prepared.set(numMicroBatches, prepared);
+    }
+    if (this.#placement.length > 1) this.#compare(prepared.schedule, batches);
+    return prepared;
+  }
+
+  #checkSchedule(schedule: PipelineSchedule, numMicroBatches: number): void {
+    assertSchedule(schedule);
+    const { placement, actions, name } = schedule;
+    const size = this.#options.group?.size ?? 1;
+    const isOfSize = actions.length === size && schedule.numMicroBatches === numMicroBatches;
+    if (isOfSize && `${placement}` === `${this.#placement}`) return;
+    throw new ConfigurationError(
+      'MTL_PIPELINE_PLACEMENT',
+      `schedule ${name} has ${schedule.numMicroBatches} micro-batches and chunks on ranks [${placement.join(', ')}] of ${actions.length}`,
+      {
+        expected: `${numMicroBatches} micro-batches, and chunks where the model has them: [${this.#placement.join(', ')}] of ${size}`,
+        details: { placement, expected: this.#placement },
+      },
+    );
+  }
+
+  /** Checks, once for each combination of shapes, that all ranks expect the same boundary tensors. */
+  #compare(schedule: PipelineSchedule, batches: readonly Batch[]): void {
+    const { group, replicas, device, dtype } = this.#options;
+    const shapes = batches.map((batch) => this.#boundaryShape(batch));
+    const key = JSON.stringify(shapes);
+    if (this.#compared.has(key)) return;
+    if (group !== undefined) compareSteps({ schedule, dtype, shapes }, { group, device });
+    const numReplicas = replicas?.size ?? 1;
+    const uneven = shapes.find((shape) => sizeOf(shape) % numReplicas !== 0);
+    if (uneven !== undefined) {
+      throw new ConfigurationError(
+        'MTL_PIPELINE_REPLICAS',
+        `boundary tensors of shape [${uneven.join(', ')}] cannot be divided over ${numReplicas} ranks`,
+        { expected: `a number of elements that divides by ${numReplicas}` },
+      );
+    }
+    this.#compared.add(key);
+  }
+}

@@ -1,0 +1,126 @@
+import type { PipelineSchedule, ScheduleAction } from '../schedules/pipeline-schedule.js';
+
+/** A boundary tensor on its way: the forward result of a chunk to the next one, or a gradient to the one before. */
+export interface Transfer {
+  readonly what: 'forward' | 'gradient';
+  /** The chunk that made it. */
+  readonly chunk: number;
+  readonly microBatch: number;
+  /** The rank at the other end; undefined where both chunks lie on this rank and nothing is sent. */
+  readonly peer: number | undefined;
+}
+
+/** An action of a rank and what it has to do with others. */
+export interface PlannedAction {
+  readonly action: ScheduleAction;
+  /** What it needs from a neighbouring chunk. */
+  readonly input: Transfer | undefined;
+  /** What it makes for a neighbouring chunk. */
+  readonly output: Transfer | undefined;
+  /** How many receives of the plan are posted before it starts: those it needs itself, and those of the next action that needs any. */
+  readonly numReceives: number;
+  /** Whether the weight gradients of its chunk are whole after it. */
+  readonly completesChunk: boolean;
+}
+
+/** What one rank does in a step. */
+export interface MessagePlan {
+  readonly actions: readonly PlannedAction[];
+  /** In the order in which they are posted: among those from one rank, the order in which it sends. */
+  readonly receives: readonly Transfer[];
+}
+
+/**
+ * The sends and receives of a rank. Messages of a pair of ranks have no tags: they match in order, so the receiver posts in
+ * the order in which the sender's actions run, forward results and gradients mixed. That is free of deadlock where the
+ * schedule is: what must be received before a message is needed was sent before it.
+ */
+export function planMessages(
+  schedule: PipelineSchedule,
+  { rank, passes = 'all' }: { readonly rank: number; readonly passes?: 'all' | 'forward' },
+): MessagePlan {
+  const ordersOf = (member: number): readonly ScheduleAction[] =>
+    schedule.actions[member]!.filter(({ kind }) => passes === 'all' || kind === 'F');
+  const own = ordersOf(rank);
+  const inputs = own.map((action) => inputOf(action, schedule));
+  const incoming = schedule.actions.map((_, sender) => {
+    if (sender === rank) return [];
+    const outputs = ordersOf(sender).map((action) => outputOf(action, schedule));
+    return outputs.filter((output) => output?.peer === rank).map((output) => ({ ...output!, peer: sender }));
+  });
+  const { receives, numNeeded } = postingOrder(inputs, incoming);
+  const completing = new Map<number, number>();
+  own.forEach(({ kind, chunk }, position) => {
+    if (kind === 'B' || kind === 'W') completing.set(chunk, position);
+  });
+  let numWithNext = receives.length;
+  const numReceives = own.map(() => 0);
+  for (let position = own.length - 1; position >= 0; position--) {
+    numReceives[position] = numWithNext;
+    if (inputs[position]?.peer !== undefined) numWithNext = numNeeded[position]!;
+  }
+  return {
+    receives,
+    actions: own.map((action, position) => ({
+      action,
+      input: inputs[position],
+      output: outputOf(action, schedule),
+      numReceives: numReceives[position]!,
+      completesChunk: completing.get(action.chunk) === position,
+    })),
+  };
+}
+
+/** Names a boundary tensor of a step. */
+export function keyOf({ what, chunk, microBatch }: Omit<Transfer, 'peer'>): string {
+  return `${what} ${chunk} ${microBatch}`;
+}
+
+function inputOf(
+  { kind, chunk, microBatch }: ScheduleAction,
+  schedule: PipelineSchedule,
+): Transfer | undefined {
+  if (kind === 'W') return undefined;
+  const what = kind === 'F' ? 'forward' : 'gradient';
+  const maker = kind === 'F' ? chunk - 1 : chunk + 1;
+  return transfer({ what, chunk: maker, microBatch }, { here: chunk, there: maker, schedule });
+}
+
+function outputOf(
+  { kind, chunk, microBatch }: ScheduleAction,
+  schedule: PipelineSchedule,
+): Transfer | undefined {
+  if (kind === 'W') return undefined;
+  const what = kind === 'F' ? 'forward' : 'gradient';
+  const user = kind === 'F' ? chunk + 1 : chunk - 1;
+  return transfer({ what, chunk, microBatch }, { here: chunk, there: user, schedule });
+}
+
+function transfer(
+  tensor: Omit<Transfer, 'peer'>,
+  { here, there, schedule }: { here: number; there: number; schedule: PipelineSchedule },
+): Transfer | undefined {
+  const other = schedule.placement[there];
+  if (other === undefined) return undefined;
+  return { ...tensor, peer: other === schedule.placement[here] ? undefined : other };
+}
+
+/** `numNeeded`: for each action how many receives must be posted before what it needs can have come. */
+function postingOrder(
+  inputs: ReadonlyArray<Transfer | undefined>,
+  incoming: ReadonlyArray<readonly Transfer[]>,
+): { readonly receives: readonly Transfer[]; readonly numNeeded: readonly number[] } {
+  const receives: Transfer[] = [];
+  const posted = new Set<string>();
+  const numPosted = incoming.map(() => 0);
+  const numNeeded = inputs.map((input) => {
+    if (input?.peer === undefined) return receives.length;
+    while (!posted.has(keyOf(input))) {
+      const next = incoming[input.peer]![numPosted[input.peer]!++]!;
+      posted.add(keyOf(next));
+      receives.push(next);
+    }
+    return receives.length;
+  });
+  return { receives, numNeeded };
+}

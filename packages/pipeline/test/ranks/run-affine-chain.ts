@@ -1,0 +1,114 @@
+import { ProcessMesh, type World } from '@mtl/comm';
+import { numLiveTensors } from '@mtl/kernels';
+import { Pipeline } from '../../src/index.js';
+import {
+  buildSchedule,
+  oneStage,
+  type PipelineSchedule,
+  parseScheduleCsv,
+} from '../../src/schedules/index.js';
+import { affineBatches } from '../support/affine-chain.js';
+import { AffineStage } from '../support/affine-stage.js';
+
+/** One step of the chain, over the ranks of a world. */
+export interface ChainCase {
+  /** A name, or the text of a CSV file. */
+  readonly schedule: string;
+  readonly numStages: number;
+  readonly numMicroBatches: number;
+  readonly numChunks?: number | undefined;
+  readonly numReplicas: number;
+  /** Elements of a micro-batch. */
+  readonly size: number;
+}
+
+/** What a rank has after it. */
+export interface RankResult {
+  readonly chunks: ReadonlyArray<{
+    readonly chunk: number;
+    readonly factor: number;
+    readonly offset: number;
+  }>;
+  /** By micro-batch; empty but on the rank with the last chunk. */
+  readonly losses: readonly number[];
+  readonly evaluated: readonly number[];
+  readonly lastRank: number;
+  /** What was called before the last backward of chunks: chunk and micro-batches in flight there. */
+  readonly announced: ReadonlyArray<{ readonly chunk: number; readonly numDone: number }>;
+  /** Tensors that the step left behind; 0 where ranks are threads, which count them together. */
+  readonly numLeft: number;
+}
+
+export const lossFactor = 1 / 8;
+
+export function scheduleOf(
+  { schedule, numStages, numChunks }: ChainCase,
+  numMicroBatches: number,
+): PipelineSchedule {
+  if (schedule.includes(',')) return parseScheduleCsv(schedule, { name: 'own.csv' });
+  if (numStages === 1) return oneStage(numMicroBatches);
+  return buildSchedule(schedule, { numStages, numMicroBatches, numChunks });
+}
+
+/** Runs the cases one after the other; all ranks of the world take part in each. */
+export default function runAffineChain(world: World, cases: readonly ChainCase[]): RankResult[] {
+  return cases.map((chainCase) => runCase(world, chainCase));
+}
+
+function runCase(world: World, chainCase: ChainCase): RankResult {
+  const { numStages, numMicroBatches, numReplicas, size } = chainCase;
+  const mesh = new ProcessMesh({ tp: numReplicas, pp: numStages });
+  const group = (axis: 'tp' | 'pp', length: number) =>
+    length === 1
+      ? undefined
+      : world.createGroup({
+          name: `${axis} ${JSON.stringify(chainCase)}`,
+          ranks: mesh.groupOf(world.rank, [axis]),
+        });
+  const [pipelineGroup, replicas] = [group('pp', numStages), group('tp', numReplicas)];
+  const { placement } = scheduleOf(chainCase, numMicroBatches);
+  const rank = pipelineGroup?.rank ?? 0;
+  const stages = new Map(
+    placement.flatMap((home, chunk) =>
+      home === rank ? [[chunk, new AffineStage({ chunk, numChunks: placement.length })] as const] : [],
+    ),
+  );
+  const numLive = numLiveTensors();
+  const pipeline = new Pipeline({
+    stages,
+    schedule: (count) => scheduleOf(chainCase, count),
+    group: pipelineGroup,
+    replicas,
+    dtype: 'float64',
+    device: 'cpu',
+  });
+  const sums =
+    (into: number[]) =>
+    (loss: { losses: { toArray(): number[] }; weights: { toArray(): number[] } }, microBatch: number) => {
+      const weights = loss.weights.toArray();
+      into[microBatch] = loss.losses
+        .toArray()
+        .reduce((sum, value, index) => sum + value * weights[index]!, 0);
+    };
+  const losses: number[] = [];
+  const evaluated: number[] = [];
+  const announced: Array<{ chunk: number; numDone: number }> = [];
+  const batches = affineBatches(numMicroBatches, size);
+  pipeline.evaluate({ batches, lossFactor, onLoss: sums(evaluated) });
+  pipeline.run({
+    batches,
+    lossFactor,
+    onLoss: sums(losses),
+    beforeLastBackward: (chunk) => {
+      announced.push({ chunk, numDone: numMicroBatches - stages.get(chunk)!.numInFlight });
+    },
+  });
+  const numLeft = world.group.engine === 'memory' ? 0 : numLiveTensors() - numLive;
+  pipelineGroup?.close();
+  replicas?.close();
+  return {
+    chunks: [...stages].map(([chunk, { gradients }]) => ({ chunk, ...gradients })),
+    ...{ losses, evaluated, announced, numLeft },
+    lastRank: pipeline.lastRank,
+  };
+}

@@ -1,0 +1,45 @@
+import { type AffineBatch, affineParameters } from './affine-stage.js';
+
+/** What a step of the chain gives. */
+export interface ChainResult {
+  /** Weighted sum of the losses of each micro-batch, in their order. */
+  readonly losses: readonly number[];
+  /** Of each chunk: gradients of its factor and its offset. */
+  readonly gradients: ReadonlyArray<{ readonly factor: number; readonly offset: number }>;
+}
+
+/** Micro-batches of small whole numbers, all of them different. */
+export function affineBatches(numMicroBatches: number, size: number): readonly AffineBatch[] {
+  const numbers = (seed: number): number[] =>
+    Array.from({ length: size }, (_, index) => ((seed * 7 + index * 5) % 11) - 5);
+  return Array.from({ length: numMicroBatches }, (_, microBatch) => ({
+    values: numbers(microBatch + 1),
+    targets: numbers(3 * microBatch + 2),
+  }));
+}
+
+/** The chain by its formulas, with no stage and no pipeline: the oracle. */
+export function affineChain(
+  batches: readonly AffineBatch[],
+  { numChunks, lossFactor }: { readonly numChunks: number; readonly lossFactor: number },
+): ChainResult {
+  const chunks = Array.from({ length: numChunks }, (_, chunk) => affineParameters(chunk));
+  const gradients = chunks.map(() => ({ factor: 0, offset: 0 }));
+  const losses = batches.map(({ values, targets }) => {
+    let loss = 0;
+    values.forEach((value, index) => {
+      const inputs = [value];
+      for (const { factor, offset } of chunks) inputs.push(factor * inputs.at(-1)! + offset);
+      const difference = inputs.at(-1)! - targets[index]!;
+      loss += Math.fround(difference ** 2 / 2) * Math.fround(lossFactor);
+      let gradient = lossFactor * difference;
+      for (let chunk = numChunks - 1; chunk >= 0; chunk--) {
+        gradients[chunk]!.factor += gradient * inputs[chunk]!;
+        gradients[chunk]!.offset += gradient;
+        gradient *= chunks[chunk]!.factor;
+      }
+    });
+    return loss;
+  });
+  return { losses, gradients };
+}

@@ -1,0 +1,65 @@
+import type { Parameter } from '@mtl/autograd';
+import type { DType } from '@mtl/kernels';
+import {
+  buildGptStages,
+  cutLayers,
+  type GptModelConfiguration,
+  type GptPieces,
+  type GptStage,
+  gptEndsWork,
+  type StageBatch,
+} from '@mtl/models';
+import { Pipeline } from '@mtl/pipeline';
+import type { GptConfiguration } from '../gpt-configuration.js';
+import { pipelineSchedule } from './pipeline-schedule.js';
+import type { TrainingProcesses } from './training-processes.js';
+
+export interface GptPipelineOptions {
+  readonly configuration: GptConfiguration;
+  readonly model: GptModelConfiguration;
+  readonly processes: TrainingProcesses;
+  readonly dtype: DType;
+  readonly onMessage: (text: string) => void;
+}
+
+/** A rank's part of a model, and how it runs with the others'. */
+export interface GptPipeline {
+  readonly stages: ReadonlyMap<number, GptStage>;
+  readonly parameters: readonly Parameter[];
+  readonly pipeline: Pipeline<StageBatch>;
+  /** What generation needs. */
+  readonly whole: GptStage | GptPieces;
+}
+
+/** Cuts a model as the flags say, and builds what lies on this rank. All ranks call it. */
+export function gptPipeline(options: GptPipelineOptions): GptPipeline {
+  const { configuration, model, processes, dtype, onMessage } = options;
+  const { parallel, training } = configuration;
+  const { device } = parallel;
+  const schedule = (numMicroBatches: number) => pipelineSchedule(parallel, numMicroBatches);
+  const { placement } = schedule(training.numMicroBatches);
+  const layers = cutLayers({
+    numLayers: model.numLayers,
+    numChunks: placement.length,
+    layout: parallel.layerLayout,
+    work: gptEndsWork(model, configuration.model.sequenceLength),
+  });
+  if (placement.length > 1) {
+    const counts = layers.map(({ start, end }) => end - start);
+    onMessage(`layers of the pipeline's chunks: ${counts.join(', ')}`);
+  }
+  const { tp, pp } = processes.groups;
+  const { stages, parameters } = buildGptStages({
+    ...{ model, device, dtype, layers, placement },
+    rank: processes.coordinates.pp,
+    seed: training.seed,
+    recomputation: training.recompute,
+    tensorParallel: tp && { group: tp, sequenceParallel: parallel.sequenceParallel },
+  });
+  const pipeline = new Pipeline<StageBatch>({
+    ...{ stages, schedule, dtype, device, group: pp },
+    replicas: parallel.sequenceParallel ? undefined : tp,
+  });
+  const whole = pp === undefined ? stages.get(0)! : { stages, placement, group: pp };
+  return { stages, parameters, pipeline, whole };
+}

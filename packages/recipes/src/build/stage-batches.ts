@@ -1,0 +1,48 @@
+import {
+  type BatchLoaderOptions,
+  createBatchLoader,
+  type SampleDataset,
+  sampleMicroBatches,
+} from '@mtl/data';
+import type { BatchOutline, StageBatch } from '@mtl/models';
+
+/** A stream of micro-batches that can be closed. */
+export interface StageBatches extends AsyncIterator<StageBatch, undefined> {
+  close(): Promise<void>;
+}
+
+export interface StageBatchesOptions extends BatchLoaderOptions {
+  /** Whether the first or the last stage of the pipeline is here. */
+  readonly needsTokens: boolean;
+}
+
+/**
+ * The micro-batches of a data-parallel rank as a stage needs them: stages between the first and the last read no data but
+ * where attention stops at documents, which every layer must know.
+ */
+export function stageBatches({ needsTokens, ...options }: StageBatchesOptions): StageBatches {
+  const { dataset, sampler } = options;
+  if (needsTokens || dataset.hasKeyStart) {
+    return createBatchLoader(options);
+  }
+  const outlines = batchOutlines(dataset, sampler);
+  return {
+    next: async () => outlines.next() as IteratorResult<StageBatch, undefined>,
+    return: async () => ({ done: true, value: undefined }),
+    close: async () => {},
+  };
+}
+
+function* batchOutlines(
+  dataset: SampleDataset,
+  sampler: BatchLoaderOptions['sampler'],
+): Generator<BatchOutline, undefined, undefined> {
+  const { length, sequenceLength } = dataset;
+  for (const samples of sampleMicroBatches({ totalSamples: length, ...sampler })) {
+    yield {
+      ...{ batchSize: samples.length, sequenceLength },
+      sampleNumbers: Float64Array.from(samples),
+      keyStart: undefined,
+    };
+  }
+}

@@ -1,0 +1,120 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type CommunicationOperation, glooProblem, type OperationCount } from '@mtl/comm';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { TrainGptArgument, TrainGptResult } from './ranks/train-gpt.js';
+import { prepareCorpus } from './support/prepare-corpus.js';
+import { runProcesses } from './support/run-processes.js';
+
+// S sequence, B micro-batch, H hidden, t tensor-parallel ranks
+const [S, B, H] = [64, 2, 64];
+const numSteps = 2;
+const microBatchesPerStep = 3;
+const numMicroBatches = numSteps * microBatchesPerStep;
+
+let directory: string;
+let corpus: readonly string[];
+beforeAll(async () => {
+  directory = mkdtempSync(join(tmpdir(), 'mtl-bytes-'));
+  corpus = await prepareCorpus(directory);
+});
+afterAll(() => rmSync(directory, { recursive: true, force: true }));
+
+const recipe = [
+  ...['--preset', 'none', '--hidden-size', `${H}`, '--num-attention-heads', '4', '--seq-length', `${S}`],
+  ...['--max-position-embeddings', `${S}`, '--micro-batch-size', `${B}`, '--train-iters', `${numSteps}`],
+  ...['--global-batch-size', `${B * microBatchesPerStep}`, '--lr', '1e-3', '--lr-decay-style', 'constant'],
+  ...['--attention-dropout', '0.1', '--hidden-dropout', '0.1', '--clip-grad', '1', '--eval-iters', '0'],
+  ...['--split', '90,10,0', '--threads', '1'],
+];
+
+/** What trainings differ in, and where they are compared. */
+const kinds = {
+  float32: [],
+  bfloat16: ['--bf16'],
+  'sequence parallel': ['--sequence-parallel'],
+  recomputed: ['--recompute-granularity', 'full', '--recompute-method', 'uniform'],
+} as const;
+type Kind = keyof typeof kinds;
+const kindNames = Object.keys(kinds) as Kind[];
+
+type Counts = Readonly<Record<CommunicationOperation, Pick<OperationCount, 'calls' | 'sentBytes'>>>;
+const noCount = { calls: 0, sentBytes: 0 };
+
+/**
+ * What a rank's engine counts for one layer and one micro-batch of a training: the difference between trainings of four
+ * and of two layers, which have embedding, head, loss and norm in common. Every rank must count the same.
+ */
+async function countsOfLayer(engine: 'local' | 'gloo', t: number): Promise<ReadonlyMap<Kind, Counts>> {
+  const trainings = kindNames.flatMap((kind) =>
+    [2, 4].map((numLayers): TrainGptArgument => {
+      const size = ['--num-layers', `${numLayers}`, '--tensor-model-parallel-size', `${t}`];
+      return { flags: [...recipe, ...corpus, ...size, ...kinds[kind]] };
+    }),
+  );
+  const module = new URL('./ranks/train-gpt.ts', import.meta.url);
+  const ranks = await runProcesses<TrainGptResult[]>({ worldSize: t, module, argument: trainings, engine });
+  return new Map(
+    kindNames.map((kind, index) => {
+      const counts = ranks.map((results) => perLayer(results[2 * index]!, results[2 * index + 1]!));
+      for (const other of counts) expect(other).toEqual(counts[0]);
+      return [kind, counts[0]!];
+    }),
+  );
+}
+
+function perLayer(two: TrainGptResult, four: TrainGptResult): Counts {
+  const each = (difference: number): number => difference / 2 / numMicroBatches;
+  const entries = Object.entries(four.tensorParallel!).map(([operation, { calls, sentBytes }]) => {
+    const less = two.tensorParallel![operation as CommunicationOperation];
+    return [operation, { calls: each(calls - less.calls), sentBytes: each(sentBytes - less.sentBytes) }];
+  });
+  return Object.fromEntries(entries) as Counts;
+}
+
+// sizes divide by the members and by cache lines, so that no engine rounds a slice: the numbers are exact
+describe.each([
+  { engine: 'local', t: 2, problem: undefined },
+  { engine: 'local', t: 4, problem: undefined },
+  { engine: 'gloo', t: 2, problem: glooProblem() },
+  { engine: 'gloo', t: 4, problem: glooProblem() },
+] as const)('a layer that trains on $t tensor-parallel processes over $engine', ({ engine, t, problem }) => {
+  let counts: ReadonlyMap<Kind, Counts>;
+  beforeAll(async () => {
+    if (problem === undefined) counts = await countsOfLayer(engine, t);
+  });
+  const whole = (bytesPerElement: number): number => B * S * H * bytesPerElement;
+  /** Of a collective over `bytes`, what a rank sends at best. */
+  const share = (bytes: number): number => (bytes * (t - 1)) / t;
+  const needs = engine === 'gloo' ? ' (libgloo-dev)' : '';
+
+  it.skipIf(problem)(`sends 8 B S H (t - 1) / t elements in 4 all-reduces${needs}`, () => {
+    // Shoeybi et al. 2019, section 3: two in forward, two in backward; each is worth 2 B S H (t - 1) / t
+    for (const [kind, bytesPerElement] of [['float32', 4] as const, ['bfloat16', 2] as const]) {
+      expect(counts.get(kind), kind).toEqual({
+        ...{ allGather: noCount, reduceScatter: noCount, broadcast: noCount, allToAll: noCount },
+        ...{ send: noCount, receive: noCount, barrier: noCount },
+        allReduce: { calls: 4, sentBytes: 8 * share(whole(bytesPerElement)) },
+      });
+    }
+  });
+
+  it.skipIf(problem)(
+    `gathers 4 times, scatters 4 times and gathers 2 again, cut along the sequence${needs}`,
+    () => {
+      const { allGather, reduceScatter, allReduce } = counts.get('sequence parallel')!;
+      // Korthikanti et al. 2022, section 4.2.2: an all-reduce is a scattering and a gathering; backward gathers the inputs
+      // of the two column-parallel products again instead of keeping them
+      expect(allGather).toEqual({ calls: 4 + 2, sentBytes: (4 + 2) * share(whole(4)) });
+      expect(reduceScatter).toEqual({ calls: 4, sentBytes: 4 * share(whole(4)) });
+      // once a step, with the other parts of gradients: those of two norms (2 H each) and two row-parallel biases (H each)
+      const partial = 6 * H * 4;
+      expect(allReduce).toEqual({ calls: 0, sentBytes: (2 * share(partial)) / microBatchesPerStep });
+    },
+  );
+
+  it.skipIf(problem)(`sends what forward sends once more with full recomputation${needs}`, () => {
+    expect(counts.get('recomputed')!.allReduce).toEqual({ calls: 6, sentBytes: 12 * share(whole(4)) });
+  });
+});

@@ -1,0 +1,106 @@
+import { writeFileSync } from 'node:fs';
+import { formatScheduleCsv, oneForwardOneBackward } from '@mtl/pipeline/schedules';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { numbersOf, TrainingRuns, tolerances } from './support/training-runs.js';
+
+let runs: TrainingRuns;
+beforeAll(async () => {
+  // a shorter curve than that of other layouts: there are many schedules
+  runs = await TrainingRuns.create(['--num-layers', '4', '--train-iters', '10', '--eval-interval', '5']);
+  await runs.run(1, [{ name: 'alone' }, { name: 'alone-bf16', flags: ['--bf16'] }]);
+});
+afterAll(() => runs.remove());
+
+const stages = (p: number): string[] => ['--pipeline-model-parallel-size', `${p}`];
+const chunks = (v: number): string[] => ['--num-virtual-stages-per-pipeline-rank', `${v}`];
+const schedule = (name: string): string[] => ['--pipeline-schedule', name];
+const tensor = (t: number): string[] => ['--tensor-model-parallel-size', `${t}`];
+const distributed = ['--use-distributed-optimizer', '--overlap-grad-reduce', '--overlap-param-gather'];
+const recompute = [
+  ...['--recompute-granularity', 'full', '--recompute-method', 'uniform'],
+  ...['--recompute-num-layers', '1'],
+];
+
+function expectSame(name: string, expected = 'alone', precision: 'fp32' | 'bf16' = 'fp32'): void {
+  const difference = runs.differences(name, expected);
+  expect(difference.loss, `loss of ${name}`).toBeLessThan(tolerances[precision].loss);
+  expect(difference.norm, `norm of ${name}`).toBeLessThan(tolerances[precision].norm);
+}
+
+/** The validation losses that rank 0 wrote. */
+const validation = (output: string): string[] => output.match(/validation loss at iteration .*/g) ?? [];
+
+describe('a GPT in a pipeline', () => {
+  it.each([
+    { p: 2, flags: schedule('1f1b') },
+    { p: 2, flags: schedule('gpipe') },
+    { p: 2, flags: [...schedule('interleaved'), ...chunks(2)] },
+    { p: 2, flags: [...schedule('breadth-first'), ...chunks(2)] },
+    { p: 2, flags: schedule('zb-h1') },
+    { p: 2, flags: schedule('zb-h2') },
+    { p: 2, flags: schedule('zb-v') },
+    { p: 4, flags: schedule('1f1b') },
+    { p: 4, flags: schedule('zb-h2') },
+    { p: 2, flags: [...recompute, ...schedule('zb-v')] },
+    { p: 2, flags: ['--untie-embeddings-and-output-weights'], alone: 'alone-untied' },
+  ])('trains as in one process: $p stages $flags', async ({ p, flags, alone = 'alone' }) => {
+    const name = `${p}${flags.join('')}`;
+    if (alone === 'alone-untied') await runs.run(1, [{ name: alone, flags }]);
+    const [results] = await runs.run(p, [{ name, flags: [...stages(p), ...flags] }]);
+    expectSame(name, alone);
+    const [first, ...others] = results!;
+    expect(validation(first!.output).length).toBe(2);
+    expect(first!.sample).toMatch(/^Line/);
+    for (const { output, sample } of others) {
+      expect(output).toBe('');
+      expect(sample).toBe(first!.sample);
+    }
+  });
+
+  it.each([
+    { t: 2, p: 2, d: 1, flags: [] },
+    { t: 2, p: 2, d: 1, flags: ['--sequence-parallel', ...schedule('zb-v')] },
+    { t: 1, p: 2, d: 2, flags: [...distributed, ...schedule('interleaved'), ...chunks(2)] },
+    { t: 1, p: 2, d: 2, flags: ['--overlap-grad-reduce', ...schedule('zb-v')] },
+    { t: 2, p: 2, d: 2, flags: ['--sequence-parallel', ...distributed, ...recompute] },
+  ])('trains as in one process: tensor $t x pipeline $p x data $d $flags', async ({ t, p, d, flags }) => {
+    const name = `${t}${p}${d}${flags.join('')}`;
+    await runs.run(t * p * d, [{ name, flags: [...tensor(t), ...stages(p), ...flags] }]);
+    expectSame(name);
+  });
+
+  it('trains as in one process in bfloat16', async () => {
+    const flags = ['--bf16', ...stages(2), ...distributed, ...schedule('zb-h1')];
+    await runs.run(4, [{ name: 'bf16', flags }]);
+    expectSame('bf16', 'alone-bf16', 'bf16');
+  });
+
+  it('trains by a schedule from a file, with the model turned round', async () => {
+    const path = runs.pathOf('turned.csv');
+    const lines = formatScheduleCsv(oneForwardOneBackward({ numStages: 2, numMicroBatches: 8 }))
+      .trim()
+      .split('\n');
+    // the first layers on the last rank
+    writeFileSync(path, lines.toReversed().join('\n'));
+    await runs.run(2, [{ name: 'turned', flags: [...stages(2), ...schedule(path)] }]);
+    expectSame('turned');
+  });
+
+  it('trains with layers dealt out unevenly', async () => {
+    const flags = (layout: string) => [...stages(2), '--pipeline-model-parallel-layout', layout];
+    await runs.run(2, [
+      { name: 'uneven', flags: flags('Ettt|tL') },
+      { name: 'balanced', flags: flags('balanced') },
+    ]);
+    expectSame('uneven');
+    expectSame('balanced');
+  });
+
+  it('computes the same bits again, in processes that share memory as on in-memory ranks', async () => {
+    const flags = [...stages(2), ...schedule('interleaved'), ...chunks(2)];
+    await runs.run(2, [{ name: 'memory', flags }]);
+    await runs.runInProcesses(2, [{ name: 'processes', flags }]);
+    expectSame('processes');
+    expect(numbersOf(runs.metricsOf('processes'))).toEqual(numbersOf(runs.metricsOf('memory')));
+  });
+});

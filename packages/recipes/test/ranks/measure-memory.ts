@@ -1,0 +1,41 @@
+import type { World } from '@mtl/comm';
+import { memoryStatistics, resetPeakMemory } from '@mtl/kernels';
+import {
+  GptTraining,
+  type MemoryPrediction,
+  memoryShapeOf,
+  parseFlags,
+  predictMemory,
+  validateConfiguration,
+} from '../../src/index.js';
+
+/** Bytes of this rank. */
+export interface MeasuredMemory {
+  /** The allocator's peak over a training from building the model on. */
+  readonly peak: number;
+  readonly predicted: MemoryPrediction;
+}
+
+/** Trains one after the other, as gpt-train does, and measures each. */
+export default (world: World, all: readonly (readonly string[])[]): Promise<MeasuredMemory[]> =>
+  all.reduce<Promise<MeasuredMemory[]>>(
+    async (before, flags) => [...(await before), await measure(world, flags)],
+    Promise.resolve([]),
+  );
+
+async function measure(world: World, flags: readonly string[]): Promise<MeasuredMemory> {
+  const configuration = validateConfiguration(parseFlags([...flags]), { worldSize: world.size });
+  const before = memoryStatistics('cpu').bytesInUse;
+  resetPeakMemory('cpu');
+  const training = await GptTraining.build({
+    ...{ configuration, corpusDirectory: 'never-used' },
+    stream: { write: () => true, isTTY: false },
+    world: world.size === 1 ? undefined : world,
+    local: { rank: world.rank, size: world.size },
+  });
+  await training.run();
+  const peak = memoryStatistics('cpu').peakBytes - before;
+  const predicted = predictMemory(memoryShapeOf(configuration, training.tokenizer.vocabularySize));
+  await training.close();
+  return { peak, predicted };
+}

@@ -1,0 +1,119 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { runInMemoryRanks } from '@mtl/comm/testing';
+import { typescriptThreads } from '@mtl/tooling/typescript-threads';
+import { expect } from 'vitest';
+import type { TrainGptArgument, TrainGptResult } from '../ranks/train-gpt.js';
+import { prepareCorpus } from './prepare-corpus.js';
+import { runProcesses } from './run-processes.js';
+
+/** A GPT with dropout 0.1 that learns in 24 steps of 8 samples. */
+const small = [
+  ...['--preset', 'none', '--num-layers', '2', '--hidden-size', '32', '--num-attention-heads', '4'],
+  ...['--seq-length', '32', '--max-position-embeddings', '32', '--micro-batch-size', '1'],
+  ...['--global-batch-size', '8', '--lr', '5e-3', '--lr-decay-style', 'cosine', '--lr-decay-iters', '24'],
+  ...['--train-iters', '24', '--attention-dropout', '0.1', '--hidden-dropout', '0.1', '--clip-grad', '1'],
+  ...['--eval-iters', '1', '--eval-interval', '8', '--log-interval', '1', '--split', '90,10,0'],
+  ...['--threads', '1', '--eod-mask-loss'],
+];
+
+export interface Training {
+  readonly name: string;
+  readonly flags?: readonly string[];
+  readonly isRestart?: boolean;
+}
+
+export type Line = {
+  readonly iteration: number;
+  readonly lm_loss: number;
+  readonly grad_norm: number;
+};
+
+export const numbersOf = (lines: readonly Line[]): number[][] =>
+  lines.map(({ lm_loss, grad_norm }) => [lm_loss, grad_norm]);
+
+// design.md, section 5: parity between layouts
+export const tolerances = {
+  fp32: { loss: 2e-6, norm: 2e-5 },
+  bf16: { loss: 2e-3, norm: 2e-2 },
+};
+
+/** Trainings of a small GPT in a directory of their own, on any number of ranks, each with a name. */
+export class TrainingRuns {
+  readonly #directory: string;
+  readonly #recipe: readonly string[];
+
+  private constructor(directory: string, recipe: readonly string[]) {
+    this.#directory = directory;
+    this.#recipe = recipe;
+  }
+
+  /** Prepares a corpus. @param flags of all trainings, in place of those of the small recipe */
+  static async create(flags: readonly string[] = []): Promise<TrainingRuns> {
+    const directory = mkdtempSync(join(tmpdir(), 'mtl-recipes-'));
+    const corpus = await prepareCorpus(directory);
+    return new TrainingRuns(directory, [...without(small, flags), ...flags, ...corpus]);
+  }
+
+  pathOf(name: string): string {
+    return join(this.#directory, name);
+  }
+
+  /** Trains one after the other on the same ranks; results by training, then by rank. */
+  async run(worldSize: number, trainings: readonly Training[]): Promise<TrainGptResult[][]> {
+    const ranks = await runInMemoryRanks<TrainGptResult[]>({
+      ...typescriptThreads,
+      worldSize,
+      module: new URL('../ranks/train-gpt.ts', import.meta.url),
+      argument: this.#argumentsOf(trainings),
+      timeoutMs: 60_000,
+    });
+    return trainings.map((_, index) => ranks.map((results) => results[index]!));
+  }
+
+  /** As `run`, with processes in place of threads and shared memory in place of messages. */
+  async runInProcesses(worldSize: number, trainings: readonly Training[]): Promise<TrainGptResult[][]> {
+    const ranks = await runProcesses<TrainGptResult[]>({
+      worldSize,
+      module: new URL('../ranks/train-gpt.ts', import.meta.url),
+      argument: this.#argumentsOf(trainings),
+    });
+    return trainings.map((_, index) => ranks.map((results) => results[index]!));
+  }
+
+  metricsOf(name: string): Line[] {
+    return readFileSync(`${this.pathOf(name)}.jsonl`, 'utf8')
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as Line);
+  }
+
+  /** Largest relative differences of loss and gradient norm between two runs, step by step. */
+  differences(name: string, expected: string): { readonly loss: number; readonly norm: number } {
+    const [actual, reference] = [this.metricsOf(name), this.metricsOf(expected)];
+    expect(actual.map(({ iteration }) => iteration)).toEqual(reference.map(({ iteration }) => iteration));
+    const largest = (key: 'lm_loss' | 'grad_norm'): number =>
+      Math.max(...actual.map((line, index) => Math.abs(line[key] / reference[index]![key] - 1)));
+    return { loss: largest('lm_loss'), norm: largest('grad_norm') };
+  }
+
+  remove(): void {
+    rmSync(this.#directory, { recursive: true, force: true });
+  }
+
+  #argumentsOf(trainings: readonly Training[]): TrainGptArgument[] {
+    return trainings.map(({ name, flags = [], isRestart = false }) => ({
+      isRestart,
+      flags: [
+        ...without(this.#recipe, flags),
+        ...['--save', this.pathOf(name), '--metrics-jsonl', `${this.pathOf(name)}.jsonl`, ...flags],
+      ],
+    }));
+  }
+}
+
+/** Words without the flags that are given. */
+function without(words: readonly string[], given: readonly string[]): string[] {
+  return words.filter((word, index) => !given.includes(word.startsWith('--') ? word : words[index - 1]!));
+}
