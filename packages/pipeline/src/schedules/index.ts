@@ -1,3 +1,6 @@
+export { measureStep } from '../measured/measure-step.js';
+export type { RecordedActivity, RecordedSpan } from '../measured/pipeline-recorder.js';
+export { replayStep } from '../measured/replay-step.js';
 export { type ChromeTrace, chromeTrace, type TraceEvent } from '../pictures/chrome-trace.js';
 export { describeSimulation, type SimulationDescription } from '../pictures/describe-simulation.js';
 export { formatTimeline } from '../pictures/format-timeline.js';
