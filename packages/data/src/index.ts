@@ -26,6 +26,7 @@ export {
   type BatchLoaderStatistics,
   createBatchLoader,
 } from './loading/batch-loader.js';
+export type { MaskedTokenBatch } from './masked/masked-token-batch.js';
 export { MersenneTwister } from './random/mersenne-twister.js';
 export { MersenneTwister64 } from './random/mersenne-twister-64.js';
 export { RandomState, type Shufflable } from './random/random-state.js';
