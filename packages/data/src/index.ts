@@ -6,6 +6,7 @@ export {
 } from './corpora/prepare-dataset.js';
 export { type ReadDocumentsOptions, readDocuments } from './corpora/read-documents.js';
 export type { PlainTextDocuments } from './corpora/read-plain-text.js';
+export { createSentenceSplitter, type SentenceSplitter } from './corpora/sentence-splitter.js';
 export { IndexedDataset, type SequenceSlice } from './indexed/indexed-dataset.js';
 export {
   type IndexedDatasetSummary,
@@ -117,3 +118,4 @@ export type { TrainingProgress, TrainingTexts } from './training/count-words.js'
 export { type TrainByteLevelBpeOptions, trainByteLevelBpe } from './training/train-byte-level-bpe.js';
 export { type TrainWordPieceOptions, trainWordPiece } from './training/train-word-piece.js';
 export { writeTokenizerJson } from './training/write-tokenizer-json.js';
+export { writeVocabularyText } from './training/write-vocabulary-text.js';
