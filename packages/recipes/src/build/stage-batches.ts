@@ -22,9 +22,8 @@ export interface StageBatchesOptions extends BatchLoaderOptions {
  */
 export function stageBatches({ needsTokens, ...options }: StageBatchesOptions): StageBatches {
   const { dataset, sampler } = options;
-  if (needsTokens || dataset.hasKeyStart) {
-    return createBatchLoader(options);
-  }
+  const stopsAtDocuments = dataset.createBatch(1).keyStart !== undefined;
+  if (needsTokens || stopsAtDocuments) return createBatchLoader(options);
   const outlines = batchOutlines(dataset, sampler);
   return {
     next: async () => outlines.next() as IteratorResult<StageBatch, undefined>,
