@@ -6,7 +6,6 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
   type BertDatasetOptions,
-  bertDatasetIdentifiers,
   buildBertDatasets,
   buildSentenceMapping,
   buildT5Datasets,
@@ -263,16 +262,6 @@ describe('cached mappings', () => {
     expect(open()).toEqual(built);
     expect(events.map(({ kind }) => kind)).toEqual(['built', 'loaded', 'rebuilt', 'rebuilt', 'loaded']);
     expect(events[3]!.reason).toMatch(/row 0: sentences/);
-  });
-
-  it('are described as Python describes them', () => {
-    const identifiers = bertDatasetIdentifiers({ ...base, numSamples: 20, splitWeights: '90,10,0' });
-    expect(Object.keys(identifiers)).toEqual([
-      ...['class', 'dataset_path', 'num_samples', 'index_split', 'random_seed', 'sequence_length', 'split'],
-      ...['split_matrix', 'tokenizer', 'masking_probability', 'short_sequence_probability'],
-      ...['masking_max_ngram', 'masking_do_full_word', 'masking_do_permutation', 'masking_use_longer_ngrams'],
-      ...['masking_use_geometric_distribution', 'classification_head'],
-    ]);
   });
 });
 
