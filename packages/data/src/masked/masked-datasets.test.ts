@@ -364,6 +364,22 @@ describe('errors', () => {
     openBertDataset({ ...base, prefix: corpus('single', [[600]]), sentencePairs: false }).close();
   });
 
+  it('counts the documents that give no samples', () => {
+    const mixed = corpus('mixed', [[5, 6], [9], [], [4, 600, 3], [700], [1, 2, 3]]);
+    using pairs = openBertDataset({ ...base, prefix: mixed });
+    expect(pairs.description.documents).toEqual({
+      numDocuments: 6,
+      numWithFewSentences: 3,
+      numWithLongSentence: 1,
+    });
+    using single = openBertDataset({ ...base, prefix: mixed, sentencePairs: false });
+    expect(single.description.documents).toEqual({
+      numDocuments: 6,
+      numWithFewSentences: 1,
+      numWithLongSentence: 1,
+    });
+  });
+
   it('names the special token that a vocabulary lacks', async () => {
     for (const missing of ['[MASK]', '[CLS]', '[PAD]']) {
       const lacking = await vocabulary(
