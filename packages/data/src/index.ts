@@ -53,6 +53,7 @@ export {
   type T5Sample,
   t5DatasetIdentifiers,
 } from './masked/t5-dataset.js';
+export type { DocumentCounts } from './masked/walk-sentences.js';
 export { MersenneTwister } from './random/mersenne-twister.js';
 export { MersenneTwister64 } from './random/mersenne-twister-64.js';
 export { RandomState, type Shufflable } from './random/random-state.js';

@@ -16,6 +16,7 @@ import { type MaskingVocabulary, maskingVocabulary } from './masking-vocabulary.
 import { type MaskedIndexOptions, maskedIndexIdentifiers, openMaskedIndex } from './open-masked-index.js';
 import { SentenceReader } from './sentence-reader.js';
 import { TokenMasker } from './token-masker.js';
+import type { DocumentCounts } from './walk-sentences.js';
 
 // S = sequence length.
 
@@ -44,6 +45,8 @@ export interface BertDatasetDescription {
   readonly kind: 'bert';
   readonly index: IndexFile;
   readonly mapping: Uint32Array;
+  /** Documents of this part, and how many of them give no samples. */
+  readonly documents: DocumentCounts;
   readonly sequenceLength: number;
   readonly seed: number;
   readonly sentencePairs: boolean;
@@ -259,11 +262,12 @@ export function openBertDataset(options: BertDatasetOptions): BertDataset {
   const kind = bertKind(options);
   checkMasking(kind.masking);
   const vocabulary = maskingVocabulary(tokenizer);
-  const { index, mapping } = openMaskedIndex(withTokenizerIdentifiers(options), kind);
+  const { index, mapping, documents } = openMaskedIndex(withTokenizerIdentifiers(options), kind);
   return new BertDataset({
     kind: 'bert',
     index,
     mapping,
+    documents,
     sequenceLength,
     seed,
     sentencePairs,

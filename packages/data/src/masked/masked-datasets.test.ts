@@ -6,7 +6,6 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
   type BertDatasetOptions,
-  bertDatasetIdentifiers,
   buildBertDatasets,
   buildSentenceMapping,
   buildT5Datasets,
@@ -264,16 +263,6 @@ describe('cached mappings', () => {
     expect(events.map(({ kind }) => kind)).toEqual(['built', 'loaded', 'rebuilt', 'rebuilt', 'loaded']);
     expect(events[3]!.reason).toMatch(/row 0: sentences/);
   });
-
-  it('are described as Python describes them', () => {
-    const identifiers = bertDatasetIdentifiers({ ...base, numSamples: 20, splitWeights: '90,10,0' });
-    expect(Object.keys(identifiers)).toEqual([
-      ...['class', 'dataset_path', 'num_samples', 'index_split', 'random_seed', 'sequence_length', 'split'],
-      ...['split_matrix', 'tokenizer', 'masking_probability', 'short_sequence_probability'],
-      ...['masking_max_ngram', 'masking_do_full_word', 'masking_do_permutation', 'masking_use_longer_ngrams'],
-      ...['masking_use_geometric_distribution', 'classification_head'],
-    ]);
-  });
 });
 
 describe('loading', () => {
@@ -373,6 +362,22 @@ describe('errors', () => {
     );
     // Without pairs a document of one sentence will do, however long.
     openBertDataset({ ...base, prefix: corpus('single', [[600]]), sentencePairs: false }).close();
+  });
+
+  it('counts the documents that give no samples', () => {
+    const mixed = corpus('mixed', [[5, 6], [9], [], [4, 600, 3], [700], [1, 2, 3]]);
+    using pairs = openBertDataset({ ...base, prefix: mixed });
+    expect(pairs.description.documents).toEqual({
+      numDocuments: 6,
+      numWithFewSentences: 3,
+      numWithLongSentence: 1,
+    });
+    using single = openBertDataset({ ...base, prefix: mixed, sentencePairs: false });
+    expect(single.description.documents).toEqual({
+      numDocuments: 6,
+      numWithFewSentences: 1,
+      numWithLongSentence: 1,
+    });
   });
 
   it('names the special token that a vocabulary lacks', async () => {

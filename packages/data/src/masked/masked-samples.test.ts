@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
+  bertDatasetIdentifiers,
   buildBlockMapping,
   buildSentenceMapping,
   createTokenizer,
@@ -13,6 +14,7 @@ import {
   openT5Dataset,
   type Tokenizer,
 } from '../index.js';
+import { pythonJson } from '../samples/python-json.js';
 
 // Fixtures: tooling/fixtures/make-masked-fixtures.py.
 
@@ -48,6 +50,7 @@ interface SampleFixture {
 const fixture = JSON.parse(
   readFileSync(new URL('../../fixtures/masked-samples.json', import.meta.url), 'utf8'),
 ) as {
+  description: string;
   mappings: MappingFixture[];
   vocabulary: string[];
   documentIndices: number[];
@@ -179,6 +182,22 @@ describe('BERT samples', () => {
       for (const value of values) all.push(value);
     }
     expect(md5(Int32Array.from(all))).toBe(f.all);
+  });
+});
+
+describe('bertDatasetIdentifiers', () => {
+  it('are written as Python writes them', () => {
+    const identifiers = bertDatasetIdentifiers({
+      prefix: 'corpus_text_sentence',
+      split: 'train',
+      splitWeights: '90,10,0',
+      numSamples: 20,
+      sequenceLength: 48,
+      seed: 11,
+      tokenizer,
+      tokenizerIdentifiers: { class: 'x', vocab_size: '128' },
+    });
+    expect(pythonJson(identifiers)).toBe(fixture.description);
   });
 });
 

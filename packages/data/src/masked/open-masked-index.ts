@@ -14,6 +14,7 @@ import {
 import { checkSentenceMapping } from './check-sentence-mapping.js';
 import type { MaskingOptions } from './masking-options.js';
 import { buildSentenceMapping } from './sentence-mapping.js';
+import { countDocuments, type DocumentCounts } from './walk-sentences.js';
 
 /** Which sentences a masked dataset is made of, and how its samples are chosen. */
 export interface MaskedIndexOptions {
@@ -52,6 +53,8 @@ export interface MaskedIndex {
   readonly index: IndexFile;
   /** uint32 [N, 3]: first sentence, end sentence, target length of each sample. */
   readonly mapping: Uint32Array;
+  /** What this part has of documents, and what of them gives no samples. */
+  readonly documents: DocumentCounts;
 }
 
 /** The text whose md5 names the cache files of a masked dataset, as Megatron composes it. */
@@ -111,5 +114,6 @@ export function openMaskedIndex(options: MaskedIndexOptions, kind: MaskedIndexKi
     check: (loaded) => checkSentenceMapping({ ...mappingOptions, mapping: loaded.sample_index }),
     onEvent: options.onCacheEvent,
   });
-  return { index: indexed.index, mapping: arrays.sample_index };
+  const documents = countDocuments({ ...mappingOptions, refuseLongSingle: false });
+  return { index: indexed.index, mapping: arrays.sample_index, documents };
 }

@@ -12,6 +12,7 @@ import { type MaskedIndexOptions, maskedIndexIdentifiers, openMaskedIndex } from
 import { SentenceReader } from './sentence-reader.js';
 import { createSpanTokenBatch, type SpanTokenBatch } from './span-token-batch.js';
 import { TokenMasker } from './token-masker.js';
+import type { DocumentCounts } from './walk-sentences.js';
 
 // S = sequence length of the encoder, D = of the decoder.
 
@@ -39,6 +40,8 @@ export interface T5DatasetDescription {
   readonly kind: 't5';
   readonly index: IndexFile;
   readonly mapping: Uint32Array;
+  /** Documents of this part, and how many of them give no samples. */
+  readonly documents: DocumentCounts;
   readonly sequenceLength: number;
   readonly decoderSequenceLength: number;
   readonly seed: number;
@@ -220,11 +223,12 @@ export function openT5Dataset(options: T5DatasetOptions): T5Dataset {
     sentinels.push(id);
     id = tokenizer.tokenIds?.get(`<extra_id_${sentinels.length}>`);
   }
-  const { index, mapping } = openMaskedIndex(withTokenizerIdentifiers(options), kind);
+  const { index, mapping, documents } = openMaskedIndex(withTokenizerIdentifiers(options), kind);
   return new T5Dataset({
     kind: 't5',
     index,
     mapping,
+    documents,
     sequenceLength,
     decoderSequenceLength,
     seed,

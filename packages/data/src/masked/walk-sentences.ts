@@ -93,7 +93,34 @@ function usableDocuments(options: WalkSentencesOptions): Int32Array {
   return usable.subarray(0, count);
 }
 
-function isTooLong(options: WalkSentencesOptions, document: number): boolean {
+/** How many documents there are, and how many of them give no samples. */
+export interface DocumentCounts {
+  readonly numDocuments: number;
+  /** Left out: fewer sentences than a sample needs. */
+  readonly numWithFewSentences: number;
+  /** Left out: a sentence longer than 512 tokens (as Megatron does; long tables and lists are such). */
+  readonly numWithLongSentence: number;
+}
+
+/** Counts the documents that the walk leaves out. */
+export function countDocuments(
+  options: Pick<WalkSentencesOptions, 'documentIndices' | 'sizes' | 'minimumSentences' | 'refuseLongSingle'>,
+): DocumentCounts {
+  const { documentIndices, minimumSentences } = options;
+  const numDocuments = Math.max(0, documentIndices.length - 1);
+  let numWithFewSentences = 0;
+  let numWithLongSentence = 0;
+  for (let document = 0; document < numDocuments; document++) {
+    if (documentIndices[document + 1]! - documentIndices[document]! < minimumSentences) numWithFewSentences++;
+    else if (isTooLong(options, document)) numWithLongSentence++;
+  }
+  return { numDocuments, numWithFewSentences, numWithLongSentence };
+}
+
+function isTooLong(
+  options: Pick<WalkSentencesOptions, 'documentIndices' | 'sizes' | 'refuseLongSingle'>,
+  document: number,
+): boolean {
   const { documentIndices, sizes, refuseLongSingle } = options;
   const first = documentIndices[document]!;
   const end = documentIndices[document + 1]!;
@@ -154,17 +181,13 @@ function shuffleRows(options: { rows: Uint32Array; columns: number; seed: number
 }
 
 function noSentences(options: WalkSentencesOptions): DataError {
-  const { documentIndices, minimumSentences } = options;
-  let short = 0;
-  const numDocuments = Math.max(0, documentIndices.length - 1);
-  for (let document = 0; document < numDocuments; document++) {
-    if (documentIndices[document + 1]! - documentIndices[document]! < minimumSentences) short++;
-  }
+  const { minimumSentences } = options;
+  const { numDocuments, numWithFewSentences, numWithLongSentence } = countDocuments(options);
   const sentences = minimumSentences === 1 ? 'a sentence' : `${minimumSentences} sentences`;
   return new DataError(
     'MTL_DATA_NO_SENTENCES',
-    `none of ${numDocuments} documents can give a sample: ${short} hold less than ${sentences}, ` +
-      `${numDocuments - short} hold a sentence longer than ${longestSentence} tokens`,
+    `none of ${numDocuments} documents can give a sample: ${numWithFewSentences} hold less than ${sentences}, ` +
+      `${numWithLongSentence} hold a sentence longer than ${longestSentence} tokens`,
     {
       expected: `documents of ${sentences} or more, each of at most ${longestSentence} tokens`,
       remedy:
