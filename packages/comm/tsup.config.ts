@@ -1,6 +1,6 @@
 import { library } from '@mtl/tooling/tsup';
 
-// worker threads start on rank-thread-entry, which imports rank-thread beside itself; build-addon is the command that
+// worker threads start on rank-thread-entry, which imports rank-thread beside itself, and processes on local-rank-entry; build-addon is the command that
 // compiles the addon, with tooling bundled into it, so that it works when installed
 export default {
   ...library({
@@ -9,6 +9,8 @@ export default {
     'testing/index': 'src/testing/index.ts',
     'testing/rank-thread': 'src/testing/rank-thread.ts',
     'testing/rank-thread-entry': 'src/testing/rank-thread-entry.mjs',
+    'testing/local-rank': 'src/testing/local-rank.ts',
+    'testing/local-rank-entry': 'src/testing/local-rank-entry.mjs',
     'build-addon': 'native/build-addon.mjs',
   }),
   dts: {

@@ -1,8 +1,8 @@
 // One rank of the benchmark. Rank 0 prints the best and the median of 40 samples: the best is what the engine does when
 // nobody else uses the cores. GB/s are the tensor's bytes by the time; the roofline is one copy of them in memory.
 import { LocalWorld, type World } from '@mtl/comm';
+import { FileStore } from '@mtl/comm/testing';
 import { type DType, Tensor } from '@mtl/kernels';
-import { FileStore } from '../test/support/file-store.js';
 import { GlooWorld } from '../test/support/gloo-world.js';
 
 const [rank, size, directory] = [Number(process.argv[2]), Number(process.argv[3]), process.argv[4]!];

@@ -1,9 +1,9 @@
 import { glooProblem } from '@mtl/comm';
+import { isRunning, type RankProcess } from '@mtl/comm/testing';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { Trouble } from './ranks/trouble.js';
 import { complete, errorsOf, ready } from './support/failures.js';
 import { type GlooRanksOptions, startGlooRanks } from './support/gloo-ranks.js';
-import { isRunning, type RankProcess } from './support/local-ranks.js';
 
 const module = new URL('./ranks/trouble.ts', import.meta.url);
 /** Ranks that take themselves for the only one of their host: nothing but Gloo's connections tells them of each other. */

@@ -1,12 +1,8 @@
+import { isRunning, type LocalRanksOptions, type RankProcess, startLocalRanks } from '@mtl/comm/testing';
+import { typescriptThreads } from '@mtl/tooling/typescript-threads';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { Trouble } from './ranks/trouble.js';
 import { complete, errorsOf, ready } from './support/failures.js';
-import {
-  isRunning,
-  type LocalRanksOptions,
-  type RankProcess,
-  startLocalRanks,
-} from './support/local-ranks.js';
 
 const module = new URL('./ranks/trouble.ts', import.meta.url);
 const worldSize = 3;
@@ -20,7 +16,13 @@ let ranks: RankProcess[] = [];
 let remove = (): void => {};
 
 function start(kind: Trouble['kind'], options: Partial<LocalRanksOptions> = {}): RankProcess[] {
-  ({ ranks, remove } = startLocalRanks({ module, worldSize, argument: { kind }, ...options }));
+  ({ ranks, remove } = startLocalRanks({
+    ...typescriptThreads,
+    module,
+    worldSize,
+    argument: { kind },
+    ...options,
+  }));
   return ranks;
 }
 

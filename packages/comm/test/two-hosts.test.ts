@@ -1,5 +1,5 @@
 import { glooProblem } from '@mtl/comm';
-import { runInMemoryRanks } from '@mtl/comm/testing';
+import { isRunning, type RankProcess, runInMemoryRanks } from '@mtl/comm/testing';
 import { createNetworkHosts, type NetworkHosts, networkHostsProblem } from '@mtl/tooling/network-hosts';
 import { typescriptThreads } from '@mtl/tooling/typescript-threads';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -7,7 +7,6 @@ import type { HierarchicalCases } from './ranks/hierarchical-reference.js';
 import type { Trouble } from './ranks/trouble.js';
 import { complete, errorsOf, ready } from './support/failures.js';
 import { runGlooRanks, startGlooRanks } from './support/gloo-ranks.js';
-import { isRunning, type RankProcess } from './support/local-ranks.js';
 
 const trouble = new URL('./ranks/trouble.ts', import.meta.url);
 const hosts = [0, 0, 1, 1];

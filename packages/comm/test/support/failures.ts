@@ -1,5 +1,5 @@
+import type { RankProcess } from '@mtl/comm/testing';
 import { expect } from 'vitest';
-import type { RankProcess } from './local-ranks.js';
 
 /** What every error of an operation says besides the rank. */
 export const complete = {

@@ -1,4 +1,4 @@
-// One rank of a test over Gloo as a process; otherwise as rank-process.ts.
+// One rank of a test over Gloo as a process; otherwise as src/testing/local-rank.ts.
 import type { World } from '@mtl/comm';
 import { MtlError } from '@mtl/errors';
 import { GlooWorld, type GlooWorldOptions } from './gloo-world.js';

@@ -2,8 +2,9 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { type RankProcess, startRankProcess } from '@mtl/comm/testing';
 import { reportEngine } from '@mtl/tooling/report-engine';
-import { type RankProcess, startRank } from './local-ranks.js';
+import { typescriptThreads } from '@mtl/tooling/typescript-threads';
 
 export interface GlooRanksOptions {
   readonly module: URL;
@@ -26,9 +27,9 @@ export function startGlooRanks(options: GlooRanksOptions): { ranks: RankProcess[
   const { socketInterface = '127.0.0.1', prefixOf = () => [] } = options;
   const directory = mkdtempSync(join(tmpdir(), 'mtl-gloo-'));
   const ranks = hosts.map((host, rank) => {
-    const settings = { module: module.href, rank, hosts, directory, argument };
     const limits = { timeoutMs, abortGraceMs, socketInterface };
-    return startRank(JSON.stringify({ ...settings, ...limits }), { program, prefix: prefixOf(host) });
+    const settings = { module: module.href, rank, hosts, directory, argument, ...limits };
+    return startRankProcess({ ...typescriptThreads, program, settings, prefix: prefixOf(host) });
   });
   return { ranks, remove: () => rmSync(directory, { recursive: true, force: true }) };
 }

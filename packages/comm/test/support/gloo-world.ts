@@ -7,7 +7,7 @@ import {
   SingleProcessGroup,
   type World,
 } from '@mtl/comm';
-import { FileStore } from './file-store.js';
+import { FileStore } from '@mtl/comm/testing';
 
 export interface GlooWorldOptions {
   readonly rank: number;

@@ -1,13 +1,13 @@
 import type { ProcessGroup } from '@mtl/comm';
 import { ConfigurationError, UsageError } from '@mtl/errors';
 import { type Device, type DType, sizeOf, type Tensor } from '@mtl/kernels';
+import type { PipelineRecorder, RecordedActivity } from '../measured/pipeline-recorder.js';
 import type { PipelineSchedule } from '../schedules/pipeline-schedule.js';
 import { assertSchedule } from '../simulator/check-schedule.js';
 import type { Stage, StageForward, StageLoss } from '../stage.js';
 import { agreeOnPlacement } from './agree-on-placement.js';
 import { BoundaryExchange } from './boundary-exchange.js';
 import { compareSteps } from './compare-steps.js';
-import type { PipelineRecorder } from './pipeline-recorder.js';
 import { type MessagePlan, type PlannedAction, planMessages } from './plan-messages.js';
 
 export interface PipelineOptions<Batch> {
@@ -97,22 +97,26 @@ export class Pipeline<Batch> {
    */
   run(step: TrainingStep<Batch>): void {
     const { training } = this.#prepare(step.batches);
-    this.#interpret(training, step.batches, (planned, exchange) => {
-      const { action, completesChunk } = planned;
-      if (completesChunk) step.beforeLastBackward?.(action.chunk);
-      if (action.kind === 'F') this.#forward(planned, { step, exchange, pass: 'forward' });
-      else this.#backward(planned, { step, exchange });
-    });
+    this.#record({ kind: 'step' }, () =>
+      this.#interpret(training, step.batches, (planned, exchange) => {
+        const { action, completesChunk } = planned;
+        if (completesChunk) step.beforeLastBackward?.(action.chunk);
+        if (action.kind === 'F') this.#forward(planned, { step, exchange, pass: 'forward' });
+        else this.#backward(planned, { step, exchange });
+      }),
+    );
   }
 
   /** Forward alone, in the order of the schedule's forward passes, keeping nothing. Throws as `run` does. */
   evaluate(step: PipelineStep<Batch>): void {
     const { evaluation } = this.#prepare(step.batches);
-    this.#interpret(evaluation, step.batches, (planned, exchange) => {
-      this.#forward(planned, { step, exchange, pass: 'evaluate' });
-      const { chunk, microBatch } = planned.action;
-      this.#reportLoss(this.#stage(chunk), { step, microBatch });
-    });
+    this.#record({ kind: 'evaluation' }, () =>
+      this.#interpret(evaluation, step.batches, (planned, exchange) => {
+        this.#forward(planned, { step, exchange, pass: 'evaluate' });
+        const { chunk, microBatch } = planned.action;
+        this.#reportLoss(this.#stage(chunk), { step, microBatch });
+      }),
+    );
   }
 
   /** Lets go of everything that an error left behind. */
@@ -131,7 +135,6 @@ export class Pipeline<Batch> {
       throw new UsageError('MTL_PIPELINE_STEP', 'a step is under way', {
         remedy: 'call abandon() after a step that failed',
       });
-    const { recorder } = this.#options;
     const exchange = new BoundaryExchange({
       ...this.#options,
       shapeOf: (microBatch) => this.#boundaryShape(batches[microBatch]!),
@@ -142,8 +145,7 @@ export class Pipeline<Batch> {
       exchange.post(planned.numReceives);
       run(planned, exchange);
     }
-    if (recorder === undefined) exchange.finish();
-    else recorder.span({ kind: 'wait' }, () => exchange.finish());
+    this.#record({ kind: 'wait' }, () => exchange.finish());
     this.#exchange = undefined;
   }
 
@@ -165,7 +167,7 @@ export class Pipeline<Batch> {
       input,
     };
     const stage = this.#stage(chunk);
-    const result = this.#record(planned, () => stage[pass](forward));
+    const result = this.#record(planned.action, () => stage[pass](forward));
     input?.dispose();
     this.#give(planned, exchange, result);
   }
@@ -177,11 +179,11 @@ export class Pipeline<Batch> {
     const { kind, chunk, microBatch } = planned.action;
     const stage = this.#stage(chunk);
     if (kind === 'W') {
-      this.#record(planned, () => stage.backwardWeight({ microBatch }));
+      this.#record(planned.action, () => stage.backwardWeight({ microBatch }));
       return;
     }
     const outputGradient = this.#take(planned, exchange);
-    const result = this.#record(planned, () =>
+    const result = this.#record(planned.action, () =>
       stage.backwardInput({ microBatch, outputGradient, weights: kind === 'B' }),
     );
     outputGradient?.dispose();
@@ -191,10 +193,8 @@ export class Pipeline<Batch> {
 
   #take({ input, action }: PlannedAction, exchange: BoundaryExchange): Tensor | undefined {
     if (input === undefined) return undefined;
-    const { recorder } = this.#options;
-    if (recorder === undefined || input.peer === undefined) return exchange.take(input);
-    const { chunk, microBatch } = action;
-    return recorder.span({ kind: 'wait', chunk, microBatch }, () => exchange.take(input));
+    if (input.peer === undefined) return exchange.take(input);
+    return this.#record({ ...action, kind: 'wait' }, () => exchange.take(input));
   }
 
   #give({ output, action }: PlannedAction, exchange: BoundaryExchange, result: Tensor | undefined): void {
@@ -218,9 +218,9 @@ export class Pipeline<Batch> {
     }
   }
 
-  #record<Result>({ action }: PlannedAction, pass: () => Result): Result {
+  #record<Result>(activity: RecordedActivity, body: () => Result): Result {
     const { recorder } = this.#options;
-    return recorder === undefined ? pass() : recorder.span(action, pass);
+    return recorder === undefined ? body() : recorder.span(activity, body);
   }
 
   #stage(chunk: number): Stage<Batch> {

@@ -1,5 +1,5 @@
 import { ProcessMesh, type World } from '@mtl/comm';
-import { numLiveTensors } from '@mtl/kernels';
+import { memoryStatistics, numLiveTensors, resetPeakMemory } from '@mtl/kernels';
 import { Pipeline } from '../../src/index.js';
 import {
   buildSchedule,
@@ -8,18 +8,19 @@ import {
   parseScheduleCsv,
 } from '../../src/schedules/index.js';
 import { affineBatches } from '../support/affine-chain.js';
-import { AffineStage } from '../support/affine-stage.js';
+import { AffineStage, type KeptElements, LiveCount } from '../support/affine-stage.js';
 
 /** One step of the chain, over the ranks of a world. */
 export interface ChainCase {
-  /** A name, or the text of a CSV file. */
-  readonly schedule: string;
+  /** A name, the text of a CSV file, or a schedule. */
+  readonly schedule: string | PipelineSchedule;
   readonly numStages: number;
   readonly numMicroBatches: number;
   readonly numChunks?: number | undefined;
   readonly numReplicas: number;
   /** Elements of a micro-batch. */
   readonly size: number;
+  readonly kept?: KeptElements;
 }
 
 /** What a rank has after it. */
@@ -37,6 +38,12 @@ export interface RankResult {
   readonly announced: ReadonlyArray<{ readonly chunk: number; readonly numDone: number }>;
   /** Tensors that the step left behind; 0 where ranks are threads, which count them together. */
   readonly numLeft: number;
+  /** Bytes of the training step that the engine gave to other ranks of the pipeline. */
+  readonly sentBytes: number;
+  /** Most activations alive at one time, in the training step. */
+  readonly peak: LiveCount['peak'];
+  /** Most bytes that the allocator of this process has given out in the training step. */
+  readonly peakBytes: number;
 }
 
 export const lossFactor = 1 / 8;
@@ -45,6 +52,7 @@ export function scheduleOf(
   { schedule, numStages, numChunks }: ChainCase,
   numMicroBatches: number,
 ): PipelineSchedule {
+  if (typeof schedule !== 'string') return schedule;
   if (schedule.includes(',')) return parseScheduleCsv(schedule, { name: 'own.csv' });
   if (numStages === 1) return oneStage(numMicroBatches);
   return buildSchedule(schedule, { numStages, numMicroBatches, numChunks });
@@ -55,6 +63,9 @@ export default function runAffineChain(world: World, cases: readonly ChainCase[]
   return cases.map((chainCase) => runCase(world, chainCase));
 }
 
+/** Groups of the same members need names of their own. */
+let numGroups = 0;
+
 function runCase(world: World, chainCase: ChainCase): RankResult {
   const { numStages, numMicroBatches, numReplicas, size } = chainCase;
   const mesh = new ProcessMesh({ tp: numReplicas, pp: numStages });
@@ -62,15 +73,23 @@ function runCase(world: World, chainCase: ChainCase): RankResult {
     length === 1
       ? undefined
       : world.createGroup({
-          name: `${axis} ${JSON.stringify(chainCase)}`,
+          name: `${axis} ${numGroups++}`,
           ranks: mesh.groupOf(world.rank, [axis]),
         });
   const [pipelineGroup, replicas] = [group('pp', numStages), group('tp', numReplicas)];
   const { placement } = scheduleOf(chainCase, numMicroBatches);
   const rank = pipelineGroup?.rank ?? 0;
+  const live = new LiveCount();
   const stages = new Map(
     placement.flatMap((home, chunk) =>
-      home === rank ? [[chunk, new AffineStage({ chunk, numChunks: placement.length })] as const] : [],
+      home === rank
+        ? [
+            [
+              chunk,
+              new AffineStage({ chunk, numChunks: placement.length, kept: chainCase.kept, live }),
+            ] as const,
+          ]
+        : [],
     ),
   );
   const numLive = numLiveTensors();
@@ -95,6 +114,9 @@ function runCase(world: World, chainCase: ChainCase): RankResult {
   const announced: Array<{ chunk: number; numDone: number }> = [];
   const batches = affineBatches(numMicroBatches, size);
   pipeline.evaluate({ batches, lossFactor, onLoss: sums(evaluated) });
+  const sentBytes = (): number => pipelineGroup?.statistics().send.sentBytes ?? 0;
+  const [sentBefore, bytesBefore] = [sentBytes(), memoryStatistics('cpu').bytesInUse];
+  resetPeakMemory('cpu');
   pipeline.run({
     batches,
     lossFactor,
@@ -104,11 +126,13 @@ function runCase(world: World, chainCase: ChainCase): RankResult {
     },
   });
   const numLeft = world.group.engine === 'memory' ? 0 : numLiveTensors() - numLive;
+  const peakBytes = memoryStatistics('cpu').peakBytes - bytesBefore;
+  const sent = sentBytes() - sentBefore;
   pipelineGroup?.close();
   replicas?.close();
   return {
     chunks: [...stages].map(([chunk, { gradients }]) => ({ chunk, ...gradients })),
-    ...{ losses, evaluated, announced, numLeft },
+    ...{ losses, evaluated, announced, numLeft, sentBytes: sent, peak: live.peak, peakBytes },
     lastRank: pipeline.lastRank,
   };
 }

@@ -18,13 +18,38 @@ export interface AffineStageOptions {
   readonly chunk: number;
   readonly numChunks: number;
   readonly times?: PassMilliseconds | undefined;
-  /** Elements (float64) that each micro-batch keeps until the halves of its backward are done. */
-  readonly kept?: { readonly untilInput: number; readonly untilWeight: number } | undefined;
+  /** Kept by each micro-batch until the halves of its backward are done. */
+  readonly kept?: KeptElements | undefined;
+  readonly live?: LiveCount | undefined;
 }
 
-/** What a chunk computes: y = factor * x + offset. Dyadic, so that float64 makes no rounding errors in short chains. */
+/** Elements of float64 that a micro-batch keeps; those until the weight half are among those until the input half. */
+export interface KeptElements {
+  readonly untilInput: number;
+  readonly untilWeight: number;
+}
+
+/**
+ * What a chunk computes: y = factor * x + offset. Halves of whole numbers, so that float64 rounds nothing in chains of up to 16
+ * chunks, and sums do not depend on their order.
+ */
 export function affineParameters(chunk: number): { readonly factor: number; readonly offset: number } {
-  return { factor: 1 + ((chunk % 5) - 1) / 8, offset: (chunk % 3) - 1 };
+  return { factor: [1, 1.5, -1, 0.5, 1][chunk % 5]!, offset: (chunk % 3) - 1 };
+}
+
+/** What is alive on a rank, counted where it is made and let go of; shared by its stages. */
+export class LiveCount {
+  readonly now = { untilInput: 0, untilWeight: 0 };
+  readonly peak = { numUntilInput: 0, numUntilWeight: 0, numAlive: 0 };
+
+  add(change: { readonly untilInput?: number; readonly untilWeight?: number }): void {
+    this.now.untilInput += change.untilInput ?? 0;
+    this.now.untilWeight += change.untilWeight ?? 0;
+    const { untilInput, untilWeight } = this.now;
+    this.peak.numUntilInput = Math.max(this.peak.numUntilInput, untilInput);
+    this.peak.numUntilWeight = Math.max(this.peak.numUntilWeight, untilWeight);
+    this.peak.numAlive = Math.max(this.peak.numAlive, untilInput + untilWeight);
+  }
 }
 
 interface Flight {
@@ -45,8 +70,6 @@ export class AffineStage implements Stage<AffineBatch> {
   readonly isLast: boolean;
   /** Sums over everything that ran: of the factor and of the offset. */
   readonly gradients = { factor: 0, offset: 0 };
-  /** Most micro-batches that were between forward and the end of backward. */
-  mostInFlight = 0;
   readonly #options: AffineStageOptions;
   readonly #flights = new Map<number, Flight>();
   readonly #losses = new Map<number, Flight>();
@@ -71,7 +94,7 @@ export class AffineStage implements Stage<AffineBatch> {
     flight.untilInput = keep(untilInput - untilWeight);
     flight.untilWeight = keep(untilWeight);
     this.#flights.set(call.microBatch, flight);
-    this.mostInFlight = Math.max(this.mostInFlight, this.#flights.size);
+    this.#options.live?.add({ untilInput: 1 });
     return this.#boundary(flight.output, this.isLast);
   }
 
@@ -81,7 +104,9 @@ export class AffineStage implements Stage<AffineBatch> {
     readonly weights?: boolean;
   }): Tensor | undefined {
     const { times, chunk } = this.#options;
-    sleep((times?.backwardInput ?? 0) + (call.weights === true ? (times?.backwardWeight ?? 0) : 0));
+    const end = later(
+      (times?.backwardInput ?? 0) + (call.weights === true ? (times?.backwardWeight ?? 0) : 0),
+    );
     const flight = this.#flights.get(call.microBatch)!;
     const { batch, lossFactor } = flight.call;
     const gradient = this.isLast
@@ -89,8 +114,10 @@ export class AffineStage implements Stage<AffineBatch> {
       : call.outputGradient!.toArray();
     flight.gradient = gradient;
     flight.untilInput?.dispose();
+    this.#options.live?.add({ untilInput: -1, untilWeight: call.weights === true ? 0 : 1 });
     if (this.isLast) this.#losses.set(call.microBatch, flight);
     if (call.weights === true) this.#finish(call.microBatch);
+    sleepUntil(end);
     const { factor } = affineParameters(chunk);
     return this.#boundary(
       gradient.map((value) => factor * value),
@@ -99,8 +126,10 @@ export class AffineStage implements Stage<AffineBatch> {
   }
 
   backwardWeight({ microBatch }: { readonly microBatch: number }): void {
-    sleep(this.#options.times?.backwardWeight ?? 0);
+    const end = later(this.#options.times?.backwardWeight ?? 0);
+    this.#options.live?.add({ untilWeight: -1 });
     this.#finish(microBatch);
+    sleepUntil(end);
   }
 
   takeLoss(microBatch: number): StageLoss {
@@ -142,10 +171,11 @@ export class AffineStage implements Stage<AffineBatch> {
 
   #compute(call: StageForward<AffineBatch>): Flight {
     const { times, chunk } = this.#options;
-    sleep(times?.forward ?? 0);
+    const end = later(times?.forward ?? 0);
     const { factor, offset } = affineParameters(chunk);
     const input = call.input === undefined ? call.batch.values : call.input.toArray();
     const output = input.map((value) => factor * value + offset);
+    sleepUntil(end);
     return { input, output, call, untilInput: undefined, untilWeight: undefined, gradient: undefined };
   }
 
@@ -166,8 +196,14 @@ export class AffineStage implements Stage<AffineBatch> {
 
 const nothing = new Int32Array(new SharedArrayBuffer(4));
 
-function sleep(milliseconds: number): void {
-  if (milliseconds > 0) Atomics.wait(nothing, 0, 0, milliseconds);
+/** When something that starts now and takes so long will be over; undefined for no time at all. */
+function later(milliseconds: number): number | undefined {
+  return milliseconds > 0 ? performance.now() + milliseconds : undefined;
+}
+
+/** Sleeps for what is left of a pass, so that its own work is part of its time. */
+function sleepUntil(end: number | undefined): void {
+  if (end !== undefined) Atomics.wait(nothing, 0, 0, Math.max(0, end - performance.now()));
 }
 
 function keep(numElements: number): Tensor | undefined {

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Store } from '@mtl/comm';
 import { CommunicationError } from '@mtl/errors';
+import type { Store } from '../store.js';
 
 /** A store in a folder, for ranks of one host: a file per key, looked for every few milliseconds. */
 export class FileStore implements Store {

@@ -1,0 +1,62 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { LocalRankSettings } from './local-rank.js';
+import { type RankProcess, type RankProcessOptions, startRankProcess } from './rank-process.js';
+
+export interface LocalRanksOptions extends Pick<RankProcessOptions, 'preload' | 'execArgv'> {
+  /** The module whose default export each rank calls: `(world, argument) => result`. */
+  readonly module: URL;
+  readonly worldSize: number;
+  /** Passed to every rank, as JSON. */
+  readonly argument?: unknown;
+  /** How long an operation waits for the other ranks. Default 20 s. */
+  readonly timeoutMs?: number;
+  /** How long to wait for all ranks to come. Default 30 s. */
+  readonly joinTimeoutMs?: number;
+  /** See LocalWorldOptions. */
+  readonly abortGraceMs?: number;
+  readonly bufferBytes?: number;
+  /** Ranks that are never started. */
+  readonly absent?: readonly number[];
+}
+
+// beside this file in the sources and in the build; plain JavaScript, so that Node can start on it
+const entry = import.meta.url.endsWith('.ts') ? './local-rank-entry.mjs' : './local-rank-entry.js';
+
+/** Starts ranks as processes of this host that find each other through a folder; `remove` it when they have ended. */
+export function startLocalRanks(options: LocalRanksOptions): { ranks: RankProcess[]; remove: () => void } {
+  const { module, worldSize, argument = null, absent = [], timeoutMs = 20_000, bufferBytes } = options;
+  const { joinTimeoutMs = 30_000, abortGraceMs = 10_000, preload, execArgv } = options;
+  const directory = mkdtempSync(join(tmpdir(), 'mtl-comm-'));
+  const ranks = Array.from({ length: worldSize }, (_, rank) => rank)
+    .filter((rank) => !absent.includes(rank))
+    .map((rank) => {
+      const limits = { timeoutMs, joinTimeoutMs, abortGraceMs, bufferBytes };
+      const settings: LocalRankSettings = {
+        ...{ module: module.href, rank, size: worldSize, directory, argument },
+        ...limits,
+      };
+      const program = fileURLToPath(new URL(entry, import.meta.url));
+      return startRankProcess({ program, settings, preload, execArgv });
+    });
+  return { ranks, remove: () => rmSync(directory, { recursive: true, force: true }) };
+}
+
+/**
+ * Runs ranks as processes of this host, connected by shared memory, and gives what each returned, by rank; throws what the
+ * first of them to fail said. The counterpart of `runInMemoryRanks` with the engine that real jobs use.
+ */
+export async function runLocalRanks<Result>(options: LocalRanksOptions): Promise<Result[]> {
+  const { ranks, remove } = startLocalRanks(options);
+  await Promise.all(ranks.map((rank) => rank.ended));
+  remove();
+  return ranks.map(({ lines, stderr }, rank) => {
+    const last = lines.at(-1);
+    if (last === undefined || !('result' in last)) {
+      throw new Error(`rank ${rank}: ${last?.error?.message ?? stderr()}`);
+    }
+    return last.result as Result;
+  });
+}

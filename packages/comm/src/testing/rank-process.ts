@@ -1,0 +1,83 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { createInterface } from 'node:readline';
+
+/** What a rank said at its end. */
+export interface Outcome {
+  readonly result?: unknown;
+  readonly error?: {
+    readonly message: string;
+    readonly code?: string;
+    readonly details: Readonly<Record<string, unknown>>;
+  };
+  /** Date.now() when the error was caught. */
+  readonly at?: number;
+}
+
+/** A rank that runs as a process of its own and says what it has to say as lines of JSON. */
+export interface RankProcess {
+  readonly child: ChildProcess;
+  /** Everything the rank printed so far. */
+  readonly lines: (Outcome & Readonly<Record<string, unknown>>)[];
+  readonly stderr: () => string;
+  /** Resolves with the first line that has this property. */
+  readonly said: (property: string) => Promise<Outcome & Readonly<Record<string, unknown>>>;
+  /** Resolves when the process has ended, with its exit code or signal. */
+  readonly ended: Promise<number | string | null>;
+}
+
+export interface RankProcessOptions {
+  /** What Node runs. */
+  readonly program: string;
+  /** Its argument, in JSON. */
+  readonly settings: object;
+  /** A module that is imported before the program: a TypeScript loader, for example. */
+  readonly preload?: URL | undefined;
+  /** Node's flags, such as export conditions. */
+  readonly execArgv?: readonly string[] | undefined;
+  /** A command that replaces itself by the rest of its arguments. */
+  readonly prefix?: readonly string[];
+}
+
+/** Starts a rank, with one thread for kernels: ranks of a test outnumber cores. */
+export function startRankProcess(options: RankProcessOptions): RankProcess {
+  const { program, settings, preload, execArgv = [], prefix = [] } = options;
+  const imports = preload === undefined ? [] : ['--import', preload.href];
+  const command = [...prefix, process.execPath, ...execArgv, ...imports, program, JSON.stringify(settings)];
+  const child = spawn(command[0]!, command.slice(1), {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { ...process.env, OMP_NUM_THREADS: '1', NODE_OPTIONS: '' },
+  });
+  const lines: RankProcess['lines'] = [];
+  const listeners: (() => void)[] = [];
+  let stderr = '';
+  child.stderr!.on('data', (data: Buffer) => {
+    stderr += data;
+  });
+  const ended = new Promise<number | string | null>((resolve) =>
+    child.once('close', (code, signal) => {
+      resolve(code ?? signal);
+      for (const listener of listeners) listener();
+    }),
+  );
+  createInterface({ input: child.stdout! }).on('line', (line) => {
+    lines.push(JSON.parse(line));
+    for (const listener of listeners) listener();
+  });
+  const said: RankProcess['said'] = (property) =>
+    new Promise((resolve, reject) => {
+      const look = (): void => {
+        const found = lines.find((line) => property in line);
+        if (found !== undefined) resolve(found);
+        else if (child.exitCode !== null)
+          reject(new Error(`a rank ended without ${property}: ${JSON.stringify(lines)} ${stderr}`));
+      };
+      listeners.push(look);
+      look();
+    });
+  return { child, lines, stderr: () => stderr, said, ended };
+}
+
+/** Whether the process is still there (a zombie is not). */
+export function isRunning({ child }: RankProcess): boolean {
+  return child.exitCode === null && child.signalCode === null;
+}

@@ -1,0 +1,23 @@
+import type { PassKind } from '../schedules/pipeline-schedule.js';
+
+/**
+ * What a rank was doing for a while: a pass, the wait for what a pass needs, a whole step or evaluation of the pipeline, or
+ * what the trainer does between passes.
+ */
+export interface RecordedActivity {
+  readonly kind: PassKind | 'wait' | 'step' | 'evaluation' | 'optimizer' | 'reduce';
+  readonly chunk?: number | undefined;
+  readonly microBatch?: number | undefined;
+}
+
+/** An activity and when it began and ended, in nanoseconds of the host's monotonic clock. */
+export interface RecordedSpan extends RecordedActivity {
+  readonly startNs: number;
+  readonly endNs: number;
+}
+
+/** Writes down what a rank really does, and when. */
+export interface PipelineRecorder {
+  /** Runs `body` and keeps when it began and ended. */
+  span<Result>(activity: RecordedActivity, body: () => Result): Result;
+}

@@ -1,0 +1,44 @@
+import { runLocalRanks } from '@mtl/comm/testing';
+import { typescriptThreads } from '@mtl/tooling/typescript-threads';
+import { describe, expect, it } from 'vitest';
+import { type ChainCase, type RankResult, scheduleOf } from './ranks/run-affine-chain.js';
+
+const run = (cases: readonly ChainCase[]): Promise<RankResult[][]> =>
+  runLocalRanks<RankResult[]>({
+    ...typescriptThreads,
+    worldSize: cases[0]!.numStages * cases[0]!.numReplicas,
+    module: new URL('./ranks/run-affine-chain.ts', import.meta.url),
+    argument: cases,
+  });
+
+const kinds: readonly (readonly [schedule: string, numChunks?: number])[] = [
+  ...([['gpipe'], ['1f1b'], ['zb-h1'], ['zb-h2'], ['zb-v']] as const),
+  ...([
+    ['breadth-first', 2],
+    ['interleaved', 2],
+    ['interleaved', 3],
+  ] as const),
+];
+
+describe('bytes on the wire', () => {
+  it.each([1, 2])('are those of the formula, divided by %d replicas', async (numReplicas) => {
+    const [numStages, numMicroBatches, size] = [2, 4, 1000];
+    const cases = kinds.map(([schedule, numChunks]) => ({
+      ...{ schedule, numChunks, numStages, numMicroBatches, numReplicas, size },
+    }));
+    const ranks = await run(cases);
+    cases.forEach((chainCase, index) => {
+      const { placement } = scheduleOf(chainCase, numMicroBatches);
+      // bsh of each micro-batch, forward and back over every boundary between ranks, 1/t of it from each replica
+      const ofBoundary = (numMicroBatches * size * Float64Array.BYTES_PER_ELEMENT) / numReplicas;
+      const crossings = (stage: number): number =>
+        placement.filter((home, chunk) => home === stage && (placement[chunk + 1] ?? stage) !== stage)
+          .length +
+        placement.filter((home, chunk) => home === stage && (placement[chunk - 1] ?? stage) !== stage).length;
+      expect(
+        ranks.map((results) => results[index]!.sentBytes),
+        chainCase.schedule,
+      ).toEqual(ranks.map((_, rank) => crossings(Math.floor(rank / numReplicas)) * ofBoundary));
+    });
+  });
+});

@@ -1,0 +1,71 @@
+import { runLocalRanks } from '@mtl/comm/testing';
+import { typescriptThreads } from '@mtl/tooling/typescript-threads';
+import { describe, expect, it } from 'vitest';
+import { planMessages } from '../src/executor/plan-messages.js';
+import type { RecordedSpan } from '../src/index.js';
+import { scheduleOf } from './ranks/run-affine-chain.js';
+import type { TimedCase } from './ranks/time-passes.js';
+import type { TracedStep } from './ranks/trace-step.js';
+
+const passMs = 20;
+const nanoseconds = 1e6;
+
+/** Messages of 1.6 MB: three times what the slots of a pair in shared memory hold. */
+const base = { numStages: 4, numReplicas: 1, numMicroBatches: 8, size: 200_000, passMs };
+
+const isPass = ({ kind }: RecordedSpan): boolean => ['F', 'B', 'I', 'W'].includes(kind);
+
+describe.each(['1f1b', 'interleaved', 'zb-v'])('%s over processes', (schedule) => {
+  it('communicates while passes run', async () => {
+    const timedCase: TimedCase = { ...base, schedule };
+    const ranks = await runLocalRanks<TracedStep>({
+      ...typescriptThreads,
+      worldSize: base.numStages,
+      module: new URL('./ranks/trace-step.ts', import.meta.url),
+      argument: timedCase,
+    });
+    const transfers: number[] = [];
+    ranks.forEach(({ spans, operations }, rank) => {
+      const plan = planMessages(scheduleOf(timedCase, base.numMicroBatches), { rank });
+      const passes = spans.filter(isPass);
+      expect(passes.length).toBe(plan.actions.length);
+      const operationsOf = (operation: string, peer: number) =>
+        operations
+          .filter((entry) => entry.operation === operation && entry.peer === peer)
+          .sort((a, b) => a.sequence - b.sequence);
+      for (let peer = 0; peer < base.numStages; peer++) {
+        // messages of a pair match in order: the k-th receive of the plan is the k-th that was carried out
+        const receives = operationsOf('receive', peer);
+        const planned = plan.receives.filter((transfer) => transfer.peer === peer);
+        expect(receives.length).toBe(planned.length);
+        receives.forEach((receive, index) => {
+          const { what, chunk, microBatch } = planned[index]!;
+          const user = plan.actions.findIndex(
+            ({ input }) => input?.what === what && input.chunk === chunk && input.microBatch === microBatch,
+          );
+          if (user === 0) return;
+          // posted before the pass before its user began, asked for when that was over
+          expect(receive.postedNs).toBeLessThan(passes[user - 1]!.startNs);
+          expect(receive.waitedFromNs).toBeGreaterThan(passes[user - 1]!.endNs);
+        });
+        const sends = operationsOf('send', peer);
+        expect(sends.length).toBe(plan.actions.filter(({ output }) => output?.peer === peer).length);
+        for (const send of sends) {
+          // asked for when it was done, or when nothing was left to run
+          const isWaitedFor = send.waitedFromNs < send.doneNs;
+          if (isWaitedFor) expect(send.waitedFromNs).toBeGreaterThan(passes.at(-1)!.endNs);
+        }
+        const sent = ranks[peer]!.operations.filter(
+          (entry) => entry.operation === 'send' && entry.peer === rank,
+        ).sort((a, b) => a.sequence - b.sequence);
+        receives.forEach((receive, index) => {
+          transfers.push(receive.doneNs - Math.max(receive.postedNs, sent[index]!.postedNs));
+        });
+      }
+    });
+    // From when both ends had posted it, a message took its own time and not that of the passes under way: the median, since
+    // a busy machine may let the threads that move bytes wait.
+    const median = transfers.sort((a, b) => a - b)[Math.floor(transfers.length / 2)]!;
+    expect(median / nanoseconds).toBeLessThan(passMs / 2);
+  });
+});

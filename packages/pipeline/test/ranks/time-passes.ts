@@ -1,0 +1,53 @@
+import { execFileSync } from 'node:child_process';
+import type { World } from '@mtl/comm';
+import { ActivityRecorder, Pipeline, type RecordedSpan } from '../../src/index.js';
+import { affineBatches } from '../support/affine-chain.js';
+import { AffineStage } from '../support/affine-stage.js';
+import { type ChainCase, lossFactor, scheduleOf } from './run-affine-chain.js';
+
+/** A case whose stages take a known time. */
+export interface TimedCase extends ChainCase {
+  /** Milliseconds of F, of I and of W on one chunk. */
+  readonly passMs: number;
+}
+
+export interface TimedCases {
+  readonly cases: readonly TimedCase[];
+  readonly numSteps: number;
+  /** Lets these processes, which sleep nearly all the time, run before all others the moment they wake. Needs the right to. */
+  readonly realTime?: boolean;
+}
+
+/** What this rank did, by case and step. */
+export default function timePasses(world: World, argument: TimedCases): RecordedSpan[][][] {
+  if (argument.realTime === true) {
+    execFileSync('chrt', ['--all-tasks', '--fifo', '--pid', '1', String(process.pid)], { stdio: 'pipe' });
+  }
+  return argument.cases.map((timedCase) => timeCase(world, { timedCase, numSteps: argument.numSteps }));
+}
+
+function timeCase(
+  world: World,
+  { timedCase, numSteps }: { readonly timedCase: TimedCase; readonly numSteps: number },
+): RecordedSpan[][] {
+  const { numMicroBatches, size, passMs } = timedCase;
+  const { placement } = scheduleOf(timedCase, numMicroBatches);
+  const numChunks = placement.length;
+  const times = { forward: passMs, backwardInput: passMs, backwardWeight: passMs };
+  const own = placement.flatMap((home, chunk) => (home === world.rank ? [chunk] : []));
+  const recorder = new ActivityRecorder();
+  const pipeline = new Pipeline({
+    stages: new Map(own.map((chunk) => [chunk, new AffineStage({ chunk, numChunks, times })])),
+    schedule: (count) => scheduleOf(timedCase, count),
+    group: world.group,
+    dtype: 'float64',
+    device: 'cpu',
+    recorder,
+  });
+  const batches = affineBatches(numMicroBatches, size);
+  return Array.from({ length: numSteps }, () => {
+    world.group.barrier().wait();
+    pipeline.run({ batches, lossFactor, onLoss: () => {} });
+    return [...recorder.take()];
+  });
+}

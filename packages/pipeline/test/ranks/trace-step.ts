@@ -1,0 +1,20 @@
+import type { LocalWorld, TraceEntry } from '@mtl/comm';
+import type { RecordedSpan } from '../../src/index.js';
+import timePasses, { type TimedCase } from './time-passes.js';
+
+/** What a rank did in the last of some steps, and what its messages did meanwhile. */
+export interface TracedStep {
+  readonly spans: readonly RecordedSpan[];
+  readonly operations: readonly TraceEntry[];
+}
+
+/** The first step compares what ranks are about to do; the second one is a step like any other. */
+export default function traceStep(world: LocalWorld, timedCase: TimedCase): TracedStep {
+  const steps = timePasses(world, { cases: [timedCase], numSteps: 2 })[0]!;
+  const spans = steps[1]!;
+  const start = Math.min(...spans.map(({ startNs }) => startNs));
+  const messages = world
+    .takeTrace()
+    .filter(({ operation }) => operation === 'send' || operation === 'receive');
+  return { spans, operations: messages.filter(({ postedNs }) => postedNs >= start) };
+}

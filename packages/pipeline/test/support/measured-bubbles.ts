@@ -1,0 +1,38 @@
+import { runLocalRanks } from '@mtl/comm/testing';
+import { typescriptThreads } from '@mtl/tooling/typescript-threads';
+import type { RecordedSpan } from '../../src/index.js';
+import { measureStep, type Simulation, simulateSchedule } from '../../src/schedules/index.js';
+import { scheduleOf } from '../ranks/run-affine-chain.js';
+import type { TimedCase, TimedCases } from '../ranks/time-passes.js';
+
+export interface MeasuredBubble {
+  readonly timedCase: TimedCase;
+  /** With the times that stages are told to take. Milliseconds. */
+  readonly simulated: Simulation;
+  /** The steps that really ran, in their order. Milliseconds. */
+  readonly measured: readonly Simulation[];
+}
+
+/** Runs cases of the same number of stages over processes with stages that sleep, and simulates them. */
+export async function measureBubbles(argument: TimedCases): Promise<MeasuredBubble[]> {
+  const { cases, numSteps } = argument;
+  const ranks = await runLocalRanks<RecordedSpan[][][]>({
+    ...typescriptThreads,
+    worldSize: cases[0]!.numStages,
+    module: new URL('../ranks/time-passes.ts', import.meta.url),
+    argument,
+    timeoutMs: 60_000,
+  });
+  return cases.map((timedCase, index) => {
+    const schedule = scheduleOf(timedCase, timedCase.numMicroBatches);
+    const { passMs } = timedCase;
+    const times = { forward: passMs, backwardInput: passMs, backwardWeight: passMs };
+    const steps = Array.from({ length: numSteps }, (_, step) =>
+      measureStep(
+        ranks.map((rank) => rank[index]![step]!),
+        { name: schedule.name },
+      ),
+    );
+    return { timedCase, simulated: simulateSchedule({ schedule, times }), measured: steps };
+  });
+}
