@@ -2,7 +2,9 @@
 /**
  * The training step of one batch on several ranks of one thread each against one process with as many threads: tokens/s,
  * the time a step waits for communication, and the memory of a rank beside what `predictMemory` expects.
- *   node bench/parallel-step.mjs [--preset gpt2-124m] [--dtype bfloat16] [--ranks 2] [--repeat 3] [--log FILE]
+ *   node bench/parallel-step.mjs [--preset gpt2-124m] [--dtype bfloat16] [--ranks 2] [--repeat 3] [--only pp] [--log FILE]
+ * A pipeline, cut by work, is held against one process that accumulates as many micro-batches, times 1 / (1 + bubble): the
+ * share of a step that the schedule cannot use, (p - 1) / m.
  * First it checks that all layouts have the losses of one process; then layouts take turns, and medians are compared.
  */
 import { spawnSync } from 'node:child_process';
@@ -20,17 +22,33 @@ const { values } = parseArgs({
     dtype: { type: 'string', default: 'bfloat16' },
     ranks: { type: 'string', default: '2' },
     repeat: { type: 'string', default: '3' },
+    /** Layouts whose name begins so, and what they are compared with. */
+    only: { type: 'string', default: '' },
     log: { type: 'string', default: join(root, 'apps', 'gpt-train', 'build', 'bench-parallel.jsonl') },
   },
 });
 const { ranks } = values;
-const layouts = [
-  { name: `one process, ${ranks} threads`, numProcesses: '1', flags: ['--threads', ranks] },
+const numMicroBatches = 8;
+const inSteps = ['--micro-batches', String(numMicroBatches)];
+const one = `one process, ${ranks} threads`;
+const accumulating = `${one}, ${numMicroBatches} micro-batches`;
+/** Each beside the one that it is compared with, and the share of its work that its bubble leaves. */
+const allLayouts = [
+  { name: one, numProcesses: '1', flags: ['--threads', ranks] },
   { name: `tp ${ranks}`, flags: ['--tp', ranks] },
   { name: `tp ${ranks}, sequence parallel`, flags: ['--tp', ranks, '--sequence-parallel'] },
   { name: `dp ${ranks}`, flags: [] },
   { name: `dp ${ranks}, distributed optimizer`, flags: ['--distributed-optimizer'] },
+  { name: accumulating, numProcesses: '1', flags: ['--threads', ranks, ...inSteps] },
+  {
+    name: `pp ${ranks}, 1f1b`,
+    flags: ['--pp', ranks, ...inSteps],
+    reference: accumulating,
+    used: 1 / (1 + (Number(ranks) - 1) / numMicroBatches),
+  },
 ];
+const isReference = ({ name }) => name === one || name === accumulating;
+const layouts = allLayouts.filter((layout) => isReference(layout) || layout.name.startsWith(values.only));
 /** Asked for in the issue that set the goal: of one process with as many threads as there are ranks. */
 const goal = 0.9;
 const log = [];
@@ -60,7 +78,6 @@ const runs = new Map(layouts.map(({ name }) => [name, []]));
 for (let turn = 0; turn < Number(values.repeat); turn++) {
   for (const layout of layouts) runs.get(layout.name).push(run(layout));
 }
-const reference = runs.get(layouts[0].name);
 // the first loss sees initial weights and one batch: rounding alone
 const tolerance = values.dtype === 'float32' ? 2e-6 : 2e-3;
 console.log(`${values.preset}, ${values.dtype}, ${cpus()[0].model}, medians of ${values.repeat} runs`);
@@ -68,10 +85,16 @@ console.log(
   `${''.padEnd(32)} tokens/s  of one process  waited ms  ${'of step'.padStart(7)}  MiB per rank  predicted`,
 );
 let isWrong = false;
-for (const { name } of layouts) {
+for (const {
+  name,
+  numProcesses,
+  used = 1,
+  reference: referenceName = numProcesses ? name : one,
+} of layouts) {
   const all = runs.get(name);
+  const reference = runs.get(referenceName);
   const rate = median(all.map((one) => one.tokens_per_s));
-  const share = rate / median(reference.map((one) => one.tokens_per_s));
+  const share = rate / used / median(reference.map((one) => one.tokens_per_s));
   const [waited, step] = [median(all.map((one) => one.waited_ms)), median(all.map((one) => one.step_ms))];
   const [memory, predicted] = [all[0].allocator_peak_bytes / 2 ** 20, all[0].predicted_bytes / 2 ** 20];
   console.log(

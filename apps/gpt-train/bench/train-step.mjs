@@ -3,14 +3,24 @@
  * Times the training step of a preset on random tokens, as shared yardsticks do: one JSON line with tokens/s (median
  * step), losses, peak memory, the share of a step outside native kernels and the time data were waited for.
  *   node bench/train-step.mjs --preset char-10m --dtype float32 --threads 2 --iters 10 --warmup 3 [--micro-batch N]
- * Under `mtl run` the ranks share the same batch: --tp N, --sequence-parallel, --distributed-optimizer; rank 0 prints, with
- * the time a step waits for communication, the bytes handed over, and the memory that `predictMemory` expects of a rank.
+ * Under `mtl run` the ranks share the same batch: --tp N, --sequence-parallel, --distributed-optimizer, and in a pipeline
+ * --pp N, --schedule NAME, --micro-batches N; rank 0 prints, with the time a step waits for communication, the bytes handed
+ * over, and the memory that `predictStages` expects of it.
  */
 import { parseArgs } from 'node:util';
 import { memoryStatistics, operationStatistics, setNumThreads } from '@mtl/kernels';
-import { GptStage, numLossTokens, numParameters, paddedVocabularySize } from '@mtl/models';
+import {
+  buildGptStages,
+  cutLayers,
+  gptEndsWork,
+  numLossTokens,
+  numParameters,
+  paddedVocabularySize,
+} from '@mtl/models';
 import { AdamwOptimizer, LossScaler, NumMicroBatches, ParameterBuffers } from '@mtl/optimizer';
-import { joinProcesses, predictMemory, TrainingProcesses } from '@mtl/recipes';
+import { Pipeline } from '@mtl/pipeline';
+import { buildSchedule, oneStage } from '@mtl/pipeline/schedules';
+import { joinProcesses, predictStages, TrainingProcesses } from '@mtl/recipes';
 import { modelFlops, Trainer } from '@mtl/trainer';
 
 // layers, hidden, heads, sequence, vocabulary, micro-batch: the shapes of the PyTorch yardstick
@@ -30,6 +40,7 @@ const { values } = parseArgs({
     'micro-batch': { type: 'string' },
     tp: { type: 'string', default: '1' },
     pp: { type: 'string', default: '1' },
+    schedule: { type: 'string', default: '1f1b' },
     /** Micro-batches of a step on each data-parallel rank. */
     'micro-batches': { type: 'string', default: '1' },
     'sequence-parallel': { type: 'boolean', default: false },
@@ -42,14 +53,16 @@ const [numLayers, hiddenSize, numAttentionHeads, sequenceLength, vocabularySize,
   presets[values.preset];
 const { world } = await joinProcesses({ variables: process.env });
 const tensorModelParallelSize = Number(values.tp);
-const dataParallelSize = (world?.size ?? 1) / tensorModelParallelSize;
+const pipelineModelParallelSize = Number(values.pp);
+const numMicroBatches = Number(values['micro-batches']);
+const dataParallelSize = (world?.size ?? 1) / tensorModelParallelSize / pipelineModelParallelSize;
 const processes = new TrainingProcesses({
   world,
-  parallel: { tensorModelParallelSize, pipelineModelParallelSize: 1, dataParallelSize },
+  parallel: { tensorModelParallelSize, pipelineModelParallelSize, dataParallelSize },
 });
 const { groups, coordinates } = processes;
-const globalBatchSize = Number(values['micro-batch'] ?? usualBatch);
-const microBatchSize = globalBatchSize / dataParallelSize;
+const microBatchSize = Number(values['micro-batch'] ?? usualBatch) / dataParallelSize;
+const globalBatchSize = microBatchSize * dataParallelSize * numMicroBatches;
 const [iterations, warmup] = [Number(values.iters), Number(values.warmup)];
 const dtype = values.dtype;
 const model = {
@@ -91,12 +104,25 @@ async function* batches() {
 }
 
 setNumThreads(Number(values.threads), { pin: world === undefined });
-const stage = new GptStage({
-  ...{ model, device: 'cpu', dtype, seed: 1234 },
+const schedule = (count) =>
+  pipelineModelParallelSize === 1
+    ? oneStage(count)
+    : buildSchedule(values.schedule, { numStages: pipelineModelParallelSize, numMicroBatches: count });
+const { placement } = schedule(numMicroBatches);
+const layers = cutLayers({
+  ...{ numLayers, numChunks: placement.length, layout: 'balanced' },
+  work: gptEndsWork(model, sequenceLength),
+});
+const { stages, parameters } = buildGptStages({
+  ...{ model, device: 'cpu', dtype, seed: 1234, layers, placement, rank: coordinates.pp },
   tensorParallel: groups.tp && { group: groups.tp, sequenceParallel: values['sequence-parallel'] },
 });
+const pipeline = new Pipeline({
+  ...{ stages, schedule, dtype, device: 'cpu', group: groups.pp },
+  replicas: values['sequence-parallel'] ? undefined : groups.tp,
+});
 const distributed = values['distributed-optimizer'] && dataParallelSize > 1;
-const buffers = new ParameterBuffers(stage.parameters, {
+const buffers = new ParameterBuffers(parameters, {
   ...{ device: 'cpu', dtype },
   sharing: { rank: coordinates.dp, size: dataParallelSize, distributed },
 });
@@ -104,13 +130,14 @@ buffers.initialize(1234);
 const optimizer = new AdamwOptimizer(buffers, {
   ...{ beta1: 0.9, beta2: 0.95, epsilon: 1e-8, weightDecay: 0.01, clipGradient: 1, groups },
   ...{ overlapGradientReduction: true, overlapParameterGather: true },
+  pieces: new Map([...stages].map(([chunk, stage]) => [chunk, stage.parameters])),
 });
 const flopsPerSample = modelFlops({
   ...{ batchSize: 1, sequenceLength, numLayers, hiddenSize },
   ...{ ffnHiddenSize: model.ffnHiddenSize, vocabSize: paddedVocabularySize(model) },
 });
 const trainer = new Trainer({
-  ...{ stage, optimizer, numLossTokens, sequenceLength, flopsPerSample },
+  ...{ pipeline, optimizer, numLossTokens, sequenceLength, flopsPerSample },
   learningRate: () => 1.5e-4,
   lossScaler: new LossScaler({ kind: 'constant', scale: 1 }),
   microBatches: new NumMicroBatches({ globalBatchSize, microBatchSize, dataParallelSize }),
@@ -153,7 +180,7 @@ if (values.profile) {
     );
   }
 }
-const predicted = predictMemory({
+const predicted = predictStages({
   ...{ microBatchSize, sequenceLength, numLayers, hiddenSize, numAttentionHeads },
   ...{ ffnHiddenSize: model.ffnHiddenSize, maxPositionEmbeddings: sequenceLength, tieEmbeddings: true },
   vocabSize: paddedVocabularySize(model),
@@ -163,7 +190,11 @@ const predicted = predictMemory({
   tensorParallelSize: tensorModelParallelSize,
   sequenceParallel: values['sequence-parallel'],
   optimizerShards: distributed ? dataParallelSize : 1,
-});
+  pipeline:
+    pipelineModelParallelSize === 1
+      ? undefined
+      : { schedule: schedule(numMicroBatches), numLayers: layers.map(({ start, end }) => end - start) },
+})[coordinates.pp];
 const stepMs = median(times);
 const report = JSON.stringify({
   program: 'mtl',
@@ -180,6 +211,8 @@ const report = JSON.stringify({
   predicted_bytes: Math.round(predicted.total),
   ranks: world?.size ?? 1,
   tp: tensorModelParallelSize,
+  pp: pipelineModelParallelSize,
+  layers: layers.map(({ start, end }) => end - start),
   waited_ms: Number(median(waits).toFixed(3)),
   sent_bytes: before.bytes,
   outside_kernels: Number(median(overheads).toFixed(5)),

@@ -25,6 +25,33 @@ describe('mtl plan', () => {
     expect(stdout).toMatch(/^ {2}--tensor-model-parallel-size 4 +[\d.]+ GiB, fits$/m);
   });
 
+  it('shows every stage of a pipeline', async () => {
+    const flags = [
+      '--preset',
+      'gpt2-124m',
+      '--pipeline-model-parallel-size',
+      '2',
+      '--global-batch-size',
+      '8',
+    ];
+    const layout = ['--pipeline-model-parallel-layout', 'Et*8|t*4L'];
+    const argv = ['plan', '--num-processes', '2', '--', ...flags, '--micro-batch-size', '1', ...layout];
+    const { status, stdout } = await spawnMtl(argv, { cwd });
+    expect(status).toBe(0);
+    expect(stdout).toMatch(/^schedule 1f1b, 8 micro-batches a step$/m);
+    expect(stdout).toMatch(/^ {2}stage 0 +8 layers: parameters .*total [\d.]+ GiB$/m);
+    expect(stdout).toMatch(/^ {2}stage 1 +4 layers: /m);
+    const json = await spawnMtl(['plan', '--json', ...argv.slice(1)], { cwd });
+    const { parameters, stages } = JSON.parse(json.stdout) as {
+      parameters: number;
+      stages: readonly { parameters: number }[];
+    };
+    // the whole model and, since the embedding is tied, its 50,304 rows of 768 once more
+    const sum = stages.reduce((total, stage) => total + stage.parameters, 0);
+    expect(sum).toBe(4 * (124_475_904 + 50_304 * 768));
+    expect(parameters).toBe(stages[0]!.parameters);
+  });
+
   it('refuses what the training would refuse', async () => {
     const argv = ['plan', '--', ...large, '--tensor-model-parallel-size', '2'];
     const { status, stderr } = await spawnMtl(argv, { cwd });

@@ -1,5 +1,6 @@
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { buildSchedule, mergeTraces, simulateSchedule } from '@mtl/pipeline/schedules';
 import { afterAll, describe, expect, it } from 'vitest';
 import { spawnMtl } from './support/spawn-mtl.js';
 import { filesUnder, temporaryDirectory } from './support/temporary-directory.js';
@@ -73,5 +74,59 @@ describe('mtl schedule', () => {
     expect(await stepOf()).toBe(15);
     expect(await stepOf('--backward-input-time', '1,2', '--backward-weight-time', '1,2')).toBe(23);
     expect(await stepOf('--backward-time', '2,3')).toBe(19);
+  });
+});
+
+describe('mtl schedule --compare', () => {
+  /**
+   * What ranks do that follow the simulator to the letter, a unit of time being ten milliseconds; but the last pass begins one
+   * unit late, as if its input had been under way so long.
+   */
+  function writeTrace(file: string): void {
+    const schedule = buildSchedule('1f1b', { numStages: 2, numMicroBatches: 3 });
+    const { ranks, makespan } = simulateSchedule({ schedule });
+    const traces = ranks.map(({ passes }, rank) => {
+      const timeOf = (time: number): number => 1e9 + 1e7 * time;
+      const spans = passes.map(({ action, start, end }) => {
+        const late = end === makespan ? 1 : 0;
+        return { ...action, startNs: timeOf(start + late), endNs: timeOf(end + late) };
+      });
+      const step = { kind: 'step', startNs: timeOf(0), endNs: timeOf(makespan + 1) } as const;
+      return { rank, pipeline: 0, stage: rank, clockOffsetNs: 0, spans: [...spans, step], operations: [] };
+    });
+    writeFileSync(join(directory.path, file), JSON.stringify(mergeTraces(traces)));
+  }
+
+  it('lays a trace beside the simulation of its own schedule and times', async () => {
+    writeTrace('real.json');
+    const { status, stdout, stderr } = await mtl('--compare', 'real.json', '--svg', 'both.svg');
+    expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
+    expect(stdout).toContain('measured: pipeline 0, its only step; times in milliseconds');
+    expect(stdout).toContain('simulated  120.0 ms, bubble 33.3 % of the work');
+    expect(stdout).toContain('replayed   120.0 ms, bubble 33.3 % of the work');
+    expect(stdout).toContain('measured   130.0 ms, bubble 44.4 % of the work');
+    const picture = readFileSync(join(directory.path, 'both.svg'), 'utf8');
+    expect(picture).toContain('measured: real.json: 2 stages, 3 micro-batches');
+    expect(picture).toContain('simulated: real.json: 2 stages, 3 micro-batches');
+    const json = JSON.parse(
+      (await mtl('--compare', 'real.json', '--communication-time', '1', '--json')).stdout,
+    );
+    expect(json.pipelines[0]).toMatchObject({ pipeline: 0, shownStep: 0, steps: [{ makespan: 130 }] });
+    // one hop there and one back for the first and for the last micro-batch, and those between hide theirs
+    expect(json.pipelines[0].simulated.makespan).toBeGreaterThan(120);
+  });
+
+  it('refuses what the trace says itself, and what is no trace', async () => {
+    writeTrace('real.json');
+    writeFileSync(join(directory.path, 'other.json'), '{}');
+    const both = await mtl('--compare', 'real.json', '--stages', '2');
+    expect(both).toMatchObject({ status: 2, stderr: expect.stringContaining('MTL_FLAG_CONFLICT') });
+    const other = await mtl('--compare', 'other.json');
+    expect(other).toMatchObject({
+      status: 2,
+      stderr: expect.stringContaining('error[MTL_TRACE]: other.json'),
+    });
+    const missing = await mtl('--compare', 'nowhere.json');
+    expect(missing).toMatchObject({ status: 2, stderr: expect.stringContaining('MTL_SCHEDULE_FILE') });
   });
 });

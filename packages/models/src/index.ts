@@ -14,6 +14,7 @@ export {
   numParameters,
   paddedVocabularySize,
 } from './gpt/gpt-model-configuration.js';
+export { gptParameterNames } from './gpt/gpt-parameter-names.js';
 export { GptStage, type GptStageOptions } from './gpt/gpt-stage.js';
 export type { Recomputation } from './gpt/recomputation.js';
 export type { GptPieces } from './gpt/stage-chain.js';

@@ -5,7 +5,8 @@ import type { ParameterBuffers } from './parameter-buffers.js';
 
 /**
  * Sums over a group the gradients of which each member has computed only a part (layer norms, row-parallel biases and the
- * position embedding under sequence parallelism; Korthikanti et al. 2022, section 4.2.2), all in one operation.
+ * position embedding under sequence parallelism, Korthikanti et al. 2022, section 4.2.2; a tied word embedding on both ends
+ * of a pipeline), all in one operation.
  *
  * It runs after the data-parallel reduction, so that this can overlap with backward, and only over what a rank updates:
  * sums over tensor-parallel and data-parallel ranks commute, and this order is the same on all of them.
@@ -26,14 +27,23 @@ export class PartialGradients {
       ranges.map((range) => intersectionOf(held, range)).filter((part) => part !== undefined),
     );
     const size = this.#parts.reduce((sum, { start, end }) => sum + end - start, 0);
-    // members of the group have the same layout: where there is nothing to sum, there is nothing on any of them
+    // members of the group have the same layout: where there is nothing to sum, there is nothing on any of them; and one
+    // part (a tied embedding, which is large) is summed where it lies
     this.#joined =
-      size === 0 ? undefined : Tensor.empty({ shape: [size], dtype: 'float32', device: gradients.device });
+      this.#parts.length < 2
+        ? undefined
+        : Tensor.empty({ shape: [size], dtype: 'float32', device: gradients.device });
   }
 
   sum(): void {
+    const [first] = this.#parts;
+    if (first === undefined) return;
     const joined = this.#joined;
-    if (joined === undefined) return;
+    if (joined === undefined) {
+      using part = this.#gradients.view({ offset: first.start, shape: [first.end - first.start] });
+      this.#group.allReduce(part).wait();
+      return;
+    }
     this.#forParts(joined, (part, place) => cast({ output: place, input: part }));
     this.#group.allReduce(joined).wait();
     this.#forParts(joined, (part, place) => cast({ output: part, input: place }));

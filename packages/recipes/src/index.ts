@@ -38,7 +38,13 @@ export { formatHelp } from './flags/format-help.js';
 export { type ParsedFlags, parseFlags } from './flags/parse-flags.js';
 export type { GptConfiguration, TokenizerConfiguration } from './gpt-configuration.js';
 export { memoryShapeOf } from './memory/memory-shape-of.js';
-export { type MemoryPrediction, type MemoryShape, predictMemory } from './memory/predict-memory.js';
+export {
+  type MemoryPrediction,
+  type MemoryShape,
+  type PipelineShape,
+  predictMemory,
+  predictStages,
+} from './memory/predict-memory.js';
 export { presetNames } from './presets/presets.js';
 export { printConfiguration } from './print-configuration.js';
 export { type ValidateConfigurationOptions, validateConfiguration } from './validate-configuration.js';

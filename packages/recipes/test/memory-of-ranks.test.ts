@@ -10,11 +10,18 @@ import { runProcesses } from './support/run-processes.js';
 const recipe = [
   ...['--preset', 'none', '--num-layers', '4', '--hidden-size', '128', '--num-attention-heads', '4'],
   ...['--seq-length', '512', '--max-position-embeddings', '512', '--micro-batch-size', '8'],
-  ...['--global-batch-size', '16', '--train-iters', '2', '--lr', '1e-3', '--lr-decay-style', 'constant'],
+  ...['--train-iters', '2', '--lr', '1e-3', '--lr-decay-style', 'constant'],
   ...['--attention-dropout', '0.1', '--hidden-dropout', '0.1', '--clip-grad', '1', '--eval-iters', '0'],
   ...['--split', '90,10,0', '--threads', '1'],
 ];
 const tensor = (size: number): string[] => ['--tensor-model-parallel-size', `${size}`];
+const pipeline = (size: number, schedule: string): string[] => [
+  ...['--pipeline-model-parallel-size', `${size}`, '--pipeline-schedule', schedule],
+  // six micro-batches: more than are under way at once in 1F1B
+  ...['--global-batch-size', '48'],
+];
+const batchOf = (flags: readonly string[]): string[] =>
+  flags.includes('--global-batch-size') ? [] : ['--global-batch-size', '16'];
 const sequence = '--sequence-parallel';
 const distributed = ['--use-distributed-optimizer', '--overlap-grad-reduce', '--overlap-param-gather'];
 const recompute = ['--recompute-granularity', 'full', '--recompute-method', 'uniform'];
@@ -35,10 +42,21 @@ const cases = [
   { name: 'dp 2, distributed optimizer', worldSize: 2, flags: distributed },
   { name: 'dp 2, distributed optimizer, bf16', worldSize: 2, flags: [...distributed, '--bf16'] },
   { name: 'tp 4, sequence parallel', worldSize: 4, flags: [...tensor(4), sequence] },
+  { name: 'pp 2', worldSize: 2, flags: pipeline(2, '1f1b') },
+  { name: 'pp 2, all forward first', worldSize: 2, flags: pipeline(2, 'gpipe') },
+  { name: 'pp 2, recomputed', worldSize: 2, flags: [...pipeline(2, 'gpipe'), ...recompute] },
+  { name: 'pp 2, halves of backward apart', worldSize: 2, flags: pipeline(2, 'zb-h2') },
+  { name: 'pp 2, both ends on one rank', worldSize: 2, flags: pipeline(2, 'zb-v') },
+  {
+    name: 'pp 2 x tp 2, sequence parallel, bf16',
+    worldSize: 4,
+    flags: [...pipeline(2, '1f1b'), ...tensor(2), sequence, '--bf16'],
+  },
   { name: 'tp 2 x dp 2, everything', worldSize: 4, flags: [...tensor(2), sequence, ...distributed] },
 ] as const;
 const names = cases.map(({ name }) => name);
 type Name = (typeof names)[number];
+const halvesApart: readonly Name[] = ['pp 2, halves of backward apart', 'pp 2, both ends on one rank'];
 
 describe('the memory of a rank, in processes that train', () => {
   const measured = new Map<Name, readonly MeasuredMemory[]>();
@@ -52,7 +70,7 @@ describe('the memory of a rank, in processes that train', () => {
       const ranks = await runProcesses<MeasuredMemory[]>({
         worldSize,
         module: new URL('./ranks/measure-memory.ts', import.meta.url),
-        argument: own.map(({ flags }) => [...recipe, ...corpus, ...flags]),
+        argument: own.map(({ flags }) => [...recipe, ...corpus, ...batchOf(flags), ...flags]),
       });
       own.forEach(({ name }, index) => {
         measured.set(
@@ -70,7 +88,10 @@ describe('the memory of a rank, in processes that train', () => {
   it.each(names)('is what predictMemory says: %s', (name) => {
     for (const { peak, predicted } of measured.get(name)!) {
       // the allocator rounds blocks up, and kernels take a little scratch memory of their own: measured 0.7 % to 2.8 %
-      expect(Math.abs(peak / predicted.total - 1)).toBeLessThan(0.05);
+      const share = peak / predicted.total;
+      if (!halvesApart.includes(name)) expect(Math.abs(share - 1)).toBeLessThan(0.05);
+      // what lies between the halves of backward is bounded, not counted: measured 6 % to 9 % less
+      else expect([share > 0.9, share < 1.02]).toEqual([true, true]);
     }
   });
 

@@ -1,4 +1,7 @@
 import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Checkpoint, dtypeBytes, hostTensor, loadCheckpoint } from '@mtl/checkpoint';
+import { sizeOf } from '@mtl/kernels';
 import { formatScheduleCsv, oneForwardOneBackward } from '@mtl/pipeline/schedules';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { numbersOf, TrainingRuns, tolerances } from './support/training-runs.js';
@@ -42,12 +45,10 @@ describe('a GPT in a pipeline', () => {
     { p: 4, flags: schedule('1f1b') },
     { p: 4, flags: schedule('zb-h2') },
     { p: 2, flags: [...recompute, ...schedule('zb-v')] },
-    { p: 2, flags: ['--untie-embeddings-and-output-weights'], alone: 'alone-untied' },
-  ])('trains as in one process: $p stages $flags', async ({ p, flags, alone = 'alone' }) => {
+  ])('trains as in one process: $p stages $flags', async ({ p, flags }) => {
     const name = `${p}${flags.join('')}`;
-    if (alone === 'alone-untied') await runs.run(1, [{ name: alone, flags }]);
     const [results] = await runs.run(p, [{ name, flags: [...stages(p), ...flags] }]);
-    expectSame(name, alone);
+    expectSame(name);
     const [first, ...others] = results!;
     expect(validation(first!.output).length).toBe(2);
     expect(first!.sample).toMatch(/^Line/);
@@ -55,6 +56,21 @@ describe('a GPT in a pipeline', () => {
       expect(output).toBe('');
       expect(sample).toBe(first!.sample);
     }
+  });
+
+  it.each([
+    { what: 'with a head of its own', flags: ['--untie-embeddings-and-output-weights'] },
+    // stages between the ends read data for where documents end
+    { what: 'with attention within documents', flags: ['--reset-attention-mask', '--reset-position-ids'] },
+    {
+      what: 'with a growing batch',
+      flags: ['--rampup-batch-size', '4', '2', '12', '--train-samples', '60', '--lr-decay-samples', '60'],
+      leftOut: ['--train-iters', '--lr-decay-iters'],
+    },
+  ])('trains as in one process $what', async ({ what, flags, leftOut = [] }) => {
+    await runs.run(1, [{ name: `${what}-alone`, flags, leftOut }]);
+    await runs.run(4, [{ name: what, flags: [...flags, ...stages(4)], leftOut }]);
+    expectSame(what, `${what}-alone`);
   });
 
   it.each([
@@ -102,5 +118,68 @@ describe('a GPT in a pipeline', () => {
     await runs.runInProcesses(2, [{ name: 'processes', flags }]);
     expectSame('processes');
     expect(numbersOf(runs.metricsOf('processes'))).toEqual(numbersOf(runs.metricsOf('memory')));
+  });
+});
+
+/** The bytes of all tensors of a checkpoint, weights and optimizer state, whole. */
+async function tensorsOf(path: string): Promise<Map<string, Uint8Array>> {
+  const checkpoint = await Checkpoint.open(path);
+  const values = new Map<string, Uint8Array>();
+  const tensors = [...checkpoint.tensors.values()].map(({ name, dtype, globalShape }) => {
+    const memory = new Uint8Array(sizeOf(globalShape) * dtypeBytes[dtype]);
+    values.set(name, memory);
+    return hostTensor({ name, dtype, globalShape, memory });
+  });
+  await loadCheckpoint({ checkpoint, tensors });
+  return values;
+}
+
+describe('checkpoints of pipelines', () => {
+  const iteration = 'iter_0000005';
+  const here = ['--exit-interval', '5'];
+
+  it('hold weights and optimizer state to the bit in every layout, each tensor once', async () => {
+    const layouts = [
+      { name: 'a', size: 4, flags: [...stages(2), ...schedule('zb-v'), ...distributed] },
+      { name: 'b', size: 4, flags: [...stages(2), ...tensor(2), ...chunks(2), '--sequence-parallel'] },
+      { name: 'c', size: 4, flags: stages(4) },
+      {
+        name: 'd',
+        size: 4,
+        flags: [...stages(2), '--pipeline-model-parallel-layout', 'balanced', ...distributed],
+      },
+      { name: 'e', size: 1, flags: [] },
+    ];
+    await runs.run(4, [{ name: 'a', flags: [...layouts[0]!.flags, ...here] }]);
+    const expected = await tensorsOf(join(runs.pathOf('a'), iteration));
+    expect(expected.size).toBeGreaterThan(3 * 4 * 12);
+    for (const [index, { name, size, flags }] of layouts.slice(1).entries()) {
+      const load = ['--load', runs.pathOf(layouts[index]!.name), '--train-iters', '5'];
+      await runs.run(size, [{ name, flags: [...flags, ...load] }]);
+      expect(await tensorsOf(join(runs.pathOf(name), iteration)), name).toEqual(expected);
+    }
+  });
+
+  it('let a training go on with other stages and chunks', async () => {
+    const load = ['--load', runs.pathOf('moved')];
+    const move = async (size: number, flags: readonly string[]): Promise<void> => {
+      await runs.run(size, [{ name: 'moved', flags }]);
+    };
+    await move(4, [...stages(4), '--exit-interval', '3']);
+    await move(4, [...stages(2), ...chunks(2), ...distributed, ...load, '--exit-interval', '6']);
+    await move(2, [...stages(2), ...schedule('zb-v'), ...load, '--exit-interval', '8']);
+    await move(1, load);
+    expectSame('moved');
+  });
+
+  it('are written for and read from Hugging Face', async () => {
+    const huggingFace = runs.pathOf('hugging-face');
+    await runs.run(2, [{ name: 'to-hf', flags: [...stages(2), ...here, '--save-hf', huggingFace] }]);
+    const starting = ['--load-hf', huggingFace, '--train-iters', '2'];
+    await runs.run(1, [{ name: 'from-hf-alone', flags: starting }]);
+    await runs.run(4, [{ name: 'from-hf', flags: [...starting, ...stages(2), ...distributed] }]);
+    expectSame('from-hf', 'from-hf-alone');
+    // it goes on from what it has learnt
+    expect(runs.metricsOf('from-hf')[0]!.lm_loss).toBeLessThan(runs.metricsOf('alone')[4]!.lm_loss);
   });
 });

@@ -28,6 +28,7 @@ export {
   gradientTensors,
   isOptimizerTensor,
   optimizerTensors,
+  parameterNameOf,
   readTrainingState,
   type TrainingState,
   trainingState,

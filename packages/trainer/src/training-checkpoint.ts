@@ -13,6 +13,11 @@ export function isOptimizerTensor(name: string): boolean {
   return name.startsWith(optimizerPrefix);
 }
 
+/** The parameter that a tensor of a checkpoint belongs to. */
+export function parameterNameOf(name: string): string {
+  return isOptimizerTensor(name) ? name.slice(name.indexOf('.', optimizerPrefix.length) + 1) : name;
+}
+
 /** Whole float32 values in a flat buffer under a logical name: a box of the parameter that lies together there. */
 interface StoredBox {
   readonly name: string;

@@ -1,12 +1,13 @@
 import { createTokenizer } from '@mtl/data';
-import { ConfigurationError } from '@mtl/errors';
 import {
   type GptConfiguration,
   type MemoryPrediction,
   type MemoryShape,
   memoryShapeOf,
+  type PipelineShape,
   parseFlags,
   predictMemory,
+  predictStages,
   validateConfiguration,
 } from '@mtl/recipes';
 import type { Command } from 'commander';
@@ -44,21 +45,21 @@ export function planCommand(): Command {
 
 async function plan(argv: readonly string[], { numProcesses, memory, json }: PlanFlags): Promise<void> {
   const configuration = validateConfiguration(parseFlags(argv), { worldSize: numProcesses });
-  if (configuration.parallel.pipelineModelParallelSize > 1) {
-    throw new ConfigurationError('MTL_PLAN', 'the memory of pipeline stages is not predicted yet', {
-      remedy: 'leave --pipeline-model-parallel-size out',
-    });
-  }
   const shape = memoryShapeOf(configuration, await vocabularySizeOf(configuration));
   const prediction = predictMemory(shape);
+  const stages = predictStages(shape);
   const limit = memory === undefined ? undefined : memory * 2 ** 30;
   if (json === true) {
     const fits = limit === undefined ? {} : { fits: prediction.total <= limit };
-    process.stdout.write(`${JSON.stringify({ ...prediction, ...fits })}\n`);
+    const each = stages.length === 1 ? {} : { stages };
+    process.stdout.write(`${JSON.stringify({ ...prediction, ...fits, ...each })}\n`);
     return;
   }
-  process.stdout.write(`each of ${numProcesses} process(es), one micro-batch at a time\n`);
-  process.stdout.write(formatPrediction(prediction));
+  process.stdout.write(
+    shape.pipeline === undefined
+      ? `each of ${numProcesses} process(es), one micro-batch at a time\n${formatPrediction(prediction)}`
+      : formatStages(shape.pipeline, stages),
+  );
   if (limit !== undefined) process.stdout.write(formatAdvice(shape, { prediction, limit, numProcesses }));
 }
 
@@ -71,6 +72,16 @@ function formatPrediction(prediction: MemoryPrediction): string {
   return formatTable(Object.entries(prediction).map(([name, bytes]) => [name, formatBytes(bytes)] as const));
 }
 
+/** A line for each stage: what it holds, and its memory. */
+function formatStages({ schedule, numLayers }: PipelineShape, stages: readonly MemoryPrediction[]): string {
+  const rows = stages.map((prediction, stage) => {
+    const layers = numLayers.filter((_, chunk) => schedule.placement[chunk] === stage);
+    const parts = Object.entries(prediction).map(([name, bytes]) => `${name} ${formatBytes(bytes)}`);
+    return [`stage ${stage}`, `${layers.join(' + ')} layers: ${parts.join(', ')}`] as const;
+  });
+  return `schedule ${schedule.name}, ${schedule.numMicroBatches} micro-batches a step\n${formatTable(rows)}`;
+}
+
 interface Change {
   readonly flags: string;
   readonly shape: Partial<MemoryShape>;
@@ -79,7 +90,8 @@ interface Change {
 /** Single changes that save memory, the cheapest in time first. */
 function changes(shape: MemoryShape, numProcesses: number): readonly Change[] {
   const { tensorParallelSize: t, recomputation, optimizerShards, microBatchSize } = shape;
-  const dataParallelSize = numProcesses / t;
+  const modelParallelSize = t * (shape.pipeline?.schedule.actions.length ?? 1);
+  const dataParallelSize = numProcesses / modelParallelSize;
   return [
     ...(optimizerShards === 1 && dataParallelSize > 1
       ? [{ flags: '--use-distributed-optimizer', shape: { optimizerShards: dataParallelSize } }]
@@ -98,10 +110,15 @@ function changes(shape: MemoryShape, numProcesses: number): readonly Change[] {
         ]),
     ...(shape.bytesPerElement === 4 ? [{ flags: '--bf16', shape: { bytesPerElement: 2 as const } }] : []),
     ...[2, 4, 8]
-      .filter((size) => size > t && shape.numAttentionHeads % size === 0 && numProcesses % size === 0)
+      .filter(
+        (size) => size > t && shape.numAttentionHeads % size === 0 && (dataParallelSize * t) % size === 0,
+      )
       .map((size) => ({
         flags: `--tensor-model-parallel-size ${size}`,
-        shape: { tensorParallelSize: size, optimizerShards: optimizerShards > 1 ? numProcesses / size : 1 },
+        shape: {
+          tensorParallelSize: size,
+          optimizerShards: optimizerShards > 1 ? (dataParallelSize * t) / size : 1,
+        },
       })),
   ];
 }

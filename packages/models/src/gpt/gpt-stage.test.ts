@@ -1,5 +1,12 @@
 import { allocateParameters, initializeParameter } from '@mtl/autograd';
-import { countedFlops, type Device, type DType, numLiveTensors, resetCountedFlops } from '@mtl/kernels';
+import {
+  countedFlops,
+  type Device,
+  type DType,
+  memoryStatistics,
+  numLiveTensors,
+  resetCountedFlops,
+} from '@mtl/kernels';
 import { describe, expect, it } from 'vitest';
 import type { GptModelConfiguration } from './gpt-model-configuration.js';
 import { GptStage, type GptStageOptions } from './gpt-stage.js';
@@ -183,6 +190,17 @@ describe('GptStage', () => {
     );
     expect(gradients).toEqual(expected.gradients);
     for (const built of [whole, first, last]) built.dispose();
+  });
+
+  it('keeps no memory of its result once that is passed on', () => {
+    const first = build('cpu', 'float32', { layers: { start: 0, end: 1 } });
+    const boundary = first.stage.forward({ microBatch: 0, batch: batchOf([1, 2]), lossFactor: 1 })!;
+    const { bytes } = boundary;
+    const before = memoryStatistics('cpu').bytesInUse;
+    boundary.dispose();
+    expect(before - memoryStatistics('cpu').bytesInUse).toBeGreaterThanOrEqual(bytes);
+    first.stage.abandon();
+    first.dispose();
   });
 
   it('evaluates without dropout and without keeping anything', () => {

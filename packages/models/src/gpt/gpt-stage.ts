@@ -162,7 +162,11 @@ export class GptStage implements Stage<StageBatch> {
     const tape = new Tape();
     const flight = this.#run(tape, { batch, lossFactor, input, training: true });
     this.#flights.set(microBatch, flight);
-    return this.isLast ? undefined : flight.output.tensor.view({ shape: flight.output.tensor.shape });
+    if (this.isLast) return undefined;
+    const boundary = flight.output.tensor.view({ shape: flight.output.tensor.shape });
+    // backward needs to know which variable it was, not its values: they are gone when they are sent
+    flight.output.release();
+    return boundary;
   }
 
   backwardInput(call: {

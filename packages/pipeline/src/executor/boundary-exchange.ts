@@ -116,6 +116,7 @@ export class BoundaryExchange {
     const { dtype, shapeOf } = this.#options;
     const shape = shapeOf(microBatch);
     if (tensor.dtype === dtype && `${tensor.shape}` === `${shape}`) return;
+    tensor.dispose();
     const made = what === 'forward' ? 'forward result' : 'gradient';
     throw new UsageError(
       'MTL_STAGE',

@@ -167,8 +167,12 @@ export class Pipeline<Batch> {
       input,
     };
     const stage = this.#stage(chunk);
-    const result = this.#record(planned.action, () => stage[pass](forward));
-    input?.dispose();
+    let result: Tensor | undefined;
+    try {
+      result = this.#record(planned.action, () => stage[pass](forward));
+    } finally {
+      input?.dispose();
+    }
     this.#give(planned, exchange, result);
   }
 
@@ -183,10 +187,14 @@ export class Pipeline<Batch> {
       return;
     }
     const outputGradient = this.#take(planned, exchange);
-    const result = this.#record(planned.action, () =>
-      stage.backwardInput({ microBatch, outputGradient, weights: kind === 'B' }),
-    );
-    outputGradient?.dispose();
+    let result: Tensor | undefined;
+    try {
+      result = this.#record(planned.action, () =>
+        stage.backwardInput({ microBatch, outputGradient, weights: kind === 'B' }),
+      );
+    } finally {
+      outputGradient?.dispose();
+    }
     this.#give(planned, exchange, result);
     this.#reportLoss(stage, { step, microBatch });
   }
@@ -200,6 +208,7 @@ export class Pipeline<Batch> {
   #give({ output, action }: PlannedAction, exchange: BoundaryExchange, result: Tensor | undefined): void {
     if (output !== undefined && result !== undefined) exchange.give(output, result);
     if ((output === undefined) === (result === undefined)) return;
+    result?.dispose();
     const { kind, chunk, microBatch } = action;
     const said = result === undefined ? 'returned nothing' : 'returned a tensor that nobody takes';
     throw new UsageError('MTL_STAGE', `chunk ${chunk} ${said} from ${kind} of micro-batch ${microBatch}`);

@@ -7,10 +7,14 @@ import { describeSimulation, formatNumber, formatPercent, idleShare } from './de
  * forward and backward, `I2` and `W2` the halves of backward, letters behind the number the chunks of the rank, dots idle time.
  *
  * @param options.width columns to fold the lines at; default: never
+ * @param options.scale columns in a unit of time; default: enough for every label. With fewer, labels are cut short.
  */
-export function formatTimeline(simulation: Simulation, options: { readonly width?: number } = {}): string {
+export function formatTimeline(
+  simulation: Simulation,
+  options: { readonly width?: number | undefined; readonly scale?: number | undefined } = {},
+): string {
   const { title, bubble, memory } = describeSimulation(simulation);
-  const lines = timelines(simulation);
+  const lines = timelines(simulation, options.scale);
   const prefixes = lines.map((_, rank) => `rank ${rank}`.padEnd(`rank ${lines.length - 1}`.length + 2));
   const numColumns = Math.max(...lines.map((line) => line.length));
   const room = Math.max(20, (options.width ?? Number.POSITIVE_INFINITY) - prefixes[0]!.length);
@@ -24,7 +28,10 @@ export function formatTimeline(simulation: Simulation, options: { readonly width
 }
 
 /** One line of equal scale for each rank. */
-function timelines({ schedule, ranks, stepTime, optimizerTime }: Simulation): string[] {
+function timelines(
+  { schedule, ranks, stepTime, optimizerTime }: Simulation,
+  givenScale: number | undefined,
+): string[] {
   const label = actionLabels(schedule);
   const boxes = ranks.map(({ passes, optimizerStart }) => [
     ...passes.map(({ action, start, end }) => ({ text: label(action), start, end })),
@@ -32,14 +39,15 @@ function timelines({ schedule, ranks, stepTime, optimizerTime }: Simulation): st
   ]);
   // Every label fits into its box, with a blank after it. A pass that takes no time has no box.
   const shown = boxes.flat().filter(({ start, end }) => end > start);
-  const scale = Math.max(0, ...shown.map(({ text, start, end }) => (text.length + 1) / (end - start)));
+  const scale =
+    givenScale ?? Math.max(0, ...shown.map(({ text, start, end }) => (text.length + 1) / (end - start)));
   return boxes.map((row, rank) => {
     const { stepStart } = ranks[rank]!;
     // Before and after its own step a rank is not idle: without a barrier that is time of the steps beside this one.
     let line = ' '.repeat(Math.round(stepStart * scale));
     for (const box of row) {
-      if (box.end <= box.start) continue;
       const [from, to] = [Math.round(box.start * scale), Math.round(box.end * scale)];
+      if (to <= from) continue;
       // A dash shows that a box goes on; the blank at its end keeps it apart from the next.
       line = `${line.padEnd(from, '.')}${box.text.padEnd(to - from - 1, '-').slice(0, to - from - 1)} `;
     }

@@ -1,7 +1,12 @@
 export { measureStep } from '../measured/measure-step.js';
+export { mergeTraces } from '../measured/merge-traces.js';
 export type { RecordedActivity, RecordedSpan } from '../measured/pipeline-recorder.js';
+export { type PredictStepOptions, predictStep } from '../measured/predict-step.js';
+export type { RankTrace, RecordedOperation } from '../measured/rank-trace.js';
+export { readTrace, type TracedPipeline } from '../measured/read-trace.js';
 export { replayStep } from '../measured/replay-step.js';
 export { type ChromeTrace, chromeTrace, type TraceEvent } from '../pictures/chrome-trace.js';
+export { comparisonSvg } from '../pictures/comparison-svg.js';
 export { describeSimulation, type SimulationDescription } from '../pictures/describe-simulation.js';
 export { formatTimeline } from '../pictures/format-timeline.js';
 export { timelineSvg } from '../pictures/timeline-svg.js';

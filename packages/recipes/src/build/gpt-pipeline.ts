@@ -2,15 +2,14 @@ import type { Parameter } from '@mtl/autograd';
 import type { DType } from '@mtl/kernels';
 import {
   buildGptStages,
-  cutLayers,
   type GptModelConfiguration,
   type GptPieces,
   type GptStage,
-  gptEndsWork,
   type StageBatch,
 } from '@mtl/models';
 import { Pipeline } from '@mtl/pipeline';
 import type { GptConfiguration } from '../gpt-configuration.js';
+import { layersOfChunks } from './layers-of-chunks.js';
 import { pipelineSchedule } from './pipeline-schedule.js';
 import type { TrainingProcesses } from './training-processes.js';
 
@@ -38,12 +37,7 @@ export function gptPipeline(options: GptPipelineOptions): GptPipeline {
   const { device } = parallel;
   const schedule = (numMicroBatches: number) => pipelineSchedule(parallel, numMicroBatches);
   const { placement } = schedule(training.numMicroBatches);
-  const layers = cutLayers({
-    numLayers: model.numLayers,
-    numChunks: placement.length,
-    layout: parallel.layerLayout,
-    work: gptEndsWork(model, configuration.model.sequenceLength),
-  });
+  const layers = layersOfChunks(configuration, { model, numChunks: placement.length });
   if (placement.length > 1) {
     const counts = layers.map(({ start, end }) => end - start);
     onMessage(`layers of the pipeline's chunks: ${counts.join(', ')}`);

@@ -7,6 +7,7 @@ import { type DType, isDeviceAvailable, setNumThreads } from '@mtl/kernels';
 import {
   GptLanguageModel,
   type GptModelConfiguration,
+  gptParameterNames,
   numLossTokens,
   numParameters,
   paddedVocabularySize,
@@ -158,6 +159,7 @@ export class GptTraining {
     const lossScaler = new LossScaler(configuration.optimizer.lossScale);
     const progress = await loadTraining({
       ...{ checkpoint, huggingFace, optimizer, lossScaler, processes, onMessage },
+      parameterNames: gptParameterNames(model),
       restartFrom: options.isRestart === true ? checkpoint.save : undefined,
       startedAt: options.startedAt,
     });

@@ -5,6 +5,7 @@ import type { AdamwOptimizer, LossScaler } from '@mtl/optimizer';
 import {
   isOptimizerTensor,
   optimizerTensors,
+  parameterNameOf,
   readTrainingState,
   type TrainingProgress,
   weightTensors,
@@ -16,6 +17,8 @@ export interface LoadTrainingOptions {
   readonly checkpoint: CheckpointConfiguration;
   /** What --load-hf names, opened. */
   readonly huggingFace: HuggingFaceGpt2 | undefined;
+  /** Names of all parameters of the model, those of other stages included. */
+  readonly parameterNames: readonly string[];
   readonly optimizer: AdamwOptimizer;
   readonly lossScaler: LossScaler;
   readonly processes: TrainingProcesses;
@@ -78,16 +81,18 @@ async function openAgreed(
 }
 
 async function resume(
-  { optimizer, lossScaler, processes, onMessage }: LoadTrainingOptions,
+  { parameterNames, optimizer, lossScaler, processes, onMessage }: LoadTrainingOptions,
   checkpoint: Checkpoint,
   { finetune, loadOptimizer }: ResumeSettings,
 ): Promise<TrainingProgress | undefined> {
   const withOptimizer = loadOptimizer && !finetune;
+  const own = new Set(optimizer.buffers.ranges.map(({ parameter }) => parameter.name));
+  const elsewhere = new Set(parameterNames.filter((name) => !own.has(name)));
   await processes.together(() =>
     loadCheckpoint({
       checkpoint,
       tensors: [...weightTensors(optimizer), ...(withOptimizer ? optimizerTensors(optimizer) : [])],
-      ...(withOptimizer ? {} : { ignore: isOptimizerTensor }),
+      ignore: (name) => (!withOptimizer && isOptimizerTensor(name)) || elsewhere.has(parameterNameOf(name)),
     }),
   );
   optimizer.refreshModel();

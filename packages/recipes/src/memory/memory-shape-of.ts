@@ -1,11 +1,14 @@
-import { paddedVocabularySize } from '@mtl/models';
+import { type GptModelConfiguration, paddedVocabularySize } from '@mtl/models';
 import { gptModelConfiguration } from '../build/gpt-model-configuration.js';
+import { layersOfChunks } from '../build/layers-of-chunks.js';
+import { pipelineSchedule } from '../build/pipeline-schedule.js';
 import type { GptConfiguration } from '../gpt-configuration.js';
-import type { MemoryShape } from './predict-memory.js';
+import type { MemoryShape, PipelineShape } from './predict-memory.js';
 
 /** What the memory of a rank depends on, for a training with a vocabulary of so many tokens. */
 export function memoryShapeOf(configuration: GptConfiguration, vocabularySize: number): MemoryShape {
   const { model, training, parallel } = configuration;
+  const gpt = gptModelConfiguration(model, vocabularySize);
   return {
     microBatchSize: training.microBatchSize,
     sequenceLength: model.sequenceLength,
@@ -13,7 +16,7 @@ export function memoryShapeOf(configuration: GptConfiguration, vocabularySize: n
     hiddenSize: model.hiddenSize,
     ffnHiddenSize: model.ffnHiddenSize,
     numAttentionHeads: model.numAttentionHeads,
-    vocabSize: paddedVocabularySize(gptModelConfiguration(model, vocabularySize)),
+    vocabSize: paddedVocabularySize(gpt),
     maxPositionEmbeddings: model.maxPositionEmbeddings,
     tieEmbeddings: !model.untieEmbeddingsAndOutputWeights,
     bytesPerElement: training.precision === 'fp32' ? 4 : 2,
@@ -22,5 +25,13 @@ export function memoryShapeOf(configuration: GptConfiguration, vocabularySize: n
     tensorParallelSize: parallel.tensorModelParallelSize,
     sequenceParallel: parallel.sequenceParallel,
     optimizerShards: parallel.useDistributedOptimizer ? parallel.dataParallelSize : 1,
+    pipeline: parallel.pipelineModelParallelSize === 1 ? undefined : pipelineOf(configuration, gpt),
   };
+}
+
+function pipelineOf(configuration: GptConfiguration, model: GptModelConfiguration): PipelineShape {
+  const { parallel, training } = configuration;
+  const schedule = pipelineSchedule(parallel, training.numMicroBatches);
+  const layers = layersOfChunks(configuration, { model, numChunks: schedule.placement.length });
+  return { schedule, numLayers: layers.map(({ start, end }) => end - start) };
 }

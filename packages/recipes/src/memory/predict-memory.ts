@@ -1,4 +1,5 @@
 import type { Recomputation } from '@mtl/models';
+import { type PipelineSchedule, peakActivations } from '@mtl/pipeline/schedules';
 
 /** What the memory of one rank depends on. Sizes are those of the whole model and of one micro-batch. */
 export interface MemoryShape {
@@ -28,6 +29,22 @@ export interface MemoryShape {
   readonly sequenceParallel: boolean;
   /** d: ranks that share optimizer states; 1 without a distributed optimizer. */
   readonly optimizerShards: number;
+  /** Absent: all layers on one rank, one micro-batch at a time. */
+  readonly pipeline?: PipelineShape | undefined;
+}
+
+/** How a model lies on the ranks of a pipeline, and in which order these work. */
+export interface PipelineShape {
+  readonly schedule: PipelineSchedule;
+  /** Layers of each chunk, in the order of the model. */
+  readonly numLayers: readonly number[];
+}
+
+/** A piece of the model. */
+interface Chunk {
+  readonly numLayers: number;
+  readonly isFirst: boolean;
+  readonly isLast: boolean;
 }
 
 /** Bytes of one rank, by what they are for. */
@@ -38,7 +55,7 @@ export interface MemoryPrediction {
   readonly gradients: number;
   /** float32 master weights (where they are not the parameters themselves) and both moments of AdamW. */
   readonly optimizer: number;
-  /** What forward keeps for backward, of one micro-batch. */
+  /** What forward keeps for backward, of all micro-batches that are under way at once. */
   readonly activations: number;
   /** The most that backward needs besides, at the moment of the peak. */
   readonly temporary: number;
@@ -60,23 +77,89 @@ const logitChunkBytes = 128 * 1024 * 1024;
  * matrices besides. The peak comes in backward, either at the logits or in the last layer's feed-forward network.
  */
 export function predictMemory(shape: MemoryShape): MemoryPrediction {
-  const numParameters = parametersPerRank(shape);
+  return predictStages(shape).reduce((most, each) => (each.total > most.total ? each : most));
+}
+
+/**
+ * Bytes of each rank of a pipeline: of its own layers, with the activations of as many micro-batches as its schedule has
+ * under way at once. Of a micro-batch whose weight half is to come it keeps what the products have read and the gradients
+ * of what they have made: counted as if all of that were there at once, which it is not quite. Boundary tensors lie ready
+ * besides, one that came early and one that is being used.
+ */
+export function predictStages(shape: MemoryShape): readonly MemoryPrediction[] {
+  const { pipeline } = shape;
+  const counts = pipeline?.numLayers ?? [shape.numLayers];
+  const chunks = counts.map(
+    (numLayers, index): Chunk => ({
+      numLayers,
+      isFirst: index === 0,
+      isLast: index === counts.length - 1,
+    }),
+  );
+  if (pipeline === undefined)
+    return [predictRank(shape, { chunks, activations: keptActivations(shape, chunks[0]!) })];
+  const { schedule } = pipeline;
+  const peaks = peakActivations(schedule, {
+    untilInput: chunks.map((chunk) => keptActivations(shape, chunk)),
+    untilWeight: chunks.map((chunk) => keptForWeights(shape, chunk)),
+  });
+  return peaks.map(({ size }, rank) => {
+    const own = chunks.filter((_, chunk) => schedule.placement[chunk] === rank);
+    return predictRank(shape, { chunks: own, activations: size });
+  });
+}
+
+function predictRank(
+  shape: MemoryShape,
+  { chunks, activations }: { readonly chunks: readonly Chunk[]; readonly activations: number },
+): MemoryPrediction {
+  const numParameters = parametersOf(shape, chunks);
   const half = shape.bytesPerElement === 2;
   const parameters = shape.bytesPerElement * numParameters;
   const gradients = 4 * numParameters;
   const optimizer = ((half ? 12 : 8) * numParameters) / shape.optimizerShards;
-  const activations = keptActivations(shape);
-  const temporary = largestTemporary(shape);
+  const temporary = Math.max(
+    ...chunks.map((chunk) => largestTemporary(shape, chunk) + boundaryBytes(shape, chunk)),
+  );
   const total = parameters + gradients + optimizer + activations + temporary;
   return { parameters, gradients, optimizer, activations, temporary, total };
 }
 
-function parametersPerRank(shape: MemoryShape): number {
-  const { numLayers: L, hiddenSize: H, ffnHiddenSize: F, vocabSize: V, tensorParallelSize: t } = shape;
+function parametersOf(shape: MemoryShape, chunks: readonly Chunk[]): number {
+  const { hiddenSize: H, ffnHiddenSize: F, vocabSize: V, tensorParallelSize: t } = shape;
   const matrices = 4 * H * H + 2 * H * F + 3 * H + F;
   const replicated = 6 * H; // both norms, and the biases of the row-parallel products
-  const tables = ((shape.tieEmbeddings ? 1 : 2) * V * H) / t + shape.maxPositionEmbeddings * H;
-  return L * (matrices / t + replicated) + tables + 2 * H;
+  const isFirst = chunks.some((chunk) => chunk.isFirst);
+  const isLast = chunks.some((chunk) => chunk.isLast);
+  const numTables = isFirst && isLast && shape.tieEmbeddings ? 1 : Number(isFirst) + Number(isLast);
+  const tables = (numTables * V * H) / t + (isFirst ? shape.maxPositionEmbeddings * H : 0);
+  const numLayers = chunks.reduce((sum, chunk) => sum + chunk.numLayers, 0);
+  return numLayers * (matrices / t + replicated) + tables + (isLast ? 2 * H : 0);
+}
+
+/** What came early, and the gradient that is being used: the last chunk gets none. */
+function boundaryBytes(shape: MemoryShape, { isLast }: Chunk): number {
+  if (shape.pipeline === undefined) return 0;
+  return (isLast ? 1 : 2) * residualBytes(shape);
+}
+
+/** The residual stream of one micro-batch: what stages pass on. */
+function residualBytes(shape: MemoryShape): number {
+  return residualRows(shape) * shape.bytesPerElement * shape.hiddenSize;
+}
+
+/** What a chunk keeps of a micro-batch between the input half and the weight half of its backward. */
+function keptForWeights(shape: MemoryShape, { numLayers, isFirst, isLast }: Chunk): number {
+  const { hiddenSize: H, ffnHiddenSize: F, tensorParallelSize: t, bytesPerElement } = shape;
+  const rows = shape.sequenceLength * shape.microBatchSize;
+  // inputs of both norms, from which those of the products are made again; gradients of what both norms, both projections
+  // back into the residual stream and both additions to it have made
+  const residual = 8 * residualRows(shape) * H;
+  // attention output, gradient of query, key and value; widened activations and their gradient
+  const layer = bytesPerElement * (residual + (rows * (4 * H + 2 * F)) / t) + 16 * residualRows(shape);
+  // gradients of the embedding's result; the final norm's input and the gradient of its result
+  const ends = Number(isFirst) + 2 * Number(isLast);
+  return numLayers * layer + ends * residualBytes(shape);
 }
 
 /** Rows (tokens) of a tensor that sequence parallelism splits. */
@@ -93,11 +176,15 @@ function layerInterior(shape: MemoryShape): number {
   return rows * split + residualRows(shape) * (shape.bytesPerElement * H + 16);
 }
 
-function keptActivations(shape: MemoryShape): number {
-  const { numLayers: L, hiddenSize: H, bytesPerElement, recomputation } = shape;
+function keptActivations(shape: MemoryShape, chunk: Chunk): number {
+  const { recomputation } = shape;
+  const { numLayers: L, isFirst, isLast } = chunk;
   const rows = shape.sequenceLength * shape.microBatchSize;
-  const residual = residualRows(shape) * bytesPerElement * H;
-  const ends = 20 * rows; // ids, labels, weights and losses
+  const residual = residualBytes(shape);
+  // ids; labels, weights and losses
+  const tokens = (isFirst ? 8 * rows : 0) + (isLast ? 12 * rows : 0);
+  // of one micro-batch at a time the final norm's is gone when most is alive: see largestTemporary
+  const ends = tokens + (isLast && shape.pipeline !== undefined ? finalNormBytes(shape) : 0);
   if (recomputation.granularity !== 'full') return L * (residual + layerInterior(shape)) + ends;
   const { method, numLayers } = recomputation;
   const numWhole = method === 'block' ? Math.max(0, L - numLayers) : 0;
@@ -105,31 +192,39 @@ function keptActivations(shape: MemoryShape): number {
   return numInputs * residual + numWhole * layerInterior(shape) + ends;
 }
 
-function largestTemporary(shape: MemoryShape): number {
+/** The final norm's input and statistics. */
+function finalNormBytes(shape: MemoryShape): number {
+  return residualBytes(shape) + 8 * residualRows(shape);
+}
+
+function largestTemporary(shape: MemoryShape, chunk: Chunk): number {
   const { hiddenSize: H, ffnHiddenSize: F, vocabSize: V, tensorParallelSize: t, bytesPerElement } = shape;
   const rows = shape.sequenceLength * shape.microBatchSize;
-  const residual = residualRows(shape) * bytesPerElement * H;
+  const residual = residualBytes(shape);
   const gathered = shape.sequenceParallel ? rows * bytesPerElement * H : 0;
   const logits = (rows * bytesPerElement * V) / t;
   const numChunks = Math.max(1, Math.ceil(logits / logitChunkBytes));
-  // the final norm's input and statistics, kept until its turn in backward comes
-  const finalNorm = residual + 8 * residualRows(shape);
+  // kept until the final norm's turn in backward comes
+  const finalNorm = shape.pipeline === undefined ? finalNormBytes(shape) : 0;
   // the normalized input again, its gradient, one chunk of logits with its statistics
   const head = finalNorm + 2 * Math.max(residual, gathered) + (logits + 12 * rows) / numChunks;
   // by then the final norm's are gone: the gradient of the residual stream, that of the network's output, and the
   // activated and its gradient
   const feedForward =
     residual * (shape.hiddenDropout ? 2 : 1) + gathered + (2 * rows * bytesPerElement * F) / t;
-  return Math.max(head, feedForward + recomputedLayers(shape));
+  const layer = feedForward + recomputedLayers(shape, chunk);
+  return chunk.isLast
+    ? Math.max(head, layer - (shape.pipeline === undefined ? 0 : finalNormBytes(shape)))
+    : layer;
 }
 
 /** What full recomputation builds again before the backward of a group. */
-function recomputedLayers(shape: MemoryShape): number {
-  const { recomputation, numLayers: L, hiddenSize: H, bytesPerElement } = shape;
+function recomputedLayers(shape: MemoryShape, { numLayers: L }: Chunk): number {
+  const { recomputation } = shape;
   if (recomputation.granularity !== 'full') return 0;
   const { method, numLayers } = recomputation;
   if (method === 'block' && numLayers < L) return 0; // the last layer, where the peak is, is kept
   const group = method === 'block' ? 1 : Math.min(numLayers, L);
-  const inputs = (group - 1) * residualRows(shape) * bytesPerElement * H;
+  const inputs = (group - 1) * residualBytes(shape);
   return group * layerInterior(shape) + inputs;
 }

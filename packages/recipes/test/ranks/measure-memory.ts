@@ -5,7 +5,7 @@ import {
   type MemoryPrediction,
   memoryShapeOf,
   parseFlags,
-  predictMemory,
+  predictStages,
   validateConfiguration,
 } from '../../src/index.js';
 
@@ -35,7 +35,8 @@ async function measure(world: World, flags: readonly string[]): Promise<Measured
   });
   await training.run();
   const peak = memoryStatistics('cpu').peakBytes - before;
-  const predicted = predictMemory(memoryShapeOf(configuration, training.tokenizer.vocabularySize));
+  const stages = predictStages(memoryShapeOf(configuration, training.tokenizer.vocabularySize));
+  const predicted = stages[training.processes.coordinates.pp]!;
   await training.close();
   return { peak, predicted };
 }

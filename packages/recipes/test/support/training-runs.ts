@@ -21,6 +21,8 @@ const small = [
 export interface Training {
   readonly name: string;
   readonly flags?: readonly string[];
+  /** Flags of the recipe that this training goes without. */
+  readonly leftOut?: readonly string[];
   readonly isRestart?: boolean;
 }
 
@@ -103,10 +105,10 @@ export class TrainingRuns {
   }
 
   #argumentsOf(trainings: readonly Training[]): TrainGptArgument[] {
-    return trainings.map(({ name, flags = [], isRestart = false }) => ({
+    return trainings.map(({ name, flags = [], leftOut = [], isRestart = false }) => ({
       isRestart,
       flags: [
-        ...without(this.#recipe, flags),
+        ...without(this.#recipe, [...flags, ...leftOut]),
         ...['--save', this.pathOf(name), '--metrics-jsonl', `${this.pathOf(name)}.jsonl`, ...flags],
       ],
     }));

@@ -14,11 +14,13 @@ import {
 import type { Command } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';
 import { countOption, numberOption } from '../../command-line/option-values.js';
+import { compareTrace } from './compare-trace.js';
 import { passTimesOf, type TimeFlags, timesOption } from './pass-times.js';
 import { simulationJson } from './simulation-json.js';
 
 interface ScheduleFlags extends TimeFlags {
-  readonly pipelineSchedule: string;
+  readonly pipelineSchedule?: string;
+  readonly compare?: string;
   readonly stages?: number;
   readonly microBatches?: number;
   readonly chunks?: number;
@@ -42,12 +44,14 @@ A FILE.csv has a line for each stage with its actions in order, separated by com
 Examples:
   mtl schedule --pipeline-schedule interleaved --stages 4 --micro-batches 8 --chunks 2 --svg interleaved.svg
   mtl schedule --pipeline-schedule zb-h1 --stages 4 --micro-batches 8 --csv own.csv
-  mtl schedule --pipeline-schedule own.csv --communication-time 0.1 --chrome-trace own.json`;
+  mtl schedule --pipeline-schedule own.csv --communication-time 0.1 --chrome-trace own.json
+  mtl schedule --compare trace.json --svg beside.svg`;
 
 /** `mtl schedule`: what a pipeline schedule costs, and what it looks like. */
 export function scheduleCommand(): Command {
   return newCommand('schedule', 'simulate a pipeline schedule: timeline, bubble, activations kept')
-    .requiredOption('--pipeline-schedule <name>', `${scheduleNames.join(', ')}, or a FILE.csv`)
+    .option('--pipeline-schedule <name>', `${scheduleNames.join(', ')}, or a FILE.csv`)
+    .option('--compare <trace>', 'lay what a training did (its --profile-steps) beside the simulation')
     .addOption(countOption('--stages <p>', 'ranks of the pipeline', { least: 2 }))
     .addOption(countOption('--micro-batches <m>', 'micro-batches of a step'))
     .addOption(
@@ -83,7 +87,12 @@ export function scheduleCommand(): Command {
     .action(runSchedule);
 }
 
-function runSchedule(flags: ScheduleFlags): void {
+function runSchedule(flags: ScheduleFlags, command: Command): void {
+  if (flags.compare === undefined) runSimulation(flags);
+  else runComparison(flags.compare, flags, command);
+}
+
+function runSimulation(flags: ScheduleFlags): void {
   const schedule = scheduleOf(flags);
   const simulation = simulateSchedule({
     schedule,
@@ -102,9 +111,37 @@ function runSchedule(flags: ScheduleFlags): void {
   process.stdout.write(formatTimeline(simulation, isTTY === true ? { width: columns } : {}));
 }
 
+/** What a trace says of itself need not be said by flags: only those of the outcome go with it. */
+const flagsOfComparison = ['compare', 'communicationTime', 'svg', 'json', 'debug'];
+
+function runComparison(name: string, flags: ScheduleFlags, command: Command): void {
+  const other = command.options.find((option) => {
+    const isGiven = command.getOptionValueSource(option.attributeName()) === 'cli';
+    return isGiven && !flagsOfComparison.includes(option.attributeName());
+  });
+  if (other !== undefined) {
+    throw new ConfigurationError('MTL_FLAG_CONFLICT', `${other.long} and --compare: the trace says it`, {
+      remedy: `leave ${other.long} out`,
+    });
+  }
+  const { isTTY, columns } = process.stdout;
+  const { text, json, svg } = compareTrace({
+    ...{ name, text: readText('--compare', name), communication: flags.communicationTime },
+    width: isTTY === true ? columns : undefined,
+  });
+  write('--svg', flags.svg, () => svg);
+  process.stdout.write(flags.json === true ? `${JSON.stringify(json)}\n` : text);
+}
+
 /** The schedule of that name, or in that file. */
 function scheduleOf(flags: ScheduleFlags): PipelineSchedule {
   const { pipelineSchedule: name, stages, microBatches, chunks, microBatchGroupSize } = flags;
+  if (name === undefined) {
+    throw new ConfigurationError('MTL_FLAG_REQUIRED', 'mtl schedule: --pipeline-schedule is missing', {
+      expected: `${scheduleNames.join(', ')}, or a FILE.csv`,
+      remedy: 'pass --pipeline-schedule, or --compare with the trace of a training',
+    });
+  }
   if (!name.endsWith('.csv')) {
     for (const [flag, value] of [
       ['--stages', stages],
@@ -134,21 +171,17 @@ function scheduleOf(flags: ScheduleFlags): PipelineSchedule {
       },
     );
   }
-  return parseScheduleCsv(readText(name), { name });
+  return parseScheduleCsv(readText('--pipeline-schedule', name), { name });
 }
 
-function readText(file: string): string {
+function readText(flag: string, file: string): string {
   try {
     return readFileSync(file, 'utf8');
   } catch (error) {
-    throw new ConfigurationError(
-      'MTL_SCHEDULE_FILE',
-      `--pipeline-schedule ${file}: ${(error as Error).message}`,
-      {
-        expected: 'a schedule file',
-        cause: error,
-      },
-    );
+    throw new ConfigurationError('MTL_SCHEDULE_FILE', `${flag} ${file}: ${(error as Error).message}`, {
+      expected: 'a file that can be read',
+      cause: error,
+    });
   }
 }
 

@@ -1,4 +1,5 @@
-import type { PipelineRecorder, RecordedActivity, RecordedSpan } from './pipeline-recorder.js';
+import type { PipelineRecorder, RecordedActivity, RecordedSpan } from '../measured/pipeline-recorder.js';
+import { nowNs } from './now-ns.js';
 
 /**
  * Keeps what a rank does in memory. Times are those at which this process started and finished an activity: on a GPU, where
@@ -23,9 +24,4 @@ export class ActivityRecorder implements PipelineRecorder {
     this.#spans = [];
     return taken;
   }
-}
-
-/** CLOCK_MONOTONIC, which all processes of a host share, and the clock of @mtl/comm's traces. */
-function nowNs(): number {
-  return Number(process.hrtime.bigint());
 }

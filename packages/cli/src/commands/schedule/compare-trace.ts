@@ -1,0 +1,115 @@
+import {
+  comparisonSvg,
+  formatTimeline,
+  predictStep,
+  readTrace,
+  replayStep,
+  type Simulation,
+  type TracedPipeline,
+} from '@mtl/pipeline/schedules';
+import { formatTable } from '../../terminal/format-table.js';
+import { simulationJson } from './simulation-json.js';
+
+export interface CompareTraceOptions {
+  /** The trace and what it is called. */
+  readonly text: string;
+  readonly name: string;
+  /** Milliseconds from one rank to another in the simulation. */
+  readonly communication: number;
+  /** Columns of the terminal. */
+  readonly width?: number | undefined;
+}
+
+/** The steps of one pipeline beside what the simulator says of them. */
+interface Comparison {
+  readonly pipeline: number;
+  readonly steps: readonly Simulation[];
+  /** The step of the median time, from 0 on. */
+  readonly shown: number;
+  readonly measured: Simulation;
+  /** With the very time of each pass. */
+  readonly replayed: Simulation;
+  /** With the median time of each kind of pass on each chunk. */
+  readonly simulated: Simulation;
+}
+
+export interface TraceComparison {
+  readonly text: string;
+  readonly json: Readonly<Record<string, unknown>>;
+  /** The first pipeline's. */
+  readonly svg: string;
+}
+
+/**
+ * Lays what a training really did beside the simulation of the same schedule.
+ *
+ * @throws DataError `MTL_TRACE` when it is no trace of a training
+ */
+export function compareTrace({ text, name, communication, width }: CompareTraceOptions): TraceComparison {
+  const comparisons = readTrace(text, { name }).map((traced) => compare(traced, communication));
+  const [first] = comparisons;
+  const { measured, simulated, shown, steps } = first!;
+  const which =
+    steps.length === 1 ? 'its only step' : `step ${shown + 1} of ${steps.length}, whose time is the median`;
+  const options = { width, scale: textScale(measured) };
+  return {
+    text: [
+      `measured: pipeline ${first!.pipeline}, ${which}; times in milliseconds\n`,
+      formatTimeline(measured, options),
+      'simulated: the same schedule with the median times of its passes\n',
+      formatTimeline(simulated, options),
+      ...comparisons.map(bubbles),
+      notes,
+    ].join('\n'),
+    json: { pipelines: comparisons.map(toJson) },
+    svg: comparisonSvg({ measured, simulated }),
+  };
+}
+
+function compare({ pipeline, steps }: TracedPipeline, communication: number): Comparison {
+  const order = steps.map((_, step) => step).sort((a, b) => steps[a]!.makespan - steps[b]!.makespan);
+  const shown = order[Math.floor((order.length - 1) / 2)]!;
+  const measured = steps[shown]!;
+  // steps of another number of micro-batches have passes of the same times, but not the same schedule
+  const simulated = predictStep(measured, { samples: steps, communication });
+  return { pipeline, steps, shown, measured, replayed: replayStep(measured), simulated };
+}
+
+const notes = `The replayed step runs every pass as long as it ran, but without waiting for more than its input to be made: its bubble
+is larger than the simulated one where passes of a kind are not equally long, and smaller than the measured one where
+ranks wait for communication or do something between passes.
+`;
+
+/** Where the bubble of a pipeline comes from. */
+function bubbles({ pipeline, simulated, replayed, measured }: Comparison): string {
+  const say = ({ makespan, bubbleFraction }: Simulation): string =>
+    `${makespan.toFixed(1)} ms, bubble ${(100 * bubbleFraction).toFixed(1)} % of the work`;
+  const rows = formatTable([
+    ['simulated', say(simulated)],
+    ['replayed', say(replayed)],
+    ['measured', say(measured)],
+  ]);
+  return `pipeline ${pipeline}\n${rows}`;
+}
+
+/** Columns for a millisecond: enough for the labels of most passes, and not more for the step than some lines of a terminal. */
+function textScale({ ranks, makespan }: Simulation): number {
+  const lengths = ranks.flatMap(({ passes }) => passes.map(({ start, end }) => end - start));
+  const short = lengths.sort((a, b) => a - b)[Math.floor(lengths.length / 4)]!;
+  return Math.min(5 / short, 480 / makespan);
+}
+
+function toJson({ pipeline, steps, shown, measured, replayed, simulated }: Comparison) {
+  return {
+    pipeline,
+    shownStep: shown,
+    steps: steps.map(({ makespan, bubbleFraction }) => ({ makespan, bubbleFraction })),
+    bubbleFraction: {
+      simulated: simulated.bubbleFraction,
+      replayed: replayed.bubbleFraction,
+      measured: measured.bubbleFraction,
+    },
+    measured: simulationJson(measured),
+    simulated: simulationJson(simulated),
+  };
+}

@@ -1,0 +1,40 @@
+import { allocateParameters, initializeParameter } from '@mtl/autograd';
+import { ProcessMesh, type World } from '@mtl/comm';
+import { setNumThreads, setPoison } from '@mtl/kernels';
+import { buildGptStages, cutLayers } from '../../../src/index.js';
+import { type LanguageModelResult, useLanguageModel } from '../../tensor-parallel/language-model.js';
+import { smallGpt } from '../../tensor-parallel/small-gpt.js';
+
+export interface LanguageModelInPieces {
+  readonly numLayers: number;
+  /** The pipeline rank of each chunk. */
+  readonly placement: readonly number[];
+  readonly tp: number;
+  readonly seed: number;
+}
+
+/** Generates and scores with a model whose pieces lie on the ranks of a pipeline. */
+export default function languageModelInPieces(
+  world: World,
+  { numLayers, placement, tp, seed }: LanguageModelInPieces,
+): LanguageModelResult {
+  setNumThreads(1);
+  setPoison(true);
+  const mesh = new ProcessMesh({ tp, pp: world.size / tp });
+  const group = world.createGroup({ name: 'pp', ranks: mesh.groupOf(world.rank, ['pp']) });
+  const tensorGroup = world.createGroup({ name: 'tp', ranks: mesh.groupOf(world.rank, ['tp']) });
+  const model = { ...smallGpt, numLayers };
+  const layers = cutLayers({
+    ...{ numLayers, numChunks: placement.length, layout: 'balanced' },
+    work: { embedding: 0, head: 1 },
+  });
+  const { stages, parameters } = buildGptStages({
+    ...{ model, device: 'cpu', dtype: 'float32', seed, layers, placement, rank: group.rank },
+    tensorParallel: { group: tensorGroup, sequenceParallel: false },
+  });
+  const storage = allocateParameters(parameters, { device: 'cpu', dtype: 'float32' });
+  for (const parameter of parameters) initializeParameter(parameter, parameter.data, seed);
+  const result = useLanguageModel({ stages, placement, group });
+  storage.dispose();
+  return result;
+}

@@ -1,0 +1,87 @@
+import type { ChromeTrace, TraceEvent } from '../pictures/chrome-trace.js';
+import type { RecordedSpan } from './pipeline-recorder.js';
+import type { RankTrace, RecordedOperation } from './rank-trace.js';
+
+/** What `otherData.format` says of a trace made here. */
+export const traceFormat = 'mtl pipeline trace 1';
+
+const names: Readonly<Record<RecordedSpan['kind'], string>> = {
+  ...{ F: 'F', B: 'B', I: 'I', W: 'W', wait: 'wait', step: 'step' },
+  ...{ evaluation: 'evaluation', optimizer: 'optimizer', reduce: 'reduce' },
+};
+
+/** Nanoseconds in the unit of the Trace Event Format. */
+const microsecond = 1000;
+
+/**
+ * What all ranks did as one Chrome trace, on the clock of rank 0, from 0 on: a process for each rank, its passes in the first
+ * row, then a row for each queue of communication with what was sent, received or reduced. `args` of an operation say when it
+ * was posted and waited for.
+ */
+export function mergeTraces(ranks: readonly RankTrace[]): ChromeTrace {
+  const starts = ranks.flatMap(({ spans, operations, clockOffsetNs }) => [
+    ...spans.map(({ startNs }) => startNs + clockOffsetNs),
+    ...operations.map(({ postedNs }) => postedNs + clockOffsetNs),
+  ]);
+  const originNs = starts.reduce((least, start) => Math.min(least, start), Number.POSITIVE_INFINITY);
+  return {
+    traceEvents: ranks.flatMap((trace) => eventsOf(trace, originNs)),
+    displayTimeUnit: 'ms',
+    otherData: {
+      format: traceFormat,
+      ranks: ranks.map(({ rank, pipeline, stage, clockOffsetNs }) => ({
+        rank,
+        pipeline,
+        stage,
+        clockOffsetNs,
+      })),
+    },
+  };
+}
+
+function eventsOf({ rank, pipeline, stage, clockOffsetNs, spans, operations }: RankTrace, originNs: number) {
+  const timeOf = (ns: number): number => (ns + clockOffsetNs - originNs) / microsecond;
+  const label = (name: string, tid: number, args: Readonly<Record<string, unknown>>): TraceEvent => ({
+    ...{ name, ph: 'M', pid: rank, tid, args },
+  });
+  const events: TraceEvent[] = [
+    label('process_name', 0, { name: `rank ${rank}: stage ${stage} of pipeline ${pipeline}` }),
+    label('process_sort_index', 0, { sort_index: rank }),
+    label('thread_name', 0, { name: 'passes' }),
+  ];
+  for (const { kind, chunk, microBatch, startNs, endNs } of spans) {
+    const which = chunk === undefined ? '' : ` ${chunk}.${microBatch}`;
+    const time = { ts: timeOf(startNs), dur: (endNs - startNs) / microsecond };
+    const args = chunk === undefined ? {} : { chunk, microBatch };
+    events.push({ name: `${names[kind]}${which}`, ph: 'X', cat: kind, pid: rank, tid: 0, ...time, args });
+  }
+  // queues run one operation after the other, so that each has a row
+  const rows = [...new Set(operations.map(queueOf))].sort();
+  rows.forEach((row, index) => {
+    events.push(label('thread_name', index + 1, { name: row }));
+  });
+  for (const operation of operations) {
+    const {
+      operation: cat,
+      sequence,
+      bytes,
+      startedNs,
+      doneNs,
+      postedNs,
+      waitedFromNs,
+      waitDoneNs,
+    } = operation;
+    const tid = rows.indexOf(queueOf(operation)) + 1;
+    const time = { ts: timeOf(startedNs), dur: Math.max(0, doneNs - startedNs) / microsecond };
+    const [posted, waitedFrom, waitDone] = [postedNs, waitedFromNs, waitDoneNs].map(timeOf);
+    const args = { sequence, bytes, posted, waitedFrom, waitDone };
+    events.push({ name: `${cat} ${sequence}`, ph: 'X', cat, pid: rank, tid, ...time, args });
+  }
+  return events;
+}
+
+function queueOf({ group, operation, peer }: RecordedOperation): string {
+  if (operation === 'send') return `${group}: send to ${peer}`;
+  if (operation === 'receive') return `${group}: receive from ${peer}`;
+  return `${group}: collectives`;
+}

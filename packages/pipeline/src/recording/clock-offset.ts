@@ -1,0 +1,65 @@
+import type { ProcessGroup } from '@mtl/comm';
+import { type Device, Tensor } from '@mtl/kernels';
+
+/** Engines whose ranks are on one host, and so share a monotonic clock. */
+const sharingClock: readonly string[] = ['local', 'memory', 'single'];
+
+/** Round trips to each rank: the fastest of them says most about the clocks. */
+const numRounds = 16;
+
+export interface ClockOffsetOptions {
+  /** All ranks whose clocks are compared; all of them call it. */
+  readonly group: ProcessGroup;
+  /** Nanoseconds by this rank's clock. */
+  readonly now: () => number;
+  readonly device: Device;
+  /** Whether the clocks are one and the same; default: what the engine says. */
+  readonly isShared?: boolean;
+}
+
+/**
+ * What to add to times of this rank to have them on the clock of the group's first rank, in nanoseconds. Where clocks are not
+ * shared it is estimated from the fastest of some round trips (Cristian 1989), and wrong by half of its duration at most.
+ */
+export function clockOffset({ group, now, device, isShared }: ClockOffsetOptions): number {
+  if (group.size === 1 || (isShared ?? sharingClock.includes(group.engine))) return 0;
+  const tensor = Tensor.zeros({ shape: [1], dtype: 'float64', device });
+  try {
+    return group.rank === 0 ? answerAll({ group, now, tensor }) : askFirst({ group, now, tensor });
+  } finally {
+    tensor.dispose();
+  }
+}
+
+interface Exchange {
+  readonly group: ProcessGroup;
+  readonly now: () => number;
+  readonly tensor: Tensor;
+}
+
+function answerAll({ group, now, tensor }: Exchange): number {
+  for (let other = 1; other < group.size; other++) {
+    for (let round = 0; round < numRounds; round++) {
+      group.receive(tensor, { from: other }).wait();
+      // reading waits for the device: the answer must not be older than the question
+      tensor.read();
+      tensor.write(Float64Array.of(now()));
+      group.send(tensor, { to: other }).wait();
+    }
+  }
+  return 0;
+}
+
+function askFirst({ group, now, tensor }: Exchange): number {
+  let best = { roundTrip: Number.POSITIVE_INFINITY, offset: 0 };
+  for (let round = 0; round < numRounds; round++) {
+    const asked = now();
+    group.send(tensor, { to: 0 }).wait();
+    group.receive(tensor, { from: 0 }).wait();
+    const theirs = tensor.item();
+    const answered = now();
+    const roundTrip = answered - asked;
+    if (roundTrip < best.roundTrip) best = { roundTrip, offset: theirs - (asked + answered) / 2 };
+  }
+  return best.offset;
+}

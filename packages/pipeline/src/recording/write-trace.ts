@@ -1,0 +1,78 @@
+import { writeFileSync } from 'node:fs';
+import type { ProcessGroup, TraceEntry } from '@mtl/comm';
+import { ConfigurationError } from '@mtl/errors';
+import { type Device, Tensor } from '@mtl/kernels';
+import { mergeTraces } from '../measured/merge-traces.js';
+import type { RecordedSpan } from '../measured/pipeline-recorder.js';
+import type { RankTrace } from '../measured/rank-trace.js';
+import { clockOffset } from './clock-offset.js';
+import { nowNs } from './now-ns.js';
+
+export interface WriteTraceOptions {
+  /** Where the group's first rank writes. */
+  readonly file: string;
+  /** All ranks of the job; all of them call it. */
+  readonly group: ProcessGroup;
+  /** The ranks of this rank's pipeline; none where the whole model is here. */
+  readonly pipeline?: ProcessGroup | undefined;
+  /** What this rank did: `ActivityRecorder.take()`. */
+  readonly spans: readonly RecordedSpan[];
+  /** And what its groups did meanwhile: `takeTrace()` of its world. */
+  readonly operations: readonly TraceEntry[];
+  /** Where tensors of the group's engine live; default cpu. */
+  readonly device?: Device;
+}
+
+/**
+ * Gathers what all ranks did on the first one and writes it as a Chrome trace, for ui.perfetto.dev and `mtl schedule --compare`.
+ *
+ * @throws ConfigurationError `MTL_TRACE_FILE` on the first rank when the file cannot be written
+ */
+export function writeTrace(options: WriteTraceOptions): void {
+  const { file, group, pipeline, spans, operations, device = 'cpu' } = options;
+  const own: RankTrace = {
+    rank: group.ranks[group.rank]!,
+    pipeline: pipeline?.ranks[0] ?? group.ranks[group.rank]!,
+    stage: pipeline?.rank ?? 0,
+    clockOffsetNs: clockOffset({ group, now: nowNs, device }),
+    ...{ spans, operations },
+  };
+  const ranks = gatherOnFirst(own, { group, device });
+  if (ranks === undefined) return;
+  try {
+    writeFileSync(file, `${JSON.stringify(mergeTraces(ranks))}\n`);
+  } catch (cause) {
+    throw new ConfigurationError('MTL_TRACE_FILE', `${file}: ${(cause as Error).message}`, {
+      expected: 'a file that can be written',
+      cause,
+    });
+  }
+}
+
+/** A value of every rank, by rank, on the first one; undefined on the others. */
+function gatherOnFirst<Value>(
+  value: Value,
+  { group, device }: { readonly group: ProcessGroup; readonly device: Device },
+): Value[] | undefined {
+  const bytes = new TextEncoder().encode(JSON.stringify(value));
+  const length = Tensor.from([bytes.length], { shape: [1], dtype: 'int32', device });
+  const lengths = Tensor.empty({ shape: [group.size], dtype: 'int32', device });
+  group.allGather({ output: lengths, input: length }).wait();
+  const sizes = lengths.toArray();
+  length.dispose();
+  lengths.dispose();
+  if (group.rank > 0) {
+    const message = Tensor.from(bytes, { shape: [bytes.length], dtype: 'uint8', device });
+    group.send(message, { to: 0 }).wait();
+    message.dispose();
+    return undefined;
+  }
+  const others = sizes.slice(1).map((size, index): Value => {
+    const message = Tensor.empty({ shape: [size], dtype: 'uint8', device });
+    group.receive(message, { from: index + 1 }).wait();
+    const text = new TextDecoder().decode(message.read<'uint8'>());
+    message.dispose();
+    return JSON.parse(text);
+  });
+  return [value, ...others];
+}

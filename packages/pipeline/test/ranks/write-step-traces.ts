@@ -1,0 +1,37 @@
+import type { LocalWorld, World } from '@mtl/comm';
+import { ActivityRecorder, Pipeline, writeTrace } from '../../src/index.js';
+import { affineBatches } from '../support/affine-chain.js';
+import { AffineStage } from '../support/affine-stage.js';
+import { type ChainCase, lossFactor, scheduleOf } from './run-affine-chain.js';
+
+export interface WriteStepTraces {
+  readonly chainCase: ChainCase;
+  readonly passMs: number;
+  readonly file: string;
+}
+
+/** Two pipelines side by side, traced over two steps with an evaluation between them and an optimizer after each. */
+export default function writeStepTraces(world: World, { chainCase, passMs, file }: WriteStepTraces): void {
+  const { numStages, numMicroBatches, size } = chainCase;
+  const first = world.rank < numStages ? 0 : numStages;
+  const ranks = Array.from({ length: numStages }, (_, stage) => first + stage);
+  const group = world.createGroup({ name: 'pp', ranks });
+  const { placement } = scheduleOf(chainCase, numMicroBatches);
+  const times = { forward: passMs, backwardInput: passMs, backwardWeight: passMs };
+  const own = placement.flatMap((home, chunk) => (home === group.rank ? [chunk] : []));
+  const numChunks = placement.length;
+  const recorder = new ActivityRecorder();
+  const pipeline = new Pipeline({
+    stages: new Map(own.map((chunk) => [chunk, new AffineStage({ chunk, numChunks, times })])),
+    schedule: (count) => scheduleOf(chainCase, count),
+    ...{ group, recorder, dtype: 'float64', device: 'cpu' },
+  });
+  const batches = affineBatches(numMicroBatches, size);
+  for (let step = 0; step < 2; step++) {
+    if (step === 1) pipeline.evaluate({ batches, lossFactor, onLoss: () => {} });
+    pipeline.run({ batches, lossFactor, onLoss: () => {} });
+    recorder.span({ kind: 'optimizer' }, () => world.group.barrier().wait());
+  }
+  const operations = 'takeTrace' in world ? (world as LocalWorld).takeTrace() : [];
+  writeTrace({ file, group: world.group, pipeline: group, spans: recorder.take(), operations });
+}
