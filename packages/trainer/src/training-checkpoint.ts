@@ -47,6 +47,7 @@ function logicalTensor({
         const values = view.read<'float32'>();
         return new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
       }),
+    readInto: (target) => withView((view) => view.readInto(target)),
     write: (bytes) => {
       // a copy where the bytes do not lie on a float's boundary
       const aligned = bytes.byteOffset % 4 === 0 ? bytes : Uint8Array.from(bytes);

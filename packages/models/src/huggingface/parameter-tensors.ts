@@ -30,6 +30,7 @@ export function parameterTensors(parameters: readonly Parameter[]): LogicalTenso
         const values = parameter.data.read();
         return new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
       },
+      readInto: (target) => parameter.data.readInto(target),
       write: (bytes) => {
         const values = newTypedArray(parameter.data.dtype, parameter.size);
         new Uint8Array(values.buffer).set(bytes);
