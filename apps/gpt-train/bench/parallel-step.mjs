@@ -2,15 +2,15 @@
 /**
  * The training step of one batch on several ranks of one thread each against one process with as many threads: tokens/s,
  * the time a step waits for communication, and the memory of a rank beside what `predictMemory` expects.
- *   node bench/parallel-step.mjs [--preset gpt2-124m] [--dtype bfloat16] [--ranks 2] [--repeat 3] [--log FILE]
+ *   node bench/parallel-step.mjs [--preset gpt2-124m] [--dtype bfloat16] [--ranks 2] [--repeat 3] [--iters 4] [--log FILE]
  * First it checks that all layouts have the losses of one process; then layouts take turns, and medians are compared.
  */
-import { spawnSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { runStep } from './run-step.mjs';
 
 const here = dirname(fileURLToPath(import.meta.url));
 const root = join(here, '..', '..', '..');
@@ -20,12 +20,13 @@ const { values } = parseArgs({
     dtype: { type: 'string', default: 'bfloat16' },
     ranks: { type: 'string', default: '2' },
     repeat: { type: 'string', default: '3' },
+    iters: { type: 'string', default: '4' },
     log: { type: 'string', default: join(root, 'apps', 'gpt-train', 'build', 'bench-parallel.jsonl') },
   },
 });
 const { ranks } = values;
 const layouts = [
-  { name: `one process, ${ranks} threads`, numProcesses: '1', flags: ['--threads', ranks] },
+  { name: `one process, ${ranks} threads`, numProcesses: 1, flags: ['--threads', ranks] },
   { name: `tp ${ranks}`, flags: ['--tp', ranks] },
   { name: `tp ${ranks}, sequence parallel`, flags: ['--tp', ranks, '--sequence-parallel'] },
   { name: `dp ${ranks}`, flags: [] },
@@ -35,22 +36,10 @@ const layouts = [
 const goal = 0.9;
 const log = [];
 
-function run({ name, flags, numProcesses = ranks }) {
-  const threads = numProcesses === '1' ? [] : ['--threads', '1'];
-  const result = spawnSync(
-    process.execPath,
-    [
-      ...[join(root, 'packages/cli/bin/mtl.mjs'), 'run', '--nproc-per-node', numProcesses],
-      ...[join(here, 'train-step.mjs'), '--', '--preset', values.preset, '--dtype', values.dtype],
-      ...['--iters', '4', '--warmup', '1', ...threads, ...flags],
-    ],
-    { encoding: 'utf8' },
-  );
-  if (result.status !== 0) throw new Error(`${name}:\n${result.stdout}\n${result.stderr}`);
-  const line = result.stdout
-    .split('\n')
-    .find((each) => each.includes('"program"'))
-    .replace(/^\[\d+\] /, '');
+function run({ name, flags, numProcesses = Number(ranks) }) {
+  const threads = numProcesses === 1 ? [] : ['--threads', '1'];
+  const what = ['--preset', values.preset, '--dtype', values.dtype, '--iters', values.iters];
+  const line = runStep({ name, numProcesses, flags: [...what, '--warmup', '1', ...threads, ...flags] });
   log.push(line);
   return JSON.parse(line);
 }
