@@ -17,6 +17,7 @@ const tensor = { tensorParallelSize: 2, distributed: false };
 
 /** In this order: later moves take what earlier ones have made. */
 const moves: readonly {
+  readonly name: string;
   readonly move: Move;
   readonly worldSize: number;
   readonly layout: Pick<MoveCheckpointsArgument, 'tensorParallelSize' | 'distributed'>;
@@ -27,28 +28,33 @@ const moves: readonly {
   readonly all: (sizes: MeasuredMove) => number;
 }[] = [
   {
+    name: 'save on 2 ranks of a distributed optimizer',
     ...{ move: 'save', worldSize: 2, layout: distributed, directory: 'checkpoints' },
     bound: ({ largestBox }) => largestBox,
     all: ({ everything }) => everything,
   },
   {
+    name: 'load on tp 2',
     ...{ move: 'load', worldSize: 2, layout: tensor, directory: 'checkpoints' },
     bound: ({ largestBox }) => largestBox + readBlocks,
     all: ({ everything }) => everything,
   },
   {
+    name: 'Hugging Face export of a checkpoint',
     ...{ move: 'export from checkpoint', worldSize: 1, layout: plain, directory: 'checkpoints' },
     // as it is, and in the other layout
     bound: ({ largestTensor }) => 2 * largestTensor + readBlocks,
     all: ({ allWeights }) => allWeights,
   },
   {
+    name: 'Hugging Face export on tp 2',
     ...{ move: 'export', worldSize: 2, layout: tensor, directory: 'hugging-face' },
     // whole, and in the other layout; its own slice and that of another process, and a copy on the way
     bound: ({ largestTensor, largestBox }) => 2 * largestTensor + 3 * largestBox,
     all: ({ allWeights }) => allWeights,
   },
   {
+    name: 'Hugging Face import on tp 2',
     ...{ move: 'import', worldSize: 2, layout: tensor, directory: 'hugging-face' },
     // as it is and in the other layout, and the box
     bound: ({ largestTensor, largestBox }) => 2 * largestTensor + largestBox,
@@ -63,19 +69,16 @@ describe('moving a checkpoint takes the memory of its largest piece', () => {
   });
   afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
-  it.each(moves)(
-    '$move on $worldSize of $layout',
-    async ({ move, worldSize, layout, bound, all, ...rest }) => {
-      // processes of its own for each move: memory that an earlier one has left would serve the next
-      const ranks = await runProcesses<MeasuredMove>({
-        worldSize,
-        module: new URL('./ranks/move-checkpoints.ts', import.meta.url),
-        argument: { ...layout, move, directory: join(directory, rest.directory) },
-      });
-      for (const sizes of ranks) {
-        expect(bound(sizes) + besides).toBeLessThan(0.8 * all(sizes));
-        expect(sizes.resident).toBeLessThan(bound(sizes) + besides);
-      }
-    },
-  );
+  it.each(moves)('$name', async ({ move, worldSize, layout, bound, all, ...rest }) => {
+    // processes of its own for each move: memory that an earlier one has left would serve the next
+    const ranks = await runProcesses<MeasuredMove>({
+      worldSize,
+      module: new URL('./ranks/move-checkpoints.ts', import.meta.url),
+      argument: { ...layout, move, directory: join(directory, rest.directory) },
+    });
+    for (const sizes of ranks) {
+      expect(bound(sizes) + besides).toBeLessThan(0.8 * all(sizes));
+      expect(sizes.resident).toBeLessThan(bound(sizes) + besides);
+    }
+  });
 });
