@@ -48,11 +48,7 @@ function logicalTensor({
         return new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
       }),
     readInto: (target) => withView((view) => view.readInto(target)),
-    write: (bytes) => {
-      // a copy where the bytes do not lie on a float's boundary
-      const aligned = bytes.byteOffset % 4 === 0 ? bytes : Uint8Array.from(bytes);
-      withView((view) => view.write(new Float32Array(aligned.buffer, aligned.byteOffset, length)));
-    },
+    write: (bytes) => withView((view) => view.write(bytes)),
   };
 }
 

@@ -1,7 +1,7 @@
 import type { Parameter } from '@mtl/autograd';
 import type { LogicalTensor } from '@mtl/checkpoint';
 import { UsageError } from '@mtl/errors';
-import { type DType, newTypedArray } from '@mtl/kernels';
+import type { DType } from '@mtl/kernels';
 
 const safetensorsDtypes: Partial<Record<DType, LogicalTensor['dtype']>> = {
   float32: 'F32',
@@ -31,11 +31,7 @@ export function parameterTensors(parameters: readonly Parameter[]): LogicalTenso
         return new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
       },
       readInto: (target) => parameter.data.readInto(target),
-      write: (bytes) => {
-        const values = newTypedArray(parameter.data.dtype, parameter.size);
-        new Uint8Array(values.buffer).set(bytes);
-        parameter.data.write(values);
-      },
+      write: (bytes) => parameter.data.write(bytes),
     };
   });
 }
