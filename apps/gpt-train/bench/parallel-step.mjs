@@ -2,17 +2,18 @@
 /**
  * The training step of one batch on several ranks of one thread each against one process with as many threads: tokens/s,
  * the time a step waits for communication, and the memory of a rank beside what `predictMemory` expects.
- *   node bench/parallel-step.mjs [--preset gpt2-124m] [--dtype bfloat16] [--ranks 2] [--repeat 3] [--only pp] [--log FILE]
+ *   node bench/parallel-step.mjs [--preset gpt2-124m] [--dtype bfloat16] [--ranks 2] [--repeat 3] [--iters 4] [--only pp]
+ *     [--log FILE]
  * A pipeline, cut by work, is held against one process that accumulates as many micro-batches, times 1 / (1 + bubble): the
  * share of a step that the schedule cannot use, (p - 1) / m.
  * First it checks that all layouts have the losses of one process; then layouts take turns, and medians are compared.
  */
-import { spawnSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { runStep } from './run-step.mjs';
 
 const here = dirname(fileURLToPath(import.meta.url));
 const root = join(here, '..', '..', '..');
@@ -24,6 +25,7 @@ const { values } = parseArgs({
     repeat: { type: 'string', default: '3' },
     /** Layouts whose name begins so, and what they are compared with. */
     only: { type: 'string', default: '' },
+    iters: { type: 'string', default: '4' },
     log: { type: 'string', default: join(root, 'apps', 'gpt-train', 'build', 'bench-parallel.jsonl') },
   },
 });
@@ -34,12 +36,12 @@ const one = `one process, ${ranks} threads`;
 const accumulating = `${one}, ${numMicroBatches} micro-batches`;
 /** Each beside the one that it is compared with, and the share of its work that its bubble leaves. */
 const allLayouts = [
-  { name: one, numProcesses: '1', flags: ['--threads', ranks] },
+  { name: one, numProcesses: 1, flags: ['--threads', ranks] },
   { name: `tp ${ranks}`, flags: ['--tp', ranks] },
   { name: `tp ${ranks}, sequence parallel`, flags: ['--tp', ranks, '--sequence-parallel'] },
   { name: `dp ${ranks}`, flags: [] },
   { name: `dp ${ranks}, distributed optimizer`, flags: ['--distributed-optimizer'] },
-  { name: accumulating, numProcesses: '1', flags: ['--threads', ranks, ...inSteps] },
+  { name: accumulating, numProcesses: 1, flags: ['--threads', ranks, ...inSteps] },
   {
     name: `pp ${ranks}, 1f1b`,
     flags: ['--pp', ranks, ...inSteps],
@@ -53,22 +55,10 @@ const layouts = allLayouts.filter((layout) => isReference(layout) || layout.name
 const goal = 0.9;
 const log = [];
 
-function run({ name, flags, numProcesses = ranks }) {
-  const threads = numProcesses === '1' ? [] : ['--threads', '1'];
-  const result = spawnSync(
-    process.execPath,
-    [
-      ...[join(root, 'packages/cli/bin/mtl.mjs'), 'run', '--nproc-per-node', numProcesses],
-      ...[join(here, 'train-step.mjs'), '--', '--preset', values.preset, '--dtype', values.dtype],
-      ...['--iters', '4', '--warmup', '1', ...threads, ...flags],
-    ],
-    { encoding: 'utf8' },
-  );
-  if (result.status !== 0) throw new Error(`${name}:\n${result.stdout}\n${result.stderr}`);
-  const line = result.stdout
-    .split('\n')
-    .find((each) => each.includes('"program"'))
-    .replace(/^\[\d+\] /, '');
+function run({ name, flags, numProcesses = Number(ranks) }) {
+  const threads = numProcesses === 1 ? [] : ['--threads', '1'];
+  const what = ['--preset', values.preset, '--dtype', values.dtype, '--iters', values.iters];
+  const line = runStep({ name, numProcesses, flags: [...what, '--warmup', '1', ...threads, ...flags] });
   log.push(line);
   return JSON.parse(line);
 }

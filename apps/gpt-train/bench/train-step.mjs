@@ -28,6 +28,15 @@ const presets = {
   'char-10m': [6, 384, 6, 256, 128, 16],
   'gpt2-124m': [12, 768, 12, 1024, 50304, 2],
   'gpt2-355m': [24, 1024, 16, 1024, 50304, 1],
+  // weak-scaling.mjs: for so many ranks, about as many times the parameters in the layers
+  'weak-1': [12, 768, 8, 1024, 50304, 2],
+  'weak-2': [16, 960, 10, 1024, 50304, 2],
+  'weak-4': [19, 1152, 12, 1024, 50304, 2],
+  'weak-8': [22, 1536, 16, 1024, 50304, 2],
+  'weak-tiny-1': [3, 192, 2, 128, 1024, 2],
+  'weak-tiny-2': [4, 240, 2, 128, 1024, 2],
+  'weak-tiny-4': [5, 288, 4, 128, 1024, 2],
+  'weak-tiny-8': [6, 384, 8, 128, 1024, 2],
 };
 
 const { values } = parseArgs({
@@ -203,6 +212,7 @@ const report = JSON.stringify({
   threads: Number(values.threads),
   micro_batch: microBatchSize,
   params: numParameters(model),
+  vocabulary: vocabularySize,
   step_ms: Number(stepMs.toFixed(3)),
   tokens_per_s: Number(((globalBatchSize * sequenceLength * 1000) / stepMs).toFixed(1)),
   model_tflops: Number(((flopsPerSample * globalBatchSize) / stepMs / 1e9).toFixed(4)),

@@ -11,3 +11,7 @@ export interface ParityLayout {
 
 export const layouts: readonly ParityLayout[];
 export const allLayouts: readonly ParityLayout[];
+export const faults: readonly (ParityLayout & {
+  readonly fault: string;
+  readonly noticedBy: 'loss' | 'gradientNorm' | 'gradients';
+})[];

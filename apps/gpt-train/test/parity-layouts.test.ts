@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { allLayouts, layouts, type ParityLayout } from '../parity/layouts.mjs';
+import { allLayouts, faults, layouts, type ParityLayout } from '../parity/layouts.mjs';
 
 /** The value of every choice that a layout makes. */
 function choicesOf({ sizes, traits }: ParityLayout): readonly string[] {
@@ -47,5 +47,13 @@ describe('the layouts of npm run parity', () => {
 
   it('are each there once', () => {
     expect(new Set(layouts.map(({ name }) => name)).size).toBe(layouts.length);
+  });
+
+  it('have mistakes that turn each of the checks red', () => {
+    const noticing = faults.filter(({ precision }) => precision === 'fp32').map(({ noticedBy }) => noticedBy);
+    expect(new Set(noticing)).toEqual(new Set(['loss', 'gradientNorm', 'gradients']));
+    expect(faults.some(({ precision, noticedBy }) => precision === 'bf16' && noticedBy === 'gradients')).toBe(
+      true,
+    );
   });
 });

@@ -48,13 +48,14 @@ export async function loadCheckpoint(options: {
   const shards = new ShardCache(checkpoint);
   const reader = new RunReader();
   let bytesLoaded = 0;
-  let scratch = new Uint8Array(0);
+  const bytesOf = ({ dtype, slices }: LogicalTensor): number => bytesOfSlices(dtype, slices);
+  // One buffer for all, as large as the largest: fresh ones would wait for the garbage collector.
+  const copied = sorted.filter(({ memory }) => memory === undefined);
+  const scratch = new Uint8Array(copied.reduce((largest, tensor) => Math.max(largest, bytesOf(tensor)), 0));
   try {
     for (const tensor of sorted) {
-      const bytes = bytesOfSlices(tensor.dtype, tensor.slices);
+      const bytes = bytesOf(tensor);
       if (bytes === 0) continue;
-      // One buffer for all, grown to the largest: fresh ones would wait for the garbage collector.
-      if (tensor.memory === undefined && scratch.length < bytes) scratch = new Uint8Array(bytes);
       const target = tensor.memory ?? scratch.subarray(0, bytes);
       await fillTensor({ checkpoint, tensor, target, shards, reader, verify });
       if (tensor.memory === undefined) await tensor.write(target);

@@ -16,6 +16,11 @@ export interface LogicalTensor {
   readonly replica?: number;
   /** The bytes to save. They must stay as they are until the save asks for the next tensor or ends. */
   read(): Uint8Array | Promise<Uint8Array>;
+  /**
+   * Copies the bytes to save into memory of exactly their number, on a boundary of 8 bytes. Where it is there, a save uses
+   * it in place of `read`, with one buffer for all tensors: what `read` allocates waits for the garbage collector, and adds up.
+   */
+  readInto?(target: Uint8Array): void | Promise<void>;
   /** Takes the loaded bytes; they are the loader's again once this has returned or resolved. */
   write(bytes: Uint8Array): void | Promise<void>;
   /** Host memory of the box, if there is: a load then fills it directly and does not call `write`. */

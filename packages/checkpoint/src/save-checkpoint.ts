@@ -54,7 +54,7 @@ type ResolvedOptions = SaveOptions & Required<Pick<SaveOptions, 'rank' | 'worldS
  * their tables into the manifest and publishes the directory by one rename. All files and directories are on the
  * disk (fsync) before. If anything fails on any rank until then, all ranks throw, nothing new is left behind, and
  * the checkpoints that were there stay as they were; if only deleting old ones fails, all ranks throw as well, and
- * the new one stays. Memory: one tensor box at a time, whatever `read` takes.
+ * the new one stays. Memory: the largest box of a tensor with `readInto`; of others, whatever `read` takes.
  *
  * @throws CheckpointError MTL_CHECKPOINT_DISK_FULL, _DENIED, _IO; MTL_CHECKPOINT_BUSY when another process saves
  *   the same iteration there; MTL_CHECKPOINT_PEER when another rank failed; MTL_CHECKPOINT_NOT_SHARED

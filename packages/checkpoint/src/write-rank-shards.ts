@@ -43,6 +43,21 @@ function withKeys(tensors: readonly LogicalTensor[]): { key: string; tensor: Log
   });
 }
 
+/** Reads tensors one after the other; what comes of one is overwritten by the next. */
+function readerWithOneBuffer(
+  tensors: readonly LogicalTensor[],
+): (tensor: LogicalTensor) => Promise<Uint8Array> {
+  const bytesOf = ({ dtype, slices }: LogicalTensor): number => bytesOfSlices(dtype, slices);
+  const copied = tensors.filter(({ readInto }) => readInto !== undefined);
+  const buffer = new Uint8Array(copied.reduce((largest, tensor) => Math.max(largest, bytesOf(tensor)), 0));
+  return async (tensor) => {
+    if (tensor.readInto === undefined) return await tensor.read();
+    const box = buffer.subarray(0, bytesOf(tensor));
+    await tensor.readInto(box);
+    return box;
+  };
+}
+
 /**
  * Writes the boxes of one rank into safetensors shards of at most `maxShardBytes` in `path`, then the part
  * manifest. Everything is on the disk when it resolves; a failed file is removed.
@@ -61,6 +76,7 @@ export async function writeRankShards(options: {
     maxBytes: options.maxShardBytes,
     bytesOf: ({ tensor }) => bytesOfSlices(tensor.dtype, tensor.slices),
   });
+  const read = readerWithOneBuffer(items.map(({ tensor }) => tensor));
   const shards: ShardRecord[] = [];
   const tensors = new Map<string, TensorRecord>();
   for (const [index, group] of groups.entries()) {
@@ -79,7 +95,7 @@ export async function writeRankShards(options: {
         name: key,
         dtype: tensor.dtype,
         shape: shapeOfSlices(tensor.slices),
-        read: () => tensor.read(),
+        read: () => read(tensor),
       })),
       // Makes a shard readable without the manifest; 'pt' is what Hugging Face's readers ask for.
       metadata: { format: 'pt', slices: JSON.stringify(Object.fromEntries(slices)) },

@@ -60,6 +60,26 @@ describe('a saved checkpoint', () => {
     await expectLoads(123);
   });
 
+  it('is the same where tensors are copied into one buffer', async () => {
+    const read = (): never => {
+      throw new Error('read where readInto is there');
+    };
+    const whole = await save(1);
+    const expected = await readFile(join(whole.path, 'shard-00000-000.safetensors'));
+    const targets = new Set<ArrayBufferLike>();
+    const tensors = stateOfIteration(1).map(({ memory, ...tensor }) => ({
+      ...tensor,
+      read,
+      readInto: (target: Uint8Array) => {
+        targets.add(target.buffer);
+        target.set(memory!);
+      },
+    }));
+    const { path } = await save(2, { tensors });
+    expect(await readFile(join(path, 'shard-00000-000.safetensors'))).toEqual(expected);
+    expect(targets.size).toBe(1);
+  });
+
   it('keeps the state, the version and the table', async () => {
     const state = {
       iteration: 7,

@@ -42,11 +42,17 @@ const kindNames = Object.keys(kinds) as Kind[];
 type Counts = Readonly<Record<CommunicationOperation, Pick<OperationCount, 'calls' | 'sentBytes'>>>;
 const noCount = { calls: 0, sentBytes: 0 };
 
+interface LayerAndWhole {
+  readonly layer: Counts;
+  /** Of one micro-batch with a model of two layers. */
+  readonly whole: Counts;
+}
+
 /**
  * What a rank's engine counts for one layer and one micro-batch of a training: the difference between trainings of four
  * and of two layers, which have embedding, head, loss and norm in common. Every rank must count the same.
  */
-async function countsOfLayer(engine: 'local' | 'gloo', t: number): Promise<ReadonlyMap<Kind, Counts>> {
+async function countsOfLayer(engine: 'local' | 'gloo', t: number): Promise<ReadonlyMap<Kind, LayerAndWhole>> {
   const trainings = kindNames.flatMap((kind) =>
     [2, 4].map((numLayers): TrainGptArgument => {
       const size = ['--num-layers', `${numLayers}`, '--tensor-model-parallel-size', `${t}`];
@@ -64,13 +70,22 @@ async function countsOfLayer(engine: 'local' | 'gloo', t: number): Promise<Reado
   );
 }
 
-function perLayer(two: TrainGptResult, four: TrainGptResult): Counts {
-  const each = (difference: number): number => difference / 2 / numMicroBatches;
-  const entries = Object.entries(four.tensorParallel!).map(([operation, { calls, sentBytes }]) => {
-    const less = two.tensorParallel![operation as CommunicationOperation];
-    return [operation, { calls: each(calls - less.calls), sentBytes: each(sentBytes - less.sentBytes) }];
-  });
-  return Object.fromEntries(entries) as Counts;
+function perLayer({ tensorParallel: two }: TrainGptResult, { tensorParallel: four }: TrainGptResult) {
+  const map = (value: (name: CommunicationOperation, key: 'calls' | 'sentBytes') => number): Counts => {
+    const names = Object.keys(two!) as CommunicationOperation[];
+    const entries = names.map((name) => [
+      name,
+      {
+        calls: value(name, 'calls') / numMicroBatches,
+        sentBytes: value(name, 'sentBytes') / numMicroBatches,
+      },
+    ]);
+    return Object.fromEntries(entries) as Counts;
+  };
+  return {
+    layer: map((name, key) => (four![name][key] - two![name][key]) / 2),
+    whole: map((name, key) => two![name][key]),
+  };
 }
 
 // sizes divide by the members and by cache lines, so that no engine rounds a slice: the numbers are exact
@@ -80,7 +95,7 @@ describe.each([
   { engine: 'gloo', t: 2, problem: glooProblem() },
   { engine: 'gloo', t: 4, problem: glooProblem() },
 ] as const)('a layer that trains on $t tensor-parallel processes over $engine', ({ engine, t, problem }) => {
-  let counts: ReadonlyMap<Kind, Counts>;
+  let counts: ReadonlyMap<Kind, LayerAndWhole>;
   beforeAll(async () => {
     if (problem === undefined) counts = await countsOfLayer(engine, t);
   });
@@ -92,7 +107,7 @@ describe.each([
   it.skipIf(problem)(`sends 8 B S H (t - 1) / t elements in 4 all-reduces${needs}`, () => {
     // Shoeybi et al. 2019, section 3: two in forward, two in backward; each is worth 2 B S H (t - 1) / t
     for (const [kind, bytesPerElement] of [['float32', 4] as const, ['bfloat16', 2] as const]) {
-      expect(counts.get(kind), kind).toEqual({
+      expect(counts.get(kind)!.layer, kind).toEqual({
         ...{ allGather: noCount, reduceScatter: noCount, broadcast: noCount, allToAll: noCount },
         ...{ send: noCount, receive: noCount, barrier: noCount },
         allReduce: { calls: 4, sentBytes: 8 * share(whole(bytesPerElement)) },
@@ -103,7 +118,7 @@ describe.each([
   it.skipIf(problem)(
     `gathers 4 times, scatters 4 times and gathers 2 again, cut along the sequence${needs}`,
     () => {
-      const { allGather, reduceScatter, allReduce } = counts.get('sequence parallel')!;
+      const { allGather, reduceScatter, allReduce } = counts.get('sequence parallel')!.layer;
       // Korthikanti et al. 2022, section 4.2.2: an all-reduce is a scattering and a gathering; backward gathers the inputs
       // of the two column-parallel products again instead of keeping them
       expect(allGather).toEqual({ calls: 4 + 2, sentBytes: (4 + 2) * share(whole(4)) });
@@ -115,6 +130,18 @@ describe.each([
   );
 
   it.skipIf(problem)(`sends what forward sends once more with full recomputation${needs}`, () => {
-    expect(counts.get('recomputed')!.allReduce).toEqual({ calls: 6, sentBytes: 12 * share(whole(4)) });
+    expect(counts.get('recomputed')!.layer.allReduce).toEqual({ calls: 6, sentBytes: 12 * share(whole(4)) });
+  });
+
+  // with more than two members engines send small tensors whole to everybody, in one trip instead of two
+  if (t > 2) return;
+  it.skipIf(problem)(`sends B S numbers for the loss, not B S V${needs}`, () => {
+    // besides two layers: the sum of embeddings, that of the head's input gradients, and of each token the maximum, the
+    // sum of exponentials and the label's logit, in two all-reduces of float32
+    const loss = 3 * B * S * 4;
+    expect(counts.get('float32')!.whole.allReduce).toEqual({
+      calls: 4 * 2 + 2 + 2,
+      sentBytes: (4 * 2 + 2) * whole(4) + loss,
+    });
   });
 });

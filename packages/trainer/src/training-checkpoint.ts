@@ -52,11 +52,8 @@ function logicalTensor({
         const values = view.read<'float32'>();
         return new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
       }),
-    write: (bytes) => {
-      // a copy where the bytes do not lie on a float's boundary
-      const aligned = bytes.byteOffset % 4 === 0 ? bytes : Uint8Array.from(bytes);
-      withView((view) => view.write(new Float32Array(aligned.buffer, aligned.byteOffset, length)));
-    },
+    readInto: (target) => withView((view) => view.readInto(target)),
+    write: (bytes) => withView((view) => view.write(bytes)),
   };
 }
 

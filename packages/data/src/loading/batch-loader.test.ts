@@ -56,6 +56,21 @@ async function take(loader: BatchLoader, count = Number.POSITIVE_INFINITY): Prom
 
 const sampler = { kind: 'single', microBatchSize: 4, dataParallelSize: 2, dataParallelRank: 1 } as const;
 
+it('reads no sample of another data-parallel rank', async () => {
+  const read: number[] = [];
+  const fillRow: SampleDataset['fillRow'] = (call) => {
+    read.push(call.sample);
+    dataset.fillRow(call);
+  };
+  const watched = new Proxy(dataset, {
+    get: (target, property) => (property === 'fillRow' ? fillRow : Reflect.get(target, property, target)),
+  });
+  const batches = await take(createBatchLoader({ dataset: watched, sampler, thread: 'main' }));
+  expect(batches).toHaveLength(7);
+  // 4 samples of each 8 are this rank's
+  expect(read).toEqual(batches.flatMap(({ sampleNumbers }) => [...sampleNumbers]));
+});
+
 describe.each(['worker', 'main'] as const)('createBatchLoader (%s thread)', (thread) => {
   it('gives the samples of the sampler in order, row by row', async () => {
     const batches = await take(createBatchLoader({ dataset, sampler, thread }));

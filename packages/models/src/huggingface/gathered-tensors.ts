@@ -1,28 +1,43 @@
-import type { LogicalTensor } from '@mtl/checkpoint';
+import { dtypeBytes, type LogicalTensor } from '@mtl/checkpoint';
 import type { ProcessGroup } from '@mtl/comm';
 import { UsageError } from '@mtl/errors';
 import { Tensor } from '@mtl/kernels';
+import { ScratchMemory } from './scratch-memory.js';
 
 /**
  * Tensors whose slices the processes of a group hold, as whole ones: `read` gathers. All processes must read the same
- * tensors in the same order.
+ * tensors in the same order; what is read of one is overwritten by the next. Memory: the largest tensor and three times
+ * the largest slice.
  *
  * @throws UsageError MTL_HUGGING_FACE_TENSOR when a tensor is not cut along one dimension, evenly and by rank
  */
 export function gatheredTensors(tensors: readonly LogicalTensor[], group: ProcessGroup): LogicalTensor[] {
+  const scratch = new ScratchMemory(2 * Math.max(0, ...tensors.map(wholeBytes)) + 64);
   return tensors.map((tensor) => {
-    const { globalShape, slices } = tensor;
+    const { globalShape, slices, readInto, ...rest } = tensor;
     const dim = slices.findIndex(([start, end], index) => start !== 0 || end !== globalShape[index]);
     if (dim < 0) return tensor;
     checkCut(tensor, dim, group);
     const numRows = globalShape.slice(0, dim).reduce((product, size) => product * size, 1);
     return {
-      ...tensor,
+      ...rest,
+      globalShape,
       slices: globalShape.map((size) => [0, size] as const),
-      read: async () => interleave(gather(await tensor.read(), group), { numRows, numParts: group.size }),
+      read: async () => {
+        scratch.reset();
+        const part = scratch.bytes(wholeBytes(tensor) / group.size);
+        if (readInto === undefined) part.set(await tensor.read());
+        else await readInto(part);
+        const whole = scratch.bytes(wholeBytes(tensor));
+        gather(part, { group, numRows, whole });
+        return whole;
+      },
     };
   });
 }
+
+const wholeBytes = ({ globalShape, dtype }: LogicalTensor): number =>
+  globalShape.reduce((product, size) => product * size, dtypeBytes[dtype]);
 
 function checkCut({ name, globalShape, slices }: LogicalTensor, dim: number, group: ProcessGroup): void {
   const each = globalShape[dim]! / group.size;
@@ -38,30 +53,20 @@ function checkCut({ name, globalShape, slices }: LogicalTensor, dim: number, gro
   );
 }
 
-/** The bytes of all processes, one after the other. */
-function gather(own: Uint8Array, group: ProcessGroup): Uint8Array {
-  const input = Tensor.from(own, { shape: [own.length], dtype: 'uint8' });
-  const output = Tensor.empty({ shape: [group.size * own.length], dtype: 'uint8' });
-  group.allGather({ output, input }).wait();
-  const bytes = output.read<'uint8'>();
-  input.dispose();
-  output.dispose();
-  return bytes;
-}
-
-/** Parts one after the other, each of `numRows` rows, to rows of all parts side by side. */
-function interleave(
-  parts: Uint8Array,
-  { numRows, numParts }: { numRows: number; numParts: number },
-): Uint8Array {
-  if (numRows === 1) return parts;
-  const whole = new Uint8Array(parts.length);
-  const width = parts.length / numRows / numParts;
-  for (let part = 0; part < numParts; part++) {
+/** Puts the parts of all processes into `whole`, row by row side by side. `part` holds this process's, and then others'. */
+function gather(
+  part: Uint8Array,
+  { group, numRows, whole }: { group: ProcessGroup; numRows: number; whole: Uint8Array },
+): void {
+  const width = part.length / numRows;
+  using own = Tensor.from(part, { shape: [part.length], dtype: 'uint8' });
+  using other = Tensor.empty({ shape: [part.length], dtype: 'uint8' });
+  for (let root = 0; root < group.size; root++) {
+    const sent = root === group.rank ? own : other;
+    group.broadcast(sent, { root }).wait();
+    sent.readInto(part);
     for (let row = 0; row < numRows; row++) {
-      const from = (part * numRows + row) * width;
-      whole.set(parts.subarray(from, from + width), (row * numParts + part) * width);
+      whole.set(part.subarray(row * width, (row + 1) * width), (row * group.size + root) * width);
     }
   }
-  return whole;
 }

@@ -1,4 +1,9 @@
-import type { LogicalTensor, SafetensorsDirectory, TensorSource } from '@mtl/checkpoint';
+import {
+  dtypeBytes,
+  type LogicalTensor,
+  type SafetensorsDirectory,
+  type TensorSource,
+} from '@mtl/checkpoint';
 import { CheckpointError, nearestName, UsageError } from '@mtl/errors';
 import {
   decodeFloats,
@@ -7,6 +12,7 @@ import {
   readableDtypes,
   type WritableDtype,
 } from './float-bytes.js';
+import { type AllocateFloats, ScratchMemory } from './scratch-memory.js';
 import type { WeightMapping } from './weight-mapping.js';
 
 /** How a family of models names its tensors in files. */
@@ -72,10 +78,11 @@ export function resolveNames(
 export function boxOf(
   values: Float32Array,
   { globalShape, slices }: Pick<LogicalTensor, 'globalShape' | 'slices'>,
+  allocate: AllocateFloats,
 ): Float32Array {
   if (slices.every(([start, end], dim) => start === 0 && end === globalShape[dim])) return values;
   const size = slices.reduce((product, [start, end]) => product * (end - start), 1);
-  const box = new Float32Array(size);
+  const box = allocate(size);
   let written = 0;
   const copy = (dim: number, offset: number): void => {
     const [start, end] = slices[dim]!;
@@ -113,7 +120,14 @@ const writableDtype = (tensor: LogicalTensor): WritableDtype => {
   });
 };
 
-/** Fills logical tensors (any of the model's, any slices of them) from a directory. Memory: a few copies of one tensor. */
+/** Of the copies of a tensor on its way: its bytes in the file, the values, ours in another order, and our box of them. */
+const bytesOnTheWay = ({ globalShape }: Pick<LogicalTensor, 'globalShape'>): number =>
+  globalShape.reduce((product, size) => product * size, Float64Array.BYTES_PER_ELEMENT + 3 * 4) + 64;
+
+/**
+ * Fills logical tensors (any of the model's, any slices of them) from a directory. Memory: of the largest tensor, in
+ * float32, its bytes in the file, a copy in our layout where that differs, and the box that is held.
+ */
 export async function loadMappedWeights(options: {
   readonly weights: SafetensorsDirectory;
   readonly names: WeightNames;
@@ -127,19 +141,27 @@ export async function loadMappedWeights(options: {
     mapping: mappingOf(tensor, byName),
     dtype: writableDtype(tensor),
   }));
+  const scratch = new ScratchMemory(Math.max(0, ...tensors.map(bytesOnTheWay)));
   for (const { tensor, mapping, dtype } of pairs) {
     const sources: Float32Array[] = [];
+    scratch.reset();
     for (const { name } of mapping.sources) {
       const fileName = fileNames.get(name)!;
-      const stored = weights.tensors.get(fileName)!.dtype;
+      const { dtype: stored, bytes } = weights.tensors.get(fileName)!;
       // resolveNames has refused all others
-      if (isReadableDtype(stored)) sources.push(decodeFloats(await weights.read({ name: fileName }), stored));
+      if (!isReadableDtype(stored)) continue;
+      const read = await weights.read({ name: fileName, target: scratch.bytes(bytes) });
+      sources.push(decodeFloats(read, stored, scratch.floats));
     }
-    await tensor.write(encodeFloats(boxOf(mapping.toLogical(sources), tensor), dtype));
+    const logical = mapping.toLogical(sources, scratch.floats);
+    await tensor.write(encodeFloats(boxOf(logical, tensor, scratch.floats), dtype));
   }
 }
 
-/** What to write to a safetensors directory: every tensor of the model, read when its turn comes. */
+/**
+ * What to write to a safetensors directory: every tensor of the model, read when its turn comes; what is read of one is
+ * overwritten by the next. Memory: of the largest tensor, in float32, a copy and one in their layout where that differs.
+ */
 export function mappedWeightSources(options: {
   readonly names: WeightNames;
   readonly tensors: readonly LogicalTensor[];
@@ -159,6 +181,15 @@ export function mappedWeightSources(options: {
       });
     }
   }
+  const scratch = new ScratchMemory(Math.max(0, ...options.tensors.map(bytesOnTheWay)));
+  const read = async (tensor: LogicalTensor): Promise<Uint8Array> => {
+    if (tensor.readInto === undefined) return await tensor.read();
+    const whole = scratch.bytes(
+      tensor.globalShape.reduce((product, size) => product * size, dtypeBytes[tensor.dtype]),
+    );
+    await tensor.readInto(whole);
+    return whole;
+  };
   return names.mappings.flatMap((mapping) => {
     const tensor = given.get(mapping.name);
     if (tensor === undefined) {
@@ -169,8 +200,9 @@ export function mappedWeightSources(options: {
       dtype,
       shape,
       read: async () => {
-        const logical = decodeFloats(await tensor.read(), writableDtype(tensor));
-        return encodeFloats(mapping.toSources(logical)[position]!, dtype);
+        scratch.reset();
+        const logical = decodeFloats(await read(tensor), writableDtype(tensor), scratch.floats);
+        return encodeFloats(mapping.toSources(logical, scratch.floats)[position]!, dtype);
       },
     }));
   });

@@ -1,7 +1,7 @@
 import type { Parameter } from '@mtl/autograd';
 import type { LogicalTensor } from '@mtl/checkpoint';
 import { UsageError } from '@mtl/errors';
-import { type DType, newTypedArray } from '@mtl/kernels';
+import type { DType } from '@mtl/kernels';
 
 const safetensorsDtypes: Partial<Record<DType, LogicalTensor['dtype']>> = {
   float32: 'F32',
@@ -30,11 +30,8 @@ export function parameterTensors(parameters: readonly Parameter[]): LogicalTenso
         const values = parameter.data.read();
         return new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
       },
-      write: (bytes) => {
-        const values = newTypedArray(parameter.data.dtype, parameter.size);
-        new Uint8Array(values.buffer).set(bytes);
-        parameter.data.write(values);
-      },
+      readInto: (target) => parameter.data.readInto(target),
+      write: (bytes) => parameter.data.write(bytes),
     };
   });
 }

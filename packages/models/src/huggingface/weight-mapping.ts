@@ -1,3 +1,5 @@
+import type { AllocateFloats } from './scratch-memory.js';
+
 /** One tensor of a Hugging Face file, named without the model's prefix. */
 export interface HuggingFaceTensor {
   readonly name: string;
@@ -13,10 +15,10 @@ export interface WeightMapping {
   readonly name: string;
   readonly globalShape: readonly number[];
   readonly sources: readonly HuggingFaceTensor[];
-  /** Values of the sources, in their order and row-major, to the logical tensor's values. */
-  toLogical(sources: readonly Float32Array[]): Float32Array;
+  /** Values of the sources, in their order and row-major, to the logical tensor's values; may share memory. */
+  toLogical(sources: readonly Float32Array[], allocate: AllocateFloats): Float32Array;
   /** The inverse of `toLogical`; padding is dropped. */
-  toSources(logical: Float32Array): readonly Float32Array[];
+  toSources(logical: Float32Array, allocate: AllocateFloats): readonly Float32Array[];
 }
 
 /** A tensor stored as it is. */
@@ -41,11 +43,11 @@ export function paddedTable(name: string, source: HuggingFaceTensor, paddedRows:
     name,
     globalShape: [paddedRows, columns],
     sources: [source],
-    toLogical: ([values]) => {
+    toLogical: ([values], allocate) => {
       if (paddedRows === rows) return values!;
-      const padded = new Float32Array(paddedRows * columns);
+      const padded = allocate(paddedRows * columns);
       padded.set(values!);
-      return padded;
+      return padded.fill(0, values!.length);
     },
     toSources: (logical) => [logical.subarray(0, rows * columns)],
   };
@@ -62,8 +64,8 @@ export function reorderedBias(
     globalShape,
     sources: [source],
     toLogical: ([values]) => Float32Array.from(columnOf, (column) => values![column]!),
-    toSources: (logical) => {
-      const values = new Float32Array(logical.length);
+    toSources: (logical, allocate) => {
+      const values = allocate(logical.length);
       columnOf.forEach((column, row) => {
         values[column] = logical[row]!;
       });
@@ -98,15 +100,15 @@ export function transposedWeight(
     name,
     globalShape: options.globalShape ?? [outputs, inputs],
     sources: [source],
-    toLogical: ([values]) => {
-      const logical = new Float32Array(values!.length);
+    toLogical: ([values], allocate) => {
+      const logical = allocate(values!.length);
       copy((ours, theirs) => {
         logical[ours] = values![theirs]!;
       });
       return logical;
     },
-    toSources: (logical) => {
-      const values = new Float32Array(logical.length);
+    toSources: (logical, allocate) => {
+      const values = allocate(logical.length);
       copy((ours, theirs) => {
         values[theirs] = logical[ours]!;
       });

@@ -9,11 +9,15 @@ export async function savedWeights(path: string): Promise<LogicalTensor[]> {
     .filter(({ name }) => !isOptimizerTensor(name))
     .map(({ name, dtype, globalShape }) => {
       const tensor = (memory: Uint8Array): LogicalTensor => hostTensor({ name, dtype, globalShape, memory });
+      const readInto = async (memory: Uint8Array): Promise<void> => {
+        await loadCheckpoint({ checkpoint, tensors: [tensor(memory)], ignore: () => true });
+      };
       return {
         ...tensor(new Uint8Array(0)),
+        readInto,
         read: async () => {
           const memory = new Uint8Array(sizeOf(globalShape) * dtypeBytes[dtype]);
-          await loadCheckpoint({ checkpoint, tensors: [tensor(memory)], ignore: () => true });
+          await readInto(memory);
           return memory;
         },
       };

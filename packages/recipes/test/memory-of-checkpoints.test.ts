@@ -1,0 +1,84 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { MeasuredMove, Move, MoveCheckpointsArgument } from './ranks/move-checkpoints.js';
+import { runProcesses } from './support/run-processes.js';
+
+const MiB = 1024 * 1024;
+/** Growth of V8's heap by tables and promises, stacks of reading threads, buffers of shared memory: measured up to 5 MiB. */
+const besides = 8 * MiB;
+/** A load reads blocks of 4 MiB that do not lie in its target as they are, four at a time. */
+const readBlocks = 16 * MiB;
+
+const plain = { tensorParallelSize: 1, distributed: false };
+const distributed = { tensorParallelSize: 1, distributed: true };
+const tensor = { tensorParallelSize: 2, distributed: false };
+
+/** In this order: later moves take what earlier ones have made. */
+const moves: readonly {
+  readonly name: string;
+  readonly move: Move;
+  readonly worldSize: number;
+  readonly layout: Pick<MoveCheckpointsArgument, 'tensorParallelSize' | 'distributed'>;
+  readonly directory: string;
+  /** What may be held at a time, of boxes of this rank and of whole tensors. */
+  readonly bound: (sizes: MeasuredMove) => number;
+  /** What would be held by a move that does it all at once. */
+  readonly all: (sizes: MeasuredMove) => number;
+}[] = [
+  {
+    name: 'save on 2 ranks of a distributed optimizer',
+    ...{ move: 'save', worldSize: 2, layout: distributed, directory: 'checkpoints' },
+    bound: ({ largestBox }) => largestBox,
+    all: ({ everything }) => everything,
+  },
+  {
+    name: 'load on tp 2',
+    ...{ move: 'load', worldSize: 2, layout: tensor, directory: 'checkpoints' },
+    bound: ({ largestBox }) => largestBox + readBlocks,
+    all: ({ everything }) => everything,
+  },
+  {
+    name: 'Hugging Face export of a checkpoint',
+    ...{ move: 'export from checkpoint', worldSize: 1, layout: plain, directory: 'checkpoints' },
+    // as it is, and in the other layout
+    bound: ({ largestTensor }) => 2 * largestTensor + readBlocks,
+    all: ({ allWeights }) => allWeights,
+  },
+  {
+    name: 'Hugging Face export on tp 2',
+    ...{ move: 'export', worldSize: 2, layout: tensor, directory: 'hugging-face' },
+    // whole, and in the other layout; its own slice and that of another process, and a copy on the way
+    bound: ({ largestTensor, largestBox }) => 2 * largestTensor + 3 * largestBox,
+    all: ({ allWeights }) => allWeights,
+  },
+  {
+    name: 'Hugging Face import on tp 2',
+    ...{ move: 'import', worldSize: 2, layout: tensor, directory: 'hugging-face' },
+    // as it is and in the other layout, and the box
+    bound: ({ largestTensor, largestBox }) => 2 * largestTensor + largestBox,
+    all: ({ allWeights }) => allWeights,
+  },
+];
+
+describe('moving a checkpoint takes the memory of its largest piece', () => {
+  let directory: string;
+  beforeAll(() => {
+    directory = mkdtempSync(join(tmpdir(), 'mtl-moves-'));
+  });
+  afterAll(() => rmSync(directory, { recursive: true, force: true }));
+
+  it.each(moves)('$name', async ({ move, worldSize, layout, bound, all, ...rest }) => {
+    // processes of its own for each move: memory that an earlier one has left would serve the next
+    const ranks = await runProcesses<MeasuredMove>({
+      worldSize,
+      module: new URL('./ranks/move-checkpoints.ts', import.meta.url),
+      argument: { ...layout, move, directory: join(directory, rest.directory) },
+    });
+    for (const sizes of ranks) {
+      expect(bound(sizes) + besides).toBeLessThan(0.8 * all(sizes));
+      expect(sizes.resident).toBeLessThan(bound(sizes) + besides);
+    }
+  });
+});
