@@ -1,18 +1,18 @@
+export type { Recomputation } from './blocks/recomputation.js';
 export {
   TransformerBlock,
   type TransformerBlockContext,
   type TransformerBlockOptions,
 } from './blocks/transformer-block.js';
+export { paddedVocabularySize, type TransformerConfiguration } from './blocks/transformer-configuration.js';
 export { GptKeyValueCache } from './gpt/gpt-key-value-cache.js';
 export { GptLanguageModel, type SequenceTokens } from './gpt/gpt-language-model.js';
 export {
   checkGptModelConfiguration,
   type GptModelConfiguration,
   numParameters,
-  paddedVocabularySize,
 } from './gpt/gpt-model-configuration.js';
 export { GptStage, type GptStageOptions } from './gpt/gpt-stage.js';
-export type { Recomputation } from './gpt/recomputation.js';
 export { numLossTokens, type TokenBatch } from './gpt/token-batch.js';
 export type { WritableDtype } from './huggingface/float-bytes.js';
 export { parameterTensors } from './huggingface/parameter-tensors.js';

@@ -1,2 +1,2 @@
 export { type RunMicroBatchesOptions, runMicroBatches } from './run-micro-batches.js';
-export type { Stage, StageForward, StageLoss } from './stage.js';
+export type { Stage, StageForward, StageLoss, StageLossPart } from './stage.js';
