@@ -218,6 +218,15 @@ export abstract class TransformerStage<
     return this.tensorParallel && { ...this.tensorParallel, sequenceParallel };
   }
 
+  /** The layers of this stage, one after the other. */
+  protected applyBlocks(tape: Tape, input: Variable, call: StageCall<OnDevice>): Variable {
+    const context = this.#context(call);
+    const layers = this.blocks.map(
+      (block) => (inner: Tape, layerInput: Variable) => block.forward(inner, layerInput, context),
+    );
+    return applyLayers(tape, input, layers, this.#recomputation);
+  }
+
   /** Hidden dropout where there is any in this call. */
   protected dropped(
     tape: Tape,
@@ -243,11 +252,7 @@ export abstract class TransformerStage<
         : tape.input(call.input.view({ shape: call.input.shape }), { requiresGradient: true });
     const outputs = tape.scope((): Variable | readonly Variable[] => {
       const hidden = boundary ?? tape.scope(() => this.embed(tape, stageCall));
-      const context = this.#context(stageCall);
-      const layers = this.blocks.map(
-        (block) => (inner: Tape, layerInput: Variable) => block.forward(inner, layerInput, context),
-      );
-      const result = applyLayers(tape, hidden, layers, this.#recomputation);
+      const result = this.applyBlocks(tape, hidden, stageCall);
       return this.isLast ? this.losses(tape, result, stageCall) : result;
     });
     return { tape, batch, input: boundary, outputs: [outputs].flat() };
