@@ -101,7 +101,10 @@ export class BertStage extends TransformerStage<MaskedTokenBatch, DeviceMaskedBa
     }
     const tape = new Tape({ recording: false });
     const { vocabularySize, hiddenSize } = this.model;
-    const onDevice = this.toDevice({ batch: { ...batch, sentenceOrderLabels: undefined }, lossFactor: 1 });
+    const onDevice = maskedBatchToDevice(
+      { ...batch, sentenceOrderLabels: undefined },
+      { device: this.device, lossFactor: 1 },
+    );
     const positions = this.positions(batch.sequenceLength, false);
     const call = { batch: onDevice, positions, training: false };
     const outputs = tape.scope(() => {
@@ -132,11 +135,17 @@ export class BertStage extends TransformerStage<MaskedTokenBatch, DeviceMaskedBa
   protected toDevice(
     call: Pick<StageForward<MaskedTokenBatch>, 'batch' | 'lossFactor' | 'sampleLossFactor'>,
   ): DeviceMaskedBatch {
-    const { batch, lossFactor, sampleLossFactor } = call;
-    const { sentenceOrderHead } = this.model;
-    const isUsed = sentenceOrderHead && this.isLast;
-    const used = isUsed ? batch : { ...batch, sentenceOrderLabels: undefined };
-    return maskedBatchToDevice(used, { device: this.device, lossFactor, sampleLossFactor });
+    const { batch, ...factors } = call;
+    const { sentenceOrderHead, device } = this;
+    if (sentenceOrderHead === undefined) {
+      return maskedBatchToDevice({ ...batch, sentenceOrderLabels: undefined }, { device, ...factors });
+    }
+    if (batch.sentenceOrderLabels === undefined) {
+      throw new UsageError('MTL_STAGE', 'the batch has no sentenceOrderLabels, the model has their head', {
+        remedy: 'build the model without sentenceOrderHead, or take batches of pairs',
+      });
+    }
+    return maskedBatchToDevice(batch, { device, ...factors });
   }
 
   protected embed(tape: Tape, call: StageCall<DeviceMaskedBatch>): Variable {
@@ -166,14 +175,9 @@ export class BertStage extends TransformerStage<MaskedTokenBatch, DeviceMaskedBa
       ...{ wordEmbedding: this.wordEmbedding!, labels: batch.maskedLabels, weights: batch.maskedWeights },
     });
     if (this.sentenceOrderHead === undefined) return [masked];
-    if (batch.sentenceOrderLabels === undefined) {
-      throw new UsageError('MTL_STAGE', 'the batch has no sentenceOrderLabels, the model has their head', {
-        remedy: 'build the model without sentenceOrderHead, or take batches of pairs',
-      });
-    }
     const order = this.sentenceOrderHead.losses(tape, {
       hidden: this.#rows(tape, hidden, batch.firstPositions, call),
-      ...{ labels: batch.sentenceOrderLabels, weights: batch.sentenceOrderWeights! },
+      ...{ labels: batch.sentenceOrderLabels!, weights: batch.sentenceOrderWeights! },
     });
     return [masked, order];
   }

@@ -64,7 +64,7 @@ export interface DeviceMaskedBatch {
  */
 export function maskedBatchToDevice(
   batch: MaskedTokenBatch,
-  factors: { device: Device; lossFactor: number; sampleLossFactor: number | undefined },
+  factors: { device: Device; lossFactor: number; sampleLossFactor?: number | undefined },
 ): DeviceMaskedBatch {
   const { batchSize: b, sequenceLength: s, maskedPositions, sentenceOrderLabels } = batch;
   const { device, lossFactor, sampleLossFactor } = factors;
