@@ -3,7 +3,12 @@ import { UsageError } from '@mtl/errors';
 import { cast, Tensor } from '@mtl/kernels';
 import type { StageForward, StageLoss } from '@mtl/pipeline';
 import { gatherRows, vocabularyParallelEmbedding } from '@mtl/tensor-parallel';
-import { normParameters, vocabularyTable, wholeParameter } from '../blocks/stage-parameters.js';
+import {
+  normParameters,
+  vocabularyTable,
+  wholeParameter,
+  wordEmbeddingName,
+} from '../blocks/stage-parameters.js';
 import {
   type AttentionMask,
   type StageCall,
@@ -58,10 +63,12 @@ export class BertStage extends TransformerStage<MaskedTokenBatch, DeviceMaskedBa
         initialization: { kind: 'normal', standardDeviation },
         tensorParallel,
       });
+    const isOnBothEnds = !(isFirst && isLast);
     // the decoder of the last stage is tied to it
     this.wordEmbedding =
       isFirst || isLast
-        ? vocabularyTable('embedding.word_embeddings.weight', { model, tensorParallel })
+        ? (options.wordEmbedding ??
+          vocabularyTable({ model, tensorParallel, name: wordEmbeddingName, isOnBothEnds }))
         : undefined;
     this.positionEmbedding = isFirst ? table('position_embeddings', model.maxPositionEmbeddings) : undefined;
     this.tokenTypeEmbedding = isFirst
@@ -81,11 +88,12 @@ export class BertStage extends TransformerStage<MaskedTokenBatch, DeviceMaskedBa
     this.sentenceOrderHead =
       isLast && model.sentenceOrderHead ? new SentenceOrderHead({ model, tensorParallel }) : undefined;
     this.parameters = [
-      ...[this.wordEmbedding, this.positionEmbedding, this.tokenTypeEmbedding],
+      ...[isFirst ? this.wordEmbedding : undefined, this.positionEmbedding, this.tokenTypeEmbedding],
       ...[this.embeddingNorm?.weight, this.embeddingNorm?.bias],
       ...this.blocks.flatMap((block) => block.parameters),
       ...[this.finalNorm?.weight, this.finalNorm?.bias],
       ...(this.maskedHead?.parameters ?? []),
+      ...(isFirst ? [] : [this.wordEmbedding]),
       ...(this.sentenceOrderHead?.parameters ?? []),
     ].filter((parameter) => parameter !== undefined);
   }

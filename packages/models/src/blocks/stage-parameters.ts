@@ -1,4 +1,4 @@
-import { type Initialization, Parameter } from '@mtl/autograd';
+import { type Initialization, Parameter, type ParameterOptions } from '@mtl/autograd';
 import { sliceOfRank, type TensorParallel } from '@mtl/tensor-parallel';
 import { paddedVocabularySize, type TransformerConfiguration } from './transformer-configuration.js';
 import { wholeOnEveryRank } from './whole-on-every-rank.js';
@@ -7,21 +7,39 @@ interface Spread {
   readonly tensorParallel: TensorParallel | undefined;
 }
 
-/** A table of the padded vocabulary [V, H], of which this process holds its rows. */
-export function vocabularyTable(
-  name: string,
-  { model, tensorParallel }: Spread & { readonly model: TransformerConfiguration },
-): Parameter {
-  const vocabulary = paddedVocabularySize(model);
-  const { hiddenSize, initMethodStd: standardDeviation } = model;
+export interface VocabularyTableOptions extends Spread {
+  readonly model: TransformerConfiguration;
+  readonly name: string;
+  /** Whether the first and the last pipeline stage, on different processes, hold a copy each (a tied embedding). */
+  readonly isOnBothEnds: boolean;
+}
+
+/** What a parameter is whose two copies see half of its uses each: it counts once, and gradients are parts. */
+const onBothEnds: Pick<ParameterOptions, 'replicatedOver' | 'partialOver'> = {
+  replicatedOver: ['dp', 'pp'],
+  partialOver: ['pp'],
+};
+
+/** The name of the table that tokens are looked up in, and that is the head's too where they are tied. */
+export const wordEmbeddingName = 'embedding.word_embeddings.weight';
+
+/**
+ * A table [padded vocabulary, H], cut by rows over the tensor-parallel processes.
+ *
+ * @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE when it cannot be cut evenly
+ */
+export function vocabularyTable(options: VocabularyTableOptions): Parameter {
+  const { model, tensorParallel, name, isOnBothEnds } = options;
+  const size = paddedVocabularySize(model);
   return new Parameter({
     name,
-    globalShape: [vocabulary, hiddenSize],
+    globalShape: [size, model.hiddenSize],
     slices: [
-      sliceOfRank(tensorParallel, { size: vocabulary, what: 'entries of the padded vocabulary' }),
-      { start: 0, end: hiddenSize },
+      sliceOfRank(tensorParallel, { size, what: 'entries of the padded vocabulary' }),
+      { start: 0, end: model.hiddenSize },
     ],
-    initialization: { kind: 'normal', standardDeviation },
+    initialization: { kind: 'normal', standardDeviation: model.initMethodStd },
+    ...(isOnBothEnds ? onBothEnds : {}),
   });
 }
 

@@ -28,7 +28,12 @@ export interface TransformerStageOptions<Model extends TransformerConfiguration>
   /** Seed of dropout masks. */
   readonly seed: number;
   /** Layers [start, end) of the model; default all. The first holds the embedding, the last the output head. */
-  readonly layers?: { readonly start: number; readonly end: number };
+  readonly layers?: Slice;
+  /**
+   * The word embedding of the first and, tied, of the last stage, where one process holds both. Default: a new one, and
+   * the last stage has a copy of its own.
+   */
+  readonly wordEmbedding?: Parameter | undefined;
   readonly recomputation?: Recomputation;
   /** The processes that share every layer, and how; default: whole layers here. */
   readonly tensorParallel?: TensorParallel | undefined;
@@ -94,6 +99,7 @@ export abstract class TransformerStage<
 {
   readonly isFirst: boolean;
   readonly isLast: boolean;
+  readonly layers: Slice;
   readonly model: Model;
   readonly device: Device;
   readonly dtype: DType;
@@ -121,6 +127,7 @@ export abstract class TransformerStage<
     this.#seed = options.seed;
     this.#stack = stack;
     this.#recomputation = options.recomputation ?? { granularity: 'none' };
+    this.layers = layers;
     this.isFirst = layers.start === 0;
     this.isLast = layers.end === model.numLayers;
     this.blocks = Array.from({ length: layers.end - layers.start }, (_, index) => {

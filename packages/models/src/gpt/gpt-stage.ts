@@ -2,7 +2,12 @@ import { layerNorm, type Parameter, type Tape, type Variable } from '@mtl/autogr
 import type { StageForward, StageLoss } from '@mtl/pipeline';
 import { vocabularyParallelCrossEntropy, vocabularyParallelEmbedding } from '@mtl/tensor-parallel';
 import { applyLayers } from '../blocks/recomputation.js';
-import { normParameters, vocabularyTable, wholeParameter } from '../blocks/stage-parameters.js';
+import {
+  normParameters,
+  vocabularyTable,
+  wholeParameter,
+  wordEmbeddingName,
+} from '../blocks/stage-parameters.js';
 import type { TransformerBlockContext } from '../blocks/transformer-block.js';
 import {
   type AttentionMask,
@@ -35,9 +40,12 @@ export class GptStage extends TransformerStage<TokenBatch, DeviceBatch, GptModel
     super(options, { stack: 'decoder', layerNormPlacement: 'pre' });
     const { model, tensorParallel } = options;
     const { hiddenSize, initMethodStd: standardDeviation } = model;
+    const newTable = (name: string, isOnBothEnds: boolean): Parameter =>
+      vocabularyTable({ model, tensorParallel, name, isOnBothEnds });
+    const isAlone = this.isFirst && this.isLast;
     const needsWords = this.isFirst || (this.isLast && model.tieEmbeddings);
     this.wordEmbedding = needsWords
-      ? vocabularyTable('embedding.word_embeddings.weight', { model, tensorParallel })
+      ? (options.wordEmbedding ?? newTable(wordEmbeddingName, model.tieEmbeddings && !isAlone))
       : undefined;
     this.positionEmbedding = this.isFirst
       ? wholeParameter('embedding.position_embeddings.weight', {
@@ -50,13 +58,12 @@ export class GptStage extends TransformerStage<TokenBatch, DeviceBatch, GptModel
       ? normParameters('decoder.final_layernorm', { hiddenSize, tensorParallel })
       : undefined;
     const untied = this.isLast && !model.tieEmbeddings;
-    this.outputWeight = untied
-      ? vocabularyTable('output_layer.weight', { model, tensorParallel })
-      : this.wordEmbedding;
+    this.outputWeight = untied ? newTable('output_layer.weight', false) : this.wordEmbedding;
     this.parameters = [
-      ...[this.wordEmbedding, this.positionEmbedding],
+      ...[this.isFirst ? this.wordEmbedding : undefined, this.positionEmbedding],
       ...this.blocks.flatMap((block) => block.parameters),
-      ...[this.finalNorm?.weight, this.finalNorm?.bias, untied ? this.outputWeight : undefined],
+      ...[this.finalNorm?.weight, this.finalNorm?.bias],
+      ...[untied || !this.isFirst ? this.outputWeight : undefined],
     ].filter((parameter) => parameter !== undefined);
   }
 
