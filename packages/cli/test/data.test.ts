@@ -75,6 +75,29 @@ describe('mtl data prepare', () => {
   });
 });
 
+describe('mtl data train-tokenizer and prepare, for BERT', () => {
+  it('learn a vocab.txt and make a sequence of every sentence', async () => {
+    writeFileSync(join(cwd, 'story.txt'), 'Mr. Low is lower. Is he new?\nHe is.\n\nLow is new.\n');
+    const argv = ['--type', 'wordpiece', '--vocab-size', '60', '--input', 'story.txt'];
+    await mtl('data', 'train-tokenizer', ...argv, '--output', 'vocab.txt');
+    const special = read('vocab.txt').toString().split('\n').slice(0, 5);
+    expect(special).toEqual(['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]']);
+    const tokenizer = ['--tokenizer-type', 'BertWordPieceLowerCase', '--vocab-file', 'vocab.txt'];
+    const stdout = await mtl(
+      ...['data', 'prepare', '--input', 'story.txt', '--output-prefix', 'story'],
+      ...['--split-sentences', ...tokenizer],
+    );
+    expect(stdout).toMatch(/^story_text_sentence\.bin: 2 documents, 4 sentences, \d+ tokens of uint16 in/);
+    using dataset = IndexedDataset.open(join(cwd, 'story_text_sentence'));
+    expect([...dataset.documentIndices]).toEqual([0, 3, 4]);
+    const { decode } = await createTokenizer({
+      type: 'BertWordPieceLowerCase',
+      vocabFile: join(cwd, 'vocab.txt'),
+    });
+    expect(decode([...dataset.sequence(1)].map(Number))).toBe('is he new?');
+  });
+});
+
 describe('mtl data inspect, verify and merge', () => {
   beforeAll(async () => {
     const argv = ['--input', 'corpus.jsonl', '--tokenizer-type', 'ByteLevelTokenizer', '--append-eod'];

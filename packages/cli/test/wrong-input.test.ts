@@ -71,6 +71,12 @@ const cases: ReadonlyArray<readonly [what: string, argv: readonly string[], code
     'MTL_DATA_INDEXED_DATASET',
     'torn_text_document',
   ],
+  [
+    'a language that is none',
+    [...prepare, '--input', 'good.txt', '--split-sentences', '--lang', 'no language'],
+    'MTL_DATA_LOCALE',
+    'no language',
+  ],
   ['a corpus missing', [...prepare, '--input', 'nowhere.txt'], 'MTL_DATA_CORPUS', 'nowhere.txt'],
   ['a corpus broken', [...prepare, '--input', 'broken.jsonl'], 'MTL_DATA_CORPUS', 'line 2'],
   [

@@ -6,6 +6,7 @@ export {
 } from './corpora/prepare-dataset.js';
 export { type ReadDocumentsOptions, readDocuments } from './corpora/read-documents.js';
 export type { PlainTextDocuments } from './corpora/read-plain-text.js';
+export { createSentenceSplitter, type SentenceSplitter } from './corpora/sentence-splitter.js';
 export { IndexedDataset, type SequenceSlice } from './indexed/indexed-dataset.js';
 export {
   type IndexedDatasetSummary,
@@ -26,6 +27,33 @@ export {
   type BatchLoaderStatistics,
   createBatchLoader,
 } from './loading/batch-loader.js';
+export {
+  BertDataset,
+  type BertDatasetDescription,
+  type BertDatasetOptions,
+  type BertDatasetSettings,
+  type BertSample,
+  bertDatasetIdentifiers,
+  openBertDataset,
+} from './masked/bert-dataset.js';
+export { type BlockMappingOptions, buildBlockMapping } from './masked/block-mapping.js';
+export { type BertDatasetsOptions, buildBertDatasets } from './masked/build-bert-datasets.js';
+export { buildT5Datasets, type T5DatasetsOptions } from './masked/build-t5-datasets.js';
+export type { MaskedTokenBatch } from './masked/masked-token-batch.js';
+export { bertMasking, type MaskingOptions, t5Masking } from './masked/masking-options.js';
+export { type MaskingVocabulary, maskingVocabulary } from './masked/masking-vocabulary.js';
+export { buildSentenceMapping, type SentenceMappingOptions } from './masked/sentence-mapping.js';
+export type { SpanTokenBatch } from './masked/span-token-batch.js';
+export {
+  openT5Dataset,
+  T5Dataset,
+  type T5DatasetDescription,
+  type T5DatasetOptions,
+  type T5DatasetSettings,
+  type T5Sample,
+  t5DatasetIdentifiers,
+} from './masked/t5-dataset.js';
+export type { DocumentCounts } from './masked/walk-sentences.js';
 export { MersenneTwister } from './random/mersenne-twister.js';
 export { MersenneTwister64 } from './random/mersenne-twister-64.js';
 export { RandomState, type Shufflable } from './random/random-state.js';
@@ -46,6 +74,7 @@ export {
   type GptDatasetsOptions,
   sampleTargets,
 } from './samples/build-gpt-datasets.js';
+export type { SplitDatasets, SplitDatasetsOptions } from './samples/build-split-datasets.js';
 export { type DataBlend, parseDataPath } from './samples/data-path.js';
 export { fillMasks, type SampleMaskOptions } from './samples/fill-masks.js';
 export {
@@ -69,7 +98,7 @@ export { type MicroBatchSamplerOptions, sampleMicroBatches } from './samples/mic
 export { openSampleDataset } from './samples/open-sample-dataset.js';
 export { PythonFloat, type PythonJsonValue } from './samples/python-json.js';
 export { createSampleBatch, type SampleBatch } from './samples/sample-batch.js';
-export type { SampleDataset, SampleDatasetDescription } from './samples/sample-dataset.js';
+export type { NumberedBatch, SampleDataset, SampleDatasetDescription } from './samples/sample-dataset.js';
 export {
   parseSplit,
   type SplitMatrix,
@@ -90,3 +119,4 @@ export type { TrainingProgress, TrainingTexts } from './training/count-words.js'
 export { type TrainByteLevelBpeOptions, trainByteLevelBpe } from './training/train-byte-level-bpe.js';
 export { type TrainWordPieceOptions, trainWordPiece } from './training/train-word-piece.js';
 export { writeTokenizerJson } from './training/write-tokenizer-json.js';
+export { writeVocabularyText } from './training/write-vocabulary-text.js';

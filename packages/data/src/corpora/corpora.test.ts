@@ -169,6 +169,46 @@ describe('prepareDataset', () => {
     expect(dataset.numDocuments).toBe(60);
   });
 
+  it.each([0, 2])('makes a sequence of every sentence, with %i threads', async (workers) => {
+    const texts = ['One is here. Two? Three!', '', ' \n ', 'Only one', 'Dr. A. B. Clark came.\nHe left.'];
+    const sentences = [
+      ['One is here.', 'Two?', 'Three!'],
+      [],
+      [],
+      ['Only one'],
+      ['Dr. A. B. Clark came.', 'He left.'],
+    ];
+    const tokenizer = await createTokenizer({ type: 'GPT2BPETokenizer' });
+    const byHand = new IndexedDatasetWriter({ prefix: join(directory, 'hand'), dtype: 'uint16' });
+    for (const document of sentences) {
+      for (const [i, sentence] of document.entries()) {
+        const end = i === document.length - 1 ? [tokenizer.eod] : [];
+        byHand.addSequence([...tokenizer.encode(sentence), ...end]);
+      }
+      byHand.endDocument();
+    }
+    byHand.finish();
+    const summary = await prepareDataset({
+      inputs: [file('a.jsonl', lines(texts))],
+      outputPrefix: join(directory, 'out'),
+      tokenizer: { type: 'GPT2BPETokenizer' },
+      appendEod: true,
+      splitSentences: true,
+      workers,
+    });
+    expect(summary).toMatchObject({
+      prefix: join(directory, 'out_text_sentence'),
+      numDocuments: 5,
+      numSequences: 6,
+      numEmptyDocuments: 2,
+    });
+    for (const extension of ['bin', 'idx']) {
+      expect(readFileSync(join(directory, `out_text_sentence.${extension}`))).toEqual(
+        readFileSync(join(directory, `hand.${extension}`)),
+      );
+    }
+  });
+
   it('names the dataset by the key and takes ids of an exact vocabulary', async () => {
     const input = file('ids.jsonl', lines(['1 2 3', '4 99999'], 'ids'));
     const summary = await prepareDataset({

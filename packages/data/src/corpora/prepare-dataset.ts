@@ -8,6 +8,7 @@ import type { Tokenizer } from '../tokenizers/tokenizer.js';
 import { corpusError } from './corpus-error.js';
 import { readDocuments } from './read-documents.js';
 import type { PlainTextDocuments } from './read-plain-text.js';
+import { createSentenceSplitter } from './sentence-splitter.js';
 import { type TokenizedDocuments, tokenizeDocuments } from './tokenize-documents.js';
 import { TokenizerPool } from './tokenizer-pool.js';
 
@@ -30,7 +31,7 @@ export interface PrepareProgress {
 export interface PrepareDatasetOptions {
   /** Corpus files, read in this order (see `readDocuments`). */
   readonly inputs: readonly string[];
-  /** The dataset is `{outputPrefix}_{jsonKey}_document.bin` and `.idx`. */
+  /** The dataset is `{outputPrefix}_{jsonKey}_document.bin` and `.idx`, or `..._sentence` with `splitSentences`. */
   readonly outputPrefix: string;
   /** A tokenizer, or the options of one. One without options of its own works in this thread only. */
   readonly tokenizer: Tokenizer | TokenizerOptions;
@@ -40,6 +41,10 @@ export interface PrepareDatasetOptions {
   readonly textDocuments?: PlainTextDocuments;
   /** Append the end-of-document token to every document that has tokens. */
   readonly appendEod?: boolean;
+  /** Make a sequence of every sentence, as BERT's and T5's datasets need it (default: of every document). */
+  readonly splitSentences?: boolean;
+  /** Language of the sentences, a BCP 47 tag (default "en"). */
+  readonly sentenceLocale?: string;
   /** Worker threads; 0 tokenizes in this thread (default: one for each processor, 0 for a small corpus). */
   readonly workers?: number;
   /** Called after each batch of documents. */
@@ -64,24 +69,33 @@ export async function prepareDataset(options: PrepareDatasetOptions): Promise<Pr
     'encode' in options.tokenizer ? options.tokenizer : await createTokenizer(options.tokenizer);
   const totalBytes = totalSize(inputs);
   const workers = chooseWorkers({ wanted: options.workers, tokenizer, totalBytes });
+  const sentenceLocale = options.splitSentences === true ? (options.sentenceLocale ?? 'en') : undefined;
+  const splitSentences =
+    sentenceLocale === undefined ? undefined : createSentenceSplitter({ locale: sentenceLocale });
   const dtype = tokenDtypeForVocabulary(tokenizer.vocabularySize);
   const pool =
     workers > 0
-      ? new TokenizerPool({ workers, data: { tokenizer: tokenizer.options!, appendEod, dtype } })
+      ? new TokenizerPool({
+          workers,
+          data: { tokenizer: tokenizer.options!, appendEod, dtype, sentenceLocale },
+        })
       : undefined;
   const tokenize = (texts: readonly string[]): Promise<TokenizedDocuments> | TokenizedDocuments =>
-    pool === undefined ? tokenizeDocuments({ texts, tokenizer, appendEod, dtype }) : pool.tokenize(texts);
+    pool === undefined
+      ? tokenizeDocuments({ texts, tokenizer, appendEod, dtype, splitSentences })
+      : pool.tokenize(texts);
   let writer: IndexedDatasetWriter | undefined;
   const progress = { documents: 0, tokens: 0, bytes: 0, totalBytes };
   let numEmptyDocuments = 0;
   try {
-    writer = new IndexedDatasetWriter({ prefix: `${outputPrefix}_${jsonKey}_document`, dtype });
-    const write = ({ tokens, lengths }: TokenizedDocuments) => {
+    const level = splitSentences === undefined ? 'document' : 'sentence';
+    writer = new IndexedDatasetWriter({ prefix: `${outputPrefix}_${jsonKey}_${level}`, dtype });
+    const write = ({ tokens, lengths, sequences }: TokenizedDocuments) => {
       options.signal?.throwIfAborted();
-      writer!.addDocuments(tokens, lengths);
-      progress.documents += lengths.length;
+      writer!.addSequencesOfDocuments({ tokens, lengths, sequences });
+      progress.documents += sequences.length;
       progress.tokens += tokens.length;
-      for (const length of lengths) if (length === 0) numEmptyDocuments++;
+      for (const count of sequences) if (count === 0) numEmptyDocuments++;
       options.onProgress?.({ ...progress });
     };
     const batches = readBatches(options, (bytes) => {

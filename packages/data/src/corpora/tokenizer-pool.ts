@@ -53,7 +53,7 @@ export class TokenizerPool {
     const settle = this.#pending.get(reply.batch);
     this.#pending.delete(reply.batch);
     if ('error' in reply) settle?.reject(unpackError(reply.error));
-    else settle?.resolve(reply);
+    else settle?.resolve(reply.documents);
   }
 
   #fail(error: unknown): void {

@@ -83,15 +83,37 @@ export class IndexedDatasetWriter {
    * sequence; a length of 0 makes an empty document, as Megatron's preprocessing does.
    */
   addDocuments(tokens: TokenArray, lengths: ArrayLike<number>): void {
+    const isFilled = (length: number): boolean => length > 0;
+    this.addSequencesOfDocuments({
+      tokens,
+      lengths: Array.from(lengths).filter(isFilled),
+      sequences: Array.from(lengths, (length) => Number(isFilled(length))),
+    });
+  }
+
+  /** Appends whole documents from tokens laid end to end: `lengths` of all sequences, `sequences` in each document. */
+  addSequencesOfDocuments(options: {
+    readonly tokens: TokenArray;
+    readonly lengths: ArrayLike<number>;
+    readonly sequences: ArrayLike<number>;
+  }): void {
+    const { tokens, lengths, sequences } = options;
     this.#tokens.write(this.#encode(tokens));
     let total = 0;
-    for (let i = 0; i < lengths.length; i++) {
-      total += lengths[i]!;
-      if (lengths[i]! > 0) this.#addLength(lengths[i]!, 0);
+    let sequence = 0;
+    for (let document = 0; document < sequences.length; document++) {
+      for (const end = sequence + sequences[document]!; sequence < end; sequence++) {
+        total += lengths[sequence]!;
+        this.#addLength(lengths[sequence]!, 0);
+      }
       this.endDocument();
     }
-    if (total !== tokens.length) {
-      throw new UsageError('MTL_DATA_LENGTHS', `lengths sum to ${total}, there are ${tokens.length} tokens`);
+    if (total !== tokens.length || sequence !== lengths.length) {
+      throw new UsageError(
+        'MTL_DATA_LENGTHS',
+        `lengths of ${sequence} sequences sum to ${total}, there are ${tokens.length} tokens`,
+        { expected: `${lengths.length} sequences whose lengths sum to the number of tokens` },
+      );
     }
   }
 

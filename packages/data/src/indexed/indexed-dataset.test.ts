@@ -97,6 +97,24 @@ describe('IndexedDatasetWriter', () => {
     writer.discard();
   });
 
+  it('refuses lengths that do not fit the tokens', () => {
+    const writer = new IndexedDatasetWriter({ prefix: join(directory, 'x'), dtype: 'uint16' });
+    const tokens = Uint16Array.of(1, 2, 3);
+    for (const [lengths, sequences] of [
+      [[2, 2], [2]],
+      [[2, 1], [1]],
+      [
+        [2, 1],
+        [1, 2],
+      ],
+    ] as const) {
+      expect(() => writer.addSequencesOfDocuments({ tokens, lengths, sequences })).toThrow(
+        expect.objectContaining({ code: 'MTL_DATA_LENGTHS' }),
+      );
+    }
+    writer.discard();
+  });
+
   it('chooses the element type by the vocabulary as Megatron does', () => {
     expect(tokenDtypeForVocabulary(65499)).toBe('uint16');
     expect(tokenDtypeForVocabulary(65500)).toBe('int32');
@@ -105,6 +123,37 @@ describe('IndexedDatasetWriter', () => {
 
 describe('IndexedDataset', () => {
   const dtypes: TokenDtype[] = ['uint8', 'int8', 'int16', 'int32', 'int64', 'float64', 'float32', 'uint16'];
+
+  it.each(dtypes)('copies several sequences of %s at once', (dtype) => {
+    const lengths = fc.array(fc.integer({ min: 1, max: 9 }), { minLength: 1, maxLength: 12 });
+    fc.assert(
+      fc.property(lengths, fc.nat(), fc.nat(), (sizes, one, other) => {
+        const sequences = counted(sizes);
+        using dataset = IndexedDataset.open(writeDataset('several', sequences, dtype));
+        const first = Math.min(one % sizes.length, other % sizes.length);
+        const end = Math.max(one % sizes.length, other % sizes.length) + 1;
+        const expected = sequences.slice(first, end).flat();
+        expect(dataset.tokensOfSequences({ first, end })).toBe(expected.length);
+        const target = new Int32Array(expected.length + 1).fill(-1);
+        expect(dataset.copySequences({ first, end, target })).toBe(expected.length);
+        expect([...target]).toEqual([...expected, -1]);
+        const small = new Int32Array(expected.length - 1);
+        expect(() => dataset.copySequences({ first, end, target: small })).toThrow(
+          expect.objectContaining({ code: 'MTL_DATA_TARGET_TOO_SMALL' }),
+        );
+        for (const range of [
+          { first, end: first },
+          { first: -1, end },
+          { first, end: sizes.length + 1 },
+        ]) {
+          expect(() => dataset.tokensOfSequences(range)).toThrow(
+            expect.objectContaining({ code: 'MTL_DATA_OUT_OF_RANGE' }),
+          );
+        }
+      }),
+      { numRuns: 20 },
+    );
+  });
 
   it.each(dtypes)(
     'reads back what was written as %s, documents with several and with no sequences',

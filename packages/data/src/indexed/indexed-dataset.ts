@@ -104,22 +104,36 @@ export class IndexedDataset {
     const { position, length } = this.#locate(slice);
     const { target, targetOffset = 0 } = slice;
     if (length > target.length - targetOffset) {
-      throw new UsageError('MTL_DATA_TARGET_TOO_SMALL', `${length} tokens do not fit into the target`, {
-        expected: `room for ${length} tokens, there is room for ${target.length - targetOffset}`,
-      });
+      throw targetTooSmall(length, target.length - targetOffset);
     }
-    if (this.dtype === 'int32') {
-      this.#read(target.subarray(targetOffset, targetOffset + length), position);
-      return length;
+    this.#copy({ position, length, target, targetOffset, slice });
+    return length;
+  }
+
+  /** Tokens of the sequences [first, end) together. */
+  tokensOfSequences({ first, end }: { readonly first: number; readonly end: number }): number {
+    if (!Number.isInteger(first) || first < 0 || first >= end) {
+      throw outOfRange('sequence', first, this.numSequences);
     }
-    if (this.#scratch.length < length) this.#scratch = this.#format.create(length);
-    const tokens = this.#scratch.subarray(0, length);
-    this.#read(tokens, position);
-    if (tokens instanceof BigInt64Array || tokens instanceof Float32Array || tokens instanceof Float64Array) {
-      this.#copyChecked({ tokens, target, targetOffset, slice });
-    } else {
-      target.set(tokens, targetOffset);
+    if (!Number.isInteger(end) || end > this.numSequences) {
+      throw outOfRange('sequence', end - 1, this.numSequences);
     }
+    const { sequencePointers, binBytes } = this.#index;
+    const bytes = (end < this.numSequences ? sequencePointers[end]! : binBytes) - sequencePointers[first]!;
+    return bytes / this.#format.itemSize;
+  }
+
+  /** Copies the sequences [first, end), which lie end to end, with one read; else as `copySequence`. */
+  copySequences(options: {
+    readonly first: number;
+    readonly end: number;
+    readonly target: Int32Array;
+  }): number {
+    const { first, target } = options;
+    const length = this.tokensOfSequences(options);
+    if (length > target.length) throw targetTooSmall(length, target.length);
+    const position = this.#index.sequencePointers[first]!;
+    this.#copy({ position, length, target, targetOffset: 0, slice: { sequence: first } });
     return length;
   }
 
@@ -176,6 +190,28 @@ export class IndexedDataset {
     }
   }
 
+  #copy(options: {
+    position: number;
+    length: number;
+    target: Int32Array;
+    targetOffset: number;
+    slice: SequenceSlice;
+  }): void {
+    const { position, length, target, targetOffset, slice } = options;
+    if (this.dtype === 'int32') {
+      this.#read(target.subarray(targetOffset, targetOffset + length), position);
+      return;
+    }
+    if (this.#scratch.length < length) this.#scratch = this.#format.create(length);
+    const tokens = this.#scratch.subarray(0, length);
+    this.#read(tokens, position);
+    if (tokens instanceof BigInt64Array || tokens instanceof Float32Array || tokens instanceof Float64Array) {
+      this.#copyChecked({ tokens, target, targetOffset, slice });
+    } else {
+      target.set(tokens, targetOffset);
+    }
+  }
+
   #openDescriptor(): number {
     if (this.#descriptor < 0)
       throw new UsageError('MTL_DATA_CLOSED', `${this.prefix}: the dataset was closed`);
@@ -194,13 +230,19 @@ export class IndexedDataset {
       if ((value | 0) !== value) {
         throw indexedDatasetError(
           this.binPath,
-          `token ${(slice.offset ?? 0) + i} of sequence ${slice.sequence} is ${value}`,
+          `token ${(slice.offset ?? 0) + i} from the start of sequence ${slice.sequence} on is ${value}`,
           { expected: 'an integer of at most 31 bits', remedy: 'check the tokenizer that wrote the dataset' },
         );
       }
       target[targetOffset + i] = value;
     }
   }
+}
+
+function targetTooSmall(length: number, room: number): UsageError {
+  return new UsageError('MTL_DATA_TARGET_TOO_SMALL', `${length} tokens do not fit into the target`, {
+    expected: `room for ${length} tokens, there is room for ${room}`,
+  });
 }
 
 function outOfRange(kind: string, index: number, count: number): UsageError {

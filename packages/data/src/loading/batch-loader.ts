@@ -1,16 +1,16 @@
 import { MessageChannel, type MessagePort, receiveMessageOnPort, type Worker } from 'node:worker_threads';
 import { DataError, UsageError } from '@mtl/errors';
+import { assembleBatch } from '../samples/assemble-batch.js';
 import { type MicroBatchSamplerOptions, sampleMicroBatches } from '../samples/micro-batch-sampler.js';
 import type { SampleBatch } from '../samples/sample-batch.js';
-import type { SampleDataset } from '../samples/sample-dataset.js';
+import type { NumberedBatch, SampleDataset } from '../samples/sample-dataset.js';
 import type { BatchReply, BatchWorkerData } from '../workers/batch-worker.js';
 import { packError, unpackError } from '../workers/error-message.js';
 import { startWorker } from '../workers/start-worker.js';
-import { assembleBatch } from './assemble-batch.js';
 
 /** What to load, in which order, how far ahead. */
-export interface BatchLoaderOptions {
-  readonly dataset: SampleDataset;
+export interface BatchLoaderOptions<Batch extends NumberedBatch = SampleBatch> {
+  readonly dataset: SampleDataset<Batch>;
   /** Which samples this rank reads; `consumedSamples` resumes. `totalSamples` defaults to the whole dataset. */
   readonly sampler: Omit<MicroBatchSamplerOptions, 'totalSamples'> & { readonly totalSamples?: number };
   /** Batches assembled before they are asked for (default 4). */
@@ -29,14 +29,16 @@ export interface BatchLoaderStatistics {
 }
 
 /** An endless or finite stream of micro-batches; close it (or leave a `for await` loop) to end its thread. */
-export interface BatchLoader extends AsyncIterableIterator<SampleBatch> {
-  next(): Promise<IteratorResult<SampleBatch, undefined>>;
+export interface BatchLoader<Batch extends NumberedBatch = SampleBatch> extends AsyncIterableIterator<Batch> {
+  next(): Promise<IteratorResult<Batch, undefined>>;
   readonly statistics: BatchLoaderStatistics;
   close(): Promise<void>;
 }
 
 /** Starts reading batches ahead. The same options give the same batches, resumed or not, in any thread. */
-export function createBatchLoader(options: BatchLoaderOptions): BatchLoader {
+export function createBatchLoader<Batch extends NumberedBatch = SampleBatch>(
+  options: BatchLoaderOptions<Batch>,
+): BatchLoader<Batch> {
   const { dataset, readAhead = 4, thread = 'worker' } = options;
   const sampler = { totalSamples: dataset.length, ...options.sampler };
   if (!Number.isInteger(readAhead) || readAhead < 1) {
@@ -58,13 +60,13 @@ export function createBatchLoader(options: BatchLoaderOptions): BatchLoader {
 
 const finished = { done: true, value: undefined } as const;
 
-class MainThreadLoader implements BatchLoader {
-  readonly #dataset: SampleDataset;
+class MainThreadLoader<Batch extends NumberedBatch> implements BatchLoader<Batch> {
+  readonly #dataset: SampleDataset<Batch>;
   readonly #samples: Generator<number[], void, undefined>;
   #batches = 0;
   #milliseconds = 0;
 
-  constructor(dataset: SampleDataset, sampler: MicroBatchSamplerOptions) {
+  constructor(dataset: SampleDataset<Batch>, sampler: MicroBatchSamplerOptions) {
     this.#dataset = dataset;
     this.#samples = sampleMicroBatches(sampler);
   }
@@ -74,7 +76,7 @@ class MainThreadLoader implements BatchLoader {
     return { batches: this.#batches, waitedMilliseconds: milliseconds, assembledMilliseconds: milliseconds };
   }
 
-  async next(): Promise<IteratorResult<SampleBatch, undefined>> {
+  async next(): Promise<IteratorResult<Batch, undefined>> {
     const started = performance.now();
     const samples = this.#samples.next();
     if (samples.done) return finished;
@@ -84,7 +86,7 @@ class MainThreadLoader implements BatchLoader {
     return { done: false, value };
   }
 
-  async return(): Promise<IteratorResult<SampleBatch, undefined>> {
+  async return(): Promise<IteratorResult<Batch, undefined>> {
     await this.close();
     return finished;
   }
@@ -98,17 +100,21 @@ class MainThreadLoader implements BatchLoader {
   }
 }
 
-class WorkerLoader implements BatchLoader {
+class WorkerLoader<Batch extends NumberedBatch> implements BatchLoader<Batch> {
   readonly #worker: Worker;
   readonly #port: MessagePort;
-  readonly #replies: BatchReply[] = [];
+  readonly #replies: BatchReply<Batch>[] = [];
   #wake: (() => void) | undefined;
-  #end: BatchReply | undefined;
+  #end: BatchReply<Batch> | undefined;
   #batches = 0;
   #waited = 0;
   #assembled = 0;
 
-  constructor(options: { dataset: SampleDataset; sampler: MicroBatchSamplerOptions; readAhead: number }) {
+  constructor(options: {
+    dataset: SampleDataset<Batch>;
+    sampler: MicroBatchSamplerOptions;
+    readAhead: number;
+  }) {
     const { dataset, sampler, readAhead } = options;
     const { port1, port2 } = new MessageChannel();
     const workerData: BatchWorkerData = { port: port2, dataset: dataset.description, sampler };
@@ -119,7 +125,7 @@ class WorkerLoader implements BatchLoader {
       const error = packError(new DataError('MTL_DATA_WORKER', 'the thread that reads batches ended'));
       this.#receive({ error });
     });
-    port1.on('message', (reply: BatchReply) => this.#receive(reply));
+    port1.on('message', (reply: BatchReply<Batch>) => this.#receive(reply));
     // A loader that nobody waits for must not keep the program alive.
     port1.unref();
     this.#worker.unref();
@@ -134,7 +140,7 @@ class WorkerLoader implements BatchLoader {
     };
   }
 
-  async next(): Promise<IteratorResult<SampleBatch, undefined>> {
+  async next(): Promise<IteratorResult<Batch, undefined>> {
     const reply = this.#end ?? this.#ready() ?? (await this.#wait());
     if ('batch' in reply) {
       this.#port.postMessage(null);
@@ -149,7 +155,7 @@ class WorkerLoader implements BatchLoader {
     return finished;
   }
 
-  async return(): Promise<IteratorResult<SampleBatch, undefined>> {
+  async return(): Promise<IteratorResult<Batch, undefined>> {
     this.#end = { done: true };
     await this.close();
     return finished;
@@ -166,13 +172,13 @@ class WorkerLoader implements BatchLoader {
   }
 
   /** A reply that has arrived; also one that the event loop has not delivered, because a step held it up. */
-  #ready(): BatchReply | undefined {
+  #ready(): BatchReply<Batch> | undefined {
     const queued = this.#replies.shift();
     if (queued !== undefined) return queued;
-    return receiveMessageOnPort(this.#port)?.message as BatchReply | undefined;
+    return receiveMessageOnPort(this.#port)?.message as BatchReply<Batch> | undefined;
   }
 
-  async #wait(): Promise<BatchReply> {
+  async #wait(): Promise<BatchReply<Batch>> {
     const started = performance.now();
     this.#port.ref();
     this.#worker.ref();
@@ -190,7 +196,7 @@ class WorkerLoader implements BatchLoader {
     return this.#replies.shift()!;
   }
 
-  #receive(reply: BatchReply): void {
+  #receive(reply: BatchReply<Batch>): void {
     this.#replies.push(reply);
     this.#wake?.();
   }

@@ -27,12 +27,13 @@ export class MersenneTwister64 {
     return (BigInt(this.#outputHigh) << 32n) | BigInt(this.#outputLow);
   }
 
-  /** The next unsigned 64-bit integer modulo `divisor` (a positive integer below 2^53). */
+  /** The next unsigned 64-bit integer modulo `divisor` (a positive integer up to 2^37). */
   modulo(divisor: number): number {
     this.#draw();
-    // (high mod d) * 2^32 stays exact in a double only while d is at most 2^21.
-    if (divisor <= 0x200000) return ((this.#outputHigh % divisor) * 4294967296 + this.#outputLow) % divisor;
-    return Number(((BigInt(this.#outputHigh) << 32n) | BigInt(this.#outputLow)) % BigInt(divisor));
+    // Sixteen bits at a time: (divisor - 1) x 2^16 + 65535 stays exact in a double.
+    const afterHigh = this.#outputHigh % divisor;
+    const afterMiddle = (afterHigh * 65536 + (this.#outputLow >>> 16)) % divisor;
+    return (afterMiddle * 65536 + (this.#outputLow & 0xffff)) % divisor;
   }
 
   #draw(): void {

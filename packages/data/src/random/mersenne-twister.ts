@@ -11,12 +11,18 @@ export class MersenneTwister {
 
   /** `seed` is taken modulo 2^32. */
   constructor(seed: number) {
+    this.reseed(seed);
+  }
+
+  /** Starts the stream of another seed, as a new generator would, without allocating. */
+  reseed(seed: number): void {
     const state = this.#state;
     state[0] = seed >>> 0;
     for (let i = 1; i < stateSize; i++) {
       const previous = state[i - 1]! ^ (state[i - 1]! >>> 30);
       state[i] = Math.imul(1812433253, previous) + i;
     }
+    this.#next = stateSize;
   }
 
   /** The next unsigned 32-bit integer. */

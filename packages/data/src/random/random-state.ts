@@ -25,6 +25,11 @@ export class RandomState {
     this.#generator = new MersenneTwister(seed);
   }
 
+  /** Starts the stream of another seed (taken modulo 2^32), as a new generator would, without allocating. */
+  reseed(seed: number): void {
+    this.#generator.reseed(seed);
+  }
+
   /** The next raw unsigned 32-bit integer. */
   u32(): number {
     return this.#generator.u32();

@@ -1,11 +1,12 @@
 import { DataError, UsageError } from '@mtl/errors';
+import { assembleBatch } from './assemble-batch.js';
 import { type BlendIndices, buildBlendIndices, buildExhaustiveBlendIndices } from './blend-indices.js';
 import { cachedIndex, type IndexCacheEvent } from './index-cache.js';
 import { openSampleDataset } from './open-sample-dataset.js';
 import { PythonFloat, type PythonJsonValue, pythonJson } from './python-json.js';
 import { normalizeWeights } from './python-numbers.js';
-import { createSampleBatch, type SampleBatch } from './sample-batch.js';
-import type { SampleDataset, SampleDatasetDescription } from './sample-dataset.js';
+import type { SampleBatch } from './sample-batch.js';
+import type { NumberedBatch, SampleDataset, SampleDatasetDescription } from './sample-dataset.js';
 import type { SplitName } from './split.js';
 
 /** A blend in a form that worker threads can receive. */
@@ -15,9 +16,9 @@ export interface BlendedDatasetDescription extends BlendIndices {
 }
 
 /** What to blend. */
-export interface BlendedDatasetOptions {
-  readonly datasets: readonly SampleDataset[];
-  /** Identifiers of the datasets, for the cache files' md5 (`gptDatasetIdentifiers`). */
+export interface BlendedDatasetOptions<Batch extends NumberedBatch = SampleBatch> {
+  readonly datasets: readonly SampleDataset<Batch>[];
+  /** Identifiers of the datasets, for the cache files' md5 (`gptDatasetIdentifiers`, `bertDatasetIdentifiers`). */
   readonly identifiers: readonly PythonJsonValue[];
   /** Weights of the datasets, or their lengths when `size` is undefined. */
   readonly weights: readonly number[];
@@ -30,13 +31,13 @@ export interface BlendedDatasetOptions {
 }
 
 /** Megatron's BlendedDataset: draws from several datasets in proportion to weights, deterministically. */
-export class BlendedDataset implements SampleDataset {
+export class BlendedDataset<Batch extends NumberedBatch = SampleBatch> implements SampleDataset<Batch> {
   readonly description: BlendedDatasetDescription;
-  readonly #datasets: readonly SampleDataset[];
+  readonly #datasets: readonly SampleDataset<Batch>[];
 
-  constructor(description: BlendedDatasetDescription, datasets?: readonly SampleDataset[]) {
+  constructor(description: BlendedDatasetDescription, datasets?: readonly SampleDataset<Batch>[]) {
     this.description = description;
-    this.#datasets = datasets ?? description.datasets.map(openSampleDataset);
+    this.#datasets = datasets ?? description.datasets.map((part) => openSampleDataset<Batch>(part));
   }
 
   get length(): number {
@@ -45,21 +46,23 @@ export class BlendedDataset implements SampleDataset {
   get sequenceLength(): number {
     return this.#datasets[0]!.sequenceLength;
   }
-  get hasKeyStart(): boolean {
-    return this.#datasets[0]!.hasKeyStart;
-  }
-  get datasets(): readonly SampleDataset[] {
+  get datasets(): readonly SampleDataset<Batch>[] {
     return this.#datasets;
   }
 
-  sample(sample: number): SampleBatch {
-    const { sequenceLength, hasKeyStart } = this;
-    const batch = createSampleBatch({ batchSize: 1, sequenceLength, withKeyStart: hasKeyStart });
-    this.fillRow({ sample, batch, row: 0 });
-    return batch;
+  createBatch(batchSize: number): Batch {
+    return this.#datasets[0]!.createBatch(batchSize);
   }
 
-  fillRow({ sample, batch, row }: { sample: number; batch: SampleBatch; row: number }): void {
+  finishBatch(batch: Batch): Batch {
+    return this.#datasets[0]!.finishBatch(batch);
+  }
+
+  sample(sample: number): Batch {
+    return assembleBatch(this, [sample]);
+  }
+
+  fillRow({ sample, batch, row }: { sample: number; batch: Batch; row: number }): void {
     const dataset = this.description.datasetIndex[sample];
     if (dataset === undefined) {
       throw new UsageError('MTL_DATA_OUT_OF_RANGE', `there is no sample ${sample}`, {
@@ -81,7 +84,9 @@ export class BlendedDataset implements SampleDataset {
 }
 
 /** Builds (or loads) the indices of a blend; throws when a dataset would have to give more samples than it has. */
-export function openBlendedDataset(options: BlendedDatasetOptions): BlendedDataset {
+export function openBlendedDataset<Batch extends NumberedBatch = SampleBatch>(
+  options: BlendedDatasetOptions<Batch>,
+): BlendedDataset<Batch> {
   const { datasets, identifiers, weights, size, split, cacheDirectory, onCacheEvent } = options;
   checkBlend(options);
   const normalized = size === undefined ? weights : normalizeWeights(weights);
@@ -121,7 +126,8 @@ export function openBlendedDataset(options: BlendedDatasetOptions): BlendedDatas
   return new BlendedDataset(description, datasets);
 }
 
-function checkBlend({ datasets, identifiers, weights, size }: BlendedDatasetOptions): void {
+function checkBlend(options: BlendedDatasetOptions<NumberedBatch>): void {
+  const { datasets, identifiers, weights, size } = options;
   if (datasets.length === 0 || weights.length !== datasets.length || identifiers.length !== datasets.length) {
     throw new UsageError(
       'MTL_DATA_BLEND',
@@ -160,7 +166,7 @@ function checkBlendIndices(
 
 function checkOversampling(options: {
   datasetIndex: Int16Array;
-  datasets: readonly SampleDataset[];
+  datasets: readonly SampleDataset<NumberedBatch>[];
   identifiers: readonly PythonJsonValue[];
 }): void {
   const { datasetIndex, datasets, identifiers } = options;

@@ -1,30 +1,14 @@
-import { ConfigurationError } from '@mtl/errors';
-import { openBlendedDataset } from './blended-dataset.js';
-import type { DataBlend } from './data-path.js';
-import {
-  type GptDatasetOptions,
-  type GptDatasetSettings,
-  gptDatasetIdentifiers,
-  openGptDataset,
-} from './gpt-dataset.js';
-import { normalizeWeights } from './python-numbers.js';
-import type { SampleDataset } from './sample-dataset.js';
-import { parseSplit, type SplitName, splitNames } from './split.js';
+import { buildSplitDatasets, type SplitDatasets, type SplitDatasetsOptions } from './build-split-datasets.js';
+import { type GptDatasetSettings, gptDatasetIdentifiers, openGptDataset } from './gpt-dataset.js';
+import type { SplitName } from './split.js';
 
 /** The datasets of a run. */
-export interface GptDatasetsOptions extends Omit<GptDatasetSettings, 'cacheDirectory'> {
-  /** From `parseDataPath`. */
-  readonly blend: DataBlend;
-  /** Samples each part must give; undefined for one epoch, 0 for none of this part. */
-  readonly numSamples: Readonly<Record<SplitName, number | undefined>>;
-  /** `--data-cache-path`: one directory for all indices (default: beside each dataset); `false` for none. */
-  readonly dataCachePath?: string | false | undefined;
-  /** Share of samples built beyond what a dataset of a blend must give (Megatron's 0.005). */
-  readonly blendSurplus?: number;
-}
+export interface GptDatasetsOptions
+  extends Omit<GptDatasetSettings, 'cacheDirectory' | 'splitWeights' | 'onCacheEvent'>,
+    SplitDatasetsOptions {}
 
 /** The parts of a run's data; undefined where the split is zero wide or no samples are asked for. */
-export type GptDatasets = Readonly<Record<SplitName, SampleDataset | undefined>>;
+export type GptDatasets = SplitDatasets;
 
 /** Megatron's sample counts from iterations: train, one evaluation per interval and a last one, one test. */
 export function sampleTargets(options: {
@@ -43,69 +27,8 @@ export function sampleTargets(options: {
 
 /** Opens train, valid and test of one dataset or a blend, with Megatron's rules for sizes and surplus. */
 export function buildGptDatasets(options: GptDatasetsOptions): GptDatasets {
-  const matrix = parseSplit(options.splitWeights ?? '1');
-  const build = (split: SplitName): SampleDataset | undefined => {
-    const unused = matrix[splitNames.indexOf(split)] === undefined || options.numSamples[split] === 0;
-    return unused ? undefined : buildSplit(options, split);
-  };
-  return { train: build('train'), valid: build('valid'), test: build('test') };
-}
-
-function buildSplit(options: GptDatasetsOptions, split: SplitName): SampleDataset {
-  const { blend, numSamples, dataCachePath, blendSurplus = 0.005, ...settings } = options;
-  const wanted = numSamples[split];
-  const ofPrefix = (prefix: string, samples: number | undefined): GptDatasetOptions => ({
-    ...settings,
-    prefix,
-    split,
-    numSamples: samples,
-    cacheDirectory: dataCachePath,
+  return buildSplitDatasets(options, {
+    open: (part) => openGptDataset({ ...options, ...part }),
+    identifiers: (part) => gptDatasetIdentifiers({ ...options, ...part }),
   });
-  if (blend.prefixes.length === 1 && blend.weights === undefined) {
-    return openGptDataset(ofPrefix(blend.prefixes[0]!, wanted));
-  }
-  const weights = blend.weights === undefined ? undefined : normalizeWeights(blend.weights);
-  if (weights !== undefined && wanted === undefined) {
-    throw new ConfigurationError('MTL_DATA_PATH', `a weighted blend needs a number of samples for ${split}`, {
-      remedy: 'say how many samples to draw, or leave the weights out to take every sample once',
-    });
-  }
-  const perDataset = blend.prefixes.map((prefix, i) => {
-    // Without weights every dataset gives exactly one epoch.
-    if (weights === undefined || wanted === undefined) return ofPrefix(prefix, undefined);
-    return ofPrefix(prefix, Math.ceil(Math.ceil(wanted * weights[i]!) * (1 + blendSurplus)));
-  });
-  const datasets: SampleDataset[] = [];
-  try {
-    for (const part of perDataset) datasets.push(openGptDataset(part));
-    const lengths = datasets.map((dataset) => dataset.length);
-    return openBlendedDataset({
-      datasets,
-      identifiers: perDataset.map(gptDatasetIdentifiers),
-      weights: weights ?? lengths,
-      size: blendSize({ weights, wanted, lengths }),
-      split,
-      cacheDirectory: dataCachePath === false ? undefined : dataCachePath,
-      onCacheEvent: options.onCacheEvent,
-    });
-  } catch (error) {
-    for (const dataset of datasets) dataset.close();
-    throw error;
-  }
-}
-
-function blendSize(options: {
-  weights: readonly number[] | undefined;
-  wanted: number | undefined;
-  lengths: readonly number[];
-}): number | undefined {
-  const { weights, wanted, lengths } = options;
-  if (wanted === undefined) return undefined;
-  if (weights === undefined) {
-    return Math.min(
-      wanted,
-      lengths.reduce((sum, length) => sum + length, 0),
-    );
-  }
-  return weights.reduce((sum, weight) => sum + Math.ceil(wanted * weight), 0);
 }

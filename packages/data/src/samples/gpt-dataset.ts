@@ -2,21 +2,23 @@ import { join } from 'node:path';
 import { DataError, UsageError } from '@mtl/errors';
 import { IndexedDataset } from '../indexed/indexed-dataset.js';
 import type { IndexFile } from '../indexed/read-index-file.js';
+import { assembleBatch } from './assemble-batch.js';
 import { checkGptIndices } from './check-gpt-indices.js';
 import { fillMasks, type SampleMaskOptions } from './fill-masks.js';
 import { buildGptIndices, type GptIndexPlan, planGptIndices } from './gpt-indices.js';
+import { inPart } from './in-part.js';
 import { cachedIndex, type IndexCacheEvent } from './index-cache.js';
-import { PythonFloat, type PythonJsonValue, pythonJson } from './python-json.js';
+import { type PythonJsonValue, pythonJson } from './python-json.js';
 import { createSampleBatch, type SampleBatch } from './sample-batch.js';
 import type { SampleDataset } from './sample-dataset.js';
-import { parseSplit, type SplitName, splitNames, splitSequences } from './split.js';
+import { parseSplit, type SplitName, splitMatrixIdentifier, splitNames, splitSequences } from './split.js';
 
 /** What all datasets of a run have in common. */
 export interface GptDatasetSettings extends SampleMaskOptions {
   readonly sequenceLength: number;
   readonly seed: number;
   /** `--split`: weights of train, valid and test (default "1": everything is for training). */
-  readonly splitWeights?: string;
+  readonly splitWeights?: string | undefined;
   /** Drop the last, shorter sample of the validation part (default true; other parts always do). */
   readonly dropLastPartialValidationSequence?: boolean;
   /** The tokenizer's padding token; leave it out when there is none. */
@@ -75,9 +77,6 @@ export class GptDataset implements SampleDataset {
   get sequenceLength(): number {
     return this.description.sequenceLength;
   }
-  get hasKeyStart(): boolean {
-    return this.description.masks.resetAttentionMask === true;
-  }
 
   /** The L + 1 tokens of a sample (a shorter last sample is padded with the padding id or -1). */
   text(sample: number): Int32Array {
@@ -85,11 +84,17 @@ export class GptDataset implements SampleDataset {
     return this.#text.slice();
   }
 
-  sample(sample: number): SampleBatch {
-    const { sequenceLength, hasKeyStart } = this;
-    const batch = createSampleBatch({ batchSize: 1, sequenceLength, withKeyStart: hasKeyStart });
-    this.fillRow({ sample, batch, row: 0 });
+  createBatch(batchSize: number): SampleBatch {
+    const { sequenceLength, masks } = this.description;
+    return createSampleBatch({ batchSize, sequenceLength, withKeyStart: masks.resetAttentionMask === true });
+  }
+
+  finishBatch(batch: SampleBatch): SampleBatch {
     return batch;
+  }
+
+  sample(sample: number): SampleBatch {
+    return assembleBatch(this, [sample]);
   }
 
   fillRow({ sample, batch, row }: { sample: number; batch: SampleBatch; row: number }): void {
@@ -196,12 +201,6 @@ export function planGptDataset(options: GptDatasetOptions): GptIndexPlan {
 /** The text whose md5 names a GPT dataset's cache files, as Megatron composes it. */
 export function gptDatasetIdentifiers(options: GptDatasetOptions): Record<string, PythonJsonValue> {
   const splitWeights = options.splitWeights ?? '1';
-  const matrix = parseSplit(splitWeights).map((range) => {
-    // The first bookend is Python's integer 0, all others are floats.
-    return range === undefined
-      ? null
-      : [range[0] === 0 ? 0 : new PythonFloat(range[0]), new PythonFloat(range[1])];
-  });
   return {
     class: 'GPTDataset',
     dataset_path: options.prefix,
@@ -210,7 +209,7 @@ export function gptDatasetIdentifiers(options: GptDatasetOptions): Record<string
     random_seed: options.seed,
     sequence_length: options.sequenceLength,
     split: splitWeights,
-    split_matrix: matrix,
+    split_matrix: splitMatrixIdentifier(splitWeights),
     tokenizer: options.tokenizerIdentifiers ?? null,
   };
 }
@@ -284,20 +283,4 @@ function describeGptDataset(options: GptDatasetOptions & { indexed: IndexedDatas
 /** Megatron's place: a directory named as the prefix, beside the two files. */
 function defaultCacheDirectory(prefix: string): string {
   return join(prefix, 'cache', 'GPTDataset_indices');
-}
-
-/** Adds dataset and part to errors about documents and tokens. */
-function inPart<T>(options: GptDatasetOptions, run: () => T): T {
-  try {
-    return run();
-  } catch (error) {
-    if (!(error instanceof DataError)) throw error;
-    const { expected, remedy, details } = error;
-    throw new DataError(error.code, `${options.prefix} (${options.split}): ${error.message}`, {
-      ...(expected === undefined ? {} : { expected }),
-      ...(remedy === undefined ? {} : { remedy }),
-      details,
-      cause: error,
-    });
-  }
 }

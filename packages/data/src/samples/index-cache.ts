@@ -7,7 +7,8 @@ import { type NpyArrays, type NpyDescription, readNpy, writeNpy } from './npy.js
 /** One array of a cached index. */
 export interface CachedArraySpecification<D extends NpyDescription = NpyDescription> {
   readonly descr: D;
-  readonly shape: readonly number[];
+  /** Undefined for the first size when only building tells it. */
+  readonly shape: readonly [number | undefined, ...number[]];
 }
 
 /** What happened to a cached index; programs print it, tests look at it. */
@@ -18,7 +19,7 @@ export interface IndexCacheEvent {
    */
   readonly kind: 'loaded' | 'built' | 'rebuilt' | 'not-written';
   readonly directory: string;
-  /** `{md5}-{class}-{split}`: the start of the cache files' names. */
+  /** `{md5}-{class}` or `{md5}-{class}-{split}`: the start of the cache files' names. */
   readonly name: string;
   /** Why it was rebuilt or not written. */
   readonly reason?: string;
@@ -31,9 +32,10 @@ type Arrays<S> = { [K in keyof S]: S[K] extends CachedArraySpecification<infer D
 export interface IndexCacheOptions<S extends Record<string, CachedArraySpecification>> {
   /** Where the files lie; undefined builds without a cache. */
   readonly directory: string | undefined;
-  /** `GPTDataset` or `BlendedDataset`. */
+  /** Megatron's name of the class, such as `GPTDataset`. */
   readonly className: string;
-  readonly split: string;
+  /** Undefined where the files' names do not tell the split. */
+  readonly split?: string | undefined;
   /** Text whose md5 names the files. */
   readonly description: string;
   /** Name (as in `{name}.npy`), element type and shape of each array. */
@@ -54,7 +56,7 @@ export function cachedIndex<S extends Record<string, CachedArraySpecification>>(
   const { directory, className, split, description, build, onEvent } = options;
   const started = performance.now();
   const md5 = createHash('md5').update(description, 'utf8').digest('hex');
-  const name = `${md5}-${className}-${split}`;
+  const name = split === undefined ? `${md5}-${className}` : `${md5}-${className}-${split}`;
   const report = (kind: IndexCacheEvent['kind'], where: string, reason?: string) =>
     onEvent?.({
       kind,
@@ -112,7 +114,10 @@ function store<S extends Record<string, CachedArraySpecification>>(
 ): void {
   const { directory, name, description, arrays } = options;
   for (const [key, { descr, shape }] of Object.entries(arrays)) {
-    writeNpy({ path: join(directory, `${name}-${key}.npy`), descr, shape, values: values[key]! });
+    const [rows, ...row] = shape;
+    const built = values[key]!;
+    const shapeBuilt = [rows ?? built.length / row.reduce((product, dim) => product * dim, 1), ...row];
+    writeNpy({ path: join(directory, `${name}-${key}.npy`), descr, shape: shapeBuilt, values: built });
   }
   // The description comes last: who finds it finds the arrays.
   writeFileAtomically(join(directory, `${name}-description.txt`), [description]);

@@ -44,8 +44,8 @@ export function writeNpy<D extends NpyDescription>(options: {
 export function readNpy<D extends NpyDescription>(options: {
   path: string;
   descr: D;
-  /** Expected shape. */
-  shape: readonly number[];
+  /** Expected shape; undefined where any size will do. */
+  shape: readonly (number | undefined)[];
 }): NpyArrays[D] {
   const { path, descr, shape } = options;
   const descriptor = openSync(path, 'r');
@@ -55,10 +55,13 @@ export function readNpy<D extends NpyDescription>(options: {
       /^\{'descr': '([^']+)', 'fortran_order': (True|False), 'shape': \(([\d, ]*)\), \}\s*$/.exec(header);
     if (fields === null) throw new Error('its header is not one of an array');
     const dims = fields[3]!.split(',').filter((dim) => dim.trim() !== '');
-    if (fields[1] !== descr || fields[2] !== 'False' || dims.map(Number).join() !== shape.join()) {
-      throw new Error(`it holds ${fields[1]} (${dims.join(', ')}), expected ${descr} (${shape.join(', ')})`);
+    const fits =
+      dims.length === shape.length && dims.every((dim, i) => Number(dim) === (shape[i] ?? Number(dim)));
+    if (fields[1] !== descr || fields[2] !== 'False' || !fits) {
+      const expected = shape.map((dim) => dim ?? 'any').join(', ');
+      throw new Error(`it holds ${fields[1]} (${dims.join(', ')}), expected ${descr} (${expected})`);
     }
-    const length = shape.reduce((product, dim) => product * dim, 1);
+    const length = dims.reduce((product, dim) => product * Number(dim), 1);
     const bytes = fstatSync(descriptor).size - dataOffset;
     if (bytes !== length * itemSizes[descr]) throw new Error(`it holds ${bytes} bytes of data`);
     const values = allocate(descr, length);

@@ -1,23 +1,39 @@
+import type { BertDatasetDescription } from '../masked/bert-dataset.js';
+import type { T5DatasetDescription } from '../masked/t5-dataset.js';
 import type { BlendedDatasetDescription } from './blended-dataset.js';
 import type { GptDatasetDescription } from './gpt-dataset.js';
 import type { SampleBatch } from './sample-batch.js';
 
+/** What every kind of micro-batch has. */
+export interface NumberedBatch {
+  readonly batchSize: number;
+  readonly sequenceLength: number;
+  /** Exact integers [B]: which samples of the dataset these are. */
+  readonly sampleNumbers: Float64Array;
+}
+
 /** Anything samples of one sequence length can be drawn from. */
-export interface SampleDataset {
+export interface SampleDataset<Batch extends NumberedBatch = SampleBatch> {
   /** Number of samples. */
   readonly length: number;
   readonly sequenceLength: number;
-  /** Whether batches carry `keyStart`. */
-  readonly hasKeyStart: boolean;
   /** What a worker thread needs to open the same dataset; its arrays are shared, not copied. */
   readonly description: SampleDatasetDescription;
-  /** Writes sample number `sample` into row `row` of `batch`. */
-  fillRow(options: { readonly sample: number; readonly batch: SampleBatch; readonly row: number }): void;
+  /** An empty batch of `batchSize` rows, to be filled and finished. */
+  createBatch(batchSize: number): Batch;
+  /** Writes sample number `sample` into row `row` of `batch`; every row once, in ascending order. */
+  fillRow(options: { readonly sample: number; readonly batch: Batch; readonly row: number }): void;
+  /** The batch whose rows are all filled, in the form that is given out. */
+  finishBatch(batch: Batch): Batch;
   /** One sample as a batch of its own. */
-  sample(sample: number): SampleBatch;
+  sample(sample: number): Batch;
   /** Closes the files. */
   close(): void;
 }
 
 /** A structured-clonable description of a dataset. */
-export type SampleDatasetDescription = GptDatasetDescription | BlendedDatasetDescription;
+export type SampleDatasetDescription =
+  | GptDatasetDescription
+  | BertDatasetDescription
+  | T5DatasetDescription
+  | BlendedDatasetDescription;

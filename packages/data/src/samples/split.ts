@@ -1,4 +1,5 @@
 import { ConfigurationError } from '@mtl/errors';
+import { PythonFloat, type PythonJsonValue } from './python-json.js';
 import { normalizeWeights, roundHalfToEven } from './python-numbers.js';
 
 /** The three parts of a dataset, in Megatron's order. */
@@ -38,6 +39,16 @@ export function splitSequences(
   count: number,
 ): { first: number; end: number } {
   return { first: roundHalfToEven(range[0] * count), end: roundHalfToEven(range[1] * count) };
+}
+
+/** The split as it stands in the identifiers of a dataset. */
+export function splitMatrixIdentifier(split: string): PythonJsonValue {
+  return parseSplit(split).map((range) => {
+    // The first bookend is Python's integer 0, all others are floats.
+    return range === undefined
+      ? null
+      : [range[0] === 0 ? 0 : new PythonFloat(range[0]), new PythonFloat(range[1])];
+  });
 }
 
 function invalidSplit(split: string): ConfigurationError {

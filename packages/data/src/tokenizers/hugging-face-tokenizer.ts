@@ -63,6 +63,7 @@ export function makeHuggingFaceTokenizer(options: HuggingFaceTokenizerOptions): 
     vocabularySize: largest(ids.values()) + 1,
     eod,
     padId: padToken === undefined ? undefined : ids.get(padToken),
+    tokenIds: ids,
     identifiers: { class: `mtl.${name}`, tokenizer_path: path },
     options: options.options,
     encode: (text) => {

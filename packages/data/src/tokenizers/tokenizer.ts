@@ -11,6 +11,8 @@ export interface Tokenizer {
   readonly eod: number;
   /** The padding token, if there is one. */
   readonly padId?: number | undefined;
+  /** Ids by token, special ones included, where a tokenizer has a list of tokens: masking needs it. */
+  readonly tokenIds?: ReadonlyMap<string, number> | undefined;
   /** What names this tokenizer in the md5 of index caches. */
   readonly identifiers: PythonJsonValue;
   /** What `createTokenizer` needs to make the same one in a worker thread; undefined for one that cannot travel. */

@@ -7,7 +7,7 @@ import { createTokenizer, type TokenizerOptions, trainByteLevelBpe } from '../in
 
 const fixture = JSON.parse(
   readFileSync(new URL('../../fixtures/tokenizer-training.json', import.meta.url), 'utf8'),
-) as { unicodeLines: string[]; wordPiece: { vocabulary: string[]; ids: number[][] } };
+) as { unicodeLines: string[]; wordPiece: { vocabulary: string[]; ids: number[][]; casedIds: number[][] } };
 
 let directory: string;
 beforeEach(() => {
@@ -56,15 +56,26 @@ describe('GPT2BPETokenizer', async () => {
 });
 
 describe('BertWordPiece', () => {
+  const load = (type: 'BertWordPieceLowerCase' | 'BertWordPieceCase') => {
+    const vocabFile = join(directory, 'vocab.txt');
+    writeFileSync(vocabFile, `${fixture.wordPiece.vocabulary.join('\n')}\n`);
+    return createTokenizer({ type, vocabFile });
+  };
+
   it.each(fixture.unicodeLines.map((line, i) => [i, line] as const))(
-    'encodes Unicode line %i as Python does',
+    'encodes Unicode line %i as Python does, lower-cased or not',
     async (i, line) => {
-      const vocabFile = join(directory, 'vocab.txt');
-      writeFileSync(vocabFile, `${fixture.wordPiece.vocabulary.join('\n')}\n`);
-      const tokenizer = await createTokenizer({ type: 'BertWordPieceLowerCase', vocabFile });
-      expect([...tokenizer.encode(line)]).toEqual(fixture.wordPiece.ids[i]);
+      const lowerCase = await load('BertWordPieceLowerCase');
+      expect([...lowerCase.encode(line)]).toEqual(fixture.wordPiece.ids[i]);
+      expect([...(await load('BertWordPieceCase')).encode(line)]).toEqual(fixture.wordPiece.casedIds[i]);
     },
   );
+
+  it('lists its tokens', async () => {
+    const { tokenIds, vocabularySize } = await load('BertWordPieceLowerCase');
+    expect(tokenIds!.size).toBe(vocabularySize);
+    for (const [id, token] of fixture.wordPiece.vocabulary.entries()) expect(tokenIds!.get(token)).toBe(id);
+  });
 });
 
 describe('ByteLevelTokenizer', async () => {

@@ -24,6 +24,8 @@ export interface TrainWordPieceOptions {
   readonly minFrequency?: number;
   /** Lower-case and strip accents (default true, as bert-base-uncased). */
   readonly lowercase?: boolean;
+  /** Ids right after BERT's own five, such as `[BOS]`, `[EOS]` and `<extra_id_0>` for T5 (default: none). */
+  readonly additionalSpecialTokens?: readonly string[];
   /** Keep only the most frequent characters, the rest become [UNK] (default 1000, as BERT's trainer). */
   readonly limitAlphabet?: number;
   readonly onProgress?: (progress: TrainingProgress) => void;
@@ -41,9 +43,11 @@ export async function trainWordPiece(options: TrainWordPieceOptions): Promise<To
     minFrequency = 2,
     lowercase = true,
     limitAlphabet = 1000,
+    additionalSpecialTokens = [],
     onProgress,
   } = options;
-  checkVocabularySize(vocabularySize, bertSpecialTokens.length + 1, 'special tokens and one character');
+  const specialTokens = [...new Set([...bertSpecialTokens, ...additionalSpecialTokens])];
+  checkVocabularySize(vocabularySize, specialTokens.length + 1, 'special tokens and one character');
   const normalizerConfig = {
     type: 'BertNormalizer',
     clean_text: true,
@@ -57,7 +61,7 @@ export async function trainWordPiece(options: TrainWordPieceOptions): Promise<To
   const split = (text: string) => preTokenizer.pre_tokenize_text(normalizer.normalize(text));
   const words = await countWords({ texts, split, onProgress });
   checkWords(words);
-  const { symbols, spelt } = spell(words, limitAlphabet);
+  const { symbols, spelt } = spell({ words, limitAlphabet, specialTokens });
   checkVocabularySize(
     vocabularySize,
     symbols.length,
@@ -77,7 +81,7 @@ export async function trainWordPiece(options: TrainWordPieceOptions): Promise<To
     version: '1.0',
     truncation: null,
     padding: null,
-    added_tokens: bertSpecialTokens.map(specialToken),
+    added_tokens: specialTokens.map(specialToken),
     normalizer: normalizerConfig,
     pre_tokenizer: { type: 'BertPreTokenizer' },
     post_processor: bertTemplate(),
@@ -93,10 +97,12 @@ export async function trainWordPiece(options: TrainWordPieceOptions): Promise<To
 }
 
 /** First symbols (special tokens, characters, continuing characters, each in code point order) and the words in them. */
-function spell(
-  words: ReadonlyMap<string, number>,
-  limitAlphabet: number,
-): { symbols: string[]; spelt: Int32Array[] } {
+function spell(options: {
+  words: ReadonlyMap<string, number>;
+  limitAlphabet: number;
+  specialTokens: readonly string[];
+}): { symbols: string[]; spelt: Int32Array[] } {
+  const { words, limitAlphabet, specialTokens } = options;
   const frequency = new Map<string, number>();
   const continues = new Set<string>();
   for (const [word, count] of words) {
@@ -114,7 +120,7 @@ function spell(
   const continuing = kept
     .filter((character) => continues.has(character))
     .map((character) => continuation + character);
-  const symbols = [...bertSpecialTokens, ...kept, ...continuing];
+  const symbols = [...specialTokens, ...kept, ...continuing];
   const ids = new Map(symbols.map((symbol, id) => [symbol, id]));
   const spelt = Array.from(words.keys(), (word) => {
     const spelling = Array.from(word, (character, i) =>

@@ -10,6 +10,7 @@ import {
   trainByteLevelBpe,
   trainWordPiece,
   writeTokenizerJson,
+  writeVocabularyText,
 } from '../index.js';
 
 interface Fixture {
@@ -100,6 +101,25 @@ describe('trainWordPiece', async () => {
   it('encodes words from pieces, special tokens apart', () => {
     expect(tokenizer.decode(tokenizer.encode('The License shall apply'))).toBe('the license shall apply');
     expect([tokenizer.padId, tokenizer.eod]).toEqual([0, 3]);
+  });
+
+  it('gives a vocab.txt with the same ids', async () => {
+    const vocabFile = join(directory, 'vocab.txt');
+    writeVocabularyText(vocabFile, json);
+    const fromText = await createTokenizer({ type: 'BertWordPieceLowerCase', vocabFile });
+    expect(fromText.tokenIds).toEqual(tokenizer.tokenIds);
+    for (const text of fixture.texts) expect(fromText.encode(text)).toEqual(tokenizer.encode(text));
+    const bpe = await trainByteLevelBpe({ texts: ['a'], vocabularySize: 300 });
+    expect(() => writeVocabularyText(vocabFile, bpe)).toThrow(
+      expect.objectContaining({ code: 'MTL_DATA_TOKENIZER' }),
+    );
+  });
+
+  it('numbers additional special tokens right after its own', async () => {
+    const additionalSpecialTokens = ['[BOS]', '[EOS]', '<extra_id_0>'];
+    const { model, added_tokens: added } = await trainWordPiece({ ...options, additionalSpecialTokens });
+    expect(model.vocab).toMatchObject({ '[MASK]': 4, '[BOS]': 5, '[EOS]': 6, '<extra_id_0>': 7 });
+    expect(added.map(({ id }) => id)).toEqual([0, 1, 2, 3, 4, 5, 6, 7]);
   });
 
   it('keeps only the most frequent characters when asked to', async () => {

@@ -1,9 +1,8 @@
 import { type MessagePort, workerData } from 'node:worker_threads';
-import { assembleBatch } from '../loading/assemble-batch.js';
+import { assembleBatch } from '../samples/assemble-batch.js';
 import { type MicroBatchSamplerOptions, sampleMicroBatches } from '../samples/micro-batch-sampler.js';
 import { openSampleDataset } from '../samples/open-sample-dataset.js';
-import type { SampleBatch } from '../samples/sample-batch.js';
-import type { SampleDatasetDescription } from '../samples/sample-dataset.js';
+import type { NumberedBatch, SampleDatasetDescription } from '../samples/sample-dataset.js';
 import { type ErrorMessage, packError } from './error-message.js';
 
 /** What the thread is started with. Each message on `port` asks for one batch more. */
@@ -14,13 +13,13 @@ export interface BatchWorkerData {
 }
 
 /** The next batch, the end, or why there is no batch. */
-export type BatchReply =
-  | { readonly batch: SampleBatch; readonly milliseconds: number }
+export type BatchReply<Batch extends NumberedBatch> =
+  | { readonly batch: Batch; readonly milliseconds: number }
   | { readonly done: true }
   | { readonly error: ErrorMessage };
 
 const { port, dataset: description, sampler } = workerData as BatchWorkerData;
-const dataset = openSampleDataset(description);
+const dataset = openSampleDataset<NumberedBatch>(description);
 const micro = sampleMicroBatches(sampler);
 
 port.on('message', () => {
@@ -28,18 +27,18 @@ port.on('message', () => {
     const started = performance.now();
     const next = micro.next();
     if (next.done) {
-      port.postMessage({ done: true } satisfies BatchReply);
+      port.postMessage({ done: true } satisfies BatchReply<NumberedBatch>);
       return;
     }
     const batch = assembleBatch(dataset, next.value);
-    const reply: BatchReply = { batch, milliseconds: performance.now() - started };
-    const arrays = [batch.tokens, batch.labels, batch.lossMask, batch.positionIds, batch.sampleNumbers];
-    if (batch.keyStart !== undefined) arrays.push(batch.keyStart);
+    const reply: BatchReply<NumberedBatch> = { batch, milliseconds: performance.now() - started };
+    // Every array of a batch is its own, so all of them move to the other thread without a copy.
+    const arrays = Object.values(batch).filter((value) => ArrayBuffer.isView(value));
     port.postMessage(
       reply,
       arrays.map((array) => array.buffer as ArrayBuffer),
     );
   } catch (error) {
-    port.postMessage({ error: packError(error) } satisfies BatchReply);
+    port.postMessage({ error: packError(error) } satisfies BatchReply<NumberedBatch>);
   }
 });

@@ -1,6 +1,7 @@
 import { parentPort, workerData } from 'node:worker_threads';
-import { tokenizeDocuments } from '../corpora/tokenize-documents.js';
-import type { TokenArray, TokenDtype } from '../indexed/token-dtype.js';
+import { createSentenceSplitter } from '../corpora/sentence-splitter.js';
+import { type TokenizedDocuments, tokenizeDocuments } from '../corpora/tokenize-documents.js';
+import type { TokenDtype } from '../indexed/token-dtype.js';
 import { createTokenizer, type TokenizerOptions } from '../tokenizers/create-tokenizer.js';
 import { type ErrorMessage, packError } from './error-message.js';
 
@@ -9,6 +10,8 @@ export interface TokenizeWorkerData {
   readonly tokenizer: TokenizerOptions;
   readonly appendEod: boolean;
   readonly dtype: TokenDtype;
+  /** Language of the sentences to split into; undefined for whole documents. */
+  readonly sentenceLocale: string | undefined;
 }
 
 /** One batch of documents, by number. */
@@ -19,18 +22,23 @@ export interface TokenizeRequest {
 
 /** The tokens of a batch, or why there are none. */
 export type TokenizeReply =
-  | { readonly batch: number; readonly tokens: TokenArray; readonly lengths: Int32Array }
+  | { readonly batch: number; readonly documents: TokenizedDocuments }
   | { readonly batch: number; readonly error: ErrorMessage };
 
-const { tokenizer: options, appendEod, dtype } = workerData as TokenizeWorkerData;
+const { tokenizer: options, appendEod, dtype, sentenceLocale } = workerData as TokenizeWorkerData;
+const splitSentences =
+  sentenceLocale === undefined ? undefined : createSentenceSplitter({ locale: sentenceLocale });
 const made = createTokenizer(options);
 
 parentPort!.on('message', async ({ batch, texts }: TokenizeRequest) => {
   try {
-    const { tokens, lengths } = tokenizeDocuments({ texts, tokenizer: await made, appendEod, dtype });
-    parentPort!.postMessage({ batch, tokens, lengths }, [
+    const tokenizer = await made;
+    const documents = tokenizeDocuments({ texts, tokenizer, appendEod, dtype, splitSentences });
+    const { tokens, lengths, sequences } = documents;
+    parentPort!.postMessage({ batch, documents } satisfies TokenizeReply, [
       tokens.buffer as ArrayBuffer,
       lengths.buffer as ArrayBuffer,
+      sequences.buffer as ArrayBuffer,
     ]);
   } catch (error) {
     parentPort!.postMessage({ batch, error: packError(error) });

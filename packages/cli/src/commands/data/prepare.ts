@@ -16,6 +16,8 @@ interface PrepareFlags extends TokenizerFlagValues {
   readonly outputPrefix: string;
   readonly jsonKeys: string[];
   readonly appendEod?: true;
+  readonly splitSentences?: true;
+  readonly lang: string;
   readonly workers?: number;
   readonly textDocuments: 'paragraph' | 'file';
 }
@@ -30,9 +32,11 @@ export function prepareCommand(): Command {
       '--input <files...>',
       '.txt, .jsonl (also .json, .ndjson), each also with .gz, or .parquet',
     )
-    .requiredOption('--output-prefix <prefix>', 'writes PREFIX_KEY_document.bin and .idx')
+    .requiredOption('--output-prefix <prefix>', 'writes PREFIX_KEY_document.bin and .idx (or _sentence)')
     .option('--json-keys <keys...>', 'keys of JSON lines, or columns of Parquet; a dataset each', ['text'])
     .option('--append-eod', 'end every document with the end-of-document token')
+    .option('--split-sentences', 'make a sequence of every sentence, as BERT and T5 need it')
+    .option('--lang <tag>', 'language of the sentences', 'en')
     .addOption(
       countOption('--workers <n>', 'threads; 0: none (default: one a core, none for a small corpus)', {
         least: 0,
@@ -63,6 +67,8 @@ async function prepareAll(flags: PrepareFlags, signal: AbortSignal): Promise<voi
         jsonKey,
         textDocuments: flags.textDocuments,
         appendEod: flags.appendEod === true,
+        splitSentences: flags.splitSentences === true,
+        sentenceLocale: flags.lang,
         signal,
         ...(flags.workers === undefined ? {} : { workers: flags.workers }),
         onProgress: ({ bytes, totalBytes, documents }) =>
@@ -72,18 +78,22 @@ async function prepareAll(flags: PrepareFlags, signal: AbortSignal): Promise<voi
           ),
       });
       bar.close();
-      process.stdout.write(summaryLine(summary, bar.seconds));
+      process.stdout.write(
+        summaryLine({ summary, seconds: bar.seconds, splitSentences: flags.splitSentences === true }),
+      );
     } finally {
       bar.close();
     }
   }
 }
 
-function summaryLine(summary: PrepareSummary, seconds: number): string {
+function summaryLine(options: { summary: PrepareSummary; seconds: number; splitSentences: boolean }): string {
+  const { summary, seconds, splitSentences } = options;
   const count = (value: number): string => value.toLocaleString('en-US');
+  const sentences = splitSentences ? `${count(summary.numSequences)} sentences, ` : '';
   const empty = summary.numEmptyDocuments === 0 ? '' : ` (${count(summary.numEmptyDocuments)} empty)`;
   return (
-    `${summary.prefix}.bin: ${count(summary.numDocuments)} documents${empty}, ${count(summary.numTokens)} tokens ` +
+    `${summary.prefix}.bin: ${count(summary.numDocuments)} documents${empty}, ${sentences}${count(summary.numTokens)} tokens ` +
     `of ${summary.dtype} in ${seconds.toFixed(1)} s\n`
   );
 }

@@ -5,6 +5,7 @@ import {
   trainByteLevelBpe,
   trainWordPiece,
   writeTokenizerJson,
+  writeVocabularyText,
 } from '@mtl/data';
 import { DataError } from '@mtl/errors';
 import type { Command } from 'commander';
@@ -24,7 +25,10 @@ interface TrainTokenizerFlags {
 
 /** `mtl data train-tokenizer`: learns a vocabulary from a corpus and writes tokenizer.json. */
 export function trainTokenizerCommand(): Command {
-  return newCommand('train-tokenizer', 'learn a vocabulary from a corpus and write a tokenizer.json')
+  return newCommand(
+    'train-tokenizer',
+    'learn a vocabulary from a corpus and write a tokenizer.json or vocab.txt',
+  )
     .addOption(
       choiceOption('--type <type>', 'byte-level BPE as GPT-2, or WordPiece as BERT', [
         'bpe',
@@ -36,7 +40,7 @@ export function trainTokenizerCommand(): Command {
       '--input <files...>',
       '.txt, .jsonl (also .json, .ndjson), each also with .gz, or .parquet',
     )
-    .requiredOption('--output <file>', 'the tokenizer.json to write')
+    .requiredOption('--output <file>', 'the tokenizer.json to write, or with --type wordpiece a vocab.txt')
     .option('--json-key <key>', 'key of JSON lines, or column of Parquet', 'text')
     .addOption(
       choiceOption('--text-documents <what>', 'what a document of plain text is', [
@@ -63,7 +67,8 @@ async function trainTokenizer(flags: TrainTokenizerFlags): Promise<void> {
       onProgress: (progress: TrainingProgress) => showProgress(bar, progress),
     };
     const tokenizer = flags.type === 'bpe' ? await trainByteLevelBpe(options) : await trainWordPiece(options);
-    writeTokenizerJson(flags.output, tokenizer);
+    const isText = flags.type === 'wordpiece' && flags.output.endsWith('.txt');
+    (isText ? writeVocabularyText : writeTokenizerJson)(flags.output, tokenizer);
     bar.close();
     const size = Object.keys(tokenizer.model.vocab as object).length;
     const short =

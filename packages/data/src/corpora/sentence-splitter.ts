@@ -1,0 +1,92 @@
+import { ConfigurationError } from '@mtl/errors';
+
+/** Cuts a text into sentences without the white space around them. */
+export type SentenceSplitter = (text: string) => string[];
+
+// Words that a name follows, so that their full stop ends no sentence.
+const beforeNames =
+  'mr mrs ms messrs mme dr prof rev fr hon gen maj col capt cmdr adm lt sgt sen rep gov pres supt st mt ft v vs';
+// Words that a number follows.
+const beforeNumbers =
+  'no nos p pp fig figs sec secs art ch vol vols pt par jan feb mar apr jun jul aug sept oct nov dec';
+const ending = (words: string) => new RegExp(`(?:^|[\\s([“"'])(?:${words.replaceAll(' ', '|')})\\.$`, 'i');
+const endsBeforeName = ending(beforeNames);
+const endsBeforeNumber = ending(beforeNumbers);
+/** An initial: one capital letter and its full stop. Several ("U.S.") may as well end a sentence. */
+const endsWithInitial = /(?:^|[\s([“"'])\p{Lu}\.$/u;
+const blankLine = /\n[^\S\n]*\n/;
+const firstWindow = 4096;
+
+/**
+ * Splits by Unicode's rules (UAX 29, `Intl.Segmenter`), then joins what they cut too early: after English titles, initials
+ * and abbreviations before numbers, and before a small letter. Blank lines end a sentence, single line breaks do not.
+ * Throws `MTL_DATA_LOCALE` for a locale that is none.
+ */
+export function createSentenceSplitter({
+  locale = 'en',
+}: {
+  readonly locale?: string;
+} = {}): SentenceSplitter {
+  const segmenter = segmenterOf(locale);
+  const isEnglish = new Intl.Locale(locale).language === 'en';
+  return (text) => {
+    const sentences: string[] = [];
+    for (const paragraph of text.replaceAll(/\r\n?/g, '\n').split(blankLine)) {
+      const firstOfParagraph = sentences.length;
+      for (const piece of segments(segmenter, paragraph.replaceAll('\n', ' '))) {
+        const trimmed = piece.trim();
+        if (trimmed === '') continue;
+        const last = sentences.length - 1;
+        if (
+          last >= firstOfParagraph &&
+          belongTogether({ before: sentences[last]!, after: trimmed, isEnglish })
+        ) {
+          sentences[last] += ` ${trimmed}`;
+        } else {
+          sentences.push(trimmed);
+        }
+      }
+    }
+    return sentences;
+  };
+}
+
+function segmenterOf(locale: string): Intl.Segmenter {
+  try {
+    return new Intl.Segmenter(locale, { granularity: 'sentence' });
+  } catch (cause) {
+    throw new ConfigurationError('MTL_DATA_LOCALE', `"${locale}" is no language tag`, {
+      expected: 'a BCP 47 tag such as en, de or pt-BR',
+      remedy: 'pass for example --lang en',
+      cause,
+    });
+  }
+}
+
+/** The segments of a text. Windows keep the time linear: the segmenter's own grows with the square of its text. */
+function* segments(segmenter: Intl.Segmenter, text: string): Generator<string, void, undefined> {
+  let window = firstWindow;
+  for (let start = 0; start < text.length; ) {
+    const end = Math.min(text.length, start + window);
+    const pieces = Array.from(segmenter.segment(text.slice(start, end)), ({ segment }) => segment);
+    // The last one may go on behind the window.
+    if (end < text.length && pieces.pop() !== undefined && pieces.length === 0) {
+      window *= 2;
+      continue;
+    }
+    window = firstWindow;
+    for (const piece of pieces) {
+      yield piece;
+      start += piece.length;
+    }
+  }
+}
+
+function belongTogether(options: { before: string; after: string; isEnglish: boolean }): boolean {
+  const { before, after, isEnglish } = options;
+  if (/^\p{Ll}/u.test(after)) return true;
+  if (!isEnglish || !before.endsWith('.')) return false;
+  if (endsBeforeName.test(before)) return true;
+  if (/^[\dIVXLC]/.test(after) && endsBeforeNumber.test(before)) return true;
+  return endsWithInitial.test(before);
+}

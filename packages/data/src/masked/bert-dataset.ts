@@ -1,0 +1,292 @@
+import { IndexedDataset } from '../indexed/indexed-dataset.js';
+import type { IndexFile } from '../indexed/read-index-file.js';
+import { RandomState } from '../random/random-state.js';
+import { assembleBatch } from '../samples/assemble-batch.js';
+import type { PythonJsonValue } from '../samples/python-json.js';
+import type { SampleDataset } from '../samples/sample-dataset.js';
+import type { Tokenizer } from '../tokenizers/tokenizer.js';
+import {
+  createMaskedTokenBatch,
+  type MaskedTokenBatch,
+  type MaskedTokenBatchDraft,
+  trimMaskedTokens,
+} from './masked-token-batch.js';
+import { bertMasking, checkMasking, type MaskingOptions } from './masking-options.js';
+import { type MaskingVocabulary, maskingVocabulary } from './masking-vocabulary.js';
+import { type MaskedIndexOptions, maskedIndexIdentifiers, openMaskedIndex } from './open-masked-index.js';
+import { SentenceReader } from './sentence-reader.js';
+import { TokenMasker } from './token-masker.js';
+import type { DocumentCounts } from './walk-sentences.js';
+
+// S = sequence length.
+
+const numSpecialTokens = 3;
+
+/** What all BERT datasets of a run have in common. */
+export interface BertDatasetSettings
+  extends Omit<MaskedIndexOptions, 'prefix' | 'split' | 'numSamples' | 'tokenizerIdentifiers'> {
+  /** The WordPiece tokenizer that wrote the dataset. */
+  readonly tokenizer: Tokenizer;
+  /** Default: the tokenizer's own; Megatron's value makes its caches and ours interchangeable. */
+  readonly tokenizerIdentifiers?: PythonJsonValue;
+  /** Pairs of sentences for the sentence-order head (default true), else samples of one part. */
+  readonly sentencePairs?: boolean;
+  /** Changes to Megatron's masks. */
+  readonly masking?: Partial<MaskingOptions>;
+}
+
+/** Which samples of which dataset. */
+export interface BertDatasetOptions
+  extends BertDatasetSettings,
+    Pick<MaskedIndexOptions, 'prefix' | 'split' | 'numSamples'> {}
+
+/** A BERT dataset in a form that worker threads can receive. */
+export interface BertDatasetDescription {
+  readonly kind: 'bert';
+  readonly index: IndexFile;
+  readonly mapping: Uint32Array;
+  /** Documents of this part, and how many of them give no samples. */
+  readonly documents: DocumentCounts;
+  readonly sequenceLength: number;
+  readonly seed: number;
+  readonly sentencePairs: boolean;
+  readonly masking: MaskingOptions;
+  readonly vocabulary: MaskingVocabulary;
+}
+
+/** One sample with the fields of Megatron's BERTMaskedWordPieceDataset; arrays are int32 [S]. */
+export interface BertSample {
+  readonly text: Int32Array;
+  readonly types: Int32Array;
+  /** The masked tokens, -1 elsewhere. */
+  readonly labels: Int32Array;
+  readonly lossMask: Int32Array;
+  readonly paddingMask: Int32Array;
+  /** Whether A and B were swapped. */
+  readonly isRandom: boolean;
+  readonly truncated: boolean;
+}
+
+/** What one draw gives beside the tokens. */
+interface DrawnSample {
+  readonly length: number;
+  /** Tokens of type 0. */
+  readonly firstLength: number;
+  readonly isRandom: boolean;
+  readonly truncated: boolean;
+}
+
+/**
+ * Megatron's BERTMaskedWordPieceDataset: `[CLS] A [SEP] B [SEP]` from consecutive sentences, A and B swapped in half of
+ * the samples (sentence order, Lan 2019), whole words masked in n-grams; token for token the same for the same files,
+ * split, seed and sizes. Open one with `openBertDataset`.
+ */
+export class BertDataset implements SampleDataset<MaskedTokenBatch> {
+  readonly description: BertDatasetDescription;
+  readonly #sentences: SentenceReader;
+  readonly #masker: TokenMasker;
+  readonly #random = new RandomState(0);
+  /** int32 [S]: the sample being drawn. */
+  readonly #tokens: Int32Array;
+
+  constructor(description: BertDatasetDescription) {
+    const { index, mapping, sequenceLength, masking, vocabulary } = description;
+    this.description = description;
+    this.#sentences = new SentenceReader({
+      indexed: IndexedDataset.fromIndex(index),
+      mapping,
+      vocabularySize: vocabulary.size,
+    });
+    this.#masker = new TokenMasker({ vocabulary, masking, maximumLength: sequenceLength });
+    this.#tokens = new Int32Array(sequenceLength);
+  }
+
+  get length(): number {
+    return this.#sentences.numSamples;
+  }
+  get sequenceLength(): number {
+    return this.description.sequenceLength;
+  }
+
+  /** The sample with the fields and values that Megatron gives it. */
+  megatronSample(sample: number): BertSample {
+    const { sequenceLength, vocabulary } = this.description;
+    const { length, firstLength, isRandom, truncated } = this.#draw(sample);
+    const { positions, labels: maskedLabels, numMasked } = this.#masker;
+    // Megatron pads all three with the padding id.
+    const padded = () => new Int32Array(sequenceLength).fill(vocabulary.padding, length);
+    const text = padded();
+    text.set(this.#tokens.subarray(0, length));
+    const labels = new Int32Array(sequenceLength).fill(-1);
+    const lossMask = new Int32Array(sequenceLength);
+    for (let i = 0; i < numMasked; i++) {
+      labels[positions[i]!] = maskedLabels[i]!;
+      lossMask[positions[i]!] = 1;
+    }
+    return {
+      text,
+      types: padded().fill(1, firstLength, length),
+      labels,
+      lossMask,
+      paddingMask: padded().fill(1, 0, length),
+      isRandom,
+      truncated,
+    };
+  }
+
+  createBatch(batchSize: number): MaskedTokenBatch {
+    const { sequenceLength, masking, vocabulary, sentencePairs } = this.description;
+    const mostInRow = Math.max(1, Math.floor(masking.probability * (sequenceLength - numSpecialTokens)));
+    return createMaskedTokenBatch({
+      batchSize,
+      sequenceLength,
+      maximumMasked: batchSize * mostInRow,
+      padding: vocabulary.padding,
+      withSentenceOrder: sentencePairs,
+    });
+  }
+
+  fillRow({ sample, batch, row }: { sample: number; batch: MaskedTokenBatch; row: number }): void {
+    const { length, firstLength, isRandom } = this.#draw(sample);
+    const draft = batch as MaskedTokenBatchDraft;
+    const { batchSize, tokens, tokenTypes } = draft;
+    for (let i = 0, at = row; i < length; i++, at += batchSize) tokens[at] = this.#tokens[i]!;
+    for (let i = firstLength; i < length; i++) tokenTypes[i * batchSize + row] = 1;
+    const { positions, labels, numMasked } = this.#masker;
+    for (let i = 0; i < numMasked; i++) {
+      const slot = draft.numMasked++;
+      draft.maskedPositions[slot] = positions[i]! * batchSize + row;
+      draft.maskedLabels[slot] = labels[i]!;
+      draft.maskedWeights[slot] = 1;
+    }
+    draft.lengths[row] = length;
+    if (draft.sentenceOrderLabels !== undefined) draft.sentenceOrderLabels[row] = isRandom ? 1 : 0;
+    draft.sampleNumbers[row] = sample;
+  }
+
+  finishBatch(batch: MaskedTokenBatch): MaskedTokenBatch {
+    return trimMaskedTokens(batch);
+  }
+
+  sample(sample: number): MaskedTokenBatch {
+    return assembleBatch(this, [sample]);
+  }
+
+  close(): void {
+    this.#sentences.close();
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
+  /** Draws a sample into `#tokens` and `#masker`, in Megatron's order of random numbers. */
+  #draw(sample: number): DrawnSample {
+    const { seed, sentencePairs, vocabulary } = this.description;
+    const { tokens: sentences, firstSentence, endSentence, targetLength } = this.#sentences.read(sample);
+    const random = this.#random;
+    random.reseed(seed + sample);
+    const numSentences = endSentence - firstSentence;
+    let pivot = numSentences;
+    let isRandom = false;
+    if (sentencePairs) {
+      pivot = numSentences >= 3 ? random.randint(1, numSentences) : 1;
+      isRandom = random.double() < 0.5;
+    }
+    const boundary = this.#sentences.tokensOf({ first: firstSentence, end: firstSentence + pivot });
+    let first = { from: 0, to: boundary };
+    let second = { from: boundary, to: sentences.length };
+    if (isRandom) [first, second] = [second, first];
+    const truncated = truncatePair({ first, second, targetLength, random });
+    const tokens = this.#tokens;
+    tokens[0] = vocabulary.classification;
+    tokens.set(sentences.subarray(first.from, first.to), 1);
+    const firstLength = first.to - first.from + 2;
+    let length = firstLength;
+    tokens[length - 1] = vocabulary.separator;
+    if (second.to > second.from) {
+      tokens.set(sentences.subarray(second.from, second.to), length);
+      length += second.to - second.from + 1;
+      tokens[length - 1] = vocabulary.separator;
+    }
+    this.#masker.mask({ tokens, length, targetLength, random, replace: this.#replace });
+    return { length, firstLength, isRandom, truncated };
+  }
+
+  /** 80 % `[MASK]`, 10 % a random token, 10 % the token itself (Devlin 2018, 3.1). */
+  readonly #replace = (random: RandomState, label: number): number => {
+    const { mask, ids } = this.description.vocabulary;
+    if (random.double() < 0.8) return mask;
+    return random.double() >= 0.5 ? ids[random.randint(0, ids.length)]! : label;
+  };
+}
+
+interface TokenRange {
+  from: number;
+  to: number;
+}
+
+/** Drops tokens of the longer part, from a random end, until both fit; returns whether any was dropped. */
+function truncatePair(options: {
+  first: TokenRange;
+  second: TokenRange;
+  targetLength: number;
+  random: RandomState;
+}): boolean {
+  const { first, second, targetLength, random } = options;
+  let firstLength = first.to - first.from;
+  let secondLength = second.to - second.from;
+  if (firstLength + secondLength <= targetLength) return false;
+  while (firstLength + secondLength > targetLength) {
+    const range = firstLength > secondLength ? first : second;
+    if (random.double() < 0.5) range.from++;
+    else range.to--;
+    if (range === first) firstLength--;
+    else secondLength--;
+  }
+  return true;
+}
+
+/** The text whose md5 names a BERT dataset's cache files, as Megatron composes it. */
+export function bertDatasetIdentifiers(options: BertDatasetOptions): Record<string, PythonJsonValue> {
+  return maskedIndexIdentifiers(withTokenizerIdentifiers(options), bertKind(options));
+}
+
+/**
+ * Opens one part of an indexed dataset of sentences: splits it by documents, builds or loads Megatron's mapping of
+ * sentences to samples. Throws coded errors for broken files, a vocabulary without the special tokens, or documents that
+ * give no samples.
+ */
+export function openBertDataset(options: BertDatasetOptions): BertDataset {
+  const { sequenceLength, seed, sentencePairs = true, tokenizer } = options;
+  const kind = bertKind(options);
+  checkMasking(kind.masking);
+  const vocabulary = maskingVocabulary(tokenizer);
+  const { index, mapping, documents } = openMaskedIndex(withTokenizerIdentifiers(options), kind);
+  return new BertDataset({
+    kind: 'bert',
+    index,
+    mapping,
+    documents,
+    sequenceLength,
+    seed,
+    sentencePairs,
+    masking: kind.masking,
+    vocabulary,
+  });
+}
+
+function bertKind({ sentencePairs = true, masking }: BertDatasetSettings) {
+  return {
+    className: 'BERTMaskedWordPieceDataset',
+    numSpecialTokens,
+    minimumSentences: sentencePairs ? 2 : 1,
+    masking: { ...bertMasking, ...masking },
+    identifiers: { classification_head: sentencePairs },
+  };
+}
+
+function withTokenizerIdentifiers(options: BertDatasetOptions): MaskedIndexOptions {
+  const { tokenizer, tokenizerIdentifiers = tokenizer.identifiers } = options;
+  return { ...options, tokenizerIdentifiers };
+}

@@ -1,0 +1,226 @@
+import { createHash } from 'node:crypto';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import {
+  bertDatasetIdentifiers,
+  buildBlockMapping,
+  buildSentenceMapping,
+  createTokenizer,
+  IndexedDatasetWriter,
+  type MaskingOptions,
+  openBertDataset,
+  openT5Dataset,
+  type Tokenizer,
+} from '../index.js';
+import { pythonJson } from '../samples/python-json.js';
+
+// Fixtures: tooling/fixtures/make-masked-fixtures.py.
+
+interface MappingFixture {
+  documentIndices: number[];
+  sizes: number[];
+  numSamples: number | null;
+  maximumLength: number;
+  shortSequenceProbability: number;
+  seed: number;
+  minimumSentences: number;
+  numRows: number;
+  rows: string;
+  titleSizes: number[];
+  oneSentenceBlocks: boolean;
+  numBlocks: number | null;
+  blocks: string | null;
+}
+
+interface SampleFixture {
+  sequenceLength: number;
+  decoderSequenceLength: number;
+  seed: number;
+  shortSequenceProbability: number;
+  sentencePairs: boolean;
+  masking: MaskingOptions;
+  numSamples: number;
+  first: Record<string, number[] | number>;
+  samples: string[];
+  all: string;
+}
+
+const fixture = JSON.parse(
+  readFileSync(new URL('../../fixtures/masked-samples.json', import.meta.url), 'utf8'),
+) as {
+  description: string;
+  mappings: MappingFixture[];
+  vocabulary: string[];
+  documentIndices: number[];
+  sizes: number[];
+  tokens: number[];
+  bert: SampleFixture[];
+  t5: SampleFixture[];
+};
+
+const directory = mkdtempSync(join(tmpdir(), 'mtl-data-'));
+const prefix = join(directory, 'corpus');
+let tokenizer: Tokenizer;
+
+beforeAll(async () => {
+  const writer = new IndexedDatasetWriter({ prefix, dtype: 'uint16' });
+  let offset = 0;
+  for (let document = 0; document + 1 < fixture.documentIndices.length; document++) {
+    const end = fixture.documentIndices[document + 1]!;
+    for (let sentence = fixture.documentIndices[document]!; sentence < end; sentence++) {
+      const size = fixture.sizes[sentence]!;
+      writer.addSequence(fixture.tokens.slice(offset, offset + size));
+      offset += size;
+    }
+    writer.endDocument();
+  }
+  writer.finish();
+  const vocabFile = join(directory, 'vocab.txt');
+  writeFileSync(vocabFile, `${fixture.vocabulary.join('\n')}\n`);
+  tokenizer = await createTokenizer({ type: 'BertWordPieceLowerCase', vocabFile });
+});
+afterAll(() => rmSync(directory, { recursive: true, force: true }));
+
+const md5 = (values: Int32Array | Uint32Array) =>
+  createHash('md5')
+    .update(Buffer.from(values.buffer, values.byteOffset, values.byteLength))
+    .digest('hex');
+
+/** All values of a sample in the order of its fields. */
+function flat(sample: object): number[] {
+  return Object.values(sample).flatMap((field) =>
+    ArrayBuffer.isView(field) ? [...(field as Int32Array)] : Number(field),
+  );
+}
+
+const numbered = <T>(values: T[]) => values.map((value, i) => [i, value] as const);
+
+describe('mappings of sentences to samples', () => {
+  it('have fixtures of every kind', () => {
+    const { mappings } = fixture;
+    expect(mappings.length).toBeGreaterThan(30);
+    expect(mappings.filter((f) => f.numSamples !== null && f.numRows > f.numSamples).length).toBeGreaterThan(
+      3,
+    );
+    expect(mappings.filter((f) => f.minimumSentences === 1).length).toBeGreaterThan(3);
+    expect(mappings.filter((f) => Math.max(...f.sizes) > 512).length).toBeGreaterThan(5);
+    expect(mappings.filter((f) => f.shortSequenceProbability === 0).length).toBeGreaterThan(2);
+  });
+
+  it.each(numbered(fixture.mappings))('are bit for bit Megatron (case %i)', (_, f) => {
+    const options = { ...f, sizes: Int32Array.from(f.sizes), numSamples: f.numSamples ?? undefined };
+    const rows = buildSentenceMapping(options);
+    expect(rows.length).toBe(3 * f.numRows);
+    expect(md5(rows)).toBe(f.rows);
+  });
+
+  it.each(numbered(fixture.mappings.filter((f) => f.blocks !== null)))(
+    'of blocks are bit for bit Megatron (case %i)',
+    (_, f) => {
+      const blocks = buildBlockMapping({
+        ...f,
+        sizes: Int32Array.from(f.sizes),
+        titleSizes: Int32Array.from(f.titleSizes),
+        numSamples: f.numSamples ?? undefined,
+      });
+      expect(blocks.length).toBe(4 * f.numBlocks!);
+      expect(md5(blocks)).toBe(f.blocks);
+    },
+  );
+
+  it('gives the worked example', () => {
+    const rows = buildSentenceMapping({
+      documentIndices: [0, 3, 5, 9],
+      sizes: Int32Array.of(5, 6, 7, 8, 4, 3, 9, 2, 6),
+      numSamples: 12,
+      maximumLength: 20,
+      shortSequenceProbability: 0.1,
+      seed: 1234,
+      minimumSentences: 2,
+    });
+    const expected = [
+      [0, 3, 20],
+      [5, 9, 20],
+      [3, 5, 20],
+      [3, 5, 20],
+      [5, 9, 20],
+      [0, 3, 20],
+      [0, 3, 20],
+      [5, 7, 6],
+      [5, 9, 20],
+      [3, 5, 20],
+      [0, 3, 20],
+      [7, 9, 20],
+      [3, 5, 20],
+    ];
+    expect([...rows]).toEqual(expected.flat());
+  });
+});
+
+describe('BERT samples', () => {
+  it.each(numbered(fixture.bert))('are bit for bit Megatron (case %i)', (_, f) => {
+    using dataset = openBertDataset({
+      ...f,
+      prefix,
+      split: 'train',
+      numSamples: undefined,
+      tokenizer,
+      cacheDirectory: false,
+    });
+    expect(dataset.length).toBe(f.numSamples);
+    const { first } = f;
+    const sample = dataset.megatronSample(0);
+    expect(Object.keys(sample)).toEqual(Object.keys(first));
+    expect([...sample.text]).toEqual(first.text);
+    expect([...sample.labels]).toEqual(first.labels);
+    const all: number[] = [];
+    for (let i = 0; i < dataset.length; i++) {
+      const values = flat(dataset.megatronSample(i));
+      if (i < f.samples.length) expect(md5(Int32Array.from(values)), `sample ${i}`).toBe(f.samples[i]);
+      for (const value of values) all.push(value);
+    }
+    expect(md5(Int32Array.from(all))).toBe(f.all);
+  });
+});
+
+describe('bertDatasetIdentifiers', () => {
+  it('are written as Python writes them', () => {
+    const identifiers = bertDatasetIdentifiers({
+      prefix: 'corpus_text_sentence',
+      split: 'train',
+      splitWeights: '90,10,0',
+      numSamples: 20,
+      sequenceLength: 48,
+      seed: 11,
+      tokenizer,
+      tokenizerIdentifiers: { class: 'x', vocab_size: '128' },
+    });
+    expect(pythonJson(identifiers)).toBe(fixture.description);
+  });
+});
+
+describe('T5 samples', () => {
+  it.each(numbered(fixture.t5))('are bit for bit Megatron (case %i)', (_, f) => {
+    using dataset = openT5Dataset({
+      ...f,
+      prefix,
+      split: 'train',
+      numSamples: undefined,
+      tokenizer,
+      cacheDirectory: false,
+    });
+    expect(dataset.length).toBe(f.numSamples);
+    expect(Object.keys(dataset.megatronSample(0))).toEqual(Object.keys(f.first));
+    expect([...dataset.megatronSample(0).encoderText]).toEqual(f.first.encoderText);
+    expect([...dataset.megatronSample(0).labels]).toEqual(f.first.labels);
+    const all: number[] = [];
+    for (let i = 0; i < dataset.length; i++) {
+      const values = flat(dataset.megatronSample(i));
+      if (i < f.samples.length) expect(md5(Int32Array.from(values)), `sample ${i}`).toBe(f.samples[i]);
+      for (const value of values) all.push(value);
+    }
+    expect(md5(Int32Array.from(all))).toBe(f.all);
+  });
+});

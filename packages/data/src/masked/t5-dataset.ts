@@ -1,0 +1,256 @@
+import { DataError } from '@mtl/errors';
+import { IndexedDataset } from '../indexed/indexed-dataset.js';
+import type { IndexFile } from '../indexed/read-index-file.js';
+import { RandomState } from '../random/random-state.js';
+import { assembleBatch } from '../samples/assemble-batch.js';
+import type { PythonJsonValue } from '../samples/python-json.js';
+import type { SampleDataset } from '../samples/sample-dataset.js';
+import type { Tokenizer } from '../tokenizers/tokenizer.js';
+import { checkMasking, type MaskingOptions, t5Masking } from './masking-options.js';
+import { type MaskingVocabulary, maskingVocabulary, specialTokenId } from './masking-vocabulary.js';
+import { type MaskedIndexOptions, maskedIndexIdentifiers, openMaskedIndex } from './open-masked-index.js';
+import { SentenceReader } from './sentence-reader.js';
+import { createSpanTokenBatch, type SpanTokenBatch } from './span-token-batch.js';
+import { TokenMasker } from './token-masker.js';
+import type { DocumentCounts } from './walk-sentences.js';
+
+// S = sequence length of the encoder, D = of the decoder.
+
+const numSpecialTokens = 2;
+
+/** What all T5 datasets of a run have in common; `sequenceLength` is the encoder's. */
+export interface T5DatasetSettings
+  extends Omit<MaskedIndexOptions, 'prefix' | 'split' | 'numSamples' | 'tokenizerIdentifiers'> {
+  /** The WordPiece tokenizer that wrote the dataset, with `[BOS]`, `[EOS]` and sentinels `<extra_id_0>`, ... */
+  readonly tokenizer: Tokenizer;
+  /** Default: the tokenizer's own; Megatron's value makes its caches and ours interchangeable. */
+  readonly tokenizerIdentifiers?: PythonJsonValue;
+  readonly decoderSequenceLength: number;
+  /** Changes to Megatron's masks. */
+  readonly masking?: Partial<MaskingOptions>;
+}
+
+/** Which samples of which dataset. */
+export interface T5DatasetOptions
+  extends T5DatasetSettings,
+    Pick<MaskedIndexOptions, 'prefix' | 'split' | 'numSamples'> {}
+
+/** A T5 dataset in a form that worker threads can receive. */
+export interface T5DatasetDescription {
+  readonly kind: 't5';
+  readonly index: IndexFile;
+  readonly mapping: Uint32Array;
+  /** Documents of this part, and how many of them give no samples. */
+  readonly documents: DocumentCounts;
+  readonly sequenceLength: number;
+  readonly decoderSequenceLength: number;
+  readonly seed: number;
+  readonly masking: MaskingOptions;
+  readonly vocabulary: MaskingVocabulary;
+  readonly beginning: number;
+  readonly end: number;
+  /** int32: stand for the first, second, ... span. */
+  readonly sentinels: Int32Array;
+}
+
+/** One sample with the fields of Megatron's T5MaskedWordPieceDataset. */
+export interface T5Sample {
+  /** int32 [S]: the text with a sentinel in place of each span. */
+  readonly encoderText: Int32Array;
+  /** int32 [D]: `[BOS]`, then each sentinel and its span. */
+  readonly decoderText: Int32Array;
+  /** int32 [D]: each sentinel and its span, then `[EOS]`; -1 on padding. */
+  readonly labels: Int32Array;
+  readonly encoderLength: number;
+  /** Also the number of labels in the loss. */
+  readonly decoderLength: number;
+  readonly truncated: boolean;
+}
+
+/**
+ * Megatron's T5MaskedWordPieceDataset (span corruption, Raffel 2019): the masks of BERT, longer and all of them replaced;
+ * token for token the same for the same files, split, seed and sizes. Open one with `openT5Dataset`.
+ */
+export class T5Dataset implements SampleDataset<SpanTokenBatch> {
+  readonly description: T5DatasetDescription;
+  readonly #sentences: SentenceReader;
+  readonly #masker: TokenMasker;
+  readonly #random = new RandomState(0);
+  readonly #tokens: Int32Array;
+
+  constructor(description: T5DatasetDescription) {
+    const { index, mapping, sequenceLength, masking, vocabulary } = description;
+    this.description = description;
+    this.#sentences = new SentenceReader({
+      indexed: IndexedDataset.fromIndex(index),
+      mapping,
+      vocabularySize: vocabulary.size,
+    });
+    this.#masker = new TokenMasker({ vocabulary, masking, maximumLength: sequenceLength });
+    this.#tokens = new Int32Array(sequenceLength);
+  }
+
+  get length(): number {
+    return this.#sentences.numSamples;
+  }
+  get sequenceLength(): number {
+    return this.description.sequenceLength;
+  }
+
+  /** The sample with the fields and values that Megatron gives it. */
+  megatronSample(sample: number): T5Sample {
+    const { sequenceLength, decoderSequenceLength, vocabulary, beginning, end } = this.description;
+    const { length, truncated } = this.#draw(sample);
+    const { positions, labels: maskedTokens, spanStarts, numSpans, numMasked } = this.#masker;
+    this.#checkRoom(sample);
+    const encoderText = new Int32Array(sequenceLength).fill(vocabulary.padding);
+    const decoderText = new Int32Array(decoderSequenceLength).fill(vocabulary.padding);
+    const labels = new Int32Array(decoderSequenceLength).fill(-1);
+    decoderText[0] = beginning;
+    let encoderLength = 0;
+    let decoderLength = 1;
+    let read = 0;
+    for (let span = 0; span < numSpans; span++) {
+      const from = spanStarts[span]!;
+      const to = spanStarts[span + 1]!;
+      while (read < positions[from]!) encoderText[encoderLength++] = this.#tokens[read++]!;
+      // The tokens of a span lie side by side: words have none but their own pieces between them.
+      read = positions[to - 1]! + 1;
+      const sentinel = this.description.sentinels[span]!;
+      encoderText[encoderLength++] = sentinel;
+      labels[decoderLength - 1] = sentinel;
+      decoderText[decoderLength++] = sentinel;
+      for (let i = from; i < to; i++) {
+        labels[decoderLength - 1] = maskedTokens[i]!;
+        decoderText[decoderLength++] = maskedTokens[i]!;
+      }
+    }
+    while (read < length) encoderText[encoderLength++] = this.#tokens[read++]!;
+    labels[1 + numSpans + numMasked - 1] = end;
+    return { encoderText, decoderText, labels, encoderLength, decoderLength, truncated };
+  }
+
+  createBatch(batchSize: number): SpanTokenBatch {
+    const { sequenceLength, decoderSequenceLength, vocabulary } = this.description;
+    const { padding } = vocabulary;
+    return createSpanTokenBatch({ batchSize, sequenceLength, decoderSequenceLength, padding });
+  }
+
+  fillRow({ sample, batch, row }: { sample: number; batch: SpanTokenBatch; row: number }): void {
+    const drawn = this.megatronSample(sample);
+    const { batchSize } = batch;
+    for (let i = 0; i < drawn.encoderLength; i++) {
+      batch.tokens[i * batchSize + row] = drawn.encoderText[i]!;
+    }
+    for (let i = 0; i < drawn.decoderLength; i++) {
+      batch.decoderTokens[i * batchSize + row] = drawn.decoderText[i]!;
+      batch.labels[i * batchSize + row] = drawn.labels[i]!;
+      batch.lossMask[i * batchSize + row] = 1;
+    }
+    batch.lengths[row] = drawn.encoderLength;
+    batch.decoderLengths[row] = drawn.decoderLength;
+    batch.sampleNumbers[row] = sample;
+  }
+
+  finishBatch(batch: SpanTokenBatch): SpanTokenBatch {
+    return batch;
+  }
+
+  sample(sample: number): SpanTokenBatch {
+    return assembleBatch(this, [sample]);
+  }
+
+  close(): void {
+    this.#sentences.close();
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
+  #draw(sample: number): { length: number; truncated: boolean } {
+    const { seed, vocabulary } = this.description;
+    const { tokens: sentences, targetLength } = this.#sentences.read(sample);
+    this.#random.reseed(seed + sample);
+    const length = Math.min(sentences.length, targetLength);
+    this.#tokens.set(sentences.subarray(0, length));
+    this.#masker.mask({
+      tokens: this.#tokens,
+      length,
+      targetLength,
+      random: this.#random,
+      replace: () => vocabulary.mask,
+    });
+    return { length, truncated: length < sentences.length };
+  }
+
+  #checkRoom(sample: number): void {
+    const { numSpans, numMasked } = this.#masker;
+    const { decoderSequenceLength, sentinels } = this.description;
+    if (numSpans > sentinels.length) {
+      throw new DataError('MTL_DATA_SPANS', `sample ${sample} has ${numSpans} spans`, {
+        expected: `at most ${sentinels.length}, the number of sentinels <extra_id_0>, <extra_id_1>, ...`,
+        remedy: `give the vocabulary ${numSpans} sentinels or more, or mask less`,
+      });
+    }
+    const needed = 1 + numSpans + numMasked;
+    if (needed > decoderSequenceLength) {
+      throw new DataError('MTL_DATA_SPANS', `sample ${sample} needs ${needed} tokens in the decoder`, {
+        expected: `at most ${decoderSequenceLength}, its sequence length`,
+        remedy: `raise the decoder's sequence length to ${needed} or more, or mask less`,
+      });
+    }
+  }
+}
+
+/** The text whose md5 names a T5 dataset's cache files, as Megatron composes it. */
+export function t5DatasetIdentifiers(options: T5DatasetOptions): Record<string, PythonJsonValue> {
+  return maskedIndexIdentifiers(withTokenizerIdentifiers(options), t5Kind(options));
+}
+
+/**
+ * Opens one part of an indexed dataset of sentences for span corruption. Throws coded errors as `openBertDataset`, and for
+ * a vocabulary without `[BOS]`, `[EOS]` or sentinels.
+ */
+export function openT5Dataset(options: T5DatasetOptions): T5Dataset {
+  const { sequenceLength, decoderSequenceLength, seed, tokenizer } = options;
+  const kind = t5Kind(options);
+  checkMasking(kind.masking);
+  const vocabulary = maskingVocabulary(tokenizer);
+  // All of them, in their own order, however the vocabulary numbers them.
+  const sentinels = [specialTokenId(tokenizer, '<extra_id_0>')];
+  for (let id = tokenizer.tokenIds?.get('<extra_id_1>'); id !== undefined; ) {
+    sentinels.push(id);
+    id = tokenizer.tokenIds?.get(`<extra_id_${sentinels.length}>`);
+  }
+  const { index, mapping, documents } = openMaskedIndex(withTokenizerIdentifiers(options), kind);
+  return new T5Dataset({
+    kind: 't5',
+    index,
+    mapping,
+    documents,
+    sequenceLength,
+    decoderSequenceLength,
+    seed,
+    masking: kind.masking,
+    vocabulary,
+    beginning: specialTokenId(tokenizer, '[BOS]'),
+    end: specialTokenId(tokenizer, '[EOS]'),
+    sentinels: Int32Array.from(sentinels),
+  });
+}
+
+function t5Kind({ masking, decoderSequenceLength }: T5DatasetSettings) {
+  return {
+    className: 'T5MaskedWordPieceDataset',
+    numSpecialTokens,
+    minimumSentences: 1,
+    masking: { ...t5Masking, ...masking },
+    identifiers: { sequence_length_decoder: decoderSequenceLength },
+  };
+}
+
+function withTokenizerIdentifiers(options: T5DatasetOptions): MaskedIndexOptions {
+  const { tokenizer, tokenizerIdentifiers = tokenizer.identifiers } = options;
+  return { ...options, tokenizerIdentifiers };
+}

@@ -1,0 +1,198 @@
+import { DataError, UsageError } from '@mtl/errors';
+import { sharedUint32Array } from '../files/shared-arrays.js';
+import { MersenneTwister64 } from '../random/mersenne-twister-64.js';
+
+/** Documents of several sentences one of which is longer than this give no samples. */
+const longestSentence = 512;
+// Four columns a row must fit one typed array.
+const maximumRows = 0x1fffffff;
+
+/** Documents, which are runs of sentences; a sentence is a sequence of the indexed dataset. */
+export interface SentenceDocuments {
+  /** [documents + 1]: the sentence at which each document starts, and the end of the last one. */
+  readonly documentIndices: ArrayLike<number>;
+  /** int32: tokens of every sentence of the dataset. */
+  readonly sizes: Int32Array;
+  /** Fewest sentences of a sample. */
+  readonly minimumSentences: number;
+  /** Epochs go on until there are this many samples (more may come: epochs are whole); undefined for one epoch. */
+  readonly numSamples?: number | undefined;
+  readonly seed: number;
+}
+
+/** How to cut documents into samples. */
+export interface WalkSentencesOptions extends SentenceDocuments {
+  readonly columns: number;
+  /** Whether a document of one long sentence is left out too. */
+  readonly refuseLongSingle: boolean;
+  /** Sentences that a sample must leave to the next one, or else take along. */
+  readonly leastRemaining: number;
+  /** Starts a walk (there are two, which must go the same way); gives the target length of each sample. */
+  readonly start: () => (document: number) => number;
+  /** Called before each epoch. */
+  readonly onEpoch?: () => void;
+  /** Writes row number `row`. */
+  readonly write: (rows: Uint32Array, row: number, sample: WalkedSample) => void;
+}
+
+/** Sentences [start, end) of a document. */
+export interface WalkedSample {
+  start: number;
+  end: number;
+  target: number;
+  document: number;
+}
+
+/**
+ * The walk of Megatron's mappings: sentences are gathered until a sample reaches its target, at the end of the document in
+ * any case; the rows are then shuffled by `std::mt19937_64`. Throws `MTL_DATA_NO_SENTENCES` when no document can give a
+ * sample, where Megatron would look for one without end.
+ */
+export function walkSentences(options: WalkSentencesOptions): Uint32Array {
+  checkWalk(options);
+  const usable = usableDocuments(options);
+  if (usable.length === 0) throw noSentences(options);
+  // The first walk counts, the second fills.
+  const numRows = walkEpochs(options, usable, undefined);
+  if (numRows > maximumRows) {
+    throw new DataError('MTL_DATA_INDEX_TOO_LARGE', `the documents make ${numRows} samples`, {
+      expected: `at most ${maximumRows}`,
+      remedy: 'ask for fewer samples, or split the dataset',
+    });
+  }
+  const rows = sharedUint32Array(options.columns * numRows);
+  walkEpochs(options, usable, rows);
+  shuffleRows({ rows, columns: options.columns, seed: options.seed });
+  return rows;
+}
+
+function checkWalk({ minimumSentences, numSamples, seed }: WalkSentencesOptions): void {
+  const fail = (what: string, expected: string): never => {
+    throw new UsageError('MTL_DATA_MAPPING', what, { expected });
+  };
+  if (!(minimumSentences >= 1)) fail(`${minimumSentences} sentences in a sample`, '1 or more');
+  if (numSamples !== undefined && !(numSamples >= 1 && numSamples <= maximumRows)) {
+    fail(`${numSamples} samples are not possible`, `1 to ${maximumRows}`);
+  }
+  if (!Number.isInteger(seed) || seed < 0 || seed > 0xffffffff) {
+    throw new UsageError('MTL_DATA_SEED', `the random seed ${seed} is not usable`, {
+      expected: 'an integer from 0 to 4294967295',
+      exitCode: 2,
+    });
+  }
+}
+
+function usableDocuments(options: WalkSentencesOptions): Int32Array {
+  const { documentIndices, minimumSentences } = options;
+  const usable = new Int32Array(Math.max(0, documentIndices.length - 1));
+  let count = 0;
+  for (let document = 0; document + 1 < documentIndices.length; document++) {
+    const numSentences = documentIndices[document + 1]! - documentIndices[document]!;
+    if (numSentences >= minimumSentences && !isTooLong(options, document)) usable[count++] = document;
+  }
+  return usable.subarray(0, count);
+}
+
+/** How many documents there are, and how many of them give no samples. */
+export interface DocumentCounts {
+  readonly numDocuments: number;
+  /** Left out: fewer sentences than a sample needs. */
+  readonly numWithFewSentences: number;
+  /** Left out: a sentence longer than 512 tokens (as Megatron does; long tables and lists are such). */
+  readonly numWithLongSentence: number;
+}
+
+/** Counts the documents that the walk leaves out. */
+export function countDocuments(
+  options: Pick<WalkSentencesOptions, 'documentIndices' | 'sizes' | 'minimumSentences' | 'refuseLongSingle'>,
+): DocumentCounts {
+  const { documentIndices, minimumSentences } = options;
+  const numDocuments = Math.max(0, documentIndices.length - 1);
+  let numWithFewSentences = 0;
+  let numWithLongSentence = 0;
+  for (let document = 0; document < numDocuments; document++) {
+    if (documentIndices[document + 1]! - documentIndices[document]! < minimumSentences) numWithFewSentences++;
+    else if (isTooLong(options, document)) numWithLongSentence++;
+  }
+  return { numDocuments, numWithFewSentences, numWithLongSentence };
+}
+
+function isTooLong(
+  options: Pick<WalkSentencesOptions, 'documentIndices' | 'sizes' | 'refuseLongSingle'>,
+  document: number,
+): boolean {
+  const { documentIndices, sizes, refuseLongSingle } = options;
+  const first = documentIndices[document]!;
+  const end = documentIndices[document + 1]!;
+  if (end - first === 1 && !refuseLongSingle) return false;
+  for (let sentence = first; sentence < end; sentence++) {
+    if (sizes[sentence]! > longestSentence) return true;
+  }
+  return false;
+}
+
+/** Walks all epochs; returns the number of samples and, with `rows`, writes them. */
+function walkEpochs(
+  options: WalkSentencesOptions,
+  usable: Int32Array,
+  rows: Uint32Array | undefined,
+): number {
+  const { documentIndices, sizes, numSamples, minimumSentences, leastRemaining, write } = options;
+  const drawTarget = options.start();
+  const sample: WalkedSample = { start: 0, end: 0, target: 0, document: 0 };
+  let count = 0;
+  do {
+    options.onEpoch?.();
+    for (const document of usable) {
+      const end = documentIndices[document + 1]!;
+      sample.document = document;
+      sample.start = documentIndices[document]!;
+      sample.target = drawTarget(document);
+      let length = 0;
+      for (let sentence = sample.start; sentence < end; sentence++) {
+        length += sizes[sentence]!;
+        const remaining = end - sentence - 1;
+        const enough = length >= sample.target && sentence + 1 - sample.start >= minimumSentences;
+        if (remaining > 0 && !(enough && remaining >= leastRemaining)) continue;
+        sample.end = sentence + 1;
+        if (rows !== undefined) write(rows, count, sample);
+        count++;
+        sample.start = sentence + 1;
+        sample.target = drawTarget(document);
+        length = 0;
+      }
+    }
+  } while (numSamples !== undefined && count < numSamples && count <= maximumRows);
+  return count;
+}
+
+/** Fisher-Yates from the end over whole rows, as C++ `std::mt19937_64(seed + 1)` modulo i + 1 draws. */
+function shuffleRows(options: { rows: Uint32Array; columns: number; seed: number }): void {
+  const { rows, columns, seed } = options;
+  const random = new MersenneTwister64(seed + 1);
+  for (let i = rows.length / columns - 1; i > 0; i--) {
+    const j = random.modulo(i + 1);
+    for (let column = 0; column < columns; column++) {
+      const kept = rows[columns * i + column]!;
+      rows[columns * i + column] = rows[columns * j + column]!;
+      rows[columns * j + column] = kept;
+    }
+  }
+}
+
+function noSentences(options: WalkSentencesOptions): DataError {
+  const { minimumSentences } = options;
+  const { numDocuments, numWithFewSentences, numWithLongSentence } = countDocuments(options);
+  const sentences = minimumSentences === 1 ? 'a sentence' : `${minimumSentences} sentences`;
+  return new DataError(
+    'MTL_DATA_NO_SENTENCES',
+    `none of ${numDocuments} documents can give a sample: ${numWithFewSentences} hold less than ${sentences}, ` +
+      `${numWithLongSentence} hold a sentence longer than ${longestSentence} tokens`,
+    {
+      expected: `documents of ${sentences} or more, each of at most ${longestSentence} tokens`,
+      remedy:
+        'prepare the corpus with mtl data prepare --split-sentences (in plain text, --text-documents file makes ' +
+        'each file one document), or give this part a larger share with --split',
+    },
+  );
+}

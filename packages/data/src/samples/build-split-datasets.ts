@@ -1,0 +1,116 @@
+import { ConfigurationError } from '@mtl/errors';
+import { openBlendedDataset } from './blended-dataset.js';
+import type { DataBlend } from './data-path.js';
+import type { IndexCacheEvent } from './index-cache.js';
+import type { PythonJsonValue } from './python-json.js';
+import { normalizeWeights } from './python-numbers.js';
+import type { SampleBatch } from './sample-batch.js';
+import type { NumberedBatch, SampleDataset } from './sample-dataset.js';
+import { parseSplit, type SplitName, splitNames } from './split.js';
+
+/** The datasets of a run, of whichever kind. */
+export interface SplitDatasetsOptions {
+  /** From `parseDataPath`. */
+  readonly blend: DataBlend;
+  /** `--split`: weights of train, valid and test (default "1": everything is for training). */
+  readonly splitWeights?: string | undefined;
+  /** Samples each part must give; undefined for one epoch, 0 for none of this part. */
+  readonly numSamples: Readonly<Record<SplitName, number | undefined>>;
+  /** `--data-cache-path`: one directory for all indices (default: beside each dataset); `false` for none. */
+  readonly dataCachePath?: string | false | undefined;
+  /** Share of samples built beyond what a dataset of a blend must give (Megatron's 0.005). */
+  readonly blendSurplus?: number;
+  readonly onCacheEvent?: ((event: IndexCacheEvent) => void) | undefined;
+}
+
+/** The parts of a run's data; undefined where the split is zero wide or no samples are asked for. */
+export type SplitDatasets<Batch extends NumberedBatch = SampleBatch> = Readonly<
+  Record<SplitName, SampleDataset<Batch> | undefined>
+>;
+
+/** One dataset of one part. */
+export interface DatasetPart {
+  readonly prefix: string;
+  readonly split: SplitName;
+  readonly numSamples: number | undefined;
+  readonly cacheDirectory: string | false | undefined;
+}
+
+/** How datasets of a kind are opened, and what names their caches. */
+export interface DatasetKind<Batch extends NumberedBatch> {
+  readonly open: (part: DatasetPart) => SampleDataset<Batch>;
+  readonly identifiers: (part: DatasetPart) => PythonJsonValue;
+}
+
+/** Opens train, valid and test of one dataset or a blend, with Megatron's rules for sizes and surplus. */
+export function buildSplitDatasets<Batch extends NumberedBatch>(
+  options: SplitDatasetsOptions,
+  kind: DatasetKind<Batch>,
+): SplitDatasets<Batch> {
+  const matrix = parseSplit(options.splitWeights ?? '1');
+  const build = (split: SplitName): SampleDataset<Batch> | undefined => {
+    const unused = matrix[splitNames.indexOf(split)] === undefined || options.numSamples[split] === 0;
+    return unused ? undefined : buildSplit({ ...options, split, kind });
+  };
+  return { train: build('train'), valid: build('valid'), test: build('test') };
+}
+
+function buildSplit<Batch extends NumberedBatch>(
+  options: SplitDatasetsOptions & { split: SplitName; kind: DatasetKind<Batch> },
+): SampleDataset<Batch> {
+  const { blend, numSamples, dataCachePath, blendSurplus = 0.005, split, kind } = options;
+  const wanted = numSamples[split];
+  const ofPrefix = (prefix: string, samples: number | undefined): DatasetPart => ({
+    prefix,
+    split,
+    numSamples: samples,
+    cacheDirectory: dataCachePath,
+  });
+  if (blend.prefixes.length === 1 && blend.weights === undefined) {
+    return kind.open(ofPrefix(blend.prefixes[0]!, wanted));
+  }
+  const weights = blend.weights === undefined ? undefined : normalizeWeights(blend.weights);
+  if (weights !== undefined && wanted === undefined) {
+    throw new ConfigurationError('MTL_DATA_PATH', `a weighted blend needs a number of samples for ${split}`, {
+      remedy: 'say how many samples to draw, or leave the weights out to take every sample once',
+    });
+  }
+  const perDataset = blend.prefixes.map((prefix, i) => {
+    // Without weights every dataset gives exactly one epoch.
+    if (weights === undefined || wanted === undefined) return ofPrefix(prefix, undefined);
+    return ofPrefix(prefix, Math.ceil(Math.ceil(wanted * weights[i]!) * (1 + blendSurplus)));
+  });
+  const datasets: SampleDataset<Batch>[] = [];
+  try {
+    for (const part of perDataset) datasets.push(kind.open(part));
+    const lengths = datasets.map((dataset) => dataset.length);
+    return openBlendedDataset({
+      datasets,
+      identifiers: perDataset.map(kind.identifiers),
+      weights: weights ?? lengths,
+      size: blendSize({ weights, wanted, lengths }),
+      split,
+      cacheDirectory: dataCachePath === false ? undefined : dataCachePath,
+      onCacheEvent: options.onCacheEvent,
+    });
+  } catch (error) {
+    for (const dataset of datasets) dataset.close();
+    throw error;
+  }
+}
+
+function blendSize(options: {
+  weights: readonly number[] | undefined;
+  wanted: number | undefined;
+  lengths: readonly number[];
+}): number | undefined {
+  const { weights, wanted, lengths } = options;
+  if (wanted === undefined) return undefined;
+  if (weights === undefined) {
+    return Math.min(
+      wanted,
+      lengths.reduce((sum, length) => sum + length, 0),
+    );
+  }
+  return weights.reduce((sum, weight) => sum + Math.ceil(wanted * weight), 0);
+}
