@@ -12,6 +12,7 @@ export {
   type Dropout,
 } from './operations/bias-dropout-residual.js';
 export { type EmbeddingLookup, embedding } from './operations/embedding.js';
+export { type GatherRowsOptions, gatherRows } from './operations/gather-rows.js';
 export { gelu } from './operations/gelu.js';
 export { type LayerNormOptions, layerNorm } from './operations/layer-norm.js';
 export { type LinearOptions, linear } from './operations/linear.js';
@@ -20,6 +21,7 @@ export {
   type LinearCrossEntropyOptions,
   linearCrossEntropy,
 } from './operations/linear-cross-entropy.js';
+export { tanh } from './operations/tanh.js';
 export {
   type Initialization,
   type MeshAxis,

@@ -99,30 +99,34 @@ export class Tape {
     this.#nodes.push({ node, output });
   }
 
-  /** Runs `body` and lets go of every variable made in it but the one returned. */
-  scope<T extends Variable>(body: () => T): T {
+  /** Runs `body` and lets go of every variable made in it but the one, or those, returned. */
+  scope<T extends Variable | readonly Variable[]>(body: () => T): T {
     const made: Variable[] = [];
     this.#scopes.push(made);
-    let kept: Variable | undefined;
+    let kept: readonly Variable[] = [];
     try {
-      kept = body();
-      return kept as T;
+      const result = body();
+      kept = [result].flat() as Variable[];
+      return result;
     } finally {
       this.#scopes.pop();
       for (const variable of made) {
-        if (variable === kept) this.#scopes.at(-1)?.push(variable);
+        if (kept.includes(variable)) this.#scopes.at(-1)?.push(variable);
         else variable.release();
       }
     }
   }
 
-  /** Both halves. `outputGradient` (of the last output) stays the caller's; absent when the output is a loss. */
-  backward(output: Variable, outputGradient?: Tensor): void {
+  /**
+   * Both halves. `outputGradient` (of the last output) stays the caller's; absent when the outputs are losses, of which
+   * there may be several.
+   */
+  backward(output: Variable | readonly Variable[], outputGradient?: Tensor): void {
     this.#playBack(output, outputGradient, { input: true, weight: true });
   }
 
   /** The input half: afterwards `gradientOf` gives the gradients of inputs, and weight gradients are untouched. */
-  backwardInput(output: Variable, outputGradient?: Tensor): void {
+  backwardInput(output: Variable | readonly Variable[], outputGradient?: Tensor): void {
     this.#playBack(output, outputGradient, { input: true, weight: false });
   }
 
@@ -163,17 +167,22 @@ export class Tape {
     return variable;
   }
 
-  #playBack(output: Variable, outputGradient: Tensor | undefined, parts: BackwardParts): void {
+  #playBack(
+    output: Variable | readonly Variable[],
+    outputGradient: Tensor | undefined,
+    parts: BackwardParts,
+  ): void {
     if (!this.recording) throw new UsageError('MTL_TAPE', 'backward on a tape that does not record');
+    const outputs = [output].flat();
     if (outputGradient !== undefined)
-      this.#gradients.set(output, outputGradient.view({ shape: outputGradient.shape }));
+      this.#gradients.set(outputs.at(-1)!, outputGradient.view({ shape: outputGradient.shape }));
     const nodes = this.#nodes;
     this.#nodes = [];
     while (nodes.length > 0) {
       const { node, output: reached } = nodes.pop()!;
       const gradient = this.takeGradient(reached);
-      if (gradient === undefined && reached !== output) {
-        this.#finish(node); // nothing that reaches the output came from here
+      if (gradient === undefined && !outputs.includes(reached)) {
+        this.#finish(node); // nothing that reaches an output came from here
         continue;
       }
       this.#playNode(node, gradient, parts);

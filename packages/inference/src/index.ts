@@ -1,4 +1,10 @@
 export type { CausalLanguageModel, KeyValueCache, SequenceTokens } from './causal-language-model.js';
+export {
+  type ClozeAccuracy,
+  type ClozeAccuracyOptions,
+  type ClozeExample,
+  clozeAccuracy,
+} from './cloze-accuracy.js';
 export { type FinishReason, type GeneratedToken, type GenerateOptions, generate } from './generate.js';
 export { type GeneratedSequence, generateAll } from './generate-all.js';
 export { type Perplexity, type PerplexityOptions, perplexity } from './perplexity.js';

@@ -24,6 +24,8 @@ import {
   sumOfSquares,
   sumRows,
   Tensor,
+  tanhBackward,
+  tanhForward,
   tidy,
 } from '../src/index.js';
 import { readSafetensors } from './support/read-safetensors.js';
@@ -75,6 +77,12 @@ const replays: Readonly<Record<string, Replay>> = {
     biasGeluBackward({ inputGradient: dx, outputGradient: dy!, input: x!, bias, kind });
     sumRows({ output: dbias, input: dx });
     return { y, dx, dbias };
+  },
+  tanh: ({ x, dy }) => {
+    const [y, dx] = [like(x!), like(x!)];
+    tanhForward({ output: y, input: x! });
+    tanhBackward({ inputGradient: dx, outputGradient: dy!, output: y });
+    return { y, dx };
   },
   layer_norm: ({ x, weight, bias, dy, addend }, { attributes }) => {
     const rows = x!.size / x!.dim(-1);
@@ -198,6 +206,8 @@ const roundsInside: Readonly<Record<string, Bound>> = {
   attention: { ofLargest: 2 ** -7, relative: 2 ** -7 },
   // dbias is summed from dx, which was rounded to bfloat16: 3 terms of half a unit each
   bias_gelu: { ofLargest: 2 ** -8, relative: 2 ** -7 },
+  // dx is computed from y, which was rounded to bfloat16: near 1, half a unit of y is as much of 1 - y^2
+  tanh: { ofLargest: 2 ** -8, relative: 2 ** -7 },
 };
 
 function boundOf({ op, dtype }: FixtureCase): Bound {

@@ -1,8 +1,17 @@
 export {
+  type BertModelConfiguration,
+  numBertParameters,
+} from './bert/bert-model-configuration.js';
+export { type BertPrediction, BertStage, type BertStageOptions } from './bert/bert-stage.js';
+export type { MaskedTokenBatch } from './bert/masked-token-batch.js';
+export type { Recomputation } from './blocks/recomputation.js';
+export {
+  type LayerNormPlacement,
   TransformerBlock,
   type TransformerBlockContext,
   type TransformerBlockOptions,
 } from './blocks/transformer-block.js';
+export { paddedVocabularySize, type TransformerConfiguration } from './blocks/transformer-configuration.js';
 export { type BuildGptStagesOptions, buildGptStages, type GptStages } from './cutting/build-gpt-stages.js';
 export { type CutLayersOptions, cutLayers, type EndsWork, type LayerLayout } from './cutting/cut-layers.js';
 export { gptEndsWork } from './cutting/gpt-ends-work.js';
@@ -12,16 +21,19 @@ export {
   checkGptModelConfiguration,
   type GptModelConfiguration,
   numParameters,
-  paddedVocabularySize,
 } from './gpt/gpt-model-configuration.js';
 export { gptParameterNames } from './gpt/gpt-parameter-names.js';
 export { GptStage, type GptStageOptions } from './gpt/gpt-stage.js';
-export type { Recomputation } from './gpt/recomputation.js';
 export type { GptPieces } from './gpt/stage-chain.js';
 export { type BatchOutline, numLossTokens, type StageBatch, type TokenBatch } from './gpt/token-batch.js';
 export type { WritableDtype } from './huggingface/float-bytes.js';
 export { parameterTensors } from './huggingface/parameter-tensors.js';
+export { type HuggingFaceBert, readHuggingFaceBert } from './huggingface/read-huggingface-bert.js';
 export { type HuggingFaceGpt2, readHuggingFaceGpt2 } from './huggingface/read-huggingface-gpt2.js';
+export {
+  type WriteHuggingFaceBertOptions,
+  writeHuggingFaceBert,
+} from './huggingface/write-huggingface-bert.js';
 export {
   type WriteHuggingFaceGpt2Options,
   writeHuggingFaceGpt2,

@@ -2,4 +2,4 @@ export { Pipeline, type PipelineOptions, type PipelineStep, type TrainingStep } 
 export type { PipelineRecorder, RecordedActivity, RecordedSpan } from './measured/pipeline-recorder.js';
 export { ActivityRecorder } from './recording/activity-recorder.js';
 export { type WriteTraceOptions, writeTrace } from './recording/write-trace.js';
-export type { Stage, StageForward, StageLoss } from './stage.js';
+export type { Stage, StageForward, StageLoss, StageLossPart } from './stage.js';

@@ -8,14 +8,29 @@ export interface StageForward<Batch> {
   readonly batch: Batch;
   /** The factor of each counted token in the total loss: the loss scale over the number of tokens of the global batch. */
   readonly lossFactor: number;
+  /**
+   * The factor of each sample's loss, where a model has one besides that of its tokens (BERT's sentence order): the loss
+   * scale over the number of samples of the global batch.
+   */
+  readonly sampleLossFactor?: number | undefined;
   /** The boundary activations [S, B, H] of the stage before; absent on the first stage. The caller's to dispose of. */
   readonly input?: Tensor | undefined;
 }
 
-/** Loss of a micro-batch: per-token losses and the factors they enter the total with, both float32 of S * B elements. */
+/** Elements [start, end) of a loss that are one kind of loss. */
+export interface StageLossPart {
+  /** Its name in metrics.jsonl, such as `mlm_loss`. */
+  readonly name: string;
+  readonly start: number;
+  readonly end: number;
+}
+
+/** Loss of a micro-batch: per-token losses and the factors they enter the total with, both float32 of as many elements. */
 export interface StageLoss {
   readonly losses: Tensor;
   readonly weights: Tensor;
+  /** Where the loss is a sum of several kinds; absent: all of it is the language model's. */
+  readonly parts?: readonly StageLossPart[];
   dispose(): void;
 }
 

@@ -1,4 +1,5 @@
 export { type ColumnParallelLinearOptions, columnParallelLinear } from './column-parallel-linear.js';
+export { type GatherRowsOptions, gatherRows } from './gather-rows.js';
 export { isSpread } from './is-spread.js';
 export { type RegionExchanges, regionExchanges } from './region-exchanges.js';
 export { type RowParallelLinearOptions, rowParallelLinear } from './row-parallel-linear.js';

@@ -3,7 +3,7 @@ import { type PendingTensor, type ProductExchanges, startExchange } from '../exc
 import type { Parameter } from '../parameter.js';
 import type { BackwardParts, Tape } from '../tape.js';
 import type { Variable } from '../variable.js';
-import { addWeightGradient } from './linear.js';
+import { addBiasGradient, addWeightGradient } from './linear.js';
 
 /** Where the rows of the weight, which are the vocabulary, are spread over processes. */
 export interface LinearCrossEntropyExchanges
@@ -17,6 +17,8 @@ export interface LinearCrossEntropyOptions {
   readonly input: Variable;
   /** [V, H], V padded, or the rows of it that this process holds; tied to the token embedding or not */
   readonly weight: Parameter;
+  /** [V] as the weight's rows: BERT's output bias */
+  readonly bias?: Parameter | undefined;
   /** Real vocabulary entries; the padded rest never enters the softmax. */
   readonly vocabularySize: number;
   /** int32 [S, B] */
@@ -64,11 +66,11 @@ function forChunks(rows: Rows, size: number, body: (chunk: Rows, start: number, 
 
 /** Logits [rows, V] of a chunk, its losses and, in the memory of the logits, weights * (softmax - onehot). */
 function crossEntropyOfChunk(chunk: Rows, options: LinearCrossEntropyOptions, withGradient: boolean): Tensor {
-  const { weight, vocabularySize, exchanges } = options;
+  const { weight, bias, vocabularySize, exchanges } = options;
   const { device, dtype } = chunk.input;
   const numRows = chunk.input.dim(0);
   const logits = Tensor.empty({ shape: [numRows, weight.shape[0]!], dtype, device });
-  matmul({ output: logits, left: chunk.input, right: weight.data, transposeRight: true });
+  matmul({ output: logits, left: chunk.input, right: weight.data, bias: bias?.data, transposeRight: true });
   const all = Tensor.empty({ shape: [3, numRows], dtype: chunk.losses.dtype, device });
   const row = (index: number): Tensor => all.view({ offset: index * numRows, shape: [numRows] });
   const statistics = { rowMaximum: row(0), rowSum: row(1), labelLogit: row(2) };
@@ -89,12 +91,12 @@ function crossEntropyOfChunk(chunk: Rows, options: LinearCrossEntropyOptions, wi
 }
 
 /**
- * The loss of every token, [S * B] float32: cross entropy of the logits `input weight^T`, which exist only chunk by
+ * The loss of every token, [S * B] float32: cross entropy of the logits `input weight^T + bias`, which exist only chunk by
  * chunk. While the tape records, forward does nothing: losses and gradients come in backward from the same logits, so
  * that these are computed once (read the losses after backward). The weight half alone computes the logits again.
  */
 export function linearCrossEntropy(tape: Tape, options: LinearCrossEntropyOptions): Variable {
-  const { input, weight, exchanges } = options;
+  const { input, weight, bias, exchanges } = options;
   const { dtype, device, shape } = input.tensor;
   const numRows = options.labels.tensor.size;
   const losses = Tensor.empty({
@@ -148,7 +150,10 @@ export function linearCrossEntropy(tape: Tape, options: LinearCrossEntropyOption
           // on its way while the last weight gradient is computed
           if (end === numRows) inputGradient = startExchange(exchanges?.reduceInputGradient, product);
         }
-        if (parts.weight) addWeightGradient(weight, logitGradient, chunk.input);
+        if (parts.weight) {
+          addWeightGradient(weight, logitGradient, chunk.input);
+          if (bias !== undefined) addBiasGradient(bias, logitGradient);
+        }
         logitGradient.dispose();
       });
       product?.dispose();
@@ -157,7 +162,7 @@ export function linearCrossEntropy(tape: Tape, options: LinearCrossEntropyOption
     return {
       name: `linearCrossEntropy ${weight.name}`,
       inputs: [input],
-      parameters: [weight],
+      parameters: bias === undefined ? [weight] : [weight, bias],
       saved: [...Object.values(saved), held],
       backward: ({ parts }) => {
         let inputGradient: Tensor | undefined;

@@ -1,4 +1,5 @@
 import { availableParallelism } from 'node:os';
+import type { ProcessGroup } from '@mtl/comm';
 import type { TokenizerOptions } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
 import { type Device, type DType, setNumThreads } from '@mtl/kernels';
@@ -34,22 +35,41 @@ export function newModelCommand(name: string, description: string): Command {
   return addTokenizerFlags(command);
 }
 
+/** Where the model is, among several processes of a job. */
+export interface ModelProcesses {
+  readonly tensorParallelGroup: ProcessGroup | undefined;
+  /** Processes on this host. */
+  readonly numLocal: number;
+  /** Whether this process speaks for all. */
+  readonly isFirst: boolean;
+}
+
 /** Loads the model that the flags name; what is worth hearing goes to standard error. */
-export async function loadModelOfFlags(flags: ModelFlagValues): Promise<LoadedGpt> {
+export async function loadModelOfFlags(
+  flags: ModelFlagValues,
+  processes: ModelProcesses = { tensorParallelGroup: undefined, numLocal: 1, isFirst: true },
+): Promise<LoadedGpt> {
+  const { tensorParallelGroup, numLocal, isFirst } = processes;
   if (flags.bf16 === true && flags.fp16 === true) {
     throw new ConfigurationError('MTL_FLAG_CONFLICT', '--bf16 and --fp16: a model computes in one of them', {
       remedy: 'leave one of them out',
     });
   }
   const dtype: DType = flags.bf16 === true ? 'bfloat16' : flags.fp16 === true ? 'float16' : 'float32';
-  setNumThreads(flags.threads ?? availableParallelism(), { pin: true });
+  setNumThreads(flags.threads ?? Math.max(1, Math.floor(availableParallelism() / numLocal)), {
+    // processes of a host would all pin theirs to the same cores
+    pin: numLocal === 1,
+  });
   return await loadGptForInference({
     load: flags.load,
     checkpointStep: flags.ckptStep,
     loadHuggingFace: flags.loadHf,
     device: flags.device,
     dtype,
+    tensorParallelGroup,
     tokenizer: tokenizerOfFlags(flags) as TokenizerOptions | undefined,
-    onNotice: (notice) => process.stderr.write(`${notice}\n`),
+    onNotice: (notice) => {
+      if (isFirst) process.stderr.write(`${notice}\n`);
+    },
   });
 }

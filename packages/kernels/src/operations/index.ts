@@ -47,3 +47,4 @@ export {
 export { type MatmulOptions, matmul } from './matmul.js';
 export { type PhiloxNormalOptions, philoxNormal } from './philox-normal.js';
 export { type ReductionOptions, sumOfSquares, sumRows } from './reductions.js';
+export { type TanhBackwardOptions, tanhBackward, tanhForward } from './tanh.js';

@@ -16,6 +16,9 @@ import {
 } from '@mtl/tensor-parallel';
 import { wholeOnEveryRank } from './whole-on-every-rank.js';
 
+/** Where a layer norm stands: before each sublayer, or after its residual sum. */
+export type LayerNormPlacement = 'pre' | 'post';
+
 export interface TransformerBlockOptions {
   /** Global index of the layer. */
   readonly layer: number;
@@ -27,6 +30,10 @@ export interface TransformerBlockOptions {
   readonly layerNormEpsilon: number;
   readonly geluKind: GeluKind;
   readonly initMethodStd: number;
+  /** Default `pre`. */
+  readonly layerNormPlacement?: LayerNormPlacement | undefined;
+  /** What the layers are called in parameter names, as in Megatron-Core. Default `decoder`. */
+  readonly stack?: 'decoder' | 'encoder' | undefined;
   /** Cuts heads and feed-forward features over processes. */
   readonly tensorParallel?: TensorParallel | undefined;
 }
@@ -41,19 +48,27 @@ export interface TransformerBlockContext {
   readonly sequenceParallel?: boolean | undefined;
 }
 
+interface SublayerInput {
+  readonly input: Variable;
+  /** To be called as soon as nothing more is computed with the input. */
+  readonly used: () => void;
+}
+
 interface Weights {
   readonly weight: Parameter;
   readonly bias: Parameter;
 }
 
 /**
- * A pre-layer-norm transformer layer: x + attention(norm(x)), then x + mlp(norm(x)) (GPT-2; for BERT this is Megatron's
- * rearrangement, Shoeybi et al. 2019, figure 7b). Parameter names are Megatron-Core's.
+ * A transformer layer. `pre`: x + attention(norm(x)), then x + mlp(norm(x)) (GPT-2; for BERT this is Megatron's
+ * rearrangement, Shoeybi et al. 2019, figure 7b); `post`: norm(x + attention(x)), then norm(x + mlp(x)) (the original
+ * order, figure 7a). Parameter names are Megatron-Core's; norms after a sublayer have names of their own, so that weights
+ * of one kind are never taken for the other's.
  */
 export class TransformerBlock {
   readonly parameters: readonly Parameter[];
   readonly #options: TransformerBlockOptions;
-  readonly #inputNorm: Weights;
+  readonly #attentionNorm: Weights;
   readonly #qkv: Weights;
   readonly #projection: Weights;
   readonly #mlpNorm: Weights;
@@ -66,7 +81,8 @@ export class TransformerBlock {
     const { hiddenSize, ffnHiddenSize, numAttentionHeads, initMethodStd, numLayers } = options;
     const residualStd = initMethodStd / Math.sqrt(2 * numLayers);
     const headSize = hiddenSize / numAttentionHeads;
-    this.#inputNorm = this.#norm('input_layernorm');
+    const isPost = options.layerNormPlacement === 'post';
+    this.#attentionNorm = this.#norm(isPost ? 'post_attention_layernorm' : 'input_layernorm');
     // [A, 3, D, H]: a tensor-parallel shard of whole heads is one slice
     this.#qkv = this.#columnParallel('self_attention.linear_qkv', {
       outputs: [numAttentionHeads, 3, headSize],
@@ -78,7 +94,7 @@ export class TransformerBlock {
       what: 'attention heads',
       standardDeviation: residualStd,
     });
-    this.#mlpNorm = this.#norm('pre_mlp_layernorm');
+    this.#mlpNorm = this.#norm(isPost ? 'post_mlp_layernorm' : 'pre_mlp_layernorm');
     this.#up = this.#columnParallel('mlp.linear_fc1', {
       outputs: [ffnHiddenSize],
       what: 'feed-forward features',
@@ -89,42 +105,63 @@ export class TransformerBlock {
       what: 'feed-forward features',
       standardDeviation: residualStd,
     });
-    this.parameters = [
-      this.#inputNorm,
-      this.#qkv,
-      this.#projection,
-      this.#mlpNorm,
-      this.#up,
-      this.#down,
-    ].flatMap(({ weight, bias }) => [weight, bias]);
+    const attention = [this.#qkv, this.#projection];
+    const mlp = [this.#up, this.#down];
+    // in the order in which forward uses them
+    this.parameters = (
+      isPost
+        ? [...attention, this.#attentionNorm, ...mlp, this.#mlpNorm]
+        : [this.#attentionNorm, ...attention, this.#mlpNorm, ...mlp]
+    ).flatMap(({ weight, bias }) => [weight, bias]);
   }
 
   /** [S, B, H] to [S, B, H], S being this process's part of it under sequence parallelism. */
   forward(tape: Tape, input: Variable, context: TransformerBlockContext): Variable {
     return tape.scope(() => {
-      const afterAttention = biasDropoutResidual(tape, {
-        input: this.#attention(tape, input, context),
+      const afterAttention = this.#sublayer(tape, input, {
+        norm: this.#attentionNorm,
+        compute: (of) => this.#attention(tape, of, context),
         bias: this.#projection.bias,
-        residual: input,
         dropout: context.hiddenDropout(this.#name('self_attention.hidden_dropout')),
       });
-      return biasDropoutResidual(tape, {
-        input: this.#mlp(tape, afterAttention, context),
+      return this.#sublayer(tape, afterAttention, {
+        norm: this.#mlpNorm,
+        compute: (of) => this.#mlp(tape, of, context),
         bias: this.#down.bias,
-        residual: afterAttention,
         dropout: context.hiddenDropout(this.#name('mlp.hidden_dropout')),
       });
     });
   }
 
-  /** Attention of the normalized input, projected; its bias is added together with dropout and residual. */
-  #attention(tape: Tape, input: Variable, context: TransformerBlockContext): Variable {
-    const { layer, layerNormEpsilon: epsilon } = this.#options;
-    const normalized = layerNorm(tape, { input, ...this.#inputNorm, epsilon });
+  /** A sublayer with its layer norm before or after it; its last bias is added together with dropout and residual. */
+  #sublayer(
+    tape: Tape,
+    input: Variable,
+    part: {
+      readonly norm: Weights;
+      readonly compute: (of: SublayerInput) => Variable;
+      readonly bias: Parameter;
+      readonly dropout: Dropout | undefined;
+    },
+  ): Variable {
+    const { layerNormEpsilon: epsilon, layerNormPlacement = 'pre' } = this.#options;
+    const { norm, compute, bias, dropout } = part;
+    const normalized = (of: Variable): Variable => layerNorm(tape, { input: of, ...norm, epsilon });
+    if (layerNormPlacement === 'post') {
+      const output = compute({ input, used: () => {} });
+      return normalized(biasDropoutResidual(tape, { input: output, bias, residual: input, dropout }));
+    }
+    const before = normalized(input);
+    const output = compute({ input: before, used: () => before.release() });
+    return biasDropoutResidual(tape, { input: output, bias, residual: input, dropout });
+  }
+
+  /** Attention, projected without the projection's bias. */
+  #attention(tape: Tape, { input, used }: SublayerInput, context: TransformerBlockContext): Variable {
     const tensorParallel = this.#spread(context);
-    const qkv = columnParallelLinear(tape, { input: normalized, ...this.#qkv, tensorParallel });
-    normalized.release();
-    const attended = context.attend(tape, qkv, layer);
+    const qkv = columnParallelLinear(tape, { input, ...this.#qkv, tensorParallel });
+    used();
+    const attended = context.attend(tape, qkv, this.#options.layer);
     qkv.release();
     const { weight } = this.#projection;
     const projected = rowParallelLinear(tape, { input: attended, weight, tensorParallel });
@@ -132,14 +169,12 @@ export class TransformerBlock {
     return projected;
   }
 
-  /** The feed-forward network of the normalized input; its last bias is added together with dropout and residual. */
-  #mlp(tape: Tape, input: Variable, context: TransformerBlockContext): Variable {
-    const { layerNormEpsilon: epsilon, geluKind: kind } = this.#options;
-    const normalized = layerNorm(tape, { input, ...this.#mlpNorm, epsilon });
+  /** The feed-forward network without its last bias. */
+  #mlp(tape: Tape, { input, used }: SublayerInput, context: TransformerBlockContext): Variable {
     const tensorParallel = this.#spread(context);
-    const widened = columnParallelLinear(tape, { input: normalized, ...this.#up, tensorParallel });
-    normalized.release();
-    const activated = gelu(tape, { input: widened, kind });
+    const widened = columnParallelLinear(tape, { input, ...this.#up, tensorParallel });
+    used();
+    const activated = gelu(tape, { input: widened, kind: this.#options.geluKind });
     widened.release();
     const { weight } = this.#down;
     const narrowed = rowParallelLinear(tape, { input: activated, weight, tensorParallel });
@@ -148,7 +183,7 @@ export class TransformerBlock {
   }
 
   #name(part: string): string {
-    return `decoder.layers.${this.#options.layer}.${part}`;
+    return `${this.#options.stack ?? 'decoder'}.layers.${this.#options.layer}.${part}`;
   }
 
   #spread({ sequenceParallel }: TransformerBlockContext): TensorParallel | undefined {

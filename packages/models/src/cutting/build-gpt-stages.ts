@@ -1,6 +1,6 @@
 import type { Parameter, Slice } from '@mtl/autograd';
+import { vocabularyTable, wordEmbeddingName } from '../blocks/stage-parameters.js';
 import { GptStage, type GptStageOptions } from '../gpt/gpt-stage.js';
-import { vocabularyTable, wordEmbeddingName } from '../gpt/vocabulary-table.js';
 
 export interface BuildGptStagesOptions extends Omit<GptStageOptions, 'layers' | 'wordEmbedding'> {
   /** The layers of each chunk, in the order of the model (see `cutLayers`). */

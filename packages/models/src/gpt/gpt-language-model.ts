@@ -1,8 +1,8 @@
 import { Tape, type Variable } from '@mtl/autograd';
-import type { ProcessGroup } from '@mtl/comm';
 import { UsageError } from '@mtl/errors';
-import { attentionCachedForward, embeddingForward, matmul, Tensor, tidy } from '@mtl/kernels';
+import { attentionCachedForward, embeddingForward, Tensor, tidy } from '@mtl/kernels';
 import type { TransformerBlockContext } from '../blocks/transformer-block.js';
+import { vocabularyLogits } from '../blocks/vocabulary-logits.js';
 import { GptKeyValueCache } from './gpt-key-value-cache.js';
 import type { GptStage } from './gpt-stage.js';
 import { type GptPieces, StageChain } from './stage-chain.js';
@@ -197,10 +197,7 @@ export class GptLanguageModel {
     const { model, tensorParallel, outputWeight } = this.#chain.stages.at(-1)!;
     const { hiddenSize } = model;
     const { dtype, device } = hidden;
-    const weight = outputWeight!;
-    // every process of a split vocabulary makes as many columns, padding included, so that they can be gathered
-    const numColumns = tensorParallel === undefined ? this.vocabularySize : weight.shape[0]!;
-    const result = tidy(() => {
+    return tidy(() => {
       const last = Tensor.empty({ shape: [pieces.length, 1, hiddenSize], dtype, device });
       const ids = Int32Array.from(pieces, ({ end }) => end - 1);
       embeddingForward({
@@ -208,41 +205,10 @@ export class GptLanguageModel {
         ids: Tensor.from(ids, { shape: [pieces.length, 1], dtype: 'int32', device }),
         table: hidden.reshape([hidden.dim(0), hiddenSize]),
       });
-      const logits = Tensor.empty({ shape: [pieces.length, numColumns], dtype: 'float32', device });
-      matmul({
-        output: logits,
-        left: last.reshape([pieces.length, hiddenSize]),
-        right: weight.data.rows(0, numColumns),
-        transposeRight: true,
-      });
-      if (tensorParallel === undefined) return { logits: logits.read<'float32'>() };
-      return { logits: this.#gathered(logits, tensorParallel.group) };
+      const input = last.reshape([pieces.length, hiddenSize]);
+      const { vocabularySize } = this;
+      return vocabularyLogits({ input, weight: outputWeight!, vocabularySize, tensorParallel });
     });
-    return result.logits;
-  }
-
-  /** Logits [n, V / t] of every process to [n, vocabularySize], the same bits everywhere. */
-  #gathered(part: Tensor, group: ProcessGroup): Float32Array {
-    const [numRows, numColumns] = part.shape as [number, number];
-    const output = Tensor.empty({
-      shape: [group.size, numRows, numColumns],
-      dtype: part.dtype,
-      device: part.device,
-    });
-    group.allGather({ output, input: part }).wait();
-    const parts = output.read<'float32'>();
-    const logits = new Float32Array(numRows * this.vocabularySize);
-    for (let rank = 0; rank < group.size; rank++) {
-      const first = rank * numColumns;
-      const numReal = Math.min(this.vocabularySize - first, numColumns);
-      // the last processes may hold nothing but padding
-      if (numReal <= 0) break;
-      for (let row = 0; row < numRows; row++) {
-        const start = (rank * numRows + row) * numColumns;
-        logits.set(parts.subarray(start, start + numReal), row * this.vocabularySize + first);
-      }
-    }
-    return logits;
   }
 }
 

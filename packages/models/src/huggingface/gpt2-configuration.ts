@@ -1,15 +1,6 @@
-import type { GeluKind } from '@mtl/kernels';
 import type { GptModelConfiguration } from '../gpt/gpt-model-configuration.js';
+import { geluKindOf } from './gelu-kinds.js';
 import type { JsonFields } from './json-fields.js';
-
-/** transformers' names of activations that GPT-2 here computes; three of them are the tanh formula. */
-const geluKinds: Readonly<Record<string, GeluKind>> = {
-  gelu_new: 'tanh',
-  gelu_pytorch_tanh: 'tanh',
-  gelu_fast: 'tanh',
-  gelu: 'erf',
-  gelu_python: 'erf',
-};
 
 /** Switches of transformers' GPT2Config that change what is computed, with the only value that is computed here. */
 const switches: Readonly<Record<string, boolean>> = {
@@ -24,12 +15,6 @@ function checkArchitecture(fields: JsonFields): void {
   for (const [name, only] of Object.entries(switches)) {
     if (fields.optional(name, 'true or false', only) !== only) throw fields.refuse(name, `${only}`);
   }
-}
-
-function probability(fields: JsonFields, name: string): number {
-  const value = fields.optional(name, 'a number', 0.1);
-  if (value >= 0 && value < 1) return value;
-  throw fields.refuse(name, 'a probability, 0 or more and below 1');
 }
 
 /**
@@ -52,17 +37,13 @@ export function parseGpt2Configuration(
       `a divisor of ${hiddenSize}`,
     );
   }
-  const activation = fields.optional('activation_function', 'a string', 'gelu_new');
-  const geluKind = Object.hasOwn(geluKinds, activation) ? geluKinds[activation] : undefined;
-  if (geluKind === undefined) {
-    throw fields.refuse('activation_function', `one of ${Object.keys(geluKinds).join(', ')}`);
-  }
+  const geluKind = geluKindOf(fields, { name: 'activation_function', otherwise: 'gelu_new' });
   const layerNormEpsilon = fields.optional('layer_norm_epsilon', 'a number', 1e-5);
   if (layerNormEpsilon <= 0) throw fields.refuse('layer_norm_epsilon', 'a number above 0');
   const initMethodStd = fields.optional('initializer_range', 'a number', 0.02);
   if (initMethodStd < 0) throw fields.refuse('initializer_range', 'a number, 0 or more');
-  const hiddenDropout = probability(fields, 'resid_pdrop');
-  const embeddingDropout = probability(fields, 'embd_pdrop');
+  const hiddenDropout = fields.probability('resid_pdrop', 0.1);
+  const embeddingDropout = fields.probability('embd_pdrop', 0.1);
   const configuration: GptModelConfiguration = {
     numLayers: size('n_layer', 'num_hidden_layers'),
     hiddenSize,
@@ -75,7 +56,7 @@ export function parseGpt2Configuration(
     layerNormEpsilon,
     geluKind,
     hiddenDropout,
-    attentionDropout: probability(fields, 'attn_pdrop'),
+    attentionDropout: fields.probability('attn_pdrop', 0.1),
     initMethodStd,
   };
   const notices =

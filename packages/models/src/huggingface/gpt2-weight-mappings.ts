@@ -1,4 +1,5 @@
-import { type GptModelConfiguration, paddedVocabularySize } from '../gpt/gpt-model-configuration.js';
+import { paddedVocabularySize } from '../blocks/transformer-configuration.js';
+import type { GptModelConfiguration } from '../gpt/gpt-model-configuration.js';
 import {
   paddedTable,
   reorderedBias,

@@ -22,6 +22,8 @@ export interface WeightNames {
   readonly prefix: string;
   /** Names (without prefix) that files may hold besides: buffers of older versions, tied weights. */
   isIgnored(name: string): boolean;
+  /** The name (without prefix) of today for one that older versions wrote. Default: the same. */
+  canonical?(name: string): string;
 }
 
 function refuse(path: string, problem: string, expected?: string): CheckpointError {
@@ -42,9 +44,10 @@ const sameShape = (a: readonly number[], b: readonly number[]): boolean =>
  */
 export function resolveNames(
   weights: Pick<SafetensorsDirectory, 'path' | 'tensors'>,
-  { mappings, prefix, isIgnored }: WeightNames,
+  { mappings, prefix, isIgnored, canonical = (name) => name }: WeightNames,
 ): ReadonlyMap<string, string> {
-  const stripped = (name: string): string => (name.startsWith(prefix) ? name.slice(prefix.length) : name);
+  const stripped = (name: string): string =>
+    canonical(name.startsWith(prefix) ? name.slice(prefix.length) : name);
   const inFile = new Map([...weights.tensors.keys()].map((name) => [stripped(name), name]));
   const wanted = new Map<string, string>();
   for (const { name, shape } of mappings.flatMap(({ sources }) => sources)) {

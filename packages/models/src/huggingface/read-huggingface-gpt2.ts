@@ -1,14 +1,11 @@
-import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type LogicalTensor, SafetensorsDirectory } from '@mtl/checkpoint';
-import { CheckpointError } from '@mtl/errors';
+import type { LogicalTensor } from '@mtl/checkpoint';
 import type { GptModelConfiguration } from '../gpt/gpt-model-configuration.js';
 import { parseEndTokens, parseGpt2Configuration } from './gpt2-configuration.js';
 import { gpt2WeightMappings } from './gpt2-weight-mappings.js';
 import { gpt2WeightNames } from './gpt2-weight-names.js';
 import { JsonFields } from './json-fields.js';
-import { loadMappedWeights } from './mapped-weights.js';
-import { tokenizerFileNames } from './tokenizer-file-names.js';
+import { loadHuggingFaceWeights, openHuggingFaceDirectory } from './open-huggingface-directory.js';
 
 export interface HuggingFaceGpt2 {
   readonly directory: string;
@@ -46,38 +43,24 @@ export async function readHuggingFaceGpt2(options: {
   readonly makeVocabularySizeDivisibleBy?: number;
 }): Promise<HuggingFaceGpt2> {
   const { directory, makeVocabularySizeDivisibleBy = 128 } = options;
-  const fields = await JsonFields.read(join(directory, 'config.json'));
-  if (fields === undefined) {
-    throw new CheckpointError('MTL_HUGGING_FACE_CONFIG', `${directory} holds no config.json`, {
-      expected: 'a directory with config.json and model.safetensors',
-      remedy: 'save the model with save_pretrained, or download all files of its repository',
-      exitCode: 2,
-    });
-  }
+  const { fields, dtype, tokenizerFiles } = await openHuggingFaceDirectory(directory);
   const { configuration, notices } = parseGpt2Configuration(fields, { makeVocabularySizeDivisibleBy });
   const generation = await JsonFields.read(join(directory, 'generation_config.json'));
   const { vocabularySize } = configuration;
   const fromGeneration = generation && parseEndTokens(generation, vocabularySize);
-  const present = new Set(await readdir(directory));
-  const dtypeName = 'dtype' in fields.values ? 'dtype' : 'torch_dtype';
   return {
     directory,
     configuration,
-    dtype: fields.optional<string | undefined>(dtypeName, 'a string', undefined),
+    dtype,
     endTokens: fromGeneration ?? parseEndTokens(fields, vocabularySize) ?? [],
     generationDefaults: generation?.values,
-    tokenizerFiles: Object.fromEntries(
-      tokenizerFileNames.filter((name) => present.has(name)).map((name) => [name, join(directory, name)]),
-    ),
+    tokenizerFiles,
     notices,
-    load: async (tensors) => {
-      const weights = await SafetensorsDirectory.open(directory);
-      try {
-        const mappings = gpt2WeightMappings(configuration);
-        await loadMappedWeights({ weights, tensors, names: gpt2WeightNames(mappings) });
-      } finally {
-        await weights.close();
-      }
-    },
+    load: (tensors) =>
+      loadHuggingFaceWeights({
+        directory,
+        tensors,
+        names: gpt2WeightNames(gpt2WeightMappings(configuration)),
+      }),
   };
 }

@@ -6,4 +6,5 @@ export const tokenizerFileNames = [
   'added_tokens.json',
   'vocab.json',
   'merges.txt',
+  'vocab.txt',
 ] as const;

@@ -116,3 +116,47 @@ export function transposedWeight(
     },
   };
 }
+
+/** A vector [V] that we hold with zeros after it, up to `paddedSize`. */
+export function paddedVector(name: string, source: HuggingFaceTensor, paddedSize: number): WeightMapping {
+  const [size] = source.shape as [number];
+  const table = paddedTable(name, { name: source.name, shape: [size, 1] }, paddedSize);
+  return { ...table, globalShape: [paddedSize], sources: [source] };
+}
+
+/**
+ * Tensors of one shape [groups * size, ...] that we hold as one, [groups, tensors, size, ...]: the parts of each group side
+ * by side, as query, key and value of a head.
+ */
+export function sideBySide(
+  name: string,
+  sources: readonly HuggingFaceTensor[],
+  { numGroups, groupShape }: { readonly numGroups: number; readonly groupShape: readonly number[] },
+): WeightMapping {
+  const groupSize = groupShape.reduce((product, size) => product * size, 1);
+  const forGroups = (move: (position: number, ours: number, theirs: number) => void): void => {
+    for (let group = 0; group < numGroups; group++) {
+      for (let position = 0; position < sources.length; position++)
+        move(position, (group * sources.length + position) * groupSize, group * groupSize);
+    }
+  };
+  return {
+    name,
+    globalShape: [numGroups, sources.length, ...groupShape],
+    sources,
+    toLogical: (values) => {
+      const logical = new Float32Array(numGroups * sources.length * groupSize);
+      forGroups((position, ours, theirs) => {
+        logical.set(values[position]!.subarray(theirs, theirs + groupSize), ours);
+      });
+      return logical;
+    },
+    toSources: (logical) => {
+      const values = sources.map(() => new Float32Array(numGroups * groupSize));
+      forGroups((position, ours, theirs) => {
+        values[position]!.set(logical.subarray(ours, ours + groupSize), theirs);
+      });
+      return values;
+    },
+  };
+}

@@ -3,7 +3,7 @@ import { setNumThreads } from '@mtl/kernels';
 import { typescriptThreads } from '@mtl/tooling/typescript-threads';
 import { type PutTogetherOptions, putTogether } from './put-together.js';
 import type { SpreadStepOptions, SpreadStepResult } from './ranks/spread-gpt.js';
-import { buildGpt, computeStep, evaluateStep, type StepOptions, type StepResult } from './small-gpt.js';
+import { buildModel, computeStep, evaluateStep, type StepOptions, type StepResult } from './small-gpt.js';
 
 /** Runs steps on in-memory ranks: results[step][rank]. */
 export async function runSpread(
@@ -23,7 +23,7 @@ export async function runSpread(
 /** The same step in one process. */
 export function runWhole(options: StepOptions): StepResult & { readonly evaluated: number } {
   setNumThreads(1);
-  const built = buildGpt(options);
+  const built = buildModel(options);
   const result = { ...computeStep(built, options), evaluated: evaluateStep(built) };
   built.dispose();
   return result;

@@ -2,12 +2,15 @@ import { allocateParameters, initializeParameter, Parameter } from '@mtl/autogra
 import type { DType } from '@mtl/kernels';
 import type { TensorParallel } from '@mtl/tensor-parallel';
 import {
+  BertStage,
   type GptModelConfiguration,
   GptStage,
+  type LayerNormPlacement,
   numLossTokens,
   type Recomputation,
   type TokenBatch,
 } from '../../src/index.js';
+import { smallBert, smallMaskedBatch } from './small-bert.js';
 
 /** Two layers, four heads, and a vocabulary of 90 padded to 96: of four ranks the last holds 18 tokens and 6 of padding. */
 export const smallGpt: GptModelConfiguration = {
@@ -49,6 +52,8 @@ export function smallBatch({ positions = true }: { positions?: boolean } = {}): 
 /** One step to be computed, by one process or by a rank. */
 export interface StepOptions {
   readonly model?: Partial<GptModelConfiguration>;
+  /** A BERT instead, with its layer norms there. */
+  readonly bert?: LayerNormPlacement;
   readonly dtype?: DType;
   readonly recomputation?: Recomputation;
   /** The halves of backward one after the other. */
@@ -72,18 +77,54 @@ export interface StepResult {
   readonly gradients: readonly ParameterGradient[];
 }
 
-export interface BuiltGpt {
-  readonly stage: GptStage;
+type SmallStage = GptStage | BertStage;
+
+export interface BuiltModel<S extends SmallStage = SmallStage> {
+  readonly stage: S;
+  /** Brings the batch to the stage: forward, or an evaluation. */
+  run(how: 'forward' | 'evaluate', options?: StepOptions): void;
   dispose(): void;
 }
 
-export function buildGpt(options: StepOptions, spread?: TensorParallel): BuiltGpt {
-  const { model, dtype = 'float32', recomputation } = options;
-  const stage = new GptStage({
-    ...{ model: { ...smallGpt, ...model }, device: 'cpu', dtype, seed: 5 },
-    ...(recomputation === undefined ? {} : { recomputation }),
-    tensorParallel: spread,
+export function buildModel(options: StepOptions, spread?: TensorParallel): BuiltModel {
+  return options.bert === undefined ? buildGpt(options, spread) : buildBert(options.bert, options, spread);
+}
+
+export function buildGpt(options: StepOptions, spread?: TensorParallel): BuiltModel<GptStage> {
+  const model = { ...smallGpt, ...options.model };
+  const stage = new GptStage({ ...stageOptions(options, spread), model });
+  return withParameters(stage, options, (how, step) => {
+    const batch = smallBatch(step);
+    stage[how]({ microBatch: 0, batch, lossFactor: 1 / numLossTokens(batch) });
   });
+}
+
+function buildBert(
+  layerNormPlacement: LayerNormPlacement,
+  options: StepOptions,
+  spread: TensorParallel | undefined,
+): BuiltModel<BertStage> {
+  const model = { ...smallBert, layerNormPlacement };
+  const stage = new BertStage({ ...stageOptions(options, spread), model });
+  const batch = smallMaskedBatch();
+  const factors = { lossFactor: 1 / batch.numMasked, sampleLossFactor: 1 / batch.batchSize };
+  return withParameters(stage, options, (how) => {
+    stage[how]({ microBatch: 0, batch, ...factors });
+  });
+}
+
+function stageOptions({ dtype = 'float32', recomputation }: StepOptions, spread: TensorParallel | undefined) {
+  return {
+    ...({ device: 'cpu', dtype, seed: 5, tensorParallel: spread } as const),
+    ...(recomputation === undefined ? {} : { recomputation }),
+  };
+}
+
+function withParameters<S extends SmallStage>(
+  stage: S,
+  { dtype = 'float32' }: StepOptions,
+  run: BuiltModel['run'],
+): BuiltModel<S> {
   const storage = allocateParameters(stage.parameters, { device: 'cpu', dtype, mainGradients: true });
   for (const parameter of stage.parameters) {
     const { name, globalShape, slices, initialization: own } = parameter;
@@ -92,10 +133,10 @@ export function buildGpt(options: StepOptions, spread?: TensorParallel): BuiltGp
       own.kind === 'normal' ? own : ({ kind: 'normal', standardDeviation: 0.5 } as const);
     initializeParameter(new Parameter({ name, globalShape, slices, initialization }), parameter.data, 5);
   }
-  return { stage, dispose: () => storage.dispose() };
+  return { stage, run, dispose: () => storage.dispose() };
 }
 
-function takeMeanLoss(stage: GptStage): number {
+function takeMeanLoss(stage: SmallStage): number {
   const { losses, weights, dispose } = stage.takeLoss(0);
   const factors = weights.toArray();
   const mean = losses.toArray().reduce((sum, loss, index) => sum + loss * factors[index]!, 0);
@@ -104,11 +145,9 @@ function takeMeanLoss(stage: GptStage): number {
 }
 
 /** Loss and gradients of one training step. */
-export function computeStep({ stage }: BuiltGpt, options: StepOptions): StepResult {
-  const batch = smallBatch(options);
-  const lossFactor = 1 / numLossTokens(batch);
+export function computeStep({ stage, run }: BuiltModel, options: StepOptions): StepResult {
   for (const parameter of stage.parameters) parameter.mainGradient.zero();
-  stage.forward({ microBatch: 0, batch, lossFactor });
+  run('forward', options);
   stage.backwardInput({ microBatch: 0, weights: options.split !== true });
   if (options.split === true) stage.backwardWeight({ microBatch: 0 });
   return {
@@ -125,8 +164,7 @@ export function computeStep({ stage }: BuiltGpt, options: StepOptions): StepResu
 }
 
 /** The loss without dropout. */
-export function evaluateStep({ stage }: BuiltGpt): number {
-  const batch = smallBatch();
-  stage.evaluate({ microBatch: 0, batch, lossFactor: 1 / numLossTokens(batch) });
+export function evaluateStep({ stage, run }: BuiltModel): number {
+  run('evaluate');
   return takeMeanLoss(stage);
 }

@@ -1,5 +1,6 @@
 import { allocateParameters, type Parameter } from '@mtl/autograd';
 import type { LogicalTensor } from '@mtl/checkpoint';
+import type { ProcessGroup } from '@mtl/comm';
 import { createTokenizer, type Tokenizer, type TokenizerOptions } from '@mtl/data';
 import { ConfigurationError, UsageError } from '@mtl/errors';
 import type { CausalLanguageModel } from '@mtl/inference';
@@ -12,6 +13,8 @@ export interface LoadGptForInferenceOptions extends OpenGptWeightsOptions {
   readonly device: Device;
   /** What is computed in. Default float32. */
   readonly dtype?: DType | undefined;
+  /** The processes that share every layer; each of them loads its slices. Default: whole layers here. */
+  readonly tensorParallelGroup?: ProcessGroup | undefined;
   /** In place of the one that came with the model. */
   readonly tokenizer?: TokenizerOptions | undefined;
 }
@@ -39,7 +42,8 @@ export interface LoadedGpt {
  * Loads a trained model from a directory of checkpoints or from a Hugging Face directory: weights, architecture and
  * tokenizer, as they were saved.
  *
- * @throws those of `openGptWeights`; ConfigurationError MTL_DEVICE, MTL_TOKENIZER_MODEL; errors of `createTokenizer`
+ * @throws those of `openGptWeights`; ConfigurationError MTL_DEVICE, MTL_TOKENIZER_MODEL, MTL_TENSOR_PARALLEL_SIZE; errors
+ *   of `createTokenizer`
  */
 export async function loadGptForInference(options: LoadGptForInferenceOptions): Promise<LoadedGpt> {
   const { device, dtype = 'float32' } = options;
@@ -53,7 +57,10 @@ export async function loadGptForInference(options: LoadGptForInferenceOptions): 
   const tokenizerOptions = options.tokenizer ?? weights.tokenizer;
   const tokenizer = tokenizerOptions === undefined ? undefined : await createTokenizer(tokenizerOptions);
   checkTokenizer(tokenizer, weights);
-  const stage = new GptStage({ model: weights.model, device, dtype, seed: 0 });
+  const group = options.tensorParallelGroup;
+  // generation and scoring cut no sequences: any length will do
+  const tensorParallel = group && { group, sequenceParallel: false };
+  const stage = new GptStage({ model: weights.model, device, dtype, seed: 0, tensorParallel });
   const storage = allocateParameters(stage.parameters, { device, dtype });
   try {
     await weights.load(stage.parameters.map(float32Tensor));

@@ -62,7 +62,7 @@ export default async function moveCheckpoints(
     ...{ beta1: 0.9, beta2: 0.95, epsilon: 1e-8, weightDecay: 0.1, clipGradient: 1, groups },
   });
   const tensors = () => [...weightTensors(optimizer), ...optimizerTensors(optimizer)];
-  const ranks = new Ranks(groups, 'cpu');
+  const ranks = new Ranks({ groups, device: 'cpu' });
   const rank = world.rank;
   const act: Readonly<Record<Move, (directory: string) => Promise<unknown>>> = {
     save: (directory) =>

@@ -6,11 +6,19 @@ import type { Command } from 'commander';
 import { loadModelOfFlags, type ModelFlagValues, newModelCommand } from '../../command-line/model-flags.js';
 import { choiceOption, countOption } from '../../command-line/option-values.js';
 import { requiredTokenizer } from '../../command-line/required-tokenizer.js';
+import { withModelProcesses } from '../../command-line/with-model-processes.js';
 import { ProgressBar } from '../../terminal/progress-bar.js';
-import { type EvaluationResult, formatEvaluation, totalOf } from './format-evaluation.js';
+import { type EvaluationResult, formatEvaluation, formatWindows, totalOf } from './format-evaluation.js';
 import { type DatasetPart, type EvaluationText, readDatasets, readTextFiles } from './read-texts.js';
+import type { EvaluationTask, EvaluationWindows, TaskResult } from './tasks/evaluation-task.js';
+import { lambadaTask } from './tasks/lambada-task.js';
+import { wikitextTask } from './tasks/wikitext-task.js';
+
+const tasks: readonly EvaluationTask[] = [wikitextTask, lambadaTask];
 
 interface EvalFlags extends ModelFlagValues {
+  readonly task?: string;
+  readonly validData?: string;
   readonly dataPath?: string[];
   readonly text?: string[];
   readonly split?: string;
@@ -19,19 +27,34 @@ interface EvalFlags extends ModelFlagValues {
   readonly overlappingEval?: number;
   readonly microBatchSize: number;
   readonly maxTokens?: number;
+  readonly tensorModelParallelSize: number;
   readonly json?: true;
 }
 
 const examples = `
 Without --data-path and --text it takes the validation documents of the training's own data.
 
+Tasks, as papers report them:
+  wikitext  perplexity a word of a WikiText file in its original form (wiki.test.tokens), detokenized
+  lambada   how often the last word of a passage is guessed, all of its tokens; raw passages in JSON lines
+
 Examples:
   mtl eval --load runs/shakespeare
-  mtl eval --load-hf gpt2 --text book.txt --overlapping-eval 512`;
+  mtl eval --load-hf gpt2 --text book.txt --overlapping-eval 512
+  mtl eval --load-hf gpt2 --task lambada --valid-data lambada_test.jsonl --micro-batch-size 16
+  mtl run --nproc-per-node 2 node_modules/@mtl/cli -- eval --tensor-model-parallel-size 2 --load runs/large`;
 
-/** `mtl eval`: the perplexity of a trained model. */
+/** `mtl eval`: the perplexity of a trained model, or a task of the papers. */
 export function evalCommand(): Command {
-  return newModelCommand('eval', 'the perplexity of a trained model on a dataset or on text')
+  return newModelCommand('eval', 'the perplexity of a trained model on data or text, or a task of the papers')
+    .addOption(
+      choiceOption(
+        '--task <name>',
+        'a task instead, on --valid-data',
+        tasks.map(({ name }) => name),
+      ),
+    )
+    .option('--valid-data <file>', 'the file of the task')
     .option('--data-path <prefixes...>', '.bin/.idx datasets')
     .option('--text <files...>', 'text instead: .txt, .jsonl (also .gz) or .parquet')
     .option('--split <a,b,c>', "weights of the datasets' parts (default: the training's, else all documents)")
@@ -43,52 +66,119 @@ export function evalCommand(): Command {
     )
     .addOption(countOption('--seq-length <n>', 'tokens in a window (default: as in training)'))
     .addOption(
-      countOption('--overlapping-eval <stride>', 'windows move by so many tokens (default: by --seq-length)'),
+      countOption(
+        '--overlapping-eval <stride>',
+        'windows move by so many tokens (default: --seq-length; 32 for the task wikitext, as in the paper)',
+      ),
     )
-    .addOption(countOption('--micro-batch-size <n>', 'windows computed at once').default(4))
+    .addOption(countOption('--micro-batch-size <n>', 'windows or passages computed at once').default(4))
     .addOption(countOption('--max-tokens <n>', 'most tokens of a dataset or file', { least: 2 }))
+    .addOption(
+      countOption('--tensor-model-parallel-size <n>', 'processes that hold the model together').default(1),
+    )
     .option('--json', 'print JSON')
     .addHelpText('after', examples)
     .action(runEval);
 }
 
 async function runEval(flags: EvalFlags): Promise<void> {
-  if (flags.dataPath !== undefined && flags.text !== undefined) {
-    throw new ConfigurationError(
-      'MTL_FLAG_CONFLICT',
-      '--data-path and --text: evaluate one of them at a time',
-      {
-        remedy: 'leave one of them out',
-      },
-    );
-  }
-  const loaded = await loadModelOfFlags(flags);
-  const bar = new ProgressBar();
-  try {
-    const windows = windowsOf(flags, loaded);
-    const texts = await textsOf(flags, loaded);
-    const results: EvaluationResult[] = [];
-    for (const { name, tokens, bytes } of texts) {
-      const result = await perplexity({
-        model: loaded.model,
-        tokens,
-        window: windows.sequenceLength,
-        overlap: windows.sequenceLength - windows.stride,
-        batchSize: flags.microBatchSize,
-        onProgress: ({ numScored, numTokens }) => bar.update(numScored / numTokens, name),
-      });
-      results.push({ name, ...result, ...(bytes === undefined ? {} : { bytes }) });
+  checkFlags(flags);
+  const task = tasks.find(({ name }) => name === flags.task);
+  await withModelProcesses(flags, async (processes) => {
+    const loaded = await loadModelOfFlags(flags, processes);
+    const bar = new ProgressBar(processes.isFirst ? process.stderr : silent);
+    try {
+      const windows = windowsOf(flags, { loaded, defaultStride: task?.defaultStride });
+      const call = { flags, loaded, windows, bar };
+      const { report, table } = task === undefined ? await scoreTexts(call) : await runTask(task, call);
+      bar.close();
+      if (processes.isFirst)
+        process.stdout.write(flags.json === true ? `${JSON.stringify(report)}\n` : table);
+    } finally {
+      bar.close();
+      loaded.dispose();
     }
-    bar.close();
-    const report = { model: loaded.path, ...windows, results, total: totalOf(results) };
-    process.stdout.write(flags.json === true ? `${JSON.stringify(report)}\n` : formatEvaluation(report));
-  } finally {
-    bar.close();
-    loaded.dispose();
+  });
+}
+
+const silent = { write: () => true };
+
+/** What is evaluated, and how. */
+interface EvaluationCall {
+  readonly flags: EvalFlags;
+  readonly loaded: LoadedGpt;
+  readonly windows: EvaluationWindows;
+  readonly bar: ProgressBar;
+}
+
+function checkFlags(flags: EvalFlags): void {
+  const { task, validData } = flags;
+  const conflict = (what: string, remedy = 'leave one of them out'): never => {
+    throw new ConfigurationError('MTL_FLAG_CONFLICT', what, { remedy });
+  };
+  if (task === undefined) {
+    if (validData !== undefined) {
+      throw new ConfigurationError('MTL_FLAG_NEEDS', '--valid-data is the file of a --task', {
+        expected: `--task ${tasks.map(({ name }) => name).join(' | ')}, or --text ${validData} without a task`,
+      });
+    }
+    if (flags.dataPath !== undefined && flags.text !== undefined) {
+      conflict('--data-path and --text: evaluate one of them at a time');
+    }
+    return;
+  }
+  if (validData === undefined) {
+    throw new ConfigurationError('MTL_FLAG_NEEDS', `--task ${task} needs --valid-data FILE`);
+  }
+  const others = { dataPath: '--data-path', text: '--text', split: '--split', part: '--part' } as const;
+  for (const [key, flag] of Object.entries({ ...others, maxTokens: '--max-tokens' })) {
+    if (flags[key as keyof EvalFlags] !== undefined) {
+      conflict(`${flag} does not go with --task`, 'the data of a task is its --valid-data');
+    }
+  }
+  if (task === lambadaTask.name && (flags.overlappingEval ?? flags.seqLength) !== undefined) {
+    conflict(`--task ${task} has no windows`, 'leave --overlapping-eval and --seq-length out');
   }
 }
 
-function windowsOf(flags: EvalFlags, loaded: LoadedGpt): { sequenceLength: number; stride: number } {
+async function runTask(
+  task: EvaluationTask,
+  { flags, loaded, windows, bar }: EvaluationCall,
+): Promise<TaskResult> {
+  const path = flags.validData!;
+  const { report, table } = await task.run({
+    ...{ path, loaded, windows, batchSize: flags.microBatchSize },
+    onProgress: (fraction) => bar.update(fraction, task.name),
+  });
+  const how = task.defaultStride === undefined ? {} : windows;
+  const title = `${loaded.path}, ${task.name}${formatWindows(how)}`;
+  return {
+    report: { model: loaded.path, task: task.name, file: path, ...how, ...report },
+    table: `${title}\n${path}\n${table}`,
+  };
+}
+
+async function scoreTexts({ flags, loaded, windows, bar }: EvaluationCall): Promise<TaskResult> {
+  const results: EvaluationResult[] = [];
+  for (const { name, tokens, bytes } of await textsOf(flags, loaded)) {
+    const result = await perplexity({
+      model: loaded.model,
+      tokens,
+      window: windows.sequenceLength,
+      overlap: windows.sequenceLength - windows.stride,
+      batchSize: flags.microBatchSize,
+      onProgress: ({ numScored, numTokens }) => bar.update(numScored / numTokens, name),
+    });
+    results.push({ name, ...result, ...(bytes === undefined ? {} : { bytes }) });
+  }
+  const report = { model: loaded.path, ...windows, results, total: totalOf(results) };
+  return { report, table: formatEvaluation(report) };
+}
+
+function windowsOf(
+  flags: EvalFlags,
+  { loaded, defaultStride }: { loaded: LoadedGpt; defaultStride: number | undefined },
+): EvaluationWindows {
   const { maximumContext } = loaded.model;
   const sequenceLength = flags.seqLength ?? loaded.sequenceLength;
   if (sequenceLength > maximumContext) {
@@ -100,7 +190,7 @@ function windowsOf(flags: EvalFlags, loaded: LoadedGpt): { sequenceLength: numbe
       },
     );
   }
-  const stride = flags.overlappingEval ?? sequenceLength;
+  const stride = flags.overlappingEval ?? Math.min(defaultStride ?? sequenceLength, sequenceLength);
   if (stride <= sequenceLength) return { sequenceLength, stride };
   throw new ConfigurationError('MTL_FLAG_VALUE', `--overlapping-eval ${stride} would leave tokens out`, {
     expected: `at most ${sequenceLength}, the --seq-length`,

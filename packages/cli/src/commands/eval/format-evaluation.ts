@@ -1,5 +1,6 @@
 import type { Perplexity } from '@mtl/inference';
 import { formatTable } from '../../terminal/format-table.js';
+import type { EvaluationWindows } from './tasks/evaluation-task.js';
 
 /** A text and how well the model predicts it. */
 export interface EvaluationResult extends Perplexity {
@@ -7,10 +8,8 @@ export interface EvaluationResult extends Perplexity {
   readonly bytes?: number;
 }
 
-export interface EvaluationReport {
+export interface EvaluationReport extends EvaluationWindows {
   readonly model: string;
-  readonly sequenceLength: number;
-  readonly stride: number;
   readonly results: readonly EvaluationResult[];
   readonly total: Perplexity;
 }
@@ -25,18 +24,18 @@ export function totalOf(results: readonly Perplexity[]): Perplexity {
   return { numScored, negativeLogLikelihood, loss, perplexity: Math.exp(loss) };
 }
 
+/** How a title names windows; '' where there are none. */
+export function formatWindows(windows: Partial<EvaluationWindows>): string {
+  const { sequenceLength, stride } = windows;
+  if (sequenceLength === undefined) return '';
+  return `, windows of ${sequenceLength} tokens${stride === sequenceLength ? '' : `, moving by ${stride}`}`;
+}
+
 /** The report as a table. */
-export function formatEvaluation({
-  model,
-  sequenceLength,
-  stride,
-  results,
-  total,
-}: EvaluationReport): string {
-  const how = stride === sequenceLength ? '' : `, moving by ${stride}`;
+export function formatEvaluation({ model, results, total, ...windows }: EvaluationReport): string {
   const blocks = results.map((result) => `${result.name}\n${formatTable(rowsOf(result))}`);
   if (results.length > 1) blocks.push(`all ${results.length}\n${formatTable(rowsOf(total))}`);
-  return `${model}, windows of ${sequenceLength} tokens${how}\n${blocks.join('')}`;
+  return `${model}${formatWindows(windows)}\n${blocks.join('')}`;
 }
 
 function rowsOf({ bytes, ...result }: Perplexity & { readonly bytes?: number }) {

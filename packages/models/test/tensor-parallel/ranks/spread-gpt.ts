@@ -1,7 +1,7 @@
 import type { OperationCount, World } from '@mtl/comm';
 import { setNumThreads, setPoison } from '@mtl/kernels';
 import { type GroupFault, ObservedGroup, type TraceEvent } from '../observed-group.js';
-import { buildGpt, computeStep, evaluateStep, type StepOptions, type StepResult } from '../small-gpt.js';
+import { buildModel, computeStep, evaluateStep, type StepOptions, type StepResult } from '../small-gpt.js';
 
 /** A step as a rank computes it. */
 export interface SpreadStepOptions extends StepOptions {
@@ -30,7 +30,7 @@ export default function spreadGpt(world: World, steps: readonly SpreadStepOption
 function runStep(world: World, options: SpreadStepOptions, index: number): SpreadStepResult {
   const ranks = Array.from({ length: world.size }, (_, rank) => rank);
   const group = new ObservedGroup(world.createGroup({ name: `step ${index}`, ranks }));
-  const built = buildGpt(options, { group, sequenceParallel: options.sequenceParallel });
+  const built = buildModel(options, { group, sequenceParallel: options.sequenceParallel });
   if (options.shift === 'heads' && world.rank === 1) {
     const { start, end } = built.stage.heads;
     Object.assign(built.stage, { heads: { start: 0, end: end - start } });

@@ -1,0 +1,58 @@
+import { cast, embeddingBackward, embeddingForward, Tensor } from '@mtl/kernels';
+import { type ProductExchanges, startExchange } from '../exchange.js';
+import type { Tape } from '../tape.js';
+import type { Variable } from '../variable.js';
+
+export interface GatherRowsOptions {
+  /** [S, B, H] */
+  readonly input: Variable;
+  /** int32 [M]: flat indices into [S, B] of all positions; one may be there several times */
+  readonly indices: Variable;
+  /** Global flat index of the input's first row, where the sequence is cut over processes. Default 0. */
+  readonly firstRow?: number;
+  /** Where it is: what sums the rows that the processes hold, in place of those of others are zeros. */
+  readonly reduceOutput?: ProductExchanges['reduceOutput'];
+}
+
+/**
+ * Chosen rows of activations, [M, 1, H]: what follows computes only with them (masked positions, the first token). Where
+ * the sequence is cut, every process gets all chosen rows and, in backward, keeps the gradients of those that it holds.
+ */
+export function gatherRows(tape: Tape, options: GatherRowsOptions): Variable {
+  const { input, indices, firstRow = 0 } = options;
+  const { dtype, device, shape } = input.tensor;
+  const hidden = input.tensor.dim(-1);
+  const matrix = [input.tensor.size / hidden, hidden];
+  const rows = Tensor.empty({ shape: [indices.tensor.size, 1, hidden], dtype, device });
+  const table = input.tensor.reshape(matrix);
+  embeddingForward({ output: rows, ids: indices.tensor, table, firstRow });
+  table.dispose();
+  const reduced = startExchange(options.reduceOutput, rows);
+  rows.dispose();
+  const result = tape.result(reduced.wait(), { requiresGradient: input.requiresGradient });
+  tape.record(result, () => {
+    const savedIndices = tape.save(indices);
+    return {
+      name: 'gatherRows',
+      inputs: [input],
+      parameters: [],
+      saved: [savedIndices],
+      backward: ({ outputGradient }) => {
+        // sums of rows that were chosen several times, in float32 as all sums of gradients
+        const sums = Tensor.zeros({ shape: matrix, dtype: dtype === 'float64' ? dtype : 'float32', device });
+        const ids = savedIndices.tensor;
+        embeddingBackward({ tableGradient: sums, outputGradient: outputGradient!, ids, firstRow });
+        if (dtype === sums.dtype) {
+          const inputGradient = sums.reshape(shape);
+          sums.dispose();
+          return [inputGradient];
+        }
+        const inputGradient = Tensor.empty({ shape, dtype, device });
+        cast({ output: inputGradient, input: sums });
+        sums.dispose();
+        return [inputGradient];
+      },
+    };
+  });
+  return result;
+}

@@ -1,0 +1,64 @@
+import { statSync } from 'node:fs';
+import { readDocuments, type Tokenizer } from '@mtl/data';
+import { DataError } from '@mtl/errors';
+import { type ClozeAccuracy, type ClozeExample, clozeAccuracy } from '@mtl/inference';
+import { requiredTokenizer } from '../../../command-line/required-tokenizer.js';
+import { formatTable } from '../../../terminal/format-table.js';
+import type { EvaluationTask } from './evaluation-task.js';
+
+/**
+ * `--task lambada`: how often the last word of a passage is guessed, all of its tokens (Paperno et al. 2016; strict, as in
+ * Shoeybi et al. 2019, section 5.3). The file is the raw one: JSON lines with a "text" each, spaces and quotation marks as
+ * people write them.
+ */
+export const lambadaTask: EvaluationTask = {
+  name: 'lambada',
+  defaultStride: undefined,
+  run: async ({ path, loaded, batchSize, onProgress }) => {
+    const examples = await readPassages(path, requiredTokenizer(loaded));
+    const result = await clozeAccuracy({
+      model: loaded.model,
+      examples,
+      batchSize,
+      onProgress: ({ numDone, numExamples }) => onProgress(numDone / numExamples),
+    });
+    const { accuracy, numCorrect, numExamples, numShortened } = result;
+    return { report: { accuracy, numCorrect, numExamples, numShortened }, table: formatResult(result) };
+  },
+};
+
+function formatResult({ accuracy, numCorrect, numExamples, numShortened }: ClozeAccuracy): string {
+  const shortened = ['longer than the context (beginning left out)', numShortened] as const;
+  return formatTable([
+    ['accuracy', `${(100 * accuracy).toFixed(2)} %`],
+    ['last words guessed', numCorrect],
+    ['passages', numExamples],
+    ...(numShortened === 0 ? [] : [shortened]),
+  ]);
+}
+
+async function readPassages(path: string, tokenizer: Tokenizer): Promise<ClozeExample[]> {
+  if (!/\.(jsonl|jsonl\.gz|parquet)$/.test(path) || !statSync(path, { throwIfNoEntry: false })?.isFile()) {
+    throw new DataError('MTL_EVALUATION_DATA', `${path} is no file of passages`, {
+      expected: 'an existing .jsonl, .jsonl.gz or .parquet, a "text" in every row',
+    });
+  }
+  const examples: ClozeExample[] = [];
+  for await (const text of readDocuments({ path })) {
+    examples.push(clozeOf(text, { tokenizer, where: `${path}, passage ${examples.length + 1}` }));
+  }
+  if (examples.length > 0) return examples;
+  throw new DataError('MTL_EVALUATION_DATA', `${path} holds no passage`);
+}
+
+/** The last word is guessed with the space before it: that is how GPT-2's tokenizers write words inside a text. */
+function clozeOf(text: string, { tokenizer, where }: { tokenizer: Tokenizer; where: string }): ClozeExample {
+  const parts = /^(.*\S)\s+(\S+)\s*$/su.exec(text);
+  if (parts === null) {
+    throw new DataError('MTL_EVALUATION_DATA', `${where} has fewer than two words`, {
+      expected: 'a passage whose last word can be guessed',
+      remedy: 'remove it',
+    });
+  }
+  return { context: tokenizer.encode(parts[1]!), target: tokenizer.encode(` ${parts[2]}`) };
+}

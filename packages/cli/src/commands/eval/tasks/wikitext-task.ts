@@ -1,0 +1,86 @@
+import { readFileSync } from 'node:fs';
+import { DataError } from '@mtl/errors';
+import { type Perplexity, perplexity } from '@mtl/inference';
+import type { LoadedGpt } from '@mtl/recipes';
+import { requiredTokenizer } from '../../../command-line/required-tokenizer.js';
+import { formatTable } from '../../../terminal/format-table.js';
+import { detokenizeWikitext } from './detokenize-wikitext.js';
+import type { EvaluationTask } from './evaluation-task.js';
+
+/** The perplexity of a WikiText file a word of it, so that models with different tokenizers can be compared. */
+export interface WikitextResult {
+  /** Words of the file as it is, between its spaces (Megatron's count). */
+  readonly numOriginalTokens: number;
+  /** Our tokens of the detokenized text, all but the first. */
+  readonly numScored: number;
+  readonly negativeLogLikelihood: number;
+  /** exp(negativeLogLikelihood / numOriginalTokens): Shoeybi et al. 2019, section 5.3. */
+  readonly perplexity: number;
+  /** Megatron-LM's code divides by one word less, as the first token is given, and stops at exp(20). */
+  readonly adjustedPerplexity: number;
+  /** exp(negativeLogLikelihood / numScored): a token, not to be compared between tokenizers. */
+  readonly tokenPerplexity: number;
+}
+
+/** `--task wikitext`: a WikiText file in its original form, wiki.test.tokens for example. */
+export const wikitextTask: EvaluationTask = {
+  name: 'wikitext',
+  // that of the paper
+  defaultStride: 32,
+  run: async ({ path, loaded, windows, batchSize, onProgress }) => {
+    const { numOriginalTokens, tokens } = readWikitext(path, loaded);
+    const scored = await perplexity({
+      model: loaded.model,
+      tokens,
+      window: windows.sequenceLength,
+      overlap: windows.sequenceLength - windows.stride,
+      batchSize,
+      onProgress: ({ numScored, numTokens }) => onProgress(numScored / numTokens),
+    });
+    const report = resultOf(scored, numOriginalTokens);
+    return { report, table: formatResult(report) };
+  },
+};
+
+function formatResult(result: WikitextResult): string {
+  return formatTable([
+    ['perplexity', result.perplexity.toFixed(3)],
+    ["perplexity by Megatron's code", result.adjustedPerplexity.toFixed(3)],
+    ['perplexity a token', result.tokenPerplexity.toFixed(3)],
+    ['words of the file', result.numOriginalTokens],
+    ['tokens scored', result.numScored],
+  ]);
+}
+
+function readWikitext(path: string, loaded: LoadedGpt): { numOriginalTokens: number; tokens: Int32Array } {
+  const original = readText(path);
+  const numOriginalTokens = original.trim().split(' ').length;
+  const tokens = Int32Array.from(requiredTokenizer(loaded).encode(detokenizeWikitext(original)));
+  // the code's normalization divides by one word less
+  if (numOriginalTokens >= 2 && tokens.length >= 2) return { numOriginalTokens, tokens };
+  throw new DataError('MTL_EVALUATION_DATA', `${path} has hardly a word`, {
+    expected: 'a WikiText file, such as wiki.test.tokens of WikiText-103',
+  });
+}
+
+function readText(path: string): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(readFileSync(path));
+  } catch (cause) {
+    throw new DataError('MTL_EVALUATION_DATA', `${path} cannot be read: ${(cause as Error).message}`, {
+      expected: 'a text file in UTF-8, such as wiki.test.tokens of WikiText-103',
+      cause,
+    });
+  }
+}
+
+function resultOf(
+  { numScored, negativeLogLikelihood, perplexity: tokenPerplexity }: Perplexity,
+  numOriginalTokens: number,
+): WikitextResult {
+  return {
+    perplexity: Math.exp(negativeLogLikelihood / numOriginalTokens),
+    adjustedPerplexity: Math.exp(Math.min(20, negativeLogLikelihood / (numOriginalTokens - 1))),
+    ...{ tokenPerplexity, numOriginalTokens, numScored, negativeLogLikelihood },
+  };
+}

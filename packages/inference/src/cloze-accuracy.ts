@@ -1,0 +1,115 @@
+import { setImmediate } from 'node:timers/promises';
+import { ConfigurationError } from '@mtl/errors';
+import type { CausalLanguageModel, KeyValueCache } from './causal-language-model.js';
+import { checkTokens } from './generate.js';
+import { sampleToken } from './sampling.js';
+
+/** A text whose end is to be guessed; both parts have at least one token. */
+export interface ClozeExample {
+  readonly context: ArrayLike<number>;
+  readonly target: ArrayLike<number>;
+}
+
+export interface ClozeAccuracyOptions<Cache extends KeyValueCache = KeyValueCache> {
+  readonly model: Pick<
+    CausalLanguageModel<Cache>,
+    'vocabularySize' | 'maximumContext' | 'newCache' | 'forward'
+  >;
+  readonly examples: readonly ClozeExample[];
+  /** Texts computed at once. Default 1. */
+  readonly batchSize?: number;
+  readonly signal?: AbortSignal;
+  /** Called after each batch. */
+  onProgress?(progress: { readonly numDone: number; readonly numExamples: number }): void;
+}
+
+export interface ClozeAccuracy {
+  readonly numExamples: number;
+  readonly numCorrect: number;
+  /** numCorrect / numExamples */
+  readonly accuracy: number;
+  /** Of how many the beginning was left out, because they do not fit the model's context. */
+  readonly numShortened: number;
+  /** Of each example, in their order. */
+  readonly correct: readonly boolean[];
+}
+
+/**
+ * How often a model guesses the end of a text: every token of the target must be the most probable one after the right
+ * tokens before it (Paperno et al. 2016; strict, as in Shoeybi et al. 2019, section 5.3). Texts that do not fit the
+ * context lose their beginning.
+ *
+ * @throws ConfigurationError MTL_CLOZE; DataError MTL_TOKENS; MtlError MTL_LOGITS_NOT_FINITE; the signal's reason when
+ *   aborted
+ */
+export async function clozeAccuracy<Cache extends KeyValueCache>(
+  options: ClozeAccuracyOptions<Cache>,
+): Promise<ClozeAccuracy> {
+  const { model, examples, batchSize = 1, signal } = options;
+  checkOptions(options);
+  let numShortened = 0;
+  const correct: boolean[] = [];
+  for (let start = 0; start < examples.length; start += batchSize) {
+    signal?.throwIfAborted();
+    const batch = examples.slice(start, start + batchSize).map(({ context, target }) => {
+      // the last token of the target is guessed, never given
+      const numKept = model.maximumContext - (target.length - 1);
+      if (context.length > numKept) numShortened += 1;
+      return { context: Int32Array.from(context).slice(-numKept), target: Int32Array.from(target) };
+    });
+    correct.push(...guessBatch(model, batch));
+    options.onProgress?.({ numDone: correct.length, numExamples: examples.length });
+    await setImmediate();
+  }
+  const numCorrect = correct.filter((one) => one).length;
+  const numExamples = examples.length;
+  return { numExamples, numCorrect, accuracy: numCorrect / numExamples, numShortened, correct };
+}
+
+function checkOptions(options: ClozeAccuracyOptions): void {
+  const { model, examples, batchSize = 1 } = options;
+  const { maximumContext } = model;
+  if (!(Number.isSafeInteger(batchSize) && batchSize >= 1)) {
+    throw new ConfigurationError('MTL_CLOZE', `batchSize is ${batchSize}`, {
+      expected: 'a whole number, 1 or more',
+    });
+  }
+  if (examples.length === 0) throw new ConfigurationError('MTL_CLOZE', 'there are no examples');
+  const { vocabularySize } = model;
+  examples.forEach(({ context, target }, index) => {
+    checkTokens(context, { vocabularySize, what: `the context of example ${index}` });
+    checkTokens(target, { vocabularySize, what: `the target of example ${index}` });
+    if (target.length <= maximumContext) return;
+    throw new ConfigurationError('MTL_CLOZE', `the target of example ${index} has ${target.length} tokens`, {
+      expected: `at most ${maximumContext}, the model's context`,
+    });
+  });
+}
+
+/** Which targets are guessed. A text leaves the batch at its first wrong guess. */
+function guessBatch<Cache extends KeyValueCache>(
+  model: ClozeAccuracyOptions<Cache>['model'],
+  batch: ReadonlyArray<{ readonly context: Int32Array; readonly target: Int32Array }>,
+): boolean[] {
+  const capacity = Math.max(...batch.map(({ context, target }) => context.length + target.length - 1));
+  const cache = model.newCache({ batchSize: batch.length, capacity });
+  const correct = batch.map(() => false);
+  try {
+    let sequences = batch.map(({ context }, slot) => ({ slot, tokens: context }));
+    for (let step = 0; sequences.length > 0; step++) {
+      const logits = model.forward({ cache, sequences });
+      const next: typeof sequences = [];
+      sequences.forEach(({ slot }, row) => {
+        const { target } = batch[slot]!;
+        const own = logits.subarray(row * model.vocabularySize, (row + 1) * model.vocabularySize);
+        if (sampleToken(own, { temperature: 0 }, 0) !== target[step]) return;
+        if (step === target.length - 1) correct[slot] = true;
+        else next.push({ slot, tokens: target.subarray(step, step + 1) });
+      });
+      sequences = next;
+    }
+    return correct;
+  } finally {
+    cache.dispose();
+  }
+}

@@ -1,0 +1,149 @@
+import {
+  gelu,
+  layerNorm,
+  linear,
+  linearCrossEntropy,
+  Parameter,
+  type Tape,
+  tanh,
+  type Variable,
+} from '@mtl/autograd';
+import { sliceOfRank, type TensorParallel, vocabularyParallelCrossEntropy } from '@mtl/tensor-parallel';
+import { normParameters, wholeParameter } from '../blocks/stage-parameters.js';
+import { paddedVocabularySize } from '../blocks/transformer-configuration.js';
+import type { BertModelConfiguration } from './bert-model-configuration.js';
+
+export interface BertHeadOptions {
+  readonly model: BertModelConfiguration;
+  readonly tensorParallel: TensorParallel | undefined;
+}
+
+interface LinearParameters {
+  readonly weight: Parameter;
+  readonly bias: Parameter;
+}
+
+/**
+ * Rows that a head computes with are gathered, whole on every process: its parameters' gradients are never parts, even
+ * where the layers cut the sequence.
+ */
+function wholeSequences(tensorParallel: TensorParallel | undefined): TensorParallel | undefined {
+  return tensorParallel && { ...tensorParallel, sequenceParallel: false };
+}
+
+function dense(
+  name: string,
+  shape: readonly [outputs: number, inputs: number],
+  { model, tensorParallel }: BertHeadOptions,
+): LinearParameters {
+  const standardDeviation = model.initMethodStd;
+  return {
+    weight: wholeParameter(`${name}.weight`, {
+      globalShape: shape,
+      initialization: { kind: 'normal', standardDeviation },
+      tensorParallel,
+    }),
+    bias: wholeParameter(`${name}.bias`, {
+      globalShape: [shape[0]],
+      initialization: { kind: 'zeros' },
+      tensorParallel,
+    }),
+  };
+}
+
+/**
+ * What tells the tokens that were masked: dense, GELU, layer norm, and a decoder tied to the token embedding with a bias
+ * of its own (Devlin et al. 2018). Parameter names are Megatron-Core's.
+ */
+export class MaskedLanguageHead {
+  readonly parameters: readonly Parameter[];
+  /** [V], padding included, cut as the embedding is. */
+  readonly outputBias: Parameter;
+  readonly #options: BertHeadOptions;
+  readonly #dense: LinearParameters;
+  readonly #norm: LinearParameters;
+
+  constructor(options: BertHeadOptions) {
+    const { model } = options;
+    const tensorParallel = wholeSequences(options.tensorParallel);
+    this.#options = { model, tensorParallel };
+    const { hiddenSize } = model;
+    const vocabulary = paddedVocabularySize(model);
+    this.#dense = dense('lm_head.dense', [hiddenSize, hiddenSize], this.#options);
+    this.#norm = normParameters('lm_head.layer_norm', { hiddenSize, tensorParallel });
+    this.outputBias = new Parameter({
+      name: 'output_layer.bias',
+      globalShape: [vocabulary],
+      slices: [sliceOfRank(tensorParallel, { size: vocabulary, what: 'entries of the padded vocabulary' })],
+      initialization: { kind: 'zeros' },
+    });
+    this.parameters = [
+      ...[this.#dense.weight, this.#dense.bias, this.#norm.weight, this.#norm.bias],
+      this.outputBias,
+    ];
+  }
+
+  /** Hidden states of masked tokens [M, 1, H] to what the decoder reads, [M, 1, H]. */
+  transform(tape: Tape, hidden: Variable): Variable {
+    const { geluKind: kind, layerNormEpsilon: epsilon } = this.#options.model;
+    const input = gelu(tape, { input: linear(tape, { input: hidden, ...this.#dense }), kind });
+    return layerNorm(tape, { input, ...this.#norm, epsilon });
+  }
+
+  /** The losses [M] of masked tokens from their hidden states [M, 1, H]. */
+  losses(
+    tape: Tape,
+    call: {
+      readonly hidden: Variable;
+      readonly wordEmbedding: Parameter;
+      readonly labels: Variable;
+      readonly weights: Variable;
+    },
+  ): Variable {
+    const { model, tensorParallel } = this.#options;
+    return vocabularyParallelCrossEntropy(tape, {
+      tensorParallel,
+      input: this.transform(tape, call.hidden),
+      ...{ weight: call.wordEmbedding, bias: this.outputBias, vocabularySize: model.vocabularySize },
+      ...{ labels: call.labels, weights: call.weights },
+    });
+  }
+}
+
+/**
+ * What tells whether two texts stand in their order: the pooler, tanh of a dense layer over the first token, and two
+ * logits (Lan et al. 2019; with other labels it is next-sentence prediction).
+ */
+export class SentenceOrderHead {
+  readonly parameters: readonly Parameter[];
+  readonly #pooler: LinearParameters;
+  readonly #output: LinearParameters;
+
+  constructor({ model, tensorParallel }: BertHeadOptions) {
+    const { hiddenSize } = model;
+    const options = { model, tensorParallel: wholeSequences(tensorParallel) };
+    this.#pooler = dense('pooler.dense', [hiddenSize, hiddenSize], options);
+    this.#output = dense('binary_head', [2, hiddenSize], options);
+    this.parameters = [this.#pooler, this.#output].flatMap(({ weight, bias }) => [weight, bias]);
+  }
+
+  /** Hidden states of first tokens [B, 1, H] to a vector a sample, [B, 1, H]. */
+  pool(tape: Tape, hidden: Variable): Variable {
+    return tanh(tape, linear(tape, { input: hidden, ...this.#pooler }));
+  }
+
+  /** [B, 1, 2] */
+  logits(tape: Tape, hidden: Variable): Variable {
+    return linear(tape, { input: this.pool(tape, hidden), ...this.#output });
+  }
+
+  /** The losses [B] of samples. */
+  losses(
+    tape: Tape,
+    call: { readonly hidden: Variable; readonly labels: Variable; readonly weights: Variable },
+  ): Variable {
+    const { labels, weights } = call;
+    const input = this.pool(tape, call.hidden);
+    return linearCrossEntropy(tape, { input, ...this.#output, vocabularySize: 2, labels, weights });
+  }
+}

@@ -1,0 +1,31 @@
+import type { LayerNormPlacement } from '../blocks/transformer-block.js';
+import {
+  numBlockParameters,
+  paddedVocabularySize,
+  type TransformerConfiguration,
+} from '../blocks/transformer-configuration.js';
+
+/** The architecture of a BERT: what its weights look like and what they compute. */
+export interface BertModelConfiguration extends TransformerConfiguration {
+  /** Kinds of tokens: 2, those of the first and of the second text. */
+  readonly tokenTypeVocabularySize: number;
+  /**
+   * `pre`: before each sublayer, and one after the last layer (Shoeybi et al. 2019, figure 7b); `post`: after each sublayer
+   * and after the embedding (Devlin et al. 2018), as transformers' BERT has it.
+   */
+  readonly layerNormPlacement: LayerNormPlacement;
+  /** Whether there are pooler and head that tell whether two texts stand in their order (or follow each other). */
+  readonly sentenceOrderHead: boolean;
+}
+
+/** Trained parameters of a BERT, the padded vocabulary included. */
+export function numBertParameters(configuration: BertModelConfiguration): number {
+  const { hiddenSize: h, maxPositionEmbeddings, tokenTypeVocabularySize } = configuration;
+  const vocabulary = paddedVocabularySize(configuration);
+  const embeddings = (vocabulary + maxPositionEmbeddings + tokenTypeVocabularySize) * h;
+  // after the embedding, or after the last layer
+  const norm = 2 * h;
+  const maskedHead = h * h + h + 2 * h + vocabulary;
+  const orderHead = configuration.sentenceOrderHead ? h * h + h + 2 * h + 2 : 0;
+  return embeddings + norm + numBlockParameters(configuration) + maskedHead + orderHead;
+}

@@ -1,0 +1,280 @@
+import { allocateParameters, initializeParameter } from '@mtl/autograd';
+import { type Device, type DType, numLiveTensors } from '@mtl/kernels';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { type BertModelConfiguration, numBertParameters } from './bert-model-configuration.js';
+import { BertStage, type BertStageOptions } from './bert-stage.js';
+import type { MaskedTokenBatch } from './masked-token-batch.js';
+
+const model: BertModelConfiguration = {
+  numLayers: 2,
+  hiddenSize: 16,
+  ffnHiddenSize: 32,
+  numAttentionHeads: 2,
+  maxPositionEmbeddings: 8,
+  vocabularySize: 21,
+  makeVocabularySizeDivisibleBy: 8,
+  layerNormEpsilon: 1e-5,
+  geluKind: 'erf',
+  hiddenDropout: 0.1,
+  attentionDropout: 0.1,
+  // large weights, so that every path carries a gradient that finite differences can see
+  initMethodStd: 0.3,
+  tokenTypeVocabularySize: 2,
+  layerNormPlacement: 'pre',
+  sentenceOrderHead: true,
+};
+
+/** Rows of a global batch; everything depends on the global sample, so that batches can be split. */
+function batchOf(samples: readonly number[], { room = 2 * samples.length + 1 } = {}): MaskedTokenBatch {
+  const [batchSize, sequenceLength] = [samples.length, 7];
+  const at = (value: (sample: number, position: number) => number): Int32Array =>
+    Int32Array.from({ length: batchSize * sequenceLength }, (_, index) =>
+      value(samples[index % batchSize]!, Math.floor(index / batchSize)),
+    );
+  const lengths = Int32Array.from(samples, (sample) => sequenceLength - (sample % 3));
+  // the second token of every row, and the last of every other
+  const masked = samples.flatMap((sample, row) => [
+    batchSize + row,
+    ...(sample % 2 === 0 ? [(lengths[row]! - 1) * batchSize + row] : []),
+  ]);
+  const unused = new Array<number>(room - masked.length).fill(0);
+  return {
+    ...{ batchSize, sequenceLength, lengths },
+    tokens: at((sample, position) => (sample * 5 + position * 7) % 21),
+    tokenTypes: at((_, position) => (position < 3 ? 0 : 1)),
+    maskedPositions: Int32Array.from([...masked, ...unused]),
+    maskedLabels: Int32Array.from([
+      ...masked.map((flat) => (samples[flat % batchSize]! * 3 + Math.floor(flat / batchSize)) % 21),
+      ...unused,
+    ]),
+    maskedWeights: Float32Array.from([...masked.map(() => 1), ...unused]),
+    numMasked: masked.length,
+    sentenceOrderLabels: Int32Array.from(samples, (sample) => sample % 2),
+    sampleNumbers: Float64Array.from(samples),
+  };
+}
+
+interface Built {
+  readonly stage: BertStage;
+  dispose(): void;
+}
+
+function build(device: Device, dtype: DType, options: Partial<BertStageOptions> = {}): Built {
+  const stage = new BertStage({ model, device, dtype, seed: 5, ...options });
+  const storage = allocateParameters(stage.parameters, { device, dtype, mainGradients: true });
+  for (const parameter of stage.parameters) initializeParameter(parameter, parameter.data, 5);
+  return { stage, dispose: () => storage.dispose() };
+}
+
+/** The losses of a micro-batch, each kind the sum of its elements with their factors. */
+function takeLosses(stage: BertStage, microBatch: number): Record<string, number> {
+  const { losses, weights, parts, dispose } = stage.takeLoss(microBatch);
+  const [values, factors] = [losses.toArray(), weights.toArray()];
+  const sums = parts!.map(({ name, start, end }) => {
+    let sum = 0;
+    for (let index = start; index < end; index++) sum += values[index]! * factors[index]!;
+    return [name, sum];
+  });
+  dispose();
+  return Object.fromEntries(sums) as Record<string, number>;
+}
+
+const factorsOf = (batches: readonly MaskedTokenBatch[]) => ({
+  lossFactor: 1 / batches.reduce((sum, { numMasked }) => sum + numMasked, 0),
+  sampleLossFactor: 1 / batches.reduce((sum, { batchSize }) => sum + batchSize, 0),
+});
+
+function gradientsOf({ stage }: Built, batches: readonly MaskedTokenBatch[], split = false) {
+  for (const parameter of stage.parameters) parameter.mainGradient.zero();
+  const factors = factorsOf(batches);
+  let loss = 0;
+  batches.forEach((batch, microBatch) => {
+    stage.forward({ microBatch, batch, ...factors });
+    stage.backwardInput({ microBatch, weights: !split });
+    if (split) stage.backwardWeight({ microBatch });
+    loss += Object.values(takeLosses(stage, microBatch)).reduce((sum, value) => sum + value, 0);
+  });
+  return { loss, gradients: stage.parameters.map((parameter) => parameter.mainGradient.toArray()) };
+}
+
+function expectClose(actual: number[][], expected: number[][], relative: number): void {
+  actual.forEach((values, index) => {
+    const norm = Math.hypot(...expected[index]!);
+    const difference = Math.hypot(...values.map((value, at) => value - expected[index]![at]!));
+    expect(difference, `parameter ${index}`).toBeLessThanOrEqual(relative * norm + 1e-12);
+  });
+}
+
+let live: number;
+beforeEach(() => {
+  live = numLiveTensors();
+});
+afterEach(() => expect(numLiveTensors()).toBe(live));
+
+describe.each(['pre', 'post'] as const)('BertStage with layer norm %s sublayers', (layerNormPlacement) => {
+  const placed = { model: { ...model, layerNormPlacement } };
+
+  it('has gradients that agree with central differences in float64, dropout included', () => {
+    const built = build('reference', 'float64', placed);
+    const batch = batchOf([11, 12, 13]);
+    const { gradients } = gradientsOf(built, [batch]);
+    const step = 1e-5;
+    for (const [index, parameter] of built.stage.parameters.entries()) {
+      const values = parameter.data.toArray();
+      for (const element of [0, Math.floor(parameter.size / 2), parameter.size - 1]) {
+        const moved = [step, -step].map((delta) => {
+          const changed = Float64Array.from(values);
+          changed[element]! += delta;
+          parameter.data.write(changed);
+          return gradientsOf(built, [batch]).loss;
+        });
+        parameter.data.write(Float64Array.from(values));
+        const numerical = (moved[0]! - moved[1]!) / (2 * step);
+        // weights are float32 on the device: 1/count carries 6e-8; differences of step 1e-5 add 1e-8
+        expect(Math.abs(gradients[index]![element]! - numerical), parameter.name).toBeLessThan(1e-7);
+      }
+    }
+    built.dispose();
+  });
+
+  it('gives the same losses and gradients on the CPU kernels as on the reference', () => {
+    const [reference, cpu] = [build('reference', 'float64', placed), build('cpu', 'float32', placed)];
+    const batches = [batchOf([3, 4, 5])];
+    const expected = gradientsOf(reference, batches);
+    const actual = gradientsOf(cpu, batches);
+    // relative, as the design bounds layouts; float32 rounding through two layers
+    expect(Math.abs(actual.loss / expected.loss - 1)).toBeLessThan(2e-6);
+    expectClose(actual.gradients, expected.gradients, 1e-5);
+    reference.dispose();
+    cpu.dispose();
+  });
+
+  it('gives the same result however a batch is split, and however much room masks have', () => {
+    const built = build('cpu', 'float32', placed);
+    const whole = gradientsOf(built, [batchOf([0, 1, 2])]);
+    for (const batches of [[batchOf([0]), batchOf([1, 2])], [batchOf([0, 1, 2], { room: 20 })]]) {
+      const split = gradientsOf(built, batches);
+      expect(Math.abs(whole.loss / split.loss - 1)).toBeLessThan(2e-6);
+      // sums in another order
+      expectClose(split.gradients, whole.gradients, 1e-5);
+    }
+    built.dispose();
+  });
+
+  it('splits backward and recomputes layers without a bit changed', () => {
+    const built = build('cpu', 'float32', placed);
+    const together = gradientsOf(built, [batchOf([7, 8])]);
+    expect(gradientsOf(built, [batchOf([7, 8])], true)).toEqual(together);
+    const recomputation = { granularity: 'full', method: 'uniform', numLayers: 1 } as const;
+    const recomputed = build('cpu', 'float32', { ...placed, recomputation });
+    expect(gradientsOf(recomputed, [batchOf([7, 8])])).toEqual(together);
+    built.dispose();
+    recomputed.dispose();
+  });
+
+  it('two stages give what one gives: the tied embedding is the sum of both', () => {
+    const whole = build('cpu', 'float32', placed);
+    const first = build('cpu', 'float32', { ...placed, layers: { start: 0, end: 1 } });
+    const last = build('cpu', 'float32', { ...placed, layers: { start: 1, end: 2 } });
+    const batch = batchOf([1, 2]);
+    const expected = gradientsOf(whole, [batch]);
+    for (const { stage } of [first, last])
+      for (const { mainGradient } of stage.parameters) mainGradient.zero();
+    const call = { microBatch: 0, batch, ...factorsOf([batch]) };
+    const boundary = first.stage.forward(call)!;
+    expect(boundary.shape).toEqual(first.stage.boundaryShape(batch));
+    last.stage.forward({ ...call, input: boundary });
+    boundary.dispose();
+    const gradient = last.stage.backwardInput({ microBatch: 0, weights: true })!;
+    first.stage.backwardInput({ microBatch: 0, outputGradient: gradient, weights: true });
+    gradient.dispose();
+    const losses = takeLosses(last.stage, 0);
+    expect(losses.mlm_loss! + losses.sop_loss!).toBe(expected.loss);
+    const sums = new Map<string, number[]>();
+    for (const { name, mainGradient } of [...first.stage.parameters, ...last.stage.parameters]) {
+      const values = mainGradient.toArray();
+      sums.set(name, sums.get(name)?.map((value, index) => value + values[index]!) ?? values);
+    }
+    const names = whole.stage.parameters.map(({ name }) => name);
+    expect([...sums.keys()].sort()).toEqual([...names].sort());
+    expectClose(
+      names.map((name) => sums.get(name)!),
+      expected.gradients,
+      // the two parts of the tied embedding are added in another order
+      1e-6,
+    );
+    for (const built of [whole, first, last]) built.dispose();
+  });
+
+  it('has as many parameters as are counted', () => {
+    for (const sentenceOrderHead of [true, false]) {
+      const configuration = { ...placed.model, sentenceOrderHead };
+      const { parameters } = new BertStage({
+        ...{ model: configuration, device: 'cpu', dtype: 'float32', seed: 1 },
+      });
+      const counted = parameters.reduce((sum, { size }) => sum + size, 0);
+      expect(numBertParameters(configuration)).toBe(counted);
+    }
+  });
+});
+
+describe('BertStage', () => {
+  it('learns nothing from padding, and nothing of what stands there', () => {
+    const built = build('cpu', 'float32');
+    const batch = batchOf([4, 5]);
+    const { batchSize, lengths } = batch;
+    const isPadding = (index: number): boolean =>
+      Math.floor(index / batchSize) >= lengths[index % batchSize]!;
+    const other = { ...batch, tokens: batch.tokens.map((token, index) => (isPadding(index) ? 20 : token)) };
+    expect(other.tokens).not.toEqual(batch.tokens);
+    const [expected, actual] = [gradientsOf(built, [batch]), gradientsOf(built, [other])];
+    expect(actual).toEqual(expected);
+    built.dispose();
+  });
+
+  it('evaluates without dropout, to the losses by their kinds', () => {
+    const built = build('cpu', 'float32');
+    const batch = batchOf([1, 2]);
+    const call = { microBatch: 0, batch, ...factorsOf([batch]) };
+    built.stage.evaluate(call);
+    const first = takeLosses(built.stage, 0);
+    built.stage.evaluate({ ...call, batch: { ...batch, sampleNumbers: Float64Array.of(8, 9) } });
+    expect(takeLosses(built.stage, 0)).toEqual(first);
+    expect(Object.keys(first)).toEqual(['mlm_loss', 'sop_loss']);
+    // two classes, untrained: around the logarithm of 2
+    expect(first.sop_loss).toBeLessThan(2);
+    built.dispose();
+  });
+
+  it('has one loss without the sentence-order head', () => {
+    const built = build('cpu', 'float32', { model: { ...model, sentenceOrderHead: false } });
+    const batch = { ...batchOf([1, 2]), sentenceOrderLabels: undefined };
+    built.stage.evaluate({ microBatch: 0, batch, lossFactor: 1 / batch.numMasked });
+    expect(Object.keys(takeLosses(built.stage, 0))).toEqual(['mlm_loss']);
+    built.dispose();
+  });
+
+  it.each([
+    [
+      'a batch without pairs',
+      { sentenceOrderLabels: undefined },
+      { sampleLossFactor: 1 },
+      'sentenceOrderLabels',
+    ],
+    ['no factor of samples', {}, {}, 'sampleLossFactor'],
+  ])('refuses %s for a model with that head', (_, change, factors, says) => {
+    const built = build('cpu', 'float32');
+    const call = { microBatch: 0, batch: { ...batchOf([1, 2]), ...change }, lossFactor: 1, ...factors };
+    expect(() => built.stage.forward(call)).toThrow(
+      expect.objectContaining({ code: 'MTL_STAGE', message: expect.stringContaining(says) as string }),
+    );
+    built.stage.abandon();
+    built.dispose();
+  });
+
+  it('leaks nothing over 100 steps', () => {
+    const built = build('cpu', 'float32');
+    for (let step = 0; step < 100; step++) gradientsOf(built, [batchOf([step])], step % 2 === 0);
+    built.dispose();
+  });
+});

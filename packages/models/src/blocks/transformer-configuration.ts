@@ -1,0 +1,58 @@
+import { ConfigurationError } from '@mtl/errors';
+import type { GeluKind } from '@mtl/kernels';
+
+/** What the architectures of GPT and BERT have in common. */
+export interface TransformerConfiguration {
+  readonly numLayers: number;
+  readonly hiddenSize: number;
+  /** Feed-forward width; 4 * hiddenSize in GPT-2 and BERT. */
+  readonly ffnHiddenSize: number;
+  readonly numAttentionHeads: number;
+  readonly maxPositionEmbeddings: number;
+  /** Real tokens; the embedding is padded beyond them (see paddedVocabularySize). */
+  readonly vocabularySize: number;
+  readonly makeVocabularySizeDivisibleBy: number;
+  readonly layerNormEpsilon: number;
+  readonly geluKind: GeluKind;
+  readonly hiddenDropout: number;
+  readonly attentionDropout: number;
+  /** Standard deviation of initial weights; those before a residual get this / sqrt(2 * numLayers) (Megatron-LM). */
+  readonly initMethodStd: number;
+}
+
+/**
+ * Rows of the embedding: the vocabulary rounded up to the divisor. Unlike Megatron's it does not depend on the
+ * tensor-parallel size, so that checkpoints fit any layout; padded rows never enter a softmax.
+ */
+export function paddedVocabularySize({
+  vocabularySize,
+  makeVocabularySizeDivisibleBy: divisor,
+}: Pick<TransformerConfiguration, 'vocabularySize' | 'makeVocabularySizeDivisibleBy'>): number {
+  return Math.ceil(vocabularySize / divisor) * divisor;
+}
+
+/** Trained parameters of all layers. */
+export function numBlockParameters(configuration: TransformerConfiguration): number {
+  const { numLayers, hiddenSize: h, ffnHiddenSize: f } = configuration;
+  const attention = 4 * h * h + 4 * h;
+  const mlp = 2 * h * f + f + h;
+  return numLayers * (attention + mlp + 4 * h);
+}
+
+/** Refuses sizes that cannot be built. @throws ConfigurationError MTL_ATTENTION_HEADS */
+export function checkTransformerConfiguration({
+  hiddenSize,
+  numAttentionHeads,
+}: TransformerConfiguration): void {
+  if (hiddenSize % numAttentionHeads === 0) return;
+  const divisors = Array.from({ length: hiddenSize }, (_, index) => index + 1).filter(
+    (n) => hiddenSize % n === 0,
+  );
+  const below = divisors.filter((n) => n < numAttentionHeads).at(-1);
+  const above = divisors.find((n) => n > numAttentionHeads);
+  throw new ConfigurationError(
+    'MTL_ATTENTION_HEADS',
+    `${numAttentionHeads} attention heads do not divide a hidden size of ${hiddenSize}`,
+    { expected: [below, above].filter((n) => n !== undefined).join(' or ') },
+  );
+}

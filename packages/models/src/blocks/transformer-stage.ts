@@ -1,0 +1,327 @@
+import {
+  attention,
+  biasDropoutResidual,
+  type Dropout,
+  type Parameter,
+  type Slice,
+  siteKey,
+  Tape,
+  type Variable,
+} from '@mtl/autograd';
+import { UsageError } from '@mtl/errors';
+import type { Device, DType, Tensor } from '@mtl/kernels';
+import type { Stage, StageForward, StageLoss } from '@mtl/pipeline';
+import { isSpread, sliceOfRank, type TensorParallel } from '@mtl/tensor-parallel';
+import { applyLayers, type Recomputation } from './recomputation.js';
+import {
+  type LayerNormPlacement,
+  TransformerBlock,
+  type TransformerBlockContext,
+} from './transformer-block.js';
+import { checkTransformerConfiguration, type TransformerConfiguration } from './transformer-configuration.js';
+
+export interface TransformerStageOptions<Model extends TransformerConfiguration> {
+  readonly model: Model;
+  readonly device: Device;
+  /** Compute dtype of activations and of the parameters' data. */
+  readonly dtype: DType;
+  /** Seed of dropout masks. */
+  readonly seed: number;
+  /** Layers [start, end) of the model; default all. The first holds the embedding, the last the output head. */
+  readonly layers?: Slice;
+  /**
+   * The word embedding of the first and, tied, of the last stage, where one process holds both. Default: a new one, and
+   * the last stage has a copy of its own.
+   */
+  readonly wordEmbedding?: Parameter | undefined;
+  readonly recomputation?: Recomputation;
+  /** The processes that share every layer, and how; default: whole layers here. */
+  readonly tensorParallel?: TensorParallel | undefined;
+}
+
+/** How the layers of a model are built. */
+export interface LayersOptions {
+  readonly stack: 'decoder' | 'encoder';
+  readonly layerNormPlacement: LayerNormPlacement;
+}
+
+/** The size of a micro-batch on the host. */
+export interface BatchSize {
+  readonly batchSize: number;
+  readonly sequenceLength: number;
+}
+
+/** What every micro-batch has on the device. */
+export interface DeviceSamples {
+  /** int64 [B]: global sample numbers, which random masks depend on. */
+  readonly samples: Variable;
+  release(): void;
+}
+
+/** Which keys a query sees. */
+export interface AttentionMask {
+  readonly causal: boolean;
+  /** int32 [B, S]: the first one. */
+  readonly keyStart?: Variable | undefined;
+  /** uint8 [B, S]: 1 for real ones, 0 for padding. */
+  readonly keyMask?: Variable | undefined;
+}
+
+/** The positions of the sequence that this process computes with between the tensor-parallel regions of a call. */
+export interface Positions extends Slice {
+  readonly sequenceParallel: boolean;
+}
+
+/** What the layers of a micro-batch need to know of it. */
+export interface StageCall<OnDevice extends DeviceSamples> {
+  readonly batch: OnDevice;
+  readonly positions: Positions;
+  readonly training: boolean;
+}
+
+interface Flight<OnDevice> {
+  readonly tape: Tape;
+  readonly batch: OnDevice;
+  readonly input: Variable | undefined;
+  /** Boundary activations, or on the last stage the losses. */
+  readonly outputs: readonly Variable[];
+}
+
+/**
+ * Consecutive layers of a transformer as a pipeline stage: what GPT and BERT share. A model brings what comes before the
+ * layers (`embed`), after them (`losses`), and which keys a query sees.
+ */
+export abstract class TransformerStage<
+  Batch extends BatchSize,
+  OnDevice extends DeviceSamples,
+  Model extends TransformerConfiguration,
+> implements Stage<Batch>
+{
+  readonly isFirst: boolean;
+  readonly isLast: boolean;
+  readonly layers: Slice;
+  readonly model: Model;
+  readonly device: Device;
+  readonly dtype: DType;
+  /** In the order in which forward uses them. */
+  abstract readonly parameters: readonly Parameter[];
+  readonly blocks: readonly TransformerBlock[];
+  readonly tensorParallel: TensorParallel | undefined;
+  /** The heads that this process computes. */
+  readonly heads: Slice;
+  readonly #stack: LayersOptions['stack'];
+  readonly #seed: number;
+  readonly #recomputation: Recomputation;
+  readonly #flights = new Map<number, Flight<OnDevice>>();
+  readonly #losses = new Map<number, StageLoss>();
+
+  /** @throws ConfigurationError MTL_ATTENTION_HEADS, MTL_TENSOR_PARALLEL_SIZE */
+  constructor(options: TransformerStageOptions<Model>, { stack, layerNormPlacement }: LayersOptions) {
+    const { model, layers = { start: 0, end: model.numLayers }, tensorParallel } = options;
+    checkTransformerConfiguration(model);
+    this.tensorParallel = isSpread(tensorParallel) ? tensorParallel : undefined;
+    this.heads = sliceOfRank(tensorParallel, { size: model.numAttentionHeads, what: 'attention heads' });
+    this.model = model;
+    this.device = options.device;
+    this.dtype = options.dtype;
+    this.#seed = options.seed;
+    this.#stack = stack;
+    this.#recomputation = options.recomputation ?? { granularity: 'none' };
+    this.layers = layers;
+    this.isFirst = layers.start === 0;
+    this.isLast = layers.end === model.numLayers;
+    this.blocks = Array.from({ length: layers.end - layers.start }, (_, index) => {
+      const layer = layers.start + index;
+      return new TransformerBlock({ ...model, layer, stack, layerNormPlacement, tensorParallel });
+    });
+  }
+
+  /** Copies a micro-batch to the device, with the factors that losses enter the total with. */
+  protected abstract toDevice(
+    call: Pick<StageForward<Batch>, 'batch' | 'lossFactor' | 'sampleLossFactor'>,
+  ): OnDevice;
+  /** What goes into the first layer, [S, B, H] or this process's part of it, dropout included. */
+  protected abstract embed(tape: Tape, call: StageCall<OnDevice>): Variable;
+  protected abstract attentionMask(batch: OnDevice): AttentionMask;
+  /** The losses of what comes out of the last layer. */
+  protected abstract losses(
+    tape: Tape,
+    hidden: Variable,
+    call: StageCall<OnDevice>,
+  ): Variable | readonly Variable[];
+  /** The losses that `losses` made, after backward, in new tensors or views. */
+  protected abstract stageLoss(losses: readonly Variable[], batch: OnDevice): StageLoss;
+
+  /** [S, B, H], or [S / t, B, H] under sequence parallelism. */
+  boundaryShape({ sequenceLength, batchSize }: Batch): readonly number[] {
+    const { start, end } = this.positions(sequenceLength, this.tensorParallel?.sequenceParallel ?? false);
+    return [end - start, batchSize, this.model.hiddenSize];
+  }
+
+  forward(call: StageForward<Batch>): Tensor | undefined {
+    const { microBatch } = call;
+    if (this.#flights.has(microBatch)) {
+      throw new UsageError('MTL_STAGE', `micro-batch ${microBatch} is in flight already`);
+    }
+    const flight = this.#run(new Tape(), call, { training: true });
+    this.#flights.set(microBatch, flight);
+    if (this.isLast) return undefined;
+    const [output] = flight.outputs;
+    const boundary = viewOf(output!);
+    // backward needs to know which variable it was, not its values: they are gone when they are sent
+    output!.release();
+    return boundary;
+  }
+
+  backwardInput(call: {
+    readonly microBatch: number;
+    readonly outputGradient?: Tensor | undefined;
+    readonly weights?: boolean;
+  }): Tensor | undefined {
+    const flight = this.#flightOf(call.microBatch);
+    if (call.weights === true) flight.tape.backward(flight.outputs, call.outputGradient);
+    else flight.tape.backwardInput(flight.outputs, call.outputGradient);
+    if (this.isLast) this.#keepLoss(call.microBatch, flight);
+    const inputGradient = flight.input === undefined ? undefined : flight.tape.takeGradient(flight.input);
+    if (call.weights === true) this.#land(call.microBatch);
+    return inputGradient;
+  }
+
+  backwardWeight({ microBatch }: { readonly microBatch: number }): void {
+    this.#flightOf(microBatch).tape.backwardWeight();
+    this.#land(microBatch);
+  }
+
+  takeLoss(microBatch: number): StageLoss {
+    const loss = this.#losses.get(microBatch);
+    if (loss === undefined)
+      throw new UsageError('MTL_STAGE', `micro-batch ${microBatch} has no loss to take`);
+    this.#losses.delete(microBatch);
+    return loss;
+  }
+
+  evaluate(call: StageForward<Batch>): Tensor | undefined {
+    const flight = this.#run(new Tape({ recording: false }), call, { training: false });
+    let output: Tensor | undefined;
+    if (this.isLast) this.#keepLoss(call.microBatch, flight);
+    else output = viewOf(flight.outputs[0]!);
+    release(flight);
+    return output;
+  }
+
+  abandon(): void {
+    for (const flight of this.#flights.values()) release(flight);
+    this.#flights.clear();
+    for (const loss of this.#losses.values()) loss.dispose();
+    this.#losses.clear();
+  }
+
+  /** Where this process works in a sequence. @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE when it cannot be cut */
+  protected positions(sequenceLength: number, sequenceParallel: boolean): Positions {
+    const spread = sequenceParallel ? this.tensorParallel : undefined;
+    return {
+      ...sliceOfRank(spread, { size: sequenceLength, what: 'positions of a sequence' }),
+      sequenceParallel: spread !== undefined,
+    };
+  }
+
+  /** The tensor parallelism of a call: whether it cuts the sequence is the call's matter. */
+  protected spread({ sequenceParallel }: Pick<Positions, 'sequenceParallel'>): TensorParallel | undefined {
+    return this.tensorParallel && { ...this.tensorParallel, sequenceParallel };
+  }
+
+  /** The layers of this stage, one after the other. */
+  protected applyBlocks(tape: Tape, input: Variable, call: StageCall<OnDevice>): Variable {
+    const context = this.#context(call);
+    const layers = this.blocks.map(
+      (block) => (inner: Tape, layerInput: Variable) => block.forward(inner, layerInput, context),
+    );
+    return applyLayers(tape, input, layers, this.#recomputation);
+  }
+
+  /** Hidden dropout where there is any in this call. */
+  protected dropped(
+    tape: Tape,
+    input: Variable,
+    { site, call }: { site: string; call: StageCall<OnDevice> },
+  ): Variable {
+    const dropout = this.#hiddenDropout(site, call);
+    return dropout === undefined ? input : biasDropoutResidual(tape, { input, dropout });
+  }
+
+  #run(tape: Tape, call: StageForward<Batch>, { training }: { training: boolean }): Flight<OnDevice> {
+    // an evaluation of the whole model keeps nothing that cutting the sequence would save: any length will do there
+    const cuts = training || !this.isFirst || !this.isLast;
+    const positions = this.positions(
+      call.batch.sequenceLength,
+      cuts && this.tensorParallel?.sequenceParallel === true,
+    );
+    const batch = this.toDevice(call);
+    const stageCall = { batch, positions, training };
+    const boundary =
+      call.input === undefined
+        ? undefined
+        : tape.input(call.input.view({ shape: call.input.shape }), { requiresGradient: true });
+    const outputs = tape.scope((): Variable | readonly Variable[] => {
+      const hidden = boundary ?? tape.scope(() => this.embed(tape, stageCall));
+      const result = this.applyBlocks(tape, hidden, stageCall);
+      return this.isLast ? this.losses(tape, result, stageCall) : result;
+    });
+    return { tape, batch, input: boundary, outputs: [outputs].flat() };
+  }
+
+  #dropout(site: string, { batch, training }: StageCall<OnDevice>, rate: number): Dropout | undefined {
+    if (!training || rate === 0) return undefined;
+    return { probability: rate, key: siteKey(this.#seed, site), samples: batch.samples };
+  }
+
+  #hiddenDropout(site: string, call: StageCall<OnDevice>): Dropout | undefined {
+    const dropout = this.#dropout(site, call, this.model.hiddenDropout);
+    return dropout && { ...dropout, sequenceOffset: call.positions.start };
+  }
+
+  #context(call: StageCall<OnDevice>): TransformerBlockContext {
+    const mask = this.attentionMask(call.batch);
+    return {
+      attend: (tape, qkv, layer) =>
+        attention(tape, {
+          qkv,
+          numHeads: this.heads.end - this.heads.start,
+          headOffset: this.heads.start,
+          ...mask,
+          dropout: this.#dropout(
+            `${this.#stack}.layers.${layer}.self_attention.attention_dropout`,
+            call,
+            this.model.attentionDropout,
+          ),
+        }),
+      hiddenDropout: (site) => this.#hiddenDropout(site, call),
+      sequenceParallel: call.positions.sequenceParallel,
+    };
+  }
+
+  #flightOf(microBatch: number): Flight<OnDevice> {
+    const flight = this.#flights.get(microBatch);
+    if (flight === undefined) throw new UsageError('MTL_STAGE', `micro-batch ${microBatch} is not in flight`);
+    return flight;
+  }
+
+  #keepLoss(microBatch: number, { outputs, batch }: Flight<OnDevice>): void {
+    this.#losses.get(microBatch)?.dispose();
+    this.#losses.set(microBatch, this.stageLoss(outputs, batch));
+  }
+
+  #land(microBatch: number): void {
+    release(this.#flightOf(microBatch));
+    this.#flights.delete(microBatch);
+  }
+}
+
+const viewOf = ({ tensor }: Variable): Tensor => tensor.view({ shape: tensor.shape });
+
+function release({ tape, batch, input, outputs }: Flight<DeviceSamples>): void {
+  tape.dispose();
+  for (const output of outputs) output.release();
+  input?.release();
+  batch.release();
+}

@@ -1,0 +1,87 @@
+import type { BertModelConfiguration } from '../bert/bert-model-configuration.js';
+import { geluKindOf } from './gelu-kinds.js';
+import type { JsonFields } from './json-fields.js';
+
+/** Switches of transformers' BertConfig that change what is computed, with the only value that is computed here. */
+const switches: Readonly<Record<string, boolean | string>> = {
+  is_decoder: false,
+  add_cross_attention: false,
+  tie_word_embeddings: true,
+  position_embedding_type: 'absolute',
+};
+
+function checkArchitecture(fields: JsonFields): void {
+  const type = fields.required<string>('model_type', 'a string');
+  if (type !== 'bert') throw fields.refuse('model_type', '"bert"');
+  for (const [name, only] of Object.entries(switches)) {
+    const kind = typeof only === 'string' ? 'a string' : 'true or false';
+    if (fields.optional(name, kind, only) !== only) throw fields.refuse(name, JSON.stringify(only));
+  }
+}
+
+/**
+ * The architecture that a BERT config.json describes. Sizes must be there; what transformers has defaults for, has the
+ * same ones here.
+ *
+ * @throws CheckpointError MTL_HUGGING_FACE_CONFIG
+ */
+export function parseBertConfiguration(
+  fields: JsonFields,
+  ours: Pick<BertModelConfiguration, 'makeVocabularySizeDivisibleBy' | 'sentenceOrderHead'>,
+): BertModelConfiguration {
+  checkArchitecture(fields);
+  const size = (name: string): number => fields.required(name, 'a positive integer');
+  const hiddenSize = size('hidden_size');
+  const numAttentionHeads = size('num_attention_heads');
+  if (hiddenSize % numAttentionHeads !== 0) {
+    throw fields.refuse('num_attention_heads', `a divisor of ${hiddenSize}`);
+  }
+  const layerNormEpsilon = fields.optional('layer_norm_eps', 'a number', 1e-12);
+  if (layerNormEpsilon <= 0) throw fields.refuse('layer_norm_eps', 'a number above 0');
+  const initMethodStd = fields.optional('initializer_range', 'a number', 0.02);
+  if (initMethodStd < 0) throw fields.refuse('initializer_range', 'a number, 0 or more');
+  return {
+    ...ours,
+    numLayers: size('num_hidden_layers'),
+    hiddenSize,
+    ffnHiddenSize: size('intermediate_size'),
+    numAttentionHeads,
+    maxPositionEmbeddings: size('max_position_embeddings'),
+    vocabularySize: size('vocab_size'),
+    tokenTypeVocabularySize: fields.optional('type_vocab_size', 'a positive integer', 2),
+    layerNormPlacement: 'post',
+    layerNormEpsilon,
+    geluKind: geluKindOf(fields, { name: 'hidden_act', otherwise: 'gelu' }),
+    hiddenDropout: fields.probability('hidden_dropout_prob', 0.1),
+    attentionDropout: fields.probability('attention_probs_dropout_prob', 0.1),
+    initMethodStd,
+  };
+}
+
+/** What config.json says about a BERT. */
+export function encodeBertConfiguration(
+  model: BertModelConfiguration,
+  { dtype, paddingToken }: { dtype: string; paddingToken: number },
+): Record<string, unknown> {
+  return {
+    architectures: [model.sentenceOrderHead ? 'BertForPreTraining' : 'BertForMaskedLM'],
+    attention_probs_dropout_prob: model.attentionDropout,
+    dtype,
+    hidden_act: model.geluKind === 'tanh' ? 'gelu_new' : 'gelu',
+    hidden_dropout_prob: model.hiddenDropout,
+    hidden_size: model.hiddenSize,
+    initializer_range: model.initMethodStd,
+    intermediate_size: model.ffnHiddenSize,
+    layer_norm_eps: model.layerNormEpsilon,
+    max_position_embeddings: model.maxPositionEmbeddings,
+    model_type: 'bert',
+    num_attention_heads: model.numAttentionHeads,
+    num_hidden_layers: model.numLayers,
+    pad_token_id: paddingToken,
+    tie_word_embeddings: true,
+    // the name of `dtype` before transformers 4.56
+    torch_dtype: dtype,
+    type_vocab_size: model.tokenTypeVocabularySize,
+    vocab_size: model.vocabularySize,
+  };
+}

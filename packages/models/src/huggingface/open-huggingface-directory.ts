@@ -1,0 +1,55 @@
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type LogicalTensor, SafetensorsDirectory } from '@mtl/checkpoint';
+import { CheckpointError } from '@mtl/errors';
+import { JsonFields } from './json-fields.js';
+import { loadMappedWeights, type WeightNames } from './mapped-weights.js';
+import { tokenizerFileNames } from './tokenizer-file-names.js';
+
+/** What any model directory of the transformers library holds besides its weights. */
+export interface HuggingFaceDirectory {
+  readonly directory: string;
+  /** config.json */
+  readonly fields: JsonFields;
+  /** The dtype that config.json names (`float32`, `bfloat16` ...), if it does; the weights carry their own. */
+  readonly dtype: string | undefined;
+  /** The tokenizer's files that are there: name to path. */
+  readonly tokenizerFiles: Readonly<Record<string, string>>;
+}
+
+/** @throws CheckpointError MTL_HUGGING_FACE_CONFIG when config.json is missing or broken */
+export async function openHuggingFaceDirectory(directory: string): Promise<HuggingFaceDirectory> {
+  const fields = await JsonFields.read(join(directory, 'config.json'));
+  if (fields === undefined) {
+    throw new CheckpointError('MTL_HUGGING_FACE_CONFIG', `${directory} holds no config.json`, {
+      expected: 'a directory with config.json and model.safetensors',
+      remedy: 'save the model with save_pretrained, or download all files of its repository',
+      exitCode: 2,
+    });
+  }
+  const present = new Set(await readdir(directory));
+  const dtypeName = 'dtype' in fields.values ? 'dtype' : 'torch_dtype';
+  return {
+    directory,
+    fields,
+    dtype: fields.optional<string | undefined>(dtypeName, 'a string', undefined),
+    tokenizerFiles: Object.fromEntries(
+      tokenizerFileNames.filter((name) => present.has(name)).map((name) => [name, join(directory, name)]),
+    ),
+  };
+}
+
+/** Fills tensors from the weights of a directory. @throws CheckpointError MTL_HUGGING_FACE_*, MTL_SAFETENSORS_* */
+export async function loadHuggingFaceWeights(options: {
+  readonly directory: string;
+  readonly names: WeightNames;
+  readonly tensors: readonly LogicalTensor[];
+}): Promise<void> {
+  const { directory, names, tensors } = options;
+  const weights = await SafetensorsDirectory.open(directory);
+  try {
+    await loadMappedWeights({ weights, tensors, names });
+  } finally {
+    await weights.close();
+  }
+}

@@ -1,0 +1,130 @@
+import { copyFile, mkdir, readdir, rename, rm, rmdir, writeFile } from 'node:fs/promises';
+import { basename, dirname, join, resolve } from 'node:path';
+import { type LogicalTensor, type TensorSource, writeSafetensorsDirectory } from '@mtl/checkpoint';
+import type { ProcessGroup } from '@mtl/comm';
+import { CheckpointError, MtlError } from '@mtl/errors';
+import type { WritableDtype } from './float-bytes.js';
+import { gatheredTensors } from './gathered-tensors.js';
+import { mappedWeightSources, type WeightNames } from './mapped-weights.js';
+
+/** What `dtype` is called in config.json. */
+export const dtypeNames: Readonly<Record<WritableDtype, string>> = {
+  F32: 'float32',
+  BF16: 'bfloat16',
+  F16: 'float16',
+};
+
+/** What is the same for every model that is saved. */
+export interface SaveHuggingFaceOptions {
+  /** Must not exist yet, or be empty; it appears whole, by one rename. */
+  readonly directory: string;
+  /** All tensors of the model: master weights, `parameterTensors`, or those of a checkpoint. Whole, or with a `group`. */
+  readonly tensors: readonly LogicalTensor[];
+  /**
+   * The tensor-parallel processes among which the tensors are cut. All of them call; the first one writes, the others send
+   * it their slices and return when it is done. One tensor at a time is whole.
+   */
+  readonly group?: ProcessGroup | undefined;
+  /** What weights are stored as. Default F32. */
+  readonly dtype?: WritableDtype;
+  /** Files to copy along, name to path: tokenizer.json and others. */
+  readonly tokenizerFiles?: Readonly<Record<string, string>>;
+  /** Above it the weights are cut into shards with an index. Default 5 GB. */
+  readonly maxShardBytes?: number;
+}
+
+/** What a family of models adds. */
+export interface HuggingFaceFamily {
+  readonly names: WeightNames;
+  /** The name in the file of a name without prefix. */
+  fileName(name: string): string;
+  /** config.json and others, by their names. */
+  readonly jsonFiles: Readonly<Record<string, Record<string, unknown>>>;
+}
+
+/** Refuses a target that holds something: its files would mix with ours. */
+async function checkTarget(directory: string): Promise<void> {
+  const present = await readdir(directory).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return [];
+    throw error;
+  });
+  if (present.length === 0) return;
+  throw new CheckpointError(
+    'MTL_HUGGING_FACE_EXISTS',
+    `${directory} holds ${present.slice(0, 4).join(', ')} already`,
+    {
+      expected: 'a new or an empty directory',
+      remedy: 'choose another name, or delete the old model',
+      exitCode: 2,
+    },
+  );
+}
+
+function weightSources(
+  { tensors, group, dtype = 'F32' }: SaveHuggingFaceOptions,
+  { names, fileName }: HuggingFaceFamily,
+): TensorSource[] {
+  return mappedWeightSources({
+    ...{ names, dtype, fileName },
+    tensors: group === undefined ? tensors : gatheredTensors(tensors, group),
+  });
+}
+
+/**
+ * Saves a model as transformers' `from_pretrained` loads it. It is written beside the target and renamed, so that a failed
+ * save leaves nothing behind.
+ *
+ * @throws CheckpointError MTL_HUGGING_FACE_EXISTS, MTL_HUGGING_FACE_SHAPE, MTL_HUGGING_FACE_IO, MTL_CHECKPOINT_*
+ * @throws UsageError MTL_HUGGING_FACE_TENSOR when a tensor is missing, unknown or only a slice without a group
+ */
+export async function writeHuggingFaceDirectory(
+  options: SaveHuggingFaceOptions,
+  family: HuggingFaceFamily,
+): Promise<void> {
+  const { group } = options;
+  if (group === undefined || group.rank === 0) await writeDirectory(options, family);
+  // all tensors have one dtype in the file, so that the first process reads them in this order
+  else for (const source of weightSources(options, family)) await source.read();
+  group?.barrier().wait();
+}
+
+async function writeFiles(
+  directory: string,
+  options: SaveHuggingFaceOptions,
+  family: HuggingFaceFamily,
+): Promise<void> {
+  const { tokenizerFiles = {}, maxShardBytes } = options;
+  await writeSafetensorsDirectory({
+    directory,
+    tensors: weightSources(options, family),
+    metadata: { format: 'pt' },
+    ...(maxShardBytes === undefined ? {} : { maxShardBytes }),
+  });
+  for (const [name, value] of Object.entries(family.jsonFiles))
+    await writeFile(join(directory, name), `${JSON.stringify(value, null, 2)}\n`);
+  for (const [name, path] of Object.entries(tokenizerFiles))
+    await copyFile(path, join(directory, basename(name)));
+}
+
+async function writeDirectory(options: SaveHuggingFaceOptions, family: HuggingFaceFamily): Promise<void> {
+  const directory = resolve(options.directory);
+  const unfinished = join(dirname(directory), `.${basename(directory)}.saving-${process.pid}`);
+  try {
+    await checkTarget(directory);
+    await mkdir(unfinished, { recursive: true });
+    await writeFiles(unfinished, options, family);
+    // rename replaces an empty directory on POSIX only
+    await rmdir(directory).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'ENOENT') throw error;
+    });
+    await rename(unfinished, directory);
+  } catch (error) {
+    await rm(unfinished, { recursive: true, force: true });
+    if (MtlError.isInstance(error)) throw error;
+    throw new CheckpointError(
+      'MTL_HUGGING_FACE_IO',
+      `the model cannot be saved to ${directory}: ${(error as Error).message}`,
+      { remedy: 'choose a directory that can be written to', cause: error },
+    );
+  }
+}

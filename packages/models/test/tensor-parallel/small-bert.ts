@@ -1,0 +1,43 @@
+import type { BertModelConfiguration, MaskedTokenBatch } from '../../src/index.js';
+
+/** As small as the GPT of these tests; of four ranks the last holds 18 tokens and 6 of padding. */
+export const smallBert: BertModelConfiguration = {
+  numLayers: 2,
+  hiddenSize: 32,
+  ffnHiddenSize: 64,
+  numAttentionHeads: 4,
+  maxPositionEmbeddings: 16,
+  vocabularySize: 90,
+  makeVocabularySizeDivisibleBy: 8,
+  layerNormEpsilon: 1e-5,
+  geluKind: 'erf',
+  hiddenDropout: 0.1,
+  attentionDropout: 0.1,
+  // large, so that every path carries a gradient that can be seen
+  initMethodStd: 0.2,
+  tokenTypeVocabularySize: 2,
+  layerNormPlacement: 'pre',
+  sentenceOrderHead: true,
+};
+
+const [batchSize, sequenceLength] = [2, 8];
+
+/** The same on every rank: one row of three padded, masked tokens in all parts of the sequence, one place unused. */
+export function smallMaskedBatch(): MaskedTokenBatch {
+  const size = batchSize * sequenceLength;
+  const flat = (row: number, position: number): number => position * batchSize + row;
+  const masked = [flat(0, 1), flat(0, 4), flat(0, 7), flat(1, 2), flat(1, 4)];
+  return {
+    batchSize,
+    sequenceLength,
+    tokens: Int32Array.from({ length: size }, (_, index) => (index * 37 + 5) % smallBert.vocabularySize),
+    tokenTypes: Int32Array.from({ length: size }, (_, index) => (index < size / 2 ? 0 : 1)),
+    lengths: Int32Array.of(sequenceLength, sequenceLength - 3),
+    maskedPositions: Int32Array.of(...masked, 0),
+    maskedLabels: Int32Array.of(3, 89, 41, 72, 3, 0),
+    maskedWeights: Float32Array.of(1, 1, 1, 1, 1, 0),
+    numMasked: masked.length,
+    sentenceOrderLabels: Int32Array.of(1, 0),
+    sampleNumbers: Float64Array.of(41, 7),
+  };
+}

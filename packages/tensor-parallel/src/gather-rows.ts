@@ -1,0 +1,31 @@
+import { gatherRows as gatherOwnRows, type Tape, type Variable } from '@mtl/autograd';
+import { isSpread } from './is-spread.js';
+import { regionExchanges } from './region-exchanges.js';
+import type { TensorParallel } from './tensor-parallel.js';
+
+export interface GatherRowsOptions {
+  /** [S, B, H], or this process's [S / t, B, H] with sequence parallelism */
+  readonly input: Variable;
+  /** int32 [M]: flat indices into [S, B] */
+  readonly indices: Variable;
+  readonly tensorParallel: TensorParallel | undefined;
+}
+
+/**
+ * Chosen rows of activations, [M, 1, H], whole on every process whether the sequence is cut or not: only they travel, and
+ * what is computed with them needs no sequence parallelism.
+ */
+export function gatherRows(tape: Tape, { input, indices, tensorParallel }: GatherRowsOptions): Variable {
+  if (!isSpread(tensorParallel) || !tensorParallel.sequenceParallel) {
+    return gatherOwnRows(tape, { input, indices });
+  }
+  const { group } = tensorParallel;
+  const numRows = input.tensor.size / input.tensor.dim(-1);
+  return gatherOwnRows(tape, {
+    input,
+    indices,
+    firstRow: group.rank * numRows,
+    // a row comes from one process, the others have zeros: the sum is exact
+    reduceOutput: regionExchanges({ group, sequenceParallel: false }).leave,
+  });
+}
