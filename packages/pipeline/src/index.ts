@@ -1,6 +1,7 @@
 export { Pipeline, type PipelineOptions, type PipelineStep, type TrainingStep } from './executor/pipeline.js';
 export type { PipelineRecorder, RecordedActivity, RecordedSpan } from './measured/pipeline-recorder.js';
 export { ActivityRecorder } from './recording/activity-recorder.js';
+export { StepProfiler, type StepProfilerOptions } from './recording/step-profiler.js';
 export { type WriteTraceOptions, writeTrace } from './recording/write-trace.js';
 export { type RunMicroBatchesOptions, runMicroBatches } from './run-micro-batches.js';
 export type { Stage, StageForward, StageLoss } from './stage.js';
