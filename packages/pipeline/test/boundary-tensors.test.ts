@@ -42,3 +42,22 @@ describe('bytes on the wire', () => {
     });
   });
 });
+
+describe('memory of boundary tensors', () => {
+  it('does not grow with the number of micro-batches', async () => {
+    const [numStages, size] = [3, 100_000];
+    const base = { schedule: '1f1b', numStages, numReplicas: 1, size };
+    const ranks = await run([
+      { ...base, numMicroBatches: 6 },
+      { ...base, numMicroBatches: 24 },
+    ]);
+    // The one that a pass uses and the one it makes; two that are on their way here; and results that others have not taken,
+    // which a rank runs ahead of them by at most the number of stages.
+    const most = 2 + 2 + numStages;
+    for (const results of ranks) {
+      for (const { peakBytes } of results) {
+        expect(Math.floor(peakBytes / (size * Float64Array.BYTES_PER_ELEMENT))).toBeLessThanOrEqual(most);
+      }
+    }
+  });
+});

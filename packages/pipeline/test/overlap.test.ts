@@ -10,8 +10,8 @@ import type { TracedStep } from './ranks/trace-step.js';
 const passMs = 20;
 const nanoseconds = 1e6;
 
-/** Messages of 1.6 MB: three times what the slots of a pair in shared memory hold. */
-const base = { numStages: 4, numReplicas: 1, numMicroBatches: 8, size: 200_000, passMs };
+/** Messages of 640 KB: more than the slots of a pair of ranks in shared memory hold. */
+const base = { numStages: 4, numReplicas: 1, numMicroBatches: 8, size: 80_000, passMs };
 
 const isPass = ({ kind }: RecordedSpan): boolean => ['F', 'B', 'I', 'W'].includes(kind);
 

@@ -1,9 +1,11 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { SingleProcessGroup } from '@mtl/comm';
 import { runInMemoryRanks, runLocalRanks } from '@mtl/comm/testing';
 import { typescriptThreads } from '@mtl/tooling/typescript-threads';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { StepProfiler } from '../src/index.js';
 import {
   type ChromeTrace,
   predictStep,
@@ -61,11 +63,11 @@ describe('a trace of two pipelines', () => {
     ]);
     const rows = named('thread_name').filter(({ pid }) => pid === 0);
     expect(rows.map(({ args }) => args.name)).toEqual([
-      ...['passes', 'pp: collectives', 'pp: receive from 1', 'pp: send to 1', 'world: collectives'],
+      ...['passes', 'pp: receive from 1', 'pp: send to 1', 'world: collectives'],
     ]);
     const categories = new Set(traceEvents.filter(({ ph }) => ph === 'X').map(({ cat }) => cat));
     const passes = ['F', 'I', 'W', 'wait', 'step', 'evaluation', 'optimizer'];
-    const operations = ['send', 'receive', 'allReduce', 'allGather', 'barrier'];
+    const operations = ['send', 'receive', 'barrier'];
     expect([...categories].sort()).toEqual([...passes, ...operations].sort());
     for (const { ts, dur, args, cat } of traceEvents) {
       if (ts === undefined) continue;
@@ -93,6 +95,27 @@ describe('a trace of two pipelines', () => {
     expect(() => readTrace(JSON.stringify(whole), { name: 'x.json' })).toThrow(
       expect.objectContaining({ code: 'MTL_TRACE', message: expect.stringContaining('not those of a step') }),
     );
+  });
+});
+
+describe('a profiler', () => {
+  it.each([
+    [3, 2],
+    [1.5, 2],
+  ])('of steps %d to %d is refused', (first, last) => {
+    const options = { file: 'x', group: new SingleProcessGroup('world'), takeOperations: () => [] };
+    expect(() => new StepProfiler({ ...options, first, last })).toThrow(
+      expect.objectContaining({ code: 'MTL_PROFILE_STEPS' }),
+    );
+  });
+
+  it('says so when it cannot write', () => {
+    const file = join(directory, 'nowhere', 'x.json');
+    const profiler = new StepProfiler({
+      ...{ file, first: 1, last: 1, group: new SingleProcessGroup('world'), takeOperations: () => [] },
+    });
+    profiler.beginStep(1);
+    expect(() => profiler.endStep(1)).toThrow(expect.objectContaining({ code: 'MTL_TRACE_FILE' }));
   });
 });
 

@@ -1,7 +1,8 @@
+import { deepStrictEqual } from 'node:assert';
 import { execFileSync } from 'node:child_process';
 import type { World } from '@mtl/comm';
 import { ActivityRecorder, Pipeline, type RecordedSpan } from '../../src/index.js';
-import { affineBatches } from '../support/affine-chain.js';
+import { affineBatches, affineChain } from '../support/affine-chain.js';
 import { AffineStage } from '../support/affine-stage.js';
 import { type ChainCase, lossFactor, scheduleOf } from './run-affine-chain.js';
 
@@ -35,9 +36,10 @@ function timeCase(
   const numChunks = placement.length;
   const times = { forward: passMs, backwardInput: passMs, backwardWeight: passMs };
   const own = placement.flatMap((home, chunk) => (home === world.rank ? [chunk] : []));
+  const stages = new Map(own.map((chunk) => [chunk, new AffineStage({ chunk, numChunks, times })]));
   const recorder = new ActivityRecorder();
   const pipeline = new Pipeline({
-    stages: new Map(own.map((chunk) => [chunk, new AffineStage({ chunk, numChunks, times })])),
+    stages,
     schedule: (count) => scheduleOf(timedCase, count),
     group: world.group,
     dtype: 'float64',
@@ -45,9 +47,16 @@ function timeCase(
     recorder,
   });
   const batches = affineBatches(numMicroBatches, size);
-  return Array.from({ length: numSteps }, () => {
+  const steps = Array.from({ length: numSteps }, () => {
     world.group.barrier().wait();
     pipeline.run({ batches, lossFactor, onLoss: () => {} });
     return [...recorder.take()];
   });
+  // how long it took to be wrong is of no interest
+  const expected = affineChain(batches, { numChunks, lossFactor }).gradients;
+  for (const [chunk, { gradients }] of stages) {
+    const { factor, offset } = expected[chunk]!;
+    deepStrictEqual(gradients, { factor: numSteps * factor, offset: numSteps * offset });
+  }
+  return steps;
 }

@@ -1,5 +1,5 @@
 import type { LocalWorld, World } from '@mtl/comm';
-import { ActivityRecorder, Pipeline, writeTrace } from '../../src/index.js';
+import { Pipeline, StepProfiler } from '../../src/index.js';
 import { affineBatches } from '../support/affine-chain.js';
 import { AffineStage } from '../support/affine-stage.js';
 import { type ChainCase, lossFactor, scheduleOf } from './run-affine-chain.js';
@@ -10,7 +10,7 @@ export interface WriteStepTraces {
   readonly file: string;
 }
 
-/** Two pipelines side by side, traced over two steps with an evaluation between them and an optimizer after each. */
+/** Two pipelines side by side over four steps with an optimizer after each, traced in the second and third, which evaluates first. */
 export default function writeStepTraces(world: World, { chainCase, passMs, file }: WriteStepTraces): void {
   const { numStages, numMicroBatches, size } = chainCase;
   const first = world.rank < numStages ? 0 : numStages;
@@ -20,18 +20,21 @@ export default function writeStepTraces(world: World, { chainCase, passMs, file 
   const times = { forward: passMs, backwardInput: passMs, backwardWeight: passMs };
   const own = placement.flatMap((home, chunk) => (home === group.rank ? [chunk] : []));
   const numChunks = placement.length;
-  const recorder = new ActivityRecorder();
+  const profiler = new StepProfiler({
+    ...{ first: 2, last: 3, file, group: world.group, pipeline: group },
+    takeOperations: () => ('takeTrace' in world ? (world as LocalWorld).takeTrace() : []),
+  });
   const pipeline = new Pipeline({
     stages: new Map(own.map((chunk) => [chunk, new AffineStage({ chunk, numChunks, times })])),
     schedule: (count) => scheduleOf(chainCase, count),
-    ...{ group, recorder, dtype: 'float64', device: 'cpu' },
+    ...{ group, recorder: profiler, dtype: 'float64', device: 'cpu' },
   });
   const batches = affineBatches(numMicroBatches, size);
-  for (let step = 0; step < 2; step++) {
-    if (step === 1) pipeline.evaluate({ batches, lossFactor, onLoss: () => {} });
+  for (let step = 1; step <= 4; step++) {
+    profiler.beginStep(step);
+    if (step === 3) pipeline.evaluate({ batches, lossFactor, onLoss: () => {} });
     pipeline.run({ batches, lossFactor, onLoss: () => {} });
-    recorder.span({ kind: 'optimizer' }, () => world.group.barrier().wait());
+    profiler.span({ kind: 'optimizer' }, () => world.group.barrier().wait());
+    profiler.endStep(step);
   }
-  const operations = 'takeTrace' in world ? (world as LocalWorld).takeTrace() : [];
-  writeTrace({ file, group: world.group, pipeline: group, spans: recorder.take(), operations });
 }

@@ -1,0 +1,57 @@
+import type { TraceEntry } from '@mtl/comm';
+import { UsageError } from '@mtl/errors';
+import type { PipelineRecorder, RecordedActivity } from '../measured/pipeline-recorder.js';
+import { ActivityRecorder } from './activity-recorder.js';
+import { type WriteTraceOptions, writeTrace } from './write-trace.js';
+
+export interface StepProfilerOptions extends Omit<WriteTraceOptions, 'spans' | 'operations'> {
+  /** The steps to record, by the trainer's numbers: from `first` to `last`, both included. */
+  readonly first: number;
+  readonly last: number;
+  /** What the groups of this rank did since the last call: `takeTrace` of its world, which keeps the latest 8192 operations. */
+  readonly takeOperations: () => readonly TraceEntry[];
+}
+
+/**
+ * Records some steps of a training and writes their trace when the last of them has ended. Other steps cost a comparison for
+ * each pass.
+ */
+export class StepProfiler implements PipelineRecorder {
+  readonly #options: StepProfilerOptions;
+  readonly #recorder = new ActivityRecorder();
+  readonly #operations: TraceEntry[] = [];
+  #isRecording = false;
+
+  /** @throws UsageError `MTL_PROFILE_STEPS` unless there is a step from `first` to `last` */
+  constructor(options: StepProfilerOptions) {
+    const { first, last } = options;
+    if (!Number.isSafeInteger(first) || !Number.isSafeInteger(last) || last < first) {
+      throw new UsageError('MTL_PROFILE_STEPS', `there is no step from ${first} to ${last}`, {
+        expected: 'two whole numbers, the second not less than the first',
+      });
+    }
+    this.#options = options;
+  }
+
+  /** Before each step, on all ranks. */
+  beginStep(step: number): void {
+    const { first, last, takeOperations } = this.#options;
+    this.#isRecording = step >= first && step <= last;
+    // what came before is not of this step
+    if (this.#isRecording) takeOperations();
+  }
+
+  span<Result>(activity: RecordedActivity, body: () => Result): Result {
+    return this.#isRecording ? this.#recorder.span(activity, body) : body();
+  }
+
+  /** After each step, on all ranks; after the last recorded one the trace is written. Throws as `writeTrace` does. */
+  endStep(step: number): void {
+    if (!this.#isRecording) return;
+    this.#isRecording = false;
+    this.#operations.push(...this.#options.takeOperations());
+    if (step < this.#options.last) return;
+    writeTrace({ ...this.#options, spans: this.#recorder.take(), operations: this.#operations });
+    this.#operations.length = 0;
+  }
+}
