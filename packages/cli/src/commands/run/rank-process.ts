@@ -31,6 +31,7 @@ export class RankProcess {
   readonly rank: number;
   readonly ended: Promise<RankEnd>;
   readonly #child: ChildProcess;
+  #isForwarding = true;
   #lastError = '';
   #lastLine = '';
 
@@ -67,6 +68,12 @@ export class RankProcess {
     }
   }
 
+  /** Reads on, and shows no more of it. */
+  dropOutput(): void {
+    this.#isForwarding = false;
+    for (const source of [this.#child.stdout, this.#child.stderr]) source?.resume();
+  }
+
   #isRunning(): boolean {
     return this.#child.exitCode === null && this.#child.signalCode === null;
   }
@@ -90,7 +97,7 @@ export class RankProcess {
     if (source === null) return;
     const prefixer = new LinePrefixer(`[${this.rank}] `);
     const write = (lines: Buffer): void => {
-      if (lines.length === 0 || target.write(lines)) return;
+      if (lines.length === 0 || !this.#isForwarding || target.write(lines)) return;
       // a slow reader of the launcher slows the process, instead of filling the memory
       source.pause();
       target.once('drain', () => source.resume());
@@ -130,5 +137,6 @@ function variablesOf(
     MTL_LAUNCHER_PID: String(process.pid),
     MTL_RESTART_COUNT: String(restartCount),
     MTL_JOB_STARTED_MS: String(launch.startedMs),
+    MTL_JOIN_TIMEOUT: String(launch.joinTimeoutMs / 1000),
   };
 }
