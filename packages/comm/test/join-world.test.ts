@@ -1,8 +1,10 @@
 import { connect } from 'node:net';
 import { glooProblem } from '@mtl/comm';
+import { freePort } from '@mtl/tooling/free-port';
 import { reportEngine } from '@mtl/tooling/report-engine';
+import { until } from '@mtl/tooling/until';
 import { describe, expect, it } from 'vitest';
-import { type FinishedRank, freePort, startRanks } from './support/start-ranks.js';
+import { type FinishedRank, startRanks } from './support/start-ranks.js';
 
 const secret = 'the secret of a test';
 
@@ -24,10 +26,6 @@ const printed = ({ stdout, stderr }: FinishedRank): Record<string, unknown> => {
   reportEngine(String(rank.engine));
   return rank;
 };
-
-async function until(reached: () => boolean): Promise<void> {
-  while (!reached()) await new Promise((resolve) => setTimeout(resolve, 5));
-}
 
 describe('joinWorld', () => {
   it('brings processes together that only know their ranks', async () => {

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { glooProblem } from '@mtl/comm';
 import { createNetworkHosts, type NetworkHosts, networkHostsProblem } from '@mtl/tooling/network-hosts';
+import { until } from '@mtl/tooling/until';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import {
   type FinishedProcess,
@@ -10,7 +11,6 @@ import {
   rankProgram,
   type StartedProcess,
   startProcess,
-  until,
 } from '../support/start-process.js';
 import { testDirectory } from '../support/test-directory.js';
 
