@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import type { GroupsResult } from './ranks/groups.js';
-import { runLocalRanks } from './support/local-ranks.js';
+import { runRanks } from './support/ranks.js';
 
 describe('local groups', () => {
   it('overlap, keep their order and work while nobody waits', async () => {
-    const results = await runLocalRanks<GroupsResult>({
+    const { results } = await runRanks<GroupsResult>({
       worldSize: 4,
       module: new URL('./ranks/groups.ts', import.meta.url),
       bufferBytes: 8192,

@@ -5,29 +5,17 @@ import { createNetworkHosts, type NetworkHosts, networkHostsProblem } from '@mtl
 import { typescriptThreads } from '@mtl/tooling/typescript-threads';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { HierarchicalCases } from './ranks/hierarchical-reference.js';
-import type { Trouble } from './ranks/trouble.js';
-import { complete, errorsOf, ready } from './support/failures.js';
-import { runGlooRanks, startGlooRanks } from './support/gloo-ranks.js';
-import { isRunning, type RankProcess } from './support/local-ranks.js';
+import { complete, errorsOf, failingRanks, ready, timeoutMs, withinMs } from './support/failing-ranks.js';
+import { isRunning, runRanks } from './support/ranks.js';
 
-const trouble = new URL('./ranks/trouble.ts', import.meta.url);
 const hosts = [0, 0, 1, 1];
 /** On the second host. */
 const culprit = 3;
-const timeoutMs = 1500;
-/** What the polls (50 ms of the watchdog, 20 ms of the waits) leave for a machine whose cores are all busy. */
-const withinMs = 1000;
 const numStops = Number(process.env.MTL_TEST_STOPS ?? 2);
 const cannot = glooProblem() !== undefined || networkHostsProblem() !== undefined;
 
 let network: NetworkHosts;
-let ranks: RankProcess[] = [];
-let remove = (): void => {};
-
-function start(kind: Trouble['kind'], limits: { readonly timeoutMs?: number } = {}): RankProcess[] {
-  ({ ranks, remove } = startGlooRanks({ module: trouble, hosts, argument: { kind }, ...network, ...limits }));
-  return ranks;
-}
+const start = failingRanks(() => ({ hosts, ...network }));
 
 /** Two ranks each on two hosts that nothing but a cable connects. */
 describe.skipIf(cannot)('two hosts (libgloo-dev, iproute2, root)', () => {
@@ -35,12 +23,7 @@ describe.skipIf(cannot)('two hosts (libgloo-dev, iproute2, root)', () => {
     network = createNetworkHosts();
   });
 
-  afterEach(async () => {
-    for (const rank of ranks) if (isRunning(rank)) rank.child.kill('SIGKILL');
-    await Promise.all(ranks.map((rank) => rank.ended));
-    remove();
-    network.remove();
-  });
+  afterEach(() => network.remove());
 
   it('give the bits of the documented order of summation', async () => {
     const argument: HierarchicalCases = { hosts, sizes: [1031], dtypes: ['float32', 'bfloat16'] };
@@ -51,7 +34,7 @@ describe.skipIf(cannot)('two hosts (libgloo-dev, iproute2, root)', () => {
       argument,
     });
     const module = new URL('./ranks/collectives.ts', import.meta.url);
-    const { results, engines } = await runGlooRanks({ module, hosts, argument, ...network });
+    const { results, engines } = await runRanks({ module, hosts, argument, ...network });
     expect(results).toEqual(expected);
     expect(new Set(engines)).toEqual(new Set(['gloo+local']));
   });

@@ -1,34 +1,31 @@
 // One rank of a test as a process: joins, calls the module's default export as `runInMemoryRanks` does, and prints one
-// line of JSON: {"result": ...} or {"error": {...}}. Exits with 1 after an error, without leaving in order.
+// line of JSON: {"result": ..., "engine": ...} or {"error": {...}}. Exits with 1 after an error, without leaving in order.
 import { LocalWorld, type World } from '@mtl/comm';
 import { MtlError } from '@mtl/errors';
 import { FileStore } from './file-store.js';
+import { GlooWorld } from './gloo-world.js';
+import type { RankSettings } from './ranks.js';
 
-interface RankArguments {
-  readonly module: string;
-  readonly rank: number;
-  readonly size: number;
-  readonly directory: string;
-  readonly timeoutMs: number;
-  readonly joinTimeoutMs: number;
-  readonly abortGraceMs: number;
-  readonly bufferBytes?: number;
-  readonly argument: unknown;
-}
-
-const { module, directory, argument, ...options } = JSON.parse(process.argv[2]!) as RankArguments;
+const settings = JSON.parse(process.argv[2]!) as RankSettings;
 
 function print(line: object): void {
   process.stdout.write(`${JSON.stringify(line)}\n`);
 }
 
+function join(): World {
+  const { hosts, directory, bufferBytes, ...options } = settings;
+  if (hosts !== undefined) return new GlooWorld({ ...options, hosts, directory });
+  const buffers = bufferBytes === undefined ? {} : { bufferBytes };
+  return new LocalWorld({ ...options, ...buffers, store: new FileStore(directory) });
+}
+
 let world: World | undefined;
 try {
-  const { default: run } = (await import(module)) as {
+  const { default: run } = (await import(settings.module)) as {
     default: (world: World, argument: unknown) => unknown;
   };
-  world = new LocalWorld({ ...options, store: new FileStore(directory) });
-  print({ result: (await run(world, argument)) ?? null });
+  world = join();
+  print({ result: (await run(world, settings.argument)) ?? null, engine: world.group.engine });
   world.close();
 } catch (error) {
   const { message } = error as Error;

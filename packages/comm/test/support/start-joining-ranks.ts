@@ -10,7 +10,7 @@ export interface FinishedRank {
   readonly seconds: number;
 }
 
-export interface StartedRanks {
+export interface StartedJoiningRanks {
   readonly children: readonly ChildProcess[];
   /** What each rank has written to standard output so far. */
   readonly outputs: readonly string[];
@@ -25,10 +25,10 @@ export const sourceFlags: readonly string[] = [
 ];
 
 /** Starts a program of test/programs once for each set of variables; whatever still runs after 60 s is killed. */
-export function startRanks(
+export function startJoiningRanks(
   program: string,
   variables: readonly Readonly<Record<string, string>>[],
-): StartedRanks {
+): StartedJoiningRanks {
   const path = fileURLToPath(new URL(`../programs/${program}`, import.meta.url));
   const started = performance.now();
   const outputs = variables.map(() => '');

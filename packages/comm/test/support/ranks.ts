@@ -4,10 +4,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import { reportEngine } from '@mtl/tooling/report-engine';
 
-export interface LocalRanksOptions {
+export interface RanksOptions {
   readonly module: URL;
-  readonly worldSize: number;
+  /** Ranks of this host over shared memory; or `hosts`. */
+  readonly worldSize?: number;
+  /** Over Gloo: the host of every rank, by rank. */
+  readonly hosts?: readonly number[];
   readonly argument?: unknown;
   readonly timeoutMs?: number;
   readonly joinTimeoutMs?: number;
@@ -15,6 +19,26 @@ export interface LocalRanksOptions {
   readonly bufferBytes?: number;
   /** Ranks that are never started. */
   readonly absent?: readonly number[];
+  /** Over Gloo; default: the loopback, which all ranks name since they are said to be on several hosts. */
+  readonly socketInterface?: string | undefined;
+  /** The command that puts a rank on its host. */
+  readonly prefixOf?: (host: number) => readonly string[];
+}
+
+/** What a rank is told on its command line. */
+export interface RankSettings {
+  readonly module: string;
+  readonly argument: unknown;
+  readonly rank: number;
+  readonly size: number;
+  readonly hosts: readonly number[] | undefined;
+  /** Through which ranks find each other. */
+  readonly directory: string;
+  readonly timeoutMs: number;
+  readonly joinTimeoutMs: number;
+  readonly abortGraceMs: number;
+  readonly bufferBytes: number | undefined;
+  readonly socketInterface: string;
 }
 
 /** What a rank said at its end. */
@@ -41,31 +65,28 @@ export interface RankProcess {
 }
 
 const loader = fileURLToPath(import.meta.resolve('@mtl/tooling/typescript-loader'));
-const localProgram = fileURLToPath(new URL('./rank-process.ts', import.meta.url));
+const program = fileURLToPath(new URL('./rank-process.ts', import.meta.url));
 
-/** Starts ranks as processes of this host that find each other through a folder. */
-export function startLocalRanks(options: LocalRanksOptions): { ranks: RankProcess[]; remove: () => void } {
-  const { module, worldSize, argument = null, absent = [], timeoutMs = 20_000, bufferBytes } = options;
-  const { joinTimeoutMs = 30_000, abortGraceMs = 10_000 } = options;
+/** Starts ranks as processes that find each other through a folder. */
+export function startRanks(options: RanksOptions): { ranks: RankProcess[]; remove: () => void } {
+  const { module, hosts, argument = null, absent = [], bufferBytes, prefixOf = () => [] } = options;
+  const { timeoutMs = 20_000, joinTimeoutMs = 30_000, abortGraceMs = 10_000 } = options;
+  const { socketInterface = '127.0.0.1', worldSize: size = hosts?.length ?? 0 } = options;
   const directory = mkdtempSync(join(tmpdir(), 'mtl-comm-'));
-  const ranks = Array.from({ length: worldSize }, (_, rank) => rank)
+  const common = { module: module.href, size, hosts, directory, argument, bufferBytes, socketInterface };
+  const ranks = Array.from({ length: size }, (_, rank) => rank)
     .filter((rank) => !absent.includes(rank))
-    .map((rank) => {
-      const settings = { module: module.href, rank, size: worldSize, directory, argument };
-      const limits = { timeoutMs, joinTimeoutMs, abortGraceMs, bufferBytes };
-      return startRank(JSON.stringify({ ...settings, ...limits }));
-    });
+    .map((rank) =>
+      startRank({ ...common, rank, timeoutMs, joinTimeoutMs, abortGraceMs }, prefixOf(hosts?.[rank] ?? 0)),
+    );
   return { ranks, remove: () => rmSync(directory, { recursive: true, force: true }) };
 }
 
-/** `program`: what each rank runs; `prefix`: a command that replaces itself by it. */
-export function startRank(
-  settings: string,
-  { program = localProgram, prefix = [] }: { program?: string; prefix?: readonly string[] } = {},
-): RankProcess {
+/** `prefix`: a command that replaces itself by the rank. */
+function startRank(settings: RankSettings, prefix: readonly string[]): RankProcess {
   const [command, ...rest] = [
     ...[...prefix, process.execPath, '--conditions=@mtl/source'],
-    ...['--import', `file://${loader}`, program, settings],
+    ...['--import', `file://${loader}`, program, JSON.stringify(settings)],
   ] as [string, ...string[]];
   const child = spawn(command, rest, {
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -101,18 +122,21 @@ export function startRank(
   return { child, lines, stderr: () => stderr, said, ended };
 }
 
-/** Runs ranks to their end and gives what they returned, by rank; throws what the first of them to fail said. */
-export async function runLocalRanks<Result>(options: LocalRanksOptions): Promise<Result[]> {
-  const { ranks, remove } = startLocalRanks(options);
+/** Runs ranks to their end and gives what they returned, by rank, and the engine that did it; or what the first said. */
+export async function runRanks<Result>(
+  options: RanksOptions,
+): Promise<{ results: Result[]; engines: string[] }> {
+  const { ranks, remove } = startRanks(options);
   await Promise.all(ranks.map((rank) => rank.ended));
   remove();
-  return ranks.map(({ lines, stderr }, rank) => {
-    const last = lines.at(-1);
-    if (last === undefined || !('result' in last)) {
-      throw new Error(`rank ${rank}: ${last?.error?.message ?? stderr()}`);
-    }
-    return last.result as Result;
+  const last = ranks.map(({ lines, stderr }, rank) => {
+    const line = lines.at(-1);
+    if (line !== undefined && 'result' in line) return line;
+    throw new Error(`rank ${rank}: ${line?.error?.message ?? stderr()}`);
   });
+  const engines = last.map(({ engine }) => String(engine));
+  for (const engine of engines) reportEngine(engine);
+  return { results: last.map(({ result }) => result as Result), engines };
 }
 
 /** Whether a process of this id is still there (a zombie is not). */
