@@ -16,6 +16,7 @@ async function variablesOf(
   const port = String(await freePort());
   return Array.from({ length: count }, (_, rank) => ({
     ...{ RANK: String(rank), WORLD_SIZE: String(world), MTL_STORE_PORT: port, MTL_JOB_SECRET: secret },
+    MTL_JOIN_TIMEOUT: '20',
     ...more,
   }));
 }
@@ -42,17 +43,20 @@ describe('joinWorld', () => {
   });
 
   it('names the ranks that never come, on all that came', async () => {
-    const variables = await variablesOf(4, { count: 2, more: { JOIN_TIMEOUT_MS: '3000' } });
+    const variables = await variablesOf(4, { count: 2, more: { MTL_JOIN_TIMEOUT: '3' } });
     const ranks = await startJoiningRanks('join-and-sum.ts', variables).finished;
     for (const { status, stderr } of ranks) {
-      expect(stderr).toContain('error[MTL_TIMEOUT]');
-      expect(stderr).toContain('ranks 2, 3 of 4, which never came');
+      expect(stderr).toMatch(
+        /error\[MTL_TIMEOUT\]: rank \d waited 3\.\d s for ranks 2, 3 of 4, which never came/,
+      );
       expect(status).toBe(1);
     }
+    // the first whose time was over tells the others
+    expect(ranks.map(({ stderr }) => stderr).join('')).toContain('MTL_JOIN_TIMEOUT=SECONDS waits longer');
   });
 
   it('names rank 0 when it is the one that never comes', async () => {
-    const variables = await variablesOf(2, { more: { JOIN_TIMEOUT_MS: '2000' } });
+    const variables = await variablesOf(2, { more: { MTL_JOIN_TIMEOUT: '2' } });
     const [rank] = await startJoiningRanks('join-and-sum.ts', variables.slice(1)).finished;
     expect(rank!.stderr).toContain(
       'error[MTL_TIMEOUT]: rank 0, which holds the store of the job, never came',
@@ -61,7 +65,7 @@ describe('joinWorld', () => {
   });
 
   it('refuses a rank with another secret, and two processes of one number', async () => {
-    const variables = await variablesOf(2, { more: { JOIN_TIMEOUT_MS: '5000' } });
+    const variables = await variablesOf(2, { more: { MTL_JOIN_TIMEOUT: '5' } });
     const wrong = startJoiningRanks('join-and-sum.ts', [
       variables[0]!,
       { ...variables[1]!, MTL_JOB_SECRET: 'the secret of another' },

@@ -5,7 +5,7 @@ import { exitCodeOf, formatError } from '@mtl/errors';
 import { Tensor } from '@mtl/kernels';
 
 const [behaviour, whose, file] = process.argv.slice(2);
-const { RANK, MTL_RESTART_COUNT, TIMEOUT_MS = '60000' } = process.env;
+const { RANK, SLURM_PROCID, MTL_RESTART_COUNT = '0', TIMEOUT_MS = '60000' } = process.env;
 
 function isAlive(pid) {
   try {
@@ -19,7 +19,7 @@ const pause = () => new Promise((resolve) => setTimeout(resolve, 10));
 
 try {
   // before it is a member of anything
-  if (behaviour === 'early' && RANK === whose && MTL_RESTART_COUNT === '0') process.exit(7);
+  if (behaviour === 'early' && (RANK ?? SLURM_PROCID) === whose && MTL_RESTART_COUNT === '0') process.exit(7);
   const world = await joinWorld({ timeoutMs: Number(TIMEOUT_MS), abortGraceMs: 3_000 });
   const { rank, size, environment, group } = world;
   const tensor = Tensor.from([rank + 1], { shape: [1], dtype: 'float32' });

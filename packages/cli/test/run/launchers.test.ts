@@ -95,6 +95,17 @@ describe('the same program under other launchers', () => {
       expect(status).toBe(0);
     });
 
+    it('names a rank that dies before it has joined, when the time to join is over', async () => {
+      const words = ['srun', '--ntasks=2', ...node, 'early', '1'];
+      const env = { ...secret, ...cluster.env, MTL_JOIN_TIMEOUT: '3' };
+      const { status, stderr } = await startProcess(words, env).finished;
+      expect(stderr).toMatch(
+        /error\[MTL_TIMEOUT\]: rank 0 waited \d\.\d s for rank 1 of 2, which never came/,
+      );
+      expect(stderr).toContain('MTL_JOIN_TIMEOUT=SECONDS waits longer');
+      expect(status).not.toBe(0);
+    });
+
     it('is several processes in a step of a batch job, and one in its script', async () => {
       const directory = testDirectory();
       const script = join(directory, 'job.sh');

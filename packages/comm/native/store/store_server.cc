@@ -123,7 +123,6 @@ void StoreServer::serve() {
       descriptors.push_back({connection->socket.get(), events, 0});
     }
     poll(descriptors.data(), descriptors.size(), poll_ms);
-    if (descriptors[0].revents != 0) obey();
     check_times();
     const size_t num_polled = descriptors.size() - 2;
     for (size_t index = 0; index < num_polled; ++index) {
@@ -132,6 +131,8 @@ void StoreServer::serve() {
       if (connection->socket.is_open() && (events & POLLOUT) != 0) flush(connection);
       if (connection->socket.is_open() && (events & ~POLLOUT) != 0) read_from(connection);
     }
+    // what members said before knows better than who saw their end
+    if (descriptors[0].revents != 0) obey();
     has_listener_failed_ = false;
     if (descriptors[1].revents != 0) accept_all();
     sweep();

@@ -39,7 +39,7 @@ export interface CommAddon {
 
   createJob(rank: number): number;
   closeJob(job: number): void;
-  abortJob(job: number, code: string, message: string): void;
+  abortJob(job: number, code: string, message: string, rank: number): void;
   failureOfJob(job: number): NativeFailure | undefined;
   takeTrace(job: number): TraceEntry[];
 

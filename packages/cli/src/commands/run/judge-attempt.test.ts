@@ -5,7 +5,7 @@ import { judgeAttempt } from './judge-attempt.js';
 import type { RankEnd } from './rank-process.js';
 
 const ended = (rank: number, change: Partial<RankEnd> = {}): RankEnd => ({
-  ...{ rank, status: 0, signal: null, lastMessage: '', ...change },
+  ...{ rank, status: 0, signal: null, lastMessage: '', wasSignalled: false, ...change },
 });
 const report = (ends: readonly RankEnd[], firstToFail?: number): HostReport => ({
   ...{ ends, firstToFail, wasSignalled: false },
@@ -43,9 +43,12 @@ describe('judgeAttempt', () => {
   });
 
   it('names the first failure of the host that told of it first when nobody names one', () => {
-    const reports = [report([survivor(0), ended(1)], 0), report([ended(2), ended(3, { status: 7 })], 3)];
+    const reports = [
+      report([ended(0, { status: 5 }), ended(1)], 0),
+      report([ended(2), ended(3, { status: 7 })], 3),
+    ];
     expect(judge(reports, { firstHost: 1 }).message).toBe('rank 3 ended with exit code 7');
-    expect(judge(reports).message).toContain('rank 0 ended with exit code 1');
+    expect(judge(reports).message).toBe('rank 0 ended with exit code 5');
   });
 
   it('does not repeat wrong input of any host, and blames it', () => {
@@ -70,7 +73,14 @@ describe('judgeAttempt', () => {
   });
 
   it('says what the others saw of a rank that was ended by the launcher', () => {
-    const reports = [report([survivor(0), killed(1)], 0)];
+    const reports = [report([survivor(0), { ...killed(1), wasSignalled: true }], 0)];
     expect(judge(reports, { reported: naming(1) }).message).toBe('rank 1 failed: rank 1 died');
+  });
+
+  it('blames the rank that died, not a survivor whose end was seen first', () => {
+    for (const reported of [undefined, naming(0), naming(3)]) {
+      const reports = [report([survivor(0), survivor(1)], 0), report([survivor(2), killed(3)], 2)];
+      expect(judge(reports, { reported }).message).toBe('rank 3 ended with signal SIGKILL');
+    }
   });
 });

@@ -30,29 +30,42 @@ export function judgeAttempt(judged: JudgedAttempt): Verdict {
   const isFinal = end.status === wrongInput || reports.some(({ wasSignalled }) => wasSignalled);
   return {
     next: isFinal || attempt === maxRestarts ? 'fail' : 'restart',
-    message: messageOf(end, failed, judged.reported),
+    message: messageOf(end, judged.reported),
     exitCode: end.status === wrongInput ? 2 : 1,
     details: { rank: end.rank, status: end.status, signal: end.signal },
   };
 }
 
-/** A rank that was given wrong input; else the one that the others name; else the first one that failed. */
+/**
+ * A rank that was given wrong input; else the one that the others name, and where nobody names one or it only saw others
+ * fail itself, one that failed by itself; else the first.
+ */
 function blamed(
   ends: readonly RankEnd[],
   first: number | undefined,
   reported: MtlError | undefined,
 ): RankEnd {
-  const named = ends.find(({ rank }) => rank === reported?.details.rank);
-  if (named?.status === wrongInput) return named;
+  const ofRank = (rank: unknown): RankEnd | undefined => ends.find((end) => end.rank === rank);
+  const [named, atFirst] = [ofRank(reported?.details.rank), ofRank(first)];
+  const candidates = [named, atFirst, ...ends.filter((end) => end.status !== 0 && !end.wasSignalled)];
+  const known = candidates.filter((end) => end !== undefined);
   return (
-    ends.find(({ status }) => status === wrongInput) ?? named ?? ends.find(({ rank }) => rank === first)!
+    [named, ...ends].find((end) => end?.status === wrongInput) ??
+    known.find((end) => !sawAnotherFail(end)) ??
+    known[0]!
   );
 }
 
-function messageOf(end: RankEnd, failed: readonly number[], reported: MtlError | undefined): string {
+/** Its last words are what @mtl/comm says of another rank. */
+function sawAnotherFail({ lastMessage }: RankEnd): boolean {
+  return /^error\[MTL_(RANK_DIED|RANK_LEFT|HEARTBEAT|TIMEOUT|ABORTED|STORE_LOST|WATCHDOG)\]/.test(
+    lastMessage,
+  );
+}
+
+function messageOf(end: RankEnd, reported: MtlError | undefined): string {
   const names = reported?.details.rank === end.rank;
   // ended by us, or as if all were well: what the others saw says more
-  const sawMore = names && (end.status === 0 || (!failed.includes(end.rank) && end.signal !== null));
-  if (sawMore) return `rank ${end.rank} failed: ${reported.message}`;
-  return howItEnded(end);
+  const sawMore = names && (end.status === 0 || (end.wasSignalled && end.signal !== null));
+  return sawMore ? `rank ${end.rank} failed: ${reported.message}` : howItEnded(end);
 }

@@ -11,6 +11,8 @@ export interface RankEnd {
   readonly signal: NodeJS.Signals | null;
   /** Its last coded error, else its last line on standard error; empty when it wrote nothing. */
   readonly lastMessage: string;
+  /** This launcher had sent it a signal. */
+  readonly wasSignalled: boolean;
 }
 
 export interface RankProcessOptions {
@@ -32,6 +34,7 @@ export class RankProcess {
   readonly ended: Promise<RankEnd>;
   readonly #child: ChildProcess;
   #isForwarding = true;
+  #wasSignalled = false;
   #lastError = '';
   #lastLine = '';
 
@@ -53,13 +56,16 @@ export class RankProcess {
 
   /** To the process alone. */
   signal(signal: NodeJS.Signals): void {
-    if (this.#isRunning()) this.#child.kill(signal);
+    if (!this.#isRunning()) return;
+    this.#wasSignalled = true;
+    this.#child.kill(signal);
   }
 
   /** At once, with all that it started; a stopped process too. */
   kill(): void {
     const { pid } = this.#child;
     if (pid === undefined) return;
+    if (this.#isRunning()) this.#wasSignalled = true;
     try {
       process.kill(-pid, 'SIGKILL');
     } catch (error) {
@@ -83,9 +89,11 @@ export class RankProcess {
     return new Promise((resolve, reject) => {
       child.on('error', reject);
       child.on('exit', (status, signal) => {
+        const wasSignalled = this.#wasSignalled;
         const finish = (): void => {
           clearTimeout(limit);
-          resolve({ rank: this.rank, status, signal, lastMessage: this.#lastError || this.#lastLine });
+          const lastMessage = this.#lastError || this.#lastLine;
+          resolve({ rank: this.rank, status, signal, lastMessage, wasSignalled });
         };
         const limit = setTimeout(finish, outputLimitMs);
         child.on('close', finish);
