@@ -4,11 +4,13 @@
  * apps, and of the tooling itself. Ends with the engines that ranks communicated over, what was skipped and why, and one
  * line of counts.
  *   npm test -- --allowed-skips FILE      fails on a skip that the file does not allow
+ *            -- --required-engines FILE   fails when tests did not see ranks communicate over an engine of the file
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 import { disallowedSkips } from '../checks/allowed-skips.mjs';
+import { missingEngines } from '../checks/required-engines.mjs';
 import { bootstrap, root, toolEnvironment } from './bootstrap.mjs';
 
 const folders = ['packages', 'apps'].flatMap((group) =>
@@ -17,8 +19,17 @@ const folders = ['packages', 'apps'].flatMap((group) =>
 const reports = [...folders, join(root, 'tooling')].map((folder) =>
   join(folder, 'build', 'test-results.json'),
 );
-const engineFiles = folders.map((folder) => join(folder, 'build', 'engines-used.txt'));
-for (const file of [...reports, ...engineFiles]) rmSync(file, { force: true });
+/** What tests and native test programs noted beside the reports. */
+const notes = (name) => folders.map((folder) => ({ folder, file: join(folder, 'build', name) }));
+const [engineNotes, skipNotes] = [notes('engines-used.txt'), notes('skipped.txt')];
+const noteFiles = [...engineNotes, ...skipNotes].map(({ file }) => file);
+for (const file of [...reports, ...noteFiles]) rmSync(file, { force: true });
+const linesOf = (file) => (existsSync(file) ? readFileSync(file, 'utf8').trim().split('\n') : []);
+const flag = (name) => {
+  const at = process.argv.indexOf(name);
+  return at < 0 ? undefined : readFileSync(process.argv[at + 1], 'utf8');
+};
+const [allowedSkips, requiredEngines] = [flag('--allowed-skips'), flag('--required-engines')];
 
 bootstrap(['build', 'build:native']);
 const run = (args) =>
@@ -44,19 +55,30 @@ for (const report of reports.filter((path) => existsSync(path))) {
     }
   }
 }
-const engines = engineFiles
-  .filter((path) => existsSync(path))
-  .flatMap((path) => readFileSync(path, 'utf8').trim().split('\n'));
+for (const { folder, file } of skipNotes) {
+  const lines = linesOf(file).map((line) => `${relative(root, folder)}: ${line}`);
+  // a program that runs under several sanitizers skips in each
+  skipped.push(...new Set(lines));
+  counts.skipped += new Set(lines).size;
+}
+const used = Object.fromEntries(
+  engineNotes.map(({ folder, file }) => [relative(root, folder), linesOf(file)]),
+);
+const engines = Object.values(used).flat();
 const numByEngine = [...new Set(engines)]
   .sort()
   .map((name) => `${name} (${engines.filter((engine) => engine === name).length} ranks)`);
 console.log(`\nengines used: ${numByEngine.join(', ') || 'none'}`);
 console.log(skipped.length === 0 ? '\nnothing was skipped' : `\nskipped (the name of a test says why):`);
 for (const name of skipped) console.log(`  ${name}`);
-const listAt = process.argv.indexOf('--allowed-skips');
-const disallowed = listAt < 0 ? [] : disallowedSkips(skipped, readFileSync(process.argv[listAt + 1], 'utf8'));
+const disallowed = allowedSkips === undefined ? [] : disallowedSkips(skipped, allowedSkips);
+const missing = requiredEngines === undefined ? [] : missingEngines(used, requiredEngines);
+for (const line of missing) console.error(`error[MTL_ENGINE_UNSEEN]: no test has seen the engine: ${line}`);
 for (const name of disallowed) console.error(`error[MTL_SKIPPED]: not allowed to be skipped here: ${name}`);
 console.log(`\n${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} skipped`);
 const failed =
-  status.some((code) => code !== 0) || disallowed.length > 0 || counts.failed > 0 || counts.passed === 0;
+  status.some((code) => code !== 0) ||
+  disallowed.length + missing.length > 0 ||
+  counts.failed > 0 ||
+  counts.passed === 0;
 process.exit(failed ? 1 : 0);

@@ -49,6 +49,7 @@ async function train(flags: ParsedFlags, joined: JoinedProcesses): Promise<void>
     if (world === undefined || world.rank === 0) console.log(text);
   };
   say(printConfiguration(configuration, { all: false }));
+  if (world !== undefined) say(`  ranks communicate over ${world.group.engine}`);
   const corpusDirectory = join('.cache', 'mtl');
   const training = await GptTraining.build({ configuration, corpusDirectory, ...joined });
   try {

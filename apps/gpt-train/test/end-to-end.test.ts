@@ -117,7 +117,7 @@ describe('resuming', () => {
     expect(shards(parts)).toEqual(shards(whole));
   });
 
-  it.each(['SIGTERM', 'SIGINT'] as const)(
+  it.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)(
     '%s saves after the running step, and the run goes on from there',
     async (signal) => {
       const save = join(directory, signal);

@@ -4,11 +4,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { glooProblem } from '@mtl/comm';
+import { commandPath } from '@mtl/tooling/command-path';
 import { createNetworkHosts, networkHostsProblem } from '@mtl/tooling/network-hosts';
+import { slurmProblem, startSlurm } from '@mtl/tooling/slurm-cluster';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { readMetrics, runGptTrain } from './run-gpt-train.js';
-import { runRanks } from './run-ranks.js';
+import { program, runLauncher, runRanks } from './run-ranks.js';
 
+// `npm run kills` says 20
+const numKills = Number(process.env.MTL_TEST_KILLS ?? 3);
 const numSteps = 30;
 const toTheEnd = ['--train-iters', String(numSteps)];
 const recipe = [
@@ -40,6 +44,15 @@ function expectSameCurve(curve: Curve, expected: Curve): void {
     expect(Math.abs(step.norm / norm - 1), `gradient norm of step ${iteration}`).toBeLessThan(2e-5);
   }
 }
+
+const launcherWords = {
+  mpirun: ['mpirun', '--oversubscribe', '--bind-to', 'none', '-n', '2'],
+  srun: ['srun', '--ntasks=2'],
+};
+const mpirunAsRoot = { OMPI_ALLOW_RUN_AS_ROOT: '1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM: '1' };
+
+const linesOf = (path: string): number =>
+  existsSync(path) ? readFileSync(path, 'utf8').split('\n').length : 0;
 
 // two hosts made of network namespaces, and Debian's libgloo to connect them
 const cannotPlayTwoHosts = glooProblem() !== undefined || networkHostsProblem() !== undefined;
@@ -79,15 +92,18 @@ describe('gpt-train on several processes', () => {
   }, 180_000);
 
   it.skipIf(cannotPlayTwoHosts)(
-    'trains on two hosts of two ranks each as on one (libgloo-dev, iproute2, root)',
+    'trains on two hosts of two ranks each as on one, also when a rank of one is killed (libgloo-dev, iproute2, root)',
     async () => {
       const network = createNetworkHosts();
+      let areOver = false;
+      let killing = Promise.resolve();
       try {
         const variables = { MTL_JOB_SECRET: randomUUID(), MTL_SOCKET_INTERFACE: network.socketInterface };
-        const flags = [...recipe, ...toTheEnd, ...everything, '--save', 'hosts'];
+        const flags = [...recipe, ...toTheEnd, ...everything, '--save', 'hosts', '--save-interval', '5'];
         const runs = [0, 1].map((host) =>
           runRanks({
             numProcesses: 2,
+            maxRestarts: 1,
             flags: [...flags, '--metrics-jsonl', metrics('hosts')],
             directory,
             launcherFlags: [
@@ -95,12 +111,31 @@ describe('gpt-train on several processes', () => {
             ],
             prefix: network.prefixOf(host),
             variables,
+            ...(host === 0
+              ? {}
+              : {
+                  onStart: (processIds) => {
+                    killing = (async () => {
+                      // between two checkpoints: some steps are done again
+                      while (linesOf(metrics('hosts')) < 9 && !areOver) await sleep(5);
+                      const victim = processIds().get(3);
+                      if (victim !== undefined) process.kill(victim, 'SIGKILL');
+                    })();
+                  },
+                }),
           }),
         );
         const [first, second] = await Promise.all(runs);
+        areOver = true;
+        await killing;
         expect(first!.output).toContain('4 = tensor 2 x pipeline 1 x data 2');
-        expect([first!.code, second!.code]).toEqual([0, 0]);
+        expect(first!.output).toContain('ranks communicate over gloo+local');
+        for (const { output, code } of [first!, second!]) {
+          expect(output).toContain('warning[MTL_RESTART]: rank 3 ended with signal SIGKILL; restart 1 of 1');
+          expect(code).toBe(0);
+        }
       } finally {
+        areOver = true;
         network.remove();
       }
       expectSameCurve(curveOf(metrics('hosts')), undisturbed);
@@ -108,46 +143,94 @@ describe('gpt-train on several processes', () => {
     180_000,
   );
 
-  it('goes on after ranks are killed, as if nothing had happened', async () => {
-    // MTL_TEST_KILLS=20 for the long version
-    const numKills = Number(process.env.MTL_TEST_KILLS ?? 3);
-    const iterations = ['--train-iters', String(10 * numKills), '--save-interval', '4'];
-    const layout = [...recipe, ...everything, ...iterations];
-    const quiet = [...layout, '--save', 'quiet', '--metrics-jsonl', metrics('quiet')];
-    expect((await runRanks({ numProcesses: 4, flags: quiet, directory })).code).toBe(0);
-    const flags = [...layout, '--save', 'killed', '--metrics-jsonl', metrics('killed')];
-    let numDone = 0;
-    let isOver = false;
-    const linesWritten = (): number =>
-      existsSync(metrics('killed')) ? readFileSync(metrics('killed'), 'utf8').split('\n').length : 0;
-    const killAtMoments = async (processIds: () => ReadonlyMap<number, number>): Promise<void> => {
-      while (numDone < numKills && !isOver) {
-        const seen = linesWritten();
-        // some work is done between two deaths, so that the run comes to an end
-        while (linesWritten() < seen + 2 && !isOver) await sleep(5);
-        await sleep((numDone * 37) % 90);
-        const victim = processIds().get((numDone * 7) % 4);
-        if (victim === undefined || isOver) continue;
-        process.kill(victim, 'SIGKILL');
-        numDone += 1;
-      }
-    };
-    let killing = Promise.resolve();
-    const { code, output } = await runRanks({
-      numProcesses: 4,
-      flags,
-      directory,
-      maxRestarts: numKills,
-      onStart: (processIds) => {
-        killing = killAtMoments(processIds);
+  it(
+    'goes on after ranks are killed, as if nothing had happened',
+    async () => {
+      const iterations = ['--train-iters', String(10 * numKills), '--save-interval', '4'];
+      const layout = [...recipe, ...everything, ...iterations];
+      const quiet = [...layout, '--save', 'quiet', '--metrics-jsonl', metrics('quiet')];
+      expect((await runRanks({ numProcesses: 4, flags: quiet, directory })).code).toBe(0);
+      const flags = [...layout, '--save', 'killed', '--metrics-jsonl', metrics('killed')];
+      let numDone = 0;
+      let isOver = false;
+      let numAtStart = 0;
+      const killAtMoments = async (processIds: () => ReadonlyMap<number, number>): Promise<void> => {
+        let killed: ReadonlyMap<number, number> = new Map();
+        while (numDone < numKills && !isOver) {
+          const rank = (numDone * 7) % 4;
+          const isAtStart = numDone % 3 === 1;
+          const seen = linesOf(metrics('killed'));
+          // some work is done between two deaths, so that the run comes to an end; but every third comes on the way to it
+          const isReady = (): boolean =>
+            isAtStart
+              ? ![undefined, killed.get(rank)].includes(processIds().get(rank))
+              : linesOf(metrics('killed')) >= seen + 2;
+          while (!isReady() && !isOver) await sleep(isAtStart ? 20 : 5);
+          await sleep(isAtStart ? (numDone * 131) % 700 : (numDone * 37) % 90);
+          const processes = processIds();
+          const victim = processes.get(rank);
+          if (victim === undefined || isOver) continue;
+          process.kill(victim, 'SIGKILL');
+          if (linesOf(metrics('killed')) === seen) numAtStart += 1;
+          killed = processes;
+          numDone += 1;
+        }
+      };
+      let killing = Promise.resolve();
+      const { code, output } = await runRanks({
+        numProcesses: 4,
+        flags,
+        directory,
+        maxRestarts: numKills,
+        deadlineMs: 60_000 + 30_000 * numKills,
+        onStart: (processIds) => {
+          killing = killAtMoments(processIds);
+        },
+      });
+      isOver = true;
+      await killing;
+      expect(output).toMatch(/rank \d .*SIGKILL/);
+      expect(code).toBe(0);
+      expect(numDone).toBe(numKills);
+      expect(numAtStart).toBeGreaterThan(0);
+      // the same layout resumes with the same bits
+      expect(curveOf(metrics('killed'))).toEqual(curveOf(metrics('quiet')));
+    },
+    120_000 + 30_000 * numKills,
+  );
+
+  // shorter than the others: the curve of one process as far as it goes
+  describe.each(['mpirun', 'srun'] as const)('started by %s', (launcher) => {
+    const isMissing =
+      launcher === 'srun' ? slurmProblem() !== undefined : commandPath(launcher) === undefined;
+    it.skipIf(isMissing)(
+      'trains as one process does (openmpi-bin; slurmctld, slurmd, slurm-client, munge)',
+      async () => {
+        const numShort = 6;
+        const slurmDirectory = mkdtempSync(join(tmpdir(), 'mtl-slurm-'));
+        const cluster = launcher === 'srun' ? await startSlurm(slurmDirectory, { numCpus: 2 }) : undefined;
+        try {
+          const flags = [...recipe, ...toTheEnd, ...everything, '--exit-interval', String(numShort)];
+          const place = ['--save', launcher, '--metrics-jsonl', metrics(launcher)];
+          const { code, output } = await runLauncher(
+            [...launcherWords[launcher], process.execPath, program, ...flags, ...place],
+            {
+              numProcesses: 2,
+              directory,
+              variables: { MTL_JOB_SECRET: randomUUID(), ...mpirunAsRoot, ...cluster?.env },
+            },
+          );
+          expect(output).toContain('2 = tensor 2 x pipeline 1 x data 1');
+          expect(output).toContain('ranks communicate over local');
+          expect(code).toBe(0);
+        } finally {
+          await cluster?.stop();
+          rmSync(slurmDirectory, { recursive: true, force: true });
+        }
+        const beginning = new Map([...undisturbed].filter(([iteration]) => iteration <= numShort));
+        expectSameCurve(curveOf(metrics(launcher)), beginning);
       },
-    });
-    isOver = true;
-    await killing;
-    expect(output).toMatch(/rank \d .*SIGKILL/);
-    expect(code).toBe(0);
-    expect(numDone).toBe(numKills);
-    // the same layout resumes with the same bits
-    expect(curveOf(metrics('killed'))).toEqual(curveOf(metrics('quiet')));
-  }, 300_000);
+      120_000,
+    );
+  });
 });

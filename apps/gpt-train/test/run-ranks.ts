@@ -1,13 +1,17 @@
 import { spawn } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { reportEngine } from '@mtl/tooling/report-engine';
 import type { Run } from './run-gpt-train.js';
 
 const mtl = fileURLToPath(new URL('../../../packages/cli/bin/mtl.mjs', import.meta.url));
 const app = fileURLToPath(new URL('..', import.meta.url));
 
-/** Longer than any run of a test, shorter than the test's own limit. */
-const deadlineMs = 170_000;
+/** The built program. */
+export const program = fileURLToPath(new URL('../dist/main.js', import.meta.url));
+
+/** Longer than most runs of a test, shorter than the test's own limit. */
+const defaultDeadlineMs = 170_000;
 
 export interface RankRunOptions {
   readonly numProcesses: number;
@@ -20,19 +24,33 @@ export interface RankRunOptions {
   /** A command that runs another in its place, on a test host. */
   readonly prefix?: readonly string[];
   readonly variables?: Readonly<Record<string, string>>;
+  /** When the run is given up. */
+  readonly deadlineMs?: number;
   /** Called once the launcher runs, with the ids of its ranks by rank, which change with every restart. */
   readonly onStart?: (processIds: () => ReadonlyMap<number, number>) => void;
 }
 
 /** Starts the built app on several ranks as a user would, by `mtl run`, and waits for its end. */
 export function runRanks(options: RankRunOptions): Promise<Run> {
-  const { numProcesses, flags, directory, maxRestarts = 0, onStart } = options;
-  const { launcherFlags = [], prefix = [], variables = {} } = options;
+  const { numProcesses, flags, maxRestarts = 0, launcherFlags = [], prefix = [] } = options;
   const argv = [
     ...[mtl, 'run', '--nproc-per-node', String(numProcesses), '--max-restarts', String(maxRestarts)],
     ...[...launcherFlags, app, '--', ...flags],
   ];
-  const [command, ...words] = [...prefix, process.execPath, ...argv];
+  return runLauncher([...prefix, process.execPath, ...argv], options);
+}
+
+export type LauncherRunOptions = Pick<
+  RankRunOptions,
+  'numProcesses' | 'directory' | 'variables' | 'deadlineMs' | 'onStart'
+>;
+
+/** Starts the words of any launcher and waits for its end. */
+export function runLauncher(
+  [command, ...words]: readonly string[],
+  options: LauncherRunOptions,
+): Promise<Run> {
+  const { directory, variables = {}, deadlineMs = defaultDeadlineMs, onStart } = options;
   return new Promise((resolve, reject) => {
     const child = spawn(command!, words, { cwd: directory, env: { ...process.env, ...variables } });
     // a test that hangs must leave nobody behind: the ranks die with their launcher
@@ -46,10 +64,18 @@ export function runRanks(options: RankRunOptions): Promise<Run> {
     child.on('error', reject);
     child.on('close', (code) => {
       clearTimeout(deadline);
+      reportEngines(output, options.numProcesses);
       resolve({ code, output });
     });
     onStart?.(() => rankProcesses(child.pid!));
   });
+}
+
+/** Rank 0 says, at every start, over which engine all of them communicate. */
+function reportEngines(output: string, numProcesses: number): void {
+  for (const [, engine] of output.matchAll(/ranks communicate over (\S+)/g)) {
+    for (let rank = 0; rank < numProcesses; rank++) reportEngine(engine!);
+  }
 }
 
 /** The processes that a launcher has started, by the rank in their environment. */

@@ -9,7 +9,7 @@ const [rank, size, directory] = [Number(process.argv[2]), Number(process.argv[3]
 const numSamples = 40;
 // the host of every rank, for the gloo engine over the loopback
 const hosts = process.argv[5] === undefined ? undefined : (JSON.parse(process.argv[5]) as number[]);
-const limits = { rank, timeoutMs: 60_000, abortGraceMs: 10_000 };
+const limits = { rank, timeoutMs: 60_000, joinTimeoutMs: 60_000, abortGraceMs: 10_000 };
 const world: World =
   hosts === undefined
     ? new LocalWorld({ ...limits, size, store: new FileStore(directory) })

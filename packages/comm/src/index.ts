@@ -1,6 +1,7 @@
 export { expandHostList } from './environment/expand-host-list.js';
 export type { Launcher, ProcessEnvironment, Variables } from './environment/process-environment.js';
 export { readJobSecret } from './environment/read-job-secret.js';
+export { readJoinTimeout } from './environment/read-join-timeout.js';
 export { readProcessEnvironment } from './environment/read-process-environment.js';
 export { createGlooGroup, type GlooGroupOptions } from './gloo/create-gloo-group.js';
 export { glooProblem } from './gloo/gloo-problem.js';

@@ -4,7 +4,7 @@ import { typescriptThreads } from '@mtl/tooling/typescript-threads';
 import { describe, expect, it } from 'vitest';
 import type { CollectiveCases } from './ranks/collectives.js';
 import type { HierarchicalCases } from './ranks/hierarchical-reference.js';
-import { runGlooRanks } from './support/gloo-ranks.js';
+import { runRanks } from './support/ranks.js';
 
 const module = new URL('./ranks/collectives.ts', import.meta.url);
 const reference = new URL('./ranks/hierarchical-reference.ts', import.meta.url);
@@ -23,7 +23,7 @@ describe.skipIf(glooProblem() !== undefined)('gloo collectives (libgloo-dev)', (
     const hosts = Array.from({ length: worldSize }, (_, rank) => rank);
     const inMemory = { ...typescriptThreads, worldSize, module, argument, timeoutMs: 60_000 };
     const expected = await runInMemoryRanks<Hashes>(inMemory);
-    const { results, engines } = await runGlooRanks<Hashes>({ module, hosts, argument });
+    const { results, engines } = await runRanks<Hashes>({ module, hosts, argument });
     expect(results).toEqual(expected);
     expect(new Set(engines)).toEqual(new Set(['gloo']));
     expect(Object.keys(results[0]!)).toHaveLength(7 * 4 * 10);
@@ -33,7 +33,7 @@ describe.skipIf(glooProblem() !== undefined)('gloo collectives (libgloo-dev)', (
     const hosts = Array.from({ length: worldSize }, (_, rank) => rank);
     const inMemory = { ...typescriptThreads, worldSize, module, argument: large };
     const expected = await runInMemoryRanks<Hashes>(inMemory);
-    expect((await runGlooRanks<Hashes>({ module, hosts, argument: large })).results).toEqual(expected);
+    expect((await runRanks<Hashes>({ module, hosts, argument: large })).results).toEqual(expected);
   });
 
   it.each([
@@ -50,7 +50,7 @@ describe.skipIf(glooProblem() !== undefined)('gloo collectives (libgloo-dev)', (
       argument,
       timeoutMs: 60_000,
     });
-    const { results, engines } = await runGlooRanks<Hashes>({ module, hosts, argument });
+    const { results, engines } = await runRanks<Hashes>({ module, hosts, argument });
     expect(results).toEqual(expected);
     expect(new Set(engines)).toEqual(new Set(['gloo+local']));
   });

@@ -1,4 +1,5 @@
 import { runInMemoryRanks } from '@mtl/comm/testing';
+import { reportEngine } from '@mtl/tooling/report-engine';
 import { typescriptThreads } from '@mtl/tooling/typescript-threads';
 import { describe, expect, it } from 'vitest';
 
@@ -16,6 +17,9 @@ describe('runInMemoryRanks', () => {
       argument: 'float32',
     });
     expect(results).toEqual(Array.from({ length: 3 }, () => [3, 6, 9]));
+    const engines = await run('engine', { worldSize: 3 });
+    expect(engines).toEqual(['memory', 'memory', 'memory']);
+    for (const engine of engines) reportEngine(String(engine));
   });
 });
 

@@ -1,8 +1,10 @@
 import { connect } from 'node:net';
 import { glooProblem } from '@mtl/comm';
+import { freePort } from '@mtl/tooling/free-port';
 import { reportEngine } from '@mtl/tooling/report-engine';
+import { until } from '@mtl/tooling/until';
 import { describe, expect, it } from 'vitest';
-import { type FinishedRank, freePort, startRanks } from './support/start-ranks.js';
+import { type FinishedRank, startJoiningRanks } from './support/start-joining-ranks.js';
 
 const secret = 'the secret of a test';
 
@@ -14,6 +16,7 @@ async function variablesOf(
   const port = String(await freePort());
   return Array.from({ length: count }, (_, rank) => ({
     ...{ RANK: String(rank), WORLD_SIZE: String(world), MTL_STORE_PORT: port, MTL_JOB_SECRET: secret },
+    MTL_JOIN_TIMEOUT: '20',
     ...more,
   }));
 }
@@ -25,13 +28,9 @@ const printed = ({ stdout, stderr }: FinishedRank): Record<string, unknown> => {
   return rank;
 };
 
-async function until(reached: () => boolean): Promise<void> {
-  while (!reached()) await new Promise((resolve) => setTimeout(resolve, 5));
-}
-
 describe('joinWorld', () => {
   it('brings processes together that only know their ranks', async () => {
-    const ranks = await startRanks('join-and-sum.ts', await variablesOf(3)).finished;
+    const ranks = await startJoiningRanks('join-and-sum.ts', await variablesOf(3)).finished;
     for (const [rank, each] of ranks.entries()) {
       expect(printed(each)).toMatchObject({ rank, size: 3, engine: 'local', sum: 6, launcher: 'variables' });
       expect(each.status).toBe(0);
@@ -39,23 +38,26 @@ describe('joinWorld', () => {
   });
 
   it('is a world of one for a process alone', async () => {
-    const [alone] = await startRanks('join-and-sum.ts', [{}]).finished;
+    const [alone] = await startJoiningRanks('join-and-sum.ts', [{}]).finished;
     expect(printed(alone!)).toMatchObject({ rank: 0, size: 1, engine: 'single', sum: 1, launcher: 'single' });
   });
 
   it('names the ranks that never come, on all that came', async () => {
-    const variables = await variablesOf(4, { count: 2, more: { JOIN_TIMEOUT_MS: '3000' } });
-    const ranks = await startRanks('join-and-sum.ts', variables).finished;
+    const variables = await variablesOf(4, { count: 2, more: { MTL_JOIN_TIMEOUT: '3' } });
+    const ranks = await startJoiningRanks('join-and-sum.ts', variables).finished;
     for (const { status, stderr } of ranks) {
-      expect(stderr).toContain('error[MTL_TIMEOUT]');
-      expect(stderr).toContain('ranks 2, 3 of 4, which never came');
+      expect(stderr).toMatch(
+        /error\[MTL_TIMEOUT\]: rank \d waited 3\.\d s for ranks 2, 3 of 4, which never came/,
+      );
       expect(status).toBe(1);
     }
+    // the first whose time was over tells the others
+    expect(ranks.map(({ stderr }) => stderr).join('')).toContain('MTL_JOIN_TIMEOUT=SECONDS waits longer');
   });
 
   it('names rank 0 when it is the one that never comes', async () => {
-    const variables = await variablesOf(2, { more: { JOIN_TIMEOUT_MS: '2000' } });
-    const [rank] = await startRanks('join-and-sum.ts', variables.slice(1)).finished;
+    const variables = await variablesOf(2, { more: { MTL_JOIN_TIMEOUT: '2' } });
+    const [rank] = await startJoiningRanks('join-and-sum.ts', variables.slice(1)).finished;
     expect(rank!.stderr).toContain(
       'error[MTL_TIMEOUT]: rank 0, which holds the store of the job, never came',
     );
@@ -63,8 +65,8 @@ describe('joinWorld', () => {
   });
 
   it('refuses a rank with another secret, and two processes of one number', async () => {
-    const variables = await variablesOf(2, { more: { JOIN_TIMEOUT_MS: '5000' } });
-    const wrong = startRanks('join-and-sum.ts', [
+    const variables = await variablesOf(2, { more: { MTL_JOIN_TIMEOUT: '5' } });
+    const wrong = startJoiningRanks('join-and-sum.ts', [
       variables[0]!,
       { ...variables[1]!, MTL_JOB_SECRET: 'the secret of another' },
       { ...variables[0]!, RANK: '0', MTL_STORE_PORT: variables[0]!.MTL_STORE_PORT! },
@@ -77,7 +79,7 @@ describe('joinWorld', () => {
 
   it('gives every rank the reason of the one that fails, and its number', async () => {
     const variables = await variablesOf(3, { more: { BEHAVIOUR: 'abort 1' } });
-    const ranks = await startRanks('join-and-sum.ts', variables).finished;
+    const ranks = await startJoiningRanks('join-and-sum.ts', variables).finished;
     for (const rank of [0, 2]) {
       expect(ranks[rank]!.stderr).toContain('rank 1 failed: Error: the loss is not a number');
       expect(ranks[rank]!.status).toBe(1);
@@ -86,7 +88,7 @@ describe('joinWorld', () => {
 
   it.each([0, 1, 2])('ends all within a second when rank %i exits without leaving', async (dead) => {
     const variables = await variablesOf(3, { more: { BEHAVIOUR: `exit ${dead}` } });
-    const ranks = await startRanks('join-and-sum.ts', variables).finished;
+    const ranks = await startJoiningRanks('join-and-sum.ts', variables).finished;
     expect(ranks[dead]!.status).toBe(7);
     for (const rank of [0, 1, 2].filter((each) => each !== dead)) {
       expect(ranks[rank]!.stderr).toMatch(new RegExp(`rank ${dead} \\(|rank ${dead}, which holds it`));
@@ -98,7 +100,7 @@ describe('joinWorld', () => {
 
   it('misses the heartbeat of a stopped rank at its limit', async () => {
     const variables = await variablesOf(2, { more: { BEHAVIOUR: 'stop 1', HEARTBEAT_MS: '1500' } });
-    const started = startRanks('join-and-sum.ts', variables);
+    const started = startJoiningRanks('join-and-sum.ts', variables);
     const [first] = await Promise.all([
       started.finished.then((ranks) => ranks[0]!),
       until(() => started.children[0]!.exitCode !== null).then(() => started.children[1]!.kill('SIGKILL')),
@@ -111,7 +113,7 @@ describe('joinWorld', () => {
   it('goes on while strangers throw garbage at the store', async () => {
     // rank 1 comes when rank 0 has been thrown at for a while
     const variables = await variablesOf(2);
-    const first = startRanks('join-and-sum.ts', [variables[0]!]);
+    const first = startJoiningRanks('join-and-sum.ts', [variables[0]!]);
     const port = Number(variables[0]!.MTL_STORE_PORT);
     let numClosed = 0;
     const pieces = [
@@ -133,7 +135,7 @@ describe('joinWorld', () => {
     const timer = setInterval(() => throwOnce(index++), 3);
     try {
       await until(() => numClosed > 100);
-      const second = startRanks('join-and-sum.ts', [variables[1]!]);
+      const second = startJoiningRanks('join-and-sum.ts', [variables[1]!]);
       const [[zero], [one]] = await Promise.all([first.finished, second.finished]);
       expect(printed(one!)).toMatchObject({ rank: 1, sum: 3 });
       expect(JSON.parse(zero!.stdout)).toMatchObject({ rank: 0, sum: 3 });
@@ -156,7 +158,7 @@ describe('joinWorld', () => {
     ],
   ])('asks for %s before it waits for anybody', async (_, more, code) => {
     const [variables] = await variablesOf(2, { more });
-    const [rank] = await startRanks('join-and-sum.ts', [variables!]).finished;
+    const [rank] = await startJoiningRanks('join-and-sum.ts', [variables!]).finished;
     expect(rank!.stderr).toContain(`error[${code}]`);
     expect(rank!.stderr).toContain('remedy:');
     expect(rank!.status).toBe(2);

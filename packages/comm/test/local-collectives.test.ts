@@ -1,7 +1,8 @@
-import { runInMemoryRanks, runLocalRanks } from '@mtl/comm/testing';
+import { runInMemoryRanks } from '@mtl/comm/testing';
 import { typescriptThreads } from '@mtl/tooling/typescript-threads';
 import { describe, expect, it } from 'vitest';
 import type { CollectiveCases } from './ranks/collectives.js';
+import { runRanks } from './support/ranks.js';
 
 const module = new URL('./ranks/collectives.ts', import.meta.url);
 /** A chunk holds 1024 float32, so 5003 elements take five steps, and their parts and slices do not divide. */
@@ -17,13 +18,7 @@ describe('local collectives', () => {
       argument,
       timeoutMs: 60_000,
     });
-    const results = await runLocalRanks<Record<string, string>>({
-      ...typescriptThreads,
-      worldSize,
-      module,
-      argument,
-      bufferBytes,
-    });
+    const { results } = await runRanks<Record<string, string>>({ worldSize, module, argument, bufferBytes });
     expect(results).toEqual(expected);
     expect(Object.keys(results[0]!)).toHaveLength(7 * 4 * 10);
   });
@@ -31,6 +26,6 @@ describe('local collectives', () => {
   it('do so in buffers and messages of the usual size', async () => {
     const large = { worldSize: 2, module, argument: { sizes: [300_001], dtypes: ['float32'] } };
     const expected = await runInMemoryRanks<Record<string, string>>({ ...typescriptThreads, ...large });
-    expect(await runLocalRanks({ ...typescriptThreads, ...large })).toEqual(expected);
+    expect((await runRanks(large)).results).toEqual(expected);
   });
 });

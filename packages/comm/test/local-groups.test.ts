@@ -1,12 +1,10 @@
-import { runLocalRanks } from '@mtl/comm/testing';
-import { typescriptThreads } from '@mtl/tooling/typescript-threads';
 import { describe, expect, it } from 'vitest';
 import type { GroupsResult } from './ranks/groups.js';
+import { runRanks } from './support/ranks.js';
 
 describe('local groups', () => {
   it('overlap, keep their order and work while nobody waits', async () => {
-    const results = await runLocalRanks<GroupsResult>({
-      ...typescriptThreads,
+    const { results } = await runRanks<GroupsResult>({
       worldSize: 4,
       module: new URL('./ranks/groups.ts', import.meta.url),
       bufferBytes: 8192,

@@ -1,30 +1,21 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { glooProblem } from '@mtl/comm';
-import { isRunning, type RankProcess, runInMemoryRanks } from '@mtl/comm/testing';
+import { isRunning, runInMemoryRanks } from '@mtl/comm/testing';
 import { createNetworkHosts, type NetworkHosts, networkHostsProblem } from '@mtl/tooling/network-hosts';
 import { typescriptThreads } from '@mtl/tooling/typescript-threads';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { HierarchicalCases } from './ranks/hierarchical-reference.js';
-import type { Trouble } from './ranks/trouble.js';
-import { complete, errorsOf, ready } from './support/failures.js';
-import { runGlooRanks, startGlooRanks } from './support/gloo-ranks.js';
+import { complete, errorsOf, failingRanks, ready, timeoutMs, withinMs } from './support/failing-ranks.js';
+import { runRanks } from './support/ranks.js';
 
-const trouble = new URL('./ranks/trouble.ts', import.meta.url);
 const hosts = [0, 0, 1, 1];
 /** On the second host. */
 const culprit = 3;
-const timeoutMs = 1500;
-/** What the polls (50 ms of the watchdog, 20 ms of the waits) leave for a machine whose cores are all busy. */
-const withinMs = 1000;
+const numStops = Number(process.env.MTL_TEST_STOPS ?? 2);
 const cannot = glooProblem() !== undefined || networkHostsProblem() !== undefined;
 
 let network: NetworkHosts;
-let ranks: RankProcess[] = [];
-let remove = (): void => {};
-
-function start(kind: Trouble['kind'], limits: { readonly timeoutMs?: number } = {}): RankProcess[] {
-  ({ ranks, remove } = startGlooRanks({ module: trouble, hosts, argument: { kind }, ...network, ...limits }));
-  return ranks;
-}
+const start = failingRanks(() => ({ hosts, ...network }));
 
 /** Two ranks each on two hosts that nothing but a cable connects. */
 describe.skipIf(cannot)('two hosts (libgloo-dev, iproute2, root)', () => {
@@ -32,12 +23,7 @@ describe.skipIf(cannot)('two hosts (libgloo-dev, iproute2, root)', () => {
     network = createNetworkHosts();
   });
 
-  afterEach(async () => {
-    for (const rank of ranks) if (isRunning(rank)) rank.child.kill('SIGKILL');
-    await Promise.all(ranks.map((rank) => rank.ended));
-    remove();
-    network.remove();
-  });
+  afterEach(() => network.remove());
 
   it('give the bits of the documented order of summation', async () => {
     const argument: HierarchicalCases = { hosts, sizes: [1031], dtypes: ['float32', 'bfloat16'] };
@@ -48,7 +34,7 @@ describe.skipIf(cannot)('two hosts (libgloo-dev, iproute2, root)', () => {
       argument,
     });
     const module = new URL('./ranks/collectives.ts', import.meta.url);
-    const { results, engines } = await runGlooRanks({ module, hosts, argument, ...network });
+    const { results, engines } = await runRanks({ module, hosts, argument, ...network });
     expect(results).toEqual(expected);
     expect(new Set(engines)).toEqual(new Set(['gloo+local']));
   });
@@ -65,19 +51,22 @@ describe.skipIf(cannot)('two hosts (libgloo-dev, iproute2, root)', () => {
     expect(processes.filter(isRunning)).toEqual([]);
   });
 
-  it('lose a rank that stops: all others name it, or its host-mate that waits for it, at the time-out', async () => {
-    const processes = start('none', { timeoutMs });
-    await ready(processes);
-    processes[culprit]!.child.kill('SIGSTOP');
-    for (const error of await errorsOf(processes.slice(0, culprit))) {
-      expect(error).toMatchObject({ code: 'MTL_TIMEOUT', details: complete });
-      // Rank 2 may wait for rank 3 at the end of a collective while rank 0, already in the next one, waits for rank 2: both
-      // are late, and one is named first.
-      expect(hosts[error.details.rank as number]).toBe(hosts[culprit]);
-      expect(error.details.waitedMs).toBeLessThan(3 * timeoutMs);
-    }
-    expect(processes.filter(isRunning)).toEqual([processes[culprit]]);
-  });
+  // whatever the rank was doing when it stopped; MTL_TEST_STOPS=20 for more moments
+  it.each(Array.from({ length: numStops }, (_, index) => [(culprit + index) % hosts.length, 7 * index]))(
+    'lose rank %i, which stops after %i ms: all others name it, and nobody else, at the time-out',
+    async (stopped, afterMs) => {
+      const processes = start('none', { timeoutMs });
+      await ready(processes);
+      await pause(afterMs);
+      processes[stopped]!.child.kill('SIGSTOP');
+      for (const error of await errorsOf(processes.filter((_, rank) => rank !== stopped))) {
+        expect(error).toMatchObject({ code: 'MTL_TIMEOUT', details: { rank: stopped, ...complete } });
+        expect(error.message).toContain('group world [0, 1, 2, 3], allReduce');
+        expect(error.details.waitedMs).toBeLessThan(3 * timeoutMs);
+      }
+      expect(processes.filter(isRunning)).toEqual([processes[stopped]]);
+    },
+  );
 
   it('lose the cable: every rank names one of the other host at the time-out', async () => {
     const processes = start('none', { timeoutMs });

@@ -2,6 +2,7 @@ import { type JsonObject, saveCheckpoint } from '@mtl/checkpoint';
 import type { AdamwOptimizer, LossScaler } from '@mtl/optimizer';
 import type { StepMetrics } from './metrics/step-metrics.js';
 import type { ValidationLoss } from './metrics/training-summary.js';
+import { stopSignalNames } from './stop-signal-names.js';
 import type { StopSignals } from './stop-signals.js';
 import type { Trainer } from './trainer.js';
 import { optimizerTensors, trainingState, weightTensors } from './training-checkpoint.js';
@@ -21,8 +22,6 @@ export interface SaveSettings {
   readonly keepLast: number | undefined;
   readonly configuration: JsonObject;
 }
-
-const stopSignals = ['SIGINT', 'SIGTERM'] as const;
 
 export interface EvaluationSettings<Batch> {
   /** Steps between evaluations. */
@@ -52,8 +51,8 @@ export interface TrainingResult {
 }
 
 /**
- * Trains to the end with everything around the loop: evaluation, checkpoints (also on SIGINT and SIGTERM, after the
- * step that is running), reports. The final state is always saved and, where there is evaluation data, evaluated. Every
+ * Trains to the end with everything around the loop: evaluation, checkpoints (also on SIGINT, SIGTERM and SIGHUP,
+ * after the step that is running), reports. The final state is always saved and, where there is evaluation data, evaluated. Every
  * process of a training runs it; a signal to any of them stops all after the same step.
  */
 export async function runTraining<Batch>(options: RunTrainingOptions<Batch>): Promise<TrainingResult> {
@@ -101,8 +100,8 @@ export async function runTraining<Batch>(options: RunTrainingOptions<Batch>): Pr
 
 /** The signal that some process has received; the same on all of them, since they all ask after the same step. */
 function agreedSignal<Batch>({ trainer, signals }: RunTrainingOptions<Batch>): NodeJS.Signals | undefined {
-  const flags = trainer.ranks.maximum(stopSignals.map((name) => (signals?.received === name ? 1 : 0)));
-  return stopSignals.find((_, index) => flags[index] === 1);
+  const flags = trainer.ranks.maximum(stopSignalNames.map((name) => (signals?.received === name ? 1 : 0)));
+  return stopSignalNames.find((_, index) => flags[index] === 1);
 }
 
 async function saveTraining<Batch>(options: RunTrainingOptions<Batch>, save: SaveSettings): Promise<string> {

@@ -1,14 +1,23 @@
-/** Watches for SIGINT and SIGTERM: the first asks for an orderly stop, a second ends the process at once. */
+import { constants } from 'node:os';
+import { stopSignalNames } from './stop-signal-names.js';
+
+const streams = [process.stdout, process.stderr];
+
+/**
+ * Watches for SIGINT, SIGTERM and SIGHUP: the first asks for an orderly stop, a second ends the process at once. A terminal
+ * that goes away is a SIGHUP, however many it sends, and what can no longer be written to it is dropped.
+ */
 export class StopSignals {
   #received: NodeJS.Signals | undefined;
   readonly #handlers = new Map<NodeJS.Signals, () => void>();
 
   constructor(private readonly onFirst: (signal: NodeJS.Signals) => void = () => {}) {
-    for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    for (const signal of stopSignalNames) {
       const handler = (): void => this.#receive(signal);
       this.#handlers.set(signal, handler);
       process.on(signal, handler);
     }
+    for (const stream of streams) stream.on('error', this.#onLostTerminal);
   }
 
   /** The signal that asked to stop, if one did. */
@@ -18,11 +27,21 @@ export class StopSignals {
 
   close(): void {
     for (const [signal, handler] of this.#handlers) process.off(signal, handler);
+    for (const stream of streams) stream.off('error', this.#onLostTerminal);
   }
 
-  #receive(signal: NodeJS.Signals): void {
-    // 128 plus the signal's number: what shells expect of a process that a signal ended
-    if (this.#received !== undefined) process.exit(signal === 'SIGINT' ? 130 : 143);
+  // may come before the signal does
+  readonly #onLostTerminal = (error: NodeJS.ErrnoException): void => {
+    if (error.code !== 'EIO') throw error;
+    this.#receive('SIGHUP');
+  };
+
+  #receive(signal: (typeof stopSignalNames)[number]): void {
+    if (this.#received !== undefined) {
+      // 128 plus the signal's number: what shells expect of a process that a signal ended
+      if (signal !== 'SIGHUP') process.exit(128 + constants.signals[signal]);
+      return;
+    }
     this.#received = signal;
     this.onFirst(signal);
   }

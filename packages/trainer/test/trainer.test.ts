@@ -198,19 +198,36 @@ describe('runTraining', () => {
     rmSync(directory, { recursive: true });
   });
 
-  it('stops after the running step when a signal came, and lets go of the handlers', async () => {
-    const built = build({ trainIterations: 1000 });
-    const handlers = process.listenerCount('SIGTERM');
+  it.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)(
+    'stops after the running step when %s came, and lets go of the handlers',
+    async (name) => {
+      const built = build({ trainIterations: 1000 });
+      const handlers = process.listenerCount(name);
+      const signals = new StopSignals();
+      const result = await runTraining({
+        ...built,
+        signals,
+        reporters: [{ step: ({ iteration }) => void (iteration === 3 && process.emit(name, name)) }],
+      });
+      expect(result.reason).toBe(name);
+      expect(built.trainer.progress.iteration).toBe(3);
+      signals.close();
+      expect(process.listenerCount(name)).toBe(handlers);
+      built.dispose();
+    },
+  );
+
+  it('takes the several SIGHUPs of a terminal that goes away for one', () => {
+    const handlers = process.stdout.listenerCount('error');
     const signals = new StopSignals();
-    const result = await runTraining({
-      ...built,
-      signals,
-      reporters: [{ step: ({ iteration }) => void (iteration === 3 && process.emit('SIGTERM', 'SIGTERM')) }],
-    });
-    expect(result.reason).toBe('SIGTERM');
-    expect(built.trainer.progress.iteration).toBe(3);
+    for (let count = 0; count < 3; count++) process.emit('SIGHUP', 'SIGHUP');
+    expect(signals.received).toBe('SIGHUP');
+    // what cannot be written any more is no failure of the training; another error is
+    expect(() =>
+      process.stdout.emit('error', Object.assign(new Error('lost'), { code: 'EIO' })),
+    ).not.toThrow();
+    expect(() => process.stdout.emit('error', new Error('another'))).toThrow('another');
     signals.close();
-    expect(process.listenerCount('SIGTERM')).toBe(handlers);
-    built.dispose();
+    expect(process.stdout.listenerCount('error')).toBe(handlers);
   });
 });

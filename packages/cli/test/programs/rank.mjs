@@ -1,12 +1,26 @@
 // A rank for the tests of launchers: joins, sums rank + 1 over all ranks, and does what its arguments ask.
-import { existsSync, writeFileSync, writeSync } from 'node:fs';
+import { existsSync, readFileSync, renameSync, writeFileSync, writeSync } from 'node:fs';
 import { joinWorld } from '@mtl/comm';
 import { exitCodeOf, formatError } from '@mtl/errors';
 import { Tensor } from '@mtl/kernels';
 
 const [behaviour, whose, file] = process.argv.slice(2);
+const { RANK, SLURM_PROCID, MTL_RESTART_COUNT = '0', TIMEOUT_MS = '60000' } = process.env;
+
+function isAlive(pid) {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}
+const pause = () => new Promise((resolve) => setTimeout(resolve, 10));
+
 try {
-  const world = await joinWorld({ joinTimeoutMs: 60_000, timeoutMs: 60_000, abortGraceMs: 3_000 });
+  // before it is a member of anything
+  if (behaviour === 'early' && (RANK ?? SLURM_PROCID) === whose && MTL_RESTART_COUNT === '0') process.exit(7);
+  const world = await joinWorld({ timeoutMs: Number(TIMEOUT_MS), abortGraceMs: 3_000 });
   const { rank, size, environment, group } = world;
   const tensor = Tensor.from([rank + 1], { shape: [1], dtype: 'float32' });
   group.allReduce(tensor).wait();
@@ -27,6 +41,7 @@ try {
   const forever = () => {
     for (;;) group.allReduce(tensor).wait();
   };
+  if (behaviour === 'loop') forever();
   if (behaviour === 'exit') isChosen ? process.exit(7) : forever();
   if (behaviour === 'configuration') isChosen ? process.exit(2) : forever();
   if (behaviour === 'throw') {
@@ -46,7 +61,20 @@ try {
       if (whose !== 'deaf') process.exit(0);
     });
     writeFileSync(`${file}.${rank}`, String(process.pid));
-    while (!existsSync(`${file}.end`)) await new Promise((resolve) => setTimeout(resolve, 10));
+    while (!existsSync(`${file}.end`)) await pause();
+  }
+  // fails once, when all others have ended well
+  if (behaviour === 'last' && restartCount === 0) {
+    const others = Array.from({ length: size }, (_, each) => `${file}.${each}`).filter(
+      (_, each) => each !== rank,
+    );
+    if (isChosen) {
+      while (!others.every((path) => existsSync(path) && !isAlive(Number(readFileSync(path, 'utf8')))))
+        await pause();
+      process.exit(7);
+    }
+    writeFileSync(`${file}.${rank}.part`, String(process.pid));
+    renameSync(`${file}.${rank}.part`, `${file}.${rank}`);
   }
   world.close();
 } catch (error) {

@@ -1,29 +1,15 @@
-import { accessSync, constants, readFileSync, writeFileSync } from 'node:fs';
-import { delimiter, join } from 'node:path';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { commandPath } from '@mtl/tooling/command-path';
+import { freePort } from '@mtl/tooling/free-port';
+import { type SlurmCluster, slurmProblem, startSlurm } from '@mtl/tooling/slurm-cluster';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { freePort } from '../support/free-port.js';
-import { type SlurmCluster, startSlurm } from '../support/slurm-cluster.js';
 import { printedRanks, rankProgram, sourceFlags, startProcess } from '../support/start-process.js';
 import { temporaryDirectory } from '../support/temporary-directory.js';
 import { testDirectory } from '../support/test-directory.js';
 
-/** Where a command is, as a shell would find it; daemons are in sbin. */
-function commandPath(name: string): string | undefined {
-  for (const folder of `${process.env.PATH}:/usr/sbin`.split(delimiter)) {
-    try {
-      accessSync(join(folder, name), constants.X_OK);
-      return join(folder, name);
-    } catch {
-      // not here
-    }
-  }
-  return undefined;
-}
-
 const lacksOpenMpi = commandPath('mpirun') === undefined;
-const lacksSlurm = ['srun', 'sbatch', 'sinfo', 'munged', 'slurmctld', 'slurmd'].some(
-  (name) => commandPath(name) === undefined,
-);
+const lacksSlurm = slurmProblem() !== undefined;
 const torchrun = process.env.MTL_TORCHRUN ?? commandPath('torchrun');
 
 const secret = { MTL_JOB_SECRET: 'the secret of a test' };
@@ -107,6 +93,17 @@ describe('the same program under other launchers', () => {
       expect(stderr).toBe('');
       expect(printedRanks(stdout)).toMatchObject(expectedRanks(4, 'slurm'));
       expect(status).toBe(0);
+    });
+
+    it('names a rank that dies before it has joined, when the time to join is over', async () => {
+      const words = ['srun', '--ntasks=2', ...node, 'early', '1'];
+      const env = { ...secret, ...cluster.env, MTL_JOIN_TIMEOUT: '3' };
+      const { status, stderr } = await startProcess(words, env).finished;
+      expect(stderr).toMatch(
+        /error\[MTL_TIMEOUT\]: rank 0 waited \d\.\d s for rank 1 of 2, which never came/,
+      );
+      expect(stderr).toContain('MTL_JOIN_TIMEOUT=SECONDS waits longer');
+      expect(status).not.toBe(0);
     });
 
     it('is several processes in a step of a batch job, and one in its script', async () => {

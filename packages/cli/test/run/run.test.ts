@@ -1,7 +1,8 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { until } from '@mtl/tooling/until';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { isRunning, mtl, printedRanks, rankProgram, startProcess, until } from '../support/start-process.js';
+import { isRunning, mtl, printedRanks, rankProgram, startProcess } from '../support/start-process.js';
 import { testDirectory } from '../support/test-directory.js';
 
 const run = (...words: string[]) => startProcess([...mtl, 'run', ...words]);

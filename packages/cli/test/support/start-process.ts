@@ -60,15 +60,6 @@ export function printedRanks(stdout: string): readonly Record<string, unknown>[]
   return ranks.sort((left, right) => left.restartCount - right.restartCount || left.rank - right.rank);
 }
 
-/** Polls for something that another process does. */
-export async function until(reached: () => boolean): Promise<void> {
-  const deadline = performance.now() + 60_000;
-  while (!reached()) {
-    if (performance.now() > deadline) throw new Error(`never: ${reached}`);
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  }
-}
-
 export function isRunning(pid: number): boolean {
   try {
     process.kill(pid, 0);

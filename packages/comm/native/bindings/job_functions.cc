@@ -76,11 +76,16 @@ void close_job(const Napi::CallbackInfo& info) {
   job->watchdog.reset();
 }
 
+// (job, code, message, rank)
 void abort_job(const Napi::CallbackInfo& info) {
   Job* job = read_job(info, 0);
   Failure failure;
-  if (job == nullptr || !read_text(info, 1, &failure.code) || !read_text(info, 2, &failure.message)) return;
-  failure.rank = job->state.rank();
+  int64_t rank;
+  if (job == nullptr || !read_text(info, 1, &failure.code) || !read_text(info, 2, &failure.message) ||
+      !read_integer(info, 3, &rank)) {
+    return;
+  }
+  failure.rank = static_cast<int>(rank);
   job->state.abort(std::move(failure));
 }
 

@@ -1,5 +1,5 @@
-// createStoreServer, portOfStoreServer, failureOfStoreServer, closeStoreServer, openStoreClient, setInStore, getFromStore,
-// findInStore, addInStore, tellStore, closeStoreClient, endWithParent
+// createStoreServer, portOfStoreServer, failureOfStoreServer, abortStoreServer, closeStoreServer, openStoreClient,
+// setInStore, getFromStore, awaitInStore, findInStore, addInStore, tellStore, closeStoreClient, endWithParent
 #include <signal.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -49,14 +49,14 @@ std::shared_ptr<store::StoreClient> read_client(const Napi::CallbackInfo& info) 
   return nullptr;
 }
 
-// (address, ports, secret, worldSize, attempt, hostRank, heartbeatLimitMs) => server
+// (address, ports, secret, worldSize, attempt, hostRank, heartbeatLimitMs, member) => server
 Napi::Value create_server(const Napi::CallbackInfo& info) {
   store::ServerOptions options;
   int64_t world_size, attempt, host_rank;
   double limit_ms;
   if (!read_text(info, 0, &options.address) || !read_integers(info, 1, &options.ports) ||
       !read_text(info, 2, &options.secret) || !read_integer(info, 3, &world_size) || !read_integer(info, 4, &attempt) ||
-      !read_integer(info, 5, &host_rank) || !read_number(info, 6, &limit_ms)) {
+      !read_integer(info, 5, &host_rank) || !read_number(info, 6, &limit_ms) || !read_text(info, 7, &options.member)) {
     return {};
   }
   options.world_size = static_cast<int>(world_size);
@@ -88,6 +88,19 @@ Napi::Value failure_of_server(const Napi::CallbackInfo& info) {
   return failure;
 }
 
+// (server, rank, code, message)
+void abort_server(const Napi::CallbackInfo& info) {
+  const std::shared_ptr<store::StoreServer> server = read_server(info);
+  int64_t rank;
+  Failure failure;
+  if (server == nullptr || !read_integer(info, 1, &rank) || !read_text(info, 2, &failure.code) ||
+      !read_text(info, 3, &failure.message)) {
+    return;
+  }
+  failure.rank = static_cast<int>(rank);
+  server->abort(std::move(failure));
+}
+
 // (server, timeoutMs): waits for its ranks to leave, then closes
 void close_server(const Napi::CallbackInfo& info) {
   double timeout_ms;
@@ -98,7 +111,7 @@ void close_server(const Napi::CallbackInfo& info) {
   stores().servers.erase(info[0].As<Napi::Number>().Int64Value());
 }
 
-// (job, address, ports, secret, worldSize, attempt, timeoutMs) => client
+// (job, address, ports, secret, worldSize, attempt, timeoutMs, member) => client
 Napi::Value open_client(const Napi::CallbackInfo& info) {
   Job* job = read_job(info, 0);
   store::ClientOptions options;
@@ -106,7 +119,7 @@ Napi::Value open_client(const Napi::CallbackInfo& info) {
   double timeout_ms;
   if (job == nullptr || !read_text(info, 1, &options.address) || !read_integers(info, 2, &options.ports) ||
       !read_text(info, 3, &options.secret) || !read_integer(info, 4, &world_size) || !read_integer(info, 5, &attempt) ||
-      !read_number(info, 6, &timeout_ms)) {
+      !read_number(info, 6, &timeout_ms) || !read_text(info, 7, &options.member)) {
     return {};
   }
   options.world_size = static_cast<int>(world_size);
@@ -149,6 +162,46 @@ Napi::Value get(const Napi::CallbackInfo& info) {
   const Status status = client->get(key, static_cast<int64_t>(timeout_ms * kMillisecond), &value);
   if (!status.ok()) return throw_status(info.Env(), status), Napi::Value();
   return bytes_of(info.Env(), value);
+}
+
+// Waits for a key on a thread of the pool, so that the event loop goes on.
+class WaitForKey : public Napi::AsyncWorker {
+ public:
+  WaitForKey(Napi::Env env, std::shared_ptr<store::StoreClient> client, std::string key, int64_t timeout_ns)
+      : Napi::AsyncWorker(env),
+        promise_(Napi::Promise::Deferred::New(env)),
+        client_(std::move(client)),
+        key_(std::move(key)),
+        timeout_ns_(timeout_ns) {}
+  Napi::Promise promise() const { return promise_.Promise(); }
+  void Execute() override { status_ = client_->get(key_, timeout_ns_, &value_); }
+  void OnOK() override {
+    if (status_.ok()) return promise_.Resolve(bytes_of(Env(), value_));
+    Napi::Error error = Napi::Error::New(Env(), status_.failure().message);
+    set_failure(error.Value(), status_.failure());
+    promise_.Reject(error.Value());
+  }
+
+ private:
+  Napi::Promise::Deferred promise_;
+  const std::shared_ptr<store::StoreClient> client_;
+  const std::string key_;
+  const int64_t timeout_ns_;
+  std::string value_;
+  Status status_;
+};
+
+// (client, key, timeoutMs) => promise of the value. It ends before the job may be closed: with the client, at the latest.
+Napi::Value await_key(const Napi::CallbackInfo& info) {
+  const std::shared_ptr<store::StoreClient> client = read_client(info);
+  std::string key;
+  double timeout_ms;
+  if (client == nullptr || !read_text(info, 1, &key) || !read_number(info, 2, &timeout_ms)) return {};
+  WaitForKey* worker =
+      new WaitForKey(info.Env(), client, std::move(key), static_cast<int64_t>(timeout_ms * kMillisecond));
+  const Napi::Promise promise = worker->promise();
+  worker->Queue();  // which deletes it at its end
+  return promise;
 }
 
 Napi::Value find(const Napi::CallbackInfo& info) {
@@ -198,10 +251,12 @@ void register_functions(Napi::Env env, Napi::Object exports) {
   exports.Set("createStoreServer", Napi::Function::New(env, create_server));
   exports.Set("portOfStoreServer", Napi::Function::New(env, port_of_server));
   exports.Set("failureOfStoreServer", Napi::Function::New(env, failure_of_server));
+  exports.Set("abortStoreServer", Napi::Function::New(env, abort_server));
   exports.Set("closeStoreServer", Napi::Function::New(env, close_server));
   exports.Set("openStoreClient", Napi::Function::New(env, open_client));
   exports.Set("setInStore", Napi::Function::New(env, set));
   exports.Set("getFromStore", Napi::Function::New(env, get));
+  exports.Set("awaitInStore", Napi::Function::New(env, await_key));
   exports.Set("findInStore", Napi::Function::New(env, find));
   exports.Set("addInStore", Napi::Function::New(env, add));
   exports.Set("tellStore", Napi::Function::New(env, tell));

@@ -10,15 +10,16 @@ std::string join(const std::vector<int>& ranks) {
 }
 
 Failure in_operation(const Call& call, std::string code, int rank) {
+  const GroupIdentity& group = call.whole == nullptr ? *call.group : *call.whole;
   Failure failure;
   failure.code = std::move(code);
   failure.rank = rank;
-  failure.group = call.group->name;
+  failure.group = group.name;
   failure.operation = name_of(call.operation->kind);
   failure.sequence = call.operation->sequence_text();
   failure.waited_ms = static_cast<double>(now_ns() - call.started_ns) / kMillisecond;
   failure.message = format_text("group %s [%s], %s (%s), rank %d waited %.3f s: ", failure.group.c_str(),
-                                join(call.group->ranks).c_str(), failure.operation.c_str(), failure.sequence.c_str(),
+                                join(group.ranks).c_str(), failure.operation.c_str(), failure.sequence.c_str(),
                                 call.job->rank(), failure.waited_ms / 1000);
   return failure;
 }
@@ -26,6 +27,7 @@ Failure in_operation(const Call& call, std::string code, int rank) {
 }  // namespace
 
 Status Call::check() const {
+  if (looking != nullptr) (*looking)();
   if (job->is_aborted()) {
     const Status reason = job->reason();
     Failure failure = in_operation(*this, reason.failure().code, reason.failure().rank);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -24,8 +25,11 @@ struct GroupIdentity {
 
 struct Call {
   const GroupIdentity* group = nullptr;
+  // The group as the program knows it, for errors: where `group` is a part of it that carries out a stage. Null: `group`.
+  const GroupIdentity* whole = nullptr;
   JobState* job = nullptr;
   const std::atomic<bool>* closing = nullptr;  // the group is being closed under the operation
+  const std::function<void()>* looking = nullptr;  // called with every check, as a sign of life; null: by nobody
   const Operation* operation = nullptr;
   int64_t started_ns = 0;  // the wait counts from here
   bool may_spin = false;   // false on a thread of ours: it would take the core that the main thread computes on

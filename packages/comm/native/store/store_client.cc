@@ -52,8 +52,8 @@ Status send_message(int socket, const Message& message, int64_t deadline) {
 
 }  // namespace
 
-StoreClient::StoreClient(JobState* job, Descriptor socket, MessageReader reader)
-    : job_(job), socket_(std::move(socket)), reader_(std::move(reader)) {}
+StoreClient::StoreClient(JobState* job, std::string member, Descriptor socket, MessageReader reader)
+    : job_(job), member_(std::move(member)), socket_(std::move(socket)), reader_(std::move(reader)) {}
 
 // Asks whoever listens at `port` whether it is the store of this job. `is_final`: it is, and refuses for good.
 Status StoreClient::join(const ClientOptions& options, int rank, int port, int64_t deadline, Descriptor* socket,
@@ -109,7 +109,7 @@ Status StoreClient::connect(JobState* job, const ClientOptions& options, std::sh
       const int64_t limit = std::min(deadline, now_ns() + 5 * kSecond);
       problem = join(options, job->rank(), port, limit, &socket, &reader, &welcome, &is_final);
       if (problem.ok()) {
-        std::shared_ptr<StoreClient> created(new StoreClient(job, std::move(socket), std::move(reader)));
+        std::shared_ptr<StoreClient> created(new StoreClient(job, options.member, std::move(socket), std::move(reader)));
         created->wake_ = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
         if (!created->wake_.is_open()) return error_status("MTL_STORE", "eventfd failed: %s", std::strerror(errno));
         created->host_rank_ = static_cast<int>(welcome.id) - 1;
@@ -131,8 +131,9 @@ Status StoreClient::connect(JobState* job, const ClientOptions& options, std::sh
   Failure failure;
   failure.code = "MTL_STORE_UNREACHABLE";
   failure.waited_ms = static_cast<double>(now_ns() - started) / kMillisecond;
-  failure.message = format_text("rank %d did not find the store of the job within %.1f s; the last try: %s", job->rank(),
-                                failure.waited_ms / 1000, problem.failure().message.c_str());
+  failure.message = format_text("%s %d did not find the store of the job within %.1f s; the last try: %s",
+                                options.member.c_str(), job->rank(), failure.waited_ms / 1000,
+                                problem.failure().message.c_str());
   return Status(std::move(failure));
 }
 
@@ -220,8 +221,8 @@ Status StoreClient::ask(Message question, int64_t timeout_ns, Message* answer) {
   Failure failure;
   failure.code = "MTL_TIMEOUT";
   failure.waited_ms = static_cast<double>(now_ns() - started) / kMillisecond;
-  failure.message = format_text("rank %d waited %.3f s for the key %s of the store", job_->rank(), failure.waited_ms / 1000,
-                                question.key.c_str());
+  failure.message = format_text("%s %d waited %.3f s for the key %s of the store", member_.c_str(), job_->rank(),
+                                failure.waited_ms / 1000, question.key.c_str());
   return Status(std::move(failure));
 }
 
@@ -368,16 +369,20 @@ void StoreClient::lose(const std::string& how) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     is_failure = !is_leaving_ && !is_lost_;
-    is_lost_ = true;
-    changed_.notify_all();
+    is_receiving_abort_ = true;  // the store is not there to be told
   }
-  if (!is_failure) return;
-  Failure failure;
-  failure.code = "MTL_STORE_LOST";
-  failure.rank = host_rank_;
-  failure.message = how + (host_rank_ < 0 ? ": the launcher is gone"
-                                          : format_text(": rank %d, which holds it, is gone", host_rank_));
-  job_->abort(std::move(failure));
+  if (is_failure) {
+    Failure failure;
+    failure.code = "MTL_STORE_LOST";
+    failure.rank = host_rank_;
+    failure.message = how + (host_rank_ < 0 ? ": the launcher is gone"
+                                            : format_text(": %s %d, which holds it, is gone", member_.c_str(), host_rank_));
+    job_->abort(std::move(failure));
+  }
+  // last: who waits for an answer fails with that reason
+  const std::lock_guard<std::mutex> lock(mutex_);
+  is_lost_ = true;
+  changed_.notify_all();
 }
 
 }  // namespace mtl::comm::store

@@ -23,6 +23,7 @@ struct ClientOptions {
   std::string secret;
   int world_size = 1;
   int attempt = 0;
+  std::string member = "rank";  // what messages call a process that joins
   int64_t timeout_ns = 60000000000;  // to find the store
 };
 
@@ -34,7 +35,7 @@ class StoreClient : public std::enable_shared_from_this<StoreClient> {
 
   // All fail with the job's reason once it is aborted.
   Status set(const std::string& key, const std::string& value);
-  // Waits for the key: MTL_TIMEOUT, naming it, when nobody sets it.
+  // Waits for the key: MTL_TIMEOUT, naming it, when nobody sets it. From any thread.
   Status get(const std::string& key, int64_t timeout_ns, std::string* value);
   Status find(const std::string& key, bool* is_there, std::string* value);
   Status add(const std::string& key, int64_t delta, int64_t* sum);
@@ -50,7 +51,7 @@ class StoreClient : public std::enable_shared_from_this<StoreClient> {
     bool is_done = false;
     Message answer;
   };
-  StoreClient(JobState* job, Descriptor socket, MessageReader reader);
+  StoreClient(JobState* job, std::string member, Descriptor socket, MessageReader reader);
   static Status join(const ClientOptions& options, int rank, int port, int64_t deadline, Descriptor* socket,
                      MessageReader* reader, Message* welcome, bool* is_final);
   void run();
@@ -65,6 +66,7 @@ class StoreClient : public std::enable_shared_from_this<StoreClient> {
   void wake();
 
   JobState* const job_;
+  const std::string member_;
   Descriptor socket_;
   Descriptor wake_;
   MessageReader reader_;

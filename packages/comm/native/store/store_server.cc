@@ -72,11 +72,23 @@ Status StoreServer::start(ServerOptions options, std::unique_ptr<StoreServer>* s
 StoreServer::~StoreServer() {
   is_stopping_.store(true);
   if (!thread_.joinable()) return;
+  wake();
+  thread_.join();
+}
+
+void StoreServer::wake() {
   const uint64_t one = 1;
   // takes eight bytes at once, or is full of them already: either way the thread wakes
   const ssize_t written = write(wake_.get(), &one, sizeof(one));
   static_cast<void>(written);
-  thread_.join();
+}
+
+void StoreServer::abort(Failure failure) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (requested_.ok()) requested_ = Status(std::move(failure));
+  }
+  wake();
 }
 
 Status StoreServer::failure() const {
@@ -119,10 +131,25 @@ void StoreServer::serve() {
       if (connection->socket.is_open() && (events & POLLOUT) != 0) flush(connection);
       if (connection->socket.is_open() && (events & ~POLLOUT) != 0) read_from(connection);
     }
+    // what members said before knows better than who saw their end
+    if (descriptors[0].revents != 0) obey();
     has_listener_failed_ = false;
     if (descriptors[1].revents != 0) accept_all();
     sweep();
   }
+}
+
+// What another thread asked for.
+void StoreServer::obey() {
+  uint64_t count;
+  const ssize_t taken = read(wake_.get(), &count, sizeof(count));
+  static_cast<void>(taken);  // empty already is as good
+  Status requested;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    requested = requested_;
+  }
+  if (!requested.ok()) fail(requested.failure(), nullptr);
 }
 
 void StoreServer::accept_all() {
@@ -225,12 +252,14 @@ void StoreServer::join(Connection* connection, const Message& message) {
   }
   if (message.id != expected || message.number < 0 || message.number >= options_.world_size) {
     return refuse(connection, Refusal::kMember,
-                  format_text("rank %lld of %u in a job of %d ranks", static_cast<long long>(message.number),
-                              static_cast<unsigned>(message.id), options_.world_size));
+                  format_text("%s %lld of %u in a job of %d", options_.member.c_str(),
+                              static_cast<long long>(message.number), static_cast<unsigned>(message.id),
+                              options_.world_size));
   }
   const int rank = static_cast<int>(message.number);
   if (members_[static_cast<size_t>(rank)] != Member::kNever) {
-    return refuse(connection, Refusal::kMember, format_text("rank %d has joined already: two processes have its number", rank));
+    return refuse(connection, Refusal::kMember,
+                  format_text("%s %d has joined already: two processes have its number", options_.member.c_str(), rank));
   }
   connection->is_member = true;
   connection->rank = rank;
@@ -387,7 +416,7 @@ void StoreServer::lose(Connection* connection, const char* how) {
   Failure failure;
   failure.code = "MTL_RANK_DIED";
   failure.rank = connection->rank;
-  failure.message = format_text("rank %d (%s) %s", connection->rank, connection->peer.c_str(), how);
+  failure.message = format_text("%s %d (%s) %s", options_.member.c_str(), connection->rank, connection->peer.c_str(), how);
   fail(std::move(failure), connection);
 }
 
@@ -437,8 +466,9 @@ void StoreServer::check_times() {
     failure.code = "MTL_HEARTBEAT";
     failure.rank = connection->rank;
     failure.waited_ms = static_cast<double>(now - connection->heard_ns) / kMillisecond;
-    failure.message = format_text("rank %d (%s) has been silent for %.1f s (limit %.1f s): it is stopped, or its host is lost",
-                                  connection->rank, connection->peer.c_str(), failure.waited_ms / 1000,
+    failure.message = format_text("%s %d (%s) has been silent for %.1f s (limit %.1f s): it is stopped, or its host is lost",
+                                  options_.member.c_str(), connection->rank, connection->peer.c_str(),
+                                  failure.waited_ms / 1000,
                                   static_cast<double>(options_.heartbeat_limit_ns) / 1e9);
     fail(std::move(failure), connection);
   }

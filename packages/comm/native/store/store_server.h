@@ -27,6 +27,7 @@ struct ServerOptions {
   int world_size = 1;
   int attempt = 0;     // how often the job was restarted: ranks of another attempt are sent away
   int host_rank = -1;  // the rank whose process this is; -1: a launcher
+  std::string member = "rank";  // what messages call a process that joins
   int64_t heartbeat_limit_ns = 15000000000;  // how long a rank may be silent
   int64_t join_limit_ns = 5000000000;        // how long a connection may take to prove itself
   int max_strangers = 64;                    // connections that have not; the oldest makes room
@@ -42,6 +43,8 @@ class StoreServer {
   int port() const { return port_; }
   // Why the job fails; success while it does not.
   Status failure() const;
+  // Makes the job fail for a reason that only this process knows. The first reason stays.
+  void abort(Failure failure);
   uint64_t num_refused() const { return num_refused_.load(); }
   // Waits until every rank that came has left or is lost. False when the time ran out.
   bool wait_until_left(int64_t timeout_ns);
@@ -56,6 +59,7 @@ class StoreServer {
 
   explicit StoreServer(ServerOptions options);
   void serve();
+  void obey();
   void accept_all();
   void read_from(Connection* connection);
   void handle(Connection* connection, const Message& message);
@@ -70,6 +74,7 @@ class StoreServer {
   void refuse(Connection* connection, Refusal refusal, const std::string& why, uint64_t id = 0);
   void refuse_stranger(Connection* connection, const std::string& why);
   void fail(Failure failure, const Connection* origin);
+  void wake();
   void lose(Connection* connection, const char* how);
   void end(Connection* connection);
   void check_times();
@@ -89,9 +94,10 @@ class StoreServer {
   int64_t last_check_ns_ = 0;
   std::atomic<uint64_t> num_refused_{0};
   std::atomic<bool> is_stopping_{false};
-  mutable std::mutex mutex_;  // of the next three, which other threads read
+  mutable std::mutex mutex_;  // of the next four, which other threads use
   std::condition_variable changed_;
   Status failure_;
+  Status requested_;  // by abort(), for the thread
   std::vector<Member> members_;
   std::thread thread_;
 };

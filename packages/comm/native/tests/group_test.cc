@@ -1,4 +1,7 @@
 // Groups of threads over shared memory: results, order, failures and the end of a group under its operations.
+#include <atomic>
+
+#include "core/clock.h"
 #include "tests/native_test.h"
 
 namespace mtl::comm::tests {
@@ -104,6 +107,42 @@ MTL_TEST(a_member_that_does_not_come_is_named) {
     EXPECT(threads.job(member).is_aborted());
     EXPECT(failed_with(threads.group(member).start(request_of(OperationKind::kBarrier, nullptr, nullptr)).wait(), "MTL_TIMEOUT"));
   });
+}
+
+// For as long as a test takes, however busy the machine: as if the member looked around all the time.
+constexpr int64_t kAnHourNs = 3600 * 1000 * kMillisecond;
+
+// Member 1 waits for another host, member 2 does not come.
+MTL_TEST(a_member_that_waits_for_another_host_is_not_to_blame_while_it_looks_around) {
+  ThreadedGroup threads(3, 4096, 100);
+  threads.communicator(0).set_patience(kAnHourNs);
+  threads.communicator(1).set_away(now_ns() + kAnHourNs);
+  std::vector<float> values(5, 1.0f);
+  const Status status = reduce(threads.group(0), &values);
+  EXPECT(failed_with(status, "MTL_TIMEOUT"));
+  EXPECT(status.failure().rank == 12);
+  EXPECT(status.failure().message.find("rank 12 did not come") != std::string::npos);
+}
+
+MTL_TEST(a_member_that_waits_for_another_host_has_more_time_but_not_for_ever) {
+  ThreadedGroup threads(2, 4096, 100);
+  threads.communicator(0).set_patience(200 * kMillisecond);
+  threads.communicator(1).set_away(now_ns() + kAnHourNs);
+  std::vector<float> values(5, 1.0f);
+  const Status status = reduce(threads.group(0), &values);
+  EXPECT(failed_with(status, "MTL_TIMEOUT"));
+  EXPECT(status.failure().rank == 11 && status.failure().waited_ms >= 300);
+}
+
+// It was stopped while it waited for another host: it says that it does, but looks around no more.
+MTL_TEST(a_member_that_looks_around_no_more_is_to_blame) {
+  ThreadedGroup threads(2, 4096, 100);
+  threads.communicator(0).set_patience(kAnHourNs);
+  threads.communicator(1).set_away(now_ns());
+  std::vector<float> values(5, 1.0f);
+  const Status status = reduce(threads.group(0), &values);
+  EXPECT(failed_with(status, "MTL_TIMEOUT"));
+  EXPECT(status.failure().rank == 11);
 }
 
 MTL_TEST(different_operations_are_refused_by_all) {

@@ -60,6 +60,7 @@ ThreadedGroup::ThreadedGroup(int size, uint64_t buffer_bytes, int64_t timeout_ms
     } else {
       communicator = local::LocalCommunicator::join(identity, options, *first);
     }
+    communicators_.push_back(communicator.get());
     jobs_.push_back(std::make_unique<JobState>(10 + member));
     traces_.push_back(std::make_unique<Trace>(64));
     groups_.push_back(std::make_unique<Group>(member + 1, std::move(identity), std::move(communicator),

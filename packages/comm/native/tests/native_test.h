@@ -33,6 +33,7 @@ class ThreadedGroup {
   }
 
   int size() const { return static_cast<int>(groups_.size()); }
+  local::LocalCommunicator& communicator(int member) { return *communicators_[static_cast<size_t>(member)]; }
   Group& group(int member) { return *groups_[static_cast<size_t>(member)]; }
   JobState& job(int member) { return *jobs_[static_cast<size_t>(member)]; }
   Trace& trace(int member) { return *traces_[static_cast<size_t>(member)]; }
@@ -44,6 +45,7 @@ class ThreadedGroup {
  private:
   std::vector<std::unique_ptr<JobState>> jobs_;
   std::vector<std::unique_ptr<Trace>> traces_;
+  std::vector<local::LocalCommunicator*> communicators_;  // of the groups
   std::vector<std::unique_ptr<Group>> groups_;
 };
 

@@ -180,6 +180,27 @@ MTL_TEST(store_tells_everybody_of_an_abort) {
   EXPECT(reaches([&] { return late.job.is_aborted(); }));
 }
 
+MTL_TEST(store_fails_the_job_on_account_of_a_rank_that_never_joined) {
+  auto server = start(server_options(3));
+  Rank first(0), late(2);
+  EXPECT(succeeded(StoreClient::connect(&first.job, client_options(*server, 3), &first.client)));
+  std::string value;
+  std::thread waiting([&] { EXPECT(failed_with(first.client->get("rank/1", kLongNs, &value), "MTL_RANK_DIED")); });
+  Failure failure;
+  failure.code = "MTL_RANK_DIED";
+  failure.message = "rank 1 ended with exit code 7";
+  failure.rank = 1;
+  server->abort(failure);
+  waiting.join();
+  EXPECT(first.job.reason().failure().rank == 1 && server->failure().failure().rank == 1);
+  // who comes later is told as well; a second reason changes nothing
+  failure.rank = 0;
+  server->abort(failure);
+  EXPECT(succeeded(StoreClient::connect(&late.job, client_options(*server, 3), &late.client)));
+  EXPECT(reaches([&] { return late.job.is_aborted(); }));
+  EXPECT(late.job.reason().failure().rank == 1);
+}
+
 MTL_TEST(store_takes_a_lost_connection_for_a_death_and_a_goodbye_not) {
   auto server = start(server_options(3));
   Rank first(0), second(1);
@@ -254,8 +275,12 @@ MTL_TEST(store_that_is_gone_fails_the_job) {
   auto server = start(server_options(1));
   Rank rank(0);
   EXPECT(succeeded(StoreClient::connect(&rank.job, client_options(*server, 1), &rank.client)));
+  // who waits for a key learns why it will never come
+  std::string value;
+  std::thread waiting([&] { EXPECT(failed_with(rank.client->get("never", kLongNs, &value), "MTL_STORE_LOST")); });
   server.reset();
   EXPECT(reaches([&] { return rank.job.is_aborted(); }));
+  waiting.join();
   EXPECT(failed_with(rank.job.reason(), "MTL_STORE_LOST"));
 }
 

@@ -39,7 +39,7 @@ export interface CommAddon {
 
   createJob(rank: number): number;
   closeJob(job: number): void;
-  abortJob(job: number, code: string, message: string): void;
+  abortJob(job: number, code: string, message: string, rank: number): void;
   failureOfJob(job: number): NativeFailure | undefined;
   takeTrace(job: number): TraceEntry[];
 
@@ -92,9 +92,11 @@ export interface CommAddon {
     attempt: number,
     hostRank: number,
     heartbeatLimitMs: number,
+    member: string,
   ): number;
   portOfStoreServer(server: number): number;
   failureOfStoreServer(server: number): NativeFailure | undefined;
+  abortStoreServer(server: number, rank: number, code: string, message: string): void;
   closeStoreServer(server: number, timeoutMs: number): void;
   openStoreClient(
     job: number,
@@ -104,9 +106,11 @@ export interface CommAddon {
     worldSize: number,
     attempt: number,
     timeoutMs: number,
+    member: string,
   ): number;
   setInStore(client: number, key: string, value: Uint8Array): void;
   getFromStore(client: number, key: string, timeoutMs: number): Uint8Array;
+  awaitInStore(client: number, key: string, timeoutMs: number): Promise<Uint8Array>;
   findInStore(client: number, key: string): Uint8Array | undefined;
   addInStore(client: number, key: string, delta: number): number;
   tellStore(client: number, timeoutMs: number): void;
@@ -138,9 +142,20 @@ export function callNative<T>(body: () => T): T {
   try {
     return body();
   } catch (error) {
-    if (error instanceof Error && !MtlError.isInstance(error) && 'code' in error) {
-      throw errorOf(error as unknown as NativeFailure);
-    }
-    throw error;
+    throw converted(error);
   }
+}
+
+/** The same for what native code does on another thread. */
+export async function awaitNative<T>(body: () => Promise<T>): Promise<T> {
+  try {
+    return await body();
+  } catch (error) {
+    throw converted(error);
+  }
+}
+
+function converted(error: unknown): unknown {
+  const isNative = error instanceof Error && !MtlError.isInstance(error) && 'code' in error;
+  return isNative ? errorOf(error as unknown as NativeFailure) : error;
 }

@@ -62,11 +62,20 @@ export class NativeJob {
     return new NativeGroup({ name, ranks, engine: 'local', worldRank: this.rank, handle });
   }
 
-  /** Makes every operation of this process, and of all ranks of the host, fail with `reason`. The first reason stays. */
+  /**
+   * Makes every operation of this process, and of all ranks of the host, fail with `reason`. The first reason stays. A
+   * reason that blames a rank (`details.rank`) is passed on as it is; else this one is to blame.
+   */
   abort(reason: Error): void {
-    const code = MtlError.isInstance(reason) ? reason.code : 'MTL_ABORTED';
-    const message = `rank ${this.rank} failed: ${MtlError.isInstance(reason) ? '' : `${reason.name}: `}${reason.message}`;
-    callNative(() => addon().abortJob(this.handle, code, message));
+    const isKnown = MtlError.isInstance(reason);
+    const code = isKnown ? reason.code : 'MTL_ABORTED';
+    const { rank: blamed } = isKnown ? reason.details : {};
+    if (typeof blamed === 'number' && blamed !== this.rank) {
+      callNative(() => addon().abortJob(this.handle, code, reason.message, blamed));
+      return;
+    }
+    const message = `rank ${this.rank} failed: ${isKnown ? '' : `${reason.name}: `}${reason.message}`;
+    callNative(() => addon().abortJob(this.handle, code, message, this.rank));
   }
 
   /** Why the job has failed, if it has. */

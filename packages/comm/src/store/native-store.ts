@@ -1,4 +1,4 @@
-import { addon, callNative } from '../native/addon.js';
+import { addon, awaitNative, callNative } from '../native/addon.js';
 import type { NativeJob } from '../native/native-job.js';
 import type { Store } from '../store.js';
 
@@ -13,6 +13,8 @@ export interface NativeStoreOptions {
   readonly attempt: number;
   /** How long the store is looked for. */
   readonly timeoutMs: number;
+  /** What messages call a process that joins. Default: rank. */
+  readonly member?: string;
 }
 
 /**
@@ -23,9 +25,12 @@ export class NativeStore implements Store {
   readonly #handle: number;
 
   /** @throws CommunicationError MTL_STORE_UNREACHABLE, MTL_STORE_REFUSED */
-  constructor({ job, address, ports, secret, worldSize, attempt, timeoutMs }: NativeStoreOptions) {
+  constructor(options: NativeStoreOptions) {
+    const { job, address, ports, secret, worldSize, attempt, timeoutMs, member = 'rank' } = options;
     this.#handle = callNative(() =>
-      addon().openStoreClient(job.handle, address, ports, secret, worldSize, attempt, timeoutMs),
+      addon().openStoreClient(
+        ...([job.handle, address, ports, secret, worldSize, attempt, timeoutMs, member] as const),
+      ),
     );
   }
 
@@ -36,6 +41,14 @@ export class NativeStore implements Store {
 
   get(key: string, timeoutMs: number): Uint8Array {
     return callNative(() => addon().getFromStore(this.#handle, key, timeoutMs));
+  }
+
+  /**
+   * `get` while the event loop goes on. Rejects with the failure of the job, and with MTL_CLOSED when the store is closed;
+   * the job may be closed only after it.
+   */
+  getLater(key: string, timeoutMs: number): Promise<Uint8Array> {
+    return awaitNative(() => addon().awaitInStore(this.#handle, key, timeoutMs));
   }
 
   /** The value of a key, or undefined while nobody has set it. */

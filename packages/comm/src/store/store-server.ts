@@ -12,6 +12,8 @@ export interface StoreServerOptions {
   readonly attempt?: number;
   /** The rank whose process this is; undefined: a launcher. */
   readonly hostRank?: number | undefined;
+  /** What messages call a process that joins. Default: rank. */
+  readonly member?: string;
   /** How long a rank may be silent before it counts as lost. Default 15 s. */
   readonly heartbeatLimitMs?: number;
 }
@@ -25,9 +27,11 @@ export class StoreServer {
   /** @throws CommunicationError MTL_STORE_ADDRESS when no port can be had. */
   constructor(options: StoreServerOptions) {
     const { address = '127.0.0.1', ports = [0], secret, worldSize, attempt = 0, hostRank = -1 } = options;
-    const { heartbeatLimitMs = 15_000 } = options;
+    const { heartbeatLimitMs = 15_000, member = 'rank' } = options;
     this.#handle = callNative(() =>
-      addon().createStoreServer(address, ports, secret, worldSize, attempt, hostRank, heartbeatLimitMs),
+      addon().createStoreServer(
+        ...([address, ports, secret, worldSize, attempt, hostRank, heartbeatLimitMs, member] as const),
+      ),
     );
     this.port = addon().portOfStoreServer(this.#handle);
   }
@@ -36,6 +40,12 @@ export class StoreServer {
   get failure(): MtlError | undefined {
     const failure = callNative(() => addon().failureOfStoreServer(this.#handle));
     return failure === undefined ? undefined : errorOf(failure);
+  }
+
+  /** Makes the job fail on account of a rank whose end this process has seen. The first reason stays. */
+  abort({ rank, message }: { readonly rank: number; readonly message: string }): void {
+    if (this.#isClosed) return;
+    callNative(() => addon().abortStoreServer(this.#handle, rank, 'MTL_RANK_DIED', message));
   }
 
   /** Waits until all ranks that came have left or are lost, then closes. A second call does nothing. */

@@ -1,6 +1,7 @@
 import { CommunicationError, MtlError, UsageError } from '@mtl/errors';
 import type { ProcessEnvironment, Variables } from '../environment/process-environment.js';
 import { readJobSecret } from '../environment/read-job-secret.js';
+import { readJoinTimeout } from '../environment/read-join-timeout.js';
 import { readProcessEnvironment } from '../environment/read-process-environment.js';
 import { joinHost } from '../local/join-host.js';
 import { NativeJob } from '../native/native-job.js';
@@ -18,7 +19,7 @@ export interface JoinWorldOptions {
   readonly engine?: JobEngineName;
   /** How long an operation waits for the other ranks. Default 600 s. */
   readonly timeoutMs?: number;
-  /** How long to wait for all ranks to come. Default 300 s. */
+  /** How long to wait for all ranks to come. Default: MTL_JOIN_TIMEOUT (seconds) of the variables, else 300 s. */
   readonly joinTimeoutMs?: number;
   /** How long this process may go on after the job has failed before its watchdog ends it. Default 10 s. */
   readonly abortGraceMs?: number;
@@ -36,7 +37,8 @@ export interface JoinWorldOptions {
 export async function joinWorld(options: JoinWorldOptions = {}): Promise<JoinedWorld> {
   const { variables = process.env, environment = readProcessEnvironment(variables) } = options;
   if (environment.worldSize === 1) return new JoinedWorld(environment);
-  const { timeoutMs = 600_000, joinTimeoutMs = 300_000, abortGraceMs = 10_000, heartbeatLimitMs } = options;
+  const { timeoutMs = 600_000, abortGraceMs = 10_000, heartbeatLimitMs } = options;
+  const joinTimeoutMs = options.joinTimeoutMs ?? readJoinTimeout(variables);
   const startEngine = chooseEngine(options.engine, environment);
   const secret = readJobSecret(variables);
   const deadline = performance.now() + joinTimeoutMs;
@@ -120,7 +122,9 @@ function findStore({
       'MTL_TIMEOUT',
       `rank 0, which holds the store of the job, never came: ${error.message}`,
       {
-        remedy: 'see what rank 0 says; MTL_JOB_SECRET and MASTER_ADDR must be the same for all ranks',
+        remedy:
+          'see what rank 0 says; MTL_JOB_SECRET and MASTER_ADDR must be the same for all ranks; ' +
+          'MTL_JOIN_TIMEOUT=SECONDS waits longer',
         details: { rank: 0, by: rank, waitedMs: timeoutMs },
         cause: error,
       },
@@ -155,8 +159,16 @@ function gatherRanks({
       'MTL_TIMEOUT',
       `rank ${rank} waited ${(waitedMs() / 1000).toFixed(1)} s for ${names} of ${worldSize}, which never came`,
       {
-        remedy: 'see what the missing ranks say, and whether their hosts reach the address of the store',
-        details: { rank: missing[0], ranks: missing, operation: 'join', waitedMs: waitedMs() },
+        remedy:
+          'see what the missing ranks say, and whether their hosts reach the address of the store; ' +
+          'MTL_JOIN_TIMEOUT=SECONDS waits longer',
+        details: {
+          rank: missing[0],
+          ranks: missing,
+          group: 'world',
+          operation: 'join',
+          waitedMs: waitedMs(),
+        },
       },
     );
   }

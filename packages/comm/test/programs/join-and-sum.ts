@@ -4,17 +4,11 @@ import { joinWorld } from '@mtl/comm';
 import { exitCodeOf, formatError } from '@mtl/errors';
 import { Tensor } from '@mtl/kernels';
 
-const {
-  BEHAVIOUR = '',
-  JOIN_TIMEOUT_MS = '20000',
-  TIMEOUT_MS = '20000',
-  HEARTBEAT_MS = '15000',
-} = process.env;
+const { BEHAVIOUR = '', TIMEOUT_MS = '20000', HEARTBEAT_MS = '15000' } = process.env;
 const [behaviour, whose] = BEHAVIOUR.split(' ');
 
 try {
   const world = await joinWorld({
-    joinTimeoutMs: Number(JOIN_TIMEOUT_MS),
     timeoutMs: Number(TIMEOUT_MS),
     heartbeatLimitMs: Number(HEARTBEAT_MS),
     abortGraceMs: 3000,

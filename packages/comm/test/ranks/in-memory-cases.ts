@@ -10,6 +10,7 @@ const tensorOf = (values: readonly number[], dtype: 'float32' | 'int32' | 'bfloa
   Tensor.from(values, { shape: [values.length], dtype });
 
 const cases = {
+  engine: ({ group }: World) => group.engine,
   /** Results appear in `wait` only. */
   forgottenWait: ({ group, rank }: World) => {
     const tensor = tensorOf([rank]);

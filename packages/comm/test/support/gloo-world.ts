@@ -16,6 +16,7 @@ export interface GlooWorldOptions {
   /** Through which ranks find each other. */
   readonly directory: string;
   readonly timeoutMs: number;
+  readonly joinTimeoutMs: number;
   readonly abortGraceMs: number;
   readonly socketInterface?: string | undefined;
 }
@@ -42,7 +43,7 @@ export class GlooWorld implements World {
       ranks: ranks.filter((each) => hosts[each] === hosts[rank]),
       store: this.#store,
       key: `host/${hosts[rank]}`,
-      timeoutMs: 30_000,
+      timeoutMs: options.joinTimeoutMs,
       graceMs,
     });
     this.group = this.createGroup({ name: 'world', ranks });

@@ -2,7 +2,9 @@ import { count, text, toggle } from './flag-kinds.js';
 
 /** What is loaded before training and saved by it. */
 export const checkpointFlags = {
-  save: text('Folder to save checkpoints to, at the end and on SIGTERM or SIGINT.', { placeholder: 'DIR' }),
+  save: text('Folder to save checkpoints to, at the end and on SIGTERM, SIGINT or SIGHUP.', {
+    placeholder: 'DIR',
+  }),
   'save-interval': count('Steps between two checkpoints; needs --save.'),
   'keep-last': count('Delete all but this many newest checkpoints.', { defaultText: 'keep all' }),
   load: text('Folder of checkpoints to resume from: its newest whole one.', { placeholder: 'DIR' }),

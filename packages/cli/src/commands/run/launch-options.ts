@@ -9,6 +9,8 @@ export interface LaunchOptions {
   readonly maxRestarts: number;
   /** How long a rank may be silent before it counts as lost. */
   readonly heartbeatLimitMs: number;
+  /** How long hosts and ranks wait for each other at the start. */
+  readonly joinTimeoutMs: number;
   /** How long ranks have to end after SIGTERM before SIGKILL. */
   readonly gracePeriodMs: number;
   readonly secret: string;

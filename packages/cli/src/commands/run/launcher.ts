@@ -1,21 +1,26 @@
 import { StoreServer } from '@mtl/comm';
-import { CommunicationError, type MtlError } from '@mtl/errors';
+import { CommunicationError, MtlError } from '@mtl/errors';
+import { ConnectedHosts } from './connected-hosts.js';
+import { Ending } from './ending.js';
+import type { HostReport } from './host-report.js';
+import { howItEnded } from './how-it-ended.js';
+import type { JobHosts } from './job-hosts.js';
+import { judgeAttempt } from './judge-attempt.js';
 import type { LaunchOptions } from './launch-options.js';
-import { type RankEnd, RankProcess } from './rank-process.js';
+import { RankProcess } from './rank-process.js';
+import { SingleHost } from './single-host.js';
+import type { Verdict } from './verdict.js';
 
+const streams = [process.stdout, process.stderr];
 const signals = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
 
-/** How an attempt failed: the rank that did it, and how it ended. */
-interface Failure {
-  readonly end: RankEnd;
-  readonly message: string;
-}
-
-/** Starts the ranks of this host, watches them, and starts all of them again when one fails. */
+/** Starts the ranks of this host, watches them, and starts them again, with those of all hosts, when one fails. */
 export class Launcher {
   readonly #options: LaunchOptions;
   #ranks: readonly RankProcess[] = [];
   #numSignals = 0;
+  /** Ends waits for other hosts while there are no ranks yet. */
+  readonly #interruption = new AbortController();
 
   constructor(options: LaunchOptions) {
     this.#options = options;
@@ -24,93 +29,129 @@ export class Launcher {
   /**
    * Runs to the end of the program.
    *
-   * @throws CommunicationError MTL_RANK_FAILED with the first failure, when no restart is left or none would help
+   * @throws CommunicationError MTL_RANK_FAILED with the first failure, when no restart is left or none would help;
+   *   MTL_HOST_LOST when another host is gone; MTL_TIMEOUT when one never came
    */
   async run(): Promise<void> {
     const forward = (signal: NodeJS.Signals): void => this.#onSignal(signal);
     for (const signal of signals) process.on(signal, forward);
-    process.stdout.setMaxListeners(0);
-    process.stderr.setMaxListeners(0);
+    for (const stream of streams) stream.setMaxListeners(0).on('error', this.#onLostTerminal);
     try {
-      await this.#runAttempts();
-    } finally {
-      for (const rank of this.#ranks) rank.kill();
-      for (const signal of signals) process.off(signal, forward);
-    }
-  }
-
-  async #runAttempts(): Promise<void> {
-    const { maxRestarts } = this.#options;
-    for (let restartCount = 0; ; restartCount++) {
-      const failure = await this.#runAttempt(restartCount);
-      if (failure === undefined) return;
-      // wrong input stays wrong, and who sent a signal wants an end
-      const isFinal = failure.end.status === 2 || this.#numSignals > 0;
-      if (isFinal || restartCount === maxRestarts) {
-        const afterRestarts = restartCount === 0 ? '' : ` (after ${restartCount} restarts)`;
-        throw new CommunicationError('MTL_RANK_FAILED', `${failure.message}${afterRestarts}`, {
-          exitCode: failure.end.status === 2 ? 2 : 1,
-          details: { rank: failure.end.rank, status: failure.end.status, signal: failure.end.signal },
-        });
+      const isAlone = this.#options.numNodes === 1;
+      const hosts = isAlone
+        ? new SingleHost()
+        : await ConnectedHosts.join(this.#options, this.#interruption.signal);
+      try {
+        await this.#runAttempts(hosts);
+      } finally {
+        await hosts.close();
       }
-      const count = `restart ${restartCount + 1} of ${maxRestarts}`;
-      process.stderr.write(`warning[MTL_RESTART]: ${failure.message}; ${count} of all ranks\n`);
+    } finally {
+      for (const signal of signals) process.off(signal, forward);
+      for (const stream of streams) stream.off('error', this.#onLostTerminal);
     }
   }
 
-  async #runAttempt(restartCount: number): Promise<Failure | undefined> {
-    const { numProcessesPerNode, nodeRank, numNodes, masterPort, gracePeriodMs } = this.#options;
+  async #runAttempts(hosts: JobHosts): Promise<void> {
+    const { maxRestarts } = this.#options;
+    for (let attempt = 0; ; attempt++) {
+      const { next, message, exitCode, details } = await this.#runAttempt(hosts, attempt);
+      if (next === 'end') return;
+      if (next === 'fail') {
+        const afterRestarts = attempt === 0 ? '' : ` (after ${attempt} restarts)`;
+        throw new CommunicationError('MTL_RANK_FAILED', `${message}${afterRestarts}`, { exitCode, details });
+      }
+      const count = `restart ${attempt + 1} of ${maxRestarts}`;
+      process.stderr.write(`warning[MTL_RESTART]: ${message}; ${count} of all ranks\n`);
+    }
+  }
+
+  async #runAttempt(hosts: JobHosts, attempt: number): Promise<Verdict> {
+    const { numProcessesPerNode, nodeRank, maxRestarts } = this.#options;
     // a fresh one for every attempt: nothing of the last one is left in it
-    const server = nodeRank === 0 ? this.#serveStore(restartCount) : undefined;
+    const server = nodeRank === 0 ? this.#serveStore(attempt) : undefined;
     try {
+      const port = await hosts.begin(attempt, server?.port);
       const showsProgress = process.stdout.isTTY === true && nodeRank === 0;
       this.#ranks = Array.from(
         { length: numProcessesPerNode },
         (_, localRank) =>
           new RankProcess({
-            ...{ launch: this.#options, localRank, restartCount },
-            port: server?.port ?? masterPort,
-            inheritsOutput: showsProgress && localRank === 0 && numNodes > 0,
+            ...{ launch: this.#options, localRank, restartCount: attempt, port },
+            inheritsOutput: showsProgress && localRank === 0,
           }),
       );
-      return await this.#watch(server, gracePeriodMs);
+      // a signal that came when there were none yet
+      if (this.#numSignals > 0) for (const rank of this.#ranks) rank.kill();
+      const report = await this.#watch(hosts, { attempt, server });
+      return await hosts.settle(attempt, report, (reports, firstHost) =>
+        judgeAttempt({ reports, firstHost, reported: server?.failure, attempt, maxRestarts }),
+      );
+    } catch (error) {
+      throw hosts instanceof ConnectedHosts ? lostHost(error) : error;
     } finally {
       for (const rank of this.#ranks) rank.kill();
       server?.close();
     }
   }
 
+  /** The store of an attempt. On several hosts its port is any: the launchers' own store has the one that was given. */
   #serveStore(attempt: number): StoreServer {
     const { numNodes, numProcessesPerNode, masterAddress, masterPort, secret, heartbeatLimitMs } =
       this.#options;
     return new StoreServer({
-      ...{ address: masterAddress, ports: [masterPort], secret, attempt, heartbeatLimitMs },
+      ...{ address: masterAddress, secret, attempt, heartbeatLimitMs },
+      ports: [numNodes === 1 ? masterPort : 0],
       worldSize: numNodes * numProcessesPerNode,
     });
   }
 
-  /** Waits for all ranks; after the first failure the others get SIGTERM, and SIGKILL when their grace is over. */
-  async #watch(server: StoreServer | undefined, gracePeriodMs: number): Promise<Failure | undefined> {
-    let first: RankEnd | undefined;
-    let limit: NodeJS.Timeout | undefined;
+  /** Waits for all ranks; after the first failure on any host they have some time to end, by themselves and then not. */
+  async #watch(
+    hosts: JobHosts,
+    { attempt, server }: { readonly attempt: number; readonly server: StoreServer | undefined },
+  ): Promise<HostReport> {
+    let firstToFail: number | undefined;
+    let lost: unknown;
+    const ending = new Ending(() => this.#ranks, this.#options.gracePeriodMs);
+    hosts.failure(attempt).then(
+      (failure) => {
+        // also those that wait for a rank which has never joined fail with its name
+        server?.abort(failure);
+        ending.begin();
+      },
+      (error: unknown) => {
+        lost = error;
+        ending.begin();
+      },
+    );
     const ends = await Promise.all(
       this.#ranks.map(async ({ ended }) => {
         const end = await ended;
-        if (first !== undefined || end.status === 0) return end;
-        first = end;
-        for (const rank of this.#ranks) rank.signal('SIGTERM');
-        limit = setTimeout(() => {
-          for (const rank of this.#ranks) rank.kill();
-        }, gracePeriodMs);
+        if (end.status === 0 || ending.hasBegun) return end;
+        firstToFail = end.rank;
+        hosts.tellFailure(attempt, { rank: end.rank, message: howItEnded(end) });
+        ending.begin();
         return end;
       }),
     );
-    clearTimeout(limit);
-    return first === undefined ? undefined : failureOf({ first, ends, reported: server?.failure });
+    ending.isOver();
+    if (lost !== undefined) throw lost;
+    return { firstToFail, ends, wasSignalled: this.#numSignals > 0 };
   }
 
+  /** What ranks still write on their way to the end is dropped where the terminal is gone, instead of failing the job. */
+  readonly #onLostTerminal = (error: NodeJS.ErrnoException): void => {
+    if (error.code !== 'EIO') throw error;
+    for (const rank of this.#ranks) rank.dropOutput();
+  };
+
   #onSignal(signal: NodeJS.Signals): void {
+    // a terminal that goes away sends several
+    if (signal === 'SIGHUP' && this.#numSignals > 0) return;
     this.#numSignals += 1;
+    const why = `${signal} while waiting for the other hosts`;
+    this.#interruption.abort(new CommunicationError('MTL_INTERRUPTED', why));
     for (const rank of this.#ranks) {
       if (this.#numSignals === 1) rank.signal(signal);
       else rank.kill();
@@ -118,22 +159,13 @@ export class Launcher {
   }
 }
 
-/** Who failed first: the rank that the others name, where they do; its own words, where it had any. */
-function failureOf({
-  first,
-  ends,
-  reported,
-}: {
-  first: RankEnd;
-  ends: readonly RankEnd[];
-  reported: MtlError | undefined;
-}): Failure {
-  const end = ends.find(({ rank }) => rank === reported?.details.rank) ?? first;
-  const how = end.signal === null ? `exit code ${end.status}` : `signal ${end.signal}`;
-  const names = reported?.details.rank === end.rank;
-  // ended by us, or as if all were well: what the others saw says more
-  const sawMore = names && (end.status === 0 || (end !== first && end.signal !== null));
-  if (sawMore) return { end, message: `rank ${end.rank} failed: ${reported.message}` };
-  const words = end.lastMessage === '' ? '' : `: ${end.lastMessage}`;
-  return { end, message: `rank ${end.rank} ended with ${how}${words}` };
+/** The launcher of another host is gone, so its ranks cannot be started again. */
+function lostHost(error: unknown): unknown {
+  if (!MtlError.isInstance(error) || error.code === 'MTL_CLOSED') return error;
+  return new CommunicationError('MTL_HOST_LOST', error.message, {
+    remedy:
+      'see what mtl run says there; start it again on all hosts, and the program goes on from its checkpoint',
+    details: { host: error.details.rank },
+    cause: error,
+  });
 }

@@ -11,6 +11,8 @@ export interface RankEnd {
   readonly signal: NodeJS.Signals | null;
   /** Its last coded error, else its last line on standard error; empty when it wrote nothing. */
   readonly lastMessage: string;
+  /** This launcher had sent it a signal. */
+  readonly wasSignalled: boolean;
 }
 
 export interface RankProcessOptions {
@@ -31,6 +33,8 @@ export class RankProcess {
   readonly rank: number;
   readonly ended: Promise<RankEnd>;
   readonly #child: ChildProcess;
+  #isForwarding = true;
+  #wasSignalled = false;
   #lastError = '';
   #lastLine = '';
 
@@ -52,19 +56,28 @@ export class RankProcess {
 
   /** To the process alone. */
   signal(signal: NodeJS.Signals): void {
-    if (this.#isRunning()) this.#child.kill(signal);
+    if (!this.#isRunning()) return;
+    this.#wasSignalled = true;
+    this.#child.kill(signal);
   }
 
   /** At once, with all that it started; a stopped process too. */
   kill(): void {
     const { pid } = this.#child;
     if (pid === undefined) return;
+    if (this.#isRunning()) this.#wasSignalled = true;
     try {
       process.kill(-pid, 'SIGKILL');
     } catch (error) {
       // the group is gone already
       if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
     }
+  }
+
+  /** Reads on, and shows no more of it. */
+  dropOutput(): void {
+    this.#isForwarding = false;
+    for (const source of [this.#child.stdout, this.#child.stderr]) source?.resume();
   }
 
   #isRunning(): boolean {
@@ -76,9 +89,11 @@ export class RankProcess {
     return new Promise((resolve, reject) => {
       child.on('error', reject);
       child.on('exit', (status, signal) => {
+        const wasSignalled = this.#wasSignalled;
         const finish = (): void => {
           clearTimeout(limit);
-          resolve({ rank: this.rank, status, signal, lastMessage: this.#lastError || this.#lastLine });
+          const lastMessage = this.#lastError || this.#lastLine;
+          resolve({ rank: this.rank, status, signal, lastMessage, wasSignalled });
         };
         const limit = setTimeout(finish, outputLimitMs);
         child.on('close', finish);
@@ -90,7 +105,7 @@ export class RankProcess {
     if (source === null) return;
     const prefixer = new LinePrefixer(`[${this.rank}] `);
     const write = (lines: Buffer): void => {
-      if (lines.length === 0 || target.write(lines)) return;
+      if (lines.length === 0 || !this.#isForwarding || target.write(lines)) return;
       // a slow reader of the launcher slows the process, instead of filling the memory
       source.pause();
       target.once('drain', () => source.resume());
@@ -130,5 +145,6 @@ function variablesOf(
     MTL_LAUNCHER_PID: String(process.pid),
     MTL_RESTART_COUNT: String(restartCount),
     MTL_JOB_STARTED_MS: String(launch.startedMs),
+    MTL_JOIN_TIMEOUT: String(launch.joinTimeoutMs / 1000),
   };
 }

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { availableParallelism } from 'node:os';
-import { readJobSecret } from '@mtl/comm';
+import { readJobSecret, readJoinTimeout } from '@mtl/comm';
 import { ConfigurationError } from '@mtl/errors';
 import { type Command, Option } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';
@@ -16,6 +16,7 @@ interface RunFlags {
   readonly masterAddr?: string;
   readonly masterPort?: number;
   readonly maxRestarts: number;
+  readonly joinTimeout?: number;
   readonly heartbeatLimit: number;
   readonly gracePeriod: number;
 }
@@ -49,6 +50,15 @@ export function runCommand(): Command {
     .addOption(countOption('--master-port <n>', 'a free port there (default: any on one host, else 29500)'))
     .addOption(
       countOption('--max-restarts <n>', 'how often all start again after a failure', { least: 0 }).default(0),
+    )
+    .addOption(
+      numberOption(
+        '--join-timeout <s>',
+        'seconds that hosts and processes wait for each other (default: 300)',
+        {
+          above: 0,
+        },
+      ),
     )
     .addOption(
       numberOption('--heartbeat-limit <s>', 'seconds that a process may be silent', { least: 1 }).default(15),
@@ -100,6 +110,7 @@ function launchOptions(program: string, args: readonly string[], flags: RunFlags
     masterPort: masterPort ?? (nnodes === 1 ? 0 : defaultPort),
     maxRestarts: flags.maxRestarts,
     heartbeatLimitMs: flags.heartbeatLimit * 1000,
+    joinTimeoutMs: flags.joinTimeout === undefined ? readJoinTimeout(process.env) : flags.joinTimeout * 1000,
     gracePeriodMs: flags.gracePeriod * 1000,
     secret: secretOf(nnodes),
     startedMs: Date.now(),

@@ -50,13 +50,12 @@ HierarchicalCommunicator::HierarchicalCommunicator(Topology topology, std::uniqu
   host_.ranks.clear();
   for (const int member : topology_.own_members()) host_.ranks.push_back(group_.ranks[static_cast<size_t>(member)]);
   host_.rank = topology_.own_place;
+  if (local_ != nullptr) local_->set_patience(3 * patience_ns());
 }
 
-// How much longer the next stage waits than the first; no more for the many chunks of a large tensor.
-int64_t HierarchicalCommunicator::next_patience_ns() {
-  constexpr int kMostStages = 8;
-  const int64_t patience = std::clamp<int64_t>(group_.timeout_ns / 5, 300 * kMillisecond, 2000 * kMillisecond);
-  return patience * std::min(stage_++, kMostStages);
+// How much longer than a wait within the host one for another host is. More than ranks of one host come apart.
+int64_t HierarchicalCommunicator::patience_ns() const {
+  return std::clamp<int64_t>(group_.timeout_ns / 5, 300 * kMillisecond, 2000 * kMillisecond);
 }
 
 void HierarchicalCommunicator::leave() {
@@ -81,10 +80,9 @@ Status HierarchicalCommunicator::in_host(const LocalStep& step, Call* call) {
   operation.output = step.output;
   operation.input_bytes = step.input_count * size_of(step.dtype);
   operation.output_bytes = step.output_count * size_of(step.dtype);
-  GroupIdentity host = host_;
-  host.timeout_ns += next_patience_ns();
   Call inner = *call;
-  inner.group = &host;
+  inner.group = &host_;
+  inner.whole = &group_;
   const Status status = local_->execute(&operation, &inner);
   call->sent_bytes = inner.sent_bytes;
   return status;
@@ -92,10 +90,18 @@ Status HierarchicalCommunicator::in_host(const LocalStep& step, Call* call) {
 
 Status HierarchicalCommunicator::between_hosts(Call* call, const std::function<Status(Call*)>& body) {
   GroupIdentity group = group_;
-  group.timeout_ns += next_patience_ns();
+  group.timeout_ns += patience_ns();
   Call inner = *call;
   inner.group = &group;
+  inner.whole = &group_;
+  const std::function<void()> look = [this] { local_->set_away(now_ns()); };
+  if (local_ != nullptr) {
+    inner.looking = &look;
+    look();
+  }
   const Status status = body(&inner);
+  // after a failure the others learn of it a moment later, and must not blame this member until then
+  if (local_ != nullptr && status.ok()) local_->set_away(0);
   call->sent_bytes = inner.sent_bytes;
   return status;
 }
@@ -137,6 +143,7 @@ Status HierarchicalCommunicator::message(Operation* operation, Call* call, Begun
   inner_operation.peer = static_cast<int>(peer - members.begin());
   Call inner = *call;
   inner.group = &host_;
+  inner.whole = &group_;
   Status status;
   if (begun == nullptr) {
     status = local_->execute(&inner_operation, &inner);
@@ -156,7 +163,6 @@ Begun HierarchicalCommunicator::begin(Operation* operation, Call* call) {
 
 Status HierarchicalCommunicator::execute(Operation* operation, Call* call) {
   if (is_message(operation->kind)) return message(operation, call, nullptr);
-  stage_ = 0;
   MTL_RETURN_IF_ERROR(agree(call));
   switch (operation->kind) {
     case OperationKind::kAllReduce:

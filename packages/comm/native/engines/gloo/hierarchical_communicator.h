@@ -55,15 +55,17 @@ class HierarchicalCommunicator : public Communicator {
     int root = -1;
   };
 
-  // The stages of a collective. Who waits in one may wait for somebody who waits in the one before, so each has a little
-  // more time: the rank that is to blame is reported by those who wait for it, not by those who wait for them.
+  // The stages of a collective. Whoever waits within the host sees who has not come, and whether that member waits for
+  // another host itself; so it speaks first. Whoever waits for another host waits a little longer, since its peer may be
+  // waiting within that host; and who waits for a member that waits for another host, longer still. So the rank that is
+  // to blame is reported by those who wait for it, not by those who wait for them.
   Status in_host(const LocalStep& step, Call* call);
   Status between_hosts(Call* call, const std::function<Status(Call*)>& body);
   Status agree(Call* call);
   bool is_direct(OperationKind kind) const;
   Status message(Operation* operation, Call* call, Begun* begun);
   char* scratch(int index, size_t bytes);
-  int64_t next_patience_ns();
+  int64_t patience_ns() const;
   // Calls body(member, host, place) for all members.
   template <typename Body>
   void for_each_member(const Body& body) const {
@@ -87,7 +89,6 @@ class HierarchicalCommunicator : public Communicator {
   GlooCollectives peers_, everybody_;
   // of this host's members and of all, with the time-out of the first stage
   GroupIdentity host_, group_;
-  int stage_ = 0;  // of the collective under way
   uint64_t num_local_steps_ = 0;
   std::vector<char> scratch_[2];
 };

@@ -2,6 +2,12 @@
 #include "engines/local/local_communicator.h"
 
 namespace mtl::comm::local {
+namespace {
+
+// How often a wait looks again, past its time-out, at members that wait for another host.
+constexpr int64_t kLookNs = 50 * kMillisecond;
+
+}  // namespace
 
 GroupLayout LocalCommunicator::layout_of(int size, const LocalOptions& options) {
   // Two members on two cores: chunks that stay in the second-level cache. More members than cores: a step costs
@@ -105,20 +111,38 @@ Status LocalCommunicator::wait_for_all(uint64_t step, Call* call) {
     return ok_status();
   };
   Status failure;
-  const WaitLimits limits{call->deadline_ns(), may_spin_ && call->may_spin ? &spinner_ : nullptr};
-  switch (wait_on(&header_->round, limits, reached, check, &failure)) {
-    case WaitResult::kReached:
-      return ok_status();
-    case WaitResult::kFailed:
-      return failure;
-    case WaitResult::kTimedOut:
-      break;
+  int64_t deadline_ns = call->deadline_ns();
+  for (;;) {
+    const WaitLimits limits{deadline_ns, may_spin_ && call->may_spin ? &spinner_ : nullptr};
+    const WaitResult result = wait_on(&header_->round, limits, reached, check, &failure);
+    if (result == WaitResult::kReached) return ok_status();
+    if (result == WaitResult::kFailed) return failure;
+    // half the time-out is far more than a member that is alive is silent, and far less than one that is to blame
+    const int64_t limit_ns = call->group->timeout_ns / 2;
+    const std::vector<int> late = late_at(step);
+    std::vector<int> blamed;
+    for (const int member : late) {
+      if (!is_away(member, limit_ns)) blamed.push_back(member);
+    }
+    if (!blamed.empty()) return call->timed_out(blamed);
+    const int64_t now = now_ns();
+    if (now >= call->deadline_ns() + patience_ns_) return call->timed_out(late);
+    deadline_ns = std::min(now + kLookNs, call->deadline_ns() + patience_ns_);
   }
+}
+
+std::vector<int> LocalCommunicator::late_at(uint64_t step) const {
   std::vector<int> late;
   for (int member = 0; member < size_; ++member) {
     if (members_[member].arrived.load() <= step) late.push_back(member);
   }
-  return call->timed_out(late);
+  return late;
+}
+
+// Whether the member waits for another host, and has looked around within the limit.
+bool LocalCommunicator::is_away(int member, int64_t limit_ns) const {
+  const int64_t away_ns = members_[member].away_ns.load(std::memory_order_acquire);
+  return away_ns != 0 && now_ns() - away_ns < limit_ns;
 }
 
 Status LocalCommunicator::compare_descriptions(const Operation& operation, Call* call) {

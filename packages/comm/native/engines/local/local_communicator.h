@@ -41,6 +41,11 @@ class LocalCommunicator : public Communicator {
   bool is_ready(const Operation& operation) override;
   void leave() override;
 
+  // Says to the other members that this one waits for another host at `now_ns` (repeatedly, while it does), or no longer
+  // (0). Operations wait up to `patience_ns` more for members that do, since these find out who is to blame.
+  void set_away(int64_t now_ns) { members_[rank_].away_ns.store(now_ns, std::memory_order_release); }
+  void set_patience(int64_t patience_ns) { patience_ns_ = patience_ns; }
+
  private:
   // How an operation is cut into steps.
   struct Plan {
@@ -72,6 +77,8 @@ class LocalCommunicator : public Communicator {
   void copy_own_part(const Operation& operation) const;
 
   void arrive();
+  std::vector<int> late_at(uint64_t step) const;
+  bool is_away(int member, int64_t limit_ns) const;
   Status wait_for_all(uint64_t step, Call* call);
   Status compare_descriptions(const Operation& operation, Call* call);
   Status collective(Operation* operation, Call* call);
@@ -93,6 +100,7 @@ class LocalCommunicator : public Communicator {
   // collectives come one at a time, so these need no lock
   uint64_t step_ = 0;        // the next step of this member
   uint64_t first_step_ = 0;  // of the collective under way
+  int64_t patience_ns_ = 0;  // for members that wait for another host
   Spinner spinner_;          // of the program's thread, the only one that spins
 };
 

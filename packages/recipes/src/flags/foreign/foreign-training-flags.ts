@@ -85,7 +85,7 @@ const recipe: Record<string, ForeignFlag> = {
   ...idle('the flags always decide about the schedule', {
     'override-opt-param-scheduler': 'the schedule of the flags instead of the checkpoint',
   }),
-  ...idle('SIGTERM and SIGINT always save and end the run', {
+  ...idle('SIGTERM, SIGINT and SIGHUP always save and end the run', {
     'exit-signal-handler': 'saving at SIGTERM',
     'exit-signal-handler-for-training': 'saving at SIGTERM',
   }),

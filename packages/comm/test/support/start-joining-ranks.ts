@@ -1,5 +1,4 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { createServer } from 'node:net';
 import { fileURLToPath } from 'node:url';
 
 export interface FinishedRank {
@@ -11,7 +10,7 @@ export interface FinishedRank {
   readonly seconds: number;
 }
 
-export interface StartedRanks {
+export interface StartedJoiningRanks {
   readonly children: readonly ChildProcess[];
   /** What each rank has written to standard output so far. */
   readonly outputs: readonly string[];
@@ -26,10 +25,10 @@ export const sourceFlags: readonly string[] = [
 ];
 
 /** Starts a program of test/programs once for each set of variables; whatever still runs after 60 s is killed. */
-export function startRanks(
+export function startJoiningRanks(
   program: string,
   variables: readonly Readonly<Record<string, string>>[],
-): StartedRanks {
+): StartedJoiningRanks {
   const path = fileURLToPath(new URL(`../programs/${program}`, import.meta.url));
   const started = performance.now();
   const outputs = variables.map(() => '');
@@ -59,18 +58,4 @@ export function startRanks(
       }),
   );
   return { children, outputs, finished: Promise.all(finished) };
-}
-
-/** A port of the loopback that nobody listens on. */
-export function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer();
-    server.on('error', reject);
-    server.listen(0, '127.0.0.1', () => {
-      const address = server.address();
-      server.close(() =>
-        typeof address === 'object' && address !== null ? resolve(address.port) : reject(),
-      );
-    });
-  });
 }

@@ -1,25 +1,27 @@
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { chmodSync, closeSync, existsSync, mkdirSync, openSync, readFileSync, writeFileSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
-import { freePort } from './free-port.js';
-import { until } from './start-process.js';
+import { commandPath } from './command-path.mjs';
+import { freePort } from './free-port.mjs';
+import { until } from './until.mjs';
 
-/** A Slurm of this machine alone, with its own keys, ports and folders. */
-export interface SlurmCluster {
-  /** For srun and sbatch. */
-  readonly env: Readonly<Record<string, string>>;
-  stop(): Promise<void>;
+const commands = ['srun', 'sbatch', 'sinfo', 'munged', 'slurmctld', 'slurmd'];
+
+/** Why this machine cannot run a Slurm of its own, or undefined. */
+export function slurmProblem() {
+  const missing = commands.filter((name) => commandPath(name) === undefined);
+  return missing.length === 0 ? undefined : `not installed: ${missing.join(', ')}`;
 }
 
 /** Starts munged, slurmctld and slurmd in `directory`. One node with room for `numCpus` tasks. */
-export async function startSlurm(directory: string, { numCpus }: { numCpus: number }): Promise<SlurmCluster> {
+export async function startSlurm(directory, { numCpus }) {
   const [controlPort, nodePort] = [await freePort(), await freePort()];
   // munged wants its socket in a folder that others can enter and nobody else can write
   chmodSync(directory, 0o755);
   for (const folder of ['munge', 'state', 'spool']) mkdirSync(join(directory, folder), { mode: 0o755 });
-  const munge = (name: string): string => join(directory, 'munge', name);
+  const munge = (name) => join(directory, 'munge', name);
   writeFileSync(munge('key'), randomBytes(1024), { mode: 0o600 });
   const configuration = join(directory, 'slurm.conf');
   writeFileSync(
@@ -27,8 +29,8 @@ export async function startSlurm(directory: string, { numCpus }: { numCpus: numb
     slurmConf({ directory, socket: munge('socket'), controlPort, nodePort, numCpus }),
   );
   const env = { SLURM_CONF: configuration };
-  const daemons: ChildProcess[] = [];
-  const start = (command: string, ...args: string[]): void => {
+  const daemons = [];
+  const start = (command, ...args) => {
     const log = openSync(join(directory, `${command}.out`), 'w');
     const path = `${process.env.PATH}:/usr/sbin:/sbin`;
     daemons.push(
@@ -36,7 +38,7 @@ export async function startSlurm(directory: string, { numCpus }: { numCpus: numb
     );
     closeSync(log);
   };
-  const stop = async (): Promise<void> => {
+  const stop = async () => {
     for (const daemon of daemons.toReversed()) {
       daemon.kill('SIGTERM');
       await until(() => daemon.exitCode !== null || daemon.signalCode !== null);
@@ -71,19 +73,7 @@ export async function startSlurm(directory: string, { numCpus }: { numCpus: numb
   return { env, stop };
 }
 
-function slurmConf({
-  directory,
-  socket,
-  controlPort,
-  nodePort,
-  numCpus,
-}: {
-  directory: string;
-  socket: string;
-  controlPort: number;
-  nodePort: number;
-  numCpus: number;
-}): string {
+function slurmConf({ directory, socket, controlPort, nodePort, numCpus }) {
   const user = userInfo().username;
   return `ClusterName=test
 SlurmctldHost=localhost(127.0.0.1)

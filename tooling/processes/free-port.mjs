@@ -1,7 +1,7 @@
 import { createServer } from 'node:net';
 
 /** A port of the loopback that nobody listens on. */
-export function freePort(): Promise<number> {
+export function freePort() {
   return new Promise((resolve, reject) => {
     const server = createServer();
     server.on('error', reject);

@@ -1,0 +1,252 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { NativeJob, NativeStore, StoreServer } from '@mtl/comm';
+import { CommunicationError, ConfigurationError, MtlError } from '@mtl/errors';
+import type { HostReport } from './host-report.js';
+import type { JobHosts, Judge, RankFailure } from './job-hosts.js';
+import type { LaunchOptions } from './launch-options.js';
+import type { Verdict } from './verdict.js';
+
+/** Longer than any training; the end of the wait is a value, or the loss of a launcher. */
+const noLimitMs = 1e11;
+/** How long one look for host 0 may block this process. */
+const lookMs = 1_000;
+/** How long host 0 waits at the end for the others to take its last word. */
+const leaveLimitMs = 5_000;
+/** Of the last error of a rank, so that the report of a host with very many ranks stays within a value of the store. */
+const maximumMessageLength = 400;
+const member = 'the launcher of host';
+
+/** What must be the same on all hosts. */
+interface Terms {
+  readonly nprocPerNode: number;
+  readonly maxRestarts: number;
+}
+
+/** Host 0's answer to all: they begin, or why they do not. */
+interface Start {
+  readonly problem?: { readonly code: `MTL_${string}`; readonly message: string; readonly exitCode: 1 | 2 };
+}
+
+interface ToldFailure extends RankFailure {
+  readonly host: number;
+}
+
+const encode = (value: unknown): Uint8Array => new TextEncoder().encode(JSON.stringify(value));
+const decode = <Value>(bytes: Uint8Array): Value => JSON.parse(new TextDecoder().decode(bytes)) as Value;
+
+/**
+ * The launchers of several hosts, connected through a store of their own at --master-addr and --master-port that lasts as
+ * long as the job. Its heartbeats notice a launcher that is gone or a host that is lost, which ends the job: nobody could
+ * start its processes again.
+ */
+export class ConnectedHosts implements JobHosts {
+  readonly #nodeRank: number;
+  readonly #numNodes: number;
+  readonly #job: NativeJob;
+  readonly #store: NativeStore;
+  readonly #server: StoreServer | undefined;
+  /** Waits of other threads, which must end before the job is closed. */
+  readonly #waits = new Set<Promise<unknown>>();
+
+  private constructor(
+    { nodeRank, numNodes }: LaunchOptions,
+    parts: {
+      readonly job: NativeJob;
+      readonly store: NativeStore;
+      readonly server: StoreServer | undefined;
+    },
+  ) {
+    this.#nodeRank = nodeRank;
+    this.#numNodes = numNodes;
+    this.#job = parts.job;
+    this.#store = parts.store;
+    this.#server = parts.server;
+  }
+
+  /**
+   * Waits for the launchers of all hosts.
+   *
+   * @param signal ends the wait, with its reason
+   * @throws CommunicationError MTL_TIMEOUT, naming the hosts that never came; ConfigurationError MTL_FLAG_CONFLICT
+   */
+  static async join(options: LaunchOptions, signal: AbortSignal): Promise<ConnectedHosts> {
+    const { nodeRank, masterAddress, masterPort, secret, heartbeatLimitMs, joinTimeoutMs } = options;
+    const deadline = performance.now() + joinTimeoutMs;
+    const ports = [masterPort];
+    const common = { address: masterAddress, ports, secret, worldSize: options.numNodes, attempt: 0, member };
+    const server = nodeRank === 0 ? new StoreServer({ ...common, hostRank: 0, heartbeatLimitMs }) : undefined;
+    const job = new NativeJob(nodeRank);
+    let hosts: ConnectedHosts | undefined;
+    try {
+      const store = await findStore({ ...common, job, deadline, signal });
+      hosts = new ConnectedHosts(options, { job, store, server });
+      await hosts.#gather(options, { deadline, signal });
+      return hosts;
+    } catch (error) {
+      if (hosts !== undefined) await hosts.close();
+      else job.close();
+      server?.close();
+      throw error;
+    }
+  }
+
+  async begin(attempt: number, port: number | undefined): Promise<number> {
+    const key = `attempt/${attempt}/port`;
+    if (port !== undefined) this.#store.set(key, encode(port));
+    return await this.#get<number>(key);
+  }
+
+  tellFailure(attempt: number, failure: RankFailure): void {
+    const told: ToldFailure = { ...failure, host: this.#nodeRank };
+    try {
+      this.#store.set(`attempt/${attempt}/failed`, encode(told));
+    } catch {
+      // another host was first, or is lost: who waits for it learns that
+    }
+  }
+
+  failure(attempt: number): Promise<RankFailure> {
+    return this.#get<ToldFailure>(`attempt/${attempt}/failed`);
+  }
+
+  async settle(attempt: number, report: HostReport, judge: Judge): Promise<Verdict> {
+    const reportOf = (host: number): string => `attempt/${attempt}/report/${host}`;
+    this.#store.set(reportOf(this.#nodeRank), encode(shortened(report)));
+    const verdict = `attempt/${attempt}/verdict`;
+    if (this.#nodeRank === 0) {
+      const reports: HostReport[] = [];
+      for (let host = 0; host < this.#numNodes; host++) reports.push(await this.#get(reportOf(host)));
+      const failed = this.#store.find(`attempt/${attempt}/failed`);
+      this.#store.set(verdict, encode(judge(reports, failed && decode<ToldFailure>(failed).host)));
+    }
+    return await this.#get(verdict);
+  }
+
+  async close(): Promise<void> {
+    const isFailed = this.#job.failure !== undefined;
+    this.#store.close();
+    await Promise.allSettled(this.#waits);
+    this.#job.close();
+    this.#server?.close({ timeoutMs: isFailed ? 0 : leaveLimitMs });
+  }
+
+  /** Host 0 looks whether all have come with the same terms, and tells all. */
+  async #gather(
+    { numProcessesPerNode, maxRestarts, joinTimeoutMs }: LaunchOptions,
+    { deadline, signal }: { readonly deadline: number; readonly signal: AbortSignal },
+  ): Promise<void> {
+    const terms: Terms = { nprocPerNode: numProcessesPerNode, maxRestarts };
+    this.#store.set(`host/${this.#nodeRank}`, encode(terms));
+    if (this.#nodeRank === 0) {
+      const start: Start = await this.#compare({ terms, deadline, signal, joinTimeoutMs });
+      this.#store.set('start', encode(start));
+    }
+    // host 0 answers at its own limit, which began when it did
+    const { problem } = await this.#get<Start>('start', { signal });
+    if (problem === undefined) return;
+    const { code, message, exitCode } = problem;
+    throw exitCode === 2 ? new ConfigurationError(code, message) : new CommunicationError(code, message);
+  }
+
+  async #compare(options: {
+    readonly terms: Terms;
+    readonly deadline: number;
+    readonly signal: AbortSignal;
+    readonly joinTimeoutMs: number;
+  }): Promise<Start> {
+    const { terms, deadline, signal, joinTimeoutMs } = options;
+    for (let host = 1; host < this.#numNodes; host++) {
+      let theirs: Terms;
+      try {
+        theirs = await this.#get(`host/${host}`, { limitMs: deadline - performance.now(), signal });
+      } catch (error) {
+        if (!MtlError.isInstance(error) || error.code !== 'MTL_TIMEOUT') throw error;
+        return { problem: this.#absence(terms, joinTimeoutMs) };
+      }
+      for (const [name, ours] of Object.entries(terms)) {
+        const other = theirs[name as keyof Terms];
+        if (other === ours) continue;
+        const flag = `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+        const message = `${flag} is ${ours} on host 0 and ${other} on host ${host}; it must be the same on all hosts`;
+        return { problem: { code: 'MTL_FLAG_CONFLICT', message, exitCode: 2 } };
+      }
+    }
+    return {};
+  }
+
+  /** Who never came, with the ranks that are missing for it. */
+  #absence({ nprocPerNode }: Terms, joinTimeoutMs: number): NonNullable<Start['problem']> {
+    const absent = Array.from({ length: this.#numNodes }, (_, host) => host)
+      .filter((host) => this.#store.find(`host/${host}`) === undefined)
+      .map((host) => {
+        const first = host * nprocPerNode;
+        const ranks = nprocPerNode === 1 ? `rank ${first}` : `ranks ${first} to ${first + nprocPerNode - 1}`;
+        return `host ${host} (${ranks})`;
+      });
+    const waited = (joinTimeoutMs / 1000).toFixed(1);
+    const message = `host 0 waited ${waited} s for ${absent.join(', ')} of ${this.#numNodes} hosts, which never came`;
+    return { code: 'MTL_TIMEOUT', message, exitCode: 1 };
+  }
+
+  async #get<Value>(
+    key: string,
+    { limitMs = noLimitMs, signal }: { readonly limitMs?: number; readonly signal?: AbortSignal } = {},
+  ): Promise<Value> {
+    const wait = this.#store.getLater(key, Math.max(0, limitMs));
+    this.#waits.add(wait);
+    const forget = (): void => void this.#waits.delete(wait);
+    wait.then(forget, forget);
+    return decode(await (signal === undefined ? wait : Promise.race([wait, rejectionOf(signal)])));
+  }
+}
+
+interface FindOptions {
+  readonly job: NativeJob;
+  readonly address: string;
+  readonly ports: readonly number[];
+  readonly secret: string;
+  readonly worldSize: number;
+  readonly attempt: number;
+  readonly member: string;
+  readonly deadline: number;
+  readonly signal: AbortSignal;
+}
+
+/** Looks for the store of host 0 until the deadline, a short time at once so that signals are heard. */
+async function findStore({ deadline, signal, ...options }: FindOptions): Promise<NativeStore> {
+  for (;;) {
+    signal.throwIfAborted();
+    const left = deadline - performance.now();
+    try {
+      return new NativeStore({ ...options, timeoutMs: Math.max(1, Math.min(left, lookMs)) });
+    } catch (error) {
+      if (!MtlError.isInstance(error) || error.code !== 'MTL_STORE_UNREACHABLE') throw error;
+      if (left <= lookMs) throw missingHost(error);
+    }
+    await pause(10);
+  }
+}
+
+function missingHost(cause: MtlError): CommunicationError {
+  return new CommunicationError('MTL_TIMEOUT', `host 0 never came: ${cause.message}`, {
+    remedy:
+      'see what mtl run says on host 0; --master-addr, --master-port and MTL_JOB_SECRET must be the same on all hosts, ' +
+      'and --join-timeout as long as hosts may take to come',
+    cause,
+  });
+}
+
+function rejectionOf(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    if (signal.aborted) reject(signal.reason as Error);
+    signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
+  });
+}
+
+function shortened(report: HostReport): HostReport {
+  const ends = report.ends.map((end) => ({
+    ...end,
+    lastMessage: end.status === 0 ? '' : end.lastMessage.slice(0, maximumMessageLength),
+  }));
+  return { ...report, ends };
+}

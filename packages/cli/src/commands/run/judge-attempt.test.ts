@@ -1,0 +1,86 @@
+import { CommunicationError } from '@mtl/errors';
+import { describe, expect, it } from 'vitest';
+import type { HostReport } from './host-report.js';
+import { judgeAttempt } from './judge-attempt.js';
+import type { RankEnd } from './rank-process.js';
+
+const ended = (rank: number, change: Partial<RankEnd> = {}): RankEnd => ({
+  ...{ rank, status: 0, signal: null, lastMessage: '', wasSignalled: false, ...change },
+});
+const report = (ends: readonly RankEnd[], firstToFail?: number): HostReport => ({
+  ...{ ends, firstToFail, wasSignalled: false },
+});
+const naming = (rank: number) =>
+  new CommunicationError('MTL_RANK_DIED', `rank ${rank} died`, { details: { rank } });
+const survivor = (rank: number) =>
+  ended(rank, { status: 1, lastMessage: 'error[MTL_RANK_DIED]: rank 3 died' });
+const killed = (rank: number) => ended(rank, { status: null, signal: 'SIGKILL' });
+const good = report([ended(0), ended(1)]);
+const judge = (
+  reports: readonly HostReport[],
+  change: Partial<Parameters<typeof judgeAttempt>[0]> = {},
+): ReturnType<typeof judgeAttempt> =>
+  judgeAttempt({ reports, firstHost: 0, reported: undefined, attempt: 0, maxRestarts: 1, ...change });
+
+describe('judgeAttempt', () => {
+  it('ends when no rank has failed', () => {
+    expect(judge([good, report([ended(2), ended(3)])])).toMatchObject({ next: 'end' });
+  });
+
+  it('restarts on account of the rank that the others name, not of the survivor that ended first', () => {
+    const reports = [report([survivor(0), survivor(1)], 0), report([survivor(2), killed(3)], 3)];
+    expect(judge(reports, { reported: naming(3) })).toMatchObject({
+      next: 'restart',
+      message: 'rank 3 ended with signal SIGKILL',
+      details: { rank: 3 },
+    });
+  });
+
+  it('restarts although all ranks of a host were done', () => {
+    expect(judge([good, report([killed(2), ended(3)], 2)], { firstHost: 1 })).toMatchObject({
+      next: 'restart',
+    });
+  });
+
+  it('names the first failure of the host that told of it first when nobody names one', () => {
+    const reports = [
+      report([ended(0, { status: 5 }), ended(1)], 0),
+      report([ended(2), ended(3, { status: 7 })], 3),
+    ];
+    expect(judge(reports, { firstHost: 1 }).message).toBe('rank 3 ended with exit code 7');
+    expect(judge(reports).message).toBe('rank 0 ended with exit code 5');
+  });
+
+  it('does not repeat wrong input of any host, and blames it', () => {
+    const reports = [
+      report([survivor(0), survivor(1)], 0),
+      report([ended(2, { status: 2, lastMessage: 'error[MTL_HEADS]: 5' }), survivor(3)], 3),
+    ];
+    for (const reported of [undefined, naming(0)]) {
+      expect(judge(reports, { reported })).toMatchObject({
+        next: 'fail',
+        message: 'rank 2 ended with exit code 2: error[MTL_HEADS]: 5',
+        exitCode: 2,
+      });
+    }
+  });
+
+  it('fails after the last restart, and where a signal asked for an end', () => {
+    const reports = [good, report([killed(2), ended(3)], 2)];
+    expect(judge(reports, { attempt: 1 })).toMatchObject({ next: 'fail', exitCode: 1 });
+    const signalled = [{ ...good, wasSignalled: true }, reports[1]!];
+    expect(judge(signalled)).toMatchObject({ next: 'fail', exitCode: 1 });
+  });
+
+  it('says what the others saw of a rank that was ended by the launcher', () => {
+    const reports = [report([survivor(0), { ...killed(1), wasSignalled: true }], 0)];
+    expect(judge(reports, { reported: naming(1) }).message).toBe('rank 1 failed: rank 1 died');
+  });
+
+  it('blames the rank that died, not a survivor whose end was seen first', () => {
+    for (const reported of [undefined, naming(0), naming(3)]) {
+      const reports = [report([survivor(0), survivor(1)], 0), report([survivor(2), killed(3)], 2)];
+      expect(judge(reports, { reported }).message).toBe('rank 3 ended with signal SIGKILL');
+    }
+  });
+});

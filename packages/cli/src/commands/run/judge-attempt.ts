@@ -1,0 +1,71 @@
+import type { MtlError } from '@mtl/errors';
+import type { HostReport } from './host-report.js';
+import { howItEnded } from './how-it-ended.js';
+import type { RankEnd } from './rank-process.js';
+import type { Verdict } from './verdict.js';
+
+export interface JudgedAttempt {
+  /** Of all hosts. */
+  readonly reports: readonly HostReport[];
+  /** The host that said first that a process of it had failed. */
+  readonly firstHost: number | undefined;
+  /** Why the job failed, as its ranks told the store. */
+  readonly reported: MtlError | undefined;
+  /** How often the job was restarted before. */
+  readonly attempt: number;
+  readonly maxRestarts: number;
+}
+
+/** Exit status of a program that was given wrong input, which stays wrong. */
+const wrongInput = 2;
+
+/** Decides for all hosts whether the job has ended, starts again or has failed, and on whose account. */
+export function judgeAttempt(judged: JudgedAttempt): Verdict {
+  const { reports, firstHost = 0, attempt, maxRestarts } = judged;
+  const failed = reports.flatMap(({ firstToFail }) => (firstToFail === undefined ? [] : [firstToFail]));
+  if (failed.length === 0) return { next: 'end', message: '', exitCode: 1, details: {} };
+  const ends = reports.flatMap((report) => report.ends);
+  const first = reports[firstHost]?.firstToFail ?? failed[0];
+  const end = blamed(ends, first, judged.reported);
+  const isFinal = end.status === wrongInput || reports.some(({ wasSignalled }) => wasSignalled);
+  return {
+    next: isFinal || attempt === maxRestarts ? 'fail' : 'restart',
+    message: messageOf(end, judged.reported),
+    exitCode: end.status === wrongInput ? 2 : 1,
+    details: { rank: end.rank, status: end.status, signal: end.signal },
+  };
+}
+
+/**
+ * A rank that was given wrong input; else the one that the others name, and where nobody names one or it only saw others
+ * fail itself, one that failed by itself; else the first.
+ */
+function blamed(
+  ends: readonly RankEnd[],
+  first: number | undefined,
+  reported: MtlError | undefined,
+): RankEnd {
+  const ofRank = (rank: unknown): RankEnd | undefined => ends.find((end) => end.rank === rank);
+  const [named, atFirst] = [ofRank(reported?.details.rank), ofRank(first)];
+  const candidates = [named, atFirst, ...ends.filter((end) => end.status !== 0 && !end.wasSignalled)];
+  const known = candidates.filter((end) => end !== undefined);
+  return (
+    [named, ...ends].find((end) => end?.status === wrongInput) ??
+    known.find((end) => !sawAnotherFail(end)) ??
+    known[0]!
+  );
+}
+
+/** Its last words are what @mtl/comm says of another rank. */
+function sawAnotherFail({ lastMessage }: RankEnd): boolean {
+  return /^error\[MTL_(RANK_DIED|RANK_LEFT|HEARTBEAT|TIMEOUT|ABORTED|STORE_LOST|WATCHDOG)\]/.test(
+    lastMessage,
+  );
+}
+
+function messageOf(end: RankEnd, reported: MtlError | undefined): string {
+  const names = reported?.details.rank === end.rank;
+  // ended by us, or as if all were well: what the others saw says more
+  const sawMore = names && (end.status === 0 || (end.wasSignalled && end.signal !== null));
+  return sawMore ? `rank ${end.rank} failed: ${reported.message}` : howItEnded(end);
+}

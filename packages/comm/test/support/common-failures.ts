@@ -1,0 +1,70 @@
+import { isRunning } from '@mtl/comm/testing';
+import { expect, it } from 'vitest';
+import { complete, errorsOf, ready, type StartFailing, timeoutMs, withinMs } from './failing-ranks.js';
+
+/** What every engine says when the last rank, `culprit`, does something wrong. */
+export function commonFailures({ start, culprit }: { start: StartFailing; culprit: number }): void {
+  it('that is killed is named by all others within a second', async () => {
+    const processes = start('none');
+    await ready(processes);
+    const killed = Date.now();
+    processes[culprit]!.child.kill('SIGKILL');
+    for (const error of await errorsOf(processes.slice(0, culprit))) {
+      expect(error).toMatchObject({ code: 'MTL_RANK_DIED', details: { rank: culprit, ...complete } });
+      expect(error.message).toMatch(new RegExp(`rank ${culprit} .*has ended`));
+      expect(error.at - killed).toBeLessThan(withinMs);
+    }
+    expect(processes.filter(isRunning)).toEqual([]);
+  });
+
+  it('that ends by process.exit is as good as killed', async () => {
+    for (const error of await errorsOf(start('exit').slice(0, culprit))) {
+      expect(error).toMatchObject({ code: 'MTL_RANK_DIED', details: { rank: culprit, ...complete } });
+    }
+  });
+
+  it('that fails is reported with its own words', async () => {
+    for (const error of await errorsOf(start('throw').slice(0, culprit))) {
+      expect(error).toMatchObject({ code: 'MTL_ABORTED', details: { rank: culprit, ...complete } });
+      expect(error.message).toContain(`rank ${culprit} failed: Error: a bug in the program`);
+    }
+  });
+
+  it('that leaves in order is an error only of who waits for it', async () => {
+    for (const error of await errorsOf(start('leave').slice(0, culprit))) {
+      expect(error).toMatchObject({ code: 'MTL_RANK_LEFT', details: { rank: culprit, ...complete } });
+    }
+  });
+
+  it('that is stopped is named by all at the time-out', async () => {
+    const processes = start('none', { timeoutMs });
+    await ready(processes);
+    processes[culprit]!.child.kill('SIGSTOP');
+    for (const error of await errorsOf(processes.slice(0, culprit))) {
+      expect(error).toMatchObject({ code: 'MTL_TIMEOUT', details: { rank: culprit, ...complete } });
+      expect(error.message).toContain(`rank ${culprit} did not come within ${timeoutMs / 1000} s`);
+    }
+  });
+
+  it('that does not create a group is named by the others', async () => {
+    for (const error of await errorsOf(start('noGroup', { timeoutMs }).slice(1))) {
+      expect(error).toMatchObject({ code: 'MTL_TIMEOUT', details: { rank: 0, operation: 'createGroup' } });
+      expect(error.message).toContain('for rank 0 to create group extra');
+    }
+  });
+
+  it.each([
+    ['otherOperation', 'barrier', 'allReduce sum float32 8'],
+    ['otherSize', 'allReduce sum float32 7', 'allReduce sum float32 8'],
+    ['otherMessage', 'message float32 7', 'message float32 8'],
+  ] as const)(
+    'that does something else (%s) is an error of all, which shows both',
+    async (kind, theirs, ours) => {
+      for (const error of await errorsOf(start(kind))) {
+        expect(error).toMatchObject({ code: 'MTL_MISMATCH', details: complete });
+        expect(error.message).toContain(theirs);
+        expect(error.message).toContain(ours);
+      }
+    },
+  );
+}

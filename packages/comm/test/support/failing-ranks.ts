@@ -1,0 +1,50 @@
+import { isRunning, type RankProcess } from '@mtl/comm/testing';
+import { afterEach, expect } from 'vitest';
+import type { Trouble } from '../ranks/trouble.js';
+import { type RanksOptions, startRanks } from './ranks.js';
+
+const module = new URL('../ranks/trouble.ts', import.meta.url);
+
+/** For tests that wait for it: longer than starting a step takes on a busy machine, short enough for a test. */
+export const timeoutMs = 1500;
+/** What the polls of watchdogs and waits (20 and 50 ms each) leave for a machine whose cores are all busy. */
+export const withinMs = 1000;
+
+/** What every error of an operation says besides the rank. */
+export const complete = {
+  group: 'world',
+  operation: expect.any(String),
+  sequence: expect.stringMatching(/^(collective|message) \d+$/),
+  waitedMs: expect.any(Number),
+};
+
+export type StartFailing = (kind: Trouble['kind'], options?: Partial<RanksOptions>) => RankProcess[];
+
+/** How the tests of a file start ranks of which one causes trouble; none is left after a test. */
+export function failingRanks(defaults: () => Partial<RanksOptions>): StartFailing {
+  let ranks: RankProcess[] = [];
+  let remove = (): void => {};
+  afterEach(async () => {
+    for (const rank of ranks) if (isRunning(rank)) rank.child.kill('SIGKILL');
+    await Promise.all(ranks.map((rank) => rank.ended));
+    remove();
+  });
+  return (kind, options = {}) => {
+    ({ ranks, remove } = startRanks({ module, argument: { kind }, ...defaults(), ...options }));
+    return ranks;
+  };
+}
+
+/** What the survivors reported, in order of their ranks, after all of them have ended by themselves with status 1. */
+export async function errorsOf(survivors: readonly RankProcess[]) {
+  const ended = await Promise.all(survivors.map((rank) => rank.ended));
+  return survivors.map(({ lines, stderr }, index) => {
+    const last = lines.at(-1);
+    if (last?.error === undefined) throw new Error(`no error, status ${ended[index]}: ${stderr()}`);
+    expect(ended[index], stderr()).toBe(1);
+    return { ...last.error, at: last.at! };
+  });
+}
+
+export const ready = (processes: readonly RankProcess[]) =>
+  Promise.all(processes.map((rank) => rank.said('ready')));

@@ -1,0 +1,80 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { type RankProcess, startRankProcess } from '@mtl/comm/testing';
+import { reportEngine } from '@mtl/tooling/report-engine';
+
+export interface RanksOptions {
+  readonly module: URL;
+  /** Ranks of this host over shared memory; or `hosts`. */
+  readonly worldSize?: number;
+  /** Over Gloo: the host of every rank, by rank. */
+  readonly hosts?: readonly number[];
+  readonly argument?: unknown;
+  readonly timeoutMs?: number;
+  readonly joinTimeoutMs?: number;
+  readonly abortGraceMs?: number;
+  readonly bufferBytes?: number;
+  /** Ranks that are never started. */
+  readonly absent?: readonly number[];
+  /** Over Gloo; default: the loopback, which all ranks name since they are said to be on several hosts. */
+  readonly socketInterface?: string | undefined;
+  /** The command that puts a rank on its host. */
+  readonly prefixOf?: (host: number) => readonly string[];
+}
+
+/** What a rank is told on its command line. */
+export interface RankSettings {
+  readonly module: string;
+  readonly argument: unknown;
+  readonly rank: number;
+  readonly size: number;
+  readonly hosts: readonly number[] | undefined;
+  /** Through which ranks find each other. */
+  readonly directory: string;
+  readonly timeoutMs: number;
+  readonly joinTimeoutMs: number;
+  readonly abortGraceMs: number;
+  readonly bufferBytes: number | undefined;
+  readonly socketInterface: string;
+}
+
+const loader = new URL(import.meta.resolve('@mtl/tooling/typescript-loader'));
+const program = fileURLToPath(new URL('./rank-process.ts', import.meta.url));
+
+/** Starts ranks as processes that find each other through a folder. */
+export function startRanks(options: RanksOptions): { ranks: RankProcess[]; remove: () => void } {
+  const { module, hosts, argument = null, absent = [], bufferBytes, prefixOf = () => [] } = options;
+  const { timeoutMs = 20_000, joinTimeoutMs = 30_000, abortGraceMs = 10_000 } = options;
+  const { socketInterface = '127.0.0.1', worldSize: size = hosts?.length ?? 0 } = options;
+  const directory = mkdtempSync(join(tmpdir(), 'mtl-comm-'));
+  const common = { module: module.href, size, hosts, directory, argument, bufferBytes, socketInterface };
+  const ranks = Array.from({ length: size }, (_, rank) => rank)
+    .filter((rank) => !absent.includes(rank))
+    .map((rank) => {
+      const settings: RankSettings = { ...common, rank, timeoutMs, joinTimeoutMs, abortGraceMs };
+      return startRankProcess({
+        ...{ program, settings, preload: loader, execArgv: ['--conditions=@mtl/source'] },
+        prefix: prefixOf(hosts?.[rank] ?? 0),
+      });
+    });
+  return { ranks, remove: () => rmSync(directory, { recursive: true, force: true }) };
+}
+
+/** Runs ranks to their end and gives what they returned, by rank, and the engine that did it; or what the first said. */
+export async function runRanks<Result>(
+  options: RanksOptions,
+): Promise<{ results: Result[]; engines: string[] }> {
+  const { ranks, remove } = startRanks(options);
+  await Promise.all(ranks.map((rank) => rank.ended));
+  remove();
+  const last = ranks.map(({ lines, stderr }, rank) => {
+    const line = lines.at(-1);
+    if (line !== undefined && 'result' in line) return line;
+    throw new Error(`rank ${rank}: ${line?.error?.message ?? stderr()}`);
+  });
+  const engines = last.map(({ engine }) => String(engine));
+  for (const engine of engines) reportEngine(engine);
+  return { results: last.map(({ result }) => result as Result), engines };
+}

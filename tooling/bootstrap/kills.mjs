@@ -1,0 +1,22 @@
+#!/usr/bin/env node
+/**
+ * npm run kills -- [COUNT]: makes the checkout ready and kills ranks of a training by SIGKILL, 20 times unless told
+ * otherwise, in the middle of steps and while they start; the curve must be that of a run that nobody disturbed.
+ */
+import { spawnSync } from 'node:child_process';
+import { join } from 'node:path';
+import { bootstrap, root, toolEnvironment } from './bootstrap.mjs';
+
+const [count = '20'] = process.argv.slice(2);
+if (!/^[1-9]\d{0,3}$/.test(count)) {
+  console.error(
+    `error[MTL_FLAG_VALUE]: kills ${count} cannot be used; expected a whole number from 1 to 9999`,
+  );
+  process.exit(2);
+}
+bootstrap(['build', 'build:native']);
+const args = ['run', 'test/many-processes.test.ts', '-t', 'goes on after ranks are killed'];
+const env = { ...toolEnvironment(), MTL_TEST_KILLS: count };
+process.exit(
+  spawnSync('vitest', args, { cwd: join(root, 'apps/gpt-train'), env, stdio: 'inherit' }).status ?? 1,
+);

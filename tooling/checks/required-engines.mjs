@@ -1,0 +1,13 @@
+/**
+ * The engines of a list that no test has seen. `used`: engines by the folder whose tests saw them. A line of the list is
+ * `folder: engine`; empty lines and comments are skipped.
+ */
+export function missingEngines(used, list) {
+  const lines = list.split('\n').filter((line) => line.trim() !== '' && !line.startsWith('#'));
+  return lines.filter((line) => {
+    const [folder, engine, ...rest] = line.split(': ').map((part) => part.trim());
+    if (!folder || !engine || rest.length > 0)
+      throw new Error(`required engines: "${line}" is not "folder: engine"`);
+    return !(used[folder] ?? []).includes(engine);
+  });
+}

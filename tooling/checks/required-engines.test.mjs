@@ -1,0 +1,31 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { missingEngines } from './required-engines.mjs';
+
+const list =
+  '# what must be seen\n\npackages/comm: local\npackages/comm: gloo+local\napps/gpt-train: local\n';
+
+describe('missingEngines', () => {
+  it('names every engine that the tests of a folder have not seen', () => {
+    const used = { 'packages/comm': ['local', 'gloo'], 'packages/cli': ['local', 'gloo+local'] };
+    expect(missingEngines(used, list)).toEqual(['packages/comm: gloo+local', 'apps/gpt-train: local']);
+    expect(
+      missingEngines(
+        { ...used, 'packages/comm': ['gloo+local', 'local'], 'apps/gpt-train': ['local'] },
+        list,
+      ),
+    ).toEqual([]);
+  });
+
+  it('refuses a line that names no folder', () => {
+    expect(() => missingEngines({}, 'local')).toThrow(/folder: engine/);
+  });
+
+  it('reads the list of CI, which asks for every engine of this machine', () => {
+    const own = readFileSync(new URL('../../.ci/required-engines', import.meta.url), 'utf8');
+    const all = missingEngines({}, own);
+    for (const engine of ['memory', 'local', 'gloo', 'gloo+local'])
+      expect(all).toContain(`packages/comm: ${engine}`);
+    for (const engine of ['local', 'gloo+local']) expect(all).toContain(`apps/gpt-train: ${engine}`);
+  });
+});

@@ -1,0 +1,15 @@
+import { accessSync, constants } from 'node:fs';
+import { delimiter, join } from 'node:path';
+
+/** Where a command is, as a shell would find it, or undefined; daemons are in sbin. */
+export function commandPath(name) {
+  const paths = `${process.env.PATH}:/usr/sbin`.split(delimiter).map((folder) => join(folder, name));
+  return paths.find((path) => {
+    try {
+      accessSync(path, constants.X_OK);
+      return true;
+    } catch {
+      return false;
+    }
+  });
+}

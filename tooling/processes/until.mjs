@@ -1,0 +1,8 @@
+/** Polls for something that another process does. */
+export async function until(reached, { limitMs = 60_000 } = {}) {
+  const deadline = performance.now() + limitMs;
+  while (!reached()) {
+    if (performance.now() > deadline) throw new Error(`never: ${reached}`);
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}
