@@ -5,7 +5,7 @@ import { type CommunicationOperation, glooProblem, type OperationCount } from '@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { TrainGptArgument, TrainGptResult } from './ranks/train-gpt.js';
 import { prepareCorpus } from './support/prepare-corpus.js';
-import { runProcesses } from './support/run-processes.js';
+import { processTestMs, runProcesses } from './support/run-processes.js';
 
 // S sequence, B micro-batch, H hidden, t tensor-parallel ranks
 const [S, B, H] = [64, 2, 64];
@@ -98,7 +98,7 @@ describe.each([
   let counts: ReadonlyMap<Kind, LayerAndWhole>;
   beforeAll(async () => {
     if (problem === undefined) counts = await countsOfLayer(engine, t);
-  });
+  }, processTestMs);
   const whole = (bytesPerElement: number): number => B * S * H * bytesPerElement;
   /** Of a collective over `bytes`, what a rank sends at best. */
   const share = (bytes: number): number => (bytes * (t - 1)) / t;

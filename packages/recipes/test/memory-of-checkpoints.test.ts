@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { MeasuredMove, Move, MoveCheckpointsArgument } from './ranks/move-checkpoints.js';
-import { runProcesses } from './support/run-processes.js';
+import { processTestMs, runProcesses } from './support/run-processes.js';
 
 const MiB = 1024 * 1024;
 /** Growth of V8's heap by tables and promises, stacks of reading threads, buffers of shared memory: measured up to 5 MiB. */
@@ -69,16 +69,20 @@ describe('moving a checkpoint takes the memory of its largest piece', () => {
   });
   afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
-  it.each(moves)('$name', async ({ move, worldSize, layout, bound, all, ...rest }) => {
-    // processes of its own for each move: memory that an earlier one has left would serve the next
-    const ranks = await runProcesses<MeasuredMove>({
-      worldSize,
-      module: new URL('./ranks/move-checkpoints.ts', import.meta.url),
-      argument: { ...layout, move, directory: join(directory, rest.directory) },
-    });
-    for (const sizes of ranks) {
-      expect(bound(sizes) + besides).toBeLessThan(0.8 * all(sizes));
-      expect(sizes.resident).toBeLessThan(bound(sizes) + besides);
-    }
-  });
+  it.each(moves)(
+    '$name',
+    async ({ move, worldSize, layout, bound, all, ...rest }) => {
+      // processes of its own for each move: memory that an earlier one has left would serve the next
+      const ranks = await runProcesses<MeasuredMove>({
+        worldSize,
+        module: new URL('./ranks/move-checkpoints.ts', import.meta.url),
+        argument: { ...layout, move, directory: join(directory, rest.directory) },
+      });
+      for (const sizes of ranks) {
+        expect(bound(sizes) + besides).toBeLessThan(0.8 * all(sizes));
+        expect(sizes.resident).toBeLessThan(bound(sizes) + besides);
+      }
+    },
+    processTestMs,
+  );
 });

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { MeasuredMemory } from './ranks/measure-memory.js';
 import { prepareCorpus } from './support/prepare-corpus.js';
-import { runProcesses } from './support/run-processes.js';
+import { processTestMs, runProcesses } from './support/run-processes.js';
 
 /** Activations are most of the memory: what layouts do to them cannot hide behind parameters. */
 const recipe = [
@@ -79,7 +79,7 @@ describe('the memory of a rank, in processes that train', () => {
         );
       });
     }
-  });
+  }, processTestMs);
   afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
   const peakOf = (name: Name): number => Math.max(...measured.get(name)!.map(({ peak }) => peak));

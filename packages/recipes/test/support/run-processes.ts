@@ -17,6 +17,9 @@ export interface RunProcessesOptions {
   readonly engine?: 'local' | 'gloo';
 }
 
+/** For tests and hooks that run processes: longer than `runProcesses` lets them live, on a machine that does much else. */
+export const processTestMs = 240_000;
+
 /** What a process is told, as JSON in a file. */
 export interface ProcessOrder {
   readonly module: string;
@@ -41,7 +44,11 @@ export async function runProcesses<Result>(options: RunProcessesOptions): Promis
       Array.from({ length: worldSize }, async (_, rank) => {
         const resultPath = join(directory, `result-${rank}.json`);
         // a rank that hangs is ended by its communication's time-out of a minute; this is for everything else
-        const limits = { timeout: 110_000, killSignal: 'SIGKILL' as const, maxBuffer: 1 << 26 };
+        const limits = {
+          timeout: processTestMs - 10_000,
+          killSignal: 'SIGKILL' as const,
+          maxBuffer: 1 << 26,
+        };
         await promisify(execFile)(
           process.execPath,
           [...preload, '--expose-gc', program, String(rank), orderPath, resultPath],
