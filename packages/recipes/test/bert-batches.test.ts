@@ -1,0 +1,102 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import {
+  buildBertDatasets,
+  createBatchLoader,
+  createTokenizer,
+  type MaskedTokenBatch,
+  parseDataPath,
+  prepareDataset,
+  trainWordPiece,
+  writeVocabularyText,
+} from '@mtl/data';
+import { BertStage } from '@mtl/models';
+import { AdamwOptimizer, ParameterBuffers } from '@mtl/optimizer';
+import { afterAll, expect, it } from 'vitest';
+
+const directory = mkdtempSync(join(tmpdir(), 'mtl-bert-batches-'));
+afterAll(() => rmSync(directory, { recursive: true, force: true }));
+
+const [sequenceLength, batchSize, numSteps] = [48, 8, 40];
+
+/** Sentences whose words tell of each other. */
+function corpus(): string {
+  const animals = ['cat', 'dog', 'hen', 'fox', 'cow'];
+  const places = ['mat', 'sofa', 'roof', 'hill', 'barn'];
+  const sentence = (index: number): string =>
+    `The ${animals[index % 5]} number ${index % 10} sat on the ${places[index % 5]}.`;
+  return Array.from({ length: 60 }, (_, document) =>
+    Array.from({ length: 9 }, (_, index) => sentence(document * 7 + index)).join(' '),
+  ).join('\n\n');
+}
+
+/** The mean of each kind of loss of a step. */
+function trainStep(
+  { stage, optimizer }: { stage: BertStage; optimizer: AdamwOptimizer },
+  batch: MaskedTokenBatch,
+): Record<string, number> {
+  const factors = { lossFactor: 1 / batch.numMasked, sampleLossFactor: 1 / batch.batchSize };
+  stage.forward({ microBatch: 0, batch, ...factors });
+  optimizer.expectLastBackward();
+  stage.backwardInput({ microBatch: 0, weights: true });
+  const { losses, weights, parts, dispose } = stage.takeLoss(0);
+  const [values, each] = [losses.toArray(), weights.toArray()];
+  const means = parts!.map(({ name, start, end }) => {
+    let mean = 0;
+    for (let index = start; index < end; index++) mean += values[index]! * each[index]!;
+    return [name, mean];
+  });
+  dispose();
+  optimizer.step({ learningRate: 5e-3, lossScale: 1 });
+  return Object.fromEntries(means) as Record<string, number>;
+}
+
+it('a BERT learns from the batches that @mtl/data makes', async () => {
+  const text = join(directory, 'cats.txt');
+  writeFileSync(text, corpus());
+  const vocabFile = join(directory, 'vocab.txt');
+  writeVocabularyText(vocabFile, await trainWordPiece({ texts: [corpus()], vocabularySize: 120 }));
+  const options = { type: 'BertWordPieceLowerCase', vocabFile } as const;
+  const tokenizer = await createTokenizer(options);
+  const { prefix } = await prepareDataset({
+    ...{ inputs: [text], outputPrefix: join(directory, 'cats'), tokenizer: options, splitSentences: true },
+  });
+  const { train } = buildBertDatasets({
+    ...{ blend: parseDataPath([prefix]), sequenceLength, seed: 3, tokenizer },
+    ...{ numSamples: { train: numSteps * batchSize, valid: 0, test: 0 }, cacheDirectory: false },
+  });
+  const loader = createBatchLoader({
+    dataset: train!,
+    sampler: { kind: 'single', microBatchSize: batchSize },
+  });
+  const stage = new BertStage({
+    model: {
+      ...{ numLayers: 2, hiddenSize: 32, ffnHiddenSize: 64, numAttentionHeads: 2 },
+      ...{ maxPositionEmbeddings: sequenceLength, vocabularySize: tokenizer.vocabularySize },
+      ...{ makeVocabularySizeDivisibleBy: 128, tokenTypeVocabularySize: 2, layerNormPlacement: 'pre' },
+      ...{ sentenceOrderHead: true, layerNormEpsilon: 1e-5, geluKind: 'erf', initMethodStd: 0.02 },
+      ...{ hiddenDropout: 0.1, attentionDropout: 0.1 },
+    },
+    ...{ device: 'cpu', dtype: 'float32', seed: 3 },
+  });
+  const buffers = new ParameterBuffers(stage.parameters, { device: 'cpu', dtype: 'float32' });
+  buffers.initialize(3);
+  const optimizer = new AdamwOptimizer(buffers, {
+    ...{ beta1: 0.9, beta2: 0.99, epsilon: 1e-8, weightDecay: 0.01, clipGradient: 1 },
+  });
+  const steps: Record<string, number>[] = [];
+  for await (const batch of loader) {
+    steps.push(trainStep({ stage, optimizer }, batch));
+    if (steps.length === numSteps) break;
+  }
+  await loader.close();
+  optimizer.dispose();
+  buffers.dispose();
+  const [first, last] = [steps[0]!, steps.at(-1)!];
+  // a model that knows nothing has the logarithm of its vocabulary, and of two
+  expect(Math.abs(first.mlm_loss! - Math.log(tokenizer.vocabularySize))).toBeLessThan(0.3);
+  expect(Math.abs(first.sop_loss! - Math.log(2))).toBeLessThan(0.1);
+  // measured 4.44 and 1.89: words of these sentences tell of each other
+  expect(last.mlm_loss!).toBeLessThan(first.mlm_loss! - 1);
+});
