@@ -4,6 +4,8 @@
 // Each of the four warps owns 16 or 32 queries. With 32, every fragment of keys and values that is read from shared
 // memory feeds two products; with one, reading them would take twice as long as the tensor cores need. Values of a tile
 // arrive while its scores are computed, keys of the next tile while the values are used.
+//
+// spills allowed: 24 (bytes, at width 256 with dropout alone: six registers once a tile on sm_80, two on sm_90a)
 #include "cuda/attention/masks.cuh"
 
 namespace mtl::cuda {
@@ -13,6 +15,7 @@ template <typename T, int kWidth, int kRowTiles>
 struct ForwardShape {
   static constexpr int kQueries = 16 * kWarps * kRowTiles;
   static constexpr int kBytes = TileShape<kWidth>::elements(kQueries + 2 * kTile) * static_cast<int>(sizeof(T));
+  static_assert(kBytes <= kMaxSharedBytes);
 };
 
 struct ForwardPointers {

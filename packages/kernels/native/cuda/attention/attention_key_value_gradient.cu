@@ -32,6 +32,7 @@ struct Shape {
   static constexpr int kStages = kWidth > 192 ? 1 : 2;  // two would not fit the 163 KB of an A100's block
   static constexpr int kTileBytes = TileShape<kWidth>::elements((2 + 2 * kStages) * kTile) * static_cast<int>(sizeof(T));
   static constexpr int kBytes = kTileBytes + kStages * static_cast<int>(sizeof(QueryFacts));
+  static_assert(kBytes <= kMaxSharedBytes);
 };
 
 // Where a block's keys are and which queries may see them.

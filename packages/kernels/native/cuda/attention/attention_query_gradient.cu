@@ -20,6 +20,7 @@ struct Shape {
   // one stage where two would not fit the 163 KB of an A100's block
   static constexpr int kStages = kWidth > 192 ? 1 : 2;
   static constexpr int kBytes = TileShape<kWidth>::elements((2 + 2 * kStages) * kTile) * static_cast<int>(sizeof(T));
+  static_assert(kBytes <= kMaxSharedBytes);
 };
 
 // What the thread's two queries are known by.

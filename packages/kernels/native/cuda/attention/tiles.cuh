@@ -12,6 +12,7 @@ namespace mtl::cuda {
 
 constexpr int kWarps = 4, kThreads = 32 * kWarps;
 constexpr int kTile = 64;  // queries or keys
+constexpr int kMaxSharedBytes = 163 << 10;  // of a block on an A100, the least of all cards that this is built for
 
 template <int kWidth>
 struct TileShape {
