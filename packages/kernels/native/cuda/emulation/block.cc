@@ -221,6 +221,21 @@ void report_deadlock() {
   record_failure(message);
 }
 
+// Runs each thread of a warp that can run until it must wait; whether there was one.
+bool run_warp(int warp, const std::vector<int>& lanes) {
+  Machine& m = machine();
+  bool progress = false;
+  for (const int lane : lanes) {
+    const int number = warp * 32 + lane;
+    if (number >= m.num_threads || m.threads[number]->wait != Wait::kNothing || m.failed) continue;
+    m.current = number;
+    threadIdx = m.threads[number]->index;
+    m.threads[number]->fiber.resume();
+    progress = true;
+  }
+  return progress;
+}
+
 void run_block() {
   Machine& m = machine();
   for (Barrier& barrier : m.barriers) barrier.arrived = 0;
@@ -234,22 +249,17 @@ void run_block() {
     thread.group = 0;
     thread.fiber.start(run_thread, nullptr);
   }
-  const std::vector<int> warps = ordered((m.num_threads + 31) / 32), lanes = ordered(32);
-  // Threads of one warp until all of them wait for other warps, then the next warp.
+  const bool shuffled = m.order == Order::kShuffled;
+  const std::vector<int> lanes = ordered(32);
+  // Threads of one warp until all of them wait for other warps, then the next warp; shuffled, sometimes before that.
   for (bool progress = true; progress && !m.failed;) {
     progress = false;
-    for (const int warp : warps) {
-      for (bool warp_progress = true; warp_progress && !m.failed;) {
-        warp_progress = false;
-        for (const int lane : lanes) {
-          const int number = warp * 32 + lane;
-          if (number >= m.num_threads || m.threads[number]->wait != Wait::kNothing || m.failed) continue;
-          m.current = number;
-          threadIdx = m.threads[number]->index;
-          m.threads[number]->fiber.resume();
-          progress = warp_progress = true;
-        }
-      }
+    for (const int warp : ordered((m.num_threads + 31) / 32)) {
+      bool warp_progress = true;
+      do {
+        warp_progress = run_warp(warp, lanes);
+        progress |= warp_progress;
+      } while (warp_progress && !m.failed && !(shuffled && m.random() % 4 == 0));
     }
   }
   m.current = -1;

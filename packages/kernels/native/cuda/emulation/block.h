@@ -32,7 +32,8 @@ struct Site {
 };
 
 // In which order the blocks of a grid, the warps of a block and the threads of a warp get to run. A thread runs on until
-// it must wait, so each order lets some threads be as far ahead of others as the barriers allow.
+// it must wait, so each order lets some threads be as far ahead of others as the barriers allow. Shuffled, warps also take
+// turns at their shuffles and matrix instructions.
 enum class Order { kAscending, kDescending, kShuffled };
 void set_order(Order order, uint32_t seed = 0);
 
