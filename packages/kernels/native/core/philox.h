@@ -11,6 +11,12 @@
 
 #include <cstdint>
 
+#if defined(__CUDACC__)
+#define MTL_HOST_DEVICE __host__ __device__
+#else
+#define MTL_HOST_DEVICE
+#endif
+
 namespace mtl {
 
 struct PhiloxKey {
@@ -27,7 +33,7 @@ constexpr uint32_t kPhiloxWeyl0 = 0x9E3779B9u;
 constexpr uint32_t kPhiloxWeyl1 = 0xBB67AE85u;
 constexpr int kPhiloxRounds = 10;
 
-static inline PhiloxBlock philox(PhiloxKey key, uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3) {
+MTL_HOST_DEVICE static inline PhiloxBlock philox(PhiloxKey key, uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3) {
   for (int round = 0; round < kPhiloxRounds; ++round) {
     const uint64_t product0 = uint64_t{kPhiloxMultiplier0} * c0;
     const uint64_t product1 = uint64_t{kPhiloxMultiplier1} * c2;
@@ -43,26 +49,26 @@ static inline PhiloxBlock philox(PhiloxKey key, uint32_t c0, uint32_t c1, uint32
   return {{c0, c1, c2, c3}};
 }
 
-static inline uint32_t philox_column_counter(int64_t column) {
+MTL_HOST_DEVICE static inline uint32_t philox_column_counter(int64_t column) {
   return static_cast<uint32_t>(column / 64 * 16 + column % 16);
 }
 
-static inline int philox_column_word(int64_t column) { return static_cast<int>(column / 16 % 4); }
+MTL_HOST_DEVICE static inline int philox_column_word(int64_t column) { return static_cast<int>(column / 16 % 4); }
 
-static inline uint32_t philox_sample_low(int64_t sample) { return static_cast<uint32_t>(sample); }
+MTL_HOST_DEVICE static inline uint32_t philox_sample_low(int64_t sample) { return static_cast<uint32_t>(sample); }
 
-static inline uint32_t philox_sample_high(int64_t sample, int64_t head) {
+MTL_HOST_DEVICE static inline uint32_t philox_sample_high(int64_t sample, int64_t head) {
   return (static_cast<uint32_t>(static_cast<uint64_t>(sample) >> 32) & 0xffffu) | static_cast<uint32_t>(head) << 16;
 }
 
 // The 32 random bits of one element: an element is dropped when they are below dropout_threshold(probability).
-static inline uint32_t philox_element(PhiloxKey key, int64_t column, int64_t row, int64_t sample, int64_t head) {
+MTL_HOST_DEVICE static inline uint32_t philox_element(PhiloxKey key, int64_t column, int64_t row, int64_t sample, int64_t head) {
   return philox(key, philox_column_counter(column), static_cast<uint32_t>(row), philox_sample_low(sample),
                 philox_sample_high(sample, head))
       .words[philox_column_word(column)];
 }
 
-static inline uint32_t dropout_threshold(double probability) {
+MTL_HOST_DEVICE static inline uint32_t dropout_threshold(double probability) {
   return static_cast<uint32_t>(probability * 4294967296.0);
 }
 

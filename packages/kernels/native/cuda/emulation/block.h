@@ -1,0 +1,73 @@
+// The machine that runs kernels where there is no card: one block after the other, its threads as fibers, each until it
+// must wait for others. Kernels never include this: they use intrinsics.h and ptx.h, which are built on it.
+//
+// What it notices, each time with the block, the thread and the line:
+//   threads that wait for others that have ended or wait somewhere else (barriers, shuffles, votes, matrix instructions);
+//   shared memory read before anything was written to it: every block starts with all of it NaN (0xff);
+//   shared memory written beyond an array's end (AddressSanitizer notices reads, too);
+//   more shared memory or threads than a block can have.
+// A missing barrier shows when threads run in another order: see set_order.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace mtl::emulation {
+
+struct Index {
+  unsigned x = 0, y = 0, z = 0;
+};
+
+struct Dimensions {
+  unsigned x, y, z;
+  constexpr Dimensions(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
+  uint64_t size() const { return uint64_t{x} * y * z; }
+};
+
+// Where in the kernel's source a thread stands.
+struct Site {
+  const char* what;  // "__syncthreads"
+  const char* file;
+  int line;
+};
+
+// In which order the blocks of a grid, the warps of a block and the threads of a warp get to run. A thread runs on until
+// it must wait, so each order lets some threads be as far ahead of others as the barriers allow. Shuffled, warps also take
+// turns at their shuffles and matrix instructions.
+enum class Order { kAscending, kDescending, kShuffled };
+void set_order(Order order, uint32_t seed = 0);
+
+// Runs the kernel; false when it was found in error. At most one at a time.
+bool run_grid(const char* kernel, Dimensions grid, Dimensions block, size_t dynamic_bytes, void (*body)(void*),
+              void* argument);
+// What was wrong with the last run that failed; empty when none has since clear_error().
+const char* error();
+void clear_error();
+
+// --- for intrinsics, called by the running thread
+
+// Marks the run as failed and abandons it: does not return.
+[[noreturn]] void fail(Site site, const char* format, ...) __attribute__((format(printf, 2, 3)));
+int lane();
+// Waits until `num_threads` threads (0: all of the block) wait at barrier `barrier`.
+void wait_at_barrier(int barrier, int num_threads, Site site);
+// Waits until all lanes in `mask` are here with the same mask; the last one calls `complete` on what each has given.
+using Payloads = void* const (&)[32];
+void meet_in_warp(uint32_t mask, void* payload, void (*complete)(Payloads payloads, uint32_t mask), Site site);
+// The block's copy of one declared array; `key` is the declaration. Same memory for every thread.
+void* static_shared(const void* key, size_t bytes, size_t alignment);
+void* dynamic_shared();
+// Checks that all `bytes` lie in shared memory that the block has, and their alignment; where asynchronous copies and
+// matrix loads go astray.
+void check_shared(const void* address, size_t bytes, size_t alignment, Site site);
+// Asynchronous copies of the running thread: what they write is NaN until their group is waited for.
+void queue_copy(void* shared, const void* global, size_t bytes, size_t valid_bytes, Site site);
+void commit_copies();
+void wait_for_copies(int groups_left);
+
+}  // namespace mtl::emulation
+
+// As CUDA names them: set before a thread runs on.
+inline mtl::emulation::Index threadIdx, blockIdx;
+inline mtl::emulation::Dimensions blockDim, gridDim;
+constexpr int warpSize = 32;

@@ -1,0 +1,78 @@
+// How kernels start, with and without a card. A launcher fills a Launch and names the kernel; with nvcc that is
+// <<<>>>, with a host compiler the threads run one after the other (emulation, block.h).
+//
+//   MTL_LAUNCH(kernel, launch, arguments...)   a cudaError_t; a kernel's name with commas in parentheses
+//   MTL_SHARED(float, tile, [32][33]);      a shared array, all NaN at the start of a block under emulation
+//   MTL_DYNAMIC_SHARED(bytes);              unsigned char* bytes: what Launch::shared_bytes asked for, aligned to 1024
+#pragma once
+
+#include <cstddef>
+
+#if defined(__CUDACC__)
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+#else
+#include "cuda/emulation/intrinsics.h"
+#include "cuda/emulation/runtime.h"
+#endif
+
+namespace mtl::cuda {
+
+struct Launch {
+  dim3 grid, block;
+  size_t shared_bytes = 0;
+  cudaStream_t stream = nullptr;
+};
+
+#if defined(__CUDACC__)
+
+#define MTL_SHARED(type, name, dimensions) __shared__ type name dimensions
+#define MTL_DYNAMIC_SHARED(name)                                             \
+  extern __shared__ __align__(1024) unsigned char mtl_dynamic_shared[];      \
+  unsigned char* const name = mtl_dynamic_shared
+
+constexpr size_t kSharedWithoutAsking = 48 << 10;
+
+template <typename... Parameters, typename... Arguments>
+cudaError_t launch(void (*kernel)(Parameters...), const Launch& how, Arguments&&... arguments) {
+  if (how.shared_bytes > kSharedWithoutAsking) {
+    const cudaError_t status = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                                                    cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                    static_cast<int>(how.shared_bytes));
+    if (status != cudaSuccess) return status;
+  }
+  kernel<<<how.grid, how.block, how.shared_bytes, how.stream>>>(static_cast<Parameters>(arguments)...);
+  return cudaGetLastError();
+}
+
+#define MTL_LAUNCH(kernel, ...) ::mtl::cuda::launch(kernel, __VA_ARGS__)
+
+#else
+
+#define MTL_SHARED(type, name, dimensions)                                              \
+  using name##_array = type dimensions;                                                 \
+  static char name##_key;                                                               \
+  name##_array& name = *static_cast<name##_array*>(                                     \
+      ::mtl::emulation::static_shared(&name##_key, sizeof(name##_array), alignof(name##_array)))
+#define MTL_DYNAMIC_SHARED(name) \
+  unsigned char* const name = static_cast<unsigned char*>(::mtl::emulation::dynamic_shared())
+
+template <typename Body>
+cudaError_t emulate(const char* kernel, const Launch& how, Body body) {
+  const auto run = [](void* argument) { (*static_cast<Body*>(argument))(); };
+  return emulation::run_grid(kernel, how.grid, how.block, how.shared_bytes, run, &body) ? cudaSuccess
+                                                                                        : cudaErrorLaunchFailure;
+}
+
+template <typename... Parameters, typename... Arguments>
+cudaError_t launch(const char* name, void (*kernel)(Parameters...), const Launch& how, Arguments&&... arguments) {
+  // Parameters are copied for every thread, as a card does: a kernel may change its own.
+  return emulate(name, how, [&] { kernel(static_cast<Parameters>(arguments)...); });
+}
+
+#define MTL_LAUNCH(kernel, ...) ::mtl::cuda::launch(#kernel, kernel, __VA_ARGS__)
+
+#endif
+
+}  // namespace mtl::cuda

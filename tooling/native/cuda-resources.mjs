@@ -1,0 +1,130 @@
+#!/usr/bin/env node
+/**
+ * Compiles CUDA sources for every architecture that is shipped and prints, for each kernel, what the compiler reports and
+ * what the machine code holds: registers, spilled bytes, static shared memory, matrix instructions (HMMA), matrix
+ * loads (LDSM), asynchronous copies (LDGSTS). Needs nvcc, no card.
+ *   node cuda-resources.mjs [--architectures 80,90a] FILE.cu ...
+ * Ends with 1 when a kernel spills more than its source allows (`// spills allowed: NUMBER`, with the reason beside it).
+ */
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { basename, dirname, join, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const sources = resolve(dirname(fileURLToPath(import.meta.url)), '../../packages/kernels/native');
+// Low 12 bits of an instruction of sm_80 and sm_90. HMMA was checked by counting: a kernel has as many as its source unrolls to.
+const opcodes = { HMMA: 0x23c, LDSM: 0x83b, LDGSTS: 0xfae };
+
+/** Names of C++ symbols, readable: without namespaces and parameters. */
+function demangle(names) {
+  const result = spawnSync('c++filt', { input: names.join('\n'), encoding: 'utf8' });
+  const lines = result.status === 0 ? result.stdout.split('\n') : names;
+  return lines.map((line) =>
+    line
+      .replace(/^void /, '')
+      .replace(/mtl::cuda::(\(anonymous namespace\)::)?/g, '')
+      .replace(/\(.*$/, ''),
+  );
+}
+
+/** Instructions by kind of each kernel in a cubin (64-bit ELF, one .text section for each kernel). */
+function countInstructions(cubin) {
+  const headers = Number(cubin.readBigUInt64LE(0x28));
+  const size = cubin.readUInt16LE(0x3a);
+  const section = (index) => {
+    const at = headers + index * size;
+    return {
+      name: cubin.readUInt32LE(at),
+      offset: Number(cubin.readBigUInt64LE(at + 0x18)),
+      bytes: Number(cubin.readBigUInt64LE(at + 0x20)),
+    };
+  };
+  const names = section(cubin.readUInt16LE(0x3e)).offset;
+  const counts = new Map();
+  for (let index = 0; index < cubin.readUInt16LE(0x3c); index += 1) {
+    const { name, offset, bytes } = section(index);
+    const text = cubin.toString('latin1', names + name, cubin.indexOf(0, names + name));
+    if (!text.startsWith('.text.')) continue;
+    const ofKernel = Object.fromEntries(Object.keys(opcodes).map((kind) => [kind, 0]));
+    for (let at = offset; at < offset + bytes; at += 16) {
+      const opcode = cubin.readUInt16LE(at) & 0xfff;
+      for (const [kind, value] of Object.entries(opcodes)) if (opcode === value) ofKernel[kind] += 1;
+    }
+    counts.set(text.slice('.text.'.length), ofKernel);
+  }
+  return counts;
+}
+
+/** What ptxas -v says of each kernel. */
+function readReport(text) {
+  const kernels = [];
+  for (const part of text.split(/Compiling entry function '/).slice(1)) {
+    kernels.push({
+      symbol: part.slice(0, part.indexOf("'")),
+      registers: Number(/Used (\d+) registers/.exec(part)?.[1] ?? Number.NaN),
+      spilled: Number(/(\d+) bytes spill stores/.exec(part)?.[1] ?? Number.NaN),
+      shared: Number(/(\d+) bytes smem/.exec(part)?.[1] ?? 0),
+    });
+  }
+  return kernels;
+}
+
+/** Compiles one file for one architecture: its kernels, or ends the process with the compiler's output. */
+function compile({ file, architecture, folder }) {
+  const cubin = join(folder, `${basename(file)}.${architecture}.cubin`);
+  const nvcc = spawnSync(
+    process.env.NVCC ?? 'nvcc',
+    [
+      ...['-std=c++17', '-gencode', `arch=compute_${architecture},code=sm_${architecture}`],
+      ...['-I', sources, '-I', join(sources, 'include'), '-cubin', '-Xptxas', '-v', '-o', cubin, file],
+    ],
+    { encoding: 'utf8' },
+  );
+  if (nvcc.error) {
+    console.error('error[MTL_NATIVE_BUILD]: nvcc was not found\n  remedy: put it on PATH or name it in NVCC');
+    process.exit(2);
+  }
+  if (nvcc.status !== 0) {
+    console.error(nvcc.stderr);
+    process.exit(1);
+  }
+  const counts = countInstructions(readFileSync(cubin));
+  const kernels = readReport(nvcc.stderr);
+  const names = demangle(kernels.map(({ symbol }) => symbol));
+  return kernels.map((kernel, index) => ({ ...kernel, ...counts.get(kernel.symbol), name: names[index] }));
+}
+
+const options = process.argv.slice(2);
+const at = options.indexOf('--architectures');
+const architectures = (at < 0 ? '80,90a' : options.splice(at, 2)[1]).split(',');
+const folder = mkdtempSync(join(tmpdir(), 'cuda-resources-'));
+let failures = 0;
+try {
+  for (const file of options) {
+    const allowed = Number(/\/\/ spills allowed: (\d+)/.exec(readFileSync(file, 'utf8'))?.[1] ?? 0);
+    for (const architecture of architectures) {
+      console.log(`${basename(file)} sm_${architecture}`);
+      console.log('  registers  spilled  shared    HMMA    LDSM  LDGSTS  kernel');
+      for (const kernel of compile({ file, architecture, folder })) {
+        const columns = [
+          kernel.registers,
+          kernel.spilled,
+          kernel.shared,
+          kernel.HMMA,
+          kernel.LDSM,
+          kernel.LDGSTS,
+        ];
+        const tooMany = kernel.spilled > allowed;
+        console.log(
+          `  ${columns.map((value) => String(value).padStart(7)).join(' ')}   ${kernel.name}${tooMany ? '  SPILLS' : ''}`,
+        );
+        if (tooMany) failures += 1;
+      }
+    }
+  }
+} finally {
+  rmSync(folder, { recursive: true });
+}
+console.log(failures === 0 ? 'no kernel spills more than allowed' : `${failures} kernels spill`);
+process.exit(failures === 0 ? 0 : 1);

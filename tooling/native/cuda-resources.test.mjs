@@ -1,0 +1,50 @@
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll, describe, expect, it } from 'vitest';
+
+const script = fileURLToPath(new URL('cuda-resources.mjs', import.meta.url));
+const folder = mkdtempSync(join(tmpdir(), 'cuda-resources-test-'));
+const hasCompiler = spawnSync(process.env.NVCC ?? 'nvcc', ['--version']).status === 0;
+
+// 64 numbers that are all needed at once, in a block of 1024 threads two of which must fit: 32 registers for a thread
+const kernel = (comment) => `${comment}
+#include "cuda/emulation/ptx.h"
+__global__ void __launch_bounds__(1024, 2) crowded(float* values) {
+  float kept[64];
+  for (int i = 0; i < 64; ++i) kept[i] = values[i * 1024 + threadIdx.x];
+  __syncthreads();
+  for (int i = 0; i < 64; ++i) values[i * 1024 + threadIdx.x] = kept[i] * kept[63 - i];
+}
+__global__ void multiply(float* values) {
+  float d[4] = {};
+  for (int i = 0; i < 3; ++i) mtl::cuda::mma(d, {threadIdx.x, 1, 2, 3}, {4, threadIdx.x}, __half{});
+  values[threadIdx.x] = d[0] + d[1] + d[2] + d[3];
+}
+`;
+
+function report(comment) {
+  const file = join(folder, 'crowded.cu');
+  writeFileSync(file, kernel(comment));
+  const { status, stdout } = spawnSync(process.execPath, [script, '--architectures', '80', file], {
+    encoding: 'utf8',
+  });
+  return { status, lines: stdout.split('\n') };
+}
+
+describe.skipIf(!hasCompiler)('cuda-resources (needs nvcc)', () => {
+  afterAll(() => rmSync(folder, { recursive: true }));
+
+  it('ends with 1 where a kernel spills, and counts its matrix instructions', () => {
+    const { status, lines } = report('');
+    expect(status).toBe(1);
+    expect(lines.find((line) => line.includes('   crowded'))).toMatch(/SPILLS$/);
+    expect(lines.find((line) => line.endsWith('   multiply'))).toMatch(/^ +\d+ +0 +0 +3 /);
+  }, 120_000);
+
+  it('lets pass what the source allows', () => {
+    expect(report('// spills allowed: 4096').status).toBe(0);
+  }, 120_000);
+});
