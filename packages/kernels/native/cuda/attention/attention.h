@@ -1,0 +1,41 @@
+// attention_forward and attention_backward on CUDA: the contract of ops/attention.h with pointers to device memory.
+//
+// Tensor cores (attention_*.cu) where the dtype has 16 bits, the head size is a multiple of 8 up to 256 and tensors are
+// aligned to 16 bytes; plain arithmetic (plain_*.cu) for everything else: float32 (never TF32), odd head sizes up to 256.
+// Both give the same bits on every run: no sum depends on which block comes first.
+#pragma once
+
+#include "core/dtype.h"
+#include "cuda/emulation/launch.h"
+#include "ops/attention.h"
+
+namespace mtl::cuda {
+
+constexpr int64_t kMaxAttentionHeadSize = 256;
+
+struct AttentionForward {
+  AttentionProblem problem;  // its pointers into device memory
+  DType dtype;               // float32, bfloat16 or float16
+  void* output;              // [S, B, A, D]
+  float* log_sum_exp;        // [B, A, S]
+  const void* qkv;           // [S, B, A, 3, D]
+  cudaStream_t stream;
+};
+
+struct AttentionBackward {
+  AttentionProblem problem;
+  DType dtype;
+  void* qkv_gradient;           // [S, B, A, 3, D]
+  const void* output_gradient;  // [S, B, A, D]
+  const void* output;           // [S, B, A, D]
+  const float* log_sum_exp;     // [B, A, S]
+  const void* qkv;              // [S, B, A, 3, D]
+  float* delta;                 // [B, A, S] scratch: sums of output times its gradient
+  cudaStream_t stream;
+};
+
+// cudaErrorNotSupported for dtypes and head sizes that are not listed above; otherwise what the launches say.
+cudaError_t attention_forward(const AttentionForward& call);
+cudaError_t attention_backward(const AttentionBackward& call);
+
+}  // namespace mtl::cuda

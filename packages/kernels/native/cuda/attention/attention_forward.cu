@@ -1,0 +1,223 @@
+// Flash attention, forward (Dao 2023, "FlashAttention-2", algorithm 1): a block takes queries, goes over the keys in tiles
+// of 64 and keeps a running maximum, sum and output for every query. Scores never leave registers.
+//
+// Each of the four warps owns 16 or 32 queries. With 32, every fragment of keys and values that is read from shared
+// memory feeds two products; with one, reading them would take twice as long as the tensor cores need. Values of a tile
+// arrive while its scores are computed, keys of the next tile while the values are used.
+#include "cuda/attention/masks.cuh"
+
+namespace mtl::cuda {
+namespace {
+
+template <typename T, int kWidth, int kRowTiles>
+struct ForwardShape {
+  static constexpr int kQueries = 16 * kWarps * kRowTiles;
+  static constexpr int kBytes = TileShape<kWidth>::elements(kQueries + 2 * kTile) * static_cast<int>(sizeof(T));
+};
+
+struct ForwardPointers {
+  void* output;
+  float* log_sum_exp;
+  const void* qkv;
+};
+
+// The softmax of 16 queries so far; a thread holds two rows and, until the end, only its own share of their sums.
+template <int kWidth>
+struct RunningRows {
+  float output[kWidth / 8][4] = {};
+  float maximum[2] = {-INFINITY, -INFINITY};
+  float sum[2] = {0.0f, 0.0f};
+
+  // Takes in the scores of a tile and turns them into e^(score - maximum). scale_log2: scale / ln 2.
+  MTL_PTX void absorb(float (&scores)[kTile / 8][4], float scale_log2) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      float highest = maximum[half];
+#pragma unroll
+      for (int n = 0; n < kTile / 8; ++n) highest = fmaxf(highest, fmaxf(scores[n][2 * half], scores[n][2 * half + 1]));
+      highest = fmaxf(highest, __shfl_xor_sync(kAllLanes, highest, 1));
+      highest = fmaxf(highest, __shfl_xor_sync(kAllLanes, highest, 2));
+      // of a query that has seen no key yet; any finite number does, and -infinity would make NaN
+      const float reference = highest == -INFINITY ? 0.0f : highest * scale_log2;
+      const float shrink = fast_exp2(maximum[half] * scale_log2 - reference);
+      maximum[half] = highest;
+      sum[half] *= shrink;
+#pragma unroll
+      for (int n = 0; n < kTile / 8; ++n) {
+#pragma unroll
+        for (int i = 2 * half; i < 2 * half + 2; ++i) {
+          scores[n][i] = fast_exp2(scores[n][i] * scale_log2 - reference);
+          sum[half] += scores[n][i];
+        }
+      }
+#pragma unroll
+      for (int n = 0; n < kWidth / 8; ++n) {
+        output[n][2 * half] *= shrink;
+        output[n][2 * half + 1] *= shrink;
+      }
+    }
+  }
+};
+
+// scores += queries keys^T and, below, output += probabilities values, each fragment of the tile read once for all
+// queries of the warp.
+template <typename T, int kWidth, int kRowTiles>
+MTL_PTX void multiply_queries(float (&scores)[kRowTiles][kTile / 8][4], const T* query_rows, const T* key_tile) {
+  constexpr int kStride = TileShape<kWidth>::kStride;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const T* a_row = query_rows + lane % 16 * kStride + lane / 16 * 8;
+  const T* b_row = key_tile + (lane / 16 * 8 + lane % 8) * kStride + lane / 8 % 2 * 8;
+#pragma unroll
+  for (int k = 0; k < kWidth; k += 16) {
+    uint32_t a[kRowTiles][4];
+#pragma unroll
+    for (int tile = 0; tile < kRowTiles; ++tile) load_matrices(a[tile], a_row + 16 * tile * kStride + k);
+#pragma unroll
+    for (int n = 0; n < kTile; n += 16) {
+      uint32_t b[4];
+      load_matrices(b, b_row + n * kStride + k);
+#pragma unroll
+      for (int tile = 0; tile < kRowTiles; ++tile) {
+        mma(scores[tile][n / 8], a[tile], {b[0], b[1]}, T{});
+        mma(scores[tile][n / 8 + 1], a[tile], {b[2], b[3]}, T{});
+      }
+    }
+  }
+}
+
+template <typename T, int kWidth, int kRowTiles>
+MTL_PTX void multiply_values(RunningRows<kWidth> (&rows)[kRowTiles], const float (&probabilities)[kRowTiles][kTile / 8][4],
+                             const T* value_tile) {
+  constexpr int kStride = TileShape<kWidth>::kStride;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const T* b_row = value_tile + lane % 16 * kStride + lane / 16 * 8;
+#pragma unroll
+  for (int k = 0; k < kTile; k += 16) {
+    uint32_t a[kRowTiles][4];
+#pragma unroll
+    for (int tile = 0; tile < kRowTiles; ++tile) operand_of<T>(a[tile], probabilities[tile][k / 8], probabilities[tile][k / 8 + 1]);
+#pragma unroll
+    for (int n = 0; n < kWidth; n += 16) {
+      uint32_t b[4];
+      load_matrices_transposed(b, b_row + k * kStride + n);
+#pragma unroll
+      for (int tile = 0; tile < kRowTiles; ++tile) {
+        mma(rows[tile].output[n / 8], a[tile], {b[0], b[1]}, T{});
+        mma(rows[tile].output[n / 8 + 1], a[tile], {b[2], b[3]}, T{});
+      }
+    }
+  }
+}
+
+template <typename T, int kWidth, int kRowTiles>
+MTL_PTX void finish_rows(const AttentionArguments& a, const HeadPlace& place, const ForwardPointers& to,
+                         RunningRows<kWidth>& rows, int first_query, T* scratch) {
+  float factors[2];
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    float sum = rows.sum[half];
+    sum += __shfl_xor_sync(kAllLanes, sum, 1);
+    sum += __shfl_xor_sync(kAllLanes, sum, 2);
+    const int lane = static_cast<int>(threadIdx.x) % 32, query = first_query + lane / 4 + 8 * half;
+    const bool empty = sum == 0.0f;
+    factors[half] = empty ? 0.0f : (a.dropout_threshold == 0 ? 1.0f : a.inverse_keep) / sum;
+    if (lane % 4 == 0 && query < a.sequence) {
+      to.log_sum_exp[place.statistics + query] =
+          empty ? static_cast<float>(kEmptyLogSumExp) : rows.maximum[half] * a.scale + logf(sum);
+    }
+  }
+  T* output = static_cast<T*>(to.output) + place.output + first_query * place.output_stride;
+  store_rows<T, kWidth>(output, place.output_stride, a.sequence - first_query, a.head_size, rows.output, factors, scratch);
+}
+
+template <typename T, int kWidth, int kRowTiles, bool kDropout>
+__global__ void __launch_bounds__(kThreads) attention_forward_kernel(AttentionArguments a, ForwardPointers pointers) {
+  constexpr int kQueries = ForwardShape<T, kWidth, kRowTiles>::kQueries, kStride = TileShape<kWidth>::kStride;
+  MTL_DYNAMIC_SHARED(bytes);
+  T* query_tile = reinterpret_cast<T*>(bytes);
+  T* key_tile = query_tile + kQueries * kStride;
+  T* value_tile = key_tile + kTile * kStride;
+
+  // The last queries see the most keys: they start first, so that no block is left over at the end.
+  const int first_query = static_cast<int>(gridDim.x - 1 - blockIdx.x) * kQueries;
+  const HeadPlace place = head_place(a, static_cast<int>(blockIdx.y));
+  const T* queries = static_cast<const T*>(pointers.qkv) + place.qkv;
+  const T *keys = queries + a.head_size, *values = keys + a.head_size;
+  const QueryRange range = query_range<kQueries>(a, place.batch, first_query);
+  const DropoutSite site = dropout_site(a, place);
+  const float scale_log2 = a.scale * kLog2E;
+  const int lane = static_cast<int>(threadIdx.x) % 32, warp_row = static_cast<int>(threadIdx.x) / 32 * 16 * kRowTiles;
+
+  RunningRows<kWidth> rows[kRowTiles];
+  KeyTile tile = next_key_tile(a, place.batch, range, range.any.begin / kTile * kTile);
+  load_tile<T, kWidth, kQueries>(query_tile, queries, place.qkv_stride, first_query, a.sequence, a.head_size);
+  if (tile.shown != 0) load_tile<T, kWidth, kTile>(key_tile, keys, place.qkv_stride, tile.first, a.sequence, a.head_size);
+  commit_copies();
+  while (tile.shown != 0) {
+    wait_for_copies<0>();
+    __syncthreads();  // the keys are there, and nobody reads the values of the tile before
+    load_tile<T, kWidth, kTile>(value_tile, values, place.qkv_stride, tile.first, a.sequence, a.head_size);
+    commit_copies();
+    float scores[kRowTiles][kTile / 8][4] = {};
+    multiply_queries<T, kWidth, kRowTiles>(scores, query_tile + warp_row * kStride, key_tile);
+    wait_for_copies<0>();
+    __syncthreads();  // the values are there, and nobody reads these keys any more
+    const KeyTile next = next_key_tile(a, place.batch, range, tile.first + kTile);
+    if (next.shown != 0) load_tile<T, kWidth, kTile>(key_tile, keys, place.qkv_stride, next.first, a.sequence, a.head_size);
+    commit_copies();
+    const bool whole = all_visible(range, tile);
+#pragma unroll
+    for (int part = 0; part < kRowTiles; ++part) {
+      const int query = first_query + warp_row + 16 * part + lane / 4;
+      if (!whole) {
+        hide(scores[part], {keys_of_query(a, place.batch, query), keys_of_query(a, place.batch, query + 8)}, tile);
+      }
+      rows[part].absorb(scores[part], scale_log2);
+      if constexpr (kDropout) {
+        drop(scores[part], 0, site, query, tile.first);
+        drop(scores[part], 1, site, query + 8, tile.first);
+      }
+    }
+    multiply_values<T, kWidth, kRowTiles>(rows, scores, value_tile);
+    tile = next;
+  }
+  wait_for_copies<0>();
+  __syncthreads();  // the queries are no longer needed: their place is where the output is put in order
+#pragma unroll
+  for (int part = 0; part < kRowTiles; ++part) {
+    finish_rows<T, kWidth, kRowTiles>(a, place, pointers, rows[part], first_query + warp_row + 16 * part,
+                                      query_tile + (warp_row + 16 * part) * kStride);
+  }
+}
+
+template <typename T, int kWidth, int kRowTiles>
+cudaError_t launch_width(const AttentionForward& call) {
+  using Shape = ForwardShape<T, kWidth, kRowTiles>;
+  const AttentionArguments a = attention_arguments(call.problem);
+  const unsigned num_tiles = static_cast<unsigned>((a.sequence + Shape::kQueries - 1) / Shape::kQueries);
+  const Launch how = {dim3(num_tiles, static_cast<unsigned>(a.batch * a.heads)), kThreads, Shape::kBytes, call.stream};
+  const ForwardPointers pointers = {call.output, call.log_sum_exp, call.qkv};
+  return a.dropout_threshold != 0
+             ? MTL_LAUNCH((attention_forward_kernel<T, kWidth, kRowTiles, true>), how, a, pointers)
+             : MTL_LAUNCH((attention_forward_kernel<T, kWidth, kRowTiles, false>), how, a, pointers);
+}
+
+// Heads are computed at the next of these widths, the columns beyond being zeros.
+template <typename T>
+cudaError_t launch_dtype(const AttentionForward& call) {
+  const int64_t width = call.problem.head_size;
+  if (width <= 64) return launch_width<T, 64, 2>(call);
+  if (width <= 80) return launch_width<T, 80, 2>(call);
+  if (width <= 96) return launch_width<T, 96, 2>(call);
+  if (width <= 128) return launch_width<T, 128, 2>(call);
+  if (width <= 192) return launch_width<T, 192, 1>(call);
+  return launch_width<T, 256, 1>(call);
+}
+
+}  // namespace
+
+cudaError_t launch_attention_forward(const AttentionForward& call) {
+  return call.dtype == DType::kBFloat16 ? launch_dtype<__nv_bfloat16>(call) : launch_dtype<__half>(call);
+}
+
+}  // namespace mtl::cuda

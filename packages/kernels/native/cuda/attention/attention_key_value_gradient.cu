@@ -1,0 +1,241 @@
+// Flash attention, backward, the share of keys and values (Dao 2023, "FlashAttention-2", algorithm 2): a block takes 64
+// keys, goes over the queries that see them and keeps both gradients in registers.
+//
+// Products are computed transposed, keys as rows: then the probabilities lie in registers just as the next product
+// wants them, and never pass through shared memory. From width 192 on two gradients are too many registers: keys and
+// values get a launch each.
+#include "cuda/attention/masks.cuh"
+
+namespace mtl::cuda {
+namespace {
+
+struct Pointers {
+  void* qkv_gradient;
+  const void* output_gradient;
+  const float* log_sum_exp;
+  const float* delta;
+  const void* qkv;
+};
+
+enum class Gradients { kBoth, kKeys, kValues };
+
+// Beside each tile of queries: what is known of them.
+struct QueryFacts {
+  float log_sum_exp[kTile];  // in powers of 2
+  float delta[kTile];
+  int begin[kTile];              // the first key that the query sees
+  uint16_t kept[kWarps][kTile];  // bit i: dropout keeps the probability of key 16 w + i
+};
+
+template <typename T, int kWidth>
+struct Shape {
+  static constexpr int kStages = kWidth > 192 ? 1 : 2;  // two would not fit the 163 KB of an A100's block
+  static constexpr int kTileBytes = TileShape<kWidth>::elements((2 + 2 * kStages) * kTile) * static_cast<int>(sizeof(T));
+  static constexpr int kBytes = kTileBytes + kStages * static_cast<int>(sizeof(QueryFacts));
+};
+
+// Where a block's keys are and which queries may see them.
+struct Keys {
+  int first;
+  uint64_t shown;
+};
+
+MTL_PTX int next_query_tile(const AttentionArguments& a, int batch, const Keys& keys, int first_query, QueryRange* range) {
+  for (; first_query < a.sequence; first_query += kTile) {
+    *range = query_range<kTile>(a, batch, first_query);
+    if (keys.first + kTile > range->any.begin && keys.first < range->any.end) return first_query;
+  }
+  return first_query;
+}
+
+// By the first warps; the block's next barrier makes it visible.
+MTL_PTX void load_facts(QueryFacts& facts, const AttentionArguments& a, const HeadPlace& place, const Pointers& from,
+                        int first_query) {
+  const int number = static_cast<int>(threadIdx.x), query = first_query + number;
+  if (number >= kTile) return;
+  const bool real = query < a.sequence;
+  // infinite beyond the last query: its probabilities are then 0
+  facts.log_sum_exp[number] = real ? from.log_sum_exp[place.statistics + query] * kLog2E : INFINITY;
+  facts.delta[number] = real ? from.delta[place.statistics + query] : 0.0f;
+  facts.begin[number] = real ? keys_of_query(a, place.batch, query).begin : a.sequence;
+}
+
+// The four words of a block of Philox belong to keys 16 apart, which are those of the four warps: every block is computed
+// once, by half a warp for a query, and the bits are shared.
+MTL_PTX void load_dropout(QueryFacts& facts, const DropoutSite& site, int first_query, int first_key) {
+  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
+#pragma unroll 1
+  for (int number = 2 * warp; number < kTile; number += 2 * kWarps) {
+    const int query = number + lane / 16;
+    const PhiloxBlock random = philox(site.key, philox_column_counter(first_key + lane % 16),
+                                      static_cast<uint32_t>(first_query + query), site.sample_low, site.sample_high);
+#pragma unroll
+    for (int word = 0; word < 4; ++word) {
+      const unsigned kept = __ballot_sync(kAllLanes, random.words[word] >= site.threshold);
+      if (lane % 16 == 0) facts.kept[word][query] = static_cast<uint16_t>(kept >> lane);
+    }
+  }
+}
+
+// Scores of 16 keys (rows) by 64 queries become probabilities; 0 where a query does not see a key.
+MTL_PTX void to_probabilities(float (&scores)[kTile / 8][4], const AttentionArguments& a, const QueryFacts& facts,
+                              const Keys& keys, int key_row, int first_query, bool whole) {
+  const int column = static_cast<int>(threadIdx.x) % 4 * 2;
+  const float scale_log2 = a.scale * kLog2E;
+#pragma unroll
+  for (int n = 0; n < kTile / 8; ++n) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int query = 8 * n + column + i % 2, row = key_row + i / 2 * 8;
+      const float probability = fast_exp2(scores[n][i] * scale_log2 - facts.log_sum_exp[query]);
+      const bool visible = whole || ((keys.shown >> row & 1) != 0 && keys.first + row >= facts.begin[query] &&
+                                     (!a.causal || keys.first + row <= first_query + query));
+      scores[n][i] = visible ? probability : 0.0f;
+    }
+  }
+}
+
+// Zeroes what dropout drops.
+MTL_PTX void drop_transposed(float (&values)[kTile / 8][4], const QueryFacts& facts) {
+  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
+#pragma unroll
+  for (int n = 0; n < kTile / 8; ++n) {
+    const uint32_t kept = *reinterpret_cast<const uint32_t*>(&facts.kept[warp][8 * n + lane % 4 * 2]);  // of two queries
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if ((kept >> (16 * (i % 2) + lane / 4 + i / 2 * 8) & 1) == 0) values[n][i] = 0.0f;
+    }
+  }
+}
+
+// From probabilities and the gradient of what is left of them after dropout to the gradient of the scores.
+template <bool kDropout>
+MTL_PTX void to_score_gradients(float (&gradients)[kTile / 8][4], const float (&probabilities)[kTile / 8][4],
+                                const AttentionArguments& a, const QueryFacts& facts) {
+  const int column = static_cast<int>(threadIdx.x) % 4 * 2;
+  if constexpr (kDropout) drop_transposed(gradients, facts);
+#pragma unroll
+  for (int n = 0; n < kTile / 8; ++n) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const float gradient = kDropout ? gradients[n][i] * a.inverse_keep : gradients[n][i];
+      gradients[n][i] = probabilities[n][i] * (gradient - facts.delta[8 * n + column + i % 2]);
+    }
+  }
+}
+
+template <typename T, int kWidth, bool kDropout, Gradients kWhich>
+__global__ void __launch_bounds__(kThreads) attention_key_value_gradient_kernel(AttentionArguments a, Pointers pointers) {
+  constexpr int kStride = TileShape<kWidth>::kStride, kStages = Shape<T, kWidth>::kStages;
+  constexpr bool kOfKeys = kWhich != Gradients::kValues, kOfValues = kWhich != Gradients::kKeys;
+  MTL_DYNAMIC_SHARED(bytes);
+  T* key_tile = reinterpret_cast<T*>(bytes);
+  T* value_tile = key_tile + kTile * kStride;
+  T* stages = value_tile + kTile * kStride;
+  auto* facts_of_stage = reinterpret_cast<QueryFacts*>(bytes + Shape<T, kWidth>::kTileBytes);
+
+  const HeadPlace place = head_place(a, static_cast<int>(blockIdx.y));
+  const int first_key = static_cast<int>(blockIdx.x) * kTile;  // the first keys are seen by the most queries
+  const Keys seen = {first_key, shown_keys(a, place.batch, first_key)};
+  const T* queries = static_cast<const T*>(pointers.qkv) + place.qkv;
+  const T *keys = queries + a.head_size, *values = keys + a.head_size;
+  const T* output_gradients = static_cast<const T*>(pointers.output_gradient) + place.output;
+  const DropoutSite site = dropout_site(a, place);
+  const int lane = static_cast<int>(threadIdx.x) % 32, warp_row = static_cast<int>(threadIdx.x) / 32 * 16;
+
+  const auto load_stage = [&](int stage, int first_query) {
+    T* query_tile = stages + stage * 2 * kTile * kStride;
+    load_tile<T, kWidth, kTile>(query_tile, queries, place.qkv_stride, first_query, a.sequence, a.head_size);
+    load_tile<T, kWidth, kTile>(query_tile + kTile * kStride, output_gradients, place.output_stride, first_query, a.sequence, a.head_size);
+    load_facts(facts_of_stage[stage], a, place, pointers, first_query);
+    if constexpr (kDropout) load_dropout(facts_of_stage[stage], site, first_query, first_key);
+  };
+  constexpr int kColumns = kWidth / 8;
+  float key_sums[kOfKeys ? kColumns : 1][4] = {}, value_sums[kOfValues ? kColumns : 1][4] = {};
+  QueryRange range, next_range;
+  int first_query = a.sequence;
+  if (seen.shown != 0) first_query = next_query_tile(a, place.batch, seen, a.causal ? first_key : 0, &range);
+  load_tile<T, kWidth, kTile>(key_tile, keys, place.qkv_stride, first_key, a.sequence, a.head_size);
+  load_tile<T, kWidth, kTile>(value_tile, values, place.qkv_stride, first_key, a.sequence, a.head_size);
+  if (first_query < a.sequence) load_stage(0, first_query);
+  commit_copies();
+  for (int stage = 0; first_query < a.sequence; stage = (stage + 1) % kStages) {
+    const int next = next_query_tile(a, place.batch, seen, first_query + kTile, &next_range);
+    if (kStages > 1 && next < a.sequence) load_stage(1 - stage, next);
+    commit_copies();
+    wait_for_copies<1>();
+    __syncthreads();  // this stage is there
+    const T* query_tile = stages + stage * 2 * kTile * kStride;
+    const T* gradient_tile = query_tile + kTile * kStride;
+    const QueryFacts& facts = facts_of_stage[stage];
+    float probabilities[kTile / 8][4] = {};
+    multiply_transposed<T, kWidth, kTile>(probabilities, key_tile + warp_row * kStride, query_tile);
+    to_probabilities(probabilities, a, facts, seen, warp_row + lane / 4, first_query, all_visible(range, {first_key, seen.shown}));
+    if constexpr (kOfKeys) {
+      float gradients[kTile / 8][4] = {};
+      multiply_transposed<T, kWidth, kTile>(gradients, value_tile + warp_row * kStride, gradient_tile);
+      to_score_gradients<kDropout>(gradients, probabilities, a, facts);
+      multiply_registers<T, kWidth, kTile>(key_sums, gradients, query_tile);
+    }
+    if constexpr (kOfValues) {
+      if constexpr (kDropout) drop_transposed(probabilities, facts);
+      multiply_registers<T, kWidth, kTile>(value_sums, probabilities, gradient_tile);
+    }
+    __syncthreads();  // nobody reads this stage any more
+    if (kStages == 1 && next < a.sequence) load_stage(0, next);
+    if (kStages == 1) commit_copies();
+    first_query = next;
+    range = next_range;
+  }
+  wait_for_copies<0>();
+  __syncthreads();  // the places of keys and values are where their gradients are put in order
+  T* to = static_cast<T*>(pointers.qkv_gradient) + place.qkv + a.head_size + (first_key + warp_row) * place.qkv_stride;
+  const int num_rows = a.sequence - first_key - warp_row;
+  if constexpr (kOfKeys) {
+    store_rows<T, kWidth>(to, place.qkv_stride, num_rows, a.head_size, key_sums, {a.scale, a.scale}, key_tile + warp_row * kStride);
+  }
+  if constexpr (kOfValues) {
+    const float factor = kDropout ? a.inverse_keep : 1.0f;
+    store_rows<T, kWidth>(to + a.head_size, place.qkv_stride, num_rows, a.head_size, value_sums, {factor, factor}, value_tile + warp_row * kStride);
+  }
+}
+
+template <typename T, int kWidth, Gradients kWhich>
+cudaError_t launch_gradients(const AttentionBackward& call) {
+  const AttentionArguments a = attention_arguments(call.problem);
+  const unsigned num_tiles = static_cast<unsigned>((a.sequence + kTile - 1) / kTile);
+  const Launch how = {dim3(num_tiles, static_cast<unsigned>(a.batch * a.heads)), kThreads, Shape<T, kWidth>::kBytes, call.stream};
+  const Pointers pointers = {call.qkv_gradient, call.output_gradient, call.log_sum_exp, call.delta, call.qkv};
+  return a.dropout_threshold != 0
+             ? MTL_LAUNCH((attention_key_value_gradient_kernel<T, kWidth, true, kWhich>), how, a, pointers)
+             : MTL_LAUNCH((attention_key_value_gradient_kernel<T, kWidth, false, kWhich>), how, a, pointers);
+}
+
+template <typename T, int kWidth>
+cudaError_t launch_width(const AttentionBackward& call) {
+  if constexpr (kWidth <= 128) {
+    return launch_gradients<T, kWidth, Gradients::kBoth>(call);
+  } else {
+    const cudaError_t status = launch_gradients<T, kWidth, Gradients::kKeys>(call);
+    return status == cudaSuccess ? launch_gradients<T, kWidth, Gradients::kValues>(call) : status;
+  }
+}
+
+template <typename T>
+cudaError_t launch_dtype(const AttentionBackward& call) {
+  const int64_t width = call.problem.head_size;
+  if (width <= 64) return launch_width<T, 64>(call);
+  if (width <= 80) return launch_width<T, 80>(call);
+  if (width <= 96) return launch_width<T, 96>(call);
+  if (width <= 128) return launch_width<T, 128>(call);
+  if (width <= 192) return launch_width<T, 192>(call);
+  return launch_width<T, 256>(call);
+}
+
+}  // namespace
+
+cudaError_t launch_attention_key_value_gradient(const AttentionBackward& call) {
+  return call.dtype == DType::kBFloat16 ? launch_dtype<__nv_bfloat16>(call) : launch_dtype<__half>(call);
+}
+
+}  // namespace mtl::cuda

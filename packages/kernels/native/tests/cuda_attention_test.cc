@@ -1,0 +1,186 @@
+// The CUDA attention kernels, run under emulation, against the reference device: every width of head, dtype, mask and
+// dropout, in several orders of threads, with outputs poisoned and guarded.
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "backends/cpu/reference/element.h"
+#include "cuda/attention/attention.h"
+#include "tests/cuda_kernel_test.h"
+#include "tests/native_test.h"
+
+namespace mtl::tests {
+namespace {
+
+using emulation::Order;
+
+struct Case {
+  int64_t sequence, batch, heads, head_size;
+  bool causal = false;
+  double dropout = 0.0;
+  bool documents = false, padding = false;
+  double scale = 0.0;  // 0: 1 / sqrt(head size)
+};
+
+std::string name_of_case(const Case& one, DType dtype) {
+  char text[160];
+  std::snprintf(text, sizeof text, "[%lld, %lld, %lld, %lld] %s%s%s%s%s", static_cast<long long>(one.sequence),
+                static_cast<long long>(one.batch), static_cast<long long>(one.heads),
+                static_cast<long long>(one.head_size), name_of(dtype), one.causal ? " causal" : "",
+                one.documents ? " documents" : "", one.padding ? " padding" : "", one.dropout > 0 ? " dropout" : "");
+  return text;
+}
+
+// All tensors of a case; inputs are random, outputs poisoned.
+struct Tensors {
+  HostTensor qkv, output, log_sum_exp, output_gradient, qkv_gradient, delta, key_start, key_mask, samples;
+
+  Tensors(const Case& one, DType dtype)
+      : qkv(dtype, {one.sequence, one.batch, one.heads, 3, one.head_size}),
+        output(dtype, {one.sequence, one.batch, one.heads, one.head_size}),
+        log_sum_exp(DType::kFloat32, {one.batch, one.heads, one.sequence}),
+        output_gradient(dtype, {one.sequence, one.batch, one.heads, one.head_size}),
+        qkv_gradient(dtype, {one.sequence, one.batch, one.heads, 3, one.head_size}),
+        delta(DType::kFloat32, {one.batch, one.heads, one.sequence}),
+        key_start(DType::kInt32, {one.batch, one.sequence}),
+        key_mask(DType::kUint8, {one.batch, one.sequence}),
+        samples(DType::kInt64, {one.batch}) {
+    qkv.fill(1, 1.5);
+    output_gradient.fill(2, 1.0);
+    for (int64_t b = 0; b < one.batch; ++b) {
+      samples.set(b, static_cast<double>((int64_t{1} << 33) + 5 * b));
+      for (int64_t s = 0; s < one.sequence; ++s) {
+        // documents of 37 or 90 positions; now and then a query that sees nothing, and a start before the first key
+        const int64_t length = b % 2 == 0 ? 37 : 90;
+        key_start.set(b * one.sequence + s, s == 20 ? 1000000 : s < length ? -3 : static_cast<double>(s / length * length));
+        // the last sample is all padding, the others end early (a tile or more of nothing) and have a hole
+        key_mask.set(b * one.sequence + s, b + 1 < one.batch && s % 11 != 7 && s < one.sequence - 70 * b - 3 ? 1 : 0);
+      }
+    }
+  }
+};
+
+AttentionProblem problem_of(const Case& one, const Tensors& tensors) {
+  AttentionProblem problem = {};
+  problem.sequence = one.sequence;
+  problem.batch = one.batch;
+  problem.heads = one.heads;
+  problem.head_size = one.head_size;
+  problem.key_start = one.documents ? tensors.key_start.data<const int32_t>() : nullptr;
+  problem.key_mask = one.padding ? tensors.key_mask.data<const uint8_t>() : nullptr;
+  problem.samples = one.dropout > 0 ? tensors.samples.data<const int64_t>() : nullptr;
+  problem.causal = one.causal;
+  problem.scale = one.scale > 0 ? one.scale : 1.0 / std::sqrt(static_cast<double>(one.head_size));
+  problem.dropout_probability = one.dropout;
+  problem.key = {7, 0x80000001u};
+  problem.head_offset = 4;
+  return problem;
+}
+
+// The reference's results, in float32 whatever the inputs are.
+Tensors reference_of(const Case& one, DType dtype) {
+  Tensors tensors(one, dtype);
+  tensors.output = HostTensor(DType::kFloat32, {one.sequence, one.batch, one.heads, one.head_size});
+  tensors.qkv_gradient = HostTensor(DType::kFloat32, {one.sequence, one.batch, one.heads, 3, one.head_size});
+  const AttentionProblem problem = problem_of(one, tensors);
+  const double attributes[] = {one.causal ? 1.0 : 0.0, problem.scale, one.dropout, 7, 0x80000001u, 4};
+  const auto optional = [](bool there, const HostTensor& tensor) { return there ? tensor.view() : TensorView{}; };
+  const TensorView start = optional(one.documents, tensors.key_start), mask = optional(one.padding, tensors.key_mask),
+                   samples = optional(one.dropout > 0, tensors.samples);
+  run_reference("attention_forward",
+                {tensors.output.view(), tensors.log_sum_exp.view(), tensors.qkv.view(), start, mask, samples}, attributes);
+  run_reference("attention_backward",
+                {tensors.qkv_gradient.view(), tensors.output_gradient.view(), tensors.output.view(),
+                 tensors.log_sum_exp.view(), tensors.qkv.view(), start, mask, samples},
+                attributes);
+  return tensors;
+}
+
+void run_kernels(const Case& one, DType dtype, Tensors& tensors) {
+  const AttentionProblem problem = problem_of(one, tensors);
+  const cuda::AttentionForward forward = {problem, dtype, tensors.output.data<void>(), tensors.log_sum_exp.data<float>(),
+                                          tensors.qkv.data<const void>(), nullptr};
+  EXPECT(ran(cuda::attention_forward(forward)));
+  const cuda::AttentionBackward backward = {problem,
+                                            dtype,
+                                            tensors.qkv_gradient.data<void>(),
+                                            tensors.output_gradient.data<const void>(),
+                                            tensors.output.data<const void>(),
+                                            tensors.log_sum_exp.data<const float>(),
+                                            tensors.qkv.data<const void>(),
+                                            tensors.delta.data<float>(),
+                                            nullptr};
+  EXPECT(ran(cuda::attention_backward(backward)));
+}
+
+// Of a row (one head of one position), relative to its norm and that of a typical row. bfloat16 has 8 bits, so results are
+// rounded by up to 2^-9 and so are the probabilities and score gradients that enter the second products; float16 8
+// times less. float32: sums of up to 256 and 200 terms in another order. A wrong mask bit changes a row by
+// a share of about 1 / sequence, 5e-3 at the longest sequences here and 0.1 or more at their many short ranges.
+double row_tolerance(DType dtype) {
+  return dtype == DType::kFloat32 ? 4e-6 : dtype == DType::kBFloat16 ? 8e-3 : 1e-3;
+}
+
+void check(const Case& one, DType dtype) {
+  const Tensors expected = reference_of(one, dtype);
+  std::vector<Tensors> results;
+  for (const Order order : {Order::kAscending, Order::kDescending, Order::kShuffled}) {
+    emulation::set_order(order, 11);
+    results.emplace_back(one, dtype);
+    run_kernels(one, dtype, results.back());
+    // every sum has one order: not a bit depends on which threads run first
+    EXPECT(results.back().output.same_bits(results.front().output));
+    EXPECT(results.back().log_sum_exp.same_bits(results.front().log_sum_exp));
+    EXPECT(results.back().qkv_gradient.same_bits(results.front().qkv_gradient));
+    EXPECT(results.back().output.guards_stand() && results.back().log_sum_exp.guards_stand() &&
+           results.back().qkv_gradient.guards_stand() && results.back().delta.guards_stand());
+  }
+  emulation::set_order(Order::kAscending);
+  const std::string name = name_of_case(one, dtype);
+  const double tolerance = row_tolerance(dtype);
+  EXPECT(rows_agree((name + " output").c_str(), results[0].output, expected.output, one.head_size, tolerance));
+  // the log of a sum of float32 exponentials
+  EXPECT(rows_agree((name + " logSumExp").c_str(), results[0].log_sum_exp, expected.log_sum_exp, 1, 2e-6));
+  EXPECT(rows_agree((name + " gradient").c_str(), results[0].qkv_gradient, expected.qkv_gradient, one.head_size, 2 * tolerance));
+}
+
+constexpr DType kHalves[] = {DType::kBFloat16, DType::kFloat16};
+
+}  // namespace
+
+MTL_TEST(cuda_attention_agrees_at_every_width) {
+  for (const int64_t head_size : {8, 40, 64, 72, 80, 96, 128, 184, 192, 256}) {
+    check({70, 1, 2, head_size, true}, DType::kBFloat16);
+    check({70, 1, 1, head_size, false}, DType::kFloat16);
+    check({130, 1, 1, head_size, true, 0.3}, DType::kBFloat16);
+  }
+}
+
+MTL_TEST(cuda_attention_agrees_under_every_mask) {
+  for (const DType dtype : kHalves) {
+    for (const bool causal : {false, true}) {
+      check({1, 2, 3, 64, causal}, dtype);
+      check({64, 2, 1, 64, causal}, dtype);
+      check({129, 1, 2, 64, causal, 0.0, false, false, 0.3}, dtype);
+      check({200, 2, 1, 64, causal, 0.0, true}, dtype);
+      check({200, 3, 1, 64, causal, 0.0, false, true}, dtype);
+      check({200, 2, 1, 64, causal, 0.2, true, true}, dtype);
+    }
+  }
+}
+
+// Without tensor cores: float32, and heads that are no multiple of 8.
+MTL_TEST(cuda_attention_agrees_in_plain_arithmetic) {
+  for (const int64_t head_size : {1, 5, 64, 100, 256}) check({40, 1, 2, head_size, true}, DType::kFloat32);
+  check({33, 2, 1, 12, true, 0.3}, DType::kBFloat16);
+  check({33, 2, 1, 12, false, 0.0, false, true}, DType::kFloat16);
+  for (const bool causal : {false, true}) {
+    check({1, 2, 3, 7, causal}, DType::kFloat32);
+    check({129, 2, 1, 24, causal, 0.0, true}, DType::kFloat32);
+    check({129, 3, 1, 24, causal, 0.0, false, true}, DType::kFloat32);
+    check({129, 2, 1, 24, causal, 0.2, true, true}, DType::kFloat32);
+  }
+}
+
+}  // namespace mtl::tests
