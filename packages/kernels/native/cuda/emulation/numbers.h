@@ -5,13 +5,16 @@
 #include <cstdint>
 #include <cstring>
 
-struct alignas(8) uint2 { unsigned x, y; };
-struct alignas(16) uint4 { unsigned x, y, z, w; };
-struct alignas(8) int2 { int x, y; };
-struct alignas(16) int4 { int x, y, z, w; };
-struct alignas(8) float2 { float x, y; };
-struct alignas(16) float4 { float x, y, z, w; };
-struct alignas(16) double2 { double x, y; };
+// Any memory is read and written through them.
+#define MTL_VECTOR(bytes) __attribute__((may_alias, aligned(bytes)))
+
+struct MTL_VECTOR(8) uint2 { unsigned x, y; };
+struct MTL_VECTOR(16) uint4 { unsigned x, y, z, w; };
+struct MTL_VECTOR(8) int2 { int x, y; };
+struct MTL_VECTOR(16) int4 { int x, y, z, w; };
+struct MTL_VECTOR(8) float2 { float x, y; };
+struct MTL_VECTOR(16) float4 { float x, y, z, w; };
+struct MTL_VECTOR(16) double2 { double x, y; };
 
 inline uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
 inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }

@@ -1,0 +1,46 @@
+// The cross entropy operations on CUDA: the contract of ops/cross_entropy.cc with pointers to device memory, and one
+// launch more, for a rank that holds the whole vocabulary.
+#pragma once
+
+#include "core/dtype.h"
+#include "cuda/emulation/launch.h"
+
+namespace mtl::cuda {
+
+struct CrossEntropyRows {
+  DType dtype;             // of logits: float32, bfloat16 or float16
+  int64_t num_rows, width;  // N, V
+  const void* logits;      // [N, V]
+  const int32_t* labels;   // [N] global column numbers
+  int64_t first_column;    // global number of column 0
+  int64_t num_columns;     // real ones; the rest is padding
+  cudaStream_t stream;
+};
+
+// All [N].
+struct CrossEntropyStatistics {
+  float* row_maximum;
+  float* row_sum;
+  float* label_logit;
+};
+
+struct CrossEntropyGradient {
+  void* logit_gradient;  // [N, V], of logits' dtype, may be logits itself; null: the loss alone
+  float* loss;           // [N]
+  const float* weights;  // [N]
+};
+
+// Each returns cudaErrorNotSupported for other dtypes and above 2^30 columns, otherwise what the launch says.
+cudaError_t cross_entropy_statistics(const CrossEntropyRows& rows, const CrossEntropyStatistics& to);
+// output [N] = row_sum * exp(row_maximum - group_maximum); output may be row_sum.
+cudaError_t cross_entropy_rescale(float* output, const float* row_sum, const float* row_maximum, const float* group_maximum,
+                                  int64_t num_rows, cudaStream_t stream);
+// `from` holds the statistics of the whole vocabulary, over all ranks.
+cudaError_t cross_entropy_backward(const CrossEntropyRows& rows, const CrossEntropyStatistics& from,
+                                   const CrossEntropyGradient& to);
+// cross_entropy_statistics and cross_entropy_backward of the same rows, to the bit, in one launch: a row's second reading
+// comes from the cache, so that logits are read from memory once and written once. The statistics are written, too.
+cudaError_t cross_entropy_forward_backward(const CrossEntropyRows& rows, const CrossEntropyStatistics& statistics,
+                                           const CrossEntropyGradient& to);
+
+}  // namespace mtl::cuda
