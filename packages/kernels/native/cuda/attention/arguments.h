@@ -18,6 +18,7 @@ struct AttentionArguments {
   float inverse_keep;          // 1 / (1 - probability)
   PhiloxKey key;
   int64_t head_offset;
+  int64_t qkv_stride, output_stride;  // elements from one position to the next
 };
 
 inline AttentionArguments attention_arguments(const AttentionProblem& problem) {
@@ -33,20 +34,20 @@ inline AttentionArguments attention_arguments(const AttentionProblem& problem) {
           dropout_threshold(problem.dropout_probability),
           static_cast<float>(1.0 / (1.0 - problem.dropout_probability)),
           problem.key,
-          problem.head_offset};
+          problem.head_offset,
+          3 * problem.batch * problem.heads * problem.head_size,
+          problem.batch * problem.heads * problem.head_size};
 }
 
-// Which head of which sample a block works on, and where its rows are. Rows of qkv are qkv_stride elements apart.
+// Which head of which sample a block works on, and where it begins in each tensor.
 struct HeadPlace {
   int batch, head;
-  int64_t qkv, qkv_stride, output, output_stride, statistics;
+  int64_t qkv, output, statistics;
 };
 
 MTL_HOST_DEVICE inline HeadPlace head_place(const AttentionArguments& a, int head_of_batch) {
-  const int batch = head_of_batch / a.heads;
-  const int64_t row = static_cast<int64_t>(a.batch) * a.heads * a.head_size;
   const int64_t first = static_cast<int64_t>(head_of_batch) * a.head_size;
-  return {batch, head_of_batch % a.heads, 3 * first, 3 * row, first, row, static_cast<int64_t>(head_of_batch) * a.sequence};
+  return {head_of_batch / a.heads, head_of_batch % a.heads, 3 * first, first, static_cast<int64_t>(head_of_batch) * a.sequence};
 }
 
 // One kernel family each; the caller has checked dtype, head size and alignment.

@@ -86,24 +86,21 @@ MTL_PTX void multiply_queries(float (&scores)[kRowTiles][kTile / 8][4], const T*
 }
 
 template <typename T, int kWidth, int kRowTiles>
-MTL_PTX void multiply_values(RunningRows<kWidth> (&rows)[kRowTiles], const float (&probabilities)[kRowTiles][kTile / 8][4],
-                             const T* value_tile) {
+MTL_PTX void multiply_values(RunningRows<kWidth> (&rows)[kRowTiles],
+                             const uint32_t (&probabilities)[kRowTiles][kTile / 16][4], const T* value_tile) {
   constexpr int kStride = TileShape<kWidth>::kStride;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const T* b_row = value_tile + lane % 16 * kStride + lane / 16 * 8;
 #pragma unroll
   for (int k = 0; k < kTile; k += 16) {
-    uint32_t a[kRowTiles][4];
-#pragma unroll
-    for (int tile = 0; tile < kRowTiles; ++tile) operand_of<T>(a[tile], probabilities[tile][k / 8], probabilities[tile][k / 8 + 1]);
 #pragma unroll
     for (int n = 0; n < kWidth; n += 16) {
       uint32_t b[4];
       load_matrices_transposed(b, b_row + k * kStride + n);
 #pragma unroll
       for (int tile = 0; tile < kRowTiles; ++tile) {
-        mma(rows[tile].output[n / 8], a[tile], {b[0], b[1]}, T{});
-        mma(rows[tile].output[n / 8 + 1], a[tile], {b[2], b[3]}, T{});
+        mma(rows[tile].output[n / 8], probabilities[tile][k / 16], {b[0], b[1]}, T{});
+        mma(rows[tile].output[n / 8 + 1], probabilities[tile][k / 16], {b[2], b[3]}, T{});
       }
     }
   }
@@ -126,8 +123,8 @@ MTL_PTX void finish_rows(const AttentionArguments& a, const HeadPlace& place, co
           empty ? static_cast<float>(kEmptyLogSumExp) : rows.maximum[half] * a.scale + logf(sum);
     }
   }
-  T* output = static_cast<T*>(to.output) + place.output + first_query * place.output_stride;
-  store_rows<T, kWidth>(output, place.output_stride, a.sequence - first_query, a.head_size, rows.output, factors, scratch);
+  T* output = static_cast<T*>(to.output) + place.output + first_query * a.output_stride;
+  store_rows<T, kWidth>(output, a.output_stride, a.sequence - first_query, a.head_size, rows.output, factors, scratch);
 }
 
 template <typename T, int kWidth, int kRowTiles, bool kDropout>
@@ -149,23 +146,25 @@ __global__ void __launch_bounds__(kThreads) attention_forward_kernel(AttentionAr
   const int lane = static_cast<int>(threadIdx.x) % 32, warp_row = static_cast<int>(threadIdx.x) / 32 * 16 * kRowTiles;
 
   RunningRows<kWidth> rows[kRowTiles];
-  KeyTile tile = next_key_tile(a, place.batch, range, range.any.begin / kTile * kTile);
-  load_tile<T, kWidth, kQueries>(query_tile, queries, place.qkv_stride, first_query, a.sequence, a.head_size);
-  if (tile.shown != 0) load_tile<T, kWidth, kTile>(key_tile, keys, place.qkv_stride, tile.first, a.sequence, a.head_size);
+  int first_key = next_key_tile(a, place.batch, range, range.any.begin / kTile * kTile);
+  load_tile<T, kWidth, kQueries>(query_tile, queries, a.qkv_stride, first_query, a.sequence, a.head_size);
+  if (first_key < range.any.end) load_tile<T, kWidth, kTile>(key_tile, keys, a.qkv_stride, first_key, a.sequence, a.head_size);
   commit_copies();
-  while (tile.shown != 0) {
+  while (first_key < range.any.end) {
     wait_for_copies<0>();
     __syncthreads();  // the keys are there, and nobody reads the values of the tile before
-    load_tile<T, kWidth, kTile>(value_tile, values, place.qkv_stride, tile.first, a.sequence, a.head_size);
+    load_tile<T, kWidth, kTile>(value_tile, values, a.qkv_stride, first_key, a.sequence, a.head_size);
     commit_copies();
     float scores[kRowTiles][kTile / 8][4] = {};
     multiply_queries<T, kWidth, kRowTiles>(scores, query_tile + warp_row * kStride, key_tile);
     wait_for_copies<0>();
     __syncthreads();  // the values are there, and nobody reads these keys any more
-    const KeyTile next = next_key_tile(a, place.batch, range, tile.first + kTile);
-    if (next.shown != 0) load_tile<T, kWidth, kTile>(key_tile, keys, place.qkv_stride, next.first, a.sequence, a.head_size);
+    const int next = next_key_tile(a, place.batch, range, first_key + kTile);
+    if (next < range.any.end) load_tile<T, kWidth, kTile>(key_tile, keys, a.qkv_stride, next, a.sequence, a.head_size);
     commit_copies();
+    const KeyTile tile = {first_key, shown_keys(a, place.batch, first_key)};
     const bool whole = all_visible(range, tile);
+    uint32_t probabilities[kRowTiles][kTile / 16][4];  // rounded, and half as many registers
 #pragma unroll
     for (int part = 0; part < kRowTiles; ++part) {
       const int query = first_query + warp_row + 16 * part + lane / 4;
@@ -177,9 +176,11 @@ __global__ void __launch_bounds__(kThreads) attention_forward_kernel(AttentionAr
         drop(scores[part], 0, site, query, tile.first);
         drop(scores[part], 1, site, query + 8, tile.first);
       }
+#pragma unroll
+      for (int n = 0; n < kTile / 8; n += 2) operand_of<T>(probabilities[part][n / 2], scores[part][n], scores[part][n + 1]);
     }
-    multiply_values<T, kWidth, kRowTiles>(rows, scores, value_tile);
-    tile = next;
+    multiply_values<T, kWidth, kRowTiles>(rows, probabilities, value_tile);
+    first_key = next;
   }
   wait_for_copies<0>();
   __syncthreads();  // the queries are no longer needed: their place is where the output is put in order
@@ -190,28 +191,35 @@ __global__ void __launch_bounds__(kThreads) attention_forward_kernel(AttentionAr
   }
 }
 
-template <typename T, int kWidth, int kRowTiles>
-cudaError_t launch_width(const AttentionForward& call) {
+template <typename T, int kWidth, int kRowTiles, bool kDropout>
+cudaError_t launch_rows(const AttentionForward& call) {
   using Shape = ForwardShape<T, kWidth, kRowTiles>;
   const AttentionArguments a = attention_arguments(call.problem);
   const unsigned num_tiles = static_cast<unsigned>((a.sequence + Shape::kQueries - 1) / Shape::kQueries);
   const Launch how = {dim3(num_tiles, static_cast<unsigned>(a.batch * a.heads)), kThreads, Shape::kBytes, call.stream};
   const ForwardPointers pointers = {call.output, call.log_sum_exp, call.qkv};
-  return a.dropout_threshold != 0
-             ? MTL_LAUNCH((attention_forward_kernel<T, kWidth, kRowTiles, true>), how, a, pointers)
-             : MTL_LAUNCH((attention_forward_kernel<T, kWidth, kRowTiles, false>), how, a, pointers);
+  return MTL_LAUNCH((attention_forward_kernel<T, kWidth, kRowTiles, kDropout>), how, a, pointers);
+}
+
+// As many rows for a warp as the compiler finds registers for (tooling/native/cuda-resources.mjs shows it): at width 96
+// two would be spilled, and with dropout it is Philox that takes the time.
+template <typename T, int kWidth>
+cudaError_t launch_width(const AttentionForward& call) {
+  constexpr int kRowTiles = kWidth <= 128 && kWidth != 96 ? 2 : 1;
+  return dropout_threshold(call.problem.dropout_probability) != 0 ? launch_rows<T, kWidth, 1, true>(call)
+                                                                  : launch_rows<T, kWidth, kRowTiles, false>(call);
 }
 
 // Heads are computed at the next of these widths, the columns beyond being zeros.
 template <typename T>
 cudaError_t launch_dtype(const AttentionForward& call) {
   const int64_t width = call.problem.head_size;
-  if (width <= 64) return launch_width<T, 64, 2>(call);
-  if (width <= 80) return launch_width<T, 80, 2>(call);
-  if (width <= 96) return launch_width<T, 96, 2>(call);
-  if (width <= 128) return launch_width<T, 128, 2>(call);
-  if (width <= 192) return launch_width<T, 192, 1>(call);
-  return launch_width<T, 256, 1>(call);
+  if (width <= 64) return launch_width<T, 64>(call);
+  if (width <= 80) return launch_width<T, 80>(call);
+  if (width <= 96) return launch_width<T, 96>(call);
+  if (width <= 128) return launch_width<T, 128>(call);
+  if (width <= 192) return launch_width<T, 192>(call);
+  return launch_width<T, 256>(call);
 }
 
 }  // namespace

@@ -77,13 +77,15 @@ MTL_PTX void load_dropout(QueryFacts& facts, const DropoutSite& site, int first_
   }
 }
 
-// Scores of 16 keys (rows) by 64 queries become probabilities; 0 where a query does not see a key.
-MTL_PTX void to_probabilities(float (&scores)[kTile / 8][4], const AttentionArguments& a, const QueryFacts& facts,
-                              const Keys& keys, int key_row, int first_query, bool whole) {
-  const int column = static_cast<int>(threadIdx.x) % 4 * 2;
+// Scores of 16 keys (rows) by kColumns queries from first_column of the tile on become probabilities; 0 where a query does
+// not see a key.
+template <int kColumns>
+MTL_PTX void to_probabilities(float (&scores)[kColumns / 8][4], const AttentionArguments& a, const QueryFacts& facts,
+                              const Keys& keys, int key_row, int first_query, int first_column, bool whole) {
+  const int column = first_column + static_cast<int>(threadIdx.x) % 4 * 2;
   const float scale_log2 = a.scale * kLog2E;
 #pragma unroll
-  for (int n = 0; n < kTile / 8; ++n) {
+  for (int n = 0; n < kColumns / 8; ++n) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const int query = 8 * n + column + i % 2, row = key_row + i / 2 * 8;
@@ -96,11 +98,12 @@ MTL_PTX void to_probabilities(float (&scores)[kTile / 8][4], const AttentionArgu
 }
 
 // Zeroes what dropout drops.
-MTL_PTX void drop_transposed(float (&values)[kTile / 8][4], const QueryFacts& facts) {
+template <int kColumns>
+MTL_PTX void drop_transposed(float (&values)[kColumns / 8][4], const QueryFacts& facts, int first_column) {
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
 #pragma unroll
-  for (int n = 0; n < kTile / 8; ++n) {
-    const uint32_t kept = *reinterpret_cast<const uint32_t*>(&facts.kept[warp][8 * n + lane % 4 * 2]);  // of two queries
+  for (int n = 0; n < kColumns / 8; ++n) {
+    const uint32_t kept = *reinterpret_cast<const uint32_t*>(&facts.kept[warp][first_column + 8 * n + lane % 4 * 2]);  // of two queries
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       if ((kept >> (16 * (i % 2) + lane / 4 + i / 2 * 8) & 1) == 0) values[n][i] = 0.0f;
@@ -109,13 +112,13 @@ MTL_PTX void drop_transposed(float (&values)[kTile / 8][4], const QueryFacts& fa
 }
 
 // From probabilities and the gradient of what is left of them after dropout to the gradient of the scores.
-template <bool kDropout>
-MTL_PTX void to_score_gradients(float (&gradients)[kTile / 8][4], const float (&probabilities)[kTile / 8][4],
-                                const AttentionArguments& a, const QueryFacts& facts) {
-  const int column = static_cast<int>(threadIdx.x) % 4 * 2;
-  if constexpr (kDropout) drop_transposed(gradients, facts);
+template <bool kDropout, int kColumns>
+MTL_PTX void to_score_gradients(float (&gradients)[kColumns / 8][4], const float (&probabilities)[kColumns / 8][4],
+                                const AttentionArguments& a, const QueryFacts& facts, int first_column) {
+  const int column = first_column + static_cast<int>(threadIdx.x) % 4 * 2;
+  if constexpr (kDropout) drop_transposed<kColumns>(gradients, facts, first_column);
 #pragma unroll
-  for (int n = 0; n < kTile / 8; ++n) {
+  for (int n = 0; n < kColumns / 8; ++n) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const float gradient = kDropout ? gradients[n][i] * a.inverse_keep : gradients[n][i];
@@ -127,6 +130,8 @@ MTL_PTX void to_score_gradients(float (&gradients)[kTile / 8][4], const float (&
 template <typename T, int kWidth, bool kDropout, Gradients kWhich>
 __global__ void __launch_bounds__(kThreads) attention_key_value_gradient_kernel(AttentionArguments a, Pointers pointers) {
   constexpr int kStride = TileShape<kWidth>::kStride, kStages = Shape<T, kWidth>::kStages;
+  // queries at a time: both gradients at width 128 leave registers for 32
+  constexpr int kQueries = kWhich == Gradients::kBoth && kWidth > 80 ? 32 : kTile;
   constexpr bool kOfKeys = kWhich != Gradients::kValues, kOfValues = kWhich != Gradients::kKeys;
   MTL_DYNAMIC_SHARED(bytes);
   T* key_tile = reinterpret_cast<T*>(bytes);
@@ -145,8 +150,8 @@ __global__ void __launch_bounds__(kThreads) attention_key_value_gradient_kernel(
 
   const auto load_stage = [&](int stage, int first_query) {
     T* query_tile = stages + stage * 2 * kTile * kStride;
-    load_tile<T, kWidth, kTile>(query_tile, queries, place.qkv_stride, first_query, a.sequence, a.head_size);
-    load_tile<T, kWidth, kTile>(query_tile + kTile * kStride, output_gradients, place.output_stride, first_query, a.sequence, a.head_size);
+    load_tile<T, kWidth, kTile>(query_tile, queries, a.qkv_stride, first_query, a.sequence, a.head_size);
+    load_tile<T, kWidth, kTile>(query_tile + kTile * kStride, output_gradients, a.output_stride, first_query, a.sequence, a.head_size);
     load_facts(facts_of_stage[stage], a, place, pointers, first_query);
     if constexpr (kDropout) load_dropout(facts_of_stage[stage], site, first_query, first_key);
   };
@@ -155,8 +160,8 @@ __global__ void __launch_bounds__(kThreads) attention_key_value_gradient_kernel(
   QueryRange range, next_range;
   int first_query = a.sequence;
   if (seen.shown != 0) first_query = next_query_tile(a, place.batch, seen, a.causal ? first_key : 0, &range);
-  load_tile<T, kWidth, kTile>(key_tile, keys, place.qkv_stride, first_key, a.sequence, a.head_size);
-  load_tile<T, kWidth, kTile>(value_tile, values, place.qkv_stride, first_key, a.sequence, a.head_size);
+  load_tile<T, kWidth, kTile>(key_tile, keys, a.qkv_stride, first_key, a.sequence, a.head_size);
+  load_tile<T, kWidth, kTile>(value_tile, values, a.qkv_stride, first_key, a.sequence, a.head_size);
   if (first_query < a.sequence) load_stage(0, first_query);
   commit_copies();
   for (int stage = 0; first_query < a.sequence; stage = (stage + 1) % kStages) {
@@ -168,18 +173,22 @@ __global__ void __launch_bounds__(kThreads) attention_key_value_gradient_kernel(
     const T* query_tile = stages + stage * 2 * kTile * kStride;
     const T* gradient_tile = query_tile + kTile * kStride;
     const QueryFacts& facts = facts_of_stage[stage];
-    float probabilities[kTile / 8][4] = {};
-    multiply_transposed<T, kWidth, kTile>(probabilities, key_tile + warp_row * kStride, query_tile);
-    to_probabilities(probabilities, a, facts, seen, warp_row + lane / 4, first_query, all_visible(range, {first_key, seen.shown}));
-    if constexpr (kOfKeys) {
-      float gradients[kTile / 8][4] = {};
-      multiply_transposed<T, kWidth, kTile>(gradients, value_tile + warp_row * kStride, gradient_tile);
-      to_score_gradients<kDropout>(gradients, probabilities, a, facts);
-      multiply_registers<T, kWidth, kTile>(key_sums, gradients, query_tile);
-    }
-    if constexpr (kOfValues) {
-      if constexpr (kDropout) drop_transposed(probabilities, facts);
-      multiply_registers<T, kWidth, kTile>(value_sums, probabilities, gradient_tile);
+    const bool whole = all_visible(range, {first_key, seen.shown});
+#pragma unroll 1
+    for (int column = 0; column < kTile; column += kQueries) {
+      float probabilities[kQueries / 8][4] = {};
+      multiply_transposed<T, kWidth, kQueries>(probabilities, key_tile + warp_row * kStride, query_tile + column * kStride);
+      to_probabilities<kQueries>(probabilities, a, facts, seen, warp_row + lane / 4, first_query, column, whole);
+      if constexpr (kOfKeys) {
+        float gradients[kQueries / 8][4] = {};
+        multiply_transposed<T, kWidth, kQueries>(gradients, value_tile + warp_row * kStride, gradient_tile + column * kStride);
+        to_score_gradients<kDropout, kQueries>(gradients, probabilities, a, facts, column);
+        multiply_registers<T, kWidth, kQueries>(key_sums, gradients, query_tile + column * kStride);
+      }
+      if constexpr (kOfValues) {
+        if constexpr (kDropout) drop_transposed<kQueries>(probabilities, facts, column);
+        multiply_registers<T, kWidth, kQueries>(value_sums, probabilities, gradient_tile + column * kStride);
+      }
     }
     __syncthreads();  // nobody reads this stage any more
     if (kStages == 1 && next < a.sequence) load_stage(0, next);
@@ -189,14 +198,14 @@ __global__ void __launch_bounds__(kThreads) attention_key_value_gradient_kernel(
   }
   wait_for_copies<0>();
   __syncthreads();  // the places of keys and values are where their gradients are put in order
-  T* to = static_cast<T*>(pointers.qkv_gradient) + place.qkv + a.head_size + (first_key + warp_row) * place.qkv_stride;
+  T* to = static_cast<T*>(pointers.qkv_gradient) + place.qkv + a.head_size + (first_key + warp_row) * a.qkv_stride;
   const int num_rows = a.sequence - first_key - warp_row;
   if constexpr (kOfKeys) {
-    store_rows<T, kWidth>(to, place.qkv_stride, num_rows, a.head_size, key_sums, {a.scale, a.scale}, key_tile + warp_row * kStride);
+    store_rows<T, kWidth>(to, a.qkv_stride, num_rows, a.head_size, key_sums, {a.scale, a.scale}, key_tile + warp_row * kStride);
   }
   if constexpr (kOfValues) {
     const float factor = kDropout ? a.inverse_keep : 1.0f;
-    store_rows<T, kWidth>(to + a.head_size, place.qkv_stride, num_rows, a.head_size, value_sums, {factor, factor}, value_tile + warp_row * kStride);
+    store_rows<T, kWidth>(to + a.head_size, a.qkv_stride, num_rows, a.head_size, value_sums, {factor, factor}, value_tile + warp_row * kStride);
   }
 }
 

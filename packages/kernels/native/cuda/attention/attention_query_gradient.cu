@@ -64,19 +64,19 @@ __global__ void __launch_bounds__(kThreads) attention_query_gradient_kernel(Atte
 
   const auto load_stage = [&](int stage, int first_key) {
     T* key_tile = stages + stage * 2 * kTile * kStride;
-    load_tile<T, kWidth, kTile>(key_tile, keys, place.qkv_stride, first_key, a.sequence, a.head_size);
-    load_tile<T, kWidth, kTile>(key_tile + kTile * kStride, keys + a.head_size, place.qkv_stride, first_key, a.sequence, a.head_size);
+    load_tile<T, kWidth, kTile>(key_tile, keys, a.qkv_stride, first_key, a.sequence, a.head_size);
+    load_tile<T, kWidth, kTile>(key_tile + kTile * kStride, keys + a.head_size, a.qkv_stride, first_key, a.sequence, a.head_size);
   };
   float sums[kWidth / 8][4] = {};
-  KeyTile tile = next_key_tile(a, place.batch, range, range.any.begin / kTile * kTile);
-  load_tile<T, kWidth, kTile>(query_tile, queries, place.qkv_stride, first_query, a.sequence, a.head_size);
+  int first_key = next_key_tile(a, place.batch, range, range.any.begin / kTile * kTile);
+  load_tile<T, kWidth, kTile>(query_tile, queries, a.qkv_stride, first_query, a.sequence, a.head_size);
   load_tile<T, kWidth, kTile>(gradient_tile, static_cast<const T*>(pointers.output_gradient) + place.output,
-                              place.output_stride, first_query, a.sequence, a.head_size);
-  if (tile.shown != 0) load_stage(0, tile.first);
+                              a.output_stride, first_query, a.sequence, a.head_size);
+  if (first_key < range.any.end) load_stage(0, first_key);
   commit_copies();
-  for (int stage = 0; tile.shown != 0; stage = (stage + 1) % kStages) {
-    const KeyTile next = next_key_tile(a, place.batch, range, tile.first + kTile);
-    if (kStages > 1 && next.shown != 0) load_stage(1 - stage, next.first);
+  for (int stage = 0; first_key < range.any.end; stage = (stage + 1) % kStages) {
+    const int next = next_key_tile(a, place.batch, range, first_key + kTile);
+    if (kStages > 1 && next < range.any.end) load_stage(1 - stage, next);
     commit_copies();
     wait_for_copies<1>();
     __syncthreads();  // this stage is there
@@ -85,6 +85,7 @@ __global__ void __launch_bounds__(kThreads) attention_query_gradient_kernel(Atte
     float scores[kTile / 8][4] = {}, gradients[kTile / 8][4] = {};
     multiply_transposed<T, kWidth, kTile>(scores, query_tile + warp_row * kStride, key_tile);
     multiply_transposed<T, kWidth, kTile>(gradients, gradient_tile + warp_row * kStride, value_tile);
+    const KeyTile tile = {first_key, shown_keys(a, place.batch, first_key)};
     if (!all_visible(range, tile)) hide(scores, known.ranges, tile);
     if constexpr (kDropout) {
       drop(gradients, 0, site, query, tile.first);
@@ -101,14 +102,14 @@ __global__ void __launch_bounds__(kThreads) attention_query_gradient_kernel(Atte
     }
     multiply_registers<T, kWidth, kTile>(sums, scores, key_tile);
     __syncthreads();  // nobody reads this stage any more
-    if (kStages == 1 && next.shown != 0) load_stage(0, next.first);
+    if (kStages == 1 && next < range.any.end) load_stage(0, next);
     if (kStages == 1) commit_copies();
-    tile = next;
+    first_key = next;
   }
   wait_for_copies<0>();
   __syncthreads();  // the place of the queries is where their gradient is put in order
-  T* to = static_cast<T*>(pointers.qkv_gradient) + place.qkv + (first_query + warp_row) * place.qkv_stride;
-  store_rows<T, kWidth>(to, place.qkv_stride, a.sequence - first_query - warp_row, a.head_size, sums, {a.scale, a.scale},
+  T* to = static_cast<T*>(pointers.qkv_gradient) + place.qkv + (first_query + warp_row) * a.qkv_stride;
+  store_rows<T, kWidth>(to, a.qkv_stride, a.sequence - first_query - warp_row, a.head_size, sums, {a.scale, a.scale},
                         query_tile + warp_row * kStride);
 }
 

@@ -54,19 +54,16 @@ MTL_PTX uint64_t shown_keys(const AttentionArguments& a, int batch, int first_ke
   return uint64_t{high} << 32 | low;
 }
 
-// A tile of keys that some query of a block may see.
 struct KeyTile {
   int first;       // key
   uint64_t shown;  // shown_keys
 };
 
-// The first such tile from `first` (a multiple of 64) on; beyond range.any.end when there is none.
-MTL_PTX KeyTile next_key_tile(const AttentionArguments& a, int batch, const QueryRange& range, int first) {
-  for (; first < range.any.end; first += kTile) {
-    const uint64_t shown = shown_keys(a, batch, first);
-    if (shown != 0) return {first, shown};
-  }
-  return {first, 0};
+// The first key of the next tile, from `first` (a multiple of 64) on, that the key mask does not hide altogether;
+// range.any.end or more when there is none.
+MTL_PTX int next_key_tile(const AttentionArguments& a, int batch, const QueryRange& range, int first) {
+  while (a.key_mask != nullptr && first < range.any.end && shown_keys(a, batch, first) == 0) first += kTile;
+  return first;
 }
 
 MTL_PTX bool all_visible(const QueryRange& range, const KeyTile& tile) {

@@ -38,8 +38,8 @@ __global__ void __launch_bounds__(kPlainThreads)
   const int query = first_query + static_cast<int>(threadIdx.x) / 32;
   const bool real = query < a.sequence;
   const T* keys = pointers.qkv + place.qkv + a.head_size;
-  load_plain_row(shared.own_left, pointers.qkv + place.qkv + query * place.qkv_stride, a.head_size, real);
-  load_plain_row(shared.own_right, pointers.output_gradient + place.output + query * place.output_stride, a.head_size, real);
+  load_plain_row(shared.own_left, pointers.qkv + place.qkv + query * a.qkv_stride, a.head_size, real);
+  load_plain_row(shared.own_right, pointers.output_gradient + place.output + query * a.output_stride, a.head_size, real);
   const QueryRange block_range = query_range<kPlainWarps>(a, place.batch, first_query);
   const KeyRange range = keys_of_query(a, place.batch, query);
   const DropoutSite site = dropout_site(a, place);
@@ -49,8 +49,8 @@ __global__ void __launch_bounds__(kPlainThreads)
   float sums[kMaxColumns] = {};
   for (int first_key = block_range.any.begin; first_key < block_range.any.end; first_key += kPlainRows) {
     __syncthreads();  // nobody reads the tile before
-    load_plain_tile(shared.left, keys, place.qkv_stride, first_key, a.sequence, a.head_size);
-    load_plain_tile(shared.right, keys + a.head_size, place.qkv_stride, first_key, a.sequence, a.head_size);
+    load_plain_tile(shared.left, keys, a.qkv_stride, first_key, a.sequence, a.head_size);
+    load_plain_tile(shared.right, keys + a.head_size, a.qkv_stride, first_key, a.sequence, a.head_size);
     __syncthreads();
     const int key = first_key + lane;
     const Entry entry = entry_of(a, site, query, key, is_visible(a, place.batch, range, key),
@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(kPlainThreads)
                                  plain_dot(shared.own_right, shared.right, a.head_size), log_sum_exp, delta);
     plain_accumulate(sums, entry.score_gradient, shared.left, a.head_size);
   }
-  if (real) store_plain_row(pointers.qkv_gradient + place.qkv + query * place.qkv_stride, sums, 1.0f, a.head_size);
+  if (real) store_plain_row(pointers.qkv_gradient + place.qkv + query * a.qkv_stride, sums, 1.0f, a.head_size);
 }
 
 template <typename T>
@@ -71,15 +71,15 @@ __global__ void __launch_bounds__(kPlainThreads)
   const int key = first_key + static_cast<int>(threadIdx.x) / 32;
   const bool real = key < a.sequence;
   const T* queries = pointers.qkv + place.qkv;
-  load_plain_row(shared.own_left, queries + a.head_size + key * place.qkv_stride, a.head_size, real);
-  load_plain_row(shared.own_right, queries + 2 * a.head_size + key * place.qkv_stride, a.head_size, real);
+  load_plain_row(shared.own_left, queries + a.head_size + key * a.qkv_stride, a.head_size, real);
+  load_plain_row(shared.own_right, queries + 2 * a.head_size + key * a.qkv_stride, a.head_size, real);
   const DropoutSite site = dropout_site(a, place);
 
   float key_sums[kMaxColumns] = {}, value_sums[kMaxColumns] = {};
   for (int first_query = a.causal ? first_key : 0; first_query < a.sequence; first_query += kPlainRows) {
     __syncthreads();  // nobody reads the tile before
-    load_plain_tile(shared.left, queries, place.qkv_stride, first_query, a.sequence, a.head_size);
-    load_plain_tile(shared.right, pointers.output_gradient + place.output, place.output_stride, first_query, a.sequence, a.head_size);
+    load_plain_tile(shared.left, queries, a.qkv_stride, first_query, a.sequence, a.head_size);
+    load_plain_tile(shared.right, pointers.output_gradient + place.output, a.output_stride, first_query, a.sequence, a.head_size);
     __syncthreads();
     const int query = first_query + lane;
     const bool visible = real && is_visible(a, place.batch, keys_of_query(a, place.batch, query), key);
@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(kPlainThreads)
     plain_accumulate(value_sums, entry.kept, shared.right, a.head_size);
   }
   if (!real) return;
-  T* to = pointers.qkv_gradient + place.qkv + a.head_size + key * place.qkv_stride;
+  T* to = pointers.qkv_gradient + place.qkv + a.head_size + key * a.qkv_stride;
   store_plain_row(to, key_sums, 1.0f, a.head_size);
   store_plain_row(to + a.head_size, value_sums, 1.0f, a.head_size);
 }

@@ -16,7 +16,7 @@ __global__ void __launch_bounds__(kPlainThreads)
   const bool real = query < a.sequence;
   const T* queries = qkv + place.qkv;
   const T* keys = queries + a.head_size;
-  load_plain_row(shared.own_left, queries + query * place.qkv_stride, a.head_size, real);
+  load_plain_row(shared.own_left, queries + query * a.qkv_stride, a.head_size, real);
   const QueryRange block_range = query_range<kPlainWarps>(a, place.batch, first_query);
   const KeyRange range = keys_of_query(a, place.batch, query);
   const DropoutSite site = dropout_site(a, place);
@@ -24,8 +24,8 @@ __global__ void __launch_bounds__(kPlainThreads)
   float sums[kMaxColumns] = {}, maximum = -INFINITY, denominator = 0.0f;
   for (int first_key = block_range.any.begin; first_key < block_range.any.end; first_key += kPlainRows) {
     __syncthreads();  // nobody reads the tile before
-    load_plain_tile(shared.left, keys, place.qkv_stride, first_key, a.sequence, a.head_size);
-    load_plain_tile(shared.right, keys + a.head_size, place.qkv_stride, first_key, a.sequence, a.head_size);
+    load_plain_tile(shared.left, keys, a.qkv_stride, first_key, a.sequence, a.head_size);
+    load_plain_tile(shared.right, keys + a.head_size, a.qkv_stride, first_key, a.sequence, a.head_size);
     __syncthreads();
     const int key = first_key + lane;
     const bool visible = is_visible(a, place.batch, range, key);
@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(kPlainThreads)
   if (!real) return;
   const bool empty = denominator == 0.0f;
   const float factor = empty ? 0.0f : (site.threshold == 0 ? 1.0f : a.inverse_keep) / denominator;
-  store_plain_row(output + place.output + query * place.output_stride, sums, factor, a.head_size);
+  store_plain_row(output + place.output + query * a.output_stride, sums, factor, a.head_size);
   if (lane == 0) {
     log_sum_exp[place.statistics + query] = empty ? static_cast<float>(kEmptyLogSumExp) : maximum + logf(denominator);
   }

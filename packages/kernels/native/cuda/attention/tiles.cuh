@@ -24,7 +24,7 @@ struct TileShape {
 template <typename T, int kWidth, int kRows>
 MTL_PTX void load_tile(T* tile, const T* matrix, int64_t stride, int first_row, int num_rows, int width) {
   constexpr int kChunks = kWidth / 8;
-#pragma unroll 4
+#pragma unroll 1
   for (int chunk = static_cast<int>(threadIdx.x); chunk < kRows * kChunks; chunk += kThreads) {
     const int row = chunk / kChunks, column = chunk % kChunks * 8;
     const bool valid = first_row + row < num_rows && column < width;
@@ -100,7 +100,7 @@ MTL_PTX void store_rows(T* matrix, int64_t stride, int num_rows, int width, cons
     }
   }
   __syncwarp();
-#pragma unroll 4
+#pragma unroll 1
   for (int chunk = lane; chunk < 16 * kChunks; chunk += 32) {
     const int row = chunk / kChunks, column = chunk % kChunks * 8;
     if (row >= num_rows || column >= width) continue;
