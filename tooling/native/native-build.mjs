@@ -57,7 +57,7 @@ export function buildNative({ directory, args }) {
     ...options,
   ]);
   // what an optional part says of itself
-  for (const [, line] of configured.matchAll(/^-- (\w+ engine: .*)$/gm)) console.log(line);
+  for (const [, line] of configured.matchAll(/^-- (\w+ (?:engine|library): .*)$/gm)) console.log(line);
   run('cmake', [
     ...['--build', buildDirectory, '--parallel', String(availableParallelism())],
     ...(target === undefined ? [] : ['--target', target]),

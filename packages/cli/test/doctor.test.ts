@@ -25,7 +25,9 @@ describe('mtl doctor', () => {
     const { status, stdout } = await spawnMtl(['doctor', '--json'], { cwd });
     expect(status).toBe(0);
     const names = (JSON.parse(stdout) as Finding[]).map(({ name }) => name);
-    expect(names).toEqual([
+    // what follows the CUDA library depends on whether one is built, and on the machine
+    const isOfMachine = (name: string): boolean => /^(NVIDIA driver|GPU.*|cuBLASLt)$/.test(name);
+    expect(names.filter((name) => !isOfMachine(name))).toEqual([
       ...[
         'node',
         'platform',
@@ -36,7 +38,7 @@ describe('mtl doctor', () => {
         'oneDNN',
         'threads',
       ],
-      ...['CUDA', 'C++ compiler', 'CMake', 'Ninja', 'nvcc', 'disk'],
+      ...['CUDA library', 'C++ compiler', 'CMake', 'Ninja', 'nvcc', 'disk'],
     ]);
   });
 

@@ -1,12 +1,12 @@
 /**
  * Speed of every operation at the sizes of the GPT presets, from the `benchmark` entries of the case tables:
- *   npm run bench [-- -t gelu]       MTL_THREADS=2 and MTL_BENCH_DTYPES=float32,bfloat16 choose threads and dtypes
+ *   npm run bench [-- -t gelu]       MTL_THREADS=2 and MTL_BENCH_DTYPES=float32,bfloat16 choose threads and dtypes,
+ *                                    MTL_BENCH_DEVICE=cuda the card (sizes that fit its cache are faster than its memory)
  * An operation is timed only after it has given the reference's values: at the size of the benchmark, or, where the
  * naive reference would take minutes (arithmetic-bound ones), at the sizes of its parity cases.
  * It is held against a copy of as many bytes, or oneDNN's matrix product, measured beside it in the same process; rates
  * and ratios are those of the fastest runs, so that other work on the machine cancels.
  */
-import { readdirSync } from 'node:fs';
 import { afterAll, describe, expect, it } from 'vitest';
 import {
   bytesPerElement,
@@ -17,10 +17,11 @@ import {
   setNumThreads,
   Tensor,
 } from '../src/index.js';
+import { caseTables } from '../test/op-cases/case-tables.js';
 import { disposeAll, makeTensors } from '../test/op-cases/case-tensors.js';
 import { compareOutputs } from '../test/op-cases/compare-outputs.js';
-import type { CaseTable, OpCase, TensorSpec, Tensors } from '../test/op-cases/op-case.js';
-import { copyRate, matmulRate, time } from './measure.js';
+import type { OpCase, TensorSpec, Tensors } from '../test/op-cases/op-case.js';
+import { copyRate, device, matmulRate, time } from './measure.js';
 
 type BenchmarkDType = 'float32' | 'bfloat16';
 
@@ -33,13 +34,7 @@ interface Row {
   readonly ratio: number;
 }
 
-const directory = new URL('../test/op-cases/', import.meta.url);
-const tables: CaseTable[] = await Promise.all(
-  readdirSync(directory)
-    .filter((file) => file.endsWith('.cases.ts'))
-    .map((file) => import(new URL(file, directory).href) as Promise<CaseTable>),
-);
-const cases = tables.flatMap((table) => table.cases);
+const cases = caseTables.flatMap((table) => table.cases);
 const dtypes = (process.env.MTL_BENCH_DTYPES?.split(',') ?? ['float32', 'bfloat16']) as BenchmarkDType[];
 if (process.env.MTL_THREADS !== undefined) setNumThreads(Number(process.env.MTL_THREADS));
 const rows: Row[] = [];
@@ -69,7 +64,7 @@ function makeLargeTensors(
 
 function expectReferenceValues(opCase: OpCase, dtype: DType, make: typeof makeLargeTensors): void {
   const expected = make(opCase.tensors, { device: 'reference', dtype });
-  const actual = make(opCase.tensors, { device: 'cpu', dtype });
+  const actual = make(opCase.tensors, { device, dtype });
   opCase.run(expected);
   opCase.run(actual);
   expect(compareOutputs(opCase, dtype, { actual, expected }), opCase.name).toBeUndefined();
@@ -100,7 +95,7 @@ function trafficOf({ tensors, benchmark }: OpCase, dtype: DType): number {
 }
 
 function measure(opCase: OpCase, dtype: BenchmarkDType): Row {
-  const tensors = makeLargeTensors(opCase.tensors, { device: 'cpu', dtype });
+  const tensors = makeLargeTensors(opCase.tensors, { device, dtype });
   const flops = opCase.benchmark?.flops;
   const bytes = trafficOf(opCase, dtype);
   // the peer is measured right before and after, because a shared machine's speed changes within seconds
@@ -129,7 +124,7 @@ afterAll(() => {
   );
   console.log(
     [
-      `${instructionSet}, ${numThreads} threads, oneDNN ${onednnVersion}; peer: a copy of as many bytes, or oneDNN's 1024^3 product`,
+      `${device}; host: ${instructionSet}, ${numThreads} threads, oneDNN ${onednnVersion}; peer: a copy of as many bytes, or the library's matrix product`,
       `${'operation'.padEnd(74)} ${'dtype'.padEnd(9)} ${'median ms'.padStart(9)} ${'rate'.padStart(15)} ${'peer'.padStart(15)} ${'ratio'.padStart(7)}`,
       ...lines,
     ].join('\n'),

@@ -1,3 +1,4 @@
+import { type OpenCudaOptions, openCuda } from './cuda/open-cuda.js';
 import { addon, callNative } from './native/addon.js';
 
 /**
@@ -13,7 +14,17 @@ export function deviceNumber(device: Device): number {
   return devices.indexOf(device);
 }
 
-/** Whether the device can be used in this process. */
+/**
+ * Makes a device ready for this process, or says why it cannot be: `cuda` is opened (`openCuda`), the others are there
+ * always.
+ *
+ * @throws those of `openCuda`
+ */
+export function openDevice(device: Device, options: OpenCudaOptions = {}): void {
+  if (device === 'cuda') openCuda(options);
+}
+
+/** Whether the device can be used in this process: `cuda` once it is open. */
 export function isDeviceAvailable(device: Device): boolean {
   return addon().isAvailable(deviceNumber(device));
 }

@@ -1,10 +1,21 @@
 export {
+  type CudaDevice,
+  type CudaInformation,
+  type CudaProbe,
+  type CudaStreams,
+  cudaStreams,
+  type OpenCudaOptions,
+  openCuda,
+  probeCuda,
+} from './cuda/open-cuda.js';
+export {
   type Device,
   devices,
   isDeviceAvailable,
   limitMemory,
   type MemoryStatistics,
   memoryStatistics,
+  openDevice,
   resetPeakMemory,
   synchronize,
   trimMemory,

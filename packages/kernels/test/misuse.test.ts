@@ -179,7 +179,7 @@ describe('tensors that cannot be', () => {
       );
       expect(
         refusal(() => Tensor.zeros({ shape: [1], dtype: 'float32', device: 'cuda' })),
-      ).toMatchInlineSnapshot(`"MTL_DEVICE: the device asked for is not available in this process"`);
+      ).toMatchInlineSnapshot(`"MTL_DEVICE: device cuda is not open in this process"`);
     });
   });
 });

@@ -1,7 +1,5 @@
-import { readdirSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
-  type DType,
   hostInformation,
   instructionSets,
   listOperations,
@@ -11,32 +9,14 @@ import {
   supportsOperation,
   Tensor,
 } from '../src/index.js';
+import { caseTables } from './op-cases/case-tables.js';
 import { disposeAll, makeTensors } from './op-cases/case-tensors.js';
-import { compareOutputs } from './op-cases/compare-outputs.js';
-import type { CaseTable, GradientCase, OpCase, Tensors } from './op-cases/op-case.js';
+import { checkParity, dtypesOf } from './op-cases/check-parity.js';
+import type { GradientCase, Tensors } from './op-cases/op-case.js';
 
-const directory = new URL('./op-cases/', import.meta.url);
-const tables: CaseTable[] = await Promise.all(
-  readdirSync(directory)
-    .filter((file) => file.endsWith('.cases.ts'))
-    .map((file) => import(new URL(file, directory).href) as Promise<CaseTable>),
-);
-const allCases = tables.flatMap((table) => table.cases);
+const allCases = caseTables.flatMap((table) => table.cases);
 const parityCases = allCases.filter((opCase) => opCase.benchmark === undefined);
-const gradientCases = tables.flatMap((table) => table.gradientCases ?? []);
-
-function runParity(opCase: OpCase, dtype: DType): void {
-  const expected = makeTensors(opCase.tensors, { device: 'reference', dtype, seed: 7 });
-  const actual = makeTensors(opCase.tensors, { device: 'cpu', dtype, seed: 7 });
-  try {
-    opCase.run(expected);
-    opCase.run(actual);
-    expect(compareOutputs(opCase, dtype, { actual, expected })).toBeUndefined();
-  } finally {
-    disposeAll(expected);
-    disposeAll(actual);
-  }
-}
+const gradientCases = caseTables.flatMap((table) => table.gradientCases ?? []);
 
 beforeAll(() => setPoison(true));
 afterAll(() => {
@@ -52,8 +32,8 @@ describe.each(instructionSets.slice(0, detected + 1))(
   (instructionSet) => {
     beforeAll(() => setInstructionSet(instructionSet));
     for (const opCase of parityCases) {
-      for (const dtype of opCase.dtypes ?? (['float32', 'bfloat16', 'float16'] as const)) {
-        it(`${opCase.name} ${dtype}`, () => runParity(opCase, dtype));
+      for (const dtype of dtypesOf(opCase)) {
+        it(`${opCase.name} ${dtype}`, () => checkParity(opCase, dtype, 'cpu'));
       }
     }
   },

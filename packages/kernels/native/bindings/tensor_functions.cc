@@ -1,6 +1,7 @@
 // createTensor, createView, release, write, read, zero, numLiveTensors, setPoison, tensorApi
 #include <cmath>
 
+#include "backends/cuda/cuda_loader.h"
 #include "bindings/convert.h"
 #include "mtl/tensor_handle.h"
 
@@ -85,7 +86,7 @@ void zero(const Napi::CallbackInfo& info) {
   Status status = resolve_tensor(handle, &record);
   if (status.ok()) {
     status = backend_of(record.device)
-                 ->zero(record.view.data, static_cast<size_t>(record.view.size()) * size_of(record.view.dtype));
+                 ->fill(record.view.data, 0, static_cast<size_t>(record.view.size()) * size_of(record.view.dtype));
   }
   if (!status.ok()) throw_status(info.Env(), status);
 }
@@ -125,7 +126,12 @@ void release_for_addons(uint64_t hold) {
   if (!status.ok()) discard(status);  // let go of twice: the handle's generation keeps that harmless
 }
 
-const MtlTensorApi tensor_api = {MTL_TENSOR_API_VERSION, resolve_for_addons, retain_for_addons, release_for_addons};
+const MtlDeviceApi* device_api_for_addons(int32_t device) {
+  return device == static_cast<int32_t>(DeviceKind::kCuda) ? cuda_device_api() : nullptr;
+}
+
+const MtlTensorApi tensor_api = {MTL_TENSOR_API_VERSION, resolve_for_addons, retain_for_addons, release_for_addons,
+                                 device_api_for_addons};
 
 }  // namespace
 

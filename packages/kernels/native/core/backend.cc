@@ -1,6 +1,7 @@
 #include "core/backend.h"
 
 #include "backends/cpu/cpu_backend.h"
+#include "backends/cuda/cuda_loader.h"
 
 namespace mtl {
 
@@ -11,7 +12,7 @@ const Backend* backend_of(DeviceKind kind) {
     case DeviceKind::kReference:
       return reference_backend();
     case DeviceKind::kCuda:
-      return nullptr;  // arrives with the CUDA library
+      return cuda_backend();
   }
   return nullptr;
 }

@@ -1,6 +1,6 @@
 // THE seam: what a device must offer. Three backends exist behind it: `cpu` (vectorised, threaded), `reference` (naive,
-// same host memory, the oracle) and `cuda` (a separate shared library that hands out one of these tables). Plain data
-// and plain functions, versioned, so that it can cross a C ABI.
+// same host memory, the oracle) and `cuda` (a separate shared library that hands out one of these tables,
+// cuda/cuda_library.h). Plain data and plain functions, versioned, so that it can cross a C ABI.
 #pragma once
 
 #include "core/caching_allocator.h"
@@ -8,7 +8,7 @@
 
 namespace mtl {
 
-constexpr int kBackendAbiVersion = 1;
+constexpr int kBackendAbiVersion = 2;
 
 // The numbers are shared with TypeScript (src/device.ts).
 enum class DeviceKind : int32_t { kCpu = 0, kReference = 1, kCuda = 2 };
@@ -22,8 +22,8 @@ struct Backend {
   // Memory. Allocation is aligned to 64 bytes at least; contents are undefined.
   Status (*allocate)(size_t bytes, void** data);
   void (*release)(void* data);
-  Status (*zero)(void* data, size_t bytes);
-  Status (*copy_from_host)(void* destination, const void* source, size_t bytes);
+  Status (*fill)(void* data, uint8_t value, size_t bytes);
+  Status (*copy_from_host)(void* destination, const void* source, size_t bytes);  // `source` is free afterwards
   Status (*copy_to_host)(void* destination, const void* source, size_t bytes);  // waits for the result
   Status (*copy_within)(void* destination, const void* source, size_t bytes);
   MemoryStatistics (*memory_statistics)();

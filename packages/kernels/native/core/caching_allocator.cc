@@ -4,12 +4,7 @@
 
 #include <cstdlib>
 
-#if defined(__SANITIZE_ADDRESS__)
-#include <sanitizer/asan_interface.h>
-#else
-#define ASAN_POISON_MEMORY_REGION(data, bytes) ((void)(data), (void)(bytes))
-#define ASAN_UNPOISON_MEMORY_REGION(data, bytes) ((void)(data), (void)(bytes))
-#endif
+#include "core/memory_marks.h"
 
 namespace mtl {
 namespace {
@@ -18,11 +13,6 @@ constexpr size_t kAlignment = 64;
 constexpr size_t kHugePage = size_t{2} << 20;
 
 size_t round_up(size_t value, size_t multiple) { return (value + multiple - 1) / multiple * multiple; }
-
-// Under AddressSanitizer, bytes that nobody asked for (the rest of a block, and blocks that wait for reuse) are marked:
-// without this, reuse would hide every overrun and every use after release. No-ops in other builds.
-void forbid(void* data, size_t bytes) { ASAN_POISON_MEMORY_REGION(data, bytes); }
-void permit(void* data, size_t bytes) { ASAN_UNPOISON_MEMORY_REGION(data, bytes); }
 
 }  // namespace
 

@@ -1,7 +1,6 @@
 #include "core/handle_table.h"
 
 #include <atomic>
-#include <cstring>
 #include <mutex>
 #include <vector>
 
@@ -75,23 +74,26 @@ Status set_shape(TensorView* view, const int64_t* shape, int rank) {
   return ok_status();
 }
 
-void poison_memory(const Backend* backend, void* data, size_t bytes) {
-  if (backend->kind == DeviceKind::kCuda) return;
-  std::memset(data, 0xff, bytes);  // 0xffff... is a NaN in every floating-point dtype
-}
-
 }  // namespace
 
 Status create_tensor(DeviceKind device, DType dtype, const int64_t* shape, int rank, TensorHandle* handle) {
   const Backend* backend = backend_of(device);
-  if (backend == nullptr) return error_status("MTL_DEVICE", "the device asked for is not available in this process");
+  if (backend == nullptr) {
+    return error_status("MTL_DEVICE", "device %s is not open in this process", device == DeviceKind::kCuda ? "cuda" : "?");
+  }
   TensorRecord record;
   record.device = device;
   record.view.dtype = dtype;
   MTL_RETURN_IF_ERROR(set_shape(&record.view, shape, rank));
   const size_t bytes = static_cast<size_t>(record.view.size()) * size_of(dtype);
   MTL_RETURN_IF_ERROR(backend->allocate(bytes, &record.view.data));
-  if (poison) poison_memory(backend, record.view.data, bytes);
+  if (poison) {
+    const Status filled = backend->fill(record.view.data, 0xff, bytes);  // a NaN in every floating-point dtype
+    if (!filled.ok()) {
+      backend->release(record.view.data);
+      return filled;
+    }
+  }
   Storage* const storage = new Storage{backend, record.view.data, 0};
   const std::lock_guard<std::mutex> lock(mutex);
   const Status status = insert(record, storage, handle);

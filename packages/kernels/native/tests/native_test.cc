@@ -73,31 +73,52 @@ OwnedTensor::~OwnedTensor() {
   if (handle_ != 0) EXPECT(succeeded(release_tensor(handle_)));
 }
 
-TensorView OwnedTensor::view() const {
+TensorRecord OwnedTensor::record() const {
   TensorRecord record;
   EXPECT(succeeded(resolve_tensor(handle_, &record)));
-  return record.view;
+  return record;
+}
+
+TensorView OwnedTensor::view() const { return record().view; }
+
+template <typename Value>
+void OwnedTensor::write(const Value& value) {
+  const TensorRecord mine = record();
+  std::vector<char> bytes(static_cast<size_t>(mine.view.size()) * size_of(mine.view.dtype));
+  TensorView host = mine.view;
+  host.data = bytes.data();
+  for (int64_t index = 0; index < host.size(); ++index) reference::set(host, index, value(index));
+  if (bytes.empty()) return;
+  EXPECT(succeeded(backend_of(mine.device)->copy_from_host(mine.view.data, bytes.data(), bytes.size())));
 }
 
 void OwnedTensor::fill(uint32_t seed, double scale) {
-  const TensorView tensor = view();
   uint32_t state = seed * 2654435761u + 12345u;
-  for (int64_t index = 0; index < tensor.size(); ++index) {
+  write([&](int64_t) {
     state = state * 1664525u + 1013904223u;
     const double unit = static_cast<double>(state >> 8) / 8388608.0 - 1.0;
     // unsigned scale: negative means values in (0, |scale|], for what is a square root's argument or a divisor
-    reference::set(tensor, index, scale >= 0 ? unit * scale : (unit + 1.0) * -0.4 * scale + 0.2 * -scale);
-  }
+    return scale >= 0 ? unit * scale : (unit + 1.0) * -0.4 * scale + 0.2 * -scale;
+  });
 }
 
 void OwnedTensor::fill_integers(int64_t first, int64_t modulus) {
-  const TensorView tensor = view();
-  for (int64_t index = 0; index < tensor.size(); ++index) {
-    reference::set(tensor, index, static_cast<double>(first + index * 7 % modulus));
-  }
+  write([&](int64_t index) { return static_cast<double>(first + index * 7 % modulus); });
 }
 
-double OwnedTensor::get(int64_t index) const { return reference::get(view(), index); }
+double OwnedTensor::get(int64_t index) const { return values()[static_cast<size_t>(index)]; }
+
+std::vector<double> OwnedTensor::values() const {
+  const TensorRecord mine = record();
+  std::vector<char> bytes(static_cast<size_t>(mine.view.size()) * size_of(mine.view.dtype));
+  if (bytes.empty()) return {};
+  EXPECT(succeeded(backend_of(mine.device)->copy_to_host(bytes.data(), mine.view.data, bytes.size())));
+  TensorView host = mine.view;
+  host.data = bytes.data();
+  std::vector<double> values;
+  for (int64_t index = 0; index < host.size(); ++index) values.push_back(reference::get(host, index));
+  return values;
+}
 
 }  // namespace mtl::tests
 

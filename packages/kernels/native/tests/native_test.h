@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdio>
+#include <vector>
 
 #include "core/handle_table.h"
 
@@ -40,8 +41,14 @@ class OwnedTensor {
   void fill(uint32_t seed, double scale);
   void fill_integers(int64_t first, int64_t modulus);
   double get(int64_t index) const;
+  std::vector<double> values() const;
 
  private:
+  TensorRecord record() const;
+  // Writes `value(index)` to every element, through the device's own copies: its memory need not be the host's.
+  template <typename Value>
+  void write(const Value& value);
+
   TensorHandle handle_ = 0;
 };
 

@@ -9,6 +9,8 @@
 
 #include "backends/cpu/cpu_backend.h"
 #include "core/run_op.h"
+#include "cuda/emulation/block.h"
+#include "tests/cuda_for_tests.h"
 #include "tests/native_test.h"
 
 namespace mtl::tests {
@@ -115,7 +117,7 @@ std::vector<Case> row_cases(int64_t width) {
 
 std::vector<Case> all_cases() {
   std::vector<Case> cases = attention_cases();
-  for (const int64_t width : {1, 15, 37, 130}) {
+  for (const int64_t width : {1, 15, 37, 130, 192}) {
     for (Case& one : row_cases(width)) cases.push_back(one);
   }
   for (int flags = 0; flags < 8; ++flags) {
@@ -193,22 +195,23 @@ void expect_agreement(const Call& call, const std::vector<OwnedTensor>& actual, 
   const int num_outputs = op_at(op_number(call.one.op))->schema.num_outputs;
   for (int tensor = 0; tensor < num_outputs; ++tensor) {
     if (actual[static_cast<size_t>(tensor)].handle() == 0) continue;
-    const OwnedTensor &mine = actual[static_cast<size_t>(tensor)], &right = expected[static_cast<size_t>(tensor)];
-    for (int64_t index = 0; index < mine.view().size(); ++index) {
-      const double difference = std::fabs(mine.get(index) - right.get(index));
-      if (difference <= tolerance_of(call.dtype) * (1 + std::fabs(right.get(index)))) continue;
-      std::printf("  %s dtype %d tensor %d [%lld]: %g, reference %g\n", call.one.op, static_cast<int>(call.dtype), tensor,
-                  static_cast<long long>(index), mine.get(index), right.get(index));
+    const std::vector<double> mine = actual[static_cast<size_t>(tensor)].values();
+    const std::vector<double> right = expected[static_cast<size_t>(tensor)].values();
+    for (size_t index = 0; index < mine.size(); ++index) {
+      const double difference = std::fabs(mine[index] - right[index]);
+      if (difference <= tolerance_of(call.dtype) * (1 + std::fabs(right[index]))) continue;
+      std::printf("  %s dtype %d tensor %d [%zu]: %g, reference %g\n", call.one.op, static_cast<int>(call.dtype), tensor,
+                  index, mine[index], right[index]);
       EXPECT(!"the kernel agrees with the reference");
       return;
     }
   }
 }
 
-// Runs a call on both devices: both refuse it or both do it and agree.
-void check(const Call& call) {
+// Runs a call on the reference and on a device: both refuse it or both do it and agree.
+void check(const Call& call, DeviceKind device = DeviceKind::kCpu) {
   const std::vector<OwnedTensor> expected = make_tensors(call, DeviceKind::kReference);
-  const std::vector<OwnedTensor> actual = make_tensors(call, DeviceKind::kCpu);
+  const std::vector<OwnedTensor> actual = make_tensors(call, device);
   const Status right = run_case(call.one, expected);
   const Status mine = run_case(call.one, actual);
   EXPECT(right.ok() == mine.ok());
@@ -254,6 +257,68 @@ MTL_TEST(every_subset_of_optional_tensors_works_or_is_refused) {
       for (uint32_t subset = optional; subset != 0; subset = (subset - 1) & optional) check({one, one.dtypes[0], subset});
     }
   });
+}
+
+// Every test of device cuda: on the card whose library MTL_CUDA_LIBRARY names, else under emulation, there with the
+// threads of a block in several orders.
+template <typename Body>
+void on_cuda(const Body& body) {
+  if (!open_cuda_for_tests()) return;
+  for (const emulation::Order order :
+       {emulation::Order::kAscending, emulation::Order::kDescending, emulation::Order::kShuffled}) {
+    emulation::set_order(order, 1);
+    body();
+  }
+  emulation::set_order(emulation::Order::kAscending);
+}
+
+bool is_on_cuda(const Case& one) {
+  return backend_of(DeviceKind::kCuda)->find_kernel(one.op) != nullptr;
+}
+
+MTL_TEST(cuda_kernels_agree_with_the_reference_at_odd_sizes_and_offsets) {
+  on_cuda([] {
+    for (const Case& one : all_cases()) {
+      if (!is_on_cuda(one)) continue;
+      for (const DType dtype : one.dtypes) {
+        check({one, dtype}, DeviceKind::kCuda);
+        check({one, dtype, 0, 3}, DeviceKind::kCuda);
+      }
+    }
+  });
+}
+
+MTL_TEST(cuda_kernels_take_every_subset_of_optional_tensors) {
+  on_cuda([] {
+    for (const Case& one : all_cases()) {
+      if (!is_on_cuda(one)) continue;
+      uint32_t optional = 0;
+      for (size_t tensor = 0; tensor < one.tensors.size(); ++tensor) optional |= is_optional(one, tensor) ? 1u << tensor : 0;
+      for (uint32_t subset = optional; subset != 0; subset = (subset - 1) & optional) {
+        check({one, one.dtypes[0], subset}, DeviceKind::kCuda);
+      }
+    }
+  });
+}
+
+// Twice the same call on the same values: the same bits.
+MTL_TEST(cuda_kernels_give_the_same_bits_every_time) {
+  if (!open_cuda_for_tests()) return;
+  for (const Case& one : all_cases()) {
+    if (!is_on_cuda(one)) continue;
+    const std::vector<OwnedTensor> first = make_tensors({one, one.dtypes[0]}, DeviceKind::kCuda);
+    const std::vector<OwnedTensor> second = make_tensors({one, one.dtypes[0]}, DeviceKind::kCuda);
+    EXPECT(succeeded(run_case(one, first)));
+    emulation::set_order(emulation::Order::kShuffled, 2);
+    EXPECT(succeeded(run_case(one, second)));
+    emulation::set_order(emulation::Order::kAscending);
+    for (int tensor = 0; tensor < op_at(op_number(one.op))->schema.num_outputs; ++tensor) {
+      const auto at = static_cast<size_t>(tensor);
+      if (first[at].handle() == 0) continue;
+      const std::vector<double> left = first[at].values(), right = second[at].values();
+      EXPECT(std::memcmp(left.data(), right.data(), left.size() * sizeof(double)) == 0);
+    }
+  }
 }
 
 MTL_TEST(required_tensors_are_required) {

@@ -19,6 +19,18 @@ export interface OperationStatistics {
   readonly seconds: number;
 }
 
+/** What the CUDA library found without using a device; versions as CUDA counts them (13000 for 13.0, 0: no driver). */
+export interface NativeCudaProbe {
+  readonly driverVersion: number;
+  readonly runtimeVersion: number;
+  readonly devices: readonly {
+    readonly name: string;
+    readonly computeCapability: number;
+    readonly numMultiprocessors: number;
+    readonly memoryBytes: number;
+  }[];
+}
+
 /** The functions of the native addon; everything else in this package is built on them. */
 export interface KernelsAddon {
   /** Where calls read lists from: written just before the call, as arrays are slow to read from native code. */
@@ -49,6 +61,14 @@ export interface KernelsAddon {
   limitMemory(device: number, bytes: number): void;
   synchronize(device: number): void;
   isAvailable(device: number): boolean;
+  probeCuda(libraryPath: string): NativeCudaProbe;
+  openCuda(
+    libraryPath: string,
+    deviceIndex: number,
+    cublasLtCandidates: string,
+    allowTf32: boolean,
+  ): NativeCudaProbe & { deviceIndex: number; cublasLtPath: string; cublasLtVersion: number };
+  cudaStreams(): { deviceIndex: number; compute: bigint; copy: bigint; communication: bigint };
   setNumThreads(count: number, pin: boolean): void;
   setInstructionSet(level: number): void;
   host(): {

@@ -1,16 +1,8 @@
-import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { join } from 'node:path';
 import { KernelError } from '@mtl/errors';
 import type { KernelsAddon } from './addon.js';
-
-/** The folder of this package, whether its sources or its build are running. */
-function packageDirectory(): string {
-  let directory = dirname(fileURLToPath(import.meta.url));
-  while (!existsSync(join(directory, 'package.json'))) directory = dirname(directory);
-  return directory;
-}
+import { packageDirectory } from './package-directory.js';
 
 /** OpenMP threads that spin after a parallel region starve other processes on the same cores. */
 function prepareEnvironment(): void {

@@ -3,7 +3,7 @@ import type { JsonObject } from '@mtl/checkpoint';
 import type { World } from '@mtl/comm';
 import type { SampleDataset, Tokenizer } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
-import { type DType, isDeviceAvailable, setNumThreads } from '@mtl/kernels';
+import { type DType, openDevice, setNumThreads } from '@mtl/kernels';
 import {
   GptLanguageModel,
   type GptModelConfiguration,
@@ -118,6 +118,8 @@ export class GptTraining {
     const { training, parallel, checkpoint } = configuration;
     const local = options.local ?? { rank: 0, size: 1 };
     checkSupported(configuration);
+    // one GPU for each process of a host
+    openDevice(parallel.device, { deviceIndex: local.rank });
     const { placement } = pipelineSchedule(parallel, training.numMicroBatches);
     const processes = new TrainingProcesses({ world, parallel, ends: [placement[0]!, placement.at(-1)!] });
     const onMessage = (text: string): void => {
@@ -344,11 +346,6 @@ function gptTrainer(parts: {
 
 /** Refuses what flags can ask for and this build or version cannot do. */
 function checkSupported({ parallel, checkpoint }: GptConfiguration): void {
-  if (!isDeviceAvailable(parallel.device)) {
-    throw new ConfigurationError('MTL_DEVICE', `--device ${parallel.device} is not available in this build`, {
-      expected: 'cpu',
-      remedy: 'leave --device out, or pass --device cpu',
-    });
   }
   if (parallel.worldSize > 1 && checkpoint.saveHuggingFace !== undefined && checkpoint.save === undefined) {
     throw new ConfigurationError(

@@ -4,7 +4,7 @@ import type { ProcessGroup } from '@mtl/comm';
 import { createTokenizer, type Tokenizer, type TokenizerOptions } from '@mtl/data';
 import { ConfigurationError, UsageError } from '@mtl/errors';
 import type { CausalLanguageModel } from '@mtl/inference';
-import { cast, type Device, type DType, isDeviceAvailable, Tensor } from '@mtl/kernels';
+import { cast, type Device, type DType, openDevice, Tensor } from '@mtl/kernels';
 import { GptLanguageModel, type GptModelConfiguration, GptStage } from '@mtl/models';
 import { type OpenGptWeightsOptions, openGptWeights } from './open-gpt-weights.js';
 import type { TrainedOn } from './saved-configuration.js';
@@ -42,17 +42,12 @@ export interface LoadedGpt {
  * Loads a trained model from a directory of checkpoints or from a Hugging Face directory: weights, architecture and
  * tokenizer, as they were saved.
  *
- * @throws those of `openGptWeights`; ConfigurationError MTL_DEVICE, MTL_TOKENIZER_MODEL, MTL_TENSOR_PARALLEL_SIZE; errors
- *   of `createTokenizer`
+ * @throws those of `openGptWeights`; ConfigurationError MTL_TOKENIZER_MODEL, MTL_TENSOR_PARALLEL_SIZE; errors of `openDevice`
+ *   and `createTokenizer`
  */
 export async function loadGptForInference(options: LoadGptForInferenceOptions): Promise<LoadedGpt> {
   const { device, dtype = 'float32' } = options;
-  if (!isDeviceAvailable(device)) {
-    throw new ConfigurationError('MTL_DEVICE', `--device ${device} is not available in this build`, {
-      expected: 'cpu',
-      remedy: 'leave --device out, or pass --device cpu',
-    });
-  }
+  openDevice(device);
   const weights = await openGptWeights(options);
   const tokenizerOptions = options.tokenizer ?? weights.tokenizer;
   const tokenizer = tokenizerOptions === undefined ? undefined : await createTokenizer(tokenizerOptions);

@@ -2,8 +2,9 @@ import { spawnSync } from 'node:child_process';
 import { statfsSync } from 'node:fs';
 import { arch, availableParallelism, cpus, freemem, platform, release, totalmem } from 'node:os';
 import { MtlError } from '@mtl/errors';
-import { hostInformation, isDeviceAvailable } from '@mtl/kernels';
+import { hostInformation } from '@mtl/kernels';
 import { formatBytes } from '../../terminal/format-bytes.js';
+import { cudaFindings } from './cuda-findings.js';
 
 /** One thing that the doctor looked at. */
 export interface Finding {
@@ -22,7 +23,7 @@ export async function findings(): Promise<readonly Finding[]> {
     processor(),
     memory(),
     ...kernels(),
-    cuda(),
+    ...cudaFindings(),
     ...compilers(),
     disk(),
   ];
@@ -89,25 +90,6 @@ function kernels(): readonly Finding[] {
     if (!MtlError.isInstance(error)) throw error;
     const { message, remedy = 'build or install the native kernels' } = error;
     return [{ name: 'native kernels', status: 'missing', value: message, remedy }];
-  }
-}
-
-function cuda(): Finding {
-  const isThere = hasCuda();
-  return {
-    name: 'CUDA',
-    status: isThere ? 'ok' : 'note',
-    value: isThere ? 'available' : 'not in this build',
-  };
-}
-
-function hasCuda(): boolean {
-  try {
-    return isDeviceAvailable('cuda');
-  } catch (error) {
-    // Without the kernels there is no CUDA either; they have a finding of their own.
-    if (MtlError.isInstance(error)) return false;
-    throw error;
   }
 }
 

@@ -15,8 +15,8 @@ InstructionSet chosen_level = detected_instruction_set();
 Status allocate(size_t bytes, void** data) { return host_allocator().allocate(bytes, data); }
 void release(void* data) { host_allocator().release(data); }
 
-Status zero(void* data, size_t bytes) {
-  std::memset(data, 0, bytes);
+Status fill(void* data, uint8_t value, size_t bytes) {
+  std::memset(data, value, bytes);
   return ok_status();
 }
 
@@ -46,7 +46,7 @@ KernelFunction find_reference_kernel(const char* op) {
 }
 
 Backend host_backend(DeviceKind kind, const char* name, KernelFunction (*find_kernel)(const char*)) {
-  return Backend{kBackendAbiVersion, kind,  name, allocate,          release,           zero,
+  return Backend{kBackendAbiVersion, kind,  name, allocate,          release,           fill,
                  copy,               copy,  copy, memory_statistics, reset_peak_memory, trim_memory,
                  limit_memory,       synchronize, find_kernel};
 }

@@ -1,3 +1,5 @@
+#include "backends/cpu/philox_normal.h"
+
 #include <cmath>
 
 #include "backends/cpu/reference/element.h"
@@ -13,7 +15,9 @@ double normal_of(const PhiloxBlock& block, int lane) {
   return std::sqrt(-2.0 * std::log(u1)) * ((lane & 1) == 0 ? std::cos(angle) : std::sin(angle));
 }
 
-Status philox_normal(const OpCall& call) {
+}  // namespace
+
+Status philox_normal_on_host(const OpCall& call) {
   const TensorView& output = call.tensor(0);
   const double mean = call.attribute(0), deviation = call.attribute(1);
   const PhiloxKey key = {static_cast<uint32_t>(call.integer(2)), static_cast<uint32_t>(call.integer(3))};
@@ -34,7 +38,6 @@ Status philox_normal(const OpCall& call) {
   return ok_status();
 }
 
-const CpuKernelRegistration cpu_registration("philox_normal", InstructionSet::kPlain, philox_normal);
+static const CpuKernelRegistration cpu_registration("philox_normal", InstructionSet::kPlain, philox_normal_on_host);
 
-}  // namespace
 }  // namespace mtl

@@ -1,8 +1,61 @@
-// The few names of the CUDA runtime that launchers need, where its headers are missing. Streams are handed through and
-// mean nothing: a launch returns when the kernel has ended.
+// The few names of the CUDA runtime that launchers and the library's host code need, where CUDA is missing. One device
+// with the host's memory; everything is done at once, so streams are handed through and events have always happened.
 #pragma once
 
-enum cudaError_t { cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorNotSupported = 801, cudaErrorLaunchFailure = 719 };
+#include <cstddef>
+
+enum cudaError_t {
+  cudaSuccess = 0,
+  cudaErrorInvalidValue = 1,
+  cudaErrorMemoryAllocation = 2,
+  cudaErrorInsufficientDriver = 35,
+  cudaErrorNoDevice = 100,
+  cudaErrorInvalidDevice = 101,
+  cudaErrorNotReady = 600,
+  cudaErrorLaunchFailure = 719,
+  cudaErrorNotSupported = 801,
+};
+enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2, cudaMemcpyDeviceToDevice = 3 };
+enum cudaDeviceAttr { cudaDevAttrMultiProcessorCount = 16 };
+constexpr unsigned cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2;
 
 struct CUstream_st;
 using cudaStream_t = CUstream_st*;
+struct CUevent_st;
+using cudaEvent_t = CUevent_st*;
+
+struct cudaDeviceProp {
+  char name[256];
+  size_t totalGlobalMem;
+  int major, minor, multiProcessorCount;
+};
+
+const char* cudaGetErrorName(cudaError_t error);
+// With what the emulation found, where a kernel failed.
+const char* cudaGetErrorString(cudaError_t error);
+cudaError_t cudaGetLastError();
+
+cudaError_t cudaRuntimeGetVersion(int* version);
+cudaError_t cudaDriverGetVersion(int* version);
+cudaError_t cudaGetDeviceCount(int* count);
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
+cudaError_t cudaDeviceGetStreamPriorityRange(int* lowest, int* highest);
+cudaError_t cudaSetDevice(int device);
+cudaError_t cudaDeviceSynchronize();
+
+cudaError_t cudaMalloc(void** data, size_t bytes);
+cudaError_t cudaFree(void* data);
+cudaError_t cudaMallocHost(void** data, size_t bytes);
+cudaError_t cudaFreeHost(void* data);
+cudaError_t cudaMemsetAsync(void* data, int value, size_t bytes, cudaStream_t stream);
+cudaError_t cudaMemcpyAsync(void* destination, const void* source, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream);
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority);
+cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags);
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags);
+cudaError_t cudaEventDestroy(cudaEvent_t event);
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
+cudaError_t cudaEventQuery(cudaEvent_t event);
+cudaError_t cudaEventSynchronize(cudaEvent_t event);

@@ -1,14 +1,17 @@
-// How another native addon (such as @mtl/comm's) reaches the memory of a tensor: the only header it may include.
+// How another native addon (such as @mtl/comm's) reaches the memory of a tensor: with device_api.h, the only header it
+// may include.
 // The kernels addon exports a pointer to a TensorApi as a JavaScript external named `tensorApi`.
 #pragma once
 
 #include <stdint.h>
 
+#include "mtl/device_api.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-#define MTL_TENSOR_API_VERSION 2
+#define MTL_TENSOR_API_VERSION 3
 
 struct MtlTensorMemory {
   void* data;       // on the tensor's device
@@ -25,6 +28,8 @@ struct MtlTensorApi {
   int (*retain)(uint64_t handle, struct MtlTensorMemory* memory, uint64_t* hold);
   // Lets go of what `retain` held, once, on any thread.
   void (*release)(uint64_t hold);
+  // Streams and events of a device (DeviceKind of core/backend.h); null where it has none or is not open.
+  const struct MtlDeviceApi* (*device_api)(int32_t device);
 };
 
 #ifdef __cplusplus

@@ -1,0 +1,85 @@
+#!/usr/bin/env node
+/**
+ * What the compiler's report says of the kernels in a build of the CUDA library: registers and spills. Fails when a
+ * kernel spills: what does not fit the registers goes through memory, in the innermost loop of all.
+ *   node native/cuda/check-resources.mjs [--build-dir build/Cuda] [--all] [--self-test]
+ */
+import { spawnSync } from 'node:child_process';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+/** The kernels of ptxas's report: name (mangled), architecture, registers and bytes. */
+function parseResources(text) {
+  const kernels = [];
+  for (const line of text.split('\n')) {
+    const entry = /Compiling entry function '(\S+)' for '(\S+)'/.exec(line);
+    if (entry !== null) kernels.push({ name: entry[1], architecture: entry[2], spilled: 0, registers: 0 });
+    const last = kernels.at(-1);
+    const spill = /(\d+) bytes spill stores, (\d+) bytes spill loads/.exec(line);
+    if (spill !== null && last !== undefined) last.spilled = Math.max(Number(spill[1]), Number(spill[2]));
+    const registers = /Used (\d+) registers/.exec(line);
+    if (registers !== null && last !== undefined) last.registers = Number(registers[1]);
+  }
+  return kernels;
+}
+
+const spillingKernels = (kernels) => kernels.filter(({ spilled }) => spilled > 0);
+
+function demangled(kernels) {
+  const { stdout, status } = spawnSync('c++filt', {
+    input: kernels.map(({ name }) => name).join('\n'),
+    encoding: 'utf8',
+  });
+  if (status !== 0) return kernels;
+  const names = stdout
+    .split('\n')
+    .map(
+      (name) =>
+        /(\w+(<.*>)?)\(/.exec(name.replaceAll(/mtl::cuda::|\(anonymous namespace\)::|^void /g, ''))?.[1] ??
+        name,
+    );
+  return kernels.map((kernel, index) => ({ ...kernel, name: names[index] }));
+}
+
+function reportsBelow(directory) {
+  return readdirSync(directory, { recursive: true })
+    .filter((file) => file.endsWith('.resources'))
+    .map((file) => readFileSync(join(directory, file), 'utf8'));
+}
+
+function selfTest() {
+  const numSpilling = (stores, loads) =>
+    spillingKernels(
+      parseResources(`ptxas info    : Compiling entry function 'kernel' for 'sm_90a'
+    8 bytes stack frame, ${stores} bytes spill stores, ${loads} bytes spill loads
+ptxas info    : Used 32 registers, used 1 barriers`),
+    ).length;
+  const right = numSpilling(0, 0) === 0 && numSpilling(4, 0) === 1 && numSpilling(0, 4) === 1;
+  console.log(right ? 'check-resources: a spill is found' : 'check-resources: a spill is not found');
+  return right ? 0 : 1;
+}
+
+function main(args) {
+  if (args.includes('--self-test')) return selfTest();
+  const at = args.indexOf('--build-dir');
+  const directory = at < 0 ? fileURLToPath(new URL('../../build/Cuda', import.meta.url)) : args[at + 1];
+  const kernels = demangled(reportsBelow(directory).flatMap(parseResources));
+  if (kernels.length === 0) {
+    console.error(
+      `error[MTL_CUDA_RESOURCES]: no compiler's reports in ${directory}\n  remedy: npm run build:cuda`,
+    );
+    return 2;
+  }
+  const print = ({ name, architecture, registers, spilled }) =>
+    console.log(
+      `${architecture.padEnd(7)} ${String(registers).padStart(3)} registers ${String(spilled).padStart(4)} bytes spilled  ${name}`,
+    );
+  if (args.includes('--all')) kernels.forEach(print);
+  const spilling = spillingKernels(kernels);
+  console.log(`${kernels.length} kernels, ${spilling.length} spill`);
+  if (!args.includes('--all')) spilling.forEach(print);
+  return spilling.length === 0 ? 0 : 1;
+}
+
+process.exitCode = main(process.argv.slice(2));

@@ -1,0 +1,255 @@
+#include "cuda/cublaslt/cublaslt.h"
+
+#include <dlfcn.h>
+#include <link.h>
+
+#include <array>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "cuda/cublaslt/cublaslt_api.h"
+#include "cuda/runtime/device.h"
+
+namespace mtl::cuda {
+namespace {
+
+// What NVIDIA recommends for Hopper: less excludes its fastest products.
+constexpr size_t kWorkspaceBytes = size_t{32} << 20;
+
+lt::Functions functions = {};
+std::string path;
+bool is_tf32_allowed = false;
+lt::Handle handle = nullptr;
+void* workspace = nullptr;
+
+Status status_of(int result, const char* what) {
+  if (result == lt::kSuccess) return ok_status();
+  return error_status("MTL_CUBLASLT", "%s failed with cuBLAS status %d", what, result);
+}
+
+#define MTL_RETURN_IF_LT_ERROR(function, ...) MTL_RETURN_IF_ERROR(status_of(functions.function(__VA_ARGS__), #function))
+
+// Looks all functions up; null, or the name of the first that is missing.
+const char* resolve(void* library) {
+#define MTL_RESOLVE(name)                                                                   \
+  functions.name = reinterpret_cast<decltype(functions.name)>(dlsym(library, #name));       \
+  if (functions.name == nullptr) return #name;
+  MTL_RESOLVE(cublasLtGetVersion)
+  MTL_RESOLVE(cublasLtCreate)
+  MTL_RESOLVE(cublasLtMatmulDescCreate)
+  MTL_RESOLVE(cublasLtMatmulDescDestroy)
+  MTL_RESOLVE(cublasLtMatmulDescSetAttribute)
+  MTL_RESOLVE(cublasLtMatrixLayoutCreate)
+  MTL_RESOLVE(cublasLtMatrixLayoutDestroy)
+  MTL_RESOLVE(cublasLtMatrixLayoutSetAttribute)
+  MTL_RESOLVE(cublasLtMatmulPreferenceCreate)
+  MTL_RESOLVE(cublasLtMatmulPreferenceDestroy)
+  MTL_RESOLVE(cublasLtMatmulPreferenceSetAttribute)
+  MTL_RESOLVE(cublasLtMatmulAlgoGetHeuristic)
+  MTL_RESOLVE(cublasLtMatmul)
+#undef MTL_RESOLVE
+  return nullptr;
+}
+
+std::string real_path(void* library, const std::string& name) {
+  link_map* map = nullptr;
+  return dlinfo(library, RTLD_DI_LINKMAP, &map) == 0 && map->l_name[0] != '\0' ? map->l_name : name;
+}
+
+int32_t type_of(DType dtype) {
+  return dtype == DType::kBFloat16 ? lt::kBReal16 : dtype == DType::kFloat16 ? lt::kReal16 : lt::kReal32;
+}
+
+// The largest power of two, up to 256, that divides the address.
+uint32_t alignment_of(const void* data) {
+  const auto address = reinterpret_cast<uintptr_t>(data) | 256;
+  return static_cast<uint32_t>(address & ~(address - 1));
+}
+
+// Everything that a plan depends on.
+using Key = std::array<int64_t, 13>;
+
+Key key_of(const MatrixProduct& p) {
+  return {p.batch,
+          p.rows,
+          p.columns,
+          p.inner,
+          p.transpose_left,
+          p.transpose_right,
+          p.accumulate,
+          p.bias != nullptr,
+          static_cast<int64_t>(p.input_dtype),
+          static_cast<int64_t>(p.output_dtype),
+          alignment_of(p.left),
+          alignment_of(p.right),
+          alignment_of(p.output)};
+}
+
+// A product of one shape, ready to run. Lives as long as the process: shapes are few.
+struct Plan {
+  lt::Description description = nullptr;
+  lt::Layout a = nullptr, b = nullptr, d = nullptr;
+  lt::Choice choice = {};
+};
+
+std::mutex mutex;
+std::map<Key, Plan>& plans() {
+  static auto* all = new std::map<Key, Plan>();
+  return *all;
+}
+
+// The library counts columns first: a matrix that lies row by row is its transpose there. So the transposed product is
+// taken, right^T times left^T, and every matrix keeps its memory.
+Status make_layout(const MatrixProduct& p, DType dtype, int64_t rows, int64_t columns, lt::Layout* layout) {
+  MTL_RETURN_IF_LT_ERROR(cublasLtMatrixLayoutCreate, layout, type_of(dtype), static_cast<uint64_t>(rows),
+                         static_cast<uint64_t>(columns), rows);
+  if (p.batch == 1) return ok_status();
+  const int32_t count = static_cast<int32_t>(p.batch);
+  const int64_t stride = rows * columns;
+  MTL_RETURN_IF_LT_ERROR(cublasLtMatrixLayoutSetAttribute, *layout, lt::LayoutAttribute::kBatchCount, &count, sizeof count);
+  MTL_RETURN_IF_LT_ERROR(cublasLtMatrixLayoutSetAttribute, *layout, lt::LayoutAttribute::kBatchStride, &stride,
+                         sizeof stride);
+  return ok_status();
+}
+
+template <typename Value>
+Status describe(const Plan& plan, lt::DescriptionAttribute attribute, const Value& value) {
+  MTL_RETURN_IF_LT_ERROR(cublasLtMatmulDescSetAttribute, plan.description, attribute, &value, sizeof value);
+  return ok_status();
+}
+
+Status make_description(const MatrixProduct& p, Plan* plan) {
+  const bool is_float32 = p.input_dtype == DType::kFloat32;
+  MTL_RETURN_IF_LT_ERROR(cublasLtMatmulDescCreate, &plan->description,
+                         is_float32 && is_tf32_allowed ? lt::kCompute32FastTf32 : lt::kCompute32, lt::kReal32);
+  MTL_RETURN_IF_ERROR(describe(*plan, lt::DescriptionAttribute::kTransposeA, p.transpose_right ? lt::kTranspose : lt::kNone));
+  MTL_RETURN_IF_ERROR(describe(*plan, lt::DescriptionAttribute::kTransposeB, p.transpose_left ? lt::kTranspose : lt::kNone));
+  if (p.bias == nullptr) return ok_status();
+  MTL_RETURN_IF_ERROR(describe(*plan, lt::DescriptionAttribute::kEpilogue, lt::Epilogue::kBias));
+  // the algorithm is chosen with the pointer's alignment in view
+  MTL_RETURN_IF_ERROR(describe(*plan, lt::DescriptionAttribute::kBiasPointer, p.bias));
+  return describe(*plan, lt::DescriptionAttribute::kBiasType, type_of(p.output_dtype));
+}
+
+Status choose_algorithm(const MatrixProduct& p, Plan* plan) {
+  lt::Preference preference = nullptr;
+  MTL_RETURN_IF_LT_ERROR(cublasLtMatmulPreferenceCreate, &preference);
+  const auto set = [&](lt::PreferenceAttribute attribute, const auto& value) {
+    return status_of(functions.cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value),
+                     "cublasLtMatmulPreferenceSetAttribute");
+  };
+  Status status = set(lt::PreferenceAttribute::kMaxWorkspaceBytes, uint64_t{kWorkspaceBytes});
+  // parts of a sum come together through the workspace in a fixed order, never in place
+  if (status.ok()) status = set(lt::PreferenceAttribute::kReductionSchemes, lt::kReduceInComputeType);
+  if (status.ok()) status = set(lt::PreferenceAttribute::kAlignmentA, alignment_of(p.right));
+  if (status.ok()) status = set(lt::PreferenceAttribute::kAlignmentB, alignment_of(p.left));
+  if (status.ok()) status = set(lt::PreferenceAttribute::kAlignmentC, alignment_of(p.output));
+  if (status.ok()) status = set(lt::PreferenceAttribute::kAlignmentD, alignment_of(p.output));
+  int found = 0;
+  if (status.ok()) {
+    const int result = functions.cublasLtMatmulAlgoGetHeuristic(handle, plan->description, plan->a, plan->b, plan->d,
+                                                                plan->d, preference, 1, &plan->choice, &found);
+    if (result != lt::kUnsupported) status = status_of(result, "cublasLtMatmulAlgoGetHeuristic");
+  }
+  functions.cublasLtMatmulPreferenceDestroy(preference);
+  if (!status.ok()) return status;
+  if (found > 0 && plan->choice.status == lt::kSuccess) return ok_status();
+  return error_status("MTL_UNSUPPORTED",
+                      "matmul: cuBLASLt has no deterministic algorithm for [%lld, %lld, %lld] = [%lld, %lld]%s times "
+                      "[%lld, %lld]%s of %s into %s",
+                      static_cast<long long>(p.batch), static_cast<long long>(p.rows), static_cast<long long>(p.columns),
+                      static_cast<long long>(p.rows), static_cast<long long>(p.inner), p.transpose_left ? " transposed" : "",
+                      static_cast<long long>(p.inner), static_cast<long long>(p.columns),
+                      p.transpose_right ? " transposed" : "", name_of(p.input_dtype), name_of(p.output_dtype));
+}
+
+void destroy(const Plan& plan) {
+  if (plan.description != nullptr) functions.cublasLtMatmulDescDestroy(plan.description);
+  for (const lt::Layout layout : {plan.a, plan.b, plan.d}) {
+    if (layout != nullptr) functions.cublasLtMatrixLayoutDestroy(layout);
+  }
+}
+
+Status fill_plan(const MatrixProduct& p, Plan* plan) {
+  MTL_RETURN_IF_ERROR(make_description(p, plan));
+  // rows and columns as the library counts them: the first is the one that runs fastest through memory
+  MTL_RETURN_IF_ERROR(p.transpose_right ? make_layout(p, p.input_dtype, p.inner, p.columns, &plan->a)
+                                        : make_layout(p, p.input_dtype, p.columns, p.inner, &plan->a));
+  MTL_RETURN_IF_ERROR(p.transpose_left ? make_layout(p, p.input_dtype, p.rows, p.inner, &plan->b)
+                                       : make_layout(p, p.input_dtype, p.inner, p.rows, &plan->b));
+  MTL_RETURN_IF_ERROR(make_layout(p, p.output_dtype, p.columns, p.rows, &plan->d));
+  return choose_algorithm(p, plan);
+}
+
+// The plan of a product; made at its first run.
+Status plan_of(const MatrixProduct& product, Plan** plan) {
+  const Key key = key_of(product);
+  const auto found = plans().find(key);
+  if (found != plans().end()) {
+    *plan = &found->second;
+    return ok_status();
+  }
+  Plan made;
+  const Status status = fill_plan(product, &made);
+  if (!status.ok()) {
+    destroy(made);
+    return status;
+  }
+  *plan = &plans().emplace(key, made).first->second;
+  return ok_status();
+}
+
+}  // namespace
+
+Status load_cublaslt(const char* candidates, bool allow_tf32) {
+  is_tf32_allowed = allow_tf32;
+  if (functions.cublasLtMatmul != nullptr) return ok_status();
+  std::string tried, rest = candidates;
+  while (!rest.empty()) {
+    const size_t end = rest.find('\n');
+    const std::string name = rest.substr(0, end);
+    rest = end == std::string::npos ? "" : rest.substr(end + 1);
+    // never closed: the library keeps state that outlives every user
+    void* const library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    if (library == nullptr) {
+      const char* reason = dlerror();
+      tried += "\n    " + (reason == nullptr ? name : std::string(reason));
+      continue;
+    }
+    if (const char* missing = resolve(library)) {
+      functions = {};
+      tried += "\n    " + name + ": has no " + missing;
+      continue;
+    }
+    path = real_path(library, name);
+    return ok_status();
+  }
+  return error_status("MTL_CUBLASLT", "cuBLASLt was not found; tried:%s", tried.c_str());
+}
+
+Status open_cublaslt() {
+  if (handle == nullptr) MTL_RETURN_IF_LT_ERROR(cublasLtCreate, &handle);
+  if (workspace == nullptr) MTL_RETURN_IF_CUDA_ERROR(cudaMalloc(&workspace, kWorkspaceBytes));
+  return ok_status();
+}
+
+const char* cublaslt_path() { return path.c_str(); }
+uint64_t cublaslt_version() { return functions.cublasLtGetVersion == nullptr ? 0 : functions.cublasLtGetVersion(); }
+
+Status cublaslt_matrix_product(const MatrixProduct& product) {
+  MTL_RETURN_IF_ERROR(use_device());
+  const std::lock_guard<std::mutex> lock(mutex);
+  Plan* plan = nullptr;
+  MTL_RETURN_IF_ERROR(plan_of(product, &plan));
+  if (product.bias != nullptr) {
+    MTL_RETURN_IF_ERROR(describe(*plan, lt::DescriptionAttribute::kBiasPointer, product.bias));
+  }
+  const float alpha = 1.0f, beta = product.accumulate ? 1.0f : 0.0f;
+  MTL_RETURN_IF_LT_ERROR(cublasLtMatmul, handle, plan->description, &alpha, product.right, plan->a, product.left, plan->b,
+                         &beta, product.output, plan->d, product.output, plan->d, &plan->choice.algorithm, workspace,
+                         kWorkspaceBytes, compute_stream());
+  return ok_status();
+}
+
+}  // namespace mtl::cuda

@@ -1,0 +1,35 @@
+// The only door to cuBLASLt: found at run time, one handle, one workspace, algorithms kept by shape.
+#pragma once
+
+#include "core/status.h"
+#include "core/tensor_view.h"
+
+namespace mtl::cuda {
+
+// Opens the first of the candidates (one a line) that dlopen takes. Fails with MTL_CUBLASLT, listing what was tried.
+Status load_cublaslt(const char* candidates, bool allow_tf32);
+// After the device is open: makes the handle.
+Status open_cublaslt();
+const char* cublaslt_path();
+uint64_t cublaslt_version();
+
+// output[batch, rows, columns] = op(left) op(right) + bias (+ output when accumulate), all of it row by row. Products are
+// summed in float32; float16 and bfloat16 are rounded once, at the end.
+//
+// Deterministic: the algorithm is the first of the library's own order, the same for the same shape and alignment, and
+// never one whose parts of a sum race for the output.
+struct MatrixProduct {
+  void* output;
+  const void* left;
+  const void* right;
+  const void* bias;  // [columns] of the output's dtype, or null
+  int64_t batch, rows, columns, inner;
+  bool transpose_left;   // left is stored [inner, rows]
+  bool transpose_right;  // right is stored [columns, inner]
+  bool accumulate;
+  DType input_dtype, output_dtype;
+};
+
+Status cublaslt_matrix_product(const MatrixProduct& product);
+
+}  // namespace mtl::cuda

@@ -1,0 +1,204 @@
+// cuBLASLt in plain loops, as far as this project uses it: what it takes and how it counts, from NVIDIA's documentation,
+// so that layouts, transpositions, strides, epilogues and attributes are proven without the library. What it would
+// refuse is refused.
+#include <cstdint>
+#include <cstring>
+#include <initializer_list>
+
+#include "cuda/cublaslt/cublaslt_api.h"
+#include "cuda/emulation/numbers.h"
+
+namespace mtl::cuda::lt {
+
+struct DescriptionOpaque {
+  int32_t compute_type = 0, scale_type = 0, transpose_a = kNone, transpose_b = kNone, bias_type = -1;
+  Epilogue epilogue = Epilogue::kDefault;
+  const void* bias = nullptr;
+};
+
+// Column by column: element (row, column) lies at row + column * stride.
+struct LayoutOpaque {
+  int32_t type;
+  uint64_t rows, columns;
+  int64_t stride;
+  int32_t batch_count = 1;
+  int64_t batch_stride = 0;
+};
+
+struct PreferenceOpaque {
+  uint64_t max_workspace_bytes = 0;
+  uint32_t reduction_schemes = 7;
+  uint32_t alignments[4] = {256, 256, 256, 256};
+};
+
+struct HandleOpaque {};
+
+namespace {
+
+constexpr int kInvalidValue = 7;
+
+double get(const void* data, int32_t type, int64_t index) {
+  if (type == kReal32) return static_cast<const float*>(data)[index];
+  if (type == kBReal16) return __bfloat162float(static_cast<const __nv_bfloat16*>(data)[index]);
+  return __half2float(static_cast<const __half*>(data)[index]);
+}
+
+void set(void* data, int32_t type, int64_t index, double value) {
+  const float rounded = static_cast<float>(value);
+  if (type == kReal32) static_cast<float*>(data)[index] = rounded;
+  if (type == kBReal16) static_cast<__nv_bfloat16*>(data)[index] = __float2bfloat16_rn(rounded);
+  if (type == kReal16) static_cast<__half*>(data)[index] = __float2half_rn(rounded);
+}
+
+template <typename T>
+int read(T* to, const void* value, size_t bytes) {
+  if (value == nullptr || bytes != sizeof(T)) return kInvalidValue;
+  std::memcpy(to, value, sizeof(T));
+  return kSuccess;
+}
+
+// The types that the documentation's table lists for sums in float32.
+bool is_supported(const DescriptionOpaque& description, const LayoutOpaque& a, const LayoutOpaque& b,
+                  const LayoutOpaque& d) {
+  if (description.scale_type != kReal32 || a.type != b.type) return false;
+  if (a.type == kReal32 && d.type != kReal32) return false;
+  if (a.type != kReal32 && d.type != a.type && d.type != kReal32) return false;
+  return description.epilogue == Epilogue::kDefault || description.bias_type == d.type;
+}
+
+bool fits(const DescriptionOpaque& description, const LayoutOpaque& a, const LayoutOpaque& b, const LayoutOpaque& c,
+          const LayoutOpaque& d) {
+  const bool ta = description.transpose_a == kTranspose, tb = description.transpose_b == kTranspose;
+  const uint64_t m = ta ? a.columns : a.rows, k = ta ? a.rows : a.columns;
+  const uint64_t kb = tb ? b.columns : b.rows, n = tb ? b.rows : b.columns;
+  if (k != kb || d.rows != m || d.columns != n || c.rows != m || c.columns != n) return false;
+  for (const LayoutOpaque* layout : {&a, &b, &c, &d}) {
+    if (layout->stride < static_cast<int64_t>(layout->rows) || layout->batch_count != d.batch_count) return false;
+  }
+  return true;
+}
+
+}  // namespace
+}  // namespace mtl::cuda::lt
+
+using namespace mtl::cuda::lt;
+
+#pragma GCC visibility push(default)
+extern "C" {
+
+size_t cublasLtGetVersion() { return 130000; }
+int cublasLtCreate(Handle* handle) { return *handle = new HandleOpaque(), kSuccess; }
+
+int cublasLtMatmulDescCreate(Description* description, int32_t compute_type, int32_t scale_type) {
+  *description = new DescriptionOpaque();
+  (*description)->compute_type = compute_type;
+  (*description)->scale_type = scale_type;
+  return compute_type == kCompute32 || compute_type == kCompute32FastTf32 ? kSuccess : kInvalidValue;
+}
+int cublasLtMatmulDescDestroy(Description description) {
+  delete description;
+  return kSuccess;
+}
+int cublasLtMatmulDescSetAttribute(Description description, DescriptionAttribute attribute, const void* value,
+                                   size_t bytes) {
+  switch (attribute) {
+    case DescriptionAttribute::kTransposeA:
+      return read(&description->transpose_a, value, bytes);
+    case DescriptionAttribute::kTransposeB:
+      return read(&description->transpose_b, value, bytes);
+    case DescriptionAttribute::kEpilogue:
+      return read(&description->epilogue, value, bytes);
+    case DescriptionAttribute::kBiasPointer:
+      return read(&description->bias, value, bytes);
+    case DescriptionAttribute::kBiasType:
+      return read(&description->bias_type, value, bytes);
+    default:
+      return kInvalidValue;
+  }
+}
+
+int cublasLtMatrixLayoutCreate(Layout* layout, int32_t type, uint64_t rows, uint64_t columns, int64_t stride) {
+  *layout = new LayoutOpaque{type, rows, columns, stride};
+  return kSuccess;
+}
+int cublasLtMatrixLayoutDestroy(Layout layout) {
+  delete layout;
+  return kSuccess;
+}
+int cublasLtMatrixLayoutSetAttribute(Layout layout, LayoutAttribute attribute, const void* value, size_t bytes) {
+  if (attribute == LayoutAttribute::kBatchCount) return read(&layout->batch_count, value, bytes);
+  if (attribute == LayoutAttribute::kBatchStride) return read(&layout->batch_stride, value, bytes);
+  return kInvalidValue;
+}
+
+int cublasLtMatmulPreferenceCreate(Preference* preference) { return *preference = new PreferenceOpaque(), kSuccess; }
+int cublasLtMatmulPreferenceDestroy(Preference preference) {
+  delete preference;
+  return kSuccess;
+}
+int cublasLtMatmulPreferenceSetAttribute(Preference preference, PreferenceAttribute attribute, const void* value,
+                                         size_t bytes) {
+  switch (attribute) {
+    case PreferenceAttribute::kMaxWorkspaceBytes:
+      return read(&preference->max_workspace_bytes, value, bytes);
+    case PreferenceAttribute::kReductionSchemes:
+      return read(&preference->reduction_schemes, value, bytes);
+    case PreferenceAttribute::kAlignmentA:
+    case PreferenceAttribute::kAlignmentB:
+    case PreferenceAttribute::kAlignmentC:
+    case PreferenceAttribute::kAlignmentD:
+      return read(&preference->alignments[static_cast<int>(attribute) - static_cast<int>(PreferenceAttribute::kAlignmentA)],
+                  value, bytes);
+  }
+  return kInvalidValue;
+}
+
+// One choice, which carries the alignments that it was made for, so that cublasLtMatmul can hold the caller to them.
+int cublasLtMatmulAlgoGetHeuristic(Handle, Description description, Layout a, Layout b, Layout c, Layout d,
+                                   Preference preference, int num_asked, Choice* choices, int* num_found) {
+  if (num_asked < 1 || !fits(*description, *a, *b, *c, *d)) return kInvalidValue;
+  *num_found = 0;
+  if (!is_supported(*description, *a, *b, *d)) return kUnsupported;
+  choices[0] = {};
+  for (int matrix = 0; matrix < 4; ++matrix) choices[0].algorithm.data[matrix] = preference->alignments[matrix];
+  *num_found = 1;
+  return kSuccess;
+}
+
+int cublasLtMatmul(Handle handle, Description description, const void* alpha, const void* a, Layout layout_a,
+                   const void* b, Layout layout_b, const void* beta, const void* c, Layout layout_c, void* d,
+                   Layout layout_d, const Algorithm* algorithm, void* workspace, size_t, cudaStream_t stream) {
+  if (handle == nullptr || workspace == nullptr || stream == nullptr) return kInvalidValue;
+  if (!fits(*description, *layout_a, *layout_b, *layout_c, *layout_d)) return kInvalidValue;
+  const void* const matrices[] = {a, b, c, d};
+  for (int matrix = 0; matrix < 4; ++matrix) {
+    const uint64_t alignment = algorithm->data[matrix];
+    if (alignment == 0 || reinterpret_cast<uintptr_t>(matrices[matrix]) % alignment != 0) return kInvalidValue;
+  }
+  const float scale = *static_cast<const float*>(alpha), keep = *static_cast<const float*>(beta);
+  const bool ta = description->transpose_a == kTranspose, tb = description->transpose_b == kTranspose;
+  const int64_t inner = static_cast<int64_t>(ta ? layout_a->rows : layout_a->columns);
+  for (int64_t batch = 0; batch < layout_d->batch_count; ++batch) {
+    for (int64_t column = 0; column < static_cast<int64_t>(layout_d->columns); ++column) {
+      for (int64_t row = 0; row < static_cast<int64_t>(layout_d->rows); ++row) {
+        double sum = 0.0;
+        for (int64_t k = 0; k < inner; ++k) {
+          const int64_t at_a = ta ? k + row * layout_a->stride : row + k * layout_a->stride;
+          const int64_t at_b = tb ? column + k * layout_b->stride : k + column * layout_b->stride;
+          sum += get(a, layout_a->type, batch * layout_a->batch_stride + at_a) *
+                 get(b, layout_b->type, batch * layout_b->batch_stride + at_b);
+        }
+        const int64_t at = batch * layout_d->batch_stride + row + column * layout_d->stride;
+        double value = scale * sum;
+        // with a factor of 0 the library does not read C: it may be NaN
+        if (keep != 0.0f) value += keep * get(c, layout_c->type, at);
+        if (description->epilogue == Epilogue::kBias) value += get(description->bias, description->bias_type, row);
+        set(d, layout_d->type, at, value);
+      }
+    }
+  }
+  return kSuccess;
+}
+
+}  // extern "C"
+#pragma GCC visibility pop

@@ -1,0 +1,19 @@
+# The CUDA library compiled for the host, its kernels' threads as fibers, the CUDA runtime and cuBLASLt replaced: tests
+# open it in the place of the real one, through the same door.
+include(native/cuda/sources.cmake)
+file(GLOB EMULATION_SOURCES CONFIGURE_DEPENDS native/cuda/emulation/*.cc)
+set_source_files_properties(${CUDA_KERNEL_SOURCES} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-x;c++")
+add_library(cuda_emulated OBJECT EXCLUDE_FROM_ALL ${EMULATION_SOURCES} ${CUDA_KERNEL_SOURCES} ${CUDA_HOST_SOURCES})
+target_link_libraries(cuda_emulated PRIVATE compile_options)
+target_include_directories(cuda_emulated BEFORE PRIVATE native/cuda/emulation/toolkit)
+# `#pragma unroll`; registers of two 16-bit numbers are read as 32-bit ones, which nvcc allows
+target_compile_options(cuda_emulated PRIVATE -Wno-unknown-pragmas -fno-strict-aliasing)
+target_compile_options(cuda_emulated PRIVATE -O2) # sanitizers or not: matrix instructions are long loops here
+
+add_library(mtl_cuda_emulated SHARED EXCLUDE_FROM_ALL $<TARGET_OBJECTS:cuda_emulated> ${CUDA_SHARED_SOURCES})
+target_link_libraries(mtl_cuda_emulated PRIVATE compile_options ${CMAKE_DL_LIBS})
+
+file(GLOB EMULATED_CUBLASLT CONFIGURE_DEPENDS native/cuda/emulation/cublaslt/*.cc)
+add_library(cublaslt_emulated SHARED EXCLUDE_FROM_ALL ${EMULATED_CUBLASLT})
+target_link_libraries(cublaslt_emulated PRIVATE compile_options)
+target_include_directories(cublaslt_emulated BEFORE PRIVATE native/cuda/emulation/toolkit)

@@ -1,0 +1,141 @@
+// adamw: one launch over all parameters. A block takes a chunk of the flat buffers and finds the segment that the chunk
+// begins in; few chunks have more than two.
+#include "cuda/kernels/dispatch.h"
+
+namespace mtl::cuda {
+namespace {
+
+constexpr int kAccesses = 4;  // of 4 floats by each thread
+constexpr int64_t kChunk = int64_t{kThreads} * 4 * kAccesses;
+
+template <typename M>
+struct Update {
+  float *parameter, *first, *second;
+  M* model;  // the rounded copy, or null
+  float* gradient;
+  const float* scalars;     // on the device: learning rate, 1 - beta1^t, 1 - beta2^t, factor on the gradient
+  const int64_t* segments;  // [M, 2]: end, whether it decays
+  int64_t size, num_segments;
+  float beta1, beta2, epsilon, weight_decay;
+  bool clear_gradient, packed;
+};
+
+// The first segment that ends after `index`.
+template <typename M>
+__device__ int64_t segment_at(const Update<M>& u, int64_t index) {
+  int64_t low = 0, high = u.num_segments;
+  while (low < high) {
+    const int64_t middle = (low + high) / 2;
+    if (u.segments[2 * middle] <= index) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+// Stores 4 elements of float32 or of the 8-byte half of an access of 16-bit ones.
+__device__ __forceinline__ void store4(float* to, const float (&from)[4]) { store(to, from); }
+template <typename T>
+__device__ __forceinline__ void store4(T* to, const float (&from)[4]) {
+  uint2 words;
+  words.x = pack(from, static_cast<const T*>(nullptr));
+  words.y = pack(from + 2, static_cast<const T*>(nullptr));
+  *reinterpret_cast<uint2*>(to) = words;
+}
+
+// Elements [at, at + count), count at most 4, which decay or not as their segments say.
+template <typename M>
+__device__ __forceinline__ void update(const Update<M>& u, const float (&scalars)[4], int64_t at, int64_t* segment) {
+  const bool whole = u.packed && at + 4 <= u.size;
+  const int count = static_cast<int>(min(int64_t{4}, u.size - at));
+  float p[4] = {}, m[4] = {}, v[4] = {}, g[4] = {};
+  if (whole) {
+    load(p, u.parameter + at);
+    load(m, u.first + at);
+    load(v, u.second + at);
+    load(g, u.gradient + at);
+  } else {
+    for (int i = 0; i < 4; ++i) {
+      if (i >= count) break;
+      p[i] = u.parameter[at + i];
+      m[i] = u.first[at + i];
+      v[i] = u.second[at + i];
+      g[i] = u.gradient[at + i];
+    }
+  }
+  const float step = scalars[0] / scalars[1], inverse_correction2 = 1.0f / scalars[2];
+  const float decayed = 1.0f - scalars[0] * u.weight_decay;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    while (*segment < u.num_segments && u.segments[2 * *segment] <= at + i) ++*segment;
+    const bool decays = *segment < u.num_segments && u.segments[2 * *segment + 1] != 0;
+    const float gradient = g[i] * scalars[3];
+    m[i] = u.beta1 * m[i] + (1.0f - u.beta1) * gradient;
+    v[i] = u.beta2 * v[i] + (1.0f - u.beta2) * gradient * gradient;
+    p[i] = p[i] * (decays ? decayed : 1.0f) - step * m[i] / (sqrtf(v[i] * inverse_correction2) + u.epsilon);
+    g[i] = 0.0f;
+  }
+  if (whole) {
+    store(u.parameter + at, p);
+    store(u.first + at, m);
+    store(u.second + at, v);
+    if (u.model != nullptr) store4(u.model + at, p);
+    if (u.clear_gradient) store(u.gradient + at, g);
+    return;
+  }
+  for (int i = 0; i < 4; ++i) {
+    if (i >= count) break;
+    u.parameter[at + i] = p[i];
+    u.first[at + i] = m[i];
+    u.second[at + i] = v[i];
+    if (u.model != nullptr) set(u.model + at + i, p[i]);
+    if (u.clear_gradient) u.gradient[at + i] = 0.0f;
+  }
+}
+
+template <typename M>
+__global__ void adamw_kernel(Update<M> u) {
+  const int64_t chunk = int64_t{blockIdx.x} * kChunk;
+  const float scalars[4] = {u.scalars[0], u.scalars[1], u.scalars[2], u.scalars[3]};
+  int64_t segment = segment_at(u, chunk);
+  for (int access = 0; access < kAccesses; ++access) {
+    const int64_t at = chunk + (int64_t{access} * kThreads + threadIdx.x) * 4;
+    if (at < u.size) update(u, scalars, at, &segment);
+  }
+}
+
+template <typename M>
+Status adamw_of(const OpCall& call) {
+  Update<M> u = {call.data<float>(0),
+                 call.data<float>(1),
+                 call.data<float>(2),
+                 call.data<M>(3),
+                 call.data<float>(4),
+                 call.data<float>(5),
+                 call.data<int64_t>(6),
+                 call.tensor(0).size(),
+                 call.tensor(6).dim(0),
+                 static_cast<float>(call.attribute(0)),
+                 static_cast<float>(call.attribute(1)),
+                 static_cast<float>(call.attribute(2)),
+                 static_cast<float>(call.attribute(3)),
+                 call.flag(4),
+                 false};
+  const std::initializer_list<const void*> buffers = {u.parameter, u.first, u.second, u.model, u.gradient};
+  u.packed = std::all_of(buffers.begin(), buffers.end(), is_aligned);
+  MTL_RUN_KERNEL(call, (adamw_kernel<M>), grid_of(ceiling(u.size, kChunk), kThreads), u);
+  return ok_status();
+}
+
+Status adamw(const OpCall& call) {
+  if (!call.has(3)) return adamw_of<float>(call);
+  return for_floating(call, call.tensor(3).dtype,
+                      [&](auto* type) { return adamw_of<std::remove_pointer_t<decltype(type)>>(call); });
+}
+
+MTL_REGISTER_CUDA("adamw", adamw);
+
+}  // namespace
+}  // namespace mtl::cuda

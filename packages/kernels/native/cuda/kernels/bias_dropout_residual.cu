@@ -1,0 +1,130 @@
+// bias_dropout_residual_forward and _backward.
+//
+// Four words of a Philox block belong to columns 16 apart, so a thread takes N neighbouring counters and with them N
+// columns in each of the four quarters of a group of 64: every random bit is used, every access is 16 bytes wide.
+#include "cuda/kernels/dispatch.h"
+#include "cuda/kernels/philox_mask.h"
+
+namespace mtl::cuda {
+namespace {
+
+template <typename T>
+struct Arrays {
+  T* output;
+  const T *input, *bias, *residual;  // bias and residual may be null
+  const int64_t* samples;            // [B]; may be null without dropout
+  int64_t rows, batch, columns, sequence_offset;
+};
+
+template <typename T, int N>
+__device__ __forceinline__ void apply(const Arrays<T>& a, int64_t row, int64_t column, const float (&factors)[N]) {
+  const int64_t at = row * a.columns + column;
+  float values[N];
+  load(values, a.input + at);
+  if (a.bias != nullptr) {
+    float bias[N];
+    load(bias, a.bias + column);
+#pragma unroll
+    for (int i = 0; i < N; ++i) values[i] += bias[i];
+  }
+#pragma unroll
+  for (int i = 0; i < N; ++i) values[i] = factors[i] == 0.0f ? 0.0f : values[i] * factors[i];
+  if (a.residual != nullptr) {
+    float residual[N];
+    load(residual, a.residual + at);
+#pragma unroll
+    for (int i = 0; i < N; ++i) values[i] += residual[i];
+  }
+  store(a.output + at, values);
+}
+
+template <typename T>
+__device__ __forceinline__ MaskRow mask_row_of(const Arrays<T>& a, const DropoutMask& mask, int64_t row) {
+  const int64_t sample = mask.threshold == 0 ? 0 : a.samples[row % a.batch];
+  return mask_row(row / a.batch + a.sequence_offset, sample);
+}
+
+// Columns in groups of 64; a thread has N counters of a group, 16 / N threads have the group.
+template <typename T>
+__global__ void masked_groups_kernel(Arrays<T> a, DropoutMask mask) {
+  constexpr int N = kPack<T>, kThreadsPerGroup = 16 / N;
+  const int64_t row = blockIdx.x;
+  const MaskRow coordinates = mask_row_of(a, mask, row);
+  for (int64_t item = threadIdx.x; item * kPhiloxGroup < a.columns * kThreadsPerGroup; item += blockDim.x) {
+    const int64_t group = item / kThreadsPerGroup;
+    const int first = static_cast<int>(item % kThreadsPerGroup) * N;
+    uint32_t dropped[4] = {};  // a bit for each of the N elements of a quarter
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      const uint32_t counter = static_cast<uint32_t>(group * 16 + first + i);
+      const PhiloxBlock block = mask_words(mask, coordinates, counter);
+#pragma unroll
+      for (int quarter = 0; quarter < 4; ++quarter) {
+        dropped[quarter] |= (block.words[quarter] < mask.threshold ? 1u : 0u) << i;
+      }
+    }
+#pragma unroll
+    for (int quarter = 0; quarter < 4; ++quarter) {
+      float factors[N];
+#pragma unroll
+      for (int i = 0; i < N; ++i) factors[i] = dropped[quarter] >> i & 1u ? 0.0f : mask.scale;
+      apply(a, row, group * kPhiloxGroup + quarter * 16 + first, factors);
+    }
+  }
+}
+
+// Any row, and every row without dropout.
+template <typename T, int N>
+__global__ void rows_kernel(Arrays<T> a, DropoutMask mask) {
+  const int64_t row = blockIdx.x;
+  const MaskRow coordinates = mask_row_of(a, mask, row);
+  for (int64_t column = int64_t{threadIdx.x} * N; column < a.columns; column += int64_t{blockDim.x} * N) {
+    float factors[N];
+#pragma unroll
+    for (int i = 0; i < N; ++i) factors[i] = mask.threshold == 0 ? 1.0f : mask_factor(mask, coordinates, column + i);
+    apply(a, row, column, factors);
+  }
+}
+
+template <typename T>
+Status run(const OpCall& call, const Arrays<T>& a) {
+  const double probability = call.attribute(0);
+  const DropoutMask mask = {{static_cast<uint32_t>(call.integer(1)), static_cast<uint32_t>(call.integer(2))},
+                            dropout_threshold(probability),
+                            static_cast<float>(1.0 / (1.0 - probability))};
+  const bool packed = is_packed<T>(a.columns, {a.output, a.input, a.bias, a.residual});
+  if (packed && mask.threshold != 0 && a.columns % kPhiloxGroup == 0) {
+    const int64_t items = a.columns / kPhiloxGroup * (16 / kPack<T>);
+    MTL_RUN_KERNEL(call, (masked_groups_kernel<T>), grid_of(a.rows, row_threads(items)), a, mask);
+    return ok_status();
+  }
+  return for_width<T>(packed && mask.threshold == 0, [&](auto width) {
+    constexpr int N = decltype(width)::value;
+    MTL_RUN_KERNEL(call, (rows_kernel<T, N>), grid_of(a.rows, row_threads(ceiling(a.columns, N))), a, mask);
+    return ok_status();
+  });
+}
+
+Status forward(const OpCall& call) {
+  const TensorView& input = call.tensor(1);
+  return for_floating(call, input.dtype, [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    return run<T>(call, {call.data<T>(0), call.data<T>(1), call.data<T>(2), call.data<T>(3), call.data<int64_t>(4),
+                         input.rows(), input.dim(1), input.dim(2), call.integer(3)});
+  });
+}
+
+Status backward(const OpCall& call) {
+  const TensorView& gradient = call.tensor(1);
+  return for_floating(call, gradient.dtype, [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    return run<T>(call, {call.data<T>(0), call.data<T>(1), nullptr, nullptr, call.data<int64_t>(2), gradient.rows(),
+                         gradient.dim(1), gradient.dim(2), call.integer(3)});
+  });
+}
+
+MTL_REGISTER_CUDA("bias_dropout_residual_forward", forward);
+MTL_REGISTER_CUDA("bias_dropout_residual_backward", backward);
+
+}  // namespace
+}  // namespace mtl::cuda

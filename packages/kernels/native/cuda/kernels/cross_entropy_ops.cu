@@ -1,0 +1,47 @@
+// The cross entropy ops over the kernels of cuda/loss.
+#include "cuda/kernels/dispatch.h"
+#include "cuda/loss/cross_entropy.h"
+
+namespace mtl::cuda {
+namespace {
+
+CrossEntropyRows rows_of(const OpCall& call, int logits, int labels) {
+  const TensorView& tensor = call.tensor(logits);
+  return {tensor.dtype,      tensor.dim(0),   tensor.dim(1),   tensor.data, call.data<int32_t>(labels),
+          call.integer(0), call.integer(1), compute_stream()};
+}
+
+Status status_of(const OpCall& call, cudaError_t error) {
+  if (error != cudaErrorNotSupported) return cuda_status(error, call.op);
+  return error_status("MTL_UNSUPPORTED", "%s: expected float32, bfloat16 or float16 logits of at most 2^30 columns", call.op);
+}
+
+Status statistics(const OpCall& call) {
+  MTL_RETURN_IF_ERROR(use_device());
+  return status_of(call, cross_entropy_statistics(rows_of(call, 3, 4), {call.data<float>(0), call.data<float>(1),
+                                                                        call.data<float>(2)}));
+}
+
+Status backward(const OpCall& call) {
+  MTL_RETURN_IF_ERROR(use_device());
+  return status_of(call, cross_entropy_backward(
+                             rows_of(call, 2, 3), {call.data<float>(4), call.data<float>(5), call.data<float>(6)},
+                             {call.tensor(0).data, call.data<float>(1), call.data<float>(7)}));
+}
+
+Status rescale(const OpCall& call) {
+  const TensorView& output = call.tensor(0);
+  if (output.dtype != DType::kFloat32) {
+    return error_status("MTL_DTYPE", "cross_entropy_rescale: float64 is computed on the reference device only");
+  }
+  MTL_RETURN_IF_ERROR(use_device());
+  return status_of(call, cross_entropy_rescale(call.data<float>(0), call.data<float>(1), call.data<float>(2),
+                                               call.data<float>(3), output.size(), compute_stream()));
+}
+
+MTL_REGISTER_CUDA("cross_entropy_statistics", statistics);
+MTL_REGISTER_CUDA("cross_entropy_backward", backward);
+MTL_REGISTER_CUDA("cross_entropy_rescale", rescale);
+
+}  // namespace
+}  // namespace mtl::cuda

@@ -1,0 +1,78 @@
+// matmul: cuBLASLt's product, and what it does not do: empty sums, and biases of another dtype than the output.
+#include "ops/matmul.h"
+
+#include "cuda/cublaslt/cublaslt.h"
+#include "cuda/kernels/dispatch.h"
+
+namespace mtl::cuda {
+namespace {
+
+// output[row, column] = bias[column] (+ output): a product with no terms.
+template <typename O, typename B>
+__global__ void empty_product_kernel(O* output, const B* bias, int64_t size, int64_t columns, bool accumulate) {
+  const int64_t at = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (at >= size) return;
+  const float value = bias == nullptr ? 0.0f : to_float(bias[at % columns]);
+  set(output + at, accumulate ? to_float(output[at]) + value : value);
+}
+
+template <typename O, typename B>
+__global__ void convert_bias_kernel(O* output, const B* bias, int64_t size) {
+  const int64_t at = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (at < size) set(output + at, to_float(bias[at]));
+}
+
+DType bias_dtype(const OpCall& call) {
+  return call.has(kMatmulBias) ? call.tensor(kMatmulBias).dtype : call.tensor(kMatmulOutput).dtype;
+}
+
+// Calls body with a pointer of the output's type and one of the bias's.
+template <typename Body>
+Status for_output_and_bias(const OpCall& call, const Body& body) {
+  return for_floating(call, call.tensor(kMatmulOutput).dtype, [&](auto* output) {
+    return for_floating(call, bias_dtype(call), [&](auto* bias) { return body(output, bias); });
+  });
+}
+
+Status empty_product(const OpCall& call, int64_t columns) {
+  return for_output_and_bias(call, [&](auto* output_type, auto* bias_type) {
+    using O = std::remove_pointer_t<decltype(output_type)>;
+    using B = std::remove_pointer_t<decltype(bias_type)>;
+    const int64_t size = call.tensor(kMatmulOutput).size();
+    MTL_RUN_KERNEL(call, (empty_product_kernel<O, B>), grid_of(ceiling(size, kThreads), kThreads),
+                   call.data<O>(kMatmulOutput), call.data<B>(kMatmulBias), size, columns, call.flag(kMatmulAccumulate));
+    return ok_status();
+  });
+}
+
+Status matmul(const OpCall& call) {
+  const TensorView &output = call.tensor(kMatmulOutput), &left = call.tensor(kMatmulLeft);
+  if (left.dtype == DType::kFloat64) {
+    return error_status("MTL_DTYPE", "matmul: float64 is computed on the reference device only");
+  }
+  const MatmulSizes sizes = matmul_sizes(call);
+  if (output.size() == 0) return ok_status();
+  if (sizes.inner == 0) return empty_product(call, sizes.columns);
+  const bool is_converted = call.has(kMatmulBias) && bias_dtype(call) != output.dtype;
+  const DeviceScratch converted(is_converted ? static_cast<size_t>(sizes.columns) * size_of(output.dtype) : 0);
+  if (is_converted) {
+    if (converted.data == nullptr) return error_status("MTL_OUT_OF_MEMORY", "matmul: no memory for the bias");
+    MTL_RETURN_IF_ERROR(for_output_and_bias(call, [&](auto* output_type, auto* bias_type) {
+      using O = std::remove_pointer_t<decltype(output_type)>;
+      using B = std::remove_pointer_t<decltype(bias_type)>;
+      MTL_RUN_KERNEL(call, (convert_bias_kernel<O, B>), grid_of(ceiling(sizes.columns, kThreads), kThreads),
+                     converted.as<O>(), call.data<B>(kMatmulBias), sizes.columns);
+      return ok_status();
+    }));
+  }
+  return cublaslt_matrix_product({output.data, left.data, call.tensor(kMatmulRight).data,
+                                  is_converted ? converted.data : call.tensor(kMatmulBias).data, sizes.batch, sizes.rows,
+                                  sizes.columns, sizes.inner, call.flag(kMatmulTransposeLeft),
+                                  call.flag(kMatmulTransposeRight), call.flag(kMatmulAccumulate), left.dtype,
+                                  output.dtype});
+}
+
+MTL_REGISTER_CUDA("matmul", matmul);
+
+}  // namespace
+}  // namespace mtl::cuda

@@ -1,0 +1,48 @@
+// philox_normal: made on the host (backends/cpu/philox_normal.h) and copied, a piece of rows at a time.
+#include "backends/cpu/philox_normal.h"
+
+#include "cuda/kernels/dispatch.h"
+#include "cuda/runtime/host_copies.h"
+
+namespace mtl::cuda {
+namespace {
+
+constexpr int64_t kPieceBytes = int64_t{4} << 20;
+
+constexpr int kRowOffset = 5, kNumAttributes = 7;
+
+Status philox_normal(const OpCall& call) {
+  const TensorView& output = call.tensor(0);
+  const int64_t row_bytes = output.dim(1) * static_cast<int64_t>(size_of(output.dtype));
+  if (output.dtype == DType::kFloat64) {
+    return error_status("MTL_DTYPE", "philox_normal: float64 is computed on the reference device only");
+  }
+  if (output.size() == 0) return ok_status();
+  const int64_t rows_per_piece = std::max<int64_t>(1, kPieceBytes / row_bytes);
+  void* host = nullptr;
+  MTL_RETURN_IF_ERROR(pinned_memory().allocate(static_cast<size_t>(std::min(rows_per_piece, output.dim(0)) * row_bytes), &host));
+  Status status = ok_status();
+  for (int64_t row = 0; row < output.dim(0) && status.ok(); row += rows_per_piece) {
+    TensorView piece = output;
+    piece.data = host;
+    piece.shape[0] = std::min(rows_per_piece, output.dim(0) - row);
+    double attributes[kNumAttributes];
+    std::copy(call.attributes, call.attributes + kNumAttributes, attributes);
+    attributes[kRowOffset] += static_cast<double>(row);
+    OpCall piece_call = call;
+    piece_call.tensors = &piece;
+    piece_call.attributes = attributes;
+    status = philox_normal_on_host(piece_call);
+    if (status.ok()) {
+      status = copy_from_host(static_cast<char*>(output.data) + row * row_bytes, host,
+                              static_cast<size_t>(piece.dim(0) * row_bytes));
+    }
+  }
+  pinned_memory().release(host);
+  return status;
+}
+
+MTL_REGISTER_CUDA("philox_normal", philox_normal);
+
+}  // namespace
+}  // namespace mtl::cuda

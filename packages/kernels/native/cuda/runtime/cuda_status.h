@@ -1,0 +1,14 @@
+// CUDA's errors as Status: MTL_OUT_OF_MEMORY, or MTL_CUDA with the name of the error and what was called.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "core/status.h"
+
+namespace mtl::cuda {
+
+Status cuda_status(cudaError_t error, const char* what);
+
+}  // namespace mtl::cuda
+
+#define MTL_RETURN_IF_CUDA_ERROR(call) MTL_RETURN_IF_ERROR(::mtl::cuda::cuda_status((call), #call))

@@ -1,0 +1,101 @@
+#include "cuda/runtime/device.h"
+
+#include <cstdio>
+
+namespace mtl::cuda {
+namespace {
+
+struct Device {
+  int index = -1;
+  int num_multiprocessors = 0;
+  cudaStream_t streams[3] = {};
+};
+
+Device opened;
+
+Status reserve_device_memory(size_t bytes, void** data) {
+  MTL_RETURN_IF_ERROR(use_device());
+  return cuda_status(cudaMalloc(data, bytes), "cudaMalloc");
+}
+
+// Waits for the device first: what was released may still be in use by what is enqueued.
+void give_device_memory_back(void* data) { cudaFree(data); }
+
+Status reserve_pinned_memory(size_t bytes, void** data) {
+  MTL_RETURN_IF_ERROR(use_device());
+  return cuda_status(cudaMallocHost(data, bytes), "cudaMallocHost");
+}
+
+void give_pinned_memory_back(void* data) { cudaFreeHost(data); }
+
+Status properties_of(int device, CudaDeviceProperties* properties) {
+  cudaDeviceProp found;
+  MTL_RETURN_IF_CUDA_ERROR(cudaGetDeviceProperties(&found, device));
+  std::snprintf(properties->name, sizeof properties->name, "%.*s", static_cast<int>(sizeof properties->name) - 1,
+                found.name);
+  properties->compute_capability = found.major * 10 + found.minor;
+  properties->num_multiprocessors = found.multiProcessorCount;
+  properties->memory_bytes = found.totalGlobalMem;
+  return ok_status();
+}
+
+}  // namespace
+
+Status probe_devices(CudaProbe* probe) {
+  *probe = {};
+  MTL_RETURN_IF_CUDA_ERROR(cudaRuntimeGetVersion(&probe->runtime_version));
+  MTL_RETURN_IF_CUDA_ERROR(cudaDriverGetVersion(&probe->driver_version));  // 0 where there is no driver
+  if (probe->driver_version == 0) return ok_status();
+  const cudaError_t error = cudaGetDeviceCount(&probe->num_devices);
+  if (error == cudaErrorNoDevice || error == cudaErrorInsufficientDriver) {
+    cudaGetLastError();
+    probe->num_devices = 0;
+    return ok_status();
+  }
+  MTL_RETURN_IF_ERROR(cuda_status(error, "cudaGetDeviceCount"));
+  for (int device = 0; device < probe->num_devices && device < kMaxCudaDevices; ++device) {
+    MTL_RETURN_IF_ERROR(properties_of(device, &probe->devices[device]));
+  }
+  return ok_status();
+}
+
+Status open_device(int device_index) {
+  Device device;
+  MTL_RETURN_IF_CUDA_ERROR(cudaSetDevice(device_index));
+  MTL_RETURN_IF_CUDA_ERROR(
+      cudaDeviceGetAttribute(&device.num_multiprocessors, cudaDevAttrMultiProcessorCount, device_index));
+  int lowest = 0, highest = 0;
+  MTL_RETURN_IF_CUDA_ERROR(cudaDeviceGetStreamPriorityRange(&lowest, &highest));
+  for (const int which : {MTL_STREAM_COMPUTE, MTL_STREAM_COPY, MTL_STREAM_COMMUNICATION}) {
+    // collectives first: their few blocks must not queue behind a product that fills the device
+    const int priority = which == MTL_STREAM_COMMUNICATION ? highest : lowest;
+    MTL_RETURN_IF_CUDA_ERROR(cudaStreamCreateWithPriority(&device.streams[which], cudaStreamNonBlocking, priority));
+  }
+  device.index = device_index;
+  opened = device;
+  return ok_status();
+}
+
+Status use_device() {
+  static thread_local int current = -1;
+  if (current == opened.index) return ok_status();
+  MTL_RETURN_IF_CUDA_ERROR(cudaSetDevice(opened.index));
+  current = opened.index;
+  return ok_status();
+}
+
+int device_index() { return opened.index; }
+int num_multiprocessors() { return opened.num_multiprocessors; }
+cudaStream_t stream_of(MtlStream which) { return opened.streams[which]; }
+
+MemoryArena& device_memory() {
+  static MemoryArena* arena = new MemoryArena({reserve_device_memory, give_device_memory_back});
+  return *arena;
+}
+
+MemoryArena& pinned_memory() {
+  static MemoryArena* arena = new MemoryArena({reserve_pinned_memory, give_pinned_memory_back});
+  return *arena;
+}
+
+}  // namespace mtl::cuda

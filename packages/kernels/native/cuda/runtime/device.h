@@ -1,0 +1,40 @@
+// The one GPU of this process: its streams and its memory. Set up by open_device, never torn down: tensors may outlive
+// everything else, and the driver frees all of it when the process ends.
+#pragma once
+
+#include "cuda/cuda_library.h"
+#include "cuda/runtime/cuda_status.h"
+#include "cuda/runtime/memory_arena.h"
+
+namespace mtl::cuda {
+
+Status probe_devices(CudaProbe* probe);
+Status open_device(int device_index);
+
+// Makes the device the calling thread's: CUDA keeps that choice per thread, and tensors are released from any.
+Status use_device();
+
+int device_index();
+int num_multiprocessors();
+cudaStream_t stream_of(MtlStream which);
+inline cudaStream_t compute_stream() { return stream_of(MTL_STREAM_COMPUTE); }
+
+MemoryArena& device_memory();
+MemoryArena& pinned_memory();
+
+// Device memory for the kernels of a scope; `data` is null when there was none to be had. In order with the compute
+// stream: whoever gets the memory next runs behind these kernels.
+class DeviceScratch {
+ public:
+  explicit DeviceScratch(size_t bytes) { discard(device_memory().allocate(bytes, &data)); }
+  ~DeviceScratch() { device_memory().release(data); }
+  DeviceScratch(const DeviceScratch&) = delete;
+  DeviceScratch& operator=(const DeviceScratch&) = delete;
+  template <typename T>
+  T* as() const {
+    return static_cast<T*>(data);
+  }
+  void* data = nullptr;
+};
+
+}  // namespace mtl::cuda

@@ -1,0 +1,77 @@
+#include "cuda/runtime/device_api.h"
+
+#include <string>
+
+#include "cuda/runtime/device.h"
+
+namespace mtl::cuda {
+namespace {
+
+thread_local std::string failure;
+
+int result_of(Status status) {
+  if (status.ok()) return 0;
+  failure = status.message == nullptr ? status.code : status.message;
+  discard(status);
+  return -1;
+}
+
+// Runs a call of the CUDA runtime on the device.
+template <typename Call>
+int on_device(const char* what, const Call& call) {
+  const Status status = use_device();
+  return result_of(status.ok() ? cuda_status(call(), what) : status);
+}
+
+void* stream(int32_t which) {
+  const bool is_known = which >= MTL_STREAM_COMPUTE && which <= MTL_STREAM_COMMUNICATION;
+  return is_known ? stream_of(static_cast<MtlStream>(which)) : nullptr;
+}
+
+int create_event(void** event) {
+  return on_device("cudaEventCreate", [&] {
+    return cudaEventCreateWithFlags(reinterpret_cast<cudaEvent_t*>(event), cudaEventDisableTiming);
+  });
+}
+
+int destroy_event(void* event) {
+  return on_device("cudaEventDestroy", [&] { return cudaEventDestroy(static_cast<cudaEvent_t>(event)); });
+}
+
+int record_event(void* event, void* stream) {
+  return on_device("cudaEventRecord", [&] {
+    return cudaEventRecord(static_cast<cudaEvent_t>(event), static_cast<cudaStream_t>(stream));
+  });
+}
+
+int wait_event(void* stream, void* event) {
+  return on_device("cudaStreamWaitEvent", [&] {
+    return cudaStreamWaitEvent(static_cast<cudaStream_t>(stream), static_cast<cudaEvent_t>(event), 0);
+  });
+}
+
+int query_event(void* event) {
+  bool is_pending = false;
+  const int result = on_device("cudaEventQuery", [&] {
+    const cudaError_t error = cudaEventQuery(static_cast<cudaEvent_t>(event));
+    is_pending = error == cudaErrorNotReady;
+    if (is_pending) cudaGetLastError();  // not an error to whoever asks next
+    return is_pending ? cudaSuccess : error;
+  });
+  if (result != 0) return -1;
+  return is_pending ? 0 : 1;
+}
+
+int allocate_pinned(uint64_t bytes, void** data) { return result_of(pinned_memory().allocate(bytes, data)); }
+void release_pinned(void* data) { pinned_memory().release(data); }
+const char* last_error() { return failure.c_str(); }
+
+}  // namespace
+
+const MtlDeviceApi* device_api() {
+  static const MtlDeviceApi api = {device_index(), stream,      create_event,    destroy_event,  record_event,
+                                   wait_event,     query_event, allocate_pinned, release_pinned, last_error};
+  return &api;
+}
+
+}  // namespace mtl::cuda

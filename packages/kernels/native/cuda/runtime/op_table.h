@@ -1,0 +1,19 @@
+// The kernels of this library by op. A kernel announces itself where it is defined: no list, no switch.
+#pragma once
+
+#include "core/op_call.h"
+
+namespace mtl::cuda {
+
+KernelFunction find_kernel(const char* op);
+
+struct KernelRegistration {
+  KernelRegistration(const char* op, KernelFunction kernel);
+};
+
+}  // namespace mtl::cuda
+
+#define MTL_CUDA_CONCATENATE_(a, b) a##b
+#define MTL_CUDA_CONCATENATE(a, b) MTL_CUDA_CONCATENATE_(a, b)
+#define MTL_REGISTER_CUDA(op, kernel) \
+  static const ::mtl::cuda::KernelRegistration MTL_CUDA_CONCATENATE(cuda_registration_, __LINE__)(op, kernel)

@@ -1,0 +1,10 @@
+// Device cuda in native tests: a card, or the emulation that is compiled into the test program.
+#pragma once
+
+namespace mtl::tests {
+
+// Opens the device, once: the library that MTL_CUDA_LIBRARY names (with cuBLASLt from MTL_CUDA_LIBS or by name), else the
+// emulation. False when that fails, which is a failure of the test.
+bool open_cuda_for_tests();
+
+}  // namespace mtl::tests

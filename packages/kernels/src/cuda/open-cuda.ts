@@ -1,0 +1,123 @@
+import { KernelError } from '@mtl/errors';
+import { addon, callNative } from '../native/addon.js';
+import { cublasLtCandidates } from './cublaslt-candidates.js';
+import { cudaLibraryPath } from './cuda-library-path.js';
+
+/** A GPU as the driver describes it. */
+export interface CudaDevice {
+  readonly name: string;
+  /** `9.0` */
+  readonly computeCapability: string;
+  readonly numMultiprocessors: number;
+  readonly memoryBytes: number;
+}
+
+/** What there is of CUDA on this machine, found without taking a device. */
+export interface CudaProbe {
+  /** The file of this package's CUDA library. */
+  readonly libraryPath: string;
+  /** The newest CUDA that the driver serves, `13.0`; undefined without a driver. */
+  readonly driverVersion: string | undefined;
+  /** The CUDA that the library was built with. */
+  readonly runtimeVersion: string;
+  readonly devices: readonly CudaDevice[];
+}
+
+/** What was opened. */
+export interface CudaInformation extends CudaProbe {
+  readonly deviceIndex: number;
+  readonly cublasLtPath: string;
+  readonly cublasLtVersion: string;
+}
+
+export interface OpenCudaOptions {
+  /** As CUDA counts the devices that this process sees. Default 0. */
+  readonly deviceIndex?: number;
+  /** float32 products in TF32, with 10 bits of mantissa. Default false. */
+  readonly allowTf32?: boolean;
+}
+
+/** The streams of the open device, as pointers of the driver (CUstream). */
+export interface CudaStreams {
+  readonly deviceIndex: number;
+  /** Where every kernel of this package runs. */
+  readonly compute: bigint;
+  readonly copy: bigint;
+  readonly communication: bigint;
+}
+
+const remedies: Readonly<Record<string, string>> = {
+  MTL_CUDA_LIBRARY: 'build it anew: npm run build:cuda',
+  MTL_CUDA_ABI: 'build both anew: npm run build:native, then npm run build:cuda',
+  MTL_CUDA_DRIVER:
+    'install an NVIDIA driver that serves CUDA 13 (580 or later), in a container pass the GPUs through (--gpus all); or leave out --device cuda',
+  MTL_CUDA_DEVICE: 'nvidia-smi -L lists the devices; CUDA_VISIBLE_DEVICES hides them',
+  MTL_CUBLASLT:
+    'pip install nvidia-cublas, or name the directory of libcublasLt.so.13 in MTL_CUDA_LIBS or LD_LIBRARY_PATH',
+};
+
+function withRemedy<T>(body: () => T): T {
+  try {
+    return callNative(body);
+  } catch (error) {
+    if (!(error instanceof KernelError)) throw error;
+    const remedy = error.remedy ?? remedies[error.code];
+    if (remedy === undefined) throw error;
+    throw new KernelError(error.code, error.message, { remedy, exitCode: 2, cause: error });
+  }
+}
+
+/** 13020 is 13.2 to CUDA. */
+function versionText(version: number): string {
+  return `${Math.floor(version / 1000)}.${Math.floor((version % 1000) / 10)}`;
+}
+
+type NativeProbe = ReturnType<ReturnType<typeof addon>['probeCuda']>;
+
+function probeOf(libraryPath: string, { driverVersion, runtimeVersion, devices }: NativeProbe): CudaProbe {
+  return {
+    libraryPath,
+    driverVersion: driverVersion === 0 ? undefined : versionText(driverVersion),
+    runtimeVersion: versionText(runtimeVersion),
+    devices: devices.map(({ computeCapability, ...device }) => ({
+      ...device,
+      computeCapability: `${Math.floor(computeCapability / 10)}.${computeCapability % 10}`,
+    })),
+  };
+}
+
+/**
+ * Looks at driver and devices, taking none.
+ *
+ * @throws KernelError MTL_CUDA_LIBRARY, MTL_CUDA_ABI, MTL_CUDA
+ */
+export function probeCuda(): CudaProbe {
+  const libraryPath = cudaLibraryPath();
+  return withRemedy(() => probeOf(libraryPath, addon().probeCuda(libraryPath)));
+}
+
+/**
+ * Takes a GPU for this process, after which tensors can be on device `cuda`. A second call for the same device returns
+ * the same; another device is refused: one process, one GPU.
+ *
+ * @throws KernelError MTL_CUDA_LIBRARY, MTL_CUDA_ABI, MTL_CUDA_DRIVER, MTL_CUDA_DEVICE, MTL_CUBLASLT, MTL_CUDA
+ */
+export function openCuda({ deviceIndex = 0, allowTf32 = false }: OpenCudaOptions = {}): CudaInformation {
+  const libraryPath = cudaLibraryPath();
+  return withRemedy(() => {
+    const candidates = cublasLtCandidates().join('\n');
+    const opened = addon().openCuda(libraryPath, deviceIndex, candidates, allowTf32);
+    const version = opened.cublasLtVersion;
+    return {
+      ...probeOf(libraryPath, opened),
+      deviceIndex: opened.deviceIndex,
+      cublasLtPath: opened.cublasLtPath,
+      cublasLtVersion: `${Math.floor(version / 10000)}.${Math.floor((version % 10000) / 100)}.${version % 100}`,
+    };
+  });
+}
+
+/** @throws KernelError MTL_DEVICE when no device is open */
+export function cudaStreams(): CudaStreams {
+  return callNative(() => addon().cudaStreams());
+}

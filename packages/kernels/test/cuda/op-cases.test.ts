@@ -1,0 +1,40 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import {
+  listOperations,
+  memoryStatistics,
+  numLiveTensors,
+  openCuda,
+  setPoison,
+  supportsOperation,
+  synchronize,
+} from '../../src/index.js';
+import { caseTables } from '../op-cases/case-tables.js';
+import { checkParity, dtypesOf } from '../op-cases/check-parity.js';
+import { cudaUnderTest } from './cuda-under-test.js';
+
+const { skipped, title } = cudaUnderTest();
+const cases = caseTables.flatMap((table) => table.cases).filter(({ benchmark }) => benchmark === undefined);
+
+describe.skipIf(skipped)(`kernels of device cuda (${title}) agree with the reference`, () => {
+  beforeAll(() => {
+    openCuda();
+    setPoison(true);
+  });
+  afterAll(() => {
+    setPoison(false);
+    synchronize('cuda');
+    expect(numLiveTensors()).toBe(0);
+    expect(memoryStatistics('cuda').numAllocations).toBe(0);
+  });
+
+  for (const opCase of cases) {
+    for (const dtype of dtypesOf(opCase)) {
+      it(`${opCase.name} ${dtype}`, () => checkParity(opCase, dtype, 'cuda'));
+    }
+  }
+
+  it('every operation has a kernel', () => {
+    const without = listOperations().filter(({ name }) => !supportsOperation(name, 'cuda'));
+    expect(without).toEqual([]);
+  });
+});

@@ -1,0 +1,98 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { KernelError } from '@mtl/errors';
+import { afterAll, afterEach, describe, expect, it, vi } from 'vitest';
+import { cublasLtCandidates } from '../../src/cuda/cublaslt-candidates.js';
+import { cudaStreams, isDeviceAvailable, openCuda, openDevice, probeCuda } from '../../src/index.js';
+import { cudaUnderTest } from './cuda-under-test.js';
+
+const directory = mkdtempSync(join(tmpdir(), 'mtl-open-cuda-'));
+afterAll(() => rmSync(directory, { recursive: true }));
+afterEach(() => vi.unstubAllEnvs());
+
+function refusal(body: () => unknown): KernelError {
+  try {
+    body();
+  } catch (error) {
+    if (error instanceof KernelError) return error;
+    throw error;
+  }
+  throw new Error('nothing was refused');
+}
+
+describe('a CUDA library that is not there, or is something else', () => {
+  it('is an error that names the file and how to build it', () => {
+    vi.stubEnv('MTL_CUDA_LIBRARY', join(directory, 'nowhere.so'));
+    const error = refusal(openCuda);
+    expect(error.code).toBe('MTL_CUDA_LIBRARY');
+    expect(error.message).toContain('nowhere.so');
+    expect(error.remedy).toContain('MTL_CUDA_LIBRARY');
+    expect(error.exitCode).toBe(2);
+  });
+
+  it("is an error with the linker's reason when it is no library", () => {
+    const path = join(directory, 'text.so');
+    writeFileSync(path, 'not a library');
+    vi.stubEnv('MTL_CUDA_LIBRARY', path);
+    const error = refusal(probeCuda);
+    expect(error.code).toBe('MTL_CUDA_LIBRARY');
+    expect(error.message).toMatch(/text\.so.*(invalid ELF header|file too short)/);
+  });
+});
+
+describe('without an open device', () => {
+  it('device cuda is not available, and its streams are an error', () => {
+    expect(isDeviceAvailable('cuda')).toBe(false);
+    expect(refusal(cudaStreams).code).toBe('MTL_DEVICE');
+  });
+
+  it('the devices of the host are always open', () => {
+    expect(() => openDevice('cpu')).not.toThrow();
+    expect(() => openDevice('reference')).not.toThrow();
+  });
+});
+
+describe('candidates for cuBLASLt', () => {
+  it('begin with the directories that the user names, then what the linker finds', () => {
+    writeFileSync(join(directory, 'libcublasLt.so.12'), '');
+    const candidates = cublasLtCandidates({ MTL_CUDA_LIBS: `/nowhere:${directory}`, PATH: '' });
+    expect(candidates.slice(0, 3)).toEqual([
+      join(directory, 'libcublasLt.so.12'),
+      'libcublasLt.so.13',
+      'libcublasLt.so.12',
+    ]);
+  });
+});
+
+const { skipped, title } = cudaUnderTest();
+const withoutDriver = title === 'no NVIDIA driver';
+
+describe.skipIf(!withoutDriver)('the real library on a machine without a driver', () => {
+  it('is probed and refused with a code and a remedy, and the process goes on', () => {
+    expect(probeCuda()).toMatchObject({ driverVersion: undefined, devices: [] });
+    const error = refusal(openCuda);
+    expect(error.code).toBe('MTL_CUDA_DRIVER');
+    expect(error.remedy).toContain('NVIDIA driver');
+    expect(error.exitCode).toBe(2);
+    expect(isDeviceAvailable('cuda')).toBe(false);
+  });
+});
+
+describe.skipIf(skipped)(`a device (${title})`, () => {
+  it('that does not exist is refused with what there is', () => {
+    const error = refusal(() => openCuda({ deviceIndex: 99 }));
+    expect(error.code).toBe('MTL_CUDA_DEVICE');
+    expect(error.message).toContain('99');
+  });
+
+  it('opens once, has three streams, and stays the only one', () => {
+    const opened = openCuda();
+    expect(opened.cublasLtVersion).toMatch(/^\d+\.\d+\.\d+$/);
+    expect(openCuda()).toEqual(opened);
+    expect(isDeviceAvailable('cuda')).toBe(true);
+    const { compute, copy, communication } = cudaStreams();
+    expect(new Set([compute, copy, communication]).size).toBe(3);
+    expect(refusal(() => openCuda({ deviceIndex: 1 })).code).toBe('MTL_CUDA_DEVICE');
+  });
+});

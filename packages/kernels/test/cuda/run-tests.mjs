@@ -1,0 +1,68 @@
+#!/usr/bin/env node
+/**
+ * npm run test:cuda: the case tables of all operations on device `cuda`, against the reference: on the card, where there is
+ * one, and under emulation on this machine's processor. Arguments go on to vitest.
+ *   npm run test:cuda                          both, and the compiler's report on spilled registers
+ *   npm run test:cuda -- --emulation           under emulation only: needs neither nvcc nor a card
+ *   npm run test:cuda -- --sanitize memcheck   the native tests on the card under compute-sanitizer (racecheck, initcheck)
+ */
+import { spawnSync } from 'node:child_process';
+import { copyFileSync, existsSync, mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const directory = fileURLToPath(new URL('../..', import.meta.url));
+const build = (...args) => ['node', '../../tooling/native/build-native.mjs', ...args];
+
+function run([command, ...args], environment = {}) {
+  const env = { ...process.env, ...environment };
+  const { status, error } = spawnSync(command, args, { cwd: directory, stdio: 'inherit', env });
+  if (error !== undefined) throw error;
+  return status ?? 1;
+}
+
+/** Runs what must succeed for the rest to make sense. */
+function must(...step) {
+  const status = run(...step);
+  if (status !== 0) process.exit(status);
+}
+
+const args = process.argv.slice(2);
+const at = args.indexOf('--sanitize');
+const tool = at < 0 ? undefined : args.splice(at, 2)[1];
+
+/** The same tests on the library compiled for this processor. */
+function testUnderEmulation() {
+  must(build());
+  must(build('--target', 'mtl_cuda_emulated'));
+  must(build('--target', 'cublaslt_emulated'));
+  // under the name by which the real one is looked for
+  const emulated = join(directory, 'build/emulated');
+  mkdirSync(emulated, { recursive: true });
+  copyFileSync(join(directory, 'build/Release/libcublaslt_emulated.so'), join(emulated, 'libcublasLt.so.13'));
+  console.log('\n== under emulation, on the processor');
+  return run(vitest, {
+    MTL_CUDA_LIBRARY: join(directory, 'build/Release/libmtl_cuda_emulated.so'),
+    MTL_CUDA_LIBS: emulated,
+  });
+}
+
+const emulationAt = args.indexOf('--emulation');
+const isEmulationOnly = emulationAt >= 0 && args.splice(emulationAt, 1).length > 0;
+const vitest = ['vitest', 'run', 'test/cuda', ...args];
+if (isEmulationOnly) process.exit(testUnderEmulation());
+
+must(build('--build-dir', 'build/Cuda', '-DMTL_CUDA=ON'));
+const library = join(directory, 'build/Cuda/libmtl_cuda.so');
+
+if (tool !== undefined) {
+  must(build('--target', 'kernels_native_tests'));
+  const environment = { MTL_CUDA_LIBRARY: library };
+  const sanitizer = ['compute-sanitizer', '--tool', tool, '--error-exitcode', '1'];
+  process.exit(run([...sanitizer, 'build/Release/kernels_native_tests', 'cuda_kernels'], environment));
+}
+
+console.log(`\n== on the card${existsSync(library) ? '' : ': no CUDA library was built'}`);
+const resources = existsSync(library) ? run(['node', 'native/cuda/check-resources.mjs']) : 0;
+const onCard = run(vitest);
+process.exit(resources || onCard || testUnderEmulation());
