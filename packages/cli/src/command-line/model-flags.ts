@@ -2,7 +2,7 @@ import { availableParallelism } from 'node:os';
 import type { TokenizerOptions } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
 import { type Device, type DType, setNumThreads } from '@mtl/kernels';
-import { type LoadedGpt, loadGptForInference } from '@mtl/recipes';
+import { type LoadedGpt, loadGptForInference, type TrainingProcesses } from '@mtl/recipes';
 import type { Command } from 'commander';
 import { newCommand } from './new-command.js';
 import { choiceOption, countOption } from './option-values.js';
@@ -34,15 +34,23 @@ export function newModelCommand(name: string, description: string): Command {
   return addTokenizerFlags(command);
 }
 
-/** Loads the model that the flags name; what is worth hearing goes to standard error. */
-export async function loadModelOfFlags(flags: ModelFlagValues): Promise<LoadedGpt> {
+/**
+ * Loads the model that the flags name; what is worth hearing goes to standard error.
+ *
+ * @param processes those that share it; default: this one alone
+ */
+export async function loadModelOfFlags(
+  flags: ModelFlagValues,
+  processes?: TrainingProcesses,
+): Promise<LoadedGpt> {
   if (flags.bf16 === true && flags.fp16 === true) {
     throw new ConfigurationError('MTL_FLAG_CONFLICT', '--bf16 and --fp16: a model computes in one of them', {
       remedy: 'leave one of them out',
     });
   }
   const dtype: DType = flags.bf16 === true ? 'bfloat16' : flags.fp16 === true ? 'float16' : 'float32';
-  setNumThreads(flags.threads ?? availableParallelism(), { pin: true });
+  // processes of a host would all pin theirs to the same cores
+  setNumThreads(flags.threads ?? availableParallelism(), { pin: processes === undefined });
   return await loadGptForInference({
     load: flags.load,
     checkpointStep: flags.ckptStep,
@@ -50,6 +58,7 @@ export async function loadModelOfFlags(flags: ModelFlagValues): Promise<LoadedGp
     device: flags.device,
     dtype,
     tokenizer: tokenizerOfFlags(flags) as TokenizerOptions | undefined,
+    processes,
     onNotice: (notice) => process.stderr.write(`${notice}\n`),
   });
 }

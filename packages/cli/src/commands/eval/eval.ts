@@ -1,16 +1,21 @@
 import { splitNames } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
 import { perplexity } from '@mtl/inference';
-import type { LoadedGpt } from '@mtl/recipes';
+import type { LoadedGpt, TrainingProcesses } from '@mtl/recipes';
 import type { Command } from 'commander';
 import { loadModelOfFlags, type ModelFlagValues, newModelCommand } from '../../command-line/model-flags.js';
 import { choiceOption, countOption } from '../../command-line/option-values.js';
 import { requiredTokenizer } from '../../command-line/required-tokenizer.js';
+import {
+  addSharingFlags,
+  type SharingFlagValues,
+  withSharingProcesses,
+} from '../../command-line/sharing-processes.js';
 import { ProgressBar } from '../../terminal/progress-bar.js';
 import { type EvaluationResult, formatEvaluation, totalOf } from './format-evaluation.js';
 import { type DatasetPart, type EvaluationText, readDatasets, readTextFiles } from './read-texts.js';
 
-interface EvalFlags extends ModelFlagValues {
+interface EvalFlags extends ModelFlagValues, SharingFlagValues {
   readonly dataPath?: string[];
   readonly text?: string[];
   readonly split?: string;
@@ -27,11 +32,12 @@ Without --data-path and --text it takes the validation documents of the training
 
 Examples:
   mtl eval --load runs/shakespeare
-  mtl eval --load-hf gpt2 --text book.txt --overlapping-eval 512`;
+  mtl eval --load-hf gpt2 --text book.txt --overlapping-eval 512
+  mtl run --nproc-per-node 2 node_modules/@mtl/cli -- eval --load runs/large --pipeline-model-parallel-size 2`;
 
 /** `mtl eval`: the perplexity of a trained model. */
 export function evalCommand(): Command {
-  return newModelCommand('eval', 'the perplexity of a trained model on a dataset or on text')
+  return addSharingFlags(newModelCommand('eval', 'the perplexity of a trained model on a dataset or on text'))
     .option('--data-path <prefixes...>', '.bin/.idx datasets')
     .option('--text <files...>', 'text instead: .txt, .jsonl (also .gz) or .parquet')
     .option('--split <a,b,c>', "weights of the datasets' parts (default: the training's, else all documents)")
@@ -62,7 +68,13 @@ async function runEval(flags: EvalFlags): Promise<void> {
       },
     );
   }
-  const loaded = await loadModelOfFlags(flags);
+  await withSharingProcesses(flags, (processes) => evaluate(flags, processes));
+}
+
+/** Every process that shares the model takes part; the first one reports. */
+async function evaluate(flags: EvalFlags, processes: TrainingProcesses | undefined): Promise<void> {
+  const isReporting = processes?.isFirst ?? true;
+  const loaded = await loadModelOfFlags(flags, processes);
   const bar = new ProgressBar();
   try {
     const windows = windowsOf(flags, loaded);
@@ -75,11 +87,14 @@ async function runEval(flags: EvalFlags): Promise<void> {
         window: windows.sequenceLength,
         overlap: windows.sequenceLength - windows.stride,
         batchSize: flags.microBatchSize,
-        onProgress: ({ numScored, numTokens }) => bar.update(numScored / numTokens, name),
+        onProgress: ({ numScored, numTokens }) => {
+          if (isReporting) bar.update(numScored / numTokens, name);
+        },
       });
       results.push({ name, ...result, ...(bytes === undefined ? {} : { bytes }) });
     }
     bar.close();
+    if (!isReporting) return;
     const report = { model: loaded.path, ...windows, results, total: totalOf(results) };
     process.stdout.write(flags.json === true ? `${JSON.stringify(report)}\n` : formatEvaluation(report));
   } finally {
