@@ -55,7 +55,7 @@ describe('flatLayout', () => {
       const { buckets } = flatLayout(parameters, { bucketSize: 5000, numSlices: 4 });
       const bucket = buckets.find(({ ranges }) => ranges.some(({ parameter }) => parameter === shared))!;
       expect(bucket.ranges.length).toBe(1);
-      const [{ start }] = bucket.ranges as [{ start: number }];
+      const { start } = bucket.ranges[0]!;
       return [0, 1, 2, 3].map((index) => sliceOf(bucket, index, 4).start - start);
     };
     expect(sharedOf([], [300, 20, 700])).toEqual(sharedOf([70, 4000], []));
