@@ -44,4 +44,21 @@ describe('flatLayout', () => {
       }),
     );
   });
+
+  it('cuts a parameter with a copy on another stage alike on both, whatever lies beside it', () => {
+    const sharedOf = (before: readonly number[], after: readonly number[]) => {
+      const shared = new Parameter({
+        ...{ name: 'shared', globalShape: [1000], initialization: { kind: 'zeros' } },
+        replicatedOver: ['dp', 'pp'],
+      });
+      const parameters = [...parametersOf(before), shared, ...parametersOf(after)];
+      const { buckets } = flatLayout(parameters, { bucketSize: 5000, numSlices: 4 });
+      const bucket = buckets.find(({ ranges }) => ranges.some(({ parameter }) => parameter === shared))!;
+      expect(bucket.ranges.length).toBe(1);
+      const { start } = bucket.ranges[0]!;
+      return [0, 1, 2, 3].map((index) => sliceOf(bucket, index, 4).start - start);
+    };
+    expect(sharedOf([], [300, 20, 700])).toEqual(sharedOf([70, 4000], []));
+    expect(sharedOf([5], [5])).toEqual(sharedOf([], []));
+  });
 });

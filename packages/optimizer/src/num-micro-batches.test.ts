@@ -41,6 +41,16 @@ describe('NumMicroBatches', () => {
     expect(batches.iterationsFor(42)).toBe(11);
   });
 
+  it('knows every number of micro-batches that a step will have', () => {
+    const sizes = { globalBatchSize: 16, microBatchSize: 2, dataParallelSize: 2 };
+    expect(new NumMicroBatches(sizes).countsOfMicroBatches()).toEqual([4]);
+    const rampup = { start: 4, increment: 4, samples: 40 };
+    const batches = new NumMicroBatches({ ...sizes, rampup });
+    expect(batches.countsOfMicroBatches()).toEqual([1, 2, 3, 4]);
+    const seen = Array.from({ length: 60 }, (_, consumed) => batches.at(consumed).numMicroBatches);
+    expect([...new Set(seen)]).toEqual(batches.countsOfMicroBatches());
+  });
+
   it('accepts a ramp-up that starts at the full size', () => {
     const batches = new NumMicroBatches({
       globalBatchSize: 8,

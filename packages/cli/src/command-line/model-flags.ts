@@ -1,5 +1,4 @@
 import { availableParallelism } from 'node:os';
-import type { ProcessGroup } from '@mtl/comm';
 import type { TokenizerOptions } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
 import { type Device, type DType, setNumThreads } from '@mtl/kernels';
@@ -7,6 +6,7 @@ import { type LoadedGpt, loadGptForInference } from '@mtl/recipes';
 import type { Command } from 'commander';
 import { newCommand } from './new-command.js';
 import { choiceOption, countOption } from './option-values.js';
+import { alone, type SharingProcesses } from './sharing-processes.js';
 import { addTokenizerFlags, type TokenizerFlagValues, tokenizerOfFlags } from './tokenizer-flags.js';
 
 /** Values of the options of `newModelCommand`. */
@@ -35,21 +35,15 @@ export function newModelCommand(name: string, description: string): Command {
   return addTokenizerFlags(command);
 }
 
-/** Where the model is, among several processes of a job. */
-export interface ModelProcesses {
-  readonly tensorParallelGroup: ProcessGroup | undefined;
-  /** Processes on this host. */
-  readonly numLocal: number;
-  /** Whether this process speaks for all. */
-  readonly isFirst: boolean;
-}
-
-/** Loads the model that the flags name; what is worth hearing goes to standard error. */
+/**
+ * Loads the model that the flags name; what is worth hearing goes to standard error.
+ *
+ * @param sharing the processes that share it; default: this one alone
+ */
 export async function loadModelOfFlags(
   flags: ModelFlagValues,
-  processes: ModelProcesses = { tensorParallelGroup: undefined, numLocal: 1, isFirst: true },
+  { processes, numLocal, isFirst }: SharingProcesses = alone,
 ): Promise<LoadedGpt> {
-  const { tensorParallelGroup, numLocal, isFirst } = processes;
   if (flags.bf16 === true && flags.fp16 === true) {
     throw new ConfigurationError('MTL_FLAG_CONFLICT', '--bf16 and --fp16: a model computes in one of them', {
       remedy: 'leave one of them out',
@@ -66,8 +60,8 @@ export async function loadModelOfFlags(
     loadHuggingFace: flags.loadHf,
     device: flags.device,
     dtype,
-    tensorParallelGroup,
     tokenizer: tokenizerOfFlags(flags) as TokenizerOptions | undefined,
+    processes,
     onNotice: (notice) => {
       if (isFirst) process.stderr.write(`${notice}\n`);
     },

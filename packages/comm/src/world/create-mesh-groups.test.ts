@@ -35,6 +35,15 @@ describe('createMeshGroups', () => {
     expect(first.embedding?.ranks).toEqual([3, 11]);
   });
 
+  it('puts the ends of the model where they are said to be', () => {
+    const mesh = new ProcessMesh({ tp: 2, pp: 3 });
+    const embeddingOf = (rank: number, ends: readonly [number, number]) =>
+      createMeshGroups(notingWorld(rank, 6).world, mesh, { ends }).embedding?.ranks;
+    // the first layers on the last stage; both ends on one stage
+    expect([0, 2, 4].map((rank) => embeddingOf(rank, [2, 1]))).toEqual([undefined, [2, 4], [2, 4]]);
+    expect([1, 3, 5].map((rank) => embeddingOf(rank, [0, 0]))).toEqual([[1], undefined, undefined]);
+  });
+
   it.each([
     { tp: 2, cp: 1, dp: 2, pp: 2 },
     { tp: 2, cp: 2, dp: 2, pp: 1 },

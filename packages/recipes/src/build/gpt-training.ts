@@ -346,7 +346,6 @@ function gptTrainer(parts: {
 
 /** Refuses what flags can ask for and this build or version cannot do. */
 function checkSupported({ parallel, checkpoint }: GptConfiguration): void {
-  }
   if (parallel.worldSize > 1 && checkpoint.saveHuggingFace !== undefined && checkpoint.save === undefined) {
     throw new ConfigurationError(
       'MTL_FLAG_NEEDS',

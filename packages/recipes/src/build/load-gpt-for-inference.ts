@@ -1,22 +1,30 @@
 import { allocateParameters, type Parameter } from '@mtl/autograd';
 import type { LogicalTensor } from '@mtl/checkpoint';
-import type { ProcessGroup } from '@mtl/comm';
 import { createTokenizer, type Tokenizer, type TokenizerOptions } from '@mtl/data';
 import { ConfigurationError, UsageError } from '@mtl/errors';
 import type { CausalLanguageModel } from '@mtl/inference';
 import { cast, type Device, type DType, openDevice, Tensor } from '@mtl/kernels';
-import { GptLanguageModel, type GptModelConfiguration, GptStage } from '@mtl/models';
-import { type OpenGptWeightsOptions, openGptWeights } from './open-gpt-weights.js';
+import {
+  buildGptStages,
+  cutLayers,
+  GptLanguageModel,
+  type GptModelConfiguration,
+  type GptPieces,
+  type GptStage,
+  gptEndsWork,
+} from '@mtl/models';
+import { type GptWeights, type OpenGptWeightsOptions, openGptWeights } from './open-gpt-weights.js';
 import type { TrainedOn } from './saved-configuration.js';
+import type { TrainingProcesses } from './training-processes.js';
 
 export interface LoadGptForInferenceOptions extends OpenGptWeightsOptions {
   readonly device: Device;
   /** What is computed in. Default float32. */
   readonly dtype?: DType | undefined;
-  /** The processes that share every layer; each of them loads its slices. Default: whole layers here. */
-  readonly tensorParallelGroup?: ProcessGroup | undefined;
   /** In place of the one that came with the model. */
   readonly tokenizer?: TokenizerOptions | undefined;
+  /** The processes that share the model, along tp and pp. All of them load it and make the same calls. Default: alone. */
+  readonly processes?: TrainingProcesses | undefined;
 }
 
 /** A trained model, ready to generate and to score. */
@@ -52,27 +60,47 @@ export async function loadGptForInference(options: LoadGptForInferenceOptions): 
   const tokenizerOptions = options.tokenizer ?? weights.tokenizer;
   const tokenizer = tokenizerOptions === undefined ? undefined : await createTokenizer(tokenizerOptions);
   checkTokenizer(tokenizer, weights);
-  const group = options.tensorParallelGroup;
-  // generation and scoring cut no sequences: any length will do
-  const tensorParallel = group && { group, sequenceParallel: false };
-  const stage = new GptStage({ model: weights.model, device, dtype, seed: 0, tensorParallel });
-  const storage = allocateParameters(stage.parameters, { device, dtype });
+  const { whole, parameters } = partOf(weights, { device, dtype, processes: options.processes });
+  const storage = allocateParameters(parameters, { device, dtype });
   try {
-    await weights.load(stage.parameters.map(float32Tensor));
+    await weights.load(parameters.map(float32Tensor));
   } catch (error) {
     storage.dispose();
     throw error;
   }
   const { path, endTokens, sequenceLength, data } = weights;
   return {
-    model: new GptLanguageModel(stage),
+    model: new GptLanguageModel(whole),
     tokenizer,
     configuration: weights.model,
     endTokens: endTokens ?? (tokenizer === undefined ? [] : [tokenizer.eod]),
     ...{ sequenceLength, data, path },
-    parameters: stage.parameters,
+    parameters,
     dispose: () => storage.dispose(),
   };
+}
+
+/** What lies on this process: everything, or its stage of a pipeline, and of every layer its slice. */
+function partOf(
+  { model, sequenceLength }: GptWeights,
+  options: {
+    readonly device: Device;
+    readonly dtype: DType;
+    readonly processes: TrainingProcesses | undefined;
+  },
+): { readonly whole: GptStage | GptPieces; readonly parameters: readonly Parameter[] } {
+  const { device, dtype, processes } = options;
+  const { tp, pp } = processes?.groups ?? {};
+  const placement = Array.from({ length: pp?.size ?? 1 }, (_, rank) => rank);
+  const { stages, parameters } = buildGptStages({
+    ...{ model, device, dtype, placement, seed: 0, rank: pp?.rank ?? 0 },
+    layers: cutLayers({
+      ...{ numLayers: model.numLayers, numChunks: placement.length, layout: 'balanced' },
+      work: gptEndsWork(model, sequenceLength),
+    }),
+    tensorParallel: tp && { group: tp, sequenceParallel: false },
+  });
+  return { whole: pp === undefined ? stages.get(0)! : { stages, placement, group: pp }, parameters };
 }
 
 /** A tokenizer may know fewer tokens than the model (some models are padded), never more. */

@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path';
 import { findCheckpoint, type LogicalTensor, loadCheckpoint } from '@mtl/checkpoint';
 import type { TokenizerOptions } from '@mtl/data';
 import { CheckpointError, ConfigurationError, MtlError } from '@mtl/errors';
-import { type GptModelConfiguration, readHuggingFaceGpt2 } from '@mtl/models';
+import { type GptModelConfiguration, gptParameterNames, readHuggingFaceGpt2 } from '@mtl/models';
 import { isOptimizerTensor, readTrainingState } from '@mtl/trainer';
 import { readSavedConfiguration, type TrainedOn } from './saved-configuration.js';
 
@@ -31,7 +31,7 @@ export interface GptWeights {
   readonly sequenceLength: number;
   /** The data that it was trained on, where it remembers. */
   readonly data: TrainedOn | undefined;
-  /** Fills float32 tensors of the model, by their logical names. */
+  /** Fills float32 tensors of the model, by their logical names; other processes may hold the rest of it. */
   load(tensors: readonly LogicalTensor[]): Promise<void>;
 }
 
@@ -86,7 +86,10 @@ async function openCheckpoint(
     sequenceLength: saved.resolved.model.sequenceLength,
     data: saved.trainedOn,
     load: async (tensors) => {
-      await loadCheckpoint({ checkpoint, tensors, ignore: isOptimizerTensor });
+      const own = new Set(tensors.map(({ name }) => name));
+      const elsewhere = new Set(gptParameterNames(saved.gptModel).filter((name) => !own.has(name)));
+      const ignore = (name: string): boolean => isOptimizerTensor(name) || elsewhere.has(name);
+      await loadCheckpoint({ checkpoint, tensors, ignore });
     },
   };
 }

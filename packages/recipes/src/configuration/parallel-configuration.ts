@@ -117,7 +117,7 @@ interface Schedule {
 function scheduleOf(flags: FlagReader, model: ModelConfiguration, numStages: number): Schedule {
   const name = flags.get('pipeline-schedule');
   const numChunks = chunksPerStage(flags, model, numStages);
-  if (name !== undefined && /\.csv$|[/\\]/.test(name)) {
+  if (numStages > 1 && name !== undefined && /\.csv$|[/\\]/.test(name)) {
     const csv = readScheduleFile(flags.written('pipeline-schedule'), name);
     const { placement } = parseScheduleCsv(csv, { name });
     const perStage = placement.map((stage) => placement.filter((other) => other === stage).length);

@@ -6,7 +6,11 @@ import type { Command } from 'commander';
 import { loadModelOfFlags, type ModelFlagValues, newModelCommand } from '../../command-line/model-flags.js';
 import { choiceOption, countOption } from '../../command-line/option-values.js';
 import { requiredTokenizer } from '../../command-line/required-tokenizer.js';
-import { withModelProcesses } from '../../command-line/with-model-processes.js';
+import {
+  addSharingFlags,
+  type SharingFlagValues,
+  withSharingProcesses,
+} from '../../command-line/sharing-processes.js';
 import { ProgressBar } from '../../terminal/progress-bar.js';
 import { type EvaluationResult, formatEvaluation, formatWindows, totalOf } from './format-evaluation.js';
 import { type DatasetPart, type EvaluationText, readDatasets, readTextFiles } from './read-texts.js';
@@ -16,7 +20,7 @@ import { wikitextTask } from './tasks/wikitext-task.js';
 
 const tasks: readonly EvaluationTask[] = [wikitextTask, lambadaTask];
 
-interface EvalFlags extends ModelFlagValues {
+interface EvalFlags extends ModelFlagValues, SharingFlagValues {
   readonly task?: string;
   readonly validData?: string;
   readonly dataPath?: string[];
@@ -27,7 +31,6 @@ interface EvalFlags extends ModelFlagValues {
   readonly overlappingEval?: number;
   readonly microBatchSize: number;
   readonly maxTokens?: number;
-  readonly tensorModelParallelSize: number;
   readonly json?: true;
 }
 
@@ -42,11 +45,11 @@ Examples:
   mtl eval --load runs/shakespeare
   mtl eval --load-hf gpt2 --text book.txt --overlapping-eval 512
   mtl eval --load-hf gpt2 --task lambada --valid-data lambada_test.jsonl --micro-batch-size 16
-  mtl run --nproc-per-node 2 node_modules/@mtl/cli -- eval --tensor-model-parallel-size 2 --load runs/large`;
+  mtl run --nproc-per-node 2 node_modules/@mtl/cli -- eval --load runs/large --pipeline-model-parallel-size 2`;
 
 /** `mtl eval`: the perplexity of a trained model, or a task of the papers. */
 export function evalCommand(): Command {
-  return newModelCommand('eval', 'the perplexity of a trained model on data or text, or a task of the papers')
+  return addSharingFlags(newModelCommand('eval', 'the perplexity of a trained model on data or text, or a task of the papers'))
     .addOption(
       choiceOption(
         '--task <name>',
@@ -73,9 +76,6 @@ export function evalCommand(): Command {
     )
     .addOption(countOption('--micro-batch-size <n>', 'windows or passages computed at once').default(4))
     .addOption(countOption('--max-tokens <n>', 'most tokens of a dataset or file', { least: 2 }))
-    .addOption(
-      countOption('--tensor-model-parallel-size <n>', 'processes that hold the model together').default(1),
-    )
     .option('--json', 'print JSON')
     .addHelpText('after', examples)
     .action(runEval);
@@ -84,15 +84,15 @@ export function evalCommand(): Command {
 async function runEval(flags: EvalFlags): Promise<void> {
   checkFlags(flags);
   const task = tasks.find(({ name }) => name === flags.task);
-  await withModelProcesses(flags, async (processes) => {
-    const loaded = await loadModelOfFlags(flags, processes);
-    const bar = new ProgressBar(processes.isFirst ? process.stderr : silent);
+  await withSharingProcesses(flags, async (sharing) => {
+    const loaded = await loadModelOfFlags(flags, sharing);
+    const bar = new ProgressBar(sharing.isFirst ? process.stderr : silent);
     try {
       const windows = windowsOf(flags, { loaded, defaultStride: task?.defaultStride });
       const call = { flags, loaded, windows, bar };
       const { report, table } = task === undefined ? await scoreTexts(call) : await runTask(task, call);
       bar.close();
-      if (processes.isFirst)
+      if (sharing.isFirst)
         process.stdout.write(flags.json === true ? `${JSON.stringify(report)}\n` : table);
     } finally {
       bar.close();

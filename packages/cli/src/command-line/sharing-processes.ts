@@ -1,0 +1,62 @@
+import { ConfigurationError } from '@mtl/errors';
+import { joinProcesses, TrainingProcesses } from '@mtl/recipes';
+import type { Command } from 'commander';
+import { countOption } from './option-values.js';
+
+/** Values of the options of `addSharingFlags`. */
+export interface SharingFlagValues {
+  readonly tensorModelParallelSize: number;
+  readonly pipelineModelParallelSize: number;
+}
+
+/** This process among those that share a model. */
+export interface SharingProcesses {
+  /** Undefined for a process alone. */
+  readonly processes: TrainingProcesses | undefined;
+  /** Processes on this host. */
+  readonly numLocal: number;
+  /** Whether this process speaks for all. */
+  readonly isFirst: boolean;
+}
+
+export const alone: SharingProcesses = { processes: undefined, numLocal: 1, isFirst: true };
+
+/** Adds the flags that say how the processes of `mtl run` share a model. */
+export function addSharingFlags(command: Command): Command {
+  return command
+    .addOption(countOption('--tensor-model-parallel-size <n>', 'processes that share every layer').default(1))
+    .addOption(countOption('--pipeline-model-parallel-size <n>', 'pipeline stages').default(1));
+}
+
+/**
+ * Runs a task as one of the processes that a launcher has started, or alone.
+ *
+ * @throws ConfigurationError `MTL_WORLD_SIZE` unless there are as many as the flags say
+ */
+export async function withSharingProcesses(
+  { tensorModelParallelSize, pipelineModelParallelSize }: SharingFlagValues,
+  task: (sharing: SharingProcesses) => Promise<void>,
+): Promise<void> {
+  const { world, local } = await joinProcesses({ variables: process.env, timeoutMinutes: undefined });
+  const [size, asked] = [world?.size ?? 1, tensorModelParallelSize * pipelineModelParallelSize];
+  try {
+    if (size !== asked) {
+      throw new ConfigurationError(
+        'MTL_WORLD_SIZE',
+        `${size} process(es) for a model that ${asked} share: tensor ${tensorModelParallelSize} x pipeline ${pipelineModelParallelSize}`,
+        {
+          expected: `${asked} processes`,
+          remedy: `start as many with npx mtl run --nproc-per-node ${asked}, or choose sizes whose product is ${size}`,
+        },
+      );
+    }
+    const parallel = { tensorModelParallelSize, pipelineModelParallelSize, dataParallelSize: 1 };
+    const processes = world && new TrainingProcesses({ world, parallel });
+    await task({ processes, numLocal: local.size, isFirst: processes?.isFirst ?? true });
+  } catch (error) {
+    // the other processes end with this message instead of waiting for this one
+    world?.abort(error as Error);
+    throw error;
+  }
+  world?.close();
+}
