@@ -49,7 +49,9 @@ Examples:
 
 /** `mtl eval`: the perplexity of a trained model, or a task of the papers. */
 export function evalCommand(): Command {
-  return addSharingFlags(newModelCommand('eval', 'the perplexity of a trained model on data or text, or a task of the papers'))
+  return addSharingFlags(
+    newModelCommand('eval', 'the perplexity of a trained model on data or text, or a task of the papers'),
+  )
     .addOption(
       choiceOption(
         '--task <name>',
@@ -92,8 +94,7 @@ async function runEval(flags: EvalFlags): Promise<void> {
       const call = { flags, loaded, windows, bar };
       const { report, table } = task === undefined ? await scoreTexts(call) : await runTask(task, call);
       bar.close();
-      if (sharing.isFirst)
-        process.stdout.write(flags.json === true ? `${JSON.stringify(report)}\n` : table);
+      if (sharing.isFirst) process.stdout.write(flags.json === true ? `${JSON.stringify(report)}\n` : table);
     } finally {
       bar.close();
       loaded.dispose();
