@@ -4,12 +4,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { glooProblem } from '@mtl/comm';
+import { buildSchedule, readTrace } from '@mtl/pipeline/schedules';
 import { commandPath } from '@mtl/tooling/command-path';
 import { createNetworkHosts, networkHostsProblem } from '@mtl/tooling/network-hosts';
 import { slurmProblem, startSlurm } from '@mtl/tooling/slurm-cluster';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { readMetrics, runGptTrain } from './run-gpt-train.js';
-import { program, runLauncher, runRanks } from './run-ranks.js';
+import { mtl, program, runLauncher, runRanks } from './run-ranks.js';
 
 // `npm run kills` says 20
 const numKills = Number(process.env.MTL_TEST_KILLS ?? 3);
@@ -24,6 +25,11 @@ const recipe = [
 const everything = [
   ...['--tensor-model-parallel-size', '2', '--sequence-parallel', '--use-distributed-optimizer'],
   ...['--overlap-grad-reduce', '--overlap-param-gather'],
+];
+
+const inPipelines = [
+  ...['--tensor-model-parallel-size', '2', '--pipeline-model-parallel-size', '2'],
+  ...['--profile-steps', '12', '13', '--profile-trace', 'steps.json'],
 ];
 
 type Curve = ReadonlyMap<number, { readonly loss: number; readonly norm: number }>;
@@ -75,7 +81,8 @@ describe('gpt-train on several processes', () => {
   it('changes its layout in the middle of a run and stays on the curve of one process', async () => {
     const phases = [
       { name: 'a', numProcesses: 4, until: 10, flags: everything },
-      { name: 'b', numProcesses: 4, until: 20, flags: ['--tensor-model-parallel-size', '4'] },
+      { name: 'b', numProcesses: 4, until: 15, flags: inPipelines },
+      { name: 'd', numProcesses: 4, until: 20, flags: ['--tensor-model-parallel-size', '4'] },
       { name: 'c', numProcesses: 1, until: numSteps, flags: [] },
     ];
     const curve = new Map<number, { loss: number; norm: number }>();
@@ -89,7 +96,24 @@ describe('gpt-train on several processes', () => {
       for (const [iteration, step] of curveOf(metrics(name))) curve.set(iteration, step);
     }
     expectSameCurve(curve, undisturbed);
-  }, 180_000);
+    // two pipelines side by side, each of which ran its step in the order of 1F1B
+    const traced = readTrace(readFileSync(join(directory, 'steps.json'), 'utf8'), { name: 'steps.json' });
+    expect(traced.map(({ pipeline, steps }) => [pipeline, steps.length])).toEqual([
+      [0, 2],
+      [1, 2],
+    ]);
+    const inOrder = buildSchedule('1f1b', { numStages: 2, numMicroBatches: 8 });
+    for (const { steps } of traced) {
+      for (const { schedule } of steps) expect(schedule.actions).toEqual(inOrder.actions);
+    }
+    const { code, output } = await runLauncher(
+      [process.execPath, mtl, 'schedule', '--compare', 'steps.json', '--svg', 'steps.svg'],
+      { numProcesses: 1, directory },
+    );
+    expect(output).toContain('measured');
+    expect(code).toBe(0);
+    expect(existsSync(join(directory, 'steps.svg'))).toBe(true);
+  }, 240_000);
 
   it.skipIf(cannotPlayTwoHosts)(
     'trains on two hosts of two ranks each as on one, also when a rank of one is killed (libgloo-dev, iproute2, root)',

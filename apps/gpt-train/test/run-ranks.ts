@@ -4,7 +4,8 @@ import { fileURLToPath } from 'node:url';
 import { reportEngine } from '@mtl/tooling/report-engine';
 import type { Run } from './run-gpt-train.js';
 
-const mtl = fileURLToPath(new URL('../../../packages/cli/bin/mtl.mjs', import.meta.url));
+/** The command mtl. */
+export const mtl = fileURLToPath(new URL('../../../packages/cli/bin/mtl.mjs', import.meta.url));
 const app = fileURLToPath(new URL('..', import.meta.url));
 
 /** The built program. */

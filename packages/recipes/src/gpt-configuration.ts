@@ -124,6 +124,8 @@ export interface LoggingConfiguration {
   readonly logInterval: number;
   readonly tensorboardDirectory?: string;
   readonly metricsJsonl?: string;
+  /** A trace of steps `first` to `last`. */
+  readonly profile?: { readonly first: number; readonly last: number; readonly file: string };
 }
 
 /**

@@ -1,3 +1,4 @@
+import { ConfigurationError } from '@mtl/errors';
 import { checkpointConfiguration } from './configuration/checkpoint-configuration.js';
 import { dataConfiguration } from './configuration/data-configuration.js';
 import { FlagReader } from './configuration/flag-reader.js';
@@ -6,7 +7,7 @@ import { optimizerConfiguration } from './configuration/optimizer-configuration.
 import { parallelConfiguration } from './configuration/parallel-configuration.js';
 import { trainingConfiguration } from './configuration/training-configuration.js';
 import type { ResolvedFlags } from './flags/resolve-flags.js';
-import type { GptConfiguration, LoggingConfiguration } from './gpt-configuration.js';
+import type { GptConfiguration, LoggingConfiguration, TrainingConfiguration } from './gpt-configuration.js';
 
 export interface ValidateConfigurationOptions {
   /** Processes of the run; 1 unless given. */
@@ -38,7 +39,7 @@ export function validateConfiguration(
     data: dataConfiguration({ flags, training, notices }),
     parallel,
     checkpoint: checkpointConfiguration(flags),
-    logging: loggingConfiguration(flags),
+    logging: loggingConfiguration(flags, training),
     flags: resolved.values,
     sources: resolved.sources,
     preset: resolved.preset,
@@ -46,14 +47,40 @@ export function validateConfiguration(
   });
 }
 
-function loggingConfiguration(flags: FlagReader): LoggingConfiguration {
+function loggingConfiguration(flags: FlagReader, training: TrainingConfiguration): LoggingConfiguration {
   const tensorboardDirectory = flags.get('tensorboard-dir');
   const metricsJsonl = flags.get('metrics-jsonl');
   return {
     logInterval: flags.required('log-interval'),
     ...(tensorboardDirectory === undefined ? {} : { tensorboardDirectory }),
     ...(metricsJsonl === undefined ? {} : { metricsJsonl }),
+    ...profileOf(flags, training),
   };
+}
+
+function profileOf(
+  flags: FlagReader,
+  { trainIterations }: TrainingConfiguration,
+): Pick<LoggingConfiguration, 'profile'> {
+  const steps = flags.get('profile-steps');
+  if (steps === undefined) {
+    if (flags.isGiven('profile-trace')) {
+      flags.needs('profile-trace', '--profile-steps FIRST LAST', 'is written of the steps that it names');
+    }
+    return {};
+  }
+  const [first, last] = steps as [number, number];
+  if (first > last || last > trainIterations) {
+    throw new ConfigurationError(
+      'MTL_PROFILE_STEPS',
+      `${flags.written('profile-steps')}: not a range of the ${trainIterations} steps of the training`,
+      {
+        expected: `two numbers from 1 to ${trainIterations}, the first one not above the second`,
+        remedy: `pass --profile-steps ${Math.min(first, last, trainIterations)} ${Math.min(Math.max(first, last), trainIterations)}`,
+      },
+    );
+  }
+  return { profile: { first, last, file: flags.required('profile-trace') } };
 }
 
 /** Freezes plain objects and arrays; a Map is left to its read-only type. */

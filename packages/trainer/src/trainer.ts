@@ -1,7 +1,7 @@
 import { TrainingError } from '@mtl/errors';
 import { type Device, memoryStatistics } from '@mtl/kernels';
 import type { AdamwOptimizer, LossScaler, NumMicroBatches } from '@mtl/optimizer';
-import type { Pipeline, StageLoss } from '@mtl/pipeline';
+import type { Pipeline, StageLoss, StepProfiler } from '@mtl/pipeline';
 import type { StepMetrics } from './metrics/step-metrics.js';
 import { Ranks } from './ranks.js';
 
@@ -35,6 +35,8 @@ export interface TrainerOptions<Batch> {
   readonly trainIterations: number;
   /** Called on all ranks when the gradients of a step are reduced, before they are used up: to look at them. */
   readonly onGradients?: ((iteration: number) => void | Promise<void>) | undefined;
+  /** Records steps; the pipeline's recorder is the same one. */
+  readonly profiler?: StepProfiler | undefined;
   /** Where to go on; default: the start. */
   readonly progress?: TrainingProgress;
 }
@@ -142,23 +144,29 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     // where one rank has no data left, none can go on
     const [isOver] = this.ranks.maximum([batches === undefined ? 1 : 0]);
     if (batches === undefined || isOver === 1) return undefined;
+    const { profiler } = this.#options;
+    const iteration = this.#progress.iteration + 1;
+    profiler?.beginStep(iteration);
     const lossScale = lossScaler.scale;
     const lmLoss = this.#accumulateGradients(batches, lossScale);
     const { consumedSamples } = this.#progress;
     if (this.#options.onGradients !== undefined) {
       optimizer.reduceGradients();
-      await this.#options.onGradients(this.#progress.iteration + 1);
+      await this.#options.onGradients(iteration);
     }
     const rate = learningRate({ numUpdates: optimizer.numSteps, consumedSamples });
-    const { gradientNorm, skipped } = optimizer.step({ learningRate: rate, lossScale });
+    if (profiler !== undefined) profiler.span({ kind: 'reduce' }, () => optimizer.reduceGradients());
+    const update = () => optimizer.step({ learningRate: rate, lossScale });
+    const { gradientNorm, skipped } = profiler?.span({ kind: 'optimizer' }, update) ?? update();
     this.#progress = {
-      iteration: this.#progress.iteration + 1,
+      iteration,
       consumedSamples: this.#progress.consumedSamples + globalBatchSize,
       consumedTokens: this.#progress.consumedTokens + globalBatchSize * sequenceLength,
     };
     if (skipped && !this.#canBackOff()) throw this.#divergence(lmLoss, gradientNorm, rate);
     lossScaler.update(skipped);
     const stepMs = performance.now() - start;
+    profiler?.endStep(iteration);
     return {
       ...this.#progress,
       globalBatchSize,

@@ -7,7 +7,7 @@ import {
   type GptStage,
   type StageBatch,
 } from '@mtl/models';
-import { Pipeline } from '@mtl/pipeline';
+import { Pipeline, type PipelineRecorder } from '@mtl/pipeline';
 import type { GptConfiguration } from '../gpt-configuration.js';
 import { layersOfChunks } from './layers-of-chunks.js';
 import { pipelineSchedule } from './pipeline-schedule.js';
@@ -18,6 +18,7 @@ export interface GptPipelineOptions {
   readonly model: GptModelConfiguration;
   readonly processes: TrainingProcesses;
   readonly dtype: DType;
+  readonly recorder: PipelineRecorder | undefined;
   readonly onMessage: (text: string) => void;
 }
 
@@ -32,7 +33,7 @@ export interface GptPipeline {
 
 /** Cuts a model as the flags say, and builds what lies on this rank. All ranks call it. */
 export function gptPipeline(options: GptPipelineOptions): GptPipeline {
-  const { configuration, model, processes, dtype, onMessage } = options;
+  const { configuration, model, processes, dtype, recorder, onMessage } = options;
   const { parallel, training } = configuration;
   const { device } = parallel;
   const schedule = (numMicroBatches: number) => pipelineSchedule(parallel, numMicroBatches);
@@ -51,7 +52,7 @@ export function gptPipeline(options: GptPipelineOptions): GptPipeline {
     tensorParallel: tp && { group: tp, sequenceParallel: parallel.sequenceParallel },
   });
   const pipeline = new Pipeline<StageBatch>({
-    ...{ stages, schedule, dtype, device, group: pp },
+    ...{ stages, schedule, dtype, device, recorder, group: pp },
     replicas: parallel.sequenceParallel ? undefined : tp,
   });
   const whole = pp === undefined ? stages.get(0)! : { stages, placement, group: pp };

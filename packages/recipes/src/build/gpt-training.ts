@@ -15,6 +15,7 @@ import {
   writeHuggingFaceGpt2,
 } from '@mtl/models';
 import { type AdamwOptimizer, LearningRateSchedule, LossScaler, NumMicroBatches } from '@mtl/optimizer';
+import type { StepProfiler } from '@mtl/pipeline';
 import {
   type ConsoleStream,
   modelFlops,
@@ -39,6 +40,7 @@ import { tokenizerFiles } from './tokenizer-files.js';
 import { openHuggingFace, trainingModel } from './training-model.js';
 import { trainingOptimizer } from './training-optimizer.js';
 import { TrainingProcesses } from './training-processes.js';
+import { trainingProfiler } from './training-profiler.js';
 import { openTrainingReporters, silentReporters, type TrainingReporters } from './training-reporters.js';
 
 export interface BuildGptTrainingOptions {
@@ -152,7 +154,8 @@ export class GptTraining {
     const model = trainingModel(configuration, { tokenizer, huggingFace });
     const dtype = dtypeOfPrecision[training.precision];
     const { device } = parallel;
-    const part = gptPipeline({ configuration, model, processes, dtype, onMessage });
+    const profiler = trainingProfiler(configuration, { world, processes });
+    const part = gptPipeline({ configuration, model, processes, dtype, recorder: profiler, onMessage });
     const optimizer = trainingOptimizer({
       ...{ configuration, processes, device, dtype },
       parameters: part.parameters,
@@ -196,7 +199,7 @@ export class GptTraining {
       },
     });
     const trainer = gptTrainer({
-      ...{ configuration, part, optimizer, lossScaler, batches, progress },
+      ...{ configuration, part, optimizer, lossScaler, batches, progress, profiler },
       flopsPerSample: modelFlops(flopsShape),
       onGradients: options.onGradients,
     });
@@ -321,13 +324,14 @@ function gptTrainer(parts: {
   readonly lossScaler: LossScaler;
   readonly batches: StageBatches;
   readonly progress: TrainingProgress | undefined;
+  readonly profiler: StepProfiler | undefined;
   readonly flopsPerSample: number;
   readonly onGradients: BuildGptTrainingOptions['onGradients'];
 }): Trainer<StageBatch> {
-  const { configuration, part, optimizer, lossScaler, batches, progress, onGradients } = parts;
+  const { configuration, part, optimizer, lossScaler, batches, progress, profiler, onGradients } = parts;
   const { training, parallel, model } = configuration;
   return new Trainer<StageBatch>({
-    ...{ pipeline: part.pipeline, optimizer, lossScaler, numLossTokens, batches },
+    ...{ pipeline: part.pipeline, optimizer, lossScaler, numLossTokens, batches, profiler },
     learningRate: learningRateOf(configuration),
     microBatches: new NumMicroBatches({
       globalBatchSize: training.globalBatchSize,

@@ -1,8 +1,13 @@
-import { count, text } from './flag-kinds.js';
+import { count, counts, text } from './flag-kinds.js';
 
 /** What is reported while training. */
 export const loggingFlags = {
   'log-interval': count('Steps per console line.', { default: 100 }),
   'tensorboard-dir': text('Folder for TensorBoard event files.', { placeholder: 'DIR' }),
   'metrics-jsonl': text('File for one JSON object per step.', { placeholder: 'FILE' }),
+  'profile-steps': counts('Steps of which a trace is written: what every rank did, and when.', 'FIRST LAST'),
+  'profile-trace': text('That trace, for ui.perfetto.dev and mtl schedule --compare.', {
+    placeholder: 'FILE',
+    default: 'trace.json',
+  }),
 };

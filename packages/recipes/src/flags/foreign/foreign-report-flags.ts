@@ -104,7 +104,7 @@ const reports: Record<string, ForeignFlag> = {
     'check-for-spiky-loss': 'a check for jumps of the loss',
     'check-for-large-grads': 'a check for large gradients',
   }),
-  ...refused('profiles are taken from outside', 'use node --cpu-prof, perf or nsys', {
+  ...refused('other profiles are taken from outside', 'use --profile-steps, node --cpu-prof, perf or nsys', {
     profile: 'a profile by nsys',
     'use-pytorch-profiler': "PyTorch's profiler",
     'profile-step-start': 'a profile of some steps',
