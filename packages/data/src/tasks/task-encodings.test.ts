@@ -13,6 +13,7 @@ import {
   readSquadFile,
   type SpanExamples,
   type TaskDataset,
+  type TaskTokenBatch,
   type Tokenizer,
 } from '../index.js';
 
@@ -313,5 +314,48 @@ describe('encodeSpans', () => {
       return true;
     });
     expect(answered).toHaveLength(squad.examples.filter(({ answers }) => answers.length > 0).length);
+  });
+});
+
+describe('TaskDataset', () => {
+  const dataset = () => {
+    const text = (i: number) => 'a '.repeat(i % 7);
+    const examples = Array.from({ length: 50 }, (_, i) => {
+      return { id: `${i}`, first: text(i), second: text(i + 1), label: i % 3, genre: undefined };
+    });
+    return encodeSentencePairs({ examples, tokenizer: uncased, sequenceLength: 12 });
+  };
+
+  it.each(['worker', 'main'] as const)('gives the batches of each rank, resumed or not (%s)', async (thread) => {
+    const all = dataset();
+    const sampler = { kind: 'cyclic', microBatchSize: 4, dataParallelSize: 2, seed: 3 } as const;
+    const take = async (consumedSamples: number, dataParallelRank: number, count: number) => {
+      const loader = createBatchLoader({
+        dataset: all,
+        sampler: { ...sampler, consumedSamples, dataParallelRank },
+        thread,
+      });
+      const batches: TaskTokenBatch[] = [];
+      for await (const batch of loader) if (batches.push(batch) === count) break;
+      return batches;
+    };
+    const whole = await take(0, 1, 8);
+    expect(await take(40, 1, 3)).toEqual(whole.slice(5));
+    const other = await take(0, 0, 8);
+    // An epoch gives 48 of the 50 samples, each once, to one of the ranks.
+    const seen = [...whole.slice(0, 6), ...other.slice(0, 6)].flatMap((batch) => [...batch.sampleNumbers]);
+    expect(new Set(seen).size).toBe(48);
+    for (const batch of whole) {
+      for (const [row, sample] of batch.sampleNumbers.entries()) {
+        expect(batch.labels![row]).toBe(sample % 3);
+        expect(batch.lengths[row]).toBe(all.sample(sample).lengths[0]);
+      }
+    }
+  });
+
+  it('has no sample beyond its last one', () => {
+    for (const sample of [-1, 50, 0.5]) {
+      expect(() => dataset().sample(sample)).toThrow(expect.objectContaining({ code: 'MTL_DATA_OUT_OF_RANGE' }));
+    }
   });
 });
