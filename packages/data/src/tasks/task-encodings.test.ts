@@ -46,6 +46,7 @@ const fixture = JSON.parse(
   choices: { article: string; question: string; options: string[]; sequences: Sequence[] }[];
   squad: unknown;
   spans: { sequenceLength: number; stride: number; query: number; windows: Window[] }[];
+  long: { file: unknown; sequenceLength: number; stride: number; query: number; maximum: string[] };
   best: {
     nBest: number;
     longest: number;
@@ -241,6 +242,34 @@ describe('encodeSpans', () => {
     expect(windows.length).toBeGreaterThan(3 * squad.examples.length);
   });
 
+  it('counts the length of long windows in the maximum context', () => {
+    const { file, sequenceLength, stride: documentStride, query: maximumQueryLength, maximum } = fixture.long;
+    const path = join(directory, 'long.json');
+    writeFileSync(path, JSON.stringify(file));
+    const { examples } = readSquadFile(path);
+    const settings = { tokenizer: uncased, sequenceLength, documentStride, maximumQueryLength };
+    const { windows } = encodeSpans({ examples, ...settings });
+    expect(windows.map(({ hasMaximumContext }) => hasMaximumContext.join(''))).toEqual(maximum);
+  });
+
+  it('gives positions exactly to the windows that hold all of the answer', () => {
+    const context = 'a '.repeat(20);
+    const places = Array.from({ length: 20 }, (_, i) => [1, 2, 5].map((length) => [i, i + length] as const));
+    for (const [from, to] of places.flat().filter(([, end]) => end <= 20)) {
+      const answers = [{ start: 2 * from, text: context.slice(2 * from, 2 * to - 1) }];
+      const example = { id: '', question: 'a', context, answers };
+      const lengths = { sequenceLength: 11, documentStride: 3, maximumQueryLength: 1 };
+      const { dataset, windows } = encodeSpans({ examples: [example], tokenizer: uncased, ...lengths });
+      for (const [i, { offset, starts }] of windows.entries()) {
+        const first = starts[0]! / 2;
+        const isInside = from >= first && to <= first + starts.length;
+        const expected = isInside ? [offset + from - first, offset + to - 1 - first] : [0, 0];
+        const { startPositions, endPositions } = dataset.sample(i);
+        expect([startPositions![0], endPositions![0]]).toEqual(expected);
+      }
+    }
+  });
+
   it('shows every token, and with the most context in exactly one window', () => {
     fc.assert(
       fc.property(fc.integer({ min: 0, max: 70 }), fc.integer({ min: 1, max: 9 }), (length, stride) => {
@@ -326,36 +355,41 @@ describe('TaskDataset', () => {
     return encodeSentencePairs({ examples, tokenizer: uncased, sequenceLength: 12 });
   };
 
-  it.each(['worker', 'main'] as const)('gives the batches of each rank, resumed or not (%s)', async (thread) => {
-    const all = dataset();
-    const sampler = { kind: 'cyclic', microBatchSize: 4, dataParallelSize: 2, seed: 3 } as const;
-    const take = async (consumedSamples: number, dataParallelRank: number, count: number) => {
-      const loader = createBatchLoader({
-        dataset: all,
-        sampler: { ...sampler, consumedSamples, dataParallelRank },
-        thread,
-      });
-      const batches: TaskTokenBatch[] = [];
-      for await (const batch of loader) if (batches.push(batch) === count) break;
-      return batches;
-    };
-    const whole = await take(0, 1, 8);
-    expect(await take(40, 1, 3)).toEqual(whole.slice(5));
-    const other = await take(0, 0, 8);
-    // An epoch gives 48 of the 50 samples, each once, to one of the ranks.
-    const seen = [...whole.slice(0, 6), ...other.slice(0, 6)].flatMap((batch) => [...batch.sampleNumbers]);
-    expect(new Set(seen).size).toBe(48);
-    for (const batch of whole) {
-      for (const [row, sample] of batch.sampleNumbers.entries()) {
-        expect(batch.labels![row]).toBe(sample % 3);
-        expect(batch.lengths[row]).toBe(all.sample(sample).lengths[0]);
+  it.each(['worker', 'main'] as const)(
+    'gives the batches of each rank, resumed or not (%s)',
+    async (thread) => {
+      const all = dataset();
+      const sampler = { kind: 'cyclic', microBatchSize: 4, dataParallelSize: 2, seed: 3 } as const;
+      const take = async (consumedSamples: number, dataParallelRank: number, count: number) => {
+        const loader = createBatchLoader({
+          dataset: all,
+          sampler: { ...sampler, consumedSamples, dataParallelRank },
+          thread,
+        });
+        const batches: TaskTokenBatch[] = [];
+        for await (const batch of loader) if (batches.push(batch) === count) break;
+        return batches;
+      };
+      const whole = await take(0, 1, 8);
+      expect(await take(40, 1, 3)).toEqual(whole.slice(5));
+      const other = await take(0, 0, 8);
+      // An epoch gives 48 of the 50 samples, each once, to one of the ranks.
+      const seen = [...whole.slice(0, 6), ...other.slice(0, 6)].flatMap((batch) => [...batch.sampleNumbers]);
+      expect(new Set(seen).size).toBe(48);
+      for (const batch of whole) {
+        for (const [row, sample] of batch.sampleNumbers.entries()) {
+          expect(batch.labels![row]).toBe(sample % 3);
+          expect(batch.lengths[row]).toBe(all.sample(sample).lengths[0]);
+        }
       }
-    }
-  });
+    },
+  );
 
   it('has no sample beyond its last one', () => {
     for (const sample of [-1, 50, 0.5]) {
-      expect(() => dataset().sample(sample)).toThrow(expect.objectContaining({ code: 'MTL_DATA_OUT_OF_RANGE' }));
+      expect(() => dataset().sample(sample)).toThrow(
+        expect.objectContaining({ code: 'MTL_DATA_OUT_OF_RANGE' }),
+      );
     }
   });
 });
