@@ -107,6 +107,52 @@ export {
   splitNames,
   splitSequences,
 } from './samples/split.js';
+export { answerF1, exactMatch, normalizeAnswer } from './tasks/answer-scores.js';
+export {
+  type BestSpans,
+  type BestSpansOptions,
+  bestSpans,
+  type SpanCandidate,
+  type SpanLogits,
+} from './tasks/best-spans.js';
+export { accuracy, binaryF1, type ClassificationResults } from './tasks/classification-metrics.js';
+export { type WriteCorpusTasksOptions, writeCorpusTasks } from './tasks/corpus/write-corpus-tasks.js';
+export { type EncodeMultipleChoiceOptions, encodeMultipleChoice } from './tasks/encode-multiple-choice.js';
+export { type EncodeSentencePairsOptions, encodeSentencePairs } from './tasks/encode-sentence-pairs.js';
+export {
+  type EncodedSpans,
+  type EncodeSpansOptions,
+  encodeSpans,
+  type SpanWindow,
+} from './tasks/encode-spans.js';
+export {
+  type BrokenGlueRow,
+  type GlueTaskName,
+  glueTasks,
+  type ReadGlueFileOptions,
+  readGlueFile,
+  type SentencePairExample,
+} from './tasks/read-glue-file.js';
+export { type MultipleChoiceExample, raceChoices, readRaceDirectory } from './tasks/read-race-directory.js';
+export {
+  readSquadFile,
+  type SpanAnswer,
+  type SpanExample,
+  type SpanExamples,
+} from './tasks/read-squad-file.js';
+export {
+  type SquadMetrics,
+  type SquadResults,
+  type SquadScores,
+  squadMetrics,
+} from './tasks/squad-metrics.js';
+export { TaskDataset, type TaskDatasetDescription } from './tasks/task-dataset.js';
+export type { TaskTokenBatch } from './tasks/task-token-batch.js';
+export {
+  writeGluePredictions,
+  writeRacePredictions,
+  writeSquadPredictions,
+} from './tasks/write-predictions.js';
 export type { TokenizerJson } from './tokenizers/check-tokenizer-json.js';
 export {
   createTokenizer,
@@ -115,6 +161,7 @@ export {
   tokenizerTypes,
 } from './tokenizers/create-tokenizer.js';
 export type { Tokenizer } from './tokenizers/tokenizer.js';
+export type { EncodedText } from './tokenizers/word-piece-offsets.js';
 export type { TrainingProgress, TrainingTexts } from './training/count-words.js';
 export { type TrainByteLevelBpeOptions, trainByteLevelBpe } from './training/train-byte-level-bpe.js';
 export { type TrainWordPieceOptions, trainWordPiece } from './training/train-word-piece.js';

@@ -1,5 +1,6 @@
 import { BertDataset } from '../masked/bert-dataset.js';
 import { T5Dataset } from '../masked/t5-dataset.js';
+import { TaskDataset } from '../tasks/task-dataset.js';
 import { BlendedDataset } from './blended-dataset.js';
 import { GptDataset } from './gpt-dataset.js';
 import type { SampleBatch } from './sample-batch.js';
@@ -21,6 +22,8 @@ function open(description: SampleDatasetDescription): unknown {
       return new BertDataset(description);
     case 't5':
       return new T5Dataset(description);
+    case 'task':
+      return new TaskDataset(description);
     case 'blended':
       return new BlendedDataset(description);
   }

@@ -1,5 +1,6 @@
 import type { BertDatasetDescription } from '../masked/bert-dataset.js';
 import type { T5DatasetDescription } from '../masked/t5-dataset.js';
+import type { TaskDatasetDescription } from '../tasks/task-dataset.js';
 import type { BlendedDatasetDescription } from './blended-dataset.js';
 import type { GptDatasetDescription } from './gpt-dataset.js';
 import type { SampleBatch } from './sample-batch.js';
@@ -36,4 +37,5 @@ export type SampleDatasetDescription =
   | GptDatasetDescription
   | BertDatasetDescription
   | T5DatasetDescription
+  | TaskDatasetDescription
   | BlendedDatasetDescription;

@@ -2,6 +2,8 @@
 interface LibraryNormalizer {
   readonly normalizers?: readonly (LibraryNormalizer | null)[];
   tokenize_chinese_chars?: (text: string) => string;
+  readonly config?: { readonly lowercase?: boolean };
+  normalize(text: string): string;
 }
 
 // CJK ideographs as BERT counts them (its tokenization.py): the unified blocks, their extensions, compatibility ones.
@@ -10,7 +12,8 @@ const ideographs =
 
 /**
  * Mends BertNormalizer of @huggingface/tokenizers 0.2.0, in place: it looks for ideographs in UTF-16 units, so those
- * beyond U+FFFF never stand alone as they do in Python.
+ * beyond U+FFFF never stand alone as they do in Python; and its small sigma depends on the place in the word, where the
+ * Rust library lowers each character by itself.
  */
 export function correctBertNormalizer(normalizer: unknown): void {
   // Instances of the library can be called: they are functions.
@@ -19,5 +22,7 @@ export function correctBertNormalizer(normalizer: unknown): void {
   for (const part of found.normalizers ?? []) correctBertNormalizer(part);
   if (typeof found.tokenize_chinese_chars === 'function') {
     found.tokenize_chinese_chars = (text) => text.replace(ideographs, ' $& ');
+    const normalize = found.normalize.bind(found);
+    if (found.config?.lowercase) found.normalize = (text) => normalize(text.replaceAll('Σ', 'σ'));
   }
 }

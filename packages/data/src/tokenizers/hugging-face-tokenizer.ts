@@ -8,6 +8,7 @@ import type { TokenizerOptions } from './create-tokenizer.js';
 import { readJsonFile } from './read-json-file.js';
 import type { Tokenizer } from './tokenizer.js';
 import { tokenizerError } from './tokenizer-error.js';
+import { wordPieceOffsets } from './word-piece-offsets.js';
 
 // What the published models call the token that ends a document, most specific first.
 const endOfDocumentNames = ['<|endoftext|>', '<|end_of_text|>', '</s>', '<eos>', '[EOS]', '[SEP]'];
@@ -70,6 +71,7 @@ export function makeHuggingFaceTokenizer(options: HuggingFaceTokenizerOptions): 
       const encoded = guarded(path, () => implementation.encode(text, { add_special_tokens: false }).ids);
       return checkIds(encoded, path);
     },
+    encodeWithOffsets: wordPieceOffsets(json, (text) => implementation.normalizer?.normalize(text) ?? text),
     decode: (tokens) => {
       if (tokens.length === 0) return '';
       const decoded = { clean_up_tokenization_spaces: false, skip_special_tokens: false };

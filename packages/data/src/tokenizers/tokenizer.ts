@@ -1,5 +1,6 @@
 import type { PythonJsonValue } from '../samples/python-json.js';
 import type { TokenizerOptions } from './create-tokenizer.js';
+import type { EncodedText } from './word-piece-offsets.js';
 
 /** Turns text into token ids and back. */
 export interface Tokenizer {
@@ -19,6 +20,11 @@ export interface Tokenizer {
   readonly options: TokenizerOptions | undefined;
   /** Ids of a text; no special tokens are added. */
   encode(text: string): Int32Array | number[];
+  /**
+   * Ids of a text as `encode` gives them, each with its place in the text (UTF-16 units); undefined for tokenizers other
+   * than BERT's WordPiece. Reading comprehension needs it.
+   */
+  readonly encodeWithOffsets?: ((text: string) => EncodedText) | undefined;
   /** Text of ids; ids of special tokens are spelt out. */
   decode(ids: ArrayLike<number>): string;
 }

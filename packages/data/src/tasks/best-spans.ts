@@ -1,0 +1,108 @@
+import { UsageError } from '@mtl/errors';
+import type { SpanWindow } from './encode-spans.js';
+import type { SpanExample } from './read-squad-file.js';
+
+// S = sequence length.
+
+/** What a model says of one window. */
+export interface SpanLogits {
+  readonly window: SpanWindow;
+  /** [S]: how much each position looks like the start of the answer; position 0 says that there is none. */
+  readonly start: ArrayLike<number>;
+  /** [S]: how much each position looks like its end. */
+  readonly end: ArrayLike<number>;
+}
+
+/** How to search the best spans of one question. */
+export interface BestSpansOptions {
+  readonly example: SpanExample;
+  /** All windows of the example. */
+  readonly logits: readonly SpanLogits[];
+  /** Starts, ends and answers that are looked at (20). */
+  readonly nBest?: number;
+  /** Tokens of an answer at most (30). */
+  readonly maximumAnswerLength?: number;
+}
+
+/** A possible answer. */
+export interface SpanCandidate {
+  /** Cut out of the context. */
+  readonly text: string;
+  /** Index of its first UTF-16 unit in the context. */
+  readonly start: number;
+  /** Sum of both logits. */
+  readonly score: number;
+  /** Its share among the candidates (softmax of the scores). */
+  readonly probability: number;
+}
+
+/** The answers found to one question. */
+export interface BestSpans {
+  /** At most `nBest`, best first, every text once; empty where no position may start an answer. */
+  readonly candidates: readonly SpanCandidate[];
+  /** The smallest sum of the logits of position 0 over the windows: what "no answer" scores. */
+  readonly noAnswerScore: number;
+  /**
+   * Of "no answer" against the best candidate (two-way softmax of their scores): above a half where it scores higher. It
+   * grows with the difference of scores that BERT compares with its threshold.
+   */
+  readonly noAnswerProbability: number;
+}
+
+/**
+ * The best answers over all windows of a question (Devlin 2018, 4.2 and 4.3): pairs among the `nBest` starts and ends of
+ * each window, both in its context, the start where the window shows the most context around it, the end not before it
+ * and not too far.
+ */
+export function bestSpans(options: BestSpansOptions): BestSpans {
+  const { example, logits, nBest = 20, maximumAnswerLength = 30 } = options;
+  if (logits.length === 0) {
+    throw new UsageError('MTL_DATA_PREDICTIONS', `question ${example.id} has no windows`, {
+      expected: 'the logits of all its windows',
+    });
+  }
+  const spans: { start: number; end: number; score: number }[] = [];
+  let noAnswerScore = Number.POSITIVE_INFINITY;
+  for (const { window, start, end } of logits) {
+    noAnswerScore = Math.min(noAnswerScore, start[0]! + end[0]!);
+    const { offset, starts, ends, hasMaximumContext } = window;
+    const lastTokens = largest(end, nBest);
+    for (const first of largest(start, nBest)) {
+      if (hasMaximumContext[first - offset] !== 1) continue;
+      for (const last of lastTokens) {
+        if (last < first || last - first >= maximumAnswerLength || last - offset >= ends.length) continue;
+        spans.push({
+          start: starts[first - offset]!,
+          end: ends[last - offset]!,
+          score: start[first]! + end[last]!,
+        });
+      }
+    }
+  }
+  // A stable sort: among equals the first window, the larger start, the larger end.
+  spans.sort((a, b) => b.score - a.score);
+  const found = new Map<string, { start: number; score: number }>();
+  for (const { start, end, score } of spans) {
+    if (found.size === nBest) break;
+    const text = example.context.slice(start, end);
+    if (!found.has(text)) found.set(text, { start, score });
+  }
+  const best = spans[0]?.score ?? Number.NEGATIVE_INFINITY;
+  const sum = [...found.values()].reduce((before, { score }) => before + Math.exp(score - best), 0);
+  return {
+    candidates: Array.from(found, ([text, { start, score }]) => ({
+      text,
+      start,
+      score,
+      probability: Math.exp(score - best) / sum,
+    })),
+    noAnswerScore,
+    noAnswerProbability: 1 / (1 + Math.exp(best - noAnswerScore)),
+  };
+}
+
+/** Positions of the `count` largest values, largest first, the lower position first among equals. */
+function largest(values: ArrayLike<number>, count: number): number[] {
+  const positions = Array.from({ length: values.length }, (_, i) => i);
+  return positions.sort((a, b) => values[b]! - values[a]! || a - b).slice(0, count);
+}

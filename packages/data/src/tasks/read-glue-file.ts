@@ -1,0 +1,165 @@
+import { nearestName } from '@mtl/errors';
+import { readTaskText } from './read-task-text.js';
+import { taskError } from './task-error.js';
+
+/** Two texts and what they are to each other. */
+export interface SentencePairExample {
+  /** What names the example in a predictions file: MNLI's `index`, QQP's `id`. */
+  readonly id: string;
+  readonly first: string;
+  readonly second: string;
+  /** Index into the task's labels; undefined in a file without labels (a test set). */
+  readonly label: number | undefined;
+  /** Where the pair comes from (MNLI only). */
+  readonly genre: string | undefined;
+}
+
+/**
+ * GLUE's sentence-pair tasks that can be read: their labels, the first one with the index 0, their columns, and what their
+ * predictions are called in a submission (MNLI's matched set first).
+ */
+export const glueTasks = {
+  MNLI: {
+    labels: ['contradiction', 'entailment', 'neutral'],
+    columns: { id: 'index', first: 'sentence1', second: 'sentence2', label: 'gold_label', genre: 'genre' },
+    predictionFiles: ['MNLI-m.tsv', 'MNLI-mm.tsv'],
+  },
+  QQP: {
+    labels: ['0', '1'],
+    columns: { id: 'id', first: 'question1', second: 'question2', label: 'is_duplicate', genre: undefined },
+    predictionFiles: ['QQP.tsv'],
+  },
+} as const;
+export type GlueTaskName = keyof typeof glueTasks;
+
+/** A row that does not have the columns of its header. */
+export interface BrokenGlueRow {
+  /** Counted from 1; the header is line 1. */
+  readonly line: number;
+  readonly numColumns: number;
+  readonly expectedColumns: number;
+}
+
+/** Which file to read as what. */
+export interface ReadGlueFileOptions {
+  readonly task: GlueTaskName;
+  readonly path: string;
+  /**
+   * Called for rows with a wrong number of columns, which are then left out; without it they are errors. QQP's official
+   * train.tsv has a few such rows, where a question holds a line break.
+   */
+  readonly onBrokenRow?: (row: BrokenGlueRow) => void;
+}
+
+/**
+ * Reads a `train.tsv`, `dev*.tsv` or `test*.tsv` of GLUE: the first line names the columns, tabs separate them, quotes mean
+ * nothing. MNLI's pairs without a consensus (gold label `-`) are left out, as its authors do. Throws
+ * `MTL_DATA_TASK_FILE` and `MTL_DATA_TASK_LABEL` with the line.
+ */
+export function readGlueFile({ task, path, onBrokenRow }: ReadGlueFileOptions): SentencePairExample[] {
+  const { labels } = glueTasks[task];
+  const lines = readTaskText(path).split('\n');
+  if (lines.at(-1) === '') lines.pop();
+  const [header = '', ...rows] = lines.map((line) => (line.endsWith('\r') ? line.slice(0, -1) : line));
+  const names = header.split('\t');
+  const columns = findColumns({ task, path, names });
+  const examples: SentencePairExample[] = [];
+  for (const [i, row] of rows.entries()) {
+    const line = i + 2;
+    const values = row.split('\t');
+    if (values.length !== names.length) {
+      const broken = { line, numColumns: values.length, expectedColumns: names.length };
+      if (onBrokenRow === undefined) throw brokenRow(path, broken);
+      onBrokenRow(broken);
+      continue;
+    }
+    const labelText = columns.label === undefined ? undefined : values[columns.label]!;
+    if (task === 'MNLI' && labelText === '-') continue;
+    const label = labelText === undefined ? undefined : (labels as readonly string[]).indexOf(labelText);
+    if (label === -1) throw unknownLabel({ path, line, label: labelText!, labels });
+    examples.push({
+      id: values[columns.id]!,
+      first: values[columns.first]!,
+      second: values[columns.second]!,
+      label,
+      genre: columns.genre === undefined ? undefined : values[columns.genre]!,
+    });
+  }
+  if (examples.length === 0) {
+    throw taskError({
+      kind: 'FILE',
+      path,
+      what: 'has no examples',
+      expected: `rows of ${task} below a header`,
+    });
+  }
+  return examples;
+}
+
+/** Positions of the columns; the label may be missing (a test set), and then training and metrics are not possible. */
+function findColumns(options: { task: GlueTaskName; path: string; names: readonly string[] }) {
+  const { task, path, names } = options;
+  const { columns } = glueTasks[task];
+  const find = (name: string): number => {
+    const found = names.indexOf(name);
+    if (found >= 0) return found;
+    const near = nearestName(name, names);
+    throw taskError({
+      kind: 'FILE',
+      path,
+      place: 'line 1',
+      what: `has no column ${name}`,
+      expected: `the columns of ${task}: ${Object.values(columns)
+        .filter((column) => column !== undefined)
+        .join(', ')}; it has ${names.slice(0, 12).join(', ')}`,
+      ...(near === undefined ? {} : { remedy: `is ${near} the column ${name}?` }),
+    });
+  };
+  return {
+    id: find(columns.id),
+    first: find(columns.first),
+    second: find(columns.second),
+    label: names.includes(columns.label) ? find(columns.label) : unlabelled({ task, path, names }),
+    genre: columns.genre === undefined ? undefined : find(columns.genre),
+  };
+}
+
+/** A misspelt label column must not pass for a test set, which has no column that test sets do not have. */
+function unlabelled(options: { task: GlueTaskName; path: string; names: readonly string[] }): undefined {
+  const { task, path, names } = options;
+  const { label } = glueTasks[task].columns;
+  // Columns that only stand in files with labels.
+  const sign = names.find((name) => /^label\d*$|^qid[12]$/.test(name)) ?? nearestName(label, names);
+  if (sign === undefined) return undefined;
+  throw taskError({
+    kind: 'FILE',
+    path,
+    place: 'line 1',
+    what: `has no column ${label}, but ${sign}`,
+    expected: `the column ${label} in a file with labels; a test set has neither`,
+  });
+}
+
+function brokenRow(path: string, { line, numColumns, expectedColumns }: BrokenGlueRow) {
+  return taskError({
+    kind: 'FILE',
+    path,
+    place: `line ${line}`,
+    what: `has ${numColumns} column${numColumns === 1 ? '' : 's'}`,
+    expected: `${expectedColumns}, as line 1 names`,
+    remedy: 'mend the row, or leave such rows out (onBrokenRow)',
+  });
+}
+
+function unknownLabel(options: { path: string; line: number; label: string; labels: readonly string[] }) {
+  const { path, line, label, labels } = options;
+  const near = nearestName(label, labels);
+  return taskError({
+    kind: 'LABEL',
+    path,
+    place: `line ${line}`,
+    what: `the label ${JSON.stringify(label)} is none of the task's`,
+    expected: labels.join(', '),
+    ...(near === undefined ? {} : { remedy: `write ${near}` }),
+  });
+}

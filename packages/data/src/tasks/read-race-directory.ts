@@ -1,0 +1,104 @@
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { taskError } from './task-error.js';
+import { TaskJson } from './task-json.js';
+
+/** A question on an article with its four options. */
+export interface MultipleChoiceExample {
+  /** The passage's id (such as `high123.txt`). */
+  readonly passage: string;
+  /** Which question of its passage, from 0. */
+  readonly question: number;
+  readonly article: string;
+  readonly questionText: string;
+  readonly options: readonly string[];
+  /** Index of the right option. */
+  readonly label: number;
+  /** Which half of RACE; undefined where the directory has no such halves. */
+  readonly level: 'high' | 'middle' | undefined;
+}
+
+/** Options of each question of RACE. */
+export const raceChoices = 4;
+const letters = ['A', 'B', 'C', 'D'];
+const levels = ['high', 'middle'] as const;
+
+/**
+ * Reads one part of RACE (`RACE/train`, `RACE/dev`, `RACE/test`): `high/` and `middle/` (or one of them), in each `*.txt` with
+ * one JSON passage; also such a folder by itself. Passages come in the order of their numbers, high before
+ * middle. Throws `MTL_DATA_TASK_FILE` and `MTL_DATA_TASK_LABEL` with file and question.
+ */
+export function readRaceDirectory(directory: string): MultipleChoiceExample[] {
+  const names = list(directory);
+  const halves = levels.filter((level) => names.includes(level));
+  const folders =
+    halves.length === 0
+      ? [
+          {
+            path: directory,
+            level: levels.find((level) => directory.replace(/\/+$/, '').endsWith(`/${level}`)),
+          },
+        ]
+      : halves.map((level) => ({ path: join(directory, level), level }));
+  const examples = folders.flatMap(({ path, level }) =>
+    list(path)
+      .filter((name) => name.endsWith('.txt'))
+      .sort((a, b) => Number.parseInt(a, 10) - Number.parseInt(b, 10) || (a < b ? -1 : 1))
+      .flatMap((name) => readPassage({ path: join(path, name), level })),
+  );
+  if (examples.length === 0) {
+    throw taskError({
+      kind: 'FILE',
+      path: directory,
+      what: 'has no passages of RACE',
+      expected: 'folders high and middle with .txt files, or such files themselves',
+      remedy: 'pass RACE/train, RACE/dev or RACE/test',
+    });
+  }
+  return examples;
+}
+
+function list(directory: string): string[] {
+  try {
+    return readdirSync(directory);
+  } catch (cause) {
+    const what = `cannot be listed (${(cause as Error).message})`;
+    throw taskError({ kind: 'FILE', path: directory, what, expected: 'a directory of RACE', cause });
+  }
+}
+
+function readPassage(options: {
+  path: string;
+  level: 'high' | 'middle' | undefined;
+}): MultipleChoiceExample[] {
+  const { path, level } = options;
+  const json = TaskJson.read(path);
+  const article = json.get('article').text();
+  const passage = json.get('id').text();
+  const questions = json.get('questions').list();
+  const optionLists = json.get('options').list();
+  const answers = json.get('answers').list();
+  for (const [key, found] of Object.entries({ options: optionLists, answers })) {
+    if (found.length !== questions.length) {
+      json.get(key).fail(`has ${found.length} entries`, `${questions.length}, one for each question`);
+    }
+  }
+  return questions.map((question, i) => {
+    const choices = optionLists[i]!.list();
+    if (choices.length !== raceChoices) {
+      optionLists[i]!.fail(`has ${choices.length} options`, `${raceChoices}`);
+    }
+    const answer = answers[i]!;
+    const label = letters.indexOf(answer.text());
+    if (label < 0) answer.fail(`is ${JSON.stringify(answer.value)}`, letters.join(', '), 'LABEL');
+    return {
+      passage,
+      question: i,
+      article,
+      questionText: question.text(),
+      options: choices.map((choice) => choice.text()),
+      label,
+      level,
+    };
+  });
+}

@@ -1,0 +1,145 @@
+import type { TokenizerJson } from './check-tokenizer-json.js';
+
+/** Token ids of a text, and where in it each of them lies. */
+export interface EncodedText {
+  readonly ids: readonly number[];
+  /** For each token the index of its first UTF-16 unit in the text. */
+  readonly starts: readonly number[];
+  /** For each token the index behind its last UTF-16 unit. */
+  readonly ends: readonly number[];
+}
+
+// What BertPreTokenizer splits off: Unicode's punctuation and the ASCII symbols.
+const punctuation = /^[\p{P}!-/:-@[-`{-~]$/u;
+const whiteSpace = /^\s$/;
+// Most texts use a few hundred characters; the bound keeps a text of all of Unicode from growing the cache for ever.
+const maximumCachedCharacters = 1 << 16;
+
+/**
+ * An encoder that tells offsets, for BERT's WordPiece (BertNormalizer, BertPreTokenizer); undefined for another pipeline.
+ * Its ids are those of the library. Every step of this pipeline works on one character (code point) at a time until words
+ * are cut, so each normalized character knows the one it came from; marks that the normalizer drops belong to no token.
+ */
+export function wordPieceOffsets(
+  json: TokenizerJson,
+  normalize: (text: string) => string,
+): ((text: string) => EncodedText) | undefined {
+  const { model, added_tokens: added } = json;
+  const typeOf = (part: unknown) => (part as { type?: unknown } | null)?.type;
+  const isBert =
+    model.type === 'WordPiece' &&
+    typeOf(json.normalizer) === 'BertNormalizer' &&
+    typeOf(json.pre_tokenizer) === 'BertPreTokenizer';
+  // Tokens that take the white space around them, or only stand as whole words, are none of BERT's.
+  const isPlain = added.every((token) => {
+    const { special, lstrip, rstrip, single_word: word } = token as unknown as Record<string, unknown>;
+    return special === true && lstrip !== true && rstrip !== true && word !== true;
+  });
+  if (!isBert || !isPlain) return undefined;
+  const cutWord = wordCutter(model);
+  const splitAdded = addedTokenSplitter(added);
+  const normalized = cachedByCharacter(normalize);
+
+  return (text) => {
+    const encoded = { ids: [] as number[], starts: [] as number[], ends: [] as number[] };
+    let word: Word = emptyWord();
+    const endWord = (): void => {
+      if (word.characters.length > 0) cutWord(word, encoded);
+      word = emptyWord();
+    };
+    for (const { piece, start, id } of splitAdded(text)) {
+      if (id !== undefined) {
+        encoded.ids.push(id);
+        encoded.starts.push(start);
+        encoded.ends.push(start + piece.length);
+        continue;
+      }
+      let from = start;
+      for (const original of piece) {
+        const to = from + original.length;
+        for (const character of normalized(original)) {
+          const isPunctuation = punctuation.test(character);
+          if (isPunctuation || whiteSpace.test(character)) endWord();
+          if (!whiteSpace.test(character)) {
+            word.characters.push(character);
+            word.starts.push(from);
+            word.ends.push(to);
+          }
+          if (isPunctuation) endWord();
+        }
+        from = to;
+      }
+      endWord();
+    }
+    return encoded;
+  };
+}
+
+interface Word {
+  readonly characters: string[];
+  readonly starts: number[];
+  readonly ends: number[];
+}
+
+const emptyWord = (): Word => ({ characters: [], starts: [], ends: [] });
+
+/** Cuts a word into the longest pieces from its front; one unknown token for a word that cannot be cut. */
+function wordCutter(model: TokenizerJson['model']) {
+  const vocabulary = new Map(Object.entries(model.vocab as Readonly<Record<string, number>>));
+  const prefix = model.continuing_subword_prefix ?? '##';
+  const longest = (model as { max_input_chars_per_word?: number }).max_input_chars_per_word ?? 100;
+  const unknown = vocabulary.get(model.unk_token as string)!;
+  return (word: Word, out: { ids: number[]; starts: number[]; ends: number[] }): void => {
+    const { characters } = word;
+    const pieces: { id: number; from: number; to: number }[] = [];
+    for (let from = 0; from < characters.length; ) {
+      let to = characters.length > longest ? from : characters.length;
+      let id: number | undefined;
+      for (; to > from; to--) {
+        id = vocabulary.get((from > 0 ? prefix : '') + characters.slice(from, to).join(''));
+        if (id !== undefined) break;
+      }
+      if (id === undefined) {
+        pieces.splice(0, pieces.length, { id: unknown, from: 0, to: characters.length });
+        break;
+      }
+      pieces.push({ id, from, to });
+      from = to;
+    }
+    for (const { id, from, to } of pieces) {
+      out.ids.push(id);
+      out.starts.push(word.starts[from]!);
+      out.ends.push(word.ends[to - 1]!);
+    }
+  };
+}
+
+/** Splits a text at the special tokens that are spelt out in it. */
+function addedTokenSplitter(added: TokenizerJson['added_tokens']) {
+  const ids = new Map(added.map(({ content, id }) => [content, id]));
+  const escaped = [...ids.keys()]
+    .sort((a, b) => b.length - a.length)
+    .map((token) => token.replaceAll(/[$()*+.?[\\\]^{|}/-]/g, '\\$&'));
+  const pattern = new RegExp(`(${escaped.join('|')})`);
+  return (text: string): { piece: string; start: number; id: number | undefined }[] => {
+    if (ids.size === 0) return [{ piece: text, start: 0, id: undefined }];
+    let start = 0;
+    return text.split(pattern).map((piece, i) => {
+      const part = { piece, start, id: i % 2 === 1 ? ids.get(piece) : undefined };
+      start += piece.length;
+      return part;
+    });
+  };
+}
+
+function cachedByCharacter(normalize: (text: string) => string) {
+  const cache = new Map<string, readonly string[]>();
+  return (character: string): readonly string[] => {
+    let found = cache.get(character);
+    if (found === undefined) {
+      found = [...normalize(character)];
+      if (cache.size < maximumCachedCharacters) cache.set(character, found);
+    }
+    return found;
+  };
+}
