@@ -80,8 +80,7 @@ describe('mtl eval', () => {
   ])(
     'runs on two processes that share a model, with $same: $size 2',
     async ({ size, same }) => {
-      const program = join(cwd, 'mtl-of-a-rank.mjs');
-      writeFileSync(program, `import ${JSON.stringify(new URL('../src/main.ts', import.meta.url).href)};\n`);
+      const program = programOfRank();
       const words = ['eval', '--json', '--load', 'run', '--threads', '1'];
       const argv = ['run', '--nproc-per-node', '2', program, '--', ...words, size, '2'];
       const { status, stdout } = await spawnMtl(argv, { cwd });
@@ -137,7 +136,39 @@ describe('mtl eval', () => {
   });
 });
 
+/** `mtl` as a program that a launcher starts. */
+function programOfRank(): string {
+  const program = join(cwd, 'mtl-of-a-rank.mjs');
+  writeFileSync(program, `import ${JSON.stringify(new URL('../src/main.ts', import.meta.url).href)};\n`);
+  return program;
+}
+
 describe('mtl generate', () => {
+  it('continues a text on two stages of a pipeline as one process does, and says it once', async () => {
+    const words = [
+      'generate',
+      '--json',
+      '--load',
+      'run',
+      '--prompt',
+      'The cat',
+      '--threads',
+      '1',
+      '--seed',
+      '3',
+    ];
+    const size = ['--pipeline-model-parallel-size', '2'];
+    const { status, stdout } = await spawnMtl(
+      ['run', '--nproc-per-node', '2', programOfRank(), '--', ...words, ...size],
+      { cwd },
+    );
+    expect(status).toBe(0);
+    const reports = stdout.split('\n').filter((line) => line.includes('"finishReason"'));
+    expect(reports.length).toBe(1);
+    const alone = await mtl(...words);
+    expect(JSON.parse(reports[0]!.slice(reports[0]!.indexOf('{')))).toEqual(JSON.parse(alone));
+  }, 60_000);
+
   const greedy = ['--load', 'run', '--prompt', 'the cat', '--temperature', '0'];
 
   it('continues a prompt, piece by piece', async () => {

@@ -6,8 +6,14 @@ import type { Command } from 'commander';
 import { loadModelOfFlags, type ModelFlagValues, newModelCommand } from '../command-line/model-flags.js';
 import { countOption, numberOption } from '../command-line/option-values.js';
 import { requiredTokenizer } from '../command-line/required-tokenizer.js';
+import {
+  addSharingFlags,
+  type SharingFlagValues,
+  type SharingProcesses,
+  withSharingProcesses,
+} from '../command-line/sharing-processes.js';
 
-interface GenerateFlags extends ModelFlagValues {
+interface GenerateFlags extends ModelFlagValues, SharingFlagValues {
   readonly prompt?: string;
   readonly promptFile?: string;
   readonly numSamples: number;
@@ -22,11 +28,12 @@ interface GenerateFlags extends ModelFlagValues {
 const examples = `
 Examples:
   mtl generate --load runs/shakespeare --prompt 'To be' --max-new-tokens 200 --temperature 0.8
-  mtl generate --load-hf gpt2 --prompt-file letter.txt --num-samples 3 --top-p 0.9`;
+  mtl generate --load-hf gpt2 --prompt-file letter.txt --num-samples 3 --top-p 0.9
+  mtl run --nproc-per-node 2 node_modules/@mtl/cli -- generate --load runs/large --tensor-model-parallel-size 2`;
 
 /** `mtl generate`: continues a text, and shows it as it comes. */
 export function generateCommand(): Command {
-  return newModelCommand('generate', 'continue a text with a trained model')
+  return addSharingFlags(newModelCommand('generate', 'continue a text with a trained model'))
     .option('--prompt <text>', 'the text to continue (default: a new text)')
     .option('--prompt-file <file>', 'a file that holds it, without its last line break')
     .addOption(countOption('--num-samples <n>', 'continuations, one after the other').default(1))
@@ -46,17 +53,30 @@ export function generateCommand(): Command {
 
 async function runGenerate(flags: GenerateFlags): Promise<void> {
   const prompt = promptOf(flags);
-  const loaded = await loadModelOfFlags(flags);
+  await withSharingProcesses(flags, (sharing) => continueTexts({ flags, prompt, sharing }));
+}
+
+/** Every process that shares the model takes part; the first one writes. */
+async function continueTexts(options: {
+  readonly flags: GenerateFlags;
+  readonly prompt: string;
+  readonly sharing: SharingProcesses;
+}): Promise<void> {
+  const { flags, prompt, sharing } = options;
+  const write = (text: string): void => {
+    if (sharing.isFirst) process.stdout.write(text);
+  };
+  const loaded = await loadModelOfFlags(flags, sharing);
   try {
     const started = performance.now();
     let numTokens = 0;
     for (let sample = 0; sample < flags.numSamples; sample++) {
       if (flags.json !== true && flags.numSamples > 1) {
-        process.stdout.write(`${sample === 0 ? '' : '\n'}--- sample ${sample + 1} of ${flags.numSamples}\n`);
+        write(`${sample === 0 ? '' : '\n'}--- sample ${sample + 1} of ${flags.numSamples}\n`);
       }
-      numTokens += await continueText({ flags, prompt, loaded, sample });
+      numTokens += await continueText({ flags, prompt, loaded, sample, write });
     }
-    if (process.stderr.isTTY !== true || flags.json === true) return;
+    if (!sharing.isFirst || process.stderr.isTTY !== true || flags.json === true) return;
     const seconds = (performance.now() - started) / 1000;
     process.stderr.write(`\n${numTokens} tokens, ${(numTokens / seconds).toFixed(1)} a second\n`);
   } finally {
@@ -85,14 +105,15 @@ function promptOf({ prompt, promptFile }: GenerateFlags): string {
   }
 }
 
-/** Writes one continuation to standard output; returns the number of its tokens. */
+/** Writes one continuation; returns the number of its tokens. */
 async function continueText(options: {
   readonly flags: GenerateFlags;
   readonly prompt: string;
   readonly loaded: LoadedGpt;
   readonly sample: number;
+  readonly write: (text: string) => void;
 }): Promise<number> {
-  const { flags, prompt, loaded, sample } = options;
+  const { flags, prompt, loaded, sample, write } = options;
   const tokenizer = requiredTokenizer(loaded);
   const encoded = tokenizer.encode(prompt);
   const ends = new Set(loaded.endTokens);
@@ -101,9 +122,9 @@ async function continueText(options: {
   const tokens: number[] = [];
   const emit = (piece: string): void => {
     if (flags.json === true) pieces.push(piece);
-    else process.stdout.write(piece);
+    else write(piece);
   };
-  if (flags.json !== true) process.stdout.write(prompt);
+  if (flags.json !== true) write(prompt);
   let reason: string | undefined;
   const { temperature, topK, topP, seed, maxNewTokens } = flags;
   for await (const { token, finishReason } of generate({
@@ -124,9 +145,9 @@ async function continueText(options: {
   emit(text.end());
   if (flags.json === true) {
     const result = { sample, prompt, text: pieces.join(''), tokens, finishReason: reason };
-    process.stdout.write(`${JSON.stringify(result)}\n`);
+    write(`${JSON.stringify(result)}\n`);
   } else {
-    process.stdout.write('\n');
+    write('\n');
   }
   return tokens.length;
 }
