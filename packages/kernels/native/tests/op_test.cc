@@ -100,6 +100,8 @@ std::vector<Case> row_cases(int64_t width) {
       {"sum_of_squares", {output(DType::kFloat64, {1}), loose(real(kF32, rows))}, {0}, {kF32}},
       {"cast", {out, x}, {}},
       {"add", {out, x, x}, {}},
+      {"tanh_forward", {out, x}, {}},
+      {"tanh_backward", {out, x, x}, {}},
       {"philox_normal", {loose(output(kCompute, {5, width}))}, {0.5, 2, 3, 4, static_cast<double>(width + 9), 2, 3}},
   };
   for (const double erf : {0.0, 1.0}) {
