@@ -36,8 +36,11 @@ const schedules = {
 for (const [name, { flags }] of Object.entries(schedules)) traits[name] = flags;
 traits['balanced layers'] = ['--pipeline-model-parallel-layout', 'balanced'];
 
-/** Layers of the model: enough for eight stages where there is a pipeline. */
-const numLayersOf = ({ pp }) => (pp === undefined ? 2 : 8);
+/** Layers of the model: enough for eight stages where there is a pipeline, or for all chunks of one that has more. */
+const numLayersOf = ({ pp }, with_) =>
+  pp === undefined ? 2 : Math.max(8, ...with_.map((trait) => pp * (schedules[trait]?.numChunks ?? 1)));
+/** Deeper models take longer than they prove more. */
+const mostLayers = 16;
 
 /** @param sizes along tp, pp and dp; what is left out is 1 */
 function layout(sizes, with_ = [], precision = 'fp32') {
@@ -47,7 +50,7 @@ function layout(sizes, with_ = [], precision = 'fp32') {
   const name = `${precision === 'fp32' ? '' : `${precision}: `}${[mesh, ...with_].join(', ')}`;
   const flags = Object.entries(sizeFlags).flatMap(([axis, flag]) => [flag, String(sizes[axis] ?? 1)]);
   return {
-    ...{ name, sizes, traits: with_, precision, numProcesses, numLayers: numLayersOf(sizes) },
+    ...{ name, sizes, traits: with_, precision, numProcesses, numLayers: numLayersOf(sizes, with_) },
     flags: [...flags, ...with_.flatMap((trait) => traits[trait])],
   };
 }
@@ -89,6 +92,7 @@ export const layouts = [
   layout({ pp: 2 }, ['interleaved of 4 chunks']),
   layout({ pp: 2, tp: 2 }, ['zb-v', sequence]),
   layout({ pp: 4 }, ['zb-h2', full]),
+  layout({ pp: 4 }, ['interleaved of 4 chunks']),
   layout({ pp: 2, dp: 4 }, ['gpipe', distributed]),
   layout({ pp: 2, tp: 2, dp: 2 }, ['zb-h1', sequence, distributed, full]),
   layout({ pp: 4, dp: 2 }, ['interleaved of 2 chunks', distributed]),
@@ -97,7 +101,7 @@ export const layouts = [
   layout({ pp: 2, tp: 2, dp: 2 }, ['interleaved of 2 chunks', sequence, distributed, full], 'bf16'),
 ];
 
-/** Everything with everything: 98 runs without pipelines, and 183 with. */
+/** Everything with everything: 98 runs without pipelines, and 210 with. */
 export const allLayouts = [
   ...crossOf({
     meshes: [{ tp: 2 }, { tp: 4 }, { dp: 2 }, { dp: 4 }, { tp: 2, dp: 2 }, { tp: 2, dp: 4 }],
@@ -119,8 +123,7 @@ function pipelinesOf(meshes) {
     const numMicroBatches = 8 / (sizes.dp ?? 1);
     const fitting = Object.entries(schedules).filter(
       ([name, { numChunks }]) =>
-        sizes.pp * numChunks <= numLayersOf(sizes) &&
-        !(name.startsWith('interleaved') && numMicroBatches < sizes.pp),
+        sizes.pp * numChunks <= mostLayers && !(name.startsWith('interleaved') && numMicroBatches < sizes.pp),
     );
     const all = [
       ...(sizes.tp === undefined ? [] : [sequence]),
@@ -167,6 +170,15 @@ export const faults = [
   { fault: 'shift-one-mask', noticedBy: 'gradients', ...layout({ pp: 2 }, ['zb-h1']) },
   { fault: 'swap-two-messages', noticedBy: 'gradients', ...layout({ pp: 2 }, ['gpipe']) },
   { fault: 'use-stale-input', noticedBy: 'gradients', ...layout({ pp: 2 }, ['1f1b']) },
+  { fault: 'swap-two-messages', noticedBy: 'gradients', ...layout({ pp: 2 }, ['interleaved of 2 chunks']) },
+  {
+    fault: 'use-stale-input',
+    noticedBy: 'gradients',
+    ...layout({ pp: 2 }, ['breadth-first of 2 chunks']),
+  },
+  { fault: 'shift-one-mask', noticedBy: 'gradients', ...layout({ pp: 2 }, ['zb-v']) },
+  { fault: 'skip-tied-sum', noticedBy: 'gradients', ...layout({ pp: 2, tp: 2 }, ['zb-h2', sequence]) },
+  { fault: 'skip-tied-sum', noticedBy: 'gradients', ...layout({ pp: 2 }, ['1f1b'], 'bf16') },
   { fault: 'drop-tensor-reduce', noticedBy: 'gradients', ...layout({ tp: 4 }, [], 'bf16') },
   { fault: 'skip-one-partial-gradient', noticedBy: 'gradients', ...layout({ tp: 2 }, [sequence], 'bf16') },
 ];

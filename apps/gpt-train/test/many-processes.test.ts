@@ -27,10 +27,8 @@ const everything = [
   ...['--overlap-grad-reduce', '--overlap-param-gather'],
 ];
 
-const inPipelines = [
-  ...['--tensor-model-parallel-size', '2', '--pipeline-model-parallel-size', '2'],
-  ...['--profile-steps', '12', '13', '--profile-trace', 'steps.json'],
-];
+const onStages = ['--tensor-model-parallel-size', '2', '--pipeline-model-parallel-size', '2'];
+const inPipelines = [...onStages, ...['--profile-steps', '12', '13', '--profile-trace', 'steps.json']];
 
 type Curve = ReadonlyMap<number, { readonly loss: number; readonly norm: number }>;
 
@@ -102,6 +100,9 @@ describe('gpt-train on several processes', () => {
       [0, 2],
       [1, 2],
     ]);
+    const { traceEvents } = JSON.parse(readFileSync(join(directory, 'steps.json'), 'utf8'));
+    const kinds = new Set(traceEvents.map(({ cat }: { cat?: string }) => cat));
+    expect([...'FB', 'reduce', 'optimizer', 'step'].filter((kind) => !kinds.has(kind))).toEqual([]);
     const inOrder = buildSchedule('1f1b', { numStages: 2, numMicroBatches: 8 });
     for (const { steps } of traced) {
       for (const { schedule } of steps) expect(schedule.actions).toEqual(inOrder.actions);
@@ -115,20 +116,24 @@ describe('gpt-train on several processes', () => {
     expect(existsSync(join(directory, 'steps.svg'))).toBe(true);
   }, 240_000);
 
-  it.skipIf(cannotPlayTwoHosts)(
-    'trains on two hosts of two ranks each as on one, also when a rank of one is killed (libgloo-dev, iproute2, root)',
-    async () => {
+  it.skipIf(cannotPlayTwoHosts).each([
+    { between: 'data-parallel', flags: everything, sizes: 'tensor 2 x pipeline 1 x data 2' },
+    { between: 'pipeline-parallel', flags: onStages, sizes: 'tensor 2 x pipeline 2 x data 1' },
+  ])(
+    'trains on two hosts, $between to each other, as on one, also when a rank is killed (libgloo-dev, iproute2, root)',
+    async ({ between, flags: layout, sizes }) => {
+      const name = `hosts-${between}`;
       const network = createNetworkHosts();
       let areOver = false;
       let killing = Promise.resolve();
       try {
         const variables = { MTL_JOB_SECRET: randomUUID(), MTL_SOCKET_INTERFACE: network.socketInterface };
-        const flags = [...recipe, ...toTheEnd, ...everything, '--save', 'hosts', '--save-interval', '5'];
+        const flags = [...recipe, ...toTheEnd, ...layout, '--save', name, '--save-interval', '5'];
         const runs = [0, 1].map((host) =>
           runRanks({
             numProcesses: 2,
             maxRestarts: 1,
-            flags: [...flags, '--metrics-jsonl', metrics('hosts')],
+            flags: [...flags, '--metrics-jsonl', metrics(name)],
             directory,
             launcherFlags: [
               ...['--nnodes', '2', '--node-rank', String(host), '--master-addr', network.addressOf(0)],
@@ -141,7 +146,7 @@ describe('gpt-train on several processes', () => {
                   onStart: (processIds) => {
                     killing = (async () => {
                       // between two checkpoints: some steps are done again
-                      while (linesOf(metrics('hosts')) < 9 && !areOver) await sleep(5);
+                      while (linesOf(metrics(name)) < 9 && !areOver) await sleep(5);
                       const victim = processIds().get(3);
                       if (victim !== undefined) process.kill(victim, 'SIGKILL');
                     })();
@@ -152,7 +157,7 @@ describe('gpt-train on several processes', () => {
         const [first, second] = await Promise.all(runs);
         areOver = true;
         await killing;
-        expect(first!.output).toContain('4 = tensor 2 x pipeline 1 x data 2');
+        expect(first!.output).toContain(`4 = ${sizes}`);
         expect(first!.output).toContain('ranks communicate over gloo+local');
         for (const { output, code } of [first!, second!]) {
           expect(output).toContain('warning[MTL_RESTART]: rank 3 ended with signal SIGKILL; restart 1 of 1');
@@ -162,7 +167,7 @@ describe('gpt-train on several processes', () => {
         areOver = true;
         network.remove();
       }
-      expectSameCurve(curveOf(metrics('hosts')), undisturbed);
+      expectSameCurve(curveOf(metrics(name)), undisturbed);
     },
     180_000,
   );

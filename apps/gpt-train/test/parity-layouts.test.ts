@@ -45,6 +45,29 @@ describe('the layouts of npm run parity', () => {
     expect([...wanted].filter((pair) => !met.has(pair))).toEqual([]);
   });
 
+  it('run every schedule of a pipeline, on every mesh of one, in CI', () => {
+    const inPipelines = layouts.filter(
+      ({ sizes, precision }) => sizes.pp !== undefined && precision === 'fp32',
+    );
+    const wanted = [
+      ...['1f1b', 'gpipe', 'interleaved of 2 chunks', 'interleaved of 4 chunks', 'breadth-first of 2 chunks'],
+      ...['zb-h1', 'zb-h2', 'zb-v', 'balanced layers', 'full recomputation', 'sequence parallel'],
+      'distributed optimizer',
+    ];
+    const met = new Set(inPipelines.flatMap(({ traits }) => traits));
+    expect(wanted.filter((trait) => !met.has(trait))).toEqual([]);
+    const meshes = inPipelines.map(({ sizes: { pp, tp = 1, dp = 1 } }) => `${pp} x ${tp} x ${dp}`);
+    const pipelineTensorData = ['2 x 2 x 2', '4 x 1 x 2', '4 x 2 x 1', '2 x 1 x 4', '8 x 1 x 1'];
+    expect(pipelineTensorData.filter((mesh) => !meshes.includes(mesh))).toEqual([]);
+    expect(layouts.some(({ sizes, precision }) => sizes.pp !== undefined && precision === 'bf16')).toBe(true);
+  });
+
+  it('have mistakes under every kind of schedule', () => {
+    const kinds = ['gpipe', '1f1b', 'interleaved', 'breadth-first', 'zb-h1', 'zb-h2', 'zb-v'];
+    const broken = faults.flatMap(({ traits }) => traits);
+    expect(kinds.filter((kind) => !broken.some((trait) => trait.startsWith(kind)))).toEqual([]);
+  });
+
   it('are each there once', () => {
     expect(new Set(layouts.map(({ name }) => name)).size).toBe(layouts.length);
   });

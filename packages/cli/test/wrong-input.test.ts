@@ -119,7 +119,7 @@ const cases: ReadonlyArray<readonly [what: string, argv: readonly string[], code
   ['a temperature below 0', ['generate', '--temperature', '-1'], 'MTL_FLAG_VALUE', '0 or more'],
   ['two sources of text', ['eval', '--text', 'a', '--data-path', 'b'], 'MTL_FLAG_CONFLICT', '--data-path'],
   ['two precisions', ['eval', '--load', 'a', '--bf16', '--fp16'], 'MTL_FLAG_CONFLICT', '--bf16'],
-  ['a device that is not there', ['eval', '--load', 'a', '--device', 'cuda'], 'MTL_DEVICE', 'cpu'],
+  ['a device that is not there', ['eval', '--load', 'a', '--device', 'cuda'], 'MTL_CUDA_LIBRARY', 'nowhere'],
   ['no way to convert', ['convert', '--load', 'a', '--save', 'b'], 'MTL_FLAG_CONFLICT', '--save-hf'],
   ['no schedule', ['schedule'], 'MTL_FLAG_REQUIRED', '--pipeline-schedule'],
   [
@@ -205,7 +205,9 @@ describe('wrong input', () => {
     async (_, argv, code, says) => {
       const cwd = ownDirectory();
       const before = filesUnder(cwd);
-      const { status, stdout, stderr } = await spawnMtl(argv, { cwd });
+      // whatever this machine has: no CUDA
+      const env = { MTL_CUDA_LIBRARY: 'nowhere' };
+      const { status, stdout, stderr } = await spawnMtl(argv, { cwd, env });
       expect(stderr).toContain(`error[${code}]`);
       expect(stderr).toContain(says);
       expect(stderr.match(/error\[/g)).toHaveLength(1);

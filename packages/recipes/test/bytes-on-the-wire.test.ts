@@ -145,3 +145,34 @@ describe.each([
     });
   });
 });
+
+describe.each([
+  { engine: 'local', problem: undefined },
+  { engine: 'gloo', problem: glooProblem() },
+] as const)(
+  'a pipeline of two stages of two tensor-parallel processes each, over $engine',
+  ({ engine, problem }) => {
+    const needs = engine === 'gloo' ? ' (libgloo-dev)' : '';
+    it.skipIf(problem)(
+      `sends half of a boundary tensor from each process, cut along the sequence or not${needs}`,
+      async () => {
+        const size = ['--num-layers', '2', '--tensor-model-parallel-size', '2'];
+        const trainings = [[], ['--sequence-parallel']].map(
+          (kind): TrainGptArgument => ({
+            flags: [...recipe, ...corpus, ...size, '--pipeline-model-parallel-size', '2', ...kind],
+          }),
+        );
+        const module = new URL('./ranks/train-gpt.ts', import.meta.url);
+        const ranks = await runProcesses<TrainGptResult[]>({
+          ...{ worldSize: 4, module, argument: trainings, engine },
+        });
+        // Narayanan et al. 2021, section 4.1: B S H / t to the next stage, and as much back in backward
+        const expected = { calls: numMicroBatches, sentBytes: (numMicroBatches * B * S * H * 4) / 2 };
+        for (const results of ranks) {
+          for (const { pipeline } of results) expect(pipeline!.send).toMatchObject(expected);
+        }
+      },
+      processTestMs,
+    );
+  },
+);

@@ -63,7 +63,11 @@ it('reads no sample of another data-parallel rank', async () => {
     dataset.fillRow(call);
   };
   const watched = new Proxy(dataset, {
-    get: (target, property) => (property === 'fillRow' ? fillRow : Reflect.get(target, property, target)),
+    get: (target, property) => {
+      if (property === 'fillRow') return fillRow;
+      const value = Reflect.get(target, property, target);
+      return typeof value === 'function' ? value.bind(target) : value;
+    },
   });
   const batches = await take(createBatchLoader({ dataset: watched, sampler, thread: 'main' }));
   expect(batches).toHaveLength(7);

@@ -1,12 +1,15 @@
-import type { SampleDataset } from '@mtl/data';
+import { createSampleBatch, type SampleDataset } from '@mtl/data';
 import { describe, expect, it } from 'vitest';
 import { stageBatches } from './stage-batches.js';
 
 /** Ten samples of four tokens; tells which were read. */
 function datasetOf(hasKeyStart: boolean): { dataset: SampleDataset; read: number[] } {
   const read: number[] = [];
+  const sequenceLength = 4;
   const dataset = {
-    ...{ length: 10, sequenceLength: 4, hasKeyStart },
+    ...{ length: 10, sequenceLength },
+    createBatch: (batchSize) => createSampleBatch({ batchSize, sequenceLength, withKeyStart: hasKeyStart }),
+    finishBatch: (batch) => batch,
     fillRow: ({ sample, batch, row }) => {
       read.push(sample);
       batch.sampleNumbers[row] = sample;

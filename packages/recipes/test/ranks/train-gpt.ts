@@ -14,6 +14,8 @@ export interface TrainGptResult {
   readonly sample: string | undefined;
   /** What the tensor-parallel group has counted by the end of the training. */
   readonly tensorParallel: ReturnType<ProcessGroup['statistics']> | undefined;
+  /** And the pipeline's group. */
+  readonly pipeline: ReturnType<ProcessGroup['statistics']> | undefined;
 }
 
 export default (world: World, all: readonly TrainGptArgument[]): Promise<TrainGptResult[]> =>
@@ -42,9 +44,10 @@ async function trainGpt(
   });
   try {
     const { reason, checkpointPath } = await training.run();
-    const tensorParallel = training.processes.groups.tp?.statistics();
+    const { tp, pp } = training.processes.groups;
+    const [tensorParallel, pipeline] = [tp?.statistics(), pp?.statistics()];
     const sample = reason === 'done' ? await training.sample('Line') : undefined;
-    return { reason, checkpointPath, output, sample, tensorParallel };
+    return { reason, checkpointPath, output, sample, tensorParallel, pipeline };
   } finally {
     await training.close();
   }
