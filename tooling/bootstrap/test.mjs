@@ -10,6 +10,7 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { disallowedSkips } from '../checks/allowed-skips.mjs';
+import { grouped } from '../checks/grouped.mjs';
 import { missingEngines } from '../checks/required-engines.mjs';
 import { bootstrap, root, toolEnvironment } from './bootstrap.mjs';
 
@@ -70,7 +71,7 @@ const numByEngine = [...new Set(engines)]
   .map((name) => `${name} (${engines.filter((engine) => engine === name).length} ranks)`);
 console.log(`\nengines used: ${numByEngine.join(', ') || 'none'}`);
 console.log(skipped.length === 0 ? '\nnothing was skipped' : `\nskipped (the name of a test says why):`);
-for (const name of skipped) console.log(`  ${name}`);
+for (const line of grouped(skipped)) console.log(`  ${line}`);
 const disallowed = allowedSkips === undefined ? [] : disallowedSkips(skipped, allowedSkips);
 const missing = requiredEngines === undefined ? [] : missingEngines(used, requiredEngines);
 for (const line of missing) console.error(`error[MTL_ENGINE_UNSEEN]: no test has seen the engine: ${line}`);
