@@ -142,7 +142,7 @@ function sampleValue(name: FlagName): unknown {
     number: 0.25,
     text: 'a b',
     boolean: true,
-    integers: [1, 2, 3],
+    integers: placeholder.split(' ').map((_, index) => index + 1),
     texts: ['a', 'b'],
   };
   return samples[kind];
