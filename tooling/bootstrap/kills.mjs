@@ -17,6 +17,11 @@ if (!/^[1-9]\d{0,3}$/.test(count)) {
 bootstrap(['build', 'build:native']);
 const args = ['run', 'test/many-processes.test.ts', '-t', 'goes on after ranks are killed'];
 const env = { ...toolEnvironment(), MTL_TEST_KILLS: count };
-process.exit(
-  spawnSync('vitest', args, { cwd: join(root, 'apps/gpt-train'), env, stdio: 'inherit' }).status ?? 1,
-);
+const cwd = join(root, 'apps/gpt-train');
+const { status, error } = spawnSync(join(cwd, 'node_modules/.bin/vitest'), args, {
+  cwd,
+  env,
+  stdio: 'inherit',
+});
+if (error !== undefined) throw error;
+process.exit(status ?? 1);
