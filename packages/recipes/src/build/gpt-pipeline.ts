@@ -9,6 +9,7 @@ import {
 } from '@mtl/models';
 import { Pipeline, type PipelineRecorder } from '@mtl/pipeline';
 import type { GptConfiguration } from '../gpt-configuration.js';
+import { balanceAdvice } from './balance-advice.js';
 import { layersOfChunks } from './layers-of-chunks.js';
 import { pipelineSchedule } from './pipeline-schedule.js';
 import type { TrainingProcesses } from './training-processes.js';
@@ -37,11 +38,14 @@ export function gptPipeline(options: GptPipelineOptions): GptPipeline {
   const { parallel, training } = configuration;
   const { device } = parallel;
   const schedule = (numMicroBatches: number) => pipelineSchedule(parallel, numMicroBatches);
-  const { placement } = schedule(training.numMicroBatches);
+  const step = schedule(training.numMicroBatches);
+  const { placement } = step;
   const layers = layersOfChunks(configuration, { model, numChunks: placement.length });
   if (placement.length > 1) {
     const counts = layers.map(({ start, end }) => end - start);
     onMessage(`layers of the pipeline's chunks: ${counts.join(', ')}`);
+    const advice = balanceAdvice(configuration, { model, schedule: step });
+    if (advice !== undefined) onMessage(advice);
   }
   const { tp, pp } = processes.groups;
   const { stages, parameters } = buildGptStages({
