@@ -69,14 +69,10 @@ describe('the memory of a rank, in processes that train', () => {
   const measured = new Map<Name, readonly MeasuredMemory[]>();
   let directory: string;
 
-  let corpus: readonly string[];
-
   beforeAll(async () => {
     directory = mkdtempSync(join(tmpdir(), 'mtl-memory-'));
-    corpus = await prepareCorpus(directory);
-  });
-  for (const worldSize of [1, 2, 4]) {
-    beforeAll(async () => {
+    const corpus = await prepareCorpus(directory);
+    for (const worldSize of [1, 2, 4]) {
       const own = cases.filter((each) => each.worldSize === worldSize);
       const ranks = await runProcesses<MeasuredMemory[]>({
         worldSize,
@@ -89,8 +85,8 @@ describe('the memory of a rank, in processes that train', () => {
           ranks.map((results) => results[index]!),
         );
       });
-    }, processTestMs);
-  }
+    }
+  }, 3 * processTestMs);
   afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
   const peakOf = (name: Name): number => Math.max(...measured.get(name)!.map(({ peak }) => peak));
