@@ -1,5 +1,5 @@
 import { allocateParameters, initializeParameter } from '@mtl/autograd';
-import { type Device, type DType, numLiveTensors } from '@mtl/kernels';
+import { countedFlops, type Device, type DType, numLiveTensors, resetCountedFlops } from '@mtl/kernels';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type BertModelConfiguration, numBertParameters } from './bert-model-configuration.js';
 import { BertStage, type BertStageOptions } from './bert-stage.js';
@@ -229,6 +229,40 @@ describe('BertStage', () => {
     expect(other.tokens).not.toEqual(batch.tokens);
     const [expected, actual] = [gradientsOf(built, [batch]), gradientsOf(built, [other])];
     expect(actual).toEqual(expected);
+    built.dispose();
+  });
+
+  it('computes nothing for padding, however much there is', () => {
+    const built = build('cpu', 'float32');
+    const batch = batchOf([4, 5, 6]);
+    // the same samples in a layout four times as long
+    const sequenceLength = 4 * batch.sequenceLength;
+    const lengthened = (values: Int32Array): Int32Array => {
+      const result = new Int32Array(sequenceLength * batch.batchSize).fill(20);
+      result.set(values);
+      return result;
+    };
+    const long = {
+      ...batch,
+      sequenceLength,
+      tokens: lengthened(batch.tokens),
+      tokenTypes: lengthened(batch.tokenTypes).map((type) => Math.min(type, 1)),
+    };
+    const tokens = batch.lengths.reduce((sum, length) => sum + length, 0);
+    expect(tokens).toBe(18);
+    for (const one of [batch, long])
+      expect(built.stage.boundaryShape(one)).toEqual([one === batch ? 21 : 24, 1, 16]);
+    const flopsOf = (one: MaskedTokenBatch) => {
+      resetCountedFlops();
+      const result = gradientsOf(built, [one]);
+      return { flops: countedFlops(), ...result };
+    };
+    const [expected, actual] = [flopsOf(batch), flopsOf(long)];
+    // 24 rows instead of 21, but not 84; heads and attention the same
+    expect(actual.flops / expected.flops).toBeLessThan(24 / 21);
+    expect(Math.abs(actual.loss / expected.loss - 1)).toBeLessThan(2e-6);
+    // products of other sizes
+    expectClose(actual.gradients, expected.gradients, 1e-5);
     built.dispose();
   });
 
