@@ -53,10 +53,19 @@ class PeerProcess {
   });
   #answers = createInterface({ input: this.#child.stdout })[Symbol.asyncIterator]();
 
+  constructor() {
+    this.#child.on('error', () => {}); // no such program: there will be no answers
+  }
+
+  /** What is there; undefined without torch and transformers. */
+  async versions() {
+    const { value, done } = await this.#answers.next();
+    return done ? undefined : JSON.parse(value);
+  }
+
   async next() {
     const { value, done } = await this.#answers.next();
-    if (done)
-      throw new Error('the peer ended: MTL_PEER_PYTHON must name a Python with torch and transformers');
+    if (done) throw new Error('the other side ended before its answer');
     return JSON.parse(value);
   }
 
