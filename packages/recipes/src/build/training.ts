@@ -20,6 +20,7 @@ import {
   weightTensors,
 } from '@mtl/trainer';
 import type { GptConfiguration } from '../gpt-configuration.js';
+import { huggingFaceTokenizer } from './hugging-face-tokenizer.js';
 import { loadTraining } from './load-training.js';
 import { type ModelPart, modelPart } from './model-part.js';
 import type { AnyModelRecipe, ModelPiece } from './model-recipe.js';
@@ -131,11 +132,12 @@ export class Training {
       pin: local.size === 1,
     });
     const huggingFace = await openHuggingFace(configuration);
+    const ownTokenizer = huggingFace && (await huggingFaceTokenizer(huggingFace.tokenizerFiles));
     const { datasets, tokenizer, dataPath } = await processes.prepare(
       () =>
         openTrainingData(configuration, {
           corpusDirectory,
-          huggingFaceTokenizer: huggingFace?.tokenizerFiles['tokenizer.json'],
+          huggingFaceTokenizer: ownTokenizer,
           onMessage,
         }),
       { isFirstOnHost: local.rank === 0 },
