@@ -126,14 +126,9 @@ try {
   writeFileSync(list, [...sources, ...builds, ...modules].join('\n'));
   run('tar', [
     ...['--create', '--use-compress-program', 'xz -6 -T0', '--file', out],
-    // the flags leave the targets of symbolic links alone
-    ...[
-      `--transform=flags=rH;s,^\\./,,;s,^,${name}/,`,
-      '--owner=0',
-      '--group=0',
-      '--exclude=*.map',
-      '--exclude=.files',
-    ],
+    // the flags leave the targets of symbolic links alone; hard links of pnpm's store would point nowhere there
+    ...[`--transform=flags=rH;s,^\\./,,;s,^,${name}/,`, '--hard-dereference', '--owner=0', '--group=0'],
+    ...['*.map', '*.d.ts', '*.d.cts', '.files'].map((pattern) => `--exclude=${pattern}`),
     ...['--directory', root, '--files-from', list, '--directory', stage, '.'],
   ]);
 } finally {
