@@ -27,8 +27,13 @@ async function main(): Promise<void> {
     console.log(formatHelp({ program: 'gpt-train', description: 'Trains a GPT.' }));
     return;
   }
-  const timeoutMinutes = flags.values['distributed-timeout-minutes'];
-  const joined = await joinProcesses({ variables: process.env, timeoutMinutes });
+  const {
+    device,
+    'distributed-backend': backend,
+    'distributed-timeout-minutes': timeoutMinutes,
+  } = flags.values;
+  const how = { timeoutMinutes, device, backend, onMessage: console.log };
+  const joined = await joinProcesses({ variables: process.env, ...how });
   try {
     await train(flags, joined);
   } catch (error) {

@@ -3,7 +3,7 @@ import type { JsonObject } from '@mtl/checkpoint';
 import type { World } from '@mtl/comm';
 import type { SampleDataset, Tokenizer } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
-import { type DType, openDevice, setNumThreads } from '@mtl/kernels';
+import { type DType, setNumThreads } from '@mtl/kernels';
 import {
   GptLanguageModel,
   type GptModelConfiguration,
@@ -30,6 +30,7 @@ import {
 import type { GptConfiguration } from '../gpt-configuration.js';
 import { type GptPipeline, gptPipeline } from './gpt-pipeline.js';
 import { loadTraining } from './load-training.js';
+import { openDeviceOfRank } from './open-device-of-rank.js';
 import { openTrainingData } from './open-training-data.js';
 import { pipelineSchedule } from './pipeline-schedule.js';
 import { sampleText } from './sample-text.js';
@@ -120,8 +121,7 @@ export class GptTraining {
     const { training, parallel, checkpoint } = configuration;
     const local = options.local ?? { rank: 0, size: 1 };
     checkSupported(configuration);
-    // one GPU for each process of a host
-    openDevice(parallel.device, { deviceIndex: local.rank });
+    openDeviceOfRank(parallel.device, { localRank: local.rank });
     const { placement } = pipelineSchedule(parallel, training.numMicroBatches);
     const processes = new TrainingProcesses({ world, parallel, ends: [placement[0]!, placement.at(-1)!] });
     const onMessage = (text: string): void => {
