@@ -20,7 +20,8 @@ function gpuUnderTest(): { readonly name?: string; readonly problem?: string } {
 
 const { name, problem } = gpuUnderTest();
 const isEmulated = name?.startsWith('emulation') === true;
-const whyNotNccl = problem ?? (isEmulated ? 'emulated devices have no streams' : ncclProblem());
+const whyNotNccl =
+  problem ?? (isEmulated ? 'emulated devices have no streams' : ncclProblem()?.split('\n')[0]);
 const numSteps = 3;
 const recipe = [
   ...['--device', 'cuda', '--preset', 'none', '--num-layers', '2', '--hidden-size', '32'],
