@@ -194,8 +194,8 @@ describe("a flag of Megatron-LM's that there is no use for", () => {
 
   it.each([
     ['--use-flash-attn yes', /"yes" behind --use-flash-attn belongs to no flag/],
-    ['--tp-comm-overlap-cfg', /--tp-comm-overlap-cfg needs a value/],
-    ['--tp-comm-overlap-cfg a.yaml b.yaml', /"b.yaml" behind --tp-comm-overlap-cfg/],
+    ['--transformer-impl', /--transformer-impl needs a value/],
+    ['--transformer-impl local other', /"other" behind --transformer-impl/],
     ['--use-flash-attn --use-flash-attn', /--use-flash-attn is given twice/],
   ])('is still read properly: %s', (line, message) => {
     expect(errorOf(line)).toMatch(message);
