@@ -53,7 +53,7 @@ describe('a GPT in a pipeline', () => {
     expectSame(name);
     const [first, ...others] = results!;
     expect(validation(first!.output).length).toBe(2);
-    expect(first!.sample).toMatch(/^Line/);
+    expect(first!.sample).toMatch(/^A sample:\nThe people of/);
     for (const { output, sample } of others) {
       expect(output).toBe('');
       expect(sample).toBe(first!.sample);

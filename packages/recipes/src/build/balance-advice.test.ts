@@ -1,3 +1,4 @@
+import { gptEndsWork } from '@mtl/models';
 import { describe, expect, it } from 'vitest';
 import { parseFlags } from '../flags/parse-flags.js';
 import { validateConfiguration } from '../validate-configuration.js';
@@ -20,7 +21,8 @@ function adviceOf(
   );
   const model = gptModelConfiguration(configuration.model, vocabularySize);
   const schedule = pipelineSchedule(configuration.parallel, 8);
-  return balanceAdvice(configuration, { model, schedule });
+  const work = gptEndsWork(model, configuration.model.sequenceLength);
+  return balanceAdvice(configuration, { model, work, schedule });
 }
 
 describe('balanceAdvice', () => {

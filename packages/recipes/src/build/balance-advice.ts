@@ -1,4 +1,4 @@
-import { cutLayers, type EndsWork, type GptModelConfiguration, gptEndsWork } from '@mtl/models';
+import { cutLayers, type EndsWork, type TransformerConfiguration } from '@mtl/models';
 import { type PipelineSchedule, simulateSchedule } from '@mtl/pipeline/schedules';
 import type { GptConfiguration } from '../gpt-configuration.js';
 import { layersOfChunks } from './layers-of-chunks.js';
@@ -7,19 +7,20 @@ import { layersOfChunks } from './layers-of-chunks.js';
 const notable = 0.05;
 
 export interface BalanceAdviceOptions {
-  readonly model: GptModelConfiguration;
+  readonly model: Pick<TransformerConfiguration, 'numLayers'>;
+  /** Of embedding and head, in layers. */
+  readonly work: EndsWork;
   readonly schedule: PipelineSchedule;
 }
 
 /** What there is to say of layers dealt out evenly where balanced ones would make a step notably faster, by the simulator. */
 export function balanceAdvice(
-  configuration: Pick<GptConfiguration, 'parallel' | 'model' | 'training'>,
-  { model, schedule }: BalanceAdviceOptions,
+  configuration: Pick<GptConfiguration, 'parallel' | 'training'>,
+  { model, work, schedule }: BalanceAdviceOptions,
 ): string | undefined {
   const numChunks = schedule.placement.length;
   if (numChunks === 1 || configuration.parallel.layerLayout !== 'even') return undefined;
-  const work = gptEndsWork(model, configuration.model.sequenceLength);
-  const even = layersOfChunks(configuration, { model, numChunks });
+  const even = layersOfChunks(configuration, { model, work, numChunks });
   const balanced = cutLayers({ ...{ numLayers: model.numLayers, numChunks, work }, layout: 'balanced' });
   const recomputes = configuration.training.recompute.granularity === 'full';
   const [now, then] = [even, balanced].map((layers) =>
