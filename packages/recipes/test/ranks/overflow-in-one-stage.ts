@@ -1,5 +1,5 @@
 import type { World } from '@mtl/comm';
-import { GptTraining, parseFlags, validateConfiguration } from '../../src/index.js';
+import { parseFlags, Training, validateConfiguration } from '../../src/index.js';
 
 export interface OverflowCase {
   readonly flags: readonly string[];
@@ -31,7 +31,7 @@ async function observe(
   { flags, iterations, stage: where }: OverflowCase,
 ): Promise<ObservedStep[]> {
   const configuration = validateConfiguration(parseFlags([...flags]), { worldSize: world.size });
-  const training = await GptTraining.build({
+  const training = await Training.build({
     ...{ configuration, corpusDirectory: 'never-used' },
     stream: { write: () => true, isTTY: false },
     world: world.size === 1 ? undefined : world,
@@ -45,7 +45,7 @@ async function observe(
     stage!.backwardInput = (call) => {
       const happens = iterations.includes(trainer.progress.iteration + 1) && call.microBatch === 0;
       // of a layer's own weight, so that no other stage holds it and no boundary tensor carries it
-      const gradient = stage!.blocks[0]!.parameters[0]!.mainGradient;
+      const gradient = stage!.parameters.find(({ name }) => name.includes('.layers.'))!.mainGradient;
       if (happens && pp === where && tp === 0 && dp === 0) {
         gradient.write(new Float32Array(gradient.size).fill(Number.POSITIVE_INFINITY));
       }
