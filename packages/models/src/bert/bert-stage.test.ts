@@ -1,4 +1,11 @@
-import { type Device, type DType, numLiveTensors } from '@mtl/kernels';
+import {
+  countedFlops,
+  type Device,
+  type DType,
+  numLiveTensors,
+  resetCountedFlops,
+  type Tensor,
+} from '@mtl/kernels';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { expectClose, StageUnderTest } from '../../test/support/stage-under-test.js';
 import { type BertModelConfiguration, numBertParameters } from './bert-model-configuration.js';
@@ -134,26 +141,33 @@ describe.each(['pre', 'post'] as const)('BertStage with layer norm %s sublayers'
     recomputed.dispose();
   });
 
-  it('two stages give what one gives: the tied embedding is the sum of both', () => {
-    const whole = build('cpu', 'float32', placed);
-    const first = build('cpu', 'float32', { ...placed, layers: { start: 0, end: 1 } });
-    const last = build('cpu', 'float32', { ...placed, layers: { start: 1, end: 2 } });
+  it.each([2, 3])('%i stages give what one gives: the tied embedding is the sum of both', (numStages) => {
+    const staged = { model: { ...placed.model, numLayers: numStages } };
+    const whole = build('cpu', 'float32', staged);
+    const stages = Array.from({ length: numStages }, (_, start) =>
+      build('cpu', 'float32', { ...staged, layers: { start, end: start + 1 } }),
+    );
     const batch = batchOf([1, 2]);
     const expected = whole.gradientsOf([batch]);
-    for (const { stage } of [first, last])
-      for (const { mainGradient } of stage.parameters) mainGradient.zero();
+    for (const { stage } of stages) for (const { mainGradient } of stage.parameters) mainGradient.zero();
     const call = { microBatch: 0, batch, ...factorsOf([batch]) };
-    const boundary = first.stage.forward(call)!;
-    expect(boundary.shape).toEqual(first.stage.boundaryShape(batch));
-    last.stage.forward({ ...call, input: boundary });
-    boundary.dispose();
-    const gradient = last.stage.backwardInput({ microBatch: 0, weights: true })!;
-    first.stage.backwardInput({ microBatch: 0, outputGradient: gradient, weights: true });
-    gradient.dispose();
-    const losses = takeLosses(last.stage, 0);
+    let input: Tensor | undefined;
+    for (const { stage } of stages) {
+      const boundary = stage.forward({ ...call, input });
+      input?.dispose();
+      if (boundary !== undefined) expect(boundary.shape).toEqual(stage.boundaryShape(batch));
+      input = boundary;
+    }
+    let outputGradient: Tensor | undefined;
+    for (const { stage } of stages.toReversed()) {
+      const gradient = stage.backwardInput({ microBatch: 0, outputGradient, weights: true });
+      outputGradient?.dispose();
+      outputGradient = gradient;
+    }
+    const losses = takeLosses(stages.at(-1)!.stage, 0);
     expect(losses.mlm_loss! + losses.sop_loss!).toBe(expected.loss);
     const sums = new Map<string, number[]>();
-    for (const { name, mainGradient } of [...first.stage.parameters, ...last.stage.parameters]) {
+    for (const { name, mainGradient } of stages.flatMap(({ stage }) => stage.parameters)) {
       const values = mainGradient.toArray();
       sums.set(name, sums.get(name)?.map((value, index) => value + values[index]!) ?? values);
     }
@@ -165,7 +179,7 @@ describe.each(['pre', 'post'] as const)('BertStage with layer norm %s sublayers'
       // the two parts of the tied embedding are added in another order
       1e-6,
     );
-    for (const built of [whole, first, last]) built.dispose();
+    for (const built of [whole, ...stages]) built.dispose();
   });
 
   it('has as many parameters as are counted', () => {
@@ -191,6 +205,40 @@ describe('BertStage', () => {
     expect(other.tokens).not.toEqual(batch.tokens);
     const [expected, actual] = [built.gradientsOf([batch]), built.gradientsOf([other])];
     expect(actual).toEqual(expected);
+    built.dispose();
+  });
+
+  it('computes nothing for padding, however much there is', () => {
+    const built = build('cpu', 'float32');
+    const batch = batchOf([4, 5, 6]);
+    // the same samples in a layout four times as long
+    const sequenceLength = 4 * batch.sequenceLength;
+    const lengthened = (values: Int32Array): Int32Array => {
+      const result = new Int32Array(sequenceLength * batch.batchSize).fill(20);
+      result.set(values);
+      return result;
+    };
+    const long = {
+      ...batch,
+      sequenceLength,
+      tokens: lengthened(batch.tokens),
+      tokenTypes: lengthened(batch.tokenTypes).map((type) => Math.min(type, 1)),
+    };
+    const tokens = batch.lengths.reduce((sum, length) => sum + length, 0);
+    expect(tokens).toBe(18);
+    for (const one of [batch, long])
+      expect(built.stage.boundaryShape(one)).toEqual([one === batch ? 21 : 24, 1, 16]);
+    const flopsOf = (one: MaskedTokenBatch) => {
+      resetCountedFlops();
+      const result = gradientsOf(built, [one]);
+      return { flops: countedFlops(), ...result };
+    };
+    const [expected, actual] = [flopsOf(batch), flopsOf(long)];
+    // 24 rows instead of 21, but not 84; heads and attention the same
+    expect(actual.flops / expected.flops).toBeLessThan(24 / 21);
+    expect(Math.abs(actual.loss / expected.loss - 1)).toBeLessThan(2e-6);
+    // products of other sizes
+    expectClose(actual.gradients, expected.gradients, 1e-5);
     built.dispose();
   });
 
