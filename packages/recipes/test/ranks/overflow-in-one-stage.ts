@@ -1,5 +1,5 @@
 import type { World } from '@mtl/comm';
-import { GptTraining, parseFlags, validateConfiguration } from '../../src/index.js';
+import { parseFlags, Training, validateConfiguration } from '../../src/index.js';
 
 export interface OverflowCase {
   readonly flags: readonly string[];
@@ -30,8 +30,10 @@ async function observe(
   world: World,
   { flags, iterations, stage: where }: OverflowCase,
 ): Promise<ObservedStep[]> {
-  const configuration = validateConfiguration(parseFlags([...flags]), { worldSize: world.size });
-  const training = await GptTraining.build({
+  const configuration = validateConfiguration(parseFlags([...flags], { model: 'gpt' }), {
+    worldSize: world.size,
+  });
+  const training = await Training.build({
     ...{ configuration, corpusDirectory: 'never-used' },
     stream: { write: () => true, isTTY: false },
     world: world.size === 1 ? undefined : world,
