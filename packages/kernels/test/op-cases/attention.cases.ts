@@ -5,6 +5,7 @@ import {
   attentionForward,
   Tensor,
 } from '../../src/index.js';
+import { timedKind } from './benchmark-sizes.js';
 import type { GradientCase, OpCase, TensorSpec, Tensors } from './op-case.js';
 import { attentionTolerances } from './tolerances.js';
 
@@ -153,7 +154,17 @@ function backwardCase(variant: Variant): OpCase {
   };
 }
 
-const benchmarkVariants: Variant[] = [
+const variantsOfCard: Variant[] = [
+  { name: 'causal', sizes: [1024, 16, 12, 64], causal: true },
+  { name: 'causal', sizes: [2048, 4, 16, 128], causal: true },
+  { name: 'causal', sizes: [1024, 8, 16, 96], causal: true },
+  { name: 'causal', sizes: [2048, 4, 16, 128], causal: true, dropout: 0.1 },
+  { name: 'bidirectional', sizes: [512, 32, 16, 64] },
+];
+
+const variantsOfDryRun: Variant[] = [{ name: 'causal', sizes: [64, 1, 2, 16], causal: true }];
+
+const variantsOfHost: Variant[] = [
   { name: 'causal', sizes: [256, 16, 6, 64], causal: true },
   { name: 'causal', sizes: [1024, 2, 12, 64], causal: true },
   { name: 'padding', sizes: [128, 8, 12, 64], lengths: [128, 100, 90, 128, 77, 128, 110, 64] },
@@ -164,7 +175,9 @@ function productFlops({ sizes: [sequence, batch, heads, headSize], causal }: Var
   return 2 * batch * heads * sequence * sequence * headSize * (causal ? 0.5 : 1);
 }
 
-const benchmarks: OpCase[] = benchmarkVariants.flatMap((variant) => {
+const benchmarks: OpCase[] = { host: variantsOfHost, card: variantsOfCard, 'dry run': variantsOfDryRun }[
+  timedKind
+].flatMap((variant) => {
   const forward = forwardCase(variant);
   const { output, logSumExp, ...inputs } = forward.tensors;
   const backward: OpCase = {

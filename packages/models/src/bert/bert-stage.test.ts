@@ -1,4 +1,3 @@
-import { allocateParameters, initializeParameter } from '@mtl/autograd';
 import {
   countedFlops,
   type Device,
@@ -8,6 +7,7 @@ import {
   type Tensor,
 } from '@mtl/kernels';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { expectClose, StageUnderTest } from '../../test/support/stage-under-test.js';
 import { type BertModelConfiguration, numBertParameters } from './bert-model-configuration.js';
 import { BertStage, type BertStageOptions } from './bert-stage.js';
 import type { MaskedTokenBatch } from './masked-token-batch.js';
@@ -61,18 +61,6 @@ function batchOf(samples: readonly number[], { room = 2 * samples.length + 1 } =
   };
 }
 
-interface Built {
-  readonly stage: BertStage;
-  dispose(): void;
-}
-
-function build(device: Device, dtype: DType, options: Partial<BertStageOptions> = {}): Built {
-  const stage = new BertStage({ model, device, dtype, seed: 5, ...options });
-  const storage = allocateParameters(stage.parameters, { device, dtype, mainGradients: true });
-  for (const parameter of stage.parameters) initializeParameter(parameter, parameter.data, 5);
-  return { stage, dispose: () => storage.dispose() };
-}
-
 /** The losses of a micro-batch, each kind the sum of its elements with their factors. */
 function takeLosses(stage: BertStage, microBatch: number): Record<string, number> {
   const { losses, weights, parts, dispose } = stage.takeLoss(microBatch);
@@ -91,24 +79,15 @@ const factorsOf = (batches: readonly MaskedTokenBatch[]) => ({
   sampleLossFactor: 1 / batches.reduce((sum, { batchSize }) => sum + batchSize, 0),
 });
 
-function gradientsOf({ stage }: Built, batches: readonly MaskedTokenBatch[], split = false) {
-  for (const parameter of stage.parameters) parameter.mainGradient.zero();
-  const factors = factorsOf(batches);
-  let loss = 0;
-  batches.forEach((batch, microBatch) => {
-    stage.forward({ microBatch, batch, ...factors });
-    stage.backwardInput({ microBatch, weights: !split });
-    if (split) stage.backwardWeight({ microBatch });
-    loss += Object.values(takeLosses(stage, microBatch)).reduce((sum, value) => sum + value, 0);
-  });
-  return { loss, gradients: stage.parameters.map((parameter) => parameter.mainGradient.toArray()) };
-}
+const callsOf = (batches: readonly MaskedTokenBatch[]) =>
+  batches.map((batch, microBatch) => ({ microBatch, batch, ...factorsOf(batches) }));
 
-function expectClose(actual: number[][], expected: number[][], relative: number): void {
-  actual.forEach((values, index) => {
-    const norm = Math.hypot(...expected[index]!);
-    const difference = Math.hypot(...values.map((value, at) => value - expected[index]![at]!));
-    expect(difference, `parameter ${index}`).toBeLessThanOrEqual(relative * norm + 1e-12);
+function build(device: Device, dtype: DType, options: Partial<BertStageOptions> = {}) {
+  return new StageUnderTest({
+    stage: new BertStage({ model, device, dtype, seed: 5, ...options }),
+    ...{ device, dtype, callsOf },
+    takeLoss: (stage, microBatch) =>
+      Object.values(takeLosses(stage, microBatch)).reduce((sum, value) => sum + value, 0),
   });
 }
 
@@ -123,32 +102,15 @@ describe.each(['pre', 'post'] as const)('BertStage with layer norm %s sublayers'
 
   it('has gradients that agree with central differences in float64, dropout included', () => {
     const built = build('reference', 'float64', placed);
-    const batch = batchOf([11, 12, 13]);
-    const { gradients } = gradientsOf(built, [batch]);
-    const step = 1e-5;
-    for (const [index, parameter] of built.stage.parameters.entries()) {
-      const values = parameter.data.toArray();
-      for (const element of [0, Math.floor(parameter.size / 2), parameter.size - 1]) {
-        const moved = [step, -step].map((delta) => {
-          const changed = Float64Array.from(values);
-          changed[element]! += delta;
-          parameter.data.write(changed);
-          return gradientsOf(built, [batch]).loss;
-        });
-        parameter.data.write(Float64Array.from(values));
-        const numerical = (moved[0]! - moved[1]!) / (2 * step);
-        // weights are float32 on the device: 1/count carries 6e-8; differences of step 1e-5 add 1e-8
-        expect(Math.abs(gradients[index]![element]! - numerical), parameter.name).toBeLessThan(1e-7);
-      }
-    }
+    built.expectCentralDifferences(batchOf([11, 12, 13]));
     built.dispose();
   });
 
   it('gives the same losses and gradients on the CPU kernels as on the reference', () => {
     const [reference, cpu] = [build('reference', 'float64', placed), build('cpu', 'float32', placed)];
     const batches = [batchOf([3, 4, 5])];
-    const expected = gradientsOf(reference, batches);
-    const actual = gradientsOf(cpu, batches);
+    const expected = reference.gradientsOf(batches);
+    const actual = cpu.gradientsOf(batches);
     // relative, as the design bounds layouts; float32 rounding through two layers
     expect(Math.abs(actual.loss / expected.loss - 1)).toBeLessThan(2e-6);
     expectClose(actual.gradients, expected.gradients, 1e-5);
@@ -158,9 +120,9 @@ describe.each(['pre', 'post'] as const)('BertStage with layer norm %s sublayers'
 
   it('gives the same result however a batch is split, and however much room masks have', () => {
     const built = build('cpu', 'float32', placed);
-    const whole = gradientsOf(built, [batchOf([0, 1, 2])]);
+    const whole = built.gradientsOf([batchOf([0, 1, 2])]);
     for (const batches of [[batchOf([0]), batchOf([1, 2])], [batchOf([0, 1, 2], { room: 20 })]]) {
-      const split = gradientsOf(built, batches);
+      const split = built.gradientsOf(batches);
       expect(Math.abs(whole.loss / split.loss - 1)).toBeLessThan(2e-6);
       // sums in another order
       expectClose(split.gradients, whole.gradients, 1e-5);
@@ -170,11 +132,11 @@ describe.each(['pre', 'post'] as const)('BertStage with layer norm %s sublayers'
 
   it('splits backward and recomputes layers without a bit changed', () => {
     const built = build('cpu', 'float32', placed);
-    const together = gradientsOf(built, [batchOf([7, 8])]);
-    expect(gradientsOf(built, [batchOf([7, 8])], true)).toEqual(together);
+    const together = built.gradientsOf([batchOf([7, 8])]);
+    expect(built.gradientsOf([batchOf([7, 8])], true)).toEqual(together);
     const recomputation = { granularity: 'full', method: 'uniform', numLayers: 1 } as const;
     const recomputed = build('cpu', 'float32', { ...placed, recomputation });
-    expect(gradientsOf(recomputed, [batchOf([7, 8])])).toEqual(together);
+    expect(recomputed.gradientsOf([batchOf([7, 8])])).toEqual(together);
     built.dispose();
     recomputed.dispose();
   });
@@ -186,7 +148,7 @@ describe.each(['pre', 'post'] as const)('BertStage with layer norm %s sublayers'
       build('cpu', 'float32', { ...staged, layers: { start, end: start + 1 } }),
     );
     const batch = batchOf([1, 2]);
-    const expected = gradientsOf(whole, [batch]);
+    const expected = whole.gradientsOf([batch]);
     for (const { stage } of stages) for (const { mainGradient } of stage.parameters) mainGradient.zero();
     const call = { microBatch: 0, batch, ...factorsOf([batch]) };
     let input: Tensor | undefined;
@@ -241,7 +203,7 @@ describe('BertStage', () => {
       Math.floor(index / batchSize) >= lengths[index % batchSize]!;
     const other = { ...batch, tokens: batch.tokens.map((token, index) => (isPadding(index) ? 20 : token)) };
     expect(other.tokens).not.toEqual(batch.tokens);
-    const [expected, actual] = [gradientsOf(built, [batch]), gradientsOf(built, [other])];
+    const [expected, actual] = [built.gradientsOf([batch]), built.gradientsOf([other])];
     expect(actual).toEqual(expected);
     built.dispose();
   });
@@ -322,7 +284,7 @@ describe('BertStage', () => {
 
   it('leaks nothing over 100 steps', () => {
     const built = build('cpu', 'float32');
-    for (let step = 0; step < 100; step++) gradientsOf(built, [batchOf([step])], step % 2 === 0);
+    for (let step = 0; step < 100; step++) built.gradientsOf([batchOf([step])], step % 2 === 0);
     built.dispose();
   });
 });
