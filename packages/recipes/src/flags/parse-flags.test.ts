@@ -183,10 +183,6 @@ describe("a flag of Megatron-LM's that there is no use for", () => {
       '--use-flash-attn on the command line has no effect: attention never stores its S x S scores, whatever the shape',
     ],
     ['--no-masked-softmax-fusion', 'has no effect: the kernels here are fused where it pays'],
-    [
-      '--distributed-backend nccl',
-      '--distributed-backend nccl on the command line has no effect: shared memory',
-    ],
     ['--transformer-impl transformer_engine', 'has no effect: the kernels here are the same'],
     [
       '--tp-comm-overlap-cfg x.yaml',
@@ -201,8 +197,8 @@ describe("a flag of Megatron-LM's that there is no use for", () => {
 
   it.each([
     ['--use-flash-attn yes', /"yes" behind --use-flash-attn belongs to no flag/],
-    ['--distributed-backend', /--distributed-backend needs a value/],
-    ['--distributed-backend nccl gloo', /"gloo" behind --distributed-backend/],
+    ['--transformer-impl', /--transformer-impl needs a value/],
+    ['--transformer-impl local other', /"other" behind --transformer-impl/],
     ['--use-flash-attn --use-flash-attn', /--use-flash-attn is given twice/],
   ])('is still read properly: %s', (line, message) => {
     expect(errorOf(line)).toMatch(message);
