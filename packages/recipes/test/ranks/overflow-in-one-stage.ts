@@ -1,4 +1,5 @@
 import type { World } from '@mtl/comm';
+import type { GptStage } from '@mtl/models';
 import { parseFlags, Training, validateConfiguration } from '../../src/index.js';
 
 export interface OverflowCase {
@@ -30,9 +31,7 @@ async function observe(
   world: World,
   { flags, iterations, stage: where }: OverflowCase,
 ): Promise<ObservedStep[]> {
-  const configuration = validateConfiguration(parseFlags([...flags], { model: 'gpt' }), {
-    worldSize: world.size,
-  });
+  const configuration = validateConfiguration(parseFlags([...flags]), { worldSize: world.size });
   const training = await Training.build({
     ...{ configuration, corpusDirectory: 'never-used' },
     stream: { write: () => true, isTTY: false },
@@ -42,7 +41,8 @@ async function observe(
   try {
     const { part, trainer, processes } = training;
     const { tp, dp, pp } = processes.coordinates;
-    const [stage] = part.stages.values();
+    // the recipe's stages are a GPT's
+    const [stage] = part.stages.values() as Iterable<GptStage>;
     const backwardInput = stage!.backwardInput.bind(stage);
     stage!.backwardInput = (call) => {
       const happens = iterations.includes(trainer.progress.iteration + 1) && call.microBatch === 0;
