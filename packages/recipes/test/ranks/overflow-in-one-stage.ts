@@ -1,4 +1,5 @@
 import type { World } from '@mtl/comm';
+import type { GptStage } from '@mtl/models';
 import { parseFlags, Training, validateConfiguration } from '../../src/index.js';
 
 export interface OverflowCase {
@@ -40,12 +41,13 @@ async function observe(
   try {
     const { part, trainer, processes } = training;
     const { tp, dp, pp } = processes.coordinates;
-    const [stage] = part.stages.values();
+    // the recipe's stages are a GPT's
+    const [stage] = part.stages.values() as Iterable<GptStage>;
     const backwardInput = stage!.backwardInput.bind(stage);
     stage!.backwardInput = (call) => {
       const happens = iterations.includes(trainer.progress.iteration + 1) && call.microBatch === 0;
       // of a layer's own weight, so that no other stage holds it and no boundary tensor carries it
-      const gradient = stage!.parameters.find(({ name }) => name.includes('.layers.'))!.mainGradient;
+      const gradient = stage!.blocks[0]!.parameters[0]!.mainGradient;
       if (happens && pp === where && tp === 0 && dp === 0) {
         gradient.write(new Float32Array(gradient.size).fill(Number.POSITIVE_INFINITY));
       }
