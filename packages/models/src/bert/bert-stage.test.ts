@@ -230,7 +230,7 @@ describe('BertStage', () => {
       expect(built.stage.boundaryShape(one)).toEqual([one === batch ? 21 : 24, 1, 16]);
     const flopsOf = (one: MaskedTokenBatch) => {
       resetCountedFlops();
-      const result = gradientsOf(built, [one]);
+      const result = built.gradientsOf([one]);
       return { flops: countedFlops(), ...result };
     };
     const [expected, actual] = [flopsOf(batch), flopsOf(long)];
