@@ -195,7 +195,7 @@ export async function train(where: Where, tamper?: Tamper): Promise<Curve> {
     }),
     device,
     batches: batches(),
-    numLossTokens,
+    losses: [{ name: 'lm_loss', per: 'token', count: numLossTokens }],
     sequenceLength: recipe.sequenceLength,
     flopsPerSample: 1,
     trainIterations: where.steps ?? recipe.steps,
