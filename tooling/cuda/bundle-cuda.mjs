@@ -87,9 +87,9 @@ const sources = run('git', ['ls-files'])
   .filter((path) => !isLeftOut(path));
 const modules = moduleClosure({
   ...{ root, workspace: [...workspace, 'tooling'] },
-  // the test runner and its configuration; tooling's own dependencies build and lint
+  // the test runner and its configuration; of tooling's own dependencies esbuild, by which ranks of tests run TypeScript
   alsoNeeded: ['vitest', '@mtl/tooling', 'fast-check'],
-  without: /^(esbuild|tsup|tsx|typescript|@types\/.*|node-addon-api|node-api-headers|gpt-tokenizer)$/,
+  without: /^(tsup|typescript|@types\/.*|node-addon-api|node-api-headers|gpt-tokenizer)$/,
 });
 
 const stage = mkdtempSync(join(tmpdir(), 'mtl-bundle-'));
