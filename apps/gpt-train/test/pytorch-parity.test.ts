@@ -149,13 +149,6 @@ type Tamper = (run: Run) => void;
 /** The curve of a run; `tamper` runs before each step's update. */
 async function train(dtype: 'float32' | 'bfloat16', tamper?: Tamper): Promise<Curve> {
   const run = build(dtype);
-  if (tamper !== undefined) {
-    const step = run.optimizer.step.bind(run.optimizer);
-    run.optimizer.step = (options) => {
-      tamper(run);
-      return step(options);
-    };
-  }
   const schedule = new LearningRateSchedule({
     maxLearningRate: recipe.learningRate,
     decayStyle: 'constant',
@@ -182,6 +175,7 @@ async function train(dtype: 'float32' | 'bfloat16', tamper?: Tamper): Promise<Cu
     sequenceLength: recipe.sequenceLength,
     flopsPerSample: 1,
     trainIterations: recipe.steps,
+    onGradients: tamper && (() => tamper(run)),
   });
   const curve: Curve = { losses: [], gradientNorms: [] };
   for await (const { lmLoss, gradNorm } of trainer) {

@@ -1,7 +1,8 @@
 import { TrainingError } from '@mtl/errors';
-import { type Device, memoryStatistics } from '@mtl/kernels';
+import { type Device, deviceRange, memoryStatistics, weightedSum } from '@mtl/kernels';
 import type { AdamwOptimizer, LossScaler, NumMicroBatches } from '@mtl/optimizer';
-import type { Pipeline, StageLoss, StepProfiler } from '@mtl/pipeline';
+import type { Pipeline, StepProfiler } from '@mtl/pipeline';
+import { DeviceNumbers } from './device-numbers.js';
 import type { StepMetrics } from './metrics/step-metrics.js';
 import { Ranks } from './ranks.js';
 
@@ -39,14 +40,6 @@ export interface TrainerOptions<Batch> {
   readonly profiler?: StepProfiler | undefined;
   /** Where to go on; default: the start. */
   readonly progress?: TrainingProgress;
-}
-
-/** Sum of loss times weight over the tokens, in double and in order. */
-function weightedSum({ losses, weights }: StageLoss): number {
-  const [values, factors] = [losses.read<'float32'>(), weights.read<'float32'>()];
-  let sum = 0;
-  for (let index = 0; index < values.length; index++) sum += values[index]! * factors[index]!;
-  return sum;
 }
 
 /** The next of an iterator, fewer at its end. */
@@ -102,7 +95,8 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
   /** Runs steps until the last iteration, or until the consumer leaves the loop. */
   async *[Symbol.asyncIterator](): AsyncGenerator<StepMetrics, void, undefined> {
     while (this.#progress.iteration < this.#options.trainIterations) {
-      const metrics = await this.#step();
+      const name = `step ${this.#progress.iteration + 1}`;
+      const metrics = await deviceRange({ device: this.#options.device, name }, () => this.#step());
       if (metrics === undefined) return;
       yield metrics;
       // signals, timers and writers get their turn between steps
@@ -123,17 +117,19 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     for (let done = 0; done < numMicroBatches; ) {
       const some = await take(batches, Math.min(most, numMicroBatches - done));
       if (some.length === 0) break;
+      using own = new DeviceNumbers({ device: this.#options.device, capacity: some.length });
       pipeline.evaluate({
         batches: some,
         lossFactor: 1,
-        onLoss: (loss) => void sums.push(weightedSum(loss)),
+        onLoss: ({ losses, weights }) => weightedSum({ output: own.next(), values: losses, weights }),
       });
+      sums.push(...own.read());
       tokens += some.reduce((sum, batch) => sum + numLossTokens(batch), 0);
       done += some.length;
     }
     tokens = this.ranks.fromLastStage(this.ranks.sumOverData(tokens));
     if (tokens === 0) throw new TrainingError('MTL_NO_DATA', 'the evaluation data hold no token to count');
-    return this.ranks.fromLastStage(total(this.ranks.gatherMicroBatches(sums))) / tokens;
+    return this.#totalLoss(sums) / tokens;
   }
 
   async #step(): Promise<StepMetrics | undefined> {
@@ -148,7 +144,9 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     const iteration = this.#progress.iteration + 1;
     profiler?.beginStep(iteration);
     const lossScale = lossScaler.scale;
-    const lmLoss = this.#accumulateGradients(batches, lossScale);
+    // the device is waited for once, when all figures of the step are on their way
+    using figures = new DeviceNumbers({ device: this.#options.device, capacity: batches.length + 1 });
+    this.#accumulateGradients(batches, { lossScale, losses: figures });
     const { consumedSamples } = this.#progress;
     if (this.#options.onGradients !== undefined) {
       optimizer.reduceGradients();
@@ -156,8 +154,13 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     }
     const rate = learningRate({ numUpdates: optimizer.numSteps, consumedSamples });
     if (profiler !== undefined) profiler.span({ kind: 'reduce' }, () => optimizer.reduceGradients());
-    const update = () => optimizer.step({ learningRate: rate, lossScale });
-    const { gradientNorm, skipped } = profiler?.span({ kind: 'optimizer' }, update) ?? update();
+    const update = (): readonly number[] => {
+      optimizer.launchStep({ learningRate: rate, lossScale, gradientNorm: figures.next() });
+      return figures.read();
+    };
+    const read = profiler?.span({ kind: 'optimizer' }, update) ?? update();
+    const { gradientNorm, skipped } = optimizer.finishStep(read.at(-1)!);
+    const lmLoss = this.#totalLoss(read.slice(0, -1)) / lossScale;
     this.#progress = {
       iteration,
       consumedSamples: this.#progress.consumedSamples + globalBatchSize,
@@ -189,25 +192,31 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     return taken.length < count ? undefined : taken;
   }
 
-  /** Forward and backward of this rank's micro-batches; the mean loss over the tokens of the global batch. */
-  #accumulateGradients(batches: readonly Batch[], lossScale: number): number {
+  /** The sum of losses over the micro-batches of all ranks, from this rank's. */
+  #totalLoss(own: readonly number[]): number {
+    return this.ranks.fromLastStage(total(this.ranks.gatherMicroBatches(own)));
+  }
+
+  /** Forward and backward of this rank's micro-batches, and the loss of each, times the scale and over all tokens. */
+  #accumulateGradients(
+    batches: readonly Batch[],
+    { lossScale, losses: sums }: { readonly lossScale: number; readonly losses: DeviceNumbers },
+  ): void {
     const { pipeline, optimizer, numLossTokens } = this.#options;
     const numOwn = batches.reduce((sum, batch) => sum + numLossTokens(batch), 0);
     const numTokens = this.ranks.fromLastStage(this.ranks.sumOverData(numOwn));
     if (numTokens === 0) throw new TrainingError('MTL_NO_DATA', 'a global batch holds no token to count');
-    const scaledLosses: number[] = [];
     try {
       pipeline.run({
         batches,
         lossFactor: lossScale / numTokens,
         beforeLastBackward: (chunk) => optimizer.expectLastBackward(chunk),
-        onLoss: (loss) => void scaledLosses.push(weightedSum(loss)),
+        onLoss: ({ losses, weights }) => weightedSum({ output: sums.next(), values: losses, weights }),
       });
     } catch (error) {
       pipeline.abandon();
       throw error;
     }
-    return this.ranks.fromLastStage(total(this.ranks.gatherMicroBatches(scaledLosses))) / lossScale;
   }
 
   /** Whether an overflow is the loss scale's doing: a dynamic one above its minimum. */
