@@ -142,6 +142,28 @@ const benchmarks: OpCase[] = benchmarkSizes.flatMap(({ preset, logits: [tokens, 
       benchmark: {},
     },
     {
+      name: `cross_entropy_forward_backward ${preset} [${tokens}, ${width}]`,
+      operation: 'cross_entropy_forward_backward',
+      tensors: {
+        logitGradient: { ...logits, output: true },
+        loss: perToken({ output: true }),
+        rowMaximum: perToken({ output: true }),
+        rowSum: perToken({ output: true }),
+        labelLogit: perToken({ output: true }),
+        logits,
+        labels,
+        weights: perToken({ values: () => 1 }),
+      },
+      run: (tensors) =>
+        crossEntropyForwardBackward({
+          ...{ logitGradient: tensors.logitGradient, loss: tensors.loss! },
+          ...{ logits: tensors.logits!, labels: tensors.labels!, weights: tensors.weights! },
+          ...{ rowMaximum: tensors.rowMaximum!, rowSum: tensors.rowSum!, labelLogit: tensors.labelLogit! },
+          numColumns,
+        }),
+      benchmark: {},
+    },
+    {
       name: `cross_entropy_backward ${preset} [${tokens}, ${width}]`,
       operation: 'cross_entropy_backward',
       tensors: {

@@ -295,13 +295,15 @@ Status cublaslt_fused_product(const MatrixProduct& product, bool* is_offered) {
   Plan* plan = nullptr;
   MTL_RETURN_IF_ERROR(plan_of(product, &plan));
   if (!plan->is_offered) return ok_status();
-  *is_offered = true;
   MTL_RETURN_IF_ERROR(describe_pointers(product, *plan));
   const float alpha = 1.0f, beta = product.accumulate ? 1.0f : 0.0f;
-  MTL_RETURN_IF_LT_ERROR(cublasLtMatmul, handle, plan->description, &alpha, product.right, plan->a, product.left, plan->b,
-                         &beta, product.output, plan->d, product.output, plan->d, &plan->choice.algorithm, workspace,
-                         kWorkspaceBytes, compute_stream());
-  return ok_status();
+  const int result = functions.cublasLtMatmul(handle, plan->description, &alpha, product.right, plan->a, product.left,
+                                              plan->b, &beta, product.output, plan->d, product.output, plan->d,
+                                              &plan->choice.algorithm, workspace, kWorkspaceBytes, compute_stream());
+  // what the heuristic took may still be refused, before anything is enqueued
+  plan->is_offered = result != lt::kUnsupported || product.fused == FusedWith::kNothing;
+  *is_offered = plan->is_offered;
+  return plan->is_offered ? status_of(result, "cublasLtMatmul") : ok_status();
 }
 
 }  // namespace mtl::cuda
