@@ -21,6 +21,7 @@ export {
   type LinearCrossEntropyOptions,
   linearCrossEntropy,
 } from './operations/linear-cross-entropy.js';
+export { type PackedAttentionOptions, packedAttention } from './operations/packed-attention.js';
 export { tanh } from './operations/tanh.js';
 export {
   type Initialization,

@@ -4,7 +4,6 @@ export {
   prepareDefaultCorpus,
 } from './build/default-corpus.js';
 export { gptModelConfiguration } from './build/gpt-model-configuration.js';
-export { type BuildGptTrainingOptions, GptTraining } from './build/gpt-training.js';
 export { type JoinedProcesses, type JoinProcessesOptions, joinProcesses } from './build/join-processes.js';
 export {
   type LoadedGpt,
@@ -17,15 +16,23 @@ export {
   openTrainingData,
   type TrainingData,
 } from './build/open-training-data.js';
+export {
+  type RunTrainingProgramOptions,
+  runTrainingProgram,
+} from './build/run-training-program.js';
 export { type SampleTextOptions, sampleText } from './build/sample-text.js';
 export {
+  type CheckpointPlace,
+  readSavedBertConfiguration,
   readSavedConfiguration,
   type SaveConfigurationOptions,
+  type SavedBertConfiguration,
   type SavedConfiguration,
   saveConfiguration,
   type TrainedOn,
 } from './build/saved-configuration.js';
 export { type TokenizerFile, tokenizerFiles } from './build/tokenizer-files.js';
+export { type BuildTrainingOptions, Training } from './build/training.js';
 export {
   broadcastJson,
   TrainingProcesses,
@@ -37,14 +44,10 @@ export { configFileJsonSchema } from './flags/flag-schema.js';
 export { formatHelp } from './flags/format-help.js';
 export { type ParsedFlags, parseFlags } from './flags/parse-flags.js';
 export type { GptConfiguration, TokenizerConfiguration } from './gpt-configuration.js';
+export type { MemoryShape, PipelineShape } from './memory/memory-shape.js';
 export { memoryShapeOf } from './memory/memory-shape-of.js';
-export {
-  type MemoryPrediction,
-  type MemoryShape,
-  type PipelineShape,
-  predictMemory,
-  predictStages,
-} from './memory/predict-memory.js';
+export { type MemoryPrediction, predictMemory, predictStages } from './memory/predict-memory.js';
+export type { ModelKind } from './model-kind.js';
 export { presetNames } from './presets/presets.js';
 export { printConfiguration } from './print-configuration.js';
 export { type ValidateConfigurationOptions, validateConfiguration } from './validate-configuration.js';

@@ -1,9 +1,12 @@
-import { TrainingError } from '@mtl/errors';
-import { type Device, deviceRange, memoryStatistics, weightedSum } from '@mtl/kernels';
+import { TrainingError, UsageError } from '@mtl/errors';
+import { type Device, deviceRange, memoryStatistics } from '@mtl/kernels';
 import type { AdamwOptimizer, LossScaler, NumMicroBatches } from '@mtl/optimizer';
-import type { Pipeline, StepProfiler } from '@mtl/pipeline';
+import type { LossFactors, Pipeline, StepProfiler } from '@mtl/pipeline';
 import { DeviceNumbers } from './device-numbers.js';
+import type { LossKind } from './loss-kind.js';
+import { LossSums } from './loss-sums.js';
 import type { StepMetrics } from './metrics/step-metrics.js';
+import type { ValidationLoss } from './metrics/training-summary.js';
 import { Ranks } from './ranks.js';
 
 /** Where a training stands: what a checkpoint must bring back besides tensors. */
@@ -28,8 +31,8 @@ export interface TrainerOptions<Batch> {
    * pipeline as many.
    */
   readonly batches: AsyncIterator<Batch>;
-  /** Tokens of a micro-batch whose loss counts; the last stage of a pipeline is asked. */
-  readonly numLossTokens: (batch: Batch) => number;
+  /** What the loss is a sum of: one kind for a language model, several where parts of a stage's loss have names. */
+  readonly losses: readonly LossKind<Batch>[];
   readonly sequenceLength: number;
   /** Model FLOPs of one sample, forward and backward. */
   readonly flopsPerSample: number;
@@ -40,6 +43,25 @@ export interface TrainerOptions<Batch> {
   readonly profiler?: StepProfiler | undefined;
   /** Where to go on; default: the start. */
   readonly progress?: TrainingProgress;
+}
+
+/** What an evaluation found. */
+export type EvaluatedLoss = Omit<ValidationLoss, 'iteration'>;
+
+function checkLosses(losses: ReadonlyArray<LossKind<never>>): void {
+  const kinds = losses.map(({ per }) => per);
+  if (losses.length > 0 && new Set(kinds).size === losses.length) return;
+  throw new UsageError('MTL_LOSS_KINDS', `losses of a training: ${kinds.join(', ') || 'none'}`, {
+    expected: 'one, or one a token and one a sample: a stage knows two factors',
+  });
+}
+
+/** The factors as stages take them, from one of each kind of loss. */
+function lossFactors(losses: ReadonlyArray<LossKind<never>>, factors: readonly number[]): LossFactors {
+  const factorOf = (per: LossKind<never>['per']): number | undefined =>
+    factors[losses.findIndex((kind) => kind.per === per)];
+  // without a loss a token there is nothing that this factor could be for
+  return { lossFactor: factorOf('token') ?? 0, sampleLossFactor: factorOf('sample') };
 }
 
 /** The next of an iterator, fewer at its end. */
@@ -58,7 +80,7 @@ const total = (values: readonly number[]): number => values.reduce((sum, value) 
 
 /**
  * The training loop: `for await (const step of trainer)` runs one optimizer step per turn. It knows pipelines and batches,
- * not models: what a batch is, and which of its tokens count, the caller says. Every process of a training runs one, with
+ * not models: what a batch is, which losses there are and what counts in them, the caller says. Every process of a training runs one, with
  * its own micro-batches; metrics are those of the global batch and the same on all of them but for times.
  */
 export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
@@ -68,7 +90,9 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
   #progress: TrainingProgress;
   #dataWaitMs = 0;
 
+  /** @throws UsageError `MTL_LOSS_KINDS` for no losses, or several of which a stage would not know the factor */
   constructor(options: TrainerOptions<Batch>) {
+    checkLosses(options.losses);
     this.#options = options;
     this.ranks = new Ranks({
       groups: options.optimizer.groups,
@@ -105,31 +129,34 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
   }
 
   /**
-   * Mean loss per token over the next micro-batches of an iterator, without touching parameters. Data-parallel ranks
-   * evaluate their own micro-batches, as many each.
+   * Mean losses over the next micro-batches of an iterator, without touching parameters. Data-parallel ranks evaluate their
+   * own micro-batches, as many each.
    */
-  async evaluate(batches: AsyncIterator<Batch>, numMicroBatches: number): Promise<number> {
-    const { pipeline, numLossTokens, microBatches } = this.#options;
+  async evaluate(batches: AsyncIterator<Batch>, numMicroBatches: number): Promise<EvaluatedLoss> {
+    const { pipeline, losses, microBatches } = this.#options;
     // as many at a time as in a step after ramp-up: a number that schedules fit, and of which evaluations are a multiple
     const most = microBatches.countsOfMicroBatches().at(-1)!;
-    const sums: number[] = [];
-    let tokens = 0;
+    const sums: number[][] = losses.map(() => []);
+    const counts = losses.map(() => 0);
     for (let done = 0; done < numMicroBatches; ) {
       const some = await take(batches, Math.min(most, numMicroBatches - done));
       if (some.length === 0) break;
-      using own = new DeviceNumbers({ device: this.#options.device, capacity: some.length });
+      using numbers = this.#deviceNumbers(some.length * losses.length);
+      const own = new LossSums(losses, numbers);
       pipeline.evaluate({
         batches: some,
-        lossFactor: 1,
-        onLoss: ({ losses, weights }) => weightedSum({ output: own.next(), values: losses, weights }),
+        ...{ lossFactor: 1, sampleLossFactor: 1 },
+        onLoss: (loss) => own.add(loss),
       });
-      sums.push(...own.read());
-      tokens += some.reduce((sum, batch) => sum + numLossTokens(batch), 0);
+      own.ofKinds(numbers.read()).forEach((values, kind) => void sums[kind]!.push(...values));
+      losses.forEach(({ count }, kind) => {
+        for (const batch of some) counts[kind]! += count(batch);
+      });
       done += some.length;
     }
-    tokens = this.ranks.fromLastStage(this.ranks.sumOverData(tokens));
-    if (tokens === 0) throw new TrainingError('MTL_NO_DATA', 'the evaluation data hold no token to count');
-    return this.#totalLoss(sums) / tokens;
+    const whole = this.#totalCounts(counts, 'the evaluation data hold');
+    const means = this.#totalLosses(sums).map((sum, kind) => sum / whole[kind]!);
+    return { loss: total(means), ...this.#byName(means) };
   }
 
   async #step(): Promise<StepMetrics | undefined> {
@@ -145,8 +172,9 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     profiler?.beginStep(iteration);
     const lossScale = lossScaler.scale;
     // the device is waited for once, when all figures of the step are on their way
-    using figures = new DeviceNumbers({ device: this.#options.device, capacity: batches.length + 1 });
-    this.#accumulateGradients(batches, { lossScale, losses: figures });
+    using figures = this.#deviceNumbers(batches.length * this.#options.losses.length + 1);
+    const scaledSums = new LossSums(this.#options.losses, figures);
+    this.#accumulateGradients(batches, { lossScale, scaledSums });
     const { consumedSamples } = this.#progress;
     if (this.#options.onGradients !== undefined) {
       optimizer.reduceGradients();
@@ -160,7 +188,9 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     };
     const read = profiler?.span({ kind: 'optimizer' }, update) ?? update();
     const { gradientNorm, skipped } = optimizer.finishStep(read.at(-1)!);
-    const lmLoss = this.#totalLoss(read.slice(0, -1)) / lossScale;
+    const sums = scaledSums.ofKinds(read.slice(0, -1));
+    const means = this.#totalLosses(sums).map((sum) => sum / lossScale);
+    const lmLoss = total(means);
     this.#progress = {
       iteration,
       consumedSamples: this.#progress.consumedSamples + globalBatchSize,
@@ -174,6 +204,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
       ...this.#progress,
       globalBatchSize,
       lmLoss,
+      ...this.#byName(means),
       gradNorm: gradientNorm,
       learningRate: rate,
       lossScale,
@@ -192,31 +223,50 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     return taken.length < count ? undefined : taken;
   }
 
-  /** The sum of losses over the micro-batches of all ranks, from this rank's. */
-  #totalLoss(own: readonly number[]): number {
-    return this.ranks.fromLastStage(total(this.ranks.gatherMicroBatches(own)));
+  #deviceNumbers(capacity: number): DeviceNumbers {
+    return new DeviceNumbers({ device: this.#options.device, capacity });
   }
 
-  /** Forward and backward of this rank's micro-batches, and the loss of each, times the scale and over all tokens. */
+  /** Forward and backward of this rank's micro-batches, whose losses times the scale go to the sums. */
   #accumulateGradients(
     batches: readonly Batch[],
-    { lossScale, losses: sums }: { readonly lossScale: number; readonly losses: DeviceNumbers },
+    { lossScale, scaledSums }: { readonly lossScale: number; readonly scaledSums: LossSums },
   ): void {
-    const { pipeline, optimizer, numLossTokens } = this.#options;
-    const numOwn = batches.reduce((sum, batch) => sum + numLossTokens(batch), 0);
-    const numTokens = this.ranks.fromLastStage(this.ranks.sumOverData(numOwn));
-    if (numTokens === 0) throw new TrainingError('MTL_NO_DATA', 'a global batch holds no token to count');
+    const { pipeline, optimizer, losses } = this.#options;
+    const own = losses.map(({ count }) => batches.reduce((sum, batch) => sum + count(batch), 0));
+    const factors = this.#totalCounts(own, 'a global batch holds').map((count) => lossScale / count);
     try {
       pipeline.run({
         batches,
-        lossFactor: lossScale / numTokens,
+        ...lossFactors(losses, factors),
         beforeLastBackward: (chunk) => optimizer.expectLastBackward(chunk),
-        onLoss: ({ losses, weights }) => weightedSum({ output: sums.next(), values: losses, weights }),
+        onLoss: (loss) => scaledSums.add(loss),
       });
     } catch (error) {
       pipeline.abandon();
       throw error;
     }
+  }
+
+  /** What counts of each kind of loss over all ranks, from what counts on this one. */
+  #totalCounts(own: readonly number[], who: string): readonly number[] {
+    return this.#options.losses.map(({ name, per }, kind) => {
+      const count = this.ranks.fromLastStage(this.ranks.sumOverData(own[kind]!));
+      if (count > 0) return count;
+      throw new TrainingError('MTL_NO_DATA', `${who} no ${per} that counts in ${name}`);
+    });
+  }
+
+  /** The sum of each kind of loss over the micro-batches of all ranks. */
+  #totalLosses(sums: ReadonlyArray<readonly number[]>): readonly number[] {
+    return sums.map((own) => this.ranks.fromLastStage(total(this.ranks.gatherMicroBatches(own))));
+  }
+
+  /** The losses that a sum is made of, where it is one. */
+  #byName(means: readonly number[]): Pick<EvaluatedLoss, 'otherLosses'> {
+    const { losses } = this.#options;
+    if (losses.length === 1) return {};
+    return { otherLosses: Object.fromEntries(losses.map(({ name }, kind) => [name, means[kind]!])) };
   }
 
   /** Whether an overflow is the loss scale's doing: a dynamic one above its minimum. */

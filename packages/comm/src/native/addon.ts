@@ -33,6 +33,12 @@ export interface TraceEntry {
   readonly waitDoneNs: number;
 }
 
+/** The latest operations, oldest first. */
+export interface TakenTrace extends ReadonlyArray<TraceEntry> {
+  /** How many older ones, since the last time, are no longer known. */
+  readonly numDropped: number;
+}
+
 /** The functions of the native addon. Jobs, groups and operations under way are numbers. */
 export interface CommAddon {
   useTensors(tensorApi: unknown): void;
@@ -41,7 +47,7 @@ export interface CommAddon {
   closeJob(job: number): void;
   abortJob(job: number, code: string, message: string, rank: number): void;
   failureOfJob(job: number): NativeFailure | undefined;
-  takeTrace(job: number): TraceEntry[];
+  takeTrace(job: number): TakenTrace;
 
   createHostBoard(job: number, ranks: readonly number[]): string;
   openHostBoard(job: number, ranks: readonly number[], address: string): string;
@@ -52,7 +58,8 @@ export interface CommAddon {
     ranks: readonly number[],
     timeoutMs: number,
     bufferBytes: number,
-  ): number;
+    isStaged: boolean,
+  ): { group: number; engine: EngineName };
 
   glooProblem(library: string): string | undefined;
   openGlooMesh(
@@ -68,8 +75,22 @@ export interface CommAddon {
     job: number,
     mesh: number,
     addresses: readonly Uint8Array[],
+    isStaged: boolean,
   ): { group: number; engine: EngineName };
   closeGlooMesh(mesh: number): void;
+
+  /** Opens the libraries. @throws MTL_NCCL_NOT_BUILT, MTL_NCCL_NOT_FOUND, MTL_NCCL_VERSION */
+  ncclInformation(): { version: string; path: string; driverPath: string; builtAgainst: string };
+  createNcclGroup(
+    job: number,
+    storeClient: number,
+    name: string,
+    ranks: readonly number[],
+    key: string,
+    timeoutMs: number,
+    sharesGpu: boolean,
+  ): { group: number; engine: EngineName };
+  gpuOfProcess(): { index: number; uuid: string };
 
   startOperation(
     group: number,

@@ -54,6 +54,14 @@ export {
   linearWeightGradient,
 } from './linear.js';
 export { type MatmulOptions, matmul } from './matmul.js';
+export {
+  type PackedAttentionBackwardOptions,
+  type PackedAttentionForwardOptions,
+  type PackedAttentionOptions,
+  type PackedSamples,
+  packedAttentionBackward,
+  packedAttentionForward,
+} from './packed-attention.js';
 export { type PhiloxNormalOptions, philoxNormal } from './philox-normal.js';
 export {
   type ReductionOptions,

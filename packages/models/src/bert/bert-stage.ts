@@ -10,7 +10,7 @@ import {
   wordEmbeddingName,
 } from '../blocks/stage-parameters.js';
 import {
-  type AttentionMask,
+  type Positions,
   type StageCall,
   TransformerStage,
   type TransformerStageOptions,
@@ -19,6 +19,7 @@ import { vocabularyLogits } from '../blocks/vocabulary-logits.js';
 import { MaskedLanguageHead, SentenceOrderHead } from './bert-heads.js';
 import type { BertModelConfiguration } from './bert-model-configuration.js';
 import { type DeviceMaskedBatch, type MaskedTokenBatch, maskedBatchToDevice } from './masked-token-batch.js';
+import { numPackedRows, SamplePacking } from './sample-packing.js';
 
 export type BertStageOptions = TransformerStageOptions<BertModelConfiguration>;
 
@@ -33,7 +34,8 @@ export interface BertPrediction {
 /**
  * BERT as a pipeline stage (Devlin et al. 2018; Shoeybi et al. 2019, section 5.4): embeddings of tokens, positions and
  * token types, layers that see all real tokens, a masked-language head and a sentence-order head. Only the hidden states
- * of masked tokens and of each row's first token go on to the heads. Padding costs no keys: attention passes over it.
+ * of masked tokens and of each row's first token go on to the heads. Padding is left out before the first layer: activations
+ * are [T, 1, H], T being the tokens of the micro-batch, rounded up a little.
  */
 export class BertStage extends TransformerStage<MaskedTokenBatch, DeviceMaskedBatch, BertModelConfiguration> {
   readonly parameters: readonly Parameter[];
@@ -109,11 +111,11 @@ export class BertStage extends TransformerStage<MaskedTokenBatch, DeviceMaskedBa
     }
     const tape = new Tape({ recording: false });
     const { vocabularySize, hiddenSize } = this.model;
-    const onDevice = maskedBatchToDevice(
+    const positions = this.positions(this.activationRows(batch)[0], false);
+    const onDevice = this.#onDevice(
       { ...batch, sentenceOrderLabels: undefined },
-      { device: this.device, lossFactor: 1 },
+      { positions, lossFactor: 1 },
     );
-    const positions = this.positions(batch.sequenceLength, false);
     const call = { batch: onDevice, positions, training: false };
     const outputs = tape.scope(() => {
       const hidden = this.applyBlocks(tape, this.embed(tape, call), call);
@@ -142,29 +144,28 @@ export class BertStage extends TransformerStage<MaskedTokenBatch, DeviceMaskedBa
 
   protected toDevice(
     call: Pick<StageForward<MaskedTokenBatch>, 'batch' | 'lossFactor' | 'sampleLossFactor'>,
+    positions: Positions,
   ): DeviceMaskedBatch {
-    const { batch, ...factors } = call;
-    const { sentenceOrderHead, device } = this;
-    if (sentenceOrderHead === undefined) {
-      return maskedBatchToDevice({ ...batch, sentenceOrderLabels: undefined }, { device, ...factors });
+    const { batch, lossFactor, sampleLossFactor } = call;
+    const factors = { positions, lossFactor, sampleLossFactor };
+    if (!this.model.sentenceOrderHead) {
+      return this.#onDevice({ ...batch, sentenceOrderLabels: undefined }, factors);
     }
     if (batch.sentenceOrderLabels === undefined) {
       throw new UsageError('MTL_STAGE', 'the batch has no sentenceOrderLabels, the model has their head', {
         remedy: 'build the model without sentenceOrderHead, or take batches of pairs',
       });
     }
-    return maskedBatchToDevice(batch, { device, ...factors });
+    return this.#onDevice(batch, factors);
   }
 
   protected embed(tape: Tape, call: StageCall<DeviceMaskedBatch>): Variable {
     const { batch, positions } = call;
-    const { start, end } = positions;
-    const own = (ids: Variable): Variable => tape.input(ids.tensor.rows(start, end));
     const embedded = vocabularyParallelEmbedding(tape, {
       tokens: { ids: batch.tokens, table: this.wordEmbedding! },
       others: [
-        { ids: own(batch.positionIds), table: this.positionEmbedding! },
-        { ids: own(batch.tokenTypes), table: this.tokenTypeEmbedding! },
+        { ids: batch.packed.positions, table: this.positionEmbedding! },
+        { ids: batch.tokenTypes, table: this.tokenTypeEmbedding! },
       ],
       tensorParallel: this.spread(positions),
     });
@@ -172,8 +173,8 @@ export class BertStage extends TransformerStage<MaskedTokenBatch, DeviceMaskedBa
     return this.dropped(tape, normalized, { site: 'embedding.dropout', call });
   }
 
-  protected attentionMask({ keyMask }: DeviceMaskedBatch): AttentionMask {
-    return { causal: false, keyMask };
+  protected override activationRows(batch: MaskedTokenBatch): readonly [rows: number, columns: number] {
+    return [numPackedRows(batch, this.#rowDivisor), 1];
   }
 
   protected losses(tape: Tape, hidden: Variable, call: StageCall<DeviceMaskedBatch>): readonly Variable[] {
@@ -210,6 +211,20 @@ export class BertStage extends TransformerStage<MaskedTokenBatch, DeviceMaskedBa
         weights.dispose();
       },
     };
+  }
+
+  /** Processes that rows are cut over, in the calls that cut them. */
+  get #rowDivisor(): number {
+    return this.tensorParallel?.sequenceParallel === true ? this.tensorParallel.group.size : 1;
+  }
+
+  #onDevice(
+    batch: MaskedTokenBatch,
+    call: { positions: Positions; lossFactor: number; sampleLossFactor?: number | undefined },
+  ): DeviceMaskedBatch {
+    const { positions: rows, ...factors } = call;
+    const packing = new SamplePacking(batch, this.#rowDivisor);
+    return maskedBatchToDevice(batch, { device: this.device, packing, rows, ...factors });
   }
 
   /** Hidden states [rows, 1, H] that a head reads, normalized and whole on every process. */

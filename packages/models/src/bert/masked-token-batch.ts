@@ -1,6 +1,8 @@
-import { Variable } from '@mtl/autograd';
+import { type Slice, Variable } from '@mtl/autograd';
 import { UsageError } from '@mtl/errors';
 import { type Device, type DType, Tensor, type TypedArray } from '@mtl/kernels';
+import type { PackedRows } from '../blocks/transformer-stage.js';
+import type { SamplePacking } from './sample-packing.js';
 
 // B samples of a micro-batch, S sequence, M room for masked tokens.
 
@@ -31,18 +33,18 @@ export interface MaskedTokenBatch {
   readonly sampleNumbers: Float64Array;
 }
 
-/** A batch on the device. */
+/** A batch on the device: the samples' tokens one after the other, T rows of them, padding left out. */
 export interface DeviceMaskedBatch {
-  /** int32 [S, B] */
+  /** int32 [T, 1] */
   readonly tokens: Variable;
+  /** int32 [rows, 1]: of the rows that this process computes with between the tensor-parallel regions. */
   readonly tokenTypes: Variable;
-  readonly positionIds: Variable;
-  /** uint8 [B, S]: 1 for tokens, 0 for padding; undefined where there is none. */
-  readonly keyMask: Variable | undefined;
-  /** int32 [M] */
+  /** Where the samples lie; its `positions` are the position ids too. */
+  readonly packed: PackedRows;
+  /** int32 [M]: rows */
   readonly maskedPositions: Variable;
   readonly maskedLabels: Variable;
-  /** int32 [B]: the flat indices of each row's first token, which is pooled. */
+  /** int32 [B]: the row of each sample's first token, which is pooled. */
   readonly firstPositions: Variable;
   /** int32 [B] */
   readonly sentenceOrderLabels: Variable | undefined;
@@ -56,18 +58,26 @@ export interface DeviceMaskedBatch {
   release(): void;
 }
 
+export interface MaskedBatchOptions {
+  readonly device: Device;
+  readonly packing: SamplePacking;
+  /** The rows of this process, where they are cut over processes. */
+  readonly rows: Slice;
+  readonly lossFactor: number;
+  /** Needed with `sentenceOrderLabels`. */
+  readonly sampleLossFactor?: number | undefined;
+}
+
 /**
  * Copies a batch to the device.
  *
- * @param factors.sampleLossFactor needed with `sentenceOrderLabels`
- * @throws UsageError MTL_STAGE without it
+ * @throws UsageError MTL_STAGE without `sampleLossFactor` where it is needed
  */
 export function maskedBatchToDevice(
   batch: MaskedTokenBatch,
-  factors: { device: Device; lossFactor: number; sampleLossFactor?: number | undefined },
+  { device, packing, rows, lossFactor, sampleLossFactor }: MaskedBatchOptions,
 ): DeviceMaskedBatch {
-  const { batchSize: b, sequenceLength: s, maskedPositions, sentenceOrderLabels } = batch;
-  const { device, lossFactor, sampleLossFactor } = factors;
+  const { batchSize: b, maskedPositions, sentenceOrderLabels } = batch;
   if (sentenceOrderLabels !== undefined && sampleLossFactor === undefined) {
     throw new UsageError('MTL_STAGE', 'a loss a sample (sentence order) without sampleLossFactor');
   }
@@ -81,44 +91,37 @@ export function maskedBatchToDevice(
     factorsOfAll[index] = batch.maskedWeights[index]! * lossFactor;
   if (sampleLossFactor !== undefined) factorsOfAll.fill(sampleLossFactor, numMasked);
   const weights = Tensor.from(factorsOfAll, { shape: [factorsOfAll.length], dtype: 'float32', device });
-  const samples = BigInt64Array.from(Array.from(batch.sampleNumbers, BigInt));
+  const sampleNumbers = BigInt64Array.from(Array.from(batch.sampleNumbers, BigInt));
+  const own = [rows.end - rows.start, 1];
+  const { starts, longest, numScores } = packing;
+  const flat = (position: number): number => starts[position % b]! + Math.floor(position / b);
+  const coordinates = {
+    starts: ids(starts, [b + 1]),
+    positions: ids(packing.positions.subarray(rows.start, rows.end), own),
+    samples: upload(
+      BigInt64Array.from(packing.rowSamples.subarray(rows.start, rows.end), (row) => sampleNumbers[row]!),
+      ...(['int64', own] as const),
+    ),
+  };
   const variables = {
-    tokens: ids(batch.tokens, [s, b]),
-    tokenTypes: ids(batch.tokenTypes, [s, b]),
-    positionIds: ids(
-      Int32Array.from({ length: s * b }, (_, index) => Math.floor(index / b)),
-      [s, b],
-    ),
-    keyMask: keyMaskOf(batch, upload),
-    maskedPositions: ids(maskedPositions, [numMasked]),
+    tokens: ids(packing.packed(batch.tokens), [packing.numRows, 1]),
+    tokenTypes: ids(packing.packed(batch.tokenTypes).subarray(rows.start, rows.end), own),
+    maskedPositions: ids(maskedPositions.map(flat), [numMasked]),
     maskedLabels: ids(batch.maskedLabels, [numMasked]),
-    firstPositions: ids(
-      Int32Array.from({ length: b }, (_, index) => index),
-      [b],
-    ),
+    firstPositions: ids(starts.subarray(0, b), [b]),
     sentenceOrderLabels: sentenceOrderLabels && ids(sentenceOrderLabels, [b]),
     maskedWeights: constant(weights.rows(0, numMasked)),
     sentenceOrderWeights: sentenceOrderLabels && constant(weights.rows(numMasked, numMasked + b)),
-    samples: upload(samples, 'int64', [b]),
+    samples: upload(sampleNumbers, 'int64', [b]),
   };
   return {
     ...variables,
+    packed: { ...coordinates, longest, numScores },
     weights,
     release: () => {
       weights.dispose();
-      for (const variable of Object.values(variables)) variable?.release();
+      for (const variable of [...Object.values(variables), ...Object.values(coordinates)])
+        variable?.release();
     },
   };
-}
-
-function keyMaskOf(
-  { batchSize, sequenceLength, lengths }: MaskedTokenBatch,
-  upload: (values: Uint8Array, dtype: 'uint8', shape: readonly number[]) => Variable,
-): Variable | undefined {
-  if (lengths.every((length) => length >= sequenceLength)) return undefined;
-  const mask = new Uint8Array(batchSize * sequenceLength);
-  lengths.forEach((length, row) => {
-    mask.fill(1, row * sequenceLength, row * sequenceLength + length);
-  });
-  return upload(mask, 'uint8', [batchSize, sequenceLength]);
 }

@@ -1,17 +1,17 @@
 import {
-  buildGptDatasets,
   createTokenizer,
-  type GptDatasets,
+  type NumberedBatch,
   parseDataPath,
+  type SplitDatasets,
   type Tokenizer,
   type TokenizerOptions,
 } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
 import type { GptConfiguration } from '../gpt-configuration.js';
-import { prepareDefaultCorpus } from './default-corpus.js';
+import { recipeOf } from './recipe-of.js';
 
 export interface TrainingData {
-  readonly datasets: GptDatasets;
+  readonly datasets: SplitDatasets<NumberedBatch>;
   readonly tokenizer: Tokenizer;
   /** The words of --data-path, or the prefix of the corpus that comes along. */
   readonly dataPath: readonly string[];
@@ -20,23 +20,22 @@ export interface TrainingData {
 export interface OpenTrainingDataOptions {
   /** Where the corpus that comes along is prepared. */
   readonly corpusDirectory: string;
-  /** The tokenizer.json that came with --load-hf, for where no flag names a tokenizer. */
-  readonly huggingFaceTokenizer?: string | undefined;
+  /** The tokenizer that came with --load-hf, for where no flag names one. */
+  readonly huggingFaceTokenizer?: TokenizerOptions | undefined;
   readonly onMessage: (text: string) => void;
 }
 
 /** Tokenizer and datasets of a run: those that --data-path names, or the corpus that comes along. */
 export async function openTrainingData(
-  { data, model, training }: GptConfiguration,
+  configuration: GptConfiguration,
   { corpusDirectory, huggingFaceTokenizer, onMessage }: OpenTrainingDataOptions,
 ): Promise<TrainingData> {
-  let tokenizerOptions: TokenizerOptions | undefined = data.tokenizer;
-  if (tokenizerOptions === undefined && huggingFaceTokenizer !== undefined) {
-    tokenizerOptions = { type: 'HuggingFaceTokenizer', tokenizerModel: huggingFaceTokenizer };
-  }
+  const { data, training } = configuration;
+  const recipe = recipeOf(configuration);
+  let tokenizerOptions: TokenizerOptions | undefined = data.tokenizer ?? huggingFaceTokenizer;
   let { dataPath } = data;
   if (dataPath.length === 0) {
-    const corpus = await prepareDefaultCorpus({
+    const corpus = await recipe.prepareCorpus({
       directory: corpusDirectory,
       tokenizer: tokenizerOptions,
       onMessage,
@@ -47,23 +46,14 @@ export async function openTrainingData(
   if (tokenizerOptions === undefined) {
     throw new ConfigurationError('MTL_FLAG_REQUIRED', '--data-path is given without --tokenizer-type', {
       expected: 'the tokenizer that the dataset was made with',
-      remedy: 'pass --tokenizer-type GPT2BPETokenizer, or HuggingFaceTokenizer with --tokenizer-model',
+      remedy: `pass ${recipe.tokenizerFlags}`,
     });
   }
   const tokenizer = await createTokenizer(tokenizerOptions);
   const { trainIterations, globalBatchSize, evalIterations, trainSamples } = training;
-  const datasets = buildGptDatasets({
+  const datasets = recipe.openDatasets(configuration, {
     blend: parseDataPath(dataPath),
-    sequenceLength: model.sequenceLength,
-    seed: training.seed,
-    splitWeights: data.split,
-    padId: tokenizer.padId,
-    vocabularySize: tokenizer.vocabularySize,
-    tokenizerIdentifiers: tokenizer.identifiers,
-    endOfDocument: tokenizer.eod,
-    eodMaskLoss: data.eodMaskLoss,
-    resetPositionIds: data.resetPositionIds,
-    resetAttentionMask: data.resetAttentionMask,
+    tokenizer,
     numSamples: {
       train: trainSamples ?? trainIterations * globalBatchSize,
       // every evaluation sees the same samples

@@ -3,9 +3,10 @@ import { join } from 'node:path';
 import type { JsonObject } from '@mtl/checkpoint';
 import type { Tokenizer, TokenizerOptions } from '@mtl/data';
 import { CheckpointError } from '@mtl/errors';
-import type { GptModelConfiguration } from '@mtl/models';
+import type { BertModelConfiguration, GptModelConfiguration, TransformerConfiguration } from '@mtl/models';
 import { type ConfigurationJson, configurationJson } from '../configuration-json.js';
 import type { GptConfiguration } from '../gpt-configuration.js';
+import type { ModelKind } from '../model-kind.js';
 import { tokenizerFiles, tokenizerIn } from './tokenizer-files.js';
 
 /** The folder in the directory of --save that holds the tokenizer's files. */
@@ -18,20 +19,32 @@ export interface TrainedOn {
   readonly split: string;
 }
 
-/** What a checkpoint remembers of the training that wrote it: enough to use the model without a flag. */
-export interface SavedConfiguration extends ConfigurationJson {
-  readonly gptModel: GptModelConfiguration;
+/** What a checkpoint remembers of the training that wrote it, whatever it trained. */
+interface SavedTraining extends ConfigurationJson {
   /** Its files are copies in the folder `tokenizer` beside the checkpoints, by their names there. */
   readonly tokenizer?: TokenizerOptions;
   /** Absent where no training has written it. */
   readonly trainedOn?: TrainedOn;
 }
 
+/** What a GPT's checkpoint remembers: enough to use the model without a flag. */
+export interface SavedConfiguration extends SavedTraining {
+  readonly gptModel: GptModelConfiguration;
+}
+
+/** What a BERT's checkpoint remembers. */
+export interface SavedBertConfiguration extends SavedTraining {
+  readonly bertModel: BertModelConfiguration;
+}
+
+const modelKeys = { gpt: 'gptModel', bert: 'bertModel' } as const;
+
 export interface SaveConfigurationOptions {
   /** The directory of --save. */
   readonly directory: string;
   readonly configuration: GptConfiguration;
-  readonly model: GptModelConfiguration;
+  /** A GptModelConfiguration or a BertModelConfiguration, as `configuration.kind` says. */
+  readonly model: TransformerConfiguration;
   /** Undefined where a model came without one. */
   readonly tokenizer: Pick<Tokenizer, 'options'> | undefined;
   /** Undefined where nothing was trained. */
@@ -47,9 +60,9 @@ export async function saveConfiguration(options: SaveConfigurationOptions): Prom
   const { directory, configuration, model, data } = options;
   const tokenizer = options.tokenizer?.options;
   if (tokenizer !== undefined) await copyTokenizer(join(directory, tokenizerFolder), tokenizer);
-  const saved: SavedConfiguration = {
+  const saved = {
     ...configurationJson(configuration),
-    gptModel: model,
+    [modelKeys[configuration.kind]]: model,
     ...(tokenizer === undefined ? {} : { tokenizer: tokenizerIn('', tokenizer) }),
     ...(data === undefined ? {} : { trainedOn: data }),
   };
@@ -81,25 +94,56 @@ async function copyTokenizer(directory: string, options: TokenizerOptions): Prom
   }
 }
 
+/** Where a checkpoint lies. */
+export interface CheckpointPlace {
+  /** The directory that holds the checkpoints. */
+  readonly directory: string;
+  /** Of the checkpoint, for messages. */
+  readonly path: string;
+}
+
 /**
- * What a checkpoint remembers of its training, the tokenizer's files found where they were copied to.
+ * What a GPT's checkpoint remembers of its training, the tokenizer's files found where they were copied to.
  *
- * @param directory the directory that holds the checkpoints
- * @param path of the checkpoint, for messages
- * @throws CheckpointError MTL_CHECKPOINT_STATE when it remembers no model
+ * @throws CheckpointError MTL_CHECKPOINT_STATE when it remembers no GPT
  */
 export function readSavedConfiguration(
   configuration: JsonObject,
-  { directory, path }: { directory: string; path: string },
+  place: CheckpointPlace,
 ): SavedConfiguration {
-  const saved = configuration as unknown as SavedConfiguration;
-  const { numLayers, hiddenSize, vocabularySize } = saved?.gptModel ?? {};
-  if (![numLayers, hiddenSize, vocabularySize].every((size) => Number.isSafeInteger(size))) {
-    throw new CheckpointError('MTL_CHECKPOINT_STATE', `${path} does not say which model it holds`, {
-      expected: 'a checkpoint that gpt-train or mtl convert wrote',
-      exitCode: 2,
-    });
-  }
+  checkHolds('gpt', configuration, place);
+  return withTokenizer(configuration as unknown as SavedConfiguration, place);
+}
+
+/**
+ * What a BERT's checkpoint remembers of its training, as `readSavedConfiguration` for a GPT.
+ *
+ * @throws CheckpointError MTL_CHECKPOINT_STATE when it remembers no BERT
+ */
+export function readSavedBertConfiguration(
+  configuration: JsonObject,
+  place: CheckpointPlace,
+): SavedBertConfiguration {
+  checkHolds('bert', configuration, place);
+  return withTokenizer(configuration as unknown as SavedBertConfiguration, place);
+}
+
+function checkHolds(kind: ModelKind, configuration: JsonObject, { path }: CheckpointPlace): void {
+  const models = configuration as Partial<Record<string, Partial<TransformerConfiguration>>> | undefined;
+  const isModel = (of: ModelKind): boolean => {
+    const { numLayers, hiddenSize, vocabularySize } = models?.[modelKeys[of]] ?? {};
+    return [numLayers, hiddenSize, vocabularySize].every((size) => Number.isSafeInteger(size));
+  };
+  if (isModel(kind)) return;
+  const other: ModelKind = kind === 'gpt' ? 'bert' : 'gpt';
+  const what = isModel(other) ? `holds a ${other.toUpperCase()}` : 'does not say which model it holds';
+  throw new CheckpointError('MTL_CHECKPOINT_STATE', `${path} ${what}`, {
+    expected: `a checkpoint of a ${kind.toUpperCase()}, that ${kind}-train${kind === 'gpt' ? ' or mtl convert' : ''} wrote`,
+    exitCode: 2,
+  });
+}
+
+function withTokenizer<Saved extends SavedTraining>(saved: Saved, { directory }: CheckpointPlace): Saved {
   const { tokenizer } = saved;
   if (tokenizer === undefined) return saved;
   return { ...saved, tokenizer: tokenizerIn(join(directory, tokenizerFolder), tokenizer) };

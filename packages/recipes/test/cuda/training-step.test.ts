@@ -61,7 +61,8 @@ async function train(
   });
   const trainer = new Trainer<StageBatch>({
     pipeline: new Pipeline({ stages: new Map([[0, stage]]), schedule: oneStage, dtype, device }),
-    ...{ optimizer, device, sequenceLength, numLossTokens, flopsPerSample: 1, trainIterations: steps },
+    ...{ optimizer, device, sequenceLength, flopsPerSample: 1, trainIterations: steps },
+    losses: [{ name: 'lm_loss', per: 'token', count: numLossTokens }],
     learningRate: () => 0.01,
     lossScaler: new LossScaler(
       dtype === 'float16' ? { kind: 'dynamic', initialScale: 256 } : { kind: 'constant' },

@@ -1,9 +1,11 @@
 import type { ProcessGroup, World } from '@mtl/comm';
-import { GptTraining, parseFlags, validateConfiguration } from '../../src/index.js';
+import { type ModelKind, parseFlags, Training, validateConfiguration } from '../../src/index.js';
 
 export interface TrainGptArgument {
   readonly flags: readonly string[];
   readonly isRestart?: boolean;
+  /** Default: gpt. */
+  readonly model?: ModelKind;
 }
 
 export interface TrainGptResult {
@@ -24,18 +26,18 @@ export default (world: World, all: readonly TrainGptArgument[]): Promise<TrainGp
     Promise.resolve([]),
   );
 
-/** Trains a GPT as gpt-train does, as one rank. */
+/** Trains as gpt-train and bert-train do, as one rank. */
 async function trainGpt(
   world: World,
-  { flags, isRestart = false }: TrainGptArgument,
+  { flags, isRestart = false, model = 'gpt' }: TrainGptArgument,
 ): Promise<TrainGptResult> {
-  const configuration = validateConfiguration(parseFlags([...flags]), { worldSize: world.size });
+  const configuration = validateConfiguration(parseFlags([...flags], { model }), { worldSize: world.size });
   let output = '';
   const write = (text: string): boolean => {
     output += text;
     return true;
   };
-  const training = await GptTraining.build({
+  const training = await Training.build({
     ...{ configuration, isRestart },
     corpusDirectory: 'never-used',
     stream: { write, isTTY: false },
@@ -46,7 +48,7 @@ async function trainGpt(
     const { reason, checkpointPath } = await training.run();
     const { tp, pp } = training.processes.groups;
     const [tensorParallel, pipeline] = [tp?.statistics(), pp?.statistics()];
-    const sample = reason === 'done' ? await training.sample('Line') : undefined;
+    const sample = reason === 'done' ? await training.show() : undefined;
     return { reason, checkpointPath, output, sample, tensorParallel, pipeline };
   } finally {
     await training.close();
