@@ -54,7 +54,8 @@ function useStaleInput({ part }) {
 /** Sums the gradient of the tied embedding over data-parallel ranks as the embedding's, and again as the head's. */
 function reduceTiedWeightTwice({ optimizer, processes, part }) {
   const head = headOf(part);
-  const [reduce, step] = [optimizer.reduceGradients.bind(optimizer), optimizer.step.bind(optimizer)];
+  const reduce = optimizer.reduceGradients.bind(optimizer);
+  const launch = optimizer.launchStep.bind(optimizer);
   let isReduced = false;
   optimizer.reduceGradients = () => {
     if (isReduced) return;
@@ -62,10 +63,9 @@ function reduceTiedWeightTwice({ optimizer, processes, part }) {
     processes.groups.dp.allReduce(head.mainGradient).wait();
     isReduced = true;
   };
-  optimizer.step = (options) => {
-    const result = step(options);
+  optimizer.launchStep = (options) => {
+    launch(options);
     isReduced = false;
-    return result;
   };
 }
 

@@ -166,13 +166,6 @@ export type Tamper = (run: Run) => void;
 export async function train(where: Where, tamper?: Tamper): Promise<Curve> {
   const { dtype, device = 'cpu' } = where;
   const run = build(where);
-  if (tamper !== undefined) {
-    const step = run.optimizer.step.bind(run.optimizer);
-    run.optimizer.step = (options) => {
-      tamper(run);
-      return step(options);
-    };
-  }
   const schedule = new LearningRateSchedule({
     maxLearningRate: recipe.learningRate,
     decayStyle: 'constant',
@@ -199,6 +192,7 @@ export async function train(where: Where, tamper?: Tamper): Promise<Curve> {
     sequenceLength: recipe.sequenceLength,
     flopsPerSample: 1,
     trainIterations: where.steps ?? recipe.steps,
+    onGradients: tamper && (() => tamper(run)),
   });
   const curve: Curve = { losses: [], gradientNorms: [] };
   for await (const { lmLoss, gradNorm } of trainer) {

@@ -15,7 +15,7 @@ export { type EmbeddingLookup, embedding } from './operations/embedding.js';
 export { type GatherRowsOptions, gatherRows } from './operations/gather-rows.js';
 export { gelu } from './operations/gelu.js';
 export { type LayerNormOptions, layerNorm } from './operations/layer-norm.js';
-export { type LinearOptions, linear } from './operations/linear.js';
+export { type LinearGeluOptions, type LinearOptions, linear, linearGelu } from './operations/linear.js';
 export {
   type LinearCrossEntropyExchanges,
   type LinearCrossEntropyOptions,
@@ -33,4 +33,4 @@ export {
 export { type PhiloxKey, siteKey } from './random.js';
 export { recompute } from './recompute.js';
 export { type BackwardCall, type BackwardParts, Tape, type TapeNode, type TapeOptions } from './tape.js';
-export { type Recipe, SavedTensor, Variable } from './variable.js';
+export { type Activation, type Recipe, SavedTensor, Variable } from './variable.js';

@@ -1,7 +1,7 @@
 import { UsageError } from '@mtl/errors';
 import { add, Tensor } from '@mtl/kernels';
 import type { Parameter } from './parameter.js';
-import { type Recipe, SavedTensor, Variable } from './variable.js';
+import { type Activation, type Recipe, SavedTensor, Variable } from './variable.js';
 
 /** Which half of backward an operation is to do: gradients of its inputs (B), of its parameters (W), or both. */
 export interface BackwardParts {
@@ -77,10 +77,18 @@ export class Tape {
   /** The result of an operation; with a recipe where backward may compute it again. For authors of operations. */
   result(
     tensor: Tensor,
-    { requiresGradient, recipe }: { requiresGradient: boolean; recipe?: Recipe },
+    {
+      requiresGradient,
+      recipe,
+      activation,
+    }: { requiresGradient: boolean; recipe?: Recipe; activation?: Activation },
   ): Variable {
     return this.#enter(
-      new Variable(tensor, { requiresGradient: requiresGradient && this.recording, recipe }),
+      new Variable(tensor, {
+        requiresGradient: requiresGradient && this.recording,
+        recipe,
+        activation,
+      }),
     );
   }
 

@@ -1,11 +1,18 @@
 import { UsageError } from '@mtl/errors';
-import type { Tensor } from '@mtl/kernels';
+import type { GeluKind, Tensor } from '@mtl/kernels';
 
 /** How to compute a tensor again from others that are kept anyway, instead of keeping it. */
 export interface Recipe {
   /** Variables that `compute` reads. */
   readonly dependencies: readonly Variable[];
   compute(): Tensor;
+}
+
+/** That a variable is GELU of another: whoever consumes it may give the other's gradient instead of its own. */
+export interface Activation {
+  /** GELU's input. */
+  readonly input: Variable;
+  readonly kind: GeluKind;
 }
 
 /**
@@ -18,16 +25,24 @@ export class Variable {
   readonly requiresGradient: boolean;
   /** Present on cheap results: backward may recompute them (see SavedTensor). */
   readonly recipe: Recipe | undefined;
+  /** Present on outputs of GELU. */
+  readonly activation: Activation | undefined;
   #owned = true;
   #numHolders = 0;
 
   constructor(
     tensor: Tensor,
-    { requiresGradient, recipe }: { requiresGradient: boolean; recipe?: Recipe | undefined },
+    options: {
+      requiresGradient: boolean;
+      recipe?: Recipe | undefined;
+      activation?: Activation | undefined;
+    },
   ) {
+    const { requiresGradient, recipe, activation } = options;
     this.tensor = tensor;
     this.requiresGradient = requiresGradient;
     this.recipe = recipe;
+    this.activation = activation;
   }
 
   /** The owner needs it no longer; a second call does nothing. */

@@ -20,6 +20,7 @@ export {
   synchronize,
   trimMemory,
 } from './device.js';
+export { deviceRange } from './device-range.js';
 export {
   bytesPerElement,
   type DType,

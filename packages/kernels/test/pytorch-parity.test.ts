@@ -175,7 +175,7 @@ function replayAdamw(inputs: Inputs, { attributes }: FixtureCase): Record<string
     const corrections = [1 - beta1 ** (step + 1), 1 - beta2 ** (step + 1)];
     adamw({
       ...{ parameter, firstMoment, secondMoment, gradient: inputs[`gradient${step}`]!, segments: table },
-      scalars: Tensor.from([rate, ...corrections, 1], { shape: [4], dtype: 'float32' }),
+      scalars: Tensor.from([rate, ...corrections, 1, 1], { shape: [5], dtype: 'float32' }),
       ...{ beta1, beta2, epsilon, weightDecay },
     });
     results[`parameter${step}`] = Tensor.from(parameter.read(), { shape: parameter.shape, dtype: 'float32' });

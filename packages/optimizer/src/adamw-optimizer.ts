@@ -1,7 +1,7 @@
 import type { Parameter } from '@mtl/autograd';
 import { meshAxes } from '@mtl/comm';
 import { UsageError } from '@mtl/errors';
-import { adamw, Tensor } from '@mtl/kernels';
+import { adamw, adamwScalars, Tensor } from '@mtl/kernels';
 import { intersectionOf } from './flat-layout.js';
 import { GradientNorm } from './gradient-norm.js';
 import { GradientReducer } from './gradient-reducer.js';
@@ -43,6 +43,11 @@ export interface OptimizerStepResult {
   readonly skipped: boolean;
 }
 
+export interface LaunchStepOptions extends OptimizerStepOptions {
+  /** [1] float64: receives the norm that `finishStep` asks for. */
+  readonly gradientNorm: Tensor;
+}
+
 /** A named state tensor with one value for each of the buffers' owned ranges (`stateStart`), for checkpoints. */
 export interface OptimizerStateTensor {
   readonly name: 'exp_avg' | 'exp_avg_sq';
@@ -72,12 +77,14 @@ export class AdamwOptimizer {
   readonly #secondMoment: Tensor;
   readonly #shards: readonly Shard[];
   readonly #scalars: Tensor;
+  readonly #gradientNorm: Tensor;
   readonly #norm: GradientNorm;
   readonly #reducer: GradientReducer | undefined;
   readonly #partials: readonly PartialGradients[];
   readonly #gatherer: ParameterGatherer | undefined;
   #numSteps = 0;
   #isReduced = false;
+  #isLaunched = false;
 
   constructor(buffers: ParameterBuffers, options: AdamwOptimizerOptions) {
     const { groups = {} } = options;
@@ -89,7 +96,8 @@ export class AdamwOptimizer {
     this.#firstMoment = Tensor.zeros({ shape, dtype: 'float32', device });
     this.#secondMoment = Tensor.zeros({ shape, dtype: 'float32', device });
     this.#shards = buffers.owned.map((owned) => this.#shardOf(owned));
-    this.#scalars = Tensor.zeros({ shape: [4], dtype: 'float32', device });
+    this.#scalars = Tensor.zeros({ shape: [5], dtype: 'float32', device });
+    this.#gradientNorm = Tensor.zeros({ shape: [1], dtype: 'float64', device });
     this.#norm = new GradientNorm(buffers, groups);
     const { dp } = groups;
     const isShared = dp !== undefined && dp.size > 1;
@@ -151,29 +159,43 @@ export class AdamwOptimizer {
   }
 
   /** Uses up the main gradients: updates the parameters, or skips when a gradient is not finite; clears them anyway. */
-  step({ learningRate, lossScale = 1 }: OptimizerStepOptions): OptimizerStepResult {
-    const { gradients } = this.buffers;
+  step(options: OptimizerStepOptions): OptimizerStepResult {
+    this.launchStep({ ...options, gradientNorm: this.#gradientNorm });
+    return this.finishStep(this.#gradientNorm.item());
+  }
+
+  /**
+   * `step` without waiting for the device, which finds clipping and overflow by itself. The norm is the caller's to read,
+   * together with whatever else it reads of the step, and to give to `finishStep`.
+   *
+   * @throws UsageError `MTL_OPTIMIZER_STEP` when the step before has not been finished
+   */
+  launchStep({ learningRate, lossScale = 1, gradientNorm }: LaunchStepOptions): void {
+    if (this.#isLaunched) {
+      throw new UsageError('MTL_OPTIMIZER_STEP', 'a step was launched before the last one was finished', {
+        remedy: 'give finishStep the gradient norm of the last one',
+      });
+    }
     this.reduceGradients();
     this.#isReduced = false;
-    const gradientNorm = this.#norm.compute() / lossScale;
-    if (!Number.isFinite(gradientNorm)) {
-      gradients.zero();
-      return { gradientNorm, skipped: true };
-    }
-    this.#numSteps += 1;
     const { beta1, beta2, clipGradient } = this.#options;
-    // Megatron and PyTorch: clip only above the limit, with 1e-6 against division by zero
-    const clipping = clipGradient > 0 ? Math.min(1, clipGradient / (gradientNorm + 1e-6)) : 1;
-    this.#scalars.write(
-      Float32Array.of(
-        learningRate,
-        1 - beta1 ** this.#numSteps,
-        1 - beta2 ** this.#numSteps,
-        clipping / lossScale,
-      ),
-    );
+    const step = this.#numSteps + 1;
+    adamwScalars({
+      ...{ scalars: this.#scalars, gradientNorm, squares: this.#norm.computeSquare() },
+      ...{ learningRate, lossScale, maximumNorm: clipGradient },
+      correction1: 1 - beta1 ** step,
+      correction2: 1 - beta2 ** step,
+    });
     this.#update();
-    return { gradientNorm, skipped: false };
+    this.#isLaunched = true;
+  }
+
+  /** Takes note of how the launched step went, by its gradient norm. */
+  finishStep(gradientNorm: number): OptimizerStepResult {
+    this.#isLaunched = false;
+    const skipped = !Number.isFinite(gradientNorm);
+    if (!skipped) this.#numSteps += 1;
+    return { gradientNorm, skipped };
   }
 
   dispose(): void {
@@ -181,7 +203,8 @@ export class AdamwOptimizer {
       for (const tensor of Object.values(shard)) tensor?.dispose();
     }
     for (const part of [this.#norm, ...this.#partials]) part.dispose();
-    for (const tensor of [this.#firstMoment, this.#secondMoment, this.#scalars]) tensor.dispose();
+    for (const tensor of [this.#firstMoment, this.#secondMoment, this.#scalars, this.#gradientNorm])
+      tensor.dispose();
   }
 
   #update(): void {

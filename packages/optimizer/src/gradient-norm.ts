@@ -24,12 +24,15 @@ export class GradientNorm {
     this.#squares = Tensor.zeros({ shape: [1], dtype: 'float64', device: gradients.device });
   }
 
-  /** The norm of reduced gradients, the same on all ranks; infinite or NaN on all when it is on one. */
-  compute(): number {
+  /**
+   * The square of the norm of reduced gradients, [1] float64 and left on the device: the same on all ranks; infinite or
+   * NaN on all when it is on one. Stays this object's; the next call overwrites it.
+   */
+  computeSquare(): Tensor {
     this.#squares.zero();
     for (const input of this.#runs) sumOfSquares({ output: this.#squares, input, accumulate: true });
     this.#groups.world?.allReduce(this.#squares).wait();
-    return Math.sqrt(this.#squares.item());
+    return this.#squares;
   }
 
   dispose(): void {

@@ -1,6 +1,7 @@
 export {
   AdamwOptimizer,
   type AdamwOptimizerOptions,
+  type LaunchStepOptions,
   type OptimizerStateTensor,
   type OptimizerStepOptions,
   type OptimizerStepResult,

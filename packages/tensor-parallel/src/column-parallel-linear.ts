@@ -1,4 +1,11 @@
-import { type LinearOptions, linear, type Tape, type Variable } from '@mtl/autograd';
+import {
+  type LinearGeluOptions,
+  type LinearOptions,
+  linear,
+  linearGelu,
+  type Tape,
+  type Variable,
+} from '@mtl/autograd';
 import { regionExchanges } from './region-exchanges.js';
 import type { TensorParallel } from './tensor-parallel.js';
 
@@ -19,4 +26,16 @@ export function columnParallelLinear(tape: Tape, options: ColumnParallelLinearOp
   const { tensorParallel, ...product } = options;
   const { enter, leave } = regionExchanges(tensorParallel);
   return linear(tape, { ...product, exchanges: { gatherInput: enter, reduceInputGradient: leave } });
+}
+
+export interface ColumnParallelLinearGeluOptions
+  extends Pick<LinearGeluOptions, 'input' | 'weight' | 'bias' | 'kind'> {
+  readonly tensorParallel: TensorParallel | undefined;
+}
+
+/** GELU of `columnParallelLinear`, in the same pass where the device can. */
+export function columnParallelLinearGelu(tape: Tape, options: ColumnParallelLinearGeluOptions): Variable {
+  const { tensorParallel, ...product } = options;
+  const { enter, leave } = regionExchanges(tensorParallel);
+  return linearGelu(tape, { ...product, exchanges: { gatherInput: enter, reduceInputGradient: leave } });
 }

@@ -1,4 +1,9 @@
-export { type ColumnParallelLinearOptions, columnParallelLinear } from './column-parallel-linear.js';
+export {
+  type ColumnParallelLinearGeluOptions,
+  type ColumnParallelLinearOptions,
+  columnParallelLinear,
+  columnParallelLinearGelu,
+} from './column-parallel-linear.js';
 export { type GatherRowsOptions, gatherRows } from './gather-rows.js';
 export { isSpread } from './is-spread.js';
 export { type RegionExchanges, regionExchanges } from './region-exchanges.js';

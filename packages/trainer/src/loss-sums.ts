@@ -1,28 +1,32 @@
 import { UsageError } from '@mtl/errors';
+import { weightedSum } from '@mtl/kernels';
 import type { StageLoss } from '@mtl/pipeline';
+import type { DeviceNumbers } from './device-numbers.js';
 import type { LossKind } from './loss-kind.js';
 
-/** The losses of micro-batches, of each kind the sum of loss times weight: in double and in order. */
+/** The losses of micro-batches, of each kind the sum of loss times weight, in double: left on the device until somebody reads. */
 export class LossSums {
-  /** Of each kind, in their order, the sums of the micro-batches that were added. */
-  readonly ofKinds: ReadonlyArray<readonly number[]>;
-  readonly #sums: number[][];
   readonly #names: readonly string[];
+  readonly #numbers: DeviceNumbers;
 
-  constructor(kinds: ReadonlyArray<Pick<LossKind<never>, 'name'>>) {
+  /** Takes a place in `numbers` for each kind of each micro-batch. */
+  constructor(kinds: ReadonlyArray<Pick<LossKind<never>, 'name'>>, numbers: DeviceNumbers) {
     this.#names = kinds.map(({ name }) => name);
-    this.#sums = kinds.map(() => []);
-    this.ofKinds = this.#sums;
+    this.#numbers = numbers;
   }
 
   /** @throws UsageError `MTL_LOSS_KINDS` unless the loss has exactly the kinds that the training knows */
   add(loss: StageLoss): void {
-    const [values, factors] = [loss.losses.read<'float32'>(), loss.weights.read<'float32'>()];
-    this.#rangesOf(loss).forEach(({ start, end }, kind) => {
-      let sum = 0;
-      for (let index = start; index < end; index++) sum += values[index]! * factors[index]!;
-      this.#sums[kind]!.push(sum);
-    });
+    for (const { start, end } of this.#rangesOf(loss)) {
+      using values = loss.losses.view({ offset: start, shape: [end - start] });
+      using weights = loss.weights.view({ offset: start, shape: [end - start] });
+      weightedSum({ output: this.#numbers.next(), values, weights });
+    }
+  }
+
+  /** Of each kind, in their order, the sums of the micro-batches that were added, out of the numbers that were read. */
+  ofKinds(read: readonly number[]): ReadonlyArray<readonly number[]> {
+    return this.#names.map((_, kind) => read.filter((_, index) => index % this.#names.length === kind));
   }
 
   #rangesOf({ losses, parts }: StageLoss): ReadonlyArray<{ readonly start: number; readonly end: number }> {

@@ -1,7 +1,8 @@
 import { TrainingError, UsageError } from '@mtl/errors';
-import { type Device, memoryStatistics } from '@mtl/kernels';
+import { type Device, deviceRange, memoryStatistics } from '@mtl/kernels';
 import type { AdamwOptimizer, LossScaler, NumMicroBatches } from '@mtl/optimizer';
 import type { LossFactors, Pipeline, StepProfiler } from '@mtl/pipeline';
+import { DeviceNumbers } from './device-numbers.js';
 import type { LossKind } from './loss-kind.js';
 import { LossSums } from './loss-sums.js';
 import type { StepMetrics } from './metrics/step-metrics.js';
@@ -118,7 +119,8 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
   /** Runs steps until the last iteration, or until the consumer leaves the loop. */
   async *[Symbol.asyncIterator](): AsyncGenerator<StepMetrics, void, undefined> {
     while (this.#progress.iteration < this.#options.trainIterations) {
-      const metrics = await this.#step();
+      const name = `step ${this.#progress.iteration + 1}`;
+      const metrics = await deviceRange({ device: this.#options.device, name }, () => this.#step());
       if (metrics === undefined) return;
       yield metrics;
       // signals, timers and writers get their turn between steps
@@ -134,16 +136,19 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     const { pipeline, losses, microBatches } = this.#options;
     // as many at a time as in a step after ramp-up: a number that schedules fit, and of which evaluations are a multiple
     const most = microBatches.countsOfMicroBatches().at(-1)!;
-    const sums = new LossSums(losses);
+    const sums: number[][] = losses.map(() => []);
     const counts = losses.map(() => 0);
     for (let done = 0; done < numMicroBatches; ) {
       const some = await take(batches, Math.min(most, numMicroBatches - done));
       if (some.length === 0) break;
+      using numbers = this.#deviceNumbers(some.length * losses.length);
+      const own = new LossSums(losses, numbers);
       pipeline.evaluate({
         batches: some,
         ...{ lossFactor: 1, sampleLossFactor: 1 },
-        onLoss: (loss) => sums.add(loss),
+        onLoss: (loss) => own.add(loss),
       });
+      own.ofKinds(numbers.read()).forEach((values, kind) => void sums[kind]!.push(...values));
       losses.forEach(({ count }, kind) => {
         for (const batch of some) counts[kind]! += count(batch);
       });
@@ -166,8 +171,10 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     const iteration = this.#progress.iteration + 1;
     profiler?.beginStep(iteration);
     const lossScale = lossScaler.scale;
-    const means = this.#accumulateGradients(batches, lossScale);
-    const lmLoss = total(means);
+    // the device is waited for once, when all figures of the step are on their way
+    using figures = this.#deviceNumbers(batches.length * this.#options.losses.length + 1);
+    const scaledSums = new LossSums(this.#options.losses, figures);
+    this.#accumulateGradients(batches, { lossScale, scaledSums });
     const { consumedSamples } = this.#progress;
     if (this.#options.onGradients !== undefined) {
       optimizer.reduceGradients();
@@ -175,8 +182,15 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     }
     const rate = learningRate({ numUpdates: optimizer.numSteps, consumedSamples });
     if (profiler !== undefined) profiler.span({ kind: 'reduce' }, () => optimizer.reduceGradients());
-    const update = () => optimizer.step({ learningRate: rate, lossScale });
-    const { gradientNorm, skipped } = profiler?.span({ kind: 'optimizer' }, update) ?? update();
+    const update = (): readonly number[] => {
+      optimizer.launchStep({ learningRate: rate, lossScale, gradientNorm: figures.next() });
+      return figures.read();
+    };
+    const read = profiler?.span({ kind: 'optimizer' }, update) ?? update();
+    const { gradientNorm, skipped } = optimizer.finishStep(read.at(-1)!);
+    const sums = scaledSums.ofKinds(read.slice(0, -1));
+    const means = this.#totalLosses(sums).map((sum) => sum / lossScale);
+    const lmLoss = total(means);
     this.#progress = {
       iteration,
       consumedSamples: this.#progress.consumedSamples + globalBatchSize,
@@ -209,12 +223,18 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     return taken.length < count ? undefined : taken;
   }
 
-  /** Forward and backward of this rank's micro-batches; of each kind of loss the mean over the global batch. */
-  #accumulateGradients(batches: readonly Batch[], lossScale: number): readonly number[] {
+  #deviceNumbers(capacity: number): DeviceNumbers {
+    return new DeviceNumbers({ device: this.#options.device, capacity });
+  }
+
+  /** Forward and backward of this rank's micro-batches, whose losses times the scale go to the sums. */
+  #accumulateGradients(
+    batches: readonly Batch[],
+    { lossScale, scaledSums }: { readonly lossScale: number; readonly scaledSums: LossSums },
+  ): void {
     const { pipeline, optimizer, losses } = this.#options;
     const own = losses.map(({ count }) => batches.reduce((sum, batch) => sum + count(batch), 0));
     const factors = this.#totalCounts(own, 'a global batch holds').map((count) => lossScale / count);
-    const scaledSums = new LossSums(losses);
     try {
       pipeline.run({
         batches,
@@ -226,7 +246,6 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
       pipeline.abandon();
       throw error;
     }
-    return this.#totalLosses(scaledSums).map((sum) => sum / lossScale);
   }
 
   /** What counts of each kind of loss over all ranks, from what counts on this one. */
@@ -239,8 +258,8 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
   }
 
   /** The sum of each kind of loss over the micro-batches of all ranks. */
-  #totalLosses(sums: LossSums): readonly number[] {
-    return sums.ofKinds.map((own) => this.ranks.fromLastStage(total(this.ranks.gatherMicroBatches(own))));
+  #totalLosses(sums: ReadonlyArray<readonly number[]>): readonly number[] {
+    return sums.map((own) => this.ranks.fromLastStage(total(this.ranks.gatherMicroBatches(own))));
   }
 
   /** The losses that a sum is made of, where it is one. */

@@ -6,19 +6,30 @@ import type { Variable } from '../variable.js';
  * gelu(input), [..., F]. The bias before it is the matrix product's. Its output is computed again in backward rather than
  * kept, where the tape rematerializes.
  */
-export function gelu(
+export function gelu(tape: Tape, options: { readonly input: Variable; readonly kind: GeluKind }): Variable {
+  const { input, kind } = options;
+  const { dtype, device, shape } = input.tensor;
+  const output = Tensor.empty({ shape, dtype, device });
+  biasGeluForward({ output, input: input.tensor, kind });
+  return geluOf(tape, { ...options, output });
+}
+
+/** Puts GELU's output, which somebody has computed, onto the tape. For authors of operations. */
+export function geluOf(
   tape: Tape,
-  { input, kind }: { readonly input: Variable; readonly kind: GeluKind },
+  options: { readonly input: Variable; readonly output: Tensor; readonly kind: GeluKind },
 ): Variable {
+  const { input, kind } = options;
   const { dtype, device, shape } = input.tensor;
   const compute = (): Tensor => {
     const output = Tensor.empty({ shape, dtype, device });
     biasGeluForward({ output, input: input.tensor, kind });
     return output;
   };
-  const result = tape.result(compute(), {
+  const result = tape.result(options.output, {
     requiresGradient: input.requiresGradient,
     recipe: { dependencies: [input], compute },
+    activation: { input, kind },
   });
   tape.record(result, () => {
     const savedInput = tape.save(input);

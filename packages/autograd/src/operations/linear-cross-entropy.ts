@@ -1,4 +1,10 @@
-import { crossEntropyBackward, crossEntropyStatistics, matmul, Tensor } from '@mtl/kernels';
+import {
+  crossEntropyBackward,
+  crossEntropyForwardBackward,
+  crossEntropyStatistics,
+  matmul,
+  Tensor,
+} from '@mtl/kernels';
 import { type PendingTensor, type ProductExchanges, startExchange } from '../exchange.js';
 import type { Parameter } from '../parameter.js';
 import type { BackwardParts, Tape } from '../tape.js';
@@ -77,15 +83,17 @@ function crossEntropyOfChunk(chunk: Rows, options: LinearCrossEntropyOptions, wi
   const { start: firstColumn, end } = weight.slices[0]!;
   const numColumns = Math.max(0, Math.min(vocabularySize, end) - firstColumn);
   const inputs = { logits, labels: chunk.labels, firstColumn, numColumns };
-  crossEntropyStatistics({ ...statistics, ...inputs });
-  exchanges?.reduceStatistics(all);
-  crossEntropyBackward({
-    ...statistics,
-    ...inputs,
-    loss: chunk.losses,
-    weights: chunk.weights,
+  const gradient = {
+    ...{ ...statistics, ...inputs, loss: chunk.losses, weights: chunk.weights },
     logitGradient: withGradient ? logits : undefined,
-  });
+  };
+  if (exchanges === undefined) {
+    crossEntropyForwardBackward(gradient);
+  } else {
+    crossEntropyStatistics({ ...statistics, ...inputs });
+    exchanges.reduceStatistics(all);
+    crossEntropyBackward(gradient);
+  }
   for (const tensor of [all, ...Object.values(statistics)]) tensor.dispose();
   return logits;
 }

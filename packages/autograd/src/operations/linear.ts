@@ -1,8 +1,17 @@
-import { matmul, sumRows, Tensor } from '@mtl/kernels';
+import {
+  type GeluKind,
+  linearGeluBackward,
+  linearGeluForward,
+  linearWeightGradient,
+  matmul,
+  sumRows,
+  Tensor,
+} from '@mtl/kernels';
 import type { Exchange, PendingTensor, ProductExchanges } from '../exchange.js';
 import type { Parameter } from '../parameter.js';
 import type { Tape } from '../tape.js';
 import type { Variable } from '../variable.js';
+import { geluOf } from './gelu.js';
 
 export interface LinearOptions {
   /** [..., I] */
@@ -13,6 +22,12 @@ export interface LinearOptions {
   readonly bias?: Parameter | undefined;
   /** For layers that are spread over processes (@mtl/tensor-parallel). */
   readonly exchanges?: ProductExchanges | undefined;
+}
+
+export interface LinearGeluOptions extends LinearOptions {
+  readonly bias: Parameter;
+  readonly kind: GeluKind;
+  readonly exchanges?: Omit<ProductExchanges, 'reduceOutput' | 'gatherOutputGradient'> | undefined;
 }
 
 /** Runs `body` with `tensor` in another shape: itself where it has that rank already, else a temporary view. */
@@ -40,28 +55,51 @@ function withMatrix(tensor: Tensor, body: (matrix: Tensor) => void): void {
  * itself, in float32 whatever the compute dtype. What backward exchanges is under way while the other product is computed.
  */
 export function linear(tape: Tape, options: LinearOptions): Variable {
+  return record(tape, options, forward(options));
+}
+
+/**
+ * gelu(input weight^T + bias), [..., O]: the products of this layer and of the one behind it do GELU and its derivative in
+ * the same pass over memory, where the device can.
+ */
+export function linearGelu(tape: Tape, options: LinearGeluOptions): Variable {
+  return tape.scope(() => {
+    const { output, preactivation } = forwardGelu(options);
+    const input = record(tape, options, preactivation);
+    return geluOf(tape, { input, output, kind: options.kind });
+  });
+}
+
+function record(tape: Tape, options: LinearOptions, output: Tensor): Variable {
   const { input, weight, bias, exchanges = {} } = options;
-  const result = tape.result(forward(options), { requiresGradient: true });
+  const result = tape.result(output, { requiresGradient: true });
+  // a gradient that is summed over processes is the input's own
+  const activation = exchanges.reduceInputGradient === undefined ? input.activation : undefined;
   tape.record(result, () => {
     const savedInput = tape.save(input);
+    const preactivation = activation && tape.save(activation.input);
     return {
       name: `linear ${weight.name}`,
-      inputs: [input],
+      inputs: [activation?.input ?? input],
       parameters: bias === undefined ? [weight] : [weight, bias],
-      saved: [savedInput],
+      saved: preactivation === undefined ? [savedInput] : [savedInput, preactivation],
       backward: ({ parts, outputGradient }) => {
         const gathered = exchanges.gatherOutputGradient?.(outputGradient!).wait();
         const gradient = gathered ?? outputGradient!;
         const wholeInput = parts.weight ? exchanges.gatherInput?.(savedInput.tensor) : undefined;
         let inputGradient: PendingTensor | undefined;
         if (parts.input && input.requiresGradient) {
-          inputGradient = exchanged(exchanges.reduceInputGradient, inputGradientOf(weight, gradient));
+          const own = inputGradientOf(
+            weight,
+            gradient,
+            activation && { ...activation, preactivation: preactivation!.tensor },
+          );
+          inputGradient = exchanged(exchanges.reduceInputGradient, own);
         }
         if (parts.weight) {
           const whole = wholeInput?.wait();
-          addWeightGradient(weight, gradient, whole ?? savedInput.tensor);
+          addGradients({ weight, bias }, gradient, whole ?? savedInput.tensor);
           whole?.dispose();
-          if (bias !== undefined) addBiasGradient(bias, gradient);
         }
         gathered?.dispose();
         return [inputGradient?.wait()];
@@ -86,12 +124,54 @@ function forward({ input, weight, bias, exchanges = {} }: LinearOptions): Tensor
   return exchanged(exchanges.reduceOutput, output).wait();
 }
 
-/** outputGradient [..., O] weight: [..., I]. */
-function inputGradientOf(weight: Parameter, outputGradient: Tensor): Tensor {
+function forwardGelu(options: LinearGeluOptions): { output: Tensor; preactivation: Tensor } {
+  const { input, weight, bias, kind, exchanges = {} } = options;
+  const numOutputs = weight.size / weight.shape.at(-1)!;
+  const { dtype, device } = input.tensor;
+  const whole = exchanges.gatherInput?.(input.tensor).wait();
+  const left = whole ?? input.tensor;
+  const shape = [...left.shape.slice(0, -1), numOutputs];
+  const preactivation = Tensor.empty({ shape, dtype, device });
+  const output = Tensor.empty({ shape, dtype, device });
+  withMatrix(weight.data, (right) =>
+    withShape(bias.data, [numOutputs], (row) =>
+      linearGeluForward({ output, preactivation, input: left, weight: right, bias: row, kind }),
+    ),
+  );
+  whole?.dispose();
+  return { output, preactivation };
+}
+
+/** outputGradient [..., O] weight: [..., I]; where the input is GELU's output, the gradient of GELU's input. */
+function inputGradientOf(
+  weight: Parameter,
+  outputGradient: Tensor,
+  activation: { readonly preactivation: Tensor; readonly kind: GeluKind } | undefined,
+): Tensor {
   const { dtype, device, shape } = outputGradient;
   const output = Tensor.empty({ shape: [...shape.slice(0, -1), weight.shape.at(-1)!], dtype, device });
-  withMatrix(weight.data, (right) => matmul({ output, left: outputGradient, right }));
+  withMatrix(weight.data, (right) => {
+    if (activation === undefined) matmul({ output, left: outputGradient, right });
+    else linearGeluBackward({ inputGradient: output, outputGradient, weight: right, ...activation });
+  });
   return output;
+}
+
+/** Adds the gradients of weight and bias, in one pass where the device can. */
+function addGradients(
+  { weight, bias }: Pick<LinearOptions, 'weight' | 'bias'>,
+  outputGradient: Tensor,
+  input: Tensor,
+): void {
+  if (bias === undefined) {
+    addWeightGradient(weight, outputGradient, input);
+    return;
+  }
+  withMatrix(weight.mainGradient, (weightGradient) =>
+    withShape(bias.mainGradient, [bias.size], (biasGradient) =>
+      linearWeightGradient({ weightGradient, biasGradient, outputGradient, input }),
+    ),
+  );
 }
 
 /** Gives a tensor to an exchange and takes what comes of it; the tensor itself where there is none. */

@@ -45,6 +45,18 @@ void limit(const Napi::CallbackInfo& info) {
   backend->limit_memory(bytes > 0 ? static_cast<uint64_t>(bytes) : 0);
 }
 
+// (device, name)
+void push_range(const Napi::CallbackInfo& info) {
+  const Backend* backend = read_backend(info);
+  if (backend == nullptr || backend->push_range == nullptr || info.Length() < 2) return;
+  backend->push_range(info[1].ToString().Utf8Value().c_str());
+}
+
+void pop_range(const Napi::CallbackInfo& info) {
+  const Backend* backend = read_backend(info);
+  if (backend != nullptr && backend->pop_range != nullptr) backend->pop_range();
+}
+
 void synchronize(const Napi::CallbackInfo& info) {
   const Backend* backend = read_backend(info);
   if (backend == nullptr) return;
@@ -94,6 +106,8 @@ void register_device_functions(Napi::Env env, Napi::Object exports) {
   exports.Set("trimMemory", Napi::Function::New(env, trim));
   exports.Set("limitMemory", Napi::Function::New(env, limit));
   exports.Set("synchronize", Napi::Function::New(env, synchronize));
+  exports.Set("pushRange", Napi::Function::New(env, push_range));
+  exports.Set("popRange", Napi::Function::New(env, pop_range));
   exports.Set("isAvailable", Napi::Function::New(env, is_available));
   exports.Set("setNumThreads", Napi::Function::New(env, set_threads));
   exports.Set("setInstructionSet", Napi::Function::New(env, choose_instruction_set));

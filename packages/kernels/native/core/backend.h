@@ -8,7 +8,7 @@
 
 namespace mtl {
 
-constexpr int kBackendAbiVersion = 2;
+constexpr int kBackendAbiVersion = 3;
 
 // The numbers are shared with TypeScript (src/device.ts).
 enum class DeviceKind : int32_t { kCpu = 0, kReference = 1, kCuda = 2 };
@@ -36,6 +36,10 @@ struct Backend {
 
   // The kernel of an op on this device, or null where there is none.
   KernelFunction (*find_kernel)(const char* op);
+
+  // Marks what is enqueued from here to the matching pop, for profilers; null where there are none to tell.
+  void (*push_range)(const char* name) = nullptr;
+  void (*pop_range)() = nullptr;
 };
 
 // The backend of a device, or null when it is not loaded.

@@ -24,6 +24,17 @@ int num_names(const char* const* names, int maximum) {
   return count;
 }
 
+// The kernel of an op in a profiler's picture.
+struct Range {
+  const Backend& backend;
+  Range(const Backend& its_backend, const char* name) : backend(its_backend) {
+    if (backend.push_range != nullptr) backend.push_range(name);
+  }
+  ~Range() {
+    if (backend.pop_range != nullptr) backend.pop_range();
+  }
+};
+
 bool is_optional(const char* name) { return name[std::strlen(name) - 1] == '?'; }
 
 }  // namespace
@@ -68,6 +79,7 @@ Status run_op(int op_index, const TensorHandle* handles, int num_handles, const 
     return error_status("MTL_UNSUPPORTED", "%s has no kernel on device %s", schema.name, backend->name);
   }
   if (schema.flops != nullptr) flops_counter += schema.flops(call);
+  const Range range(*backend, schema.name);
   const auto start = std::chrono::steady_clock::now();
   const Status status = kernel(call);
   OpStatistics& counted = statistics()[static_cast<size_t>(op_index)];

@@ -7,6 +7,7 @@
 #include "cuda/runtime/device_api.h"
 #include "cuda/runtime/host_copies.h"
 #include "cuda/runtime/op_table.h"
+#include "cuda/runtime/ranges.h"
 
 namespace mtl::cuda {
 namespace {
@@ -49,7 +50,9 @@ const Backend backend = {kBackendAbiVersion,
                          trim_memory,
                          limit_memory,
                          synchronize,
-                         find_kernel};
+                         find_kernel,
+                         push_range,
+                         pop_range};
 
 Status check_device(const CudaProbe& probe, int device) {
   if (probe.driver_version == 0) {

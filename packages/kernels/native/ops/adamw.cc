@@ -2,12 +2,20 @@
 //
 //   parameter, firstMoment, secondMoment  [N] float32, updated;  modelParameter? [N] bfloat16 or float16: the rounded copy
 //   gradient  [N] float32; set to zero afterwards when `clearGradient`, which saves a pass over memory
-//   scalars   [4] float32 on the device, because they change every step: learning rate, 1 - beta1^t, 1 - beta2^t, and
-//             the factor on the gradient (clipping and loss scale together)
+//   scalars   [5] float32 on the device, because they change every step and some are known there only: learning rate,
+//             1 - beta1^t, 1 - beta2^t, the factor on the gradient (clipping and loss scale together), and 0 where nothing
+//             is to be updated (a gradient was not finite); the gradient is cleared all the same
 //   segments  [M, 2] int64: the end (exclusive) of each parameter in the buffers, ascending, and whether it decays
 //
 //   p -= lr * weightDecay * p;  m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2
 //   p -= lr * (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon)
+//
+// adamw_scalars: these scalars from the gradients' sum of squares, without telling the host
+//
+//   scalars [5] float32, gradientNorm [1] float64;  squares [1] float64, of gradients multiplied by lossScale
+//
+//   gradientNorm = sqrt(squares) / lossScale;  the factor is min(1, maximumNorm / (gradientNorm + 1e-6)) / lossScale as in
+//   Megatron and PyTorch, 1 / lossScale where maximumNorm is 0; a norm that is not finite updates nothing
 #include "core/validation.h"
 
 namespace mtl {
@@ -25,13 +33,29 @@ Status validate(const OpCall& call) {
     MTL_RETURN_IF_ERROR(expect_dtype(call, kModelParameter, {DType::kBFloat16, DType::kFloat16}));
     MTL_RETURN_IF_ERROR(expect_shape(call, kModelParameter, {call.tensor(kParameter).size()}));
   }
-  MTL_RETURN_IF_ERROR(expect_shape(call, kScalars, {4}));
+  MTL_RETURN_IF_ERROR(expect_shape(call, kScalars, {5}));
   MTL_RETURN_IF_ERROR(expect_dtype(call, kScalars, {DType::kFloat32}));
   MTL_RETURN_IF_ERROR(expect_rank(call, kSegments, 2, 2));
   MTL_RETURN_IF_ERROR(expect_shape(call, kSegments, {call.tensor(kSegments).dim(0), 2}));
   return expect_dtype(call, kSegments, {DType::kInt64});
 }
 
+Status validate_scalars(const OpCall& call) {
+  MTL_RETURN_IF_ERROR(expect_shape(call, 0, {5}));
+  MTL_RETURN_IF_ERROR(expect_dtype(call, 0, {DType::kFloat32}));
+  for (const int tensor : {1, 2}) {
+    MTL_RETURN_IF_ERROR(expect_shape(call, tensor, {1}));
+    MTL_RETURN_IF_ERROR(expect_dtype(call, tensor, {DType::kFloat64}));
+  }
+  return ok_status();
+}
+
+MTL_REGISTER_OP(OpSchema{"adamw_scalars",
+                         2,
+                         {"scalars", "gradientNorm", "squares"},
+                         {"learningRate", "correction1", "correction2", "lossScale", "maximumNorm"},
+                         validate_scalars,
+                         nullptr});
 MTL_REGISTER_OP(OpSchema{
     "adamw",
     5,

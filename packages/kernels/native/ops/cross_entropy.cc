@@ -4,6 +4,7 @@
 // cross_entropy_statistics: rowMaximum, rowSum = sum exp(logit - rowMaximum), labelLogit (0 when the label is elsewhere)
 // cross_entropy_backward:   loss = log(rowSum) + rowMaximum - labelLogit, per token, 0 where the weight is 0
 //                           logitGradient? = weight * (softmax - onehot), 0 in padded columns; may be logits itself
+// cross_entropy_forward_backward: both of these for a rank that holds the whole vocabulary; the statistics are outputs
 // cross_entropy_rescale:    output = rowSum * exp(rowMaximum - groupMaximum): a rank's sum, measured from the maximum of
 //                           all ranks, so that sums can be added; output may be rowSum itself
 //
@@ -11,6 +12,8 @@
 //   rowMaximum, groupMaximum, rowSum, labelLogit, loss  [N] float32 (float64 over float64 logits);  weights [N] float32 (or float64)
 //   firstColumn: global number of column 0;  numColumns: how many columns are real, the rest being padding that never
 //   enters the softmax; 0 on a rank that holds padding only, whose maximum is -infinity and whose sum is 0
+#include "ops/cross_entropy.h"
+
 #include "core/validation.h"
 
 namespace mtl {
@@ -54,6 +57,15 @@ Status validate_backward(const OpCall& call) {
   return call.has(kLogitGradient) ? expect_like(call, kLogitGradient, kBLogits) : ok_status();
 }
 
+Status validate_forward_backward(const OpCall& call) {
+  constexpr int kFusedLogits = 5, kFusedLabels = 6, kFusedWeights = 7;
+  MTL_RETURN_IF_ERROR(validate_common(call, kFusedLogits, kFusedLabels));
+  for (const int tensor : {1, 2, 3, 4}) MTL_RETURN_IF_ERROR(expect_per_row(call, tensor, kFusedLogits));
+  MTL_RETURN_IF_ERROR(expect_shape(call, kFusedWeights, {call.tensor(kFusedLogits).dim(0)}));
+  MTL_RETURN_IF_ERROR(expect_dtype(call, kFusedWeights, {DType::kFloat32, call.tensor(1).dtype}));
+  return call.has(0) ? expect_like(call, 0, kFusedLogits) : ok_status();
+}
+
 Status validate_rescale(const OpCall& call) {
   MTL_RETURN_IF_ERROR(expect_rank(call, 1, 1, 1));
   MTL_RETURN_IF_ERROR(expect_dtype(call, 1, {DType::kFloat32, DType::kFloat64}));
@@ -69,6 +81,13 @@ MTL_REGISTER_OP(OpSchema{"cross_entropy_statistics",
                          {"firstColumn", "numColumns"},
                          validate_statistics,
                          nullptr});
+MTL_REGISTER_OP(OpSchema{
+    "cross_entropy_forward_backward",
+    5,
+    {"logitGradient?", "loss", "rowMaximum", "rowSum", "labelLogit", "logits", "labels", "weights"},
+    {"firstColumn", "numColumns"},
+    validate_forward_backward,
+    nullptr});
 MTL_REGISTER_OP(
     OpSchema{"cross_entropy_backward",
              2,
@@ -78,4 +97,18 @@ MTL_REGISTER_OP(
              nullptr});
 
 }  // namespace
+
+Status cross_entropy_in_parts(const OpCall& call, FindKernel find) {
+  enum { kGradient, kFusedLoss, kFusedMaximum, kFusedSum, kFusedLabelLogit, kFusedLogits, kFusedLabels, kFusedWeights };
+  MTL_RETURN_IF_ERROR(run_part(call, find,
+                               {"cross_entropy_statistics",
+                                {kFusedMaximum, kFusedSum, kFusedLabelLogit, kFusedLogits, kFusedLabels},
+                                {call.attribute(0), call.attribute(1)}}));
+  return run_part(call, find,
+                  {"cross_entropy_backward",
+                   {kGradient, kFusedLoss, kFusedLogits, kFusedLabels, kFusedMaximum, kFusedSum, kFusedLabelLogit,
+                    kFusedWeights},
+                   {call.attribute(0), call.attribute(1)}});
+}
+
 }  // namespace mtl

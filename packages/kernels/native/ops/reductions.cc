@@ -1,8 +1,11 @@
 // sum_rows:       output[n] = sum over rows of input[..., n] (+ output when accumulate): bias gradients
 // sum_of_squares: output[0] = sum of input^2 (+ output when accumulate), in double and in a fixed order: gradient norms
+// weighted_sum:   output[0] = sum of values * weights, in double and in a fixed order: the loss of a micro-batch
 //
 //   sum_rows:       output [N] float32 (float64 over float64 inputs), input [..., N]
 //   sum_of_squares: output [1] float64, input of any shape, float32 or float64
+//   weighted_sum:   output [1] float64, values and weights of any shape and as many elements: values
+//                   float32 or float64, weights of the same dtype or float32
 #include "core/validation.h"
 
 namespace mtl {
@@ -22,8 +25,20 @@ Status validate_sum_of_squares(const OpCall& call) {
   return expect_dtype(call, 1, {DType::kFloat32, DType::kFloat64});
 }
 
+Status validate_weighted_sum(const OpCall& call) {
+  MTL_RETURN_IF_ERROR(expect_shape(call, 0, {1}));
+  MTL_RETURN_IF_ERROR(expect_dtype(call, 0, {DType::kFloat64}));
+  MTL_RETURN_IF_ERROR(expect_dtype(call, 1, {DType::kFloat32, DType::kFloat64}));
+  if (call.tensor(2).size() != call.tensor(1).size()) {
+    return error_status("MTL_SHAPE", "%s: %lld values, %lld weights", call.op,
+                        static_cast<long long>(call.tensor(1).size()), static_cast<long long>(call.tensor(2).size()));
+  }
+  return expect_dtype(call, 2, {DType::kFloat32, call.tensor(1).dtype});
+}
+
 MTL_REGISTER_OP(OpSchema{"sum_rows", 1, {"output", "input"}, {"accumulate"}, validate_sum_rows, nullptr});
 MTL_REGISTER_OP(OpSchema{"sum_of_squares", 1, {"output", "input"}, {"accumulate"}, validate_sum_of_squares, nullptr});
+MTL_REGISTER_OP(OpSchema{"weighted_sum", 1, {"output", "values", "weights"}, {}, validate_weighted_sum, nullptr});
 
 }  // namespace
 }  // namespace mtl

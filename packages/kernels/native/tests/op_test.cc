@@ -117,6 +117,13 @@ std::vector<Case> row_cases(int64_t width) {
        {output(kCompute, {15, width}), output(kF32, per_row), logits, labels, statistic, statistic, statistic,
         integers(kF32, per_row, 0, 3)},
        {0, static_cast<double>(width)}},
+      {"cross_entropy_forward_backward",
+       {output(kCompute, {15, width}), output(kF32, per_row), output(kF32, per_row), output(kF32, per_row),
+        output(kF32, per_row), logits, labels, integers(kF32, per_row, 0, 3)},
+       {1, static_cast<double>(width > 1 ? width - 1 : 1)}},
+      {"linear_weight_gradient",
+       {real(kF32, {7, width}), real(kF32, {7}), real(kCompute, {3, 5, 7}), x}, {}},
+      {"weighted_sum", {output(DType::kFloat64, {1}), statistic, statistic}, {}, {kF32}},
       {"sum_rows", {real(kF32, column), x}, {1}},
       {"sum_of_squares", {output(DType::kFloat64, {1}), loose(real(kF32, rows))}, {0}, {kF32}},
       {"cast", {out, x}, {}},
@@ -126,6 +133,10 @@ std::vector<Case> row_cases(int64_t width) {
       {"philox_normal", {loose(output(kCompute, {5, width}))}, {0.5, 2, 3, 4, static_cast<double>(width + 9), 2, 3}},
   };
   for (const double erf : {0.0, 1.0}) {
+    cases.push_back({"linear_gelu_forward",
+                     {out, out, real(kCompute, {3, 5, 7}), real(kCompute, {width, 7}), vector}, {erf}});
+    cases.push_back({"linear_gelu_backward",
+                     {out, real(kCompute, {3, 5, 7}), real(kCompute, {7, width}), x}, {erf}});
     cases.push_back({"bias_gelu_forward", {out, x, vector}, {erf}});
     cases.push_back({"bias_gelu_backward", {out, x, x, vector}, {erf}});
   }
@@ -159,11 +170,15 @@ std::vector<Case> all_cases() {
   cases.push_back({"matmul",
                    {output(kCompute, {2, 3, 5}), real(kCompute, {2, 3, 7}), real(kCompute, {2, 7, 5}), real(kCompute, {5})},
                    {0, 0, 0}});
+  cases.push_back({"adamw_scalars",
+                   {output(kF32, {5}), output(DType::kFloat64, {1}), real(DType::kFloat64, {1}, -4.0)},
+                   {1e-3, 0.1, 0.05, 2.0, 0.5},
+                   {kF32}});
   for (const int64_t size : {1, 33, 16400}) {
     // segments that end before the buffer, inside and beyond it
     cases.push_back({"adamw",
                      {real(kF32, {size}), real(kF32, {size}), real(kF32, {size}, -1.0), output(kCompute, {size}),
-                      real(kF32, {size}), real(kF32, {4}, -0.5), integers(kI64, {5, 2}, -4, 1000)},
+                      real(kF32, {size}), real(kF32, {5}, -0.5), integers(kI64, {5, 2}, -4, 1000)},
                      {0.9, 0.95, 1e-8, 0.1, 1},
                      {DType::kBFloat16, DType::kFloat16}});
   }
@@ -408,7 +423,7 @@ MTL_TEST(adamw_survives_segments_in_disorder) {
   for (const int64_t modulus : {29, 5000}) {
     Case one = {"adamw",
                 {real(kF32, {16400}), real(kF32, {16400}), real(kF32, {16400}, -1.0), output(kCompute, {16400}),
-                 real(kF32, {16400}), real(kF32, {4}, -0.5), integers(kI64, {700, 2}, -2000, modulus)},
+                 real(kF32, {16400}), real(kF32, {5}, -0.5), integers(kI64, {700, 2}, -2000, modulus)},
                 {0.9, 0.95, 1e-8, 0.1, 1}};
     for_each_instruction_set([&] {
       EXPECT(succeeded(run_case(one, make_tensors({one, DType::kBFloat16}, DeviceKind::kCpu))));

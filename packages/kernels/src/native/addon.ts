@@ -60,6 +60,8 @@ export interface KernelsAddon {
   trimMemory(device: number): void;
   limitMemory(device: number, bytes: number): void;
   synchronize(device: number): void;
+  pushRange(device: number, name: string): void;
+  popRange(device: number): void;
   isAvailable(device: number): boolean;
   probeCuda(libraryPath: string): NativeCudaProbe;
   openCuda(

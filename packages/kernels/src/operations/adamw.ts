@@ -10,7 +10,7 @@ export interface AdamwOptions {
   readonly modelParameter?: Tensor | undefined;
   /** [N] float32 */
   readonly gradient: Tensor;
-  /** [4] float32: learning rate, 1 - beta1^t, 1 - beta2^t, factor on the gradient (clipping and loss scale). */
+  /** [5] float32, as `adamwScalars` makes them: learning rate, 1 - beta1^t, 1 - beta2^t, factor on the gradient, and 0 to update nothing. */
   readonly scalars: Tensor;
   /** [M, 2] int64: end of each parameter in the buffers, ascending, and 1 where weight decay applies. */
   readonly segments: Tensor;
@@ -18,8 +18,38 @@ export interface AdamwOptions {
   readonly beta2: number;
   readonly epsilon: number;
   readonly weightDecay: number;
-  /** Sets the gradient to zero in the same pass over memory. */
+  /** Sets the gradient to zero in the same pass over memory, updated or not. */
   readonly clearGradient?: boolean;
+}
+
+export interface AdamwScalarsOptions {
+  /** [5] float32 */
+  readonly scalars: Tensor;
+  /** [1] float64: unscaled, before clipping; infinite or NaN where a gradient is. */
+  readonly gradientNorm: Tensor;
+  /** [1] float64: the sum of squares of all gradients, multiplied by `lossScale` each. */
+  readonly squares: Tensor;
+  readonly learningRate: number;
+  /** 1 - beta1^t */
+  readonly correction1: number;
+  /** 1 - beta2^t */
+  readonly correction2: number;
+  readonly lossScale: number;
+  /** Larger gradients are scaled down to it. 0: no clipping. */
+  readonly maximumNorm: number;
+}
+
+/**
+ * The scalars of `adamw` from the norm of the gradients, on the device: clipping and the skipping of a step whose
+ * gradients are not finite wait for nobody. The factor is Megatron's and PyTorch's, with 1e-6 against division by zero.
+ */
+export function adamwScalars(options: AdamwScalarsOptions): void {
+  const { scalars, gradientNorm, squares, learningRate, correction1, correction2 } = options;
+  runOperation(
+    'adamw_scalars',
+    [scalars, gradientNorm, squares],
+    [learningRate, correction1, correction2, options.lossScale, options.maximumNorm],
+  );
 }
 
 /** One AdamW step (Loshchilov and Hutter 2019) over all parameters in one pass. */

@@ -69,3 +69,16 @@ export function crossEntropyBackward(options: CrossEntropyBackwardOptions): void
     [options.firstColumn ?? 0, options.numColumns],
   );
 }
+
+/**
+ * `crossEntropyStatistics` and `crossEntropyBackward` of a vocabulary that is whole here: one launch and one reading of
+ * the logits where the device can. The statistics are written, too.
+ */
+export function crossEntropyForwardBackward(options: CrossEntropyBackwardOptions): void {
+  const { logitGradient, loss, logits, labels, rowMaximum, rowSum, labelLogit, weights } = options;
+  runOperation(
+    'cross_entropy_forward_backward',
+    [logitGradient, loss, rowMaximum, rowSum, labelLogit, logits, labels, weights],
+    [options.firstColumn ?? 0, options.numColumns],
+  );
+}

@@ -1,4 +1,4 @@
-export { type AdamwOptions, adamw } from './adamw.js';
+export { type AdamwOptions, type AdamwScalarsOptions, adamw, adamwScalars } from './adamw.js';
 export {
   type AttentionBackwardOptions,
   type AttentionCachedForwardOptions,
@@ -27,6 +27,7 @@ export {
   type CrossEntropyBackwardOptions,
   type CrossEntropyStatisticsOptions,
   crossEntropyBackward,
+  crossEntropyForwardBackward,
   crossEntropyRescale,
   crossEntropyStatistics,
   type VocabularyColumns,
@@ -44,6 +45,14 @@ export {
   layerNormBackward,
   layerNormForward,
 } from './layer-norm.js';
+export {
+  type LinearGeluBackwardOptions,
+  type LinearGeluForwardOptions,
+  type LinearWeightGradientOptions,
+  linearGeluBackward,
+  linearGeluForward,
+  linearWeightGradient,
+} from './linear.js';
 export { type MatmulOptions, matmul } from './matmul.js';
 export {
   type PackedAttentionBackwardOptions,
@@ -54,5 +63,11 @@ export {
   packedAttentionForward,
 } from './packed-attention.js';
 export { type PhiloxNormalOptions, philoxNormal } from './philox-normal.js';
-export { type ReductionOptions, sumOfSquares, sumRows } from './reductions.js';
+export {
+  type ReductionOptions,
+  sumOfSquares,
+  sumRows,
+  type WeightedSumOptions,
+  weightedSum,
+} from './reductions.js';
 export { type TanhBackwardOptions, tanhBackward, tanhForward } from './tanh.js';

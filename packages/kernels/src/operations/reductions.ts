@@ -17,3 +17,17 @@ export function sumRows({ output, input, accumulate = false }: ReductionOptions)
 export function sumOfSquares({ output, input, accumulate = false }: ReductionOptions): void {
   runOperation('sum_of_squares', [output, input], [accumulate]);
 }
+
+export interface WeightedSumOptions {
+  /** [1] float64 */
+  readonly output: Tensor;
+  /** float32, of any shape */
+  readonly values: Tensor;
+  /** float32, as many elements */
+  readonly weights: Tensor;
+}
+
+/** output = sum of values * weights, in float64 and in a fixed order: the loss of a micro-batch, without a copy to the host. */
+export function weightedSum({ output, values, weights }: WeightedSumOptions): void {
+  runOperation('weighted_sum', [output, values, weights]);
+}

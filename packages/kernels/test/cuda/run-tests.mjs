@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 /**
  * The first half of npm run test:cuda (tooling/bootstrap/test-cuda.mjs): the case tables of all operations on device `cuda`,
- * against the reference: on the card, where there is one, and under emulation on this machine's processor. Arguments go on
- * to vitest.
+ * against the reference: on the card, where there is one, and under emulation on this machine's processor; there also how
+ * often a step of a training waits for the device. Arguments go on to vitest.
  *   npm run test:cuda                          both, and the compiler's report on spilled registers
  *   npm run test:cuda -- --emulation           under emulation only: needs neither nvcc nor a card
  *                        -- --emulation --build-only   what emulation needs, and nothing is run
@@ -16,9 +16,9 @@ import { fileURLToPath } from 'node:url';
 const directory = fileURLToPath(new URL('../..', import.meta.url));
 const build = (...args) => ['node', '../../tooling/native/build-native.mjs', ...args];
 
-function run([command, ...args], environment = {}) {
+function run([command, ...args], environment = {}, cwd = directory) {
   const env = { ...process.env, ...environment };
-  const { status, error } = spawnSync(command, args, { cwd: directory, stdio: 'inherit', env });
+  const { status, error } = spawnSync(command, args, { cwd, stdio: 'inherit', env });
   if (error !== undefined) throw error;
   return status ?? 1;
 }
@@ -44,10 +44,14 @@ function testUnderEmulation() {
   copyFileSync(join(directory, 'build/Release/libcublaslt_emulated.so'), join(emulated, 'libcublasLt.so.13'));
   if (isBuildOnly) return 0;
   console.log('\n== under emulation, on the processor');
-  return run(vitest, {
+  const environment = {
     MTL_CUDA_LIBRARY: join(directory, 'build/Release/libmtl_cuda_emulated.so'),
     MTL_CUDA_LIBS: emulated,
-  });
+    MTL_EMULATION_COUNTS: join(emulated, 'counts'),
+  };
+  const status = run(vitest, environment);
+  // what a whole step of a training asks of the device, from the package where all of it comes together
+  return run(vitest, environment, join(directory, '../recipes')) || status;
 }
 
 const buildOnlyAt = args.indexOf('--build-only');

@@ -1,4 +1,4 @@
-import { adamw } from '../../src/index.js';
+import { adamw, adamwScalars } from '../../src/index.js';
 import { benchmarkSizes } from './benchmark-sizes.js';
 import type { OpCase } from './op-case.js';
 
@@ -9,18 +9,18 @@ const cuts = [
   { size: 20000, segments: [5, 0, 16400, 1, 20000, 0] },
 ];
 
-const casesOf = ({ size, segments }: (typeof cuts)[number]): OpCase[] =>
+const casesOf = ({ size, segments }: (typeof cuts)[number], updates = true): OpCase[] =>
   [true, false].map((withModelParameter) => ({
-    name: `adamw ${size}${withModelParameter ? ' with a rounded copy' : ''}`,
+    name: `adamw ${size}${withModelParameter ? ' with a rounded copy' : ''}${updates ? '' : ' skipped'}`,
     operation: 'adamw',
     tensors: {
       parameter: { shape: [size], dtype: float32, output: true, accumulated: true },
       firstMoment: { shape: [size], dtype: float32, output: true, accumulated: true, scale: 0.1 },
       secondMoment: { shape: [size], dtype: float32, output: true, accumulated: true, values: 'uniform' },
       gradient: { shape: [size], dtype: float32, output: true, accumulated: true },
-      scalars: { shape: [4], dtype: float32, values: [0.01, 0.3, 0.2, 0.5] },
+      scalars: { shape: [5], dtype: float32, values: [0.01, 0.3, 0.2, 0.5, updates ? 1 : 0] },
       segments: { shape: [segments.length / 2, 2], dtype: 'int64', values: segments },
-      ...(withModelParameter ? { modelParameter: { shape: [size], output: true } } : {}),
+      ...(withModelParameter ? { modelParameter: { shape: [size], output: true, accumulated: true } } : {}),
     },
     run: (tensors) =>
       adamw({
@@ -54,4 +54,37 @@ const benchmarks: OpCase[] = benchmarkSizes.flatMap(({ preset, parameters }) =>
   })),
 );
 
-export const cases: readonly OpCase[] = [...cuts.flatMap(casesOf), ...benchmarks];
+// [sum of squares, loss scale, largest norm]: clipped, just below the limit, no limit, and overflowed
+const norms = [
+  [400, 1, 1],
+  [0.99, 1, 1],
+  [400, 1024, 0.001],
+  [400, 2, 0],
+  [Number.POSITIVE_INFINITY, 1, 1],
+] as const;
+
+const scalars: OpCase[] = norms.map(([squares, lossScale, maximumNorm]) => ({
+  name: `adamw_scalars of ${squares}, scale ${lossScale}, limit ${maximumNorm}`,
+  operation: 'adamw_scalars',
+  tensors: {
+    scalars: { shape: [5], dtype: float32, output: true },
+    gradientNorm: { shape: [1], dtype: 'float64', output: true },
+    squares: { shape: [1], dtype: 'float64', values: [squares] },
+  },
+  run: (tensors) =>
+    adamwScalars({
+      ...{ scalars: tensors.scalars!, gradientNorm: tensors.gradientNorm!, squares: tensors.squares! },
+      ...{ learningRate: 3e-4, correction1: 0.1, correction2: 0.05, lossScale, maximumNorm },
+    }),
+  dtypes: [float32],
+  tolerance: {
+    float32: { absolute: 0, relative: 0 },
+    reason: 'a few operations that every device rounds alike: layouts and devices must agree to the bit',
+  },
+}));
+
+export const cases: readonly OpCase[] = [
+  ...cuts.flatMap((cut) => [...casesOf(cut), ...casesOf(cut, false)]),
+  ...scalars,
+  ...benchmarks,
+];

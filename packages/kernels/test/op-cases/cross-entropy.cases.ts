@@ -1,12 +1,13 @@
 import {
   crossEntropyBackward,
+  crossEntropyForwardBackward,
   crossEntropyRescale,
   crossEntropyStatistics,
   sizeOf,
   Tensor,
 } from '../../src/index.js';
 import { benchmarkSizes } from './benchmark-sizes.js';
-import type { GradientCase, OpCase, TensorSpec } from './op-case.js';
+import type { GradientCase, OpCase, TensorSpec, Tensors } from './op-case.js';
 
 const rows = 6;
 const widths = [
@@ -71,6 +72,34 @@ const backward: OpCase[] = widths.map(({ width, numColumns }) => ({
     }),
 }));
 
+const forwardBackward: OpCase[] = widths
+  .filter(({ numColumns }) => numColumns > 0)
+  .flatMap(({ width, numColumns }) =>
+    [true, false].map((withGradient) => ({
+      name: `cross_entropy_forward_backward [${rows}, ${width}] ${numColumns} real${withGradient ? '' : ', loss alone'}`,
+      operation: 'cross_entropy_forward_backward',
+      tensors: {
+        ...(withGradient ? { logitGradient: { shape: [rows, width], output: true } } : {}),
+        loss: perRow(true),
+        rowMaximum: perRow(true),
+        rowSum: perRow(true),
+        labelLogit: perRow(true),
+        logits: { shape: [rows, width], scale: 4 },
+        labels,
+        weights,
+      },
+      run: (tensors: Tensors) =>
+        crossEntropyForwardBackward({
+          logitGradient: tensors.logitGradient,
+          ...{ loss: tensors.loss!, rowMaximum: tensors.rowMaximum!, rowSum: tensors.rowSum! },
+          ...{ labelLogit: tensors.labelLogit!, logits: tensors.logits!, labels: tensors.labels! },
+          weights: tensors.weights!,
+          firstColumn: 2,
+          numColumns,
+        }),
+    })),
+  );
+
 const rescale: OpCase = {
   name: 'cross_entropy_rescale [6]',
   operation: 'cross_entropy_rescale',
@@ -113,6 +142,28 @@ const benchmarks: OpCase[] = benchmarkSizes.flatMap(({ preset, logits: [tokens, 
       benchmark: {},
     },
     {
+      name: `cross_entropy_forward_backward ${preset} [${tokens}, ${width}]`,
+      operation: 'cross_entropy_forward_backward',
+      tensors: {
+        logitGradient: { ...logits, output: true },
+        loss: perToken({ output: true }),
+        rowMaximum: perToken({ output: true }),
+        rowSum: perToken({ output: true }),
+        labelLogit: perToken({ output: true }),
+        logits,
+        labels,
+        weights: perToken({ values: () => 1 }),
+      },
+      run: (tensors) =>
+        crossEntropyForwardBackward({
+          ...{ logitGradient: tensors.logitGradient, loss: tensors.loss! },
+          ...{ logits: tensors.logits!, labels: tensors.labels!, weights: tensors.weights! },
+          ...{ rowMaximum: tensors.rowMaximum!, rowSum: tensors.rowSum!, labelLogit: tensors.labelLogit! },
+          numColumns,
+        }),
+      benchmark: {},
+    },
+    {
       name: `cross_entropy_backward ${preset} [${tokens}, ${width}]`,
       operation: 'cross_entropy_backward',
       tensors: {
@@ -137,7 +188,13 @@ const benchmarks: OpCase[] = benchmarkSizes.flatMap(({ preset, logits: [tokens, 
   ];
 });
 
-export const cases: readonly OpCase[] = [...statistics, ...backward, rescale, ...benchmarks];
+export const cases: readonly OpCase[] = [
+  ...statistics,
+  ...backward,
+  ...forwardBackward,
+  rescale,
+  ...benchmarks,
+];
 
 const gradientLabels: TensorSpec = { shape: [3], dtype: 'int32', values: [1, 0, 4] };
 const numColumns = 5; // of 7: the last two are padding

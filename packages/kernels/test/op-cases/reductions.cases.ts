@@ -1,4 +1,4 @@
-import { sumOfSquares, sumRows } from '../../src/index.js';
+import { sumOfSquares, sumRows, weightedSum } from '../../src/index.js';
 import { benchmarkSizes } from './benchmark-sizes.js';
 import type { OpCase } from './op-case.js';
 
@@ -39,6 +39,23 @@ const squares: OpCase[] = [1, 100, 10000].flatMap((size) =>
   })),
 );
 
+const weighted: OpCase[] = [1, 100, 5000].map((size) => ({
+  name: `weighted_sum [${size}]`,
+  operation: 'weighted_sum',
+  tensors: {
+    output: { shape: [1], dtype: 'float64', output: true },
+    values: { shape: [size], dtype: 'float32' },
+    weights: { shape: [size], dtype: 'float32', values: 'uniform' },
+  },
+  run: ({ output, values, weights }) => weightedSum({ output: output!, values: values!, weights: weights! }),
+  dtypes: ['float32'],
+  tolerance: {
+    float32: { absolute: 1e-12, relative: 1e-13 },
+    reason:
+      'exact products of two floats, 5000 of them added in double in another order: 5000 * 2^-53 at most',
+  },
+}));
+
 const benchmarks: OpCase[] = benchmarkSizes.flatMap(
   ({ preset, sequence, batch, feedForward, parameters }): OpCase[] => [
     {
@@ -71,4 +88,4 @@ const benchmarks: OpCase[] = benchmarkSizes.flatMap(
   ],
 );
 
-export const cases: readonly OpCase[] = [...rowSums, ...squares, ...benchmarks];
+export const cases: readonly OpCase[] = [...rowSums, ...squares, ...weighted, ...benchmarks];

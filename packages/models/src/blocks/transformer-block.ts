@@ -1,7 +1,6 @@
 import {
   biasDropoutResidual,
   type Dropout,
-  gelu,
   layerNorm,
   Parameter,
   type Tape,
@@ -10,6 +9,7 @@ import {
 import type { GeluKind } from '@mtl/kernels';
 import {
   columnParallelLinear,
+  columnParallelLinearGelu,
   rowParallelLinear,
   sliceOfRank,
   type TensorParallel,
@@ -172,10 +172,9 @@ export class TransformerBlock {
   /** The feed-forward network without its last bias. */
   #mlp(tape: Tape, { input, used }: SublayerInput, context: TransformerBlockContext): Variable {
     const tensorParallel = this.#spread(context);
-    const widened = columnParallelLinear(tape, { input, ...this.#up, tensorParallel });
+    const kind = this.#options.geluKind;
+    const activated = columnParallelLinearGelu(tape, { input, ...this.#up, kind, tensorParallel });
     used();
-    const activated = gelu(tape, { input: widened, kind: this.#options.geluKind });
-    widened.release();
     const { weight } = this.#down;
     const narrowed = rowParallelLinear(tape, { input: activated, weight, tensorParallel });
     activated.release();

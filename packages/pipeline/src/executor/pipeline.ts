@@ -1,6 +1,6 @@
 import type { ProcessGroup } from '@mtl/comm';
 import { ConfigurationError, UsageError } from '@mtl/errors';
-import { type Device, type DType, sizeOf, type Tensor } from '@mtl/kernels';
+import { type Device, type DType, deviceRange, sizeOf, type Tensor } from '@mtl/kernels';
 import type { PipelineRecorder, RecordedActivity } from '../measured/pipeline-recorder.js';
 import type { PipelineSchedule } from '../schedules/pipeline-schedule.js';
 import { assertSchedule } from '../simulator/check-schedule.js';
@@ -40,6 +40,11 @@ export interface PipelineStep<Batch> extends LossFactors {
 export interface TrainingStep<Batch> extends PipelineStep<Batch> {
   /** Called before the pass after which the weight gradients of a chunk are whole: its last B or W. */
   readonly beforeLastBackward?: ((chunk: number) => void) | undefined;
+}
+
+/** What a profiler of the device shows of an activity. */
+function rangeName({ kind, chunk, microBatch }: RecordedActivity): string {
+  return microBatch === undefined ? kind : `${kind} micro-batch ${microBatch}, chunk ${chunk ?? 0}`;
 }
 
 /** A schedule that has been checked, and what this rank does in it. */
@@ -227,8 +232,10 @@ export class Pipeline<Batch> {
   }
 
   #record<Result>(activity: RecordedActivity, body: () => Result): Result {
-    const { recorder } = this.#options;
-    return recorder === undefined ? body() : recorder.span(activity, body);
+    const { recorder, device } = this.#options;
+    return deviceRange({ device, name: rangeName(activity) }, () =>
+      recorder === undefined ? body() : recorder.span(activity, body),
+    );
   }
 
   #stage(chunk: number): Stage<Batch> {

@@ -68,7 +68,7 @@ uint32_t alignment_of(const void* data) {
 }
 
 // Everything that a plan depends on.
-using Key = std::array<int64_t, 13>;
+using Key = std::array<int64_t, 17>;
 
 Key key_of(const MatrixProduct& p) {
   return {p.batch,
@@ -83,7 +83,11 @@ Key key_of(const MatrixProduct& p) {
           static_cast<int64_t>(p.output_dtype),
           alignment_of(p.left),
           alignment_of(p.right),
-          alignment_of(p.output)};
+          alignment_of(p.output),
+          static_cast<int64_t>(p.fused),
+          alignment_of(p.bias),
+          alignment_of(p.auxiliary),
+          alignment_of(p.bias_gradient)};
 }
 
 // A product of one shape, ready to run. Lives as long as the process: shapes are few.
@@ -91,6 +95,7 @@ struct Plan {
   lt::Description description = nullptr;
   lt::Layout a = nullptr, b = nullptr, d = nullptr;
   lt::Choice choice = {};
+  bool is_offered = false;
 };
 
 std::mutex mutex;
@@ -119,17 +124,50 @@ Status describe(const Plan& plan, lt::DescriptionAttribute attribute, const Valu
   return ok_status();
 }
 
+lt::Epilogue epilogue_of(const MatrixProduct& p) {
+  switch (p.fused) {
+    case FusedWith::kGelu:
+      return lt::Epilogue::kGeluAuxiliaryBias;
+    case FusedWith::kGeluGradient:
+      return lt::Epilogue::kGeluGradient;
+    case FusedWith::kBiasGradient:
+      return lt::Epilogue::kBiasGradientB;  // operand B of the transposed product is the left one
+    default:
+      return p.bias == nullptr ? lt::Epilogue::kDefault : lt::Epilogue::kBias;
+  }
+}
+
+// What may lie elsewhere at every run.
+Status describe_pointers(const MatrixProduct& p, const Plan& plan) {
+  const void* const bias = p.fused == FusedWith::kBiasGradient ? p.bias_gradient : p.bias;
+  if (bias != nullptr) MTL_RETURN_IF_ERROR(describe(plan, lt::DescriptionAttribute::kBiasPointer, bias));
+  if (p.auxiliary == nullptr) return ok_status();
+  return describe(plan, lt::DescriptionAttribute::kAuxiliaryPointer, p.auxiliary);
+}
+
+// What the documentation asks of an auxiliary matrix: 16-byte aligned rows of a multiple of 8 elements.
+bool takes_auxiliary(const MatrixProduct& p) {
+  return p.auxiliary == nullptr || (p.columns % 8 == 0 && alignment_of(p.auxiliary) >= 16);
+}
+
 Status make_description(const MatrixProduct& p, Plan* plan) {
   const bool is_float32 = p.input_dtype == DType::kFloat32;
   MTL_RETURN_IF_LT_ERROR(cublasLtMatmulDescCreate, &plan->description,
                          is_float32 && is_tf32_allowed ? lt::kCompute32FastTf32 : lt::kCompute32, lt::kReal32);
   MTL_RETURN_IF_ERROR(describe(*plan, lt::DescriptionAttribute::kTransposeA, p.transpose_right ? lt::kTranspose : lt::kNone));
   MTL_RETURN_IF_ERROR(describe(*plan, lt::DescriptionAttribute::kTransposeB, p.transpose_left ? lt::kTranspose : lt::kNone));
-  if (p.bias == nullptr) return ok_status();
-  MTL_RETURN_IF_ERROR(describe(*plan, lt::DescriptionAttribute::kEpilogue, lt::Epilogue::kBias));
-  // the algorithm is chosen with the pointer's alignment in view
-  MTL_RETURN_IF_ERROR(describe(*plan, lt::DescriptionAttribute::kBiasPointer, p.bias));
-  return describe(*plan, lt::DescriptionAttribute::kBiasType, type_of(p.output_dtype));
+  const lt::Epilogue epilogue = epilogue_of(p);
+  if (epilogue == lt::Epilogue::kDefault) return ok_status();
+  MTL_RETURN_IF_ERROR(describe(*plan, lt::DescriptionAttribute::kEpilogue, epilogue));
+  if (p.fused != FusedWith::kGeluGradient) {
+    MTL_RETURN_IF_ERROR(describe(*plan, lt::DescriptionAttribute::kBiasType, type_of(p.output_dtype)));
+  }
+  if (p.auxiliary != nullptr) {
+    MTL_RETURN_IF_ERROR(describe(*plan, lt::DescriptionAttribute::kAuxiliaryStride, p.columns));
+    MTL_RETURN_IF_ERROR(describe(*plan, lt::DescriptionAttribute::kAuxiliaryType, type_of(p.output_dtype)));
+  }
+  // the algorithm is chosen with the pointers' alignment in view
+  return describe_pointers(p, *plan);
 }
 
 Status choose_algorithm(const MatrixProduct& p, Plan* plan) {
@@ -150,11 +188,17 @@ Status choose_algorithm(const MatrixProduct& p, Plan* plan) {
   if (status.ok()) {
     const int result = functions.cublasLtMatmulAlgoGetHeuristic(handle, plan->description, plan->a, plan->b, plan->d,
                                                                 plan->d, preference, 1, &plan->choice, &found);
-    if (result != lt::kUnsupported) status = status_of(result, "cublasLtMatmulAlgoGetHeuristic");
+    // which epilogues there are differs between versions and types: any refusal of one means that it is not offered
+    const bool is_refusal = result == lt::kUnsupported || p.fused != FusedWith::kNothing;
+    if (!is_refusal) status = status_of(result, "cublasLtMatmulAlgoGetHeuristic");
+    if (result != lt::kSuccess) found = 0;
   }
   functions.cublasLtMatmulPreferenceDestroy(preference);
-  if (!status.ok()) return status;
-  if (found > 0 && plan->choice.status == lt::kSuccess) return ok_status();
+  plan->is_offered = status.ok() && found > 0 && plan->choice.status == lt::kSuccess;
+  return status;
+}
+
+Status not_offered(const MatrixProduct& p) {
   return error_status("MTL_UNSUPPORTED",
                       "matmul: cuBLASLt has no deterministic algorithm for [%lld, %lld, %lld] = [%lld, %lld]%s times "
                       "[%lld, %lld]%s of %s into %s",
@@ -238,18 +282,28 @@ const char* cublaslt_path() { return path.c_str(); }
 uint64_t cublaslt_version() { return functions.cublasLtGetVersion == nullptr ? 0 : functions.cublasLtGetVersion(); }
 
 Status cublaslt_matrix_product(const MatrixProduct& product) {
+  bool is_offered = false;
+  MTL_RETURN_IF_ERROR(cublaslt_fused_product(product, &is_offered));
+  return is_offered ? ok_status() : not_offered(product);
+}
+
+Status cublaslt_fused_product(const MatrixProduct& product, bool* is_offered) {
   MTL_RETURN_IF_ERROR(use_device());
+  *is_offered = false;
+  if (!takes_auxiliary(product)) return ok_status();
   const std::lock_guard<std::mutex> lock(mutex);
   Plan* plan = nullptr;
   MTL_RETURN_IF_ERROR(plan_of(product, &plan));
-  if (product.bias != nullptr) {
-    MTL_RETURN_IF_ERROR(describe(*plan, lt::DescriptionAttribute::kBiasPointer, product.bias));
-  }
+  if (!plan->is_offered) return ok_status();
+  MTL_RETURN_IF_ERROR(describe_pointers(product, *plan));
   const float alpha = 1.0f, beta = product.accumulate ? 1.0f : 0.0f;
-  MTL_RETURN_IF_LT_ERROR(cublasLtMatmul, handle, plan->description, &alpha, product.right, plan->a, product.left, plan->b,
-                         &beta, product.output, plan->d, product.output, plan->d, &plan->choice.algorithm, workspace,
-                         kWorkspaceBytes, compute_stream());
-  return ok_status();
+  const int result = functions.cublasLtMatmul(handle, plan->description, &alpha, product.right, plan->a, product.left,
+                                              plan->b, &beta, product.output, plan->d, product.output, plan->d,
+                                              &plan->choice.algorithm, workspace, kWorkspaceBytes, compute_stream());
+  // what the heuristic took may still be refused, before anything is enqueued
+  plan->is_offered = result != lt::kUnsupported || product.fused == FusedWith::kNothing;
+  *is_offered = plan->is_offered;
+  return plan->is_offered ? status_of(result, "cublasLtMatmul") : ok_status();
 }
 
 }  // namespace mtl::cuda

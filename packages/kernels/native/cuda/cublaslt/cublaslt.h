@@ -18,6 +18,13 @@ uint64_t cublaslt_version();
 //
 // Deterministic: the algorithm is the first of the library's own order, the same for the same shape and alignment, and
 // never one whose parts of a sum race for the output.
+enum class FusedWith {
+  kNothing,        // but a bias
+  kGelu,           // output = gelu(product + bias), tanh approximation; auxiliary = product + bias
+  kGeluGradient,   // output = product * gelu'(auxiliary)
+  kBiasGradient,   // bias_gradient[row] = sum over inner of op(left)[row, inner]
+};
+
 struct MatrixProduct {
   void* output;
   const void* left;
@@ -28,8 +35,13 @@ struct MatrixProduct {
   bool transpose_right;  // right is stored [columns, inner]
   bool accumulate;
   DType input_dtype, output_dtype;
+  FusedWith fused = FusedWith::kNothing;
+  void* auxiliary = nullptr;      // [rows, columns] of the output's dtype
+  void* bias_gradient = nullptr;  // [rows] of the output's dtype
 };
 
 Status cublaslt_matrix_product(const MatrixProduct& product);
+// The same with something fused, where the library has a deterministic algorithm for that; otherwise nothing is done.
+Status cublaslt_fused_product(const MatrixProduct& product, bool* is_offered);
 
 }  // namespace mtl::cuda

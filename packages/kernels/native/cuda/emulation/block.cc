@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "cuda/emulation/counts.h"
 #include "cuda/emulation/fiber.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -291,6 +292,7 @@ void clear_error() { machine().message.clear(); }
 
 bool run_grid(const char* kernel, Dimensions grid, Dimensions block, size_t dynamic_bytes, void (*body)(void*),
               void* argument) {
+  count(kKernels);
   Machine& m = machine();
   m.kernel = kernel;
   m.failed = false;

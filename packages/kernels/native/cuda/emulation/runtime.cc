@@ -5,8 +5,11 @@
 #include <cstring>
 
 #include "cuda/emulation/block.h"
+#include "cuda/emulation/counts.h"
 
 namespace {
+
+using mtl::emulation::count;
 
 // Streams and events carry nothing: any address that is not null will do.
 char stream_markers[64];
@@ -19,6 +22,7 @@ int num_devices() {
 bool is_device(int device) { return device >= 0 && device < num_devices(); }
 
 cudaError_t allocate(void** data, size_t bytes) {
+  count(mtl::emulation::kMemoryCalls);
   // as aligned as a card's memory; what was never written is NaN, as in a block's shared memory
   *data = std::aligned_alloc(512, (bytes + 511) / 512 * 512);
   if (*data == nullptr) return cudaErrorMemoryAllocation;
@@ -28,6 +32,16 @@ cudaError_t allocate(void** data, size_t bytes) {
 
 cudaError_t release(void* data) {
   std::free(data);
+  return cudaSuccess;
+}
+
+cudaError_t give_back(void* data) {
+  count(mtl::emulation::kMemoryCalls);
+  return release(data);
+}
+
+cudaError_t synchronize() {
+  count(mtl::emulation::kSynchronizations);
   return cudaSuccess;
 }
 
@@ -68,19 +82,21 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) { return *value = 3, cudaSuccess; }
 cudaError_t cudaDeviceGetStreamPriorityRange(int* lowest, int* highest) { return *lowest = 0, *highest = -5, cudaSuccess; }
 cudaError_t cudaSetDevice(int device) { return is_device(device) ? cudaSuccess : cudaErrorInvalidDevice; }
-cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
+cudaError_t cudaDeviceSynchronize() { return synchronize(); }
 
 cudaError_t cudaMalloc(void** data, size_t bytes) { return allocate(data, bytes); }
-cudaError_t cudaFree(void* data) { return release(data); }
+cudaError_t cudaFree(void* data) { return give_back(data); }
 cudaError_t cudaMallocHost(void** data, size_t bytes) { return allocate(data, bytes); }
-cudaError_t cudaFreeHost(void* data) { return release(data); }
+cudaError_t cudaFreeHost(void* data) { return give_back(data); }
 
 cudaError_t cudaMemsetAsync(void* data, int value, size_t bytes, cudaStream_t) {
   if (bytes > 0) std::memset(data, value, bytes);
   return cudaSuccess;
 }
 
-cudaError_t cudaMemcpyAsync(void* destination, const void* source, size_t bytes, cudaMemcpyKind, cudaStream_t) {
+cudaError_t cudaMemcpyAsync(void* destination, const void* source, size_t bytes, cudaMemcpyKind kind, cudaStream_t) {
+  if (kind == cudaMemcpyHostToDevice) count(mtl::emulation::kCopiesToDevice);
+  if (kind == cudaMemcpyDeviceToHost) count(mtl::emulation::kCopiesToHost);
   if (bytes > 0) std::memmove(destination, source, bytes);
   return cudaSuccess;
 }
@@ -90,7 +106,7 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int) {
   *stream = reinterpret_cast<cudaStream_t>(&stream_markers[num_streams++]);
   return cudaSuccess;
 }
-cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
+cudaError_t cudaStreamSynchronize(cudaStream_t) { return synchronize(); }
 cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t event, unsigned) {
   return event == nullptr ? cudaErrorInvalidValue : cudaSuccess;
 }
@@ -102,4 +118,4 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
   return event == nullptr ? cudaErrorInvalidValue : cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) { return event == nullptr ? cudaErrorInvalidValue : cudaSuccess; }
-cudaError_t cudaEventSynchronize(cudaEvent_t event) { return event == nullptr ? cudaErrorInvalidValue : cudaSuccess; }
+cudaError_t cudaEventSynchronize(cudaEvent_t event) { return event == nullptr ? cudaErrorInvalidValue : synchronize(); }

@@ -13,7 +13,7 @@ struct Update {
   float *parameter, *first, *second;
   M* model;  // the rounded copy, or null
   float* gradient;
-  const float* scalars;     // on the device: learning rate, 1 - beta1^t, 1 - beta2^t, factor on the gradient
+  const float* scalars;     // on the device: learning rate, 1 - beta1^t, 1 - beta2^t, factor on the gradient, whether to update
   const int64_t* segments;  // [M, 2]: end, whether it decays
   int64_t size, num_segments;
   float beta1, beta2, epsilon, weight_decay;
@@ -99,11 +99,43 @@ template <typename M>
 __global__ void adamw_kernel(Update<M> u) {
   const int64_t chunk = int64_t{blockIdx.x} * kChunk;
   const float scalars[4] = {u.scalars[0], u.scalars[1], u.scalars[2], u.scalars[3]};
-  int64_t segment = segment_at(u, chunk);
+  const bool updates = u.scalars[4] != 0.0f;
+  int64_t segment = updates ? segment_at(u, chunk) : 0;
   for (int access = 0; access < kAccesses; ++access) {
     const int64_t at = chunk + (int64_t{access} * kThreads + threadIdx.x) * 4;
-    if (at < u.size) update(u, scalars, at, &segment);
+    if (at >= u.size) break;
+    if (updates) {
+      update(u, scalars, at, &segment);
+    } else if (u.clear_gradient) {
+      for (int64_t i = at; i < min(at + 4, u.size); ++i) u.gradient[i] = 0.0f;
+    }
   }
+}
+
+struct Step {
+  double learning_rate, correction1, correction2, loss_scale, maximum_norm;
+};
+
+// One thread: what the host would have computed, had it been told the norm.
+__global__ void adamw_scalars_kernel(float* scalars, double* gradient_norm, const double* squares, Step step) {
+  if (threadIdx.x != 0) return;
+  const double norm = sqrt(squares[0]) / step.loss_scale;
+  const double clipped = step.maximum_norm / (norm + 1e-6);
+  const double clipping = step.maximum_norm > 0.0 && clipped < 1.0 ? clipped : 1.0;
+  const bool is_finite = norm * 0.0 == 0.0;
+  scalars[0] = static_cast<float>(step.learning_rate);
+  scalars[1] = static_cast<float>(step.correction1);
+  scalars[2] = static_cast<float>(step.correction2);
+  scalars[3] = is_finite ? static_cast<float>(clipping / step.loss_scale) : 0.0f;
+  scalars[4] = is_finite ? 1.0f : 0.0f;
+  gradient_norm[0] = norm;
+}
+
+Status adamw_scalars(const OpCall& call) {
+  const Step step = {call.attribute(0), call.attribute(1), call.attribute(2), call.attribute(3), call.attribute(4)};
+  MTL_RUN_KERNEL(call, adamw_scalars_kernel, grid_of(1, 32), call.data<float>(0), call.data<double>(1),
+                 call.data<double>(2), step);
+  return ok_status();
 }
 
 template <typename M>
@@ -136,6 +168,7 @@ Status adamw(const OpCall& call) {
 }
 
 MTL_REGISTER_CUDA("adamw", adamw);
+MTL_REGISTER_CUDA("adamw_scalars", adamw_scalars);
 
 }  // namespace
 }  // namespace mtl::cuda

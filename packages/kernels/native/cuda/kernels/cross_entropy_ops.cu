@@ -29,6 +29,13 @@ Status backward(const OpCall& call) {
                              {call.tensor(0).data, call.data<float>(1), call.data<float>(7)}));
 }
 
+Status forward_backward(const OpCall& call) {
+  MTL_RETURN_IF_ERROR(use_device());
+  return status_of(call, cross_entropy_forward_backward(
+                             rows_of(call, 5, 6), {call.data<float>(2), call.data<float>(3), call.data<float>(4)},
+                             {call.tensor(0).data, call.data<float>(1), call.data<float>(7)}));
+}
+
 Status rescale(const OpCall& call) {
   const TensorView& output = call.tensor(0);
   if (output.dtype != DType::kFloat32) {
@@ -41,6 +48,7 @@ Status rescale(const OpCall& call) {
 
 MTL_REGISTER_CUDA("cross_entropy_statistics", statistics);
 MTL_REGISTER_CUDA("cross_entropy_backward", backward);
+MTL_REGISTER_CUDA("cross_entropy_forward_backward", forward_backward);
 MTL_REGISTER_CUDA("cross_entropy_rescale", rescale);
 
 }  // namespace

@@ -21,8 +21,18 @@ Status sum_of_squares(const OpCall& call) {
   return ok_status();
 }
 
+Status weighted_sum(const OpCall& call) {
+  double sum = 0.0;
+  for (int64_t index = 0; index < call.tensor(1).size(); ++index) {
+    sum += get(call.tensor(1), index) * get(call.tensor(2), index);
+  }
+  set(call.tensor(0), 0, sum);
+  return ok_status();
+}
+
 MTL_REGISTER_REFERENCE("sum_rows", sum_rows);
 MTL_REGISTER_REFERENCE("sum_of_squares", sum_of_squares);
+MTL_REGISTER_REFERENCE("weighted_sum", weighted_sum);
 
 }  // namespace
 }  // namespace mtl::reference

@@ -1,4 +1,5 @@
 #include <math.h>
+#include <string.h>
 
 #include "backends/cpu/simd/simd.h"
 
@@ -66,6 +67,10 @@ Status adamw_of(const OpCall& call) {
   const float* const scalars = call.data<float>(5);
   const int64_t* const segments = call.data<int64_t>(6);
   const int64_t size = call.tensor(0).size(), num_segments = call.tensor(6).dim(0);
+  if (scalars[4] == 0.0f) {
+    if (call.flag(4)) memset(b.gradient, 0, static_cast<size_t>(size) * sizeof(float));
+    return ok_status();
+  }
   const Coefficients c = {static_cast<float>(call.attribute(0)), static_cast<float>(call.attribute(1)),
                           static_cast<float>(call.attribute(2)), scalars[3],      scalars[0] / scalars[1],
                           1.0f / scalars[2],                     call.flag(4)};
@@ -91,7 +96,22 @@ Status adamw(const OpCall& call) {
   return for_floating(call.tensor(3).dtype, [&](auto* type) { return adamw_of<__typeof__(*type)>(call); });
 }
 
+// One value after the other: the same bits on every device.
+Status adamw_scalars(const OpCall& call) {
+  float* const scalars = call.data<float>(0);
+  const double loss_scale = call.attribute(3), maximum = call.attribute(4);
+  const double norm = sqrt(call.data<double>(2)[0]) / loss_scale;
+  const double clipping = maximum > 0.0 && maximum / (norm + 1e-6) < 1.0 ? maximum / (norm + 1e-6) : 1.0;
+  const bool is_finite = norm * 0.0 == 0.0;
+  for (int i = 0; i < 3; ++i) scalars[i] = static_cast<float>(call.attribute(i));
+  scalars[3] = is_finite ? static_cast<float>(clipping / loss_scale) : 0.0f;
+  scalars[4] = is_finite ? 1.0f : 0.0f;
+  call.data<double>(1)[0] = norm;
+  return ok_status();
+}
+
 MTL_REGISTER_CPU("adamw", adamw);
+MTL_REGISTER_CPU("adamw_scalars", adamw_scalars);
 
 }  // namespace
 }  // namespace mtl

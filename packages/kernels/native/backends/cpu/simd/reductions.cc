@@ -64,8 +64,22 @@ Status sum_of_squares(const OpCall& call) {
   return ok_status();
 }
 
+// One after the other: a micro-batch has thousands of tokens, and its loss does not depend on vectors or threads.
+Status weighted_sum(const OpCall& call) {
+  if (call.tensor(1).dtype != DType::kFloat32) {
+    return error_status("MTL_DTYPE", "weighted_sum: float64 is computed on the reference device only");
+  }
+  const float *const values = call.data<float>(1), *const weights = call.data<float>(2);
+  double sum = 0.0;
+  // a product of two floats is exact in double
+  for (int64_t i = 0; i < call.tensor(1).size(); ++i) sum += static_cast<double>(values[i]) * weights[i];
+  call.data<double>(0)[0] = sum;
+  return ok_status();
+}
+
 MTL_REGISTER_CPU("sum_rows", sum_rows);
 MTL_REGISTER_CPU("sum_of_squares", sum_of_squares);
+MTL_REGISTER_CPU("weighted_sum", weighted_sum);
 
 }  // namespace
 }  // namespace mtl

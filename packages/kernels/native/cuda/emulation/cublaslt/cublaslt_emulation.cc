@@ -1,6 +1,7 @@
 // cuBLASLt in plain loops, as far as this project uses it: what it takes and how it counts, from NVIDIA's documentation,
 // so that layouts, transpositions, strides, epilogues and attributes are proven without the library. What it would
 // refuse is refused.
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <initializer_list>
@@ -12,8 +13,11 @@ namespace mtl::cuda::lt {
 
 struct DescriptionOpaque {
   int32_t compute_type = 0, scale_type = 0, transpose_a = kNone, transpose_b = kNone, bias_type = -1;
+  int32_t auxiliary_type = -1;
   Epilogue epilogue = Epilogue::kDefault;
   const void* bias = nullptr;
+  const void* auxiliary = nullptr;
+  int64_t auxiliary_stride = 0;
 };
 
 // Column by column: element (row, column) lies at row + column * stride.
@@ -57,13 +61,43 @@ int read(T* to, const void* value, size_t bytes) {
   return kSuccess;
 }
 
+// The documentation: rows of the auxiliary matrix are a multiple of 8 elements, and 16-byte aligned.
+bool takes_auxiliary(const DescriptionOpaque& description, const LayoutOpaque& d) {
+  return d.batch_count == 1 && description.auxiliary_type == d.type && description.auxiliary_stride % 8 == 0 &&
+         description.auxiliary_stride >= static_cast<int64_t>(d.rows) &&
+         reinterpret_cast<uintptr_t>(description.auxiliary) % 16 == 0;
+}
+
+const double kSqrt2OverPi = std::sqrt(2.0 / std::acos(-1.0));
+
+// The library's GELU is the tanh approximation.
+double gelu(double z) { return 0.5 * z * (1.0 + std::tanh(kSqrt2OverPi * (z + 0.044715 * z * z * z))); }
+
+double gelu_derivative(double z) {
+  const double t = std::tanh(kSqrt2OverPi * (z + 0.044715 * z * z * z));
+  return 0.5 * (1.0 + t) + 0.5 * z * (1.0 - t * t) * kSqrt2OverPi * (1.0 + 3.0 * 0.044715 * z * z);
+}
+
 // The types that the documentation's table lists for sums in float32.
 bool is_supported(const DescriptionOpaque& description, const LayoutOpaque& a, const LayoutOpaque& b,
                   const LayoutOpaque& d) {
   if (description.scale_type != kReal32 || a.type != b.type) return false;
   if (a.type == kReal32 && d.type != kReal32) return false;
   if (a.type != kReal32 && d.type != a.type && d.type != kReal32) return false;
-  return description.epilogue == Epilogue::kDefault || description.bias_type == d.type;
+  switch (description.epilogue) {
+    case Epilogue::kDefault:
+      return true;
+    case Epilogue::kBias:
+      return description.bias_type == d.type;
+    case Epilogue::kBiasGradientB:
+      return d.batch_count == 1 && description.bias_type == d.type;
+    case Epilogue::kGeluAuxiliaryBias:
+      return description.bias_type == d.type && takes_auxiliary(description, d);
+    case Epilogue::kGeluGradient:
+      return takes_auxiliary(description, d);
+    default:
+      return false;
+  }
 }
 
 bool fits(const DescriptionOpaque& description, const LayoutOpaque& a, const LayoutOpaque& b, const LayoutOpaque& c,
@@ -112,6 +146,12 @@ int cublasLtMatmulDescSetAttribute(Description description, DescriptionAttribute
       return read(&description->bias, value, bytes);
     case DescriptionAttribute::kBiasType:
       return read(&description->bias_type, value, bytes);
+    case DescriptionAttribute::kAuxiliaryPointer:
+      return read(&description->auxiliary, value, bytes);
+    case DescriptionAttribute::kAuxiliaryStride:
+      return read(&description->auxiliary_stride, value, bytes);
+    case DescriptionAttribute::kAuxiliaryType:
+      return read(&description->auxiliary_type, value, bytes);
     default:
       return kInvalidValue;
   }
@@ -165,6 +205,35 @@ int cublasLtMatmulAlgoGetHeuristic(Handle, Description description, Layout a, La
   return kSuccess;
 }
 
+// What an epilogue makes of an element of the product, and writes beside it.
+static double finished(const DescriptionOpaque& description, int64_t row, int64_t column, double value) {
+  const bool has_bias = description.epilogue == Epilogue::kBias || description.epilogue == Epilogue::kGeluAuxiliaryBias;
+  if (has_bias) value += get(description.bias, description.bias_type, row);
+  const int64_t at = row + column * description.auxiliary_stride;
+  if (description.epilogue == Epilogue::kGeluAuxiliaryBias) {
+    set(const_cast<void*>(description.auxiliary), description.auxiliary_type, at, value);
+    return gelu(value);
+  }
+  if (description.epilogue == Epilogue::kGeluGradient) {
+    return value * gelu_derivative(get(description.auxiliary, description.auxiliary_type, at));
+  }
+  return value;
+}
+
+// Overwrites the bias's memory with the sums of B over K, one for each column of D.
+static void write_bias_gradient(const DescriptionOpaque& description, const LayoutOpaque& b, const void* values) {
+  const bool transposed = description.transpose_b == kTranspose;
+  const int64_t columns = static_cast<int64_t>(transposed ? b.rows : b.columns);
+  const int64_t inner = static_cast<int64_t>(transposed ? b.columns : b.rows);
+  for (int64_t column = 0; column < columns; ++column) {
+    double sum = 0.0;
+    for (int64_t k = 0; k < inner; ++k) {
+      sum += get(values, b.type, transposed ? column + k * b.stride : k + column * b.stride);
+    }
+    set(const_cast<void*>(description.bias), description.bias_type, column, sum);
+  }
+}
+
 int cublasLtMatmul(Handle handle, Description description, const void* alpha, const void* a, Layout layout_a,
                    const void* b, Layout layout_b, const void* beta, const void* c, Layout layout_c, void* d,
                    Layout layout_d, const Algorithm* algorithm, void* workspace, size_t, cudaStream_t stream) {
@@ -175,6 +244,10 @@ int cublasLtMatmul(Handle handle, Description description, const void* alpha, co
     const uint64_t alignment = algorithm->data[matrix];
     if (alignment == 0 || reinterpret_cast<uintptr_t>(matrices[matrix]) % alignment != 0) return kInvalidValue;
   }
+  if (!is_supported(*description, *layout_a, *layout_b, *layout_d)) return kUnsupported;
+  // the word of the heuristic is not final: here for one epilogue and type, so that callers are seen to cope
+  if (description->epilogue == Epilogue::kBiasGradientB && layout_a->type == kReal16) return kUnsupported;
+  if (description->epilogue == Epilogue::kBiasGradientB) write_bias_gradient(*description, *layout_b, b);
   const float scale = *static_cast<const float*>(alpha), keep = *static_cast<const float*>(beta);
   const bool ta = description->transpose_a == kTranspose, tb = description->transpose_b == kTranspose;
   const int64_t inner = static_cast<int64_t>(ta ? layout_a->rows : layout_a->columns);
@@ -192,8 +265,7 @@ int cublasLtMatmul(Handle handle, Description description, const void* alpha, co
         double value = scale * sum;
         // with a factor of 0 the library does not read C: it may be NaN
         if (keep != 0.0f) value += keep * get(c, layout_c->type, at);
-        if (description->epilogue == Epilogue::kBias) value += get(description->bias, description->bias_type, row);
-        set(d, layout_d->type, at, value);
+        set(d, layout_d->type, at, finished(*description, row, column, value));
       }
     }
   }

@@ -1,0 +1,22 @@
+// Fused operations that gain nothing on a processor: their parts, by the kernels of the active instruction set.
+#include "backends/cpu/cpu_backend.h"
+#include "ops/cross_entropy.h"
+#include "ops/linear.h"
+
+namespace mtl {
+namespace {
+
+KernelFunction find(const char* op) { return cpu_backend()->find_kernel(op); }
+
+constexpr InstructionSet kAny = InstructionSet::kPlain;
+const CpuKernelRegistration forward("linear_gelu_forward", kAny,
+                                    [](const OpCall& call) { return linear_gelu_forward_in_parts(call, find); });
+const CpuKernelRegistration backward("linear_gelu_backward", kAny,
+                                     [](const OpCall& call) { return linear_gelu_backward_in_parts(call, find); });
+const CpuKernelRegistration gradients("linear_weight_gradient", kAny,
+                                      [](const OpCall& call) { return linear_weight_gradient_in_parts(call, find); });
+const CpuKernelRegistration loss("cross_entropy_forward_backward", kAny,
+                                 [](const OpCall& call) { return cross_entropy_in_parts(call, find); });
+
+}  // namespace
+}  // namespace mtl

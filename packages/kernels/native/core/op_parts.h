@@ -1,0 +1,32 @@
+// Operations that are others one after the other: what a device does that has no kernel for all of it.
+#pragma once
+
+#include <initializer_list>
+
+#include "core/op_call.h"
+
+namespace mtl {
+
+// A device's kernel of an op.
+using FindKernel = KernelFunction (*)(const char* op);
+
+struct OpPart {
+  const char* op;
+  std::initializer_list<int> tensors;  // positions among those of the whole call; kLeftOut: none
+  std::initializer_list<double> attributes;
+};
+constexpr int kLeftOut = -1;
+
+inline Status run_part(const OpCall& call, FindKernel find, const OpPart& part) {
+  constexpr size_t kMostTensors = 8;
+  TensorView views[kMostTensors];
+  int count = 0;
+  for (const int position : part.tensors) {
+    if (position != kLeftOut) views[count] = call.tensor(position);
+    ++count;
+  }
+  const KernelFunction kernel = find(part.op);
+  return kernel({part.op, views, count, part.attributes.begin(), static_cast<int>(part.attributes.size()), call.stream});
+}
+
+}  // namespace mtl

@@ -1,0 +1,19 @@
+// What the host has asked of the emulated device since the process began: tests hold steps of a training to exact numbers.
+// Where MTL_EMULATION_COUNTS names a file, that name and the process id (name.123) are one with the counts as 64-bit
+// integers, in this order (tooling/native/emulation-counts.mjs).
+#pragma once
+
+namespace mtl::emulation {
+
+enum Count {
+  kKernels,
+  kSynchronizations,  // calls that may wait for the device
+  kCopiesToDevice,
+  kCopiesToHost,
+  kMemoryCalls,  // of memory from the driver, and back to it: these wait, too
+  kNumCounts,
+};
+
+void count(Count what);
+
+}  // namespace mtl::emulation

@@ -1,0 +1,13 @@
+// The fused operations of linear layers (linear.cc) as products and what comes before or after them: for devices, or
+// shapes, that offer nothing better.
+#pragma once
+
+#include "core/op_parts.h"
+
+namespace mtl {
+
+Status linear_gelu_forward_in_parts(const OpCall& call, FindKernel find);
+Status linear_gelu_backward_in_parts(const OpCall& call, FindKernel find);
+Status linear_weight_gradient_in_parts(const OpCall& call, FindKernel find);
+
+}  // namespace mtl

@@ -1,0 +1,59 @@
+import { runOperation } from '../run-operation.js';
+import type { Tensor } from '../tensor.js';
+import type { GeluKind } from './bias-gelu.js';
+
+export interface LinearGeluForwardOptions {
+  /** [..., F] */
+  readonly output: Tensor;
+  /** [..., F]: GELU's input, which backward needs. */
+  readonly preactivation: Tensor;
+  /** [..., H] */
+  readonly input: Tensor;
+  /** [F, H] */
+  readonly weight: Tensor;
+  /** [F] */
+  readonly bias: Tensor;
+  readonly kind: GeluKind;
+}
+
+/** preactivation = input weight^T + bias; output = gelu(preactivation): one pass where the device's products can. */
+export function linearGeluForward(options: LinearGeluForwardOptions): void {
+  const { output, preactivation, input, weight, bias, kind } = options;
+  runOperation('linear_gelu_forward', [output, preactivation, input, weight, bias], [kind === 'erf']);
+}
+
+export interface LinearGeluBackwardOptions {
+  /** [..., F] */
+  readonly inputGradient: Tensor;
+  /** [..., H]: of the layer behind the GELU. */
+  readonly outputGradient: Tensor;
+  /** [H, F]: of the layer behind the GELU. */
+  readonly weight: Tensor;
+  /** [..., F] */
+  readonly preactivation: Tensor;
+  readonly kind: GeluKind;
+}
+
+/** inputGradient = (outputGradient weight) * gelu'(preactivation): one pass where the device's products can. */
+export function linearGeluBackward(options: LinearGeluBackwardOptions): void {
+  const { inputGradient, outputGradient, weight, preactivation, kind } = options;
+  const tensors = [inputGradient, outputGradient, weight, preactivation];
+  runOperation('linear_gelu_backward', tensors, [kind === 'erf']);
+}
+
+export interface LinearWeightGradientOptions {
+  /** [O, I] float32, added to. */
+  readonly weightGradient: Tensor;
+  /** [O] float32, added to. */
+  readonly biasGradient: Tensor;
+  /** [..., O] */
+  readonly outputGradient: Tensor;
+  /** [..., I] */
+  readonly input: Tensor;
+}
+
+/** weightGradient += outputGradient^T input; biasGradient += its column sums: one pass where the device's products can. */
+export function linearWeightGradient(options: LinearWeightGradientOptions): void {
+  const { weightGradient, biasGradient, outputGradient, input } = options;
+  runOperation('linear_weight_gradient', [weightGradient, biasGradient, outputGradient, input]);
+}

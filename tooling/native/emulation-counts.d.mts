@@ -1,0 +1,18 @@
+export interface EmulationCounts {
+  readonly kernels: number;
+  /** Calls that may wait for the device. */
+  readonly synchronizations: number;
+  readonly copiesToDevice: number;
+  readonly copiesToHost: number;
+  /** Of memory from the driver, and back to it: these wait, too. */
+  readonly memoryCalls: number;
+}
+
+/** Whether this process's emulated CUDA device keeps counts (`npm run test:cuda -- --emulation` does). */
+export declare const hasEmulationCounts: boolean;
+
+/** What the host has asked of the emulated CUDA device so far. */
+export declare function emulationCounts(): EmulationCounts;
+
+/** What `body` asks of it. */
+export declare function countEmulated(body: () => void): EmulationCounts;
