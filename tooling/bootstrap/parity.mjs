@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { bootstrap, root, toolEnvironment } from './bootstrap.mjs';
 
 bootstrap(['build', 'build:native']);
-const script = join(root, 'apps/gpt-train/parity/parity.mjs');
+const script = join(root, 'packages/recipes/parity/parity.mjs');
 const args = [script, ...process.argv.slice(2)];
 process.exit(
   spawnSync(process.execPath, args, { cwd: root, env: toolEnvironment(), stdio: 'inherit' }).status ?? 1,

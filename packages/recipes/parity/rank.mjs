@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * One rank of a parity run: gpt-train as it is, which also saves the gradients of the first step into
- * MTL_PARITY_GRADIENTS. MTL_PARITY_FAULT makes a mistake on purpose.
+ * One rank of a parity run: gpt-train or bert-train (MTL_PARITY_MODEL) as it is, which also saves the gradients of the
+ * first step into MTL_PARITY_GRADIENTS. MTL_PARITY_FAULT makes a mistake on purpose.
  */
 import { join } from 'node:path';
 import { saveCheckpoint } from '@mtl/checkpoint';
@@ -13,6 +13,7 @@ import { faultyWorld } from './faulty-world.mjs';
 
 const fault = process.env.MTL_PARITY_FAULT;
 const directory = process.env.MTL_PARITY_GRADIENTS;
+const model = process.env.MTL_PARITY_MODEL;
 
 async function main() {
   const joined = await joinProcesses({ variables: process.env, timeoutMinutes: 1 });
@@ -20,7 +21,7 @@ async function main() {
     fault === undefined || joined.world === undefined ? joined.world : faultyWorld(joined.world, fault);
   try {
     const worldSize = world?.size ?? 1;
-    const configuration = validateConfiguration(parseFlags(process.argv.slice(2)), { worldSize });
+    const configuration = validateConfiguration(parseFlags(process.argv.slice(2), { model }), { worldSize });
     const training = await Training.build({
       ...joined,
       world,

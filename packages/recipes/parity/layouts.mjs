@@ -6,7 +6,7 @@
 const sizeFlags = { tp: '--tensor-model-parallel-size', pp: '--pipeline-model-parallel-size' };
 
 /** What a layout can do besides having sizes, and the flags that ask for it. */
-const traits = {
+export const traits = {
   'sequence parallel': ['--sequence-parallel'],
   'distributed optimizer': ['--use-distributed-optimizer', '--overlap-grad-reduce', '--overlap-param-gather'],
   'selective recomputation': ['--recompute-granularity', 'selective'],
@@ -35,6 +35,9 @@ const schedules = {
 };
 for (const [name, { flags }] of Object.entries(schedules)) traits[name] = flags;
 traits['balanced layers'] = ['--pipeline-model-parallel-layout', 'balanced'];
+/** Of BERT. The run that it is held against has it too. */
+export const normAfter = 'layer norm after sublayers';
+traits[normAfter] = ['--layer-norm-placement', 'post'];
 
 /** Layers of the model: enough for eight stages where there is a pipeline, or for all chunks of one that has more. */
 const numLayersOf = ({ pp }, with_) =>
@@ -50,10 +53,14 @@ function layout(sizes, with_ = [], precision = 'fp32') {
   const name = `${precision === 'fp32' ? '' : `${precision}: `}${[mesh, ...with_].join(', ')}`;
   const flags = Object.entries(sizeFlags).flatMap(([axis, flag]) => [flag, String(sizes[axis] ?? 1)]);
   return {
-    ...{ name, sizes, traits: with_, precision, numProcesses, numLayers: numLayersOf(sizes, with_) },
+    ...{ model: 'gpt', name, sizes, traits: with_, precision, numProcesses },
+    numLayers: numLayersOf(sizes, with_),
     flags: [...flags, ...with_.flatMap((trait) => traits[trait])],
   };
 }
+
+/** A layout of BERT, whose two losses have counts of their own and whose padding is left out of the products. */
+const bert = (layoutOfGpt) => ({ ...layoutOfGpt, model: 'bert', name: `BERT: ${layoutOfGpt.name}` });
 
 /**
  * What CI runs. In float32, where the bounds are sharp, each two of mesh, sequence parallelism, optimizer and
@@ -99,10 +106,17 @@ export const layouts = [
   layout({ pp: 4, tp: 2 }, ['breadth-first of 2 chunks']),
   layout({ pp: 8 }, ['1f1b']),
   layout({ pp: 2, tp: 2, dp: 2 }, ['interleaved of 2 chunks', sequence, distributed, full], 'bf16'),
+  // BERT: every axis, the last of several chunks, both places of layer norm
+  bert(layout({ tp: 2 }, [sequence, full])),
+  bert(layout({ dp: 2 }, [distributed])),
+  bert(layout({ tp: 2, dp: 2 }, [sequence, normAfter])),
+  bert(layout({ pp: 2 }, ['1f1b', 'balanced layers'])),
+  bert(layout({ pp: 2, tp: 2, dp: 2 }, ['interleaved of 2 chunks', sequence, distributed, full])),
+  bert(layout({ pp: 2, tp: 2 }, ['zb-h1', sequence], 'bf16')),
 ];
 
-/** Everything with everything: 98 runs without pipelines, and 210 with. */
-export const allLayouts = [
+/** Everything with everything: 98 runs without pipelines and 210 with, of each model. */
+const crossed = [
   ...crossOf({
     meshes: [{ tp: 2 }, { tp: 4 }, { dp: 2 }, { dp: 4 }, { tp: 2, dp: 2 }, { tp: 2, dp: 4 }],
     recomputations: [[], [selective], [full]],
@@ -116,6 +130,7 @@ export const allLayouts = [
     ],
   ]),
 ];
+export const allLayouts = [...crossed, ...crossed.map(bert)];
 
 /** Every schedule on every mesh that it fits, alone and with all that the mesh allows; in bf16 with all. */
 function pipelinesOf(meshes) {
@@ -181,6 +196,11 @@ export const faults = [
   { fault: 'skip-tied-sum', noticedBy: 'gradients', ...layout({ pp: 2 }, ['1f1b'], 'bf16') },
   { fault: 'drop-tensor-reduce', noticedBy: 'gradients', ...layout({ tp: 4 }, [], 'bf16') },
   { fault: 'skip-one-partial-gradient', noticedBy: 'gradients', ...layout({ tp: 2 }, [sequence], 'bf16') },
+  { fault: 'drop-partial-sums', noticedBy: 'gradients', ...bert(layout({ tp: 2 }, [sequence])) },
+  { fault: 'shrink-token-count', noticedBy: 'loss', ...bert(layout({ dp: 2 })) },
+  { fault: 'shift-samples', noticedBy: 'loss', ...bert(layout({ dp: 2 })) },
+  { fault: 'skip-tied-sum', noticedBy: 'gradients', ...bert(layout({ pp: 2 }, ['1f1b'])) },
+  { fault: 'drop-tensor-reduce', noticedBy: 'gradients', ...bert(layout({ pp: 2, tp: 2 }, ['zb-h1'])) },
 ];
 
 /**
