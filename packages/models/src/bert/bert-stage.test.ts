@@ -1,8 +1,9 @@
 import { allocateParameters, initializeParameter } from '@mtl/autograd';
 import { type Device, type DType, numLiveTensors } from '@mtl/kernels';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { BertStageOptions } from './bert-encoder-stage.js';
 import { type BertModelConfiguration, numBertParameters } from './bert-model-configuration.js';
-import { BertStage, type BertStageOptions } from './bert-stage.js';
+import { BertStage } from './bert-stage.js';
 import type { MaskedTokenBatch } from './masked-token-batch.js';
 
 const model: BertModelConfiguration = {

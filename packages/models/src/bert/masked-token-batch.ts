@@ -1,6 +1,7 @@
 import { Variable } from '@mtl/autograd';
 import { UsageError } from '@mtl/errors';
-import { type Device, type DType, Tensor, type TypedArray } from '@mtl/kernels';
+import { type Device, Tensor } from '@mtl/kernels';
+import { type DeviceSequences, sequencesToDevice, uploadConstant } from './device-sequences.js';
 
 // B samples of a micro-batch, S sequence, M room for masked tokens.
 
@@ -32,18 +33,10 @@ export interface MaskedTokenBatch {
 }
 
 /** A batch on the device. */
-export interface DeviceMaskedBatch {
-  /** int32 [S, B] */
-  readonly tokens: Variable;
-  readonly tokenTypes: Variable;
-  readonly positionIds: Variable;
-  /** uint8 [B, S]: 1 for tokens, 0 for padding; undefined where there is none. */
-  readonly keyMask: Variable | undefined;
+export interface DeviceMaskedBatch extends DeviceSequences {
   /** int32 [M] */
   readonly maskedPositions: Variable;
   readonly maskedLabels: Variable;
-  /** int32 [B]: the flat indices of each row's first token, which is pooled. */
-  readonly firstPositions: Variable;
   /** int32 [B] */
   readonly sentenceOrderLabels: Variable | undefined;
   /** float32 [M], or [M + B] with sentence order: the factor of each loss in the total. */
@@ -51,9 +44,6 @@ export interface DeviceMaskedBatch {
   /** Views of `weights`. */
   readonly maskedWeights: Variable;
   readonly sentenceOrderWeights: Variable | undefined;
-  /** int64 [B] */
-  readonly samples: Variable;
-  release(): void;
 }
 
 /**
@@ -66,40 +56,27 @@ export function maskedBatchToDevice(
   batch: MaskedTokenBatch,
   factors: { device: Device; lossFactor: number; sampleLossFactor?: number | undefined },
 ): DeviceMaskedBatch {
-  const { batchSize: b, sequenceLength: s, maskedPositions, sentenceOrderLabels } = batch;
+  const { batchSize: b, maskedPositions, sentenceOrderLabels } = batch;
   const { device, lossFactor, sampleLossFactor } = factors;
   if (sentenceOrderLabels !== undefined && sampleLossFactor === undefined) {
     throw new UsageError('MTL_STAGE', 'a loss a sample (sentence order) without sampleLossFactor');
   }
   const numMasked = maskedPositions.length;
   const constant = (tensor: Tensor): Variable => new Variable(tensor, { requiresGradient: false });
-  const upload = (values: TypedArray, dtype: DType, shape: readonly number[]): Variable =>
-    constant(Tensor.from(values, { shape, dtype, device }));
-  const ids = (values: Int32Array, shape: readonly number[]): Variable => upload(values, 'int32', shape);
+  const ids = (values: Int32Array): Variable =>
+    uploadConstant(values, { shape: [values.length], dtype: 'int32', device });
   const factorsOfAll = new Float32Array(numMasked + (sentenceOrderLabels === undefined ? 0 : b));
   for (let index = 0; index < numMasked; index++)
     factorsOfAll[index] = batch.maskedWeights[index]! * lossFactor;
   if (sampleLossFactor !== undefined) factorsOfAll.fill(sampleLossFactor, numMasked);
   const weights = Tensor.from(factorsOfAll, { shape: [factorsOfAll.length], dtype: 'float32', device });
-  const samples = BigInt64Array.from(Array.from(batch.sampleNumbers, BigInt));
   const variables = {
-    tokens: ids(batch.tokens, [s, b]),
-    tokenTypes: ids(batch.tokenTypes, [s, b]),
-    positionIds: ids(
-      Int32Array.from({ length: s * b }, (_, index) => Math.floor(index / b)),
-      [s, b],
-    ),
-    keyMask: keyMaskOf(batch, upload),
-    maskedPositions: ids(maskedPositions, [numMasked]),
-    maskedLabels: ids(batch.maskedLabels, [numMasked]),
-    firstPositions: ids(
-      Int32Array.from({ length: b }, (_, index) => index),
-      [b],
-    ),
-    sentenceOrderLabels: sentenceOrderLabels && ids(sentenceOrderLabels, [b]),
+    ...sequencesToDevice({ ...batch, numRows: b, rowNumbers: batch.sampleNumbers }, { device }),
+    maskedPositions: ids(maskedPositions),
+    maskedLabels: ids(batch.maskedLabels),
+    sentenceOrderLabels: sentenceOrderLabels && ids(sentenceOrderLabels),
     maskedWeights: constant(weights.rows(0, numMasked)),
     sentenceOrderWeights: sentenceOrderLabels && constant(weights.rows(numMasked, numMasked + b)),
-    samples: upload(samples, 'int64', [b]),
   };
   return {
     ...variables,
@@ -109,16 +86,4 @@ export function maskedBatchToDevice(
       for (const variable of Object.values(variables)) variable?.release();
     },
   };
-}
-
-function keyMaskOf(
-  { batchSize, sequenceLength, lengths }: MaskedTokenBatch,
-  upload: (values: Uint8Array, dtype: 'uint8', shape: readonly number[]) => Variable,
-): Variable | undefined {
-  if (lengths.every((length) => length >= sequenceLength)) return undefined;
-  const mask = new Uint8Array(batchSize * sequenceLength);
-  lengths.forEach((length, row) => {
-    mask.fill(1, row * sequenceLength, row * sequenceLength + length);
-  });
-  return upload(mask, 'uint8', [batchSize, sequenceLength]);
 }
