@@ -85,7 +85,7 @@ async function gradientsOf(name: string, stage: BertTaskStage): Promise<Map<stri
 }
 
 function run(stage: BertTaskStage, batch: TaskTokenBatch, how: 'forward' | 'evaluate') {
-  stage[how]({ microBatch: 0, batch, lossFactor: 1 / batch.batchSize });
+  stage[how]({ microBatch: 0, batch, lossFactor: 0, sampleLossFactor: 1 / batch.batchSize });
   if (how === 'forward') stage.backwardInput({ microBatch: 0, weights: true });
   const { losses, weights, logits, parts, dispose } = stage.takeLoss(0);
   const factors = weights.toArray();
@@ -219,7 +219,7 @@ describe('in pieces, and with dropout', () => {
     for (const part of parts) await source.load(parameterTensors(part.parameters));
     for (const { parameters } of parts) for (const { mainGradient } of parameters) mainGradient.zero();
     const [first, last] = parts;
-    const call = { microBatch: 0, batch, lossFactor: 1 / batch.batchSize };
+    const call = { microBatch: 0, batch, lossFactor: 0, sampleLossFactor: 1 / batch.batchSize };
     const boundary = first.forward(call)!;
     expect(boundary.shape).toEqual(first.boundaryShape(batch));
     last.forward({ ...call, input: boundary });

@@ -1,4 +1,5 @@
 import { crossEntropy, type Parameter, type Tape, type Variable } from '@mtl/autograd';
+import { UsageError } from '@mtl/errors';
 import { cast, Tensor } from '@mtl/kernels';
 import type { StageForward, StageLoss } from '@mtl/pipeline';
 import type { StageCall } from '../blocks/transformer-stage.js';
@@ -23,7 +24,7 @@ export interface TaskLoss extends StageLoss {
 
 /**
  * BERT for a fine-tuning task as a pipeline stage: the encoder of pretraining under a head of its own. Its loss is the mean
- * over samples: `lossFactor` is a sample's. A batch without labels weighs nothing, so that test sets can be evaluated.
+ * over samples, each with `sampleLossFactor`. A batch without labels weighs nothing, so that test sets can be evaluated.
  */
 export class BertTaskStage extends BertEncoderStage<TaskTokenBatch, DeviceTaskBatch> {
   readonly parameters: readonly Parameter[];
@@ -53,10 +54,13 @@ export class BertTaskStage extends BertEncoderStage<TaskTokenBatch, DeviceTaskBa
 
   protected toDevice({
     batch,
-    lossFactor,
-  }: Pick<StageForward<TaskTokenBatch>, 'batch' | 'lossFactor'>): DeviceTaskBatch {
-    const targets =
-      this.task.kind === 'span' ? SpanHead.targets(batch, lossFactor) : PooledHead.targets(batch, lossFactor);
+    sampleLossFactor,
+  }: Pick<StageForward<TaskTokenBatch>, 'batch' | 'sampleLossFactor'>): DeviceTaskBatch {
+    if (sampleLossFactor === undefined) {
+      throw new UsageError('MTL_STAGE', 'a loss a sample without sampleLossFactor');
+    }
+    const head = this.task.kind === 'span' ? SpanHead : PooledHead;
+    const targets = head.targets(batch, sampleLossFactor);
     return taskBatchToDevice(batch, { device: this.device, targets });
   }
 

@@ -130,7 +130,7 @@ function buildTask(
   const stage = new BertTaskStage({ ...stageOptions(options, spread), model, task });
   const batch = smallTaskBatch(task);
   return withParameters(stage, options, (how) => {
-    stage[how]({ microBatch: 0, batch, lossFactor: 1 / batch.batchSize });
+    stage[how]({ microBatch: 0, batch, lossFactor: 0, sampleLossFactor: 1 / batch.batchSize });
   });
 }
 
