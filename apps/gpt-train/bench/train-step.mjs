@@ -146,7 +146,8 @@ const flopsPerSample = modelFlops({
   ...{ ffnHiddenSize: model.ffnHiddenSize, vocabSize: paddedVocabularySize(model) },
 });
 const trainer = new Trainer({
-  ...{ pipeline, optimizer, numLossTokens, sequenceLength, flopsPerSample },
+  losses: [{ name: 'lm_loss', per: 'token', count: numLossTokens }],
+  ...{ pipeline, optimizer, sequenceLength, flopsPerSample },
   learningRate: () => 1.5e-4,
   lossScaler: new LossScaler({ kind: 'constant', scale: 1 }),
   microBatches: new NumMicroBatches({ globalBatchSize, microBatchSize, dataParallelSize }),

@@ -6,7 +6,7 @@
 import { join } from 'node:path';
 import { saveCheckpoint } from '@mtl/checkpoint';
 import { exitCodeOf, formatError } from '@mtl/errors';
-import { GptTraining, joinProcesses, parseFlags, validateConfiguration } from '@mtl/recipes';
+import { joinProcesses, parseFlags, Training, validateConfiguration } from '@mtl/recipes';
 import { gradientTensors } from '@mtl/trainer';
 import { faultyTraining } from './faulty-training.mjs';
 import { faultyWorld } from './faulty-world.mjs';
@@ -21,7 +21,7 @@ async function main() {
   try {
     const worldSize = world?.size ?? 1;
     const configuration = validateConfiguration(parseFlags(process.argv.slice(2)), { worldSize });
-    const training = await GptTraining.build({
+    const training = await Training.build({
       ...joined,
       world,
       configuration,

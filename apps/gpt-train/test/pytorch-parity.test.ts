@@ -178,7 +178,7 @@ async function train(dtype: 'float32' | 'bfloat16', tamper?: Tamper): Promise<Cu
     }),
     device: 'cpu',
     batches: batches(),
-    numLossTokens,
+    losses: [{ name: 'lm_loss', per: 'token', count: numLossTokens }],
     sequenceLength: recipe.sequenceLength,
     flopsPerSample: 1,
     trainIterations: recipe.steps,

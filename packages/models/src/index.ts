@@ -3,6 +3,7 @@ export {
   type BertModelConfiguration,
   numBertParameters,
 } from './bert/bert-model-configuration.js';
+export { bertParameterNames } from './bert/bert-parameter-names.js';
 export { type BertPrediction, BertStage } from './bert/bert-stage.js';
 export type { BertTask } from './bert/bert-task.js';
 export { BertTaskStage, type BertTaskStageOptions, type TaskLoss } from './bert/bert-task-stage.js';
@@ -16,7 +17,14 @@ export {
   type TransformerBlockOptions,
 } from './blocks/transformer-block.js';
 export { paddedVocabularySize, type TransformerConfiguration } from './blocks/transformer-configuration.js';
+export { bertEndsWork } from './cutting/bert-ends-work.js';
+export {
+  type BertStages,
+  type BuildBertStagesOptions,
+  buildBertStages,
+} from './cutting/build-bert-stages.js';
 export { type BuildGptStagesOptions, buildGptStages, type GptStages } from './cutting/build-gpt-stages.js';
+export type { BuildStagesOptions, Stages } from './cutting/build-stages.js';
 export { type CutLayersOptions, cutLayers, type EndsWork, type LayerLayout } from './cutting/cut-layers.js';
 export { gptEndsWork } from './cutting/gpt-ends-work.js';
 export { GptKeyValueCache } from './gpt/gpt-key-value-cache.js';

@@ -3,4 +3,4 @@ export type { PipelineRecorder, RecordedActivity, RecordedSpan } from './measure
 export { ActivityRecorder } from './recording/activity-recorder.js';
 export { StepProfiler, type StepProfilerOptions } from './recording/step-profiler.js';
 export { type WriteTraceOptions, writeTrace } from './recording/write-trace.js';
-export type { Stage, StageForward, StageLoss, StageLossPart } from './stage.js';
+export type { LossFactors, Stage, StageForward, StageLoss, StageLossPart } from './stage.js';

@@ -1,18 +1,22 @@
 import type { Tensor } from '@mtl/kernels';
 
-/** What one micro-batch brings to a stage. */
-export interface StageForward<Batch> {
-  /** Identifies the micro-batch until its backward is done; several may be in flight. */
-  readonly microBatch: number;
-  /** The data of the micro-batch: read by the first and the last stage. */
-  readonly batch: Batch;
-  /** The factor of each counted token in the total loss: the loss scale over the number of tokens of the global batch. */
+/** What losses enter the total of a global batch with. */
+export interface LossFactors {
+  /** The factor of each counted token: the loss scale over the number of tokens of the global batch. */
   readonly lossFactor: number;
   /**
    * The factor of each sample's loss, where a model has one besides that of its tokens (BERT's sentence order): the loss
    * scale over the number of samples of the global batch.
    */
   readonly sampleLossFactor?: number | undefined;
+}
+
+/** What one micro-batch brings to a stage. */
+export interface StageForward<Batch> extends LossFactors {
+  /** Identifies the micro-batch until its backward is done; several may be in flight. */
+  readonly microBatch: number;
+  /** The data of the micro-batch: read by the first and the last stage. */
+  readonly batch: Batch;
   /** The boundary activations [S, B, H] of the stage before; absent on the first stage. The caller's to dispose of. */
   readonly input?: Tensor | undefined;
 }

@@ -1,8 +1,9 @@
-import type { LayerLayout } from '@mtl/models';
+import type { LayerLayout, LayerNormPlacement } from '@mtl/models';
 import type { BatchSizeRampup, LearningRateScheduleOptions, LossScalerOptions } from '@mtl/optimizer';
 import type { FlagName, Flags } from './flags/flag-schema.js';
+import type { ModelKind } from './model-kind.js';
 
-/** The architecture of a GPT. */
+/** The architecture, as far as GPT and BERT share it. */
 export interface ModelConfiguration {
   readonly numLayers: number;
   readonly hiddenSize: number;
@@ -17,6 +18,14 @@ export interface ModelConfiguration {
   readonly initMethodStd: number;
   readonly untieEmbeddingsAndOutputWeights: boolean;
   readonly makeVocabSizeDivisibleBy: number;
+}
+
+/** What a BERT has beside what all models have. */
+export interface BertConfiguration {
+  readonly layerNormPlacement: LayerNormPlacement;
+  readonly sentenceOrderHead: boolean;
+  readonly maskProbability: number;
+  readonly shortSequenceProbability: number;
 }
 
 /** Which activations are computed again in the backward pass instead of being kept. */
@@ -129,11 +138,14 @@ export interface LoggingConfiguration {
 }
 
 /**
- * Everything a GPT training needs to know, resolved and checked: whoever gets one need not check again. Frozen all
+ * Everything a training needs to know, resolved and checked: whoever gets one need not check again. Frozen all
  * the way down, and plain data but for `sources`.
  */
 export interface GptConfiguration {
+  readonly kind: ModelKind;
   readonly model: ModelConfiguration;
+  /** Of a BERT. */
+  readonly bert?: BertConfiguration;
   readonly training: TrainingConfiguration;
   readonly optimizer: OptimizerConfiguration;
   readonly data: DataConfiguration;

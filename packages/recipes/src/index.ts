@@ -4,7 +4,6 @@ export {
   prepareDefaultCorpus,
 } from './build/default-corpus.js';
 export { gptModelConfiguration } from './build/gpt-model-configuration.js';
-export { type BuildGptTrainingOptions, GptTraining } from './build/gpt-training.js';
 export { type JoinedProcesses, type JoinProcessesOptions, joinProcesses } from './build/join-processes.js';
 export {
   type LoadedGpt,
@@ -17,6 +16,10 @@ export {
   openTrainingData,
   type TrainingData,
 } from './build/open-training-data.js';
+export {
+  type RunTrainingProgramOptions,
+  runTrainingProgram,
+} from './build/run-training-program.js';
 export { type SampleTextOptions, sampleText } from './build/sample-text.js';
 export {
   readSavedConfiguration,
@@ -26,6 +29,7 @@ export {
   type TrainedOn,
 } from './build/saved-configuration.js';
 export { type TokenizerFile, tokenizerFiles } from './build/tokenizer-files.js';
+export { type BuildTrainingOptions, Training } from './build/training.js';
 export {
   broadcastJson,
   TrainingProcesses,
@@ -45,6 +49,7 @@ export {
   predictMemory,
   predictStages,
 } from './memory/predict-memory.js';
+export type { ModelKind } from './model-kind.js';
 export { presetNames } from './presets/presets.js';
 export { printConfiguration } from './print-configuration.js';
 export { type ValidateConfigurationOptions, validateConfiguration } from './validate-configuration.js';

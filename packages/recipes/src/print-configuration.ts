@@ -1,4 +1,5 @@
 import { type FlagName, flagGroups } from './flags/flag-schema.js';
+import { modelOfFlag } from './flags/model-of-flag.js';
 import type { GptConfiguration } from './gpt-configuration.js';
 
 export interface PrintConfigurationOptions {
@@ -17,7 +18,9 @@ export function printConfiguration(
   const { flags, sources, notices, preset } = configuration;
   const groups = flagGroups.flatMap(({ title, flags: group }) => {
     const names = (Object.keys(group) as FlagName[]).filter(
-      (name) => all || ![undefined, 'default'].includes(sources.get(name)),
+      (name) =>
+        [undefined, configuration.kind].includes(modelOfFlag(name)) &&
+        (all || ![undefined, 'default'].includes(sources.get(name))),
     );
     const rows = names.map((name) => [name, formatValue(flags[name]), sources.get(name) ?? ''] as const);
     return rows.length === 0 ? [] : [section(title, rows)];

@@ -1,4 +1,5 @@
 import { ConfigurationError } from '@mtl/errors';
+import { bertConfiguration } from './configuration/bert-configuration.js';
 import { checkpointConfiguration } from './configuration/checkpoint-configuration.js';
 import { dataConfiguration } from './configuration/data-configuration.js';
 import { FlagReader } from './configuration/flag-reader.js';
@@ -15,7 +16,7 @@ export interface ValidateConfigurationOptions {
 }
 
 /**
- * Turns flags into the configuration of a GPT training: fills in what follows from other flags, and refuses what
+ * Turns flags into the configuration of a training: fills in what follows from other flags, and refuses what
  * cannot work together, one error at a time, each with the nearest values that would.
  *
  * @throws ConfigurationError with one of these codes: `MTL_FLAG_REQUIRED`, `MTL_FLAG_CONFLICT`, `MTL_FLAG_NEEDS`,
@@ -33,7 +34,9 @@ export function validateConfiguration(
   const parallel = parallelConfiguration({ flags, model, worldSize, notices });
   const training = trainingConfiguration({ flags, model, parallel });
   return deepFreeze({
+    kind: resolved.model,
     model,
+    ...(resolved.model === 'bert' ? { bert: bertConfiguration(flags) } : {}),
     training,
     optimizer: optimizerConfiguration({ flags, training, notices }),
     data: dataConfiguration({ flags, training, notices }),

@@ -1,3 +1,4 @@
+export type { LossKind } from './loss-kind.js';
 export {
   ConsoleReporter,
   type ConsoleReporterOptions,
@@ -23,7 +24,7 @@ export {
   type TrainingResult,
 } from './run-training.js';
 export { StopSignals } from './stop-signals.js';
-export { Trainer, type TrainerOptions, type TrainingProgress } from './trainer.js';
+export { type EvaluatedLoss, Trainer, type TrainerOptions, type TrainingProgress } from './trainer.js';
 export {
   gradientTensors,
   isOptimizerTensor,

@@ -131,9 +131,9 @@ async function evaluateTraining<Batch>(
 ): Promise<void> {
   const batches = open();
   try {
-    const loss = await trainer.evaluate(batches, numMicroBatches);
+    const evaluated = await trainer.evaluate(batches, numMicroBatches);
     const { iteration, consumedSamples } = trainer.progress;
-    for (const reporter of reporters) reporter.validation?.({ iteration, consumedSamples, loss });
+    for (const reporter of reporters) reporter.validation?.({ iteration, consumedSamples, ...evaluated });
   } finally {
     await batches.return?.();
   }

@@ -1,8 +1,11 @@
-import { TrainingError } from '@mtl/errors';
+import { TrainingError, UsageError } from '@mtl/errors';
 import { type Device, memoryStatistics } from '@mtl/kernels';
 import type { AdamwOptimizer, LossScaler, NumMicroBatches } from '@mtl/optimizer';
-import type { Pipeline, StageLoss, StepProfiler } from '@mtl/pipeline';
+import type { LossFactors, Pipeline, StepProfiler } from '@mtl/pipeline';
+import type { LossKind } from './loss-kind.js';
+import { LossSums } from './loss-sums.js';
 import type { StepMetrics } from './metrics/step-metrics.js';
+import type { ValidationLoss } from './metrics/training-summary.js';
 import { Ranks } from './ranks.js';
 
 /** Where a training stands: what a checkpoint must bring back besides tensors. */
@@ -27,8 +30,8 @@ export interface TrainerOptions<Batch> {
    * pipeline as many.
    */
   readonly batches: AsyncIterator<Batch>;
-  /** Tokens of a micro-batch whose loss counts; the last stage of a pipeline is asked. */
-  readonly numLossTokens: (batch: Batch) => number;
+  /** What the loss is a sum of: one kind for a language model, several where parts of a stage's loss have names. */
+  readonly losses: readonly LossKind<Batch>[];
   readonly sequenceLength: number;
   /** Model FLOPs of one sample, forward and backward. */
   readonly flopsPerSample: number;
@@ -41,12 +44,23 @@ export interface TrainerOptions<Batch> {
   readonly progress?: TrainingProgress;
 }
 
-/** Sum of loss times weight over the tokens, in double and in order. */
-function weightedSum({ losses, weights }: StageLoss): number {
-  const [values, factors] = [losses.read<'float32'>(), weights.read<'float32'>()];
-  let sum = 0;
-  for (let index = 0; index < values.length; index++) sum += values[index]! * factors[index]!;
-  return sum;
+/** What an evaluation found. */
+export type EvaluatedLoss = Omit<ValidationLoss, 'iteration'>;
+
+function checkLosses(losses: ReadonlyArray<LossKind<never>>): void {
+  const kinds = losses.map(({ per }) => per);
+  if (losses.length > 0 && new Set(kinds).size === losses.length) return;
+  throw new UsageError('MTL_LOSS_KINDS', `losses of a training: ${kinds.join(', ') || 'none'}`, {
+    expected: 'one, or one a token and one a sample: a stage knows two factors',
+  });
+}
+
+/** The factors as stages take them, from one of each kind of loss. */
+function lossFactors(losses: ReadonlyArray<LossKind<never>>, factors: readonly number[]): LossFactors {
+  const factorOf = (per: LossKind<never>['per']): number | undefined =>
+    factors[losses.findIndex((kind) => kind.per === per)];
+  // without a loss a token there is nothing that this factor could be for
+  return { lossFactor: factorOf('token') ?? 0, sampleLossFactor: factorOf('sample') };
 }
 
 /** The next of an iterator, fewer at its end. */
@@ -65,7 +79,7 @@ const total = (values: readonly number[]): number => values.reduce((sum, value) 
 
 /**
  * The training loop: `for await (const step of trainer)` runs one optimizer step per turn. It knows pipelines and batches,
- * not models: what a batch is, and which of its tokens count, the caller says. Every process of a training runs one, with
+ * not models: what a batch is, which losses there are and what counts in them, the caller says. Every process of a training runs one, with
  * its own micro-batches; metrics are those of the global batch and the same on all of them but for times.
  */
 export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
@@ -75,7 +89,9 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
   #progress: TrainingProgress;
   #dataWaitMs = 0;
 
+  /** @throws UsageError `MTL_LOSS_KINDS` for no losses, or several of which a stage would not know the factor */
   constructor(options: TrainerOptions<Batch>) {
+    checkLosses(options.losses);
     this.#options = options;
     this.ranks = new Ranks({
       groups: options.optimizer.groups,
@@ -111,29 +127,31 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
   }
 
   /**
-   * Mean loss per token over the next micro-batches of an iterator, without touching parameters. Data-parallel ranks
-   * evaluate their own micro-batches, as many each.
+   * Mean losses over the next micro-batches of an iterator, without touching parameters. Data-parallel ranks evaluate their
+   * own micro-batches, as many each.
    */
-  async evaluate(batches: AsyncIterator<Batch>, numMicroBatches: number): Promise<number> {
-    const { pipeline, numLossTokens, microBatches } = this.#options;
+  async evaluate(batches: AsyncIterator<Batch>, numMicroBatches: number): Promise<EvaluatedLoss> {
+    const { pipeline, losses, microBatches } = this.#options;
     // as many at a time as in a step after ramp-up: a number that schedules fit, and of which evaluations are a multiple
     const most = microBatches.countsOfMicroBatches().at(-1)!;
-    const sums: number[] = [];
-    let tokens = 0;
+    const sums = new LossSums(losses);
+    const counts = losses.map(() => 0);
     for (let done = 0; done < numMicroBatches; ) {
       const some = await take(batches, Math.min(most, numMicroBatches - done));
       if (some.length === 0) break;
       pipeline.evaluate({
         batches: some,
-        lossFactor: 1,
-        onLoss: (loss) => void sums.push(weightedSum(loss)),
+        ...{ lossFactor: 1, sampleLossFactor: 1 },
+        onLoss: (loss) => sums.add(loss),
       });
-      tokens += some.reduce((sum, batch) => sum + numLossTokens(batch), 0);
+      losses.forEach(({ count }, kind) => {
+        for (const batch of some) counts[kind]! += count(batch);
+      });
       done += some.length;
     }
-    tokens = this.ranks.fromLastStage(this.ranks.sumOverData(tokens));
-    if (tokens === 0) throw new TrainingError('MTL_NO_DATA', 'the evaluation data hold no token to count');
-    return this.ranks.fromLastStage(total(this.ranks.gatherMicroBatches(sums))) / tokens;
+    const whole = this.#totalCounts(counts, 'the evaluation data hold');
+    const means = this.#totalLosses(sums).map((sum, kind) => sum / whole[kind]!);
+    return { loss: total(means), ...this.#byName(means) };
   }
 
   async #step(): Promise<StepMetrics | undefined> {
@@ -148,7 +166,8 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     const iteration = this.#progress.iteration + 1;
     profiler?.beginStep(iteration);
     const lossScale = lossScaler.scale;
-    const lmLoss = this.#accumulateGradients(batches, lossScale);
+    const means = this.#accumulateGradients(batches, lossScale);
+    const lmLoss = total(means);
     const { consumedSamples } = this.#progress;
     if (this.#options.onGradients !== undefined) {
       optimizer.reduceGradients();
@@ -171,6 +190,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
       ...this.#progress,
       globalBatchSize,
       lmLoss,
+      ...this.#byName(means),
       gradNorm: gradientNorm,
       learningRate: rate,
       lossScale,
@@ -189,25 +209,45 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     return taken.length < count ? undefined : taken;
   }
 
-  /** Forward and backward of this rank's micro-batches; the mean loss over the tokens of the global batch. */
-  #accumulateGradients(batches: readonly Batch[], lossScale: number): number {
-    const { pipeline, optimizer, numLossTokens } = this.#options;
-    const numOwn = batches.reduce((sum, batch) => sum + numLossTokens(batch), 0);
-    const numTokens = this.ranks.fromLastStage(this.ranks.sumOverData(numOwn));
-    if (numTokens === 0) throw new TrainingError('MTL_NO_DATA', 'a global batch holds no token to count');
-    const scaledLosses: number[] = [];
+  /** Forward and backward of this rank's micro-batches; of each kind of loss the mean over the global batch. */
+  #accumulateGradients(batches: readonly Batch[], lossScale: number): readonly number[] {
+    const { pipeline, optimizer, losses } = this.#options;
+    const own = losses.map(({ count }) => batches.reduce((sum, batch) => sum + count(batch), 0));
+    const factors = this.#totalCounts(own, 'a global batch holds').map((count) => lossScale / count);
+    const scaledSums = new LossSums(losses);
     try {
       pipeline.run({
         batches,
-        lossFactor: lossScale / numTokens,
+        ...lossFactors(losses, factors),
         beforeLastBackward: (chunk) => optimizer.expectLastBackward(chunk),
-        onLoss: (loss) => void scaledLosses.push(weightedSum(loss)),
+        onLoss: (loss) => scaledSums.add(loss),
       });
     } catch (error) {
       pipeline.abandon();
       throw error;
     }
-    return this.ranks.fromLastStage(total(this.ranks.gatherMicroBatches(scaledLosses))) / lossScale;
+    return this.#totalLosses(scaledSums).map((sum) => sum / lossScale);
+  }
+
+  /** What counts of each kind of loss over all ranks, from what counts on this one. */
+  #totalCounts(own: readonly number[], who: string): readonly number[] {
+    return this.#options.losses.map(({ name, per }, kind) => {
+      const count = this.ranks.fromLastStage(this.ranks.sumOverData(own[kind]!));
+      if (count > 0) return count;
+      throw new TrainingError('MTL_NO_DATA', `${who} no ${per} that counts in ${name}`);
+    });
+  }
+
+  /** The sum of each kind of loss over the micro-batches of all ranks. */
+  #totalLosses(sums: LossSums): readonly number[] {
+    return sums.ofKinds.map((own) => this.ranks.fromLastStage(total(this.ranks.gatherMicroBatches(own))));
+  }
+
+  /** The losses that a sum is made of, where it is one. */
+  #byName(means: readonly number[]): Pick<EvaluatedLoss, 'otherLosses'> {
+    const { losses } = this.#options;
+    if (losses.length === 1) return {};
+    return { otherLosses: Object.fromEntries(losses.map(({ name }, kind) => [name, means[kind]!])) };
   }
 
   /** Whether an overflow is the loss scale's doing: a dynamic one above its minimum. */

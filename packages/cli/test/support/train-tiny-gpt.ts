@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { prepareDataset, type TokenizerOptions, trainByteLevelBpe, writeTokenizerJson } from '@mtl/data';
-import { GptTraining, parseFlags, validateConfiguration } from '@mtl/recipes';
+import { parseFlags, Training, validateConfiguration } from '@mtl/recipes';
 
 /** What `trainTinyGpt` leaves in its directory. */
 export interface TinyGpt {
@@ -47,7 +47,7 @@ export async function trainTinyGpt(directory: string): Promise<TinyGpt> {
 /** Runs a training to its end, as gpt-train does, and returns what it would have printed. */
 export async function trainGpt(flags: ReturnType<typeof parseFlags>, directory: string): Promise<string> {
   let printed = '';
-  const training = await GptTraining.build({
+  const training = await Training.build({
     configuration: validateConfiguration(flags),
     corpusDirectory: directory,
     stream: {

@@ -4,7 +4,7 @@ import { type Device, type DType, sizeOf, type Tensor } from '@mtl/kernels';
 import type { PipelineRecorder, RecordedActivity } from '../measured/pipeline-recorder.js';
 import type { PipelineSchedule } from '../schedules/pipeline-schedule.js';
 import { assertSchedule } from '../simulator/check-schedule.js';
-import type { Stage, StageForward, StageLoss } from '../stage.js';
+import type { LossFactors, Stage, StageForward, StageLoss } from '../stage.js';
 import { agreeOnPlacement } from './agree-on-placement.js';
 import { BoundaryExchange } from './boundary-exchange.js';
 import { compareSteps } from './compare-steps.js';
@@ -30,11 +30,9 @@ export interface PipelineOptions<Batch> {
 }
 
 /** One step's data and who is told about it. */
-export interface PipelineStep<Batch> {
+export interface PipelineStep<Batch> extends LossFactors {
   /** The micro-batches, the same on all ranks of the pipeline. */
   readonly batches: readonly Batch[];
-  /** See StageForward. */
-  readonly lossFactor: number;
   /** Called on the rank of the last chunk after backward (or forward in an evaluation) of each micro-batch; the loss is freed after it. */
   readonly onLoss: (loss: StageLoss, microBatch: number) => void;
 }
@@ -164,6 +162,7 @@ export class Pipeline<Batch> {
       microBatch,
       batch: step.batches[microBatch]!,
       lossFactor: step.lossFactor,
+      sampleLossFactor: step.sampleLossFactor,
       input,
     };
     const stage = this.#stage(chunk);

@@ -8,13 +8,18 @@ import {
   prepareDataset,
   type TokenizerOptions,
   trainByteLevelBpe,
+  trainWordPiece,
   writeTokenizerJson,
+  writeVocabularyText,
 } from '@mtl/data';
+import type { ModelKind } from '../model-kind.js';
 
 export interface DefaultCorpusOptions {
   /** Where prepared corpora are kept from run to run. */
   readonly directory: string;
-  /** Default: a byte-level BPE of 4,096 tokens, trained on the corpus itself. */
+  /** What it is for: a GPT reads documents, a BERT sentences. */
+  readonly kind: ModelKind;
+  /** Default: a byte-level BPE (WordPiece for a BERT) of 4,096 tokens, trained on the corpus itself. */
   readonly tokenizer?: TokenizerOptions | undefined;
   readonly onMessage?: (text: string) => void;
 }
@@ -42,30 +47,55 @@ function corpusFiles(): string[] {
     .map((name) => join(directory, name));
 }
 
-async function trainTokenizer(path: string, files: readonly string[]): Promise<void> {
-  async function* texts(): AsyncGenerator<string> {
-    for (const file of files) yield await readFile(file, 'utf8');
-  }
-  writeTokenizerJson(path, await trainByteLevelBpe({ texts: texts(), vocabularySize }));
+/** A tokenizer that is trained on the corpus for a kind of model. */
+interface OwnTokenizer {
+  readonly what: string;
+  readonly file: string;
+  train(path: string, texts: AsyncIterable<string>): Promise<void>;
+  options(path: string): TokenizerOptions;
+}
+
+const ownTokenizers: Readonly<Record<ModelKind, OwnTokenizer>> = {
+  gpt: {
+    what: 'a byte-level BPE',
+    file: `sotu-bpe-${vocabularySize}.tokenizer.json`,
+    train: async (path, texts) =>
+      writeTokenizerJson(path, await trainByteLevelBpe({ texts, vocabularySize })),
+    options: (path) => ({
+      ...{ type: 'HuggingFaceTokenizer', tokenizerModel: path, eodToken: '<|endoftext|>' },
+    }),
+  },
+  bert: {
+    what: 'WordPiece',
+    file: `sotu-wordpiece-${vocabularySize}.vocab.txt`,
+    train: async (path, texts) => writeVocabularyText(path, await trainWordPiece({ texts, vocabularySize })),
+    options: (path) => ({ type: 'BertWordPieceLowerCase', vocabFile: path }),
+  },
+};
+
+async function* textsOf(files: readonly string[]): AsyncGenerator<string> {
+  for (const file of files) yield await readFile(file, 'utf8');
 }
 
 /** Tokenizes the corpus that comes along, once; later calls find it. */
 export async function prepareDefaultCorpus(options: DefaultCorpusOptions): Promise<PreparedCorpus> {
-  const { directory, onMessage = () => {} } = options;
+  const { directory, kind, onMessage = () => {} } = options;
   await mkdir(directory, { recursive: true });
   const files = corpusFiles();
   let { tokenizer } = options;
   if (tokenizer === undefined) {
-    const tokenizerModel = join(directory, `sotu-bpe-${vocabularySize}.tokenizer.json`);
-    if (!existsSync(tokenizerModel)) {
-      onMessage(`training a byte-level BPE of ${vocabularySize} tokens on ${files.length} addresses`);
-      await trainTokenizer(tokenizerModel, files);
+    const own = ownTokenizers[kind];
+    const path = join(directory, own.file);
+    if (!existsSync(path)) {
+      onMessage(`training ${own.what} of ${vocabularySize} tokens on ${files.length} addresses`);
+      await own.train(path, textsOf(files));
     }
-    tokenizer = { type: 'HuggingFaceTokenizer', tokenizerModel, eodToken: '<|endoftext|>' };
+    tokenizer = own.options(path);
   }
   const name = createHash('sha256').update(JSON.stringify(tokenizer)).digest('hex').slice(0, 8);
   const outputPrefix = join(directory, `sotu-${name}`);
-  const prefix = `${outputPrefix}_text_document`;
+  const splitSentences = kind === 'bert';
+  const prefix = `${outputPrefix}_text_${splitSentences ? 'sentence' : 'document'}`;
   if (!existsSync(`${prefix}.idx`)) {
     const { vocabularySize: size } = await createTokenizer(tokenizer);
     onMessage(`tokenizing ${files.length} addresses with a vocabulary of ${size}`);
@@ -74,7 +104,9 @@ export async function prepareDefaultCorpus(options: DefaultCorpusOptions): Promi
       outputPrefix,
       tokenizer,
       textDocuments: 'file',
-      appendEod: true,
+      // what ends a document of sentences is the document's own end
+      appendEod: !splitSentences,
+      splitSentences,
     });
     onMessage(`prepared ${summary.numTokens.toLocaleString('en-US')} tokens in ${prefix}.bin`);
   }

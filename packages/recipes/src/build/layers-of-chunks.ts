@@ -1,15 +1,16 @@
 import type { Slice } from '@mtl/autograd';
-import { cutLayers, type GptModelConfiguration, gptEndsWork } from '@mtl/models';
+import { cutLayers, type EndsWork, type TransformerConfiguration } from '@mtl/models';
 import type { GptConfiguration } from '../gpt-configuration.js';
 
 /** The layers of each chunk of a pipeline, in the order of the model, as the flags say. */
 export function layersOfChunks(
-  { parallel, model: { sequenceLength } }: Pick<GptConfiguration, 'parallel' | 'model'>,
-  { model, numChunks }: { readonly model: GptModelConfiguration; readonly numChunks: number },
+  { parallel }: Pick<GptConfiguration, 'parallel'>,
+  options: {
+    readonly model: Pick<TransformerConfiguration, 'numLayers'>;
+    readonly work: EndsWork;
+    readonly numChunks: number;
+  },
 ): readonly Slice[] {
-  return cutLayers({
-    ...{ numLayers: model.numLayers, numChunks },
-    layout: parallel.layerLayout,
-    work: gptEndsWork(model, sequenceLength),
-  });
+  const { model, work, numChunks } = options;
+  return cutLayers({ numLayers: model.numLayers, numChunks, layout: parallel.layerLayout, work });
 }

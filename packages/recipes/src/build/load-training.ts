@@ -1,6 +1,6 @@
 import { Checkpoint, findCheckpoint, loadCheckpoint } from '@mtl/checkpoint';
 import { CheckpointError } from '@mtl/errors';
-import type { HuggingFaceGpt2 } from '@mtl/models';
+import type { TransformerConfiguration } from '@mtl/models';
 import type { AdamwOptimizer, LossScaler } from '@mtl/optimizer';
 import {
   isOptimizerTensor,
@@ -11,12 +11,13 @@ import {
   weightTensors,
 } from '@mtl/trainer';
 import type { CheckpointConfiguration } from '../gpt-configuration.js';
+import type { HuggingFaceModel } from './model-recipe.js';
 import type { TrainingProcesses } from './training-processes.js';
 
 export interface LoadTrainingOptions {
   readonly checkpoint: CheckpointConfiguration;
   /** What --load-hf names, opened. */
-  readonly huggingFace: HuggingFaceGpt2 | undefined;
+  readonly huggingFace: HuggingFaceModel<TransformerConfiguration> | undefined;
   /** Names of all parameters of the model, those of other stages included. */
   readonly parameterNames: readonly string[];
   readonly optimizer: AdamwOptimizer;

@@ -1,17 +1,17 @@
 import {
-  buildGptDatasets,
   createTokenizer,
-  type GptDatasets,
+  type NumberedBatch,
   parseDataPath,
+  type SplitDatasets,
   type Tokenizer,
   type TokenizerOptions,
 } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
 import type { GptConfiguration } from '../gpt-configuration.js';
-import { prepareDefaultCorpus } from './default-corpus.js';
+import { recipeOf } from './recipe-of.js';
 
 export interface TrainingData {
-  readonly datasets: GptDatasets;
+  readonly datasets: SplitDatasets<NumberedBatch>;
   readonly tokenizer: Tokenizer;
   /** The words of --data-path, or the prefix of the corpus that comes along. */
   readonly dataPath: readonly string[];
@@ -27,16 +27,18 @@ export interface OpenTrainingDataOptions {
 
 /** Tokenizer and datasets of a run: those that --data-path names, or the corpus that comes along. */
 export async function openTrainingData(
-  { data, model, training }: GptConfiguration,
+  configuration: GptConfiguration,
   { corpusDirectory, huggingFaceTokenizer, onMessage }: OpenTrainingDataOptions,
 ): Promise<TrainingData> {
+  const { data, training } = configuration;
+  const recipe = recipeOf(configuration);
   let tokenizerOptions: TokenizerOptions | undefined = data.tokenizer;
   if (tokenizerOptions === undefined && huggingFaceTokenizer !== undefined) {
     tokenizerOptions = { type: 'HuggingFaceTokenizer', tokenizerModel: huggingFaceTokenizer };
   }
   let { dataPath } = data;
   if (dataPath.length === 0) {
-    const corpus = await prepareDefaultCorpus({
+    const corpus = await recipe.prepareCorpus({
       directory: corpusDirectory,
       tokenizer: tokenizerOptions,
       onMessage,
@@ -52,18 +54,9 @@ export async function openTrainingData(
   }
   const tokenizer = await createTokenizer(tokenizerOptions);
   const { trainIterations, globalBatchSize, evalIterations, trainSamples } = training;
-  const datasets = buildGptDatasets({
+  const datasets = recipe.openDatasets(configuration, {
     blend: parseDataPath(dataPath),
-    sequenceLength: model.sequenceLength,
-    seed: training.seed,
-    splitWeights: data.split,
-    padId: tokenizer.padId,
-    vocabularySize: tokenizer.vocabularySize,
-    tokenizerIdentifiers: tokenizer.identifiers,
-    endOfDocument: tokenizer.eod,
-    eodMaskLoss: data.eodMaskLoss,
-    resetPositionIds: data.resetPositionIds,
-    resetAttentionMask: data.resetAttentionMask,
+    tokenizer,
     numSamples: {
       train: trainSamples ?? trainIterations * globalBatchSize,
       // every evaluation sees the same samples

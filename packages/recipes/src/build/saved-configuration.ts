@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { JsonObject } from '@mtl/checkpoint';
 import type { Tokenizer, TokenizerOptions } from '@mtl/data';
 import { CheckpointError } from '@mtl/errors';
-import type { GptModelConfiguration } from '@mtl/models';
+import type { GptModelConfiguration, TransformerConfiguration } from '@mtl/models';
 import { type ConfigurationJson, configurationJson } from '../configuration-json.js';
 import type { GptConfiguration } from '../gpt-configuration.js';
 import { tokenizerFiles, tokenizerIn } from './tokenizer-files.js';
@@ -31,7 +31,8 @@ export interface SaveConfigurationOptions {
   /** The directory of --save. */
   readonly directory: string;
   readonly configuration: GptConfiguration;
-  readonly model: GptModelConfiguration;
+  /** A GptModelConfiguration or a BertModelConfiguration, as `configuration.kind` says. */
+  readonly model: TransformerConfiguration;
   /** Undefined where a model came without one. */
   readonly tokenizer: Pick<Tokenizer, 'options'> | undefined;
   /** Undefined where nothing was trained. */
@@ -47,9 +48,9 @@ export async function saveConfiguration(options: SaveConfigurationOptions): Prom
   const { directory, configuration, model, data } = options;
   const tokenizer = options.tokenizer?.options;
   if (tokenizer !== undefined) await copyTokenizer(join(directory, tokenizerFolder), tokenizer);
-  const saved: SavedConfiguration = {
+  const saved = {
     ...configurationJson(configuration),
-    gptModel: model,
+    [configuration.kind === 'bert' ? 'bertModel' : 'gptModel']: model,
     ...(tokenizer === undefined ? {} : { tokenizer: tokenizerIn('', tokenizer) }),
     ...(data === undefined ? {} : { trainedOn: data }),
   };

@@ -1,16 +1,16 @@
 import { existsSync, readdirSync } from 'node:fs';
 import type { Tokenizer } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
-import { type GptModelConfiguration, type HuggingFaceGpt2, readHuggingFaceGpt2 } from '@mtl/models';
+import type { TransformerConfiguration } from '@mtl/models';
 import type { GptConfiguration } from '../gpt-configuration.js';
-import { gptModelConfiguration } from './gpt-model-configuration.js';
+import type { HuggingFaceModel } from './model-recipe.js';
+import { recipeOf } from './recipe-of.js';
 
 /** Opens what --load-hf names, and checks before the run that --save-hf can be written after it. */
-export async function openHuggingFace({
-  checkpoint,
-  model,
-}: GptConfiguration): Promise<HuggingFaceGpt2 | undefined> {
-  const { loadHuggingFace, saveHuggingFace } = checkpoint;
+export async function openHuggingFace(
+  configuration: GptConfiguration,
+): Promise<HuggingFaceModel<TransformerConfiguration> | undefined> {
+  const { loadHuggingFace, saveHuggingFace } = configuration.checkpoint;
   if (
     saveHuggingFace !== undefined &&
     existsSync(saveHuggingFace) &&
@@ -25,18 +25,20 @@ export async function openHuggingFace({
     );
   }
   if (loadHuggingFace === undefined) return undefined;
-  return await readHuggingFaceGpt2({
-    directory: loadHuggingFace,
-    makeVocabularySizeDivisibleBy: model.makeVocabSizeDivisibleBy,
-  });
+  return await recipeOf(configuration).openHuggingFace(configuration, loadHuggingFace);
 }
 
 /** The architecture to train: that of the flags and the tokenizer, or that of --load-hf with the flags' dropout. */
 export function trainingModel(
-  { model: flags }: GptConfiguration,
-  { tokenizer, huggingFace }: { tokenizer: Tokenizer; huggingFace: HuggingFaceGpt2 | undefined },
-): GptModelConfiguration {
-  if (huggingFace === undefined) return gptModelConfiguration(flags, tokenizer.vocabularySize);
+  run: GptConfiguration,
+  options: {
+    readonly tokenizer: Tokenizer;
+    readonly huggingFace: HuggingFaceModel<TransformerConfiguration> | undefined;
+  },
+): TransformerConfiguration {
+  const { tokenizer, huggingFace } = options;
+  const { model: flags } = run;
+  if (huggingFace === undefined) return recipeOf(run).modelOf(run, tokenizer.vocabularySize);
   const { configuration, directory } = huggingFace;
   if (tokenizer.vocabularySize > configuration.vocabularySize) {
     throw new ConfigurationError(

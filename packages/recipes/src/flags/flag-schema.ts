@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { bertFlags } from './bert-flags.js';
 import { checkpointFlags } from './checkpoint-flags.js';
 import { dataFlags } from './data-flags.js';
 import { type FlagFacts, flagFacts } from './flag-kinds.js';
@@ -11,6 +12,7 @@ import { trainingFlags } from './training-flags.js';
 /** The groups of flags, in the order of help and of the printed configuration. */
 export const flagGroups = [
   { title: 'Model', flags: modelFlags },
+  { title: 'BERT', flags: bertFlags },
   { title: 'Training', flags: trainingFlags },
   { title: 'Optimizer', flags: optimizerFlags },
   { title: 'Data', flags: dataFlags },
@@ -26,6 +28,7 @@ export const flagGroups = [
 export const flagSchema = z
   .strictObject({
     ...modelFlags,
+    ...bertFlags,
     ...trainingFlags,
     ...optimizerFlags,
     ...dataFlags,

@@ -1,11 +1,15 @@
-import { presetNames } from '../presets/presets.js';
+import type { ModelKind } from '../model-kind.js';
+import { presetsOf } from '../presets/presets-of.js';
 import { type FlagName, factsOf, flagGroups } from './flag-schema.js';
+import { modelOfFlag } from './model-of-flag.js';
 
 export interface FormatHelpOptions {
   /** How the program is started: `npm run gpt-train --`. */
   readonly program: string;
   /** One line about what it does. */
   readonly description: string;
+  /** The model that it trains; its flags are shown. Default: gpt. */
+  readonly model?: ModelKind;
 }
 
 /** Columns of the text, so that it fits a common terminal. */
@@ -13,20 +17,29 @@ const width = 100;
 const flagColumn = 2;
 const textColumn = 44;
 
-const programHelp: ReadonlyArray<readonly [string, string]> = [
-  ['--preset NAME', `A named set of flags: ${presetNames.join(', ')}; or none. [default]`],
+const programHelp = (model: ModelKind): ReadonlyArray<readonly [string, string]> => [
+  [
+    '--preset NAME',
+    `A named set of flags: ${Object.keys(presetsOf(model).presets).join(', ')}; or none. ` +
+      `[${presetsOf(model).whenNoneIsNamed}]`,
+  ],
   ['--config FILE', 'Flags from a YAML or JSON file; those of the command line override them.'],
   ['--debug', 'Print errors with their stack.'],
   ['--help, -h', 'Print this.'],
 ];
 
 /** All flags by group, with what they take, what they mean and their default. */
-export function formatHelp({ program, description }: FormatHelpOptions): string {
-  const groups = flagGroups.map(({ title, flags }) => {
-    const rows = (Object.keys(flags) as FlagName[]).map((name) => formatRow(usageOf(name), helpOf(name)));
-    return `${title}\n${rows.join('\n')}`;
+export function formatHelp({ program, description, model = 'gpt' }: FormatHelpOptions): string {
+  const groups = flagGroups.flatMap(({ title, flags }) => {
+    const names = (Object.keys(flags) as FlagName[]).filter((name) =>
+      [undefined, model].includes(modelOfFlag(name)),
+    );
+    const rows = names.map((name) => formatRow(usageOf(name), helpOf(name)));
+    return rows.length === 0 ? [] : [`${title}\n${rows.join('\n')}`];
   });
-  const own = `This program\n${programHelp.map(([usage, text]) => formatRow(usage, text)).join('\n')}`;
+  const own = `This program\n${programHelp(model)
+    .map(([usage, text]) => formatRow(usage, text))
+    .join('\n')}`;
   const note = wrap(
     'Flags have the names of Megatron-LM; underscores may stand for dashes. A switch is turned off again with --no-NAME. ' +
       'The command line overrides --config, which overrides --preset, which overrides the defaults shown here.',

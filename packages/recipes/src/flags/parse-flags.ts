@@ -1,4 +1,6 @@
 import { ConfigurationError, nearestName } from '@mtl/errors';
+import type { ModelKind } from '../model-kind.js';
+import { checkModelOfFlags } from './check-model-of-flags.js';
 import { type ConfigFile, readConfigFile } from './config-file.js';
 import { type FlagName, factsOf, flagNames, isFlagName } from './flag-schema.js';
 import { readFlagValue } from './flag-value.js';
@@ -26,20 +28,28 @@ export interface ParsedFlags extends ResolvedFlags {
  * underscores for dashes.
  *
  * @param argv arguments without the program's name: `process.argv.slice(2)`.
+ * @param options.model the model that the program trains (default: gpt)
  * @throws ConfigurationError for the first thing wrong: `MTL_FLAG_UNKNOWN` with the nearest name,
- *   `MTL_FLAG_UNSUPPORTED`, `MTL_FLAG_REPEATED`, `MTL_FLAG_VALUE`, `MTL_FLAG_VALUE_MISSING`, `MTL_FLAG_ARGUMENT`,
+ *   `MTL_FLAG_UNSUPPORTED`, `MTL_FLAG_MODEL`, `MTL_FLAG_REPEATED`, `MTL_FLAG_VALUE`, `MTL_FLAG_VALUE_MISSING`, `MTL_FLAG_ARGUMENT`,
  *   `MTL_PRESET`, and those of `readConfigFile`.
  */
-export function parseFlags(argv: readonly string[]): ParsedFlags {
+export function parseFlags(
+  argv: readonly string[],
+  { model = 'gpt' }: { readonly model?: ModelKind } = {},
+): ParsedFlags {
   const debug = argv.includes('--debug');
   if (argv.includes('--help') || argv.includes('-h')) {
-    return { ...resolveFlags({ given: new Map() }), help: true, debug, notices: [] };
+    return { ...resolveFlags({ given: new Map(), model }), help: true, debug, notices: [] };
   }
   const line = readCommandLine(argv);
   const file: ConfigFile | undefined = line.config === undefined ? undefined : readConfigFile(line.config);
+  checkModelOfFlags({ model, values: line.values, where });
+  if (file !== undefined)
+    checkModelOfFlags({ model, values: file.values, where: `in ${file.path}`, allowDefaults: true });
   const preset = line.preset ?? file?.preset;
   const resolved = resolveFlags({
     given: line.values,
+    model,
     ...(file === undefined ? {} : { file }),
     ...(preset === undefined ? {} : { preset }),
   });

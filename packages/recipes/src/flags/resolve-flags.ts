@@ -1,5 +1,6 @@
 import { ConfigurationError, nearestName } from '@mtl/errors';
-import { isPresetName, presetNames, presets } from '../presets/presets.js';
+import type { ModelKind } from '../model-kind.js';
+import { presetsOf } from '../presets/presets-of.js';
 import type { ConfigFile } from './config-file.js';
 import { defaultFlags, type FlagName, type Flags } from './flag-schema.js';
 
@@ -10,14 +11,18 @@ export interface ResolvedFlags {
   readonly sources: ReadonlyMap<FlagName, string>;
   /** The preset in force, or `none`. */
   readonly preset: string;
+  /** The model that they describe. */
+  readonly model: ModelKind;
 }
 
 export interface ResolveFlagsOptions {
   /** Values of the command line, the strongest source. */
   readonly given: ReadonlyMap<FlagName, unknown>;
   readonly file?: ConfigFile;
-  /** `default` unless given; `none` leaves only the defaults of the flags. */
+  /** The smallest one of the model unless given; `none` leaves only the defaults of the flags. */
   readonly preset?: string;
+  /** Default: gpt. */
+  readonly model?: ModelKind;
 }
 
 /**
@@ -42,10 +47,11 @@ const displaced: Partial<Record<FlagName, readonly FlagName[]>> = {
  * @throws ConfigurationError `MTL_PRESET` for an unknown preset, with the nearest name.
  */
 export function resolveFlags(options: ResolveFlagsOptions): ResolvedFlags {
-  const preset = options.preset ?? 'default';
+  const { model = 'gpt' } = options;
+  const preset = options.preset ?? presetsOf(model).whenNoneIsNamed;
   const layers: Array<readonly [source: string, values: Iterable<readonly [string, unknown]>]> = [
     ['default', Object.entries(defaultFlags)],
-    [`preset ${preset}`, Object.entries(presetFlags(preset))],
+    [`preset ${preset}`, Object.entries(presetFlags(preset, model))],
     [options.file?.path ?? 'file', options.file?.values ?? []],
     ['command line', options.given],
   ];
@@ -72,15 +78,20 @@ export function resolveFlags(options: ResolveFlagsOptions): ResolvedFlags {
       sources.set(name, source);
     }
   }
-  return { values: Object.freeze(Object.fromEntries(values)) as Flags, sources, preset };
+  return { values: Object.freeze(Object.fromEntries(values)) as Flags, sources, preset, model };
 }
 
-function presetFlags(name: string): Flags {
+function presetFlags(name: string, model: ModelKind): Flags {
   if (name === 'none') return {};
-  if (isPresetName(name)) return presets[name];
-  const near = nearestName(name, presetNames);
-  throw new ConfigurationError('MTL_PRESET', `there is no preset ${name}`, {
-    expected: `${presetNames.join(', ')} or none`,
+  const { presets } = presetsOf(model);
+  if (Object.hasOwn(presets, name)) return presets[name]!;
+  const names = Object.keys(presets);
+  const near = nearestName(name, names);
+  const other = model === 'gpt' ? 'bert' : 'gpt';
+  const isOfOther = Object.hasOwn(presetsOf(other).presets, name);
+  const what = isOfOther ? `${name} is a preset of ${other.toUpperCase()}` : `there is no preset ${name}`;
+  throw new ConfigurationError('MTL_PRESET', what, {
+    expected: `${names.join(', ')} or none`,
     ...(near === undefined ? {} : { remedy: `pass --preset ${near}` }),
     details: { preset: name, near },
   });

@@ -1,4 +1,4 @@
-import { type GptModelConfiguration, paddedVocabularySize } from '@mtl/models';
+import { type GptModelConfiguration, gptEndsWork, paddedVocabularySize } from '@mtl/models';
 import { gptModelConfiguration } from '../build/gpt-model-configuration.js';
 import { layersOfChunks } from '../build/layers-of-chunks.js';
 import { pipelineSchedule } from '../build/pipeline-schedule.js';
@@ -32,6 +32,10 @@ export function memoryShapeOf(configuration: GptConfiguration, vocabularySize: n
 function pipelineOf(configuration: GptConfiguration, model: GptModelConfiguration): PipelineShape {
   const { parallel, training } = configuration;
   const schedule = pipelineSchedule(parallel, training.numMicroBatches);
-  const layers = layersOfChunks(configuration, { model, numChunks: schedule.placement.length });
+  const layers = layersOfChunks(configuration, {
+    model,
+    work: gptEndsWork(model, configuration.model.sequenceLength),
+    numChunks: schedule.placement.length,
+  });
   return { schedule, numLayers: layers.map(({ start, end }) => end - start) };
 }

@@ -11,7 +11,7 @@ import { megatronWith2500m } from './megatron-2.5b.js';
 import { megatronWith4200m } from './megatron-4.2b.js';
 import { megatronWith8300m } from './megatron-8.3b.js';
 
-/** Named sets of flags (--preset), from the smallest model to the largest. */
+/** Named sets of flags (--preset) for GPT, from the smallest model to the largest. */
 export const presets = {
   default: defaultPreset,
   'char-10m': char10m,

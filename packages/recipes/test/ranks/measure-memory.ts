@@ -1,11 +1,11 @@
 import type { World } from '@mtl/comm';
 import { memoryStatistics, resetPeakMemory } from '@mtl/kernels';
 import {
-  GptTraining,
   type MemoryPrediction,
   memoryShapeOf,
   parseFlags,
   predictStages,
+  Training,
   validateConfiguration,
 } from '../../src/index.js';
 
@@ -27,7 +27,7 @@ async function measure(world: World, flags: readonly string[]): Promise<Measured
   const configuration = validateConfiguration(parseFlags([...flags]), { worldSize: world.size });
   const before = memoryStatistics('cpu').bytesInUse;
   resetPeakMemory('cpu');
-  const training = await GptTraining.build({
+  const training = await Training.build({
     ...{ configuration, corpusDirectory: 'never-used' },
     stream: { write: () => true, isTTY: false },
     world: world.size === 1 ? undefined : world,

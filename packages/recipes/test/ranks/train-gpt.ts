@@ -1,5 +1,5 @@
 import type { ProcessGroup, World } from '@mtl/comm';
-import { GptTraining, parseFlags, validateConfiguration } from '../../src/index.js';
+import { parseFlags, Training, validateConfiguration } from '../../src/index.js';
 
 export interface TrainGptArgument {
   readonly flags: readonly string[];
@@ -35,7 +35,7 @@ async function trainGpt(
     output += text;
     return true;
   };
-  const training = await GptTraining.build({
+  const training = await Training.build({
     ...{ configuration, isRestart },
     corpusDirectory: 'never-used',
     stream: { write, isTTY: false },
@@ -46,7 +46,7 @@ async function trainGpt(
     const { reason, checkpointPath } = await training.run();
     const { tp, pp } = training.processes.groups;
     const [tensorParallel, pipeline] = [tp?.statistics(), pp?.statistics()];
-    const sample = reason === 'done' ? await training.sample('Line') : undefined;
+    const sample = reason === 'done' ? await training.show() : undefined;
     return { reason, checkpointPath, output, sample, tensorParallel, pipeline };
   } finally {
     await training.close();

@@ -40,11 +40,18 @@ export function formatStepLine(metrics: IntervalMetrics): string {
   return `${parts.join(' | ')} |`;
 }
 
-/** ` validation loss at iteration 100 | lm loss value: 4.1E+00 | lm loss PPL: 6.0E+01 |`, as Megatron-LM prints it. */
-export function formatValidationLine({ iteration, loss }: ValidationLoss): string {
-  // Megatron caps the exponent at 20, beyond which a perplexity says nothing.
-  const perplexity = Math.exp(Math.min(20, loss));
-  return ` validation loss at iteration ${iteration} | lm loss value: ${formatScientific(loss)} | lm loss PPL: ${formatScientific(perplexity)} |`;
+/**
+ * ` validation loss at iteration 100 | lm loss value: 4.1E+00 | lm loss PPL: 6.0E+01 |`, as Megatron-LM prints it; of several
+ * losses each.
+ */
+export function formatValidationLine({ iteration, loss, otherLosses = {} }: ValidationLoss): string {
+  const parts = Object.entries({ lm_loss: loss, ...otherLosses }).flatMap(([key, value]) => {
+    const name = key.replaceAll('_', ' ');
+    // Megatron caps the exponent at 20, beyond which a perplexity says nothing.
+    const perplexity = Math.exp(Math.min(20, value));
+    return [`${name} value: ${formatScientific(value)}`, `${name} PPL: ${formatScientific(perplexity)}`];
+  });
+  return `${[` validation loss at iteration ${iteration}`, ...parts].join(' | ')} |`;
 }
 
 export interface ProgressBarState {

@@ -12,6 +12,8 @@ export interface ModelFlopsShape {
   readonly ffnHiddenSize: number;
   /** V: rows of the output layer, padding included, since the products compute them. */
   readonly vocabSize: number;
+  /** Share of the tokens whose logits are computed: that of masked tokens for a BERT. Default 1. */
+  readonly headShare?: number;
   /**
    * `full` counts all S x S attention scores, as Narayanan 2021 does; `causal` counts the half that a causal mask
    * leaves, as recent Megatron-LM does. Figures of the two kinds cannot be compared.
@@ -39,18 +41,20 @@ export function modelFlops(shape: ModelFlopsShape): number {
     vocabSize: V,
   } = shape;
   const attention = shape.attention === 'causal' ? 6 * S * H : 12 * S * H;
-  return B * S * (L * (24 * H * H + 12 * H * F + attention) + 6 * H * V);
+  const head = (shape.headShare ?? 1) * 6 * H * V;
+  return B * S * (L * (24 * H * H + 12 * H * F + attention) + head);
 }
 
 /** The formula behind `modelFlops` as one line of text, for summaries: whoever reads a TFLOP/s must know it. */
 export function modelFlopsFormula(
-  shape: Pick<ModelFlopsShape, 'hiddenSize' | 'ffnHiddenSize' | 'attention'>,
+  shape: Pick<ModelFlopsShape, 'hiddenSize' | 'ffnHiddenSize' | 'attention' | 'headShare'>,
 ): string {
   const isCausal = shape.attention === 'causal';
   const counted = isCausal ? 'attention counted by half for the causal mask' : 'attention counted in full';
+  const V = shape.headShare === undefined ? 'V' : `${shape.headShare} V`;
   const formula =
     shape.ffnHiddenSize === 4 * shape.hiddenSize
-      ? `72 B S L H^2 (1 + S/${isCausal ? 12 : 6}H + V/12LH)`
-      : `B S (L (24 H^2 + 12 H F + ${isCausal ? 6 : 12} S H) + 6 H V)`;
+      ? `72 B S L H^2 (1 + S/${isCausal ? 12 : 6}H + ${V}/12LH)`
+      : `B S (L (24 H^2 + 12 H F + ${isCausal ? 6 : 12} S H) + 6 H ${V})`;
   return `${formula} per iteration, ${counted}, recomputation not counted`;
 }

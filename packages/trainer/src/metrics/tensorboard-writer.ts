@@ -89,15 +89,15 @@ export class TensorboardWriter {
   }
 
   /** Writes a loss on held-out data, and its perplexity (capped at e^20, as Megatron-LM does). */
-  validation({
-    iteration,
-    loss,
-    consumedSamples,
-  }: ValidationLoss & { readonly consumedSamples: number }): void {
-    const scalars = [
-      { tag: 'lm loss validation', value: loss },
-      { tag: 'lm loss validation ppl', value: Math.exp(Math.min(20, loss)) },
-    ];
+  validation(result: ValidationLoss & { readonly consumedSamples: number }): void {
+    const { iteration, loss, otherLosses = {}, consumedSamples } = result;
+    const scalars = Object.entries({ lm_loss: loss, ...otherLosses }).flatMap(([key, value]) => {
+      const tag = `${key.replaceAll('_', ' ')} validation`;
+      return [
+        { tag, value },
+        { tag: `${tag} ppl`, value: Math.exp(Math.min(20, value)) },
+      ];
+    });
     const wallTime = this.#now();
     this.#append(
       { wallTime, step: iteration, scalars },

@@ -3,8 +3,10 @@ import type { StepMetrics } from './step-metrics.js';
 /** A loss on held-out data. */
 export interface ValidationLoss {
   readonly iteration: number;
-  /** Mean over the tokens evaluated, in nats. */
+  /** Mean over the tokens evaluated, in nats; where there are several kinds of loss, their sum. */
   readonly loss: number;
+  /** The losses that the sum is made of, by name, such as BERT's `mlm_loss` and `sop_loss`. */
+  readonly otherLosses?: Readonly<Record<string, number>>;
 }
 
 export interface TrainingSummaryOptions {
@@ -57,13 +59,27 @@ export class TrainingSummary {
       ['steps', this.#stepsText(first, last)],
       ['tokens', `${whole(last.consumedTokens)} (${whole(last.consumedSamples)} samples)`],
       ['lm loss', `${last.lmLoss.toFixed(4)} (first step of this run ${first.lmLoss.toFixed(4)})`],
+      ...Object.entries(last.otherLosses ?? {}).map(
+        ([name, loss]) =>
+          [
+            name.replaceAll('_', ' '),
+            `${loss.toFixed(4)} (first step of this run ${first.otherLosses?.[name]?.toFixed(4)})`,
+          ] as const,
+      ),
     ];
     if (this.#latest !== undefined && this.#best !== undefined) {
-      const { loss } = this.#latest;
+      const { loss, otherLosses } = this.#latest;
+      // of a sum there is no perplexity
+      const meaning =
+        otherLosses === undefined
+          ? `perplexity ${Math.exp(loss).toPrecision(4)}`
+          : Object.entries(otherLosses)
+              .map(([name, part]) => `${name.replaceAll('_', ' ')} ${part.toFixed(4)}`)
+              .join(', ');
       const best = this.#best === this.#latest ? 'the best' : `best ${this.#best.loss.toFixed(4)}`;
       rows.push([
         'validation loss',
-        `${loss.toFixed(4)} (perplexity ${Math.exp(loss).toPrecision(4)}; ${best} at step ${this.#best.iteration})`,
+        `${loss.toFixed(4)} (${meaning}; ${best} at step ${this.#best.iteration})`,
       ]);
     }
     const tflops = median(this.#modelTflops).toPrecision(3);

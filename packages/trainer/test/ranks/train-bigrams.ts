@@ -103,7 +103,12 @@ export default async function trainBigrams(
       from: progress?.consumedSamples ?? 0,
       ...(isShort ? { count: dataEnd.microBatches } : {}),
     }),
-    numLossTokens: ({ tokens }) => tokens.length - (argument.shrinkTokenCount && rank === 1 ? 0.5 : 0),
+    losses: [
+      {
+        ...{ name: 'lm_loss', per: 'token' },
+        count: ({ tokens }) => tokens.length - (argument.shrinkTokenCount && rank === 1 ? 0.5 : 0),
+      },
+    ],
     trainIterations,
     ...(progress === undefined ? {} : { progress }),
   });

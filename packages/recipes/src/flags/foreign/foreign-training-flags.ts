@@ -106,9 +106,6 @@ const recipe: Record<string, ForeignFlag> = {
     'img-w': 'images',
     'patch-dim': 'images',
     'num-classes': 'images',
-    'mask-prob': "BERT's masking (apps/bert-train)",
-    'short-seq-prob': "BERT's samples (apps/bert-train)",
-    'bert-no-binary-head': "BERT's sentence order (apps/bert-train)",
     task: 'evaluation tasks',
   }),
 };

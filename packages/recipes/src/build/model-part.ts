@@ -1,21 +1,18 @@
 import type { Parameter } from '@mtl/autograd';
+import type { NumberedBatch } from '@mtl/data';
 import type { DType } from '@mtl/kernels';
-import {
-  buildGptStages,
-  type GptModelConfiguration,
-  type GptPieces,
-  type GptStage,
-  type StageBatch,
-} from '@mtl/models';
+import type { TransformerConfiguration } from '@mtl/models';
 import { Pipeline, type PipelineRecorder } from '@mtl/pipeline';
 import type { GptConfiguration } from '../gpt-configuration.js';
 import { layersOfChunks } from './layers-of-chunks.js';
+import type { AnyModelRecipe, ModelPiece } from './model-recipe.js';
 import { pipelineSchedule } from './pipeline-schedule.js';
 import type { TrainingProcesses } from './training-processes.js';
 
-export interface GptPipelineOptions {
+export interface ModelPartOptions {
+  readonly recipe: AnyModelRecipe;
   readonly configuration: GptConfiguration;
-  readonly model: GptModelConfiguration;
+  readonly model: TransformerConfiguration;
   readonly processes: TrainingProcesses;
   readonly dtype: DType;
   readonly recorder: PipelineRecorder | undefined;
@@ -23,38 +20,38 @@ export interface GptPipelineOptions {
 }
 
 /** A rank's part of a model, and how it runs with the others'. */
-export interface GptPipeline {
-  readonly stages: ReadonlyMap<number, GptStage>;
+export interface ModelPart<Batch, Piece> {
+  readonly stages: ReadonlyMap<number, Piece>;
   readonly parameters: readonly Parameter[];
-  readonly pipeline: Pipeline<StageBatch>;
-  /** What generation needs. */
-  readonly whole: GptStage | GptPieces;
+  readonly pipeline: Pipeline<Batch>;
+  /** The pipeline rank of each chunk. */
+  readonly placement: readonly number[];
 }
 
 /** Cuts a model as the flags say, and builds what lies on this rank. All ranks call it. */
-export function gptPipeline(options: GptPipelineOptions): GptPipeline {
-  const { configuration, model, processes, dtype, recorder, onMessage } = options;
+export function modelPart(options: ModelPartOptions): ModelPart<NumberedBatch, ModelPiece<NumberedBatch>> {
+  const { recipe, configuration, model, processes, dtype, recorder, onMessage } = options;
   const { parallel, training } = configuration;
   const { device } = parallel;
   const schedule = (numMicroBatches: number) => pipelineSchedule(parallel, numMicroBatches);
   const { placement } = schedule(training.numMicroBatches);
-  const layers = layersOfChunks(configuration, { model, numChunks: placement.length });
+  const work = recipe.endsWork(configuration, model);
+  const layers = layersOfChunks(configuration, { model, work, numChunks: placement.length });
   if (placement.length > 1) {
     const counts = layers.map(({ start, end }) => end - start);
     onMessage(`layers of the pipeline's chunks: ${counts.join(', ')}`);
   }
   const { tp, pp } = processes.groups;
-  const { stages, parameters } = buildGptStages({
+  const { stages, parameters } = recipe.buildStages({
     ...{ model, device, dtype, layers, placement },
     rank: processes.coordinates.pp,
     seed: training.seed,
     recomputation: training.recompute,
     tensorParallel: tp && { group: tp, sequenceParallel: parallel.sequenceParallel },
   });
-  const pipeline = new Pipeline<StageBatch>({
+  const pipeline = new Pipeline<NumberedBatch>({
     ...{ stages, schedule, dtype, device, recorder, group: pp },
     replicas: parallel.sequenceParallel ? undefined : tp,
   });
-  const whole = pp === undefined ? stages.get(0)! : { stages, placement, group: pp };
-  return { stages, parameters, pipeline, whole };
+  return { stages, parameters, pipeline, placement };
 }

@@ -1,23 +1,15 @@
 import { availableParallelism } from 'node:os';
 import type { JsonObject } from '@mtl/checkpoint';
 import type { World } from '@mtl/comm';
-import type { SampleDataset, Tokenizer } from '@mtl/data';
+import type { NumberedBatch, SplitDatasets, Tokenizer } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
 import { type DType, openDevice, setNumThreads } from '@mtl/kernels';
-import {
-  GptLanguageModel,
-  type GptModelConfiguration,
-  gptParameterNames,
-  numLossTokens,
-  numParameters,
-  paddedVocabularySize,
-  type StageBatch,
-  writeHuggingFaceGpt2,
-} from '@mtl/models';
+import { paddedVocabularySize, type TransformerConfiguration } from '@mtl/models';
 import { type AdamwOptimizer, LearningRateSchedule, LossScaler, NumMicroBatches } from '@mtl/optimizer';
 import type { StepProfiler } from '@mtl/pipeline';
 import {
   type ConsoleStream,
+  type LossKind,
   modelFlops,
   modelFlopsFormula,
   runTraining,
@@ -28,14 +20,15 @@ import {
   weightTensors,
 } from '@mtl/trainer';
 import type { GptConfiguration } from '../gpt-configuration.js';
-import { type GptPipeline, gptPipeline } from './gpt-pipeline.js';
 import { loadTraining } from './load-training.js';
+import { type ModelPart, modelPart } from './model-part.js';
+import type { AnyModelRecipe, ModelPiece } from './model-recipe.js';
 import { openTrainingData } from './open-training-data.js';
 import { pipelineSchedule } from './pipeline-schedule.js';
-import { sampleText } from './sample-text.js';
+import { recipeOf } from './recipe-of.js';
 import { saveConfiguration } from './saved-configuration.js';
 import { savedWeights } from './saved-weights.js';
-import { type StageBatches, stageBatches } from './stage-batches.js';
+import type { StageBatches } from './stage-batches.js';
 import { tokenizerFiles } from './tokenizer-files.js';
 import { openHuggingFace, trainingModel } from './training-model.js';
 import { trainingOptimizer } from './training-optimizer.js';
@@ -43,7 +36,7 @@ import { TrainingProcesses } from './training-processes.js';
 import { trainingProfiler } from './training-profiler.js';
 import { openTrainingReporters, silentReporters, type TrainingReporters } from './training-reporters.js';
 
-export interface BuildGptTrainingOptions {
+export interface BuildTrainingOptions {
   readonly configuration: GptConfiguration;
   /** Where the corpus that comes along is prepared. */
   readonly corpusDirectory: string;
@@ -67,38 +60,42 @@ const dtypeOfPrecision: Readonly<Record<'fp32' | 'bf16' | 'fp16', DType>> = {
   fp16: 'float16',
 };
 
+/** A rank's part of whichever model is trained. */
+type Part = ModelPart<NumberedBatch, ModelPiece<NumberedBatch>>;
+
 /**
- * A GPT training, built and ready to run: what the app and tests share. With several processes each builds one and calls
+ * A training of the model that a configuration describes, built and ready to run: what the apps and tests share. With several processes each builds one and calls
  * its methods; rank 0 reports.
  */
-export class GptTraining {
-  readonly model: GptModelConfiguration;
+export class Training {
+  readonly model: TransformerConfiguration;
   /** This rank's part of it. */
-  readonly part: GptPipeline;
+  readonly part: Part;
   readonly tokenizer: Tokenizer;
   readonly optimizer: AdamwOptimizer;
-  readonly trainer: Trainer<StageBatch>;
+  readonly trainer: Trainer<NumberedBatch>;
   readonly reporters: TrainingReporters;
   readonly processes: TrainingProcesses;
+  readonly #recipe: AnyModelRecipe;
   readonly #configuration: GptConfiguration;
   readonly #dataPath: readonly string[];
   readonly #lossScaler: LossScaler;
-  readonly #batches: StageBatches;
-  readonly #validation: SampleDataset | undefined;
+  readonly #batches: StageBatches<NumberedBatch>;
+  readonly #datasets: SplitDatasets<NumberedBatch>;
 
   private constructor(parts: {
     configuration: GptConfiguration;
     processes: TrainingProcesses;
     dataPath: readonly string[];
-    model: GptModelConfiguration;
-    part: GptPipeline;
+    model: TransformerConfiguration;
+    part: Part;
     tokenizer: Tokenizer;
     optimizer: AdamwOptimizer;
-    trainer: Trainer<StageBatch>;
+    trainer: Trainer<NumberedBatch>;
     reporters: TrainingReporters;
     lossScaler: LossScaler;
-    batches: StageBatches;
-    validation: SampleDataset | undefined;
+    batches: StageBatches<NumberedBatch>;
+    datasets: SplitDatasets<NumberedBatch>;
   }) {
     this.model = parts.model;
     this.part = parts.part;
@@ -107,17 +104,19 @@ export class GptTraining {
     this.trainer = parts.trainer;
     this.reporters = parts.reporters;
     this.processes = parts.processes;
+    this.#recipe = recipeOf(parts.configuration);
     this.#configuration = parts.configuration;
     this.#dataPath = parts.dataPath;
     this.#lossScaler = parts.lossScaler;
     this.#batches = parts.batches;
-    this.#validation = parts.validation;
+    this.#datasets = parts.datasets;
   }
 
   /** Opens data, builds model and optimizer, and loads what --load names. */
-  static async build(options: BuildGptTrainingOptions): Promise<GptTraining> {
+  static async build(options: BuildTrainingOptions): Promise<Training> {
     const { configuration, corpusDirectory, world, stream = process.stdout } = options;
     const { training, parallel, checkpoint } = configuration;
+    const recipe = recipeOf(configuration);
     const local = options.local ?? { rank: 0, size: 1 };
     checkSupported(configuration);
     // one GPU for each process of a host
@@ -152,10 +151,11 @@ export class GptTraining {
       );
     }
     const model = trainingModel(configuration, { tokenizer, huggingFace });
+    if (checkpoint.saveHuggingFace !== undefined) recipe.checkSaveHuggingFace(model);
     const dtype = dtypeOfPrecision[training.precision];
     const { device } = parallel;
     const profiler = trainingProfiler(configuration, { world, processes });
-    const part = gptPipeline({ configuration, model, processes, dtype, recorder: profiler, onMessage });
+    const part = modelPart({ recipe, configuration, model, processes, dtype, recorder: profiler, onMessage });
     const optimizer = trainingOptimizer({
       ...{ configuration, processes, device, dtype },
       parameters: part.parameters,
@@ -164,7 +164,7 @@ export class GptTraining {
     const lossScaler = new LossScaler(configuration.optimizer.lossScale);
     const progress = await loadTraining({
       ...{ checkpoint, huggingFace, optimizer, lossScaler, processes, onMessage },
-      parameterNames: gptParameterNames(model),
+      parameterNames: recipe.parameterNames(model),
       restartFrom: options.isRestart === true ? checkpoint.save : undefined,
       startedAt: options.startedAt,
     });
@@ -175,9 +175,10 @@ export class GptTraining {
       hiddenSize: model.hiddenSize,
       ffnHiddenSize: model.ffnHiddenSize,
       vocabSize: paddedVocabularySize(model),
+      ...recipe.flopsOfHead(configuration),
     };
     onMessage(
-      `GPT of ${numParameters(model).toLocaleString('en-US')} parameters in ${training.precision}, ` +
+      `${configuration.kind.toUpperCase()} of ${recipe.numParameters(model).toLocaleString('en-US')} parameters in ${training.precision}, ` +
         `vocabulary ${tokenizer.vocabularySize}; ${train.length.toLocaleString('en-US')} samples to train on`,
     );
     const flopsFormula = modelFlopsFormula(flopsShape);
@@ -187,7 +188,7 @@ export class GptTraining {
           resumeIteration: progress?.iteration ?? 0,
         })
       : silentReporters(flopsFormula);
-    const batches = stageBatches({
+    const batches = recipe.batches({
       dataset: train,
       needsTokens: part.pipeline.isFirst || part.pipeline.isLast,
       sampler: {
@@ -198,15 +199,15 @@ export class GptTraining {
         dataParallelSize: parallel.dataParallelSize,
       },
     });
-    const trainer = gptTrainer({
+    const trainer = newTrainer({
       ...{ configuration, part, optimizer, lossScaler, batches, progress, profiler },
+      losses: recipe.losses(model),
       flopsPerSample: modelFlops(flopsShape),
       onGradients: options.onGradients,
     });
-    const validation = datasets.valid;
-    return new GptTraining({
+    return new Training({
       ...{ configuration, processes, dataPath, model, part, tokenizer, optimizer, trainer },
-      ...{ reporters, lossScaler, batches, validation },
+      ...{ reporters, lossScaler, batches, datasets },
     });
   }
 
@@ -256,13 +257,14 @@ export class GptTraining {
     this.optimizer.buffers.dispose();
   }
 
-  /** How a text goes on that begins with the prompt; every tensor-parallel and pipeline rank takes part. */
-  async sample(prompt: string): Promise<string | undefined> {
+  /** What the model has learnt, as text for the end of a run. All ranks call it; those of the first replica know. */
+  async show(): Promise<string | undefined> {
     // data-parallel ranks hold the same model: the first of them is enough
     if (this.processes.coordinates.dp !== 0) return undefined;
-    const { part, tokenizer } = this;
-    const model = new GptLanguageModel(part.whole);
-    return await sampleText({ model, tokenizer, prompt, maxNewTokens: 120, seed: 1 });
+    return await this.#recipe.show({
+      ...{ configuration: this.#configuration, part: this.part, tokenizer: this.tokenizer },
+      ...{ datasets: this.#datasets, pipelineGroup: this.processes.groups.pp },
+    });
   }
 
   /** What checkpoints remember, and the tokenizer's files beside them: rank 0's are stored. */
@@ -280,25 +282,25 @@ export class GptTraining {
   }
 
   /**
-   * Writes the weights as a Hugging Face GPT-2 directory, tokenizer included: from the checkpoint, which holds them whole
+   * Writes the weights as a Hugging Face directory, tokenizer included: from the checkpoint, which holds them whole
    * whatever the layout.
    */
   async #saveHuggingFace(directory: string, checkpointPath: string | undefined): Promise<void> {
-    const { options, eod } = this.tokenizer;
+    const { options } = this.tokenizer;
     const files = options === undefined ? [] : tokenizerFiles(options);
-    await writeHuggingFaceGpt2({
+    await this.#recipe.saveHuggingFace({
       directory,
       model: this.model,
+      tokenizer: this.tokenizer,
       tensors:
         checkpointPath === undefined ? weightTensors(this.optimizer) : await savedWeights(checkpointPath),
-      endTokens: [eod],
       tokenizerFiles: Object.fromEntries(files.map(({ name, path }) => [name, path])),
     });
     for (const reporter of this.reporters.all) reporter.message?.(`wrote ${directory}`);
   }
 
   #evaluation() {
-    const dataset = this.#validation;
+    const dataset = this.#datasets.valid;
     if (dataset === undefined) return undefined;
     const { evalInterval, evalIterations, globalBatchSize, microBatchSize } = this.#configuration.training;
     const { dataParallelSize } = this.#configuration.parallel;
@@ -311,27 +313,29 @@ export class GptTraining {
     return {
       interval: evalInterval,
       numMicroBatches: (evalIterations * globalBatchSize) / (microBatchSize * dataParallelSize),
-      open: () => stageBatches({ dataset, sampler, needsTokens, thread: 'main' }),
+      open: () => this.#recipe.batches({ dataset, sampler, needsTokens, thread: 'main' }),
     };
   }
 }
 
 /** The loop over this rank's micro-batches. */
-function gptTrainer(parts: {
+function newTrainer(parts: {
   readonly configuration: GptConfiguration;
-  readonly part: GptPipeline;
+  readonly part: Part;
+  readonly losses: readonly LossKind<NumberedBatch>[];
   readonly optimizer: AdamwOptimizer;
   readonly lossScaler: LossScaler;
-  readonly batches: StageBatches;
+  readonly batches: StageBatches<NumberedBatch>;
   readonly progress: TrainingProgress | undefined;
   readonly profiler: StepProfiler | undefined;
   readonly flopsPerSample: number;
-  readonly onGradients: BuildGptTrainingOptions['onGradients'];
-}): Trainer<StageBatch> {
-  const { configuration, part, optimizer, lossScaler, batches, progress, profiler, onGradients } = parts;
+  readonly onGradients: BuildTrainingOptions['onGradients'];
+}): Trainer<NumberedBatch> {
+  const { configuration, part, losses, optimizer, lossScaler, batches } = parts;
+  const { progress, profiler, onGradients } = parts;
   const { training, parallel, model } = configuration;
-  return new Trainer<StageBatch>({
-    ...{ pipeline: part.pipeline, optimizer, lossScaler, numLossTokens, batches, profiler },
+  return new Trainer<NumberedBatch>({
+    ...{ pipeline: part.pipeline, losses, optimizer, lossScaler, batches, profiler },
     learningRate: learningRateOf(configuration),
     microBatches: new NumMicroBatches({
       globalBatchSize: training.globalBatchSize,

@@ -1,12 +1,13 @@
 #!/usr/bin/env node
-/** npm run gpt-train -- FLAGS: makes the checkout ready, then trains. */
+/** npm run gpt-train -- FLAGS, npm run bert-train -- FLAGS: makes the checkout ready, then trains. */
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { bootstrap, root } from './bootstrap.mjs';
 
-bootstrap(['build', 'build:native'], ['@mtl/gpt-train']);
-const program = join(root, 'apps', 'gpt-train', 'dist', 'main.js');
-const child = spawn(process.execPath, [program, ...process.argv.slice(2)], { stdio: 'inherit' });
+const [app, ...flags] = process.argv.slice(2);
+bootstrap(['build', 'build:native'], [`@mtl/${app}`]);
+const program = join(root, 'apps', app, 'dist', 'main.js');
+const child = spawn(process.execPath, [program, ...flags], { stdio: 'inherit' });
 // A terminal sends Ctrl-C to both of us; the training saves and ends, and we wait for it.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
   process.on(signal, () => {

@@ -1,0 +1,53 @@
+import type { Parameter, Slice } from '@mtl/autograd';
+import { vocabularyTable, wordEmbeddingName } from '../blocks/stage-parameters.js';
+import type { TransformerConfiguration } from '../blocks/transformer-configuration.js';
+import type { TransformerStageOptions } from '../blocks/transformer-stage.js';
+
+export interface BuildStagesOptions<Model extends TransformerConfiguration>
+  extends Omit<TransformerStageOptions<Model>, 'layers' | 'wordEmbedding'> {
+  /** The layers of each chunk, in the order of the model (see `cutLayers`). */
+  readonly layers: readonly Slice[];
+  /** The pipeline rank of each chunk: a schedule's placement. */
+  readonly placement: readonly number[];
+  /** This process's pipeline rank. */
+  readonly rank: number;
+}
+
+/** A rank's pieces of a model. */
+export interface Stages<Piece> {
+  /** By number of the chunk: 0 holds the embeddings, the last the head. */
+  readonly stages: ReadonlyMap<number, Piece>;
+  /** Of all stages, each once, in the order in which forward uses them. */
+  readonly parameters: readonly Parameter[];
+}
+
+/** How the pieces of a kind of model are made. */
+export interface KindOfStage<Model extends TransformerConfiguration, Piece> {
+  /** Whether the head is tied to the token embedding. */
+  readonly isTied: boolean;
+  readonly newStage: (options: TransformerStageOptions<Model>) => Piece;
+}
+
+/**
+ * Builds the chunks of a model that lie on one rank. A tied embedding whose first and last chunk lie here is one parameter;
+ * on two ranks each has a copy, whose gradients are parts (axis pp).
+ */
+export function buildStages<
+  Model extends TransformerConfiguration,
+  Piece extends { readonly parameters: readonly Parameter[] },
+>(options: BuildStagesOptions<Model>, { isTied, newStage }: KindOfStage<Model, Piece>): Stages<Piece> {
+  const { layers, placement, rank, ...common } = options;
+  const { model, tensorParallel } = options;
+  const isOnBothEnds = isTied && placement[0] !== placement.at(-1);
+  const holdsWords = placement[0] === rank || (isTied && placement.at(-1) === rank);
+  const wordEmbedding = holdsWords
+    ? vocabularyTable({ model, tensorParallel, name: wordEmbeddingName, isOnBothEnds })
+    : undefined;
+  const stages = new Map<number, Piece>();
+  placement.forEach((holder, chunk) => {
+    if (holder !== rank) return;
+    stages.set(chunk, newStage({ ...common, layers: layers[chunk]!, wordEmbedding }));
+  });
+  const parameters = new Set([...stages.values()].flatMap((stage) => stage.parameters));
+  return { stages, parameters: [...parameters] };
+}

@@ -1,0 +1,62 @@
+import { buildGptDatasets } from '@mtl/data';
+import {
+  buildGptStages,
+  GptLanguageModel,
+  type GptModelConfiguration,
+  type GptStage,
+  gptEndsWork,
+  gptParameterNames,
+  numLossTokens,
+  numParameters,
+  readHuggingFaceGpt2,
+  type StageBatch,
+  writeHuggingFaceGpt2,
+} from '@mtl/models';
+import { prepareDefaultCorpus } from './default-corpus.js';
+import { gptModelConfiguration } from './gpt-model-configuration.js';
+import type { ModelRecipe } from './model-recipe.js';
+import { sampleText } from './sample-text.js';
+import { stageBatches } from './stage-batches.js';
+
+/** How a GPT is trained. */
+export const gptRecipe: ModelRecipe<GptModelConfiguration, StageBatch, GptStage> = {
+  kind: 'gpt',
+  prepareCorpus: (options) => prepareDefaultCorpus({ ...options, kind: 'gpt' }),
+  openDatasets: ({ data, model, training }, { tokenizer, ...options }) =>
+    buildGptDatasets({
+      ...options,
+      sequenceLength: model.sequenceLength,
+      seed: training.seed,
+      splitWeights: data.split,
+      padId: tokenizer.padId,
+      vocabularySize: tokenizer.vocabularySize,
+      tokenizerIdentifiers: tokenizer.identifiers,
+      endOfDocument: tokenizer.eod,
+      eodMaskLoss: data.eodMaskLoss,
+      resetPositionIds: data.resetPositionIds,
+      resetAttentionMask: data.resetAttentionMask,
+    }),
+  batches: stageBatches,
+  modelOf: ({ model }, vocabularySize) => gptModelConfiguration(model, vocabularySize),
+  numParameters,
+  parameterNames: gptParameterNames,
+  flopsOfHead: () => ({}),
+  endsWork: (configuration, model) => gptEndsWork(model, configuration.model.sequenceLength),
+  buildStages: buildGptStages,
+  losses: () => [{ name: 'lm_loss', per: 'token', count: numLossTokens }],
+  openHuggingFace: ({ model }, directory) =>
+    readHuggingFaceGpt2({ directory, makeVocabularySizeDivisibleBy: model.makeVocabSizeDivisibleBy }),
+  checkSaveHuggingFace: () => {},
+  saveHuggingFace: ({ tokenizer, ...options }) =>
+    writeHuggingFaceGpt2({ ...options, endTokens: [tokenizer.eod] }),
+  show: async ({ configuration, part, tokenizer, pipelineGroup }) => {
+    // ids alone are nothing to read
+    if (configuration.data.tokenizer?.type === 'NullTokenizer') return undefined;
+    const { stages, placement } = part;
+    const whole = pipelineGroup === undefined ? stages.get(0)! : { stages, placement, group: pipelineGroup };
+    const model = new GptLanguageModel(whole);
+    const prompt = 'The people of';
+    const sample = await sampleText({ model, tokenizer, prompt, maxNewTokens: 120, seed: 1 });
+    return `A sample:\n${sample}`;
+  },
+};

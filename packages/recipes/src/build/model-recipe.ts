@@ -1,0 +1,89 @@
+import type { Parameter } from '@mtl/autograd';
+import type { LogicalTensor } from '@mtl/checkpoint';
+import type { ProcessGroup } from '@mtl/comm';
+import type { NumberedBatch, SplitDatasets, SplitDatasetsOptions, Tokenizer } from '@mtl/data';
+import type { BuildStagesOptions, EndsWork, Stages, TransformerConfiguration } from '@mtl/models';
+import type { Stage } from '@mtl/pipeline';
+import type { LossKind, ModelFlopsShape } from '@mtl/trainer';
+import type { GptConfiguration } from '../gpt-configuration.js';
+import type { ModelKind } from '../model-kind.js';
+import type { PreparedCorpus } from './default-corpus.js';
+import type { ModelPart } from './model-part.js';
+import type { StageBatches, StageBatchesOptions } from './stage-batches.js';
+
+/** A Hugging Face directory that was opened. */
+export interface HuggingFaceModel<Model> {
+  readonly directory: string;
+  readonly configuration: Model;
+  /** The tokenizer's files that are there: name to path. */
+  readonly tokenizerFiles: Readonly<Record<string, string>>;
+  load(tensors: readonly LogicalTensor[]): Promise<void>;
+}
+
+export interface SaveHuggingFaceOptions<Model> {
+  readonly directory: string;
+  readonly model: Model;
+  readonly tensors: readonly LogicalTensor[];
+  readonly tokenizer: Tokenizer;
+  readonly tokenizerFiles: Readonly<Record<string, string>>;
+}
+
+/** A piece of a model on a rank. */
+export interface ModelPiece<Batch> extends Stage<Batch> {
+  readonly parameters: readonly Parameter[];
+}
+
+/** What a trained model is shown with at the end of a run. */
+export interface ShowOptions<Batch extends NumberedBatch, Piece> {
+  readonly configuration: GptConfiguration;
+  readonly part: ModelPart<Batch, Piece>;
+  readonly tokenizer: Tokenizer;
+  /** Held-out data if there are any, else what was trained on. */
+  readonly datasets: SplitDatasets<Batch>;
+  /** The stages of the model; undefined where one process has them all. */
+  readonly pipelineGroup: ProcessGroup | undefined;
+}
+
+/** What datasets of every kind of model need besides the tokenizer. */
+export type DatasetsOptions = Omit<SplitDatasetsOptions, 'splitWeights'>;
+
+/**
+ * What a training must be told of the kind of model that it trains; everything else is the same for all.
+ *
+ * @typeParam Model its architecture
+ * @typeParam Batch its micro-batches
+ * @typeParam Piece its stages
+ */
+export interface ModelRecipe<Model extends TransformerConfiguration, Batch extends NumberedBatch, Piece> {
+  readonly kind: ModelKind;
+  /** The corpus that comes along, prepared for it. */
+  prepareCorpus(options: {
+    readonly directory: string;
+    readonly tokenizer: PreparedCorpus['tokenizer'] | undefined;
+    readonly onMessage: (text: string) => void;
+  }): Promise<PreparedCorpus>;
+  openDatasets(
+    configuration: GptConfiguration,
+    options: DatasetsOptions & { readonly tokenizer: Tokenizer },
+  ): SplitDatasets<Batch>;
+  /** This rank's micro-batches. */
+  batches(options: StageBatchesOptions<Batch>): StageBatches<Batch>;
+  /** The architecture that flags and a vocabulary describe. */
+  modelOf(configuration: GptConfiguration, vocabularySize: number): Model;
+  numParameters(model: Model): number;
+  parameterNames(model: Model): readonly string[];
+  /** What the model's own part of the FLOPs depends on. */
+  flopsOfHead(configuration: GptConfiguration): Pick<ModelFlopsShape, 'headShare'>;
+  endsWork(configuration: GptConfiguration, model: Model): EndsWork;
+  buildStages(options: BuildStagesOptions<Model>): Stages<Piece>;
+  losses(model: Model): readonly LossKind<Batch>[];
+  openHuggingFace(configuration: GptConfiguration, directory: string): Promise<HuggingFaceModel<Model>>;
+  /** Before the run: refuses a model that a Hugging Face directory cannot hold. */
+  checkSaveHuggingFace(model: Model): void;
+  saveHuggingFace(options: SaveHuggingFaceOptions<Model>): Promise<void>;
+  /** What the model has learnt, as text for the end of a run; every rank of the first replica calls it. */
+  show(options: ShowOptions<Batch, Piece>): Promise<string | undefined>;
+}
+
+/** A recipe for code that does not ask of which kind the model is. */
+export type AnyModelRecipe = ModelRecipe<TransformerConfiguration, NumberedBatch, ModelPiece<NumberedBatch>>;

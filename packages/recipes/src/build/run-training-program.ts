@@ -1,0 +1,87 @@
+import { join } from 'node:path';
+import { exitCodeOf, formatError } from '@mtl/errors';
+import { formatHelp } from '../flags/format-help.js';
+import { type ParsedFlags, parseFlags } from '../flags/parse-flags.js';
+import type { ModelKind } from '../model-kind.js';
+import { printConfiguration } from '../print-configuration.js';
+import { validateConfiguration } from '../validate-configuration.js';
+import { type JoinedProcesses, joinProcesses } from './join-processes.js';
+import { Training } from './training.js';
+import { broadcastJson } from './training-processes.js';
+
+export interface RunTrainingProgramOptions {
+  /** The model that the program trains. */
+  readonly model: ModelKind;
+  /** What the program is called, for help. */
+  readonly program: string;
+  /** One line about what it does. */
+  readonly description: string;
+  /** The words of the command line behind the program's name. */
+  readonly argv: readonly string[];
+}
+
+/**
+ * A whole training program: reads flags, joins the processes of its job, trains, and says at the end what came of it. An
+ * error is printed and ends the process with its exit code.
+ */
+export async function runTrainingProgram(options: RunTrainingProgramOptions): Promise<void> {
+  const { argv, model, program, description } = options;
+  try {
+    const flags = parseFlags(argv, { model });
+    if (flags.help) {
+      console.log(formatHelp({ program, description, model }));
+      return;
+    }
+    await trainInJob(flags);
+  } catch (error) {
+    console.error(formatError(error, { debug: argv.includes('--debug') }));
+    process.exit(exitCodeOf(error));
+  }
+}
+
+async function trainInJob(flags: ParsedFlags): Promise<void> {
+  const timeoutMinutes = flags.values['distributed-timeout-minutes'];
+  const joined = await joinProcesses({ variables: process.env, timeoutMinutes });
+  try {
+    await train(flags, joined);
+  } catch (error) {
+    // the other processes end with this message instead of waiting for this one
+    joined.world?.abort(error as Error);
+    throw error;
+  }
+  joined.world?.close();
+}
+
+/** runs/PRESET-DATE-TIME: a directory of its own for every run that names none, the same when it is started again. */
+function newRunDirectory(preset: string, startedAt = new Date()): string {
+  const time = startedAt.toISOString().slice(0, 19).replace('T', '-').replaceAll(':', '');
+  return join('runs', `${preset}-${time}`);
+}
+
+async function train(flags: ParsedFlags, joined: JoinedProcesses): Promise<void> {
+  const { world } = joined;
+  const named = flags.values.save ?? flags.values.load ?? newRunDirectory(flags.preset, joined.startedAt);
+  const save = world === undefined ? named : broadcastJson(world.group, named);
+  const worldSize = world?.size ?? 1;
+  const configuration = validateConfiguration({ ...flags, values: { ...flags.values, save } }, { worldSize });
+  const say = (text: string): void => {
+    if (world === undefined || world.rank === 0) console.log(text);
+  };
+  say(printConfiguration(configuration, { all: false }));
+  if (world !== undefined) say(`  ranks communicate over ${world.group.engine}`);
+  const corpusDirectory = join('.cache', 'mtl');
+  const training = await Training.build({ configuration, corpusDirectory, ...joined });
+  try {
+    const { reason, checkpointPath } = await training.run();
+    training.reporters.close();
+    say(training.reporters.summary.text(checkpointPath === undefined ? {} : { checkpointPath }));
+    if (reason === 'done') {
+      const shown = await training.show();
+      if (shown !== undefined) say(`\n${shown}`);
+    } else {
+      say(`stopped (${reason}); go on with the same flags and --load ${save}`);
+    }
+  } finally {
+    await training.close();
+  }
+}

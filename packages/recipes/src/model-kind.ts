@@ -1,0 +1,2 @@
+/** The models that can be trained. */
+export type ModelKind = 'gpt' | 'bert';
