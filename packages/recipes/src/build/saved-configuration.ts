@@ -1,15 +1,10 @@
-import { copyFile, mkdir, rename, rm } from 'node:fs/promises';
-import { join } from 'node:path';
 import type { JsonObject } from '@mtl/checkpoint';
 import type { Tokenizer, TokenizerOptions } from '@mtl/data';
 import { CheckpointError } from '@mtl/errors';
 import type { GptModelConfiguration, TransformerConfiguration } from '@mtl/models';
 import { type ConfigurationJson, configurationJson } from '../configuration-json.js';
 import type { GptConfiguration } from '../gpt-configuration.js';
-import { tokenizerFiles, tokenizerIn } from './tokenizer-files.js';
-
-/** The folder in the directory of --save that holds the tokenizer's files. */
-const tokenizerFolder = 'tokenizer';
+import { savedTokenizer, saveTokenizer } from './saved-tokenizer.js';
 
 /** The data of a training. */
 export interface TrainedOn {
@@ -46,40 +41,14 @@ export interface SaveConfigurationOptions {
  */
 export async function saveConfiguration(options: SaveConfigurationOptions): Promise<JsonObject> {
   const { directory, configuration, model, data } = options;
-  const tokenizer = options.tokenizer?.options;
-  if (tokenizer !== undefined) await copyTokenizer(join(directory, tokenizerFolder), tokenizer);
   const saved = {
     ...configurationJson(configuration),
     [configuration.kind === 'bert' ? 'bertModel' : 'gptModel']: model,
-    ...(tokenizer === undefined ? {} : { tokenizer: tokenizerIn('', tokenizer) }),
+    ...(await saveTokenizer(directory, options.tokenizer)),
     ...(data === undefined ? {} : { trainedOn: data }),
   };
   // what is undefined JSON leaves out
   return JSON.parse(JSON.stringify(saved)) as JsonObject;
-}
-
-async function copyTokenizer(directory: string, options: TokenizerOptions): Promise<void> {
-  const files = tokenizerFiles(options);
-  if (files.length === 0) return;
-  try {
-    await mkdir(directory, { recursive: true });
-    for (const { name, path } of files) {
-      const target = join(directory, name);
-      const unfinished = `${target}.saving-${process.pid}`;
-      try {
-        await copyFile(path, unfinished);
-        await rename(unfinished, target);
-      } finally {
-        await rm(unfinished, { force: true });
-      }
-    }
-  } catch (error) {
-    throw new CheckpointError(
-      'MTL_CHECKPOINT_IO',
-      `the tokenizer cannot be saved into ${directory}: ${(error as Error).message}`,
-      { remedy: 'choose a directory for --save that can be written to', exitCode: 2, cause: error },
-    );
-  }
 }
 
 /**
@@ -101,7 +70,6 @@ export function readSavedConfiguration(
       exitCode: 2,
     });
   }
-  const { tokenizer } = saved;
-  if (tokenizer === undefined) return saved;
-  return { ...saved, tokenizer: tokenizerIn(join(directory, tokenizerFolder), tokenizer) };
+  const tokenizer = savedTokenizer(configuration, { directory });
+  return tokenizer === undefined ? saved : { ...saved, tokenizer };
 }
