@@ -6,6 +6,7 @@ import type { World } from '@mtl/comm';
 import { ConfigurationError } from '@mtl/errors';
 import { openDevice, setNumThreads } from '@mtl/kernels';
 import type { BertModelConfiguration } from '@mtl/models';
+import { NumMicroBatches } from '@mtl/optimizer';
 import {
   MetricsJsonlWriter,
   readTrainingState,
@@ -213,11 +214,15 @@ function checkedSequenceLength(
 }
 
 function checkedSteps(configuration: FineTuningConfiguration, { train }: OpenedTask): number {
+  const { globalBatchSize, microBatchSize, parallel } = configuration;
+  const { dataParallelSize } = parallel;
+  // it checks that they divide each other
+  new NumMicroBatches({ globalBatchSize, microBatchSize, dataParallelSize });
   const steps = stepsOfEpoch(train, configuration);
   if (steps > 0) return steps;
   throw new ConfigurationError(
     'MTL_BATCH_SIZE',
-    `--global-batch-size ${configuration.globalBatchSize} is more than the ${train.length} samples of ${configuration.data.train}`,
+    `--global-batch-size ${globalBatchSize} is more than the ${train.length} samples of ${configuration.data.train}`,
     { expected: `at most ${train.length}` },
   );
 }
