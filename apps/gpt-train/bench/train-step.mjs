@@ -3,12 +3,22 @@
  * Times the training step of a preset on random tokens, as shared yardsticks do: one JSON line with tokens/s (median
  * step), losses, peak memory, the share of a step outside native kernels and the time data were waited for.
  *   node bench/train-step.mjs --preset char-10m --dtype float32 --threads 2 --iters 10 --warmup 3 [--micro-batch N]
+ *     [--device cuda]
+ * On a card also the host's milliseconds of a step: those in which it does not wait for the card's results. Where they are as many
+ * as the step's, the card waits for the host.
  * Under `mtl run` the ranks share the same batch: --tp N, --sequence-parallel, --distributed-optimizer, and in a pipeline
  * --pp N, --schedule NAME, --micro-batches N; rank 0 prints, with the time a step waits for communication, the bytes handed
  * over, and the memory that `predictStages` expects of it.
  */
 import { parseArgs } from 'node:util';
-import { memoryStatistics, operationStatistics, setNumThreads } from '@mtl/kernels';
+import {
+  memoryStatistics,
+  openDevice,
+  operationStatistics,
+  setNumThreads,
+  synchronize,
+  Tensor,
+} from '@mtl/kernels';
 import {
   buildGptStages,
   cutLayers,
@@ -22,27 +32,13 @@ import { Pipeline } from '@mtl/pipeline';
 import { buildSchedule, oneStage } from '@mtl/pipeline/schedules';
 import { joinProcesses, predictStages, TrainingProcesses } from '@mtl/recipes';
 import { modelFlops, Trainer } from '@mtl/trainer';
-
-// layers, hidden, heads, sequence, vocabulary, micro-batch: the shapes of the PyTorch yardstick
-const presets = {
-  'char-10m': [6, 384, 6, 256, 128, 16],
-  'gpt2-124m': [12, 768, 12, 1024, 50304, 2],
-  'gpt2-355m': [24, 1024, 16, 1024, 50304, 1],
-  // weak-scaling.mjs: for so many ranks, about as many times the parameters in the layers
-  'weak-1': [12, 768, 8, 1024, 50304, 2],
-  'weak-2': [16, 960, 10, 1024, 50304, 2],
-  'weak-4': [19, 1152, 12, 1024, 50304, 2],
-  'weak-8': [22, 1536, 16, 1024, 50304, 2],
-  'weak-tiny-1': [3, 192, 2, 128, 1024, 2],
-  'weak-tiny-2': [4, 240, 2, 128, 1024, 2],
-  'weak-tiny-4': [5, 288, 4, 128, 1024, 2],
-  'weak-tiny-8': [6, 384, 8, 128, 1024, 2],
-};
+import { benchmarkPresets } from './benchmark-presets.mjs';
 
 const { values } = parseArgs({
   options: {
     preset: { type: 'string', default: 'char-10m' },
     dtype: { type: 'string', default: 'float32' },
+    device: { type: 'string', default: 'cpu' },
     threads: { type: 'string', default: '2' },
     iters: { type: 'string', default: '10' },
     warmup: { type: 'string', default: '3' },
@@ -59,7 +55,7 @@ const { values } = parseArgs({
   },
 });
 const [numLayers, hiddenSize, numAttentionHeads, sequenceLength, vocabularySize, usualBatch] =
-  presets[values.preset];
+  benchmarkPresets[values.preset];
 const { world } = await joinProcesses({ variables: process.env });
 const tensorModelParallelSize = Number(values.tp);
 const pipelineModelParallelSize = Number(values.pp);
@@ -73,7 +69,8 @@ const { groups, coordinates } = processes;
 const microBatchSize = Number(values['micro-batch'] ?? usualBatch) / dataParallelSize;
 const globalBatchSize = microBatchSize * dataParallelSize * numMicroBatches;
 const [iterations, warmup] = [Number(values.iters), Number(values.warmup)];
-const dtype = values.dtype;
+const { dtype, device } = values;
+openDevice(device);
 const model = {
   numLayers,
   hiddenSize,
@@ -123,16 +120,16 @@ const layers = cutLayers({
   work: gptEndsWork(model, sequenceLength),
 });
 const { stages, parameters } = buildGptStages({
-  ...{ model, device: 'cpu', dtype, seed: 1234, layers, placement, rank: coordinates.pp },
+  ...{ model, device, dtype, seed: 1234, layers, placement, rank: coordinates.pp },
   tensorParallel: groups.tp && { group: groups.tp, sequenceParallel: values['sequence-parallel'] },
 });
 const pipeline = new Pipeline({
-  ...{ stages, schedule, dtype, device: 'cpu', group: groups.pp },
+  ...{ stages, schedule, dtype, device, group: groups.pp },
   replicas: values['sequence-parallel'] ? undefined : groups.tp,
 });
 const distributed = values['distributed-optimizer'] && dataParallelSize > 1;
 const buffers = new ParameterBuffers(parameters, {
-  ...{ device: 'cpu', dtype },
+  ...{ device, dtype },
   sharing: { rank: coordinates.dp, size: dataParallelSize, distributed },
 });
 buffers.initialize(1234);
@@ -151,7 +148,7 @@ const trainer = new Trainer({
   learningRate: () => 1.5e-4,
   lossScaler: new LossScaler({ kind: 'constant', scale: 1 }),
   microBatches: new NumMicroBatches({ globalBatchSize, microBatchSize, dataParallelSize }),
-  device: 'cpu',
+  device,
   batches: batches(),
   trainIterations: iterations + warmup,
 });
@@ -167,19 +164,41 @@ function communication() {
     bytes: counts.reduce((sum, { sentBytes }) => sum + sentBytes, 0),
   };
 }
-const [times, losses, overheads, waits] = [[], [], [], []];
+/** Milliseconds that this process has waited for results of a card: reading one is the only thing that waits for it. */
+let readMs = 0;
+if (device === 'cuda') {
+  const read = Tensor.prototype.read;
+  Tensor.prototype.read = function (...args) {
+    const start = performance.now();
+    const result = read.apply(this, args);
+    readMs += performance.now() - start;
+    return result;
+  };
+}
+const [times, losses, overheads, waits, hostTimes] = [[], [], [], [], []];
 let before = communication();
 let kernels = kernelSeconds();
-for await (const { iteration, stepMs, lmLoss } of trainer) {
+synchronize(device);
+let stepStart = performance.now();
+for await (const { iteration, stepMs: hostStepMs, lmLoss } of trainer) {
+  const returned = performance.now();
+  synchronize(device);
+  const finished = performance.now();
+  readMs += finished - returned;
+  // a card is still at the update when the trainer's step ends; the yardstick waits for it, too
+  const stepMs = device === 'cuda' ? finished - stepStart : hostStepMs;
   const now = kernelSeconds();
   losses.push(Number(lmLoss.toFixed(5)));
   if (iteration > warmup) {
     times.push(stepMs);
+    hostTimes.push(stepMs - readMs);
     overheads.push(1 - ((now - kernels) * 1000) / stepMs);
     waits.push((communication().seconds - before.seconds) * 1000);
   }
   before = communication();
   kernels = now;
+  readMs = 0;
+  stepStart = performance.now();
 }
 if (values.profile) {
   const steps = iterations + warmup;
@@ -210,6 +229,7 @@ const report = JSON.stringify({
   program: 'mtl',
   preset: values.preset,
   dtype,
+  device,
   threads: Number(values.threads),
   micro_batch: microBatchSize,
   params: numParameters(model),
@@ -217,8 +237,9 @@ const report = JSON.stringify({
   step_ms: Number(stepMs.toFixed(3)),
   tokens_per_s: Number(((globalBatchSize * sequenceLength * 1000) / stepMs).toFixed(1)),
   model_tflops: Number(((flopsPerSample * globalBatchSize) / stepMs / 1e9).toFixed(4)),
-  peak_bytes: process.resourceUsage().maxRSS * 1024,
-  allocator_peak_bytes: memoryStatistics('cpu').peakBytes,
+  // as the yardstick counts: on a card what its allocator has given out, on the host the process's pages
+  peak_bytes: device === 'cuda' ? memoryStatistics(device).peakBytes : process.resourceUsage().maxRSS * 1024,
+  allocator_peak_bytes: memoryStatistics(device).peakBytes,
   predicted_bytes: Math.round(predicted.total),
   ranks: world?.size ?? 1,
   tp: tensorModelParallelSize,
@@ -226,6 +247,7 @@ const report = JSON.stringify({
   layers: layers.map(({ start, end }) => end - start),
   waited_ms: Number(median(waits).toFixed(3)),
   sent_bytes: before.bytes,
+  host_ms: device === 'cuda' ? Number(median(hostTimes).toFixed(3)) : undefined,
   outside_kernels: Number(median(overheads).toFixed(5)),
   data_wait_ms: Number(trainer.dataWaitMs.toFixed(3)),
   losses,

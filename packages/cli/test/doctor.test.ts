@@ -38,7 +38,7 @@ describe('mtl doctor', () => {
         'oneDNN',
         'threads',
       ],
-      ...['CUDA library', 'C++ compiler', 'CMake', 'Ninja', 'nvcc', 'disk'],
+      ...['CUDA library', 'NCCL', 'ranks communicate over', 'C++ compiler', 'CMake', 'Ninja', 'nvcc', 'disk'],
     ]);
   });
 

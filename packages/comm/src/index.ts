@@ -11,6 +11,7 @@ export { LocalWorld, type LocalWorldOptions } from './local/local-world.js';
 export type { TraceEntry } from './native/addon.js';
 export { NativeGroup, type NativeGroupOptions } from './native/native-group.js';
 export { type HostOptions, type LocalGroupOptions, NativeJob } from './native/native-job.js';
+export { type NcclInformation, ncclInformation, ncclProblem } from './nccl/nccl-information.js';
 export type {
   CommunicationOperation,
   EngineName,

@@ -3,11 +3,14 @@ import type { Tensor } from '@mtl/kernels';
 /** How values are combined. 16-bit floats are summed in float32, in rank order, and rounded once. */
 export type ReduceOperation = 'sum' | 'max' | 'min';
 
+/** What moves bytes between hosts' memories: shared memory of one host, Gloo between hosts (with shared memory inside each). */
+type HostEngineName = 'local' | 'gloo' | 'gloo+local';
+
 /**
- * What moves the bytes: shared memory of one host, Gloo between hosts (with shared memory inside each), NCCL between GPUs,
- * worker threads, nothing.
+ * What moves the bytes: an engine of the host, the same for tensors of GPUs as well (`staged`), NCCL between GPUs, worker
+ * threads, nothing.
  */
-export type EngineName = 'local' | 'gloo' | 'gloo+local' | 'nccl' | 'memory' | 'single';
+export type EngineName = HostEngineName | `staged+${HostEngineName}` | 'nccl' | 'memory' | 'single';
 
 /** The operations of a group, as errors and statistics name them. */
 export type CommunicationOperation =

@@ -5,7 +5,8 @@ export const device = (process.env.MTL_BENCH_DEVICE ?? 'cpu') as Device;
 openDevice(device);
 
 // A card is waited for once in so many calls: a launch returns before the kernel has begun.
-const callsPerWait = device === 'cuda' ? 50 : 1;
+const isDryRun = process.env.MTL_BENCH_DRY_RUN === '1';
+const callsPerWait = device === 'cuda' && !isDryRun ? 50 : 1;
 
 /** Seconds of one run; on a card the mean of runs that follow each other. */
 export interface Timing {
@@ -17,7 +18,10 @@ export interface Timing {
 /** Times at least `minimumRuns` runs and `minimumSeconds`, after one that warms up. */
 export function time(
   body: () => void,
-  { minimumRuns = 7, minimumSeconds = 0.15 }: { minimumRuns?: number; minimumSeconds?: number } = {},
+  {
+    minimumRuns = isDryRun ? 1 : 7,
+    minimumSeconds = isDryRun ? 0 : 0.15,
+  }: { minimumRuns?: number; minimumSeconds?: number } = {},
 ): Timing {
   body();
   synchronize(device);
@@ -52,7 +56,7 @@ export function copyRate(bytes: number): number {
 
 /** FLOP/s of the library's matrix product of a size that no cache or start of threads limits. */
 export function matmulRate(dtype: 'float32' | 'bfloat16'): number {
-  const n = device === 'cuda' ? 8192 : 1024;
+  const n = isDryRun ? 32 : device === 'cuda' ? 8192 : 1024;
   const [output, left, right] = [0, 1, 2].map(() => Tensor.zeros({ shape: [n, n], dtype, device }));
   // products of zeros take less power, and so run faster on a card
   for (const tensor of [left!, right!]) {

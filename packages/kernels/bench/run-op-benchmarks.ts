@@ -1,12 +1,14 @@
 /**
  * Speed of every operation at the sizes of the GPT presets, from the `benchmark` entries of the case tables:
  *   npm run bench [-- -t gelu]       MTL_THREADS=2 and MTL_BENCH_DTYPES=float32,bfloat16 choose threads and dtypes,
- *                                    MTL_BENCH_DEVICE=cuda the card (sizes that fit its cache are faster than its memory)
+ *                                    MTL_BENCH_DEVICE=cuda the card, MTL_BENCH_DRY_RUN=1 tiny sizes;
+ *                                    MTL_BENCH_JSON names a file for the figures (bench/cuda/bench-kernels.mjs)
  * An operation is timed only after it has given the reference's values: at the size of the benchmark, or, where the
  * naive reference would take minutes (arithmetic-bound ones), at the sizes of its parity cases.
  * It is held against a copy of as many bytes, or oneDNN's matrix product, measured beside it in the same process; rates
  * and ratios are those of the fastest runs, so that other work on the machine cancels.
  */
+import { writeFileSync } from 'node:fs';
 import { afterAll, describe, expect, it } from 'vitest';
 import {
   bytesPerElement,
@@ -32,6 +34,12 @@ interface Row {
   readonly rate: string;
   readonly peer: string;
   readonly ratio: number;
+  readonly operation: string;
+  /** Shape of the first tensor that the case names `qkv`: by which attention is compared with others'. */
+  readonly qkv: readonly number[] | undefined;
+  readonly bestSeconds: number;
+  readonly bytes: number;
+  readonly flops: number | undefined;
 }
 
 const cases = caseTables.flatMap((table) => table.cases);
@@ -113,10 +121,15 @@ function measure(opCase: OpCase, dtype: BenchmarkDType): Row {
     rate: `${(rate / 1e9).toFixed(1)} ${unit}`,
     peer: `${(peerRate / 1e9).toFixed(1)} ${unit}`,
     ratio: rate / peerRate,
+    operation: opCase.operation,
+    qkv: opCase.tensors.qkv?.shape,
+    ...{ bestSeconds: best, bytes, flops },
   };
 }
 
 afterAll(() => {
+  const { MTL_BENCH_JSON: file } = process.env;
+  if (file !== undefined) writeFileSync(file, `${JSON.stringify(rows, null, 1)}\n`);
   const { instructionSet, numThreads, onednnVersion } = hostInformation();
   const lines = rows.map(
     ({ name, dtype, milliseconds, rate, peer, ratio }) =>

@@ -1,8 +1,8 @@
 import { runLocalRanks } from '@mtl/comm/testing';
 import { typescriptThreads } from '@mtl/tooling/typescript-threads';
 import { describe, expect, it } from 'vitest';
-import { planMessages } from '../src/executor/plan-messages.js';
 import type { RecordedSpan } from '../src/index.js';
+import { planMessages } from '../src/simulator/plan-messages.js';
 import { scheduleOf } from './ranks/run-affine-chain.js';
 import type { TimedCase } from './ranks/time-passes.js';
 import type { TracedStep } from './ranks/trace-step.js';

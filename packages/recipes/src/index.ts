@@ -56,14 +56,9 @@ export { configFileJsonSchema } from './flags/flag-schema.js';
 export { formatHelp } from './flags/format-help.js';
 export { type ParsedFlags, parseFlags } from './flags/parse-flags.js';
 export type { GptConfiguration, TokenizerConfiguration } from './gpt-configuration.js';
+export type { MemoryShape, PipelineShape } from './memory/memory-shape.js';
 export { memoryShapeOf } from './memory/memory-shape-of.js';
-export {
-  type MemoryPrediction,
-  type MemoryShape,
-  type PipelineShape,
-  predictMemory,
-  predictStages,
-} from './memory/predict-memory.js';
+export { type MemoryPrediction, predictMemory, predictStages } from './memory/predict-memory.js';
 export type { ModelKind } from './model-kind.js';
 export { presetNames } from './presets/presets.js';
 export { printConfiguration } from './print-configuration.js';

@@ -10,18 +10,19 @@ import { processTestMs, runProcesses } from './support/run-processes.js';
 const recipe = [
   ...['--preset', 'none', '--num-layers', '4', '--hidden-size', '128', '--num-attention-heads', '4'],
   ...['--seq-length', '512', '--max-position-embeddings', '512', '--micro-batch-size', '8'],
-  ...['--train-iters', '2', '--lr', '1e-3', '--lr-decay-style', 'constant'],
+  ...['--lr', '1e-3', '--lr-decay-style', 'constant'],
   ...['--attention-dropout', '0.1', '--hidden-dropout', '0.1', '--clip-grad', '1', '--eval-iters', '0'],
   ...['--split', '90,10,0', '--threads', '1'],
 ];
 const tensor = (size: number): string[] => ['--tensor-model-parallel-size', `${size}`];
-const pipeline = (size: number, schedule: string): string[] => [
+const pipeline = (size: number, schedule: string, numChunks?: number): string[] => [
   ...['--pipeline-model-parallel-size', `${size}`, '--pipeline-schedule', schedule],
-  // six micro-batches: more than are under way at once in 1F1B
-  ...['--global-batch-size', '48'],
+  ...(numChunks === undefined ? [] : ['--num-virtual-stages-per-pipeline-rank', `${numChunks}`]),
+  // six micro-batches: more than are under way at once in 1F1B; one step has seen all that there is
+  ...['--global-batch-size', '48', '--train-iters', '1'],
 ];
 const batchOf = (flags: readonly string[]): string[] =>
-  flags.includes('--global-batch-size') ? [] : ['--global-batch-size', '16'];
+  flags.includes('--global-batch-size') ? [] : ['--global-batch-size', '16', '--train-iters', '2'];
 const sequence = '--sequence-parallel';
 const distributed = ['--use-distributed-optimizer', '--overlap-grad-reduce', '--overlap-param-gather'];
 const recompute = ['--recompute-granularity', 'full', '--recompute-method', 'uniform'];
@@ -45,8 +46,16 @@ const cases = [
   { name: 'pp 2', worldSize: 2, flags: pipeline(2, '1f1b') },
   { name: 'pp 2, all forward first', worldSize: 2, flags: pipeline(2, 'gpipe') },
   { name: 'pp 2, recomputed', worldSize: 2, flags: [...pipeline(2, 'gpipe'), ...recompute] },
-  { name: 'pp 2, halves of backward apart', worldSize: 2, flags: pipeline(2, 'zb-h2') },
-  { name: 'pp 2, both ends on one rank', worldSize: 2, flags: pipeline(2, 'zb-v') },
+  { name: 'pp 2, interleaved', worldSize: 2, flags: pipeline(2, 'interleaved', 2) },
+  { name: 'pp 2, breadth-first', worldSize: 2, flags: pipeline(2, 'breadth-first', 2) },
+  { name: 'pp 2, zb-h1', worldSize: 2, flags: pipeline(2, 'zb-h1') },
+  { name: 'pp 2, zb-h2', worldSize: 2, flags: pipeline(2, 'zb-h2') },
+  { name: 'pp 2, zb-v', worldSize: 2, flags: pipeline(2, 'zb-v') },
+  {
+    name: 'pp 2 x tp 2, zb-v, sequence parallel, bf16',
+    worldSize: 4,
+    flags: [...pipeline(2, 'zb-v'), ...tensor(2), sequence, '--bf16'],
+  },
   {
     name: 'pp 2 x tp 2, sequence parallel, bf16',
     worldSize: 4,
@@ -56,8 +65,6 @@ const cases = [
 ] as const;
 const names = cases.map(({ name }) => name);
 type Name = (typeof names)[number];
-const halvesApart: readonly Name[] = ['pp 2, halves of backward apart', 'pp 2, both ends on one rank'];
-
 describe('the memory of a rank, in processes that train', () => {
   const measured = new Map<Name, readonly MeasuredMemory[]>();
   let directory: string;
@@ -79,7 +86,7 @@ describe('the memory of a rank, in processes that train', () => {
         );
       });
     }
-  }, processTestMs);
+  }, 3 * processTestMs);
   afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
   const peakOf = (name: Name): number => Math.max(...measured.get(name)!.map(({ peak }) => peak));
@@ -87,11 +94,8 @@ describe('the memory of a rank, in processes that train', () => {
 
   it.each(names)('is what predictMemory says: %s', (name) => {
     for (const { peak, predicted } of measured.get(name)!) {
-      // the allocator rounds blocks up, and kernels take a little scratch memory of their own: measured 0.7 % to 2.8 %
-      const share = peak / predicted.total;
-      if (!halvesApart.includes(name)) expect(Math.abs(share - 1)).toBeLessThan(0.05);
-      // what lies between the halves of backward is bounded, not counted: measured 2 % to 10 % less
-      else expect([share > 0.88, share < 1.02]).toEqual([true, true]);
+      // the allocator rounds blocks up, and kernels take a little scratch memory of their own
+      expect(Math.abs(peak / predicted.total - 1)).toBeLessThan(0.05);
     }
   });
 

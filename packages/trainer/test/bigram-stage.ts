@@ -18,6 +18,8 @@ export class BigramStage implements Stage<BigramBatch> {
   readonly isLast = true;
   readonly head: Parameter;
   boost = 1;
+  /** Whether the last token of a micro-batch has a loss a sample, and the others one a token. */
+  hasSampleLoss = false;
   abandoned = 0;
   readonly #size: number;
   readonly #flights = new Map<number, { tape: Tape; losses: Variable; weights: Variable }>();
@@ -35,8 +37,8 @@ export class BigramStage implements Stage<BigramBatch> {
     return [];
   }
 
-  forward({ microBatch, batch, lossFactor }: StageForward<BigramBatch>): undefined {
-    this.#run({ microBatch, batch, lossFactor }, new Tape());
+  forward(call: StageForward<BigramBatch>): undefined {
+    this.#run(call, new Tape());
   }
 
   evaluate(call: StageForward<BigramBatch>): undefined {
@@ -59,6 +61,7 @@ export class BigramStage implements Stage<BigramBatch> {
     return {
       losses: losses.tensor,
       weights: weights.tensor,
+      ...this.#parts(losses.tensor.size),
       dispose: () => {
         losses.release();
         weights.release();
@@ -70,7 +73,17 @@ export class BigramStage implements Stage<BigramBatch> {
     this.abandoned += 1;
   }
 
-  #run({ microBatch, batch, lossFactor }: StageForward<BigramBatch>, tape: Tape): void {
+  #parts(size: number): Pick<StageLoss, 'parts'> {
+    if (!this.hasSampleLoss) return {};
+    const parts = [
+      { name: 'token_loss', start: 0, end: size - 1 },
+      { name: 'sample_loss', start: size - 1, end: size },
+    ];
+    return { parts };
+  }
+
+  #run(call: StageForward<BigramBatch>, tape: Tape): void {
+    const { microBatch, batch, lossFactor, sampleLossFactor = Number.NaN } = call;
     const { tokens } = batch;
     const rows = tokens.flatMap((token) =>
       Array.from({ length: this.#size }, (_, at) => (at === token ? this.boost : 0)),
@@ -81,7 +94,9 @@ export class BigramStage implements Stage<BigramBatch> {
     const labels = tape.input(Tensor.from(batch.labels, { shape, dtype: 'int32' }));
     const weights = tape.input(
       Tensor.from(
-        tokens.map(() => lossFactor),
+        tokens.map((_, at) =>
+          this.hasSampleLoss && at === tokens.length - 1 ? sampleLossFactor : lossFactor,
+        ),
         { shape, dtype: 'float32' },
       ),
     );

@@ -12,6 +12,7 @@ import {
 } from '@mtl/optimizer';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import {
+  type LossKind,
   optimizerTensors,
   readTrainingState,
   runTraining,
@@ -46,6 +47,7 @@ interface BuildOptions {
   progress?: TrainingProgress;
   batches?: AsyncIterator<BigramBatch>;
   rate?: (position: { numUpdates: number; consumedSamples: number }) => number;
+  losses?: readonly LossKind<BigramBatch>[];
 }
 
 function build(options: BuildOptions = {}) {
@@ -57,20 +59,26 @@ function build(options: BuildOptions = {}) {
   });
   const lossScaler = new LossScaler(options.scaler ?? { kind: 'constant', scale: 1 });
   const pipeline = onePiece(stage);
-  const trainer = new Trainer<BigramBatch>({
-    ...{ pipeline, optimizer, lossScaler, device: 'cpu', sequenceLength: 2, flopsPerSample: 100 },
-    learningRate: options.rate ?? (() => 0.05),
-    microBatches: new NumMicroBatches({ globalBatchSize: 4, microBatchSize: 1, dataParallelSize: 1 }),
-    batches: options.batches ?? batches(options.progress?.consumedSamples),
-    losses: [{ name: 'lm_loss', per: 'token', count: ({ tokens }) => tokens.length }],
-    trainIterations: options.trainIterations ?? 10,
-    ...(options.progress === undefined ? {} : { progress: options.progress }),
-  });
   const dispose = (): void => {
     optimizer.dispose();
     buffers.dispose();
   };
-  return { stage, optimizer, lossScaler, trainer, dispose };
+  const newTrainer = () =>
+    new Trainer<BigramBatch>({
+      ...{ pipeline, optimizer, lossScaler, device: 'cpu', sequenceLength: 2, flopsPerSample: 100 },
+      learningRate: options.rate ?? (() => 0.05),
+      microBatches: new NumMicroBatches({ globalBatchSize: 4, microBatchSize: 1, dataParallelSize: 1 }),
+      batches: options.batches ?? batches(options.progress?.consumedSamples),
+      losses: options.losses ?? [{ name: 'lm_loss', per: 'token', count: ({ tokens }) => tokens.length }],
+      trainIterations: options.trainIterations ?? 10,
+      ...(options.progress === undefined ? {} : { progress: options.progress }),
+    });
+  try {
+    return { stage, optimizer, lossScaler, trainer: newTrainer(), dispose };
+  } catch (error) {
+    dispose();
+    throw error;
+  }
 }
 
 async function all(trainer: Trainer<BigramBatch>): Promise<StepMetrics[]> {
@@ -156,6 +164,79 @@ describe('Trainer', () => {
     stage.boost = Number.NaN;
     await expect(all(trainer)).rejects.toMatchObject({ code: 'MTL_NOT_FINITE', exitCode: 1 });
     expect(optimizer.buffers.master.toArray().every(Number.isFinite)).toBe(true);
+    dispose();
+  });
+});
+
+describe('losses of several kinds', () => {
+  const losses: readonly LossKind<BigramBatch>[] = [
+    { name: 'token_loss', per: 'token', count: ({ tokens }) => tokens.length - 1 },
+    { name: 'sample_loss', per: 'sample', count: () => 1 },
+  ];
+  /** Batches of 2, 3, 4 and 5 tokens, of which the last has a loss a sample. */
+  const lengths = [2, 3, 4, 5];
+  async function* uneven(): AsyncGenerator<BigramBatch> {
+    for (;;) {
+      for (const length of lengths) {
+        const tokens = Array.from({ length }, (_, at) => (length + 3 * at) % size);
+        yield { tokens, labels: tokens.map((token) => (token * 5 + 2) % size) };
+      }
+    }
+  }
+  const twoLosses = () => {
+    const built = build({ losses, batches: uneven(), trainIterations: 1 });
+    built.stage.hasSampleLoss = true;
+    return built;
+  };
+  /** The losses of a batch by the definition, from the table that is the model. */
+  function lossesOf(table: readonly number[], { tokens, labels }: BigramBatch): number[] {
+    return tokens.map((token, at) => {
+      const logits = Array.from({ length: size }, (_, next) => table[next * size + token]!);
+      return Math.log(logits.reduce((sum, logit) => sum + Math.exp(logit), 0)) - logits[labels[at]!]!;
+    });
+  }
+  const mean = (values: readonly number[]): number =>
+    values.reduce((sum, value) => sum + value, 0) / values.length;
+
+  it('are means over what counts of each in the global batch, and their sum', async () => {
+    const { stage, trainer, dispose } = twoLosses();
+    const batches = uneven();
+    const all = [];
+    const table = stage.head.data.toArray();
+    for (const _ of lengths) all.push(lossesOf(table, (await batches.next()).value as BigramBatch));
+    const expected = {
+      token_loss: mean(all.flatMap((values) => values.slice(0, -1))),
+      sample_loss: mean(all.map((values) => values.at(-1)!)),
+    };
+    const evaluated = await trainer.evaluate(uneven(), 4);
+    let step: StepMetrics | undefined;
+    for await (const metrics of trainer) step ??= metrics;
+    for (const { loss, otherLosses } of [evaluated, { ...step!, loss: step!.lmLoss }]) {
+      expect(Object.keys(otherLosses!)).toEqual(['token_loss', 'sample_loss']);
+      for (const name of ['token_loss', 'sample_loss'] as const) {
+        // float32 losses of a table of eight
+        expect(Math.abs(otherLosses![name]! / expected[name] - 1), name).toBeLessThan(1e-6);
+      }
+      expect(loss).toBe(otherLosses!.token_loss! + otherLosses!.sample_loss!);
+    }
+    dispose();
+  });
+
+  it('are refused where stage and training do not know the same ones', async () => {
+    const { stage, trainer, dispose } = twoLosses();
+    stage.hasSampleLoss = false;
+    await expect(trainer.evaluate(uneven(), 4)).rejects.toMatchObject({ code: 'MTL_LOSS_KINDS' });
+    dispose();
+    const [perToken] = losses;
+    for (const wrong of [[], [perToken!, perToken!]])
+      expect(() => build({ losses: wrong })).toThrow(expect.objectContaining({ code: 'MTL_LOSS_KINDS' }));
+  });
+
+  it('say which kind counts nothing', async () => {
+    const none = [losses[0]!, { ...losses[1]!, count: () => 0 }];
+    const { stage, trainer, dispose } = build({ losses: none, batches: uneven() });
+    stage.hasSampleLoss = true;
+    await expect(trainer.evaluate(uneven(), 4)).rejects.toThrow(/no sample that counts in sample_loss/);
     dispose();
   });
 });

@@ -14,8 +14,10 @@ export interface Dropout {
   /** In (0, 1). */
   readonly probability: number;
   readonly key: readonly [low: number, high: number];
-  /** int64 [B]: global sample numbers. */
+  /** int64 [B]: global sample numbers; with `positions` [S, B], of every row. */
   readonly samples: Variable;
+  /** int32 [S, B]: the position of every row, where samples lie one after the other. */
+  readonly positions?: Variable | undefined;
   readonly sequenceOffset?: number;
 }
 
@@ -29,11 +31,19 @@ export interface BiasDropoutResidualOptions {
   readonly dropout?: Dropout | undefined;
 }
 
-function maskOf({ probability, key, sequenceOffset = 0 }: Dropout, samples: Tensor): DropoutMask {
-  return { probability, key, samples, sequenceOffset };
+interface MaskCoordinates {
+  readonly samples: { readonly tensor: Tensor };
+  readonly positions?: { readonly tensor: Tensor } | undefined;
 }
 
-/** residual + dropout(input + bias). The mask is made again in backward; nothing but the sample numbers is kept. */
+function maskOf(
+  { probability, key, sequenceOffset = 0 }: Dropout,
+  { samples, positions }: MaskCoordinates,
+): DropoutMask {
+  return { probability, key, samples: samples.tensor, positions: positions?.tensor, sequenceOffset };
+}
+
+/** residual + dropout(input + bias). The mask is made again in backward; nothing but its coordinates is kept. */
 export function biasDropoutResidual(tape: Tape, options: BiasDropoutResidualOptions): Variable {
   const { input, bias, residual, dropout } = options;
   const { dtype, device, shape } = input.tensor;
@@ -43,13 +53,16 @@ export function biasDropoutResidual(tape: Tape, options: BiasDropoutResidualOpti
     input: input.tensor,
     bias: bias?.data,
     residual: residual?.tensor,
-    dropout: dropout === undefined ? undefined : maskOf(dropout, dropout.samples.tensor),
+    dropout: dropout === undefined ? undefined : maskOf(dropout, dropout),
   });
   const requiresGradient =
     input.requiresGradient || bias !== undefined || residual?.requiresGradient === true;
   const result = tape.result(output, { requiresGradient });
   tape.record(result, () => {
-    const samples = dropout === undefined ? undefined : tape.save(dropout.samples);
+    const coordinates = dropout && {
+      samples: tape.save(dropout.samples),
+      positions: dropout.positions && tape.save(dropout.positions),
+    };
     // without dropout the gradient passes through: a view, no copy
     const inputGradientOf = (outputGradient: Tensor): Tensor => {
       if (dropout === undefined) return outputGradient.view({ shape });
@@ -57,7 +70,7 @@ export function biasDropoutResidual(tape: Tape, options: BiasDropoutResidualOpti
       biasDropoutResidualBackward({
         inputGradient,
         outputGradient,
-        dropout: maskOf(dropout, samples!.tensor),
+        dropout: maskOf(dropout, coordinates!),
       });
       return inputGradient;
     };
@@ -65,7 +78,7 @@ export function biasDropoutResidual(tape: Tape, options: BiasDropoutResidualOpti
       name: 'biasDropoutResidual',
       inputs: residual === undefined ? [input] : [input, residual],
       parameters: bias === undefined ? [] : [bias],
-      saved: samples === undefined ? [] : [samples],
+      saved: Object.values(coordinates ?? {}).filter((saved) => saved !== undefined),
       backward: ({ parts, outputGradient }) => {
         const inputGradient = inputGradientOf(outputGradient!);
         if (parts.weight && bias !== undefined) addBiasGradient(bias, inputGradient);

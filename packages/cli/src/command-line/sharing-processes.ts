@@ -1,4 +1,5 @@
 import { ConfigurationError } from '@mtl/errors';
+import type { Device } from '@mtl/kernels';
 import { joinProcesses, TrainingProcesses } from '@mtl/recipes';
 import type { Command } from 'commander';
 import { countOption } from './option-values.js';
@@ -7,6 +8,8 @@ import { countOption } from './option-values.js';
 export interface SharingFlagValues {
   readonly tensorModelParallelSize: number;
   readonly pipelineModelParallelSize: number;
+  /** Where the model runs. */
+  readonly device: Device;
 }
 
 /** This process among those that share a model. */
@@ -34,10 +37,13 @@ export function addSharingFlags(command: Command): Command {
  * @throws ConfigurationError `MTL_WORLD_SIZE` unless there are as many as the flags say
  */
 export async function withSharingProcesses(
-  { tensorModelParallelSize, pipelineModelParallelSize }: SharingFlagValues,
+  { tensorModelParallelSize, pipelineModelParallelSize, device }: SharingFlagValues,
   task: (sharing: SharingProcesses) => Promise<void>,
 ): Promise<void> {
-  const { world, local } = await joinProcesses({ variables: process.env, timeoutMinutes: undefined });
+  const { world, local } = await joinProcesses({
+    ...{ variables: process.env, timeoutMinutes: undefined, device },
+    onMessage: (text) => process.stderr.write(`${text}\n`),
+  });
   const [size, asked] = [world?.size ?? 1, tensorModelParallelSize * pipelineModelParallelSize];
   try {
     if (size !== asked) {

@@ -1,8 +1,7 @@
 import { spawn } from 'node:child_process';
-import { createRequire } from 'node:module';
-import { fileURLToPath, pathToFileURL } from 'node:url';
+import { fileURLToPath } from 'node:url';
+import { sourceFlags } from './start-process.js';
 
-const tsx = pathToFileURL(createRequire(import.meta.url).resolve('tsx/esm')).href;
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 
 export interface FinishedMtl {
@@ -26,7 +25,7 @@ export function spawnMtl(
   { cwd, env = {}, onStart }: SpawnMtlOptions,
 ): Promise<FinishedMtl> {
   return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, ['--conditions', '@mtl/source', '--import', tsx, main, ...argv], {
+    const child = spawn(process.execPath, [...sourceFlags, main, ...argv], {
       cwd,
       env: { ...process.env, ...env },
       stdio: ['ignore', 'pipe', 'pipe'],

@@ -1,12 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { createRequire } from 'node:module';
-import { fileURLToPath, pathToFileURL } from 'node:url';
+import { fileURLToPath } from 'node:url';
 import { reportEngine } from '@mtl/tooling/report-engine';
 
 /** Node's flags for programs that import the sources of the workspace. */
 export const sourceFlags: readonly string[] = [
   '--conditions=@mtl/source',
-  `--import=${pathToFileURL(createRequire(import.meta.url).resolve('tsx/esm')).href}`,
+  `--import=${import.meta.resolve('@mtl/tooling/typescript-loader')}`,
 ];
 /** The words that start `mtl` from its sources, and the rank of test/programs. */
 export const mtl: readonly string[] = [

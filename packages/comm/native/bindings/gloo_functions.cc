@@ -3,6 +3,7 @@
 #include <mutex>
 
 #include "bindings/local_groups.h"
+#include "bindings/tensors.h"
 #include "engines/gloo/hierarchical_communicator.h"
 
 namespace mtl::comm::bindings {
@@ -117,7 +118,7 @@ Status connect(Job* job, Pending pending, std::vector<std::string> addresses, st
   return ok_status();
 }
 
-// (job, mesh, addresses of all members by position) => {group, engine}
+// (job, mesh, addresses of all members by position, isStaged) => {group, engine}
 Napi::Value connect_group(const Napi::CallbackInfo& info) {
   Job* job = read_job(info, 0);
   int64_t handle;
@@ -131,12 +132,10 @@ Napi::Value connect_group(const Napi::CallbackInfo& info) {
   }
   GroupIdentity identity = pending.mesh->group();
   std::unique_ptr<Communicator> communicator;
-  const Status status = connect(job, std::move(pending), std::move(addresses), &communicator);
+  Status status = connect(job, std::move(pending), std::move(addresses), &communicator);
+  if (status.ok()) status = stage_if(info.Length() > 3 && info[3].ToBoolean().Value(), &communicator);
   if (!status.ok()) return throw_status(info.Env(), status), Napi::Value();
-  Napi::Object opened = Napi::Object::New(info.Env());
-  opened.Set("engine", communicator->engine());
-  opened.Set("group", add_group(info, job, std::move(identity), std::move(communicator), nullptr));
-  return opened;
+  return opened_group(info, job, std::move(identity), std::move(communicator));
 }
 
 void close_mesh(const Napi::CallbackInfo& info) {

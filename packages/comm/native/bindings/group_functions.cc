@@ -1,11 +1,12 @@
 // useTensors, startOperation, waitForOperation, isOperationDone, statisticsOfGroup
 #include "bindings/jobs.h"
-#include "mtl/tensor_handle.h"
+#include "bindings/tensors.h"
+#include "engines/staged/staged_communicator.h"
 
 namespace mtl::comm::bindings {
 namespace {
 
-constexpr int kCpuDevices = 2;  // cpu and reference: host memory
+constexpr int kCuda = 2;  // of DeviceKind; cpu and reference before it have the host's memory
 
 // of the kernels' addon; there for the life of the process
 const MtlTensorApi* tensor_api = nullptr;
@@ -33,10 +34,22 @@ Status hold_tensor(int64_t handle, HeldTensor* tensor) {
   if (tensor_api == nullptr || tensor_api->retain(static_cast<uint64_t>(handle), &tensor->memory, &tensor->hold) != 0) {
     return error_status("MTL_DISPOSED_TENSOR", "tensor handle %lld is not alive", static_cast<long long>(handle));
   }
-  if (tensor->memory.device < kCpuDevices) return ok_status();
-  tensor_api->release(tensor->hold);
-  tensor->hold = 0;
-  return error_status("MTL_DEVICE", "the engine of this group moves host memory, the tensor lives on a GPU");
+  return ok_status();
+}
+
+// Whether the group takes tensors from where they live, and which of the two that is.
+Status check_memory(const Group& group, const HeldTensor& input, const HeldTensor& output, Memory* memory) {
+  const auto memory_of = [](const HeldTensor& tensor) {
+    return tensor.memory.device == kCuda ? Memory::kDevice : Memory::kHost;
+  };
+  const bool has_tensor = input.memory.data != nullptr || output.memory.data != nullptr;
+  *memory = memory_of(input.memory.data != nullptr ? input : output);
+  if (input.memory.data != nullptr && output.memory.data != nullptr && memory_of(input) != memory_of(output)) {
+    return error_status("MTL_DEVICE", "one of two tensors lives on a GPU, the other one on the host");
+  }
+  if (!has_tensor || group.moves(*memory)) return ok_status();
+  return error_status("MTL_DEVICE", "engine %s of group %s does not move %s memory", group.engine(),
+                      group.identity().name.c_str(), *memory == Memory::kDevice ? "a GPU's" : "the host's");
 }
 
 void let_go(uint64_t hold) {
@@ -56,16 +69,20 @@ Napi::Value start(const Napi::CallbackInfo& info) {
   if (status.ok() && output_handle != input_handle) status = hold_tensor(output_handle, &output);
   const bool is_known = kind >= 0 && kind < kNumOperationKinds && reduction >= 0 && reduction <= 2;
   if (status.ok() && !is_known) status = error_status("MTL_ARGUMENT", "operation %lld", static_cast<long long>(kind));
+  if (output_handle == input_handle) output.memory = input.memory;
+  Memory memory = Memory::kHost;
+  if (status.ok()) status = check_memory(*group->group, input, output, &memory);
   if (!status.ok()) {
     let_go(input.hold);
+    let_go(output.hold);
     throw_status(info.Env(), status);
     return {};
   }
-  if (output_handle == input_handle) output.memory = input.memory;
   OperationRequest request;
   request.kind = static_cast<OperationKind>(kind);
   request.dtype = static_cast<DType>(input_handle != 0 ? input.memory.dtype : output.memory.dtype);
   request.reduction = static_cast<Reduction>(reduction);
+  request.memory = memory;
   request.peer = static_cast<int>(peer);
   request.input = input.memory.data;
   request.input_bytes = input.memory.bytes;
@@ -132,4 +149,21 @@ void register_functions(Napi::Env env, Napi::Object exports) {
 const Registration registration(register_functions);
 
 }  // namespace
+
+const MtlTensorApi* tensor_interface() { return tensor_api; }
+
+Status find_device(const MtlDeviceApi** device) {
+  *device = tensor_api == nullptr ? nullptr : tensor_api->device_api(kCuda);
+  if (*device != nullptr) return ok_status();
+  return error_status("MTL_DEVICE", "device cuda is not open in this process");
+}
+
+Status stage_if(bool is_staged, std::unique_ptr<Communicator>* communicator) {
+  if (!is_staged) return ok_status();
+  const MtlDeviceApi* device;
+  MTL_RETURN_IF_ERROR(find_device(&device));
+  communicator->reset(new staged::StagedCommunicator(std::move(*communicator), device));
+  return ok_status();
+}
+
 }  // namespace mtl::comm::bindings

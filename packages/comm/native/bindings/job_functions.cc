@@ -153,4 +153,12 @@ Napi::Value add_group(const Napi::CallbackInfo& info, Job* job, GroupIdentity id
   return Napi::Number::New(info.Env(), static_cast<double>(handle));
 }
 
+Napi::Value opened_group(const Napi::CallbackInfo& info, Job* job, GroupIdentity identity,
+                         std::unique_ptr<Communicator> communicator) {
+  Napi::Object opened = Napi::Object::New(info.Env());
+  opened.Set("engine", communicator->engine());
+  opened.Set("group", add_group(info, job, std::move(identity), std::move(communicator), nullptr));
+  return opened;
+}
+
 }  // namespace mtl::comm::bindings

@@ -9,6 +9,7 @@
 
 #include "bindings/convert.h"
 #include "engines/local/watchdog.h"
+#include "engines/nccl/launch_order.h"
 #include "group/group.h"
 
 namespace mtl::comm::bindings {
@@ -29,6 +30,7 @@ struct Job {
   std::map<std::string, int> num_created;  // how often a group of this name and these ranks was created
   std::unique_ptr<local::HostBoard> board;
   std::unique_ptr<local::Watchdog> watchdog;
+  std::shared_ptr<nccl::LaunchOrder> launch_order;  // of all groups over NCCL
   std::vector<std::shared_ptr<void>> kept;  // what else must live as long as the job, such as a store's client
 };
 
@@ -39,5 +41,9 @@ OpenGroup* read_group(const Napi::CallbackInfo& info, size_t index);
 // Puts a group of `job` into the table and gives its handle to JavaScript.
 Napi::Value add_group(const Napi::CallbackInfo& info, Job* job, GroupIdentity identity,
                       std::unique_ptr<Communicator> communicator, std::function<void()> on_close);
+
+// The same, as {group, engine}.
+Napi::Value opened_group(const Napi::CallbackInfo& info, Job* job, GroupIdentity identity,
+                         std::unique_ptr<Communicator> communicator);
 
 }  // namespace mtl::comm::bindings

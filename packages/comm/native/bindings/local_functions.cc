@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "bindings/local_groups.h"
+#include "bindings/tensors.h"
 
 namespace mtl::comm::bindings {
 namespace {
@@ -85,7 +86,8 @@ Status connect(Job* job, const GroupIdentity& identity, const local::LocalOption
   return local::LocalCommunicator::open(identity, options, address, communicator);
 }
 
-// (job, name, ranks, timeoutMs, bufferBytes) => group. All ranks are on this host, this process's among them.
+// (job, name, ranks, timeoutMs, bufferBytes, isStaged) => {group, engine}. All ranks are on this host, this process's
+// among them.
 Napi::Value create_group(const Napi::CallbackInfo& info) {
   Job* job = read_job(info, 0);
   GroupIdentity identity;
@@ -96,11 +98,14 @@ Napi::Value create_group(const Napi::CallbackInfo& info) {
     return {};
   }
   identity.timeout_ns = static_cast<int64_t>(timeout_ms * kMillisecond);
-  std::unique_ptr<local::LocalCommunicator> communicator;
-  const Status status = connect_local(job, &identity, static_cast<uint64_t>(buffer_bytes), &communicator);
+  const bool is_staged = info.Length() > 5 && info[5].ToBoolean().Value();
+  std::unique_ptr<local::LocalCommunicator> local;
+  Status status = connect_local(job, &identity, static_cast<uint64_t>(buffer_bytes), &local);
+  std::unique_ptr<Communicator> communicator = std::move(local);
+  if (status.ok()) status = stage_if(is_staged, &communicator);
   if (!status.ok()) return throw_status(info.Env(), status), Napi::Value();
   // stays announced when it is closed before all have opened it: who comes then learns that the first has left
-  return add_group(info, job, std::move(identity), std::move(communicator), nullptr);
+  return opened_group(info, job, std::move(identity), std::move(communicator));
 }
 
 void register_functions(Napi::Env env, Napi::Object exports) {

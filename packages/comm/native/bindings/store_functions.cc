@@ -8,7 +8,7 @@
 
 #include "bindings/jobs.h"
 #include "core/clock.h"
-#include "store/store_client.h"
+#include "bindings/stores.h"
 #include "store/store_server.h"
 
 namespace mtl::comm::bindings {
@@ -37,17 +37,7 @@ std::shared_ptr<store::StoreServer> read_server(const Napi::CallbackInfo& info) 
   return nullptr;
 }
 
-std::shared_ptr<store::StoreClient> read_client(const Napi::CallbackInfo& info) {
-  int64_t handle;
-  if (!read_integer(info, 0, &handle)) return nullptr;
-  const std::lock_guard<std::mutex> lock(stores().mutex);
-  const auto found = stores().clients.find(handle);
-  if (found != stores().clients.end()) {
-    if (std::shared_ptr<store::StoreClient> client = found->second.lock()) return client;
-  }
-  throw_status(info.Env(), error_status("MTL_CLOSED", "store client %lld is closed", static_cast<long long>(handle)));
-  return nullptr;
-}
+std::shared_ptr<store::StoreClient> read_client(const Napi::CallbackInfo& info) { return read_store_client(info, 0); }
 
 // (address, ports, secret, worldSize, attempt, hostRank, heartbeatLimitMs, member) => server
 Napi::Value create_server(const Napi::CallbackInfo& info) {
@@ -267,4 +257,16 @@ void register_functions(Napi::Env env, Napi::Object exports) {
 const Registration registration(register_functions);
 
 }  // namespace
+std::shared_ptr<store::StoreClient> read_store_client(const Napi::CallbackInfo& info, size_t index) {
+  int64_t handle;
+  if (!read_integer(info, index, &handle)) return nullptr;
+  const std::lock_guard<std::mutex> lock(stores().mutex);
+  const auto found = stores().clients.find(handle);
+  if (found != stores().clients.end()) {
+    if (std::shared_ptr<store::StoreClient> client = found->second.lock()) return client;
+  }
+  throw_status(info.Env(), error_status("MTL_CLOSED", "store client %lld is closed", static_cast<long long>(handle)));
+  return nullptr;
+}
+
 }  // namespace mtl::comm::bindings

@@ -26,6 +26,9 @@ const char* name_of(OperationKind kind);
 
 enum class Reduction : int32_t { kSum = 0, kMaximum = 1, kMinimum = 2 };
 
+// Where the tensors of an operation live.
+enum class Memory : int32_t { kHost, kDevice };
+
 inline bool is_message(OperationKind kind) {
   return kind == OperationKind::kSend || kind == OperationKind::kReceive;
 }
@@ -51,6 +54,7 @@ std::string to_text(const Description& description);
 struct Operation {
   OperationKind kind = OperationKind::kBarrier;
   Description description;
+  Memory memory = Memory::kHost;
   int peer = -1;                // position in the group: the other end of a message
   const void* input = nullptr;  // what this member contributes; the tensor itself for operations in place
   void* output = nullptr;       // where the result goes; equal to `input` for operations in place

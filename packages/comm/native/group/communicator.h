@@ -1,4 +1,5 @@
-// THE seam between groups and what moves their bytes: `local` (shared memory), `gloo` and `nccl` each implement it.
+// THE seam between groups and what moves their bytes: `local` (shared memory), `gloo` and `nccl` each implement it, and
+// `staged` over one of the first two.
 //
 // A group (group/group.h) calls a communicator like this:
 // * collectives one after the other, in the order in which they were started, never two at a time;
@@ -6,8 +7,8 @@
 //   and as messages of other pairs and directions, each on its own thread;
 // * `begin` on the thread that starts the operation, when nothing that was started before it on the same queue is
 //   unfinished; then `execute` on that thread or another. `execute` may come without `begin`;
-// * an engine that `begins_at_once` gets `begin` with every operation, and after kHandedOver only the thread that waits
-//   calls `execute`.
+// * an engine that `begins_at_once` gets `begin` with every operation; after kHandedOver only the thread that waits calls
+//   `execute`, after kUnfinished that thread or the queue's own, in the order of the queue.
 // Memory in `operation` stays valid until `execute` has returned.
 #pragma once
 
@@ -26,8 +27,11 @@ class Communicator {
  public:
   virtual ~Communicator() = default;
 
-  // "local", "gloo" or "nccl".
+  // "local", "gloo" or "nccl", as `ProcessGroup.engine` says it in TypeScript.
   virtual const char* engine() const = 0;
+
+  // Whether it takes tensors that live there. A barrier, which has none, comes to every engine.
+  virtual bool moves(Memory memory) const { return memory == Memory::kHost; }
 
   // Whether operations are launched where the program starts them, in one order over all queues, even while earlier
   // ones of their queue are under way: the device keeps the order, and a thread of ours must not choose another one.

@@ -34,6 +34,7 @@ Group::Work Group::start(OperationRequest request) {
   const size_t described = request.kind == OperationKind::kReceive ? request.output_bytes : request.input_bytes;
   operation.description.count = described / size_of(request.dtype);
   operation.description.sequence = next_sequence(request);
+  operation.memory = request.memory;
   operation.peer = request.peer;
   operation.input = request.input;
   operation.output = request.output;

@@ -22,6 +22,7 @@ struct OperationRequest {
   OperationKind kind = OperationKind::kBarrier;
   DType dtype = DType::kFloat32;
   Reduction reduction = Reduction::kSum;
+  Memory memory = Memory::kHost;
   int peer = -1;  // position in the group: root of a broadcast, the other end of a message
   void* input = nullptr;
   size_t input_bytes = 0;
@@ -53,6 +54,7 @@ class Group {
 
   const GroupIdentity& identity() const { return identity_; }
   const char* engine() const { return communicator_->engine(); }
+  bool moves(Memory memory) const { return communicator_->moves(memory); }
 
   // Shapes and ranks have been checked. A member in a job that has failed learns of it in `wait`.
   Work start(OperationRequest request);

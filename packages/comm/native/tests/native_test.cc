@@ -43,7 +43,7 @@ bool succeeded(const Status& status) {
   return false;
 }
 
-ThreadedGroup::ThreadedGroup(int size, uint64_t buffer_bytes, int64_t timeout_ms) {
+ThreadedGroup::ThreadedGroup(int size, uint64_t buffer_bytes, int64_t timeout_ms, const Wrap& wrap) {
   local::LocalOptions options;
   options.buffer_bytes = buffer_bytes;
   const local::LocalCommunicator* first = nullptr;
@@ -63,8 +63,10 @@ ThreadedGroup::ThreadedGroup(int size, uint64_t buffer_bytes, int64_t timeout_ms
     communicators_.push_back(communicator.get());
     jobs_.push_back(std::make_unique<JobState>(10 + member));
     traces_.push_back(std::make_unique<Trace>(64));
-    groups_.push_back(std::make_unique<Group>(member + 1, std::move(identity), std::move(communicator),
-                                              jobs_.back().get(), traces_.back().get()));
+    std::unique_ptr<Communicator> wrapped = std::move(communicator);
+    if (wrap) wrapped = wrap(member, std::move(wrapped));
+    groups_.push_back(std::make_unique<Group>(member + 1, std::move(identity), std::move(wrapped), jobs_.back().get(),
+                                              traces_.back().get()));
   }
 }
 

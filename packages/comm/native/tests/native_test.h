@@ -26,7 +26,9 @@ bool succeeded(const Status& status);
 // Members of a group as threads of this process, over one mapping of one segment.
 class ThreadedGroup {
  public:
-  ThreadedGroup(int size, uint64_t buffer_bytes, int64_t timeout_ms = 20000);
+  // `wrap` puts another engine over a member's.
+  using Wrap = std::function<std::unique_ptr<Communicator>(int member, std::unique_ptr<Communicator> communicator)>;
+  ThreadedGroup(int size, uint64_t buffer_bytes, int64_t timeout_ms = 20000, const Wrap& wrap = nullptr);
 
   ~ThreadedGroup() {
     while (!groups_.empty()) groups_.pop_back();

@@ -19,6 +19,8 @@ export interface GlooGroupOptions extends GroupOptions {
   readonly timeoutMs: number;
   /** Name or IP address of a network interface; see `resolveSocketAddress` for what holds without it. */
   readonly socketInterface?: string | undefined;
+  /** Also for tensors on device cuda, which then go through memory of the host. Default false. */
+  readonly isStaged?: boolean;
 }
 
 /** How the gloo engine is had. */
@@ -36,7 +38,7 @@ const pollMs = 250;
  * @throws CommunicationError MTL_GLOO_LIBRARY where libgloo is missing, MTL_TIMEOUT naming a rank that does not come.
  */
 export function createGlooGroup(options: GlooGroupOptions): NativeGroup {
-  const { job, name, ranks, hosts, timeoutMs, socketInterface } = options;
+  const { job, name, ranks, hosts, timeoutMs, socketInterface, isStaged = false } = options;
   checkRanks({ name, ranks }, job.rank);
   const address = resolveSocketAddress({ socketInterface, isOneHost: new Set(hosts).size === 1 });
   const opened = withRemedy(() =>
@@ -44,7 +46,9 @@ export function createGlooGroup(options: GlooGroupOptions): NativeGroup {
   );
   try {
     const addresses = exchangeAddresses(options, opened.addresses);
-    const { group, engine } = callNative(() => addon().connectGlooGroup(job.handle, opened.mesh, addresses));
+    const { group, engine } = callNative(() =>
+      addon().connectGlooGroup(job.handle, opened.mesh, addresses, isStaged),
+    );
     return new NativeGroup({ name, ranks, engine, worldRank: job.rank, handle: group });
   } finally {
     // nothing to close when the group has taken it

@@ -52,7 +52,8 @@ export interface CommAddon {
     ranks: readonly number[],
     timeoutMs: number,
     bufferBytes: number,
-  ): number;
+    isStaged: boolean,
+  ): { group: number; engine: EngineName };
 
   glooProblem(library: string): string | undefined;
   openGlooMesh(
@@ -68,8 +69,22 @@ export interface CommAddon {
     job: number,
     mesh: number,
     addresses: readonly Uint8Array[],
+    isStaged: boolean,
   ): { group: number; engine: EngineName };
   closeGlooMesh(mesh: number): void;
+
+  /** Opens the libraries. @throws MTL_NCCL_NOT_BUILT, MTL_NCCL_NOT_FOUND, MTL_NCCL_VERSION */
+  ncclInformation(): { version: string; path: string; driverPath: string; builtAgainst: string };
+  createNcclGroup(
+    job: number,
+    storeClient: number,
+    name: string,
+    ranks: readonly number[],
+    key: string,
+    timeoutMs: number,
+    sharesGpu: boolean,
+  ): { group: number; engine: EngineName };
+  gpuOfProcess(): { index: number; uuid: string };
 
   startOperation(
     group: number,

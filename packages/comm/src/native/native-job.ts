@@ -15,6 +15,8 @@ export interface LocalGroupOptions extends GroupOptions {
   readonly timeoutMs: number;
   /** Bytes that move at a time; default: chosen for the number of ranks and cores. A member uses about four times it. */
   readonly bufferBytes?: number;
+  /** Also for tensors on device cuda, which then go through memory of the host. Default false. */
+  readonly isStaged?: boolean;
 }
 
 /**
@@ -54,12 +56,13 @@ export class NativeJob {
   }
 
   /** A group of ranks of this host over shared memory. All members call it. */
-  createLocalGroup({ name, ranks, timeoutMs, bufferBytes = 0 }: LocalGroupOptions): NativeGroup {
+  createLocalGroup(options: LocalGroupOptions): NativeGroup {
+    const { name, ranks, timeoutMs, bufferBytes = 0, isStaged = false } = options;
     checkRanks({ name, ranks }, this.rank);
-    const handle = callNative(() =>
-      addon().createLocalGroup(this.handle, name, ranks, timeoutMs, bufferBytes),
+    const { group, engine } = callNative(() =>
+      addon().createLocalGroup(this.handle, name, ranks, timeoutMs, bufferBytes, isStaged),
     );
-    return new NativeGroup({ name, ranks, engine: 'local', worldRank: this.rank, handle });
+    return new NativeGroup({ name, ranks, engine, worldRank: this.rank, handle: group });
   }
 
   /**

@@ -22,12 +22,13 @@ export interface NativeStoreOptions {
  * silence of this process, and aborts go to and come from all ranks.
  */
 export class NativeStore implements Store {
-  readonly #handle: number;
+  /** For further functions of the addon. */
+  readonly handle: number;
 
   /** @throws CommunicationError MTL_STORE_UNREACHABLE, MTL_STORE_REFUSED */
   constructor(options: NativeStoreOptions) {
     const { job, address, ports, secret, worldSize, attempt, timeoutMs, member = 'rank' } = options;
-    this.#handle = callNative(() =>
+    this.handle = callNative(() =>
       addon().openStoreClient(
         ...([job.handle, address, ports, secret, worldSize, attempt, timeoutMs, member] as const),
       ),
@@ -36,11 +37,11 @@ export class NativeStore implements Store {
 
   /** @throws CommunicationError MTL_STORE_REFUSED for a key that was set before, or a store that is full. */
   set(key: string, value: Uint8Array): void {
-    callNative(() => addon().setInStore(this.#handle, key, value));
+    callNative(() => addon().setInStore(this.handle, key, value));
   }
 
   get(key: string, timeoutMs: number): Uint8Array {
-    return callNative(() => addon().getFromStore(this.#handle, key, timeoutMs));
+    return callNative(() => addon().getFromStore(this.handle, key, timeoutMs));
   }
 
   /**
@@ -48,17 +49,17 @@ export class NativeStore implements Store {
    * the job may be closed only after it.
    */
   getLater(key: string, timeoutMs: number): Promise<Uint8Array> {
-    return awaitNative(() => addon().awaitInStore(this.#handle, key, timeoutMs));
+    return awaitNative(() => addon().awaitInStore(this.handle, key, timeoutMs));
   }
 
   /** The value of a key, or undefined while nobody has set it. */
   find(key: string): Uint8Array | undefined {
-    return callNative(() => addon().findInStore(this.#handle, key));
+    return callNative(() => addon().findInStore(this.handle, key));
   }
 
   /** Adds to a counter, which starts at 0, and gives the sum. */
   add(key: string, delta: number): number {
-    return callNative(() => addon().addInStore(this.#handle, key, delta));
+    return callNative(() => addon().addInStore(this.handle, key, delta));
   }
 
   /** Waits until all keys are set. @throws CommunicationError MTL_TIMEOUT, naming the first that is not. */
@@ -69,11 +70,11 @@ export class NativeStore implements Store {
 
   /** After an abort of the job: waits until the others have been told, so that this process may end. */
   tellAbort(timeoutMs: number): void {
-    callNative(() => addon().tellStore(this.#handle, timeoutMs));
+    callNative(() => addon().tellStore(this.handle, timeoutMs));
   }
 
   /** Leaves in order: the end of this process is no failure any more. */
   close(): void {
-    callNative(() => addon().closeStoreClient(this.#handle));
+    callNative(() => addon().closeStoreClient(this.handle));
   }
 }

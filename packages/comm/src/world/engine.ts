@@ -13,6 +13,8 @@ export interface EngineContext {
   readonly hosts: readonly (readonly number[])[];
   /** How long an operation waits for the other ranks. */
   readonly timeoutMs: number;
+  /** Whether groups also take tensors on device cuda, which go through memory of the host. */
+  readonly isStaged: boolean;
 }
 
 /** Makes the groups of a world. */

@@ -19,16 +19,17 @@ export function checkGloo({ numNodes }: Pick<ProcessEnvironment, 'numNodes'>): v
 }
 
 /** TCP between hosts, with shared memory inside each; groups of one host use shared memory alone. */
-export function glooEngine({ job, store, hosts, timeoutMs }: EngineContext): Engine {
+export function glooEngine({ job, store, hosts, timeoutMs, isStaged }: EngineContext): Engine {
   const hostOf = new Map(hosts.flatMap((ranks, host) => ranks.map((rank) => [rank, host] as const)));
   return {
-    name: 'gloo',
+    name: isStaged ? 'staged+gloo' : 'gloo',
     createGroup: (options) => {
       const hostOfEach = options.ranks.map((rank) => hostOf.get(rank)!);
       if (new Set(hostOfEach).size === 1 && hosts.length > 1) {
-        return job.createLocalGroup({ ...options, timeoutMs });
+        return job.createLocalGroup({ ...options, timeoutMs, isStaged });
       }
-      return createGlooGroup({ ...options, job, store, hosts: hostOfEach, keyPrefix: 'gloo', timeoutMs });
+      const parts = { job, store, hosts: hostOfEach, keyPrefix: 'gloo', timeoutMs, isStaged };
+      return createGlooGroup({ ...options, ...parts });
     },
     close: () => {},
   };

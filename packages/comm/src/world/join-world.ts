@@ -1,4 +1,5 @@
 import { CommunicationError, MtlError, UsageError } from '@mtl/errors';
+import type { Device } from '@mtl/kernels';
 import type { ProcessEnvironment, Variables } from '../environment/process-environment.js';
 import { readJobSecret } from '../environment/read-job-secret.js';
 import { readJoinTimeout } from '../environment/read-join-timeout.js';
@@ -15,8 +16,15 @@ export interface JoinWorldOptions {
   readonly variables?: Variables;
   /** This process's place, instead of what the variables say. */
   readonly environment?: ProcessEnvironment;
-  /** Default: shared memory on one host, Gloo between hosts. */
+  /**
+   * Default: shared memory on one host, Gloo between hosts; for device cuda NCCL where every rank has a GPU of its own and
+   * the library, else one of these two, through the host's memory.
+   */
   readonly engine?: JobEngineName;
+  /** Where tensors live; for `cuda`, which must be open, groups take tensors of both. Default cpu. */
+  readonly device?: Device;
+  /** Gets which engine serves GPUs, and why. */
+  readonly onMessage?: (text: string) => void;
   /** How long an operation waits for the other ranks. Default 600 s. */
   readonly timeoutMs?: number;
   /** How long to wait for all ranks to come. Default: MTL_JOIN_TIMEOUT (seconds) of the variables, else 300 s. */
@@ -31,7 +39,7 @@ export interface JoinWorldOptions {
  * Brings the processes of a job together: reads the launcher's variables, finds the store, waits for all ranks, and
  * starts the engine. A process alone needs none of that and gets a world of one.
  *
- * @throws ConfigurationError MTL_LAUNCH_ENVIRONMENT, MTL_JOB_SECRET, MTL_ENGINE
+ * @throws ConfigurationError MTL_LAUNCH_ENVIRONMENT, MTL_JOB_SECRET, MTL_ENGINE, MTL_NCCL
  * @throws CommunicationError MTL_TIMEOUT, naming the ranks that never came; MTL_STORE_UNREACHABLE, MTL_STORE_REFUSED
  */
 export async function joinWorld(options: JoinWorldOptions = {}): Promise<JoinedWorld> {
@@ -39,7 +47,8 @@ export async function joinWorld(options: JoinWorldOptions = {}): Promise<JoinedW
   if (environment.worldSize === 1) return new JoinedWorld(environment);
   const { timeoutMs = 600_000, abortGraceMs = 10_000, heartbeatLimitMs } = options;
   const joinTimeoutMs = options.joinTimeoutMs ?? readJoinTimeout(variables);
-  const startEngine = chooseEngine(options.engine, environment);
+  const { engine: asked, device = 'cpu', onMessage = () => {} } = options;
+  const startEngine = chooseEngine({ asked, device, environment, joinTimeoutMs, onMessage });
   const secret = readJobSecret(variables);
   const deadline = performance.now() + joinTimeoutMs;
   const left = (): number => Math.max(0, deadline - performance.now());
@@ -62,7 +71,7 @@ export async function joinWorld(options: JoinWorldOptions = {}): Promise<JoinedW
       timeoutMs: left(),
       graceMs: abortGraceMs,
     });
-    const engine = await startEngine({ job, store, environment, hosts, timeoutMs });
+    const engine = await startEngine({ job, store, environment, hosts, timeoutMs, isStaged: false });
     return new JoinedWorld(environment, { job, store, server, engine, timeoutMs });
   } catch (error) {
     // the others learn why instead of waiting for this rank

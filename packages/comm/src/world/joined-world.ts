@@ -73,8 +73,8 @@ export class JoinedWorld implements World {
     this.#isClosed = true;
     const { job, store, server, engine, timeoutMs } = this.#parts;
     const isFailed = job.failure !== undefined;
-    store.close();
     engine.close();
+    store.close();
     job.close();
     server?.close({ timeoutMs: isFailed ? 0 : timeoutMs });
   }

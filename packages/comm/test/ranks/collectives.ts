@@ -3,6 +3,7 @@ import type { ProcessGroup, World } from '@mtl/comm';
 import {
   bfloat16Bits,
   bytesPerElement,
+  type Device,
   type DType,
   dtypes,
   float16Bits,
@@ -17,6 +18,8 @@ export interface CollectiveCases {
   readonly dtypes?: readonly DType[];
   /** Names of the cases below. Default: all. */
   readonly operations?: readonly string[];
+  /** Where the tensors live. Default: cpu. */
+  readonly device?: Device;
 }
 
 /** Runs every operation in every dtype and size; gives a hash of the result's bits for each, by name of the case. */
@@ -26,7 +29,7 @@ export default function collectives(world: World, cases: CollectiveCases): Recor
     for (const size of cases.sizes) {
       for (const [name, run] of Object.entries(operations)) {
         if (cases.operations?.includes(name) === false) continue;
-        const result = run(world.group, { dtype, size });
+        const result = run(world.group, { dtype, size, device: cases.device ?? 'cpu' });
         hashes[`${name} ${dtype} ${size}`] = hashOf(result);
         result.dispose();
       }
@@ -39,6 +42,7 @@ export default function collectives(world: World, cases: CollectiveCases): Recor
 interface Case {
   readonly dtype: DType;
   readonly size: number;
+  readonly device: Device;
 }
 
 type Run = (group: ProcessGroup, each: Case) => Tensor;
@@ -47,52 +51,52 @@ const operations: Record<string, Run> = {
   allReduceSum: (group, each) => allReduce(group, each, 'sum'),
   allReduceMax: (group, each) => allReduce(group, each, 'max'),
   allReduceMin: (group, each) => allReduce(group, each, 'min'),
-  allGather: (group, { dtype, size }) => {
-    const input = filled(dtype, size, group.rank);
-    const output = Tensor.empty({ shape: [size * group.size], dtype });
+  allGather: (group, { dtype, size, device }) => {
+    const input = filled({ dtype, size, device }, group.rank);
+    const output = Tensor.empty({ shape: [size * group.size], dtype, device });
     group.allGather({ output, input }).wait();
     input.dispose();
     return output;
   },
-  allGatherInPlace: (group, { dtype, size }) => {
-    const output = Tensor.zeros({ shape: [size * group.size], dtype });
+  allGatherInPlace: (group, { dtype, size, device }) => {
+    const output = Tensor.zeros({ shape: [size * group.size], dtype, device });
     const input = output.view({ offset: size * group.rank, shape: [size] });
     input.write(values(dtype, size, group.rank));
     group.allGather({ output, input }).wait();
     input.dispose();
     return output;
   },
-  reduceScatter: (group, { dtype, size }) => {
-    const input = filled(dtype, size * group.size, group.rank);
-    const output = Tensor.empty({ shape: [size], dtype });
+  reduceScatter: (group, { dtype, size, device }) => {
+    const input = filled({ dtype, size: size * group.size, device }, group.rank);
+    const output = Tensor.empty({ shape: [size], dtype, device });
     group.reduceScatter({ output, input }).wait();
     input.dispose();
     return output;
   },
-  reduceScatterInPlace: (group, { dtype, size }) => {
-    const input = filled(dtype, size * group.size, group.rank);
+  reduceScatterInPlace: (group, { dtype, size, device }) => {
+    const input = filled({ dtype, size: size * group.size, device }, group.rank);
     const output = input.view({ offset: size * group.rank, shape: [size] });
     group.reduceScatter({ output, input, operation: 'max' }).wait();
     input.dispose();
     return output;
   },
-  broadcast: (group, { dtype, size }) => {
-    const tensor = filled(dtype, size, group.rank);
+  broadcast: (group, { dtype, size, device }) => {
+    const tensor = filled({ dtype, size, device }, group.rank);
     group.broadcast(tensor, { root: group.size - 1 }).wait();
     return tensor;
   },
-  allToAll: (group, { dtype, size }) => {
-    const input = filled(dtype, size * group.size, group.rank);
-    const output = Tensor.empty({ shape: [size * group.size], dtype });
+  allToAll: (group, { dtype, size, device }) => {
+    const input = filled({ dtype, size: size * group.size, device }, group.rank);
+    const output = Tensor.empty({ shape: [size * group.size], dtype, device });
     group.allToAll({ output, input }).wait();
     input.dispose();
     return output;
   },
   // around the ring, received before it is sent: a receive never holds up a send
-  sendAndReceive: (group, { dtype, size }) => {
-    const own = filled(dtype, size, group.rank);
+  sendAndReceive: (group, { dtype, size, device }) => {
+    const own = filled({ dtype, size, device }, group.rank);
     if (group.size === 1) return own;
-    const other = Tensor.empty({ shape: [size], dtype });
+    const other = Tensor.empty({ shape: [size], dtype, device });
     const received = group.receive(other, { from: (group.rank + group.size - 1) % group.size });
     const sent = group.send(own, { to: (group.rank + 1) % group.size });
     received.wait();
@@ -102,14 +106,14 @@ const operations: Record<string, Run> = {
   },
 };
 
-function allReduce(group: ProcessGroup, { dtype, size }: Case, operation: 'sum' | 'max' | 'min'): Tensor {
-  const tensor = filled(dtype, size, group.rank);
+function allReduce(group: ProcessGroup, each: Case, operation: 'sum' | 'max' | 'min'): Tensor {
+  const tensor = filled(each, group.rank);
   group.allReduce(tensor, { operation }).wait();
   return tensor;
 }
 
-function filled(dtype: DType, size: number, rank: number): Tensor {
-  return Tensor.from(values(dtype, size, rank), { shape: [size], dtype });
+function filled({ dtype, size, device }: Case, rank: number): Tensor {
+  return Tensor.from(values(dtype, size, rank), { shape: [size], dtype, device });
 }
 
 /** Values of very different magnitudes, so that another order of summation gives other bits; integers that overflow. */

@@ -1,57 +1,39 @@
-import { IndexedDataset } from '../indexed/indexed-dataset.js';
-import type { IndexFile } from '../indexed/read-index-file.js';
-import { RandomState } from '../random/random-state.js';
-import { assembleBatch } from '../samples/assemble-batch.js';
+import type { RandomState } from '../random/random-state.js';
 import type { PythonJsonValue } from '../samples/python-json.js';
-import type { SampleDataset } from '../samples/sample-dataset.js';
-import type { Tokenizer } from '../tokenizers/tokenizer.js';
+import {
+  MaskedDataset,
+  type MaskedDatasetDescription,
+  type MaskedDatasetPart,
+  type MaskedDatasetSettings,
+  withTokenizerIdentifiers,
+} from './masked-dataset.js';
 import {
   createMaskedTokenBatch,
   type MaskedTokenBatch,
   type MaskedTokenBatchDraft,
   trimMaskedTokens,
 } from './masked-token-batch.js';
-import { bertMasking, checkMasking, type MaskingOptions } from './masking-options.js';
-import { type MaskingVocabulary, maskingVocabulary } from './masking-vocabulary.js';
-import { type MaskedIndexOptions, maskedIndexIdentifiers, openMaskedIndex } from './open-masked-index.js';
-import { SentenceReader } from './sentence-reader.js';
-import { TokenMasker } from './token-masker.js';
-import type { DocumentCounts } from './walk-sentences.js';
+import { bertMasking, checkMasking } from './masking-options.js';
+import { maskingVocabulary } from './masking-vocabulary.js';
+import { maskedIndexIdentifiers, openMaskedIndex } from './open-masked-index.js';
 
 // S = sequence length.
 
 const numSpecialTokens = 3;
 
 /** What all BERT datasets of a run have in common. */
-export interface BertDatasetSettings
-  extends Omit<MaskedIndexOptions, 'prefix' | 'split' | 'numSamples' | 'tokenizerIdentifiers'> {
-  /** The WordPiece tokenizer that wrote the dataset. */
-  readonly tokenizer: Tokenizer;
-  /** Default: the tokenizer's own; Megatron's value makes its caches and ours interchangeable. */
-  readonly tokenizerIdentifiers?: PythonJsonValue;
+export interface BertDatasetSettings extends MaskedDatasetSettings {
   /** Pairs of sentences for the sentence-order head (default true), else samples of one part. */
   readonly sentencePairs?: boolean;
-  /** Changes to Megatron's masks. */
-  readonly masking?: Partial<MaskingOptions>;
 }
 
 /** Which samples of which dataset. */
-export interface BertDatasetOptions
-  extends BertDatasetSettings,
-    Pick<MaskedIndexOptions, 'prefix' | 'split' | 'numSamples'> {}
+export interface BertDatasetOptions extends BertDatasetSettings, MaskedDatasetPart {}
 
 /** A BERT dataset in a form that worker threads can receive. */
-export interface BertDatasetDescription {
+export interface BertDatasetDescription extends MaskedDatasetDescription {
   readonly kind: 'bert';
-  readonly index: IndexFile;
-  readonly mapping: Uint32Array;
-  /** Documents of this part, and how many of them give no samples. */
-  readonly documents: DocumentCounts;
-  readonly sequenceLength: number;
-  readonly seed: number;
   readonly sentencePairs: boolean;
-  readonly masking: MaskingOptions;
-  readonly vocabulary: MaskingVocabulary;
 }
 
 /** One sample with the fields of Megatron's BERTMaskedWordPieceDataset; arrays are int32 [S]. */
@@ -81,42 +63,16 @@ interface DrawnSample {
  * the samples (sentence order, Lan 2019), whole words masked in n-grams; token for token the same for the same files,
  * split, seed and sizes. Open one with `openBertDataset`.
  */
-export class BertDataset implements SampleDataset<MaskedTokenBatch> {
-  readonly description: BertDatasetDescription;
-  readonly #sentences: SentenceReader;
-  readonly #masker: TokenMasker;
-  readonly #random = new RandomState(0);
-  /** int32 [S]: the sample being drawn. */
-  readonly #tokens: Int32Array;
-
-  constructor(description: BertDatasetDescription) {
-    const { index, mapping, sequenceLength, masking, vocabulary } = description;
-    this.description = description;
-    this.#sentences = new SentenceReader({
-      indexed: IndexedDataset.fromIndex(index),
-      mapping,
-      vocabularySize: vocabulary.size,
-    });
-    this.#masker = new TokenMasker({ vocabulary, masking, maximumLength: sequenceLength });
-    this.#tokens = new Int32Array(sequenceLength);
-  }
-
-  get length(): number {
-    return this.#sentences.numSamples;
-  }
-  get sequenceLength(): number {
-    return this.description.sequenceLength;
-  }
-
+export class BertDataset extends MaskedDataset<BertDatasetDescription, MaskedTokenBatch> {
   /** The sample with the fields and values that Megatron gives it. */
   megatronSample(sample: number): BertSample {
     const { sequenceLength, vocabulary } = this.description;
     const { length, firstLength, isRandom, truncated } = this.#draw(sample);
-    const { positions, labels: maskedLabels, numMasked } = this.#masker;
+    const { positions, labels: maskedLabels, numMasked } = this.masker;
     // Megatron pads all three with the padding id.
     const padded = () => new Int32Array(sequenceLength).fill(vocabulary.padding, length);
     const text = padded();
-    text.set(this.#tokens.subarray(0, length));
+    text.set(this.tokens.subarray(0, length));
     const labels = new Int32Array(sequenceLength).fill(-1);
     const lossMask = new Int32Array(sequenceLength);
     for (let i = 0; i < numMasked; i++) {
@@ -150,9 +106,9 @@ export class BertDataset implements SampleDataset<MaskedTokenBatch> {
     const { length, firstLength, isRandom } = this.#draw(sample);
     const draft = batch as MaskedTokenBatchDraft;
     const { batchSize, tokens, tokenTypes } = draft;
-    for (let i = 0, at = row; i < length; i++, at += batchSize) tokens[at] = this.#tokens[i]!;
+    for (let i = 0, at = row; i < length; i++, at += batchSize) tokens[at] = this.tokens[i]!;
     for (let i = firstLength; i < length; i++) tokenTypes[i * batchSize + row] = 1;
-    const { positions, labels, numMasked } = this.#masker;
+    const { positions, labels, numMasked } = this.masker;
     for (let i = 0; i < numMasked; i++) {
       const slot = draft.numMasked++;
       draft.maskedPositions[slot] = positions[i]! * batchSize + row;
@@ -168,23 +124,11 @@ export class BertDataset implements SampleDataset<MaskedTokenBatch> {
     return trimMaskedTokens(batch);
   }
 
-  sample(sample: number): MaskedTokenBatch {
-    return assembleBatch(this, [sample]);
-  }
-
-  close(): void {
-    this.#sentences.close();
-  }
-
-  [Symbol.dispose](): void {
-    this.close();
-  }
-
-  /** Draws a sample into `#tokens` and `#masker`, in Megatron's order of random numbers. */
+  /** Draws a sample into `tokens` and `masker`, in Megatron's order of random numbers. */
   #draw(sample: number): DrawnSample {
     const { seed, sentencePairs, vocabulary } = this.description;
-    const { tokens: sentences, firstSentence, endSentence, targetLength } = this.#sentences.read(sample);
-    const random = this.#random;
+    const { tokens: sentences, firstSentence, endSentence, targetLength } = this.sentences.read(sample);
+    const random = this.random;
     random.reseed(seed + sample);
     const numSentences = endSentence - firstSentence;
     let pivot = numSentences;
@@ -193,12 +137,12 @@ export class BertDataset implements SampleDataset<MaskedTokenBatch> {
       pivot = numSentences >= 3 ? random.randint(1, numSentences) : 1;
       isRandom = random.double() < 0.5;
     }
-    const boundary = this.#sentences.tokensOf({ first: firstSentence, end: firstSentence + pivot });
+    const boundary = this.sentences.tokensOf({ first: firstSentence, end: firstSentence + pivot });
     let first = { from: 0, to: boundary };
     let second = { from: boundary, to: sentences.length };
     if (isRandom) [first, second] = [second, first];
     const truncated = truncatePair({ first, second, targetLength, random });
-    const tokens = this.#tokens;
+    const tokens = this.tokens;
     tokens[0] = vocabulary.classification;
     tokens.set(sentences.subarray(first.from, first.to), 1);
     const firstLength = first.to - first.from + 2;
@@ -209,7 +153,7 @@ export class BertDataset implements SampleDataset<MaskedTokenBatch> {
       length += second.to - second.from + 1;
       tokens[length - 1] = vocabulary.separator;
     }
-    this.#masker.mask({ tokens, length, targetLength, random, replace: this.#replace });
+    this.masker.mask({ tokens, length, targetLength, random, replace: this.#replace });
     return { length, firstLength, isRandom, truncated };
   }
 
@@ -284,9 +228,4 @@ function bertKind({ sentencePairs = true, masking }: BertDatasetSettings) {
     masking: { ...bertMasking, ...masking },
     identifiers: { classification_head: sentencePairs },
   };
-}
-
-function withTokenizerIdentifiers(options: BertDatasetOptions): MaskedIndexOptions {
-  const { tokenizer, tokenizerIdentifiers = tokenizer.identifiers } = options;
-  return { ...options, tokenizerIdentifiers };
 }

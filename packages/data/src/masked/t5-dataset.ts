@@ -1,52 +1,36 @@
 import { DataError } from '@mtl/errors';
-import { IndexedDataset } from '../indexed/indexed-dataset.js';
-import type { IndexFile } from '../indexed/read-index-file.js';
-import { RandomState } from '../random/random-state.js';
-import { assembleBatch } from '../samples/assemble-batch.js';
 import type { PythonJsonValue } from '../samples/python-json.js';
-import type { SampleDataset } from '../samples/sample-dataset.js';
-import type { Tokenizer } from '../tokenizers/tokenizer.js';
-import { checkMasking, type MaskingOptions, t5Masking } from './masking-options.js';
-import { type MaskingVocabulary, maskingVocabulary, specialTokenId } from './masking-vocabulary.js';
-import { type MaskedIndexOptions, maskedIndexIdentifiers, openMaskedIndex } from './open-masked-index.js';
-import { SentenceReader } from './sentence-reader.js';
+import {
+  MaskedDataset,
+  type MaskedDatasetDescription,
+  type MaskedDatasetPart,
+  type MaskedDatasetSettings,
+  withTokenizerIdentifiers,
+} from './masked-dataset.js';
+import { checkMasking, t5Masking } from './masking-options.js';
+import { maskingVocabulary, specialTokenId } from './masking-vocabulary.js';
+import { maskedIndexIdentifiers, openMaskedIndex } from './open-masked-index.js';
 import { createSpanTokenBatch, type SpanTokenBatch } from './span-token-batch.js';
-import { TokenMasker } from './token-masker.js';
-import type { DocumentCounts } from './walk-sentences.js';
 
 // S = sequence length of the encoder, D = of the decoder.
 
 const numSpecialTokens = 2;
 
-/** What all T5 datasets of a run have in common; `sequenceLength` is the encoder's. */
-export interface T5DatasetSettings
-  extends Omit<MaskedIndexOptions, 'prefix' | 'split' | 'numSamples' | 'tokenizerIdentifiers'> {
-  /** The WordPiece tokenizer that wrote the dataset, with `[BOS]`, `[EOS]` and sentinels `<extra_id_0>`, ... */
-  readonly tokenizer: Tokenizer;
-  /** Default: the tokenizer's own; Megatron's value makes its caches and ours interchangeable. */
-  readonly tokenizerIdentifiers?: PythonJsonValue;
+/**
+ * What all T5 datasets of a run have in common; `sequenceLength` is the encoder's, and the tokenizer has `[BOS]`, `[EOS]` and
+ * sentinels `<extra_id_0>`, ...
+ */
+export interface T5DatasetSettings extends MaskedDatasetSettings {
   readonly decoderSequenceLength: number;
-  /** Changes to Megatron's masks. */
-  readonly masking?: Partial<MaskingOptions>;
 }
 
 /** Which samples of which dataset. */
-export interface T5DatasetOptions
-  extends T5DatasetSettings,
-    Pick<MaskedIndexOptions, 'prefix' | 'split' | 'numSamples'> {}
+export interface T5DatasetOptions extends T5DatasetSettings, MaskedDatasetPart {}
 
 /** A T5 dataset in a form that worker threads can receive. */
-export interface T5DatasetDescription {
+export interface T5DatasetDescription extends MaskedDatasetDescription {
   readonly kind: 't5';
-  readonly index: IndexFile;
-  readonly mapping: Uint32Array;
-  /** Documents of this part, and how many of them give no samples. */
-  readonly documents: DocumentCounts;
-  readonly sequenceLength: number;
   readonly decoderSequenceLength: number;
-  readonly seed: number;
-  readonly masking: MaskingOptions;
-  readonly vocabulary: MaskingVocabulary;
   readonly beginning: number;
   readonly end: number;
   /** int32: stand for the first, second, ... span. */
@@ -71,37 +55,12 @@ export interface T5Sample {
  * Megatron's T5MaskedWordPieceDataset (span corruption, Raffel 2019): the masks of BERT, longer and all of them replaced;
  * token for token the same for the same files, split, seed and sizes. Open one with `openT5Dataset`.
  */
-export class T5Dataset implements SampleDataset<SpanTokenBatch> {
-  readonly description: T5DatasetDescription;
-  readonly #sentences: SentenceReader;
-  readonly #masker: TokenMasker;
-  readonly #random = new RandomState(0);
-  readonly #tokens: Int32Array;
-
-  constructor(description: T5DatasetDescription) {
-    const { index, mapping, sequenceLength, masking, vocabulary } = description;
-    this.description = description;
-    this.#sentences = new SentenceReader({
-      indexed: IndexedDataset.fromIndex(index),
-      mapping,
-      vocabularySize: vocabulary.size,
-    });
-    this.#masker = new TokenMasker({ vocabulary, masking, maximumLength: sequenceLength });
-    this.#tokens = new Int32Array(sequenceLength);
-  }
-
-  get length(): number {
-    return this.#sentences.numSamples;
-  }
-  get sequenceLength(): number {
-    return this.description.sequenceLength;
-  }
-
+export class T5Dataset extends MaskedDataset<T5DatasetDescription, SpanTokenBatch> {
   /** The sample with the fields and values that Megatron gives it. */
   megatronSample(sample: number): T5Sample {
     const { sequenceLength, decoderSequenceLength, vocabulary, beginning, end } = this.description;
     const { length, truncated } = this.#draw(sample);
-    const { positions, labels: maskedTokens, spanStarts, numSpans, numMasked } = this.#masker;
+    const { positions, labels: maskedTokens, spanStarts, numSpans, numMasked } = this.masker;
     this.#checkRoom(sample);
     const encoderText = new Int32Array(sequenceLength).fill(vocabulary.padding);
     const decoderText = new Int32Array(decoderSequenceLength).fill(vocabulary.padding);
@@ -113,7 +72,7 @@ export class T5Dataset implements SampleDataset<SpanTokenBatch> {
     for (let span = 0; span < numSpans; span++) {
       const from = spanStarts[span]!;
       const to = spanStarts[span + 1]!;
-      while (read < positions[from]!) encoderText[encoderLength++] = this.#tokens[read++]!;
+      while (read < positions[from]!) encoderText[encoderLength++] = this.tokens[read++]!;
       // The tokens of a span lie side by side: words have none but their own pieces between them.
       read = positions[to - 1]! + 1;
       const sentinel = this.description.sentinels[span]!;
@@ -125,7 +84,7 @@ export class T5Dataset implements SampleDataset<SpanTokenBatch> {
         decoderText[decoderLength++] = maskedTokens[i]!;
       }
     }
-    while (read < length) encoderText[encoderLength++] = this.#tokens[read++]!;
+    while (read < length) encoderText[encoderLength++] = this.tokens[read++]!;
     labels[1 + numSpans + numMasked - 1] = end;
     return { encoderText, decoderText, labels, encoderLength, decoderLength, truncated };
   }
@@ -156,36 +115,24 @@ export class T5Dataset implements SampleDataset<SpanTokenBatch> {
     return batch;
   }
 
-  sample(sample: number): SpanTokenBatch {
-    return assembleBatch(this, [sample]);
-  }
-
-  close(): void {
-    this.#sentences.close();
-  }
-
-  [Symbol.dispose](): void {
-    this.close();
-  }
-
   #draw(sample: number): { length: number; truncated: boolean } {
     const { seed, vocabulary } = this.description;
-    const { tokens: sentences, targetLength } = this.#sentences.read(sample);
-    this.#random.reseed(seed + sample);
+    const { tokens: sentences, targetLength } = this.sentences.read(sample);
+    this.random.reseed(seed + sample);
     const length = Math.min(sentences.length, targetLength);
-    this.#tokens.set(sentences.subarray(0, length));
-    this.#masker.mask({
-      tokens: this.#tokens,
+    this.tokens.set(sentences.subarray(0, length));
+    this.masker.mask({
+      tokens: this.tokens,
       length,
       targetLength,
-      random: this.#random,
+      random: this.random,
       replace: () => vocabulary.mask,
     });
     return { length, truncated: length < sentences.length };
   }
 
   #checkRoom(sample: number): void {
-    const { numSpans, numMasked } = this.#masker;
+    const { numSpans, numMasked } = this.masker;
     const { decoderSequenceLength, sentinels } = this.description;
     if (numSpans > sentinels.length) {
       throw new DataError('MTL_DATA_SPANS', `sample ${sample} has ${numSpans} spans`, {
@@ -248,9 +195,4 @@ function t5Kind({ masking, decoderSequenceLength }: T5DatasetSettings) {
     masking: { ...t5Masking, ...masking },
     identifiers: { sequence_length_decoder: decoderSequenceLength },
   };
-}
-
-function withTokenizerIdentifiers(options: T5DatasetOptions): MaskedIndexOptions {
-  const { tokenizer, tokenizerIdentifiers = tokenizer.identifiers } = options;
-  return { ...options, tokenizerIdentifiers };
 }

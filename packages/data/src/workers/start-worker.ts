@@ -19,9 +19,9 @@ export function startWorker(options: {
   if (!import.meta.url.endsWith('.ts')) {
     return new Worker(new URL(`./workers/${name}.js`, import.meta.url), { workerData, transferList });
   }
-  const loader = pathToFileURL(createRequire(import.meta.url).resolve('tsx/esm/api')).href;
+  const loader = pathToFileURL(createRequire(import.meta.url).resolve('@mtl/tooling/typescript-loader')).href;
   const worker = new URL(`./${name}.ts`, import.meta.url).href;
-  const start = `import('${loader}').then(({ register }) => { register(); return import('${worker}'); })`;
+  const start = `import('${loader}').then(() => import('${worker}'))`;
   return new Worker(start, {
     eval: true,
     workerData,

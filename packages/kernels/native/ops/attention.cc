@@ -137,6 +137,8 @@ AttentionProblem attention_problem(const OpCall& call, int qkv) {
   problem.dropout_probability = call.attribute(kDropoutProbability);
   problem.key = {static_cast<uint32_t>(call.attribute(kKeyLow)), static_cast<uint32_t>(call.attribute(kKeyHigh))};
   problem.head_offset = call.integer(kHeadOffset);
+  problem.starts = nullptr;
+  problem.rows = problem.sequence * problem.batch;
   return problem;
 }
 

@@ -15,6 +15,7 @@ enum {
   kAttentionBackwardLogSumExp,
   kAttentionBackwardQkv
 };
+enum { kPackedStarts = 1, kPackedSamples };  // from qkv on, in the packed ops
 enum { kCachedKeyCache, kCachedValueCache, kCachedOutput, kCachedQkv };
 enum { kCachedPosition, kCachedScale };
 
@@ -31,9 +32,33 @@ struct AttentionProblem {
   double scale, dropout_probability;
   PhiloxKey key;
   int64_t head_offset;
+  // Packed samples only: `sequence` is then at least the longest sample, `batch` how many there are.
+  const int32_t* starts;  // [batch + 1], or null
+  int64_t rows;           // T
 };
 
 // The problem of a validated attention_forward or attention_backward call, whose qkv is tensor number `qkv`.
 AttentionProblem attention_problem(const OpCall& call, int qkv);
+// The same of a packed_attention_forward or packed_attention_backward call.
+AttentionProblem packed_attention_problem(const OpCall& call, int qkv);
+
+// That the starts of a packed problem are in order and within its rows: for kernels that can read them.
+Status check_packed_starts(const OpCall& call, const AttentionProblem& problem);
+
+// Where the rows of one head of one sample lie.
+struct HeadRows {
+  int64_t first, stride;  // its first row and the distance to the next, in vectors of head_size (of 3 in qkv)
+  int64_t length;         // its positions
+  int64_t statistics;     // its first element in logSumExp
+};
+
+MTL_HOST_DEVICE static inline HeadRows head_rows(const AttentionProblem& problem, int64_t batch, int64_t head) {
+  if (problem.starts == nullptr) {
+    const int64_t flat = batch * problem.heads + head;
+    return {flat, problem.batch * problem.heads, problem.sequence, flat * problem.sequence};
+  }
+  const int64_t start = problem.starts[batch];
+  return {start * problem.heads + head, problem.heads, problem.starts[batch + 1] - start, head * problem.rows + start};
+}
 
 }  // namespace mtl

@@ -3,7 +3,8 @@
 //
 //   input, output, residual?, gradients  [S, B, H]    bias? [H]    samples? int64 [B]: global sample numbers, needed
 //   with a dropout probability above 0: the mask of an element depends on its sample, position and column only
-//   (core/philox.h), sequenceOffset being the global position of row 0.
+//   (core/philox.h), sequenceOffset being the global position of row 0. With positions? int32 [S, B] every row has its own
+//   coordinates: positions and then samples are [S, B], and sequenceOffset has no meaning.
 #include "core/validation.h"
 
 namespace mtl {
@@ -15,6 +16,14 @@ Status validate_mask(const OpCall& call, int activations, int samples) {
     return argument_error(call, "dropout probability %g, expected at least 0 and below 1", probability);
   }
   if (probability == 0.0 && !call.has(samples)) return ok_status();
+  const int positions = samples + 1;
+  if (call.has(positions)) {
+    const TensorView& tensor = call.tensor(activations);
+    MTL_RETURN_IF_ERROR(expect_shape(call, positions, {tensor.dim(0), tensor.dim(1)}));
+    MTL_RETURN_IF_ERROR(expect_dtype(call, positions, {DType::kInt32}));
+    MTL_RETURN_IF_ERROR(expect_shape(call, samples, {tensor.dim(0), tensor.dim(1)}));
+    return expect_dtype(call, samples, {DType::kInt64});
+  }
   MTL_RETURN_IF_ERROR(expect_shape(call, samples, {call.tensor(activations).dim(1)}));
   return expect_dtype(call, samples, {DType::kInt64});
 }
@@ -40,13 +49,13 @@ Status validate_backward(const OpCall& call) {
 
 MTL_REGISTER_OP(OpSchema{"bias_dropout_residual_forward",
                          1,
-                         {"output", "input", "bias?", "residual?", "samples?"},
+                         {"output", "input", "bias?", "residual?", "samples?", "positions?"},
                          {"probability", "keyLow", "keyHigh", "sequenceOffset"},
                          validate_forward,
                          nullptr});
 MTL_REGISTER_OP(OpSchema{"bias_dropout_residual_backward",
                          1,
-                         {"inputGradient", "outputGradient", "samples?"},
+                         {"inputGradient", "outputGradient", "samples?", "positions?"},
                          {"probability", "keyLow", "keyHigh", "sequenceOffset"},
                          validate_backward,
                          nullptr});

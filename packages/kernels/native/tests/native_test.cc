@@ -106,6 +106,10 @@ void OwnedTensor::fill_integers(int64_t first, int64_t modulus) {
   write([&](int64_t index) { return static_cast<double>(first + index * 7 % modulus); });
 }
 
+void OwnedTensor::fill_steps(int64_t first, int64_t step) {
+  write([&](int64_t index) { return static_cast<double>(first + index * step); });
+}
+
 double OwnedTensor::get(int64_t index) const { return values()[static_cast<size_t>(index)]; }
 
 std::vector<double> OwnedTensor::values() const {

@@ -40,6 +40,7 @@ class OwnedTensor {
   TensorView view() const;
   void fill(uint32_t seed, double scale);
   void fill_integers(int64_t first, int64_t modulus);
+  void fill_steps(int64_t first, int64_t step);
   double get(int64_t index) const;
   std::vector<double> values() const;
 

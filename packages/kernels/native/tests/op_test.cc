@@ -19,14 +19,14 @@ namespace {
 constexpr DType kCompute = static_cast<DType>(-1);  // the dtype that the case runs in
 constexpr DType kF32 = DType::kFloat32;
 
-enum class Fill { kOutput, kReal, kIntegers };
+enum class Fill { kOutput, kReal, kIntegers, kSteps, kAbsent };
 
 struct Spec {
   DType dtype;
   std::vector<int64_t> shape;
   Fill fill = Fill::kReal;
   double scale = 1.0;  // of kReal; negative: values between 0 and its magnitude
-  int64_t first = 0, modulus = 1;  // of kIntegers
+  int64_t first = 0, modulus = 1;  // of kIntegers; of kSteps the modulus is the step
   bool any_width = false;  // the last dimension is not tied to other tensors
 };
 
@@ -35,6 +35,12 @@ Spec real(DType dtype, std::vector<int64_t> shape, double scale = 1.0) { return 
 Spec integers(DType dtype, std::vector<int64_t> shape, int64_t first, int64_t modulus) {
   return {dtype, shape, Fill::kIntegers, 1.0, first, modulus};
 }
+// first, first + step, first + 2 step, ...
+Spec steps(DType dtype, std::vector<int64_t> shape, int64_t first, int64_t step) {
+  return {dtype, shape, Fill::kSteps, 1.0, first, step};
+}
+// An optional tensor that the case goes without.
+Spec absent() { return {DType::kFloat32, {1}, Fill::kAbsent}; }
 Spec loose(Spec spec) {
   spec.any_width = true;
   return spec;
@@ -64,6 +70,21 @@ std::vector<Case> attention_cases() {
       cases.push_back({"attention_backward",
                        {output(kCompute, qkv), real(kCompute, out), real(kCompute, out), integers(kF32, lse, 4, 2),
                         real(kCompute, qkv), start, mask, samples},
+                       attributes});
+    }
+  }
+  for (const int64_t rows : {2, 70}) {
+    for (const int64_t size : {5, 24}) {
+      const int64_t length = rows == 2 ? 1 : 33;  // of two samples; the other rows are nobody's
+      const std::vector<int64_t> qkv = {rows, 3, 3, size}, out = {rows, 3, size}, lse = {3, rows};
+      const std::vector<double> attributes = {0.3, 0.2, 7, 8, 4, static_cast<double>(length), 2.0 * length * length};
+      const Spec starts = steps(kI32, {3}, 0, length), samples = integers(kI64, {2}, int64_t{1} << 33, 9);
+      cases.push_back({"packed_attention_forward",
+                       {output(kCompute, out), output(kF32, lse), real(kCompute, qkv), starts, samples},
+                       attributes});
+      cases.push_back({"packed_attention_backward",
+                       {output(kCompute, qkv), real(kCompute, out), real(kCompute, out), integers(kF32, lse, 4, 2),
+                        real(kCompute, qkv), starts, samples},
                        attributes});
     }
   }
@@ -111,8 +132,11 @@ std::vector<Case> row_cases(int64_t width) {
   for (const double probability : {0.0, 0.3}) {
     const std::vector<double> attributes = {probability, 5, 6, 7};
     const Spec samples = integers(kI64, {5}, 100, 7);
-    cases.push_back({"bias_dropout_residual_forward", {out, x, vector, x, samples}, attributes});
-    cases.push_back({"bias_dropout_residual_backward", {out, x, samples}, attributes});
+    cases.push_back({"bias_dropout_residual_forward", {out, x, vector, x, samples, absent()}, attributes});
+    cases.push_back({"bias_dropout_residual_backward", {out, x, samples, absent()}, attributes});
+    const Spec of_rows = integers(kI64, {3, 5}, 100, 7), positions = integers(kI32, {3, 5}, 0, 9);
+    cases.push_back({"bias_dropout_residual_forward", {out, x, vector, x, of_rows, positions}, attributes});
+    cases.push_back({"bias_dropout_residual_backward", {out, x, of_rows, positions}, attributes});
   }
   return cases;
 }
@@ -169,7 +193,7 @@ std::vector<OwnedTensor> make_tensors(const Call& call, DeviceKind device) {
   std::vector<OwnedTensor> tensors;
   for (size_t index = 0; index < call.one.tensors.size(); ++index) {
     const Spec& spec = call.one.tensors[index];
-    if (call.left_out >> index & 1) {
+    if (call.left_out >> index & 1 || spec.fill == Fill::kAbsent) {
       tensors.emplace_back();
       continue;
     }
@@ -179,6 +203,7 @@ std::vector<OwnedTensor> make_tensors(const Call& call, DeviceKind device) {
                                       : OwnedTensor(device, dtype, spec.shape.data(), rank));
     if (spec.fill == Fill::kReal) tensors.back().fill(static_cast<uint32_t>(index + 1), spec.scale);
     if (spec.fill == Fill::kIntegers) tensors.back().fill_integers(spec.first, spec.modulus);
+    if (spec.fill == Fill::kSteps) tensors.back().fill_steps(spec.first, spec.modulus);
   }
   return tensors;
 }
@@ -340,6 +365,7 @@ MTL_TEST(tensors_that_do_not_fit_are_refused_on_both_devices) {
       for (int change = 0; change < 4; ++change) {
         Case one = original;
         Spec& spec = one.tensors[tensor];
+        if (spec.fill == Fill::kAbsent) continue;
         if (change == 0) spec.shape.back() += 1;
         if (change == 1) spec.shape.front() += 1;
         if (change == 2) spec.shape.insert(spec.shape.begin(), 2);

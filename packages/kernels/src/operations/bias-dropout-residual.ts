@@ -10,8 +10,10 @@ export interface DropoutMask {
   readonly probability: number;
   /** 64 bits from the seed and the logical name of the site, as two unsigned 32-bit halves. */
   readonly key: readonly [low: number, high: number];
-  /** int64 [B]: global sample numbers. */
+  /** int64 [B]: global sample numbers; with `positions` [S, B], of every row. */
   readonly samples: Tensor;
+  /** int32 [S, B]: the position of every row, where samples lie one after the other. */
+  readonly positions?: Tensor | undefined;
   /** Global sequence position of the first row: not 0 where the sequence is split over ranks. */
   readonly sequenceOffset?: number;
 }
@@ -34,7 +36,7 @@ export interface BiasDropoutResidualForwardOptions {
 /** output = residual + dropout(input + bias): the fusion of Narayanan et al. 2021, section 4.2. */
 export function biasDropoutResidualForward(options: BiasDropoutResidualForwardOptions): void {
   const { output, input, bias, residual, dropout } = options;
-  const tensors = [output, input, bias, residual, dropout?.samples];
+  const tensors = [output, input, bias, residual, dropout?.samples, dropout?.positions];
   runOperation('bias_dropout_residual_forward', tensors, maskAttributes(dropout));
 }
 
@@ -49,6 +51,6 @@ export interface BiasDropoutResidualBackwardOptions {
 /** inputGradient = dropout mask applied to outputGradient (without dropout the two are the same tensor: no call). */
 export function biasDropoutResidualBackward(options: BiasDropoutResidualBackwardOptions): void {
   const { inputGradient, outputGradient, dropout } = options;
-  const tensors = [inputGradient, outputGradient, dropout.samples];
+  const tensors = [inputGradient, outputGradient, dropout.samples, dropout.positions];
   runOperation('bias_dropout_residual_backward', tensors, maskAttributes(dropout));
 }

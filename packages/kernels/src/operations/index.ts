@@ -45,6 +45,14 @@ export {
   layerNormForward,
 } from './layer-norm.js';
 export { type MatmulOptions, matmul } from './matmul.js';
+export {
+  type PackedAttentionBackwardOptions,
+  type PackedAttentionForwardOptions,
+  type PackedAttentionOptions,
+  type PackedSamples,
+  packedAttentionBackward,
+  packedAttentionForward,
+} from './packed-attention.js';
 export { type PhiloxNormalOptions, philoxNormal } from './philox-normal.js';
 export { type ReductionOptions, sumOfSquares, sumRows } from './reductions.js';
 export { type TanhBackwardOptions, tanhBackward, tanhForward } from './tanh.js';

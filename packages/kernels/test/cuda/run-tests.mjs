@@ -1,9 +1,10 @@
 #!/usr/bin/env node
 /**
- * npm run test:cuda: the case tables of all operations on device `cuda`, against the reference: on the card, where there is
+ * The first half of npm run test:cuda (tooling/bootstrap/test-cuda.mjs): the case tables of all operations on device `cuda`, against the reference: on the card, where there is
  * one, and under emulation on this machine's processor. Arguments go on to vitest.
  *   npm run test:cuda                          both, and the compiler's report on spilled registers
  *   npm run test:cuda -- --emulation           under emulation only: needs neither nvcc nor a card
+ *                        -- --emulation --build-only   what emulation needs, and nothing is run
  *   npm run test:cuda -- --sanitize memcheck   the native tests on the card under compute-sanitizer (racecheck, initcheck)
  */
 import { spawnSync } from 'node:child_process';
@@ -40,6 +41,7 @@ function testUnderEmulation() {
   const emulated = join(directory, 'build/emulated');
   mkdirSync(emulated, { recursive: true });
   copyFileSync(join(directory, 'build/Release/libcublaslt_emulated.so'), join(emulated, 'libcublasLt.so.13'));
+  if (isBuildOnly) return 0;
   console.log('\n== under emulation, on the processor');
   return run(vitest, {
     MTL_CUDA_LIBRARY: join(directory, 'build/Release/libmtl_cuda_emulated.so'),
@@ -47,6 +49,8 @@ function testUnderEmulation() {
   });
 }
 
+const buildOnlyAt = args.indexOf('--build-only');
+const isBuildOnly = buildOnlyAt >= 0 && args.splice(buildOnlyAt, 1).length > 0;
 const emulationAt = args.indexOf('--emulation');
 const isEmulationOnly = emulationAt >= 0 && args.splice(emulationAt, 1).length > 0;
 const vitest = ['vitest', 'run', 'test/cuda', ...args];

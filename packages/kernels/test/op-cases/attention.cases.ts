@@ -5,7 +5,9 @@ import {
   attentionForward,
   Tensor,
 } from '../../src/index.js';
+import { timedKind } from './benchmark-sizes.js';
 import type { GradientCase, OpCase, TensorSpec, Tensors } from './op-case.js';
+import { attentionTolerances } from './tolerances.js';
 
 /** [S, B, A, D] */
 type Sizes = readonly [sequence: number, batch: number, heads: number, headSize: number];
@@ -91,25 +93,6 @@ function optionsOf(variant: Variant, { keyStart, keyMask, samples }: Tensors): A
   return { causal, keyStart, keyMask, dropout, ...(scale !== undefined && { scale }) };
 }
 
-const forwardTolerance = {
-  // Probabilities are rounded to bfloat16 before they are multiplied with the values, as FlashAttention does; with the
-  // rounding of the result that is 2^-9 of the largest value in the mean, which cancels, and 2^-8 of the result.
-  bfloat16: { absolute: 1.5e-2, relative: 2 ** -7 },
-  // float32 arithmetic; a few units more than the default because exponents are sums over the head size.
-  float32: { absolute: 4e-6, relative: 4e-6 },
-  float16: { absolute: 1e-3, relative: 2 ** -10 },
-  reason:
-    'results are means of N(0, 1) values, so cancellation makes the error relative to 1, not to the result',
-};
-
-const backwardTolerance = {
-  float32: { absolute: 2e-5, relative: 1e-5 },
-  bfloat16: { absolute: 6e-2, relative: 2 ** -6 },
-  float16: { absolute: 4e-3, relative: 2 ** -9 },
-  reason:
-    'gradients are sums over the sequence of products of N(0, 1) values and of probability gradients minus their mean: the error is relative to the terms',
-};
-
 const dtypes = ['float32', 'bfloat16', 'float16'] as const;
 
 function shapesOf([sequence, batch, heads, headSize]: Sizes) {
@@ -139,7 +122,7 @@ function forwardCase(variant: Variant): OpCase {
         ...optionsOf(variant, tensors),
       }),
     dtypes,
-    tolerance: forwardTolerance,
+    tolerance: attentionTolerances.forward,
   };
 }
 
@@ -167,11 +150,21 @@ function backwardCase(variant: Variant): OpCase {
       logSumExp.dispose();
     },
     dtypes,
-    tolerance: backwardTolerance,
+    tolerance: attentionTolerances.backward,
   };
 }
 
-const benchmarkVariants: Variant[] = [
+const variantsOfCard: Variant[] = [
+  { name: 'causal', sizes: [1024, 16, 12, 64], causal: true },
+  { name: 'causal', sizes: [2048, 4, 16, 128], causal: true },
+  { name: 'causal', sizes: [1024, 8, 16, 96], causal: true },
+  { name: 'causal', sizes: [2048, 4, 16, 128], causal: true, dropout: 0.1 },
+  { name: 'bidirectional', sizes: [512, 32, 16, 64] },
+];
+
+const variantsOfDryRun: Variant[] = [{ name: 'causal', sizes: [64, 1, 2, 16], causal: true }];
+
+const variantsOfHost: Variant[] = [
   { name: 'causal', sizes: [256, 16, 6, 64], causal: true },
   { name: 'causal', sizes: [1024, 2, 12, 64], causal: true },
   { name: 'padding', sizes: [128, 8, 12, 64], lengths: [128, 100, 90, 128, 77, 128, 110, 64] },
@@ -182,7 +175,9 @@ function productFlops({ sizes: [sequence, batch, heads, headSize], causal }: Var
   return 2 * batch * heads * sequence * sequence * headSize * (causal ? 0.5 : 1);
 }
 
-const benchmarks: OpCase[] = benchmarkVariants.flatMap((variant) => {
+const benchmarks: OpCase[] = { host: variantsOfHost, card: variantsOfCard, 'dry run': variantsOfDryRun }[
+  timedKind
+].flatMap((variant) => {
   const forward = forwardCase(variant);
   const { output, logSumExp, ...inputs } = forward.tensors;
   const backward: OpCase = {

@@ -11,7 +11,33 @@ export interface BenchmarkSizes {
   readonly parameters: number;
 }
 
-export const benchmarkSizes: readonly BenchmarkSizes[] = [
+/** What a card is timed with: nothing here fits its 50 MB of cache, so that its memory's rate shows. */
+const sizesOfCard: readonly BenchmarkSizes[] = [
+  {
+    preset: 'gpt2-1.3b',
+    ...{ sequence: 2048, batch: 8, hidden: 2048, feedForward: 8192 },
+    ...{ logits: [2048, 50304], parameters: 12 * 2048 * 2048 },
+  },
+];
+
+/** For the emulation of a card, where a thread takes a microsecond: figures mean nothing, but every line of a benchmark runs. */
+const sizesOfDryRun: readonly BenchmarkSizes[] = [
+  {
+    preset: 'dry run',
+    ...{ sequence: 16, batch: 1, hidden: 64, feedForward: 128 },
+    ...{ logits: [16, 128], parameters: 4096 },
+  },
+];
+
+/** What is timed: bench/measure.ts reads the same variables. */
+export const timedKind: 'host' | 'card' | 'dry run' =
+  process.env.MTL_BENCH_DRY_RUN === '1'
+    ? 'dry run'
+    : process.env.MTL_BENCH_DEVICE === 'cuda'
+      ? 'card'
+      : 'host';
+
+const sizesOfHost: readonly BenchmarkSizes[] = [
   {
     preset: 'char-10m',
     ...{ sequence: 256, batch: 16, hidden: 384, feedForward: 1536 },
@@ -23,3 +49,6 @@ export const benchmarkSizes: readonly BenchmarkSizes[] = [
     ...{ logits: [512, 50304], parameters: 12 * 768 * 768 },
   },
 ];
+
+/** The sizes of this run. */
+export const benchmarkSizes = { host: sizesOfHost, card: sizesOfCard, 'dry run': sizesOfDryRun }[timedKind];

@@ -55,6 +55,44 @@ const backward: OpCase[] = widths.map((hidden) => ({
     }),
 }));
 
+// samples that lie one after the other: every row has coordinates of its own
+const rowSamples: TensorSpec = {
+  shape: [4, 2],
+  dtype: 'int64',
+  values: [5, 5, 5, 4294967303, 4294967303, 0, 0, 0],
+};
+const positions: TensorSpec = { shape: [4, 2], dtype: 'int32', values: [0, 1, 2, 0, 1, 0, 1, 0] };
+
+const ofRows: OpCase[] = widths.flatMap((hidden): OpCase[] => [
+  {
+    name: `bias_dropout_residual_forward of rows H ${hidden}`,
+    operation: 'bias_dropout_residual_forward',
+    tensors: {
+      ...{ output: { shape: [4, 2, hidden], output: true }, input: { shape: [4, 2, hidden] } },
+      ...{ samples: rowSamples, positions },
+    },
+    run: ({ output, input, samples, positions }) =>
+      biasDropoutResidualForward({
+        ...{ output: output!, input: input! },
+        dropout: { ...mask(0.3, samples!), positions },
+      }),
+  },
+  {
+    name: `bias_dropout_residual_backward of rows H ${hidden}`,
+    operation: 'bias_dropout_residual_backward',
+    tensors: {
+      inputGradient: { shape: [4, 2, hidden], output: true },
+      outputGradient: { shape: [4, 2, hidden] },
+      ...{ samples: rowSamples, positions },
+    },
+    run: ({ inputGradient, outputGradient, samples, positions }) =>
+      biasDropoutResidualBackward({
+        ...{ inputGradient: inputGradient!, outputGradient: outputGradient! },
+        dropout: { ...mask(0.3, samples!), positions },
+      }),
+  },
+]);
+
 const benchmarks: OpCase[] = benchmarkSizes.flatMap(({ preset, sequence, batch, hidden }) =>
   [0, 0.1].flatMap((probability): OpCase[] => {
     const shape = [sequence, batch, hidden];
@@ -92,7 +130,7 @@ const benchmarks: OpCase[] = benchmarkSizes.flatMap(({ preset, sequence, batch, 
   }),
 );
 
-export const cases: readonly OpCase[] = [...forward, ...backward, ...benchmarks];
+export const cases: readonly OpCase[] = [...forward, ...backward, ...ofRows, ...benchmarks];
 
 export const gradientCases: readonly GradientCase[] = [
   {

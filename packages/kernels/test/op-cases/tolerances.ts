@@ -13,3 +13,24 @@ export const defaultTolerances: Readonly<Partial<Record<DType, Tolerance>>> = {
   int32: { absolute: 0, relative: 0 },
   uint8: { absolute: 0, relative: 0 },
 };
+
+/** What attention may differ from the reference by, padded and packed. */
+export const attentionTolerances = {
+  forward: {
+    // Probabilities are rounded to bfloat16 before they are multiplied with the values, as FlashAttention does; with the
+    // rounding of the result that is 2^-9 of the largest value in the mean, which cancels, and 2^-8 of the result.
+    bfloat16: { absolute: 1.5e-2, relative: 2 ** -7 },
+    // float32 arithmetic; a few units more than the default because exponents are sums over the head size.
+    float32: { absolute: 4e-6, relative: 4e-6 },
+    float16: { absolute: 1e-3, relative: 2 ** -10 },
+    reason:
+      'results are means of N(0, 1) values, so cancellation makes the error relative to 1, not to the result',
+  },
+  backward: {
+    float32: { absolute: 2e-5, relative: 1e-5 },
+    bfloat16: { absolute: 6e-2, relative: 2 ** -6 },
+    float16: { absolute: 4e-3, relative: 2 ** -9 },
+    reason:
+      'gradients are sums over the sequence of products of N(0, 1) values and of probability gradients minus their mean: the error is relative to the terms',
+  },
+};

@@ -7,21 +7,23 @@ import {
   wordEmbeddingName,
 } from '../blocks/stage-parameters.js';
 import {
-  type AttentionMask,
   type BatchSize,
+  type Positions,
   type StageCall,
   TransformerStage,
   type TransformerStageOptions,
 } from '../blocks/transformer-stage.js';
 import type { BertModelConfiguration } from './bert-model-configuration.js';
-import type { DeviceSequences } from './device-sequences.js';
+import type { DeviceSequences, DeviceSequencesOptions } from './device-sequences.js';
 import { wholeSequences } from './head-linear.js';
+import { numPackedRows, type PaddedSize, SamplePacking } from './sample-packing.js';
 
 export type BertStageOptions = TransformerStageOptions<BertModelConfiguration>;
 
 /**
  * What all BERTs share, whatever their heads: embeddings of tokens, positions and token types, layers that see all real
- * tokens, and the norm after the last one. Padding costs no keys: attention passes over it.
+ * tokens, and the norm after the last one. Padding is left out before the first layer: activations are [T, 1, H], T being
+ * the tokens of the micro-batch, rounded up a little.
  */
 export abstract class BertEncoderStage<
   Batch extends BatchSize,
@@ -85,13 +87,11 @@ export abstract class BertEncoderStage<
 
   protected embed(tape: Tape, call: StageCall<OnDevice>): Variable {
     const { batch, positions } = call;
-    const { start, end } = positions;
-    const own = (ids: Variable): Variable => tape.input(ids.tensor.rows(start, end));
     const embedded = vocabularyParallelEmbedding(tape, {
       tokens: { ids: batch.tokens, table: this.wordEmbedding! },
       others: [
-        { ids: own(batch.positionIds), table: this.positionEmbedding! },
-        { ids: own(batch.tokenTypes), table: this.tokenTypeEmbedding! },
+        { ids: batch.packed.positions, table: this.positionEmbedding! },
+        { ids: batch.tokenTypes, table: this.tokenTypeEmbedding! },
       ],
       tensorParallel: this.spread(positions),
     });
@@ -99,8 +99,17 @@ export abstract class BertEncoderStage<
     return this.dropped(tape, normalized, { site: 'embedding.dropout', call });
   }
 
-  protected attentionMask({ keyMask }: OnDevice): AttentionMask {
-    return { causal: false, keyMask };
+  /** The rows of a micro-batch with their lengths. */
+  protected abstract sizeOf(batch: Batch): PaddedSize;
+
+  protected override activationRows(batch: Batch): readonly [rows: number, columns: number] {
+    return [numPackedRows(this.sizeOf(batch), this.#rowDivisor), 1];
+  }
+
+  /** How a micro-batch is packed here. */
+  protected sequencesOptions(batch: Batch, own: Positions): DeviceSequencesOptions {
+    const packing = new SamplePacking(this.sizeOf(batch), this.#rowDivisor);
+    return { device: this.device, packing, own };
   }
 
   /** Hidden states [rows, 1, H] that a head reads, normalized and whole on every process. */
@@ -108,6 +117,11 @@ export abstract class BertEncoderStage<
     const tensorParallel = this.spread(call.positions);
     const rows = gatherRows(tape, { input: hidden, indices, tensorParallel });
     return this.#normalized(tape, rows, this.finalNorm);
+  }
+
+  /** Processes that rows are cut over, in the calls that cut them. */
+  get #rowDivisor(): number {
+    return this.tensorParallel?.sequenceParallel === true ? this.tensorParallel.group.size : 1;
   }
 
   #normalized(tape: Tape, input: Variable, norm: BertEncoderStage<Batch, OnDevice>['finalNorm']): Variable {

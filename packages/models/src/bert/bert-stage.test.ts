@@ -1,6 +1,13 @@
-import { allocateParameters, initializeParameter } from '@mtl/autograd';
-import { type Device, type DType, numLiveTensors } from '@mtl/kernels';
+import {
+  countedFlops,
+  type Device,
+  type DType,
+  numLiveTensors,
+  resetCountedFlops,
+  type Tensor,
+} from '@mtl/kernels';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { expectClose, StageUnderTest } from '../../test/support/stage-under-test.js';
 import type { BertStageOptions } from './bert-encoder-stage.js';
 import { type BertModelConfiguration, numBertParameters } from './bert-model-configuration.js';
 import { BertStage } from './bert-stage.js';
@@ -55,18 +62,6 @@ function batchOf(samples: readonly number[], { room = 2 * samples.length + 1 } =
   };
 }
 
-interface Built {
-  readonly stage: BertStage;
-  dispose(): void;
-}
-
-function build(device: Device, dtype: DType, options: Partial<BertStageOptions> = {}): Built {
-  const stage = new BertStage({ model, device, dtype, seed: 5, ...options });
-  const storage = allocateParameters(stage.parameters, { device, dtype, mainGradients: true });
-  for (const parameter of stage.parameters) initializeParameter(parameter, parameter.data, 5);
-  return { stage, dispose: () => storage.dispose() };
-}
-
 /** The losses of a micro-batch, each kind the sum of its elements with their factors. */
 function takeLosses(stage: BertStage, microBatch: number): Record<string, number> {
   const { losses, weights, parts, dispose } = stage.takeLoss(microBatch);
@@ -85,24 +80,15 @@ const factorsOf = (batches: readonly MaskedTokenBatch[]) => ({
   sampleLossFactor: 1 / batches.reduce((sum, { batchSize }) => sum + batchSize, 0),
 });
 
-function gradientsOf({ stage }: Built, batches: readonly MaskedTokenBatch[], split = false) {
-  for (const parameter of stage.parameters) parameter.mainGradient.zero();
-  const factors = factorsOf(batches);
-  let loss = 0;
-  batches.forEach((batch, microBatch) => {
-    stage.forward({ microBatch, batch, ...factors });
-    stage.backwardInput({ microBatch, weights: !split });
-    if (split) stage.backwardWeight({ microBatch });
-    loss += Object.values(takeLosses(stage, microBatch)).reduce((sum, value) => sum + value, 0);
-  });
-  return { loss, gradients: stage.parameters.map((parameter) => parameter.mainGradient.toArray()) };
-}
+const callsOf = (batches: readonly MaskedTokenBatch[]) =>
+  batches.map((batch, microBatch) => ({ microBatch, batch, ...factorsOf(batches) }));
 
-function expectClose(actual: number[][], expected: number[][], relative: number): void {
-  actual.forEach((values, index) => {
-    const norm = Math.hypot(...expected[index]!);
-    const difference = Math.hypot(...values.map((value, at) => value - expected[index]![at]!));
-    expect(difference, `parameter ${index}`).toBeLessThanOrEqual(relative * norm + 1e-12);
+function build(device: Device, dtype: DType, options: Partial<BertStageOptions> = {}) {
+  return new StageUnderTest({
+    stage: new BertStage({ model, device, dtype, seed: 5, ...options }),
+    ...{ device, dtype, callsOf },
+    takeLoss: (stage, microBatch) =>
+      Object.values(takeLosses(stage, microBatch)).reduce((sum, value) => sum + value, 0),
   });
 }
 
@@ -117,32 +103,15 @@ describe.each(['pre', 'post'] as const)('BertStage with layer norm %s sublayers'
 
   it('has gradients that agree with central differences in float64, dropout included', () => {
     const built = build('reference', 'float64', placed);
-    const batch = batchOf([11, 12, 13]);
-    const { gradients } = gradientsOf(built, [batch]);
-    const step = 1e-5;
-    for (const [index, parameter] of built.stage.parameters.entries()) {
-      const values = parameter.data.toArray();
-      for (const element of [0, Math.floor(parameter.size / 2), parameter.size - 1]) {
-        const moved = [step, -step].map((delta) => {
-          const changed = Float64Array.from(values);
-          changed[element]! += delta;
-          parameter.data.write(changed);
-          return gradientsOf(built, [batch]).loss;
-        });
-        parameter.data.write(Float64Array.from(values));
-        const numerical = (moved[0]! - moved[1]!) / (2 * step);
-        // weights are float32 on the device: 1/count carries 6e-8; differences of step 1e-5 add 1e-8
-        expect(Math.abs(gradients[index]![element]! - numerical), parameter.name).toBeLessThan(1e-7);
-      }
-    }
+    built.expectCentralDifferences(batchOf([11, 12, 13]));
     built.dispose();
   });
 
   it('gives the same losses and gradients on the CPU kernels as on the reference', () => {
     const [reference, cpu] = [build('reference', 'float64', placed), build('cpu', 'float32', placed)];
     const batches = [batchOf([3, 4, 5])];
-    const expected = gradientsOf(reference, batches);
-    const actual = gradientsOf(cpu, batches);
+    const expected = reference.gradientsOf(batches);
+    const actual = cpu.gradientsOf(batches);
     // relative, as the design bounds layouts; float32 rounding through two layers
     expect(Math.abs(actual.loss / expected.loss - 1)).toBeLessThan(2e-6);
     expectClose(actual.gradients, expected.gradients, 1e-5);
@@ -152,9 +121,9 @@ describe.each(['pre', 'post'] as const)('BertStage with layer norm %s sublayers'
 
   it('gives the same result however a batch is split, and however much room masks have', () => {
     const built = build('cpu', 'float32', placed);
-    const whole = gradientsOf(built, [batchOf([0, 1, 2])]);
+    const whole = built.gradientsOf([batchOf([0, 1, 2])]);
     for (const batches of [[batchOf([0]), batchOf([1, 2])], [batchOf([0, 1, 2], { room: 20 })]]) {
-      const split = gradientsOf(built, batches);
+      const split = built.gradientsOf(batches);
       expect(Math.abs(whole.loss / split.loss - 1)).toBeLessThan(2e-6);
       // sums in another order
       expectClose(split.gradients, whole.gradients, 1e-5);
@@ -164,35 +133,42 @@ describe.each(['pre', 'post'] as const)('BertStage with layer norm %s sublayers'
 
   it('splits backward and recomputes layers without a bit changed', () => {
     const built = build('cpu', 'float32', placed);
-    const together = gradientsOf(built, [batchOf([7, 8])]);
-    expect(gradientsOf(built, [batchOf([7, 8])], true)).toEqual(together);
+    const together = built.gradientsOf([batchOf([7, 8])]);
+    expect(built.gradientsOf([batchOf([7, 8])], true)).toEqual(together);
     const recomputation = { granularity: 'full', method: 'uniform', numLayers: 1 } as const;
     const recomputed = build('cpu', 'float32', { ...placed, recomputation });
-    expect(gradientsOf(recomputed, [batchOf([7, 8])])).toEqual(together);
+    expect(recomputed.gradientsOf([batchOf([7, 8])])).toEqual(together);
     built.dispose();
     recomputed.dispose();
   });
 
-  it('two stages give what one gives: the tied embedding is the sum of both', () => {
-    const whole = build('cpu', 'float32', placed);
-    const first = build('cpu', 'float32', { ...placed, layers: { start: 0, end: 1 } });
-    const last = build('cpu', 'float32', { ...placed, layers: { start: 1, end: 2 } });
+  it.each([2, 3])('%i stages give what one gives: the tied embedding is the sum of both', (numStages) => {
+    const staged = { model: { ...placed.model, numLayers: numStages } };
+    const whole = build('cpu', 'float32', staged);
+    const stages = Array.from({ length: numStages }, (_, start) =>
+      build('cpu', 'float32', { ...staged, layers: { start, end: start + 1 } }),
+    );
     const batch = batchOf([1, 2]);
-    const expected = gradientsOf(whole, [batch]);
-    for (const { stage } of [first, last])
-      for (const { mainGradient } of stage.parameters) mainGradient.zero();
+    const expected = whole.gradientsOf([batch]);
+    for (const { stage } of stages) for (const { mainGradient } of stage.parameters) mainGradient.zero();
     const call = { microBatch: 0, batch, ...factorsOf([batch]) };
-    const boundary = first.stage.forward(call)!;
-    expect(boundary.shape).toEqual(first.stage.boundaryShape(batch));
-    last.stage.forward({ ...call, input: boundary });
-    boundary.dispose();
-    const gradient = last.stage.backwardInput({ microBatch: 0, weights: true })!;
-    first.stage.backwardInput({ microBatch: 0, outputGradient: gradient, weights: true });
-    gradient.dispose();
-    const losses = takeLosses(last.stage, 0);
+    let input: Tensor | undefined;
+    for (const { stage } of stages) {
+      const boundary = stage.forward({ ...call, input });
+      input?.dispose();
+      if (boundary !== undefined) expect(boundary.shape).toEqual(stage.boundaryShape(batch));
+      input = boundary;
+    }
+    let outputGradient: Tensor | undefined;
+    for (const { stage } of stages.toReversed()) {
+      const gradient = stage.backwardInput({ microBatch: 0, outputGradient, weights: true });
+      outputGradient?.dispose();
+      outputGradient = gradient;
+    }
+    const losses = takeLosses(stages.at(-1)!.stage, 0);
     expect(losses.mlm_loss! + losses.sop_loss!).toBe(expected.loss);
     const sums = new Map<string, number[]>();
-    for (const { name, mainGradient } of [...first.stage.parameters, ...last.stage.parameters]) {
+    for (const { name, mainGradient } of stages.flatMap(({ stage }) => stage.parameters)) {
       const values = mainGradient.toArray();
       sums.set(name, sums.get(name)?.map((value, index) => value + values[index]!) ?? values);
     }
@@ -204,7 +180,7 @@ describe.each(['pre', 'post'] as const)('BertStage with layer norm %s sublayers'
       // the two parts of the tied embedding are added in another order
       1e-6,
     );
-    for (const built of [whole, first, last]) built.dispose();
+    for (const built of [whole, ...stages]) built.dispose();
   });
 
   it('has as many parameters as are counted', () => {
@@ -228,8 +204,42 @@ describe('BertStage', () => {
       Math.floor(index / batchSize) >= lengths[index % batchSize]!;
     const other = { ...batch, tokens: batch.tokens.map((token, index) => (isPadding(index) ? 20 : token)) };
     expect(other.tokens).not.toEqual(batch.tokens);
-    const [expected, actual] = [gradientsOf(built, [batch]), gradientsOf(built, [other])];
+    const [expected, actual] = [built.gradientsOf([batch]), built.gradientsOf([other])];
     expect(actual).toEqual(expected);
+    built.dispose();
+  });
+
+  it('computes nothing for padding, however much there is', () => {
+    const built = build('cpu', 'float32');
+    const batch = batchOf([4, 5, 6]);
+    // the same samples in a layout four times as long
+    const sequenceLength = 4 * batch.sequenceLength;
+    const lengthened = (values: Int32Array): Int32Array => {
+      const result = new Int32Array(sequenceLength * batch.batchSize).fill(20);
+      result.set(values);
+      return result;
+    };
+    const long = {
+      ...batch,
+      sequenceLength,
+      tokens: lengthened(batch.tokens),
+      tokenTypes: lengthened(batch.tokenTypes).map((type) => Math.min(type, 1)),
+    };
+    const tokens = batch.lengths.reduce((sum, length) => sum + length, 0);
+    expect(tokens).toBe(18);
+    for (const one of [batch, long])
+      expect(built.stage.boundaryShape(one)).toEqual([one === batch ? 21 : 24, 1, 16]);
+    const flopsOf = (one: MaskedTokenBatch) => {
+      resetCountedFlops();
+      const result = built.gradientsOf([one]);
+      return { flops: countedFlops(), ...result };
+    };
+    const [expected, actual] = [flopsOf(batch), flopsOf(long)];
+    // 24 rows instead of 21, but not 84; heads and attention the same
+    expect(actual.flops / expected.flops).toBeLessThan(24 / 21);
+    expect(Math.abs(actual.loss / expected.loss - 1)).toBeLessThan(2e-6);
+    // products of other sizes
+    expectClose(actual.gradients, expected.gradients, 1e-5);
     built.dispose();
   });
 
@@ -275,7 +285,7 @@ describe('BertStage', () => {
 
   it('leaks nothing over 100 steps', () => {
     const built = build('cpu', 'float32');
-    for (let step = 0; step < 100; step++) gradientsOf(built, [batchOf([step])], step % 2 === 0);
+    for (let step = 0; step < 100; step++) built.gradientsOf([batchOf([step])], step % 2 === 0);
     built.dispose();
   });
 });

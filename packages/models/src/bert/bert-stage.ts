@@ -2,11 +2,12 @@ import { type Parameter, Tape, type Variable } from '@mtl/autograd';
 import { UsageError } from '@mtl/errors';
 import { cast, Tensor } from '@mtl/kernels';
 import type { StageForward, StageLoss } from '@mtl/pipeline';
-import type { StageCall } from '../blocks/transformer-stage.js';
+import type { Positions, StageCall } from '../blocks/transformer-stage.js';
 import { vocabularyLogits } from '../blocks/vocabulary-logits.js';
 import { BertEncoderStage, type BertStageOptions } from './bert-encoder-stage.js';
 import { MaskedLanguageHead, SentenceOrderHead } from './bert-heads.js';
 import { type DeviceMaskedBatch, type MaskedTokenBatch, maskedBatchToDevice } from './masked-token-batch.js';
+import type { PaddedSize } from './sample-packing.js';
 
 /** What a BERT says of a batch, on the host. */
 export interface BertPrediction {
@@ -53,11 +54,11 @@ export class BertStage extends BertEncoderStage<MaskedTokenBatch, DeviceMaskedBa
     }
     const tape = new Tape({ recording: false });
     const { vocabularySize, hiddenSize } = this.model;
+    const positions = this.positions(this.activationRows(batch)[0], false);
     const onDevice = maskedBatchToDevice(
       { ...batch, sentenceOrderLabels: undefined },
-      { device: this.device, lossFactor: 1 },
+      { ...this.sequencesOptions(batch, positions), lossFactor: 1 },
     );
-    const positions = this.positions(batch.sequenceLength, false);
     const call = { batch: onDevice, positions, training: false };
     const outputs = tape.scope(() => {
       const hidden = this.applyBlocks(tape, this.embed(tape, call), call);
@@ -86,18 +87,23 @@ export class BertStage extends BertEncoderStage<MaskedTokenBatch, DeviceMaskedBa
 
   protected toDevice(
     call: Pick<StageForward<MaskedTokenBatch>, 'batch' | 'lossFactor' | 'sampleLossFactor'>,
+    positions: Positions,
   ): DeviceMaskedBatch {
-    const { batch, ...factors } = call;
-    const { sentenceOrderHead, device } = this;
-    if (sentenceOrderHead === undefined) {
-      return maskedBatchToDevice({ ...batch, sentenceOrderLabels: undefined }, { device, ...factors });
+    const { batch, lossFactor, sampleLossFactor } = call;
+    const options = { ...this.sequencesOptions(batch, positions), lossFactor, sampleLossFactor };
+    if (!this.model.sentenceOrderHead) {
+      return maskedBatchToDevice({ ...batch, sentenceOrderLabels: undefined }, options);
     }
     if (batch.sentenceOrderLabels === undefined) {
       throw new UsageError('MTL_STAGE', 'the batch has no sentenceOrderLabels, the model has their head', {
         remedy: 'build the model without sentenceOrderHead, or take batches of pairs',
       });
     }
-    return maskedBatchToDevice(batch, { device, ...factors });
+    return maskedBatchToDevice(batch, options);
+  }
+
+  protected sizeOf(batch: MaskedTokenBatch): PaddedSize {
+    return batch;
   }
 
   protected losses(tape: Tape, hidden: Variable, call: StageCall<DeviceMaskedBatch>): readonly Variable[] {

@@ -2,10 +2,11 @@ import { crossEntropy, type Parameter, type Tape, type Variable } from '@mtl/aut
 import { UsageError } from '@mtl/errors';
 import { cast, Tensor } from '@mtl/kernels';
 import type { StageForward, StageLoss } from '@mtl/pipeline';
-import type { StageCall } from '../blocks/transformer-stage.js';
+import type { Positions, StageCall } from '../blocks/transformer-stage.js';
 import { BertEncoderStage, type BertStageOptions } from './bert-encoder-stage.js';
 import type { BertTask } from './bert-task.js';
 import { PooledHead } from './pooled-head.js';
+import type { PaddedSize } from './sample-packing.js';
 import { SpanHead } from './span-head.js';
 import { type DeviceTaskBatch, type TaskTokenBatch, taskBatchToDevice } from './task-token-batch.js';
 
@@ -42,32 +43,32 @@ export class BertTaskStage extends BertEncoderStage<TaskTokenBatch, DeviceTaskBa
     this.parameters = [...this.encoderParameters, ...(this.#head?.parameters ?? [])];
   }
 
-  override boundaryShape(batch: TaskTokenBatch): readonly number[] {
-    return super.boundaryShape({ ...batch, batchSize: batch.batchSize * batch.numChoices });
-  }
-
   /** On the last stage, as of every stage, with the logits. */
   override takeLoss(microBatch: number): TaskLoss {
     // `stageLoss` made it
     return super.takeLoss(microBatch) as TaskLoss;
   }
 
-  protected toDevice({
-    batch,
-    sampleLossFactor,
-  }: Pick<StageForward<TaskTokenBatch>, 'batch' | 'sampleLossFactor'>): DeviceTaskBatch {
+  protected sizeOf({ batchSize, numChoices, sequenceLength, lengths }: TaskTokenBatch): PaddedSize {
+    return { batchSize: batchSize * numChoices, sequenceLength, lengths };
+  }
+
+  protected toDevice(
+    { batch, sampleLossFactor }: Pick<StageForward<TaskTokenBatch>, 'batch' | 'sampleLossFactor'>,
+    positions: Positions,
+  ): DeviceTaskBatch {
     if (sampleLossFactor === undefined) {
       throw new UsageError('MTL_STAGE', 'a loss a sample without sampleLossFactor');
     }
     const head = this.task.kind === 'span' ? SpanHead : PooledHead;
     const targets = head.targets(batch, sampleLossFactor);
-    return taskBatchToDevice(batch, { device: this.device, targets });
+    return taskBatchToDevice(batch, { ...this.sequencesOptions(batch, positions), targets });
   }
 
   protected losses(tape: Tape, hidden: Variable, call: StageCall<DeviceTaskBatch>): readonly Variable[] {
     const { batch, positions } = call;
-    // what the head reads is whole on every process: its masks do not depend on where the process is in the sequence
-    const whole = { ...call, positions: { ...positions, start: 0 } };
+    // what the head reads is a row a sequence, whole on every process: its masks depend on that row alone
+    const whole = { ...call, batch: { ...batch, packed: undefined }, positions: { ...positions, start: 0 } };
     const logits = this.#head!.logits(tape, {
       batch,
       rows: (indices) => this.rows(tape, hidden, indices, call),

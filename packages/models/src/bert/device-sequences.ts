@@ -1,7 +1,9 @@
-import { Variable } from '@mtl/autograd';
+import { type Slice, Variable } from '@mtl/autograd';
 import { type Device, type DType, Tensor, type TypedArray } from '@mtl/kernels';
+import type { PackedRows } from '../blocks/transformer-stage.js';
+import type { SamplePacking } from './sample-packing.js';
 
-// S sequence, R rows: one for each sample, or several where a sample has several sequences.
+// S sequence, R rows: one for each sample, or several where a sample has several sequences; T tokens of all rows.
 
 /** Token sequences on the host; tokens lie sequence first: token s of row r has the flat index s * R + r. */
 export interface TokenSequences {
@@ -17,19 +19,26 @@ export interface TokenSequences {
   readonly rowNumbers: Float64Array;
 }
 
-/** What the embeddings and the layers of a BERT read, on the device. */
+/** What the embeddings and the layers of a BERT read, on the device: rows one after the other, T in all, padding left out. */
 export interface DeviceSequences {
-  /** int32 [S, R] */
+  /** int32 [T, 1] */
   readonly tokens: Variable;
+  /** int32 [own, 1]: of those of the T that this process computes with between the tensor-parallel regions. */
   readonly tokenTypes: Variable;
-  readonly positionIds: Variable;
-  /** uint8 [R, S]: 1 for tokens, 0 for padding; undefined where there is none. */
-  readonly keyMask: Variable | undefined;
-  /** int32 [R]: the flat indices of each row's first token, which is pooled. */
+  /** Where the rows lie; its `positions` are the position ids too. */
+  readonly packed: PackedRows;
+  /** int32 [R]: where each row's first token lies, which is pooled. */
   readonly firstPositions: Variable;
   /** int64 [R] */
   readonly samples: Variable;
   release(): void;
+}
+
+export interface DeviceSequencesOptions {
+  readonly device: Device;
+  readonly packing: SamplePacking;
+  /** Those of the T that this process computes with, where they are cut over processes. */
+  readonly own: Slice;
 }
 
 /** A constant on the device. */
@@ -40,34 +49,43 @@ export function uploadConstant(
   return new Variable(Tensor.from(values, { shape, dtype, device }), { requiresGradient: false });
 }
 
-/** Copies sequences to the device; the caller's to release. */
+/** Copies sequences to the device, packed; the caller's to release, those of `packed` too. */
 export function sequencesToDevice(
   batch: TokenSequences,
-  { device }: { readonly device: Device },
+  { device, packing, own }: DeviceSequencesOptions,
 ): Omit<DeviceSequences, 'release'> {
-  const { numRows: r, sequenceLength: s, rowNumbers } = batch;
+  const { numRows: r } = batch;
+  const { starts, longest, numScores } = packing;
   const ids = (values: Int32Array, shape: readonly number[]): Variable =>
     uploadConstant(values, { shape, dtype: 'int32', device });
-  const samples = BigInt64Array.from(Array.from(rowNumbers, BigInt));
-  const counting = Int32Array.from({ length: s * r }, (_, index) => Math.floor(index / r));
+  const long = (values: BigInt64Array, shape: readonly number[]): Variable =>
+    uploadConstant(values, { shape, dtype: 'int64', device });
+  const rowNumbers = BigInt64Array.from(Array.from(batch.rowNumbers, BigInt));
+  const shape = [own.end - own.start, 1];
+  const ownSamples = packing.rowSamples.subarray(own.start, own.end);
   return {
-    tokens: ids(batch.tokens, [s, r]),
-    tokenTypes: ids(batch.tokenTypes, [s, r]),
-    positionIds: ids(counting, [s, r]),
-    keyMask: keyMaskOf(batch, device),
-    firstPositions: ids(
-      Int32Array.from({ length: r }, (_, index) => index),
-      [r],
-    ),
-    samples: uploadConstant(samples, { shape: [r], dtype: 'int64', device }),
+    tokens: ids(packing.packed(batch.tokens), [packing.numRows, 1]),
+    tokenTypes: ids(packing.packed(batch.tokenTypes).subarray(own.start, own.end), shape),
+    packed: {
+      ...{ longest, numScores, starts: ids(starts, [r + 1]) },
+      positions: ids(packing.positions.subarray(own.start, own.end), shape),
+      samples: long(
+        BigInt64Array.from(ownSamples, (row) => rowNumbers[row]!),
+        shape,
+      ),
+    },
+    firstPositions: ids(starts.subarray(0, r), [r]),
+    samples: long(rowNumbers, [r]),
   };
 }
 
-function keyMaskOf({ numRows, sequenceLength, lengths }: TokenSequences, device: Device) {
-  if (lengths.every((length) => length >= sequenceLength)) return undefined;
-  const mask = new Uint8Array(numRows * sequenceLength);
-  lengths.forEach((length, row) => {
-    mask.fill(1, row * sequenceLength, row * sequenceLength + length);
-  });
-  return uploadConstant(mask, { shape: [numRows, sequenceLength], dtype: 'uint8', device });
+/** Lets go of sequences and of what else a batch has on the device. */
+export function releaseSequences({
+  packed,
+  ...variables
+}: Pick<DeviceSequences, 'packed'> & Readonly<Record<string, Variable | undefined | PackedRows>>): void {
+  const { starts, positions, samples } = packed;
+  for (const variable of [...Object.values(variables), starts, positions, samples]) {
+    if (variable instanceof Variable) variable.release();
+  }
 }

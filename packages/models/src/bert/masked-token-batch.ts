@@ -1,7 +1,13 @@
 import { Variable } from '@mtl/autograd';
 import { UsageError } from '@mtl/errors';
-import { type Device, Tensor } from '@mtl/kernels';
-import { type DeviceSequences, sequencesToDevice, uploadConstant } from './device-sequences.js';
+import { Tensor } from '@mtl/kernels';
+import {
+  type DeviceSequences,
+  type DeviceSequencesOptions,
+  releaseSequences,
+  sequencesToDevice,
+  uploadConstant,
+} from './device-sequences.js';
 
 // B samples of a micro-batch, S sequence, M room for masked tokens.
 
@@ -34,7 +40,7 @@ export interface MaskedTokenBatch {
 
 /** A batch on the device. */
 export interface DeviceMaskedBatch extends DeviceSequences {
-  /** int32 [M] */
+  /** int32 [M]: where they lie among the packed tokens. */
   readonly maskedPositions: Variable;
   readonly maskedLabels: Variable;
   /** int32 [B] */
@@ -46,18 +52,23 @@ export interface DeviceMaskedBatch extends DeviceSequences {
   readonly sentenceOrderWeights: Variable | undefined;
 }
 
+export interface MaskedBatchOptions extends DeviceSequencesOptions {
+  readonly lossFactor: number;
+  /** Needed with `sentenceOrderLabels`. */
+  readonly sampleLossFactor?: number | undefined;
+}
+
 /**
  * Copies a batch to the device.
  *
- * @param factors.sampleLossFactor needed with `sentenceOrderLabels`
- * @throws UsageError MTL_STAGE without it
+ * @throws UsageError MTL_STAGE without `sampleLossFactor` where it is needed
  */
 export function maskedBatchToDevice(
   batch: MaskedTokenBatch,
-  factors: { device: Device; lossFactor: number; sampleLossFactor?: number | undefined },
+  { lossFactor, sampleLossFactor, ...sequences }: MaskedBatchOptions,
 ): DeviceMaskedBatch {
   const { batchSize: b, maskedPositions, sentenceOrderLabels } = batch;
-  const { device, lossFactor, sampleLossFactor } = factors;
+  const { device, packing } = sequences;
   if (sentenceOrderLabels !== undefined && sampleLossFactor === undefined) {
     throw new UsageError('MTL_STAGE', 'a loss a sample (sentence order) without sampleLossFactor');
   }
@@ -70,9 +81,10 @@ export function maskedBatchToDevice(
     factorsOfAll[index] = batch.maskedWeights[index]! * lossFactor;
   if (sampleLossFactor !== undefined) factorsOfAll.fill(sampleLossFactor, numMasked);
   const weights = Tensor.from(factorsOfAll, { shape: [factorsOfAll.length], dtype: 'float32', device });
+  const flat = (position: number): number => packing.starts[position % b]! + Math.floor(position / b);
   const variables = {
-    ...sequencesToDevice({ ...batch, numRows: b, rowNumbers: batch.sampleNumbers }, { device }),
-    maskedPositions: ids(maskedPositions),
+    ...sequencesToDevice({ ...batch, numRows: b, rowNumbers: batch.sampleNumbers }, sequences),
+    maskedPositions: ids(maskedPositions.map(flat)),
     maskedLabels: ids(batch.maskedLabels),
     sentenceOrderLabels: sentenceOrderLabels && ids(sentenceOrderLabels),
     maskedWeights: constant(weights.rows(0, numMasked)),
@@ -83,7 +95,7 @@ export function maskedBatchToDevice(
     weights,
     release: () => {
       weights.dispose();
-      for (const variable of Object.values(variables)) variable?.release();
+      releaseSequences(variables);
     },
   };
 }

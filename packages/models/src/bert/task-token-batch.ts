@@ -1,6 +1,12 @@
 import type { Tape, Variable } from '@mtl/autograd';
 import { type Device, type DType, Tensor } from '@mtl/kernels';
-import { type DeviceSequences, sequencesToDevice, uploadConstant } from './device-sequences.js';
+import {
+  type DeviceSequences,
+  type DeviceSequencesOptions,
+  releaseSequences,
+  sequencesToDevice,
+  uploadConstant,
+} from './device-sequences.js';
 
 // B samples of a micro-batch, C choices of a sample (1 but for multiple choice), R = B * C rows, S sequence.
 
@@ -40,17 +46,19 @@ export interface DeviceTaskBatch extends DeviceSequences {
   readonly weights: Variable;
   readonly numRows: number;
   readonly sequenceLength: number;
-  /** Tokens of each row before its padding. */
+  /** Tokens of each row before its padding, and where the first of them lies. */
   readonly lengths: Int32Array;
+  readonly starts: Int32Array;
 }
 
 /** Copies a batch to the device, with the labels of its head. */
 export function taskBatchToDevice(
   batch: TaskTokenBatch,
-  { device, targets }: { readonly device: Device; readonly targets: TaskTargets },
+  { targets, ...sequences }: DeviceSequencesOptions & { readonly targets: TaskTargets },
 ): DeviceTaskBatch {
   const { batchSize, numChoices, sampleNumbers, sequenceLength, lengths } = batch;
   const numRows = batchSize * numChoices;
+  const { device, packing } = sequences;
   // every choice of a sample is dropped by masks of its own
   const rowNumbers = Float64Array.from(
     { length: numRows },
@@ -58,15 +66,13 @@ export function taskBatchToDevice(
   );
   const shape = [targets.labels.length];
   const variables = {
-    ...sequencesToDevice({ ...batch, numRows, rowNumbers }, { device }),
+    ...sequencesToDevice({ ...batch, numRows, rowNumbers }, sequences),
     labels: uploadConstant(targets.labels, { shape, dtype: 'int32', device }),
     weights: uploadConstant(targets.weights, { shape, dtype: 'float32', device }),
   };
   return {
-    ...{ ...variables, numRows, sequenceLength, lengths },
-    release: () => {
-      for (const variable of Object.values(variables)) variable?.release();
-    },
+    ...{ ...variables, numRows, sequenceLength, lengths, starts: packing.starts },
+    release: () => releaseSequences(variables),
   };
 }
 

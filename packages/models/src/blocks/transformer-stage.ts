@@ -2,7 +2,9 @@ import {
   attention,
   biasDropoutResidual,
   type Dropout,
+  type PackedAttentionOptions,
   type Parameter,
+  packedAttention,
   type Slice,
   siteKey,
   Tape,
@@ -45,7 +47,7 @@ export interface LayersOptions {
   readonly layerNormPlacement: LayerNormPlacement;
 }
 
-/** The size of a micro-batch on the host. */
+/** The size of a micro-batch on the host; more of it where the rows of activations depend on it (`activationRows`). */
 export interface BatchSize {
   readonly batchSize: number;
   readonly sequenceLength: number;
@@ -55,19 +57,29 @@ export interface BatchSize {
 export interface DeviceSamples {
   /** int64 [B]: global sample numbers, which random masks depend on. */
   readonly samples: Variable;
+  /** Where samples lie one after the other, without padding. */
+  readonly packed?: PackedRows | undefined;
   release(): void;
 }
 
-/** Which keys a query sees. */
+/** Samples in T rows of activations [T, 1, H]. */
+export interface PackedRows extends Readonly<PackedAttentionOptions['packed']> {
+  /** int32 [rows, 1], int64 [rows, 1]: position and global sample number of the rows of this process. */
+  readonly positions: Variable;
+  readonly samples: Variable;
+}
+
+/** Which keys a query sees where samples are not packed: packed ones see all of their own. */
 export interface AttentionMask {
   readonly causal: boolean;
   /** int32 [B, S]: the first one. */
   readonly keyStart?: Variable | undefined;
-  /** uint8 [B, S]: 1 for real ones, 0 for padding. */
-  readonly keyMask?: Variable | undefined;
 }
 
-/** The positions of the sequence that this process computes with between the tensor-parallel regions of a call. */
+/**
+ * The positions of the sequence (the rows, where samples are packed) that this process computes with between the
+ * tensor-parallel regions of a call.
+ */
 export interface Positions extends Slice {
   readonly sequenceParallel: boolean;
 }
@@ -139,10 +151,14 @@ export abstract class TransformerStage<
   /** Copies a micro-batch to the device, with the factors that losses enter the total with. */
   protected abstract toDevice(
     call: Pick<StageForward<Batch>, 'batch' | 'lossFactor' | 'sampleLossFactor'>,
+    positions: Positions,
   ): OnDevice;
   /** What goes into the first layer, [S, B, H] or this process's part of it, dropout included. */
   protected abstract embed(tape: Tape, call: StageCall<OnDevice>): Variable;
-  protected abstract attentionMask(batch: OnDevice): AttentionMask;
+  /** Which keys a query sees in batches that are not packed. */
+  protected attentionMask(_batch: OnDevice): AttentionMask {
+    return { causal: false };
+  }
   /** The losses of what comes out of the last layer. */
   protected abstract losses(
     tape: Tape,
@@ -152,10 +168,16 @@ export abstract class TransformerStage<
   /** The losses that `losses` made, after backward, in new tensors or views. */
   protected abstract stageLoss(losses: readonly Variable[], batch: OnDevice): StageLoss;
 
-  /** [S, B, H], or [S / t, B, H] under sequence parallelism. */
-  boundaryShape({ sequenceLength, batchSize }: Batch): readonly number[] {
-    const { start, end } = this.positions(sequenceLength, this.tensorParallel?.sequenceParallel ?? false);
-    return [end - start, batchSize, this.model.hiddenSize];
+  /** The first two dimensions of activations: [S, B], or [T, 1] where samples are packed into T rows. */
+  protected activationRows({ sequenceLength, batchSize }: Batch): readonly [rows: number, columns: number] {
+    return [sequenceLength, batchSize];
+  }
+
+  /** [S, B, H], packed [T, 1, H]; the first dimension over t under sequence parallelism. */
+  boundaryShape(batch: Batch): readonly number[] {
+    const [rows, columns] = this.activationRows(batch);
+    const { start, end } = this.positions(rows, this.tensorParallel?.sequenceParallel ?? false);
+    return [end - start, columns, this.model.hiddenSize];
   }
 
   forward(call: StageForward<Batch>): Tensor | undefined {
@@ -243,7 +265,7 @@ export abstract class TransformerStage<
   protected dropped(
     tape: Tape,
     input: Variable,
-    { site, call }: { site: string; call: StageCall<OnDevice> },
+    { site, call }: { site: string; call: StageCall<DeviceSamples> },
   ): Variable {
     const dropout = this.#hiddenDropout(site, call);
     return dropout === undefined ? input : biasDropoutResidual(tape, { input, dropout });
@@ -253,10 +275,10 @@ export abstract class TransformerStage<
     // an evaluation of the whole model keeps nothing that cutting the sequence would save: any length will do there
     const cuts = training || !this.isFirst || !this.isLast;
     const positions = this.positions(
-      call.batch.sequenceLength,
+      this.activationRows(call.batch)[0],
       cuts && this.tensorParallel?.sequenceParallel === true,
     );
-    const batch = this.toDevice(call);
+    const batch = this.toDevice(call, positions);
     const stageCall = { batch, positions, training };
     const boundary =
       call.input === undefined
@@ -270,31 +292,37 @@ export abstract class TransformerStage<
     return { tape, batch, input: boundary, outputs: [outputs].flat() };
   }
 
-  #dropout(site: string, { batch, training }: StageCall<OnDevice>, rate: number): Dropout | undefined {
+  #dropout(site: string, { batch, training }: StageCall<DeviceSamples>, rate: number): Dropout | undefined {
     if (!training || rate === 0) return undefined;
     return { probability: rate, key: siteKey(this.#seed, site), samples: batch.samples };
   }
 
-  #hiddenDropout(site: string, call: StageCall<OnDevice>): Dropout | undefined {
+  #hiddenDropout(site: string, call: StageCall<DeviceSamples>): Dropout | undefined {
     const dropout = this.#dropout(site, call, this.model.hiddenDropout);
-    return dropout && { ...dropout, sequenceOffset: call.positions.start };
+    if (dropout === undefined) return undefined;
+    const { packed } = call.batch;
+    if (packed === undefined) return { ...dropout, sequenceOffset: call.positions.start };
+    return { ...dropout, positions: packed.positions, samples: packed.samples };
+  }
+
+  #attend(
+    tape: Tape,
+    qkv: Variable,
+    { layer, call }: { layer: number; call: StageCall<OnDevice> },
+  ): Variable {
+    const { packed } = call.batch;
+    const site = `${this.#stack}.layers.${layer}.self_attention.attention_dropout`;
+    const heads = {
+      ...{ qkv, numHeads: this.heads.end - this.heads.start, headOffset: this.heads.start },
+      dropout: this.#dropout(site, call, this.model.attentionDropout),
+    };
+    if (packed !== undefined) return packedAttention(tape, { ...heads, packed });
+    return attention(tape, { ...heads, ...this.attentionMask(call.batch) });
   }
 
   #context(call: StageCall<OnDevice>): TransformerBlockContext {
-    const mask = this.attentionMask(call.batch);
     return {
-      attend: (tape, qkv, layer) =>
-        attention(tape, {
-          qkv,
-          numHeads: this.heads.end - this.heads.start,
-          headOffset: this.heads.start,
-          ...mask,
-          dropout: this.#dropout(
-            `${this.#stack}.layers.${layer}.self_attention.attention_dropout`,
-            call,
-            this.model.attentionDropout,
-          ),
-        }),
+      attend: (tape, qkv, layer) => this.#attend(tape, qkv, { layer, call }),
       hiddenDropout: (site) => this.#hiddenDropout(site, call),
       sequenceParallel: call.positions.sequenceParallel,
     };

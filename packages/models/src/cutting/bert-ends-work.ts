@@ -1,8 +1,6 @@
 import type { BertModelConfiguration } from '../bert/bert-model-configuration.js';
 import type { EndsWork } from './cut-layers.js';
-
-/** Lookups, their sum and dropout do no products: enough to break ties in favour of stage 0. */
-const embeddingWork = 0.1;
+import { embeddingWork } from './embedding-work.js';
 
 /**
  * The work of embedding and head in layers. Only masked tokens go through the head, a dense layer and the decoder:

@@ -1,5 +1,6 @@
 import type { GptModelConfiguration } from '../gpt/gpt-model-configuration.js';
 import type { EndsWork } from './cut-layers.js';
+import { embeddingWork } from './embedding-work.js';
 
 /**
  * The work of embedding and head in layers. The head's is that of its product, 2 V H a token beside the 8 H^2 + 4 H F + 4 S H
@@ -14,6 +15,3 @@ export function gptEndsWork(
   const layer = 8 * H * H + 4 * H * F + 4 * sequenceLength * H;
   return { embedding: embeddingWork, head: (2 * V * H) / layer };
 }
-
-/** Lookups, their sum and dropout do no products: a few passes over memory. Enough to break ties in favour of stage 0. */
-const embeddingWork = 0.1;

@@ -1,4 +1,3 @@
-import { allocateParameters, initializeParameter } from '@mtl/autograd';
 import {
   countedFlops,
   type Device,
@@ -8,6 +7,7 @@ import {
   resetCountedFlops,
 } from '@mtl/kernels';
 import { describe, expect, it } from 'vitest';
+import { expectClose, StageUnderTest } from '../../test/support/stage-under-test.js';
 import type { GptModelConfiguration } from './gpt-model-configuration.js';
 import { GptStage, type GptStageOptions } from './gpt-stage.js';
 import { numLossTokens, type TokenBatch } from './token-batch.js';
@@ -46,18 +46,6 @@ function batchOf(samples: readonly number[], sequenceLength = 6): TokenBatch {
   };
 }
 
-interface Built {
-  stage: GptStage;
-  dispose(): void;
-}
-
-function build(device: Device, dtype: DType, options: Partial<GptStageOptions> = {}): Built {
-  const stage = new GptStage({ model, device, dtype, seed: 5, ...options });
-  const storage = allocateParameters(stage.parameters, { device, dtype, mainGradients: true });
-  for (const parameter of stage.parameters) initializeParameter(parameter, parameter.data, 5);
-  return { stage, dispose: () => storage.dispose() };
-}
-
 function totalLoss(stage: GptStage, microBatch: number): number {
   const loss = stage.takeLoss(microBatch);
   const weights = loss.weights.toArray();
@@ -66,56 +54,27 @@ function totalLoss(stage: GptStage, microBatch: number): number {
   return total;
 }
 
-/** Loss and all gradients after forward and backward of micro-batches. */
-function gradientsOf({ stage }: Built, batches: readonly TokenBatch[], split = false) {
+function callsOf(batches: readonly TokenBatch[]) {
   const lossFactor = 1 / batches.reduce((sum, batch) => sum + numLossTokens(batch), 0);
-  for (const parameter of stage.parameters) parameter.mainGradient.zero();
-  let loss = 0;
-  batches.forEach((batch, microBatch) => {
-    stage.forward({ microBatch, batch, lossFactor });
-    stage.backwardInput({ microBatch, weights: !split });
-    if (split) stage.backwardWeight({ microBatch });
-    loss += totalLoss(stage, microBatch);
-  });
-  return { loss, gradients: stage.parameters.map((parameter) => parameter.mainGradient.toArray()) };
+  return batches.map((batch, microBatch) => ({ microBatch, batch, lossFactor }));
 }
 
-function expectClose(actual: number[][], expected: number[][], relative: number): void {
-  actual.forEach((values, index) => {
-    const norm = Math.hypot(...expected[index]!);
-    const difference = Math.hypot(...values.map((value, at) => value - expected[index]![at]!));
-    expect(difference, `parameter ${index}`).toBeLessThanOrEqual(relative * norm + 1e-12);
-  });
+function build(device: Device, dtype: DType, options: Partial<GptStageOptions> = {}) {
+  const stage = new GptStage({ model, device, dtype, seed: 5, ...options });
+  return new StageUnderTest({ stage, device, dtype, callsOf, takeLoss: totalLoss });
 }
 
 describe('GptStage', () => {
   it('has gradients that agree with central differences in float64, dropout included', () => {
     const built = build('reference', 'float64');
-    const batch = batchOf([11, 12]);
-    const { gradients } = gradientsOf(built, [batch]);
-    const step = 1e-5;
-    for (const [index, parameter] of built.stage.parameters.entries()) {
-      const values = parameter.data.toArray();
-      for (const element of [0, Math.floor(parameter.size / 2), parameter.size - 1]) {
-        const moved = [step, -step].map((delta) => {
-          const changed = Float64Array.from(values);
-          changed[element]! += delta;
-          parameter.data.write(changed);
-          return gradientsOf(built, [batch]).loss;
-        });
-        parameter.data.write(Float64Array.from(values));
-        const numerical = (moved[0]! - moved[1]!) / (2 * step);
-        // labels and weights are float32 on the device: 1/count carries 6e-8; differences of step 1e-5 add 1e-8
-        expect(Math.abs(gradients[index]![element]! - numerical), parameter.name).toBeLessThan(1e-7);
-      }
-    }
+    built.expectCentralDifferences(batchOf([11, 12]));
     built.dispose();
   });
 
   it('gives the same loss and gradients on the CPU kernels as on the reference', () => {
     const [reference, cpu] = [build('reference', 'float64'), build('cpu', 'float32')];
-    const expected = gradientsOf(reference, [batchOf([3, 4, 5])]);
-    const actual = gradientsOf(cpu, [batchOf([3, 4, 5])]);
+    const expected = reference.gradientsOf([batchOf([3, 4, 5])]);
+    const actual = cpu.gradientsOf([batchOf([3, 4, 5])]);
     expect(Math.abs(actual.loss - expected.loss)).toBeLessThan(2e-6);
     // float32 rounding through two layers
     expectClose(actual.gradients, expected.gradients, 1e-5);
@@ -125,8 +84,8 @@ describe('GptStage', () => {
 
   it('gives the same result however a batch is split into micro-batches', () => {
     const built = build('cpu', 'float32');
-    const whole = gradientsOf(built, [batchOf([0, 1])]);
-    const split = gradientsOf(built, [batchOf([0]), batchOf([1])]);
+    const whole = built.gradientsOf([batchOf([0, 1])]);
+    const split = built.gradientsOf([batchOf([0]), batchOf([1])]);
     expect(Math.abs(whole.loss - split.loss)).toBeLessThan(1e-6);
     expectClose(split.gradients, whole.gradients, 1e-5);
     built.dispose();
@@ -135,8 +94,8 @@ describe('GptStage', () => {
   it('splits backward: the input half leaves weight gradients alone, both halves add up bitwise', () => {
     const built = build('cpu', 'float32');
     const { stage } = built;
-    const together = gradientsOf(built, [batchOf([7, 8])]);
-    const apart = gradientsOf(built, [batchOf([7, 8])], true);
+    const together = built.gradientsOf([batchOf([7, 8])]);
+    const apart = built.gradientsOf([batchOf([7, 8])], true);
     expect(apart.loss).toBe(together.loss);
     expect(apart.gradients).toEqual(together.gradients);
     for (const parameter of stage.parameters) parameter.mainGradient.zero();
@@ -162,8 +121,8 @@ describe('GptStage', () => {
     const plain = build('cpu', 'float32');
     const recomputed = build('cpu', 'float32', { recomputation });
     for (const split of [false, true]) {
-      expect(gradientsOf(recomputed, [batchOf([1, 2])], split)).toEqual(
-        gradientsOf(plain, [batchOf([1, 2])], split),
+      expect(recomputed.gradientsOf([batchOf([1, 2])], split)).toEqual(
+        plain.gradientsOf([batchOf([1, 2])], split),
       );
     }
     plain.dispose();
@@ -175,7 +134,7 @@ describe('GptStage', () => {
     const options = { model: { ...model, tieEmbeddings: false } };
     const first = build('cpu', 'float32', { ...options, layers: { start: 0, end: 1 } });
     const last = build('cpu', 'float32', { ...options, layers: { start: 1, end: 2 } });
-    const expected = gradientsOf(whole, [batchOf([1, 2])]);
+    const expected = whole.gradientsOf([batchOf([1, 2])]);
     const call = { microBatch: 0, batch: batchOf([1, 2]) };
     const lossFactor = 1 / numLossTokens(call.batch);
     const boundary = first.stage.forward({ ...call, lossFactor })!;
@@ -205,7 +164,7 @@ describe('GptStage', () => {
 
   it('evaluates without dropout and without keeping anything', () => {
     const built = build('cpu', 'float32', { model: { ...model, hiddenDropout: 0, attentionDropout: 0 } });
-    const trained = gradientsOf(built, [batchOf([1, 2])]);
+    const trained = built.gradientsOf([batchOf([1, 2])]);
     const before = numLiveTensors();
     const batch = batchOf([1, 2]);
     built.stage.evaluate({ microBatch: 0, batch, lossFactor: 1 / numLossTokens(batch) });
@@ -241,7 +200,7 @@ describe('GptStage', () => {
   it('leaks nothing over 1,000 steps', () => {
     const before = numLiveTensors();
     const built = build('cpu', 'float32');
-    for (let step = 0; step < 1000; step++) gradientsOf(built, [batchOf([step])], step % 2 === 0);
+    for (let step = 0; step < 1000; step++) built.gradientsOf([batchOf([step])], step % 2 === 0);
     built.dispose();
     expect(numLiveTensors()).toBe(before);
   });

@@ -103,7 +103,7 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
     return this.dropped(tape, embedded, { site: 'embedding.dropout', call });
   }
 
-  protected attentionMask({ keyStart }: DeviceBatch): AttentionMask {
+  protected override attentionMask({ keyStart }: DeviceBatch): AttentionMask {
     return { causal: true, keyStart };
   }
 

@@ -1,7 +1,7 @@
 import type { ProcessGroup, Work } from '@mtl/comm';
 import { UsageError } from '@mtl/errors';
 import { type Device, type DType, Tensor } from '@mtl/kernels';
-import { keyOf, type Transfer } from './plan-messages.js';
+import { keyOf, type Transfer } from '../simulator/plan-messages.js';
 
 export interface BoundaryExchangeOptions {
   /** See PipelineOptions. */

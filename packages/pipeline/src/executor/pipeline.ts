@@ -4,11 +4,11 @@ import { type Device, type DType, sizeOf, type Tensor } from '@mtl/kernels';
 import type { PipelineRecorder, RecordedActivity } from '../measured/pipeline-recorder.js';
 import type { PipelineSchedule } from '../schedules/pipeline-schedule.js';
 import { assertSchedule } from '../simulator/check-schedule.js';
+import { type MessagePlan, type PlannedAction, planMessages } from '../simulator/plan-messages.js';
 import type { LossFactors, Stage, StageForward, StageLoss } from '../stage.js';
 import { agreeOnPlacement } from './agree-on-placement.js';
 import { BoundaryExchange } from './boundary-exchange.js';
 import { compareSteps } from './compare-steps.js';
-import { type MessagePlan, type PlannedAction, planMessages } from './plan-messages.js';
 
 export interface PipelineOptions<Batch> {
   /** The pieces of the model on this rank, by chunk number: chunk 0 holds the embedding, the last one the head. */

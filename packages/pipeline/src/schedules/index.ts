@@ -25,6 +25,7 @@ export {
   type Simulation,
   simulateSchedule,
 } from '../simulator/simulate-schedule.js';
+export { waitingTensors } from '../simulator/waiting-tensors.js';
 export { breadthFirst } from './breadth-first.js';
 export { buildSchedule, type ScheduleName, scheduleNames } from './build-schedule.js';
 export { formatScheduleCsv } from './format-schedule-csv.js';

@@ -19,6 +19,7 @@ import type { ModelRecipe } from './model-recipe.js';
 /** How a BERT is trained. */
 export const bertRecipe: ModelRecipe<BertModelConfiguration, MaskedTokenBatch, BertStage> = {
   kind: 'bert',
+  tokenizerFlags: '--tokenizer-type BertWordPieceLowerCase or BertWordPieceCase with --vocab-file vocab.txt',
   prepareCorpus: (options) => prepareDefaultCorpus({ ...options, kind: 'bert' }),
   openDatasets: (configuration, options) => {
     const { data, model, training } = configuration;

@@ -1,10 +1,18 @@
-import { joinWorld, readProcessEnvironment, type Variables, type World } from '@mtl/comm';
+import { type JobEngineName, joinWorld, readProcessEnvironment, type Variables, type World } from '@mtl/comm';
+import type { Device } from '@mtl/kernels';
+import { openDeviceOfRank } from './open-device-of-rank.js';
 
 export interface JoinProcessesOptions {
   /** Where launchers say what they started: process.env. */
   readonly variables: Variables;
   /** --distributed-timeout-minutes */
   readonly timeoutMinutes: number | undefined;
+  /** --device: opened before the processes join, since it decides how they communicate. Default: cpu. */
+  readonly device?: Device | undefined;
+  /** --distributed-backend. Default: what suits hosts and GPUs. */
+  readonly backend?: JobEngineName | undefined;
+  /** Gets, on the first rank, how tensors of GPUs travel and why. */
+  readonly onMessage?: (text: string) => void;
 }
 
 /** This process among those of its job. */
@@ -19,15 +27,19 @@ export interface JoinedProcesses {
   readonly startedAt: Date | undefined;
 }
 
-/** Joins the job that the environment describes. @throws what `joinWorld` throws */
+/** Joins the job that the environment describes. @throws what `joinWorld` and `openDevice` throw */
 export async function joinProcesses(options: JoinProcessesOptions): Promise<JoinedProcesses> {
-  const { variables, timeoutMinutes } = options;
+  const { variables, timeoutMinutes, device = 'cpu', backend, onMessage = () => {} } = options;
   const environment = readProcessEnvironment(variables);
   const { worldSize, localRank, localWorldSize, restartCount } = environment;
   const started = variables.MTL_JOB_STARTED_MS;
   const timeout = timeoutMinutes === undefined ? {} : { timeoutMs: timeoutMinutes * 60_000 };
+  openDeviceOfRank(device, { localRank });
+  const engine = backend === undefined ? {} : { engine: backend };
+  const say = environment.rank === 0 ? { onMessage } : {};
+  const join = { variables, environment, device, ...engine, ...timeout, ...say };
   return {
-    world: worldSize === 1 ? undefined : await joinWorld({ variables, environment, ...timeout }),
+    world: worldSize === 1 ? undefined : await joinWorld(join),
     local: { rank: localRank, size: localWorldSize },
     isRestart: restartCount > 0,
     startedAt: started === undefined ? undefined : new Date(Number(started)),

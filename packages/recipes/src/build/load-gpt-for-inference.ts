@@ -3,7 +3,7 @@ import type { LogicalTensor } from '@mtl/checkpoint';
 import { createTokenizer, type Tokenizer, type TokenizerOptions } from '@mtl/data';
 import { ConfigurationError, UsageError } from '@mtl/errors';
 import type { CausalLanguageModel } from '@mtl/inference';
-import { cast, type Device, type DType, openDevice, Tensor } from '@mtl/kernels';
+import { cast, type Device, type DType, Tensor } from '@mtl/kernels';
 import {
   buildGptStages,
   cutLayers,
@@ -13,6 +13,7 @@ import {
   type GptStage,
   gptEndsWork,
 } from '@mtl/models';
+import { openDeviceOfRank } from './open-device-of-rank.js';
 import { type GptWeights, type OpenGptWeightsOptions, openGptWeights } from './open-gpt-weights.js';
 import type { TrainedOn } from './saved-configuration.js';
 import type { TrainingProcesses } from './training-processes.js';
@@ -55,7 +56,7 @@ export interface LoadedGpt {
  */
 export async function loadGptForInference(options: LoadGptForInferenceOptions): Promise<LoadedGpt> {
   const { device, dtype = 'float32' } = options;
-  openDevice(device);
+  openDeviceOfRank(device, { localRank: 0 }); // open already where several processes share the model
   const weights = await openGptWeights(options);
   const tokenizerOptions = options.tokenizer ?? weights.tokenizer;
   const tokenizer = tokenizerOptions === undefined ? undefined : await createTokenizer(tokenizerOptions);

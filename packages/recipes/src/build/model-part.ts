@@ -4,6 +4,7 @@ import type { DType } from '@mtl/kernels';
 import type { TransformerConfiguration } from '@mtl/models';
 import { Pipeline, type PipelineRecorder } from '@mtl/pipeline';
 import type { GptConfiguration } from '../gpt-configuration.js';
+import { balanceAdvice } from './balance-advice.js';
 import { layersOfChunks } from './layers-of-chunks.js';
 import type { AnyModelRecipe, ModelPiece } from './model-recipe.js';
 import { pipelineSchedule } from './pipeline-schedule.js';
@@ -34,12 +35,15 @@ export function modelPart(options: ModelPartOptions): ModelPart<NumberedBatch, M
   const { parallel, training } = configuration;
   const { device } = parallel;
   const schedule = (numMicroBatches: number) => pipelineSchedule(parallel, numMicroBatches);
-  const { placement } = schedule(training.numMicroBatches);
+  const step = schedule(training.numMicroBatches);
+  const { placement } = step;
   const work = recipe.endsWork(configuration, model);
   const layers = layersOfChunks(configuration, { model, work, numChunks: placement.length });
   if (placement.length > 1) {
     const counts = layers.map(({ start, end }) => end - start);
     onMessage(`layers of the pipeline's chunks: ${counts.join(', ')}`);
+    const advice = balanceAdvice(configuration, { model, work, schedule: step });
+    if (advice !== undefined) onMessage(advice);
   }
   const { tp, pp } = processes.groups;
   const { stages, parameters } = recipe.buildStages({

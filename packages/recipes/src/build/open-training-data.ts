@@ -20,8 +20,8 @@ export interface TrainingData {
 export interface OpenTrainingDataOptions {
   /** Where the corpus that comes along is prepared. */
   readonly corpusDirectory: string;
-  /** The tokenizer.json that came with --load-hf, for where no flag names a tokenizer. */
-  readonly huggingFaceTokenizer?: string | undefined;
+  /** The tokenizer that came with --load-hf, for where no flag names one. */
+  readonly huggingFaceTokenizer?: TokenizerOptions | undefined;
   readonly onMessage: (text: string) => void;
 }
 
@@ -32,10 +32,7 @@ export async function openTrainingData(
 ): Promise<TrainingData> {
   const { data, training } = configuration;
   const recipe = recipeOf(configuration);
-  let tokenizerOptions: TokenizerOptions | undefined = data.tokenizer;
-  if (tokenizerOptions === undefined && huggingFaceTokenizer !== undefined) {
-    tokenizerOptions = { type: 'HuggingFaceTokenizer', tokenizerModel: huggingFaceTokenizer };
-  }
+  let tokenizerOptions: TokenizerOptions | undefined = data.tokenizer ?? huggingFaceTokenizer;
   let { dataPath } = data;
   if (dataPath.length === 0) {
     const corpus = await recipe.prepareCorpus({
@@ -49,7 +46,7 @@ export async function openTrainingData(
   if (tokenizerOptions === undefined) {
     throw new ConfigurationError('MTL_FLAG_REQUIRED', '--data-path is given without --tokenizer-type', {
       expected: 'the tokenizer that the dataset was made with',
-      remedy: 'pass --tokenizer-type GPT2BPETokenizer, or HuggingFaceTokenizer with --tokenizer-model',
+      remedy: `pass ${recipe.tokenizerFlags}`,
     });
   }
   const tokenizer = await createTokenizer(tokenizerOptions);

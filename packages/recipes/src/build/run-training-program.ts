@@ -40,8 +40,13 @@ export async function runTrainingProgram(options: RunTrainingProgramOptions): Pr
 }
 
 async function trainInJob(flags: ParsedFlags): Promise<void> {
-  const timeoutMinutes = flags.values['distributed-timeout-minutes'];
-  const joined = await joinProcesses({ variables: process.env, timeoutMinutes });
+  const {
+    device,
+    'distributed-backend': backend,
+    'distributed-timeout-minutes': timeoutMinutes,
+  } = flags.values;
+  const how = { timeoutMinutes, device, backend, onMessage: console.log };
+  const joined = await joinProcesses({ variables: process.env, ...how });
   try {
     await train(flags, joined);
   } catch (error) {

@@ -3,7 +3,7 @@ import type { JsonObject } from '@mtl/checkpoint';
 import type { World } from '@mtl/comm';
 import type { NumberedBatch, SplitDatasets, Tokenizer } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
-import { type DType, openDevice, setNumThreads } from '@mtl/kernels';
+import { type DType, setNumThreads } from '@mtl/kernels';
 import { paddedVocabularySize, type TransformerConfiguration } from '@mtl/models';
 import { type AdamwOptimizer, LearningRateSchedule, LossScaler, NumMicroBatches } from '@mtl/optimizer';
 import type { StepProfiler } from '@mtl/pipeline';
@@ -20,9 +20,11 @@ import {
   weightTensors,
 } from '@mtl/trainer';
 import type { GptConfiguration } from '../gpt-configuration.js';
+import { huggingFaceTokenizer } from './hugging-face-tokenizer.js';
 import { loadTraining } from './load-training.js';
 import { type ModelPart, modelPart } from './model-part.js';
 import type { AnyModelRecipe, ModelPiece } from './model-recipe.js';
+import { openDeviceOfRank } from './open-device-of-rank.js';
 import { openTrainingData } from './open-training-data.js';
 import { pipelineSchedule } from './pipeline-schedule.js';
 import { recipeOf } from './recipe-of.js';
@@ -119,8 +121,7 @@ export class Training {
     const recipe = recipeOf(configuration);
     const local = options.local ?? { rank: 0, size: 1 };
     checkSupported(configuration);
-    // one GPU for each process of a host
-    openDevice(parallel.device, { deviceIndex: local.rank });
+    openDeviceOfRank(parallel.device, { localRank: local.rank });
     const { placement } = pipelineSchedule(parallel, training.numMicroBatches);
     const processes = new TrainingProcesses({ world, parallel, ends: [placement[0]!, placement.at(-1)!] });
     const onMessage = (text: string): void => {
@@ -131,11 +132,12 @@ export class Training {
       pin: local.size === 1,
     });
     const huggingFace = await openHuggingFace(configuration);
+    const ownTokenizer = huggingFace && (await huggingFaceTokenizer(huggingFace.tokenizerFiles));
     const { datasets, tokenizer, dataPath } = await processes.prepare(
       () =>
         openTrainingData(configuration, {
           corpusDirectory,
-          huggingFaceTokenizer: huggingFace?.tokenizerFiles['tokenizer.json'],
+          huggingFaceTokenizer: ownTokenizer,
           onMessage,
         }),
       { isFirstOnHost: local.rank === 0 },

@@ -11,7 +11,6 @@ export interface EvaluateTaskSetOptions {
   readonly pipeline: Pipeline<TaskTokenBatch>;
   readonly processes: TrainingProcesses;
   readonly microBatchSize: number;
-  readonly sequenceMultiple: number;
 }
 
 /** What a model says of a set. */
@@ -73,14 +72,11 @@ async function evaluatePart(options: EvaluateTaskSetOptions, own: IndexRange): P
   return { lossSum, predictions: set.predict(own, logits) };
 }
 
-function batchOf(
-  { set, sequenceMultiple }: EvaluateTaskSetOptions,
-  { from, to }: IndexRange,
-): TaskTokenBatch {
+function batchOf({ set }: EvaluateTaskSetOptions, { from, to }: IndexRange): TaskTokenBatch {
   const { dataset } = set;
   const batch = dataset.createBatch(to - from);
   for (let sample = from; sample < to; sample++) dataset.fillRow({ sample, batch, row: sample - from });
-  return withoutPadding(dataset.finishBatch(batch), { multiple: sequenceMultiple });
+  return withoutPadding(dataset.finishBatch(batch));
 }
 
 /** What belongs to each sample: one row of logits, or those of its start and of its end one behind the other. */

@@ -190,27 +190,15 @@ function fullSequences({ train }: OpenedTask): string {
 }
 
 function checkedSequenceLength(
-  { sequenceLength: asked, parallel }: FineTuningConfiguration,
+  { sequenceLength: asked }: FineTuningConfiguration,
   { model, usual }: { readonly model: BertModelConfiguration; readonly usual: number },
 ): number {
   const { maxPositionEmbeddings } = model;
   const length = asked ?? Math.min(usual, maxPositionEmbeddings);
-  if (length > maxPositionEmbeddings) {
-    throw new ConfigurationError(
-      'MTL_SEQUENCE_LENGTH',
-      `--seq-length ${length} is more than the model sees`,
-      {
-        expected: `at most ${maxPositionEmbeddings}, its position embeddings`,
-      },
-    );
-  }
-  const size = parallel.sequenceParallel ? parallel.tensorModelParallelSize : 1;
-  if (length % size === 0) return length;
-  throw new ConfigurationError(
-    'MTL_SEQUENCE_LENGTH',
-    `--seq-length ${length} cannot be cut over ${size} processes`,
-    { expected: `${length - (length % size)} or ${length - (length % size) + size}` },
-  );
+  if (length <= maxPositionEmbeddings) return length;
+  throw new ConfigurationError('MTL_SEQUENCE_LENGTH', `--seq-length ${length} is more than the model sees`, {
+    expected: `at most ${maxPositionEmbeddings}, its position embeddings`,
+  });
 }
 
 function checkedSteps(configuration: FineTuningConfiguration, { train }: OpenedTask): number {

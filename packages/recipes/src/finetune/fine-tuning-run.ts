@@ -212,7 +212,6 @@ export class FineTuningRun {
       ...{ dataset: task.train, seed, consumedSamples, globalBatchSize, microBatchSize },
       dataParallelRank: processes.coordinates.dp,
       dataParallelSize: parallel.dataParallelSize,
-      sequenceMultiple: sequenceMultipleOf(configuration),
     });
   }
 
@@ -288,7 +287,6 @@ export class FineTuningRun {
     const { configuration, processes } = this.#options;
     return evaluateTaskSet({
       ...{ set, processes, pipeline: this.#pipeline, microBatchSize: configuration.microBatchSize },
-      sequenceMultiple: sequenceMultipleOf(configuration),
     });
   }
 
@@ -331,10 +329,6 @@ export function stepsOfEpoch(
   { globalBatchSize }: Pick<FineTuningConfiguration, 'globalBatchSize'>,
 ): number {
   return Math.floor(length / globalBatchSize);
-}
-
-function sequenceMultipleOf({ parallel }: FineTuningConfiguration): number {
-  return parallel.sequenceParallel ? parallel.tensorModelParallelSize : 1;
 }
 
 /** What must stay the same for a resumed run to be the same run: all but layout, places and reports. */

@@ -10,8 +10,6 @@ export interface TaskBatchesOptions {
   readonly microBatchSize: number;
   readonly dataParallelRank: number;
   readonly dataParallelSize: number;
-  /** What sequence lengths must be a multiple of (sequence parallelism). */
-  readonly sequenceMultiple: number;
 }
 
 /** A stream of micro-batches that can be closed. */
@@ -19,15 +17,12 @@ export interface TaskBatches extends AsyncIterator<TaskTokenBatch, undefined> {
   close(): Promise<void>;
 }
 
-// few lengths, so that kernels prepared for a shape are used again
-const lengthStep = 16;
-
 /**
  * This data-parallel rank's micro-batches, epoch after epoch, each in another order. Samples are numbered by their place in
  * the training, so that dropout does not repeat itself every epoch.
  */
 export function taskBatches(options: TaskBatchesOptions): TaskBatches {
-  const { dataset, globalBatchSize, sequenceMultiple, ...sampler } = options;
+  const { dataset, globalBatchSize, ...sampler } = options;
   const { microBatchSize, dataParallelRank, dataParallelSize } = sampler;
   const loader = createBatchLoader<TaskTokenBatch>({
     dataset,
@@ -40,22 +35,19 @@ export function taskBatches(options: TaskBatchesOptions): TaskBatches {
       if (next.done === true) return next;
       const sampleNumbers = Float64Array.from({ length: microBatchSize }, (_, row) => first + row);
       first += microBatchSize * dataParallelSize;
-      const value = withoutPadding({ ...next.value, sampleNumbers }, { multiple: sequenceMultiple });
-      return { done: false, value };
+      return { done: false, value: withoutPadding({ ...next.value, sampleNumbers }) };
     },
     return: () => loader.return!(),
     close: () => loader.close(),
   };
 }
 
-/** A micro-batch cut to its longest row, or a little more: tokens lie sequence first, so nothing is copied. */
-export function withoutPadding(
-  batch: TaskTokenBatch,
-  { multiple }: { readonly multiple: number },
-): TaskTokenBatch {
-  const step = lengthStep * multiple;
-  const longest = batch.lengths.reduce((most, length) => Math.max(most, length), 0);
-  const sequenceLength = Math.min(batch.sequenceLength, Math.ceil(longest / step) * step);
+/**
+ * A micro-batch cut to its longest row, so that a head with a logit for every token computes none for padding (layers never
+ * do). Tokens lie sequence first: nothing is copied.
+ */
+export function withoutPadding(batch: TaskTokenBatch): TaskTokenBatch {
+  const sequenceLength = batch.lengths.reduce((most, length) => Math.max(most, length), 0);
   const size = sequenceLength * batch.lengths.length;
   return {
     ...batch,

@@ -1,15 +1,26 @@
 import { describe, expect, it } from 'vitest';
+import { bertPresets } from '../presets/bert-presets.js';
 import { presetNames } from '../presets/presets.js';
 import { configFileJsonSchema, defaultFlags, factsOf, flagNames, flagSchema } from './flag-schema.js';
 import { formatHelp } from './format-help.js';
+import { modelOfFlag } from './model-of-flag.js';
 
 const help = formatHelp({ program: 'npm run gpt-train --', description: 'Trains a GPT.' });
+const bertHelp = formatHelp({ program: 'bert-train', description: 'Pretrains a BERT.', model: 'bert' });
 
 describe('formatHelp', () => {
-  it('has every flag, every preset and a text for each, within 100 columns', () => {
-    for (const name of flagNames) expect(help).toMatch(new RegExp(`^ {2}--${name}( |$)`, 'm'));
-    for (const preset of presetNames) expect(help).toContain(preset);
-    for (const line of help.split('\n')) expect(line.length, line).toBeLessThanOrEqual(100);
+  it('has every flag and preset of the model and a text for each, within 100 columns', () => {
+    for (const [text, model, presets] of [
+      [help, 'gpt', presetNames],
+      [bertHelp, 'bert', Object.keys(bertPresets)],
+    ] as const) {
+      for (const name of flagNames) {
+        const belongs = [undefined, model].includes(modelOfFlag(name));
+        expect(new RegExp(`^ {2}--${name}( |$)`, 'm').test(text), name).toBe(belongs);
+      }
+      for (const preset of presets) expect(text).toContain(preset);
+      for (const line of text.split('\n')) expect(line.length, line).toBeLessThanOrEqual(100);
+    }
   });
 
   it('shows values, choices and defaults', () => {

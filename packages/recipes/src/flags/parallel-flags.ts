@@ -4,6 +4,10 @@ import { choice, count, positiveNumber, text, toggle } from './flag-kinds.js';
 /** Where the model runs and how it is cut over processes. */
 export const parallelFlags = {
   device: choice(['cpu', 'cuda'], 'Where tensors live.', { default: 'cpu' }),
+  'distributed-backend': choice(['nccl', 'gloo', 'local'], 'What processes communicate over.', {
+    defaultText:
+      'local on one host, gloo between hosts; with --device cuda nccl where every process has a GPU of its own',
+  }),
   threads: count('CPU threads per process.', { defaultText: 'all cores of the process' }),
   'tensor-model-parallel-size': count('Processes that share every layer.', { default: 1 }),
   'pipeline-model-parallel-size': count('Pipeline stages.', { default: 1 }),

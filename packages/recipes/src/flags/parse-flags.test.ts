@@ -7,6 +7,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type FlagName, type Flags, factsOf, flagNames } from './flag-schema.js';
 import { foreignFlagFamilies } from './foreign/foreign-flag-families.js';
 import { foreignFlags } from './foreign/foreign-flags.js';
+import { modelOfFlag } from './model-of-flag.js';
 import { parseFlags } from './parse-flags.js';
 
 const words = (line: string): readonly string[] => line.split(' ').filter((word) => word !== '');
@@ -119,8 +120,10 @@ describe('parseFlags', () => {
   });
 
   it('reads any set of flags back from the command line it is written to', () => {
+    const model = fc.constantFrom('gpt' as const, 'bert' as const);
     fc.assert(
-      fc.property(fc.subarray([...flagNames]), fc.context(), (names, context) => {
+      fc.property(model, fc.subarray([...flagNames]), fc.context(), (model, chosen, context) => {
+        const names = chosen.filter((name) => [undefined, model].includes(modelOfFlag(name)));
         const values = Object.fromEntries(names.map((name) => [name, sampleValue(name)]));
         const line = names.flatMap((name) => {
           const value = values[name];
@@ -128,7 +131,7 @@ describe('parseFlags', () => {
           return [`--${name}`, ...(Array.isArray(value) ? value.map(String) : [String(value)])];
         });
         context.log(line.join(' '));
-        expect(parseFlags([...line, '--preset', 'none']).values).toMatchObject(values);
+        expect(parseFlags([...line, '--preset', 'none'], { model }).values).toMatchObject(values);
       }),
     );
   });
@@ -180,10 +183,6 @@ describe("a flag of Megatron-LM's that there is no use for", () => {
       '--use-flash-attn on the command line has no effect: attention never stores its S x S scores, whatever the shape',
     ],
     ['--no-masked-softmax-fusion', 'has no effect: the kernels here are fused where it pays'],
-    [
-      '--distributed-backend nccl',
-      '--distributed-backend nccl on the command line has no effect: shared memory',
-    ],
     ['--transformer-impl transformer_engine', 'has no effect: the kernels here are the same'],
     [
       '--tp-comm-overlap-cfg x.yaml',
@@ -198,8 +197,8 @@ describe("a flag of Megatron-LM's that there is no use for", () => {
 
   it.each([
     ['--use-flash-attn yes', /"yes" behind --use-flash-attn belongs to no flag/],
-    ['--distributed-backend', /--distributed-backend needs a value/],
-    ['--distributed-backend nccl gloo', /"gloo" behind --distributed-backend/],
+    ['--transformer-impl', /--transformer-impl needs a value/],
+    ['--transformer-impl local other', /"other" behind --transformer-impl/],
     ['--use-flash-attn --use-flash-attn', /--use-flash-attn is given twice/],
   ])('is still read properly: %s', (line, message) => {
     expect(errorOf(line)).toMatch(message);
@@ -319,6 +318,35 @@ describe('--config and --preset', () => {
       expect(values[name]).toBeUndefined();
       expect(sources.has(name)).toBe(false);
     }
+  });
+
+  it.each([
+    [
+      'gpt',
+      '--mask-prob 0.15',
+      /MTL_FLAG_MODEL.*--mask-prob on the command line is a flag of BERT, this is GPT/,
+    ],
+    ['gpt', '--layer-norm-placement post', /MTL_FLAG_MODEL.*npm run bert-train/s],
+    ['bert', '--eod-mask-loss', /MTL_FLAG_MODEL.*--eod-mask-loss .* is a flag of GPT, this is BERT/],
+    ['bert', '--mask-prob 1', /MTL_FLAG_VALUE.*--mask-prob 1 .*below 1/],
+    ['bert', '--preset gpt2-124m', /MTL_PRESET.*gpt2-124m is a preset of GPT; expected bert-default, /],
+    ['gpt', '--preset bert-base', /MTL_PRESET.*bert-base is a preset of BERT; expected default, /],
+    ['bert', '--preset bert-bas', /MTL_PRESET.*there is no preset bert-bas.*--preset bert-base/s],
+  ] as const)('a %s is not trained with %s', (model, line, message) => {
+    expect(() => parseFlags(words(line), { model })).toThrow(expect.objectContaining({ exitCode: 2 }));
+    try {
+      parseFlags(words(line), { model });
+    } catch (error) {
+      expect(formatError(error)).toMatch(message);
+    }
+  });
+
+  it('takes a file that holds all flags for either model, but no values of the other one', () => {
+    const all = file('all.yaml', 'eod-mask-loss: false\nmask-prob: 0.15\n');
+    expect(parseFlags(['--config', all], { model: 'bert' }).preset).toBe('bert-default');
+    expect(parseFlags(['--config', all]).preset).toBe('default');
+    const other = file('other.yaml', 'mask-prob: 0.2\n');
+    expect(errorOf(`--config ${other}`)).toMatch(/MTL_FLAG_MODEL.*--mask-prob in .*other.yaml/);
   });
 
   it('a switch that is turned off leaves its rivals alone', () => {

@@ -3,7 +3,7 @@ import { gptModelConfiguration } from '../build/gpt-model-configuration.js';
 import { layersOfChunks } from '../build/layers-of-chunks.js';
 import { pipelineSchedule } from '../build/pipeline-schedule.js';
 import type { GptConfiguration } from '../gpt-configuration.js';
-import type { MemoryShape, PipelineShape } from './predict-memory.js';
+import type { MemoryShape, PipelineShape } from './memory-shape.js';
 
 /** What the memory of a rank depends on, for a training with a vocabulary of so many tokens. */
 export function memoryShapeOf(configuration: GptConfiguration, vocabularySize: number): MemoryShape {

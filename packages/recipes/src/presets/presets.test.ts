@@ -1,8 +1,10 @@
 import { describe, expect, it } from 'vitest';
+import { recipeOf } from '../build/recipe-of.js';
 import { flagSchema } from '../flags/flag-schema.js';
 import { parseFlags } from '../flags/parse-flags.js';
 import type { ModelConfiguration } from '../gpt-configuration.js';
 import { validateConfiguration } from '../validate-configuration.js';
+import { bertPresets } from './bert-presets.js';
 import { presetNames, presets } from './presets.js';
 
 /** Weights and biases of a GPT-2 with tied embeddings, as the parts of a layer add up to. */
@@ -36,6 +38,25 @@ describe('presets', () => {
   ] as const)('%s has the size its name says', (name, vocabSize, millions, tolerance) => {
     const { model } = validateConfiguration(parseFlags(['--preset', name]));
     expect(Math.abs(parameters(model, vocabSize) / 1e6 - millions)).toBeLessThan(tolerance);
+  });
+
+  it.each(Object.entries(bertPresets))('%s is right by the schema and by every check', (name, flags) => {
+    expect(flagSchema.safeParse(flags).error).toBeUndefined();
+    const configuration = validateConfiguration(parseFlags(['--preset', name], { model: 'bert' }));
+    expect(configuration).toMatchObject({ preset: name, kind: 'bert', notices: [] });
+  });
+
+  /** Millions, with the heads: Devlin 2018 and Shoeybi 2019, table 4, which count as roughly as this. */
+  it.each([
+    ['bert-base', 30_522, 110, 1],
+    ['bert-large', 30_522, 336, 1],
+    ['megatron-bert-336m', 30_522, 336, 1],
+    ['megatron-bert-1.3b', 30_522, 1280, 20],
+    ['megatron-bert-3.9b', 30_522, 3870, 30],
+  ] as const)('%s has the size its name says', (name, vocabularySize, millions, tolerance) => {
+    const configuration = validateConfiguration(parseFlags(['--preset', name], { model: 'bert' }));
+    const model = recipeOf(configuration).modelOf(configuration, vocabularySize);
+    expect(Math.abs(recipeOf(configuration).numParameters(model) / 1e6 - millions)).toBeLessThan(tolerance);
   });
 
   it('the Megatron presets split over as many GPUs as in the paper', () => {

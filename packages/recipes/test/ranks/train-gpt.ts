@@ -1,9 +1,11 @@
 import type { ProcessGroup, World } from '@mtl/comm';
-import { parseFlags, Training, validateConfiguration } from '../../src/index.js';
+import { type ModelKind, parseFlags, Training, validateConfiguration } from '../../src/index.js';
 
 export interface TrainGptArgument {
   readonly flags: readonly string[];
   readonly isRestart?: boolean;
+  /** Default: gpt. */
+  readonly model?: ModelKind;
 }
 
 export interface TrainGptResult {
@@ -24,12 +26,12 @@ export default (world: World, all: readonly TrainGptArgument[]): Promise<TrainGp
     Promise.resolve([]),
   );
 
-/** Trains a GPT as gpt-train does, as one rank. */
+/** Trains as gpt-train and bert-train do, as one rank. */
 async function trainGpt(
   world: World,
-  { flags, isRestart = false }: TrainGptArgument,
+  { flags, isRestart = false, model = 'gpt' }: TrainGptArgument,
 ): Promise<TrainGptResult> {
-  const configuration = validateConfiguration(parseFlags([...flags]), { worldSize: world.size });
+  const configuration = validateConfiguration(parseFlags([...flags], { model }), { worldSize: world.size });
   let output = '';
   const write = (text: string): boolean => {
     output += text;

@@ -15,6 +15,8 @@ export interface RunProcessesOptions {
   readonly argument: unknown;
   /** `gloo`: every process says that it is on a host of its own. Default: shared memory. */
   readonly engine?: 'local' | 'gloo';
+  /** The command that runs a rank's program; default none, the program itself. */
+  readonly prefixOf?: (rank: number) => readonly string[];
 }
 
 /** For tests and hooks that run processes: longer than `runProcesses` lets them live, on a machine that does much else. */
@@ -34,7 +36,7 @@ const preload = ['--import', typescriptThreads.preload.href, ...typescriptThread
 
 /** Runs ranks as processes of their own, over a native engine; their results by rank. */
 export async function runProcesses<Result>(options: RunProcessesOptions): Promise<Result[]> {
-  const { worldSize, module, argument, engine = 'local' } = options;
+  const { worldSize, module, argument, engine = 'local', prefixOf = () => [] } = options;
   const directory = mkdtempSync(join(tmpdir(), 'mtl-processes-'));
   const order: ProcessOrder = { module: module.href, argument, engine, worldSize, port: await freePort() };
   const orderPath = join(directory, 'order.json');
@@ -49,18 +51,16 @@ export async function runProcesses<Result>(options: RunProcessesOptions): Promis
           killSignal: 'SIGKILL' as const,
           maxBuffer: 1 << 26,
         };
-        await promisify(execFile)(
-          process.execPath,
-          [...preload, '--expose-gc', program, String(rank), orderPath, resultPath],
-          {
-            ...limits,
-            env: {
-              ...process.env,
-              MTL_JOB_SECRET: 'the secret of a test',
-              MTL_SOCKET_INTERFACE: '127.0.0.1',
-            },
+        const words = [process.execPath, ...preload, '--expose-gc', program];
+        const [command, ...rest] = [...prefixOf(rank), ...words] as [string, ...string[]];
+        await promisify(execFile)(command, [...rest, String(rank), orderPath, resultPath], {
+          ...limits,
+          env: {
+            ...process.env,
+            MTL_JOB_SECRET: 'the secret of a test',
+            MTL_SOCKET_INTERFACE: '127.0.0.1',
           },
-        );
+        });
         const { used, result } = JSON.parse(readFileSync(resultPath, 'utf8')) as {
           used: string;
           result: Result;

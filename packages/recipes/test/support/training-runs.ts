@@ -4,19 +4,26 @@ import { join } from 'node:path';
 import { runInMemoryRanks } from '@mtl/comm/testing';
 import { typescriptThreads } from '@mtl/tooling/typescript-threads';
 import { expect } from 'vitest';
+import type { ModelKind } from '../../src/index.js';
 import type { TrainGptArgument, TrainGptResult } from '../ranks/train-gpt.js';
 import { prepareCorpus } from './prepare-corpus.js';
+import { prepareSentences } from './prepare-sentences.js';
 import { runProcesses } from './run-processes.js';
 
-/** A GPT with dropout 0.1 that learns in 24 steps of 8 samples. */
+/** A model with dropout 0.1 that learns in 24 steps of 8 samples. */
 const small = [
   ...['--preset', 'none', '--num-layers', '2', '--hidden-size', '32', '--num-attention-heads', '4'],
   ...['--seq-length', '32', '--max-position-embeddings', '32', '--micro-batch-size', '1'],
   ...['--global-batch-size', '8', '--lr', '5e-3', '--lr-decay-style', 'cosine', '--lr-decay-iters', '24'],
   ...['--train-iters', '24', '--attention-dropout', '0.1', '--hidden-dropout', '0.1', '--clip-grad', '1'],
   ...['--eval-iters', '1', '--eval-interval', '8', '--log-interval', '1', '--split', '90,10,0'],
-  ...['--threads', '1', '--eod-mask-loss'],
+  ...['--threads', '1'],
 ];
+
+const recipes: Readonly<Record<ModelKind, readonly string[]>> = {
+  gpt: [...small, '--eod-mask-loss'],
+  bert: small,
+};
 
 export interface Training {
   readonly name: string;
@@ -30,6 +37,9 @@ export type Line = {
   readonly iteration: number;
   readonly lm_loss: number;
   readonly grad_norm: number;
+  /** Of a BERT. */
+  readonly mlm_loss?: number;
+  readonly sop_loss?: number;
 };
 
 export const numbersOf = (lines: readonly Line[]): number[][] =>
@@ -41,21 +51,24 @@ export const tolerances = {
   bf16: { loss: 2e-3, norm: 2e-2 },
 };
 
-/** Trainings of a small GPT in a directory of their own, on any number of ranks, each with a name. */
+/** Trainings of a small model in a directory of their own, on any number of ranks, each with a name. */
 export class TrainingRuns {
   readonly #directory: string;
   readonly #recipe: readonly string[];
 
-  private constructor(directory: string, recipe: readonly string[]) {
+  readonly #model: ModelKind;
+
+  private constructor(directory: string, recipe: readonly string[], model: ModelKind) {
     this.#directory = directory;
     this.#recipe = recipe;
+    this.#model = model;
   }
 
   /** Prepares a corpus. @param flags of all trainings, in place of those of the small recipe */
-  static async create(flags: readonly string[] = []): Promise<TrainingRuns> {
+  static async create(flags: readonly string[] = [], model: ModelKind = 'gpt'): Promise<TrainingRuns> {
     const directory = mkdtempSync(join(tmpdir(), 'mtl-recipes-'));
-    const corpus = await prepareCorpus(directory);
-    return new TrainingRuns(directory, [...without(small, flags), ...flags, ...corpus]);
+    const corpus = await (model === 'bert' ? prepareSentences(directory) : prepareCorpus(directory));
+    return new TrainingRuns(directory, [...without(recipes[model], flags), ...flags, ...corpus], model);
   }
 
   pathOf(name: string): string {
@@ -107,6 +120,7 @@ export class TrainingRuns {
   #argumentsOf(trainings: readonly Training[]): TrainGptArgument[] {
     return trainings.map(({ name, flags = [], leftOut = [], isRestart = false }) => ({
       isRestart,
+      model: this.#model,
       flags: [
         ...without(this.#recipe, [...flags, ...leftOut]),
         ...['--save', this.pathOf(name), '--metrics-jsonl', `${this.pathOf(name)}.jsonl`, ...flags],

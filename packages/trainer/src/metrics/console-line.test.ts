@@ -1,6 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { ConsoleReporter, formatDuration, formatProgressBar, formatStepLine } from './console-line.js';
+import {
+  ConsoleReporter,
+  formatDuration,
+  formatProgressBar,
+  formatStepLine,
+  formatValidationLine,
+} from './console-line.js';
 import type { StepMetrics } from './step-metrics.js';
 
 const interval = {
@@ -124,6 +130,13 @@ describe('ConsoleReporter', () => {
     expect(stream.text()).not.toMatch(/[\u001b\r]/);
     expect(lines[3]).toBe(
       ' validation loss at iteration 5 | lm loss value: 2.000000E+00 | lm loss PPL: 7.389056E+00 |',
+    );
+  });
+
+  it('prints each of several losses on held-out data', () => {
+    expect(formatValidationLine({ iteration: 5, loss: 2.5, otherLosses: { mlm_loss: 2 } })).toBe(
+      ' validation loss at iteration 5 | lm loss value: 2.500000E+00 | lm loss PPL: 1.218249E+01' +
+        ' | mlm loss value: 2.000000E+00 | mlm loss PPL: 7.389056E+00 |',
     );
   });
 

@@ -56,6 +56,12 @@ describe('modelFlops', () => {
     );
   });
 
+  it('counts logits of the tokens that have some', () => {
+    const shape = { batchSize: 1, sequenceLength: 1, numLayers: 1, hiddenSize: 2, vocabSize: 3 };
+    const half = modelFlops({ ...shape, ffnHiddenSize: 5, headShare: 0.5 });
+    expect(modelFlops({ ...shape, ffnHiddenSize: 5 }) - half).toBe(0.5 * 6 * 2 * 3);
+  });
+
   it('follows the width of the feed-forward layer', () => {
     const shape = { batchSize: 1, sequenceLength: 1, numLayers: 1, hiddenSize: 2, vocabSize: 3 };
     expect(modelFlops({ ...shape, ffnHiddenSize: 5 })).toBe(24 * 4 + 12 * 2 * 5 + 12 * 2 + 6 * 2 * 3);
@@ -70,6 +76,10 @@ describe('modelFlopsFormula', () => {
     expect(modelFlopsFormula({ hiddenSize: 8, ffnHiddenSize: 32, attention: 'causal' })).toMatch(
       /S\/12H.*by half for the causal mask/,
     );
+    expect(modelFlopsFormula({ hiddenSize: 8, ffnHiddenSize: 32, headShare: 0.15 })).toContain(
+      'S/6H + 0.15 V/12LH',
+    );
+    expect(modelFlopsFormula({ hiddenSize: 8, ffnHiddenSize: 24, headShare: 0.15 })).toContain('6 H 0.15 V');
     expect(modelFlopsFormula({ hiddenSize: 8, ffnHiddenSize: 24 })).toMatch(/12 H F \+ 12 S H/);
   });
 });

@@ -84,11 +84,13 @@ describe('TensorboardWriter', () => {
     const writer = new TensorboardWriter({ directory, ...clock });
     writer.step({ ...metricsOf(1), otherLosses: { sop_loss: 0.5 } });
     writer.validation({ iteration: 1, consumedSamples: 4, loss: 0 });
-    writer.validation({ iteration: 2, consumedSamples: 8, loss: 30 });
+    writer.validation({ iteration: 2, consumedSamples: 8, loss: 30, otherLosses: { sop_loss: 2 } });
     writer.close();
     const all = points();
     expect(all.get('sop loss@1')).toBe(0.5);
     expect(all.get('sop loss vs samples@4')).toBe(0.5);
+    expect(all.get('sop loss validation@2')).toBe(2);
+    expect(all.get('sop loss validation ppl vs samples@8')).toBe(Math.fround(Math.exp(2)));
     expect(all.get('lm loss validation@1')).toBe(0);
     expect(all.get('lm loss validation ppl@1')).toBe(1);
     expect(all.get('lm loss validation vs samples@4')).toBe(0);

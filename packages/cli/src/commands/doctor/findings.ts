@@ -5,6 +5,7 @@ import { MtlError } from '@mtl/errors';
 import { hostInformation } from '@mtl/kernels';
 import { formatBytes } from '../../terminal/format-bytes.js';
 import { cudaFindings } from './cuda-findings.js';
+import { ncclFindings } from './nccl-findings.js';
 
 /** One thing that the doctor looked at. */
 export interface Finding {
@@ -24,6 +25,7 @@ export async function findings(): Promise<readonly Finding[]> {
     memory(),
     ...kernels(),
     ...cudaFindings(),
+    ...ncclFindings(),
     ...compilers(),
     disk(),
   ];

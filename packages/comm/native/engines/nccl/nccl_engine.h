@@ -36,7 +36,14 @@ struct NcclLibraries;
 // MTL_NCCL_VERSION for a library that is too old. Keep the result: every call searches again.
 Status open_nccl_libraries(std::shared_ptr<const NcclLibraries>* libraries);
 
-// For `mtl doctor`: "NCCL 2.30.7 at PATH (compiled against 2.30.7), driver at PATH".
+// For `mtl doctor`.
+struct NcclInformation {
+  std::string version;  // of the library: "2.30.7"
+  std::string path, driver_path;
+  std::string built_against;
+};
+NcclInformation information_of(const NcclLibraries& libraries);
+// "NCCL 2.30.7 at PATH (compiled against 2.30.7), driver at PATH".
 std::string describe(const NcclLibraries& libraries);
 
 // Whether the engine was compiled, and against what: "compiled against NCCL 2.30.7" or why not.

@@ -20,6 +20,13 @@ if(NCCL_SOURCES MATCHES "with_header")
   endforeach()
   target_link_libraries(nccl_double PRIVATE cuda_double)
   add_dependencies(comm_nccl_tests cuda_double nccl_double)
+
+  # for ranks that are processes, beside the addon (test/cuda)
+  add_library(nccl_process_double SHARED EXCLUDE_FROM_ALL "${CMAKE_CURRENT_LIST_DIR}/double/nccl_process_double.cc")
+  target_include_directories(nccl_process_double SYSTEM PRIVATE "${MTL_NCCL_FOUND}" "${MTL_CUDA_FOUND}")
+  target_link_libraries(nccl_process_double PRIVATE compile_options cuda_double)
+  set_target_properties(nccl_process_double PROPERTIES OUTPUT_NAME nccl SOVERSION 2 BUILD_RPATH "${DOUBLE_FOLDER}"
+                        LIBRARY_OUTPUT_DIRECTORY "${CMAKE_CURRENT_BINARY_DIR}/nccl-process-doubles")
   target_include_directories(comm_nccl_tests SYSTEM PRIVATE "${MTL_NCCL_FOUND}" "${MTL_CUDA_FOUND}")
   target_compile_definitions(comm_nccl_tests PRIVATE MTL_NCCL_DOUBLES="${DOUBLE_FOLDER}")
 
@@ -27,4 +34,6 @@ if(NCCL_SOURCES MATCHES "with_header")
                  $<TARGET_OBJECTS:mtl_comm_core> ${SIMD_OBJECTS})
   target_include_directories(comm_nccl_device_tests SYSTEM PRIVATE "${MTL_NCCL_FOUND}" "${MTL_CUDA_FOUND}")
   target_link_libraries(comm_nccl_device_tests PRIVATE compile_options ${ENGINE_LIBRARIES} Threads::Threads)
+else()
+  add_custom_target(nccl_process_double) # what asks for it skips its tests
 endif()

@@ -8,7 +8,7 @@ namespace mtl::cuda {
 constexpr float kLog2E = 1.44269504088896340736f;
 
 struct AttentionArguments {
-  int sequence, batch, heads, head_size;
+  int sequence, batch, heads, head_size;  // of packed samples: the longest, until enter_head
   const int32_t* key_start;  // [B, S], or null
   const uint8_t* key_mask;   // [B, S], or null
   const int64_t* samples;    // [B], or null
@@ -19,9 +19,12 @@ struct AttentionArguments {
   PhiloxKey key;
   int64_t head_offset;
   int64_t qkv_stride, output_stride;  // elements from one position to the next
+  const int32_t* starts;              // of packed samples [B + 1], or null
+  int64_t rows;                       // of packed samples
 };
 
 inline AttentionArguments attention_arguments(const AttentionProblem& problem) {
+  const int64_t heads_of_position = (problem.starts == nullptr ? problem.batch : 1) * problem.heads;
   return {static_cast<int>(problem.sequence),
           static_cast<int>(problem.batch),
           static_cast<int>(problem.heads),
@@ -35,8 +38,10 @@ inline AttentionArguments attention_arguments(const AttentionProblem& problem) {
           static_cast<float>(1.0 / (1.0 - problem.dropout_probability)),
           problem.key,
           problem.head_offset,
-          3 * problem.batch * problem.heads * problem.head_size,
-          problem.batch * problem.heads * problem.head_size};
+          3 * heads_of_position * problem.head_size,
+          heads_of_position * problem.head_size,
+          problem.starts,
+          problem.rows};
 }
 
 // Which head of which sample a block works on, and where it begins in each tensor.
@@ -45,9 +50,18 @@ struct HeadPlace {
   int64_t qkv, output, statistics;
 };
 
-MTL_HOST_DEVICE inline HeadPlace head_place(const AttentionArguments& a, int head_of_batch) {
-  const int64_t first = static_cast<int64_t>(head_of_batch) * a.head_size;
-  return {head_of_batch / a.heads, head_of_batch % a.heads, 3 * first, first, static_cast<int64_t>(head_of_batch) * a.sequence};
+// A packed sample has its own length, which the arguments have from here on: blocks may begin behind its end.
+MTL_HOST_DEVICE inline HeadPlace enter_head(AttentionArguments& a, int head_of_batch) {
+  const int batch = head_of_batch / a.heads, head = head_of_batch % a.heads;
+  int64_t first = static_cast<int64_t>(head_of_batch) * a.head_size;
+  int64_t statistics = static_cast<int64_t>(head_of_batch) * a.sequence;
+  if (a.starts != nullptr) {
+    const int start = a.starts[batch];
+    a.sequence = a.starts[batch + 1] - start;
+    first = (static_cast<int64_t>(start) * a.heads + head) * a.head_size;
+    statistics = head * a.rows + start;
+  }
+  return {batch, head, 3 * first, first, statistics};
 }
 
 // One kernel family each; the caller has checked dtype, head size and alignment.

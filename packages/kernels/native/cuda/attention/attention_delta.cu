@@ -1,4 +1,4 @@
-// delta [B, A, S]: sum over d of output times its gradient, which is what the softmax's gradient subtracts (Dao 2023,
+// delta [B, A, S], of packed samples [A, T]: sum over d of output times its gradient, which is what the softmax's gradient subtracts (Dao 2023,
 // "FlashAttention-2", algorithm 2, line 4). One warp a row; memory is all that counts.
 #include "cuda/attention/arguments.h"
 #include "cuda/attention/tiles.cuh"
@@ -25,11 +25,14 @@ __global__ void __launch_bounds__(kThreads)
 template <typename T>
 cudaError_t launch_dtype(const AttentionBackward& call) {
   const AttentionProblem& problem = call.problem;
-  const int64_t heads_of_batch = problem.batch * problem.heads, num_rows = heads_of_batch * problem.sequence;
+  // packed samples are one sample of T positions here
+  const bool packed = problem.starts != nullptr;
+  const int64_t heads_of_batch = (packed ? 1 : problem.batch) * problem.heads;
+  const int64_t sequence = packed ? problem.rows : problem.sequence, num_rows = heads_of_batch * sequence;
   const Launch how = {dim3(static_cast<unsigned>((num_rows + kWarps - 1) / kWarps)), kThreads, 0, call.stream};
   return MTL_LAUNCH(attention_delta_kernel<T>, how, call.delta, static_cast<const T*>(call.output),
                     static_cast<const T*>(call.output_gradient), num_rows, static_cast<int>(heads_of_batch),
-                    static_cast<int>(problem.sequence), static_cast<int>(problem.head_size));
+                    static_cast<int>(sequence), static_cast<int>(problem.head_size));
 }
 
 }  // namespace

@@ -140,7 +140,8 @@ __global__ void __launch_bounds__(kThreads) attention_forward_kernel(AttentionAr
 
   // The last queries see the most keys: they start first, so that no block is left over at the end.
   const int first_query = static_cast<int>(gridDim.x - 1 - blockIdx.x) * kQueries;
-  const HeadPlace place = head_place(a, static_cast<int>(blockIdx.y));
+  const HeadPlace place = enter_head(a, static_cast<int>(blockIdx.y));
+  if (first_query >= a.sequence) return;  // behind the end of a packed sample
   const T* queries = static_cast<const T*>(pointers.qkv) + place.qkv;
   const T *keys = queries + a.head_size, *values = keys + a.head_size;
   const QueryRange range = query_range<kQueries>(a, place.batch, first_query);

@@ -140,8 +140,9 @@ __global__ void __launch_bounds__(kThreads) attention_key_value_gradient_kernel(
   T* stages = value_tile + kTile * kStride;
   auto* facts_of_stage = reinterpret_cast<QueryFacts*>(bytes + Shape<T, kWidth>::kTileBytes);
 
-  const HeadPlace place = head_place(a, static_cast<int>(blockIdx.y));
+  const HeadPlace place = enter_head(a, static_cast<int>(blockIdx.y));
   const int first_key = static_cast<int>(blockIdx.x) * kTile;  // the first keys are seen by the most queries
+  if (first_key >= a.sequence) return;  // behind the end of a packed sample
   const Keys seen = {first_key, shown_keys(a, place.batch, first_key)};
   const T* queries = static_cast<const T*>(pointers.qkv) + place.qkv;
   const T *keys = queries + a.head_size, *values = keys + a.head_size;

@@ -2,6 +2,8 @@
 // dq): a block takes 64 queries, goes over the keys and keeps their gradient in registers. The other share is
 // attention_key_value_gradient.cu. Each computes the scores again, two products of seven more than one kernel
 // that adds dq up in memory would need, and in return every sum has one order and nothing is added up in memory.
+//
+// spills allowed: 8 (bytes, on sm_80 with dropout alone: one register at width 128, two at 256; none on sm_90a)
 #include "cuda/attention/masks.cuh"
 
 namespace mtl::cuda {
@@ -53,7 +55,8 @@ __global__ void __launch_bounds__(kThreads) attention_query_gradient_kernel(Atte
   T* stages = gradient_tile + kTile * kStride;
 
   const int first_query = static_cast<int>(gridDim.x - 1 - blockIdx.x) * kTile;
-  const HeadPlace place = head_place(a, static_cast<int>(blockIdx.y));
+  const HeadPlace place = enter_head(a, static_cast<int>(blockIdx.y));
+  if (first_query >= a.sequence) return;  // behind the end of a packed sample
   const T* queries = static_cast<const T*>(pointers.qkv) + place.qkv;
   const T* keys = queries + a.head_size;
   const QueryRange range = query_range<kTile>(a, place.batch, first_query);

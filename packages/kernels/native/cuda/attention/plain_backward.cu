@@ -33,8 +33,9 @@ __global__ void __launch_bounds__(kPlainThreads)
     plain_attention_query_gradient_kernel(AttentionArguments a, Pointers<T> pointers) {
   MTL_DYNAMIC_SHARED(bytes);
   const PlainShared shared = plain_shared(bytes, a.head_size);
-  const HeadPlace place = head_place(a, static_cast<int>(blockIdx.y));
+  const HeadPlace place = enter_head(a, static_cast<int>(blockIdx.y));
   const int lane = static_cast<int>(threadIdx.x) % 32, first_query = static_cast<int>(blockIdx.x) * kPlainWarps;
+  if (first_query >= a.sequence) return;  // behind the end of a packed sample
   const int query = first_query + static_cast<int>(threadIdx.x) / 32;
   const bool real = query < a.sequence;
   const T* keys = pointers.qkv + place.qkv + a.head_size;
@@ -66,8 +67,9 @@ __global__ void __launch_bounds__(kPlainThreads)
     plain_attention_key_value_gradient_kernel(AttentionArguments a, Pointers<T> pointers) {
   MTL_DYNAMIC_SHARED(bytes);
   const PlainShared shared = plain_shared(bytes, a.head_size);
-  const HeadPlace place = head_place(a, static_cast<int>(blockIdx.y));
+  const HeadPlace place = enter_head(a, static_cast<int>(blockIdx.y));
   const int lane = static_cast<int>(threadIdx.x) % 32, first_key = static_cast<int>(blockIdx.x) * kPlainWarps;
+  if (first_key >= a.sequence) return;  // behind the end of a packed sample
   const int key = first_key + static_cast<int>(threadIdx.x) / 32;
   const bool real = key < a.sequence;
   const T* queries = pointers.qkv + place.qkv;

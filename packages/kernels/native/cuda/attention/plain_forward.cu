@@ -10,8 +10,9 @@ __global__ void __launch_bounds__(kPlainThreads)
     plain_attention_forward_kernel(AttentionArguments a, T* output, float* log_sum_exp, const T* qkv) {
   MTL_DYNAMIC_SHARED(bytes);
   const PlainShared shared = plain_shared(bytes, a.head_size);
-  const HeadPlace place = head_place(a, static_cast<int>(blockIdx.y));
+  const HeadPlace place = enter_head(a, static_cast<int>(blockIdx.y));
   const int lane = static_cast<int>(threadIdx.x) % 32, first_query = static_cast<int>(blockIdx.x) * kPlainWarps;
+  if (first_query >= a.sequence) return;  // behind the end of a packed sample
   const int query = first_query + static_cast<int>(threadIdx.x) / 32;
   const bool real = query < a.sequence;
   const T* queries = qkv + place.qkv;

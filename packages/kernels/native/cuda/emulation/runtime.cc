@@ -12,6 +12,12 @@ namespace {
 char stream_markers[64];
 int num_streams = 0;
 
+int num_devices() {
+  const char* const asked = std::getenv("MTL_EMULATED_DEVICES");
+  return asked == nullptr ? 1 : std::atoi(asked);
+}
+bool is_device(int device) { return device >= 0 && device < num_devices(); }
+
 cudaError_t allocate(void** data, size_t bytes) {
   // as aligned as a card's memory; what was never written is NaN, as in a block's shared memory
   *data = std::aligned_alloc(512, (bytes + 511) / 512 * 512);
@@ -46,11 +52,12 @@ cudaError_t cudaGetLastError() { return cudaSuccess; }
 
 cudaError_t cudaRuntimeGetVersion(int* version) { return *version = 13000, cudaSuccess; }
 cudaError_t cudaDriverGetVersion(int* version) { return *version = 13000, cudaSuccess; }
-cudaError_t cudaGetDeviceCount(int* count) { return *count = 1, cudaSuccess; }
+cudaError_t cudaGetDeviceCount(int* count) { return *count = num_devices(), cudaSuccess; }
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
-  if (device != 0) return cudaErrorInvalidDevice;
+  if (!is_device(device)) return cudaErrorInvalidDevice;
   *properties = {};
+  properties->uuid.bytes[0] = static_cast<char>(device + 1);
   std::snprintf(properties->name, sizeof properties->name, "emulation on the host");
   properties->totalGlobalMem = size_t{1} << 30;
   properties->major = 9;
@@ -60,7 +67,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
 
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) { return *value = 3, cudaSuccess; }
 cudaError_t cudaDeviceGetStreamPriorityRange(int* lowest, int* highest) { return *lowest = 0, *highest = -5, cudaSuccess; }
-cudaError_t cudaSetDevice(int device) { return device == 0 ? cudaSuccess : cudaErrorInvalidDevice; }
+cudaError_t cudaSetDevice(int device) { return is_device(device) ? cudaSuccess : cudaErrorInvalidDevice; }
 cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
 
 cudaError_t cudaMalloc(void** data, size_t bytes) { return allocate(data, bytes); }

@@ -1,5 +1,5 @@
 // The few names of the CUDA runtime that launchers and the library's host code need, where CUDA is missing. One device
-// with the host's memory; everything is done at once, so streams are handed through and events have always happened.
+// (or as many as MTL_EMULATED_DEVICES says, for tests of who gets which) with the host's memory; everything is done at once, so streams are handed through and events have always happened.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ enum cudaError_t {
   cudaErrorLaunchFailure = 719,
   cudaErrorNotSupported = 801,
 };
-enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2, cudaMemcpyDeviceToDevice = 3 };
+enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2, cudaMemcpyDeviceToDevice = 3, cudaMemcpyDefault = 4 };
 enum cudaDeviceAttr { cudaDevAttrMultiProcessorCount = 16 };
 constexpr unsigned cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2;
 
@@ -24,8 +24,13 @@ using cudaStream_t = CUstream_st*;
 struct CUevent_st;
 using cudaEvent_t = CUevent_st*;
 
+struct cudaUUID_t {
+  char bytes[16];
+};
+
 struct cudaDeviceProp {
   char name[256];
+  cudaUUID_t uuid;
   size_t totalGlobalMem;
   int major, minor, multiProcessorCount;
 };

@@ -12,7 +12,8 @@ template <typename T>
 struct Arrays {
   T* output;
   const T *input, *bias, *residual;  // bias and residual may be null
-  const int64_t* samples;            // [B]; may be null without dropout
+  const int64_t* samples;            // [B], or of every row; may be null without dropout
+  const int32_t* positions;          // of every row, or null
   int64_t rows, batch, columns, sequence_offset;
 };
 
@@ -40,7 +41,9 @@ __device__ __forceinline__ void apply(const Arrays<T>& a, int64_t row, int64_t c
 
 template <typename T>
 __device__ __forceinline__ MaskRow mask_row_of(const Arrays<T>& a, const DropoutMask& mask, int64_t row) {
-  const int64_t sample = mask.threshold == 0 ? 0 : a.samples[row % a.batch];
+  const bool own = a.positions != nullptr;
+  const int64_t sample = mask.threshold == 0 ? 0 : a.samples[own ? row : row % a.batch];
+  if (own) return mask_row(a.positions[row], sample);
   return mask_row(row / a.batch + a.sequence_offset, sample);
 }
 
@@ -110,7 +113,7 @@ Status forward(const OpCall& call) {
   return for_floating(call, input.dtype, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     return run<T>(call, {call.data<T>(0), call.data<T>(1), call.data<T>(2), call.data<T>(3), call.data<int64_t>(4),
-                         input.rows(), input.dim(1), input.dim(2), call.integer(3)});
+                         call.data<int32_t>(5), input.rows(), input.dim(1), input.dim(2), call.integer(3)});
   });
 }
 
@@ -118,8 +121,8 @@ Status backward(const OpCall& call) {
   const TensorView& gradient = call.tensor(1);
   return for_floating(call, gradient.dtype, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
-    return run<T>(call, {call.data<T>(0), call.data<T>(1), nullptr, nullptr, call.data<int64_t>(2), gradient.rows(),
-                         gradient.dim(1), gradient.dim(2), call.integer(3)});
+    return run<T>(call, {call.data<T>(0), call.data<T>(1), nullptr, nullptr, call.data<int64_t>(2), call.data<int32_t>(3),
+                         gradient.rows(), gradient.dim(1), gradient.dim(2), call.integer(3)});
   });
 }
 

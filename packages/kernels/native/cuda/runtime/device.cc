@@ -1,6 +1,7 @@
 #include "cuda/runtime/device.h"
 
 #include <cstdio>
+#include <cstring>
 
 namespace mtl::cuda {
 namespace {
@@ -8,6 +9,7 @@ namespace {
 struct Device {
   int index = -1;
   int num_multiprocessors = 0;
+  unsigned char uuid[16] = {};
   cudaStream_t streams[3] = {};
 };
 
@@ -64,6 +66,9 @@ Status open_device(int device_index) {
   MTL_RETURN_IF_CUDA_ERROR(cudaSetDevice(device_index));
   MTL_RETURN_IF_CUDA_ERROR(
       cudaDeviceGetAttribute(&device.num_multiprocessors, cudaDevAttrMultiProcessorCount, device_index));
+  cudaDeviceProp properties;
+  MTL_RETURN_IF_CUDA_ERROR(cudaGetDeviceProperties(&properties, device_index));
+  std::memcpy(device.uuid, properties.uuid.bytes, sizeof device.uuid);
   int lowest = 0, highest = 0;
   MTL_RETURN_IF_CUDA_ERROR(cudaDeviceGetStreamPriorityRange(&lowest, &highest));
   for (const int which : {MTL_STREAM_COMPUTE, MTL_STREAM_COPY, MTL_STREAM_COMMUNICATION}) {
@@ -85,6 +90,7 @@ Status use_device() {
 }
 
 int device_index() { return opened.index; }
+const unsigned char* device_uuid() { return opened.uuid; }
 int num_multiprocessors() { return opened.num_multiprocessors; }
 cudaStream_t stream_of(MtlStream which) { return opened.streams[which]; }
 

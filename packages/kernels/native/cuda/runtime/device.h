@@ -15,6 +15,7 @@ Status open_device(int device_index);
 Status use_device();
 
 int device_index();
+const unsigned char* device_uuid();  // 16 bytes
 int num_multiprocessors();
 cudaStream_t stream_of(MtlStream which);
 inline cudaStream_t compute_stream() { return stream_of(MTL_STREAM_COMPUTE); }

@@ -1,5 +1,6 @@
 #include "cuda/runtime/device_api.h"
 
+#include <cstring>
 #include <string>
 
 #include "cuda/runtime/device.h"
@@ -62,6 +63,13 @@ int query_event(void* event) {
   return is_pending ? 0 : 1;
 }
 
+int copy_async(void* destination, const void* source, uint64_t bytes, void* stream) {
+  if (bytes == 0) return 0;
+  return on_device("cudaMemcpyAsync", [&] {
+    return cudaMemcpyAsync(destination, source, bytes, cudaMemcpyDefault, static_cast<cudaStream_t>(stream));
+  });
+}
+
 int allocate_pinned(uint64_t bytes, void** data) { return result_of(pinned_memory().allocate(bytes, data)); }
 void release_pinned(void* data) { pinned_memory().release(data); }
 const char* last_error() { return failure.c_str(); }
@@ -69,8 +77,12 @@ const char* last_error() { return failure.c_str(); }
 }  // namespace
 
 const MtlDeviceApi* device_api() {
-  static const MtlDeviceApi api = {device_index(), stream,      create_event,    destroy_event,  record_event,
-                                   wait_event,     query_event, allocate_pinned, release_pinned, last_error};
+  static const MtlDeviceApi api = [] {
+    MtlDeviceApi made = {device_index(), {},         stream,          create_event,   destroy_event, record_event, wait_event,
+                         query_event,    copy_async, allocate_pinned, release_pinned, last_error};
+    std::memcpy(made.device_uuid, device_uuid(), sizeof made.device_uuid);
+    return made;
+  }();
   return &api;
 }
 

@@ -18,7 +18,8 @@ enum MtlStream {
 
 // Functions return 0, or -1 with a text in last_error().
 struct MtlDeviceApi {
-  int32_t device_index;  // as CUDA counts them in this process
+  int32_t device_index;     // as CUDA counts them in this process
+  uint8_t device_uuid[16];  // the same in every process that uses this GPU, whatever its number there
   void* (*stream)(int32_t which);
   // An event without timing, ready to be recorded; destroyed once nobody waits for it any more.
   int (*create_event)(void** event);
@@ -29,6 +30,8 @@ struct MtlDeviceApi {
   int (*wait_event)(void* stream, void* event);
   // 1 when the event has happened, 0 when not yet.
   int (*query_event)(void* event);
+  // Enqueues a copy between device memory, pinned host memory, or both.
+  int (*copy_async)(void* destination, const void* source, uint64_t bytes, void* stream);
   // Host memory that the device reads and writes without a copy in between; reused after its release.
   int (*allocate_pinned)(uint64_t bytes, void** data);
   void (*release_pinned)(void* data);

@@ -58,12 +58,6 @@ const parallelism: Record<string, ForeignFlag> = {
     'use-megatron-fsdp': 'fully sharded data parallelism',
     'use-custom-fsdp': 'fully sharded data parallelism',
   }),
-  'distributed-backend': {
-    what: 'the library that processes talk through',
-    why: 'shared memory on one host, Gloo between CPUs and NCCL between GPUs are chosen by where the processes run',
-    harmless: 'always',
-    takes: 'one',
-  },
   ...idle('who overlaps with whom is decided by the schedule and the layers', {
     'no-overlap-p2p-communication': 'communication of stages that does not overlap',
     'overlap-p2p-communication-warmup-flush': 'overlapped communication of stages',

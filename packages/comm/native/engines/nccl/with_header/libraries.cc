@@ -68,9 +68,14 @@ Status open_nccl_libraries(std::shared_ptr<const NcclLibraries>* libraries) {
   return ok_status();
 }
 
+NcclInformation information_of(const NcclLibraries& libraries) {
+  return {version_text(libraries.version), libraries.nccl_path, libraries.driver_path, version_text(NCCL_VERSION_CODE)};
+}
+
 std::string describe(const NcclLibraries& libraries) {
-  return "NCCL " + version_text(libraries.version) + " at " + libraries.nccl_path + " (compiled against " +
-         version_text(NCCL_VERSION_CODE) + "), driver at " + libraries.driver_path;
+  const NcclInformation found = information_of(libraries);
+  return "NCCL " + found.version + " at " + found.path + " (compiled against " + found.built_against + "), driver at " +
+         found.driver_path;
 }
 
 std::string nccl_build_text() { return "compiled against NCCL " + version_text(NCCL_VERSION_CODE); }

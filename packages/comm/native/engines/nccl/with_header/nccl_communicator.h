@@ -25,6 +25,7 @@ class NcclCommunicator : public Communicator {
   Status open();
 
   const char* engine() const override { return "nccl"; }
+  bool moves(Memory memory) const override { return memory == Memory::kDevice; }
   bool begins_at_once() const override { return true; }
   Begun begin(Operation* operation, Call* call) override;
   // Until the operation is launched; then the compute stream waits for it. A barrier is waited for on the host.

@@ -12,6 +12,8 @@ Status not_built() { return error_status("MTL_NCCL_NOT_BUILT", "%s", nccl_build_
 
 Status open_nccl_libraries(std::shared_ptr<const NcclLibraries>*) { return not_built(); }
 
+NcclInformation information_of(const NcclLibraries&) { return {}; }
+
 std::string describe(const NcclLibraries&) { return nccl_build_text(); }
 
 std::string nccl_build_text() {

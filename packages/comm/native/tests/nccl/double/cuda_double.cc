@@ -7,8 +7,10 @@
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <thread>
 
 #include "double_control.h"
@@ -54,8 +56,29 @@ struct CUstream_st {
 
 namespace {
 
+// Streams of this double; what else is called a stream is one of another library, such as the emulation of the CUDA
+// runtime, and gets a thread when it is first used.
+std::mutex streams_mutex;
+std::set<CUstream> own_streams;
+std::map<CUstream, CUstream> foreign_streams;
+
+CUstream started_stream() {
+  CUstream stream = new CUstream_st;
+  stream->thread = std::thread(&CUstream_st::run, stream);
+  return stream;
+}
+
+CUstream known_stream(CUstream stream) {
+  const std::lock_guard<std::mutex> lock(streams_mutex);
+  if (own_streams.count(stream) > 0) return stream;
+  CUstream& known = foreign_streams[stream];
+  if (known == nullptr) known = started_stream();
+  return known;
+}
+
 void enqueue(CUstream stream, std::function<void()> work) {
   if (stream == nullptr) return work();
+  stream = known_stream(stream);
   const std::lock_guard<std::mutex> lock(stream->mutex);
   stream->work.push_back(std::move(work));
   stream->changed.notify_all();
@@ -107,8 +130,9 @@ MTL_DOUBLE_EXPORT CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned
   NEEDS_CONTEXT;
   if (flags != CU_STREAM_NON_BLOCKING || priority != -5) return CUDA_ERROR_INVALID_VALUE;
   ++live_objects;
-  *stream = new CUstream_st;
-  (*stream)->thread = std::thread(&CUstream_st::run, *stream);
+  *stream = started_stream();
+  const std::lock_guard<std::mutex> lock(streams_mutex);
+  own_streams.insert(*stream);
   return CUDA_SUCCESS;
 }
 MTL_DOUBLE_EXPORT CUresult cuStreamDestroy(CUstream stream) {
@@ -117,6 +141,10 @@ MTL_DOUBLE_EXPORT CUresult cuStreamDestroy(CUstream stream) {
     const std::lock_guard<std::mutex> lock(stream->mutex);
     stream->is_ending = true;
     stream->changed.notify_all();
+  }
+  {
+    const std::lock_guard<std::mutex> lock(streams_mutex);
+    own_streams.erase(stream);
   }
   stream->thread.join();  // CUDA would not wait; work that never ends is a hang that the tests shall see
   delete stream;

@@ -16,16 +16,15 @@ struct Head {
   const AttentionProblem& problem;
   const TensorView& qkv;
   int64_t batch, head;
+  HeadRows rows;
 
   int64_t index(int64_t position, int part, int64_t d) const {
-    return (((position * problem.batch + batch) * problem.heads + head) * 3 + part) * problem.head_size + d;
+    return ((rows.first + position * rows.stride) * 3 + part) * problem.head_size + d;
   }
   int64_t output_index(int64_t position, int64_t d) const {
-    return ((position * problem.batch + batch) * problem.heads + head) * problem.head_size + d;
+    return (rows.first + position * rows.stride) * problem.head_size + d;
   }
-  int64_t statistics_index(int64_t position) const {
-    return (batch * problem.heads + head) * problem.sequence + position;
-  }
+  int64_t statistics_index(int64_t position) const { return rows.statistics + position; }
   double element(int64_t position, int part, int64_t d) const { return get(qkv, index(position, part, d)); }
 
   bool visible(int64_t query, int64_t key) const {
@@ -53,12 +52,12 @@ void forward_query(const Head& head, int64_t query, const TensorView& output, co
                    double* sums) {
   const AttentionProblem& problem = head.problem;
   double maximum = -INFINITY;
-  for (int64_t key = 0; key < problem.sequence; ++key) {
+  for (int64_t key = 0; key < head.rows.length; ++key) {
     if (head.visible(query, key)) maximum = std::fmax(maximum, head.score(query, key));
   }
   double denominator = 0.0;
   for (int64_t d = 0; d < problem.head_size; ++d) sums[d] = 0.0;
-  for (int64_t key = 0; key < problem.sequence; ++key) {
+  for (int64_t key = 0; key < head.rows.length; ++key) {
     if (!head.visible(query, key)) continue;
     const double weight = std::exp(head.score(query, key) - maximum);
     denominator += weight;
@@ -72,14 +71,13 @@ void forward_query(const Head& head, int64_t query, const TensorView& output, co
   set(log_sum_exp, head.statistics_index(query), empty ? kEmptyLogSumExp : maximum + std::log(denominator));
 }
 
-Status forward(const OpCall& call) {
-  const AttentionProblem problem = attention_problem(call, kAttentionQkv);
+Status forward_of(const OpCall& call, const AttentionProblem& problem) {
   const Scratch sums(static_cast<size_t>(problem.head_size) * sizeof(double));
   if (sums.data == nullptr) return no_memory();
   for (int64_t batch = 0; batch < problem.batch; ++batch) {
     for (int64_t a = 0; a < problem.heads; ++a) {
-      const Head head{problem, call.tensor(kAttentionQkv), batch, a};
-      for (int64_t query = 0; query < problem.sequence; ++query) {
+      const Head head{problem, call.tensor(kAttentionQkv), batch, a, head_rows(problem, batch, a)};
+      for (int64_t query = 0; query < head.rows.length; ++query) {
         forward_query(head, query, call.tensor(kAttentionOutput), call.tensor(kAttentionLogSumExp),
                       static_cast<double*>(sums.data));
       }
@@ -99,7 +97,7 @@ void backward_query(const OpCall& call, const Head& head, int64_t query, double*
     const int64_t index = head.output_index(query, d);
     delta += get(output_gradient, index) * get(call.tensor(kAttentionBackwardOutput), index);
   }
-  for (int64_t key = 0; key < problem.sequence; ++key) {
+  for (int64_t key = 0; key < head.rows.length; ++key) {
     if (!head.visible(query, key)) continue;
     const double probability = std::exp(head.score(query, key) - log_sum_exp);
     const double factor = head.dropout_factor(query, key);
@@ -117,18 +115,17 @@ void backward_query(const OpCall& call, const Head& head, int64_t query, double*
   }
 }
 
-Status backward(const OpCall& call) {
-  const AttentionProblem problem = attention_problem(call, kAttentionBackwardQkv);
+Status backward_of(const OpCall& call, const AttentionProblem& problem) {
   const int64_t count = problem.sequence * 3 * problem.head_size;
   const Scratch scratch(static_cast<size_t>(count) * sizeof(double));
   if (scratch.data == nullptr) return no_memory();
   double* gradients = static_cast<double*>(scratch.data);
   for (int64_t batch = 0; batch < problem.batch; ++batch) {
     for (int64_t a = 0; a < problem.heads; ++a) {
-      const Head head{problem, call.tensor(kAttentionBackwardQkv), batch, a};
+      const Head head{problem, call.tensor(kAttentionBackwardQkv), batch, a, head_rows(problem, batch, a)};
       for (int64_t index = 0; index < count; ++index) gradients[index] = 0.0;
-      for (int64_t query = 0; query < problem.sequence; ++query) backward_query(call, head, query, gradients);
-      for (int64_t position = 0; position < problem.sequence; ++position) {
+      for (int64_t query = 0; query < head.rows.length; ++query) backward_query(call, head, query, gradients);
+      for (int64_t position = 0; position < head.rows.length; ++position) {
         for (int part = 0; part < 3; ++part) {
           for (int64_t d = 0; d < problem.head_size; ++d) {
             set(call.tensor(kAttentionQkvGradient), head.index(position, part, d),
@@ -141,8 +138,38 @@ Status backward(const OpCall& call) {
   return ok_status();
 }
 
+Status forward(const OpCall& call) { return forward_of(call, attention_problem(call, kAttentionQkv)); }
+Status backward(const OpCall& call) { return backward_of(call, attention_problem(call, kAttentionBackwardQkv)); }
+
+// Zeros in the rows of [T, ...] that are nobody's.
+void clear_rest(const AttentionProblem& problem, const TensorView& tensor) {
+  const int64_t row_size = problem.rows == 0 ? 0 : tensor.size() / problem.rows;
+  for (int64_t index = problem.starts[problem.batch] * row_size; index < tensor.size(); ++index) set(tensor, index, 0.0);
+}
+
+Status packed_forward(const OpCall& call) {
+  const AttentionProblem problem = packed_attention_problem(call, kAttentionQkv);
+  MTL_RETURN_IF_ERROR(check_packed_starts(call, problem));
+  clear_rest(problem, call.tensor(kAttentionOutput));
+  for (int64_t head = 0; head < problem.heads; ++head) {
+    for (int64_t row = problem.starts[problem.batch]; row < problem.rows; ++row) {
+      set(call.tensor(kAttentionLogSumExp), head * problem.rows + row, kEmptyLogSumExp);
+    }
+  }
+  return forward_of(call, problem);
+}
+
+Status packed_backward(const OpCall& call) {
+  const AttentionProblem problem = packed_attention_problem(call, kAttentionBackwardQkv);
+  MTL_RETURN_IF_ERROR(check_packed_starts(call, problem));
+  clear_rest(problem, call.tensor(kAttentionQkvGradient));
+  return backward_of(call, problem);
+}
+
 MTL_REGISTER_REFERENCE("attention_forward", forward);
 MTL_REGISTER_REFERENCE("attention_backward", backward);
+MTL_REGISTER_REFERENCE("packed_attention_forward", packed_forward);
+MTL_REGISTER_REFERENCE("packed_attention_backward", packed_backward);
 
 }  // namespace
 }  // namespace mtl::reference

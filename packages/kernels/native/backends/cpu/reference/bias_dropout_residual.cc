@@ -4,15 +4,18 @@
 namespace mtl::reference {
 namespace {
 
-// The factor of element `index` of a [S, B, H] tensor: 0, or 1 / (1 - probability).
-double dropout_factor(const OpCall& call, const TensorView& shape, const TensorView& samples, int64_t index) {
+// The factor of element `index` of a [S, B, H] tensor: 0, or 1 / (1 - probability). `samples` is the number of a tensor,
+// which that of the positions of all rows follows.
+double dropout_factor(const OpCall& call, const TensorView& shape, int samples, int64_t index) {
   const double probability = call.attribute(0);
   if (probability == 0.0) return 1.0;
-  const int64_t hidden = shape.dim(2), batch = shape.dim(1);
-  const int64_t column = index % hidden, sample = index / hidden % batch, position = index / hidden / batch;
+  const int64_t hidden = shape.dim(2), batch = shape.dim(1), row = index / hidden;
+  const bool own = call.has(samples + 1);
+  const int64_t position = own ? get_integer(call.tensor(samples + 1), row) : row / batch + call.integer(3);
+  const int64_t sample = get_integer(call.tensor(samples), own ? row : row % batch);
   const PhiloxKey key = {static_cast<uint32_t>(call.integer(1)), static_cast<uint32_t>(call.integer(2))};
   const uint32_t random =
-      philox_element(key, column, position + call.integer(3), get_integer(samples, sample), /*head=*/0);
+      philox_element(key, index % hidden, position, sample, /*head=*/0);
   return random < dropout_threshold(probability) ? 0.0 : 1.0 / (1.0 - probability);
 }
 
@@ -20,7 +23,7 @@ Status forward(const OpCall& call) {
   const TensorView &output = call.tensor(0), &input = call.tensor(1), &bias = call.tensor(2), &residual = call.tensor(3);
   for (int64_t index = 0; index < output.size(); ++index) {
     double value = get(input, index) + (bias.present() ? get(bias, index % input.dim(2)) : 0.0);
-    value *= dropout_factor(call, input, call.tensor(4), index);
+    value *= dropout_factor(call, input, 4, index);
     set(output, index, value + (residual.present() ? get(residual, index) : 0.0));
   }
   return ok_status();
@@ -30,7 +33,7 @@ Status backward(const OpCall& call) {
   const TensorView &input_gradient = call.tensor(0), &output_gradient = call.tensor(1);
   for (int64_t index = 0; index < input_gradient.size(); ++index) {
     set(input_gradient, index,
-        get(output_gradient, index) * dropout_factor(call, output_gradient, call.tensor(2), index));
+        get(output_gradient, index) * dropout_factor(call, output_gradient, 2, index));
   }
   return ok_status();
 }

@@ -2,6 +2,8 @@
 //   P = e^(scale Q K^T - logSumExp)    dP = dO V^T (dropout applied)    dS = P (dP - delta)
 //   dV += P^T dO    dK += dS^T Q    dQ += dS K    with delta = the row sums of dO * O
 // The gradients of keys and values of a tile are complete after its pass; those of queries are summed over the passes.
+#include <cstring>
+
 #include "backends/cpu/simd/attention_online.h"
 
 namespace mtl {
@@ -370,33 +372,50 @@ Status backward_all(const AttentionProblem& problem, const MakeHead& make_head) 
   return ok_status();
 }
 
+template <typename T>
+Status backward_of(const OpCall& call, const AttentionProblem& problem) {
+  const int64_t size = problem.head_size;
+  return backward_all<T>(problem, [&](int64_t number) {
+    const int64_t batch = number / problem.heads, head = number % problem.heads;
+    const HeadRows rows = head_rows(problem, batch, head);
+    const T* qkv = call.data<const T>(kAttentionBackwardQkv) + rows.first * 3 * size;
+    T* gradient = call.data<T>(kAttentionQkvGradient) + rows.first * 3 * size;
+    const int64_t stride = rows.stride * size, length = rows.length;
+    return BackwardHead<T>{
+        {qkv, 3 * stride, length, size},
+        {qkv + size, 3 * stride, length, size},
+        {qkv + 2 * size, 3 * stride, length, size},
+        {call.data<const T>(kAttentionBackwardOutput) + rows.first * size, stride, length, size},
+        {call.data<const T>(kAttentionOutputGradient) + rows.first * size, stride, length, size},
+        {gradient, 3 * stride, length, size},
+        {gradient + size, 3 * stride, length, 2 * size},
+        call.data<const float>(kAttentionBackwardLogSumExp) + rows.statistics,
+        visibility_of(problem, batch, length),
+        dropout_of(problem, batch, head),
+        static_cast<float>(problem.scale)};
+  });
+}
+
 Status backward(const OpCall& call) {
   return for_floating(call.tensor(kAttentionBackwardQkv).dtype, [&](auto* type) {
+    return backward_of<__typeof__(*type)>(call, attention_problem(call, kAttentionBackwardQkv));
+  });
+}
+
+Status packed_backward(const OpCall& call) {
+  const AttentionProblem problem = packed_attention_problem(call, kAttentionBackwardQkv);
+  MTL_RETURN_IF_ERROR(check_packed_starts(call, problem));
+  return for_floating(call.tensor(kAttentionBackwardQkv).dtype, [&](auto* type) {
     using T = __typeof__(*type);
-    const AttentionProblem problem = attention_problem(call, kAttentionBackwardQkv);
-    const int64_t sequence = problem.sequence, size = problem.head_size;
-    const int64_t heads = problem.batch * problem.heads;
-    return backward_all<T>(problem, [&](int64_t head) {
-      const T* qkv = call.data<T>(kAttentionBackwardQkv) + head * 3 * size;
-      T* gradient = call.data<T>(kAttentionQkvGradient) + head * 3 * size;
-      const int64_t stride = heads * size;
-      const int64_t batch = head / problem.heads;
-      return BackwardHead<T>{{qkv, 3 * stride, sequence, size},
-                             {qkv + size, 3 * stride, sequence, size},
-                             {qkv + 2 * size, 3 * stride, sequence, size},
-                             {call.data<T>(kAttentionBackwardOutput) + head * size, stride, sequence, size},
-                             {call.data<T>(kAttentionOutputGradient) + head * size, stride, sequence, size},
-                             {gradient, 3 * stride, sequence, size},
-                             {gradient + size, 3 * stride, sequence, 2 * size},
-                             call.data<float>(kAttentionBackwardLogSumExp) + head * sequence,
-                             visibility_of(problem, batch),
-                             dropout_of(problem, batch, head % problem.heads),
-                             static_cast<float>(problem.scale)};
-    });
+    const int64_t end = problem.starts[problem.batch], row_size = 3 * problem.heads * problem.head_size;
+    std::memset(call.data<T>(kAttentionQkvGradient) + end * row_size, 0,
+                static_cast<size_t>((problem.rows - end) * row_size) * sizeof(T));
+    return backward_of<T>(call, problem);
   });
 }
 
 MTL_REGISTER_CPU("attention_backward", backward);
+MTL_REGISTER_CPU("packed_attention_backward", packed_backward);
 
 }  // namespace
 }  // namespace mtl

@@ -119,10 +119,11 @@ MTL_INLINE VFloat keep(VFloat value, VInt mask) { return bits_to_float(float_to_
 
 MTL_INLINE Dropout no_dropout() { return {false, 0, 1.0f, {}}; }
 
-MTL_INLINE Visibility visibility_of(const AttentionProblem& problem, int64_t batch) {
+// `length`: the positions of the sample
+MTL_INLINE Visibility visibility_of(const AttentionProblem& problem, int64_t batch, int64_t length) {
   const int64_t offset = batch * problem.sequence;
-  return {problem.sequence,
-          problem.sequence,
+  return {length,
+          length,
           0,
           problem.causal,
           problem.key_start == nullptr ? nullptr : problem.key_start + offset,

@@ -7,28 +7,31 @@ struct Dropout {
   float scale;  // 1 / (1 - probability)
   uint32_t threshold;
   PhiloxKey key;
-  int64_t sequence_offset;
+  int64_t sequence_offset, batch;
   const int64_t* samples;
+  const int32_t* positions;  // of every row, which then has a sample of its own; or null
 };
 
-Dropout dropout_of(const OpCall& call, const int64_t* samples) {
+// The mask of activations [S, B, H], which are tensor 1; `samples` and the positions after them are tensors too.
+Dropout dropout_of(const OpCall& call, int samples) {
   const double probability = call.attribute(0);
   return {static_cast<float>(1.0 / (1.0 - probability)), dropout_threshold(probability),
           PhiloxKey{static_cast<uint32_t>(call.integer(1)), static_cast<uint32_t>(call.integer(2))}, call.integer(3),
-          samples};
+          call.tensor(1).dim(1), call.data<int64_t>(samples), call.data<int32_t>(samples + 1)};
 }
 
 // Calls apply(column, mask) for all vectors of a row; without dropout the mask is all ones.
 template <typename Apply>
-MTL_INLINE void for_masked_row(const Dropout& dropout, int64_t position, int64_t batch, int64_t hidden,
-                               const Apply& apply) {
+MTL_INLINE void for_masked_row(const Dropout& dropout, int64_t row, int64_t hidden, const Apply& apply) {
   constexpr int kVectors = 64 / kLanes;
   VInt masks[kVectors];
   for (int vector = 0; vector < kVectors; ++vector) masks[vector] = ~VInt{};
-  const int64_t sample = dropout.threshold == 0 ? 0 : dropout.samples[batch];
+  const bool own = dropout.positions != nullptr;
+  const int64_t sample = dropout.threshold == 0 ? 0 : dropout.samples[own ? row : row % dropout.batch];
+  const int64_t position = own ? dropout.positions[row] : row / dropout.batch + dropout.sequence_offset;
   for (int64_t group = 0; group * 64 < hidden; ++group) {
     if (dropout.threshold != 0) {
-      keep_masks_of_group(masks, dropout.key, group, static_cast<uint32_t>(position + dropout.sequence_offset),
+      keep_masks_of_group(masks, dropout.key, group, static_cast<uint32_t>(position),
                           philox_sample_low(sample), philox_sample_high(sample, 0), dropout.threshold);
     }
     for (int vector = 0; vector < kVectors; ++vector) {
@@ -40,13 +43,13 @@ MTL_INLINE void for_masked_row(const Dropout& dropout, int64_t position, int64_t
 
 template <typename T>
 Status forward_of(const OpCall& call) {
-  const int64_t batch_size = call.tensor(1).dim(1), hidden = call.tensor(1).dim(2), rows = call.tensor(1).rows();
+  const int64_t hidden = call.tensor(1).dim(2), rows = call.tensor(1).rows();
   T* const output = call.data<T>(0);
   const T *const input = call.data<T>(1), *const bias = call.data<T>(2), *const residual = call.data<T>(3);
-  const Dropout dropout = dropout_of(call, call.data<int64_t>(4));
+  const Dropout dropout = dropout_of(call, 4);
 #pragma omp parallel for schedule(static) if (rows * hidden >= kParallelElements)
   for (int64_t row = 0; row < rows; ++row) {
-    for_masked_row(dropout, row / batch_size, row % batch_size, hidden, [&](int64_t column, VInt mask) {
+    for_masked_row(dropout, row, hidden, [&](int64_t column, VInt mask) {
       const int64_t at = row * hidden + column, left = hidden - column;
       VFloat value = load_up_to(input + at, left);
       if (bias != nullptr) value += load_up_to(bias + column, left);
@@ -60,13 +63,13 @@ Status forward_of(const OpCall& call) {
 
 template <typename T>
 Status backward_of(const OpCall& call) {
-  const int64_t batch_size = call.tensor(1).dim(1), hidden = call.tensor(1).dim(2), rows = call.tensor(1).rows();
+  const int64_t hidden = call.tensor(1).dim(2), rows = call.tensor(1).rows();
   T* const input_gradient = call.data<T>(0);
   const T* const output_gradient = call.data<T>(1);
-  const Dropout dropout = dropout_of(call, call.data<int64_t>(2));
+  const Dropout dropout = dropout_of(call, 2);
 #pragma omp parallel for schedule(static) if (rows * hidden >= kParallelElements)
   for (int64_t row = 0; row < rows; ++row) {
-    for_masked_row(dropout, row / batch_size, row % batch_size, hidden, [&](int64_t column, VInt mask) {
+    for_masked_row(dropout, row, hidden, [&](int64_t column, VInt mask) {
       const int64_t at = row * hidden + column, left = hidden - column;
       const VFloat gradient = load_up_to(output_gradient + at, left);
       store_up_to(input_gradient + at, select(mask, gradient * dropout.scale, VFloat{}), left);

@@ -1,0 +1,188 @@
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { prepareDataset, trainWordPiece, writeVocabularyText } from '@mtl/data';
+import { readMetrics } from '@mtl/tooling/read-metrics';
+import { runProgram } from '@mtl/tooling/run-program';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+const program = fileURLToPath(new URL('../dist/main.js', import.meta.url));
+let directory: string;
+let data: readonly string[];
+
+/** A training of a second: a tiny model on tiny sentences, in steps of 8 samples. */
+const tiny = [
+  ...['--preset', 'none', '--num-layers', '2', '--hidden-size', '32', '--num-attention-heads', '2'],
+  ...['--seq-length', '32', '--micro-batch-size', '4', '--global-batch-size', '8'],
+  ...['--lr', '5e-3', '--lr-decay-style', 'linear', '--train-iters', '12', '--threads', '1'],
+  ...['--eval-iters', '2', '--eval-interval', '100', '--log-interval', '1', '--split', '90,10,0'],
+];
+
+/** The tiny recipe with some flags in place of its own. */
+function recipeWith(given: readonly string[]): string[] {
+  const base = [...tiny, ...data];
+  const kept = base.filter((word, index) => !given.includes(word.startsWith('--') ? word : base[index - 1]!));
+  return [...kept, ...given];
+}
+
+const start = (flags: readonly string[]) => runProgram({ program, flags, directory });
+const train = (given: readonly string[]) => start(recipeWith(given));
+const pathOf = (name: string): string => join(directory, name);
+
+/** A dataset of a text; its prefix. */
+async function prepare(
+  name: string,
+  options: { readonly text: string; readonly vocabFile: string; readonly splitSentences: boolean },
+): Promise<string> {
+  const { text, vocabFile, splitSentences } = options;
+  writeFileSync(pathOf(`${name}.txt`), text);
+  const { prefix } = await prepareDataset({
+    inputs: [pathOf(`${name}.txt`)],
+    outputPrefix: pathOf(name),
+    tokenizer: { type: 'BertWordPieceLowerCase', vocabFile },
+    splitSentences,
+  });
+  return prefix;
+}
+
+/** 120 documents of nine sentences whose words tell of each other. */
+function documents(): string[] {
+  const animals = ['cat', 'dog', 'hen', 'fox', 'cow'];
+  const places = ['mat', 'sofa', 'roof', 'hill', 'barn'];
+  const sentence = (index: number): string =>
+    `The ${animals[index % 5]} number ${index % 10} sat on the ${places[index % 5]}.`;
+  return Array.from({ length: 120 }, (_, document) =>
+    Array.from({ length: 9 }, (_, index) => sentence(document * 7 + index)).join(' '),
+  );
+}
+
+beforeAll(async () => {
+  directory = mkdtempSync(join(tmpdir(), 'mtl-bert-train-'));
+  const vocabFile = pathOf('vocab.txt');
+  const texts = documents();
+  writeVocabularyText(vocabFile, await trainWordPiece({ texts, vocabularySize: 100 }));
+  const prefix = await prepare('corpus', { text: texts.join('\n\n'), vocabFile, splitSentences: true });
+  data = ['--data-path', prefix, '--tokenizer-type', 'BertWordPieceLowerCase', '--vocab-file', vocabFile];
+});
+afterAll(() => rmSync(directory, { recursive: true, force: true }));
+
+describe('the preset that is in force when none is named', () => {
+  it('starts with its golden losses', async () => {
+    const golden = JSON.parse(
+      readFileSync(new URL('../fixtures/golden-losses.json', import.meta.url), 'utf8'),
+    ) as { readonly mlmLosses: readonly number[]; readonly sopLosses: readonly number[] };
+    const metrics = pathOf('golden.jsonl');
+    const steps = String(golden.mlmLosses.length);
+    const run = await start([
+      ...['--exit-interval', steps, '--save', pathOf('golden'), '--metrics-jsonl', metrics],
+    ]);
+    expect(run.output).toContain('prepared 2,386,792 tokens');
+    expect(run.code).toBe(0);
+    readMetrics(metrics).forEach(({ lm_loss, mlm_loss, sop_loss }, step) => {
+      // other instruction sets and thread counts add up in another order; ten steps amplify rounding to about 1e-6
+      expect(Math.abs(mlm_loss! - golden.mlmLosses[step]!), `step ${step + 1}`).toBeLessThan(2e-5);
+      expect(Math.abs(sop_loss! - golden.sopLosses[step]!), `step ${step + 1}`).toBeLessThan(2e-5);
+      expect(lm_loss).toBe(mlm_loss! + sop_loss!);
+    });
+  });
+});
+
+describe('a training', () => {
+  it('learns, and ends with both losses and a few filled masks', async () => {
+    const run = await train(['--save', pathOf('learns'), '--train-iters', '60']);
+    expect(run.code).toBe(0);
+    const mlm = Number(/^ {2}mlm loss +([\d.]+)/m.exec(run.output)?.[1]);
+    // ln 100 is 4.6; within these sentences one word tells the other
+    expect(mlm).toBeLessThan(3);
+    expect(run.output).toMatch(/^ {2}sop loss +[\d.]+/m);
+    expect(run.output).toMatch(/validation loss .*mlm loss value: .*sop loss value: /);
+    const masks = run.output.split('Masks filled:\n')[1]!;
+    expect(masks.match(/^\.\.\. .*\[____\].* \.\.\.$/gm)!.length).toBe(4);
+    expect(masks.match(/^ {4}\S+ \d+ %, \S+ \d+ %, \S+ \d+ % \(it was: \S+\)$/gm)!.length).toBe(4);
+  });
+
+  it('goes on bitwise from a checkpoint: the same metrics, the same bytes', async () => {
+    const [whole, parts] = [pathOf('whole'), pathOf('parts')];
+    const dropout = ['--hidden-dropout', '0.1', '--attention-dropout', '0.1'];
+    await train([...dropout, '--save', whole, '--metrics-jsonl', `${whole}.jsonl`]);
+    const first = ['--save', parts, '--metrics-jsonl', `${parts}.jsonl`];
+    await train([...dropout, ...first, '--exit-interval', '5']);
+    const resumed = await train([...dropout, ...first, '--load', parts]);
+    expect(resumed.output).toContain('iteration 5');
+    const facts = (path: string) =>
+      readMetrics(path).map(({ iteration, mlm_loss, sop_loss, grad_norm, consumed_samples }) => ({
+        ...{ iteration, mlm_loss, sop_loss, grad_norm, consumed_samples },
+      }));
+    expect(facts(`${whole}.jsonl`).length).toBe(12);
+    expect(facts(`${parts}.jsonl`)).toEqual(facts(`${whole}.jsonl`));
+    const shards = (path: string) =>
+      readdirSync(join(path, 'iter_0000012'))
+        .filter((name) => name.endsWith('.safetensors'))
+        .map((name) => readFileSync(join(path, 'iter_0000012', name)).toString('base64'));
+    expect(shards(parts).length).toBeGreaterThan(0);
+    expect(shards(parts)).toEqual(shards(whole));
+  });
+
+  it('writes a Hugging Face directory and trains on from one, architecture included', async () => {
+    const huggingFace = pathOf('hugging-face');
+    const metrics = `${huggingFace}.jsonl`;
+    const post = ['--layer-norm-placement', 'post'];
+    const first = await train([
+      ...[...post, '--train-iters', '60', '--save', `${huggingFace}-run`, '--save-hf', huggingFace],
+    ]);
+    expect(first.output).toContain(`wrote ${huggingFace}`);
+    expect(readdirSync(huggingFace).sort()).toEqual(['config.json', 'model.safetensors', 'vocab.txt']);
+    const again = await train([
+      ...['--load-hf', huggingFace, '--save', `${huggingFace}-more`, '--metrics-jsonl', metrics],
+      ...['--num-layers', '1', '--train-iters', '2'],
+    ]);
+    expect(again.output).toContain('loaded the weights of');
+    expect(again.code).toBe(0);
+    expect(readMetrics(metrics)[0]!.mlm_loss).toBeLessThan(3.5); // ln 100 is 4.6: it goes on from what it learnt
+  });
+});
+
+describe('wrong input ends with one coded error and status 2, before the first step', () => {
+  const cases: ReadonlyArray<readonly [name: string, flags: () => string[], expected: RegExp]> = [
+    ['a flag of GPT', () => ['--eod-mask-loss'], /error\[MTL_FLAG_MODEL\].*--eod-mask-loss.*a flag of GPT/],
+    ['a preset of GPT', () => ['--preset', 'gpt2-124m'], /error\[MTL_PRESET\].*preset of GPT.*bert-base/],
+    ['nothing to mask', () => ['--mask-prob', '0'], /error\[MTL_DATA_MASKING\].*0\.15/],
+    [
+      'a tokenizer without a mask',
+      () => ['--tokenizer-type', 'ByteLevelTokenizer'],
+      /error\[MTL_FLAG_NEEDS\].*vocab-file/s,
+    ],
+    [
+      'layer norms that Hugging Face cannot hold',
+      () => ['--save-hf', pathOf('never')],
+      /error\[MTL_HUGGING_FACE_LAYER_NORM\].*--layer-norm-placement post/s,
+    ],
+  ];
+  it.each(cases)('%s', async (_, flags, expected) => {
+    expectRefused(await train([...flags(), '--save', pathOf('wrong')]), expected);
+  });
+
+  it('a vocabulary without [MASK]', async () => {
+    const vocabFile = pathOf('unmasked.txt');
+    writeFileSync(vocabFile, readFileSync(pathOf('vocab.txt'), 'utf8').replace('[MASK]', '[NONE]'));
+    const run = await train(['--vocab-file', vocabFile, '--save', pathOf('wrong')]);
+    expectRefused(run, /error\[MTL_DATA_SPECIAL_TOKEN\].*no token \[MASK\]/);
+  });
+
+  it('a corpus without sentences', async () => {
+    const text = documents().join('\n\n');
+    const options = { text, vocabFile: pathOf('vocab.txt'), splitSentences: false };
+    const prefix = await prepare('whole-documents', options);
+    const run = await train(['--data-path', prefix, '--save', pathOf('wrong')]);
+    expectRefused(run, /error\[MTL_DATA_NO_SENTENCES\].*--split-sentences/s);
+  });
+
+  function expectRefused(run: Awaited<ReturnType<typeof train>>, expected: RegExp): void {
+    expect(run.output).toMatch(expected);
+    expect(run.output).not.toContain('    at ');
+    expect(run.output).not.toContain('iteration        1/');
+    expect(run.code).toBe(2);
+    expect(existsSync(pathOf('wrong'))).toBe(false);
+  }
+});

@@ -1,0 +1,174 @@
+#!/usr/bin/env node
+/**
+ * npm run bench:cuda: the training step on a card against the PyTorch yardstick on the same card, in one run: losses agree first,
+ * then each side at its best micro-batch (searched), model by model. Writes a table in Markdown and everything as JSON
+ * after each model, so that a run that is cut off has what it had. Ends with 1 when a goal is missed or losses differ, with 2
+ * when nothing could be compared.
+ *   node bench/cuda/bench-cuda.mjs [--presets gpt2-124m,gpt2-1.3b] [--iters 10] [--warmup 3] [--out DIRECTORY]
+ *     [--device cuda] [--dtype bfloat16] [--no-compile] [--skip-losses]
+ *     [--fixed]                      the first micro-batch of each plan alone, to look at something quickly
+ *     [--dry-run]                    a tiny model; PyTorch on the processor: proves the command, not the card. With
+ *                                    --device cpu ours, too, where there is neither a card nor its emulation
+ * MTL_PEER names the yardstick (default ../shared/peers/gpt_torch.py beside the checkout), MTL_PEER_PYTHON the Python that has
+ * torch (default python3).
+ */
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { cpus } from 'node:os';
+import { join, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { openCuda } from '@mtl/kernels';
+import { benchmarkPresets } from '../benchmark-presets.mjs';
+import { formatTable } from './format-table.mjs';
+import { judge } from './judge.mjs';
+import { lossesAgree } from './losses-agree.mjs';
+import { comparedPresets, plans } from './plans.mjs';
+import { peerEnvironment, runMeasurement } from './run-measurement.mjs';
+import { searchMicroBatch } from './search-micro-batch.mjs';
+
+const here = fileURLToPath(new URL('.', import.meta.url));
+const root = join(here, '../../../..');
+const { values } = parseArgs({
+  options: {
+    presets: { type: 'string' },
+    iters: { type: 'string', default: '10' },
+    warmup: { type: 'string', default: '3' },
+    out: { type: 'string', default: join(root, 'apps/gpt-train/build/bench-cuda') },
+    device: { type: 'string', default: 'cuda' },
+    dtype: { type: 'string', default: 'bfloat16' },
+    'no-compile': { type: 'boolean', default: false },
+    'skip-losses': { type: 'boolean', default: false },
+    fixed: { type: 'boolean', default: false },
+    'dry-run': { type: 'boolean', default: false },
+  },
+});
+const { device, dtype } = values;
+const isDryRun = values['dry-run'];
+const presetNames = values.presets?.split(',') ?? (isDryRun ? ['cuda-dry-run'] : comparedPresets);
+const unknown = presetNames.filter((name) => plans[name] === undefined);
+if (unknown.length > 0) {
+  const known = Object.keys(plans).join(', ');
+  console.error(`error[MTL_FLAG_VALUE]: --presets ${unknown.join(',')} is not known; there are ${known}`);
+  process.exit(2);
+}
+const directory = resolve(values.out);
+mkdirSync(directory, { recursive: true });
+const yardstick = process.env.MTL_PEER ?? join(root, '../shared/peers/gpt_torch.py');
+const python = process.env.MTL_PEER_PYTHON ?? 'python3';
+// a stand-in for the card has no PyTorch
+const peerDevice = isDryRun ? 'cpu' : device;
+
+/** What PyTorch says of itself and the card; undefined when the yardstick or torch is missing. */
+function describePeer() {
+  if (!existsSync(yardstick)) return undefined;
+  const script =
+    'import torch, json; c = torch.cuda.is_available(); ' +
+    'print(json.dumps(dict(torch=torch.__version__, cuda=torch.version.cuda, device=torch.cuda.get_device_name() if c else "cpu")))';
+  const result = spawnSync(python, ['-c', script], { encoding: 'utf8', env: peerEnvironment() });
+  return result.status === 0 ? JSON.parse(result.stdout) : undefined;
+}
+
+function describeOurs() {
+  const commit = spawnSync('git', ['-C', root, 'rev-parse', 'HEAD'], { encoding: 'utf8' });
+  const bundled = process.env.MTL_BUNDLE_COMMIT;
+  return {
+    commit: bundled ?? (commit.status === 0 ? commit.stdout.trim() : 'unknown'),
+    node: process.version,
+    processor: cpus()[0]?.model,
+    ...(device === 'cuda' ? { cuda: openCuda() } : {}),
+  };
+}
+
+const steps = ['--iters', values.iters, '--warmup', values.warmup, '--dtype', dtype];
+const measureOurs = (preset) => (microBatch) =>
+  runMeasurement({
+    command: process.execPath,
+    args: [
+      join(here, '../train-step.mjs'),
+      ...['--preset', preset, '--device', device, '--micro-batch', String(microBatch), ...steps],
+    ],
+  });
+const measureTheirs = (preset) => (microBatch) =>
+  runMeasurement({
+    command: python,
+    args: [
+      ...[join(here, 'peer_step.py'), yardstick],
+      JSON.stringify({ name: preset, shape: benchmarkPresets[preset] }),
+      ...['--device', peerDevice, '--micro-batch', String(microBatch), ...steps],
+      ...(values['no-compile'] || isDryRun ? [] : ['--compile']),
+    ],
+    env: peerEnvironment(),
+  });
+
+function say(result) {
+  const text = result.out_of_memory
+    ? 'out of memory'
+    : `${result.tokens_per_s} tokens/s, ${result.step_ms} ms, ${(result.peak_bytes / 2 ** 30).toFixed(2)} GiB`;
+  console.log(`    micro-batch ${result.micro_batch}: ${text}`);
+}
+
+function search(name, preset, measure) {
+  console.log(`  ${name}`);
+  const { microBatches } = plans[preset];
+  const candidates = values.fixed ? microBatches.slice(0, 1) : microBatches;
+  return searchMicroBatch({
+    candidates,
+    measure: (microBatch) => {
+      const result = { micro_batch: microBatch, ...measure(microBatch) };
+      say(result);
+      return result;
+    },
+  });
+}
+
+const report = {
+  date: new Date().toISOString(),
+  isDryRun,
+  ours: describeOurs(),
+  peer: describePeer() ?? null,
+  losses_agree: null,
+  rows: [],
+  searches: [],
+};
+function save() {
+  const { cuda, commit } = report.ours;
+  const where = cuda ? `${cuda.devices[cuda.deviceIndex].name}, cuBLASLt ${cuda.cublasLtVersion}` : device;
+  const header = `${report.date}, ${where}, commit ${commit}, ${report.peer ? `PyTorch ${report.peer.torch} on ${report.peer.device}` : 'without PyTorch'}, ${dtype}${isDryRun ? '; a dry run: figures mean nothing' : ''}`;
+  writeFileSync(join(directory, 'bench-cuda.json'), `${JSON.stringify(report, null, 1)}\n`);
+  writeFileSync(join(directory, 'bench-cuda.md'), `${header}\n\n${formatTable(report.rows)}\n`);
+}
+
+if (report.peer === null) {
+  console.log(`only ours: ${yardstick} or a ${python} with torch is not there (MTL_PEER, MTL_PEER_PYTHON)`);
+}
+if (!values['skip-losses']) {
+  report.losses_agree = lossesAgree({
+    ...{ device: peerDevice, directory },
+    python: report.peer === null ? undefined : python,
+  });
+  save();
+  if (!report.losses_agree) {
+    console.error('error[MTL_BENCH_LOSSES]: losses differ, so speed says nothing; nothing was timed');
+    process.exit(1);
+  }
+}
+for (const preset of presetNames) {
+  console.log(preset);
+  const ours = search('ours', preset, measureOurs(preset));
+  const theirs = report.peer === null ? undefined : search('PyTorch', preset, measureTheirs(preset));
+  report.searches.push({ preset, ours: ours.results, theirs: theirs?.results ?? null });
+  report.rows.push(judge({ preset, ours, theirs }));
+  save();
+}
+console.log(`\n${formatTable(report.rows)}\n\n${join(directory, 'bench-cuda.{md,json}')}`);
+const missed = report.rows.flatMap(({ preset, checks }) =>
+  checks.filter(({ reached }) => !reached).map((one) => ({ preset, ...one })),
+);
+for (const { preset, name, value, goal } of missed) {
+  console.log(
+    `missed: ${preset} ${name}: ${value === null ? 'not measured' : value.toFixed(3)}, asked for ${goal}`,
+  );
+}
+if (report.peer === null) process.exit(2);
+process.exit(missed.length === 0 ? 0 : 1);

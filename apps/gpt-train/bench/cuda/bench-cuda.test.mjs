@@ -1,0 +1,97 @@
+import { describe, expect, it } from 'vitest';
+import { formatTable } from './format-table.mjs';
+import { judge } from './judge.mjs';
+import { flopsPerToken } from './plans.mjs';
+import { largestCommon, searchMicroBatch } from './search-micro-batch.mjs';
+
+const outOfMemory = { out_of_memory: true };
+/** Rates by micro-batch; memory is full where there is none. */
+const rates = (byMicroBatch) => (microBatch) =>
+  byMicroBatch[microBatch] === undefined
+    ? outOfMemory
+    : { tokens_per_s: byMicroBatch[microBatch], peak_bytes: microBatch * 100 };
+
+describe('the search for the best micro-batch', () => {
+  const candidates = [2, 4, 8, 16];
+  const tried = ({ results }) => results.map(({ micro_batch }) => micro_batch);
+
+  it('ends where memory is full, and takes the fastest before', () => {
+    const found = searchMicroBatch({ candidates, measure: rates({ 2: 10, 4: 12 }) });
+    expect(tried(found)).toEqual([2, 4, 8]);
+    expect(found.best.micro_batch).toBe(4);
+  });
+
+  it('goes on after one slower rate and ends after two', () => {
+    const once = searchMicroBatch({ candidates, measure: rates({ 2: 10, 4: 9, 8: 11, 16: 10.9 }) });
+    expect(tried(once)).toEqual([2, 4, 8, 16]);
+    expect(once.best.micro_batch).toBe(8);
+    const twice = searchMicroBatch({ candidates, measure: rates({ 2: 10, 4: 9, 8: 8, 16: 20 }) });
+    expect(tried(twice)).toEqual([2, 4, 8]);
+  });
+
+  it('has no best where nothing fits', () => {
+    expect(searchMicroBatch({ candidates, measure: () => outOfMemory }).best).toBeUndefined();
+  });
+
+  it('compares memory at the largest micro-batch that both ran', () => {
+    const ours = searchMicroBatch({ candidates, measure: rates({ 2: 1, 4: 2, 8: 3, 16: 4 }) });
+    const theirs = searchMicroBatch({ candidates, measure: rates({ 2: 1, 4: 2 }) });
+    expect(largestCommon(ours, theirs).theirs.micro_batch).toBe(4);
+    expect(largestCommon(ours, { results: [outOfMemory] })).toBeUndefined();
+  });
+});
+
+describe('the goals', () => {
+  const preset = 'gpt2-1.3b';
+  // tokens/s that are a share of the peak, attention in full
+  const rateOf = (share) => (share * 989e12) / flopsPerToken(preset).full;
+  const run = (more) => ({
+    ...{
+      micro_batch: 4,
+      tokens_per_s: rateOf(0.56),
+      peak_bytes: 79,
+      step_ms: 100,
+      host_ms: 30,
+      losses: [11],
+    },
+    ...more,
+  });
+  const side = (more) => ({ results: [run(more)], best: run(more) });
+  const theirs = side({ tokens_per_s: rateOf(0.4), peak_bytes: 100 });
+  const missed = (more, peer = theirs) =>
+    judge({ preset, ours: side(more), theirs: peer ?? undefined })
+      .checks.filter(({ reached }) => !reached)
+      .map(({ name }) => name);
+
+  it('are reached by a run that reaches them, and each is missed by one that does not', () => {
+    expect(missed({})).toEqual([]);
+    expect(missed({ tokens_per_s: rateOf(0.54) })).toEqual(['share of peak']);
+    expect(missed({ tokens_per_s: rateOf(0.45) })).toEqual(['speed', 'share of peak']);
+    expect(missed({ peak_bytes: 81 })).toEqual(['memory']);
+    expect(missed({ host_ms: 97 })).toEqual(['host']);
+    expect(missed({ losses: [10.8] })).toEqual(['first loss']);
+  });
+
+  it('cannot be reached by what was not measured', () => {
+    expect(missed({ host_ms: undefined })).toEqual(['host']);
+    expect(missed({}, null)).toEqual(['speed', 'memory', 'first loss']);
+    expect(missed({}, { results: [{ micro_batch: 4, ...outOfMemory }], best: undefined })).toEqual([
+      'speed',
+      'memory',
+      'first loss',
+    ]);
+    const nothing = judge({ preset, ours: { results: [outOfMemory], best: undefined }, theirs });
+    expect(nothing.checks.some(({ reached }) => reached)).toBe(false);
+    expect(formatTable([nothing])).toContain('does not fit');
+  });
+
+  it('count attention in full and by half', () => {
+    // 24 layers of 2048, sequence 2048, vocabulary 50304: 72 L H^2 + 6 V H + 12 L H S, or 6 L H S
+    const rest = 72 * 24 * 2048 ** 2 + 6 * 50304 * 2048;
+    expect(flopsPerToken(preset).full).toBe(rest + 12 * 24 * 2048 * 2048);
+    expect(flopsPerToken(preset).halved).toBe(rest + 6 * 24 * 2048 * 2048);
+    const { ours } = judge({ preset, ours: side({}), theirs });
+    expect(ours.peak_share).toBeCloseTo(0.56, 10);
+    expect(ours.peak_share_halved).toBeLessThan(ours.peak_share);
+  });
+});

@@ -1,0 +1,39 @@
+import { goals, peakTflops } from './plans.mjs';
+
+const number = (value, digits) =>
+  value === null || value === undefined || !Number.isFinite(value) ? '-' : value.toFixed(digits);
+const percent = (share) => (share === undefined ? '-' : `${number(100 * share, 1)} %`);
+const mark = (row, name) => (row.checks.find((one) => one.name === name)?.reached ? '' : ' (missed)');
+
+/** The rows of `judge` as a table in Markdown, and what the columns mean. */
+export function formatTable(rows) {
+  const header = [
+    ...['model', 'ours, tokens/s', 'micro-batch', 'PyTorch, tokens/s', 'micro-batch', 'ratio'],
+    ...['TFLOP/s', `of ${peakTflops}`, 'attention halved', 'memory ratio', 'at micro-batch', 'host'],
+  ];
+  const lines = rows.map((row) => [
+    row.preset,
+    row.ours ? number(row.ours.tokens_per_s, 0) : 'does not fit',
+    row.ours?.micro_batch ?? '-',
+    row.theirs ? number(row.theirs.tokens_per_s, 0) : 'not run or does not fit',
+    row.theirs?.micro_batch ?? '-',
+    `${number(row.speed, 2)}${mark(row, 'speed')}`,
+    number(row.ours?.tflops, 1),
+    `${percent(row.ours?.peak_share)}${row.checks.some(({ name }) => name === 'share of peak') ? mark(row, 'share of peak') : ''}`,
+    percent(row.ours?.peak_share_halved),
+    `${number(row.memory, 2)}${mark(row, 'memory')}`,
+    row.same_micro_batch ?? '-',
+    `${percent(row.host ?? undefined)}${mark(row, 'host')}`,
+  ]);
+  const line = (cells) => `| ${cells.join(' | ')} |`;
+  return [
+    line(header),
+    line(header.map(() => '---')),
+    ...lines.map(line),
+    '',
+    'Each side at its best micro-batch, median steps. TFLOP/s: model FLOPs with attention in full, then with the half that a ' +
+      'causal mask leaves. Memory: peak of what the allocators have given out, ours to PyTorch’s, at the same micro-batch. ' +
+      `Host: its share of a step; beyond ${100 * goals.host} % the card has waited for it. ` +
+      `Goals: ratio ${goals.speed}, memory ${goals.memory}.`,
+  ].join('\n');
+}

@@ -1,0 +1,66 @@
+import { flopsPerToken, goals, peakTflops, plans } from './plans.mjs';
+import { largestCommon } from './search-micro-batch.mjs';
+
+const tflops = (tokensPerSecond, flops) => (tokensPerSecond * flops) / 1e12;
+
+/** How far two first losses may lie apart that come from other tokens and other weights of the same distribution. */
+const firstLossBound = 0.1;
+
+function check(name, { value, goal, isReached }) {
+  return { name, value, goal, reached: isReached };
+}
+
+/**
+ * One model of the table: both sides at their best, and each goal with what came. A goal that cannot be judged, because a side
+ * did not fit the card or there is no yardstick, is not reached and says so with a value of null.
+ */
+export function judge({ preset, ours, theirs }) {
+  const [our, their] = [ours.best, theirs?.best];
+  const flops = flopsPerToken(preset);
+  const rates = (run) =>
+    run && {
+      tflops: tflops(run.tokens_per_s, flops.full),
+      tflops_halved: tflops(run.tokens_per_s, flops.halved),
+      peak_share: tflops(run.tokens_per_s, flops.full) / peakTflops,
+      peak_share_halved: tflops(run.tokens_per_s, flops.halved) / peakTflops,
+    };
+  const common = our && their ? largestCommon(ours, theirs) : undefined;
+  const speed = our && their ? our.tokens_per_s / their.tokens_per_s : null;
+  const memory = common ? common.ours.peak_bytes / common.theirs.peak_bytes : null;
+  const host = our ? our.host_ms / our.step_ms : null;
+  const share = rates(our)?.peak_share ?? null;
+  const firstLoss = our && their ? Math.abs(our.losses[0] - their.losses[0]) : null;
+  const { peakShare } = plans[preset];
+  const reached = (value, test) => value !== null && Number.isFinite(value) && test(value);
+  const checks = [
+    check('speed', { value: speed, goal: goals.speed, isReached: reached(speed, (x) => x >= goals.speed) }),
+    check('memory', {
+      value: memory,
+      goal: goals.memory,
+      isReached: reached(memory, (x) => x <= goals.memory),
+    }),
+    check('host', { value: host, goal: goals.host, isReached: reached(host, (x) => x <= goals.host) }),
+    check('first loss', {
+      ...{ value: firstLoss, goal: firstLossBound },
+      isReached: reached(firstLoss, (x) => x <= firstLossBound),
+    }),
+    ...(peakShare === undefined
+      ? []
+      : [
+          check('share of peak', {
+            ...{ value: share, goal: peakShare },
+            isReached: reached(share, (x) => x >= peakShare),
+          }),
+        ]),
+  ];
+  return {
+    preset,
+    ours: our && { ...our, ...rates(our) },
+    theirs: their && { ...their, ...rates(their) },
+    same_micro_batch: common?.ours.micro_batch ?? null,
+    speed,
+    memory,
+    host,
+    checks,
+  };
+}

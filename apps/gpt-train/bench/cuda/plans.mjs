@@ -1,0 +1,43 @@
+import { modelFlops } from '@mtl/trainer';
+import { benchmarkPresets } from '../benchmark-presets.mjs';
+
+/**
+ * Peak of the bf16 matrix units of an H100 or H200 (SXM), dense, in TFLOP/s: what a card that is none of these is held
+ * against, too, so that shares can be compared.
+ */
+export const peakTflops = 989;
+
+/** What was asked for of every model: tokens/s and peak memory as multiples of the yardstick's. */
+export const goals = {
+  speed: 1.15,
+  memory: 0.8,
+  /** The host's time of a step as a share of it: beyond, the card has waited for the host. */
+  host: 0.95,
+};
+
+/** Models of the comparison: micro-batches to try in this order, and the share of the peak that was asked for. */
+export const plans = {
+  'gpt2-124m': { microBatches: [8, 16, 32, 64, 128] },
+  'gpt2-355m': { microBatches: [8, 16, 32, 64] },
+  'gpt2-1.3b': { microBatches: [4, 8, 16, 32], peakShare: 0.55 },
+  'gpt2-2.7b': { microBatches: [2, 4, 8, 16, 32], peakShare: 0.55 },
+  'megatron-1.2b': { microBatches: [4, 8, 16, 32] },
+  'megatron-4.2b': { microBatches: [2, 4, 8, 16] },
+  'cuda-dry-run': { microBatches: [2, 4] },
+};
+
+/** What `bench:cuda` times unless told otherwise. */
+export const comparedPresets = Object.keys(plans).filter((name) => name !== 'cuda-dry-run');
+
+/** Model FLOPs of a token, forward and backward: attention in full, and the half of it that a causal mask leaves. */
+export function flopsPerToken(preset) {
+  const [numLayers, hiddenSize, , sequenceLength, vocabSize] = benchmarkPresets[preset];
+  const shape = {
+    ...{ batchSize: 1, numLayers, hiddenSize, sequenceLength, vocabSize },
+    ffnHiddenSize: 4 * hiddenSize,
+  };
+  return {
+    full: modelFlops(shape) / sequenceLength,
+    halved: modelFlops({ ...shape, attention: 'causal' }) / sequenceLength,
+  };
+}

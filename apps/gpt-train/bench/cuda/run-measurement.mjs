@@ -1,0 +1,29 @@
+import { spawnSync } from 'node:child_process';
+
+/** The environment of PyTorch: without libraries that a bundle puts before the machine's own for our side. */
+export function peerEnvironment() {
+  const { MTL_HOST_LIBRARY_PATH, ...environment } = process.env;
+  if (MTL_HOST_LIBRARY_PATH === undefined) return environment;
+  if (MTL_HOST_LIBRARY_PATH !== '') return { ...environment, LD_LIBRARY_PATH: MTL_HOST_LIBRARY_PATH };
+  const { LD_LIBRARY_PATH, ...rest } = environment;
+  return rest;
+}
+
+/**
+ * Runs a program that prints a line of JSON last; the value of that line. Memory that does not suffice is a result,
+ * `{ out_of_memory: true }`; any other failure throws with what the program said, and so does a run of more than `seconds`.
+ */
+export function runMeasurement({ command, args, env = process.env, seconds = 900 }) {
+  const options = { encoding: 'utf8', env, maxBuffer: 1 << 26, timeout: seconds * 1000 };
+  const { status, signal, stdout, stderr, error } = spawnSync(command, args, options);
+  if (status !== 0 && /MTL_OUT_OF_MEMORY|OutOfMemoryError/.test(`${stdout}${stderr}`)) {
+    return { out_of_memory: true };
+  }
+  if (status !== 0) {
+    const why = error?.message ?? `status ${status ?? signal}`;
+    throw new Error(
+      `${command} ${args.join(' ')}: ${why}\n${(stderr ?? '').split('\n').slice(-30).join('\n')}`,
+    );
+  }
+  return JSON.parse(stdout.trim().split('\n').at(-1));
+}

@@ -1,0 +1,30 @@
+/**
+ * The micro-batch with which a side trains fastest: candidates are measured in ascending order until the memory is full or
+ * two in a row were slower than the best by more than 2 % (a rate that falls has been falling since its maximum; less may be
+ * noise). `measure(microBatch)` gives a result with `tokens_per_s`, or `{ out_of_memory: true }`.
+ * @returns all results in order, and the best, undefined when not even the first fits
+ */
+export function searchMicroBatch({ candidates, measure }) {
+  const results = [];
+  let best;
+  let numSlower = 0;
+  for (const microBatch of candidates) {
+    const result = { micro_batch: microBatch, ...measure(microBatch) };
+    results.push(result);
+    if (result.out_of_memory) break;
+    if (best === undefined || result.tokens_per_s > best.tokens_per_s) best = result;
+    numSlower = result.tokens_per_s < 0.98 * best.tokens_per_s ? numSlower + 1 : 0;
+    if (numSlower === 2) break;
+  }
+  return { results, best };
+}
+
+/** The largest micro-batch that both sides ran, with both results; undefined without one. */
+export function largestCommon(ours, theirs) {
+  const fits = theirs.results.filter(({ out_of_memory }) => !out_of_memory);
+  return ours.results
+    .filter(({ out_of_memory }) => !out_of_memory)
+    .map((our) => ({ ours: our, theirs: fits.find(({ micro_batch }) => micro_batch === our.micro_batch) }))
+    .filter((pair) => pair.theirs !== undefined)
+    .at(-1);
+}

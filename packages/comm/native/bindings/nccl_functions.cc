@@ -1,0 +1,108 @@
+// ncclInformation, createNcclGroup, gpuOfProcess
+#include <algorithm>
+#include <cstdlib>
+#include <mutex>
+
+#include "bindings/jobs.h"
+#include "bindings/stores.h"
+#include "bindings/tensors.h"
+#include "engines/nccl/nccl_engine.h"
+
+namespace mtl::comm::bindings {
+namespace {
+
+std::mutex mutex;
+std::shared_ptr<const nccl::NcclLibraries> libraries;  // once they are found
+
+Status find_libraries(std::shared_ptr<const nccl::NcclLibraries>* found) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (libraries == nullptr) MTL_RETURN_IF_ERROR(nccl::open_nccl_libraries(&libraries));
+  *found = libraries;
+  return ok_status();
+}
+
+Napi::Value information(const Napi::CallbackInfo& info) {
+  std::shared_ptr<const nccl::NcclLibraries> found;
+  const Status status = find_libraries(&found);
+  if (!status.ok()) return throw_status(info.Env(), status), Napi::Value();
+  const nccl::NcclInformation information = information_of(*found);
+  Napi::Object result = Napi::Object::New(info.Env());
+  result.Set("version", information.version);
+  result.Set("path", information.path);
+  result.Set("driverPath", information.driver_path);
+  result.Set("builtAgainst", information.built_against);
+  return result;
+}
+
+// Which GPU this process has opened: its number here, and what it is called in all processes.
+Napi::Value gpu_of_process(const Napi::CallbackInfo& info) {
+  const MtlDeviceApi* device;
+  const Status status = find_device(&device);
+  if (!status.ok()) return throw_status(info.Env(), status), Napi::Value();
+  std::string uuid;
+  for (const uint8_t byte : device->device_uuid) uuid += format_text("%02x", byte);
+  Napi::Object result = Napi::Object::New(info.Env());
+  result.Set("index", device->device_index);
+  result.Set("uuid", uuid);
+  return result;
+}
+
+nccl::StoreAccess access_to(const std::shared_ptr<store::StoreClient>& client) {
+  nccl::StoreAccess access;
+  access.set = [client](const std::string& key, const std::string& value) { return client->set(key, value); };
+  access.find = [client](const std::string& key, std::string* value, bool* is_there) {
+    return client->find(key, is_there, value);
+  };
+  return access;
+}
+
+// NCCL refuses two ranks on one GPU of one host. Ranks that were told to share claim a host each, unless they bring
+// another way. Before the library reads it, which it does once: with its first unique id or communicator.
+void claim_own_host(int rank) {
+  if (std::getenv("NCCL_MULTI_RANK_GPU_ENABLE") != nullptr) return;
+  setenv("NCCL_HOSTID", ("mtl-rank-" + std::to_string(rank)).c_str(), 0);
+}
+
+// (job, store client, name, ranks, key, timeoutMs, sharesGpu) => {group, engine}. Returns before the others have come.
+Napi::Value create_group(const Napi::CallbackInfo& info) {
+  Job* job = read_job(info, 0);
+  if (job == nullptr) return {};
+  const std::shared_ptr<store::StoreClient> client = read_store_client(info, 1);
+  GroupIdentity identity;
+  nccl::NcclOptions options;
+  double timeout_ms;
+  if (client == nullptr || !read_text(info, 2, &identity.name) || !read_integers(info, 3, &identity.ranks) ||
+      !read_text(info, 4, &options.key) || !read_number(info, 5, &timeout_ms)) {
+    return {};
+  }
+  if (info.Length() > 6 && info[6].ToBoolean().Value()) claim_own_host(job->state.rank());
+  identity.timeout_ns = static_cast<int64_t>(timeout_ms * kMillisecond);
+  const auto own = std::find(identity.ranks.begin(), identity.ranks.end(), job->state.rank());
+  identity.rank = static_cast<int>(own - identity.ranks.begin());
+  std::shared_ptr<const nccl::NcclLibraries> found;
+  const MtlDeviceApi* device;
+  Status status = find_libraries(&found);
+  if (status.ok()) status = find_device(&device);
+  std::unique_ptr<Communicator> communicator;
+  if (status.ok()) {
+    if (job->launch_order == nullptr) job->launch_order = std::make_shared<nccl::LaunchOrder>();
+    options.device = device->device_index;
+    options.compute_stream = device->stream(MTL_STREAM_COMPUTE);
+    options.store = access_to(client);
+    options.order = job->launch_order;
+    status = connect_nccl(std::move(found), identity, options, &job->state, &communicator);
+  }
+  if (!status.ok()) return throw_status(info.Env(), status), Napi::Value();
+  return opened_group(info, job, std::move(identity), std::move(communicator));
+}
+
+void register_functions(Napi::Env env, Napi::Object exports) {
+  exports.Set("ncclInformation", Napi::Function::New(env, information));
+  exports.Set("gpuOfProcess", Napi::Function::New(env, gpu_of_process));
+  exports.Set("createNcclGroup", Napi::Function::New(env, create_group));
+}
+
+const Registration registration(register_functions);
+
+}  // namespace
+}  // namespace mtl::comm::bindings

@@ -1,0 +1,14 @@
+// Clients of stores, by the numbers that JavaScript holds.
+#pragma once
+
+#include <memory>
+
+#include "bindings/convert.h"
+#include "store/store_client.h"
+
+namespace mtl::comm::bindings {
+
+// Null with a pending exception for a client that is closed.
+std::shared_ptr<store::StoreClient> read_store_client(const Napi::CallbackInfo& info, size_t index);
+
+}  // namespace mtl::comm::bindings

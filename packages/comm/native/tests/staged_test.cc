@@ -1,0 +1,304 @@
+// The staged engine over shared memory, on a device of threads: streams are queues that run by themselves and late, so that
+// a missing dependency between streams, or between a stream and the host, is a wrong number or a race that
+// ThreadSanitizer sees.
+#include "engines/staged/staged_communicator.h"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <string>
+
+#include "tests/native_test.h"
+
+namespace mtl::comm::tests {
+namespace {
+
+struct Event {
+  std::mutex mutex;
+  std::condition_variable changed;
+  uint64_t recorded = 0, reached = 0;
+};
+
+struct Stream {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<std::function<void()>> work;
+  bool is_ending = false;
+  std::thread thread{[this] { run(); }};
+
+  ~Stream() {
+    {
+      const std::lock_guard<std::mutex> lock(mutex);
+      is_ending = true;
+      changed.notify_all();
+    }
+    thread.join();
+  }
+  void enqueue(std::function<void()> task) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    work.push_back(std::move(task));
+    changed.notify_all();
+  }
+  void run() {
+    std::unique_lock<std::mutex> lock(mutex);
+    while (true) {
+      changed.wait(lock, [&] { return is_ending || !work.empty(); });
+      if (work.empty()) return;
+      const std::function<void()> first = std::move(work.front());
+      work.pop_front();
+      lock.unlock();
+      first();
+      lock.lock();
+    }
+  }
+};
+
+// What one member has of the device.
+struct Device {
+  MtlDeviceApi api{};
+  Stream streams[3];
+  static std::atomic<int> num_events, num_pinned;
+  static std::atomic<bool> copies_fail;
+};
+std::atomic<int> Device::num_events{0}, Device::num_pinned{0};
+std::atomic<bool> Device::copies_fail{false};
+
+template <int member>
+Device*& device_of() {
+  static Device* device = nullptr;
+  return device;
+}
+
+int create_event(void** event) { return ++Device::num_events, *event = new Event, 0; }
+int destroy_event(void* event) { return --Device::num_events, delete static_cast<Event*>(event), 0; }
+
+int record_event(void* event, void* stream) {
+  Event* const recorded = static_cast<Event*>(event);
+  uint64_t number;
+  {
+    const std::lock_guard<std::mutex> lock(recorded->mutex);
+    number = ++recorded->recorded;
+  }
+  static_cast<Stream*>(stream)->enqueue([=] {
+    const std::lock_guard<std::mutex> lock(recorded->mutex);
+    recorded->reached = std::max(recorded->reached, number);
+    recorded->changed.notify_all();
+  });
+  return 0;
+}
+
+int wait_event(void* stream, void* event) {
+  Event* const awaited = static_cast<Event*>(event);
+  uint64_t number;
+  {
+    const std::lock_guard<std::mutex> lock(awaited->mutex);
+    number = awaited->recorded;
+  }
+  static_cast<Stream*>(stream)->enqueue([=] {
+    std::unique_lock<std::mutex> lock(awaited->mutex);
+    awaited->changed.wait(lock, [&] { return awaited->reached >= number; });
+  });
+  return 0;
+}
+
+int query_event(void* event) {
+  Event* const asked = static_cast<Event*>(event);
+  const std::lock_guard<std::mutex> lock(asked->mutex);
+  return asked->reached >= asked->recorded ? 1 : 0;
+}
+
+int copy_async(void* destination, const void* source, uint64_t bytes, void* stream) {
+  if (Device::copies_fail) return -1;
+  static_cast<Stream*>(stream)->enqueue([=] {
+    if (bytes > 0) std::memcpy(destination, source, bytes);
+  });
+  return 0;
+}
+
+// What was released is overwritten: whoever still reads it reads something else.
+std::mutex pinned_mutex;
+std::map<void*, size_t> pinned;
+int allocate_pinned(uint64_t bytes, void** data) {
+  const std::lock_guard<std::mutex> lock(pinned_mutex);
+  *data = std::malloc(bytes + 1);
+  pinned[*data] = bytes + 1;
+  return ++Device::num_pinned, 0;
+}
+void release_pinned(void* data) {
+  const std::lock_guard<std::mutex> lock(pinned_mutex);
+  std::memset(data, 0xee, pinned[data]);
+  pinned.erase(data);
+  std::free(data);
+  --Device::num_pinned;
+}
+
+const char* last_error() { return "the device's last words"; }
+
+template <int member>
+void* stream_of(int32_t which) {
+  return &device_of<member>()->streams[which];
+}
+
+constexpr int kMembers = 3;
+
+// Members of a staged group as threads, with a device each.
+class StagedThreads {
+ public:
+  explicit StagedThreads(int64_t timeout_ms = 20000)
+      : hosts_(kMembers, 4096, timeout_ms, [this](int member, std::unique_ptr<Communicator> host) {
+          return std::unique_ptr<Communicator>(new staged::StagedCommunicator(std::move(host), &open(member).api));
+        }) {}
+
+  Device& device(int member) { return *devices_[static_cast<size_t>(member)]; }
+  Stream& compute(int member) { return device(member).streams[MTL_STREAM_COMPUTE]; }
+  ThreadedGroup& threads() { return hosts_; }
+  // Until the member's compute stream has done everything.
+  void synchronize(int member) {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool is_done = false;
+    compute(member).enqueue([&] {
+      const std::lock_guard<std::mutex> lock(mutex);
+      is_done = true;
+      changed.notify_all();
+    });
+    std::unique_lock<std::mutex> lock(mutex);
+    changed.wait(lock, [&] { return is_done; });
+  }
+
+ private:
+  Device& open(int member) {
+    devices_.emplace_back(new Device);
+    Device* const device = devices_.back().get();
+    using StreamOf = void* (*)(int32_t);
+    const StreamOf streams[kMembers] = {stream_of<0>, stream_of<1>, stream_of<2>};
+    Device** const places[kMembers] = {&device_of<0>(), &device_of<1>(), &device_of<2>()};
+    *places[member] = device;
+    device->api = {0,          {},          streams[member], create_event,    destroy_event,  record_event, wait_event,
+                   query_event, copy_async, allocate_pinned, release_pinned, last_error};
+    return *device;
+  }
+
+  std::vector<std::unique_ptr<Device>> devices_;  // before the groups: they end first
+  ThreadedGroup hosts_;
+};
+
+OperationRequest request_of(OperationKind kind, std::vector<float>* input, std::vector<float>* output, int peer = -1) {
+  OperationRequest request;
+  request.kind = kind;
+  request.peer = peer;
+  request.memory = Memory::kDevice;
+  if (input != nullptr) request.input = input->data(), request.input_bytes = input->size() * sizeof(float);
+  if (output != nullptr) request.output = output->data(), request.output_bytes = output->size() * sizeof(float);
+  return request;
+}
+
+void expect_all_given_back() {
+  EXPECT(Device::num_events == 0);
+  EXPECT(Device::num_pinned == 0);
+}
+
+// A kernel that takes its time: what does not wait for it comes before it.
+void slow_kernel(Stream* compute, std::vector<float>* values, float value) {
+  compute->enqueue([=] {
+    for (float& each : *values) {
+      each = value;
+      std::this_thread::yield();
+    }
+  });
+}
+
+MTL_TEST(staged_collectives_come_behind_earlier_kernels_and_before_later_ones) {
+  {
+    StagedThreads ranks;
+    ranks.threads().run([&](int member) {
+      const float mine = static_cast<float>(member + 1);
+      for (int round = 0; round < 4; ++round) {
+        std::vector<float> sum(3000, -1), gathered(3 * kMembers, -1), part(3, -1), whole(3 * kMembers, -1), rooted(5, -1);
+        Group& group = ranks.threads().group(member);
+        for (std::vector<float>* values : {&sum, &part, &whole}) slow_kernel(&ranks.compute(member), values, mine);
+        slow_kernel(&ranks.compute(member), &rooted, mine);
+        std::vector<Group::Work> works;
+        works.push_back(group.start(request_of(OperationKind::kAllReduce, &sum, &sum)));
+        works.push_back(group.start(request_of(OperationKind::kAllGather, &part, &gathered)));
+        works.push_back(group.start(request_of(OperationKind::kBroadcast, &rooted, &rooted, 1)));
+        // into memory that a kernel which was enqueued before still writes
+        std::vector<float> scattered(3, -1);
+        slow_kernel(&ranks.compute(member), &scattered, 77);
+        works.push_back(group.start(request_of(OperationKind::kReduceScatter, &whole, &scattered)));
+        for (Group::Work& work : works) EXPECT(succeeded(work.wait()));
+        std::vector<float> seen;
+        ranks.compute(member).enqueue([&] { seen = {sum[0], sum[2999], gathered[0], gathered[8], rooted[4], scattered[2]}; });
+        ranks.synchronize(member);
+        EXPECT((seen == std::vector<float>{6, 6, 1, 3, 2, 6}));
+      }
+    });
+  }
+  expect_all_given_back();
+}
+
+MTL_TEST(staged_messages_do_not_wait_for_each_other) {
+  {
+    StagedThreads ranks;
+    ranks.threads().run([&](int member) {
+      Group& group = ranks.threads().group(member);
+      const int next = (member + 1) % kMembers, last = (member + kMembers - 1) % kMembers;
+      std::vector<float> received(70000, -1), sent(70000, -1);
+      Group::Work early = group.start(request_of(OperationKind::kReceive, nullptr, &received, last));
+      slow_kernel(&ranks.compute(member), &sent, static_cast<float>(member));
+      Group::Work send = group.start(request_of(OperationKind::kSend, &sent, nullptr, next));
+      EXPECT(succeeded(early.wait()));
+      EXPECT(succeeded(send.wait()));
+      ranks.synchronize(member);
+      EXPECT(received == std::vector<float>(70000, static_cast<float>(last)));
+    });
+  }
+  expect_all_given_back();
+}
+
+MTL_TEST(staged_groups_take_tensors_of_the_host_as_well) {
+  StagedThreads ranks;
+  ranks.threads().run([&](int member) {
+    Group& group = ranks.threads().group(member);
+    EXPECT(std::string(group.engine()) == "staged+local");
+    std::vector<float> on_device{1}, on_host{2};
+    OperationRequest request = request_of(OperationKind::kAllReduce, &on_host, &on_host);
+    request.memory = Memory::kHost;
+    Group::Work first = group.start(request_of(OperationKind::kAllReduce, &on_device, &on_device));
+    EXPECT(succeeded(group.start(request).wait()));
+    EXPECT(succeeded(first.wait()));
+    ranks.synchronize(member);
+    EXPECT(on_host[0] == 6 && on_device[0] == 3);
+  });
+}
+
+MTL_TEST(staged_members_learn_who_never_came_and_whose_device_failed) {
+  {
+    StagedThreads ranks(300);
+    ranks.threads().run([&](int member) {
+      if (member == 2) return;
+      std::vector<float> values{1};
+      Group& group = ranks.threads().group(member);
+      const Status status = group.start(request_of(OperationKind::kAllReduce, &values, &values)).wait();
+      EXPECT(failed_with(status, "MTL_TIMEOUT"));
+      EXPECT(status.failure().rank == 12);
+    });
+  }
+  {
+    StagedThreads ranks;
+    Device::copies_fail = true;
+    std::vector<float> values{1};
+    const Status status = ranks.threads().group(0).start(request_of(OperationKind::kAllReduce, &values, &values)).wait();
+    EXPECT(failed_with(status, "MTL_CUDA"));
+    EXPECT(status.failure().message.find("last words") != std::string::npos);
+    Device::copies_fail = false;
+  }
+  expect_all_given_back();
+}
+
+}  // namespace
+}  // namespace mtl::comm::tests

@@ -1,0 +1,96 @@
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { ncclProblem } from '@mtl/comm';
+import { freePort } from '@mtl/tooling/free-port';
+import { reportEngine } from '@mtl/tooling/report-engine';
+import { afterAll, describe, expect, it } from 'vitest';
+import { gpuUnderTest } from '../support/gpu-under-test.js';
+import { type FinishedRank, startJoiningRanks } from '../support/start-joining-ranks.js';
+
+const { title, problem, isEmulated } = gpuUnderTest();
+const addon =
+  process.env.MTL_COMM_ADDON ?? fileURLToPath(new URL('../../build/Release/mtl_comm.node', import.meta.url));
+/** What stands in for NVIDIA's libraries, built beside the addon where nccl.h was found. */
+const doubles = ['nccl-process-doubles', 'nccl-doubles'].map((folder) => join(dirname(addon), folder));
+const hasDoubles = existsSync(join(doubles[0]!, 'libnccl.so.2'));
+// a card has the real libraries, an emulated device the doubles
+const lacking = isEmulated
+  ? hasDoubles
+    ? undefined
+    : 'no nccl.h when it was built'
+  : ncclProblem()?.split('\n')[0];
+const why = problem ? title : lacking;
+const libraries = isEmulated
+  ? { MTL_CUDA_LIBS: [...doubles, process.env.MTL_CUDA_LIBS ?? ''].join(':') }
+  : {};
+const directory = mkdtempSync(join(tmpdir(), 'mtl-nccl-'));
+afterAll(() => rmSync(directory, { recursive: true, force: true }));
+
+/** Two ranks: on two emulated devices, or on one. */
+async function run(
+  more: Readonly<Record<string, string>>,
+  { numDevices }: { readonly numDevices: 1 | 2 },
+): Promise<FinishedRank[]> {
+  const common = {
+    ...{ WORLD_SIZE: '2', MTL_STORE_PORT: String(await freePort()), MTL_JOB_SECRET: 'the secret of a test' },
+    ...{ ...libraries, MTL_NCCL_DOUBLE_DIRECTORY: directory },
+    ...{ MTL_EMULATED_DEVICES: String(numDevices), ...more },
+  };
+  const ranks = [0, 1].map((rank) => ({
+    ...common,
+    RANK: String(rank),
+    DEVICE_INDEX: String(rank % numDevices),
+  }));
+  return await startJoiningRanks('join-on-gpu.ts', ranks).finished;
+}
+
+const shared = { MTL_NCCL_SHARE_GPU: '1', BACKEND: 'nccl' };
+
+describe.skipIf(why !== undefined)(`ranks over NCCL (${why ?? (isEmulated ? 'doubles' : title)})`, () => {
+  it.skipIf(!isEmulated)('choose it where each has a GPU of its own', async () => {
+    for (const { stdout, stderr, status } of await run({}, { numDevices: 2 })) {
+      expect(stderr).toBe('');
+      expect(status).toBe(0);
+      expect(JSON.parse(stdout)).toMatchObject({ engine: 'nccl', sums: [3, 30] });
+      reportEngine('nccl');
+    }
+  });
+
+  it('share one GPU when they were told so, each claiming a host of its own', async () => {
+    for (const [rank, { stdout, stderr, status }] of (await run(shared, { numDevices: 1 })).entries()) {
+      expect(stderr).toBe('');
+      expect(status).toBe(0);
+      const { engine, sums, hostId } = JSON.parse(stdout);
+      expect([engine, sums, hostId]).toEqual(['nccl', [3, 30], `mtl-rank-${rank}`]);
+      reportEngine('nccl');
+    }
+  });
+
+  it('are refused on one GPU otherwise, with what to do', async () => {
+    const ranks = await run({ BACKEND: 'nccl' }, { numDevices: 1 });
+    for (const { stderr, status } of ranks) {
+      expect(stderr).toContain('ranks 0 and 1 share one GPU, which NCCL refuses');
+      expect(status).not.toBe(0);
+    }
+    // the first that sees it tells the others
+    expect(ranks.map(({ stderr }) => stderr).join('')).toContain('MTL_NCCL_SHARE_GPU=1');
+  });
+
+  it.each([
+    ['fails', 'abort 1', {}, /rank 1 failed: Error: the loss is not a number/],
+    ['ends', 'exit 1', {}, /error\[MTL_RANK_DIED\].*rank 1/s],
+    // the limit is what is tested, and is not waited for twice
+    [
+      'never comes',
+      'silent 1',
+      { TIMEOUT_MS: '3000' },
+      /error\[MTL_TIMEOUT\].*rank 1 did not come within 3 s/s,
+    ],
+  ])('are all aborted when one %s', async (_, BEHAVIOUR, more, message) => {
+    const [first, second] = await run({ ...shared, ...more, BEHAVIOUR }, { numDevices: 1 });
+    expect(first!.stderr).toMatch(message);
+    expect([first!.status, second!.status]).toEqual([1, BEHAVIOUR.startsWith('exit') ? 7 : 1]);
+  });
+});

@@ -1,0 +1,84 @@
+import { glooProblem } from '@mtl/comm';
+import { runInMemoryRanks } from '@mtl/comm/testing';
+import { freePort } from '@mtl/tooling/free-port';
+import { reportEngine } from '@mtl/tooling/report-engine';
+import { typescriptThreads } from '@mtl/tooling/typescript-threads';
+import { describe, expect, it } from 'vitest';
+import type { CollectiveCases } from '../ranks/collectives.js';
+import { gpuUnderTest } from '../support/gpu-under-test.js';
+import { type FinishedRank, startJoiningRanks } from '../support/start-joining-ranks.js';
+
+const { title, problem } = gpuUnderTest();
+const module = new URL('../ranks/collectives.ts', import.meta.url);
+/** 300,001 elements take several chunks of shared memory, and no size divides by the number of ranks. */
+const small: CollectiveCases = { sizes: [0, 1, 1031] };
+const large: CollectiveCases = { sizes: [300_001], dtypes: ['float32', 'bfloat16'] };
+
+async function run(count: number, more: Readonly<Record<string, string>>): Promise<FinishedRank[]> {
+  const port = String(await freePort());
+  const common = { WORLD_SIZE: String(count), MTL_STORE_PORT: port, MTL_JOB_SECRET: 'the secret of a test' };
+  const ranks = Array.from({ length: count }, (_, rank) => ({ ...common, ...more, RANK: String(rank) }));
+  return await startJoiningRanks('join-on-gpu.ts', ranks).finished;
+}
+
+interface Line {
+  readonly engine: string;
+  readonly messages: readonly string[];
+  readonly hashes: Readonly<Record<string, string>>;
+  readonly sums: readonly number[];
+}
+
+function printed({ stdout, stderr }: FinishedRank): Line {
+  expect(stderr).toBe('');
+  const line = JSON.parse(stdout) as Line;
+  reportEngine(line.engine);
+  return line;
+}
+
+const backends = [['local', 'staged+local'] as const, ['gloo', 'staged+gloo'] as const].filter(
+  ([name]) => name === 'local' || glooProblem() === undefined,
+);
+
+describe.skipIf(problem)(`ranks that share a GPU (${title}) through the memory of the host`, () => {
+  it.each(backends)(
+    'give the bits of host tensors over %s',
+    async (BACKEND, engine) => {
+      for (const [worldSize, argument] of [
+        [3, small],
+        [2, large],
+      ] as const) {
+        const expected = await runInMemoryRanks<Record<string, string>>({
+          ...{ ...typescriptThreads, worldSize, module, argument, timeoutMs: 60_000 },
+        });
+        const lines = (await run(worldSize, { BACKEND, CASES: JSON.stringify(argument) })).map(printed);
+        expect(lines.map(({ hashes }) => hashes)).toEqual(expected);
+        const sum = (worldSize * (worldSize + 1)) / 2;
+        for (const line of lines) expect(line).toMatchObject({ engine, sums: [sum, 10 * sum] });
+      }
+    },
+    120_000,
+  );
+
+  it('are told why it is this way', async () => {
+    for (const each of await run(2, {})) {
+      const { engine, messages } = printed(each);
+      expect(engine).toBe('staged+local');
+      expect(messages).toEqual([expect.stringMatching(/go through the host's memory \(local\): rank/)]);
+    }
+  });
+
+  it('refuse an operation between a GPU and the host', async () => {
+    for (const { stderr, status } of await run(2, { BACKEND: 'local', BEHAVIOUR: 'mixed' })) {
+      expect(stderr).toContain('MTL_DEVICE');
+      expect(status).not.toBe(0);
+    }
+  });
+
+  it('all learn of the rank that fails, and of the one that never comes', async () => {
+    const failed = await run(2, { BACKEND: 'local', BEHAVIOUR: 'abort 1' });
+    expect(failed[0]!.stderr).toContain('rank 1 failed: Error: the loss is not a number');
+    const late = await run(2, { BACKEND: 'local', BEHAVIOUR: 'silent 1', TIMEOUT_MS: '1500' });
+    expect(late[0]!.stderr).toMatch(/MTL_TIMEOUT.*rank 1 did not come within 1.5 s/s);
+    expect(late.map(({ status }) => status)).toEqual([1, 1]);
+  });
+});

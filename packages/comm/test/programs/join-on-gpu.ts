@@ -1,0 +1,65 @@
+// A rank with a GPU: joins, runs collectives on tensors of the GPU and of the host, prints what it found as one line of
+// JSON, and does what BEHAVIOUR asks. CASES, BACKEND: of `collectives`, of --distributed-backend.
+import { writeSync } from 'node:fs';
+import { createMeshGroups, type JobEngineName, joinWorld, ProcessMesh, type Work } from '@mtl/comm';
+import { exitCodeOf, formatError } from '@mtl/errors';
+import { openDevice, Tensor } from '@mtl/kernels';
+import collectives, { type CollectiveCases } from '../ranks/collectives.js';
+
+const {
+  BEHAVIOUR = '',
+  TIMEOUT_MS = '20000',
+  CASES = '{"sizes":[]}',
+  BACKEND,
+  DEVICE_INDEX = '0',
+} = process.env;
+const [behaviour, whose] = BEHAVIOUR.split(' ');
+const dtype = 'float32';
+
+const sleeper = new Int32Array(new SharedArrayBuffer(4));
+
+/** Until the GPU has done it: under doubles of NCCL, an emulated device does not wait for its streams. */
+function finish(work: Work): void {
+  while (!work.isDone) Atomics.wait(sleeper, 0, 0, 1);
+  work.wait();
+}
+
+try {
+  openDevice('cuda', { deviceIndex: Number(DEVICE_INDEX) });
+  const messages: string[] = [];
+  const world = await joinWorld({
+    ...{ device: 'cuda', timeoutMs: Number(TIMEOUT_MS), abortGraceMs: 3000 },
+    ...(BACKEND === undefined ? {} : { engine: BACKEND as JobEngineName }),
+    onMessage: (text) => messages.push(text),
+  });
+  const { rank, size, group } = world;
+  const { device = 'cuda', ...cases } = JSON.parse(CASES) as CollectiveCases;
+  const hashes = collectives(world, { ...cases, device });
+  const onGpu = Tensor.from([rank + 1], { shape: [1], dtype, device: 'cuda' });
+  const onHost = Tensor.from([10 * (rank + 1)], { shape: [1], dtype });
+  const parallel = createMeshGroups(world, new ProcessMesh({ tp: size }));
+  finish(parallel.tp.allReduce(onGpu));
+  parallel.tp.allReduce(onHost).wait();
+  const sums = [onGpu.item(), onHost.item()];
+  const line = { rank, engine: group.engine, messages, hashes, sums, hostId: process.env.NCCL_HOSTID };
+  writeSync(1, `${JSON.stringify(line)}\n`);
+  if (behaviour === 'mixed') {
+    group.allGather({ output: Tensor.empty({ shape: [size], dtype, device: 'cuda' }), input: onHost });
+  }
+  if (behaviour === 'abort' && rank === Number(whose)) {
+    const error = new Error('the loss is not a number');
+    world.abort(error);
+    throw error;
+  }
+  if (behaviour === 'exit' && rank === Number(whose)) process.exit(7);
+  // never starts what the others wait for, until the watchdog ends it
+  if (behaviour === 'silent' && rank === Number(whose)) Atomics.wait(sleeper, 0, 0);
+  if (behaviour !== undefined && behaviour !== '') {
+    for (;;) finish(group.allReduce(onGpu));
+  }
+  parallel.close();
+  world.close();
+} catch (error) {
+  process.stderr.write(`${formatError(error)}\n`);
+  process.exit(exitCodeOf(error));
+}

@@ -1,0 +1,66 @@
+import { runOperation } from '../run-operation.js';
+import type { Tensor } from '../tensor.js';
+import type { AttentionDropout } from './attention.js';
+
+/** Samples that lie one after the other, without padding, in T rows. */
+export interface PackedSamples {
+  /** [N + 1] int32: sample n has the rows starts[n] to starts[n + 1]; rows from starts[N] on are nobody's. */
+  readonly starts: Tensor;
+  /** No sample has more rows. */
+  readonly longest: number;
+  /** The sum of the squares of all lengths: how many scores there are, for counting FLOPs. */
+  readonly numScores: number;
+}
+
+export interface PackedAttentionOptions {
+  readonly packed: PackedSamples;
+  /** Of the scores; above 0. Default: 1 / sqrt(D). */
+  readonly scale?: number;
+  /** As that of `attentionForward`, with the samples [N]; drops what it drops of the same samples with padding. */
+  readonly dropout?: AttentionDropout | undefined;
+}
+
+export interface PackedAttentionForwardOptions extends PackedAttentionOptions {
+  /** [T, A, D] */
+  readonly output: Tensor;
+  /** [A, T] float32 (float64 with float64 inputs): log of the softmax's denominator. */
+  readonly logSumExp: Tensor;
+  /** [T, A, 3, D]: query, key and value of each head side by side. */
+  readonly qkv: Tensor;
+}
+
+function attributesOf(qkv: Tensor, { packed, scale, dropout }: PackedAttentionOptions): number[] {
+  return [
+    scale ?? 1 / Math.sqrt(qkv.dim(-1)),
+    ...[dropout?.probability ?? 0, dropout?.keyLow ?? 0, dropout?.keyHigh ?? 0, dropout?.headOffset ?? 0],
+    ...[packed.longest, packed.numScores],
+  ];
+}
+
+/**
+ * Attention without padding: every position sees all positions of its own sample. The numbers are those of
+ * `attentionForward` over the same samples with a key mask.
+ */
+export function packedAttentionForward(options: PackedAttentionForwardOptions): void {
+  const { output, logSumExp, qkv, packed, dropout } = options;
+  const tensors = [output, logSumExp, qkv, packed.starts, dropout?.samples];
+  runOperation('packed_attention_forward', tensors, attributesOf(qkv, options));
+}
+
+export interface PackedAttentionBackwardOptions extends PackedAttentionOptions {
+  /** [T, A, 3, D] */
+  readonly qkvGradient: Tensor;
+  /** [T, A, D] */
+  readonly outputGradient: Tensor;
+  /** `output`, `logSumExp` and `qkv` of the forward call. */
+  readonly output: Tensor;
+  readonly logSumExp: Tensor;
+  readonly qkv: Tensor;
+}
+
+/** The gradient of qkv, 0 in rows that are nobody's. */
+export function packedAttentionBackward(options: PackedAttentionBackwardOptions): void {
+  const { qkvGradient, outputGradient, output, logSumExp, qkv, packed, dropout } = options;
+  const tensors = [qkvGradient, outputGradient, output, logSumExp, qkv, packed.starts, dropout?.samples];
+  runOperation('packed_attention_backward', tensors, attributesOf(qkv, options));
+}

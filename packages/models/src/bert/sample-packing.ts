@@ -1,0 +1,68 @@
+// B samples of a micro-batch, S sequence, T rows.
+
+/** The size of a padded micro-batch. */
+export interface PaddedSize {
+  readonly batchSize: number;
+  readonly sequenceLength: number;
+  /** int32 [B]: tokens of each sample before its padding. */
+  readonly lengths: Int32Array;
+}
+
+/** Most different numbers of rows that micro-batches of one padded size are given. */
+const maximumShapes = 32;
+const rowMultiple = 8;
+
+/**
+ * Rows T of a packed micro-batch: its tokens, rounded up so that a run sees few shapes (matrix products are prepared
+ * once a shape) and computes at most a 32nd of the padded size, or 7 rows, for nothing; a multiple of `divisor`, over
+ * which rows can be cut.
+ */
+export function numPackedRows({ batchSize, sequenceLength, lengths }: PaddedSize, divisor: number): number {
+  const padded = batchSize * sequenceLength;
+  const numTokens = lengths.reduce((sum, length) => sum + length, 0);
+  const step = rowMultiple * Math.max(1, Math.round(padded / maximumShapes / rowMultiple));
+  const rounded = Math.min(padded, step * Math.ceil(numTokens / step));
+  return divisor * Math.ceil(rounded / divisor);
+}
+
+/** How the tokens of a padded micro-batch, sequence first, lie one sample after the other in T rows. */
+export class SamplePacking {
+  readonly numRows: number;
+  /** int32 [B + 1]: sample b has the rows starts[b] to starts[b + 1]; rows after the last are no one's. */
+  readonly starts: Int32Array;
+  /** int32 [T]: the position of each row in its sample; 0 in rows that are no one's. */
+  readonly positions: Int32Array;
+  /** int32 [T]: the sample of each row, 0 to B - 1; 0 in rows that are no one's. */
+  readonly rowSamples: Int32Array;
+  readonly longest: number;
+  /** The sum of the squares of the lengths. */
+  readonly numScores: number;
+
+  /** @param divisor processes that the rows are cut over */
+  constructor(size: PaddedSize, divisor = 1) {
+    const { batchSize, lengths } = size;
+    this.numRows = numPackedRows(size, divisor);
+    this.starts = new Int32Array(batchSize + 1);
+    this.positions = new Int32Array(this.numRows);
+    this.rowSamples = new Int32Array(this.numRows);
+    lengths.forEach((length, sample) => {
+      const start = this.starts[sample]!;
+      this.starts[sample + 1] = start + length;
+      this.rowSamples.fill(sample, start, start + length);
+      for (let position = 0; position < length; position++) this.positions[start + position] = position;
+    });
+    this.longest = lengths.reduce((longest, length) => Math.max(longest, length), 0);
+    this.numScores = lengths.reduce((sum, length) => sum + length * length, 0);
+  }
+
+  /** int32 [T]: the values [S, B] of tokens; 0 in rows that are no one's. */
+  packed(values: Int32Array): Int32Array {
+    const batchSize = this.starts.length - 1;
+    const result = new Int32Array(this.numRows);
+    const numTokens = this.starts[batchSize]!;
+    for (let row = 0; row < numTokens; row++) {
+      result[row] = values[this.positions[row]! * batchSize + this.rowSamples[row]!]!;
+    }
+    return result;
+  }
+}

@@ -1,0 +1,90 @@
+import { allocateParameters, initializeParameter, type Parameter } from '@mtl/autograd';
+import type { Device, DType } from '@mtl/kernels';
+import { expect } from 'vitest';
+
+/** What the tests of a stage call of it. */
+interface TestedStage<Call> {
+  readonly parameters: readonly Parameter[];
+  forward(call: Call): unknown;
+  backwardInput(options: { readonly microBatch: number; readonly weights: boolean }): unknown;
+  backwardWeight(options: { readonly microBatch: number }): void;
+}
+
+export interface StageUnderTestOptions<Stage, Batch, Call> {
+  readonly stage: Stage;
+  readonly device: Device;
+  readonly dtype: DType;
+  /** Calls of the micro-batches that make up one step, by which the loss is divided. */
+  readonly callsOf: (batches: readonly Batch[]) => readonly Call[];
+  /** Takes the loss of a micro-batch: what the gradients are of. */
+  readonly takeLoss: (stage: Stage, microBatch: number) => number;
+}
+
+/** A loss and the gradients of all parameters. */
+export interface LossAndGradients {
+  readonly loss: number;
+  readonly gradients: number[][];
+}
+
+/** A stage with parameters and gradients of its own, initialised from the seed 5. */
+export class StageUnderTest<Stage extends TestedStage<Call>, Batch, Call> {
+  readonly stage: Stage;
+  readonly #options: StageUnderTestOptions<Stage, Batch, Call>;
+  readonly #storage: { dispose(): void };
+
+  constructor(options: StageUnderTestOptions<Stage, Batch, Call>) {
+    const { stage, device, dtype } = options;
+    this.stage = stage;
+    this.#options = options;
+    this.#storage = allocateParameters(stage.parameters, { device, dtype, mainGradients: true });
+    for (const parameter of stage.parameters) initializeParameter(parameter, parameter.data, 5);
+  }
+
+  /** Loss and gradients after forward and backward of micro-batches; `split`: the halves of backward one after the other. */
+  gradientsOf(batches: readonly Batch[], split = false): LossAndGradients {
+    const { stage } = this;
+    for (const parameter of stage.parameters) parameter.mainGradient.zero();
+    let loss = 0;
+    this.#options.callsOf(batches).forEach((call, microBatch) => {
+      stage.forward(call);
+      stage.backwardInput({ microBatch, weights: !split });
+      if (split) stage.backwardWeight({ microBatch });
+      loss += this.#options.takeLoss(stage, microBatch);
+    });
+    return { loss, gradients: stage.parameters.map(({ mainGradient }) => mainGradient.toArray()) };
+  }
+
+  /** Compares three elements of every parameter's gradient with central differences; for float64. */
+  expectCentralDifferences(batch: Batch): void {
+    const { gradients } = this.gradientsOf([batch]);
+    const step = 1e-5;
+    for (const [index, parameter] of this.stage.parameters.entries()) {
+      const values = parameter.data.toArray();
+      for (const element of [0, Math.floor(parameter.size / 2), parameter.size - 1]) {
+        const moved = [step, -step].map((delta) => {
+          const changed = Float64Array.from(values);
+          changed[element]! += delta;
+          parameter.data.write(changed);
+          return this.gradientsOf([batch]).loss;
+        });
+        parameter.data.write(Float64Array.from(values));
+        const numerical = (moved[0]! - moved[1]!) / (2 * step);
+        // weights of losses are float32 on the device: 1/count carries 6e-8; differences of step 1e-5 add 1e-8
+        expect(Math.abs(gradients[index]![element]! - numerical), parameter.name).toBeLessThan(1e-7);
+      }
+    }
+  }
+
+  dispose(): void {
+    this.#storage.dispose();
+  }
+}
+
+/** Whether each array is within `relative` times the norm of the expected one. */
+export function expectClose(actual: number[][], expected: number[][], relative: number): void {
+  actual.forEach((values, index) => {
+    const norm = Math.hypot(...expected[index]!);
+    const difference = Math.hypot(...values.map((value, at) => value - expected[index]![at]!));
+    expect(difference, `parameter ${index}`).toBeLessThanOrEqual(relative * norm + 1e-12);
+  });
+}

@@ -1,0 +1,35 @@
+import { describe, expect, it } from 'vitest';
+import { gpipe, type PipelineSchedule } from '../schedules/index.js';
+import { waitingTensors } from './waiting-tensors.js';
+
+describe('waitingTensors', () => {
+  it('counts what has been posted for a later action', () => {
+    // rank 0: F0 F1 B0 B1 wait for the gradient of 0, then for that of 1; rank 1: F1 has come while F0 runs
+    expect(waitingTensors(gpipe({ numStages: 2, numMicroBatches: 2 }))).toEqual([
+      [1, 1, 1, 0],
+      [1, 0, 0, 0],
+    ]);
+  });
+
+  it('counts what a chunk has made for another one of its rank, until that uses it', () => {
+    const schedule: PipelineSchedule = {
+      name: 'both chunks on one rank',
+      numMicroBatches: 2,
+      placement: [0, 0],
+      actions: [
+        [
+          { kind: 'F', chunk: 0, microBatch: 0 },
+          { kind: 'F', chunk: 0, microBatch: 1 },
+          { kind: 'F', chunk: 1, microBatch: 0 },
+          { kind: 'F', chunk: 1, microBatch: 1 },
+          { kind: 'I', chunk: 1, microBatch: 1 },
+          { kind: 'W', chunk: 1, microBatch: 1 },
+          { kind: 'B', chunk: 0, microBatch: 1 },
+          { kind: 'B', chunk: 1, microBatch: 0 },
+          { kind: 'B', chunk: 0, microBatch: 0 },
+        ],
+      ],
+    };
+    expect(waitingTensors(schedule)).toEqual([[0, 1, 1, 0, 0, 1, 0, 0, 0]]);
+  });
+});

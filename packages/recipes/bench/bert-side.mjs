@@ -1,0 +1,80 @@
+import { mkdirSync } from 'node:fs';
+import { operationStatistics } from '@mtl/kernels';
+import { BertStage, parameterTensors, writeHuggingFaceBert } from '@mtl/models';
+import { AdamwOptimizer, ParameterBuffers } from '@mtl/optimizer';
+
+/** bert-base, with the layer norms where transformers has them. */
+export function bertBase({ sequenceLength, dropout }) {
+  return {
+    ...{ numLayers: 12, hiddenSize: 768, ffnHiddenSize: 3072, numAttentionHeads: 12 },
+    ...{
+      maxPositionEmbeddings: Math.max(512, sequenceLength),
+      vocabularySize: 30522,
+      tokenTypeVocabularySize: 2,
+    },
+    ...{ makeVocabularySizeDivisibleBy: 128, layerNormEpsilon: 1e-12, geluKind: 'erf', initMethodStd: 0.02 },
+    ...{ hiddenDropout: dropout, attentionDropout: dropout },
+    ...{ layerNormPlacement: 'post', sentenceOrderHead: true },
+  };
+}
+
+/** A bert-base with its optimizer: what a training step is made of, without a trainer. */
+export class BertSide {
+  constructor({ dtype, sequenceLength, dropout, recomputation }) {
+    const seed = 1234;
+    const device = 'cpu';
+    this.model = bertBase({ sequenceLength, dropout });
+    this.stage = new BertStage({ model: this.model, device, dtype, seed, recomputation });
+    this.buffers = new ParameterBuffers(this.stage.parameters, { device, dtype });
+    this.buffers.initialize(seed);
+    this.optimizer = new AdamwOptimizer(this.buffers, {
+      ...{ beta1: 0.9, beta2: 0.999, epsilon: 1e-6, weightDecay: 0.01, clipGradient: 1 },
+    });
+  }
+
+  async save(directory) {
+    mkdirSync(directory, { recursive: true });
+    const tensors = parameterTensors(this.stage.parameters);
+    await writeHuggingFaceBert({ directory, model: this.model, tensors });
+  }
+
+  /** One step on the micro-batches of a global batch. Seconds of the clock and of the processors. */
+  step(batches) {
+    const [start, before] = [performance.now(), process.cpuUsage()];
+    const factors = {
+      lossFactor: 1 / batches.reduce((sum, { numMasked }) => sum + numMasked, 0),
+      sampleLossFactor: 1 / batches.reduce((sum, { batchSize }) => sum + batchSize, 0),
+    };
+    let loss = 0;
+    batches.forEach((batch, microBatch) => {
+      this.stage.forward({ microBatch, batch, ...factors });
+      this.stage.backwardInput({ microBatch, weights: true });
+      const { losses, weights, dispose } = this.stage.takeLoss(microBatch);
+      const [values, all] = [losses.toArray(), weights.toArray()];
+      values.forEach((value, index) => {
+        loss += value * all[index];
+      });
+      dispose();
+    });
+    const { gradientNorm: norm } = this.optimizer.step({ learningRate: 1e-4 });
+    const { user, system } = process.cpuUsage(before);
+    return { loss, norm, wall: (performance.now() - start) / 1000, cpu: (user + system) / 1e6 };
+  }
+
+  dispose() {
+    this.optimizer.dispose();
+    this.buffers.dispose();
+  }
+}
+
+/** Seconds by operation since the last call. */
+export function operationSeconds(before = new Map()) {
+  const now = new Map(operationStatistics().map(({ name, calls, seconds }) => [name, { calls, seconds }]));
+  return [...now]
+    .map(([name, { calls, seconds }]) => {
+      const earlier = before.get(name) ?? { calls: 0, seconds: 0 };
+      return { name, calls: calls - earlier.calls, seconds: seconds - earlier.seconds };
+    })
+    .filter(({ calls }) => calls > 0)
+    .sort((a, b) => b.seconds - a.seconds);
+}

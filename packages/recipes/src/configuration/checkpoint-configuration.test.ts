@@ -1,0 +1,33 @@
+import { describe, expect, it } from 'vitest';
+import { configure, small } from '../../test/support/configure.js';
+import { refusals } from '../../test/support/refusals.js';
+
+describe('checkpointConfiguration', () => {
+  it('starts optimizer and random state afresh when fine-tuning', () => {
+    expect(configure(`${small} --load x --finetune`).checkpoint).toMatchObject({
+      loadOptimizer: false,
+      loadRng: false,
+    });
+    expect(configure(`${small} --load x --no-load-rng`).checkpoint).toMatchObject({
+      loadOptimizer: true,
+      loadRng: false,
+    });
+  });
+});
+
+refusals(
+  [
+    [
+      '--save-interval 5',
+      1,
+      'MTL_FLAG_NEEDS',
+      /--save-interval 5 has nowhere to save to; expected --save DIR/,
+    ],
+    ['--keep-last 5', 1, 'MTL_FLAG_NEEDS', /expected --save DIR/],
+    ['--finetune', 1, 'MTL_FLAG_NEEDS', /--finetune has nothing to load; expected --load DIR/],
+    ['--ckpt-step 5', 1, 'MTL_FLAG_NEEDS', /expected --load DIR/],
+    ['--no-load-optim', 1, 'MTL_FLAG_NEEDS', /expected --load DIR/],
+    ['--load a --load-hf b', 1, 'MTL_FLAG_CONFLICT', /--load a and --load-hf b: weights come from one place/],
+  ],
+  { numAdvised: 0 },
+);

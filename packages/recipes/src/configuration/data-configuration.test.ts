@@ -1,0 +1,66 @@
+import { describe, expect, it } from 'vitest';
+import { configure, small } from '../../test/support/configure.js';
+import { refusals } from '../../test/support/refusals.js';
+
+describe('dataConfiguration', () => {
+  it.each<[string, object]>([
+    ['--tokenizer-type GPT2BPETokenizer', { type: 'GPT2BPETokenizer' }],
+    [
+      '--tokenizer-type GPT2BPETokenizer --vocab-file v.json --merge-file m.txt',
+      { type: 'GPT2BPETokenizer', vocabFile: 'v.json', mergeFile: 'm.txt' },
+    ],
+    [
+      '--tokenizer-type HuggingFaceTokenizer --tokenizer-model t.json',
+      { type: 'HuggingFaceTokenizer', tokenizerModel: 't.json' },
+    ],
+    ['--tokenizer-type NullTokenizer --vocab-size 100', { type: 'NullTokenizer', vocabSize: 100 }],
+    [
+      '--tokenizer-type BertWordPieceCase --vocab-file v.txt',
+      { type: 'BertWordPieceCase', vocabFile: 'v.txt' },
+    ],
+  ])('describes the tokenizer of %s', (line, tokenizer) => {
+    expect(configure(`${small} ${line}`).data.tokenizer).toEqual(tokenizer);
+  });
+});
+
+refusals(
+  [
+    ['--split 0,1,1', 1, 'MTL_SPLIT', /--split 0,1,1 gives training nothing/],
+    ['--split 1,2,3,4', 1, 'MTL_SPLIT', /has 4 weights/],
+    ['--split most', 1, 'MTL_SPLIT', /--split most is not a list of weights/],
+    ['--split 9,-1', 1, 'MTL_SPLIT', /is not a list of weights/],
+    [
+      '--tokenizer-type HuggingFaceTokenizer',
+      1,
+      'MTL_FLAG_NEEDS',
+      /does not say which tokens there are; expected --tokenizer-model/,
+    ],
+    ['--tokenizer-type NullTokenizer', 1, 'MTL_FLAG_NEEDS', /expected --vocab-size N/],
+    ['--tokenizer-type BertWordPieceCase', 1, 'MTL_FLAG_NEEDS', /expected --vocab-file vocab.txt/],
+    [
+      '--tokenizer-type GPT2BPETokenizer --vocab-file v.json',
+      1,
+      'MTL_FLAG_NEEDS',
+      /has no merges; expected --merge-file/,
+    ],
+    [
+      '--tokenizer-type GPT2BPETokenizer --merge-file m.txt',
+      1,
+      'MTL_FLAG_NEEDS',
+      /has no vocabulary; expected --vocab-file/,
+    ],
+    [
+      '--tokenizer-type ByteLevelTokenizer --vocab-size 9',
+      1,
+      'MTL_FLAG_NEEDS',
+      /does not belong to a ByteLevelTokenizer; expected --tokenizer-type NullTokenizer/,
+    ],
+    [
+      '--vocab-size 9',
+      1,
+      'MTL_FLAG_NEEDS',
+      /--vocab-size 9 needs a tokenizer; expected --tokenizer-type NullTokenizer/,
+    ],
+  ],
+  { numAdvised: 4 },
+);

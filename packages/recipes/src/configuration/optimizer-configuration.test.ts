@@ -1,0 +1,67 @@
+import { describe, expect, it } from 'vitest';
+import { configure, small } from '../../test/support/configure.js';
+import { refusals } from '../../test/support/refusals.js';
+
+describe('optimizerConfiguration', () => {
+  it('scales the loss dynamically in fp16, unless told otherwise', () => {
+    expect(configure(`${small} --fp16`).optimizer.lossScale).toEqual({
+      kind: 'dynamic',
+      initialScale: 2 ** 32,
+      minScale: 1,
+      growthInterval: 1000,
+      hysteresis: 2,
+    });
+    expect(configure(`${small} --fp16 --loss-scale 128`).optimizer.lossScale).toEqual({
+      kind: 'constant',
+      scale: 128,
+    });
+    expect(configure(`${small} --bf16`).training.precision).toBe('bf16');
+  });
+});
+
+refusals(
+  [
+    [
+      '--lr-warmup-iters 10 --lr-warmup-fraction 0.1',
+      1,
+      'MTL_FLAG_CONFLICT',
+      /warm-up is a share or a number of steps, not both/,
+    ],
+    [
+      '--lr-warmup-samples 10',
+      1,
+      'MTL_FLAG_NEEDS',
+      /does not fit a training counted in iterations; expected --train-samples/,
+    ],
+    [
+      '--no-train-iters --train-samples 100 --lr-decay-iters 10',
+      1,
+      'MTL_FLAG_NEEDS',
+      /does not fit a training counted in samples; expected --train-iters/,
+    ],
+    ['--lr-warmup-iters 100', 1, 'MTL_LEARNING_RATE', /warm-up takes 100 of the 100 steps/],
+    ['--lr-decay-iters 10 --lr-warmup-iters 20', 1, 'MTL_LEARNING_RATE', /warm-up takes 20 of the 10 steps/],
+    ['--min-lr 1', 1, 'MTL_LEARNING_RATE', /--min-lr 1 is above --lr 0.001/],
+    ['--lr-warmup-init 1', 1, 'MTL_LEARNING_RATE', /--lr-warmup-init 1 is above/],
+    [
+      '--lr-decay-style WSD',
+      1,
+      'MTL_FLAG_NEEDS',
+      /does not say how long its last phase is; expected --lr-wsd-decay-iters/,
+    ],
+    ['--lr-wsd-decay-iters 10', 1, 'MTL_FLAG_NEEDS', /expected --lr-decay-style WSD/],
+    [
+      '--lr-decay-style WSD --lr-wsd-decay-iters 101',
+      1,
+      'MTL_LEARNING_RATE',
+      /takes 101 steps; expected more than 0 and at most 100/,
+    ],
+    [
+      '--fp16 --min-loss-scale 4 --initial-loss-scale 2',
+      1,
+      'MTL_LOSS_SCALE',
+      /--min-loss-scale 4 is above --initial-loss-scale 2/,
+    ],
+  ],
+  { numAdvised: 2 },
+);

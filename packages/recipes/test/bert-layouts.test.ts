@@ -1,0 +1,104 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { processTestMs } from './support/run-processes.js';
+import { numbersOf, TrainingRuns, tolerances } from './support/training-runs.js';
+
+let runs: TrainingRuns;
+beforeAll(async () => {
+  runs = await TrainingRuns.create(['--train-iters', '10', '--eval-interval', '5'], 'bert');
+  await runs.run(1, [
+    { name: 'alone' },
+    { name: 'alone-post', flags: ['--layer-norm-placement', 'post'] },
+    { name: 'alone-masks', flags: ['--bert-no-binary-head'] },
+    { name: 'alone-bf16', flags: ['--bf16'] },
+  ]);
+}, processTestMs);
+afterAll(() => runs.remove());
+
+const tensor = ['--tensor-model-parallel-size', '2'];
+const stages = ['--pipeline-model-parallel-size', '2'];
+const distributed = ['--use-distributed-optimizer', '--overlap-grad-reduce', '--overlap-param-gather'];
+
+function expectSame(name: string, expected = 'alone', precision: 'fp32' | 'bf16' = 'fp32'): void {
+  const difference = runs.differences(name, expected);
+  expect(difference.loss, `loss of ${name}`).toBeLessThan(tolerances[precision].loss);
+  expect(difference.norm, `norm of ${name}`).toBeLessThan(tolerances[precision].norm);
+  const bound = tolerances[precision].loss;
+  runs.metricsOf(name).forEach((line, step) => {
+    const reference = runs.metricsOf(expected)[step]!;
+    for (const kind of ['mlm_loss', 'sop_loss'] as const) {
+      if (reference[kind] === undefined) continue;
+      expect(Math.abs(line[kind]! / reference[kind] - 1), `${kind} of ${name}`).toBeLessThan(bound);
+    }
+  });
+}
+
+/** The validation losses that rank 0 wrote. */
+const validation = (output: string): string[] => output.match(/validation loss at iteration .*/g) ?? [];
+
+describe('a BERT on several ranks', () => {
+  it('learns, and tells its losses apart', () => {
+    const [first, last] = [runs.metricsOf('alone')[0]!, runs.metricsOf('alone').at(-1)!];
+    // a model that knows nothing has the logarithm of its vocabulary, and of two
+    expect(Math.abs(first.mlm_loss! - Math.log(100))).toBeLessThan(0.4);
+    expect(Math.abs(first.sop_loss! - Math.log(2))).toBeLessThan(0.1);
+    expect(last.mlm_loss!).toBeLessThan(first.mlm_loss! - 0.5);
+    for (const { lm_loss, mlm_loss, sop_loss } of runs.metricsOf('alone'))
+      expect(lm_loss).toBe(mlm_loss! + sop_loss!);
+    const [masksAlone] = runs.metricsOf('alone-masks');
+    expect(masksAlone).not.toHaveProperty('sop_loss');
+  });
+
+  it.each([
+    { what: 'tensor 2', size: 2, flags: tensor },
+    { what: 'tensor 2 with sequence parallelism', size: 2, flags: [...tensor, '--sequence-parallel'] },
+    { what: 'data 2', size: 2, flags: [] },
+    { what: 'data 2, distributed optimizer', size: 2, flags: distributed },
+    { what: 'pipeline 2', size: 2, flags: stages },
+    { what: 'pipeline 2, zb-h1', size: 2, flags: [...stages, '--pipeline-schedule', 'zb-h1'] },
+    {
+      what: 'tensor 2 x pipeline 2 x data 2',
+      size: 8,
+      flags: [...tensor, ...stages, '--sequence-parallel', ...distributed],
+    },
+  ])('trains as in one process: $what', async ({ what, size, flags }) => {
+    const [results] = await runs.run(size, [{ name: what, flags }]);
+    expectSame(what);
+    expect(validation(results![0]!.output).length).toBe(2);
+    for (const { output } of results!.slice(1)) expect(output).toBe('');
+  });
+
+  it('a micro-batch may be of any size', async () => {
+    await runs.run(2, [{ name: 'larger', flags: ['--micro-batch-size', '4'] }]);
+    expectSame('larger');
+  });
+
+  it.each([
+    { name: 'post', flags: ['--layer-norm-placement', 'post'] },
+    { name: 'masks', flags: ['--bert-no-binary-head'] },
+    { name: 'bf16', flags: ['--bf16'] },
+  ] as const)('trains as in one process: $name', async ({ name, flags }) => {
+    const parallel = [...tensor, '--sequence-parallel', ...distributed];
+    await runs.run(4, [{ name, flags: [...flags, ...parallel] }]);
+    expectSame(name, `alone-${name}`, name === 'bf16' ? 'bf16' : 'fp32');
+  });
+
+  it(
+    'computes the same bits again, in processes that share memory as on in-memory ranks',
+    async () => {
+      const flags = [...tensor, '--sequence-parallel'];
+      await runs.run(2, [{ name: 'memory', flags }]);
+      await runs.runInProcesses(2, [{ name: 'processes', flags }]);
+      expectSame('processes');
+      expect(numbersOf(runs.metricsOf('processes'))).toEqual(numbersOf(runs.metricsOf('memory')));
+    },
+    processTestMs,
+  );
+
+  it('goes on in another layout', async () => {
+    const load = ['--load', runs.pathOf('moved')];
+    await runs.run(2, [{ name: 'moved', flags: [...tensor, '--exit-interval', '4'] }]);
+    await runs.run(2, [{ name: 'moved', flags: [...stages, ...load, '--exit-interval', '7'] }]);
+    await runs.run(1, [{ name: 'moved', flags: load }]);
+    expectSame('moved');
+  });
+});

@@ -1,0 +1,33 @@
+import type { MtlError } from '@mtl/errors';
+import { expect } from 'vitest';
+import { parseFlags } from '../../src/flags/parse-flags.js';
+import type { GptConfiguration } from '../../src/gpt-configuration.js';
+import { validateConfiguration } from '../../src/validate-configuration.js';
+
+/** The configuration that a line of flags gives. */
+export function configure(line: string, worldSize = 1): GptConfiguration {
+  return validateConfiguration(parseFlags(line.split(' ').filter((word) => word !== '')), { worldSize });
+}
+
+/** What a line of flags is refused with. */
+export function errorOf(line: string, worldSize = 1): MtlError {
+  try {
+    configure(line, worldSize);
+  } catch (error) {
+    expect(error).toMatchObject({ exitCode: 2 });
+    return error as MtlError;
+  }
+  throw new Error(`no error for ${line}`);
+}
+
+/** A preset-free line on which everything else is right. */
+export const small =
+  '--preset none --num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --micro-batch-size 2 --train-iters 100 --lr 1e-3';
+
+/** Appended flags replace those of `small`; `--no-train-iters` takes that one away. */
+export function withFlags(line: string): string {
+  const removed = [...line.matchAll(/--(?:no-)?([a-z0-9-]+)/g)].map((match) => match[1]!);
+  const base = removed.reduce((text, name) => text.replace(new RegExp(` --${name} \\S+`), ''), small);
+  const kept = line.includes('--train-samples') && !line.includes('--no-train-iters') ? small : base;
+  return `${kept} ${line.replace('--no-train-iters', '')}`;
+}

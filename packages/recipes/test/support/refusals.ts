@@ -1,0 +1,44 @@
+import { formatError, type MtlError } from '@mtl/errors';
+import { describe, expect, it } from 'vitest';
+import { configure, errorOf, withFlags } from './configure.js';
+
+/** Flags appended to `small`, processes, code, and what the error says. */
+export type Contradiction = readonly [line: string, worldSize: number, code: string, text: RegExp];
+
+export interface RefusalsOptions {
+  /** How many of the errors say which value to pass. */
+  readonly numAdvised: number;
+}
+
+/** Tests that flags are refused, and that whoever takes the advice of the error gets further. */
+export function refusals(contradictions: readonly Contradiction[], { numAdvised }: RefusalsOptions): void {
+  const advised = contradictions.filter(([line, worldSize]) =>
+    /^pass --\S+ [\d.]+/.test(errorOf(withFlags(line), worldSize).remedy ?? ''),
+  );
+
+  describe('flags that cannot work together', () => {
+    it.each(contradictions)('are refused: %s with %d processes', (line, worldSize, code, text) => {
+      const error = errorOf(withFlags(line), worldSize);
+      expect(error.code).toBe(code);
+      expect(formatError(error)).toMatch(text);
+      expect(error.remedy ?? error.expected).toBeDefined();
+    });
+
+    it.each(advised)('are mended by taking the advice: %s with %d processes', (line, worldSize, code) => {
+      const remedy = errorOf(withFlags(line), worldSize).remedy!;
+      const [, name, value] = /^pass --(\S+) ([\d.]+(?: [\d.]+)*)/.exec(remedy)!;
+      const mended = `${withFlags(line).replace(new RegExp(` --${name}(?: [^-\\s]\\S*)+`), '')} --${name} ${value}`;
+      let next: string | undefined;
+      try {
+        configure(mended, worldSize);
+      } catch (error) {
+        next = (error as MtlError).code;
+      }
+      expect([code, 'MTL_FLAG_ARGUMENT', 'MTL_FLAG_VALUE']).not.toContain(next);
+    });
+
+    it('come with advice where a value would do', () => {
+      expect(advised).toHaveLength(numAdvised);
+    });
+  });
+}

@@ -1,0 +1,73 @@
+#!/usr/bin/env node
+/**
+ * npm run test:cuda: everything that runs on a GPU, first all operations (packages/kernels/test/cuda/run-tests.mjs, which
+ * says what --sanitize does), then ranks on GPUs: collectives, and trainings of two processes against those of one. On the
+ * card, where there is one, and under emulation on this machine's processor; what has no GPU is skipped and counted.
+ *   npm run test:cuda                  both
+ *   npm run test:cuda -- --emulation   under emulation only: needs neither nvcc nor a card
+ *   npm run test:cuda -- --ranks       only what several ranks do
+ * Other arguments go on to vitest.
+ */
+import { spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { bootstrap, root, toolEnvironment } from './bootstrap.mjs';
+
+const kernels = join(root, 'packages/kernels');
+const args = process.argv.slice(2);
+const take = (flag) => {
+  const at = args.indexOf(flag);
+  return at >= 0 && args.splice(at, 1).length > 0;
+};
+
+/** The status of a command; its output goes where ours does. */
+function run(words, { cwd = root, env = {} } = {}) {
+  const [command, ...rest] = words;
+  const how = { cwd, env: { ...toolEnvironment(), ...env }, stdio: 'inherit' };
+  const { status, error } = spawnSync(command, rest, how);
+  if (error !== undefined) throw error;
+  return status ?? 1;
+}
+
+const isSanitizing = args.includes('--sanitize');
+if (!isSanitizing) bootstrap(['build', 'build:native']);
+const onlyRanks = take('--ranks');
+const operations = ['node', 'test/cuda/run-tests.mjs', ...args];
+const ofOperations = onlyRanks ? 0 : run(operations, { cwd: kernels });
+if (isSanitizing) process.exit(ofOperations);
+const isEmulationOnly = take('--emulation');
+
+const build = (words, cwd) => run(['node', '../../tooling/native/build-native.mjs', ...words], { cwd });
+// what stands in for NCCL; says so itself where nccl.h is not there
+build(['--target', 'nccl_process_double'], join(root, 'packages/comm'));
+
+/** The tests of ranks, with the given CUDA library. */
+function testRanks(title, env) {
+  console.log(`\n== ranks ${title}`);
+  const folders = ['packages/comm', 'apps/gpt-train'].map((folder) => join(root, folder));
+  const statuses = folders.map((cwd) =>
+    run([join(cwd, 'node_modules/.bin/vitest'), 'run', 'test/cuda', ...args], { cwd, env }),
+  );
+  return Math.max(...statuses);
+}
+
+function testUnderEmulation() {
+  if (onlyRanks) {
+    // else the tests of operations have built them
+    const words = ['node', 'test/cuda/run-tests.mjs', '--emulation', '--build-only'];
+    if (run(words, { cwd: kernels }) !== 0) return 1;
+  }
+  return testRanks('under emulation, on the processor', {
+    MTL_CUDA_LIBRARY: join(kernels, 'build/Release/libmtl_cuda_emulated.so'),
+    MTL_CUDA_LIBS: join(kernels, 'build/emulated'),
+  });
+}
+
+function testOnCard() {
+  build(['--build-dir', 'build/Cuda', '-DMTL_CUDA=ON'], kernels);
+  const hasLibrary = existsSync(join(kernels, 'build/Cuda/libmtl_cuda.so'));
+  return testRanks(`on the card${hasLibrary ? '' : ': no CUDA library was built'}`, {});
+}
+
+const onCard = isEmulationOnly ? 0 : testOnCard();
+process.exit(ofOperations || onCard || testUnderEmulation());

@@ -1,0 +1,141 @@
+#!/usr/bin/env node
+/**
+ * npm run bundle:cuda: packs what a machine with a GPU, but without network and without Node, needs to run the tests and
+ * benchmarks of device cuda, into one file: this checkout without what only builds it, its builds, the modules that they reach,
+ * Node itself, the shared libraries that a bare system lacks, and PyTorch's yardstick where MTL_PEER names one.
+ *   node tooling/cuda/bundle-cuda.mjs [--out mtl-cuda.tar.xz] [--without-cuda]
+ * Everything must be built: npm run bundle:cuda does that first. --without-cuda leaves the CUDA library out (for tests of the
+ * bundle itself, where there is no nvcc). Ends with 1 when the file is larger than 60 MB.
+ *   there:  tar -xf mtl-cuda.tar.xz && ./mtl-cuda/run-on-gpu.sh all --out results
+ */
+import { spawnSync } from 'node:child_process';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  realpathSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { basename, dirname, join, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { moduleClosure } from './module-closure.mjs';
+import { neededLibraries, requiredVersions } from './shared-libraries.mjs';
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
+const mostBytes = 60e6;
+const name = 'mtl-cuda';
+const { values } = parseArgs({
+  options: {
+    out: { type: 'string', default: `${name}.tar.xz` },
+    'without-cuda': { type: 'boolean', default: false },
+  },
+});
+
+function fail(message, remedy) {
+  console.error(`error[MTL_BUNDLE]: ${message}\n  remedy: ${remedy}`);
+  process.exit(2);
+}
+
+function run(command, args) {
+  const { status, stdout, stderr, error } = spawnSync(command, args, {
+    ...{ cwd: root, encoding: 'utf8', maxBuffer: 1 << 28 },
+  });
+  if (status !== 0) {
+    fail(
+      `${command} ${args[0]} ended with ${error?.message ?? status}: ${stderr}`,
+      'the output above says why',
+    );
+  }
+  return stdout;
+}
+
+const workspace = ['packages', 'apps'].flatMap((group) =>
+  readdirSync(join(root, group)).map((folder) => `${group}/${folder}`),
+);
+const kernels = 'packages/kernels/build/Release';
+const addons = [
+  `${kernels}/mtl_kernels.node`,
+  `${kernels}/kernels_native_tests`,
+  `${kernels}/libmtl_cuda_emulated.so`,
+  `${kernels}/libcublaslt_emulated.so`,
+  'packages/comm/build/Release/mtl_comm.node',
+];
+const cudaLibrary = 'packages/kernels/build/Cuda/libmtl_cuda.so';
+const builds = [
+  ...workspace.map((folder) => `${folder}/dist`),
+  ...addons,
+  ...(values['without-cuda'] ? [] : [cudaLibrary]),
+];
+for (const path of builds) {
+  if (existsSync(join(root, path))) continue;
+  const remedy =
+    path === cudaLibrary ? 'npm run build:cuda, which needs nvcc' : 'npm run bundle:cuda builds it';
+  fail(`${path} is not built`, remedy);
+}
+
+// sources that tests run from; documents and the workplace's own set-up stay behind
+const isLeftOut = (path) => /^(docs|\.changeset|\.ci|tooling\/(fixtures\/make|packaging))/.test(path);
+const sources = run('git', ['ls-files'])
+  .trim()
+  .split('\n')
+  .filter((path) => !isLeftOut(path));
+const modules = moduleClosure({
+  ...{ root, workspace: [...workspace, 'tooling'] },
+  // the test runner and its configuration; tooling's own dependencies build and lint
+  alsoNeeded: ['vitest', '@mtl/tooling', 'fast-check'],
+  without: /^(esbuild|tsup|tsx|typescript|@types\/.*|node-addon-api|node-api-headers|gpt-tokenizer)$/,
+});
+
+const stage = mkdtempSync(join(tmpdir(), 'mtl-bundle-'));
+const out = resolve(values.out);
+try {
+  /** Copies a file into the bundle, under a name of its own. */
+  const put = (path, as) => {
+    mkdirSync(dirname(join(stage, as)), { recursive: true });
+    cpSync(realpathSync(path), join(stage, as));
+  };
+  put(process.execPath, 'bin/node');
+  run('strip', ['--strip-unneeded', join(stage, 'bin/node')]);
+  put(join(root, 'tooling/cuda/run-on-gpu.sh'), 'run-on-gpu.sh');
+  const peer = process.env.MTL_PEER ?? join(root, '../shared/peers/gpt_torch.py');
+  if (existsSync(peer)) put(peer, 'peer/gpt_torch.py');
+  const binaries = [...addons, ...(values['without-cuda'] ? [] : [cudaLibrary])].map((path) =>
+    join(root, path),
+  );
+  for (const { soname, path, isCompatibility } of neededLibraries(binaries)) {
+    put(path, isCompatibility ? `lib/compat/${soname}` : `lib/${soname}`);
+  }
+  const description = {
+    commit: run('git', ['rev-parse', 'HEAD']).trim(),
+    changed: run('git', ['status', '--porcelain', '--untracked-files=no']).trim().split('\n').filter(Boolean),
+    date: new Date().toISOString(),
+    node: process.version,
+    cuda: !values['without-cuda'],
+    yardstick: existsSync(peer) ? basename(peer) : null,
+    requires: requiredVersions([...binaries, join(stage, 'bin/node')]),
+  };
+  writeFileSync(join(stage, 'bundle.json'), `${JSON.stringify(description, null, 1)}\n`);
+
+  const list = join(stage, '.files');
+  writeFileSync(list, [...sources, ...builds, ...modules].join('\n'));
+  run('tar', [
+    ...['--create', '--use-compress-program', 'xz -6 -T0', '--file', out],
+    // the flags leave the targets of symbolic links alone; hard links of pnpm's store would point nowhere there
+    ...[`--transform=flags=rH;s,^\\./,,;s,^,${name}/,`, '--hard-dereference', '--owner=0', '--group=0'],
+    ...['*.map', '*.d.ts', '*.d.cts', '.files'].map((pattern) => `--exclude=${pattern}`),
+    ...['--directory', root, '--files-from', list, '--directory', stage, '.'],
+  ]);
+} finally {
+  rmSync(stage, { recursive: true });
+}
+const { size } = statSync(out);
+console.log(`${out}: ${(size / 1e6).toFixed(1)} MB`);
+console.log(`  tar -xf ${basename(out)} && ./${name}/run-on-gpu.sh all --out results`);
+if (size > mostBytes)
+  fail(`${(size / 1e6).toFixed(1)} MB are more than ${mostBytes / 1e6}`, 'leave something out');

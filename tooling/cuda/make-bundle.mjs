@@ -1,0 +1,18 @@
+#!/usr/bin/env node
+/** npm run bundle:cuda: makes the checkout ready, builds everything of device cuda, and packs it (bundle-cuda.mjs). */
+import { spawnSync } from 'node:child_process';
+import { join } from 'node:path';
+import { bootstrap, root, toolEnvironment } from '../bootstrap/bootstrap.mjs';
+
+const args = process.argv.slice(2);
+bootstrap(['build', 'build:native']);
+if (!args.includes('--without-cuda')) bootstrap(['build:cuda']);
+const run = (script, given, cwd) => {
+  const options = { cwd, env: toolEnvironment(), stdio: 'inherit' };
+  const { status } = spawnSync(process.execPath, [join(root, 'tooling', script), ...given], options);
+  if (status !== 0) process.exit(status ?? 1);
+};
+for (const target of ['kernels_native_tests', 'mtl_cuda_emulated', 'cublaslt_emulated']) {
+  run('native/build-native.mjs', ['--target', target], join(root, 'packages/kernels'));
+}
+run('cuda/bundle-cuda.mjs', args, process.cwd());

@@ -1,0 +1,47 @@
+import { lstatSync, readdirSync, readFileSync, realpathSync } from 'node:fs';
+import { join, relative, sep } from 'node:path';
+
+const isLink = (path) => lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() ?? false;
+
+/** Packages in a folder of modules, `@scope/name` for those in a scope. */
+function packagesIn(modules) {
+  return readdirSync(modules).flatMap((name) =>
+    name.startsWith('@') ? readdirSync(join(modules, name)).map((inner) => join(name, inner)) : [name],
+  );
+}
+
+/**
+ * What of `node_modules` a set of workspace packages needs to run: the links of their dependencies (and of `alsoNeeded`, where a
+ * package has them), and pnpm's folder of every package that these reach. Paths are relative to `root`.
+ * @param {{ root: string, workspace: readonly string[], alsoNeeded?: readonly string[], without?: RegExp }} options
+ *   `workspace`: folders of packages; `without`: packages, by name, to leave out with all that only they reach
+ */
+export function moduleClosure({ root, workspace, alsoNeeded = [], without = /^$/ }) {
+  const found = new Set();
+  const store = join(root, 'node_modules', '.pnpm') + sep;
+
+  /** Adds pnpm's folder of the package that a link leads to, and what lies beside that package: its dependencies. */
+  function follow(link) {
+    const target = realpathSync(link);
+    if (!target.startsWith(store)) return; // a package of the workspace
+    const folder = join(store, target.slice(store.length).split(sep)[0]);
+    if (found.has(relative(root, folder))) return;
+    found.add(relative(root, folder));
+    const modules = join(folder, 'node_modules');
+    for (const name of packagesIn(modules)) {
+      const path = join(modules, name);
+      if (isLink(path) && !without.test(name)) follow(path);
+    }
+  }
+
+  for (const folder of workspace) {
+    const { dependencies = {} } = JSON.parse(readFileSync(join(root, folder, 'package.json'), 'utf8'));
+    for (const name of [...Object.keys(dependencies), ...alsoNeeded]) {
+      const link = join(root, folder, 'node_modules', name);
+      if (!isLink(link) || without.test(name)) continue;
+      found.add(relative(root, link));
+      follow(link);
+    }
+  }
+  return [...found].sort();
+}

@@ -1,0 +1,47 @@
+import { spawnSync } from 'node:child_process';
+import { basename } from 'node:path';
+
+// Of every system; their versions are what a bundle requires.
+const ofTheSystem = /^(linux-vdso|ld-linux|lib(c|m|dl|rt|pthread|util|resolv)\.so)/;
+/** A machine's own are better, when they are new enough: other libraries there may need them. */
+const ofTheCompiler = /^lib(stdc\+\+|gcc_s)\.so/;
+
+function run(command, args) {
+  const { status, stdout, stderr, error } = spawnSync(command, args, {
+    encoding: 'utf8',
+    maxBuffer: 1 << 26,
+  });
+  if (status !== 0) throw new Error(`${command} ${args.join(' ')}: ${error?.message ?? stderr}`);
+  return stdout;
+}
+
+/**
+ * The shared libraries that programs and addons need, and those need, but for the C library: name, file, and whether it is
+ * the compiler's own, which a machine may have newer.
+ * @throws Error when one of them is not on this machine
+ */
+export function neededLibraries(files) {
+  const found = new Map();
+  for (const line of files.flatMap((file) => run('ldd', [file]).split('\n'))) {
+    const [, soname, path] = /^\s*(\S+) => (\S+)/.exec(line) ?? [];
+    if (soname === undefined || ofTheSystem.test(soname)) continue;
+    if (path === 'not') throw new Error(`${soname} is not on this machine`);
+    found.set(soname, { soname, path, isCompatibility: ofTheCompiler.test(basename(soname)) });
+  }
+  return [...found.values()];
+}
+
+const isNewer = (a, b) => a.localeCompare(b, 'en', { numeric: true }) > 0;
+
+/** The newest version of the C and C++ libraries' symbols that files need: { GLIBC: '2.34', GLIBCXX: '3.4.30', ... }. */
+export function requiredVersions(files) {
+  const newest = {};
+  for (const file of files) {
+    for (const [, library, version] of run('objdump', ['-T', file]).matchAll(
+      /\*UND\*.*\((GLIBC|GLIBCXX|CXXABI|GOMP|GCC)_([\d.]+)\)/g,
+    )) {
+      if (newest[library] === undefined || isNewer(version, newest[library])) newest[library] = version;
+    }
+  }
+  return newest;
+}

@@ -1,0 +1,78 @@
+import { join } from 'node:path';
+
+const sanitizerTools = ['memcheck', 'racecheck', 'initcheck'];
+
+/**
+ * The steps of each stage that on-card.mjs runs: name, program, arguments, working directory; what is information alone cannot
+ * fail a run. `sanitizer` is
+ * compute-sanitizer's program; without it (and without emulation) the stage asks for it by name, which fails and says so.
+ */
+export function stagesOf({ root, out, emulation, only, sanitizer, benchArguments }) {
+  const kernels = join(root, 'packages/kernels');
+  const app = join(root, 'apps/gpt-train');
+  const node = process.execPath;
+  const nativeTests = join(kernels, 'build/Release/kernels_native_tests');
+  const vitest = (name, folder, report) => ({
+    name,
+    command: node,
+    args: [
+      ...[
+        join(folder, 'node_modules/vitest/vitest.mjs'),
+        'run',
+        'test/cuda',
+        '--reporter=dot',
+        '--reporter=json',
+      ],
+      `--outputFile.json=${join(out, report)}`,
+      ...(only === undefined ? [] : ['-t', only]),
+    ],
+    cwd: folder,
+  });
+  const tests = [
+    {
+      ...{ name: 'what is here', command: node, cwd: root, isInformation: true },
+      args: [join(root, 'packages/cli/bin/mtl.mjs'), 'doctor'],
+    },
+    { name: 'native tests', command: nativeTests, args: ['cuda_kernels'], cwd: kernels },
+    vitest('operations against the reference', kernels, 'tests-kernels.json'),
+    vitest('trainings against PyTorch and the CPU', app, 'tests-training.json'),
+  ];
+  const sanitized = sanitizerTools.map((tool) => ({
+    name: tool,
+    command: sanitizer ?? 'compute-sanitizer',
+    args: ['--tool', tool, '--error-exitcode', '1', nativeTests, 'cuda_kernels'],
+    cwd: kernels,
+  }));
+  return {
+    tests,
+    // the sanitizers look at machine code of a card; the tests that they would run are those here
+    sanitizer: emulation
+      ? [
+          {
+            name: 'native tests, without a sanitizer',
+            command: nativeTests,
+            args: ['cuda_kernels'],
+            cwd: kernels,
+          },
+        ]
+      : sanitized,
+    kernels: [
+      {
+        ...{ name: 'kernels against cuBLAS, copies and PyTorch', command: node, cwd: kernels },
+        args: ['bench/cuda/bench-kernels.mjs', '--out', out, ...(emulation ? ['--dry-run'] : [])],
+      },
+    ],
+    bench: [
+      {
+        ...{ name: 'training step against PyTorch', command: node, cwd: app },
+        args: [
+          'bench/cuda/bench-cuda.mjs',
+          '--out',
+          out,
+          ...(emulation ? ['--dry-run'] : []),
+          ...benchArguments,
+        ],
+      },
+    ],
+  };
+}

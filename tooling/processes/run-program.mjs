@@ -1,0 +1,24 @@
+import { spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
+
+/** Starts a built program as a user would and waits for its end. */
+export function runProgram({ program, flags, directory, onOutput }) {
+  if (!existsSync(program)) throw new Error(`${program} is not built: npx turbo run build`);
+  return new Promise((resolve, reject) => {
+    const child = spawn(process.execPath, [program, ...flags], { cwd: directory });
+    // a test that hangs must not leave a process behind
+    const deadline = setTimeout(() => child.kill('SIGKILL'), 110_000);
+    let output = '';
+    const collect = (chunk) => {
+      output += chunk.toString();
+      onOutput?.(output, (signal) => child.kill(signal));
+    };
+    child.stdout.on('data', collect);
+    child.stderr.on('data', collect);
+    child.on('error', reject);
+    child.on('close', (code) => {
+      clearTimeout(deadline);
+      resolve({ code, output });
+    });
+  });
+}

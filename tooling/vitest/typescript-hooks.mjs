@@ -1,0 +1,65 @@
+// Module hooks through which Node runs the TypeScript of the workspace. Tests start hundreds of processes, each of which
+// imports hundreds of files: a file is compiled once and kept until it changes.
+import { createHash } from 'node:crypto';
+import { mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { threadId } from 'node:worker_threads';
+
+const folder = fileURLToPath(new URL('../build/typescript', import.meta.url));
+let compiler;
+
+/** `options.compiler`: where it is installed, its version included: another one makes other files. */
+export function initialize(options) {
+  compiler = options.compiler;
+  mkdirSync(folder, { recursive: true });
+}
+
+const digest = (...parts) => createHash('sha256').update(parts.join('\0')).digest('hex');
+
+function read(path) {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    if (error.code === 'ENOENT') return undefined;
+    throw error;
+  }
+}
+
+async function compile(path, source) {
+  const { transformSync } = await import(compiler);
+  return transformSync(source, {
+    ...{ loader: 'ts', format: 'esm', target: `node${process.versions.node}` },
+    ...{ sourcefile: path, sourcemap: 'inline', sourcesContent: false },
+  }).code;
+}
+
+async function compiledOf(path) {
+  const source = readFileSync(path, 'utf8');
+  const mark = `//# ${digest(compiler, process.version, path, source)}\n`;
+  const kept = join(folder, `${basename(path)}-${digest(path).slice(0, 16)}.js`);
+  const known = read(kept);
+  if (known?.startsWith(mark)) return known.slice(mark.length);
+  const made = await compile(path, source);
+  // renamed when it is whole: other processes read it, or write the same, at the same time
+  const partial = `${kept}.${process.pid}-${threadId}`;
+  writeFileSync(partial, mark + made);
+  renameSync(partial, kept);
+  return made;
+}
+
+/** Sources import each other by the names that their builds have: `./x.js` is `./x.ts`, where that is there. */
+export function resolve(specifier, context, next) {
+  if (/^\.\.?\/.*\.js$/.test(specifier) && context.parentURL?.endsWith('.ts')) {
+    const { href } = new URL(specifier.replace(/\.js$/, '.ts'), context.parentURL);
+    if (statSync(fileURLToPath(href), { throwIfNoEntry: false }) !== undefined) {
+      return { url: href, format: 'module', shortCircuit: true };
+    }
+  }
+  return next(specifier, context);
+}
+
+export async function load(url, context, next) {
+  if (!url.startsWith('file:') || !url.endsWith('.ts')) return next(url, context);
+  return { format: 'module', source: await compiledOf(fileURLToPath(url)), shortCircuit: true };
+}
