@@ -2,15 +2,15 @@
 /**
  * Runs native test programs of the package in the working directory, one after the other, up to the first that fails. A line
  * that begins with SKIPPED is noted for `npm test`, which counts it with the skipped tests of vitest.
- *   node run-native-tests.mjs PROGRAM...
+ *   node run-native-tests.mjs [--shares N] PROGRAM...    N processes of a program at a time, each with a share of its tests
  */
 import { spawn } from 'node:child_process';
 import { basename } from 'node:path';
 import { createInterface } from 'node:readline';
 import { reportSkip } from '../processes/report-skip.mjs';
 
-function runProgram(program) {
-  const child = spawn(program, { stdio: ['ignore', 'pipe', 'inherit'] });
+function runProgram(program, args) {
+  const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'inherit'] });
   createInterface({ input: child.stdout }).on('line', (line) => {
     console.log(line);
     if (line.startsWith('SKIPPED ')) reportSkip(`${basename(program)}: ${line.slice('SKIPPED '.length)}`);
@@ -21,7 +21,13 @@ function runProgram(program) {
   });
 }
 
-for (const program of process.argv.slice(2)) {
-  const status = await runProgram(program);
-  if (status !== 0) process.exit(status);
+const programs = process.argv.slice(2);
+const numShares = programs[0] === '--shares' ? Number(programs.splice(0, 2)[1]) : 1;
+const shares = Array.from({ length: numShares }, (_, share) =>
+  numShares === 1 ? [] : ['--share', String(share), String(numShares)],
+);
+for (const program of programs) {
+  const statuses = await Promise.all(shares.map((args) => runProgram(program, args)));
+  const failed = statuses.find((status) => status !== 0);
+  if (failed !== undefined) process.exit(failed);
 }

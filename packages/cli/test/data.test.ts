@@ -213,4 +213,35 @@ describe('mtl data build-index', () => {
         .digest('hex'),
     ).toBe(createHash('sha256').update(JSON.stringify(made)).digest('hex'));
   });
+
+  it("makes those of a BERT's training from sentences", async () => {
+    const text = Array.from({ length: 9 }, (_, line) => `The cat sat on mat ${line}. It saw ${line} hens.`);
+    writeFileSync(join(cwd, 'bert.txt'), text.join('\n\n'));
+    const words = [
+      '[PAD]',
+      '[UNK]',
+      '[CLS]',
+      '[SEP]',
+      '[MASK]',
+      'the',
+      'cat',
+      'sat',
+      'on',
+      'mat',
+      'it',
+      'saw',
+    ];
+    writeFileSync(join(cwd, 'bert-vocab.txt'), `${words.join('\n')}\n`);
+    const tokenizer = ['--tokenizer-type', 'BertWordPieceLowerCase', '--vocab-file', 'bert-vocab.txt'];
+    const prepare = ['--input', 'bert.txt', '--output-prefix', 'bert', '--split-sentences'];
+    await mtl('data', 'prepare', ...prepare, ...tokenizer);
+    const made = await mtl(
+      ...['data', 'build-index', '--data-path', 'bert_text_sentence', ...tokenizer, '--model', 'bert'],
+      ...['--split', '1,0,0', '--seq-length', '16', '--train-iters', '5', '--micro-batch-size', '4'],
+      ...['--eval-iters', '0', '--data-cache-path', 'bert-index', '--mask-prob', '0.2'],
+    );
+    expect(made).toMatch(/^index built in \d+ ms: .*\ntrain: \d+ samples\ndone in \d+\.\d s\n$/);
+    const kinds = Object.keys(filesUnder(join(cwd, 'bert-index'))).map((name) => name.replace(/^.*-/, ''));
+    expect(kinds.sort()).toEqual(['description.txt', 'sample_index.npy']);
+  });
 });

@@ -103,6 +103,13 @@ const cases: ReadonlyArray<readonly [what: string, argv: readonly string[], code
   ['a merge into its own input', mergeInto('whole_text_document'), 'MTL_DATA_MERGE', 'whole_text_document'],
   ['a training flag misspelt', ['data', 'build-index', '--sed', '1'], 'MTL_FLAG_UNKNOWN', 'expected --seed'],
   ['no data to index', ['data', 'build-index'], 'MTL_FLAG_REQUIRED', '--data-path'],
+  ['no such model', ['data', 'build-index', '--model', 'bart'], 'MTL_FLAG_VALUE', 'expected gpt or bert'],
+  [
+    "a GPT's flag",
+    ['data', 'build-index', '--model', 'bert', '--eod-mask-loss'],
+    'MTL_FLAG_MODEL',
+    'is a flag of GPT',
+  ],
   ['a vocabulary too small', trainTokenizer('10', 'good.txt'), 'MTL_DATA_VOCABULARY_SIZE', '257'],
   ['nothing to train a tokenizer on', trainTokenizer('300', 'none.txt'), 'MTL_DATA_CORPUS', 'none.txt'],
   ['no model', ['eval', '--text', 'good.txt'], 'MTL_FLAG_REQUIRED', '--load DIR'],

@@ -8,7 +8,7 @@ export { glooProblem } from './gloo/gloo-problem.js';
 export { resolveSocketAddress, type SocketAddressOptions } from './gloo/resolve-socket-address.js';
 export { type JoinHostOptions, joinHost } from './local/join-host.js';
 export { LocalWorld, type LocalWorldOptions } from './local/local-world.js';
-export type { TraceEntry } from './native/addon.js';
+export type { TakenTrace, TraceEntry } from './native/addon.js';
 export { NativeGroup, type NativeGroupOptions } from './native/native-group.js';
 export { type HostOptions, type LocalGroupOptions, NativeJob } from './native/native-job.js';
 export { type NcclInformation, ncclInformation, ncclProblem } from './nccl/nccl-information.js';

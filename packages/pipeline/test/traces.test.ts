@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -107,6 +108,20 @@ describe('a profiler', () => {
     expect(() => new StepProfiler({ ...options, first, last })).toThrow(
       expect.objectContaining({ code: 'MTL_PROFILE_STEPS' }),
     );
+  });
+
+  it('says so when operations are missing', async () => {
+    const file = join(directory, 'incomplete.json');
+    const profiler = new StepProfiler({
+      ...{ file, first: 1, last: 1, group: new SingleProcessGroup('world') },
+      takeOperations: () => Object.assign([], { numDropped: 3 }),
+    });
+    const warning = once(process, 'warning');
+    profiler.beginStep(1);
+    profiler.endStep(1);
+    const [said] = await warning;
+    expect(said).toMatchObject({ code: 'MTL_TRACE_INCOMPLETE' });
+    expect(said.message).toContain('the first 3 of 3 operations of step 1 are missing');
   });
 
   it('says so when it cannot write', () => {

@@ -22,8 +22,11 @@ export {
 } from './build/run-training-program.js';
 export { type SampleTextOptions, sampleText } from './build/sample-text.js';
 export {
+  type CheckpointPlace,
+  readSavedBertConfiguration,
   readSavedConfiguration,
   type SaveConfigurationOptions,
+  type SavedBertConfiguration,
   type SavedConfiguration,
   saveConfiguration,
   type TrainedOn,

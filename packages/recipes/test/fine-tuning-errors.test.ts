@@ -141,7 +141,7 @@ const cases: readonly (readonly [string, 'qqp' | 'race' | 'squad', () => Change,
     'a checkpoint of a GPT',
     'qqp',
     () => startingAt({ load: tasks.path('gpt') }),
-    'MTL_CHECKPOINT_MODEL',
+    'MTL_CHECKPOINT_STATE',
     'holds a GPT',
   ],
   [

@@ -9,20 +9,39 @@ import { processTestMs, runProcesses } from './support/run-processes.js';
 /** Activations are most of the memory: what layouts do to them cannot hide behind parameters. */
 const recipe = [
   ...['--preset', 'none', '--num-layers', '4', '--hidden-size', '128', '--num-attention-heads', '4'],
-  ...['--seq-length', '512', '--max-position-embeddings', '512', '--micro-batch-size', '8'],
+  ...['--seq-length', '512', '--max-position-embeddings', '512'],
   ...['--lr', '1e-3', '--lr-decay-style', 'constant'],
   ...['--attention-dropout', '0.1', '--hidden-dropout', '0.1', '--clip-grad', '1', '--eval-iters', '0'],
   ...['--split', '90,10,0', '--threads', '1'],
 ];
+interface PipelineSizes {
+  readonly numChunks?: number;
+  /** The smaller, the more the 0.6 MB show that products take for themselves. */
+  readonly microBatch?: number;
+}
+
 const tensor = (size: number): string[] => ['--tensor-model-parallel-size', `${size}`];
-const pipeline = (size: number, schedule: string, numChunks?: number): string[] => [
+const pipeline = (
+  size: number,
+  schedule: string,
+  { numChunks, microBatch = 4 }: PipelineSizes = {},
+): string[] => [
   ...['--pipeline-model-parallel-size', `${size}`, '--pipeline-schedule', schedule],
   ...(numChunks === undefined ? [] : ['--num-virtual-stages-per-pipeline-rank', `${numChunks}`]),
   // six micro-batches: more than are under way at once in 1F1B; one step has seen all that there is
-  ...['--global-batch-size', '48', '--train-iters', '1'],
+  ...[
+    '--global-batch-size',
+    `${6 * microBatch}`,
+    '--micro-batch-size',
+    `${microBatch}`,
+    '--train-iters',
+    '1',
+  ],
 ];
 const batchOf = (flags: readonly string[]): string[] =>
-  flags.includes('--global-batch-size') ? [] : ['--global-batch-size', '16', '--train-iters', '2'];
+  flags.includes('--global-batch-size')
+    ? []
+    : ['--global-batch-size', '16', '--micro-batch-size', '8', '--train-iters', '2'];
 const sequence = '--sequence-parallel';
 const distributed = ['--use-distributed-optimizer', '--overlap-grad-reduce', '--overlap-param-gather'];
 const recompute = ['--recompute-granularity', 'full', '--recompute-method', 'uniform'];
@@ -46,20 +65,20 @@ const cases = [
   { name: 'pp 2', worldSize: 2, flags: pipeline(2, '1f1b') },
   { name: 'pp 2, all forward first', worldSize: 2, flags: pipeline(2, 'gpipe') },
   { name: 'pp 2, recomputed', worldSize: 2, flags: [...pipeline(2, 'gpipe'), ...recompute] },
-  { name: 'pp 2, interleaved', worldSize: 2, flags: pipeline(2, 'interleaved', 2) },
-  { name: 'pp 2, breadth-first', worldSize: 2, flags: pipeline(2, 'breadth-first', 2) },
+  { name: 'pp 2, interleaved', worldSize: 2, flags: pipeline(2, 'interleaved', { numChunks: 2 }) },
+  { name: 'pp 2, breadth-first', worldSize: 2, flags: pipeline(2, 'breadth-first', { numChunks: 2 }) },
   { name: 'pp 2, zb-h1', worldSize: 2, flags: pipeline(2, 'zb-h1') },
   { name: 'pp 2, zb-h2', worldSize: 2, flags: pipeline(2, 'zb-h2') },
   { name: 'pp 2, zb-v', worldSize: 2, flags: pipeline(2, 'zb-v') },
   {
     name: 'pp 2 x tp 2, zb-v, sequence parallel, bf16',
     worldSize: 4,
-    flags: [...pipeline(2, 'zb-v'), ...tensor(2), sequence, '--bf16'],
+    flags: [...pipeline(2, 'zb-v', { microBatch: 8 }), ...tensor(2), sequence, '--bf16'],
   },
   {
     name: 'pp 2 x tp 2, sequence parallel, bf16',
     worldSize: 4,
-    flags: [...pipeline(2, '1f1b'), ...tensor(2), sequence, '--bf16'],
+    flags: [...pipeline(2, '1f1b', { microBatch: 8 }), ...tensor(2), sequence, '--bf16'],
   },
   { name: 'tp 2 x dp 2, everything', worldSize: 4, flags: [...tensor(2), sequence, ...distributed] },
 ] as const;
@@ -94,7 +113,7 @@ describe('the memory of a rank, in processes that train', () => {
 
   it.each(names)('is what predictMemory says: %s', (name) => {
     for (const { peak, predicted } of measured.get(name)!) {
-      // the allocator rounds blocks up, and kernels take a little scratch memory of their own
+      // the allocator rounds blocks up, products take scratch memory, and what a slow receiver has not taken waits at the sender
       expect(Math.abs(peak / predicted.total - 1)).toBeLessThan(0.05);
     }
   });

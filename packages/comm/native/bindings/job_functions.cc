@@ -104,7 +104,8 @@ Napi::Value take_trace(const Napi::CallbackInfo& info) {
   if (job == nullptr) return {};
   Napi::Array entries = Napi::Array::New(info.Env());
   uint32_t index = 0;
-  for (const TraceEntry& entry : job->trace.take()) {
+  uint64_t num_dropped = 0;
+  for (const TraceEntry& entry : job->trace.take(&num_dropped)) {
     Napi::Object object = Napi::Object::New(info.Env());
     const auto group = job->groups.find(entry.group);
     object.Set("group", group == job->groups.end() ? "" : group->second->group->identity().name);
@@ -119,6 +120,7 @@ Napi::Value take_trace(const Napi::CallbackInfo& info) {
     object.Set("waitDoneNs", static_cast<double>(entry.wait_done_ns));
     entries.Set(index++, object);
   }
+  entries.Set("numDropped", static_cast<double>(num_dropped));
   return entries;
 }
 

@@ -34,12 +34,13 @@ class Trace {
     entries_[added_++ % entries_.size()] = entry;
   }
 
-  // All that is kept, oldest first; empties the ring.
-  std::vector<TraceEntry> take() {
+  // All that is kept, oldest first, and how many older ones were not; empties the ring.
+  std::vector<TraceEntry> take(uint64_t* num_dropped) {
     const std::lock_guard<std::mutex> lock(mutex_);
     std::vector<TraceEntry> taken;
     const uint64_t first = added_ > entries_.size() ? added_ - entries_.size() : 0;
     for (uint64_t index = first; index < added_; ++index) taken.push_back(entries_[index % entries_.size()]);
+    *num_dropped = first;
     added_ = 0;
     return taken;
   }

@@ -32,6 +32,20 @@ std::vector<float> numbers(size_t count, int member) {
   return values;
 }
 
+MTL_TEST(a_trace_keeps_the_latest_and_counts_what_it_drops) {
+  Trace trace(4);
+  TraceEntry entry;
+  for (entry.sequence = 0; entry.sequence < 7; ++entry.sequence) trace.add(entry);
+  uint64_t num_dropped = 0;
+  const std::vector<TraceEntry> taken = trace.take(&num_dropped);
+  EXPECT(taken.size() == 4 && taken.front().sequence == 3 && taken.back().sequence == 6);
+  EXPECT(num_dropped == 3);
+  // counted anew after each call
+  trace.add(entry);
+  EXPECT(trace.take(&num_dropped).size() == 1);
+  EXPECT(num_dropped == 0);
+}
+
 MTL_TEST(all_reduces_of_all_sizes_are_right_on_every_member) {
   for (const int size : {1, 2, 3, 5}) {
     ThreadedGroup threads(size, 4096);
@@ -66,7 +80,9 @@ MTL_TEST(operations_started_together_are_done_in_order) {
       EXPECT(works[index].is_done());
       EXPECT(all[index].front() == 3.0f && all[index].back() == 3.0f);
     }
-    EXPECT(threads.trace(member).take().size() == 12);
+    uint64_t num_dropped = 1;
+    EXPECT(threads.trace(member).take(&num_dropped).size() == 12);
+    EXPECT(num_dropped == 0);
   });
 }
 

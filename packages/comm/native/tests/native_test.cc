@@ -1,32 +1,8 @@
 #include "tests/native_test.h"
 
-#include <atomic>
-#include <cstring>
+#include <cstdio>
 
 namespace mtl::comm::tests {
-namespace {
-
-struct NativeTest {
-  const char* name;
-  void (*body)();
-};
-
-std::vector<NativeTest>& all_tests() {
-  static std::vector<NativeTest> tests;
-  return tests;
-}
-
-std::atomic<int> num_failures{0};
-
-}  // namespace
-
-TestRegistration::TestRegistration(const char* name, void (*body)()) { all_tests().push_back({name, body}); }
-
-void report_failure(const char* file, int line, const char* expression) {
-  if (++num_failures > 40) return;  // the first ones say it all
-  const char* slash = std::strrchr(file, '/');
-  std::printf("  FAILED %s:%d: %s\n", slash == nullptr ? file : slash + 1, line, expression);
-}
 
 bool failed_with(const Status& status, const char* code) {
   const bool as_expected = !status.ok() && status.failure().code == code && !status.failure().message.empty();
@@ -78,17 +54,4 @@ void ThreadedGroup::run(const std::function<void(int)>& body) {
 
 }  // namespace mtl::comm::tests
 
-int main(int argc, char** argv) {
-  using namespace mtl::comm::tests;
-  int num_run = 0;
-  for (const NativeTest& test : all_tests()) {
-    if (argc > 1 && std::strstr(test.name, argv[1]) == nullptr) continue;
-    const int before = num_failures;
-    test.body();
-    std::printf("%s %s\n", num_failures == before ? "ok  " : "FAIL", test.name);
-    std::fflush(stdout);
-    ++num_run;
-  }
-  std::printf("%d native tests, %d failures\n", num_run, num_failures.load());
-  return num_failures == 0 && num_run > 0 ? 0 : 1;
-}
+int main(int argc, char** argv) { return mtl::testing::run_tests(argc, argv); }

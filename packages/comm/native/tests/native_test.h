@@ -1,5 +1,4 @@
-// A test harness of one page: tests register themselves, a failed expectation is printed and counted, and the process
-// ends with 1. No framework, so that the sanitizers see our code and nothing else.
+// What native tests share: statuses that are looked at, and groups of threads.
 #pragma once
 
 #include <cstdio>
@@ -10,14 +9,9 @@
 
 #include "engines/local/local_communicator.h"
 #include "group/group.h"
+#include "test_program.h"
 
 namespace mtl::comm::tests {
-
-struct TestRegistration {
-  TestRegistration(const char* name, void (*body)());
-};
-
-void report_failure(const char* file, int line, const char* expression);
 
 // Whether the status is a failure with this code; prints what else it is.
 bool failed_with(const Status& status, const char* code);
@@ -52,11 +46,3 @@ class ThreadedGroup {
 };
 
 }  // namespace mtl::comm::tests
-
-#define MTL_TEST(name)                                                            \
-  static void name();                                                             \
-  static const ::mtl::comm::tests::TestRegistration name##_registration(#name, name); \
-  static void name()
-
-#define EXPECT(expression) \
-  ((expression) ? static_cast<void>(0) : ::mtl::comm::tests::report_failure(__FILE__, __LINE__, #expression))

@@ -1,5 +1,5 @@
 import { UsageError } from '@mtl/errors';
-import type { TraceEntry } from '../native/addon.js';
+import type { TakenTrace } from '../native/addon.js';
 import { checkRanks, NativeJob } from '../native/native-job.js';
 import type { ProcessGroup } from '../process-group.js';
 import { SingleProcessGroup } from '../single-process-group.js';
@@ -66,8 +66,8 @@ export class LocalWorld implements World {
     this.#job.abort(reason);
   }
 
-  /** The latest operations of all groups, for proofs of overlap. */
-  takeTrace(): readonly TraceEntry[] {
+  /** The latest operations of all groups (8192 at most, `numDropped` more are not known), for proofs of overlap. */
+  takeTrace(): TakenTrace {
     return this.#job.takeTrace();
   }
 

@@ -33,6 +33,12 @@ export interface TraceEntry {
   readonly waitDoneNs: number;
 }
 
+/** The latest operations, oldest first. */
+export interface TakenTrace extends ReadonlyArray<TraceEntry> {
+  /** How many older ones, since the last time, are no longer known. */
+  readonly numDropped: number;
+}
+
 /** The functions of the native addon. Jobs, groups and operations under way are numbers. */
 export interface CommAddon {
   useTensors(tensorApi: unknown): void;
@@ -41,7 +47,7 @@ export interface CommAddon {
   closeJob(job: number): void;
   abortJob(job: number, code: string, message: string, rank: number): void;
   failureOfJob(job: number): NativeFailure | undefined;
-  takeTrace(job: number): TraceEntry[];
+  takeTrace(job: number): TakenTrace;
 
   createHostBoard(job: number, ranks: readonly number[]): string;
   openHostBoard(job: number, ranks: readonly number[], address: string): string;

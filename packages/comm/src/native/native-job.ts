@@ -1,6 +1,6 @@
 import { MtlError, UsageError } from '@mtl/errors';
 import type { GroupOptions } from '../world.js';
-import { addon, callNative, errorOf, type TraceEntry } from './addon.js';
+import { addon, callNative, errorOf, type TakenTrace } from './addon.js';
 import { NativeGroup } from './native-group.js';
 
 export interface HostOptions {
@@ -87,8 +87,11 @@ export class NativeJob {
     return failure === undefined ? undefined : errorOf(failure);
   }
 
-  /** The latest operations that have been waited for (8192 at most), oldest first; the next call starts empty. */
-  takeTrace(): readonly TraceEntry[] {
+  /**
+   * The latest operations that have been waited for (8192 at most), oldest first, and how many older ones were dropped; the
+   * next call starts empty.
+   */
+  takeTrace(): TakenTrace {
     return callNative(() => addon().takeTrace(this.handle));
   }
 

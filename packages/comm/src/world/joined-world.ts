@@ -1,6 +1,6 @@
 import type { MtlError } from '@mtl/errors';
 import type { ProcessEnvironment } from '../environment/process-environment.js';
-import type { TraceEntry } from '../native/addon.js';
+import type { TakenTrace } from '../native/addon.js';
 import { checkRanks, type NativeJob } from '../native/native-job.js';
 import type { ProcessGroup } from '../process-group.js';
 import { SingleProcessGroup } from '../single-process-group.js';
@@ -62,9 +62,9 @@ export class JoinedWorld implements World {
     this.#parts.store.tellAbort(tellTimeoutMs);
   }
 
-  /** The latest operations of all groups, for proofs of overlap. */
-  takeTrace(): readonly TraceEntry[] {
-    return this.#parts?.job.takeTrace() ?? [];
+  /** The latest operations of all groups (8192 at most, `numDropped` more are not known), for proofs of overlap. */
+  takeTrace(): TakenTrace {
+    return this.#parts?.job.takeTrace() ?? Object.assign([], { numDropped: 0 });
   }
 
   /** Leaves in order. The process with the server of the store waits for all others to leave. */

@@ -1,4 +1,5 @@
 import type { World } from '@mtl/comm';
+import { UsageError } from '@mtl/errors';
 import { Tensor } from '@mtl/kernels';
 
 /** What goes wrong, on the last rank (the first one for `noGroup`); the others do what is right and report what they see. */
@@ -9,6 +10,7 @@ export interface Trouble {
     | 'loop'
     | 'exit'
     | 'throw'
+    | 'throwCoded'
     | 'leave'
     | 'otherOperation'
     | 'otherSize'
@@ -57,6 +59,8 @@ function misbehave(world: World, kind: Trouble['kind']): void {
       break;
     case 'throw':
       throw new Error('a bug in the program');
+    case 'throwCoded':
+      throw new UsageError('MTL_EXAMPLE', 'a mistake of the user');
     case 'leave':
       world.close();
       process.exit(0);

@@ -30,6 +30,13 @@ export function commonFailures({ start, culprit }: { start: StartFailing; culpri
     }
   });
 
+  it('that fails with a coded error is reported with that code', async () => {
+    for (const error of await errorsOf(start('throwCoded').slice(0, culprit))) {
+      expect(error).toMatchObject({ code: 'MTL_EXAMPLE', details: { rank: culprit, ...complete } });
+      expect(error.message).toContain(`rank ${culprit} failed: a mistake of the user`);
+    }
+  });
+
   it('that leaves in order is an error only of who waits for it', async () => {
     for (const error of await errorsOf(start('leave').slice(0, culprit))) {
       expect(error).toMatchObject({ code: 'MTL_RANK_LEFT', details: { rank: culprit, ...complete } });

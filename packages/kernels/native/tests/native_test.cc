@@ -11,24 +11,6 @@ extern "C" __attribute__((visibility("default"))) const char* __asan_default_opt
 extern "C" __attribute__((visibility("default"))) const char* __ubsan_default_options() { return "print_stacktrace=1"; }
 
 namespace mtl::tests {
-namespace {
-
-std::vector<NativeTest>& all_tests() {
-  static std::vector<NativeTest> tests;
-  return tests;
-}
-
-int num_failures = 0;
-
-}  // namespace
-
-TestRegistration::TestRegistration(const char* name, void (*body)()) { all_tests().push_back({name, body}); }
-
-void report_failure(const char* file, int line, const char* expression) {
-  if (++num_failures > 40) return;  // the first ones say it all
-  const char* slash = std::strrchr(file, '/');
-  std::printf("  FAILED %s:%d: %s\n", slash == nullptr ? file : slash + 1, line, expression);
-}
 
 bool failed_with(Status status, const char* code) {
   const bool as_expected = !status.ok() && status.message != nullptr && status.message[0] != '\0' &&
@@ -131,21 +113,16 @@ int main(int argc, char** argv) {
   using namespace mtl::tests;
   // Two threads whatever the machine has: parallel regions run, and the order of sums is the same everywhere.
   EXPECT(succeeded(set_num_threads(2, false)));
-  int num_run = 0;
-  for (const NativeTest& test : all_tests()) {
-    if (argc > 1 && std::strstr(test.name, argv[1]) == nullptr) continue;
-    const int before = num_failures;
-    test.body();
-    // Every test gives back all it took: a leak is pinned to the test that made it.
+  testing::TestProgram program;
+  // Every test gives back all it took: a leak is pinned to the test that made it.
+  program.after_each = [] {
     EXPECT(num_live_tensors() == 0);
     EXPECT(host_allocator().statistics().num_allocations == 0);
     EXPECT(host_allocator().statistics().bytes_in_use == 0);
-    std::printf("%s %s\n", num_failures == before ? "ok  " : "FAIL", test.name);
-    std::fflush(stdout);
-    ++num_run;
-  }
-  host_allocator().trim();
-  EXPECT(host_allocator().statistics().bytes_reserved == 0);
-  std::printf("%d native tests, %d failures\n", num_run, num_failures);
-  return num_failures == 0 && num_run > 0 ? 0 : 1;
+  };
+  program.at_end = [] {
+    host_allocator().trim();
+    EXPECT(host_allocator().statistics().bytes_reserved == 0);
+  };
+  return testing::run_tests(argc, argv, program);
 }

@@ -1,24 +1,13 @@
-// A test harness of one page: tests register themselves, a failed expectation is printed and counted, and the process
-// ends with 1. No framework, so that the sanitizers see our code and nothing else.
+// What native tests share: statuses that are looked at and freed, and tensors for the length of a scope.
 #pragma once
 
 #include <cstdio>
 #include <vector>
 
 #include "core/handle_table.h"
+#include "test_program.h"
 
 namespace mtl::tests {
-
-struct NativeTest {
-  const char* name;
-  void (*body)();
-};
-
-struct TestRegistration {
-  TestRegistration(const char* name, void (*body)());
-};
-
-void report_failure(const char* file, int line, const char* expression);
 
 // Whether the status is a failure with this code (any when null), with a message; frees it.
 bool failed_with(Status status, const char* code = nullptr);
@@ -54,11 +43,3 @@ class OwnedTensor {
 };
 
 }  // namespace mtl::tests
-
-#define MTL_TEST(name)                                                                       \
-  static void name();                                                                        \
-  static const ::mtl::tests::TestRegistration name##_registration(#name, name);              \
-  static void name()
-
-#define EXPECT(expression) \
-  ((expression) ? static_cast<void>(0) : ::mtl::tests::report_failure(__FILE__, __LINE__, #expression))

@@ -74,6 +74,8 @@ export interface AttentionMask {
   readonly causal: boolean;
   /** int32 [B, S]: the first one. */
   readonly keyStart?: Variable | undefined;
+  /** uint8 [B, S]: 1 for real ones, 0 for padding. */
+  readonly keyMask?: Variable | undefined;
 }
 
 /**

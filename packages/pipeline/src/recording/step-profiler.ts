@@ -9,7 +9,7 @@ export interface StepProfilerOptions extends Omit<WriteTraceOptions, 'spans' | '
   readonly first: number;
   readonly last: number;
   /** What the groups of this rank did since the last call: `takeTrace` of its world, which keeps the latest 8192 operations. */
-  readonly takeOperations: () => readonly TraceEntry[];
+  readonly takeOperations: () => readonly TraceEntry[] & { readonly numDropped?: number };
 }
 
 /**
@@ -49,7 +49,15 @@ export class StepProfiler implements PipelineRecorder {
   endStep(step: number): void {
     if (!this.#isRecording) return;
     this.#isRecording = false;
-    this.#operations.push(...this.#options.takeOperations());
+    const operations = this.#options.takeOperations();
+    const { numDropped = 0 } = operations;
+    if (numDropped > 0) {
+      const counts = `${numDropped} of ${numDropped + operations.length} operations of step ${step}`;
+      process.emitWarning(`${this.#options.file}: the first ${counts} are missing, more than are kept`, {
+        code: 'MTL_TRACE_INCOMPLETE',
+      });
+    }
+    this.#operations.push(...operations);
     if (step < this.#options.last) return;
     writeTrace({ ...this.#options, spans: this.#recorder.take(), operations: this.#operations });
     this.#operations.length = 0;

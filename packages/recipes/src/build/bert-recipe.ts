@@ -1,5 +1,5 @@
 import { buildBertDatasets, createBatchLoader } from '@mtl/data';
-import { ConfigurationError } from '@mtl/errors';
+import { ConfigurationError, UsageError } from '@mtl/errors';
 import {
   type BertModelConfiguration,
   type BertStage,
@@ -102,5 +102,7 @@ export const bertRecipe: ModelRecipe<BertModelConfiguration, MaskedTokenBatch, B
 
 function bertOf({ bert }: GptConfiguration): BertConfiguration {
   if (bert !== undefined) return bert;
-  throw new Error('a BERT is built from the configuration of another model');
+  throw new UsageError('MTL_MODEL_KIND', 'a BERT is built from the configuration of another model', {
+    expected: "a configuration whose kind is 'bert'",
+  });
 }

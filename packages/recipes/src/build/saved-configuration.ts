@@ -1,9 +1,10 @@
 import type { JsonObject } from '@mtl/checkpoint';
 import type { Tokenizer, TokenizerOptions } from '@mtl/data';
 import { CheckpointError } from '@mtl/errors';
-import type { GptModelConfiguration, TransformerConfiguration } from '@mtl/models';
+import type { BertModelConfiguration, GptModelConfiguration, TransformerConfiguration } from '@mtl/models';
 import { type ConfigurationJson, configurationJson } from '../configuration-json.js';
 import type { GptConfiguration } from '../gpt-configuration.js';
+import type { ModelKind } from '../model-kind.js';
 import { savedTokenizer, saveTokenizer } from './saved-tokenizer.js';
 
 /** The data of a training. */
@@ -13,14 +14,25 @@ export interface TrainedOn {
   readonly split: string;
 }
 
-/** What a checkpoint remembers of the training that wrote it: enough to use the model without a flag. */
-export interface SavedConfiguration extends ConfigurationJson {
-  readonly gptModel: GptModelConfiguration;
+/** What a checkpoint remembers of the training that wrote it, whatever it trained. */
+interface SavedTraining extends ConfigurationJson {
   /** Its files are copies in the folder `tokenizer` beside the checkpoints, by their names there. */
   readonly tokenizer?: TokenizerOptions;
   /** Absent where no training has written it. */
   readonly trainedOn?: TrainedOn;
 }
+
+/** What a GPT's checkpoint remembers: enough to use the model without a flag. */
+export interface SavedConfiguration extends SavedTraining {
+  readonly gptModel: GptModelConfiguration;
+}
+
+/** What a BERT's checkpoint remembers. */
+export interface SavedBertConfiguration extends SavedTraining {
+  readonly bertModel: BertModelConfiguration;
+}
+
+const modelKeys = { gpt: 'gptModel', bert: 'bertModel' } as const;
 
 export interface SaveConfigurationOptions {
   /** The directory of --save. */
@@ -43,7 +55,7 @@ export async function saveConfiguration(options: SaveConfigurationOptions): Prom
   const { directory, configuration, model, data } = options;
   const saved = {
     ...configurationJson(configuration),
-    [configuration.kind === 'bert' ? 'bertModel' : 'gptModel']: model,
+    [modelKeys[configuration.kind]]: model,
     ...(await saveTokenizer(directory, options.tokenizer)),
     ...(data === undefined ? {} : { trainedOn: data }),
   };
@@ -51,25 +63,57 @@ export async function saveConfiguration(options: SaveConfigurationOptions): Prom
   return JSON.parse(JSON.stringify(saved)) as JsonObject;
 }
 
+/** Where a checkpoint lies. */
+export interface CheckpointPlace {
+  /** The directory that holds the checkpoints. */
+  readonly directory: string;
+  /** Of the checkpoint, for messages. */
+  readonly path: string;
+}
+
 /**
- * What a checkpoint remembers of its training, the tokenizer's files found where they were copied to.
+ * What a GPT's checkpoint remembers of its training, the tokenizer's files found where they were copied to.
  *
- * @param directory the directory that holds the checkpoints
- * @param path of the checkpoint, for messages
- * @throws CheckpointError MTL_CHECKPOINT_STATE when it remembers no model
+ * @throws CheckpointError MTL_CHECKPOINT_STATE when it remembers no GPT
  */
 export function readSavedConfiguration(
   configuration: JsonObject,
-  { directory, path }: { directory: string; path: string },
+  place: CheckpointPlace,
 ): SavedConfiguration {
-  const saved = configuration as unknown as SavedConfiguration;
-  const { numLayers, hiddenSize, vocabularySize } = saved?.gptModel ?? {};
-  if (![numLayers, hiddenSize, vocabularySize].every((size) => Number.isSafeInteger(size))) {
-    throw new CheckpointError('MTL_CHECKPOINT_STATE', `${path} does not say which model it holds`, {
-      expected: 'a checkpoint that gpt-train or mtl convert wrote',
-      exitCode: 2,
-    });
-  }
-  const tokenizer = savedTokenizer(configuration, { directory });
+  checkHolds('gpt', configuration, place);
+  return withTokenizer(configuration as unknown as SavedConfiguration, place);
+}
+
+/**
+ * What a BERT's checkpoint remembers of its training, as `readSavedConfiguration` for a GPT.
+ *
+ * @throws CheckpointError MTL_CHECKPOINT_STATE when it remembers no BERT
+ */
+export function readSavedBertConfiguration(
+  configuration: JsonObject,
+  place: CheckpointPlace,
+): SavedBertConfiguration {
+  checkHolds('bert', configuration, place);
+  return withTokenizer(configuration as unknown as SavedBertConfiguration, place);
+}
+
+function checkHolds(kind: ModelKind, configuration: JsonObject, { path }: CheckpointPlace): void {
+  const models = configuration as Partial<Record<string, Partial<TransformerConfiguration>>> | undefined;
+  const isModel = (of: ModelKind): boolean => {
+    const { numLayers, hiddenSize, vocabularySize } = models?.[modelKeys[of]] ?? {};
+    return [numLayers, hiddenSize, vocabularySize].every((size) => Number.isSafeInteger(size));
+  };
+  if (isModel(kind)) return;
+  const other: ModelKind = kind === 'gpt' ? 'bert' : 'gpt';
+  const what = isModel(other) ? `holds a ${other.toUpperCase()}` : 'does not say which model it holds';
+  throw new CheckpointError('MTL_CHECKPOINT_STATE', `${path} ${what}`, {
+    expected: `a checkpoint of a ${kind.toUpperCase()}, that ${kind}-train${kind === 'gpt' ? ' or mtl convert' : ''} wrote`,
+    remedy: `train one with ${kind}-train, or pass one of the transformers library with --load-hf`,
+    exitCode: 2,
+  });
+}
+
+function withTokenizer<Saved extends SavedTraining>(saved: Saved, { directory }: CheckpointPlace): Saved {
+  const tokenizer = savedTokenizer(saved, { directory });
   return tokenizer === undefined ? saved : { ...saved, tokenizer };
 }

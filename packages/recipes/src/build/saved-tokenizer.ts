@@ -1,6 +1,5 @@
 import { copyFile, mkdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { JsonObject } from '@mtl/checkpoint';
 import type { Tokenizer, TokenizerOptions } from '@mtl/data';
 import { CheckpointError } from '@mtl/errors';
 import { tokenizerFiles, tokenizerIn } from './tokenizer-files.js';
@@ -31,10 +30,9 @@ export async function saveTokenizer(
 
 /** The tokenizer that a checkpoint in `directory` remembers, its files found where they were copied to. */
 export function savedTokenizer(
-  configuration: JsonObject,
+  { tokenizer }: SavedTokenizer,
   { directory }: { readonly directory: string },
 ): TokenizerOptions | undefined {
-  const { tokenizer } = configuration as SavedTokenizer;
   return tokenizer && tokenizerIn(join(directory, tokenizerFolder), tokenizer);
 }
 

@@ -1,4 +1,4 @@
-import { SingleProcessGroup, type TraceEntry, type World } from '@mtl/comm';
+import { SingleProcessGroup, type TakenTrace, type TraceEntry, type World } from '@mtl/comm';
 import { StepProfiler } from '@mtl/pipeline';
 import type { GptConfiguration } from '../gpt-configuration.js';
 import type { TrainingProcesses } from './training-processes.js';
@@ -19,7 +19,7 @@ export function trainingProfiler(
 
 /** What the groups of a process did since the last call; worlds of one process or of threads keep no record. */
 function operationsOf(
-  world: (World & { takeTrace?(): readonly TraceEntry[] }) | undefined,
-): readonly TraceEntry[] {
+  world: (World & { takeTrace?(): TakenTrace }) | undefined,
+): readonly TraceEntry[] & { readonly numDropped?: number } {
   return world?.takeTrace?.() ?? [];
 }

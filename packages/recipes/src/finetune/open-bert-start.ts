@@ -1,11 +1,11 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { type Checkpoint, findCheckpoint, type LogicalTensor, loadCheckpoint } from '@mtl/checkpoint';
+import { findCheckpoint, type LogicalTensor, loadCheckpoint } from '@mtl/checkpoint';
 import { createTokenizer, type Tokenizer, type TokenizerOptions } from '@mtl/data';
 import { CheckpointError, ConfigurationError } from '@mtl/errors';
 import { type BertModelConfiguration, type BertTask, readHuggingFaceBertForTask } from '@mtl/models';
 import { isOptimizerTensor, readTrainingState } from '@mtl/trainer';
-import { savedTokenizer } from '../build/saved-tokenizer.js';
+import { readSavedBertConfiguration } from '../build/saved-configuration.js';
 import type { StartConfiguration } from './fine-tuning-configuration.js';
 
 /** A model to be fine-tuned, its weights not yet read. */
@@ -34,7 +34,7 @@ export interface OpenBertStartOptions {
  * Finds the BERT that a fine-tuning starts from.
  *
  * @throws ConfigurationError MTL_FLAG_REQUIRED, MTL_FLAG_CONFLICT, MTL_TOKENIZER_MODEL; CheckpointError MTL_CHECKPOINT_*
- *   (MTL_CHECKPOINT_MODEL for one of another model than BERT), MTL_HUGGING_FACE_*
+ *   (MTL_CHECKPOINT_STATE for one of another model than BERT), MTL_HUGGING_FACE_*
  */
 export async function openBertStart(options: OpenBertStartOptions): Promise<BertStart> {
   const { start } = options;
@@ -100,28 +100,18 @@ async function openCheckpoint(directory: string, options: OpenBertStartOptions):
   const { checkpoint } = found;
   const { path, tensors } = checkpoint;
   const { configuration } = readTrainingState(checkpoint.state, path);
+  const saved = readSavedBertConfiguration(configuration, { directory: dirname(path), path });
   const shapes = new Map([...tensors].map(([name, { globalShape }]) => [name, `${globalShape}`]));
   return {
     path,
-    model: bertModelOf(checkpoint, configuration),
-    tokenizer: savedTokenizer(configuration, { directory: dirname(path) }),
+    model: saved.bertModel,
+    tokenizer: saved.tokenizer,
     // the head of another task may have the same name
     has: ({ name, globalShape }) =>
       !isOptimizerTensor(name) &&
       (/_head\./.test(name) ? shapes.get(name) === `${globalShape}` : shapes.has(name)),
     load: async (wanted) => void (await loadCheckpoint({ checkpoint, tensors: wanted, ignore: () => true })),
   };
-}
-
-function bertModelOf({ path }: Checkpoint, configuration: Readonly<Record<string, unknown>>) {
-  const { bertModel, gptModel } = configuration;
-  if (bertModel !== undefined) return bertModel as BertModelConfiguration;
-  const what = gptModel === undefined ? 'does not say which model it holds' : 'holds a GPT';
-  throw new CheckpointError('MTL_CHECKPOINT_MODEL', `${path} ${what}`, {
-    expected: 'a checkpoint of a BERT',
-    remedy: 'pretrain one with bert-train, or pass a BERT of the transformers library with --load-hf',
-    exitCode: 2,
-  });
 }
 
 async function openHuggingFace(directory: string, { task }: OpenBertStartOptions): Promise<Found> {

@@ -12,8 +12,13 @@ export const checkpointFlags = {
   'no-load-optim': toggle('Start with a fresh optimizer.'),
   'no-load-rng': toggle('Start with a fresh random state.'),
   finetune: toggle('Load weights only, and start at step 0 of the data.'),
-  'load-hf': text('Folder of a Hugging Face GPT-2 (config.json, model.safetensors) to take weights from.', {
+  'load-hf': text(
+    'Folder of a Hugging Face GPT-2 or BERT (config.json, model.safetensors) to take weights from.',
+    {
+      placeholder: 'DIR',
+    },
+  ),
+  'save-hf': text('Folder to write a Hugging Face GPT-2 or BERT to when training ends.', {
     placeholder: 'DIR',
   }),
-  'save-hf': text('Folder to write a Hugging Face GPT-2 to when training ends.', { placeholder: 'DIR' }),
 };

@@ -1,5 +1,6 @@
 import type { World } from '@mtl/comm';
-import { GptTraining, parseFlags, validateConfiguration } from '../../src/index.js';
+import type { GptStage } from '@mtl/models';
+import { parseFlags, Training, validateConfiguration } from '../../src/index.js';
 
 export interface OverflowCase {
   readonly flags: readonly string[];
@@ -31,7 +32,7 @@ async function observe(
   { flags, iterations, stage: where }: OverflowCase,
 ): Promise<ObservedStep[]> {
   const configuration = validateConfiguration(parseFlags([...flags]), { worldSize: world.size });
-  const training = await GptTraining.build({
+  const training = await Training.build({
     ...{ configuration, corpusDirectory: 'never-used' },
     stream: { write: () => true, isTTY: false },
     world: world.size === 1 ? undefined : world,
@@ -40,7 +41,8 @@ async function observe(
   try {
     const { part, trainer, processes } = training;
     const { tp, dp, pp } = processes.coordinates;
-    const [stage] = part.stages.values();
+    // the recipe's stages are a GPT's
+    const [stage] = part.stages.values() as Iterable<GptStage>;
     const backwardInput = stage!.backwardInput.bind(stage);
     stage!.backwardInput = (call) => {
       const happens = iterations.includes(trainer.progress.iteration + 1) && call.microBatch === 0;

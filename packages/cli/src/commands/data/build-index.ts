@@ -1,23 +1,26 @@
 import { splitNames } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
-import { openTrainingData, parseFlags, validateConfiguration } from '@mtl/recipes';
+import { type ModelKind, openTrainingData, parseFlags, validateConfiguration } from '@mtl/recipes';
 import type { Command } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';
 
 const examples = `
 It takes the flags of a training and makes the files that this training would make at its start, so that
 they are there when it begins. What counts is --data-path, --split, --seq-length, --seed, the tokenizer,
---train-samples (or --train-iters with --global-batch-size), --eval-iters and --data-cache-path.
+--train-samples (or --train-iters with --global-batch-size), --eval-iters and --data-cache-path; for a BERT
+also --mask-prob, --short-seq-prob and --bert-no-binary-head.
 
 Example:
   mtl data build-index --data-path wiki_text_document --split 969,30,1 --seq-length 1024 --seed 1234 \\
-    --train-samples 1000000 --lr-decay-samples 1000000 --tokenizer-type GPT2BPETokenizer`;
+    --train-samples 1000000 --lr-decay-samples 1000000 --tokenizer-type GPT2BPETokenizer
+  mtl data build-index --model bert --data-path wiki_text_sentence --seq-length 512 --train-iters 1000 \\
+    --global-batch-size 256 --tokenizer-type BertWordPieceLowerCase --vocab-file vocab.txt`;
 
 /** `mtl data build-index`: builds the sample indices of a training before it starts. */
 export function buildIndexCommand(): Command {
   return (
     newCommand('build-index', 'build the sample indices of a training before it starts')
-      .usage('[flags of the training]')
+      .usage('[--model gpt|bert] [flags of the training]')
       // The schema of a training's flags reads them, with its own names, checks and errors.
       .argument('[flags...]')
       .allowUnknownOption()
@@ -29,8 +32,23 @@ export function buildIndexCommand(): Command {
   );
 }
 
+/** Takes `--model NAME` out of the flags, wherever it stands: it says whose flags the others are. */
+function splitModel(argv: readonly string[]): { model: ModelKind; flags: readonly string[] } {
+  const at = argv.findIndex((word) => /^--model(=|$)/.test(word));
+  if (at < 0) return { model: 'gpt', flags: argv };
+  const attached = argv[at]!.split('=')[1];
+  const name = attached ?? argv[at + 1];
+  if (name !== 'gpt' && name !== 'bert') {
+    throw new ConfigurationError('MTL_FLAG_VALUE', `mtl data build-index: --model ${name ?? ''}`.trimEnd(), {
+      expected: 'gpt or bert',
+    });
+  }
+  return { model: name, flags: argv.toSpliced(at, attached === undefined ? 2 : 1) };
+}
+
 async function buildIndex(argv: readonly string[]): Promise<void> {
-  const configuration = validateConfiguration(parseFlags(argv));
+  const { model, flags } = splitModel(argv);
+  const configuration = validateConfiguration(parseFlags(flags, { model }));
   if (configuration.data.dataPath.length === 0) {
     throw new ConfigurationError('MTL_FLAG_REQUIRED', 'mtl data build-index: --data-path is missing', {
       expected: '--data-path PREFIX, or --data-path WEIGHT PREFIX WEIGHT PREFIX ...',

@@ -1,32 +1,11 @@
 #include "tests/nccl/nccl_tests.h"
 
 #include <cstdio>
-#include <cstring>
 
 namespace mtl::comm::nccl::tests {
-namespace {
-
-struct Entry {
-  const char* name;
-  void (*body)();
-};
-
-std::vector<Entry>& all_tests() {
-  static std::vector<Entry> tests;
-  return tests;
-}
-
-std::atomic<int> num_failures{0};
-
-}  // namespace
-
-Test::Test(const char* name, void (*body)()) { all_tests().push_back({name, body}); }
 
 void report(bool is_met, const char* file, int line, const std::string& what) {
-  if (is_met) return;
-  ++num_failures;
-  const char* slash = std::strrchr(file, '/');
-  std::printf("  FAILED %s:%d: %s\n", slash == nullptr ? file : slash + 1, line, what.c_str());
+  if (!is_met) testing::report_failure(file, line, what.c_str());
 }
 
 StoreAccess MemoryStore::access() {
@@ -74,20 +53,13 @@ bool failed_with(const Status& status, const char* code) { return !status.ok() &
 }  // namespace mtl::comm::nccl::tests
 
 int main(int argc, char** argv) {
-  using namespace mtl::comm::nccl::tests;
-  int num_run = 0;
-  for (const Entry& test : all_tests()) {
-    if (argc > 1 && std::strstr(test.name, argv[1]) == nullptr) continue;
-    const int before = num_failures;
-    test.body();
-    std::printf("%s %s\n", num_failures == before ? "ok  " : "FAIL", test.name);
-    std::fflush(stdout);
-    ++num_run;
-  }
+  const std::string name = "tests of the nccl engine (" + mtl::comm::nccl::nccl_build_text() + ")";
+  mtl::testing::TestProgram program;
+  program.name = name.c_str();
 #ifndef MTL_NCCL_DOUBLES
-  std::printf("SKIPPED the tests of the nccl engine against doubles: %s\n", mtl::comm::nccl::nccl_build_text().c_str());
+  program.at_end = [] {
+    std::printf("SKIPPED the tests of the nccl engine against doubles: %s\n", mtl::comm::nccl::nccl_build_text().c_str());
+  };
 #endif
-  std::printf("%d tests of the nccl engine, %d failures (%s)\n", num_run, num_failures.load(),
-              mtl::comm::nccl::nccl_build_text().c_str());
-  return num_failures == 0 && num_run > 0 ? 0 : 1;
+  return mtl::testing::run_tests(argc, argv, program);
 }

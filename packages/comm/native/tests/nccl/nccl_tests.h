@@ -1,4 +1,4 @@
-// What the tests of the nccl engine share: a page of a harness, ranks as threads, a store in memory.
+// What the tests of the nccl engine share: ranks as threads, a store in memory.
 #pragma once
 
 #include <atomic>
@@ -12,12 +12,10 @@
 
 #include "engines/nccl/nccl_engine.h"
 #include "group/group.h"
+#include "test_program.h"
 
 namespace mtl::comm::nccl::tests {
 
-struct Test {
-  Test(const char* name, void (*body)());
-};
 void report(bool is_met, const char* file, int line, const std::string& what);
 
 // Keys are written once, as in the real store.
@@ -43,11 +41,7 @@ bool failed_with(const Status& status, const char* code);
 
 }  // namespace mtl::comm::nccl::tests
 
-#define NCCL_TEST(name)                                                          \
-  static void name();                                                            \
-  static const ::mtl::comm::nccl::tests::Test name##_registration(#name, name);  \
-  static void name()
-#define EXPECT(expression) ::mtl::comm::nccl::tests::report((expression), __FILE__, __LINE__, #expression)
+#define NCCL_TEST(name) MTL_TEST(name)
 // prints the failure that came instead
 #define EXPECT_STATUS(expression, status)                                                                \
   ::mtl::comm::nccl::tests::report((expression), __FILE__, __LINE__,                                     \

@@ -1,8 +1,9 @@
 # `npm run test:native` runs the nccl engine against doubles of its libraries; `npm run test:nccl` runs it against the real
 # ones, on a card. Never part of what is shipped.
-file(GLOB NCCL_TEST_SOURCES CONFIGURE_DEPENDS "${CMAKE_CURRENT_LIST_DIR}/*_test.cc")
+file(GLOB NCCL_TEST_SOURCES CONFIGURE_DEPENDS "${CMAKE_CURRENT_LIST_DIR}/*_test.cc" "${TEST_HARNESS}/*.cc")
 add_executable(comm_nccl_tests EXCLUDE_FROM_ALL ${NCCL_TEST_SOURCES} "${CMAKE_CURRENT_LIST_DIR}/nccl_tests.cc"
                $<TARGET_OBJECTS:mtl_comm_core> ${SIMD_OBJECTS})
+target_include_directories(comm_nccl_tests PRIVATE ${TEST_HARNESS})
 target_link_libraries(comm_nccl_tests PRIVATE compile_options ${ENGINE_LIBRARIES} Threads::Threads)
 cmake_language(DEFER CALL add_dependencies comm_native_tests comm_nccl_tests) # built with them, run after them
 

@@ -1,0 +1,54 @@
+#include "test_program.h"
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+namespace mtl::testing {
+namespace {
+
+struct Test {
+  const char* name;
+  void (*body)();
+};
+
+std::vector<Test>& all_tests() {
+  static std::vector<Test> tests;
+  return tests;
+}
+
+std::atomic<int> num_failures{0};
+
+}  // namespace
+
+Registration::Registration(const char* name, void (*body)()) { all_tests().push_back({name, body}); }
+
+void report_failure(const char* file, int line, const char* expression) {
+  if (++num_failures > 40) return;  // the first ones say it all
+  const char* slash = std::strrchr(file, '/');
+  std::printf("  FAILED %s:%d: %s\n", slash == nullptr ? file : slash + 1, line, expression);
+}
+
+int run_tests(int argc, char** argv, const TestProgram& program) {
+  const bool is_shared = argc == 4 && std::strcmp(argv[1], "--share") == 0;
+  const int share = is_shared ? std::atoi(argv[2]) : 0, num_shares = is_shared ? std::atoi(argv[3]) : 1;
+  int num_run = 0, index = 0;
+  for (const Test& test : all_tests()) {
+    // neighbours, which are alike and take alike long, in different shares
+    if (index++ % num_shares != share) continue;
+    if (argc > 1 && !is_shared && std::strstr(test.name, argv[1]) == nullptr) continue;
+    const int before = num_failures;
+    test.body();
+    if (program.after_each != nullptr) program.after_each();
+    std::printf("%s %s\n", num_failures == before ? "ok  " : "FAIL", test.name);
+    std::fflush(stdout);
+    ++num_run;
+  }
+  if (program.at_end != nullptr) program.at_end();
+  std::printf("%d %s, %d failures\n", num_run, program.name, num_failures.load());
+  return num_failures == 0 && num_run > 0 ? 0 : 1;
+}
+
+}  // namespace mtl::testing

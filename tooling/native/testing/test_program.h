@@ -1,0 +1,32 @@
+// A test harness of one page: tests register themselves, a failed expectation is printed and counted, and the process
+// ends with 1. No framework, so that the sanitizers see our code and nothing else.
+#pragma once
+
+namespace mtl::testing {
+
+struct Registration {
+  Registration(const char* name, void (*body)());
+};
+
+// Counts a failure, from any thread; prints the first ones.
+void report_failure(const char* file, int line, const char* expression);
+
+struct TestProgram {
+  const char* name = "native tests";  // as the last line says it
+  void (*after_each)() = nullptr;     // its failures count to the test
+  void (*at_end)() = nullptr;
+};
+
+// What main returns: runs the tests whose names contain the first argument, or all, or one of several shares of all
+// (`--share 0 2`: the first of two); 0 if there were any and none failed.
+int run_tests(int argc, char** argv, const TestProgram& program = {});
+
+}  // namespace mtl::testing
+
+#define MTL_TEST(name)                                                          \
+  static void name();                                                           \
+  static const ::mtl::testing::Registration name##_registration(#name, name);   \
+  static void name()
+
+#define EXPECT(expression) \
+  ((expression) ? static_cast<void>(0) : ::mtl::testing::report_failure(__FILE__, __LINE__, #expression))
