@@ -141,6 +141,14 @@ describe.each(tasks)('%s', (name, task) => {
     dispose();
   });
 
+  it('refuses a training step that does not say what a sample weighs', async () => {
+    const { stage, dispose } = await load(name, task);
+    expect(() => stage.forward({ microBatch: 0, batch, lossFactor: 1 })).toThrow(
+      expect.objectContaining({ code: 'MTL_STAGE' }),
+    );
+    dispose();
+  });
+
   it('cuts padding off without a change', async () => {
     const { stage, dispose } = await load(name, task);
     const longest = Math.max(...batch.lengths);

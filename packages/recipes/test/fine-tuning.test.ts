@@ -1,5 +1,6 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { runInMemoryRanks } from '@mtl/comm/testing';
 import { typescriptThreads } from '@mtl/tooling/typescript-threads';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -116,6 +117,21 @@ describe('fineTune', () => {
     expect(fresh.model).toBeUndefined();
     expect(heard.at(-1)).toContain('epoch 1, dev');
     expect(fresh.median.dev!.loss).toBeGreaterThan(again.median.dev!.loss!);
+  });
+
+  it('starts from a directory of the transformers library, in bfloat16', async () => {
+    const heard: string[] = [];
+    const loadHuggingFace = fileURLToPath(new URL('../../models/fixtures/huggingface-bert', import.meta.url));
+    const start = { ...tasks.configuration('qqp').start, scratch: undefined, loadHuggingFace };
+    const changes = { start, epochs: 1, sequenceLength: undefined, precision: 'bf16' } as const;
+    const report = await fineTune({
+      configuration: tasks.configuration('qqp', changes),
+      ...{ seeds: [1], onMessage: (text: string) => void heard.push(text) },
+    });
+    expect(report).toMatchObject({ model: loadHuggingFace, reason: 'done' });
+    // its pooler came along; all of its 24 positions are used where nobody says less
+    expect(heard[0]).toContain('samples of 24 tokens');
+    expect(heard[1]).toContain('initial: classification_head.weight, classification_head.bias');
   });
 
   it('goes on after an interruption as if there had been none, bit for bit', async () => {
