@@ -1,8 +1,9 @@
 #!/usr/bin/env node
 /**
  * npm run test:cuda: everything that runs on a GPU, first all operations (packages/kernels/test/cuda/run-tests.mjs, which
- * says what --sanitize does), then ranks on GPUs: collectives, and trainings of two processes against those of one. On the
- * card, where there is one, and under emulation on this machine's processor; what has no GPU is skipped and counted.
+ * says what --sanitize does), then ranks on GPUs: collectives, and trainings of two processes against those of one; on a
+ * card also trainings against PyTorch's and the processor's. On the card, where there is one, and under emulation on this
+ * machine's processor; what has no GPU is skipped and counted.
  *   npm run test:cuda                  both
  *   npm run test:cuda -- --emulation   under emulation only: needs neither nvcc nor a card
  *   npm run test:cuda -- --ranks       only what several ranks do
@@ -41,14 +42,14 @@ const build = (words, cwd) => run(['node', '../../tooling/native/build-native.mj
 // what stands in for NCCL; says so itself where nccl.h is not there
 build(['--target', 'nccl_process_double'], join(root, 'packages/comm'));
 
-/** The tests of ranks, with the given CUDA library. */
-function testRanks(title, env) {
+/** The tests of ranks, with the CUDA library that `env` names; on a card also trainings of one process. */
+function testRanks(title, { env = {}, ofTrainings = 'test/cuda/ranks' } = {}) {
   console.log(`\n== ranks ${title}`);
-  const folders = ['packages/comm', 'apps/gpt-train'].map((folder) => join(root, folder));
-  const statuses = folders.map((cwd) =>
-    run([join(cwd, 'node_modules/.bin/vitest'), 'run', 'test/cuda', ...args], { cwd, env }),
-  );
-  return Math.max(...statuses);
+  const test = (folder, files) => {
+    const cwd = join(root, folder);
+    return run([join(cwd, 'node_modules/.bin/vitest'), 'run', files, ...args], { cwd, env });
+  };
+  return Math.max(test('packages/comm', 'test/cuda'), test('apps/gpt-train', ofTrainings));
 }
 
 function testUnderEmulation() {
@@ -57,16 +58,18 @@ function testUnderEmulation() {
     const words = ['node', 'test/cuda/run-tests.mjs', '--emulation', '--build-only'];
     if (run(words, { cwd: kernels }) !== 0) return 1;
   }
-  return testRanks('under emulation, on the processor', {
+  const env = {
     MTL_CUDA_LIBRARY: join(kernels, 'build/Release/libmtl_cuda_emulated.so'),
     MTL_CUDA_LIBS: join(kernels, 'build/emulated'),
-  });
+  };
+  return testRanks('under emulation, on the processor', { env });
 }
 
 function testOnCard() {
   build(['--build-dir', 'build/Cuda', '-DMTL_CUDA=ON'], kernels);
   const hasLibrary = existsSync(join(kernels, 'build/Cuda/libmtl_cuda.so'));
-  return testRanks(`on the card${hasLibrary ? '' : ': no CUDA library was built'}`, {});
+  const title = `on the card${hasLibrary ? '' : ': no CUDA library was built'}`;
+  return testRanks(title, onlyRanks ? {} : { ofTrainings: 'test/cuda' });
 }
 
 const onCard = isEmulationOnly ? 0 : testOnCard();

@@ -85,12 +85,18 @@ const sources = run('git', ['ls-files'])
   .trim()
   .split('\n')
   .filter((path) => !isLeftOut(path));
-const modules = moduleClosure({
-  ...{ root, workspace: [...workspace, 'tooling'] },
-  // the test runner and its configuration; tooling's own dependencies build and lint
-  alsoNeeded: ['vitest', '@mtl/tooling', 'fast-check'],
-  without: /^(esbuild|tsup|tsx|typescript|@types\/.*|node-addon-api|node-api-headers|gpt-tokenizer)$/,
-});
+const without = /^(esbuild|tsup|tsx|typescript|@types\/.*|node-addon-api|node-api-headers|gpt-tokenizer)$/;
+const modules = new Set([
+  ...moduleClosure({ root, workspace, without }),
+  // those whose tests run there: with the test runner and its configuration
+  ...moduleClosure({
+    ...{ root, without },
+    workspace: ['packages/kernels', 'packages/comm', 'apps/gpt-train', 'tooling'],
+    alsoNeeded: ['vitest', '@mtl/tooling', 'fast-check'],
+  }),
+  // by which ranks of tests run TypeScript: tooling's alone, the test runner brings others that it does not need
+  ...moduleClosure({ root, workspace: ['tooling'], without: /^(?!esbuild$|@esbuild\/)/ }),
+]);
 
 const stage = mkdtempSync(join(tmpdir(), 'mtl-bundle-'));
 const out = resolve(values.out);

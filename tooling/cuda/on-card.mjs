@@ -10,7 +10,7 @@
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { copyFileSync, createWriteStream, existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { stagesOf } from './stages.mjs';
@@ -85,6 +85,7 @@ if (more.length > 0 || ![...stageNames, 'all'].includes(wanted))
 const out = resolve(values.out);
 mkdirSync(out, { recursive: true });
 
+process.env.NO_COLOR = '1'; // what is printed is kept as a log
 const kernels = join(root, 'packages/kernels');
 if (values.emulation) {
   // under the name by which the real one is looked for
@@ -96,13 +97,23 @@ if (values.emulation) {
 } else {
   process.env.MTL_CUDA_LIBRARY ??= join(kernels, 'build/Cuda/libmtl_cuda.so');
 }
+/** The card and its libraries; where there is none, what openCuda said. */
+function describeCard() {
+  const script = join(kernels, 'bench/cuda/describe-card.mjs');
+  const { status, stdout, stderr } = spawnSync(process.execPath, [script], { encoding: 'utf8' });
+  return status === 0 ? JSON.parse(stdout) : { error: stderr.trim().split('\n').slice(-12).join('\n') };
+}
+
+const card = describeCard();
+// Programs without JavaScript look for cuBLASLt by name alone, which does not find that of a Python environment.
+if (card.cublasLtPath?.startsWith('/')) process.env.MTL_CUDA_LIBS ??= dirname(card.cublasLtPath);
 const stages = stagesOf({
   ...{ root, out, benchArguments },
   emulation: values.emulation,
   only: values.only,
   sanitizer: values.emulation ? undefined : findSanitizer(),
 });
-const results = { date: new Date().toISOString(), emulation: values.emulation, steps: [] };
+const results = { date: new Date().toISOString(), emulation: values.emulation, card, steps: [] };
 for (const stage of wanted === 'all' ? stageNames : [wanted]) {
   const log = createWriteStream(join(out, `${stage}.log`));
   for (const step of stages[stage]) {

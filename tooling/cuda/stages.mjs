@@ -35,7 +35,8 @@ export function stagesOf({ root, out, emulation, only, sanitizer, benchArguments
     },
     { name: 'native tests', command: nativeTests, args: ['cuda_kernels'], cwd: kernels },
     vitest('operations against the reference', kernels, 'tests-kernels.json'),
-    vitest('trainings against PyTorch and the CPU', app, 'tests-training.json'),
+    vitest('trainings against PyTorch and the CPU, on one rank and several', app, 'tests-training.json'),
+    vitest('collectives of ranks on one card', join(root, 'packages/comm'), 'tests-ranks.json'),
   ];
   const sanitized = sanitizerTools.map((tool) => ({
     name: tool,

@@ -4,6 +4,7 @@
  * what the machine code holds: registers, spilled bytes, static shared memory, matrix instructions (HMMA), matrix
  * loads (LDSM), asynchronous copies (LDGSTS). Needs nvcc, no card.
  *   node cuda-resources.mjs [--architectures 80,90a] FILE.cu ...
+ *   node cuda-resources.mjs --built LIBRARY      the instructions alone, in all of a library that nvcc has linked
  * Ends with 1 when a kernel spills more than its source allows (`// spills allowed: NUMBER`, with the reason beside it).
  */
 import { spawnSync } from 'node:child_process';
@@ -56,6 +57,46 @@ function countInstructions(cubin) {
   return counts;
 }
 
+const fatBinary = Buffer.from('50ed55ba', 'hex');
+
+/**
+ * Machine code in a file that nvcc has linked: { architecture, cubin } of each. A fat binary is a header of 16 bytes (magic,
+ * version, header's bytes, bytes that follow) and entries: kind, bytes of the entry's header, bytes of its content, and 28 bytes
+ * on the architecture. Kind 2 is machine code, kind 1 PTX; nvcc 13 compresses PTX alone.
+ */
+function* machineCodeIn(file) {
+  for (let at = file.indexOf(fatBinary); at >= 0; at = file.indexOf(fatBinary, at + 4)) {
+    let entry = at + file.readUInt16LE(at + 6);
+    const end = entry + Number(file.readBigUInt64LE(at + 8));
+    while (entry < end) {
+      const header = file.readUInt32LE(entry + 4);
+      const bytes = Number(file.readBigUInt64LE(entry + 8));
+      const content = file.subarray(entry + header, entry + header + bytes);
+      if (file.readUInt16LE(entry) === 2) {
+        if (content.toString('latin1', 1, 4) !== 'ELF')
+          throw new Error('machine code is compressed: --compress-mode');
+        yield { architecture: file.readUInt32LE(entry + 28), cubin: content };
+      }
+      entry += header + bytes;
+    }
+  }
+}
+
+/** Instructions by architecture of all kernels of a linked library, and how many kernels have matrix instructions. */
+function countBuilt(path) {
+  const totals = new Map();
+  for (const { architecture, cubin } of machineCodeIn(readFileSync(path))) {
+    const total = totals.get(architecture) ?? { kernels: 0, withMatrixInstructions: 0 };
+    for (const counts of countInstructions(cubin).values()) {
+      total.kernels += 1;
+      if (counts.HMMA > 0) total.withMatrixInstructions += 1;
+      for (const [kind, count] of Object.entries(counts)) total[kind] = (total[kind] ?? 0) + count;
+    }
+    totals.set(architecture, total);
+  }
+  return totals;
+}
+
 /** What ptxas -v says of each kernel. */
 function readReport(text) {
   const kernels = [];
@@ -96,6 +137,11 @@ function compile({ file, architecture, folder }) {
 }
 
 const options = process.argv.slice(2);
+if (options[0] === '--built') {
+  const totals = countBuilt(options[1]);
+  for (const [architecture, total] of totals) console.log(`sm_${architecture} ${JSON.stringify(total)}`);
+  process.exit(totals.size > 0 ? 0 : 1);
+}
 const at = options.indexOf('--architectures');
 const architectures = (at < 0 ? '80,90a' : options.splice(at, 2)[1]).split(',');
 const folder = mkdtempSync(join(tmpdir(), 'cuda-resources-'));

@@ -44,6 +44,34 @@ describe.skipIf(!hasCompiler)('cuda-resources (needs nvcc)', () => {
     expect(lines.find((line) => line.endsWith('   multiply'))).toMatch(/^ +\d+ +0 +0 +3 /);
   }, 120_000);
 
+  it('counts in a linked library, for each architecture', () => {
+    const [file, library] = [join(folder, 'linked.cu'), join(folder, 'linked.so')];
+    writeFileSync(file, kernel(''));
+    const sources = fileURLToPath(new URL('../../packages/kernels/native', import.meta.url));
+    const architectures = ['80', '90a'].flatMap((one) => ['-gencode', `arch=compute_${one},code=sm_${one}`]);
+    const options = [
+      '-std=c++17',
+      '-shared',
+      '-Xcompiler=-fPIC',
+      '-I',
+      sources,
+      '-I',
+      join(sources, 'include'),
+    ];
+    const nvcc = spawnSync(process.env.NVCC ?? 'nvcc', [...options, ...architectures, '-o', library, file]);
+    expect(nvcc.status).toBe(0);
+    const { stdout, status } = spawnSync(process.execPath, [script, '--built', library], {
+      encoding: 'utf8',
+    });
+    expect(status).toBe(0);
+    for (const architecture of [80, 90]) {
+      expect(stdout).toMatch(
+        new RegExp(`^sm_${architecture} \\{"kernels":2,"withMatrixInstructions":1,"HMMA":3,`, 'm'),
+      );
+    }
+    expect(spawnSync(process.execPath, [script, '--built', file]).status).toBe(1);
+  }, 240_000);
+
   it('lets pass what the source allows', () => {
     expect(report('// spills allowed: 4096').status).toBe(0);
   }, 120_000);

@@ -17,10 +17,15 @@
 namespace mtl::comm::tests {
 namespace {
 
-struct Event {
+struct EventState {
   std::mutex mutex;
   std::condition_variable changed;
   uint64_t recorded = 0, reached = 0;
+};
+
+// As in CUDA, an event may be destroyed while streams still wait for it.
+struct Event {
+  std::shared_ptr<EventState> state = std::make_shared<EventState>();
 };
 
 struct Stream {
@@ -77,7 +82,7 @@ int create_event(void** event) { return ++Device::num_events, *event = new Event
 int destroy_event(void* event) { return --Device::num_events, delete static_cast<Event*>(event), 0; }
 
 int record_event(void* event, void* stream) {
-  Event* const recorded = static_cast<Event*>(event);
+  const std::shared_ptr<EventState> recorded = static_cast<Event*>(event)->state;
   uint64_t number;
   {
     const std::lock_guard<std::mutex> lock(recorded->mutex);
@@ -92,7 +97,7 @@ int record_event(void* event, void* stream) {
 }
 
 int wait_event(void* stream, void* event) {
-  Event* const awaited = static_cast<Event*>(event);
+  const std::shared_ptr<EventState> awaited = static_cast<Event*>(event)->state;
   uint64_t number;
   {
     const std::lock_guard<std::mutex> lock(awaited->mutex);
@@ -106,7 +111,7 @@ int wait_event(void* stream, void* event) {
 }
 
 int query_event(void* event) {
-  Event* const asked = static_cast<Event*>(event);
+  const std::shared_ptr<EventState> asked = static_cast<Event*>(event)->state;
   const std::lock_guard<std::mutex> lock(asked->mutex);
   return asked->reached >= asked->recorded ? 1 : 0;
 }
@@ -258,6 +263,25 @@ MTL_TEST(staged_messages_do_not_wait_for_each_other) {
     });
   }
   expect_all_given_back();
+}
+
+MTL_TEST(staged_results_come_behind_kernels_that_still_use_their_memory) {
+  StagedThreads ranks;
+  ranks.threads().run([&](int member) {
+    Group& group = ranks.threads().group(member);
+    std::vector<float> values(70000, 5);
+    if (member == 1) EXPECT(succeeded(group.start(request_of(OperationKind::kSend, &values, nullptr, 0)).wait()));
+    if (member != 0) return;
+    std::atomic<bool> has_come{false};
+    ranks.compute(0).enqueue([&] {
+      while (!has_come) std::this_thread::yield();
+    });
+    slow_kernel(&ranks.compute(0), &values, 77);
+    EXPECT(succeeded(group.start(request_of(OperationKind::kReceive, nullptr, &values, 1)).wait()));
+    has_come = true;  // the message is on the host, and its copy to the device enqueued
+    ranks.synchronize(0);
+    EXPECT(values == std::vector<float>(70000, 5));
+  });
 }
 
 MTL_TEST(staged_groups_take_tensors_of_the_host_as_well) {

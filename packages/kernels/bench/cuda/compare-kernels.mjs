@@ -3,11 +3,12 @@
 export const goals = { attention: 1, product: 0.85, memory: 0.8 };
 
 const kindOf = ({ operation, flops }) =>
-  operation.startsWith('attention_') ? 'attention' : flops === undefined ? 'memory' : 'product';
+  operation.includes('attention_') ? 'attention' : flops === undefined ? 'memory' : 'product';
 
 /** Seconds of PyTorch for the same attention, in bfloat16 and without dropout; undefined where it has not run it. */
 function secondsOfPeer({ operation, dtype, qkv, name }, attention) {
-  if (dtype !== 'bfloat16' || name.includes('dropout')) return undefined;
+  const isCompared = operation === 'attention_forward' || operation === 'attention_backward';
+  if (!isCompared || dtype !== 'bfloat16' || name.includes('dropout')) return undefined;
   const [s, b, a, , d] = qkv;
   const isCausal = name.includes(' causal');
   const same = attention.find(

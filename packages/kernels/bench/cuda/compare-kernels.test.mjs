@@ -40,6 +40,7 @@ describe('kernels on a card', () => {
     expect(judged(attention({ operation: 'attention_backward', bestSeconds: 4e-3 }))).toEqual([1.25, true]);
     for (const other of [
       { dtype: 'float32' },
+      { operation: 'packed_attention_forward' },
       { qkv: [1024, 4, 16, 3, 128] },
       { name: 'attention_forward bidirectional [2048,4,16,128]' },
       { name: 'attention_forward dropout causal [2048,4,16,128]' },

@@ -1,0 +1,139 @@
+import { spawnSync } from 'node:child_process';
+import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join, relative } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { moduleClosure } from './module-closure.mjs';
+import { neededLibraries, requiredVersions } from './shared-libraries.mjs';
+import { stagesOf } from './stages.mjs';
+
+let root;
+beforeAll(() => {
+  root = mkdtempSync(join(tmpdir(), 'mtl-bundle-test-'));
+});
+afterAll(() => rmSync(root, { recursive: true }));
+
+const write = (path, text) => {
+  mkdirSync(dirname(join(root, path)), { recursive: true });
+  writeFileSync(join(root, path), text);
+};
+const link = (from, to) => {
+  mkdirSync(dirname(join(root, from)), { recursive: true });
+  symlinkSync(relative(dirname(join(root, from)), join(root, to)), join(root, from));
+};
+/** A package in pnpm's store, and links to those that it needs. */
+function store(name, needs = []) {
+  write(`node_modules/.pnpm/${name.replace('/', '+')}@1/node_modules/${name}/package.json`, '{}');
+  for (const need of needs) {
+    const target = `node_modules/.pnpm/${need.replace('/', '+')}@1/node_modules/${need}`;
+    link(`node_modules/.pnpm/${name.replace('/', '+')}@1/node_modules/${need}`, target);
+  }
+}
+
+describe('the modules that a bundle holds', () => {
+  beforeAll(() => {
+    store('deep');
+    store('@scope/inner', ['deep']);
+    store('outer', ['@scope/inner']);
+    store('runner', ['compiler']);
+    store('compiler', ['deep-of-compiler']);
+    store('deep-of-compiler');
+    store('linter');
+    write(
+      'packages/one/package.json',
+      '{"dependencies":{"outer":"1","@own/two":"1"},"devDependencies":{"linter":"1"}}',
+    );
+    write('packages/two/package.json', '{}');
+    link('packages/one/node_modules/outer', 'node_modules/.pnpm/outer@1/node_modules/outer');
+    link('packages/one/node_modules/@own/two', 'packages/two');
+    link('packages/one/node_modules/linter', 'node_modules/.pnpm/linter@1/node_modules/linter');
+    link('packages/two/node_modules/runner', 'node_modules/.pnpm/runner@1/node_modules/runner');
+  });
+  const closure = (more) => moduleClosure({ root, workspace: ['packages/one', 'packages/two'], ...more });
+
+  it('are those that dependencies reach, and links to packages of the workspace', () => {
+    expect(closure({})).toEqual([
+      'node_modules/.pnpm/@scope+inner@1',
+      'node_modules/.pnpm/deep@1',
+      'node_modules/.pnpm/outer@1',
+      'packages/one/node_modules/@own/two',
+      'packages/one/node_modules/outer',
+    ]);
+  });
+
+  it('and those asked for besides, without what is left out and only that reaches', () => {
+    const folders = closure({ alsoNeeded: ['runner'], without: /^compiler$/ });
+    expect(folders).toContain('node_modules/.pnpm/runner@1');
+    expect(folders.filter((path) => /compiler|linter/.test(path))).toEqual([]);
+  });
+});
+
+describe('the shared libraries of a program', () => {
+  it('are named with their files, the C library not among them', () => {
+    const libraries = neededLibraries([process.execPath]);
+    const compiler = libraries.filter(({ isCompatibility }) => isCompatibility).map(({ soname }) => soname);
+    expect(libraries.every(({ path }) => path.startsWith('/'))).toBe(true);
+    expect(libraries.some(({ soname }) => soname.startsWith('libc.so'))).toBe(false);
+    for (const soname of compiler) expect(soname).toMatch(/^lib(stdc\+\+|gcc_s)\./);
+  });
+
+  it('need a glibc, by the newest version of a symbol', () => {
+    const { GLIBC } = requiredVersions([process.execPath]);
+    expect(GLIBC).toMatch(/^2\.\d+/);
+    // not 2.5 for 2.34: versions are numbers
+    expect(Number(GLIBC.split('.')[1])).toBeGreaterThanOrEqual(17);
+  });
+});
+
+describe('what runs on a card', () => {
+  const options = { root: '/root', out: '/out', benchArguments: ['--presets', 'gpt2-1.3b'] };
+
+  it('is sanitized by all three tools there, and by none under emulation', () => {
+    const onCard = stagesOf({ ...options, emulation: false, sanitizer: '/cuda/bin/compute-sanitizer' });
+    expect(onCard.sanitizer.map(({ args }) => args[1])).toEqual(['memcheck', 'racecheck', 'initcheck']);
+    expect(onCard.bench[0].args.slice(-2)).toEqual(['--presets', 'gpt2-1.3b']);
+    expect(onCard.bench[0].args).not.toContain('--dry-run');
+    const emulated = stagesOf({ ...options, emulation: true });
+    expect(emulated.sanitizer.map(({ command }) => command)).not.toContain('compute-sanitizer');
+    expect(emulated.bench[0].args).toContain('--dry-run');
+  });
+});
+
+describe('run-on-gpu.sh', () => {
+  const script = fileURLToPath(new URL('run-on-gpu.sh', import.meta.url));
+
+  /** A bundle whose node is this script of the shell. */
+  function bundleWith(node) {
+    copyFileSync(script, join(root, 'run-on-gpu.sh'));
+    write('bundle.json', '{\n "commit": "0123abcd",\n "cuda": true\n}\n');
+    write('bin/node', `#!/bin/sh\n${node}\n`);
+    chmodSync(join(root, 'bin/node'), 0o755);
+    return spawnSync('/bin/sh', [join(root, 'run-on-gpu.sh'), 'tests', '--only', 'a b'], {
+      encoding: 'utf8',
+      env: { PATH: '/usr/bin:/bin', LD_LIBRARY_PATH: '/theirs' },
+    });
+  }
+  const ask = '[ "$1" = -e ] && exit 0;';
+
+  it('hands its arguments on, with its libraries first and the machine’s for others', () => {
+    const { stdout, status } = bundleWith(
+      `${ask} echo "$2|$4|$MTL_BUNDLE_COMMIT|$MTL_HOST_LIBRARY_PATH|$LD_LIBRARY_PATH"; exit 3`,
+    );
+    expect(stdout.trim()).toBe(`tests|a b|0123abcd|/theirs|${root}/lib:/theirs`);
+    expect(status).toBe(3);
+  });
+
+  it('takes its own libstdc++ where the machine’s is too old', () => {
+    const onlyCompatible = `case "$LD_LIBRARY_PATH" in *compat*) ;; *) exit 1;; esac; ${ask}`;
+    const { stdout } = bundleWith(`${onlyCompatible} echo "$LD_LIBRARY_PATH"`);
+    expect(stdout.trim()).toBe(`${root}/lib/compat:${root}/lib:/theirs`);
+  });
+
+  it('says what is wrong where the addon cannot be loaded at all', () => {
+    const { stderr, status } = bundleWith('echo "GLIBC_2.34 not found" >&2; exit 1');
+    expect(stderr).toContain('GLIBC_2.34 not found');
+    expect(stderr).toContain('error[MTL_BUNDLE]');
+    expect(status).toBe(2);
+  });
+});
