@@ -11,6 +11,7 @@ export {
   biasDropoutResidual,
   type Dropout,
 } from './operations/bias-dropout-residual.js';
+export { type CrossEntropyOptions, crossEntropy } from './operations/cross-entropy.js';
 export { type EmbeddingLookup, embedding } from './operations/embedding.js';
 export { type GatherRowsOptions, gatherRows } from './operations/gather-rows.js';
 export { gelu } from './operations/gelu.js';
@@ -22,6 +23,7 @@ export {
   linearCrossEntropy,
 } from './operations/linear-cross-entropy.js';
 export { type PackedAttentionOptions, packedAttention } from './operations/packed-attention.js';
+export { reshape } from './operations/reshape.js';
 export { tanh } from './operations/tanh.js';
 export {
   type Initialization,

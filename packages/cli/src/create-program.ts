@@ -6,6 +6,7 @@ import { convertCommand } from './commands/convert/convert.js';
 import { dataCommand } from './commands/data/data.js';
 import { doctorCommand } from './commands/doctor/doctor.js';
 import { evalCommand } from './commands/eval/eval.js';
+import { finetuneCommand } from './commands/finetune/finetune.js';
 import { generateCommand } from './commands/generate.js';
 import { planCommand } from './commands/plan.js';
 import { runCommand } from './commands/run/run.js';
@@ -23,6 +24,7 @@ export function createProgram(): Command {
     .addCommand(runCommand())
     .addCommand(dataCommand())
     .addCommand(evalCommand())
+    .addCommand(finetuneCommand())
     .addCommand(generateCommand())
     .addCommand(convertCommand())
     .addCommand(checkpointCommand())

@@ -7,6 +7,7 @@ export {
 export { type ReadDocumentsOptions, readDocuments } from './corpora/read-documents.js';
 export type { PlainTextDocuments } from './corpora/read-plain-text.js';
 export { createSentenceSplitter, type SentenceSplitter } from './corpora/sentence-splitter.js';
+export { writeFileAtomically } from './files/write-file-atomically.js';
 export { IndexedDataset, type SequenceSlice } from './indexed/indexed-dataset.js';
 export {
   type IndexedDatasetSummary,

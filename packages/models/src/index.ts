@@ -1,10 +1,14 @@
+export type { BertStageOptions } from './bert/bert-encoder-stage.js';
 export {
   type BertModelConfiguration,
   numBertParameters,
 } from './bert/bert-model-configuration.js';
 export { bertParameterNames } from './bert/bert-parameter-names.js';
-export { type BertPrediction, BertStage, type BertStageOptions } from './bert/bert-stage.js';
+export { type BertPrediction, BertStage } from './bert/bert-stage.js';
+export type { BertTask } from './bert/bert-task.js';
+export { BertTaskStage, type BertTaskStageOptions, type TaskLoss } from './bert/bert-task-stage.js';
 export type { MaskedTokenBatch } from './bert/masked-token-batch.js';
+export type { TaskTokenBatch } from './bert/task-token-batch.js';
 export type { Recomputation } from './blocks/recomputation.js';
 export {
   type LayerNormPlacement,
@@ -37,6 +41,10 @@ export { type BatchOutline, numLossTokens, type StageBatch, type TokenBatch } fr
 export type { WritableDtype } from './huggingface/float-bytes.js';
 export { parameterTensors } from './huggingface/parameter-tensors.js';
 export { type HuggingFaceBert, readHuggingFaceBert } from './huggingface/read-huggingface-bert.js';
+export {
+  type HuggingFaceBertForTask,
+  readHuggingFaceBertForTask,
+} from './huggingface/read-huggingface-bert-for-task.js';
 export { type HuggingFaceGpt2, readHuggingFaceGpt2 } from './huggingface/read-huggingface-gpt2.js';
 export {
   type WriteHuggingFaceBertOptions,

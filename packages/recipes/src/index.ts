@@ -40,6 +40,21 @@ export {
 } from './build/training-processes.js';
 export { readTokenizerFlags, type TokenizerFlags } from './configuration/read-tokenizer-flags.js';
 export { type ConfigurationJson, configurationJson } from './configuration-json.js';
+export { type FineTuneOptions, type FineTuningReport, fineTune } from './finetune/fine-tune.js';
+export {
+  type FineTuningConfiguration,
+  type FineTuningTaskName,
+  fineTuningTaskNames,
+} from './finetune/fine-tuning-configuration.js';
+export {
+  type FineTuningPreset,
+  type FineTuningPresetName,
+  type FineTuningPresetTask,
+  fineTuningPreset,
+  fineTuningPresetNames,
+} from './finetune/fine-tuning-presets.js';
+export type { EpochResult, SeedResult, SetResult } from './finetune/fine-tuning-results.js';
+export type { TaskMetrics } from './finetune/task-set.js';
 export { configFileJsonSchema } from './flags/flag-schema.js';
 export { formatHelp } from './flags/format-help.js';
 export { type ParsedFlags, parseFlags } from './flags/parse-flags.js';

@@ -17,6 +17,7 @@ export {
 export { Ranks } from './ranks.js';
 export {
   type EvaluationSettings,
+  type OwnEvaluation,
   type RunTrainingOptions,
   runTraining,
   type SaveSettings,

@@ -4,7 +4,7 @@ import type { StepMetrics } from './metrics/step-metrics.js';
 import type { ValidationLoss } from './metrics/training-summary.js';
 import { stopSignalNames } from './stop-signal-names.js';
 import type { StopSignals } from './stop-signals.js';
-import type { Trainer } from './trainer.js';
+import type { EvaluatedLoss, Trainer } from './trainer.js';
 import { optimizerTensors, trainingState, weightTensors } from './training-checkpoint.js';
 
 /** Somebody who wants to know how training goes: console, metrics.jsonl, TensorBoard, the summary. */
@@ -32,13 +32,21 @@ export interface EvaluationSettings<Batch> {
   readonly open: () => AsyncIterator<Batch>;
 }
 
+/** An evaluation of the caller's own, such as one of predictions. */
+export interface OwnEvaluation {
+  /** Steps between evaluations. */
+  readonly interval: number;
+  /** Called on all ranks; what it returns goes to the reporters. */
+  readonly run: () => Promise<EvaluatedLoss>;
+}
+
 export interface RunTrainingOptions<Batch> {
   readonly trainer: Trainer<Batch>;
   readonly optimizer: AdamwOptimizer;
   readonly lossScaler: LossScaler;
   readonly reporters: readonly TrainingReporter[];
   readonly save?: SaveSettings | undefined;
-  readonly evaluation?: EvaluationSettings<Batch> | undefined;
+  readonly evaluation?: EvaluationSettings<Batch> | OwnEvaluation | undefined;
   /** Ends the run after a step whose number is a multiple of this. */
   readonly exitInterval?: number | undefined;
   readonly signals?: Pick<StopSignals, 'received'> | undefined;
@@ -127,13 +135,20 @@ async function saveTraining<Batch>(options: RunTrainingOptions<Batch>, save: Sav
 
 async function evaluateTraining<Batch>(
   { trainer, reporters }: RunTrainingOptions<Batch>,
-  { open, numMicroBatches }: EvaluationSettings<Batch>,
+  evaluation: EvaluationSettings<Batch> | OwnEvaluation,
 ): Promise<void> {
+  const evaluated = 'run' in evaluation ? await evaluation.run() : await lossOf(trainer, evaluation);
+  const { iteration, consumedSamples } = trainer.progress;
+  for (const reporter of reporters) reporter.validation?.({ iteration, consumedSamples, ...evaluated });
+}
+
+async function lossOf<Batch>(
+  trainer: Trainer<Batch>,
+  { open, numMicroBatches }: EvaluationSettings<Batch>,
+): Promise<EvaluatedLoss> {
   const batches = open();
   try {
-    const evaluated = await trainer.evaluate(batches, numMicroBatches);
-    const { iteration, consumedSamples } = trainer.progress;
-    for (const reporter of reporters) reporter.validation?.({ iteration, consumedSamples, ...evaluated });
+    return await trainer.evaluate(batches, numMicroBatches);
   } finally {
     await batches.return?.();
   }

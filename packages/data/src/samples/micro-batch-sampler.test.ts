@@ -27,6 +27,38 @@ describe('sampleMicroBatches', () => {
     ]);
   });
 
+  it('leaves out the same samples of an epoch under any layout, if asked to', () => {
+    const epoch = (microBatchSize: number, dataParallelSize: number, consumedSamples = 0) => {
+      const options = { microBatchSize, dataParallelSize, consumedSamples, epochMultiple: 8, seed: 3 };
+      const ranks = Array.from({ length: dataParallelSize }, (_, dataParallelRank) =>
+        take(
+          sampleMicroBatches({ kind: 'cyclic', totalSamples: 22, ...options, dataParallelRank }),
+          16 / (microBatchSize * dataParallelSize),
+        ),
+      );
+      // step by step: each of its micro-batches from all ranks
+      return ranks[0]!.flatMap((_, index) => ranks.flatMap((batches) => batches[index]!));
+    };
+    const [first, second] = [epoch(8, 1), epoch(8, 1, 16)];
+    expect(new Set(first).size).toBe(16);
+    expect(second).not.toEqual(first);
+    expect(epoch(1, 2)).toEqual(first);
+    expect(epoch(4, 2, 16)).toEqual(second);
+    expect(epoch(2, 4, 16)).toEqual(second);
+    // in the middle of the second epoch
+    expect(epoch(2, 1, 24).slice(0, 8)).toEqual(second.slice(8));
+  });
+
+  it.each([[6], [12.5], [24]])(
+    'refuses epochs of a multiple of %s samples where they do not fit',
+    (epochMultiple) => {
+      const options = { kind: 'cyclic', totalSamples: 22, microBatchSize: 4, epochMultiple } as const;
+      expect(() => sampleMicroBatches(options).next()).toThrow(
+        expect.objectContaining({ code: 'MTL_DATA_SAMPLER' }),
+      );
+    },
+  );
+
   it.each(['single', 'cyclic'] as const)('shares out the same samples whatever the layout (%s)', (kind) => {
     fc.assert(
       fc.property(

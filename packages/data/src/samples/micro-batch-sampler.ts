@@ -16,6 +16,11 @@ export interface MicroBatchSamplerOptions {
   readonly dataParallelSize?: number;
   /** Seed of the permutations (`cyclic` only). */
   readonly seed?: number;
+  /**
+   * What an epoch's samples are a multiple of (`cyclic` only): the global batch where steps shall not span two epochs, and the
+   * samples left out not depend on the layout. Default microBatchSize x dataParallelSize.
+   */
+  readonly epochMultiple?: number;
 }
 
 /**
@@ -29,7 +34,7 @@ export function* sampleMicroBatches(options: MicroBatchSamplerOptions): Generato
   check(options);
   const chunk = microBatchSize * dataParallelSize;
   const from = dataParallelRank * microBatchSize;
-  const perEpoch = totalSamples - (totalSamples % chunk);
+  const perEpoch = totalSamples - (totalSamples % (options.epochMultiple ?? chunk));
   if (kind === 'single') {
     for (let start = consumedSamples; start + chunk <= totalSamples; start += chunk) {
       yield Array.from({ length: microBatchSize }, (_, i) => start + from + i);
@@ -74,6 +79,13 @@ function check(options: MicroBatchSamplerOptions): void {
   if (!Number.isInteger(totalSamples) || totalSamples < chunk) {
     fail(`${totalSamples} samples do not fill one micro-batch on each rank`, `at least ${chunk} samples`);
   }
+  const { epochMultiple = chunk } = options;
+  if (!Number.isInteger(epochMultiple) || epochMultiple < 1 || epochMultiple % chunk !== 0) {
+    fail(`epochs of a multiple of ${epochMultiple} samples are not possible`, `a multiple of ${chunk}`);
+  }
+  if (totalSamples < epochMultiple) {
+    fail(`${totalSamples} samples do not fill one epoch`, `at least ${epochMultiple} samples`);
+  }
   if (!Number.isInteger(consumedSamples) || consumedSamples < 0) {
     fail(`${consumedSamples} consumed samples are not usable`, 'a non-negative integer');
   }
@@ -85,7 +97,7 @@ function check(options: MicroBatchSamplerOptions): void {
   }
   if (
     options.kind === 'cyclic' &&
-    (consumedSamples % (totalSamples - (totalSamples % chunk))) % chunk !== 0
+    (consumedSamples % (totalSamples - (totalSamples % epochMultiple))) % chunk !== 0
   ) {
     fail(
       `${consumedSamples} consumed samples do not end at a micro-batch`,

@@ -5,51 +5,13 @@ import {
   linearCrossEntropy,
   Parameter,
   type Tape,
-  tanh,
   type Variable,
 } from '@mtl/autograd';
-import { sliceOfRank, type TensorParallel, vocabularyParallelCrossEntropy } from '@mtl/tensor-parallel';
-import { normParameters, wholeParameter } from '../blocks/stage-parameters.js';
+import { sliceOfRank, vocabularyParallelCrossEntropy } from '@mtl/tensor-parallel';
+import { normParameters } from '../blocks/stage-parameters.js';
 import { paddedVocabularySize } from '../blocks/transformer-configuration.js';
-import type { BertModelConfiguration } from './bert-model-configuration.js';
-
-export interface BertHeadOptions {
-  readonly model: BertModelConfiguration;
-  readonly tensorParallel: TensorParallel | undefined;
-}
-
-interface LinearParameters {
-  readonly weight: Parameter;
-  readonly bias: Parameter;
-}
-
-/**
- * Rows that a head computes with are gathered, whole on every process: its parameters' gradients are never parts, even
- * where the layers cut the sequence.
- */
-function wholeSequences(tensorParallel: TensorParallel | undefined): TensorParallel | undefined {
-  return tensorParallel && { ...tensorParallel, sequenceParallel: false };
-}
-
-function dense(
-  name: string,
-  shape: readonly [outputs: number, inputs: number],
-  { model, tensorParallel }: BertHeadOptions,
-): LinearParameters {
-  const standardDeviation = model.initMethodStd;
-  return {
-    weight: wholeParameter(`${name}.weight`, {
-      globalShape: shape,
-      initialization: { kind: 'normal', standardDeviation },
-      tensorParallel,
-    }),
-    bias: wholeParameter(`${name}.bias`, {
-      globalShape: [shape[0]],
-      initialization: { kind: 'zeros' },
-      tensorParallel,
-    }),
-  };
-}
+import { type BertHeadOptions, headLinear, type LinearParameters, wholeSequences } from './head-linear.js';
+import { Pooler } from './pooler.js';
 
 /**
  * What tells the tokens that were masked: dense, GELU, layer norm, and a decoder tied to the token embedding with a bias
@@ -69,7 +31,7 @@ export class MaskedLanguageHead {
     this.#options = { model, tensorParallel };
     const { hiddenSize } = model;
     const vocabulary = paddedVocabularySize(model);
-    this.#dense = dense('lm_head.dense', [hiddenSize, hiddenSize], this.#options);
+    this.#dense = headLinear('lm_head.dense', [hiddenSize, hiddenSize], this.#options);
     this.#norm = normParameters('lm_head.layer_norm', { hiddenSize, tensorParallel });
     this.outputBias = new Parameter({
       name: 'output_layer.bias',
@@ -116,25 +78,19 @@ export class MaskedLanguageHead {
  */
 export class SentenceOrderHead {
   readonly parameters: readonly Parameter[];
-  readonly #pooler: LinearParameters;
+  readonly #pooler: Pooler;
   readonly #output: LinearParameters;
 
-  constructor({ model, tensorParallel }: BertHeadOptions) {
-    const { hiddenSize } = model;
-    const options = { model, tensorParallel: wholeSequences(tensorParallel) };
-    this.#pooler = dense('pooler.dense', [hiddenSize, hiddenSize], options);
-    this.#output = dense('binary_head', [2, hiddenSize], options);
-    this.parameters = [this.#pooler, this.#output].flatMap(({ weight, bias }) => [weight, bias]);
-  }
-
-  /** Hidden states of first tokens [B, 1, H] to a vector a sample, [B, 1, H]. */
-  pool(tape: Tape, hidden: Variable): Variable {
-    return tanh(tape, linear(tape, { input: hidden, ...this.#pooler }));
+  constructor(options: BertHeadOptions) {
+    const { hiddenSize } = options.model;
+    this.#pooler = new Pooler(options);
+    this.#output = headLinear('binary_head', [2, hiddenSize], options);
+    this.parameters = [...this.#pooler.parameters, this.#output.weight, this.#output.bias];
   }
 
   /** [B, 1, 2] */
   logits(tape: Tape, hidden: Variable): Variable {
-    return linear(tape, { input: this.pool(tape, hidden), ...this.#output });
+    return linear(tape, { input: this.#pooler.pool(tape, hidden), ...this.#output });
   }
 
   /** The losses [B] of samples. */
@@ -143,7 +99,7 @@ export class SentenceOrderHead {
     call: { readonly hidden: Variable; readonly labels: Variable; readonly weights: Variable },
   ): Variable {
     const { labels, weights } = call;
-    const input = this.pool(tape, call.hidden);
+    const input = this.#pooler.pool(tape, call.hidden);
     return linearCrossEntropy(tape, { input, ...this.#output, vocabularySize: 2, labels, weights });
   }
 }

@@ -8,8 +8,9 @@ import {
 } from '@mtl/kernels';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { expectClose, StageUnderTest } from '../../test/support/stage-under-test.js';
+import type { BertStageOptions } from './bert-encoder-stage.js';
 import { type BertModelConfiguration, numBertParameters } from './bert-model-configuration.js';
-import { BertStage, type BertStageOptions } from './bert-stage.js';
+import { BertStage } from './bert-stage.js';
 import type { MaskedTokenBatch } from './masked-token-batch.js';
 
 const model: BertModelConfiguration = {

@@ -1,8 +1,13 @@
-import { type Slice, Variable } from '@mtl/autograd';
+import { Variable } from '@mtl/autograd';
 import { UsageError } from '@mtl/errors';
-import { type Device, type DType, Tensor, type TypedArray } from '@mtl/kernels';
-import type { PackedRows } from '../blocks/transformer-stage.js';
-import type { SamplePacking } from './sample-packing.js';
+import { Tensor } from '@mtl/kernels';
+import {
+  type DeviceSequences,
+  type DeviceSequencesOptions,
+  releaseSequences,
+  sequencesToDevice,
+  uploadConstant,
+} from './device-sequences.js';
 
 // B samples of a micro-batch, S sequence, M room for masked tokens.
 
@@ -33,19 +38,11 @@ export interface MaskedTokenBatch {
   readonly sampleNumbers: Float64Array;
 }
 
-/** A batch on the device: the samples' tokens one after the other, T rows of them, padding left out. */
-export interface DeviceMaskedBatch {
-  /** int32 [T, 1] */
-  readonly tokens: Variable;
-  /** int32 [rows, 1]: of the rows that this process computes with between the tensor-parallel regions. */
-  readonly tokenTypes: Variable;
-  /** Where the samples lie; its `positions` are the position ids too. */
-  readonly packed: PackedRows;
-  /** int32 [M]: rows */
+/** A batch on the device. */
+export interface DeviceMaskedBatch extends DeviceSequences {
+  /** int32 [M]: where they lie among the packed tokens. */
   readonly maskedPositions: Variable;
   readonly maskedLabels: Variable;
-  /** int32 [B]: the row of each sample's first token, which is pooled. */
-  readonly firstPositions: Variable;
   /** int32 [B] */
   readonly sentenceOrderLabels: Variable | undefined;
   /** float32 [M], or [M + B] with sentence order: the factor of each loss in the total. */
@@ -53,16 +50,9 @@ export interface DeviceMaskedBatch {
   /** Views of `weights`. */
   readonly maskedWeights: Variable;
   readonly sentenceOrderWeights: Variable | undefined;
-  /** int64 [B] */
-  readonly samples: Variable;
-  release(): void;
 }
 
-export interface MaskedBatchOptions {
-  readonly device: Device;
-  readonly packing: SamplePacking;
-  /** The rows of this process, where they are cut over processes. */
-  readonly rows: Slice;
+export interface MaskedBatchOptions extends DeviceSequencesOptions {
   readonly lossFactor: number;
   /** Needed with `sentenceOrderLabels`. */
   readonly sampleLossFactor?: number | undefined;
@@ -75,53 +65,37 @@ export interface MaskedBatchOptions {
  */
 export function maskedBatchToDevice(
   batch: MaskedTokenBatch,
-  { device, packing, rows, lossFactor, sampleLossFactor }: MaskedBatchOptions,
+  { lossFactor, sampleLossFactor, ...sequences }: MaskedBatchOptions,
 ): DeviceMaskedBatch {
   const { batchSize: b, maskedPositions, sentenceOrderLabels } = batch;
+  const { device, packing } = sequences;
   if (sentenceOrderLabels !== undefined && sampleLossFactor === undefined) {
     throw new UsageError('MTL_STAGE', 'a loss a sample (sentence order) without sampleLossFactor');
   }
   const numMasked = maskedPositions.length;
   const constant = (tensor: Tensor): Variable => new Variable(tensor, { requiresGradient: false });
-  const upload = (values: TypedArray, dtype: DType, shape: readonly number[]): Variable =>
-    constant(Tensor.from(values, { shape, dtype, device }));
-  const ids = (values: Int32Array, shape: readonly number[]): Variable => upload(values, 'int32', shape);
+  const ids = (values: Int32Array): Variable =>
+    uploadConstant(values, { shape: [values.length], dtype: 'int32', device });
   const factorsOfAll = new Float32Array(numMasked + (sentenceOrderLabels === undefined ? 0 : b));
   for (let index = 0; index < numMasked; index++)
     factorsOfAll[index] = batch.maskedWeights[index]! * lossFactor;
   if (sampleLossFactor !== undefined) factorsOfAll.fill(sampleLossFactor, numMasked);
   const weights = Tensor.from(factorsOfAll, { shape: [factorsOfAll.length], dtype: 'float32', device });
-  const sampleNumbers = BigInt64Array.from(Array.from(batch.sampleNumbers, BigInt));
-  const own = [rows.end - rows.start, 1];
-  const { starts, longest, numScores } = packing;
-  const flat = (position: number): number => starts[position % b]! + Math.floor(position / b);
-  const coordinates = {
-    starts: ids(starts, [b + 1]),
-    positions: ids(packing.positions.subarray(rows.start, rows.end), own),
-    samples: upload(
-      BigInt64Array.from(packing.rowSamples.subarray(rows.start, rows.end), (row) => sampleNumbers[row]!),
-      ...(['int64', own] as const),
-    ),
-  };
+  const flat = (position: number): number => packing.starts[position % b]! + Math.floor(position / b);
   const variables = {
-    tokens: ids(packing.packed(batch.tokens), [packing.numRows, 1]),
-    tokenTypes: ids(packing.packed(batch.tokenTypes).subarray(rows.start, rows.end), own),
-    maskedPositions: ids(maskedPositions.map(flat), [numMasked]),
-    maskedLabels: ids(batch.maskedLabels, [numMasked]),
-    firstPositions: ids(starts.subarray(0, b), [b]),
-    sentenceOrderLabels: sentenceOrderLabels && ids(sentenceOrderLabels, [b]),
+    ...sequencesToDevice({ ...batch, numRows: b, rowNumbers: batch.sampleNumbers }, sequences),
+    maskedPositions: ids(maskedPositions.map(flat)),
+    maskedLabels: ids(batch.maskedLabels),
+    sentenceOrderLabels: sentenceOrderLabels && ids(sentenceOrderLabels),
     maskedWeights: constant(weights.rows(0, numMasked)),
     sentenceOrderWeights: sentenceOrderLabels && constant(weights.rows(numMasked, numMasked + b)),
-    samples: upload(sampleNumbers, 'int64', [b]),
   };
   return {
     ...variables,
-    packed: { ...coordinates, longest, numScores },
     weights,
     release: () => {
       weights.dispose();
-      for (const variable of [...Object.values(variables), ...Object.values(coordinates)])
-        variable?.release();
+      releaseSequences(variables);
     },
   };
 }

@@ -267,7 +267,7 @@ export abstract class TransformerStage<
   protected dropped(
     tape: Tape,
     input: Variable,
-    { site, call }: { site: string; call: StageCall<OnDevice> },
+    { site, call }: { site: string; call: StageCall<DeviceSamples> },
   ): Variable {
     const dropout = this.#hiddenDropout(site, call);
     return dropout === undefined ? input : biasDropoutResidual(tape, { input, dropout });
@@ -294,12 +294,12 @@ export abstract class TransformerStage<
     return { tape, batch, input: boundary, outputs: [outputs].flat() };
   }
 
-  #dropout(site: string, { batch, training }: StageCall<OnDevice>, rate: number): Dropout | undefined {
+  #dropout(site: string, { batch, training }: StageCall<DeviceSamples>, rate: number): Dropout | undefined {
     if (!training || rate === 0) return undefined;
     return { probability: rate, key: siteKey(this.#seed, site), samples: batch.samples };
   }
 
-  #hiddenDropout(site: string, call: StageCall<OnDevice>): Dropout | undefined {
+  #hiddenDropout(site: string, call: StageCall<DeviceSamples>): Dropout | undefined {
     const dropout = this.#dropout(site, call, this.model.hiddenDropout);
     if (dropout === undefined) return undefined;
     const { packed } = call.batch;

@@ -1,4 +1,5 @@
 import type { BertModelConfiguration } from '../bert/bert-model-configuration.js';
+import type { BertTask } from '../bert/bert-task.js';
 import { paddedVocabularySize } from '../blocks/transformer-configuration.js';
 import type { WeightNames } from './mapped-weights.js';
 import { paddedTable, paddedVector, sameLayout, sideBySide, type WeightMapping } from './weight-mapping.js';
@@ -37,49 +38,115 @@ function layerMappings(layer: number, model: BertModelConfiguration): WeightMapp
   ];
 }
 
-/** The name map of transformers' BERT, names without the prefix `bert.` (those of the heads begin with `cls.`). */
-export function bertWeightMappings(model: BertModelConfiguration): WeightMapping[] {
+const dense = (
+  name: string,
+  source: string,
+  [outputs, inputs]: readonly [number, number],
+): WeightMapping[] => [
+  sameLayout(`${name}.weight`, { name: `${source}.weight`, shape: [outputs, inputs] }),
+  sameLayout(`${name}.bias`, { name: `${source}.bias`, shape: [outputs] }),
+];
+
+const norm = (name: string, source: string, size: number): WeightMapping[] =>
+  ['weight', 'bias'].map((kind) =>
+    sameLayout(`${name}.${kind}`, { name: `${source}.${kind}`, shape: [size] }),
+  );
+
+const poolerMappings = ({ hiddenSize: h }: BertModelConfiguration): WeightMapping[] =>
+  dense('pooler.dense', 'pooler.dense', [h, h]);
+
+/** Embeddings and layers. */
+function encoderMappings(model: BertModelConfiguration): WeightMapping[] {
   const { hiddenSize: h, vocabularySize } = model;
-  const paddedRows = paddedVocabularySize(model);
-  const both = (name: string, source: string, shape: readonly number[]): WeightMapping[] => [
-    sameLayout(`${name}.weight`, { name: `${source}.weight`, shape }),
-    sameLayout(`${name}.bias`, { name: `${source}.bias`, shape: shape.slice(0, 1) }),
-  ];
   const table = (name: string, source: string, rows: number): WeightMapping =>
     sameLayout(`embedding.${name}.weight`, { name: `embeddings.${source}.weight`, shape: [rows, h] });
   return [
     paddedTable(
       'embedding.word_embeddings.weight',
       { name: 'embeddings.word_embeddings.weight', shape: [vocabularySize, h] },
-      paddedRows,
+      paddedVocabularySize(model),
     ),
     table('position_embeddings', 'position_embeddings', model.maxPositionEmbeddings),
     table('tokentype_embeddings', 'token_type_embeddings', model.tokenTypeVocabularySize),
-    ...both('embedding.layernorm', 'embeddings.LayerNorm', [h]),
+    ...norm('embedding.layernorm', 'embeddings.LayerNorm', h),
     ...Array.from({ length: model.numLayers }, (_, layer) => layerMappings(layer, model)).flat(),
-    ...both('lm_head.dense', 'cls.predictions.transform.dense', [h, h]),
-    ...both('lm_head.layer_norm', 'cls.predictions.transform.LayerNorm', [h]),
-    paddedVector('output_layer.bias', { name: 'cls.predictions.bias', shape: [vocabularySize] }, paddedRows),
+  ];
+}
+
+/** The name map of transformers' BERT, names without the prefix `bert.` (those of the heads begin with `cls.`). */
+export function bertWeightMappings(model: BertModelConfiguration): WeightMapping[] {
+  const { hiddenSize: h, vocabularySize } = model;
+  return [
+    ...encoderMappings(model),
+    ...dense('lm_head.dense', 'cls.predictions.transform.dense', [h, h]),
+    ...norm('lm_head.layer_norm', 'cls.predictions.transform.LayerNorm', h),
+    paddedVector(
+      'output_layer.bias',
+      { name: 'cls.predictions.bias', shape: [vocabularySize] },
+      paddedVocabularySize(model),
+    ),
     ...(model.sentenceOrderHead
-      ? [
-          ...both('pooler.dense', 'pooler.dense', [h, h]),
-          ...both('binary_head', 'cls.seq_relationship', [2, h]),
-        ]
+      ? [...poolerMappings(model), ...dense('binary_head', 'cls.seq_relationship', [2, h])]
       : []),
   ];
 }
+
+/** What transformers calls the layer of a task, and its shape. */
+export function taskHeadTensor(task: BertTask, { hiddenSize }: BertModelConfiguration) {
+  switch (task.kind) {
+    case 'classification':
+      return {
+        name: 'classification_head',
+        source: 'classifier',
+        shape: [task.numClasses, hiddenSize],
+      } as const;
+    case 'multiple-choice':
+      return { name: 'multichoice_head', source: 'classifier', shape: [1, hiddenSize] } as const;
+    case 'span':
+      return { name: 'span_head', source: 'qa_outputs', shape: [2, hiddenSize] } as const;
+  }
+}
+
+// heads that other classes of transformers put on the encoder
+const otherHeads = /^cls\.|^(classifier|qa_outputs|pooler\.dense)\.(weight|bias)$/;
+
+/** How files of a BERT are named that is to be fine-tuned: the encoder, and of the rest what `has` says is there. */
+export function bertTaskWeightNames(
+  model: BertModelConfiguration,
+  {
+    task,
+    has,
+  }: { readonly task: BertTask; readonly has: { readonly pooler: boolean; readonly head: boolean } },
+): WeightNames {
+  const { name, source, shape } = taskHeadTensor(task, model);
+  return {
+    mappings: [
+      ...encoderMappings(model),
+      ...(has.pooler ? poolerMappings(model) : []),
+      ...(has.head ? dense(name, source, shape) : []),
+    ],
+    prefix,
+    isIgnored: (tensor) => ignored.test(tensor) || otherHeads.test(tensor),
+    canonical,
+  };
+}
+
+const prefix = 'bert.';
+
+/** Norms had `gamma` and `beta` in the first files. */
+const canonical = (name: string): string =>
+  name.replace(/LayerNorm\.gamma$/, 'LayerNorm.weight').replace(/LayerNorm\.beta$/, 'LayerNorm.bias');
 
 // the tied decoder, buffers of older versions, and the heads that a model without sentence order leaves out
 const ignored = /^cls\.predictions\.decoder\.(weight|bias)$|^embeddings\.position_ids$/;
 const orderHead = /^(pooler\.dense|cls\.seq_relationship)\.(weight|bias)$/;
 
-/** How files of BERT are named: norms had `gamma` and `beta` in the first ones. */
+/** How files of BERT are named. */
 export function bertWeightNames(model: BertModelConfiguration): WeightNames {
   return {
     mappings: bertWeightMappings(model),
-    prefix: 'bert.',
+    prefix,
     isIgnored: (name) => ignored.test(name) || (!model.sentenceOrderHead && orderHead.test(name)),
-    canonical: (name) =>
-      name.replace(/LayerNorm\.gamma$/, 'LayerNorm.weight').replace(/LayerNorm\.beta$/, 'LayerNorm.bias'),
+    canonical,
   };
 }

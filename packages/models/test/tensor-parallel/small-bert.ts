@@ -1,4 +1,4 @@
-import type { BertModelConfiguration, MaskedTokenBatch } from '../../src/index.js';
+import type { BertModelConfiguration, BertTask, MaskedTokenBatch, TaskTokenBatch } from '../../src/index.js';
 
 /** As small as the GPT of these tests; of four ranks the last holds 18 tokens and 6 of padding. */
 export const smallBert: BertModelConfiguration = {
@@ -40,5 +40,19 @@ export function smallMaskedBatch(): MaskedTokenBatch {
     numMasked: masked.length,
     sentenceOrderLabels: Int32Array.of(1, 0),
     sampleNumbers: Float64Array.of(41, 7),
+  };
+}
+
+/** The same sequences for a task: two samples, or one of two choices. */
+export function smallTaskBatch({ kind }: BertTask): TaskTokenBatch {
+  const { tokens, tokenTypes, lengths } = smallMaskedBatch();
+  const numChoices = kind === 'multiple-choice' ? 2 : 1;
+  const isSpan = kind === 'span';
+  return {
+    ...{ sequenceLength, tokens, tokenTypes, lengths, numChoices, batchSize: batchSize / numChoices },
+    labels: isSpan ? undefined : Int32Array.of(1, 2).subarray(0, batchSize / numChoices),
+    startPositions: isSpan ? Int32Array.of(2, 0) : undefined,
+    endPositions: isSpan ? Int32Array.of(7, 0) : undefined,
+    sampleNumbers: Float64Array.of(41, 7).subarray(0, batchSize / numChoices),
   };
 }

@@ -3,6 +3,8 @@ import type { DType } from '@mtl/kernels';
 import type { TensorParallel } from '@mtl/tensor-parallel';
 import {
   BertStage,
+  type BertTask,
+  BertTaskStage,
   type GptModelConfiguration,
   GptStage,
   type LayerNormPlacement,
@@ -10,7 +12,7 @@ import {
   type Recomputation,
   type TokenBatch,
 } from '../../src/index.js';
-import { smallBert, smallMaskedBatch } from './small-bert.js';
+import { smallBert, smallMaskedBatch, smallTaskBatch } from './small-bert.js';
 
 /** Two layers, four heads, and a vocabulary of 90 padded to 96: of four ranks the last holds 18 tokens and 6 of padding. */
 export const smallGpt: GptModelConfiguration = {
@@ -54,6 +56,8 @@ export interface StepOptions {
   readonly model?: Partial<GptModelConfiguration>;
   /** A BERT instead, with its layer norms there. */
   readonly bert?: LayerNormPlacement;
+  /** With this head instead of those of pretraining. */
+  readonly task?: BertTask;
   readonly dtype?: DType;
   readonly recomputation?: Recomputation;
   /** The halves of backward one after the other. */
@@ -77,7 +81,7 @@ export interface StepResult {
   readonly gradients: readonly ParameterGradient[];
 }
 
-type SmallStage = GptStage | BertStage;
+type SmallStage = GptStage | BertStage | BertTaskStage;
 
 export interface BuiltModel<S extends SmallStage = SmallStage> {
   readonly stage: S;
@@ -87,7 +91,11 @@ export interface BuiltModel<S extends SmallStage = SmallStage> {
 }
 
 export function buildModel(options: StepOptions, spread?: TensorParallel): BuiltModel {
-  return options.bert === undefined ? buildGpt(options, spread) : buildBert(options.bert, options, spread);
+  const { bert, task } = options;
+  if (bert === undefined) return buildGpt(options, spread);
+  return task === undefined
+    ? buildBert(bert, options, spread)
+    : buildTask({ ...options, bert, task }, spread);
 }
 
 export function buildGpt(options: StepOptions, spread?: TensorParallel): BuiltModel<GptStage> {
@@ -110,6 +118,19 @@ function buildBert(
   const factors = { lossFactor: 1 / batch.numMasked, sampleLossFactor: 1 / batch.batchSize };
   return withParameters(stage, options, (how) => {
     stage[how]({ microBatch: 0, batch, ...factors });
+  });
+}
+
+function buildTask(
+  options: StepOptions & { readonly bert: LayerNormPlacement; readonly task: BertTask },
+  spread: TensorParallel | undefined,
+): BuiltModel<BertTaskStage> {
+  const { bert, task } = options;
+  const model = { ...smallBert, layerNormPlacement: bert };
+  const stage = new BertTaskStage({ ...stageOptions(options, spread), model, task });
+  const batch = smallTaskBatch(task);
+  return withParameters(stage, options, (how) => {
+    stage[how]({ microBatch: 0, batch, lossFactor: 0, sampleLossFactor: 1 / batch.batchSize });
   });
 }
 

@@ -1,5 +1,3 @@
-import { copyFile, mkdir, rename, rm } from 'node:fs/promises';
-import { join } from 'node:path';
 import type { JsonObject } from '@mtl/checkpoint';
 import type { Tokenizer, TokenizerOptions } from '@mtl/data';
 import { CheckpointError } from '@mtl/errors';
@@ -7,10 +5,7 @@ import type { BertModelConfiguration, GptModelConfiguration, TransformerConfigur
 import { type ConfigurationJson, configurationJson } from '../configuration-json.js';
 import type { GptConfiguration } from '../gpt-configuration.js';
 import type { ModelKind } from '../model-kind.js';
-import { tokenizerFiles, tokenizerIn } from './tokenizer-files.js';
-
-/** The folder in the directory of --save that holds the tokenizer's files. */
-const tokenizerFolder = 'tokenizer';
+import { savedTokenizer, saveTokenizer } from './saved-tokenizer.js';
 
 /** The data of a training. */
 export interface TrainedOn {
@@ -58,40 +53,14 @@ export interface SaveConfigurationOptions {
  */
 export async function saveConfiguration(options: SaveConfigurationOptions): Promise<JsonObject> {
   const { directory, configuration, model, data } = options;
-  const tokenizer = options.tokenizer?.options;
-  if (tokenizer !== undefined) await copyTokenizer(join(directory, tokenizerFolder), tokenizer);
   const saved = {
     ...configurationJson(configuration),
     [modelKeys[configuration.kind]]: model,
-    ...(tokenizer === undefined ? {} : { tokenizer: tokenizerIn('', tokenizer) }),
+    ...(await saveTokenizer(directory, options.tokenizer)),
     ...(data === undefined ? {} : { trainedOn: data }),
   };
   // what is undefined JSON leaves out
   return JSON.parse(JSON.stringify(saved)) as JsonObject;
-}
-
-async function copyTokenizer(directory: string, options: TokenizerOptions): Promise<void> {
-  const files = tokenizerFiles(options);
-  if (files.length === 0) return;
-  try {
-    await mkdir(directory, { recursive: true });
-    for (const { name, path } of files) {
-      const target = join(directory, name);
-      const unfinished = `${target}.saving-${process.pid}`;
-      try {
-        await copyFile(path, unfinished);
-        await rename(unfinished, target);
-      } finally {
-        await rm(unfinished, { force: true });
-      }
-    }
-  } catch (error) {
-    throw new CheckpointError(
-      'MTL_CHECKPOINT_IO',
-      `the tokenizer cannot be saved into ${directory}: ${(error as Error).message}`,
-      { remedy: 'choose a directory for --save that can be written to', exitCode: 2, cause: error },
-    );
-  }
 }
 
 /** Where a checkpoint lies. */
@@ -139,12 +108,12 @@ function checkHolds(kind: ModelKind, configuration: JsonObject, { path }: Checkp
   const what = isModel(other) ? `holds a ${other.toUpperCase()}` : 'does not say which model it holds';
   throw new CheckpointError('MTL_CHECKPOINT_STATE', `${path} ${what}`, {
     expected: `a checkpoint of a ${kind.toUpperCase()}, that ${kind}-train${kind === 'gpt' ? ' or mtl convert' : ''} wrote`,
+    remedy: `train one with ${kind}-train, or pass one of the transformers library with --load-hf`,
     exitCode: 2,
   });
 }
 
 function withTokenizer<Saved extends SavedTraining>(saved: Saved, { directory }: CheckpointPlace): Saved {
-  const { tokenizer } = saved;
-  if (tokenizer === undefined) return saved;
-  return { ...saved, tokenizer: tokenizerIn(join(directory, tokenizerFolder), tokenizer) };
+  const tokenizer = savedTokenizer(saved, { directory });
+  return tokenizer === undefined ? saved : { ...saved, tokenizer };
 }

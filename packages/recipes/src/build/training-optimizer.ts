@@ -1,11 +1,28 @@
 import type { Parameter } from '@mtl/autograd';
 import type { Device, DType } from '@mtl/kernels';
 import { AdamwOptimizer, ParameterBuffers } from '@mtl/optimizer';
-import type { GptConfiguration } from '../gpt-configuration.js';
+import type {
+  OptimizerConfiguration,
+  ParallelConfiguration,
+  TrainingConfiguration,
+} from '../gpt-configuration.js';
 import type { TrainingProcesses } from './training-processes.js';
 
+/** What of a configuration the optimizer follows from. */
+export interface OptimizedConfiguration {
+  readonly optimizer: Pick<
+    OptimizerConfiguration,
+    'adamBeta1' | 'adamBeta2' | 'adamEpsilon' | 'weightDecay' | 'clipGrad'
+  >;
+  readonly parallel: Pick<
+    ParallelConfiguration,
+    'dataParallelSize' | 'useDistributedOptimizer' | 'overlapGradReduce' | 'overlapParamGather'
+  >;
+  readonly training: Pick<TrainingConfiguration, 'seed'>;
+}
+
 export interface TrainingOptimizerOptions {
-  readonly configuration: GptConfiguration;
+  readonly configuration: OptimizedConfiguration;
   readonly parameters: readonly Parameter[];
   /** The parameters of each chunk that lies here. */
   readonly pieces: ReadonlyMap<number, readonly Parameter[]>;

@@ -81,14 +81,18 @@ export class TrainingProcesses {
   }
 }
 
-/** The value of rank 0, which must be JSON, on all members. */
-export function broadcastJson<Value>(group: NonNullable<ParallelGroups['world']>, value: Value): Value {
+/** The value of one rank (default 0), which must be JSON, on all members. */
+export function broadcastJson<Value>(
+  group: NonNullable<ParallelGroups['world']>,
+  value: Value,
+  { root = 0 }: { readonly root?: number } = {},
+): Value {
   const own = new TextEncoder().encode(JSON.stringify(value ?? null));
   using length = Tensor.from([own.length], { shape: [1], dtype: 'int32' });
-  group.broadcast(length, { root: 0 }).wait();
-  const bytes = group.rank === 0 ? own : new Uint8Array(length.item());
+  group.broadcast(length, { root }).wait();
+  const bytes = group.rank === root ? own : new Uint8Array(length.item());
   using tensor = Tensor.from(bytes, { shape: [bytes.length], dtype: 'uint8' });
-  group.broadcast(tensor, { root: 0 }).wait();
+  group.broadcast(tensor, { root }).wait();
   return (JSON.parse(new TextDecoder().decode(tensor.read<'uint8'>())) ?? undefined) as Value;
 }
 

@@ -1,0 +1,64 @@
+import { crossEntropyBackward, crossEntropyStatistics, Tensor } from '@mtl/kernels';
+import type { Tape } from '../tape.js';
+import type { Variable } from '../variable.js';
+
+export interface CrossEntropyOptions {
+  /** [N, V], or of other dimensions whose elements fold to it: the choice among V classes, for each of N. */
+  readonly logits: Variable;
+  /** int32 [N] */
+  readonly labels: Variable;
+  /** float32 [N]: the factor of each loss in the total. */
+  readonly weights: Variable;
+}
+
+/**
+ * The losses [N], float32, of logits that are there already: few classes, such as those of a fine-tuning task. For a
+ * vocabulary take `linearCrossEntropy`, which never has all logits in memory.
+ */
+export function crossEntropy(tape: Tape, { logits, labels, weights }: CrossEntropyOptions): Variable {
+  const { dtype, device } = logits.tensor;
+  const numRows = labels.tensor.size;
+  const matrix = [numRows, logits.tensor.size / numRows] as const;
+  const statisticsDtype = dtype === 'float64' ? dtype : 'float32';
+  const vector = (): Tensor => Tensor.empty({ shape: [numRows], dtype: statisticsDtype, device });
+
+  const run = (inputs: Record<'logits' | 'labels' | 'weights', Tensor>, gradient?: Tensor): Tensor => {
+    const statistics = { rowMaximum: vector(), rowSum: vector(), labelLogit: vector() };
+    const loss = vector();
+    const views = {
+      logits: inputs.logits.reshape(matrix),
+      labels: inputs.labels.reshape([numRows]),
+    };
+    const weightsView = inputs.weights.reshape([numRows]);
+    const columns = { numColumns: matrix[1] };
+    crossEntropyStatistics({ ...statistics, ...views, ...columns });
+    crossEntropyBackward({
+      ...{ ...statistics, ...views, ...columns, loss, weights: weightsView },
+      logitGradient: gradient,
+    });
+    for (const tensor of [...Object.values(statistics), ...Object.values(views), weightsView])
+      tensor.dispose();
+    return loss;
+  };
+
+  const tensors = { logits: logits.tensor, labels: labels.tensor, weights: weights.tensor };
+  const result = tape.result(run(tensors), { requiresGradient: logits.requiresGradient });
+  tape.record(result, () => {
+    const saved = { logits: tape.save(logits), labels: tape.save(labels), weights: tape.save(weights) };
+    return {
+      name: 'crossEntropy',
+      inputs: [logits],
+      parameters: [],
+      saved: Object.values(saved),
+      backward: () => {
+        const gradient = Tensor.empty({ shape: matrix, dtype, device });
+        const { logits, labels, weights } = saved;
+        run({ logits: logits.tensor, labels: labels.tensor, weights: weights.tensor }, gradient).dispose();
+        const inputGradient = gradient.reshape(logits.tensor.shape);
+        gradient.dispose();
+        return [inputGradient];
+      },
+    };
+  });
+  return result;
+}

@@ -1,0 +1,205 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import type { TokenizerOptions } from '@mtl/data';
+import { ConfigurationError } from '@mtl/errors';
+import type { Device } from '@mtl/kernels';
+import {
+  type FineTuningConfiguration,
+  type FineTuningPresetName,
+  type FineTuningTaskName,
+  fineTuningPreset,
+} from '@mtl/recipes';
+import { tokenizerOfFlags } from '../../command-line/tokenizer-flags.js';
+
+/** Values of the options of `mtl finetune`. */
+export interface FinetuneFlags {
+  readonly task: FineTuningTaskName;
+  readonly dataDir?: string;
+  readonly trainData?: string;
+  readonly validData?: string[];
+  readonly testData?: string[];
+  readonly squadVersion?: '1.1' | '2.0';
+  readonly load?: string;
+  readonly ckptStep?: number;
+  readonly loadHf?: string;
+  readonly fromScratch?: true;
+  readonly numLayers?: number;
+  readonly hiddenSize?: number;
+  readonly numAttentionHeads?: number;
+  readonly layerNormPlacement?: 'pre' | 'post';
+  readonly tokenizerType?: string;
+  readonly tokenizerModel?: string;
+  readonly vocabFile?: string;
+  readonly preset?: FineTuningPresetName;
+  readonly epochs?: number;
+  readonly globalBatchSize?: number;
+  readonly microBatchSize: number;
+  readonly lr?: number;
+  readonly minLr: number;
+  readonly lrDecayStyle: 'linear' | 'cosine' | 'constant';
+  readonly lrWarmupFraction: number;
+  readonly weightDecay: number;
+  readonly clipGrad: number;
+  readonly dropout?: number;
+  readonly seqLength?: number;
+  readonly docStride: number;
+  readonly maxQueryLength: number;
+  readonly maxAnswerLength: number;
+  readonly seeds: readonly number[];
+  readonly save?: string;
+  readonly resume?: true;
+  readonly saveInterval?: number;
+  readonly keepLast: number;
+  readonly exitInterval?: number;
+  readonly logInterval: number;
+  readonly metricsJsonl?: string;
+  readonly device: Device;
+  readonly threads?: number;
+  readonly bf16?: true;
+  readonly fp16?: true;
+  readonly tensorModelParallelSize: number;
+  readonly sequenceParallel?: true;
+  readonly useDistributedOptimizer?: true;
+  readonly json?: true;
+}
+
+/** Seeds of a list with commas. @throws ConfigurationError MTL_FLAG_VALUE */
+export function seedList(text: string): number[] {
+  const seeds = text.split(',').map((seed) => (/^\d+$/.test(seed) ? Number(seed) : Number.NaN));
+  const areSeeds = seeds.every((seed) => Number.isSafeInteger(seed) && seed < 2 ** 32);
+  if (areSeeds && new Set(seeds).size === seeds.length) return seeds;
+  throw new ConfigurationError('MTL_FLAG_VALUE', `--seeds ${text} cannot be used`, {
+    expected: 'different whole numbers below 2^32 with commas between them, such as 1,2,3,4,5',
+  });
+}
+
+/** What the flags of `mtl finetune` say. @throws ConfigurationError MTL_FLAG_*, MTL_WORLD_SIZE */
+export function configurationOfFlags(
+  flags: FinetuneFlags,
+  { worldSize, isRestart }: { readonly worldSize: number; readonly isRestart: boolean },
+): FineTuningConfiguration {
+  const { data, presetTask } = dataOf(flags);
+  const preset = fineTuningPreset(flags.preset ?? 'megatron-336m', presetTask);
+  const { lrDecayStyle: decayStyle, lrWarmupFraction: warmupFraction, weightDecay, clipGrad } = flags;
+  if (flags.bf16 === true && flags.fp16 === true) {
+    throw new ConfigurationError('MTL_FLAG_CONFLICT', '--bf16 and --fp16: a model computes in one of them', {
+      remedy: 'leave one of them out',
+    });
+  }
+  return {
+    ...{ task: flags.task, data, start: startOf(flags), sequenceLength: flags.seqLength },
+    spans: {
+      documentStride: flags.docStride,
+      maximumQueryLength: flags.maxQueryLength,
+      maximumAnswerLength: flags.maxAnswerLength,
+    },
+    epochs: flags.epochs ?? preset.epochs,
+    globalBatchSize: flags.globalBatchSize ?? preset.globalBatchSize,
+    microBatchSize: flags.microBatchSize,
+    optimizer: {
+      ...{ learningRate: flags.lr ?? preset.learningRate, minLearningRate: flags.minLr },
+      ...{ decayStyle, warmupFraction, weightDecay, clipGrad },
+    },
+    dropout: flags.dropout,
+    precision: flags.bf16 === true ? 'bf16' : flags.fp16 === true ? 'fp16' : 'fp32',
+    parallel: {
+      ...{ device: flags.device, threads: flags.threads },
+      tensorModelParallelSize: flags.tensorModelParallelSize,
+      dataParallelSize: dataParallelSize(flags, worldSize),
+      sequenceParallel: flags.sequenceParallel === true && flags.tensorModelParallelSize > 1,
+      useDistributedOptimizer: flags.useDistributedOptimizer === true,
+    },
+    checkpoint: {
+      ...{ save: flags.save, saveInterval: flags.saveInterval, keepLast: flags.keepLast },
+      // what a launcher starts again goes on
+      resume: flags.resume === true || (isRestart && flags.save !== undefined),
+    },
+    ...{ logInterval: flags.logInterval, metricsJsonl: flags.metricsJsonl, exitInterval: flags.exitInterval },
+  };
+}
+
+function dataParallelSize({ tensorModelParallelSize: size }: FinetuneFlags, worldSize: number): number {
+  if (worldSize % size === 0) return worldSize / size;
+  throw new ConfigurationError('MTL_WORLD_SIZE', `${worldSize} process(es) cannot share layers by ${size}`, {
+    expected: `a multiple of ${size} processes`,
+    remedy: `start them with npx mtl run --nproc-per-node ${size}, or choose another --tensor-model-parallel-size`,
+  });
+}
+
+/** The official names of a task's files; of SQuAD they depend on the version. */
+function officialFiles({ task, squadVersion, dataDir }: FinetuneFlags) {
+  switch (task) {
+    case 'mnli':
+      return { train: 'train.tsv', valid: ['dev_matched.tsv', 'dev_mismatched.tsv'] };
+    case 'qqp':
+      return { train: 'train.tsv', valid: ['dev.tsv'] };
+    case 'race':
+      return { train: 'train', valid: ['dev'] };
+    case 'squad': {
+      const version = squadVersion ?? versionIn(dataDir);
+      return { train: `train-v${version}.json`, valid: [`dev-v${version}.json`] };
+    }
+  }
+}
+
+function versionIn(directory: string | undefined): '1.1' | '2.0' {
+  const versions = (['1.1', '2.0'] as const).filter(
+    (version) => directory !== undefined && existsSync(join(directory, `train-v${version}.json`)),
+  );
+  if (versions.length === 1) return versions[0]!;
+  throw new ConfigurationError(
+    'MTL_FLAG_REQUIRED',
+    versions.length === 0
+      ? `${directory ?? 'no --data-dir'}: no train-v1.1.json or train-v2.0.json`
+      : `${directory} holds SQuAD 1.1 and 2.0`,
+    { expected: '--squad-version 1.1 or --squad-version 2.0' },
+  );
+}
+
+function dataOf(flags: FinetuneFlags) {
+  const { task, dataDir, trainData, validData, testData = [], squadVersion } = flags;
+  if (squadVersion !== undefined && task !== 'squad') {
+    throw new ConfigurationError('MTL_FLAG_CONFLICT', `--squad-version does not go with --task ${task}`);
+  }
+  const isWhole = trainData !== undefined && validData !== undefined;
+  if (dataDir === undefined && !isWhole) {
+    throw new ConfigurationError('MTL_FLAG_REQUIRED', 'there is nothing to train on, or to evaluate on', {
+      expected: '--data-dir DIR, or --train-data and --valid-data',
+    });
+  }
+  const files = isWhole ? undefined : officialFiles(flags);
+  const train = trainData ?? join(dataDir!, files!.train);
+  const valid = validData ?? files!.valid.map((name) => join(dataDir!, name));
+  // the version decides the paper's row
+  const isSecond = squadVersion === '2.0' || (squadVersion === undefined && train.includes('2.0'));
+  return {
+    data: { train, valid, test: testData },
+    presetTask: task === 'squad' ? (isSecond ? 'squad-2.0' : 'squad-1.1') : task,
+  } as const;
+}
+
+function startOf(flags: FinetuneFlags): FineTuningConfiguration['start'] {
+  const { numLayers, hiddenSize, numAttentionHeads, layerNormPlacement } = flags;
+  const sizes = {
+    '--num-layers': numLayers,
+    '--hidden-size': hiddenSize,
+    '--num-attention-heads': numAttentionHeads,
+  };
+  const missing = Object.entries(sizes).filter(([, size]) => size === undefined);
+  if (missing.length !== 0 && missing.length !== 3) {
+    const names = missing.map(([name]) => name).join(' and ');
+    throw new ConfigurationError('MTL_FLAG_REQUIRED', `a model from scratch needs ${names}`, {
+      expected: Object.keys(sizes).join(', '),
+    });
+  }
+  const tokenizer = tokenizerOfFlags(flags);
+  return {
+    ...{ load: flags.load, checkpointStep: flags.ckptStep, loadHuggingFace: flags.loadHf },
+    initialWeights: flags.fromScratch === true,
+    scratch:
+      numLayers === undefined || hiddenSize === undefined || numAttentionHeads === undefined
+        ? undefined
+        : { numLayers, hiddenSize, numAttentionHeads, layerNormPlacement: layerNormPlacement ?? 'pre' },
+    tokenizer: tokenizer as TokenizerOptions | undefined,
+  };
+}

@@ -1,0 +1,147 @@
+import { tokenizerTypes } from '@mtl/data';
+import {
+  type FineTuningReport,
+  fineTune,
+  fineTuningPresetNames,
+  fineTuningTaskNames,
+  joinProcesses,
+} from '@mtl/recipes';
+import type { Command } from 'commander';
+import { newCommand } from '../../command-line/new-command.js';
+import { choiceOption, countOption, numberOption } from '../../command-line/option-values.js';
+import { configurationOfFlags, type FinetuneFlags, seedList } from './finetune-flags.js';
+import { formatFineTuning } from './format-fine-tuning.js';
+
+const examples = `
+Files, as their authors give them: MNLI (train.tsv, dev_matched.tsv, dev_mismatched.tsv), QQP (train.tsv, dev.tsv), RACE
+(train, dev), SQuAD (train-v1.1.json, dev-v1.1.json, or v2.0). With --save every seed has its folder of checkpoints,
+predictions in the task's official format, and result.json; report.json holds all of them and the medians.
+
+Examples:
+  mtl finetune --task mnli --data-dir glue/MNLI --load runs/bert --seeds 1,2,3,4,5 --save runs/mnli
+  mtl finetune --task squad --squad-version 2.0 --data-dir squad --load-hf bert-large-uncased --micro-batch-size 4
+  mtl finetune --task race --train-data RACE/train --valid-data RACE/dev --test-data RACE/test --load runs/bert
+  mtl run --nproc-per-node 2 node_modules/@mtl/cli -- finetune --task qqp --data-dir glue/QQP --load runs/bert`;
+
+/** `mtl finetune`: trains a BERT for a task of the papers, and scores it. */
+export function finetuneCommand(): Command {
+  return addPlaces(
+    addHyperParameters(
+      addModel(newCommand('finetune', 'fine-tunes a BERT for MNLI, QQP, RACE or SQuAD, and scores it')),
+    ),
+  )
+    .option('--json', 'print JSON')
+    .addHelpText('after', examples)
+    .action(runFinetune);
+}
+
+function addModel(command: Command): Command {
+  return command
+    .addOption(choiceOption('--task <name>', 'the task', fineTuningTaskNames).makeOptionMandatory())
+    .option('--data-dir <dir>', "the task's files under their official names")
+    .option('--train-data <path>', 'instead: the file, or part of RACE, to train on')
+    .option('--valid-data <paths...>', '... to evaluate on after every epoch')
+    .option('--test-data <paths...>', 'files to predict at the end; labels are not needed')
+    .addOption(choiceOption('--squad-version <version>', 'which files of SQuAD', ['1.1', '2.0']))
+    .option('--load <dir>', 'start from checkpoints of a BERT: what --save named')
+    .addOption(
+      countOption('--ckpt-step <n>', 'the iteration (default: the newest whole checkpoint)', { least: 0 }),
+    )
+    .option('--load-hf <dir>', 'start from a BERT directory of the transformers library')
+    .option('--from-scratch', 'take architecture and tokenizer of that model, and initial weights')
+    .addOption(countOption('--num-layers <n>', 'a model from scratch: layers'))
+    .addOption(countOption('--hidden-size <n>', '... features'))
+    .addOption(countOption('--num-attention-heads <n>', '... heads'))
+    .addOption(
+      choiceOption('--layer-norm-placement <where>', '... layer norm (default: pre)', ['pre', 'post']),
+    )
+    .addOption(
+      choiceOption('--tokenizer-type <name>', "in place of the model's own tokenizer", tokenizerTypes),
+    )
+    .option('--tokenizer-model <path>', 'tokenizer.json of a HuggingFaceTokenizer, or its folder')
+    .option('--vocab-file <file>', 'vocab.txt of BertWordPiece');
+}
+
+function addHyperParameters(command: Command): Command {
+  return command
+    .addOption(
+      choiceOption(
+        '--preset <name>',
+        "the paper's batch, rate and epochs for a model (default: megatron-336m)",
+        fineTuningPresetNames,
+      ),
+    )
+    .addOption(countOption('--epochs <n>', 'passes over the training data'))
+    .addOption(countOption('--global-batch-size <n>', 'samples a step'))
+    .addOption(countOption('--micro-batch-size <n>', 'samples computed at once').default(8))
+    .addOption(numberOption('--lr <rate>', 'highest learning rate', { above: 0 }))
+    .addOption(numberOption('--min-lr <rate>', 'lowest', { least: 0 }).default(0))
+    .addOption(
+      choiceOption('--lr-decay-style <name>', 'how it falls', ['linear', 'cosine', 'constant']).default(
+        'linear',
+      ),
+    )
+    .addOption(
+      numberOption('--lr-warmup-fraction <share>', 'of the steps, rising to it', {
+        least: 0,
+        most: 1,
+      }).default(0.065),
+    )
+    .addOption(numberOption('--weight-decay <x>', 'AdamW', { least: 0 }).default(0.01))
+    .addOption(numberOption('--clip-grad <norm>', 'largest gradient norm; 0: any', { least: 0 }).default(1))
+    .addOption(
+      numberOption('--dropout <p>', "of hidden states and attention (default: the model's)", {
+        least: 0,
+        most: 0.99,
+      }),
+    )
+    .addOption(
+      countOption('--seq-length <n>', 'tokens of a sequence (default: 128; 512 of RACE, 384 of SQuAD)'),
+    )
+    .addOption(countOption('--doc-stride <n>', 'SQuAD: tokens between windows').default(128))
+    .addOption(countOption('--max-query-length <n>', 'SQuAD: tokens of a question at most').default(64))
+    .addOption(countOption('--max-answer-length <n>', 'SQuAD: tokens of an answer at most').default(30))
+    .option('--seeds <list>', 'seeds, one training each: 1,2,3,4,5 as in the paper', seedList, [1234]);
+}
+
+function addPlaces(command: Command): Command {
+  return command
+    .option('--save <dir>', 'checkpoints, results and predictions')
+    .option('--resume', 'go on with what is in --save')
+    .addOption(countOption('--save-interval <n>', 'steps between checkpoints (default: those of an epoch)'))
+    .addOption(countOption('--keep-last <n>', 'checkpoints that stay').default(1))
+    .addOption(countOption('--exit-interval <n>', 'end after a step whose number is a multiple of this'))
+    .addOption(countOption('--log-interval <n>', 'steps between lines of progress').default(50))
+    .option('--metrics-jsonl <file>', 'one JSON object a step; of several seeds a file each')
+    .addOption(choiceOption('--device <name>', 'where it computes', ['cpu', 'cuda']).default('cpu'))
+    .addOption(countOption('--threads <n>', 'threads of the kernels (default: one a core)'))
+    .option('--bf16', 'compute in bfloat16 (default: float32)')
+    .option('--fp16', 'compute in float16')
+    .addOption(countOption('--tensor-model-parallel-size <n>', 'processes that share every layer').default(1))
+    .option('--sequence-parallel', 'cut activations along the sequence as well')
+    .option('--use-distributed-optimizer', 'data-parallel processes share the optimizer');
+}
+
+async function runFinetune(flags: FinetuneFlags): Promise<void> {
+  const joined = await joinProcesses({ variables: process.env, timeoutMinutes: undefined });
+  const { world, local } = joined;
+  const isFirst = (world?.rank ?? 0) === 0;
+  let report: FineTuningReport;
+  try {
+    const configuration = configurationOfFlags(flags, {
+      worldSize: world?.size ?? 1,
+      isRestart: joined.isRestart,
+    });
+    report = await fineTune({
+      ...{ configuration, seeds: flags.seeds, world, local },
+      onMessage: (text) => void process.stderr.write(`${text}\n`),
+    });
+  } catch (error) {
+    // the other processes end with this message instead of waiting for this one
+    world?.abort(error as Error);
+    throw error;
+  }
+  world?.close();
+  if (!isFirst) return;
+  process.stdout.write(flags.json === true ? `${JSON.stringify(report)}\n` : formatFineTuning(report));
+}

@@ -1,0 +1,117 @@
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { spawnMtl } from './support/spawn-mtl.js';
+import { temporaryDirectory } from './support/temporary-directory.js';
+
+const directory = temporaryDirectory();
+afterAll(() => directory.dispose());
+
+function write(name: string, text: string): void {
+  const path = join(directory.path, name);
+  mkdirSync(dirname(path), { recursive: true });
+  writeFileSync(path, text);
+}
+
+beforeAll(() => {
+  const rows = (count: number): string =>
+    Array.from(
+      { length: count },
+      (_, index) => `${index}\t0\t0\ta cat\ta ${index % 2 === 0 ? 'dog' : 'bird'}\t${index % 2}\n`,
+    ).join('');
+  const header = 'id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n';
+  write('QQP/train.tsv', header + rows(16));
+  write('QQP/dev.tsv', header + rows(5));
+  write('vocab.txt', '[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\ncat\ndog\nbird\n');
+  for (const version of ['1.1', '2.0']) write(`SQuAD/train-v${version}.json`, '{}');
+  write('none/readme.txt', '');
+});
+
+const qqp = ['finetune', '--task', 'qqp', '--data-dir', 'QQP'];
+const sizes = ['--num-layers', '1', '--hidden-size', '16', '--num-attention-heads', '2'];
+const vocabulary = ['--tokenizer-type', 'BertWordPieceLowerCase', '--vocab-file', 'vocab.txt'];
+const short = [
+  ...['--seq-length', '16', '--epochs', '2', '--global-batch-size', '8', '--threads', '1'],
+  // large steps, so that no prediction hangs on a rounding
+  ...['--lr', '0.01', '--log-interval', '1'],
+];
+
+describe('mtl finetune', () => {
+  it('says how it goes, prints a table, and writes predictions; alone and on two processes', async () => {
+    const argv = [...qqp, ...sizes, ...vocabulary, ...short, '--seeds', '1,2', '--save'];
+    const { status, stdout, stderr } = await spawnMtl([...argv, 'alone'], { cwd: directory.path });
+    expect({ status, stderr }).toMatchObject({ status: 0 });
+    expect(stderr).toContain('qqp in fp32: 16 samples of 16 tokens, 2 steps an epoch');
+    expect(stderr).toContain('step 4/4 (epoch 2/2) | loss');
+    expect(stdout).toMatch(/^qqp, from scratch: 2 epochs, batch 8, learning rate 0.01\ndev\n/);
+    expect(stdout).toMatch(/seed +epoch +loss +accuracy +f1\n +1 +2 .*\n +2 +2 .*\n +median /);
+    const predictions = 'seed-2/predictions/dev.tsv';
+    expect(stdout).toContain(`alone/${predictions}`);
+    const program = fileURLToPath(new URL('./programs/mtl.mjs', import.meta.url));
+    const two = await spawnMtl(
+      [
+        'run',
+        '--nproc-per-node',
+        '2',
+        program,
+        '--',
+        ...argv,
+        'two',
+        '--tensor-model-parallel-size',
+        '2',
+        '--json',
+      ],
+      { cwd: directory.path },
+    );
+    expect({ status: two.status, stderr: two.stderr }).toMatchObject({ status: 0 });
+    const read = (name: string): string => readFileSync(join(directory.path, name), 'utf8');
+    expect(read(`two/${predictions}`)).toBe(read(`alone/${predictions}`));
+    expect(two.stdout).toContain('"reason":"done"');
+  }, 120_000);
+
+  it.concurrent.each([
+    ['no task', ['finetune', '--data-dir', 'QQP'], 'MTL_FLAG_REQUIRED', '--task'],
+    ['a task misspelt', ['finetune', '--task', 'qpq'], 'MTL_FLAG_VALUE', 'pass --task qqp'],
+    ['no data', ['finetune', '--task', 'qqp'], 'MTL_FLAG_REQUIRED', '--train-data'],
+    ['no model', qqp, 'MTL_FLAG_REQUIRED', '--load-hf'],
+    [
+      'half a model',
+      [...qqp, '--num-layers', '1'],
+      'MTL_FLAG_REQUIRED',
+      '--hidden-size and --num-attention-heads',
+    ],
+    ['seeds that are none', [...qqp, '--seeds', '1,1'], 'MTL_FLAG_VALUE', '1,2,3,4,5'],
+    ['two precisions', [...qqp, ...sizes, '--bf16', '--fp16'], 'MTL_FLAG_CONFLICT', '--fp16'],
+    [
+      'two versions of SQuAD',
+      ['finetune', '--task', 'squad', '--data-dir', 'SQuAD'],
+      'MTL_FLAG_REQUIRED',
+      '--squad-version 2.0',
+    ],
+    [
+      'no version of SQuAD',
+      ['finetune', '--task', 'squad', '--data-dir', 'none'],
+      'MTL_FLAG_REQUIRED',
+      'train-v1.1.json',
+    ],
+    ['a version of QQP', [...qqp, '--squad-version', '2.0'], 'MTL_FLAG_CONFLICT', '--task qqp'],
+    [
+      'too few processes',
+      [...qqp, ...sizes, ...vocabulary, '--tensor-model-parallel-size', '2'],
+      'MTL_WORLD_SIZE',
+      '--nproc-per-node 2',
+    ],
+  ])(
+    '%s: one coded error, exit status 2',
+    async (_, argv, code, says) => {
+      const { status, stdout, stderr } = await spawnMtl(argv, { cwd: directory.path });
+      expect(stderr).toContain(`error[${code}]`);
+      expect(stderr).toContain(says);
+      expect(stderr.match(/error\[/g)).toHaveLength(1);
+      expect(stderr).not.toMatch(/\n\s+at /);
+      expect({ status, stdout }).toEqual({ status: 2, stdout: '' });
+    },
+    60_000,
+  );
+});

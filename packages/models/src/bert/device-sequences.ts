@@ -1,0 +1,91 @@
+import { type Slice, Variable } from '@mtl/autograd';
+import { type Device, type DType, Tensor, type TypedArray } from '@mtl/kernels';
+import type { PackedRows } from '../blocks/transformer-stage.js';
+import type { SamplePacking } from './sample-packing.js';
+
+// S sequence, R rows: one for each sample, or several where a sample has several sequences; T tokens of all rows.
+
+/** Token sequences on the host; tokens lie sequence first: token s of row r has the flat index s * R + r. */
+export interface TokenSequences {
+  readonly numRows: number;
+  readonly sequenceLength: number;
+  /** int32 [S, R], padding at the end */
+  readonly tokens: Int32Array;
+  /** int32 [S, R] */
+  readonly tokenTypes: Int32Array;
+  /** int32 [R]: tokens of each row before its padding, at least one. */
+  readonly lengths: Int32Array;
+  /** [R]: numbers (exact integers) that tell rows of a training apart; random masks depend on them. */
+  readonly rowNumbers: Float64Array;
+}
+
+/** What the embeddings and the layers of a BERT read, on the device: rows one after the other, T in all, padding left out. */
+export interface DeviceSequences {
+  /** int32 [T, 1] */
+  readonly tokens: Variable;
+  /** int32 [own, 1]: of those of the T that this process computes with between the tensor-parallel regions. */
+  readonly tokenTypes: Variable;
+  /** Where the rows lie; its `positions` are the position ids too. */
+  readonly packed: PackedRows;
+  /** int32 [R]: where each row's first token lies, which is pooled. */
+  readonly firstPositions: Variable;
+  /** int64 [R] */
+  readonly samples: Variable;
+  release(): void;
+}
+
+export interface DeviceSequencesOptions {
+  readonly device: Device;
+  readonly packing: SamplePacking;
+  /** Those of the T that this process computes with, where they are cut over processes. */
+  readonly own: Slice;
+}
+
+/** A constant on the device. */
+export function uploadConstant(
+  values: TypedArray,
+  { shape, dtype, device }: { shape: readonly number[]; dtype: DType; device: Device },
+): Variable {
+  return new Variable(Tensor.from(values, { shape, dtype, device }), { requiresGradient: false });
+}
+
+/** Copies sequences to the device, packed; the caller's to release, those of `packed` too. */
+export function sequencesToDevice(
+  batch: TokenSequences,
+  { device, packing, own }: DeviceSequencesOptions,
+): Omit<DeviceSequences, 'release'> {
+  const { numRows: r } = batch;
+  const { starts, longest, numScores } = packing;
+  const ids = (values: Int32Array, shape: readonly number[]): Variable =>
+    uploadConstant(values, { shape, dtype: 'int32', device });
+  const long = (values: BigInt64Array, shape: readonly number[]): Variable =>
+    uploadConstant(values, { shape, dtype: 'int64', device });
+  const rowNumbers = BigInt64Array.from(Array.from(batch.rowNumbers, BigInt));
+  const shape = [own.end - own.start, 1];
+  const ownSamples = packing.rowSamples.subarray(own.start, own.end);
+  return {
+    tokens: ids(packing.packed(batch.tokens), [packing.numRows, 1]),
+    tokenTypes: ids(packing.packed(batch.tokenTypes).subarray(own.start, own.end), shape),
+    packed: {
+      ...{ longest, numScores, starts: ids(starts, [r + 1]) },
+      positions: ids(packing.positions.subarray(own.start, own.end), shape),
+      samples: long(
+        BigInt64Array.from(ownSamples, (row) => rowNumbers[row]!),
+        shape,
+      ),
+    },
+    firstPositions: ids(starts.subarray(0, r), [r]),
+    samples: long(rowNumbers, [r]),
+  };
+}
+
+/** Lets go of sequences and of what else a batch has on the device. */
+export function releaseSequences({
+  packed,
+  ...variables
+}: Pick<DeviceSequences, 'packed'> & Readonly<Record<string, Variable | undefined | PackedRows>>): void {
+  const { starts, positions, samples } = packed;
+  for (const variable of [...Object.values(variables), starts, positions, samples]) {
+    if (variable instanceof Variable) variable.release();
+  }
+}

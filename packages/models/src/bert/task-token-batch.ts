@@ -1,0 +1,91 @@
+import type { Tape, Variable } from '@mtl/autograd';
+import { type Device, type DType, Tensor } from '@mtl/kernels';
+import {
+  type DeviceSequences,
+  type DeviceSequencesOptions,
+  releaseSequences,
+  sequencesToDevice,
+  uploadConstant,
+} from './device-sequences.js';
+
+// B samples of a micro-batch, C choices of a sample (1 but for multiple choice), R = B * C rows, S sequence.
+
+/**
+ * A micro-batch of a fine-tuning task on the host: what @mtl/data's loader yields. Tokens lie sequence first: token s of
+ * row r has the flat index s * R + r; choice c of sample b is row b * C + c.
+ */
+export interface TaskTokenBatch {
+  readonly batchSize: number;
+  readonly sequenceLength: number;
+  readonly numChoices: number;
+  /** int32 [S, R], padding at the end */
+  readonly tokens: Int32Array;
+  /** int32 [S, R] */
+  readonly tokenTypes: Int32Array;
+  /** int32 [R]: tokens of each row before its padding, at least one. */
+  readonly lengths: Int32Array;
+  /** int32 [B]: the class, or the right choice; undefined for spans, and where nobody knows (a test set). */
+  readonly labels: Int32Array | undefined;
+  /** int32 [B]: first and last token of the answer; spans only. */
+  readonly startPositions: Int32Array | undefined;
+  readonly endPositions: Int32Array | undefined;
+  /** [B]: numbers (exact integers) that tell the samples of a training apart; random masks depend on them. */
+  readonly sampleNumbers: Float64Array;
+}
+
+/** The labels of a batch, one for each choice that is made, and what they weigh. */
+export interface TaskTargets {
+  readonly labels: Int32Array;
+  readonly weights: Float32Array;
+}
+
+/** A batch on the device. */
+export interface DeviceTaskBatch extends DeviceSequences {
+  /** int32 [N], and float32 [N] their factors: as many as the head makes choices. */
+  readonly labels: Variable;
+  readonly weights: Variable;
+  readonly numRows: number;
+  readonly sequenceLength: number;
+  /** Tokens of each row before its padding, and where the first of them lies. */
+  readonly lengths: Int32Array;
+  readonly starts: Int32Array;
+}
+
+/** Copies a batch to the device, with the labels of its head. */
+export function taskBatchToDevice(
+  batch: TaskTokenBatch,
+  { targets, ...sequences }: DeviceSequencesOptions & { readonly targets: TaskTargets },
+): DeviceTaskBatch {
+  const { batchSize, numChoices, sampleNumbers, sequenceLength, lengths } = batch;
+  const numRows = batchSize * numChoices;
+  const { device, packing } = sequences;
+  // every choice of a sample is dropped by masks of its own
+  const rowNumbers = Float64Array.from(
+    { length: numRows },
+    (_, row) => sampleNumbers[Math.floor(row / numChoices)]! * numChoices + (row % numChoices),
+  );
+  const shape = [targets.labels.length];
+  const variables = {
+    ...sequencesToDevice({ ...batch, numRows, rowNumbers }, sequences),
+    labels: uploadConstant(targets.labels, { shape, dtype: 'int32', device }),
+    weights: uploadConstant(targets.weights, { shape, dtype: 'float32', device }),
+  };
+  return {
+    ...{ ...variables, numRows, sequenceLength, lengths, starts: packing.starts },
+    release: () => releaseSequences(variables),
+  };
+}
+
+/** int32 constants that only one operation needs, on a tape that lets go of them. */
+export function indicesOn(tape: Tape, indices: Int32Array, device: Device): Variable {
+  return tape.input(Tensor.from(indices, { shape: [indices.length], dtype: 'int32', device }));
+}
+
+/** float constants [n, 1, 1] in the compute dtype, likewise. */
+export function valuesOn(
+  tape: Tape,
+  values: readonly number[],
+  { device, dtype }: { readonly device: Device; readonly dtype: DType },
+): Variable {
+  return tape.input(Tensor.from(values, { shape: [values.length, 1, 1], dtype, device }));
+}

@@ -1,0 +1,97 @@
+import type { JsonValue } from '@mtl/checkpoint';
+import type { TaskTokenBatch } from '@mtl/data';
+import type { TaskLoss } from '@mtl/models';
+import type { Pipeline } from '@mtl/pipeline';
+import { broadcastJson, type TrainingProcesses } from '../build/training-processes.js';
+import { withoutPadding } from './task-batches.js';
+import type { IndexRange, TaskSet } from './task-set.js';
+
+export interface EvaluateTaskSetOptions {
+  readonly set: TaskSet;
+  readonly pipeline: Pipeline<TaskTokenBatch>;
+  readonly processes: TrainingProcesses;
+  readonly microBatchSize: number;
+}
+
+/** What a model says of a set. */
+export interface EvaluatedTaskSet {
+  /** Mean over the samples, in nats; undefined without labels. */
+  readonly loss: number | undefined;
+  /** One for each example. */
+  readonly predictions: readonly JsonValue[];
+}
+
+/** What a data-parallel rank says of its part. */
+interface PartOfSet {
+  readonly lossSum: number;
+  readonly predictions: readonly JsonValue[];
+}
+
+/**
+ * Predicts all examples of a set, each data-parallel rank a contiguous part of them. Every process calls it, and gets the
+ * same.
+ */
+export async function evaluateTaskSet(options: EvaluateTaskSetOptions): Promise<EvaluatedTaskSet> {
+  const { set, processes } = options;
+  const { dp } = processes.groups;
+  const [rank, size] = [dp?.rank ?? 0, dp?.size ?? 1];
+  const own = {
+    from: Math.floor((set.numExamples * rank) / size),
+    to: Math.floor((set.numExamples * (rank + 1)) / size),
+  };
+  const part = await evaluatePart(options, own);
+  const parts =
+    dp === undefined ? [part] : Array.from({ length: size }, (_, root) => broadcastJson(dp, part, { root }));
+  const lossSum = parts.reduce((sum, one) => sum + one.lossSum, 0);
+  return {
+    loss: set.hasLabels ? lossSum / set.dataset.length : undefined,
+    predictions: parts.flatMap(({ predictions }) => predictions),
+  };
+}
+
+async function evaluatePart(options: EvaluateTaskSetOptions, own: IndexRange): Promise<PartOfSet> {
+  const { set, pipeline, microBatchSize } = options;
+  const logits: Float32Array[] = [];
+  let lossSum = 0;
+  const samples = set.samplesOf(own);
+  for (let from = samples.from; from < samples.to; from += microBatchSize) {
+    const to = Math.min(from + microBatchSize, samples.to);
+    pipeline.evaluate({
+      batches: [batchOf(options, { from, to })],
+      ...{ lossFactor: 0, sampleLossFactor: 1 },
+      onLoss: (loss) => {
+        // the stages of a task make such losses
+        const task = loss as TaskLoss;
+        lossSum += weightedSum(task);
+        logits.push(...logitsOfSamples(task, to - from));
+      },
+    });
+    // heartbeats and signals get their turn
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  return { lossSum, predictions: set.predict(own, logits) };
+}
+
+function batchOf({ set }: EvaluateTaskSetOptions, { from, to }: IndexRange): TaskTokenBatch {
+  const { dataset } = set;
+  const batch = dataset.createBatch(to - from);
+  for (let sample = from; sample < to; sample++) dataset.fillRow({ sample, batch, row: sample - from });
+  return withoutPadding(dataset.finishBatch(batch));
+}
+
+/** What belongs to each sample: one row of logits, or those of its start and of its end one behind the other. */
+function logitsOfSamples({ logits }: TaskLoss, numSamples: number): Float32Array[] {
+  const values = logits.read<'float32'>();
+  const [numRows, width] = logits.shape as [number, number];
+  return Array.from({ length: numSamples }, (_, sample) => {
+    const own = new Float32Array((numRows / numSamples) * width);
+    for (let row = sample, at = 0; row < numRows; row += numSamples, at += width)
+      own.set(values.subarray(row * width, (row + 1) * width), at);
+    return own;
+  });
+}
+
+function weightedSum({ losses, weights }: TaskLoss): number {
+  const [values, factors] = [losses.read<'float32'>(), weights.read<'float32'>()];
+  return values.reduce((sum, value, index) => sum + value * factors[index]!, 0);
+}

@@ -1,0 +1,269 @@
+import { existsSync, readdirSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
+import { join, parse } from 'node:path';
+import { findCheckpoint } from '@mtl/checkpoint';
+import type { World } from '@mtl/comm';
+import { ConfigurationError } from '@mtl/errors';
+import { openDevice, setNumThreads } from '@mtl/kernels';
+import type { BertModelConfiguration } from '@mtl/models';
+import { NumMicroBatches } from '@mtl/optimizer';
+import {
+  MetricsJsonlWriter,
+  readTrainingState,
+  type TrainingReporter,
+  type TrainingResult,
+} from '@mtl/trainer';
+import { TrainingProcesses } from '../build/training-processes.js';
+import type { FineTuningConfiguration } from './fine-tuning-configuration.js';
+import {
+  type EpochResult,
+  medianResult,
+  readSeedResult,
+  type SeedResult,
+  writeResult,
+} from './fine-tuning-results.js';
+import {
+  FineTuningRun,
+  type FineTuningRunOptions,
+  type OpenReportersOptions,
+  resultPath,
+  resumable,
+  seedDirectory,
+  stepsOfEpoch,
+} from './fine-tuning-run.js';
+import { type BertStart, openBertStart } from './open-bert-start.js';
+import { fineTuningTasks } from './open-task.js';
+import { stepReporter } from './step-reporter.js';
+import type { OpenedTask, TaskMetrics } from './task-set.js';
+
+export interface FineTuneOptions {
+  readonly configuration: FineTuningConfiguration;
+  readonly seeds: readonly number[];
+  /** The processes of the job, this one among them. Default: this process alone. */
+  readonly world?: World | undefined;
+  readonly local?: { readonly rank: number; readonly size: number };
+  /** Progress and messages, on rank 0. */
+  readonly onMessage: (text: string) => void;
+}
+
+/** What came of a fine-tuning. */
+export interface FineTuningReport {
+  readonly task: FineTuningConfiguration['task'];
+  /** The model that it started from; undefined from scratch. */
+  readonly model: string | undefined;
+  readonly epochs: number;
+  readonly globalBatchSize: number;
+  readonly learningRate: number;
+  readonly seeds: readonly SeedResult[];
+  /** Over the finished seeds, of every score. */
+  readonly median: Readonly<Record<string, TaskMetrics>>;
+  /** `done`, or why it was left early. */
+  readonly reason: TrainingResult['reason'];
+}
+
+/**
+ * Fine-tunes a BERT for a task, with one seed after the other. Every process of a job calls it, and gets the same report.
+ *
+ * @throws those of `openBertStart`, of the readers of @mtl/data, and ConfigurationError MTL_SEQUENCE_LENGTH, MTL_BATCH_SIZE,
+ *   MTL_FINE_TUNING_EXISTS, MTL_FINE_TUNING_RESUME
+ */
+export async function fineTune(options: FineTuneOptions): Promise<FineTuningReport> {
+  const { configuration, seeds, world } = options;
+  const { parallel, checkpoint } = configuration;
+  const local = options.local ?? { rank: 0, size: 1 };
+  openDevice(parallel.device, { deviceIndex: local.rank });
+  setNumThreads(parallel.threads ?? Math.max(1, Math.floor(availableParallelism() / local.size)), {
+    // processes of a host would all pin theirs to the same cores
+    pin: local.size === 1,
+  });
+  const processes = new TrainingProcesses({ world, parallel: { ...parallel, pipelineModelParallelSize: 1 } });
+  const onMessage = (text: string): void => {
+    if (processes.isFirst) options.onMessage(text);
+  };
+  const setup = await setUp({ ...options, processes, onMessage });
+  await processes.together(() => checkSave(configuration, seeds));
+  const results: SeedResult[] = [];
+  let reason: TrainingResult['reason'] = 'done';
+  for (const seed of seeds) {
+    const done = finishedBefore(configuration, seed);
+    if (done !== undefined) {
+      onMessage(`seed ${seed}: done before`);
+      results.push(done);
+      continue;
+    }
+    const run = await FineTuningRun.build({ ...setup, configuration, seed, processes, onMessage });
+    try {
+      const ended = await run.run();
+      results.push(ended.result);
+      reason = ended.reason;
+    } finally {
+      run.dispose();
+    }
+    if (reason !== 'done') break;
+  }
+  const { optimizer, task, epochs, globalBatchSize } = configuration;
+  const report = {
+    ...{ task, model: setup.start.path, epochs, globalBatchSize, learningRate: optimizer.learningRate },
+    ...{ seeds: results, median: medianResult(results), reason },
+  };
+  if (processes.isFirst && checkpoint.save !== undefined)
+    writeResult(join(checkpoint.save, 'report.json'), report);
+  return report;
+}
+
+/** What all seeds share. */
+interface Setup {
+  readonly start: BertStart;
+  readonly model: BertModelConfiguration;
+  readonly sequenceLength: number;
+  readonly bertTask: (typeof fineTuningTasks)['mnli']['bertTask'];
+  readonly task: OpenedTask;
+  readonly openReporters: FineTuningRunOptions['openReporters'];
+  readonly onEpoch: (result: EpochResult) => void;
+}
+
+async function setUp(options: FineTuneOptions & { readonly processes: TrainingProcesses }): Promise<Setup> {
+  const { configuration, processes, onMessage } = options;
+  const kind = fineTuningTasks[configuration.task];
+  const asked = configuration.sequenceLength;
+  const start = await openBertStart({
+    ...{ start: configuration.start, task: kind.bertTask, onNotice: onMessage },
+    sequenceLength: asked ?? kind.sequenceLength,
+  });
+  const { dropout } = configuration;
+  const model = {
+    ...start.model,
+    ...(dropout === undefined ? {} : { hiddenDropout: dropout, attentionDropout: dropout }),
+  };
+  const sequenceLength = checkedSequenceLength(configuration, { model, usual: kind.sequenceLength });
+  const task = kind.open({ ...configuration, tokenizer: start.tokenizer, sequenceLength });
+  for (const notice of task.notices) onMessage(notice);
+  const stepsPerEpoch = checkedSteps(configuration, task);
+  onMessage(
+    `${configuration.task} in ${configuration.precision}: ${task.train.length.toLocaleString('en-US')} samples of ${sequenceLength} tokens, ${stepsPerEpoch} steps an epoch` +
+      `${fullSequences(task)}`,
+  );
+  return {
+    ...{ start, model, sequenceLength, bertTask: kind.bertTask, task },
+    openReporters: async (run) => {
+      if (!processes.isFirst) return { all: [], close: () => {} };
+      const { logInterval, epochs } = configuration;
+      const lines = stepReporter({ stepsPerEpoch, logInterval, epochs, onMessage });
+      const writer = await openMetrics(options, run);
+      const metrics: TrainingReporter[] =
+        writer === undefined
+          ? []
+          : [{ step: (step) => writer.write({ ...step, otherLosses: { task_loss: step.lmLoss } }) }];
+      return { all: [lines, ...metrics], close: () => writer?.close() };
+    },
+    onEpoch: ({ epoch, sets }) => {
+      for (const [name, scores] of Object.entries(sets)) {
+        const all = Object.entries(scores).map(
+          ([key, value]) => `${key} ${value.toFixed(key === 'loss' ? 4 : 2)}`,
+        );
+        onMessage(`epoch ${epoch}, ${name}: ${all.join(', ')}`);
+      }
+    },
+  };
+}
+
+/** The file of metrics, one for each seed where there are several: `metrics.seed-2.jsonl`. */
+async function openMetrics(
+  { configuration: { metricsJsonl }, seeds }: FineTuneOptions,
+  { seed, resumeIteration }: OpenReportersOptions,
+): Promise<MetricsJsonlWriter | undefined> {
+  if (metricsJsonl === undefined) return undefined;
+  const { dir, name, ext } = parse(metricsJsonl);
+  const path = seeds.length === 1 ? metricsJsonl : join(dir, `${name}.seed-${seed}${ext}`);
+  return await MetricsJsonlWriter.open({ path, resumeIteration });
+}
+
+/** How many sequences have no room left: those of more tokens were cut. */
+function fullSequences({ train }: OpenedTask): string {
+  const { offsets, sequenceLength } = train.description;
+  let numFull = 0;
+  for (let index = 1; index < offsets.length; index++)
+    if (offsets[index]! - offsets[index - 1]! === sequenceLength) numFull++;
+  return numFull === 0
+    ? ''
+    : `; ${numFull.toLocaleString('en-US')} sequences fill them, longer ones were cut`;
+}
+
+function checkedSequenceLength(
+  { sequenceLength: asked }: FineTuningConfiguration,
+  { model, usual }: { readonly model: BertModelConfiguration; readonly usual: number },
+): number {
+  const { maxPositionEmbeddings } = model;
+  const length = asked ?? Math.min(usual, maxPositionEmbeddings);
+  if (length <= maxPositionEmbeddings) return length;
+  throw new ConfigurationError('MTL_SEQUENCE_LENGTH', `--seq-length ${length} is more than the model sees`, {
+    expected: `at most ${maxPositionEmbeddings}, its position embeddings`,
+  });
+}
+
+function checkedSteps(configuration: FineTuningConfiguration, { train }: OpenedTask): number {
+  const { globalBatchSize, microBatchSize, parallel } = configuration;
+  const { dataParallelSize } = parallel;
+  // it checks that they divide each other
+  new NumMicroBatches({ globalBatchSize, microBatchSize, dataParallelSize });
+  const steps = stepsOfEpoch(train, configuration);
+  if (steps > 0) return steps;
+  throw new ConfigurationError(
+    'MTL_BATCH_SIZE',
+    `--global-batch-size ${globalBatchSize} is more than the ${train.length} samples of ${configuration.data.train}`,
+    { expected: `at most ${train.length}` },
+  );
+}
+
+/** A folder with results is gone on with, or left alone. */
+async function checkSave(configuration: FineTuningConfiguration, seeds: readonly number[]): Promise<void> {
+  const { save, resume } = configuration.checkpoint;
+  if (save === undefined) {
+    if (!resume) return;
+    throw new ConfigurationError('MTL_FLAG_NEEDS', '--resume goes on from what is in --save', {
+      expected: '--save DIR',
+    });
+  }
+  for (const seed of seeds) {
+    const directory = seedDirectory(save, seed);
+    if (!existsSync(directory) || readdirSync(directory).length === 0) continue;
+    if (!resume) {
+      throw new ConfigurationError('MTL_FINE_TUNING_EXISTS', `${directory} holds a fine-tuning already`, {
+        expected: 'a new or an empty directory for --save',
+        remedy: 'pass --resume to go on with it',
+      });
+    }
+    await checkSameRun(configuration, directory);
+  }
+}
+
+/** Refuses to go on with a run of other settings. @throws ConfigurationError MTL_FINE_TUNING_RESUME */
+async function checkSameRun(configuration: FineTuningConfiguration, directory: string): Promise<void> {
+  const found = await findCheckpoint({ directory, onNotice: () => {} });
+  if (found.kind === 'none') return;
+  const { checkpoint } = found;
+  const { configuration: saved } = readTrainingState(checkpoint.state, checkpoint.path);
+  const before = (saved as { readonly fineTuning?: Record<string, unknown> }).fineTuning ?? {};
+  const now = JSON.parse(JSON.stringify(resumable(configuration))) as Record<string, unknown>;
+  const text = (value: unknown): string => JSON.stringify(value) ?? 'nothing';
+  const changed = [...new Set([...Object.keys(before), ...Object.keys(now)])].filter(
+    (key) => text(before[key]) !== text(now[key]),
+  );
+  if (changed.length === 0) return;
+  const [first] = changed as [string, ...string[]];
+  throw new ConfigurationError(
+    'MTL_FINE_TUNING_RESUME',
+    `${directory} holds a fine-tuning of other settings: ${changed.join(', ')}`,
+    {
+      expected: `${first} ${text(before[first])}, not ${text(now[first])}`,
+      remedy: 'pass the flags of that run, or another --save',
+    },
+  );
+}
+
+function finishedBefore({ checkpoint }: FineTuningConfiguration, seed: number): SeedResult | undefined {
+  const { save, resume } = checkpoint;
+  if (save === undefined || !resume) return undefined;
+  const result = readSeedResult(resultPath(seedDirectory(save, seed)));
+  return result?.isDone === true ? result : undefined;
+}

@@ -1,0 +1,342 @@
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import type { JsonObject } from '@mtl/checkpoint';
+import type { TaskDataset, TaskTokenBatch } from '@mtl/data';
+import type { DType } from '@mtl/kernels';
+import { type BertModelConfiguration, type BertTask, BertTaskStage } from '@mtl/models';
+import { type AdamwOptimizer, LearningRateSchedule, LossScaler, NumMicroBatches } from '@mtl/optimizer';
+import { Pipeline } from '@mtl/pipeline';
+import { oneStage } from '@mtl/pipeline/schedules';
+import {
+  modelFlops,
+  runTraining,
+  StopSignals,
+  Trainer,
+  type TrainingProgress,
+  type TrainingReporter,
+  type TrainingResult,
+  weightTensors,
+} from '@mtl/trainer';
+import { loadTraining } from '../build/load-training.js';
+import { saveTokenizer } from '../build/saved-tokenizer.js';
+import { trainingOptimizer } from '../build/training-optimizer.js';
+import type { TrainingProcesses } from '../build/training-processes.js';
+import { evaluateTaskSet } from './evaluate-task-set.js';
+import type { FineTuningConfiguration } from './fine-tuning-configuration.js';
+import {
+  type EpochResult,
+  readSeedResult,
+  type SeedResult,
+  type SetResult,
+  writeResult,
+} from './fine-tuning-results.js';
+import type { BertStart } from './open-bert-start.js';
+import { type TaskBatches, taskBatches } from './task-batches.js';
+import type { OpenedTask, TaskSet } from './task-set.js';
+
+const dtypeOfPrecision: Readonly<Record<FineTuningConfiguration['precision'], DType>> = {
+  fp32: 'float32',
+  bf16: 'bfloat16',
+  fp16: 'float16',
+};
+
+export interface OpenReportersOptions {
+  readonly seed: number;
+  readonly resumeIteration: number;
+}
+
+export interface FineTuningReporters {
+  readonly all: readonly TrainingReporter[];
+  close(): void;
+}
+
+export interface FineTuningRunOptions {
+  readonly configuration: FineTuningConfiguration;
+  readonly seed: number;
+  readonly start: BertStart;
+  readonly model: BertModelConfiguration;
+  readonly sequenceLength: number;
+  readonly bertTask: BertTask;
+  readonly task: OpenedTask;
+  readonly processes: TrainingProcesses;
+  /** Who is told of steps; nobody but on rank 0. */
+  readonly openReporters: (options: OpenReportersOptions) => Promise<FineTuningReporters>;
+  readonly onMessage: (text: string) => void;
+  readonly onEpoch: (result: EpochResult) => void;
+}
+
+/** The fine-tuning of one seed. Every process runs it. */
+export class FineTuningRun {
+  readonly #options: FineTuningRunOptions;
+  readonly #directory: string | undefined;
+  readonly #pipeline: Pipeline<TaskTokenBatch>;
+  readonly #optimizer: AdamwOptimizer;
+  readonly #lossScaler: LossScaler;
+  #epochs: readonly EpochResult[] = [];
+  #predictions: readonly string[] = [];
+
+  /** Builds the model with its weights. Nothing is trained yet. */
+  static async build(options: FineTuningRunOptions): Promise<FineTuningRun> {
+    const run = new FineTuningRun(options);
+    await run.#loadStart();
+    return run;
+  }
+
+  private constructor(options: FineTuningRunOptions) {
+    const { configuration, processes, model, bertTask, seed } = options;
+    const { parallel, optimizer, checkpoint } = configuration;
+    const { device } = parallel;
+    const { tp } = processes.groups;
+    const dtype = dtypeOfPrecision[configuration.precision];
+    this.#options = options;
+    this.#directory = checkpoint.save === undefined ? undefined : seedDirectory(checkpoint.save, seed);
+    const stage = new BertTaskStage({
+      ...{ model, task: bertTask, device, dtype, seed },
+      tensorParallel: tp && { group: tp, sequenceParallel: parallel.sequenceParallel },
+    });
+    this.#pipeline = new Pipeline({ stages: new Map([[0, stage]]), schedule: oneStage, dtype, device });
+    this.#optimizer = trainingOptimizer({
+      configuration: {
+        // Adam as BERT's fine-tuning has it (Devlin et al. 2018)
+        optimizer: { ...optimizer, adamBeta1: 0.9, adamBeta2: 0.999, adamEpsilon: 1e-8 },
+        parallel: { ...parallel, overlapGradReduce: false, overlapParamGather: false },
+        training: { seed },
+      },
+      ...{ processes, device, dtype },
+      parameters: stage.parameters,
+      pieces: new Map([[0, stage.parameters]]),
+    });
+    this.#lossScaler = new LossScaler(
+      configuration.precision === 'fp16' ? { kind: 'dynamic', initialScale: 2 ** 16 } : { kind: 'constant' },
+    );
+  }
+
+  /** Trains to the last epoch, or until a signal. */
+  async run(): Promise<{ readonly result: SeedResult; readonly reason: TrainingResult['reason'] }> {
+    const { configuration, seed, processes, task, onMessage } = this.#options;
+    const { checkpoint } = configuration;
+    const stepsPerEpoch = stepsOfEpoch(task.train, configuration);
+    const progress = await this.#resume();
+    const iteration = progress?.iteration ?? 0;
+    this.#epochs = (this.#leftBehind()?.epochs ?? []).filter((epoch) => epoch.iteration <= iteration);
+    const reporters = await this.#options.openReporters({ seed, resumeIteration: iteration });
+    const batches = this.#batches(progress?.consumedSamples ?? 0);
+    const trainer = this.#trainer({ batches, stepsPerEpoch, progress });
+    const signals = new StopSignals((signal) =>
+      onMessage(`${signal}: finishing this step, then saving; a second signal ends at once`),
+    );
+    try {
+      const { reason } = await runTraining({
+        ...{ trainer, optimizer: this.#optimizer, lossScaler: this.#lossScaler, signals },
+        reporters: reporters.all,
+        exitInterval: configuration.exitInterval,
+        save:
+          this.#directory === undefined
+            ? undefined
+            : {
+                directory: this.#directory,
+                interval: checkpoint.saveInterval ?? stepsPerEpoch,
+                keepLast: checkpoint.keepLast,
+                configuration: await this.#savedConfiguration(this.#directory),
+              },
+        evaluation: {
+          interval: stepsPerEpoch,
+          run: () => this.#evaluateEpoch({ iteration: trainer.progress.iteration, stepsPerEpoch }),
+        },
+      });
+      if (reason === 'done') await this.#predictTests();
+      const result = {
+        seed,
+        epochs: this.#epochs,
+        predictions: this.#predictions,
+        isDone: reason === 'done',
+      };
+      if (processes.isFirst && this.#directory !== undefined)
+        writeResult(resultPath(this.#directory), result);
+      return { result, reason };
+    } finally {
+      signals.close();
+      reporters.close();
+      await batches.close();
+    }
+  }
+
+  dispose(): void {
+    this.#optimizer.dispose();
+    this.#optimizer.buffers.dispose();
+  }
+
+  /** Weights that the start has; the head of a task, and what else it has not got, keep their initial values. */
+  async #loadStart(): Promise<void> {
+    const { start, onMessage, seed } = this.#options;
+    const tensors = weightTensors(this.#optimizer);
+    const loaded = tensors.filter((tensor) => start.has(tensor));
+    const held = loaded.filter(({ slices }) => slices.every(([from, to]) => from < to));
+    await start.load(held);
+    this.#optimizer.refreshModel();
+    const fresh = [...new Set(tensors.filter((tensor) => !start.has(tensor)).map(({ name }) => name))];
+    const from =
+      start.path === undefined ? 'all initial' : `of ${start.path}; initial: ${fresh.join(', ') || 'none'}`;
+    onMessage(`seed ${seed}: ${this.#numParameters().toLocaleString('en-US')} parameters, ${from}`);
+  }
+
+  /** Of the whole model, whoever holds it. */
+  #numParameters(): number {
+    return this.#optimizer.buffers.ranges.reduce(
+      (sum, { parameter: { globalShape } }) => sum + globalShape.reduce((size, dim) => size * dim, 1),
+      0,
+    );
+  }
+
+  async #resume() {
+    const { configuration, processes, onMessage } = this.#options;
+    if (this.#directory === undefined || !configuration.checkpoint.resume) return undefined;
+    return await loadTraining({
+      checkpoint: noCheckpoint,
+      huggingFace: undefined,
+      parameterNames: this.#optimizer.buffers.ranges.map(({ parameter }) => parameter.name),
+      ...{ optimizer: this.#optimizer, lossScaler: this.#lossScaler, processes, onMessage },
+      restartFrom: this.#directory,
+    });
+  }
+
+  #leftBehind(): SeedResult | undefined {
+    if (this.#directory === undefined || !this.#options.configuration.checkpoint.resume) return undefined;
+    return readSeedResult(resultPath(this.#directory));
+  }
+
+  #batches(consumedSamples: number): TaskBatches {
+    const { configuration, seed, task, processes } = this.#options;
+    const { globalBatchSize, microBatchSize, parallel } = configuration;
+    return taskBatches({
+      ...{ dataset: task.train, seed, consumedSamples, globalBatchSize, microBatchSize },
+      dataParallelRank: processes.coordinates.dp,
+      dataParallelSize: parallel.dataParallelSize,
+    });
+  }
+
+  #trainer(options: {
+    readonly batches: TaskBatches;
+    readonly stepsPerEpoch: number;
+    readonly progress: TrainingProgress | undefined;
+  }): Trainer<TaskTokenBatch> {
+    const { configuration, model, sequenceLength, task } = this.#options;
+    const { optimizer, parallel, globalBatchSize, microBatchSize, epochs } = configuration;
+    const trainIterations = epochs * options.stepsPerEpoch;
+    const schedule = new LearningRateSchedule({
+      maxLearningRate: optimizer.learningRate,
+      minLearningRate: optimizer.minLearningRate,
+      decayStyle: optimizer.decayStyle,
+      warmupSteps: optimizer.warmupFraction * trainIterations,
+      decaySteps: trainIterations,
+    });
+    return new Trainer<TaskTokenBatch>({
+      ...{ pipeline: this.#pipeline, optimizer: this.#optimizer, lossScaler: this.#lossScaler },
+      batches: options.batches,
+      losses: [{ name: 'task_loss', per: 'sample', count: ({ batchSize }) => batchSize }],
+      learningRate: ({ numUpdates }) => schedule.at(numUpdates),
+      microBatches: new NumMicroBatches({
+        ...{ globalBatchSize, microBatchSize, dataParallelSize: parallel.dataParallelSize },
+      }),
+      device: parallel.device,
+      sequenceLength,
+      flopsPerSample: modelFlops({
+        ...{ batchSize: task.train.description.numChoices, sequenceLength },
+        ...{ numLayers: model.numLayers, hiddenSize: model.hiddenSize, ffnHiddenSize: model.ffnHiddenSize },
+        // a head of a few outputs counts for nothing
+        vocabSize: 0,
+      }),
+      trainIterations,
+      ...(options.progress === undefined ? {} : { progress: options.progress }),
+    });
+  }
+
+  async #evaluateEpoch({ iteration, stepsPerEpoch }: { iteration: number; stepsPerEpoch: number }) {
+    const { task, processes, onEpoch } = this.#options;
+    const epoch = iteration / stepsPerEpoch;
+    const results: Record<string, SetResult> = {};
+    const files: string[] = [];
+    for (const set of task.valid) {
+      const { loss, predictions } = await this.#evaluate(set);
+      results[set.name] = { loss: loss!, ...set.metrics(predictions) };
+      if (processes.isFirst) files.push(...this.#write(set, predictions));
+    }
+    const result = { epoch, iteration, sets: results };
+    this.#epochs = [...this.#epochs.filter((one) => one.epoch < epoch), result];
+    this.#predictions = files;
+    if (processes.isFirst && this.#directory !== undefined) {
+      const { seed } = this.#options;
+      writeResult(resultPath(this.#directory), {
+        ...{ seed, epochs: this.#epochs, predictions: files, isDone: false },
+      });
+    }
+    onEpoch(result);
+    const losses = Object.values(results).map(({ loss }) => loss);
+    return { loss: losses.reduce((sum, loss) => sum + loss, 0) / losses.length };
+  }
+
+  async #predictTests(): Promise<void> {
+    const { task, processes } = this.#options;
+    for (const set of task.test) {
+      const { predictions } = await this.#evaluate(set);
+      if (processes.isFirst) this.#predictions = [...this.#predictions, ...this.#write(set, predictions)];
+    }
+  }
+
+  #evaluate(set: TaskSet) {
+    const { configuration, processes } = this.#options;
+    return evaluateTaskSet({
+      ...{ set, processes, pipeline: this.#pipeline, microBatchSize: configuration.microBatchSize },
+    });
+  }
+
+  #write(set: TaskSet, predictions: Parameters<TaskSet['write']>[0]): readonly string[] {
+    if (this.#directory === undefined) return [];
+    const directory = join(this.#directory, 'predictions');
+    mkdirSync(directory, { recursive: true });
+    return set.write(predictions, directory);
+  }
+
+  /** What checkpoints remember, and the tokenizer's files beside them. */
+  async #savedConfiguration(directory: string): Promise<JsonObject> {
+    const { processes, model, start, configuration } = this.#options;
+    return await processes.together(async () => {
+      if (!processes.isFirst) return {};
+      const tokenizer = await saveTokenizer(directory, start.tokenizer);
+      const saved = { bertModel: model, fineTuning: resumable(configuration), ...tokenizer };
+      // what is undefined JSON leaves out
+      return JSON.parse(JSON.stringify(saved)) as JsonObject;
+    });
+  }
+}
+
+/** Nothing to load but what a restart finds. */
+const noCheckpoint = {
+  finetune: false,
+  loadOptimizer: true,
+  loadRng: true,
+} as const;
+
+/** Where the checkpoints and results of a seed lie. */
+export const seedDirectory = (save: string, seed: number): string => join(save, `seed-${seed}`);
+
+/** Where the results of a seed lie. */
+export const resultPath = (directory: string): string => join(directory, 'result.json');
+
+/** Steps of an epoch: whole global batches. */
+export function stepsOfEpoch(
+  { length }: Pick<TaskDataset, 'length'>,
+  { globalBatchSize }: Pick<FineTuningConfiguration, 'globalBatchSize'>,
+): number {
+  return Math.floor(length / globalBatchSize);
+}
+
+/** What must stay the same for a resumed run to be the same run: all but layout, places and reports. */
+export function resumable(configuration: FineTuningConfiguration) {
+  const { task, data, start, sequenceLength, spans, epochs, globalBatchSize, microBatchSize } = configuration;
+  const { optimizer, dropout, precision } = configuration;
+  return {
+    ...{ task, data: { train: data.train }, start, sequenceLength, spans, epochs, globalBatchSize },
+    ...{ microBatchSize, optimizer, dropout, precision },
+  };
+}

@@ -1,0 +1,265 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { runInMemoryRanks } from '@mtl/comm/testing';
+import { typescriptThreads } from '@mtl/tooling/typescript-threads';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type FineTuningConfiguration, type FineTuningReport, fineTune } from '../src/index.js';
+import type { FineTuneArgument } from './ranks/fine-tune.js';
+import { SmallTasks } from './support/small-tasks.js';
+
+let tasks: SmallTasks;
+beforeAll(() => {
+  tasks = new SmallTasks();
+});
+afterAll(() => tasks.remove());
+
+const onMessage = (): void => {};
+
+async function onRanks(
+  worldSize: number,
+  argument: readonly FineTuneArgument[],
+): Promise<FineTuningReport[][]> {
+  const ranks = await runInMemoryRanks<FineTuningReport[]>({
+    ...typescriptThreads,
+    ...{ worldSize, argument, module: new URL('./ranks/fine-tune.ts', import.meta.url), timeoutMs: 60_000 },
+  });
+  return argument.map((_, index) => ranks.map((reports) => reports[index]!));
+}
+
+const saving = (name: string, more: Partial<FineTuningConfiguration['checkpoint']> = {}) => ({
+  checkpoint: { save: tasks.path(name), saveInterval: undefined, keepLast: 1, resume: false, ...more },
+});
+
+/** Losses and gradient norms of the steps. */
+function stepsOf(
+  path: string,
+): { readonly lm_loss: number; readonly grad_norm: number; readonly task_loss: number }[] {
+  return readFileSync(path, 'utf8')
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line));
+}
+
+describe('fineTune', () => {
+  it('learns QQP, scores every epoch, and writes what it was asked for', async () => {
+    const test = [tasks.path('QQP/test.tsv')];
+    const configuration = tasks.configuration('qqp', { ...saving('qqp'), epochs: 8 });
+    const report = await fineTune({
+      configuration: { ...configuration, data: { ...configuration.data, test } },
+      ...{ seeds: [1, 2, 3], onMessage },
+    });
+    expect(report).toMatchObject({ task: 'qqp', reason: 'done', model: undefined });
+    expect(report.seeds.map(({ seed }) => seed)).toEqual([1, 2, 3]);
+    const accuracies = report.seeds.map(({ epochs }) => epochs.at(-1)!.sets.dev!.accuracy!);
+    expect(report.median.dev!.accuracy).toBe(accuracies.toSorted((a, b) => a - b)[1]);
+    // one of two words decides; who says the same of all is right in two cases of three
+    expect(report.median.dev!.accuracy).toBeGreaterThan(90);
+    for (const { epochs, predictions, seed } of report.seeds) {
+      expect(epochs.map(({ epoch, iteration }) => [epoch, iteration])).toEqual(
+        Array.from({ length: 8 }, (_, index) => [index + 1, 5 * (index + 1)]),
+      );
+      expect(epochs[0]!.sets.dev!.loss).toBeGreaterThan(epochs.at(-1)!.sets.dev!.loss);
+      expect(predictions).toEqual(
+        ['dev', 'test'].map((name) => tasks.path(`qqp/seed-${seed}/predictions/${name}.tsv`)),
+      );
+      expect(readFileSync(predictions[1]!, 'utf8')).toMatch(/^index\tprediction\n0\t[01]\n1\t[01]\n$/);
+    }
+    expect(JSON.parse(readFileSync(tasks.path('qqp/report.json'), 'utf8'))).toEqual(
+      JSON.parse(JSON.stringify(report)),
+    );
+  });
+
+  it('learns RACE and SQuAD', async () => {
+    const race = await fineTune({
+      configuration: tasks.configuration('race', { epochs: 8 }),
+      seeds: [1],
+      onMessage,
+    });
+    // of four options the right one is always the same word
+    expect(race.median.dev!.accuracy).toBe(100);
+    expect(Object.keys(race.median.dev!)).toEqual(['loss', 'accuracy', 'accuracy_high']);
+    const configuration = tasks.configuration('squad', { ...saving('squad'), epochs: 12 });
+    const squad = await fineTune({ configuration, seeds: [1], onMessage });
+    // the same answer for all would give 82 %: 9 of 11 questions have it
+    expect(squad.median['dev-v2.0']!.f1).toBe(100);
+    const [answers, probabilities] = squad.seeds[0]!.predictions.map(
+      (path) => JSON.parse(readFileSync(path, 'utf8')) as Record<string, unknown>,
+    );
+    expect(Object.keys(answers!)).toEqual(Array.from({ length: 11 }, (_, index) => `q${index}`));
+    expect(Object.keys(probabilities!)).toEqual(Object.keys(answers!));
+  });
+
+  it('starts from the weights of a fine-tuned model, its head too if it is of the same task', async () => {
+    const heard: string[] = [];
+    const start = {
+      ...tasks.configuration('qqp').start,
+      ...{ load: tasks.path('qqp/seed-1'), scratch: undefined, tokenizer: undefined },
+    };
+    const onTask = (task: 'qqp' | 'race', initialWeights = false) =>
+      fineTune({
+        configuration: tasks.configuration(task, {
+          start: { ...start, initialWeights },
+          epochs: 1,
+          optimizer: still,
+        }),
+        ...{ seeds: [1], onMessage: (text: string) => void heard.push(text) },
+      });
+    const still = { ...tasks.configuration('qqp').optimizer, learningRate: 1e-12 };
+    const again = await onTask('qqp');
+    const before = JSON.parse(readFileSync(tasks.path('qqp/seed-1/result.json'), 'utf8'));
+    // nothing has moved
+    expect(again.median.dev!.accuracy).toBe(before.epochs.at(-1).sets.dev.accuracy);
+    await onTask('race');
+    expect(heard.join('\n')).toContain('initial: none');
+    expect(heard.join('\n')).toContain('initial: multichoice_head.weight, multichoice_head.bias');
+    const fresh = await onTask('qqp', true);
+    expect(fresh.model).toBeUndefined();
+    expect(heard.at(-1)).toContain('epoch 1, dev');
+    expect(fresh.median.dev!.loss).toBeGreaterThan(again.median.dev!.loss!);
+  });
+
+  it('starts from a directory of the transformers library, in bfloat16', async () => {
+    const heard: string[] = [];
+    const loadHuggingFace = fileURLToPath(new URL('../../models/fixtures/huggingface-bert', import.meta.url));
+    const start = { ...tasks.configuration('qqp').start, scratch: undefined, loadHuggingFace };
+    const changes = { start, epochs: 1, sequenceLength: undefined, precision: 'bf16' } as const;
+    const report = await fineTune({
+      configuration: tasks.configuration('qqp', changes),
+      ...{ seeds: [1], onMessage: (text: string) => void heard.push(text) },
+    });
+    expect(report).toMatchObject({ model: loadHuggingFace, reason: 'done' });
+    // its pooler came along; all of its 24 positions are used where nobody says less
+    expect(heard[0]).toContain('samples of 24 tokens');
+    expect(heard[1]).toContain('initial: classification_head.weight, classification_head.bias');
+  });
+
+  it('goes on after an interruption as if there had been none, bit for bit', async () => {
+    const run = (name: string, changes: Partial<FineTuningConfiguration>, resume = false) =>
+      fineTune({
+        configuration: tasks.configuration('qqp', {
+          ...saving(name, { resume }),
+          ...{ metricsJsonl: tasks.path(`${name}.jsonl`), ...changes },
+        }),
+        ...{ seeds: [3, 4], onMessage },
+      });
+    const whole = await run('whole', {});
+    // in the middle of the second epoch of the first seed
+    const first = await run('parts', { exitInterval: 7 });
+    expect(first.reason).toBe('exit-interval');
+    expect(first.seeds).toHaveLength(1);
+    expect(first.seeds[0]!.epochs).toEqual(whole.seeds[0]!.epochs.slice(0, 1));
+    // ... of the second
+    const second = await run('parts', { exitInterval: 8 }, true);
+    expect(second.seeds[0]!.isDone).toBe(false);
+    await run('parts', {}, true);
+    const last = await run('parts', {}, true);
+    const results = ({ seeds }: FineTuningReport) => seeds.map(({ epochs }) => epochs);
+    expect(results(last)).toEqual(results(whole));
+    expect(last.median).toEqual(whole.median);
+    for (const seed of ['seed-3', 'seed-4']) {
+      for (const name of ['iter_0000015/shard-00000-000.safetensors', 'predictions/dev.tsv']) {
+        const [actual, expected] = ['parts', 'whole'].map((run) =>
+          readFileSync(tasks.path(join(run, seed, name))),
+        );
+        expect(actual!.equals(expected!), `${seed}/${name}`).toBe(true);
+      }
+      const [actual, expected] = ['parts', 'whole'].map((run) =>
+        stepsOf(tasks.path(`${run}.${seed}.jsonl`)).map(({ task_loss, grad_norm }) => [task_loss, grad_norm]),
+      );
+      expect(actual).toEqual(expected);
+    }
+  });
+
+  it.each([
+    ['a folder with results, without --resume', {}, 'MTL_FINE_TUNING_EXISTS', 'pass --resume'],
+    [
+      'a resumed run of other settings',
+      { epochs: 4, resume: true },
+      'MTL_FINE_TUNING_RESUME',
+      'pass the flags of that run',
+    ],
+  ])(
+    'refuses %s',
+    async (_, { resume = false, ...changes }: { resume?: boolean; epochs?: number }, code, remedy) => {
+      const configuration = tasks.configuration('qqp', { ...saving('whole', { resume }), ...changes });
+      const before = readdirSync(tasks.path('whole'));
+      await expect(fineTune({ configuration, seeds: [3], onMessage })).rejects.toMatchObject({
+        ...{ code, remedy: expect.stringContaining(remedy) as string, exitCode: 2 },
+      });
+      expect(readdirSync(tasks.path('whole'))).toEqual(before);
+    },
+  );
+});
+
+describe('fine-tuning on several processes', () => {
+  const layouts = [
+    { name: 'dp2', dataParallelSize: 2 },
+    { name: 'dp2-distributed', dataParallelSize: 2, useDistributedOptimizer: true },
+    { name: 'tp2', tensorModelParallelSize: 2 },
+    { name: 'tp2-sp', tensorModelParallelSize: 2, sequenceParallel: true },
+  ];
+
+  it.each(['qqp', 'race', 'squad'] as const)('is fine-tuning on one: %s', async (task) => {
+    const argument = (name: string, parallel: object = {}): FineTuneArgument => {
+      const configuration = tasks.configuration(task, { ...saving(`${task}-${name}`), epochs: 2 });
+      return {
+        seeds: [5],
+        configuration: {
+          ...configuration,
+          parallel: { ...configuration.parallel, ...parallel },
+          metricsJsonl: tasks.path(`${task}-${name}.jsonl`),
+        },
+      };
+    };
+    const [[alone]] = (await onRanks(1, [argument('alone')])) as [[FineTuningReport]];
+    const spread = await onRanks(
+      2,
+      layouts.map(({ name, ...parallel }) => argument(name, parallel)),
+    );
+    const reference = stepsOf(tasks.path(`${task}-alone.jsonl`));
+    layouts.forEach(({ name }, index) => {
+      const reports = spread[index]!;
+      const steps = stepsOf(tasks.path(`${task}-${name}.jsonl`));
+      expect(steps).toHaveLength(reference.length);
+      steps.forEach((step, at) => {
+        // the bounds of the design for layouts, dropout included
+        expect(
+          Math.abs(step.task_loss / reference[at]!.task_loss - 1),
+          `${name}, step ${at + 1}`,
+        ).toBeLessThan(2e-6);
+        expect(Math.abs(step.grad_norm / reference[at]!.grad_norm - 1)).toBeLessThan(2e-5);
+      });
+      expect(reports[1]!.seeds.map(({ epochs }) => epochs)).toEqual(
+        reports[0]!.seeds.map(({ epochs }) => epochs),
+      );
+      const [set] = Object.keys(alone.median) as [string];
+      expect(Math.abs(reports[0]!.median[set]!.loss! / alone.median[set]!.loss! - 1)).toBeLessThan(2e-6);
+      for (const path of alone.seeds[0]!.predictions) {
+        const other = path.replace(`${task}-alone`, `${task}-${name}`);
+        expect(existsSync(other)).toBe(true);
+        // probabilities are rounded as losses are; what is chosen is the same
+        if (!path.includes('no-answer')) expect(readFileSync(other, 'utf8')).toBe(readFileSync(path, 'utf8'));
+      }
+    });
+  });
+
+  it('moves from one layout to another', async () => {
+    const argument = (
+      save: string,
+      more: Partial<FineTuningConfiguration>,
+      resume = false,
+    ): FineTuneArgument => ({
+      seeds: [5],
+      configuration: tasks.configuration('qqp', { ...saving(save, { resume }), epochs: 2, ...more }),
+    });
+    await fineTune({ ...argument('moving', { exitInterval: 6 }), onMessage });
+    const { parallel } = tasks.configuration('qqp');
+    const on = { ...parallel, tensorModelParallelSize: 2, sequenceParallel: true };
+    const [[moved]] = (await onRanks(2, [argument('moving', { parallel: on }, true)])) as [
+      [FineTuningReport],
+    ];
+    const stayed = await fineTune({ ...argument('staying', {}), onMessage });
+    expect(Math.abs(moved.median.dev!.loss! / stayed.median.dev!.loss! - 1)).toBeLessThan(2e-6);
+  });
+});
