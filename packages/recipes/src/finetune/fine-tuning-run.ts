@@ -275,7 +275,7 @@ export class FineTuningRun {
     }
     onEpoch(result);
     const losses = Object.values(results).map(({ loss }) => loss);
-    return { loss: losses.reduce((sum, loss) => sum + loss, 0) / losses.length };
+    return { loss: losses.reduce((sum, loss) => sum + loss, 0) / losses.length, tokenLosses: [] };
   }
 
   async #predictTests(): Promise<void> {
