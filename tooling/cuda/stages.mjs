@@ -12,6 +12,8 @@ export function stagesOf({ root, out, emulation, only, sanitizer, benchArguments
   const app = join(root, 'apps/gpt-train');
   const node = process.execPath;
   const nativeTests = join(kernels, 'build/Release/kernels_native_tests');
+  // which epilogues this card's cuBLASLt offers goes to the logs
+  const env = { MTL_CUBLASLT_REPORT: '1' };
   const vitest = (name, folder, report) => ({
     name,
     command: node,
@@ -29,13 +31,14 @@ export function stagesOf({ root, out, emulation, only, sanitizer, benchArguments
     cwd: folder,
     minutes: 60,
     report: join(out, report),
+    env,
   });
   const tests = [
     {
       ...{ name: 'what is here', command: node, cwd: root, isInformation: true, minutes: 5 },
       args: [join(root, 'packages/cli/bin/mtl.mjs'), 'doctor'],
     },
-    { name: 'native tests', command: nativeTests, args: ['cuda_kernels'], cwd: kernels, minutes: 30 },
+    { name: 'native tests', command: nativeTests, args: ['cuda_kernels'], cwd: kernels, minutes: 30, env },
     vitest('operations against the reference', kernels, 'tests-kernels.json'),
     vitest('trainings against PyTorch and the CPU, on one rank and several', app, 'tests-training.json'),
     vitest('collectives of ranks on one card', join(root, 'packages/comm'), 'tests-ranks.json'),
@@ -66,7 +69,13 @@ export function stagesOf({ root, out, emulation, only, sanitizer, benchArguments
       : sanitized,
     kernels: [
       {
-        ...{ name: 'kernels against cuBLAS, copies and PyTorch', command: node, cwd: kernels, minutes: 60 },
+        ...{
+          name: 'kernels against cuBLAS, copies and PyTorch',
+          command: node,
+          cwd: kernels,
+          minutes: 60,
+          env,
+        },
         args: ['bench/cuda/bench-kernels.mjs', '--out', out, ...(emulation ? ['--dry-run'] : [])],
       },
     ],
