@@ -25,13 +25,12 @@ export function stagesOf({ root, out, emulation, only, sanitizer, benchArguments
         '--reporter=dot',
         '--reporter=json',
       ],
-      `--outputFile.json=${join(out, report)}`,
       ...(only === undefined ? [] : ['-t', only]),
     ],
     cwd: folder,
     minutes: 60,
     report: join(out, report),
-    env,
+    env: { ...env, MTL_TEST_REPORT: join(out, report) },
   });
   const tests = [
     {

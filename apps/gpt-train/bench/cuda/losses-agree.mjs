@@ -35,9 +35,10 @@ export function lossesAgree({ python, device, directory }) {
   if (made.curves) environment.MTL_PARITY_CURVES = made.curves;
   const report = join(directory, 'losses-agree.json');
   rmSync(report, { force: true });
+  environment.MTL_TEST_REPORT = report;
   const args = [
     ...[join(app, 'node_modules/vitest/vitest.mjs'), 'run', 'test/cuda/training.test.ts'],
-    ...['-t', 'steps on device cuda', '--reporter=verbose', '--reporter=json', `--outputFile.json=${report}`],
+    ...['-t', 'steps on device cuda', '--reporter=verbose', '--reporter=json'],
   ];
   const { status } = spawnSync(process.execPath, args, { cwd: app, env: environment, stdio: 'inherit' });
   const numCompared = status === 0 ? JSON.parse(readFileSync(report, 'utf8')).numPassedTests : 0;
