@@ -134,7 +134,9 @@ describe('a training', () => {
       ...[...post, '--train-iters', '60', '--save', `${huggingFace}-run`, '--save-hf', huggingFace],
     ]);
     expect(first.output).toContain(`wrote ${huggingFace}`);
-    expect(readdirSync(huggingFace).sort()).toEqual(['config.json', 'model.safetensors', 'vocab.txt']);
+    expect(readdirSync(huggingFace).sort()).toEqual([
+      ...['config.json', 'model.safetensors', 'tokenizer_config.json', 'vocab.txt'],
+    ]);
     const again = await train([
       ...['--load-hf', huggingFace, '--save', `${huggingFace}-more`, '--metrics-jsonl', metrics],
       ...['--num-layers', '1', '--train-iters', '2'],
