@@ -50,18 +50,20 @@ struct HeadPlace {
   int64_t qkv, output, statistics;
 };
 
-// A packed sample has its own length, which the arguments have from here on: blocks may begin behind its end.
+// The place of a head where all samples have one length.
+MTL_HOST_DEVICE inline HeadPlace head_place(const AttentionArguments& a, int head_of_batch) {
+  const int64_t first = static_cast<int64_t>(head_of_batch) * a.head_size;
+  return {head_of_batch / a.heads, head_of_batch % a.heads, 3 * first, first, static_cast<int64_t>(head_of_batch) * a.sequence};
+}
+
+// The same for packed samples too, each of which has its own length: the arguments have it from here on, and blocks may
+// begin behind its end.
 MTL_HOST_DEVICE inline HeadPlace enter_head(AttentionArguments& a, int head_of_batch) {
-  const int batch = head_of_batch / a.heads, head = head_of_batch % a.heads;
-  int64_t first = static_cast<int64_t>(head_of_batch) * a.head_size;
-  int64_t statistics = static_cast<int64_t>(head_of_batch) * a.sequence;
-  if (a.starts != nullptr) {
-    const int start = a.starts[batch];
-    a.sequence = a.starts[batch + 1] - start;
-    first = (static_cast<int64_t>(start) * a.heads + head) * a.head_size;
-    statistics = head * a.rows + start;
-  }
-  return {batch, head, 3 * first, first, statistics};
+  if (a.starts == nullptr) return head_place(a, head_of_batch);
+  const int batch = head_of_batch / a.heads, head = head_of_batch % a.heads, start = a.starts[batch];
+  a.sequence = a.starts[batch + 1] - start;
+  const int64_t first = (static_cast<int64_t>(start) * a.heads + head) * a.head_size;
+  return {batch, head, 3 * first, first, head * a.rows + start};
 }
 
 // One kernel family each; the caller has checked dtype, head size and alignment.

@@ -130,7 +130,8 @@ MTL_PTX void finish_rows(const AttentionArguments& a, const HeadPlace& place, co
   store_rows<T, kWidth>(output, a.output_stride, a.sequence - first_query, a.head_size, rows.output, factors, scratch);
 }
 
-template <typename T, int kWidth, int kRowTiles, bool kDropout>
+// With kPacked a sample's length and place are read, not known, which costs registers: a kernel of its own.
+template <typename T, int kWidth, int kRowTiles, bool kDropout, bool kPacked>
 __global__ void __launch_bounds__(kThreads) attention_forward_kernel(AttentionArguments a, ForwardPointers pointers) {
   constexpr int kQueries = ForwardShape<T, kWidth, kRowTiles>::kQueries, kStride = TileShape<kWidth>::kStride;
   MTL_DYNAMIC_SHARED(bytes);
@@ -140,8 +141,9 @@ __global__ void __launch_bounds__(kThreads) attention_forward_kernel(AttentionAr
 
   // The last queries see the most keys: they start first, so that no block is left over at the end.
   const int first_query = static_cast<int>(gridDim.x - 1 - blockIdx.x) * kQueries;
-  const HeadPlace place = enter_head(a, static_cast<int>(blockIdx.y));
-  if (first_query >= a.sequence) return;  // behind the end of a packed sample
+  const int head_of_batch = static_cast<int>(blockIdx.y);
+  const HeadPlace place = kPacked ? enter_head(a, head_of_batch) : head_place(a, head_of_batch);
+  if (kPacked && first_query >= a.sequence) return;  // behind the end of a sample
   const T* queries = static_cast<const T*>(pointers.qkv) + place.qkv;
   const T *keys = queries + a.head_size, *values = keys + a.head_size;
   const QueryRange range = query_range<kQueries>(a, place.batch, first_query);
@@ -188,30 +190,38 @@ __global__ void __launch_bounds__(kThreads) attention_forward_kernel(AttentionAr
   }
   wait_for_copies<0>();
   __syncthreads();  // the queries are no longer needed: their place is where the output is put in order
+  // read once more, so that nothing of it takes up registers in between
+  const HeadPlace end = kPacked ? enter_head(a, head_of_batch) : place;
 #pragma unroll
   for (int part = 0; part < kRowTiles; ++part) {
-    finish_rows<T, kWidth, kRowTiles>(a, place, pointers, rows[part], first_query + warp_row + 16 * part,
+    finish_rows<T, kWidth, kRowTiles>(a, end, pointers, rows[part], first_query + warp_row + 16 * part,
                                       query_tile + (warp_row + 16 * part) * kStride);
   }
 }
 
-template <typename T, int kWidth, int kRowTiles, bool kDropout>
+template <typename T, int kWidth, int kRowTiles, bool kDropout, bool kPacked>
 cudaError_t launch_rows(const AttentionForward& call) {
   using Shape = ForwardShape<T, kWidth, kRowTiles>;
   const AttentionArguments a = attention_arguments(call.problem);
   const unsigned num_tiles = static_cast<unsigned>((a.sequence + Shape::kQueries - 1) / Shape::kQueries);
   const Launch how = {dim3(num_tiles, static_cast<unsigned>(a.batch * a.heads)), kThreads, Shape::kBytes, call.stream};
   const ForwardPointers pointers = {call.output, call.log_sum_exp, call.qkv};
-  return MTL_LAUNCH((attention_forward_kernel<T, kWidth, kRowTiles, kDropout>), how, a, pointers);
+  return MTL_LAUNCH((attention_forward_kernel<T, kWidth, kRowTiles, kDropout, kPacked>), how, a, pointers);
 }
 
 // As many rows for a warp as the compiler finds registers for (tooling/native/cuda-resources.mjs shows it): at width 96
-// two would be spilled, and with dropout it is Philox that takes the time.
+// two would be spilled, at 128 those of packed samples, and with dropout it is Philox that takes the time.
+template <typename T, int kWidth, bool kPacked>
+cudaError_t launch_packing(const AttentionForward& call) {
+  constexpr int kRowTiles = kWidth <= (kPacked ? 80 : 128) && kWidth != 96 ? 2 : 1;
+  return dropout_threshold(call.problem.dropout_probability) != 0
+             ? launch_rows<T, kWidth, 1, true, kPacked>(call)
+             : launch_rows<T, kWidth, kRowTiles, false, kPacked>(call);
+}
+
 template <typename T, int kWidth>
 cudaError_t launch_width(const AttentionForward& call) {
-  constexpr int kRowTiles = kWidth <= 128 && kWidth != 96 ? 2 : 1;
-  return dropout_threshold(call.problem.dropout_probability) != 0 ? launch_rows<T, kWidth, 1, true>(call)
-                                                                  : launch_rows<T, kWidth, kRowTiles, false>(call);
+  return call.problem.starts != nullptr ? launch_packing<T, kWidth, true>(call) : launch_packing<T, kWidth, false>(call);
 }
 
 // Heads are computed at the next of these widths, the columns beyond being zeros.

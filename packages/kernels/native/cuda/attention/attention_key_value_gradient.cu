@@ -4,6 +4,8 @@
 // Products are computed transposed, keys as rows: then the probabilities lie in registers just as the next product
 // wants them, and never pass through shared memory. From width 192 on two gradients are too many registers: keys and
 // values get a launch each.
+//
+// spills allowed: 28 (bytes, of packed samples at width 256 with dropout alone, on sm_80; none on sm_90a)
 #include "cuda/attention/masks.cuh"
 
 namespace mtl::cuda {
@@ -128,7 +130,8 @@ MTL_PTX void to_score_gradients(float (&gradients)[kColumns / 8][4], const float
   }
 }
 
-template <typename T, int kWidth, bool kDropout, Gradients kWhich>
+// With kPacked a sample's length and place are read, not known, which costs registers: a kernel of its own.
+template <typename T, int kWidth, bool kDropout, Gradients kWhich, bool kPacked>
 __global__ void __launch_bounds__(kThreads) attention_key_value_gradient_kernel(AttentionArguments a, Pointers pointers) {
   constexpr int kStride = TileShape<kWidth>::kStride, kStages = Shape<T, kWidth>::kStages;
   // queries at a time: both gradients at width 128 leave registers for 32
@@ -140,9 +143,10 @@ __global__ void __launch_bounds__(kThreads) attention_key_value_gradient_kernel(
   T* stages = value_tile + kTile * kStride;
   auto* facts_of_stage = reinterpret_cast<QueryFacts*>(bytes + Shape<T, kWidth>::kTileBytes);
 
-  const HeadPlace place = enter_head(a, static_cast<int>(blockIdx.y));
+  const int head_of_batch = static_cast<int>(blockIdx.y);
+  const HeadPlace place = kPacked ? enter_head(a, head_of_batch) : head_place(a, head_of_batch);
   const int first_key = static_cast<int>(blockIdx.x) * kTile;  // the first keys are seen by the most queries
-  if (first_key >= a.sequence) return;  // behind the end of a packed sample
+  if (kPacked && first_key >= a.sequence) return;  // behind the end of a sample
   const Keys seen = {first_key, shown_keys(a, place.batch, first_key)};
   const T* queries = static_cast<const T*>(pointers.qkv) + place.qkv;
   const T *keys = queries + a.head_size, *values = keys + a.head_size;
@@ -200,7 +204,9 @@ __global__ void __launch_bounds__(kThreads) attention_key_value_gradient_kernel(
   }
   wait_for_copies<0>();
   __syncthreads();  // the places of keys and values are where their gradients are put in order
-  T* to = static_cast<T*>(pointers.qkv_gradient) + place.qkv + a.head_size + (first_key + warp_row) * a.qkv_stride;
+  // read once more, so that nothing of it takes up registers in between
+  const HeadPlace end = kPacked ? enter_head(a, head_of_batch) : place;
+  T* to = static_cast<T*>(pointers.qkv_gradient) + end.qkv + a.head_size + (first_key + warp_row) * a.qkv_stride;
   const int num_rows = a.sequence - first_key - warp_row;
   if constexpr (kOfKeys) {
     store_rows<T, kWidth>(to, a.qkv_stride, num_rows, a.head_size, key_sums, {a.scale, a.scale}, key_tile + warp_row * kStride);
@@ -211,25 +217,30 @@ __global__ void __launch_bounds__(kThreads) attention_key_value_gradient_kernel(
   }
 }
 
-template <typename T, int kWidth, Gradients kWhich>
+template <typename T, int kWidth, Gradients kWhich, bool kPacked>
 cudaError_t launch_gradients(const AttentionBackward& call) {
   const AttentionArguments a = attention_arguments(call.problem);
   const unsigned num_tiles = static_cast<unsigned>((a.sequence + kTile - 1) / kTile);
   const Launch how = {dim3(num_tiles, static_cast<unsigned>(a.batch * a.heads)), kThreads, Shape<T, kWidth>::kBytes, call.stream};
   const Pointers pointers = {call.qkv_gradient, call.output_gradient, call.log_sum_exp, call.delta, call.qkv};
   return a.dropout_threshold != 0
-             ? MTL_LAUNCH((attention_key_value_gradient_kernel<T, kWidth, true, kWhich>), how, a, pointers)
-             : MTL_LAUNCH((attention_key_value_gradient_kernel<T, kWidth, false, kWhich>), how, a, pointers);
+             ? MTL_LAUNCH((attention_key_value_gradient_kernel<T, kWidth, true, kWhich, kPacked>), how, a, pointers)
+             : MTL_LAUNCH((attention_key_value_gradient_kernel<T, kWidth, false, kWhich, kPacked>), how, a, pointers);
+}
+
+template <typename T, int kWidth, bool kPacked>
+cudaError_t launch_packing(const AttentionBackward& call) {
+  if constexpr (kWidth <= 128) {
+    return launch_gradients<T, kWidth, Gradients::kBoth, kPacked>(call);
+  } else {
+    const cudaError_t status = launch_gradients<T, kWidth, Gradients::kKeys, kPacked>(call);
+    return status == cudaSuccess ? launch_gradients<T, kWidth, Gradients::kValues, kPacked>(call) : status;
+  }
 }
 
 template <typename T, int kWidth>
 cudaError_t launch_width(const AttentionBackward& call) {
-  if constexpr (kWidth <= 128) {
-    return launch_gradients<T, kWidth, Gradients::kBoth>(call);
-  } else {
-    const cudaError_t status = launch_gradients<T, kWidth, Gradients::kKeys>(call);
-    return status == cudaSuccess ? launch_gradients<T, kWidth, Gradients::kValues>(call) : status;
-  }
+  return call.problem.starts != nullptr ? launch_packing<T, kWidth, true>(call) : launch_packing<T, kWidth, false>(call);
 }
 
 template <typename T>

@@ -59,7 +59,10 @@ __global__ void __launch_bounds__(kPlainThreads)
                                  plain_dot(shared.own_right, shared.right, a.head_size), log_sum_exp, delta);
     plain_accumulate(sums, entry.score_gradient, shared.left, a.head_size);
   }
-  if (real) store_plain_row(pointers.qkv_gradient + place.qkv + query * a.qkv_stride, sums, 1.0f, a.head_size);
+  if (!real) return;
+  // read once more, so that nothing of it takes up registers in between
+  const HeadPlace end = enter_head(a, static_cast<int>(blockIdx.y));
+  store_plain_row(pointers.qkv_gradient + end.qkv + query * a.qkv_stride, sums, 1.0f, a.head_size);
 }
 
 template <typename T>
