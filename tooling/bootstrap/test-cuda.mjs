@@ -38,7 +38,11 @@ const ofOperations = onlyRanks ? 0 : run(operations, { cwd: kernels });
 if (isSanitizing) process.exit(ofOperations);
 const isEmulationOnly = take('--emulation');
 
-const build = (words, cwd) => run(['node', '../../tooling/native/build-native.mjs', ...words], { cwd });
+/** Builds; what does not build is not tested. */
+function build(words, cwd) {
+  const status = run(['node', '../../tooling/native/build-native.mjs', ...words], { cwd });
+  if (status !== 0) process.exit(status);
+}
 // what stands in for NCCL; says so itself where nccl.h is not there
 build(['--target', 'nccl_process_double'], join(root, 'packages/comm'));
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * House rules that no linter knows: file lengths, file names, what every package has. `--self-test` shows that each
- * rule can fail.
+ * House rules that no linter knows: file lengths, file names, what every package has, no merge left half done.
+ * `--self-test` shows that each rule can fail.
  */
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -12,6 +12,9 @@ const maximumLines = 600;
 const maximumTestLines = 800;
 const sourcePattern = /\.(ts|mts|mjs|cc|h|cu|cuh|py)$/;
 const testPattern = /\.test\.ts$|\/tests?\//;
+const markerPattern = /\.(md|json|jsonc|yaml|yml)$/;
+// what a formatter has made of a marker is a quotation seven deep
+const conflictMarker = /^(<{7}|(> ?){7})/;
 const packageFiles = [
   'package.json',
   'README.md',
@@ -38,6 +41,13 @@ function checkFile(path, text) {
   return problems;
 }
 
+/** Lines of one file that a merge left for someone to decide. */
+function checkConflicts(path, text) {
+  return text
+    .split('\n')
+    .flatMap((line, index) => (conflictMarker.test(line) ? [`${path}:${index + 1}: marker of a merge`] : []));
+}
+
 /** Problems of one package: files it lacks. */
 function checkPackage(folder, files) {
   return packageFiles
@@ -51,10 +61,14 @@ function selfTest() {
     checkFile('packages/a/src/long.test.ts', 'x\n'.repeat(801)),
     checkFile('packages/a/src/CamelCase.ts', ''),
     checkFile('packages/a/native/kebab-case.cc', ''),
+    checkConflicts('README.md', `text\n${'<'.repeat(7)} HEAD\n`),
+    checkConflicts('README.md', `text\n${'>'.repeat(7)} main\n`),
+    checkConflicts('README.md', `text\n${'> '.repeat(7)}main\n`),
     checkPackage('packages/a', new Set(['packages/a/package.json'])),
   ];
   const passing = [
     checkFile('packages/a/src/fine-name.test.ts', 'x\n'.repeat(800)),
+    checkConflicts('README.md', `> > a quotation\n${'='.repeat(7)}\n1 <<<<<<< 2\n`),
     checkPackage('packages/a', new Set(packageFiles.map((file) => `packages/a/${file}`))),
   ];
   const broken =
@@ -78,6 +92,9 @@ if (!process.argv.includes('--self-test')) {
     ...files
       .filter((path) => sourcePattern.test(path))
       .flatMap((path) => checkFile(path, readFileSync(join(root, path), 'utf8'))),
+    ...files
+      .filter((path) => sourcePattern.test(path) || markerPattern.test(path))
+      .flatMap((path) => checkConflicts(path, readFileSync(join(root, path), 'utf8'))),
     ...[...folders].flatMap((folder) => checkPackage(folder, new Set(files))),
   ];
   for (const problem of problems) console.error(problem);

@@ -3,9 +3,10 @@
  * npm run bundle:cuda: packs what a machine with a GPU, but without network and without Node, needs to run the tests and
  * benchmarks of device cuda, into one file: this checkout without what only builds it, its builds, the modules that they reach,
  * Node itself, the shared libraries that a bare system lacks, and PyTorch's yardstick where MTL_PEER names one.
- *   node tooling/cuda/bundle-cuda.mjs [--out mtl-cuda.tar.xz] [--without-cuda]
+ *   node tooling/cuda/bundle-cuda.mjs [--out mtl-cuda.tar.xz] [--without-cuda] [--without-nccl]
  * Everything must be built: npm run bundle:cuda does that first. --without-cuda leaves the CUDA library out (for tests of the
- * bundle itself, where there is no nvcc). Ends with 1 when the file is larger than 60 MB.
+ * bundle itself, where there is no nvcc); --without-nccl takes ranks that cannot use NCCL, because nccl.h was not there when they
+ * were compiled. bundle.json says which engines of ranks there are. Ends with 1 when the file is larger than 60 MB.
  *   there:  tar -xf mtl-cuda.tar.xz && ./mtl-cuda/run-on-gpu.sh all --out results
  */
 import { spawnSync } from 'node:child_process';
@@ -34,6 +35,7 @@ const { values } = parseArgs({
   options: {
     out: { type: 'string', default: `${name}.tar.xz` },
     'without-cuda': { type: 'boolean', default: false },
+    'without-nccl': { type: 'boolean', default: false },
   },
 });
 
@@ -66,6 +68,11 @@ const addons = [
   `${kernels}/libcublaslt_emulated.so`,
   'packages/comm/build/Release/mtl_comm.node',
 ];
+// opened at run time, where it was built: Debian's libgloo is optional
+const glooLibrary = 'packages/comm/build/Release/libmtl_comm_gloo.so';
+const engines = { local: true, gloo: existsSync(join(root, glooLibrary)), nccl: false };
+if (engines.gloo) addons.push(glooLibrary);
+else console.log(`without the engine gloo: ${glooLibrary} is not built`);
 const cudaLibrary = 'packages/kernels/build/Cuda/libmtl_cuda.so';
 const builds = [
   ...workspace.map((folder) => `${folder}/dist`),
@@ -79,7 +86,20 @@ for (const path of builds) {
   fail(`${path} is not built`, remedy);
 }
 
-// sources that tests run from; documents and the workplace's own set-up stay behind
+/** Whether the engine nccl was compiled; NCCL itself may be missing here. */
+function hasNcclEngine() {
+  const index = JSON.stringify(join(root, 'packages/comm/dist/index.js'));
+  const script = `import { ncclInformation } from ${index};
+try { ncclInformation(); console.log('built'); } catch ({ code }) { console.log(code); }`;
+  return run(process.execPath, ['--input-type=module', '--eval', script]).trim() !== 'MTL_NCCL_NOT_BUILT';
+}
+engines.nccl = hasNcclEngine();
+if (!engines.nccl && !values['without-nccl']) {
+  const remedy = 'install NCCL (pip install nvidia-nccl-cu13) and build again, or bundle --without-nccl';
+  fail('@mtl/comm was built without nccl.h: ranks could not use NCCL there', remedy);
+}
+
+// sources that tests run from; documents and the set-up of CI stay behind
 const isLeftOut = (path) => /^(docs|\.changeset|\.ci|tooling\/(fixtures\/make|packaging))/.test(path);
 const sources = run('git', ['ls-files'])
   .trim()
@@ -123,6 +143,7 @@ try {
     date: new Date().toISOString(),
     node: process.version,
     cuda: !values['without-cuda'],
+    engines,
     yardstick: existsSync(peer) ? basename(peer) : null,
     requires: requiredVersions([...binaries, join(stage, 'bin/node')]),
   };

@@ -1,11 +1,22 @@
 import { spawnSync } from 'node:child_process';
-import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  copyFileSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { moduleClosure } from './module-closure.mjs';
+import { runStep } from './run-step.mjs';
 import { neededLibraries, requiredVersions } from './shared-libraries.mjs';
+import { skippedTests } from './skipped-tests.mjs';
 import { stagesOf } from './stages.mjs';
 
 let root;
@@ -94,9 +105,61 @@ describe('what runs on a card', () => {
     expect(onCard.sanitizer.map(({ args }) => args[1])).toEqual(['memcheck', 'racecheck', 'initcheck']);
     expect(onCard.bench[0].args.slice(-2)).toEqual(['--presets', 'gpt2-1.3b']);
     expect(onCard.bench[0].args).not.toContain('--dry-run');
+    expect(onCard.sanitizer.some(({ problem }) => problem !== undefined)).toBe(false);
+    const without = stagesOf({ ...options, emulation: false });
+    expect(without.sanitizer[0].problem).toContain('compute-sanitizer is not here');
+    // vitest's preset writes its report there, and skipped tests are read from it
+    const reports = onCard.tests.filter(({ report }) => report !== undefined);
+    expect(reports.map(({ env }) => env.MTL_TEST_REPORT)).toEqual(reports.map(({ report }) => report));
+    expect(reports).toHaveLength(3);
     const emulated = stagesOf({ ...options, emulation: true });
     expect(emulated.sanitizer.map(({ command }) => command)).not.toContain('compute-sanitizer');
     expect(emulated.bench[0].args).toContain('--dry-run');
+  });
+});
+
+describe('a step', () => {
+  const log = { write() {} };
+  const run = (script, more) =>
+    runStep({ command: '/bin/sh', args: ['-c', script], cwd: root, minutes: 1, ...more }, log);
+
+  it('has the status of its program', async () => {
+    expect(await run('exit 3')).toBe(3);
+    expect(await run('', { command: '/no/such/program' })).toBe(127);
+    expect(await run('', { problem: 'not here' })).toBe(127);
+  });
+
+  it('ends at its limit, and so do its children, which hold its output', async () => {
+    expect(await run('sleep 600 & wait', { minutes: 0.0001 })).toBe('time limit');
+  });
+});
+
+describe('tests that were skipped', () => {
+  it('are those that neither passed nor failed, by their full names', () => {
+    const test = (fullName, status) => ({ fullName, status });
+    const all = [test('a one', 'passed'), test('a two', 'skipped'), test('a three', 'failed')];
+    const assertionResults = [...all, test('a four', 'pending')];
+    write('report.json', JSON.stringify({ testResults: [{ assertionResults }] }));
+    expect(skippedTests(join(root, 'report.json'))).toEqual(['a two', 'a four']);
+    expect(skippedTests(join(root, 'none.json'))).toEqual([]);
+  });
+});
+
+describe('on-card.mjs', () => {
+  it('fails at once where there is no card, and writes down why', () => {
+    const script = fileURLToPath(new URL('on-card.mjs', import.meta.url));
+    const out = join(root, 'results');
+    const env = { ...process.env, MTL_CUDA_LIBRARY: join(root, 'no-such-library.so') };
+    const { status, stderr, stdout } = spawnSync(process.execPath, [script, 'tests', '--out', out], {
+      encoding: 'utf8',
+      env,
+    });
+    expect(status).toBe(1);
+    expect(stderr).toContain('device cuda cannot be opened');
+    expect(stdout).not.toContain('== tests');
+    const { card, steps } = JSON.parse(readFileSync(join(out, 'results-tests.json'), 'utf8'));
+    expect(card.error).not.toBe('');
+    expect(steps).toEqual([]);
   });
 });
 

@@ -3,20 +3,24 @@
  * Everything that wants a card, in one command: in a checkout that is built, and in a bundle (`run-on-gpu.sh`).
  *   node tooling/cuda/on-card.mjs tests|sanitizer|kernels|bench|all [--out DIRECTORY] [--emulation] [--only TEXT]
  *        [-- arguments for bench-cuda.mjs]
- * Writes STAGE.log of each stage and results.json (what ran, how it ended, seconds) to --out, the variable OUT, or ./results;
- * results.json after every step, so that a run that is cut off has what it had. Ends with 1 when a step failed.
+ * Writes STAGE.log of each stage and results-STAGE.json (what ran, how it ended, seconds, which tests were skipped;
+ * results-all.json for all) to --out, the variable OUT, or ./results; after every step, so that a run that is cut off has what
+ * it had. Ends with 1 when a step failed or took longer than its limit, and at once when there is no card to open.
  * --emulation takes the library compiled for the processor instead of a card, and a tiny model: it proves the command.
  * --only runs the tests whose names hold the text.
  */
-import { spawn, spawnSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { copyFileSync, createWriteStream, existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
-import { dirname, join, resolve } from 'node:path';
+import { delimiter, dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { runStep } from './run-step.mjs';
+import { skippedTests } from './skipped-tests.mjs';
 import { stagesOf } from './stages.mjs';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
-const stageNames = ['tests', 'sanitizer', 'kernels', 'bench'];
+// what says most comes first: the sanitizers take longest
+const stageNames = ['tests', 'kernels', 'bench', 'sanitizer'];
 const usage = `usage: ${stageNames.join('|')}|all [--out DIRECTORY] [--emulation] [--only TEXT] [-- arguments of the bench]`;
 
 function fail(message) {
@@ -38,24 +42,6 @@ function findSanitizer() {
   return ['compute-sanitizer', ...candidates].find(
     (program) => spawnSync(program, ['--version'], { stdio: 'ignore' }).status === 0,
   );
-}
-
-/** Runs a step with its output on the terminal and in the log; its exit status. */
-function runStep({ command, args, cwd }, log) {
-  return new Promise((done) => {
-    const child = spawn(command, args, { cwd });
-    for (const stream of [child.stdout, child.stderr]) {
-      stream.on('data', (chunk) => {
-        process.stdout.write(chunk);
-        log.write(chunk);
-      });
-    }
-    child.on('error', (error) => {
-      log.write(`${error.message}\n`);
-      done(127);
-    });
-    child.on('close', (status, signal) => done(status ?? signal));
-  });
 }
 
 function readArguments() {
@@ -87,6 +73,12 @@ mkdirSync(out, { recursive: true });
 
 process.env.NO_COLOR = '1'; // what is printed is kept as a log
 const kernels = join(root, 'packages/kernels');
+// cuBLASLt and NCCL of the PyTorch that we are compared with are found through the python3 on PATH
+const { MTL_PEER_PYTHON } = process.env;
+if (MTL_PEER_PYTHON?.includes('/')) {
+  process.env.MTL_PEER_PYTHON = resolve(MTL_PEER_PYTHON);
+  process.env.PATH = [dirname(process.env.MTL_PEER_PYTHON), process.env.PATH].join(delimiter);
+}
 if (values.emulation) {
   // under the name by which the real one is looked for
   const emulated = join(kernels, 'build/emulated');
@@ -106,7 +98,10 @@ function describeCard() {
 
 const card = describeCard();
 // Programs without JavaScript look for cuBLASLt by name alone, which does not find that of a Python environment.
-if (card.cublasLtPath?.startsWith('/')) process.env.MTL_CUDA_LIBS ??= dirname(card.cublasLtPath);
+if (card.cublasLtPath?.startsWith('/')) {
+  const folders = [dirname(card.cublasLtPath), process.env.MTL_CUDA_LIBS];
+  process.env.MTL_CUDA_LIBS = folders.filter(Boolean).join(delimiter);
+}
 const stages = stagesOf({
   ...{ root, out, benchArguments },
   emulation: values.emulation,
@@ -114,6 +109,14 @@ const stages = stagesOf({
   sanitizer: values.emulation ? undefined : findSanitizer(),
 });
 const results = { date: new Date().toISOString(), emulation: values.emulation, card, steps: [] };
+const resultsFile = join(out, `results-${wanted}.json`);
+const save = () => writeFileSync(resultsFile, `${JSON.stringify(results, null, 1)}\n`);
+save();
+if (card.error !== undefined) {
+  // every test would be skipped, and pass
+  console.error(`error[MTL_ON_CARD]: device cuda cannot be opened\n${card.error}\n${resultsFile}`);
+  process.exit(1);
+}
 for (const stage of wanted === 'all' ? stageNames : [wanted]) {
   const log = createWriteStream(join(out, `${stage}.log`));
   for (const step of stages[stage]) {
@@ -129,13 +132,17 @@ for (const stage of wanted === 'all' ? stageNames : [wanted]) {
       status,
       seconds,
       isInformation: step.isInformation ?? false,
+      // emulation skips what needs a card, and --only everything else
+      ...(values.emulation || values.only !== undefined ? {} : { skipped: skippedTests(step.report) }),
     });
-    writeFileSync(join(out, 'results.json'), `${JSON.stringify(results, null, 1)}\n`);
+    save();
   }
   await new Promise((done) => log.end(done));
 }
-console.log(`\n${join(out, 'results.json')}`);
-for (const { stage, name, status, seconds } of results.steps) {
-  console.log(`${status === 0 ? 'ok    ' : `FAILED ${status}`} ${stage}: ${name} (${seconds} s)`);
+console.log(`\n${resultsFile}`);
+for (const { stage, name, status, seconds, skipped = [] } of results.steps) {
+  const without = skipped.length > 0 ? `, ${skipped.length} tests skipped` : '';
+  console.log(`${status === 0 ? 'ok    ' : `FAILED ${status}`} ${stage}: ${name} (${seconds} s${without})`);
+  for (const title of skipped) console.log(`         skipped: ${title}`);
 }
 process.exit(results.steps.every(({ status, isInformation }) => status === 0 || isInformation) ? 0 : 1);

@@ -3,15 +3,17 @@ import { join } from 'node:path';
 const sanitizerTools = ['memcheck', 'racecheck', 'initcheck'];
 
 /**
- * The steps of each stage that on-card.mjs runs: name, program, arguments, working directory; what is information alone cannot
- * fail a run. `sanitizer` is
- * compute-sanitizer's program; without it (and without emulation) the stage asks for it by name, which fails and says so.
+ * The steps of each stage that on-card.mjs runs: name, program, arguments, working directory, and the minutes that it may take,
+ * which are several times what is expected. `report` is vitest's; `isInformation` cannot fail a run. `sanitizer` is
+ * compute-sanitizer's program: without it (and without emulation) the steps of that stage have a `problem` instead.
  */
 export function stagesOf({ root, out, emulation, only, sanitizer, benchArguments }) {
   const kernels = join(root, 'packages/kernels');
   const app = join(root, 'apps/gpt-train');
   const node = process.execPath;
   const nativeTests = join(kernels, 'build/Release/kernels_native_tests');
+  // which epilogues this card's cuBLASLt offers goes to the logs
+  const env = { MTL_CUBLASLT_REPORT: '1' };
   const vitest = (name, folder, report) => ({
     name,
     command: node,
@@ -23,26 +25,32 @@ export function stagesOf({ root, out, emulation, only, sanitizer, benchArguments
         '--reporter=dot',
         '--reporter=json',
       ],
-      `--outputFile.json=${join(out, report)}`,
       ...(only === undefined ? [] : ['-t', only]),
     ],
     cwd: folder,
+    minutes: 60,
+    report: join(out, report),
+    env: { ...env, MTL_TEST_REPORT: join(out, report) },
   });
   const tests = [
     {
-      ...{ name: 'what is here', command: node, cwd: root, isInformation: true },
+      ...{ name: 'what is here', command: node, cwd: root, isInformation: true, minutes: 5 },
       args: [join(root, 'packages/cli/bin/mtl.mjs'), 'doctor'],
     },
-    { name: 'native tests', command: nativeTests, args: ['cuda_kernels'], cwd: kernels },
+    { name: 'native tests', command: nativeTests, args: ['cuda_kernels'], cwd: kernels, minutes: 30, env },
     vitest('operations against the reference', kernels, 'tests-kernels.json'),
     vitest('trainings against PyTorch and the CPU, on one rank and several', app, 'tests-training.json'),
     vitest('collectives of ranks on one card', join(root, 'packages/comm'), 'tests-ranks.json'),
   ];
   const sanitized = sanitizerTools.map((tool) => ({
     name: tool,
-    command: sanitizer ?? 'compute-sanitizer',
+    command: sanitizer,
+    ...(sanitizer === undefined
+      ? { problem: 'compute-sanitizer is not here: neither on PATH nor in CUDA_HOME or /usr/local/cuda*' }
+      : {}),
     args: ['--tool', tool, '--error-exitcode', '1', nativeTests, 'cuda_kernels'],
     cwd: kernels,
+    minutes: 120,
   }));
   return {
     tests,
@@ -54,18 +62,25 @@ export function stagesOf({ root, out, emulation, only, sanitizer, benchArguments
             command: nativeTests,
             args: ['cuda_kernels'],
             cwd: kernels,
+            minutes: 30,
           },
         ]
       : sanitized,
     kernels: [
       {
-        ...{ name: 'kernels against cuBLAS, copies and PyTorch', command: node, cwd: kernels },
+        ...{
+          name: 'kernels against cuBLAS, copies and PyTorch',
+          command: node,
+          cwd: kernels,
+          minutes: 60,
+          env,
+        },
         args: ['bench/cuda/bench-kernels.mjs', '--out', out, ...(emulation ? ['--dry-run'] : [])],
       },
     ],
     bench: [
       {
-        ...{ name: 'training step against PyTorch', command: node, cwd: app },
+        ...{ name: 'training step against PyTorch', command: node, cwd: app, minutes: 180 },
         args: [
           'bench/cuda/bench-cuda.mjs',
           '--out',

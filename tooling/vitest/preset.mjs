@@ -23,7 +23,11 @@ export function library(test = {}) {
       fileParallelism: false,
       testTimeout: 120_000,
       hookTimeout: 120_000,
-      reporters: ['default', ['json', { outputFile: 'build/test-results.json' }]],
+      // what the command line says of a reporter's file would not replace this
+      reporters: [
+        'default',
+        ['json', { outputFile: process.env.MTL_TEST_REPORT ?? 'build/test-results.json' }],
+      ],
       ...test,
     },
   });

@@ -1,13 +1,14 @@
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
-let directory;
-beforeAll(() => {
-  directory = mkdtempSync(join(tmpdir(), 'mtl-loader-'));
-});
+// in the repository, under one name: what is compiled there is kept
+const directory = fileURLToPath(new URL('../build/loader-test', import.meta.url));
+const keptFolder = fileURLToPath(new URL('../build/typescript', import.meta.url));
+beforeAll(() => void mkdirSync(directory, { recursive: true }));
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
 const loader = new URL('./typescript-loader.mjs', import.meta.url).href;
@@ -33,6 +34,22 @@ describe('the TypeScript loader', () => {
       expect(run('changed.ts').stdout).toBe(`${value}\n`);
       expect(run('changed.ts').stdout).toBe(`${value}\n`);
     }
+  });
+
+  it('keeps what it has compiled of the repository, and of no other folder', () => {
+    const keptOf = (name) => readdirSync(keptFolder).filter((file) => file.startsWith(`${name}-`));
+    const elsewhere = mkdtempSync(join(tmpdir(), 'mtl-loader-'));
+    const name = `${basename(elsewhere)}.ts`;
+    writeFileSync(join(elsewhere, name), 'console.log("elsewhere" as string);\n');
+    const { stdout } = spawnSync(process.execPath, ['--import', loader, join(elsewhere, name)], {
+      encoding: 'utf8',
+    });
+    rmSync(elsewhere, { recursive: true });
+    expect(stdout).toBe('elsewhere\n');
+    expect(keptOf(name)).toEqual([]);
+    write('kept.ts', 'console.log(1 as number);\n');
+    run('kept.ts');
+    expect(keptOf('kept.ts')).toHaveLength(1);
   });
 
   it('compiles what Node does not know yet, and errors name lines of the source', () => {

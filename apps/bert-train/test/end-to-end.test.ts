@@ -79,7 +79,9 @@ describe('the preset that is in force when none is named', () => {
     ]);
     expect(run.output).toContain('prepared 2,386,792 tokens');
     expect(run.code).toBe(0);
-    readMetrics(metrics).forEach(({ lm_loss, mlm_loss, sop_loss }, step) => {
+    const lines = readMetrics(metrics);
+    expect(lines).toHaveLength(golden.mlmLosses.length);
+    lines.forEach(({ lm_loss, mlm_loss, sop_loss }, step) => {
       // other instruction sets and thread counts add up in another order; ten steps amplify rounding to about 1e-6
       expect(Math.abs(mlm_loss! - golden.mlmLosses[step]!), `step ${step + 1}`).toBeLessThan(2e-5);
       expect(Math.abs(sop_loss! - golden.sopLosses[step]!), `step ${step + 1}`).toBeLessThan(2e-5);
@@ -132,7 +134,9 @@ describe('a training', () => {
       ...[...post, '--train-iters', '60', '--save', `${huggingFace}-run`, '--save-hf', huggingFace],
     ]);
     expect(first.output).toContain(`wrote ${huggingFace}`);
-    expect(readdirSync(huggingFace).sort()).toEqual(['config.json', 'model.safetensors', 'vocab.txt']);
+    expect(readdirSync(huggingFace).sort()).toEqual([
+      ...['config.json', 'model.safetensors', 'tokenizer_config.json', 'vocab.txt'],
+    ]);
     const again = await train([
       ...['--load-hf', huggingFace, '--save', `${huggingFace}-more`, '--metrics-jsonl', metrics],
       ...['--num-layers', '1', '--train-iters', '2'],

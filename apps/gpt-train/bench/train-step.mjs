@@ -11,14 +11,7 @@
  * over, and the memory that `predictStages` expects of it.
  */
 import { parseArgs } from 'node:util';
-import {
-  memoryStatistics,
-  openDevice,
-  operationStatistics,
-  setNumThreads,
-  synchronize,
-  Tensor,
-} from '@mtl/kernels';
+import { memoryStatistics, operationStatistics, setNumThreads, synchronize, Tensor } from '@mtl/kernels';
 import {
   buildGptStages,
   cutLayers,
@@ -56,7 +49,8 @@ const { values } = parseArgs({
 });
 const [numLayers, hiddenSize, numAttentionHeads, sequenceLength, vocabularySize, usualBatch] =
   benchmarkPresets[values.preset];
-const { world } = await joinProcesses({ variables: process.env });
+const { dtype, device } = values;
+const { world } = await joinProcesses({ variables: process.env, device, onMessage: console.error });
 const tensorModelParallelSize = Number(values.tp);
 const pipelineModelParallelSize = Number(values.pp);
 const numMicroBatches = Number(values['micro-batches']);
@@ -69,8 +63,6 @@ const { groups, coordinates } = processes;
 const microBatchSize = Number(values['micro-batch'] ?? usualBatch) / dataParallelSize;
 const globalBatchSize = microBatchSize * dataParallelSize * numMicroBatches;
 const [iterations, warmup] = [Number(values.iters), Number(values.warmup)];
-const { dtype, device } = values;
-openDevice(device);
 const model = {
   numLayers,
   hiddenSize,

@@ -23,7 +23,10 @@ export interface Curve {
  * PyTorch's side, made by tooling/fixtures/gpt_parity.py: on a processor, or where MTL_PARITY_CURVES says so, on the same card.
  */
 export const fixture = JSON.parse(
-  readFileSync(new URL('../fixtures/gpt-parity.json', import.meta.url), 'utf8'),
+  readFileSync(
+    process.env.MTL_PARITY_CURVES ?? new URL('../fixtures/gpt-parity.json', import.meta.url),
+    'utf8',
+  ),
 ) as {
   recipe: Record<string, number>;
   float32: Curve;

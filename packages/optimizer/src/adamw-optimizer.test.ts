@@ -1,5 +1,5 @@
 import { Parameter } from '@mtl/autograd';
-import { numLiveTensors } from '@mtl/kernels';
+import { numLiveTensors, Tensor } from '@mtl/kernels';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { AdamwOptimizer, type AdamwOptimizerOptions, ParameterBuffers } from './index.js';
 
@@ -120,5 +120,42 @@ describe('AdamwOptimizer', () => {
     expect(scaled.optimizer.numSteps).toBe(1);
     expect(scaled.buffers.gradients.toArray().every((value) => value === 0)).toBe(true);
     for (const built of [scaled, plain]) built.dispose();
+  });
+
+  it('launched and finished is the step, bit for bit, an overflow included', () => {
+    const [whole, halves] = [build('bfloat16'), build('bfloat16')];
+    const gradientNorm = Tensor.zeros({ shape: [1], dtype: 'float64' });
+    for (const [step, scale] of [1, Number.POSITIVE_INFINITY, 1].entries()) {
+      for (const { weight, bias } of [whole, halves]) {
+        weight.mainGradient.write(Float32Array.from({ length: 15 }, (_, i) => scale * gradientAt(step, i)));
+        bias.mainGradient.write(Float32Array.from({ length: 70 }, (_, i) => gradientAt(step, 100 + i)));
+      }
+      const expected = whole.optimizer.step({ learningRate: 0.01 });
+      halves.optimizer.launchStep({ learningRate: 0.01, gradientNorm });
+      expect(halves.optimizer.finishStep(gradientNorm.item())).toEqual(expected);
+      expect(expected.skipped).toBe(scale !== 1);
+      expect(halves.masters()).toEqual(whole.masters());
+      expect(halves.weight.data.toArray()).toEqual(whole.weight.data.toArray());
+      expect(halves.optimizer.numSteps).toBe(whole.optimizer.numSteps);
+    }
+    expect(whole.optimizer.numSteps).toBe(2);
+    gradientNorm.dispose();
+    for (const built of [whole, halves]) built.dispose();
+  });
+
+  it('refuses a step before the last one is finished, and changes nothing', () => {
+    const { optimizer, masters, weight, dispose } = build('float32');
+    const gradientNorm = Tensor.zeros({ shape: [1], dtype: 'float64' });
+    const launch = (): void => optimizer.launchStep({ learningRate: 0.01, gradientNorm });
+    weight.mainGradient.write(new Float32Array(15).fill(0.5));
+    launch();
+    const launched = masters();
+    weight.mainGradient.write(new Float32Array(15).fill(0.5));
+    expect(launch).toThrow(expect.objectContaining({ code: 'MTL_OPTIMIZER_STEP' }) as Error);
+    expect(masters()).toEqual(launched);
+    optimizer.finishStep(gradientNorm.item());
+    expect(launch).not.toThrow();
+    gradientNorm.dispose();
+    dispose();
   });
 });

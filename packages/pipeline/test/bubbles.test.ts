@@ -57,18 +57,22 @@ describe('processes whose stages take a known time', () => {
     for (const result of await measureBubbles({ cases, numSteps: 3, realTime })) expectItsBubble(result);
   });
 
-  it('run more than 10 % more steps with interleaving when micro-batches are few', async () => {
-    // the same stages, whole or in two chunks; the formulas say 1.75 / 1.375, 27 %
-    const [whole, halves] = await measureBubbles({
-      cases: [
-        { ...base, schedule: '1f1b', passMs: 2 * passMs },
-        { ...base, schedule: 'interleaved', numChunks: 2, passMs },
-      ],
-      numSteps: 4,
-      realTime,
-    });
-    const shortest = ({ measured }: MeasuredBubble): number =>
-      Math.min(...measured.map(({ makespan }) => makespan));
-    expect(shortest(whole!) / shortest(halves!)).toBeGreaterThan(1.1);
-  });
+  // a ratio of times: late wake-ups would take the gain away
+  it.skipIf(!realTime)(
+    'run more than 10 % more steps with interleaving when micro-batches are few',
+    async () => {
+      // the same stages, whole or in two chunks; the formulas say 1.75 / 1.375, 27 %
+      const [whole, halves] = await measureBubbles({
+        cases: [
+          { ...base, schedule: '1f1b', passMs: 2 * passMs },
+          { ...base, schedule: 'interleaved', numChunks: 2, passMs },
+        ],
+        numSteps: 4,
+        realTime,
+      });
+      const shortest = ({ measured }: MeasuredBubble): number =>
+        Math.min(...measured.map(({ makespan }) => makespan));
+      expect(shortest(whole!) / shortest(halves!)).toBeGreaterThan(1.1);
+    },
+  );
 });

@@ -89,7 +89,8 @@ describe('a stage', () => {
     expect(own).toMatchObject({ code: 'MTL_STAGE' });
     expect(own!.message).toBe('chunk 1, micro-batch 2: its forward result is float64 [999, 1]');
     for (const error of [first, last]) {
-      expect(error).toMatchObject({ code: 'MTL_RANK_DIED', details: { rank: culprit } });
+      expect(error).toMatchObject({ code: 'MTL_STAGE', details: { rank: culprit } });
+      expect(error!.message).toContain(own!.message);
     }
   });
 });

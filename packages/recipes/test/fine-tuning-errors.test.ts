@@ -204,6 +204,33 @@ const cases: readonly (readonly [string, 'qqp' | 'race' | 'squad', () => Change,
     '8',
   ],
   [
+    'two sets of one name',
+    'qqp',
+    () =>
+      ({ data }) => ({ data: { ...data, valid: ['a/dev.tsv', 'b/dev.tsv'] } }),
+    'MTL_FLAG_CONFLICT',
+    'a/dev.tsv and b/dev.tsv: results of both would be called dev',
+  ],
+  [
+    'a test set with the name of a dev set',
+    'race',
+    () =>
+      ({ data }) => ({ data: { ...data, valid: ['a/dev/high'], test: ['b/dev/high'] } }),
+    'MTL_FLAG_CONFLICT',
+    'would be called dev-high',
+  ],
+  [
+    '--resume without --save, before data are read',
+    'qqp',
+    () =>
+      ({ data, checkpoint }) => ({
+        data: { ...data, train: 'nowhere.tsv' },
+        checkpoint: { ...checkpoint, resume: true },
+      }),
+    'MTL_FLAG_NEEDS',
+    '--save DIR',
+  ],
+  [
     '--resume without --save',
     'qqp',
     () =>

@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { runInMemoryRanks } from '@mtl/comm/testing';
@@ -171,6 +171,43 @@ describe('fineTune', () => {
     }
   });
 
+  it('says of seeds that were not begun that they begin', async () => {
+    const heard: string[] = [];
+    const configuration = tasks.configuration('qqp', { ...saving('later'), epochs: 1 });
+    await fineTune({ configuration, seeds: [3], onMessage });
+    const checkpoint = { ...configuration.checkpoint, resume: true };
+    await fineTune({
+      ...{ configuration: { ...configuration, checkpoint }, seeds: [3, 4] },
+      onMessage: (text) => void heard.push(text),
+    });
+    expect(heard).toContain('seed 3: done before');
+    expect(heard).toContain('seed 4: nothing was saved yet, it begins at its first step');
+    expect(heard.join('\n')).not.toContain('restarted');
+  });
+
+  it('refuses to go on with results on other sets, with and without a checkpoint that says so', async () => {
+    const configuration = tasks.configuration('qqp', { ...saving('sets'), epochs: 1 });
+    await fineTune({ configuration, seeds: [3], onMessage });
+    const other = tasks.write('QQP/other.tsv', readFileSync(tasks.path('QQP/dev.tsv'), 'utf8'));
+    const again = () =>
+      fineTune({
+        configuration: {
+          ...{ ...configuration, data: { ...configuration.data, valid: [other] } },
+          checkpoint: { ...configuration.checkpoint, resume: true },
+        },
+        ...{ seeds: [3, 4], onMessage },
+      });
+    const refusal = { code: 'MTL_FINE_TUNING_RESUME', exitCode: 2 };
+    await expect(again()).rejects.toMatchObject({
+      ...{ ...refusal, message: expect.stringContaining('of other settings: data') as string },
+    });
+    for (const name of readdirSync(tasks.path('sets/seed-3')))
+      if (name !== 'result.json') rmSync(tasks.path(`sets/seed-3/${name}`), { recursive: true });
+    await expect(again()).rejects.toMatchObject({
+      ...{ ...refusal, expected: expect.stringContaining('dev, not other') as string },
+    });
+  });
+
   it.each([
     ['a folder with results, without --resume', {}, 'MTL_FINE_TUNING_EXISTS', 'pass --resume'],
     [
@@ -242,6 +279,19 @@ describe('fine-tuning on several processes', () => {
         if (!path.includes('no-answer')) expect(readFileSync(other, 'utf8')).toBe(readFileSync(path, 'utf8'));
       }
     });
+  });
+
+  it('goes on with what the first rank finds', async () => {
+    const configuration = tasks.configuration('qqp', { ...saving('first-finds'), epochs: 1 });
+    const alone = await fineTune({ configuration, seeds: [5], onMessage });
+    const resumed = {
+      ...{ ...configuration, parallel: { ...configuration.parallel, dataParallelSize: 2 } },
+      checkpoint: { ...configuration.checkpoint, resume: true },
+    };
+    const [reports] = await onRanks(2, [
+      { configuration: resumed, seeds: [5], saveElsewhere: tasks.path('empty') },
+    ]);
+    for (const { seeds } of reports!) expect(seeds).toEqual(alone.seeds);
   });
 
   it('moves from one layout to another', async () => {

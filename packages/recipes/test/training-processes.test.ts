@@ -28,7 +28,7 @@ describe('TrainingProcesses', () => {
     const log = join(directory, 'order');
     const results = await run({ preparingMs: 1000, log });
     for (const { agreed, nothing, numContacts } of results) {
-      expect(agreed).toEqual({ rank: 0, text: 'äöü' });
+      expect(agreed).toEqual({ rank: 0, text: 'äöü', numbers: [Number.NaN, -Infinity] });
       expect(nothing).toBeUndefined();
       // after every 100 ms of a second, on a busy machine later: more than once in any case
       expect(numContacts).toBeGreaterThan(1);

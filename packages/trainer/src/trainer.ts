@@ -156,7 +156,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     }
     const whole = this.#totalCounts(counts, 'the evaluation data hold');
     const means = this.#totalLosses(sums).map((sum, kind) => sum / whole[kind]!);
-    return { loss: total(means), ...this.#byName(means) };
+    return { loss: total(means), ...this.#byName(means), ...this.#tokenLosses() };
   }
 
   async #step(): Promise<StepMetrics | undefined> {
@@ -253,7 +253,9 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     return this.#options.losses.map(({ name, per }, kind) => {
       const count = this.ranks.fromLastStage(this.ranks.sumOverData(own[kind]!));
       if (count > 0) return count;
-      throw new TrainingError('MTL_NO_DATA', `${who} no ${per} that counts in ${name}`);
+      throw new TrainingError('MTL_NO_DATA', `${who} no ${per} that counts in ${name}`, {
+        remedy: 'train or evaluate on data that is not all padding or masked out of the loss',
+      });
     });
   }
 
@@ -267,6 +269,13 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     const { losses } = this.#options;
     if (losses.length === 1) return {};
     return { otherLosses: Object.fromEntries(losses.map(({ name }, kind) => [name, means[kind]!])) };
+  }
+
+  /** Which of the losses of an evaluation have a perplexity, unless the only one does. */
+  #tokenLosses(): Pick<EvaluatedLoss, 'tokenLosses'> {
+    const { losses } = this.#options;
+    const tokenLosses = losses.filter(({ per }) => per === 'token').map(({ name }) => name);
+    return losses.length === 1 && tokenLosses.length === 1 ? {} : { tokenLosses };
   }
 
   /** Whether an overflow is the loss scale's doing: a dynamic one above its minimum. */

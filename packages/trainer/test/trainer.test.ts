@@ -211,6 +211,7 @@ describe('losses of several kinds', () => {
     const evaluated = await trainer.evaluate(uneven(), 4);
     let step: StepMetrics | undefined;
     for await (const metrics of trainer) step ??= metrics;
+    expect(evaluated.tokenLosses).toEqual(['token_loss']);
     for (const { loss, otherLosses } of [evaluated, { ...step!, loss: step!.lmLoss }]) {
       expect(Object.keys(otherLosses!)).toEqual(['token_loss', 'sample_loss']);
       for (const name of ['token_loss', 'sample_loss'] as const) {

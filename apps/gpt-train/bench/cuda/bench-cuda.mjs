@@ -2,8 +2,9 @@
 /**
  * npm run bench:cuda: the training step on a card against the PyTorch yardstick on the same card, in one run: losses agree first,
  * then each side at its best micro-batch (searched), model by model. Writes a table in Markdown and everything as JSON
- * after each model, so that a run that is cut off has what it had. Ends with 1 when a goal is missed or losses differ, with 2
- * when nothing could be compared.
+ * after each side, so that a run that is cut off has what it had. A measurement that fails is recorded and the rest goes on;
+ * PyTorch is tried once more without torch.compile, and marked. Ends with 1 when a goal is missed, losses differ or a measurement
+ * failed, with 2 when nothing could be compared.
  *   node bench/cuda/bench-cuda.mjs [--presets gpt2-124m,gpt2-1.3b] [--iters 10] [--warmup 3] [--out DIRECTORY]
  *     [--device cuda] [--dtype bfloat16] [--no-compile] [--skip-losses]
  *     [--fixed]                      the first micro-batch of each plan alone, to look at something quickly
@@ -99,23 +100,46 @@ const measureOurs = (preset) => (microBatch) =>
       ...['--threads', threads],
     ],
   });
-const measureTheirs = (preset) => (microBatch) =>
+const isCompiling = !(values['no-compile'] || isDryRun);
+const runTheirs = (preset, microBatch, compile) =>
   runMeasurement({
     command: python,
     args: [
       ...[join(here, 'peer_step.py'), yardstick],
       JSON.stringify({ name: preset, shape: benchmarkPresets[preset] }),
       ...['--device', peerDevice, '--micro-batch', String(microBatch), ...steps],
-      ...(values['no-compile'] || isDryRun ? [] : ['--compile']),
+      ...(compile ? ['--compile'] : []),
     ],
     env: peerEnvironment(),
   });
+const measureTheirs = (preset) => (microBatch) => {
+  if (!isCompiling) return runTheirs(preset, microBatch, false);
+  try {
+    return runTheirs(preset, microBatch, true);
+  } catch (error) {
+    console.log(
+      `    micro-batch ${microBatch}: torch.compile failed, once more without it\n${error.message}`,
+    );
+    return { ...runTheirs(preset, microBatch, false), not_compiled: error.message };
+  }
+};
 
 function say(result) {
   const text = result.out_of_memory
     ? 'out of memory'
-    : `${result.tokens_per_s} tokens/s, ${result.step_ms} ms, ${(result.peak_bytes / 2 ** 30).toFixed(2)} GiB`;
+    : result.error
+      ? `FAILED: ${result.error}`
+      : `${result.tokens_per_s} tokens/s, ${result.step_ms} ms, ${(result.peak_bytes / 2 ** 30).toFixed(2)} GiB`;
   console.log(`    micro-batch ${result.micro_batch}: ${text}`);
+}
+
+/** A failure is a result, too: the rest of the table is worth having. */
+function measureOrError(measure, microBatch) {
+  try {
+    return measure(microBatch);
+  } catch (error) {
+    return { error: error.message };
+  }
 }
 
 function search(name, preset, measure) {
@@ -125,7 +149,8 @@ function search(name, preset, measure) {
   return searchMicroBatch({
     candidates,
     measure: (microBatch) => {
-      const result = { micro_batch: microBatch, ...measure(microBatch) };
+      const result = { micro_batch: microBatch, ...measureOrError(measure, microBatch) };
+      if (result.error) report.failures.push({ preset, side: name, ...result });
       say(result);
       return result;
     },
@@ -137,7 +162,8 @@ const report = {
   isDryRun,
   ours: describeOurs(),
   peer: describePeer() ?? null,
-  losses_agree: null,
+  losses: null,
+  failures: [],
   rows: [],
   searches: [],
 };
@@ -153,21 +179,26 @@ if (report.peer === null) {
   console.log(`only ours: ${yardstick} or a ${python} with torch is not there (MTL_PEER, MTL_PEER_PYTHON)`);
 }
 if (!values['skip-losses']) {
-  report.losses_agree = lossesAgree({
+  report.losses = lossesAgree({
     ...{ device: peerDevice, directory },
     python: report.peer === null ? undefined : python,
   });
   save();
-  if (!report.losses_agree) {
-    console.error('error[MTL_BENCH_LOSSES]: losses differ, so speed says nothing; nothing was timed');
+  const { agree, numCompared } = report.losses;
+  if (!agree || (device === 'cuda' && numCompared === 0)) {
+    const what = agree ? 'no losses were compared' : 'losses differ';
+    console.error(`error[MTL_BENCH_LOSSES]: ${what}, so speed says nothing; nothing was timed`);
     process.exit(1);
   }
 }
 for (const preset of presetNames) {
   console.log(preset);
   const ours = search('ours', preset, measureOurs(preset));
+  const searched = { preset, ours: ours.results, theirs: null };
+  report.searches.push(searched);
+  save();
   const theirs = report.peer === null ? undefined : search('PyTorch', preset, measureTheirs(preset));
-  report.searches.push({ preset, ours: ours.results, theirs: theirs?.results ?? null });
+  searched.theirs = theirs?.results ?? null;
   report.rows.push(judge({ preset, ours, theirs }));
   save();
 }
@@ -180,6 +211,10 @@ for (const { preset, name, value, goal } of missed) {
     `missed: ${preset} ${name}: ${value === null ? 'not measured' : value.toFixed(3)}, asked for ${goal}`,
   );
 }
+for (const { preset, side, micro_batch } of report.failures) {
+  console.log(`failed: ${preset} ${side} at micro-batch ${micro_batch} (above, and in bench-cuda.json)`);
+}
+if (report.failures.length > 0) process.exit(1);
 if (report.peer === null) process.exit(2);
 if (isDryRun) {
   console.log('a dry run: goals are not judged');

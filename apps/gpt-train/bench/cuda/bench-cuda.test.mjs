@@ -29,6 +29,15 @@ describe('the search for the best micro-batch', () => {
     expect(tried(twice)).toEqual([2, 4, 8]);
   });
 
+  it('ends where a measurement failed, and keeps what was measured before', () => {
+    const measure = (microBatch) =>
+      microBatch === 4 ? { error: 'the driver is gone' } : { tokens_per_s: microBatch, peak_bytes: 1 };
+    const found = searchMicroBatch({ candidates, measure });
+    expect(tried(found)).toEqual([2, 4]);
+    expect(found.best.micro_batch).toBe(2);
+    expect(largestCommon(found, found).ours.micro_batch).toBe(2);
+  });
+
   it('has no best where nothing fits', () => {
     expect(searchMicroBatch({ candidates, measure: () => outOfMemory }).best).toBeUndefined();
   });
@@ -83,6 +92,12 @@ describe('the goals', () => {
     const nothing = judge({ preset, ours: { results: [outOfMemory], best: undefined }, theirs });
     expect(nothing.checks.some(({ reached }) => reached)).toBe(false);
     expect(formatTable([nothing])).toContain('does not fit');
+  });
+
+  it('are held against a PyTorch that did not compile only with a mark', () => {
+    const row = (peer) => formatTable([judge({ preset, ours: side({}), theirs: peer })]);
+    expect(row(theirs)).not.toContain('not compiled');
+    expect(row(side({ not_compiled: 'no Triton' }))).toContain('4 (not compiled)');
   });
 
   it('count attention in full and by half', () => {

@@ -13,10 +13,10 @@ export function formatTable(rows) {
   ];
   const lines = rows.map((row) => [
     row.preset,
-    row.ours ? number(row.ours.tokens_per_s, 0) : 'does not fit',
+    row.ours ? number(row.ours.tokens_per_s, 0) : 'does not fit or failed',
     row.ours?.micro_batch ?? '-',
-    row.theirs ? number(row.theirs.tokens_per_s, 0) : 'not run or does not fit',
-    row.theirs?.micro_batch ?? '-',
+    row.theirs ? number(row.theirs.tokens_per_s, 0) : 'not run, does not fit or failed',
+    `${row.theirs?.micro_batch ?? '-'}${row.theirs?.not_compiled ? ' (not compiled)' : ''}`,
     `${number(row.speed, 2)}${mark(row, 'speed')}`,
     number(row.ours?.tflops, 1),
     `${percent(row.ours?.peak_share)}${row.checks.some(({ name }) => name === 'share of peak') ? mark(row, 'share of peak') : ''}`,

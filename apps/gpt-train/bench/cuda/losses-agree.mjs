@@ -1,26 +1,46 @@
 import { spawnSync } from 'node:child_process';
+import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { peerEnvironment } from './run-measurement.mjs';
 
 const app = fileURLToPath(new URL('../..', import.meta.url));
 
+/** PyTorch's curves on `device`, written to a file; its name, or what went wrong. */
+function makeCurves({ python, device, directory }) {
+  const curves = join(directory, 'parity-curves.json');
+  const script = join(app, '../../tooling/fixtures/gpt_parity.py');
+  const args = [script, '--device', device, '--curves', curves];
+  const options = { encoding: 'utf8', env: peerEnvironment(), timeout: 600_000 };
+  const { status, stderr, error } = spawnSync(python, args, options);
+  if (status === 0) return { curves };
+  const why = error?.message ?? `status ${status}`;
+  return {
+    problem: `${python} ${args.join(' ')}: ${why}\n${(stderr ?? '').split('\n').slice(-8).join('\n')}`,
+  };
+}
+
 /**
  * Whether trainings of the parity recipe on device cuda have PyTorch's losses on the same card (float32 1e-5, bfloat16 2e-3:
- * test/parity-training.ts), ours of the host, and the same bits twice. Without a Python that has torch they are held against
- * PyTorch's on a processor. `device` is where PyTorch runs.
+ * test/parity-training.ts), ours of the host, and the same bits twice. `device` is where PyTorch runs. Without a Python that
+ * has torch, or where it cannot run the recipe, they are held against PyTorch's of a processor, which is said.
+ * @returns `agree`; `numCompared` tests, 0 where there is no device; `against` what; `problem`, why not PyTorch on `device`
  */
 export function lossesAgree({ python, device, directory }) {
-  const environment = { ...process.env };
-  if (python !== undefined) {
-    const curves = join(directory, 'parity-curves.json');
-    const script = join(app, '../../tooling/fixtures/gpt_parity.py');
-    const args = [script, '--device', device, '--curves', curves];
-    const { status, stderr } = spawnSync(python, args, { encoding: 'utf8', env: peerEnvironment() });
-    if (status !== 0) throw new Error(`${python} ${args.join(' ')}: status ${status}\n${stderr}`);
-    environment.MTL_PARITY_CURVES = curves;
-  }
-  const vitest = join(app, 'node_modules/vitest/vitest.mjs');
-  const args = [vitest, 'run', 'test/cuda', '--reporter=verbose'];
-  return spawnSync(process.execPath, args, { cwd: app, env: environment, stdio: 'inherit' }).status === 0;
+  const made =
+    python === undefined ? { problem: 'no Python with torch' } : makeCurves({ python, device, directory });
+  const against = made.curves ? `PyTorch on ${device}` : 'the fixture: PyTorch on a processor';
+  console.log(`losses are held against ${against}${made.problem ? ` (${made.problem})` : ''}`);
+  const { MTL_PARITY_CURVES: _, ...environment } = process.env;
+  if (made.curves) environment.MTL_PARITY_CURVES = made.curves;
+  const report = join(directory, 'losses-agree.json');
+  rmSync(report, { force: true });
+  environment.MTL_TEST_REPORT = report;
+  const args = [
+    ...[join(app, 'node_modules/vitest/vitest.mjs'), 'run', 'test/cuda/training.test.ts'],
+    ...['-t', 'steps on device cuda', '--reporter=verbose', '--reporter=json'],
+  ];
+  const { status } = spawnSync(process.execPath, args, { cwd: app, env: environment, stdio: 'inherit' });
+  const numCompared = status === 0 ? JSON.parse(readFileSync(report, 'utf8')).numPassedTests : 0;
+  return { agree: status === 0, numCompared, against, problem: made.problem ?? null };
 }

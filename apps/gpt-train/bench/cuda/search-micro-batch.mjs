@@ -1,7 +1,8 @@
 /**
  * The micro-batch with which a side trains fastest: candidates are measured in ascending order until the memory is full or
  * two in a row were slower than the best by more than 2 % (a rate that falls has been falling since its maximum; less may be
- * noise). `measure(microBatch)` gives a result with `tokens_per_s`, or `{ out_of_memory: true }`.
+ * noise). `measure(microBatch)` gives a result with `tokens_per_s`, `{ out_of_memory: true }`, or `{ error }`, which ends the
+ * search as well: what follows is larger.
  * @returns all results in order, and the best, undefined when not even the first fits
  */
 export function searchMicroBatch({ candidates, measure }) {
@@ -11,7 +12,7 @@ export function searchMicroBatch({ candidates, measure }) {
   for (const microBatch of candidates) {
     const result = { micro_batch: microBatch, ...measure(microBatch) };
     results.push(result);
-    if (result.out_of_memory) break;
+    if (!isMeasured(result)) break;
     if (best === undefined || result.tokens_per_s > best.tokens_per_s) best = result;
     numSlower = result.tokens_per_s < 0.98 * best.tokens_per_s ? numSlower + 1 : 0;
     if (numSlower === 2) break;
@@ -19,11 +20,13 @@ export function searchMicroBatch({ candidates, measure }) {
   return { results, best };
 }
 
+const isMeasured = ({ out_of_memory, error }) => !out_of_memory && error === undefined;
+
 /** The largest micro-batch that both sides ran, with both results; undefined without one. */
 export function largestCommon(ours, theirs) {
-  const fits = theirs.results.filter(({ out_of_memory }) => !out_of_memory);
+  const fits = theirs.results.filter(isMeasured);
   return ours.results
-    .filter(({ out_of_memory }) => !out_of_memory)
+    .filter(isMeasured)
     .map((our) => ({ ours: our, theirs: fits.find(({ micro_batch }) => micro_batch === our.micro_batch) }))
     .filter((pair) => pair.theirs !== undefined)
     .at(-1);

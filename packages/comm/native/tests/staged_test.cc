@@ -302,11 +302,15 @@ MTL_TEST(staged_groups_take_tensors_of_the_host_as_well) {
 
 MTL_TEST(staged_members_learn_who_never_came_and_whose_device_failed) {
   {
-    StagedThreads ranks(300);
+    StagedThreads ranks(1000);
+    std::atomic<int> num_here{0};
     ranks.threads().run([&](int member) {
       if (member == 2) return;
       std::vector<float> values{1};
       Group& group = ranks.threads().group(member);
+      // both are here before the time of either runs, or a slow start would make a member that comes the late one
+      ++num_here;
+      while (num_here < 2) std::this_thread::yield();
       const Status status = group.start(request_of(OperationKind::kAllReduce, &values, &values)).wait();
       EXPECT(failed_with(status, "MTL_TIMEOUT"));
       EXPECT(status.failure().rank == 12);

@@ -84,8 +84,11 @@ export class DeviceAndHostGroup implements ProcessGroup {
   }
 
   close(): void {
-    this.#device.close();
-    this.#host.close();
+    try {
+      this.#device.close();
+    } finally {
+      this.#host.close();
+    }
   }
 
   #groupOf(tensor: Tensor): ProcessGroup {

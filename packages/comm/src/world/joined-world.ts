@@ -22,6 +22,16 @@ export interface JoinedParts {
   readonly timeoutMs: number;
 }
 
+/** Calls all of them in order, whether or not one throws; the first error is thrown at the end. */
+function closeAll([first, ...rest]: readonly (() => void)[]): void {
+  if (first === undefined) return;
+  try {
+    first();
+  } finally {
+    closeAll(rest);
+  }
+}
+
 /** The processes of a job that found each other by what their launcher says. */
 export class JoinedWorld implements World {
   readonly environment: ProcessEnvironment;
@@ -73,9 +83,12 @@ export class JoinedWorld implements World {
     this.#isClosed = true;
     const { job, store, server, engine, timeoutMs } = this.#parts;
     const isFailed = job.failure !== undefined;
-    engine.close();
-    store.close();
-    job.close();
-    server?.close({ timeoutMs: isFailed ? 0 : timeoutMs });
+    const closing = [
+      () => engine.close(),
+      () => store.close(),
+      () => job.close(),
+      () => server?.close({ timeoutMs: isFailed ? 0 : timeoutMs }),
+    ];
+    closeAll(closing);
   }
 }

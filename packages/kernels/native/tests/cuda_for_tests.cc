@@ -1,6 +1,7 @@
 #include "tests/cuda_for_tests.h"
 
 #include <cstdlib>
+#include <sstream>
 #include <string>
 
 #include "backends/cuda/cuda_loader.h"
@@ -9,17 +10,30 @@
 namespace mtl::tests {
 namespace {
 
+bool is_card = false;
+
+// The library's names in each folder of a list with colons, one a line.
+std::string candidates_in(const std::string& folders) {
+  std::istringstream list(folders);
+  std::string candidates, folder;
+  while (std::getline(list, folder, ':')) {
+    if (!folder.empty()) candidates += folder + "/libcublasLt.so.13\n" + folder + "/libcublasLt.so.12\n";
+  }
+  return candidates;
+}
+
 Status open() {
   const CudaLibrary* library = mtl_cuda_library();  // the emulation
   std::string cublaslt = MTL_EMULATED_CUBLASLT;
   if (const char* path = std::getenv("MTL_CUDA_LIBRARY")) {
     MTL_RETURN_IF_ERROR(load_cuda_library(path, &library));
-    const char* const folder = std::getenv("MTL_CUDA_LIBS");
-    cublaslt = folder == nullptr ? "libcublasLt.so.13\nlibcublasLt.so.12"
-                                 : std::string(folder) + "/libcublasLt.so.13\n" + folder + "/libcublasLt.so.12";
+    const char* const folders = std::getenv("MTL_CUDA_LIBS");
+    cublaslt = folders == nullptr ? "libcublasLt.so.13\nlibcublasLt.so.12" : candidates_in(folders);
   }
   CudaLibraryInformation information;
   MTL_RETURN_IF_ERROR(open_cuda(*library, {0, cublaslt.c_str(), false}, &information));
+  const std::string name = information.probe.devices[0].name;
+  is_card = name.rfind("emulation", 0) != 0;
   std::printf("  device cuda: %s, cuBLASLt %s\n", information.probe.devices[0].name, information.cublaslt_path);
   return ok_status();
 }
@@ -31,5 +45,7 @@ bool open_cuda_for_tests() {
   EXPECT(is_open);
   return is_open;
 }
+
+bool is_card_under_test() { return open_cuda_for_tests() && is_card; }
 
 }  // namespace mtl::tests

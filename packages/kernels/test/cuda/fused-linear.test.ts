@@ -1,6 +1,8 @@
+import { spawnSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
 import { countEmulated, hasEmulationCounts } from '@mtl/tooling/emulation-counts';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type GeluKind, numLiveTensors, openCuda, Tensor, tidy } from '../../src/index.js';
+import { type DType, type GeluKind, numLiveTensors, openCuda, Tensor, tidy } from '../../src/index.js';
 import { linearGeluBackward, linearGeluForward, linearWeightGradient } from '../../src/operations/linear.js';
 
 interface Sizes {
@@ -12,19 +14,31 @@ const even: Sizes = { rows: 6, hidden: 16, feedForward: 24 };
 // the documentation asks for rows of a multiple of 8 elements
 const odd: Sizes = { rows: 6, hidden: 16, feedForward: 21 };
 
-const tensor = (...shape: number[]): Tensor =>
-  Tensor.from(new Array<number>(shape.reduce((a, b) => a * b, 1)).fill(0.5), {
-    ...{ shape, dtype: 'float32', device: 'cuda' },
-  });
+const tensorsOf =
+  (dtype: DType) =>
+  (...shape: number[]): Tensor =>
+    Tensor.from(new Array<number>(shape.reduce((a, b) => a * b, 1)).fill(0.5), {
+      ...{ shape, dtype, device: 'cuda' },
+    });
 
-const forward = ({ rows, hidden, feedForward }: Sizes, kind: GeluKind): (() => void) => {
+const forward = (
+  { rows, hidden, feedForward }: Sizes,
+  kind: GeluKind,
+  dtype: DType = 'bfloat16',
+): (() => void) => {
+  const tensor = tensorsOf(dtype);
   const tensors = {
     ...{ output: tensor(rows, feedForward), preactivation: tensor(rows, feedForward) },
     ...{ input: tensor(rows, hidden), weight: tensor(feedForward, hidden), bias: tensor(feedForward) },
   };
   return () => linearGeluForward({ ...tensors, kind });
 };
-const backward = ({ rows, hidden, feedForward }: Sizes, kind: GeluKind): (() => void) => {
+const backward = (
+  { rows, hidden, feedForward }: Sizes,
+  kind: GeluKind,
+  dtype: DType = 'bfloat16',
+): (() => void) => {
+  const tensor = tensorsOf(dtype);
   const tensors = {
     ...{ inputGradient: tensor(rows, feedForward), preactivation: tensor(rows, feedForward) },
     ...{ outputGradient: tensor(rows, hidden), weight: tensor(hidden, feedForward) },
@@ -32,6 +46,7 @@ const backward = ({ rows, hidden, feedForward }: Sizes, kind: GeluKind): (() => 
   return () => linearGeluBackward({ ...tensors, kind });
 };
 const weightGradient = ({ rows, hidden, feedForward }: Sizes): (() => void) => {
+  const tensor = tensorsOf('float32');
   const tensors = {
     ...{ weightGradient: tensor(feedForward, hidden), biasGradient: tensor(feedForward) },
     ...{ outputGradient: tensor(rows, feedForward), input: tensor(rows, hidden) },
@@ -48,6 +63,8 @@ describe.skipIf(!hasEmulationCounts)('products of linear layers under emulation'
     ['GELU behind a product is its epilogue', () => forward(even, 'tanh'), 0],
     ['exact GELU, which it does not offer, is a kernel', () => forward(even, 'erf'), 1],
     ['so is GELU of rows that it does not take', () => forward(odd, 'tanh'), 1],
+    ['so is GELU of float32, for which its tanh was not measured', () => forward(even, 'tanh', 'float32'), 1],
+    ["so is float32's GELU's derivative", () => backward(even, 'tanh', 'float32'), 1],
     ["GELU's derivative behind a product is its epilogue", () => backward(even, 'tanh'), 0],
     ["exact GELU's derivative is a kernel", () => backward(even, 'erf'), 1],
     ["so is GELU's derivative of rows that it does not take", () => backward(odd, 'tanh'), 1],
@@ -60,5 +77,31 @@ describe.skipIf(!hasEmulationCounts)('products of linear layers under emulation'
         ...{ kernels, synchronizations: 0, copiesToDevice: 0, copiesToHost: 0, memoryCalls: 0 },
       });
     });
+  });
+
+  /** What a process of its own says of its plans, and how many kernels it counted beside the product. */
+  const runAlone = (environment: Record<string, string>): { stderr: string; stdout: string } => {
+    const script = fileURLToPath(new URL('fused-linear-alone.ts', import.meta.url));
+    const args = ['--conditions=@mtl/source', '--import', '@mtl/tooling/typescript-loader', script];
+    const options = { encoding: 'utf8', env: { ...process.env, ...environment } } as const;
+    const { status, stderr, stdout } = spawnSync(process.execPath, args, options);
+    expect(status, stderr).toBe(0);
+    return { stderr, stdout };
+  };
+
+  it('are reported once for each plan when that is asked for, with what a product refused after all', () => {
+    const { stderr } = runAlone({ MTL_CUBLASLT_REPORT: '1' });
+    expect(stderr.split('\n').filter((line) => line.startsWith('cuBLASLt'))).toEqual([
+      'cuBLASLt: gelu [6, 24, 16] bfloat16 into bfloat16: offered at planning (status 0)',
+      'cuBLASLt: bias gradient [24, 16, 6] float32 into float32: offered at planning (status 0)',
+      'cuBLASLt: bias gradient [24, 16, 6] float16 into float32: offered at planning (status 0)',
+      'cuBLASLt: bias gradient [24, 16, 6] float16 into float32: not offered at the product (status 15)',
+    ]);
+    expect(runAlone({}).stderr).toBe('');
+  });
+
+  it('are kernels where epilogues are switched off', () => {
+    expect(runAlone({}).stdout.trim()).toBe('0');
+    expect(runAlone({ MTL_CUBLASLT_EPILOGUES: '0' }).stdout.trim()).toBe('1');
   });
 });

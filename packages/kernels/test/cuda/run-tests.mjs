@@ -49,16 +49,19 @@ function testUnderEmulation() {
     MTL_CUDA_LIBS: emulated,
     MTL_EMULATION_COUNTS: join(emulated, 'counts'),
   };
-  const status = run(vitest, environment);
+  const status = test(environment);
   // what a whole step of a training asks of the device, from the package where all of it comes together
-  return run(vitest, environment, join(directory, '../recipes')) || status;
+  return test(environment, join(directory, '../recipes')) || status;
 }
 
 const buildOnlyAt = args.indexOf('--build-only');
 const isBuildOnly = buildOnlyAt >= 0 && args.splice(buildOnlyAt, 1).length > 0;
 const emulationAt = args.indexOf('--emulation');
 const isEmulationOnly = emulationAt >= 0 && args.splice(emulationAt, 1).length > 0;
-const vitest = ['vitest', 'run', 'test/cuda', ...args];
+/** A package's tests of device cuda. */
+function test(environment, cwd = directory) {
+  return run([join(cwd, 'node_modules/.bin/vitest'), 'run', 'test/cuda', ...args], environment, cwd);
+}
 if (isEmulationOnly) process.exit(testUnderEmulation());
 
 must(build('--build-dir', 'build/Cuda', '-DMTL_CUDA=ON'));
@@ -73,5 +76,5 @@ if (tool !== undefined) {
 
 console.log(`\n== on the card${existsSync(library) ? '' : ': no CUDA library was built'}`);
 const resources = existsSync(library) ? run(['node', 'native/cuda/check-resources.mjs']) : 0;
-const onCard = run(vitest);
+const onCard = test();
 process.exit(resources || onCard || testUnderEmulation());

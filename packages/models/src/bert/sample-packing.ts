@@ -14,13 +14,13 @@ const rowMultiple = 8;
 
 /**
  * Rows T of a packed micro-batch: its tokens, rounded up so that a run sees few shapes (matrix products are prepared
- * once a shape) and computes at most a 32nd of the padded size, or 7 rows, for nothing; a multiple of `divisor`, over
+ * once a shape, of which there are 32 at most) and computes fewer rows than a 32nd of the padded size and 8 for nothing; a multiple of `divisor`, over
  * which rows can be cut.
  */
 export function numPackedRows({ batchSize, sequenceLength, lengths }: PaddedSize, divisor: number): number {
   const padded = batchSize * sequenceLength;
   const numTokens = lengths.reduce((sum, length) => sum + length, 0);
-  const step = rowMultiple * Math.max(1, Math.round(padded / maximumShapes / rowMultiple));
+  const step = rowMultiple * Math.ceil(padded / maximumShapes / rowMultiple);
   const rounded = Math.min(padded, step * Math.ceil(numTokens / step));
   return divisor * Math.ceil(rounded / divisor);
 }

@@ -74,8 +74,6 @@ export interface AttentionMask {
   readonly causal: boolean;
   /** int32 [B, S]: the first one. */
   readonly keyStart?: Variable | undefined;
-  /** uint8 [B, S]: 1 for real ones, 0 for padding. */
-  readonly keyMask?: Variable | undefined;
 }
 
 /**
@@ -157,9 +155,11 @@ export abstract class TransformerStage<
   ): OnDevice;
   /** What goes into the first layer, [S, B, H] or this process's part of it, dropout included. */
   protected abstract embed(tape: Tape, call: StageCall<OnDevice>): Variable;
-  /** Which keys a query sees in batches that are not packed. */
+  /** Which keys a query sees in batches that are not packed: a model with such batches says it. */
   protected attentionMask(_batch: OnDevice): AttentionMask {
-    return { causal: false };
+    throw new UsageError('MTL_STAGE', `${this.constructor.name} does not say which keys a query sees`, {
+      remedy: 'override attentionMask, or pack the samples of micro-batches',
+    });
   }
   /** The losses of what comes out of the last layer. */
   protected abstract losses(

@@ -12,6 +12,8 @@ export interface WriteHuggingFaceBertOptions extends SaveHuggingFaceOptions {
   readonly model: BertModelConfiguration;
   /** The token of padding, which transformers keeps in config.json. Default 0, as in BERT's vocabularies. */
   readonly paddingToken?: number;
+  /** Whether the vocabulary knows small letters only: written into tokenizer_config.json. Default: not said. */
+  readonly lowersCase?: boolean;
 }
 
 /**
@@ -25,7 +27,7 @@ export interface WriteHuggingFaceBertOptions extends SaveHuggingFaceOptions {
  * @throws UsageError MTL_HUGGING_FACE_TENSOR when a tensor is missing, unknown or only a slice without a group
  */
 export async function writeHuggingFaceBert(options: WriteHuggingFaceBertOptions): Promise<void> {
-  const { model, dtype = 'F32', paddingToken = 0 } = options;
+  const { model, dtype = 'F32', paddingToken = 0, lowersCase } = options;
   if (model.layerNormPlacement === 'pre') {
     throw new CheckpointError(
       'MTL_HUGGING_FACE_LAYER_NORM',
@@ -42,6 +44,11 @@ export async function writeHuggingFaceBert(options: WriteHuggingFaceBertOptions)
     fileName: (name) => (name.startsWith('cls.') ? name : `bert.${name}`),
     jsonFiles: {
       'config.json': encodeBertConfiguration(model, { dtype: dtypeNames[dtype], paddingToken }),
+      ...(lowersCase === undefined
+        ? {}
+        : {
+            'tokenizer_config.json': { tokenizer_class: 'BertTokenizer', do_lower_case: lowersCase },
+          }),
     },
   });
 }

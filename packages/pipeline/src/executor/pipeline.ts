@@ -42,6 +42,9 @@ export interface TrainingStep<Batch> extends PipelineStep<Batch> {
   readonly beforeLastBackward?: ((chunk: number) => void) | undefined;
 }
 
+/** Combinations of shapes that are known before all are forgotten: more than those of any fixed batch size. */
+const maximumCompared = 1024;
+
 /** What a profiler of the device shows of an activity. */
 function rangeName({ kind, chunk, microBatch }: RecordedActivity): string {
   return microBatch === undefined ? kind : `${kind} micro-batch ${microBatch}, chunk ${chunk ?? 0}`;
@@ -73,7 +76,7 @@ export class Pipeline<Batch> {
   readonly #rank: number;
   readonly #placement: readonly number[];
   readonly #prepared = new Map<number, PreparedStep>();
-  /** Steps that all ranks have been found to see alike. */
+  /** Steps that all ranks have been found to see alike, at most `maximumCompared`. */
   readonly #compared = new Set<string>();
   #exchange: BoundaryExchange | undefined;
 
@@ -281,7 +284,7 @@ export class Pipeline<Batch> {
     );
   }
 
-  /** Checks, once for each combination of shapes, that all ranks expect the same boundary tensors. */
+  /** Checks, in the first step of each combination of shapes that is still known, that all ranks expect the same boundary tensors. */
   #compare(schedule: PipelineSchedule, batches: readonly Batch[]): void {
     const { group, replicas, device, dtype } = this.#options;
     const shapes = batches.map((batch) => this.#boundaryShape(batch));
@@ -297,6 +300,8 @@ export class Pipeline<Batch> {
         { expected: `a number of elements that divides by ${numReplicas}` },
       );
     }
+    // as full on all ranks, which compare the same steps: they forget together
+    if (this.#compared.size >= maximumCompared) this.#compared.clear();
     this.#compared.add(key);
   }
 }

@@ -92,11 +92,15 @@ export const bertRecipe: ModelRecipe<BertModelConfiguration, MaskedTokenBatch, B
       { expected: '--layer-norm-placement post' },
     );
   },
-  saveHuggingFace: ({ tokenizer, ...options }) =>
-    writeHuggingFaceBert({
+  saveHuggingFace: ({ tokenizer, ...options }) => {
+    const type = tokenizer.options?.type;
+    const isWordPiece = type === 'BertWordPieceLowerCase' || type === 'BertWordPieceCase';
+    return writeHuggingFaceBert({
       ...options,
       ...(tokenizer.padId === undefined ? {} : { paddingToken: tokenizer.padId }),
-    }),
+      ...(isWordPiece ? { lowersCase: type === 'BertWordPieceLowerCase' } : {}),
+    });
+  },
   show: async (options) => await filledMasks(options),
 };
 

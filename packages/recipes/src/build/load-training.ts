@@ -25,6 +25,8 @@ export interface LoadTrainingOptions {
   readonly processes: TrainingProcesses;
   /** Where the interrupted run that this one is a restart of may have saved: goes before everything else. */
   readonly restartFrom?: string | undefined;
+  /** What is said where it has saved nothing. */
+  readonly nothingSaved?: string | undefined;
   /** When the job of that run was started: what was saved there before belongs to another one. */
   readonly startedAt?: Date | undefined;
   readonly onMessage: (text: string) => void;
@@ -44,7 +46,10 @@ export async function loadTraining(options: LoadTrainingOptions): Promise<Traini
     const isOwn =
       checkpoint !== undefined && checkpoint.manifest.savedAtMs >= (options.startedAt?.getTime() ?? 0);
     if (isOwn) return await resume(options, checkpoint, { finetune: false, loadOptimizer: true });
-    onMessage(`restarted before this run had saved into ${restartFrom}: training begins again`);
+    onMessage(
+      options.nothingSaved ??
+        `restarted before this run had saved into ${restartFrom}: training begins again`,
+    );
   }
   if (huggingFace !== undefined) {
     const held = weightTensors(optimizer).filter(({ slices }) => slices.every(([start, end]) => start < end));

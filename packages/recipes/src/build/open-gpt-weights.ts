@@ -5,6 +5,7 @@ import type { TokenizerOptions } from '@mtl/data';
 import { CheckpointError, ConfigurationError, MtlError } from '@mtl/errors';
 import { type GptModelConfiguration, gptParameterNames, readHuggingFaceGpt2 } from '@mtl/models';
 import { isOptimizerTensor, readTrainingState } from '@mtl/trainer';
+import { huggingFaceTokenizer } from './hugging-face-tokenizer.js';
 import { readSavedConfiguration, type TrainedOn } from './saved-configuration.js';
 
 /** Where a trained model lies: exactly one of `load` and `loadHuggingFace`. */
@@ -117,12 +118,4 @@ async function openHuggingFace(directory: string, onNotice: (notice: string) => 
     data: undefined,
     load: (tensors) => found.load(tensors),
   };
-}
-
-function huggingFaceTokenizer(files: Readonly<Record<string, string>>): TokenizerOptions | undefined {
-  const tokenizerModel = files['tokenizer.json'];
-  if (tokenizerModel !== undefined) return { type: 'HuggingFaceTokenizer', tokenizerModel };
-  const [vocabFile, mergeFile] = [files['vocab.json'], files['merges.txt']];
-  if (vocabFile === undefined || mergeFile === undefined) return undefined;
-  return { type: 'GPT2BPETokenizer', vocabFile, mergeFile };
 }

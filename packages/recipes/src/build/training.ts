@@ -1,9 +1,7 @@
-import { availableParallelism } from 'node:os';
 import type { JsonObject } from '@mtl/checkpoint';
 import type { World } from '@mtl/comm';
 import type { NumberedBatch, SplitDatasets, Tokenizer } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
-import { type DType, setNumThreads } from '@mtl/kernels';
 import { paddedVocabularySize, type TransformerConfiguration } from '@mtl/models';
 import { type AdamwOptimizer, LearningRateSchedule, LossScaler, NumMicroBatches } from '@mtl/optimizer';
 import type { StepProfiler } from '@mtl/pipeline';
@@ -20,6 +18,7 @@ import {
   weightTensors,
 } from '@mtl/trainer';
 import type { GptConfiguration } from '../gpt-configuration.js';
+import { dtypeOfPrecision } from './dtype-of-precision.js';
 import { huggingFaceTokenizer } from './hugging-face-tokenizer.js';
 import { loadTraining } from './load-training.js';
 import { type ModelPart, modelPart } from './model-part.js';
@@ -30,6 +29,7 @@ import { pipelineSchedule } from './pipeline-schedule.js';
 import { recipeOf } from './recipe-of.js';
 import { saveConfiguration } from './saved-configuration.js';
 import { savedWeights } from './saved-weights.js';
+import { setThreadsOfRank } from './set-threads-of-rank.js';
 import type { StageBatches } from './stage-batches.js';
 import { tokenizerFiles } from './tokenizer-files.js';
 import { openHuggingFace, trainingModel } from './training-model.js';
@@ -55,12 +55,6 @@ export interface BuildTrainingOptions {
   /** Called on all ranks with the reduced gradients of a step (see `gradientTensors` of @mtl/trainer). */
   readonly onGradients?: (optimizer: AdamwOptimizer, iteration: number) => void | Promise<void>;
 }
-
-const dtypeOfPrecision: Readonly<Record<'fp32' | 'bf16' | 'fp16', DType>> = {
-  fp32: 'float32',
-  bf16: 'bfloat16',
-  fp16: 'float16',
-};
 
 /** A rank's part of whichever model is trained. */
 type Part = ModelPart<NumberedBatch, ModelPiece<NumberedBatch>>;
@@ -127,12 +121,12 @@ export class Training {
     const onMessage = (text: string): void => {
       if (processes.isFirst) stream.write(`${text}\n`);
     };
-    setNumThreads(parallel.threads ?? Math.max(1, Math.floor(availableParallelism() / local.size)), {
-      // processes of a host would all pin theirs to the same cores
-      pin: local.size === 1,
-    });
+    setThreadsOfRank(parallel.threads, { localSize: local.size });
     const huggingFace = await openHuggingFace(configuration);
-    const ownTokenizer = huggingFace && (await huggingFaceTokenizer(huggingFace.tokenizerFiles));
+    const ownTokenizer =
+      huggingFace === undefined || configuration.data.tokenizer !== undefined
+        ? undefined
+        : huggingFaceTokenizer(huggingFace.tokenizerFiles);
     const { datasets, tokenizer, dataPath } = await processes.prepare(
       () =>
         openTrainingData(configuration, {

@@ -11,6 +11,8 @@ export interface EvaluateTaskSetOptions {
   readonly pipeline: Pipeline<TaskTokenBatch>;
   readonly processes: TrainingProcesses;
   readonly microBatchSize: number;
+  /** Whether micro-batches end with their longest row (`withoutPadding`). */
+  readonly isCut: boolean;
 }
 
 /** What a model says of a set. */
@@ -72,11 +74,12 @@ async function evaluatePart(options: EvaluateTaskSetOptions, own: IndexRange): P
   return { lossSum, predictions: set.predict(own, logits) };
 }
 
-function batchOf({ set }: EvaluateTaskSetOptions, { from, to }: IndexRange): TaskTokenBatch {
+function batchOf({ set, isCut }: EvaluateTaskSetOptions, { from, to }: IndexRange): TaskTokenBatch {
   const { dataset } = set;
   const batch = dataset.createBatch(to - from);
   for (let sample = from; sample < to; sample++) dataset.fillRow({ sample, batch, row: sample - from });
-  return withoutPadding(dataset.finishBatch(batch));
+  const finished = dataset.finishBatch(batch);
+  return isCut ? withoutPadding(finished) : finished;
 }
 
 /** What belongs to each sample: one row of logits, or those of its start and of its end one behind the other. */

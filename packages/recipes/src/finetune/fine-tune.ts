@@ -1,10 +1,8 @@
 import { existsSync, readdirSync } from 'node:fs';
-import { availableParallelism } from 'node:os';
 import { join, parse } from 'node:path';
 import { findCheckpoint } from '@mtl/checkpoint';
 import type { World } from '@mtl/comm';
 import { ConfigurationError } from '@mtl/errors';
-import { openDevice, setNumThreads } from '@mtl/kernels';
 import type { BertModelConfiguration } from '@mtl/models';
 import { NumMicroBatches } from '@mtl/optimizer';
 import {
@@ -13,6 +11,8 @@ import {
   type TrainingReporter,
   type TrainingResult,
 } from '@mtl/trainer';
+import { openDeviceOfRank } from '../build/open-device-of-rank.js';
+import { setThreadsOfRank } from '../build/set-threads-of-rank.js';
 import { TrainingProcesses } from '../build/training-processes.js';
 import type { FineTuningConfiguration } from './fine-tuning-configuration.js';
 import {
@@ -65,27 +65,28 @@ export interface FineTuningReport {
  * Fine-tunes a BERT for a task, with one seed after the other. Every process of a job calls it, and gets the same report.
  *
  * @throws those of `openBertStart`, of the readers of @mtl/data, and ConfigurationError MTL_SEQUENCE_LENGTH, MTL_BATCH_SIZE,
- *   MTL_FINE_TUNING_EXISTS, MTL_FINE_TUNING_RESUME
+ *   MTL_FLAG_CONFLICT, MTL_FINE_TUNING_EXISTS, MTL_FINE_TUNING_RESUME
  */
 export async function fineTune(options: FineTuneOptions): Promise<FineTuningReport> {
   const { configuration, seeds, world } = options;
   const { parallel, checkpoint } = configuration;
   const local = options.local ?? { rank: 0, size: 1 };
-  openDevice(parallel.device, { deviceIndex: local.rank });
-  setNumThreads(parallel.threads ?? Math.max(1, Math.floor(availableParallelism() / local.size)), {
-    // processes of a host would all pin theirs to the same cores
-    pin: local.size === 1,
-  });
+  openDeviceOfRank(parallel.device, { localRank: local.rank });
+  setThreadsOfRank(parallel.threads, { localSize: local.size });
   const processes = new TrainingProcesses({ world, parallel: { ...parallel, pipelineModelParallelSize: 1 } });
   const onMessage = (text: string): void => {
     if (processes.isFirst) options.onMessage(text);
   };
+  checkSetNames(configuration);
+  // what is in a folder the first rank sees: others may have it on storage of their own
+  await processes.together(async () => {
+    if (processes.isFirst) await checkSave(configuration, seeds);
+  });
   const setup = await setUp({ ...options, processes, onMessage });
-  await processes.together(() => checkSave(configuration, seeds));
   const results: SeedResult[] = [];
   let reason: TrainingResult['reason'] = 'done';
   for (const seed of seeds) {
-    const done = finishedBefore(configuration, seed);
+    const done = processes.agree(processes.isFirst ? finishedBefore(configuration, seed) : undefined);
     if (done !== undefined) {
       onMessage(`seed ${seed}: done before`);
       results.push(done);
@@ -215,6 +216,22 @@ function checkedSteps(configuration: FineTuningConfiguration, { train }: OpenedT
   );
 }
 
+/** Scores and predictions of a set go by its name. @throws ConfigurationError MTL_FLAG_CONFLICT */
+function checkSetNames({ task, data }: FineTuningConfiguration): void {
+  const paths = [...data.valid, ...data.test];
+  const { setName } = fineTuningTasks[task];
+  const second = paths.find((path, index) =>
+    paths.slice(0, index).some((other) => setName(other) === setName(path)),
+  );
+  if (second === undefined) return;
+  const first = paths.find((path) => setName(path) === setName(second));
+  throw new ConfigurationError(
+    'MTL_FLAG_CONFLICT',
+    `${first} and ${second}: results of both would be called ${setName(second)}`,
+    { expected: 'sets of different names', remedy: 'rename one of them, or score it in a run of its own' },
+  );
+}
+
 /** A folder with results is gone on with, or left alone. */
 async function checkSave(configuration: FineTuningConfiguration, seeds: readonly number[]): Promise<void> {
   const { save, resume } = configuration.checkpoint;
@@ -234,6 +251,7 @@ async function checkSave(configuration: FineTuningConfiguration, seeds: readonly
       });
     }
     await checkSameRun(configuration, directory);
+    checkSameSets(configuration, directory);
   }
 }
 
@@ -259,6 +277,19 @@ async function checkSameRun(configuration: FineTuningConfiguration, directory: s
       remedy: 'pass the flags of that run, or another --save',
     },
   );
+}
+
+/** Refuses results of other sets, which no checkpoint may be left to tell of. @throws as `checkSameRun` */
+function checkSameSets({ task, data }: FineTuningConfiguration, directory: string): void {
+  const path = resultPath(directory);
+  const last = readSeedResult(path)?.epochs.at(-1);
+  if (last === undefined) return;
+  const [before, now] = [Object.keys(last.sets), data.valid.map(fineTuningTasks[task].setName)];
+  if (`${before.toSorted()}` === `${now.toSorted()}`) return;
+  throw new ConfigurationError('MTL_FINE_TUNING_RESUME', `${path} holds results of other sets`, {
+    expected: `${before.join(', ')}, not ${now.join(', ')}`,
+    remedy: 'pass the flags of that run, or another --save',
+  });
 }
 
 function finishedBefore({ checkpoint }: FineTuningConfiguration, seed: number): SeedResult | undefined {

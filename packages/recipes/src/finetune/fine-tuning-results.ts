@@ -32,7 +32,8 @@ export interface SeedResult {
 export function readSeedResult(path: string): SeedResult | undefined {
   if (!existsSync(path)) return undefined;
   try {
-    return JSON.parse(readFileSync(path, 'utf8')) as SeedResult;
+    // of a model that has diverged JSON keeps no NaN
+    return JSON.parse(readFileSync(path, 'utf8'), (_, value: unknown) => value ?? Number.NaN) as SeedResult;
   } catch (cause) {
     throw new CheckpointError('MTL_FINE_TUNING_RESULT', `${path} is not what a fine-tuning wrote`, {
       remedy: 'remove it: its seed is evaluated again from the last checkpoint',
@@ -66,6 +67,7 @@ export function medianResult(seeds: readonly SeedResult[]): Readonly<Record<stri
 }
 
 function median(values: readonly number[]): number {
+  if (values.some(Number.isNaN)) return Number.NaN;
   const sorted = values.toSorted((a, b) => a - b);
   const middle = (sorted.length - 1) / 2;
   return (sorted[Math.floor(middle)]! + sorted[Math.ceil(middle)]!) / 2;

@@ -2,7 +2,6 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { JsonObject } from '@mtl/checkpoint';
 import type { TaskDataset, TaskTokenBatch } from '@mtl/data';
-import type { DType } from '@mtl/kernels';
 import { type BertModelConfiguration, type BertTask, BertTaskStage } from '@mtl/models';
 import { type AdamwOptimizer, LearningRateSchedule, LossScaler, NumMicroBatches } from '@mtl/optimizer';
 import { Pipeline } from '@mtl/pipeline';
@@ -17,6 +16,7 @@ import {
   type TrainingResult,
   weightTensors,
 } from '@mtl/trainer';
+import { dtypeOfPrecision } from '../build/dtype-of-precision.js';
 import { loadTraining } from '../build/load-training.js';
 import { saveTokenizer } from '../build/saved-tokenizer.js';
 import { trainingOptimizer } from '../build/training-optimizer.js';
@@ -33,12 +33,6 @@ import {
 import type { BertStart } from './open-bert-start.js';
 import { type TaskBatches, taskBatches } from './task-batches.js';
 import type { OpenedTask, TaskSet } from './task-set.js';
-
-const dtypeOfPrecision: Readonly<Record<FineTuningConfiguration['precision'], DType>> = {
-  fp32: 'float32',
-  bf16: 'bfloat16',
-  fp16: 'float16',
-};
 
 export interface OpenReportersOptions {
   readonly seed: number;
@@ -189,7 +183,7 @@ export class FineTuningRun {
   }
 
   async #resume() {
-    const { configuration, processes, onMessage } = this.#options;
+    const { configuration, seed, processes, onMessage } = this.#options;
     if (this.#directory === undefined || !configuration.checkpoint.resume) return undefined;
     return await loadTraining({
       checkpoint: noCheckpoint,
@@ -197,12 +191,20 @@ export class FineTuningRun {
       parameterNames: this.#optimizer.buffers.ranges.map(({ parameter }) => parameter.name),
       ...{ optimizer: this.#optimizer, lossScaler: this.#lossScaler, processes, onMessage },
       restartFrom: this.#directory,
+      nothingSaved: `seed ${seed}: nothing was saved yet, it begins at its first step`,
     });
   }
 
+  /** What the first rank finds, on all ranks: others may have storage of their own. */
   #leftBehind(): SeedResult | undefined {
-    if (this.#directory === undefined || !this.#options.configuration.checkpoint.resume) return undefined;
-    return readSeedResult(resultPath(this.#directory));
+    const { configuration, processes } = this.#options;
+    if (this.#directory === undefined || !configuration.checkpoint.resume) return undefined;
+    return processes.agree(processes.isFirst ? readSeedResult(resultPath(this.#directory)) : undefined);
+  }
+
+  /** Heads with a logit for every token compute none for padding; others see no padding, and shapes stay few. */
+  get #isCut(): boolean {
+    return this.#options.bertTask.kind === 'span';
   }
 
   #batches(consumedSamples: number): TaskBatches {
@@ -210,6 +212,7 @@ export class FineTuningRun {
     const { globalBatchSize, microBatchSize, parallel } = configuration;
     return taskBatches({
       ...{ dataset: task.train, seed, consumedSamples, globalBatchSize, microBatchSize },
+      isCut: this.#isCut,
       dataParallelRank: processes.coordinates.dp,
       dataParallelSize: parallel.dataParallelSize,
     });
@@ -272,7 +275,7 @@ export class FineTuningRun {
     }
     onEpoch(result);
     const losses = Object.values(results).map(({ loss }) => loss);
-    return { loss: losses.reduce((sum, loss) => sum + loss, 0) / losses.length };
+    return { loss: losses.reduce((sum, loss) => sum + loss, 0) / losses.length, tokenLosses: [] };
   }
 
   async #predictTests(): Promise<void> {
@@ -287,6 +290,7 @@ export class FineTuningRun {
     const { configuration, processes } = this.#options;
     return evaluateTaskSet({
       ...{ set, processes, pipeline: this.#pipeline, microBatchSize: configuration.microBatchSize },
+      isCut: this.#isCut,
     });
   }
 
@@ -331,12 +335,23 @@ export function stepsOfEpoch(
   return Math.floor(length / globalBatchSize);
 }
 
-/** What must stay the same for a resumed run to be the same run: all but layout, places and reports. */
+/**
+ * What must stay the same for a resumed run to be the same run: all but layout, places and reports. Sets that are scored are
+ * part of it, since the report compares all seeds on them.
+ */
 export function resumable(configuration: FineTuningConfiguration) {
   const { task, data, start, sequenceLength, spans, epochs, globalBatchSize, microBatchSize } = configuration;
   const { optimizer, dropout, precision } = configuration;
   return {
-    ...{ task, data: { train: data.train }, start, sequenceLength, spans, epochs, globalBatchSize },
+    ...{
+      task,
+      data: { train: data.train, valid: data.valid },
+      start,
+      sequenceLength,
+      spans,
+      epochs,
+      globalBatchSize,
+    },
     ...{ microBatchSize, optimizer, dropout, precision },
   };
 }

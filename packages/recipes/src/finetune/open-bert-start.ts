@@ -1,10 +1,11 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { findCheckpoint, type LogicalTensor, loadCheckpoint } from '@mtl/checkpoint';
 import { createTokenizer, type Tokenizer, type TokenizerOptions } from '@mtl/data';
 import { CheckpointError, ConfigurationError } from '@mtl/errors';
 import { type BertModelConfiguration, type BertTask, readHuggingFaceBertForTask } from '@mtl/models';
 import { isOptimizerTensor, readTrainingState } from '@mtl/trainer';
+import { huggingFaceTokenizer } from '../build/hugging-face-tokenizer.js';
 import { readSavedBertConfiguration } from '../build/saved-configuration.js';
 import type { StartConfiguration } from './fine-tuning-configuration.js';
 
@@ -114,26 +115,16 @@ async function openCheckpoint(directory: string, options: OpenBertStartOptions):
   };
 }
 
-async function openHuggingFace(directory: string, { task }: OpenBertStartOptions): Promise<Found> {
+async function openHuggingFace(directory: string, { start, task }: OpenBertStartOptions): Promise<Found> {
   const found = await readHuggingFaceBertForTask({ directory, task });
   return {
     path: directory,
     model: found.configuration,
-    tokenizer: huggingFaceTokenizer(found.tokenizerFiles),
+    // what flags say comes first: these files need not say all
+    tokenizer: start.tokenizer ?? huggingFaceTokenizer(found.tokenizerFiles),
     has: ({ name }) => found.parameterNames.has(name),
     load: (tensors) => found.load(tensors),
   };
-}
-
-/** The tokenizer of a directory; undefined where its files do not say all of it. */
-function huggingFaceTokenizer(files: Readonly<Record<string, string>>): TokenizerOptions | undefined {
-  const tokenizerModel = files['tokenizer.json'];
-  if (tokenizerModel !== undefined) return { type: 'HuggingFaceTokenizer', tokenizerModel };
-  const [vocabFile, settings] = [files['vocab.txt'], files['tokenizer_config.json']];
-  if (vocabFile === undefined || settings === undefined) return undefined;
-  const { do_lower_case: lowers } = JSON.parse(readFileSync(settings, 'utf8')) as { do_lower_case?: unknown };
-  if (typeof lowers !== 'boolean') return undefined;
-  return { type: lowers ? 'BertWordPieceLowerCase' : 'BertWordPieceCase', vocabFile };
 }
 
 /** The shape of the original BERT, as large as the flags say. */

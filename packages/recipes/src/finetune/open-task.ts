@@ -1,8 +1,8 @@
 import { glueTasks } from '@mtl/data';
 import type { BertTask } from '@mtl/models';
 import type { FineTuningTaskName } from './fine-tuning-configuration.js';
-import type { OpenTaskOptions } from './open-task-options.js';
-import { openRaceTask } from './race-task.js';
+import { type OpenTaskOptions, setName } from './open-task-options.js';
+import { openRaceTask, raceSetName } from './race-task.js';
 import { openSentencePairTask } from './sentence-pair-task.js';
 import { openSquadTask } from './squad-task.js';
 import type { OpenedTask } from './task-set.js';
@@ -11,6 +11,8 @@ interface TaskKind {
   readonly bertTask: BertTask;
   /** Tokens of a sequence unless a flag says otherwise. */
   readonly sequenceLength: number;
+  /** What a set is called after its file or folder. */
+  readonly setName: (path: string) => string;
   readonly open: (options: OpenTaskOptions) => OpenedTask;
 }
 
@@ -21,13 +23,20 @@ export const fineTuningTasks: Readonly<Record<FineTuningTaskName, TaskKind>> = {
   mnli: {
     bertTask: classes(glueTasks.MNLI.labels.length),
     sequenceLength: 128,
+    setName,
     open: (options) => openSentencePairTask('MNLI', options),
   },
   qqp: {
     bertTask: classes(glueTasks.QQP.labels.length),
     sequenceLength: 128,
+    setName,
     open: (options) => openSentencePairTask('QQP', options),
   },
-  race: { bertTask: { kind: 'multiple-choice' }, sequenceLength: 512, open: openRaceTask },
-  squad: { bertTask: { kind: 'span' }, sequenceLength: 384, open: openSquadTask },
+  race: {
+    bertTask: { kind: 'multiple-choice' },
+    sequenceLength: 512,
+    setName: raceSetName,
+    open: openRaceTask,
+  },
+  squad: { bertTask: { kind: 'span' }, sequenceLength: 384, setName, open: openSquadTask },
 };

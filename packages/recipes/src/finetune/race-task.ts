@@ -52,7 +52,7 @@ export function openRaceTask({ data, tokenizer, sequenceLength }: OpenTaskOption
 }
 
 /** `dev`, or `dev-high` for a half of it. */
-function raceSetName(path: string): string {
+export function raceSetName(path: string): string {
   const name = basename(path);
   return name === 'high' || name === 'middle' ? `${basename(dirname(path))}-${name}` : name;
 }

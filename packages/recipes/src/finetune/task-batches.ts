@@ -10,6 +10,8 @@ export interface TaskBatchesOptions {
   readonly microBatchSize: number;
   readonly dataParallelRank: number;
   readonly dataParallelSize: number;
+  /** Whether micro-batches end with their longest row (`withoutPadding`). */
+  readonly isCut: boolean;
 }
 
 /** A stream of micro-batches that can be closed. */
@@ -22,7 +24,7 @@ export interface TaskBatches extends AsyncIterator<TaskTokenBatch, undefined> {
  * the training, so that dropout does not repeat itself every epoch.
  */
 export function taskBatches(options: TaskBatchesOptions): TaskBatches {
-  const { dataset, globalBatchSize, ...sampler } = options;
+  const { dataset, globalBatchSize, isCut, ...sampler } = options;
   const { microBatchSize, dataParallelRank, dataParallelSize } = sampler;
   const loader = createBatchLoader<TaskTokenBatch>({
     dataset,
@@ -35,7 +37,8 @@ export function taskBatches(options: TaskBatchesOptions): TaskBatches {
       if (next.done === true) return next;
       const sampleNumbers = Float64Array.from({ length: microBatchSize }, (_, row) => first + row);
       first += microBatchSize * dataParallelSize;
-      return { done: false, value: withoutPadding({ ...next.value, sampleNumbers }) };
+      const value = { ...next.value, sampleNumbers };
+      return { done: false, value: isCut ? withoutPadding(value) : value };
     },
     return: () => loader.return!(),
     close: () => loader.close(),

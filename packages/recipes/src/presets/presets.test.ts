@@ -59,6 +59,19 @@ describe('presets', () => {
     expect(Math.abs(recipeOf(configuration).numParameters(model) / 1e6 - millions)).toBeLessThan(tolerance);
   });
 
+  it.each([
+    ...presetNames.map((name) => [name, 'gpt'] as const),
+    ...Object.keys(bertPresets).map((name) => [name, 'bert'] as const),
+  ])('%s of %s can be trained for 1,000 steps', (name, model) => {
+    const flags = parseFlags(['--preset', name, '--train-iters', '1000'], { model });
+    expect(validateConfiguration(flags).training.trainIterations).toBe(1000);
+  });
+
+  it("a BERT's warm-up is the paper's", () => {
+    const { optimizer } = validateConfiguration(parseFlags(['--preset', 'bert-large'], { model: 'bert' }));
+    expect(optimizer.learningRate.warmupSteps).toBe(10_000);
+  });
+
   it('the Megatron presets split over as many GPUs as in the paper', () => {
     for (const [name, size] of [
       ['megatron-2.5b', 2],

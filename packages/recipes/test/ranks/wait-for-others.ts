@@ -41,5 +41,9 @@ export default async function waitForOthers(
     isFirstOnHost: world.rank % 2 === 0,
   });
   const nothing = processes.agree(world.rank === 0 ? undefined : 'something');
-  return { numContacts, nothing, agreed: processes.agree({ rank: world.rank, text: 'äöü' }) };
+  return {
+    numContacts,
+    nothing,
+    agreed: processes.agree({ rank: world.rank, text: 'äöü', numbers: [Number.NaN, -Infinity] }),
+  };
 }

@@ -134,9 +134,12 @@ describe('ConsoleReporter', () => {
   });
 
   it('prints each of several losses on held-out data', () => {
-    expect(formatValidationLine({ iteration: 5, loss: 2.5, otherLosses: { mlm_loss: 2 } })).toBe(
-      ' validation loss at iteration 5 | lm loss value: 2.500000E+00 | lm loss PPL: 1.218249E+01' +
-        ' | mlm loss value: 2.000000E+00 | mlm loss PPL: 7.389056E+00 |',
+    const otherLosses = { mlm_loss: 2, sop_loss: 0.5 };
+    const result = { iteration: 5, loss: 2.5, otherLosses, tokenLosses: ['mlm_loss'] };
+    // e^loss is the perplexity of a mean over tokens, of no sum and no loss of samples
+    expect(formatValidationLine(result)).toBe(
+      ' validation loss at iteration 5 | lm loss value: 2.500000E+00' +
+        ' | mlm loss value: 2.000000E+00 | mlm loss PPL: 7.389056E+00 | sop loss value: 5.000000E-01 |',
     );
   });
 

@@ -1,6 +1,7 @@
 import { styleText } from 'node:util';
 import type { StepMetrics } from './step-metrics.js';
 import type { ValidationLoss } from './training-summary.js';
+import { validationFigures } from './validation-figures.js';
 
 /** What one console line says about the steps since the line before. */
 export interface IntervalMetrics {
@@ -42,16 +43,15 @@ export function formatStepLine(metrics: IntervalMetrics): string {
 
 /**
  * ` validation loss at iteration 100 | lm loss value: 4.1E+00 | lm loss PPL: 6.0E+01 |`, as Megatron-LM prints it; of several
- * losses each.
+ * losses each, with a perplexity where it is one of tokens.
  */
-export function formatValidationLine({ iteration, loss, otherLosses = {} }: ValidationLoss): string {
-  const parts = Object.entries({ lm_loss: loss, ...otherLosses }).flatMap(([key, value]) => {
+export function formatValidationLine(result: ValidationLoss): string {
+  const parts = validationFigures(result).flatMap(({ key, value, perplexity }) => {
     const name = key.replaceAll('_', ' ');
-    // Megatron caps the exponent at 20, beyond which a perplexity says nothing.
-    const perplexity = Math.exp(Math.min(20, value));
-    return [`${name} value: ${formatScientific(value)}`, `${name} PPL: ${formatScientific(perplexity)}`];
+    const text = `${name} value: ${formatScientific(value)}`;
+    return perplexity === undefined ? [text] : [text, `${name} PPL: ${formatScientific(perplexity)}`];
   });
-  return `${[` validation loss at iteration ${iteration}`, ...parts].join(' | ')} |`;
+  return `${[` validation loss at iteration ${result.iteration}`, ...parts].join(' | ')} |`;
 }
 
 export interface ProgressBarState {

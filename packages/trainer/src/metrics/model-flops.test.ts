@@ -77,7 +77,7 @@ describe('modelFlopsFormula', () => {
       /S\/12H.*by half for the causal mask/,
     );
     expect(modelFlopsFormula({ hiddenSize: 8, ffnHiddenSize: 32, headShare: 0.15 })).toContain(
-      'S/6H + 0.15 V/12LH',
+      'S/6H + 0.15 V/12LH) per iteration, attention counted in full, padding counted, recomputation',
     );
     expect(modelFlopsFormula({ hiddenSize: 8, ffnHiddenSize: 24, headShare: 0.15 })).toContain('6 H 0.15 V');
     expect(modelFlopsFormula({ hiddenSize: 8, ffnHiddenSize: 24 })).toMatch(/12 H F \+ 12 S H/);

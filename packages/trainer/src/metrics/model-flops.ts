@@ -56,5 +56,7 @@ export function modelFlopsFormula(
     shape.ffnHiddenSize === 4 * shape.hiddenSize
       ? `72 B S L H^2 (1 + S/${isCausal ? 12 : 6}H + ${V}/12LH)`
       : `B S (L (24 H^2 + 12 H F + ${isCausal ? 6 : 12} S H) + 6 H ${V})`;
-  return `${formula} per iteration, ${counted}, recomputation not counted`;
+  // a model that predicts some of the tokens has rows of all lengths
+  const padding = shape.headShare === undefined ? '' : 'padding counted, ';
+  return `${formula} per iteration, ${counted}, ${padding}recomputation not counted`;
 }

@@ -16,6 +16,7 @@ import { UsageError } from '@mtl/errors';
 import { encodeEventRecord, readEventRecords, type TensorboardEvent } from './event-records.js';
 import type { StepMetrics } from './step-metrics.js';
 import type { ValidationLoss } from './training-summary.js';
+import { validationFigures } from './validation-figures.js';
 
 export interface TensorboardWriterOptions {
   /** The folder of the run (--tensorboard-dir); made when missing. */
@@ -88,14 +89,14 @@ export class TensorboardWriter {
     );
   }
 
-  /** Writes a loss on held-out data, and its perplexity (capped at e^20, as Megatron-LM does). */
+  /** Writes the losses on held-out data, and the perplexity of those that are means over tokens. */
   validation(result: ValidationLoss & { readonly consumedSamples: number }): void {
-    const { iteration, loss, otherLosses = {}, consumedSamples } = result;
-    const scalars = Object.entries({ lm_loss: loss, ...otherLosses }).flatMap(([key, value]) => {
+    const { iteration, consumedSamples } = result;
+    const scalars = validationFigures(result).flatMap(({ key, value, perplexity }) => {
       const tag = `${key.replaceAll('_', ' ')} validation`;
       return [
         { tag, value },
-        { tag: `${tag} ppl`, value: Math.exp(Math.min(20, value)) },
+        ...(perplexity === undefined ? [] : [{ tag: `${tag} ppl`, value: perplexity }]),
       ];
     });
     const wallTime = this.#now();

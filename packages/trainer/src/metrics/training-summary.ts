@@ -1,4 +1,5 @@
 import type { StepMetrics } from './step-metrics.js';
+import { validationFigures } from './validation-figures.js';
 
 /** A loss on held-out data. */
 export interface ValidationLoss {
@@ -7,6 +8,11 @@ export interface ValidationLoss {
   readonly loss: number;
   /** The losses that the sum is made of, by name, such as BERT's `mlm_loss` and `sop_loss`. */
   readonly otherLosses?: Readonly<Record<string, number>>;
+  /**
+   * The losses that are means over tokens, by name: those with a perplexity. Default: `lm_loss` where it is not a sum of
+   * others.
+   */
+  readonly tokenLosses?: readonly string[];
 }
 
 export interface TrainingSummaryOptions {
@@ -68,18 +74,15 @@ export class TrainingSummary {
       ),
     ];
     if (this.#latest !== undefined && this.#best !== undefined) {
-      const { loss, otherLosses } = this.#latest;
-      // of a sum there is no perplexity
-      const meaning =
-        otherLosses === undefined
-          ? `perplexity ${Math.exp(loss).toPrecision(4)}`
-          : Object.entries(otherLosses)
-              .map(([name, part]) => `${name.replaceAll('_', ' ')} ${part.toFixed(4)}`)
-              .join(', ');
+      const [{ perplexity }, ...others] = validationFigures(this.#latest);
+      const meaning = [
+        ...(perplexity === undefined ? [] : [`perplexity ${perplexity.toPrecision(4)}`]),
+        ...others.map(({ key, value }) => `${key.replaceAll('_', ' ')} ${value.toFixed(4)}`),
+      ].join(', ');
       const best = this.#best === this.#latest ? 'the best' : `best ${this.#best.loss.toFixed(4)}`;
       rows.push([
         'validation loss',
-        `${loss.toFixed(4)} (${meaning}; ${best} at step ${this.#best.iteration})`,
+        `${this.#latest.loss.toFixed(4)} (${meaning === '' ? '' : `${meaning}; `}${best} at step ${this.#best.iteration})`,
       ]);
     }
     const tflops = median(this.#modelTflops).toPrecision(3);

@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import type { TokenizerOptions } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
 import type { Device } from '@mtl/kernels';
@@ -159,7 +159,9 @@ function versionIn(directory: string | undefined): '1.1' | '2.0' {
 function dataOf(flags: FinetuneFlags) {
   const { task, dataDir, trainData, validData, testData = [], squadVersion } = flags;
   if (squadVersion !== undefined && task !== 'squad') {
-    throw new ConfigurationError('MTL_FLAG_CONFLICT', `--squad-version does not go with --task ${task}`);
+    throw new ConfigurationError('MTL_FLAG_CONFLICT', `--squad-version does not go with --task ${task}`, {
+      remedy: 'leave --squad-version out, or pass --task squad',
+    });
   }
   const isWhole = trainData !== undefined && validData !== undefined;
   if (dataDir === undefined && !isWhole) {
@@ -171,7 +173,7 @@ function dataOf(flags: FinetuneFlags) {
   const train = trainData ?? join(dataDir!, files!.train);
   const valid = validData ?? files!.valid.map((name) => join(dataDir!, name));
   // the version decides the paper's row
-  const isSecond = squadVersion === '2.0' || (squadVersion === undefined && train.includes('2.0'));
+  const isSecond = squadVersion === '2.0' || (squadVersion === undefined && basename(train).includes('2.0'));
   return {
     data: { train, valid, test: testData },
     presetTask: task === 'squad' ? (isSecond ? 'squad-2.0' : 'squad-1.1') : task,

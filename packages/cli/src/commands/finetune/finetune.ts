@@ -123,7 +123,10 @@ function addPlaces(command: Command): Command {
 }
 
 async function runFinetune(flags: FinetuneFlags): Promise<void> {
-  const joined = await joinProcesses({ variables: process.env, timeoutMinutes: undefined });
+  const onMessage = (text: string): void => void process.stderr.write(`${text}\n`);
+  const joined = await joinProcesses({
+    ...{ variables: process.env, timeoutMinutes: undefined, device: flags.device, onMessage },
+  });
   const { world, local } = joined;
   const isFirst = (world?.rank ?? 0) === 0;
   let report: FineTuningReport;
@@ -132,10 +135,7 @@ async function runFinetune(flags: FinetuneFlags): Promise<void> {
       worldSize: world?.size ?? 1,
       isRestart: joined.isRestart,
     });
-    report = await fineTune({
-      ...{ configuration, seeds: flags.seeds, world, local },
-      onMessage: (text) => void process.stderr.write(`${text}\n`),
-    });
+    report = await fineTune({ configuration, seeds: flags.seeds, world, local, onMessage });
   } catch (error) {
     // the other processes end with this message instead of waiting for this one
     world?.abort(error as Error);

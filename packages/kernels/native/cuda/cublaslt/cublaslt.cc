@@ -4,6 +4,9 @@
 #include <link.h>
 
 #include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <string>
@@ -67,6 +70,17 @@ uint32_t alignment_of(const void* data) {
   return static_cast<uint32_t>(address & ~(address - 1));
 }
 
+// Whether an environment variable has this value.
+bool is_set_to(const char* variable, const char* value) {
+  const char* const found = std::getenv(variable);
+  return found != nullptr && std::strcmp(found, value) == 0;
+}
+
+bool fuses() {
+  static const bool off = is_set_to("MTL_CUBLASLT_EPILOGUES", "0");
+  return !off;
+}
+
 // Everything that a plan depends on.
 using Key = std::array<int64_t, 17>;
 
@@ -96,6 +110,7 @@ struct Plan {
   lt::Layout a = nullptr, b = nullptr, d = nullptr;
   lt::Choice choice = {};
   bool is_offered = false;
+  int status = lt::kSuccess;  // of the library, on the algorithm that was asked for
 };
 
 std::mutex mutex;
@@ -188,14 +203,39 @@ Status choose_algorithm(const MatrixProduct& p, Plan* plan) {
   if (status.ok()) {
     const int result = functions.cublasLtMatmulAlgoGetHeuristic(handle, plan->description, plan->a, plan->b, plan->d,
                                                                 plan->d, preference, 1, &plan->choice, &found);
-    // which epilogues there are differs between versions and types: any refusal of one means that it is not offered
-    const bool is_refusal = result == lt::kUnsupported || p.fused != FusedWith::kNothing;
-    if (!is_refusal) status = status_of(result, "cublasLtMatmulAlgoGetHeuristic");
+    plan->status = result;
+    // which epilogues there are differs between versions and types; anything but a refusal is a fault of ours
+    if (result != lt::kUnsupported) status = status_of(result, "cublasLtMatmulAlgoGetHeuristic");
     if (result != lt::kSuccess) found = 0;
   }
   functions.cublasLtMatmulPreferenceDestroy(preference);
   plan->is_offered = status.ok() && found > 0 && plan->choice.status == lt::kSuccess;
+  if (found > 0) plan->status = plan->choice.status;
   return status;
+}
+
+const char* name_of_fused(FusedWith fused) {
+  switch (fused) {
+    case FusedWith::kGelu:
+      return "gelu";
+    case FusedWith::kGeluGradient:
+      return "gelu gradient";
+    case FusedWith::kBiasGradient:
+      return "bias gradient";
+    default:
+      return "nothing";
+  }
+}
+
+// One line for each new plan with something fused, where MTL_CUBLASLT_REPORT=1 asks for it: what a card offers is not
+// documented in full.
+void report_plan(const MatrixProduct& p, const Plan& plan, const char* when) {
+  static const bool is_reporting = is_set_to("MTL_CUBLASLT_REPORT", "1");
+  if (!is_reporting || p.fused == FusedWith::kNothing) return;
+  std::fprintf(stderr, "cuBLASLt: %s [%lld, %lld, %lld] %s into %s: %s at %s (status %d)\n", name_of_fused(p.fused),
+               static_cast<long long>(p.rows), static_cast<long long>(p.columns), static_cast<long long>(p.inner),
+               name_of(p.input_dtype), name_of(p.output_dtype), plan.is_offered ? "offered" : "not offered", when,
+               plan.status);
 }
 
 Status not_offered(const MatrixProduct& p) {
@@ -237,9 +277,11 @@ Status plan_of(const MatrixProduct& product, Plan** plan) {
   Plan made;
   const Status status = fill_plan(product, &made);
   if (!status.ok()) {
+    report_plan(product, made, "planning");
     destroy(made);
     return status;
   }
+  report_plan(product, made, "planning");
   *plan = &plans().emplace(key, made).first->second;
   return ok_status();
 }
@@ -290,7 +332,7 @@ Status cublaslt_matrix_product(const MatrixProduct& product) {
 Status cublaslt_fused_product(const MatrixProduct& product, bool* is_offered) {
   MTL_RETURN_IF_ERROR(use_device());
   *is_offered = false;
-  if (!takes_auxiliary(product)) return ok_status();
+  if (product.fused != FusedWith::kNothing && (!fuses() || !takes_auxiliary(product))) return ok_status();
   const std::lock_guard<std::mutex> lock(mutex);
   Plan* plan = nullptr;
   MTL_RETURN_IF_ERROR(plan_of(product, &plan));
@@ -302,6 +344,10 @@ Status cublaslt_fused_product(const MatrixProduct& product, bool* is_offered) {
                                               &plan->choice.algorithm, workspace, kWorkspaceBytes, compute_stream());
   // what the heuristic took may still be refused, before anything is enqueued
   plan->is_offered = result != lt::kUnsupported || product.fused == FusedWith::kNothing;
+  if (!plan->is_offered) {
+    plan->status = result;
+    report_plan(product, *plan, "the product");
+  }
   *is_offered = plan->is_offered;
   return plan->is_offered ? status_of(result, "cublasLtMatmul") : ok_status();
 }

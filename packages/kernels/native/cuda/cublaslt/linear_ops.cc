@@ -1,5 +1,6 @@
 // The products of a linear layer with what cuBLASLt's epilogues do in the same pass. What the library does not offer (exact
-// GELU, shapes that its epilogues do not take) is done by a product and this library's own kernels.
+// GELU, shapes that its epilogues do not take) is done by a product and this library's own kernels, and so is GELU of float32:
+// how exact the library's tanh is, is not documented, and was not measured against float32's bounds.
 #include "ops/linear.h"
 
 #include "cuda/cublaslt/cublaslt.h"
@@ -24,6 +25,12 @@ MatrixProduct product_of(const OpCall& call, int output, int left, int right) {
 
 bool is_empty(const MatrixProduct& product) { return product.rows == 0 || product.columns == 0 || product.inner == 0; }
 
+// Whether GELU, or its derivative, may be the library's.
+bool may_fuse_gelu(const OpCall& call, const MatrixProduct& product) {
+  const bool is_exact = call.flag(0);
+  return !is_exact && product.output_dtype != DType::kFloat32 && !is_empty(product);
+}
+
 Status forward(const OpCall& call) {
   enum { kOutput, kPreactivation, kInput, kWeight, kBias };
   MatrixProduct product = product_of(call, kOutput, kInput, kWeight);
@@ -35,7 +42,7 @@ Status forward(const OpCall& call) {
   product.fused = FusedWith::kGelu;
   product.auxiliary = call.tensor(kPreactivation).data;
   bool is_offered = false;
-  if (!call.flag(0) && !is_empty(product)) MTL_RETURN_IF_ERROR(cublaslt_fused_product(product, &is_offered));
+  if (may_fuse_gelu(call, product)) MTL_RETURN_IF_ERROR(cublaslt_fused_product(product, &is_offered));
   if (is_offered) return ok_status();
   return linear_gelu_forward_in_parts(call, find_kernel);
 }
@@ -49,7 +56,7 @@ Status backward(const OpCall& call) {
   product.fused = FusedWith::kGeluGradient;
   product.auxiliary = call.tensor(kPreactivation).data;
   bool is_offered = false;
-  if (!call.flag(0) && !is_empty(product)) MTL_RETURN_IF_ERROR(cublaslt_fused_product(product, &is_offered));
+  if (may_fuse_gelu(call, product)) MTL_RETURN_IF_ERROR(cublaslt_fused_product(product, &is_offered));
   if (is_offered) return ok_status();
   return linear_gelu_backward_in_parts(call, find_kernel);
 }

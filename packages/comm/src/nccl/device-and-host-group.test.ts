@@ -1,0 +1,15 @@
+import { expect, it } from 'vitest';
+import type { ProcessGroup } from '../process-group.js';
+import { DeviceAndHostGroup } from './device-and-host-group.js';
+
+it('closes the group of the host also when that of the device fails to close', () => {
+  const closed: string[] = [];
+  const device = {
+    close() {
+      throw new Error('the device is gone');
+    },
+  } as unknown as ProcessGroup;
+  const host = { close: () => void closed.push('host') } as unknown as ProcessGroup;
+  expect(() => new DeviceAndHostGroup({ device, host }).close()).toThrow('the device is gone');
+  expect(closed).toEqual(['host']);
+});
