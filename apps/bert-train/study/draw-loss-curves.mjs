@@ -2,7 +2,7 @@ import { scaleLinear } from 'd3-scale';
 import { line } from 'd3-shape';
 
 const panel = { width: 260, height: 200 };
-const margin = { top: 44, right: 16, bottom: 40, left: 48 };
+const margin = { top: 44, right: 28, bottom: 40, left: 48 };
 /** Told apart by people who see no red or no green too. */
 const colours = { pre: '#0072b2', post: '#d55e00' };
 const names = { pre: 'layer norm before sublayers', post: 'layer norm after sublayers' };
