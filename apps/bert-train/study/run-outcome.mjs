@@ -1,0 +1,30 @@
+/** Steps whose losses are averaged: one batch's loss says little. */
+export const window = 50;
+
+/** What a run came to: how it ended, its last loss and its largest rise above the lowest. */
+export function runOutcome({ losses, numSteps }) {
+  const points = smoothed(losses);
+  const last = points.at(-1)?.loss ?? Number.NaN;
+  const isWhole = losses.length === numSteps && losses.every(Number.isFinite);
+  return { isWhole, last, rise: largestRise(points) };
+}
+
+/** Means of the last `window` losses, at every fifth of a window. */
+export function smoothed(losses) {
+  const points = [];
+  for (let step = window; step <= losses.length; step += window / 5) {
+    const some = losses.slice(step - window, step);
+    points.push({ step, loss: some.reduce((sum, loss) => sum + loss, 0) / window });
+  }
+  return points;
+}
+
+/** How far a curve climbs above the lowest point before, at most. */
+function largestRise(points) {
+  let [lowest, rise] = [Number.POSITIVE_INFINITY, 0];
+  for (const { loss } of points) {
+    lowest = Math.min(lowest, loss);
+    rise = Math.max(rise, loss - lowest);
+  }
+  return rise;
+}
