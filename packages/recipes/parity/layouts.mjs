@@ -193,6 +193,24 @@ export const faults = [
   },
   { fault: 'shift-one-mask', noticedBy: 'gradients', ...layout({ pp: 2 }, ['zb-v']) },
   { fault: 'skip-tied-sum', noticedBy: 'gradients', ...layout({ pp: 2, tp: 2 }, ['zb-h2', sequence]) },
+  // the deep, the wide and those of three axes
+  { fault: 'skip-tied-sum', noticedBy: 'gradients', ...layout({ pp: 8 }, ['1f1b']) },
+  { fault: 'use-stale-input', noticedBy: 'gradients', ...layout({ pp: 4 }, ['interleaved of 4 chunks']) },
+  {
+    fault: 'drop-gradient-reduce',
+    noticedBy: 'gradients',
+    ...layout({ pp: 4, dp: 2 }, ['interleaved of 2 chunks']),
+  },
+  {
+    fault: 'skip-tied-sum',
+    noticedBy: 'gradients',
+    ...layout({ pp: 4, tp: 2 }, ['breadth-first of 2 chunks']),
+  },
+  {
+    fault: 'skip-one-partial-gradient',
+    noticedBy: 'gradients',
+    ...layout({ pp: 2, tp: 2, dp: 2 }, ['zb-h1', sequence, distributed, full]),
+  },
   { fault: 'skip-tied-sum', noticedBy: 'gradients', ...layout({ pp: 2 }, ['1f1b'], 'bf16') },
   { fault: 'drop-tensor-reduce', noticedBy: 'gradients', ...layout({ tp: 4 }, [], 'bf16') },
   { fault: 'skip-one-partial-gradient', noticedBy: 'gradients', ...layout({ tp: 2 }, [sequence], 'bf16') },
