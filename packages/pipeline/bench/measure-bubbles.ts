@@ -1,7 +1,7 @@
 // The bubble of the real executor, over processes whose stages sleep for a known time, beside the simulator's.
 // Exits with 1 when a bubble is further from the simulator's than the project promises, or interleaving gains less.
 // Usage: npm run bench -- [milliseconds of F, I and W on a chunk] [steps]
-import { spawnSync } from 'node:child_process';
+import { getPriority, setPriority } from 'node:os';
 import { replayStep } from '../src/schedules/index.js';
 import { type MeasuredBubble, measureBubbles } from '../test/support/measured-bubbles.js';
 
@@ -13,7 +13,7 @@ const numSteps = Number(process.argv[3] ?? 3);
 /** Goals: the most that a bubble is off the simulator's, and the least gain of interleaving with 8 micro-batches. */
 const [mostOff, leastGain] = [0.1, 0.1];
 /** Where this user may, ranks run first when they wake, as they would on cores of their own. */
-const realTime = spawnSync('chrt', ['--fifo', '1', 'true']).status === 0;
+const isFirst = mayRunFirst();
 const missed: string[] = [];
 const kinds: readonly (readonly [schedule: string, numChunks?: number])[] = [
   ...([['gpipe'], ['1f1b'], ['zb-h1'], ['zb-h2'], ['zb-v'], ['breadth-first', 1]] as const),
@@ -30,7 +30,7 @@ for (const numMicroBatches of sizes) {
   const cases = kinds.map(([schedule, numChunks]) => ({
     ...{ schedule, numChunks, numStages, numMicroBatches, numReplicas: 1, size: 64, passMs },
   }));
-  results.push(...(await measureBubbles({ cases, numSteps, realTime })));
+  results.push(...(await measureBubbles({ cases, numSteps, isFirst })));
 }
 
 const percent = (fraction: number): string => `${(100 * fraction).toFixed(2)} %`;
@@ -72,7 +72,7 @@ const head = [
 ];
 const widths = head.map((name, column) => Math.max(name.length, ...rows.map((row) => row[column]!.length)));
 console.log(
-  `bubble (idle over busy) of ${numStages} processes, ${passMs} ms a pass, medians of ${numSteps} steps${realTime ? '' : ', without real-time priority (chrt --fifo is not allowed)'}`,
+  `bubble (idle over busy) of ${numStages} processes, ${passMs} ms a pass, medians of ${numSteps} steps${isFirst ? '' : ', without the highest priority (this user may not raise it)'}`,
 );
 for (const row of [head, ...rows]) {
   console.log(row.map((cell, column) => cell.padStart(widths[column]!)).join('  '));
@@ -95,5 +95,16 @@ for (const numMicroBatches of sizes) {
     if (numMicroBatches === 8 && !(gain >= leastGain)) missed.push(`${said}, goal ${percent(leastGain)}`);
   }
 }
+function mayRunFirst(): boolean {
+  const before = getPriority();
+  try {
+    setPriority(before - 1);
+    setPriority(before);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 for (const goal of missed) console.error(`missed: ${goal}`);
 if (missed.length > 0) process.exitCode = 1;

@@ -1,5 +1,5 @@
 import { deepStrictEqual } from 'node:assert';
-import { execFileSync } from 'node:child_process';
+import { constants, setPriority } from 'node:os';
 import type { World } from '@mtl/comm';
 import { ActivityRecorder, Pipeline, type RecordedSpan } from '../../src/index.js';
 import { affineBatches, affineChain } from '../support/affine-chain.js';
@@ -15,15 +15,16 @@ export interface TimedCase extends ChainCase {
 export interface TimedCases {
   readonly cases: readonly TimedCase[];
   readonly numSteps: number;
-  /** Lets these processes, which sleep nearly all the time, run before all others the moment they wake. Needs the right to. */
-  readonly realTime?: boolean;
+  /**
+   * Lets these processes, which sleep nearly all the time, run before others when they wake. Needs the right to. Not in real
+   * time: ranks that wait for each other by looking again and again would keep out whom they wait for.
+   */
+  readonly isFirst?: boolean;
 }
 
 /** What this rank did, by case and step. */
 export default function timePasses(world: World, argument: TimedCases): RecordedSpan[][][] {
-  if (argument.realTime === true) {
-    execFileSync('chrt', ['--all-tasks', '--fifo', '--pid', '1', String(process.pid)], { stdio: 'pipe' });
-  }
+  if (argument.isFirst === true) setPriority(constants.priority.PRIORITY_HIGHEST);
   return argument.cases.map((timedCase) => timeCase(world, { timedCase, numSteps: argument.numSteps }));
 }
 
