@@ -37,7 +37,7 @@ const prepare = ['data', 'prepare', '--output-prefix', 'out', ...bytes];
 
 /** What is wrong, the command line, the code, and what the message must name besides. */
 const cases: ReadonlyArray<readonly [what: string, argv: readonly string[], code: string, says: string]> = [
-  ['no command', [], 'MTL_COMMAND_MISSING', 'mtl run | data | eval | generate'],
+  ['no command', [], 'MTL_COMMAND_MISSING', 'mtl run | data | eval | finetune | generate'],
   ['a command misspelt', ['generat'], 'MTL_COMMAND_UNKNOWN', 'expected generate'],
   ['no subcommand', ['data'], 'MTL_COMMAND_MISSING', 'build-index'],
   ['a subcommand misspelt', ['data', 'inspct'], 'MTL_COMMAND_UNKNOWN', 'expected inspect'],
