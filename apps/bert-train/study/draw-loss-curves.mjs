@@ -32,6 +32,7 @@ export function drawLossCurves(runs) {
   });
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" font-family="sans-serif" font-size="11">`,
+    '<title>Masked-LM loss by step, depth and place of the layer norm</title>',
     `<rect width="${width}" height="${height}" fill="white"/>`,
     legend(),
     ...panels,
