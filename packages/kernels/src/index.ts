@@ -1,3 +1,4 @@
+export { type FoundGpu, findGpu } from './cuda/find-gpu.js';
 export {
   type CudaDevice,
   type CudaInformation,

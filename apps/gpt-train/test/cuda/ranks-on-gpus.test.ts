@@ -3,23 +3,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { ncclProblem } from '@mtl/comm';
 import { prepareDataset } from '@mtl/data';
-import { probeCuda } from '@mtl/kernels';
+import { findGpu } from '@mtl/kernels';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { readMetrics, runGptTrain } from '../run-gpt-train.js';
 import { runRanks } from '../run-ranks.js';
 
-/** The device of this machine, a card or the emulation that MTL_CUDA_LIBRARY names; or why there is none. */
-function gpuUnderTest(): { readonly name?: string; readonly problem?: string } {
-  try {
-    const [device] = probeCuda().devices;
-    return device === undefined ? { problem: 'no CUDA device' } : { name: device.name };
-  } catch {
-    return { problem: 'no CUDA library built' };
-  }
-}
-
-const { name, problem } = gpuUnderTest();
-const isEmulated = name?.startsWith('emulation') === true;
+const { title, problem, isEmulated } = findGpu();
 const whyNotNccl =
   problem ?? (isEmulated ? 'emulated devices have no streams' : ncclProblem()?.split('\n')[0]);
 const numSteps = 3;
@@ -39,7 +28,7 @@ const layouts: Readonly<Record<string, readonly string[]>> = {
   'pp 2': ['--pipeline-model-parallel-size', '2'],
 };
 
-describe.skipIf(problem !== undefined)(`ranks on one GPU (${name ?? problem})`, () => {
+describe.skipIf(problem !== undefined)(`ranks on one GPU (${title})`, () => {
   let directory: string;
   let alone: ReturnType<typeof readMetrics>;
   let data: readonly string[];
