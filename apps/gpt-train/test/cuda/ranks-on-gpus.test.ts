@@ -21,10 +21,13 @@ const recipe = [
 ];
 
 const tensorParallel = ['--tensor-model-parallel-size', '2'];
+const overlapping = ['--use-distributed-optimizer', '--overlap-grad-reduce', '--overlap-param-gather'];
 const layouts: Readonly<Record<string, readonly string[]>> = {
   'tp 2': tensorParallel,
   'tp 2 with sequence parallelism': [...tensorParallel, '--sequence-parallel'],
-  'dp 2': ['--use-distributed-optimizer', '--overlap-grad-reduce', '--overlap-param-gather'],
+  'dp 2': overlapping,
+  // the first of a step's two micro-batches is launched as graphs, the last one reduces gradients
+  'dp 2 with graphs': [...overlapping, '--cuda-graphs'],
   'pp 2': ['--pipeline-model-parallel-size', '2'],
 };
 
@@ -66,6 +69,9 @@ describe.skipIf(problem !== undefined)(`ranks on one GPU (${title})`, () => {
     });
     expect(code, output.slice(-3000)).toBe(0);
     expect(output).toContain(`ranks communicate over ${engine}`);
+    expect(output.includes('passes over micro-batches are launched as graphs')).toBe(
+      given.includes('--cuda-graphs'),
+    );
     const steps = readMetrics(join(directory, `${run}.jsonl`));
     expect(steps).toHaveLength(numSteps);
     steps.forEach(({ lm_loss, grad_norm }, step) => {
