@@ -1,10 +1,10 @@
 import { execFile } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { freePort } from '@mtl/tooling/free-port';
 import { reportEngine } from '@mtl/tooling/report-engine';
 import { typescriptThreads } from '@mtl/tooling/typescript-threads';
 
@@ -72,18 +72,4 @@ export async function runProcesses<Result>(options: RunProcessesOptions): Promis
   } finally {
     rmSync(directory, { recursive: true, force: true });
   }
-}
-
-/** A port of the loopback that nobody listens on. */
-function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer();
-    server.on('error', reject);
-    server.listen(0, '127.0.0.1', () => {
-      const address = server.address();
-      server.close(() =>
-        typeof address === 'object' && address !== null ? resolve(address.port) : reject(),
-      );
-    });
-  });
 }
