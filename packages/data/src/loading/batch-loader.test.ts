@@ -174,8 +174,8 @@ describe('reading ahead', () => {
     const { batches } = loader.statistics;
     await loader.close();
     expect(batches).toBe(21);
-    // A batch takes far less than a step of 10 ms, but a busy machine may let the thread stand; a loader that needs the event
-    // loop waits in every step.
+    // A batch takes far less than a step of 10 ms, but a busy machine may let the thread stand; a loader that
+    // needs the event loop waits in every step.
     expect(numWaited).toBeLessThanOrEqual(10);
   });
 });
