@@ -1,9 +1,9 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { ncclProblem } from '@mtl/comm';
-import { prepareDataset } from '@mtl/data';
 import { findGpu } from '@mtl/kernels';
+import { prepareCorpus } from '@mtl/recipes/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { readMetrics, runGptTrain } from '../run-gpt-train.js';
 import { runRanks } from '../run-ranks.js';
@@ -43,14 +43,7 @@ describe.skipIf(problem !== undefined)(`ranks on one GPU (${title})`, () => {
 
   beforeAll(async () => {
     directory = mkdtempSync(join(tmpdir(), 'mtl-gpt-cuda-'));
-    const text = Array.from({ length: 60 }, (_, line) => `Line ${line} says ${(line * 7919) % 1000}.`);
-    writeFileSync(join(directory, 'corpus.txt'), text.join('\n\n'));
-    const outputPrefix = join(directory, 'corpus');
-    await prepareDataset({
-      ...{ inputs: [join(directory, 'corpus.txt')], outputPrefix, appendEod: true },
-      tokenizer: { type: 'ByteLevelTokenizer' },
-    });
-    data = ['--data-path', `${outputPrefix}_text_document`, '--tokenizer-type', 'ByteLevelTokenizer'];
+    data = await prepareCorpus(directory);
     const { code, output } = await runGptTrain({ flags: flagsOf('alone', []), directory });
     expect(output.slice(-2000)).toContain(`${numSteps}/`);
     expect(code).toBe(0);

@@ -1,8 +1,8 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { prepareDataset } from '@mtl/data';
 import { findGpu, openCuda } from '@mtl/kernels';
+import { prepareCorpus } from '@mtl/recipes/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { bounds, fixture, lossDistance, normDistance, train } from '../parity-training.js';
 import { readMetrics, runGptTrain } from '../run-gpt-train.js';
@@ -52,17 +52,8 @@ describe.skipIf(problem !== undefined)('checkpoints move between device cuda and
 
   beforeAll(async () => {
     directory = mkdtempSync(join(tmpdir(), 'mtl-cuda-checkpoints-'));
-    const text = Array.from({ length: 200 }, (_, line) => `Line ${line} says ${(line * 7919) % 1000}.`);
-    writeFileSync(join(directory, 'corpus.txt'), text.join('\n\n'));
-    const outputPrefix = join(directory, 'corpus');
-    await prepareDataset({
-      inputs: [join(directory, 'corpus.txt')],
-      outputPrefix,
-      tokenizer: { type: 'ByteLevelTokenizer' },
-      appendEod: true,
-    });
     flags = [
-      ...['--data-path', `${outputPrefix}_text_document`, '--tokenizer-type', 'ByteLevelTokenizer'],
+      ...(await prepareCorpus(directory)),
       ...['--preset', 'none', '--num-layers', '1', '--hidden-size', '16', '--num-attention-heads', '2'],
       ...['--seq-length', '16', '--max-position-embeddings', '16', '--micro-batch-size', '2'],
       ...['--global-batch-size', '2', '--lr', '1e-3', '--lr-decay-iters', '4', '--split', '90,10,0'],
