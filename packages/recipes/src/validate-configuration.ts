@@ -8,7 +8,11 @@ import { optimizerConfiguration } from './configuration/optimizer-configuration.
 import { parallelConfiguration } from './configuration/parallel-configuration.js';
 import { trainingConfiguration } from './configuration/training-configuration.js';
 import type { ResolvedFlags } from './flags/resolve-flags.js';
-import type { GptConfiguration, LoggingConfiguration, TrainingConfiguration } from './gpt-configuration.js';
+import type {
+  LoggingConfiguration,
+  PretrainingConfiguration,
+  TrainingConfiguration,
+} from './pretraining-configuration.js';
 
 export interface ValidateConfigurationOptions {
   /** Processes of the run; 1 unless given. */
@@ -27,7 +31,7 @@ export interface ValidateConfigurationOptions {
 export function validateConfiguration(
   resolved: ResolvedFlags & { readonly notices?: readonly string[] },
   { worldSize = 1 }: ValidateConfigurationOptions = {},
-): GptConfiguration {
+): PretrainingConfiguration {
   const flags = new FlagReader(resolved);
   const notices = [...(resolved.notices ?? [])];
   const model = modelConfiguration(flags);

@@ -10,7 +10,7 @@ import {
   type TrainingProgress,
   weightTensors,
 } from '@mtl/trainer';
-import type { CheckpointConfiguration } from '../gpt-configuration.js';
+import type { CheckpointConfiguration } from '../pretraining-configuration.js';
 import type { HuggingFaceModel } from './model-recipe.js';
 import type { TrainingProcesses } from './training-processes.js';
 

@@ -3,7 +3,7 @@ import type { NumberedBatch } from '@mtl/data';
 import type { DType } from '@mtl/kernels';
 import type { TransformerConfiguration } from '@mtl/models';
 import { Pipeline, type PipelineRecorder } from '@mtl/pipeline';
-import type { GptConfiguration } from '../gpt-configuration.js';
+import type { PretrainingConfiguration } from '../pretraining-configuration.js';
 import { balanceAdvice } from './balance-advice.js';
 import { layersOfChunks } from './layers-of-chunks.js';
 import type { AnyModelRecipe, ModelPiece } from './model-recipe.js';
@@ -12,7 +12,7 @@ import type { TrainingProcesses } from './training-processes.js';
 
 export interface ModelPartOptions {
   readonly recipe: AnyModelRecipe;
-  readonly configuration: GptConfiguration;
+  readonly configuration: PretrainingConfiguration;
   readonly model: TransformerConfiguration;
   readonly processes: TrainingProcesses;
   readonly dtype: DType;

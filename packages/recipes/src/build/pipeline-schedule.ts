@@ -1,6 +1,6 @@
 import { ConfigurationError } from '@mtl/errors';
 import { buildSchedule, oneStage, type PipelineSchedule, parseScheduleCsv } from '@mtl/pipeline/schedules';
-import type { ParallelConfiguration } from '../gpt-configuration.js';
+import type { ParallelConfiguration } from '../pretraining-configuration.js';
 
 /** What a schedule follows from. */
 export type ScheduleConfiguration = Pick<

@@ -1,7 +1,7 @@
 import { createMeshGroups, type MeshCoordinates, ProcessMesh, type World } from '@mtl/comm';
 import { Tensor } from '@mtl/kernels';
 import type { ParallelGroups } from '@mtl/optimizer';
-import type { ParallelConfiguration } from '../gpt-configuration.js';
+import type { ParallelConfiguration } from '../pretraining-configuration.js';
 
 export interface TrainingProcessesOptions {
   /** Undefined for a process alone. */

@@ -6,7 +6,7 @@ import {
   type TrainingReporter,
   TrainingSummary,
 } from '@mtl/trainer';
-import type { GptConfiguration } from '../gpt-configuration.js';
+import type { PretrainingConfiguration } from '../pretraining-configuration.js';
 
 /** Everybody who is told how training goes, the summary among them. */
 export interface TrainingReporters {
@@ -16,7 +16,7 @@ export interface TrainingReporters {
 }
 
 export interface OpenReportersOptions {
-  readonly configuration: GptConfiguration;
+  readonly configuration: PretrainingConfiguration;
   readonly stream: ConsoleStream;
   readonly flopsFormula: string;
   /** The iteration that training goes on from: metrics.jsonl keeps one line a step. */

@@ -1,5 +1,5 @@
 import { resolveFlags } from '../flags/resolve-flags.js';
-import type { TokenizerConfiguration } from '../gpt-configuration.js';
+import type { TokenizerConfiguration } from '../pretraining-configuration.js';
 import { tokenizerOf } from './data-configuration.js';
 import { FlagReader } from './flag-reader.js';
 

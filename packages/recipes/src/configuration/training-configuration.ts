@@ -6,7 +6,7 @@ import type {
   ParallelConfiguration,
   RecomputeConfiguration,
   TrainingConfiguration,
-} from '../gpt-configuration.js';
+} from '../pretraining-configuration.js';
 import type { FlagReader } from './flag-reader.js';
 
 export interface TrainingConfigurationOptions {

@@ -141,7 +141,7 @@ export interface LoggingConfiguration {
  * Everything a training needs to know, resolved and checked: whoever gets one need not check again. Frozen all
  * the way down, and plain data but for `sources`.
  */
-export interface GptConfiguration {
+export interface PretrainingConfiguration {
   readonly kind: ModelKind;
   readonly model: ModelConfiguration;
   /** Of a BERT. */
