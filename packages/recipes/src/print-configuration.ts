@@ -8,8 +8,8 @@ export interface PrintConfigurationOptions {
 }
 
 /**
- * The configuration as text, for the start of a run: flags by group with their values and where these come from, what
- * follows from them, and what was given without effect.
+ * The configuration as text, for the start of a run: flags by group with their values and where these come
+ * from, what follows from them, and what was given without effect.
  */
 export function printConfiguration(
   configuration: PretrainingConfiguration,

@@ -17,7 +17,9 @@ export function trainingProfiler(
   });
 }
 
-/** What the groups of a process did since the last call; worlds of one process or of threads keep no record. */
+/**
+ * What the groups of a process did since the last call; worlds of one process or of threads keep no record.
+ */
 function operationsOf(
   world: (World & { takeTrace?(): TakenTrace }) | undefined,
 ): readonly TraceEntry[] & { readonly numDropped?: number } {

@@ -28,7 +28,10 @@ export function silentReporters(flopsFormula: string): TrainingReporters {
   return { all: [], summary: new TrainingSummary({ flopsFormula }), close: () => {} };
 }
 
-/** Opens the reporters that the flags ask for: console and summary always, metrics.jsonl and TensorBoard if named. */
+/**
+ * Opens the reporters that the flags ask for: console and summary always, metrics.jsonl and TensorBoard if
+ * named.
+ */
 export async function openTrainingReporters(options: OpenReportersOptions): Promise<TrainingReporters> {
   const { configuration, stream, flopsFormula, resumeIteration } = options;
   const { logInterval, metricsJsonl, tensorboardDirectory } = configuration.logging;
