@@ -70,7 +70,7 @@ describe.skipIf(problem !== undefined)(`graphs on device cuda (${title})`, () =>
   });
 
   it.each([
-    ['reads a tensor', (tensor: Tensor) => void tensor.toArray(), 'a copy to the host'],
+    ['reads a tensor', (tensor: Tensor): unknown => tensor.toArray(), 'a copy to the host'],
     ['writes one', (tensor: Tensor) => tensor.write(new Float32Array(4)), 'a copy from the host'],
     ['waits', () => synchronize(device), 'waiting for the device'],
   ] as const)('are not made of what %s, and nothing of it is done', (_, body, message) => {
