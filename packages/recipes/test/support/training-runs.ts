@@ -8,6 +8,7 @@ import { prepareCorpus } from './prepare-corpus.js';
 import { prepareSentences } from './prepare-sentences.js';
 import { runProcesses } from './run-processes.js';
 import { TrainingRanks } from './training-ranks.js';
+import { withoutFlags } from './without-flags.js';
 
 /** A model with dropout 0.1 that learns in 24 steps of 8 samples. */
 const small = [
@@ -69,7 +70,7 @@ export class TrainingRuns {
   static async create(flags: readonly string[] = [], model: ModelKind = 'gpt'): Promise<TrainingRuns> {
     const directory = mkdtempSync(join(tmpdir(), 'mtl-recipes-'));
     const corpus = await (model === 'bert' ? prepareSentences(directory) : prepareCorpus(directory));
-    return new TrainingRuns(directory, [...without(recipes[model], flags), ...flags, ...corpus], model);
+    return new TrainingRuns(directory, [...withoutFlags(recipes[model], flags), ...flags, ...corpus], model);
   }
 
   pathOf(name: string): string {
@@ -126,14 +127,9 @@ export class TrainingRuns {
       isRestart,
       model: this.#model,
       flags: [
-        ...without(this.#recipe, [...flags, ...leftOut]),
+        ...withoutFlags(this.#recipe, [...flags, ...leftOut]),
         ...['--save', this.pathOf(name), '--metrics-jsonl', `${this.pathOf(name)}.jsonl`, ...flags],
       ],
     }));
   }
-}
-
-/** Words without the flags that are given. */
-function without(words: readonly string[], given: readonly string[]): string[] {
-  return words.filter((word, index) => !given.includes(word.startsWith('--') ? word : words[index - 1]!));
 }
