@@ -1,7 +1,8 @@
 import { library } from '@mtl/tooling/tsup';
 
-// worker threads start on rank-thread-entry, which imports rank-thread beside itself, and processes on local-rank-entry; build-addon is the command that
-// compiles the addon, with tooling bundled into it, so that it works when installed
+// worker threads start on rank-thread-entry, which imports rank-thread beside itself, and processes on
+// local-rank-entry; build-addon is the command that compiles the addon, with tooling bundled into it, so that
+// it works when installed
 export default {
   ...library({
     index: 'src/index.ts',

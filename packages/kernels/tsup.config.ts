@@ -1,6 +1,7 @@
 import { library } from '@mtl/tooling/tsup';
 
-// build-addon is the command that compiles the addon; tooling is bundled into it, so that it works when installed
+// build-addon is the command that compiles the addon; tooling is bundled into it, so that it works when
+// installed
 export default {
   ...library({ index: 'src/index.ts', 'build-addon': 'native/build-addon.mjs' }),
   dts: { entry: 'src/index.ts' },

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * Makes a checkout ready without having any dependency itself: system libraries, packages, builds. Does only what is
- * not done yet, so that calling it again costs a second or two.
+ * Makes a checkout ready without having any dependency itself: system libraries, packages, builds. Does only
+ * what is not done yet, so that calling it again costs a second or two.
  *   node tooling/bootstrap/bootstrap.mjs [turbo task ...]       default: build build:native
  */
 import { spawnSync } from 'node:child_process';
@@ -74,8 +74,8 @@ const thisMachine = {
 };
 
 /**
- * Compiler, CMake and oneDNN: the Debian packages that are missing, and what has to happen: nothing, that we install them
- * (as root on Debian or Ubuntu), or an error with the one command for everybody else.
+ * Compiler, CMake and oneDNN: the Debian packages that are missing, and what has to happen: nothing, that we
+ * install them (as root on Debian or Ubuntu), or an error with the one command for everybody else.
  */
 export function planSystemPackages({ hasCommand, hasOneDnn, isRoot } = thisMachine) {
   const missing = [
@@ -116,7 +116,8 @@ export function ensurePackages() {
     '--frozen-lockfile',
     '--prefer-offline',
   ]);
-  // npx mtl from the root. A dependency of the root would do it too, but then every package would seem to depend on it.
+  // npx mtl from the root. A dependency of the root would do it too, but then every package would seem to
+  // depend on it.
   const link = join(root, 'node_modules', '.bin', 'mtl');
   rmSync(link, { force: true });
   symlinkSync(join('..', '..', 'packages', 'cli', 'bin', 'mtl.mjs'), link);

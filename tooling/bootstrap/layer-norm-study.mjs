@@ -1,5 +1,8 @@
 #!/usr/bin/env node
-/** npm run layer-norm-study -- FLAGS: makes the checkout ready and runs the study of docs/studies/layer-norm-placement.md. */
+/**
+ * npm run layer-norm-study -- FLAGS: makes the checkout ready and runs the study of
+ * docs/studies/layer-norm-placement.md.
+ */
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { bootstrap, root, toolEnvironment } from './bootstrap.mjs';

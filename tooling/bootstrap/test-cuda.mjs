@@ -1,9 +1,10 @@
 #!/usr/bin/env node
 /**
- * npm run test:cuda: everything that runs on a GPU, first all operations (packages/kernels/test/cuda/run-tests.mjs, which
- * says what --sanitize does), then ranks on GPUs: collectives, and trainings of two processes against those of one; on a
- * card also trainings against PyTorch's and the processor's. On the card, where there is one, and under emulation on this
- * machine's processor; what has no GPU is skipped and counted.
+ * npm run test:cuda: everything that runs on a GPU, first all operations
+ * (packages/kernels/test/cuda/run-tests.mjs, which says what --sanitize does), then ranks on GPUs:
+ * collectives, and trainings of two processes against those of one; on a card also trainings against
+ * PyTorch's and the processor's. On the card, where there is one, and under emulation on this machine's
+ * processor; what has no GPU is skipped and counted.
  *   npm run test:cuda                  both
  *   npm run test:cuda -- --emulation   under emulation only: needs neither nvcc nor a card
  *   npm run test:cuda -- --ranks       only what several ranks do

@@ -2,16 +2,20 @@
 /**
  * Looks for functions that the linker would merge between instruction sets.
  *   node check-isa-symbols.mjs [--build-dir packages/kernels/build/Release] [--self-test]
- * Vectorised kernels are compiled once per instruction set (object libraries simd_*). An inline function or a template
- * that two of them share is a weak symbol of which the linker keeps one copy, maybe the AVX-512 one: an old processor
- * would then die of it, far from the cause. So those objects may define nothing weak or unique.
+ * Vectorised kernels are compiled once per instruction set (object libraries simd_*). An inline function or a
+ * template that two of them share is a weak symbol of which the linker keeps one copy, maybe the AVX-512 one:
+ * an old processor would then die of it, far from the cause. So those objects may define nothing weak or
+ * unique.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 
-/** Data that the compiler shares on purpose: a pointer to the exception personality, no code of any instruction set. */
+/**
+ * Data that the compiler shares on purpose: a pointer to the exception personality, no code of any
+ * instruction set.
+ */
 const harmless = /^DW\.ref\./;
 
 /** Symbols of an object file that are weak functions (W), weak data (V) or unique (u), demangled. */
@@ -34,7 +38,10 @@ function objectsUnder(directory) {
     .filter((path) => /\/simd_[^/]*\.dir\/.*\.o$/.test(path));
 }
 
-/** Compiles an inline function as the kernels are compiled and looks whether the check sees it; and that it spares ours. */
+/**
+ * Compiles an inline function as the kernels are compiled and looks whether the check sees it; and that it
+ * spares ours.
+ */
 function selfTest() {
   const directory = mkdtempSync(join(tmpdir(), 'isa-symbols-'));
   const compiled = (name, source) => {

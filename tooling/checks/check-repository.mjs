@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * House rules that no linter knows: file lengths, file names, what every package has, no merge left half done.
- * `--self-test` shows that each rule can fail.
+ * House rules that no linter knows: file lengths, file names, what every package has, no merge left half
+ * done. `--self-test` shows that each rule can fail.
  */
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';

@@ -2,8 +2,8 @@
 const mostAlike = 5;
 
 /**
- * Names of tests (`path: name`) to be read by people: more than a few of one file whose names begin with the same words
- * become one line with their number.
+ * Names of tests (`path: name`) to be read by people: more than a few of one file whose names begin with the
+ * same words become one line with their number.
  */
 export function grouped(names) {
   const byFile = groupBy(names, fileOf);

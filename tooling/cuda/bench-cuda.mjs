@@ -1,5 +1,7 @@
 #!/usr/bin/env node
-/** npm run bench:cuda: makes the checkout ready, builds the CUDA library, and runs both benchmarks of a card. */
+/**
+ * npm run bench:cuda: makes the checkout ready, builds the CUDA library, and runs both benchmarks of a card.
+ */
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { bootstrap, root, toolEnvironment } from '../bootstrap/bootstrap.mjs';

@@ -1,12 +1,14 @@
 #!/usr/bin/env node
 /**
- * npm run bundle:cuda: packs what a machine with a GPU, but without network and without Node, needs to run the tests and
- * benchmarks of device cuda, into one file: this checkout without what only builds it, its builds, the modules that they reach,
- * Node itself, the shared libraries that a bare system lacks, and PyTorch's yardstick where MTL_PEER names one.
+ * npm run bundle:cuda: packs what a machine with a GPU, but without network and without Node, needs to run
+ * the tests and benchmarks of device cuda, into one file: this checkout without what only builds it, its
+ * builds, the modules that they reach, Node itself, the shared libraries that a bare system lacks, and
+ * PyTorch's yardstick where MTL_PEER names one.
  *   node tooling/cuda/bundle-cuda.mjs [--out mtl-cuda.tar.xz] [--without-cuda] [--without-nccl]
- * Everything must be built: npm run bundle:cuda does that first. --without-cuda leaves the CUDA library out (for tests of the
- * bundle itself, where there is no nvcc); --without-nccl takes ranks that cannot use NCCL, because nccl.h was not there when they
- * were compiled. bundle.json says which engines of ranks there are. Ends with 1 when the file is larger than 60 MB.
+ * Everything must be built: npm run bundle:cuda does that first. --without-cuda leaves the CUDA library out
+ * (for tests of the bundle itself, where there is no nvcc); --without-nccl takes ranks that cannot use NCCL,
+ * because nccl.h was not there when they were compiled. bundle.json says which engines of ranks there are.
+ * Ends with 1 when the file is larger than 60 MB.
  *   there:  tar -xf mtl-cuda.tar.xz && ./mtl-cuda/run-on-gpu.sh all --out results
  */
 import { spawnSync } from 'node:child_process';
@@ -114,7 +116,8 @@ const modules = new Set([
     workspace: ['packages/kernels', 'packages/comm', 'apps/gpt-train', 'tooling'],
     alsoNeeded: ['vitest', '@mtl/tooling', 'fast-check'],
   }),
-  // by which ranks of tests run TypeScript: tooling's alone, the test runner brings others that it does not need
+  // by which ranks of tests run TypeScript: tooling's alone, the test runner brings others that it does not
+  // need
   ...moduleClosure({ root, workspace: ['tooling'], without: /^(?!esbuild$|@esbuild\/)/ }),
 ]);
 
@@ -153,7 +156,8 @@ try {
   writeFileSync(list, [...sources, ...builds, ...modules].join('\n'));
   run('tar', [
     ...['--create', '--use-compress-program', 'xz -6 -T0', '--file', out],
-    // the flags leave the targets of symbolic links alone; hard links of pnpm's store would point nowhere there
+    // the flags leave the targets of symbolic links alone; hard links of pnpm's store would point nowhere
+    // there
     ...[`--transform=flags=rH;s,^\\./,,;s,^,${name}/,`, '--hard-dereference', '--owner=0', '--group=0'],
     ...['*.map', '*.d.ts', '*.d.cts', '.files'].map((pattern) => `--exclude=${pattern}`),
     ...['--directory', root, '--files-from', list, '--directory', stage, '.'],

@@ -1,5 +1,8 @@
 #!/usr/bin/env node
-/** npm run bundle:cuda: makes the checkout ready, builds everything of device cuda, and packs it (bundle-cuda.mjs). */
+/**
+ * npm run bundle:cuda: makes the checkout ready, builds everything of device cuda, and packs it
+ * (bundle-cuda.mjs).
+ */
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { bootstrap, root, toolEnvironment } from '../bootstrap/bootstrap.mjs';

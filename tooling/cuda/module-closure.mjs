@@ -11,16 +11,21 @@ function packagesIn(modules) {
 }
 
 /**
- * What of `node_modules` a set of workspace packages needs to run: the links of their dependencies (and of `alsoNeeded`, where a
- * package has them), and pnpm's folder of every package that these reach. Paths are relative to `root`.
- * @param {{ root: string, workspace: readonly string[], alsoNeeded?: readonly string[], without?: RegExp }} options
- *   `workspace`: folders of packages; `without`: packages, by name, to leave out with all that only they reach
+ * What of `node_modules` a set of workspace packages needs to run: the links of their dependencies (and of
+ * `alsoNeeded`, where a package has them), and pnpm's folder of every package that these reach. Paths are
+ * relative to `root`.
+ * @param {{ root: string, workspace: readonly string[], alsoNeeded?: readonly string[], without?: RegExp }}
+ *   options `workspace`: folders of packages; `without`: packages, by name, to leave out with all that only
+ *   they reach
  */
 export function moduleClosure({ root, workspace, alsoNeeded = [], without = /^$/ }) {
   const found = new Set();
   const store = join(root, 'node_modules', '.pnpm') + sep;
 
-  /** Adds pnpm's folder of the package that a link leads to, and what lies beside that package: its dependencies. */
+  /**
+   * Adds pnpm's folder of the package that a link leads to, and what lies beside that package: its
+   * dependencies.
+   */
   function follow(link) {
     const target = realpathSync(link);
     if (!target.startsWith(store)) return; // a package of the workspace

@@ -16,8 +16,8 @@ function run(command, args) {
 }
 
 /**
- * The shared libraries that programs and addons need, and those need, but for the C library: name, file, and whether it is
- * the compiler's own, which a machine may have newer.
+ * The shared libraries that programs and addons need, and those need, but for the C library: name, file, and
+ * whether it is the compiler's own, which a machine may have newer.
  * @throws Error when one of them is not on this machine
  */
 export function neededLibraries(files) {
@@ -33,7 +33,10 @@ export function neededLibraries(files) {
 
 const isNewer = (a, b) => a.localeCompare(b, 'en', { numeric: true }) > 0;
 
-/** The newest version of the C and C++ libraries' symbols that files need: { GLIBC: '2.34', GLIBCXX: '3.4.30', ... }. */
+/**
+ * The newest version of the C and C++ libraries' symbols that files need: { GLIBC: '2.34', GLIBCXX: '3.4.30',
+ * ... }.
+ */
 export function requiredVersions(files) {
   const newest = {};
   for (const file of files) {

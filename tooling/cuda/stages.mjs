@@ -3,9 +3,10 @@ import { join } from 'node:path';
 const sanitizerTools = ['memcheck', 'racecheck', 'initcheck'];
 
 /**
- * The steps of each stage that on-card.mjs runs: name, program, arguments, working directory, and the minutes that it may take,
- * which are several times what is expected. `report` is vitest's; `isInformation` cannot fail a run. `sanitizer` is
- * compute-sanitizer's program: without it (and without emulation) the steps of that stage have a `problem` instead.
+ * The steps of each stage that on-card.mjs runs: name, program, arguments, working directory, and the minutes
+ * that it may take, which are several times what is expected. `report` is vitest's; `isInformation` cannot
+ * fail a run. `sanitizer` is compute-sanitizer's program: without it (and without emulation) the steps of
+ * that stage have a `problem` instead.
  */
 export function stagesOf({ root, out, emulation, only, sanitizer, benchArguments }) {
   const kernels = join(root, 'packages/kernels');

@@ -9,7 +9,8 @@ const script = fileURLToPath(new URL('cuda-resources.mjs', import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), 'cuda-resources-test-'));
 const hasCompiler = spawnSync(process.env.NVCC ?? 'nvcc', ['--version']).status === 0;
 
-// 64 numbers that are all needed at once, in a block of 1024 threads two of which must fit: 32 registers for a thread
+// 64 numbers that are all needed at once, in a block of 1024 threads two of which must fit: 32 registers for
+// a thread
 const kernel = (comment) => `${comment}
 #include "cuda/emulation/ptx.h"
 __global__ void __launch_bounds__(1024, 2) crowded(float* values) {

@@ -31,8 +31,9 @@ function run(command, args) {
 
 /**
  * Builds the native addon of the package in `directory` with CMake (and Ninja where it is there).
- * `args`: [--build-dir build/Release] [--target NAME] [-DNAME=VALUE ...], a relative build folder counting from `directory`.
- * Ends the process with 2 and the remedy when cmake, a compiler or what CMakeLists.txt asks for is missing.
+ * `args`: [--build-dir build/Release] [--target NAME] [-DNAME=VALUE ...], a relative build folder counting
+ * from `directory`. Ends the process with 2 and the remedy when cmake, a compiler or what CMakeLists.txt asks
+ * for is missing.
  */
 export function buildNative({ directory, args }) {
   if (!has('cmake')) fail('cmake was not found', 'sudo apt-get install cmake');

@@ -1,7 +1,8 @@
 #!/usr/bin/env node
 /**
- * Runs native test programs of the package in the working directory, one after the other, up to the first that fails. A line
- * that begins with SKIPPED is noted for `npm test`, which counts it with the skipped tests of vitest.
+ * Runs native test programs of the package in the working directory, one after the other, up to the first
+ * that fails. A line that begins with SKIPPED is noted for `npm test`, which counts it with the skipped tests
+ * of vitest.
  *   node run-native-tests.mjs [--shares N] PROGRAM...    N processes of a program at a time, each with a share of its tests
  */
 import { spawn } from 'node:child_process';

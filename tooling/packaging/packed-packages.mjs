@@ -21,7 +21,9 @@ const optionsOf = ({ cwd = root, env = {} } = {}) => ({
   },
 });
 
-/** Runs a command with the checkout's tools first on PATH and returns its status and everything it printed. */
+/**
+ * Runs a command with the checkout's tools first on PATH and returns its status and everything it printed.
+ */
 export function run(command, args, options) {
   const { status, stdout = '', stderr = '', error } = spawnSync(command, args, optionsOf(options));
   return { status, stdout, output: `${stdout}${stderr}${error === undefined ? '' : error.message}` };
@@ -70,8 +72,8 @@ export function packPackages(directory) {
 }
 
 /**
- * Installs one package with the packages of this repository below it into an empty folder, as a user's npm would:
- * ours from their tarballs, others from the registry or npm's cache, and no install script runs.
+ * Installs one package with the packages of this repository below it into an empty folder, as a user's npm
+ * would: ours from their tarballs, others from the registry or npm's cache, and no install script runs.
  */
 export async function installPackage({ name, tarballs, directory }) {
   mkdirSync(directory, { recursive: true });

@@ -32,7 +32,8 @@ afterAll(() => rmSync(directory, { recursive: true, force: true }));
 // commands use one core each, but for compilers
 describe.concurrent('a packed package', () => {
   const checkTypes = (tarball) =>
-    // every package is ESM only: Node 20.19 can require() it, and TypeScript's resolution before Node 16 is not served
+    // every package is ESM only: Node 20.19 can require() it, and TypeScript's resolution before Node 16 is
+    // not served
     runBeside('attw', [tarball, '--profile', 'esm-only', '--no-emoji', '--no-color']);
 
   it.each(names)('%s passes publint', async (name) => {
@@ -80,7 +81,10 @@ describe.concurrent.runIf(isOnline)(`an installed package${whySkipped}`, () => {
   const compiling = 480_000; // a minute of two free cores, several of busy ones
   let addon;
 
-  /** Compiled once, by the command that users run; other examples load what came out through MTL_KERNELS_ADDON. */
+  /**
+   * Compiled once, by the command that users run; other examples load what came out through
+   * MTL_KERNELS_ADDON.
+   */
   function compiledAddon() {
     addon ??= compileAddon();
     return addon;

@@ -4,8 +4,9 @@ import ts from 'typescript';
 const fence = /^```(\w*)[^\n]*\n([\s\S]*?)^```$/gm;
 
 /**
- * The example of a README: its first ```ts block, the same as JavaScript (types are removed, nothing else happens to it)
- * and, where the next block is ```text, what it prints. Undefined for a README without a ```ts block.
+ * The example of a README: its first ```ts block, the same as JavaScript (types are removed, nothing else
+ * happens to it) and, where the next block is ```text, what it prints. Undefined for a README without a ```ts
+ * block.
  */
 export function readmeExample(path) {
   const blocks = [...readFileSync(path, 'utf8').matchAll(fence)].map(([, language, text]) => ({

@@ -4,8 +4,9 @@ import { dirname, join } from 'node:path';
 import { root, run } from './packed-packages.mjs';
 
 /**
- * A copy of the repository's tracked files (as they are now, or only those that `wanted` says yes to), committed on the
- * branch main of a repository of its own, with the tools of this checkout. The caller removes it.
+ * A copy of the repository's tracked files (as they are now, or only those that `wanted` says yes to),
+ * committed on the branch main of a repository of its own, with the tools of this checkout. The caller
+ * removes it.
  */
 export function copyRepository({ wanted = () => true } = {}) {
   const directory = mkdtempSync(join(tmpdir(), 'mtl-copy-'));

@@ -15,7 +15,9 @@ export function networkHostsProblem() {
   const name = `mtl-probe-${process.pid}`;
   return ip('netns', 'add', name) ?? ip('netns', 'delete', name);
 }
-/** The kernel says a moment later that a cable has two ends; before that, programs do not see the interface. */
+/**
+ * The kernel says a moment later that a cable has two ends; before that, programs do not see the interface.
+ */
 function waitUntilUp(name) {
   const deadline = Date.now() + 10_000;
   for (;;) {

@@ -46,8 +46,9 @@ const largest = (values) => {
 };
 
 /**
- * What `npm run parity -- --json FILE` has written as Markdown: a table by mesh and, of the layouts with a pipeline, one by
- * schedule. Numbers are the largest relative differences to one process over all steps and all layouts of a row.
+ * What `npm run parity -- --json FILE` has written as Markdown: a table by mesh and, of the layouts with a
+ * pipeline, one by schedule. Numbers are the largest relative differences to one process over all steps and
+ * all layouts of a row.
  *
  * @throws {Error} when a layout was out of bounds: such results are no report
  */

@@ -1,5 +1,5 @@
-// Module hooks through which Node runs the TypeScript of the workspace. Tests start hundreds of processes, each of which
-// imports hundreds of files: a file is compiled once and kept until it changes.
+// Module hooks through which Node runs the TypeScript of the workspace. Tests start hundreds of processes,
+// each of which imports hundreds of files: a file is compiled once and kept until it changes.
 import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
@@ -53,7 +53,9 @@ async function compiledOf(path) {
   return made;
 }
 
-/** Sources import each other by the names that their builds have: `./x.js` is `./x.ts`, where that is there. */
+/**
+ * Sources import each other by the names that their builds have: `./x.js` is `./x.ts`, where that is there.
+ */
 export function resolve(specifier, context, next) {
   if (/^\.\.?\/.*\.js$/.test(specifier) && context.parentURL?.endsWith('.ts')) {
     const { href } = new URL(specifier.replace(/\.js$/, '.ts'), context.parentURL);

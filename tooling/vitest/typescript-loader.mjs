@@ -1,4 +1,5 @@
-// Lets a process or worker thread import TypeScript sources: --import of a process, or the preload of a rank's thread.
+// Lets a process or worker thread import TypeScript sources: --import of a process, or the preload of a
+// rank's thread.
 import { register } from 'node:module';
 
 // an error names the line of the source

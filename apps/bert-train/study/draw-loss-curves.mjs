@@ -8,7 +8,8 @@ const colours = { pre: '#0072b2', post: '#d55e00' };
 const names = { pre: 'layer norm before sublayers', post: 'layer norm after sublayers' };
 
 /**
- * Loss curves as an SVG: a panel a depth, a line a run, a colour a place of layer norm. All panels have the same axes.
+ * Loss curves as an SVG: a panel a depth, a line a run, a colour a place of layer norm. All panels have the
+ * same axes.
  *
  * @param {{ depth: number, placement: 'pre' | 'post', points: { step: number, loss: number }[] }[]} runs
  */

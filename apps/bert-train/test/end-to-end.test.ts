@@ -48,7 +48,8 @@ describe('the preset that is in force when none is named', () => {
     const lines = readMetrics(metrics);
     expect(lines).toHaveLength(golden.mlmLosses.length);
     lines.forEach(({ lm_loss, mlm_loss, sop_loss }, step) => {
-      // other instruction sets and thread counts add up in another order; ten steps amplify rounding to about 1e-6
+      // other instruction sets and thread counts add up in another order; ten steps amplify rounding to about
+      // 1e-6
       expect(Math.abs(mlm_loss! - golden.mlmLosses[step]!), `step ${step + 1}`).toBeLessThan(2e-5);
       expect(Math.abs(sop_loss! - golden.sopLosses[step]!), `step ${step + 1}`).toBeLessThan(2e-5);
       expect(lm_loss).toBe(mlm_loss! + sop_loss!);

@@ -1,6 +1,6 @@
 /**
- * Models that are timed: layers, hidden, heads, sequence, vocabulary, usual micro-batch. Those named gpt2 and char are the
- * shapes of the PyTorch yardstick.
+ * Models that are timed: layers, hidden, heads, sequence, vocabulary, usual micro-batch. Those named gpt2 and
+ * char are the shapes of the PyTorch yardstick.
  */
 export const benchmarkPresets = {
   'char-10m': [6, 384, 6, 256, 128, 16],

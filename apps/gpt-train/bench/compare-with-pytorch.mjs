@@ -1,10 +1,11 @@
 #!/usr/bin/env node
 /**
- * npm run bench: the training step against the PyTorch yardstick and against oneDNN's matrix-product rate, in one run,
- * each side at its best; both raw logs are kept.
+ * npm run bench: the training step against the PyTorch yardstick and against oneDNN's matrix-product rate, in
+ * one run, each side at its best; both raw logs are kept.
  *   node bench/compare-with-pytorch.mjs [--presets char-10m,gpt2-124m] [--repeat 2] [--log FILE]
- * The yardstick is a script that prints one JSON line: MTL_PEER names it (default ../shared/peers/gpt_torch.py beside
- * the checkout), MTL_PEER_PYTHON the Python that has torch (default python3). Without it only our side is timed.
+ * The yardstick is a script that prints one JSON line: MTL_PEER names it (default
+ * ../shared/peers/gpt_torch.py beside the checkout), MTL_PEER_PYTHON the Python that has torch (default
+ * python3). Without it only our side is timed.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';

@@ -1,12 +1,15 @@
 #!/usr/bin/env node
 /**
- * Times the training step of a preset on random tokens, as shared yardsticks do: one JSON line with tokens/s (median
- * step), losses, peak memory, the share of a step outside native kernels and the time data were waited for.
- *   node bench/train-step.mjs --preset char-10m --dtype float32 --threads 2 --iters 10 --warmup 3 [--micro-batch N]
+ * Times the training step of a preset on random tokens, as shared yardsticks do: one JSON line with tokens/s
+ * (median step), losses, peak memory, the share of a step outside native kernels and the time data were
+ * waited for.
+ *   node bench/train-step.mjs --preset char-10m --dtype float32 --threads 2 --iters 10 --warmup 3
+ *   [--micro-batch N]
  *     [--device cuda] [--cuda-graphs]
- * On a card also the host's milliseconds of a step: those in which it does not wait for the card's results. Where they are as many
- * as the step's, the card waits for the host.
- * Under `mtl run` the ranks share the same batch: --tp N, --sequence-parallel, --distributed-optimizer, and in a pipeline
+ * On a card also the host's milliseconds of a step: those in which it does not wait for the card's results.
+ * Where they are as many as the step's, the card waits for the host.
+ * Under `mtl run` the ranks share the same batch: --tp N, --sequence-parallel, --distributed-optimizer, and
+ * in a pipeline
  * --pp N, --schedule NAME, --micro-batches N; rank 0 prints, with the time a step waits for communication, the bytes handed
  * over, and the memory that `predictStages` expects of it.
  */
@@ -81,7 +84,10 @@ const model = {
   initMethodStd: 0.02,
 };
 
-/** Eight random micro-batches in turn. The multiplicative hash spreads consecutive numbers over the vocabulary. */
+/**
+ * Eight random micro-batches in turn. The multiplicative hash spreads consecutive numbers over the
+ * vocabulary.
+ */
 function randomBatch(number) {
   const size = microBatchSize * sequenceLength;
   const token = (index) => Math.imul((index + number * size + 1) >>> 0, 2654435761) >>> 8;
@@ -166,7 +172,10 @@ function communication() {
     bytes: counts.reduce((sum, { sentBytes }) => sum + sentBytes, 0),
   };
 }
-/** Milliseconds that this process has waited for results of a card: reading one is the only thing that waits for it. */
+/**
+ * Milliseconds that this process has waited for results of a card: reading one is the only thing that waits
+ * for it.
+ */
 let readMs = 0;
 if (device === 'cuda') {
   const read = Tensor.prototype.read;

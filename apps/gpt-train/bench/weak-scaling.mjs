@@ -1,10 +1,11 @@
 #!/usr/bin/env node
 /**
- * Weak scaling as in Shoeybi et al. 2019, table 1 and figure 5, as far as the cores of this machine go: the model grows
- * with the ranks that share it (for 2, 4 and 8 the hidden size by 1.25, 1.5 and 2 and the layers by 1.3, 1.6 and 1.8, 96
- * values a head), or the batch with the ranks that have a model each. What counts is model FLOP/s of a rank with one thread
- * over those of one rank alone.
- *   node bench/weak-scaling.mjs [--size weak|weak-tiny] [--dtype bfloat16] [--repeat 3] [--iters 4] [--log FILE]
+ * Weak scaling as in Shoeybi et al. 2019, table 1 and figure 5, as far as the cores of this machine go: the
+ * model grows with the ranks that share it (for 2, 4 and 8 the hidden size by 1.25, 1.5 and 2 and the layers
+ * by 1.3, 1.6 and 1.8, 96 values a head), or the batch with the ranks that have a model each. What counts is
+ * model FLOP/s of a rank with one thread over those of one rank alone.
+ *   node bench/weak-scaling.mjs [--size weak|weak-tiny] [--dtype bfloat16] [--repeat 3] [--iters 4] [--log
+ *   FILE]
  */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { availableParallelism, cpus } from 'node:os';
@@ -77,8 +78,8 @@ for (const each of rows) {
     `${name} ${ranks} ${`${(params / 1e6).toFixed(0)} M`.padStart(11)} ${rateOf(each).toFixed(4).padStart(17)} ` +
       `${`${((100 * rateOf(each)) / rateOf(rows[0])).toFixed(0)} %`.padStart(11)}  ${each.paper}`,
   );
-  // the same model on the same samples has the same loss; of small initial weights it is that of guessing, within 5 %:
-  // the logits' variance of 0.02^2 x hidden size adds half of itself
+  // the same model on the same samples has the same loss; of small initial weights it is that of guessing,
+  // within 5 %: the logits' variance of 0.02^2 x hidden size adds half of itself
   const twin = fitting.find(({ model, batch }) => model === each.model && batch === each.batch);
   const difference = Math.abs(losses[0] / runs.get(twin.name)[0].losses[0] - 1);
   if (difference <= tolerance && Math.abs(losses[0] / Math.log(vocabulary) - 1) < 0.05) continue;

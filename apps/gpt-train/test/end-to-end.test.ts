@@ -74,7 +74,8 @@ describe('the default preset', () => {
     expect(run.output).toContain('prepared 2,478,931 tokens');
     expect(run.code).toBe(0);
     readMetrics(metrics).forEach(({ lm_loss }, step) => {
-      // other instruction sets and thread counts add up in another order; ten steps amplify rounding to about 1e-6
+      // other instruction sets and thread counts add up in another order; ten steps amplify rounding to about
+      // 1e-6
       expect(Math.abs(lm_loss! - golden.lmLosses[step]!), `step ${step + 1}`).toBeLessThan(2e-5);
     });
   });
@@ -160,13 +161,15 @@ describe('fp16', () => {
     // 2^32 times any gradient of this model is beyond 65,504, the largest fp16 number; 2^8 times is not
     expect(numSkipped).toBeGreaterThanOrEqual(1);
     expect(numSkipped).toBeLessThanOrEqual(24);
-    // every skip halves the scale for the next step (gradients grow while a model learns: one more may come later)
+    // every skip halves the scale for the next step (gradients grow while a model learns: one more may come
+    // later)
     const scales = steps.map(({ loss_scale }) => loss_scale!);
     expect(scales[0]).toBe(2 ** 32);
     isSkipped.slice(0, -1).forEach((skipped, step) => {
       expect(scales[step + 1], `step ${step + 2}`).toBe(skipped ? scales[step]! / 2 : scales[step]);
     });
-    // skipped steps leave the weights alone: the loss of a uniform guess over 257 bytes, up to the initial weights
+    // skipped steps leave the weights alone: the loss of a uniform guess over 257 bytes, up to the initial
+    // weights
     const losses = steps.map(({ lm_loss }) => lm_loss!);
     for (const loss of losses.slice(0, numSkipped + 1))
       expect(Math.abs(loss - Math.log(257))).toBeLessThan(0.1);

@@ -189,7 +189,8 @@ describe('gpt-train on several processes', () => {
           const rank = (numDone * 7) % 4;
           const isAtStart = numDone % 3 === 1;
           const seen = linesOf(metrics('killed'));
-          // some work is done between two deaths, so that the run comes to an end; but every third comes on the way to it
+          // some work is done between two deaths, so that the run comes to an end; but every third comes on
+          // the way to it
           const isReady = (): boolean =>
             isAtStart
               ? ![undefined, killed.get(rank)].includes(processIds().get(rank))

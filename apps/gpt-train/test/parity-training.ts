@@ -20,7 +20,8 @@ export interface Curve {
 }
 
 /**
- * PyTorch's side, made by tooling/fixtures/gpt_parity.py: on a processor, or where MTL_PARITY_CURVES says so, on the same card.
+ * PyTorch's side, made by tooling/fixtures/gpt_parity.py: on a processor, or where MTL_PARITY_CURVES says so,
+ * on the same card.
  */
 export const fixture = JSON.parse(
   readFileSync(

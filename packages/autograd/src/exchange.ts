@@ -1,18 +1,24 @@
 import type { Tensor } from '@mtl/kernels';
 
-/** A tensor that other processes help to make: under way, and the caller's to dispose of when `wait` has given it. */
+/**
+ * A tensor that other processes help to make: under way, and the caller's to dispose of when `wait` has given
+ * it.
+ */
 export interface PendingTensor {
   wait(): Tensor;
 }
 
 /**
- * Starts to trade a tensor for what it becomes together with those of other processes (their sum, all of them one after
- * the other ...). The tensor stays the caller's, who may dispose of it but not write to it before `wait` has returned;
- * the result may share its memory.
+ * Starts to trade a tensor for what it becomes together with those of other processes (their sum, all of them
+ * one after the other ...). The tensor stays the caller's, who may dispose of it but not write to it before
+ * `wait` has returned; the result may share its memory.
  */
 export type Exchange = (tensor: Tensor) => PendingTensor;
 
-/** Where a product's operands come from and go to when they are spread over processes; absent: they are whole here. */
+/**
+ * Where a product's operands come from and go to when they are spread over processes; absent: they are whole
+ * here.
+ */
 export interface ProductExchanges {
   /** Makes the input that the product reads of the one on the tape; again for the weight gradient. */
   readonly gatherInput?: Exchange | undefined;

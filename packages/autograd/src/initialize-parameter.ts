@@ -14,8 +14,8 @@ interface Rectangle {
 const isWhole = (slice: Slice, size: number): boolean => slice.start === 0 && slice.end === size;
 
 /**
- * Folds a tensor cut along one dimension into a matrix cut along rows or columns: dimensions before the cut become
- * rows, the cut dimension and those after it columns.
+ * Folds a tensor cut along one dimension into a matrix cut along rows or columns: dimensions before the cut
+ * become rows, the cut dimension and those after it columns.
  */
 function rectangleOf({ globalShape, slices }: Parameter): Rectangle {
   const cut = Math.max(

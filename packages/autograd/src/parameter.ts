@@ -24,13 +24,14 @@ export interface ParameterOptions {
   /** What this process holds, per dimension; default: everything. */
   readonly slices?: readonly Slice[];
   /**
-   * Mesh axes along which other processes hold the same values: they count once in the gradient norm. Along pp only the
-   * first and the last stage do (a tied embedding).
+   * Mesh axes along which other processes hold the same values: they count once in the gradient norm. Along
+   * pp only the first and the last stage do (a tied embedding).
    */
   readonly replicatedOver?: readonly MeshAxis[];
   /**
-   * Mesh axes along which each process computes only its part of the main gradient (layer norms under sequence
-   * parallelism): the parts must be summed over these axes before the step. Default: none. Data parallelism is implied.
+   * Mesh axes along which each process computes only its part of the main gradient (layer norms under
+   * sequence parallelism): the parts must be summed over these axes before the step. Default: none. Data
+   * parallelism is implied.
    */
   readonly partialOver?: readonly MeshAxis[];
   readonly initialization: Initialization;
@@ -39,8 +40,8 @@ export interface ParameterOptions {
 }
 
 /**
- * A trained tensor: what it is called, which part of it this process holds, its values in the compute dtype and its
- * main gradient in float32. It owns no memory: whoever plans memory (the optimizer's flat buffers, or
+ * A trained tensor: what it is called, which part of it this process holds, its values in the compute dtype
+ * and its main gradient in float32. It owns no memory: whoever plans memory (the optimizer's flat buffers, or
  * `allocateParameters` for inference) assigns the storage of both.
  */
 export class Parameter {
@@ -91,7 +92,9 @@ export class Parameter {
     return this.#mainGradient !== undefined;
   }
 
-  /** Takes `tensor` (usually a view into a flat buffer) as the values; it stays the caller's to dispose of. */
+  /**
+   * Takes `tensor` (usually a view into a flat buffer) as the values; it stays the caller's to dispose of.
+   */
   assignData(tensor: Tensor): void {
     this.#checkShape(tensor);
     this.#data = tensor;

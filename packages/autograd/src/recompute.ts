@@ -2,8 +2,8 @@ import { Tape } from './tape.js';
 import type { Variable } from './variable.js';
 
 /**
- * Runs `body` without keeping anything but its input, and runs it again in backward (full activation recomputation,
- * Chen et al. 2016). Random numbers are counter-based, so the second run gives the same bits.
+ * Runs `body` without keeping anything but its input, and runs it again in backward (full activation
+ * recomputation, Chen et al. 2016). Random numbers are counter-based, so the second run gives the same bits.
  */
 export function recompute(
   tape: Tape,

@@ -168,7 +168,8 @@ describe('Tape', () => {
     }
     const { gradients } = run();
     expect([...ready].sort()).toEqual(['bias', 'gain', 'head', 'shift', 'weight']);
-    // the head is used last in forward, so it is ready first; the layer's parameters only after their first use
+    // the head is used last in forward, so it is ready first; the layer's parameters only after their first
+    // use
     expect(ready[0]).toBe('head');
     expect(seen).toEqual(gradients[0]);
     ready.length = 0;

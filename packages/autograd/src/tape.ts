@@ -3,7 +3,9 @@ import { add, Tensor } from '@mtl/kernels';
 import type { Parameter } from './parameter.js';
 import { type Activation, type Recipe, SavedTensor, Variable } from './variable.js';
 
-/** Which half of backward an operation is to do: gradients of its inputs (B), of its parameters (W), or both. */
+/**
+ * Which half of backward an operation is to do: gradients of its inputs (B), of its parameters (W), or both.
+ */
 export interface BackwardParts {
   readonly input: boolean;
   readonly weight: boolean;
@@ -11,9 +13,13 @@ export interface BackwardParts {
 
 export interface BackwardCall {
   readonly parts: BackwardParts;
-  /** The gradient of the output; absent for a root such as a loss, which carries its own. Stays the tape's. */
+  /**
+   * The gradient of the output; absent for a root such as a loss, which carries its own. Stays the tape's.
+   */
   readonly outputGradient: Tensor | undefined;
-  /** Gradients that the inputs have received already, by position: an operation that fuses the sum uses them. */
+  /**
+   * Gradients that the inputs have received already, by position: an operation that fuses the sum uses them.
+   */
   readonly accumulated: readonly (Tensor | undefined)[];
 }
 
@@ -29,14 +35,19 @@ export interface TapeNode {
   readonly saved: readonly { release(): void }[];
   /** Whether `backward` includes `accumulated` in the gradients it returns; otherwise the tape adds them. */
   readonly addsAccumulated?: boolean;
-  /** Returns new tensors (or views), one per input, undefined where no gradient flows; nothing for a weight-only call. */
+  /**
+   * Returns new tensors (or views), one per input, undefined where no gradient flows; nothing for a
+   * weight-only call.
+   */
   backward(call: BackwardCall): readonly (Tensor | undefined)[];
 }
 
 export interface TapeOptions {
   /** False: nothing is recorded or kept (evaluation, generation). */
   readonly recording?: boolean;
-  /** Recompute cheap results (layer norm and GELU outputs) in backward instead of keeping them. Default: true. */
+  /**
+   * Recompute cheap results (layer norm and GELU outputs) in backward instead of keeping them. Default: true.
+   */
   readonly rematerialize?: boolean;
 }
 
@@ -52,8 +63,9 @@ interface PendingWeight {
 
 /**
  * Records differentiable operations and plays them back. Backward comes in two halves, as schedules need it:
- * `backwardInput` gives the gradients of the tape's inputs and leaves weight gradients untouched, `backwardWeight` does
- * the rest; `backward` does both, each operation's halves together, and frees memory as it goes.
+ * `backwardInput` gives the gradients of the tape's inputs and leaves weight gradients untouched,
+ * `backwardWeight` does the rest; `backward` does both, each operation's halves together, and frees memory as
+ * it goes.
  */
 export class Tape {
   readonly recording: boolean;
@@ -74,7 +86,9 @@ export class Tape {
     return this.#enter(new Variable(tensor, { requiresGradient: requiresGradient && this.recording }));
   }
 
-  /** The result of an operation; with a recipe where backward may compute it again. For authors of operations. */
+  /**
+   * The result of an operation; with a recipe where backward may compute it again. For authors of operations.
+   */
   result(
     tensor: Tensor,
     {
@@ -126,14 +140,17 @@ export class Tape {
   }
 
   /**
-   * Both halves. `outputGradient` (of the last output) stays the caller's; absent when the outputs are losses, of which
-   * there may be several.
+   * Both halves. `outputGradient` (of the last output) stays the caller's; absent when the outputs are
+   * losses, of which there may be several.
    */
   backward(output: Variable | readonly Variable[], outputGradient?: Tensor): void {
     this.#playBack(output, outputGradient, { input: true, weight: true });
   }
 
-  /** The input half: afterwards `gradientOf` gives the gradients of inputs, and weight gradients are untouched. */
+  /**
+   * The input half: afterwards `gradientOf` gives the gradients of inputs, and weight gradients are
+   * untouched.
+   */
   backwardInput(output: Variable | readonly Variable[], outputGradient?: Tensor): void {
     this.#playBack(output, outputGradient, { input: true, weight: false });
   }
@@ -149,7 +166,10 @@ export class Tape {
     }
   }
 
-  /** Takes the gradient of an input out of the tape: the caller's to dispose of. Undefined when none reached it. */
+  /**
+   * Takes the gradient of an input out of the tape: the caller's to dispose of. Undefined when none reached
+   * it.
+   */
   takeGradient(variable: Variable): Tensor | undefined {
     const gradient = this.#gradients.get(variable);
     this.#gradients.delete(variable);

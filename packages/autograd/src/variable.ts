@@ -8,7 +8,9 @@ export interface Recipe {
   compute(): Tensor;
 }
 
-/** That a variable is GELU of another: whoever consumes it may give the other's gradient instead of its own. */
+/**
+ * That a variable is GELU of another: whoever consumes it may give the other's gradient instead of its own.
+ */
 export interface Activation {
   /** GELU's input. */
   readonly input: Variable;
@@ -16,8 +18,8 @@ export interface Activation {
 }
 
 /**
- * A tensor on a tape. Its maker owns it until `release`; operations that need it in backward hold it until they have run.
- * The memory is freed when the owner has released it and the last holder has let go.
+ * A tensor on a tape. Its maker owns it until `release`; operations that need it in backward hold it until
+ * they have run. The memory is freed when the owner has released it and the last holder has let go.
  */
 export class Variable {
   readonly tensor: Tensor;
@@ -70,8 +72,8 @@ export class Variable {
 }
 
 /**
- * What an operation keeps for backward: the variable itself or, where rematerialization is on and the variable has a
- * recipe, the ingredients to compute it again.
+ * What an operation keeps for backward: the variable itself or, where rematerialization is on and the
+ * variable has a recipe, the ingredients to compute it again.
  */
 export class SavedTensor {
   readonly #variable: Variable | undefined;

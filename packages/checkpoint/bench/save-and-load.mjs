@@ -1,6 +1,7 @@
 // Saves and loads a 500 MB state and compares with writing and reading the same bytes as one plain file.
-// Writes end with fsync on both sides. Reads are measured twice: from the disk, after the file's pages were dropped
-// (what a resume meets; needs `dd` of GNU coreutils), and from the page cache. Correctness is checked first; every figure is the best of `rounds`, in MB (10^6 bytes) per s.
+// Writes end with fsync on both sides. Reads are measured twice: from the disk, after the file's pages were
+// dropped (what a resume meets; needs `dd` of GNU coreutils), and from the page cache. Correctness is checked
+// first; every figure is the best of `rounds`, in MB (10^6 bytes) per s.
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { mkdtemp, open, readdir, rm } from 'node:fs/promises';

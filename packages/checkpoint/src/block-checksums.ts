@@ -1,18 +1,18 @@
 import { crc32 } from 'node:zlib';
 
 /**
- * Stored bytes are checked in blocks of this many (4 MiB): small enough that a rank which needs a few rows reads
- * little more than them, large enough that the checksums of 1 TB fit in a few megabytes of manifest.
+ * Stored bytes are checked in blocks of this many (4 MiB): small enough that a rank which needs a few rows
+ * reads little more than them, large enough that the checksums of 1 TB fit in a few megabytes of manifest.
  */
 export const checksumBlockBytes = 4 * 1024 * 1024;
 
 /**
  * CRC-32 (ISO 3309, as in zlib) of consecutive blocks of a byte stream.
  *
- * Why CRC-32: a checkpoint must notice torn writes and bad disks, not forgers. One CRC misses a random error with
- * probability 2^-32 per 4 MiB block and no burst of up to 32 bits, and zlib's runs at 6 GB/s on one core where
- * SHA-256 needs SHA instructions for 1.8 GB/s: it costs nothing beside the file system. The manifest that holds
- * the checksums is itself protected by SHA-256.
+ * Why CRC-32: a checkpoint must notice torn writes and bad disks, not forgers. One CRC misses a random error
+ * with probability 2^-32 per 4 MiB block and no burst of up to 32 bits, and zlib's runs at 6 GB/s on one core
+ * where SHA-256 needs SHA instructions for 1.8 GB/s: it costs nothing beside the file system. The manifest
+ * that holds the checksums is itself protected by SHA-256.
  */
 export class BlockChecksums {
   readonly #finished: number[] = [];

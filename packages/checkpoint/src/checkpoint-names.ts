@@ -2,8 +2,9 @@
 export const trackerName = 'latest_checkpointed_iteration.txt';
 
 /**
- * States of a checkpoint directory that are not a checkpoint, by the end of the name: being saved, moved aside
- * while another of the same iteration takes its place, being deleted. A killed program leaves them behind.
+ * States of a checkpoint directory that are not a checkpoint, by the end of the name: being saved, moved
+ * aside while another of the same iteration takes its place, being deleted. A killed program leaves them
+ * behind.
  */
 export type UnfinishedKind = 'saving' | 'replaced' | 'deleting';
 

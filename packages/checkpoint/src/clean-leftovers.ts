@@ -11,15 +11,16 @@ export const preparedTrackerName = `${trackerName}.saving`;
 /** Tokens of the saves that this process is doing right now. */
 export const savesUnderWay = new Set<string>();
 
-// An unfinished save of another machine cannot be asked whether it lives. Writing touches its files all the time;
-// an hour without is longer than any file system takes to swallow a buffer.
+// An unfinished save of another machine cannot be asked whether it lives. Writing touches its files all the
+// time; an hour without is longer than any file system takes to swallow a buffer.
 const staleAfterMs = 60 * 60 * 1000;
 
 /**
- * Removes what killed saves and deletions left in a directory of checkpoints, and puts back a checkpoint that was
- * moved aside for one that never came. Leaves alone what a living process is writing.
+ * Removes what killed saves and deletions left in a directory of checkpoints, and puts back a checkpoint that
+ * was moved aside for one that never came. Leaves alone what a living process is writing.
  *
- * @param options.iteration the iteration about to be saved here: its leftover goes unless its owner surely lives
+ * @param options.iteration the iteration about to be saved here: its leftover goes unless its owner surely
+ *   lives
  * @returns names removed or put back
  * @throws CheckpointError MTL_CHECKPOINT_BUSY when another process is saving that very iteration;
  *   MTL_CHECKPOINT_IO, _DENIED

@@ -7,8 +7,9 @@ import { listCheckpoints } from './list-checkpoints.js';
 
 /**
  * Deletes all but the `keepLast` checkpoints that were saved last and whose shards all have their size. The
- * newest whole one therefore always stays. Directories without a sound manifest of ours are never touched: they
- * may be another program's. A directory is renamed before it is emptied, so that no half-deleted one looks whole.
+ * newest whole one therefore always stays. Directories without a sound manifest of ours are never touched:
+ * they may be another program's. A directory is renamed before it is emptied, so that no half-deleted one
+ * looks whole.
  *
  * @returns iterations deleted
  */

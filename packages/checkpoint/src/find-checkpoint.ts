@@ -23,14 +23,15 @@ export type FoundCheckpoint =
   | { readonly kind: 'none'; readonly reason: 'no-directory' | 'no-checkpoints' };
 
 /**
- * Finds the checkpoint to resume from: the one that latest_checkpointed_iteration.txt names, otherwise, or when
- * that one is torn, the last saved that is whole. Every candidate is checked byte by byte before it is chosen.
- * Whatever makes the choice differ from the tracker is told to `onNotice`, one sentence a call.
+ * Finds the checkpoint to resume from: the one that latest_checkpointed_iteration.txt names, otherwise, or
+ * when that one is torn, the last saved that is whole. Every candidate is checked byte by byte before it is
+ * chosen. Whatever makes the choice differ from the tracker is told to `onNotice`, one sentence a call.
  *
  * With `step`, that iteration or an error: who names a checkpoint does not want another one.
  *
- * @throws CheckpointError MTL_CHECKPOINT_NONE_WHOLE listing all defects, MTL_CHECKPOINT_STEP when `step` is not
- *   there, MTL_CHECKPOINT_CORRUPT when it is torn, MTL_CHECKPOINT_DIRECTORY when `directory` is itself a checkpoint, MTL_CHECKPOINT_IO, _DENIED
+ * @throws CheckpointError MTL_CHECKPOINT_NONE_WHOLE listing all defects, MTL_CHECKPOINT_STEP when `step` is
+ *   not there, MTL_CHECKPOINT_CORRUPT when it is torn, MTL_CHECKPOINT_DIRECTORY when `directory` is itself a
+ *   checkpoint, MTL_CHECKPOINT_IO, _DENIED
  */
 export async function findCheckpoint(options: {
   readonly directory: string;

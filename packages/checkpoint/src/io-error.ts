@@ -9,8 +9,8 @@ export function systemCode(error: unknown): string | undefined {
 }
 
 /**
- * A failed file operation as a coded error: MTL_CHECKPOINT_DISK_FULL, MTL_CHECKPOINT_DENIED or MTL_CHECKPOINT_IO.
- * Errors that are already coded pass through unchanged.
+ * A failed file operation as a coded error: MTL_CHECKPOINT_DISK_FULL, MTL_CHECKPOINT_DENIED or
+ * MTL_CHECKPOINT_IO. Errors that are already coded pass through unchanged.
  *
  * @param options.action what was being done, as in "write the shard"
  */

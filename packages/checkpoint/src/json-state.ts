@@ -30,8 +30,8 @@ function defectOf(value: unknown, path: string): string | undefined {
 }
 
 /**
- * Makes sure that a checkpoint's state is data that JSON keeps: JSON.stringify would turn NaN into null and drop
- * undefined without a word, and a resume would go on with something else. (The sign of -0 is lost.)
+ * Makes sure that a checkpoint's state is data that JSON keeps: JSON.stringify would turn NaN into null and
+ * drop undefined without a word, and a resume would go on with something else. (The sign of -0 is lost.)
  *
  * @throws UsageError MTL_CHECKPOINT_STATE naming the member
  */

@@ -21,8 +21,8 @@ export interface CheckpointListing {
 }
 
 /**
- * Lists the checkpoints of a directory by their manifests. A checkpoint that was moved aside for another of the
- * same iteration which then never came (a program killed between two renames) counts as well.
+ * Lists the checkpoints of a directory by their manifests. A checkpoint that was moved aside for another of
+ * the same iteration which then never came (a program killed between two renames) counts as well.
  *
  * @returns undefined when the directory does not exist
  * @throws CheckpointError MTL_CHECKPOINT_IO or MTL_CHECKPOINT_DENIED when it cannot be read

@@ -19,18 +19,18 @@ export interface LoadResult {
 const listed = 10;
 
 /**
- * Fills `tensors` from a checkpoint, whatever layout saved it: every box is put together from the stored boxes
- * that it meets. Exact (bytes are moved, never converted); reads only the blocks it needs; memory: the largest
- * box that has no `memory` of its own, and 16 MiB.
+ * Fills `tensors` from a checkpoint, whatever layout saved it: every box is put together from the stored
+ * boxes that it meets. Exact (bytes are moved, never converted); reads only the blocks it needs; memory: the
+ * largest box that has no `memory` of its own, and 16 MiB.
  *
- * Strict: a tensor that the checkpoint lacks, one it has that nobody asked for, and one of another dtype or shape
- * are errors, found before anything is written. When reading fails later, the tensors hold a mixture.
+ * Strict: a tensor that the checkpoint lacks, one it has that nobody asked for, and one of another dtype or
+ * shape are errors, found before anything is written. When reading fails later, the tensors hold a mixture.
  *
- * @param options.ignore names in the checkpoint that are left alone on purpose: the optimizer's of a fine-tuning
- *   run, those that other ranks load
+ * @param options.ignore names in the checkpoint that are left alone on purpose: the optimizer's of a
+ *   fine-tuning run, those that other ranks load
  * @param options.verify compare what is read with its checksums; by default unless the checkpoint is verified
- * @throws CheckpointError MTL_CHECKPOINT_MISMATCH listing names, MTL_CHECKPOINT_CORRUPT, MTL_SAFETENSORS_INVALID,
- *   MTL_CHECKPOINT_IO, _DENIED; UsageError MTL_CHECKPOINT_TENSOR
+ * @throws CheckpointError MTL_CHECKPOINT_MISMATCH listing names, MTL_CHECKPOINT_CORRUPT,
+ *   MTL_SAFETENSORS_INVALID, MTL_CHECKPOINT_IO, _DENIED; UsageError MTL_CHECKPOINT_TENSOR
  */
 export async function loadCheckpoint(options: {
   readonly checkpoint: Checkpoint;

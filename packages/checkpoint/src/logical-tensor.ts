@@ -3,8 +3,8 @@ import { type Dtype, dtypeBytes, isDtype } from './dtype.js';
 import { type Slice, shapeDefect, shapeOfSlices, slicesDefect, volumeOfShape } from './slice.js';
 
 /**
- * The part of a tensor that a rank holds, under the name and shape that the tensor has without any parallelism.
- * Bytes are little-endian, row-major, of exactly the box `slices`.
+ * The part of a tensor that a rank holds, under the name and shape that the tensor has without any
+ * parallelism. Bytes are little-endian, row-major, of exactly the box `slices`.
  */
 export interface LogicalTensor {
   readonly name: string;
@@ -17,8 +17,9 @@ export interface LogicalTensor {
   /** The bytes to save. They must stay as they are until the save asks for the next tensor or ends. */
   read(): Uint8Array | Promise<Uint8Array>;
   /**
-   * Copies the bytes to save into memory of exactly their number, on a boundary of 8 bytes. Where it is there, a save uses
-   * it in place of `read`, with one buffer for all tensors: what `read` allocates waits for the garbage collector, and adds up.
+   * Copies the bytes to save into memory of exactly their number, on a boundary of 8 bytes. Where it is
+   * there, a save uses it in place of `read`, with one buffer for all tensors: what `read` allocates waits
+   * for the garbage collector, and adds up.
    */
   readInto?(target: Uint8Array): void | Promise<void>;
   /** Takes the loaded bytes; they are the loader's again once this has returned or resolved. */

@@ -6,7 +6,8 @@ import type { RankPart } from './write-rank-shards.js';
 /**
  * Joins what the ranks wrote into the tables of one manifest.
  *
- * @throws UsageError MTL_CHECKPOINT_COVER when ranks disagree on a tensor, or their boxes overlap or leave gaps
+ * @throws UsageError MTL_CHECKPOINT_COVER when ranks disagree on a tensor, or their boxes overlap or leave
+ *   gaps
  * @throws CheckpointError MTL_CHECKPOINT_NOT_SHARED when a part is of another save
  */
 export function mergeParts(options: { readonly parts: readonly RankPart[]; readonly token: string }): {

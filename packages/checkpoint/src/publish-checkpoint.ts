@@ -16,9 +16,9 @@ import { partName, type RankPart } from './write-rank-shards.js';
 import { encodeSafetensorsIndex } from './write-safetensors-directory.js';
 
 /**
- * Turns the finished temporary directory `saving` into the checkpoint `iter_...` by one rename, after everything
- * in it is on the disk, and makes the tracker file name it. Until that rename nothing of the directory's other
- * checkpoints changes; all that takes space is written before it.
+ * Turns the finished temporary directory `saving` into the checkpoint `iter_...` by one rename, after
+ * everything in it is on the disk, and makes the tracker file name it. Until that rename nothing of the
+ * directory's other checkpoints changes; all that takes space is written before it.
  */
 export async function publishCheckpoint(options: {
   readonly directory: string;

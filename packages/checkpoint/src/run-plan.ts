@@ -25,8 +25,8 @@ function stridesOf(shape: readonly number[], elementBytes: number): number[] {
 }
 
 /**
- * Plans the copy of `common` (a non-empty box inside both) from box `source` to box `target`; all three are in
- * the coordinates of the global tensor.
+ * Plans the copy of `common` (a non-empty box inside both) from box `source` to box `target`; all three are
+ * in the coordinates of the global tensor.
  */
 export function planRuns(options: {
   readonly source: readonly Slice[];

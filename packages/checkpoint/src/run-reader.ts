@@ -25,7 +25,8 @@ interface BlockTask {
   lastRun: number;
 }
 
-// One read is checked and copied while three others are under way: the threads that Node reads with by default.
+// One read is checked and copied while three others are under way: the threads that Node reads with by
+// default.
 const readsUnderWay = 4;
 
 /**
@@ -40,7 +41,8 @@ export class RunReader {
   /**
    * Fills the places of `target` that `plan` names from `source`.
    *
-   * @throws CheckpointError MTL_CHECKPOINT_CORRUPT when a block does not have its checksum or the file ends early
+   * @throws CheckpointError MTL_CHECKPOINT_CORRUPT when a block does not have its checksum or the file ends
+   *   early
    * @throws CheckpointError MTL_CHECKPOINT_IO or _DENIED when the file cannot be read
    */
   async read(options: {

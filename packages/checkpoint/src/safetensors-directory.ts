@@ -43,8 +43,8 @@ function parseIndex(path: string, text: string): Map<string, string> {
 }
 
 /**
- * A directory of safetensors as Hugging Face publishes models: shards with `model.safetensors.index.json`, or a
- * single `model.safetensors`. All its files are open until `close`.
+ * A directory of safetensors as Hugging Face publishes models: shards with `model.safetensors.index.json`, or
+ * a single `model.safetensors`. All its files are open until `close`.
  */
 export class SafetensorsDirectory {
   readonly path: string;
@@ -66,8 +66,9 @@ export class SafetensorsDirectory {
   }
 
   /**
-   * @throws CheckpointError MTL_SAFETENSORS_INDEX when index and shards do not fit, MTL_SAFETENSORS_INVALID for a
-   *   bad shard, MTL_SAFETENSORS_NONE when there is neither index nor model.safetensors, MTL_CHECKPOINT_IO
+   * @throws CheckpointError MTL_SAFETENSORS_INDEX when index and shards do not fit, MTL_SAFETENSORS_INVALID
+   *   for a bad shard, MTL_SAFETENSORS_NONE when there is neither index nor model.safetensors,
+   *   MTL_CHECKPOINT_IO
    */
   static async open(path: string): Promise<SafetensorsDirectory> {
     const indexPath = join(path, safetensorsIndexName);

@@ -86,7 +86,9 @@ export function encodeSafetensorsHeader(options: {
   return { header, entries: relative.map((entry) => ({ ...entry, offset: entry.offset + header.length })) };
 }
 
-/** Keys of the outer object and of the objects in it: JSON.parse keeps the last of repeated keys, silently. */
+/**
+ * Keys of the outer object and of the objects in it: JSON.parse keeps the last of repeated keys, silently.
+ */
 function countKeys(text: string): number {
   let depth = 0;
   let keys = 0;

@@ -92,8 +92,8 @@ export class SafetensorsWriter {
   }
 
   /**
-   * Appends bytes to tensor `name`, which must be the first one not complete yet; one call or many per tensor.
-   * Resolves when the bytes are with the file system, so that the caller may reuse them.
+   * Appends bytes to tensor `name`, which must be the first one not complete yet; one call or many per
+   * tensor. Resolves when the bytes are with the file system, so that the caller may reuse them.
    *
    * @throws UsageError MTL_SAFETENSORS_ORDER when another tensor is due or the bytes are too many
    * @throws CheckpointError MTL_CHECKPOINT_DISK_FULL, _DENIED or _IO

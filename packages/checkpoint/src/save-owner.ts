@@ -56,8 +56,8 @@ export function parseSaveOwner(text: string): SaveOwner | undefined {
 }
 
 /**
- * Whether the process of `owner` still does that save: 'unknown' on another machine or in another container, and
- * in this very process, where another thread may be at it.
+ * Whether the process of `owner` still does that save: 'unknown' on another machine or in another container,
+ * and in this very process, where another thread may be at it.
  */
 export function livenessOf(owner: SaveOwner): 'alive' | 'dead' | 'unknown' {
   if (owner.system !== system()) return 'unknown';

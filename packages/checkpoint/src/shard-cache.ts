@@ -20,9 +20,11 @@ export class ShardCache {
   }
 
   /**
-   * The open file of shard `index`. Files used longest ago are closed: use the result before asking for others.
+   * The open file of shard `index`. Files used longest ago are closed: use the result before asking for
+   * others.
    *
-   * @throws CheckpointError MTL_CHECKPOINT_CORRUPT when size or header are not as saved; MTL_SAFETENSORS_INVALID
+   * @throws CheckpointError MTL_CHECKPOINT_CORRUPT when size or header are not as saved;
+   *   MTL_SAFETENSORS_INVALID
    */
   async file(index: number): Promise<SafetensorsFile> {
     const known = this.#open.get(index);

@@ -55,7 +55,9 @@ export function slicesDefect(slices: readonly Slice[], shape: readonly number[])
   return undefined;
 }
 
-/** What is wrong with `shape` (sizes must be non-negative integers with a countable product), or undefined. */
+/**
+ * What is wrong with `shape` (sizes must be non-negative integers with a countable product), or undefined.
+ */
 export function shapeDefect(shape: readonly unknown[]): string | undefined {
   let volume = 1;
   for (const size of shape) {

@@ -10,8 +10,8 @@ const readsUnderWay = 4;
 /**
  * Reads every byte of a checkpoint and compares it with its checksum. Memory: four blocks (16 MiB).
  *
- * @throws CheckpointError MTL_CHECKPOINT_CORRUPT or MTL_SAFETENSORS_INVALID naming the file and the first defect,
- *   MTL_CHECKPOINT_IO or _DENIED when a file cannot be read
+ * @throws CheckpointError MTL_CHECKPOINT_CORRUPT or MTL_SAFETENSORS_INVALID naming the file and the first
+ *   defect, MTL_CHECKPOINT_IO or _DENIED when a file cannot be read
  */
 export async function verifyCheckpoint(checkpoint: Checkpoint): Promise<void> {
   const { manifest, path } = checkpoint;

@@ -8,7 +8,10 @@ import { bytesOfDeclaration, type TensorDeclaration } from './safetensors-header
 import { SafetensorsWriter } from './safetensors-writer.js';
 import { writeDurably } from './write-durably.js';
 
-/** A tensor to write: its bytes are asked for when its turn comes, and must stay as they are until the next turn. */
+/**
+ * A tensor to write: its bytes are asked for when its turn comes, and must stay as they are until the next
+ * turn.
+ */
 export interface TensorSource extends TensorDeclaration {
   read(): Uint8Array | Promise<Uint8Array>;
 }
@@ -43,7 +46,8 @@ export function groupByBytes<Item>(
 
 /**
  * Writes a model as Hugging Face's libraries read it: `model.safetensors`, or, when that would exceed
- * `maxShardBytes`, `model-00001-of-0000N.safetensors` and an index. The directory must exist. Memory: one tensor.
+ * `maxShardBytes`, `model-00001-of-0000N.safetensors` and an index. The directory must exist. Memory: one
+ * tensor.
  *
  * @param options.maxShardBytes 5 GB by default, as there
  * @throws CheckpointError MTL_SAFETENSORS_DECLARATION, MTL_CHECKPOINT_DISK_FULL, _DENIED, _IO

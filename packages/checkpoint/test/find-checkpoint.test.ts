@@ -302,7 +302,8 @@ describe('keepLast and leftovers', () => {
   it('the next save removes what killed ones left, and puts back what they had moved aside', async () => {
     await save(10);
     await save(20);
-    // A save of 30 that was killed while writing; one of 20 killed between its two renames; a deletion cut short.
+    // A save of 30 that was killed while writing; one of 20 killed between its two renames; a deletion cut
+    // short.
     await cp(at('iter_0000010'), at('iter_0000030.saving'), { recursive: true });
     const owner = JSON.parse(await readFile(at('iter_0000010', 'saved_by.json'), 'utf8'));
     await writeFile(

@@ -5,12 +5,12 @@ import { createProgram } from './create-program.js';
 import { Interruption } from './terminal/interruption.js';
 
 /**
- * Runs one command line to its end. Results go to standard output; an error goes to standard error, as one coded
- * message, and decides the exit status.
+ * Runs one command line to its end. Results go to standard output; an error goes to standard error, as one
+ * coded message, and decides the exit status.
  *
  * @param argv arguments without the program's name: `process.argv.slice(2)`
- * @returns the exit status: 0, 2 for wrong input, 130 or 143 when SIGINT or SIGTERM stopped a command that cleans up, 1
- *   for everything else that failed
+ * @returns the exit status: 0, 2 for wrong input, 130 or 143 when SIGINT or SIGTERM stopped a command that
+ *   cleans up, 1 for everything else that failed
  */
 export async function runMtl(argv: readonly string[]): Promise<number> {
   try {

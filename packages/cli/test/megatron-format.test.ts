@@ -69,7 +69,8 @@ describe.each([65_499, 65_500])(
 describe('the independent reader', () => {
   const vocabularySize = 65_499;
   const read = (files: { idx: Buffer; bin: Buffer }) => readMegatronDataset({ ...files, vocabularySize });
-  // 3 sequences, 6 document boundaries: lengths from 34, pointers from 46, boundaries from 70, 118 bytes in all
+  // 3 sequences, 6 document boundaries: lengths from 34, pointers from 46, boundaries from 70, 118 bytes in
+  // all
   const lowBytesOfIntegers = [9, 17, 18, 26, 34, 38, 42, 46, 54, 62, 70, 110];
 
   it('refuses an index in which one number is one more', () => {

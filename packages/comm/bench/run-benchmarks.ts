@@ -1,5 +1,5 @@
-// npm run bench: times of the local engine with 2 and 8 ranks, and of gloo over the loopback (between two and three
-// ranks that take themselves for hosts, and two hosts of two), after checking their results.
+// npm run bench: times of the local engine with 2 and 8 ranks, and of gloo over the loopback (between two and
+// three ranks that take themselves for hosts, and two hosts of two), after checking their results.
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { availableParallelism, loadavg, tmpdir } from 'node:os';

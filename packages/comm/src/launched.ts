@@ -1,6 +1,6 @@
 /**
- * What `mtl run` has every process import before its program (`--import @mtl/comm/launched`): the process ends with the
- * launcher, also when that is killed and can do nothing about it any more.
+ * What `mtl run` has every process import before its program (`--import @mtl/comm/launched`): the process
+ * ends with the launcher, also when that is killed and can do nothing about it any more.
  */
 import { isMainThread } from 'node:worker_threads';
 import { callNative } from './native/addon.js';
@@ -20,6 +20,7 @@ function isAlive(pid: number): boolean {
 // threads import this as well
 if (isMainThread && Number.isInteger(launcher)) {
   if (process.ppid === launcher) callNative(() => loadAddon({ usesTensors: false }).endWithParent(launcher));
-  // a process that the program starts in turn has another parent; else the launcher has ended before this line
+  // a process that the program starts in turn has another parent; else the launcher has ended before this
+  // line
   else if (!isAlive(launcher)) process.kill(process.pid, 'SIGKILL');
 }

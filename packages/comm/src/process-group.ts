@@ -3,12 +3,15 @@ import type { Tensor } from '@mtl/kernels';
 /** How values are combined. 16-bit floats are summed in float32, in rank order, and rounded once. */
 export type ReduceOperation = 'sum' | 'max' | 'min';
 
-/** What moves bytes between hosts' memories: shared memory of one host, Gloo between hosts (with shared memory inside each). */
+/**
+ * What moves bytes between hosts' memories: shared memory of one host, Gloo between hosts (with shared memory
+ * inside each).
+ */
 type HostEngineName = 'local' | 'gloo' | 'gloo+local';
 
 /**
- * What moves the bytes: an engine of the host, the same for tensors of GPUs as well (`staged`), NCCL between GPUs, worker
- * threads, nothing.
+ * What moves the bytes: an engine of the host, the same for tensors of GPUs as well (`staged`), NCCL between
+ * GPUs, worker threads, nothing.
  */
 export type EngineName = HostEngineName | `staged+${HostEngineName}` | 'nccl' | 'memory' | 'single';
 
@@ -24,11 +27,14 @@ export type CommunicationOperation =
   | 'barrier';
 
 /**
- * An operation under way. Its tensors must stay as they are until `wait` has returned; they may be disposed of before
- * (their memory is held).
+ * An operation under way. Its tensors must stay as they are until `wait` has returned; they may be disposed
+ * of before (their memory is held).
  */
 export interface Work {
-  /** Blocks until the result is there (on a GPU: until the compute stream will see it). Throws what went wrong. */
+  /**
+   * Blocks until the result is there (on a GPU: until the compute stream will see it). Throws what went
+   * wrong.
+   */
   wait(): void;
   /** Whether `wait` would return at once. */
   readonly isDone: boolean;
@@ -43,12 +49,13 @@ export interface OperationCount {
 }
 
 /**
- * Ranks that communicate. Every member must start the same operations in the same order; an operation that some member
- * never starts, or starts with another size or dtype, is a CommunicationError on all of them. Results are the same bits
- * whatever the timing.
+ * Ranks that communicate. Every member must start the same operations in the same order; an operation that
+ * some member never starts, or starts with another size or dtype, is a CommunicationError on all of them.
+ * Results are the same bits whatever the timing.
  *
- * Operations start at once and return a `Work`; those of one group are carried out in the order in which they were
- * started. Errors that can be seen locally (shapes, dtypes, ranks) are thrown at the start as UsageError.
+ * Operations start at once and return a `Work`; those of one group are carried out in the order in which they
+ * were started. Errors that can be seen locally (shapes, dtypes, ranks) are thrown at the start as
+ * UsageError.
  */
 export interface ProcessGroup {
   readonly name: string;
@@ -63,7 +70,9 @@ export interface ProcessGroup {
   allReduce(tensor: Tensor, options?: { readonly operation?: ReduceOperation }): Work;
   /** output = all inputs one after the other, by rank. `input` may be this rank's part of `output`. */
   allGather(tensors: { readonly output: Tensor; readonly input: Tensor }): Work;
-  /** output = this rank's part of the combination of all inputs. `output` may be this rank's part of `input`. */
+  /**
+   * output = this rank's part of the combination of all inputs. `output` may be this rank's part of `input`.
+   */
   reduceScatter(tensors: {
     readonly output: Tensor;
     readonly input: Tensor;
@@ -73,7 +82,10 @@ export interface ProcessGroup {
   broadcast(tensor: Tensor, options: { readonly root: number }): Work;
   /** output = one part from every rank, in order; input = one part for every rank. They must not overlap. */
   allToAll(tensors: { readonly output: Tensor; readonly input: Tensor }): Work;
-  /** To `to` (a position in the group). Sends and receives of a pair match in order, apart from all other operations. */
+  /**
+   * To `to` (a position in the group). Sends and receives of a pair match in order, apart from all other
+   * operations.
+   */
   send(tensor: Tensor, options: { readonly to: number }): Work;
   /** Into `tensor`, from `from` (a position in the group). */
   receive(tensor: Tensor, options: { readonly from: number }): Work;

@@ -1,6 +1,9 @@
 import { ConfigurationError, UsageError } from '@mtl/errors';
 
-/** Axes of the mesh, in rank order: neighbouring ranks differ in tp first, in pp last (Narayanan et al. 2021, 3.1). */
+/**
+ * Axes of the mesh, in rank order: neighbouring ranks differ in tp first, in pp last (Narayanan et al. 2021,
+ * 3.1).
+ */
 export const meshAxes = ['tp', 'cp', 'dp', 'pp'] as const;
 
 export type MeshAxis = (typeof meshAxes)[number];
@@ -9,8 +12,8 @@ export type MeshAxis = (typeof meshAxes)[number];
 export type MeshCoordinates = Readonly<Record<MeshAxis, number>>;
 
 /**
- * How processes are laid out: tensor (tp), context (cp), data (dp) and pipeline (pp) parallelism. An immutable value with
- * rank mathematics only: it knows nothing of processes that run.
+ * How processes are laid out: tensor (tp), context (cp), data (dp) and pipeline (pp) parallelism. An
+ * immutable value with rank mathematics only: it knows nothing of processes that run.
  */
 export class ProcessMesh {
   readonly sizes: MeshCoordinates;

@@ -1,6 +1,6 @@
 /**
- * Where ranks that do not know each other yet leave notes: how a job comes together. Calls block the thread. A key is
- * written once.
+ * Where ranks that do not know each other yet leave notes: how a job comes together. Calls block the thread.
+ * A key is written once.
  */
 export interface Store {
   set(key: string, value: Uint8Array): void;

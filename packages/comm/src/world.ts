@@ -8,8 +8,8 @@ export interface GroupOptions {
 }
 
 /**
- * The processes of a job, as one of them sees it. All members of a group must create it, in the same order as other
- * groups that they share.
+ * The processes of a job, as one of them sees it. All members of a group must create it, in the same order as
+ * other groups that they share.
  */
 export interface World {
   readonly rank: number;

@@ -23,7 +23,9 @@ afterAll(() => rmSync(directory, { recursive: true, force: true }));
 const interesting = new URL('../fixtures/fuzz/', import.meta.url);
 const probe = 'low lower lowest, naïve 你好 😀 <|endoftext|> [CLS]';
 
-/** Runs what a user would; whatever happens must be a result or a coded error. Returns the code, or 'works'. */
+/**
+ * Runs what a user would; whatever happens must be a result or a coded error. Returns the code, or 'works'.
+ */
 async function outcome(run: () => unknown): Promise<string> {
   try {
     await run();

@@ -3,7 +3,9 @@ import type { RandomState } from '../src/index.js';
 /** Values that break parsers more often than random ones do. */
 const wildBytes = [0x00, 0x01, 0x7f, 0x80, 0xff];
 
-/** A mutated copy of `bytes`: flips, overwrites, cuts, repeats, inserts; the same for the same random state. */
+/**
+ * A mutated copy of `bytes`: flips, overwrites, cuts, repeats, inserts; the same for the same random state.
+ */
 export function mutateBytes(bytes: Uint8Array, random: RandomState): Uint8Array {
   let mutated = Uint8Array.from(bytes);
   const rounds = 1 + random.interval(3);
@@ -53,7 +55,10 @@ const wildValues: readonly unknown[] = [
   { type: 'BPE' },
 ];
 
-/** A copy of a JSON value with one to three of its parts replaced, dropped, doubled or swapped for another part. */
+/**
+ * A copy of a JSON value with one to three of its parts replaced, dropped, doubled or swapped for another
+ * part.
+ */
 export function mutateJson(value: unknown, random: RandomState): unknown {
   const copy = structuredClone(value);
   const rounds = 1 + random.interval(2);

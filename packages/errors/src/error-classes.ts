@@ -27,8 +27,8 @@ export class KernelError extends MtlError {
 }
 
 /**
- * Processes that could not work together: a rank that died, hangs or never came, operations that do not fit each other.
- * `details` holds rank, group, operation, sequence and waitedMs where they are known.
+ * Processes that could not work together: a rank that died, hangs or never came, operations that do not fit
+ * each other. `details` holds rank, group, operation, sequence and waitedMs where they are known.
  */
 export class CommunicationError extends MtlError {
   override readonly name = 'CommunicationError';

@@ -16,8 +16,8 @@ export interface SequenceTokens {
 }
 
 /**
- * What generation and scoring need of a model. Sequences in one cache have lengths of their own: there is no padding
- * and no mask. `GptLanguageModel` of @mtl/models has this shape.
+ * What generation and scoring need of a model. Sequences in one cache have lengths of their own: there is no
+ * padding and no mask. `GptLanguageModel` of @mtl/models has this shape.
  */
 export interface CausalLanguageModel<Cache extends KeyValueCache = KeyValueCache> {
   readonly vocabularySize: number;
@@ -28,12 +28,13 @@ export interface CausalLanguageModel<Cache extends KeyValueCache = KeyValueCache
   /**
    * Appends tokens to sequences, each slot at most once and by at least one token.
    *
-   * @returns float32 [sequences, vocabularySize]: logits of what comes after each, in the order of `sequences`
+   * @returns float32 [sequences, vocabularySize]: logits of what comes after each, in the order of
+   *   `sequences`
    */
   forward(call: { readonly cache: Cache; readonly sequences: readonly SequenceTokens[] }): Float32Array;
   /**
-   * Minus the natural logarithm of the probability of each label given the tokens so far. `tokens` and `labels` are
-   * [batchSize, length], row by row, with length at most `maximumContext`.
+   * Minus the natural logarithm of the probability of each label given the tokens so far. `tokens` and
+   * `labels` are [batchSize, length], row by row, with length at most `maximumContext`.
    *
    * @returns float32 [batchSize, length]
    */

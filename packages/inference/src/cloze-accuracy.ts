@@ -35,12 +35,12 @@ export interface ClozeAccuracy {
 }
 
 /**
- * How often a model guesses the end of a text: every token of the target must be the most probable one after the right
- * tokens before it (Paperno et al. 2016; strict, as in Shoeybi et al. 2019, section 5.3). Texts that do not fit the
- * context lose their beginning.
+ * How often a model guesses the end of a text: every token of the target must be the most probable one after
+ * the right tokens before it (Paperno et al. 2016; strict, as in Shoeybi et al. 2019, section 5.3). Texts
+ * that do not fit the context lose their beginning.
  *
- * @throws ConfigurationError MTL_CLOZE; DataError MTL_TOKENS; MtlError MTL_LOGITS_NOT_FINITE; the signal's reason when
- *   aborted
+ * @throws ConfigurationError MTL_CLOZE; DataError MTL_TOKENS; MtlError MTL_LOGITS_NOT_FINITE; the signal's
+ *   reason when aborted
  */
 export async function clozeAccuracy<Cache extends KeyValueCache>(
   options: ClozeAccuracyOptions<Cache>,

@@ -19,8 +19,9 @@ export interface GenerateOptions<Cache extends KeyValueCache = KeyValueCache> {
   /** Tokens that end a sequence; they are yielded too. */
   readonly stopTokens?: readonly number[];
   /**
-   * When a text fills the model's context: `stop` (the default) ends it, and a longer prompt is an error; `slide` goes
-   * on with the last half of the context (computed again: positions shift), as with the end of a longer prompt.
+   * When a text fills the model's context: `stop` (the default) ends it, and a longer prompt is an error;
+   * `slide` goes on with the last half of the context (computed again: positions shift), as with the end of a
+   * longer prompt.
    */
   readonly whenContextIsFull?: 'stop' | 'slide';
   /** Ends the iteration with the signal's reason, between two tokens. */
@@ -96,9 +97,10 @@ export function checkTokens(
 }
 
 /**
- * Continues prompts token by token, all of them in each step until they end; yields every token as soon as it is
- * chosen. What a sequence becomes does not depend on the others (but for rounding in the matrix products they share).
- * Random numbers are Philox 4x32-10 with key (seed, `generation.sampling`) and counter (sample number, position).
+ * Continues prompts token by token, all of them in each step until they end; yields every token as soon as it
+ * is chosen. What a sequence becomes does not depend on the others (but for rounding in the matrix products
+ * they share). Random numbers are Philox 4x32-10 with key (seed, `generation.sampling`) and counter (sample
+ * number, position).
  *
  * @throws ConfigurationError MTL_GENERATE, MTL_SAMPLING; DataError MTL_CONTEXT, MTL_TOKENS; MtlError
  *   MTL_LOGITS_NOT_FINITE; the signal's reason when aborted

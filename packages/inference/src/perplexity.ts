@@ -10,8 +10,9 @@ export interface PerplexityOptions {
   /** Tokens that the model sees at once. Default: its context. */
   readonly window?: number;
   /**
-   * How many tokens of a window were scored in the one before and only give context here. Default 0: fastest, and the
-   * first tokens of a window see little before them; window - 1 gives every token all the context there is.
+   * How many tokens of a window were scored in the one before and only give context here. Default 0: fastest,
+   * and the first tokens of a window see little before them; window - 1 gives every token all the context
+   * there is.
    */
   readonly overlap?: number;
   /** Windows computed at once. Default 1. */
@@ -88,8 +89,8 @@ function batchesOf(windows: readonly Window[], batchSize: number): Window[][] {
 /**
  * Perplexity of a text of any length, in windows.
  *
- * @throws ConfigurationError MTL_PERPLEXITY; DataError MTL_TOKENS; MtlError MTL_LOSS_NOT_FINITE; the signal's reason
- *   when aborted
+ * @throws ConfigurationError MTL_PERPLEXITY; DataError MTL_TOKENS; MtlError MTL_LOSS_NOT_FINITE; the signal's
+ *   reason when aborted
  */
 export async function perplexity(options: PerplexityOptions): Promise<Perplexity> {
   checkOptions(options);

@@ -6,7 +6,10 @@ export interface Sampling {
   readonly temperature?: number;
   /** Only the k most probable tokens; those equal to the k-th too. Default: all. */
   readonly topK?: number;
-  /** The fewest most probable tokens whose probabilities sum to p or more (Holtzman et al. 2020). Default 1: all. */
+  /**
+   * The fewest most probable tokens whose probabilities sum to p or more (Holtzman et al. 2020). Default 1:
+   * all.
+   */
   readonly topP?: number;
 }
 
@@ -50,8 +53,8 @@ function checkFinite(logits: Float32Array): void {
 }
 
 /**
- * Probabilities after temperature, top-k and top-p, float64 [V] that sum to 1, dropped tokens 0. Where top-p has to
- * choose among equal tokens it takes those with the smaller ids.
+ * Probabilities after temperature, top-k and top-p, float64 [V] that sum to 1, dropped tokens 0. Where top-p
+ * has to choose among equal tokens it takes those with the smaller ids.
  */
 export function samplingProbabilities(logits: Float32Array, sampling: Sampling): Float64Array {
   const { temperature = 1, topK = logits.length, topP = 1 } = sampling;

@@ -1,6 +1,6 @@
 /**
- * Turns tokens into pieces of text as they come. One character may take several tokens (bytes of UTF-8), and what a
- * token reads as may depend on the one before: a piece comes out when it is whole.
+ * Turns tokens into pieces of text as they come. One character may take several tokens (bytes of UTF-8), and
+ * what a token reads as may depend on the one before: a piece comes out when it is whole.
  */
 export class TextStream {
   readonly #decode: (tokens: readonly number[]) => string;

@@ -1,5 +1,6 @@
-// Attention forward, backward and over a cache, as rates and as shares of what a large matrix product of oneDNN reaches
-// on the same threads. Only the causal half of the FLOPs is counted. Correctness is checked first, against the reference.
+// Attention forward, backward and over a cache, as rates and as shares of what a large matrix product of
+// oneDNN reaches on the same threads. Only the causal half of the FLOPs is counted. Correctness is checked
+// first, against the reference.
 //   node bench/attention.mjs [threads]
 import {
   attentionBackward,

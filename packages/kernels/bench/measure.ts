@@ -11,7 +11,9 @@ const callsPerWait = device === 'cuda' && !isDryRun ? 50 : 1;
 /** Seconds of one run; on a card the mean of runs that follow each other. */
 export interface Timing {
   readonly median: number;
-  /** The fastest run: what the machine does when nobody else has it, which is what two rates are compared by. */
+  /**
+   * The fastest run: what the machine does when nobody else has it, which is what two rates are compared by.
+   */
   readonly best: number;
 }
 
@@ -40,9 +42,9 @@ export function time(
 }
 
 /**
- * Bytes per second (read and written both counted) at which all threads copy within `bytes` of memory: the roofline of
- * an operation that touches as much. What fits the caches copies several times as fast as what does not, so an
- * operation is held against a copy of its own size.
+ * Bytes per second (read and written both counted) at which all threads copy within `bytes` of memory: the
+ * roofline of an operation that touches as much. What fits the caches copies several times as fast as what
+ * does not, so an operation is held against a copy of its own size.
  */
 export function copyRate(bytes: number): number {
   const size = Math.max(16, Math.round(bytes / 8));

@@ -2,8 +2,8 @@ import { type OpenCudaOptions, openCuda } from './cuda/open-cuda.js';
 import { addon, callNative } from './native/addon.js';
 
 /**
- * Where a tensor lives and which kernels run on it. `cpu`: vectorised and threaded; `reference`: the naive oracle, on the
- * same host memory; `cuda`: NVIDIA GPUs.
+ * Where a tensor lives and which kernels run on it. `cpu`: vectorised and threaded; `reference`: the naive
+ * oracle, on the same host memory; `cuda`: NVIDIA GPUs.
  */
 export const devices = ['cpu', 'reference', 'cuda'] as const;
 
@@ -15,8 +15,8 @@ export function deviceNumber(device: Device): number {
 }
 
 /**
- * Makes a device ready for this process, or says why it cannot be: `cuda` is opened (`openCuda`), the others are there
- * always.
+ * Makes a device ready for this process, or says why it cannot be: `cuda` is opened (`openCuda`), the others
+ * are there always.
  *
  * @throws those of `openCuda`
  */

@@ -2,7 +2,10 @@ import { KernelError, UsageError } from '@mtl/errors';
 import { type Device, deviceNumber } from './device.js';
 import { addon, callNative, type NativePointer } from './native/addon.js';
 
-/** The driver's and its libraries' refusals, of which several have codes of their own, as what they are while a graph is recorded. */
+/**
+ * The driver's and its libraries' refusals, of which several have codes of their own, as what they are while
+ * a graph is recorded.
+ */
 function asCaptureError(error: unknown): unknown {
   if (!(error instanceof KernelError) || !['MTL_CUDA', 'MTL_CUBLASLT'].includes(error.code)) return error;
   return new KernelError('MTL_CAPTURE', error.message, { cause: error });
@@ -14,9 +17,9 @@ export function supportsGraphs(device: Device): boolean {
 }
 
 /**
- * Operations that were recorded, to be launched again and again with one call: on the tensors that they were recorded on, which must
- * still be there, and on what these hold by then. FLOPs and calls of operations are counted when they are recorded, not when
- * they are launched.
+ * Operations that were recorded, to be launched again and again with one call: on the tensors that they were
+ * recorded on, which must still be there, and on what these hold by then. FLOPs and calls of operations are
+ * counted when they are recorded, not when they are launched.
  */
 export class DeviceGraph {
   readonly #device: number;
@@ -49,10 +52,10 @@ export class DeviceGraph {
 }
 
 /**
- * Memory that graphs share. What is recorded keeps the addresses of tensors that come and go meanwhile, so these have memory here
- * that nobody else gets, for as long as this lives; of the device's statistics all of it is in use. A launch
- * overwrites what is in it, whoever has it by then, except tensors that were there when its graph was recorded: what `run` and other
- * graphs leave here is read before.
+ * Memory that graphs share. What is recorded keeps the addresses of tensors that come and go meanwhile, so
+ * these have memory here that nobody else gets, for as long as this lives; of the device's statistics all of
+ * it is in use. A launch overwrites what is in it, whoever has it by then, except tensors that were there
+ * when its graph was recorded: what `run` and other graphs leave here is read before.
  */
 export class GraphMemory {
   readonly #device: number;
@@ -77,11 +80,12 @@ export class GraphMemory {
   }
 
   /**
-   * Runs `body` as `run` does, but its operations are recorded instead of done: nothing happens before the graph is launched.
-   * Operations should have run once before, with tensors of the same shapes: libraries choose algorithms the first time.
+   * Runs `body` as `run` does, but its operations are recorded instead of done: nothing happens before the
+   * graph is launched. Operations should have run once before, with tensors of the same shapes: libraries
+   * choose algorithms the first time.
    *
-   * @throws KernelError `MTL_CAPTURE` when `body` waits for the device, copies from or to the host, or calls a library that does;
-   *   and whatever `body` throws. Nothing of it has been done on the device then
+   * @throws KernelError `MTL_CAPTURE` when `body` waits for the device, copies from or to the host, or calls
+   *   a library that does; and whatever `body` throws. Nothing of it has been done on the device then
    */
   capture(body: () => void): DeviceGraph {
     return this.run(() => {

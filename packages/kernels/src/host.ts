@@ -1,7 +1,9 @@
 import { UsageError } from '@mtl/errors';
 import { addon, addonPath, callNative } from './native/addon.js';
 
-/** Instruction sets that the CPU kernels are compiled for, worst first. `avx512` includes bf16 dot products. */
+/**
+ * Instruction sets that the CPU kernels are compiled for, worst first. `avx512` includes bf16 dot products.
+ */
 export const instructionSets = ['plain', 'avx2', 'avx512'] as const;
 
 export type InstructionSet = (typeof instructionSets)[number];
@@ -26,7 +28,9 @@ export function setNumThreads(count: number, { pin = false }: { pin?: boolean } 
   callNative(() => addon().setNumThreads(count, pin));
 }
 
-/** Lowers the instruction set of our own CPU kernels (oneDNN chooses for itself), for tests and comparisons. */
+/**
+ * Lowers the instruction set of our own CPU kernels (oneDNN chooses for itself), for tests and comparisons.
+ */
 export function setInstructionSet(name: InstructionSet): void {
   const level = instructionSets.indexOf(name);
   if (level < 0) throw new UsageError('MTL_ARGUMENT', `unknown instruction set ${name}`);

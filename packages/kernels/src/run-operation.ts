@@ -18,8 +18,9 @@ function operationNumber(name: string): number {
 }
 
 /**
- * Runs a native operation: tensors in the order of its schema (outputs first, undefined for an optional one left out),
- * then attributes. The named functions in operations/ are the public way; this is what they are made of.
+ * Runs a native operation: tensors in the order of its schema (outputs first, undefined for an optional one
+ * left out), then attributes. The named functions in operations/ are the public way; this is what they are
+ * made of.
  */
 export function runOperation(
   name: string,
@@ -43,7 +44,10 @@ export function supportsOperation(name: string, device: Device): boolean {
   return callNative(() => addon().supports(operationNumber(name), deviceNumber(device)));
 }
 
-/** Floating-point operations of the matrix products and attention run since the last reset (2 per multiply-add). */
+/**
+ * Floating-point operations of the matrix products and attention run since the last reset (2 per
+ * multiply-add).
+ */
 export function countedFlops(): number {
   return addon().countedFlops();
 }

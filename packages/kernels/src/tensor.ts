@@ -25,15 +25,18 @@ export function sizeOf(shape: readonly number[]): number {
   return product;
 }
 
-/** Leaves a shape where the next native call reads it; one of too many dimensions is refused there by its length. */
+/**
+ * Leaves a shape where the next native call reads it; one of too many dimensions is refused there by its
+ * length.
+ */
 function passShape(shape: readonly number[]): void {
   const { callNumbers } = addon();
   for (let dim = 0; dim < shape.length; dim++) callNumbers[dim] = shape[dim]!;
 }
 
 /**
- * A typed, contiguous array on a device with an explicit lifetime: memory is held until `dispose()`, or until the end of
- * the enclosing `tidy`. Views share memory; it is freed with the last of them.
+ * A typed, contiguous array on a device with an explicit lifetime: memory is held until `dispose()`, or until
+ * the end of the enclosing `tidy`. Views share memory; it is freed with the last of them.
  */
 export class Tensor {
   readonly shape: readonly number[];
@@ -67,7 +70,10 @@ export class Tensor {
     return tensor;
   }
 
-  /** A new tensor from host values: a typed array of its dtype (bits for 16-bit floats), or numbers to be converted. */
+  /**
+   * A new tensor from host values: a typed array of its dtype (bits for 16-bit floats), or numbers to be
+   * converted.
+   */
   static from(values: TypedArray | readonly number[], options: TensorOptions): Tensor {
     const tensor = Tensor.empty(options);
     tensor.write(ArrayBuffer.isView(values) ? values : convert(values, options.dtype));

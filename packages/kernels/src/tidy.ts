@@ -16,8 +16,8 @@ function tensorsIn(value: unknown, found: Set<Tensor>): Set<Tensor> {
 }
 
 /**
- * Runs `body` and disposes of every tensor made in it, except those in what it returns (a tensor, or plain objects and
- * arrays of them), which move to the enclosing scope if there is one.
+ * Runs `body` and disposes of every tensor made in it, except those in what it returns (a tensor, or plain
+ * objects and arrays of them), which move to the enclosing scope if there is one.
  */
 export function tidy<T>(body: () => T): T {
   const scope = new Set<Tensor>();

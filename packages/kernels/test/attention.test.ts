@@ -166,7 +166,8 @@ describe('attention', () => {
 
   it('keeps the share of probabilities that it should', () => {
     tidy(() => {
-      // Every key is looked at alike and every value is 1: the output is the kept share divided by the keep probability.
+      // Every key is looked at alike and every value is 1: the output is the kept share divided by the keep
+      // probability.
       const [sequence, batch, heads, size] = [256, 4, 4, 16];
       const shape = [sequence, batch, heads, 3, size];
       const qkv = Tensor.from(
@@ -206,7 +207,8 @@ describe('attention', () => {
   it('survives scores that overflow a naive exponential', () => {
     const expected = run({ sizes: [80, 1, 1, 64], device: 'reference' }, { scale: 100 });
     const actual = run({ sizes: [80, 1, 1, 64] }, { scale: 100 });
-    // scores of size 1000 carry a float32 rounding error of 3e-5, which is the relative error of a probability
+    // scores of size 1000 carry a float32 rounding error of 3e-5, which is the relative error of a
+    // probability
     expect(largestDifference(actual.output, expected.output)).toBeLessThan(1e-3);
     expect(actual.qkvGradient.every(Number.isFinite)).toBe(true);
   });

@@ -12,7 +12,8 @@ import {
   tidy,
 } from '../src/index.js';
 
-// A NaN must reach the loss, where training stops for it; clamping inside an exponential would turn it into a number.
+// A NaN must reach the loss, where training stops for it; clamping inside an exponential would turn it into a
+// number.
 const width = 37;
 const detected = instructionSets.indexOf(hostInformation().detectedInstructionSet);
 

@@ -73,8 +73,8 @@ describe('Philox 4x32-10', () => {
 });
 
 describe.each(instructionSets.slice(0, detected + 1))('dropout of the %s kernels', (level) => {
-  // An element is dropped when its 32 bits are below probability * 2^32: one step of 2^-32 on either side of the word
-  // says all of its bits.
+  // An element is dropped when its 32 bits are below probability * 2^32: one step of 2^-32 on either side of
+  // the word says all of its bits.
   it('takes the published words of the zero counter', () => {
     setInstructionSet(level);
     const site: Site = { key: [0, 0], row: 0, sample: 0, hidden: 64 };
@@ -119,7 +119,8 @@ const mean = (values: ArrayLike<number>): number =>
     0,
   ) as number) / values.length;
 
-// Keys are fixed, so these do not flake; 5 standard deviations would be passed by 1 fair generator in 1.7 million.
+// Keys are fixed, so these do not flake; 5 standard deviations would be passed by 1 fair generator in 1.7
+// million.
 describe('statistics', () => {
   it.each([0.1, 0.5, 0.9])('dropout keeps 1 - %d of the elements, neighbours independent', (probability) => {
     const kept = keptElements(probability, [17, 18]);

@@ -1,5 +1,6 @@
-// What embedding and head of a GPT cost, in layers, beside what `gptEndsWork` says: stages of one layer with and without
-// them, forward and backward of one sample. By processor time of one thread, so that other work on the machine counts little.
+// What embedding and head of a GPT cost, in layers, beside what `gptEndsWork` says: stages of one layer with
+// and without them, forward and backward of one sample. By processor time of one thread, so that other work
+// on the machine counts little.
 // Usage: npm run bench -- [float32 or bfloat16] [sequence length] [repetitions]
 import { allocateParameters, initializeParameter } from '@mtl/autograd';
 import { type DType, setNumThreads, Tensor } from '@mtl/kernels';
@@ -24,7 +25,10 @@ const batch: TokenBatch = {
   sampleNumbers: Float64Array.of(0),
 };
 
-/** Least processor milliseconds of forward and backward of a layer of three, with what stands at its end of the model. */
+/**
+ * Least processor milliseconds of forward and backward of a layer of three, with what stands at its end of
+ * the model.
+ */
 function timeLayer(model: GptModelConfiguration, layer: number): number {
   const layers = { start: layer, end: layer + 1 };
   const stage = new GptStage({ model, device: 'cpu', dtype, seed: 1, layers });

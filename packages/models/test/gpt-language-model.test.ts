@@ -103,7 +103,8 @@ describe.each(fixtureNames)('GptLanguageModel of %s', (name) => {
   it.each([
     // float32 rounding
     ['float32', 2e-5],
-    // both paths round hidden states to 8 bits, at places that a different order of sums moves: logits of 10 by 2^-8
+    // both paths round hidden states to 8 bits, at places that a different order of sums moves: logits of 10
+    // by 2^-8
     ['bfloat16', 0.15],
   ] as const)('computes with a cache what it computes without, in %s', async (dtype, tolerance) => {
     const { stage, model, dispose } = await loadModel(fixtureDirectory(name), { dtype });

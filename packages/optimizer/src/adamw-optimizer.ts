@@ -20,13 +20,19 @@ export interface AdamwOptimizerOptions {
   /** Default: this process alone. */
   readonly groups?: ParallelGroups | undefined;
   /**
-   * The parameters of each piece of the model that has a backward of its own (chunks of a pipeline, by their numbers); a
-   * parameter may be in several. Default: all in piece 0.
+   * The parameters of each piece of the model that has a backward of its own (chunks of a pipeline, by their
+   * numbers); a parameter may be in several. Default: all in piece 0.
    */
   readonly pieces?: ReadonlyMap<number, readonly Parameter[]> | undefined;
-  /** Reduce the gradients of a bucket as soon as they are ready (see `expectLastBackward`). Default: all before the step. */
+  /**
+   * Reduce the gradients of a bucket as soon as they are ready (see `expectLastBackward`). Default: all
+   * before the step.
+   */
   readonly overlapGradientReduction?: boolean;
-  /** With a distributed optimizer: wait for gathered parameters only when they are used. Default: within the step. */
+  /**
+   * With a distributed optimizer: wait for gathered parameters only when they are used. Default: within the
+   * step.
+   */
   readonly overlapParameterGather?: boolean;
 }
 
@@ -37,7 +43,9 @@ export interface OptimizerStepOptions {
 }
 
 export interface OptimizerStepResult {
-  /** Norm of the gradients of all parameters, unscaled, before clipping. Infinite or NaN when they overflowed. */
+  /**
+   * Norm of the gradients of all parameters, unscaled, before clipping. Infinite or NaN when they overflowed.
+   */
   readonly gradientNorm: number;
   /** Whether the parameters were left as they are because a gradient was not finite. */
   readonly skipped: boolean;
@@ -48,7 +56,9 @@ export interface LaunchStepOptions extends OptimizerStepOptions {
   readonly gradientNorm: Tensor;
 }
 
-/** A named state tensor with one value for each of the buffers' owned ranges (`stateStart`), for checkpoints. */
+/**
+ * A named state tensor with one value for each of the buffers' owned ranges (`stateStart`), for checkpoints.
+ */
 export interface OptimizerStateTensor {
   readonly name: 'exp_avg' | 'exp_avg_sq';
   readonly buffer: Tensor;
@@ -66,9 +76,10 @@ interface Shard {
 }
 
 /**
- * AdamW over flat buffers: norm, clipping, update, rounding to the model's dtype and clearing of the gradients, in two
- * passes over memory. Over several processes a step first reduces the gradients, and with a distributed optimizer updates
- * this rank's slice of every bucket and gathers the others'. Every rank of the mesh must call `step`.
+ * AdamW over flat buffers: norm, clipping, update, rounding to the model's dtype and clearing of the
+ * gradients, in two passes over memory. Over several processes a step first reduces the gradients, and with a
+ * distributed optimizer updates this rank's slice of every bucket and gathers the others'. Every rank of the
+ * mesh must call `step`.
  */
 export class AdamwOptimizer {
   readonly buffers: ParameterBuffers;
@@ -129,14 +140,16 @@ export class AdamwOptimizer {
     ];
   }
 
-  /** Says that the next backward is the last of a piece before `step`, so that reductions can begin beside it. */
+  /**
+   * Says that the next backward is the last of a piece before `step`, so that reductions can begin beside it.
+   */
   expectLastBackward(piece = 0): void {
     if (this.#options.overlapGradientReduction === true) this.#reducer?.arm(piece);
   }
 
   /**
-   * Makes the model of the master values, after a checkpoint or weights were loaded into them. With a distributed
-   * optimizer the ranks' slices are gathered: all of them must call it.
+   * Makes the model of the master values, after a checkpoint or weights were loaded into them. With a
+   * distributed optimizer the ranks' slices are gathered: all of them must call it.
    */
   refreshModel(): void {
     this.buffers.roundOwned();
@@ -146,8 +159,9 @@ export class AdamwOptimizer {
   }
 
   /**
-   * Makes the main gradients of this rank's slices those of the global batch: over data-parallel ranks, and over axes along
-   * which they are only parts. `step` does it where it has not been done. Every rank must call it.
+   * Makes the main gradients of this rank's slices those of the global batch: over data-parallel ranks, and
+   * over axes along which they are only parts. `step` does it where it has not been done. Every rank must
+   * call it.
    */
   reduceGradients(): void {
     if (this.#isReduced) return;
@@ -158,15 +172,18 @@ export class AdamwOptimizer {
     this.#isReduced = true;
   }
 
-  /** Uses up the main gradients: updates the parameters, or skips when a gradient is not finite; clears them anyway. */
+  /**
+   * Uses up the main gradients: updates the parameters, or skips when a gradient is not finite; clears them
+   * anyway.
+   */
   step(options: OptimizerStepOptions): OptimizerStepResult {
     this.launchStep({ ...options, gradientNorm: this.#gradientNorm });
     return this.finishStep(this.#gradientNorm.item());
   }
 
   /**
-   * `step` without waiting for the device, which finds clipping and overflow by itself. The norm is the caller's to read,
-   * together with whatever else it reads of the step, and to give to `finishStep`.
+   * `step` without waiting for the device, which finds clipping and overflow by itself. The norm is the
+   * caller's to read, together with whatever else it reads of the step, and to give to `finishStep`.
    *
    * @throws UsageError `MTL_OPTIMIZER_STEP` when the step before has not been finished
    */
@@ -255,7 +272,10 @@ export class AdamwOptimizer {
   }
 }
 
-/** For each axis along which some parameter's gradient is only a part: what sums the parts. Data parallelism is implied. */
+/**
+ * For each axis along which some parameter's gradient is only a part: what sums the parts. Data parallelism
+ * is implied.
+ */
 function partialsOf(buffers: ParameterBuffers, groups: ParallelGroups): PartialGradients[] {
   return meshAxes.flatMap((axis) => {
     const group = copiesAlong(groups, axis);

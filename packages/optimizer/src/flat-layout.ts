@@ -18,7 +18,9 @@ export interface Bucket extends FlatRange {
 
 export interface FlatLayout {
   readonly ranges: readonly ParameterRange[];
-  /** In the order in which gradients become ready: the last parameters first. Together they cover the buffers. */
+  /**
+   * In the order in which gradients become ready: the last parameters first. Together they cover the buffers.
+   */
   readonly buckets: readonly Bucket[];
   readonly size: number;
 }
@@ -30,12 +32,15 @@ export interface FlatLayoutOptions {
   readonly numSlices: number;
 }
 
-// 64 elements: 256 bytes of float32, so that every view is aligned for vectors, matrix products and GPU accesses
+// 64 elements: 256 bytes of float32, so that every view is aligned for vectors, matrix products and GPU
+// accesses
 const alignment = 64;
 
 const roundUp = (value: number, unit: number): number => Math.ceil(value / unit) * unit;
 
-/** Lays parameters out one after the other, as they come, and groups them into buckets from the last one on. */
+/**
+ * Lays parameters out one after the other, as they come, and groups them into buckets from the last one on.
+ */
 export function flatLayout(parameters: readonly Parameter[], options: FlatLayoutOptions): FlatLayout {
   let start = 0;
   const ranges: ParameterRange[] = [];
@@ -54,8 +59,8 @@ export function flatLayout(parameters: readonly Parameter[], options: FlatLayout
 }
 
 /**
- * Groups in the order of the parameters, filled from the last parameter on; the first group may stay small. What another
- * pipeline stage has a copy of gets a group of its own, so that its slices are the same on both.
+ * Groups in the order of the parameters, filled from the last parameter on; the first group may stay small.
+ * What another pipeline stage has a copy of gets a group of its own, so that its slices are the same on both.
  */
 function groupFromTheEnd(parameters: readonly Parameter[], size: number): Parameter[][] {
   const groups: Parameter[][] = [];

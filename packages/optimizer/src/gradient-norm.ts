@@ -6,9 +6,10 @@ import { copiesAlong, type ParallelGroups } from './parallel-groups.js';
 import type { ParameterBuffers } from './parameter-buffers.js';
 
 /**
- * Norm of the gradients of all parameters of the whole model, each value counted once: a rank counts its data-parallel
- * slice of every bucket (as if the optimizer were distributed, so that both give the same bits), and of parameters that
- * other ranks hold as well only where it is the first of them. Squares are summed in float64, over ranks in their order.
+ * Norm of the gradients of all parameters of the whole model, each value counted once: a rank counts its
+ * data-parallel slice of every bucket (as if the optimizer were distributed, so that both give the same
+ * bits), and of parameters that other ranks hold as well only where it is the first of them. Squares are
+ * summed in float64, over ranks in their order.
  */
 export class GradientNorm {
   readonly #runs: readonly Tensor[];
@@ -25,8 +26,8 @@ export class GradientNorm {
   }
 
   /**
-   * The square of the norm of reduced gradients, [1] float64 and left on the device: the same on all ranks; infinite or
-   * NaN on all when it is on one. Stays this object's; the next call overwrites it.
+   * The square of the norm of reduced gradients, [1] float64 and left on the device: the same on all ranks;
+   * infinite or NaN on all when it is on one. Stays this object's; the next call overwrites it.
    */
   computeSquare(): Tensor {
     this.#squares.zero();

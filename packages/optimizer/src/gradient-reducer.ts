@@ -5,8 +5,9 @@ import { sliceOf } from './flat-layout.js';
 import type { ParameterBuffers } from './parameter-buffers.js';
 
 /**
- * Sums main gradients over the data-parallel group, bucket by bucket, in float32: all of a bucket on every rank, or with a
- * distributed optimizer each rank's slice. Buckets start in their order on every rank, whatever the order of readiness.
+ * Sums main gradients over the data-parallel group, bucket by bucket, in float32: all of a bucket on every
+ * rank, or with a distributed optimizer each rank's slice. Buckets start in their order on every rank,
+ * whatever the order of readiness.
  */
 export class GradientReducer {
   readonly #buffers: ParameterBuffers;
@@ -43,7 +44,10 @@ export class GradientReducer {
     this.#beginAnew();
   }
 
-  /** Says that the next backward is the last of a piece before the step: a bucket that gets ready is reduced at once. */
+  /**
+   * Says that the next backward is the last of a piece before the step: a bucket that gets ready is reduced
+   * at once.
+   */
   arm(piece = 0): void {
     this.#running = new Set(this.#pieces.get(piece));
   }

@@ -16,9 +16,10 @@ const warmup = [1e-6, 7.55e-5, 1.5e-4];
 const floor = [1e-5, 1e-5];
 
 /**
- * Computed with 40 decimal digits (tooling/fixtures/learning-rate-schedule.py) from the definitions, p = 1.5e-4,
- * f = 1e-5, x = (t - 100) / 900, y = (t - 800) / 200: linear f + (p - f)(1 - x); cosine f + (p - f)(1 + cos(pi x)) / 2;
- * inverse square root max(f, p sqrt(100 / t)); WSD with 1 - y, (1 + cos(pi y)) / 2, 2 (1/2)^y - 1, 1 - sqrt(y).
+ * Computed with 40 decimal digits (tooling/fixtures/learning-rate-schedule.py) from the definitions, p =
+ * 1.5e-4, f = 1e-5, x = (t - 100) / 900, y = (t - 800) / 200: linear f + (p - f)(1 - x); cosine f + (p - f)(1
+ * + cos(pi x)) / 2; inverse square root max(f, p sqrt(100 / t)); WSD with 1 - y, (1 + cos(pi y)) / 2, 2
+ * (1/2)^y - 1, 1 - sqrt(y).
  */
 const golden: ReadonlyArray<[string, Partial<LearningRateScheduleOptions>, readonly number[]]> = [
   ['constant', { decayStyle: 'constant' }, [...warmup, ...Array<number>(11).fill(1.5e-4)]],
@@ -123,7 +124,8 @@ describe('LearningRateSchedule', () => {
   it.each(golden)('%s follows its definition', (_, options, rates) => {
     const schedule = new LearningRateSchedule({ ...recipe, decayStyle: 'constant', ...options });
     for (const [index, step] of steps.entries()) {
-      // A handful of roundings in double precision, each of 1.1e-16, with room for cancellation near the floor.
+      // A handful of roundings in double precision, each of 1.1e-16, with room for cancellation near the
+      // floor.
       expect(Math.abs(schedule.at(step) / rates[index]! - 1), `step ${step}`).toBeLessThan(1e-14);
     }
   });
@@ -235,7 +237,8 @@ describe('every schedule', () => {
           wsdDecaySteps: options.wsdDecaySteps! * batch,
         });
         const rate = new LearningRateSchedule(options).at(step);
-        // The ratios are the same numbers; only the product in warm-up and the square roots round differently.
+        // The ratios are the same numbers; only the product in warm-up and the square roots round
+        // differently.
         expect(Math.abs(inSamples.at(step * batch) - rate)).toBeLessThanOrEqual(rate * 1e-15);
       }),
     );

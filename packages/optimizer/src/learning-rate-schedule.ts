@@ -7,8 +7,9 @@ export type LearningRateDecayStyle = 'constant' | 'linear' | 'cosine' | 'inverse
 export type WsdDecayStyle = 'exponential' | 'linear' | 'cosine' | 'minus_sqrt';
 
 /**
- * A schedule over steps. What a step is (an iteration or a sample) is the caller's choice, as long as all counts
- * and the position asked for share it: dividing a sample count by a constant global batch size changes nothing.
+ * A schedule over steps. What a step is (an iteration or a sample) is the caller's choice, as long as all
+ * counts and the position asked for share it: dividing a sample count by a constant global batch size changes
+ * nothing.
  */
 export interface LearningRateScheduleOptions {
   /** The peak, reached when warm-up ends (--lr). */
@@ -37,9 +38,9 @@ const remainingShare: Readonly<Record<WsdDecayStyle, (done: number) => number>> 
 };
 
 /**
- * The learning rate of each step, with the rules of Megatron-LM's `OptimizerParamScheduler` (GPT-2's recipe in
- * Shoeybi 2019, section 4: linear warm-up, then one cosine to a floor). With p = peak, f = floor, w = warm-up,
- * d = decay steps and t = steps taken before this one:
+ * The learning rate of each step, with the rules of Megatron-LM's `OptimizerParamScheduler` (GPT-2's recipe
+ * in Shoeybi 2019, section 4: linear warm-up, then one cosine to a floor). With p = peak, f = floor, w =
+ * warm-up, d = decay steps and t = steps taken before this one:
  *
  * - warm-up, t <= w: from the initial rate to p in a straight line (so the first step of all uses the initial rate);
  * - `constant`: p for ever;
@@ -48,8 +49,8 @@ const remainingShare: Readonly<Record<WsdDecayStyle, (done: number) => number>> 
  * - `inverse-square-root`: max(f, p sqrt(max(w, 1) / max(t, 1)));
  * - `WSD`: p until d - wsdDecaySteps, then down to f by the WSD decay style.
  *
- * A pure function of `t`: resuming needs no state but the number of steps taken. Megatron does not count steps that
- * were skipped for an overflow; pass the number of steps that were applied to do the same.
+ * A pure function of `t`: resuming needs no state but the number of steps taken. Megatron does not count
+ * steps that were skipped for an overflow; pass the number of steps that were applied to do the same.
  */
 export class LearningRateSchedule {
   readonly #options: Required<Omit<LearningRateScheduleOptions, 'wsdDecaySteps'>> & { wsdDecaySteps: number };

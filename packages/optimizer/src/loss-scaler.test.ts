@@ -2,7 +2,9 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { LossScaler, type LossScalerOptions } from './loss-scaler.js';
 
-/** Runs a history written as a string: `.` a step without overflow, `x` one with. Gives the scale after each. */
+/**
+ * Runs a history written as a string: `.` a step without overflow, `x` one with. Gives the scale after each.
+ */
 function scalesAfter(scaler: LossScaler, history: string): readonly number[] {
   return [...history].map((step) => {
     scaler.update(step === 'x');

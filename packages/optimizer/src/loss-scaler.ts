@@ -40,8 +40,8 @@ const dynamicDefaults = {
 type DynamicRules = { readonly [name in keyof typeof dynamicDefaults]: number };
 
 /**
- * The factor the loss is multiplied by, so that small gradients survive in fp16 (Micikevicius 2018, section 3.2).
- * The dynamic rules are those of Megatron-LM's `DynamicGradScaler`, in fp32 as there:
+ * The factor the loss is multiplied by, so that small gradients survive in fp16 (Micikevicius 2018, section
+ * 3.2). The dynamic rules are those of Megatron-LM's `DynamicGradScaler`, in fp32 as there:
  *
  * - an overflow forgets the steps counted so far and uses up one unit of hysteresis; without any left, the scale is
  *   multiplied by the backoff factor, never below the minimum;
@@ -91,7 +91,8 @@ export class LossScaler {
   /**
    * Takes note of one step.
    *
-   * @param foundInf whether a gradient held an infinity or NaN, on any rank; the step itself was then skipped.
+   * @param foundInf whether a gradient held an infinity or NaN, on any rank; the step itself was then
+   *   skipped.
    */
   update(foundInf: boolean): void {
     const rules = this.#rules;
@@ -109,7 +110,8 @@ export class LossScaler {
     this.#growthTracker = 0;
     this.#hysteresisTracker = rules.hysteresis;
     const grown = Math.fround(this.#scale * rules.growthFactor);
-    // Infinity would poison every later step and could never be backed off from, so the last finite scale stays.
+    // Infinity would poison every later step and could never be backed off from, so the last finite scale
+    // stays.
     if (Number.isFinite(grown)) this.#scale = grown;
   }
 
@@ -122,7 +124,10 @@ export class LossScaler {
     };
   }
 
-  /** Takes up where the scaler that gave `state` left off; a constant scaler keeps its own scale, as in Megatron. */
+  /**
+   * Takes up where the scaler that gave `state` left off; a constant scaler keeps its own scale, as in
+   * Megatron.
+   */
   loadState(state: LossScalerState): void {
     if (this.#rules === undefined) return;
     this.#scale = checkPositive('the loss scale in the checkpoint', state.scale);

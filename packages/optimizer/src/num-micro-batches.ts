@@ -28,10 +28,10 @@ export interface StepBatch {
 }
 
 /**
- * How a global batch is cut into micro-batches, with the rules of Megatron-LM's number-of-micro-batches calculator:
- * m = global batch / (micro-batch x data-parallel size), and an optional ramp-up that grows the global batch by
- * `increment` at equal intervals of consumed samples. Every size the ramp-up will pass is checked here, before the
- * first step, instead of when it is reached.
+ * How a global batch is cut into micro-batches, with the rules of Megatron-LM's number-of-micro-batches
+ * calculator: m = global batch / (micro-batch x data-parallel size), and an optional ramp-up that grows the
+ * global batch by `increment` at equal intervals of consumed samples. Every size the ramp-up will pass is
+ * checked here, before the first step, instead of when it is reached.
  */
 export class NumMicroBatches {
   readonly #options: NumMicroBatchesOptions;
@@ -71,8 +71,8 @@ export class NumMicroBatches {
   }
 
   /**
-   * Steps that a training over `trainSamples` samples takes (Megatron's rule): the whole ramp-up step by step, then
-   * full steps only, so that a last incomplete batch is dropped.
+   * Steps that a training over `trainSamples` samples takes (Megatron's rule): the whole ramp-up step by
+   * step, then full steps only, so that a last incomplete batch is dropped.
    */
   iterationsFor(trainSamples: number): number {
     const { globalBatchSize, rampup } = this.#options;
@@ -90,8 +90,8 @@ export class NumMicroBatches {
     const { globalBatchSize, rampup } = this.#options;
     if (rampup === undefined || consumedSamples > rampup.samples) return globalBatchSize;
     const numIncrements = (globalBatchSize - rampup.start) / rampup.increment;
-    // Divided in this order, in doubles, as Megatron does: the interval need not be whole, and at its edges the
-    // rounding decides which step is the first of the next size.
+    // Divided in this order, in doubles, as Megatron does: the interval need not be whole, and at its edges
+    // the rounding decides which step is the first of the next size.
     const samplesPerIncrement = rampup.samples / numIncrements;
     return rampup.start + Math.trunc(consumedSamples / samplesPerIncrement) * rampup.increment;
   }

@@ -14,7 +14,10 @@ export interface DataParallelSharing {
   /** This process among the data-parallel ranks. */
   readonly rank: number;
   readonly size: number;
-  /** Whether each rank holds master values and moments only for its slice of every bucket (Rajbhandari et al. 2020). */
+  /**
+   * Whether each rank holds master values and moments only for its slice of every bucket (Rajbhandari et al.
+   * 2020).
+   */
   readonly distributed: boolean;
   /** Bytes of float32 gradients that are reduced together. Default 16 MiB. */
   readonly bucketBytes?: number;
@@ -40,8 +43,8 @@ const alone: DataParallelSharing = { rank: 0, size: 1, distributed: false };
 const defaultBucketBytes = 16 * 1024 * 1024;
 
 /**
- * One flat buffer for each kind of state, with every parameter a view into it: the optimizer runs over long ranges, and
- * gradients are reduced in contiguous buckets. Order: as the parameters come.
+ * One flat buffer for each kind of state, with every parameter a view into it: the optimizer runs over long
+ * ranges, and gradients are reduced in contiguous buckets. Order: as the parameters come.
  *
  *   model       the compute dtype
  *   gradients   float32 main gradients
@@ -52,9 +55,15 @@ export class ParameterBuffers {
   readonly ranges: readonly ParameterRange[];
   /** In the order in which their gradients become ready. */
   readonly buckets: readonly Bucket[];
-  /** What this rank holds master values and state of: everything, or with a distributed optimizer a slice per bucket. */
+  /**
+   * What this rank holds master values and state of: everything, or with a distributed optimizer a slice per
+   * bucket.
+   */
   readonly owned: readonly OwnedRange[];
-  /** This data-parallel rank's slice of each bucket, distributed or not: together all ranks' cover everything once. */
+  /**
+   * This data-parallel rank's slice of each bucket, distributed or not: together all ranks' cover everything
+   * once.
+   */
   readonly slices: readonly FlatRange[];
   readonly size: number;
   /** Elements of the owned ranges. */
@@ -97,7 +106,10 @@ export class ParameterBuffers {
     }
   }
 
-  /** Writes the initial values of all parameters for a seed: every rank all of the model, without communication. */
+  /**
+   * Writes the initial values of all parameters for a seed: every rank all of the model, without
+   * communication.
+   */
   initialize(seed: number): void {
     for (const range of this.ranges) {
       const { parameter } = range;
@@ -129,7 +141,10 @@ export class ParameterBuffers {
     });
   }
 
-  /** Rounds the owned master values into the model's dtype: `AdamwOptimizer.refreshModel` also gathers the others'. */
+  /**
+   * Rounds the owned master values into the model's dtype: `AdamwOptimizer.refreshModel` also gathers the
+   * others'.
+   */
   roundOwned(): void {
     if (this.model.dtype === 'float32') return;
     for (const { start, end, masterStart } of this.owned) {
@@ -140,7 +155,10 @@ export class ParameterBuffers {
     }
   }
 
-  /** A view of one parameter's part of `model` or `gradients`, in the parameter's shape: the caller's to dispose of. */
+  /**
+   * A view of one parameter's part of `model` or `gradients`, in the parameter's shape: the caller's to
+   * dispose of.
+   */
   viewOf(buffer: Tensor, { parameter, start }: ParameterRange): Tensor {
     return buffer.view({ offset: start, shape: parameter.shape });
   }

@@ -3,8 +3,9 @@ import { type Bucket, sliceOf } from './flat-layout.js';
 import type { ParameterBuffers } from './parameter-buffers.js';
 
 /**
- * Brings the updated slices of all data-parallel ranks together, bucket by bucket, in the model's dtype. A parameter waits
- * for its bucket when it is next read, so a gather that nobody waits for before runs beside the forward pass.
+ * Brings the updated slices of all data-parallel ranks together, bucket by bucket, in the model's dtype. A
+ * parameter waits for its bucket when it is next read, so a gather that nobody waits for before runs beside
+ * the forward pass.
  */
 export class ParameterGatherer {
   readonly #buffers: ParameterBuffers;

@@ -4,12 +4,13 @@ import { type FlatRange, intersectionOf, type ParameterRange } from './flat-layo
 import type { ParameterBuffers } from './parameter-buffers.js';
 
 /**
- * Sums over a group the gradients of which each member has computed only a part (layer norms, row-parallel biases and the
- * position embedding under sequence parallelism, Korthikanti et al. 2022, section 4.2.2; a tied word embedding on both ends
- * of a pipeline), all in one operation.
+ * Sums over a group the gradients of which each member has computed only a part (layer norms, row-parallel
+ * biases and the position embedding under sequence parallelism, Korthikanti et al. 2022, section 4.2.2; a
+ * tied word embedding on both ends of a pipeline), all in one operation.
  *
- * It runs after the data-parallel reduction, so that this can overlap with backward, and only over what a rank updates:
- * sums over tensor-parallel and data-parallel ranks commute, and this order is the same on all of them.
+ * It runs after the data-parallel reduction, so that this can overlap with backward, and only over what a
+ * rank updates: sums over tensor-parallel and data-parallel ranks commute, and this order is the same on all
+ * of them.
  */
 export class PartialGradients {
   readonly #gradients: Tensor;
@@ -27,8 +28,8 @@ export class PartialGradients {
       ranges.map((range) => intersectionOf(held, range)).filter((part) => part !== undefined),
     );
     const size = this.#parts.reduce((sum, { start, end }) => sum + end - start, 0);
-    // members of the group have the same layout: where there is nothing to sum, there is nothing on any of them; and one
-    // part (a tied embedding, which is large) is summed where it lies
+    // members of the group have the same layout: where there is nothing to sum, there is nothing on any of
+    // them; and one part (a tied embedding, which is large) is summed where it lies
     this.#joined =
       this.#parts.length < 2
         ? undefined

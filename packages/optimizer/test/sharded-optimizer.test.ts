@@ -73,7 +73,8 @@ const kinds = [
   { distributed: true, overlap: false },
   { distributed: true, overlap: true },
 ];
-// gradients are float32 sums of up to eight parts; Adam divides by their size, so the update of 0.01 keeps that rounding
+// gradients are float32 sums of up to eight parts; Adam divides by their size, so the update of 0.01 keeps
+// that rounding
 const tolerance = { norm: 1e-6, model: 1e-6 };
 
 describe.each(layouts)('AdamW over %o', (layout) => {
@@ -85,7 +86,8 @@ describe.each(layouts)('AdamW over %o', (layout) => {
       expect(difference.model).toBeLessThan(tolerance.model);
       expect(ranks.every(({ gradientsAreClear }) => gradientsAreClear)).toBe(true);
     }
-    // reduce and reduce-scatter add in rank order, norms add the same slices, updates are elementwise: the same bits
+    // reduce and reduce-scatter add in rank order, norms add the same slices, updates are elementwise: the
+    // same bits
     for (const ranks of results.slice(1)) {
       expect(ranks.map(({ norms }) => norms)).toEqual(results[0]!.map(({ norms }) => norms));
       expect(ranks.map(({ modelBits }) => modelBits)).toEqual(results[0]!.map(({ modelBits }) => modelBits));
@@ -146,7 +148,8 @@ describe('a distributed optimizer', () => {
       const [plain, distributed] = await run({ tp: 1, dp: 4 }, [once, { ...once, distributed: true }]);
       const sizes = plain![0]!.stateSizes;
       for (const { stateSizes } of distributed!) expect(stateSizes).toEqual(sizes.map((size) => size / 4));
-      // what the allocator holds for all four ranks: three quarters of the moments (and of 16-bit models' masters) less
+      // what the allocator holds for all four ranks: three quarters of the moments (and of 16-bit models'
+      // masters) less
       const saved = (dtype === 'float32' ? 2 : 3) * 4 * 3 * sizes[0]!;
       const measured = plain![0]!.bytesInUse - distributed![0]!.bytesInUse;
       // segments of four buckets, in blocks of 64 bytes and more, are a few percent of these small tensors

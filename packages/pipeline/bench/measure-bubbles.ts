@@ -1,5 +1,6 @@
-// The bubble of the real executor, over processes whose stages sleep for a known time, beside the simulator's.
-// Exits with 1 when a bubble is further from the simulator's than the project promises, or interleaving gains less.
+// The bubble of the real executor, over processes whose stages sleep for a known time, beside the
+// simulator's. Exits with 1 when a bubble is further from the simulator's than the project promises, or
+// interleaving gains less.
 // Usage: npm run bench -- [milliseconds of F, I and W on a chunk] [steps]
 import { getPriority, setPriority } from 'node:os';
 import { replayStep } from '../src/schedules/index.js';
@@ -10,7 +11,10 @@ const sizes = [8, 16];
 /** Beside 50 ms the 0.25 ms that executor and message cost are little, even of a bubble of 3 %. */
 const passMs = Number(process.argv[2] ?? 50);
 const numSteps = Number(process.argv[3] ?? 3);
-/** Goals: the most that a bubble is off the simulator's, and the least gain of interleaving with 8 micro-batches. */
+/**
+ * Goals: the most that a bubble is off the simulator's, and the least gain of interleaving with 8
+ * micro-batches.
+ */
 const [mostOff, leastGain] = [0.1, 0.1];
 /** Where this user may, ranks run first when they wake, as they would on cores of their own. */
 const isFirst = mayRunFirst();

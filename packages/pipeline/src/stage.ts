@@ -5,8 +5,8 @@ export interface LossFactors {
   /** The factor of each counted token: the loss scale over the number of tokens of the global batch. */
   readonly lossFactor: number;
   /**
-   * The factor of each sample's loss, where a model has one besides that of its tokens (BERT's sentence order): the loss
-   * scale over the number of samples of the global batch.
+   * The factor of each sample's loss, where a model has one besides that of its tokens (BERT's sentence
+   * order): the loss scale over the number of samples of the global batch.
    */
   readonly sampleLossFactor?: number | undefined;
 }
@@ -25,11 +25,20 @@ export interface StageForward<Batch> extends LossFactors {
   readonly microBatch: number;
   /** The data of the micro-batch: read by the first and the last stage. */
   readonly batch: Batch;
-  /** The boundary activations [S, B, H] of the stage before; absent on the first stage. The caller's to dispose of. */
+  /**
+   * The boundary activations [S, B, H] of the stage before; absent on the first stage. The caller's to
+   * dispose of.
+   */
   readonly input?: Tensor | undefined;
-  /** The last micro-batch of a training step: its backward is the one beside which gradients are reduced. Default: not known. */
+  /**
+   * The last micro-batch of a training step: its backward is the one beside which gradients are reduced.
+   * Default: not known.
+   */
   readonly endsStep?: boolean | undefined;
-  /** What `load` of the stage made of the micro-batch, which becomes the stage's. Default: the stage loads it itself. */
+  /**
+   * What `load` of the stage made of the micro-batch, which becomes the stage's. Default: the stage loads it
+   * itself.
+   */
   readonly loaded?: LoadedBatch | undefined;
 }
 
@@ -41,7 +50,10 @@ export interface StageLossPart {
   readonly end: number;
 }
 
-/** Loss of a micro-batch: per-token losses and the factors they enter the total with, both float32 of as many elements. */
+/**
+ * Loss of a micro-batch: per-token losses and the factors they enter the total with, both float32 of as many
+ * elements.
+ */
 export interface StageLoss {
   readonly losses: Tensor;
   readonly weights: Tensor;
@@ -51,8 +63,9 @@ export interface StageLoss {
 }
 
 /**
- * A consecutive piece of a model as pipeline schedules see it. Forward and the two halves of backward are separate, so
- * that a schedule can move the weight half (zero bubble) and a trainer never needs to know which model it trains.
+ * A consecutive piece of a model as pipeline schedules see it. Forward and the two halves of backward are
+ * separate, so that a schedule can move the weight half (zero bubble) and a trainer never needs to know which
+ * model it trains.
  */
 export interface Stage<Batch> {
   readonly isFirst: boolean;
@@ -60,15 +73,17 @@ export interface Stage<Batch> {
   /** The shape of the boundary activations for a micro-batch. */
   boundaryShape(batch: Batch): readonly number[];
   /**
-   * Brings what passes over a micro-batch read of it to the device, through `upload` alone and always in the same order. Absent
-   * where passes differ in more than what is in these tensors: they cannot be recorded and launched again (`GraphedStage`).
+   * Brings what passes over a micro-batch read of it to the device, through `upload` alone and always in the
+   * same order. Absent where passes differ in more than what is in these tensors: they cannot be recorded and
+   * launched again (`GraphedStage`).
    */
   load?(call: Pick<StageForward<Batch>, 'batch' | keyof LossFactors>, upload: Upload): LoadedBatch;
   /** Runs forward and keeps what backward needs. Returns boundary activations, except on the last stage. */
   forward(call: StageForward<Batch>): Tensor | undefined;
   /**
-   * The input half of backward: takes the gradient of forward's result (none on the last stage), returns the gradient of
-   * the stage's input (none on the first). With `weights` the weight half is done in the same sweep.
+   * The input half of backward: takes the gradient of forward's result (none on the last stage), returns the
+   * gradient of the stage's input (none on the first). With `weights` the weight half is done in the same
+   * sweep.
    */
   backwardInput(call: {
     readonly microBatch: number;
@@ -77,7 +92,10 @@ export interface Stage<Batch> {
   }): Tensor | undefined;
   /** The weight half of a micro-batch whose input half is done. */
   backwardWeight(call: { readonly microBatch: number }): void;
-  /** On the last stage, after backward (or `evaluate`): the losses of a micro-batch; the caller disposes of them. */
+  /**
+   * On the last stage, after backward (or `evaluate`): the losses of a micro-batch; the caller disposes of
+   * them.
+   */
   takeLoss(microBatch: number): StageLoss;
   /** Forward without keeping anything; on the last stage the losses are ready at once (`takeLoss`). */
   evaluate(call: StageForward<Batch>): Tensor | undefined;

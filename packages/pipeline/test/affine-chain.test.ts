@@ -94,7 +94,8 @@ describe('a chain of known gradients', () => {
     [2, 2],
     [4, 1],
   ])('is exact over processes: %d stages times %d replicas', async (numStages, numReplicas) => {
-    // more than the slots of a pair of ranks in shared memory hold: sends are still on their way when their pass is over
+    // more than the slots of a pair of ranks in shared memory hold: sends are still on their way when their
+    // pass is over
     const large = { numStages, numReplicas, numMicroBatches: 4, size: 140_000 };
     const schedules = ['1f1b', 'zb-v'];
     const csv = numStages === 2 ? ['0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n'] : [];

@@ -29,7 +29,8 @@ describe('bytes on the wire', () => {
     const ranks = await run(cases);
     cases.forEach((chainCase, index) => {
       const { placement } = scheduleOf(chainCase, numMicroBatches);
-      // bsh of each micro-batch, forward and back over every boundary between ranks, 1/t of it from each replica
+      // bsh of each micro-batch, forward and back over every boundary between ranks, 1/t of it from each
+      // replica
       const ofBoundary = (numMicroBatches * size * Float64Array.BYTES_PER_ELEMENT) / numReplicas;
       const crossings = (stage: number): number =>
         placement.filter((home, chunk) => home === stage && (placement[chunk + 1] ?? stage) !== stage)
@@ -51,8 +52,8 @@ describe('memory of boundary tensors', () => {
       { ...base, numMicroBatches: 6 },
       { ...base, numMicroBatches: 24 },
     ]);
-    // The one that a pass uses and the one it makes; two that are on their way here; and results that others have not taken,
-    // which a rank runs ahead of them by at most the number of stages.
+    // The one that a pass uses and the one it makes; two that are on their way here; and results that others
+    // have not taken, which a rank runs ahead of them by at most the number of stages.
     const most = 2 + 2 + numStages;
     for (const results of ranks) {
       for (const { peakBytes } of results) {

@@ -48,7 +48,8 @@ describe('a trace of two pipelines', () => {
     for (const step of pipelines.flatMap(({ steps }) => steps)) {
       expect(step.schedule).toEqual({ ...schedule, name });
       expect(step.ranks.map(({ peak }) => peak)).toEqual(units.ranks.map(({ peak }) => peak));
-      // each is free of what makes the next one longer: unequal passes; communication and the time between passes
+      // each is free of what makes the next one longer: unequal passes; communication and the time between
+      // passes
       const [predicted, replayed] = [predictStep(step), replayStep(step)];
       expect(predicted.makespan).toBeGreaterThanOrEqual(units.makespan - 0.1);
       expect(step.makespan).toBeGreaterThanOrEqual(replayed.makespan);

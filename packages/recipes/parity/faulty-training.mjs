@@ -51,7 +51,10 @@ function useStaleInput({ part }) {
   };
 }
 
-/** Sums the gradient of the tied embedding over data-parallel ranks as the embedding's, and again as the head's. */
+/**
+ * Sums the gradient of the tied embedding over data-parallel ranks as the embedding's, and again as the
+ * head's.
+ */
 function reduceTiedWeightTwice({ optimizer, processes, part }) {
   const head = headOf(part);
   const reduce = optimizer.reduceGradients.bind(optimizer);

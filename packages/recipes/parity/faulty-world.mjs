@@ -1,6 +1,9 @@
 const done = { wait: () => {}, isDone: true };
 
-/** A world whose groups make one mistake, the same on all ranks, so that nothing hangs. For the mutation suite only. */
+/**
+ * A world whose groups make one mistake, the same on all ranks, so that nothing hangs. For the mutation suite
+ * only.
+ */
 export function faultyWorld(world, fault) {
   const wrap = (group) => faultyGroup(group, fault);
   return {

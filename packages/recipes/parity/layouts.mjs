@@ -1,6 +1,7 @@
 /**
- * The layouts of processes that `npm run parity` holds against one process: one list, and the cross of everything for
- * `--all`. A layout is its sizes along the axes of the mesh, its traits and its precision; dropout is 0.1 in all of them.
+ * The layouts of processes that `npm run parity` holds against one process: one list, and the cross of
+ * everything for `--all`. A layout is its sizes along the axes of the mesh, its traits and its precision;
+ * dropout is 0.1 in all of them.
  */
 
 const sizeFlags = { tp: '--tensor-model-parallel-size', pp: '--pipeline-model-parallel-size' };
@@ -39,7 +40,10 @@ traits['balanced layers'] = ['--pipeline-model-parallel-layout', 'balanced'];
 export const normAfter = 'layer norm after sublayers';
 traits[normAfter] = ['--layer-norm-placement', 'post'];
 
-/** Layers of the model: enough for eight stages where there is a pipeline, or for all chunks of one that has more. */
+/**
+ * Layers of the model: enough for eight stages where there is a pipeline, or for all chunks of one that has
+ * more.
+ */
 const numLayersOf = ({ pp }, with_) =>
   pp === undefined ? 2 : Math.max(8, ...with_.map((trait) => pp * (schedules[trait]?.numChunks ?? 1)));
 /** Deeper models take longer than they prove more. */
@@ -59,13 +63,15 @@ function layout(sizes, with_ = [], precision = 'fp32') {
   };
 }
 
-/** A layout of BERT, whose two losses have counts of their own and whose padding is left out of the products. */
+/**
+ * A layout of BERT, whose two losses have counts of their own and whose padding is left out of the products.
+ */
 const bert = (layoutOfGpt) => ({ ...layoutOfGpt, model: 'bert', name: `BERT: ${layoutOfGpt.name}` });
 
 /**
  * What CI runs. In float32, where the bounds are sharp, each two of mesh, sequence parallelism, optimizer and
- * recomputation meet in all their values; in bf16 each mesh is there, and each two of the others meet. What takes three
- * to go wrong is for `allLayouts`. A test counts the pairs.
+ * recomputation meet in all their values; in bf16 each mesh is there, and each two of the others meet. What
+ * takes three to go wrong is for `allLayouts`. A test counts the pairs.
  */
 export const layouts = [
   layout({}, [full]),
@@ -222,14 +228,15 @@ export const faults = [
 ];
 
 /**
- * Bounds of the largest relative difference to one process, over all steps, and for the gradients of step 1 of the
- * largest norm of a parameter's difference over its norm.
+ * Bounds of the largest relative difference to one process, over all steps, and for the gradients of step 1
+ * of the largest norm of a parameter's difference over its norm.
  *
- * float32: rounding alone was measured at 2e-7 (loss) and 2e-6 (gradient norm). bfloat16 has 8 bits: a value is off by
- * up to 2^-8, in the mean square by 1.6e-3. Under tensor parallelism each process rounds its part of a sum before the
- * parts are added, which is off by about that once more, independently, at 2 sums of each of 2 layers in forward, 2 in
- * backward and 1 of the head: sqrt(9) x 1.6e-3 = 5e-3 (measured: 6e-3). Four times as much is no rounding. Data
- * parallelism sums float32 gradients of activations with the same bits: there the bound is that of float32.
+ * float32: rounding alone was measured at 2e-7 (loss) and 2e-6 (gradient norm). bfloat16 has 8 bits: a value
+ * is off by up to 2^-8, in the mean square by 1.6e-3. Under tensor parallelism each process rounds its part
+ * of a sum before the parts are added, which is off by about that once more, independently, at 2 sums of each
+ * of 2 layers in forward, 2 in backward and 1 of the head: sqrt(9) x 1.6e-3 = 5e-3 (measured: 6e-3). Four
+ * times as much is no rounding. Data parallelism sums float32 gradients of activations with the same bits:
+ * there the bound is that of float32.
  */
 export function boundsOf({ precision, sizes }) {
   if (precision === 'fp32') return { loss: 2e-6, gradientNorm: 2e-5, gradients: 1e-5 };

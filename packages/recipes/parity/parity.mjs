@@ -1,10 +1,10 @@
 #!/usr/bin/env node
 /**
- * npm run parity: trains a small GPT and a small BERT with dropout in many layouts of processes and holds losses, gradient norms and the
- * gradients of the first step against one process.
+ * npm run parity: trains a small GPT and a small BERT with dropout in many layouts of processes and holds
+ * losses, gradient norms and the gradients of the first step against one process.
  *   node parity.mjs [--steps 100] [--only TEXT] [--all | --faults] [--json FILE]
- * With --all it crosses everything with everything. With --faults it makes mistakes on purpose instead, and fails when one
- * is not noticed by the check that is there for it.
+ * With --all it crosses everything with everything. With --faults it makes mistakes on purpose instead, and
+ * fails when one is not noticed by the check that is there for it.
  */
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -30,7 +30,10 @@ const { values: options } = parseArgs({
 const root = fileURLToPath(new URL('../../..', import.meta.url));
 const mtl = join(root, 'packages/cli/bin/mtl.mjs');
 const rank = fileURLToPath(new URL('rank.mjs', import.meta.url));
-/** A recipe whose loss falls by more than 1 nat in 100 steps, dropout included, and that does not amplify rounding. */
+/**
+ * A recipe whose loss falls by more than 1 nat in 100 steps, dropout included, and that does not amplify
+ * rounding.
+ */
 const recipe = [
   ...['--hidden-size', '64', '--num-attention-heads', '4', '--seq-length', '32'],
   ...[

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * One rank of a parity run: gpt-train or bert-train (MTL_PARITY_MODEL) as it is, which also saves the gradients of the
- * first step into MTL_PARITY_GRADIENTS. MTL_PARITY_FAULT makes a mistake on purpose.
+ * One rank of a parity run: gpt-train or bert-train (MTL_PARITY_MODEL) as it is, which also saves the
+ * gradients of the first step into MTL_PARITY_GRADIENTS. MTL_PARITY_FAULT makes a mistake on purpose.
  */
 import { join } from 'node:path';
 import { saveCheckpoint } from '@mtl/checkpoint';

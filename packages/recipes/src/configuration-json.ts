@@ -1,6 +1,6 @@
 import { savedConfigurationFormat } from './flags/config-file.js';
 import type { Flags } from './flags/flag-schema.js';
-import type { GptConfiguration } from './gpt-configuration.js';
+import type { PretrainingConfiguration } from './pretraining-configuration.js';
 
 /** The form of a configuration that is kept with a checkpoint; `--config` reads it again. */
 export interface ConfigurationJson {
@@ -10,11 +10,11 @@ export interface ConfigurationJson {
   /** Every flag that has a value, by Megatron-LM's names: enough to make the same configuration again. */
   readonly flags: Flags;
   /** What followed from them, for readers; not read back. */
-  readonly resolved: Omit<GptConfiguration, 'flags' | 'sources' | 'preset' | 'notices'>;
+  readonly resolved: Omit<PretrainingConfiguration, 'flags' | 'sources' | 'preset' | 'notices'>;
 }
 
 /** Plain data for JSON.stringify. */
-export function configurationJson(configuration: GptConfiguration): ConfigurationJson {
+export function configurationJson(configuration: PretrainingConfiguration): ConfigurationJson {
   const { flags, sources: _sources, preset, notices: _notices, ...resolved } = configuration;
   return { format: savedConfigurationFormat, version: 1, preset, flags, resolved };
 }

@@ -1,6 +1,6 @@
 import { type FlagName, flagGroups } from './flags/flag-schema.js';
 import { modelOfFlag } from './flags/model-of-flag.js';
-import type { GptConfiguration } from './gpt-configuration.js';
+import type { PretrainingConfiguration } from './pretraining-configuration.js';
 
 export interface PrintConfigurationOptions {
   /** Every flag (default), or only those that a preset, a file or the command line set. */
@@ -8,11 +8,11 @@ export interface PrintConfigurationOptions {
 }
 
 /**
- * The configuration as text, for the start of a run: flags by group with their values and where these come from, what
- * follows from them, and what was given without effect.
+ * The configuration as text, for the start of a run: flags by group with their values and where these come
+ * from, what follows from them, and what was given without effect.
  */
 export function printConfiguration(
-  configuration: GptConfiguration,
+  configuration: PretrainingConfiguration,
   { all = true }: PrintConfigurationOptions = {},
 ): string {
   const { flags, sources, notices, preset } = configuration;
@@ -46,7 +46,7 @@ function formatValue(value: unknown): string {
   return Array.isArray(value) ? value.join(' ') : String(value);
 }
 
-function derivedValues(configuration: GptConfiguration): ReadonlyArray<readonly [string, string]> {
+function derivedValues(configuration: PretrainingConfiguration): ReadonlyArray<readonly [string, string]> {
   const { model, training, optimizer, parallel } = configuration;
   const { learningRate } = optimizer;
   return [
@@ -65,7 +65,7 @@ function derivedValues(configuration: GptConfiguration): ReadonlyArray<readonly 
   ];
 }
 
-function parallelSizes({ parallel }: GptConfiguration): string {
+function parallelSizes({ parallel }: PretrainingConfiguration): string {
   const { tensorModelParallelSize, pipelineModelParallelSize, dataParallelSize } = parallel;
   return `tensor ${tensorModelParallelSize} x pipeline ${pipelineModelParallelSize} x data ${dataParallelSize}`;
 }

@@ -8,7 +8,11 @@ import { optimizerConfiguration } from './configuration/optimizer-configuration.
 import { parallelConfiguration } from './configuration/parallel-configuration.js';
 import { trainingConfiguration } from './configuration/training-configuration.js';
 import type { ResolvedFlags } from './flags/resolve-flags.js';
-import type { GptConfiguration, LoggingConfiguration, TrainingConfiguration } from './gpt-configuration.js';
+import type {
+  LoggingConfiguration,
+  PretrainingConfiguration,
+  TrainingConfiguration,
+} from './pretraining-configuration.js';
 
 export interface ValidateConfigurationOptions {
   /** Processes of the run; 1 unless given. */
@@ -19,15 +23,15 @@ export interface ValidateConfigurationOptions {
  * Turns flags into the configuration of a training: fills in what follows from other flags, and refuses what
  * cannot work together, one error at a time, each with the nearest values that would.
  *
- * @throws ConfigurationError with one of these codes: `MTL_FLAG_REQUIRED`, `MTL_FLAG_CONFLICT`, `MTL_FLAG_NEEDS`,
- *   `MTL_HEADS`, `MTL_SEQUENCE_LENGTH`, `MTL_TENSOR_PARALLEL_SIZE`, `MTL_PIPELINE_SIZE`, `MTL_WORLD_SIZE`,
- *   `MTL_BATCH_SIZE`, `MTL_RAMPUP_BATCH_SIZE`, `MTL_TRAIN_ITERS`, `MTL_RECOMPUTE`, `MTL_LEARNING_RATE`,
- *   `MTL_LOSS_SCALE`, `MTL_SPLIT`.
+ * @throws ConfigurationError with one of these codes: `MTL_FLAG_REQUIRED`, `MTL_FLAG_CONFLICT`,
+ *   `MTL_FLAG_NEEDS`, `MTL_HEADS`, `MTL_SEQUENCE_LENGTH`, `MTL_TENSOR_PARALLEL_SIZE`, `MTL_PIPELINE_SIZE`,
+ *   `MTL_WORLD_SIZE`, `MTL_BATCH_SIZE`, `MTL_RAMPUP_BATCH_SIZE`, `MTL_TRAIN_ITERS`, `MTL_RECOMPUTE`,
+ *   `MTL_LEARNING_RATE`, `MTL_LOSS_SCALE`, `MTL_SPLIT`.
  */
 export function validateConfiguration(
   resolved: ResolvedFlags & { readonly notices?: readonly string[] },
   { worldSize = 1 }: ValidateConfigurationOptions = {},
-): GptConfiguration {
+): PretrainingConfiguration {
   const flags = new FlagReader(resolved);
   const notices = [...(resolved.notices ?? [])];
   const model = modelConfiguration(flags);

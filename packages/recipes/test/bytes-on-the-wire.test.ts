@@ -49,8 +49,9 @@ interface LayerAndWhole {
 }
 
 /**
- * What a rank's engine counts for one layer and one micro-batch of a training: the difference between trainings of four
- * and of two layers, which have embedding, head, loss and norm in common. Every rank must count the same.
+ * What a rank's engine counts for one layer and one micro-batch of a training: the difference between
+ * trainings of four and of two layers, which have embedding, head, loss and norm in common. Every rank must
+ * count the same.
  */
 async function countsOfLayer(engine: 'local' | 'gloo', t: number): Promise<ReadonlyMap<Kind, LayerAndWhole>> {
   const trainings = kindNames.flatMap((kind) =>
@@ -119,11 +120,12 @@ describe.each([
     `gathers 4 times, scatters 4 times and gathers 2 again, cut along the sequence${needs}`,
     () => {
       const { allGather, reduceScatter, allReduce } = counts.get('sequence parallel')!.layer;
-      // Korthikanti et al. 2022, section 4.2.2: an all-reduce is a scattering and a gathering; backward gathers the inputs
-      // of the two column-parallel products again instead of keeping them
+      // Korthikanti et al. 2022, section 4.2.2: an all-reduce is a scattering and a gathering; backward
+      // gathers the inputs of the two column-parallel products again instead of keeping them
       expect(allGather).toEqual({ calls: 4 + 2, sentBytes: (4 + 2) * share(whole(4)) });
       expect(reduceScatter).toEqual({ calls: 4, sentBytes: 4 * share(whole(4)) });
-      // once a step, with the other parts of gradients: those of two norms (2 H each) and two row-parallel biases (H each)
+      // once a step, with the other parts of gradients: those of two norms (2 H each) and two row-parallel
+      // biases (H each)
       const partial = 6 * H * 4;
       expect(allReduce).toEqual({ calls: 0, sentBytes: (2 * share(partial)) / microBatchesPerStep });
     },
@@ -136,8 +138,8 @@ describe.each([
   // with more than two members engines send small tensors whole to everybody, in one trip instead of two
   if (t > 2) return;
   it.skipIf(problem)(`sends B S numbers for the loss, not B S V${needs}`, () => {
-    // besides two layers: the sum of embeddings, that of the head's input gradients, and of each token the maximum, the
-    // sum of exponentials and the label's logit, in two all-reduces of float32
+    // besides two layers: the sum of embeddings, that of the head's input gradients, and of each token the
+    // maximum, the sum of exponentials and the label's logit, in two all-reduces of float32
     const loss = 3 * B * S * 4;
     expect(counts.get('float32')!.whole.allReduce).toEqual({
       calls: 4 * 2 + 2 + 2,

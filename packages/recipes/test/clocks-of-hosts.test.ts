@@ -12,8 +12,9 @@ import { processTestMs, runProcesses } from './support/run-processes.js';
 const aheadSeconds = 1000;
 const shifted = ['unshare', '--time', '--monotonic', `${aheadSeconds}`, '--fork'];
 /**
- * Offsets are known to within half of the fastest of 16 round trips on the loopback, well under a millisecond; a tenth of a second
- * allows for a machine that does much else, and is a ten thousandth of what the clocks differ by.
+ * Offsets are known to within half of the fastest of 16 round trips on the loopback, well under a
+ * millisecond; a tenth of a second allows for a machine that does much else, and is a ten thousandth of what
+ * the clocks differ by.
  */
 const toleranceMs = 100;
 const flags = [

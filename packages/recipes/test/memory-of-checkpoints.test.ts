@@ -6,7 +6,10 @@ import type { MeasuredMove, Move, MoveCheckpointsArgument } from './ranks/move-c
 import { processTestMs, runProcesses } from './support/run-processes.js';
 
 const MiB = 1024 * 1024;
-/** Growth of V8's heap by tables and promises, stacks of reading threads, buffers of shared memory: measured up to 5 MiB. */
+/**
+ * Growth of V8's heap by tables and promises, stacks of reading threads, buffers of shared memory: measured
+ * up to 5 MiB.
+ */
 const besides = 8 * MiB;
 /** A load reads blocks of 4 MiB that do not lie in its target as they are, four at a time. */
 const readBlocks = 16 * MiB;

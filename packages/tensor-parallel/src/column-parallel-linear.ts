@@ -14,13 +14,14 @@ export interface ColumnParallelLinearOptions extends Pick<LinearOptions, 'input'
 }
 
 /**
- * The beginning of a tensor-parallel region: output [S, B, O / t] = input weight^T + bias, where weight [O / t, I] and
- * bias [O / t] are this process's rows (Shoeybi et al. 2019, section 3: the columns of the transposed weight).
+ * The beginning of a tensor-parallel region: output [S, B, O / t] = input weight^T + bias, where weight [O /
+ * t, I] and bias [O / t] are this process's rows (Shoeybi et al. 2019, section 3: the columns of the
+ * transposed weight).
  *
- * Without sequence parallelism the input [S, B, I] is the same everywhere. With it the input is this process's
- * [S / t, B, I]; the whole is gathered for the products of forward and of the weight gradient, and only the shard is
- * kept in between. The sum of the input gradients is on its way while the weight gradient is computed, and so is the
- * second gathering while the input gradient is.
+ * Without sequence parallelism the input [S, B, I] is the same everywhere. With it the input is this
+ * process's [S / t, B, I]; the whole is gathered for the products of forward and of the weight gradient, and
+ * only the shard is kept in between. The sum of the input gradients is on its way while the weight gradient
+ * is computed, and so is the second gathering while the input gradient is.
  */
 export function columnParallelLinear(tape: Tape, options: ColumnParallelLinearOptions): Variable {
   const { tensorParallel, ...product } = options;

@@ -12,8 +12,8 @@ export interface GatherRowsOptions {
 }
 
 /**
- * Chosen rows of activations, [M, 1, H], whole on every process whether the sequence is cut or not: only they travel, and
- * what is computed with them needs no sequence parallelism.
+ * Chosen rows of activations, [M, 1, H], whole on every process whether the sequence is cut or not: only they
+ * travel, and what is computed with them needs no sequence parallelism.
  */
 export function gatherRows(tape: Tape, { input, indices, tensorParallel }: GatherRowsOptions): Variable {
   if (!isSpread(tensorParallel) || !tensorParallel.sequenceParallel) {

@@ -5,12 +5,13 @@ import { isSpread } from './is-spread.js';
 import type { TensorParallel } from './tensor-parallel.js';
 
 /**
- * The borders of a tensor-parallel region. `enter` is what happens to activations where a region begins, and to
- * gradients where backward enters it from behind; `leave` sums the parts that the processes have computed.
+ * The borders of a tensor-parallel region. `enter` is what happens to activations where a region begins, and
+ * to gradients where backward enters it from behind; `leave` sums the parts that the processes have computed.
  *
- * Without sequence parallelism `enter` is nothing and `leave` an all-reduce: forward's f and backward's g of Shoeybi et
- * al. 2019, section 3. With it `enter` is an all-gather along the sequence and `leave` a reduce-scatter: g and g-bar of
- * Korthikanti et al. 2022, section 4.2.2. [S, B, H] makes shards of the sequence contiguous.
+ * Without sequence parallelism `enter` is nothing and `leave` an all-reduce: forward's f and backward's g of
+ * Shoeybi et al. 2019, section 3. With it `enter` is an all-gather along the sequence and `leave` a
+ * reduce-scatter: g and g-bar of Korthikanti et al. 2022, section 4.2.2. [S, B, H] makes shards of the
+ * sequence contiguous.
  */
 export interface RegionExchanges {
   readonly enter: Exchange | undefined;

@@ -16,9 +16,10 @@ export interface RowParallelLinearOptions extends Pick<LinearOptions, 'input' | 
 }
 
 /**
- * The end of a tensor-parallel region: the sum over processes of input [S, B, I / t] weight^T, where weight [O, I / t] is
- * this process's columns (Shoeybi et al. 2019, section 3: the rows of the transposed weight). Every process gets the
- * whole sum [S, B, O]; with sequence parallelism its part [S / t, B, O], and the gradient of a bias is then only a part.
+ * The end of a tensor-parallel region: the sum over processes of input [S, B, I / t] weight^T, where weight
+ * [O, I / t] is this process's columns (Shoeybi et al. 2019, section 3: the rows of the transposed weight).
+ * Every process gets the whole sum [S, B, O]; with sequence parallelism its part [S / t, B, O], and the
+ * gradient of a bias is then only a part.
  */
 export function rowParallelLinear(tape: Tape, options: RowParallelLinearOptions): Variable {
   const { tensorParallel, bias, ...product } = options;

@@ -10,10 +10,10 @@ export interface VocabularyParallelCrossEntropyOptions extends Omit<LinearCrossE
 }
 
 /**
- * `linearCrossEntropy` over a vocabulary that is cut by rows of the weight [V / t, H]: the losses [S * B] of all tokens,
- * the same on every process. Logits exist only chunk by chunk and only for this process's columns; what is exchanged of
- * them is three numbers a token. The input is whole, or this process's [S / t, B, H] with sequence parallelism; labels
- * and weights are those of all tokens.
+ * `linearCrossEntropy` over a vocabulary that is cut by rows of the weight [V / t, H]: the losses [S * B] of
+ * all tokens, the same on every process. Logits exist only chunk by chunk and only for this process's
+ * columns; what is exchanged of them is three numbers a token. The input is whole, or this process's [S / t,
+ * B, H] with sequence parallelism; labels and weights are those of all tokens.
  */
 export function vocabularyParallelCrossEntropy(
   tape: Tape,
@@ -32,7 +32,10 @@ export function vocabularyParallelCrossEntropy(
   });
 }
 
-/** The maximum first, then in one go the sums measured from it and the label's logit, which only one process has. */
+/**
+ * The maximum first, then in one go the sums measured from it and the label's logit, which only one process
+ * has.
+ */
 function reduceStatistics(statistics: Tensor, group: ProcessGroup): void {
   const { dtype, device } = statistics;
   const shape = [statistics.dim(1)];

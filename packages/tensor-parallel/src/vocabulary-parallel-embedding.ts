@@ -6,16 +6,17 @@ export interface VocabularyParallelEmbeddingOptions {
   /** All token ids [S, B], and this process's rows of the table [V / t, H]. */
   readonly tokens: EmbeddingLookup;
   /**
-   * Tables that every process holds whole (positions, token types), with the ids [S, B] or, under sequence parallelism,
-   * [S / t, B] of this process's positions.
+   * Tables that every process holds whole (positions, token types), with the ids [S, B] or, under sequence
+   * parallelism, [S / t, B] of this process's positions.
    */
   readonly others?: readonly EmbeddingLookup[];
   readonly tensorParallel: TensorParallel | undefined;
 }
 
 /**
- * The sum of the chosen rows of all tables: [S, B, H], or [S / t, B, H] with sequence parallelism. Each process looks up
- * the tokens whose rows it holds; the others' are zeros, so that the sum over processes is exact.
+ * The sum of the chosen rows of all tables: [S, B, H], or [S / t, B, H] with sequence parallelism. Each
+ * process looks up the tokens whose rows it holds; the others' are zeros, so that the sum over processes is
+ * exact.
  */
 export function vocabularyParallelEmbedding(
   tape: Tape,

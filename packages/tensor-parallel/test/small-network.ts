@@ -28,7 +28,9 @@ export interface NetworkResult {
   readonly gradients: readonly { readonly parameter: Parameter; readonly values: readonly number[] }[];
 }
 
-/** Embedding, feed-forward network and loss, whole or spread over processes; every operation of the package. */
+/**
+ * Embedding, feed-forward network and loss, whole or spread over processes; every operation of the package.
+ */
 export function runNetwork(tensorParallel: TensorParallel | undefined): NetworkResult {
   const isCut = tensorParallel?.sequenceParallel === true;
   const own = (size: number) => sliceOfRank(tensorParallel, { size, what: 'something' });

@@ -1,6 +1,9 @@
 import { type Device, Tensor } from '@mtl/kernels';
 
-/** Numbers that kernels leave on the device, read all at once: one wait for the device, however many there are. */
+/**
+ * Numbers that kernels leave on the device, read all at once: one wait for the device, however many there
+ * are.
+ */
 export class DeviceNumbers {
   readonly #buffer: Tensor;
   readonly #places: Tensor[] = [];

@@ -4,7 +4,10 @@ import type { StageLoss } from '@mtl/pipeline';
 import type { DeviceNumbers } from './device-numbers.js';
 import type { LossKind } from './loss-kind.js';
 
-/** The losses of micro-batches, of each kind the sum of loss times weight, in double: left on the device until somebody reads. */
+/**
+ * The losses of micro-batches, of each kind the sum of loss times weight, in double: left on the device until
+ * somebody reads.
+ */
 export class LossSums {
   readonly #names: readonly string[];
   readonly #numbers: DeviceNumbers;
@@ -24,7 +27,10 @@ export class LossSums {
     }
   }
 
-  /** Of each kind, in their order, the sums of the micro-batches that were added, out of the numbers that were read. */
+  /**
+   * Of each kind, in their order, the sums of the micro-batches that were added, out of the numbers that were
+   * read.
+   */
   ofKinds(read: readonly number[]): ReadonlyArray<readonly number[]> {
     return this.#names.map((_, kind) => read.filter((_, index) => index % this.#names.length === kind));
   }

@@ -9,7 +9,10 @@ export interface RanksOptions {
   readonly lastStage?: number;
 }
 
-/** What the processes of a training tell each other about a step, in numbers. All of them must call the same methods. */
+/**
+ * What the processes of a training tell each other about a step, in numbers. All of them must call the same
+ * methods.
+ */
 export class Ranks {
   readonly #groups: ParallelGroups;
   readonly #device: Device;
@@ -44,8 +47,9 @@ export class Ranks {
   }
 
   /**
-   * Values of all micro-batches of a global batch from those of this rank's: in the order of their samples, in which one
-   * process would have them. Chunks of one micro-batch a rank follow each other (see the samplers of @mtl/data).
+   * Values of all micro-batches of a global batch from those of this rank's: in the order of their samples,
+   * in which one process would have them. Chunks of one micro-batch a rank follow each other (see the
+   * samplers of @mtl/data).
    */
   gatherMicroBatches(values: readonly number[]): readonly number[] {
     const { dp } = this.#groups;

@@ -53,15 +53,19 @@ export interface RunTrainingOptions<Batch> {
 }
 
 export interface TrainingResult {
-  /** `done`: the last iteration is reached; `exit-interval` and signals: it can be resumed; `data`: no data left. */
+  /**
+   * `done`: the last iteration is reached; `exit-interval` and signals: it can be resumed; `data`: no data
+   * left.
+   */
   readonly reason: 'done' | 'exit-interval' | 'data' | NodeJS.Signals;
   readonly checkpointPath: string | undefined;
 }
 
 /**
- * Trains to the end with everything around the loop: evaluation, checkpoints (also on SIGINT, SIGTERM and SIGHUP,
- * after the step that is running), reports. The final state is always saved and, where there is evaluation data, evaluated. Every
- * process of a training runs it; a signal to any of them stops all after the same step.
+ * Trains to the end with everything around the loop: evaluation, checkpoints (also on SIGINT, SIGTERM and
+ * SIGHUP, after the step that is running), reports. The final state is always saved and, where there is
+ * evaluation data, evaluated. Every process of a training runs it; a signal to any of them stops all after
+ * the same step.
  */
 export async function runTraining<Batch>(options: RunTrainingOptions<Batch>): Promise<TrainingResult> {
   const { trainer, save, evaluation, exitInterval } = options;
@@ -106,7 +110,9 @@ export async function runTraining<Batch>(options: RunTrainingOptions<Batch>): Pr
   return { reason, checkpointPath: checkpoint?.path };
 }
 
-/** The signal that some process has received; the same on all of them, since they all ask after the same step. */
+/**
+ * The signal that some process has received; the same on all of them, since they all ask after the same step.
+ */
 function agreedSignal<Batch>({ trainer, signals }: RunTrainingOptions<Batch>): NodeJS.Signals | undefined {
   const flags = trainer.ranks.maximum(stopSignalNames.map((name) => (signals?.received === name ? 1 : 0)));
   return stopSignalNames.find((_, index) => flags[index] === 1);

@@ -4,8 +4,9 @@ import { stopSignalNames } from './stop-signal-names.js';
 const streams = [process.stdout, process.stderr];
 
 /**
- * Watches for SIGINT, SIGTERM and SIGHUP: the first asks for an orderly stop, a second ends the process at once. A terminal
- * that goes away is a SIGHUP, however many it sends, and what can no longer be written to it is dropped.
+ * Watches for SIGINT, SIGTERM and SIGHUP: the first asks for an orderly stop, a second ends the process at
+ * once. A terminal that goes away is a SIGHUP, however many it sends, and what can no longer be written to it
+ * is dropped.
  */
 export class StopSignals {
   #received: NodeJS.Signals | undefined;

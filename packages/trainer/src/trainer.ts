@@ -21,23 +21,31 @@ export interface TrainerOptions<Batch> {
   readonly pipeline: Pipeline<Batch>;
   /** Its groups are those of the training. */
   readonly optimizer: AdamwOptimizer;
-  /** The rate of the next step, from the updates applied (skipped steps do not count) and the samples consumed. */
+  /**
+   * The rate of the next step, from the updates applied (skipped steps do not count) and the samples
+   * consumed.
+   */
   readonly learningRate: (position: { numUpdates: number; consumedSamples: number }) => number;
   readonly lossScaler: LossScaler;
   readonly microBatches: NumMicroBatches;
   readonly device: Device;
   /**
-   * This data-parallel rank's micro-batches one after the other, from the first sample not yet consumed; on all stages of a
-   * pipeline as many.
+   * This data-parallel rank's micro-batches one after the other, from the first sample not yet consumed; on
+   * all stages of a pipeline as many.
    */
   readonly batches: AsyncIterator<Batch>;
-  /** What the loss is a sum of: one kind for a language model, several where parts of a stage's loss have names. */
+  /**
+   * What the loss is a sum of: one kind for a language model, several where parts of a stage's loss have
+   * names.
+   */
   readonly losses: readonly LossKind<Batch>[];
   readonly sequenceLength: number;
   /** Model FLOPs of one sample, forward and backward. */
   readonly flopsPerSample: number;
   readonly trainIterations: number;
-  /** Called on all ranks when the gradients of a step are reduced, before they are used up: to look at them. */
+  /**
+   * Called on all ranks when the gradients of a step are reduced, before they are used up: to look at them.
+   */
   readonly onGradients?: ((iteration: number) => void | Promise<void>) | undefined;
   /** Records steps; the pipeline's recorder is the same one. */
   readonly profiler?: StepProfiler | undefined;
@@ -79,9 +87,10 @@ async function take<Value>(from: AsyncIterator<Value>, count: number): Promise<V
 const total = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0);
 
 /**
- * The training loop: `for await (const step of trainer)` runs one optimizer step per turn. It knows pipelines and batches,
- * not models: what a batch is, which losses there are and what counts in them, the caller says. Every process of a training runs one, with
- * its own micro-batches; metrics are those of the global batch and the same on all of them but for times.
+ * The training loop: `for await (const step of trainer)` runs one optimizer step per turn. It knows pipelines
+ * and batches, not models: what a batch is, which losses there are and what counts in them, the caller says.
+ * Every process of a training runs one, with its own micro-batches; metrics are those of the global batch and
+ * the same on all of them but for times.
  */
 export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
   /** The processes of the training. */
@@ -90,7 +99,9 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
   #progress: TrainingProgress;
   #dataWaitMs = 0;
 
-  /** @throws UsageError `MTL_LOSS_KINDS` for no losses, or several of which a stage would not know the factor */
+  /**
+   * @throws UsageError `MTL_LOSS_KINDS` for no losses, or several of which a stage would not know the factor
+   */
   constructor(options: TrainerOptions<Batch>) {
     checkLosses(options.losses);
     this.#options = options;
@@ -129,12 +140,13 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
   }
 
   /**
-   * Mean losses over the next micro-batches of an iterator, without touching parameters. Data-parallel ranks evaluate their
-   * own micro-batches, as many each.
+   * Mean losses over the next micro-batches of an iterator, without touching parameters. Data-parallel ranks
+   * evaluate their own micro-batches, as many each.
    */
   async evaluate(batches: AsyncIterator<Batch>, numMicroBatches: number): Promise<EvaluatedLoss> {
     const { pipeline, losses, microBatches } = this.#options;
-    // as many at a time as in a step after ramp-up: a number that schedules fit, and of which evaluations are a multiple
+    // as many at a time as in a step after ramp-up: a number that schedules fit, and of which evaluations are
+    // a multiple
     const most = microBatches.countsOfMicroBatches().at(-1)!;
     const sums: number[][] = losses.map(() => []);
     const counts = losses.map(() => 0);

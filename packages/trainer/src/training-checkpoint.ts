@@ -18,7 +18,10 @@ export function parameterNameOf(name: string): string {
   return isOptimizerTensor(name) ? name.slice(name.indexOf('.', optimizerPrefix.length) + 1) : name;
 }
 
-/** Whole float32 values in a flat buffer under a logical name: a box of the parameter that lies together there. */
+/**
+ * Whole float32 values in a flat buffer under a logical name: a box of the parameter that lies together
+ * there.
+ */
 interface StoredBox {
   readonly name: string;
   readonly parameter: Parameter;
@@ -58,8 +61,9 @@ function logicalTensor({
 }
 
 /**
- * What this rank holds of a buffer with a value for each element of its owned ranges: one box for a parameter that it
- * holds whole (or all of its tensor-parallel slice), a few for one that ranks of a distributed optimizer share.
+ * What this rank holds of a buffer with a value for each element of its owned ranges: one box for a parameter
+ * that it holds whole (or all of its tensor-parallel slice), a few for one that ranks of a distributed
+ * optimizer share.
  */
 function ownedTensors(
   optimizer: AdamwOptimizer,
@@ -97,8 +101,8 @@ function ownedTensors(
 }
 
 /**
- * 0 on the one rank that saves what several hold. Data-parallel ranks that all hold everything take turns, so that each
- * saves about as many bytes.
+ * 0 on the one rank that saves what several hold. Data-parallel ranks that all hold everything take turns, so
+ * that each saves about as many bytes.
  */
 function replicaNumbers({ buffers, groups }: AdamwOptimizer): ReadonlyMap<Parameter, number> {
   const { rank, size, distributed } = buffers.sharing;
@@ -125,7 +129,10 @@ export function weightTensors(optimizer: AdamwOptimizer): LogicalTensor[] {
   return ownedTensors(optimizer, { prefix: '', buffer: optimizer.buffers.master, start: 'masterStart' });
 }
 
-/** Reduced main gradients as `gradient.NAME`: what this rank holds of them between `reduceGradients` and `step`. */
+/**
+ * Reduced main gradients as `gradient.NAME`: what this rank holds of them between `reduceGradients` and
+ * `step`.
+ */
 export function gradientTensors(optimizer: AdamwOptimizer): LogicalTensor[] {
   return ownedTensors(optimizer, {
     prefix: 'gradient.',
@@ -134,14 +141,19 @@ export function gradientTensors(optimizer: AdamwOptimizer): LogicalTensor[] {
   });
 }
 
-/** Adam's moments as `optimizer.exp_avg.NAME` and `optimizer.exp_avg_sq.NAME`: what this rank holds of them. */
+/**
+ * Adam's moments as `optimizer.exp_avg.NAME` and `optimizer.exp_avg_sq.NAME`: what this rank holds of them.
+ */
 export function optimizerTensors(optimizer: AdamwOptimizer): LogicalTensor[] {
   return optimizer.state.flatMap(({ name, buffer }) =>
     ownedTensors(optimizer, { prefix: `${optimizerPrefix}${name}.`, buffer, start: 'stateStart' }),
   );
 }
 
-/** What a checkpoint holds besides tensors. Random numbers are counter-based: the seed in the configuration is all. */
+/**
+ * What a checkpoint holds besides tensors. Random numbers are counter-based: the seed in the configuration is
+ * all.
+ */
 export interface TrainingState {
   readonly progress: TrainingProgress;
   readonly optimizerSteps: number;

@@ -10,8 +10,8 @@ export interface BigramBatch {
 }
 
 /**
- * The smallest model that a trainer can train: a table of embeddings that is its own output head. The hidden state of a
- * token is its one-hot row times `boost`, so that tests can make gradients overflow.
+ * The smallest model that a trainer can train: a table of embeddings that is its own output head. The hidden
+ * state of a token is its one-hot row times `boost`, so that tests can make gradients overflow.
  */
 export class BigramStage implements Stage<BigramBatch> {
   readonly isFirst = true;

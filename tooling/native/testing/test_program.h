@@ -1,5 +1,5 @@
-// A test harness of one page: tests register themselves, a failed expectation is printed and counted, and the process
-// ends with 1. No framework, so that the sanitizers see our code and nothing else.
+// A test harness of one page: tests register themselves, a failed expectation is printed and counted, and the
+// process ends with 1. No framework, so that the sanitizers see our code and nothing else.
 #pragma once
 
 namespace mtl::testing {
@@ -17,8 +17,8 @@ struct TestProgram {
   void (*at_end)() = nullptr;
 };
 
-// What main returns: runs the tests whose names contain the first argument, or all, or one of several shares of all
-// (`--share 0 2`: the first of two); 0 if there were any and none failed.
+// What main returns: runs the tests whose names contain the first argument, or all, or one of several shares
+// of all (`--share 0 2`: the first of two); 0 if there were any and none failed.
 int run_tests(int argc, char** argv, const TestProgram& program = {});
 
 }  // namespace mtl::testing

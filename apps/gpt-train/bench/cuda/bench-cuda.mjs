@@ -1,17 +1,19 @@
 #!/usr/bin/env node
 /**
- * npm run bench:cuda: the training step on a card against the PyTorch yardstick on the same card, in one run: losses agree first,
- * then each side at its best micro-batch (searched), model by model. Writes a table in Markdown and everything as JSON
- * after each side, so that a run that is cut off has what it had. A measurement that fails is recorded and the rest goes on;
- * PyTorch is tried once more without torch.compile, and marked. Ends with 1 when a goal is missed, losses differ or a measurement
- * failed, with 2 when nothing could be compared.
- *   node bench/cuda/bench-cuda.mjs [--presets gpt2-124m,gpt2-1.3b] [--iters 10] [--warmup 3] [--out DIRECTORY]
+ * npm run bench:cuda: the training step on a card against the PyTorch yardstick on the same card, in one run:
+ * losses agree first, then each side at its best micro-batch (searched), model by model. Writes a table in
+ * Markdown and everything as JSON after each side, so that a run that is cut off has what it had. A
+ * measurement that fails is recorded and the rest goes on; PyTorch is tried once more without torch.compile,
+ * and marked. Ends with 1 when a goal is missed, losses differ or a measurement failed, with 2 when nothing
+ * could be compared.
+ *   node bench/cuda/bench-cuda.mjs [--presets gpt2-124m,gpt2-1.3b] [--iters 10] [--warmup 3] [--out
+ *   DIRECTORY]
  *     [--device cuda] [--dtype bfloat16] [--no-compile] [--skip-losses]
  *     [--fixed]                      the first micro-batch of each plan alone, to look at something quickly
  *     [--dry-run]                    a tiny model; PyTorch on the processor: proves the command, not the card. With
  *                                    --device cpu ours, too, where there is neither a card nor its emulation
- * MTL_PEER names the yardstick (default ../shared/peers/gpt_torch.py beside the checkout), MTL_PEER_PYTHON the Python that has
- * torch (default python3).
+ * MTL_PEER names the yardstick (default ../shared/peers/gpt_torch.py beside the checkout), MTL_PEER_PYTHON
+ * the Python that has torch (default python3).
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
@@ -89,7 +91,8 @@ function describeOurs() {
 }
 
 const steps = ['--iters', values.iters, '--warmup', values.warmup, '--dtype', dtype];
-// first weights are made on the host, for which a step does nothing else that takes time; PyTorch takes all cores, too
+// first weights are made on the host, for which a step does nothing else that takes time; PyTorch takes all
+// cores, too
 const threads = String(availableParallelism());
 const measureOurs = (preset) => (microBatch) =>
   runMeasurement({

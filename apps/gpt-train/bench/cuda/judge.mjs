@@ -3,7 +3,10 @@ import { largestCommon } from './search-micro-batch.mjs';
 
 const tflops = (tokensPerSecond, flops) => (tokensPerSecond * flops) / 1e12;
 
-/** How far two first losses may lie apart that come from other tokens and other weights of the same distribution. */
+/**
+ * How far two first losses may lie apart that come from other tokens and other weights of the same
+ * distribution.
+ */
 const firstLossBound = 0.1;
 
 function check(name, { value, goal, isReached }) {
@@ -11,8 +14,9 @@ function check(name, { value, goal, isReached }) {
 }
 
 /**
- * One model of the table: both sides at their best, and each goal with what came. A goal that cannot be judged, because a side
- * did not fit the card or there is no yardstick, is not reached and says so with a value of null.
+ * One model of the table: both sides at their best, and each goal with what came. A goal that cannot be
+ * judged, because a side did not fit the card or there is no yardstick, is not reached and says so with a
+ * value of null.
  */
 export function judge({ preset, ours, theirs }) {
   const [our, their] = [ours.best, theirs?.best];

@@ -21,10 +21,12 @@ function makeCurves({ python, device, directory }) {
 }
 
 /**
- * Whether trainings of the parity recipe on device cuda have PyTorch's losses on the same card (float32 1e-5, bfloat16 2e-3:
- * test/parity-training.ts), ours of the host, and the same bits twice. `device` is where PyTorch runs. Without a Python that
- * has torch, or where it cannot run the recipe, they are held against PyTorch's of a processor, which is said.
- * @returns `agree`; `numCompared` tests, 0 where there is no device; `against` what; `problem`, why not PyTorch on `device`
+ * Whether trainings of the parity recipe on device cuda have PyTorch's losses on the same card (float32 1e-5,
+ * bfloat16 2e-3: test/parity-training.ts), ours of the host, and the same bits twice. `device` is where
+ * PyTorch runs. Without a Python that has torch, or where it cannot run the recipe, they are held against
+ * PyTorch's of a processor, which is said.
+ * @returns `agree`; `numCompared` tests, 0 where there is no device; `against` what; `problem`, why not
+ *   PyTorch on `device`
  */
 export function lossesAgree({ python, device, directory }) {
   const made =

@@ -2,8 +2,8 @@ import { modelFlops } from '@mtl/trainer';
 import { benchmarkPresets } from '../benchmark-presets.mjs';
 
 /**
- * Peak of the bf16 matrix units of an H100 or H200 (SXM), dense, in TFLOP/s: what a card that is none of these is held
- * against, too, so that shares can be compared.
+ * Peak of the bf16 matrix units of an H100 or H200 (SXM), dense, in TFLOP/s: what a card that is none of
+ * these is held against, too, so that shares can be compared.
  */
 export const peakTflops = 989;
 
@@ -15,7 +15,9 @@ export const goals = {
   host: 0.95,
 };
 
-/** Models of the comparison: micro-batches to try in this order, and the share of the peak that was asked for. */
+/**
+ * Models of the comparison: micro-batches to try in this order, and the share of the peak that was asked for.
+ */
 export const plans = {
   'gpt2-124m': { microBatches: [8, 16, 32, 64, 128] },
   'gpt2-355m': { microBatches: [8, 16, 32, 64] },
@@ -29,7 +31,10 @@ export const plans = {
 /** What `bench:cuda` times unless told otherwise. */
 export const comparedPresets = Object.keys(plans).filter((name) => name !== 'cuda-dry-run');
 
-/** Model FLOPs of a token, forward and backward: attention in full, and the half of it that a causal mask leaves. */
+/**
+ * Model FLOPs of a token, forward and backward: attention in full, and the half of it that a causal mask
+ * leaves.
+ */
 export function flopsPerToken(preset) {
   const [numLayers, hiddenSize, , sequenceLength, vocabSize] = benchmarkPresets[preset];
   const shape = {

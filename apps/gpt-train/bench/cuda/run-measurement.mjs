@@ -10,8 +10,9 @@ export function peerEnvironment() {
 }
 
 /**
- * Runs a program that prints a line of JSON last; the value of that line. Memory that does not suffice is a result,
- * `{ out_of_memory: true }`; any other failure throws with what the program said, and so does a run of more than `seconds`.
+ * Runs a program that prints a line of JSON last; the value of that line. Memory that does not suffice is a
+ * result, `{ out_of_memory: true }`; any other failure throws with what the program said, and so does a run
+ * of more than `seconds`.
  */
 export function runMeasurement({ command, args, env = process.env, seconds = 900 }) {
   const options = { encoding: 'utf8', env, maxBuffer: 1 << 26, timeout: seconds * 1000 };

@@ -8,7 +8,8 @@ import { bounds, fixture, lossDistance, normDistance, train } from '../parity-tr
 import { readMetrics, runGptTrain } from '../run-gpt-train.js';
 
 const { title, problem, isEmulated } = findGpu();
-// A step takes seconds where every thread of a kernel is a fiber. The first has a learning rate of 0: the third sees an update.
+// A step takes seconds where every thread of a kernel is a fiber. The first has a learning rate of 0: the
+// third sees an update.
 const steps = isEmulated ? 3 : 100;
 
 /** The first steps of a curve. */

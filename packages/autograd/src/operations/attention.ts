@@ -18,8 +18,8 @@ export interface AttentionOptions {
 }
 
 /**
- * softmax(q k^T / sqrt(D)) v for every head: [S, B, A * D]. Probabilities are never stored: backward computes them again
- * from the log-sum-exp of each row (FlashAttention), which is what selective recomputation is for.
+ * softmax(q k^T / sqrt(D)) v for every head: [S, B, A * D]. Probabilities are never stored: backward computes
+ * them again from the log-sum-exp of each row (FlashAttention), which is what selective recomputation is for.
  */
 export function attention(tape: Tape, options: AttentionOptions): Variable {
   const { qkv, numHeads, causal, keyStart, keyMask, dropout, headOffset = 0 } = options;

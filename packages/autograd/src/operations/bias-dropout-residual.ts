@@ -43,7 +43,9 @@ function maskOf(
   return { probability, key, samples: samples.tensor, positions: positions?.tensor, sequenceOffset };
 }
 
-/** residual + dropout(input + bias). The mask is made again in backward; nothing but its coordinates is kept. */
+/**
+ * residual + dropout(input + bias). The mask is made again in backward; nothing but its coordinates is kept.
+ */
 export function biasDropoutResidual(tape: Tape, options: BiasDropoutResidualOptions): Variable {
   const { input, bias, residual, dropout } = options;
   const { dtype, device, shape } = input.tensor;

@@ -12,8 +12,8 @@ export interface CrossEntropyOptions {
 }
 
 /**
- * The losses [N], float32, of logits that are there already: few classes, such as those of a fine-tuning task. For a
- * vocabulary take `linearCrossEntropy`, which never has all logits in memory.
+ * The losses [N], float32, of logits that are there already: few classes, such as those of a fine-tuning
+ * task. For a vocabulary take `linearCrossEntropy`, which never has all logits in memory.
  */
 export function crossEntropy(tape: Tape, { logits, labels, weights }: CrossEntropyOptions): Variable {
   const { dtype, device } = logits.tensor;

@@ -15,8 +15,9 @@ export interface EmbeddingLookup {
 /**
  * [S, B, H]: the sum of the chosen rows of every table (tokens, positions, token types).
  *
- * @param exchanges where the rows of the first table are spread over processes: the chosen ones are reduced before those
- *   of the other tables are added, and the ids of these are those of the reduced output's positions
+ * @param exchanges where the rows of the first table are spread over processes: the chosen ones are reduced
+ *   before those of the other tables are added, and the ids of these are those of the reduced output's
+ *   positions
  */
 export function embedding(
   tape: Tape,

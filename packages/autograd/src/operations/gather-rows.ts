@@ -15,8 +15,9 @@ export interface GatherRowsOptions {
 }
 
 /**
- * Chosen rows of activations, [M, 1, H]: what follows computes only with them (masked positions, the first token). Where
- * the sequence is cut, every process gets all chosen rows and, in backward, keeps the gradients of those that it holds.
+ * Chosen rows of activations, [M, 1, H]: what follows computes only with them (masked positions, the first
+ * token). Where the sequence is cut, every process gets all chosen rows and, in backward, keeps the gradients
+ * of those that it holds.
  */
 export function gatherRows(tape: Tape, options: GatherRowsOptions): Variable {
   const { input, indices, firstRow = 0 } = options;

@@ -3,8 +3,8 @@ import type { Tape } from '../tape.js';
 import type { Variable } from '../variable.js';
 
 /**
- * gelu(input), [..., F]. The bias before it is the matrix product's. Its output is computed again in backward rather than
- * kept, where the tape rematerializes.
+ * gelu(input), [..., F]. The bias before it is the matrix product's. Its output is computed again in backward
+ * rather than kept, where the tape rematerializes.
  */
 export function gelu(tape: Tape, options: { readonly input: Variable; readonly kind: GeluKind }): Variable {
   const { input, kind } = options;

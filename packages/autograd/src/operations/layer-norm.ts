@@ -14,8 +14,9 @@ export interface LayerNormOptions {
 }
 
 /**
- * Layer norm over the last dimension. Its output is cheap to compute again from the input, so it is not kept for
- * backward where the tape rematerializes; its backward adds the gradient of the residual path in the same pass.
+ * Layer norm over the last dimension. Its output is cheap to compute again from the input, so it is not kept
+ * for backward where the tape rematerializes; its backward adds the gradient of the residual path in the same
+ * pass.
  */
 export function layerNorm(tape: Tape, { input, weight, bias, epsilon }: LayerNormOptions): Variable {
   const { dtype, device, shape, size } = input.tensor;

@@ -14,7 +14,10 @@ import { addBiasGradient, addWeightGradient } from './linear.js';
 /** Where the rows of the weight, which are the vocabulary, are spread over processes. */
 export interface LinearCrossEntropyExchanges
   extends Pick<ProductExchanges, 'gatherInput' | 'reduceInputGradient'> {
-  /** [3, N] float32: maximum, sum of exponentials and label logit of this process's columns become those of all. */
+  /**
+   * [3, N] float32: maximum, sum of exponentials and label logit of this process's columns become those of
+   * all.
+   */
   reduceStatistics(statistics: Tensor): void;
 }
 
@@ -29,7 +32,10 @@ export interface LinearCrossEntropyOptions {
   readonly vocabularySize: number;
   /** int32 [S, B] */
   readonly labels: Variable;
-  /** float32 [S, B]: each token's factor in the total loss: its mask times the loss scale over the number of tokens. */
+  /**
+   * float32 [S, B]: each token's factor in the total loss: its mask times the loss scale over the number of
+   * tokens.
+   */
   readonly weights: Variable;
   /** Most bytes of logits at a time. Default 128 MiB. */
   readonly chunkBytes?: number;
@@ -99,9 +105,10 @@ function crossEntropyOfChunk(chunk: Rows, options: LinearCrossEntropyOptions, wi
 }
 
 /**
- * The loss of every token, [S * B] float32: cross entropy of the logits `input weight^T + bias`, which exist only chunk by
- * chunk. While the tape records, forward does nothing: losses and gradients come in backward from the same logits, so
- * that these are computed once (read the losses after backward). The weight half alone computes the logits again.
+ * The loss of every token, [S * B] float32: cross entropy of the logits `input weight^T + bias`, which exist
+ * only chunk by chunk. While the tape records, forward does nothing: losses and gradients come in backward
+ * from the same logits, so that these are computed once (read the losses after backward). The weight half
+ * alone computes the logits again.
  */
 export function linearCrossEntropy(tape: Tape, options: LinearCrossEntropyOptions): Variable {
   const { input, weight, bias, exchanges } = options;

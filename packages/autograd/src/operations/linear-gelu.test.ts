@@ -17,7 +17,9 @@ import {
 const [sequence, batch, hidden, feedForward] = [3, 2, 8, 24];
 const normal = { kind: 'normal', standardDeviation: 0.5 } as const;
 
-/** With it a layer gives the gradient of its own input, as before GELU's derivative was part of its product. */
+/**
+ * With it a layer gives the gradient of its own input, as before GELU's derivative was part of its product.
+ */
 const same: Exchange = (tensor) => {
   const view = tensor.view({ shape: tensor.shape });
   return { wait: () => view };

@@ -30,7 +30,9 @@ export interface LinearGeluOptions extends LinearOptions {
   readonly exchanges?: Omit<ProductExchanges, 'reduceOutput' | 'gatherOutputGradient'> | undefined;
 }
 
-/** Runs `body` with `tensor` in another shape: itself where it has that rank already, else a temporary view. */
+/**
+ * Runs `body` with `tensor` in another shape: itself where it has that rank already, else a temporary view.
+ */
 function withShape(tensor: Tensor, shape: readonly number[], body: (shaped: Tensor) => void): void {
   if (tensor.shape.length === shape.length) {
     body(tensor);
@@ -51,16 +53,17 @@ function withMatrix(tensor: Tensor, body: (matrix: Tensor) => void): void {
 }
 
 /**
- * output [..., O] = input weight^T + bias. The weight gradient is added to the main gradient by the matrix product
- * itself, in float32 whatever the compute dtype. What backward exchanges is under way while the other product is computed.
+ * output [..., O] = input weight^T + bias. The weight gradient is added to the main gradient by the matrix
+ * product itself, in float32 whatever the compute dtype. What backward exchanges is under way while the other
+ * product is computed.
  */
 export function linear(tape: Tape, options: LinearOptions): Variable {
   return record(tape, options, forward(options));
 }
 
 /**
- * gelu(input weight^T + bias), [..., O]: the products of this layer and of the one behind it do GELU and its derivative in
- * the same pass over memory, where the device can.
+ * gelu(input weight^T + bias), [..., O]: the products of this layer and of the one behind it do GELU and its
+ * derivative in the same pass over memory, where the device can.
  */
 export function linearGelu(tape: Tape, options: LinearGeluOptions): Variable {
   return tape.scope(() => {
@@ -142,7 +145,9 @@ function forwardGelu(options: LinearGeluOptions): { output: Tensor; preactivatio
   return { output, preactivation };
 }
 
-/** outputGradient [..., O] weight: [..., I]; where the input is GELU's output, the gradient of GELU's input. */
+/**
+ * outputGradient [..., O] weight: [..., I]; where the input is GELU's output, the gradient of GELU's input.
+ */
 function inputGradientOf(
   weight: Parameter,
   outputGradient: Tensor,

@@ -16,8 +16,8 @@ export interface PackedAttentionOptions {
 }
 
 /**
- * Attention of samples without padding: [T, ..., A * D], every position over all positions of its sample. Keeps what
- * `attention` keeps: no probabilities.
+ * Attention of samples without padding: [T, ..., A * D], every position over all positions of its sample.
+ * Keeps what `attention` keeps: no probabilities.
  */
 export function packedAttention(tape: Tape, options: PackedAttentionOptions): Variable {
   const { qkv, numHeads, packed, dropout, headOffset = 0 } = options;

@@ -4,7 +4,8 @@ import type { FileSystem } from '../../src/index.js';
 
 /**
  * A file system whose operation number `failAt` (counted over everything that changes the disk, from 0) fails
- * with `code`, and, when `sticky`, every later write as well, as on a disk that stays full. Removing always works.
+ * with `code`, and, when `sticky`, every later write as well, as on a disk that stays full. Removing always
+ * works.
  */
 export function failingFileSystem(options: {
   readonly failAt: number;

@@ -60,7 +60,9 @@ export const arbitraryLayoutCase: fc.Arbitrary<LayoutCase> = fc
     }),
   );
 
-/** Byte `index` of the element at row-major position `element` of tensor number `tensor`: no two places agree. */
+/**
+ * Byte `index` of the element at row-major position `element` of tensor number `tensor`: no two places agree.
+ */
 function byteOf(tensor: number, element: number, index: number): number {
   return (tensor * 41 + element * 7 + (element >> 5) * 13 + index * 101) % 251;
 }

@@ -15,7 +15,9 @@ const jsonTokens = [
   '\\u0000',
 ];
 
-/** Damages `bytes` as transfers, disks and editors do: bits, cuts, insertions, swapped ranges, edits of JSON. */
+/**
+ * Damages `bytes` as transfers, disks and editors do: bits, cuts, insertions, swapped ranges, edits of JSON.
+ */
 export function mutate(bytes: Uint8Array, random: Random): Uint8Array {
   const copy = Buffer.from(bytes);
   const at = random.below(Math.max(copy.length, 1));

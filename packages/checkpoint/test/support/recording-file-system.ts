@@ -2,7 +2,9 @@ import * as promises from 'node:fs/promises';
 import { basename } from 'node:path';
 import type { FileSystem } from '../../src/index.js';
 
-/** A file system that notes, in order, what is written, made durable (`sync`) and renamed, by the last names. */
+/**
+ * A file system that notes, in order, what is written, made durable (`sync`) and renamed, by the last names.
+ */
 export function recordingFileSystem(): { readonly fileSystem: FileSystem; readonly log: string[] } {
   const log: string[] = [];
   const fileSystem = {

@@ -3,7 +3,10 @@ import { Command, type Option, type ParseOptionsResult } from 'commander';
 import { commandLineError } from './command-line-error.js';
 import { pathOf } from './path-of.js';
 
-/** A command whose errors are coded, and that refuses a flag given twice: which of them was meant nobody knows. */
+/**
+ * A command whose errors are coded, and that refuses a flag given twice: which of them was meant nobody
+ * knows.
+ */
 class MtlCommand extends Command {
   override createCommand(name?: string): Command {
     return new MtlCommand(name);

@@ -36,7 +36,10 @@ export function addTokenizerFlags(
     .addOption(countOption('--vocab-size <n>', 'number of token ids, for NullTokenizer'));
 }
 
-/** The tokenizer that the flags describe; undefined when none is given. @throws ConfigurationError MTL_FLAG_NEEDS */
+/**
+ * The tokenizer that the flags describe; undefined when none is given. @throws ConfigurationError
+ * MTL_FLAG_NEEDS
+ */
 export function tokenizerOfFlags(values: TokenizerFlagValues): TokenizerConfiguration | undefined {
   return readTokenizerFlags({
     'tokenizer-type': values.tokenizerType,

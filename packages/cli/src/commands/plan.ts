@@ -1,10 +1,10 @@
 import { createTokenizer } from '@mtl/data';
 import {
-  type GptConfiguration,
   type MemoryPrediction,
   type MemoryShape,
   memoryShapeOf,
   type PipelineShape,
+  type PretrainingConfiguration,
   parseFlags,
   predictMemory,
   predictStages,
@@ -63,7 +63,7 @@ async function plan(argv: readonly string[], { numProcesses, memory, json }: Pla
   if (limit !== undefined) process.stdout.write(formatAdvice(shape, { prediction, limit, numProcesses }));
 }
 
-async function vocabularySizeOf({ data }: GptConfiguration): Promise<number> {
+async function vocabularySizeOf({ data }: PretrainingConfiguration): Promise<number> {
   if (data.tokenizer === undefined) return defaultVocabularySize;
   return (await createTokenizer(data.tokenizer)).vocabularySize;
 }

@@ -2,8 +2,8 @@ import { constants } from 'node:os';
 import { Interruption } from './interruption.js';
 
 /**
- * Runs work that cleans up after itself when `signal` is aborted. The first SIGINT or SIGTERM aborts it with an
- * `Interruption`, a second one ends the process at once.
+ * Runs work that cleans up after itself when `signal` is aborted. The first SIGINT or SIGTERM aborts it with
+ * an `Interruption`, a second one ends the process at once.
  */
 export async function interruptible<T>(body: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const controller = new AbortController();

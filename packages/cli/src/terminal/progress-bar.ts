@@ -8,7 +8,9 @@ export interface ProgressStream {
 const barWidth = 24;
 const redrawMilliseconds = 100;
 
-/** One line that shows how far a command is. It writes to a terminal only, and is gone once `close` is called. */
+/**
+ * One line that shows how far a command is. It writes to a terminal only, and is gone once `close` is called.
+ */
 export class ProgressBar {
   readonly #stream: ProgressStream;
   readonly #now: () => number;

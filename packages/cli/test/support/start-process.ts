@@ -47,7 +47,9 @@ export function startProcess(
   return { child, finished };
 }
 
-/** What the ranks of test/programs/rank.mjs printed, by rank and attempt; prefixes of `mtl run` are taken off. */
+/**
+ * What the ranks of test/programs/rank.mjs printed, by rank and attempt; prefixes of `mtl run` are taken off.
+ */
 export function printedRanks(stdout: string): readonly Record<string, unknown>[] {
   const lines = stdout.split('\n').map((line) => line.replace(/^\[\d+\] /, ''));
   const ranks = lines.filter((line) => line.startsWith('{')).map((line) => JSON.parse(line));

@@ -1,5 +1,6 @@
-// Reading JavaScript arguments, raising coded errors and registering functions: shared by the files of this folder, the
-// only ones that include napi.h. A function that fails leaves a pending exception and returns an empty value.
+// Reading JavaScript arguments, raising coded errors and registering functions: shared by the files of this
+// folder, the only ones that include napi.h. A function that fails leaves a pending exception and returns an
+// empty value.
 #pragma once
 
 #include <napi.h>
@@ -10,7 +11,8 @@
 
 namespace mtl::comm::bindings {
 
-// Throws `status` as an Error with `code`, `rank`, `group`, `operation`, `sequence` and `waitedMs`, as far as known.
+// Throws `status` as an Error with `code`, `rank`, `group`, `operation`, `sequence` and `waitedMs`, as far as
+// known.
 void throw_status(const Napi::Env& env, const Status& status);
 // The same properties on an object.
 void set_failure(Napi::Object target, const Failure& failure);

@@ -1,5 +1,6 @@
-// What the numbers that JavaScript holds stand for. Jobs and groups live until they are closed; handles are never reused.
-// A table belongs to the process and is never destroyed: threads of jobs that were not closed still run at its end.
+// What the numbers that JavaScript holds stand for. Jobs and groups live until they are closed; handles are
+// never reused. A table belongs to the process and is never destroyed: threads of jobs that were not closed
+// still run at its end.
 #pragma once
 
 #include <functional>

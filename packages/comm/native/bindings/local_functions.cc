@@ -70,8 +70,8 @@ bool has_core_for_each(int num_ranks) {
   return sched_getaffinity(0, sizeof(cores), &cores) == 0 && CPU_COUNT(&cores) >= num_ranks;
 }
 
-// Makes or opens the memory of a group: its first member makes it and never waits, so that groups which overlap can be
-// created in any order that their members share.
+// Makes or opens the memory of a group: its first member makes it and never waits, so that groups which
+// overlap can be created in any order that their members share.
 Status connect(Job* job, const GroupIdentity& identity, const local::LocalOptions& options, uint64_t key,
                std::unique_ptr<local::LocalCommunicator>* communicator) {
   local::HostBoard& board = *job->board;
@@ -86,8 +86,8 @@ Status connect(Job* job, const GroupIdentity& identity, const local::LocalOption
   return local::LocalCommunicator::open(identity, options, address, communicator);
 }
 
-// (job, name, ranks, timeoutMs, bufferBytes, isStaged) => {group, engine}. All ranks are on this host, this process's
-// among them.
+// (job, name, ranks, timeoutMs, bufferBytes, isStaged) => {group, engine}. All ranks are on this host, this
+// process's among them.
 Napi::Value create_group(const Napi::CallbackInfo& info) {
   Job* job = read_job(info, 0);
   GroupIdentity identity;
@@ -104,7 +104,8 @@ Napi::Value create_group(const Napi::CallbackInfo& info) {
   std::unique_ptr<Communicator> communicator = std::move(local);
   if (status.ok()) status = stage_if(is_staged, &communicator);
   if (!status.ok()) return throw_status(info.Env(), status), Napi::Value();
-  // stays announced when it is closed before all have opened it: who comes then learns that the first has left
+  // stays announced when it is closed before all have opened it: who comes then learns that the first has
+  // left
   return opened_group(info, job, std::move(identity), std::move(communicator));
 }
 

@@ -56,14 +56,16 @@ nccl::StoreAccess access_to(const std::shared_ptr<store::StoreClient>& client) {
   return access;
 }
 
-// NCCL refuses two ranks on one GPU of one host. Ranks that were told to share claim a host each, unless they bring
-// another way. Before the library reads it, which it does once: with its first unique id or communicator.
+// NCCL refuses two ranks on one GPU of one host. Ranks that were told to share claim a host each, unless they
+// bring another way. Before the library reads it, which it does once: with its first unique id or
+// communicator.
 void claim_own_host(int rank) {
   if (std::getenv("NCCL_MULTI_RANK_GPU_ENABLE") != nullptr) return;
   setenv("NCCL_HOSTID", ("mtl-rank-" + std::to_string(rank)).c_str(), 0);
 }
 
-// (job, store client, name, ranks, key, timeoutMs, sharesGpu) => {group, engine}. Returns before the others have come.
+// (job, store client, name, ranks, key, timeoutMs, sharesGpu) => {group, engine}. Returns before the others
+// have come.
 Napi::Value create_group(const Napi::CallbackInfo& info) {
   Job* job = read_job(info, 0);
   if (job == nullptr) return {};

@@ -1,5 +1,6 @@
-// createStoreServer, portOfStoreServer, failureOfStoreServer, abortStoreServer, closeStoreServer, openStoreClient,
-// setInStore, getFromStore, awaitInStore, findInStore, addInStore, tellStore, closeStoreClient, endWithParent
+// createStoreServer, portOfStoreServer, failureOfStoreServer, abortStoreServer, closeStoreServer,
+// openStoreClient, setInStore, getFromStore, awaitInStore, findInStore, addInStore, tellStore,
+// closeStoreClient, endWithParent
 #include <signal.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -181,7 +182,8 @@ class WaitForKey : public Napi::AsyncWorker {
   Status status_;
 };
 
-// (client, key, timeoutMs) => promise of the value. It ends before the job may be closed: with the client, at the latest.
+// (client, key, timeoutMs) => promise of the value. It ends before the job may be closed: with the client, at
+// the latest.
 Napi::Value await_key(const Napi::CallbackInfo& info) {
   const std::shared_ptr<store::StoreClient> client = read_client(info);
   std::string key;
@@ -227,7 +229,8 @@ void close_client(const Napi::CallbackInfo& info) {
   if (client != nullptr) client->close();
 }
 
-// (parent): this process gets SIGKILL when the process `parent` that started it ends; at once if it has ended already
+// (parent): this process gets SIGKILL when the process `parent` that started it ends; at once if it has ended
+// already
 void end_with_parent(const Napi::CallbackInfo& info) {
   int64_t parent;
   if (!read_integer(info, 0, &parent)) return;

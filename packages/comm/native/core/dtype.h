@@ -1,4 +1,5 @@
-// Element types as @mtl/kernels numbers them (its native/core/dtype.h): part of the ABI between the two addons.
+// Element types as @mtl/kernels numbers them (its native/core/dtype.h): part of the ABI between the two
+// addons.
 #pragma once
 
 #include <cstddef>

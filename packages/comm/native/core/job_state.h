@@ -1,4 +1,5 @@
-// The abort state of a process: whatever goes wrong is written here once, with the reason, and every wait polls it.
+// The abort state of a process: whatever goes wrong is written here once, with the reason, and every wait
+// polls it.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
-// What a member of a group asks for: an operation with its memory, and the description of it that members compare
-// before any of its bytes move.
+// What a member of a group asks for: an operation with its memory, and the description of it that members
+// compare before any of its bytes move.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +33,8 @@ inline bool is_message(OperationKind kind) {
   return kind == OperationKind::kSend || kind == OperationKind::kReceive;
 }
 
-// Plain data that lies in shared memory and travels in packets: equal on all members, or the operation is refused.
+// Plain data that lies in shared memory and travels in packets: equal on all members, or the operation is
+// refused.
 struct Description {
   uint64_t sequence = 0;  // of the group's collectives, or of the messages of one pair in one direction; from 0
   uint64_t count = 0;     // elements of one member's contribution (whole tensor; input)

@@ -1,5 +1,5 @@
-// The result of everything native that can fail. C++ here never throws and never aborts: a Status travels up to
-// bindings/, which turns it into a coded JavaScript error with details. Success costs one null pointer.
+// The result of everything native that can fail. C++ here never throws and never aborts: a Status travels up
+// to bindings/, which turns it into a coded JavaScript error with details. Success costs one null pointer.
 #pragma once
 
 #include <memory>

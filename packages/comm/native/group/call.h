@@ -1,5 +1,5 @@
-// The circumstances of one operation of a group: whom it belongs to, how long it may wait, what stops it, and what is
-// counted while it runs. Engines get one with every operation.
+// The circumstances of one operation of a group: whom it belongs to, how long it may wait, what stops it, and
+// what is counted while it runs. Engines get one with every operation.
 #pragma once
 
 #include <atomic>
@@ -27,7 +27,8 @@ struct GroupIdentity {
 
 struct Call {
   const GroupIdentity* group = nullptr;
-  // The group as the program knows it, for errors: where `group` is a part of it that carries out a stage. Null: `group`.
+  // The group as the program knows it, for errors: where `group` is a part of it that carries out a stage.
+  // Null: `group`.
   const GroupIdentity* whole = nullptr;
   JobState* job = nullptr;
   const std::atomic<bool>* closing = nullptr;  // the group is being closed under the operation
@@ -39,12 +40,12 @@ struct Call {
 
   int64_t deadline_ns() const { return started_ns + group->timeout_ns; }
 
-  // Success, or why a wait must end now: the process's abort state, or the group being closed. Does not look at the
-  // clock (`timed_out` says what to return once the deadline has passed).
+  // Success, or why a wait must end now: the process's abort state, or the group being closed. Does not look
+  // at the clock (`timed_out` says what to return once the deadline has passed).
   Status check() const;
 
-  // A failure of this operation that `rank` (global; -1: nobody) is responsible for. Gives it its group, operation,
-  // sequence and waiting time, in the message and in the details, and aborts the job with it.
+  // A failure of this operation that `rank` (global; -1: nobody) is responsible for. Gives it its group,
+  // operation, sequence and waiting time, in the message and in the details, and aborts the job with it.
   Status fail(const char* code, int rank, const std::string& what) const;
   // MTL_TIMEOUT, naming the members (positions in the group) that did not come.
   Status timed_out(const std::vector<int>& late) const;

@@ -1,4 +1,5 @@
-// A process group as one of its members sees it: queues over a communicator, sequence numbers, counters, a trace.
+// A process group as one of its members sees it: queues over a communicator, sequence numbers, counters, a
+// trace.
 #pragma once
 
 #include <array>

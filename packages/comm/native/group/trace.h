@@ -1,4 +1,5 @@
-// When operations were posted, carried out and waited for: the proof of overlap. A ring of the latest entries.
+// When operations were posted, carried out and waited for: the proof of overlap. A ring of the latest
+// entries.
 #pragma once
 
 #include <cstdint>

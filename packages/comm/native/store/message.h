@@ -2,8 +2,8 @@
 //
 //   length u32 | kind u8 | id u64 | number i64 | key length u32 | key | value length u32 | value      (little-endian)
 //
-// `length` counts what follows it. A reader believes nothing: every length is checked against its limit before a byte
-// is kept, and a frame with anything left over is malformed.
+// `length` counts what follows it. A reader believes nothing: every length is checked against its limit
+// before a byte is kept, and a frame with anything left over is malformed.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// How both ends of a connection show that they know the secret of the job without sending it: each signs the nonces of
-// both, so that nothing recorded can be used again.
+// How both ends of a connection show that they know the secret of the job without sending it: each signs the
+// nonces of both, so that nothing recorded can be used again.
 #pragma once
 
 #include <string>

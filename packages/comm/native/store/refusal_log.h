@@ -1,4 +1,5 @@
-// Says on standard error which traffic a store refuses, at a rate that a flood of it cannot turn into a flood of lines.
+// Says on standard error which traffic a store refuses, at a rate that a flood of it cannot turn into a flood
+// of lines.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// SHA-256 (FIPS 180-4) and HMAC-SHA256 (RFC 2104), for the proof that a connection knows the secret of its job. Small
-// messages only: nothing here is tuned.
+// SHA-256 (FIPS 180-4) and HMAC-SHA256 (RFC 2104), for the proof that a connection knows the secret of its
+// job. Small messages only: nothing here is tuned.
 #pragma once
 
 #include <array>

@@ -26,8 +26,9 @@ class Descriptor {
   int number_ = -1;
 };
 
-// Listens on the first free one of `ports` (0: any) of `address`. A number is that interface; a name is every interface
-// of its family, because a host's own name often leads to its loopback. MTL_STORE_ADDRESS when none can be had.
+// Listens on the first free one of `ports` (0: any) of `address`. A number is that interface; a name is every
+// interface of its family, because a host's own name often leads to its loopback. MTL_STORE_ADDRESS when none
+// can be had.
 Status listen_on(const std::string& address, const std::vector<int>& ports, Descriptor* socket, int* port);
 // A connection, non-blocking, or why not.
 Status connect_to(const std::string& address, int port, int64_t timeout_ns, Descriptor* socket);

@@ -55,7 +55,8 @@ Status send_message(int socket, const Message& message, int64_t deadline) {
 StoreClient::StoreClient(JobState* job, std::string member, Descriptor socket, MessageReader reader)
     : job_(job), member_(std::move(member)), socket_(std::move(socket)), reader_(std::move(reader)) {}
 
-// Asks whoever listens at `port` whether it is the store of this job. `is_final`: it is, and refuses for good.
+// Asks whoever listens at `port` whether it is the store of this job. `is_final`: it is, and refuses for
+// good.
 Status StoreClient::join(const ClientOptions& options, int rank, int port, int64_t deadline, Descriptor* socket,
                          MessageReader* reader, Message* welcome, bool* is_final) {
   const auto at = [&](const Status& status) {

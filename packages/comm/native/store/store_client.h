@@ -1,5 +1,5 @@
-// A rank's connection to the store of its job: keys, a heartbeat that a thread of its own keeps up whatever the main
-// thread does, and aborts in both directions between the store and the abort state of this process.
+// A rank's connection to the store of its job: keys, a heartbeat that a thread of its own keeps up whatever
+// the main thread does, and aborts in both directions between the store and the abort state of this process.
 #pragma once
 
 #include <atomic>
@@ -42,8 +42,8 @@ class StoreClient : public std::enable_shared_from_this<StoreClient> {
 
   // After an abort of this process: waits until the store has told the others, so that this process may end.
   void wait_until_told(int64_t timeout_ns);
-  // Leaves the job in order, or just ends when it is aborted. To be called before the last reference goes: the thread
-  // of the client may hold one for a moment, and cannot wait for itself.
+  // Leaves the job in order, or just ends when it is aborted. To be called before the last reference goes:
+  // the thread of the client may hold one for a moment, and cannot wait for itself.
   void close();
 
  private:

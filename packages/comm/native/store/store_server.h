@@ -1,6 +1,6 @@
-// The store of a job: keys that ranks leave for each other, who is alive, and why the job fails. One thread, in the
-// launcher of the first node or in rank 0; nothing that runs JavaScript is waited for. A connection must prove that it
-// knows the secret of the job before it costs more than its socket.
+// The store of a job: keys that ranks leave for each other, who is alive, and why the job fails. One thread,
+// in the launcher of the first node or in rank 0; nothing that runs JavaScript is waited for. A connection
+// must prove that it knows the secret of the job before it costs more than its socket.
 #pragma once
 
 #include <atomic>

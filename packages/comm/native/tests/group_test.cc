@@ -132,7 +132,8 @@ int64_t processor_ns() {
   return int64_t{time.tv_sec} * 1000000000 + time.tv_nsec;
 }
 
-// Those that are waited for may have no other core: at a real-time priority a wait that kept it would never end.
+// Those that are waited for may have no other core: at a real-time priority a wait that kept it would never
+// end.
 MTL_TEST(a_member_that_waits_leaves_its_core_to_others) {
   ThreadedGroup threads(2, 4096, 500);
   std::vector<float> values(5, 1.0f), message(5);
@@ -142,7 +143,8 @@ MTL_TEST(a_member_that_waits_leaves_its_core_to_others) {
   const Status status = reduce(threads.group(0), &values);
   EXPECT(failed_with(status, "MTL_TIMEOUT") && status.failure().waited_ms >= 500);
   EXPECT(!receive.wait().ok());
-  // Two waits that never slept would take a second; looking every 50 ms takes microseconds, with sanitizers a millisecond or two.
+  // Two waits that never slept would take a second; looking every 50 ms takes microseconds, with sanitizers a
+  // millisecond or two.
   EXPECT(processor_ns() - before < 100 * kMillisecond);
 }
 

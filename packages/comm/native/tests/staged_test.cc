@@ -1,4 +1,5 @@
-// The staged engine over shared memory, on a device of threads (thread_stream.h): streams run by themselves and late.
+// The staged engine over shared memory, on a device of threads (thread_stream.h): streams run by themselves
+// and late.
 #include "engines/staged/staged_communicator.h"
 
 #include <atomic>
@@ -234,7 +235,8 @@ MTL_TEST(staged_members_learn_who_never_came_and_whose_device_failed) {
       if (member == 2) return;
       std::vector<float> values{1};
       Group& group = ranks.threads().group(member);
-      // both are here before the time of either runs, or a slow start would make a member that comes the late one
+      // both are here before the time of either runs, or a slow start would make a member that comes the late
+      // one
       ++num_here;
       while (num_here < 2) std::this_thread::yield();
       const Status status = group.start(request_of(OperationKind::kAllReduce, &values, &values)).wait();

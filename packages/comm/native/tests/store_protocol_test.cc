@@ -1,4 +1,5 @@
-// The parts of the store that strangers can reach: digests, proofs, and the reader of messages under random bytes.
+// The parts of the store that strangers can reach: digests, proofs, and the reader of messages under random
+// bytes.
 #include <cstdint>
 
 #include "store/message.h"
@@ -129,8 +130,9 @@ MTL_TEST(store_reader_refuses_what_is_over_its_limits) {
   EXPECT(reader.next(&message) == MessageReader::Result::kMalformed);  // stays so
 }
 
-// Valid streams with bytes changed, cut, doubled and shuffled, and streams of noise: never more than the limit is kept,
-// nothing is read beyond what came (the sanitizers of this build see to that), and what is accepted is in its limits.
+// Valid streams with bytes changed, cut, doubled and shuffled, and streams of noise: never more than the
+// limit is kept, nothing is read beyond what came (the sanitizers of this build see to that), and what is
+// accepted is in its limits.
 MTL_TEST(store_reader_survives_any_bytes) {
   Random random{2};
   int num_malformed = 0, num_messages = 0;

@@ -271,8 +271,8 @@ MTL_TEST(store_that_is_gone_fails_the_job) {
   EXPECT(failed_with(rank.job.reason(), "MTL_STORE_LOST"));
 }
 
-// Noise, HTTP, giant lengths, proofs of other secrets, silence, and more connections than the store keeps, while two
-// ranks exchange keys: every stranger is sent away and every key arrives.
+// Noise, HTTP, giant lengths, proofs of other secrets, silence, and more connections than the store keeps,
+// while two ranks exchange keys: every stranger is sent away and every key arrives.
 MTL_TEST(store_goes_on_under_garbage) {
   ServerOptions options = server_options(2);
   options.join_limit_ns = 100 * kMillisecond;

@@ -1,6 +1,6 @@
-// Streams and events of a device that is not there: a stream is a thread with a queue, an event counts how often it was
-// recorded and how often it was reached. Asynchronous in earnest, so that a missing dependency is a wrong result or a
-// race that ThreadSanitizer sees.
+// Streams and events of a device that is not there: a stream is a thread with a queue, an event counts how
+// often it was recorded and how often it was reached. Asynchronous in earnest, so that a missing dependency
+// is a wrong result or a race that ThreadSanitizer sees.
 #pragma once
 
 #include <algorithm>

@@ -15,11 +15,16 @@ export interface ProcessEnvironment {
   /** Of the host; hosts are known by this number, never by their names. */
   readonly nodeRank: number;
   readonly numNodes: number;
-  /** Where rank 0 or the launcher of the first host can be reached. Loopback when all processes are on one host. */
+  /**
+   * Where rank 0 or the launcher of the first host can be reached. Loopback when all processes are on one
+   * host.
+   */
   readonly masterAddress: string;
   /** As the launcher gave it; under torchrun its agent listens there. */
   readonly masterPort: number;
-  /** Where the store of the job may be, in the order in which they are tried; others may sit on some of them. */
+  /**
+   * Where the store of the job may be, in the order in which they are tried; others may sit on some of them.
+   */
   readonly storePorts: readonly number[];
   /** Who runs the server of the store. */
   readonly storeHost: 'launcher' | 'rank 0';

@@ -4,7 +4,8 @@ import type { Variables } from './process-environment.js';
 const defaultSeconds = 300;
 
 /**
- * How long processes wait for each other at the start, in milliseconds: MTL_JOIN_TIMEOUT (seconds), else 300 s.
+ * How long processes wait for each other at the start, in milliseconds: MTL_JOIN_TIMEOUT (seconds), else 300
+ * s.
  *
  * @throws ConfigurationError MTL_LAUNCH_ENVIRONMENT
  */

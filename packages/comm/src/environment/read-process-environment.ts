@@ -20,11 +20,13 @@ interface Placement
 }
 
 /**
- * Reads where this process stands in its job: from RANK and WORLD_SIZE (mtl run, torchrun), else from Open MPI, Slurm
- * or PMI (MPICH, Intel MPI), else it is alone. Open MPI comes before Slurm because mpirun starts its daemons by srun,
- * so that its processes carry the variables of both, and only Open MPI's count processes.
+ * Reads where this process stands in its job: from RANK and WORLD_SIZE (mtl run, torchrun), else from Open
+ * MPI, Slurm or PMI (MPICH, Intel MPI), else it is alone. Open MPI comes before Slurm because mpirun starts
+ * its daemons by srun, so that its processes carry the variables of both, and only Open MPI's count
+ * processes.
  *
- * @throws ConfigurationError MTL_LAUNCH_ENVIRONMENT for variables that miss something or contradict each other
+ * @throws ConfigurationError MTL_LAUNCH_ENVIRONMENT for variables that miss something or contradict each
+ *   other
  */
 export function readProcessEnvironment(variables: Variables): ProcessEnvironment {
   const reader = new VariableReader(variables);
@@ -98,8 +100,8 @@ function fromOpenMpi(reader: VariableReader): Placement | undefined {
 }
 
 /**
- * srun. Only its tasks have SLURM_STEP_NUM_TASKS: the script of a batch job has SLURM_PROCID and SLURM_NTASKS as well,
- * but is one process.
+ * srun. Only its tasks have SLURM_STEP_NUM_TASKS: the script of a batch job has SLURM_PROCID and SLURM_NTASKS
+ * as well, but is one process.
  */
 function fromSlurm(reader: VariableReader): Placement | undefined {
   const worldSize = reader.count('SLURM_STEP_NUM_TASKS', 1);

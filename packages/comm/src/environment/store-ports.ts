@@ -8,7 +8,9 @@ export function portsAfter(masterPort: number): number[] {
   return ports.filter((port) => port <= 65_535);
 }
 
-/** Ports that all processes of a job derive alike from what names the job, and that other jobs seldom share. */
+/**
+ * Ports that all processes of a job derive alike from what names the job, and that other jobs seldom share.
+ */
 export function portsOfJob(job: string): number[] {
   // FNV-1a
   let hash = 0x811c9dc5;

@@ -20,7 +20,9 @@ export class VariableReader {
     return this.text(name) !== undefined;
   }
 
-  /** A whole number of at least `least`. @throws ConfigurationError MTL_LAUNCH_ENVIRONMENT for another value. */
+  /**
+   * A whole number of at least `least`. @throws ConfigurationError MTL_LAUNCH_ENVIRONMENT for another value.
+   */
   count(name: string, least = 0): number | undefined {
     const value = this.text(name);
     if (value === undefined) return undefined;

@@ -33,9 +33,11 @@ const numCreated = new WeakMap<NativeJob, Map<string, number>>();
 const pollMs = 250;
 
 /**
- * A group over Gloo. All members call it. Hosts that hold several of its ranks combine them in shared memory first, for
- * which the ranks of each host must have joined (`joinHost`): the group's `engine` is then `gloo+local`, else `gloo`.
- * @throws CommunicationError MTL_GLOO_LIBRARY where libgloo is missing, MTL_TIMEOUT naming a rank that does not come.
+ * A group over Gloo. All members call it. Hosts that hold several of its ranks combine them in shared memory
+ * first, for which the ranks of each host must have joined (`joinHost`): the group's `engine` is then
+ * `gloo+local`, else `gloo`.
+ * @throws CommunicationError MTL_GLOO_LIBRARY where libgloo is missing, MTL_TIMEOUT naming a rank that does
+ *   not come.
  */
 export function createGlooGroup(options: GlooGroupOptions): NativeGroup {
   const { job, name, ranks, hosts, timeoutMs, socketInterface, isStaged = false } = options;

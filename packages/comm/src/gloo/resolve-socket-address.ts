@@ -3,8 +3,8 @@ import { ConfigurationError } from '@mtl/errors';
 
 export interface SocketAddressOptions {
   /**
-   * Name of a network interface, or one of its IP addresses. Default: the environment variable MTL_SOCKET_INTERFACE, else
-   * GLOO_SOCKET_IFNAME, else the loopback where all ranks are on this host.
+   * Name of a network interface, or one of its IP addresses. Default: the environment variable
+   * MTL_SOCKET_INTERFACE, else GLOO_SOCKET_IFNAME, else the loopback where all ranks are on this host.
    */
   readonly socketInterface?: string | undefined;
   readonly isOneHost: boolean;
@@ -15,9 +15,10 @@ export interface SocketAddressOptions {
 }
 
 /**
- * The IP address that connections of this process are made from and to. Chosen explicitly, and never by the name of the
- * host: that often stands for the loopback, which no other host reaches.
- * @throws ConfigurationError MTL_SOCKET_INTERFACE when nothing is chosen or the choice does not exist, with those that do.
+ * The IP address that connections of this process are made from and to. Chosen explicitly, and never by the
+ * name of the host: that often stands for the loopback, which no other host reaches.
+ * @throws ConfigurationError MTL_SOCKET_INTERFACE when nothing is chosen or the choice does not exist, with
+ *   those that do.
  */
 export function resolveSocketAddress(options: SocketAddressOptions): string {
   const { isOneHost, environment = process.env, interfaces = networkInterfaces() } = options;

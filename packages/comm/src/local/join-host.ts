@@ -7,7 +7,9 @@ export interface JoinHostOptions {
   readonly ranks: readonly number[];
   /** Where the host's first rank leaves the address of what they share. */
   readonly store: Store;
-  /** The store's key for it: another one for every host, and for every attempt of a job that was restarted. */
+  /**
+   * The store's key for it: another one for every host, and for every attempt of a job that was restarted.
+   */
   readonly key: string;
   readonly timeoutMs: number;
   /** How long this process may go on after the job has failed before it is ended. */

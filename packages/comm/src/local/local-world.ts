@@ -30,7 +30,9 @@ export class LocalWorld implements World {
   readonly #timeoutMs: number;
   readonly #bufferBytes: number | undefined;
 
-  /** Blocks until all ranks are there. @throws CommunicationError MTL_TIMEOUT, naming those that never came. */
+  /**
+   * Blocks until all ranks are there. @throws CommunicationError MTL_TIMEOUT, naming those that never came.
+   */
   constructor(options: LocalWorldOptions) {
     const { rank, size, store, bufferBytes, abortGraceMs = 10_000 } = options;
     const { timeoutMs = 600_000, joinTimeoutMs = timeoutMs } = options;
@@ -66,7 +68,10 @@ export class LocalWorld implements World {
     this.#job.abort(reason);
   }
 
-  /** The latest operations of all groups (8192 at most, `numDropped` more are not known), for proofs of overlap. */
+  /**
+   * The latest operations of all groups (8192 at most, `numDropped` more are not known), for proofs of
+   * overlap.
+   */
   takeTrace(): TakenTrace {
     return this.#job.takeTrace();
   }

@@ -13,7 +13,10 @@ export interface NativeFailure {
   readonly waitedMs?: number;
 }
 
-/** One operation as it happened; times in nanoseconds of the host's monotonic clock, equal for all its processes. */
+/**
+ * One operation as it happened; times in nanoseconds of the host's monotonic clock, equal for all its
+ * processes.
+ */
 export interface TraceEntry {
   readonly group: string;
   readonly operation: string;

@@ -14,9 +14,9 @@ function packageDirectory(): string {
 }
 
 /**
- * Loads the native addon and connects it to that of @mtl/kernels: an explicit path in MTL_COMM_ADDON, else the local
- * build, else the platform package. A failure lists what was tried and what to do. Without `usesTensors` the other addon
- * is left alone, and nothing may be called that moves tensors.
+ * Loads the native addon and connects it to that of @mtl/kernels: an explicit path in MTL_COMM_ADDON, else
+ * the local build, else the platform package. A failure lists what was tried and what to do. Without
+ * `usesTensors` the other addon is left alone, and nothing may be called that moves tensors.
  */
 export function loadAddon({ usesTensors = true }: { readonly usesTensors?: boolean } = {}): CommAddon {
   const require = createRequire(import.meta.url);

@@ -113,7 +113,9 @@ export class NativeGroup implements ProcessGroup {
     ) as Record<CommunicationOperation, OperationCount>;
   }
 
-  /** Operations that are not done yet fail with MTL_CLOSED; members that wait for this one learn that it left. */
+  /**
+   * Operations that are not done yet fail with MTL_CLOSED; members that wait for this one learn that it left.
+   */
   close(): void {
     if (this.#closedStatistics !== undefined) return;
     this.#closedStatistics = this.statistics();

@@ -13,16 +13,20 @@ export interface HostOptions {
 export interface LocalGroupOptions extends GroupOptions {
   /** How long an operation waits for the others, and this call for the group's first member. */
   readonly timeoutMs: number;
-  /** Bytes that move at a time; default: chosen for the number of ranks and cores. A member uses about four times it. */
+  /**
+   * Bytes that move at a time; default: chosen for the number of ranks and cores. A member uses about four
+   * times it.
+   */
   readonly bufferBytes?: number;
   /** Also for tensors on device cuda, which then go through memory of the host. Default false. */
   readonly isStaged?: boolean;
 }
 
 /**
- * This process's part in a job, in native code: its abort state, the board that the ranks of a host share, its watchdog
- * and its groups. What worlds are made of. In this order: one rank of the host creates the board and tells the others
- * its address (through a store), they open it, all call `joinHost`; then groups can be created.
+ * This process's part in a job, in native code: its abort state, the board that the ranks of a host share,
+ * its watchdog and its groups. What worlds are made of. In this order: one rank of the host creates the board
+ * and tells the others its address (through a store), they open it, all call `joinHost`; then groups can be
+ * created.
  */
 export class NativeJob {
   readonly rank: number;
@@ -36,7 +40,9 @@ export class NativeJob {
     this.handle = callNative(() => addon().createJob(rank));
   }
 
-  /** Makes the board of this host for `ranks` (global, ascending, this one among them) and gives its address. */
+  /**
+   * Makes the board of this host for `ranks` (global, ascending, this one among them) and gives its address.
+   */
   createHostBoard(ranks: readonly number[]): string {
     return callNative(() => addon().createHostBoard(this.handle, ranks));
   }
@@ -47,8 +53,8 @@ export class NativeJob {
   }
 
   /**
-   * Waits for all ranks of the host, then watches them: from now on the death of one is an error of every operation
-   * within a second.
+   * Waits for all ranks of the host, then watches them: from now on the death of one is an error of every
+   * operation within a second.
    * @throws CommunicationError MTL_TIMEOUT, naming the ranks that never came.
    */
   joinHost({ timeoutMs, graceMs }: HostOptions): void {
@@ -66,8 +72,8 @@ export class NativeJob {
   }
 
   /**
-   * Makes every operation of this process, and of all ranks of the host, fail with `reason`. The first reason stays. A
-   * reason that blames a rank (`details.rank`) is passed on as it is; else this one is to blame.
+   * Makes every operation of this process, and of all ranks of the host, fail with `reason`. The first reason
+   * stays. A reason that blames a rank (`details.rank`) is passed on as it is; else this one is to blame.
    */
   abort(reason: Error): void {
     const isKnown = MtlError.isInstance(reason);
@@ -88,8 +94,8 @@ export class NativeJob {
   }
 
   /**
-   * The latest operations that have been waited for (8192 at most), oldest first, and how many older ones were dropped; the
-   * next call starts empty.
+   * The latest operations that have been waited for (8192 at most), oldest first, and how many older ones
+   * were dropped; the next call starts empty.
    */
   takeTrace(): TakenTrace {
     return callNative(() => addon().takeTrace(this.handle));

@@ -8,7 +8,10 @@ import type {
   Work,
 } from '../process-group.js';
 
-/** The same ranks twice: over an engine of GPUs for tensors on device cuda, and over one of the host for all others. */
+/**
+ * The same ranks twice: over an engine of GPUs for tensors on device cuda, and over one of the host for all
+ * others.
+ */
 export class DeviceAndHostGroup implements ProcessGroup {
   readonly #device: ProcessGroup;
   readonly #host: ProcessGroup;

@@ -15,8 +15,9 @@ export interface NcclInformation {
 /**
  * Finds NCCL and the driver and opens both, for this process's life.
  *
- * @throws CommunicationError MTL_NCCL_NOT_BUILT where the engine was left out of the build, MTL_NCCL_NOT_FOUND with every
- *   path that was tried, MTL_NCCL_VERSION for one that is too old, MTL_CUDA where the driver refuses
+ * @throws CommunicationError MTL_NCCL_NOT_BUILT where the engine was left out of the build,
+ *   MTL_NCCL_NOT_FOUND with every path that was tried, MTL_NCCL_VERSION for one that is too old, MTL_CUDA
+ *   where the driver refuses
  */
 export function ncclInformation(): NcclInformation {
   return callNative(() => addon().ncclInformation());

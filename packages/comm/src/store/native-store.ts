@@ -18,8 +18,8 @@ export interface NativeStoreOptions {
 }
 
 /**
- * A rank's connection to the store of its job. From the moment it is there, the store's server notices the end or the
- * silence of this process, and aborts go to and come from all ranks.
+ * A rank's connection to the store of its job. From the moment it is there, the store's server notices the
+ * end or the silence of this process, and aborts go to and come from all ranks.
  */
 export class NativeStore implements Store {
   /** For further functions of the addon. */
@@ -45,8 +45,8 @@ export class NativeStore implements Store {
   }
 
   /**
-   * `get` while the event loop goes on. Rejects with the failure of the job, and with MTL_CLOSED when the store is closed;
-   * the job may be closed only after it.
+   * `get` while the event loop goes on. Rejects with the failure of the job, and with MTL_CLOSED when the
+   * store is closed; the job may be closed only after it.
    */
   getLater(key: string, timeoutMs: number): Promise<Uint8Array> {
     return awaitNative(() => addon().awaitInStore(this.handle, key, timeoutMs));

@@ -2,7 +2,10 @@ import type { MtlError } from '@mtl/errors';
 import { addon, callNative, errorOf } from '../native/addon.js';
 
 export interface StoreServerOptions {
-  /** Where it listens. A number is one interface, a name (other than localhost) all of them. Default: the loopback. */
+  /**
+   * Where it listens. A number is one interface, a name (other than localhost) all of them. Default: the
+   * loopback.
+   */
   readonly address?: string;
   /** The first free one is taken; 0 is any. Default: any. */
   readonly ports?: readonly number[];

@@ -50,9 +50,10 @@ interface Exchange {
 }
 
 /**
- * A process group between worker threads, in plain TypeScript: every member sends its values to every other one and
- * combines what it gets in rank order. Inputs are copied at the start and results written in `wait` only, so that a
- * forgotten `wait` is seen. An oracle for the native engines, and for tests of what is built on groups; not fast.
+ * A process group between worker threads, in plain TypeScript: every member sends its values to every other
+ * one and combines what it gets in rank order. Inputs are copied at the start and results written in `wait`
+ * only, so that a forgotten `wait` is seen. An oracle for the native engines, and for tests of what is built
+ * on groups; not fast.
  */
 export class InMemoryGroup implements ProcessGroup {
   readonly engine = 'memory';

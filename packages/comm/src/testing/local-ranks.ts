@@ -25,7 +25,10 @@ export interface LocalRanksOptions extends Pick<RankProcessOptions, 'preload' | 
 // beside this file in the sources and in the build; plain JavaScript, so that Node can start on it
 const entry = import.meta.url.endsWith('.ts') ? './local-rank-entry.mjs' : './local-rank-entry.js';
 
-/** Starts ranks as processes of this host that find each other through a folder; `remove` it when they have ended. */
+/**
+ * Starts ranks as processes of this host that find each other through a folder; `remove` it when they have
+ * ended.
+ */
 export function startLocalRanks(options: LocalRanksOptions): { ranks: RankProcess[]; remove: () => void } {
   const { module, worldSize, argument = null, absent = [], timeoutMs = 20_000, bufferBytes } = options;
   const { joinTimeoutMs = 30_000, abortGraceMs = 10_000, preload, execArgv } = options;
@@ -45,8 +48,9 @@ export function startLocalRanks(options: LocalRanksOptions): { ranks: RankProces
 }
 
 /**
- * Runs ranks as processes of this host, connected by shared memory, and gives what each returned, by rank; throws what the
- * first of them to fail said. The counterpart of `runInMemoryRanks` with the engine that real jobs use.
+ * Runs ranks as processes of this host, connected by shared memory, and gives what each returned, by rank;
+ * throws what the first of them to fail said. The counterpart of `runInMemoryRanks` with the engine that real
+ * jobs use.
  */
 export async function runLocalRanks<Result>(options: LocalRanksOptions): Promise<Result[]> {
   const { ranks, remove } = startLocalRanks(options);

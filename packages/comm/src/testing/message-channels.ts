@@ -63,7 +63,8 @@ export class MessageChannels {
     const counter = new Int32Array(this.#ends.numMessages);
     const seen = this.#taken[from]!;
     const deadline = performance.now() + timeoutMs;
-    // a loop: the sender's notify can come after its message was taken, and then wakes the wait for the next one
+    // a loop: the sender's notify can come after its message was taken, and then wakes the wait for the next
+    // one
     while (Atomics.load(counter, from) === seen) {
       const left = deadline - performance.now();
       if (left <= 0 || Atomics.wait(counter, from, seen, left) === 'timed-out') return false;

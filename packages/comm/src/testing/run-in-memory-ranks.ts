@@ -17,8 +17,8 @@ export interface InMemoryRanksOptions {
 }
 
 /**
- * Runs ranks as worker threads of this process, connected by in-memory groups, and gives what each returned, by rank.
- * When one fails, the others are ended and its error is thrown.
+ * Runs ranks as worker threads of this process, connected by in-memory groups, and gives what each returned,
+ * by rank. When one fails, the others are ended and its error is thrown.
  */
 export async function runInMemoryRanks<Result>(options: InMemoryRanksOptions): Promise<Result[]> {
   const { worldSize, module, argument, timeoutMs = 20_000, preload, execArgv } = options;

@@ -10,8 +10,8 @@ export interface RunRankOptions {
 }
 
 /**
- * One rank of a test as a process: joins, calls the module, and prints one line of JSON: {"result": ..., "engine": ...} or
- * {"error": {...}}. Ends with 1 after an error, without leaving in order.
+ * One rank of a test as a process: joins, calls the module, and prints one line of JSON: {"result": ...,
+ * "engine": ...} or {"error": {...}}. Ends with 1 after an error, without leaving in order.
  */
 export async function runRank({ module, argument, join }: RunRankOptions): Promise<void> {
   let world: World | undefined;

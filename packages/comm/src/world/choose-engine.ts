@@ -16,8 +16,8 @@ export interface ChooseEngineOptions extends GpuEngineOptions {
 }
 
 /**
- * The engine to use: the one that is asked for; else for tensors of the host shared memory on one host and Gloo between
- * hosts, and for tensors of GPUs what `chooseGpuEngine` says once all ranks are there.
+ * The engine to use: the one that is asked for; else for tensors of the host shared memory on one host and
+ * Gloo between hosts, and for tensors of GPUs what `chooseGpuEngine` says once all ranks are there.
  *
  * @throws ConfigurationError MTL_ENGINE for NCCL without GPUs, and what `checkGloo` throws
  */

@@ -26,8 +26,8 @@ const sharingRemedy =
   'through sockets, which NVIDIA does not support); or leave out --distributed-backend nccl';
 
 /**
- * The engine for tensors of GPUs: the one that is asked for, else NCCL where it serves every rank, else the engine of the
- * host, through whose memory tensors then go. All ranks choose alike, from what all have said.
+ * The engine for tensors of GPUs: the one that is asked for, else NCCL where it serves every rank, else the
+ * engine of the host, through whose memory tensors then go. All ranks choose alike, from what all have said.
  *
  * @throws ConfigurationError MTL_NCCL when NCCL is asked for and cannot serve, with the rank and the reason
  */

@@ -4,7 +4,9 @@ import type { EngineName, ProcessGroup } from '../process-group.js';
 import type { NativeStore } from '../store/native-store.js';
 import type { GroupOptions } from '../world.js';
 
-/** What an engine starts from: all ranks have come, and those of a host share a board and watch each other. */
+/**
+ * What an engine starts from: all ranks have come, and those of a host share a board and watch each other.
+ */
 export interface EngineContext {
   readonly job: NativeJob;
   readonly store: NativeStore;

@@ -17,7 +17,9 @@ export interface GpuEngineOptions {
   readonly onMessage: (text: string) => void;
 }
 
-/** Chooses between NCCL and an engine of the host once all ranks have said what their GPUs are, and starts it. */
+/**
+ * Chooses between NCCL and an engine of the host once all ranks have said what their GPUs are, and starts it.
+ */
 export function gpuEngine(options: GpuEngineOptions): EngineFactory {
   return (context: EngineContext): Engine | Promise<Engine> => {
     const { asked } = options;

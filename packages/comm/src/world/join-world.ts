@@ -17,8 +17,8 @@ export interface JoinWorldOptions {
   /** This process's place, instead of what the variables say. */
   readonly environment?: ProcessEnvironment;
   /**
-   * Default: shared memory on one host, Gloo between hosts; for device cuda NCCL where every rank has a GPU of its own and
-   * the library, else one of these two, through the host's memory.
+   * Default: shared memory on one host, Gloo between hosts; for device cuda NCCL where every rank has a GPU
+   * of its own and the library, else one of these two, through the host's memory.
    */
   readonly engine?: JobEngineName;
   /** Where tensors live; for `cuda`, which must be open, groups take tensors of both. Default cpu. */
@@ -27,20 +27,26 @@ export interface JoinWorldOptions {
   readonly onMessage?: (text: string) => void;
   /** How long an operation waits for the other ranks. Default 600 s. */
   readonly timeoutMs?: number;
-  /** How long to wait for all ranks to come. Default: MTL_JOIN_TIMEOUT (seconds) of the variables, else 300 s. */
+  /**
+   * How long to wait for all ranks to come. Default: MTL_JOIN_TIMEOUT (seconds) of the variables, else 300 s.
+   */
   readonly joinTimeoutMs?: number;
   /** How long this process may go on after the job has failed before its watchdog ends it. Default 10 s. */
   readonly abortGraceMs?: number;
-  /** How long a rank may be silent, where this process runs the store (under srun, mpirun, torchrun). Default 15 s. */
+  /**
+   * How long a rank may be silent, where this process runs the store (under srun, mpirun, torchrun). Default
+   * 15 s.
+   */
   readonly heartbeatLimitMs?: number;
 }
 
 /**
- * Brings the processes of a job together: reads the launcher's variables, finds the store, waits for all ranks, and
- * starts the engine. A process alone needs none of that and gets a world of one.
+ * Brings the processes of a job together: reads the launcher's variables, finds the store, waits for all
+ * ranks, and starts the engine. A process alone needs none of that and gets a world of one.
  *
  * @throws ConfigurationError MTL_LAUNCH_ENVIRONMENT, MTL_JOB_SECRET, MTL_ENGINE, MTL_NCCL
- * @throws CommunicationError MTL_TIMEOUT, naming the ranks that never came; MTL_STORE_UNREACHABLE, MTL_STORE_REFUSED
+ * @throws CommunicationError MTL_TIMEOUT, naming the ranks that never came; MTL_STORE_UNREACHABLE,
+ *   MTL_STORE_REFUSED
  */
 export async function joinWorld(options: JoinWorldOptions = {}): Promise<JoinedWorld> {
   const { variables = process.env, environment = readProcessEnvironment(variables) } = options;

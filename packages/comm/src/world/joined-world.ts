@@ -72,7 +72,10 @@ export class JoinedWorld implements World {
     this.#parts.store.tellAbort(tellTimeoutMs);
   }
 
-  /** The latest operations of all groups (8192 at most, `numDropped` more are not known), for proofs of overlap. */
+  /**
+   * The latest operations of all groups (8192 at most, `numDropped` more are not known), for proofs of
+   * overlap.
+   */
   takeTrace(): TakenTrace {
     return this.#parts?.job.takeTrace() ?? Object.assign([], { numDropped: 0 });
   }

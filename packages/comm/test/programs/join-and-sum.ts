@@ -1,4 +1,5 @@
-// A rank: joins, sums rank + 1 over all ranks, says what it found as one line of JSON, and does what BEHAVIOUR asks.
+// A rank: joins, sums rank + 1 over all ranks, says what it found as one line of JSON, and does what
+// BEHAVIOUR asks.
 import { writeSync } from 'node:fs';
 import { joinWorld } from '@mtl/comm';
 import { exitCodeOf, formatError } from '@mtl/errors';

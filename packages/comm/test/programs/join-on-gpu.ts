@@ -1,5 +1,5 @@
-// A rank with a GPU: joins, runs collectives on tensors of the GPU and of the host, prints what it found as one line of
-// JSON, and does what BEHAVIOUR asks. CASES, BACKEND: of `collectives`, of --distributed-backend.
+// A rank with a GPU: joins, runs collectives on tensors of the GPU and of the host, prints what it found as
+// one line of JSON, and does what BEHAVIOUR asks. CASES, BACKEND: of `collectives`, of --distributed-backend.
 import { writeSync } from 'node:fs';
 import { createMeshGroups, type JobEngineName, joinWorld, ProcessMesh, type Work } from '@mtl/comm';
 import { exitCodeOf, formatError } from '@mtl/errors';

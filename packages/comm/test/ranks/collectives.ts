@@ -22,7 +22,10 @@ export interface CollectiveCases {
   readonly device?: Device;
 }
 
-/** Runs every operation in every dtype and size; gives a hash of the result's bits for each, by name of the case. */
+/**
+ * Runs every operation in every dtype and size; gives a hash of the result's bits for each, by name of the
+ * case.
+ */
 export default function collectives(world: World, cases: CollectiveCases): Record<string, string> {
   const hashes: Record<string, string> = {};
   for (const dtype of cases.dtypes ?? dtypes) {
@@ -116,7 +119,10 @@ function filled({ dtype, size, device }: Case, rank: number): Tensor {
   return Tensor.from(values(dtype, size, rank), { shape: [size], dtype, device });
 }
 
-/** Values of very different magnitudes, so that another order of summation gives other bits; integers that overflow. */
+/**
+ * Values of very different magnitudes, so that another order of summation gives other bits; integers that
+ * overflow.
+ */
 function values(dtype: DType, size: number, rank: number): TypedArray {
   let state = (rank * 7919 + size * 31 + 1) >>> 0;
   const next = (): number => {

@@ -2,7 +2,10 @@ import type { World } from '@mtl/comm';
 import { UsageError } from '@mtl/errors';
 import { Tensor } from '@mtl/kernels';
 
-/** What goes wrong, on the last rank (the first one for `noGroup`); the others do what is right and report what they see. */
+/**
+ * What goes wrong, on the last rank (the first one for `noGroup`); the others do what is right and report
+ * what they see.
+ */
 export interface Trouble {
   readonly kind:
     | 'none'

@@ -5,7 +5,9 @@ import { type RanksOptions, startRanks } from './ranks.js';
 
 const module = new URL('../ranks/trouble.ts', import.meta.url);
 
-/** For tests that wait for it: longer than starting a step takes on a busy machine, short enough for a test. */
+/**
+ * For tests that wait for it: longer than starting a step takes on a busy machine, short enough for a test.
+ */
 export const timeoutMs = 1500;
 /** What the polls of watchdogs and waits (20 and 50 ms each) leave for a machine whose cores are all busy. */
 export const withinMs = 1000;
@@ -35,7 +37,10 @@ export function failingRanks(defaults: () => Partial<RanksOptions>): StartFailin
   };
 }
 
-/** What the survivors reported, in order of their ranks, after all of them have ended by themselves with status 1. */
+/**
+ * What the survivors reported, in order of their ranks, after all of them have ended by themselves with
+ * status 1.
+ */
 export async function errorsOf(survivors: readonly RankProcess[]) {
   const ended = await Promise.all(survivors.map((rank) => rank.ended));
   return survivors.map(({ lines, stderr }, index) => {

@@ -62,7 +62,10 @@ export function startRanks(options: RanksOptions): { ranks: RankProcess[]; remov
   return { ranks, remove: () => rmSync(directory, { recursive: true, force: true }) };
 }
 
-/** Runs ranks to their end and gives what they returned, by rank, and the engine that did it; or what the first said. */
+/**
+ * Runs ranks to their end and gives what they returned, by rank, and the engine that did it; or what the
+ * first said.
+ */
 export async function runRanks<Result>(
   options: RanksOptions,
 ): Promise<{ results: Result[]; engines: string[] }> {

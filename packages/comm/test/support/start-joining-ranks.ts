@@ -18,7 +18,9 @@ export interface StartedJoiningRanks {
   readonly finished: Promise<FinishedRank[]>;
 }
 
-/** Starts a program of test/programs once for each set of variables; whatever still runs after 60 s is killed. */
+/**
+ * Starts a program of test/programs once for each set of variables; whatever still runs after 60 s is killed.
+ */
 export function startJoiningRanks(
   program: string,
   variables: readonly Readonly<Record<string, string>>[],

@@ -31,7 +31,10 @@ export interface PrepareProgress {
 export interface PrepareDatasetOptions {
   /** Corpus files, read in this order (see `readDocuments`). */
   readonly inputs: readonly string[];
-  /** The dataset is `{outputPrefix}_{jsonKey}_document.bin` and `.idx`, or `..._sentence` with `splitSentences`. */
+  /**
+   * The dataset is `{outputPrefix}_{jsonKey}_document.bin` and `.idx`, or `..._sentence` with
+   * `splitSentences`.
+   */
   readonly outputPrefix: string;
   /** A tokenizer, or the options of one. One without options of its own works in this thread only. */
   readonly tokenizer: Tokenizer | TokenizerOptions;
@@ -60,8 +63,8 @@ export interface PrepareSummary extends IndexedDatasetSummary {
 }
 
 /**
- * Tokenizes corpora into a Megatron indexed dataset, the bytes that Megatron's preprocessing writes for the same
- * tokens, whatever the number of threads. Memory is bounded by the batches under way.
+ * Tokenizes corpora into a Megatron indexed dataset, the bytes that Megatron's preprocessing writes for the
+ * same tokens, whatever the number of threads. Memory is bounded by the batches under way.
  */
 export async function prepareDataset(options: PrepareDatasetOptions): Promise<PrepareSummary> {
   const { inputs, outputPrefix, jsonKey = 'text', appendEod = false } = options;

@@ -23,8 +23,8 @@ export interface ReadLinesOptions {
 }
 
 /**
- * Streams the lines of a UTF-8 file (gunzipped when it ends in .gz), with memory for one chunk and one line. Throws
- * `MTL_DATA_CORPUS` for files that cannot be read, are cut off, or are not UTF-8.
+ * Streams the lines of a UTF-8 file (gunzipped when it ends in .gz), with memory for one chunk and one line.
+ * Throws `MTL_DATA_CORPUS` for files that cannot be read, are cut off, or are not UTF-8.
  */
 export async function* readLines({
   path,

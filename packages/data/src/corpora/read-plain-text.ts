@@ -4,8 +4,8 @@ import { type ReadLinesOptions, readLines } from './read-lines.js';
 export type PlainTextDocuments = 'paragraph' | 'file';
 
 /**
- * Streams the documents of a plain text file. `paragraph`: blank lines separate documents, and a document is its lines
- * joined by newlines. `file`: the whole file is one document (which must fit in memory).
+ * Streams the documents of a plain text file. `paragraph`: blank lines separate documents, and a document is
+ * its lines joined by newlines. `file`: the whole file is one document (which must fit in memory).
  */
 export async function* readPlainText(
   options: ReadLinesOptions & { readonly documents: PlainTextDocuments },

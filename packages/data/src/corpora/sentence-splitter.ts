@@ -18,9 +18,9 @@ const blankLine = /\n[^\S\n]*\n/;
 const firstWindow = 4096;
 
 /**
- * Splits by Unicode's rules (UAX 29, `Intl.Segmenter`), then joins what they cut too early: after English titles, initials
- * and abbreviations before numbers, and before a small letter. Blank lines end a sentence, single line breaks do not.
- * Throws `MTL_DATA_LOCALE` for a locale that is none.
+ * Splits by Unicode's rules (UAX 29, `Intl.Segmenter`), then joins what they cut too early: after English
+ * titles, initials and abbreviations before numbers, and before a small letter. Blank lines end a sentence,
+ * single line breaks do not. Throws `MTL_DATA_LOCALE` for a locale that is none.
  */
 export function createSentenceSplitter({
   locale = 'en',
@@ -63,7 +63,10 @@ function segmenterOf(locale: string): Intl.Segmenter {
   }
 }
 
-/** The segments of a text. Windows keep the time linear: the segmenter's own grows with the square of its text. */
+/**
+ * The segments of a text. Windows keep the time linear: the segmenter's own grows with the square of its
+ * text.
+ */
 function* segments(segmenter: Intl.Segmenter, text: string): Generator<string, void, undefined> {
   let window = firstWindow;
   for (let start = 0; start < text.length; ) {

@@ -13,8 +13,8 @@ export interface TokenizedDocuments {
 }
 
 /**
- * Tokenizes documents; with `appendEod` every document that has tokens gets the end-of-document token, behind its last
- * sentence. Sentences without tokens are left out.
+ * Tokenizes documents; with `appendEod` every document that has tokens gets the end-of-document token, behind
+ * its last sentence. Sentences without tokens are left out.
  */
 export function tokenizeDocuments(options: {
   readonly texts: readonly string[];

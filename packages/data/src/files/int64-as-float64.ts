@@ -1,6 +1,6 @@
 /**
- * Turns the bits of int64 values into doubles, in place (a bigint for each would cost an allocation). Exact up
- * to 2^53, beyond every file size and count there is; callers check ranges.
+ * Turns the bits of int64 values into doubles, in place (a bigint for each would cost an allocation). Exact
+ * up to 2^53, beyond every file size and count there is; callers check ranges.
  */
 export function int64BitsToFloat64(values: Float64Array): Float64Array {
   const halves = new Uint32Array(values.buffer, values.byteOffset, values.length * 2);

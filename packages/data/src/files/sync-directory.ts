@@ -8,7 +8,8 @@ export function syncDirectoryOf(path: string): void {
     descriptor = openSync(dirname(path), 'r');
     fsyncSync(descriptor);
   } catch {
-    // Some file systems (network shares, Windows) refuse to sync a directory; the rename itself is still atomic.
+    // Some file systems (network shares, Windows) refuse to sync a directory; the rename itself is still
+    // atomic.
   } finally {
     if (descriptor !== undefined) closeSync(descriptor);
   }

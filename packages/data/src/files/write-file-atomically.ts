@@ -4,7 +4,10 @@ import { BinaryFileWriter } from './binary-file-writer.js';
 import { syncDirectoryOf } from './sync-directory.js';
 import { temporaryPath } from './temporary-path.js';
 
-/** Writes `parts` one after another as `path`: a reader sees the old file or the whole new one, never a torn one. */
+/**
+ * Writes `parts` one after another as `path`: a reader sees the old file or the whole new one, never a torn
+ * one.
+ */
 export function writeFileAtomically(path: string, parts: readonly (ArrayBufferView | string)[]): void {
   mkdirSync(dirname(path), { recursive: true });
   const writer = new BinaryFileWriter({ path: temporaryPath(path) });

@@ -30,9 +30,9 @@ export interface IndexedDatasetWriterOptions {
 }
 
 /**
- * Writes a Megatron indexed dataset byte for byte. Everything streams to files with temporary names (lengths and
- * document boundaries too), so memory stays at a few MiB however large the corpus; `finish` syncs and renames,
- * so that a crash never leaves a dataset that opens and is wrong.
+ * Writes a Megatron indexed dataset byte for byte. Everything streams to files with temporary names (lengths
+ * and document boundaries too), so memory stays at a few MiB however large the corpus; `finish` syncs and
+ * renames, so that a crash never leaves a dataset that opens and is wrong.
  */
 export class IndexedDatasetWriter {
   readonly prefix: string;
@@ -66,7 +66,9 @@ export class IndexedDatasetWriter {
     this.#documents.writeInt64(0);
   }
 
-  /** Appends one sequence; `mode` only in a multimodal dataset. Throws when a token does not fit the dtype. */
+  /**
+   * Appends one sequence; `mode` only in a multimodal dataset. Throws when a token does not fit the dtype.
+   */
   addSequence(tokens: ArrayLike<number> | BigInt64Array, mode = 0): void {
     this.#tokens.write(this.#encode(tokens));
     this.#addLength(tokens.length, mode);
@@ -91,7 +93,10 @@ export class IndexedDatasetWriter {
     });
   }
 
-  /** Appends whole documents from tokens laid end to end: `lengths` of all sequences, `sequences` in each document. */
+  /**
+   * Appends whole documents from tokens laid end to end: `lengths` of all sequences, `sequences` in each
+   * document.
+   */
   addSequencesOfDocuments(options: {
     readonly tokens: TokenArray;
     readonly lengths: ArrayLike<number>;
@@ -161,7 +166,8 @@ export class IndexedDatasetWriter {
       this.#tokens.finish();
       for (const part of [this.#lengths, this.#documents, this.#modes]) part?.finish();
       this.#writeIndex(index);
-      // An old index must not meet the new tokens if we die between the renames: it goes first, the new one last.
+      // An old index must not meet the new tokens if we die between the renames: it goes first, the new one
+      // last.
       if (existsSync(idxPath)) unlinkSync(idxPath);
       renameSync(this.#tokens.path, binPath);
       renameSync(index.path, idxPath);

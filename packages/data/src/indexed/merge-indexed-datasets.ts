@@ -18,8 +18,8 @@ export interface MergeIndexedDatasetsOptions {
 }
 
 /**
- * Joins datasets of one element type into one, as Megatron's merge does: lengths and tokens one after another,
- * document boundaries moved on. Streams: memory is bounded by the largest .idx file.
+ * Joins datasets of one element type into one, as Megatron's merge does: lengths and tokens one after
+ * another, document boundaries moved on. Streams: memory is bounded by the largest .idx file.
  */
 export function mergeIndexedDatasets(options: MergeIndexedDatasetsOptions): IndexedDatasetSummary {
   const { inputs, output, onProgress } = options;

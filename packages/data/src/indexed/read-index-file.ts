@@ -15,8 +15,8 @@ import { type TokenDtype, type TokenDtypeFormat, tokenDtypeOfCode, tokenDtypes }
 // S = number of sequences, D = entries of the document index (documents + 1).
 
 /**
- * What an .idx file holds, checked against itself and against the length of its .bin file. The large arrays lie in
- * shared memory and the value is clonable: a worker thread can use it as it is.
+ * What an .idx file holds, checked against itself and against the length of its .bin file. The large arrays
+ * lie in shared memory and the value is clonable: a worker thread can use it as it is.
  */
 export interface IndexFile {
   readonly prefix: string;

@@ -11,7 +11,9 @@ import { startWorker } from '../workers/start-worker.js';
 /** What to load, in which order, how far ahead. */
 export interface BatchLoaderOptions<Batch extends NumberedBatch = SampleBatch> {
   readonly dataset: SampleDataset<Batch>;
-  /** Which samples this rank reads; `consumedSamples` resumes. `totalSamples` defaults to the whole dataset. */
+  /**
+   * Which samples this rank reads; `consumedSamples` resumes. `totalSamples` defaults to the whole dataset.
+   */
   readonly sampler: Omit<MicroBatchSamplerOptions, 'totalSamples'> & { readonly totalSamples?: number };
   /** Batches assembled before they are asked for (default 4). */
   readonly readAhead?: number;

@@ -14,8 +14,8 @@ export interface BlockMappingOptions extends Omit<SentenceDocuments, 'minimumSen
 }
 
 /**
- * Megatron's `build_blocks_mapping` (REALM and inverse cloze tasks): uint32 [N, 4], rows of first sentence, end sentence,
- * document and number of the block in its epoch, bit for bit the same and in the same order.
+ * Megatron's `build_blocks_mapping` (REALM and inverse cloze tasks): uint32 [N, 4], rows of first sentence,
+ * end sentence, document and number of the block in its epoch, bit for bit the same and in the same order.
  * Throws `MTL_DATA_NO_SENTENCES`.
  */
 export function buildBlockMapping(options: BlockMappingOptions): Uint32Array {

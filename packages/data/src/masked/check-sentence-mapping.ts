@@ -1,8 +1,8 @@
 import type { SentenceMappingOptions } from './sentence-mapping.js';
 
 /**
- * Says what is wrong with a mapping read from a cache, or nothing: every row inside one document of the part, with enough
- * sentences and a possible target, and enough rows.
+ * Says what is wrong with a mapping read from a cache, or nothing: every row inside one document of the part,
+ * with enough sentences and a possible target, and enough rows.
  */
 export function checkSentenceMapping(
   options: SentenceMappingOptions & { readonly mapping: Uint32Array },

@@ -8,7 +8,10 @@ export interface MaskingOptions {
   readonly maximumNgram: number;
   /** Mask all pieces of a word or none (default true). */
   readonly wholeWords: boolean;
-  /** Draw lengths from a geometric distribution with p = 0.2 (SpanBERT, arXiv 1907.10529, 3.1; default for T5). */
+  /**
+   * Draw lengths from a geometric distribution with p = 0.2 (SpanBERT, arXiv 1907.10529, 3.1; default for
+   * T5).
+   */
   readonly geometric: boolean;
   /** Draw longer runs more often than shorter ones, instead of the reverse (default false). */
   readonly favorLongerNgrams: boolean;

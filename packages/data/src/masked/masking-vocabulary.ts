@@ -15,7 +15,10 @@ export interface MaskingVocabulary {
   readonly ids: Int32Array;
 }
 
-/** Reads the vocabulary of a WordPiece tokenizer. Throws `MTL_DATA_SPECIAL_TOKEN` where a special token is missing. */
+/**
+ * Reads the vocabulary of a WordPiece tokenizer. Throws `MTL_DATA_SPECIAL_TOKEN` where a special token is
+ * missing.
+ */
 export function maskingVocabulary(tokenizer: Tokenizer): MaskingVocabulary {
   const { tokenIds, vocabularySize: size, name } = tokenizer;
   if (tokenIds === undefined) {

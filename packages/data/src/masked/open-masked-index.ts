@@ -26,7 +26,10 @@ export interface MaskedIndexOptions {
   readonly shortSequenceProbability?: number;
   /** Part of the cache files' md5; Megatron's own value makes its caches and ours interchangeable. */
   readonly tokenizerIdentifiers?: PythonJsonValue;
-  /** Directory of cached indices (default `{prefix}/cache/{Class}_indices`); `false` keeps them in memory only. */
+  /**
+   * Directory of cached indices (default `{prefix}/cache/{Class}_indices`); `false` keeps them in memory
+   * only.
+   */
   readonly cacheDirectory?: string | false | undefined;
   readonly onCacheEvent?: ((event: IndexCacheEvent) => void) | undefined;
 }

@@ -13,8 +13,9 @@ export interface SentenceMappingOptions extends SentenceDocuments {
 }
 
 /**
- * Megatron's `build_mapping`: uint32 [N, 3], rows of first sentence, end sentence and target length, bit for bit the same
- * and in the same order (C++ `std::mt19937` draws the short targets). Throws `MTL_DATA_NO_SENTENCES`.
+ * Megatron's `build_mapping`: uint32 [N, 3], rows of first sentence, end sentence and target length, bit for
+ * bit the same and in the same order (C++ `std::mt19937` draws the short targets). Throws
+ * `MTL_DATA_NO_SENTENCES`.
  */
 export function buildSentenceMapping(options: SentenceMappingOptions): Uint32Array {
   const { maximumLength, shortSequenceProbability, seed } = options;

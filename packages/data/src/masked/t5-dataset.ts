@@ -17,8 +17,8 @@ import { createSpanTokenBatch, type SpanTokenBatch } from './span-token-batch.js
 const numSpecialTokens = 2;
 
 /**
- * What all T5 datasets of a run have in common; `sequenceLength` is the encoder's, and the tokenizer has `[BOS]`, `[EOS]` and
- * sentinels `<extra_id_0>`, ...
+ * What all T5 datasets of a run have in common; `sequenceLength` is the encoder's, and the tokenizer has
+ * `[BOS]`, `[EOS]` and sentinels `<extra_id_0>`, ...
  */
 export interface T5DatasetSettings extends MaskedDatasetSettings {
   readonly decoderSequenceLength: number;
@@ -52,8 +52,9 @@ export interface T5Sample {
 }
 
 /**
- * Megatron's T5MaskedWordPieceDataset (span corruption, Raffel 2019): the masks of BERT, longer and all of them replaced;
- * token for token the same for the same files, split, seed and sizes. Open one with `openT5Dataset`.
+ * Megatron's T5MaskedWordPieceDataset (span corruption, Raffel 2019): the masks of BERT, longer and all of
+ * them replaced; token for token the same for the same files, split, seed and sizes. Open one with
+ * `openT5Dataset`.
  */
 export class T5Dataset extends MaskedDataset<T5DatasetDescription, SpanTokenBatch> {
   /** The sample with the fields and values that Megatron gives it. */
@@ -156,8 +157,8 @@ export function t5DatasetIdentifiers(options: T5DatasetOptions): Record<string, 
 }
 
 /**
- * Opens one part of an indexed dataset of sentences for span corruption. Throws coded errors as `openBertDataset`, and for
- * a vocabulary without `[BOS]`, `[EOS]` or sentinels.
+ * Opens one part of an indexed dataset of sentences for span corruption. Throws coded errors as
+ * `openBertDataset`, and for a vocabulary without `[BOS]`, `[EOS]` or sentinels.
  */
 export function openT5Dataset(options: T5DatasetOptions): T5Dataset {
   const { sequenceLength, decoderSequenceLength, seed, tokenizer } = options;

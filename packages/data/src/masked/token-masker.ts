@@ -11,8 +11,8 @@ const geometricProbability = 0.2;
 export type Replace = (random: RandomState, label: number) => number;
 
 /**
- * Megatron's choice of masked tokens, draw for draw: candidates in shuffled order, an n-gram at each, as long as it fits
- * the number of tokens to mask. Arrays are kept from sample to sample: masking allocates nothing.
+ * Megatron's choice of masked tokens, draw for draw: candidates in shuffled order, an n-gram at each, as long
+ * as it fits the number of tokens to mask. Arrays are kept from sample to sample: masking allocates nothing.
  */
 export class TokenMasker {
   /** int32: where tokens were masked, ascending; the first `numMasked` count. */
@@ -52,7 +52,9 @@ export class TokenMasker {
     this.#state = new Uint8Array(maximumLength + 1);
   }
 
-  /** Masks some of the first `length` tokens in place. `targetLength` is that of the sample in the mapping. */
+  /**
+   * Masks some of the first `length` tokens in place. `targetLength` is that of the sample in the mapping.
+   */
   mask(options: {
     readonly tokens: Int32Array;
     readonly length: number;
@@ -104,7 +106,10 @@ export class TokenMasker {
     return numCandidates;
   }
 
-  /** Draws a length and shortens it until the n-gram fits; the end of its members, or their start when none fits. */
+  /**
+   * Draws a length and shortens it until the n-gram fits; the end of its members, or their start when none
+   * fits.
+   */
   #fittingEnd(options: {
     candidate: number;
     numCandidates: number;

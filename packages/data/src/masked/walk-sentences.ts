@@ -15,7 +15,10 @@ export interface SentenceDocuments {
   readonly sizes: Int32Array;
   /** Fewest sentences of a sample. */
   readonly minimumSentences: number;
-  /** Epochs go on until there are this many samples (more may come: epochs are whole); undefined for one epoch. */
+  /**
+   * Epochs go on until there are this many samples (more may come: epochs are whole); undefined for one
+   * epoch.
+   */
   readonly numSamples?: number | undefined;
   readonly seed: number;
 }
@@ -44,9 +47,9 @@ export interface WalkedSample {
 }
 
 /**
- * The walk of Megatron's mappings: sentences are gathered until a sample reaches its target, at the end of the document in
- * any case; the rows are then shuffled by `std::mt19937_64`. Throws `MTL_DATA_NO_SENTENCES` when no document can give a
- * sample, where Megatron would look for one without end.
+ * The walk of Megatron's mappings: sentences are gathered until a sample reaches its target, at the end of
+ * the document in any case; the rows are then shuffled by `std::mt19937_64`. Throws `MTL_DATA_NO_SENTENCES`
+ * when no document can give a sample, where Megatron would look for one without end.
  */
 export function walkSentences(options: WalkSentencesOptions): Uint32Array {
   checkWalk(options);

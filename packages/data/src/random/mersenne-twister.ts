@@ -2,8 +2,8 @@ const stateSize = 624;
 const shift = 397;
 
 /**
- * MT19937 (Matsumoto and Nishimura 1998) seeded by `init_genrand`: the raw stream of C++ `std::mt19937` and of
- * NumPy's `RandomState(seed)`.
+ * MT19937 (Matsumoto and Nishimura 1998) seeded by `init_genrand`: the raw stream of C++ `std::mt19937` and
+ * of NumPy's `RandomState(seed)`.
  */
 export class MersenneTwister {
   readonly #state = new Uint32Array(stateSize);

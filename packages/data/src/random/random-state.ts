@@ -8,8 +8,8 @@ export interface Shufflable {
 }
 
 /**
- * The parts of NumPy's legacy `numpy.random.RandomState(seed)` that Megatron's data pipeline draws from, number
- * for number: the same seed gives the same document order, sample order and masks as there.
+ * The parts of NumPy's legacy `numpy.random.RandomState(seed)` that Megatron's data pipeline draws from,
+ * number for number: the same seed gives the same document order, sample order and masks as there.
  */
 export class RandomState {
   readonly #generator: MersenneTwister;
@@ -99,7 +99,9 @@ export class RandomState {
     return values[found < 0 ? values.length - 1 : found]!;
   }
 
-  /** Number of trials until the first success, for a success probability below 1/3 (NumPy's inversion branch). */
+  /**
+   * Number of trials until the first success, for a success probability below 1/3 (NumPy's inversion branch).
+   */
   geometric(probability: number): number {
     if (!(probability > 0 && probability < 1 / 3)) {
       throw new UsageError('MTL_DATA_GEOMETRIC', `geometric(${probability}) is not supported`, {

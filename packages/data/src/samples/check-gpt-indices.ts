@@ -12,8 +12,8 @@ export interface CheckGptIndicesOptions {
 }
 
 /**
- * Says what is wrong with indices read from a cache, or nothing: every document as often as there are epochs, every
- * sample exactly once, every sample L + 1 tokens long and starting where the one before ends.
+ * Says what is wrong with indices read from a cache, or nothing: every document as often as there are epochs,
+ * every sample exactly once, every sample L + 1 tokens long and starting where the one before ends.
  */
 export function checkGptIndices(options: CheckGptIndicesOptions): string | undefined {
   return checkDocumentIndex(options) ?? checkSampleIndex(options) ?? checkShuffleIndex(options);

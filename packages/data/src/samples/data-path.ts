@@ -8,8 +8,8 @@ export interface DataBlend {
 }
 
 /**
- * Reads the list of `--data-path` as Megatron does: pairs `weight prefix weight prefix ...` when the length is even and
- * every first of a pair is a number, otherwise prefixes only. A mixture is an error.
+ * Reads the list of `--data-path` as Megatron does: pairs `weight prefix weight prefix ...` when the length
+ * is even and every first of a pair is a number, otherwise prefixes only. A mixture is an error.
  */
 export function parseDataPath(values: readonly string[]): DataBlend {
   if (values.length === 0) {

@@ -11,7 +11,9 @@ export interface IdentifiedDataset {
   readonly tokenizerIdentifiers?: PythonJsonValue;
 }
 
-/** What the text whose md5 names a dataset's cache files begins with, as Megatron composes it for every class. */
+/**
+ * What the text whose md5 names a dataset's cache files begins with, as Megatron composes it for every class.
+ */
 export function datasetIdentifiers(
   className: string,
   options: IdentifiedDataset,

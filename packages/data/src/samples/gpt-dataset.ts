@@ -28,7 +28,10 @@ export interface GptDatasetSettings extends SampleMaskOptions {
   readonly vocabularySize?: number;
   /** Part of the cache files' md5; Megatron's own value makes its caches and ours interchangeable. */
   readonly tokenizerIdentifiers?: PythonJsonValue;
-  /** Directory of cached indices (default `{prefix}/cache/GPTDataset_indices`); `false` keeps them in memory only. */
+  /**
+   * Directory of cached indices (default `{prefix}/cache/GPTDataset_indices`); `false` keeps them in memory
+   * only.
+   */
   readonly cacheDirectory?: string | false | undefined;
   readonly onCacheEvent?: ((event: IndexCacheEvent) => void) | undefined;
 }
@@ -57,8 +60,9 @@ export interface GptDatasetDescription {
 }
 
 /**
- * Megatron's GPTDataset: samples of L + 1 tokens cut from shuffled documents laid end to end, the same samples in
- * the same order as Megatron-Core for the same files, split, seed and sizes. Open one with `openGptDataset`.
+ * Megatron's GPTDataset: samples of L + 1 tokens cut from shuffled documents laid end to end, the same
+ * samples in the same order as Megatron-Core for the same files, split, seed and sizes. Open one with
+ * `openGptDataset`.
  */
 export class GptDataset implements SampleDataset {
   readonly description: GptDatasetDescription;

@@ -4,7 +4,8 @@ import { RandomState } from '../random/random-state.js';
 /** Which samples this data-parallel rank reads, and in which order. Plain data: worker threads receive it. */
 export interface MicroBatchSamplerOptions {
   /**
-   * `single`: 0, 1, 2, ... once. `cyclic`: a new seeded permutation of all samples for every epoch, without end.
+   * `single`: 0, 1, 2, ... once. `cyclic`: a new seeded permutation of all samples for every epoch, without
+   * end.
    */
   readonly kind: 'single' | 'cyclic';
   /** Samples of the dataset. */
@@ -17,16 +18,16 @@ export interface MicroBatchSamplerOptions {
   /** Seed of the permutations (`cyclic` only). */
   readonly seed?: number;
   /**
-   * What an epoch's samples are a multiple of (`cyclic` only): the global batch where steps shall not span two epochs, and the
-   * samples left out not depend on the layout. Default microBatchSize x dataParallelSize.
+   * What an epoch's samples are a multiple of (`cyclic` only): the global batch where steps shall not span
+   * two epochs, and the samples left out not depend on the layout. Default microBatchSize x dataParallelSize.
    */
   readonly epochMultiple?: number;
 }
 
 /**
- * Yields the sample numbers of one micro-batch after another. Every chunk of microBatchSize x dataParallelSize samples
- * is cut into contiguous slices, one a rank (Megatron's pretraining sampler), so the samples of a step do not
- * depend on how many ranks share them. A last incomplete chunk is left out.
+ * Yields the sample numbers of one micro-batch after another. Every chunk of microBatchSize x
+ * dataParallelSize samples is cut into contiguous slices, one a rank (Megatron's pretraining sampler), so the
+ * samples of a step do not depend on how many ranks share them. A last incomplete chunk is left out.
  */
 export function* sampleMicroBatches(options: MicroBatchSamplerOptions): Generator<number[], void, undefined> {
   const { kind, totalSamples, consumedSamples = 0, microBatchSize, dataParallelRank = 0 } = options;
@@ -48,7 +49,8 @@ export function* sampleMicroBatches(options: MicroBatchSamplerOptions): Generato
   ) {
     const order = new Float64Array(totalSamples).map((_, i) => i);
     new RandomState(((options.seed ?? 0) + epoch) % 4294967296).shuffle(order);
-    // A dataset whose size is no multiple of the chunk gives other samples the chance to be left out each epoch.
+    // A dataset whose size is no multiple of the chunk gives other samples the chance to be left out each
+    // epoch.
     for (; start + chunk <= perEpoch; start += chunk) {
       yield Array.from(order.subarray(start + from, start + from + microBatchSize));
     }

@@ -6,7 +6,10 @@ import { GptDataset } from './gpt-dataset.js';
 import type { SampleBatch } from './sample-batch.js';
 import type { NumberedBatch, SampleDataset, SampleDatasetDescription } from './sample-dataset.js';
 
-/** Opens a dataset from its description, in this thread or in a worker; `Batch` is what the description's kind gives. */
+/**
+ * Opens a dataset from its description, in this thread or in a worker; `Batch` is what the description's kind
+ * gives.
+ */
 export function openSampleDataset<Batch extends NumberedBatch = SampleBatch>(
   description: SampleDatasetDescription,
 ): SampleDataset<Batch> {

@@ -16,8 +16,8 @@ export type PythonJsonValue =
   | { readonly [key: string]: PythonJsonValue };
 
 /**
- * The text of Python's `json.dumps(value, indent=4)`: Megatron names cache files by the md5 of such a text, so
- * spacing, escapes and the printing of floats must agree.
+ * The text of Python's `json.dumps(value, indent=4)`: Megatron names cache files by the md5 of such a text,
+ * so spacing, escapes and the printing of floats must agree.
  */
 export function pythonJson(value: PythonJsonValue, indent = ''): string {
   if (value === null || typeof value === 'boolean') return String(value);
@@ -42,7 +42,9 @@ function pythonString(text: string): string {
   });
 }
 
-/** repr() of a float: the shortest digits, exponents from 1e16 on and below 1e-4, with two digits at least. */
+/**
+ * repr() of a float: the shortest digits, exponents from 1e16 on and below 1e-4, with two digits at least.
+ */
 function pythonFloat(value: number): string {
   if (Object.is(value, -0)) return '-0.0';
   const magnitude = Math.abs(value);

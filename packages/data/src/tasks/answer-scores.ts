@@ -5,7 +5,10 @@ const asciiPunctuation = /[!-/:-@[-`{-~]/g;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are meant
 const whiteSpace = /[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+/;
 
-/** An answer as SQuAD compares it: small letters, without ASCII punctuation, articles and superfluous white space. */
+/**
+ * An answer as SQuAD compares it: small letters, without ASCII punctuation, articles and superfluous white
+ * space.
+ */
 export function normalizeAnswer(text: string): string {
   return answerWords(text).join(' ');
 }
@@ -16,8 +19,8 @@ export function exactMatch(prediction: string, truth: string): number {
 }
 
 /**
- * The harmonic mean of precision and recall over the words of both (as bags), after normalisation. Where one has no words,
- * SQuAD 2.0 gives 1 when the other has none either, else 0; SQuAD 1.1 always 0.
+ * The harmonic mean of precision and recall over the words of both (as bags), after normalisation. Where one
+ * has no words, SQuAD 2.0 gives 1 when the other has none either, else 0; SQuAD 1.1 always 0.
  */
 export function answerF1(
   prediction: string,

@@ -43,16 +43,16 @@ export interface BestSpans {
   /** The smallest sum of the logits of position 0 over the windows: what "no answer" scores. */
   readonly noAnswerScore: number;
   /**
-   * Of "no answer" against the best candidate (two-way softmax of their scores): above a half where it scores higher. It
-   * grows with the difference of scores that BERT compares with its threshold.
+   * Of "no answer" against the best candidate (two-way softmax of their scores): above a half where it scores
+   * higher. It grows with the difference of scores that BERT compares with its threshold.
    */
   readonly noAnswerProbability: number;
 }
 
 /**
- * The best answers over all windows of a question (Devlin 2018, 4.2 and 4.3): pairs among the `nBest` starts and ends of
- * each window, both in its context, the start where the window shows the most context around it, the end not before it
- * and not too far.
+ * The best answers over all windows of a question (Devlin 2018, 4.2 and 4.3): pairs among the `nBest` starts
+ * and ends of each window, both in its context, the start where the window shows the most context around it,
+ * the end not before it and not too far.
  */
 export function bestSpans(options: BestSpansOptions): BestSpans {
   const { example, logits, nBest = 20, maximumAnswerLength = 30 } = options;

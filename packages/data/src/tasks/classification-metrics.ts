@@ -14,7 +14,10 @@ export function accuracy({ predictions, labels }: ClassificationResults): number
   return right / labels.length;
 }
 
-/** F1 of class 1 (QQP's duplicates): the harmonic mean of precision and recall, 0 where nothing was found rightly. */
+/**
+ * F1 of class 1 (QQP's duplicates): the harmonic mean of precision and recall, 0 where nothing was found
+ * rightly.
+ */
 export function binaryF1({ predictions, labels }: ClassificationResults): number {
   checkLengths({ predictions, labels });
   let found = 0;

@@ -16,9 +16,9 @@ export interface EncodeMultipleChoiceOptions {
 }
 
 /**
- * Sample n is example n, one sequence for each option: `[CLS] question and option [SEP] article [SEP]`, as Megatron puts
- * RACE: the option fills the blanks (`_`) of the question, or follows it where it has none. The longer part is cut
- * first. Throws `MTL_DATA_SPECIAL_TOKEN` and `MTL_DATA_SEQUENCE_LENGTH`.
+ * Sample n is example n, one sequence for each option: `[CLS] question and option [SEP] article [SEP]`, as
+ * Megatron puts RACE: the option fills the blanks (`_`) of the question, or follows it where it has none. The
+ * longer part is cut first. Throws `MTL_DATA_SPECIAL_TOKEN` and `MTL_DATA_SEQUENCE_LENGTH`.
  */
 export function encodeMultipleChoice(options: EncodeMultipleChoiceOptions): TaskDataset {
   const { examples, tokenizer, sequenceLength, maximumQuestionLength = 128 } = options;

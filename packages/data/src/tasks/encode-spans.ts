@@ -40,10 +40,10 @@ export interface EncodedSpans {
 }
 
 /**
- * Samples are windows: `[CLS] question [SEP] part of the context [SEP]`, example after example, with the positions of the
- * first answer (0, `[CLS]`, where the window does not hold all of it, or there is none). An answer that starts or ends
- * inside a token takes the whole token. Throws `MTL_DATA_TOKENIZER_OFFSETS`, `MTL_DATA_SPECIAL_TOKEN`,
- * `MTL_DATA_SEQUENCE_LENGTH`, `MTL_DATA_STRIDE`.
+ * Samples are windows: `[CLS] question [SEP] part of the context [SEP]`, example after example, with the
+ * positions of the first answer (0, `[CLS]`, where the window does not hold all of it, or there is none). An
+ * answer that starts or ends inside a token takes the whole token. Throws `MTL_DATA_TOKENIZER_OFFSETS`,
+ * `MTL_DATA_SPECIAL_TOKEN`, `MTL_DATA_SEQUENCE_LENGTH`, `MTL_DATA_STRIDE`.
  */
 export function encodeSpans(options: EncodeSpansOptions): EncodedSpans {
   const { examples, tokenizer, sequenceLength } = options;
@@ -142,7 +142,10 @@ interface TokenRange {
   readonly to: number;
 }
 
-/** Windows of at most `room` tokens, `documentStride` apart, until one reaches the end; one for an empty context. */
+/**
+ * Windows of at most `room` tokens, `documentStride` apart, until one reaches the end; one for an empty
+ * context.
+ */
 function cutWindows(options: { length: number; room: number; documentStride: number }): TokenRange[] {
   const { length, room, documentStride } = options;
   const parts: TokenRange[] = [];
@@ -154,8 +157,8 @@ function cutWindows(options: { length: number; room: number; documentStride: num
 }
 
 /**
- * For each token which window shows it best: the most tokens on its scarcer side, a hundredth for each token of the
- * window; the first one of equals.
+ * For each token which window shows it best: the most tokens on its scarcer side, a hundredth for each token
+ * of the window; the first one of equals.
  */
 function maximumContext(parts: readonly TokenRange[], length: number): Int32Array {
   const best = new Int32Array(length);
@@ -172,7 +175,10 @@ function maximumContext(parts: readonly TokenRange[], length: number): Int32Arra
   return best;
 }
 
-/** The tokens that an answer touches; undefined without an answer, or for one of characters that no token holds. */
+/**
+ * The tokens that an answer touches; undefined without an answer, or for one of characters that no token
+ * holds.
+ */
 function answerTokens(encoded: EncodedText, answer: SpanAnswer | undefined) {
   if (answer === undefined) return undefined;
   const end = answer.start + answer.text.length;

@@ -12,7 +12,9 @@ export interface PairVocabulary {
 /** Special tokens of a pair: `[CLS]` and two `[SEP]`. */
 export const pairSpecialTokens = 3;
 
-/** Reads the special tokens of a WordPiece tokenizer. Throws `MTL_DATA_SPECIAL_TOKEN` where one is missing. */
+/**
+ * Reads the special tokens of a WordPiece tokenizer. Throws `MTL_DATA_SPECIAL_TOKEN` where one is missing.
+ */
 export function pairVocabulary(tokenizer: Tokenizer): PairVocabulary {
   return {
     classification: specialTokenId(tokenizer, '[CLS]'),
@@ -22,8 +24,9 @@ export function pairVocabulary(tokenizer: Tokenizer): PairVocabulary {
 }
 
 /**
- * `[CLS] first [SEP] second [SEP]`. Where that is longer than `sequenceLength`, the longer of the two texts loses its last
- * token until both fit, the second one when they are equal (Devlin 2018: the rule of BERT's fine-tuning).
+ * `[CLS] first [SEP] second [SEP]`. Where that is longer than `sequenceLength`, the longer of the two texts
+ * loses its last token until both fit, the second one when they are equal (Devlin 2018: the rule of BERT's
+ * fine-tuning).
  */
 export function pairTokens(options: {
   readonly first: ArrayLike<number>;

@@ -15,8 +15,8 @@ export interface SentencePairExample {
 }
 
 /**
- * GLUE's sentence-pair tasks that can be read: their labels, the first one with the index 0, their columns, and what their
- * predictions are called in a submission (MNLI's matched set first).
+ * GLUE's sentence-pair tasks that can be read: their labels, the first one with the index 0, their columns,
+ * and what their predictions are called in a submission (MNLI's matched set first).
  */
 export const glueTasks = {
   MNLI: {
@@ -45,16 +45,16 @@ export interface ReadGlueFileOptions {
   readonly task: GlueTaskName;
   readonly path: string;
   /**
-   * Called for rows with a wrong number of columns, which are then left out; without it they are errors. QQP's official
-   * train.tsv has a few such rows, where a question holds a line break.
+   * Called for rows with a wrong number of columns, which are then left out; without it they are errors.
+   * QQP's official train.tsv has a few such rows, where a question holds a line break.
    */
   readonly onBrokenRow?: (row: BrokenGlueRow) => void;
 }
 
 /**
- * Reads a `train.tsv`, `dev*.tsv` or `test*.tsv` of GLUE: the first line names the columns, tabs separate them, quotes mean
- * nothing. MNLI's pairs without a consensus (gold label `-`) are left out, as its authors do. Throws
- * `MTL_DATA_TASK_FILE` and `MTL_DATA_TASK_LABEL` with the line.
+ * Reads a `train.tsv`, `dev*.tsv` or `test*.tsv` of GLUE: the first line names the columns, tabs separate
+ * them, quotes mean nothing. MNLI's pairs without a consensus (gold label `-`) are left out, as its authors
+ * do. Throws `MTL_DATA_TASK_FILE` and `MTL_DATA_TASK_LABEL` with the line.
  */
 export function readGlueFile({ task, path, onBrokenRow }: ReadGlueFileOptions): SentencePairExample[] {
   const { labels } = glueTasks[task];
@@ -96,7 +96,10 @@ export function readGlueFile({ task, path, onBrokenRow }: ReadGlueFileOptions): 
   return examples;
 }
 
-/** Positions of the columns; the label may be missing (a test set), and then training and metrics are not possible. */
+/**
+ * Positions of the columns; the label may be missing (a test set), and then training and metrics are not
+ * possible.
+ */
 function findColumns(options: { task: GlueTaskName; path: string; names: readonly string[] }) {
   const { task, path, names } = options;
   const { columns } = glueTasks[task];

@@ -25,8 +25,9 @@ export interface SpanExamples {
 }
 
 /**
- * Reads a file of SQuAD 1.1 or 2.0 (2.0 is one whose questions say `is_impossible`). Throws `MTL_DATA_TASK_FILE`, and
- * `MTL_DATA_TASK_ANSWER` for an answer that does not stand at its `answer_start`, with the place in the file.
+ * Reads a file of SQuAD 1.1 or 2.0 (2.0 is one whose questions say `is_impossible`). Throws
+ * `MTL_DATA_TASK_FILE`, and `MTL_DATA_TASK_ANSWER` for an answer that does not stand at its `answer_start`,
+ * with the place in the file.
  */
 export function readSquadFile(path: string): SpanExamples {
   const examples: SpanExample[] = [];

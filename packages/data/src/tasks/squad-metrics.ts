@@ -8,7 +8,10 @@ export interface SquadResults {
   readonly predictions: ReadonlyMap<string, string>;
   /** SQuAD 2.0: by question id, the larger the less likely an answer. Needed for the best thresholds. */
   readonly noAnswerProbabilities?: ReadonlyMap<string, number> | undefined;
-  /** A question whose probability lies above it counts as predicted unanswerable (1, the official default: none). */
+  /**
+   * A question whose probability lies above it counts as predicted unanswerable (1, the official default:
+   * none).
+   */
   readonly noAnswerThreshold?: number;
 }
 
@@ -41,9 +44,10 @@ interface QuestionScore {
 }
 
 /**
- * Exact match and F1 by the rules of the official evaluations, best over the ground truths of a question (Rajpurkar 2016,
- * 2018): version 1.1 counts a missing prediction as wrong; version 2.0 looks only at questions with a prediction, takes an
- * answer that normalisation empties for none, and searches the best threshold of the no-answer probabilities.
+ * Exact match and F1 by the rules of the official evaluations, best over the ground truths of a question
+ * (Rajpurkar 2016, 2018): version 1.1 counts a missing prediction as wrong; version 2.0 looks only at
+ * questions with a prediction, takes an answer that normalisation empties for none, and searches the best
+ * threshold of the no-answer probabilities.
  */
 export function squadMetrics(options: SquadResults): SquadMetrics {
   const { examples, predictions, noAnswerProbabilities } = options;
@@ -118,9 +122,9 @@ function applyThreshold(options: SquadResults & { scored: readonly QuestionScore
 }
 
 /**
- * Starts with every question predicted unanswerable, then accepts predictions in the order of their probabilities. Kept as
- * the official search has it: it counts every unanswerable question of the file, looks at the score after each single
- * question even among equals, and starts from the threshold 0.
+ * Starts with every question predicted unanswerable, then accepts predictions in the order of their
+ * probabilities. Kept as the official search has it: it counts every unanswerable question of the file, looks
+ * at the score after each single question even among equals, and starts from the threshold 0.
  */
 function bestThreshold(options: {
   scored: readonly QuestionScore[];

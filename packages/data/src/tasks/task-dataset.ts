@@ -27,8 +27,8 @@ export interface TaskDatasetDescription {
 }
 
 /**
- * Samples of sentence pairs, multiple choice or spans, encoded beforehand; the encode functions make it. Loaders and
- * samplers take it as they take the datasets of pretraining.
+ * Samples of sentence pairs, multiple choice or spans, encoded beforehand; the encode functions make it.
+ * Loaders and samplers take it as they take the datasets of pretraining.
  */
 export class TaskDataset implements SampleDataset<TaskTokenBatch> {
   readonly description: TaskDatasetDescription;

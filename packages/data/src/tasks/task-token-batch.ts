@@ -1,8 +1,9 @@
-// B = samples of a micro-batch, C = choices of a sample (1 but for multiple choice), S = sequence length, R = B x C rows.
+// B = samples of a micro-batch, C = choices of a sample (1 but for multiple choice), S = sequence length, R =
+// B x C rows.
 
 /**
- * A micro-batch of a fine-tuning task. Tokens lie sequence first, as activations do: token s of row r has the flat index
- * s x R + r, and choice c of sample b is row b x C + c.
+ * A micro-batch of a fine-tuning task. Tokens lie sequence first, as activations do: token s of row r has the
+ * flat index s x R + r, and choice c of sample b is row b x C + c.
  */
 export interface TaskTokenBatch {
   readonly batchSize: number;
@@ -16,7 +17,10 @@ export interface TaskTokenBatch {
   readonly lengths: Int32Array;
   /** int32 [B]: the class, or the right choice; undefined for spans and for data without labels. */
   readonly labels: Int32Array | undefined;
-  /** int32 [B]: where in S the answer's first token stands, 0 (`[CLS]`) where the window holds no answer; spans only. */
+  /**
+   * int32 [B]: where in S the answer's first token stands, 0 (`[CLS]`) where the window holds no answer;
+   * spans only.
+   */
   readonly startPositions: Int32Array | undefined;
   /** int32 [B]: where in S the answer's last token stands; spans only. */
   readonly endPositions: Int32Array | undefined;

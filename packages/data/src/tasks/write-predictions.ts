@@ -3,7 +3,10 @@ import { writeFileAtomically } from '../files/write-file-atomically.js';
 import { type GlueTaskName, glueTasks, type SentencePairExample } from './read-glue-file.js';
 import type { MultipleChoiceExample } from './read-race-directory.js';
 
-/** Writes GLUE's predictions: a header `index` and `prediction`, then each example's id and label, between them a tab. */
+/**
+ * Writes GLUE's predictions: a header `index` and `prediction`, then each example's id and label, between
+ * them a tab.
+ */
 export function writeGluePredictions(options: {
   readonly path: string;
   readonly task: GlueTaskName;
@@ -18,7 +21,10 @@ export function writeGluePredictions(options: {
   writeFileAtomically(path, ['index\tprediction\n', rows.join('')]);
 }
 
-/** Writes RACE's predictions: a JSON object that gives for each passage's id its answers' letters, as its files do. */
+/**
+ * Writes RACE's predictions: a JSON object that gives for each passage's id its answers' letters, as its
+ * files do.
+ */
 export function writeRacePredictions(options: {
   readonly path: string;
   readonly examples: readonly MultipleChoiceExample[];
@@ -37,8 +43,9 @@ export function writeRacePredictions(options: {
 }
 
 /**
- * Writes SQuAD's predictions: a JSON object from question ids to answers ('' for none), and where `probabilitiesPath` is
- * given one from ids to no-answer probabilities, as the official evaluation of 2.0 reads them.
+ * Writes SQuAD's predictions: a JSON object from question ids to answers ('' for none), and where
+ * `probabilitiesPath` is given one from ids to no-answer probabilities, as the official evaluation of 2.0
+ * reads them.
  */
 export function writeSquadPredictions(options: {
   readonly path: string;

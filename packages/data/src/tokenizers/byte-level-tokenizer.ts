@@ -2,7 +2,9 @@ import type { Tokenizer } from './tokenizer.js';
 
 const endOfDocument = 256;
 
-/** One token for each byte of UTF-8 (ids 0 to 255), and 256 ends a document. Needs no files, loses nothing. */
+/**
+ * One token for each byte of UTF-8 (ids 0 to 255), and 256 ends a document. Needs no files, loses nothing.
+ */
 export function createByteLevelTokenizer(): Tokenizer {
   const encoder = new TextEncoder();
   const decoder = new TextDecoder();

@@ -68,7 +68,9 @@ export function checkTokenizerJson(json: unknown, path: string): TokenizerJson {
   };
 }
 
-/** Patterns of Split and Replace, however deep: the library would warn and leave out one that it cannot read. */
+/**
+ * Patterns of Split and Replace, however deep: the library would warn and leave out one that it cannot read.
+ */
 function checkPatterns(part: unknown, fail: Fail): void {
   if (typeof part !== 'object' || part === null) return;
   const { type, pattern } = part as { type?: unknown; pattern?: unknown };

@@ -21,7 +21,10 @@ export type TokenizerType = (typeof tokenizerTypes)[number];
 export type TokenizerOptions =
   | {
       readonly type: 'GPT2BPETokenizer';
-      /** `vocab.json` and `merges.txt` (both or none); without them the real GPT-2 vocabulary, which is built in. */
+      /**
+       * `vocab.json` and `merges.txt` (both or none); without them the real GPT-2 vocabulary, which is built
+       * in.
+       */
       readonly vocabFile?: string | undefined;
       readonly mergeFile?: string | undefined;
     }

@@ -8,8 +8,8 @@ const vocabularySize = 50257;
 const endOfText = 50256;
 
 /**
- * GPT-2's byte-level BPE: the real vocabulary (built in), or one from `vocab.json` and `merges.txt`. Text that looks
- * like `<|endoftext|>` is plain text with the built-in vocabulary.
+ * GPT-2's byte-level BPE: the real vocabulary (built in), or one from `vocab.json` and `merges.txt`. Text
+ * that looks like `<|endoftext|>` is plain text with the built-in vocabulary.
  */
 export async function createGpt2BpeTokenizer(
   options: Extract<TokenizerOptions, { type: 'GPT2BPETokenizer' }>,

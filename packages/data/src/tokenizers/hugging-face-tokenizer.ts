@@ -53,7 +53,8 @@ export function makeHuggingFaceTokenizer(options: HuggingFaceTokenizerOptions): 
   const implementation = guarded(path, () => {
     const made = new Implementation(json, config);
     correctBertNormalizer(made.normalizer);
-    // Parts that the file names but that do not work show up at the first use: better here than in the middle.
+    // Parts that the file names but that do not work show up at the first use: better here than in the
+    // middle.
     made.decode([...made.encode('probe 1', { add_special_tokens: false }).ids]);
     return made;
   });

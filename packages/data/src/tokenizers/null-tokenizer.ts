@@ -2,7 +2,10 @@ import { ConfigurationError, DataError } from '@mtl/errors';
 import type { TokenizerOptions } from './create-tokenizer.js';
 import type { Tokenizer } from './tokenizer.js';
 
-/** For corpora that are ids already ("17 4 230"): the vocabulary is exactly `vocabSize`, the last id ends documents. */
+/**
+ * For corpora that are ids already ("17 4 230"): the vocabulary is exactly `vocabSize`, the last id ends
+ * documents.
+ */
 export function createNullTokenizer(
   options: Extract<TokenizerOptions, { type: 'NullTokenizer' }>,
 ): Tokenizer {

@@ -16,13 +16,16 @@ export interface Tokenizer {
   readonly tokenIds?: ReadonlyMap<string, number> | undefined;
   /** What names this tokenizer in the md5 of index caches. */
   readonly identifiers: PythonJsonValue;
-  /** What `createTokenizer` needs to make the same one in a worker thread; undefined for one that cannot travel. */
+  /**
+   * What `createTokenizer` needs to make the same one in a worker thread; undefined for one that cannot
+   * travel.
+   */
   readonly options: TokenizerOptions | undefined;
   /** Ids of a text; no special tokens are added. */
   encode(text: string): Int32Array | number[];
   /**
-   * Ids of a text as `encode` gives them, each with its place in the text (UTF-16 units); undefined for tokenizers other
-   * than BERT's WordPiece. Reading comprehension needs it.
+   * Ids of a text as `encode` gives them, each with its place in the text (UTF-16 units); undefined for
+   * tokenizers other than BERT's WordPiece. Reading comprehension needs it.
    */
   readonly encodeWithOffsets?: ((text: string) => EncodedText) | undefined;
   /** Text of ids; ids of special tokens are spelt out. */

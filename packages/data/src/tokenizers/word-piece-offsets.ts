@@ -12,13 +12,15 @@ export interface EncodedText {
 // What BertPreTokenizer splits off: Unicode's punctuation and the ASCII symbols.
 const punctuation = /^[\p{P}!-/:-@[-`{-~]$/u;
 const whiteSpace = /^\s$/;
-// Most texts use a few hundred characters; the bound keeps a text of all of Unicode from growing the cache for ever.
+// Most texts use a few hundred characters; the bound keeps a text of all of Unicode from growing the cache
+// for ever.
 const maximumCachedCharacters = 1 << 16;
 
 /**
- * An encoder that tells offsets, for BERT's WordPiece (BertNormalizer, BertPreTokenizer); undefined for another pipeline.
- * Its ids are those of the library. Every step of this pipeline works on one character (code point) at a time until words
- * are cut, so each normalized character knows the one it came from; marks that the normalizer drops belong to no token.
+ * An encoder that tells offsets, for BERT's WordPiece (BertNormalizer, BertPreTokenizer); undefined for
+ * another pipeline. Its ids are those of the library. Every step of this pipeline works on one character
+ * (code point) at a time until words are cut, so each normalized character knows the one it came from; marks
+ * that the normalizer drops belong to no token.
  */
 export function wordPieceOffsets(
   json: TokenizerJson,

@@ -1,6 +1,6 @@
 /**
- * The printable stand-ins of bytes in byte-level BPE vocabularies (GPT-2): bytes that print in Latin-1 stand for
- * themselves, the others are moved to U+0100 and on.
+ * The printable stand-ins of bytes in byte-level BPE vocabularies (GPT-2): bytes that print in Latin-1 stand
+ * for themselves, the others are moved to U+0100 and on.
  */
 export const byteAlphabet: readonly string[] = makeByteAlphabet();
 

@@ -22,9 +22,9 @@ export interface LearnMergesOptions {
 }
 
 /**
- * Byte-pair encoding (Sennrich 2016): joins the most frequent pair of neighbours until the vocabulary is full, the
- * pair of smaller ids first when several are equally frequent. Counts are kept up to date from the words that a
- * merge touches, so a merge costs what it changes. Returns the merges, as pairs of ids.
+ * Byte-pair encoding (Sennrich 2016): joins the most frequent pair of neighbours until the vocabulary is
+ * full, the pair of smaller ids first when several are equally frequent. Counts are kept up to date from the
+ * words that a merge touches, so a merge costs what it changes. Returns the merges, as pairs of ids.
  */
 export function learnMerges(options: LearnMergesOptions): [left: number, right: number][] {
   const { words, counts, symbols, vocabularySize, minFrequency, continuingPrefix = '', onProgress } = options;

@@ -4,7 +4,8 @@ import { countWords, type TrainingProgress, type TrainingTexts } from './count-w
 import { learnMerges } from './learn-merges.js';
 import { checkVocabularySize, checkWords } from './training-error.js';
 
-// GPT-2's pattern; white space is Unicode's White_Space, as in the Rust library (JavaScript's \s differs in two).
+// GPT-2's pattern; white space is Unicode's White_Space, as in the Rust library (JavaScript's \s differs in
+// two).
 const space = '\\t-\\r \\u0085\\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000';
 const wordPattern = new RegExp(
   `'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^${space}\\p{L}\\p{N}]+|[${space}]+(?![^${space}])|[${space}]+`,
@@ -24,8 +25,8 @@ export interface TrainByteLevelBpeOptions {
 }
 
 /**
- * Trains a byte-level BPE as GPT-2's (Radford 2019) and returns a Hugging Face tokenizer.json: the same merges as
- * their trainer finds in the same texts. Every text can be encoded and comes back unchanged.
+ * Trains a byte-level BPE as GPT-2's (Radford 2019) and returns a Hugging Face tokenizer.json: the same
+ * merges as their trainer finds in the same texts. Every text can be encoded and comes back unchanged.
  */
 export async function trainByteLevelBpe(options: TrainByteLevelBpeOptions): Promise<TokenizerJson> {
   const { texts, vocabularySize, minFrequency = 2, specialTokens = ['<|endoftext|>'], onProgress } = options;

@@ -32,9 +32,9 @@ export interface TrainWordPieceOptions {
 }
 
 /**
- * Trains BERT's WordPiece vocabulary and returns a Hugging Face tokenizer.json. Like their trainer it finds pieces by
- * byte-pair merges of characters; where that one numbers the characters in the order of a hash table, this one is
- * deterministic, so pieces that are equally frequent may differ.
+ * Trains BERT's WordPiece vocabulary and returns a Hugging Face tokenizer.json. Like their trainer it finds
+ * pieces by byte-pair merges of characters; where that one numbers the characters in the order of a hash
+ * table, this one is deterministic, so pieces that are equally frequent may differ.
  */
 export async function trainWordPiece(options: TrainWordPieceOptions): Promise<TokenizerJson> {
   const {
@@ -96,7 +96,10 @@ export async function trainWordPiece(options: TrainWordPieceOptions): Promise<To
   };
 }
 
-/** First symbols (special tokens, characters, continuing characters, each in code point order) and the words in them. */
+/**
+ * First symbols (special tokens, characters, continuing characters, each in code point order) and the words
+ * in them.
+ */
 function spell(options: {
   words: ReadonlyMap<string, number>;
   limitAlphabet: number;

@@ -3,8 +3,8 @@ import { writeFileAtomically } from '../files/write-file-atomically.js';
 import type { TokenizerJson } from '../tokenizers/check-tokenizer-json.js';
 
 /**
- * Writes the vocabulary of a WordPiece tokenizer as BERT's `vocab.txt` (atomically): one token a line, its number the
- * id. Hugging Face's BertTokenizer and `BertWordPieceLowerCase` read it.
+ * Writes the vocabulary of a WordPiece tokenizer as BERT's `vocab.txt` (atomically): one token a line, its
+ * number the id. Hugging Face's BertTokenizer and `BertWordPieceLowerCase` read it.
  */
 export function writeVocabularyText(path: string, tokenizer: TokenizerJson): void {
   const { type, vocab } = tokenizer.model;

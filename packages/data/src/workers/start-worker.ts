@@ -6,8 +6,8 @@ import { type TransferListItem, Worker } from 'node:worker_threads';
 export type WorkerName = 'tokenize-worker' | 'batch-worker';
 
 /**
- * Starts a worker thread of this package. Built, it is JavaScript in `workers/` beside this code; inside the repository
- * this file is TypeScript, and so is the worker, which then needs a loader.
+ * Starts a worker thread of this package. Built, it is JavaScript in `workers/` beside this code; inside the
+ * repository this file is TypeScript, and so is the worker, which then needs a loader.
  */
 export function startWorker(options: {
   readonly name: WorkerName;

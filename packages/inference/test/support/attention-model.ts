@@ -23,9 +23,9 @@ interface Slots extends KeyValueCache {
 }
 
 /**
- * One layer of causal attention between an embedding and its transpose: the smallest model whose answer depends on every
- * earlier token. With `recomputes` it has no use for a cache: each call attends over the whole text by the kernel of
- * training.
+ * One layer of causal attention between an embedding and its transpose: the smallest model whose answer
+ * depends on every earlier token. With `recomputes` it has no use for a cache: each call attends over the
+ * whole text by the kernel of training.
  */
 export class AttentionModel implements CausalLanguageModel<Slots> {
   readonly vocabularySize: number;

@@ -1,8 +1,9 @@
 #!/usr/bin/env node
 /**
- * Every kernel of device cuda at the sizes of a large model, after a check of its values: attention against PyTorch's
- * scaled_dot_product_attention, products against cuBLAS's own rate, the rest against the card's copy rate. Writes
- * bench-kernels.md and .json. Ends with 1 when a value is wrong or a goal is missed, with 2 without PyTorch.
+ * Every kernel of device cuda at the sizes of a large model, after a check of its values: attention against
+ * PyTorch's scaled_dot_product_attention, products against cuBLAS's own rate, the rest against the card's
+ * copy rate. Writes bench-kernels.md and .json. Ends with 1 when a value is wrong or a goal is missed, with 2
+ * without PyTorch.
  *   node bench/cuda/bench-kernels.mjs [--out DIRECTORY] [--only TEXT] [--dry-run]
  * --dry-run takes small sizes, and PyTorch on the processor: for the emulation, figures mean nothing.
  */

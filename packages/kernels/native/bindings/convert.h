@@ -1,5 +1,5 @@
-// Reading JavaScript arguments and raising coded errors: shared by the files of this folder, the only ones that include
-// napi.h. A function that fails leaves a pending exception and returns an empty value.
+// Reading JavaScript arguments and raising coded errors: shared by the files of this folder, the only ones
+// that include napi.h. A function that fails leaves a pending exception and returns an empty value.
 #pragma once
 
 #include <napi.h>
@@ -22,8 +22,9 @@ bool read_shape(const Napi::CallbackInfo& info, size_t index, int64_t* shape, in
 // Reads a typed array; its memory stays JavaScript's.
 bool read_bytes(const Napi::CallbackInfo& info, size_t index, uint8_t** data, size_t* bytes);
 
-// Lists (shapes, the tensors and attributes of an operation) are not passed as arrays, each element of which would cost
-// three calls into Node, but written by JavaScript into this Float64Array, one per environment, just before the call.
+// Lists (shapes, the tensors and attributes of an operation) are not passed as arrays, each element of which
+// would cost three calls into Node, but written by JavaScript into this Float64Array, one per environment,
+// just before the call.
 constexpr int kMaxCallNumbers = 32;
 static_assert(kMaxCallNumbers >= kMaxTensors + kMaxAttributes && kMaxCallNumbers >= kMaxRank);
 

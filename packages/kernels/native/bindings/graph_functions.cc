@@ -1,5 +1,5 @@
-// supportsGraphs, createGraphMemory, destroyGraphMemory, enterGraphMemory, leaveGraphMemory, beginCapture, endCapture, launchGraph,
-// destroyGraph: core/graphs.h, the device's number first.
+// supportsGraphs, createGraphMemory, destroyGraphMemory, enterGraphMemory, leaveGraphMemory, beginCapture,
+// endCapture, launchGraph, destroyGraph: core/graphs.h, the device's number first.
 #include "bindings/convert.h"
 
 namespace mtl::bindings {

@@ -111,7 +111,8 @@ int resolve_for_addons(uint64_t handle, MtlTensorMemory* memory) {
   return 0;
 }
 
-// Memory is held as a view holds it; it counts as a live tensor, so that a hold that is never let go of shows as a leak.
+// Memory is held as a view holds it; it counts as a live tensor, so that a hold that is never let go of shows
+// as a leak.
 int retain_for_addons(uint64_t handle, MtlTensorMemory* memory, uint64_t* hold) {
   if (resolve_for_addons(handle, memory) != 0) return -1;
   const int64_t shape[] = {static_cast<int64_t>(memory->bytes / size_of(static_cast<DType>(memory->dtype)))};

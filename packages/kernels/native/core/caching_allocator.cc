@@ -16,8 +16,8 @@ size_t round_up(size_t value, size_t multiple) { return (value + multiple - 1) /
 
 }  // namespace
 
-// Small blocks are multiples of 64 bytes; larger ones are rounded to an eighth of their power of two, so that nearly
-// equal sizes share blocks and at most an eighth is wasted.
+// Small blocks are multiples of 64 bytes; larger ones are rounded to an eighth of their power of two, so that
+// nearly equal sizes share blocks and at most an eighth is wasted.
 size_t CachingAllocator::block_size(size_t bytes) {
   if (bytes <= 4096) return round_up(bytes == 0 ? 1 : bytes, kAlignment);
   if (bytes >= kHugePage * 8) return round_up(bytes, kHugePage);

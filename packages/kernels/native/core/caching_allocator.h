@@ -1,5 +1,5 @@
-// Aligned host memory that is reused instead of returned: a training step asks for the same sizes again and again, and
-// page faults cost more than the bytes. Counts what is in use, its peak, and what is held.
+// Aligned host memory that is reused instead of returned: a training step asks for the same sizes again and
+// again, and page faults cost more than the bytes. Counts what is in use, its peak, and what is held.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +29,8 @@ class CachingAllocator {
   void trim();
   MemoryStatistics statistics();
   void reset_peak();
-  // Refuses allocations beyond `bytes` in use (0: no limit), so that running out of memory is an error, not a kill.
+  // Refuses allocations beyond `bytes` in use (0: no limit), so that running out of memory is an error, not a
+  // kill.
   void set_limit(uint64_t bytes);
 
  private:

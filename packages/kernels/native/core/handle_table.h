@@ -1,6 +1,7 @@
-// Tensors as JavaScript holds them: a handle is an index with a generation, so that a handle used after dispose() is an
-// error instead of somebody else's memory. Storage is shared between views and freed with the last of them.
-// Used from JavaScript's threads only through bindings/; guarded by one lock because worker threads share the process.
+// Tensors as JavaScript holds them: a handle is an index with a generation, so that a handle used after
+// dispose() is an error instead of somebody else's memory. Storage is shared between views and freed with the
+// last of them. Used from JavaScript's threads only through bindings/; guarded by one lock because worker
+// threads share the process.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +24,8 @@ Status release_tensor(TensorHandle handle);
 Status resolve_tensor(TensorHandle handle, TensorRecord* record);
 uint64_t num_live_tensors();
 
-// Fills new floating-point tensors with NaN and others with 0xff, to catch kernels that read what they should write.
+// Fills new floating-point tensors with NaN and others with 0xff, to catch kernels that read what they should
+// write.
 void set_poison(bool enabled);
 
 }  // namespace mtl

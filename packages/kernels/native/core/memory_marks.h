@@ -1,5 +1,6 @@
-// Under AddressSanitizer, bytes that nobody asked for (the rest of a block, and blocks that wait for reuse) are marked:
-// without this, reuse would hide every overrun and every use after release. No-ops in other builds.
+// Under AddressSanitizer, bytes that nobody asked for (the rest of a block, and blocks that wait for reuse)
+// are marked: without this, reuse would hide every overrun and every use after release. No-ops in other
+// builds.
 #pragma once
 
 #include <cstddef>

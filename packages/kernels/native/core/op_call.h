@@ -1,4 +1,5 @@
-// One call of an operation: its tensors (outputs first, then inputs, in the order of the schema) and its attributes.
+// One call of an operation: its tensors (outputs first, then inputs, in the order of the schema) and its
+// attributes.
 #pragma once
 
 #include "core/status.h"

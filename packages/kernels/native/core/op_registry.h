@@ -1,5 +1,5 @@
-// Every operation announces itself here: ops/<op>.cc its contract, backends/<backend>/<op>.cc its kernels. There is no
-// list to extend and no switch: a new op is new files only.
+// Every operation announces itself here: ops/<op>.cc its contract, backends/<backend>/<op>.cc its kernels.
+// There is no list to extend and no switch: a new op is new files only.
 #pragma once
 
 #include "core/op_call.h"
@@ -18,7 +18,8 @@ struct OpSchema {
   double (*flops)(const OpCall&) = nullptr;     // floating-point operations, 2 per multiply-add; null: not counted
 };
 
-// Instruction sets of the CPU backend, worst first. A kernel of a lower level serves where none of a higher exists.
+// Instruction sets of the CPU backend, worst first. A kernel of a lower level serves where none of a higher
+// exists.
 enum class InstructionSet : int { kPlain = 0, kAvx2 = 1, kAvx512 = 2 };
 
 struct OpEntry {

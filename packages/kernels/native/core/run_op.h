@@ -1,4 +1,5 @@
-// Runs one op: resolves handles, checks devices and the op's contract, finds the kernel of the device, counts FLOPs.
+// Runs one op: resolves handles, checks devices and the op's contract, finds the kernel of the device, counts
+// FLOPs.
 #pragma once
 
 #include "core/handle_table.h"
@@ -11,7 +12,8 @@ Status run_op(int op_index, const TensorHandle* handles, int num_handles, const 
 // Whether the device has a kernel for the op.
 bool supports_op(int op_index, DeviceKind device);
 
-// Floating-point operations of all ops that the calling thread ran since its last reset, by the formulas of their schemas.
+// Floating-point operations of all ops that the calling thread ran since its last reset, by the formulas of
+// their schemas.
 double counted_flops();
 void reset_counted_flops();
 

@@ -1,4 +1,5 @@
-// What a kernel sees of a tensor: contiguous memory on its device, a dtype and a shape. Owns nothing; plain data.
+// What a kernel sees of a tensor: contiguous memory on its device, a dtype and a shape. Owns nothing; plain
+// data.
 #pragma once
 
 #include "core/dtype.h"

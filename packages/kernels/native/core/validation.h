@@ -1,5 +1,5 @@
-// Checks that ops/<op>.cc compose their contracts from. Each failure names the op, the tensor, what it is and what was
-// expected.
+// Checks that ops/<op>.cc compose their contracts from. Each failure names the op, the tensor, what it is and
+// what was expected.
 #pragma once
 
 #include <initializer_list>
@@ -19,7 +19,8 @@ Status expect_like(const OpCall& call, int tensor, int other);
 // Free form: "<op>: <text>", code MTL_ARGUMENT.
 Status argument_error(const OpCall& call, const char* format, ...) __attribute__((format(printf, 2, 3)));
 
-// float32, bfloat16, float16 and float64: what activations and weights may be (float64 for gradient checks on the reference).
+// float32, bfloat16, float16 and float64: what activations and weights may be (float64 for gradient checks on
+// the reference).
 Status expect_floating(const OpCall& call, int tensor);
 
 }  // namespace mtl

@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 /**
- * What the compiler's report says of the kernels in a build of the CUDA library: registers and spills. Fails when a
- * kernel spills more than its source allows (`// spills allowed: NUMBER`, with the reason beside it): what does not fit the
- * registers goes through memory, in the innermost loop of all.
+ * What the compiler's report says of the kernels in a build of the CUDA library: registers and spills. Fails
+ * when a kernel spills more than its source allows (`// spills allowed: NUMBER`, with the reason beside it):
+ * what does not fit the registers goes through memory, in the innermost loop of all.
  *   node native/cuda/check-resources.mjs [--build-dir build/Cuda] [--all] [--self-test]
  */
 import { spawnSync } from 'node:child_process';
@@ -45,7 +45,10 @@ function demangled(kernels) {
   return kernels.map((kernel, index) => ({ ...kernel, name: names[index] }));
 }
 
-/** Bytes that the source of an object file (folders/native/cuda/kernels/NAME.cu.o) allows its kernels to spill. */
+/**
+ * Bytes that the source of an object file (folders/native/cuda/kernels/NAME.cu.o) allows its kernels to
+ * spill.
+ */
 function allowedBy(object) {
   const source = /native[\\/]cuda[\\/](.*\.cu)\./.exec(object)?.[1];
   const text = source === undefined ? '' : readFileSync(join(here, source), 'utf8');

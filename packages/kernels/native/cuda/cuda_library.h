@@ -1,7 +1,8 @@
-// The C ABI between the addon and the CUDA library (libmtl_cuda.so), which is opened only when device `cuda` is asked
-// for: a machine without a driver, or a build without nvcc, loses nothing else. The library exports one function,
-// mtl_cuda_library(); everything behind it is a table of plain functions. Whoever changes a struct here, in
-// core/backend.h, core/op_call.h, core/tensor_view.h or include/mtl/device_api.h raises kCudaLibraryAbiVersion.
+// The C ABI between the addon and the CUDA library (libmtl_cuda.so), which is opened only when device `cuda`
+// is asked for: a machine without a driver, or a build without nvcc, loses nothing else. The library exports
+// one function, mtl_cuda_library(); everything behind it is a table of plain functions. Whoever changes a
+// struct here, in core/backend.h, core/op_call.h, core/tensor_view.h or include/mtl/device_api.h raises
+// kCudaLibraryAbiVersion.
 #pragma once
 
 #include "core/backend.h"
@@ -47,7 +48,8 @@ struct CudaLibrary {
   int32_t backend_abi_version;
   // Fills `probe`, whose driver_version and num_devices say what is missing; fails when the driver fails.
   Status (*probe)(CudaProbe* probe);
-  // Takes the device for this process, once. Fails with MTL_CUDA_DRIVER, MTL_CUDA_DEVICE, MTL_CUBLASLT or MTL_CUDA.
+  // Takes the device for this process, once. Fails with MTL_CUDA_DRIVER, MTL_CUDA_DEVICE, MTL_CUBLASLT or
+  // MTL_CUDA.
   Status (*open)(const CudaOptions& options, CudaLibraryInformation* information, const Backend** backend,
                  const MtlDeviceApi** device_api);
 };

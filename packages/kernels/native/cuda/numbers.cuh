@@ -1,4 +1,5 @@
-// The floating types of kernels: to and from float, and two 16-bit ones to a register of a matrix instruction.
+// The floating types of kernels: to and from float, and two 16-bit ones to a register of a matrix
+// instruction.
 #pragma once
 
 #include <cstring>

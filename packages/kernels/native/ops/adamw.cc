@@ -3,8 +3,9 @@
 //   parameter, firstMoment, secondMoment  [N] float32, updated;  modelParameter? [N] bfloat16 or float16: the rounded copy
 //   gradient  [N] float32; set to zero afterwards when `clearGradient`, which saves a pass over memory
 //   scalars   [5] float32 on the device, because they change every step and some are known there only: learning rate,
-//             1 - beta1^t, 1 - beta2^t, the factor on the gradient (clipping and loss scale together), and 0 where nothing
-//             is to be updated (a gradient was not finite); the gradient is cleared all the same
+//             1 - beta1^t, 1 - beta2^t, the factor on the gradient (clipping and loss scale together), and 0
+//             where nothing is to be updated (a gradient was not finite); the gradient is cleared all the
+//             same
 //   segments  [M, 2] int64: the end (exclusive) of each parameter in the buffers, ascending, and whether it decays
 //
 //   p -= lr * weightDecay * p;  m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2

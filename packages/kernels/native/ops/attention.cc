@@ -1,5 +1,7 @@
-// attention_forward: output = dropout(softmax(scale q k^T + mask)) v, flash attention: no S x S matrix is ever stored.
-// attention_backward: the gradient of qkv, with the probabilities recomputed from logSumExp (Dao et al. 2022, 2023).
+// attention_forward: output = dropout(softmax(scale q k^T + mask)) v, flash attention: no S x S matrix is
+// ever stored.
+// attention_backward: the gradient of qkv, with the probabilities recomputed from logSumExp (Dao et al. 2022,
+// 2023).
 //
 //   S sequence, B micro-batch, A heads (of this process), D head size
 //   output, outputGradient  [S, B, A, D]       qkv, qkvGradient  [S, B, A, 3, D]
@@ -8,12 +10,12 @@
 //   keyMask?   [B, S] uint8: 1 where a key is real, 0 where it is padding
 //   samples?   [B] int64: global sample numbers; needed with dropout
 //   causal: query s sees keys <= s only. scale: of the scores, above 0.
-//   dropoutProbability p: kept probabilities are multiplied by 1 / (1 - p). The mask is core/philox.h's: column = key,
-//   row = query, head = headOffset + a under the key (keyLow, keyHigh).
+//   dropoutProbability p: kept probabilities are multiplied by 1 / (1 - p). The mask is core/philox.h's:
+//   column = key, row = query, head = headOffset + a under the key (keyLow, keyHigh).
 //
 // A query that sees no key has output 0 and logSumExp kEmptyLogSumExp.
-// FLOPs are model FLOPs in the convention of Narayanan et al. 2021: attention in full (the causal half is not taken
-// off), recomputation in the backward pass not counted.
+// FLOPs are model FLOPs in the convention of Narayanan et al. 2021: attention in full (the causal half is not
+// taken off), recomputation in the backward pass not counted.
 #include "ops/attention_arguments.h"
 
 namespace mtl {

@@ -19,8 +19,8 @@ enum { kPackedStarts = 1, kPackedSamples };  // from qkv on, in the packed ops
 enum { kCachedKeyCache, kCachedValueCache, kCachedOutput, kCachedQkv };
 enum { kCachedPosition, kCachedScale };
 
-// logSumExp of a query that sees no key. The log of an empty sum is -infinity; a finite stand-in keeps every difference
-// of two of them free of NaN, and e^(this - anything sensible) is 0 all the same.
+// logSumExp of a query that sees no key. The log of an empty sum is -infinity; a finite stand-in keeps every
+// difference of two of them free of NaN, and e^(this - anything sensible) is 0 all the same.
 constexpr double kEmptyLogSumExp = -1e30;
 
 struct AttentionProblem {

@@ -1,4 +1,5 @@
-// What the arguments of attention and of packed attention have in common: their checks, and how they become a problem.
+// What the arguments of attention and of packed attention have in common: their checks, and how they become a
+// problem.
 //
 //   A heads (of this process), D head size
 //   qkv [..., A, 3, D], output [..., A, D]: the dots are [S, B], or [T] with packed samples
@@ -27,8 +28,8 @@ Status expect_scale(const OpCall& call, int scale);
 // Scale and dropout, and that dropout has its samples.
 Status validate_attention_attributes(const OpCall& call, const AttentionArguments& arguments);
 
-// The outputs and gradients of a forward and of a backward op around what `validate_inputs` checks: qkv, logSumExp, who sees
-// whom, and the attributes.
+// The outputs and gradients of a forward and of a backward op around what `validate_inputs` checks: qkv,
+// logSumExp, who sees whom, and the attributes.
 using ValidateAttentionInputs = Status (*)(const OpCall& call, int qkv, int log_sum_exp);
 Status validate_attention_forward(const OpCall& call, ValidateAttentionInputs validate_inputs);
 Status validate_attention_backward(const OpCall& call, ValidateAttentionInputs validate_inputs);

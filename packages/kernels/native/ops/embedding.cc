@@ -1,5 +1,6 @@
-// embedding_forward: output[token] = table[id - firstRow] (+ output when accumulate); rows outside the table give zeros
-// embedding_backward: tableGradient[id - firstRow] += outputGradient[token], in token order: deterministic
+// embedding_forward: output[token] = table[id - firstRow] (+ output when accumulate); rows outside the table
+// give zeros embedding_backward: tableGradient[id - firstRow] += outputGradient[token], in token order:
+// deterministic
 //
 //   output, outputGradient [..., H]    ids int32 [...]    table [V, H]    tableGradient [V, H] float32 (float64)
 //   firstRow: the global number of the table's first row, for a table that is split over ranks by vocabulary

@@ -1,5 +1,5 @@
-// The fused operations of linear layers (linear.cc) as products and what comes before or after them: for devices, or
-// shapes, that offer nothing better.
+// The fused operations of linear layers (linear.cc) as products and what comes before or after them: for
+// devices, or shapes, that offer nothing better.
 #pragma once
 
 #include "core/op_parts.h"

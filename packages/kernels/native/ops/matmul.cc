@@ -5,8 +5,8 @@
 //   right   [B..., K, N]  or [B..., N, K] when transposeRight; without leading dimensions it is shared by the batch
 //   bias?   [N]
 //
-// Where `right` has no batch, the leading dimensions of `left` are folded into M (not possible with transposeLeft,
-// where they are folded into K: the weight gradient, a sum over all tokens).
+// Where `right` has no batch, the leading dimensions of `left` are folded into M (not possible with
+// transposeLeft, where they are folded into K: the weight gradient, a sum over all tokens).
 #include "ops/matmul.h"
 
 #include "core/validation.h"

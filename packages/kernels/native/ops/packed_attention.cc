@@ -1,5 +1,5 @@
-// packed_attention_forward, packed_attention_backward: attention over samples that lie one after the other without
-// padding: a position sees all positions of its own sample.
+// packed_attention_forward, packed_attention_backward: attention over samples that lie one after the other
+// without padding: a position sees all positions of its own sample.
 //
 //   T rows, A heads (of this process), D head size, N samples
 //   output, outputGradient  [T, A, D]       qkv, qkvGradient  [T, A, 3, D]
@@ -8,8 +8,8 @@
 //   and gradient are 0 there
 //   samples?  [N] int64: global sample numbers; needed with dropout
 //   longest: no sample has more rows. numScores: the sum of the squares of all lengths, for counting FLOPs.
-//   Dropout as in attention.cc, row and column of the mask being positions within the sample: it drops what it drops of
-//   the same samples with padding.
+//   Dropout as in attention.cc, row and column of the mask being positions within the sample: it drops what
+//   it drops of the same samples with padding.
 #include "ops/attention_arguments.h"
 
 namespace mtl {

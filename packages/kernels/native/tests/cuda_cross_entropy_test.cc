@@ -1,5 +1,5 @@
-// The CUDA cross entropy kernels, run under emulation, against the reference device: widths that fill no access and
-// that fill every thread, padded and absent columns, labels elsewhere, weights of 0, in place.
+// The CUDA cross entropy kernels, run under emulation, against the reference device: widths that fill no
+// access and that fill every thread, padded and absent columns, labels elsewhere, weights of 0, in place.
 #include <cmath>
 #include <limits>
 #include <vector>

@@ -1,5 +1,5 @@
-// The emulation that proves CUDA kernels without a card: that it computes what the PTX ISA and the programming guide
-// say, and that it notices each kind of mistake that it claims to notice.
+// The emulation that proves CUDA kernels without a card: that it computes what the PTX ISA and the
+// programming guide say, and that it notices each kind of mistake that it claims to notice.
 #include <cmath>
 #include <cstring>
 #include <type_traits>

@@ -3,8 +3,8 @@
 
 namespace mtl::tests {
 
-// Opens the device, once: the library that MTL_CUDA_LIBRARY names (with cuBLASLt from a folder of MTL_CUDA_LIBS or by name), else the
-// emulation. False when that fails, which is a failure of the test.
+// Opens the device, once: the library that MTL_CUDA_LIBRARY names (with cuBLASLt from a folder of
+// MTL_CUDA_LIBS or by name), else the emulation. False when that fails, which is a failure of the test.
 bool open_cuda_for_tests();
 // Whether that is a card: there, the orders of emulated threads make no difference.
 bool is_card_under_test();

@@ -1,5 +1,5 @@
-// Capture as the emulation has it: what is enqueued in a captured stream waits for its graph, and calls that a card's driver
-// refuses meanwhile are refused.
+// Capture as the emulation has it: what is enqueued in a captured stream waits for its graph, and calls that
+// a card's driver refuses meanwhile are refused.
 #include <functional>
 
 #include "cuda/emulation/launch.h"

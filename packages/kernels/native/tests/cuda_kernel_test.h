@@ -1,5 +1,5 @@
-// What the tests of CUDA kernels under emulation share: tensors in plain memory, poisoned and guarded, the reference
-// device called directly, and comparison row by row.
+// What the tests of CUDA kernels under emulation share: tensors in plain memory, poisoned and guarded, the
+// reference device called directly, and comparison row by row.
 #pragma once
 
 #include <initializer_list>
@@ -10,7 +10,8 @@
 
 namespace mtl::tests {
 
-// Memory of a tensor, aligned to 256 bytes as a device's is, all NaN (0xff) until filled, with guards on both sides.
+// Memory of a tensor, aligned to 256 bytes as a device's is, all NaN (0xff) until filled, with guards on both
+// sides.
 class HostTensor {
  public:
   HostTensor(DType dtype, std::vector<int64_t> shape);
@@ -39,8 +40,8 @@ class HostTensor {
 bool ran(cudaError_t status);
 // Calls the op's reference kernel without validation, so that outputs may be wider than inputs.
 void run_reference(const char* op, const std::vector<TensorView>& tensors, const double* attributes);
-// Whether the norm of the difference of each row of `width` is at most `tolerance` times the norm of the expected row plus
-// the root mean square of such norms; false with NaN. Prints the worst row otherwise.
+// Whether the norm of the difference of each row of `width` is at most `tolerance` times the norm of the
+// expected row plus the root mean square of such norms; false with NaN. Prints the worst row otherwise.
 bool rows_agree(const char* what, const HostTensor& actual, const HostTensor& expected, int64_t width, double tolerance);
 
 }  // namespace mtl::tests

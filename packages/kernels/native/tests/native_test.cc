@@ -6,7 +6,8 @@
 #include "backends/cpu/cpu_backend.h"
 #include "backends/cpu/reference/element.h"
 
-// Memory that the system refuses is tested for, so the sanitizer must refuse it the same way instead of ending the run.
+// Memory that the system refuses is tested for, so the sanitizer must refuse it the same way instead of
+// ending the run.
 extern "C" __attribute__((visibility("default"))) const char* __asan_default_options() { return "allocator_may_return_null=1:detect_leaks=1"; }
 extern "C" __attribute__((visibility("default"))) const char* __ubsan_default_options() { return "print_stacktrace=1"; }
 
@@ -79,7 +80,8 @@ void OwnedTensor::fill(uint32_t seed, double scale) {
   write([&](int64_t) {
     state = state * 1664525u + 1013904223u;
     const double unit = static_cast<double>(state >> 8) / 8388608.0 - 1.0;
-    // unsigned scale: negative means values in (0, |scale|], for what is a square root's argument or a divisor
+    // unsigned scale: negative means values in (0, |scale|], for what is a square root's argument or a
+    // divisor
     return scale >= 0 ? unit * scale : (unit + 1.0) * -0.4 * scale + 0.2 * -scale;
   });
 }

@@ -19,7 +19,8 @@ class OwnedTensor {
  public:
   OwnedTensor() = default;
   OwnedTensor(DeviceKind device, DType dtype, const int64_t* shape, int rank);
-  // A view of a larger tensor that starts `offset` elements into it, so that no pointer is aligned to a vector.
+  // A view of a larger tensor that starts `offset` elements into it, so that no pointer is aligned to a
+  // vector.
   static OwnedTensor offset_view(DeviceKind device, DType dtype, const int64_t* shape, int rank, int64_t offset);
   OwnedTensor(OwnedTensor&& other) noexcept;
   OwnedTensor& operator=(OwnedTensor&& other) noexcept;
@@ -35,7 +36,8 @@ class OwnedTensor {
 
  private:
   TensorRecord record() const;
-  // Writes `value(index)` to every element, through the device's own copies: its memory need not be the host's.
+  // Writes `value(index)` to every element, through the device's own copies: its memory need not be the
+  // host's.
   template <typename Value>
   void write(const Value& value);
 

@@ -1,6 +1,7 @@
-// Every operation at odd sizes on the reference and with the kernels of every instruction set: whole tensors, views that
-// are aligned to nothing, every subset of the optional tensors, and arguments that do not fit. Values are compared
-// roughly (the case tables of test/op-cases do that finely); what matters here is which memory is touched.
+// Every operation at odd sizes on the reference and with the kernels of every instruction set: whole tensors,
+// views that are aligned to nothing, every subset of the optional tensors, and arguments that do not fit.
+// Values are compared roughly (the case tables of test/op-cases do that finely); what matters here is which
+// memory is touched.
 #include <cmath>
 #include <cstring>
 #include <set>
@@ -301,8 +302,8 @@ MTL_TEST(every_subset_of_optional_tensors_works_or_is_refused) {
   });
 }
 
-// Every test of device cuda: on the card whose library MTL_CUDA_LIBRARY names, else under emulation, there with the
-// threads of a block in several orders.
+// Every test of device cuda: on the card whose library MTL_CUDA_LIBRARY names, else under emulation, there
+// with the threads of a block in several orders.
 template <typename Body>
 void on_cuda(const Body& body) {
   if (!open_cuda_for_tests()) return;
@@ -374,7 +375,8 @@ MTL_TEST(required_tensors_are_required) {
   }
 }
 
-// One tensor too wide, too long, of another rank or dtype at a time. What the contract lets pass must be computed alike.
+// One tensor too wide, too long, of another rank or dtype at a time. What the contract lets pass must be
+// computed alike.
 MTL_TEST(tensors_that_do_not_fit_are_refused_on_both_devices) {
   for (const Case& original : all_cases()) {
     for (size_t tensor = 0; tensor < original.tensors.size(); ++tensor) {
@@ -418,8 +420,8 @@ MTL_TEST(no_elements_are_computed_or_refused_alike) {
   }
 }
 
-// Ends that go back break the contract, which the processor's kernel cannot afford to check: any result, but no access
-// outside of the buffers and no endless loop.
+// Ends that go back break the contract, which the processor's kernel cannot afford to check: any result, but
+// no access outside of the buffers and no endless loop.
 MTL_TEST(adamw_survives_segments_in_disorder) {
   for (const int64_t modulus : {29, 5000}) {
     Case one = {"adamw",

@@ -44,9 +44,9 @@ function pythonPackages(): string[] {
 }
 
 /**
- * Paths and names for dlopen under which NVIDIA's cuBLASLt may be, best first: the directories of MTL_CUDA_LIBS, what the
- * dynamic linker finds (LD_LIBRARY_PATH), CUDA_HOME and CUDA_PATH, the wheels of the Python environment, the system's
- * toolkits. Paths are those of files that exist.
+ * Paths and names for dlopen under which NVIDIA's cuBLASLt may be, best first: the directories of
+ * MTL_CUDA_LIBS, what the dynamic linker finds (LD_LIBRARY_PATH), CUDA_HOME and CUDA_PATH, the wheels of the
+ * Python environment, the system's toolkits. Paths are those of files that exist.
  */
 export function cublasLtCandidates(environment: NodeJS.ProcessEnv = process.env): string[] {
   const { MTL_CUDA_LIBS, CUDA_HOME, CUDA_PATH, VIRTUAL_ENV, CONDA_PREFIX } = environment;

@@ -5,7 +5,10 @@ import { type CudaDevice, type CudaProbe, probeCuda } from './open-cuda.js';
 /** The GPU that a process alone would take, or why there is none. */
 export interface FoundGpu {
   readonly device: CudaDevice | undefined;
-  /** Whether it is no card but kernels compiled for this machine's processor (`native/cuda/emulation`): nothing to measure. */
+  /**
+   * Whether it is no card but kernels compiled for this machine's processor (`native/cuda/emulation`):
+   * nothing to measure.
+   */
   readonly isEmulated: boolean;
   /** In a few words, where there is no device. */
   readonly problem: string | undefined;
@@ -26,8 +29,8 @@ function hasLibrary(): boolean {
 }
 
 /**
- * Which GPU there is, without taking it: a card, or the emulation that MTL_CUDA_LIBRARY names. For everything that runs on one if it
- * can and says so if it cannot: tests, benchmarks, diagnoses.
+ * Which GPU there is, without taking it: a card, or the emulation that MTL_CUDA_LIBRARY names. For everything
+ * that runs on one if it can and says so if it cannot: tests, benchmarks, diagnoses.
  */
 export function findGpu(): FoundGpu {
   let probe: CudaProbe;

@@ -97,10 +97,11 @@ export function probeCuda(): CudaProbe {
 }
 
 /**
- * Takes a GPU for this process, after which tensors can be on device `cuda`. A second call for the same device returns
- * the same; another device is refused: one process, one GPU.
+ * Takes a GPU for this process, after which tensors can be on device `cuda`. A second call for the same
+ * device returns the same; another device is refused: one process, one GPU.
  *
- * @throws KernelError MTL_CUDA_LIBRARY, MTL_CUDA_ABI, MTL_CUDA_DRIVER, MTL_CUDA_DEVICE, MTL_CUBLASLT, MTL_CUDA
+ * @throws KernelError MTL_CUDA_LIBRARY, MTL_CUDA_ABI, MTL_CUDA_DRIVER, MTL_CUDA_DEVICE, MTL_CUBLASLT,
+ *   MTL_CUDA
  */
 export function openCuda({ deviceIndex = 0, allowTf32 = false }: OpenCudaOptions = {}): CudaInformation {
   const libraryPath = cudaLibraryPath();

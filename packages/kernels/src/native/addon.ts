@@ -19,7 +19,10 @@ export interface OperationStatistics {
   readonly seconds: number;
 }
 
-/** What the CUDA library found without using a device; versions as CUDA counts them (13000 for 13.0, 0: no driver). */
+/**
+ * What the CUDA library found without using a device; versions as CUDA counts them (13000 for 13.0, 0: no
+ * driver).
+ */
 export interface NativeCudaProbe {
   readonly driverVersion: number;
   readonly runtimeVersion: number;
@@ -38,7 +41,9 @@ export interface NativePointer {
 
 /** The functions of the native addon; everything else in this package is built on them. */
 export interface KernelsAddon {
-  /** Where calls read lists from: written just before the call, as arrays are slow to read from native code. */
+  /**
+   * Where calls read lists from: written just before the call, as arrays are slow to read from native code.
+   */
   readonly callNumbers: Float64Array;
 
   /** The shape is in `callNumbers`, as for a view. */

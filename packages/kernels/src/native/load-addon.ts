@@ -11,8 +11,8 @@ function prepareEnvironment(): void {
 }
 
 /**
- * Loads the native addon: an explicit path in MTL_KERNELS_ADDON, else the local build, else the platform package.
- * A failure lists what was tried and what to do.
+ * Loads the native addon: an explicit path in MTL_KERNELS_ADDON, else the local build, else the platform
+ * package. A failure lists what was tried and what to do.
  */
 export function loadAddon(): { readonly addon: KernelsAddon; readonly path: string } {
   prepareEnvironment();

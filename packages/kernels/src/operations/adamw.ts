@@ -10,7 +10,10 @@ export interface AdamwOptions {
   readonly modelParameter?: Tensor | undefined;
   /** [N] float32 */
   readonly gradient: Tensor;
-  /** [5] float32, as `adamwScalars` makes them: learning rate, 1 - beta1^t, 1 - beta2^t, factor on the gradient, and 0 to update nothing. */
+  /**
+   * [5] float32, as `adamwScalars` makes them: learning rate, 1 - beta1^t, 1 - beta2^t, factor on the
+   * gradient, and 0 to update nothing.
+   */
   readonly scalars: Tensor;
   /** [M, 2] int64: end of each parameter in the buffers, ascending, and 1 where weight decay applies. */
   readonly segments: Tensor;
@@ -40,8 +43,9 @@ export interface AdamwScalarsOptions {
 }
 
 /**
- * The scalars of `adamw` from the norm of the gradients, on the device: clipping and the skipping of a step whose
- * gradients are not finite wait for nobody. The factor is Megatron's and PyTorch's, with 1e-6 against division by zero.
+ * The scalars of `adamw` from the norm of the gradients, on the device: clipping and the skipping of a step
+ * whose gradients are not finite wait for nobody. The factor is Megatron's and PyTorch's, with 1e-6 against
+ * division by zero.
  */
 export function adamwScalars(options: AdamwScalarsOptions): void {
   const { scalars, gradientNorm, squares, learningRate, correction1, correction2 } = options;

@@ -1,13 +1,19 @@
 import { runOperation } from '../run-operation.js';
 import type { Tensor } from '../tensor.js';
 
-/** Who sees whom in attention, and what dropout drops. S sequence, B micro-batch, A heads of this process, D head size. */
+/**
+ * Who sees whom in attention, and what dropout drops. S sequence, B micro-batch, A heads of this process, D
+ * head size.
+ */
 export interface AttentionOptions {
   /** Query s sees keys up to s only. Default: false. */
   readonly causal?: boolean;
   /** Of the scores; above 0. Default: 1 / sqrt(D). */
   readonly scale?: number;
-  /** [B, S] int32: query s of sample b sees keys from keyStart[b, s] on only (the first position of its document). */
+  /**
+   * [B, S] int32: query s of sample b sees keys from keyStart[b, s] on only (the first position of its
+   * document).
+   */
   readonly keyStart?: Tensor | undefined;
   /** [B, S] uint8: 1 where a key is real, 0 where it is padding. */
   readonly keyMask?: Tensor | undefined;
@@ -15,8 +21,9 @@ export interface AttentionOptions {
 }
 
 /**
- * Dropout of attention probabilities. Whether one is dropped depends on the Philox key and on the global sample number,
- * the global head, the query and the key: never on how samples and heads are spread over processes.
+ * Dropout of attention probabilities. Whether one is dropped depends on the Philox key and on the global
+ * sample number, the global head, the query and the key: never on how samples and heads are spread over
+ * processes.
  */
 export interface AttentionDropout {
   /** 0 or more and below 1; kept probabilities are multiplied by 1 / (1 - probability). */
@@ -33,7 +40,10 @@ export interface AttentionDropout {
 export interface AttentionForwardOptions extends AttentionOptions {
   /** [S, B, A, D]; 0 where a query sees no key. */
   readonly output: Tensor;
-  /** [B, A, S] float32 (float64 with float64 inputs): log of the softmax's denominator; -1e30 where no key is seen. */
+  /**
+   * [B, A, S] float32 (float64 with float64 inputs): log of the softmax's denominator; -1e30 where no key is
+   * seen.
+   */
   readonly logSumExp: Tensor;
   /** [S, B, A, 3, D]: query, key and value of each head side by side. */
   readonly qkv: Tensor;
@@ -99,7 +109,9 @@ export interface AttentionCachedForwardOptions {
   readonly scale?: number;
 }
 
-/** Causal attention of Q new positions over all positions so far, which the caches hold: a step of generation. */
+/**
+ * Causal attention of Q new positions over all positions so far, which the caches hold: a step of generation.
+ */
 export function attentionCachedForward(options: AttentionCachedForwardOptions): void {
   const { keyCache, valueCache, output, qkv, position, scale = 1 / Math.sqrt(qkv.dim(-1)) } = options;
   runOperation('attention_cached_forward', [keyCache, valueCache, output, qkv], [position, scale]);

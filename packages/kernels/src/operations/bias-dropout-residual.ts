@@ -2,8 +2,8 @@ import { runOperation } from '../run-operation.js';
 import type { Tensor } from '../tensor.js';
 
 /**
- * A dropout mask that depends on global coordinates only: Philox keyed by seed and site, counted by sample, position and
- * column (or head, query and key). The same for any layout and any split into micro-batches.
+ * A dropout mask that depends on global coordinates only: Philox keyed by seed and site, counted by sample,
+ * position and column (or head, query and key). The same for any layout and any split into micro-batches.
  */
 export interface DropoutMask {
   /** Probability of being dropped, in [0, 1); what is kept is scaled by 1 / (1 - probability). */
@@ -48,7 +48,10 @@ export interface BiasDropoutResidualBackwardOptions {
   readonly dropout: DropoutMask;
 }
 
-/** inputGradient = dropout mask applied to outputGradient (without dropout the two are the same tensor: no call). */
+/**
+ * inputGradient = dropout mask applied to outputGradient (without dropout the two are the same tensor: no
+ * call).
+ */
 export function biasDropoutResidualBackward(options: BiasDropoutResidualBackwardOptions): void {
   const { inputGradient, outputGradient, dropout } = options;
   const tensors = [inputGradient, outputGradient, dropout.samples, dropout.positions];

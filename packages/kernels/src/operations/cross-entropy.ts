@@ -5,7 +5,9 @@ import type { Tensor } from '../tensor.js';
 export interface VocabularyColumns {
   /** Global number of the first column: not 0 where the vocabulary is split over ranks. Default 0. */
   readonly firstColumn?: number;
-  /** How many columns are real; the rest is padding and never enters the softmax. 0: nothing but padding here. */
+  /**
+   * How many columns are real; the rest is padding and never enters the softmax. 0: nothing but padding here.
+   */
   readonly numColumns: number;
 }
 
@@ -22,7 +24,10 @@ export interface CrossEntropyStatisticsOptions extends VocabularyColumns {
   readonly labels: Tensor;
 }
 
-/** The statistics of each row that the loss needs; over a split vocabulary they are reduced before the second step. */
+/**
+ * The statistics of each row that the loss needs; over a split vocabulary they are reduced before the second
+ * step.
+ */
 export function crossEntropyStatistics(options: CrossEntropyStatisticsOptions): void {
   const { rowMaximum, rowSum, labelLogit, logits, labels, firstColumn = 0, numColumns } = options;
   runOperation(
@@ -33,8 +38,8 @@ export function crossEntropyStatistics(options: CrossEntropyStatisticsOptions): 
 }
 
 /**
- * output = rowSum * exp(rowMaximum - groupMaximum), all [N] float32: a rank's sum of exponentials, measured from the
- * maximum of all ranks, so that the sums of ranks can be added. `output` may be `rowSum`.
+ * output = rowSum * exp(rowMaximum - groupMaximum), all [N] float32: a rank's sum of exponentials, measured
+ * from the maximum of all ranks, so that the sums of ranks can be added. `output` may be `rowSum`.
  */
 export function crossEntropyRescale(options: {
   readonly output: Tensor;
@@ -47,7 +52,9 @@ export function crossEntropyRescale(options: {
 }
 
 export interface CrossEntropyBackwardOptions extends VocabularyColumns {
-  /** [N, V]: weight * (softmax - onehot); may be the memory of `logits`; left out, only the loss is computed. */
+  /**
+   * [N, V]: weight * (softmax - onehot); may be the memory of `logits`; left out, only the loss is computed.
+   */
   readonly logitGradient?: Tensor | undefined;
   /** [N] float32: negative log-likelihood, 0 where the weight is 0 */
   readonly loss: Tensor;
@@ -56,7 +63,10 @@ export interface CrossEntropyBackwardOptions extends VocabularyColumns {
   readonly rowMaximum: Tensor;
   readonly rowSum: Tensor;
   readonly labelLogit: Tensor;
-  /** [N] float32: the factor of each token's loss in the total (loss mask, loss scale and 1 / number of tokens) */
+  /**
+   * [N] float32: the factor of each token's loss in the total (loss mask, loss scale and 1 / number of
+   * tokens)
+   */
   readonly weights: Tensor;
 }
 
@@ -71,8 +81,8 @@ export function crossEntropyBackward(options: CrossEntropyBackwardOptions): void
 }
 
 /**
- * `crossEntropyStatistics` and `crossEntropyBackward` of a vocabulary that is whole here: one launch and one reading of
- * the logits where the device can. The statistics are written, too.
+ * `crossEntropyStatistics` and `crossEntropyBackward` of a vocabulary that is whole here: one launch and one
+ * reading of the logits where the device can. The statistics are written, too.
  */
 export function crossEntropyForwardBackward(options: CrossEntropyBackwardOptions): void {
   const { logitGradient, loss, logits, labels, rowMaximum, rowSum, labelLogit, weights } = options;

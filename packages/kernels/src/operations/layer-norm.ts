@@ -40,7 +40,10 @@ export interface LayerNormBackwardOptions {
   readonly addend?: Tensor | undefined;
 }
 
-/** The gradients of layer norm; those left out cost nothing, so that backward splits into input and weight parts. */
+/**
+ * The gradients of layer norm; those left out cost nothing, so that backward splits into input and weight
+ * parts.
+ */
 export function layerNormBackward(options: LayerNormBackwardOptions): void {
   const { inputGradient, weightGradient, biasGradient, outputGradient, input, mean, rstd, weight, addend } =
     options;

@@ -16,7 +16,10 @@ export interface LinearGeluForwardOptions {
   readonly kind: GeluKind;
 }
 
-/** preactivation = input weight^T + bias; output = gelu(preactivation): one pass where the device's products can. */
+/**
+ * preactivation = input weight^T + bias; output = gelu(preactivation): one pass where the device's products
+ * can.
+ */
 export function linearGeluForward(options: LinearGeluForwardOptions): void {
   const { output, preactivation, input, weight, bias, kind } = options;
   runOperation('linear_gelu_forward', [output, preactivation, input, weight, bias], [kind === 'erf']);
@@ -34,7 +37,9 @@ export interface LinearGeluBackwardOptions {
   readonly kind: GeluKind;
 }
 
-/** inputGradient = (outputGradient weight) * gelu'(preactivation): one pass where the device's products can. */
+/**
+ * inputGradient = (outputGradient weight) * gelu'(preactivation): one pass where the device's products can.
+ */
 export function linearGeluBackward(options: LinearGeluBackwardOptions): void {
   const { inputGradient, outputGradient, weight, preactivation, kind } = options;
   const tensors = [inputGradient, outputGradient, weight, preactivation];
@@ -52,7 +57,10 @@ export interface LinearWeightGradientOptions {
   readonly input: Tensor;
 }
 
-/** weightGradient += outputGradient^T input; biasGradient += its column sums: one pass where the device's products can. */
+/**
+ * weightGradient += outputGradient^T input; biasGradient += its column sums: one pass where the device's
+ * products can.
+ */
 export function linearWeightGradient(options: LinearWeightGradientOptions): void {
   const { weightGradient, biasGradient, outputGradient, input } = options;
   runOperation('linear_weight_gradient', [weightGradient, biasGradient, outputGradient, input]);

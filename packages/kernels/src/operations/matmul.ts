@@ -6,7 +6,9 @@ export interface MatmulOptions {
   readonly output: Tensor;
   /** [..., M, K], or [..., K, M] when `transposeLeft`. */
   readonly left: Tensor;
-  /** [..., K, N], or [..., N, K] when `transposeRight`; without leading dimensions it serves the whole batch. */
+  /**
+   * [..., K, N], or [..., N, K] when `transposeRight`; without leading dimensions it serves the whole batch.
+   */
   readonly right: Tensor;
   /** [N], added to every row. */
   readonly bias?: Tensor | undefined;
@@ -17,9 +19,10 @@ export interface MatmulOptions {
 }
 
 /**
- * output = op(left) op(right) + bias. With a two-dimensional `right` (or a transposed `left` and a two-dimensional
- * output) the leading dimensions of `left` are folded: into rows, or, transposed, into the sum. That is the weight
- * gradient: `matmul({ output: dW, left: dY, right: X, transposeLeft: true, accumulate: true })`.
+ * output = op(left) op(right) + bias. With a two-dimensional `right` (or a transposed `left` and a
+ * two-dimensional output) the leading dimensions of `left` are folded: into rows, or, transposed, into the
+ * sum. That is the weight gradient: `matmul({ output: dW, left: dY, right: X, transposeLeft: true,
+ * accumulate: true })`.
  */
 export function matmul(options: MatmulOptions): void {
   const {

@@ -16,7 +16,10 @@ export interface PackedAttentionOptions {
   readonly packed: PackedSamples;
   /** Of the scores; above 0. Default: 1 / sqrt(D). */
   readonly scale?: number;
-  /** As that of `attentionForward`, with the samples [N]; drops what it drops of the same samples with padding. */
+  /**
+   * As that of `attentionForward`, with the samples [N]; drops what it drops of the same samples with
+   * padding.
+   */
   readonly dropout?: AttentionDropout | undefined;
 }
 

@@ -13,7 +13,10 @@ export interface PhiloxNormalOptions {
   readonly columnOffset?: number;
 }
 
-/** Normal values that depend on key and global coordinates only, so that any shard of a weight starts the same. */
+/**
+ * Normal values that depend on key and global coordinates only, so that any shard of a weight starts the
+ * same.
+ */
 export function philoxNormal(options: PhiloxNormalOptions): void {
   const {
     output,

@@ -27,7 +27,10 @@ export interface WeightedSumOptions {
   readonly weights: Tensor;
 }
 
-/** output = sum of values * weights, in float64 and in a fixed order: the loss of a micro-batch, without a copy to the host. */
+/**
+ * output = sum of values * weights, in float64 and in a fixed order: the loss of a micro-batch, without a
+ * copy to the host.
+ */
 export function weightedSum({ output, values, weights }: WeightedSumOptions): void {
   runOperation('weighted_sum', [output, values, weights]);
 }

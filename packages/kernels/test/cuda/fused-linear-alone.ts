@@ -1,5 +1,5 @@
-// Products of linear layers in a process of its own, whose environment fused-linear.test.ts chooses: two of the same shape,
-// so one plan; prints how many kernels the second launched beside the product.
+// Products of linear layers in a process of its own, whose environment fused-linear.test.ts chooses: two of
+// the same shape, so one plan; prints how many kernels the second launched beside the product.
 import { countEmulated } from '@mtl/tooling/emulation-counts';
 import { type DType, openCuda, Tensor } from '../../src/index.js';
 import { linearGeluForward, linearWeightGradient } from '../../src/operations/linear.js';

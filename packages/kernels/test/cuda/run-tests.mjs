@@ -1,8 +1,9 @@
 #!/usr/bin/env node
 /**
- * The first half of npm run test:cuda (tooling/bootstrap/test-cuda.mjs): the case tables of all operations on device `cuda`,
- * against the reference: on the card, where there is one, and under emulation on this machine's processor; there also how
- * often a step of a training waits for the device. Arguments go on to vitest.
+ * The first half of npm run test:cuda (tooling/bootstrap/test-cuda.mjs): the case tables of all operations on
+ * device `cuda`, against the reference: on the card, where there is one, and under emulation on this
+ * machine's processor; there also how often a step of a training waits for the device. Arguments go on to
+ * vitest.
  *   npm run test:cuda                          both, and the compiler's report on spilled registers
  *   npm run test:cuda -- --emulation           under emulation only: needs neither nvcc nor a card
  *                        -- --emulation --build-only   what emulation needs, and nothing is run

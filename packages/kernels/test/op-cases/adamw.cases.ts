@@ -3,7 +3,8 @@ import { benchmarkSizes } from './benchmark-sizes.js';
 import type { OpCase } from './op-case.js';
 
 const float32 = 'float32' as const;
-// several segments in one chunk of the kernel, one that crosses a chunk's end, and sizes that are no multiple of a vector
+// several segments in one chunk of the kernel, one that crosses a chunk's end, and sizes that are no multiple
+// of a vector
 const cuts = [
   { size: 37, segments: [10, 1, 11, 0, 37, 1] },
   { size: 20000, segments: [5, 0, 16400, 1, 20000, 0] },

@@ -1,4 +1,7 @@
-/** Sizes of the activations of one step of the two GPT presets: S sequence, B micro-batch, H hidden, F feed-forward. */
+/**
+ * Sizes of the activations of one step of the two GPT presets: S sequence, B micro-batch, H hidden, F
+ * feed-forward.
+ */
 export interface BenchmarkSizes {
   readonly preset: string;
   readonly sequence: number;
@@ -12,8 +15,8 @@ export interface BenchmarkSizes {
 }
 
 /**
- * What a card is timed with. What an operation reads and writes does not fit the 50 or 60 MB of cache, so that its memory's rate
- * shows; more would make the reference, which checks the values first, take minutes.
+ * What a card is timed with. What an operation reads and writes does not fit the 50 or 60 MB of cache, so
+ * that its memory's rate shows; more would make the reference, which checks the values first, take minutes.
  */
 const sizesOfCard: readonly BenchmarkSizes[] = [
   {
@@ -23,7 +26,10 @@ const sizesOfCard: readonly BenchmarkSizes[] = [
   },
 ];
 
-/** For the emulation of a card, where a thread takes a microsecond: figures mean nothing, but every line of a benchmark runs. */
+/**
+ * For the emulation of a card, where a thread takes a microsecond: figures mean nothing, but every line of a
+ * benchmark runs.
+ */
 const sizesOfDryRun: readonly BenchmarkSizes[] = [
   {
     preset: 'dry run',

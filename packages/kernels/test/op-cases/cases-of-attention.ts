@@ -23,7 +23,9 @@ interface BackwardTensors extends ForwardTensors {
   readonly outputGradient: Tensor;
 }
 
-/** One of the attention operations: what its cases vary, and what a call takes besides qkv and its results. */
+/**
+ * One of the attention operations: what its cases vary, and what a call takes besides qkv and its results.
+ */
 export interface AttentionKind<Variant extends { readonly name: string }, Options> {
   /** The native operations are called after it: `..._forward` and `..._backward`. */
   readonly name: 'attention' | 'packed_attention';

@@ -9,7 +9,10 @@ export function dtypesOf(opCase: OpCase): readonly DType[] {
   return opCase.dtypes ?? ['float32', 'bfloat16', 'float16'];
 }
 
-/** Runs a case on a device and on the reference, on equal inputs; the outputs must agree within the case's tolerance. */
+/**
+ * Runs a case on a device and on the reference, on equal inputs; the outputs must agree within the case's
+ * tolerance.
+ */
 export function checkParity(opCase: OpCase, dtype: DType, device: Device): void {
   const expected = makeTensors(opCase.tensors, { device: 'reference', dtype, seed: 7 });
   const actual = makeTensors(opCase.tensors, { device, dtype, seed: 7 });

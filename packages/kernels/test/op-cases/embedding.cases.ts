@@ -109,7 +109,10 @@ const ofMany: OpCase[] = [
   }),
 ];
 
-/** On a card as many tokens as large micro-batches have: the time should grow with them, and not with their square. */
+/**
+ * On a card as many tokens as large micro-batches have: the time should grow with them, and not with their
+ * square.
+ */
 const benchmarksOfMany: OpCase[] = (timedKind === 'card' ? [16, 32, 64, 128] : []).map(
   (thousands): OpCase => {
     const [tokens, rows, hidden] = [thousands * 1024, 50304, 2048];

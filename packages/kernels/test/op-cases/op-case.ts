@@ -5,7 +5,9 @@ export interface TensorSpec {
   readonly shape: readonly number[];
   /** Default: the compute dtype. */
   readonly dtype?: DType;
-  /** `normal` (default): N(0, scale); `uniform`: [0, 1); an array: these values; a function of the flat index. */
+  /**
+   * `normal` (default): N(0, scale); `uniform`: [0, 1); an array: these values; a function of the flat index.
+   */
   readonly values?: 'normal' | 'uniform' | readonly number[] | ((index: number) => number);
   readonly scale?: number;
   /** Written by the op; starts as NaN unless it is `accumulated`. */
@@ -27,8 +29,8 @@ export interface Benchmark {
   /** Floating-point operations of one run: it is compared with the rate of matrix products. */
   readonly flops?: number;
   /**
-   * Elements of the compute dtype that one run must move. Default: every tensor once, those it adds to twice, in their
-   * own dtypes.
+   * Elements of the compute dtype that one run must move. Default: every tensor once, those it adds to twice,
+   * in their own dtypes.
    */
   readonly elements?: number;
 }
@@ -48,7 +50,10 @@ export interface OpCase {
   readonly benchmark?: Benchmark;
 }
 
-/** A forward and its backward: gradients are compared with central differences, in float64 on the reference device. */
+/**
+ * A forward and its backward: gradients are compared with central differences, in float64 on the reference
+ * device.
+ */
 export interface GradientCase {
   readonly name: string;
   readonly tensors: Readonly<Record<string, TensorSpec>>;

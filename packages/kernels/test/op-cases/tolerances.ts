@@ -3,8 +3,10 @@ import type { Tolerance } from './op-case.js';
 
 /**
  * What a kernel may differ from the reference by, which computes in double and rounds once.
- * float32: sums of a few hundred terms in another order (sqrt(n) * 2^-24, times a margin) and exp/tanh to 2 ulp.
- * bfloat16: both sides round the result to 8 bits, so they may land on neighbours: one unit in the last place (2^-8).
+ * float32: sums of a few hundred terms in another order (sqrt(n) * 2^-24, times a margin) and exp/tanh to 2
+ * ulp.
+ * bfloat16: both sides round the result to 8 bits, so they may land on neighbours: one unit in the last place
+ * (2^-8).
  */
 export const defaultTolerances: Readonly<Partial<Record<DType, Tolerance>>> = {
   float32: { absolute: 2e-6, relative: 2e-6 },
@@ -17,8 +19,9 @@ export const defaultTolerances: Readonly<Partial<Record<DType, Tolerance>>> = {
 /** What attention may differ from the reference by, padded and packed. */
 export const attentionTolerances = {
   forward: {
-    // Probabilities are rounded to bfloat16 before they are multiplied with the values, as FlashAttention does; with the
-    // rounding of the result that is 2^-9 of the largest value in the mean, which cancels, and 2^-8 of the result.
+    // Probabilities are rounded to bfloat16 before they are multiplied with the values, as FlashAttention
+    // does; with the rounding of the result that is 2^-9 of the largest value in the mean, which cancels, and
+    // 2^-8 of the result.
     bfloat16: { absolute: 1.5e-2, relative: 2 ** -7 },
     // float32 arithmetic; a few units more than the default because exponents are sums over the head size.
     float32: { absolute: 4e-6, relative: 4e-6 },

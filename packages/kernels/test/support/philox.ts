@@ -1,4 +1,7 @@
-/** Philox 4x32-10 (Salmon et al. 2011) on big integers: slow, and independent of the native code it is compared with. */
+/**
+ * Philox 4x32-10 (Salmon et al. 2011) on big integers: slow, and independent of the native code it is
+ * compared with.
+ */
 export function philox(counter: readonly number[], key: readonly [number, number]): number[] {
   const mask = 0xffffffffn;
   let [c0, c1, c2, c3] = counter.map(BigInt) as [bigint, bigint, bigint, bigint];

@@ -17,7 +17,9 @@ interface Entry {
   readonly data_offsets: readonly [number, number];
 }
 
-/** Tensors of a safetensors file by name, made on the device when asked for. For fixtures: trusts the file. */
+/**
+ * Tensors of a safetensors file by name, made on the device when asked for. For fixtures: trusts the file.
+ */
 export function readSafetensors(file: URL): (name: string) => Tensor {
   const bytes = readFileSync(file);
   const headerBytes = Number(bytes.readBigUInt64LE(0));

@@ -14,8 +14,8 @@ import { type BertHeadOptions, headLinear, type LinearParameters, wholeSequences
 import { Pooler } from './pooler.js';
 
 /**
- * What tells the tokens that were masked: dense, GELU, layer norm, and a decoder tied to the token embedding with a bias
- * of its own (Devlin et al. 2018). Parameter names are Megatron-Core's.
+ * What tells the tokens that were masked: dense, GELU, layer norm, and a decoder tied to the token embedding
+ * with a bias of its own (Devlin et al. 2018). Parameter names are Megatron-Core's.
  */
 export class MaskedLanguageHead {
   readonly parameters: readonly Parameter[];
@@ -73,8 +73,8 @@ export class MaskedLanguageHead {
 }
 
 /**
- * What tells whether two texts stand in their order: the pooler, tanh of a dense layer over the first token, and two
- * logits (Lan et al. 2019; with other labels it is next-sentence prediction).
+ * What tells whether two texts stand in their order: the pooler, tanh of a dense layer over the first token,
+ * and two logits (Lan et al. 2019; with other labels it is next-sentence prediction).
  */
 export class SentenceOrderHead {
   readonly parameters: readonly Parameter[];

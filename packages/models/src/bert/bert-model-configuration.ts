@@ -10,11 +10,14 @@ export interface BertModelConfiguration extends TransformerConfiguration {
   /** Kinds of tokens: 2, those of the first and of the second text. */
   readonly tokenTypeVocabularySize: number;
   /**
-   * `pre`: before each sublayer, and one after the last layer (Shoeybi et al. 2019, figure 7b); `post`: after each sublayer
-   * and after the embedding (Devlin et al. 2018), as transformers' BERT has it.
+   * `pre`: before each sublayer, and one after the last layer (Shoeybi et al. 2019, figure 7b); `post`: after
+   * each sublayer and after the embedding (Devlin et al. 2018), as transformers' BERT has it.
    */
   readonly layerNormPlacement: LayerNormPlacement;
-  /** Whether there are pooler and head that tell whether two texts stand in their order (or follow each other). */
+  /**
+   * Whether there are pooler and head that tell whether two texts stand in their order (or follow each
+   * other).
+   */
   readonly sentenceOrderHead: boolean;
 }
 

@@ -15,8 +15,8 @@ export interface LinearParameters {
 }
 
 /**
- * Rows that a head computes with are gathered, whole on every process: its parameters' gradients are never parts, even
- * where the layers cut the sequence.
+ * Rows that a head computes with are gathered, whole on every process: its parameters' gradients are never
+ * parts, even where the layers cut the sequence.
  */
 export function wholeSequences(tensorParallel: TensorParallel | undefined): TensorParallel | undefined {
   return tensorParallel && { ...tensorParallel, sequenceParallel: false };

@@ -7,9 +7,9 @@ import type { TaskTargets } from './task-batch-to-device.js';
 import type { TaskHead, TaskHeadCall } from './task-head.js';
 
 /**
- * Classification and multiple choice: pooler, dropout and a linear layer with a logit for each class, or one for each
- * sequence, of which those of a sample compete (Devlin et al. 2018, sections 4.1 and 4.4). The linear layers are
- * called as in Megatron-LM; only the pooler may come from pretraining.
+ * Classification and multiple choice: pooler, dropout and a linear layer with a logit for each class, or one
+ * for each sequence, of which those of a sample compete (Devlin et al. 2018, sections 4.1 and 4.4). The
+ * linear layers are called as in Megatron-LM; only the pooler may come from pretraining.
  */
 export class PooledHead implements TaskHead {
   readonly parameters: readonly Parameter[];

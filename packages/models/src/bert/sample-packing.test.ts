@@ -23,7 +23,8 @@ describe('numPackedRows', () => {
         const padded = size.batchSize * size.sequenceLength;
         const unused = rows - sumOf(size.lengths);
         expect(unused).toBeGreaterThanOrEqual(0);
-        // a step is a 32nd rounded up to a multiple of 8 rows, and rows are rounded up to a step and to the divisor
+        // a step is a 32nd rounded up to a multiple of 8 rows, and rows are rounded up to a step and to the
+        // divisor
         expect(unused).toBeLessThan(padded / 32 + 8 + divisor);
         expect(rows % divisor).toBe(0);
       }),

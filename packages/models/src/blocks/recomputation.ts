@@ -1,8 +1,9 @@
 import { recompute, type Tape, type Variable } from '@mtl/autograd';
 
 /**
- * Which activations are not kept. `full`: whole layers keep only their input; by `uniform` groups of `numLayers`
- * layers, or by `block`: the first `numLayers` layers each, the others kept (Megatron-LM's two methods).
+ * Which activations are not kept. `full`: whole layers keep only their input; by `uniform` groups of
+ * `numLayers` layers, or by `block`: the first `numLayers` layers each, the others kept (Megatron-LM's two
+ * methods).
  */
 export type Recomputation =
   | { readonly granularity: 'none' | 'selective' }

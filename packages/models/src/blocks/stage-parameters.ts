@@ -10,11 +10,16 @@ interface Spread {
 export interface VocabularyTableOptions extends Spread {
   readonly model: TransformerConfiguration;
   readonly name: string;
-  /** Whether the first and the last pipeline stage, on different processes, hold a copy each (a tied embedding). */
+  /**
+   * Whether the first and the last pipeline stage, on different processes, hold a copy each (a tied
+   * embedding).
+   */
   readonly isOnBothEnds: boolean;
 }
 
-/** What a parameter is whose two copies see half of its uses each: it counts once, and gradients are parts. */
+/**
+ * What a parameter is whose two copies see half of its uses each: it counts once, and gradients are parts.
+ */
 const onBothEnds: Pick<ParameterOptions, 'replicatedOver' | 'partialOver'> = {
   replicatedOver: ['dp', 'pp'],
   partialOver: ['pp'],
@@ -43,7 +48,9 @@ export function vocabularyTable(options: VocabularyTableOptions): Parameter {
   });
 }
 
-/** A parameter outside the blocks that every process holds whole, used with what is cut along the sequence. */
+/**
+ * A parameter outside the blocks that every process holds whole, used with what is cut along the sequence.
+ */
 export function wholeParameter(
   name: string,
   options: Spread & { readonly globalShape: readonly number[]; readonly initialization: Initialization },

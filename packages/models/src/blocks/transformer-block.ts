@@ -60,10 +60,10 @@ interface Weights {
 }
 
 /**
- * A transformer layer. `pre`: x + attention(norm(x)), then x + mlp(norm(x)) (GPT-2; for BERT this is Megatron's
- * rearrangement, Shoeybi et al. 2019, figure 7b); `post`: norm(x + attention(x)), then norm(x + mlp(x)) (the original
- * order, figure 7a). Parameter names are Megatron-Core's; norms after a sublayer have names of their own, so that weights
- * of one kind are never taken for the other's.
+ * A transformer layer. `pre`: x + attention(norm(x)), then x + mlp(norm(x)) (GPT-2; for BERT this is
+ * Megatron's rearrangement, Shoeybi et al. 2019, figure 7b); `post`: norm(x + attention(x)), then norm(x +
+ * mlp(x)) (the original order, figure 7a). Parameter names are Megatron-Core's; norms after a sublayer have
+ * names of their own, so that weights of one kind are never taken for the other's.
  */
 export class TransformerBlock {
   readonly parameters: readonly Parameter[];
@@ -75,7 +75,10 @@ export class TransformerBlock {
   readonly #up: Weights;
   readonly #down: Weights;
 
-  /** @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE when heads or feed-forward features cannot be cut evenly */
+  /**
+   * @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE when heads or feed-forward features cannot be cut
+   *   evenly
+   */
   constructor(options: TransformerBlockOptions) {
     this.#options = options;
     const { hiddenSize, ffnHiddenSize, numAttentionHeads, initMethodStd, numLayers } = options;
@@ -133,7 +136,10 @@ export class TransformerBlock {
     });
   }
 
-  /** A sublayer with its layer norm before or after it; its last bias is added together with dropout and residual. */
+  /**
+   * A sublayer with its layer norm before or after it; its last bias is added together with dropout and
+   * residual.
+   */
   #sublayer(
     tape: Tape,
     input: Variable,
@@ -206,7 +212,9 @@ export class TransformerBlock {
     return { weight: this.#vector(`${part}.weight`, 'ones'), bias: this.#vector(`${part}.bias`, 'zeros') };
   }
 
-  /** Weight [...outputs, H] and bias [...outputs], of which this process holds a part of the first dimension. */
+  /**
+   * Weight [...outputs, H] and bias [...outputs], of which this process holds a part of the first dimension.
+   */
   #columnParallel(
     part: string,
     options: { outputs: readonly number[]; what: string; standardDeviation: number },
@@ -234,7 +242,9 @@ export class TransformerBlock {
     };
   }
 
-  /** Weight [H, inputs], of which this process holds the columns of some groups (heads), and a whole bias [H]. */
+  /**
+   * Weight [H, inputs], of which this process holds the columns of some groups (heads), and a whole bias [H].
+   */
   #rowParallel(
     part: string,
     options: {

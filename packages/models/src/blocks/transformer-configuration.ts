@@ -16,13 +16,16 @@ export interface TransformerConfiguration {
   readonly geluKind: GeluKind;
   readonly hiddenDropout: number;
   readonly attentionDropout: number;
-  /** Standard deviation of initial weights; those before a residual get this / sqrt(2 * numLayers) (Megatron-LM). */
+  /**
+   * Standard deviation of initial weights; those before a residual get this / sqrt(2 * numLayers)
+   * (Megatron-LM).
+   */
   readonly initMethodStd: number;
 }
 
 /**
- * Rows of the embedding: the vocabulary rounded up to the divisor. Unlike Megatron's it does not depend on the
- * tensor-parallel size, so that checkpoints fit any layout; padded rows never enter a softmax.
+ * Rows of the embedding: the vocabulary rounded up to the divisor. Unlike Megatron's it does not depend on
+ * the tensor-parallel size, so that checkpoints fit any layout; padded rows never enter a softmax.
  */
 export function paddedVocabularySize({
   vocabularySize,

@@ -29,11 +29,13 @@ export interface TransformerStageOptions<Model extends TransformerConfiguration>
   readonly dtype: DType;
   /** Seed of dropout masks. */
   readonly seed: number;
-  /** Layers [start, end) of the model; default all. The first holds the embedding, the last the output head. */
+  /**
+   * Layers [start, end) of the model; default all. The first holds the embedding, the last the output head.
+   */
   readonly layers?: Slice;
   /**
-   * The word embedding of the first and, tied, of the last stage, where one process holds both. Default: a new one, and
-   * the last stage has a copy of its own.
+   * The word embedding of the first and, tied, of the last stage, where one process holds both. Default: a
+   * new one, and the last stage has a copy of its own.
    */
   readonly wordEmbedding?: Parameter | undefined;
   readonly recomputation?: Recomputation;
@@ -47,7 +49,10 @@ export interface LayersOptions {
   readonly layerNormPlacement: LayerNormPlacement;
 }
 
-/** The size of a micro-batch on the host; more of it where the rows of activations depend on it (`activationRows`). */
+/**
+ * The size of a micro-batch on the host; more of it where the rows of activations depend on it
+ * (`activationRows`).
+ */
 export interface BatchSize {
   readonly batchSize: number;
   readonly sequenceLength: number;
@@ -77,8 +82,8 @@ export interface AttentionMask {
 }
 
 /**
- * The positions of the sequence (the rows, where samples are packed) that this process computes with between the
- * tensor-parallel regions of a call.
+ * The positions of the sequence (the rows, where samples are packed) that this process computes with between
+ * the tensor-parallel regions of a call.
  */
 export interface Positions extends Slice {
   readonly sequenceParallel: boolean;
@@ -100,8 +105,8 @@ interface Flight<OnDevice> {
 }
 
 /**
- * Consecutive layers of a transformer as a pipeline stage: what GPT and BERT share. A model brings what comes before the
- * layers (`embed`), after them (`losses`), and which keys a query sees.
+ * Consecutive layers of a transformer as a pipeline stage: what GPT and BERT share. A model brings what comes
+ * before the layers (`embed`), after them (`losses`), and which keys a query sees.
  */
 export abstract class TransformerStage<
   Batch extends BatchSize,
@@ -240,7 +245,10 @@ export abstract class TransformerStage<
     this.#losses.clear();
   }
 
-  /** Where this process works in a sequence. @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE when it cannot be cut */
+  /**
+   * Where this process works in a sequence. @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE when it
+   * cannot be cut
+   */
   protected positions(sequenceLength: number, sequenceParallel: boolean): Positions {
     const spread = sequenceParallel ? this.tensorParallel : undefined;
     return {
@@ -274,7 +282,8 @@ export abstract class TransformerStage<
   }
 
   #run(tape: Tape, call: StageForward<Batch>, { training }: { training: boolean }): Flight<OnDevice> {
-    // an evaluation of the whole model keeps nothing that cutting the sequence would save: any length will do there
+    // an evaluation of the whole model keeps nothing that cutting the sequence would save: any length will do
+    // there
     const cuts = training || !this.isFirst || !this.isLast;
     const positions = this.positions(
       this.activationRows(call.batch)[0],

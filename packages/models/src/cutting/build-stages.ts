@@ -29,8 +29,8 @@ export interface KindOfStage<Model extends TransformerConfiguration, Piece> {
 }
 
 /**
- * Builds the chunks of a model that lie on one rank. A tied embedding whose first and last chunk lie here is one parameter;
- * on two ranks each has a copy, whose gradients are parts (axis pp).
+ * Builds the chunks of a model that lie on one rank. A tied embedding whose first and last chunk lie here is
+ * one parameter; on two ranks each has a copy, whose gradients are parts (axis pp).
  */
 export function buildStages<
   Model extends TransformerConfiguration,

@@ -2,8 +2,8 @@ import type { Slice } from '@mtl/autograd';
 import { ConfigurationError } from '@mtl/errors';
 
 /**
- * How layers are dealt out to the chunks of a pipeline: `even` numbers as Megatron-LM has them, numbers `balanced` by work,
- * or given numbers, one for each chunk in the order of the model.
+ * How layers are dealt out to the chunks of a pipeline: `even` numbers as Megatron-LM has them, numbers
+ * `balanced` by work, or given numbers, one for each chunk in the order of the model.
  */
 export type LayerLayout = 'even' | 'balanced' | readonly number[];
 
@@ -24,10 +24,11 @@ export interface CutLayersOptions {
 }
 
 /**
- * The layers of each chunk, in the order of the model. Chunk c of rank r is number c p + r where schedules deal them out in
- * rounds, so that even pieces are those of Narayanan et al. 2021, section 2.2.2.
+ * The layers of each chunk, in the order of the model. Chunk c of rank r is number c p + r where schedules
+ * deal them out in rounds, so that even pieces are those of Narayanan et al. 2021, section 2.2.2.
  *
- * @throws ConfigurationError `MTL_PIPELINE_LAYERS` when they cannot be cut so, with the nearest numbers that can
+ * @throws ConfigurationError `MTL_PIPELINE_LAYERS` when they cannot be cut so, with the nearest numbers that
+ *   can
  */
 export function cutLayers(options: CutLayersOptions): readonly Slice[] {
   const { numLayers, numChunks, layout } = options;
@@ -85,8 +86,9 @@ function evenNumbers({ numLayers, numChunks }: CutLayersOptions): number[] {
 }
 
 /**
- * The numbers whose largest chunk has the least work, since the slowest stage is what the others wait for; among these the
- * most alike. Chunks between the ends differ by one layer at most, the larger ones last: early stages keep more activations.
+ * The numbers whose largest chunk has the least work, since the slowest stage is what the others wait for;
+ * among these the most alike. Chunks between the ends differ by one layer at most, the larger ones last:
+ * early stages keep more activations.
  */
 function balancedNumbers({ numLayers, numChunks, work }: CutLayersOptions): readonly number[] {
   if (numChunks === 1) return [numLayers];

@@ -1,6 +1,8 @@
 import { type Device, type DType, Tensor } from '@mtl/kernels';
 
-/** Keys and values of several sequences, each as long as it is: [B, A, M, D] a layer, in the compute dtype. */
+/**
+ * Keys and values of several sequences, each as long as it is: [B, A, M, D] a layer, in the compute dtype.
+ */
 export class GptKeyValueCache {
   readonly batchSize: number;
   /** Most positions of a sequence. */

@@ -23,11 +23,11 @@ interface Piece {
 }
 
 /**
- * A GPT for generation and scoring; it has the shape of @mtl/inference's `CausalLanguageModel`. The new tokens of all
- * sequences are packed one after the other: everything but attention sees one list of tokens, so that sequences of
- * different lengths share matrix products without padding, and attention runs for each over its own cache. With tensor or
- * pipeline parallelism all processes make the same calls and get the same logits, bit for bit: hidden states go from stage
- * to stage, and the last one tells the others.
+ * A GPT for generation and scoring; it has the shape of @mtl/inference's `CausalLanguageModel`. The new
+ * tokens of all sequences are packed one after the other: everything but attention sees one list of tokens,
+ * so that sequences of different lengths share matrix products without padding, and attention runs for each
+ * over its own cache. With tensor or pipeline parallelism all processes make the same calls and get the same
+ * logits, bit for bit: hidden states go from stage to stage, and the last one tells the others.
  */
 export class GptLanguageModel {
   readonly vocabularySize: number;
@@ -125,8 +125,8 @@ export class GptLanguageModel {
   }
 
   /**
-   * The loss of every token, without a cache: minus the natural logarithm of the probability of `labels` given the
-   * tokens so far.
+   * The loss of every token, without a cache: minus the natural logarithm of the probability of `labels`
+   * given the tokens so far.
    *
    * @param call.tokens [batchSize, length], row by row, as `labels`; length at most maximumContext
    * @returns float32 [batchSize, length]

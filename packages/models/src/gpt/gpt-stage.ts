@@ -22,8 +22,9 @@ import { type DeviceBatch, type StageBatch, toDevice } from './token-batch.js';
 export type GptStageOptions = TransformerStageOptions<GptModelConfiguration>;
 
 /**
- * GPT-2 as a pipeline stage: embeddings, pre-layer-norm transformer layers, final layer norm, and a head tied to the
- * token embedding (Radford et al. 2019), computed together with the loss so that all logits never exist at once.
+ * GPT-2 as a pipeline stage: embeddings, pre-layer-norm transformer layers, final layer norm, and a head tied
+ * to the token embedding (Radford et al. 2019), computed together with the loss so that all logits never
+ * exist at once.
  */
 export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModelConfiguration> {
   readonly parameters: readonly Parameter[];
@@ -33,8 +34,8 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
   readonly outputWeight: Parameter | undefined;
 
   /**
-   * @throws ConfigurationError MTL_ATTENTION_HEADS; MTL_TENSOR_PARALLEL_SIZE when heads, feed-forward width or the padded
-   *   vocabulary cannot be cut evenly over the tensor-parallel processes
+   * @throws ConfigurationError MTL_ATTENTION_HEADS; MTL_TENSOR_PARALLEL_SIZE when heads, feed-forward width
+   *   or the padded vocabulary cannot be cut evenly over the tensor-parallel processes
    */
   constructor(options: GptStageOptions) {
     super(options, { stack: 'decoder', layerNormPlacement: 'pre' });
@@ -68,8 +69,9 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
   }
 
   /**
-   * The hidden states [S, B, H] after the layers of this stage, on the last one after the final layer norm, for generation:
-   * `attend` brings its own cache. Never cut along the sequence, so that any number of tokens will do.
+   * The hidden states [S, B, H] after the layers of this stage, on the last one after the final layer norm,
+   * for generation: `attend` brings its own cache. Never cut along the sequence, so that any number of tokens
+   * will do.
    *
    * @param input ids on the first stage, the hidden states of the stage before on the others
    */
@@ -92,7 +94,10 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
     });
   }
 
-  /** Passes over micro-batches of one shape differ in nothing but these tensors: random masks are counted from `samples`. */
+  /**
+   * Passes over micro-batches of one shape differ in nothing but these tensors: random masks are counted from
+   * `samples`.
+   */
   load(
     { batch, lossFactor }: Pick<StageForward<StageBatch>, 'batch' | 'lossFactor'>,
     upload?: Upload,

@@ -31,8 +31,8 @@ export class StageChain {
   /**
    * Runs the pieces in turn. All ranks call it.
    *
-   * @param options.pass takes what the piece before has made (none on the first piece; it is disposed of here), and returns
-   *   what the next one is to get
+   * @param options.pass takes what the piece before has made (none on the first piece; it is disposed of
+   *   here), and returns what the next one is to get
    * @returns what the last piece has made, on its rank; the caller's to dispose of
    */
   run(options: {

@@ -73,7 +73,10 @@ function encoderMappings(model: BertModelConfiguration): WeightMapping[] {
   ];
 }
 
-/** The name map of transformers' BERT, names without the prefix `bert.` (those of the heads begin with `cls.`). */
+/**
+ * The name map of transformers' BERT, names without the prefix `bert.` (those of the heads begin with
+ * `cls.`).
+ */
 export function bertWeightMappings(model: BertModelConfiguration): WeightMapping[] {
   const { hiddenSize: h, vocabularySize } = model;
   return [
@@ -110,7 +113,10 @@ export function taskHeadTensor(task: BertTask, { hiddenSize }: BertModelConfigur
 // heads that other classes of transformers put on the encoder
 const otherHeads = /^cls\.|^(classifier|qa_outputs|pooler\.dense)\.(weight|bias)$/;
 
-/** How files of a BERT are named that is to be fine-tuned: the encoder, and of the rest what `has` says is there. */
+/**
+ * How files of a BERT are named that is to be fine-tuned: the encoder, and of the rest what `has` says is
+ * there.
+ */
 export function bertTaskWeightNames(
   model: BertModelConfiguration,
   {

@@ -5,9 +5,9 @@ import { Tensor } from '@mtl/kernels';
 import { ScratchMemory } from './scratch-memory.js';
 
 /**
- * Tensors whose slices the processes of a group hold, as whole ones: `read` gathers. All processes must read the same
- * tensors in the same order; what is read of one is overwritten by the next. Memory: the largest tensor and three times
- * the largest slice.
+ * Tensors whose slices the processes of a group hold, as whole ones: `read` gathers. All processes must read
+ * the same tensors in the same order; what is read of one is overwritten by the next. Memory: the largest
+ * tensor and three times the largest slice.
  *
  * @throws UsageError MTL_HUGGING_FACE_TENSOR when a tensor is not cut along one dimension, evenly and by rank
  */
@@ -53,7 +53,10 @@ function checkCut({ name, globalShape, slices }: LogicalTensor, dim: number, gro
   );
 }
 
-/** Puts the parts of all processes into `whole`, row by row side by side. `part` holds this process's, and then others'. */
+/**
+ * Puts the parts of all processes into `whole`, row by row side by side. `part` holds this process's, and
+ * then others'.
+ */
 function gather(
   part: Uint8Array,
   { group, numRows, whole }: { group: ProcessGroup; numRows: number; whole: Uint8Array },

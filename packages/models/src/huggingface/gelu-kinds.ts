@@ -10,7 +10,9 @@ const geluKinds: Readonly<Record<string, GeluKind>> = {
   gelu_python: 'erf',
 };
 
-/** The GELU that a configuration names. @throws CheckpointError MTL_HUGGING_FACE_CONFIG for another activation */
+/**
+ * The GELU that a configuration names. @throws CheckpointError MTL_HUGGING_FACE_CONFIG for another activation
+ */
 export function geluKindOf(
   fields: JsonFields,
   { name, otherwise }: { readonly name: string; readonly otherwise: string },

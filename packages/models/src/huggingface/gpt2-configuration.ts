@@ -2,7 +2,10 @@ import type { GptModelConfiguration } from '../gpt/gpt-model-configuration.js';
 import { geluKindOf } from './gelu-kinds.js';
 import type { JsonFields } from './json-fields.js';
 
-/** Switches of transformers' GPT2Config that change what is computed, with the only value that is computed here. */
+/**
+ * Switches of transformers' GPT2Config that change what is computed, with the only value that is computed
+ * here.
+ */
 const switches: Readonly<Record<string, boolean>> = {
   scale_attn_weights: true,
   scale_attn_by_inverse_layer_idx: false,
@@ -18,8 +21,8 @@ function checkArchitecture(fields: JsonFields): void {
 }
 
 /**
- * The architecture that a GPT-2 config.json describes. Sizes must be there; what transformers has defaults for, has the
- * same ones here.
+ * The architecture that a GPT-2 config.json describes. Sizes must be there; what transformers has defaults
+ * for, has the same ones here.
  *
  * @throws CheckpointError MTL_HUGGING_FACE_CONFIG
  */

@@ -9,8 +9,8 @@ import {
 } from './weight-mapping.js';
 
 /**
- * Where transformers' c_attn has the outputs of our qkv [A, 3, D]: it puts all queries first, then all keys, then all
- * values; ours has query, key and value of each head side by side.
+ * Where transformers' c_attn has the outputs of our qkv [A, 3, D]: it puts all queries first, then all keys,
+ * then all values; ours has query, key and value of each head side by side.
  */
 function qkvColumns(hiddenSize: number, numHeads: number): Int32Array {
   const headSize = hiddenSize / numHeads;
@@ -56,8 +56,8 @@ function layerMappings(layer: number, model: GptModelConfiguration, columnOf: In
 }
 
 /**
- * The name map of transformers' GPT-2, names without the prefix `transformer.` (`lm_head.weight` has none there).
- * Matrix products of GPT-2 are Conv1D there: weights [I, O].
+ * The name map of transformers' GPT-2, names without the prefix `transformer.` (`lm_head.weight` has none
+ * there). Matrix products of GPT-2 are Conv1D there: weights [I, O].
  */
 export function gpt2WeightMappings(model: GptModelConfiguration): WeightMapping[] {
   const { hiddenSize, vocabularySize, maxPositionEmbeddings, numLayers } = model;

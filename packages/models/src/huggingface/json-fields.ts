@@ -10,7 +10,10 @@ const tests: Record<Kind, (value: unknown) => boolean> = {
   'true or false': (value) => typeof value === 'boolean',
 };
 
-/** A JSON object of a model directory, read field by field; what does not fit is one coded error that names the file. */
+/**
+ * A JSON object of a model directory, read field by field; what does not fit is one coded error that names
+ * the file.
+ */
 export class JsonFields {
   readonly path: string;
   readonly values: Readonly<Record<string, unknown>>;
@@ -42,7 +45,9 @@ export class JsonFields {
     throw refused(path, 'it is not a JSON object', '{ "model_type": ... }');
   }
 
-  /** The field under the first of its names that is there; null counts as absent, and so takes the default. */
+  /**
+   * The field under the first of its names that is there; null counts as absent, and so takes the default.
+   */
   optional<T>(names: string | readonly string[], kind: Kind, otherwise: T): T {
     for (const name of [names].flat()) {
       const value = this.values[name];

@@ -18,7 +18,10 @@ import type { WeightMapping } from './weight-mapping.js';
 /** How a family of models names its tensors in files. */
 export interface WeightNames {
   readonly mappings: readonly WeightMapping[];
-  /** Prefixes of the base model's names in a file with a head, such as `transformer.`; files of the base have none. */
+  /**
+   * Prefixes of the base model's names in a file with a head, such as `transformer.`; files of the base have
+   * none.
+   */
   readonly prefix: string;
   /** Names (without prefix) that files may hold besides: buffers of older versions, tied weights. */
   isIgnored(name: string): boolean;
@@ -39,8 +42,8 @@ const sameShape = (a: readonly number[], b: readonly number[]): boolean =>
   a.length === b.length && a.every((size, dim) => size === b[dim]);
 
 /**
- * File names by the mappings' names. Everything is checked here, before anything is written: each tensor is there, in
- * its shape and a readable dtype, and nothing is left over.
+ * File names by the mappings' names. Everything is checked here, before anything is written: each tensor is
+ * there, in its shape and a readable dtype, and nothing is left over.
  */
 export function resolveNames(
   weights: Pick<SafetensorsDirectory, 'path' | 'tensors'>,
@@ -123,13 +126,17 @@ const writableDtype = (tensor: LogicalTensor): WritableDtype => {
   });
 };
 
-/** Of the copies of a tensor on its way: its bytes in the file, the values, ours in another order, and our box of them. */
+/**
+ * Of the copies of a tensor on its way: its bytes in the file, the values, ours in another order, and our box
+ * of them.
+ */
 const bytesOnTheWay = ({ globalShape }: Pick<LogicalTensor, 'globalShape'>): number =>
   globalShape.reduce((product, size) => product * size, Float64Array.BYTES_PER_ELEMENT + 3 * 4) + 64;
 
 /**
- * Fills logical tensors (any of the model's, any slices of them) from a directory. Memory: of the largest tensor, in
- * float32, its bytes in the file, a copy in our layout where that differs, and the box that is held.
+ * Fills logical tensors (any of the model's, any slices of them) from a directory. Memory: of the largest
+ * tensor, in float32, its bytes in the file, a copy in our layout where that differs, and the box that is
+ * held.
  */
 export async function loadMappedWeights(options: {
   readonly weights: SafetensorsDirectory;
@@ -162,8 +169,9 @@ export async function loadMappedWeights(options: {
 }
 
 /**
- * What to write to a safetensors directory: every tensor of the model, read when its turn comes; what is read of one is
- * overwritten by the next. Memory: of the largest tensor, in float32, a copy and one in their layout where that differs.
+ * What to write to a safetensors directory: every tensor of the model, read when its turn comes; what is read
+ * of one is overwritten by the next. Memory: of the largest tensor, in float32, a copy and one in their
+ * layout where that differs.
  */
 export function mappedWeightSources(options: {
   readonly names: WeightNames;

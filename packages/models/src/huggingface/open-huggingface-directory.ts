@@ -11,7 +11,9 @@ export interface HuggingFaceDirectory {
   readonly directory: string;
   /** config.json */
   readonly fields: JsonFields;
-  /** The dtype that config.json names (`float32`, `bfloat16` ...), if it does; the weights carry their own. */
+  /**
+   * The dtype that config.json names (`float32`, `bfloat16` ...), if it does; the weights carry their own.
+   */
   readonly dtype: string | undefined;
   /** The tokenizer's files that are there: name to path. */
   readonly tokenizerFiles: Readonly<Record<string, string>>;
@@ -39,7 +41,10 @@ export async function openHuggingFaceDirectory(directory: string): Promise<Huggi
   };
 }
 
-/** Fills tensors from the weights of a directory. @throws CheckpointError MTL_HUGGING_FACE_*, MTL_SAFETENSORS_* */
+/**
+ * Fills tensors from the weights of a directory. @throws CheckpointError MTL_HUGGING_FACE_*,
+ * MTL_SAFETENSORS_*
+ */
 export async function loadHuggingFaceWeights(options: {
   readonly directory: string;
   readonly names: WeightNames;

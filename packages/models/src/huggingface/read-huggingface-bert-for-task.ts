@@ -11,8 +11,8 @@ export interface HuggingFaceBertForTask extends HuggingFaceBert {
 }
 
 /**
- * Reads a BERT directory of the transformers library to fine-tune it: one of pretraining, a bare BertModel, or one that was
- * fine-tuned. Pooler and head are taken where they are there for this very task.
+ * Reads a BERT directory of the transformers library to fine-tune it: one of pretraining, a bare BertModel,
+ * or one that was fine-tuned. Pooler and head are taken where they are there for this very task.
  *
  * @param options.makeVocabularySizeDivisibleBy padding of the embedding in our model; default 128, Megatron's
  * @throws CheckpointError as `readHuggingFaceBert` does

@@ -7,7 +7,9 @@ import { loadHuggingFaceWeights, openHuggingFaceDirectory } from './open-hugging
 export interface HuggingFaceBert {
   readonly directory: string;
   readonly configuration: BertModelConfiguration;
-  /** The dtype that config.json names (`float32`, `bfloat16` ...), if it does; the weights carry their own. */
+  /**
+   * The dtype that config.json names (`float32`, `bfloat16` ...), if it does; the weights carry their own.
+   */
   readonly dtype: string | undefined;
   /** The tokenizer's files that are there: name to path, as `writeHuggingFaceBert` takes them. */
   readonly tokenizerFiles: Readonly<Record<string, string>>;
@@ -15,20 +17,22 @@ export interface HuggingFaceBert {
    * Fills tensors from the weights: any of the model's, any slices. For training these are the master weights
    * (`weightTensors` of @mtl/trainer; then `refreshModel`), else `parameterTensors(stage.parameters)`.
    *
-   * @throws CheckpointError MTL_HUGGING_FACE_WEIGHTS, before anything is written, when names, shapes or dtypes do not
-   *   fit; MTL_HUGGING_FACE_SHAPE when the model was built from another configuration; MTL_SAFETENSORS_*
+   * @throws CheckpointError MTL_HUGGING_FACE_WEIGHTS, before anything is written, when names, shapes or
+   *   dtypes do not fit; MTL_HUGGING_FACE_SHAPE when the model was built from another configuration;
+   *   MTL_SAFETENSORS_*
    */
   load(tensors: readonly LogicalTensor[]): Promise<void>;
 }
 
 /**
- * Reads a BERT directory of the transformers library, saved from BertForPreTraining or BertForMaskedLM: config.json and
- * weights in safetensors (one file or shards with their index). Its layer norms stand after the sublayers.
+ * Reads a BERT directory of the transformers library, saved from BertForPreTraining or BertForMaskedLM:
+ * config.json and weights in safetensors (one file or shards with their index). Its layer norms stand after
+ * the sublayers.
  *
  * @param options.makeVocabularySizeDivisibleBy padding of the embedding in our model; default 128, Megatron's
  * @param options.sentenceOrderHead whether to take pooler and sentence head; default: where the file has them
- * @throws CheckpointError MTL_HUGGING_FACE_CONFIG when config.json is missing, broken or asks for what BERT here does not
- *   compute; MTL_SAFETENSORS_*
+ * @throws CheckpointError MTL_HUGGING_FACE_CONFIG when config.json is missing, broken or asks for what BERT
+ *   here does not compute; MTL_SAFETENSORS_*
  */
 export async function readHuggingFaceBert(options: {
   readonly directory: string;

@@ -10,7 +10,9 @@ import { loadHuggingFaceWeights, openHuggingFaceDirectory } from './open-hugging
 export interface HuggingFaceGpt2 {
   readonly directory: string;
   readonly configuration: GptModelConfiguration;
-  /** The dtype that config.json names (`float32`, `bfloat16` ...), if it does; the weights carry their own. */
+  /**
+   * The dtype that config.json names (`float32`, `bfloat16` ...), if it does; the weights carry their own.
+   */
   readonly dtype: string | undefined;
   /** Tokens that end a text, from generation_config.json or else config.json. */
   readonly endTokens: readonly number[];
@@ -22,21 +24,23 @@ export interface HuggingFaceGpt2 {
   readonly notices: readonly string[];
   /**
    * Fills tensors from the weights: any of the model's, any slices. For training these are the master weights
-   * (`weightTensors` of @mtl/trainer; then `refreshModel`), for inference `parameterTensors(stage.parameters)`.
+   * (`weightTensors` of @mtl/trainer; then `refreshModel`), for inference
+   * `parameterTensors(stage.parameters)`.
    *
-   * @throws CheckpointError MTL_HUGGING_FACE_WEIGHTS, before anything is written, when names, shapes or dtypes do not
-   *   fit; MTL_HUGGING_FACE_SHAPE when the model was built from another configuration; MTL_SAFETENSORS_*
+   * @throws CheckpointError MTL_HUGGING_FACE_WEIGHTS, before anything is written, when names, shapes or
+   *   dtypes do not fit; MTL_HUGGING_FACE_SHAPE when the model was built from another configuration;
+   *   MTL_SAFETENSORS_*
    */
   load(tensors: readonly LogicalTensor[]): Promise<void>;
 }
 
 /**
- * Reads a GPT-2 directory of the transformers library: config.json, weights in safetensors (one file or shards with
- * their index, names with or without `transformer.`), generation_config.json.
+ * Reads a GPT-2 directory of the transformers library: config.json, weights in safetensors (one file or
+ * shards with their index, names with or without `transformer.`), generation_config.json.
  *
  * @param options.makeVocabularySizeDivisibleBy padding of the embedding in our model; default 128, Megatron's
- * @throws CheckpointError MTL_HUGGING_FACE_CONFIG when config.json is missing, broken or asks for what GPT-2 here does
- *   not compute
+ * @throws CheckpointError MTL_HUGGING_FACE_CONFIG when config.json is missing, broken or asks for what GPT-2
+ *   here does not compute
  */
 export async function readHuggingFaceGpt2(options: {
   readonly directory: string;

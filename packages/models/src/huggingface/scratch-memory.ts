@@ -2,14 +2,16 @@
 export type AllocateFloats = (length: number) => Float32Array;
 
 /**
- * Memory for the copies that one tensor takes on its way, used again for the next one: fresh arrays would wait for the
- * garbage collector, and add up. It is only resident as far as it has been written to.
+ * Memory for the copies that one tensor takes on its way, used again for the next one: fresh arrays would
+ * wait for the garbage collector, and add up. It is only resident as far as it has been written to.
  */
 export class ScratchMemory {
   readonly #buffer: ArrayBuffer;
   #used = 0;
 
-  /** `bytes`: of what is taken between two calls of `reset`, at most. What goes beyond it is allocated apart. */
+  /**
+   * `bytes`: of what is taken between two calls of `reset`, at most. What goes beyond it is allocated apart.
+   */
   constructor(bytes: number) {
     this.#buffer = new ArrayBuffer(bytes);
   }

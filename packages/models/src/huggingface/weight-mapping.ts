@@ -7,15 +7,17 @@ export interface HuggingFaceTensor {
 }
 
 /**
- * How one logical tensor (our name and layout, Megatron-Core style) is stored in a Hugging Face file: as one tensor, or
- * as several (BERT keeps query, key and value apart). A model's name map is a list of these.
+ * How one logical tensor (our name and layout, Megatron-Core style) is stored in a Hugging Face file: as one
+ * tensor, or as several (BERT keeps query, key and value apart). A model's name map is a list of these.
  */
 export interface WeightMapping {
   /** Logical name, that of the `Parameter`. */
   readonly name: string;
   readonly globalShape: readonly number[];
   readonly sources: readonly HuggingFaceTensor[];
-  /** Values of the sources, in their order and row-major, to the logical tensor's values; may share memory. */
+  /**
+   * Values of the sources, in their order and row-major, to the logical tensor's values; may share memory.
+   */
   toLogical(sources: readonly Float32Array[], allocate: AllocateFloats): Float32Array;
   /** The inverse of `toLogical`; padding is dropped. */
   toSources(logical: Float32Array, allocate: AllocateFloats): readonly Float32Array[];
@@ -74,7 +76,9 @@ export function reorderedBias(
   };
 }
 
-/** A weight of transformers' Conv1D, [I, O], which we hold as [O, I] with outputs in the order of `columnOf`. */
+/**
+ * A weight of transformers' Conv1D, [I, O], which we hold as [O, I] with outputs in the order of `columnOf`.
+ */
 export function transposedWeight(
   name: string,
   source: HuggingFaceTensor,
@@ -125,8 +129,8 @@ export function paddedVector(name: string, source: HuggingFaceTensor, paddedSize
 }
 
 /**
- * Tensors of one shape [groups * size, ...] that we hold as one, [groups, tensors, size, ...]: the parts of each group side
- * by side, as query, key and value of a head.
+ * Tensors of one shape [groups * size, ...] that we hold as one, [groups, tensors, size, ...]: the parts of
+ * each group side by side, as query, key and value of a head.
  */
 export function sideBySide(
   name: string,

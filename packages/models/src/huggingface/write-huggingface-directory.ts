@@ -18,11 +18,14 @@ export const dtypeNames: Readonly<Record<WritableDtype, string>> = {
 export interface SaveHuggingFaceOptions {
   /** Must not exist yet, or be empty; it appears whole, by one rename. */
   readonly directory: string;
-  /** All tensors of the model: master weights, `parameterTensors`, or those of a checkpoint. Whole, or with a `group`. */
+  /**
+   * All tensors of the model: master weights, `parameterTensors`, or those of a checkpoint. Whole, or with a
+   * `group`.
+   */
   readonly tensors: readonly LogicalTensor[];
   /**
-   * The tensor-parallel processes among which the tensors are cut. All of them call; the first one writes, the others send
-   * it their slices and return when it is done. One tensor at a time is whole.
+   * The tensor-parallel processes among which the tensors are cut. All of them call; the first one writes,
+   * the others send it their slices and return when it is done. One tensor at a time is whole.
    */
   readonly group?: ProcessGroup | undefined;
   /** What weights are stored as. Default F32. */
@@ -71,11 +74,13 @@ function weightSources(
 }
 
 /**
- * Saves a model as transformers' `from_pretrained` loads it. It is written beside the target and renamed, so that a failed
- * save leaves nothing behind.
+ * Saves a model as transformers' `from_pretrained` loads it. It is written beside the target and renamed, so
+ * that a failed save leaves nothing behind.
  *
- * @throws CheckpointError MTL_HUGGING_FACE_EXISTS, MTL_HUGGING_FACE_SHAPE, MTL_HUGGING_FACE_IO, MTL_CHECKPOINT_*
- * @throws UsageError MTL_HUGGING_FACE_TENSOR when a tensor is missing, unknown or only a slice without a group
+ * @throws CheckpointError MTL_HUGGING_FACE_EXISTS, MTL_HUGGING_FACE_SHAPE, MTL_HUGGING_FACE_IO,
+ *   MTL_CHECKPOINT_*
+ * @throws UsageError MTL_HUGGING_FACE_TENSOR when a tensor is missing, unknown or only a slice without a
+ *   group
  */
 export async function writeHuggingFaceDirectory(
   options: SaveHuggingFaceOptions,

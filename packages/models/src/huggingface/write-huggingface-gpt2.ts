@@ -15,11 +15,13 @@ export interface WriteHuggingFaceGpt2Options extends SaveHuggingFaceOptions {
 }
 
 /**
- * Saves a GPT as transformers' GPT2LMHeadModel: `from_pretrained` loads it. The vocabulary's padding is dropped. It is
- * written beside the target and renamed, so that a failed save leaves nothing behind.
+ * Saves a GPT as transformers' GPT2LMHeadModel: `from_pretrained` loads it. The vocabulary's padding is
+ * dropped. It is written beside the target and renamed, so that a failed save leaves nothing behind.
  *
- * @throws CheckpointError MTL_HUGGING_FACE_EXISTS, MTL_HUGGING_FACE_SHAPE, MTL_HUGGING_FACE_IO, MTL_CHECKPOINT_*
- * @throws UsageError MTL_HUGGING_FACE_TENSOR when a tensor is missing, unknown or only a slice without a group
+ * @throws CheckpointError MTL_HUGGING_FACE_EXISTS, MTL_HUGGING_FACE_SHAPE, MTL_HUGGING_FACE_IO,
+ *   MTL_CHECKPOINT_*
+ * @throws UsageError MTL_HUGGING_FACE_TENSOR when a tensor is missing, unknown or only a slice without a
+ *   group
  */
 export async function writeHuggingFaceGpt2(options: WriteHuggingFaceGpt2Options): Promise<void> {
   const { model, dtype = 'F32', endTokens = [] } = options;

@@ -40,7 +40,10 @@ export class StageUnderTest<Stage extends TestedStage<Call>, Batch, Call> {
     for (const parameter of stage.parameters) initializeParameter(parameter, parameter.data, 5);
   }
 
-  /** Loss and gradients after forward and backward of micro-batches; `split`: the halves of backward one after the other. */
+  /**
+   * Loss and gradients after forward and backward of micro-batches; `split`: the halves of backward one after
+   * the other.
+   */
   gradientsOf(batches: readonly Batch[], split = false): LossAndGradients {
     const { stage } = this;
     for (const parameter of stage.parameters) parameter.mainGradient.zero();
@@ -69,7 +72,8 @@ export class StageUnderTest<Stage extends TestedStage<Call>, Batch, Call> {
         });
         parameter.data.write(Float64Array.from(values));
         const numerical = (moved[0]! - moved[1]!) / (2 * step);
-        // weights of losses are float32 on the device: 1/count carries 6e-8; differences of step 1e-5 add 1e-8
+        // weights of losses are float32 on the device: 1/count carries 6e-8; differences of step 1e-5 add
+        // 1e-8
         expect(Math.abs(gradients[index]![element]! - numerical), parameter.name).toBeLessThan(1e-7);
       }
     }

@@ -7,8 +7,9 @@ import type { StepOptions } from './small-gpt.js';
 const bounds = { loss: 2e-6, gradient: 1e-5 };
 
 /**
- * Biases that shift all logits of a softmax alike, that of the head, and for spans that of the last norm: their gradients are
- * zero but for rounding of sums of terms below 1, so that they have no norm to be compared with.
+ * Biases that shift all logits of a softmax alike, that of the head, and for spans that of the last norm:
+ * their gradients are zero but for rounding of sums of terms below 1, so that they have no norm to be
+ * compared with.
  */
 const shiftsAllAlike = ({ task }: StepOptions): ReadonlySet<string> =>
   new Set(

@@ -3,8 +3,8 @@ import { distance, runSpread, runWhole } from './compare-with-one-process.js';
 import type { SpreadStepOptions, SpreadStepResult } from './ranks/spread-gpt.js';
 import type { StepOptions } from './small-gpt.js';
 
-// The bounds of tensor-parallel.test.ts, and their reasons; here of the loss, which is 6 (bfloat16: measured 7e-4 and 1e-2,
-// as far as one process in bfloat16 is from float32).
+// The bounds of tensor-parallel.test.ts, and their reasons; here of the loss, which is 6 (bfloat16: measured
+// 7e-4 and 1e-2, as far as one process in bfloat16 is from float32).
 const float32 = { loss: 2e-6, gradient: 1e-5 };
 const bfloat16 = { loss: 2e-3, gradient: 2e-2 };
 
@@ -48,7 +48,8 @@ describe.each([2, 4])('BertStage on %i tensor-parallel ranks', (size) => {
     it('what is computed with gathered rows is not a part', () => {
       const [first] = results.get(`${sequenceParallel} layer norm before sublayers`)!;
       const partial = first!.gradients.filter(({ isPartial }) => isPartial).map(({ name }) => name);
-      // two layers of two norms and two row-parallel biases, positions, token types: what the cut sequence meets
+      // two layers of two norms and two row-parallel biases, positions, token types: what the cut sequence
+      // meets
       expect(partial.length).toBe(sequenceParallel ? 2 * 6 + 2 : 0);
       expect(partial.some((name) => /head|pooler|final/.test(name))).toBe(false);
     });

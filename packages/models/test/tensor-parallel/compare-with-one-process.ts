@@ -29,7 +29,9 @@ export function runWhole(options: StepOptions): StepResult & { readonly evaluate
   return result;
 }
 
-/** How far ranks are from one process: the loss of any rank, and the worst gradient as a share of its norm. */
+/**
+ * How far ranks are from one process: the loss of any rank, and the worst gradient as a share of its norm.
+ */
 export function distance(
   ranks: readonly StepResult[],
   whole: StepResult,

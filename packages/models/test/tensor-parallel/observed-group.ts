@@ -13,7 +13,10 @@ export interface TraceEvent {
   readonly flops: number;
 }
 
-/** One mistake with one operation of a group, made on every rank: `drop` never communicates, `forget` never waits. */
+/**
+ * One mistake with one operation of a group, made on every rank: `drop` never communicates, `forget` never
+ * waits.
+ */
 export interface GroupFault {
   readonly kind: 'drop' | 'forget';
   readonly index: number;

@@ -1,13 +1,15 @@
 import type { ParameterGradient } from './small-gpt.js';
 
-/** A parameter whose gradients of the ranks are not summed although each is a part: a mistake to be noticed. */
+/**
+ * A parameter whose gradients of the ranks are not summed although each is a part: a mistake to be noticed.
+ */
 export interface PutTogetherOptions {
   readonly unsummed?: string;
 }
 
 /**
- * The gradient of every whole parameter, from those of all tensor-parallel ranks: shards side by side, parts summed.
- * Throws where copies that should be the same are not, bit for bit.
+ * The gradient of every whole parameter, from those of all tensor-parallel ranks: shards side by side, parts
+ * summed. Throws where copies that should be the same are not, bit for bit.
  */
 export function putTogether(
   ranks: readonly (readonly ParameterGradient[])[],

@@ -22,7 +22,10 @@ export const smallBert: BertModelConfiguration = {
 
 const [batchSize, sequenceLength] = [2, 8];
 
-/** The same on every rank: one row of three padded, masked tokens in all parts of the sequence, one place unused. */
+/**
+ * The same on every rank: one row of three padded, masked tokens in all parts of the sequence, one place
+ * unused.
+ */
 export function smallMaskedBatch(): MaskedTokenBatch {
   const size = batchSize * sequenceLength;
   const flat = (row: number, position: number): number => position * batchSize + row;

@@ -14,7 +14,10 @@ import {
 } from '../../src/index.js';
 import { smallBert, smallMaskedBatch, smallTaskBatch } from './small-bert.js';
 
-/** Two layers, four heads, and a vocabulary of 90 padded to 96: of four ranks the last holds 18 tokens and 6 of padding. */
+/**
+ * Two layers, four heads, and a vocabulary of 90 padded to 96: of four ranks the last holds 18 tokens and 6
+ * of padding.
+ */
 export const smallGpt: GptModelConfiguration = {
   numLayers: 2,
   hiddenSize: 32,
@@ -62,7 +65,10 @@ export interface StepOptions {
   readonly recomputation?: Recomputation;
   /** The halves of backward one after the other. */
   readonly split?: boolean;
-  /** False: every token is at the same position, so that only dropout depends on where a rank is in the sequence. */
+  /**
+   * False: every token is at the same position, so that only dropout depends on where a rank is in the
+   * sequence.
+   */
   readonly positions?: boolean;
 }
 

@@ -4,11 +4,11 @@ import { distance, runSpread, runWhole } from './compare-with-one-process.js';
 import type { SpreadStepOptions, SpreadStepResult } from './ranks/spread-gpt.js';
 import { batchSize, type StepOptions, sequenceLength, smallGpt } from './small-gpt.js';
 
-// Rounding: measured 2e-8 and 5e-7 here, in sums of another order; 2e-7 and 2e-6 over longer runs. A gradient that is
-// summed once too little is off by its own size.
+// Rounding: measured 2e-8 and 5e-7 here, in sums of another order; 2e-7 and 2e-6 over longer runs. A gradient
+// that is summed once too little is off by its own size.
 const float32 = { loss: 2e-6, gradient: 1e-5 };
-// bfloat16 has 8 bits (4e-3), and every partial sum is rounded to them before it is added to the others; measured 4e-4
-// and 1.2e-2, no further than one process in bfloat16 is from float32: 7e-4 and 1.2e-2
+// bfloat16 has 8 bits (4e-3), and every partial sum is rounded to them before it is added to the others;
+// measured 4e-4 and 1.2e-2, no further than one process in bfloat16 is from float32: 7e-4 and 1.2e-2
 const bfloat16 = { loss: 2e-3, gradient: 2e-2 };
 
 const cases: readonly (readonly [string, StepOptions])[] = [
@@ -28,7 +28,10 @@ const cases: readonly (readonly [string, StepOptions])[] = [
 
 type Events = readonly (readonly [operation: string, flops: number])[];
 
-/** For every operation in the order in which they were started: what the rank computed between its start and its wait. */
+/**
+ * For every operation in the order in which they were started: what the rank computed between its start and
+ * its wait.
+ */
 function computedMeanwhile({ trace }: SpreadStepResult): Events {
   return trace
     .filter(({ kind }) => kind === 'start')
@@ -133,16 +136,18 @@ describe.each([2, 4])('GptStage on %i tensor-parallel ranks', (size) => {
     });
   });
 
-  // Bytes that a rank hands over, as the engine of in-memory ranks counts them: for a gathering its part to each of the
-  // others, for a scattering each other's part; (t - 1) / t of the whole, as on a ring. An all-reduce hands the whole to
-  // each of the others, where a ring takes 2 (t - 1) / t of it: t / 2 times as much.
+  // Bytes that a rank hands over, as the engine of in-memory ranks counts them: for a gathering its part to
+  // each of the others, for a scattering each other's part; (t - 1) / t of the whole, as on a ring. An
+  // all-reduce hands the whole to each of the others, where a ring takes 2 (t - 1) / t of it: t / 2 times as
+  // much.
   const onRing = (bytes: number): number => ((size - 1) / size) * bytes;
   const whole = numTokens * h * 4; // B S H in float32
   const statistics = { calls: 2, bytes: 3 * numTokens * 4 };
 
   it('communicates per layer what Shoeybi et al. say: 8 B S H (t - 1) / t elements in 4 all-reduces', () => {
     for (const { counts } of results.get(key(false, 'as it is'))!) {
-      // besides the layers: the sum of embeddings, that of the head's input gradients, and the loss's three numbers a token
+      // besides the layers: the sum of embeddings, that of the head's input gradients, and the loss's three
+      // numbers a token
       expect(counts.allReduce.calls).toBe(4 * numLayers + 2 + statistics.calls);
       const ringBytes = counts.allReduce.sentBytes * (2 / size);
       const layers = ringBytes - 2 * onRing(2 * whole + statistics.bytes);

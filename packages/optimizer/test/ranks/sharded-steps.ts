@@ -56,7 +56,9 @@ export const gradientOf = (step: number, parameter: number, position: number): n
 export default (world: World, all: readonly ShardedStepsArgument[]): ShardedStepsResult[] =>
   all.map((argument) => shardedSteps(world, argument));
 
-/** Runs AdamW on this rank's shards of a handful of parameters, with gradients that add up to `gradientOf`. */
+/**
+ * Runs AdamW on this rank's shards of a handful of parameters, with gradients that add up to `gradientOf`.
+ */
 function shardedSteps(world: World, argument: ShardedStepsArgument): ShardedStepsResult {
   const { tp, dp, distributed, overlap, numSteps } = argument;
   const mesh = new ProcessMesh({ tp, dp });

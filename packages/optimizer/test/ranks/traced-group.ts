@@ -1,10 +1,16 @@
 import type { ProcessGroup, Work } from '@mtl/comm';
 import type { Tensor } from '@mtl/kernels';
 
-/** What happened, in order: 'reduce starts', 'reduce is waited for', 'gather starts', 'gather is waited for', marks. */
+/**
+ * What happened, in order: 'reduce starts', 'reduce is waited for', 'gather starts', 'gather is waited for',
+ * marks.
+ */
 export type Trace = string[];
 
-/** Writes the reductions and gathers of a group into a trace, and loses the result of one reduction if asked to. */
+/**
+ * Writes the reductions and gathers of a group into a trace, and loses the result of one reduction if asked
+ * to.
+ */
 export function traceGroup(group: ProcessGroup, trace: Trace, lostReduction?: number): void {
   let numReductions = 0;
   const traced = (name: string, work: Work): Work => {

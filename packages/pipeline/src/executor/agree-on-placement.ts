@@ -10,7 +10,8 @@ export interface AgreeOnPlacementOptions {
 }
 
 /**
- * The rank of each chunk, in the order of the model, from what each rank holds. All ranks of the group call it.
+ * The rank of each chunk, in the order of the model, from what each rank holds. All ranks of the group call
+ * it.
  *
  * @throws UsageError `MTL_STAGE` for a chunk that is first or last in the wrong place
  * @throws ConfigurationError `MTL_PIPELINE_STAGES`, on all ranks, unless every chunk is on exactly one

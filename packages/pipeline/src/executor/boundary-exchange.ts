@@ -24,8 +24,8 @@ interface Incoming {
 }
 
 /**
- * The boundary tensors of one step: receives posted ahead, sends that nobody waits for before the end of the step, and
- * what passes between chunks of this rank without moving.
+ * The boundary tensors of one step: receives posted ahead, sends that nobody waits for before the end of the
+ * step, and what passes between chunks of this rank without moving.
  */
 export class BoundaryExchange {
   readonly #options: BoundaryExchangeOptions;
@@ -53,7 +53,10 @@ export class BoundaryExchange {
     }
   }
 
-  /** A boundary tensor whose receive has been posted, or that this rank made itself; waits for it. The caller's to dispose of. */
+  /**
+   * A boundary tensor whose receive has been posted, or that this rank made itself; waits for it. The
+   * caller's to dispose of.
+   */
   take(transfer: Transfer): Tensor {
     const key = keyOf(transfer);
     if (transfer.peer === undefined) {
@@ -64,7 +67,8 @@ export class BoundaryExchange {
     const { tensor, part, work } = this.#incoming.get(key)!;
     work.wait();
     if (part !== undefined) {
-      // at a fixed place in the order of all collectives, so that the replicas' other operations can share their group
+      // at a fixed place in the order of all collectives, so that the replicas' other operations can share
+      // their group
       this.#replicas!.allGather({ output: tensor, input: part }).wait();
       part.dispose();
     }
@@ -72,7 +76,10 @@ export class BoundaryExchange {
     return tensor;
   }
 
-  /** Sends a boundary tensor on its way, or keeps it for another chunk of this rank. It belongs to the exchange from now on. */
+  /**
+   * Sends a boundary tensor on its way, or keeps it for another chunk of this rank. It belongs to the
+   * exchange from now on.
+   */
   give(transfer: Transfer, tensor: Tensor): void {
     this.#check(transfer, tensor);
     if (transfer.peer === undefined) {

@@ -16,7 +16,8 @@ export interface StepDescription {
 const shownDims = 6;
 
 /**
- * Compares what the ranks of a pipeline are about to do: a few bytes each, instead of messages that do not fit.
+ * Compares what the ranks of a pipeline are about to do: a few bytes each, instead of messages that do not
+ * fit.
  *
  * @throws ConfigurationError `MTL_PIPELINE_MISMATCH`, on all ranks, naming two that differ
  */

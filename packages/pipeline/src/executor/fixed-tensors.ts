@@ -2,15 +2,19 @@ import { Tensor, type TensorOptions } from '@mtl/kernels';
 import type { Upload } from '../stage.js';
 
 /**
- * Tensors on a device that stay where they are while host values are copied into them again and again: by the order of uploads.
- * Those that were kept stay for good; others make way when an upload has another shape or dtype than the one before.
+ * Tensors on a device that stay where they are while host values are copied into them again and again: by the
+ * order of uploads. Those that were kept stay for good; others make way when an upload has another shape or
+ * dtype than the one before.
  */
 export class FixedTensors {
   #kept: readonly Tensor[] = [];
   #others: (Tensor | undefined)[] = [];
   #used: Tensor[] = [];
 
-  /** Begins from the first tensor; each call of what it returns copies into the next one, and gives a view of it. */
+  /**
+   * Begins from the first tensor; each call of what it returns copies into the next one, and gives a view of
+   * it.
+   */
   upload(): Upload {
     this.#used = [];
     return (values, options) => {
@@ -21,7 +25,10 @@ export class FixedTensors {
     };
   }
 
-  /** Shapes and dtypes of the last uploads, in their order: where they are those of kept tensors, so are the tensors. */
+  /**
+   * Shapes and dtypes of the last uploads, in their order: where they are those of kept tensors, so are the
+   * tensors.
+   */
   get shapes(): string {
     return this.#used.map(({ dtype, shape }) => `${dtype} [${shape.join(', ')}]`).join(', ');
   }

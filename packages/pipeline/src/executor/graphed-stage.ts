@@ -8,9 +8,14 @@ export interface GraphedStageOptions<Batch> {
   readonly stage: Stage<Batch>;
   /** One with graphs (`supportsGraphs`). */
   readonly device: Device;
-  /** Called before passes are recorded or launched: reads what a stage would wait for when it reads it (parameters that are gathered). */
+  /**
+   * Called before passes are recorded or launched: reads what a stage would wait for when it reads it
+   * (parameters that are gathered).
+   */
   readonly beforePasses?: (() => void) | undefined;
-  /** The last micro-batch of a step runs as always: hooks on its gradients start reductions. Default: false. */
+  /**
+   * The last micro-batch of a step runs as always: hooks on its gradients start reductions. Default: false.
+   */
   readonly lastRunsByItself?: boolean | undefined;
   /** Told, each once, that passes are launched as graphs from here on, or why they are not, or not all. */
   readonly onMessage: (text: string) => void;
@@ -34,10 +39,11 @@ interface Flight<Batch> {
 }
 
 /**
- * A stage whose passes are recorded once (CUDA graphs) and then launched with two calls a micro-batch, instead of some hundreds: what
- * a process with the whole model runs, forward and backward of a micro-batch after each other. The first micro-batch runs as always, so that libraries
- * choose their algorithms; the second of the same shape is recorded and launched; later ones of that shape are copied into
- * the tensors of the second and launched. What differs in shape, and evaluation, runs as always. Results are the same bits.
+ * A stage whose passes are recorded once (CUDA graphs) and then launched with two calls a micro-batch,
+ * instead of some hundreds: what a process with the whole model runs, forward and backward of a micro-batch
+ * after each other. The first micro-batch runs as always, so that libraries choose their algorithms; the
+ * second of the same shape is recorded and launched; later ones of that shape are copied into the tensors of
+ * the second and launched. What differs in shape, and evaluation, runs as always. Results are the same bits.
  */
 export class GraphedStage<Batch> implements Stage<Batch> {
   readonly #stage: Stage<Batch>;
@@ -74,7 +80,10 @@ export class GraphedStage<Batch> implements Stage<Batch> {
     return this.#stage.boundaryShape(batch);
   }
 
-  /** @throws UsageError `MTL_STAGE` for a second micro-batch before the backward of the first, and for one with an input */
+  /**
+   * @throws UsageError `MTL_STAGE` for a second micro-batch before the backward of the first, and for one
+   *   with an input
+   */
   forward(call: StageForward<Batch>): undefined {
     if (this.#flight !== undefined || call.input !== undefined) {
       throw new UsageError(

@@ -11,15 +11,18 @@ import { BoundaryExchange } from './boundary-exchange.js';
 import { compareSteps } from './compare-steps.js';
 
 export interface PipelineOptions<Batch> {
-  /** The pieces of the model on this rank, by chunk number: chunk 0 holds the embedding, the last one the head. */
+  /**
+   * The pieces of the model on this rank, by chunk number: chunk 0 holds the embedding, the last one the
+   * head.
+   */
   readonly stages: ReadonlyMap<number, Stage<Batch>>;
   /** The schedule of a step with so many micro-batches; asked once for each number. */
   readonly schedule: (numMicroBatches: number) => PipelineSchedule;
   /** The ranks of the pipeline, one for each rank of the schedule; none where the whole model is here. */
   readonly group?: ProcessGroup | undefined;
   /**
-   * The ranks that hold the same boundary tensors (tensor parallelism without sequence parallelism). Each of t sends 1/t of
-   * a tensor, and they gather what they received (Narayanan et al. 2021, section 4.1).
+   * The ranks that hold the same boundary tensors (tensor parallelism without sequence parallelism). Each of
+   * t sends 1/t of a tensor, and they gather what they received (Narayanan et al. 2021, section 4.1).
    */
   readonly replicas?: ProcessGroup | undefined;
   /** Of the boundary tensors. */
@@ -33,7 +36,10 @@ export interface PipelineOptions<Batch> {
 export interface PipelineStep<Batch> extends LossFactors {
   /** The micro-batches, the same on all ranks of the pipeline. */
   readonly batches: readonly Batch[];
-  /** Called on the rank of the last chunk after backward (or forward in an evaluation) of each micro-batch; the loss is freed after it. */
+  /**
+   * Called on the rank of the last chunk after backward (or forward in an evaluation) of each micro-batch;
+   * the loss is freed after it.
+   */
   readonly onLoss: (loss: StageLoss, microBatch: number) => void;
 }
 
@@ -42,7 +48,9 @@ export interface TrainingStep<Batch> extends PipelineStep<Batch> {
   readonly beforeLastBackward?: ((chunk: number) => void) | undefined;
 }
 
-/** Combinations of shapes that are known before all are forgotten: more than those of any fixed batch size. */
+/**
+ * Combinations of shapes that are known before all are forgotten: more than those of any fixed batch size.
+ */
 const maximumCompared = 1024;
 
 /** What a profiler of the device shows of an activity. */
@@ -58,12 +66,12 @@ interface PreparedStep {
 }
 
 /**
- * Runs the forward and backward passes of a model that is cut into pieces, in the order of a schedule. All ranks of the
- * group construct it and call `run` and `evaluate` alike.
+ * Runs the forward and backward passes of a model that is cut into pieces, in the order of a schedule. All
+ * ranks of the group construct it and call `run` and `evaluate` alike.
  *
- * Receives are posted before the pass that comes before the one that needs them, sends are waited for at the end of the
- * step, memory of a boundary tensor is given back when it has been used or sent. A pass starts when what it needs is
- * there: nothing else is waited for.
+ * Receives are posted before the pass that comes before the one that needs them, sends are waited for at the
+ * end of the step, memory of a boundary tensor is given back when it has been used or sent. A pass starts
+ * when what it needs is there: nothing else is waited for.
  */
 export class Pipeline<Batch> {
   /** The rank in `group` that holds the last chunk: losses come from there. */
@@ -97,9 +105,10 @@ export class Pipeline<Batch> {
   /**
    * Forward and backward of all micro-batches. After an error call `abandon`.
    *
-   * @throws ConfigurationError `MTL_SCHEDULE_INVALID` for a schedule that cannot run, `MTL_PIPELINE_PLACEMENT` for one with
-   *   other chunks than the pipeline, `MTL_PIPELINE_MISMATCH` where ranks disagree about schedule or boundary tensors,
-   *   `MTL_PIPELINE_REPLICAS` for boundary tensors that cannot be divided evenly; and whatever stages and group throw
+   * @throws ConfigurationError `MTL_SCHEDULE_INVALID` for a schedule that cannot run,
+   *   `MTL_PIPELINE_PLACEMENT` for one with other chunks than the pipeline, `MTL_PIPELINE_MISMATCH` where
+   *   ranks disagree about schedule or boundary tensors, `MTL_PIPELINE_REPLICAS` for boundary tensors that
+   *   cannot be divided evenly; and whatever stages and group throw
    */
   run(step: TrainingStep<Batch>): void {
     const { training } = this.#prepare(step.batches);
@@ -285,7 +294,10 @@ export class Pipeline<Batch> {
     );
   }
 
-  /** Checks, in the first step of each combination of shapes that is still known, that all ranks expect the same boundary tensors. */
+  /**
+   * Checks, in the first step of each combination of shapes that is still known, that all ranks expect the
+   * same boundary tensors.
+   */
   #compare(schedule: PipelineSchedule, batches: readonly Batch[]): void {
     const { group, replicas, device, dtype } = this.#options;
     const shapes = batches.map((batch) => this.#boundaryShape(batch));

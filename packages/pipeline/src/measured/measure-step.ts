@@ -10,11 +10,13 @@ import { stepOfPasses } from './step-of-passes.js';
 const millisecond = 1e6;
 
 /**
- * One step as it really ran, in the form of a simulated one, so that whatever shows a simulation shows it as well. Times are
- * milliseconds from the first pass of any rank on; the step ends with the last pass (optimizer and gradient reduction are no
- * part of it). Schedule and placement are those that the passes followed.
+ * One step as it really ran, in the form of a simulated one, so that whatever shows a simulation shows it as
+ * well. Times are milliseconds from the first pass of any rank on; the step ends with the last pass
+ * (optimizer and gradient reduction are no part of it). Schedule and placement are those that the passes
+ * followed.
  *
- * @param ranks the spans of each rank of the pipeline in this step, on one clock; other spans than passes are left out
+ * @param ranks the spans of each rank of the pipeline in this step, on one clock; other spans than passes are
+ *   left out
  * @throws DataError `MTL_TRACE` when the passes are not those of a whole step
  */
 export function measureStep(

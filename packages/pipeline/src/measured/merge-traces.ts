@@ -14,9 +14,9 @@ const names: Readonly<Record<RecordedSpan['kind'], string>> = {
 const microsecond = 1000;
 
 /**
- * What all ranks did as one Chrome trace, on the clock of rank 0, from 0 on: a process for each rank, its passes in the first
- * row, then a row for each queue of communication with what was sent, received or reduced. `args` of an operation say when it
- * was posted and waited for.
+ * What all ranks did as one Chrome trace, on the clock of rank 0, from 0 on: a process for each rank, its
+ * passes in the first row, then a row for each queue of communication with what was sent, received or
+ * reduced. `args` of an operation say when it was posted and waited for.
  */
 export function mergeTraces(ranks: readonly RankTrace[]): ChromeTrace {
   const starts = ranks.flatMap(({ spans, operations, clockOffsetNs }) => [

@@ -1,8 +1,8 @@
 import type { PassKind } from '../schedules/pipeline-schedule.js';
 
 /**
- * What a rank was doing for a while: a pass, the wait for what a pass needs, a whole step or evaluation of the pipeline, or
- * what the trainer does between passes.
+ * What a rank was doing for a while: a pass, the wait for what a pass needs, a whole step or evaluation of
+ * the pipeline, or what the trainer does between passes.
  */
 export interface RecordedActivity {
   readonly kind: PassKind | 'wait' | 'step' | 'evaluation' | 'optimizer' | 'reduce';

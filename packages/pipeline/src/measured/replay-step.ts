@@ -3,9 +3,9 @@ import type { Simulation } from '../simulator/simulate-schedule.js';
 import { stepOfPasses } from './step-of-passes.js';
 
 /**
- * A measured step as it would have been, had every pass taken the very time it took but begun the moment its rank was free and
- * its input made: what is idle here is due to the schedule and to passes of unequal length. What the measured step has
- * more of is due to communication and to what happens between passes.
+ * A measured step as it would have been, had every pass taken the very time it took but begun the moment its
+ * rank was free and its input made: what is idle here is due to the schedule and to passes of unequal length.
+ * What the measured step has more of is due to communication and to what happens between passes.
  */
 export function replayStep({ schedule, ranks }: Simulation): Simulation {
   const durations = new Map(

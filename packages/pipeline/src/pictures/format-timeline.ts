@@ -3,11 +3,13 @@ import { actionLabels } from './action-labels.js';
 import { describeSimulation, formatNumber, formatPercent, idleShare } from './describe-simulation.js';
 
 /**
- * A simulated step as text: a line per rank, time from left to right, equal times equally wide. `F2` and `B2--` are micro-batch 2
- * forward and backward, `I2` and `W2` the halves of backward, letters behind the number the chunks of the rank, dots idle time.
+ * A simulated step as text: a line per rank, time from left to right, equal times equally wide. `F2` and
+ * `B2--` are micro-batch 2 forward and backward, `I2` and `W2` the halves of backward, letters behind the
+ * number the chunks of the rank, dots idle time.
  *
  * @param options.width columns to fold the lines at; default: never
- * @param options.scale columns in a unit of time; default: enough for every label. With fewer, labels are cut short.
+ * @param options.scale columns in a unit of time; default: enough for every label. With fewer, labels are cut
+ *   short.
  */
 export function formatTimeline(
   simulation: Simulation,
@@ -43,7 +45,8 @@ function timelines(
     givenScale ?? Math.max(0, ...shown.map(({ text, start, end }) => (text.length + 1) / (end - start)));
   return boxes.map((row, rank) => {
     const { stepStart } = ranks[rank]!;
-    // Before and after its own step a rank is not idle: without a barrier that is time of the steps beside this one.
+    // Before and after its own step a rank is not idle: without a barrier that is time of the steps beside
+    // this one.
     let line = ' '.repeat(Math.round(stepStart * scale));
     for (const box of row) {
       const [from, to] = [Math.round(box.start * scale), Math.round(box.end * scale)];

@@ -2,8 +2,8 @@ import type { PipelineRecorder, RecordedActivity, RecordedSpan } from '../measur
 import { nowNs } from './now-ns.js';
 
 /**
- * Keeps what a rank does in memory. Times are those at which this process started and finished an activity: on a GPU, where
- * passes are only enqueued, that is not when the device ran them.
+ * Keeps what a rank does in memory. Times are those at which this process started and finished an activity:
+ * on a GPU, where passes are only enqueued, that is not when the device ran them.
  */
 export class ActivityRecorder implements PipelineRecorder {
   #spans: RecordedSpan[] = [];

@@ -18,8 +18,9 @@ export interface ClockOffsetOptions {
 }
 
 /**
- * What to add to times of this rank to have them on the clock of the group's first rank, in nanoseconds. Where clocks are not
- * shared it is estimated from the fastest of some round trips (Cristian 1989), and wrong by half of its duration at most.
+ * What to add to times of this rank to have them on the clock of the group's first rank, in nanoseconds.
+ * Where clocks are not shared it is estimated from the fastest of some round trips (Cristian 1989), and wrong
+ * by half of its duration at most.
  */
 export function clockOffset({ group, now, device, isShared }: ClockOffsetOptions): number {
   if (group.size === 1 || (isShared ?? sharingClock.includes(group.engine))) return 0;

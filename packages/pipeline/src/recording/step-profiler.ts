@@ -8,13 +8,16 @@ export interface StepProfilerOptions extends Omit<WriteTraceOptions, 'spans' | '
   /** The steps to record, by the trainer's numbers: from `first` to `last`, both included. */
   readonly first: number;
   readonly last: number;
-  /** What the groups of this rank did since the last call: `takeTrace` of its world, which keeps the latest 8192 operations. */
+  /**
+   * What the groups of this rank did since the last call: `takeTrace` of its world, which keeps the latest
+   * 8192 operations.
+   */
   readonly takeOperations: () => readonly TraceEntry[] & { readonly numDropped?: number };
 }
 
 /**
- * Records some steps of a training and writes their trace when the last of them has ended. Other steps cost a comparison for
- * each pass.
+ * Records some steps of a training and writes their trace when the last of them has ended. Other steps cost a
+ * comparison for each pass.
  */
 export class StepProfiler implements PipelineRecorder {
   readonly #options: StepProfilerOptions;
@@ -45,7 +48,10 @@ export class StepProfiler implements PipelineRecorder {
     return this.#isRecording ? this.#recorder.span(activity, body) : body();
   }
 
-  /** After each step, on all ranks; after the last recorded one the trace is written. Throws as `writeTrace` does. */
+  /**
+   * After each step, on all ranks; after the last recorded one the trace is written. Throws as `writeTrace`
+   * does.
+   */
   endStep(step: number): void {
     if (!this.#isRecording) return;
     this.#isRecording = false;

@@ -10,7 +10,10 @@ export interface ForwardThenPairsOptions {
   readonly backward: (pass: number) => readonly ScheduleAction[];
 }
 
-/** The order of the 1F1B family on one rank: forward passes, then one forward and one backward in turn, then backward. */
+/**
+ * The order of the 1F1B family on one rank: forward passes, then one forward and one backward in turn, then
+ * backward.
+ */
 export function forwardThenPairs(options: ForwardThenPairsOptions): ScheduleAction[] {
   const { numPasses, forward, backward } = options;
   const numWarmUp = Math.min(numPasses, options.numWarmUp);

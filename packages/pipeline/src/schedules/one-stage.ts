@@ -1,6 +1,9 @@
 import type { PipelineSchedule, ScheduleAction } from './pipeline-schedule.js';
 
-/** The order of a model in one stage: forward and backward of each micro-batch in turn, so that the activations of one are alive. */
+/**
+ * The order of a model in one stage: forward and backward of each micro-batch in turn, so that the
+ * activations of one are alive.
+ */
 export function oneStage(numMicroBatches: number): PipelineSchedule {
   const actions = Array.from({ length: numMicroBatches }, (_, microBatch): ScheduleAction[] => [
     { kind: 'F', chunk: 0, microBatch },

@@ -1,12 +1,12 @@
 /**
- * Letters of this folder, those of Narayanan et al. 2021 (arXiv 2104.04473): p ranks (stages), m micro-batches, v chunks on
- * each rank, r a rank, N the micro-batch group size.
+ * Letters of this folder, those of Narayanan et al. 2021 (arXiv 2104.04473): p ranks (stages), m
+ * micro-batches, v chunks on each rank, r a rank, N the micro-batch group size.
  */
 
 /**
- * What a rank does with one micro-batch on one chunk: `F` forward, `B` backward with both halves in one sweep, `I` its input
- * half alone, `W` its weight half alone. (The zero-bubble papers call the input half B; the letters here are those of
- * PyTorch's schedule files, in which all four differ.)
+ * What a rank does with one micro-batch on one chunk: `F` forward, `B` backward with both halves in one
+ * sweep, `I` its input half alone, `W` its weight half alone. (The zero-bubble papers call the input half B;
+ * the letters here are those of PyTorch's schedule files, in which all four differ.)
  */
 export type PassKind = 'F' | 'B' | 'I' | 'W';
 
@@ -19,9 +19,9 @@ export interface ScheduleAction {
 }
 
 /**
- * A pipeline schedule as data: who holds which piece of the model, and in which order each rank runs forward and backward.
- * Sends and receives are not actions: every F but the last chunk's sends to the next chunk, every B or I but the first
- * chunk's sends to the one before, as soon as it is done.
+ * A pipeline schedule as data: who holds which piece of the model, and in which order each rank runs forward
+ * and backward. Sends and receives are not actions: every F but the last chunk's sends to the next chunk,
+ * every B or I but the first chunk's sends to the one before, as soon as it is done.
  */
 export interface PipelineSchedule {
   /** What it is called in pictures and errors. */
@@ -41,9 +41,14 @@ export interface ScheduleSize {
   readonly numMicroBatches: number;
   /** v: chunks of the model on each rank (virtual stages). Default: the schedule's smallest number. */
   readonly numChunks?: number | undefined;
-  /** N: micro-batches that the interleaved schedule sends through a chunk before it goes to the next. Default p. */
+  /**
+   * N: micro-batches that the interleaved schedule sends through a chunk before it goes to the next. Default
+   * p.
+   */
   readonly microBatchGroupSize?: number | undefined;
 }
 
-/** A schedule for every size; throws a ConfigurationError with the nearest valid values where there is none. */
+/**
+ * A schedule for every size; throws a ConfigurationError with the nearest valid values where there is none.
+ */
 export type ScheduleFunction = (size: ScheduleSize) => PipelineSchedule;

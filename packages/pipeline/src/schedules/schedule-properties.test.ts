@@ -35,7 +35,9 @@ function allCases(name: ScheduleName): Case[] {
   );
 }
 
-/** Collects what does not hold over many cases: one assertion at the end is fast and shows the first failures. */
+/**
+ * Collects what does not hold over many cases: one assertion at the end is fast and shows the first failures.
+ */
 function failuresOf(
   cases: readonly Case[],
   problem: (schedule: PipelineSchedule, size: Case) => unknown,
@@ -128,7 +130,10 @@ describe('every p to 16, m to 64, v to 4', () => {
     },
   );
 
-  /** Every p and v, and a third of the m: the formulas are linear in m, and these simulations are the slow part. */
+  /**
+   * Every p and v, and a third of the m: the formulas are linear in m, and these simulations are the slow
+   * part.
+   */
   const thinned = (cases: readonly Case[]): Case[] => {
     return cases.filter(({ numStages, numMicroBatches }) => numMicroBatches % 3 === numStages % 3);
   };

@@ -2,9 +2,10 @@ import { checkSize } from './check-size.js';
 import type { PipelineSchedule, ScheduleAction, ScheduleSize } from './pipeline-schedule.js';
 
 /**
- * ZB-V: two chunks per rank, placed as a V (rank r holds chunks r and 2p-1-r, so that the first rank has both ends of the
- * model), backward in two halves. No bubble when F, I and W take as long as each other, with 1F1B's memory: 2p chunk
- * activations (Qi et al. 2023, arXiv 2401.10241, section 6). Each boundary but the turn is crossed twice.
+ * ZB-V: two chunks per rank, placed as a V (rank r holds chunks r and 2p-1-r, so that the first rank has both
+ * ends of the model), backward in two halves. No bubble when F, I and W take as long as each other, with
+ * 1F1B's memory: 2p chunk activations (Qi et al. 2023, arXiv 2401.10241, section 6). Each boundary but the
+ * turn is crossed twice.
  *
  * @throws ConfigurationError see `checkSize`; v must be 2
  */
@@ -22,15 +23,18 @@ export function zeroBubbleV(size: ScheduleSize): PipelineSchedule {
   };
 }
 
-/** The actions of one rank. "Down" is the arm of the V that leads to the turn, "up" the arm that leads to the head. */
+/**
+ * The actions of one rank. "Down" is the arm of the V that leads to the turn, "up" the arm that leads to the
+ * head.
+ */
 function rankOrder(options: {
   readonly numStages: number;
   readonly numMicroBatches: number;
   readonly rank: number;
 }): ScheduleAction[] {
   const { numStages, numMicroBatches, rank } = options;
-  // The pattern needs 2p-1 micro-batches to unfold; of a smaller step it is what remains when the others are left out,
-  // which can only make room.
+  // The pattern needs 2p-1 micro-batches to unfold; of a smaller step it is what remains when the others are
+  // left out, which can only make room.
   const numPatterned = Math.max(numMicroBatches, 2 * numStages - 1);
   const order: ScheduleAction[] = [];
   const arm = (chunk: number) => {

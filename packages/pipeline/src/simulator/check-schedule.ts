@@ -7,9 +7,9 @@ import { awaitedBy, runInOrder } from './run-in-order.js';
 /** Something that keeps a schedule from being run. */
 export interface ScheduleProblem {
   /**
-   * `shape`: placement or action of a rank, chunk or micro-batch that is not there. `misplaced`: a chunk's action on another
-   * rank. `repeated`, `missing`: not exactly one forward, and one B or one I and W. `order`: a pass before what it needs on its
-   * own rank. `deadlock`: ranks that wait for each other.
+   * `shape`: placement or action of a rank, chunk or micro-batch that is not there. `misplaced`: a chunk's
+   * action on another rank. `repeated`, `missing`: not exactly one forward, and one B or one I and W.
+   * `order`: a pass before what it needs on its own rank. `deadlock`: ranks that wait for each other.
    */
   readonly kind: 'shape' | 'misplaced' | 'repeated' | 'missing' | 'order' | 'deadlock';
   readonly message: string;
@@ -18,13 +18,17 @@ export interface ScheduleProblem {
   readonly position?: number;
 }
 
-/** A list longer than this tells no more, and the missing actions of a mistyped large number would fill memory. */
+/**
+ * A list longer than this tells no more, and the missing actions of a mistyped large number would fill
+ * memory.
+ */
 const mostProblems = 20;
 
 /**
- * What is wrong with a schedule, the first 20 things; an empty list proves that every chunk sees every micro-batch forward and
- * backward exactly once, in an order that every rank can follow to the end. (See `runInOrder` for what that assumes of
- * communication: a schedule that is free of deadlock with early receives may block with sends that wait for their reader.)
+ * What is wrong with a schedule, the first 20 things; an empty list proves that every chunk sees every
+ * micro-batch forward and backward exactly once, in an order that every rank can follow to the end. (See
+ * `runInOrder` for what that assumes of communication: a schedule that is free of deadlock with early
+ * receives may block with sends that wait for their reader.)
  */
 export function checkSchedule(schedule: PipelineSchedule): readonly ScheduleProblem[] {
   const misshapen = shapeProblems(schedule);

@@ -1,6 +1,9 @@
 import type { PipelineSchedule, ScheduleAction } from '../schedules/pipeline-schedule.js';
 
-/** A boundary tensor on its way: the forward result of a chunk to the next one, or a gradient to the one before. */
+/**
+ * A boundary tensor on its way: the forward result of a chunk to the next one, or a gradient to the one
+ * before.
+ */
 export interface Transfer {
   readonly what: 'forward' | 'gradient';
   /** The chunk that made it. */
@@ -17,7 +20,10 @@ export interface PlannedAction {
   readonly input: Transfer | undefined;
   /** What it makes for a neighbouring chunk. */
   readonly output: Transfer | undefined;
-  /** How many receives of the plan are posted before it starts: those it needs itself, and those of the next action that needs any. */
+  /**
+   * How many receives of the plan are posted before it starts: those it needs itself, and those of the next
+   * action that needs any.
+   */
   readonly numReceives: number;
   /** Whether the weight gradients of its chunk are whole after it. */
   readonly completesChunk: boolean;
@@ -31,9 +37,10 @@ export interface MessagePlan {
 }
 
 /**
- * The sends and receives of a rank. Messages of a pair of ranks have no tags: they match in order, so the receiver posts in
- * the order in which the sender's actions run, forward results and gradients mixed. That is free of deadlock where the
- * schedule is: what must be received before a message is needed was sent before it.
+ * The sends and receives of a rank. Messages of a pair of ranks have no tags: they match in order, so the
+ * receiver posts in the order in which the sender's actions run, forward results and gradients mixed. That is
+ * free of deadlock where the schedule is: what must be received before a message is needed was sent before
+ * it.
  */
 export function planMessages(
   schedule: PipelineSchedule,

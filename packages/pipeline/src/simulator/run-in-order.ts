@@ -39,11 +39,12 @@ export function awaitedBy(action: ScheduleAction, numChunks: number): readonly A
 }
 
 /**
- * Runs the actions of every rank in their order, each as soon as the rank is free and what it waits for is there. Times do not
- * depend on the order in which ranks are looked at, because a rank never chooses: it has one next action.
+ * Runs the actions of every rank in their order, each as soon as the rank is free and what it waits for is
+ * there. Times do not depend on the order in which ranks are looked at, because a rank never chooses: it has
+ * one next action.
  *
- * Assumes that sends are not waited for and cost the sender nothing, that receives are posted early (a result waits for its
- * reader in memory, never the other way round), and that transfers do not slow each other down.
+ * Assumes that sends are not waited for and cost the sender nothing, that receives are posted early (a result
+ * waits for its reader in memory, never the other way round), and that transfers do not slow each other down.
  */
 export function runInOrder(options: RunInOrderOptions): RunInOrder {
   const { schedule, duration, communication } = options;

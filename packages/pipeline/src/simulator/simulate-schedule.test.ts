@@ -36,7 +36,8 @@ describe('simulateSchedule', () => {
     const times = { forward: 1, backwardInput: [1, 4], backwardWeight: [1, 3] };
     const simulation = simulateSchedule({ schedule, times: { ...times, backward: [2, 6] } });
     expect(clockOf(simulation, 1)).toBe('F0 1-2, B0 2-8, F1 8-9, B1 9-15');
-    // The last rank sets the pace: two of its micro-batches, the first one's way there and the last one's way back.
+    // The last rank sets the pace: two of its micro-batches, the first one's way there and the last one's way
+    // back.
     expect(simulation.makespan).toBe(1 + 2 * 7 + 2);
     // Idle over busy, of both ranks: 2 * 17 - (6 + 14) over 6 + 14.
     expect(simulation.bubbleFraction).toBeCloseTo(14 / 20, 12);

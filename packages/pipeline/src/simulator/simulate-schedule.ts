@@ -19,8 +19,8 @@ export interface PassTimes {
   /** The weight half of backward alone, T_W; default 1. */
   readonly backwardWeight?: PerChunk;
   /**
-   * Both halves in one sweep; default their sum. Less than the sum where the halves share work: the chunk with the head makes
-   * its logits in backward, once in one sweep and twice in two.
+   * Both halves in one sweep; default their sum. Less than the sum where the halves share work: the chunk
+   * with the head makes its logits in backward, once in one sweep and twice in two.
    */
   readonly backward?: PerChunk;
   /** From the end of a pass to when another rank has its result; runs beside the passes. Default 0. */
@@ -34,8 +34,8 @@ export interface SimulateOptions {
   readonly times?: PassTimes;
   readonly activations?: ActivationSizes;
   /**
-   * Whether every rank waits for all others before its optimizer's step, as clipping by the global gradient norm and the
-   * overflow check of loss scaling make it (arXiv 2401.10241, section 4). Default true.
+   * Whether every rank waits for all others before its optimizer's step, as clipping by the global gradient
+   * norm and the overflow check of loss scaling make it (arXiv 2401.10241, section 4). Default true.
    */
   readonly barrier?: boolean;
 }
@@ -59,8 +59,9 @@ export interface Simulation {
   /** When the last pass of any rank ends; the first starts at 0. */
   readonly makespan: number;
   /**
-   * Time of one of many steps. With the barrier: makespan and optimizer. Without: the longest time from a rank's first pass to
-   * the end of its optimizer's step, because each rank then starts its next step by itself.
+   * Time of one of many steps. With the barrier: makespan and optimizer. Without: the longest time from a
+   * rank's first pass to the end of its optimizer's step, because each rank then starts its next step by
+   * itself.
    */
   readonly stepTime: number;
   /** Idle time over busy time, of all ranks together: t_pb / t_id of Narayanan et al. 2021, section 2.2. */
@@ -71,11 +72,11 @@ export interface Simulation {
 }
 
 /**
- * Runs a schedule on a clock: every action as soon as its rank is free and what it needs has arrived (see `runInOrder` for
- * what is assumed of communication).
+ * Runs a schedule on a clock: every action as soon as its rank is free and what it needs has arrived (see
+ * `runInOrder` for what is assumed of communication).
  *
- * @throws ConfigurationError `MTL_SCHEDULE_INVALID` (see `checkSchedule`); `MTL_SCHEDULE_TIMES` for a time or size that is no
- *   number of 0 or more, or a list that does not have one for each chunk
+ * @throws ConfigurationError `MTL_SCHEDULE_INVALID` (see `checkSchedule`); `MTL_SCHEDULE_TIMES` for a time or
+ *   size that is no number of 0 or more, or a list that does not have one for each chunk
  */
 export function simulateSchedule(options: SimulateOptions): Simulation {
   const { schedule, times = {}, activations = {}, barrier = true } = options;

@@ -16,8 +16,9 @@ export interface TimedCases {
   readonly cases: readonly TimedCase[];
   readonly numSteps: number;
   /**
-   * Lets these processes, which sleep nearly all the time, run before others when they wake. Needs the right to. Not in real
-   * time: ranks that wait for each other by looking again and again would keep out whom they wait for.
+   * Lets these processes, which sleep nearly all the time, run before others when they wake. Needs the right
+   * to. Not in real time: ranks that wait for each other by looking again and again would keep out whom they
+   * wait for.
    */
   readonly isFirst?: boolean;
 }

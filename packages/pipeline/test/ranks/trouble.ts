@@ -75,7 +75,10 @@ export default function trouble(world: World, { kind }: Trouble): void {
   }
 }
 
-/** Tensors beyond those there were, when the engine has let go of what failed operations held; it may take a moment to see. */
+/**
+ * Tensors beyond those there were, when the engine has let go of what failed operations held; it may take a
+ * moment to see.
+ */
 function numLeft(numBefore: number): number {
   const deadline = performance.now() + 10_000;
   const nothing = new Int32Array(new SharedArrayBuffer(4));

@@ -10,7 +10,10 @@ export interface WriteStepTraces {
   readonly file: string;
 }
 
-/** Two pipelines side by side over four steps with an optimizer after each, traced in the second and third, which evaluates first. */
+/**
+ * Two pipelines side by side over four steps with an optimizer after each, traced in the second and third,
+ * which evaluates first.
+ */
 export default function writeStepTraces(world: World, { chainCase, passMs, file }: WriteStepTraces): void {
   const { numStages, numMicroBatches, size } = chainCase;
   const first = world.rank < numStages ? 0 : numStages;

@@ -23,15 +23,18 @@ export interface AffineStageOptions {
   readonly live?: LiveCount | undefined;
 }
 
-/** Elements of float64 that a micro-batch keeps; those until the weight half are among those until the input half. */
+/**
+ * Elements of float64 that a micro-batch keeps; those until the weight half are among those until the input
+ * half.
+ */
 export interface KeptElements {
   readonly untilInput: number;
   readonly untilWeight: number;
 }
 
 /**
- * What a chunk computes: y = factor * x + offset. Halves of whole numbers, so that float64 rounds nothing in chains of up to 16
- * chunks, and sums do not depend on their order.
+ * What a chunk computes: y = factor * x + offset. Halves of whole numbers, so that float64 rounds nothing in
+ * chains of up to 16 chunks, and sums do not depend on their order.
  */
 export function affineParameters(chunk: number): { readonly factor: number; readonly offset: number } {
   return { factor: [1, 1.5, -1, 0.5, 1][chunk % 5]!, offset: (chunk % 3) - 1 };
@@ -62,8 +65,8 @@ interface Flight {
 }
 
 /**
- * A stage whose gradients are known in closed form: a chain of y = a x + b on vectors of numbers, with the loss
- * (y - target)^2 / 2. Arithmetic is in float64, and so are its boundary tensors.
+ * A stage whose gradients are known in closed form: a chain of y = a x + b on vectors of numbers, with the
+ * loss (y - target)^2 / 2. Arithmetic is in float64, and so are its boundary tensors.
  */
 export class AffineStage implements Stage<AffineBatch> {
   readonly isFirst: boolean;

@@ -23,8 +23,9 @@ export interface ClockStageOptions {
 }
 
 /**
- * A stage that computes nothing but when: boundary tensors hold the time at which they were made, and a pass begins when its
- * rank has time and its input is there. No real clock takes part, so that nothing disturbs it.
+ * A stage that computes nothing but when: boundary tensors hold the time at which they were made, and a pass
+ * begins when its rank has time and its input is there. No real clock takes part, so that nothing disturbs
+ * it.
  */
 export class ClockStage implements Stage<undefined> {
   readonly isFirst: boolean;

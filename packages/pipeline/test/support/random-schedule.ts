@@ -2,8 +2,8 @@ import fc from 'fast-check';
 import type { PipelineSchedule, ScheduleAction } from '../../src/schedules/index.js';
 
 /**
- * Schedules that nobody would write: chunks on any ranks, halves of backward together or apart, and an order found by running
- * whatever could run, chosen by chance. Free of deadlock by the way they are made.
+ * Schedules that nobody would write: chunks on any ranks, halves of backward together or apart, and an order
+ * found by running whatever could run, chosen by chance. Free of deadlock by the way they are made.
  */
 export function randomSchedule(numStages: number): fc.Arbitrary<PipelineSchedule> {
   const extra = fc.array(fc.nat(numStages - 1), { maxLength: 4 });

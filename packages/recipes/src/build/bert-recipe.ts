@@ -11,7 +11,7 @@ import {
   readHuggingFaceBert,
   writeHuggingFaceBert,
 } from '@mtl/models';
-import type { BertConfiguration, GptConfiguration } from '../gpt-configuration.js';
+import type { BertConfiguration, PretrainingConfiguration } from '../pretraining-configuration.js';
 import { prepareDefaultCorpus } from './default-corpus.js';
 import { filledMasks } from './filled-masks.js';
 import type { ModelRecipe } from './model-recipe.js';
@@ -94,7 +94,7 @@ export const bertRecipe: ModelRecipe<BertModelConfiguration, MaskedTokenBatch, B
   show: async (options) => await filledMasks(options),
 };
 
-function bertOf({ bert }: GptConfiguration): BertConfiguration {
+function bertOf({ bert }: PretrainingConfiguration): BertConfiguration {
   if (bert !== undefined) return bert;
   throw new UsageError('MTL_MODEL_KIND', 'a BERT is built from the configuration of another model', {
     expected: "a configuration whose kind is 'bert'",

@@ -1,5 +1,5 @@
 import type { GptModelConfiguration } from '@mtl/models';
-import type { ModelConfiguration } from '../gpt-configuration.js';
+import type { ModelConfiguration } from '../pretraining-configuration.js';
 import { transformerConfiguration } from './transformer-configuration.js';
 
 /** The architecture for a vocabulary: flags and tokenizer together. */

@@ -4,11 +4,12 @@ import type { TokenizerOptions } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
 
 /**
- * The tokenizer that came with a Hugging Face directory, from its files (name to path): tokenizer.json, a GPT-2's vocab.json
- * and merges.txt, or a BERT's vocab.txt with the letters' case as tokenizer_config.json has it; undefined where there is none
- * of them.
+ * The tokenizer that came with a Hugging Face directory, from its files (name to path): tokenizer.json, a
+ * GPT-2's vocab.json and merges.txt, or a BERT's vocab.txt with the letters' case as tokenizer_config.json
+ * has it; undefined where there is none of them.
  *
- * @throws ConfigurationError MTL_FLAG_REQUIRED for a vocab.txt of which nothing says whether it has capital letters
+ * @throws ConfigurationError MTL_FLAG_REQUIRED for a vocab.txt of which nothing says whether it has capital
+ *   letters
  */
 export function huggingFaceTokenizer(files: Readonly<Record<string, string>>): TokenizerOptions | undefined {
   const tokenizerModel = files['tokenizer.json'];

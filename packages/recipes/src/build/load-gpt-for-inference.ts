@@ -24,7 +24,10 @@ export interface LoadGptForInferenceOptions extends OpenGptWeightsOptions {
   readonly dtype?: DType | undefined;
   /** In place of the one that came with the model. */
   readonly tokenizer?: TokenizerOptions | undefined;
-  /** The processes that share the model, along tp and pp. All of them load it and make the same calls. Default: alone. */
+  /**
+   * The processes that share the model, along tp and pp. All of them load it and make the same calls.
+   * Default: alone.
+   */
   readonly processes?: TrainingProcesses | undefined;
 }
 
@@ -48,11 +51,11 @@ export interface LoadedGpt {
 }
 
 /**
- * Loads a trained model from a directory of checkpoints or from a Hugging Face directory: weights, architecture and
- * tokenizer, as they were saved.
+ * Loads a trained model from a directory of checkpoints or from a Hugging Face directory: weights,
+ * architecture and tokenizer, as they were saved.
  *
- * @throws those of `openGptWeights`; ConfigurationError MTL_TOKENIZER_MODEL, MTL_TENSOR_PARALLEL_SIZE; errors of `openDevice`
- *   and `createTokenizer`
+ * @throws those of `openGptWeights`; ConfigurationError MTL_TOKENIZER_MODEL, MTL_TENSOR_PARALLEL_SIZE; errors
+ *   of `openDevice` and `createTokenizer`
  */
 export async function loadGptForInference(options: LoadGptForInferenceOptions): Promise<LoadedGpt> {
   const { device, dtype = 'float32' } = options;

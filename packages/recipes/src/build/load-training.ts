@@ -10,7 +10,7 @@ import {
   type TrainingProgress,
   weightTensors,
 } from '@mtl/trainer';
-import type { CheckpointConfiguration } from '../gpt-configuration.js';
+import type { CheckpointConfiguration } from '../pretraining-configuration.js';
 import type { HuggingFaceModel } from './model-recipe.js';
 import type { TrainingProcesses } from './training-processes.js';
 
@@ -36,8 +36,9 @@ export interface LoadTrainingOptions {
 type ResumeSettings = Pick<CheckpointConfiguration, 'checkpointStep' | 'finetune' | 'loadOptimizer'>;
 
 /**
- * Brings back what --load or --load-hf names into an optimizer with initial weights. Undefined when training starts at
- * iteration 0: from nothing, or from weights alone. Every process of the training calls it and loads what it holds.
+ * Brings back what --load or --load-hf names into an optimizer with initial weights. Undefined when training
+ * starts at iteration 0: from nothing, or from weights alone. Every process of the training calls it and
+ * loads what it holds.
  */
 export async function loadTraining(options: LoadTrainingOptions): Promise<TrainingProgress | undefined> {
   const { checkpoint: configuration, huggingFace, optimizer, restartFrom, onMessage } = options;

@@ -9,7 +9,7 @@ import {
   type PipelineRecorder,
   type Stage,
 } from '@mtl/pipeline';
-import type { GptConfiguration } from '../gpt-configuration.js';
+import type { PretrainingConfiguration } from '../pretraining-configuration.js';
 import { balanceAdvice } from './balance-advice.js';
 import { layersOfChunks } from './layers-of-chunks.js';
 import type { AnyModelRecipe, ModelPiece } from './model-recipe.js';
@@ -18,7 +18,7 @@ import type { TrainingProcesses } from './training-processes.js';
 
 export interface ModelPartOptions {
   readonly recipe: AnyModelRecipe;
-  readonly configuration: GptConfiguration;
+  readonly configuration: PretrainingConfiguration;
   readonly model: TransformerConfiguration;
   readonly processes: TrainingProcesses;
   readonly dtype: DType;

@@ -5,8 +5,8 @@ import type { NumberedBatch, SplitDatasets, SplitDatasetsOptions, Tokenizer } fr
 import type { BuildStagesOptions, EndsWork, Stages, TransformerConfiguration } from '@mtl/models';
 import type { Stage } from '@mtl/pipeline';
 import type { LossKind, ModelFlopsShape } from '@mtl/trainer';
-import type { GptConfiguration } from '../gpt-configuration.js';
 import type { ModelKind } from '../model-kind.js';
+import type { PretrainingConfiguration } from '../pretraining-configuration.js';
 import type { PreparedCorpus } from './default-corpus.js';
 import type { ModelPart } from './model-part.js';
 import type { StageBatches, StageBatchesOptions } from './stage-batches.js';
@@ -35,7 +35,7 @@ export interface ModelPiece<Batch> extends Stage<Batch> {
 
 /** What a trained model is shown with at the end of a run. */
 export interface ShowOptions<Batch extends NumberedBatch, Piece> {
-  readonly configuration: GptConfiguration;
+  readonly configuration: PretrainingConfiguration;
   readonly part: ModelPart<Batch, Piece>;
   readonly tokenizer: Tokenizer;
   /** Held-out data if there are any, else what was trained on. */
@@ -65,21 +65,24 @@ export interface ModelRecipe<Model extends TransformerConfiguration, Batch exten
     readonly onMessage: (text: string) => void;
   }): Promise<PreparedCorpus>;
   openDatasets(
-    configuration: GptConfiguration,
+    configuration: PretrainingConfiguration,
     options: DatasetsOptions & { readonly tokenizer: Tokenizer },
   ): SplitDatasets<Batch>;
   /** This rank's micro-batches. */
   batches(options: StageBatchesOptions<Batch>): StageBatches<Batch>;
   /** The architecture that flags and a vocabulary describe. */
-  modelOf(configuration: GptConfiguration, vocabularySize: number): Model;
+  modelOf(configuration: PretrainingConfiguration, vocabularySize: number): Model;
   numParameters(model: Model): number;
   parameterNames(model: Model): readonly string[];
   /** What the model's own part of the FLOPs depends on. */
-  flopsOfHead(configuration: GptConfiguration): Pick<ModelFlopsShape, 'headShare'>;
-  endsWork(configuration: GptConfiguration, model: Model): EndsWork;
+  flopsOfHead(configuration: PretrainingConfiguration): Pick<ModelFlopsShape, 'headShare'>;
+  endsWork(configuration: PretrainingConfiguration, model: Model): EndsWork;
   buildStages(options: BuildStagesOptions<Model>): Stages<Piece>;
   losses(model: Model): readonly LossKind<Batch>[];
-  openHuggingFace(configuration: GptConfiguration, directory: string): Promise<HuggingFaceModel<Model>>;
+  openHuggingFace(
+    configuration: PretrainingConfiguration,
+    directory: string,
+  ): Promise<HuggingFaceModel<Model>>;
   /** Before the run: refuses a model that a Hugging Face directory cannot hold. */
   checkSaveHuggingFace(model: Model): void;
   saveHuggingFace(options: SaveHuggingFaceOptions<Model>): Promise<void>;

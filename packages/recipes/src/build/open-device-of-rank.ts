@@ -1,8 +1,8 @@
 import { type Device, isDeviceAvailable, openDevice, probeCuda } from '@mtl/kernels';
 
 /**
- * Makes the device ready for a process: of the GPUs that it sees the one of its number on the host, from the beginning again
- * where there are more processes than GPUs. A device that is open already stays.
+ * Makes the device ready for a process: of the GPUs that it sees the one of its number on the host, from the
+ * beginning again where there are more processes than GPUs. A device that is open already stays.
  *
  * @throws those of `openDevice`
  */

@@ -7,7 +7,7 @@ import {
   type TokenizerOptions,
 } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
-import type { GptConfiguration } from '../gpt-configuration.js';
+import type { PretrainingConfiguration } from '../pretraining-configuration.js';
 import { recipeOf } from './recipe-of.js';
 
 export interface TrainingData {
@@ -27,7 +27,7 @@ export interface OpenTrainingDataOptions {
 
 /** Tokenizer and datasets of a run: those that --data-path names, or the corpus that comes along. */
 export async function openTrainingData(
-  configuration: GptConfiguration,
+  configuration: PretrainingConfiguration,
   { corpusDirectory, huggingFaceTokenizer, onMessage }: OpenTrainingDataOptions,
 ): Promise<TrainingData> {
   const { data, training } = configuration;

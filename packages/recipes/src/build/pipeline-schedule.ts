@@ -1,6 +1,6 @@
 import { ConfigurationError } from '@mtl/errors';
 import { buildSchedule, oneStage, type PipelineSchedule, parseScheduleCsv } from '@mtl/pipeline/schedules';
-import type { ParallelConfiguration } from '../gpt-configuration.js';
+import type { ParallelConfiguration } from '../pretraining-configuration.js';
 
 /** What a schedule follows from. */
 export type ScheduleConfiguration = Pick<
@@ -15,8 +15,8 @@ export type ScheduleConfiguration = Pick<
 /**
  * The order of a step of so many micro-batches on one pipeline; its placement is the same for all of them.
  *
- * @throws ConfigurationError those of the schedules (see `buildSchedule`), `MTL_SCHEDULE_CSV` where a file is for another
- *   number of stages or micro-batches
+ * @throws ConfigurationError those of the schedules (see `buildSchedule`), `MTL_SCHEDULE_CSV` where a file is
+ *   for another number of stages or micro-batches
  */
 export function pipelineSchedule(parallel: ScheduleConfiguration, numMicroBatches: number): PipelineSchedule {
   const { pipelineModelParallelSize: numStages, pipelineSchedule: name, pipelineScheduleCsv } = parallel;

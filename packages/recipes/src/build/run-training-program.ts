@@ -21,8 +21,8 @@ export interface RunTrainingProgramOptions {
 }
 
 /**
- * A whole training program: reads flags, joins the processes of its job, trains, and says at the end what came of it. An
- * error is printed and ends the process with its exit code.
+ * A whole training program: reads flags, joins the processes of its job, trains, and says at the end what
+ * came of it. An error is printed and ends the process with its exit code.
  */
 export async function runTrainingProgram(options: RunTrainingProgramOptions): Promise<void> {
   const { argv, model, program, description } = options;
@@ -57,7 +57,10 @@ async function trainInJob(flags: ParsedFlags): Promise<void> {
   joined.world?.close();
 }
 
-/** runs/PRESET-DATE-TIME: a directory of its own for every run that names none, the same when it is started again. */
+/**
+ * runs/PRESET-DATE-TIME: a directory of its own for every run that names none, the same when it is started
+ * again.
+ */
 function newRunDirectory(preset: string, startedAt = new Date()): string {
   const time = startedAt.toISOString().slice(0, 19).replace('T', '-').replaceAll(':', '');
   return join('runs', `${preset}-${time}`);

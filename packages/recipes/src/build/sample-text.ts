@@ -10,7 +10,10 @@ export interface SampleTextOptions {
   readonly seed: number;
 }
 
-/** How a text that begins with the prompt goes on, for a first look at what a model has learnt. Prompt included. */
+/**
+ * How a text that begins with the prompt goes on, for a first look at what a model has learnt. Prompt
+ * included.
+ */
 export async function sampleText(options: SampleTextOptions): Promise<string> {
   const { model, tokenizer, prompt, seed } = options;
   const tokens = Array.from(tokenizer.encode(prompt));

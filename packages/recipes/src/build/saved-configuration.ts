@@ -3,8 +3,8 @@ import type { Tokenizer, TokenizerOptions } from '@mtl/data';
 import { CheckpointError } from '@mtl/errors';
 import type { BertModelConfiguration, GptModelConfiguration, TransformerConfiguration } from '@mtl/models';
 import { type ConfigurationJson, configurationJson } from '../configuration-json.js';
-import type { GptConfiguration } from '../gpt-configuration.js';
 import type { ModelKind } from '../model-kind.js';
+import type { PretrainingConfiguration } from '../pretraining-configuration.js';
 import { savedTokenizer, saveTokenizer } from './saved-tokenizer.js';
 
 /** The data of a training. */
@@ -37,7 +37,7 @@ const modelKeys = { gpt: 'gptModel', bert: 'bertModel' } as const;
 export interface SaveConfigurationOptions {
   /** The directory of --save. */
   readonly directory: string;
-  readonly configuration: GptConfiguration;
+  readonly configuration: PretrainingConfiguration;
   /** A GptModelConfiguration or a BertModelConfiguration, as `configuration.kind` says. */
   readonly model: TransformerConfiguration;
   /** Undefined where a model came without one. */

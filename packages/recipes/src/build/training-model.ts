@@ -2,13 +2,13 @@ import { existsSync, readdirSync } from 'node:fs';
 import type { Tokenizer } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
 import type { TransformerConfiguration } from '@mtl/models';
-import type { GptConfiguration } from '../gpt-configuration.js';
+import type { PretrainingConfiguration } from '../pretraining-configuration.js';
 import type { HuggingFaceModel } from './model-recipe.js';
 import { recipeOf } from './recipe-of.js';
 
 /** Opens what --load-hf names, and checks before the run that --save-hf can be written after it. */
 export async function openHuggingFace(
-  configuration: GptConfiguration,
+  configuration: PretrainingConfiguration,
 ): Promise<HuggingFaceModel<TransformerConfiguration> | undefined> {
   const { loadHuggingFace, saveHuggingFace } = configuration.checkpoint;
   if (
@@ -30,7 +30,7 @@ export async function openHuggingFace(
 
 /** The architecture to train: that of the flags and the tokenizer, or that of --load-hf with the flags' dropout. */
 export function trainingModel(
-  run: GptConfiguration,
+  run: PretrainingConfiguration,
   options: {
     readonly tokenizer: Tokenizer;
     readonly huggingFace: HuggingFaceModel<TransformerConfiguration> | undefined;

@@ -5,7 +5,7 @@ import type {
   OptimizerConfiguration,
   ParallelConfiguration,
   TrainingConfiguration,
-} from '../gpt-configuration.js';
+} from '../pretraining-configuration.js';
 import type { TrainingProcesses } from './training-processes.js';
 
 /** What of a configuration the optimizer follows from. */

@@ -1,7 +1,7 @@
 import { createMeshGroups, type MeshCoordinates, ProcessMesh, type World } from '@mtl/comm';
 import { Tensor } from '@mtl/kernels';
 import type { ParallelGroups } from '@mtl/optimizer';
-import type { ParallelConfiguration } from '../gpt-configuration.js';
+import type { ParallelConfiguration } from '../pretraining-configuration.js';
 
 export interface TrainingProcessesOptions {
   /** Undefined for a process alone. */
@@ -14,7 +14,10 @@ export interface TrainingProcessesOptions {
   readonly ends?: readonly [number, number] | undefined;
 }
 
-/** The processes of a training as one of them sees them: where it stands, its groups, and how they wait for each other. */
+/**
+ * The processes of a training as one of them sees them: where it stands, its groups, and how they wait for
+ * each other.
+ */
 export class TrainingProcesses {
   readonly mesh: ProcessMesh;
   readonly coordinates: MeshCoordinates;
@@ -43,8 +46,9 @@ export class TrainingProcesses {
   }
 
   /**
-   * Runs a task of this rank and waits until all ranks have done theirs, however long these take: none is silent for
-   * longer than `intervalMs`, so that the time-out of operations stays what finds a rank that hangs.
+   * Runs a task of this rank and waits until all ranks have done theirs, however long these take: none is
+   * silent for longer than `intervalMs`, so that the time-out of operations stays what finds a rank that
+   * hangs.
    */
   async together<Result>(task: () => Promise<Result>, { intervalMs = 2000 } = {}): Promise<Result> {
     const { world } = this.groups;
@@ -63,8 +67,8 @@ export class TrainingProcesses {
   }
 
   /**
-   * Prepares something that may lie on storage of all hosts or of each: rank 0 first, then the first rank of every other
-   * host, which finds what rank 0 has made or makes it, then all others, which find it.
+   * Prepares something that may lie on storage of all hosts or of each: rank 0 first, then the first rank of
+   * every other host, which finds what rank 0 has made or makes it, then all others, which find it.
    */
   async prepare<Result>(
     task: () => Promise<Result>,

@@ -1,11 +1,11 @@
 import { SingleProcessGroup, type TakenTrace, type TraceEntry, type World } from '@mtl/comm';
 import { StepProfiler } from '@mtl/pipeline';
-import type { GptConfiguration } from '../gpt-configuration.js';
+import type { PretrainingConfiguration } from '../pretraining-configuration.js';
 import type { TrainingProcesses } from './training-processes.js';
 
 /** What records the steps that --profile-steps names; none without it. All ranks call it. */
 export function trainingProfiler(
-  { logging }: Pick<GptConfiguration, 'logging'>,
+  { logging }: Pick<PretrainingConfiguration, 'logging'>,
   { world, processes }: { readonly world: World | undefined; readonly processes: TrainingProcesses },
 ): StepProfiler | undefined {
   if (logging.profile === undefined) return undefined;
@@ -17,7 +17,9 @@ export function trainingProfiler(
   });
 }
 
-/** What the groups of a process did since the last call; worlds of one process or of threads keep no record. */
+/**
+ * What the groups of a process did since the last call; worlds of one process or of threads keep no record.
+ */
 function operationsOf(
   world: (World & { takeTrace?(): TakenTrace }) | undefined,
 ): readonly TraceEntry[] & { readonly numDropped?: number } {

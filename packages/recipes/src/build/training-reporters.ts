@@ -6,7 +6,7 @@ import {
   type TrainingReporter,
   TrainingSummary,
 } from '@mtl/trainer';
-import type { GptConfiguration } from '../gpt-configuration.js';
+import type { PretrainingConfiguration } from '../pretraining-configuration.js';
 
 /** Everybody who is told how training goes, the summary among them. */
 export interface TrainingReporters {
@@ -16,7 +16,7 @@ export interface TrainingReporters {
 }
 
 export interface OpenReportersOptions {
-  readonly configuration: GptConfiguration;
+  readonly configuration: PretrainingConfiguration;
   readonly stream: ConsoleStream;
   readonly flopsFormula: string;
   /** The iteration that training goes on from: metrics.jsonl keeps one line a step. */
@@ -28,7 +28,10 @@ export function silentReporters(flopsFormula: string): TrainingReporters {
   return { all: [], summary: new TrainingSummary({ flopsFormula }), close: () => {} };
 }
 
-/** Opens the reporters that the flags ask for: console and summary always, metrics.jsonl and TensorBoard if named. */
+/**
+ * Opens the reporters that the flags ask for: console and summary always, metrics.jsonl and TensorBoard if
+ * named.
+ */
 export async function openTrainingReporters(options: OpenReportersOptions): Promise<TrainingReporters> {
   const { configuration, stream, flopsFormula, resumeIteration } = options;
   const { logInterval, metricsJsonl, tensorboardDirectory } = configuration.logging;

@@ -17,7 +17,7 @@ import {
   type TrainingResult,
   weightTensors,
 } from '@mtl/trainer';
-import type { GptConfiguration } from '../gpt-configuration.js';
+import type { PretrainingConfiguration } from '../pretraining-configuration.js';
 import { dtypeOfPrecision } from './dtype-of-precision.js';
 import { huggingFaceTokenizer } from './hugging-face-tokenizer.js';
 import { loadTraining } from './load-training.js';
@@ -39,7 +39,7 @@ import { trainingProfiler } from './training-profiler.js';
 import { openTrainingReporters, silentReporters, type TrainingReporters } from './training-reporters.js';
 
 export interface BuildTrainingOptions {
-  readonly configuration: GptConfiguration;
+  readonly configuration: PretrainingConfiguration;
   /** Where the corpus that comes along is prepared. */
   readonly corpusDirectory: string;
   /** Progress and messages, which rank 0 writes. Default: standard output. */
@@ -73,14 +73,14 @@ export class Training {
   readonly reporters: TrainingReporters;
   readonly processes: TrainingProcesses;
   readonly #recipe: AnyModelRecipe;
-  readonly #configuration: GptConfiguration;
+  readonly #configuration: PretrainingConfiguration;
   readonly #dataPath: readonly string[];
   readonly #lossScaler: LossScaler;
   readonly #batches: StageBatches<NumberedBatch>;
   readonly #datasets: SplitDatasets<NumberedBatch>;
 
   private constructor(parts: {
-    configuration: GptConfiguration;
+    configuration: PretrainingConfiguration;
     processes: TrainingProcesses;
     dataPath: readonly string[];
     model: TransformerConfiguration;
@@ -317,7 +317,7 @@ export class Training {
 
 /** The loop over this rank's micro-batches. */
 function newTrainer(parts: {
-  readonly configuration: GptConfiguration;
+  readonly configuration: PretrainingConfiguration;
   readonly part: Part;
   readonly losses: readonly LossKind<NumberedBatch>[];
   readonly optimizer: AdamwOptimizer;
@@ -350,7 +350,7 @@ function newTrainer(parts: {
 }
 
 /** Refuses what flags can ask for and this build or version cannot do. */
-function checkSupported({ parallel, checkpoint }: GptConfiguration): void {
+function checkSupported({ parallel, checkpoint }: PretrainingConfiguration): void {
   if (parallel.worldSize > 1 && checkpoint.saveHuggingFace !== undefined && checkpoint.save === undefined) {
     throw new ConfigurationError(
       'MTL_FLAG_NEEDS',
@@ -360,7 +360,7 @@ function checkSupported({ parallel, checkpoint }: GptConfiguration): void {
   }
 }
 
-function learningRateOf({ optimizer }: GptConfiguration) {
+function learningRateOf({ optimizer }: PretrainingConfiguration) {
   const { unit, ...options } = optimizer.learningRate;
   const schedule = new LearningRateSchedule(options);
   return ({ numUpdates, consumedSamples }: { numUpdates: number; consumedSamples: number }): number =>

@@ -1,5 +1,5 @@
 import type { TransformerConfiguration } from '@mtl/models';
-import type { ModelConfiguration } from '../gpt-configuration.js';
+import type { ModelConfiguration } from '../pretraining-configuration.js';
 
 /** What flags and tokenizer say of every kind of transformer. */
 export function transformerConfiguration(

@@ -1,4 +1,4 @@
-import type { BertConfiguration } from '../gpt-configuration.js';
+import type { BertConfiguration } from '../pretraining-configuration.js';
 import type { FlagReader } from './flag-reader.js';
 
 /** What a BERT has beside what all models have. */

@@ -1,4 +1,4 @@
-import type { CheckpointConfiguration } from '../gpt-configuration.js';
+import type { CheckpointConfiguration } from '../pretraining-configuration.js';
 import type { FlagReader } from './flag-reader.js';
 
 /** @throws ConfigurationError `MTL_FLAG_NEEDS` or `MTL_FLAG_CONFLICT`. */

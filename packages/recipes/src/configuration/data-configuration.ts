@@ -4,7 +4,7 @@ import type {
   DataConfiguration,
   TokenizerConfiguration,
   TrainingConfiguration,
-} from '../gpt-configuration.js';
+} from '../pretraining-configuration.js';
 import type { FlagReader } from './flag-reader.js';
 
 export interface DataConfigurationOptions {

@@ -80,8 +80,8 @@ function numbersByEnds({ flags, numLayers, numStages }: LayerLayoutOptions): num
 }
 
 /**
- * Megatron-LM's notation: stages between bars, `t` a layer, `E` the embedding, `L` the loss, `x*N` and `(x)*N` repeated;
- * commas mean nothing. `Ett|(ttt|)*2tL` is 2, 3, 3 and 1 layers.
+ * Megatron-LM's notation: stages between bars, `t` a layer, `E` the embedding, `L` the loss, `x*N` and
+ * `(x)*N` repeated; commas mean nothing. `Ett|(ttt|)*2tL` is 2, 3, 3 and 1 layers.
  */
 function readLayout(written: string, layout: string): readonly number[] {
   const refuse = (why: string): never => {

@@ -1,5 +1,5 @@
 import { ConfigurationError } from '@mtl/errors';
-import type { ModelConfiguration } from '../gpt-configuration.js';
+import type { ModelConfiguration } from '../pretraining-configuration.js';
 import type { FlagReader } from './flag-reader.js';
 import { nearestDivisors, nearestMultiples } from './nearest-values.js';
 

@@ -10,7 +10,9 @@ export function nearestDivisors(total: number, value: number): readonly number[]
   return [below, above].filter(Number.isFinite);
 }
 
-/** The positive multiples of `unit` nearest to `value`: one below, one above, `value` itself where it is one. */
+/**
+ * The positive multiples of `unit` nearest to `value`: one below, one above, `value` itself where it is one.
+ */
 export function nearestMultiples(unit: number, value: number): readonly number[] {
   const below = Math.floor(value / unit) * unit;
   if (below === value) return [value];

@@ -5,7 +5,7 @@ import {
   type LossScalerOptions,
 } from '@mtl/optimizer';
 import type { FlagName } from '../flags/flag-schema.js';
-import type { OptimizerConfiguration, TrainingConfiguration } from '../gpt-configuration.js';
+import type { OptimizerConfiguration, TrainingConfiguration } from '../pretraining-configuration.js';
 import type { FlagReader } from './flag-reader.js';
 
 /** What the schedule's steps are counted in, and the flags that count them. */

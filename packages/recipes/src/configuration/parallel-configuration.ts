@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { ConfigurationError } from '@mtl/errors';
 import { parseScheduleCsv, scheduleNames } from '@mtl/pipeline/schedules';
 import type { FlagName } from '../flags/flag-schema.js';
-import type { ModelConfiguration, ParallelConfiguration } from '../gpt-configuration.js';
+import type { ModelConfiguration, ParallelConfiguration } from '../pretraining-configuration.js';
 import type { FlagReader } from './flag-reader.js';
 import { layerLayout } from './layer-layout.js';
 import { nearestDivisors } from './nearest-values.js';

@@ -1,5 +1,5 @@
 import { resolveFlags } from '../flags/resolve-flags.js';
-import type { TokenizerConfiguration } from '../gpt-configuration.js';
+import type { TokenizerConfiguration } from '../pretraining-configuration.js';
 import { tokenizerOf } from './data-configuration.js';
 import { FlagReader } from './flag-reader.js';
 
@@ -13,8 +13,8 @@ export interface TokenizerFlags {
 }
 
 /**
- * The tokenizer that flags describe, for programs that need no other part of a training's configuration; undefined
- * when none is given.
+ * The tokenizer that flags describe, for programs that need no other part of a training's configuration;
+ * undefined when none is given.
  *
  * @throws ConfigurationError `MTL_FLAG_NEEDS` when they do not belong together
  */

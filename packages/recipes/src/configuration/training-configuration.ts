@@ -6,7 +6,7 @@ import type {
   ParallelConfiguration,
   RecomputeConfiguration,
   TrainingConfiguration,
-} from '../gpt-configuration.js';
+} from '../pretraining-configuration.js';
 import type { FlagReader } from './flag-reader.js';
 
 export interface TrainingConfigurationOptions {
@@ -18,8 +18,9 @@ export interface TrainingConfigurationOptions {
 /**
  * Batches, steps, precision and recomputation.
  *
- * @throws ConfigurationError those of schedules (`MTL_SCHEDULE_...`), `MTL_BATCH_SIZE`, `MTL_RAMPUP_BATCH_SIZE`, `MTL_TRAIN_ITERS`, `MTL_RECOMPUTE`,
- *   `MTL_FLAG_CONFLICT`, `MTL_FLAG_NEEDS`, `MTL_FLAG_REQUIRED`.
+ * @throws ConfigurationError those of schedules (`MTL_SCHEDULE_...`), `MTL_BATCH_SIZE`,
+ *   `MTL_RAMPUP_BATCH_SIZE`, `MTL_TRAIN_ITERS`, `MTL_RECOMPUTE`, `MTL_FLAG_CONFLICT`, `MTL_FLAG_NEEDS`,
+ *   `MTL_FLAG_REQUIRED`.
  */
 export function trainingConfiguration(options: TrainingConfigurationOptions): TrainingConfiguration {
   const { flags, model, parallel } = options;

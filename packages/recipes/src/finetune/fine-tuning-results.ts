@@ -49,8 +49,8 @@ export function writeResult(path: string, result: unknown): void {
 }
 
 /**
- * For every score the median over the seeds' last epochs, as the paper reports it (Shoeybi et al. 2019, table 5). Of seeds
- * that were not finished nothing counts.
+ * For every score the median over the seeds' last epochs, as the paper reports it (Shoeybi et al. 2019, table
+ * 5). Of seeds that were not finished nothing counts.
  */
 export function medianResult(seeds: readonly SeedResult[]): Readonly<Record<string, TaskMetrics>> {
   const last = seeds.filter(({ isDone }) => isDone).flatMap(({ epochs }) => epochs.at(-1) ?? []);

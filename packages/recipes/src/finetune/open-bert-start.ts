@@ -34,8 +34,8 @@ export interface OpenBertStartOptions {
 /**
  * Finds the BERT that a fine-tuning starts from.
  *
- * @throws ConfigurationError MTL_FLAG_REQUIRED, MTL_FLAG_CONFLICT, MTL_TOKENIZER_MODEL; CheckpointError MTL_CHECKPOINT_*
- *   (MTL_CHECKPOINT_STATE for one of another model than BERT), MTL_HUGGING_FACE_*
+ * @throws ConfigurationError MTL_FLAG_REQUIRED, MTL_FLAG_CONFLICT, MTL_TOKENIZER_MODEL; CheckpointError
+ *   MTL_CHECKPOINT_* (MTL_CHECKPOINT_STATE for one of another model than BERT), MTL_HUGGING_FACE_*
  */
 export async function openBertStart(options: OpenBertStartOptions): Promise<BertStart> {
   const { start } = options;

@@ -79,7 +79,10 @@ const decidedTextsOf = (file: SpanExamples, predictions: readonly SpanPrediction
 const probabilitiesOf = (file: SpanExamples, predictions: readonly SpanPrediction[]) =>
   byId(file, (index) => predictions[index]![1]);
 
-/** F1 first, as the paper has it; of 2.0 also the best over all thresholds, which is searched among the best answers. */
+/**
+ * F1 first, as the paper has it; of 2.0 also the best over all thresholds, which is searched among the best
+ * answers.
+ */
 function metricsOf(examples: SpanExamples, predictions: readonly SpanPrediction[]): TaskMetrics {
   if (!examples.hasUnanswerable) {
     const { f1, exact } = squadMetrics({ examples, predictions: textsOf(examples, predictions) });

@@ -20,8 +20,8 @@ export interface TaskBatches extends AsyncIterator<TaskTokenBatch, undefined> {
 }
 
 /**
- * This data-parallel rank's micro-batches, epoch after epoch, each in another order. Samples are numbered by their place in
- * the training, so that dropout does not repeat itself every epoch.
+ * This data-parallel rank's micro-batches, epoch after epoch, each in another order. Samples are numbered by
+ * their place in the training, so that dropout does not repeat itself every epoch.
  */
 export function taskBatches(options: TaskBatchesOptions): TaskBatches {
   const { dataset, globalBatchSize, isCut, ...sampler } = options;
@@ -46,8 +46,8 @@ export function taskBatches(options: TaskBatchesOptions): TaskBatches {
 }
 
 /**
- * A micro-batch cut to its longest row, so that a head with a logit for every token computes none for padding (layers never
- * do). Tokens lie sequence first: nothing is copied.
+ * A micro-batch cut to its longest row, so that a head with a logit for every token computes none for padding
+ * (layers never do). Tokens lie sequence first: nothing is copied.
  */
 export function withoutPadding(batch: TaskTokenBatch): TaskTokenBatch {
   const sequenceLength = batch.lengths.reduce((most, length) => Math.max(most, length), 0);

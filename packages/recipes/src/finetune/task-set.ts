@@ -11,8 +11,9 @@ export interface IndexRange {
 export type TaskMetrics = Readonly<Record<string, number>>;
 
 /**
- * Examples that a model is evaluated on. An example has one sample, or several next to each other (the windows of a
- * question); its prediction is made from the logits of all of them, and is JSON, so that ranks can tell each other.
+ * Examples that a model is evaluated on. An example has one sample, or several next to each other (the
+ * windows of a question); its prediction is made from the logits of all of them, and is JSON, so that ranks
+ * can tell each other.
  */
 export interface TaskSet<Prediction extends JsonValue = JsonValue> {
   /** The file's name without its ending: `dev_matched`. */

@@ -19,11 +19,12 @@ export interface ConfigFile {
 export const savedConfigurationFormat = 'mtl-configuration';
 
 /**
- * Reads a YAML or JSON file that maps flag names (with dashes or underscores) to values, and `preset` to a name.
- * The configuration that a checkpoint keeps is such a file as well.
+ * Reads a YAML or JSON file that maps flag names (with dashes or underscores) to values, and `preset` to a
+ * name. The configuration that a checkpoint keeps is such a file as well.
  *
- * @throws ConfigurationError `MTL_CONFIG_FILE` when it cannot be read or parsed, `MTL_CONFIG_KEY` for an unknown key
- *   (with the nearest known one), `MTL_FLAG_VALUE` for a bad value, `MTL_FLAG_UNSUPPORTED` for a foreign flag.
+ * @throws ConfigurationError `MTL_CONFIG_FILE` when it cannot be read or parsed, `MTL_CONFIG_KEY` for an
+ *   unknown key (with the nearest known one), `MTL_FLAG_VALUE` for a bad value, `MTL_FLAG_UNSUPPORTED` for a
+ *   foreign flag.
  */
 export function readConfigFile(path: string): ConfigFile {
   const where = `in ${path}`;

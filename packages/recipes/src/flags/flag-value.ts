@@ -58,7 +58,10 @@ interface JsonSchemaOfFlag {
   readonly minItems?: number;
 }
 
-/** Reads numbers and switches from text, and a text or list from what YAML takes for a number or a single value. */
+/**
+ * Reads numbers and switches from text, and a text or list from what YAML takes for a number or a single
+ * value.
+ */
 function converted({ name, value }: GivenValue): unknown {
   switch (factsOf(name).kind) {
     case 'integer':

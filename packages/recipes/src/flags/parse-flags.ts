@@ -21,17 +21,17 @@ export interface ParsedFlags extends ResolvedFlags {
 }
 
 /**
- * Reads a command line, the file it names with --config and the preset it names with --preset: flags override the
- * file, the file overrides the preset, the preset overrides Megatron-LM's defaults.
+ * Reads a command line, the file it names with --config and the preset it names with --preset: flags override
+ * the file, the file overrides the preset, the preset overrides Megatron-LM's defaults.
  *
- * Accepted are `--flag value`, `--flag=value`, `--switch`, `--no-switch`, several values where a flag takes them, and
- * underscores for dashes.
+ * Accepted are `--flag value`, `--flag=value`, `--switch`, `--no-switch`, several values where a flag takes
+ * them, and underscores for dashes.
  *
  * @param argv arguments without the program's name: `process.argv.slice(2)`.
  * @param options.model the model that the program trains (default: gpt)
  * @throws ConfigurationError for the first thing wrong: `MTL_FLAG_UNKNOWN` with the nearest name,
- *   `MTL_FLAG_UNSUPPORTED`, `MTL_FLAG_MODEL`, `MTL_FLAG_REPEATED`, `MTL_FLAG_VALUE`, `MTL_FLAG_VALUE_MISSING`, `MTL_FLAG_ARGUMENT`,
- *   `MTL_PRESET`, and those of `readConfigFile`.
+ *   `MTL_FLAG_UNSUPPORTED`, `MTL_FLAG_MODEL`, `MTL_FLAG_REPEATED`, `MTL_FLAG_VALUE`,
+ *   `MTL_FLAG_VALUE_MISSING`, `MTL_FLAG_ARGUMENT`, `MTL_PRESET`, and those of `readConfigFile`.
  */
 export function parseFlags(
   argv: readonly string[],

@@ -26,8 +26,8 @@ export interface ResolveFlagsOptions {
 }
 
 /**
- * Flags that say the same thing in different ways: one of a stronger source puts the others of weaker sources out of
- * force. (Within one source they contradict each other, which `validateConfiguration` reports.)
+ * Flags that say the same thing in different ways: one of a stronger source puts the others of weaker sources
+ * out of force. (Within one source they contradict each other, which `validateConfiguration` reports.)
  */
 const displaced: Partial<Record<FlagName, readonly FlagName[]>> = {
   'train-iters': ['train-samples', 'lr-decay-samples', 'lr-warmup-samples', 'lr-wsd-decay-samples'],

@@ -2,11 +2,11 @@ import { type GptModelConfiguration, gptEndsWork, paddedVocabularySize } from '@
 import { gptModelConfiguration } from '../build/gpt-model-configuration.js';
 import { layersOfChunks } from '../build/layers-of-chunks.js';
 import { pipelineSchedule } from '../build/pipeline-schedule.js';
-import type { GptConfiguration } from '../gpt-configuration.js';
+import type { PretrainingConfiguration } from '../pretraining-configuration.js';
 import type { MemoryShape, PipelineShape } from './memory-shape.js';
 
 /** What the memory of a rank depends on, for a training with a vocabulary of so many tokens. */
-export function memoryShapeOf(configuration: GptConfiguration, vocabularySize: number): MemoryShape {
+export function memoryShapeOf(configuration: PretrainingConfiguration, vocabularySize: number): MemoryShape {
   const { model, training, parallel } = configuration;
   const gpt = gptModelConfiguration(model, vocabularySize);
   return {
@@ -29,7 +29,7 @@ export function memoryShapeOf(configuration: GptConfiguration, vocabularySize: n
   };
 }
 
-function pipelineOf(configuration: GptConfiguration, model: GptModelConfiguration): PipelineShape {
+function pipelineOf(configuration: PretrainingConfiguration, model: GptModelConfiguration): PipelineShape {
   const { parallel, training } = configuration;
   const schedule = pipelineSchedule(parallel, training.numMicroBatches);
   const layers = layersOfChunks(configuration, {

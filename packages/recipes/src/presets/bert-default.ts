@@ -1,9 +1,9 @@
 import type { Flags } from '../flags/flag-schema.js';
 
 /**
- * What trains when nothing is asked for: a BERT of 4 million parameters on the corpus that comes along, with a WordPiece
- * vocabulary of 4,096 trained on it. Sized for a first minute or two on two slow cores. float32, so that every machine
- * gives the same losses.
+ * What trains when nothing is asked for: a BERT of 4 million parameters on the corpus that comes along, with
+ * a WordPiece vocabulary of 4,096 trained on it. Sized for a first minute or two on two slow cores. float32,
+ * so that every machine gives the same losses.
  */
 export const bertDefault: Flags = {
   'num-layers': 4,

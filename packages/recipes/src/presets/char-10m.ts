@@ -1,6 +1,9 @@
 import type { Flags } from '../flags/flag-schema.js';
 
-/** About 11 million parameters on bytes: small enough for a laptop, large enough to learn English spelling from a book. */
+/**
+ * About 11 million parameters on bytes: small enough for a laptop, large enough to learn English spelling
+ * from a book.
+ */
 export const char10m: Flags = {
   'num-layers': 6,
   'hidden-size': 384,

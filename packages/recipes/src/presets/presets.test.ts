@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { recipeOf } from '../build/recipe-of.js';
 import { flagSchema } from '../flags/flag-schema.js';
 import { parseFlags } from '../flags/parse-flags.js';
-import type { ModelConfiguration } from '../gpt-configuration.js';
+import type { ModelConfiguration } from '../pretraining-configuration.js';
 import { validateConfiguration } from '../validate-configuration.js';
 import { bertPresets } from './bert-presets.js';
 import { presetNames, presets } from './presets.js';

@@ -58,7 +58,8 @@ describe.skipIf(!hasEmulationCounts)('a step of a training on an emulated CUDA d
       expect(settled).toEqual({
         synchronizations: 1,
         copiesToHost: 1,
-        // tokens, positions, labels, weights and sample numbers of each micro-batch, and nothing for the optimizer
+        // tokens, positions, labels, weights and sample numbers of each micro-batch, and nothing for the
+        // optimizer
         copiesToDevice: 5 * numMicroBatches,
         memoryCalls: 0,
         graphLaunches: 0,

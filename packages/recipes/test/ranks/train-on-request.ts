@@ -13,7 +13,9 @@ export interface TrainingReply {
   readonly results: TrainGptResult[];
 }
 
-/** Trains what it is asked for on a broadcast channel until it is told to end; the first failure ends it, too. */
+/**
+ * Trains what it is asked for on a broadcast channel until it is told to end; the first failure ends it, too.
+ */
 export default async (world: World, channelName: string): Promise<void> => {
   const channel = new BroadcastChannel(channelName);
   const reply = (results: TrainGptResult[]): void =>

@@ -1,11 +1,11 @@
 import type { MtlError } from '@mtl/errors';
 import { expect } from 'vitest';
 import { parseFlags } from '../../src/flags/parse-flags.js';
-import type { GptConfiguration } from '../../src/gpt-configuration.js';
+import type { PretrainingConfiguration } from '../../src/pretraining-configuration.js';
 import { validateConfiguration } from '../../src/validate-configuration.js';
 
 /** The configuration that a line of flags gives. */
-export function configure(line: string, worldSize = 1): GptConfiguration {
+export function configure(line: string, worldSize = 1): PretrainingConfiguration {
   return validateConfiguration(parseFlags(line.split(' ').filter((word) => word !== '')), { worldSize });
 }
 

@@ -19,7 +19,10 @@ export interface RunProcessesOptions {
   readonly prefixOf?: (rank: number) => readonly string[];
 }
 
-/** For tests and hooks that run processes: longer than `runProcesses` lets them live, on a machine that does much else. */
+/**
+ * For tests and hooks that run processes: longer than `runProcesses` lets them live, on a machine that does
+ * much else.
+ */
 export const processTestMs = 240_000;
 
 /** What a process is told, as JSON in a file. */

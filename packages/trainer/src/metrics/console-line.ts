@@ -22,7 +22,9 @@ export interface IntervalMetrics {
   readonly modelTflops: number;
 }
 
-/** A line with the names, order and digits of Megatron-LM's log, so that scripts that read those read this. */
+/**
+ * A line with the names, order and digits of Megatron-LM's log, so that scripts that read those read this.
+ */
 export function formatStepLine(metrics: IntervalMetrics): string {
   const parts = [
     ` iteration ${pad(metrics.iteration, 8)}/${pad(metrics.trainIterations, 8)}`,
@@ -42,8 +44,8 @@ export function formatStepLine(metrics: IntervalMetrics): string {
 }
 
 /**
- * ` validation loss at iteration 100 | lm loss value: 4.1E+00 | lm loss PPL: 6.0E+01 |`, as Megatron-LM prints it; of several
- * losses each, with a perplexity where it is one of tokens.
+ * ` validation loss at iteration 100 | lm loss value: 4.1E+00 | lm loss PPL: 6.0E+01 |`, as Megatron-LM
+ * prints it; of several losses each, with a perplexity where it is one of tokens.
  */
 export function formatValidationLine(result: ValidationLoss): string {
   const parts = validationFigures(result).flatMap(({ key, value, perplexity }) => {
@@ -125,8 +127,8 @@ const redrawIntervalMs = 100;
 const newestWeight = 0.05;
 
 /**
- * Reports training on a stream: a line every `logInterval` steps, and on a terminal a progress bar below the lines.
- * Anything else that prints while training goes through `message`, so that the bar stays below it.
+ * Reports training on a stream: a line every `logInterval` steps, and on a terminal a progress bar below the
+ * lines. Anything else that prints while training goes through `message`, so that the bar stays below it.
  */
 export class ConsoleReporter {
   readonly #options: ConsoleReporterOptions;

@@ -156,7 +156,10 @@ const crcTable = Uint32Array.from({ length: 256 }, (_, byte) => {
   return crc;
 });
 
-/** TFRecord's checksum: rotated by 15 and shifted by a constant, so that a CRC of data with a CRC in it is sound. */
+/**
+ * TFRecord's checksum: rotated by 15 and shifted by a constant, so that a CRC of data with a CRC in it is
+ * sound.
+ */
 function maskedCrc32c(data: Buffer): number {
   let crc = 0xffffffff;
   for (const byte of data) crc = crcTable[(crc ^ byte) & 0xff]! ^ (crc >>> 8);

@@ -23,12 +23,12 @@ export interface MetricsJsonlWriterOptions {
 }
 
 /**
- * Appends one JSON object per step to a file. A number that is not finite (the gradient norm of a skipped step)
- * becomes null, since JSON has no such numbers; all others keep full precision.
+ * Appends one JSON object per step to a file. A number that is not finite (the gradient norm of a skipped
+ * step) becomes null, since JSON has no such numbers; all others keep full precision.
  *
- * The file always has one line per step, in order: on a resume at iteration n, lines of later steps, which the
- * interrupted run wrote after its last checkpoint, are dropped by writing the kept ones beside the file and renaming.
- * A training from the start moves an older file aside instead (see `movedAside`).
+ * The file always has one line per step, in order: on a resume at iteration n, lines of later steps, which
+ * the interrupted run wrote after its last checkpoint, are dropped by writing the kept ones beside the file
+ * and renaming. A training from the start moves an older file aside instead (see `movedAside`).
  */
 export class MetricsJsonlWriter {
   readonly path: string;
@@ -96,7 +96,9 @@ function moveAside(path: string): string {
   return `${path}.${number}`;
 }
 
-/** Rewrites the file with the lines of iterations up to `lastIteration`; gives the number of lines left out. */
+/**
+ * Rewrites the file with the lines of iterations up to `lastIteration`; gives the number of lines left out.
+ */
 async function dropLinesBeyond(path: string, lastIteration: number): Promise<number> {
   const temporary = `${path}.${process.pid}.tmp`;
   const descriptor = openSync(temporary, 'w');
@@ -107,7 +109,8 @@ async function dropLinesBeyond(path: string, lastIteration: number): Promise<num
     let lineNumber = 0;
     for await (const line of createInterface({ input: createReadStream(path), crlfDelay: Infinity })) {
       lineNumber += 1;
-      // A torn line is what a killed run leaves at the end; with more lines behind it, this is some other file.
+      // A torn line is what a killed run leaves at the end; with more lines behind it, this is some other
+      // file.
       if (torn !== undefined) throw notOurs(path, torn);
       const iteration = iterationOf(line);
       if (iteration === undefined) {

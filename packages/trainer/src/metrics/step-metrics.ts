@@ -8,7 +8,10 @@ export interface StepMetrics {
   readonly consumedTokens: number;
   /** Samples of this step over all data-parallel ranks. */
   readonly globalBatchSize: number;
-  /** Mean loss over the step's tokens, in nats, before any loss scale; where there are several kinds, their sum. */
+  /**
+   * Mean loss over the step's tokens, in nats, before any loss scale; where there are several kinds, their
+   * sum.
+   */
   readonly lmLoss: number;
   /** Norm of all gradients before clipping; infinite or NaN when the step was skipped for an overflow. */
   readonly gradNorm: number;
@@ -23,6 +26,9 @@ export interface StepMetrics {
   readonly modelTflops: number;
   /** Most bytes that were allocated at once so far. */
   readonly peakBytes: number;
-  /** The losses that the sum is made of, by their name in metrics.jsonl, such as BERT's `mlm_loss` and `sop_loss`. */
+  /**
+   * The losses that the sum is made of, by their name in metrics.jsonl, such as BERT's `mlm_loss` and
+   * `sop_loss`.
+   */
   readonly otherLosses?: Readonly<Record<string, number>>;
 }

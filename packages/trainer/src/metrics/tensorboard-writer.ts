@@ -21,7 +21,9 @@ import { validationFigures } from './validation-figures.js';
 export interface TensorboardWriterOptions {
   /** The folder of the run (--tensorboard-dir); made when missing. */
   readonly directory: string;
-  /** Where training resumes: points of later steps, which will be written again, are cut from our older files. */
+  /**
+   * Where training resumes: points of later steps, which will be written again, are cut from our older files.
+   */
   readonly resume?: { readonly iteration: number; readonly consumedSamples: number };
   /** Seconds since 1970; the clock unless given. */
   readonly now?: () => number;
@@ -35,9 +37,9 @@ const writerName = 'mtl.trainer.metrics.tensorboard_writer';
 const samplesSuffix = ' vs samples';
 
 /**
- * Writes scalars as TensorBoard event files, with Megatron-LM's tag names, so that existing dashboards work. Every
- * run appends a file of its own to the folder, which TensorBoard shows as one curve. A call's events are in the file
- * when it returns.
+ * Writes scalars as TensorBoard event files, with Megatron-LM's tag names, so that existing dashboards work.
+ * Every run appends a file of its own to the folder, which TensorBoard shows as one curve. A call's events
+ * are in the file when it returns.
  */
 export class TensorboardWriter {
   /** The file this writer appends to. */
@@ -146,7 +148,9 @@ function openNewFile(directory: string, now: number, host: string): [path: strin
   }
 }
 
-/** Cuts the tail that lies beyond `resume` off the files that an earlier run of ours left, each by one rename. */
+/**
+ * Cuts the tail that lies beyond `resume` off the files that an earlier run of ours left, each by one rename.
+ */
 function cutOlderFiles(directory: string, resume: { iteration: number; consumedSamples: number }): void {
   for (const name of readdirSync(directory)) {
     if (!name.startsWith('events.out.tfevents.')) continue;

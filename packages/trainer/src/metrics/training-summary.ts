@@ -9,8 +9,8 @@ export interface ValidationLoss {
   /** The losses that the sum is made of, by name, such as BERT's `mlm_loss` and `sop_loss`. */
   readonly otherLosses?: Readonly<Record<string, number>>;
   /**
-   * The losses that are means over tokens, by name: those with a perplexity. Default: `lm_loss` where it is not a sum of
-   * others.
+   * The losses that are means over tokens, by name: those with a perplexity. Default: `lm_loss` where it is
+   * not a sum of others.
    */
   readonly tokenLosses?: readonly string[];
 }

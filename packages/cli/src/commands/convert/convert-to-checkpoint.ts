@@ -12,7 +12,10 @@ import {
 } from '@mtl/recipes';
 import { optimizerTensors, trainingState, weightTensors } from '@mtl/trainer';
 
-/** Begins a directory of checkpoints with the weights of a Hugging Face directory: iteration 0, a fresh optimizer. */
+/**
+ * Begins a directory of checkpoints with the weights of a Hugging Face directory: iteration 0, a fresh
+ * optimizer.
+ */
 export async function convertToCheckpoint(options: {
   readonly loadHuggingFace: string;
   readonly directory: string;

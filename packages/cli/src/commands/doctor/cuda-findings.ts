@@ -29,7 +29,10 @@ function cublasLt(): Finding {
   }
 }
 
-/** What there is of CUDA: the library of the kernels, driver, devices and NVIDIA's libraries, with versions and paths. */
+/**
+ * What there is of CUDA: the library of the kernels, driver, devices and NVIDIA's libraries, with versions
+ * and paths.
+ */
 export function cudaFindings(): readonly Finding[] {
   const { probe, error } = findGpu();
   if (probe === undefined) return [note('CUDA library', error)];

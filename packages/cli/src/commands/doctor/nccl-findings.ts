@@ -3,7 +3,10 @@ import { MtlError } from '@mtl/errors';
 import { findGpu } from '@mtl/kernels';
 import type { Finding } from './findings.js';
 
-/** NCCL's library, its version and path, or what lacks; and over what processes of a job would communicate here. */
+/**
+ * NCCL's library, its version and path, or what lacks; and over what processes of a job would communicate
+ * here.
+ */
 export function ncclFindings(): readonly Finding[] {
   // none without the CUDA library or a driver, of which another finding tells
   const gpus = findGpu().probe?.devices.length ?? 0;

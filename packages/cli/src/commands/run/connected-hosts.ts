@@ -12,7 +12,10 @@ const noLimitMs = 1e11;
 const lookMs = 1_000;
 /** How long host 0 waits at the end for the others to take its last word. */
 const leaveLimitMs = 5_000;
-/** Of the last error of a rank, so that the report of a host with very many ranks stays within a value of the store. */
+/**
+ * Of the last error of a rank, so that the report of a host with very many ranks stays within a value of the
+ * store.
+ */
 const maximumMessageLength = 400;
 const member = 'the launcher of host';
 
@@ -35,9 +38,9 @@ const encode = (value: unknown): Uint8Array => new TextEncoder().encode(JSON.str
 const decode = <Value>(bytes: Uint8Array): Value => JSON.parse(new TextDecoder().decode(bytes)) as Value;
 
 /**
- * The launchers of several hosts, connected through a store of their own at --master-addr and --master-port that lasts as
- * long as the job. Its heartbeats notice a launcher that is gone or a host that is lost, which ends the job: nobody could
- * start its processes again.
+ * The launchers of several hosts, connected through a store of their own at --master-addr and --master-port
+ * that lasts as long as the job. Its heartbeats notice a launcher that is gone or a host that is lost, which
+ * ends the job: nobody could start its processes again.
  */
 export class ConnectedHosts implements JobHosts {
   readonly #nodeRank: number;
@@ -67,7 +70,8 @@ export class ConnectedHosts implements JobHosts {
    * Waits for the launchers of all hosts.
    *
    * @param signal ends the wait, with its reason
-   * @throws CommunicationError MTL_TIMEOUT, naming the hosts that never came; ConfigurationError MTL_FLAG_CONFLICT
+   * @throws CommunicationError MTL_TIMEOUT, naming the hosts that never came; ConfigurationError
+   *   MTL_FLAG_CONFLICT
    */
   static async join(options: LaunchOptions, signal: AbortSignal): Promise<ConnectedHosts> {
     const { nodeRank, masterAddress, masterPort, secret, heartbeatLimitMs, joinTimeoutMs } = options;

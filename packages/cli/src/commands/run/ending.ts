@@ -1,6 +1,9 @@
 import type { RankProcess } from './rank-process.js';
 
-/** How long ranks have to find out about a failure themselves, which is a second at most on one host, and to say so. */
+/**
+ * How long ranks have to find out about a failure themselves, which is a second at most on one host, and to
+ * say so.
+ */
 const ownWordsMs = 1_000;
 
 /** The end of the ranks of this host after a failure: by themselves, by SIGTERM, by SIGKILL. */

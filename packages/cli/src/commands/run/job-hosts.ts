@@ -11,8 +11,8 @@ export interface RankFailure {
 }
 
 /**
- * The hosts of a job as the launcher of one of them sees them: they begin every attempt together, tell each other of
- * failures, and do what host 0 decides. Attempts count from 0.
+ * The hosts of a job as the launcher of one of them sees them: they begin every attempt together, tell each
+ * other of failures, and do what host 0 decides. Attempts count from 0.
  */
 export interface JobHosts {
   /** Begins an attempt: gives the port of its store, which host 0 knows, on all hosts. */

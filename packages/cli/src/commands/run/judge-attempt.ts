@@ -37,8 +37,8 @@ export function judgeAttempt(judged: JudgedAttempt): Verdict {
 }
 
 /**
- * A rank that was given wrong input; else the one that the others name, and where nobody names one or it only saw others
- * fail itself, one that failed by itself; else the first.
+ * A rank that was given wrong input; else the one that the others name, and where nobody names one or it only
+ * saw others fail itself, one that failed by itself; else the first.
  */
 function blamed(
   ends: readonly RankEnd[],

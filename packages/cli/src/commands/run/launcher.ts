@@ -14,7 +14,10 @@ import type { Verdict } from './verdict.js';
 const streams = [process.stdout, process.stderr];
 const signals = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
 
-/** Starts the ranks of this host, watches them, and starts them again, with those of all hosts, when one fails. */
+/**
+ * Starts the ranks of this host, watches them, and starts them again, with those of all hosts, when one
+ * fails.
+ */
 export class Launcher {
   readonly #options: LaunchOptions;
   #ranks: readonly RankProcess[] = [];
@@ -29,8 +32,8 @@ export class Launcher {
   /**
    * Runs to the end of the program.
    *
-   * @throws CommunicationError MTL_RANK_FAILED with the first failure, when no restart is left or none would help;
-   *   MTL_HOST_LOST when another host is gone; MTL_TIMEOUT when one never came
+   * @throws CommunicationError MTL_RANK_FAILED with the first failure, when no restart is left or none would
+   *   help; MTL_HOST_LOST when another host is gone; MTL_TIMEOUT when one never came
    */
   async run(): Promise<void> {
     const forward = (signal: NodeJS.Signals): void => this.#onSignal(signal);
@@ -95,7 +98,10 @@ export class Launcher {
     }
   }
 
-  /** The store of an attempt. On several hosts its port is any: the launchers' own store has the one that was given. */
+  /**
+   * The store of an attempt. On several hosts its port is any: the launchers' own store has the one that was
+   * given.
+   */
   #serveStore(attempt: number): StoreServer {
     const { numNodes, numProcessesPerNode, masterAddress, masterPort, secret, heartbeatLimitMs } =
       this.#options;
@@ -106,7 +112,10 @@ export class Launcher {
     });
   }
 
-  /** Waits for all ranks; after the first failure on any host they have some time to end, by themselves and then not. */
+  /**
+   * Waits for all ranks; after the first failure on any host they have some time to end, by themselves and
+   * then not.
+   */
   async #watch(
     hosts: JobHosts,
     { attempt, server }: { readonly attempt: number; readonly server: StoreServer | undefined },
@@ -140,7 +149,10 @@ export class Launcher {
     return { firstToFail, ends, wasSignalled: this.#numSignals > 0 };
   }
 
-  /** What ranks still write on their way to the end is dropped where the terminal is gone, instead of failing the job. */
+  /**
+   * What ranks still write on their way to the end is dropped where the terminal is gone, instead of failing
+   * the job.
+   */
   readonly #onLostTerminal = (error: NodeJS.ErrnoException): void => {
     if (error.code !== 'EIO') throw error;
     for (const rank of this.#ranks) rank.dropOutput();

@@ -1,7 +1,9 @@
 const lineFeed = 0x0a;
 const maximumBytes = 1 << 20;
 
-/** Cuts what a process writes into whole lines with a prefix, so that those of several processes never mix. */
+/**
+ * Cuts what a process writes into whole lines with a prefix, so that those of several processes never mix.
+ */
 export class LinePrefixer {
   readonly #prefix: Buffer;
   #rest = Buffer.alloc(0);

@@ -28,7 +28,10 @@ export interface RankProcessOptions {
 /** How long output may still come after a process has ended: from a child of its own that holds the pipe. */
 const outputLimitMs = 1_000;
 
-/** One process of a job, in a process group of its own so that a terminal's Ctrl-C reaches it only through the launcher. */
+/**
+ * One process of a job, in a process group of its own so that a terminal's Ctrl-C reaches it only through the
+ * launcher.
+ */
 export class RankProcess {
   readonly rank: number;
   readonly ended: Promise<RankEnd>;

@@ -11,8 +11,8 @@ interface PackageFile {
 const notFound = 'MTL_PROGRAM';
 
 /**
- * The script to run for what the command line names: a script itself, or the command of a directory with a package.json
- * (its only `bin`, or the one with the package's name, else its `main`).
+ * The script to run for what the command line names: a script itself, or the command of a directory with a
+ * package.json (its only `bin`, or the one with the package's name, else its `main`).
  *
  * @throws ConfigurationError MTL_PROGRAM
  */

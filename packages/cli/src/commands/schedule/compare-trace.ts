@@ -92,7 +92,10 @@ function bubbles({ pipeline, simulated, replayed, measured }: Comparison): strin
   return `pipeline ${pipeline}\n${rows}`;
 }
 
-/** Columns for a millisecond: enough for the labels of most passes, and not more for the step than some lines of a terminal. */
+/**
+ * Columns for a millisecond: enough for the labels of most passes, and not more for the step than some lines
+ * of a terminal.
+ */
 function textScale({ ranks, makespan }: Simulation): number {
   const lengths = ranks.flatMap(({ passes }) => passes.map(({ start, end }) => end - start));
   const short = lengths.sort((a, b) => a - b)[Math.floor(lengths.length / 4)]!;

@@ -37,7 +37,8 @@ struct GlooMesh::Peer {
   std::mutex connecting;  // held while the connection is made
   std::atomic<bool> is_connected{false};
   Address address;
-  // the description of the next collective, awaited from the start so that it arrives in one trip; one thread at a time
+  // the description of the next collective, awaited from the start so that it arrives in one trip; one thread
+  // at a time
   Description description;
   MtlGlooTransfer* agreement = nullptr;
 };
@@ -285,7 +286,8 @@ Status GlooMesh::finish(Exchange* exchange, Call* call) {
       if (is_late && std::find(late.begin(), late.end(), member) == late.end()) late.push_back(member);
     }
     std::sort(late.begin(), late.end());
-    // of several late members most wait for another one themselves, and those that began to earlier say so any moment
+    // of several late members most wait for another one themselves, and those that began to earlier say so
+    // any moment
     const bool may_learn = late.size() > 1 && now_ns() < call->deadline_ns() + hearsay_ns(*call->group);
     if (!late.empty() && !may_learn) return call->timed_out(late);
   }
@@ -320,7 +322,8 @@ Status GlooMesh::agree(const std::vector<int>& members, Call* call) {
   for (const Transfer& send : sends) {
     Peer& peer = *peers_[static_cast<size_t>(send.member)];
     if (!(peer.description == own)) return call->mismatch(send.member, peer.description);
-    // so that the next one arrives in one trip; when the connection has ended since, that is the next one's failure
+    // so that the next one arrives in one trip; when the connection has ended since, that is the next one's
+    // failure
     std::string ignored;
     await_description(send.member, &ignored);
   }
@@ -348,7 +351,8 @@ void GlooMesh::look_at_notices() {
   }
 }
 
-// A transfer with `member` has failed. What the member, or another, has announced explains it better than the connection.
+// A transfer with `member` has failed. What the member, or another, has announced explains it better than the
+// connection.
 Status GlooMesh::lost(int member, const char* error, Call* call) {
   look_at_notices();
   MTL_RETURN_IF_ERROR(call->check());

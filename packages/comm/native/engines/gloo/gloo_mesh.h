@@ -1,9 +1,10 @@
-// Connections between the members of a group over libgloo, and what goes wrong with them. Moves bytes between members;
-// what they mean is up to gloo_collectives.h and the communicators.
+// Connections between the members of a group over libgloo, and what goes wrong with them. Moves bytes between
+// members; what they mean is up to gloo_collectives.h and the communicators.
 //
-// Failures travel on the connections themselves: a member that aborts or leaves sends a notice to every member it is
-// connected to, and a connection that ends without one is a death. Every wait looks at the notices of all connections, so
-// that all survivors name the rank that failed and not the neighbour that told them.
+// Failures travel on the connections themselves: a member that aborts or leaves sends a notice to every
+// member it is connected to, and a connection that ends without one is a death. Every wait looks at the
+// notices of all connections, so that all survivors name the rank that failed and not the neighbour that told
+// them.
 #pragma once
 
 #include <atomic>
@@ -64,8 +65,8 @@ class GlooMesh {
   const GroupIdentity& group() const { return group_; }
   // What the others need to reach this member, as bytes for a store.
   const std::string& addresses() const { return own_addresses_; }
-  // Takes the `addresses()` of all members, by position, and connects to `members` (the group's creation; each of them
-  // does the same). Connections to others are made by the first transfer.
+  // Takes the `addresses()` of all members, by position, and connects to `members` (the group's creation;
+  // each of them does the same). Connections to others are made by the first transfer.
   Status connect(std::vector<std::string> addresses, const std::vector<int>& members);
 
   // Begins transfers, after connecting where that is needed. Counts what is sent on the data channels.
@@ -74,8 +75,8 @@ class GlooMesh {
   Status finish(Exchange* exchange, Call* call);
   Status run(const std::vector<Transfer>& transfers, Call* call);
 
-  // Exchanges the descriptions of a collective with `members` and compares them: when it succeeds, all of them have
-  // started the same operation.
+  // Exchanges the descriptions of a collective with `members` and compares them: when it succeeds, all of
+  // them have started the same operation.
   Status agree(const std::vector<int>& members, Call* call);
 
   // Tells the others that this member will start nothing more.

@@ -1,5 +1,5 @@
-// Collectives in three stages: within the host, between hosts, within the host. Letters: H hosts of m members each, n = H m;
-// k elements are one member's part.
+// Collectives in three stages: within the host, between hosts, within the host. Letters: H hosts of m members
+// each, n = H m; k elements are one member's part.
 #include <cstring>
 
 #include "engines/gloo/hierarchical_communicator.h"

@@ -43,7 +43,8 @@ HierarchicalCommunicator::HierarchicalCommunicator(Topology topology, std::uniqu
   if (local_ != nullptr) local_->set_patience(3 * patience_ns());
 }
 
-// How much longer than a wait within the host one for another host is. More than ranks of one host come apart.
+// How much longer than a wait within the host one for another host is. More than ranks of one host come
+// apart.
 int64_t HierarchicalCommunicator::patience_ns() const {
   return std::clamp<int64_t>(group_.timeout_ns / 5, 300 * kMillisecond, 2000 * kMillisecond);
 }
@@ -53,8 +54,8 @@ void HierarchicalCommunicator::leave() {
   mesh_->leave();
 }
 
-// All members of the host take the same steps in the same order once they have agreed on the operation, so the local
-// engine's own descriptions, numbered by step, never differ.
+// All members of the host take the same steps in the same order once they have agreed on the operation, so
+// the local engine's own descriptions, numbered by step, never differ.
 Status HierarchicalCommunicator::in_host(const LocalStep& step, Call* call) {
   if (local_ == nullptr) return ok_status();
   Operation operation;

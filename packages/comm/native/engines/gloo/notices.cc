@@ -7,7 +7,8 @@
 namespace mtl::comm::gloo {
 namespace {
 
-// Long enough for a loopback or a local network; a peer that does not take a notice by then is gone or stopped.
+// Long enough for a loopback or a local network; a peer that does not take a notice by then is gone or
+// stopped.
 constexpr int64_t kPatienceMs = 200;
 
 }  // namespace

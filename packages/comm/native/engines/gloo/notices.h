@@ -26,8 +26,8 @@ struct Notice {
 
 enum class Fate { kHere, kLeft, kAborted, kGone };
 
-// The notices of one mesh. Used by all threads that wait in it, and by the one that aborts the job, which may come when the
-// mesh is already gone.
+// The notices of one mesh. Used by all threads that wait in it, and by the one that aborts the job, which may
+// come when the mesh is already gone.
 class Notices {
  public:
   Notices(const MtlGlooApi* api, MtlGlooContext* context, int size);

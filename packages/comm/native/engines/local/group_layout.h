@@ -1,5 +1,6 @@
-// How the shared memory of a group is laid out: control words, then three buffers and three results for every member,
-// then a ring for the messages of every ordered pair. Members map it at different addresses: offsets only.
+// How the shared memory of a group is laid out: control words, then three buffers and three results for every
+// member, then a ring for the messages of every ordered pair. Members map it at different addresses: offsets
+// only.
 #pragma once
 
 #include "core/operation.h"
@@ -21,8 +22,9 @@ struct alignas(64) MemberControl {
   std::atomic<uint64_t> arrived;  // steps this member has arrived at
   std::atomic<uint32_t> has_left;
   std::atomic<uint32_t> is_attached;
-  // Where the group spans hosts: when this member last looked around while it waited for another host (now_ns(), one clock
-  // for a machine); 0: it does not. A member that waits is late without being to blame; one that is stopped looks no more.
+  // Where the group spans hosts: when this member last looked around while it waited for another host
+  // (now_ns(), one clock for a machine); 0: it does not. A member that waits is late without being to blame;
+  // one that is stopped looks no more.
   std::atomic<int64_t> away_ns;
   Description descriptions[2];  // of its collectives, by the parity of their number
 };

@@ -99,7 +99,8 @@ HostBoard::HostBoard(JobState* job, std::vector<int> ranks, Segment segment)
 
 HostBoard::~HostBoard() = default;
 
-// Waits for a change of the board that makes `reached()` true, for the job to fail, or for the time to run out.
+// Waits for a change of the board that makes `reached()` true, for the job to fail, or for the time to run
+// out.
 template <typename Reached>
 Status HostBoard::wait(int64_t timeout_ns, const Reached& reached, bool* is_reached) {
   const auto check = [&]() -> Status {

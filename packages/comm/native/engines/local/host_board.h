@@ -1,5 +1,6 @@
-// What the ranks of one host share besides groups: who is there, who has left in order, where the segments of groups
-// are, and why the job was aborted. Made by the first rank of the host; the others need its address from a store.
+// What the ranks of one host share besides groups: who is there, who has left in order, where the segments of
+// groups are, and why the job was aborted. Made by the first rank of the host; the others need its address
+// from a store.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,5 @@
-// Creation, steps and waits; the stages of collectives stand in local_collectives.cc, messages in local_messages.cc.
+// Creation, steps and waits; the stages of collectives stand in local_collectives.cc, messages in
+// local_messages.cc.
 #include "engines/local/local_communicator.h"
 
 namespace mtl::comm::local {
@@ -10,8 +11,8 @@ constexpr int64_t kLookNs = 50 * kMillisecond;
 }  // namespace
 
 GroupLayout LocalCommunicator::layout_of(int size, const LocalOptions& options) {
-  // Two members on two cores: chunks that stay in the second-level cache. More members than cores: a step costs
-  // everybody a turn on a core, so fewer and larger ones.
+  // Two members on two cores: chunks that stay in the second-level cache. More members than cores: a step
+  // costs everybody a turn on a core, so fewer and larger ones.
   const uint64_t chosen = options.has_core_for_each ? 128 * 1024 : 1024 * 1024;
   return {size, options.buffer_bytes == 0 ? chosen : options.buffer_bytes};
 }
@@ -117,7 +118,8 @@ Status LocalCommunicator::wait_for_all(uint64_t step, Call* call) {
     const WaitResult result = wait_on(&header_->round, limits, reached, check, &failure);
     if (result == WaitResult::kReached) return ok_status();
     if (result == WaitResult::kFailed) return failure;
-    // half the time-out is far more than a member that is alive is silent, and far less than one that is to blame
+    // half the time-out is far more than a member that is alive is silent, and far less than one that is to
+    // blame
     const int64_t limit_ns = call->group->timeout_ns / 2;
     const std::vector<int> late = late_at(step);
     std::vector<int> blamed;

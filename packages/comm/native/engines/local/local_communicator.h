@@ -1,11 +1,12 @@
 // The engine of one host: collectives and messages through shared memory.
 //
-// Collectives go in steps with one barrier each. At a step every member copies a chunk of its input into its buffer and
-// arrives; when all have arrived, members read each other's buffers. With three buffers a member can fill the next one
-// before it has read the last, so a slow copy of one hides behind the work of others. Large all-reduces of three and
-// more members are cut: each reduces its slice of the chunk, a step later the others copy the result, so that a member
-// hands over 2 (n-1)/n of its bytes as a ring does. Sums are made in rank order by exactly one piece of code, whoever
-// comes first: results do not depend on timing, and all members get the same bits.
+// Collectives go in steps with one barrier each. At a step every member copies a chunk of its input into its
+// buffer and arrives; when all have arrived, members read each other's buffers. With three buffers a member
+// can fill the next one before it has read the last, so a slow copy of one hides behind the work of others.
+// Large all-reduces of three and more members are cut: each reduces its slice of the chunk, a step later the
+// others copy the result, so that a member hands over 2 (n-1)/n of its bytes as a ring does. Sums are made in
+// rank order by exactly one piece of code, whoever comes first: results do not depend on timing, and all
+// members get the same bits.
 #pragma once
 
 #include "engines/local/group_layout.h"
@@ -26,8 +27,8 @@ class LocalCommunicator : public Communicator {
                        std::unique_ptr<LocalCommunicator>* communicator);
   static Status open(const GroupIdentity& group, const LocalOptions& options, const SegmentAddress& address,
                      std::unique_ptr<LocalCommunicator>* communicator);
-  // Another member in the same process as `first`, which must live longer. Shares its mapping, so that a race detector
-  // sees all members touch the same addresses.
+  // Another member in the same process as `first`, which must live longer. Shares its mapping, so that a race
+  // detector sees all members touch the same addresses.
   static std::unique_ptr<LocalCommunicator> join(const GroupIdentity& group, const LocalOptions& options,
                                                  const LocalCommunicator& first);
   // `buffer_bytes` of a group, and the size of its segment.
@@ -41,8 +42,9 @@ class LocalCommunicator : public Communicator {
   bool is_ready(const Operation& operation) override;
   void leave() override;
 
-  // Says to the other members that this one waits for another host at `now_ns` (repeatedly, while it does), or no longer
-  // (0). Operations wait up to `patience_ns` more for members that do, since these find out who is to blame.
+  // Says to the other members that this one waits for another host at `now_ns` (repeatedly, while it does),
+  // or no longer (0). Operations wait up to `patience_ns` more for members that do, since these find out who
+  // is to blame.
   void set_away(int64_t now_ns) { members_[rank_].away_ns.store(now_ns, std::memory_order_release); }
   void set_patience(int64_t patience_ns) { patience_ns_ = patience_ns; }
 

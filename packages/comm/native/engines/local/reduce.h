@@ -7,8 +7,9 @@
 
 namespace mtl::comm::local {
 
-// output[i] = sources[0][i] + sources[1][i] + ..., in this order; 16-bit floats in float32, rounded once; integers wrap.
-// A NaN wins over numbers in maximum and minimum, and +0 is above -0. `output` may be one of the sources.
+// output[i] = sources[0][i] + sources[1][i] + ..., in this order; 16-bit floats in float32, rounded once;
+// integers wrap. A NaN wins over numbers in maximum and minimum, and +0 is above -0. `output` may be one of
+// the sources.
 using ReduceFunction = void (*)(const void* const* sources, int num_sources, void* output, size_t count);
 
 constexpr int kNumReductions = 3;
@@ -28,7 +29,8 @@ int best_reduce_level();
 
 ReduceFunction reduce_function(DType dtype, Reduction reduction);
 
-// 16-bit floats to float32 and back (to nearest, ties to even), for sums that are made in several places and rounded once.
+// 16-bit floats to float32 and back (to nearest, ties to even), for sums that are made in several places and
+// rounded once.
 void widen(DType dtype, const void* source, float* target, size_t count);
 void narrow(DType dtype, const float* source, void* target, size_t count);
 

@@ -1,5 +1,5 @@
-// Memory shared by processes of one host: a memfd that its creator keeps open and others reach through /proc/PID/fd.
-// No name in any file system, so nothing is left behind and no limit of /dev/shm applies.
+// Memory shared by processes of one host: a memfd that its creator keeps open and others reach through
+// /proc/PID/fd. No name in any file system, so nothing is left behind and no limit of /dev/shm applies.
 #pragma once
 
 #include <cstddef>

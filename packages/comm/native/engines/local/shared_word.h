@@ -41,11 +41,12 @@ inline void pause_briefly() {
 
 enum class WaitResult { kReached, kFailed, kTimedOut };
 
-// How long to spin: about 40 us, longer than a peer on another core needs for a small step. Where it does not help,
-// because other programs hold the cores that the peers would run on, it is tried only now and then.
-// Never for longer, and never without end: at a real-time priority that would keep out for good whom it waits for. Giving
-// way (sched_yield) between spinning and sleeping was measured and does not pay: with 8 ranks on 2 busy cores a barrier's
-// best time fell from 35 to 22 us, its median rose from 40 to 70 us; with 2 ranks nothing changed.
+// How long to spin: about 40 us, longer than a peer on another core needs for a small step. Where it does not
+// help, because other programs hold the cores that the peers would run on, it is tried only now and then.
+// Never for longer, and never without end: at a real-time priority that would keep out for good whom it waits
+// for. Giving way (sched_yield) between spinning and sleeping was measured and does not pay: with 8 ranks on
+// 2 busy cores a barrier's best time fell from 35 to 22 us, its median rose from 40 to 70 us; with 2 ranks
+// nothing changed.
 class Spinner {
  public:
   int num_spins() const { return failures_ < kPatience || failures_ % kPause == 0 ? kSpins : 0; }
@@ -64,8 +65,8 @@ struct WaitLimits {
   Spinner* spinner = nullptr;  // null: sleep at once
 };
 
-// Waits until `reached()`, which depends on things written before `word` advances. `check()` gives a Status that ends the
-// wait when it is a failure (stored in `failure`); it is asked at least every 50 ms.
+// Waits until `reached()`, which depends on things written before `word` advances. `check()` gives a Status
+// that ends the wait when it is a failure (stored in `failure`); it is asked at least every 50 ms.
 template <typename Reached, typename Check>
 WaitResult wait_on(SharedWord* word, const WaitLimits& limits, const Reached& reached, const Check& check,
                    Status* failure) {

@@ -43,7 +43,8 @@ Status Watchdog::start(JobState* job, HostBoard* board, int64_t grace_ns, std::u
 Watchdog::~Watchdog() {
   if (thread_.joinable()) {
     const uint64_t one = 1;
-    // an eventfd takes eight bytes at once, or the counter is full of them already: either way the thread wakes
+    // an eventfd takes eight bytes at once, or the counter is full of them already: either way the thread
+    // wakes
     const ssize_t written = write(wake_fd_, &one, sizeof(one));
     static_cast<void>(written);
     thread_.join();

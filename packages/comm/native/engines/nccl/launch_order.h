@@ -1,6 +1,6 @@
-// The order in which a process launches collectives, over all groups: the order in which the program started them. All
-// members start the operations of groups that they share in the same order, so no two devices can wait for each other
-// with kernels of two communicators that came in different orders.
+// The order in which a process launches collectives, over all groups: the order in which the program started
+// them. All members start the operations of groups that they share in the same order, so no two devices can
+// wait for each other with kernels of two communicators that came in different orders.
 #pragma once
 
 #include <cstdint>

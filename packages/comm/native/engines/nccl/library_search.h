@@ -1,6 +1,6 @@
-// Finds NVIDIA's libraries at run time and opens them by path, in this order: the directories of MTL_CUDA_LIBS, what the
-// dynamic linker finds by name, CUDA_HOME and CUDA_PATH, the Python environment (VIRTUAL_ENV, CONDA_PREFIX, python3)
-// with NVIDIA's wheels in it, and the usual directories of the system.
+// Finds NVIDIA's libraries at run time and opens them by path, in this order: the directories of
+// MTL_CUDA_LIBS, what the dynamic linker finds by name, CUDA_HOME and CUDA_PATH, the Python environment
+// (VIRTUAL_ENV, CONDA_PREFIX, python3) with NVIDIA's wheels in it, and the usual directories of the system.
 #pragma once
 
 #include <string>
@@ -21,8 +21,9 @@ struct LoadedLibrary {
   std::string path;
 };
 
-// Fails with MTL_NCCL_NOT_FOUND, listing every path that was tried and why it failed. A library that lies in a directory
-// of MTL_CUDA_LIBS and cannot be opened is a failure too: whoever named the directory meant that file.
+// Fails with MTL_NCCL_NOT_FOUND, listing every path that was tried and why it failed. A library that lies in
+// a directory of MTL_CUDA_LIBS and cannot be opened is a failure too: whoever named the directory meant that
+// file.
 Status load_library(const LibraryRequest& request, LoadedLibrary* library);
 
 }  // namespace mtl::comm::nccl

@@ -1,4 +1,5 @@
-// The engine of GPUs as the rest of @mtl/comm sees it. Compiled in every build; without NCCL's header it only says so.
+// The engine of GPUs as the rest of @mtl/comm sees it. Compiled in every build; without NCCL's header it only
+// says so.
 #pragma once
 
 #include <functional>
@@ -10,8 +11,8 @@
 
 namespace mtl::comm::nccl {
 
-// The job's store. Called from several threads, never on the way of an operation that goes well after its group and its
-// pairs are connected.
+// The job's store. Called from several threads, never on the way of an operation that goes well after its
+// group and its pairs are connected.
 struct StoreAccess {
   std::function<Status(const std::string& key, const std::string& value)> set;
   // `*is_there` says whether the key has been set; never waits for it.
@@ -24,8 +25,8 @@ struct NcclOptions {
   void* compute_stream = nullptr;  // cudaStream_t or CUstream that produces inputs and uses results; null: the default one
   StoreAccess store;
   std::shared_ptr<LaunchOrder> order;  // one per process and job
-  // NCCL reports that a peer is gone without its name. The watchdog of the host and the heartbeat of other hosts know
-  // the name; they get this long to say it first.
+  // NCCL reports that a peer is gone without its name. The watchdog of the host and the heartbeat of other
+  // hosts know the name; they get this long to say it first.
   int64_t naming_ns = 1000 * kMillisecond;
 };
 
@@ -49,9 +50,9 @@ std::string describe(const NcclLibraries& libraries);
 // Whether the engine was compiled, and against what: "compiled against NCCL 2.30.7" or why not.
 std::string nccl_build_text();
 
-// A member of `group`. Returns before the others have come: the group connects on a thread of its own, and what goes
-// wrong there is an error of the first operation. `job` outlives the communicator. MTL_CUDA for a device that is not
-// there.
+// A member of `group`. Returns before the others have come: the group connects on a thread of its own, and
+// what goes wrong there is an error of the first operation. `job` outlives the communicator. MTL_CUDA for a
+// device that is not there.
 Status connect_nccl(std::shared_ptr<const NcclLibraries> libraries, const GroupIdentity& group,
                     const NcclOptions& options, JobState* job, std::unique_ptr<Communicator>* communicator);
 

@@ -101,7 +101,8 @@ Status StagedCommunicator::execute(Operation* operation, Call* call) {
   return status;
 }
 
-// Until the input is in pinned memory. From then on the other members' time counts, not that of this one's kernels.
+// Until the input is in pinned memory. From then on the other members' time counts, not that of this one's
+// kernels.
 Status StagedCommunicator::wait_for_input(const Transfer& transfer, Call* call) {
   if (!transfer.goes_out) return ok_status();
   const int64_t from = now_ns();
@@ -121,8 +122,9 @@ Status StagedCommunicator::wait_for_input(const Transfer& transfer, Call* call) 
   return ok_status();
 }
 
-// The result to the device, behind kernels that were given its memory before; the compute stream waits for it, so that
-// whatever is enqueued from now on sees it, and so that memory that is released now is not used before.
+// The result to the device, behind kernels that were given its memory before; the compute stream waits for
+// it, so that whatever is enqueued from now on sees it, and so that memory that is released now is not used
+// before.
 bool StagedCommunicator::bring_back(const Operation& operation, const Transfer& transfer) {
   void* const stream = device_.stream(MTL_STREAM_COPY);
   return device_.wait_event(stream, transfer.started) == 0 &&

@@ -1,14 +1,14 @@
-// The engine of GPUs whose ranks NCCL does not serve, such as several that share one card: tensors go through pinned
-// memory of the host and over an engine of the host (`local` or `gloo`), whose sums they get. Host tensors go straight to
-// that engine.
+// The engine of GPUs whose ranks NCCL does not serve, such as several that share one card: tensors go through
+// pinned memory of the host and over an engine of the host (`local` or `gloo`), whose sums they get. Host
+// tensors go straight to that engine.
 //
 // An operation on device memory:
 //   begin    (the program's thread, never blocks) notes in an event what the compute stream has been given; the
 //            communication stream waits for it and copies the input to pinned memory
 //   execute  (the queue's own thread, or whoever waits) waits on the host for that copy, lets the host's engine exchange,
 //            enqueues the copy of the result on the copy stream, and makes the compute stream wait for it
-// The copies to the device have a stream of their own: behind a copy to the host that waits for kernels, a result that
-// is there already would come late.
+// The copies to the device have a stream of their own: behind a copy to the host that waits for kernels, a
+// result that is there already would come late.
 #pragma once
 
 #include <map>

@@ -1,4 +1,5 @@
-// Everything that can go wrong, against the doubles. Time-outs here are short; nothing depends on how long they are.
+// Everything that can go wrong, against the doubles. Time-outs here are short; nothing depends on how long
+// they are.
 #include "tests/nccl/world_of_doubles.h"
 
 #ifdef MTL_NCCL_DOUBLES

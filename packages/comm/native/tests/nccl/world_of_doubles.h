@@ -1,5 +1,5 @@
-// Ranks as threads over the doubles. A test makes a world, lets each rank do something, and ends with everything given
-// back.
+// Ranks as threads over the doubles. A test makes a world, lets each rank do something, and ends with
+// everything given back.
 #pragma once
 
 #ifdef MTL_NCCL_DOUBLES

@@ -4,8 +4,8 @@ import type { CorpusSentences } from './corpus-sentences.js';
 const sentencesOfArticle = 5;
 
 /**
- * A passage of RACE: five sentences, and which sentence follows them and which stands before them. The wrong options come
- * from other works (middle) or from the same one (high).
+ * A passage of RACE: five sentences, and which sentence follows them and which stands before them. The wrong
+ * options come from other works (middle) or from the same one (high).
  */
 export function corpusPassage(options: {
   readonly sentences: CorpusSentences;

@@ -35,8 +35,8 @@ export function corpusQqp(options: {
 }
 
 /**
- * A file of MNLI: the second sentence is the next one (entailment), one of the same work far away (neutral), or of another
- * work (contradiction). Parses are left empty.
+ * A file of MNLI: the second sentence is the next one (entailment), one of the same work far away (neutral),
+ * or of another work (contradiction). Parses are left empty.
  */
 export function corpusMnli(options: {
   readonly sentences: CorpusSentences;

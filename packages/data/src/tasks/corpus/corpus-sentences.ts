@@ -26,7 +26,10 @@ export class CorpusSentences {
     this.#random = options.random;
   }
 
-  /** A place with `before` sentences of the work before it and `after` behind it, of which all have a fair length. */
+  /**
+   * A place with `before` sentences of the work before it and `after` behind it, of which all have a fair
+   * length.
+   */
   run({ before, after }: { readonly before: number; readonly after: number }): CorpusPlace {
     for (;;) {
       const work = this.#random.randint(0, this.works.length);
@@ -63,8 +66,8 @@ function isFair(text: string): boolean {
 }
 
 /**
- * Cuts documents into sentences, leaves out short documents and those without enough sentences of a fair length. Throws
- * `MTL_DATA_TOO_FEW_DOCUMENTS`.
+ * Cuts documents into sentences, leaves out short documents and those without enough sentences of a fair
+ * length. Throws `MTL_DATA_TOO_FEW_DOCUMENTS`.
  */
 export function splitWorks(documents: readonly string[], fewestWorks: number): string[][] {
   const split = createSentenceSplitter();

@@ -6,8 +6,9 @@ const questionsOfContext = 3;
 const hole = '_____';
 
 /**
- * A file of SQuAD: contexts of five sentences, each question one of these sentences with a hole of one to three words, which
- * are the answer. In version 2.0 a third of the questions come from other works and have no answer.
+ * A file of SQuAD: contexts of five sentences, each question one of these sentences with a hole of one to
+ * three words, which are the answer. In version 2.0 a third of the questions come from other works and have
+ * no answer.
  */
 export function corpusSquad(options: {
   readonly sentences: CorpusSentences;

@@ -25,10 +25,11 @@ const parts = ['train', 'dev', 'test'] as const;
 type Part = (typeof parts)[number];
 
 /**
- * Writes small tasks in the official formats of MNLI, QQP, RACE and SQuAD 1.1 and 2.0, made from a corpus: what a model that
- * was trained on such text knows better than one that was not. Training, dev and test files draw from works of their own
- * (6 : 1 : 1), MNLI's mismatched files from other works of the same part than its matched ones. The same documents, sizes and
- * seed give the same bytes. Throws `MTL_DATA_TOO_FEW_DOCUMENTS`.
+ * Writes small tasks in the official formats of MNLI, QQP, RACE and SQuAD 1.1 and 2.0, made from a corpus:
+ * what a model that was trained on such text knows better than one that was not. Training, dev and test files
+ * draw from works of their own (6 : 1 : 1), MNLI's mismatched files from other works of the same part than
+ * its matched ones. The same documents, sizes and seed give the same bytes. Throws
+ * `MTL_DATA_TOO_FEW_DOCUMENTS`.
  */
 export function writeCorpusTasks(options: WriteCorpusTasksOptions): void {
   const { documents, directory, seed, numTraining = 2000, numEvaluation = 400 } = options;

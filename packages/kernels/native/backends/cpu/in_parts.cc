@@ -1,4 +1,5 @@
-// Fused operations that gain nothing on a processor: their parts, by the kernels of the active instruction set.
+// Fused operations that gain nothing on a processor: their parts, by the kernels of the active instruction
+// set.
 #include "backends/cpu/cpu_backend.h"
 #include "ops/cross_entropy.h"
 #include "ops/linear.h"

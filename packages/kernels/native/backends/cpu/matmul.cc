@@ -48,8 +48,9 @@ class Widened {
   TensorView view_;
 };
 
-// oneDNN multiplies float16 on processors with avx512_fp16 only (version 3), so the product is taken in float32: exact
-// products, float32 sums and one rounding at the end, which is what a GPU's tensor cores do with float16.
+// oneDNN multiplies float16 on processors with avx512_fp16 only (version 3), so the product is taken in
+// float32: exact products, float32 sums and one rounding at the end, which is what a GPU's tensor cores do
+// with float16.
 Status float16_product(const OpCall& call) {
   const Widened output(call.tensor(kMatmulOutput)), left(call.tensor(kMatmulLeft)), right(call.tensor(kMatmulRight)),
       bias(call.tensor(kMatmulBias));

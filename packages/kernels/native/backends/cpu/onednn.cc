@@ -102,7 +102,8 @@ Status make_descriptor(const Layout& layout, dnnl_data_type_t type, dnnl_memory_
 #define MTL_DESCRIPTOR(descriptor) (&(descriptor))
 #endif
 
-// What a product has besides its operands. Freed at the end of a scope, also where the library refuses something.
+// What a product has besides its operands. Freed at the end of a scope, also where the library refuses
+// something.
 struct Attributes {
   dnnl_primitive_attr_t handle = nullptr;
   dnnl_post_ops_t post_ops = nullptr;
@@ -179,8 +180,8 @@ Status set_data(dnnl_memory_t memory, const void* data) {
 }  // namespace
 
 Status onednn_matrix_product(const MatrixProduct& p) {
-  // Primitives and their memory objects are shared by all threads of the process (worker threads may be ranks); two
-  // products at once would only fight for the same cores.
+  // Primitives and their memory objects are shared by all threads of the process (worker threads may be
+  // ranks); two products at once would only fight for the same cores.
   static std::mutex mutex;
   const std::lock_guard<std::mutex> lock(mutex);
   Library* lib = nullptr;

@@ -1,5 +1,6 @@
-// The only door to oneDNN: one matrix product, through the C API, for versions 2 and 3. Primitives are cached by shape.
-// Callable from any thread, one product at a time (each calling thread gets an OpenMP team of its own).
+// The only door to oneDNN: one matrix product, through the C API, for versions 2 and 3. Primitives are cached
+// by shape. Callable from any thread, one product at a time (each calling thread gets an OpenMP team of its
+// own).
 #pragma once
 
 #include "core/status.h"

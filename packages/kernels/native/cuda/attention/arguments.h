@@ -56,8 +56,8 @@ MTL_HOST_DEVICE inline HeadPlace head_place(const AttentionArguments& a, int hea
   return {head_of_batch / a.heads, head_of_batch % a.heads, 3 * first, first, static_cast<int64_t>(head_of_batch) * a.sequence};
 }
 
-// The same for packed samples too, each of which has its own length: the arguments have it from here on, and blocks may
-// begin behind its end.
+// The same for packed samples too, each of which has its own length: the arguments have it from here on, and
+// blocks may begin behind its end.
 MTL_HOST_DEVICE inline HeadPlace enter_head(AttentionArguments& a, int head_of_batch) {
   if (a.starts == nullptr) return head_place(a, head_of_batch);
   const int batch = head_of_batch / a.heads, head = head_of_batch % a.heads, start = a.starts[batch];

@@ -1,5 +1,6 @@
-// delta [B, A, S], of packed samples [A, T]: sum over d of output times its gradient, which is what the softmax's gradient
-// subtracts (Dao 2023, "FlashAttention-2", algorithm 2, line 4). One warp a row; memory is all that counts.
+// delta [B, A, S], of packed samples [A, T]: sum over d of output times its gradient, which is what the
+// softmax's gradient subtracts (Dao 2023, "FlashAttention-2", algorithm 2, line 4). One warp a row; memory is
+// all that counts.
 #include "cuda/attention/arguments.h"
 #include "cuda/attention/tiles.cuh"
 

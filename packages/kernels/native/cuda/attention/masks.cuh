@@ -59,8 +59,8 @@ struct KeyTile {
   uint64_t shown;  // shown_keys
 };
 
-// The first key of the next tile, from `first` (a multiple of 64) on, that the key mask does not hide altogether;
-// range.any.end or more when there is none.
+// The first key of the next tile, from `first` (a multiple of 64) on, that the key mask does not hide
+// altogether; range.any.end or more when there is none.
 MTL_PTX int next_key_tile(const AttentionArguments& a, int batch, const QueryRange& range, int first) {
   while (a.key_mask != nullptr && first < range.any.end && shown_keys(a, batch, first) == 0) first += kTile;
   return first;
@@ -105,8 +105,8 @@ MTL_PTX DropoutSite dropout_site(const AttentionArguments& a, const HeadPlace& p
   return {a.key, a.dropout_threshold, philox_sample_low(sample), philox_sample_high(sample, a.head_offset + place.head)};
 }
 
-// Zeroes what dropout drops of the thread's row `half`, which is `query`, in a tile from first_key on. In the counters
-// of core/philox.h, the 16 columns that a thread has of 64 are all the words of four blocks.
+// Zeroes what dropout drops of the thread's row `half`, which is `query`, in a tile from first_key on. In the
+// counters of core/philox.h, the 16 columns that a thread has of 64 are all the words of four blocks.
 MTL_PTX void drop(float (&values)[kTile / 8][4], int half, const DropoutSite& site, int query, int first_key) {
   const int column = static_cast<int>(threadIdx.x) % 4 * 2;
 #pragma unroll

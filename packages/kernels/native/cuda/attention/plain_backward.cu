@@ -1,5 +1,5 @@
-// Attention backward in plain arithmetic (Dao 2023, "FlashAttention-2", algorithm 2): a warp for a query, then a warp for
-// a key, so that every sum has one order.
+// Attention backward in plain arithmetic (Dao 2023, "FlashAttention-2", algorithm 2): a warp for a query,
+// then a warp for a key, so that every sum has one order.
 #include "cuda/attention/plain_rows.cuh"
 
 namespace mtl::cuda {

@@ -1,5 +1,5 @@
-// Attention forward in plain arithmetic: the running maximum, sum and output of Dao 2023 ("FlashAttention-2"), a warp for a
-// query.
+// Attention forward in plain arithmetic: the running maximum, sum and output of Dao 2023
+// ("FlashAttention-2"), a warp for a query.
 #include "cuda/attention/plain_rows.cuh"
 
 namespace mtl::cuda {

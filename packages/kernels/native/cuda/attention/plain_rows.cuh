@@ -1,8 +1,8 @@
 // Attention in plain arithmetic: float32 (never TF32) and head sizes that tensor cores cannot take.
 //
-// A block's eight warps own one row each (a query, or a key in the backward pass of keys and values) and go together
-// over tiles of 32 rows of two matrices, widened to float in shared memory. For scores a lane is a row of the tile; for
-// the sums that come after, a lane is every 32nd column.
+// A block's eight warps own one row each (a query, or a key in the backward pass of keys and values) and go
+// together over tiles of 32 rows of two matrices, widened to float in shared memory. For scores a lane is a
+// row of the tile; for the sums that come after, a lane is every 32nd column.
 #pragma once
 
 #include "cuda/attention/masks.cuh"

@@ -1,8 +1,9 @@
-// Tiles of 16-bit matrices in shared memory and the registers of tensor cores: loading, products, writing back.
+// Tiles of 16-bit matrices in shared memory and the registers of tensor cores: loading, products, writing
+// back.
 //
-// A tile's rows are padded by 16 bytes: with that, the eight rows that an 8 x 8 matrix load reads at once, and the sixteen
-// bytes that a quarter of a warp writes, fall into different banks for every width that is a multiple of 16 (the
-// distance of rows is then an odd number of 16-byte units), so that no swizzle is needed.
+// A tile's rows are padded by 16 bytes: with that, the eight rows that an 8 x 8 matrix load reads at once,
+// and the sixteen bytes that a quarter of a warp writes, fall into different banks for every width that is a
+// multiple of 16 (the distance of rows is then an odd number of 16-byte units), so that no swizzle is needed.
 #pragma once
 
 #include "cuda/emulation/ptx.h"
@@ -20,8 +21,8 @@ struct TileShape {
   static constexpr int elements(int rows) { return rows * kStride; }
 };
 
-// Rows first_row .. first_row + kRows of a matrix in global memory, by all threads of the block, asynchronously. Zeros
-// beyond the last row and beyond `width` columns, which is a multiple of 8.
+// Rows first_row .. first_row + kRows of a matrix in global memory, by all threads of the block,
+// asynchronously. Zeros beyond the last row and beyond `width` columns, which is a multiple of 8.
 template <typename T, int kWidth, int kRows>
 MTL_PTX void load_tile(T* tile, const T* matrix, int64_t stride, int first_row, int num_rows, int width) {
   constexpr int kChunks = kWidth / 8;
@@ -34,7 +35,8 @@ MTL_PTX void load_tile(T* tile, const T* matrix, int64_t stride, int first_row, 
   }
 }
 
-// sums[n] += a b^T, a: 16 rows of a tile from `row_tile` on, b: kColumns rows of another tile; both kWidth wide.
+// sums[n] += a b^T, a: 16 rows of a tile from `row_tile` on, b: kColumns rows of another tile; both kWidth
+// wide.
 template <typename T, int kWidth, int kColumns>
 MTL_PTX void multiply_transposed(float (&sums)[kColumns / 8][4], const T* row_tile, const T* column_tile) {
   constexpr int kStride = TileShape<kWidth>::kStride;
@@ -55,7 +57,8 @@ MTL_PTX void multiply_transposed(float (&sums)[kColumns / 8][4], const T* row_ti
   }
 }
 
-// 16 x 16 left operand of the next product from the accumulators of two neighbouring 16 x 8 ones: the layouts agree.
+// 16 x 16 left operand of the next product from the accumulators of two neighbouring 16 x 8 ones: the layouts
+// agree.
 template <typename T>
 MTL_PTX void operand_of(uint32_t (&a)[4], const float (&left)[4], const float (&right)[4]) {
   a[0] = Numbers<T>::pack(left[0], left[1]);
@@ -84,8 +87,8 @@ MTL_PTX void multiply_registers(float (&sums)[kWidth / 8][4], const float (&a)[k
   }
 }
 
-// Writes 16 rows of accumulators to global memory, 16 bytes a store, by way of 16 rows of shared memory that only this
-// warp uses. factors: what the thread's two rows are multiplied by.
+// Writes 16 rows of accumulators to global memory, 16 bytes a store, by way of 16 rows of shared memory that
+// only this warp uses. factors: what the thread's two rows are multiplied by.
 template <typename T, int kWidth>
 MTL_PTX void store_rows(T* matrix, int64_t stride, int num_rows, int width, const float (&sums)[kWidth / 8][4],
                         const float (&factors)[2], T* scratch) {

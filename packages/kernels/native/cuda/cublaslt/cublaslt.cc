@@ -119,8 +119,8 @@ std::map<Key, Plan>& plans() {
   return *all;
 }
 
-// The library counts columns first: a matrix that lies row by row is its transpose there. So the transposed product is
-// taken, right^T times left^T, and every matrix keeps its memory.
+// The library counts columns first: a matrix that lies row by row is its transpose there. So the transposed
+// product is taken, right^T times left^T, and every matrix keeps its memory.
 Status make_layout(const MatrixProduct& p, DType dtype, int64_t rows, int64_t columns, lt::Layout* layout) {
   MTL_RETURN_IF_LT_ERROR(cublasLtMatrixLayoutCreate, layout, type_of(dtype), static_cast<uint64_t>(rows),
                          static_cast<uint64_t>(columns), rows);
@@ -227,8 +227,8 @@ const char* name_of_fused(FusedWith fused) {
   }
 }
 
-// One line for each new plan with something fused, where MTL_CUBLASLT_REPORT=1 asks for it: what a card offers is not
-// documented in full.
+// One line for each new plan with something fused, where MTL_CUBLASLT_REPORT=1 asks for it: what a card
+// offers is not documented in full.
 void report_plan(const MatrixProduct& p, const Plan& plan, const char* when) {
   static const bool is_reporting = is_set_to("MTL_CUBLASLT_REPORT", "1");
   if (!is_reporting || p.fused == FusedWith::kNothing) return;

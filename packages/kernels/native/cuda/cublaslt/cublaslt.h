@@ -6,18 +6,19 @@
 
 namespace mtl::cuda {
 
-// Opens the first of the candidates (one a line) that dlopen takes. Fails with MTL_CUBLASLT, listing what was tried.
+// Opens the first of the candidates (one a line) that dlopen takes. Fails with MTL_CUBLASLT, listing what was
+// tried.
 Status load_cublaslt(const char* candidates, bool allow_tf32);
 // After the device is open: makes the handle.
 Status open_cublaslt();
 const char* cublaslt_path();
 uint64_t cublaslt_version();
 
-// output[batch, rows, columns] = op(left) op(right) + bias (+ output when accumulate), all of it row by row. Products are
-// summed in float32; float16 and bfloat16 are rounded once, at the end.
+// output[batch, rows, columns] = op(left) op(right) + bias (+ output when accumulate), all of it row by row.
+// Products are summed in float32; float16 and bfloat16 are rounded once, at the end.
 //
-// Deterministic: the algorithm is the first of the library's own order, the same for the same shape and alignment, and
-// never one whose parts of a sum race for the output.
+// Deterministic: the algorithm is the first of the library's own order, the same for the same shape and
+// alignment, and never one whose parts of a sum race for the output.
 enum class FusedWith {
   kNothing,        // but a bias
   kGelu,           // output = gelu(product + bias), tanh approximation; auxiliary = product + bias
@@ -41,7 +42,8 @@ struct MatrixProduct {
 };
 
 Status cublaslt_matrix_product(const MatrixProduct& product);
-// The same with something fused, where the library has a deterministic algorithm for that; otherwise nothing is done.
+// The same with something fused, where the library has a deterministic algorithm for that; otherwise nothing
+// is done.
 Status cublaslt_fused_product(const MatrixProduct& product, bool* is_offered);
 
 }  // namespace mtl::cuda

@@ -1,6 +1,6 @@
-// What is used of cuBLASLt, declared here: its header comes with no toolkit that lacks the library, and the library is
-// found at run time. Numbers and layouts are those of versions 12 and 13; where the header is there,
-// cublaslt_header_check.cc compares them with it.
+// What is used of cuBLASLt, declared here: its header comes with no toolkit that lacks the library, and the
+// library is found at run time. Numbers and layouts are those of versions 12 and 13; where the header is
+// there, cublaslt_header_check.cc compares them with it.
 #pragma once
 
 #include <cuda_runtime.h>

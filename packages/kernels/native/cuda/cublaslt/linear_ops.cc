@@ -1,6 +1,7 @@
-// The products of a linear layer with what cuBLASLt's epilogues do in the same pass. What the library does not offer (exact
-// GELU, shapes that its epilogues do not take) is done by a product and this library's own kernels, and so is GELU of float32:
-// how exact the library's tanh is, is not documented, and was not measured against float32's bounds.
+// The products of a linear layer with what cuBLASLt's epilogues do in the same pass. What the library does
+// not offer (exact GELU, shapes that its epilogues do not take) is done by a product and this library's own
+// kernels, and so is GELU of float32: how exact the library's tanh is, is not documented, and was not
+// measured against float32's bounds.
 #include "ops/linear.h"
 
 #include "cuda/cublaslt/cublaslt.h"

@@ -1,6 +1,6 @@
-// What the host has asked of the emulated device since the process began: tests hold steps of a training to exact numbers.
-// Where MTL_EMULATION_COUNTS names a file, that name and the process id (name.123) are one with the counts as 64-bit
-// integers, in this order (tooling/native/emulation-counts.mjs).
+// What the host has asked of the emulated device since the process began: tests hold steps of a training to
+// exact numbers. Where MTL_EMULATION_COUNTS names a file, that name and the process id (name.123) are one
+// with the counts as 64-bit integers, in this order (tooling/native/emulation-counts.mjs).
 #pragma once
 
 namespace mtl::emulation {

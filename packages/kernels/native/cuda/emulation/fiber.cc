@@ -22,7 +22,8 @@
 namespace mtl::emulation {
 namespace {
 
-// Kernels keep their registers here: at most 255 of 4 bytes on a card, several times that in a build without optimisation.
+// Kernels keep their registers here: at most 255 of 4 bytes on a card, several times that in a build without
+// optimisation.
 constexpr size_t kStackBytes = 256 << 10;
 
 // Where a fiber or its resumer stands while the other one runs.
@@ -49,8 +50,8 @@ struct FiberState {
 }  // namespace mtl::emulation
 
 #if defined(MTL_FAST_FIBERS)
-// Saves what a called function must preserve, exchanges the stacks, restores. System V ABI, without the floating-point
-// control words: no kernel changes them.
+// Saves what a called function must preserve, exchanges the stacks, restores. System V ABI, without the
+// floating-point control words: no kernel changes them.
 extern "C" void mtl_exchange_stacks(void** save, void* load);
 asm(R"(
 .text

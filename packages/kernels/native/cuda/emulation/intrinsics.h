@@ -1,5 +1,5 @@
-// What CUDA C++ adds to the language, for a host compiler: qualifiers, barriers, shuffles, votes, atomics, fast
-// arithmetic. Same names and meanings; on undefined behaviour the emulation fails instead of guessing.
+// What CUDA C++ adds to the language, for a host compiler: qualifiers, barriers, shuffles, votes, atomics,
+// fast arithmetic. Same names and meanings; on undefined behaviour the emulation fails instead of guessing.
 #pragma once
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// How kernels start, with and without a card. A launcher fills a Launch and names the kernel; with nvcc that is
-// <<<>>>, with a host compiler the threads run one after the other (emulation, block.h).
+// How kernels start, with and without a card. A launcher fills a Launch and names the kernel; with nvcc that
+// is <<<>>>, with a host compiler the threads run one after the other (emulation, block.h).
 //
 //   MTL_LAUNCH(kernel, launch, arguments...)   a cudaError_t; a kernel's name with commas in parentheses
 //   MTL_SHARED(float, tile, [32][33]);      a shared array, all NaN at the start of a block under emulation

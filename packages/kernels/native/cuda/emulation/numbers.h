@@ -1,5 +1,5 @@
-// The 16-bit floating types and small vectors of CUDA's headers, for compilers that have none of these headers: the
-// same names, the same bits, conversions to the nearest, ties to even.
+// The 16-bit floating types and small vectors of CUDA's headers, for compilers that have none of these
+// headers: the same names, the same bits, conversions to the nearest, ties to even.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,7 @@
-// The PTX instructions that kernels use, one function each: inline PTX with nvcc, the same effect on the same registers
-// of the same lanes under emulation. Fragment layouts are those of the PTX ISA, section "Matrix multiply-accumulate
-// operation using mma instruction", m16n8k16 with 16-bit operands; g = lane / 4, t = lane % 4:
+// The PTX instructions that kernels use, one function each: inline PTX with nvcc, the same effect on the same
+// registers of the same lanes under emulation. Fragment layouts are those of the PTX ISA, section "Matrix
+// multiply-accumulate operation using mma instruction", m16n8k16 with 16-bit operands; g = lane / 4, t = lane
+// % 4:
 //
 //   A (16 x 16)  a[0]: row g, columns 2t, 2t + 1      a[1]: row g + 8      a[2], a[3]: the same, columns + 8
 //   B (16 x 8)   b[0]: rows 2t, 2t + 1 of column g    b[1]: rows + 8
@@ -40,8 +41,9 @@ MTL_PTX void mma(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], 
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-// Four 8 x 8 matrices of 16-bit elements; lane i gives the address of row i % 8 (16 bytes) of matrix i / 8. A lane gets
-// of each matrix row lane / 4, columns 2 (lane % 4) and the next; transposed: of the matrix's transpose.
+// Four 8 x 8 matrices of 16-bit elements; lane i gives the address of row i % 8 (16 bytes) of matrix i / 8. A
+// lane gets of each matrix row lane / 4, columns 2 (lane % 4) and the next; transposed: of the matrix's
+// transpose.
 MTL_PTX void load_matrices(uint32_t (&r)[4], const void* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
@@ -55,7 +57,8 @@ MTL_PTX void load_matrices_transposed(uint32_t (&r)[4], const void* row) {
                : "memory");
 }
 
-// Copies 16 bytes past the registers and L1; nothing but zeros where `valid` is false (global is not read then).
+// Copies 16 bytes past the registers and L1; nothing but zeros where `valid` is false (global is not read
+// then).
 MTL_PTX void copy_async_16(void* shared, const void* global, bool valid) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(shared)), "l"(global),
                "r"(valid ? 16 : 0)

@@ -1,5 +1,5 @@
-// What streams and graphs are where there is no card: work runs when it is enqueued or, while its stream is captured, when
-// the graph is launched. Shared with the emulated cuBLASLt, which enqueues too.
+// What streams and graphs are where there is no card: work runs when it is enqueued or, while its stream is
+// captured, when the graph is launched. Shared with the emulated cuBLASLt, which enqueues too.
 #pragma once
 
 #include <functional>

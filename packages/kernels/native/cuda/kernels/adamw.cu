@@ -1,5 +1,5 @@
-// adamw: one launch over all parameters. A block takes a chunk of the flat buffers and finds the segment that the chunk
-// begins in; few chunks have more than two.
+// adamw: one launch over all parameters. A block takes a chunk of the flat buffers and finds the segment that
+// the chunk begins in; few chunks have more than two.
 #include "cuda/kernels/dispatch.h"
 
 namespace mtl::cuda {

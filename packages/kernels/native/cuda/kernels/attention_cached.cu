@@ -1,5 +1,5 @@
-// attention_cached_forward: one launch stores the new keys and values, one has a block for each new position of each
-// head. Bound by reading the caches once, which warps do key by key.
+// attention_cached_forward: one launch stores the new keys and values, one has a block for each new position
+// of each head. Bound by reading the caches once, which warps do key by key.
 #include "cuda/kernels/block_reduce.h"
 #include "cuda/kernels/dispatch.h"
 #include "ops/attention.h"

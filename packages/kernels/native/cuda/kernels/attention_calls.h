@@ -1,4 +1,5 @@
-// The kernels of cuda/attention on the tensors of an op call, whose places attention and packed attention share.
+// The kernels of cuda/attention on the tensors of an op call, whose places attention and packed attention
+// share.
 #pragma once
 
 #include "core/op_call.h"

@@ -1,7 +1,8 @@
 // bias_dropout_residual_forward and _backward.
 //
-// Four words of a Philox block belong to columns 16 apart, so a thread takes N neighbouring counters and with them N
-// columns in each of the four quarters of a group of 64: every random bit is used, every access is 16 bytes wide.
+// Four words of a Philox block belong to columns 16 apart, so a thread takes N neighbouring counters and with
+// them N columns in each of the four quarters of a group of 64: every random bit is used, every access is 16
+// bytes wide.
 #include "cuda/kernels/dispatch.h"
 #include "cuda/kernels/philox_mask.h"
 

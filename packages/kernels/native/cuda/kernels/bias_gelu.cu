@@ -1,4 +1,5 @@
-// bias_gelu_forward and bias_gelu_backward: a block for each row, its threads for N neighbouring columns in turn.
+// bias_gelu_forward and bias_gelu_backward: a block for each row, its threads for N neighbouring columns in
+// turn.
 #include "cuda/kernels/dispatch.h"
 
 namespace mtl::cuda {
@@ -9,7 +10,8 @@ constexpr float kCubic = 0.044715f;
 constexpr float kInverseSqrt2 = 0.7071067811865476f;
 constexpr float kInverseSqrt2Pi = 0.3989422804014327f;
 
-// 0.5 (1 + tanh u) = 1 / (1 + e^-2u): one exponential, and no difference of nearly equal numbers in the tails.
+// 0.5 (1 + tanh u) = 1 / (1 + e^-2u): one exponential, and no difference of nearly equal numbers in the
+// tails.
 template <typename T>
 __device__ __forceinline__ float negative_exponential(float z) {
   return exponential<T>(z * (-2.0f * kSqrt2OverPi - 2.0f * kSqrt2OverPi * kCubic * z * z));

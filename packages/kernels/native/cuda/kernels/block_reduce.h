@@ -29,8 +29,9 @@ __device__ __forceinline__ V warp_reduce(V value) {
   return value;
 }
 
-// Reduces over the block, whose size is a multiple of 32. `shared` holds kMaxWarps values of the block's; the call ends
-// with every thread past its last read of them only after the next barrier, which the next call begins with.
+// Reduces over the block, whose size is a multiple of 32. `shared` holds kMaxWarps values of the block's; the
+// call ends with every thread past its last read of them only after the next barrier, which the next call
+// begins with.
 template <typename Operation, typename V>
 __device__ __forceinline__ V block_reduce(V value, V* shared) {
   value = warp_reduce<Operation>(value);

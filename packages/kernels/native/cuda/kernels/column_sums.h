@@ -1,5 +1,5 @@
-// Sums over rows, column by column, in two passes without atomics: blocks sum their share of the rows into a line of
-// `partial`, then the lines are added up in order. The same bits every time.
+// Sums over rows, column by column, in two passes without atomics: blocks sum their share of the rows into a
+// line of `partial`, then the lines are added up in order. The same bits every time.
 #pragma once
 
 #include "core/op_call.h"

@@ -38,7 +38,8 @@ Status for_width(bool packed, const Body& body) {
 
 inline bool is_aligned(const void* data) { return reinterpret_cast<uintptr_t>(data) % 16 == 0; }
 
-// Whether rows of `columns` elements of T can be read 16 bytes at a time in all of these tensors (null: not given).
+// Whether rows of `columns` elements of T can be read 16 bytes at a time in all of these tensors (null: not
+// given).
 template <typename T>
 bool is_packed(int64_t columns, std::initializer_list<const void*> tensors) {
   return columns % kPack<T> == 0 && std::all_of(tensors.begin(), tensors.end(), is_aligned);

@@ -1,4 +1,5 @@
-// cast and add: one thread for N neighbouring elements of flat buffers, the last one for what is left of them.
+// cast and add: one thread for N neighbouring elements of flat buffers, the last one for what is left of
+// them.
 #include "cuda/kernels/dispatch.h"
 
 namespace mtl::cuda {

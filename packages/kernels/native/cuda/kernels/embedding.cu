@@ -1,8 +1,9 @@
 // embedding_forward and embedding_backward.
 //
-// The gradient of a table row is the sum over the tokens that have its id. Tokens are sorted by row and cut into chunks of
-// equal size, however often an id occurs: a block adds up its chunk row by row in token order, and the sums of a row that
-// lies in several chunks are added in order afterwards. No atomics; each gradient is read once, each row read and written once.
+// The gradient of a table row is the sum over the tokens that have its id. Tokens are sorted by row and cut
+// into chunks of equal size, however often an id occurs: a block adds up its chunk row by row in token order,
+// and the sums of a row that lies in several chunks are added in order afterwards. No atomics; each gradient
+// is read once, each row read and written once.
 #include "cuda/kernels/block_reduce.h"
 #include "cuda/kernels/dispatch.h"
 #include "cuda/kernels/sort_rows.h"
@@ -33,8 +34,8 @@ constexpr int kChunk = 64;  // sorted tokens of a block
 constexpr int kBatch = 4;   // gradients under way at a time
 constexpr int kPartials = 16;
 
-// Sums that do not lie within one chunk, [chunks, 2, columns]: of the row that the chunk before it began, and of the row
-// that the chunk after it goes on with.
+// Sums that do not lie within one chunk, [chunks, 2, columns]: of the row that the chunk before it began, and
+// of the row that the chunk after it goes on with.
 struct Partials {
   float* sums;
   int64_t columns;
@@ -54,8 +55,8 @@ struct SortedTokens {
   }
 };
 
-// Block (x, y): tokens [x * kChunk ...) of those sorted by row, columns y * blockDim.x * N onwards. A row whose tokens all
-// lie here gets their sum at once.
+// Block (x, y): tokens [x * kChunk ...) of those sorted by row, columns y * blockDim.x * N onwards. A row
+// whose tokens all lie here gets their sum at once.
 template <typename T, int N>
 __global__ void sum_chunks_kernel(float* gradient, Partials partials, const T* output_gradient, SortedTokens tokens) {
   MTL_SHARED(int, rows, [kChunk + 2]);  // with the one before and the one after
@@ -111,7 +112,8 @@ __device__ __forceinline__ int64_t chunks_of_row(const SortedTokens& tokens, int
   }
 }
 
-// Block (x, y): the row that begins in chunk x and goes on behind it, if there is one: its chunks are added up in order.
+// Block (x, y): the row that begins in chunk x and goes on behind it, if there is one: its chunks are added
+// up in order.
 template <int N>
 __global__ void add_chunks_kernel(float* gradient, Partials partials, SortedTokens tokens) {
   const int64_t chunk = blockIdx.x, begin = chunk * kChunk, columns = partials.columns;

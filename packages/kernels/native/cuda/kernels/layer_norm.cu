@@ -1,8 +1,9 @@
 // layer_norm_forward and layer_norm_backward.
 //
-// Rows that fill whole 16-byte accesses, one for each thread of a block, are read once and stay in registers. The
-// backward pass has few blocks, each of which takes every gridDim.x-th row and keeps the sums for its weight gradients
-// in registers as well: one pass over memory for all three gradients. Other rows go element by element, more than once.
+// Rows that fill whole 16-byte accesses, one for each thread of a block, are read once and stay in registers.
+// The backward pass has few blocks, each of which takes every gridDim.x-th row and keeps the sums for its
+// weight gradients in registers as well: one pass over memory for all three gradients. Other rows go element
+// by element, more than once.
 #include "cuda/kernels/block_reduce.h"
 #include "cuda/kernels/column_sums.h"
 #include "cuda/kernels/dispatch.h"
@@ -88,8 +89,8 @@ struct Backward {
   int64_t rows, columns;
 };
 
-// dx = rstd * (g - mean(g) - x_hat * mean(g * x_hat)) + addend, with g = dy * weight. A line of `partial` gets the
-// block's sums of dy * x_hat and then of dy.
+// dx = rstd * (g - mean(g) - x_hat * mean(g * x_hat)) + addend, with g = dy * weight. A line of `partial`
+// gets the block's sums of dy * x_hat and then of dy.
 template <typename T, bool kInput, bool kWeight>
 __global__ void __launch_bounds__(kMaxRowThreads) backward_kernel(Backward<T> b, float* partial) {
   constexpr int N = kPack<T>;

@@ -1,4 +1,5 @@
-// matmul: cuBLASLt's product, and what it does not do: empty sums, and biases of another dtype than the output.
+// matmul: cuBLASLt's product, and what it does not do: empty sums, and biases of another dtype than the
+// output.
 #include "ops/matmul.h"
 
 #include "cuda/cublaslt/cublaslt.h"

@@ -1,5 +1,6 @@
-// A radix sort of few bits, from the last digit to the first, each pass in three launches: how often a tile has each digit,
-// sums of these counts, and every id to its place. Tables have up to some 2^18 rows: two passes.
+// A radix sort of few bits, from the last digit to the first, each pass in three launches: how often a tile
+// has each digit, sums of these counts, and every id to its place. Tables have up to some 2^18 rows: two
+// passes.
 #include "cuda/kernels/sort_rows.h"
 
 #include "cuda/kernels/block_reduce.h"
@@ -99,7 +100,8 @@ __device__ __forceinline__ void find_starts(int* starts, const int32_t* totals, 
   }
 }
 
-// A warp has a stretch of neighbouring ids: counted first, then placed behind those of the tiles and warps before.
+// A warp has a stretch of neighbouring ids: counted first, then placed behind those of the tiles and warps
+// before.
 __global__ void place_kernel(int32_t* rows, int32_t* numbers, Keys keys, const int32_t* counts, const int32_t* totals,
                              Digit digit) {
   MTL_SHARED(int, next, [kWarps][kMaxDigits]);
@@ -149,7 +151,8 @@ __global__ void place_kernel(int32_t* rows, int32_t* numbers, Keys keys, const i
 
 int64_t num_tiles(const RowIds& ids) { return ceiling(ids.count, kTile); }
 
-// Where the parts of a sort's memory lie, each 16-byte aligned: two lists of rows and numbers, counts, totals.
+// Where the parts of a sort's memory lie, each 16-byte aligned: two lists of rows and numbers, counts,
+// totals.
 struct Places {
   explicit Places(const RowIds& ids) : list((ids.count + 3) / 4 * 4), counts(4 * list), totals(counts + kMaxDigits * num_tiles(ids)) {}
   int64_t list, counts, totals;  // in numbers of 4 bytes

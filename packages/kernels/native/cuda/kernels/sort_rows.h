@@ -1,5 +1,6 @@
-// Ids in the order of the table rows that they choose, those of one row in their own order: a radix sort without atomics on
-// anything that order could change, so that whatever follows it adds up in the same order every time.
+// Ids in the order of the table rows that they choose, those of one row in their own order: a radix sort
+// without atomics on anything that order could change, so that whatever follows it adds up in the same order
+// every time.
 #pragma once
 
 #include "core/op_call.h"
@@ -13,7 +14,8 @@ struct RowIds {
   int64_t first_row, num_rows;
 };
 
-// Position by position: the row, and the number of the id that chose it. Ids that choose no row come last, as row num_rows.
+// Position by position: the row, and the number of the id that chose it. Ids that choose no row come last, as
+// row num_rows.
 struct SortedRows {
   const int32_t* rows;
   const int32_t* numbers;

@@ -1,5 +1,5 @@
-// sum_of_squares: blocks of a fixed number of elements are summed in double and added up in order by one block, so that
-// the result depends on the values alone.
+// sum_of_squares: blocks of a fixed number of elements are summed in double and added up in order by one
+// block, so that the result depends on the values alone.
 #include "cuda/kernels/block_reduce.h"
 #include "cuda/kernels/dispatch.h"
 

@@ -1,4 +1,5 @@
-// tanh and its gradient: one thread for N neighbouring elements of flat buffers, the last one for what is left of them.
+// tanh and its gradient: one thread for N neighbouring elements of flat buffers, the last one for what is
+// left of them.
 #include "cuda/kernels/dispatch.h"
 
 namespace mtl::cuda {

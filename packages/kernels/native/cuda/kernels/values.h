@@ -1,5 +1,6 @@
-// How kernels read and write: N neighbouring elements at a time as float, in accesses of 16 bytes where N elements fill
-// them. N = 1 serves rows that are not a multiple of 16 bytes, and views that start between two.
+// How kernels read and write: N neighbouring elements at a time as float, in accesses of 16 bytes where N
+// elements fill them. N = 1 serves rows that are not a multiple of 16 bytes, and views that start between
+// two.
 #pragma once
 
 #include <cstdint>
@@ -92,8 +93,8 @@ __device__ __forceinline__ void store(T* to, const float (&from)[N]) {
   }
 }
 
-// e^x: to the last bit or two for float32, whose tests are that fine; by one instruction where the result is rounded to
-// 8 or 11 bits anyway.
+// e^x: to the last bit or two for float32, whose tests are that fine; by one instruction where the result is
+// rounded to 8 or 11 bits anyway.
 template <typename T>
 __device__ __forceinline__ float exponential(float x) {
   return sizeof(T) == 4 ? expf(x) : __expf(x);

@@ -1,4 +1,5 @@
-// weighted_sum: one block. The tokens of a micro-batch are few, and one block needs no second pass to add in a fixed order.
+// weighted_sum: one block. The tokens of a micro-batch are few, and one block needs no second pass to add in
+// a fixed order.
 #include "cuda/kernels/block_reduce.h"
 #include "cuda/kernels/dispatch.h"
 

@@ -1,7 +1,8 @@
-// Softmax cross entropy: a block for a row. The maximum and the sum of exponentials are found in one pass, each thread
-// keeping its own running pair (Milakov and Gimelshein 2018, "Online normalizer calculation for softmax"), and the pairs
-// are merged in one fixed order. The gradient is a second pass, over a row that is still in the cache when the same
-// launch does both: at most 264 rows of 100 KB are under way on an H100, half of its 50 MB.
+// Softmax cross entropy: a block for a row. The maximum and the sum of exponentials are found in one pass,
+// each thread keeping its own running pair (Milakov and Gimelshein 2018, "Online normalizer calculation for
+// softmax"), and the pairs are merged in one fixed order. The gradient is a second pass, over a row that is
+// still in the cache when the same launch does both: at most 264 rows of 100 KB are under way on an H100,
+// half of its 50 MB.
 #include "cuda/loss/cross_entropy.h"
 
 #include "cuda/numbers.cuh"

@@ -1,5 +1,5 @@
-// The cross entropy operations on CUDA: the contract of ops/cross_entropy.cc with pointers to device memory, and one
-// launch more, for a rank that holds the whole vocabulary.
+// The cross entropy operations on CUDA: the contract of ops/cross_entropy.cc with pointers to device memory,
+// and one launch more, for a rank that holds the whole vocabulary.
 #pragma once
 
 #include "core/dtype.h"
@@ -38,8 +38,9 @@ cudaError_t cross_entropy_rescale(float* output, const float* row_sum, const flo
 // `from` holds the statistics of the whole vocabulary, over all ranks.
 cudaError_t cross_entropy_backward(const CrossEntropyRows& rows, const CrossEntropyStatistics& from,
                                    const CrossEntropyGradient& to);
-// cross_entropy_statistics and cross_entropy_backward of the same rows, to the bit, in one launch: a row's second reading
-// comes from the cache, so that logits are read from memory once and written once. The statistics are written, too.
+// cross_entropy_statistics and cross_entropy_backward of the same rows, to the bit, in one launch: a row's
+// second reading comes from the cache, so that logits are read from memory once and written once. The
+// statistics are written, too.
 cudaError_t cross_entropy_forward_backward(const CrossEntropyRows& rows, const CrossEntropyStatistics& statistics,
                                            const CrossEntropyGradient& to);
 

@@ -18,7 +18,8 @@ struct Device {
 
 Device opened;
 
-// Memory may be asked of the driver while a graph is recorded: a graph's addresses are fixed, its memory need not be older.
+// Memory may be asked of the driver while a graph is recorded: a graph's addresses are fixed, its memory need
+// not be older.
 class OutsideOfCapture {
  public:
   OutsideOfCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }

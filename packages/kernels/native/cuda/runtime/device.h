@@ -1,5 +1,5 @@
-// The one GPU of this process: its streams and its memory. Set up by open_device, never torn down: tensors may outlive
-// everything else, and the driver frees all of it when the process ends.
+// The one GPU of this process: its streams and its memory. Set up by open_device, never torn down: tensors
+// may outlive everything else, and the driver frees all of it when the process ends.
 #pragma once
 
 #include "cuda/cuda_library.h"
@@ -11,7 +11,8 @@ namespace mtl::cuda {
 Status probe_devices(CudaProbe* probe);
 Status open_device(int device_index);
 
-// Makes the device the calling thread's: CUDA keeps that choice per thread, and tensors are released from any.
+// Makes the device the calling thread's: CUDA keeps that choice per thread, and tensors are released from
+// any.
 Status use_device();
 
 int device_index();
@@ -34,8 +35,8 @@ Status destroy_device_memory(MemoryArena* memory);  // MTL_ARGUMENT while someth
 Status enter_device_memory(MemoryArena* memory);
 void leave_device_memory();
 
-// Device memory for the kernels of a scope; `data` is null when there was none to be had. In order with the compute
-// stream: whoever gets the memory next runs behind these kernels.
+// Device memory for the kernels of a scope; `data` is null when there was none to be had. In order with the
+// compute stream: whoever gets the memory next runs behind these kernels.
 class DeviceScratch {
  public:
   explicit DeviceScratch(size_t bytes) { discard(allocate_device_memory(bytes, &data)); }

@@ -1,5 +1,5 @@
-// Copies between host memory of any kind and the device, through pinned memory: the compute stream sees them in the order
-// of the calls.
+// Copies between host memory of any kind and the device, through pinned memory: the compute stream sees them
+// in the order of the calls.
 #pragma once
 
 #include <cstddef>

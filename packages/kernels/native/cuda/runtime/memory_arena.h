@@ -1,10 +1,11 @@
-// Memory of a device (or pinned memory of the host), taken in large segments and handed out in blocks that are split
-// and joined again: a training step asks for the same blocks again and again, and the driver is asked once. Blocks are
-// the best fit; small ones have segments of their own, so that those that live long do not cut up the large ones.
+// Memory of a device (or pinned memory of the host), taken in large segments and handed out in blocks that
+// are split and joined again: a training step asks for the same blocks again and again, and the driver is
+// asked once. Blocks are the best fit; small ones have segments of their own, so that those that live long do
+// not cut up the large ones.
 //
-// Stream-ordered: a block that is released may be handed out while kernels that use it are still under way, because
-// whatever uses it next is enqueued behind them in the same stream. Who uses memory in another stream holds it until an
-// event says that it is done.
+// Stream-ordered: a block that is released may be handed out while kernels that use it are still under way,
+// because whatever uses it next is enqueued behind them in the same stream. Who uses memory in another stream
+// holds it until an event says that it is done.
 //
 // Knows nothing of CUDA, so that it is tested without a card.
 #pragma once

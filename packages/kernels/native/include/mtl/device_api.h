@@ -1,6 +1,7 @@
-// Streams, events and pinned memory of a device with queues, for other native addons: what @mtl/comm needs to order its
-// communication behind and before the kernels of this package without a CUDA runtime of its own. Reached through
-// MtlTensorApi::device_api (tensor_handle.h). Streams and events are the driver's CUstream and CUevent.
+// Streams, events and pinned memory of a device with queues, for other native addons: what @mtl/comm needs to
+// order its communication behind and before the kernels of this package without a CUDA runtime of its own.
+// Reached through MtlTensorApi::device_api (tensor_handle.h). Streams and events are the driver's CUstream
+// and CUevent.
 #pragma once
 
 #include <stdint.h>

@@ -1,5 +1,5 @@
-// How another native addon (such as @mtl/comm's) reaches the memory of a tensor: with device_api.h, the only header it
-// may include.
+// How another native addon (such as @mtl/comm's) reaches the memory of a tensor: with device_api.h, the only
+// header it may include.
 // The kernels addon exports a pointer to a TensorApi as a JavaScript external named `tensorApi`.
 #pragma once
 
@@ -24,7 +24,8 @@ struct MtlTensorApi {
   uint32_t version;
   // Fills `memory` from a live handle; returns 0, or -1 for a handle that is not (or no longer) one.
   int (*resolve)(uint64_t handle, struct MtlTensorMemory* memory);
-  // As resolve, and holds the memory until `release(*hold)`, also beyond the tensor's disposal: for operations under way.
+  // As resolve, and holds the memory until `release(*hold)`, also beyond the tensor's disposal: for
+  // operations under way.
   int (*retain)(uint64_t handle, struct MtlTensorMemory* memory, uint64_t* hold);
   // Lets go of what `retain` held, once, on any thread.
   void (*release)(uint64_t hold);

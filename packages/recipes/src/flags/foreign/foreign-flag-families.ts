@@ -1,6 +1,8 @@
 import { type ForeignFlag, refused } from './foreign-flag.js';
 
-/** Flags known by how they begin: whole parts of Megatron-LM that are not here. The longest beginning counts. */
+/**
+ * Flags known by how they begin: whole parts of Megatron-LM that are not here. The longest beginning counts.
+ */
 export const foreignFlagFamilies: Readonly<Record<string, ForeignFlag>> = {
   ...refused('feed-forward layers are dense; there are no experts', 'leave it out', {
     'moe-': 'mixtures of experts',

@@ -7,8 +7,8 @@ export interface ForeignFlag {
   /** What to do instead. */
   readonly instead?: string;
   /**
-   * Whether it may stand there without effect: `always`, or only with values that say what happens here anyway.
-   * Left out for a flag that is always refused.
+   * Whether it may stand there without effect: `always`, or only with values that say what happens here
+   * anyway. Left out for a flag that is always refused.
    */
   readonly harmless?: 'always' | readonly string[];
   /** Values that follow it; `many` up to the next flag. Matters only where it may stay. */

@@ -28,8 +28,9 @@ const rules: readonly Rule[] = [
 ];
 
 /**
- * The text that a WikiText file was made of, as far as rules can tell: the file has spaces around punctuation. The rules
- * are those of Megatron-LM's evaluation, quirks included, so that perplexities can be compared.
+ * The text that a WikiText file was made of, as far as rules can tell: the file has spaces around
+ * punctuation. The rules are those of Megatron-LM's evaluation, quirks included, so that perplexities can be
+ * compared.
  */
 export function detokenizeWikitext(text: string): string {
   return rules.reduce((result, [what, by]) => result.replaceAll(what, by), text);

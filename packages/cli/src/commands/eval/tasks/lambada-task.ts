@@ -7,9 +7,9 @@ import { formatTable } from '../../../terminal/format-table.js';
 import type { EvaluationTask } from './evaluation-task.js';
 
 /**
- * `--task lambada`: how often the last word of a passage is guessed, all of its tokens (Paperno et al. 2016; strict, as in
- * Shoeybi et al. 2019, section 5.3). The file is the raw one: JSON lines with a "text" each, spaces and quotation marks as
- * people write them.
+ * `--task lambada`: how often the last word of a passage is guessed, all of its tokens (Paperno et al. 2016;
+ * strict, as in Shoeybi et al. 2019, section 5.3). The file is the raw one: JSON lines with a "text" each,
+ * spaces and quotation marks as people write them.
  */
 export const lambadaTask: EvaluationTask = {
   name: 'lambada',
@@ -51,7 +51,10 @@ async function readPassages(path: string, tokenizer: Tokenizer): Promise<ClozeEx
   throw new DataError('MTL_EVALUATION_DATA', `${path} holds no passage`);
 }
 
-/** The last word is guessed with the space before it: that is how GPT-2's tokenizers write words inside a text. */
+/**
+ * The last word is guessed with the space before it: that is how GPT-2's tokenizers write words inside a
+ * text.
+ */
 function clozeOf(text: string, { tokenizer, where }: { tokenizer: Tokenizer; where: string }): ClozeExample {
   const parts = /^(.*\S)\s+(\S+)\s*$/su.exec(text);
   if (parts === null) {

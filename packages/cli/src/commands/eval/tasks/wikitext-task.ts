@@ -7,7 +7,9 @@ import { formatTable } from '../../../terminal/format-table.js';
 import { detokenizeWikitext } from './detokenize-wikitext.js';
 import type { EvaluationTask } from './evaluation-task.js';
 
-/** The perplexity of a WikiText file a word of it, so that models with different tokenizers can be compared. */
+/**
+ * The perplexity of a WikiText file a word of it, so that models with different tokenizers can be compared.
+ */
 export interface WikitextResult {
   /** Words of the file as it is, between its spaces (Megatron's count). */
   readonly numOriginalTokens: number;

@@ -31,8 +31,8 @@ void abort_wait(UnboundBuffer* buffer, bool is_send) {
   }
 }
 
-// Interrupts waits that have lasted long enough: Gloo's own time-out would end every connection of the context. Asleep
-// while nobody waits.
+// Interrupts waits that have lasted long enough: Gloo's own time-out would end every connection of the
+// context. Asleep while nobody waits.
 class Alarm {
  public:
   ~Alarm() {

@@ -1,5 +1,6 @@
-// The C interface between the addon and libgloo. Its C++ differs between releases of Debian, so a library of its own is
-// compiled against whichever is installed and opened at run time (gloo_library.h); nothing else includes Gloo.
+// The C interface between the addon and libgloo. Its C++ differs between releases of Debian, so a library of
+// its own is compiled against whichever is installed and opened at run time (gloo_library.h); nothing else
+// includes Gloo.
 //
 // No function throws. What can fail takes `error`, MTL_GLOO_ERROR_BYTES of text that a failure fills.
 #pragma once
@@ -22,23 +23,25 @@ enum { MTL_GLOO_FAILED = -1, MTL_GLOO_PENDING = 0, MTL_GLOO_DONE = 1 };
 
 typedef struct MtlGlooApi {
   uint32_t version;
-  // The sockets of member `member` of `size`, bound to `address` (an IP address of this machine): one listens for each
-  // other member. `connect` waits for at most `timeout_ms`. Null: failed.
+  // The sockets of member `member` of `size`, bound to `address` (an IP address of this machine): one listens
+  // for each other member. `connect` waits for at most `timeout_ms`. Null: failed.
   MtlGlooContext* (*open)(const char* address, int member, int size, int64_t timeout_ms, char* error);
   // All transfers have been dropped.
   void (*close)(MtlGlooContext* context);
-  // Where `other` reaches this member: at most MTL_GLOO_ADDRESS_BYTES into `bytes`. @return how many; 0: failed.
+  // Where `other` reaches this member: at most MTL_GLOO_ADDRESS_BYTES into `bytes`. @return how many; 0:
+  // failed.
   size_t (*address_for)(MtlGlooContext* context, int other, void* bytes, char* error);
   // Connects to `other`, which does the same; blocks. @return MTL_GLOO_DONE or MTL_GLOO_FAILED.
   int (*connect)(MtlGlooContext* context, int other, const void* address, size_t bytes, char* error);
   // Ends a connection, or a `connect` under way on another thread.
   void (*hang_up)(MtlGlooContext* context, int other);
-  // Begins to send or receive: in the order of the calls for one member, channel and direction. Null: failed. The memory
-  // is used until the transfer is dropped.
+  // Begins to send or receive: in the order of the calls for one member, channel and direction. Null: failed.
+  // The memory is used until the transfer is dropped.
   MtlGlooTransfer* (*start)(MtlGlooContext* context, int other, uint64_t channel, int is_send, void* data, size_t bytes,
                             char* error);
-  // Waits for about `timeout_ms` without harm to the transfer, unlike Gloo's own time-outs, which end every connection.
-  // PENDING may come early, and once for a transfer that is just done: ask again. @return one of the enumeration above.
+  // Waits for about `timeout_ms` without harm to the transfer, unlike Gloo's own time-outs, which end every
+  // connection. PENDING may come early, and once for a transfer that is just done: ask again. @return one of
+  // the enumeration above.
   int (*wait)(MtlGlooTransfer* transfer, int64_t timeout_ms, char* error);
   // Does not wait. @return MTL_GLOO_FAILED when the connection has ended, else MTL_GLOO_PENDING, done or not.
   int (*probe)(MtlGlooTransfer* transfer, char* error);

@@ -1,5 +1,6 @@
-// The loops of reduce.h, compiled once per instruction set (MTL_ISA: plain, avx2, avx512). Everything but the table is in
-// an anonymous namespace: what the linker could merge between instruction sets would run on the wrong processor.
+// The loops of reduce.h, compiled once per instruction set (MTL_ISA: plain, avx2, avx512). Everything but the
+// table is in an anonymous namespace: what the linker could merge between instruction sets would run on the
+// wrong processor.
 #include "engines/local/reduce.h"
 
 #if MTL_ISA_LEVEL > 0
@@ -91,7 +92,8 @@ template <typename T>
 struct IntegerMinimum {
   static T apply(T a, T b) { return a < b ? a : b; }
 };
-// Equal values have equal bits but for zeros, of which "and" gives +0 and "or" gives -0. A NaN in b loses no comparison.
+// Equal values have equal bits but for zeros, of which "and" gives +0 and "or" gives -0. A NaN in b loses no
+// comparison.
 template <typename T, typename Bits>
 struct FloatMaximum {
   static T apply(T a, T b) {

@@ -1,6 +1,6 @@
-// One communicator of NCCL with a stream of its own, and the operations that go through it. A group has one channel for
-// its collectives and one per pair of members and direction for messages, so that a receive that was posted early never
-// holds up anything else.
+// One communicator of NCCL with a stream of its own, and the operations that go through it. A group has one
+// channel for its collectives and one per pair of members and direction for messages, so that a receive that
+// was posted early never holds up anything else.
 //
 // An operation goes through these stages, each in the order in which operations were started:
 //   waiting   started by the program; the compute stream's position is noted in an event
@@ -49,8 +49,8 @@ struct Channel {
   bool is_idle() const { return waiting.empty() && launched.empty(); }
 };
 
-// Gives the operation to NCCL on the channel's stream: one call, or one group of calls. The result is ncclInProgress
-// while NCCL is still connecting.
+// Gives the operation to NCCL on the channel's stream: one call, or one group of calls. The result is
+// ncclInProgress while NCCL is still connecting.
 ncclResult_t issue(const NcclLibraries& libraries, const Channel& channel, const Operation& operation,
                    CUdeviceptr barrier_word);
 

@@ -1,6 +1,6 @@
-// The functions of NCCL and of CUDA's driver that the engine calls, as tables filled at run time. The driver's functions
-// and not the runtime's: libcuda comes with the driver, so no second CUDA runtime is needed, and its streams and events
-// are those of every runtime in the process.
+// The functions of NCCL and of CUDA's driver that the engine calls, as tables filled at run time. The
+// driver's functions and not the runtime's: libcuda comes with the driver, so no second CUDA runtime is
+// needed, and its streams and events are those of every runtime in the process.
 #pragma once
 
 #include <cuda.h>

@@ -191,7 +191,8 @@ Status NcclCommunicator::execute(Operation* operation, Call* call) {
   return status;
 }
 
-// An operation that was given up before NCCL had it: it must not be launched later, its memory may be someone else's.
+// An operation that was given up before NCCL had it: it must not be launched later, its memory may be someone
+// else's.
 void NcclCommunicator::forget(const RecordPointer& record) {
   for (const auto& entry : channels_) {
     std::deque<RecordPointer>& waiting = entry.second->waiting;
@@ -231,7 +232,8 @@ Status NcclCommunicator::wait_on_host(const RecordPointer& record, Lock* lock) {
   while (true) {
     const bool is_done = record->stage == Record::Stage::kDone;
     const CUresult result = is_done ? CUDA_SUCCESS : nccl_.cuEventQuery(record->done);
-    // after the query: an event also passes because NCCL was aborted, and the job's state is written before that
+    // after the query: an event also passes because NCCL was aborted, and the job's state is written before
+    // that
     if (!record->failure.ok()) return record->failure;
     MTL_RETURN_IF_ERROR(record->call.check());
     if (result == CUDA_SUCCESS) return ok_status();

@@ -1,9 +1,10 @@
-// A group's member on a GPU: launches operations on communication streams and makes the compute stream wait for them.
+// A group's member on a GPU: launches operations on communication streams and makes the compute stream wait
+// for them.
 //
-// The program's thread launches and never waits for the device (a barrier excepted). A thread of the communicator's own
-// connects channels, launches what could not be launched at once, notices what is done, polls NCCL's errors, the job's
-// abort state and time-outs, and aborts NCCL when something is wrong: kernels that wait for a peer then end, so that the
-// compute stream goes on and the program comes to learn why.
+// The program's thread launches and never waits for the device (a barrier excepted). A thread of the
+// communicator's own connects channels, launches what could not be launched at once, notices what is done,
+// polls NCCL's errors, the job's abort state and time-outs, and aborts NCCL when something is wrong: kernels
+// that wait for a peer then end, so that the compute stream goes on and the program comes to learn why.
 #pragma once
 
 #include <condition_variable>
@@ -20,7 +21,8 @@ class NcclCommunicator : public Communicator {
  public:
   NcclCommunicator(std::shared_ptr<const NcclLibraries> libraries, const GroupIdentity& group,
                    const NcclOptions& options, JobState* job);
-  // Lets operations that the program has waited for come to their end, then closes; aborts what else is under way.
+  // Lets operations that the program has waited for come to their end, then closes; aborts what else is under
+  // way.
   ~NcclCommunicator() override;
   Status open();
 
@@ -28,7 +30,8 @@ class NcclCommunicator : public Communicator {
   bool moves(Memory memory) const override { return memory == Memory::kDevice; }
   bool begins_at_once() const override { return true; }
   Begun begin(Operation* operation, Call* call) override;
-  // Until the operation is launched; then the compute stream waits for it. A barrier is waited for on the host.
+  // Until the operation is launched; then the compute stream waits for it. A barrier is waited for on the
+  // host.
   Status execute(Operation* operation, Call* call) override;
   bool is_ready(const Operation& operation) override;
   void leave() override;

@@ -74,8 +74,8 @@ bool NcclCommunicator::tend(Channel* channel, Lock* lock) {
   return !channel->waiting.empty();
 }
 
-// Exchanges the unique id through the store and starts to connect. Nobody else touches a channel that is new, so the
-// calls that can take long are made without the lock.
+// Exchanges the unique id through the store and starts to connect. Nobody else touches a channel that is new,
+// so the calls that can take long are made without the lock.
 void NcclCommunicator::connect(Channel* channel, Lock* lock) {
   if (now_ns() < channel->next_look_ns) return;
   const std::string id_key = key("id/" + channel->name);
@@ -140,8 +140,8 @@ void NcclCommunicator::poll_error(Channel* channel) {
   changed_.notify_all();
 }
 
-// Launches operations as far as nothing is in the way. On the program's thread right after the start of an operation, or
-// on ours.
+// Launches operations as far as nothing is in the way. On the program's thread right after the start of an
+// operation, or on ours.
 void NcclCommunicator::launch_waiting(Channel* channel) {
   while (channel->state == Channel::State::kReady && channel->broken_since_ns == 0 && !channel->waiting.empty()) {
     Record& record = *channel->waiting.front();
@@ -177,8 +177,8 @@ void NcclCommunicator::take_done(Channel* channel) {
   if (is_changed) changed_.notify_all();
 }
 
-// At half of its time an operation puts its description into the store, so that members which time out can tell who
-// came and with what. Operations that go well never do.
+// At half of its time an operation puts its description into the store, so that members which time out can
+// tell who came and with what. Operations that go well never do.
 void NcclCommunicator::watch_time(Channel* channel, const RecordPointer& record, Lock* lock) {
   const int64_t waited = now_ns() - record->call.started_ns;
   if (waited < group_.timeout_ns / 2 || !record->failure.ok()) return;

@@ -1,7 +1,8 @@
-// The nccl engine against the real libraries, on a card: two processes, on two GPUs where there are two, else both on the
-// same one. NCCL refuses that unless each claims a host of its own (NCCL_HOSTID; they then talk through sockets), which
-// NVIDIA does not support, but it lets one card show that launching, ordering, aborts and time-outs work.
-// Prints one line per check; without a GPU or the libraries one line "SKIPPED" with the reason, and ends with 77.
+// The nccl engine against the real libraries, on a card: two processes, on two GPUs where there are two, else
+// both on the same one. NCCL refuses that unless each claims a host of its own (NCCL_HOSTID; they then talk
+// through sockets), which NVIDIA does not support, but it lets one card show that launching, ordering, aborts
+// and time-outs work. Prints one line per check; without a GPU or the libraries one line "SKIPPED" with the
+// reason, and ends with 77.
 #include <cuda.h>
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -205,7 +206,8 @@ int run_rank(int rank, int num_devices, const std::string& folder) {
   return num_failures == 0 ? 0 : 1;
 }
 
-// In a process of its own: CUDA does not survive a fork. The number of GPUs, or less than one with the reason printed.
+// In a process of its own: CUDA does not survive a fork. The number of GPUs, or less than one with the reason
+// printed.
 int count_devices() {
   std::fflush(stdout);
   const pid_t child = fork();

@@ -1,5 +1,5 @@
-// A double of libcuda.so.1 for tests without a GPU: device memory is host memory, streams and events are those of
-// tests/thread_stream.h.
+// A double of libcuda.so.1 for tests without a GPU: device memory is host memory, streams and events are
+// those of tests/thread_stream.h.
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -24,8 +24,8 @@ struct CUstream_st : mtl::comm::tests::ThreadStream {};
 
 namespace {
 
-// Streams of this double; what else is called a stream is one of another library, such as the emulation of the CUDA
-// runtime, and gets a thread when it is first used.
+// Streams of this double; what else is called a stream is one of another library, such as the emulation of
+// the CUDA runtime, and gets a thread when it is first used.
 std::mutex streams_mutex;
 std::set<CUstream> own_streams;
 std::map<CUstream, CUstream> foreign_streams;

@@ -1,4 +1,5 @@
-// What tests ask of the doubles of libcuda.so.1 and libnccl.so.2. Found by dlsym, as the engine finds its functions.
+// What tests ask of the doubles of libcuda.so.1 and libnccl.so.2. Found by dlsym, as the engine finds its
+// functions.
 #pragma once
 
 #include <cuda.h>
@@ -21,6 +22,7 @@ enum MtlDoubleSetting {
   kNumDoubleSettings
 };
 MTL_DOUBLE_EXPORT void mtl_double_set(int setting, int value);
-// Communicators that were aborted, were destroyed in order, and are still there; operations put into streams, and held back.
+// Communicators that were aborted, were destroyed in order, and are still there; operations put into streams,
+// and held back.
 enum MtlDoubleCount { kDoubleAborts, kDoubleDestroys, kDoubleCommunicators, kDoubleLaunches, kDoubleHeld, kNumDoubleCounts };
 MTL_DOUBLE_EXPORT int mtl_double_count(int count);

@@ -1,6 +1,7 @@
-// A double of libnccl.so.2 for tests without a GPU: members are threads of one process, kernels are work for the double's
-// streams. As strict as NCCL's documentation about calls on a communicator that is still in progress, and as silent as
-// NCCL about members that call different things: they wait for each other until they are aborted.
+// A double of libnccl.so.2 for tests without a GPU: members are threads of one process, kernels are work for
+// the double's streams. As strict as NCCL's documentation about calls on a communicator that is still in
+// progress, and as silent as NCCL about members that call different things: they wait for each other until
+// they are aborted.
 #include <nccl.h>
 
 #include <atomic>

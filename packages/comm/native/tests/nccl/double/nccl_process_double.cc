@@ -1,7 +1,7 @@
-// A double of libnccl.so.2 whose members are processes: they leave what they give in files of the directory that
-// MTL_NCCL_DOUBLE_DIRECTORY names, and look there for what the others have left. Slow, and asynchronous in earnest: an
-// operation runs on the stream's thread of the double of libcuda.so.1, and ends only when all members came, or by an
-// abort. Sums of float32 only.
+// A double of libnccl.so.2 whose members are processes: they leave what they give in files of the directory
+// that MTL_NCCL_DOUBLE_DIRECTORY names, and look there for what the others have left. Slow, and asynchronous
+// in earnest: an operation runs on the stream's thread of the double of libcuda.so.1, and ends only when all
+// members came, or by an abort. Sums of float32 only.
 #include <nccl.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -7,7 +7,8 @@
 namespace mtl::reference {
 namespace {
 
-// One new position of one head: `query` is the index of its q in qkv, `cache` that of the head's first cached key.
+// One new position of one head: `query` is the index of its q in qkv, `cache` that of the head's first cached
+// key.
 void attend(const OpCall& call, int64_t query, int64_t cache, int64_t num_keys, int64_t output, double* sums) {
   const TensorView& keys = call.tensor(kCachedKeyCache);
   const int64_t size = keys.dim(3);

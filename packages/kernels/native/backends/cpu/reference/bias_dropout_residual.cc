@@ -4,8 +4,8 @@
 namespace mtl::reference {
 namespace {
 
-// The factor of element `index` of a [S, B, H] tensor: 0, or 1 / (1 - probability). `samples` is the number of a tensor,
-// which that of the positions of all rows follows.
+// The factor of element `index` of a [S, B, H] tensor: 0, or 1 / (1 - probability). `samples` is the number
+// of a tensor, which that of the positions of all rows follows.
 double dropout_factor(const OpCall& call, const TensorView& shape, int samples, int64_t index) {
   const double probability = call.attribute(0);
   if (probability == 0.0) return 1.0;

@@ -1,4 +1,5 @@
-// How reference kernels read and write: one element at a time, any dtype, computed in double. Never optimised.
+// How reference kernels read and write: one element at a time, any dtype, computed in double. Never
+// optimised.
 #pragma once
 
 #include <cstring>

@@ -1,7 +1,8 @@
 // Attention backward for one head (Dao et al. 2022, 2023): for every tile of keys, over the tiles of queries:
 //   P = e^(scale Q K^T - logSumExp)    dP = dO V^T (dropout applied)    dS = P (dP - delta)
 //   dV += P^T dO    dK += dS^T Q    dQ += dS K    with delta = the row sums of dO * O
-// The gradients of keys and values of a tile are complete after its pass; those of queries are summed over the passes.
+// The gradients of keys and values of a tile are complete after its pass; those of queries are summed over
+// the passes.
 #include <cstring>
 
 #include "backends/cpu/simd/attention_online.h"
@@ -92,7 +93,8 @@ void prepare_queries(const BackwardHead<T>& head, const BackwardScratch& scratch
   scratch.prepared[first / kTile] = 1;
 }
 
-// What the next tiles will read and what will be written after this one; no rows where there is nothing to ask for.
+// What the next tiles will read and what will be written after this one; no rows where there is nothing to
+// ask for.
 template <typename T>
 struct BackwardAhead {
   Matrix<const T> queries, outputs, output_gradients, keys, values;
@@ -180,8 +182,8 @@ MTL_INLINE void gradient_row(const BackwardScratch& scratch, int64_t row, int64_
   }
 }
 
-// Turns scores and probability gradients of a tile into the operands of the three gradient products. In a row only the
-// first vectors[row group] vectors were computed (all in a whole tile); the others become zero.
+// Turns scores and probability gradients of a tile into the operands of the three gradient products. In a row
+// only the first vectors[row group] vectors were computed (all in a whole tile); the others become zero.
 template <typename Product, bool kDropout, bool kWhole>
 void gradient_tile(const BackwardScratch& scratch, const int64_t* vectors, int64_t num_rows, float scale,
                    const Dropout& dropout, int64_t first_query, int64_t first_key) {
@@ -270,8 +272,9 @@ void write_gradients(const Matrix<T>& gradients, int64_t first_column, int64_t s
   }
 }
 
-// Key tiles part, part + num_parts, ... of one head. The gradients of keys and values go to their place; those of
-// queries too when this is the only part, otherwise they are left in query_gradients, [S padded to tiles, columns].
+// Key tiles part, part + num_parts, ... of one head. The gradients of keys and values go to their place;
+// those of queries too when this is the only part, otherwise they are left in query_gradients, [S padded to
+// tiles, columns].
 template <typename Product, typename T>
 void backward_head(const BackwardHead<T>& head, const BackwardHead<T>* next_head, const BackwardScratch& scratch,
                    float* query_gradients, int64_t part, int64_t num_parts) {

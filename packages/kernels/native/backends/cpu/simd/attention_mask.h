@@ -83,7 +83,8 @@ MTL_INLINE void seen_keys(int32_t* seen, const Visibility& visibility, int64_t f
   }
 }
 
-// How many keys of the tile the product of rows row .. row + kRowGroup has to cover: none after is seen by any of them.
+// How many keys of the tile the product of rows row .. row + kRowGroup has to cover: none after is seen by
+// any of them.
 MTL_INLINE int64_t keys_of_group(const Visibility& visibility, const TileRow& row, int64_t first_row,
                                  int64_t first_key) {
   if (!visibility.causal) return smaller(kTile, larger(0, row.any.end - first_key));
@@ -91,7 +92,8 @@ MTL_INLINE int64_t keys_of_group(const Visibility& visibility, const TileRow& ro
   return smaller(kTile, larger(0, Visibility::keys_of(visibility, last).end - first_key));
 }
 
-// Writes kHidden over the scores that `query` does not see, in the first `vectors` vectors of a row of a tile.
+// Writes kHidden over the scores that `query` does not see, in the first `vectors` vectors of a row of a
+// tile.
 MTL_INLINE void hide_keys(float* scores, const Visibility& visibility, int64_t query, int64_t first_key,
                           const int32_t* seen, int64_t vectors) {
   const KeyRange range = Visibility::keys_of(visibility, query);
@@ -139,7 +141,8 @@ MTL_INLINE Dropout dropout_of(const AttentionProblem& problem, int64_t batch, in
           philox_site(problem.key, philox_sample_low(sample), philox_sample_high(sample, problem.head_offset + head))};
 }
 
-// Cuts each head's work into parts where there are too few heads to keep all threads busy. Depends on sizes only.
+// Cuts each head's work into parts where there are too few heads to keep all threads busy. Depends on sizes
+// only.
 MTL_INLINE int64_t parts_per_head(int64_t heads, int64_t threads, int64_t most) {
   if (heads >= 4 * threads || heads % threads == 0) return 1;
   return larger(1, smaller(most, (2 * threads + heads - 1) / heads));

@@ -1,5 +1,5 @@
-// Attention of a single query of one head: a step of generation. Nothing is packed into tiles, as every key and value is
-// used once only: they are read in their order, as fast as memory gives them.
+// Attention of a single query of one head: a step of generation. Nothing is packed into tiles, as every key
+// and value is used once only: they are read in their order, as fast as memory gives them.
 #pragma once
 
 #include "backends/cpu/simd/attention_online.h"
@@ -17,7 +17,8 @@ struct OneQuery {
   float scale;
 };
 
-// Per-thread memory: the query and the running sum of values, both in float, and the scores of a tile of keys.
+// Per-thread memory: the query and the running sum of values, both in float, and the scores of a tile of
+// keys.
 struct OneQueryScratch {
   float *query, *sums, *scores;
 };
@@ -54,7 +55,8 @@ MTL_INLINE void add_values(float* sums, float factor, const float* weights, cons
   for (int vector = 0; vector < kVectors; ++vector) store(sums + column + vector * kLanes, running[vector]);
 }
 
-// Tile by tile of keys, with a running maximum and denominator as in attention_online.h. Probabilities stay in float.
+// Tile by tile of keys, with a running maximum and denominator as in attention_online.h. Probabilities stay
+// in float.
 template <typename T>
 void attend_one_query(const OneQuery<T>& head, const OneQueryScratch& scratch) {
   constexpr int kVectors = 4;
@@ -97,8 +99,8 @@ void attend_one_query(const OneQuery<T>& head, const OneQueryScratch& scratch) {
   }
 }
 
-// Runs `make_query(head number)` for all heads, in parallel where there is enough to read. No number depends on the
-// threads.
+// Runs `make_query(head number)` for all heads, in parallel where there is enough to read. No number depends
+// on the threads.
 template <typename T, typename MakeQuery>
 Status attend_one_query_all(int64_t num_heads, int64_t num_keys, int64_t head_size, const MakeQuery& make_query) {
   const int threads = num_heads * num_keys * head_size < kParallelElements ? 1 : omp_get_max_threads();

@@ -1,5 +1,5 @@
-// Attention forward for one head, one tile of queries at a time, over tiles of keys with a running maximum and
-// denominator ("online softmax"; Milakov and Gimelshein 2018, Dao et al. 2022).
+// Attention forward for one head, one tile of queries at a time, over tiles of keys with a running maximum
+// and denominator ("online softmax"; Milakov and Gimelshein 2018, Dao et al. 2022).
 #pragma once
 
 #include <omp.h>
@@ -25,8 +25,8 @@ struct ForwardHead {
   float scale;
 };
 
-// Per-thread memory. Keys and values are packed once per head and stay for all tiles of queries; a single tile of
-// queries needs one slot only.
+// Per-thread memory. Keys and values are packed once per head and stay for all tiles of queries; a single
+// tile of queries needs one slot only.
 struct ForwardScratch {
   Word *queries, *probabilities, *keys, *values;
   float *scores, *output, *denominators, *maxima, *factors, *statistics;
@@ -115,9 +115,9 @@ MTL_INLINE float highest_score(const float* scores, int64_t vectors) {
   return largest(highest);
 }
 
-// Turns the scores of a tile into 2^(score - running maximum), dropout applied, and brings maximum and denominator up
-// to date; `scale` takes scores to base 2. scratch.factors becomes what earlier sums of a row must be multiplied by.
-// vectors[row group]: how far rows go; kTileVectors in a whole tile.
+// Turns the scores of a tile into 2^(score - running maximum), dropout applied, and brings maximum and
+// denominator up to date; `scale` takes scores to base 2. scratch.factors becomes what earlier sums of a row
+// must be multiplied by. vectors[row group]: how far rows go; kTileVectors in a whole tile.
 template <typename Product, bool kDropout, bool kWhole>
 void softmax_tile(const ForwardScratch& scratch, const int64_t* vectors, int64_t num_rows, float scale,
                   const Dropout& dropout, int64_t first_query, int64_t first_key) {
@@ -230,7 +230,8 @@ MTL_INLINE void fill_zero(float* values, int64_t count) {
   for (int64_t index = 0; index < count; index += kLanes) store(values + index, VFloat{});
 }
 
-// What to ask for while tile (query_tile, key_tile) is computed, after which `next_key_tile` comes (none: key_tiles).
+// What to ask for while tile (query_tile, key_tile) is computed, after which `next_key_tile` comes (none:
+// key_tiles).
 template <typename T>
 ForwardAhead<T> look_ahead(const ForwardHead<T>& head, const ForwardHead<T>* next_head, const ForwardScratch& scratch,
                            const TileRow& row, int64_t next_query_tile, int64_t next_key_tile) {
@@ -301,7 +302,8 @@ void forward_head(const ForwardHead<T>& head, const ForwardHead<T>* next_head, c
   }
 }
 
-// Runs `make_head(head number)` for all heads, in parallel. Which thread takes which part does not change any number.
+// Runs `make_head(head number)` for all heads, in parallel. Which thread takes which part does not change any
+// number.
 template <typename T, typename MakeHead>
 Status forward_all(int64_t num_heads, int64_t num_queries, int64_t num_keys, int64_t head_size,
                    const MakeHead& make_head) {

@@ -1,10 +1,11 @@
 // Small matrix products for attention, out of packed tiles that stay in the cache of a core.
 //
 // Operands are arrays of 32-bit words. With float32 arithmetic a word is one float; with bfloat16 arithmetic
-// (AVX-512) it is two neighbours along the dimension that is summed over, which the processor multiplies and adds in
-// one go. One product kernel serves both, and transposed left sides too, through strides:
+// (AVX-512) it is two neighbours along the dimension that is summed over, which the processor multiplies and
+// adds in one go. One product kernel serves both, and transposed left sides too, through strides:
 //
-//   sum[row, column] += for all steps: left[row * left_row + step * left_step] * right[step * right_stride + column]
+//   sum[row, column] += for all steps: left[row * left_row + step * left_step] * right[step * right_stride +
+//   column]
 #pragma once
 
 #include "backends/cpu/simd/simd.h"
@@ -132,7 +133,8 @@ const float kOnes[kRowGroup] = {1.0f, 1.0f, 1.0f, 1.0f};
 constexpr const float* kAdd = kOnes;
 constexpr const float* kOverwrite = nullptr;
 
-// kRowGroup rows of `vectors` vectors: sum = factors[row] * sum + left right, or left right where factors is null.
+// kRowGroup rows of `vectors` vectors: sum = factors[row] * sum + left right, or left right where factors is
+// null.
 template <typename Product>
 __attribute__((noinline)) void multiply_rows(float* sum, int64_t sum_stride, const Word* left, int64_t left_row,
                                              int64_t left_step, const Word* right, int64_t right_stride,
@@ -171,8 +173,8 @@ __attribute__((noinline)) void multiply_rows(float* sum, int64_t sum_stride, con
 #define MTL_INTERLEAVE_HIGH(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
 #endif
 
-// Transposes kLanes rows of kLanes words: interleaving rows i and i + kLanes / 2 rotates the bits of an element's
-// position by one, so log2(kLanes) rounds swap row and column.
+// Transposes kLanes rows of kLanes words: interleaving rows i and i + kLanes / 2 rotates the bits of an
+// element's position by one, so log2(kLanes) rounds swap row and column.
 MTL_INLINE void transpose(VUint* rows) {
 #pragma GCC unroll 4
   for (int round = 1; round < kLanes; round *= 2) {
@@ -199,8 +201,9 @@ MTL_INLINE Matrix<T> rows_of(const Matrix<T>& matrix, int64_t first) {
   return {matrix.data + first * matrix.stride, matrix.stride, smaller(kTile, matrix.rows - first), matrix.columns};
 }
 
-// Asks for rows first .. first + kRowGroup of a tile's matrix ahead of time. Rows of one head lie kilobytes apart,
-// where the processor does not foresee them; asked for a few at a time during products, they cost nothing.
+// Asks for rows first .. first + kRowGroup of a tile's matrix ahead of time. Rows of one head lie kilobytes
+// apart, where the processor does not foresee them; asked for a few at a time during products, they cost
+// nothing.
 template <bool kWrite = false, typename T>
 MTL_INLINE void prefetch_group(const Matrix<T>& matrix, int64_t first) {
   const int64_t end = smaller(first + kRowGroup, matrix.rows);
@@ -217,7 +220,8 @@ MTL_INLINE int64_t row_words(int64_t columns) {
   return round_up((columns + Product::kDepth - 1) / Product::kDepth, kLanes);
 }
 
-// packed[row][row_words(columns)]: sums go along the columns. Rows up to a multiple of kRowGroup are zero-filled.
+// packed[row][row_words(columns)]: sums go along the columns. Rows up to a multiple of kRowGroup are
+// zero-filled.
 template <typename Product, typename T>
 void pack_rows(Word* packed, Matrix<T> matrix) {
   const int64_t stride = row_words<Product>(matrix.columns);
@@ -233,7 +237,8 @@ void pack_rows(Word* packed, Matrix<T> matrix) {
   }
 }
 
-// packed[word of the column][kTile]: sums go along the columns, rows (kTile at most) become columns, zero-filled.
+// packed[word of the column][kTile]: sums go along the columns, rows (kTile at most) become columns,
+// zero-filled.
 template <typename Product, typename T>
 void pack_transposed(Word* packed, Matrix<T> matrix) {
   const int64_t num_words = (matrix.columns + Product::kDepth - 1) / Product::kDepth;

@@ -12,7 +12,8 @@ struct Dropout {
   const int32_t* positions;  // of every row, which then has a sample of its own; or null
 };
 
-// The mask of activations [S, B, H], which are tensor 1; `samples` and the positions after them are tensors too.
+// The mask of activations [S, B, H], which are tensor 1; `samples` and the positions after them are tensors
+// too.
 Dropout dropout_of(const OpCall& call, int samples) {
   const double probability = call.attribute(0);
   return {static_cast<float>(1.0 / (1.0 - probability)), dropout_threshold(probability),

@@ -1,5 +1,6 @@
-// Sums over rows with a result per column, threaded: every thread sums a contiguous range of rows into its own buffer,
-// and the buffers are added in thread order, so that the result depends on the number of threads but not on timing.
+// Sums over rows with a result per column, threaded: every thread sums a contiguous range of rows into its
+// own buffer, and the buffers are added in thread order, so that the result depends on the number of threads
+// but not on timing.
 #pragma once
 
 #include <omp.h>
@@ -10,8 +11,8 @@
 namespace mtl {
 namespace {
 
-// Calls add_rows(first row, last row, sums) in each thread, `sums` being a zeroed buffer of `num_sums` floats, then
-// result(index, total) for every index, in order.
+// Calls add_rows(first row, last row, sums) in each thread, `sums` being a zeroed buffer of `num_sums`
+// floats, then result(index, total) for every index, in order.
 template <typename AddRows, typename Result>
 Status column_sums(int64_t rows, int64_t num_sums, const AddRows& add_rows, const Result& result) {
   const int num_threads = rows * num_sums >= kParallelElements ? omp_get_max_threads() : 1;

@@ -51,7 +51,8 @@ Status statistics_of(const OpCall& call) {
   return ok_status();
 }
 
-// gradient = weight * (exp(logit - maximum) / sum - onehot); all of it zero where the weight is, whatever the logits
+// gradient = weight * (exp(logit - maximum) / sum - onehot); all of it zero where the weight is, whatever the
+// logits
 template <typename T>
 MTL_INLINE void gradient_of_row(T* gradient, const T* logits, int64_t width, int64_t columns, float greatest,
                                 float scale) {

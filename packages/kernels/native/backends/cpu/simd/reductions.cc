@@ -27,8 +27,8 @@ Status sum_rows(const OpCall& call) {
   return for_floating(call.tensor(1).dtype, [&](auto* type) { return sum_rows_of<__typeof__(*type)>(call); });
 }
 
-// Chunks of a fixed size are summed in float lanes and added up in double, in order: the result is the same for any
-// number of threads.
+// Chunks of a fixed size are summed in float lanes and added up in double, in order: the result is the same
+// for any number of threads.
 Status sum_of_squares(const OpCall& call) {
   if (call.tensor(1).dtype != DType::kFloat32) {
     return error_status("MTL_DTYPE", "sum_of_squares: float64 is computed on the reference device only");
@@ -64,7 +64,8 @@ Status sum_of_squares(const OpCall& call) {
   return ok_status();
 }
 
-// One after the other: a micro-batch has thousands of tokens, and its loss does not depend on vectors or threads.
+// One after the other: a micro-batch has thousands of tokens, and its loss does not depend on vectors or
+// threads.
 Status weighted_sum(const OpCall& call) {
   if (call.tensor(1).dtype != DType::kFloat32) {
     return error_status("MTL_DTYPE", "weighted_sum: float64 is computed on the reference device only");

@@ -1,9 +1,9 @@
-// Vectors of the instruction set that this file is being compiled for (MTL_ISA_LEVEL: 0 plain, 1 AVX2, 2 AVX-512 with
-// bf16), built on the compiler's vector extensions so that one source serves all of them.
+// Vectors of the instruction set that this file is being compiled for (MTL_ISA_LEVEL: 0 plain, 1 AVX2, 2
+// AVX-512 with bf16), built on the compiler's vector extensions so that one source serves all of them.
 //
-// Everything is in an anonymous namespace and nothing here may instantiate inline functions or templates of the
-// standard library: the linker would keep one copy of them for all instruction sets, and an old processor would run the
-// AVX-512 one (tooling/checks looks for such symbols).
+// Everything is in an anonymous namespace and nothing here may instantiate inline functions or templates of
+// the standard library: the linker would keep one copy of them for all instruction sets, and an old processor
+// would run the AVX-512 one (tooling/checks looks for such symbols).
 #pragma once
 
 #include <stdint.h>
@@ -54,8 +54,8 @@ constexpr int64_t kParallelElements = 16384;
 
 MTL_INLINE VFloat load(const float* source) { return *reinterpret_cast<const VFloatU*>(source); }
 
-// 16-bit lanes to 32 bits and back are written with intrinsics: GCC 12 takes convertvector apart into half vectors, which
-// made every bfloat16 kernel two to three times slower.
+// 16-bit lanes to 32 bits and back are written with intrinsics: GCC 12 takes convertvector apart into half
+// vectors, which made every bfloat16 kernel two to three times slower.
 MTL_INLINE VUint widen(VHalf half) {
 #if MTL_ISA_LEVEL == 2
   return (VUint)_mm512_cvtepu16_epi32((__m256i)half);
@@ -96,9 +96,10 @@ MTL_INLINE VFloat load(const float16* source) {
 
 MTL_INLINE void store(float* destination, VFloat value) { *reinterpret_cast<VFloatU*>(destination) = value; }
 
-// Round to nearest, ties to even. A NaN stays one: its lowest mantissa bits are dropped, the quiet bit is set.
-// AVX-512's own conversion does the same, except that it takes magnitudes below 2^-126 for zero. Nothing that is trained
-// lives there (gradients that small are zero to AdamW's epsilon as well), and one instruction stands for eight.
+// Round to nearest, ties to even. A NaN stays one: its lowest mantissa bits are dropped, the quiet bit is
+// set. AVX-512's own conversion does the same, except that it takes magnitudes below 2^-126 for zero. Nothing
+// that is trained lives there (gradients that small are zero to AdamW's epsilon as well), and one instruction
+// stands for eight.
 MTL_INLINE VHalf to_bfloat16(VFloat value) {
 #if MTL_ISA_LEVEL == 2
   return (VHalf)_mm512_cvtneps_pbh((__m512)value);
@@ -171,7 +172,8 @@ MTL_INLINE void store_up_to(T* destination, VFloat value, int64_t count) {
 
 // ---- arithmetic ----
 
-// The second operand where either is a NaN. One instruction; the compiler makes a comparison and a blend of `?:`.
+// The second operand where either is a NaN. One instruction; the compiler makes a comparison and a blend of
+// `?:`.
 #if MTL_ISA_LEVEL == 2
 MTL_INLINE VFloat maximum(VFloat a, VFloat b) { return (VFloat)_mm512_max_ps((__m512)a, (__m512)b); }
 MTL_INLINE VFloat minimum(VFloat a, VFloat b) { return (VFloat)_mm512_min_ps((__m512)a, (__m512)b); }
@@ -200,9 +202,9 @@ MTL_INLINE float maximum_of(VFloat value) {
   return result;
 }
 
-// e^x to 2 units in the last place for x in [-87.3, 88.7]; below that towards 0, above it about the largest finite value;
-// a NaN stays one (maximum and minimum keep their second operand), so that bad logits show in the loss.
-// Range reduction by ln 2 in two parts, then a polynomial of degree 6 on [-ln2/2, ln2/2].
+// e^x to 2 units in the last place for x in [-87.3, 88.7]; below that towards 0, above it about the largest
+// finite value; a NaN stays one (maximum and minimum keep their second operand), so that bad logits show in
+// the loss. Range reduction by ln 2 in two parts, then a polynomial of degree 6 on [-ln2/2, ln2/2].
 MTL_INLINE VFloat exponential(VFloat x) {
 #if MTL_ISA_LEVEL == 2
   // -104: e^-104 rounds to 0, and the finite bound keeps -infinity from becoming infinity - infinity.
@@ -231,7 +233,8 @@ MTL_INLINE VFloat exponential(VFloat x) {
 #endif
 }
 
-// erf x within 1.5e-7 (Abramowitz and Stegun 7.1.26), with the Taylor series below 0.3, where that bound is too loose.
+// erf x within 1.5e-7 (Abramowitz and Stegun 7.1.26), with the Taylor series below 0.3, where that bound is
+// too loose.
 MTL_INLINE VFloat error_function(VFloat x) {
   const VFloat magnitude = bits_to_float(float_to_bits(x) & 0x7fffffffu);
   const VFloat t = 1.0f / (1.0f + 0.3275911f * magnitude);

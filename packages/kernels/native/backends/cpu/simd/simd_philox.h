@@ -1,4 +1,5 @@
-// Philox for kLanes counters at once: the mapping of core/philox.h, where neighbouring lanes are neighbouring columns.
+// Philox for kLanes counters at once: the mapping of core/philox.h, where neighbouring lanes are neighbouring
+// columns.
 #pragma once
 
 #include "backends/cpu/simd/simd.h"

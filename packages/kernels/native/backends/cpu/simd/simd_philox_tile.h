@@ -1,9 +1,9 @@
 // Philox for a tile of a matrix: 64 columns (one group of core/philox.h) of many rows. The same numbers as
-// simd_philox.h, with less work a row: round keys are expanded once, and what the first two of the ten rounds do does
-// not depend on the row but for two scalars.
+// simd_philox.h, with less work a row: round keys are expanded once, and what the first two of the ten rounds
+// do does not depend on the row but for two scalars.
 //
-// Counters are held in 64-bit lanes, whose upper halves may be garbage: the processor multiplies the lower halves to 64
-// bits, the low word of a product is then its lane as it is, the high word one shift away.
+// Counters are held in 64-bit lanes, whose upper halves may be garbage: the processor multiplies the lower
+// halves to 64 bits, the low word of a product is then its lane as it is, the high word one shift away.
 #pragma once
 
 #include "backends/cpu/simd/simd.h"
@@ -44,8 +44,8 @@ MTL_INLINE PhiloxSite philox_site(PhiloxKey key, uint32_t sample_low, uint32_t s
   return site;
 }
 
-// The counters of 64 columns after two rounds, but for what depends on the row: word 2 lacks a scalar to be xored in,
-// word 3 is a scalar.
+// The counters of 64 columns after two rounds, but for what depends on the row: word 2 lacks a scalar to be
+// xored in, word 3 is a scalar.
 struct PhiloxColumns {
   VLong word0[kLongVectors], word1[kLongVectors], word2[kLongVectors];
 };

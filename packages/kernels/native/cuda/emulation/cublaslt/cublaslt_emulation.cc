@@ -1,6 +1,6 @@
-// cuBLASLt in plain loops, as far as this project uses it: what it takes and how it counts, from NVIDIA's documentation,
-// so that layouts, transpositions, strides, epilogues and attributes are proven without the library. What it would
-// refuse is refused.
+// cuBLASLt in plain loops, as far as this project uses it: what it takes and how it counts, from NVIDIA's
+// documentation, so that layouts, transpositions, strides, epilogues and attributes are proven without the
+// library. What it would refuse is refused.
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -195,7 +195,8 @@ int cublasLtMatmulPreferenceSetAttribute(Preference preference, PreferenceAttrib
   return kInvalidValue;
 }
 
-// One choice, which carries the alignments that it was made for, so that cublasLtMatmul can hold the caller to them.
+// One choice, which carries the alignments that it was made for, so that cublasLtMatmul can hold the caller
+// to them.
 int cublasLtMatmulAlgoGetHeuristic(Handle, Description description, Layout a, Layout b, Layout c, Layout d,
                                    Preference preference, int num_asked, Choice* choices, int* num_found) {
   if (num_asked < 1 || !fits(*description, *a, *b, *c, *d)) return kInvalidValue;

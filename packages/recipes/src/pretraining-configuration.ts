@@ -69,7 +69,10 @@ export interface OptimizerConfiguration {
   readonly lossScale: LossScalerOptions;
 }
 
-/** How text became token ids; undefined where a loaded model decides. The options of @mtl/data's `createTokenizer`. */
+/**
+ * How text became token ids; undefined where a loaded model decides. The options of @mtl/data's
+ * `createTokenizer`.
+ */
 export type TokenizerConfiguration =
   | { readonly type: 'GPT2BPETokenizer'; readonly vocabFile?: string; readonly mergeFile?: string }
   | { readonly type: 'HuggingFaceTokenizer'; readonly tokenizerModel: string }
@@ -140,10 +143,10 @@ export interface LoggingConfiguration {
 }
 
 /**
- * Everything a training needs to know, resolved and checked: whoever gets one need not check again. Frozen all
- * the way down, and plain data but for `sources`.
+ * Everything a training needs to know, resolved and checked: whoever gets one need not check again. Frozen
+ * all the way down, and plain data but for `sources`.
  */
-export interface GptConfiguration {
+export interface PretrainingConfiguration {
   readonly kind: ModelKind;
   readonly model: ModelConfiguration;
   /** Of a BERT. */
