@@ -7,7 +7,7 @@ export { bertParameterNames } from './bert/bert-parameter-names.js';
 export { type BertPrediction, BertStage } from './bert/bert-stage.js';
 export type { BertTask } from './bert/bert-task.js';
 export { BertTaskStage, type BertTaskStageOptions, type TaskLoss } from './bert/bert-task-stage.js';
-export type { MaskedTokenBatch } from './bert/masked-token-batch.js';
+export type { BertBatchOutline, MaskedStageBatch, MaskedTokenBatch } from './bert/masked-token-batch.js';
 export type { TaskTokenBatch } from './bert/task-token-batch.js';
 export type { Recomputation } from './blocks/recomputation.js';
 export {

@@ -1,6 +1,7 @@
 import { Variable } from '@mtl/autograd';
 import { UsageError } from '@mtl/errors';
 import { Tensor } from '@mtl/kernels';
+import { neededTokens } from '../blocks/needed-tokens.js';
 import {
   type DeviceSequences,
   type DeviceSequencesOptions,
@@ -11,19 +12,25 @@ import {
 
 // B samples of a micro-batch, S sequence, M room for masked tokens.
 
+/** What every piece of a BERT needs to know of a micro-batch: how its samples lie packed, and which they are. */
+export interface BertBatchOutline {
+  readonly batchSize: number;
+  readonly sequenceLength: number;
+  /** int32 [B]: tokens of each row before its padding, at least one. */
+  readonly lengths: Int32Array;
+  /** [B]: global sample numbers (exact integers), which random masks depend on. */
+  readonly sampleNumbers: Float64Array;
+}
+
 /**
  * A micro-batch for a masked language model with a sentence-order head, on the host: what @mtl/data's loader yields.
  * Tokens lie sequence first: token s of row b has the flat index s * B + b.
  */
-export interface MaskedTokenBatch {
-  readonly batchSize: number;
-  readonly sequenceLength: number;
+export interface MaskedTokenBatch extends BertBatchOutline {
   /** int32 [S, B], padding at the end */
   readonly tokens: Int32Array;
   /** int32 [S, B] */
   readonly tokenTypes: Int32Array;
-  /** int32 [B]: tokens of each row before its padding, at least one. */
-  readonly lengths: Int32Array;
   /** int32 [M]: flat indices into [S, B] of the tokens to predict; any real one where unused. */
   readonly maskedPositions: Int32Array;
   /** int32 [M] */
@@ -34,12 +41,13 @@ export interface MaskedTokenBatch {
   readonly numMasked: number;
   /** int32 [B]: 1 where the two texts were swapped, else 0; undefined where there are no pairs. */
   readonly sentenceOrderLabels: Int32Array | undefined;
-  /** [B]: global sample numbers (exact integers), which random masks depend on. */
-  readonly sampleNumbers: Float64Array;
 }
 
-/** A batch on the device. */
-export interface DeviceMaskedBatch extends DeviceSequences {
+/** What a stage gets: the first and the last stage of a pipeline need the tokens, those between only the outline. */
+export type MaskedStageBatch = BertBatchOutline & Partial<MaskedTokenBatch>;
+
+/** What the heads read of a batch, on the device. */
+export interface MaskedTargets {
   /** int32 [M]: where they lie among the packed tokens. */
   readonly maskedPositions: Variable;
   readonly maskedLabels: Variable;
@@ -52,23 +60,51 @@ export interface DeviceMaskedBatch extends DeviceSequences {
   readonly sentenceOrderWeights: Variable | undefined;
 }
 
+/** A batch on the device. */
+export interface DeviceMaskedBatch extends DeviceSequences {
+  /** On the last stage. */
+  readonly targets: MaskedTargets | undefined;
+}
+
 export interface MaskedBatchOptions extends DeviceSequencesOptions {
+  /** Whether the heads are here. */
+  readonly isLast: boolean;
   readonly lossFactor: number;
   /** Needed with `sentenceOrderLabels`. */
   readonly sampleLossFactor?: number | undefined;
 }
 
 /**
- * Copies a batch to the device.
+ * Copies of a batch to the device what a stage needs.
  *
- * @throws UsageError MTL_STAGE without `sampleLossFactor` where it is needed
+ * @throws UsageError MTL_STAGE without `sampleLossFactor` where it is needed, and when the first or the last stage gets a
+ *   batch without tokens
  */
 export function maskedBatchToDevice(
-  batch: MaskedTokenBatch,
-  { lossFactor, sampleLossFactor, ...sequences }: MaskedBatchOptions,
+  batch: MaskedStageBatch,
+  { isLast, ...options }: MaskedBatchOptions,
 ): DeviceMaskedBatch {
-  const { batchSize: b, maskedPositions, sentenceOrderLabels } = batch;
-  const { device, packing } = sequences;
+  const { batchSize: numRows, sampleNumbers: rowNumbers } = batch;
+  const targets = isLast ? targetsToDevice(batch, options) : undefined;
+  const sequences = sequencesToDevice({ ...batch, numRows, rowNumbers }, options);
+  return {
+    ...sequences,
+    targets,
+    release: () => {
+      const { weights, ...variables } = targets ?? {};
+      weights?.dispose();
+      releaseSequences({ ...sequences, ...variables });
+    },
+  };
+}
+
+function targetsToDevice(
+  batch: MaskedStageBatch,
+  { lossFactor, sampleLossFactor, device, packing }: Omit<MaskedBatchOptions, 'isLast'>,
+): MaskedTargets {
+  const { batchSize: b, sentenceOrderLabels } = batch;
+  const maskedPositions = neededTokens(batch.maskedPositions);
+  const maskedWeights = neededTokens(batch.maskedWeights);
   if (sentenceOrderLabels !== undefined && sampleLossFactor === undefined) {
     throw new UsageError('MTL_STAGE', 'a loss a sample (sentence order) without sampleLossFactor');
   }
@@ -77,25 +113,16 @@ export function maskedBatchToDevice(
   const ids = (values: Int32Array): Variable =>
     uploadConstant(values, { shape: [values.length], dtype: 'int32', device });
   const factorsOfAll = new Float32Array(numMasked + (sentenceOrderLabels === undefined ? 0 : b));
-  for (let index = 0; index < numMasked; index++)
-    factorsOfAll[index] = batch.maskedWeights[index]! * lossFactor;
+  for (let index = 0; index < numMasked; index++) factorsOfAll[index] = maskedWeights[index]! * lossFactor;
   if (sampleLossFactor !== undefined) factorsOfAll.fill(sampleLossFactor, numMasked);
   const weights = Tensor.from(factorsOfAll, { shape: [factorsOfAll.length], dtype: 'float32', device });
   const flat = (position: number): number => packing.starts[position % b]! + Math.floor(position / b);
-  const variables = {
-    ...sequencesToDevice({ ...batch, numRows: b, rowNumbers: batch.sampleNumbers }, sequences),
+  return {
     maskedPositions: ids(maskedPositions.map(flat)),
-    maskedLabels: ids(batch.maskedLabels),
+    maskedLabels: ids(neededTokens(batch.maskedLabels)),
     sentenceOrderLabels: sentenceOrderLabels && ids(sentenceOrderLabels),
+    weights,
     maskedWeights: constant(weights.rows(0, numMasked)),
     sentenceOrderWeights: sentenceOrderLabels && constant(weights.rows(numMasked, numMasked + b)),
-  };
-  return {
-    ...variables,
-    weights,
-    release: () => {
-      weights.dispose();
-      releaseSequences(variables);
-    },
   };
 }

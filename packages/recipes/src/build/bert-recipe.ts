@@ -1,4 +1,4 @@
-import { buildBertDatasets, createBatchLoader } from '@mtl/data';
+import { buildBertDatasets, type SampleDataset } from '@mtl/data';
 import { ConfigurationError, UsageError } from '@mtl/errors';
 import {
   type BertModelConfiguration,
@@ -6,7 +6,7 @@ import {
   bertEndsWork,
   bertParameterNames,
   buildBertStages,
-  type MaskedTokenBatch,
+  type MaskedStageBatch,
   numBertParameters,
   readHuggingFaceBert,
   writeHuggingFaceBert,
@@ -15,9 +15,10 @@ import type { BertConfiguration, GptConfiguration } from '../gpt-configuration.j
 import { prepareDefaultCorpus } from './default-corpus.js';
 import { filledMasks } from './filled-masks.js';
 import type { ModelRecipe } from './model-recipe.js';
+import { stageBatches } from './stage-batches.js';
 
 /** How a BERT is trained. */
-export const bertRecipe: ModelRecipe<BertModelConfiguration, MaskedTokenBatch, BertStage> = {
+export const bertRecipe: ModelRecipe<BertModelConfiguration, MaskedStageBatch, BertStage> = {
   kind: 'bert',
   tokenizerFlags: '--tokenizer-type BertWordPieceLowerCase or BertWordPieceCase with --vocab-file vocab.txt',
   prepareCorpus: (options) => prepareDefaultCorpus({ ...options, kind: 'bert' }),
@@ -34,8 +35,7 @@ export const bertRecipe: ModelRecipe<BertModelConfiguration, MaskedTokenBatch, B
       masking: { probability: maskProbability },
     });
   },
-  // every stage masks padding, so that all read the data
-  batches: ({ needsTokens: _, ...options }) => createBatchLoader(options),
+  batches: (options) => stageBatches(options, outlineOf(options.dataset)),
   modelOf: (configuration, vocabularySize) => {
     const { model } = configuration;
     const { layerNormPlacement, sentenceOrderHead } = bertOf(configuration);
@@ -67,12 +67,12 @@ export const bertRecipe: ModelRecipe<BertModelConfiguration, MaskedTokenBatch, B
     }),
   buildStages: buildBertStages,
   losses: ({ sentenceOrderHead }) => [
-    { name: 'mlm_loss', per: 'token', count: ({ numMasked }) => numMasked },
+    { name: 'mlm_loss', per: 'token', count: ({ numMasked }) => numMasked ?? 0 },
     ...(sentenceOrderHead
       ? [
           {
             ...({ name: 'sop_loss', per: 'sample' } as const),
-            count: ({ batchSize }: MaskedTokenBatch) => batchSize,
+            count: ({ batchSize }: MaskedStageBatch) => batchSize,
           },
         ]
       : []),
@@ -103,6 +103,19 @@ export const bertRecipe: ModelRecipe<BertModelConfiguration, MaskedTokenBatch, B
   },
   show: async (options) => await filledMasks(options),
 };
+
+/** Every layer must know where the packed samples begin and end. */
+function outlineOf(
+  dataset: SampleDataset<MaskedStageBatch>,
+): ((samples: readonly number[]) => MaskedStageBatch) | undefined {
+  const { sequenceLength } = dataset;
+  if (dataset.lengthOf === undefined) return undefined;
+  return (samples) => ({
+    ...{ batchSize: samples.length, sequenceLength },
+    lengths: Int32Array.from(samples, (sample) => dataset.lengthOf!(sample)),
+    sampleNumbers: Float64Array.from(samples),
+  });
+}
 
 function bertOf({ bert }: GptConfiguration): BertConfiguration {
   if (bert !== undefined) return bert;
