@@ -6,6 +6,7 @@ export {
 export { bertParameterNames } from './bert/bert-parameter-names.js';
 export { type BertPrediction, BertStage } from './bert/bert-stage.js';
 export type { BertTask } from './bert/bert-task.js';
+export { bertTaskParameters } from './bert/bert-task-parameters.js';
 export { BertTaskStage, type BertTaskStageOptions, type TaskLoss } from './bert/bert-task-stage.js';
 export type { BertBatchOutline, MaskedStageBatch, MaskedTokenBatch } from './bert/masked-token-batch.js';
 export type { TaskTokenBatch } from './bert/task-token-batch.js';
@@ -18,11 +19,17 @@ export {
 } from './blocks/transformer-block.js';
 export { paddedVocabularySize, type TransformerConfiguration } from './blocks/transformer-configuration.js';
 export { bertEndsWork } from './cutting/bert-ends-work.js';
+export { bertTaskEndsWork } from './cutting/bert-task-ends-work.js';
 export {
   type BertStages,
   type BuildBertStagesOptions,
   buildBertStages,
 } from './cutting/build-bert-stages.js';
+export {
+  type BertTaskStages,
+  type BuildBertTaskStagesOptions,
+  buildBertTaskStages,
+} from './cutting/build-bert-task-stages.js';
 export { type BuildGptStagesOptions, buildGptStages, type GptStages } from './cutting/build-gpt-stages.js';
 export type { BuildStagesOptions, Stages } from './cutting/build-stages.js';
 export { type CutLayersOptions, cutLayers, type EndsWork, type LayerLayout } from './cutting/cut-layers.js';
@@ -50,6 +57,10 @@ export {
   type WriteHuggingFaceBertOptions,
   writeHuggingFaceBert,
 } from './huggingface/write-huggingface-bert.js';
+export {
+  type WriteHuggingFaceBertForTaskOptions,
+  writeHuggingFaceBertForTask,
+} from './huggingface/write-huggingface-bert-for-task.js';
 export {
   type WriteHuggingFaceGpt2Options,
   writeHuggingFaceGpt2,

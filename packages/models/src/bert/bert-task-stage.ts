@@ -10,7 +10,7 @@ import type { PaddedSize } from './sample-packing.js';
 import { SpanHead } from './span-head.js';
 import { type DeviceTaskBatch, type TaskTokenBatch, taskBatchToDevice } from './task-token-batch.js';
 
-export interface BertTaskStageOptions extends Omit<BertStageOptions, 'wordEmbedding'> {
+export interface BertTaskStageOptions extends BertStageOptions {
   readonly task: BertTask;
 }
 

@@ -12,6 +12,7 @@ import {
   writeHuggingFaceBert,
 } from '@mtl/models';
 import type { BertConfiguration, GptConfiguration } from '../gpt-configuration.js';
+import { bertTokenizerSettings } from './bert-tokenizer-settings.js';
 import { prepareDefaultCorpus } from './default-corpus.js';
 import { filledMasks } from './filled-masks.js';
 import type { ModelRecipe } from './model-recipe.js';
@@ -92,15 +93,8 @@ export const bertRecipe: ModelRecipe<BertModelConfiguration, MaskedStageBatch, B
       { expected: '--layer-norm-placement post' },
     );
   },
-  saveHuggingFace: ({ tokenizer, ...options }) => {
-    const type = tokenizer.options?.type;
-    const isWordPiece = type === 'BertWordPieceLowerCase' || type === 'BertWordPieceCase';
-    return writeHuggingFaceBert({
-      ...options,
-      ...(tokenizer.padId === undefined ? {} : { paddingToken: tokenizer.padId }),
-      ...(isWordPiece ? { lowersCase: type === 'BertWordPieceLowerCase' } : {}),
-    });
-  },
+  saveHuggingFace: ({ tokenizer, ...options }) =>
+    writeHuggingFaceBert({ ...options, ...bertTokenizerSettings(tokenizer) }),
   show: async (options) => await filledMasks(options),
 };
 

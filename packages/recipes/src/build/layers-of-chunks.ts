@@ -1,10 +1,10 @@
 import type { Slice } from '@mtl/autograd';
 import { cutLayers, type EndsWork, type TransformerConfiguration } from '@mtl/models';
-import type { GptConfiguration } from '../gpt-configuration.js';
+import type { ParallelConfiguration } from '../gpt-configuration.js';
 
 /** The layers of each chunk of a pipeline, in the order of the model, as the flags say. */
 export function layersOfChunks(
-  { parallel }: Pick<GptConfiguration, 'parallel'>,
+  { parallel }: { readonly parallel: Pick<ParallelConfiguration, 'layerLayout'> },
   options: {
     readonly model: Pick<TransformerConfiguration, 'numLayers'>;
     readonly work: EndsWork;

@@ -1,19 +1,24 @@
 import type { Parameter } from '@mtl/autograd';
-import type { NumberedBatch } from '@mtl/data';
 import type { DType } from '@mtl/kernels';
-import type { TransformerConfiguration } from '@mtl/models';
+import type { BuildStagesOptions, EndsWork, Stages, TransformerConfiguration } from '@mtl/models';
 import { Pipeline, type PipelineRecorder } from '@mtl/pipeline';
-import type { GptConfiguration } from '../gpt-configuration.js';
+import type { ParallelConfiguration, TrainingConfiguration } from '../gpt-configuration.js';
 import { balanceAdvice } from './balance-advice.js';
 import { layersOfChunks } from './layers-of-chunks.js';
-import type { AnyModelRecipe, ModelPiece } from './model-recipe.js';
-import { pipelineSchedule } from './pipeline-schedule.js';
+import type { ModelPiece } from './model-recipe.js';
+import { pipelineSchedule, type ScheduleConfiguration } from './pipeline-schedule.js';
 import type { TrainingProcesses } from './training-processes.js';
 
-export interface ModelPartOptions {
-  readonly recipe: AnyModelRecipe;
-  readonly configuration: GptConfiguration;
-  readonly model: TransformerConfiguration;
+export interface ModelPartOptions<Model extends TransformerConfiguration, Piece> {
+  readonly configuration: {
+    readonly parallel: ScheduleConfiguration &
+      Pick<ParallelConfiguration, 'device' | 'layerLayout' | 'sequenceParallel'>;
+    readonly training: Pick<TrainingConfiguration, 'numMicroBatches' | 'seed' | 'recompute'>;
+  };
+  readonly model: Model;
+  /** Of embedding and head, in layers. */
+  readonly work: EndsWork;
+  readonly buildStages: (options: BuildStagesOptions<Model>) => Stages<Piece>;
   readonly processes: TrainingProcesses;
   readonly dtype: DType;
   readonly recorder: PipelineRecorder | undefined;
@@ -30,14 +35,15 @@ export interface ModelPart<Batch, Piece> {
 }
 
 /** Cuts a model as the flags say, and builds what lies on this rank. All ranks call it. */
-export function modelPart(options: ModelPartOptions): ModelPart<NumberedBatch, ModelPiece<NumberedBatch>> {
-  const { recipe, configuration, model, processes, dtype, recorder, onMessage } = options;
+export function modelPart<Model extends TransformerConfiguration, Batch, Piece extends ModelPiece<Batch>>(
+  options: ModelPartOptions<Model, Piece>,
+): ModelPart<Batch, Piece> {
+  const { configuration, model, work, processes, dtype, recorder, onMessage } = options;
   const { parallel, training } = configuration;
   const { device } = parallel;
   const schedule = (numMicroBatches: number) => pipelineSchedule(parallel, numMicroBatches);
   const step = schedule(training.numMicroBatches);
   const { placement } = step;
-  const work = recipe.endsWork(configuration, model);
   const layers = layersOfChunks(configuration, { model, work, numChunks: placement.length });
   if (placement.length > 1) {
     const counts = layers.map(({ start, end }) => end - start);
@@ -46,14 +52,14 @@ export function modelPart(options: ModelPartOptions): ModelPart<NumberedBatch, M
     if (advice !== undefined) onMessage(advice);
   }
   const { tp, pp } = processes.groups;
-  const { stages, parameters } = recipe.buildStages({
+  const { stages, parameters } = options.buildStages({
     ...{ model, device, dtype, layers, placement },
     rank: processes.coordinates.pp,
     seed: training.seed,
     recomputation: training.recompute,
     tensorParallel: tp && { group: tp, sequenceParallel: parallel.sequenceParallel },
   });
-  const pipeline = new Pipeline<NumberedBatch>({
+  const pipeline = new Pipeline<Batch>({
     ...{ stages, schedule, dtype, device, recorder, group: pp },
     replicas: parallel.sequenceParallel ? undefined : tp,
   });
