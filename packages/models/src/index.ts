@@ -1,3 +1,4 @@
+export type { MaskedTokenBatch, TaskTokenBatch } from '@mtl/data';
 export type { BertStageOptions } from './bert/bert-encoder-stage.js';
 export {
   type BertModelConfiguration,
@@ -8,8 +9,7 @@ export { type BertPrediction, BertStage } from './bert/bert-stage.js';
 export type { BertTask } from './bert/bert-task.js';
 export { bertTaskParameters } from './bert/bert-task-parameters.js';
 export { BertTaskStage, type BertTaskStageOptions, type TaskLoss } from './bert/bert-task-stage.js';
-export type { BertBatchOutline, MaskedStageBatch, MaskedTokenBatch } from './bert/masked-token-batch.js';
-export type { TaskTokenBatch } from './bert/task-token-batch.js';
+export type { BertBatchOutline, MaskedStageBatch } from './bert/masked-stage-batch.js';
 export type { Recomputation } from './blocks/recomputation.js';
 export {
   type LayerNormPlacement,

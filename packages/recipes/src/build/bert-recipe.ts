@@ -17,6 +17,7 @@ import { prepareDefaultCorpus } from './default-corpus.js';
 import { filledMasks } from './filled-masks.js';
 import type { ModelRecipe } from './model-recipe.js';
 import { stageBatches } from './stage-batches.js';
+import { transformerConfiguration } from './transformer-configuration.js';
 
 /** How a BERT is trained. */
 export const bertRecipe: ModelRecipe<BertModelConfiguration, MaskedStageBatch, BertStage> = {
@@ -38,24 +39,13 @@ export const bertRecipe: ModelRecipe<BertModelConfiguration, MaskedStageBatch, B
   },
   batches: (options) => stageBatches(options, outlineOf(options.dataset)),
   modelOf: (configuration, vocabularySize) => {
-    const { model } = configuration;
     const { layerNormPlacement, sentenceOrderHead } = bertOf(configuration);
     return {
-      numLayers: model.numLayers,
-      hiddenSize: model.hiddenSize,
-      ffnHiddenSize: model.ffnHiddenSize,
-      numAttentionHeads: model.numAttentionHeads,
-      maxPositionEmbeddings: model.maxPositionEmbeddings,
-      vocabularySize,
-      makeVocabularySizeDivisibleBy: model.makeVocabSizeDivisibleBy,
+      ...transformerConfiguration(configuration.model, vocabularySize),
       tokenTypeVocabularySize: 2,
       layerNormPlacement,
       sentenceOrderHead,
-      layerNormEpsilon: 1e-5,
       geluKind: 'erf',
-      hiddenDropout: model.hiddenDropout,
-      attentionDropout: model.attentionDropout,
-      initMethodStd: model.initMethodStd,
     };
   },
   numParameters: numBertParameters,

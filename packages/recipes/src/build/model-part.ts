@@ -1,7 +1,13 @@
 import type { Parameter } from '@mtl/autograd';
 import type { DType } from '@mtl/kernels';
 import type { BuildStagesOptions, EndsWork, Stages, TransformerConfiguration } from '@mtl/models';
-import { Pipeline, type PipelineRecorder } from '@mtl/pipeline';
+import {
+  GraphedStage,
+  type GraphedStageOptions,
+  Pipeline,
+  type PipelineRecorder,
+  type Stage,
+} from '@mtl/pipeline';
 import type { ParallelConfiguration, TrainingConfiguration } from '../gpt-configuration.js';
 import { balanceAdvice } from './balance-advice.js';
 import { layersOfChunks } from './layers-of-chunks.js';
@@ -12,7 +18,10 @@ import type { TrainingProcesses } from './training-processes.js';
 export interface ModelPartOptions<Model extends TransformerConfiguration, Piece> {
   readonly configuration: {
     readonly parallel: ScheduleConfiguration &
-      Pick<ParallelConfiguration, 'device' | 'layerLayout' | 'sequenceParallel'>;
+      Pick<
+        ParallelConfiguration,
+        'device' | 'layerLayout' | 'sequenceParallel' | 'cudaGraphs' | 'overlapGradReduce'
+      >;
     readonly training: Pick<TrainingConfiguration, 'numMicroBatches' | 'seed' | 'recompute'>;
   };
   readonly model: Model;
@@ -32,6 +41,8 @@ export interface ModelPart<Batch, Piece> {
   readonly pipeline: Pipeline<Batch>;
   /** The pipeline rank of each chunk. */
   readonly placement: readonly number[];
+  /** Gives back what passes hold between steps; parameters are their owner's. */
+  dispose(): void;
 }
 
 /** Cuts a model as the flags say, and builds what lies on this rank. All ranks call it. */
@@ -51,7 +62,7 @@ export function modelPart<Model extends TransformerConfiguration, Batch, Piece e
     const advice = balanceAdvice(configuration, { model, work, schedule: step });
     if (advice !== undefined) onMessage(advice);
   }
-  const { tp, pp } = processes.groups;
+  const { tp, pp, dp } = processes.groups;
   const { stages, parameters } = options.buildStages({
     ...{ model, device, dtype, layers, placement },
     rank: processes.coordinates.pp,
@@ -59,9 +70,39 @@ export function modelPart<Model extends TransformerConfiguration, Batch, Piece e
     recomputation: training.recompute,
     tensorParallel: tp && { group: tp, sequenceParallel: parallel.sequenceParallel },
   });
+  const graphed = parallel.cudaGraphs
+    ? graphedStages(stages, {
+        ...{ device, onMessage },
+        ...(dp === undefined ? {} : amongReplicas(parameters, { overlaps: parallel.overlapGradReduce })),
+      })
+    : undefined;
   const pipeline = new Pipeline<Batch>({
-    ...{ stages, schedule, dtype, device, recorder, group: pp },
+    ...{ schedule, dtype, device, recorder, group: pp },
+    stages: graphed ?? stages,
     replicas: parallel.sequenceParallel ? undefined : tp,
   });
-  return { stages, parameters, pipeline, placement };
+  const dispose = (): void => {
+    for (const stage of graphed?.values() ?? []) stage.dispose();
+  };
+  return { stages, parameters, pipeline, placement, dispose };
+}
+
+/** What data parallelism does beside passes: gathers that end when a parameter is read, reductions that backward starts. */
+function amongReplicas(
+  parameters: readonly Parameter[],
+  { overlaps }: { readonly overlaps: boolean },
+): Pick<GraphedStageOptions<never>, 'beforePasses' | 'lastRunsByItself'> {
+  return {
+    beforePasses: () => {
+      for (const parameter of parameters) void parameter.data;
+    },
+    lastRunsByItself: overlaps,
+  };
+}
+
+function graphedStages<Batch>(
+  stages: ReadonlyMap<number, Stage<Batch>>,
+  options: Omit<GraphedStageOptions<Batch>, 'stage'>,
+): ReadonlyMap<number, GraphedStage<Batch>> {
+  return new Map([...stages].map(([chunk, stage]) => [chunk, new GraphedStage({ ...options, stage })]));
 }

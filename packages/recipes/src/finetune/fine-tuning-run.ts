@@ -170,6 +170,7 @@ export class FineTuningRun {
   }
 
   dispose(): void {
+    this.#part.dispose();
     this.#optimizer.dispose();
     this.#optimizer.buffers.dispose();
   }

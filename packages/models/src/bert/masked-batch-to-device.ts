@@ -9,42 +9,9 @@ import {
   sequencesToDevice,
   uploadConstant,
 } from './device-sequences.js';
+import type { MaskedStageBatch } from './masked-stage-batch.js';
 
 // B samples of a micro-batch, S sequence, M room for masked tokens.
-
-/** What every piece of a BERT needs to know of a micro-batch: how its samples lie packed, and which they are. */
-export interface BertBatchOutline {
-  readonly batchSize: number;
-  readonly sequenceLength: number;
-  /** int32 [B]: tokens of each row before its padding, at least one. */
-  readonly lengths: Int32Array;
-  /** [B]: global sample numbers (exact integers), which random masks depend on. */
-  readonly sampleNumbers: Float64Array;
-}
-
-/**
- * A micro-batch for a masked language model with a sentence-order head, on the host: what @mtl/data's loader yields.
- * Tokens lie sequence first: token s of row b has the flat index s * B + b.
- */
-export interface MaskedTokenBatch extends BertBatchOutline {
-  /** int32 [S, B], padding at the end */
-  readonly tokens: Int32Array;
-  /** int32 [S, B] */
-  readonly tokenTypes: Int32Array;
-  /** int32 [M]: flat indices into [S, B] of the tokens to predict; any real one where unused. */
-  readonly maskedPositions: Int32Array;
-  /** int32 [M] */
-  readonly maskedLabels: Int32Array;
-  /** float32 [M]: 1, and 0 where unused. */
-  readonly maskedWeights: Float32Array;
-  /** How many of the M count in the loss. */
-  readonly numMasked: number;
-  /** int32 [B]: 1 where the two texts were swapped, else 0; undefined where there are no pairs. */
-  readonly sentenceOrderLabels: Int32Array | undefined;
-}
-
-/** What a stage gets: the first and the last stage of a pipeline need the tokens, those between only the outline. */
-export type MaskedStageBatch = BertBatchOutline & Partial<MaskedTokenBatch>;
 
 /** What the heads read of a batch, on the device. */
 export interface MaskedTargets {
