@@ -29,7 +29,7 @@ beforeAll(() => {
 });
 
 const qqp = ['finetune', '--task', 'qqp', '--data-dir', 'QQP'];
-const sizes = ['--num-layers', '1', '--hidden-size', '16', '--num-attention-heads', '2'];
+const sizes = ['--num-layers', '2', '--hidden-size', '16', '--num-attention-heads', '2'];
 const vocabulary = ['--tokenizer-type', 'BertWordPieceLowerCase', '--vocab-file', 'vocab.txt'];
 const short = [
   ...['--seq-length', '16', '--epochs', '2', '--global-batch-size', '8', '--threads', '1'],
@@ -58,7 +58,7 @@ describe('mtl finetune', () => {
         '--',
         ...argv,
         'two',
-        '--tensor-model-parallel-size',
+        '--pipeline-model-parallel-size',
         '2',
         '--json',
       ],
@@ -101,6 +101,24 @@ describe('mtl finetune', () => {
       [...qqp, ...sizes, ...vocabulary, '--tensor-model-parallel-size', '2'],
       'MTL_WORLD_SIZE',
       '--nproc-per-node 2',
+    ],
+    [
+      'too few processes for stages',
+      [...qqp, ...sizes, ...vocabulary, '--pipeline-model-parallel-size', '4'],
+      'MTL_WORLD_SIZE',
+      '--nproc-per-node 4',
+    ],
+    [
+      'a device that there is not',
+      [...qqp, ...sizes, ...vocabulary, '--device', 'gpu'],
+      'MTL_FLAG_VALUE',
+      'cpu, cuda',
+    ],
+    [
+      'what transformers cannot compute',
+      [...qqp, ...sizes, ...vocabulary, '--save-hf', 'hf'],
+      'MTL_HUGGING_FACE_LAYER_NORM',
+      '--layer-norm-placement post',
     ],
   ])(
     '%s: one coded error, exit status 2',

@@ -16,6 +16,22 @@ describe('mtl plan', () => {
     expect(total).toBeGreaterThan(16 * 124_475_904);
   });
 
+  it('predicts the memory of a BERT, whose head reads masked tokens only', async () => {
+    const flags = ['--preset', 'bert-base', '--micro-batch-size', '8', '--threads', '1'];
+    const argv = ['plan', '--json', '--model', 'bert', '--', ...flags];
+    const { status, stdout, stderr } = await spawnMtl(argv, { cwd });
+    expect({ status, stderr }).toMatchObject({ status: 0 });
+    const { parameters, total } = JSON.parse(stdout) as { parameters: number; total: number };
+    // 12 layers of 768; vocabulary of the corpus that comes along: 4,096 tokens; 512 positions, two types; the norm after the
+    // layers; pooler, two dense layers, a norm, biases
+    const heads = 768 * 768 + 768 + 2 * 768 + 4096 + (768 * 768 + 768 + 2 * 768 + 2);
+    const embeddings = (4096 + 512 + 2) * 768;
+    expect(parameters).toBe(4 * (12 * (12 * 768 * 768 + 13 * 768) + embeddings + 2 * 768 + heads));
+    const post = await spawnMtl([...argv, '--layer-norm-placement', 'post'], { cwd });
+    expect((JSON.parse(post.stdout) as { parameters: number }).parameters).toBe(parameters);
+    expect(total).toBeGreaterThan(4 * parameters);
+  });
+
   it('says what would make a training fit', async () => {
     const argv = ['plan', '--num-processes', '16', '--memory', '80', '--', ...large];
     const { status, stdout } = await spawnMtl(argv, { cwd });

@@ -40,7 +40,7 @@ export {
 export { type BlockMappingOptions, buildBlockMapping } from './masked/block-mapping.js';
 export { type BertDatasetsOptions, buildBertDatasets } from './masked/build-bert-datasets.js';
 export { buildT5Datasets, type T5DatasetsOptions } from './masked/build-t5-datasets.js';
-export type { MaskedTokenBatch } from './masked/masked-token-batch.js';
+export { type MaskedTokenBatch, mostRoomForMasked } from './masked/masked-token-batch.js';
 export { bertMasking, type MaskingOptions, t5Masking } from './masked/masking-options.js';
 export { type MaskingVocabulary, maskingVocabulary } from './masked/masking-vocabulary.js';
 export { buildSentenceMapping, type SentenceMappingOptions } from './masked/sentence-mapping.js';

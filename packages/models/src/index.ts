@@ -7,7 +7,9 @@ export {
 export { bertParameterNames } from './bert/bert-parameter-names.js';
 export { type BertPrediction, BertStage } from './bert/bert-stage.js';
 export type { BertTask } from './bert/bert-task.js';
+export { bertTaskParameters } from './bert/bert-task-parameters.js';
 export { BertTaskStage, type BertTaskStageOptions, type TaskLoss } from './bert/bert-task-stage.js';
+export type { BertBatchOutline, MaskedStageBatch } from './bert/masked-stage-batch.js';
 export type { Recomputation } from './blocks/recomputation.js';
 export {
   type LayerNormPlacement,
@@ -17,11 +19,17 @@ export {
 } from './blocks/transformer-block.js';
 export { paddedVocabularySize, type TransformerConfiguration } from './blocks/transformer-configuration.js';
 export { bertEndsWork } from './cutting/bert-ends-work.js';
+export { bertTaskEndsWork } from './cutting/bert-task-ends-work.js';
 export {
   type BertStages,
   type BuildBertStagesOptions,
   buildBertStages,
 } from './cutting/build-bert-stages.js';
+export {
+  type BertTaskStages,
+  type BuildBertTaskStagesOptions,
+  buildBertTaskStages,
+} from './cutting/build-bert-task-stages.js';
 export { type BuildGptStagesOptions, buildGptStages, type GptStages } from './cutting/build-gpt-stages.js';
 export type { BuildStagesOptions, Stages } from './cutting/build-stages.js';
 export { type CutLayersOptions, cutLayers, type EndsWork, type LayerLayout } from './cutting/cut-layers.js';
@@ -49,6 +57,10 @@ export {
   type WriteHuggingFaceBertOptions,
   writeHuggingFaceBert,
 } from './huggingface/write-huggingface-bert.js';
+export {
+  type WriteHuggingFaceBertForTaskOptions,
+  writeHuggingFaceBertForTask,
+} from './huggingface/write-huggingface-bert-for-task.js';
 export {
   type WriteHuggingFaceGpt2Options,
   writeHuggingFaceGpt2,

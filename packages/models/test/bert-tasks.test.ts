@@ -1,5 +1,8 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { allocateParameters, initializeParameter } from '@mtl/autograd';
-import type { LogicalTensor } from '@mtl/checkpoint';
+import { type LogicalTensor, SafetensorsDirectory } from '@mtl/checkpoint';
 import { numLiveTensors } from '@mtl/kernels';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import {
@@ -8,6 +11,7 @@ import {
   parameterTensors,
   readHuggingFaceBertForTask,
   type TaskTokenBatch,
+  writeHuggingFaceBertForTask,
 } from '../src/index.js';
 import { fixturePath, readFixture } from './bert-fixture.js';
 
@@ -66,6 +70,16 @@ async function load(name: string, task: BertTask, directory = `huggingface-bert-
   const held = stage.parameters.filter((parameter) => source.parameterNames.has(parameter.name));
   await source.load(parameterTensors(held));
   return { source, stage, held, dispose: () => storage.dispose() };
+}
+
+/** Names, shapes and bytes of the weights of a directory. */
+async function tensorsIn(directory: string): Promise<Map<string, readonly [readonly number[], Buffer]>> {
+  const weights = await SafetensorsDirectory.open(directory);
+  const entries = new Map<string, readonly [readonly number[], Buffer]>();
+  for (const [name, { shape, bytes }] of weights.tensors)
+    entries.set(name, [shape, Buffer.from(await weights.read({ name, target: new Uint8Array(bytes) }))]);
+  await weights.close();
+  return new Map([...entries].toSorted(([one], [other]) => (one < other ? -1 : 1)));
 }
 
 /** The values of a fixture's gradients in our layout. */
@@ -138,6 +152,25 @@ describe.each(tasks)('%s', (name, task) => {
     const other = run(stage, { ...batch, tokens }, 'evaluate');
     expect(other.loss).toBe(trained.loss);
     expect(trained.parts).toEqual([{ name: 'task_loss', start: 0, end: trained.shape[0] }]);
+    dispose();
+  });
+
+  it('is saved as transformers saves it, bit for bit', async () => {
+    const { source, stage, dispose } = await load(name, task);
+    const parent = mkdtempSync(join(tmpdir(), 'mtl-bert-task-'));
+    const directory = join(parent, 'saved');
+    const tensors = parameterTensors(stage.parameters);
+    await writeHuggingFaceBertForTask({ directory, task, model: source.configuration, tensors });
+    const theirs = fixturePath(`huggingface-bert-${name}`);
+    const [ours, wanted] = [directory, theirs].map(
+      (path) => JSON.parse(readFileSync(join(path, 'config.json'), 'utf8')) as Record<string, unknown>,
+    );
+    // all that is said here transformers says too, labels included
+    for (const [key, value] of Object.entries(ours!))
+      if (key !== 'torch_dtype') expect(value, key).toEqual(wanted![key]);
+    for (const key of ['architectures', 'id2label', 'label2id']) expect(ours![key]).toEqual(wanted![key]);
+    expect(await tensorsIn(directory)).toEqual(await tensorsIn(theirs));
+    rmSync(parent, { recursive: true });
     dispose();
   });
 

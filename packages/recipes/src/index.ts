@@ -56,7 +56,14 @@ export {
 } from './finetune/fine-tuning-presets.js';
 export type { EpochResult, SeedResult, SetResult } from './finetune/fine-tuning-results.js';
 export type { TaskMetrics } from './finetune/task-set.js';
-export { configFileJsonSchema } from './flags/flag-schema.js';
+export { describeFlag, type FlagDescription } from './flags/describe-flag.js';
+export {
+  configFileJsonSchema,
+  type Flags,
+  type ParallelFlags,
+  parallelFlagNames,
+} from './flags/flag-schema.js';
+export { type GivenValue, readFlagValue } from './flags/flag-value.js';
 export { formatHelp } from './flags/format-help.js';
 export { type ParsedFlags, parseFlags } from './flags/parse-flags.js';
 export type { MemoryShape, PipelineShape } from './memory/memory-shape.js';

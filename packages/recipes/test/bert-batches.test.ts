@@ -44,7 +44,7 @@ function trainStep(
 
 it('a BERT learns from the batches that @mtl/data makes', async () => {
   const text = join(directory, 'cats.txt');
-  const texts = smallSentences(60);
+  const texts = smallSentences({ numDocuments: 60 });
   writeFileSync(text, texts.join('\n\n'));
   const vocabFile = join(directory, 'vocab.txt');
   writeVocabularyText(vocabFile, await trainWordPiece({ texts, vocabularySize: 120 }));

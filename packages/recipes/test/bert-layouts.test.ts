@@ -2,6 +2,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { processTestMs } from './support/run-processes.js';
 import { numbersOf, TrainingRuns, tolerances } from './support/training-runs.js';
 
+const deep = ['--num-layers', '4'];
+
 let runs: TrainingRuns;
 beforeAll(async () => {
   runs = await TrainingRuns.create(['--train-iters', '10', '--eval-interval', '5'], 'bert');
@@ -10,6 +12,7 @@ beforeAll(async () => {
     { name: 'alone-post', flags: ['--layer-norm-placement', 'post'] },
     { name: 'alone-masks', flags: ['--bert-no-binary-head'] },
     { name: 'alone-bf16', flags: ['--bf16'] },
+    { name: 'alone-deep', flags: deep },
   ]);
 }, processTestMs);
 afterAll(() => runs.remove());
@@ -65,6 +68,16 @@ describe('a BERT on several ranks', () => {
     expectSame(what);
     expect(validation(results![0]!.output).length).toBe(2);
     for (const { output } of results!.slice(1)) expect(output).toBe('');
+  });
+
+  // stages between the ends know of their samples only how long they are
+  it.each([
+    { name: 'deep-1f1b', size: 4, flags: [] },
+    { name: 'deep-zb-h1', size: 4, flags: ['--pipeline-schedule', 'zb-h1'] },
+    { name: 'deep-sequence', size: 8, flags: [...tensor, '--sequence-parallel'] },
+  ])('trains as in one process with stages that read no data: $name', async ({ name, size, flags }) => {
+    await runs.run(size, [{ name, flags: [...deep, '--pipeline-model-parallel-size', '4', ...flags] }]);
+    expectSame(name, 'alone-deep');
   });
 
   it('a micro-batch may be of any size', async () => {

@@ -1,12 +1,10 @@
-import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { runInMemoryRanks } from '@mtl/comm/testing';
-import { typescriptThreads } from '@mtl/tooling/typescript-threads';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type FineTuningConfiguration, type FineTuningReport, fineTune } from '../src/index.js';
-import type { FineTuneArgument } from './ranks/fine-tune.js';
 import { SmallTasks } from './support/small-tasks.js';
+import { stepsOf } from './support/task-steps.js';
 
 let tasks: SmallTasks;
 beforeAll(() => {
@@ -16,30 +14,12 @@ afterAll(() => tasks.remove());
 
 const onMessage = (): void => {};
 
-async function onRanks(
-  worldSize: number,
-  argument: readonly FineTuneArgument[],
-): Promise<FineTuningReport[][]> {
-  const ranks = await runInMemoryRanks<FineTuningReport[]>({
-    ...typescriptThreads,
-    ...{ worldSize, argument, module: new URL('./ranks/fine-tune.ts', import.meta.url), timeoutMs: 60_000 },
-  });
-  return argument.map((_, index) => ranks.map((reports) => reports[index]!));
-}
-
 const saving = (name: string, more: Partial<FineTuningConfiguration['checkpoint']> = {}) => ({
-  checkpoint: { save: tasks.path(name), saveInterval: undefined, keepLast: 1, resume: false, ...more },
+  checkpoint: {
+    ...{ save: tasks.path(name), saveHuggingFace: undefined, saveInterval: undefined },
+    ...{ keepLast: 1, resume: false, ...more },
+  },
 });
-
-/** Losses and gradient norms of the steps. */
-function stepsOf(
-  path: string,
-): { readonly lm_loss: number; readonly grad_norm: number; readonly task_loss: number }[] {
-  return readFileSync(path, 'utf8')
-    .trim()
-    .split('\n')
-    .map((line) => JSON.parse(line));
-}
 
 describe('fineTune', () => {
   it('learns QQP, scores every epoch, and writes what it was asked for', async () => {
@@ -227,89 +207,4 @@ describe('fineTune', () => {
       expect(readdirSync(tasks.path('whole'))).toEqual(before);
     },
   );
-});
-
-describe('fine-tuning on several processes', () => {
-  const layouts = [
-    { name: 'dp2', dataParallelSize: 2 },
-    { name: 'dp2-distributed', dataParallelSize: 2, useDistributedOptimizer: true },
-    { name: 'tp2', tensorModelParallelSize: 2 },
-    { name: 'tp2-sp', tensorModelParallelSize: 2, sequenceParallel: true },
-  ];
-
-  it.each(['qqp', 'race', 'squad'] as const)('is fine-tuning on one: %s', async (task) => {
-    const argument = (name: string, parallel: object = {}): FineTuneArgument => {
-      const configuration = tasks.configuration(task, { ...saving(`${task}-${name}`), epochs: 2 });
-      return {
-        seeds: [5],
-        configuration: {
-          ...configuration,
-          parallel: { ...configuration.parallel, ...parallel },
-          metricsJsonl: tasks.path(`${task}-${name}.jsonl`),
-        },
-      };
-    };
-    const [[alone]] = (await onRanks(1, [argument('alone')])) as [[FineTuningReport]];
-    const spread = await onRanks(
-      2,
-      layouts.map(({ name, ...parallel }) => argument(name, parallel)),
-    );
-    const reference = stepsOf(tasks.path(`${task}-alone.jsonl`));
-    layouts.forEach(({ name }, index) => {
-      const reports = spread[index]!;
-      const steps = stepsOf(tasks.path(`${task}-${name}.jsonl`));
-      expect(steps).toHaveLength(reference.length);
-      steps.forEach((step, at) => {
-        // the bounds of the design for layouts, dropout included
-        expect(
-          Math.abs(step.task_loss / reference[at]!.task_loss - 1),
-          `${name}, step ${at + 1}`,
-        ).toBeLessThan(2e-6);
-        expect(Math.abs(step.grad_norm / reference[at]!.grad_norm - 1)).toBeLessThan(2e-5);
-      });
-      expect(reports[1]!.seeds.map(({ epochs }) => epochs)).toEqual(
-        reports[0]!.seeds.map(({ epochs }) => epochs),
-      );
-      const [set] = Object.keys(alone.median) as [string];
-      expect(Math.abs(reports[0]!.median[set]!.loss! / alone.median[set]!.loss! - 1)).toBeLessThan(2e-6);
-      for (const path of alone.seeds[0]!.predictions) {
-        const other = path.replace(`${task}-alone`, `${task}-${name}`);
-        expect(existsSync(other)).toBe(true);
-        // probabilities are rounded as losses are; what is chosen is the same
-        if (!path.includes('no-answer')) expect(readFileSync(other, 'utf8')).toBe(readFileSync(path, 'utf8'));
-      }
-    });
-  });
-
-  it('goes on with what the first rank finds', async () => {
-    const configuration = tasks.configuration('qqp', { ...saving('first-finds'), epochs: 1 });
-    const alone = await fineTune({ configuration, seeds: [5], onMessage });
-    const resumed = {
-      ...{ ...configuration, parallel: { ...configuration.parallel, dataParallelSize: 2 } },
-      checkpoint: { ...configuration.checkpoint, resume: true },
-    };
-    const [reports] = await onRanks(2, [
-      { configuration: resumed, seeds: [5], saveElsewhere: tasks.path('empty') },
-    ]);
-    for (const { seeds } of reports!) expect(seeds).toEqual(alone.seeds);
-  });
-
-  it('moves from one layout to another', async () => {
-    const argument = (
-      save: string,
-      more: Partial<FineTuningConfiguration>,
-      resume = false,
-    ): FineTuneArgument => ({
-      seeds: [5],
-      configuration: tasks.configuration('qqp', { ...saving(save, { resume }), epochs: 2, ...more }),
-    });
-    await fineTune({ ...argument('moving', { exitInterval: 6 }), onMessage });
-    const { parallel } = tasks.configuration('qqp');
-    const on = { ...parallel, tensorModelParallelSize: 2, sequenceParallel: true };
-    const [[moved]] = (await onRanks(2, [argument('moving', { parallel: on }, true)])) as [
-      [FineTuningReport],
-    ];
-    const stayed = await fineTune({ ...argument('staying', {}), onMessage });
-    expect(Math.abs(moved.median.dev!.loss! / stayed.median.dev!.loss! - 1)).toBeLessThan(2e-6);
-  });
 });

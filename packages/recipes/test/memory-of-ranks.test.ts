@@ -2,8 +2,9 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { MeasuredMemory } from './ranks/measure-memory.js';
+import type { MeasuredMemory, MeasureMemoryArgument } from './ranks/measure-memory.js';
 import { prepareCorpus } from './support/prepare-corpus.js';
+import { prepareSentences } from './support/prepare-sentences.js';
 import { processTestMs, runProcesses } from './support/run-processes.js';
 
 /** Activations are most of the memory: what layouts do to them cannot hide behind parameters. */
@@ -44,6 +45,7 @@ const batchOf = (flags: readonly string[]): string[] =>
     : ['--global-batch-size', '16', '--micro-batch-size', '8', '--train-iters', '2'];
 const sequence = '--sequence-parallel';
 const distributed = ['--use-distributed-optimizer', '--overlap-grad-reduce', '--overlap-param-gather'];
+const post = ['--layer-norm-placement', 'post'];
 const recompute = ['--recompute-granularity', 'full', '--recompute-method', 'uniform'];
 
 const cases = [
@@ -81,6 +83,18 @@ const cases = [
     flags: [...pipeline(2, '1f1b', { microBatch: 8 }), ...tensor(2), sequence, '--bf16'],
   },
   { name: 'tp 2 x dp 2, everything', worldSize: 4, flags: [...tensor(2), sequence, ...distributed] },
+  { name: 'BERT, one process', worldSize: 1, model: 'bert', flags: [] },
+  { name: 'BERT, one process, norms after sublayers', worldSize: 1, model: 'bert', flags: post },
+  { name: 'BERT, tp 2, sequence parallel', worldSize: 2, model: 'bert', flags: [...tensor(2), sequence] },
+  { name: 'BERT, dp 2, distributed optimizer', worldSize: 2, model: 'bert', flags: distributed },
+  { name: 'BERT, pp 2', worldSize: 2, model: 'bert', flags: [...pipeline(2, '1f1b'), ...post] },
+  { name: 'BERT, pp 2, zb-v', worldSize: 2, model: 'bert', flags: pipeline(2, 'zb-v') },
+  {
+    name: 'BERT, pp 2 x tp 2, sequence parallel, bf16',
+    worldSize: 4,
+    model: 'bert',
+    flags: [...pipeline(2, '1f1b', { microBatch: 8 }), ...tensor(2), sequence, '--bf16'],
+  },
 ] as const;
 const names = cases.map(({ name }) => name);
 type Name = (typeof names)[number];
@@ -90,13 +104,20 @@ describe('the memory of a rank, in processes that train', () => {
 
   beforeAll(async () => {
     directory = mkdtempSync(join(tmpdir(), 'mtl-memory-'));
-    const corpus = await prepareCorpus(directory);
+    const corpora = {
+      gpt: await prepareCorpus(directory),
+      // documents much longer than a sequence, so that samples fill theirs
+      bert: [...(await prepareSentences(directory, { numSentences: 900 })), '--short-seq-prob', '0'],
+    };
     for (const worldSize of [1, 2, 4]) {
       const own = cases.filter((each) => each.worldSize === worldSize);
       const ranks = await runProcesses<MeasuredMemory[]>({
         worldSize,
         module: new URL('./ranks/measure-memory.ts', import.meta.url),
-        argument: own.map(({ flags }) => [...recipe, ...corpus, ...batchOf(flags), ...flags]),
+        argument: own.map((each): MeasureMemoryArgument => {
+          const model = 'model' in each ? each.model : 'gpt';
+          return { model, flags: [...recipe, ...corpora[model], ...batchOf(each.flags), ...each.flags] };
+        }),
       });
       own.forEach(({ name }, index) => {
         measured.set(
@@ -125,6 +146,7 @@ describe('the memory of a rank, in processes that train', () => {
     ['recomputation', 'one process', 'one process, recomputed'],
     ['recomputation of cut layers', 'tp 2, sequence parallel', 'tp 2, sequence parallel, recomputed'],
     ['a distributed optimizer', 'dp 2', 'dp 2, distributed optimizer'],
+    ['sequence parallelism of a BERT', 'BERT, one process', 'BERT, tp 2, sequence parallel'],
   ])('falls by %s as predictMemory says', (_, from, to) => {
     const saved = peakOf(from) - peakOf(to);
     const predicted = predictedOf(from) - predictedOf(to);

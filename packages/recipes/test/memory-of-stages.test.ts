@@ -1,13 +1,17 @@
 import { allocateParameters, initializeParameter } from '@mtl/autograd';
+import { mostRoomForMasked } from '@mtl/data';
 import { memoryStatistics, resetPeakMemory, setNumThreads, Tensor } from '@mtl/kernels';
 import {
+  buildBertStages,
   buildGptStages,
-  type GptModelConfiguration,
+  type LayerNormPlacement,
+  type MaskedTokenBatch,
   paddedVocabularySize,
   type Recomputation,
   type TokenBatch,
 } from '@mtl/models';
-import { buildSchedule, type PipelineSchedule, waitingTensors } from '@mtl/pipeline/schedules';
+import type { Stage } from '@mtl/pipeline';
+import { buildSchedule, oneStage, type PipelineSchedule, waitingTensors } from '@mtl/pipeline/schedules';
 import { describe, expect, it } from 'vitest';
 import { type MemoryShape, predictStages } from '../src/index.js';
 
@@ -15,11 +19,14 @@ const [batchSize, sequenceLength, numMicroBatches] = [4, 256, 6];
 const sizes = { numLayers: 8, hiddenSize: 64, ffnHiddenSize: 256, numAttentionHeads: 4 };
 
 interface Case {
+  /** A BERT with norms in this place; default: a GPT. */
+  readonly bert?: LayerNormPlacement;
   readonly schedule: string;
   readonly numStages: number;
   readonly numChunks?: number;
   readonly dtype?: 'float32' | 'bfloat16';
   readonly hiddenDropout?: number;
+  readonly vocabularySize?: number;
   readonly recomputation?: Recomputation;
 }
 
@@ -39,47 +46,94 @@ const cases: readonly Case[] = [
   { schedule: 'zb-h1', numStages: 2, recomputation: { ...full, method: 'block', numLayers: 2 } },
   { schedule: 'zb-v', numStages: 2 },
   { schedule: 'zb-v', numStages: 2, recomputation: full },
+  ...(['pre', 'post'] as const).flatMap((bert): Case[] => [
+    { bert, schedule: '1f1b', numStages: 1 },
+    { bert, schedule: '1f1b', numStages: 1, dtype: 'bfloat16', hiddenDropout: 0 },
+    { bert, schedule: '1f1b', numStages: 1, recomputation: full },
+    // the logits of masked tokens are the peak
+    { bert, schedule: '1f1b', numStages: 1, vocabularySize: 20_000 },
+    { bert, schedule: 'zb-h1', numStages: 2, vocabularySize: 20_000, dtype: 'bfloat16' },
+    { bert, schedule: 'gpipe', numStages: 2 },
+    { bert, schedule: '1f1b', numStages: 4, hiddenDropout: 0 },
+    { bert, schedule: 'interleaved', numStages: 2, numChunks: 2, dtype: 'bfloat16' },
+    { bert, schedule: 'zb-h1', numStages: 4, dtype: 'bfloat16' },
+    { bert, schedule: 'zb-h2', numStages: 2, hiddenDropout: 0 },
+    { bert, schedule: 'zb-h1', numStages: 2, recomputation: { ...full, numLayers: 2 } },
+    { bert, schedule: 'zb-h1', numStages: 2, recomputation: { ...full, method: 'block', numLayers: 2 } },
+    { bert, schedule: 'zb-v', numStages: 2 },
+  ]),
 ];
 
-function modelOf({ hiddenDropout = 0.1 }: Case): GptModelConfiguration {
-  return {
-    ...{ ...sizes, hiddenDropout, attentionDropout: 0, layerNormEpsilon: 1e-5, geluKind: 'tanh' },
-    ...{ vocabularySize: 256, makeVocabularySizeDivisibleBy: 128, maxPositionEmbeddings: sequenceLength },
-    ...{ initMethodStd: 0.02, tieEmbeddings: true },
-  };
-}
+const maskProbability = 0.15;
+const maskedRows = mostRoomForMasked({ batchSize, sequenceLength, probability: maskProbability });
+
+const architecture = ({ hiddenDropout = 0.1, vocabularySize = 256 }: Case) => ({
+  ...{ ...sizes, hiddenDropout, attentionDropout: 0, layerNormEpsilon: 1e-5 },
+  ...{ vocabularySize, makeVocabularySizeDivisibleBy: 128, maxPositionEmbeddings: sequenceLength },
+  initMethodStd: 0.02,
+});
 
 function shapeOf(each: Case, schedule: PipelineSchedule): MemoryShape {
-  const { dtype = 'float32', recomputation = { granularity: 'none' } } = each;
-  const model = modelOf(each);
+  const { dtype = 'float32', recomputation = { granularity: 'none' }, bert, hiddenDropout = 0.1 } = each;
   const numChunks = schedule.placement.length;
   return {
     ...{ ...sizes, sequenceLength, recomputation, microBatchSize: batchSize },
-    ...{ vocabSize: paddedVocabularySize(model), maxPositionEmbeddings: sequenceLength, tieEmbeddings: true },
-    ...{ bytesPerElement: dtype === 'float32' ? 4 : 2, hiddenDropout: model.hiddenDropout > 0 },
+    vocabSize: paddedVocabularySize(architecture(each)),
+    ...{ maxPositionEmbeddings: sequenceLength, tieEmbeddings: true },
+    ...{ bytesPerElement: dtype === 'float32' ? 4 : 2, hiddenDropout: hiddenDropout > 0 },
+    bert: bert && {
+      ...{ layerNormPlacement: bert, sentenceOrderHead: true, tokenTypeVocabularySize: 2 },
+      maskProbability,
+    },
     ...{ tensorParallelSize: 1, sequenceParallel: false, optimizerShards: 1 },
     pipeline: { schedule, numLayers: new Array<number>(numChunks).fill(sizes.numLayers / numChunks) },
   };
 }
 
 const ids = Int32Array.from({ length: batchSize * sequenceLength }, (_, index) => (index * 7919) % 256);
-const batch: TokenBatch = {
+const tokenBatch: TokenBatch = {
   ...{ batchSize, sequenceLength, tokens: ids, labels: ids, keyStart: undefined },
   lossMask: new Float32Array(ids.length).fill(1),
   positionIds: Int32Array.from(ids, (_, index) => index % sequenceLength),
   sampleNumbers: Float64Array.from({ length: batchSize }, (_, index) => index),
 };
 
-/** The allocator's peak over the passes of one rank, parameters left out: zeros stand for what other ranks would send. */
-function measureRank(each: Case, schedule: PipelineSchedule, rank: number): number {
-  const { dtype = 'float32', recomputation = { granularity: 'none' } } = each;
-  const { placement } = schedule;
+/** Samples that fill their sequences. */
+const maskedBatch: MaskedTokenBatch = {
+  ...{ batchSize, sequenceLength, tokens: ids, tokenTypes: ids.map((id) => id % 2) },
+  lengths: new Int32Array(batchSize).fill(sequenceLength),
+  maskedPositions: Int32Array.from({ length: maskedRows }, (_, index) => index),
+  maskedLabels: ids.subarray(0, maskedRows),
+  maskedWeights: new Float32Array(maskedRows).fill(1),
+  ...{ numMasked: maskedRows, sentenceOrderLabels: new Int32Array(batchSize) },
+  sampleNumbers: tokenBatch.sampleNumbers,
+};
+
+/** What lies on a rank. */
+function piecesOf(each: Case, { placement }: PipelineSchedule, rank: number) {
+  const { dtype = 'float32', recomputation = { granularity: 'none' }, bert } = each;
   const perChunk = sizes.numLayers / placement.length;
   const layers = placement.map((_, chunk) => ({ start: chunk * perChunk, end: (chunk + 1) * perChunk }));
-  const { stages, parameters } = buildGptStages({
-    ...{ model: modelOf(each), layers, placement, rank, recomputation },
-    ...{ device: 'cpu', dtype, seed: 1 },
-  });
+  const model = architecture(each);
+  const options = {
+    ...{ layers, placement, rank, recomputation, dtype, seed: 1 },
+    device: 'cpu' as const,
+  };
+  if (bert === undefined) {
+    const gpt = { ...model, geluKind: 'tanh', tieEmbeddings: true } as const;
+    return buildGptStages({ ...options, model: gpt });
+  }
+  const own = { layerNormPlacement: bert, sentenceOrderHead: true, tokenTypeVocabularySize: 2 };
+  return buildBertStages({ ...options, model: { ...model, ...own, geluKind: 'erf' } });
+}
+
+/** The allocator's peak over the passes of one rank, parameters left out: zeros stand for what other ranks would send. */
+function measureRank(each: Case, schedule: PipelineSchedule, rank: number): number {
+  const { dtype = 'float32' } = each;
+  const pieces = piecesOf(each, schedule, rank);
+  const { parameters } = pieces;
+  const stages: ReadonlyMap<number, Stage<TokenBatch | MaskedTokenBatch>> = pieces.stages as never;
+  const batch = each.bert === undefined ? tokenBatch : maskedBatch;
   const storage = allocateParameters(parameters, { device: 'cpu', dtype, mainGradients: true });
   for (const parameter of parameters) initializeParameter(parameter, parameter.data, 1);
   const zeros = (): Tensor => {
@@ -98,7 +152,7 @@ function measureRank(each: Case, schedule: PipelineSchedule, rank: number): numb
       const received = isEnd ? undefined : zeros();
       const result =
         kind === 'F'
-          ? stage.forward({ microBatch, batch, lossFactor: 1, input: received })
+          ? stage.forward({ microBatch, batch, lossFactor: 1, sampleLossFactor: 1, input: received })
           : stage.backwardInput({ microBatch, outputGradient: received, weights: kind === 'B' });
       for (const tensor of [received, result]) tensor?.dispose();
       if (kind !== 'F' && stage.isLast) stage.takeLoss(microBatch).dispose();
@@ -114,7 +168,10 @@ describe('what passes keep and need in every schedule', () => {
   it.each(cases)('is what predictStages says: %o', (each) => {
     setNumThreads(1);
     const { schedule: name, numStages, numChunks } = each;
-    const schedule = buildSchedule(name, { numStages, numMicroBatches, numChunks });
+    const schedule =
+      numStages === 1
+        ? oneStage(numMicroBatches)
+        : buildSchedule(name, { numStages, numMicroBatches, numChunks });
     const ratios = predictStages(shapeOf(each, schedule)).map(({ activations, temporary }, rank) => {
       return measureRank(each, schedule, rank) / (activations + temporary);
     });

@@ -2,6 +2,7 @@ import { createTokenizer } from '@mtl/data';
 import {
   type MemoryPrediction,
   type MemoryShape,
+  type ModelKind,
   memoryShapeOf,
   type PipelineShape,
   type PretrainingConfiguration,
@@ -12,11 +13,12 @@ import {
 } from '@mtl/recipes';
 import type { Command } from 'commander';
 import { newCommand } from '../command-line/new-command.js';
-import { countOption, numberOption } from '../command-line/option-values.js';
+import { choiceOption, countOption, numberOption } from '../command-line/option-values.js';
 import { formatBytes } from '../terminal/format-bytes.js';
 import { formatTable } from '../terminal/format-table.js';
 
 interface PlanFlags {
+  readonly model: ModelKind;
   readonly numProcesses: number;
   readonly memory?: number;
   readonly json?: true;
@@ -25,7 +27,10 @@ interface PlanFlags {
 const examples = `
 Examples:
   mtl plan -- --preset gpt2-124m --bf16
-  mtl plan --num-processes 8 --memory 80 -- --preset megatron-8.3b --bf16 --tensor-model-parallel-size 8`;
+  mtl plan --num-processes 8 --memory 80 -- --preset megatron-8.3b --bf16 --tensor-model-parallel-size 8
+  mtl plan --model bert --num-processes 2 -- --preset megatron-bert-1.3b --bf16 --tensor-model-parallel-size 2
+
+The samples of a BERT are taken to fill their sequences: padding is not computed, so that others need less.`;
 
 /** Vocabulary of the corpus that comes along, whose tokenizer exists only once it is prepared. */
 const defaultVocabularySize = 4096;
@@ -34,6 +39,7 @@ const defaultVocabularySize = 4096;
 export function planCommand(): Command {
   return newCommand('plan', 'predict the memory of each process of a training')
     .argument('[flags...]', 'the flags of the training, after --')
+    .addOption(choiceOption('--model <kind>', 'whose flags they are', ['gpt', 'bert']).default('gpt'))
     .addOption(countOption('--num-processes <n>', 'processes of the training').default(1))
     .addOption(
       numberOption('--memory <GiB>', 'what a process has; says what would make it fit', { above: 0 }),
@@ -43,8 +49,9 @@ export function planCommand(): Command {
     .action(plan);
 }
 
-async function plan(argv: readonly string[], { numProcesses, memory, json }: PlanFlags): Promise<void> {
-  const configuration = validateConfiguration(parseFlags(argv), { worldSize: numProcesses });
+async function plan(argv: readonly string[], flags: PlanFlags): Promise<void> {
+  const { model, numProcesses, memory, json } = flags;
+  const configuration = validateConfiguration(parseFlags(argv, { model }), { worldSize: numProcesses });
   const shape = memoryShapeOf(configuration, await vocabularySizeOf(configuration));
   const prediction = predictMemory(shape);
   const stages = predictStages(shape);

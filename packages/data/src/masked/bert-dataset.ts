@@ -11,6 +11,8 @@ import {
   createMaskedTokenBatch,
   type MaskedTokenBatch,
   type MaskedTokenBatchDraft,
+  mostMasked,
+  numSpecialTokens,
   trimMaskedTokens,
 } from './masked-token-batch.js';
 import { bertMasking, checkMasking } from './masking-options.js';
@@ -18,8 +20,6 @@ import { maskingVocabulary } from './masking-vocabulary.js';
 import { maskedIndexIdentifiers, openMaskedIndex } from './open-masked-index.js';
 
 // S = sequence length.
-
-const numSpecialTokens = 3;
 
 /** What all BERT datasets of a run have in common. */
 export interface BertDatasetSettings extends MaskedDatasetSettings {
@@ -92,11 +92,10 @@ export class BertDataset extends MaskedDataset<BertDatasetDescription, MaskedTok
 
   createBatch(batchSize: number): MaskedTokenBatch {
     const { sequenceLength, masking, vocabulary, sentencePairs } = this.description;
-    const mostInRow = Math.max(1, Math.floor(masking.probability * (sequenceLength - numSpecialTokens)));
     return createMaskedTokenBatch({
       batchSize,
       sequenceLength,
-      maximumMasked: batchSize * mostInRow,
+      maximumMasked: mostMasked({ batchSize, sequenceLength, probability: masking.probability }),
       padding: vocabulary.padding,
       withSentenceOrder: sentencePairs,
     });
@@ -122,6 +121,17 @@ export class BertDataset extends MaskedDataset<BertDatasetDescription, MaskedTok
 
   finishBatch(batch: MaskedTokenBatch): MaskedTokenBatch {
     return trimMaskedTokens(batch);
+  }
+
+  lengthOf(sample: number): number {
+    const { firstSentence: first, endSentence: end, targetLength } = this.sentences.rangeOf(sample);
+    const tokens = Math.min(this.sentences.tokensOf({ first, end }), targetLength);
+    if (!this.description.sentencePairs) return tokens + 2;
+    // wherever it is cut in two, both parts have tokens: if not, a draw tells how it is cut
+    const isEmpty = (sentence: number): boolean =>
+      this.sentences.tokensOf({ first: sentence, end: sentence + 1 }) === 0;
+    const isSure = end - first >= 2 && !isEmpty(first) && !isEmpty(end - 1);
+    return isSure ? tokens + numSpecialTokens : this.#draw(sample).length;
   }
 
   /** Draws a sample into `tokens` and `masker`, in Megatron's order of random numbers. */

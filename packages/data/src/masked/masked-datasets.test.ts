@@ -214,6 +214,35 @@ describe('BertDataset', () => {
     expect(Math.max(...parts[0]!)).toBeLessThan(Math.min(...parts[1]!));
   });
 
+  it('tells how long samples are without reading them, whatever the documents', () => {
+    // sentences without tokens, which leave a part empty, too
+    const documents = fc.array(fc.array(fc.integer({ min: 0, max: 40 }), { minLength: 2, maxLength: 8 }), {
+      minLength: 1,
+      maxLength: 8,
+    });
+    const length = fc.integer({ min: 5, max: 70 });
+    fc.assert(
+      fc.property(documents, length, fc.nat(), fc.boolean(), (sizes, sequenceLength, seed, sentencePairs) => {
+        fc.pre(sizes.flat().some((size) => size > 0));
+        const options = { ...base, prefix: corpus('lengths', sizes), sequenceLength, seed, sentencePairs };
+        using dataset = openBertDataset(options);
+        for (let sample = 0; sample < dataset.length; sample++)
+          expect(dataset.lengthOf(sample)).toBe(dataset.sample(sample).lengths[0]);
+      }),
+      { numRuns: 60 },
+    );
+    const gone = corpus('gone', someDocuments(20));
+    using dataset = openBertDataset({ ...base, prefix: gone });
+    const expected = dataset.sample(3).lengths[0];
+    using unread = openBertDataset({ ...base, prefix: gone });
+    truncateSync(`${gone}.bin`, 0);
+    expect(unread.lengthOf(3)).toBe(expected);
+    expect(() => unread.sample(3)).toThrow();
+    expect(() => unread.lengthOf(unread.length)).toThrow(
+      expect.objectContaining({ code: 'MTL_DATA_OUT_OF_RANGE' }),
+    );
+  });
+
   it('draws the samples of a blend from each dataset, known by their numbers in the blend', () => {
     const other = corpus('other', someDocuments(30));
     const options = {
@@ -228,6 +257,9 @@ describe('BertDataset', () => {
     const batch = train!.sample(59);
     expect([...batch.sampleNumbers]).toEqual([59]);
     expect(batch.numMasked).toBeGreaterThan(0);
+    const lengths = Array.from({ length: 60 }, (_, sample) => train!.sample(sample).lengths[0]);
+    expect(lengths.map((_, sample) => train!.lengthOf!(sample))).toEqual(lengths);
+    expect(() => train!.lengthOf!(60)).toThrow(expect.objectContaining({ code: 'MTL_DATA_OUT_OF_RANGE' }));
     train!.close();
   });
 });

@@ -58,18 +58,42 @@ export function createMaskedTokenBatch(options: {
   };
 }
 
+/** `[CLS]` and two of `[SEP]`. */
+export const numSpecialTokens = 3;
+
 // Steps from nothing to the most masked tokens that a batch can hold.
 const ladderSteps = 8;
 
+interface MaskedSize {
+  readonly batchSize: number;
+  readonly sequenceLength: number;
+  /** Share of the tokens that is masked. */
+  readonly probability: number;
+}
+
+/** Most tokens that are masked in a batch. */
+export function mostMasked({ batchSize, sequenceLength, probability }: MaskedSize): number {
+  return batchSize * Math.max(1, Math.floor(probability * (sequenceLength - numSpecialTokens)));
+}
+
+/** The largest M that a batch can have: that of samples which fill their sequences. */
+export function mostRoomForMasked(size: MaskedSize): number {
+  return roomFor(mostMasked(size), mostMasked(size));
+}
+
+/** The lowest of eight steps (multiples of eight) up to `maximum` that holds so many masked tokens. */
+function roomFor(numMasked: number, maximum: number): number {
+  const step = 8 * Math.max(1, Math.ceil(maximum / ladderSteps / 8));
+  return step * Math.max(1, Math.ceil(numMasked / step));
+}
+
 /**
- * Cuts the masked tokens to the lowest of eight steps (multiples of eight) that holds them, so that a run sees few
- * shapes and computes at most an eighth of the largest one for nothing.
+ * Cuts the masked tokens to a size of few, so that a run sees few shapes and computes at most an eighth of the largest one
+ * for nothing.
  */
 export function trimMaskedTokens(batch: MaskedTokenBatchDraft): MaskedTokenBatch {
   const { numMasked } = batch;
-  const maximum = batch.maskedPositions.length;
-  const step = 8 * Math.max(1, Math.ceil(maximum / ladderSteps / 8));
-  const room = step * Math.max(1, Math.ceil(numMasked / step));
+  const room = roomFor(numMasked, batch.maskedPositions.length);
   const resized = <A extends Int32Array | Float32Array>(values: A): A => {
     const result = new (values.constructor as new (length: number) => A)(room);
     result.set(values.subarray(0, numMasked));

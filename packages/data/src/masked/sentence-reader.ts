@@ -1,13 +1,17 @@
 import { DataError, UsageError } from '@mtl/errors';
 import type { IndexedDataset } from '../indexed/indexed-dataset.js';
 
-/** The sentences of one sample. */
-export interface SampleSentences {
-  /** int32: the tokens of all its sentences; valid until the next one is read. */
-  readonly tokens: Int32Array;
+/** Where the sentences of one sample are. */
+export interface SampleRange {
   readonly firstSentence: number;
   readonly endSentence: number;
   readonly targetLength: number;
+}
+
+/** The sentences of one sample. */
+export interface SampleSentences extends SampleRange {
+  /** int32: the tokens of all its sentences; valid until the next one is read. */
+  readonly tokens: Int32Array;
 }
 
 /** Reads the sentences of samples, one read of the file each. */
@@ -33,15 +37,22 @@ export class SentenceReader {
     return this.#indexed.tokensOfSequences(sentences);
   }
 
-  /** Throws `MTL_DATA_OUT_OF_RANGE`, and `MTL_DATA_TOKEN_OUT_OF_VOCABULARY` with the place of the token. */
-  read(sample: number): SampleSentences {
-    const first = this.#mapping[3 * sample];
-    if (first === undefined) {
+  /** By the index alone. Throws `MTL_DATA_OUT_OF_RANGE`. */
+  rangeOf(sample: number): SampleRange {
+    const firstSentence = this.#mapping[3 * sample];
+    if (firstSentence === undefined) {
       throw new UsageError('MTL_DATA_OUT_OF_RANGE', `there is no sample ${sample}`, {
         expected: `0 to ${this.numSamples - 1}`,
       });
     }
-    const end = this.#mapping[3 * sample + 1]!;
+    const [endSentence, targetLength] = [this.#mapping[3 * sample + 1]!, this.#mapping[3 * sample + 2]!];
+    return { firstSentence, endSentence, targetLength };
+  }
+
+  /** Throws `MTL_DATA_OUT_OF_RANGE`, and `MTL_DATA_TOKEN_OUT_OF_VOCABULARY` with the place of the token. */
+  read(sample: number): SampleSentences {
+    const range = this.rangeOf(sample);
+    const { firstSentence: first, endSentence: end } = range;
     const length = this.#indexed.tokensOfSequences({ first, end });
     if (length > this.#tokens.length) this.#tokens = new Int32Array(2 * length);
     this.#indexed.copySequences({ first, end, target: this.#tokens });
@@ -50,8 +61,7 @@ export class SentenceReader {
       // Negative tokens are large when taken as unsigned.
       if (tokens[i]! >>> 0 >= this.#vocabularySize) this.#refuse({ first, position: i, token: tokens[i]! });
     }
-    const targetLength = this.#mapping[3 * sample + 2]!;
-    return { tokens, firstSentence: first, endSentence: end, targetLength };
+    return { tokens, ...range };
   }
 
   close(): void {

@@ -33,11 +33,19 @@ export interface BlendedDatasetOptions<Batch extends NumberedBatch = SampleBatch
 /** Megatron's BlendedDataset: draws from several datasets in proportion to weights, deterministically. */
 export class BlendedDataset<Batch extends NumberedBatch = SampleBatch> implements SampleDataset<Batch> {
   readonly description: BlendedDatasetDescription;
+  /** Where all datasets have it. */
+  readonly lengthOf: ((sample: number) => number) | undefined;
   readonly #datasets: readonly SampleDataset<Batch>[];
 
   constructor(description: BlendedDatasetDescription, datasets?: readonly SampleDataset<Batch>[]) {
     this.description = description;
     this.#datasets = datasets ?? description.datasets.map((part) => openSampleDataset<Batch>(part));
+    this.lengthOf = this.#datasets.every((dataset) => dataset.lengthOf !== undefined)
+      ? (sample) => {
+          const { dataset, number } = this.#placeOf(sample);
+          return dataset.lengthOf!(number);
+        }
+      : undefined;
   }
 
   get length(): number {
@@ -63,19 +71,26 @@ export class BlendedDataset<Batch extends NumberedBatch = SampleBatch> implement
   }
 
   fillRow({ sample, batch, row }: { sample: number; batch: Batch; row: number }): void {
-    const dataset = this.description.datasetIndex[sample];
-    if (dataset === undefined) {
-      throw new UsageError('MTL_DATA_OUT_OF_RANGE', `there is no sample ${sample}`, {
-        expected: `0 to ${this.length - 1}`,
-      });
-    }
-    this.#datasets[dataset]!.fillRow({ sample: this.description.datasetSampleIndex[sample]!, batch, row });
+    const { dataset, number } = this.#placeOf(sample);
+    dataset.fillRow({ sample: number, batch, row });
     // Samples are known by their number in the blend, not in the dataset that holds them.
     batch.sampleNumbers[row] = sample;
   }
 
   close(): void {
     for (const dataset of this.#datasets) dataset.close();
+  }
+
+  /** The dataset that a sample is drawn from, and its number there. */
+  #placeOf(sample: number): { readonly dataset: SampleDataset<Batch>; readonly number: number } {
+    const { datasetIndex, datasetSampleIndex } = this.description;
+    const dataset = datasetIndex[sample];
+    if (dataset === undefined) {
+      throw new UsageError('MTL_DATA_OUT_OF_RANGE', `there is no sample ${sample}`, {
+        expected: `0 to ${this.length - 1}`,
+      });
+    }
+    return { dataset: this.#datasets[dataset]!, number: datasetSampleIndex[sample]! };
   }
 
   [Symbol.dispose](): void {

@@ -88,10 +88,10 @@ export abstract class BertEncoderStage<
   protected embed(tape: Tape, call: StageCall<OnDevice>): Variable {
     const { batch, positions } = call;
     const embedded = vocabularyParallelEmbedding(tape, {
-      tokens: { ids: batch.tokens, table: this.wordEmbedding! },
+      tokens: { ids: batch.tokens!, table: this.wordEmbedding! },
       others: [
         { ids: batch.packed.positions, table: this.positionEmbedding! },
-        { ids: batch.tokenTypes, table: this.tokenTypeEmbedding! },
+        { ids: batch.tokenTypes!, table: this.tokenTypeEmbedding! },
       ],
       tensorParallel: this.spread(positions),
     });
@@ -109,7 +109,7 @@ export abstract class BertEncoderStage<
   /** How a micro-batch is packed here. */
   protected sequencesOptions(batch: Batch, own: Positions): DeviceSequencesOptions {
     const packing = new SamplePacking(this.sizeOf(batch), this.#rowDivisor);
-    return { device: this.device, packing, own };
+    return { device: this.device, packing, own, isFirst: this.isFirst };
   }
 
   /** Hidden states [rows, 1, H] that a head reads, normalized and whole on every process. */

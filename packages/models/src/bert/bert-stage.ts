@@ -8,6 +8,7 @@ import { vocabularyLogits } from '../blocks/vocabulary-logits.js';
 import { BertEncoderStage, type BertStageOptions } from './bert-encoder-stage.js';
 import { MaskedLanguageHead, SentenceOrderHead } from './bert-heads.js';
 import { type DeviceMaskedBatch, maskedBatchToDevice } from './masked-batch-to-device.js';
+import type { MaskedStageBatch } from './masked-stage-batch.js';
 import type { PaddedSize } from './sample-packing.js';
 
 /** What a BERT says of a batch, on the host. */
@@ -22,7 +23,7 @@ export interface BertPrediction {
  * BERT as a pipeline stage (Devlin et al. 2018; Shoeybi et al. 2019, section 5.4): the encoder, a masked-language head and a
  * sentence-order head. Only the hidden states of masked tokens and of each row's first token go on to the heads.
  */
-export class BertStage extends BertEncoderStage<MaskedTokenBatch, DeviceMaskedBatch> {
+export class BertStage extends BertEncoderStage<MaskedStageBatch, DeviceMaskedBatch> {
   readonly parameters: readonly Parameter[];
   readonly maskedHead: MaskedLanguageHead | undefined;
   readonly sentenceOrderHead: SentenceOrderHead | undefined;
@@ -58,14 +59,14 @@ export class BertStage extends BertEncoderStage<MaskedTokenBatch, DeviceMaskedBa
     const positions = this.positions(this.activationRows(batch)[0], false);
     const onDevice = maskedBatchToDevice(
       { ...batch, sentenceOrderLabels: undefined },
-      { ...this.sequencesOptions(batch, positions), lossFactor: 1 },
+      { ...this.sequencesOptions(batch, positions), isLast: true, lossFactor: 1 },
     );
     const call = { batch: onDevice, positions, training: false };
     const outputs = tape.scope(() => {
       const hidden = this.applyBlocks(tape, this.embed(tape, call), call);
       const masked = this.maskedHead!.transform(
         tape,
-        this.rows(tape, hidden, onDevice.maskedPositions, call),
+        this.rows(tape, hidden, onDevice.targets!.maskedPositions, call),
       );
       const first = this.rows(tape, hidden, onDevice.firstPositions, call);
       return [masked, this.sentenceOrderHead?.logits(tape, first) ?? first];
@@ -87,12 +88,13 @@ export class BertStage extends BertEncoderStage<MaskedTokenBatch, DeviceMaskedBa
   }
 
   protected toDevice(
-    call: Pick<StageForward<MaskedTokenBatch>, 'batch' | 'lossFactor' | 'sampleLossFactor'>,
+    call: Pick<StageForward<MaskedStageBatch>, 'batch' | 'lossFactor' | 'sampleLossFactor'>,
     positions: Positions,
   ): DeviceMaskedBatch {
     const { batch, lossFactor, sampleLossFactor } = call;
-    const options = { ...this.sequencesOptions(batch, positions), lossFactor, sampleLossFactor };
-    if (!this.model.sentenceOrderHead) {
+    const { isLast } = this;
+    const options = { ...this.sequencesOptions(batch, positions), isLast, lossFactor, sampleLossFactor };
+    if (!isLast || !this.model.sentenceOrderHead) {
       return maskedBatchToDevice({ ...batch, sentenceOrderLabels: undefined }, options);
     }
     if (batch.sentenceOrderLabels === undefined) {
@@ -103,20 +105,21 @@ export class BertStage extends BertEncoderStage<MaskedTokenBatch, DeviceMaskedBa
     return maskedBatchToDevice(batch, options);
   }
 
-  protected sizeOf(batch: MaskedTokenBatch): PaddedSize {
+  protected sizeOf(batch: MaskedStageBatch): PaddedSize {
     return batch;
   }
 
   protected losses(tape: Tape, hidden: Variable, call: StageCall<DeviceMaskedBatch>): readonly Variable[] {
     const { batch } = call;
+    const targets = batch.targets!;
     const masked = this.maskedHead!.losses(tape, {
-      hidden: this.rows(tape, hidden, batch.maskedPositions, call),
-      ...{ wordEmbedding: this.wordEmbedding!, labels: batch.maskedLabels, weights: batch.maskedWeights },
+      hidden: this.rows(tape, hidden, targets.maskedPositions, call),
+      ...{ wordEmbedding: this.wordEmbedding!, labels: targets.maskedLabels, weights: targets.maskedWeights },
     });
     if (this.sentenceOrderHead === undefined) return [masked];
     const order = this.sentenceOrderHead.losses(tape, {
       hidden: this.rows(tape, hidden, batch.firstPositions, call),
-      ...{ labels: batch.sentenceOrderLabels!, weights: batch.sentenceOrderWeights! },
+      ...{ labels: targets.sentenceOrderLabels!, weights: targets.sentenceOrderWeights! },
     });
     return [masked, order];
   }
@@ -124,7 +127,8 @@ export class BertStage extends BertEncoderStage<MaskedTokenBatch, DeviceMaskedBa
   /** The losses of masked tokens and then those of samples, in one tensor. */
   protected stageLoss(outputs: readonly Variable[], batch: DeviceMaskedBatch): StageLoss {
     const { dtype, device } = outputs[0]!.tensor;
-    const losses = Tensor.empty({ shape: batch.weights.shape, dtype, device });
+    const of = batch.targets!.weights;
+    const losses = Tensor.empty({ shape: of.shape, dtype, device });
     let start = 0;
     const parts = outputs.map(({ tensor }, index) => {
       const part = { name: index === 0 ? 'mlm_loss' : 'sop_loss', start, end: start + tensor.size };
@@ -133,7 +137,7 @@ export class BertStage extends BertEncoderStage<MaskedTokenBatch, DeviceMaskedBa
       start = part.end;
       return part;
     });
-    const weights = batch.weights.view({ shape: batch.weights.shape });
+    const weights = of.view({ shape: of.shape });
     return {
       ...{ losses, weights, parts },
       dispose: () => {

@@ -11,7 +11,7 @@ import type { PaddedSize } from './sample-packing.js';
 import { SpanHead } from './span-head.js';
 import { type DeviceTaskBatch, taskBatchToDevice } from './task-batch-to-device.js';
 
-export interface BertTaskStageOptions extends Omit<BertStageOptions, 'wordEmbedding'> {
+export interface BertTaskStageOptions extends BertStageOptions {
   readonly task: BertTask;
 }
 

@@ -1,5 +1,6 @@
 import { type Slice, Variable } from '@mtl/autograd';
 import { type Device, type DType, Tensor, type TypedArray } from '@mtl/kernels';
+import { neededTokens } from '../blocks/needed-tokens.js';
 import type { PackedRows } from '../blocks/transformer-stage.js';
 import type { SamplePacking } from './sample-packing.js';
 
@@ -9,10 +10,10 @@ import type { SamplePacking } from './sample-packing.js';
 export interface TokenSequences {
   readonly numRows: number;
   readonly sequenceLength: number;
-  /** int32 [S, R], padding at the end */
-  readonly tokens: Int32Array;
+  /** int32 [S, R], padding at the end; the first stage needs them, as the types. */
+  readonly tokens?: Int32Array | undefined;
   /** int32 [S, R] */
-  readonly tokenTypes: Int32Array;
+  readonly tokenTypes?: Int32Array | undefined;
   /** int32 [R]: tokens of each row before its padding, at least one. */
   readonly lengths: Int32Array;
   /** [R]: numbers (exact integers) that tell rows of a training apart; random masks depend on them. */
@@ -21,10 +22,10 @@ export interface TokenSequences {
 
 /** What the embeddings and the layers of a BERT read, on the device: rows one after the other, T in all, padding left out. */
 export interface DeviceSequences {
-  /** int32 [T, 1] */
-  readonly tokens: Variable;
-  /** int32 [own, 1]: of those of the T that this process computes with between the tensor-parallel regions. */
-  readonly tokenTypes: Variable;
+  /** int32 [T, 1]; on the first stage. */
+  readonly tokens: Variable | undefined;
+  /** int32 [own, 1]: of those of the T that this process computes with between the tensor-parallel regions; likewise. */
+  readonly tokenTypes: Variable | undefined;
   /** Where the rows lie; its `positions` are the position ids too. */
   readonly packed: PackedRows;
   /** int32 [R]: where each row's first token lies, which is pooled. */
@@ -39,6 +40,8 @@ export interface DeviceSequencesOptions {
   readonly packing: SamplePacking;
   /** Those of the T that this process computes with, where they are cut over processes. */
   readonly own: Slice;
+  /** Whether they are embedded here. */
+  readonly isFirst: boolean;
 }
 
 /** A constant on the device. */
@@ -49,10 +52,14 @@ export function uploadConstant(
   return new Variable(Tensor.from(values, { shape, dtype, device }), { requiresGradient: false });
 }
 
-/** Copies sequences to the device, packed; the caller's to release, those of `packed` too. */
+/**
+ * Copies sequences to the device, packed; the caller's to release, those of `packed` too.
+ *
+ * @throws UsageError MTL_STAGE when the first stage gets none
+ */
 export function sequencesToDevice(
   batch: TokenSequences,
-  { device, packing, own }: DeviceSequencesOptions,
+  { device, packing, own, isFirst }: DeviceSequencesOptions,
 ): Omit<DeviceSequences, 'release'> {
   const { numRows: r } = batch;
   const { starts, longest, numScores } = packing;
@@ -60,12 +67,13 @@ export function sequencesToDevice(
     uploadConstant(values, { shape, dtype: 'int32', device });
   const long = (values: BigInt64Array, shape: readonly number[]): Variable =>
     uploadConstant(values, { shape, dtype: 'int64', device });
+  const packed = (values: Int32Array | undefined): Int32Array => packing.packed(neededTokens(values));
   const rowNumbers = BigInt64Array.from(Array.from(batch.rowNumbers, BigInt));
   const shape = [own.end - own.start, 1];
   const ownSamples = packing.rowSamples.subarray(own.start, own.end);
   return {
-    tokens: ids(packing.packed(batch.tokens), [packing.numRows, 1]),
-    tokenTypes: ids(packing.packed(batch.tokenTypes).subarray(own.start, own.end), shape),
+    tokens: isFirst ? ids(packed(batch.tokens), [packing.numRows, 1]) : undefined,
+    tokenTypes: isFirst ? ids(packed(batch.tokenTypes).subarray(own.start, own.end), shape) : undefined,
     packed: {
       ...{ longest, numScores, starts: ids(starts, [r + 1]) },
       positions: ids(packing.positions.subarray(own.start, own.end), shape),

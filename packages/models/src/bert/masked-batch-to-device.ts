@@ -1,7 +1,7 @@
 import { Variable } from '@mtl/autograd';
-import type { MaskedTokenBatch } from '@mtl/data';
 import { UsageError } from '@mtl/errors';
 import { Tensor } from '@mtl/kernels';
+import { neededTokens } from '../blocks/needed-tokens.js';
 import {
   type DeviceSequences,
   type DeviceSequencesOptions,
@@ -9,11 +9,12 @@ import {
   sequencesToDevice,
   uploadConstant,
 } from './device-sequences.js';
+import type { MaskedStageBatch } from './masked-stage-batch.js';
 
 // B samples of a micro-batch, S sequence, M room for masked tokens.
 
-/** A batch on the device. */
-export interface DeviceMaskedBatch extends DeviceSequences {
+/** What the heads read of a batch, on the device. */
+export interface MaskedTargets {
   /** int32 [M]: where they lie among the packed tokens. */
   readonly maskedPositions: Variable;
   readonly maskedLabels: Variable;
@@ -26,23 +27,51 @@ export interface DeviceMaskedBatch extends DeviceSequences {
   readonly sentenceOrderWeights: Variable | undefined;
 }
 
+/** A batch on the device. */
+export interface DeviceMaskedBatch extends DeviceSequences {
+  /** On the last stage. */
+  readonly targets: MaskedTargets | undefined;
+}
+
 export interface MaskedBatchOptions extends DeviceSequencesOptions {
+  /** Whether the heads are here. */
+  readonly isLast: boolean;
   readonly lossFactor: number;
   /** Needed with `sentenceOrderLabels`. */
   readonly sampleLossFactor?: number | undefined;
 }
 
 /**
- * Copies a batch to the device.
+ * Copies of a batch to the device what a stage needs.
  *
- * @throws UsageError MTL_STAGE without `sampleLossFactor` where it is needed
+ * @throws UsageError MTL_STAGE without `sampleLossFactor` where it is needed, and when the first or the last stage gets a
+ *   batch without tokens
  */
 export function maskedBatchToDevice(
-  batch: MaskedTokenBatch,
-  { lossFactor, sampleLossFactor, ...sequences }: MaskedBatchOptions,
+  batch: MaskedStageBatch,
+  { isLast, ...options }: MaskedBatchOptions,
 ): DeviceMaskedBatch {
-  const { batchSize: b, maskedPositions, sentenceOrderLabels } = batch;
-  const { device, packing } = sequences;
+  const { batchSize: numRows, sampleNumbers: rowNumbers } = batch;
+  const targets = isLast ? targetsToDevice(batch, options) : undefined;
+  const sequences = sequencesToDevice({ ...batch, numRows, rowNumbers }, options);
+  return {
+    ...sequences,
+    targets,
+    release: () => {
+      const { weights, ...variables } = targets ?? {};
+      weights?.dispose();
+      releaseSequences({ ...sequences, ...variables });
+    },
+  };
+}
+
+function targetsToDevice(
+  batch: MaskedStageBatch,
+  { lossFactor, sampleLossFactor, device, packing }: Omit<MaskedBatchOptions, 'isLast'>,
+): MaskedTargets {
+  const { batchSize: b, sentenceOrderLabels } = batch;
+  const maskedPositions = neededTokens(batch.maskedPositions);
+  const maskedWeights = neededTokens(batch.maskedWeights);
   if (sentenceOrderLabels !== undefined && sampleLossFactor === undefined) {
     throw new UsageError('MTL_STAGE', 'a loss a sample (sentence order) without sampleLossFactor');
   }
@@ -51,25 +80,16 @@ export function maskedBatchToDevice(
   const ids = (values: Int32Array): Variable =>
     uploadConstant(values, { shape: [values.length], dtype: 'int32', device });
   const factorsOfAll = new Float32Array(numMasked + (sentenceOrderLabels === undefined ? 0 : b));
-  for (let index = 0; index < numMasked; index++)
-    factorsOfAll[index] = batch.maskedWeights[index]! * lossFactor;
+  for (let index = 0; index < numMasked; index++) factorsOfAll[index] = maskedWeights[index]! * lossFactor;
   if (sampleLossFactor !== undefined) factorsOfAll.fill(sampleLossFactor, numMasked);
   const weights = Tensor.from(factorsOfAll, { shape: [factorsOfAll.length], dtype: 'float32', device });
   const flat = (position: number): number => packing.starts[position % b]! + Math.floor(position / b);
-  const variables = {
-    ...sequencesToDevice({ ...batch, numRows: b, rowNumbers: batch.sampleNumbers }, sequences),
+  return {
     maskedPositions: ids(maskedPositions.map(flat)),
-    maskedLabels: ids(batch.maskedLabels),
+    maskedLabels: ids(neededTokens(batch.maskedLabels)),
     sentenceOrderLabels: sentenceOrderLabels && ids(sentenceOrderLabels),
+    weights,
     maskedWeights: constant(weights.rows(0, numMasked)),
     sentenceOrderWeights: sentenceOrderLabels && constant(weights.rows(numMasked, numMasked + b)),
-  };
-  return {
-    ...variables,
-    weights,
-    release: () => {
-      weights.dispose();
-      releaseSequences(variables);
-    },
   };
 }

@@ -44,7 +44,7 @@ export class SpanHead implements TaskHead {
   /** [2 * R * S, 1, 1], which folds to [2 * R, S]: of all rows the starts, then the ends. */
   logits(tape: Tape, { batch, rows }: TaskHeadCall): Variable {
     const { numRows: r, sequenceLength: s, lengths, starts } = batch;
-    const { device } = batch.tokens.tensor;
+    const { device } = batch.samples.tensor;
     // padding is nowhere: it takes any hidden state, and no part
     const byRow = Int32Array.from({ length: r * s }, (_, index) => {
       const [row, position] = [Math.floor(index / s), index % s];

@@ -1,7 +1,7 @@
 import { Variable } from '@mtl/autograd';
-import { UsageError } from '@mtl/errors';
 import { type Device, Tensor } from '@mtl/kernels';
 import type { Upload } from '@mtl/pipeline';
+import { neededTokens } from '../blocks/needed-tokens.js';
 
 /** What every piece of a model needs to know of a micro-batch of token sequences; arrays are [B, S], row by row. */
 export interface BatchOutline {
@@ -78,10 +78,6 @@ export function toDevice(
   },
 ): DeviceBatch {
   const { batchSize: b, sequenceLength: s } = batch;
-  const needed = <Values>(values: Values | undefined): Values => {
-    if (values !== undefined) return values;
-    throw new UsageError('MTL_STAGE', 'the first and the last stage need the tokens of a micro-batch');
-  };
   const constant = (tensor: Tensor): Variable => new Variable(tensor, { requiresGradient: false });
   const ids = (values: Int32Array): Variable =>
     constant(upload(transposed(values, b, s), { shape: [s, b], dtype: 'int32', device }));
@@ -90,10 +86,10 @@ export function toDevice(
     return constant(upload(values, { shape: [s, b], dtype: 'float32', device }));
   };
   const variables = {
-    tokens: isFirst ? ids(needed(batch.tokens)) : undefined,
-    positionIds: isFirst ? ids(needed(batch.positionIds)) : undefined,
-    labels: isLast ? ids(needed(batch.labels)) : undefined,
-    weights: isLast ? weights(needed(batch.lossMask)) : undefined,
+    tokens: isFirst ? ids(neededTokens(batch.tokens)) : undefined,
+    positionIds: isFirst ? ids(neededTokens(batch.positionIds)) : undefined,
+    labels: isLast ? ids(neededTokens(batch.labels)) : undefined,
+    weights: isLast ? weights(neededTokens(batch.lossMask)) : undefined,
     samples: constant(
       upload(BigInt64Array.from(Array.from(batch.sampleNumbers, BigInt)), {
         shape: [b],

@@ -58,18 +58,26 @@ export function parseBertConfiguration(
   };
 }
 
+/** What config.json says of the class of transformers that a BERT is loaded as. */
+export interface BertArchitecture {
+  readonly className: string;
+  /** What the classes of a classification are called, in order. */
+  readonly labels?: readonly string[] | undefined;
+}
+
 /** What config.json says about a BERT. */
 export function encodeBertConfiguration(
   model: BertModelConfiguration,
-  { dtype, paddingToken }: { dtype: string; paddingToken: number },
+  { dtype, paddingToken, className, labels }: BertArchitecture & { dtype: string; paddingToken: number },
 ): Record<string, unknown> {
   return {
-    architectures: [model.sentenceOrderHead ? 'BertForPreTraining' : 'BertForMaskedLM'],
+    architectures: [className],
     attention_probs_dropout_prob: model.attentionDropout,
     dtype,
     hidden_act: model.geluKind === 'tanh' ? 'gelu_new' : 'gelu',
     hidden_dropout_prob: model.hiddenDropout,
     hidden_size: model.hiddenSize,
+    ...(labels === undefined ? {} : labelFields(labels)),
     initializer_range: model.initMethodStd,
     intermediate_size: model.ffnHiddenSize,
     layer_norm_eps: model.layerNormEpsilon,
@@ -85,3 +93,9 @@ export function encodeBertConfiguration(
     vocab_size: model.vocabularySize,
   };
 }
+
+/** The number of labels follows from these in transformers. */
+const labelFields = (labels: readonly string[]) => ({
+  id2label: Object.fromEntries(labels.map((label, index) => [index, label])),
+  label2id: Object.fromEntries(labels.map((label, index) => [label, index])),
+});

@@ -1,6 +1,6 @@
 import { cutLayers, type EndsWork, type TransformerConfiguration } from '@mtl/models';
 import { type PipelineSchedule, simulateSchedule } from '@mtl/pipeline/schedules';
-import type { PretrainingConfiguration } from '../pretraining-configuration.js';
+import type { ParallelConfiguration, TrainingConfiguration } from '../pretraining-configuration.js';
 import { layersOfChunks } from './layers-of-chunks.js';
 
 /** Shares of a step below this are less than what the prediction leaves out. */
@@ -15,7 +15,10 @@ export interface BalanceAdviceOptions {
 
 /** What there is to say of layers dealt out evenly where balanced ones would make a step notably faster, by the simulator. */
 export function balanceAdvice(
-  configuration: Pick<PretrainingConfiguration, 'parallel' | 'training'>,
+  configuration: {
+    readonly parallel: Pick<ParallelConfiguration, 'layerLayout'>;
+    readonly training: Pick<TrainingConfiguration, 'recompute'>;
+  },
   { model, work, schedule }: BalanceAdviceOptions,
 ): string | undefined {
   const numChunks = schedule.placement.length;

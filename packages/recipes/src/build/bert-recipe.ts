@@ -1,4 +1,4 @@
-import { buildBertDatasets, createBatchLoader } from '@mtl/data';
+import { buildBertDatasets, type SampleDataset } from '@mtl/data';
 import { ConfigurationError, UsageError } from '@mtl/errors';
 import {
   type BertModelConfiguration,
@@ -6,19 +6,21 @@ import {
   bertEndsWork,
   bertParameterNames,
   buildBertStages,
-  type MaskedTokenBatch,
+  type MaskedStageBatch,
   numBertParameters,
   readHuggingFaceBert,
   writeHuggingFaceBert,
 } from '@mtl/models';
 import type { BertConfiguration, PretrainingConfiguration } from '../pretraining-configuration.js';
+import { bertTokenizerSettings } from './bert-tokenizer-settings.js';
 import { prepareDefaultCorpus } from './default-corpus.js';
 import { filledMasks } from './filled-masks.js';
 import type { ModelRecipe } from './model-recipe.js';
+import { stageBatches } from './stage-batches.js';
 import { transformerConfiguration } from './transformer-configuration.js';
 
 /** How a BERT is trained. */
-export const bertRecipe: ModelRecipe<BertModelConfiguration, MaskedTokenBatch, BertStage> = {
+export const bertRecipe: ModelRecipe<BertModelConfiguration, MaskedStageBatch, BertStage> = {
   kind: 'bert',
   tokenizerFlags: '--tokenizer-type BertWordPieceLowerCase or BertWordPieceCase with --vocab-file vocab.txt',
   prepareCorpus: (options) => prepareDefaultCorpus({ ...options, kind: 'bert' }),
@@ -35,8 +37,7 @@ export const bertRecipe: ModelRecipe<BertModelConfiguration, MaskedTokenBatch, B
       masking: { probability: maskProbability },
     });
   },
-  // every stage masks padding, so that all read the data
-  batches: ({ needsTokens: _, ...options }) => createBatchLoader(options),
+  batches: (options) => stageBatches(options, outlineOf(options.dataset)),
   modelOf: (configuration, vocabularySize) => {
     const { layerNormPlacement, sentenceOrderHead } = bertOf(configuration);
     return {
@@ -57,12 +58,12 @@ export const bertRecipe: ModelRecipe<BertModelConfiguration, MaskedTokenBatch, B
     }),
   buildStages: buildBertStages,
   losses: ({ sentenceOrderHead }) => [
-    { name: 'mlm_loss', per: 'token', count: ({ numMasked }) => numMasked },
+    { name: 'mlm_loss', per: 'token', count: ({ numMasked }) => numMasked ?? 0 },
     ...(sentenceOrderHead
       ? [
           {
             ...({ name: 'sop_loss', per: 'sample' } as const),
-            count: ({ batchSize }: MaskedTokenBatch) => batchSize,
+            count: ({ batchSize }: MaskedStageBatch) => batchSize,
           },
         ]
       : []),
@@ -82,17 +83,23 @@ export const bertRecipe: ModelRecipe<BertModelConfiguration, MaskedTokenBatch, B
       { expected: '--layer-norm-placement post' },
     );
   },
-  saveHuggingFace: ({ tokenizer, ...options }) => {
-    const type = tokenizer.options?.type;
-    const isWordPiece = type === 'BertWordPieceLowerCase' || type === 'BertWordPieceCase';
-    return writeHuggingFaceBert({
-      ...options,
-      ...(tokenizer.padId === undefined ? {} : { paddingToken: tokenizer.padId }),
-      ...(isWordPiece ? { lowersCase: type === 'BertWordPieceLowerCase' } : {}),
-    });
-  },
+  saveHuggingFace: ({ tokenizer, ...options }) =>
+    writeHuggingFaceBert({ ...options, ...bertTokenizerSettings(tokenizer) }),
   show: async (options) => await filledMasks(options),
 };
+
+/** Every layer must know where the packed samples begin and end. */
+function outlineOf(
+  dataset: SampleDataset<MaskedStageBatch>,
+): ((samples: readonly number[]) => MaskedStageBatch) | undefined {
+  const { sequenceLength } = dataset;
+  if (dataset.lengthOf === undefined) return undefined;
+  return (samples) => ({
+    ...{ batchSize: samples.length, sequenceLength },
+    lengths: Int32Array.from(samples, (sample) => dataset.lengthOf!(sample)),
+    sampleNumbers: Float64Array.from(samples),
+  });
+}
 
 function bertOf({ bert }: PretrainingConfiguration): BertConfiguration {
   if (bert !== undefined) return bert;

@@ -1,5 +1,5 @@
-import { type MaskedTokenBatch, maskingVocabulary, type Tokenizer } from '@mtl/data';
-import type { BertStage } from '@mtl/models';
+import { maskingVocabulary, type Tokenizer } from '@mtl/data';
+import type { BertStage, MaskedStageBatch, MaskedTokenBatch } from '@mtl/models';
 import type { ShowOptions } from './model-recipe.js';
 
 /** Masks that are shown, each of another sample. */
@@ -12,7 +12,7 @@ const numAround = 10;
  * no stage holds the whole model.
  */
 export async function filledMasks(
-  options: ShowOptions<MaskedTokenBatch, BertStage>,
+  options: ShowOptions<MaskedStageBatch, BertStage>,
 ): Promise<string | undefined> {
   const { part, tokenizer, datasets } = options;
   const stage = part.stages.get(0);
@@ -21,7 +21,8 @@ export async function filledMasks(
   const { mask } = maskingVocabulary(tokenizer);
   const lines: string[] = [];
   for (let number = 0; number < dataset.length && lines.length < numMasks; number++) {
-    const batch = dataset.sample(number);
+    // what datasets give is never only an outline
+    const batch = dataset.sample(number) as MaskedTokenBatch;
     const index = maskInTheMiddle(batch, mask);
     if (index === undefined) continue;
     const { maskedLogits } = stage.predict(batch);

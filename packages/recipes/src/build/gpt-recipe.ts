@@ -1,4 +1,4 @@
-import { buildGptDatasets } from '@mtl/data';
+import { buildGptDatasets, type SampleDataset } from '@mtl/data';
 import {
   buildGptStages,
   GptLanguageModel,
@@ -37,7 +37,7 @@ export const gptRecipe: ModelRecipe<GptModelConfiguration, StageBatch, GptStage>
       resetPositionIds: data.resetPositionIds,
       resetAttentionMask: data.resetAttentionMask,
     }),
-  batches: stageBatches,
+  batches: (options) => stageBatches(options, outlineOf(options.dataset)),
   modelOf: ({ model }, vocabularySize) => gptModelConfiguration(model, vocabularySize),
   numParameters,
   parameterNames: gptParameterNames,
@@ -61,3 +61,15 @@ export const gptRecipe: ModelRecipe<GptModelConfiguration, StageBatch, GptStage>
     return `A sample:\n${sample}`;
   },
 };
+
+/** Where attention stops at documents, every layer must know where they end. */
+function outlineOf(
+  dataset: SampleDataset<StageBatch>,
+): ((samples: readonly number[]) => StageBatch) | undefined {
+  if (dataset.createBatch(1).keyStart !== undefined) return undefined;
+  const { sequenceLength } = dataset;
+  return (samples) => ({
+    ...{ batchSize: samples.length, sequenceLength, keyStart: undefined },
+    sampleNumbers: Float64Array.from(samples),
+  });
+}

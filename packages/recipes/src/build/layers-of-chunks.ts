@@ -1,10 +1,10 @@
 import type { Slice } from '@mtl/autograd';
 import { cutLayers, type EndsWork, type TransformerConfiguration } from '@mtl/models';
-import type { PretrainingConfiguration } from '../pretraining-configuration.js';
+import type { ParallelConfiguration } from '../pretraining-configuration.js';
 
 /** The layers of each chunk of a pipeline, in the order of the model, as the flags say. */
 export function layersOfChunks(
-  { parallel }: Pick<PretrainingConfiguration, 'parallel'>,
+  { parallel }: { readonly parallel: Pick<ParallelConfiguration, 'layerLayout'> },
   options: {
     readonly model: Pick<TransformerConfiguration, 'numLayers'>;
     readonly work: EndsWork;

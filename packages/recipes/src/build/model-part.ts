@@ -1,7 +1,6 @@
 import type { Parameter } from '@mtl/autograd';
-import type { NumberedBatch } from '@mtl/data';
 import type { DType } from '@mtl/kernels';
-import type { TransformerConfiguration } from '@mtl/models';
+import type { BuildStagesOptions, EndsWork, Stages, TransformerConfiguration } from '@mtl/models';
 import {
   GraphedStage,
   type GraphedStageOptions,
@@ -9,17 +8,26 @@ import {
   type PipelineRecorder,
   type Stage,
 } from '@mtl/pipeline';
-import type { PretrainingConfiguration } from '../pretraining-configuration.js';
+import type { ParallelConfiguration, TrainingConfiguration } from '../pretraining-configuration.js';
 import { balanceAdvice } from './balance-advice.js';
 import { layersOfChunks } from './layers-of-chunks.js';
-import type { AnyModelRecipe, ModelPiece } from './model-recipe.js';
-import { pipelineSchedule } from './pipeline-schedule.js';
+import type { ModelPiece } from './model-recipe.js';
+import { pipelineSchedule, type ScheduleConfiguration } from './pipeline-schedule.js';
 import type { TrainingProcesses } from './training-processes.js';
 
-export interface ModelPartOptions {
-  readonly recipe: AnyModelRecipe;
-  readonly configuration: PretrainingConfiguration;
-  readonly model: TransformerConfiguration;
+export interface ModelPartOptions<Model extends TransformerConfiguration, Piece> {
+  readonly configuration: {
+    readonly parallel: ScheduleConfiguration &
+      Pick<
+        ParallelConfiguration,
+        'device' | 'layerLayout' | 'sequenceParallel' | 'cudaGraphs' | 'overlapGradReduce'
+      >;
+    readonly training: Pick<TrainingConfiguration, 'numMicroBatches' | 'seed' | 'recompute'>;
+  };
+  readonly model: Model;
+  /** Of embedding and head, in layers. */
+  readonly work: EndsWork;
+  readonly buildStages: (options: BuildStagesOptions<Model>) => Stages<Piece>;
   readonly processes: TrainingProcesses;
   readonly dtype: DType;
   readonly recorder: PipelineRecorder | undefined;
@@ -38,14 +46,15 @@ export interface ModelPart<Batch, Piece> {
 }
 
 /** Cuts a model as the flags say, and builds what lies on this rank. All ranks call it. */
-export function modelPart(options: ModelPartOptions): ModelPart<NumberedBatch, ModelPiece<NumberedBatch>> {
-  const { recipe, configuration, model, processes, dtype, recorder, onMessage } = options;
+export function modelPart<Model extends TransformerConfiguration, Batch, Piece extends ModelPiece<Batch>>(
+  options: ModelPartOptions<Model, Piece>,
+): ModelPart<Batch, Piece> {
+  const { configuration, model, work, processes, dtype, recorder, onMessage } = options;
   const { parallel, training } = configuration;
   const { device } = parallel;
   const schedule = (numMicroBatches: number) => pipelineSchedule(parallel, numMicroBatches);
   const step = schedule(training.numMicroBatches);
   const { placement } = step;
-  const work = recipe.endsWork(configuration, model);
   const layers = layersOfChunks(configuration, { model, work, numChunks: placement.length });
   if (placement.length > 1) {
     const counts = layers.map(({ start, end }) => end - start);
@@ -54,7 +63,7 @@ export function modelPart(options: ModelPartOptions): ModelPart<NumberedBatch, M
     if (advice !== undefined) onMessage(advice);
   }
   const { tp, pp, dp } = processes.groups;
-  const { stages, parameters } = recipe.buildStages({
+  const { stages, parameters } = options.buildStages({
     ...{ model, device, dtype, layers, placement },
     rank: processes.coordinates.pp,
     seed: training.seed,
@@ -67,7 +76,7 @@ export function modelPart(options: ModelPartOptions): ModelPart<NumberedBatch, M
         ...(dp === undefined ? {} : amongReplicas(parameters, { overlaps: parallel.overlapGradReduce })),
       })
     : undefined;
-  const pipeline = new Pipeline<NumberedBatch>({
+  const pipeline = new Pipeline<Batch>({
     ...{ schedule, dtype, device, recorder, group: pp },
     stages: graphed ?? stages,
     replicas: parallel.sequenceParallel ? undefined : tp,
@@ -82,7 +91,7 @@ export function modelPart(options: ModelPartOptions): ModelPart<NumberedBatch, M
 function amongReplicas(
   parameters: readonly Parameter[],
   { overlaps }: { readonly overlaps: boolean },
-): Pick<GraphedStageOptions<NumberedBatch>, 'beforePasses' | 'lastRunsByItself'> {
+): Pick<GraphedStageOptions<never>, 'beforePasses' | 'lastRunsByItself'> {
   return {
     beforePasses: () => {
       for (const parameter of parameters) void parameter.data;
@@ -91,9 +100,9 @@ function amongReplicas(
   };
 }
 
-function graphedStages(
-  stages: ReadonlyMap<number, Stage<NumberedBatch>>,
-  options: Omit<GraphedStageOptions<NumberedBatch>, 'stage'>,
-): ReadonlyMap<number, GraphedStage<NumberedBatch>> {
+function graphedStages<Batch>(
+  stages: ReadonlyMap<number, Stage<Batch>>,
+  options: Omit<GraphedStageOptions<Batch>, 'stage'>,
+): ReadonlyMap<number, GraphedStage<Batch>> {
   return new Map([...stages].map(([chunk, stage]) => [chunk, new GraphedStage({ ...options, stage })]));
 }

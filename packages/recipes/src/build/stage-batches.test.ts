@@ -1,11 +1,15 @@
-import { createSampleBatch, type SampleDataset } from '@mtl/data';
+import { createSampleBatch, type MaskedTokenBatch, type SampleDataset } from '@mtl/data';
+import type { MaskedStageBatch } from '@mtl/models';
 import { describe, expect, it } from 'vitest';
-import { stageBatches } from './stage-batches.js';
+import { bertRecipe } from './bert-recipe.js';
+import { gptRecipe } from './gpt-recipe.js';
+import type { StageBatches } from './stage-batches.js';
+
+const sequenceLength = 4;
 
 /** Ten samples of four tokens; tells which were read. */
 function datasetOf(hasKeyStart: boolean): { dataset: SampleDataset; read: number[] } {
   const read: number[] = [];
-  const sequenceLength = 4;
   const dataset = {
     ...{ length: 10, sequenceLength },
     createBatch: (batchSize) => createSampleBatch({ batchSize, sequenceLength, withKeyStart: hasKeyStart }),
@@ -18,33 +22,77 @@ function datasetOf(hasKeyStart: boolean): { dataset: SampleDataset; read: number
   return { dataset, read };
 }
 
+/** Ten samples of a BERT, of one to four tokens. */
+function maskedDataset(): { dataset: SampleDataset<MaskedStageBatch>; read: number[] } {
+  const read: number[] = [];
+  const lengthOf = (sample: number): number => 1 + (sample % 4);
+  const dataset: Partial<SampleDataset<MaskedStageBatch>> = {
+    ...{ length: 10, sequenceLength, lengthOf, finishBatch: (batch) => batch },
+    createBatch: (batchSize) => ({
+      ...{ batchSize, sequenceLength, numMasked: 1, tokens: new Int32Array(batchSize * sequenceLength) },
+      ...{ lengths: new Int32Array(batchSize), sampleNumbers: new Float64Array(batchSize) },
+    }),
+    fillRow: ({ sample, batch, row }) => {
+      read.push(sample);
+      batch.lengths[row] = lengthOf(sample);
+      batch.sampleNumbers[row] = sample;
+    },
+  };
+  return { dataset: dataset as SampleDataset<MaskedStageBatch>, read };
+}
+
 const sampler = { kind: 'single', microBatchSize: 2, dataParallelRank: 1, dataParallelSize: 2 } as const;
 
-async function all(needsTokens: boolean, hasKeyStart: boolean) {
-  const { dataset, read } = datasetOf(hasKeyStart);
-  const batches = stageBatches({ dataset, sampler, needsTokens, thread: 'main' });
-  const seen = [];
+async function seenIn<Batch>(batches: StageBatches<Batch>): Promise<Batch[]> {
+  const seen: Batch[] = [];
   for (let next = await batches.next(); next.done !== true; next = await batches.next())
     seen.push(next.value);
   await batches.close();
-  return { seen, read };
+  return seen;
 }
 
-describe('stageBatches', () => {
-  it('reads nothing for stages between the ends, which get the same samples in the same order', async () => {
-    const [end, between] = [await all(true, false), await all(false, false)];
+async function ofGpt(needsTokens: boolean, hasKeyStart: boolean) {
+  const { dataset, read } = datasetOf(hasKeyStart);
+  return { seen: await seenIn(gptRecipe.batches({ dataset, sampler, needsTokens, thread: 'main' })), read };
+}
+
+async function ofBert(needsTokens: boolean) {
+  const { dataset, read } = maskedDataset();
+  return { seen: await seenIn(bertRecipe.batches({ dataset, sampler, needsTokens, thread: 'main' })), read };
+}
+
+describe('what stages between the ends of a pipeline get', () => {
+  it('is the same samples in the same order, without reading anything: GPT', async () => {
+    const [end, between] = [await ofGpt(true, false), await ofGpt(false, false)];
     expect(end.read).toEqual([2, 3, 6, 7]);
     expect(between.read).toEqual([]);
     expect(between.seen).toEqual(
-      end.seen.map(({ batchSize, sequenceLength, sampleNumbers }) => ({
+      end.seen.map(({ batchSize, sampleNumbers }) => ({
         ...{ batchSize, sequenceLength, sampleNumbers },
         keyStart: undefined,
       })),
     );
   });
 
-  it('reads for all stages where every layer must know where documents end', async () => {
-    const { seen, read } = await all(false, true);
+  it('is the lengths of the samples besides, without reading anything: BERT', async () => {
+    const [end, between] = [await ofBert(true), await ofBert(false)];
+    expect(end.read).toEqual([2, 3, 6, 7]);
+    expect(between.read).toEqual([]);
+    expect(between.seen).toEqual(
+      end.seen.map(({ batchSize, lengths, sampleNumbers }) => ({
+        ...{ batchSize, sequenceLength, lengths, sampleNumbers },
+      })),
+    );
+    // of an outline nothing counts: the last stage tells
+    const [{ count }] = bertRecipe.losses({ sentenceOrderHead: false } as never) as unknown as [
+      { count: (batch: MaskedStageBatch) => number },
+    ];
+    expect(between.seen.map(count)).toEqual([0, 0]);
+    expect((end.seen as MaskedTokenBatch[]).map(count)).toEqual([1, 1]);
+  });
+
+  it('is read where every layer must know where documents end', async () => {
+    const { seen, read } = await ofGpt(false, true);
     expect(read).toEqual([2, 3, 6, 7]);
     expect(seen.every(({ keyStart }) => keyStart?.length === 8)).toBe(true);
   });

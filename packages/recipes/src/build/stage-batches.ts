@@ -2,13 +2,11 @@ import {
   type BatchLoaderOptions,
   createBatchLoader,
   type NumberedBatch,
-  type SampleDataset,
   sampleMicroBatches,
 } from '@mtl/data';
-import type { BatchOutline, StageBatch } from '@mtl/models';
 
 /** A stream of micro-batches that can be closed. */
-export interface StageBatches<Batch = StageBatch> extends AsyncIterator<Batch, undefined> {
+export interface StageBatches<Batch> extends AsyncIterator<Batch, undefined> {
   close(): Promise<void>;
 }
 
@@ -18,31 +16,24 @@ export interface StageBatchesOptions<Batch extends NumberedBatch> extends BatchL
 }
 
 /**
- * The micro-batches of a data-parallel rank as a stage needs them: stages between the first and the last read no data but
- * where attention stops at documents, which every layer must know.
+ * The micro-batches of a data-parallel rank as a stage needs them: stages between the first and the last read no data.
+ *
+ * @param outlineOf what stages between the ends get of some samples; undefined where every layer must know the data
  */
-export function stageBatches({ needsTokens, ...options }: StageBatchesOptions<StageBatch>): StageBatches {
+export function stageBatches<Batch extends NumberedBatch>(
+  { needsTokens, ...options }: StageBatchesOptions<Batch>,
+  outlineOf: ((samples: readonly number[]) => Batch) | undefined,
+): StageBatches<Batch> {
+  if (needsTokens || outlineOf === undefined) return createBatchLoader(options);
   const { dataset, sampler } = options;
-  const stopsAtDocuments = dataset.createBatch(1).keyStart !== undefined;
-  if (needsTokens || stopsAtDocuments) return createBatchLoader(options);
-  const outlines = batchOutlines(dataset, sampler);
+  const micro = sampleMicroBatches({ totalSamples: dataset.length, ...sampler });
+  const done = { done: true, value: undefined } as const;
   return {
-    next: async () => outlines.next() as IteratorResult<StageBatch, undefined>,
-    return: async () => ({ done: true, value: undefined }),
+    next: async () => {
+      const next = micro.next();
+      return next.done === true ? done : { done: false, value: outlineOf(next.value) };
+    },
+    return: async () => done,
     close: async () => {},
   };
-}
-
-function* batchOutlines(
-  dataset: SampleDataset<StageBatch>,
-  sampler: BatchLoaderOptions<StageBatch>['sampler'],
-): Generator<BatchOutline, undefined, undefined> {
-  const { length, sequenceLength } = dataset;
-  for (const samples of sampleMicroBatches({ totalSamples: length, ...sampler })) {
-    yield {
-      ...{ batchSize: samples.length, sequenceLength },
-      sampleNumbers: Float64Array.from(samples),
-      keyStart: undefined,
-    };
-  }
 }

@@ -1,8 +1,8 @@
-import { existsSync, readdirSync } from 'node:fs';
 import type { Tokenizer } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
 import type { TransformerConfiguration } from '@mtl/models';
 import type { PretrainingConfiguration } from '../pretraining-configuration.js';
+import { checkHuggingFaceTarget } from './check-hugging-face-target.js';
 import type { HuggingFaceModel } from './model-recipe.js';
 import { recipeOf } from './recipe-of.js';
 
@@ -11,19 +11,7 @@ export async function openHuggingFace(
   configuration: PretrainingConfiguration,
 ): Promise<HuggingFaceModel<TransformerConfiguration> | undefined> {
   const { loadHuggingFace, saveHuggingFace } = configuration.checkpoint;
-  if (
-    saveHuggingFace !== undefined &&
-    existsSync(saveHuggingFace) &&
-    readdirSync(saveHuggingFace).length > 0
-  ) {
-    throw new ConfigurationError(
-      'MTL_HUGGING_FACE_EXISTS',
-      `--save-hf ${saveHuggingFace} holds files already`,
-      {
-        expected: 'a new or an empty directory',
-      },
-    );
-  }
+  if (saveHuggingFace !== undefined) checkHuggingFaceTarget(saveHuggingFace);
   if (loadHuggingFace === undefined) return undefined;
   return await recipeOf(configuration).openHuggingFace(configuration, loadHuggingFace);
 }

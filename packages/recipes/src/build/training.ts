@@ -18,6 +18,7 @@ import {
   weightTensors,
 } from '@mtl/trainer';
 import type { PretrainingConfiguration } from '../pretraining-configuration.js';
+import { checkSaveForHuggingFace } from './check-save-for-hugging-face.js';
 import { dtypeOfPrecision } from './dtype-of-precision.js';
 import { huggingFaceTokenizer } from './hugging-face-tokenizer.js';
 import { loadTraining } from './load-training.js';
@@ -31,7 +32,7 @@ import { saveConfiguration } from './saved-configuration.js';
 import { savedWeights } from './saved-weights.js';
 import { setThreadsOfRank } from './set-threads-of-rank.js';
 import type { StageBatches } from './stage-batches.js';
-import { tokenizerFiles } from './tokenizer-files.js';
+import { tokenizerPaths } from './tokenizer-files.js';
 import { openHuggingFace, trainingModel } from './training-model.js';
 import { trainingOptimizer } from './training-optimizer.js';
 import { TrainingProcesses } from './training-processes.js';
@@ -114,7 +115,7 @@ export class Training {
     const { training, parallel, checkpoint } = configuration;
     const recipe = recipeOf(configuration);
     const local = options.local ?? { rank: 0, size: 1 };
-    checkSupported(configuration);
+    checkSaveForHuggingFace({ save: undefined, saveHuggingFace: undefined, ...parallel, ...checkpoint });
     openDeviceOfRank(parallel.device, { localRank: local.rank });
     const { placement } = pipelineSchedule(parallel, training.numMicroBatches);
     const processes = new TrainingProcesses({ world, parallel, ends: [placement[0]!, placement.at(-1)!] });
@@ -151,7 +152,11 @@ export class Training {
     const dtype = dtypeOfPrecision[training.precision];
     const { device } = parallel;
     const profiler = trainingProfiler(configuration, { world, processes });
-    const part = modelPart({ recipe, configuration, model, processes, dtype, recorder: profiler, onMessage });
+    const part = modelPart<TransformerConfiguration, NumberedBatch, ModelPiece<NumberedBatch>>({
+      ...{ configuration, model, processes, dtype, recorder: profiler, onMessage },
+      work: recipe.endsWork(configuration, model),
+      buildStages: recipe.buildStages,
+    });
     const optimizer = trainingOptimizer({
       ...{ configuration, processes, device, dtype },
       parameters: part.parameters,
@@ -283,15 +288,13 @@ export class Training {
    * whatever the layout.
    */
   async #saveHuggingFace(directory: string, checkpointPath: string | undefined): Promise<void> {
-    const { options } = this.tokenizer;
-    const files = options === undefined ? [] : tokenizerFiles(options);
     await this.#recipe.saveHuggingFace({
       directory,
       model: this.model,
       tokenizer: this.tokenizer,
       tensors:
         checkpointPath === undefined ? weightTensors(this.optimizer) : await savedWeights(checkpointPath),
-      tokenizerFiles: Object.fromEntries(files.map(({ name, path }) => [name, path])),
+      tokenizerFiles: tokenizerPaths(this.tokenizer.options),
     });
     for (const reporter of this.reporters.all) reporter.message?.(`wrote ${directory}`);
   }
@@ -347,17 +350,6 @@ function newTrainer(parts: {
     onGradients: onGradients && ((iteration) => onGradients(optimizer, iteration)),
     ...(progress === undefined ? {} : { progress }),
   });
-}
-
-/** Refuses what flags can ask for and this build or version cannot do. */
-function checkSupported({ parallel, checkpoint }: PretrainingConfiguration): void {
-  if (parallel.worldSize > 1 && checkpoint.saveHuggingFace !== undefined && checkpoint.save === undefined) {
-    throw new ConfigurationError(
-      'MTL_FLAG_NEEDS',
-      '--save-hf with several processes is written from the last checkpoint',
-      { expected: '--save DIR' },
-    );
-  }
 }
 
 function learningRateOf({ optimizer }: PretrainingConfiguration) {

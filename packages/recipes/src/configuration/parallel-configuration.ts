@@ -7,9 +7,19 @@ import type { FlagReader } from './flag-reader.js';
 import { layerLayout } from './layer-layout.js';
 import { nearestDivisors } from './nearest-values.js';
 
+/** What of a model must be cut evenly. */
+export interface CutModel
+  extends Pick<
+    ModelConfiguration,
+    'numLayers' | 'numAttentionHeads' | 'ffnHiddenSize' | 'makeVocabSizeDivisibleBy'
+  > {
+  /** Absent where sequence parallelism cuts packed samples, whatever their length. */
+  readonly sequenceLength?: number;
+}
+
 export interface ParallelConfigurationOptions {
   readonly flags: FlagReader;
-  readonly model: ModelConfiguration;
+  readonly model: CutModel;
   /** Processes of the run. */
   readonly worldSize: number;
   /** Takes what is to be said. */
@@ -97,12 +107,14 @@ function cudaGraphsOf(
 }
 
 /** Every tensor that is split must split evenly. */
-function checkTensorParallel(flags: FlagReader, model: ModelConfiguration, size: number): void {
+function checkTensorParallel(flags: FlagReader, model: CutModel, size: number): void {
   const split: ReadonlyArray<readonly [FlagName, number]> = [
     ['num-attention-heads', model.numAttentionHeads],
     ['ffn-hidden-size', model.ffnHiddenSize],
     ['make-vocab-size-divisible-by', model.makeVocabSizeDivisibleBy],
-    ...(flags.required('sequence-parallel') ? ([['seq-length', model.sequenceLength]] as const) : []),
+    ...(flags.required('sequence-parallel') && model.sequenceLength !== undefined
+      ? ([['seq-length', model.sequenceLength]] as const)
+      : []),
   ];
   for (const [name, total] of split) {
     if (total % size === 0) continue;
@@ -135,7 +147,7 @@ interface Schedule {
 }
 
 /** The schedule that the flags name or imply, and the chunks per stage that it has. */
-function scheduleOf(flags: FlagReader, model: ModelConfiguration, numStages: number): Schedule {
+function scheduleOf(flags: FlagReader, model: CutModel, numStages: number): Schedule {
   const name = flags.get('pipeline-schedule');
   const numChunks = chunksPerStage(flags, model, numStages);
   if (numStages > 1 && name !== undefined && /\.csv$|[/\\]/.test(name)) {
@@ -184,7 +196,7 @@ function chunkFlag(flags: FlagReader): (typeof chunkFlags)[number] {
 }
 
 /** Chunks of layers per stage, where a flag says so. */
-function chunksPerStage(flags: FlagReader, model: ModelConfiguration, numStages: number): number | undefined {
+function chunksPerStage(flags: FlagReader, model: CutModel, numStages: number): number | undefined {
   const [layersPerChunk, numChunks] = chunkFlags.map((name) => flags.get(name));
   if (layersPerChunk !== undefined && numChunks !== undefined) {
     flags.conflict({ flags: chunkFlags, why: 'both say how many chunks a stage has' });

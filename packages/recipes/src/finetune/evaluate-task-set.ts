@@ -11,6 +11,8 @@ export interface EvaluateTaskSetOptions {
   readonly pipeline: Pipeline<TaskTokenBatch>;
   readonly processes: TrainingProcesses;
   readonly microBatchSize: number;
+  /** That go through the pipeline at a time: a number that its schedule fits. */
+  readonly numMicroBatches: number;
   /** Whether micro-batches end with their longest row (`withoutPadding`). */
   readonly isCut: boolean;
 }
@@ -35,13 +37,14 @@ interface PartOfSet {
  */
 export async function evaluateTaskSet(options: EvaluateTaskSetOptions): Promise<EvaluatedTaskSet> {
   const { set, processes } = options;
-  const { dp } = processes.groups;
+  const { dp, pp } = processes.groups;
   const [rank, size] = [dp?.rank ?? 0, dp?.size ?? 1];
   const own = {
     from: Math.floor((set.numExamples * rank) / size),
     to: Math.floor((set.numExamples * (rank + 1)) / size),
   };
-  const part = await evaluatePart(options, own);
+  const here = await evaluatePart(options, own);
+  const part = pp === undefined ? here : broadcastJson(pp, here, { root: options.pipeline.lastRank });
   const parts =
     dp === undefined ? [part] : Array.from({ length: size }, (_, root) => broadcastJson(dp, part, { root }));
   const lossSum = parts.reduce((sum, one) => sum + one.lossSum, 0);
@@ -51,27 +54,54 @@ export async function evaluateTaskSet(options: EvaluateTaskSetOptions): Promise<
   };
 }
 
+/** What the rank with the head says of a part; others see no logits, and say nothing. */
 async function evaluatePart(options: EvaluateTaskSetOptions, own: IndexRange): Promise<PartOfSet> {
-  const { set, pipeline, microBatchSize } = options;
-  const logits: Float32Array[] = [];
-  let lossSum = 0;
+  const { set, pipeline, microBatchSize, numMicroBatches } = options;
+  const said: { readonly lossSum: number; readonly logits: readonly Float32Array[] }[] = [];
   const samples = set.samplesOf(own);
-  for (let from = samples.from; from < samples.to; from += microBatchSize) {
-    const to = Math.min(from + microBatchSize, samples.to);
+  const size = numMicroBatches * microBatchSize;
+  for (let from = samples.from; from < samples.to; from += size) {
+    const ranges = rangesOf({ from, to: Math.min(from + size, samples.to) }, microBatchSize);
+    const before = said.length;
+    // the schedule wants all of its micro-batches: the first sample stands in for those that are missing
+    const filled = Array.from(
+      { length: numMicroBatches },
+      (_, index) => ranges[index] ?? { from, to: from + 1 },
+    );
     pipeline.evaluate({
-      batches: [batchOf(options, { from, to })],
+      batches: filled.map((range) => batchOf(options, range)),
       ...{ lossFactor: 0, sampleLossFactor: 1 },
-      onLoss: (loss) => {
+      // in the order of the schedule, which need not be that of the samples
+      onLoss: (loss, microBatch) => {
+        const range = ranges[microBatch];
+        if (range === undefined) return;
         // the stages of a task make such losses
         const task = loss as TaskLoss;
-        lossSum += weightedSum(task);
-        logits.push(...logitsOfSamples(task, to - from));
+        said[before + microBatch] = {
+          lossSum: weightedSum(task),
+          logits: logitsOfSamples(task, range.to - range.from),
+        };
       },
     });
     // heartbeats and signals get their turn
     await new Promise((resolve) => setImmediate(resolve));
   }
-  return { lossSum, predictions: set.predict(own, logits) };
+  if (!pipeline.isLast) return { lossSum: 0, predictions: [] };
+  return {
+    lossSum: said.reduce((sum, { lossSum }) => sum + lossSum, 0),
+    predictions: set.predict(
+      own,
+      said.flatMap(({ logits }) => logits),
+    ),
+  };
+}
+
+/** Pieces of a range of at most `size`. */
+function rangesOf({ from, to }: IndexRange, size: number): IndexRange[] {
+  return Array.from({ length: Math.ceil((to - from) / size) }, (_, index) => {
+    const first = from + index * size;
+    return { from: first, to: Math.min(first + size, to) };
+  });
 }
 
 function batchOf({ set, isCut }: EvaluateTaskSetOptions, { from, to }: IndexRange): TaskTokenBatch {

@@ -1,10 +1,9 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { join, parse } from 'node:path';
-import { findCheckpoint } from '@mtl/checkpoint';
+import { findCheckpoint, type LogicalTensor } from '@mtl/checkpoint';
 import type { World } from '@mtl/comm';
 import { ConfigurationError } from '@mtl/errors';
-import type { BertModelConfiguration } from '@mtl/models';
-import { NumMicroBatches } from '@mtl/optimizer';
+import type { BertModelConfiguration, BertTask } from '@mtl/models';
 import {
   MetricsJsonlWriter,
   readTrainingState,
@@ -15,6 +14,7 @@ import { openDeviceOfRank } from '../build/open-device-of-rank.js';
 import { setThreadsOfRank } from '../build/set-threads-of-rank.js';
 import { TrainingProcesses } from '../build/training-processes.js';
 import type { FineTuningConfiguration } from './fine-tuning-configuration.js';
+import { type FineTuningLayout, fineTuningLayout } from './fine-tuning-layout.js';
 import {
   type EpochResult,
   medianResult,
@@ -31,6 +31,7 @@ import {
   seedDirectory,
   stepsOfEpoch,
 } from './fine-tuning-run.js';
+import { HuggingFaceExports } from './hugging-face-exports.js';
 import { type BertStart, openBertStart } from './open-bert-start.js';
 import { fineTuningTasks } from './open-task.js';
 import { stepReporter } from './step-reporter.js';
@@ -64,25 +65,34 @@ export interface FineTuningReport {
 /**
  * Fine-tunes a BERT for a task, with one seed after the other. Every process of a job calls it, and gets the same report.
  *
- * @throws those of `openBertStart`, of the readers of @mtl/data, and ConfigurationError MTL_SEQUENCE_LENGTH, MTL_BATCH_SIZE,
- *   MTL_FLAG_CONFLICT, MTL_FINE_TUNING_EXISTS, MTL_FINE_TUNING_RESUME
+ * @throws those of `openBertStart`, of `fineTuningLayout`, of the readers of @mtl/data, and ConfigurationError
+ *   MTL_SEQUENCE_LENGTH, MTL_BATCH_SIZE, MTL_HUGGING_FACE_*, MTL_FLAG_CONFLICT, MTL_FINE_TUNING_EXISTS, MTL_FINE_TUNING_RESUME
  */
 export async function fineTune(options: FineTuneOptions): Promise<FineTuningReport> {
   const { configuration, seeds, world } = options;
-  const { parallel, checkpoint } = configuration;
+  const { checkpoint } = configuration;
   const local = options.local ?? { rank: 0, size: 1 };
-  openDeviceOfRank(parallel.device, { localRank: local.rank });
-  setThreadsOfRank(parallel.threads, { localSize: local.size });
-  const processes = new TrainingProcesses({ world, parallel: { ...parallel, pipelineModelParallelSize: 1 } });
   const onMessage = (text: string): void => {
-    if (processes.isFirst) options.onMessage(text);
+    if ((world?.rank ?? 0) === 0) options.onMessage(text);
   };
   checkSetNames(configuration);
+  const started = await openStart(configuration, { onMessage, worldSize: world?.size ?? 1 });
+  const { parallel, placement } = started.layout;
+  openDeviceOfRank(parallel.device, { localRank: local.rank });
+  setThreadsOfRank(parallel.threads, { localSize: local.size });
+  const processes = new TrainingProcesses({ world, parallel, ends: [placement[0]!, placement.at(-1)!] });
+  const exports = new HuggingFaceExports({ ...started, configuration, seeds, onMessage });
   // what is in a folder the first rank sees: others may have it on storage of their own
   await processes.together(async () => {
-    if (processes.isFirst) await checkSave(configuration, seeds);
+    if (!processes.isFirst) return;
+    await checkSave(configuration, seeds);
+    exports.check({ worldSize: parallel.worldSize });
   });
-  const setup = await setUp({ ...options, processes, onMessage });
+  const setup = setUp({ ...options, ...started, processes, onMessage });
+  const writeExport = (seed: number, weights?: () => readonly LogicalTensor[]): Promise<void> =>
+    processes.together(async () => {
+      if (processes.isFirst) await exports.write(seed, weights);
+    });
   const results: SeedResult[] = [];
   let reason: TrainingResult['reason'] = 'done';
   for (const seed of seeds) {
@@ -90,13 +100,17 @@ export async function fineTune(options: FineTuneOptions): Promise<FineTuningRepo
     if (done !== undefined) {
       onMessage(`seed ${seed}: done before`);
       results.push(done);
+      await writeExport(seed);
       continue;
     }
-    const run = await FineTuningRun.build({ ...setup, configuration, seed, processes, onMessage });
+    const run = await FineTuningRun.build({
+      ...{ ...started, ...setup, configuration, seed, processes, onMessage },
+    });
     try {
       const ended = await run.run();
       results.push(ended.result);
       reason = ended.reason;
+      if (reason === 'done') await writeExport(seed, () => run.weights());
     } finally {
       run.dispose();
     }
@@ -104,7 +118,7 @@ export async function fineTune(options: FineTuneOptions): Promise<FineTuningRepo
   }
   const { optimizer, task, epochs, globalBatchSize } = configuration;
   const report = {
-    ...{ task, model: setup.start.path, epochs, globalBatchSize, learningRate: optimizer.learningRate },
+    ...{ task, model: started.start.path, epochs, globalBatchSize, learningRate: optimizer.learningRate },
     ...{ seeds: results, median: medianResult(results), reason },
   };
   if (processes.isFirst && checkpoint.save !== undefined)
@@ -112,32 +126,47 @@ export async function fineTune(options: FineTuneOptions): Promise<FineTuningRepo
   return report;
 }
 
-/** What all seeds share. */
-interface Setup {
+/** The model that a fine-tuning starts from, and how the processes share it. */
+interface Started {
   readonly start: BertStart;
   readonly model: BertModelConfiguration;
   readonly sequenceLength: number;
-  readonly bertTask: (typeof fineTuningTasks)['mnli']['bertTask'];
-  readonly task: OpenedTask;
-  readonly openReporters: FineTuningRunOptions['openReporters'];
-  readonly onEpoch: (result: EpochResult) => void;
+  readonly bertTask: BertTask;
+  readonly layout: FineTuningLayout;
 }
 
-async function setUp(options: FineTuneOptions & { readonly processes: TrainingProcesses }): Promise<Setup> {
-  const { configuration, processes, onMessage } = options;
-  const kind = fineTuningTasks[configuration.task];
-  const asked = configuration.sequenceLength;
+async function openStart(
+  configuration: FineTuningConfiguration,
+  { onMessage, worldSize }: { readonly onMessage: (text: string) => void; readonly worldSize: number },
+): Promise<Started> {
+  const { bertTask, sequenceLength: usual } = fineTuningTasks[configuration.task];
   const start = await openBertStart({
-    ...{ start: configuration.start, task: kind.bertTask, onNotice: onMessage },
-    sequenceLength: asked ?? kind.sequenceLength,
+    ...{ start: configuration.start, task: bertTask, onNotice: onMessage },
+    sequenceLength: configuration.sequenceLength ?? usual,
   });
   const { dropout } = configuration;
   const model = {
     ...start.model,
     ...(dropout === undefined ? {} : { hiddenDropout: dropout, attentionDropout: dropout }),
   };
-  const sequenceLength = checkedSequenceLength(configuration, { model, usual: kind.sequenceLength });
-  const task = kind.open({ ...configuration, tokenizer: start.tokenizer, sequenceLength });
+  const sequenceLength = checkedSequenceLength(configuration, { model, usual });
+  const layout = fineTuningLayout(configuration, { model, worldSize });
+  for (const notice of layout.notices) onMessage(notice);
+  return { start, model, sequenceLength, bertTask, layout };
+}
+
+/** What all seeds share besides. */
+interface Setup {
+  readonly task: OpenedTask;
+  readonly openReporters: FineTuningRunOptions['openReporters'];
+  readonly onEpoch: (result: EpochResult) => void;
+}
+
+function setUp(options: FineTuneOptions & Started & { readonly processes: TrainingProcesses }): Setup {
+  const { configuration, processes, onMessage, start, sequenceLength } = options;
+  const task = fineTuningTasks[configuration.task].open({
+    ...{ ...configuration, tokenizer: start.tokenizer, sequenceLength },
+  });
   for (const notice of task.notices) onMessage(notice);
   const stepsPerEpoch = checkedSteps(configuration, task);
   onMessage(
@@ -145,7 +174,7 @@ async function setUp(options: FineTuneOptions & { readonly processes: TrainingPr
       `${fullSequences(task)}`,
   );
   return {
-    ...{ start, model, sequenceLength, bertTask: kind.bertTask, task },
+    task,
     openReporters: async (run) => {
       if (!processes.isFirst) return { all: [], close: () => {} };
       const { logInterval, epochs } = configuration;
@@ -203,10 +232,7 @@ function checkedSequenceLength(
 }
 
 function checkedSteps(configuration: FineTuningConfiguration, { train }: OpenedTask): number {
-  const { globalBatchSize, microBatchSize, parallel } = configuration;
-  const { dataParallelSize } = parallel;
-  // it checks that they divide each other
-  new NumMicroBatches({ globalBatchSize, microBatchSize, dataParallelSize });
+  const { globalBatchSize } = configuration;
   const steps = stepsOfEpoch(train, configuration);
   if (steps > 0) return steps;
   throw new ConfigurationError(

@@ -1,7 +1,7 @@
 import type { TokenizerOptions } from '@mtl/data';
-import type { Device } from '@mtl/kernels';
 import type { LayerNormPlacement } from '@mtl/models';
 import type { LearningRateDecayStyle } from '@mtl/optimizer';
+import type { ParallelFlags } from '../flags/flag-schema.js';
 
 /** What BERTs are fine-tuned for here, as the papers report them. */
 export const fineTuningTaskNames = ['mnli', 'qqp', 'race', 'squad'] as const;
@@ -67,17 +67,13 @@ export interface FineTuningConfiguration {
   /** Of hidden states and of attention; undefined: as the model was trained. */
   readonly dropout: number | undefined;
   readonly precision: 'fp32' | 'bf16' | 'fp16';
-  readonly parallel: {
-    readonly device: Device;
-    readonly threads: number | undefined;
-    readonly tensorModelParallelSize: number;
-    readonly dataParallelSize: number;
-    readonly sequenceParallel: boolean;
-    readonly useDistributedOptimizer: boolean;
-  };
+  /** Where it runs and how processes share it, as a training's flags say: what they mean depends on the model. */
+  readonly parallel: ParallelFlags;
   readonly checkpoint: {
     /** Gets a folder for each seed: checkpoints, results, predictions. */
     readonly save: string | undefined;
+    /** Gets the fine-tuned model for the transformers library; a folder for each seed where there are several. */
+    readonly saveHuggingFace: string | undefined;
     /** Steps between checkpoints; undefined: after every epoch. */
     readonly saveInterval: number | undefined;
     /** Checkpoints that stay. */

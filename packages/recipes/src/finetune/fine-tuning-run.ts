@@ -1,11 +1,17 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import type { JsonObject } from '@mtl/checkpoint';
+import type { JsonObject, LogicalTensor } from '@mtl/checkpoint';
 import type { TaskDataset, TaskTokenBatch } from '@mtl/data';
-import { type BertModelConfiguration, type BertTask, BertTaskStage } from '@mtl/models';
+import { sizeOf } from '@mtl/kernels';
+import {
+  type BertModelConfiguration,
+  type BertTask,
+  type BertTaskStage,
+  bertTaskEndsWork,
+  bertTaskParameters,
+  buildBertTaskStages,
+} from '@mtl/models';
 import { type AdamwOptimizer, LearningRateSchedule, LossScaler, NumMicroBatches } from '@mtl/optimizer';
-import { Pipeline } from '@mtl/pipeline';
-import { oneStage } from '@mtl/pipeline/schedules';
 import {
   modelFlops,
   runTraining,
@@ -18,11 +24,13 @@ import {
 } from '@mtl/trainer';
 import { dtypeOfPrecision } from '../build/dtype-of-precision.js';
 import { loadTraining } from '../build/load-training.js';
+import { type ModelPart, modelPart } from '../build/model-part.js';
 import { saveTokenizer } from '../build/saved-tokenizer.js';
 import { trainingOptimizer } from '../build/training-optimizer.js';
 import type { TrainingProcesses } from '../build/training-processes.js';
 import { evaluateTaskSet } from './evaluate-task-set.js';
 import type { FineTuningConfiguration } from './fine-tuning-configuration.js';
+import type { FineTuningLayout } from './fine-tuning-layout.js';
 import {
   type EpochResult,
   readSeedResult,
@@ -51,6 +59,7 @@ export interface FineTuningRunOptions {
   readonly model: BertModelConfiguration;
   readonly sequenceLength: number;
   readonly bertTask: BertTask;
+  readonly layout: FineTuningLayout;
   readonly task: OpenedTask;
   readonly processes: TrainingProcesses;
   /** Who is told of steps; nobody but on rank 0. */
@@ -63,7 +72,7 @@ export interface FineTuningRunOptions {
 export class FineTuningRun {
   readonly #options: FineTuningRunOptions;
   readonly #directory: string | undefined;
-  readonly #pipeline: Pipeline<TaskTokenBatch>;
+  readonly #part: ModelPart<TaskTokenBatch, BertTaskStage>;
   readonly #optimizer: AdamwOptimizer;
   readonly #lossScaler: LossScaler;
   #epochs: readonly EpochResult[] = [];
@@ -77,28 +86,28 @@ export class FineTuningRun {
   }
 
   private constructor(options: FineTuningRunOptions) {
-    const { configuration, processes, model, bertTask, seed } = options;
-    const { parallel, optimizer, checkpoint } = configuration;
+    const { configuration, layout, processes, model, bertTask, seed, sequenceLength } = options;
+    const { optimizer, checkpoint } = configuration;
+    const { parallel, numMicroBatches } = layout;
     const { device } = parallel;
-    const { tp } = processes.groups;
     const dtype = dtypeOfPrecision[configuration.precision];
     this.#options = options;
     this.#directory = checkpoint.save === undefined ? undefined : seedDirectory(checkpoint.save, seed);
-    const stage = new BertTaskStage({
-      ...{ model, task: bertTask, device, dtype, seed },
-      tensorParallel: tp && { group: tp, sequenceParallel: parallel.sequenceParallel },
+    this.#part = modelPart<BertModelConfiguration, TaskTokenBatch, BertTaskStage>({
+      configuration: { parallel, training: { numMicroBatches, seed, recompute: { granularity: 'none' } } },
+      ...{ model, processes, dtype, recorder: undefined, onMessage: options.onMessage },
+      work: bertTaskEndsWork(model, { sequenceLength, task: bertTask }),
+      buildStages: (stages) => buildBertTaskStages({ ...stages, task: bertTask }),
     });
-    this.#pipeline = new Pipeline({ stages: new Map([[0, stage]]), schedule: oneStage, dtype, device });
     this.#optimizer = trainingOptimizer({
       configuration: {
         // Adam as BERT's fine-tuning has it (Devlin et al. 2018)
         optimizer: { ...optimizer, adamBeta1: 0.9, adamBeta2: 0.999, adamEpsilon: 1e-8 },
-        parallel: { ...parallel, overlapGradReduce: false, overlapParamGather: false },
-        training: { seed },
+        ...{ parallel, training: { seed } },
       },
       ...{ processes, device, dtype },
-      parameters: stage.parameters,
-      pieces: new Map([[0, stage.parameters]]),
+      parameters: this.#part.parameters,
+      pieces: new Map([...this.#part.stages].map(([chunk, stage]) => [chunk, stage.parameters])),
     });
     this.#lossScaler = new LossScaler(
       configuration.precision === 'fp16' ? { kind: 'dynamic', initialScale: 2 ** 16 } : { kind: 'constant' },
@@ -155,7 +164,13 @@ export class FineTuningRun {
     }
   }
 
+  /** What it has learnt, as far as this process holds it. */
+  weights(): readonly LogicalTensor[] {
+    return weightTensors(this.#optimizer);
+  }
+
   dispose(): void {
+    this.#part.dispose();
     this.#optimizer.dispose();
     this.#optimizer.buffers.dispose();
   }
@@ -163,23 +178,22 @@ export class FineTuningRun {
   /** Weights that the start has; the head of a task, and what else it has not got, keep their initial values. */
   async #loadStart(): Promise<void> {
     const { start, onMessage, seed } = this.#options;
-    const tensors = weightTensors(this.#optimizer);
-    const loaded = tensors.filter((tensor) => start.has(tensor));
+    const loaded = weightTensors(this.#optimizer).filter((tensor) => start.has(tensor));
     const held = loaded.filter(({ slices }) => slices.every(([from, to]) => from < to));
     await start.load(held);
     this.#optimizer.refreshModel();
-    const fresh = [...new Set(tensors.filter((tensor) => !start.has(tensor)).map(({ name }) => name))];
+    const all = this.#parametersOfModel();
+    const numParameters = all.reduce((sum, { globalShape }) => sum + sizeOf(globalShape), 0);
+    const fresh = all.filter((parameter) => !start.has(parameter)).map(({ name }) => name);
     const from =
       start.path === undefined ? 'all initial' : `of ${start.path}; initial: ${fresh.join(', ') || 'none'}`;
-    onMessage(`seed ${seed}: ${this.#numParameters().toLocaleString('en-US')} parameters, ${from}`);
+    onMessage(`seed ${seed}: ${numParameters.toLocaleString('en-US')} parameters, ${from}`);
   }
 
-  /** Of the whole model, whoever holds it. */
-  #numParameters(): number {
-    return this.#optimizer.buffers.ranges.reduce(
-      (sum, { parameter: { globalShape } }) => sum + globalShape.reduce((size, dim) => size * dim, 1),
-      0,
-    );
+  /** Of the whole model, whoever holds them. */
+  #parametersOfModel() {
+    const { model, bertTask } = this.#options;
+    return bertTaskParameters(model, bertTask);
   }
 
   async #resume() {
@@ -188,7 +202,7 @@ export class FineTuningRun {
     return await loadTraining({
       checkpoint: noCheckpoint,
       huggingFace: undefined,
-      parameterNames: this.#optimizer.buffers.ranges.map(({ parameter }) => parameter.name),
+      parameterNames: this.#parametersOfModel().map(({ name }) => name),
       ...{ optimizer: this.#optimizer, lossScaler: this.#lossScaler, processes, onMessage },
       restartFrom: this.#directory,
       nothingSaved: `seed ${seed}: nothing was saved yet, it begins at its first step`,
@@ -208,13 +222,13 @@ export class FineTuningRun {
   }
 
   #batches(consumedSamples: number): TaskBatches {
-    const { configuration, seed, task, processes } = this.#options;
-    const { globalBatchSize, microBatchSize, parallel } = configuration;
+    const { configuration, layout, seed, task, processes } = this.#options;
+    const { globalBatchSize, microBatchSize } = configuration;
     return taskBatches({
       ...{ dataset: task.train, seed, consumedSamples, globalBatchSize, microBatchSize },
       isCut: this.#isCut,
       dataParallelRank: processes.coordinates.dp,
-      dataParallelSize: parallel.dataParallelSize,
+      dataParallelSize: layout.parallel.dataParallelSize,
     });
   }
 
@@ -223,8 +237,9 @@ export class FineTuningRun {
     readonly stepsPerEpoch: number;
     readonly progress: TrainingProgress | undefined;
   }): Trainer<TaskTokenBatch> {
-    const { configuration, model, sequenceLength, task } = this.#options;
-    const { optimizer, parallel, globalBatchSize, microBatchSize, epochs } = configuration;
+    const { configuration, layout, model, sequenceLength, task } = this.#options;
+    const { optimizer, globalBatchSize, microBatchSize, epochs } = configuration;
+    const { parallel } = layout;
     const trainIterations = epochs * options.stepsPerEpoch;
     const schedule = new LearningRateSchedule({
       maxLearningRate: optimizer.learningRate,
@@ -234,7 +249,7 @@ export class FineTuningRun {
       decaySteps: trainIterations,
     });
     return new Trainer<TaskTokenBatch>({
-      ...{ pipeline: this.#pipeline, optimizer: this.#optimizer, lossScaler: this.#lossScaler },
+      ...{ pipeline: this.#part.pipeline, optimizer: this.#optimizer, lossScaler: this.#lossScaler },
       batches: options.batches,
       losses: [{ name: 'task_loss', per: 'sample', count: ({ batchSize }) => batchSize }],
       learningRate: ({ numUpdates }) => schedule.at(numUpdates),
@@ -287,9 +302,12 @@ export class FineTuningRun {
   }
 
   #evaluate(set: TaskSet) {
-    const { configuration, processes } = this.#options;
+    const { configuration, layout, processes } = this.#options;
+    const { pipeline, placement } = this.#part;
     return evaluateTaskSet({
-      ...{ set, processes, pipeline: this.#pipeline, microBatchSize: configuration.microBatchSize },
+      ...{ set, processes, pipeline, microBatchSize: configuration.microBatchSize },
+      // as many at a time as in a step, which is a number that the schedule fits
+      numMicroBatches: placement.length === 1 ? 1 : layout.numMicroBatches,
       isCut: this.#isCut,
     });
   }

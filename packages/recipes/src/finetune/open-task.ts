@@ -9,6 +9,8 @@ import type { OpenedTask } from './task-set.js';
 
 interface TaskKind {
   readonly bertTask: BertTask;
+  /** What its files call the classes, in order; of a classification. */
+  readonly labels?: readonly string[];
   /** Tokens of a sequence unless a flag says otherwise. */
   readonly sequenceLength: number;
   /** What a set is called after its file or folder. */
@@ -22,12 +24,14 @@ const classes = (numClasses: number): BertTask => ({ kind: 'classification', num
 export const fineTuningTasks: Readonly<Record<FineTuningTaskName, TaskKind>> = {
   mnli: {
     bertTask: classes(glueTasks.MNLI.labels.length),
+    labels: glueTasks.MNLI.labels,
     sequenceLength: 128,
     setName,
     open: (options) => openSentencePairTask('MNLI', options),
   },
   qqp: {
     bertTask: classes(glueTasks.QQP.labels.length),
+    labels: glueTasks.QQP.labels,
     sequenceLength: 128,
     setName,
     open: (options) => openSentencePairTask('QQP', options),

@@ -42,6 +42,10 @@ export const flagSchema = z
 export type Flags = z.infer<typeof flagSchema>;
 export type FlagName = keyof Flags;
 
+/** Those that say where a model runs and how it is cut over processes. */
+export type ParallelFlags = Pick<Flags, keyof typeof parallelFlags>;
+export const parallelFlagNames = Object.keys(parallelFlags) as readonly (keyof ParallelFlags)[];
+
 const schemas: Readonly<Record<string, z.ZodType>> = Object.assign(
   {},
   ...flagGroups.map((group) => group.flags),

@@ -1,6 +1,7 @@
 import type { ModelKind } from '../model-kind.js';
 import { presetsOf } from '../presets/presets-of.js';
-import { type FlagName, factsOf, flagGroups } from './flag-schema.js';
+import { describeFlag } from './describe-flag.js';
+import { type FlagName, flagGroups } from './flag-schema.js';
 import { modelOfFlag } from './model-of-flag.js';
 
 export interface FormatHelpOptions {
@@ -34,7 +35,7 @@ export function formatHelp({ program, description, model = 'gpt' }: FormatHelpOp
     const names = (Object.keys(flags) as FlagName[]).filter((name) =>
       [undefined, model].includes(modelOfFlag(name)),
     );
-    const rows = names.map((name) => formatRow(usageOf(name), helpOf(name)));
+    const rows = names.map((name) => formatRow(usageOf(name), describeFlag(name).text));
     return rows.length === 0 ? [] : [`${title}\n${rows.join('\n')}`];
   });
   const own = `This program\n${programHelp(model)
@@ -51,21 +52,7 @@ export function formatHelp({ program, description, model = 'gpt' }: FormatHelpOp
 }
 
 function usageOf(name: FlagName): string {
-  const { kind, placeholder } = factsOf(name);
-  const shown = kind === 'choice' && placeholder.length > 24 ? 'STYLE' : placeholder;
-  return `--${name} ${shown}`.trimEnd();
-}
-
-function helpOf(name: FlagName): string {
-  const { description, kind, placeholder, default: value, defaultText } = factsOf(name);
-  const choices =
-    kind === 'choice' && placeholder.length > 24 ? ` One of ${placeholder.replaceAll('|', ', ')}.` : '';
-  const shown = defaultText ?? (kind === 'boolean' || value === undefined ? undefined : formatDefault(value));
-  return `${description}${choices}${shown === undefined ? '' : ` [${shown}]`}`;
-}
-
-function formatDefault(value: unknown): string {
-  return value === 2 ** 32 ? '2^32' : String(value);
+  return `--${name} ${describeFlag(name).placeholder}`.trimEnd();
 }
 
 function formatRow(usage: string, text: string): string {

@@ -1,14 +1,14 @@
-import { type GptModelConfiguration, gptEndsWork, paddedVocabularySize } from '@mtl/models';
-import { gptModelConfiguration } from '../build/gpt-model-configuration.js';
+import { paddedVocabularySize, type TransformerConfiguration } from '@mtl/models';
 import { layersOfChunks } from '../build/layers-of-chunks.js';
 import { pipelineSchedule } from '../build/pipeline-schedule.js';
-import type { PretrainingConfiguration } from '../pretraining-configuration.js';
-import type { MemoryShape, PipelineShape } from './memory-shape.js';
+import { recipeOf } from '../build/recipe-of.js';
+import type { BertConfiguration, PretrainingConfiguration } from '../pretraining-configuration.js';
+import type { BertShape, MemoryShape, PipelineShape } from './memory-shape.js';
 
 /** What the memory of a rank depends on, for a training with a vocabulary of so many tokens. */
 export function memoryShapeOf(configuration: PretrainingConfiguration, vocabularySize: number): MemoryShape {
-  const { model, training, parallel } = configuration;
-  const gpt = gptModelConfiguration(model, vocabularySize);
+  const { kind, model, training, parallel } = configuration;
+  const architecture = recipeOf(configuration).modelOf(configuration, vocabularySize);
   return {
     microBatchSize: training.microBatchSize,
     sequenceLength: model.sequenceLength,
@@ -16,25 +16,31 @@ export function memoryShapeOf(configuration: PretrainingConfiguration, vocabular
     hiddenSize: model.hiddenSize,
     ffnHiddenSize: model.ffnHiddenSize,
     numAttentionHeads: model.numAttentionHeads,
-    vocabSize: paddedVocabularySize(gpt),
+    vocabSize: paddedVocabularySize(architecture),
     maxPositionEmbeddings: model.maxPositionEmbeddings,
-    tieEmbeddings: !model.untieEmbeddingsAndOutputWeights,
+    // the head of a BERT always is
+    tieEmbeddings: kind === 'bert' || !model.untieEmbeddingsAndOutputWeights,
     bytesPerElement: training.precision === 'fp32' ? 4 : 2,
     hiddenDropout: model.hiddenDropout > 0,
     recomputation: training.recompute,
     tensorParallelSize: parallel.tensorModelParallelSize,
     sequenceParallel: parallel.sequenceParallel,
     optimizerShards: parallel.useDistributedOptimizer ? parallel.dataParallelSize : 1,
-    pipeline: parallel.pipelineModelParallelSize === 1 ? undefined : pipelineOf(configuration, gpt),
+    bert: configuration.bert && bertShape(configuration.bert),
+    pipeline: parallel.pipelineModelParallelSize === 1 ? undefined : pipelineOf(configuration, architecture),
   };
 }
 
-function pipelineOf(configuration: PretrainingConfiguration, model: GptModelConfiguration): PipelineShape {
+function bertShape({ layerNormPlacement, sentenceOrderHead, maskProbability }: BertConfiguration): BertShape {
+  return { layerNormPlacement, sentenceOrderHead, maskProbability, tokenTypeVocabularySize: 2 };
+}
+
+function pipelineOf(configuration: PretrainingConfiguration, model: TransformerConfiguration): PipelineShape {
   const { parallel, training } = configuration;
   const schedule = pipelineSchedule(parallel, training.numMicroBatches);
   const layers = layersOfChunks(configuration, {
     model,
-    work: gptEndsWork(model, configuration.model.sequenceLength),
+    work: recipeOf(configuration).endsWork(configuration, model),
     numChunks: schedule.placement.length,
   });
   return { schedule, numLayers: layers.map(({ start, end }) => end - start) };

@@ -1,4 +1,4 @@
-import type { Recomputation } from '@mtl/models';
+import type { LayerNormPlacement, Recomputation } from '@mtl/models';
 import type { PipelineSchedule } from '@mtl/pipeline/schedules';
 
 /** What the memory of one rank depends on. Sizes are those of the whole model and of one micro-batch. */
@@ -29,8 +29,19 @@ export interface MemoryShape {
   readonly sequenceParallel: boolean;
   /** d: ranks that share optimizer states; 1 without a distributed optimizer. */
   readonly optimizerShards: number;
+  /** What a BERT has beside a GPT, or in its place; absent for a GPT. */
+  readonly bert?: BertShape | undefined;
   /** Absent: all layers on one rank, one micro-batch at a time. */
   readonly pipeline?: PipelineShape | undefined;
+}
+
+/** What the memory of a BERT depends on besides; its samples fill their sequences. */
+export interface BertShape {
+  readonly layerNormPlacement: LayerNormPlacement;
+  readonly sentenceOrderHead: boolean;
+  readonly tokenTypeVocabularySize: number;
+  /** Share of the tokens that the masked-language head reads. */
+  readonly maskProbability: number;
 }
 
 /** How a model lies on the ranks of a pipeline, and in which order these work. */

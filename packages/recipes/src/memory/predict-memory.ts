@@ -26,7 +26,8 @@ export interface MemoryPrediction {
  *
  * bytes with e bytes per element, 8 S B for the statistics of each layer norm and 4 for each row of attention; sequence
  * parallelism divides 2H and 16 by t as well. Korthikanti et al. 2022 (table 2) count stored masks, norms and attention
- * matrices besides. The peak comes in backward, either at the logits or in the last layer's feed-forward network.
+ * matrices besides. The peak comes in backward, either at the logits or in the last layer's feed-forward network. A BERT
+ * has other ends (`endsMemory`) and the same layers; its prediction is for samples that fill their sequences.
  */
 export function predictMemory(shape: MemoryShape): MemoryPrediction {
   return predictStages(shape).reduce((most, each) => (each.total > most.total ? each : most));
@@ -88,5 +89,18 @@ function parametersOf(shape: MemoryShape, chunks: readonly Chunk[]): number {
   const numTables = isFirst && isLast && shape.tieEmbeddings ? 1 : Number(isFirst) + Number(isLast);
   const tables = (numTables * V * H) / t + (isFirst ? shape.maxPositionEmbeddings * H : 0);
   const numLayers = chunks.reduce((sum, chunk) => sum + chunk.numLayers, 0);
-  return numLayers * (matrices / t + replicated) + tables + (isLast ? 2 * H : 0);
+  const ofModel = shape.bert === undefined ? (isLast ? 2 * H : 0) : ofBert(shape, { isFirst, isLast });
+  return numLayers * (matrices / t + replicated) + tables + ofModel;
+}
+
+/** Token types, the norm after the embedding or after the layers, and the heads. */
+function ofBert(
+  { bert, hiddenSize: H, vocabSize: V, tensorParallelSize: t }: MemoryShape,
+  { isFirst, isLast }: { readonly isFirst: boolean; readonly isLast: boolean },
+): number {
+  const { tokenTypeVocabularySize, layerNormPlacement, sentenceOrderHead } = bert!;
+  const norm = (layerNormPlacement === 'post' ? isFirst : isLast) ? 2 * H : 0;
+  const dense = H * H + H;
+  const heads = dense + 2 * H + V / t + (sentenceOrderHead ? dense + 2 * H + 2 : 0);
+  return norm + (isFirst ? tokenTypeVocabularySize * H : 0) + (isLast ? heads : 0);
 }

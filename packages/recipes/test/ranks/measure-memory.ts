@@ -2,6 +2,7 @@ import type { World } from '@mtl/comm';
 import { memoryStatistics, resetPeakMemory } from '@mtl/kernels';
 import {
   type MemoryPrediction,
+  type ModelKind,
   memoryShapeOf,
   parseFlags,
   predictStages,
@@ -16,15 +17,20 @@ export interface MeasuredMemory {
   readonly predicted: MemoryPrediction;
 }
 
-/** Trains one after the other, as gpt-train does, and measures each. */
-export default (world: World, all: readonly (readonly string[])[]): Promise<MeasuredMemory[]> =>
+export interface MeasureMemoryArgument {
+  readonly model: ModelKind;
+  readonly flags: readonly string[];
+}
+
+/** Trains one after the other, as gpt-train or bert-train does, and measures each. */
+export default (world: World, all: readonly MeasureMemoryArgument[]): Promise<MeasuredMemory[]> =>
   all.reduce<Promise<MeasuredMemory[]>>(
-    async (before, flags) => [...(await before), await measure(world, flags)],
+    async (before, argument) => [...(await before), await measure(world, argument)],
     Promise.resolve([]),
   );
 
-async function measure(world: World, flags: readonly string[]): Promise<MeasuredMemory> {
-  const configuration = validateConfiguration(parseFlags([...flags]), { worldSize: world.size });
+async function measure(world: World, { model, flags }: MeasureMemoryArgument): Promise<MeasuredMemory> {
+  const configuration = validateConfiguration(parseFlags(flags, { model }), { worldSize: world.size });
   const before = memoryStatistics('cpu').bytesInUse;
   resetPeakMemory('cpu');
   const training = await Training.build({

@@ -84,11 +84,11 @@ export class SmallTasks {
         ...{ weightDecay: 0.01, clipGrad: 1 },
       },
       ...{ dropout: 0.1, precision: 'fp32' },
-      parallel: {
-        ...{ device: 'cpu', threads: 1, tensorModelParallelSize: 1, dataParallelSize: 1 },
-        ...{ sequenceParallel: false, useDistributedOptimizer: false },
+      parallel: { threads: 1 },
+      checkpoint: {
+        ...{ save: undefined, saveHuggingFace: undefined, saveInterval: undefined },
+        ...{ keepLast: 1, resume: false },
       },
-      checkpoint: { save: undefined, saveInterval: undefined, keepLast: 1, resume: false },
       ...{ logInterval: 100, metricsJsonl: undefined, exitInterval: undefined },
       ...changes,
     };

@@ -2,16 +2,16 @@ import { existsSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import type { TokenizerOptions } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
-import type { Device } from '@mtl/kernels';
 import {
   type FineTuningConfiguration,
   type FineTuningPresetName,
   type FineTuningTaskName,
   fineTuningPreset,
+  type ParallelFlags,
 } from '@mtl/recipes';
 import { tokenizerOfFlags } from '../../command-line/tokenizer-flags.js';
 
-/** Values of the options of `mtl finetune`. */
+/** Values of the options of `mtl finetune`, but those of `parallelFlagNames`. */
 export interface FinetuneFlags {
   readonly task: FineTuningTaskName;
   readonly dataDir?: string;
@@ -47,19 +47,15 @@ export interface FinetuneFlags {
   readonly maxAnswerLength: number;
   readonly seeds: readonly number[];
   readonly save?: string;
+  readonly saveHf?: string;
   readonly resume?: true;
   readonly saveInterval?: number;
   readonly keepLast: number;
   readonly exitInterval?: number;
   readonly logInterval: number;
   readonly metricsJsonl?: string;
-  readonly device: Device;
-  readonly threads?: number;
   readonly bf16?: true;
   readonly fp16?: true;
-  readonly tensorModelParallelSize: number;
-  readonly sequenceParallel?: true;
-  readonly useDistributedOptimizer?: true;
   readonly json?: true;
 }
 
@@ -73,10 +69,10 @@ export function seedList(text: string): number[] {
   });
 }
 
-/** What the flags of `mtl finetune` say. @throws ConfigurationError MTL_FLAG_*, MTL_WORLD_SIZE */
+/** What the flags of `mtl finetune` say. @throws ConfigurationError MTL_FLAG_* */
 export function configurationOfFlags(
   flags: FinetuneFlags,
-  { worldSize, isRestart }: { readonly worldSize: number; readonly isRestart: boolean },
+  { parallel, isRestart }: { readonly parallel: ParallelFlags; readonly isRestart: boolean },
 ): FineTuningConfiguration {
   const { data, presetTask } = dataOf(flags);
   const preset = fineTuningPreset(flags.preset ?? 'megatron-336m', presetTask);
@@ -102,28 +98,15 @@ export function configurationOfFlags(
     },
     dropout: flags.dropout,
     precision: flags.bf16 === true ? 'bf16' : flags.fp16 === true ? 'fp16' : 'fp32',
-    parallel: {
-      ...{ device: flags.device, threads: flags.threads },
-      tensorModelParallelSize: flags.tensorModelParallelSize,
-      dataParallelSize: dataParallelSize(flags, worldSize),
-      sequenceParallel: flags.sequenceParallel === true && flags.tensorModelParallelSize > 1,
-      useDistributedOptimizer: flags.useDistributedOptimizer === true,
-    },
+    parallel,
     checkpoint: {
-      ...{ save: flags.save, saveInterval: flags.saveInterval, keepLast: flags.keepLast },
+      ...{ save: flags.save, saveHuggingFace: flags.saveHf },
+      ...{ saveInterval: flags.saveInterval, keepLast: flags.keepLast },
       // what a launcher starts again goes on
       resume: flags.resume === true || (isRestart && flags.save !== undefined),
     },
     ...{ logInterval: flags.logInterval, metricsJsonl: flags.metricsJsonl, exitInterval: flags.exitInterval },
   };
-}
-
-function dataParallelSize({ tensorModelParallelSize: size }: FinetuneFlags, worldSize: number): number {
-  if (worldSize % size === 0) return worldSize / size;
-  throw new ConfigurationError('MTL_WORLD_SIZE', `${worldSize} process(es) cannot share layers by ${size}`, {
-    expected: `a multiple of ${size} processes`,
-    remedy: `start them with npx mtl run --nproc-per-node ${size}, or choose another --tensor-model-parallel-size`,
-  });
 }
 
 /** The official names of a task's files; of SQuAD they depend on the version. */

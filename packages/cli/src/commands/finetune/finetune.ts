@@ -5,10 +5,13 @@ import {
   fineTuningPresetNames,
   fineTuningTaskNames,
   joinProcesses,
+  type ParallelFlags,
+  parallelFlagNames,
 } from '@mtl/recipes';
 import type { Command } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';
 import { choiceOption, countOption, numberOption } from '../../command-line/option-values.js';
+import { trainingFlagOptions, trainingFlagValues } from '../../command-line/training-flag-options.js';
 import { configurationOfFlags, type FinetuneFlags, seedList } from './finetune-flags.js';
 import { formatFineTuning } from './format-fine-tuning.js';
 
@@ -21,15 +24,13 @@ Examples:
   mtl finetune --task mnli --data-dir glue/MNLI --load runs/bert --seeds 1,2,3,4,5 --save runs/mnli
   mtl finetune --task squad --squad-version 2.0 --data-dir squad --load-hf bert-large-uncased --micro-batch-size 4
   mtl finetune --task race --train-data RACE/train --valid-data RACE/dev --test-data RACE/test --load runs/bert
-  mtl run --nproc-per-node 2 node_modules/@mtl/cli -- finetune --task qqp --data-dir glue/QQP --load runs/bert`;
+  mtl run --nproc-per-node 2 node_modules/@mtl/cli -- finetune --task qqp --data-dir glue/QQP --load runs/bert \\
+    --pipeline-model-parallel-size 2`;
 
 /** `mtl finetune`: trains a BERT for a task of the papers, and scores it. */
 export function finetuneCommand(): Command {
-  return addPlaces(
-    addHyperParameters(
-      addModel(newCommand('finetune', 'fine-tunes a BERT for MNLI, QQP, RACE or SQuAD, and scores it')),
-    ),
-  )
+  const command = newCommand('finetune', 'fine-tunes a BERT for MNLI, QQP, RACE or SQuAD, and scores it');
+  return addParallelFlags(addPlaces(addHyperParameters(addModel(command))))
     .option('--json', 'print JSON')
     .addHelpText('after', examples)
     .action(runFinetune);
@@ -107,34 +108,39 @@ function addHyperParameters(command: Command): Command {
 function addPlaces(command: Command): Command {
   return command
     .option('--save <dir>', 'checkpoints, results and predictions')
+    .option(
+      '--save-hf <dir>',
+      'the fine-tuned model for the transformers library; of several seeds a folder each',
+    )
     .option('--resume', 'go on with what is in --save')
     .addOption(countOption('--save-interval <n>', 'steps between checkpoints (default: those of an epoch)'))
     .addOption(countOption('--keep-last <n>', 'checkpoints that stay').default(1))
     .addOption(countOption('--exit-interval <n>', 'end after a step whose number is a multiple of this'))
     .addOption(countOption('--log-interval <n>', 'steps between lines of progress').default(50))
     .option('--metrics-jsonl <file>', 'one JSON object a step; of several seeds a file each')
-    .addOption(choiceOption('--device <name>', 'where it computes', ['cpu', 'cuda']).default('cpu'))
-    .addOption(countOption('--threads <n>', 'threads of the kernels (default: one a core)'))
     .option('--bf16', 'compute in bfloat16 (default: float32)')
-    .option('--fp16', 'compute in float16')
-    .addOption(countOption('--tensor-model-parallel-size <n>', 'processes that share every layer').default(1))
-    .option('--sequence-parallel', 'cut activations along the sequence as well')
-    .option('--use-distributed-optimizer', 'data-parallel processes share the optimizer');
+    .option('--fp16', 'compute in float16');
+}
+
+/** Where it runs and how processes share it: the flags of pretraining. */
+function addParallelFlags(command: Command): Command {
+  for (const option of trainingFlagOptions(parallelFlagNames)) command.addOption(option);
+  return command;
 }
 
 async function runFinetune(flags: FinetuneFlags): Promise<void> {
   const onMessage = (text: string): void => void process.stderr.write(`${text}\n`);
+  const parallel: ParallelFlags = trainingFlagValues(flags, parallelFlagNames);
   const joined = await joinProcesses({
-    ...{ variables: process.env, timeoutMinutes: undefined, device: flags.device, onMessage },
+    ...{ variables: process.env, device: parallel.device, onMessage },
+    timeoutMinutes: parallel['distributed-timeout-minutes'],
+    backend: parallel['distributed-backend'],
   });
   const { world, local } = joined;
   const isFirst = (world?.rank ?? 0) === 0;
   let report: FineTuningReport;
   try {
-    const configuration = configurationOfFlags(flags, {
-      worldSize: world?.size ?? 1,
-      isRestart: joined.isRestart,
-    });
+    const configuration = configurationOfFlags(flags, { parallel, isRestart: joined.isRestart });
     report = await fineTune({ configuration, seeds: flags.seeds, world, local, onMessage });
   } catch (error) {
     // the other processes end with this message instead of waiting for this one

@@ -1,0 +1,18 @@
+import type { BertModelConfiguration } from '../bert/bert-model-configuration.js';
+import type { BertTask } from '../bert/bert-task.js';
+import type { EndsWork } from './cut-layers.js';
+import { embeddingWork } from './embedding-work.js';
+
+/**
+ * The work of embedding and head of a fine-tuning task in layers: a pooler of 2 H^2 for each row of S tokens, or of spans 4 H
+ * for each token, beside the 8 H^2 + 4 H F + 4 S H a token of a layer. It is next to nothing.
+ *
+ * @param batch.sequenceLength S
+ */
+export function bertTaskEndsWork(
+  { hiddenSize: H, ffnHiddenSize: F }: BertModelConfiguration,
+  { sequenceLength: S, task }: { readonly sequenceLength: number; readonly task: BertTask },
+): EndsWork {
+  const layer = 8 * H * H + 4 * H * F + 4 * S * H;
+  return { embedding: embeddingWork, head: (task.kind === 'span' ? 4 * H : (2 * H * H) / S) / layer };
+}

@@ -1,0 +1,52 @@
+import { CheckpointError } from '@mtl/errors';
+import type { BertModelConfiguration } from '../bert/bert-model-configuration.js';
+import { type BertArchitecture, encodeBertConfiguration } from './bert-configuration.js';
+import type { WeightNames } from './mapped-weights.js';
+import {
+  dtypeNames,
+  type SaveHuggingFaceOptions,
+  writeHuggingFaceDirectory,
+} from './write-huggingface-directory.js';
+
+export interface SaveHuggingFaceBertOptions extends SaveHuggingFaceOptions {
+  readonly model: BertModelConfiguration;
+  /** The token of padding, which transformers keeps in config.json. Default 0, as in BERT's vocabularies. */
+  readonly paddingToken?: number;
+  /** Whether the vocabulary knows small letters only: written into tokenizer_config.json. Default: not said. */
+  readonly lowersCase?: boolean;
+}
+
+// what classes of transformers put on the encoder; everything else stands below `bert.`
+const isHead = (name: string): boolean => /^(cls|classifier|qa_outputs)\./.test(name);
+
+/** Writes a BERT with any head. @throws CheckpointError, UsageError as `writeHuggingFaceBert` does */
+export async function writeBertDirectory(
+  options: SaveHuggingFaceBertOptions,
+  { names, ...architecture }: BertArchitecture & { readonly names: WeightNames },
+): Promise<void> {
+  const { model, dtype = 'F32', paddingToken = 0, lowersCase } = options;
+  if (model.layerNormPlacement === 'pre') {
+    throw new CheckpointError(
+      'MTL_HUGGING_FACE_LAYER_NORM',
+      "the model has layer norm before each sublayer, which transformers' BERT does not compute",
+      {
+        expected: 'a model with layer norm after each sublayer (layerNormPlacement: post)',
+        remedy: 'train one with the original order, or keep this one as a checkpoint of ours',
+        exitCode: 2,
+      },
+    );
+  }
+  const settings = { dtype: dtypeNames[dtype], paddingToken, ...architecture };
+  await writeHuggingFaceDirectory(options, {
+    names,
+    fileName: (name) => (isHead(name) ? name : `${names.prefix}${name}`),
+    jsonFiles: {
+      'config.json': encodeBertConfiguration(model, settings),
+      ...(lowersCase === undefined
+        ? {}
+        : {
+            'tokenizer_config.json': { tokenizer_class: 'BertTokenizer', do_lower_case: lowersCase },
+          }),
+    },
+  });
+}

@@ -1,0 +1,54 @@
+import type { BertModelConfiguration } from '@mtl/models';
+import { NumMicroBatches } from '@mtl/optimizer';
+import { pipelineSchedule } from '../build/pipeline-schedule.js';
+import { FlagReader } from '../configuration/flag-reader.js';
+import { parallelConfiguration } from '../configuration/parallel-configuration.js';
+import type { FlagName } from '../flags/flag-schema.js';
+import { resolveFlags } from '../flags/resolve-flags.js';
+import type { ParallelConfiguration } from '../pretraining-configuration.js';
+import type { FineTuningConfiguration } from './fine-tuning-configuration.js';
+
+/** How the processes of a fine-tuning share a model and its data. */
+export interface FineTuningLayout {
+  readonly parallel: ParallelConfiguration;
+  /** Micro-batches of a data-parallel rank in a step. */
+  readonly numMicroBatches: number;
+  /** The pipeline rank of each chunk of the model. */
+  readonly placement: readonly number[];
+  /** What was asked for and makes no difference here. */
+  readonly notices: readonly string[];
+}
+
+/**
+ * The layout that the flags ask for, by the rules of pretraining.
+ *
+ * @throws ConfigurationError those of `parallelConfiguration` and of schedules, MTL_BATCH_SIZE
+ */
+export function fineTuningLayout(
+  configuration: Pick<FineTuningConfiguration, 'parallel' | 'globalBatchSize' | 'microBatchSize'>,
+  { model, worldSize }: { readonly model: BertModelConfiguration; readonly worldSize: number },
+): FineTuningLayout {
+  const { globalBatchSize, microBatchSize } = configuration;
+  const given = Object.entries(configuration.parallel).filter(([, value]) => value !== undefined);
+  const flags = new FlagReader(
+    resolveFlags({
+      ...({ preset: 'none', model: 'bert' } as const),
+      given: new Map(given as [FlagName, unknown][]),
+    }),
+  );
+  const notices: string[] = [];
+  const { numLayers, numAttentionHeads, ffnHiddenSize } = model;
+  const parallel = parallelConfiguration({
+    ...{ flags, worldSize, notices },
+    model: {
+      ...{ numLayers, numAttentionHeads, ffnHiddenSize },
+      makeVocabSizeDivisibleBy: model.makeVocabularySizeDivisibleBy,
+    },
+  });
+  const { dataParallelSize } = parallel;
+  // it checks that they divide each other
+  new NumMicroBatches({ globalBatchSize, microBatchSize, dataParallelSize });
+  const numMicroBatches = globalBatchSize / (microBatchSize * dataParallelSize);
+  const { placement } = pipelineSchedule(parallel, numMicroBatches);
+  return { parallel, numMicroBatches, placement, notices };
+}

@@ -1,0 +1,16 @@
+import { readFileSync } from 'node:fs';
+
+/** What metrics.jsonl says of a step of a fine-tuning. */
+export interface TaskStep {
+  readonly lm_loss: number;
+  readonly grad_norm: number;
+  readonly task_loss: number;
+}
+
+/** The steps of a fine-tuning, from its metrics.jsonl. */
+export function stepsOf(path: string): TaskStep[] {
+  return readFileSync(path, 'utf8')
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as TaskStep);
+}
