@@ -1,12 +1,8 @@
 import { spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { typescriptFlags } from '@mtl/tooling/typescript-threads';
-import { workspaceConditions } from '@mtl/tooling/workspace-conditions';
 
-const pathOf = (name: string): string => fileURLToPath(new URL(`../../${name}`, import.meta.url));
-/** The command: its sources, or what users start where there are builds. */
-const words =
-  workspaceConditions.length === 0 ? [pathOf('bin/mtl.mjs')] : [...typescriptFlags, pathOf('src/main.ts')];
+const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 
 export interface FinishedMtl {
   readonly status: number | null;
@@ -29,7 +25,7 @@ export function spawnMtl(
   { cwd, env = {}, onStart }: SpawnMtlOptions,
 ): Promise<FinishedMtl> {
   return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, [...words, ...argv], {
+    const child = spawn(process.execPath, [...typescriptFlags, main, ...argv], {
       cwd,
       env: { ...process.env, ...env },
       stdio: ['ignore', 'pipe', 'pipe'],

@@ -1,1 +1,0 @@
-export declare const workspaceConditions: readonly string[];
