@@ -42,6 +42,8 @@ bool run_grid(const char* kernel, Dimensions grid, Dimensions block, size_t dyna
               void* argument);
 // What was wrong with the last run that failed; empty when none has since clear_error().
 const char* error();
+// The kernel that ran last, as its launch names it.
+const char* last_kernel();
 void clear_error();
 
 // --- for intrinsics, called by the running thread
@@ -49,6 +51,13 @@ void clear_error();
 // Marks the run as failed and abandons it: does not return.
 [[noreturn]] void fail(Site site, const char* format, ...) __attribute__((format(printf, 2, 3)));
 int lane();
+int thread_number();  // in its block
+// Whether what goes on beside the threads (async_work.h) happens at once; and which of `count` such things comes first.
+bool happens_now();
+uint32_t draw(uint32_t count);
+// Waits until somebody wakes those who wait for the event, which is an address in shared memory.
+void wait_for_event(const void* event, Site site);
+void wake_waiters(const void* event);
 // Waits until `num_threads` threads (0: all of the block) wait at barrier `barrier`.
 void wait_at_barrier(int barrier, int num_threads, Site site);
 // Waits until all lanes in `mask` are here with the same mask; the last one calls `complete` on what each has given.

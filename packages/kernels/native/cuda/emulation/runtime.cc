@@ -6,6 +6,7 @@
 
 #include "cuda/emulation/block.h"
 #include "cuda/emulation/counts.h"
+#include "cuda/emulation/encode_tiled.h"
 
 namespace {
 
@@ -79,7 +80,23 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   return cudaSuccess;
 }
 
-cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) { return *value = 3, cudaSuccess; }
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
+  cudaDeviceProp properties;
+  cudaGetDeviceProperties(&properties, 0);
+  *value = attribute == cudaDevAttrComputeCapabilityMajor   ? properties.major
+           : attribute == cudaDevAttrComputeCapabilityMinor ? properties.minor
+                                                            : properties.multiProcessorCount;
+  return cudaSuccess;
+}
+cudaError_t cudaGetDevice(int* device) { return *device = 0, cudaSuccess; }
+
+cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function, unsigned, unsigned long long,
+                                             cudaDriverEntryPointQueryResult* result) {
+  const bool known = std::strcmp(symbol, "cuTensorMapEncodeTiled") == 0;
+  *function = known ? reinterpret_cast<void*>(&mtl::emulation::encode_tiled) : nullptr;
+  *result = known ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
+  return cudaSuccess;
+}
 cudaError_t cudaDeviceGetStreamPriorityRange(int* lowest, int* highest) { return *lowest = 0, *highest = -5, cudaSuccess; }
 cudaError_t cudaSetDevice(int device) { return is_device(device) ? cudaSuccess : cudaErrorInvalidDevice; }
 cudaError_t cudaDeviceSynchronize() { return synchronize(); }
