@@ -2,7 +2,8 @@
 /**
  * Compiles CUDA sources for every architecture that is shipped and prints, for each kernel, what the compiler reports and
  * what the machine code holds: registers, spilled bytes, static shared memory, matrix instructions (HMMA), matrix
- * loads (LDSM), asynchronous copies (LDGSTS). Needs nvcc, no card.
+ * loads (LDSM), asynchronous copies (LDGSTS), and Hopper's matrix instructions of warp groups (HGMMA) and bulk copies
+ * (UTMALDG). Needs nvcc, no card.
  *   node cuda-resources.mjs [--architectures 80,90a] FILE.cu ...
  *   node cuda-resources.mjs --built LIBRARY      the instructions alone, in all of a library that nvcc has linked
  * Ends with 1 when a kernel spills more than its source allows (`// spills allowed: NUMBER`, with the reason beside it).
@@ -14,8 +15,9 @@ import { basename, dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const sources = resolve(dirname(fileURLToPath(import.meta.url)), '../../packages/kernels/native');
-// Low 12 bits of an instruction of sm_80 and sm_90. HMMA was checked by counting: a kernel has as many as its source unrolls to.
-const opcodes = { HMMA: 0x23c, LDSM: 0x83b, LDGSTS: 0xfae };
+// Low 12 bits of an instruction of sm_80 and sm_90; HGMMA with its left operand in shared memory, or in registers. HMMA, HGMMA
+// and UTMALDG were checked by counting: a kernel has as many as its source unrolls to.
+const opcodes = { HMMA: [0x23c], LDSM: [0x83b], LDGSTS: [0xfae], HGMMA: [0x9f0, 0xdf0], UTMALDG: [0x5b4] };
 
 /** Names of C++ symbols, readable: without namespaces and parameters. */
 function demangle(names) {
@@ -50,7 +52,7 @@ function countInstructions(cubin) {
     const ofKernel = Object.fromEntries(Object.keys(opcodes).map((kind) => [kind, 0]));
     for (let at = offset; at < offset + bytes; at += 16) {
       const opcode = cubin.readUInt16LE(at) & 0xfff;
-      for (const [kind, value] of Object.entries(opcodes)) if (opcode === value) ofKernel[kind] += 1;
+      for (const [kind, values] of Object.entries(opcodes)) if (values.includes(opcode)) ofKernel[kind] += 1;
     }
     counts.set(text.slice('.text.'.length), ofKernel);
   }
@@ -89,7 +91,7 @@ function countBuilt(path) {
     const total = totals.get(architecture) ?? { kernels: 0, withMatrixInstructions: 0 };
     for (const counts of countInstructions(cubin).values()) {
       total.kernels += 1;
-      if (counts.HMMA > 0) total.withMatrixInstructions += 1;
+      if (counts.HMMA + counts.HGMMA > 0) total.withMatrixInstructions += 1;
       for (const [kind, count] of Object.entries(counts)) total[kind] = (total[kind] ?? 0) + count;
     }
     totals.set(architecture, total);
@@ -151,7 +153,7 @@ try {
     const allowed = Number(/\/\/ spills allowed: (\d+)/.exec(readFileSync(file, 'utf8'))?.[1] ?? 0);
     for (const architecture of architectures) {
       console.log(`${basename(file)} sm_${architecture}`);
-      console.log('  registers  spilled  shared    HMMA    LDSM  LDGSTS  kernel');
+      console.log('  registers  spilled  shared    HMMA    LDSM  LDGSTS   HGMMA UTMALDG  kernel');
       for (const kernel of compile({ file, architecture, folder })) {
         const columns = [
           kernel.registers,
@@ -160,6 +162,8 @@ try {
           kernel.HMMA,
           kernel.LDSM,
           kernel.LDGSTS,
+          kernel.HGMMA,
+          kernel.UTMALDG,
         ];
         const tooMany = kernel.spilled > allowed;
         console.log(

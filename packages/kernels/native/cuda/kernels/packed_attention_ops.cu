@@ -1,7 +1,6 @@
 // packed_attention_forward and packed_attention_backward: the ops over the kernels of cuda/attention, whose grids go by
 // the longest sample. Starts are in device memory and not checked, as no index in device memory is.
-#include "cuda/attention/attention.h"
-#include "cuda/kernels/dispatch.h"
+#include "cuda/kernels/attention_status.h"
 
 namespace mtl::cuda {
 namespace {
@@ -34,13 +33,6 @@ Status clear_rest(const OpCall& call, const TensorView& tensor, const AttentionP
   });
 }
 
-Status status_of(const OpCall& call, const TensorView& qkv, cudaError_t error) {
-  if (error != cudaErrorNotSupported) return cuda_status(error, call.op);
-  return error_status("MTL_UNSUPPORTED", "%s: %s with a head size of %lld, expected float32, bfloat16 or float16 and at "
-                      "most %lld", call.op, name_of(qkv.dtype), static_cast<long long>(qkv.dim(3)),
-                      static_cast<long long>(kMaxAttentionHeadSize));
-}
-
 Status forward(const OpCall& call) {
   const TensorView& qkv = call.tensor(kAttentionQkv);
   if (qkv.size() == 0) return ok_status();
@@ -51,8 +43,8 @@ Status forward(const OpCall& call) {
   MTL_RETURN_IF_ERROR(clear_rest(call, output, problem));
   MTL_RUN_KERNEL(call, empty_rest_kernel, grid_of(kRestBlocks, kThreads), log_sum_exp, problem.starts + problem.batch,
                  problem.rows, problem.heads);
-  return status_of(call, qkv,
-                   attention_forward({problem, qkv.dtype, output.data, log_sum_exp, qkv.data, compute_stream()}));
+  return attention_status(call, qkv.dtype, qkv.dim(3),
+                           attention_forward({problem, qkv.dtype, output.data, log_sum_exp, qkv.data, compute_stream()}));
 }
 
 Status backward(const OpCall& call) {
@@ -63,12 +55,12 @@ Status backward(const OpCall& call) {
   MTL_RETURN_IF_ERROR(use_device());
   const AttentionProblem problem = packed_attention_problem(call, kAttentionBackwardQkv);
   MTL_RETURN_IF_ERROR(clear_rest(call, call.tensor(kAttentionQkvGradient), problem));
-  return status_of(call, qkv,
-                   attention_backward({problem, qkv.dtype, call.tensor(kAttentionQkvGradient).data,
-                                       call.tensor(kAttentionOutputGradient).data,
-                                       call.tensor(kAttentionBackwardOutput).data,
-                                       call.data<float>(kAttentionBackwardLogSumExp), qkv.data, delta.as<float>(),
-                                       compute_stream()}));
+  return attention_status(call, qkv.dtype, qkv.dim(3),
+                           attention_backward({problem, qkv.dtype, call.tensor(kAttentionQkvGradient).data,
+                                               call.tensor(kAttentionOutputGradient).data,
+                                               call.tensor(kAttentionBackwardOutput).data,
+                                               call.data<float>(kAttentionBackwardLogSumExp), qkv.data, delta.as<float>(),
+                                               compute_stream()}));
 }
 
 MTL_REGISTER_CUDA("packed_attention_forward", forward);
