@@ -6,7 +6,8 @@
  * (UTMALDG). Needs nvcc, no card.
  *   node cuda-resources.mjs [--architectures 80,90a] FILE.cu ...
  *   node cuda-resources.mjs --built LIBRARY      the instructions alone, in all of a library that nvcc has linked
- * Ends with 1 when a kernel spills more than its source allows (`// spills allowed: NUMBER`, with the reason beside it).
+ * Ends with 1 when a kernel spills more than its source allows (`// spills allowed: NUMBER`, with the reason beside it), or
+ * when the compiler has put waits between the products of warp groups.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -108,7 +109,13 @@ function readReport(text) {
       registers: Number(/Used (\d+) registers/.exec(part)?.[1] ?? Number.NaN),
       spilled: Number(/(\d+) bytes spill stores/.exec(part)?.[1] ?? Number.NaN),
       shared: Number(/(\d+) bytes smem/.exec(part)?.[1] ?? 0),
+      isSerialized: false,
     });
+  }
+  // said before or behind the kernels' own parts, with the symbol
+  for (const [, symbol] of text.matchAll(/wgmma\.mma_async instructions are serialized .*'(\S+)'/g)) {
+    const kernel = kernels.find((one) => one.symbol === symbol);
+    if (kernel !== undefined) kernel.isSerialized = true;
   }
   return kernels;
 }
@@ -167,14 +174,18 @@ try {
         ];
         const tooMany = kernel.spilled > allowed;
         console.log(
-          `  ${columns.map((value) => String(value).padStart(7)).join(' ')}   ${kernel.name}${tooMany ? '  SPILLS' : ''}`,
+          `  ${columns.map((value) => String(value).padStart(7)).join(' ')}   ${kernel.name}${tooMany ? '  SPILLS' : ''}${kernel.isSerialized ? '  SERIALIZED' : ''}`,
         );
-        if (tooMany) failures += 1;
+        if (tooMany || kernel.isSerialized) failures += 1;
       }
     }
   }
 } finally {
   rmSync(folder, { recursive: true });
 }
-console.log(failures === 0 ? 'no kernel spills more than allowed' : `${failures} kernels spill`);
+console.log(
+  failures === 0
+    ? 'no kernel spills more than allowed, none has serialized products'
+    : `${failures} kernels spill or have serialized products`,
+);
 process.exit(failures === 0 ? 0 : 1);

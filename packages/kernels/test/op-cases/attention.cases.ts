@@ -158,7 +158,8 @@ const variantsOfCard: Variant[] = [
   { name: 'causal', sizes: [1024, 16, 12, 64], causal: true },
   { name: 'causal', sizes: [2048, 4, 16, 128], causal: true },
   { name: 'causal', sizes: [1024, 8, 16, 96], causal: true },
-  { name: 'causal', sizes: [2048, 4, 16, 128], causal: true, dropout: 0.1 },
+  { name: 'causal', sizes: [2048, 4, 32, 80], causal: true },
+  { name: 'dropout causal', sizes: [2048, 4, 16, 128], causal: true, dropout: 0.1 },
   { name: 'bidirectional', sizes: [512, 32, 16, 64] },
 ];
 
