@@ -1,3 +1,3 @@
 import { library } from './vitest/preset.mjs';
 
-export default library({ include: ['**/*.test.mjs'], exclude: ['**/node_modules/**'] });
+export default library({ include: ['**/*.test.mjs'], exclude: ['**/node_modules/**'], maxConcurrency: 2 });

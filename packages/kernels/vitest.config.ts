@@ -1,3 +1,6 @@
-import { library } from '@mtl/tooling/vitest';
+import { alone, library } from '@mtl/tooling/vitest';
 
-export default library({ include: ['src/**/*.test.ts', 'test/**/*.test.ts', 'bench/**/*.test.mjs'] });
+export default library({
+  ...alone,
+  include: ['src/**/*.test.ts', 'test/**/*.test.ts', 'bench/**/*.test.mjs'],
+});

@@ -1,3 +1,3 @@
-import { library } from '@mtl/tooling/vitest';
+import { alone, library } from '@mtl/tooling/vitest';
 
-export default library();
+export default library(alone);

@@ -101,8 +101,9 @@ function ensureSystemPackages() {
   step(`installing ${missing.join(', ')}`, 'apt-get', ['install', '-y', '-qq', ...missing]);
 }
 
-/** Installs the workspace with the pnpm that package.json names, unless the lock file is installed already. */
-function ensurePackages() {
+/** Installs the workspace with the pnpm that package.json names, unless the lock file's is installed. */
+export function ensurePackages() {
+  checkNode();
   const lock = readFileSync(join(root, 'pnpm-lock.yaml'));
   const hash = createHash('sha256').update(lock).update(process.versions.modules).digest('hex');
   const stamp = join(root, 'node_modules', '.mtl-installed');

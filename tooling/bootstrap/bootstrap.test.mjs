@@ -1,10 +1,18 @@
 import { spawnSync } from 'node:child_process';
-import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  copyFileSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { planSystemPackages } from './bootstrap.mjs';
+import { planSystemPackages, root } from './bootstrap.mjs';
 
 const machine = ({ commands, oneDnn, root }) => ({
   hasCommand: (command) => commands.includes(command),
@@ -36,6 +44,30 @@ describe('system packages', () => {
       message: 'missing: libdnnl-dev',
       remedy: 'sudo apt-get install -y libdnnl-dev',
     });
+  });
+});
+
+describe('the commands of package.json', () => {
+  /** What a script imports, and what those import, that is neither Node's nor in the repository. */
+  function importsOf(path, seen = new Set()) {
+    if (seen.has(path)) return [];
+    seen.add(path);
+    const names = [...readFileSync(path, 'utf8').matchAll(/(?:from|^import|import\() ?'([^']+)'/gm)];
+    return names.flatMap(([, name]) => {
+      if (name.startsWith('.')) return importsOf(join(dirname(path), name), seen);
+      return name.startsWith('node:') ? [] : [name];
+    });
+  }
+  const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+  const programs = Object.values(scripts).flatMap((words) => words.match(/^node (\S+)/)?.[1] ?? []);
+
+  // CI runs one of them first, and its other commands meet what that one has installed
+  it.each([...new Set(programs)])('%s imports nothing that is still to be installed', (program) => {
+    expect(importsOf(join(root, program))).toEqual([]);
+  });
+
+  it('this file does, and that is seen', () => {
+    expect(importsOf(fileURLToPath(import.meta.url))).toEqual(['vitest']);
   });
 });
 

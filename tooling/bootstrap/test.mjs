@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 /**
- * npm test: makes the checkout ready and runs everything the machine can run: types, the tests of all packages and
- * apps, and of the tooling itself. Ends with the engines that ranks communicated over, what was skipped and why, and one
- * line of counts.
+ * npm test: makes the checkout ready and runs everything the machine can run: lint, boundaries, types, the
+ * tests of all packages and apps, and of the tooling itself. Ends with the engines that ranks communicated
+ * over, what was skipped and why, and one line of counts.
  *   npm test -- --allowed-skips FILE      fails on a skip that the file does not allow
  *            -- --required-engines FILE   fails when tests did not see ranks communicate over an engine of the file
  */
@@ -12,7 +12,8 @@ import { join, relative } from 'node:path';
 import { disallowedSkips } from '../checks/allowed-skips.mjs';
 import { grouped } from '../checks/grouped.mjs';
 import { missingEngines } from '../checks/required-engines.mjs';
-import { bootstrap, root, toolEnvironment } from './bootstrap.mjs';
+import { bootstrap, ensurePackages, root, toolEnvironment } from './bootstrap.mjs';
+import { runChecks } from './checks.mjs';
 
 const folders = ['packages', 'apps'].flatMap((group) =>
   readdirSync(join(root, group)).map((name) => join(root, group, name)),
@@ -32,13 +33,19 @@ const flag = (name) => {
 };
 const [allowedSkips, requiredEngines] = [flag('--allowed-skips'), flag('--required-engines')];
 
+ensurePackages();
+const haveChecksPassed = runChecks(['lint', 'boundaries']);
 bootstrap(['build', 'build:native']);
-const run = (args) =>
-  spawnSync('turbo', args, { cwd: root, env: toolEnvironment(), stdio: 'inherit' }).status ?? 1;
+const env = { ...toolEnvironment(), MTL_TEST_BUILDS: '1' };
+const turbo = (...args) =>
+  spawnSync('turbo', ['run', '--continue', '--output-logs=new-only', ...args], {
+    ...{ cwd: root, env, stdio: 'inherit' },
+  }).status ?? 1;
 const status = [
-  run(['run', 'typecheck', '--output-logs=errors-only']),
-  // one after the other: kernels use all cores, and timings under load say nothing
-  run(['run', 'test', 'test:native', '--concurrency=1', '--continue', '--output-logs=new-only']),
+  // compilers, and tests that wait: side by side
+  turbo('//#typecheck', 'test:native', '--concurrency=3'),
+  // one package after the other, which says itself how many of its files run at once; on the builds just made
+  turbo('test', '--concurrency=1'),
 ];
 
 const counts = { passed: 0, failed: 0, skipped: 0 };
@@ -78,6 +85,7 @@ for (const line of missing) console.error(`error[MTL_ENGINE_UNSEEN]: no test has
 for (const name of disallowed) console.error(`error[MTL_SKIPPED]: not allowed to be skipped here: ${name}`);
 console.log(`\n${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} skipped`);
 const failed =
+  !haveChecksPassed ||
   status.some((code) => code !== 0) ||
   disallowed.length + missing.length > 0 ||
   counts.failed > 0 ||

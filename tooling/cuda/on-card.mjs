@@ -117,6 +117,15 @@ if (card.error !== undefined) {
   console.error(`error[MTL_ON_CARD]: device cuda cannot be opened\n${card.error}\n${resultsFile}`);
   process.exit(1);
 }
+if (card.isEmulated !== values.emulation) {
+  // results would claim a card, or the library of one would be slow for nothing
+  console.error(
+    card.isEmulated
+      ? 'error[MTL_ON_CARD]: MTL_CUDA_LIBRARY names the emulation, which is no card\n  remedy: pass --emulation, or unset it'
+      : 'error[MTL_ON_CARD]: --emulation was given, but a card was opened',
+  );
+  process.exit(1);
+}
 for (const stage of wanted === 'all' ? stageNames : [wanted]) {
   const log = createWriteStream(join(out, `${stage}.log`));
   for (const step of stages[stage]) {

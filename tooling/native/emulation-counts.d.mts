@@ -6,6 +6,9 @@ export interface EmulationCounts {
   readonly copiesToHost: number;
   /** Of memory from the driver, and back to it: these wait, too. */
   readonly memoryCalls: number;
+  /** Calls that enqueue something: kernels, products, copies, graphs. */
+  readonly enqueued: number;
+  readonly graphLaunches: number;
 }
 
 /** Whether this process's emulated CUDA device keeps counts (`npm run test:cuda -- --emulation` does). */

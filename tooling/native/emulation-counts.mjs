@@ -1,7 +1,15 @@
 import { readFileSync } from 'node:fs';
 
 /** In the order of packages/kernels/native/cuda/emulation/counts.h. */
-const names = ['kernels', 'synchronizations', 'copiesToDevice', 'copiesToHost', 'memoryCalls'];
+const names = [
+  'kernels',
+  'synchronizations',
+  'copiesToDevice',
+  'copiesToHost',
+  'memoryCalls',
+  'enqueued',
+  'graphLaunches',
+];
 
 /** Whether this process's emulated CUDA device keeps counts (`npm run test:cuda -- --emulation` does). */
 export const hasEmulationCounts = process.env.MTL_EMULATION_COUNTS !== undefined;

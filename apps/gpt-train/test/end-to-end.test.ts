@@ -8,16 +8,15 @@ import {
   readFileSync,
   rmSync,
   truncateSync,
-  writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { prepareDataset } from '@mtl/data';
+import { checkpointBytes, prepareCorpus, withoutFlags } from '@mtl/recipes/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { readMetrics, runGptTrain } from './run-gpt-train.js';
 
 let directory: string;
-let data: string[];
+let data: readonly string[];
 
 /** A training of a second: a tiny model on a tiny dataset, in steps of 4 samples. */
 const tiny = [
@@ -48,30 +47,14 @@ const tiny = [
 ];
 
 /** The tiny recipe with some flags in place of its own. */
-function recipeWith(given: readonly string[]): string[] {
-  const base = [...tiny, ...data];
-  const kept = base.filter((word, index) => !given.includes(word.startsWith('--') ? word : base[index - 1]!));
-  return [...kept, ...given];
-}
+const recipeWith = (given: readonly string[]) => [...withoutFlags([...tiny, ...data], given), ...given];
 
 const train = (given: readonly string[], onOutput?: Parameters<typeof runGptTrain>[0]['onOutput']) =>
   runGptTrain({ flags: recipeWith(given), directory, ...(onOutput === undefined ? {} : { onOutput }) });
 
 beforeAll(async () => {
   directory = mkdtempSync(join(tmpdir(), 'mtl-gpt-train-'));
-  const text = Array.from(
-    { length: 400 },
-    (_, line) => `Line ${line} says ${(line * 7919) % 1000} and ends.`,
-  );
-  writeFileSync(join(directory, 'corpus.txt'), text.join('\n\n'));
-  const outputPrefix = join(directory, 'corpus');
-  await prepareDataset({
-    inputs: [join(directory, 'corpus.txt')],
-    outputPrefix,
-    tokenizer: { type: 'ByteLevelTokenizer' },
-    appendEod: true,
-  });
-  data = ['--data-path', `${outputPrefix}_text_document`, '--tokenizer-type', 'ByteLevelTokenizer'];
+  data = await prepareCorpus(directory);
 });
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
@@ -109,12 +92,9 @@ describe('resuming', () => {
         ...{ iteration, lm_loss, grad_norm, learning_rate, consumed_samples },
       }));
     expect(facts(`${parts}.jsonl`)).toEqual(facts(`${whole}.jsonl`));
-    const shards = (path: string) =>
-      readdirSync(join(path, 'iter_0000012'))
-        .filter((name) => name.endsWith('.safetensors'))
-        .map((name) => readFileSync(join(path, 'iter_0000012', name)).toString('base64'));
-    expect(shards(parts).length).toBeGreaterThan(0);
-    expect(shards(parts)).toEqual(shards(whole));
+    expect(checkpointBytes(join(parts, 'iter_0000012'))).toEqual(
+      checkpointBytes(join(whole, 'iter_0000012')),
+    );
   });
 
   it.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)(

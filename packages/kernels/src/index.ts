@@ -1,3 +1,4 @@
+export { type FoundGpu, findGpu } from './cuda/find-gpu.js';
 export {
   type CudaDevice,
   type CudaInformation,
@@ -29,6 +30,7 @@ export {
   type TypedArray,
   type TypedArrayOf,
 } from './dtype.js';
+export { DeviceGraph, GraphMemory, supportsGraphs } from './graph-memory.js';
 export {
   type HostInformation,
   hostInformation,

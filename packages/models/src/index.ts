@@ -1,3 +1,4 @@
+export type { MaskedTokenBatch, TaskTokenBatch } from '@mtl/data';
 export type { BertStageOptions } from './bert/bert-encoder-stage.js';
 export {
   type BertModelConfiguration,
@@ -7,8 +8,6 @@ export { bertParameterNames } from './bert/bert-parameter-names.js';
 export { type BertPrediction, BertStage } from './bert/bert-stage.js';
 export type { BertTask } from './bert/bert-task.js';
 export { BertTaskStage, type BertTaskStageOptions, type TaskLoss } from './bert/bert-task-stage.js';
-export type { MaskedTokenBatch } from './bert/masked-token-batch.js';
-export type { TaskTokenBatch } from './bert/task-token-batch.js';
 export type { Recomputation } from './blocks/recomputation.js';
 export {
   type LayerNormPlacement,

@@ -1,4 +1,4 @@
-import type { Tensor } from '@mtl/kernels';
+import type { Tensor, TensorOptions, TypedArray } from '@mtl/kernels';
 
 /** What losses enter the total of a global batch with. */
 export interface LossFactors {
@@ -11,6 +11,14 @@ export interface LossFactors {
   readonly sampleLossFactor?: number | undefined;
 }
 
+/** Brings host values to a device, into a tensor that is the caller's. Default for stages: `Tensor.from`. */
+export type Upload = (values: TypedArray, options: Required<TensorOptions>) => Tensor;
+
+/** A micro-batch on the device, as its stage knows it. */
+export interface LoadedBatch {
+  release(): void;
+}
+
 /** What one micro-batch brings to a stage. */
 export interface StageForward<Batch> extends LossFactors {
   /** Identifies the micro-batch until its backward is done; several may be in flight. */
@@ -19,6 +27,10 @@ export interface StageForward<Batch> extends LossFactors {
   readonly batch: Batch;
   /** The boundary activations [S, B, H] of the stage before; absent on the first stage. The caller's to dispose of. */
   readonly input?: Tensor | undefined;
+  /** The last micro-batch of a training step: its backward is the one beside which gradients are reduced. Default: not known. */
+  readonly endsStep?: boolean | undefined;
+  /** What `load` of the stage made of the micro-batch, which becomes the stage's. Default: the stage loads it itself. */
+  readonly loaded?: LoadedBatch | undefined;
 }
 
 /** Elements [start, end) of a loss that are one kind of loss. */
@@ -47,6 +59,11 @@ export interface Stage<Batch> {
   readonly isLast: boolean;
   /** The shape of the boundary activations for a micro-batch. */
   boundaryShape(batch: Batch): readonly number[];
+  /**
+   * Brings what passes over a micro-batch read of it to the device, through `upload` alone and always in the same order. Absent
+   * where passes differ in more than what is in these tensors: they cannot be recorded and launched again (`GraphedStage`).
+   */
+  load?(call: Pick<StageForward<Batch>, 'batch' | keyof LossFactors>, upload: Upload): LoadedBatch;
   /** Runs forward and keeps what backward needs. Returns boundary activations, except on the last stage. */
   forward(call: StageForward<Batch>): Tensor | undefined;
   /**

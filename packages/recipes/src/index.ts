@@ -3,6 +3,7 @@ export {
   type PreparedCorpus,
   prepareDefaultCorpus,
 } from './build/default-corpus.js';
+export { defaultCorpusFiles } from './build/default-corpus-files.js';
 export { gptModelConfiguration } from './build/gpt-model-configuration.js';
 export { type JoinedProcesses, type JoinProcessesOptions, joinProcesses } from './build/join-processes.js';
 export {

@@ -14,22 +14,12 @@ import {
 import { BertStage } from '@mtl/models';
 import { AdamwOptimizer, ParameterBuffers } from '@mtl/optimizer';
 import { afterAll, expect, it } from 'vitest';
+import { smallSentences } from './support/small-sentences.js';
 
 const directory = mkdtempSync(join(tmpdir(), 'mtl-bert-batches-'));
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
 const [sequenceLength, batchSize, numSteps] = [48, 8, 40];
-
-/** Sentences whose words tell of each other. */
-function corpus(): string {
-  const animals = ['cat', 'dog', 'hen', 'fox', 'cow'];
-  const places = ['mat', 'sofa', 'roof', 'hill', 'barn'];
-  const sentence = (index: number): string =>
-    `The ${animals[index % 5]} number ${index % 10} sat on the ${places[index % 5]}.`;
-  return Array.from({ length: 60 }, (_, document) =>
-    Array.from({ length: 9 }, (_, index) => sentence(document * 7 + index)).join(' '),
-  ).join('\n\n');
-}
 
 /** The mean of each kind of loss of a step. */
 function trainStep(
@@ -54,9 +44,10 @@ function trainStep(
 
 it('a BERT learns from the batches that @mtl/data makes', async () => {
   const text = join(directory, 'cats.txt');
-  writeFileSync(text, corpus());
+  const texts = smallSentences(60);
+  writeFileSync(text, texts.join('\n\n'));
   const vocabFile = join(directory, 'vocab.txt');
-  writeVocabularyText(vocabFile, await trainWordPiece({ texts: [corpus()], vocabularySize: 120 }));
+  writeVocabularyText(vocabFile, await trainWordPiece({ texts, vocabularySize: 120 }));
   const options = { type: 'BertWordPieceLowerCase', vocabFile } as const;
   const tokenizer = await createTokenizer(options);
   const { prefix } = await prepareDataset({

@@ -170,7 +170,7 @@ const report = {
 function save() {
   const { cuda, commit } = report.ours;
   const where = cuda ? `${cuda.devices[cuda.deviceIndex].name}, cuBLASLt ${cuda.cublasLtVersion}` : device;
-  const header = `${report.date}, ${where}, commit ${commit}, ${report.peer ? `PyTorch ${report.peer.torch} on ${report.peer.device}` : 'without PyTorch'}, ${dtype}${isDryRun ? '; a dry run: figures mean nothing' : ''}`;
+  const header = `${report.date}, ${where}, commit ${commit}, ${report.peer ? `PyTorch ${report.peer.torch} on ${report.peer.device}` : 'without PyTorch'}, ${dtype}${isDryRun ? '; a dry run: figures mean nothing' : cuda?.isEmulated ? '; on an emulation: figures mean nothing' : ''}`;
   writeFileSync(join(directory, 'bench-cuda.json'), `${JSON.stringify(report, null, 1)}\n`);
   writeFileSync(join(directory, 'bench-cuda.md'), `${header}\n\n${formatTable(report.rows)}\n`);
 }

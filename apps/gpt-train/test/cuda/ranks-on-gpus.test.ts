@@ -1,25 +1,14 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { ncclProblem } from '@mtl/comm';
-import { prepareDataset } from '@mtl/data';
-import { probeCuda } from '@mtl/kernels';
+import { findGpu } from '@mtl/kernels';
+import { prepareCorpus } from '@mtl/recipes/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { readMetrics, runGptTrain } from '../run-gpt-train.js';
 import { runRanks } from '../run-ranks.js';
 
-/** The device of this machine, a card or the emulation that MTL_CUDA_LIBRARY names; or why there is none. */
-function gpuUnderTest(): { readonly name?: string; readonly problem?: string } {
-  try {
-    const [device] = probeCuda().devices;
-    return device === undefined ? { problem: 'no CUDA device' } : { name: device.name };
-  } catch {
-    return { problem: 'no CUDA library built' };
-  }
-}
-
-const { name, problem } = gpuUnderTest();
-const isEmulated = name?.startsWith('emulation') === true;
+const { title, problem, isEmulated } = findGpu();
 const whyNotNccl =
   problem ?? (isEmulated ? 'emulated devices have no streams' : ncclProblem()?.split('\n')[0]);
 const numSteps = 3;
@@ -32,14 +21,17 @@ const recipe = [
 ];
 
 const tensorParallel = ['--tensor-model-parallel-size', '2'];
+const overlapping = ['--use-distributed-optimizer', '--overlap-grad-reduce', '--overlap-param-gather'];
 const layouts: Readonly<Record<string, readonly string[]>> = {
   'tp 2': tensorParallel,
   'tp 2 with sequence parallelism': [...tensorParallel, '--sequence-parallel'],
-  'dp 2': ['--use-distributed-optimizer', '--overlap-grad-reduce', '--overlap-param-gather'],
+  'dp 2': overlapping,
+  // the first of a step's two micro-batches is launched as graphs, the last one reduces gradients
+  'dp 2 with graphs': [...overlapping, '--cuda-graphs'],
   'pp 2': ['--pipeline-model-parallel-size', '2'],
 };
 
-describe.skipIf(problem !== undefined)(`ranks on one GPU (${name ?? problem})`, () => {
+describe.skipIf(problem !== undefined)(`ranks on one GPU (${title})`, () => {
   let directory: string;
   let alone: ReturnType<typeof readMetrics>;
   let data: readonly string[];
@@ -51,14 +43,7 @@ describe.skipIf(problem !== undefined)(`ranks on one GPU (${name ?? problem})`, 
 
   beforeAll(async () => {
     directory = mkdtempSync(join(tmpdir(), 'mtl-gpt-cuda-'));
-    const text = Array.from({ length: 60 }, (_, line) => `Line ${line} says ${(line * 7919) % 1000}.`);
-    writeFileSync(join(directory, 'corpus.txt'), text.join('\n\n'));
-    const outputPrefix = join(directory, 'corpus');
-    await prepareDataset({
-      ...{ inputs: [join(directory, 'corpus.txt')], outputPrefix, appendEod: true },
-      tokenizer: { type: 'ByteLevelTokenizer' },
-    });
-    data = ['--data-path', `${outputPrefix}_text_document`, '--tokenizer-type', 'ByteLevelTokenizer'];
+    data = await prepareCorpus(directory);
     const { code, output } = await runGptTrain({ flags: flagsOf('alone', []), directory });
     expect(output.slice(-2000)).toContain(`${numSteps}/`);
     expect(code).toBe(0);
@@ -77,6 +62,9 @@ describe.skipIf(problem !== undefined)(`ranks on one GPU (${name ?? problem})`, 
     });
     expect(code, output.slice(-3000)).toBe(0);
     expect(output).toContain(`ranks communicate over ${engine}`);
+    expect(output.includes('passes over micro-batches are launched as graphs')).toBe(
+      given.includes('--cuda-graphs'),
+    );
     const steps = readMetrics(join(directory, `${run}.jsonl`));
     expect(steps).toHaveLength(numSteps);
     steps.forEach(({ lm_loss, grad_norm }, step) => {

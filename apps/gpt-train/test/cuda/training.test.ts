@@ -1,26 +1,15 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { prepareDataset } from '@mtl/data';
-import { KernelError } from '@mtl/errors';
-import { openCuda, probeCuda } from '@mtl/kernels';
+import { findGpu, openCuda } from '@mtl/kernels';
+import { prepareCorpus } from '@mtl/recipes/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { bounds, fixture, lossDistance, normDistance, train } from '../parity-training.js';
 import { readMetrics, runGptTrain } from '../run-gpt-train.js';
 
-/** The card, or the emulation that MTL_CUDA_LIBRARY names; without either everything here is skipped. */
-function deviceName(): string | undefined {
-  try {
-    return probeCuda().devices[0]?.name;
-  } catch (error) {
-    if (error instanceof KernelError) return undefined;
-    throw error;
-  }
-}
-
-const name = deviceName();
+const { title, problem, isEmulated } = findGpu();
 // A step takes seconds where every thread of a kernel is a fiber. The first has a learning rate of 0: the third sees an update.
-const steps = name?.includes('emulation') ? 3 : 100;
+const steps = isEmulated ? 3 : 100;
 
 /** The first steps of a curve. */
 const begin = ({ losses, gradientNorms }: typeof fixture.float32) => ({
@@ -28,7 +17,7 @@ const begin = ({ losses, gradientNorms }: typeof fixture.float32) => ({
   gradientNorms: gradientNorms.slice(0, steps),
 });
 
-describe.skipIf(name === undefined)(`${steps} steps on device cuda (${name ?? 'none here'})`, () => {
+describe.skipIf(problem !== undefined)(`${steps} steps on device cuda (${title})`, () => {
   beforeAll(() => void openCuda());
 
   it('float32: losses and gradient norms are those of PyTorch', async () => {
@@ -57,23 +46,14 @@ describe.skipIf(name === undefined)(`${steps} steps on device cuda (${name ?? 'n
   }, 600_000);
 });
 
-describe.skipIf(name === undefined)('checkpoints move between device cuda and cpu', () => {
+describe.skipIf(problem !== undefined)('checkpoints move between device cuda and cpu', () => {
   let directory: string;
   let flags: string[];
 
   beforeAll(async () => {
     directory = mkdtempSync(join(tmpdir(), 'mtl-cuda-checkpoints-'));
-    const text = Array.from({ length: 200 }, (_, line) => `Line ${line} says ${(line * 7919) % 1000}.`);
-    writeFileSync(join(directory, 'corpus.txt'), text.join('\n\n'));
-    const outputPrefix = join(directory, 'corpus');
-    await prepareDataset({
-      inputs: [join(directory, 'corpus.txt')],
-      outputPrefix,
-      tokenizer: { type: 'ByteLevelTokenizer' },
-      appendEod: true,
-    });
     flags = [
-      ...['--data-path', `${outputPrefix}_text_document`, '--tokenizer-type', 'ByteLevelTokenizer'],
+      ...(await prepareCorpus(directory)),
       ...['--preset', 'none', '--num-layers', '1', '--hidden-size', '16', '--num-attention-heads', '2'],
       ...['--seq-length', '16', '--max-position-embeddings', '16', '--micro-batch-size', '2'],
       ...['--global-batch-size', '2', '--lr', '1e-3', '--lr-decay-iters', '4', '--split', '90,10,0'],

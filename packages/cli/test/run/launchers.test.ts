@@ -3,8 +3,9 @@ import { join } from 'node:path';
 import { commandPath } from '@mtl/tooling/command-path';
 import { freePort } from '@mtl/tooling/free-port';
 import { type SlurmCluster, slurmProblem, startSlurm } from '@mtl/tooling/slurm-cluster';
+import { typescriptFlags } from '@mtl/tooling/typescript-threads';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { printedRanks, rankProgram, sourceFlags, startProcess } from '../support/start-process.js';
+import { printedRanks, rankProgram, startProcess } from '../support/start-process.js';
 import { temporaryDirectory } from '../support/temporary-directory.js';
 import { testDirectory } from '../support/test-directory.js';
 
@@ -13,7 +14,7 @@ const lacksSlurm = slurmProblem() !== undefined;
 const torchrun = process.env.MTL_TORCHRUN ?? commandPath('torchrun');
 
 const secret = { MTL_JOB_SECRET: 'the secret of a test' };
-const node = [process.execPath, ...sourceFlags, rankProgram];
+const node = [process.execPath, ...typescriptFlags, rankProgram];
 const expectedRanks = (count: number, launcher: string) =>
   Array.from({ length: count }, (_, rank) => ({
     ...{

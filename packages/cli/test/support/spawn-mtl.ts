@@ -1,8 +1,12 @@
 import { spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { sourceFlags } from './start-process.js';
+import { typescriptFlags } from '@mtl/tooling/typescript-threads';
+import { workspaceConditions } from '@mtl/tooling/workspace-conditions';
 
-const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+const pathOf = (name: string): string => fileURLToPath(new URL(`../../${name}`, import.meta.url));
+/** The command: its sources, or what users start where there are builds. */
+const words =
+  workspaceConditions.length === 0 ? [pathOf('bin/mtl.mjs')] : [...typescriptFlags, pathOf('src/main.ts')];
 
 export interface FinishedMtl {
   readonly status: number | null;
@@ -19,13 +23,13 @@ export interface SpawnMtlOptions {
   readonly onStart?: (kill: (signal: NodeJS.Signals) => void) => void;
 }
 
-/** Runs the command in a process of its own, from the sources, to its end. */
+/** Runs the command in a process of its own to its end. */
 export function spawnMtl(
   argv: readonly string[],
   { cwd, env = {}, onStart }: SpawnMtlOptions,
 ): Promise<FinishedMtl> {
   return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, [...sourceFlags, main, ...argv], {
+    const child = spawn(process.execPath, [...words, ...argv], {
       cwd,
       env: { ...process.env, ...env },
       stdio: ['ignore', 'pipe', 'pipe'],

@@ -1,16 +1,12 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { reportEngine } from '@mtl/tooling/report-engine';
+import { typescriptFlags } from '@mtl/tooling/typescript-threads';
 
-/** Node's flags for programs that import the sources of the workspace. */
-export const sourceFlags: readonly string[] = [
-  '--conditions=@mtl/source',
-  `--import=${import.meta.resolve('@mtl/tooling/typescript-loader')}`,
-];
 /** The words that start `mtl` from its sources, and the rank of test/programs. */
 export const mtl: readonly string[] = [
   process.execPath,
-  ...sourceFlags,
+  ...typescriptFlags,
   fileURLToPath(new URL('../../src/main.ts', import.meta.url)),
 ];
 export const rankProgram = fileURLToPath(new URL('../programs/rank.mjs', import.meta.url));

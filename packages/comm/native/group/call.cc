@@ -1,5 +1,7 @@
 #include "group/call.h"
 
+#include <numeric>
+
 namespace mtl::comm {
 namespace {
 
@@ -25,6 +27,12 @@ Failure in_operation(const Call& call, std::string code, int rank) {
 }
 
 }  // namespace
+
+std::vector<int> GroupIdentity::members() const {
+  std::vector<int> all(ranks.size());
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
 
 Status Call::check() const {
   if (looking != nullptr) (*looking)();

@@ -21,6 +21,8 @@ struct GroupIdentity {
   int64_t timeout_ns = 0;  // how long an operation waits for the others
 
   int size() const { return static_cast<int>(ranks.size()); }
+  // The positions of all ranks: 0, 1, ...
+  std::vector<int> members() const;
 };
 
 struct Call {

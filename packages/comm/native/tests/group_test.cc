@@ -125,6 +125,27 @@ MTL_TEST(a_member_that_does_not_come_is_named) {
   });
 }
 
+// Processor time of all threads.
+int64_t processor_ns() {
+  timespec time;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return int64_t{time.tv_sec} * 1000000000 + time.tv_nsec;
+}
+
+// Those that are waited for may have no other core: at a real-time priority a wait that kept it would never end.
+MTL_TEST(a_member_that_waits_leaves_its_core_to_others) {
+  ThreadedGroup threads(2, 4096, 500);
+  std::vector<float> values(5, 1.0f), message(5);
+  const int64_t before = processor_ns();
+  // a receive on a thread of the group, and a collective on this one
+  Group::Work receive = threads.group(0).start(request_of(OperationKind::kReceive, nullptr, &message, 1));
+  const Status status = reduce(threads.group(0), &values);
+  EXPECT(failed_with(status, "MTL_TIMEOUT") && status.failure().waited_ms >= 500);
+  EXPECT(!receive.wait().ok());
+  // Two waits that never slept would take a second; looking every 50 ms takes microseconds, with sanitizers a millisecond or two.
+  EXPECT(processor_ns() - before < 100 * kMillisecond);
+}
+
 // For as long as a test takes, however busy the machine: as if the member looked around all the time.
 constexpr int64_t kAnHourNs = 3600 * 1000 * kMillisecond;
 

@@ -1,71 +1,23 @@
-// The staged engine over shared memory, on a device of threads: streams are queues that run by themselves and late, so that
-// a missing dependency between streams, or between a stream and the host, is a wrong number or a race that
-// ThreadSanitizer sees.
+// The staged engine over shared memory, on a device of threads (thread_stream.h): streams run by themselves and late.
 #include "engines/staged/staged_communicator.h"
 
-#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
-#include <deque>
 #include <map>
 #include <string>
 
 #include "tests/native_test.h"
+#include "tests/thread_stream.h"
 
 namespace mtl::comm::tests {
 namespace {
 
-struct EventState {
-  std::mutex mutex;
-  std::condition_variable changed;
-  uint64_t recorded = 0, reached = 0;
-};
-
-// As in CUDA, an event may be destroyed while streams still wait for it.
-struct Event {
-  std::shared_ptr<EventState> state = std::make_shared<EventState>();
-};
-
-struct Stream {
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::deque<std::function<void()>> work;
-  bool is_ending = false;
-  std::thread thread{[this] { run(); }};
-
-  ~Stream() {
-    {
-      const std::lock_guard<std::mutex> lock(mutex);
-      is_ending = true;
-      changed.notify_all();
-    }
-    thread.join();
-  }
-  void enqueue(std::function<void()> task) {
-    const std::lock_guard<std::mutex> lock(mutex);
-    work.push_back(std::move(task));
-    changed.notify_all();
-  }
-  void run() {
-    std::unique_lock<std::mutex> lock(mutex);
-    while (true) {
-      changed.wait(lock, [&] { return is_ending || !work.empty(); });
-      if (work.empty()) return;
-      const std::function<void()> first = std::move(work.front());
-      work.pop_front();
-      lock.unlock();
-      first();
-      lock.lock();
-    }
-  }
-};
-
 // What one member has of the device.
 struct Device {
   MtlDeviceApi api{};
-  Stream streams[3];
+  ThreadStream streams[3];
   static std::atomic<int> num_events, num_pinned;
   static std::atomic<bool> copies_fail;
 };
@@ -78,47 +30,21 @@ Device*& device_of() {
   return device;
 }
 
-int create_event(void** event) { return ++Device::num_events, *event = new Event, 0; }
-int destroy_event(void* event) { return --Device::num_events, delete static_cast<Event*>(event), 0; }
+int create_event(void** event) { return ++Device::num_events, *event = new ThreadEvent, 0; }
+int destroy_event(void* event) { return --Device::num_events, delete static_cast<ThreadEvent*>(event), 0; }
 
-int record_event(void* event, void* stream) {
-  const std::shared_ptr<EventState> recorded = static_cast<Event*>(event)->state;
-  uint64_t number;
-  {
-    const std::lock_guard<std::mutex> lock(recorded->mutex);
-    number = ++recorded->recorded;
-  }
-  static_cast<Stream*>(stream)->enqueue([=] {
-    const std::lock_guard<std::mutex> lock(recorded->mutex);
-    recorded->reached = std::max(recorded->reached, number);
-    recorded->changed.notify_all();
-  });
-  return 0;
+// What puts a task into the stream.
+auto into(void* stream) {
+  return [stream](std::function<void()> task) { static_cast<ThreadStream*>(stream)->enqueue(std::move(task)); };
 }
 
-int wait_event(void* stream, void* event) {
-  const std::shared_ptr<EventState> awaited = static_cast<Event*>(event)->state;
-  uint64_t number;
-  {
-    const std::lock_guard<std::mutex> lock(awaited->mutex);
-    number = awaited->recorded;
-  }
-  static_cast<Stream*>(stream)->enqueue([=] {
-    std::unique_lock<std::mutex> lock(awaited->mutex);
-    awaited->changed.wait(lock, [&] { return awaited->reached >= number; });
-  });
-  return 0;
-}
-
-int query_event(void* event) {
-  const std::shared_ptr<EventState> asked = static_cast<Event*>(event)->state;
-  const std::lock_guard<std::mutex> lock(asked->mutex);
-  return asked->reached >= asked->recorded ? 1 : 0;
-}
+int record_event(void* event, void* stream) { return static_cast<ThreadEvent*>(event)->record(into(stream)), 0; }
+int wait_event(void* stream, void* event) { return static_cast<ThreadEvent*>(event)->make_wait(into(stream)), 0; }
+int query_event(void* event) { return static_cast<ThreadEvent*>(event)->is_reached() ? 1 : 0; }
 
 int copy_async(void* destination, const void* source, uint64_t bytes, void* stream) {
   if (Device::copies_fail) return -1;
-  static_cast<Stream*>(stream)->enqueue([=] {
+  static_cast<ThreadStream*>(stream)->enqueue([=] {
     if (bytes > 0) std::memcpy(destination, source, bytes);
   });
   return 0;
@@ -159,7 +85,7 @@ class StagedThreads {
         }) {}
 
   Device& device(int member) { return *devices_[static_cast<size_t>(member)]; }
-  Stream& compute(int member) { return device(member).streams[MTL_STREAM_COMPUTE]; }
+  ThreadStream& compute(int member) { return device(member).streams[MTL_STREAM_COMPUTE]; }
   ThreadedGroup& threads() { return hosts_; }
   // Until the member's compute stream has done everything.
   void synchronize(int member) {
@@ -208,7 +134,7 @@ void expect_all_given_back() {
 }
 
 // A kernel that takes its time: what does not wait for it comes before it.
-void slow_kernel(Stream* compute, std::vector<float>* values, float value) {
+void slow_kernel(ThreadStream* compute, std::vector<float>* values, float value) {
   compute->enqueue([=] {
     for (float& each : *values) {
       each = value;

@@ -69,6 +69,34 @@ Descriptor stranger(const StoreServer& server) {
   return socket;
 }
 
+Message next_message(const Descriptor& socket, MessageReader* reader) {
+  Message message;
+  EXPECT(reaches([&] {
+    char bytes[256];
+    const long count = receive_some(socket.get(), bytes, sizeof(bytes));
+    if (count > 0) reader->append(bytes, static_cast<size_t>(count));
+    return reader->next(&message) == MessageReader::Result::kMessage;
+  }));
+  return message;
+}
+
+// Makes a stranger's connection that of a member without a client; when it asked to join.
+int64_t join_by_hand(const Descriptor& socket, int rank, int world_size) {
+  MessageReader reader(kMaxFrameBytes);
+  const Message hello = next_message(socket, &reader);
+  const Handshake handshake{hello.value, random_nonce(), rank, attempt_and_size(0, world_size)};
+  Message join;
+  join.kind = MessageKind::kJoin;
+  join.number = rank;
+  join.id = handshake.attempt_and_size;
+  join.value = handshake.client_nonce + prove("a secret", Side::kClient, handshake);
+  const std::string frame = encode(join);
+  const int64_t asked_ns = now_ns();
+  EXPECT(send_some(socket.get(), frame.data(), frame.size()) == static_cast<long>(frame.size()));
+  EXPECT(next_message(socket, &reader).kind == MessageKind::kWelcome);
+  return asked_ns;
+}
+
 // Whether the other end closes the connection, whatever it sends before.
 bool is_closed_by_peer(const Descriptor& socket) {
   char bytes[4096];
@@ -210,32 +238,8 @@ MTL_TEST(store_takes_a_lost_connection_for_a_death_and_a_goodbye_not) {
   EXPECT(!server->wait_until_left(20 * kMillisecond));
   EXPECT(server->failure().ok() && !first.job.is_aborted());
   {
-    // joins by hand and ends without a goodbye
     Descriptor socket = stranger(*server);
-    MessageReader reader(kMaxFrameBytes);
-    Message hello;
-    EXPECT(reaches([&] {
-      char bytes[256];
-      const long count = receive_some(socket.get(), bytes, sizeof(bytes));
-      if (count > 0) reader.append(bytes, static_cast<size_t>(count));
-      return reader.next(&hello) == MessageReader::Result::kMessage;
-    }));
-    const Handshake handshake{hello.value, random_nonce(), 2, attempt_and_size(0, 3)};
-    Message join;
-    join.kind = MessageKind::kJoin;
-    join.number = 2;
-    join.id = handshake.attempt_and_size;
-    join.value = handshake.client_nonce + prove("a secret", Side::kClient, handshake);
-    const std::string frame = encode(join);
-    EXPECT(send_some(socket.get(), frame.data(), frame.size()) == static_cast<long>(frame.size()));
-    Message welcome;
-    EXPECT(reaches([&] {
-      char bytes[256];
-      const long count = receive_some(socket.get(), bytes, sizeof(bytes));
-      if (count > 0) reader.append(bytes, static_cast<size_t>(count));
-      return reader.next(&welcome) == MessageReader::Result::kMessage;
-    }));
-    EXPECT(welcome.kind == MessageKind::kWelcome);
+    join_by_hand(socket, 2, 3);  // and ends without a goodbye
   }
   EXPECT(reaches([&] { return first.job.is_aborted(); }));
   EXPECT(failed_with(first.job.reason(), "MTL_RANK_DIED") && first.job.reason().failure().rank == 2);
@@ -247,25 +251,8 @@ MTL_TEST(store_misses_the_heartbeat_of_a_silent_member) {
   auto server = start(options);
   Rank rank(0);
   EXPECT(succeeded(StoreClient::connect(&rank.job, client_options(*server, 2), &rank.client)));
-  // a member whose thread sends nothing: joins by hand
   Descriptor socket = stranger(*server);
-  MessageReader reader(kMaxFrameBytes);
-  Message hello;
-  EXPECT(reaches([&] {
-    char bytes[256];
-    const long count = receive_some(socket.get(), bytes, sizeof(bytes));
-    if (count > 0) reader.append(bytes, static_cast<size_t>(count));
-    return reader.next(&hello) == MessageReader::Result::kMessage;
-  }));
-  const Handshake handshake{hello.value, random_nonce(), 1, attempt_and_size(0, 2)};
-  Message join;
-  join.kind = MessageKind::kJoin;
-  join.number = 1;
-  join.id = handshake.attempt_and_size;
-  join.value = handshake.client_nonce + prove("a secret", Side::kClient, handshake);
-  const std::string frame = encode(join);
-  const int64_t started = now_ns();
-  EXPECT(send_some(socket.get(), frame.data(), frame.size()) == static_cast<long>(frame.size()));
+  const int64_t started = join_by_hand(socket, 1, 2);  // no thread of it sends anything
   EXPECT(reaches([&] { return rank.job.is_aborted(); }));
   EXPECT(now_ns() - started >= options.heartbeat_limit_ns);
   EXPECT(failed_with(rank.job.reason(), "MTL_HEARTBEAT") && rank.job.reason().failure().rank == 1);

@@ -1,6 +1,6 @@
 import { expandHostList } from './expand-host-list.js';
 import { launchError } from './launch-error.js';
-import type { Launcher, ProcessEnvironment, Variables } from './process-environment.js';
+import type { ProcessEnvironment, Variables } from './process-environment.js';
 import { portsAfter, portsOfJob } from './store-ports.js';
 import { VariableReader } from './variable-reader.js';
 
@@ -8,14 +8,11 @@ const loopback = '127.0.0.1';
 const defaultMasterPort = 29_500; // torchrun's
 
 /** What a launcher says, before the address and the ports of the store are settled. */
-interface Placement {
-  readonly launcher: Launcher;
-  readonly rank: number;
-  readonly worldSize: number;
-  readonly localRank: number;
-  readonly localWorldSize: number;
-  readonly nodeRank: number;
-  readonly numNodes: number;
+interface Placement
+  extends Omit<
+    ProcessEnvironment,
+    'masterAddress' | 'masterPort' | 'storePorts' | 'storeHost' | 'restartCount'
+  > {
   /** The address of the first host, where the launcher names it. */
   readonly firstHost?: string;
   /** What names the job among others of the host, where nothing gives a port. */

@@ -3,13 +3,13 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { ncclProblem } from '@mtl/comm';
+import { findGpu } from '@mtl/kernels';
 import { freePort } from '@mtl/tooling/free-port';
 import { reportEngine } from '@mtl/tooling/report-engine';
 import { afterAll, describe, expect, it } from 'vitest';
-import { gpuUnderTest } from '../support/gpu-under-test.js';
 import { type FinishedRank, startJoiningRanks } from '../support/start-joining-ranks.js';
 
-const { title, problem, isEmulated } = gpuUnderTest();
+const { title, problem, isEmulated } = findGpu();
 const addon =
   process.env.MTL_COMM_ADDON ?? fileURLToPath(new URL('../../build/Release/mtl_comm.node', import.meta.url));
 /** What stands in for NVIDIA's libraries, built beside the addon where nccl.h was found. */
@@ -21,7 +21,7 @@ const lacking = isEmulated
     ? undefined
     : 'no nccl.h when it was built'
   : ncclProblem()?.split('\n')[0];
-const why = problem ? title : lacking;
+const why = problem ?? lacking;
 const libraries = isEmulated
   ? { MTL_CUDA_LIBS: [...doubles, process.env.MTL_CUDA_LIBS ?? ''].join(':') }
   : {};

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type RankProcess, startRankProcess } from '@mtl/comm/testing';
 import { reportEngine } from '@mtl/tooling/report-engine';
+import { typescriptThreads } from '@mtl/tooling/typescript-threads';
 
 export interface RanksOptions {
   readonly module: URL;
@@ -40,7 +41,6 @@ export interface RankSettings {
   readonly socketInterface: string;
 }
 
-const loader = new URL(import.meta.resolve('@mtl/tooling/typescript-loader'));
 const program = fileURLToPath(new URL('./rank-process.ts', import.meta.url));
 
 /** Starts ranks as processes that find each other through a folder. */
@@ -55,7 +55,7 @@ export function startRanks(options: RanksOptions): { ranks: RankProcess[]; remov
     .map((rank) => {
       const settings: RankSettings = { ...common, rank, timeoutMs, joinTimeoutMs, abortGraceMs };
       return startRankProcess({
-        ...{ program, settings, preload: loader, execArgv: ['--conditions=@mtl/source'] },
+        ...{ ...typescriptThreads, program, settings },
         prefix: prefixOf(hosts?.[rank] ?? 0),
       });
     });

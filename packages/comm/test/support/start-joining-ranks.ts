@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
+import { typescriptFlags } from '@mtl/tooling/typescript-threads';
 
 export interface FinishedRank {
   readonly status: number | null;
@@ -17,13 +18,6 @@ export interface StartedJoiningRanks {
   readonly finished: Promise<FinishedRank[]>;
 }
 
-/** Node's flags for a program in TypeScript over the sources of the workspace. */
-export const sourceFlags: readonly string[] = [
-  '--conditions=@mtl/source',
-  '--import',
-  import.meta.resolve('@mtl/tooling/typescript-loader'),
-];
-
 /** Starts a program of test/programs once for each set of variables; whatever still runs after 60 s is killed. */
 export function startJoiningRanks(
   program: string,
@@ -33,7 +27,7 @@ export function startJoiningRanks(
   const started = performance.now();
   const outputs = variables.map(() => '');
   const children = variables.map((own) =>
-    spawn(process.execPath, [...sourceFlags, path], {
+    spawn(process.execPath, [...typescriptFlags, path], {
       env: { ...process.env, ...own },
       stdio: ['ignore', 'pipe', 'pipe'],
     }),

@@ -137,6 +137,11 @@ describe.each(['worker', 'main'] as const)('createBatchLoader (%s thread)', (thr
   });
 });
 
+/** Holds the event loop up, but no core that the thread may want. */
+function block(milliseconds: number): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, milliseconds);
+}
+
 describe('reading ahead', () => {
   it('fills up to readAhead batches', async () => {
     const loader = createBatchLoader({
@@ -145,8 +150,7 @@ describe('reading ahead', () => {
       readAhead: 6,
     });
     await loader.next();
-    const until = performance.now() + 200;
-    while (performance.now() < until);
+    block(500);
     for (let i = 0; i < 5; i++) await loader.next();
     // Not a matter of speed: a batch that was there is not waited for at all.
     expect(loader.statistics.waitedMilliseconds).toBe(0);
@@ -160,15 +164,18 @@ describe('reading ahead', () => {
       readAhead: 3,
     });
     await loader.next();
+    let numWaited = 0;
     for (let step = 0; step < 20; step++) {
-      const until = performance.now() + 10;
-      while (performance.now() < until);
+      const before = loader.statistics.waitedMilliseconds;
+      block(10);
       await loader.next();
+      if (loader.statistics.waitedMilliseconds > before) numWaited++;
     }
-    const { batches, waitedMilliseconds } = loader.statistics;
+    const { batches } = loader.statistics;
     await loader.close();
     expect(batches).toBe(21);
-    // A batch takes far less than a step of 10 ms; 20 ms allow for a scheduler that stalls the thread twice.
-    expect(waitedMilliseconds).toBeLessThan(20);
+    // A batch takes far less than a step of 10 ms, but a busy machine may let the thread stand; a loader that
+    // needs the event loop waits in every step.
+    expect(numWaited).toBeLessThanOrEqual(10);
   });
 });

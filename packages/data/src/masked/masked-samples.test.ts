@@ -95,6 +95,20 @@ function flat(sample: object): number[] {
   );
 }
 
+/** What the samples of every case are drawn from: the whole corpus, once. */
+const whole = { prefix, split: 'train', numSamples: undefined, cacheDirectory: false } as const;
+
+function expectSamples(
+  { numSamples, samples, all }: SampleFixture,
+  sampleAt: (index: number) => object,
+): void {
+  const values = Array.from({ length: numSamples }, (_, index) => flat(sampleAt(index)));
+  samples.forEach((expected, index) => {
+    expect(md5(Int32Array.from(values[index]!)), `sample ${index}`).toBe(expected);
+  });
+  expect(md5(Int32Array.from(values.flat()))).toBe(all);
+}
+
 const numbered = <T>(values: T[]) => values.map((value, i) => [i, value] as const);
 
 describe('mappings of sentences to samples', () => {
@@ -161,27 +175,14 @@ describe('mappings of sentences to samples', () => {
 
 describe('BERT samples', () => {
   it.each(numbered(fixture.bert))('are bit for bit Megatron (case %i)', (_, f) => {
-    using dataset = openBertDataset({
-      ...f,
-      prefix,
-      split: 'train',
-      numSamples: undefined,
-      tokenizer,
-      cacheDirectory: false,
-    });
+    using dataset = openBertDataset({ ...f, ...whole, tokenizer });
     expect(dataset.length).toBe(f.numSamples);
     const { first } = f;
     const sample = dataset.megatronSample(0);
     expect(Object.keys(sample)).toEqual(Object.keys(first));
     expect([...sample.text]).toEqual(first.text);
     expect([...sample.labels]).toEqual(first.labels);
-    const all: number[] = [];
-    for (let i = 0; i < dataset.length; i++) {
-      const values = flat(dataset.megatronSample(i));
-      if (i < f.samples.length) expect(md5(Int32Array.from(values)), `sample ${i}`).toBe(f.samples[i]);
-      for (const value of values) all.push(value);
-    }
-    expect(md5(Int32Array.from(all))).toBe(f.all);
+    expectSamples(f, (index) => dataset.megatronSample(index));
   });
 });
 
@@ -203,24 +204,11 @@ describe('bertDatasetIdentifiers', () => {
 
 describe('T5 samples', () => {
   it.each(numbered(fixture.t5))('are bit for bit Megatron (case %i)', (_, f) => {
-    using dataset = openT5Dataset({
-      ...f,
-      prefix,
-      split: 'train',
-      numSamples: undefined,
-      tokenizer,
-      cacheDirectory: false,
-    });
+    using dataset = openT5Dataset({ ...f, ...whole, tokenizer });
     expect(dataset.length).toBe(f.numSamples);
     expect(Object.keys(dataset.megatronSample(0))).toEqual(Object.keys(f.first));
     expect([...dataset.megatronSample(0).encoderText]).toEqual(f.first.encoderText);
     expect([...dataset.megatronSample(0).labels]).toEqual(f.first.labels);
-    const all: number[] = [];
-    for (let i = 0; i < dataset.length; i++) {
-      const values = flat(dataset.megatronSample(i));
-      if (i < f.samples.length) expect(md5(Int32Array.from(values)), `sample ${i}`).toBe(f.samples[i]);
-      for (const value of values) all.push(value);
-    }
-    expect(md5(Int32Array.from(all))).toBe(f.all);
+    expectSamples(f, (index) => dataset.megatronSample(index));
   });
 });

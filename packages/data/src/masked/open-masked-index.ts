@@ -1,16 +1,11 @@
 import { join } from 'node:path';
 import { IndexedDataset } from '../indexed/indexed-dataset.js';
 import type { IndexFile } from '../indexed/read-index-file.js';
+import { datasetIdentifiers } from '../samples/dataset-identifiers.js';
 import { inPart } from '../samples/in-part.js';
 import { cachedIndex, type IndexCacheEvent } from '../samples/index-cache.js';
 import { PythonFloat, type PythonJsonValue, pythonJson } from '../samples/python-json.js';
-import {
-  parseSplit,
-  type SplitName,
-  splitMatrixIdentifier,
-  splitNames,
-  splitSequences,
-} from '../samples/split.js';
+import { parseSplit, type SplitName, splitNames, splitSequences } from '../samples/split.js';
 import { checkSentenceMapping } from './check-sentence-mapping.js';
 import type { MaskingOptions } from './masking-options.js';
 import { buildSentenceMapping } from './sentence-mapping.js';
@@ -62,17 +57,8 @@ export function maskedIndexIdentifiers(
   options: MaskedIndexOptions,
   { className, masking, identifiers }: MaskedIndexKind,
 ): Record<string, PythonJsonValue> {
-  const splitWeights = options.splitWeights ?? '1';
   return {
-    class: className,
-    dataset_path: options.prefix,
-    num_samples: options.numSamples ?? null,
-    index_split: options.split,
-    random_seed: options.seed,
-    sequence_length: options.sequenceLength,
-    split: splitWeights,
-    split_matrix: splitMatrixIdentifier(splitWeights),
-    tokenizer: options.tokenizerIdentifiers ?? null,
+    ...datasetIdentifiers(className, options),
     masking_probability: new PythonFloat(masking.probability),
     short_sequence_probability: new PythonFloat(options.shortSequenceProbability ?? 0.1),
     masking_max_ngram: masking.maximumNgram,

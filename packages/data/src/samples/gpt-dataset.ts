@@ -4,6 +4,7 @@ import { IndexedDataset } from '../indexed/indexed-dataset.js';
 import type { IndexFile } from '../indexed/read-index-file.js';
 import { assembleBatch } from './assemble-batch.js';
 import { checkGptIndices } from './check-gpt-indices.js';
+import { datasetIdentifiers } from './dataset-identifiers.js';
 import { fillMasks, type SampleMaskOptions } from './fill-masks.js';
 import { buildGptIndices, type GptIndexPlan, planGptIndices } from './gpt-indices.js';
 import { inPart } from './in-part.js';
@@ -11,7 +12,7 @@ import { cachedIndex, type IndexCacheEvent } from './index-cache.js';
 import { type PythonJsonValue, pythonJson } from './python-json.js';
 import { createSampleBatch, type SampleBatch } from './sample-batch.js';
 import type { SampleDataset } from './sample-dataset.js';
-import { parseSplit, type SplitName, splitMatrixIdentifier, splitNames, splitSequences } from './split.js';
+import { parseSplit, type SplitName, splitNames, splitSequences } from './split.js';
 
 /** What all datasets of a run have in common. */
 export interface GptDatasetSettings extends SampleMaskOptions {
@@ -200,18 +201,7 @@ export function planGptDataset(options: GptDatasetOptions): GptIndexPlan {
 
 /** The text whose md5 names a GPT dataset's cache files, as Megatron composes it. */
 export function gptDatasetIdentifiers(options: GptDatasetOptions): Record<string, PythonJsonValue> {
-  const splitWeights = options.splitWeights ?? '1';
-  return {
-    class: 'GPTDataset',
-    dataset_path: options.prefix,
-    num_samples: options.numSamples ?? null,
-    index_split: options.split,
-    random_seed: options.seed,
-    sequence_length: options.sequenceLength,
-    split: splitWeights,
-    split_matrix: splitMatrixIdentifier(splitWeights),
-    tokenizer: options.tokenizerIdentifiers ?? null,
-  };
+  return datasetIdentifiers('GPTDataset', options);
 }
 
 function indicesOptions(options: GptDatasetOptions & { indexed: IndexedDataset }) {

@@ -34,5 +34,6 @@ void register_tensor_functions(Napi::Env env, Napi::Object exports, double* call
 void register_op_functions(Napi::Env env, Napi::Object exports, double* call_numbers);
 void register_device_functions(Napi::Env env, Napi::Object exports);
 void register_cuda_functions(Napi::Env env, Napi::Object exports);
+void register_graph_functions(Napi::Env env, Napi::Object exports);
 
 }  // namespace mtl::bindings

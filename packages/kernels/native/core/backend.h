@@ -4,11 +4,12 @@
 #pragma once
 
 #include "core/caching_allocator.h"
+#include "core/graphs.h"
 #include "core/op_call.h"
 
 namespace mtl {
 
-constexpr int kBackendAbiVersion = 3;
+constexpr int kBackendAbiVersion = 4;
 
 // The numbers are shared with TypeScript (src/device.ts).
 enum class DeviceKind : int32_t { kCpu = 0, kReference = 1, kCuda = 2 };
@@ -40,6 +41,9 @@ struct Backend {
   // Marks what is enqueued from here to the matching pop, for profilers; null where there are none to tell.
   void (*push_range)(const char* name) = nullptr;
   void (*pop_range)() = nullptr;
+
+  // Null where work cannot be recorded.
+  const GraphFunctions* graphs = nullptr;
 };
 
 // The backend of a device, or null when it is not loaded.

@@ -9,7 +9,7 @@
 
 namespace mtl {
 
-constexpr int kCudaLibraryAbiVersion = 2;
+constexpr int kCudaLibraryAbiVersion = 3;
 constexpr int kMaxCudaDevices = 16;
 
 struct CudaDeviceProperties {

@@ -5,6 +5,7 @@
 #include "cuda/cuda_library.h"
 #include "cuda/runtime/device.h"
 #include "cuda/runtime/device_api.h"
+#include "cuda/runtime/graphs.h"
 #include "cuda/runtime/host_copies.h"
 #include "cuda/runtime/op_table.h"
 #include "cuda/runtime/ranges.h"
@@ -12,8 +13,6 @@
 namespace mtl::cuda {
 namespace {
 
-Status allocate(size_t bytes, void** data) { return device_memory().allocate(bytes, data); }
-void release(void* data) { device_memory().release(data); }
 
 Status fill(void* data, uint8_t value, size_t bytes) {
   MTL_RETURN_IF_ERROR(use_device());
@@ -32,6 +31,7 @@ void trim_memory() { device_memory().trim(); }
 void limit_memory(uint64_t bytes) { device_memory().set_limit(bytes); }
 
 Status synchronize() {
+  MTL_RETURN_IF_ERROR(refuse_while_capturing("waiting for the device"));
   MTL_RETURN_IF_ERROR(use_device());
   return cuda_status(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
 }
@@ -39,8 +39,8 @@ Status synchronize() {
 const Backend backend = {kBackendAbiVersion,
                          DeviceKind::kCuda,
                          "cuda",
-                         allocate,
-                         release,
+                         allocate_device_memory,
+                         release_device_memory,
                          fill,
                          copy_from_host,
                          copy_to_host,
@@ -52,7 +52,8 @@ const Backend backend = {kBackendAbiVersion,
                          synchronize,
                          find_kernel,
                          push_range,
-                         pop_range};
+                         pop_range,
+                         graph_functions()};
 
 Status check_device(const CudaProbe& probe, int device) {
   if (probe.driver_version == 0) {

@@ -7,21 +7,15 @@
 //   query i then sees keys 0 .. position + i. No dropout.
 //
 // FLOPs: 4 B A Q (position + Q) D.
-#include <cmath>
-
-#include "core/validation.h"
-#include "ops/attention.h"
+#include "ops/attention_arguments.h"
 
 namespace mtl {
 namespace {
 
 Status validate(const OpCall& call) {
-  MTL_RETURN_IF_ERROR(expect_floating(call, kCachedQkv));
-  MTL_RETURN_IF_ERROR(expect_rank(call, kCachedQkv, 5, 5));
+  MTL_RETURN_IF_ERROR(expect_qkv(call, kCachedQkv, 5));
   const TensorView& qkv = call.tensor(kCachedQkv);
   const int64_t queries = qkv.dim(0), batch = qkv.dim(1), heads = qkv.dim(2), head_size = qkv.dim(4);
-  MTL_RETURN_IF_ERROR(expect_shape(call, kCachedQkv, {queries, batch, heads, 3, head_size}));
-  if (head_size < 1) return argument_error(call, "the head size is 0");
   MTL_RETURN_IF_ERROR(expect_shape(call, kCachedOutput, {queries, batch, heads, head_size}));
   MTL_RETURN_IF_ERROR(expect_dtype(call, kCachedOutput, {qkv.dtype}));
   MTL_RETURN_IF_ERROR(expect_rank(call, kCachedKeyCache, 4, 4));
@@ -31,16 +25,11 @@ Status validate(const OpCall& call) {
     MTL_RETURN_IF_ERROR(expect_dtype(call, cache, {qkv.dtype}));
   }
   const double position = call.attribute(kCachedPosition);
-  const bool whole = position >= 0 && position == std::floor(position);
-  if (!whole || position + static_cast<double>(queries) > static_cast<double>(capacity)) {
+  if (!is_integer_below(position, static_cast<double>(capacity - queries + 1))) {
     return argument_error(call, "position %g and %lld new positions do not fit a cache of %lld", position,
                           static_cast<long long>(queries), static_cast<long long>(capacity));
   }
-  const double scale = call.attribute(kCachedScale);
-  if (!(scale > 0 && std::isfinite(scale))) {
-    return argument_error(call, "scale is %g, expected a finite number above 0", scale);
-  }
-  return ok_status();
+  return expect_scale(call, kCachedScale);
 }
 
 double flops(const OpCall& call) {

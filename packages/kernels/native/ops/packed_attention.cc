@@ -10,59 +10,22 @@
 //   longest: no sample has more rows. numScores: the sum of the squares of all lengths, for counting FLOPs.
 //   Dropout as in attention.cc, row and column of the mask being positions within the sample: it drops what it drops of
 //   the same samples with padding.
-#include <cmath>
-
-#include "core/validation.h"
-#include "ops/attention.h"
+#include "ops/attention_arguments.h"
 
 namespace mtl {
 namespace {
 
-enum { kScale, kDropoutProbability, kKeyLow, kKeyHigh, kHeadOffset, kLongest, kNumScores };
-constexpr int64_t kMaxHeads = 65536;  // the head's share of a Philox counter
+enum { kScale, kLongest = 5, kNumScores };  // attributes; those between the first two are AttentionArguments'
 
-bool is_integer_below(double value, double limit) { return value >= 0 && value < limit && value == std::floor(value); }
-
-Status validate_attributes(const OpCall& call, int qkv) {
-  const double scale = call.attribute(kScale), probability = call.attribute(kDropoutProbability);
-  if (!(scale > 0 && std::isfinite(scale))) {
-    return argument_error(call, "scale is %g, expected a finite number above 0", scale);
-  }
-  if (!(probability >= 0 && probability < 1)) {
-    return argument_error(call, "dropoutProbability is %g, expected 0 or more and below 1", probability);
-  }
-  if (probability > 0 && !call.has(qkv + kPackedSamples)) {
-    return argument_error(call, "dropoutProbability is %g, which needs samples, the global sample numbers", probability);
-  }
-  for (const int half : {kKeyLow, kKeyHigh}) {
-    if (is_integer_below(call.attribute(half), 4294967296.0)) continue;
-    return argument_error(call, "keyLow and keyHigh are %g and %g, expected integers from 0 to 2^32 - 1",
-                          call.attribute(kKeyLow), call.attribute(kKeyHigh));
-  }
-  const TensorView& tensor = call.tensor(qkv);
-  if (!is_integer_below(call.attribute(kHeadOffset), static_cast<double>(kMaxHeads - tensor.dim(1) + 1))) {
-    return argument_error(call, "headOffset is %g with %lld heads, expected an integer and at most %lld heads in all",
-                          call.attribute(kHeadOffset), static_cast<long long>(tensor.dim(1)),
-                          static_cast<long long>(kMaxHeads));
-  }
-  if (!is_integer_below(call.attribute(kLongest), static_cast<double>(tensor.dim(0) + 1))) {
-    return argument_error(call, "longest is %g, expected an integer from 0 to the %lld rows", call.attribute(kLongest),
-                          static_cast<long long>(tensor.dim(0)));
-  }
-  return ok_status();
-}
+AttentionArguments arguments_at(int qkv) { return {qkv, qkv + kPackedSamples, kScale}; }
 
 // Everything but the outputs and gradients.
 Status validate_inputs(const OpCall& call, int qkv, int log_sum_exp) {
-  MTL_RETURN_IF_ERROR(expect_floating(call, qkv));
-  MTL_RETURN_IF_ERROR(expect_rank(call, qkv, 4, 4));
+  MTL_RETURN_IF_ERROR(expect_qkv(call, qkv, 4));
   const TensorView& tensor = call.tensor(qkv);
   const int64_t rows = tensor.dim(0), heads = tensor.dim(1);
-  MTL_RETURN_IF_ERROR(expect_shape(call, qkv, {rows, heads, 3, tensor.dim(3)}));
-  if (tensor.dim(3) < 1) return argument_error(call, "the head size is 0");
   MTL_RETURN_IF_ERROR(expect_shape(call, log_sum_exp, {heads, rows}));
-  MTL_RETURN_IF_ERROR(
-      expect_dtype(call, log_sum_exp, {tensor.dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32}));
+  MTL_RETURN_IF_ERROR(expect_statistics_dtype(call, log_sum_exp, qkv));
   const int starts = qkv + kPackedStarts, samples = qkv + kPackedSamples;
   MTL_RETURN_IF_ERROR(expect_rank(call, starts, 1, 1));
   MTL_RETURN_IF_ERROR(expect_dtype(call, starts, {DType::kInt32}));
@@ -71,27 +34,14 @@ Status validate_inputs(const OpCall& call, int qkv, int log_sum_exp) {
     MTL_RETURN_IF_ERROR(expect_shape(call, samples, {call.tensor(starts).size() - 1}));
     MTL_RETURN_IF_ERROR(expect_dtype(call, samples, {DType::kInt64}));
   }
-  return validate_attributes(call, qkv);
+  MTL_RETURN_IF_ERROR(validate_attention_attributes(call, arguments_at(qkv)));
+  if (is_integer_below(call.attribute(kLongest), static_cast<double>(rows + 1))) return ok_status();
+  return argument_error(call, "longest is %g, expected an integer from 0 to the %lld rows", call.attribute(kLongest),
+                        static_cast<long long>(rows));
 }
 
-// The tensor is [T, A, D] of qkv's dtype.
-Status expect_output(const OpCall& call, int output, int qkv) {
-  const TensorView& tensor = call.tensor(qkv);
-  MTL_RETURN_IF_ERROR(expect_shape(call, output, {tensor.dim(0), tensor.dim(1), tensor.dim(3)}));
-  return expect_dtype(call, output, {tensor.dtype});
-}
-
-Status validate_forward(const OpCall& call) {
-  MTL_RETURN_IF_ERROR(validate_inputs(call, kAttentionQkv, kAttentionLogSumExp));
-  return expect_output(call, kAttentionOutput, kAttentionQkv);
-}
-
-Status validate_backward(const OpCall& call) {
-  MTL_RETURN_IF_ERROR(validate_inputs(call, kAttentionBackwardQkv, kAttentionBackwardLogSumExp));
-  MTL_RETURN_IF_ERROR(expect_output(call, kAttentionOutputGradient, kAttentionBackwardQkv));
-  MTL_RETURN_IF_ERROR(expect_output(call, kAttentionBackwardOutput, kAttentionBackwardQkv));
-  return expect_like(call, kAttentionQkvGradient, kAttentionBackwardQkv);
-}
+Status validate_forward(const OpCall& call) { return validate_attention_forward(call, validate_inputs); }
+Status validate_backward(const OpCall& call) { return validate_attention_backward(call, validate_inputs); }
 
 // One product for all heads of queries and keys, or of probabilities and values.
 double product_flops(const OpCall& call, int qkv) {
@@ -118,19 +68,11 @@ MTL_REGISTER_OP(OpSchema{"packed_attention_backward",
 }  // namespace
 
 AttentionProblem packed_attention_problem(const OpCall& call, int qkv) {
-  const TensorView& tensor = call.tensor(qkv);
-  AttentionProblem problem = {};
+  AttentionProblem problem = common_attention_problem(call, arguments_at(qkv));
   problem.sequence = call.integer(kLongest);
   problem.batch = call.tensor(qkv + kPackedStarts).size() - 1;
-  problem.heads = tensor.dim(1);
-  problem.head_size = tensor.dim(3);
-  problem.samples = call.data<const int64_t>(qkv + kPackedSamples);
-  problem.scale = call.attribute(kScale);
-  problem.dropout_probability = call.attribute(kDropoutProbability);
-  problem.key = {static_cast<uint32_t>(call.attribute(kKeyLow)), static_cast<uint32_t>(call.attribute(kKeyHigh))};
-  problem.head_offset = call.integer(kHeadOffset);
   problem.starts = call.data<const int32_t>(qkv + kPackedStarts);
-  problem.rows = tensor.dim(0);
+  problem.rows = call.tensor(qkv).dim(0);
   return problem;
 }
 

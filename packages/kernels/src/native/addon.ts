@@ -31,6 +31,11 @@ export interface NativeCudaProbe {
   }[];
 }
 
+/** A graph, or memory of graphs, of the native side. */
+export interface NativePointer {
+  readonly _brand: unique symbol;
+}
+
 /** The functions of the native addon; everything else in this package is built on them. */
 export interface KernelsAddon {
   /** Where calls read lists from: written just before the call, as arrays are slow to read from native code. */
@@ -70,6 +75,15 @@ export interface KernelsAddon {
     cublasLtCandidates: string,
     allowTf32: boolean,
   ): NativeCudaProbe & { deviceIndex: number; cublasLtPath: string; cublasLtVersion: number };
+  supportsGraphs(device: number): boolean;
+  createGraphMemory(device: number): NativePointer;
+  destroyGraphMemory(device: number, memory: NativePointer): void;
+  enterGraphMemory(device: number, memory: NativePointer): void;
+  leaveGraphMemory(device: number): void;
+  beginCapture(device: number): void;
+  endCapture(device: number, isWanted: boolean): NativePointer | undefined;
+  launchGraph(device: number, graph: NativePointer): void;
+  destroyGraph(device: number, graph: NativePointer): void;
   cudaStreams(): { deviceIndex: number; compute: bigint; copy: bigint; communication: bigint };
   setNumThreads(count: number, pin: boolean): void;
   setInstructionSet(level: number): void;

@@ -1,6 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { countEmulated, hasEmulationCounts } from '@mtl/tooling/emulation-counts';
+import { typescriptFlags } from '@mtl/tooling/typescript-threads';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type DType, type GeluKind, numLiveTensors, openCuda, Tensor, tidy } from '../../src/index.js';
 import { linearGeluBackward, linearGeluForward, linearWeightGradient } from '../../src/operations/linear.js';
@@ -73,7 +74,7 @@ describe.skipIf(!hasEmulationCounts)('products of linear layers under emulation'
     tidy(() => {
       const run = make();
       run(); // plans and scratch memory
-      expect(countEmulated(run)).toEqual({
+      expect(countEmulated(run)).toMatchObject({
         ...{ kernels, synchronizations: 0, copiesToDevice: 0, copiesToHost: 0, memoryCalls: 0 },
       });
     });
@@ -82,7 +83,7 @@ describe.skipIf(!hasEmulationCounts)('products of linear layers under emulation'
   /** What a process of its own says of its plans, and how many kernels it counted beside the product. */
   const runAlone = (environment: Record<string, string>): { stderr: string; stdout: string } => {
     const script = fileURLToPath(new URL('fused-linear-alone.ts', import.meta.url));
-    const args = ['--conditions=@mtl/source', '--import', '@mtl/tooling/typescript-loader', script];
+    const args = [...typescriptFlags, script];
     const options = { encoding: 'utf8', env: { ...process.env, ...environment } } as const;
     const { status, stderr, stdout } = spawnSync(process.execPath, args, options);
     expect(status, stderr).toBe(0);

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
+  findGpu,
   listOperations,
   memoryStatistics,
   numLiveTensors,
@@ -10,12 +11,11 @@ import {
 } from '../../src/index.js';
 import { caseTables } from '../op-cases/case-tables.js';
 import { checkParity, dtypesOf } from '../op-cases/check-parity.js';
-import { cudaUnderTest } from './cuda-under-test.js';
 
-const { skipped, title } = cudaUnderTest();
+const { problem, title } = findGpu();
 const cases = caseTables.flatMap((table) => table.cases).filter(({ benchmark }) => benchmark === undefined);
 
-describe.skipIf(skipped)(`kernels of device cuda (${title}) agree with the reference`, () => {
+describe.skipIf(problem !== undefined)(`kernels of device cuda (${title}) agree with the reference`, () => {
   beforeAll(() => {
     openCuda();
     setPoison(true);

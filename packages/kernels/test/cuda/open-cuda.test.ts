@@ -4,8 +4,7 @@ import { join } from 'node:path';
 import { KernelError } from '@mtl/errors';
 import { afterAll, afterEach, describe, expect, it, vi } from 'vitest';
 import { cublasLtCandidates } from '../../src/cuda/cublaslt-candidates.js';
-import { cudaStreams, isDeviceAvailable, openCuda, openDevice, probeCuda } from '../../src/index.js';
-import { cudaUnderTest } from './cuda-under-test.js';
+import { cudaStreams, findGpu, isDeviceAvailable, openCuda, openDevice, probeCuda } from '../../src/index.js';
 
 const directory = mkdtempSync(join(tmpdir(), 'mtl-open-cuda-'));
 afterAll(() => rmSync(directory, { recursive: true }));
@@ -65,8 +64,26 @@ describe('candidates for cuBLASLt', () => {
   });
 });
 
-const { skipped, title } = cudaUnderTest();
-const withoutDriver = title === 'no NVIDIA driver';
+describe('the GPU that a process would take', () => {
+  it('is none without a library, with what to do', () => {
+    vi.stubEnv('MTL_CUDA_LIBRARY', join(directory, 'nowhere.so'));
+    const found = findGpu();
+    expect(found).toMatchObject({ device: undefined, probe: undefined, isEmulated: false });
+    expect(found.problem).toBe('no CUDA library built');
+    expect(found.title).toBe(found.problem);
+    expect(found.error?.code).toBe('MTL_CUDA_LIBRARY');
+  });
+
+  it('is none with a library that cannot be asked, and the reason is the problem', () => {
+    const path = join(directory, 'no-library.so');
+    writeFileSync(path, 'not a library');
+    vi.stubEnv('MTL_CUDA_LIBRARY', path);
+    expect(findGpu().problem).toContain('no-library.so');
+  });
+});
+
+const { problem, title, isEmulated } = findGpu();
+const withoutDriver = problem === 'no NVIDIA driver';
 
 describe.skipIf(!withoutDriver)('the real library on a machine without a driver', () => {
   it('is probed and refused with a code and a remedy, and the process goes on', () => {
@@ -79,11 +96,22 @@ describe.skipIf(!withoutDriver)('the real library on a machine without a driver'
   });
 });
 
-describe.skipIf(skipped)(`a device (${title})`, () => {
+describe.skipIf(problem !== undefined)(`a device (${title})`, () => {
   it('that does not exist is refused with what there is', () => {
     const error = refusal(() => openCuda({ deviceIndex: 99 }));
     expect(error.code).toBe('MTL_CUDA_DEVICE');
     expect(error.message).toContain('99');
+  });
+
+  it.skipIf(!isEmulated)('of an emulation is known as such, and missed where there is none', () => {
+    expect(findGpu()).toMatchObject({ title: 'emulation on the host', problem: undefined, error: undefined });
+    expect(findGpu().device).toEqual(findGpu().probe?.devices[0]);
+    vi.stubEnv('MTL_EMULATED_DEVICES', '0');
+    expect(findGpu()).toMatchObject({
+      title: 'no CUDA device',
+      problem: 'no CUDA device',
+      isEmulated: false,
+    });
   });
 
   it('opens once, has three streams, and stays the only one', () => {

@@ -3,11 +3,10 @@ import {
   type AttentionOptions,
   attentionBackward,
   attentionForward,
-  Tensor,
 } from '../../src/index.js';
 import { timedKind } from './benchmark-sizes.js';
-import type { GradientCase, OpCase, TensorSpec, Tensors } from './op-case.js';
-import { attentionTolerances } from './tolerances.js';
+import { type AttentionShapes, casesOfAttention } from './cases-of-attention.js';
+import type { TensorSpec, Tensors } from './op-case.js';
 
 /** [S, B, A, D] */
 type Sizes = readonly [sequence: number, batch: number, heads: number, headSize: number];
@@ -93,9 +92,7 @@ function optionsOf(variant: Variant, { keyStart, keyMask, samples }: Tensors): A
   return { causal, keyStart, keyMask, dropout, ...(scale !== undefined && { scale }) };
 }
 
-const dtypes = ['float32', 'bfloat16', 'float16'] as const;
-
-function shapesOf([sequence, batch, heads, headSize]: Sizes) {
+function shapesOf({ sizes: [sequence, batch, heads, headSize] }: Variant): AttentionShapes {
   return {
     output: [sequence, batch, heads, headSize],
     logSumExp: [batch, heads, sequence],
@@ -103,55 +100,9 @@ function shapesOf([sequence, batch, heads, headSize]: Sizes) {
   };
 }
 
-function forwardCase(variant: Variant): OpCase {
-  const shapes = shapesOf(variant.sizes);
-  return {
-    name: `attention_forward ${variant.name} [${variant.sizes}]`,
-    operation: 'attention_forward',
-    tensors: {
-      output: { shape: shapes.output, output: true },
-      logSumExp: { shape: shapes.logSumExp, dtype: 'float32', output: true },
-      qkv: { shape: shapes.qkv },
-      ...maskTensors(variant),
-    },
-    run: (tensors) =>
-      attentionForward({
-        output: tensors.output!,
-        logSumExp: tensors.logSumExp!,
-        qkv: tensors.qkv!,
-        ...optionsOf(variant, tensors),
-      }),
-    dtypes,
-    tolerance: attentionTolerances.forward,
-  };
-}
-
-function backwardCase(variant: Variant): OpCase {
-  const shapes = shapesOf(variant.sizes);
-  return {
-    name: `attention_backward ${variant.name} [${variant.sizes}]`,
-    operation: 'attention_backward',
-    tensors: {
-      qkvGradient: { shape: shapes.qkv, output: true },
-      outputGradient: { shape: shapes.output },
-      qkv: { shape: shapes.qkv },
-      ...maskTensors(variant),
-    },
-    run: (tensors) => {
-      const { qkvGradient, outputGradient, qkv } = tensors;
-      const device = qkv!.device;
-      // What the forward pass of the same device leaves behind.
-      const output = Tensor.empty({ shape: shapes.output, dtype: qkv!.dtype, device });
-      const logSumExp = Tensor.empty({ shape: shapes.logSumExp, dtype: 'float32', device });
-      const options = { output, logSumExp, qkv: qkv!, ...optionsOf(variant, tensors) };
-      attentionForward(options);
-      attentionBackward({ ...options, qkvGradient: qkvGradient!, outputGradient: outputGradient! });
-      output.dispose();
-      logSumExp.dispose();
-    },
-    dtypes,
-    tolerance: attentionTolerances.backward,
-  };
+/** FLOPs of one product of [S, D] by [D, S] in all heads, the part above the diagonal not counted when causal. */
+function productFlops({ sizes: [sequence, batch, heads, headSize], causal }: Variant): number {
+  return 2 * batch * heads * sequence * sequence * headSize * (causal ? 0.5 : 1);
 }
 
 const variantsOfCard: Variant[] = [
@@ -171,50 +122,6 @@ const variantsOfHost: Variant[] = [
   { name: 'padding', sizes: [128, 8, 12, 64], lengths: [128, 100, 90, 128, 77, 128, 110, 64] },
 ];
 
-/** FLOPs of one product of [S, D] by [D, S] in all heads, the part above the diagonal not counted when causal. */
-function productFlops({ sizes: [sequence, batch, heads, headSize], causal }: Variant): number {
-  return 2 * batch * heads * sequence * sequence * headSize * (causal ? 0.5 : 1);
-}
-
-const benchmarks: OpCase[] = { host: variantsOfHost, card: variantsOfCard, 'dry run': variantsOfDryRun }[
-  timedKind
-].flatMap((variant) => {
-  const forward = forwardCase(variant);
-  const { output, logSumExp, ...inputs } = forward.tensors;
-  const backward: OpCase = {
-    ...forward,
-    name: `attention_backward ${variant.name} [${variant.sizes}]`,
-    operation: 'attention_backward',
-    tensors: {
-      qkvGradient: { shape: inputs.qkv!.shape, output: true },
-      outputGradient: { shape: output!.shape },
-      // Stand-ins for what the forward pass leaves behind: time does not depend on values.
-      output: { shape: output!.shape },
-      logSumExp: { ...logSumExp!, output: false, values: () => 6 },
-      ...inputs,
-    },
-    run: (tensors) =>
-      attentionBackward({
-        qkvGradient: tensors.qkvGradient!,
-        outputGradient: tensors.outputGradient!,
-        output: tensors.output!,
-        logSumExp: tensors.logSumExp!,
-        qkv: tensors.qkv!,
-        ...optionsOf(variant, tensors),
-      }),
-  };
-  return [
-    { ...forward, benchmark: { flops: 2 * productFlops(variant) } },
-    { ...backward, benchmark: { flops: 4 * productFlops(variant) } },
-  ];
-});
-
-export const cases: readonly OpCase[] = [
-  ...variants.map(forwardCase),
-  ...variants.map(backwardCase),
-  ...benchmarks,
-];
-
 const gradientVariants: Variant[] = [
   { name: 'bidirectional', sizes: [4, 1, 2, 3] },
   { name: 'causal, documents', sizes: [5, 2, 1, 2], causal: true, documents: [2, 3], scale: 0.8 },
@@ -222,34 +129,15 @@ const gradientVariants: Variant[] = [
   { name: 'dropout', sizes: [6, 1, 2, 2], causal: true, dropout: 0.4, headOffset: 2 },
 ];
 
-export const gradientCases: readonly GradientCase[] = gradientVariants.map((variant) => {
-  const shapes = shapesOf(variant.sizes);
-  return {
-    name: `attention ${variant.name} [${variant.sizes}]`,
-    tensors: {
-      qkv: { shape: shapes.qkv },
-      logSumExp: { shape: shapes.logSumExp },
-      output: { shape: shapes.output },
-      ...maskTensors(variant),
-    },
-    differentiable: ['qkv'],
-    outputShape: shapes.output,
-    forward: (tensors, output) =>
-      attentionForward({
-        output,
-        logSumExp: tensors.logSumExp!,
-        qkv: tensors.qkv!,
-        ...optionsOf(variant, tensors),
-      }),
-    backward: (tensors, outputGradient, gradients) => {
-      const options = {
-        output: tensors.output!,
-        logSumExp: tensors.logSumExp!,
-        qkv: tensors.qkv!,
-        ...optionsOf(variant, tensors),
-      };
-      attentionForward(options);
-      attentionBackward({ ...options, qkvGradient: gradients.qkv!, outputGradient });
-    },
-  };
-});
+export const { cases, gradientCases } = casesOfAttention(
+  {
+    name: 'attention',
+    ...{ sizesOf: ({ sizes }: Variant) => sizes, shapesOf, maskTensors, optionsOf, productFlops },
+    ...{ forward: attentionForward, backward: attentionBackward },
+  },
+  {
+    variants,
+    benchmarks: { host: variantsOfHost, card: variantsOfCard, 'dry run': variantsOfDryRun }[timedKind],
+    gradients: gradientVariants,
+  },
+);

@@ -1,5 +1,5 @@
 import { embeddingBackward, embeddingForward } from '../../src/index.js';
-import { benchmarkSizes } from './benchmark-sizes.js';
+import { benchmarkSizes, timedKind } from './benchmark-sizes.js';
 import type { GradientCase, OpCase, TensorSpec } from './op-case.js';
 
 const vocabulary = 11;
@@ -39,6 +39,103 @@ const backward: OpCase[] = widths.map((hidden) => ({
       firstRow: 2,
     }),
 }));
+
+/** Rows of a text: few that come again and again, many that come once (Zipf's law). */
+const asInText =
+  (rows: number) =>
+  (index: number): number => {
+    // a multiplicative hash instead of a generator: the same ids in every run
+    const uniform = (Math.imul(index + 1, 0x9e3779b1) >>> 0) / 2 ** 32;
+    return Math.floor(rows ** uniform) - 1;
+  };
+
+/** Many tokens: more than a block sorts or adds up at a time. Sums are of eighths, exact in any order. */
+function backwardOfMany(
+  what: string,
+  options: {
+    readonly tokens: number;
+    readonly rows: number;
+    readonly hidden?: number;
+    readonly firstRow?: number;
+    readonly id: (index: number) => number;
+  },
+): OpCase {
+  const { tokens, rows, hidden = 8, firstRow = 0, id } = options;
+  const exact = { absolute: 0, relative: 0 };
+  return {
+    name: `embedding_backward of ${tokens} tokens, ${what}`,
+    operation: 'embedding_backward',
+    tensors: {
+      tableGradient: {
+        shape: [rows, hidden],
+        dtype: 'float32',
+        values: (index) => (index % 5) - 2,
+        output: true,
+        accumulated: true,
+      },
+      outputGradient: { shape: [tokens, hidden], values: (index) => (((index * 7) % 17) - 8) / 8 },
+      ids: { shape: [tokens], dtype: 'int32', values: id },
+    },
+    run: ({ tableGradient, outputGradient, ids }) =>
+      embeddingBackward({
+        ...{ tableGradient: tableGradient!, outputGradient: outputGradient!, ids: ids!, firstRow },
+      }),
+    tolerance: {
+      ...{ float32: exact, bfloat16: exact, float16: exact },
+      reason: 'sums of a few thousand eighths, each of at most 1, need 16 bits: no order rounds',
+    },
+  };
+}
+
+const ofMany: OpCase[] = [
+  backwardOfMany('ids as in a text', { tokens: 2600, rows: 700, id: asInText(700) }),
+  backwardOfMany('one id', { tokens: 2600, rows: 3, hidden: 5, id: () => 1 }),
+  backwardOfMany('two ids in turn', { tokens: 2560, rows: 2, hidden: 200, id: (index) => index % 2 }),
+  backwardOfMany('none in the table', { tokens: 130, rows: 4, id: (index) => (index % 2 === 0 ? -1 : 4) }),
+  // a table of one rank of several: ids before it, in it and behind it
+  backwardOfMany('a third of the vocabulary', {
+    ...{ tokens: 2600, rows: 300, firstRow: 300, id: (index) => (index * 7919) % 900 },
+  }),
+  // row numbers of 19 bits take a pass more than those of 18
+  backwardOfMany('a large vocabulary', {
+    ...{ tokens: 300, rows: 2 ** 18 + 9, hidden: 1, id: (index) => (index % 3 === 0 ? 2 ** 18 + 8 : index) },
+  }),
+  // chunks of 64: rows that end with one, begin with one, and fill one
+  backwardOfMany('64 of each id', { tokens: 256, rows: 4, id: (index) => Math.floor(index / 64) }),
+  backwardOfMany('65 and 63 of an id', {
+    tokens: 256,
+    rows: 4,
+    id: (index) => Math.floor((index + 191) / 64) - 2,
+  }),
+];
+
+/** On a card as many tokens as large micro-batches have: the time should grow with them, and not with their square. */
+const benchmarksOfMany: OpCase[] = (timedKind === 'card' ? [16, 32, 64, 128] : []).map(
+  (thousands): OpCase => {
+    const [tokens, rows, hidden] = [thousands * 1024, 50304, 2048];
+    const id = asInText(rows);
+    const numRows = new Set(Array.from({ length: tokens }, (_, index) => id(index))).size;
+    return {
+      name: `embedding_backward of ${thousands}k tokens as in a text, [${rows},${hidden}]`,
+      operation: 'embedding_backward',
+      dtypes: ['bfloat16'],
+      tensors: {
+        tableGradient: { shape: [rows, hidden], dtype: 'float32', output: true, accumulated: true },
+        outputGradient: { shape: [tokens, hidden] },
+        ids: { shape: [tokens], dtype: 'int32', values: id },
+      },
+      run: ({ tableGradient, outputGradient, ids }) =>
+        embeddingBackward({ tableGradient: tableGradient!, outputGradient: outputGradient!, ids: ids! }),
+      // every gradient is read; each row of the float32 table that occurs is read and written
+      benchmark: { elements: (tokens + 4 * numRows) * hidden },
+      tolerance: {
+        bfloat16: { absolute: 4e-3, relative: 1e-5 },
+        reason:
+          '8,000 N(0, 1) values in another order: partial sums of up to 300 are rounded 8,000 times to 2^-24',
+      },
+    };
+  },
+);
 
 const benchmarks: OpCase[] = benchmarkSizes.flatMap(
   ({ preset, sequence, batch, hidden, logits }): OpCase[] => {
@@ -82,7 +179,13 @@ const benchmarks: OpCase[] = benchmarkSizes.flatMap(
   },
 );
 
-export const cases: readonly OpCase[] = [...forward, ...backward, ...benchmarks];
+export const cases: readonly OpCase[] = [
+  ...forward,
+  ...backward,
+  ...ofMany,
+  ...benchmarks,
+  ...benchmarksOfMany,
+];
 
 export const gradientCases: readonly GradientCase[] = [
   {

@@ -2,10 +2,9 @@ import {
   type PackedAttentionOptions,
   packedAttentionBackward,
   packedAttentionForward,
-  Tensor,
 } from '../../src/index.js';
-import type { GradientCase, OpCase, TensorSpec, Tensors } from './op-case.js';
-import { attentionTolerances } from './tolerances.js';
+import { type AttentionShapes, casesOfAttention } from './cases-of-attention.js';
+import type { TensorSpec, Tensors } from './op-case.js';
 
 interface Variant {
   readonly name: string;
@@ -31,7 +30,10 @@ const variants: Variant[] = [
 const numRows = ({ lengths, rest = 0 }: Variant): number =>
   lengths.reduce((sum, length) => sum + length, rest);
 
-function coordinates({ lengths, dropout }: Variant): Record<string, TensorSpec> {
+const numScores = ({ lengths }: Variant): number => lengths.reduce((sum, length) => sum + length ** 2, 0);
+
+/** The tensors that say which rows are whose. */
+function maskTensors({ lengths, dropout }: Variant): Record<string, TensorSpec> {
   const starts = [0];
   for (const length of lengths) starts.push(starts.at(-1)! + length);
   return {
@@ -45,11 +47,7 @@ function coordinates({ lengths, dropout }: Variant): Record<string, TensorSpec> 
 function optionsOf(variant: Variant, { starts, samples }: Tensors): PackedAttentionOptions {
   const { lengths, scale, dropout: probability } = variant;
   return {
-    packed: {
-      starts: starts!,
-      longest: Math.max(...lengths),
-      numScores: lengths.reduce((sum, length) => sum + length ** 2, 0),
-    },
+    packed: { starts: starts!, longest: Math.max(...lengths), numScores: numScores(variant) },
     ...(scale !== undefined && { scale }),
     ...(probability !== undefined && {
       dropout: { probability, keyLow: 0x9e3779b9, keyHigh: 12345, samples: samples!, headOffset: 5 },
@@ -57,7 +55,7 @@ function optionsOf(variant: Variant, { starts, samples }: Tensors): PackedAttent
   };
 }
 
-function shapesOf(variant: Variant) {
+function shapesOf(variant: Variant): AttentionShapes {
   const { heads, headSize } = variant;
   const rows = numRows(variant);
   return {
@@ -67,101 +65,10 @@ function shapesOf(variant: Variant) {
   };
 }
 
-const dtypes = ['float32', 'bfloat16', 'float16'] as const;
-
-function forwardCase(variant: Variant): OpCase {
-  const shapes = shapesOf(variant);
-  return {
-    name: `packed_attention_forward ${variant.name} [${variant.lengths}]`,
-    operation: 'packed_attention_forward',
-    tensors: {
-      output: { shape: shapes.output, output: true },
-      logSumExp: { shape: shapes.logSumExp, dtype: 'float32', output: true },
-      qkv: { shape: shapes.qkv },
-      ...coordinates(variant),
-    },
-    run: (tensors) =>
-      packedAttentionForward({
-        ...{ output: tensors.output!, logSumExp: tensors.logSumExp!, qkv: tensors.qkv! },
-        ...optionsOf(variant, tensors),
-      }),
-    dtypes,
-    tolerance: attentionTolerances.forward,
-  };
-}
-
-function backwardCase(variant: Variant): OpCase {
-  const shapes = shapesOf(variant);
-  return {
-    name: `packed_attention_backward ${variant.name} [${variant.lengths}]`,
-    operation: 'packed_attention_backward',
-    tensors: {
-      qkvGradient: { shape: shapes.qkv, output: true },
-      outputGradient: { shape: shapes.output },
-      qkv: { shape: shapes.qkv },
-      ...coordinates(variant),
-    },
-    run: (tensors) => {
-      const { qkvGradient, outputGradient, qkv } = tensors;
-      const device = qkv!.device;
-      // What the forward pass of the same device leaves behind.
-      const output = Tensor.empty({ shape: shapes.output, dtype: qkv!.dtype, device });
-      const logSumExp = Tensor.empty({ shape: shapes.logSumExp, dtype: 'float32', device });
-      const options = { output, logSumExp, qkv: qkv!, ...optionsOf(variant, tensors) };
-      packedAttentionForward(options);
-      packedAttentionBackward({
-        ...options,
-        qkvGradient: qkvGradient!,
-        outputGradient: outputGradient!,
-      });
-      output.dispose();
-      logSumExp.dispose();
-    },
-    dtypes,
-    tolerance: attentionTolerances.backward,
-  };
-}
-
 /** bert-base: 128 and 512 positions, most samples full. */
 const benchmarkVariants: Variant[] = [
   { name: 'bert', lengths: [128, 128, 64, 128, 128, 128, 110, 128], heads: 12, headSize: 64 },
   { name: 'bert', lengths: [512, 470, 512, 330], heads: 12, headSize: 64 },
-];
-
-const benchmarks: OpCase[] = benchmarkVariants.flatMap((variant): OpCase[] => {
-  const { lengths, heads, headSize } = variant;
-  const productFlops = 2 * heads * headSize * lengths.reduce((sum, length) => sum + length ** 2, 0);
-  const forward = forwardCase(variant);
-  const { output, logSumExp, ...inputs } = forward.tensors;
-  return [
-    { ...forward, benchmark: { flops: 2 * productFlops } },
-    {
-      ...forward,
-      name: `packed_attention_backward ${variant.name} [${lengths}]`,
-      operation: 'packed_attention_backward',
-      tensors: {
-        qkvGradient: { shape: inputs.qkv!.shape, output: true },
-        outputGradient: { shape: output!.shape },
-        // Stand-ins for what the forward pass leaves behind: time does not depend on values.
-        output: { shape: output!.shape },
-        logSumExp: { ...logSumExp!, output: false, values: () => 6 },
-        ...inputs,
-      },
-      run: (tensors) =>
-        packedAttentionBackward({
-          ...{ qkvGradient: tensors.qkvGradient!, outputGradient: tensors.outputGradient! },
-          ...{ output: tensors.output!, logSumExp: tensors.logSumExp!, qkv: tensors.qkv! },
-          ...optionsOf(variant, tensors),
-        }),
-      benchmark: { flops: 4 * productFlops },
-    },
-  ];
-});
-
-export const cases: readonly OpCase[] = [
-  ...variants.map(forwardCase),
-  ...variants.map(backwardCase),
-  ...benchmarks,
 ];
 
 const gradientVariants: Variant[] = [
@@ -169,30 +76,12 @@ const gradientVariants: Variant[] = [
   { name: 'dropout', lengths: [4, 1], heads: 1, headSize: 2, dropout: 0.4 },
 ];
 
-export const gradientCases: readonly GradientCase[] = gradientVariants.map((variant) => {
-  const shapes = shapesOf(variant);
-  return {
-    name: `packed_attention ${variant.name} [${variant.lengths}]`,
-    tensors: {
-      qkv: { shape: shapes.qkv },
-      logSumExp: { shape: shapes.logSumExp },
-      output: { shape: shapes.output },
-      ...coordinates(variant),
-    },
-    differentiable: ['qkv'],
-    outputShape: shapes.output,
-    forward: (tensors, output) =>
-      packedAttentionForward({
-        ...{ output, logSumExp: tensors.logSumExp!, qkv: tensors.qkv! },
-        ...optionsOf(variant, tensors),
-      }),
-    backward: (tensors, outputGradient, gradients) => {
-      const options = {
-        ...{ output: tensors.output!, logSumExp: tensors.logSumExp!, qkv: tensors.qkv! },
-        ...optionsOf(variant, tensors),
-      };
-      packedAttentionForward(options);
-      packedAttentionBackward({ ...options, qkvGradient: gradients.qkv!, outputGradient });
-    },
-  };
-});
+export const { cases, gradientCases } = casesOfAttention(
+  {
+    name: 'packed_attention',
+    ...{ sizesOf: ({ lengths }: Variant) => lengths, shapesOf, maskTensors, optionsOf },
+    productFlops: (variant) => 2 * variant.heads * variant.headSize * numScores(variant),
+    ...{ forward: packedAttentionForward, backward: packedAttentionBackward },
+  },
+  { variants, benchmarks: benchmarkVariants, gradients: gradientVariants },
+);

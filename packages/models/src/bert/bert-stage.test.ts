@@ -1,3 +1,4 @@
+import type { MaskedTokenBatch } from '@mtl/data';
 import {
   countedFlops,
   type Device,
@@ -11,7 +12,6 @@ import { expectClose, StageUnderTest } from '../../test/support/stage-under-test
 import type { BertStageOptions } from './bert-encoder-stage.js';
 import { type BertModelConfiguration, numBertParameters } from './bert-model-configuration.js';
 import { BertStage } from './bert-stage.js';
-import type { MaskedTokenBatch } from './masked-token-batch.js';
 
 const model: BertModelConfiguration = {
   numLayers: 2,

@@ -1,4 +1,5 @@
 import { type Parameter, Tape, type Variable } from '@mtl/autograd';
+import type { MaskedTokenBatch } from '@mtl/data';
 import { UsageError } from '@mtl/errors';
 import { cast, Tensor } from '@mtl/kernels';
 import type { StageForward, StageLoss } from '@mtl/pipeline';
@@ -6,7 +7,7 @@ import type { Positions, StageCall } from '../blocks/transformer-stage.js';
 import { vocabularyLogits } from '../blocks/vocabulary-logits.js';
 import { BertEncoderStage, type BertStageOptions } from './bert-encoder-stage.js';
 import { MaskedLanguageHead, SentenceOrderHead } from './bert-heads.js';
-import { type DeviceMaskedBatch, type MaskedTokenBatch, maskedBatchToDevice } from './masked-token-batch.js';
+import { type DeviceMaskedBatch, maskedBatchToDevice } from './masked-batch-to-device.js';
 import type { PaddedSize } from './sample-packing.js';
 
 /** What a BERT says of a batch, on the host. */

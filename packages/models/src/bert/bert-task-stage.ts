@@ -1,4 +1,5 @@
 import { crossEntropy, type Parameter, type Tape, type Variable } from '@mtl/autograd';
+import type { TaskTokenBatch } from '@mtl/data';
 import { UsageError } from '@mtl/errors';
 import { cast, Tensor } from '@mtl/kernels';
 import type { StageForward, StageLoss } from '@mtl/pipeline';
@@ -8,7 +9,7 @@ import type { BertTask } from './bert-task.js';
 import { PooledHead } from './pooled-head.js';
 import type { PaddedSize } from './sample-packing.js';
 import { SpanHead } from './span-head.js';
-import { type DeviceTaskBatch, type TaskTokenBatch, taskBatchToDevice } from './task-token-batch.js';
+import { type DeviceTaskBatch, taskBatchToDevice } from './task-batch-to-device.js';
 
 export interface BertTaskStageOptions extends Omit<BertStageOptions, 'wordEmbedding'> {
   readonly task: BertTask;

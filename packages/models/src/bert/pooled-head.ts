@@ -1,9 +1,10 @@
 import { linear, type Parameter, reshape, type Tape, type Variable } from '@mtl/autograd';
+import type { TaskTokenBatch } from '@mtl/data';
 import type { BertTask } from './bert-task.js';
 import { type BertHeadOptions, headLinear, type LinearParameters } from './head-linear.js';
 import { Pooler } from './pooler.js';
+import type { TaskTargets } from './task-batch-to-device.js';
 import type { TaskHead, TaskHeadCall } from './task-head.js';
-import type { TaskTargets, TaskTokenBatch } from './task-token-batch.js';
 
 /**
  * Classification and multiple choice: pooler, dropout and a linear layer with a logit for each class, or one for each

@@ -7,9 +7,10 @@ import {
   type Tape,
   type Variable,
 } from '@mtl/autograd';
+import type { TaskTokenBatch } from '@mtl/data';
 import { type BertHeadOptions, headLinear, type LinearParameters } from './head-linear.js';
+import { indicesOn, type TaskTargets, valuesOn } from './task-batch-to-device.js';
 import type { TaskHead, TaskHeadCall } from './task-head.js';
-import { indicesOn, type TaskTargets, type TaskTokenBatch, valuesOn } from './task-token-batch.js';
 
 /** What padding gets added to its logits: nothing is left of it in a softmax, and every dtype can hold it. */
 const outOfReach = -30_000;

@@ -1,5 +1,5 @@
 import type { Parameter, Tape, Variable } from '@mtl/autograd';
-import type { DeviceTaskBatch } from './task-token-batch.js';
+import type { DeviceTaskBatch } from './task-batch-to-device.js';
 
 /** What a head computes with, apart from its parameters. */
 export interface TaskHeadCall {

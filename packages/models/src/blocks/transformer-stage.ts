@@ -280,18 +280,24 @@ export abstract class TransformerStage<
       this.activationRows(call.batch)[0],
       cuts && this.tensorParallel?.sequenceParallel === true,
     );
-    const batch = this.toDevice(call, positions);
+    // what `load` of this stage made, if the caller has called it
+    const batch = (call.loaded as OnDevice | undefined) ?? this.toDevice(call, positions);
     const stageCall = { batch, positions, training };
     const boundary =
       call.input === undefined
         ? undefined
         : tape.input(call.input.view({ shape: call.input.shape }), { requiresGradient: true });
-    const outputs = tape.scope((): Variable | readonly Variable[] => {
-      const hidden = boundary ?? tape.scope(() => this.embed(tape, stageCall));
-      const result = this.applyBlocks(tape, hidden, stageCall);
-      return this.isLast ? this.losses(tape, result, stageCall) : result;
-    });
-    return { tape, batch, input: boundary, outputs: [outputs].flat() };
+    try {
+      const outputs = tape.scope((): Variable | readonly Variable[] => {
+        const hidden = boundary ?? tape.scope(() => this.embed(tape, stageCall));
+        const result = this.applyBlocks(tape, hidden, stageCall);
+        return this.isLast ? this.losses(tape, result, stageCall) : result;
+      });
+      return { tape, batch, input: boundary, outputs: [outputs].flat() };
+    } catch (error) {
+      release({ tape, batch, input: boundary, outputs: [] });
+      throw error;
+    }
   }
 
   #dropout(site: string, { batch, training }: StageCall<DeviceSamples>, rate: number): Dropout | undefined {

@@ -1,6 +1,7 @@
 import { Variable } from '@mtl/autograd';
 import { UsageError } from '@mtl/errors';
 import { type Device, Tensor } from '@mtl/kernels';
+import type { Upload } from '@mtl/pipeline';
 
 /** What every piece of a model needs to know of a micro-batch of token sequences; arrays are [B, S], row by row. */
 export interface BatchOutline {
@@ -67,7 +68,14 @@ export function toDevice(
     lossFactor,
     isFirst,
     isLast,
-  }: { device: Device; lossFactor: number; isFirst: boolean; isLast: boolean },
+    upload = Tensor.from,
+  }: {
+    device: Device;
+    lossFactor: number;
+    isFirst: boolean;
+    isLast: boolean;
+    upload?: Upload | undefined;
+  },
 ): DeviceBatch {
   const { batchSize: b, sequenceLength: s } = batch;
   const needed = <Values>(values: Values | undefined): Values => {
@@ -76,10 +84,10 @@ export function toDevice(
   };
   const constant = (tensor: Tensor): Variable => new Variable(tensor, { requiresGradient: false });
   const ids = (values: Int32Array): Variable =>
-    constant(Tensor.from(transposed(values, b, s), { shape: [s, b], dtype: 'int32', device }));
+    constant(upload(transposed(values, b, s), { shape: [s, b], dtype: 'int32', device }));
   const weights = (mask: Float32Array): Variable => {
     const values = transposed(mask, b, s).map((value) => value * lossFactor);
-    return constant(Tensor.from(values, { shape: [s, b], dtype: 'float32', device }));
+    return constant(upload(values, { shape: [s, b], dtype: 'float32', device }));
   };
   const variables = {
     tokens: isFirst ? ids(needed(batch.tokens)) : undefined,
@@ -87,7 +95,7 @@ export function toDevice(
     labels: isLast ? ids(needed(batch.labels)) : undefined,
     weights: isLast ? weights(needed(batch.lossMask)) : undefined,
     samples: constant(
-      Tensor.from(BigInt64Array.from(Array.from(batch.sampleNumbers, BigInt)), {
+      upload(BigInt64Array.from(Array.from(batch.sampleNumbers, BigInt)), {
         shape: [b],
         dtype: 'int64',
         device,
@@ -96,7 +104,7 @@ export function toDevice(
     keyStart:
       batch.keyStart === undefined
         ? undefined
-        : constant(Tensor.from(batch.keyStart, { shape: [b, s], dtype: 'int32', device })),
+        : constant(upload(batch.keyStart, { shape: [b, s], dtype: 'int32', device })),
   };
   return {
     ...variables,

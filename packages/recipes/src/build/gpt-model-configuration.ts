@@ -1,5 +1,6 @@
 import type { GptModelConfiguration } from '@mtl/models';
 import type { ModelConfiguration } from '../gpt-configuration.js';
+import { transformerConfiguration } from './transformer-configuration.js';
 
 /** The architecture for a vocabulary: flags and tokenizer together. */
 export function gptModelConfiguration(
@@ -7,18 +8,8 @@ export function gptModelConfiguration(
   vocabularySize: number,
 ): GptModelConfiguration {
   return {
-    numLayers: model.numLayers,
-    hiddenSize: model.hiddenSize,
-    ffnHiddenSize: model.ffnHiddenSize,
-    numAttentionHeads: model.numAttentionHeads,
-    maxPositionEmbeddings: model.maxPositionEmbeddings,
-    vocabularySize,
-    makeVocabularySizeDivisibleBy: model.makeVocabSizeDivisibleBy,
+    ...transformerConfiguration(model, vocabularySize),
     tieEmbeddings: !model.untieEmbeddingsAndOutputWeights,
-    layerNormEpsilon: 1e-5,
     geluKind: 'tanh',
-    hiddenDropout: model.hiddenDropout,
-    attentionDropout: model.attentionDropout,
-    initMethodStd: model.initMethodStd,
   };
 }

@@ -2,7 +2,13 @@ import type { Parameter } from '@mtl/autograd';
 import type { NumberedBatch } from '@mtl/data';
 import type { DType } from '@mtl/kernels';
 import type { TransformerConfiguration } from '@mtl/models';
-import { Pipeline, type PipelineRecorder } from '@mtl/pipeline';
+import {
+  GraphedStage,
+  type GraphedStageOptions,
+  Pipeline,
+  type PipelineRecorder,
+  type Stage,
+} from '@mtl/pipeline';
 import type { GptConfiguration } from '../gpt-configuration.js';
 import { balanceAdvice } from './balance-advice.js';
 import { layersOfChunks } from './layers-of-chunks.js';
@@ -27,6 +33,8 @@ export interface ModelPart<Batch, Piece> {
   readonly pipeline: Pipeline<Batch>;
   /** The pipeline rank of each chunk. */
   readonly placement: readonly number[];
+  /** Gives back what passes hold between steps; parameters are their owner's. */
+  dispose(): void;
 }
 
 /** Cuts a model as the flags say, and builds what lies on this rank. All ranks call it. */
@@ -45,7 +53,7 @@ export function modelPart(options: ModelPartOptions): ModelPart<NumberedBatch, M
     const advice = balanceAdvice(configuration, { model, work, schedule: step });
     if (advice !== undefined) onMessage(advice);
   }
-  const { tp, pp } = processes.groups;
+  const { tp, pp, dp } = processes.groups;
   const { stages, parameters } = recipe.buildStages({
     ...{ model, device, dtype, layers, placement },
     rank: processes.coordinates.pp,
@@ -53,9 +61,39 @@ export function modelPart(options: ModelPartOptions): ModelPart<NumberedBatch, M
     recomputation: training.recompute,
     tensorParallel: tp && { group: tp, sequenceParallel: parallel.sequenceParallel },
   });
+  const graphed = parallel.cudaGraphs
+    ? graphedStages(stages, {
+        ...{ device, onMessage },
+        ...(dp === undefined ? {} : amongReplicas(parameters, { overlaps: parallel.overlapGradReduce })),
+      })
+    : undefined;
   const pipeline = new Pipeline<NumberedBatch>({
-    ...{ stages, schedule, dtype, device, recorder, group: pp },
+    ...{ schedule, dtype, device, recorder, group: pp },
+    stages: graphed ?? stages,
     replicas: parallel.sequenceParallel ? undefined : tp,
   });
-  return { stages, parameters, pipeline, placement };
+  const dispose = (): void => {
+    for (const stage of graphed?.values() ?? []) stage.dispose();
+  };
+  return { stages, parameters, pipeline, placement, dispose };
+}
+
+/** What data parallelism does beside passes: gathers that end when a parameter is read, reductions that backward starts. */
+function amongReplicas(
+  parameters: readonly Parameter[],
+  { overlaps }: { readonly overlaps: boolean },
+): Pick<GraphedStageOptions<NumberedBatch>, 'beforePasses' | 'lastRunsByItself'> {
+  return {
+    beforePasses: () => {
+      for (const parameter of parameters) void parameter.data;
+    },
+    lastRunsByItself: overlaps,
+  };
+}
+
+function graphedStages(
+  stages: ReadonlyMap<number, Stage<NumberedBatch>>,
+  options: Omit<GraphedStageOptions<NumberedBatch>, 'stage'>,
+): ReadonlyMap<number, GraphedStage<NumberedBatch>> {
+  return new Map([...stages].map(([chunk, stage]) => [chunk, new GraphedStage({ ...options, stage })]));
 }

@@ -249,6 +249,7 @@ export class Training {
   async close(): Promise<void> {
     this.reporters.close();
     await this.#batches.close();
+    this.part.dispose();
     this.optimizer.dispose();
     this.optimizer.buffers.dispose();
   }

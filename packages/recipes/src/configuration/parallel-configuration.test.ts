@@ -41,6 +41,34 @@ describe('parallelConfiguration', () => {
     );
     expect(configure(line, 2).parallel).toMatchObject(expected);
   });
+
+  it.each<[string, number, boolean, RegExp | undefined]>([
+    ['', 1, false, undefined],
+    ['--device cuda', 1, false, undefined],
+    ['--device cuda --cuda-graphs', 1, true, undefined],
+    ['--device cuda --cuda-graphs', 2, true, undefined],
+    ['--cuda-graphs', 1, false, /no effect with --device cpu/],
+    [
+      '--device cuda --cuda-graphs --tensor-model-parallel-size 2',
+      2,
+      false,
+      /no effect where tensor or pipeline/,
+    ],
+    [
+      '--device cuda --cuda-graphs --pipeline-model-parallel-size 2',
+      2,
+      false,
+      /no effect where tensor or pipeline/,
+    ],
+  ])(
+    'records passes where they can be, and else says why not: %s in %i processes',
+    (flags, size, records, notice) => {
+      const { parallel, notices } = configure(withFlags(`--global-batch-size 8 ${flags}`), size);
+      expect(parallel.cudaGraphs).toBe(records);
+      const said = notices.filter((text) => text.includes('--cuda-graphs'));
+      expect(said).toEqual(notice === undefined ? [] : [expect.stringMatching(notice)]);
+    },
+  );
 });
 
 refusals(

@@ -51,9 +51,14 @@ export function parallelConfiguration(options: ParallelConfigurationOptions): Pa
       'has parameters to gather only when they are split',
     );
   }
+  const cudaGraphs = cudaGraphsOf(flags, {
+    notices,
+    isWhole: tensorModelParallelSize * pipelineModelParallelSize === 1,
+  });
   const threads = flags.get('threads');
   return {
     device: flags.required('device'),
+    cudaGraphs,
     ...(threads === undefined ? {} : { threads }),
     worldSize,
     tensorModelParallelSize,
@@ -73,6 +78,22 @@ export function parallelConfiguration(options: ParallelConfigurationOptions): Pa
     overlapParamGather: flags.required('overlap-param-gather'),
     distributedTimeoutMinutes: flags.required('distributed-timeout-minutes'),
   };
+}
+
+/** Whether passes are to be recorded; where they cannot be, a notice says so. */
+function cudaGraphsOf(
+  flags: FlagReader,
+  { isWhole, notices }: { readonly isWhole: boolean; readonly notices: string[] },
+): boolean {
+  if (!flags.required('cuda-graphs')) return false;
+  const lacking =
+    flags.required('device') !== 'cuda'
+      ? `with --device ${flags.required('device')}`
+      : isWhole
+        ? undefined
+        : 'where tensor or pipeline parallelism exchanges tensors within a pass';
+  if (lacking !== undefined) notices.push(`--cuda-graphs has no effect ${lacking}`);
+  return lacking === undefined;
 }
 
 /** Every tensor that is split must split evenly. */

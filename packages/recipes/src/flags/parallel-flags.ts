@@ -4,6 +4,9 @@ import { choice, count, positiveNumber, text, toggle } from './flag-kinds.js';
 /** Where the model runs and how it is cut over processes. */
 export const parallelFlags = {
   device: choice(['cpu', 'cuda'], 'Where tensors live.', { default: 'cpu' }),
+  'cuda-graphs': toggle(
+    'With --device cuda: record the passes over a micro-batch once, then launch them as a whole. Not with tensor or pipeline parallelism.',
+  ),
   'distributed-backend': choice(['nccl', 'gloo', 'local'], 'What processes communicate over.', {
     defaultText:
       'local on one host, gloo between hosts; with --device cuda nccl where every process has a GPU of its own',

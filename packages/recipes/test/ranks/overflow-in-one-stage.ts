@@ -1,6 +1,6 @@
 import type { World } from '@mtl/comm';
 import type { GptStage } from '@mtl/models';
-import { parseFlags, Training, validateConfiguration } from '../../src/index.js';
+import { parseFlags, Training, validateConfiguration } from '@mtl/recipes';
 
 export interface OverflowCase {
   readonly flags: readonly string[];

@@ -1,5 +1,5 @@
 import type { ProcessGroup, World } from '@mtl/comm';
-import { type ModelKind, parseFlags, Training, validateConfiguration } from '../../src/index.js';
+import { type ModelKind, parseFlags, Training, validateConfiguration } from '@mtl/recipes';
 
 export interface TrainGptArgument {
   readonly flags: readonly string[];

@@ -1,23 +1,13 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { prepareDataset, trainWordPiece, writeVocabularyText } from '@mtl/data';
-
-/** Sentences whose words tell of each other. */
-function documents(): string[] {
-  const animals = ['cat', 'dog', 'hen', 'fox', 'cow'];
-  const places = ['mat', 'sofa', 'roof', 'hill', 'barn'];
-  const sentence = (index: number): string =>
-    `The ${animals[index % 5]} number ${index % 10} sat on the ${places[index % 5]}.`;
-  return Array.from({ length: 120 }, (_, document) =>
-    Array.from({ length: 9 }, (_, index) => sentence(document * 7 + index)).join(' '),
-  );
-}
+import { smallSentences } from './small-sentences.js';
 
 /** Writes a small corpus of sentences and its WordPiece vocabulary into a directory; the flags that name them. */
 export async function prepareSentences(directory: string): Promise<readonly string[]> {
   const text = join(directory, 'sentences.txt');
   const vocabFile = join(directory, 'vocab.txt');
-  const texts = documents();
+  const texts = smallSentences();
   writeFileSync(text, texts.join('\n\n'));
   writeVocabularyText(vocabFile, await trainWordPiece({ texts, vocabularySize: 100 }));
   const { prefix } = await prepareDataset({

@@ -1,12 +1,12 @@
 import { execFile } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { freePort } from '@mtl/tooling/free-port';
 import { reportEngine } from '@mtl/tooling/report-engine';
-import { typescriptThreads } from '@mtl/tooling/typescript-threads';
+import { typescriptFlags } from '@mtl/tooling/typescript-threads';
 
 export interface RunProcessesOptions {
   readonly worldSize: number;
@@ -32,7 +32,6 @@ export interface ProcessOrder {
 }
 
 const program = fileURLToPath(new URL('../ranks/rank-process.ts', import.meta.url));
-const preload = ['--import', typescriptThreads.preload.href, ...typescriptThreads.execArgv];
 
 /** Runs ranks as processes of their own, over a native engine; their results by rank. */
 export async function runProcesses<Result>(options: RunProcessesOptions): Promise<Result[]> {
@@ -51,7 +50,7 @@ export async function runProcesses<Result>(options: RunProcessesOptions): Promis
           killSignal: 'SIGKILL' as const,
           maxBuffer: 1 << 26,
         };
-        const words = [process.execPath, ...preload, '--expose-gc', program];
+        const words = [process.execPath, ...typescriptFlags, '--expose-gc', program];
         const [command, ...rest] = [...prefixOf(rank), ...words] as [string, ...string[]];
         await promisify(execFile)(command, [...rest, String(rank), orderPath, resultPath], {
           ...limits,
@@ -72,18 +71,4 @@ export async function runProcesses<Result>(options: RunProcessesOptions): Promis
   } finally {
     rmSync(directory, { recursive: true, force: true });
   }
-}
-
-/** A port of the loopback that nobody listens on. */
-function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer();
-    server.on('error', reject);
-    server.listen(0, '127.0.0.1', () => {
-      const address = server.address();
-      server.close(() =>
-        typeof address === 'object' && address !== null ? resolve(address.port) : reject(),
-      );
-    });
-  });
 }

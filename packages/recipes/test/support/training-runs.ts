@@ -1,14 +1,14 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { runInMemoryRanks } from '@mtl/comm/testing';
-import { typescriptThreads } from '@mtl/tooling/typescript-threads';
 import { expect } from 'vitest';
 import type { ModelKind } from '../../src/index.js';
 import type { TrainGptArgument, TrainGptResult } from '../ranks/train-gpt.js';
 import { prepareCorpus } from './prepare-corpus.js';
 import { prepareSentences } from './prepare-sentences.js';
 import { runProcesses } from './run-processes.js';
+import { TrainingRanks } from './training-ranks.js';
+import { withoutFlags } from './without-flags.js';
 
 /** A model with dropout 0.1 that learns in 24 steps of 8 samples. */
 const small = [
@@ -57,6 +57,8 @@ export class TrainingRuns {
   readonly #recipe: readonly string[];
 
   readonly #model: ModelKind;
+  /** By world size. */
+  readonly #ranks = new Map<number, TrainingRanks>();
 
   private constructor(directory: string, recipe: readonly string[], model: ModelKind) {
     this.#directory = directory;
@@ -68,7 +70,7 @@ export class TrainingRuns {
   static async create(flags: readonly string[] = [], model: ModelKind = 'gpt'): Promise<TrainingRuns> {
     const directory = mkdtempSync(join(tmpdir(), 'mtl-recipes-'));
     const corpus = await (model === 'bert' ? prepareSentences(directory) : prepareCorpus(directory));
-    return new TrainingRuns(directory, [...without(recipes[model], flags), ...flags, ...corpus], model);
+    return new TrainingRuns(directory, [...withoutFlags(recipes[model], flags), ...flags, ...corpus], model);
   }
 
   pathOf(name: string): string {
@@ -77,14 +79,16 @@ export class TrainingRuns {
 
   /** Trains one after the other on the same ranks; results by training, then by rank. */
   async run(worldSize: number, trainings: readonly Training[]): Promise<TrainGptResult[][]> {
-    const ranks = await runInMemoryRanks<TrainGptResult[]>({
-      ...typescriptThreads,
-      worldSize,
-      module: new URL('../ranks/train-gpt.ts', import.meta.url),
-      argument: this.#argumentsOf(trainings),
-      timeoutMs: 60_000,
-    });
-    return trainings.map((_, index) => ranks.map((results) => results[index]!));
+    const waiting = this.#ranks.get(worldSize) ?? new TrainingRanks(worldSize);
+    this.#ranks.set(worldSize, waiting);
+    try {
+      const ranks = await waiting.train(this.#argumentsOf(trainings));
+      return trainings.map((_, index) => ranks.map((results) => results[index]!));
+    } catch (error) {
+      this.#ranks.delete(worldSize);
+      await waiting.close();
+      throw error;
+    }
   }
 
   /** As `run`, with processes in place of threads and shared memory in place of messages. */
@@ -113,7 +117,8 @@ export class TrainingRuns {
     return { loss: largest('lm_loss'), norm: largest('grad_norm') };
   }
 
-  remove(): void {
+  async remove(): Promise<void> {
+    await Promise.all([...this.#ranks.values()].map((ranks) => ranks.close()));
     rmSync(this.#directory, { recursive: true, force: true });
   }
 
@@ -122,14 +127,9 @@ export class TrainingRuns {
       isRestart,
       model: this.#model,
       flags: [
-        ...without(this.#recipe, [...flags, ...leftOut]),
+        ...withoutFlags(this.#recipe, [...flags, ...leftOut]),
         ...['--save', this.pathOf(name), '--metrics-jsonl', `${this.pathOf(name)}.jsonl`, ...flags],
       ],
     }));
   }
-}
-
-/** Words without the flags that are given. */
-function without(words: readonly string[], given: readonly string[]): string[] {
-  return words.filter((word, index) => !given.includes(word.startsWith('--') ? word : words[index - 1]!));
 }

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { exampleStep } from '../../test/support/example-step.js';
 import {
   ConsoleReporter,
   formatDuration,
@@ -7,7 +8,6 @@ import {
   formatStepLine,
   formatValidationLine,
 } from './console-line.js';
-import type { StepMetrics } from './step-metrics.js';
 
 const interval = {
   iteration: 10,
@@ -24,25 +24,6 @@ const interval = {
   tokensPerSecond: 3317.7,
   modelTflops: 0.21049,
 };
-
-function step(iteration: number, change: Partial<StepMetrics> = {}): StepMetrics {
-  return {
-    iteration,
-    consumedSamples: iteration * 16,
-    consumedTokens: iteration * 4096,
-    globalBatchSize: 16,
-    lmLoss: 5 - iteration,
-    gradNorm: 1,
-    learningRate: 1e-3,
-    lossScale: 1,
-    skipped: false,
-    stepMs: 1000,
-    tokensPerSecond: 4096,
-    modelTflops: 0.2,
-    peakBytes: 1,
-    ...change,
-  };
-}
 
 /** A stream that remembers what was written. */
 function recorder(terminal: { readonly isTTY?: boolean; readonly columns?: number } = {}) {
@@ -114,7 +95,7 @@ describe('ConsoleReporter', () => {
   it('prints plain lines only where there is no terminal', () => {
     const stream = recorder();
     const reporter = new ConsoleReporter({ stream, trainIterations: 5, logInterval: 2 });
-    for (const iteration of [1, 2, 3, 4, 5]) reporter.step(step(iteration));
+    for (const iteration of [1, 2, 3, 4, 5]) reporter.step(exampleStep(iteration));
     reporter.validation({ iteration: 5, loss: 2 });
     reporter.message('saved');
     reporter.close();
@@ -146,9 +127,9 @@ describe('ConsoleReporter', () => {
   it('averages over the interval, without the losses of skipped steps', () => {
     const stream = recorder();
     const reporter = new ConsoleReporter({ stream, trainIterations: 10, logInterval: 3 });
-    reporter.step(step(1, { lmLoss: 2, stepMs: 1000, tokensPerSecond: 100 }));
-    reporter.step(step(2, { lmLoss: 900, stepMs: 1000, tokensPerSecond: 100, skipped: true }));
-    reporter.step(step(3, { lmLoss: 4, stepMs: 4000, tokensPerSecond: 25 }));
+    reporter.step(exampleStep(1, { lmLoss: 2, stepMs: 1000, tokensPerSecond: 100 }));
+    reporter.step(exampleStep(2, { lmLoss: 900, stepMs: 1000, tokensPerSecond: 100, skipped: true }));
+    reporter.step(exampleStep(3, { lmLoss: 4, stepMs: 4000, tokensPerSecond: 25 }));
     expect(stream.text()).toContain('lm loss: 3.000000E+00 |');
     expect(stream.text()).toContain('number of skipped iterations:   1 |');
     expect(stream.text()).toContain('elapsed time per iteration (ms): 2000.0 |');
@@ -159,7 +140,7 @@ describe('ConsoleReporter', () => {
   it('has no loss when every step was skipped', () => {
     const stream = recorder();
     const reporter = new ConsoleReporter({ stream, trainIterations: 10, logInterval: 1 });
-    reporter.step(step(1, { skipped: true, gradNorm: Infinity }));
+    reporter.step(exampleStep(1, { skipped: true, gradNorm: Infinity }));
     expect(stream.text()).not.toContain('lm loss');
     expect(stream.text()).toContain('grad norm: inf | number of skipped iterations:   1 |');
   });
@@ -167,7 +148,7 @@ describe('ConsoleReporter', () => {
   it("prints BERT's losses by their names", () => {
     const stream = recorder();
     const reporter = new ConsoleReporter({ stream, trainIterations: 1, logInterval: 1 });
-    reporter.step(step(1, { otherLosses: { mlm_loss: 2, sop_loss: 0.5 } }));
+    reporter.step(exampleStep(1, { otherLosses: { mlm_loss: 2, sop_loss: 0.5 } }));
     expect(stream.text()).toContain('mlm loss: 2.000000E+00 | sop loss: 5.000000E-01 |');
   });
 
@@ -183,7 +164,7 @@ describe('ConsoleReporter', () => {
     });
     for (let iteration = 1; iteration <= 40; iteration++) {
       time += 10;
-      reporter.step(step(iteration));
+      reporter.step(exampleStep(iteration));
     }
     expect(stream.text().match(/left/g)).toHaveLength(4);
     expect(stream.text()).toContain('1m 09s left'); // 69 steps of a second at step 31
@@ -198,7 +179,7 @@ describe('ConsoleReporter', () => {
     const outputs = [false, true].map((noColor) => {
       const stream = recorder({ isTTY: true });
       const reporter = new ConsoleReporter({ stream, trainIterations: 9, logInterval: 9, noColor });
-      reporter.step(step(1));
+      reporter.step(exampleStep(1));
       return stream.text();
     });
     expect(outputs[0]).toContain('\u001b[36m');

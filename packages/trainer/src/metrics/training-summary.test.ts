@@ -1,25 +1,15 @@
 import { describe, expect, it } from 'vitest';
+import { exampleStep } from '../../test/support/example-step.js';
 import type { StepMetrics } from './step-metrics.js';
 import { TrainingSummary } from './training-summary.js';
 
-function step(iteration: number, change: Partial<StepMetrics> = {}): StepMetrics {
-  return {
-    iteration,
-    consumedSamples: iteration * 16,
-    consumedTokens: iteration * 4096,
-    globalBatchSize: 16,
-    lmLoss: 5 - iteration,
-    gradNorm: 1,
-    learningRate: 1e-3,
-    lossScale: 1,
-    skipped: false,
-    stepMs: 1000,
+const step = (iteration: number, change: Partial<StepMetrics> = {}): StepMetrics =>
+  exampleStep(iteration, {
     tokensPerSecond: 4000 + iteration,
     modelTflops: iteration / 8,
     peakBytes: 3 * 2 ** 29,
     ...change,
-  };
-}
+  });
 
 describe('TrainingSummary', () => {
   it('names what was reached, how fast, by which formula, and where it lies', () => {

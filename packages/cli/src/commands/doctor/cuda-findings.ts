@@ -1,5 +1,5 @@
 import { MtlError } from '@mtl/errors';
-import { type CudaProbe, openCuda, probeCuda } from '@mtl/kernels';
+import { type CudaProbe, findGpu, openCuda } from '@mtl/kernels';
 import { formatBytes } from '../../terminal/format-bytes.js';
 import type { Finding } from './findings.js';
 
@@ -31,12 +31,8 @@ function cublasLt(): Finding {
 
 /** What there is of CUDA: the library of the kernels, driver, devices and NVIDIA's libraries, with versions and paths. */
 export function cudaFindings(): readonly Finding[] {
-  let probe: CudaProbe;
-  try {
-    probe = probeCuda();
-  } catch (error) {
-    return [note('CUDA library', error)];
-  }
+  const { probe, error } = findGpu();
+  if (probe === undefined) return [note('CUDA library', error)];
   const { libraryPath, runtimeVersion, driverVersion, devices } = probe;
   const library: Finding = {
     name: 'CUDA library',

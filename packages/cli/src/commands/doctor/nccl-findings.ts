@@ -1,21 +1,12 @@
 import { glooProblem, type NcclInformation, ncclInformation } from '@mtl/comm';
 import { MtlError } from '@mtl/errors';
-import { probeCuda } from '@mtl/kernels';
+import { findGpu } from '@mtl/kernels';
 import type { Finding } from './findings.js';
-
-/** GPUs that this process sees; none without the CUDA library or a driver, of which another finding tells. */
-function numGpus(): number {
-  try {
-    return probeCuda().devices.length;
-  } catch (error) {
-    if (!MtlError.isInstance(error)) throw error;
-    return 0;
-  }
-}
 
 /** NCCL's library, its version and path, or what lacks; and over what processes of a job would communicate here. */
 export function ncclFindings(): readonly Finding[] {
-  const gpus = numGpus();
+  // none without the CUDA library or a driver, of which another finding tells
+  const gpus = findGpu().probe?.devices.length ?? 0;
   let found: NcclInformation | undefined;
   let nccl: Finding;
   try {

@@ -8,7 +8,7 @@
 namespace mtl::comm::gloo {
 namespace {
 
-// What one member sends another at a time: the next chunk travels while the last one is added up (bench/README.md).
+// What one member sends another at a time: the next chunk travels while the last one is added up.
 constexpr uint64_t kChunkBytes = 512 * 1024;
 // Up to here every member sends all it has to all others: one trip instead of two matters more than bytes.
 constexpr uint64_t kSmallBytes = 8 * 1024;
@@ -17,6 +17,20 @@ constexpr uint64_t kSmallBytes = 8 * 1024;
 void* sendable(const void* data) { return const_cast<void*>(data); }
 
 uint64_t ceil_divide(uint64_t numerator, uint64_t denominator) { return (numerator + denominator - 1) / denominator; }
+
+// Values that go in chunks of `chunk` elements.
+struct Chunks {
+  uint64_t count, chunk;
+  size_t element;
+
+  Chunks(const Values& values, uint64_t chunk_bytes)
+      : count(values.count), chunk(chunk_bytes / size_of(values.dtype)), element(size_of(values.dtype)) {}
+  uint64_t number() const { return ceil_divide(count, chunk); }
+  uint64_t length(uint64_t index) const { return std::min(chunk, count - index * chunk); }
+  uint64_t bytes(uint64_t index) const { return length(index) * element; }
+  uint64_t at(uint64_t index) const { return index * chunk * element; }  // bytes that come before it
+  uint64_t most_bytes() const { return std::min(chunk, count) * element; }
+};
 
 }  // namespace
 
@@ -37,8 +51,9 @@ void GlooCollectives::reserve(size_t part_bytes) {
   if (scratch_.size() < needed) scratch_.resize(needed);
 }
 
-char* GlooCollectives::scratch(int parity, int index) const {
-  return const_cast<char*>(scratch_.data()) + (static_cast<size_t>(parity * size() + index)) * part_bytes_;
+char* GlooCollectives::scratch(uint64_t chunk, int index) const {
+  const size_t place = chunk % 2 * static_cast<size_t>(size()) + static_cast<size_t>(index);
+  return const_cast<char*>(scratch_.data()) + place * part_bytes_;
 }
 
 Status GlooCollectives::all_reduce(void* data, const Values& values, Call* call) {
@@ -48,124 +63,107 @@ Status GlooCollectives::all_reduce(void* data, const Values& values, Call* call)
   return is_direct ? all_reduce_direct(bytes, values, call) : all_reduce_in_parts(bytes, values, call);
 }
 
+// What the others sent for a chunk and `own`, added up in member order.
+void GlooCollectives::combine(uint64_t index, const Values& values, const void* own, void* output) const {
+  std::vector<const void*> sources(members_.size());
+  for (int other = 0; other < size(); ++other) sources[static_cast<size_t>(other)] = scratch(index, other);
+  sources[static_cast<size_t>(own_)] = own;
+  local::reduce_function(values.dtype, values.reduction)(sources.data(), size(), output, values.count);
+}
+
 // Everybody sends everything and adds up everything.
 Status GlooCollectives::all_reduce_direct(char* data, const Values& values, Call* call) {
-  const uint64_t element = size_of(values.dtype);
-  const uint64_t chunk = kChunkBytes / element;
-  const uint64_t num_chunks = ceil_divide(values.count, chunk);
-  const auto length = [&](uint64_t index) { return std::min(chunk, values.count - index * chunk); };
-  reserve(std::min(chunk, values.count) * element);
+  const Chunks chunks(values, kChunkBytes);
+  reserve(chunks.most_bytes());
   Exchange exchanges[2];
   const auto start = [&](uint64_t index) {
     std::vector<Transfer> transfers;
     for (int other = 0; other < size(); ++other) {
       if (other == own_) continue;
       const int member = members_[static_cast<size_t>(other)];
-      const size_t bytes = length(index) * element;
-      transfers.push_back({member, Channel::kData, false, scratch(static_cast<int>(index % 2), other), bytes});
-      transfers.push_back({member, Channel::kData, true, data + index * chunk * element, bytes});
+      transfers.push_back({member, Channel::kData, false, scratch(index, other), chunks.bytes(index)});
+      transfers.push_back({member, Channel::kData, true, data + chunks.at(index), chunks.bytes(index)});
     }
     return mesh_->start(transfers, call, &exchanges[index % 2]);
   };
   MTL_RETURN_IF_ERROR(start(0));
-  std::vector<const void*> sources(members_.size());
-  for (uint64_t index = 0; index < num_chunks; ++index) {
-    if (index + 1 < num_chunks) MTL_RETURN_IF_ERROR(start(index + 1));
+  for (uint64_t index = 0; index < chunks.number(); ++index) {
+    if (index + 1 < chunks.number()) MTL_RETURN_IF_ERROR(start(index + 1));
     MTL_RETURN_IF_ERROR(mesh_->finish(&exchanges[index % 2], call));
-    char* own = data + index * chunk * element;
-    for (int other = 0; other < size(); ++other) {
-      sources[static_cast<size_t>(other)] = scratch(static_cast<int>(index % 2), other);
-    }
-    sources[static_cast<size_t>(own_)] = own;
-    local::reduce_function(values.dtype, values.reduction)(sources.data(), size(), own, length(index));
+    char* own = data + chunks.at(index);
+    combine(index, {chunks.length(index), values.dtype, values.reduction}, own, own);
   }
   return ok_status();
 }
 
 // Each adds up its part of a chunk and sends the result to the others: 2 (n-1)/n of the bytes.
 Status GlooCollectives::all_reduce_in_parts(char* data, const Values& values, Call* call) {
-  const uint64_t element = size_of(values.dtype);
-  const uint64_t chunk = kChunkBytes / element * static_cast<uint64_t>(size());
-  const uint64_t num_chunks = ceil_divide(values.count, chunk);
-  const auto base = [&](uint64_t index) { return data + index * chunk * element; };
-  const auto length = [&](uint64_t index) { return std::min(chunk, values.count - index * chunk); };
+  const Chunks chunks(values, kChunkBytes * static_cast<uint64_t>(size()));
+  const size_t element = chunks.element;
   reserve(kChunkBytes);
   Exchange scatters[2], gathers[2];
   // parts of the chunk to those who add them up, their parts of ours
   const auto scatter = [&](uint64_t index) {
     std::vector<Transfer> transfers;
-    const Range own = part_of(length(index), own_);
+    char* base = data + chunks.at(index);
+    const Range own = part_of(chunks.length(index), own_);
     for (int other = 0; other < size(); ++other) {
       if (other == own_) continue;
       const int member = members_[static_cast<size_t>(other)];
-      const Range theirs = part_of(length(index), other);
-      char* incoming = scratch(static_cast<int>(index % 2), other);
-      transfers.push_back({member, Channel::kData, false, incoming, own.length * element});
-      transfers.push_back({member, Channel::kData, true, base(index) + theirs.start * element, theirs.length * element});
+      const Range theirs = part_of(chunks.length(index), other);
+      transfers.push_back({member, Channel::kData, false, scratch(index, other), own.length * element});
+      transfers.push_back({member, Channel::kData, true, base + theirs.start * element, theirs.length * element});
     }
     return mesh_->start(transfers, call, &scatters[index % 2]);
   };
   const auto gather = [&](uint64_t index) {
     std::vector<Transfer> transfers;
-    const Range own = part_of(length(index), own_);
+    char* base = data + chunks.at(index);
+    const Range own = part_of(chunks.length(index), own_);
     for (int other = 0; other < size(); ++other) {
       if (other == own_) continue;
       const int member = members_[static_cast<size_t>(other)];
-      const Range theirs = part_of(length(index), other);
-      transfers.push_back({member, Channel::kData, false, base(index) + theirs.start * element, theirs.length * element});
-      transfers.push_back({member, Channel::kData, true, base(index) + own.start * element, own.length * element});
+      const Range theirs = part_of(chunks.length(index), other);
+      transfers.push_back({member, Channel::kData, false, base + theirs.start * element, theirs.length * element});
+      transfers.push_back({member, Channel::kData, true, base + own.start * element, own.length * element});
     }
     return mesh_->start(transfers, call, &gathers[index % 2]);
   };
   MTL_RETURN_IF_ERROR(scatter(0));
-  std::vector<const void*> sources(members_.size());
-  for (uint64_t index = 0; index < num_chunks; ++index) {
-    if (index + 1 < num_chunks) MTL_RETURN_IF_ERROR(scatter(index + 1));
+  for (uint64_t index = 0; index < chunks.number(); ++index) {
+    if (index + 1 < chunks.number()) MTL_RETURN_IF_ERROR(scatter(index + 1));
     MTL_RETURN_IF_ERROR(mesh_->finish(&scatters[index % 2], call));
-    const Range part = part_of(length(index), own_);
-    char* own = base(index) + part.start * element;
-    for (int other = 0; other < size(); ++other) {
-      sources[static_cast<size_t>(other)] = scratch(static_cast<int>(index % 2), other);
-    }
-    sources[static_cast<size_t>(own_)] = own;
-    local::reduce_function(values.dtype, values.reduction)(sources.data(), size(), own, part.length);
+    const Range part = part_of(chunks.length(index), own_);
+    char* own = data + chunks.at(index) + part.start * element;
+    combine(index, {part.length, values.dtype, values.reduction}, own, own);
     MTL_RETURN_IF_ERROR(gather(index));
     if (index > 0) MTL_RETURN_IF_ERROR(mesh_->finish(&gathers[(index - 1) % 2], call));
   }
-  return mesh_->finish(&gathers[(num_chunks - 1) % 2], call);
+  return mesh_->finish(&gathers[(chunks.number() - 1) % 2], call);
 }
 
 Status GlooCollectives::reduce_scatter(const void* input, void* output, const Values& values, Call* call) {
-  const uint64_t element = size_of(values.dtype);
+  const Chunks chunks(values, kChunkBytes);
   const char* parts = static_cast<const char*>(input);
-  const auto part = [&](int index) { return parts + static_cast<uint64_t>(index) * values.count * element; };
-  const uint64_t chunk = kChunkBytes / element;
-  const uint64_t num_chunks = ceil_divide(values.count, chunk);
-  const auto length = [&](uint64_t index) { return std::min(chunk, values.count - index * chunk); };
-  reserve(std::min(chunk, values.count) * element);
+  const auto part = [&](int index) { return parts + static_cast<uint64_t>(index) * values.count * chunks.element; };
+  reserve(chunks.most_bytes());
   Exchange exchanges[2];
   const auto start = [&](uint64_t index) {
     std::vector<Transfer> transfers;
-    const size_t bytes = length(index) * element;
     for (int other = 0; other < size(); ++other) {
       if (other == own_) continue;
       const int member = members_[static_cast<size_t>(other)];
-      transfers.push_back({member, Channel::kData, false, scratch(static_cast<int>(index % 2), other), bytes});
-      transfers.push_back({member, Channel::kData, true, sendable(part(other) + index * chunk * element), bytes});
+      transfers.push_back({member, Channel::kData, false, scratch(index, other), chunks.bytes(index)});
+      transfers.push_back({member, Channel::kData, true, sendable(part(other) + chunks.at(index)), chunks.bytes(index)});
     }
     return mesh_->start(transfers, call, &exchanges[index % 2]);
   };
-  std::vector<const void*> sources(members_.size());
-  if (num_chunks > 0) MTL_RETURN_IF_ERROR(start(0));
-  for (uint64_t index = 0; index < num_chunks; ++index) {
-    if (index + 1 < num_chunks) MTL_RETURN_IF_ERROR(start(index + 1));
+  if (chunks.number() > 0) MTL_RETURN_IF_ERROR(start(0));
+  for (uint64_t index = 0; index < chunks.number(); ++index) {
+    if (index + 1 < chunks.number()) MTL_RETURN_IF_ERROR(start(index + 1));
     MTL_RETURN_IF_ERROR(mesh_->finish(&exchanges[index % 2], call));
-    for (int other = 0; other < size(); ++other) {
-      sources[static_cast<size_t>(other)] = scratch(static_cast<int>(index % 2), other);
-    }
-    sources[static_cast<size_t>(own_)] = part(own_) + index * chunk * element;
-    local::reduce_function(values.dtype, values.reduction)(
-        sources.data(), size(), static_cast<char*>(output) + index * chunk * element, length(index));
+    combine(index, {chunks.length(index), values.dtype, values.reduction}, part(own_) + chunks.at(index),
+            static_cast<char*>(output) + chunks.at(index));
   }
   return ok_status();
 }

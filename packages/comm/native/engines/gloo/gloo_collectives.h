@@ -40,8 +40,9 @@ class GlooCollectives {
     uint64_t start, length;
   };
   Range part_of(uint64_t count, int index) const;
-  char* scratch(int parity, int index) const;
+  char* scratch(uint64_t chunk, int index) const;
   void reserve(size_t part_bytes);
+  void combine(uint64_t index, const Values& values, const void* own, void* output) const;
   Status all_reduce_direct(char* data, const Values& values, Call* call);
   Status all_reduce_in_parts(char* data, const Values& values, Call* call);
 

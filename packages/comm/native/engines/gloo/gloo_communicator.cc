@@ -1,18 +1,8 @@
 #include "engines/gloo/gloo_communicator.h"
 
 namespace mtl::comm::gloo {
-namespace {
-
-std::vector<int> everybody(const GlooMesh& mesh) {
-  std::vector<int> members;
-  for (int member = 0; member < mesh.group().size(); ++member) members.push_back(member);
-  return members;
-}
-
-}  // namespace
-
 GlooCommunicator::GlooCommunicator(std::unique_ptr<GlooMesh> mesh)
-    : mesh_(std::move(mesh)), collectives_(mesh_.get(), everybody(*mesh_)) {}
+    : mesh_(std::move(mesh)), collectives_(mesh_.get(), mesh_->group().members()) {}
 
 Status GlooCommunicator::execute(Operation* operation, Call* call) {
   if (is_message(operation->kind)) return run_message(mesh_.get(), *operation, call);

@@ -5,16 +5,6 @@
 #include <map>
 
 namespace mtl::comm::gloo {
-namespace {
-
-std::vector<int> everybody(const GlooMesh& mesh) {
-  std::vector<int> members;
-  for (int member = 0; member < mesh.group().size(); ++member) members.push_back(member);
-  return members;
-}
-
-}  // namespace
-
 Topology::Topology(const std::vector<int>& host_of, int member) {
   std::map<int, size_t> index_of;
   for (size_t position = 0; position < host_of.size(); ++position) {
@@ -44,7 +34,7 @@ HierarchicalCommunicator::HierarchicalCommunicator(Topology topology, std::uniqu
       mesh_(std::move(mesh)),
       local_(std::move(local)),
       peers_(mesh_.get(), topology_.peers()),
-      everybody_(mesh_.get(), everybody(*mesh_)) {
+      everybody_(mesh_.get(), mesh_->group().members()) {
   group_ = mesh_->group();
   host_ = group_;
   host_.ranks.clear();

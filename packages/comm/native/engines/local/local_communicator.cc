@@ -11,7 +11,7 @@ constexpr int64_t kLookNs = 50 * kMillisecond;
 
 GroupLayout LocalCommunicator::layout_of(int size, const LocalOptions& options) {
   // Two members on two cores: chunks that stay in the second-level cache. More members than cores: a step costs
-  // everybody a turn on a core, so fewer and larger ones (bench/README.md has the figures).
+  // everybody a turn on a core, so fewer and larger ones.
   const uint64_t chosen = options.has_core_for_each ? 128 * 1024 : 1024 * 1024;
   return {size, options.buffer_bytes == 0 ? chosen : options.buffer_bytes};
 }

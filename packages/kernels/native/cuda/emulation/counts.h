@@ -6,11 +6,13 @@
 namespace mtl::emulation {
 
 enum Count {
-  kKernels,
+  kKernels,  // launched or captured by the host; not those of a graph that is launched
   kSynchronizations,  // calls that may wait for the device
   kCopiesToDevice,
   kCopiesToHost,
   kMemoryCalls,  // of memory from the driver, and back to it: these wait, too
+  kEnqueued,     // calls that enqueue something: kernels, products, copies, graphs
+  kGraphLaunches,
   kNumCounts,
 };
 

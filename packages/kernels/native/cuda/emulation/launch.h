@@ -13,8 +13,12 @@
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 #else
+#include <cstdlib>
+#include <tuple>
+
+#include "cuda/emulation/counts.h"
 #include "cuda/emulation/intrinsics.h"
-#include "cuda/emulation/runtime.h"
+#include "cuda/emulation/stream.h"
 #endif
 
 namespace mtl::cuda {
@@ -67,8 +71,13 @@ cudaError_t emulate(const char* kernel, const Launch& how, Body body) {
 
 template <typename... Parameters, typename... Arguments>
 cudaError_t launch(const char* name, void (*kernel)(Parameters...), const Launch& how, Arguments&&... arguments) {
-  // Parameters are copied for every thread, as a card does: a kernel may change its own.
-  return emulate(name, how, [&] { kernel(static_cast<Parameters>(arguments)...); });
+  static const bool is_idle = std::getenv("MTL_EMULATION_IDLE") != nullptr;
+  emulation::count(emulation::kKernels);
+  // By value: a kernel that is captured runs later, and maybe often. Each thread gets a copy, as on a card.
+  const std::tuple<Parameters...> values(static_cast<Parameters>(arguments)...);
+  return emulation::enqueue(how.stream, [=] {
+    return is_idle ? cudaSuccess : emulate(name, how, [&] { std::apply(kernel, values); });
+  });
 }
 
 #define MTL_LAUNCH(kernel, ...) ::mtl::cuda::launch(#kernel, kernel, __VA_ARGS__)

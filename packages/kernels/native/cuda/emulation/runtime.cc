@@ -7,14 +7,35 @@
 #include "cuda/emulation/block.h"
 #include "cuda/emulation/counts.h"
 #include "cuda/emulation/encode_tiled.h"
+#include "cuda/emulation/stream.h"
+
+struct CUgraphExec_st {
+  CUgraph_st graph;
+};
 
 namespace {
 
 using mtl::emulation::count;
+using mtl::emulation::enqueue;
 
-// Streams and events carry nothing: any address that is not null will do.
-char stream_markers[64];
+constexpr int kMaxStreams = 64;
+CUstream_st streams[kMaxStreams];
 int num_streams = 0;
+thread_local cudaStreamCaptureMode mode_of_thread = cudaStreamCaptureModeGlobal;
+
+// Whether the stream, or any (null), is captured; the capture is invalid from here on.
+bool breaks_capture(cudaStream_t stream = nullptr) {
+  bool found = false;
+  for (CUstream_st& each : streams) {
+    if (each.captured == nullptr || (stream != nullptr && &each != stream)) continue;
+    each.is_invalid = found = true;
+  }
+  return found;
+}
+
+// Calls that may wait for the device or change what a graph would find: not while this thread captures, unless it says
+// that it knows better (cudaThreadExchangeStreamCaptureMode).
+bool is_unsafe() { return mode_of_thread != cudaStreamCaptureModeRelaxed && breaks_capture(); }
 
 int num_devices() {
   const char* const asked = std::getenv("MTL_EMULATED_DEVICES");
@@ -22,12 +43,18 @@ int num_devices() {
 }
 bool is_device(int device) { return device >= 0 && device < num_devices(); }
 
+bool is_idle() {
+  static const bool is_set = std::getenv("MTL_EMULATION_IDLE") != nullptr;
+  return is_set;
+}
+
 cudaError_t allocate(void** data, size_t bytes) {
   count(mtl::emulation::kMemoryCalls);
+  if (is_unsafe()) return cudaErrorStreamCaptureUnsupported;
   // as aligned as a card's memory; what was never written is NaN, as in a block's shared memory
   *data = std::aligned_alloc(512, (bytes + 511) / 512 * 512);
   if (*data == nullptr) return cudaErrorMemoryAllocation;
-  std::memset(*data, 0xff, bytes);
+  if (!is_idle()) std::memset(*data, 0xff, bytes);
   return cudaSuccess;
 }
 
@@ -38,12 +65,14 @@ cudaError_t release(void* data) {
 
 cudaError_t give_back(void* data) {
   count(mtl::emulation::kMemoryCalls);
+  if (is_unsafe()) return cudaErrorStreamCaptureUnsupported;
   return release(data);
 }
 
-cudaError_t synchronize() {
+// Null: all streams.
+cudaError_t synchronize(cudaStream_t stream = nullptr) {
   count(mtl::emulation::kSynchronizations);
-  return cudaSuccess;
+  return breaks_capture(stream) ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
 }
 
 }  // namespace
@@ -54,6 +83,12 @@ const char* cudaGetErrorName(cudaError_t error) {
       return "cudaErrorLaunchFailure";
     case cudaErrorMemoryAllocation:
       return "cudaErrorMemoryAllocation";
+    case cudaErrorStreamCaptureUnsupported:
+      return "cudaErrorStreamCaptureUnsupported";
+    case cudaErrorStreamCaptureInvalidated:
+      return "cudaErrorStreamCaptureInvalidated";
+    case cudaErrorStreamCaptureIsolation:
+      return "cudaErrorStreamCaptureIsolation";
     default:
       return error == cudaSuccess ? "cudaSuccess" : "an error of the emulation";
   }
@@ -106,33 +141,88 @@ cudaError_t cudaFree(void* data) { return give_back(data); }
 cudaError_t cudaMallocHost(void** data, size_t bytes) { return allocate(data, bytes); }
 cudaError_t cudaFreeHost(void* data) { return give_back(data); }
 
-cudaError_t cudaMemsetAsync(void* data, int value, size_t bytes, cudaStream_t) {
-  if (bytes > 0) std::memset(data, value, bytes);
-  return cudaSuccess;
+cudaError_t cudaMemsetAsync(void* data, int value, size_t bytes, cudaStream_t stream) {
+  return enqueue(stream, [=] {
+    if (bytes > 0 && !is_idle()) std::memset(data, value, bytes);
+    return cudaSuccess;
+  });
 }
 
-cudaError_t cudaMemcpyAsync(void* destination, const void* source, size_t bytes, cudaMemcpyKind kind, cudaStream_t) {
+cudaError_t cudaMemcpyAsync(void* destination, const void* source, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
   if (kind == cudaMemcpyHostToDevice) count(mtl::emulation::kCopiesToDevice);
   if (kind == cudaMemcpyDeviceToHost) count(mtl::emulation::kCopiesToHost);
-  if (bytes > 0) std::memmove(destination, source, bytes);
-  return cudaSuccess;
+  return enqueue(stream, [=] {
+    if (bytes > 0) std::memmove(destination, source, bytes);
+    return cudaSuccess;
+  });
 }
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int) {
-  if (num_streams == static_cast<int>(sizeof stream_markers)) return cudaErrorInvalidValue;
-  *stream = reinterpret_cast<cudaStream_t>(&stream_markers[num_streams++]);
+  if (num_streams == kMaxStreams) return cudaErrorInvalidValue;
+  *stream = &streams[num_streams++];
+  (*stream)->on_enqueue = [] { count(mtl::emulation::kEnqueued); };
   return cudaSuccess;
 }
-cudaError_t cudaStreamSynchronize(cudaStream_t) { return synchronize(); }
-cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t event, unsigned) {
-  return event == nullptr ? cudaErrorInvalidValue : cudaSuccess;
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) { return synchronize(stream); }
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  if (event == nullptr) return cudaErrorInvalidValue;
+  // events happen outside of the graph here: those of other streams in one capture are not emulated
+  return stream != nullptr && breaks_capture(stream) ? cudaErrorStreamCaptureIsolation : cudaSuccess;
 }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
   return *event = static_cast<cudaEvent_t>(std::malloc(1)), cudaSuccess;  // freed by destroy: a leak shows
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) { return release(event); }
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
-  return event == nullptr ? cudaErrorInvalidValue : cudaSuccess;
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  if (event == nullptr) return cudaErrorInvalidValue;
+  return stream != nullptr && breaks_capture(stream) ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
 }
-cudaError_t cudaEventQuery(cudaEvent_t event) { return event == nullptr ? cudaErrorInvalidValue : cudaSuccess; }
-cudaError_t cudaEventSynchronize(cudaEvent_t event) { return event == nullptr ? cudaErrorInvalidValue : synchronize(); }
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  if (event == nullptr) return cudaErrorInvalidValue;
+  return is_unsafe() ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  if (event == nullptr) return cudaErrorInvalidValue;
+  count(mtl::emulation::kSynchronizations);
+  return is_unsafe() ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+  if (stream == nullptr) return cudaErrorStreamCaptureUnsupported;
+  if (stream->captured != nullptr) return cudaErrorIllegalState;
+  stream->captured = new CUgraph_st();
+  stream->is_invalid = false;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  if (stream == nullptr || stream->captured == nullptr) return cudaErrorIllegalState;
+  *graph = stream->captured;
+  stream->captured = nullptr;
+  if (!stream->is_invalid) return cudaSuccess;
+  delete *graph;
+  *graph = nullptr;
+  return cudaErrorStreamCaptureInvalidated;
+}
+
+cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
+  return std::swap(*mode, mode_of_thread), cudaSuccess;
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long) {
+  return *executable = new CUgraphExec_st{*graph}, cudaSuccess;
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
+  count(mtl::emulation::kGraphLaunches);
+  return enqueue(stream, [executable] {
+    for (const auto& node : executable->graph.nodes) {
+      const cudaError_t error = node();
+      if (error != cudaSuccess) return error;
+    }
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) { return delete graph, cudaSuccess; }
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) { return delete executable, cudaSuccess; }

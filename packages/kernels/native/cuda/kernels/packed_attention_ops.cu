@@ -1,6 +1,7 @@
 // packed_attention_forward and packed_attention_backward: the ops over the kernels of cuda/attention, whose grids go by
 // the longest sample. Starts are in device memory and not checked, as no index in device memory is.
-#include "cuda/kernels/attention_status.h"
+#include "cuda/kernels/attention_calls.h"
+#include "cuda/kernels/dispatch.h"
 
 namespace mtl::cuda {
 namespace {
@@ -34,33 +35,19 @@ Status clear_rest(const OpCall& call, const TensorView& tensor, const AttentionP
 }
 
 Status forward(const OpCall& call) {
-  const TensorView& qkv = call.tensor(kAttentionQkv);
-  if (qkv.size() == 0) return ok_status();
-  MTL_RETURN_IF_ERROR(use_device());
+  if (call.tensor(kAttentionQkv).size() == 0) return ok_status();
   const AttentionProblem problem = packed_attention_problem(call, kAttentionQkv);
-  const TensorView& output = call.tensor(kAttentionOutput);
-  float* log_sum_exp = call.data<float>(kAttentionLogSumExp);
-  MTL_RETURN_IF_ERROR(clear_rest(call, output, problem));
-  MTL_RUN_KERNEL(call, empty_rest_kernel, grid_of(kRestBlocks, kThreads), log_sum_exp, problem.starts + problem.batch,
-                 problem.rows, problem.heads);
-  return attention_status(call, qkv.dtype, qkv.dim(3),
-                           attention_forward({problem, qkv.dtype, output.data, log_sum_exp, qkv.data, compute_stream()}));
+  MTL_RETURN_IF_ERROR(clear_rest(call, call.tensor(kAttentionOutput), problem));
+  MTL_RUN_KERNEL(call, empty_rest_kernel, grid_of(kRestBlocks, kThreads), call.data<float>(kAttentionLogSumExp),
+                 problem.starts + problem.batch, problem.rows, problem.heads);
+  return run_attention_forward(call, problem);
 }
 
 Status backward(const OpCall& call) {
-  const TensorView& qkv = call.tensor(kAttentionBackwardQkv);
-  if (qkv.size() == 0) return ok_status();
-  const DeviceScratch delta(static_cast<size_t>(call.tensor(kAttentionBackwardLogSumExp).size()) * sizeof(float));
-  if (delta.data == nullptr) return error_status("MTL_OUT_OF_MEMORY", "%s: no memory for partial sums", call.op);
-  MTL_RETURN_IF_ERROR(use_device());
+  if (call.tensor(kAttentionBackwardQkv).size() == 0) return ok_status();
   const AttentionProblem problem = packed_attention_problem(call, kAttentionBackwardQkv);
   MTL_RETURN_IF_ERROR(clear_rest(call, call.tensor(kAttentionQkvGradient), problem));
-  return attention_status(call, qkv.dtype, qkv.dim(3),
-                           attention_backward({problem, qkv.dtype, call.tensor(kAttentionQkvGradient).data,
-                                               call.tensor(kAttentionOutputGradient).data,
-                                               call.tensor(kAttentionBackwardOutput).data,
-                                               call.data<float>(kAttentionBackwardLogSumExp), qkv.data, delta.as<float>(),
-                                               compute_stream()}));
+  return run_attention_backward(call, problem);
 }
 
 MTL_REGISTER_CUDA("packed_attention_forward", forward);

@@ -1,4 +1,4 @@
-// CUDA's errors as Status: MTL_OUT_OF_MEMORY, or MTL_CUDA with the name of the error and what was called.
+// CUDA's errors as Status: MTL_OUT_OF_MEMORY, MTL_CAPTURE, or MTL_CUDA with the name of the error and what was called.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -1,7 +1,10 @@
 #include "cuda/runtime/device.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <mutex>
+#include <vector>
 
 namespace mtl::cuda {
 namespace {
@@ -15,13 +18,33 @@ struct Device {
 
 Device opened;
 
+// Memory may be asked of the driver while a graph is recorded: a graph's addresses are fixed, its memory need not be older.
+class OutsideOfCapture {
+ public:
+  OutsideOfCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  ~OutsideOfCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  OutsideOfCapture(const OutsideOfCapture&) = delete;
+  OutsideOfCapture& operator=(const OutsideOfCapture&) = delete;
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
 Status reserve_device_memory(size_t bytes, void** data) {
   MTL_RETURN_IF_ERROR(use_device());
+  const OutsideOfCapture outside;
   return cuda_status(cudaMalloc(data, bytes), "cudaMalloc");
 }
 
 // Waits for the device first: what was released may still be in use by what is enqueued.
 void give_device_memory_back(void* data) { cudaFree(data); }
+
+Status take_segment(size_t bytes, void** data) { return device_memory().allocate(bytes, data); }
+void give_segment_back(void* data) { device_memory().release(data); }
+
+std::mutex own_memories_mutex;
+std::vector<MemoryArena*> own_memories;  // few: one for each stage whose passes are recorded
+thread_local MemoryArena* entered = nullptr;
 
 Status reserve_pinned_memory(size_t bytes, void** data) {
   MTL_RETURN_IF_ERROR(use_device());
@@ -98,6 +121,51 @@ MemoryArena& device_memory() {
   static MemoryArena* arena = new MemoryArena({reserve_device_memory, give_device_memory_back});
   return *arena;
 }
+
+Status allocate_device_memory(size_t bytes, void** data) {
+  return (entered == nullptr ? device_memory() : *entered).allocate(bytes, data);
+}
+
+void release_device_memory(void* data) {
+  {
+    // first: the first block of a segment has the address that the segment has in the device's memory
+    const std::lock_guard<std::mutex> lock(own_memories_mutex);
+    for (MemoryArena* const memory : own_memories) {
+      if (memory->release(data)) return;
+    }
+  }
+  device_memory().release(data);
+}
+
+MemoryArena* create_device_memory() {
+  MemoryArena* const memory = new MemoryArena({take_segment, give_segment_back});
+  const std::lock_guard<std::mutex> lock(own_memories_mutex);
+  own_memories.push_back(memory);
+  return memory;
+}
+
+Status destroy_device_memory(MemoryArena* memory) {
+  const uint64_t in_use = memory->statistics().num_allocations;
+  if (in_use > 0) {
+    return error_status("MTL_ARGUMENT", "memory of graphs is let go of while %llu tensors or graphs have some of it",
+                        static_cast<unsigned long long>(in_use));
+  }
+  {
+    const std::lock_guard<std::mutex> lock(own_memories_mutex);
+    own_memories.erase(std::find(own_memories.begin(), own_memories.end(), memory));
+  }
+  memory->trim();
+  delete memory;
+  return ok_status();
+}
+
+Status enter_device_memory(MemoryArena* memory) {
+  if (entered != nullptr) return error_status("MTL_ARGUMENT", "memory of graphs was entered twice");
+  entered = memory;
+  return ok_status();
+}
+
+void leave_device_memory() { entered = nullptr; }
 
 MemoryArena& pinned_memory() {
   static MemoryArena* arena = new MemoryArena({reserve_pinned_memory, give_pinned_memory_back});

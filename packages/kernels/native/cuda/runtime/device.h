@@ -20,15 +20,26 @@ int num_multiprocessors();
 cudaStream_t stream_of(MtlStream which);
 inline cudaStream_t compute_stream() { return stream_of(MTL_STREAM_COMPUTE); }
 
+// All of the device's memory that is in use here, what graphs have included.
 MemoryArena& device_memory();
 MemoryArena& pinned_memory();
+
+// What tensors and kernels ask for: from the memory that the thread has entered, else the device's.
+Status allocate_device_memory(size_t bytes, void** data);
+void release_device_memory(void* data);
+
+// Memory of its own (for graphs): taken from the device's in segments, and given back as a whole.
+MemoryArena* create_device_memory();
+Status destroy_device_memory(MemoryArena* memory);  // MTL_ARGUMENT while something of it is in use
+Status enter_device_memory(MemoryArena* memory);
+void leave_device_memory();
 
 // Device memory for the kernels of a scope; `data` is null when there was none to be had. In order with the compute
 // stream: whoever gets the memory next runs behind these kernels.
 class DeviceScratch {
  public:
-  explicit DeviceScratch(size_t bytes) { discard(device_memory().allocate(bytes, &data)); }
-  ~DeviceScratch() { device_memory().release(data); }
+  explicit DeviceScratch(size_t bytes) { discard(allocate_device_memory(bytes, &data)); }
+  ~DeviceScratch() { release_device_memory(data); }
   DeviceScratch(const DeviceScratch&) = delete;
   DeviceScratch& operator=(const DeviceScratch&) = delete;
   template <typename T>

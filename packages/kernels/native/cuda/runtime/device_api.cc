@@ -4,6 +4,7 @@
 #include <string>
 
 #include "cuda/runtime/device.h"
+#include "cuda/runtime/graphs.h"
 
 namespace mtl::cuda {
 namespace {
@@ -24,6 +25,13 @@ int on_device(const char* what, const Call& call) {
   return result_of(status.ok() ? cuda_status(call(), what) : status);
 }
 
+// The same for what orders streams: other streams are no part of a graph.
+template <typename Call>
+int in_order(const char* what, const Call& call) {
+  const Status status = refuse_while_capturing(what);
+  return status.ok() ? on_device(what, call) : result_of(status);
+}
+
 void* stream(int32_t which) {
   const bool is_known = which >= MTL_STREAM_COMPUTE && which <= MTL_STREAM_COMMUNICATION;
   return is_known ? stream_of(static_cast<MtlStream>(which)) : nullptr;
@@ -40,13 +48,13 @@ int destroy_event(void* event) {
 }
 
 int record_event(void* event, void* stream) {
-  return on_device("cudaEventRecord", [&] {
+  return in_order("cudaEventRecord", [&] {
     return cudaEventRecord(static_cast<cudaEvent_t>(event), static_cast<cudaStream_t>(stream));
   });
 }
 
 int wait_event(void* stream, void* event) {
-  return on_device("cudaStreamWaitEvent", [&] {
+  return in_order("cudaStreamWaitEvent", [&] {
     return cudaStreamWaitEvent(static_cast<cudaStream_t>(stream), static_cast<cudaEvent_t>(event), 0);
   });
 }
@@ -65,7 +73,7 @@ int query_event(void* event) {
 
 int copy_async(void* destination, const void* source, uint64_t bytes, void* stream) {
   if (bytes == 0) return 0;
-  return on_device("cudaMemcpyAsync", [&] {
+  return in_order("cudaMemcpyAsync", [&] {
     return cudaMemcpyAsync(destination, source, bytes, cudaMemcpyDefault, static_cast<cudaStream_t>(stream));
   });
 }

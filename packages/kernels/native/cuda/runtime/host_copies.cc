@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "cuda/runtime/device.h"
+#include "cuda/runtime/graphs.h"
 
 namespace mtl::cuda {
 namespace {
@@ -58,6 +59,7 @@ Status take(size_t bytes, size_t* offset, size_t* taken) {
 }  // namespace
 
 Status copy_from_host(void* destination, const void* source, size_t bytes) {
+  MTL_RETURN_IF_ERROR(refuse_while_capturing("a copy from the host"));
   MTL_RETURN_IF_ERROR(use_device());
   const std::lock_guard<std::mutex> lock(mutex);
   MTL_RETURN_IF_ERROR(open_ring());
@@ -77,6 +79,7 @@ Status copy_from_host(void* destination, const void* source, size_t bytes) {
 }
 
 Status copy_to_host(void* destination, const void* source, size_t bytes) {
+  MTL_RETURN_IF_ERROR(refuse_while_capturing("a copy to the host"));
   MTL_RETURN_IF_ERROR(use_device());
   const std::lock_guard<std::mutex> lock(mutex);
   // pinned memory of its own: the ring may hold what is still to be read

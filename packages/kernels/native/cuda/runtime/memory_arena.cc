@@ -83,14 +83,15 @@ void MemoryArena::split(Blocks::iterator block, size_t size) {
   free_[remainder.pool].emplace(rest, begin);
 }
 
-void MemoryArena::release(void* data) {
+bool MemoryArena::release(void* data) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto block = blocks_.find(static_cast<char*>(data));
-  if (block == blocks_.end() || block->second.is_free) return;
+  if (block == blocks_.end() || block->second.is_free) return false;
   statistics_.bytes_in_use -= block->second.size;
   statistics_.num_allocations -= 1;
   forbid(block->first, block->second.size);
   mark_free(block);
+  return true;
 }
 
 void MemoryArena::mark_free(Blocks::iterator block) {

@@ -29,8 +29,8 @@ class MemoryArena {
 
   // 512-byte aligned memory of at least `bytes` bytes (one block for zero bytes). Contents are undefined.
   Status allocate(size_t bytes, void** data);
-  // Takes back a block; null and what is not of this arena are ignored.
-  void release(void* data);
+  // Takes back a block; false for null and for what is no block of this arena that is in use.
+  bool release(void* data);
   // Gives segments of which nothing is in use back.
   void trim();
   MemoryStatistics statistics();

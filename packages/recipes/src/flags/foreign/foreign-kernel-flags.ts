@@ -83,11 +83,13 @@ const implementation: Record<string, ForeignFlag> = {
     'attention-backend': 'the kernel of attention',
     'transformer-impl': 'the implementation of blocks',
     'cross-entropy-fusion-impl': 'the kernel of the loss',
+  }),
+  ...idleSetting('passes are launched as CUDA graphs with --cuda-graphs, and whole ones', {
     'cuda-graph-impl': 'CUDA graphs',
     'cuda-graph-scope': 'CUDA graphs',
     'cuda-graph-warmup-steps': 'CUDA graphs',
   }),
-  ...idle('whether steps are replayed as CUDA graphs is not a setting', {
+  ...idle('passes are launched as CUDA graphs with --cuda-graphs', {
     'enable-cuda-graph': 'CUDA graphs',
     'external-cuda-graph': 'CUDA graphs',
     'te-rng-tracker': 'a random state for CUDA graphs',

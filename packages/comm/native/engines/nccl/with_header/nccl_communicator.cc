@@ -33,10 +33,8 @@ Status NcclCommunicator::open() {
   MTL_RETURN_IF_ERROR(
       nccl_.check(nccl_.cuCtxGetStreamPriorityRange(&lowest, &priority_), "cuCtxGetStreamPriorityRange"));
   MTL_RETURN_IF_ERROR(nccl_.check(nccl_.cuMemAlloc(&barrier_word_, sizeof(int32_t)), "cuMemAlloc"));
-  std::vector<int> everybody;
-  for (int member = 0; member < group_.size(); ++member) everybody.push_back(member);
   Channel* collectives;
-  MTL_RETURN_IF_ERROR(add_channel("collectives", std::move(everybody), &collectives));
+  MTL_RETURN_IF_ERROR(add_channel("collectives", group_.members(), &collectives));
   MTL_RETURN_IF_ERROR(nccl_.check(nccl_.cuMemsetD8Async(barrier_word_, 0, sizeof(int32_t), collectives->stream),
                                   "cuMemsetD8Async"));
   thread_ = std::thread(&NcclCommunicator::serve, this);

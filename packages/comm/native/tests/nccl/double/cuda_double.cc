@@ -1,19 +1,15 @@
-// A double of libcuda.so.1 for tests without a GPU: device memory is host memory, a stream is a thread with a queue, an
-// event counts how often it was recorded and how often it was reached. Asynchronous in earnest, so that a missing
-// dependency is a wrong result or a race that ThreadSanitizer sees.
+// A double of libcuda.so.1 for tests without a GPU: device memory is host memory, streams and events are those of
+// tests/thread_stream.h.
 #include <atomic>
-#include <condition_variable>
 #include <cstdlib>
 #include <cstring>
-#include <deque>
 #include <functional>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <set>
-#include <thread>
 
 #include "double_control.h"
+#include "tests/thread_stream.h"
 
 namespace {
 
@@ -21,38 +17,10 @@ std::atomic<int> live_objects{0};
 thread_local int num_contexts = 0;
 int the_context;
 
-struct EventState {
-  std::mutex mutex;
-  std::condition_variable changed;
-  uint64_t recorded = 0, reached = 0;
-};
-
 }  // namespace
 
-struct CUevent_st {
-  std::shared_ptr<EventState> state = std::make_shared<EventState>();
-};
-
-struct CUstream_st {
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::deque<std::function<void()>> work;
-  bool is_ending = false;
-  std::thread thread;
-
-  void run() {
-    std::unique_lock<std::mutex> lock(mutex);
-    while (true) {
-      changed.wait(lock, [&] { return is_ending || !work.empty(); });
-      if (work.empty()) return;
-      const std::function<void()> first = std::move(work.front());
-      work.pop_front();
-      lock.unlock();
-      first();
-      lock.lock();
-    }
-  }
-};
+struct CUevent_st : mtl::comm::tests::ThreadEvent {};
+struct CUstream_st : mtl::comm::tests::ThreadStream {};
 
 namespace {
 
@@ -62,26 +30,17 @@ std::mutex streams_mutex;
 std::set<CUstream> own_streams;
 std::map<CUstream, CUstream> foreign_streams;
 
-CUstream started_stream() {
-  CUstream stream = new CUstream_st;
-  stream->thread = std::thread(&CUstream_st::run, stream);
-  return stream;
-}
-
 CUstream known_stream(CUstream stream) {
   const std::lock_guard<std::mutex> lock(streams_mutex);
   if (own_streams.count(stream) > 0) return stream;
   CUstream& known = foreign_streams[stream];
-  if (known == nullptr) known = started_stream();
+  if (known == nullptr) known = new CUstream_st;
   return known;
 }
 
 void enqueue(CUstream stream, std::function<void()> work) {
   if (stream == nullptr) return work();
-  stream = known_stream(stream);
-  const std::lock_guard<std::mutex> lock(stream->mutex);
-  stream->work.push_back(std::move(work));
-  stream->changed.notify_all();
+  known_stream(stream)->enqueue(std::move(work));
 }
 
 }  // namespace
@@ -130,7 +89,7 @@ MTL_DOUBLE_EXPORT CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned
   NEEDS_CONTEXT;
   if (flags != CU_STREAM_NON_BLOCKING || priority != -5) return CUDA_ERROR_INVALID_VALUE;
   ++live_objects;
-  *stream = started_stream();
+  *stream = new CUstream_st;
   const std::lock_guard<std::mutex> lock(streams_mutex);
   own_streams.insert(*stream);
   return CUDA_SUCCESS;
@@ -138,16 +97,10 @@ MTL_DOUBLE_EXPORT CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned
 MTL_DOUBLE_EXPORT CUresult cuStreamDestroy(CUstream stream) {
   NEEDS_CONTEXT;
   {
-    const std::lock_guard<std::mutex> lock(stream->mutex);
-    stream->is_ending = true;
-    stream->changed.notify_all();
-  }
-  {
     const std::lock_guard<std::mutex> lock(streams_mutex);
     own_streams.erase(stream);
   }
-  stream->thread.join();  // CUDA would not wait; work that never ends is a hang that the tests shall see
-  delete stream;
+  delete stream;  // CUDA would not wait; work that never ends is a hang that the tests shall see
   --live_objects;
   return CUDA_SUCCESS;
 }
@@ -165,37 +118,17 @@ MTL_DOUBLE_EXPORT CUresult cuEventDestroy(CUevent event) {
 }
 MTL_DOUBLE_EXPORT CUresult cuEventRecord(CUevent event, CUstream stream) {
   NEEDS_CONTEXT;
-  const std::shared_ptr<EventState> state = event->state;
-  uint64_t record;
-  {
-    const std::lock_guard<std::mutex> lock(state->mutex);
-    record = ++state->recorded;
-  }
-  enqueue(stream, [=] {
-    const std::lock_guard<std::mutex> lock(state->mutex);
-    if (state->reached < record) state->reached = record;
-    state->changed.notify_all();
-  });
+  event->record([=](std::function<void()> work) { enqueue(stream, std::move(work)); });
   return CUDA_SUCCESS;
 }
 MTL_DOUBLE_EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int) {
   NEEDS_CONTEXT;
-  const std::shared_ptr<EventState> state = event->state;
-  uint64_t record;
-  {
-    const std::lock_guard<std::mutex> lock(state->mutex);
-    record = state->recorded;
-  }
-  enqueue(stream, [=] {
-    std::unique_lock<std::mutex> lock(state->mutex);
-    state->changed.wait(lock, [&] { return state->reached >= record; });
-  });
+  event->make_wait([=](std::function<void()> work) { enqueue(stream, std::move(work)); });
   return CUDA_SUCCESS;
 }
 MTL_DOUBLE_EXPORT CUresult cuEventQuery(CUevent event) {
   NEEDS_CONTEXT;
-  const std::lock_guard<std::mutex> lock(event->state->mutex);
-  return event->state->reached >= event->state->recorded ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+  return event->is_reached() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 MTL_DOUBLE_EXPORT CUresult cuMemAlloc(CUdeviceptr* data, size_t bytes) {
   NEEDS_CONTEXT;

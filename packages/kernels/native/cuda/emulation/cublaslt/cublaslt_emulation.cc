@@ -3,11 +3,13 @@
 // refuse is refused.
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <initializer_list>
 
 #include "cuda/cublaslt/cublaslt_api.h"
 #include "cuda/emulation/numbers.h"
+#include "cuda/emulation/stream.h"
 
 namespace mtl::cuda::lt {
 
@@ -234,6 +236,39 @@ static void write_bias_gradient(const DescriptionOpaque& description, const Layo
   }
 }
 
+// What a product is when it is enqueued; the descriptions may be changed before it runs.
+struct Product {
+  DescriptionOpaque description;
+  LayoutOpaque layout_a, layout_b, layout_c, layout_d;
+  const void *a, *b, *c;
+  void* d;
+  float scale, keep;
+};
+
+static void compute(const Product& p) {
+  if (p.description.epilogue == Epilogue::kBiasGradientB) write_bias_gradient(p.description, p.layout_b, p.b);
+  const bool ta = p.description.transpose_a == kTranspose, tb = p.description.transpose_b == kTranspose;
+  const int64_t inner = static_cast<int64_t>(ta ? p.layout_a.rows : p.layout_a.columns);
+  for (int64_t batch = 0; batch < p.layout_d.batch_count; ++batch) {
+    for (int64_t column = 0; column < static_cast<int64_t>(p.layout_d.columns); ++column) {
+      for (int64_t row = 0; row < static_cast<int64_t>(p.layout_d.rows); ++row) {
+        double sum = 0.0;
+        for (int64_t k = 0; k < inner; ++k) {
+          const int64_t at_a = ta ? k + row * p.layout_a.stride : row + k * p.layout_a.stride;
+          const int64_t at_b = tb ? column + k * p.layout_b.stride : k + column * p.layout_b.stride;
+          sum += get(p.a, p.layout_a.type, batch * p.layout_a.batch_stride + at_a) *
+                 get(p.b, p.layout_b.type, batch * p.layout_b.batch_stride + at_b);
+        }
+        const int64_t at = batch * p.layout_d.batch_stride + row + column * p.layout_d.stride;
+        double value = p.scale * sum;
+        // with a factor of 0 the library does not read C: it may be NaN
+        if (p.keep != 0.0f) value += p.keep * get(p.c, p.layout_c.type, at);
+        set(p.d, p.layout_d.type, at, finished(p.description, row, column, value));
+      }
+    }
+  }
+}
+
 int cublasLtMatmul(Handle handle, Description description, const void* alpha, const void* a, Layout layout_a,
                    const void* b, Layout layout_b, const void* beta, const void* c, Layout layout_c, void* d,
                    Layout layout_d, const Algorithm* algorithm, void* workspace, size_t, cudaStream_t stream) {
@@ -247,28 +282,13 @@ int cublasLtMatmul(Handle handle, Description description, const void* alpha, co
   if (!is_supported(*description, *layout_a, *layout_b, *layout_d)) return kUnsupported;
   // the word of the heuristic is not final: here for one epilogue and type, so that callers are seen to cope
   if (description->epilogue == Epilogue::kBiasGradientB && layout_a->type == kReal16) return kUnsupported;
-  if (description->epilogue == Epilogue::kBiasGradientB) write_bias_gradient(*description, *layout_b, b);
-  const float scale = *static_cast<const float*>(alpha), keep = *static_cast<const float*>(beta);
-  const bool ta = description->transpose_a == kTranspose, tb = description->transpose_b == kTranspose;
-  const int64_t inner = static_cast<int64_t>(ta ? layout_a->rows : layout_a->columns);
-  for (int64_t batch = 0; batch < layout_d->batch_count; ++batch) {
-    for (int64_t column = 0; column < static_cast<int64_t>(layout_d->columns); ++column) {
-      for (int64_t row = 0; row < static_cast<int64_t>(layout_d->rows); ++row) {
-        double sum = 0.0;
-        for (int64_t k = 0; k < inner; ++k) {
-          const int64_t at_a = ta ? k + row * layout_a->stride : row + k * layout_a->stride;
-          const int64_t at_b = tb ? column + k * layout_b->stride : k + column * layout_b->stride;
-          sum += get(a, layout_a->type, batch * layout_a->batch_stride + at_a) *
-                 get(b, layout_b->type, batch * layout_b->batch_stride + at_b);
-        }
-        const int64_t at = batch * layout_d->batch_stride + row + column * layout_d->stride;
-        double value = scale * sum;
-        // with a factor of 0 the library does not read C: it may be NaN
-        if (keep != 0.0f) value += keep * get(c, layout_c->type, at);
-        set(d, layout_d->type, at, finished(*description, row, column, value));
-      }
-    }
-  }
+  const Product product = {*description, *layout_a, *layout_b, *layout_c, *layout_d, a, b, c, d,
+                           *static_cast<const float*>(alpha), *static_cast<const float*>(beta)};
+  static const bool is_idle = std::getenv("MTL_EMULATION_IDLE") != nullptr;
+  mtl::emulation::enqueue(stream, [product] {
+    if (!is_idle) compute(product);
+    return cudaSuccess;
+  });
   return kSuccess;
 }
 

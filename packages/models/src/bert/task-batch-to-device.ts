@@ -1,4 +1,5 @@
 import type { Tape, Variable } from '@mtl/autograd';
+import type { TaskTokenBatch } from '@mtl/data';
 import { type Device, type DType, Tensor } from '@mtl/kernels';
 import {
   type DeviceSequences,
@@ -9,29 +10,6 @@ import {
 } from './device-sequences.js';
 
 // B samples of a micro-batch, C choices of a sample (1 but for multiple choice), R = B * C rows, S sequence.
-
-/**
- * A micro-batch of a fine-tuning task on the host: what @mtl/data's loader yields. Tokens lie sequence first: token s of
- * row r has the flat index s * R + r; choice c of sample b is row b * C + c.
- */
-export interface TaskTokenBatch {
-  readonly batchSize: number;
-  readonly sequenceLength: number;
-  readonly numChoices: number;
-  /** int32 [S, R], padding at the end */
-  readonly tokens: Int32Array;
-  /** int32 [S, R] */
-  readonly tokenTypes: Int32Array;
-  /** int32 [R]: tokens of each row before its padding, at least one. */
-  readonly lengths: Int32Array;
-  /** int32 [B]: the class, or the right choice; undefined for spans, and where nobody knows (a test set). */
-  readonly labels: Int32Array | undefined;
-  /** int32 [B]: first and last token of the answer; spans only. */
-  readonly startPositions: Int32Array | undefined;
-  readonly endPositions: Int32Array | undefined;
-  /** [B]: numbers (exact integers) that tell the samples of a training apart; random masks depend on them. */
-  readonly sampleNumbers: Float64Array;
-}
 
 /** The labels of a batch, one for each choice that is made, and what they weigh. */
 export interface TaskTargets {

@@ -1,4 +1,5 @@
 import { Variable } from '@mtl/autograd';
+import type { MaskedTokenBatch } from '@mtl/data';
 import { UsageError } from '@mtl/errors';
 import { Tensor } from '@mtl/kernels';
 import {
@@ -10,33 +11,6 @@ import {
 } from './device-sequences.js';
 
 // B samples of a micro-batch, S sequence, M room for masked tokens.
-
-/**
- * A micro-batch for a masked language model with a sentence-order head, on the host: what @mtl/data's loader yields.
- * Tokens lie sequence first: token s of row b has the flat index s * B + b.
- */
-export interface MaskedTokenBatch {
-  readonly batchSize: number;
-  readonly sequenceLength: number;
-  /** int32 [S, B], padding at the end */
-  readonly tokens: Int32Array;
-  /** int32 [S, B] */
-  readonly tokenTypes: Int32Array;
-  /** int32 [B]: tokens of each row before its padding, at least one. */
-  readonly lengths: Int32Array;
-  /** int32 [M]: flat indices into [S, B] of the tokens to predict; any real one where unused. */
-  readonly maskedPositions: Int32Array;
-  /** int32 [M] */
-  readonly maskedLabels: Int32Array;
-  /** float32 [M]: 1, and 0 where unused. */
-  readonly maskedWeights: Float32Array;
-  /** How many of the M count in the loss. */
-  readonly numMasked: number;
-  /** int32 [B]: 1 where the two texts were swapped, else 0; undefined where there are no pairs. */
-  readonly sentenceOrderLabels: Int32Array | undefined;
-  /** [B]: global sample numbers (exact integers), which random masks depend on. */
-  readonly sampleNumbers: Float64Array;
-}
 
 /** A batch on the device. */
 export interface DeviceMaskedBatch extends DeviceSequences {

@@ -1,0 +1,110 @@
+// supportsGraphs, createGraphMemory, destroyGraphMemory, enterGraphMemory, leaveGraphMemory, beginCapture, endCapture, launchGraph,
+// destroyGraph: core/graphs.h, the device's number first.
+#include "bindings/convert.h"
+
+namespace mtl::bindings {
+namespace {
+
+const GraphFunctions* find_graphs(double device) {
+  const Backend* const backend =
+      device >= 0 && device < kNumDeviceKinds ? backend_of(static_cast<DeviceKind>(static_cast<int>(device))) : nullptr;
+  return backend == nullptr ? nullptr : backend->graphs;
+}
+
+const GraphFunctions* read_graphs(const Napi::CallbackInfo& info) {
+  double device;
+  if (!read_number(info, 0, &device)) return nullptr;
+  const GraphFunctions* const graphs = find_graphs(device);
+  if (graphs == nullptr) {
+    throw_status(info.Env(), error_status("MTL_UNSUPPORTED", "device %g has no graphs, or is not open", device));
+  }
+  return graphs;
+}
+
+// Memory or a graph, as an earlier call has returned it.
+bool read_pointer(const Napi::CallbackInfo& info, size_t index, void** pointer) {
+  if (index < info.Length() && info[index].IsExternal()) {
+    *pointer = info[index].As<Napi::External<void>>().Data();
+    return true;
+  }
+  throw_status(info.Env(), error_status("MTL_ARGUMENT", "argument %zu is no graph and no memory of graphs", index));
+  return false;
+}
+
+Napi::Value supports(const Napi::CallbackInfo& info) {
+  double device;
+  if (!read_number(info, 0, &device)) return {};
+  return Napi::Boolean::New(info.Env(), find_graphs(device) != nullptr);
+}
+
+void report(const Napi::CallbackInfo& info, Status status) {
+  if (!status.ok()) throw_status(info.Env(), status);
+}
+
+Napi::Value create_memory(const Napi::CallbackInfo& info) {
+  const GraphFunctions* const graphs = read_graphs(info);
+  if (graphs == nullptr) return {};
+  void* memory = nullptr;
+  const Status status = graphs->create_memory(&memory);
+  if (!status.ok()) return throw_status(info.Env(), status), Napi::Value();
+  return Napi::External<void>::New(info.Env(), memory);
+}
+
+void destroy_memory(const Napi::CallbackInfo& info) {
+  void* memory;
+  const GraphFunctions* const graphs = read_graphs(info);
+  if (graphs != nullptr && read_pointer(info, 1, &memory)) report(info, graphs->destroy_memory(memory));
+}
+
+void enter_memory(const Napi::CallbackInfo& info) {
+  void* memory;
+  const GraphFunctions* const graphs = read_graphs(info);
+  if (graphs != nullptr && read_pointer(info, 1, &memory)) report(info, graphs->enter_memory(memory));
+}
+
+void leave_memory(const Napi::CallbackInfo& info) {
+  if (const GraphFunctions* const graphs = read_graphs(info)) graphs->leave_memory();
+}
+
+void begin_capture(const Napi::CallbackInfo& info) {
+  if (const GraphFunctions* const graphs = read_graphs(info)) report(info, graphs->begin_capture());
+}
+
+// (device, whether the graph is wanted)
+Napi::Value end_capture(const Napi::CallbackInfo& info) {
+  const GraphFunctions* const graphs = read_graphs(info);
+  if (graphs == nullptr) return {};
+  const bool is_wanted = info.Length() > 1 && info[1].ToBoolean().Value();
+  void* graph = nullptr;
+  const Status status = graphs->end_capture(is_wanted ? &graph : nullptr);
+  if (!status.ok()) return throw_status(info.Env(), status), Napi::Value();
+  return is_wanted ? Napi::External<void>::New(info.Env(), graph) : info.Env().Undefined();
+}
+
+void launch(const Napi::CallbackInfo& info) {
+  void* graph;
+  const GraphFunctions* const graphs = read_graphs(info);
+  if (graphs != nullptr && read_pointer(info, 1, &graph)) report(info, graphs->launch(graph));
+}
+
+void destroy(const Napi::CallbackInfo& info) {
+  void* graph;
+  const GraphFunctions* const graphs = read_graphs(info);
+  if (graphs != nullptr && read_pointer(info, 1, &graph)) graphs->destroy(graph);
+}
+
+}  // namespace
+
+void register_graph_functions(Napi::Env env, Napi::Object exports) {
+  exports.Set("supportsGraphs", Napi::Function::New(env, supports));
+  exports.Set("createGraphMemory", Napi::Function::New(env, create_memory));
+  exports.Set("destroyGraphMemory", Napi::Function::New(env, destroy_memory));
+  exports.Set("enterGraphMemory", Napi::Function::New(env, enter_memory));
+  exports.Set("leaveGraphMemory", Napi::Function::New(env, leave_memory));
+  exports.Set("beginCapture", Napi::Function::New(env, begin_capture));
+  exports.Set("endCapture", Napi::Function::New(env, end_capture));
+  exports.Set("launchGraph", Napi::Function::New(env, launch));
+  exports.Set("destroyGraph", Napi::Function::New(env, destroy));
+}
+
+}  // namespace mtl::bindings

@@ -1,0 +1,13 @@
+// The kernels of cuda/attention on the tensors of an op call, whose places attention and packed attention share.
+#pragma once
+
+#include "core/op_call.h"
+#include "ops/attention.h"
+
+namespace mtl::cuda {
+
+// `problem` is that of a validated call with at least one row.
+Status run_attention_forward(const OpCall& call, const AttentionProblem& problem);
+Status run_attention_backward(const OpCall& call, const AttentionProblem& problem);
+
+}  // namespace mtl::cuda

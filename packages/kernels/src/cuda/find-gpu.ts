@@ -1,0 +1,48 @@
+import { KernelError } from '@mtl/errors';
+import { cudaLibraryPath } from './cuda-library-path.js';
+import { type CudaDevice, type CudaProbe, probeCuda } from './open-cuda.js';
+
+/** The GPU that a process alone would take, or why there is none. */
+export interface FoundGpu {
+  readonly device: CudaDevice | undefined;
+  /** Whether it is no card but kernels compiled for this machine's processor (`native/cuda/emulation`): nothing to measure. */
+  readonly isEmulated: boolean;
+  /** In a few words, where there is no device. */
+  readonly problem: string | undefined;
+  /** The device's name, or the problem: for titles of what is skipped without one. */
+  readonly title: string;
+  /** All that was found; absent where the library cannot be asked. */
+  readonly probe: CudaProbe | undefined;
+  /** Why it cannot. */
+  readonly error: KernelError | undefined;
+}
+
+function hasLibrary(): boolean {
+  try {
+    return cudaLibraryPath() !== '';
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * Which GPU there is, without taking it: a card, or the emulation that MTL_CUDA_LIBRARY names. For everything that runs on one if it
+ * can and says so if it cannot: tests, benchmarks, diagnoses.
+ */
+export function findGpu(): FoundGpu {
+  let probe: CudaProbe;
+  try {
+    probe = probeCuda();
+  } catch (error) {
+    if (!(error instanceof KernelError)) throw error;
+    const problem = hasLibrary() ? error.message : 'no CUDA library built';
+    return { device: undefined, isEmulated: false, problem, title: problem, probe: undefined, error };
+  }
+  const [device] = probe.devices;
+  if (device === undefined) {
+    const problem = probe.driverVersion === undefined ? 'no NVIDIA driver' : 'no CUDA device';
+    return { device, isEmulated: false, problem, title: problem, probe, error: undefined };
+  }
+  const isEmulated = device.name.startsWith('emulation');
+  return { device, isEmulated, problem: undefined, title: device.name, probe, error: undefined };
+}

@@ -1,0 +1,123 @@
+import { KernelError, UsageError } from '@mtl/errors';
+import { type Device, deviceNumber } from './device.js';
+import { addon, callNative, type NativePointer } from './native/addon.js';
+
+/** The driver's and its libraries' refusals, of which several have codes of their own, as what they are while a graph is recorded. */
+function asCaptureError(error: unknown): unknown {
+  if (!(error instanceof KernelError) || !['MTL_CUDA', 'MTL_CUBLASLT'].includes(error.code)) return error;
+  return new KernelError('MTL_CAPTURE', error.message, { cause: error });
+}
+
+/** Whether work on an open device can be recorded and launched again as a whole: that on `cuda` can. */
+export function supportsGraphs(device: Device): boolean {
+  return addon().supportsGraphs(deviceNumber(device));
+}
+
+/**
+ * Operations that were recorded, to be launched again and again with one call: on the tensors that they were recorded on, which must
+ * still be there, and on what these hold by then. FLOPs and calls of operations are counted when they are recorded, not when
+ * they are launched.
+ */
+export class DeviceGraph {
+  readonly #device: number;
+  #graph: NativePointer | undefined;
+
+  /** @internal */
+  constructor(device: number, graph: NativePointer) {
+    this.#device = device;
+    this.#graph = graph;
+  }
+
+  /** Enqueues all of it; without waiting. */
+  launch(): void {
+    const graph = this.#graph;
+    if (graph === undefined) throw new UsageError('MTL_GRAPH', 'a graph was launched after dispose()');
+    callNative(() => addon().launchGraph(this.#device, graph));
+  }
+
+  /** A launch that is under way still ends. A second call does nothing. */
+  dispose(): void {
+    const graph = this.#graph;
+    if (graph === undefined) return;
+    this.#graph = undefined;
+    callNative(() => addon().destroyGraph(this.#device, graph));
+  }
+
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+}
+
+/**
+ * Memory that graphs share. What is recorded keeps the addresses of tensors that come and go meanwhile, so these have memory here
+ * that nobody else gets, for as long as this lives; of the device's statistics all of it is in use. A launch
+ * overwrites what is in it, whoever has it by then, except tensors that were there when its graph was recorded: what `run` and other
+ * graphs leave here is read before.
+ */
+export class GraphMemory {
+  readonly #device: number;
+  #memory: NativePointer | undefined;
+
+  /** @throws KernelError `MTL_UNSUPPORTED` for a device without graphs (`supportsGraphs`) */
+  constructor(device: Device) {
+    this.#device = deviceNumber(device);
+    this.#memory = callNative(() => addon().createGraphMemory(this.#device));
+  }
+
+  /** Runs `body`, which must not be asynchronous, with memory for new tensors from here. */
+  run<Result>(body: () => Result): Result {
+    const memory = this.#memory;
+    if (memory === undefined) throw new UsageError('MTL_GRAPH', 'memory of graphs was used after dispose()');
+    callNative(() => addon().enterGraphMemory(this.#device, memory));
+    try {
+      return body();
+    } finally {
+      callNative(() => addon().leaveGraphMemory(this.#device));
+    }
+  }
+
+  /**
+   * Runs `body` as `run` does, but its operations are recorded instead of done: nothing happens before the graph is launched.
+   * Operations should have run once before, with tensors of the same shapes: libraries choose algorithms the first time.
+   *
+   * @throws KernelError `MTL_CAPTURE` when `body` waits for the device, copies from or to the host, or calls a library that does;
+   *   and whatever `body` throws. Nothing of it has been done on the device then
+   */
+  capture(body: () => void): DeviceGraph {
+    return this.run(() => {
+      callNative(() => addon().beginCapture(this.#device));
+      try {
+        body();
+      } catch (error) {
+        this.#abandonCapture();
+        throw asCaptureError(error);
+      }
+      const graph = callNative(() => addon().endCapture(this.#device, true));
+      return new DeviceGraph(this.#device, graph!);
+    });
+  }
+
+  /**
+   * Gives the memory back. A second call does nothing.
+   *
+   * @throws KernelError `MTL_ARGUMENT` while tensors have some of it
+   */
+  dispose(): void {
+    const memory = this.#memory;
+    if (memory === undefined) return;
+    callNative(() => addon().destroyGraphMemory(this.#device, memory));
+    this.#memory = undefined;
+  }
+
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+
+  #abandonCapture(): void {
+    try {
+      addon().endCapture(this.#device, false);
+    } catch {
+      // what made the capture fail is thrown already; this only ends it
+    }
+  }
+}

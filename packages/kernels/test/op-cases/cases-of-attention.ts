@@ -1,0 +1,176 @@
+import { Tensor } from '../../src/index.js';
+import type { CaseTable, GradientCase, OpCase, TensorSpec, Tensors } from './op-case.js';
+import { attentionTolerances } from './tolerances.js';
+
+/** S sequence, B micro-batch, T rows of packed samples, A heads, D head size */
+export interface AttentionShapes {
+  /** [S, B, A, D] or [T, A, D] */
+  readonly output: readonly number[];
+  /** [B, A, S] or [A, T] */
+  readonly logSumExp: readonly number[];
+  /** [S, B, A, 3, D] or [T, A, 3, D] */
+  readonly qkv: readonly number[];
+}
+
+interface ForwardTensors {
+  readonly output: Tensor;
+  readonly logSumExp: Tensor;
+  readonly qkv: Tensor;
+}
+
+interface BackwardTensors extends ForwardTensors {
+  readonly qkvGradient: Tensor;
+  readonly outputGradient: Tensor;
+}
+
+/** One of the attention operations: what its cases vary, and what a call takes besides qkv and its results. */
+export interface AttentionKind<Variant extends { readonly name: string }, Options> {
+  /** The native operations are called after it: `..._forward` and `..._backward`. */
+  readonly name: 'attention' | 'packed_attention';
+  /** The sizes that stand in the name of a case. */
+  readonly sizesOf: (variant: Variant) => readonly number[];
+  readonly shapesOf: (variant: Variant) => AttentionShapes;
+  /** The tensors that say who sees whom, and which samples they are. */
+  readonly maskTensors: (variant: Variant) => Readonly<Record<string, TensorSpec>>;
+  readonly optionsOf: (variant: Variant, tensors: Tensors) => Options;
+  readonly forward: (call: ForwardTensors & Options) => void;
+  readonly backward: (call: BackwardTensors & Options) => void;
+  /** FLOPs of one product, in all heads, of queries and keys or of probabilities and values. */
+  readonly productFlops: (variant: Variant) => number;
+}
+
+export interface AttentionVariants<Variant> {
+  /** Compared with the reference, forward and backward. */
+  readonly variants: readonly Variant[];
+  readonly benchmarks: readonly Variant[];
+  /** Compared with finite differences. */
+  readonly gradients: readonly Variant[];
+}
+
+const dtypes = ['float32', 'bfloat16', 'float16'] as const;
+
+/** Forward, backward, benchmarks and gradients of an attention operation. */
+export function casesOfAttention<Variant extends { readonly name: string }, Options>(
+  kind: AttentionKind<Variant, Options>,
+  { variants, benchmarks, gradients }: AttentionVariants<Variant>,
+): Required<CaseTable> {
+  return {
+    cases: [
+      ...variants.map((variant) => forwardCase(kind, variant)),
+      ...variants.map((variant) => backwardCase(kind, variant)),
+      ...benchmarks.flatMap((variant) => benchmarkCases(kind, variant)),
+    ],
+    gradientCases: gradients.map((variant) => gradientCase(kind, variant)),
+  };
+}
+
+function forwardCase<Variant extends { readonly name: string }, Options>(
+  kind: AttentionKind<Variant, Options>,
+  variant: Variant,
+): OpCase {
+  const shapes = kind.shapesOf(variant);
+  return {
+    name: `${kind.name}_forward ${variant.name} [${kind.sizesOf(variant)}]`,
+    operation: `${kind.name}_forward`,
+    tensors: {
+      output: { shape: shapes.output, output: true },
+      logSumExp: { shape: shapes.logSumExp, dtype: 'float32', output: true },
+      qkv: { shape: shapes.qkv },
+      ...kind.maskTensors(variant),
+    },
+    run: (tensors) => kind.forward({ ...forwardTensors(tensors), ...kind.optionsOf(variant, tensors) }),
+    dtypes,
+    tolerance: attentionTolerances.forward,
+  };
+}
+
+function backwardCase<Variant extends { readonly name: string }, Options>(
+  kind: AttentionKind<Variant, Options>,
+  variant: Variant,
+): OpCase {
+  const shapes = kind.shapesOf(variant);
+  return {
+    name: `${kind.name}_backward ${variant.name} [${kind.sizesOf(variant)}]`,
+    operation: `${kind.name}_backward`,
+    tensors: {
+      qkvGradient: { shape: shapes.qkv, output: true },
+      outputGradient: { shape: shapes.output },
+      qkv: { shape: shapes.qkv },
+      ...kind.maskTensors(variant),
+    },
+    run: (tensors) => {
+      const { qkvGradient, outputGradient, qkv } = tensors;
+      const device = qkv!.device;
+      // What the forward pass of the same device leaves behind.
+      const output = Tensor.empty({ shape: shapes.output, dtype: qkv!.dtype, device });
+      const logSumExp = Tensor.empty({ shape: shapes.logSumExp, dtype: 'float32', device });
+      const call = { output, logSumExp, qkv: qkv!, ...kind.optionsOf(variant, tensors) };
+      kind.forward(call);
+      kind.backward({ ...call, qkvGradient: qkvGradient!, outputGradient: outputGradient! });
+      output.dispose();
+      logSumExp.dispose();
+    },
+    dtypes,
+    tolerance: attentionTolerances.backward,
+  };
+}
+
+function benchmarkCases<Variant extends { readonly name: string }, Options>(
+  kind: AttentionKind<Variant, Options>,
+  variant: Variant,
+): OpCase[] {
+  const forward = forwardCase(kind, variant);
+  const { output, logSumExp, ...inputs } = forward.tensors;
+  const backward: OpCase = {
+    ...forward,
+    name: `${kind.name}_backward ${variant.name} [${kind.sizesOf(variant)}]`,
+    operation: `${kind.name}_backward`,
+    tensors: {
+      qkvGradient: { shape: inputs.qkv!.shape, output: true },
+      outputGradient: { shape: output!.shape },
+      // Stand-ins for what the forward pass leaves behind: time does not depend on values.
+      output: { shape: output!.shape },
+      logSumExp: { ...logSumExp!, output: false, values: () => 6 },
+      ...inputs,
+    },
+    run: (tensors) =>
+      kind.backward({
+        ...forwardTensors(tensors),
+        ...{ qkvGradient: tensors.qkvGradient!, outputGradient: tensors.outputGradient! },
+        ...kind.optionsOf(variant, tensors),
+      }),
+  };
+  return [
+    { ...forward, benchmark: { flops: 2 * kind.productFlops(variant) } },
+    { ...backward, benchmark: { flops: 4 * kind.productFlops(variant) } },
+  ];
+}
+
+function gradientCase<Variant extends { readonly name: string }, Options>(
+  kind: AttentionKind<Variant, Options>,
+  variant: Variant,
+): GradientCase {
+  const shapes = kind.shapesOf(variant);
+  return {
+    name: `${kind.name} ${variant.name} [${kind.sizesOf(variant)}]`,
+    tensors: {
+      qkv: { shape: shapes.qkv },
+      logSumExp: { shape: shapes.logSumExp },
+      output: { shape: shapes.output },
+      ...kind.maskTensors(variant),
+    },
+    differentiable: ['qkv'],
+    outputShape: shapes.output,
+    forward: (tensors, output) =>
+      kind.forward({ ...forwardTensors(tensors), output, ...kind.optionsOf(variant, tensors) }),
+    backward: (tensors, outputGradient, gradients) => {
+      const call = { ...forwardTensors(tensors), ...kind.optionsOf(variant, tensors) };
+      kind.forward(call);
+      kind.backward({ ...call, qkvGradient: gradients.qkv!, outputGradient });
+    },
+  };
+}
+
+function forwardTensors({ output, logSumExp, qkv }: Tensors): ForwardTensors {
+  return { output: output!, logSumExp: logSumExp!, qkv: qkv! };
+}

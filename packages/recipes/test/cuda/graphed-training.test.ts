@@ -1,0 +1,128 @@
+import { memoryStatistics, numLiveTensors, openCuda, supportsGraphs } from '@mtl/kernels';
+import type { GptStage, StageBatch } from '@mtl/models';
+import { GraphedStage, type Stage } from '@mtl/pipeline';
+import { hasEmulationCounts } from '@mtl/tooling/emulation-counts';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { type TinyTrainingOptions, tinyTraining } from './tiny-training.js';
+
+const numMicroBatches = 3;
+const used = 'CUDA graphs: passes over micro-batches are launched as graphs from here on';
+const cuda = { device: 'cuda', numMicroBatches } as const;
+
+/** With graphs, and what was said about them. */
+async function withGraphs(options: Omit<TinyTrainingOptions, 'onGraphMessage'>) {
+  const said: string[] = [];
+  return { ...(await tinyTraining({ ...options, onGraphMessage: (text) => said.push(text) })), said };
+}
+
+/** A stage with something of its own. */
+type Changes = { readonly [Name in keyof Stage<StageBatch>]?: Stage<StageBatch>[Name] | undefined };
+const changed = (stage: GptStage, changes: Changes): Stage<StageBatch> =>
+  new Proxy(stage, {
+    get: (target, name) => {
+      if (name in changes) return changes[name as keyof typeof changes];
+      const value: unknown = Reflect.get(target, name, target);
+      return typeof value === 'function' ? value.bind(target) : value;
+    },
+  }) as unknown as Stage<StageBatch>;
+
+describe.skipIf(!hasEmulationCounts)('a training whose passes are recorded', () => {
+  beforeAll(() => void openCuda());
+
+  it.each(['float32', 'bfloat16', 'float16'] as const)(
+    'in %s has the same losses, norms and evaluations to the bit',
+    async (dtype) => {
+      const [live, { bytesInUse }] = [numLiveTensors(), memoryStatistics('cuda')];
+      const options = { ...cuda, dtype, numEvaluated: 2 };
+      const [plain, graphed] = [await tinyTraining(options), await withGraphs(options)];
+      expect(graphed.losses).toEqual(plain.losses);
+      expect(graphed.norms).toEqual(plain.norms);
+      expect(graphed.evaluated).toEqual(plain.evaluated);
+      // dropout and data differ from micro-batch to micro-batch: recorded ones alone would repeat themselves
+      expect(new Set(graphed.losses).size).toBe(graphed.losses.length);
+      expect(graphed.said).toEqual([used]);
+      expect(numLiveTensors()).toBe(live);
+      expect(memoryStatistics('cuda').bytesInUse).toBe(bytesInUse);
+    },
+  );
+
+  it('asks for two launches a micro-batch instead of every operation', async () => {
+    const [plain, graphed] = [await tinyTraining(cuda), await withGraphs(cuda)];
+    const [before, after] = [plain.counts.at(-1)!, graphed.counts.at(-1)!];
+    expect(graphed.counts.at(-2)).toEqual(after);
+    expect(after).toMatchObject({
+      graphLaunches: 2 * numMicroBatches,
+      // as without graphs
+      ...{ synchronizations: 1, copiesToHost: 1, copiesToDevice: 5 * numMicroBatches, memoryCalls: 0 },
+    });
+    // of a micro-batch: five copies, each in two parts, two graphs and the sum of its losses
+    const perMicroBatch = 5 * 2 + 2 + 1;
+    const ofUpdate = after.enqueued - numMicroBatches * perMicroBatch;
+    // norm, scalars, update, and the copy of the figures
+    expect(ofUpdate).toBeGreaterThan(0);
+    expect(ofUpdate).toBeLessThan(10);
+    expect(before.graphLaunches).toBe(0);
+    expect(before.enqueued).toBeGreaterThan(5 * after.enqueued);
+  });
+
+  it('launches micro-batches of another shape one by one, and says so once', async () => {
+    // the recorded shape before, between and after others
+    const lengthOf = (microBatch: number): number => (microBatch % 4 === 2 ? 8 + (microBatch % 3) : 16);
+    const options = { ...cuda, lengthOf, steps: 5 };
+    const [plain, graphed] = [await tinyTraining(options), await withGraphs(options)];
+    expect(graphed.losses).toEqual(plain.losses);
+    expect(graphed.norms).toEqual(plain.norms);
+    expect(graphed.said).toEqual([used, expect.stringContaining('differ in shape')]);
+    const launches = graphed.counts.map(({ graphLaunches }) => graphLaunches);
+    expect(launches).toEqual([2, 6, 4, 4, 4]);
+  });
+
+  it('goes on without graphs where a pass waits for the device, and says what did', async () => {
+    for (const pass of ['forward', 'backwardInput'] as const) {
+      const wrap = (stage: GptStage): Stage<StageBatch> =>
+        changed(stage, {
+          [pass]: (call: never) => {
+            const result = stage[pass](call);
+            stage.parameters[0]!.data.read();
+            return result;
+          },
+        });
+      const live = numLiveTensors();
+      const [plain, graphed] = [await tinyTraining(cuda), await withGraphs({ ...cuda, wrap })];
+      expect(graphed.losses).toEqual(plain.losses);
+      expect(graphed.norms).toEqual(plain.norms);
+      expect(graphed.said).toHaveLength(1);
+      expect(graphed.said[0]).toContain('a copy to the host cannot be part of a graph');
+      expect(graphed.counts.at(-1)!.graphLaunches).toBe(0);
+      expect(numLiveTensors()).toBe(live);
+    }
+  });
+
+  it('of a model that says nothing of its inputs is not recorded', async () => {
+    const wrap = (stage: GptStage): Stage<StageBatch> => changed(stage, { load: undefined });
+    const graphed = await withGraphs({ ...cuda, wrap });
+    expect(graphed.losses).toEqual((await tinyTraining(cuda)).losses);
+    expect(graphed.said).toEqual([expect.stringContaining('differ in more than what is in tensors')]);
+  });
+
+  it('ends with an error of the model as it would without graphs, and leaves the device as it was', async () => {
+    let numForwards = 0;
+    const wrap = (stage: GptStage): Stage<StageBatch> =>
+      changed(stage, {
+        forward: (call) => {
+          numForwards += 1;
+          if (numForwards === 2) throw new Error('of the model');
+          return stage.forward(call);
+        },
+      });
+    await expect(withGraphs({ ...cuda, wrap })).rejects.toThrow('of the model');
+    expect((await withGraphs(cuda)).losses).toEqual((await tinyTraining(cuda)).losses);
+  });
+
+  it('is for devices with graphs alone', () => {
+    expect(supportsGraphs('cuda')).toBe(true);
+    expect(supportsGraphs('cpu')).toBe(false);
+    const stage = { isFirst: true, isLast: true } as unknown as Stage<StageBatch>;
+    expect(() => new GraphedStage({ stage, device: 'cpu', onMessage: () => {} })).toThrow('no graphs');
+  });
+});

@@ -1,0 +1,10 @@
+/** Documents of nine sentences whose words tell of each other: the animal tells the place. */
+export function smallSentences(numDocuments = 120): string[] {
+  const animals = ['cat', 'dog', 'hen', 'fox', 'cow'];
+  const places = ['mat', 'sofa', 'roof', 'hill', 'barn'];
+  const sentence = (index: number): string =>
+    `The ${animals[index % 5]} number ${index % 10} sat on the ${places[index % 5]}.`;
+  return Array.from({ length: numDocuments }, (_, document) =>
+    Array.from({ length: 9 }, (_, index) => sentence(document * 7 + index)).join(' '),
+  );
+}

@@ -1,0 +1,21 @@
+import type { StepMetrics } from '../../src/metrics/step-metrics.js';
+
+/** Metrics of a step of a training whose loss falls by one a step. */
+export function exampleStep(iteration: number, change: Partial<StepMetrics> = {}): StepMetrics {
+  return {
+    iteration,
+    consumedSamples: iteration * 16,
+    consumedTokens: iteration * 4096,
+    globalBatchSize: 16,
+    lmLoss: 5 - iteration,
+    gradNorm: 1,
+    learningRate: 1e-3,
+    lossScale: 1,
+    skipped: false,
+    stepMs: 1000,
+    tokensPerSecond: 4096,
+    modelTflops: 0.2,
+    peakBytes: 1,
+    ...change,
+  };
+}

@@ -1,0 +1,38 @@
+#!/usr/bin/env node
+/**
+ * The checks that need no build and take seconds. Installs the packages first, where that is not done.
+ *   npm run lint         formatting, lint, house rules
+ *   npm run boundaries   who imports whom
+ *   npm run typecheck    all sources and tests of all packages, as one program
+ */
+import { spawnSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { ensurePackages, root, toolEnvironment } from './bootstrap.mjs';
+
+const commands = {
+  lint: [
+    ['biome', 'check', '.'],
+    [process.execPath, 'tooling/checks/check-repository.mjs'],
+  ],
+  boundaries: [['turbo', 'boundaries']],
+  // sources of lower packages would be checked once more for each package above
+  typecheck: [['tsc', '-p', 'tooling/tsconfig/everything.json']],
+};
+
+/** Runs checks, whatever becomes of those before; whether all passed. Their output goes where ours does. */
+export function runChecks(names) {
+  const results = names
+    .flatMap((name) => commands[name])
+    .map(([command, ...args]) => {
+      const how = { cwd: root, env: toolEnvironment(), stdio: 'inherit' };
+      const { status, error } = spawnSync(command, args, how);
+      if (error !== undefined) throw error;
+      return status === 0;
+    });
+  return results.every((passed) => passed);
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  ensurePackages();
+  process.exit(runChecks(process.argv.slice(2)) ? 0 : 1);
+}

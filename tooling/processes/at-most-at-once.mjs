@@ -1,0 +1,24 @@
+/**
+ * Starts `job` for every item, in their order, at most `limit` of them at once.
+ * @returns their promises by item; nobody need listen to those behind one that fails
+ */
+export function atMostAtOnce({ limit, items }, job) {
+  const waiting = [];
+  let numFree = limit;
+  const enter = async () => {
+    if (numFree > 0) numFree -= 1;
+    else await new Promise((resolve) => waiting.push(resolve));
+  };
+  const leave = () => {
+    const next = waiting.shift();
+    if (next === undefined) numFree += 1;
+    else next();
+  };
+  return items.map((item) => {
+    const result = enter()
+      .then(() => job(item))
+      .finally(leave);
+    result.catch(() => {});
+    return result;
+  });
+}
