@@ -1,11 +1,13 @@
 #!/usr/bin/env node
 /**
- * Compiles CUDA sources for every architecture that is shipped and prints, for each kernel, what the compiler reports and
- * what the machine code holds: registers, spilled bytes, static shared memory, matrix instructions (HMMA), matrix
- * loads (LDSM), asynchronous copies (LDGSTS). Needs nvcc, no card.
+ * Compiles CUDA sources for every architecture that is shipped and prints, for each kernel, what the compiler
+ * reports and what the machine code holds: registers, spilled bytes, static shared memory, matrix
+ * instructions (HMMA), matrix loads (LDSM), asynchronous copies (LDGSTS), and Hopper's matrix instructions of
+ * warp groups (HGMMA) and bulk copies (UTMALDG). Needs nvcc, no card.
  *   node cuda-resources.mjs [--architectures 80,90a] FILE.cu ...
  *   node cuda-resources.mjs --built LIBRARY      the instructions alone, in all of a library that nvcc has linked
- * Ends with 1 when a kernel spills more than its source allows (`// spills allowed: NUMBER`, with the reason beside it).
+ * Ends with 1 when a kernel spills more than its source allows (`// spills allowed: NUMBER`, with the reason
+ * beside it), or when the compiler has put waits between the products of warp groups.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -14,8 +16,9 @@ import { basename, dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const sources = resolve(dirname(fileURLToPath(import.meta.url)), '../../packages/kernels/native');
-// Low 12 bits of an instruction of sm_80 and sm_90. HMMA was checked by counting: a kernel has as many as its source unrolls to.
-const opcodes = { HMMA: 0x23c, LDSM: 0x83b, LDGSTS: 0xfae };
+// Low 12 bits of an instruction of sm_80 and sm_90; HGMMA with its left operand in shared memory, or in
+// registers. HMMA, HGMMA and UTMALDG were checked by counting: a kernel has as many as its source unrolls to.
+const opcodes = { HMMA: [0x23c], LDSM: [0x83b], LDGSTS: [0xfae], HGMMA: [0x9f0, 0xdf0], UTMALDG: [0x5b4] };
 
 /** Names of C++ symbols, readable: without namespaces and parameters. */
 function demangle(names) {
@@ -50,7 +53,7 @@ function countInstructions(cubin) {
     const ofKernel = Object.fromEntries(Object.keys(opcodes).map((kind) => [kind, 0]));
     for (let at = offset; at < offset + bytes; at += 16) {
       const opcode = cubin.readUInt16LE(at) & 0xfff;
-      for (const [kind, value] of Object.entries(opcodes)) if (opcode === value) ofKernel[kind] += 1;
+      for (const [kind, values] of Object.entries(opcodes)) if (values.includes(opcode)) ofKernel[kind] += 1;
     }
     counts.set(text.slice('.text.'.length), ofKernel);
   }
@@ -60,9 +63,10 @@ function countInstructions(cubin) {
 const fatBinary = Buffer.from('50ed55ba', 'hex');
 
 /**
- * Machine code in a file that nvcc has linked: { architecture, cubin } of each. A fat binary is a header of 16 bytes (magic,
- * version, header's bytes, bytes that follow) and entries: kind, bytes of the entry's header, bytes of its content, and 28 bytes
- * on the architecture. Kind 2 is machine code, kind 1 PTX; nvcc 13 compresses PTX alone.
+ * Machine code in a file that nvcc has linked: { architecture, cubin } of each. A fat binary is a header of
+ * 16 bytes (magic, version, header's bytes, bytes that follow) and entries: kind, bytes of the entry's
+ * header, bytes of its content, and 28 bytes on the architecture. Kind 2 is machine code, kind 1 PTX; nvcc 13
+ * compresses PTX alone.
  */
 function* machineCodeIn(file) {
   for (let at = file.indexOf(fatBinary); at >= 0; at = file.indexOf(fatBinary, at + 4)) {
@@ -82,14 +86,17 @@ function* machineCodeIn(file) {
   }
 }
 
-/** Instructions by architecture of all kernels of a linked library, and how many kernels have matrix instructions. */
+/**
+ * Instructions by architecture of all kernels of a linked library, and how many kernels have matrix
+ * instructions.
+ */
 function countBuilt(path) {
   const totals = new Map();
   for (const { architecture, cubin } of machineCodeIn(readFileSync(path))) {
     const total = totals.get(architecture) ?? { kernels: 0, withMatrixInstructions: 0 };
     for (const counts of countInstructions(cubin).values()) {
       total.kernels += 1;
-      if (counts.HMMA > 0) total.withMatrixInstructions += 1;
+      if (counts.HMMA + counts.HGMMA > 0) total.withMatrixInstructions += 1;
       for (const [kind, count] of Object.entries(counts)) total[kind] = (total[kind] ?? 0) + count;
     }
     totals.set(architecture, total);
@@ -106,7 +113,13 @@ function readReport(text) {
       registers: Number(/Used (\d+) registers/.exec(part)?.[1] ?? Number.NaN),
       spilled: Number(/(\d+) bytes spill stores/.exec(part)?.[1] ?? Number.NaN),
       shared: Number(/(\d+) bytes smem/.exec(part)?.[1] ?? 0),
+      isSerialized: false,
     });
+  }
+  // said before or behind the kernels' own parts, with the symbol
+  for (const [, symbol] of text.matchAll(/wgmma\.mma_async instructions are serialized .*'(\S+)'/g)) {
+    const kernel = kernels.find((one) => one.symbol === symbol);
+    if (kernel !== undefined) kernel.isSerialized = true;
   }
   return kernels;
 }
@@ -151,7 +164,7 @@ try {
     const allowed = Number(/\/\/ spills allowed: (\d+)/.exec(readFileSync(file, 'utf8'))?.[1] ?? 0);
     for (const architecture of architectures) {
       console.log(`${basename(file)} sm_${architecture}`);
-      console.log('  registers  spilled  shared    HMMA    LDSM  LDGSTS  kernel');
+      console.log('  registers  spilled  shared    HMMA    LDSM  LDGSTS   HGMMA UTMALDG  kernel');
       for (const kernel of compile({ file, architecture, folder })) {
         const columns = [
           kernel.registers,
@@ -160,17 +173,23 @@ try {
           kernel.HMMA,
           kernel.LDSM,
           kernel.LDGSTS,
+          kernel.HGMMA,
+          kernel.UTMALDG,
         ];
         const tooMany = kernel.spilled > allowed;
         console.log(
-          `  ${columns.map((value) => String(value).padStart(7)).join(' ')}   ${kernel.name}${tooMany ? '  SPILLS' : ''}`,
+          `  ${columns.map((value) => String(value).padStart(7)).join(' ')}   ${kernel.name}${tooMany ? '  SPILLS' : ''}${kernel.isSerialized ? '  SERIALIZED' : ''}`,
         );
-        if (tooMany) failures += 1;
+        if (tooMany || kernel.isSerialized) failures += 1;
       }
     }
   }
 } finally {
   rmSync(folder, { recursive: true });
 }
-console.log(failures === 0 ? 'no kernel spills more than allowed' : `${failures} kernels spill`);
+console.log(
+  failures === 0
+    ? 'no kernel spills more than allowed, none has serialized products'
+    : `${failures} kernels spill or have serialized products`,
+);
 process.exit(failures === 0 ? 0 : 1);

@@ -22,8 +22,8 @@ describe('mtl plan', () => {
     const { status, stdout, stderr } = await spawnMtl(argv, { cwd });
     expect({ status, stderr }).toMatchObject({ status: 0 });
     const { parameters, total } = JSON.parse(stdout) as { parameters: number; total: number };
-    // 12 layers of 768; vocabulary of the corpus that comes along: 4,096 tokens; 512 positions, two types; the norm after the
-    // layers; pooler, two dense layers, a norm, biases
+    // 12 layers of 768; vocabulary of the corpus that comes along: 4,096 tokens; 512 positions, two types;
+    // the norm after the layers; pooler, two dense layers, a norm, biases
     const heads = 768 * 768 + 768 + 2 * 768 + 4096 + (768 * 768 + 768 + 2 * 768 + 2);
     const embeddings = (4096 + 512 + 2) * 768;
     expect(parameters).toBe(4 * (12 * (12 * 768 * 768 + 13 * 768) + embeddings + 2 * 768 + heads));

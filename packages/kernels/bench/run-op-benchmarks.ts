@@ -2,11 +2,14 @@
  * Speed of every operation at the sizes of the GPT presets, from the `benchmark` entries of the case tables:
  *   npm run bench [-- -t gelu]       MTL_THREADS=2 and MTL_BENCH_DTYPES=float32,bfloat16 choose threads and dtypes,
  *                                    MTL_BENCH_DEVICE=cuda the card, MTL_BENCH_DRY_RUN=1 tiny sizes;
- *                                    MTL_BENCH_JSON names a file for the figures (bench/cuda/bench-kernels.mjs)
- * An operation is timed only after it has given the reference's values: at the size of the benchmark, or, where the
- * naive reference would take minutes (arithmetic-bound ones), at the sizes of its parity cases.
- * It is held against a copy of as many bytes, or oneDNN's matrix product, measured beside it in the same process; rates
- * and ratios are those of the fastest runs, so that other work on the machine cancels.
+ *                                    MTL_BENCH_JSON names a file for the figures
+ *                                    (bench/cuda/bench-kernels.mjs)
+ * On a card, attention is timed twice: with the kernels that the device chooses, and with those for any card
+ * (mma.sync). An operation is timed only after it has given the reference's values: at the size of the
+ * benchmark, or, where the naive reference would take minutes (arithmetic-bound ones), at the sizes of its
+ * parity cases. It is held against a copy of as many bytes, or oneDNN's matrix product, measured beside it in
+ * the same process; rates and ratios are those of the fastest runs, so that other work on the machine
+ * cancels.
  */
 import { writeFileSync } from 'node:fs';
 import { afterAll, describe, expect, it } from 'vitest';
@@ -105,8 +108,8 @@ function trafficOf({ tensors, benchmark }: OpCase, dtype: DType): number {
 const productRates = new Map<BenchmarkDType, number>();
 
 /**
- * The matrix product's rate. On a card, which nobody else has, measured once: the products are large. Elsewhere every time,
- * because a shared machine's speed changes within seconds.
+ * The matrix product's rate. On a card, which nobody else has, measured once: the products are large.
+ * Elsewhere every time, because a shared machine's speed changes within seconds.
  */
 function productRate(dtype: BenchmarkDType): number {
   const known = device === 'cuda' ? productRates.get(dtype) : undefined;
@@ -162,14 +165,34 @@ afterAll(() => {
   );
 });
 
+/** Whether a card may have two kinds of kernels for the case: Hopper's and those for any. */
+function hasKernelsForAnyCard({ operation }: OpCase, dtype: BenchmarkDType): boolean {
+  const isAttention = operation === 'attention_forward' || operation === 'attention_backward';
+  return device === 'cuda' && isAttention && dtype !== 'float32';
+}
+
+/** Runs with the kernels for any card alone. */
+function withKernelsForAnyCard(body: () => void): void {
+  process.env.MTL_CUDA_ATTENTION = 'mma.sync';
+  try {
+    body();
+  } finally {
+    delete process.env.MTL_CUDA_ATTENTION;
+  }
+}
+
 describe('operations agree with the reference and are timed', () => {
   for (const opCase of cases.filter(({ benchmark }) => benchmark !== undefined)) {
     for (const dtype of dtypes) {
       if (!(opCase.dtypes ?? dtypes).includes(dtype)) continue;
-      it(`${opCase.name} ${dtype}`, () => {
-        check(opCase, dtype);
-        keep(measure(opCase, dtype));
-      });
+      const checkAndMeasure = (timed: OpCase): void => {
+        check(timed, dtype);
+        keep(measure(timed, dtype));
+      };
+      it(`${opCase.name} ${dtype}`, () => checkAndMeasure(opCase));
+      if (!hasKernelsForAnyCard(opCase, dtype)) continue;
+      it(`${opCase.name} mma.sync ${dtype}`, () =>
+        withKernelsForAnyCard(() => checkAndMeasure({ ...opCase, name: `${opCase.name} mma.sync` })));
     }
   }
 });

@@ -15,7 +15,10 @@ const base = { numStages: 4, numReplicas: 1, numMicroBatches: 8, size: 80_000, p
 
 const isPass = ({ kind }: RecordedSpan): boolean => ['F', 'B', 'I', 'W'].includes(kind);
 
-/** Runs a step; how long each message took from when both ends had posted it, in ms. @throws where order is not kept */
+/**
+ * Runs a step; how long each message took from when both ends had posted it, in ms. @throws where order is
+ * not kept
+ */
 async function transfersOf(timedCase: TimedCase): Promise<number[]> {
   const ranks = await runLocalRanks<TracedStep>({
     ...typescriptThreads,
@@ -70,8 +73,9 @@ const medianOf = (values: readonly number[]): number =>
 
 describe.each(['1f1b', 'interleaved', 'zb-v'])('%s over processes', (schedule) => {
   it('communicates while passes run', async () => {
-    // A message takes its own time and not that of the passes under way: the median of a step, since a busy machine may
-    // let the threads that move bytes wait, and of the best of five steps, since it may do so for long.
+    // A message takes its own time and not that of the passes under way: the median of a step, since a busy
+    // machine may let the threads that move bytes wait, and of the best of five steps, since it may do so for
+    // long.
     const medians: number[] = [];
     do {
       medians.push(medianOf(await transfersOf({ ...base, schedule })));

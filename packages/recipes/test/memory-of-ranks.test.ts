@@ -134,7 +134,8 @@ describe('the memory of a rank, in processes that train', () => {
 
   it.each(names)('is what predictMemory says: %s', (name) => {
     for (const { peak, predicted } of measured.get(name)!) {
-      // the allocator rounds blocks up, products take scratch memory, and what a slow receiver has not taken waits at the sender
+      // the allocator rounds blocks up, products take scratch memory, and what a slow receiver has not taken
+      // waits at the sender
       expect(Math.abs(peak / predicted.total - 1)).toBeLessThan(0.05);
     }
   });

@@ -127,7 +127,10 @@ function piecesOf(each: Case, { placement }: PipelineSchedule, rank: number) {
   return buildBertStages({ ...options, model: { ...model, ...own, geluKind: 'erf' } });
 }
 
-/** The allocator's peak over the passes of one rank, parameters left out: zeros stand for what other ranks would send. */
+/**
+ * The allocator's peak over the passes of one rank, parameters left out: zeros stand for what other ranks
+ * would send.
+ */
 function measureRank(each: Case, schedule: PipelineSchedule, rank: number): number {
   const { dtype = 'float32' } = each;
   const pieces = piecesOf(each, schedule, rank);
@@ -176,7 +179,8 @@ describe('what passes keep and need in every schedule', () => {
       return measureRank(each, schedule, rank) / (activations + temporary);
     });
     for (const ratio of ratios) {
-      // the allocator rounds blocks up, and matrix products take 0.6 MB of scratch memory, whatever their size
+      // the allocator rounds blocks up, and matrix products take 0.6 MB of scratch memory, whatever their
+      // size
       expect(Math.abs(ratio - 1), ratios.map((one) => one.toFixed(3)).join(' ')).toBeLessThan(0.05);
     }
   });

@@ -59,9 +59,9 @@ interface DrawnSample {
 }
 
 /**
- * Megatron's BERTMaskedWordPieceDataset: `[CLS] A [SEP] B [SEP]` from consecutive sentences, A and B swapped in half of
- * the samples (sentence order, Lan 2019), whole words masked in n-grams; token for token the same for the same files,
- * split, seed and sizes. Open one with `openBertDataset`.
+ * Megatron's BERTMaskedWordPieceDataset: `[CLS] A [SEP] B [SEP]` from consecutive sentences, A and B swapped
+ * in half of the samples (sentence order, Lan 2019), whole words masked in n-grams; token for token the same
+ * for the same files, split, seed and sizes. Open one with `openBertDataset`.
  */
 export class BertDataset extends MaskedDataset<BertDatasetDescription, MaskedTokenBatch> {
   /** The sample with the fields and values that Megatron gives it. */
@@ -207,9 +207,9 @@ export function bertDatasetIdentifiers(options: BertDatasetOptions): Record<stri
 }
 
 /**
- * Opens one part of an indexed dataset of sentences: splits it by documents, builds or loads Megatron's mapping of
- * sentences to samples. Throws coded errors for broken files, a vocabulary without the special tokens, or documents that
- * give no samples.
+ * Opens one part of an indexed dataset of sentences: splits it by documents, builds or loads Megatron's
+ * mapping of sentences to samples. Throws coded errors for broken files, a vocabulary without the special
+ * tokens, or documents that give no samples.
  */
 export function openBertDataset(options: BertDatasetOptions): BertDataset {
   const { sequenceLength, seed, sentencePairs = true, tokenizer } = options;

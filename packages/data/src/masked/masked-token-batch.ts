@@ -1,8 +1,8 @@
 // B = samples of a micro-batch, S = sequence length, M = room for masked tokens.
 
 /**
- * A micro-batch for a masked language model with a sentence-order head. Tokens lie sequence first, as activations do:
- * token s of row b has the flat index s x B + b.
+ * A micro-batch for a masked language model with a sentence-order head. Tokens lie sequence first, as
+ * activations do: token s of row b has the flat index s x B + b.
  */
 export interface MaskedTokenBatch {
   readonly batchSize: number;
@@ -14,8 +14,8 @@ export interface MaskedTokenBatch {
   /** int32 [B]: tokens of each row before its padding, which only stands at the end. */
   readonly lengths: Int32Array;
   /**
-   * int32 [M]: flat indices into [S, B] of the tokens to predict, row after row and ascending in each; the first
-   * `numMasked` count. M is one of eight sizes, so that shapes do not change from step to step.
+   * int32 [M]: flat indices into [S, B] of the tokens to predict, row after row and ascending in each; the
+   * first `numMasked` count. M is one of eight sizes, so that shapes do not change from step to step.
    */
   readonly maskedPositions: Int32Array;
   /** int32 [M]: what stood there before masking; 0 where unused. */
@@ -88,8 +88,8 @@ function roomFor(numMasked: number, maximum: number): number {
 }
 
 /**
- * Cuts the masked tokens to a size of few, so that a run sees few shapes and computes at most an eighth of the largest one
- * for nothing.
+ * Cuts the masked tokens to a size of few, so that a run sees few shapes and computes at most an eighth of
+ * the largest one for nothing.
  */
 export function trimMaskedTokens(batch: MaskedTokenBatchDraft): MaskedTokenBatch {
   const { numMasked } = batch;

@@ -18,7 +18,10 @@ export interface BlendedDatasetDescription extends BlendIndices {
 /** What to blend. */
 export interface BlendedDatasetOptions<Batch extends NumberedBatch = SampleBatch> {
   readonly datasets: readonly SampleDataset<Batch>[];
-  /** Identifiers of the datasets, for the cache files' md5 (`gptDatasetIdentifiers`, `bertDatasetIdentifiers`). */
+  /**
+   * Identifiers of the datasets, for the cache files' md5 (`gptDatasetIdentifiers`,
+   * `bertDatasetIdentifiers`).
+   */
   readonly identifiers: readonly PythonJsonValue[];
   /** Weights of the datasets, or their lengths when `size` is undefined. */
   readonly weights: readonly number[];
@@ -98,7 +101,10 @@ export class BlendedDataset<Batch extends NumberedBatch = SampleBatch> implement
   }
 }
 
-/** Builds (or loads) the indices of a blend; throws when a dataset would have to give more samples than it has. */
+/**
+ * Builds (or loads) the indices of a blend; throws when a dataset would have to give more samples than it
+ * has.
+ */
 export function openBlendedDataset<Batch extends NumberedBatch = SampleBatch>(
   options: BlendedDatasetOptions<Batch>,
 ): BlendedDataset<Batch> {

@@ -1,11 +1,14 @@
-// What each kind is to reach: attention PyTorch's time, products a share of cuBLAS's own large product, the rest a share of
-// the card's copy rate. A kernel whose input fits the cache may be beyond 1.
+// What each kind is to reach: attention PyTorch's time, products a share of cuBLAS's own large product, the
+// rest a share of the card's copy rate. A kernel whose input fits the cache may be beyond 1.
 export const goals = { attention: 1, product: 0.85, memory: 0.8 };
 
 const kindOf = ({ operation, flops }) =>
   operation.includes('attention_') ? 'attention' : flops === undefined ? 'memory' : 'product';
 
-/** Seconds of PyTorch for the same attention, in bfloat16 and without dropout; undefined where it has not run it. */
+/**
+ * Seconds of PyTorch for the same attention, in bfloat16 and without dropout; undefined where it has not run
+ * it.
+ */
 function secondsOfPeer({ operation, dtype, qkv, name }, attention) {
   const isCompared = operation === 'attention_forward' || operation === 'attention_backward';
   if (!isCompared || dtype !== 'bfloat16' || name.includes('dropout')) return undefined;
@@ -17,16 +20,19 @@ function secondsOfPeer({ operation, dtype, qkv, name }, attention) {
   return operation === 'attention_forward' ? same?.forward_s : same?.backward_s;
 }
 
-/** Bytes or FLOPs per second of PyTorch's own copy or product: the rate that a kernel of this kind cannot beat. */
+/**
+ * Bytes or FLOPs per second of PyTorch's own copy or product: the rate that a kernel of this kind cannot
+ * beat.
+ */
 function rateOfPeer(kind, peer) {
   if (kind === 'memory') return Math.max(...peer.copies.map(({ gb_per_s }) => gb_per_s * 1e9));
   return Math.max(...peer.products.map(({ tflops }) => tflops * 1e12));
 }
 
 /**
- * Each of our rows with what it is held against, and whether it reaches the goal of its kind; a row without a counterpart has no
- * verdict. Products and copies are measured by us and by PyTorch: the faster of the two counts, in bfloat16 for products.
- * `peer`: PyTorch's rates (peer_kernels.py), or undefined.
+ * Each of our rows with what it is held against, and whether it reaches the goal of its kind; a row without a
+ * counterpart has no verdict. Products and copies are measured by us and by PyTorch: the faster of the two
+ * counts, in bfloat16 for products. `peer`: PyTorch's rates (peer_kernels.py), or undefined.
  */
 export function compareKernels({ rows, peer }) {
   return rows.map((row) => {
@@ -45,9 +51,11 @@ export function compareKernels({ rows, peer }) {
   });
 }
 
+/** Kernels that are timed beside those that the device chooses have a ratio, and no goal. */
 function verdict(row) {
   const goal = goals[row.kind];
-  return { ...row, goal, reached: row.ratio === null ? null : row.ratio >= goal };
+  const isJudged = row.ratio !== null && !row.name.includes('mma.sync');
+  return { ...row, goal, reached: isJudged ? row.ratio >= goal : null };
 }
 
 /** The comparison as a table in Markdown. */

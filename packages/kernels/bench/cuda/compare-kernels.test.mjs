@@ -38,6 +38,9 @@ describe('kernels on a card', () => {
     expect(judged(attention({}))).toEqual([2, true]);
     expect(judged(attention({ bestSeconds: 4e-3 }))).toEqual([0.5, false]);
     expect(judged(attention({ operation: 'attention_backward', bestSeconds: 4e-3 }))).toEqual([1.25, true]);
+    // the kernels for any card, timed beside Hopper's
+    const forAnyCard = { name: 'attention_forward causal [2048,4,16,128] mma.sync', bestSeconds: 4e-3 };
+    expect(judged(attention(forAnyCard))).toEqual([0.5, null]);
     for (const other of [
       { dtype: 'float32' },
       { operation: 'packed_attention_forward' },

@@ -2,7 +2,8 @@
 /**
  * What the compiler's report says of the kernels in a build of the CUDA library: registers and spills. Fails
  * when a kernel spills more than its source allows (`// spills allowed: NUMBER`, with the reason beside it):
- * what does not fit the registers goes through memory, in the innermost loop of all.
+ * what does not fit the registers goes through memory, in the innermost loop of all. Fails, too, when the
+ * compiler has put waits between the products of warp groups (wgmma), which it says.
  *   node native/cuda/check-resources.mjs [--build-dir build/Cuda] [--all] [--self-test]
  */
 import { spawnSync } from 'node:child_process';
@@ -24,10 +25,15 @@ function parseResources(text) {
     const registers = /Used (\d+) registers/.exec(line);
     if (registers !== null && last !== undefined) last.registers = Number(registers[1]);
   }
+  // said before or behind the kernels' own lines, with the name
+  for (const [, name] of text.matchAll(/wgmma\.mma_async instructions are serialized .*'(\S+)'/g)) {
+    for (const kernel of kernels.filter((one) => one.name === name)) kernel.isSerialized = true;
+  }
   return kernels;
 }
 
-const spillingKernels = (kernels) => kernels.filter(({ spilled, allowed = 0 }) => spilled > allowed);
+const slowKernels = (kernels) =>
+  kernels.filter(({ spilled, allowed = 0, isSerialized }) => spilled > allowed || isSerialized === true);
 
 function demangled(kernels) {
   const { stdout, status } = spawnSync('c++filt', {
@@ -67,14 +73,26 @@ function kernelsBelow(directory) {
 }
 
 function selfTest() {
-  const numSpilling = (stores, loads) =>
-    spillingKernels(
-      parseResources(`ptxas info    : Compiling entry function 'kernel' for 'sm_90a'
+  const numSlow = (stores, loads, said = '') =>
+    slowKernels(
+      parseResources(`${said}
+ptxas info    : Compiling entry function 'kernel' for 'sm_90a'
     8 bytes stack frame, ${stores} bytes spill stores, ${loads} bytes spill loads
 ptxas info    : Used 32 registers, used 1 barriers`),
     ).length;
-  const right = numSpilling(0, 0) === 0 && numSpilling(4, 0) === 1 && numSpilling(0, 4) === 1;
-  console.log(right ? 'check-resources: a spill is found' : 'check-resources: a spill is not found');
+  const said = (name) =>
+    `ptxas info    : (C7515) Potential Performance Loss: wgmma.mma_async instructions are serialized due to a reason in the function '${name}'`;
+  const right =
+    numSlow(0, 0) === 0 &&
+    numSlow(4, 0) === 1 &&
+    numSlow(0, 4) === 1 &&
+    numSlow(0, 0, said('kernel')) === 1 &&
+    numSlow(0, 0, said('another')) === 0;
+  console.log(
+    right
+      ? 'check-resources: spills and serialized products are found'
+      : 'check-resources: a spill or a serialized product is not found',
+  );
   return right ? 0 : 1;
 }
 
@@ -89,15 +107,17 @@ function main(args) {
     );
     return 2;
   }
-  const print = ({ name, architecture, registers, spilled }) =>
+  const print = ({ name, architecture, registers, spilled, isSerialized }) =>
     console.log(
-      `${architecture.padEnd(7)} ${String(registers).padStart(3)} registers ${String(spilled).padStart(4)} bytes spilled  ${name}`,
+      `${architecture.padEnd(7)} ${String(registers).padStart(3)} registers ${String(spilled).padStart(4)} bytes spilled${isSerialized ? ', products serialized' : ''}  ${name}`,
     );
   if (args.includes('--all')) kernels.forEach(print);
-  const spilling = spillingKernels(kernels);
-  console.log(`${kernels.length} kernels, ${spilling.length} spill more than allowed`);
-  if (!args.includes('--all')) spilling.forEach(print);
-  return spilling.length === 0 ? 0 : 1;
+  const slow = slowKernels(kernels);
+  console.log(
+    `${kernels.length} kernels, ${slow.length} spill more than allowed or have serialized products`,
+  );
+  if (!args.includes('--all')) slow.forEach(print);
+  return slow.length === 0 ? 0 : 1;
 }
 
 process.exitCode = main(process.argv.slice(2));

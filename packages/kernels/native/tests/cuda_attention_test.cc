@@ -1,6 +1,7 @@
-// The CUDA attention kernels, run under emulation, against the reference device: every width of head, dtype, mask and
-// dropout, in several orders of threads, with outputs poisoned and guarded.
+// The CUDA attention kernels, run under emulation, against the reference device: every width of head, dtype,
+// mask and dropout, in several orders of threads, with outputs poisoned and guarded.
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -51,7 +52,8 @@ struct Tensors {
     for (int64_t b = 0; b < one.batch; ++b) {
       samples.set(b, static_cast<double>((int64_t{1} << 33) + 5 * b));
       for (int64_t s = 0; s < one.sequence; ++s) {
-        // documents of 37 or 90 positions; now and then a query that sees nothing, and a start before the first key
+        // documents of 37 or 90 positions; now and then a query that sees nothing, and a start before the
+        // first key
         const int64_t length = b % 2 == 0 ? 37 : 90;
         key_start.set(b * one.sequence + s, b == 0 && s == 20 ? 1000000 : s < length ? -3 : static_cast<double>(s / length * length));
         // the last sample is all padding, the others end early (a tile or more of nothing) and have a hole
@@ -114,16 +116,20 @@ void run_kernels(const Case& one, DType dtype, Tensors& tensors) {
   EXPECT(ran(cuda::attention_backward(backward)));
 }
 
-// Of a row (one head of one position), relative to its norm and that of a typical row. bfloat16 has 8 bits, so results are
-// rounded by up to 2^-9 and so are the probabilities and score gradients that enter the second products; float16 8
-// times less. float32: sums of up to 256 and 200 terms in another order. A wrong mask bit changes a row by
-// a share of about 1 / sequence, 5e-3 at the longest sequences here and 0.1 or more at their many short ranges.
+// Of a row (one head of one position), relative to its norm and that of a typical row. bfloat16 has 8 bits,
+// so results are rounded by up to 2^-9 and so are the probabilities and score gradients that enter the second
+// products; float16 8 times less. float32: sums of up to 256 and 200 terms in another order. A wrong mask bit
+// changes a row by a share of about 1 / sequence, 5e-3 at the longest sequences here and 0.1 or more at their
+// many short ranges.
 double row_tolerance(DType dtype) {
   return dtype == DType::kFloat32 ? 4e-6 : dtype == DType::kBFloat16 ? 8e-3 : 1e-3;
 }
 
-void check(const Case& one, DType dtype) {
-  const Tensors expected = reference_of(one, dtype);
+// kMmaSync: what runs on cards before Hopper, and on Hopper where its own kernels do not cover a shape.
+enum class Kernels { kChosen, kMmaSync };
+
+void check_kernels(const Case& one, DType dtype, const Tensors& expected, Kernels kernels) {
+  setenv("MTL_CUDA_ATTENTION", kernels == Kernels::kMmaSync ? "mma.sync" : "", 1);
   std::vector<Tensors> results;
   for (const Order order : {Order::kDescending, Order::kShuffled}) {
     emulation::set_order(order, 11);
@@ -137,12 +143,24 @@ void check(const Case& one, DType dtype) {
            results.back().qkv_gradient.guards_stand() && results.back().delta.guards_stand());
   }
   emulation::set_order(Order::kAscending);
-  const std::string name = name_of_case(one, dtype);
+  unsetenv("MTL_CUDA_ATTENTION");
+  const std::string name = name_of_case(one, dtype) + (kernels == Kernels::kMmaSync ? " mma.sync" : "");
   const double tolerance = row_tolerance(dtype);
   EXPECT(rows_agree((name + " output").c_str(), results[0].output, expected.output, one.head_size, tolerance));
   // the log of a sum of float32 exponentials
   EXPECT(rows_agree((name + " logSumExp").c_str(), results[0].log_sum_exp, expected.log_sum_exp, 1, 2e-6));
   EXPECT(rows_agree((name + " gradient").c_str(), results[0].qkv_gradient, expected.qkv_gradient, one.head_size, 2 * tolerance));
+}
+
+// The emulated card is a Hopper: what its own kernels cover runs on both kinds.
+bool has_both_kinds(const Case& one, DType dtype) {
+  return dtype != DType::kFloat32 && one.head_size % 8 == 0 && one.head_size >= 40 && one.head_size <= 128;
+}
+
+void check(const Case& one, DType dtype) {
+  const Tensors expected = reference_of(one, dtype);
+  check_kernels(one, dtype, expected, Kernels::kChosen);
+  if (has_both_kinds(one, dtype)) check_kernels(one, dtype, expected, Kernels::kMmaSync);
 }
 
 constexpr DType kHalves[] = {DType::kBFloat16, DType::kFloat16};
@@ -167,6 +185,34 @@ MTL_TEST(cuda_attention_agrees_under_every_mask) {
     }
     check({200, 2, 1, 64, dtype == DType::kFloat16, 0.2, true, true}, dtype);
   }
+}
+
+// Hopper's kernels alone: several blocks of 128 queries and keys, the last of them with one row or none in
+// its second half, tiles with nothing to see; rings that go around.
+MTL_TEST(cuda_attention_on_hopper_agrees_over_many_tiles) {
+  const auto check_hopper = [](const Case& one, DType dtype) {
+    check_kernels(one, dtype, reference_of(one, dtype), Kernels::kChosen);
+  };
+  check_hopper({641, 1, 1, 64, true}, DType::kBFloat16);
+  check_hopper({450, 1, 1, 96, false}, DType::kFloat16);
+  check_hopper({400, 2, 1, 80, false, 0.2, true}, DType::kFloat16);
+  check_hopper({390, 2, 1, 128, false, 0.1, false, true}, DType::kBFloat16);
+}
+
+MTL_TEST(cuda_attention_kernels_are_chosen_by_name) {
+  const Case one = {64, 1, 1, 64};
+  Tensors tensors(one, DType::kBFloat16);
+  const cuda::AttentionForward forward = {problem_of(one, tensors), DType::kBFloat16, tensors.output.data<void>(),
+                                          tensors.log_sum_exp.data<float>(), tensors.qkv.data<const void>(), nullptr};
+  const auto run = [&](const char* name) {
+    setenv("MTL_CUDA_ATTENTION", name, 1);
+    const cudaError_t status = cuda::attention_forward(forward);
+    unsetenv("MTL_CUDA_ATTENTION");
+    return status;
+  };
+  EXPECT(run("") == cudaSuccess && std::strstr(emulation::last_kernel(), "hopper") != nullptr);
+  EXPECT(run("mma.sync") == cudaSuccess && std::strstr(emulation::last_kernel(), "hopper") == nullptr);
+  EXPECT(run("wmma") == cudaErrorInvalidValue);
 }
 
 // Without tensor cores: float32, and heads that are no multiple of 8.

@@ -1,4 +1,5 @@
-// The order in which the embedding's gradient is added up: by ids alone, whatever order threads run in. Under emulation.
+// The order in which the embedding's gradient is added up: by ids alone, whatever order threads run in. Under
+// emulation.
 #include <algorithm>
 
 #include "backends/cuda/cuda_loader.h"
@@ -20,7 +21,8 @@ int id_of(int64_t token) {
   return static_cast<int>(token % 3 == 0 ? 300 + noise % 2 : noise % 740);
 }
 
-// In float32 and the documented order: tokens sorted by row, in chunks; within a row and chunk in token order, then chunk by chunk.
+// In float32 and the documented order: tokens sorted by row, in chunks; within a row and chunk in token
+// order, then chunk by chunk.
 void add_in_order(const HostTensor& gradient, const HostTensor& output_gradient, const HostTensor& ids) {
   std::vector<int64_t> order;
   const auto row_of = [&](int64_t token) { return static_cast<int64_t>(ids.get(token)) - kFirstRow; };

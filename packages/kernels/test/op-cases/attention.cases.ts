@@ -100,7 +100,9 @@ function shapesOf({ sizes: [sequence, batch, heads, headSize] }: Variant): Atten
   };
 }
 
-/** FLOPs of one product of [S, D] by [D, S] in all heads, the part above the diagonal not counted when causal. */
+/**
+ * FLOPs of one product of [S, D] by [D, S] in all heads, the part above the diagonal not counted when causal.
+ */
 function productFlops({ sizes: [sequence, batch, heads, headSize], causal }: Variant): number {
   return 2 * batch * heads * sequence * sequence * headSize * (causal ? 0.5 : 1);
 }
@@ -109,7 +111,8 @@ const variantsOfCard: Variant[] = [
   { name: 'causal', sizes: [1024, 16, 12, 64], causal: true },
   { name: 'causal', sizes: [2048, 4, 16, 128], causal: true },
   { name: 'causal', sizes: [1024, 8, 16, 96], causal: true },
-  { name: 'causal', sizes: [2048, 4, 16, 128], causal: true, dropout: 0.1 },
+  { name: 'causal', sizes: [2048, 4, 32, 80], causal: true },
+  { name: 'dropout causal', sizes: [2048, 4, 16, 128], causal: true, dropout: 0.1 },
   { name: 'bidirectional', sizes: [512, 32, 16, 64] },
 ];
 

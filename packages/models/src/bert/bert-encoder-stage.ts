@@ -21,9 +21,9 @@ import { numPackedRows, type PaddedSize, SamplePacking } from './sample-packing.
 export type BertStageOptions = TransformerStageOptions<BertModelConfiguration>;
 
 /**
- * What all BERTs share, whatever their heads: embeddings of tokens, positions and token types, layers that see all real
- * tokens, and the norm after the last one. Padding is left out before the first layer: activations are [T, 1, H], T being
- * the tokens of the micro-batch, rounded up a little.
+ * What all BERTs share, whatever their heads: embeddings of tokens, positions and token types, layers that
+ * see all real tokens, and the norm after the last one. Padding is left out before the first layer:
+ * activations are [T, 1, H], T being the tokens of the micro-batch, rounded up a little.
  */
 export abstract class BertEncoderStage<
   Batch extends BatchSize,
@@ -42,8 +42,8 @@ export abstract class BertEncoderStage<
 
   /**
    * @param heads.isTied whether the last stage computes with the word embedding too
-   * @throws ConfigurationError MTL_ATTENTION_HEADS; MTL_TENSOR_PARALLEL_SIZE when heads, feed-forward width or the padded
-   *   vocabulary cannot be cut evenly over the tensor-parallel processes
+   * @throws ConfigurationError MTL_ATTENTION_HEADS; MTL_TENSOR_PARALLEL_SIZE when heads, feed-forward width
+   *   or the padded vocabulary cannot be cut evenly over the tensor-parallel processes
    */
   constructor(options: BertStageOptions, { isTied }: { readonly isTied: boolean }) {
     const { model, tensorParallel } = options;

@@ -20,8 +20,9 @@ export interface BertPrediction {
 }
 
 /**
- * BERT as a pipeline stage (Devlin et al. 2018; Shoeybi et al. 2019, section 5.4): the encoder, a masked-language head and a
- * sentence-order head. Only the hidden states of masked tokens and of each row's first token go on to the heads.
+ * BERT as a pipeline stage (Devlin et al. 2018; Shoeybi et al. 2019, section 5.4): the encoder, a
+ * masked-language head and a sentence-order head. Only the hidden states of masked tokens and of each row's
+ * first token go on to the heads.
  */
 export class BertStage extends BertEncoderStage<MaskedStageBatch, DeviceMaskedBatch> {
   readonly parameters: readonly Parameter[];

@@ -18,15 +18,16 @@ export interface BertTaskStageOptions extends BertStageOptions {
 /** The loss of a micro-batch together with what the model says. */
 export interface TaskLoss extends StageLoss {
   /**
-   * float32: classification [B, classes], multiple choice [B, C], spans [2 * B, S], the starts of all samples and then
-   * the ends.
+   * float32: classification [B, classes], multiple choice [B, C], spans [2 * B, S], the starts of all samples
+   * and then the ends.
    */
   readonly logits: Tensor;
 }
 
 /**
- * BERT for a fine-tuning task as a pipeline stage: the encoder of pretraining under a head of its own. Its loss is the mean
- * over samples, each with `sampleLossFactor`. A batch without labels weighs nothing, so that test sets can be evaluated.
+ * BERT for a fine-tuning task as a pipeline stage: the encoder of pretraining under a head of its own. Its
+ * loss is the mean over samples, each with `sampleLossFactor`. A batch without labels weighs nothing, so that
+ * test sets can be evaluated.
  */
 export class BertTaskStage extends BertEncoderStage<TaskTokenBatch, DeviceTaskBatch> {
   readonly parameters: readonly Parameter[];

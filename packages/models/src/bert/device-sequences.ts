@@ -4,7 +4,8 @@ import { neededTokens } from '../blocks/needed-tokens.js';
 import type { PackedRows } from '../blocks/transformer-stage.js';
 import type { SamplePacking } from './sample-packing.js';
 
-// S sequence, R rows: one for each sample, or several where a sample has several sequences; T tokens of all rows.
+// S sequence, R rows: one for each sample, or several where a sample has several sequences; T tokens of all
+// rows.
 
 /** Token sequences on the host; tokens lie sequence first: token s of row r has the flat index s * R + r. */
 export interface TokenSequences {
@@ -20,11 +21,17 @@ export interface TokenSequences {
   readonly rowNumbers: Float64Array;
 }
 
-/** What the embeddings and the layers of a BERT read, on the device: rows one after the other, T in all, padding left out. */
+/**
+ * What the embeddings and the layers of a BERT read, on the device: rows one after the other, T in all,
+ * padding left out.
+ */
 export interface DeviceSequences {
   /** int32 [T, 1]; on the first stage. */
   readonly tokens: Variable | undefined;
-  /** int32 [own, 1]: of those of the T that this process computes with between the tensor-parallel regions; likewise. */
+  /**
+   * int32 [own, 1]: of those of the T that this process computes with between the tensor-parallel regions;
+   * likewise.
+   */
   readonly tokenTypes: Variable | undefined;
   /** Where the rows lie; its `positions` are the position ids too. */
   readonly packed: PackedRows;

@@ -44,8 +44,8 @@ export interface MaskedBatchOptions extends DeviceSequencesOptions {
 /**
  * Copies of a batch to the device what a stage needs.
  *
- * @throws UsageError MTL_STAGE without `sampleLossFactor` where it is needed, and when the first or the last stage gets a
- *   batch without tokens
+ * @throws UsageError MTL_STAGE without `sampleLossFactor` where it is needed, and when the first or the last
+ *   stage gets a batch without tokens
  */
 export function maskedBatchToDevice(
   batch: MaskedStageBatch,

@@ -16,8 +16,8 @@ import type { TaskHead, TaskHeadCall } from './task-head.js';
 const outOfReach = -30_000;
 
 /**
- * Spans: two logits for every token, how much it looks like the first and like the last one of the answer (Devlin et al.
- * 2018, section 4.2). Padding takes no part, so that losses do not depend on its length.
+ * Spans: two logits for every token, how much it looks like the first and like the last one of the answer
+ * (Devlin et al. 2018, section 4.2). Padding takes no part, so that losses do not depend on its length.
  */
 export class SpanHead implements TaskHead {
   readonly parameters: readonly Parameter[];

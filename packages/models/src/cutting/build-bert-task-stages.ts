@@ -8,7 +8,10 @@ export interface BuildBertTaskStagesOptions extends BuildStagesOptions<BertModel
 }
 export type BertTaskStages = Stages<BertTaskStage>;
 
-/** The chunks of a BERT for a fine-tuning task that lie on one rank (see `buildStages`). No head is tied to the embedding. */
+/**
+ * The chunks of a BERT for a fine-tuning task that lie on one rank (see `buildStages`). No head is tied to
+ * the embedding.
+ */
 export function buildBertTaskStages({ task, ...options }: BuildBertTaskStagesOptions): BertTaskStages {
   return buildStages(options, {
     isTied: false,

@@ -3,7 +3,10 @@ import { type Device, Tensor } from '@mtl/kernels';
 import type { Upload } from '@mtl/pipeline';
 import { neededTokens } from '../blocks/needed-tokens.js';
 
-/** What every piece of a model needs to know of a micro-batch of token sequences; arrays are [B, S], row by row. */
+/**
+ * What every piece of a model needs to know of a micro-batch of token sequences; arrays are [B, S], row by
+ * row.
+ */
 export interface BatchOutline {
   readonly batchSize: number;
   readonly sequenceLength: number;
@@ -13,7 +16,10 @@ export interface BatchOutline {
   readonly keyStart: Int32Array | undefined;
 }
 
-/** One micro-batch of token sequences on the host; arrays are [B, S], row by row. What @mtl/data's loader yields. */
+/**
+ * One micro-batch of token sequences on the host; arrays are [B, S], row by row. What @mtl/data's loader
+ * yields.
+ */
 export interface TokenBatch extends BatchOutline {
   readonly tokens: Int32Array;
   /** The token after each position. */
@@ -23,7 +29,10 @@ export interface TokenBatch extends BatchOutline {
   readonly positionIds: Int32Array;
 }
 
-/** What a stage gets: the first and the last stage of a pipeline need the tokens, those between only the outline. */
+/**
+ * What a stage gets: the first and the last stage of a pipeline need the tokens, those between only the
+ * outline.
+ */
 export type StageBatch = BatchOutline & Partial<TokenBatch>;
 
 /** The tokens of a batch whose loss counts; 0 of an outline. */

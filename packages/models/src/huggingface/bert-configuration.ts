@@ -2,7 +2,10 @@ import type { BertModelConfiguration } from '../bert/bert-model-configuration.js
 import { geluKindOf } from './gelu-kinds.js';
 import type { JsonFields } from './json-fields.js';
 
-/** Switches of transformers' BertConfig that change what is computed, with the only value that is computed here. */
+/**
+ * Switches of transformers' BertConfig that change what is computed, with the only value that is computed
+ * here.
+ */
 const switches: Readonly<Record<string, boolean | string>> = {
   is_decoder: false,
   add_cross_attention: false,
@@ -20,8 +23,8 @@ function checkArchitecture(fields: JsonFields): void {
 }
 
 /**
- * The architecture that a BERT config.json describes. Sizes must be there; what transformers has defaults for, has the
- * same ones here.
+ * The architecture that a BERT config.json describes. Sizes must be there; what transformers has defaults
+ * for, has the same ones here.
  *
  * @throws CheckpointError MTL_HUGGING_FACE_CONFIG
  */

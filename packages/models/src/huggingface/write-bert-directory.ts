@@ -12,7 +12,9 @@ export interface SaveHuggingFaceBertOptions extends SaveHuggingFaceOptions {
   readonly model: BertModelConfiguration;
   /** The token of padding, which transformers keeps in config.json. Default 0, as in BERT's vocabularies. */
   readonly paddingToken?: number;
-  /** Whether the vocabulary knows small letters only: written into tokenizer_config.json. Default: not said. */
+  /**
+   * Whether the vocabulary knows small letters only: written into tokenizer_config.json. Default: not said.
+   */
   readonly lowersCase?: boolean;
 }
 

@@ -4,7 +4,10 @@ import { type SaveHuggingFaceBertOptions, writeBertDirectory } from './write-ber
 
 export interface WriteHuggingFaceBertForTaskOptions extends SaveHuggingFaceBertOptions {
   readonly task: BertTask;
-  /** Of classification: what the classes are called, in order. Default: LABEL_0 and so on, as transformers has it. */
+  /**
+   * Of classification: what the classes are called, in order. Default: LABEL_0 and so on, as transformers has
+   * it.
+   */
   readonly labels?: readonly string[] | undefined;
 }
 
@@ -15,8 +18,8 @@ const classNames: Readonly<Record<BertTask['kind'], string>> = {
 };
 
 /**
- * Saves a fine-tuned BERT, the parameters of a BertTaskStage, as transformers' class for its task: `from_pretrained` loads
- * it, and `readHuggingFaceBertForTask`.
+ * Saves a fine-tuned BERT, the parameters of a BertTaskStage, as transformers' class for its task:
+ * `from_pretrained` loads it, and `readHuggingFaceBertForTask`.
  *
  * @throws CheckpointError, UsageError as `writeHuggingFaceBert` does
  */

@@ -13,7 +13,10 @@ export interface BalanceAdviceOptions {
   readonly schedule: PipelineSchedule;
 }
 
-/** What there is to say of layers dealt out evenly where balanced ones would make a step notably faster, by the simulator. */
+/**
+ * What there is to say of layers dealt out evenly where balanced ones would make a step notably faster, by
+ * the simulator.
+ */
 export function balanceAdvice(
   configuration: {
     readonly parallel: Pick<ParallelConfiguration, 'layerLayout'>;

@@ -8,8 +8,8 @@ const numMasks = 4;
 const numAround = 10;
 
 /**
- * What a BERT puts in the place of some masks of held-out text: for a first look at what a model has learnt. Undefined where
- * no stage holds the whole model.
+ * What a BERT puts in the place of some masks of held-out text: for a first look at what a model has learnt.
+ * Undefined where no stage holds the whole model.
  */
 export async function filledMasks(
   options: ShowOptions<MaskedStageBatch, BertStage>,

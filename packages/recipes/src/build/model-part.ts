@@ -87,7 +87,10 @@ export function modelPart<Model extends TransformerConfiguration, Batch, Piece e
   return { stages, parameters, pipeline, placement, dispose };
 }
 
-/** What data parallelism does beside passes: gathers that end when a parameter is read, reductions that backward starts. */
+/**
+ * What data parallelism does beside passes: gathers that end when a parameter is read, reductions that
+ * backward starts.
+ */
 function amongReplicas(
   parameters: readonly Parameter[],
   { overlaps }: { readonly overlaps: boolean },

@@ -16,7 +16,10 @@ export async function openHuggingFace(
   return await recipeOf(configuration).openHuggingFace(configuration, loadHuggingFace);
 }
 
-/** The architecture to train: that of the flags and the tokenizer, or that of --load-hf with the flags' dropout. */
+/**
+ * The architecture to train: that of the flags and the tokenizer, or that of --load-hf with the flags'
+ * dropout.
+ */
 export function trainingModel(
   run: PretrainingConfiguration,
   options: {

@@ -61,8 +61,8 @@ export interface BuildTrainingOptions {
 type Part = ModelPart<NumberedBatch, ModelPiece<NumberedBatch>>;
 
 /**
- * A training of the model that a configuration describes, built and ready to run: what the apps and tests share. With several processes each builds one and calls
- * its methods; rank 0 reports.
+ * A training of the model that a configuration describes, built and ready to run: what the apps and tests
+ * share. With several processes each builds one and calls its methods; rank 0 reports.
  */
 export class Training {
   readonly model: TransformerConfiguration;
@@ -259,7 +259,10 @@ export class Training {
     this.optimizer.buffers.dispose();
   }
 
-  /** What the model has learnt, as text for the end of a run. All ranks call it; those of the first replica know. */
+  /**
+   * What the model has learnt, as text for the end of a run. All ranks call it; those of the first replica
+   * know.
+   */
   async show(): Promise<string | undefined> {
     // data-parallel ranks hold the same model: the first of them is enough
     if (this.processes.coordinates.dp !== 0) return undefined;
@@ -284,8 +287,8 @@ export class Training {
   }
 
   /**
-   * Writes the weights as a Hugging Face directory, tokenizer included: from the checkpoint, which holds them whole
-   * whatever the layout.
+   * Writes the weights as a Hugging Face directory, tokenizer included: from the checkpoint, which holds them
+   * whole whatever the layout.
    */
   async #saveHuggingFace(directory: string, checkpointPath: string | undefined): Promise<void> {
     await this.#recipe.saveHuggingFace({

@@ -32,8 +32,8 @@ interface PartOfSet {
 }
 
 /**
- * Predicts all examples of a set, each data-parallel rank a contiguous part of them. Every process calls it, and gets the
- * same.
+ * Predicts all examples of a set, each data-parallel rank a contiguous part of them. Every process calls it,
+ * and gets the same.
  */
 export async function evaluateTaskSet(options: EvaluateTaskSetOptions): Promise<EvaluatedTaskSet> {
   const { set, processes } = options;
@@ -112,7 +112,9 @@ function batchOf({ set, isCut }: EvaluateTaskSetOptions, { from, to }: IndexRang
   return isCut ? withoutPadding(finished) : finished;
 }
 
-/** What belongs to each sample: one row of logits, or those of its start and of its end one behind the other. */
+/**
+ * What belongs to each sample: one row of logits, or those of its start and of its end one behind the other.
+ */
 function logitsOfSamples({ logits }: TaskLoss, numSamples: number): Float32Array[] {
   const values = logits.read<'float32'>();
   const [numRows, width] = logits.shape as [number, number];

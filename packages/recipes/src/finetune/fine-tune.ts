@@ -63,10 +63,12 @@ export interface FineTuningReport {
 }
 
 /**
- * Fine-tunes a BERT for a task, with one seed after the other. Every process of a job calls it, and gets the same report.
+ * Fine-tunes a BERT for a task, with one seed after the other. Every process of a job calls it, and gets the
+ * same report.
  *
- * @throws those of `openBertStart`, of `fineTuningLayout`, of the readers of @mtl/data, and ConfigurationError
- *   MTL_SEQUENCE_LENGTH, MTL_BATCH_SIZE, MTL_HUGGING_FACE_*, MTL_FLAG_CONFLICT, MTL_FINE_TUNING_EXISTS, MTL_FINE_TUNING_RESUME
+ * @throws those of `openBertStart`, of `fineTuningLayout`, of the readers of @mtl/data, and
+ *   ConfigurationError MTL_SEQUENCE_LENGTH, MTL_BATCH_SIZE, MTL_HUGGING_FACE_*, MTL_FLAG_CONFLICT,
+ *   MTL_FINE_TUNING_EXISTS, MTL_FINE_TUNING_RESUME
  */
 export async function fineTune(options: FineTuneOptions): Promise<FineTuningReport> {
   const { configuration, seeds, world } = options;

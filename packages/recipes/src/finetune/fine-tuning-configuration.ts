@@ -25,7 +25,9 @@ export interface ScratchConfiguration {
   readonly layerNormPlacement: LayerNormPlacement;
 }
 
-/** Where a model comes from: one of `load` and `loadHuggingFace` with or without its weights, or `scratch`. */
+/**
+ * Where a model comes from: one of `load` and `loadHuggingFace` with or without its weights, or `scratch`.
+ */
 export interface StartConfiguration {
   readonly load: string | undefined;
   readonly checkpointStep: number | undefined;
@@ -67,12 +69,16 @@ export interface FineTuningConfiguration {
   /** Of hidden states and of attention; undefined: as the model was trained. */
   readonly dropout: number | undefined;
   readonly precision: 'fp32' | 'bf16' | 'fp16';
-  /** Where it runs and how processes share it, as a training's flags say: what they mean depends on the model. */
+  /**
+   * Where it runs and how processes share it, as a training's flags say: what they mean depends on the model.
+   */
   readonly parallel: ParallelFlags;
   readonly checkpoint: {
     /** Gets a folder for each seed: checkpoints, results, predictions. */
     readonly save: string | undefined;
-    /** Gets the fine-tuned model for the transformers library; a folder for each seed where there are several. */
+    /**
+     * Gets the fine-tuned model for the transformers library; a folder for each seed where there are several.
+     */
     readonly saveHuggingFace: string | undefined;
     /** Steps between checkpoints; undefined: after every epoch. */
     readonly saveInterval: number | undefined;

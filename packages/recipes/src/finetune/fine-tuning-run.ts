@@ -175,7 +175,9 @@ export class FineTuningRun {
     this.#optimizer.buffers.dispose();
   }
 
-  /** Weights that the start has; the head of a task, and what else it has not got, keep their initial values. */
+  /**
+   * Weights that the start has; the head of a task, and what else it has not got, keep their initial values.
+   */
   async #loadStart(): Promise<void> {
     const { start, onMessage, seed } = this.#options;
     const loaded = weightTensors(this.#optimizer).filter((tensor) => start.has(tensor));
@@ -216,7 +218,9 @@ export class FineTuningRun {
     return processes.agree(processes.isFirst ? readSeedResult(resultPath(this.#directory)) : undefined);
   }
 
-  /** Heads with a logit for every token compute none for padding; others see no padding, and shapes stay few. */
+  /**
+   * Heads with a logit for every token compute none for padding; others see no padding, and shapes stay few.
+   */
   get #isCut(): boolean {
     return this.#options.bertTask.kind === 'span';
   }
@@ -354,8 +358,8 @@ export function stepsOfEpoch(
 }
 
 /**
- * What must stay the same for a resumed run to be the same run: all but layout, places and reports. Sets that are scored are
- * part of it, since the report compares all seeds on them.
+ * What must stay the same for a resumed run to be the same run: all but layout, places and reports. Sets that
+ * are scored are part of it, since the report compares all seeds on them.
  */
 export function resumable(configuration: FineTuningConfiguration) {
   const { task, data, start, sequenceLength, spans, epochs, globalBatchSize, microBatchSize } = configuration;

@@ -22,7 +22,10 @@ export interface HuggingFaceExportsOptions {
   readonly onMessage: (text: string) => void;
 }
 
-/** Fine-tuned models as directories of the transformers library: what --save-hf asks for. Only the first rank has one. */
+/**
+ * Fine-tuned models as directories of the transformers library: what --save-hf asks for. Only the first rank
+ * has one.
+ */
 export class HuggingFaceExports {
   readonly #options: HuggingFaceExportsOptions;
 

@@ -22,8 +22,8 @@ export const flagGroups = [
 ] as const;
 
 /**
- * The one schema: command line, YAML and JSON files, presets, help and range checks all follow from it. Checks that
- * involve several flags are in `validateConfiguration`.
+ * The one schema: command line, YAML and JSON files, presets, help and range checks all follow from it.
+ * Checks that involve several flags are in `validateConfiguration`.
  */
 export const flagSchema = z
   .strictObject({

@@ -54,8 +54,9 @@ function layerInterior({ residual, attended, widened, statistics, logSumExp }: T
 }
 
 /**
- * What the layers keep besides as many inputs of norms as there are: with norms after the sublayers the first layer's
- * input, which no norm reads. Dropped embeddings are such an input; else they are what the norm after them can make again.
+ * What the layers keep besides as many inputs of norms as there are: with norms after the sublayers the first
+ * layer's input, which no norm reads. Dropped embeddings are such an input; else they are what the norm after
+ * them can make again.
  */
 function inputOfLayers(shape: MemoryShape, { chunk, sizes }: Part): number {
   return isPost(shape) && (!chunk.isFirst || shape.hiddenDropout) ? sizes.residual : 0;
@@ -77,9 +78,10 @@ function keptByForward(shape: MemoryShape, part: Part): number {
 }
 
 /**
- * What a layer keeps between the halves of its backward, recomputed or not: the inputs of both norms, from which those of
- * the products are made again, attended, widened; the gradients of what has weights: both residual sums, both norms, query,
- * key, value and widened; with dropout those of the products before the sums besides, which are else the sums' own.
+ * What a layer keeps between the halves of its backward, recomputed or not: the inputs of both norms, from
+ * which those of the products are made again, attended, widened; the gradients of what has weights: both
+ * residual sums, both norms, query, key, value and widened; with dropout those of the products before the
+ * sums besides, which are else the sums' own.
  */
 function splitLayer(
   { hiddenDropout }: MemoryShape,
@@ -91,7 +93,10 @@ function splitLayer(
 
 const splitEnds = ({ ends }: Part): number => ends.batch + ends.embedding.split + ends.head.split;
 
-/** In the last layer: activated and what the product makes of it; recomputed, what is not kept of the layer besides. */
+/**
+ * In the last layer: activated and what the product makes of it; recomputed, what is not kept of the layer
+ * besides.
+ */
 function growthOfForward({ recomputation }: MemoryShape, { chunk, sizes }: Part): number {
   const { residual, gathered, widened } = sizes;
   const isKept =
@@ -100,14 +105,18 @@ function growthOfForward({ recomputation }: MemoryShape, { chunk, sizes }: Part)
   return (isKept ? 0 : residual + widened) + widened + Math.max(residual, gathered);
 }
 
-/** Both halves together free a layer before they begin with the one below it: the most is at the head or in the last layer. */
+/**
+ * Both halves together free a layer before they begin with the one below it: the most is at the head or in
+ * the last layer.
+ */
 function growthOfBackward(shape: MemoryShape, part: Part): number {
   const { chunk, sizes, ends } = part;
   const { residual, gathered, widened, statistics } = sizes;
   // gradient of the residual stream, of the network's output, the activated and its gradient
   const feedForward = residual * (shape.hiddenDropout ? 2 : 1) + gathered + 2 * widened;
   const isAgain = shape.recomputation.granularity === 'full';
-  // a norm after the network has made a gradient of its own of that of the layer's result, which whoever called still holds
+  // a norm after the network has made a gradient of its own of that of the layer's result, which whoever
+  // called still holds
   const held = isPost(shape) && isAgain ? residual : 0;
   const layer = feedForward + held + recomputedLayers(shape, part);
   if (!chunk.isLast) return layer;
@@ -117,8 +126,8 @@ function growthOfBackward(shape: MemoryShape, part: Part): number {
 }
 
 /**
- * The input half frees little and keeps gradients, so that the most is in its last layer, the first of the chunk: all others
- * have become what the weight half will need, and this one is whole, computed again or not.
+ * The input half frees little and keeps gradients, so that the most is in its last layer, the first of the
+ * chunk: all others have become what the weight half will need, and this one is whole, computed again or not.
  */
 function growthOfInputHalf(shape: MemoryShape, part: Part & { readonly untilInput: number }): number {
   const { chunk, sizes, ends, untilInput } = part;
@@ -128,7 +137,8 @@ function growthOfInputHalf(shape: MemoryShape, part: Part & { readonly untilInpu
   const others = (chunk.numLayers - 1) * splitLayer(shape, sizes);
   // gradients: of the layer's result and the network's; then of activated and widened
   const feedForward = residual + dropped + widened + Math.max(widened, gathered);
-  // of both sums and what they add, of the second norm's result, of widened, of attended, of query, key and value
+  // of both sums and what they add, of the second norm's result, of widened, of attended, of query, key and
+  // value
   const attention = 3 * residual + 2 * dropped + widened + 4 * attended;
   // what the layer keeps from then on, and the gradient of its input
   const end = splitLayer(shape, sizes) + residual - whole;
@@ -137,7 +147,10 @@ function growthOfInputHalf(shape: MemoryShape, part: Part & { readonly untilInpu
   return chunk.isLast ? Math.max(ends.head.inBackward, inLayer) : inLayer;
 }
 
-/** The weight half only frees, but for what it computes again: logits at the head, activated in the last layer. */
+/**
+ * The weight half only frees, but for what it computes again: logits at the head, activated in the last
+ * layer.
+ */
 function growthOfWeightHalf({ hiddenDropout }: MemoryShape, { sizes, ends }: Part): number {
   const { residual, gathered, widened } = sizes;
   const freed = residual + ends.head.split;

@@ -1,7 +1,10 @@
 import type { MemoryShape } from './memory-shape.js';
 import type { TensorSizes } from './tensor-sizes.js';
 
-/** What stands before and after the layers of a chunk, in bytes of one micro-batch; zeros where it stands elsewhere. */
+/**
+ * What stands before and after the layers of a chunk, in bytes of one micro-batch; zeros where it stands
+ * elsewhere.
+ */
 export interface EndsMemory {
   /** Ids, places, labels and losses, until the last pass. */
   readonly batch: number;
@@ -75,7 +78,8 @@ function bertEnds(
   const norms = (isPost ? 1 : 2) * 8 * M;
   // gathered rows, and what dense layers made of them
   const kept = 2 * masked + 2 * first + norms;
-  // gradients of gathered rows become gradients of all rows: in float32, then as activations; of both heads summed
+  // gradients of gathered rows become gradients of all rows: in float32, then as activations; of both heads
+  // summed
   const scattered = 4 * residualRows * H + (e === 2 ? residual : 0) + (sentenceOrderHead ? residual : 0);
   return {
     batch: places + (chunk.isFirst ? 4 * rows + 4 * residualRows : 0) + (chunk.isLast ? targets : 0),

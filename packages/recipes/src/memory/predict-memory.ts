@@ -18,25 +18,27 @@ export interface MemoryPrediction {
 }
 
 /**
- * Bytes that training one micro-batch at a time takes on one rank, operation by operation as these layers keep them:
- * layer-norm and GELU outputs are computed again in backward and attention never stores S x S, so a layer keeps its
- * input, the projection qkv (3H), the attention output, the input of the second norm and the widened activations (F):
+ * Bytes that training one micro-batch at a time takes on one rank, operation by operation as these layers
+ * keep them: layer-norm and GELU outputs are computed again in backward and attention never stores S x S, so
+ * a layer keeps its input, the projection qkv (3H), the attention output, the input of the second norm and
+ * the widened activations (F):
  *
  *   S B e (2H + 4H/t + F/t)  +  16 S B  +  4 S B A/t
  *
- * bytes with e bytes per element, 8 S B for the statistics of each layer norm and 4 for each row of attention; sequence
- * parallelism divides 2H and 16 by t as well. Korthikanti et al. 2022 (table 2) count stored masks, norms and attention
- * matrices besides. The peak comes in backward, either at the logits or in the last layer's feed-forward network. A BERT
- * has other ends (`endsMemory`) and the same layers; its prediction is for samples that fill their sequences.
+ * bytes with e bytes per element, 8 S B for the statistics of each layer norm and 4 for each row of
+ * attention; sequence parallelism divides 2H and 16 by t as well. Korthikanti et al. 2022 (table 2) count
+ * stored masks, norms and attention matrices besides. The peak comes in backward, either at the logits or in
+ * the last layer's feed-forward network. A BERT has other ends (`endsMemory`) and the same layers; its
+ * prediction is for samples that fill their sequences.
  */
 export function predictMemory(shape: MemoryShape): MemoryPrediction {
   return predictStages(shape).reduce((most, each) => (each.total > most.total ? each : most));
 }
 
 /**
- * Bytes of each rank of a pipeline: of its own layers, and at the worst moment of its schedule what its micro-batches keep,
- * until their input half and until their weight half, with what the pass of that moment adds and the boundary tensors that
- * lie ready.
+ * Bytes of each rank of a pipeline: of its own layers, and at the worst moment of its schedule what its
+ * micro-batches keep, until their input half and until their weight half, with what the pass of that moment
+ * adds and the boundary tensors that lie ready.
  */
 export function predictStages(shape: MemoryShape): readonly MemoryPrediction[] {
   const { schedule, numLayers } = shape.pipeline ?? {

@@ -4,7 +4,10 @@ import type { MemoryShape } from './memory-shape.js';
 /** Most bytes of logits at a time: linearCrossEntropy's default. */
 const logitChunkBytes = 128 * 1024 * 1024;
 
-/** Bytes of tensors of one micro-batch, S B rows, in which S B / t is what sequence parallelism leaves of the rows. */
+/**
+ * Bytes of tensors of one micro-batch, S B rows, in which S B / t is what sequence parallelism leaves of the
+ * rows.
+ */
 export interface TensorSizes {
   /** S B */
   readonly rows: number;

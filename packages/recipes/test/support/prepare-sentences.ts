@@ -3,7 +3,9 @@ import { join } from 'node:path';
 import { prepareDataset, trainWordPiece, writeVocabularyText } from '@mtl/data';
 import { smallSentences } from './small-sentences.js';
 
-/** Writes a small corpus of sentences and its WordPiece vocabulary into a directory; the flags that name them. */
+/**
+ * Writes a small corpus of sentences and its WordPiece vocabulary into a directory; the flags that name them.
+ */
 export async function prepareSentences(
   directory: string,
   { numSentences = 9 }: { readonly numSentences?: number } = {},

@@ -5,7 +5,10 @@ import type { FineTuningConfiguration, FineTuningTaskName } from '../../src/inde
 
 const words = ['red', 'blue', 'green', 'one', 'two', 'three', 'cat', 'dog', 'bird', 'says', 'who', 'answer'];
 
-/** Files of every task, so simple that a model of a few thousand parameters learns something of them in seconds. */
+/**
+ * Files of every task, so simple that a model of a few thousand parameters learns something of them in
+ * seconds.
+ */
 export class SmallTasks {
   readonly directory = mkdtempSync(join(tmpdir(), 'mtl-fine-tuning-'));
 

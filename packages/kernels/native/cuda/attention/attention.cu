@@ -1,5 +1,6 @@
 // Which kernels compute a call.
 #include "cuda/attention/arguments.h"
+#include "cuda/attention/hopper.h"
 
 namespace mtl::cuda {
 namespace {
@@ -23,15 +24,17 @@ bool is_empty(const AttentionProblem& problem) { return problem.sequence * probl
 
 cudaError_t attention_forward(const AttentionForward& call) {
   if (!is_supported(call.problem, call.dtype)) return cudaErrorNotSupported;
+  if (!is_attention_variable_known()) return cudaErrorInvalidValue;
   if (is_empty(call.problem)) return cudaSuccess;
-  if (fits_tensor_cores(call.problem, call.dtype) && is_aligned(call.qkv) && is_aligned(call.output)) {
-    return launch_attention_forward(call);
+  if (!(fits_tensor_cores(call.problem, call.dtype) && is_aligned(call.qkv) && is_aligned(call.output))) {
+    return launch_plain_attention_forward(call);
   }
-  return launch_plain_attention_forward(call);
+  return is_for_hopper(call.problem) ? launch_hopper_attention_forward(call) : launch_attention_forward(call);
 }
 
 cudaError_t attention_backward(const AttentionBackward& call) {
   if (!is_supported(call.problem, call.dtype)) return cudaErrorNotSupported;
+  if (!is_attention_variable_known()) return cudaErrorInvalidValue;
   if (is_empty(call.problem)) return cudaSuccess;
   cudaError_t status = launch_attention_delta(call);
   if (status != cudaSuccess) return status;
@@ -39,8 +42,10 @@ cudaError_t attention_backward(const AttentionBackward& call) {
         is_aligned(call.output_gradient))) {
     return launch_plain_attention_backward(call);
   }
-  status = launch_attention_query_gradient(call);
-  return status == cudaSuccess ? launch_attention_key_value_gradient(call) : status;
+  const bool hopper = is_for_hopper(call.problem);
+  status = hopper ? launch_hopper_attention_query_gradient(call) : launch_attention_query_gradient(call);
+  if (status != cudaSuccess) return status;
+  return hopper ? launch_hopper_attention_key_value_gradient(call) : launch_attention_key_value_gradient(call);
 }
 
 }  // namespace mtl::cuda

@@ -1,8 +1,11 @@
-// attention_forward and attention_backward on CUDA: the contract of ops/attention.h with pointers to device memory.
+// attention_forward and attention_backward on CUDA: the contract of ops/attention.h with pointers to device
+// memory.
 //
-// Tensor cores (attention_*.cu) where the dtype has 16 bits, the head size is a multiple of 8 up to 256 and tensors are
-// aligned to 16 bytes; plain arithmetic (plain_*.cu) for everything else: float32 (never TF32), odd head sizes up to 256.
-// Both give the same bits on every run: no sum depends on which block comes first.
+// Hopper's tensor cores (hopper_*.cu) on compute capability 9.0 where the dtype has 16 bits, the head size is
+// a multiple of 8 from 40 to 128, tensors are aligned to 16 bytes and samples are not packed; tensor cores of
+// any card (attention_*.cu) where the dtype has 16 bits, the head size is a multiple of 8 up to 256 and
+// tensors are aligned to 16 bytes; plain arithmetic (plain_*.cu) for everything else: float32 (never TF32),
+// odd head sizes up to 256. Both give the same bits on every run: no sum depends on which block comes first.
 #pragma once
 
 #include "core/dtype.h"
@@ -33,6 +36,11 @@ struct AttentionBackward {
   float* delta;                 // [B, A, S] scratch: sums of output times its gradient
   cudaStream_t stream;
 };
+
+// The environment variable that keeps a Hopper card from the kernels for it, to compare: `mma.sync`, or
+// unset.
+constexpr char kAttentionVariable[] = "MTL_CUDA_ATTENTION";
+bool is_attention_variable_known();  // false where it says anything else, and no call succeeds
 
 // cudaErrorNotSupported for dtypes and head sizes that are not listed above; otherwise what the launches say.
 cudaError_t attention_forward(const AttentionForward& call);

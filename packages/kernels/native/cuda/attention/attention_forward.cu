@@ -1,12 +1,15 @@
-// Flash attention, forward (Dao 2023, "FlashAttention-2", algorithm 1): a block takes queries, goes over the keys in tiles
-// of 64 and keeps a running maximum, sum and output for every query. Scores never leave registers.
+// Flash attention, forward (Dao 2023, "FlashAttention-2", algorithm 1): a block takes queries, goes over the
+// keys in tiles of 64 and keeps a running maximum, sum and output for every query. Scores never leave
+// registers.
 //
-// Each of the four warps owns 16 or 32 queries. With 32, every fragment of keys and values that is read from shared
-// memory feeds two products; with one, reading them would take twice as long as the tensor cores need. Values of a tile
-// arrive while its scores are computed, keys of the next tile while the values are used.
+// Each of the four warps owns 16 or 32 queries. With 32, every fragment of keys and values that is read from
+// shared memory feeds two products; with one, reading them would take twice as long as the tensor cores need.
+// Values of a tile arrive while its scores are computed, keys of the next tile while the values are used.
 //
-// spills allowed: 24 (bytes, at width 256 with dropout alone: six registers once a tile on sm_80, two on sm_90a)
+// spills allowed: 24 (bytes, at width 256 with dropout alone: six registers once a tile on sm_80, two on
+// sm_90a)
 #include "cuda/attention/masks.cuh"
+#include "cuda/attention/online_softmax.cuh"
 
 namespace mtl::cuda {
 namespace {
@@ -18,52 +21,8 @@ struct ForwardShape {
   static_assert(kBytes <= kMaxSharedBytes);
 };
 
-struct ForwardPointers {
-  void* output;
-  float* log_sum_exp;
-  const void* qkv;
-};
-
-// The softmax of 16 queries so far; a thread holds two rows and, until the end, only its own share of their sums.
-template <int kWidth>
-struct RunningRows {
-  float output[kWidth / 8][4] = {};
-  float maximum[2] = {-INFINITY, -INFINITY};
-  float sum[2] = {0.0f, 0.0f};
-
-  // Takes in the scores of a tile and turns them into e^(score - maximum). scale_log2: scale / ln 2.
-  MTL_PTX void absorb(float (&scores)[kTile / 8][4], float scale_log2) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      float highest = maximum[half];
-#pragma unroll
-      for (int n = 0; n < kTile / 8; ++n) highest = fmaxf(highest, fmaxf(scores[n][2 * half], scores[n][2 * half + 1]));
-      highest = fmaxf(highest, __shfl_xor_sync(kAllLanes, highest, 1));
-      highest = fmaxf(highest, __shfl_xor_sync(kAllLanes, highest, 2));
-      // of a query that has seen no key yet; any finite number does, and -infinity would make NaN
-      const float reference = highest == -INFINITY ? 0.0f : highest * scale_log2;
-      const float shrink = fast_exp2(maximum[half] * scale_log2 - reference);
-      maximum[half] = highest;
-      sum[half] *= shrink;
-#pragma unroll
-      for (int n = 0; n < kTile / 8; ++n) {
-#pragma unroll
-        for (int i = 2 * half; i < 2 * half + 2; ++i) {
-          scores[n][i] = fast_exp2(scores[n][i] * scale_log2 - reference);
-          sum[half] += scores[n][i];
-        }
-      }
-#pragma unroll
-      for (int n = 0; n < kWidth / 8; ++n) {
-        output[n][2 * half] *= shrink;
-        output[n][2 * half + 1] *= shrink;
-      }
-    }
-  }
-};
-
-// scores += queries keys^T and, below, output += probabilities values, each fragment of the tile read once for all
-// queries of the warp.
+// scores += queries keys^T and, below, output += probabilities values, each fragment of the tile read once
+// for all queries of the warp.
 template <typename T, int kWidth, int kRowTiles>
 MTL_PTX void multiply_queries(float (&scores)[kRowTiles][kTile / 8][4], const T* query_rows, const T* key_tile) {
   constexpr int kStride = TileShape<kWidth>::kStride;
@@ -107,27 +66,6 @@ MTL_PTX void multiply_values(RunningRows<kWidth> (&rows)[kRowTiles],
       }
     }
   }
-}
-
-template <typename T, int kWidth, int kRowTiles>
-MTL_PTX void finish_rows(const AttentionArguments& a, const HeadPlace& place, const ForwardPointers& to,
-                         RunningRows<kWidth>& rows, int first_query, T* scratch) {
-  float factors[2];
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    float sum = rows.sum[half];
-    sum += __shfl_xor_sync(kAllLanes, sum, 1);
-    sum += __shfl_xor_sync(kAllLanes, sum, 2);
-    const int lane = static_cast<int>(threadIdx.x) % 32, query = first_query + lane / 4 + 8 * half;
-    const bool empty = sum == 0.0f;
-    factors[half] = empty ? 0.0f : (a.dropout_threshold == 0 ? 1.0f : a.inverse_keep) / sum;
-    if (lane % 4 == 0 && query < a.sequence) {
-      to.log_sum_exp[place.statistics + query] =
-          empty ? static_cast<float>(kEmptyLogSumExp) : rows.maximum[half] * a.scale + logf(sum);
-    }
-  }
-  T* output = static_cast<T*>(to.output) + place.output + first_query * a.output_stride;
-  store_rows<T, kWidth>(output, a.output_stride, a.sequence - first_query, a.head_size, rows.output, factors, scratch);
 }
 
 // With kPacked a sample's length and place are read, not known, which costs registers: a kernel of its own.
@@ -194,8 +132,8 @@ __global__ void __launch_bounds__(kThreads) attention_forward_kernel(AttentionAr
   const HeadPlace end = kPacked ? enter_head(a, head_of_batch) : place;
 #pragma unroll
   for (int part = 0; part < kRowTiles; ++part) {
-    finish_rows<T, kWidth, kRowTiles>(a, end, pointers, rows[part], first_query + warp_row + 16 * part,
-                                      query_tile + (warp_row + 16 * part) * kStride);
+    finish_rows<T, kWidth>(a, end, pointers, rows[part], first_query + warp_row + 16 * part,
+                           query_tile + (warp_row + 16 * part) * kStride);
   }
 }
 
@@ -209,8 +147,9 @@ cudaError_t launch_rows(const AttentionForward& call) {
   return MTL_LAUNCH((attention_forward_kernel<T, kWidth, kRowTiles, kDropout, kPacked>), how, a, pointers);
 }
 
-// As many rows for a warp as the compiler finds registers for (tooling/native/cuda-resources.mjs shows it): at width 96
-// two would be spilled, at 128 those of packed samples, and with dropout it is Philox that takes the time.
+// As many rows for a warp as the compiler finds registers for (tooling/native/cuda-resources.mjs shows it):
+// at width 96 two would be spilled, at 128 those of packed samples, and with dropout it is Philox that takes
+// the time.
 template <typename T, int kWidth, bool kPacked>
 cudaError_t launch_packing(const AttentionForward& call) {
   constexpr int kRowTiles = kWidth <= (kPacked ? 80 : 128) && kWidth != 96 ? 2 : 1;

@@ -1,33 +1,18 @@
-// Flash attention, backward, the share of keys and values (Dao 2023, "FlashAttention-2", algorithm 2): a block takes 64
-// keys, goes over the queries that see them and keeps both gradients in registers.
+// Flash attention, backward, the share of keys and values (Dao 2023, "FlashAttention-2", algorithm 2): a
+// block takes 64 keys, goes over the queries that see them and keeps both gradients in registers.
 //
-// Products are computed transposed, keys as rows: then the probabilities lie in registers just as the next product
-// wants them, and never pass through shared memory. From width 192 on two gradients are too many registers: keys and
-// values get a launch each.
+// Products are computed transposed, keys as rows: then the probabilities lie in registers just as the next
+// product wants them, and never pass through shared memory. From width 192 on two gradients are too many
+// registers: keys and values get a launch each.
 //
 // spills allowed: 28 (bytes, of packed samples at width 256 with dropout alone, on sm_80; none on sm_90a)
 #include "cuda/attention/masks.cuh"
+#include "cuda/attention/query_facts.cuh"
 
 namespace mtl::cuda {
 namespace {
 
-struct Pointers {
-  void* qkv_gradient;
-  const void* output_gradient;
-  const float* log_sum_exp;
-  const float* delta;
-  const void* qkv;
-};
-
 enum class Gradients { kBoth, kKeys, kValues };
-
-// Beside each tile of queries: what is known of them.
-struct QueryFacts {
-  float log_sum_exp[kTile];  // in powers of 2
-  float delta[kTile];
-  int begin[kTile];              // the first key that the query sees
-  uint16_t kept[kWarps][kTile];  // bit i: dropout keeps the probability of key 16 w + i
-};
 
 template <typename T, int kWidth>
 struct Shape {
@@ -35,12 +20,6 @@ struct Shape {
   static constexpr int kTileBytes = TileShape<kWidth>::elements((2 + 2 * kStages) * kTile) * static_cast<int>(sizeof(T));
   static constexpr int kBytes = kTileBytes + kStages * static_cast<int>(sizeof(QueryFacts));
   static_assert(kBytes <= kMaxSharedBytes);
-};
-
-// Where a block's keys are and which queries may see them.
-struct Keys {
-  int first;
-  uint64_t shown;
 };
 
 MTL_PTX int next_query_tile(const AttentionArguments& a, int batch, const Keys& keys, int first_query, QueryRange* range) {
@@ -51,88 +30,9 @@ MTL_PTX int next_query_tile(const AttentionArguments& a, int batch, const Keys& 
   return first_query;
 }
 
-// By the first warps; the block's next barrier makes it visible.
-MTL_PTX void load_facts(QueryFacts& facts, const AttentionArguments& a, const HeadPlace& place, const Pointers& from,
-                        int first_query) {
-  const int number = static_cast<int>(threadIdx.x), query = first_query + number;
-  if (number >= kTile) return;
-  const bool real = query < a.sequence;
-  // infinite beyond the last query: its probabilities are then 0
-  facts.log_sum_exp[number] = real ? from.log_sum_exp[place.statistics + query] * kLog2E : INFINITY;
-  facts.delta[number] = real ? from.delta[place.statistics + query] : 0.0f;
-  facts.begin[number] = real ? keys_of_query(a, place.batch, query).begin : a.sequence;
-}
-
-// The four words of a block of Philox belong to keys 16 apart, which are those of the four warps: every block is computed
-// once, by half a warp for a query, and the bits are shared.
-MTL_PTX void load_dropout(QueryFacts& facts, const DropoutSite& site, int first_query, int first_key) {
-  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
-#pragma unroll 1
-  for (int number = 2 * warp; number < kTile; number += 2 * kWarps) {
-    const int query = number + lane / 16;
-    const PhiloxBlock random = philox(site.key, philox_column_counter(first_key + lane % 16),
-                                      static_cast<uint32_t>(first_query + query), site.sample_low, site.sample_high);
-#pragma unroll
-    for (int word = 0; word < 4; ++word) {
-      const unsigned kept = __ballot_sync(kAllLanes, random.words[word] >= site.threshold);
-      if (lane % 16 == 0) facts.kept[word][query] = static_cast<uint16_t>(kept >> lane);
-    }
-  }
-}
-
-// Scores of 16 keys (rows) by kColumns queries from first_column of the tile on become probabilities; 0 where a query does
-// not see a key.
-template <int kColumns>
-MTL_PTX void to_probabilities(float (&scores)[kColumns / 8][4], const AttentionArguments& a, const QueryFacts& facts,
-                              const Keys& keys, int key_row, int first_query, int first_column, bool whole) {
-  const int column = first_column + static_cast<int>(threadIdx.x) % 4 * 2;
-  const float scale_log2 = a.scale * kLog2E;
-#pragma unroll
-  for (int n = 0; n < kColumns / 8; ++n) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int query = 8 * n + column + i % 2, row = key_row + i / 2 * 8;
-      const float probability = fast_exp2(scores[n][i] * scale_log2 - facts.log_sum_exp[query]);
-      const bool visible = whole || ((keys.shown >> row & 1) != 0 && keys.first + row >= facts.begin[query] &&
-                                     (!a.causal || keys.first + row <= first_query + query));
-      scores[n][i] = visible ? probability : 0.0f;
-    }
-  }
-}
-
-// Zeroes what dropout drops.
-template <int kColumns>
-MTL_PTX void drop_transposed(float (&values)[kColumns / 8][4], const QueryFacts& facts, int first_column) {
-  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
-#pragma unroll
-  for (int n = 0; n < kColumns / 8; ++n) {
-    const uint32_t kept = *reinterpret_cast<const uint32_t*>(&facts.kept[warp][first_column + 8 * n + lane % 4 * 2]);  // of two queries
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      if ((kept >> (16 * (i % 2) + lane / 4 + i / 2 * 8) & 1) == 0) values[n][i] = 0.0f;
-    }
-  }
-}
-
-// From probabilities and the gradient of what is left of them after dropout to the gradient of the scores.
-template <bool kDropout, int kColumns>
-MTL_PTX void to_score_gradients(float (&gradients)[kColumns / 8][4], const float (&probabilities)[kColumns / 8][4],
-                                const AttentionArguments& a, const QueryFacts& facts, int first_column) {
-  const int column = first_column + static_cast<int>(threadIdx.x) % 4 * 2;
-  if constexpr (kDropout) drop_transposed<kColumns>(gradients, facts, first_column);
-#pragma unroll
-  for (int n = 0; n < kColumns / 8; ++n) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const float gradient = kDropout ? gradients[n][i] * a.inverse_keep : gradients[n][i];
-      gradients[n][i] = probabilities[n][i] * (gradient - facts.delta[8 * n + column + i % 2]);
-    }
-  }
-}
-
 // With kPacked a sample's length and place are read, not known, which costs registers: a kernel of its own.
 template <typename T, int kWidth, bool kDropout, Gradients kWhich, bool kPacked>
-__global__ void __launch_bounds__(kThreads) attention_key_value_gradient_kernel(AttentionArguments a, Pointers pointers) {
+__global__ void __launch_bounds__(kThreads) attention_key_value_gradient_kernel(AttentionArguments a, BackwardPointers pointers) {
   constexpr int kStride = TileShape<kWidth>::kStride, kStages = Shape<T, kWidth>::kStages;
   // queries at a time: both gradients at width 128 leave registers for 32
   constexpr int kQueries = kWhich == Gradients::kBoth && kWidth > 80 ? 32 : kTile;
@@ -158,7 +58,8 @@ __global__ void __launch_bounds__(kThreads) attention_key_value_gradient_kernel(
     T* query_tile = stages + stage * 2 * kTile * kStride;
     load_tile<T, kWidth, kTile>(query_tile, queries, a.qkv_stride, first_query, a.sequence, a.head_size);
     load_tile<T, kWidth, kTile>(query_tile + kTile * kStride, output_gradients, a.output_stride, first_query, a.sequence, a.head_size);
-    load_facts(facts_of_stage[stage], a, place, pointers, first_query);
+    const int number = static_cast<int>(threadIdx.x);
+    if (number < kTile) load_facts(facts_of_stage[stage], a, place, pointers, first_query, number);
     if constexpr (kDropout) load_dropout(facts_of_stage[stage], site, first_query, first_key);
   };
   constexpr int kColumns = kWidth / 8;
@@ -222,7 +123,7 @@ cudaError_t launch_gradients(const AttentionBackward& call) {
   const AttentionArguments a = attention_arguments(call.problem);
   const unsigned num_tiles = static_cast<unsigned>((a.sequence + kTile - 1) / kTile);
   const Launch how = {dim3(num_tiles, static_cast<unsigned>(a.batch * a.heads)), kThreads, Shape<T, kWidth>::kBytes, call.stream};
-  const Pointers pointers = {call.qkv_gradient, call.output_gradient, call.log_sum_exp, call.delta, call.qkv};
+  const BackwardPointers pointers = {call.qkv_gradient, call.output_gradient, call.log_sum_exp, call.delta, call.qkv};
   return a.dropout_threshold != 0
              ? MTL_LAUNCH((attention_key_value_gradient_kernel<T, kWidth, true, kWhich, kPacked>), how, a, pointers)
              : MTL_LAUNCH((attention_key_value_gradient_kernel<T, kWidth, false, kWhich, kPacked>), how, a, pointers);

@@ -1,21 +1,16 @@
-// Flash attention, backward, the queries' share (Dao 2023, "FlashAttention-2", algorithm 2, with the loops exchanged for
-// dq): a block takes 64 queries, goes over the keys and keeps their gradient in registers. The other share is
-// attention_key_value_gradient.cu. Each computes the scores again, two products of seven more than one kernel
-// that adds dq up in memory would need, and in return every sum has one order and nothing is added up in memory.
+// Flash attention, backward, the queries' share (Dao 2023, "FlashAttention-2", algorithm 2, with the loops
+// exchanged for dq): a block takes 64 queries, goes over the keys and keeps their gradient in registers. The
+// other share is attention_key_value_gradient.cu. Each computes the scores again, two products of seven more
+// than one kernel that adds dq up in memory would need, and in return every sum has one order and nothing is
+// added up in memory.
 //
-// spills allowed: 8 (bytes, on sm_80 with dropout alone: one register at width 128, two at 256; none on sm_90a)
+// spills allowed: 8 (bytes, on sm_80 with dropout alone: one register at width 128, two at 256; none on
+// sm_90a)
 #include "cuda/attention/masks.cuh"
+#include "cuda/attention/query_statistics.cuh"
 
 namespace mtl::cuda {
 namespace {
-
-struct Pointers {
-  void* qkv_gradient;
-  const void* output_gradient;
-  const float* log_sum_exp;
-  const float* delta;
-  const void* qkv;
-};
 
 template <typename T, int kWidth>
 struct Shape {
@@ -25,29 +20,8 @@ struct Shape {
   static_assert(kBytes <= kMaxSharedBytes);
 };
 
-// What the thread's two queries are known by.
-struct Statistics {
-  KeyRange ranges[2];
-  float log_sum_exp[2];  // in powers of 2
-  float delta[2];
-};
-
-MTL_PTX Statistics statistics_of(const AttentionArguments& a, const HeadPlace& place, const Pointers& from, int query) {
-  Statistics result;
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const int row = query + 8 * half;
-    const bool real = row < a.sequence;
-    result.ranges[half] = keys_of_query(a, place.batch, row);
-    // infinite beyond the last query: its probabilities are then 0
-    result.log_sum_exp[half] = real ? from.log_sum_exp[place.statistics + row] * kLog2E : INFINITY;
-    result.delta[half] = real ? from.delta[place.statistics + row] : 0.0f;
-  }
-  return result;
-}
-
 template <typename T, int kWidth, bool kDropout>
-__global__ void __launch_bounds__(kThreads) attention_query_gradient_kernel(AttentionArguments a, Pointers pointers) {
+__global__ void __launch_bounds__(kThreads) attention_query_gradient_kernel(AttentionArguments a, BackwardPointers pointers) {
   constexpr int kStride = TileShape<kWidth>::kStride, kStages = Shape<T, kWidth>::kStages;
   MTL_DYNAMIC_SHARED(bytes);
   T* query_tile = reinterpret_cast<T*>(bytes);
@@ -122,7 +96,7 @@ cudaError_t launch_width(const AttentionBackward& call) {
   const AttentionArguments a = attention_arguments(call.problem);
   const unsigned num_tiles = static_cast<unsigned>((a.sequence + kTile - 1) / kTile);
   const Launch how = {dim3(num_tiles, static_cast<unsigned>(a.batch * a.heads)), kThreads, Shape<T, kWidth>::kBytes, call.stream};
-  const Pointers pointers = {call.qkv_gradient, call.output_gradient, call.log_sum_exp, call.delta, call.qkv};
+  const BackwardPointers pointers = {call.qkv_gradient, call.output_gradient, call.log_sum_exp, call.delta, call.qkv};
   return a.dropout_threshold != 0 ? MTL_LAUNCH((attention_query_gradient_kernel<T, kWidth, true>), how, a, pointers)
                                   : MTL_LAUNCH((attention_query_gradient_kernel<T, kWidth, false>), how, a, pointers);
 }

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "cuda/emulation/async_work.h"
 #include "cuda/emulation/counts.h"
 #include "cuda/emulation/fiber.h"
 
@@ -26,7 +27,7 @@ constexpr size_t kRedZone = 64;                                      // after ev
 constexpr unsigned char kPoison = 0xff;                              // NaN in every floating type
 constexpr unsigned char kGuard = 0xa5;
 
-enum class Wait { kNothing, kWarp, kBarrier, kEnded };
+enum class Wait { kNothing, kWarp, kBarrier, kEvent, kEnded };
 
 struct Copy {
   void* to;
@@ -42,6 +43,7 @@ struct Thread {
   Site site;
   uint32_t mask;
   int barrier;
+  const void* event;
   std::vector<Copy> copies;
   int group;
 };
@@ -211,6 +213,9 @@ void report_deadlock() {
       std::snprintf(mask, sizeof mask, ", lanes %08x", thread.mask);
       where += mask;
     }
+    if (thread.wait == Wait::kEvent) {
+      where += ", byte " + std::to_string(static_cast<const unsigned char*>(thread.event) - m.shared) + " of shared memory";
+    }
     auto group = std::find_if(groups.begin(), groups.end(), [&](const auto& other) { return other.first == where; });
     if (group == groups.end()) group = groups.insert(groups.end(), {where, {}});
     group->second.push_back(number);
@@ -237,10 +242,17 @@ bool run_warp(int warp, const std::vector<int>& lanes) {
   return progress;
 }
 
+bool all_ended() {
+  Machine& m = machine();
+  const auto ended = [](const auto& thread) { return thread->wait == Wait::kEnded; };
+  return std::all_of(m.threads.begin(), m.threads.begin() + m.num_threads, ended);
+}
+
 void run_block() {
   Machine& m = machine();
   for (Barrier& barrier : m.barriers) barrier.arrived = 0;
   for (auto& of_warp : m.meetings) of_warp.clear();
+  begin_async_work();
   for (int number = 0; number < m.num_threads; ++number) {
     Thread& thread = *m.threads[number];
     const unsigned n = static_cast<unsigned>(number);
@@ -252,7 +264,8 @@ void run_block() {
   }
   const bool shuffled = m.order == Order::kShuffled;
   const std::vector<int> lanes = ordered(32);
-  // Threads of one warp until all of them wait for other warps, then the next warp; shuffled, sometimes before that.
+  // Threads of one warp until all of them wait for other warps, then the next warp; shuffled, sometimes
+  // before that.
   for (bool progress = true; progress && !m.failed;) {
     progress = false;
     for (const int warp : ordered((m.num_threads + 31) / 32)) {
@@ -262,10 +275,13 @@ void run_block() {
         progress |= warp_progress;
       } while (warp_progress && !m.failed && !(shuffled && m.random() % 4 == 0));
     }
+    // what a block leaves behind is not done: nobody would wait for it on a card either
+    progress = progress || (!all_ended() && do_async_work());
   }
   m.current = -1;
-  const auto ended = [&](const auto& thread) { return thread->wait == Wait::kEnded; };
-  if (!m.failed && !std::all_of(m.threads.begin(), m.threads.begin() + m.num_threads, ended)) report_deadlock();
+  if (!m.failed && !all_ended()) report_deadlock();
+  const char* const undone = m.failed ? nullptr : end_async_work();
+  if (undone != nullptr) record_failure(undone);
 }
 
 bool check_launch(Dimensions grid, Dimensions block, size_t dynamic_bytes) {
@@ -287,6 +303,7 @@ void set_order(Order order, uint32_t seed) {
   machine().random.seed(seed);
 }
 
+const char* last_kernel() { return machine().kernel; }
 const char* error() { return machine().message.c_str(); }
 void clear_error() { machine().message.clear(); }
 
@@ -324,6 +341,27 @@ void fail(Site site, const char* format, ...) {
 }
 
 int lane() { return machine().current % 32; }
+int thread_number() { return machine().current; }
+
+bool happens_now() {
+  Machine& m = machine();
+  return m.order == Order::kAscending || (m.order == Order::kShuffled && m.random() % 2 == 0);
+}
+
+uint32_t draw(uint32_t count) { return machine().order == Order::kShuffled ? machine().random() % count : 0; }
+
+void wait_for_event(const void* event, Site site) {
+  current().event = event;
+  wait(Wait::kEvent, site);
+}
+
+void wake_waiters(const void* event) {
+  Machine& m = machine();
+  for (int number = 0; number < m.num_threads; ++number) {
+    Thread& thread = *m.threads[number];
+    if (thread.wait == Wait::kEvent && thread.event == event) thread.wait = Wait::kNothing;
+  }
+}
 
 void wait_at_barrier(int number, int num_threads, Site site) {
   Machine& m = machine();

@@ -6,6 +6,7 @@
 
 #include "cuda/emulation/block.h"
 #include "cuda/emulation/counts.h"
+#include "cuda/emulation/encode_tiled.h"
 #include "cuda/emulation/stream.h"
 
 struct CUgraphExec_st {
@@ -32,8 +33,8 @@ bool breaks_capture(cudaStream_t stream = nullptr) {
   return found;
 }
 
-// Calls that may wait for the device or change what a graph would find: not while this thread captures, unless it says
-// that it knows better (cudaThreadExchangeStreamCaptureMode).
+// Calls that may wait for the device or change what a graph would find: not while this thread captures,
+// unless it says that it knows better (cudaThreadExchangeStreamCaptureMode).
 bool is_unsafe() { return mode_of_thread != cudaStreamCaptureModeRelaxed && breaks_capture(); }
 
 int num_devices() {
@@ -114,7 +115,23 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   return cudaSuccess;
 }
 
-cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) { return *value = 3, cudaSuccess; }
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
+  cudaDeviceProp properties;
+  cudaGetDeviceProperties(&properties, 0);
+  *value = attribute == cudaDevAttrComputeCapabilityMajor   ? properties.major
+           : attribute == cudaDevAttrComputeCapabilityMinor ? properties.minor
+                                                            : properties.multiProcessorCount;
+  return cudaSuccess;
+}
+cudaError_t cudaGetDevice(int* device) { return *device = 0, cudaSuccess; }
+
+cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function, unsigned, unsigned long long,
+                                             cudaDriverEntryPointQueryResult* result) {
+  const bool known = std::strcmp(symbol, "cuTensorMapEncodeTiled") == 0;
+  *function = known ? reinterpret_cast<void*>(&mtl::emulation::encode_tiled) : nullptr;
+  *result = known ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
+  return cudaSuccess;
+}
 cudaError_t cudaDeviceGetStreamPriorityRange(int* lowest, int* highest) { return *lowest = 0, *highest = -5, cudaSuccess; }
 cudaError_t cudaSetDevice(int device) { return is_device(device) ? cudaSuccess : cudaErrorInvalidDevice; }
 cudaError_t cudaDeviceSynchronize() { return synchronize(); }

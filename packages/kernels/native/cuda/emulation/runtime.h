@@ -1,7 +1,8 @@
-// The few names of the CUDA runtime that launchers and the library's host code need, where CUDA is missing. One device
-// (or as many as MTL_EMULATED_DEVICES says, for tests of who gets which) with the host's memory. Everything is done at once, or, while
-// its stream is captured, when the graph is launched (stream.h); events have always happened. With MTL_EMULATION_IDLE=1 kernels and
-// products do nothing: what is left is the host's own time.
+// The few names of the CUDA runtime that launchers and the library's host code need, where CUDA is missing.
+// One device (or as many as MTL_EMULATED_DEVICES says, for tests of who gets which) with the host's memory.
+// Everything is done at once, or, while its stream is captured, when the graph is launched (stream.h); events
+// have always happened. With MTL_EMULATION_IDLE=1 kernels and products do nothing: what is left is the host's
+// own time.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +23,13 @@ enum cudaError_t {
   cudaErrorStreamCaptureIsolation = 905,
 };
 enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2, cudaMemcpyDeviceToDevice = 3, cudaMemcpyDefault = 4 };
-enum cudaDeviceAttr { cudaDevAttrMultiProcessorCount = 16 };
+enum cudaDeviceAttr {
+  cudaDevAttrMultiProcessorCount = 16,
+  cudaDevAttrComputeCapabilityMajor = 75,
+  cudaDevAttrComputeCapabilityMinor = 76,
+};
+enum cudaDriverEntryPointQueryResult { cudaDriverEntryPointSuccess = 0, cudaDriverEntryPointSymbolNotFound = 1 };
+constexpr unsigned long long cudaEnableDefault = 0;
 constexpr unsigned cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2;
 
 struct CUstream_st;
@@ -60,6 +67,10 @@ cudaError_t cudaDriverGetVersion(int* version);
 cudaError_t cudaGetDeviceCount(int* count);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
+cudaError_t cudaGetDevice(int* device);
+// Knows cuTensorMapEncodeTiled alone.
+cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function, unsigned version,
+                                             unsigned long long flags, cudaDriverEntryPointQueryResult* result);
 cudaError_t cudaDeviceGetStreamPriorityRange(int* lowest, int* highest);
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaDeviceSynchronize();

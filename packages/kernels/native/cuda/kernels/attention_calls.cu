@@ -1,5 +1,7 @@
 #include "cuda/kernels/attention_calls.h"
 
+#include <cstdlib>
+
 #include "cuda/attention/attention.h"
 #include "cuda/kernels/dispatch.h"
 
@@ -7,6 +9,10 @@ namespace mtl::cuda {
 namespace {
 
 Status status_of(const OpCall& call, const TensorView& qkv, cudaError_t error) {
+  if (!is_attention_variable_known()) {
+    return error_status("MTL_CUDA", "%s: %s=%s, expected mma.sync (the kernels for any card) or no value at all", call.op,
+                        kAttentionVariable, std::getenv(kAttentionVariable));
+  }
   if (error != cudaErrorNotSupported) return cuda_status(error, call.op);
   return error_status("MTL_UNSUPPORTED", "%s: %s with a head size of %lld, expected float32, bfloat16 or float16 and at "
                       "most %lld", call.op, name_of(qkv.dtype), static_cast<long long>(qkv.dim(-1)),

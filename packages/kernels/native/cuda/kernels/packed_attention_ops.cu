@@ -1,5 +1,6 @@
-// packed_attention_forward and packed_attention_backward: the ops over the kernels of cuda/attention, whose grids go by
-// the longest sample. Starts are in device memory and not checked, as no index in device memory is.
+// packed_attention_forward and packed_attention_backward: the ops over the kernels of cuda/attention, whose
+// grids go by the longest sample. Starts are in device memory and not checked, as no index in device memory
+// is.
 #include "cuda/kernels/attention_calls.h"
 #include "cuda/kernels/dispatch.h"
 

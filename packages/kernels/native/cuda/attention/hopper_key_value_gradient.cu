@@ -1,0 +1,262 @@
+// Flash attention, backward, the share of keys and values, for Hopper (sm_90a): what
+// attention_key_value_gradient.cu does, on 128 keys a block. One warp group copies queries and the gradients
+// of their output into a ring and finds out what dropout keeps; two keep both gradients of 64 keys each in
+// registers.
+//
+// Products are computed transposed, keys as rows, so that probabilities lie in registers just as the next
+// product wants them. A group waits for all its products before the next queries, the other group's keep the
+// tensor cores busy meanwhile: left under way across the loop, the compiler puts waits between any two
+// (C7515).
+#include "cuda/attention/hopper.h"
+#include "cuda/attention/hopper_tiles.cuh"
+#include "cuda/attention/query_facts.cuh"
+
+namespace mtl::cuda {
+namespace {
+
+template <int kWidth>
+struct HopperKeyValueGradient {
+  static constexpr int kGroups = 2, kGroupKeys = kTile, kKeys = kGroups * kGroupKeys, kSlots = 3;
+  // queries at a time: both gradients at width 128 leave registers for 32
+  static constexpr int kQueries = kWidth > 96 ? 32 : kTile;
+  static constexpr int kThreadsOfBlock = (1 + kGroups) * kGroupThreads;
+  static constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;  // Philox wants more than 24
+  static_assert((kProducerRegisters + kGroups * kConsumerRegisters) * kGroupThreads <= 65536);
+  using Tile = HopperTile<kWidth, kTile>;  // of queries, keys, ...
+  // a group's keys, or values; at the end their gradients, in padded rows
+  static constexpr int kKeyBytes = kGroupKeys * TileShape<kWidth>::kStride * 2;
+  static_assert(kKeyBytes % 1024 == 0 && Tile::kBytes % 1024 == 0);
+  static constexpr int kValuesAt = kGroups * kKeyBytes, kRingAt = 2 * kValuesAt;
+  static constexpr int kSlotBytes = 2 * Tile::kBytes;  // queries, and gradients of their output
+  static constexpr int kFactsAt = kRingAt + kSlots * kSlotBytes;
+  static constexpr int kBarriersAt = kFactsAt + kSlots * kGroups * static_cast<int>(sizeof(QueryFacts));
+  using Barriers = RingBarriers<kSlots>;
+  using Place = RingPlace<kSlots>;
+  static constexpr int kBytes = kBarriersAt + static_cast<int>(sizeof(Barriers));
+  static_assert(kBytes <= kHopperSharedBytes);
+};
+
+// What the threads of a block agree on.
+struct Block {
+  HeadPlace place;
+  int head_of_batch, first_key;
+};
+
+template <int kWidth>
+MTL_PTX typename HopperKeyValueGradient<kWidth>::Barriers& barriers_of(unsigned char* bytes) {
+  using Shape = HopperKeyValueGradient<kWidth>;
+  return *reinterpret_cast<typename Shape::Barriers*>(bytes + Shape::kBarriersAt);
+}
+
+// What is known of a slot's queries, once for each group of keys: what dropout keeps differs.
+template <int kWidth>
+MTL_PTX QueryFacts* facts_at(unsigned char* bytes, int slot) {
+  using Shape = HopperKeyValueGradient<kWidth>;
+  return reinterpret_cast<QueryFacts*>(bytes + Shape::kFactsAt) + slot * Shape::kGroups;
+}
+
+// The next tile of queries that see one of the block's keys; every warp finds the same.
+template <int kKeys>
+MTL_PTX int next_query_tile(const AttentionArguments& a, const Block& block, int first_query) {
+  for (; first_query < a.sequence; first_query += kTile) {
+    const KeyRange seen = query_range<kTile>(a, block.place.batch, first_query).any;
+    if (block.first_key + kKeys > seen.begin && block.first_key < seen.end) return first_query;
+  }
+  return first_query;
+}
+
+template <int kWidth>
+MTL_PTX int first_query_tile(const AttentionArguments& a, const Block& block) {
+  return next_query_tile<HopperKeyValueGradient<kWidth>::kKeys>(a, block, a.causal ? block.first_key : 0);
+}
+
+// By a warp group: one thread copies, all find out about the queries.
+template <int kWidth, bool kDropout>
+MTL_PTX void produce(unsigned char* bytes, const PanelMaps& qkv, const PanelMaps& output_gradient, const AttentionArguments& a,
+                     const Block& block, const BackwardPointers& pointers) {
+  using Shape = HopperKeyValueGradient<kWidth>;
+  auto& barriers = barriers_of<kWidth>(bytes);
+  const int thread = static_cast<int>(threadIdx.x), vector = 3 * block.head_of_batch;
+  if (thread == 0) {
+    arrive_expecting(&barriers.resident, 2 * Shape::kGroups * Shape::Tile::kBytes);
+#pragma unroll
+    for (int group = 0; group < Shape::kGroups; ++group) {
+      const int key = block.first_key + group * Shape::kGroupKeys;
+      unsigned char* tile = bytes + group * Shape::kKeyBytes;
+      copy_tile<kWidth, kTile>(tile, qkv, vector + 1, key, &barriers.resident);
+      copy_tile<kWidth, kTile>(tile + Shape::kValuesAt, qkv, vector + 2, key, &barriers.resident);
+    }
+  }
+  const DropoutSite site = dropout_site(a, block.place);
+  typename Shape::Place place;
+#pragma unroll 1
+  for (int query = first_query_tile<kWidth>(a, block); query < a.sequence;
+       query = next_query_tile<Shape::kKeys>(a, block, query + kTile)) {
+    wait_until_empty(barriers, place);
+    if (thread == 0) {
+      unsigned char* tile = bytes + Shape::kRingAt + place.slot * Shape::kSlotBytes;
+      arrive_expecting(&barriers.full[place.slot], Shape::kSlotBytes);
+      copy_tile<kWidth, kTile>(tile, qkv, vector, query, &barriers.full[place.slot]);
+      copy_tile<kWidth, kTile>(tile + Shape::Tile::kBytes, output_gradient, block.head_of_batch, query, &barriers.full[place.slot]);
+    }
+    QueryFacts* facts = facts_at<kWidth>(bytes, place.slot);
+    load_facts(facts[thread / kTile], a, block.place, pointers, query, thread % kTile);
+    if constexpr (kDropout) {
+#pragma unroll 1
+      for (int group = 0; group < Shape::kGroups; ++group) {
+        load_dropout(facts[group], site, query, block.first_key + group * Shape::kGroupKeys);
+      }
+    }
+    __syncwarp();
+    if (thread % 32 == 0) arrive(&barriers.full[place.slot]);
+    place.advance();
+  }
+}
+
+template <int kWidth>
+struct Gradients {
+  float keys[kWidth / 8][4] = {}, values[kWidth / 8][4] = {};
+};
+
+// What kQueries of a tile, from `column` on, add to the gradients of a warp group's keys.
+template <typename T, int kWidth, bool kDropout>
+MTL_PTX void add_queries(Gradients<kWidth>& sums, const unsigned char* key_tile, const unsigned char* query_tile,
+                         const AttentionArguments& a, const QueryFacts& facts, const Keys& keys, int first_query, int column,
+                         bool whole) {
+  using Shape = HopperKeyValueGradient<kWidth>;
+  constexpr int kQueries = Shape::kQueries;
+  const int lane = static_cast<int>(threadIdx.x) % 32, key_row = static_cast<int>(threadIdx.x) % kGroupThreads / 32 * 16 + lane / 4;
+  const unsigned char* gradient_tile = query_tile + Shape::Tile::kBytes;
+  float scores[kQueries / 8][4], gradients[kQueries / 8][4];
+  uint32_t probabilities[kQueries / 16][4], score_gradients[kQueries / 16][4];
+  fence_products();
+  start_scores<T, kWidth, kTile, kQueries>(scores, key_tile, query_tile, column);
+  commit_products();
+  fence_products();
+  start_scores<T, kWidth, kTile, kQueries>(gradients, key_tile + Shape::kValuesAt, gradient_tile, column);
+  commit_products();
+  wait_for_products<1>();
+  hold(scores);
+  to_probabilities<kQueries>(scores, a, facts, keys, key_row, first_query, column, whole);
+  if constexpr (kDropout) {
+    float kept[kQueries / 8][4];
+#pragma unroll
+    for (int n = 0; n < kQueries / 8; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) kept[n][i] = scores[n][i];
+    }
+    drop_transposed<kQueries>(kept, facts, column);
+    to_operand<T>(probabilities, kept);
+  } else {
+    to_operand<T>(probabilities, scores);
+  }
+  wait_for_products<0>();
+  hold(gradients);
+  hold(sums.values);
+  fence_products();
+  start_weighted_sum<T, kWidth, kTile, kQueries>(sums.values, probabilities, gradient_tile, column);
+  commit_products();
+  to_score_gradients<kDropout, kQueries>(gradients, scores, a, facts, column);
+  to_operand<T>(score_gradients, gradients);
+  hold(sums.keys);
+  fence_products();
+  start_weighted_sum<T, kWidth, kTile, kQueries>(sums.keys, score_gradients, query_tile, column);
+  commit_products();
+  wait_for_products<0>();
+  hold(sums.keys);
+  hold(sums.values);
+}
+
+// A warp group's keys over all queries that see them.
+template <typename T, int kWidth, bool kDropout>
+MTL_PTX void accumulate(Gradients<kWidth>& sums, unsigned char* bytes, int group, const AttentionArguments& a, const Block& block) {
+  using Shape = HopperKeyValueGradient<kWidth>;
+  auto& barriers = barriers_of<kWidth>(bytes);
+  const unsigned char* key_tile = bytes + group * Shape::kKeyBytes;
+  const int group_key = block.first_key + group * Shape::kGroupKeys;
+  const Keys keys = {group_key, shown_keys_if_any(a, block.place.batch, group_key)};
+  typename Shape::Place ring;
+#pragma unroll 1
+  for (int query = first_query_tile<kWidth>(a, block); query < a.sequence;
+       query = next_query_tile<Shape::kKeys>(a, block, query + kTile)) {
+    const auto here = ring.take();
+    const unsigned char* query_tile = bytes + Shape::kRingAt + here.slot * Shape::kSlotBytes;
+    const QueryFacts& facts = facts_at<kWidth>(bytes, here.slot)[group];
+    const bool whole = all_visible(query_range<kTile>(a, block.place.batch, query), {keys.first, keys.shown});
+    wait_until_full(barriers, here);
+#pragma unroll 1
+    for (int column = 0; column < kTile; column += Shape::kQueries) {
+      add_queries<T, kWidth, kDropout>(sums, key_tile, query_tile, a, facts, keys, query, column, whole);
+    }
+    let_go(barriers, here);
+  }
+}
+
+template <typename T, int kWidth, bool kDropout>
+__global__ void __launch_bounds__(HopperKeyValueGradient<kWidth>::kThreadsOfBlock, 1)
+    hopper_attention_key_value_gradient_kernel(const __grid_constant__ PanelMaps qkv, const __grid_constant__ PanelMaps output_gradient,
+                                               AttentionArguments a, BackwardPointers pointers) {
+#if MTL_HOPPER_CODE
+  using Shape = HopperKeyValueGradient<kWidth>;
+  MTL_DYNAMIC_SHARED(bytes);
+  auto& barriers = barriers_of<kWidth>(bytes);
+  if (threadIdx.x == 0) {
+    prefetch(qkv.full);
+    barriers.set_up(1 + kWarps, Shape::kGroups * kWarps);
+  }
+  __syncthreads();
+  const int head_of_batch = static_cast<int>(blockIdx.y);
+  // the first keys are seen by the most queries
+  const Block block = {head_place(a, head_of_batch), head_of_batch, static_cast<int>(blockIdx.x) * Shape::kKeys};
+  if (threadIdx.x < kGroupThreads) {
+    give_registers_back<Shape::kProducerRegisters>();
+    produce<kWidth, kDropout>(bytes, qkv, output_gradient, a, block, pointers);
+    return;
+  }
+  take_registers<Shape::kConsumerRegisters>();
+  const int group = static_cast<int>(threadIdx.x) / kGroupThreads - 1;
+  Gradients<kWidth> sums;
+  wait_for_phase(&barriers.resident, 0);
+  accumulate<T, kWidth, kDropout>(sums, bytes, group, a, block);
+  meet(1 + group, kGroupThreads);  // no warp of the group reads keys and values any more: their places are where the gradients are put in order
+  const int warp_row = static_cast<int>(threadIdx.x) % kGroupThreads / 32 * 16;
+  const int first_row = block.first_key + group * Shape::kGroupKeys + warp_row, num_rows = a.sequence - first_row;
+  T* to = static_cast<T*>(pointers.qkv_gradient) + block.place.qkv + a.head_size + first_row * a.qkv_stride;
+  T* scratch = reinterpret_cast<T*>(bytes + group * Shape::kKeyBytes) + warp_row * TileShape<kWidth>::kStride;
+  store_rows<T, kWidth>(to, a.qkv_stride, num_rows, a.head_size, sums.keys, {a.scale, a.scale}, scratch);
+  const float factor = kDropout ? a.inverse_keep : 1.0f;
+  store_rows<T, kWidth>(to + a.head_size, a.qkv_stride, num_rows, a.head_size, sums.values, {factor, factor}, scratch);
+#endif
+}
+
+template <typename T, int kWidth>
+cudaError_t launch_width(const AttentionBackward& call) {
+  using Shape = HopperKeyValueGradient<kWidth>;
+  PanelMaps qkv, gradient;
+  cudaError_t status = make_panel_maps<kWidth>(&qkv, call.qkv, 3, call.problem, call.dtype);
+  if (status == cudaSuccess) status = make_panel_maps<kWidth>(&gradient, call.output_gradient, 1, call.problem, call.dtype);
+  if (status != cudaSuccess) return status;
+  const AttentionArguments a = attention_arguments(call.problem);
+  const unsigned num_blocks = static_cast<unsigned>((a.sequence + Shape::kKeys - 1) / Shape::kKeys);
+  const Launch how = {dim3(num_blocks, static_cast<unsigned>(a.batch * a.heads)), Shape::kThreadsOfBlock, Shape::kBytes, call.stream};
+  const BackwardPointers pointers = {call.qkv_gradient, call.output_gradient, call.log_sum_exp, call.delta, call.qkv};
+  return a.dropout_threshold != 0
+             ? MTL_LAUNCH((hopper_attention_key_value_gradient_kernel<T, kWidth, true>), how, qkv, gradient, a, pointers)
+             : MTL_LAUNCH((hopper_attention_key_value_gradient_kernel<T, kWidth, false>), how, qkv, gradient, a, pointers);
+}
+
+template <typename T>
+cudaError_t launch_dtype(const AttentionBackward& call) {
+  const int64_t width = call.problem.head_size;
+  if (width <= 64) return launch_width<T, 64>(call);
+  if (width <= 80) return launch_width<T, 80>(call);
+  return width <= 96 ? launch_width<T, 96>(call) : launch_width<T, 128>(call);
+}
+
+}  // namespace
+
+cudaError_t launch_hopper_attention_key_value_gradient(const AttentionBackward& call) {
+  return call.dtype == DType::kBFloat16 ? launch_dtype<__nv_bfloat16>(call) : launch_dtype<__half>(call);
+}
+
+}  // namespace mtl::cuda

@@ -1,0 +1,233 @@
+// Flash attention, backward, the queries' share, for Hopper (sm_90a): what attention_query_gradient.cu does,
+// on 128 queries a block. One warp group copies keys and values into a ring; two keep the gradient of 64
+// queries each in registers.
+//
+// The gradient's product with the keys of a tile is waited for only when the scores of the next one have been
+// started.
+#include "cuda/attention/hopper.h"
+#include "cuda/attention/hopper_tiles.cuh"
+#include "cuda/attention/query_statistics.cuh"
+
+namespace mtl::cuda {
+namespace {
+
+template <int kWidth>
+struct HopperQueryGradient {
+  // scores, their gradients and the sums of a thread: 192 registers at width 64, 160 at 96 and 128
+  static constexpr int kKeys = kWidth <= 80 ? 128 : 64;
+  static constexpr int kGroups = 2, kGroupQueries = 64, kQueries = kGroups * kGroupQueries;
+  static constexpr int kSlots = 6;  // keys of the tile before are let go late
+  static constexpr int kThreadsOfBlock = (1 + kGroups) * kGroupThreads;
+  static constexpr int kProducerRegisters = 24, kConsumerRegisters = 240;
+  static_assert((kProducerRegisters + kGroups * kConsumerRegisters) * kGroupThreads <= 65536);
+  using Queries = HopperTile<kWidth, kGroupQueries>;
+  using Keys = HopperTile<kWidth, kKeys>;
+  // a group's queries, or the gradients of its output; at the end the gradient of the queries, in padded rows
+  static constexpr int kQueryBytes = kGroupQueries * TileShape<kWidth>::kStride * 2;
+  static_assert(kQueryBytes % 1024 == 0 && Keys::kBytes % 1024 == 0);
+  static constexpr int kGradientsAt = kGroups * kQueryBytes, kRingAt = 2 * kGradientsAt;
+  static constexpr int kBarriersAt = kRingAt + kSlots * Keys::kBytes;
+  using Barriers = RingBarriers<kSlots>;
+  using Place = RingPlace<kSlots>;
+  static constexpr int kBytes = kBarriersAt + static_cast<int>(sizeof(Barriers));
+  static_assert(kBytes <= kHopperSharedBytes);
+};
+
+struct Tiles {
+  int first, end;
+};
+
+// By one thread: everything that the block copies.
+template <int kWidth>
+MTL_PTX void produce(unsigned char* bytes, const PanelMaps& qkv, const PanelMaps& output_gradient, int head_of_batch, int first_query,
+                     const Tiles& tiles) {
+  using Shape = HopperQueryGradient<kWidth>;
+  auto& barriers = *reinterpret_cast<typename Shape::Barriers*>(bytes + Shape::kBarriersAt);
+  const int vector = 3 * head_of_batch;
+  arrive_expecting(&barriers.resident, 2 * Shape::kGroups * Shape::Queries::kBytes);
+#pragma unroll
+  for (int group = 0; group < Shape::kGroups; ++group) {
+    const int query = first_query + group * Shape::kGroupQueries;
+    unsigned char* tile = bytes + group * Shape::kQueryBytes;
+    copy_tile<kWidth, Shape::kGroupQueries>(tile, qkv, vector, query, &barriers.resident);
+    copy_tile<kWidth, Shape::kGroupQueries>(tile + Shape::kGradientsAt, output_gradient, head_of_batch, query, &barriers.resident);
+  }
+  typename Shape::Place place;
+#pragma unroll 1
+  for (int tile = tiles.first; tile < tiles.end; ++tile) {
+#pragma unroll
+    for (int part = 1; part <= 2; ++part) {  // keys, values
+      wait_until_empty(barriers, place);
+      arrive_expecting(&barriers.full[place.slot], Shape::Keys::kBytes);
+      copy_tile<kWidth, Shape::kKeys>(bytes + Shape::kRingAt + place.slot * Shape::Keys::kBytes, qkv, vector + part,
+                                      tile * Shape::kKeys, &barriers.full[place.slot]);
+      place.advance();
+    }
+  }
+}
+
+// What a thread that computes knows of its rows.
+struct Rows {
+  int batch, query;  // of its first row; the other is 8 behind
+  QueryRange range;  // of its group's queries
+  DropoutSite site;
+  Statistics known;
+};
+
+// Scores become probabilities.
+template <int kTiles>
+MTL_PTX void to_row_probabilities(float (&scores)[kTiles][4], const AttentionArguments& a, const Rows& of, int first_key) {
+#pragma unroll
+  for (int part = 0; part < kTiles * 8 / kTile; ++part) {
+    auto& scores_of_part = reinterpret_cast<float(&)[kTile / 8][4]>(scores[part * kTile / 8]);
+    const int first = first_key + part * kTile;
+    const KeyTile tile = {first, shown_keys_if_any(a, of.batch, first)};
+    if (!all_visible(of.range, tile)) hide(scores_of_part, of.known.ranges, tile);
+  }
+  const float scale_log2 = a.scale * kLog2E;
+#pragma unroll
+  for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) scores[n][i] = fast_exp2(scores[n][i] * scale_log2 - of.known.log_sum_exp[i / 2]);
+  }
+}
+
+// From the gradients of what is left of the probabilities after dropout to those of the scores, in the place
+// of the probabilities.
+template <bool kDropout, int kTiles>
+MTL_PTX void to_row_gradients(float (&probabilities)[kTiles][4], float (&gradients)[kTiles][4], const AttentionArguments& a,
+                              const Rows& of, int first_key) {
+  if constexpr (kDropout) {
+#pragma unroll
+    for (int part = 0; part < kTiles * 8 / kTile; ++part) {
+      auto& gradients_of_part = reinterpret_cast<float(&)[kTile / 8][4]>(gradients[part * kTile / 8]);
+      drop(gradients_of_part, 0, of.site, of.query, first_key + part * kTile);
+      drop(gradients_of_part, 1, of.site, of.query + 8, first_key + part * kTile);
+    }
+  }
+#pragma unroll
+  for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const float gradient = kDropout ? gradients[n][i] * a.inverse_keep : gradients[n][i];
+      probabilities[n][i] *= gradient - of.known.delta[i / 2];
+    }
+  }
+}
+
+// A warp group's queries over all tiles.
+template <typename T, int kWidth, bool kDropout>
+MTL_PTX void accumulate(float (&sums)[kWidth / 8][4], unsigned char* bytes, const unsigned char* query_tile,
+                        const AttentionArguments& a, const Rows& of, const Tiles& tiles) {
+  using Shape = HopperQueryGradient<kWidth>;
+  constexpr int kKeys = Shape::kKeys;
+  auto& barriers = *reinterpret_cast<typename Shape::Barriers*>(bytes + Shape::kBarriersAt);
+  const auto tile_at = [&](const typename Shape::Place& place) { return bytes + Shape::kRingAt + place.slot * Shape::Keys::kBytes; };
+  typename Shape::Place ring, keys_before;
+  float scores[kKeys / 8][4], gradients[kKeys / 8][4];
+  uint32_t score_gradients[kKeys / 16][4];
+#pragma unroll 1
+  for (int tile = tiles.first; tile < tiles.end; ++tile) {
+    const auto keys = ring.take(), values = ring.take();
+    wait_until_full(barriers, keys);
+    hold(scores);
+    fence_products();
+    start_scores<T, kWidth, kKeys>(scores, query_tile, tile_at(keys));
+    commit_products();
+    wait_until_full(barriers, values);
+    hold(gradients);
+    fence_products();
+    start_scores<T, kWidth, kKeys>(gradients, query_tile + Shape::kGradientsAt, tile_at(values));
+    commit_products();
+    wait_for_products<1>();  // these scores, and the sums of the tile before
+    hold(scores);
+    hold(sums);
+    if (tile > tiles.first) let_go(barriers, keys_before);
+    to_row_probabilities(scores, a, of, tile * kKeys);
+    wait_for_products<0>();
+    hold(gradients);
+    let_go(barriers, values);
+    to_row_gradients<kDropout>(scores, gradients, a, of, tile * kKeys);
+    to_operand<T>(score_gradients, scores);
+    hold(sums);
+    fence_products();
+    start_weighted_sum<T, kWidth, kKeys>(sums, score_gradients, tile_at(keys));
+    commit_products();
+    keys_before = keys;
+  }
+  wait_for_products<0>();
+  hold(sums);
+}
+
+template <typename T, int kWidth, bool kDropout>
+__global__ void __launch_bounds__(HopperQueryGradient<kWidth>::kThreadsOfBlock, 1)
+    hopper_attention_query_gradient_kernel(const __grid_constant__ PanelMaps qkv, const __grid_constant__ PanelMaps output_gradient,
+                                           AttentionArguments a, BackwardPointers pointers) {
+#if MTL_HOPPER_CODE
+  using Shape = HopperQueryGradient<kWidth>;
+  MTL_DYNAMIC_SHARED(bytes);
+  auto& barriers = *reinterpret_cast<typename Shape::Barriers*>(bytes + Shape::kBarriersAt);
+  if (threadIdx.x == 0) {
+    prefetch(qkv.full);
+    barriers.set_up(1, Shape::kGroups * kWarps);
+  }
+  __syncthreads();
+  const int first_query = static_cast<int>(gridDim.x - 1 - blockIdx.x) * Shape::kQueries;
+  const int head_of_batch = static_cast<int>(blockIdx.y);
+  const HeadPlace place = head_place(a, head_of_batch);
+  const KeyRange seen = query_range<Shape::kQueries>(a, place.batch, first_query).any;
+  const Tiles tiles = {seen.begin / Shape::kKeys, (seen.end + Shape::kKeys - 1) / Shape::kKeys};
+  if (threadIdx.x < kGroupThreads) {
+    give_registers_back<Shape::kProducerRegisters>();
+    if (threadIdx.x == 0) produce<kWidth>(bytes, qkv, output_gradient, head_of_batch, first_query, tiles);
+    return;
+  }
+  take_registers<Shape::kConsumerRegisters>();
+  const int group = static_cast<int>(threadIdx.x) / kGroupThreads - 1, lane = static_cast<int>(threadIdx.x) % 32;
+  const int warp_row = static_cast<int>(threadIdx.x) % kGroupThreads / 32 * 16;
+  const int group_query = first_query + group * Shape::kGroupQueries, query = group_query + warp_row + lane / 4;
+  unsigned char* query_tile = bytes + group * Shape::kQueryBytes;
+  const Rows of = {place.batch, query, query_range<Shape::kGroupQueries>(a, place.batch, group_query), dropout_site(a, place),
+                   statistics_of(a, place, pointers, query)};
+  float sums[kWidth / 8][4] = {};
+  wait_for_phase(&barriers.resident, 0);
+  accumulate<T, kWidth, kDropout>(sums, bytes, query_tile, a, of, tiles);
+  meet(1 + group, kGroupThreads);  // no warp of the group reads the queries any more: their place is where the gradient is put in order
+  const int first_row = group_query + warp_row;
+  T* to = static_cast<T*>(pointers.qkv_gradient) + place.qkv + first_row * a.qkv_stride;
+  store_rows<T, kWidth>(to, a.qkv_stride, a.sequence - first_row, a.head_size, sums, {a.scale, a.scale},
+                        reinterpret_cast<T*>(query_tile) + warp_row * TileShape<kWidth>::kStride);
+#endif
+}
+
+template <typename T, int kWidth>
+cudaError_t launch_width(const AttentionBackward& call) {
+  using Shape = HopperQueryGradient<kWidth>;
+  PanelMaps qkv, gradient;
+  cudaError_t status = make_panel_maps<kWidth>(&qkv, call.qkv, 3, call.problem, call.dtype);
+  if (status == cudaSuccess) status = make_panel_maps<kWidth>(&gradient, call.output_gradient, 1, call.problem, call.dtype);
+  if (status != cudaSuccess) return status;
+  const AttentionArguments a = attention_arguments(call.problem);
+  const unsigned num_blocks = static_cast<unsigned>((a.sequence + Shape::kQueries - 1) / Shape::kQueries);
+  const Launch how = {dim3(num_blocks, static_cast<unsigned>(a.batch * a.heads)), Shape::kThreadsOfBlock, Shape::kBytes, call.stream};
+  const BackwardPointers pointers = {call.qkv_gradient, call.output_gradient, call.log_sum_exp, call.delta, call.qkv};
+  return a.dropout_threshold != 0
+             ? MTL_LAUNCH((hopper_attention_query_gradient_kernel<T, kWidth, true>), how, qkv, gradient, a, pointers)
+             : MTL_LAUNCH((hopper_attention_query_gradient_kernel<T, kWidth, false>), how, qkv, gradient, a, pointers);
+}
+
+template <typename T>
+cudaError_t launch_dtype(const AttentionBackward& call) {
+  const int64_t width = call.problem.head_size;
+  if (width <= 64) return launch_width<T, 64>(call);
+  if (width <= 80) return launch_width<T, 80>(call);
+  return width <= 96 ? launch_width<T, 96>(call) : launch_width<T, 128>(call);
+}
+
+}  // namespace
+
+cudaError_t launch_hopper_attention_query_gradient(const AttentionBackward& call) {
+  return call.dtype == DType::kBFloat16 ? launch_dtype<__nv_bfloat16>(call) : launch_dtype<__half>(call);
+}
+
+}  // namespace mtl::cuda
