@@ -16,10 +16,10 @@ const warmup = [1e-6, 7.55e-5, 1.5e-4];
 const floor = [1e-5, 1e-5];
 
 /**
- * Computed with 40 decimal digits (tooling/fixtures/learning-rate-schedule.py) from the definitions, p =
- * 1.5e-4, f = 1e-5, x = (t - 100) / 900, y = (t - 800) / 200: linear f + (p - f)(1 - x); cosine f + (p - f)(1
- * + cos(pi x)) / 2; inverse square root max(f, p sqrt(100 / t)); WSD with 1 - y, (1 + cos(pi y)) / 2, 2
- * (1/2)^y - 1, 1 - sqrt(y).
+ * Computed with 40 decimal digits (tooling/fixtures/learning-rate-schedule.py) from the definitions,
+ * p = 1.5e-4, f = 1e-5, x = (t - 100) / 900, y = (t - 800) / 200: linear f + (p - f)(1 - x);
+ * cosine f + (p - f)(1 + cos(pi x)) / 2; inverse square root max(f, p sqrt(100 / t));
+ * WSD with 1 - y, (1 + cos(pi y)) / 2, 2 (1/2)^y - 1, 1 - sqrt(y).
  */
 const golden: ReadonlyArray<[string, Partial<LearningRateScheduleOptions>, readonly number[]]> = [
   ['constant', { decayStyle: 'constant' }, [...warmup, ...Array<number>(11).fill(1.5e-4)]],

@@ -76,11 +76,6 @@ export class GraphedStage<Batch> implements Stage<Batch> {
     return this.#stage.isLast;
   }
 
-  /** Whether later micro-batches of one shape are launched as graphs. */
-  get isRecorded(): boolean {
-    return this.#recorded !== undefined;
-  }
-
   boundaryShape(batch: Batch): readonly number[] {
     return this.#stage.boundaryShape(batch);
   }

@@ -13,8 +13,8 @@ interface Visit {
 /**
  * Interleaved 1F1B in the order of Megatron-LM (Narayanan et al. 2021, section 2.2.2 and figure 4, bottom;
  * the group size is Megatron-Core's `microbatch_group_size_per_vp_stage`). Micro-batches go through the
- * chunks of a rank in groups of N; the last group may be short. Bubble (p-1)/(v m); at most 2(p-r-1) + (v-1)N
- * + 1 chunk activations alive on rank r.
+ * chunks of a rank in groups of N; the last group may be short. Bubble (p-1)/(v m); at most
+ * 2(p-r-1) + (v-1)N + 1 chunk activations alive on rank r.
  *
  * @throws ConfigurationError see `checkSize`, v is 2 or more; `MTL_SCHEDULE_GROUP_SIZE` or
  *   `MTL_SCHEDULE_MICRO_BATCHES` unless p <= N <= m, and m mod N is 0 or at least p
