@@ -1,12 +1,13 @@
 #!/usr/bin/env node
 /**
- * House rules that no linter knows: file lengths, file names, what every package has, no merge left half
- * done. `--self-test` shows that each rule can fail.
+ * House rules that no linter knows: file lengths, file names, the width of comments, what every package has,
+ * no merge left half done. `--self-test` shows that each rule can fail.
  */
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { longComments, wrappedPattern } from './wrap-comments.mjs';
 
 const maximumLines = 600;
 const maximumTestLines = 800;
@@ -48,6 +49,14 @@ function checkConflicts(path, text) {
     .flatMap((line, index) => (conflictMarker.test(line) ? [`${path}:${index + 1}: marker of a merge`] : []));
 }
 
+/** Comments of one file that are wider than the formatter's lines. */
+function checkComments(path, text) {
+  if (!wrappedPattern.test(path)) return [];
+  return longComments(text).map(
+    (line) => `${path}:${line}: a comment wider than the formatter's lines (npm run format wraps it)`,
+  );
+}
+
 /** Problems of one package: files it lacks. */
 function checkPackage(folder, files) {
   return packageFiles
@@ -64,10 +73,14 @@ function selfTest() {
     checkConflicts('README.md', `text\n${'<'.repeat(7)} HEAD\n`),
     checkConflicts('README.md', `text\n${'>'.repeat(7)} main\n`),
     checkConflicts('README.md', `text\n${'> '.repeat(7)}main\n`),
+    checkComments('a.ts', `/** ${'word '.repeat(25)}*/\n`),
+    checkComments('a.cc', `x\n  // ${'word '.repeat(25)}\n`),
     checkPackage('packages/a', new Set(['packages/a/package.json'])),
   ];
   const passing = [
     checkFile('packages/a/src/fine-name.test.ts', 'x\n'.repeat(800)),
+    checkComments('a.ts', `// ${'word '.repeat(20)}\nconst a = '${'word '.repeat(25)}';\n`),
+    checkComments('a.py', `# ${'word '.repeat(25)}\n`),
     checkConflicts('README.md', `> > a quotation\n${'='.repeat(7)}\n1 <<<<<<< 2\n`),
     checkPackage('packages/a', new Set(packageFiles.map((file) => `packages/a/${file}`))),
   ];
@@ -91,7 +104,8 @@ if (!process.argv.includes('--self-test')) {
   const problems = [
     ...files
       .filter((path) => sourcePattern.test(path))
-      .flatMap((path) => checkFile(path, readFileSync(join(root, path), 'utf8'))),
+      .map((path) => [path, readFileSync(join(root, path), 'utf8')])
+      .flatMap(([path, text]) => [...checkFile(path, text), ...checkComments(path, text)]),
     ...files
       .filter((path) => sourcePattern.test(path) || markerPattern.test(path))
       .flatMap((path) => checkConflicts(path, readFileSync(join(root, path), 'utf8'))),
