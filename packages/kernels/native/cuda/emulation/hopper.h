@@ -27,7 +27,7 @@ namespace mtl::cuda {
 
 // The driver's description of a tensor in global memory (runtime/tensor_map.h makes it); kernels take it as
 // `const __grid_constant__ TensorMap`.
-struct alignas(64) TensorMap {
+struct alignas(128) TensorMap {
   uint64_t opaque[16];
 };
 

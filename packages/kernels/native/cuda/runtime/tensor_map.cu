@@ -8,16 +8,10 @@ namespace mtl::cuda {
 namespace {
 
 // Of the driver's interface, version 12.0: what cuTensorMapEncodeTiled takes.
-enum : int {
-  kFloat16 = 6,
-  kBFloat16 = 9,
-  kNoInterleave = 0,
-  kSwizzle32 = 1,
-  kSwizzle64 = 2,
-  kSwizzle128 = 3,
-  kPromote256 = 3,  // L2 fetches 256 bytes
-  kZerosOutside = 0,
-};
+constexpr int kFloat16 = 6, kBFloat16 = 9;
+constexpr int kNoInterleave = 0, kSwizzle32 = 1, kSwizzle64 = 2, kSwizzle128 = 3;
+constexpr int kPromote256 = 3;  // L2 fetches 256 bytes
+constexpr int kZerosOutside = 0;
 using EncodeTiled = int (*)(void* map, int type, uint32_t rank, void* data, const uint64_t* dims, const uint64_t* strides,
                             const uint32_t* box, const uint32_t* element_strides, int interleave, int swizzle,
                             int promotion, int outside);
