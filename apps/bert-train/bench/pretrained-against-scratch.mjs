@@ -47,27 +47,23 @@ function run(program, words, cwd) {
 
 const checkpoints = join(directory, 'bert');
 if (!existsSync(checkpoints)) {
-  const sizes = [
-    '--num-layers',
-    '4',
-    '--hidden-size',
-    '128',
-    '--num-attention-heads',
-    '2',
-    '--seq-length',
-    '128',
-  ];
-  const steps = [
-    '--micro-batch-size',
-    '16',
-    '--global-batch-size',
-    '16',
-    '--train-iters',
-    values['train-iters'],
-  ];
-  const rest = ['--threads', values.threads, '--save', checkpoints, '--log-interval', '500'];
+  const flags = {
+    'num-layers': '4',
+    'hidden-size': '128',
+    'num-attention-heads': '2',
+    'seq-length': '128',
+    'micro-batch-size': '16',
+    'global-batch-size': '16',
+    'train-iters': values['train-iters'],
+    lr: '2e-3',
+    'lr-warmup-iters': '500',
+    threads: values.threads,
+    save: checkpoints,
+    'log-interval': '500',
+  };
+  const words = Object.entries(flags).flatMap(([name, value]) => [`--${name}`, value]);
   // from the root, where the prepared corpus is kept
-  run(join(here, '../src/main.ts'), [...sizes, ...steps, ...rest], root);
+  run(join(here, '../src/main.ts'), words, root);
 }
 
 const tasks = join(directory, 'tasks');
