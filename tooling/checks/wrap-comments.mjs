@@ -15,13 +15,22 @@ export const wrappedPattern = /\.(ts|mts|mjs|cc|h|cu|cuh)$/;
 /** Biome's lineWidth (biome.json). */
 const maximumWidth = 110;
 
-/** A line that is nothing but a comment: what stands before its text, and the text. */
-const commentLine = /^(\s*(?:\/\/|\*(?!\/)) ?)(.*)$/;
+/**
+ * A line that is nothing but a comment: what stands before its text, and the text. A star without a space is
+ * code: `*pointer = 1;`.
+ */
+const commentLine = /^(\s*(?:\/\/|\*(?= |$)) ?)(.*)$/;
 /** A comment in one line that could be several: indentation and text. */
 const blockInOneLine = /^(\s*)\/\*\*? (.*) \*\/$/;
 const listItem = /^(?:[-*] |\d+\. )/;
-/** Columns, rules, examples: lines that mean something as they stand. */
-const isDrawn = (text) => /\S {2,}\S/.test(text) || /^[-=|]/.test(text.trim());
+/** Names of packages begin with @ as well. */
+const tag = /^@\w+(?!\S)/;
+/** Before a tag of its own line, which tools that read comments do not find within another. */
+const beforeTag = / (?=@(?:param|returns|throws) )/;
+/** How rules, tables and usage begin: flags it may have, or a command and no sentence on it. */
+const drawnStart = /^(?:[-=]{3,}|\||\[--|(?:node|npm|npx|mtl) (?!.*[^.][:.] ))/;
+/** Columns and the like: lines that mean something as they stand. */
+const isDrawn = (text) => /\S {2,}\S/.test(text) || drawnStart.test(text);
 
 /** A line of a comment, or undefined for any other. */
 function parse(line) {
@@ -40,20 +49,22 @@ function parse(line) {
 function continuation({ indentation, text }) {
   const item = listItem.exec(text);
   if (item !== null) return indentation + item[0].length;
-  return text.startsWith('@') ? indentation + 2 : indentation;
+  return tag.test(text) ? indentation + 2 : indentation;
 }
 
 /** Whether `next` goes on with the paragraph of `line`. */
 function isContinued(line, next) {
   if (next === undefined || next.prefix !== line.prefix || next.text === '' || isDrawn(next.text))
     return false;
-  if (/[.;]$/.test(line.text) && /^\w+\??: /.test(next.text)) return false; // says what another name means
-  return next.indentation === continuation(line) && !listItem.test(next.text) && !next.text.startsWith('@');
+  if (/[.;]$/.test(line.text) && /^(?:--\w|\w+\??: )/.test(next.text)) return false; // says what another name means
+  return next.indentation === continuation(line) && !listItem.test(next.text) && !tag.test(next.text);
 }
 
-/** Where the last word that fits ends, or -1 when one word fills the line. */
+/** Where the last word that fits ends, or -1 when one fills the line; code in backticks counts as a word. */
 function lastBreak(line, start) {
-  const end = line.lastIndexOf(' ', maximumWidth);
+  const isInCode = (position) => line.slice(0, position).split('`').length % 2 === 0;
+  let end = line.lastIndexOf(' ', maximumWidth);
+  while (end > start && isInCode(end)) end = line.lastIndexOf(' ', end - 1);
   return end > start ? end : -1;
 }
 
@@ -80,7 +91,8 @@ export function wrapComments(text) {
     const block = blockInOneLine.exec(line);
     if (block !== null) {
       const [, indentation, inner] = block;
-      lines.splice(index, 1, `${indentation}/**`, `${indentation} * ${inner}`, `${indentation} */`);
+      const inside = inner.split(beforeTag).map((part) => `${indentation} * ${part}`);
+      lines.splice(index, 1, `${indentation}/**`, ...inside, `${indentation} */`);
       continue;
     }
     const parsed = parse(line);

@@ -28,8 +28,25 @@ it('makes a block of several lines of one in a line', () => {
   expect(lines.at(-2)).toBe('   */');
 });
 
+it('gives the tags of a block that was one line a line each', () => {
+  const lines = wrapped(`/** ${words(12)}. @returns a number @throws DataError of a kind */`);
+  expect(lines.slice(2)).toEqual([' * @returns a number', ' * @throws DataError of a kind', ' */']);
+});
+
+it('breaks before code in backticks, not within', () => {
+  const lines = wrapped(`// ${'x'.repeat(100)} \`{ one: true }\`, two`);
+  expect(lines).toEqual([`// ${'x'.repeat(100)}`, '// `{ one: true }`, two']);
+});
+
+it('breaks list items, and prose that begins with a flag or a command', () => {
+  expect(wrapped(`// - ${words(20)}`)[1]).toMatch(/^\/\/ {3}word16/);
+  expect(wrapped(`// --tp ${words(20)}`)[1]).toMatch(/^\/\/ word16/);
+  expect(wrapped(`// npm run a: ${words(20)}`)[1]).toMatch(/^\/\/ word/);
+});
+
 it('indents what follows a tag or the mark of a list', () => {
   expect(wrapped(`/**\n * @throws ${words(20)}\n */`)[2]).toMatch(/^ \* {3}word/);
+  expect(wrapped(` * @scope/package ${words(20)}`)[1]).toMatch(/^ \* word/);
   expect(wrapped(`// * ${words(20)}\n//   ${words(3)}`)[1]).toMatch(/^\/\/ {3}word16 .* word0 word1 word2$/);
 });
 
@@ -41,13 +58,26 @@ it('leaves the paragraphs, list items, tags, columns and definitions that follow
     '// a  column',
     '//   indented',
     '// name: a meaning',
+    '// node a.mjs FILE',
+    '// [--flag]',
+    '// --flag says what it means',
   ];
   for (const line of after) expect(wrapped(`// ${words(20)}.\n${line}`).at(-1)).toBe(line);
 });
 
 it('leaves code, drawings and words without a space alone', () => {
   const long = 'x'.repeat(120);
-  const texts = [`const a = '${words(20)}';`, `// a  ${words(20)}`, `// ${long}`, ` * | ${words(20)} |`];
+  const texts = [
+    `const a = '${words(20)}';`,
+    `  *pointer = ${words(20)};`,
+    `// a  ${words(20)}`,
+    `// ${long}`,
+    `// \`code ${words(20)}\``,
+    ` * | ${words(20)} |`,
+    ` * --- ${words(20)} ---`,
+    ` * node a.mjs ${words(20)}`,
+    ` * [--flag] ${words(20)}`,
+  ];
   for (const text of texts) {
     expect(longComments(text)).toEqual([]);
     expect(wrapComments(text)).toBe(text);

@@ -2,14 +2,14 @@
 /**
  * Everything that wants a card, in one command: in a checkout that is built, and in a bundle
  * (`run-on-gpu.sh`).
- *   node tooling/cuda/on-card.mjs tests|sanitizer|kernels|bench|all [--out DIRECTORY] [--emulation] [--only
- *   TEXT]
- *        [-- arguments for bench-cuda.mjs]
+ *   node tooling/cuda/on-card.mjs tests|sanitizer|kernels|bench|all [--out DIRECTORY] [--emulation]
+ *     [--only TEXT] [-- arguments for bench-cuda.mjs]
  * Writes STAGE.log of each stage and results-STAGE.json (what ran, how it ended, seconds, which tests were
  * skipped; results-all.json for all) to --out, the variable OUT, or ./results; after every step, so that a
  * run that is cut off has what it had. Ends with 1 when a step failed or took longer than its limit, and at
  * once when there is no card to open.
- * --emulation takes the library compiled for the processor instead of a card, and a tiny model: it proves the command.
+ * --emulation takes the library compiled for the processor instead of a card, and a tiny model: it proves the
+ * command.
  * --only runs the tests whose names hold the text.
  */
 import { spawnSync } from 'node:child_process';

@@ -4,7 +4,7 @@
  * formats as MNLI, QQP, RACE and SQuAD from that corpus, and fine-tunes for each of them from the pretrained
  * weights and from initial ones, all else equal:
  *   node bench/pretrained-against-scratch.mjs OUTPUT_DIRECTORY [--train-iters N] [--tasks qqp,squad]
- *   [--epochs N] [--seeds 1,2,3]
+ *     [--epochs N] [--seeds 1,2,3]
  * Run it after a build. Ends with exit status 1 where the median of a task's score is not better for the
  * pretrained one. Whoever shortens pretraining measures less of it: at 2,000 steps of a million parameters a
  * BERT has learnt how often words are, nothing of their order.

@@ -4,10 +4,9 @@
  * threads: tokens/s, the time a step waits for communication, and the memory of a rank beside what
  * `predictMemory` expects.
  *   node bench/parallel-step.mjs [--preset gpt2-124m] [--dtype bfloat16] [--ranks 2] [--repeat 3] [--iters 4]
- *   [--only pp]
- *     [--log FILE]
- * A pipeline, cut by work, is held against one process that accumulates as many micro-batches, times 1 / (1 +
- * bubble): the share of a step that the schedule cannot use, (p - 1) / m.
+ *     [--only pp] [--log FILE]
+ * A pipeline, cut by work, is held against one process that accumulates as many micro-batches, times
+ * 1 / (1 + bubble): the share of a step that the schedule cannot use, (p - 1) / m.
  * First it checks that all layouts have the losses of one process; then layouts take turns, and medians are
  * compared.
  */

@@ -4,14 +4,12 @@
  * (median step), losses, peak memory, the share of a step outside native kernels and the time data were
  * waited for.
  *   node bench/train-step.mjs --preset char-10m --dtype float32 --threads 2 --iters 10 --warmup 3
- *   [--micro-batch N]
- *     [--device cuda] [--cuda-graphs]
+ *     [--micro-batch N] [--device cuda] [--cuda-graphs]
  * On a card also the host's milliseconds of a step: those in which it does not wait for the card's results.
  * Where they are as many as the step's, the card waits for the host.
  * Under `mtl run` the ranks share the same batch: --tp N, --sequence-parallel, --distributed-optimizer, and
- * in a pipeline
- * --pp N, --schedule NAME, --micro-batches N; rank 0 prints, with the time a step waits for communication, the bytes handed
- * over, and the memory that `predictStages` expects of it.
+ * in a pipeline --pp N, --schedule NAME, --micro-batches N; rank 0 prints, with the time a step waits for
+ * communication, the bytes handed over, and the memory that `predictStages` expects of it.
  */
 import { parseArgs } from 'node:util';
 import { memoryStatistics, operationStatistics, setNumThreads, synchronize, Tensor } from '@mtl/kernels';

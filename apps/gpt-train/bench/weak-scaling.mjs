@@ -4,8 +4,8 @@
  * model grows with the ranks that share it (for 2, 4 and 8 the hidden size by 1.25, 1.5 and 2 and the layers
  * by 1.3, 1.6 and 1.8, 96 values a head), or the batch with the ranks that have a model each. What counts is
  * model FLOP/s of a rank with one thread over those of one rank alone.
- *   node bench/weak-scaling.mjs [--size weak|weak-tiny] [--dtype bfloat16] [--repeat 3] [--iters 4] [--log
- *   FILE]
+ *   node bench/weak-scaling.mjs [--size weak|weak-tiny] [--dtype bfloat16] [--repeat 3] [--iters 4]
+ *     [--log FILE]
  */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { availableParallelism, cpus } from 'node:os';

@@ -1,5 +1,5 @@
-// Samples a second of BERT's and T5's datasets on one core. Checks correctness first. Usage: node
-// bench/bert-samples.mjs
+// Samples a second of BERT's and T5's datasets on one core. Checks correctness first.
+// Usage: node bench/bert-samples.mjs
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { loadavg, tmpdir } from 'node:os';

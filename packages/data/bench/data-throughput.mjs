@@ -1,5 +1,5 @@
-// Throughput of the data pipeline. Checks correctness first, then measures. Usage: node
-// bench/data-throughput.mjs [TEXT FILE]
+// Throughput of the data pipeline. Checks correctness first, then measures.
+// Usage: node bench/data-throughput.mjs [TEXT FILE]
 import assert from 'node:assert/strict';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

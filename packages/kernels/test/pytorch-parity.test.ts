@@ -191,10 +191,10 @@ interface Bound {
 }
 
 /**
- * float32: sums of up to 400 terms of the tensor's size, each rounded at 2^-24 = 6e-8 (sqrt(400) * 6e-8 =
- * 1.2e-6), and exponentials to 2 ulp. bfloat16: PyTorch's result is rounded once from float64, ours once from
- * float32, so they differ where that float32 error crosses a rounding border: by one unit in the last place,
- * 2^-7 of the element at most.
+ * float32: sums of up to 400 terms of the tensor's size, each rounded at 2^-24 = 6e-8
+ * (sqrt(400) * 6e-8 = 1.2e-6), and exponentials to 2 ulp. bfloat16: PyTorch's result is rounded once from
+ * float64, ours once from float32, so they differ where that float32 error crosses a rounding border: by one
+ * unit in the last place, 2^-7 of the element at most.
  */
 const bounds: Readonly<Record<FixtureCase['dtype'], Bound>> = {
   float32: { ofLargest: 2e-6, relative: 2e-6 },

@@ -39,10 +39,11 @@ const remainingShare: Readonly<Record<WsdDecayStyle, (done: number) => number>> 
 
 /**
  * The learning rate of each step, with the rules of Megatron-LM's `OptimizerParamScheduler` (GPT-2's recipe
- * in Shoeybi 2019, section 4: linear warm-up, then one cosine to a floor). With p = peak, f = floor, w =
- * warm-up, d = decay steps and t = steps taken before this one:
+ * in Shoeybi 2019, section 4: linear warm-up, then one cosine to a floor). With p = peak, f = floor,
+ * w = warm-up, d = decay steps and t = steps taken before this one:
  *
- * - warm-up, t <= w: from the initial rate to p in a straight line (so the first step of all uses the initial rate);
+ * - warm-up, t <= w: from the initial rate to p in a straight line (so the first step of all uses the initial
+ *   rate);
  * - `constant`: p for ever;
  * - beyond t > d: f for every other style;
  * - `linear`, `cosine`: f + (p - f) times the remaining share of x = (t - w) / (d - w);

@@ -43,10 +43,10 @@ type DynamicRules = { readonly [name in keyof typeof dynamicDefaults]: number };
  * The factor the loss is multiplied by, so that small gradients survive in fp16 (Micikevicius 2018, section
  * 3.2). The dynamic rules are those of Megatron-LM's `DynamicGradScaler`, in fp32 as there:
  *
- * - an overflow forgets the steps counted so far and uses up one unit of hysteresis; without any left, the scale is
- *   multiplied by the backoff factor, never below the minimum;
- * - `growthInterval` steps in a row without overflow multiply it by the growth factor and restore the hysteresis.
- *   (A lowered scale does not: overflow after overflow lowers it every time.)
+ * - an overflow forgets the steps counted so far and uses up one unit of hysteresis; without any left, the
+ *   scale is multiplied by the backoff factor, never below the minimum;
+ * - `growthInterval` steps in a row without overflow multiply it by the growth factor and restore the
+ *   hysteresis. (A lowered scale does not: overflow after overflow lowers it every time.)
  */
 export class LossScaler {
   readonly #rules: DynamicRules | undefined;

@@ -16,8 +16,8 @@ const base = { numStages: 4, numReplicas: 1, numMicroBatches: 8, size: 80_000, p
 const isPass = ({ kind }: RecordedSpan): boolean => ['F', 'B', 'I', 'W'].includes(kind);
 
 /**
- * Runs a step; how long each message took from when both ends had posted it, in ms. @throws where order is
- * not kept
+ * Runs a step; how long each message took from when both ends had posted it, in ms.
+ * @throws where order is not kept
  */
 async function transfersOf(timedCase: TimedCase): Promise<number[]> {
   const ranks = await runLocalRanks<TracedStep>({

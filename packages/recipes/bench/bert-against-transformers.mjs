@@ -4,10 +4,9 @@
  * BertForPreTraining: the same weights and the same batches of the default corpus, padding and all; losses
  * are compared before anything is timed; both sides in turn in one run, medians, each side at its best
  * micro-batch. Exits with 1 where a goal is missed. Without the other side only ours is timed.
- *   node bench/bert-against-transformers.mjs [--dtypes float32,bfloat16] [--lengths 128,512] [--dropout
- *   0,0.1]
- *     [--threads 2] [--rounds 5] [--by wall|cpu] [--samples N] [--micro-batches N,M] [--profile] [--corpus
- *     TEXT] [--log FILE]
+ *   node bench/bert-against-transformers.mjs [--dtypes float32,bfloat16] [--lengths 128,512]
+ *     [--dropout 0,0.1] [--threads 2] [--rounds 5] [--by wall|cpu] [--samples N] [--micro-batches N,M]
+ *     [--profile] [--corpus TEXT] [--log FILE]
  * `--by cpu` compares processor time instead of the clock's: for a machine that others use as well.
  * MTL_PEER_PYTHON names a Python with torch and transformers (default python3).
  */

@@ -24,8 +24,8 @@ const ofPrecision = (all: readonly ParityLayout[], precision: string): ParityLay
 
 describe('the layouts of npm run parity', () => {
   it('are crossed completely with --all', () => {
-    // two meshes along one axis of tensor, two of data parallelism with 2 x 3 each, two of both with 2 x 2 x
-    // 3
+    // two meshes along one axis of tensor, two of data parallelism with 2 x 3 each,
+    // two of both with 2 x 2 x 3
     const numEach = 4 * 6 + 2 * 12;
     expect(ofPrecision(allLayouts, 'fp32').length).toBe(numEach);
     expect(ofPrecision(allLayouts, 'bf16').length).toBe(numEach);

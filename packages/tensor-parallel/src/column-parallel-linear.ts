@@ -14,8 +14,8 @@ export interface ColumnParallelLinearOptions extends Pick<LinearOptions, 'input'
 }
 
 /**
- * The beginning of a tensor-parallel region: output [S, B, O / t] = input weight^T + bias, where weight [O /
- * t, I] and bias [O / t] are this process's rows (Shoeybi et al. 2019, section 3: the columns of the
+ * The beginning of a tensor-parallel region: output [S, B, O / t] = input weight^T + bias, where weight
+ * [O / t, I] and bias [O / t] are this process's rows (Shoeybi et al. 2019, section 3: the columns of the
  * transposed weight).
  *
  * Without sequence parallelism the input [S, B, I] is the same everywhere. With it the input is this

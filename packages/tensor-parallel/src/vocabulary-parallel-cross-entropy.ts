@@ -12,8 +12,8 @@ export interface VocabularyParallelCrossEntropyOptions extends Omit<LinearCrossE
 /**
  * `linearCrossEntropy` over a vocabulary that is cut by rows of the weight [V / t, H]: the losses [S * B] of
  * all tokens, the same on every process. Logits exist only chunk by chunk and only for this process's
- * columns; what is exchanged of them is three numbers a token. The input is whole, or this process's [S / t,
- * B, H] with sequence parallelism; labels and weights are those of all tokens.
+ * columns; what is exchanged of them is three numbers a token. The input is whole, or this process's
+ * [S / t, B, H] with sequence parallelism; labels and weights are those of all tokens.
  */
 export function vocabularyParallelCrossEntropy(
   tape: Tape,

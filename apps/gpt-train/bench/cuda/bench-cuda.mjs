@@ -6,9 +6,8 @@
  * measurement that fails is recorded and the rest goes on; PyTorch is tried once more without torch.compile,
  * and marked. Ends with 1 when a goal is missed, losses differ or a measurement failed, with 2 when nothing
  * could be compared.
- *   node bench/cuda/bench-cuda.mjs [--presets gpt2-124m,gpt2-1.3b] [--iters 10] [--warmup 3] [--out
- *   DIRECTORY]
- *     [--device cuda] [--dtype bfloat16] [--no-compile] [--skip-losses]
+ *   node bench/cuda/bench-cuda.mjs [--presets gpt2-124m,gpt2-1.3b] [--iters 10] [--warmup 3]
+ *     [--out DIRECTORY] [--device cuda] [--dtype bfloat16] [--no-compile] [--skip-losses]
  *     [--fixed]                      the first micro-batch of each plan alone, to look at something quickly
  *     [--dry-run]                    a tiny model; PyTorch on the processor: proves the command, not the card. With
  *                                    --device cpu ours, too, where there is neither a card nor its emulation

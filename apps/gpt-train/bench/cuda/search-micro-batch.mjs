@@ -1,8 +1,8 @@
 /**
  * The micro-batch with which a side trains fastest: candidates are measured in ascending order until the
  * memory is full or two in a row were slower than the best by more than 2 % (a rate that falls has been
- * falling since its maximum; less may be noise). `measure(microBatch)` gives a result with `tokens_per_s`, `{
- * out_of_memory: true }`, or `{ error }`, which ends the search as well: what follows is larger.
+ * falling since its maximum; less may be noise). `measure(microBatch)` gives a result with `tokens_per_s`,
+ * `{ out_of_memory: true }`, or `{ error }`, which ends the search as well: what follows is larger.
  * @returns all results in order, and the best, undefined when not even the first fits
  */
 export function searchMicroBatch({ candidates, measure }) {

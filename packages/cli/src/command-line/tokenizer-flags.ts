@@ -37,8 +37,8 @@ export function addTokenizerFlags(
 }
 
 /**
- * The tokenizer that the flags describe; undefined when none is given. @throws ConfigurationError
- * MTL_FLAG_NEEDS
+ * The tokenizer that the flags describe; undefined when none is given.
+ * @throws ConfigurationError MTL_FLAG_NEEDS
  */
 export function tokenizerOfFlags(values: TokenizerFlagValues): TokenizerConfiguration | undefined {
   return readTokenizerFlags({

@@ -15,7 +15,7 @@ function check(holds: boolean, rule: string): asserts holds {
 /**
  * Reads an .idx and its .bin by the description of Megatron-LM's format alone, sharing no code with
  * @mtl/data, and refuses every departure from it: Megatron's reader takes counts and offsets as they are and
- *   would read other tokens.
+ * would read other tokens.
  *
  * @param vocabularySize decides the element type: uint16 below 65,500, else int32
  * @returns documents of sequences of tokens

@@ -21,7 +21,8 @@ export class VariableReader {
   }
 
   /**
-   * A whole number of at least `least`. @throws ConfigurationError MTL_LAUNCH_ENVIRONMENT for another value.
+   * A whole number of at least `least`.
+   * @throws ConfigurationError MTL_LAUNCH_ENVIRONMENT for another value.
    */
   count(name: string, least = 0): number | undefined {
     const value = this.text(name);

@@ -31,7 +31,8 @@ export class LocalWorld implements World {
   readonly #bufferBytes: number | undefined;
 
   /**
-   * Blocks until all ranks are there. @throws CommunicationError MTL_TIMEOUT, naming those that never came.
+   * Blocks until all ranks are there.
+   * @throws CommunicationError MTL_TIMEOUT, naming those that never came.
    */
   constructor(options: LocalWorldOptions) {
     const { rank, size, store, bufferBytes, abortGraceMs = 10_000 } = options;

@@ -34,8 +34,8 @@ export interface JoinWorldOptions {
   /** How long this process may go on after the job has failed before its watchdog ends it. Default 10 s. */
   readonly abortGraceMs?: number;
   /**
-   * How long a rank may be silent, where this process runs the store (under srun, mpirun, torchrun). Default
-   * 15 s.
+   * How long a rank may be silent, where this process runs the store (under srun, mpirun, torchrun).
+   * Default 15 s.
    */
   readonly heartbeatLimitMs?: number;
 }

@@ -1,5 +1,5 @@
-// B = samples of a micro-batch, C = choices of a sample (1 but for multiple choice), S = sequence length, R =
-// B x C rows.
+// B = samples of a micro-batch, C = choices of a sample (1 but for multiple choice), S = sequence length,
+// R = B x C rows.
 
 /**
  * A micro-batch of a fine-tuning task. Tokens lie sequence first, as activations do: token s of row r has the

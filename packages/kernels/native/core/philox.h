@@ -8,8 +8,8 @@
 //   so that the four words of 16 neighbouring counters are 64 neighbouring columns: vector code needs no
 //   shuffles.
 //
-// Hidden dropout: column = hidden index, row = sequence position. Attention dropout: column = key, row =
-// query.
+// Hidden dropout: column = hidden index, row = sequence position. Attention dropout: column = key,
+// row = query.
 #pragma once
 
 #include <cstdint>

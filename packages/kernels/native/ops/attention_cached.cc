@@ -1,11 +1,11 @@
 // attention_cached_forward: attention of new positions over the keys and values of all positions so far, for
 // generation.
 //
-//   Q new positions, B batch, A heads (of this process), D head size, M the most positions that the caches
-//   hold
+//   Q new positions, B batch, A heads (of this process), D head size
+//   M the most positions that the caches hold
 //   qkv [Q, B, A, 3, D]   output [Q, B, A, D]   keyCache, valueCache [B, A, M, D], read and written
-//   position: how many positions are cached already. New keys and values are stored at position .. position +
-//   Q - 1; query i then sees keys 0 .. position + i. No dropout.
+//   position: how many positions are cached already. New keys and values are stored at
+//   position .. position + Q - 1; query i then sees keys 0 .. position + i. No dropout.
 //
 // FLOPs: 4 B A Q (position + Q) D.
 #include "ops/attention_arguments.h"

@@ -2,11 +2,11 @@
 // mask applied to outputGradient (the residual's gradient is outputGradient itself, the bias's the column sum
 // of inputGradient)
 //
-//   input, output, residual?, gradients  [S, B, H]    bias? [H]    samples? int64 [B]: global sample numbers, needed
-//   with a dropout probability above 0: the mask of an element depends on its sample, position and column
-//   only (core/philox.h), sequenceOffset being the global position of row 0. With positions? int32 [S, B]
-//   every row has its own coordinates: positions and then samples are [S, B], and sequenceOffset has no
-//   meaning.
+//   input, output, residual?, gradients  [S, B, H]    bias? [H]
+//   samples? int64 [B]: global sample numbers, needed with a dropout probability above 0: the mask of an
+//   element depends on its sample, position and column only (core/philox.h), sequenceOffset being the global
+//   position of row 0. With positions? int32 [S, B] every row has its own coordinates: positions and then
+//   samples are [S, B], and sequenceOffset has no meaning.
 #include "core/validation.h"
 
 namespace mtl {

@@ -1,5 +1,5 @@
-// bias_gelu_forward: output = gelu(input + bias); bias_gelu_backward: inputGradient = outputGradient *
-// gelu'(input + bias)
+// bias_gelu_forward: output = gelu(input + bias);
+// bias_gelu_backward: inputGradient = outputGradient * gelu'(input + bias)
 //
 //   input, output, gradients  [..., F]   bias? [F]
 //   erf = 0: the tanh approximation 0.5 z (1 + tanh(sqrt(2/pi) (z + 0.044715 z^3)));  1: 0.5 z (1 + erf(z / sqrt 2))

@@ -1,13 +1,13 @@
 // Cross entropy in two steps, so that the vocabulary may be split over ranks: local statistics, then (after
 // reducing them over the ranks) loss and gradient from the global ones.
 //
-// cross_entropy_statistics: rowMaximum, rowSum = sum exp(logit - rowMaximum), labelLogit (0 when the label is
-// elsewhere)
+// cross_entropy_statistics: rowMaximum, rowSum = sum exp(logit - rowMaximum), labelLogit (0 when the label
+//                           is elsewhere)
 // cross_entropy_backward:   loss = log(rowSum) + rowMaximum - labelLogit, per token, 0 where the weight is 0
-//                           logitGradient? = weight * (softmax - onehot), 0 in padded columns; may be logits
-//                           itself
+//                           logitGradient? = weight * (softmax - onehot), 0 in padded columns; may be
+//                           logits itself
 // cross_entropy_forward_backward: both of these for a rank that holds the whole vocabulary; the statistics
-// are outputs
+//                           are outputs
 // cross_entropy_rescale:    output = rowSum * exp(rowMaximum - groupMaximum): a rank's sum, measured from the maximum of
 //                           all ranks, so that sums can be added; output may be rowSum itself
 //

@@ -6,9 +6,8 @@
 //
 //   forward   output, preactivation [..., F], input [..., H], weight [F, H], bias [F]
 //   backward  inputGradient, preactivation [..., F], outputGradient [..., H], weight [H, F]: of the layer behind the GELU
-//   gradients weightGradient [O, I] and biasGradient [O] float32 (float64 over float64), outputGradient [...,
-//   O],
-//             input [..., I]; all leading dimensions are summed over
+//   gradients weightGradient [O, I] and biasGradient [O] float32 (float64 over float64),
+//             outputGradient [..., O], input [..., I]; all leading dimensions are summed over
 //   erf = 0: GELU's tanh approximation; 1: exact (see bias_gelu)
 #include "ops/linear.h"
 

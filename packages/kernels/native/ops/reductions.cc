@@ -1,6 +1,6 @@
 // sum_rows:       output[n] = sum over rows of input[..., n] (+ output when accumulate): bias gradients
 // sum_of_squares: output[0] = sum of input^2 (+ output when accumulate), in double and in a fixed order:
-// gradient norms
+//                 gradient norms
 // weighted_sum:   output[0] = sum of values * weights, in double and in a fixed order: the loss of a micro-batch
 //
 //   sum_rows:       output [N] float32 (float64 over float64 inputs), input [..., N]

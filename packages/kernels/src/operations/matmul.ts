@@ -21,8 +21,8 @@ export interface MatmulOptions {
 /**
  * output = op(left) op(right) + bias. With a two-dimensional `right` (or a transposed `left` and a
  * two-dimensional output) the leading dimensions of `left` are folded: into rows, or, transposed, into the
- * sum. That is the weight gradient: `matmul({ output: dW, left: dY, right: X, transposeLeft: true,
- * accumulate: true })`.
+ * sum. That is the weight gradient:
+ * `matmul({ output: dW, left: dY, right: X, transposeLeft: true, accumulate: true })`.
  */
 export function matmul(options: MatmulOptions): void {
   const {

@@ -1,8 +1,8 @@
 import { UsageError } from '@mtl/errors';
 
 /**
- * What the first or the last stage needs of a micro-batch. @throws UsageError MTL_STAGE where it got an
- * outline only
+ * What the first or the last stage needs of a micro-batch.
+ * @throws UsageError MTL_STAGE where it got an outline only
  */
 export function neededTokens<Values>(values: Values | undefined): Values {
   if (values !== undefined) return values;

@@ -61,9 +61,9 @@ interface Weights {
 
 /**
  * A transformer layer. `pre`: x + attention(norm(x)), then x + mlp(norm(x)) (GPT-2; for BERT this is
- * Megatron's rearrangement, Shoeybi et al. 2019, figure 7b); `post`: norm(x + attention(x)), then norm(x +
- * mlp(x)) (the original order, figure 7a). Parameter names are Megatron-Core's; norms after a sublayer have
- * names of their own, so that weights of one kind are never taken for the other's.
+ * Megatron's rearrangement, Shoeybi et al. 2019, figure 7b); `post`: norm(x + attention(x)), then
+ * norm(x + mlp(x)) (the original order, figure 7a). Parameter names are Megatron-Core's; norms after a
+ * sublayer have names of their own, so that weights of one kind are never taken for the other's.
  */
 export class TransformerBlock {
   readonly parameters: readonly Parameter[];

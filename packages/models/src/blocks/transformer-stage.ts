@@ -246,8 +246,8 @@ export abstract class TransformerStage<
   }
 
   /**
-   * Where this process works in a sequence. @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE when it
-   * cannot be cut
+   * Where this process works in a sequence.
+   * @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE when it cannot be cut
    */
   protected positions(sequenceLength: number, sequenceParallel: boolean): Positions {
     const spread = sequenceParallel ? this.tensorParallel : undefined;

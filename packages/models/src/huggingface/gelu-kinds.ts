@@ -11,7 +11,8 @@ const geluKinds: Readonly<Record<string, GeluKind>> = {
 };
 
 /**
- * The GELU that a configuration names. @throws CheckpointError MTL_HUGGING_FACE_CONFIG for another activation
+ * The GELU that a configuration names.
+ * @throws CheckpointError MTL_HUGGING_FACE_CONFIG for another activation
  */
 export function geluKindOf(
   fields: JsonFields,

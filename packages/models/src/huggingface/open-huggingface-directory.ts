@@ -42,8 +42,8 @@ export async function openHuggingFaceDirectory(directory: string): Promise<Huggi
 }
 
 /**
- * Fills tensors from the weights of a directory. @throws CheckpointError MTL_HUGGING_FACE_*,
- * MTL_SAFETENSORS_*
+ * Fills tensors from the weights of a directory.
+ * @throws CheckpointError MTL_HUGGING_FACE_*, MTL_SAFETENSORS_*
  */
 export async function loadHuggingFaceWeights(options: {
   readonly directory: string;

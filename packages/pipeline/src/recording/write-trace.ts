@@ -24,8 +24,8 @@ export interface WriteTraceOptions {
 }
 
 /**
- * Gathers what all ranks did on the first one and writes it as a Chrome trace, for ui.perfetto.dev and `mtl
- * schedule --compare`.
+ * Gathers what all ranks did on the first one and writes it as a Chrome trace, for ui.perfetto.dev and
+ * `mtl schedule --compare`.
  *
  * @throws ConfigurationError `MTL_TRACE_FILE` on the first rank when the file cannot be written
  */

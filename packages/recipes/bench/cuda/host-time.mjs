@@ -6,7 +6,7 @@
  * microseconds more). The device needs its own time for the same micro-batch: the host is never behind where
  * that is longer.
  *   node bench/cuda/host-time.mjs [--layers 12] [--batch 8] [--length 1024] [--micro-batches 20]
- *   [--recompute]
+ *     [--recompute]
  * Build first: npm run test:cuda -- --emulation --build-only. Sizes that change no number of calls are small:
  * 64 features a layer. node --cpu-prof bench/cuda/host-time.mjs shows where the time goes.
  */

@@ -28,8 +28,8 @@ function adviceOf(
 describe('balanceAdvice', () => {
   it('says what balanced layers would gain', () => {
     // by hand: 1F1B of two stages waits for the slower, 3 (6 + 4.46) a micro-batch, and once for the other's
-    // 3 * 6; balanced it is 3 (4 + 4.46) and once 3 * 8, but for 0.01 of an embedding: (8 * 31.4 + 18) / (8 *
-    // 25.4 + 24)
+    // 3 * 6; balanced it is 3 (4 + 4.46) and once 3 * 8, but for 0.01 of an embedding:
+    // (8 * 31.4 + 18) / (8 * 25.4 + 24)
     expect(adviceOf(2)).toBe(
       'the head is as much work as 4.5 layers: with --pipeline-model-parallel-layout balanced (8, 4) a step would be about 18 % faster',
     );

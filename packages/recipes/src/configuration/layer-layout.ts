@@ -14,8 +14,8 @@ export interface LayerLayoutOptions {
 
 /**
  * How layers are dealt out to the chunks of the pipeline: by --pipeline-model-parallel-layout, or by
- * --decoder-first-pipeline-num-layers and --decoder-last-pipeline-num-layers; otherwise evenly where that works out, and
- * balanced by work where it does not.
+ * --decoder-first-pipeline-num-layers and --decoder-last-pipeline-num-layers; otherwise evenly where that
+ * works out, and balanced by work where it does not.
  *
  * @throws ConfigurationError `MTL_PIPELINE_LAYERS`, `MTL_FLAG_CONFLICT`, `MTL_FLAG_NEEDS`
  */

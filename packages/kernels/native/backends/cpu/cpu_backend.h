@@ -17,8 +17,8 @@ InstructionSet active_instruction_set();
 // Lowers (or restores) the choice; refuses a set that the machine does not have.
 Status set_instruction_set(InstructionSet level);
 
-// Sets the number of OpenMP threads of the calling thread's kernels, oneDNN's included. With `pin`, thread i
-// > 0 stays on the i-th core that the process may use.
+// Sets the number of OpenMP threads of the calling thread's kernels, oneDNN's included. With `pin`,
+// thread i > 0 stays on the i-th core that the process may use.
 Status set_num_threads(int num_threads, bool pin);
 int num_threads();
 

@@ -273,8 +273,8 @@ void write_gradients(const Matrix<T>& gradients, int64_t first_column, int64_t s
 }
 
 // Key tiles part, part + num_parts, ... of one head. The gradients of keys and values go to their place;
-// those of queries too when this is the only part, otherwise they are left in query_gradients, [S padded to
-// tiles, columns].
+// those of queries too when this is the only part, otherwise they are left in query_gradients,
+// [S padded to tiles, columns].
 template <typename Product, typename T>
 void backward_head(const BackwardHead<T>& head, const BackwardHead<T>* next_head, const BackwardScratch& scratch,
                    float* query_gradients, int64_t part, int64_t num_parts) {

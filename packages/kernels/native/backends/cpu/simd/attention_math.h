@@ -49,8 +49,8 @@ MTL_INLINE VFloat power_of_two(VFloat x) {
 #endif
 }
 
-// ln x for normal positive x (NaN stays NaN): x = 2^n m with m in [sqrt(1/2), sqrt(2)), ln m = 2 artanh((m -
-// 1) / (m + 1)), whose series after five terms is good to 1e-9 there.
+// ln x for normal positive x (NaN stays NaN): x = 2^n m with m in [sqrt(1/2), sqrt(2)), ln m =
+// 2 artanh((m - 1) / (m + 1)), whose series after five terms is good to 1e-9 there.
 MTL_INLINE VFloat natural_logarithm(VFloat x) {
   const VUint offset = float_to_bits(x) - 0x3f3504f3u;  // the bits of sqrt(1/2)
   const VFloat exponent = __builtin_convertvector((VInt)offset >> 23, VFloat);

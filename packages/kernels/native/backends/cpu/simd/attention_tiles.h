@@ -4,8 +4,8 @@
 // (AVX-512) it is two neighbours along the dimension that is summed over, which the processor multiplies and
 // adds in one go. One product kernel serves both, and transposed left sides too, through strides:
 //
-//   sum[row, column] += for all steps: left[row * left_row + step * left_step] * right[step * right_stride +
-//   column]
+//   sum[row, column] += for all steps:
+//                       left[row * left_row + step * left_step] * right[step * right_stride + column]
 #pragma once
 
 #include "backends/cpu/simd/simd.h"
