@@ -104,7 +104,7 @@ describe('mtl finetune', () => {
     ],
     [
       'too few processes for stages',
-      [...qqp, ...sizes, ...vocabulary, '--pipeline-model-parallel-size', '4'],
+      [...qqp, ...sizes, ...vocabulary, '--no-cuda-graphs', '--pipeline-model-parallel-size', '4'],
       'MTL_WORLD_SIZE',
       '--nproc-per-node 4',
     ],

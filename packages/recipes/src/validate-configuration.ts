@@ -35,7 +35,9 @@ export function validateConfiguration(
   const flags = new FlagReader(resolved);
   const notices = [...(resolved.notices ?? [])];
   const model = modelConfiguration(flags);
-  const parallel = parallelConfiguration({ flags, model, worldSize, notices });
+  // a BERT leaves padding out, and fills up what is left to what can be cut
+  const cut = resolved.model === 'bert' ? { ...model, sequenceLength: undefined } : model;
+  const parallel = parallelConfiguration({ flags, model: cut, worldSize, notices });
   const training = trainingConfiguration({ flags, model, parallel });
   return deepFreeze({
     kind: resolved.model,

@@ -13,6 +13,7 @@ beforeAll(async () => {
     { name: 'alone-masks', flags: ['--bert-no-binary-head'] },
     { name: 'alone-bf16', flags: ['--bf16'] },
     { name: 'alone-deep', flags: deep },
+    { name: 'alone-odd', flags: ['--seq-length', '31'] },
   ]);
 }, processTestMs);
 afterAll(() => runs.remove());
@@ -89,6 +90,8 @@ describe('a BERT on several ranks', () => {
     { name: 'post', flags: ['--layer-norm-placement', 'post'] },
     { name: 'masks', flags: ['--bert-no-binary-head'] },
     { name: 'bf16', flags: ['--bf16'] },
+    // which the ranks that cut the sequence do not divide
+    { name: 'odd', flags: ['--seq-length', '31'] },
   ] as const)('trains as in one process: $name', async ({ name, flags }) => {
     const parallel = [...tensor, '--sequence-parallel', ...distributed];
     await runs.run(4, [{ name, flags: [...flags, ...parallel] }]);

@@ -1,5 +1,5 @@
 import { existsSync, readFileSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 import { runInMemoryRanks } from '@mtl/comm/testing';
 import { typescriptThreads } from '@mtl/tooling/typescript-threads';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -103,12 +103,41 @@ describe('--save-hf of a fine-tuning', () => {
         ...{ seeds: [5, 6], onMessage: (text) => void heard.push(text) },
       });
       expect(heard).toContain(`wrote ${tasks.path('hf-spread/seed-5')}`);
+      expect(heard).toContain(`seed 6: ${tasks.path('hf-spread/seed-6')} was written before`);
       expect(heard.join('\n')).not.toContain(`wrote ${tasks.path('hf-spread/seed-6')}`);
       expect(existsSync(tasks.path('hf-spread/seed-5/model.safetensors'))).toBe(true);
       expect(readFileSync(tasks.path('hf-spread/seed-6/model.safetensors')).equals(before)).toBe(true);
     },
     processTestMs,
   );
+
+  it('of a run that is gone on with takes only what it wrote itself for there already', async () => {
+    const heard: string[] = [];
+    const run = (name: string, saveHuggingFace: string | undefined) =>
+      fineTune({
+        configuration: configurationOf('qqp', {
+          ...{ epochs: 1, checkpoint: { save: tasks.path(name), saveHuggingFace, resume: true } },
+        }),
+        ...{ seeds: [5], onMessage: (text: string) => void heard.push(text) },
+      });
+    const [first, second] = [tasks.path('hf-first'), tasks.path('hf-second')];
+    await run('first', undefined);
+    await run('second', second);
+    const weights = () => readFileSync(join(second, 'model.safetensors'));
+    const before = weights();
+    // both are finished, and `second` holds a whole model: of the other
+    await expect(run('first', second)).rejects.toMatchObject({ code: 'MTL_HUGGING_FACE_EXISTS' });
+    expect(weights().equals(before)).toBe(true);
+    await run('first', first);
+    // by another spelling of its name
+    await run('first', relative(process.cwd(), first));
+    expect(heard.filter((text) => /wrote|written/.test(text))).toEqual([
+      `wrote ${second}`,
+      `wrote ${first}`,
+      `seed 5: ${relative(process.cwd(), first)} was written before`,
+    ]);
+    await expect(run('first', second)).rejects.toMatchObject({ code: 'MTL_HUGGING_FACE_EXISTS' });
+  });
 
   it.each([
     [

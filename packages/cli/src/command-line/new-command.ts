@@ -13,6 +13,8 @@ class MtlCommand extends Command {
   }
 
   #allowsUnknown = false;
+  /** `--name` and `--no-name` are one. */
+  readonly #given = new Set<string>();
 
   override allowUnknownOption(allow = true): this {
     this.#allowsUnknown = allow;
@@ -39,20 +41,17 @@ class MtlCommand extends Command {
 
   override addOption(option: Option): this {
     super.addOption(option);
-    let given = false;
     // An option of several values is told of each of them.
     if (!option.variadic) {
       this.on(`option:${option.name()}`, () => {
-        if (given) {
-          throw new ConfigurationError(
-            'MTL_FLAG_REPEATED',
-            `${pathOf(this)}: ${option.long} is given twice`,
-            {
-              expected: 'each flag once',
-            },
-          );
+        const name = option.attributeName();
+        if (this.#given.has(name)) {
+          const flag = option.negate ? option.long?.replace(/^--no-/, '--') : option.long;
+          throw new ConfigurationError('MTL_FLAG_REPEATED', `${pathOf(this)}: ${flag} is given twice`, {
+            expected: 'each flag once',
+          });
         }
-        given = true;
+        this.#given.add(name);
       });
     }
     return this;

@@ -3,15 +3,24 @@ import { Option } from 'commander';
 
 type FlagName = keyof Flags;
 
-/** Flags of a training on another command: their names, help and checks are the same. */
+/**
+ * Flags of a training on another command: their names, help and checks are the same. A switch has a
+ * `--no-NAME` that help leaves out.
+ */
 export function trainingFlagOptions(names: readonly FlagName[]): readonly Option[] {
-  return names.map((name) => {
-    const { placeholder, text } = describeFlag(name);
-    if (placeholder === '') return new Option(`--${name}`, text);
-    return new Option(`--${name} <${placeholder}>`, text).argParser((value) =>
-      readFlagValue({ name, value, where: 'on the command line' }),
-    );
+  return names.flatMap((name) => {
+    const option = optionOf(name);
+    if (option.required) return [option];
+    return [option, new Option(`--no-${name}`).hideHelp()];
   });
+}
+
+function optionOf(name: FlagName): Option {
+  const { placeholder, text } = describeFlag(name);
+  if (placeholder === '') return new Option(`--${name}`, text);
+  return new Option(`--${name} <${placeholder}>`, text).argParser((value) =>
+    readFlagValue({ name, value, where: 'on the command line' }),
+  );
 }
 
 /** The values of such options, by the names of the flags. */
@@ -20,9 +29,7 @@ export function trainingFlagValues<Name extends FlagName>(
   names: readonly Name[],
 ): Pick<Flags, Name> {
   const given = values as Readonly<Record<string, unknown>>;
-  const entries = trainingFlagOptions(names).map(
-    (option, index) => [names[index]!, given[option.attributeName()]] as const,
-  );
+  const entries = names.map((name) => [name, given[optionOf(name).attributeName()]] as const);
   // each was read by its flag's schema
   return Object.fromEntries(entries.filter(([, value]) => value !== undefined)) as Pick<Flags, Name>;
 }

@@ -127,7 +127,8 @@ export class BertDataset extends MaskedDataset<BertDatasetDescription, MaskedTok
     const { firstSentence: first, endSentence: end, targetLength } = this.sentences.rangeOf(sample);
     const tokens = Math.min(this.sentences.tokensOf({ first, end }), targetLength);
     if (!this.description.sentencePairs) return tokens + 2;
-    // wherever it is cut in two, both parts have tokens: if not, a draw tells how it is cut
+    // wherever it is cut in two, both parts have tokens, of which truncation leaves one each, as every target
+    // has room for two: if not, a draw tells how it is cut
     const isEmpty = (sentence: number): boolean =>
       this.sentences.tokensOf({ first: sentence, end: sentence + 1 }) === 0;
     const isSure = end - first >= 2 && !isEmpty(first) && !isEmpty(end - 1);

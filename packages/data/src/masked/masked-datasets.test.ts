@@ -231,6 +231,10 @@ describe('BertDataset', () => {
       }),
       { numRuns: 60 },
     );
+    // with room for one token truncation would leave a part empty
+    expect(() => openBertDataset({ ...base, sequenceLength: 4 })).toThrow(
+      expect.objectContaining({ code: 'MTL_DATA_SEQUENCE_LENGTH' }),
+    );
     const gone = corpus('gone', someDocuments(20));
     using dataset = openBertDataset({ ...base, prefix: gone });
     const expected = dataset.sample(3).lengths[0];

@@ -115,7 +115,8 @@ export class Training {
     const { training, parallel, checkpoint } = configuration;
     const recipe = recipeOf(configuration);
     const local = options.local ?? { rank: 0, size: 1 };
-    checkSaveForHuggingFace({ save: undefined, saveHuggingFace: undefined, ...parallel, ...checkpoint });
+    const { save, saveHuggingFace } = checkpoint;
+    checkSaveForHuggingFace({ worldSize: parallel.worldSize, save, saveHuggingFace });
     openDeviceOfRank(parallel.device, { localRank: local.rank });
     const { placement } = pipelineSchedule(parallel, training.numMicroBatches);
     const processes = new TrainingProcesses({ world, parallel, ends: [placement[0]!, placement.at(-1)!] });

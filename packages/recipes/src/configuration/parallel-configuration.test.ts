@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { configure, small, withFlags } from '../../test/support/configure.js';
 import { refusals } from '../../test/support/refusals.js';
+import { parseFlags } from '../flags/parse-flags.js';
+import { validateConfiguration } from '../validate-configuration.js';
 
 describe('parallelConfiguration', () => {
   it('describes interleaved stages', () => {
@@ -69,6 +71,14 @@ describe('parallelConfiguration', () => {
       expect(said).toEqual(notice === undefined ? [] : [expect.stringMatching(notice)]);
     },
   );
+
+  it('cuts the packed samples of a BERT over a sequence-parallel group, whatever their length', () => {
+    const line = withFlags('--tensor-model-parallel-size 4 --sequence-parallel --seq-length 30');
+    const argv = line.split(' ').filter((word) => word !== '');
+    const { model, parallel } = validateConfiguration(parseFlags(argv, { model: 'bert' }), { worldSize: 4 });
+    expect(model.sequenceLength).toBe(30);
+    expect(parallel).toMatchObject({ sequenceParallel: true, tensorModelParallelSize: 4 });
+  });
 });
 
 refusals(

@@ -14,7 +14,7 @@ export interface CutModel
     'numLayers' | 'numAttentionHeads' | 'ffnHiddenSize' | 'makeVocabSizeDivisibleBy'
   > {
   /** Absent where sequence parallelism cuts packed samples, whatever their length. */
-  readonly sequenceLength?: number;
+  readonly sequenceLength?: number | undefined;
 }
 
 export interface ParallelConfigurationOptions {

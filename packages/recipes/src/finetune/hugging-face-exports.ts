@@ -1,5 +1,7 @@
-import { existsSync, readdirSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
 import { findCheckpoint, type LogicalTensor } from '@mtl/checkpoint';
+import { writeFileAtomically } from '@mtl/data';
 import { CheckpointError } from '@mtl/errors';
 import { type BertModelConfiguration, writeHuggingFaceBertForTask } from '@mtl/models';
 import { bertRecipe } from '../build/bert-recipe.js';
@@ -9,8 +11,7 @@ import { checkSaveForHuggingFace } from '../build/check-save-for-hugging-face.js
 import { savedWeights } from '../build/saved-weights.js';
 import { tokenizerPaths } from '../build/tokenizer-files.js';
 import type { FineTuningConfiguration } from './fine-tuning-configuration.js';
-import { readSeedResult } from './fine-tuning-results.js';
-import { resultPath, seedDirectory } from './fine-tuning-run.js';
+import { seedDirectory } from './fine-tuning-run.js';
 import type { BertStart } from './open-bert-start.js';
 import { fineTuningTasks } from './open-task.js';
 
@@ -57,7 +58,11 @@ export class HuggingFaceExports {
   async write(seed: number, weights?: () => readonly LogicalTensor[]): Promise<void> {
     const { configuration, model, start, onMessage } = this.#options;
     const directory = this.#directoryOf(seed);
-    if (directory === undefined || this.#isThere(seed)) return;
+    if (directory === undefined) return;
+    if (this.#isThere(seed)) {
+      onMessage(`seed ${seed}: ${directory} was written before`);
+      return;
+    }
     const { bertTask: task, labels } = fineTuningTasks[configuration.task];
     const tensors = configuration.checkpoint.save === undefined ? weights?.() : await this.#saved(seed);
     await writeHuggingFaceBertForTask({
@@ -65,6 +70,8 @@ export class HuggingFaceExports {
       ...bertTokenizerSettings(start.tokenizer),
       tokenizerFiles: tokenizerPaths(start.tokenizer.options),
     });
+    const { save } = configuration.checkpoint;
+    if (save !== undefined) writeFileAtomically(notePath(save, seed), [noteOf(directory)]);
     onMessage(`wrote ${directory}`);
   }
 
@@ -75,13 +82,17 @@ export class HuggingFaceExports {
     return seedDirectory(saveHuggingFace, seed);
   }
 
-  /** Whether a run that is gone on with has written it before. */
+  /**
+   * Whether the run that is gone on with has written it before. That there is a model says nothing: it may be
+   * another run's.
+   */
   #isThere(seed: number): boolean {
     const { save, resume } = this.#options.configuration.checkpoint;
     const directory = this.#directoryOf(seed);
     if (!resume || save === undefined || directory === undefined) return false;
-    const isDone = readSeedResult(resultPath(seedDirectory(save, seed)))?.isDone === true;
-    return isDone && existsSync(directory) && readdirSync(directory).includes('config.json');
+    const path = notePath(save, seed);
+    if (!existsSync(path) || readFileSync(path, 'utf8') !== noteOf(directory)) return false;
+    return existsSync(join(directory, 'config.json'));
   }
 
   async #saved(seed: number): Promise<LogicalTensor[]> {
@@ -94,3 +105,9 @@ export class HuggingFaceExports {
     });
   }
 }
+
+/** Where the first rank notes what it has written of a seed. */
+const notePath = (save: string, seed: number): string => join(seedDirectory(save, seed), 'save-hf.txt');
+
+/** The same from whatever directory the run is gone on with. */
+const noteOf = (directory: string): string => `${resolve(directory)}\n`;

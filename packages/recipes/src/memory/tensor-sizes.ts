@@ -34,7 +34,9 @@ export interface TensorSizes {
 export function tensorSizes(shape: MemoryShape): TensorSizes {
   const { hiddenSize: H, ffnHiddenSize: F, vocabSize: V, tensorParallelSize: t } = shape;
   const { bytesPerElement: e, numAttentionHeads: A } = shape;
-  const rows = shape.sequenceLength * shape.microBatchSize;
+  const tokens = shape.sequenceLength * shape.microBatchSize;
+  // a BERT fills up what it packs to what can be cut
+  const rows = shape.sequenceParallel ? Math.ceil(tokens / t) * t : tokens;
   const residualRows = shape.sequenceParallel ? rows / t : rows;
   const rowsOfHead = rowsThatHeadReads(shape);
   const logits = (rowsOfHead * e * V) / t;
