@@ -85,7 +85,8 @@ export class GraphMemory {
    * choose algorithms the first time.
    *
    * @throws KernelError `MTL_CAPTURE` when `body` waits for the device, copies from or to the host, or calls
-   *   a library that does; and whatever `body` throws. Nothing of it has been done on the device then
+   *   a library that does, or the driver makes no graph of it; `MTL_OUT_OF_MEMORY`; and whatever `body`
+   *   throws. Nothing of it has been done on the device then
    */
   capture(body: () => void): DeviceGraph {
     return this.run(() => {
@@ -96,8 +97,7 @@ export class GraphMemory {
         this.#abandonCapture();
         throw asCaptureError(error);
       }
-      const graph = callNative(() => addon().endCapture(this.#device, true));
-      return new DeviceGraph(this.#device, graph!);
+      return new DeviceGraph(this.#device, this.#endCapture());
     });
   }
 
@@ -115,6 +115,14 @@ export class GraphMemory {
 
   [Symbol.dispose](): void {
     this.dispose();
+  }
+
+  #endCapture(): NativePointer {
+    try {
+      return callNative(() => addon().endCapture(this.#device, true))!;
+    } catch (error) {
+      throw asCaptureError(error);
+    }
   }
 
   #abandonCapture(): void {

@@ -7,7 +7,8 @@
 
 namespace mtl {
 
-// Of one stream, the device's for kernels; failures of recording have the code MTL_CAPTURE.
+// Of one stream, the device's for kernels. What is refused because a graph is recorded has the code
+// MTL_CAPTURE; the driver may fail to make a graph with a code of its own.
 struct GraphFunctions {
   // Memory for graphs, taken from the device's as it is needed; given back by `destroy_memory`, which fails
   // while tensors have some.

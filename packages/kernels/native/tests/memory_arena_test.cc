@@ -93,6 +93,21 @@ MTL_TEST(arena_gives_idle_segments_back_before_it_fails) {
   arena.trim();
 }
 
+MTL_TEST(arena_of_graphs_keeps_idle_segments_even_when_it_fails) {
+  provide(40 * kMebibyte);
+  MemoryArena arena({reserve, give_back, /*keeps_segments=*/true});
+  void *first, *second = nullptr;
+  EXPECT(succeeded(arena.allocate(32 * kMebibyte, &first)));
+  arena.release(first);
+  EXPECT(failed_with(arena.allocate(36 * kMebibyte, &second), "MTL_OUT_OF_MEMORY"));
+  EXPECT(num_segments == 1);
+  EXPECT(succeeded(arena.allocate(8 * kMebibyte, &second)));  // what is short is the rest alone
+  EXPECT(second == first);
+  arena.release(second);
+  arena.trim();
+  EXPECT(num_segments == 0);
+}
+
 MTL_TEST(arena_hands_out_blocks_that_do_not_overlap) {
   provide(1024 * kMebibyte);
   MemoryArena arena({reserve, give_back});

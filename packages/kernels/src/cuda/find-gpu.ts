@@ -20,11 +20,14 @@ export interface FoundGpu {
   readonly error: KernelError | undefined;
 }
 
-function hasLibrary(): boolean {
+/** Whether a library is missing that nobody has named: where one is named, it is to be there. */
+function isNotBuilt(): boolean {
+  if (process.env.MTL_CUDA_LIBRARY !== undefined) return false;
   try {
-    return cudaLibraryPath() !== '';
-  } catch {
+    cudaLibraryPath();
     return false;
+  } catch {
+    return true;
   }
 }
 
@@ -38,7 +41,7 @@ export function findGpu(): FoundGpu {
     probe = probeCuda();
   } catch (error) {
     if (!(error instanceof KernelError)) throw error;
-    const problem = hasLibrary() ? error.message : 'no CUDA library built';
+    const problem = isNotBuilt() ? 'no CUDA library built' : error.message;
     return { device: undefined, isEmulated: false, problem, title: problem, probe: undefined, error };
   }
   const [device] = probe.devices;

@@ -1,5 +1,5 @@
 import { emulationCounts, hasEmulationCounts } from '@mtl/tooling/emulation-counts';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import {
   add,
   type DeviceGraph,
@@ -13,10 +13,17 @@ import {
   supportsGraphs,
   synchronize,
   Tensor,
+  trimMemory,
 } from '../../src/index.js';
+import { addon } from '../../src/native/addon.js';
 
 const { problem, title } = findGpu();
 const device = 'cuda';
+
+/** 32 MiB, a segment of its own. */
+const large = (): Tensor => Tensor.empty({ shape: [8 << 20], dtype: 'float32', device });
+/** More than any address space has. */
+const tooLarge = (): Tensor => Tensor.empty({ shape: [2 ** 49], dtype: 'float32', device });
 
 const vector = (values: readonly number[]): Tensor =>
   Tensor.from(values, { shape: [values.length], dtype: 'float32', device });
@@ -102,6 +109,48 @@ describe.skipIf(problem !== undefined)(`graphs on device cuda (${title})`, () =>
     double();
     graph.launch();
     expect(tensor.toArray()).toEqual([4, 8, 12, 16]);
+  });
+
+  it('are recorded although memory runs short meanwhile, and keep what they have used', () => {
+    using memory = new GraphMemory(device);
+    using tensor = vector([1, 2, 3, 4]);
+    trimMemory(device);
+    // free in the device's memory: given back to the driver when it has no more, while a graph is recorded
+    large().dispose();
+    const { bytesReserved } = memoryStatistics(device);
+    memory.run(large).dispose();
+    large().dispose();
+    let held = 0;
+    using graph = memory.capture(() => {
+      large().dispose();
+      held = memoryStatistics(device).bytesInUse;
+      expect(tooLarge).toThrow(expect.objectContaining({ code: 'MTL_OUT_OF_MEMORY' }));
+      expect(memoryStatistics(device).bytesReserved).toBe(bytesReserved);
+      add({ output: tensor, left: tensor, right: tensor });
+    });
+    // the segment that the graph may use is nobody else's
+    expect(memoryStatistics(device).bytesInUse).toBe(held);
+    graph.launch();
+    expect(tensor.toArray()).toEqual([2, 4, 6, 8]);
+  });
+
+  it.each([
+    ['MTL_CUDA', 'MTL_CAPTURE'],
+    ['MTL_OUT_OF_MEMORY', 'MTL_OUT_OF_MEMORY'],
+  ])('are refused where the driver makes none (%s), and the next one is recorded', (refusal, code) => {
+    using memory = new GraphMemory(device);
+    using tensor = vector([1, 2, 3, 4]);
+    const record = (): DeviceGraph =>
+      memory.capture(() => add({ output: tensor, left: tensor, right: tensor }));
+    const endCapture = vi.spyOn(addon(), 'endCapture').mockImplementationOnce((of) => {
+      addon().endCapture(of, false);
+      throw Object.assign(new Error('cudaGraphInstantiate: refused'), { code: refusal });
+    });
+    expect(record).toThrow(expect.objectContaining({ code, message: 'cudaGraphInstantiate: refused' }));
+    endCapture.mockRestore();
+    using graph = record();
+    graph.launch();
+    expect(tensor.toArray()).toEqual([2, 4, 6, 8]);
   });
 
   it('have memory that counts as in use until it is given back, which waits for its tensors', () => {

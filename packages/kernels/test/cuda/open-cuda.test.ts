@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { KernelError } from '@mtl/errors';
@@ -65,13 +65,21 @@ describe('candidates for cuBLASLt', () => {
 });
 
 describe('the GPU that a process would take', () => {
-  it('is none without a library, with what to do', () => {
+  it('is none where MTL_CUDA_LIBRARY names no file, and its name is the problem', () => {
     vi.stubEnv('MTL_CUDA_LIBRARY', join(directory, 'nowhere.so'));
     const found = findGpu();
     expect(found).toMatchObject({ device: undefined, probe: undefined, isEmulated: false });
-    expect(found.problem).toBe('no CUDA library built');
+    // not "no CUDA library built", under which tests may be skipped
+    expect(found.problem).toContain('there is no CUDA library at');
+    expect(found.problem).toContain('nowhere.so');
     expect(found.title).toBe(found.problem);
     expect(found.error?.code).toBe('MTL_CUDA_LIBRARY');
+  });
+
+  it('is none for want of a library where none is named and none is built', () => {
+    vi.stubEnv('MTL_CUDA_LIBRARY', undefined);
+    const isBuilt = existsSync(new URL('../../build/Cuda/libmtl_cuda.so', import.meta.url));
+    expect(findGpu().problem === 'no CUDA library built').toBe(!isBuilt);
   });
 
   it('is none with a library that cannot be asked, and the reason is the problem', () => {

@@ -21,6 +21,9 @@ export interface GraphedStageOptions<Batch> {
   readonly onMessage: (text: string) => void;
 }
 
+/** After which passes go on one by one. */
+const refusals: readonly string[] = ['MTL_CAPTURE', 'MTL_OUT_OF_MEMORY'];
+
 /** The passes over a micro-batch of one shape, recorded. */
 interface Recorded {
   readonly shapes: string;
@@ -65,7 +68,9 @@ export class GraphedStage<Batch> implements Stage<Batch> {
     this.#memory = new GraphMemory(device);
     this.#inputs = new FixedTensors();
     this.#cannotRecord = stage.load === undefined;
-    if (this.#cannotRecord) this.#sayNotUsed('passes of this model differ in more than what is in tensors');
+    if (!this.#cannotRecord) return;
+    this.#giveMemoryBack();
+    this.#sayNotUsed('passes of this model differ in more than what is in tensors');
   }
 
   get isFirst(): boolean {
@@ -129,7 +134,7 @@ export class GraphedStage<Batch> implements Stage<Batch> {
       );
     }
     if (flight.forward === 'as recorded') this.#launchBackward();
-    else if (flight.forward === 'by itself') this.#memory.run(() => this.#stage.backwardInput(call));
+    else if (flight.forward === 'by itself') this.#runByItself(() => this.#stage.backwardInput(call));
     else this.#recordBackward(flight, call);
     this.#flight = undefined;
   }
@@ -176,9 +181,29 @@ export class GraphedStage<Batch> implements Stage<Batch> {
   }
 
   #forwardByItself(call: StageForward<Batch>): void {
-    // in the memory of the graphs, which would lie idle meanwhile
-    this.#memory.run(() => this.#stage.forward(call));
+    this.#runByItself(() => this.#stage.forward(call));
     this.#flight = { call, forward: 'by itself' };
+  }
+
+  /** In the memory of the graphs, which would lie idle meanwhile; without graphs in the device's. */
+  #runByItself(pass: () => unknown): void {
+    if (!this.#cannotRecord) {
+      this.#memory.run(pass);
+      return;
+    }
+    this.#giveMemoryBack();
+    pass();
+  }
+
+  /** Of graphs that there will not be. */
+  #giveMemoryBack(): void {
+    this.#inputs.dispose();
+    try {
+      this.#memory.dispose();
+    } catch (error) {
+      // losses of this step may still have some: it is tried again before every pass
+      if (!(error instanceof KernelError) || error.code !== 'MTL_ARGUMENT') throw error;
+    }
   }
 
   #launchBackward(): void {
@@ -199,19 +224,22 @@ export class GraphedStage<Batch> implements Stage<Batch> {
     }
     // nothing has been added to a gradient yet: once more from the start
     graph!.dispose();
-    this.#memory.run(() => {
+    this.#runByItself(() => {
       this.#stage.forward(forwardCall);
       this.#stage.backwardInput(whole);
     });
   }
 
-  /** The graph of what `body` does; undefined, said once and never tried again, where the device refuses. */
+  /**
+   * The graph of what `body` does; undefined, said once and never tried again, where the device refuses or
+   * has no memory for it: one by one, and without memory that only graphs use, there may be enough.
+   */
   #record(body: () => void): DeviceGraph | undefined {
     try {
       return this.#memory.capture(body);
     } catch (error) {
       this.#stage.abandon();
-      if (!(error instanceof KernelError) || error.code !== 'MTL_CAPTURE') throw error;
+      if (!(error instanceof KernelError) || !refusals.includes(error.code)) throw error;
       this.#cannotRecord = true;
       this.#sayNotUsed(error.message);
       return undefined;

@@ -13,6 +13,7 @@ import { balanceAdvice } from './balance-advice.js';
 import { layersOfChunks } from './layers-of-chunks.js';
 import type { ModelPiece } from './model-recipe.js';
 import { pipelineSchedule, type ScheduleConfiguration } from './pipeline-schedule.js';
+import { recordsPasses } from './records-passes.js';
 import type { TrainingProcesses } from './training-processes.js';
 
 export interface ModelPartOptions<Model extends TransformerConfiguration, Piece> {
@@ -70,7 +71,8 @@ export function modelPart<Model extends TransformerConfiguration, Batch, Piece e
     recomputation: training.recompute,
     tensorParallel: tp && { group: tp, sequenceParallel: parallel.sequenceParallel },
   });
-  const graphed = parallel.cudaGraphs
+  const { numMicroBatches } = training;
+  const graphed = recordsPasses({ parallel, numMicroBatches, isReplicated: dp !== undefined, onMessage })
     ? graphedStages(stages, {
         ...{ device, onMessage },
         ...(dp === undefined ? {} : amongReplicas(parameters, { overlaps: parallel.overlapGradReduce })),

@@ -19,7 +19,7 @@ struct Device {
 Device opened;
 
 // Memory may be asked of the driver while a graph is recorded: a graph's addresses are fixed, its memory need
-// not be older.
+// not be older. Nor does it use what the device's arena gives back meanwhile: its segments are in use there.
 class OutsideOfCapture {
  public:
   OutsideOfCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
@@ -37,8 +37,12 @@ Status reserve_device_memory(size_t bytes, void** data) {
   return cuda_status(cudaMalloc(data, bytes), "cudaMalloc");
 }
 
-// Waits for the device first: what was released may still be in use by what is enqueued.
-void give_device_memory_back(void* data) { cudaFree(data); }
+// Waits for the device first: what was released may still be in use by what is enqueued. An error would be
+// one of what is enqueued, which the next call that asks reports as well.
+void give_device_memory_back(void* data) {
+  const OutsideOfCapture outside;
+  discard(cuda_status(cudaFree(data), "cudaFree"));
+}
 
 Status take_segment(size_t bytes, void** data) { return device_memory().allocate(bytes, data); }
 void give_segment_back(void* data) { device_memory().release(data); }
@@ -139,7 +143,7 @@ void release_device_memory(void* data) {
 }
 
 MemoryArena* create_device_memory() {
-  MemoryArena* const memory = new MemoryArena({take_segment, give_segment_back});
+  MemoryArena* const memory = new MemoryArena({take_segment, give_segment_back, /*keeps_segments=*/true});
   const std::lock_guard<std::mutex> lock(own_memories_mutex);
   own_memories.push_back(memory);
   return memory;

@@ -51,7 +51,7 @@ Status MemoryArena::add_segment(size_t size, int pool, Blocks::iterator* block) 
   if (!status.ok()) {
     // what is cached may be what is missing, and a smaller segment may still fit
     discard(status);
-    trim_locked();
+    if (!source_.keeps_segments) trim_locked();
     segment = round_up(size, kSmallSegment);
     status = source_.reserve(segment, &data);
   }

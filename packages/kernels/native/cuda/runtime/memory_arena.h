@@ -24,6 +24,8 @@ class MemoryArena {
   struct Source {
     Status (*reserve)(size_t bytes, void** data);
     void (*give_back)(void* data);
+    // Whether what is not in use is held when memory is short, too: graphs know its addresses.
+    bool keeps_segments = false;
   };
 
   explicit MemoryArena(Source source) : source_(source) {}
