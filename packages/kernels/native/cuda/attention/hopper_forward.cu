@@ -191,6 +191,8 @@ __global__ void __launch_bounds__(HopperForward<kWidth>::kThreadsOfBlock, 1)
   meet(1 + group, kGroupThreads);  // no warp of the group reads the queries any more: their place is where the output is put in order
   finish_rows<T, kWidth>(a, place, pointers, rows, group_query + warp_row,
                          reinterpret_cast<T*>(query_tile) + warp_row * TileShape<kWidth>::kStride);
+#else
+  __trap();  // code for another card, which must not pass for a result
 #endif
 }
 

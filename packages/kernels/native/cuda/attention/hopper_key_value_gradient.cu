@@ -226,6 +226,8 @@ __global__ void __launch_bounds__(HopperKeyValueGradient<kWidth>::kThreadsOfBloc
   store_rows<T, kWidth>(to, a.qkv_stride, num_rows, a.head_size, sums.keys, {a.scale, a.scale}, scratch);
   const float factor = kDropout ? a.inverse_keep : 1.0f;
   store_rows<T, kWidth>(to + a.head_size, a.qkv_stride, num_rows, a.head_size, sums.values, {factor, factor}, scratch);
+#else
+  __trap();  // code for another card, which must not pass for a result
 #endif
 }
 

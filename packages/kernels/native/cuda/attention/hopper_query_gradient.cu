@@ -197,6 +197,8 @@ __global__ void __launch_bounds__(HopperQueryGradient<kWidth>::kThreadsOfBlock, 
   T* to = static_cast<T*>(pointers.qkv_gradient) + place.qkv + first_row * a.qkv_stride;
   store_rows<T, kWidth>(to, a.qkv_stride, a.sequence - first_row, a.head_size, sums, {a.scale, a.scale},
                         reinterpret_cast<T*>(query_tile) + warp_row * TileShape<kWidth>::kStride);
+#else
+  __trap();  // code for another card, which must not pass for a result
 #endif
 }
 
