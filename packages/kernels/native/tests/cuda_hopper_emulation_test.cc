@@ -256,6 +256,14 @@ __global__ void refill_under_a_product(const TensorMap map, bool waits, float* o
   }
 }
 
+// The first of three warp groups, launched with 168 registers a thread, gives back; the others take.
+template <int kGiven, int kTaken>
+__global__ void change_registers(bool in_every_warp) {
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  if (warp < 4) return cuda::give_registers_back<kGiven>();
+  if (in_every_warp || warp != 11) cuda::take_registers<kTaken>();
+}
+
 constexpr int kMistakeBytes = 16384 + 8;
 
 bool all_sixteen(const std::vector<float>& values) {
@@ -346,6 +354,19 @@ MTL_TEST(cuda_hopper_emulation_notices_wrong_products) {
   emulation::set_order(Order::kDescending);
   EXPECT(ran(MTL_LAUNCH(refill_under_a_product, how, map, true, out.data())) && all_sixteen(out));
   EXPECT(ran(MTL_LAUNCH(refill_under_a_product, how, map, false, out.data())) && !all_sixteen(out));
+  emulation::set_order(Order::kAscending);
+}
+
+MTL_TEST(cuda_hopper_emulation_notices_registers_that_nobody_gives) {
+  const Launch how = {1, 3 * 128, 0};
+  for (const Order order : kOrders) {
+    emulation::set_order(order, 2);
+    EXPECT(ran(MTL_LAUNCH((change_registers<24, 240>), how, true)));  // 504, as launched
+    EXPECT(rejected(MTL_LAUNCH((change_registers<32, 240>), how, true), "more registers than others give back"));
+    EXPECT(rejected(MTL_LAUNCH((change_registers<176, 176>), how, true), "to 176 registers, from 168"));
+    EXPECT(rejected(MTL_LAUNCH((change_registers<24, 160>), how, true), "to 160 registers, from 168"));
+    EXPECT(rejected(MTL_LAUNCH((change_registers<24, 240>), how, false), "the warps of a group"));
+  }
   emulation::set_order(Order::kAscending);
 }
 

@@ -20,7 +20,7 @@ struct HopperForward {
   static constexpr int kKeys = 128, kGroups = 2, kGroupQueries = 64, kQueries = kGroups * kGroupQueries, kSlots = 4;
   static constexpr int kThreadsOfBlock = (1 + kGroups) * kGroupThreads;
   static constexpr int kProducerRegisters = 24, kConsumerRegisters = 240;
-  static_assert((kProducerRegisters + kGroups * kConsumerRegisters) * kGroupThreads <= 65536);
+  static_assert(kProducerRegisters + kGroups * kConsumerRegisters <= (1 + kGroups) * kLaunchRegisters);
   using Queries = HopperTile<kWidth, kGroupQueries>;
   using Keys = HopperTile<kWidth, kKeys>;
   // a group's queries; at the end its output, in padded rows

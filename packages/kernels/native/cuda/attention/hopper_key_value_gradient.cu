@@ -21,7 +21,7 @@ struct HopperKeyValueGradient {
   static constexpr int kQueries = kWidth > 96 ? 32 : kTile;
   static constexpr int kThreadsOfBlock = (1 + kGroups) * kGroupThreads;
   static constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;  // Philox wants more than 24
-  static_assert((kProducerRegisters + kGroups * kConsumerRegisters) * kGroupThreads <= 65536);
+  static_assert(kProducerRegisters + kGroups * kConsumerRegisters <= (1 + kGroups) * kLaunchRegisters);
   using Tile = HopperTile<kWidth, kTile>;  // of queries, keys, ...
   // a group's keys, or values; at the end their gradients, in padded rows
   static constexpr int kKeyBytes = kGroupKeys * TileShape<kWidth>::kStride * 2;

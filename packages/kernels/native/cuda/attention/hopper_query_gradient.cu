@@ -19,7 +19,7 @@ struct HopperQueryGradient {
   static constexpr int kSlots = 6;  // keys of the tile before are let go late
   static constexpr int kThreadsOfBlock = (1 + kGroups) * kGroupThreads;
   static constexpr int kProducerRegisters = 24, kConsumerRegisters = 240;
-  static_assert((kProducerRegisters + kGroups * kConsumerRegisters) * kGroupThreads <= 65536);
+  static_assert(kProducerRegisters + kGroups * kConsumerRegisters <= (1 + kGroups) * kLaunchRegisters);
   using Queries = HopperTile<kWidth, kGroupQueries>;
   using Keys = HopperTile<kWidth, kKeys>;
   // a group's queries, or the gradients of its output; at the end the gradient of the queries, in padded rows

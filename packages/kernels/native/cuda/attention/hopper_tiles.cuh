@@ -15,6 +15,10 @@ constexpr int kGroupThreads = 128;  // of a warp group
 constexpr int kBoxRows = 64;        // what one copy brings: so many rows of a panel
 constexpr int kHopperSharedBytes = 227 << 10;
 
+// Registers of a thread of three warp groups as they are launched: all of a multiprocessor's, in units of 8.
+// What a group takes comes from what another gives back, not from the multiprocessor's.
+constexpr int kLaunchRegisters = 65536 / (3 * kGroupThreads) / 8 * 8;
+
 // What kernels know a tensor by: boxes of its full panels and of the last one (where there is none, the first
 // again).
 struct PanelMaps {

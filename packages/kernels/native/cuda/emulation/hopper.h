@@ -190,11 +190,11 @@ inline void copy_box(void* shared, const TensorMap& map, int x, int y, int z, ui
 inline void prefetch(const TensorMap&) {}
 template <int count>
 void give_registers_back(MTL_SITE_PARAMETERS) {
-  emulation::change_registers(count, {"setmaxnreg.dec", file, line});
+  emulation::change_registers(count, emulation::Registers::kGiveBack, {"setmaxnreg.dec", file, line});
 }
 template <int count>
 void take_registers(MTL_SITE_PARAMETERS) {
-  emulation::change_registers(count, {"setmaxnreg.inc", file, line});
+  emulation::change_registers(count, emulation::Registers::kTake, {"setmaxnreg.inc", file, line});
 }
 inline void fence_products(MTL_SITE_PARAMETERS) { emulation::fence_products({"wgmma.fence", file, line}); }
 inline void commit_products(MTL_SITE_PARAMETERS) { emulation::commit_products({"wgmma.commit_group", file, line}); }
