@@ -162,9 +162,11 @@ template <int kSlots>
 MTL_PTX void wait_until_full(RingBarriers<kSlots>& barriers, const RingPlace<kSlots>& place) {
   wait_for_phase(&barriers.full[place.slot], place.parity);
 }
-// By a warp whose products no longer read the slot.
+// By a warp that no longer reads the slot, with products or loads: an arrival vouches for its own thread alone,
+// so the others meet it first.
 template <int kSlots>
 MTL_PTX void let_go(RingBarriers<kSlots>& barriers, const RingPlace<kSlots>& place) {
+  __syncwarp();
   if (threadIdx.x % 32 == 0) arrive(&barriers.empty[place.slot]);
 }
 
