@@ -161,6 +161,7 @@ __global__ void __launch_bounds__(HopperForward<kWidth>::kThreadsOfBlock, 1)
 #if MTL_HOPPER_CODE
   using Shape = HopperForward<kWidth>;
   MTL_DYNAMIC_SHARED(bytes);
+  require_swizzle_alignment(bytes);
   auto& barriers = *reinterpret_cast<typename Shape::Barriers*>(bytes + Shape::kBarriersAt);
   if (threadIdx.x == 0) {
     prefetch(qkv.full);

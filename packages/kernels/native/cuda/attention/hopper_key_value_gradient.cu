@@ -199,6 +199,7 @@ __global__ void __launch_bounds__(HopperKeyValueGradient<kWidth>::kThreadsOfBloc
 #if MTL_HOPPER_CODE
   using Shape = HopperKeyValueGradient<kWidth>;
   MTL_DYNAMIC_SHARED(bytes);
+  require_swizzle_alignment(bytes);
   auto& barriers = barriers_of<kWidth>(bytes);
   if (threadIdx.x == 0) {
     prefetch(qkv.full);

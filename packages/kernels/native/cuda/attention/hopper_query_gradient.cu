@@ -166,6 +166,7 @@ __global__ void __launch_bounds__(HopperQueryGradient<kWidth>::kThreadsOfBlock, 
 #if MTL_HOPPER_CODE
   using Shape = HopperQueryGradient<kWidth>;
   MTL_DYNAMIC_SHARED(bytes);
+  require_swizzle_alignment(bytes);
   auto& barriers = *reinterpret_cast<typename Shape::Barriers*>(bytes + Shape::kBarriersAt);
   if (threadIdx.x == 0) {
     prefetch(qkv.full);

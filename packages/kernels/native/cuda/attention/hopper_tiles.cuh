@@ -25,6 +25,14 @@ struct PanelMaps {
   TensorMap full, rest;
 };
 
+// Where the pattern of the widest swizzle begins anew, which copies and descriptors take for granted of the
+// tiles. The declaration of dynamic shared memory asks for it; whether it is so, the card alone can tell.
+MTL_PTX void require_swizzle_alignment([[maybe_unused]] const unsigned char* bytes) {
+#if defined(__CUDACC__)
+  if (shared_address(bytes) % 1024 != 0) __trap();
+#endif
+}
+
 template <int kWidth, int kRows>
 struct HopperTile {
   static constexpr int kFull = kWidth / 64, kRest = kWidth % 64;
