@@ -403,4 +403,14 @@ MTL_TEST(cuda_hopper_tensor_maps_are_refused_as_by_the_driver) {
   EXPECT(refused([](auto& shape) { shape.swizzle = Swizzle::k64; }));  // rows of the box longer than that
 }
 
+// CUDA_ERROR_INVALID_VALUE, NOT_INITIALIZED, INVALID_CONTEXT and OUT_OF_MEMORY: a shape is to blame for the
+// first alone.
+MTL_TEST(cuda_hopper_tensor_maps_tell_what_the_driver_said) {
+  EXPECT(cuda::status_of_driver(0) == cudaSuccess);
+  EXPECT(cuda::status_of_driver(1) == cudaErrorInvalidValue);
+  EXPECT(cuda::status_of_driver(3) == cudaErrorInitializationError);
+  EXPECT(cuda::status_of_driver(201) == cudaErrorDeviceUninitialized);
+  EXPECT(cuda::status_of_driver(2) == cudaErrorUnknown);
+}
+
 }  // namespace mtl::tests
