@@ -189,7 +189,8 @@ __global__ void __launch_bounds__(HopperForward<kWidth>::kThreadsOfBlock, 1)
   RunningRows<kWidth> rows;
   wait_for_phase(&barriers.resident, 0);
   if (tiles.first < tiles.end) attend<T, kWidth, kDropout>(rows, bytes, query_tile, a, of, tiles);
-  meet(1 + group, kGroupThreads);  // no warp of the group reads the queries any more: their place is where the output is put in order
+  // no warp of the group reads the queries any more: their place is where the output is put in order
+  meet(1 + group, kGroupThreads);
   finish_rows<T, kWidth>(a, place, pointers, rows, group_query + warp_row,
                          reinterpret_cast<T*>(query_tile) + warp_row * TileShape<kWidth>::kStride);
 #else

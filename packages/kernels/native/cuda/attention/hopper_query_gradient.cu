@@ -193,7 +193,8 @@ __global__ void __launch_bounds__(HopperQueryGradient<kWidth>::kThreadsOfBlock, 
   float sums[kWidth / 8][4] = {};
   wait_for_phase(&barriers.resident, 0);
   accumulate<T, kWidth, kDropout>(sums, bytes, query_tile, a, of, tiles);
-  meet(1 + group, kGroupThreads);  // no warp of the group reads the queries any more: their place is where the gradient is put in order
+  // no warp of the group reads the queries any more: their place is where the gradient is put in order
+  meet(1 + group, kGroupThreads);
   const int first_row = group_query + warp_row;
   T* to = static_cast<T*>(pointers.qkv_gradient) + place.qkv + first_row * a.qkv_stride;
   store_rows<T, kWidth>(to, a.qkv_stride, a.sequence - first_row, a.head_size, sums, {a.scale, a.scale},
