@@ -1,10 +1,10 @@
 #!/usr/bin/env node
 /**
- * What the compiler's report says of the kernels in a build of the CUDA library: registers and spills. Fails
- * when a kernel spills more than its source allows (`// spills allowed: NUMBER`, with the reason beside it):
- * what does not fit the registers goes through memory, in the innermost loop of all. Fails, too, when the
- * compiler says that it has put waits between the products of warp groups (wgmma), or that it ignores a change
- * of their registers (setmaxnreg).
+ * What the compiler's report says of the kernels in a build of the CUDA library: registers and spills.
+ * Fails when a kernel spills more than its source allows (`// spills allowed: NUMBER`, with the reason
+ * beside it): what does not fit the registers goes through memory, in the innermost loop of all. Fails,
+ * too, when the compiler says that it has put waits between the products of warp groups (wgmma), or that
+ * it ignores a change of their registers (setmaxnreg).
  *   node native/cuda/check-resources.mjs [--build-dir build/Cuda] [--all] [--self-test]
  */
 import { spawnSync } from 'node:child_process';

@@ -219,7 +219,7 @@ __global__ void __launch_bounds__(HopperKeyValueGradient<kWidth>::kThreadsOfBloc
   Gradients<kWidth> sums;
   wait_for_phase(&barriers.resident, 0);
   accumulate<T, kWidth, kDropout>(sums, bytes, group, a, block);
-  // no warp of the group reads keys and values any more: their places are where the gradients are put in order
+  // no warp of the group reads keys and values any more: their places are where gradients are put in order
   meet(1 + group, kGroupThreads);
   const int warp_row = static_cast<int>(threadIdx.x) % kGroupThreads / 32 * 16;
   const int first_row = block.first_key + group * Shape::kGroupKeys + warp_row, num_rows = a.sequence - first_row;

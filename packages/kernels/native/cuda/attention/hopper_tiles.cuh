@@ -170,8 +170,8 @@ template <int kSlots>
 MTL_PTX void wait_until_full(RingBarriers<kSlots>& barriers, const RingPlace<kSlots>& place) {
   wait_for_phase(&barriers.full[place.slot], place.parity);
 }
-// By a warp that no longer reads the slot, with products or loads: an arrival vouches for its own thread alone,
-// so the others meet it first.
+// By a warp that no longer reads the slot, with products or loads: an arrival vouches for its own thread
+// alone, so the others meet it first.
 template <int kSlots>
 MTL_PTX void let_go(RingBarriers<kSlots>& barriers, const RingPlace<kSlots>& place) {
   __syncwarp();

@@ -16,8 +16,8 @@ struct TensorMapShape {
   Swizzle swizzle;
 };
 
-// What a CUresult of the driver's is called by the runtime, cudaErrorUnknown where it is none that making tensor
-// maps is known for.
+// What a CUresult of the driver's is called by the runtime, cudaErrorUnknown where it is none that making
+// tensor maps is known for.
 cudaError_t status_of_driver(int result);
 
 // cudaErrorInsufficientDriver where the driver has no such function, cudaErrorInvalidValue where it refuses
