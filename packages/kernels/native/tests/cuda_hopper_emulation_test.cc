@@ -256,6 +256,14 @@ __global__ void refill_under_a_product(const TensorMap map, bool waits, float* o
   }
 }
 
+// The first of three warp groups, launched with 168 registers a thread, gives back; the others take.
+template <int kGiven, int kTaken>
+__global__ void change_registers(bool in_every_warp) {
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  if (warp < 4) return cuda::give_registers_back<kGiven>();
+  if (in_every_warp || warp != 11) cuda::take_registers<kTaken>();
+}
+
 constexpr int kMistakeBytes = 16384 + 8;
 
 bool all_sixteen(const std::vector<float>& values) {
@@ -349,6 +357,19 @@ MTL_TEST(cuda_hopper_emulation_notices_wrong_products) {
   emulation::set_order(Order::kAscending);
 }
 
+MTL_TEST(cuda_hopper_emulation_notices_registers_that_nobody_gives) {
+  const Launch how = {1, 3 * 128, 0};
+  for (const Order order : kOrders) {
+    emulation::set_order(order, 2);
+    EXPECT(ran(MTL_LAUNCH((change_registers<24, 240>), how, true)));  // 504, as launched
+    EXPECT(rejected(MTL_LAUNCH((change_registers<32, 240>), how, true), "more registers than others give back"));
+    EXPECT(rejected(MTL_LAUNCH((change_registers<176, 176>), how, true), "to 176 registers, from 168"));
+    EXPECT(rejected(MTL_LAUNCH((change_registers<24, 160>), how, true), "to 160 registers, from 168"));
+    EXPECT(rejected(MTL_LAUNCH((change_registers<24, 240>), how, false), "the warps of a group"));
+  }
+  emulation::set_order(Order::kAscending);
+}
+
 // A product is started before its tile is there: the copy is late and the product reads at once, or too late
 // to notice. Drawn, both come together now and then.
 MTL_TEST(cuda_hopper_emulation_shows_a_tile_that_is_not_there_yet) {
@@ -380,6 +401,16 @@ MTL_TEST(cuda_hopper_tensor_maps_are_refused_as_by_the_driver) {
   EXPECT(refused([](auto& shape) { shape.box_rows = 257; }));
   EXPECT(refused([](auto& shape) { shape.positions = 0; }));
   EXPECT(refused([](auto& shape) { shape.swizzle = Swizzle::k64; }));  // rows of the box longer than that
+}
+
+// CUDA_ERROR_INVALID_VALUE, NOT_INITIALIZED, INVALID_CONTEXT and OUT_OF_MEMORY: a shape is to blame for the
+// first alone.
+MTL_TEST(cuda_hopper_tensor_maps_tell_what_the_driver_said) {
+  EXPECT(cuda::status_of_driver(0) == cudaSuccess);
+  EXPECT(cuda::status_of_driver(1) == cudaErrorInvalidValue);
+  EXPECT(cuda::status_of_driver(3) == cudaErrorInitializationError);
+  EXPECT(cuda::status_of_driver(201) == cudaErrorDeviceUninitialized);
+  EXPECT(cuda::status_of_driver(2) == cudaErrorUnknown);
 }
 
 }  // namespace mtl::tests

@@ -20,7 +20,7 @@ struct HopperForward {
   static constexpr int kKeys = 128, kGroups = 2, kGroupQueries = 64, kQueries = kGroups * kGroupQueries, kSlots = 4;
   static constexpr int kThreadsOfBlock = (1 + kGroups) * kGroupThreads;
   static constexpr int kProducerRegisters = 24, kConsumerRegisters = 240;
-  static_assert((kProducerRegisters + kGroups * kConsumerRegisters) * kGroupThreads <= 65536);
+  static_assert(kProducerRegisters + kGroups * kConsumerRegisters <= (1 + kGroups) * kLaunchRegisters);
   using Queries = HopperTile<kWidth, kGroupQueries>;
   using Keys = HopperTile<kWidth, kKeys>;
   // a group's queries; at the end its output, in padded rows
@@ -161,6 +161,7 @@ __global__ void __launch_bounds__(HopperForward<kWidth>::kThreadsOfBlock, 1)
 #if MTL_HOPPER_CODE
   using Shape = HopperForward<kWidth>;
   MTL_DYNAMIC_SHARED(bytes);
+  require_swizzle_alignment(bytes);
   auto& barriers = *reinterpret_cast<typename Shape::Barriers*>(bytes + Shape::kBarriersAt);
   if (threadIdx.x == 0) {
     prefetch(qkv.full);
@@ -188,9 +189,12 @@ __global__ void __launch_bounds__(HopperForward<kWidth>::kThreadsOfBlock, 1)
   RunningRows<kWidth> rows;
   wait_for_phase(&barriers.resident, 0);
   if (tiles.first < tiles.end) attend<T, kWidth, kDropout>(rows, bytes, query_tile, a, of, tiles);
-  meet(1 + group, kGroupThreads);  // no warp of the group reads the queries any more: their place is where the output is put in order
+  // no warp of the group reads the queries any more: their place is where the output is put in order
+  meet(1 + group, kGroupThreads);
   finish_rows<T, kWidth>(a, place, pointers, rows, group_query + warp_row,
                          reinterpret_cast<T*>(query_tile) + warp_row * TileShape<kWidth>::kStride);
+#else
+  __trap();  // code for another card, which must not pass for a result
 #endif
 }
 

@@ -21,7 +21,7 @@ struct HopperKeyValueGradient {
   static constexpr int kQueries = kWidth > 96 ? 32 : kTile;
   static constexpr int kThreadsOfBlock = (1 + kGroups) * kGroupThreads;
   static constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;  // Philox wants more than 24
-  static_assert((kProducerRegisters + kGroups * kConsumerRegisters) * kGroupThreads <= 65536);
+  static_assert(kProducerRegisters + kGroups * kConsumerRegisters <= (1 + kGroups) * kLaunchRegisters);
   using Tile = HopperTile<kWidth, kTile>;  // of queries, keys, ...
   // a group's keys, or values; at the end their gradients, in padded rows
   static constexpr int kKeyBytes = kGroupKeys * TileShape<kWidth>::kStride * 2;
@@ -199,6 +199,7 @@ __global__ void __launch_bounds__(HopperKeyValueGradient<kWidth>::kThreadsOfBloc
 #if MTL_HOPPER_CODE
   using Shape = HopperKeyValueGradient<kWidth>;
   MTL_DYNAMIC_SHARED(bytes);
+  require_swizzle_alignment(bytes);
   auto& barriers = barriers_of<kWidth>(bytes);
   if (threadIdx.x == 0) {
     prefetch(qkv.full);
@@ -218,7 +219,8 @@ __global__ void __launch_bounds__(HopperKeyValueGradient<kWidth>::kThreadsOfBloc
   Gradients<kWidth> sums;
   wait_for_phase(&barriers.resident, 0);
   accumulate<T, kWidth, kDropout>(sums, bytes, group, a, block);
-  meet(1 + group, kGroupThreads);  // no warp of the group reads keys and values any more: their places are where the gradients are put in order
+  // no warp of the group reads keys and values any more: their places are where gradients are put in order
+  meet(1 + group, kGroupThreads);
   const int warp_row = static_cast<int>(threadIdx.x) % kGroupThreads / 32 * 16;
   const int first_row = block.first_key + group * Shape::kGroupKeys + warp_row, num_rows = a.sequence - first_row;
   T* to = static_cast<T*>(pointers.qkv_gradient) + block.place.qkv + a.head_size + first_row * a.qkv_stride;
@@ -226,6 +228,8 @@ __global__ void __launch_bounds__(HopperKeyValueGradient<kWidth>::kThreadsOfBloc
   store_rows<T, kWidth>(to, a.qkv_stride, num_rows, a.head_size, sums.keys, {a.scale, a.scale}, scratch);
   const float factor = kDropout ? a.inverse_keep : 1.0f;
   store_rows<T, kWidth>(to + a.head_size, a.qkv_stride, num_rows, a.head_size, sums.values, {factor, factor}, scratch);
+#else
+  __trap();  // code for another card, which must not pass for a result
 #endif
 }
 

@@ -19,7 +19,7 @@ struct HopperQueryGradient {
   static constexpr int kSlots = 6;  // keys of the tile before are let go late
   static constexpr int kThreadsOfBlock = (1 + kGroups) * kGroupThreads;
   static constexpr int kProducerRegisters = 24, kConsumerRegisters = 240;
-  static_assert((kProducerRegisters + kGroups * kConsumerRegisters) * kGroupThreads <= 65536);
+  static_assert(kProducerRegisters + kGroups * kConsumerRegisters <= (1 + kGroups) * kLaunchRegisters);
   using Queries = HopperTile<kWidth, kGroupQueries>;
   using Keys = HopperTile<kWidth, kKeys>;
   // a group's queries, or the gradients of its output; at the end the gradient of the queries, in padded rows
@@ -166,6 +166,7 @@ __global__ void __launch_bounds__(HopperQueryGradient<kWidth>::kThreadsOfBlock, 
 #if MTL_HOPPER_CODE
   using Shape = HopperQueryGradient<kWidth>;
   MTL_DYNAMIC_SHARED(bytes);
+  require_swizzle_alignment(bytes);
   auto& barriers = *reinterpret_cast<typename Shape::Barriers*>(bytes + Shape::kBarriersAt);
   if (threadIdx.x == 0) {
     prefetch(qkv.full);
@@ -192,11 +193,14 @@ __global__ void __launch_bounds__(HopperQueryGradient<kWidth>::kThreadsOfBlock, 
   float sums[kWidth / 8][4] = {};
   wait_for_phase(&barriers.resident, 0);
   accumulate<T, kWidth, kDropout>(sums, bytes, query_tile, a, of, tiles);
-  meet(1 + group, kGroupThreads);  // no warp of the group reads the queries any more: their place is where the gradient is put in order
+  // no warp of the group reads the queries any more: their place is where the gradient is put in order
+  meet(1 + group, kGroupThreads);
   const int first_row = group_query + warp_row;
   T* to = static_cast<T*>(pointers.qkv_gradient) + place.qkv + first_row * a.qkv_stride;
   store_rows<T, kWidth>(to, a.qkv_stride, a.sequence - first_row, a.head_size, sums, {a.scale, a.scale},
                         reinterpret_cast<T*>(query_tile) + warp_row * TileShape<kWidth>::kStride);
+#else
+  __trap();  // code for another card, which must not pass for a result
 #endif
 }
 

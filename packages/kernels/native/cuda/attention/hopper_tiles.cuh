@@ -15,11 +15,23 @@ constexpr int kGroupThreads = 128;  // of a warp group
 constexpr int kBoxRows = 64;        // what one copy brings: so many rows of a panel
 constexpr int kHopperSharedBytes = 227 << 10;
 
+// Registers of a thread of three warp groups as they are launched: all of a multiprocessor's, in units of 8.
+// What a group takes comes from what another gives back, not from the multiprocessor's.
+constexpr int kLaunchRegisters = 65536 / (3 * kGroupThreads) / 8 * 8;
+
 // What kernels know a tensor by: boxes of its full panels and of the last one (where there is none, the first
 // again).
 struct PanelMaps {
   TensorMap full, rest;
 };
+
+// Where the pattern of the widest swizzle begins anew, which copies and descriptors take for granted of the
+// tiles. The declaration of dynamic shared memory asks for it; whether it is so, the card alone can tell.
+MTL_PTX void require_swizzle_alignment([[maybe_unused]] const unsigned char* bytes) {
+#if defined(__CUDACC__)
+  if (shared_address(bytes) % 1024 != 0) __trap();
+#endif
+}
 
 template <int kWidth, int kRows>
 struct HopperTile {
@@ -158,9 +170,11 @@ template <int kSlots>
 MTL_PTX void wait_until_full(RingBarriers<kSlots>& barriers, const RingPlace<kSlots>& place) {
   wait_for_phase(&barriers.full[place.slot], place.parity);
 }
-// By a warp whose products no longer read the slot.
+// By a warp that no longer reads the slot, with products or loads: an arrival vouches for its own thread
+// alone, so the others meet it first.
 template <int kSlots>
 MTL_PTX void let_go(RingBarriers<kSlots>& barriers, const RingPlace<kSlots>& place) {
+  __syncwarp();
   if (threadIdx.x % 32 == 0) arrive(&barriers.empty[place.slot]);
 }
 

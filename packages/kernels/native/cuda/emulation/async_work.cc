@@ -54,6 +54,7 @@ struct Warp {
   int group = 0;
   bool is_fenced = false;
   size_t num_started = 0;
+  int registers = 0;  // of a thread; 0: as many as at the launch
 };
 
 // What the four warps of a group have to agree on.
@@ -232,6 +233,46 @@ void finish(PendingProduct& product, int warp) {
 
 int warp_number() { return thread_number() / 32; }
 
+// --- registers
+
+// What the compiler gives a thread whose kernel changes that later: all that the multiprocessor has, in units
+// of 8.
+constexpr int kRegistersOfCard = 65536, kMostRegisters = 256;
+int launch_registers() {
+  return std::min(kMostRegisters, kRegistersOfCard / static_cast<int>(blockDim.size()) / 8 * 8);
+}
+int registers_of(const Warp& warp) { return warp.registers == 0 ? launch_registers() : warp.registers; }
+
+// What is wrong with the registers that the warps of the block have at its end, or null.
+const char* wrong_registers() {
+  const int num_warps = static_cast<int>(blockDim.size() + 31) / 32;
+  int taken = 0;
+  for (int number = 0; number < num_warps; ++number) {
+    const int mine = work().warps[number].registers;
+    taken += registers_of(work().warps[number]);
+    if (mine != work().warps[number / kWarpsOfGroup * kWarpsOfGroup].registers) {
+      return "the warps of a group have not changed to the same number of registers (setmaxnreg)";
+    }
+  }
+  return taken > num_warps * launch_registers() ? "warp groups take more registers than others give back (setmaxnreg)" : nullptr;
+}
+
+struct RegisterChange {
+  int count;
+  Registers direction;
+  Site site;
+};
+
+void change_for_warp(Payloads payloads, uint32_t) {
+  const RegisterChange& change = *static_cast<const RegisterChange*>(payloads[0]);
+  Warp& warp = work().warps[warp_number()];
+  const int before = registers_of(warp);
+  if (change.direction == Registers::kTake ? change.count < before : change.count > before) {
+    fail(change.site, "to %d registers, from %d", change.count, before);
+  }
+  warp.registers = change.count;
+}
+
 // What one lane has brought, and where its warp keeps what is under way.
 struct Started {
   WarpGroupProduct product;
@@ -337,9 +378,10 @@ void wait_for_products(int groups_left, Site site) {
   meet_in_warp(kAllLanes, &groups_left, finish_groups, site);
 }
 
-void change_registers(int count, Site site) {
+void change_registers(int count, Registers direction, Site site) {
   if (count % 8 != 0 || count < 24 || count > 256) fail(site, "setmaxnreg to %d registers", count);
-  meet_in_warp(kAllLanes, nullptr, [](Payloads, uint32_t) {}, site);
+  RegisterChange change = {count, direction, site};
+  meet_in_warp(kAllLanes, &change, change_for_warp, site);
 }
 
 void begin_async_work() {
@@ -369,7 +411,7 @@ const char* end_async_work() {
       return "not all warps of a group have started the same number of wgmma";
     }
   }
-  return nullptr;
+  return wrong_registers();
 }
 
 }  // namespace mtl::emulation

@@ -60,7 +60,13 @@ void start_product(const WarpGroupProduct& product, Site site);
 void commit_products(Site site);
 // Until all but the newest `groups_left` groups of the warp are done.
 void wait_for_products(int groups_left, Site site);
-void change_registers(int count, Site site);
+
+// --- registers of warp groups (setmaxnreg)
+
+enum class Registers { kGiveBack, kTake };
+// A thread has `count` registers from here on. What groups take in excess of what others give back, a card
+// would wait for: found at the end of the block.
+void change_registers(int count, Registers direction, Site site);
 
 // --- for block.cc
 

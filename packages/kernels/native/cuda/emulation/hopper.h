@@ -5,8 +5,9 @@
 //   D (64 x N)   warp w of the group has rows 16 w to 16 w + 15; of them, d[n] is what d is of columns 8 n to 8 n + 7 in ptx.h
 //   A (64 x 16)  in registers: warp w has rows 16 w to 16 w + 15, as a is in ptx.h
 //
-// Code that uses these stands between `#if MTL_HOPPER_CODE` and `#endif`: the same sources are compiled for
-// older cards, where the kernels are empty and never launched.
+// Code that uses these stands between `#if MTL_HOPPER_CODE` and `#else`: the same sources are compiled for
+// other cards, where the kernels trap. A Hopper that is given such code (a library built without sm_90a, or
+// compiled by the driver from PTX) reports an error instead of leaving the outputs as they were.
 #pragma once
 
 #include <type_traits>
@@ -189,11 +190,11 @@ inline void copy_box(void* shared, const TensorMap& map, int x, int y, int z, ui
 inline void prefetch(const TensorMap&) {}
 template <int count>
 void give_registers_back(MTL_SITE_PARAMETERS) {
-  emulation::change_registers(count, {"setmaxnreg.dec", file, line});
+  emulation::change_registers(count, emulation::Registers::kGiveBack, {"setmaxnreg.dec", file, line});
 }
 template <int count>
 void take_registers(MTL_SITE_PARAMETERS) {
-  emulation::change_registers(count, {"setmaxnreg.inc", file, line});
+  emulation::change_registers(count, emulation::Registers::kTake, {"setmaxnreg.inc", file, line});
 }
 inline void fence_products(MTL_SITE_PARAMETERS) { emulation::fence_products({"wgmma.fence", file, line}); }
 inline void commit_products(MTL_SITE_PARAMETERS) { emulation::commit_products({"wgmma.commit_group", file, line}); }

@@ -12,6 +12,7 @@ constexpr int kFloat16 = 6, kBFloat16 = 9;
 constexpr int kNoInterleave = 0, kSwizzle32 = 1, kSwizzle64 = 2, kSwizzle128 = 3;
 constexpr int kPromote256 = 3;  // L2 fetches 256 bytes
 constexpr int kZerosOutside = 0;
+constexpr int kSuccess = 0, kInvalidValue = 1, kNotInitialized = 3, kInvalidContext = 201;  // of CUresult
 using EncodeTiled = int (*)(void* map, int type, uint32_t rank, void* data, const uint64_t* dims, const uint64_t* strides,
                             const uint32_t* box, const uint32_t* element_strides, int interleave, int swizzle,
                             int promotion, int outside);
@@ -23,6 +24,8 @@ static_assert(kFloat16 == CU_TENSOR_MAP_DATA_TYPE_FLOAT16 && kBFloat16 == CU_TEN
 static_assert(kNoInterleave == CU_TENSOR_MAP_INTERLEAVE_NONE && kZerosOutside == CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
 static_assert(kSwizzle32 == CU_TENSOR_MAP_SWIZZLE_32B && kSwizzle64 == CU_TENSOR_MAP_SWIZZLE_64B &&
               kSwizzle128 == CU_TENSOR_MAP_SWIZZLE_128B);
+static_assert(kSuccess == CUDA_SUCCESS && kInvalidValue == CUDA_ERROR_INVALID_VALUE &&
+              kNotInitialized == CUDA_ERROR_NOT_INITIALIZED && kInvalidContext == CUDA_ERROR_INVALID_CONTEXT);
 static_assert(kPromote256 == CU_TENSOR_MAP_L2_PROMOTION_L2_256B);
 #endif
 
@@ -45,6 +48,21 @@ int number_of(Swizzle swizzle) {
 
 }  // namespace
 
+cudaError_t status_of_driver(int result) {
+  switch (result) {
+    case kSuccess:
+      return cudaSuccess;
+    case kInvalidValue:
+      return cudaErrorInvalidValue;
+    case kNotInitialized:
+      return cudaErrorInitializationError;
+    case kInvalidContext:
+      return cudaErrorDeviceUninitialized;
+    default:
+      return cudaErrorUnknown;
+  }
+}
+
 cudaError_t make_tensor_map(TensorMap* map, const TensorMapShape& shape) {
   static const EncodeTiled encode = find_encode();
   if (encode == nullptr) return cudaErrorInsufficientDriver;
@@ -53,9 +71,9 @@ cudaError_t make_tensor_map(TensorMap* map, const TensorMapShape& shape) {
   const uint64_t strides[] = {2 * columns, 2 * columns * vectors};  // bytes, of all dimensions but the innermost
   const uint32_t box[] = {static_cast<uint32_t>(shape.box_columns), 1, static_cast<uint32_t>(shape.box_rows)};
   const uint32_t element_strides[] = {1, 1, 1};
-  const int status = encode(map, shape.is_half ? kFloat16 : kBFloat16, 3, const_cast<void*>(shape.data), dims, strides, box,
+  const int result = encode(map, shape.is_half ? kFloat16 : kBFloat16, 3, const_cast<void*>(shape.data), dims, strides, box,
                             element_strides, kNoInterleave, number_of(shape.swizzle), kPromote256, kZerosOutside);
-  return status == 0 ? cudaSuccess : cudaErrorInvalidValue;
+  return status_of_driver(result);
 }
 
 }  // namespace mtl::cuda

@@ -16,8 +16,12 @@ struct TensorMapShape {
   Swizzle swizzle;
 };
 
+// What a CUresult of the driver's is called by the runtime, cudaErrorUnknown where it is none that making
+// tensor maps is known for.
+cudaError_t status_of_driver(int result);
+
 // cudaErrorInsufficientDriver where the driver has no such function, cudaErrorInvalidValue where it refuses
-// the shape.
+// the shape, cudaErrorInitializationError or cudaErrorDeviceUninitialized where nobody has opened a device.
 cudaError_t make_tensor_map(TensorMap* map, const TensorMapShape& shape);
 
 }  // namespace mtl::cuda
