@@ -111,7 +111,7 @@ function readReport(text) {
     kernels.push({
       symbol: part.slice(0, part.indexOf("'")),
       registers: Number(/Used (\d+) registers/.exec(part)?.[1] ?? Number.NaN),
-      spilled: Number(/(\d+) bytes spill stores/.exec(part)?.[1] ?? Number.NaN),
+      spilled: spilledBytes(part),
       shared: Number(/(\d+) bytes smem/.exec(part)?.[1] ?? 0),
       isSerialized: false,
     });
@@ -122,6 +122,15 @@ function readReport(text) {
     if (kernel !== undefined) kernel.isSerialized = true;
   }
   return kernels;
+}
+
+/**
+ * What goes through memory by the report on a kernel, stored or loaded, whichever is more; NaN where it does
+ * not say.
+ */
+function spilledBytes(report) {
+  const [, stored, loaded] = /(\d+) bytes spill stores, (\d+) bytes spill loads/.exec(report) ?? [];
+  return Math.max(Number(stored), Number(loaded));
 }
 
 /** Compiles one file for one architecture: its kernels, or ends the process with the compiler's output. */
