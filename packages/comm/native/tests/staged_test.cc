@@ -3,6 +3,7 @@
 #include "engines/staged/staged_communicator.h"
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
@@ -134,12 +135,15 @@ void expect_all_given_back() {
   EXPECT(Device::num_pinned == 0);
 }
 
-// A kernel that takes its time: what does not wait for it comes before it.
+// A kernel that takes its time: what does not wait for it comes before it. It sleeps a few times rather than
+// giving up the processor often: on a machine that is busy with other things, each of these costs a time slice.
 void slow_kernel(ThreadStream* compute, std::vector<float>* values, float value) {
   compute->enqueue([=] {
-    for (float& each : *values) {
-      each = value;
-      std::this_thread::yield();
+    constexpr size_t kParts = 8;
+    const size_t size = values->size();
+    for (size_t part = 0; part < kParts; ++part) {
+      std::this_thread::sleep_for(std::chrono::microseconds(500));
+      for (size_t i = part * size / kParts; i < (part + 1) * size / kParts; ++i) (*values)[i] = value;
     }
   });
 }
