@@ -5,7 +5,7 @@
 #include <cstring>
 #include <vector>
 
-#include "cuda/emulation/hopper.h"
+#include "cuda/instructions/hopper.h"
 #include "cuda/runtime/tensor_map.h"
 #include "tests/cuda_kernel_test.h"
 #include "tests/native_test.h"

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "cuda/attention/masks.cuh"
-#include "cuda/emulation/hopper.h"
+#include "cuda/instructions/hopper.h"
 
 namespace mtl::cuda {
 

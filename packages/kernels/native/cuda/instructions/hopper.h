@@ -12,7 +12,7 @@
 
 #include <type_traits>
 
-#include "cuda/emulation/ptx.h"
+#include "cuda/instructions/ptx.h"
 
 #if defined(__CUDA_ARCH__) && !defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #define MTL_HOPPER_CODE 0
@@ -133,10 +133,11 @@ struct WarpGroupProduct;
 #define MTL_NAMES_32 MTL_NAMES_16 ",%8,%9,%10,%11,%12,%13,%14,%15"
 #define MTL_NAMES_64 MTL_NAMES_32 ",%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
 #define MTL_NAMES_128 \
-  MTL_NAMES_64 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47" ",%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
+  MTL_NAMES_64 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47" \
+               ",%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
 
-// The operands' numbers come after those of d: A and B and whether to add, or four registers of A and the
-// same.
+// The operands' numbers (nvcc knows no names of operands) come after those of d: A and B and whether to add,
+// or four registers of A and the same.
 #define MTL_PRODUCT(N, TYPE, A, B, ADD, TRANSPOSED, ...)                                                              \
   asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, " ADD ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE \
                "." TYPE " {" MTL_NAMES_##N "}, " A ", " B ", add, 1, 1, " TRANSPOSED ";\n}"                              \
