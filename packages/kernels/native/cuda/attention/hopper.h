@@ -40,23 +40,18 @@ constexpr int hopper_width(int64_t head_size) {
 // dropout, the last two as std::integral_constant: what kernels are compiled for.
 template <typename LaunchKernel>
 cudaError_t with_hopper_kernel(const AttentionProblem& problem, DType dtype, const LaunchKernel& launch) {
-  const auto of_dropout = [&](auto element, auto width) {
-    return dropout_threshold(problem.dropout_probability) != 0 ? launch(element, width, std::true_type{})
-                                                               : launch(element, width, std::false_type{});
+  const bool dropout = dropout_threshold(problem.dropout_probability) != 0;
+  const auto of_width = [&](auto element, auto width) {
+    return dropout ? launch(element, width, std::true_type{}) : launch(element, width, std::false_type{});
   };
-  const auto of_width = [&](auto element) {
-    switch (hopper_width(problem.head_size)) {
-      case 64:
-        return of_dropout(element, std::integral_constant<int, 64>{});
-      case 80:
-        return of_dropout(element, std::integral_constant<int, 80>{});
-      case 96:
-        return of_dropout(element, std::integral_constant<int, 96>{});
-      default:
-        return of_dropout(element, std::integral_constant<int, 128>{});
-    }
+  const auto of_element = [&](auto element) {
+    const int width = hopper_width(problem.head_size);
+    if (width == 64) return of_width(element, std::integral_constant<int, 64>{});
+    if (width == 80) return of_width(element, std::integral_constant<int, 80>{});
+    if (width == 96) return of_width(element, std::integral_constant<int, 96>{});
+    return of_width(element, std::integral_constant<int, 128>{});
   };
-  return dtype == DType::kBFloat16 ? of_width(__nv_bfloat16{}) : of_width(__half{});
+  return dtype == DType::kBFloat16 ? of_element(__nv_bfloat16{}) : of_element(__half{});
 }
 
 // A block for every Shape::kRows rows of every head.

@@ -100,6 +100,7 @@ MTL_PTX void attend(RunningRows<kWidth>& rows, unsigned char* bytes, const unsig
   uint32_t probabilities[kKeys / 16][4];
   const auto first = ring.take();
   wait_until_full(barriers, first);
+  hold(scores);
   fence_products();
   start_scores<T, kWidth, kKeys>(scores, query_tile, tile_at(first));
   commit_products();
@@ -118,6 +119,7 @@ MTL_PTX void attend(RunningRows<kWidth>& rows, unsigned char* bytes, const unsig
     commit_products();
     wait_until_full(barriers, values);
     hold(rows.output);
+    hold(probabilities);
     fence_products();
     start_weighted_sum<T, kWidth, kKeys>(rows.output, probabilities, tile_at(values));
     commit_products();
@@ -127,6 +129,7 @@ MTL_PTX void attend(RunningRows<kWidth>& rows, unsigned char* bytes, const unsig
     take_scores<kDropout>(scores, rows, shrink, a, of, tile * kKeys);
     wait_for_products<0>();
     hold(rows.output);
+    hold(probabilities);
     let_go(barriers, values);
 #pragma unroll
     for (int half = 0; half < 2; ++half) rows.rescale(half, shrink[half]);
@@ -134,11 +137,13 @@ MTL_PTX void attend(RunningRows<kWidth>& rows, unsigned char* bytes, const unsig
   }
   wait_until_full(barriers, ring);
   hold(rows.output);
+  hold(probabilities);
   fence_products();
   start_weighted_sum<T, kWidth, kKeys>(rows.output, probabilities, tile_at(ring));
   commit_products();
   wait_for_products<0>();
   hold(rows.output);
+  hold(probabilities);
 }
 
 template <typename T, int kWidth, bool kDropout>

@@ -118,9 +118,11 @@ MTL_PTX void add_queries(Gradients<kWidth>& sums, const unsigned char* key_tile,
   const unsigned char* gradient_tile = query_tile + Shape::Tile::kBytes;
   float scores[kQueries / 8][4], gradients[kQueries / 8][4];
   uint32_t probabilities[kQueries / 16][4], score_gradients[kQueries / 16][4];
+  hold(scores);
   fence_products();
   start_scores<T, kWidth, kTile, kQueries>(scores, key_tile, query_tile, column);
   commit_products();
+  hold(gradients);
   fence_products();
   start_scores<T, kWidth, kTile, kQueries>(gradients, key_tile + Shape::kValuesAt, gradient_tile, column);
   commit_products();
@@ -142,18 +144,22 @@ MTL_PTX void add_queries(Gradients<kWidth>& sums, const unsigned char* key_tile,
   wait_for_products<0>();
   hold(gradients);
   hold(sums.values);
+  hold(probabilities);
   fence_products();
   start_weighted_sum<T, kWidth, kTile, kQueries>(sums.values, probabilities, gradient_tile, column);
   commit_products();
   to_score_gradients<kDropout, kQueries>(gradients, scores, a, facts, column);
   to_operand<T>(score_gradients, gradients);
   hold(sums.keys);
+  hold(score_gradients);
   fence_products();
   start_weighted_sum<T, kWidth, kTile, kQueries>(sums.keys, score_gradients, query_tile, column);
   commit_products();
   wait_for_products<0>();
   hold(sums.keys);
   hold(sums.values);
+  hold(probabilities);
+  hold(score_gradients);
 }
 
 // A warp group's keys over all queries that see them.

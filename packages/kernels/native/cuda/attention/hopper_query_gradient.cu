@@ -127,6 +127,7 @@ MTL_PTX void accumulate(float (&sums)[kWidth / 8][4], unsigned char* bytes, cons
     wait_for_products<1>();  // these scores, and the sums of the tile before
     hold(scores);
     hold(sums);
+    hold(score_gradients);
     if (tile > block.first_tile) let_go(barriers, keys_before);
     to_row_probabilities(scores, a, of, tile * kKeys);
     wait_for_products<0>();
@@ -135,6 +136,7 @@ MTL_PTX void accumulate(float (&sums)[kWidth / 8][4], unsigned char* bytes, cons
     to_row_gradients<kDropout>(scores, gradients, a, of, tile * kKeys);
     to_operand<T>(score_gradients, scores);
     hold(sums);
+    hold(score_gradients);
     fence_products();
     start_weighted_sum<T, kWidth, kKeys>(sums, score_gradients, tile_at(keys));
     commit_products();
@@ -142,6 +144,7 @@ MTL_PTX void accumulate(float (&sums)[kWidth / 8][4], unsigned char* bytes, cons
   }
   wait_for_products<0>();
   hold(sums);
+  hold(score_gradients);
 }
 
 template <typename T, int kWidth, bool kDropout>

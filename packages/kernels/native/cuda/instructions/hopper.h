@@ -106,13 +106,20 @@ MTL_PTX void wait_for_products() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(groups_left) : "memory");
 }
 // Keeps the compiler from moving reads and writes of registers across this point: it does not know that a
-// product that was started still writes them.
-template <int kRows>
-MTL_PTX void hold(float (&registers)[kRows][4]) {
+// product that was started still writes its sums and reads its left operand. Before the fence and behind the
+// wait of every product.
+template <typename Register, int kRows>
+MTL_PTX void hold(Register (&registers)[kRows][4]) {
 #pragma unroll
   for (int row = 0; row < kRows; ++row) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) asm volatile("" : "+f"(registers[row][i])::"memory");
+    for (int i = 0; i < 4; ++i) {
+      if constexpr (std::is_same_v<Register, float>) {
+        asm volatile("" : "+f"(registers[row][i])::"memory");
+      } else {
+        asm volatile("" : "+r"(registers[row][i])::"memory");
+      }
+    }
   }
 }
 
@@ -203,8 +210,8 @@ template <int groups_left>
 void wait_for_products(MTL_SITE_PARAMETERS) {
   emulation::wait_for_products(groups_left, {"wgmma.wait_group", file, line});
 }
-template <int kRows>
-void hold(float (&)[kRows][4]) {}
+template <typename Register, int kRows>
+void hold(Register (&)[kRows][4]) {}
 
 template <typename T, int kColumns>
 struct WarpGroupProduct {
