@@ -160,7 +160,8 @@ __global__ void __launch_bounds__(HopperForward<kWidth>::kThreadsOfBlock, 1)
     return;
   }
   take_registers<Shape::kConsumerRegisters>();
-  const auto [group, warp_row] = group_place();
+  // with dropout no register is left for what the compiler then keeps: it would spill 100 bytes
+  const auto [group, warp_row] = group_place<!kDropout>();
   const int group_query = block.first_query + group * Shape::kGroupRows, warp_query = group_query + warp_row;
   unsigned char* query_tile = bytes + group * Shape::kQueryBytes;
   const Rows of = {block.place.batch, warp_query + static_cast<int>(threadIdx.x) % 32 / 4,

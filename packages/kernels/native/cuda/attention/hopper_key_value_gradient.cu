@@ -204,7 +204,7 @@ __global__ void __launch_bounds__(HopperKeyValueGradient<kWidth>::kThreadsOfBloc
     return;
   }
   take_registers<Shape::kConsumerRegisters>();
-  const auto [group, warp_row] = group_place();
+  const auto [group, warp_row] = group_place<true>();
   Gradients<kWidth> sums;
   wait_for_phase(&barriers_of<Shape>(bytes).resident, 0);
   accumulate<T, kWidth, kDropout>(sums, bytes, group, a, block);

@@ -162,7 +162,7 @@ __global__ void __launch_bounds__(HopperQueryGradient<kWidth>::kThreadsOfBlock, 
     return;
   }
   take_registers<Shape::kConsumerRegisters>();
-  const auto [group, warp_row] = group_place();
+  const auto [group, warp_row] = group_place<true>();
   const int group_query = block.first_query + group * Shape::kGroupRows, warp_query = group_query + warp_row;
   const int query = warp_query + static_cast<int>(threadIdx.x) % 32 / 4;
   unsigned char* query_tile = bytes + group * Shape::kQueryBytes;

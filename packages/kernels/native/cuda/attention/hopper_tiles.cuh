@@ -236,9 +236,12 @@ MTL_PTX void fill_slot(unsigned char* bytes, typename Shape::Place& place, const
 struct GroupPlace {
   int group, warp_row;
 };
+// kUniform: the compiler is told that a warp's lanes are in one group, and keeps addresses of tiles in uniform
+// registers.
+template <bool kUniform>
 MTL_PTX GroupPlace group_place() {
-  const int thread = static_cast<int>(threadIdx.x);
-  return {thread / kGroupThreads - 1, thread % kGroupThreads / 32 * 16};
+  const int thread = static_cast<int>(threadIdx.x), number = thread / kGroupThreads;
+  return {(kUniform ? __shfl_sync(kAllLanes, number, 0) : number) - 1, thread % kGroupThreads / 32 * 16};
 }
 
 // A block of 128 queries and the keys that they see, in tiles of kKeys.
