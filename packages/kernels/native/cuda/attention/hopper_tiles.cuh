@@ -236,8 +236,8 @@ MTL_PTX void fill_slot(unsigned char* bytes, typename Shape::Place& place, const
 struct GroupPlace {
   int group, warp_row;
 };
-// kUniform: the compiler is told that a warp's lanes are in one group, and keeps addresses of tiles in uniform
-// registers.
+// kUniform: the compiler is told that a warp's lanes are in one group, and keeps addresses of tiles in
+// uniform registers.
 template <bool kUniform>
 MTL_PTX GroupPlace group_place() {
   const int thread = static_cast<int>(threadIdx.x), number = thread / kGroupThreads;
