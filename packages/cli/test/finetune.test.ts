@@ -109,6 +109,21 @@ describe('mtl finetune', () => {
       '--nproc-per-node 4',
     ],
     [
+      'recomputation that does not say of which layers',
+      [...qqp, ...sizes, ...vocabulary, '--recompute-granularity', 'full'],
+      'MTL_FLAG_NEEDS',
+      '--recompute-method uniform or block',
+    ],
+    [
+      'recomputation of more layers than there are',
+      [
+        ...[...qqp, ...sizes, ...vocabulary, '--recompute-granularity', 'full'],
+        ...['--recompute-method', 'block', '--recompute-num-layers', '3'],
+      ],
+      'MTL_RECOMPUTE',
+      '--recompute-num-layers 2',
+    ],
+    [
       'a device that there is not',
       [...qqp, ...sizes, ...vocabulary, '--device', 'gpu'],
       'MTL_FLAG_VALUE',
