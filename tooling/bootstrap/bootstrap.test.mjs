@@ -71,6 +71,20 @@ describe('the commands of package.json', () => {
   });
 });
 
+describe('checks.mjs', () => {
+  const script = fileURLToPath(new URL('checks.mjs', import.meta.url));
+
+  it.each([
+    ['a name that is no check', ['lint', 'toString'], 'there is no check toString'],
+    ['no name', [], 'no check is named'],
+  ])('%s: one error with those that there are, status 2', (_, names, what) => {
+    const { status, stdout, stderr } = spawnSync(process.execPath, [script, ...names], { encoding: 'utf8' });
+    const expected = 'expected one or more of lint, boundaries, typecheck';
+    expect(stderr).toBe(`error[MTL_FLAG_VALUE]: ${what}; ${expected}\n`);
+    expect({ status, stdout }).toEqual({ status: 2, stdout: '' });
+  });
+});
+
 describe('the script, started by a user without root', () => {
   let directory;
   let script;
