@@ -1,34 +1,18 @@
 import { spawnSync } from 'node:child_process';
-import {
-  chmodSync,
-  copyFileSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
+import { copyFileSync, mkdirSync, readFileSync, symlinkSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { testFolder } from '../processes/test-folder.mjs';
 import { moduleClosure } from './module-closure.mjs';
 import { runStep } from './run-step.mjs';
 import { neededLibraries, requiredVersions } from './shared-libraries.mjs';
 import { skippedTests } from './skipped-tests.mjs';
 import { stagesOf } from './stages.mjs';
 
-let root;
-beforeAll(() => {
-  root = mkdtempSync(join(tmpdir(), 'mtl-bundle-test-'));
-});
-afterAll(() => rmSync(root, { recursive: true }));
+const { path: root, write, writeProgram, remove } = testFolder('bundle-test');
+afterAll(remove);
 
-const write = (path, text) => {
-  mkdirSync(dirname(join(root, path)), { recursive: true });
-  writeFileSync(join(root, path), text);
-};
 const link = (from, to) => {
   mkdirSync(dirname(join(root, from)), { recursive: true });
   symlinkSync(relative(dirname(join(root, from)), join(root, to)), join(root, from));
@@ -170,8 +154,7 @@ describe('run-on-gpu.sh', () => {
   function bundleWith(node) {
     copyFileSync(script, join(root, 'run-on-gpu.sh'));
     write('bundle.json', '{\n "commit": "0123abcd",\n "cuda": true\n}\n');
-    write('bin/node', `#!/bin/sh\n${node}\n`);
-    chmodSync(join(root, 'bin/node'), 0o755);
+    writeProgram('bin/node', node);
     return spawnSync('/bin/sh', [join(root, 'run-on-gpu.sh'), 'tests', '--only', 'a b'], {
       encoding: 'utf8',
       env: { PATH: '/usr/bin:/bin', LD_LIBRARY_PATH: '/theirs' },

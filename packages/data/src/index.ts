@@ -100,14 +100,7 @@ export { openSampleDataset } from './samples/open-sample-dataset.js';
 export { PythonFloat, type PythonJsonValue } from './samples/python-json.js';
 export { createSampleBatch, type SampleBatch } from './samples/sample-batch.js';
 export type { NumberedBatch, SampleDataset, SampleDatasetDescription } from './samples/sample-dataset.js';
-export {
-  parseSplit,
-  type SplitMatrix,
-  type SplitName,
-  type SplitRange,
-  splitNames,
-  splitSequences,
-} from './samples/split.js';
+export { type SplitName, splitNames, splitSequences } from './samples/split.js';
 export { answerF1, exactMatch, normalizeAnswer } from './tasks/answer-scores.js';
 export {
   type BestSpans,
