@@ -85,7 +85,6 @@ export {
   type GptDatasetSettings,
   gptDatasetIdentifiers,
   openGptDataset,
-  planGptDataset,
 } from './samples/gpt-dataset.js';
 export {
   buildGptIndices,
@@ -127,7 +126,7 @@ export {
   readGlueFile,
   type SentencePairExample,
 } from './tasks/read-glue-file.js';
-export { type MultipleChoiceExample, raceChoices, readRaceDirectory } from './tasks/read-race-directory.js';
+export { type MultipleChoiceExample, readRaceDirectory } from './tasks/read-race-directory.js';
 export {
   readSquadFile,
   type SpanAnswer,

@@ -5,7 +5,7 @@ import { assembleBatch } from './assemble-batch.js';
 import { checkGptIndices } from './check-gpt-indices.js';
 import { datasetIdentifiers } from './dataset-identifiers.js';
 import { fillMasks, type SampleMaskOptions } from './fill-masks.js';
-import { buildGptIndices, type GptIndexPlan, planGptIndices } from './gpt-indices.js';
+import { buildGptIndices, planGptIndices } from './gpt-indices.js';
 import { inPart } from './in-part.js';
 import { cachedIndex, indexCacheDirectory } from './index-cache.js';
 import { type PythonJsonValue, pythonJson } from './python-json.js';
@@ -177,12 +177,6 @@ export function openGptDataset(options: GptDatasetOptions): GptDataset {
   } finally {
     indexed.close();
   }
-}
-
-/** The plan of a part without building it: how many samples and epochs it would have. */
-export function planGptDataset(options: GptDatasetOptions): GptIndexPlan {
-  using indexed = IndexedDataset.open(options.prefix);
-  return inPart(options, () => planGptIndices(indicesOptions({ ...options, indexed })));
 }
 
 /** The text whose md5 names a GPT dataset's cache files, as Megatron composes it. */
