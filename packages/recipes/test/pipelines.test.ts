@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Checkpoint, dtypeBytes, hostTensor, loadCheckpoint } from '@mtl/checkpoint';
 import { sizeOf } from '@mtl/kernels';
@@ -124,6 +124,24 @@ describe('a GPT in a pipeline', () => {
     writeFileSync(path, lines.toReversed().join('\n'));
     await runs.run(2, [{ name: 'turned', flags: [...stages(2), ...schedule(path)] }]);
     expectSame('turned');
+  });
+
+  it('reads data in the first and the last stage alone', async () => {
+    // every token is one that no vocabulary has: who reads a sample fails
+    const [prefix, unreadable] = ['corpus_text_document', 'unreadable'].map((name) => runs.pathOf(name));
+    copyFileSync(`${prefix}.idx`, `${unreadable}.idx`);
+    writeFileSync(`${unreadable}.bin`, new Uint8Array(readFileSync(`${prefix}.bin`).length).fill(0xff));
+    const withoutData = (...ranks: number[]) =>
+      Object.fromEntries(ranks.map((rank) => [rank, ['--data-path', unreadable!]]));
+    const flags = stages(4);
+    await runs.run(4, [{ name: 'read by ends', flags, flagsOfRank: withoutData(1, 2) }]);
+    expectSame('read by ends');
+    // the first stage has the last piece, too
+    const turned = [...stages(2), ...schedule('zb-v')];
+    await runs.run(2, [{ name: 'read by one', flags: turned, flagsOfRank: withoutData(1) }]);
+    expectSame('read by one');
+    const last = runs.run(4, [{ name: 'unread', flags, flagsOfRank: withoutData(3) }]);
+    await expect(last).rejects.toThrow('65535');
   });
 
   it('trains with layers dealt out unevenly', async () => {

@@ -30,6 +30,8 @@ export interface Training {
   readonly flags?: readonly string[];
   /** Flags of the recipe that this training goes without. */
   readonly leftOut?: readonly string[];
+  /** Flags of single ranks, in place of those of all. */
+  readonly flagsOfRank?: TrainGptArgument['flagsOfRank'];
   readonly isRestart?: boolean;
 }
 
@@ -140,8 +142,8 @@ export class TrainingRuns {
   }
 
   #argumentsOf(trainings: readonly Training[]): TrainGptArgument[] {
-    return trainings.map(({ name, flags = [], leftOut = [], isRestart = false }) => ({
-      isRestart,
+    return trainings.map(({ name, flags = [], leftOut = [], flagsOfRank = {}, isRestart = false }) => ({
+      ...{ isRestart, flagsOfRank },
       model: this.#model,
       flags: [
         ...withoutFlags(this.#recipe, [...flags, ...leftOut]),
