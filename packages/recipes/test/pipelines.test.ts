@@ -16,7 +16,8 @@ import {
 let runs: TrainingRuns;
 let alone: TrainGptResult;
 beforeAll(async () => {
-  // a shorter curve than that of other layouts: there are many schedules; evaluations of several micro-batches
+  // a shorter curve than that of other layouts: there are many schedules; evaluations of several
+  // micro-batches
   const each = ['--num-layers', '4', '--train-iters', '10', '--eval-interval', '5', '--eval-iters', '2'];
   runs = await TrainingRuns.create(each);
   const results = await runs.run(1, [{ name: 'alone' }, { name: 'alone-bf16', flags: ['--bf16'] }]);
@@ -44,9 +45,7 @@ function expectSame(name: string, expected = 'alone', precision: 'fp32' | 'bf16'
 /** Validation losses and the text that the model makes of a prompt. */
 function expectSameOutcome(results: readonly TrainGptResult[]): void {
   const [first, ...others] = results;
-  expect(validationDifference(first!.output, alone.output)).toBeLessThan(
-    tolerances.fp32.loss + printedTwice,
-  );
+  expect(validationDifference(first!.output, alone.output)).toBeLessThan(tolerances.fp32.loss + printedTwice);
   expect(first!.sample).toMatch(/^A sample:\nThe people of/);
   // drawn by the same random numbers from probabilities that differ by rounding alone
   expect(first!.sample).toBe(alone.sample);
