@@ -136,7 +136,8 @@ void expect_all_given_back() {
 }
 
 // A kernel that takes its time: what does not wait for it comes before it. It sleeps a few times rather than
-// giving up the processor often: on a machine that is busy with other things, each of these costs a time slice.
+// giving up the processor often: on a machine that is busy with other things, each of these costs a time
+// slice.
 void slow_kernel(ThreadStream* compute, std::vector<float>* values, float value) {
   compute->enqueue([=] {
     constexpr size_t kParts = 8;
