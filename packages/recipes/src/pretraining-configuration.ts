@@ -109,6 +109,8 @@ export interface ParallelConfiguration {
   readonly pipelineSchedule: string;
   /** The text of the schedule file, where one is named. */
   readonly pipelineScheduleCsv?: string;
+  /** The path of the module whose function makes schedules, where one is named. */
+  readonly pipelineScheduleModule?: string;
   /** Micro-batches of a group of the interleaved schedule; absent: as many as stages. */
   readonly microBatchGroupSize?: number;
   readonly layerLayout: LayerLayout;

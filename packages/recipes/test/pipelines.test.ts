@@ -125,6 +125,27 @@ describe('a GPT in a pipeline', () => {
     expectSame('turned');
   });
 
+  it('trains by a function of somebody, whatever the number of micro-batches', async () => {
+    const path = runs.pathOf('own.mjs');
+    // backward in halves, the second ones at the end; the first layers on the last rank
+    writeFileSync(
+      path,
+      `export default ({ numStages, numMicroBatches }) => {
+        const all = (kind, chunk) =>
+          Array.from({ length: numMicroBatches }, (_, microBatch) => ({ kind, chunk, microBatch }));
+        const placement = Array.from({ length: numStages }, (_, chunk) => numStages - 1 - chunk);
+        const actions = placement.map((chunk) => ['F', 'I', 'W'].flatMap((kind) => all(kind, chunk)));
+        return { numMicroBatches, placement, actions };
+      };`,
+    );
+    const growing = ['--rampup-batch-size', '4', '2', '12', '--train-samples', '60'];
+    const flags = [...growing, '--lr-decay-samples', '60'];
+    const leftOut = ['--train-iters', '--lr-decay-iters'];
+    await runs.run(1, [{ name: 'own-alone', flags, leftOut }]);
+    await runs.run(2, [{ name: 'own', flags: [...flags, ...stages(2), ...schedule(path)], leftOut }]);
+    expectSame('own', 'own-alone');
+  });
+
   it('reads data in the first and the last stage alone', async () => {
     // every token is one that no vocabulary has: who reads a sample fails
     const [prefix, unreadable] = ['corpus_text_document', 'unreadable'].map((name) => runs.pathOf(name));

@@ -26,7 +26,7 @@ export const parallelFlags = {
     { defaultText: '--pipeline-model-parallel-size' },
   ),
   'pipeline-schedule': text(
-    `Order of forward and backward passes over the stages: ${scheduleNames.join(', ')}, or a CSV file.`,
+    `Order of forward and backward passes over the stages: ${scheduleNames.join(', ')}, a CSV file, or a JavaScript module that exports a function.`,
     { placeholder: 'NAME|FILE', defaultText: '1f1b, or interleaved with several chunks per stage' },
   ),
   'pipeline-model-parallel-layout': text(
