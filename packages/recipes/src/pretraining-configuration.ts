@@ -93,6 +93,8 @@ export interface DataConfiguration {
 
 export interface ParallelConfiguration {
   readonly device: 'cpu' | 'cuda';
+  /** Whether products of float32 may be in TF32. */
+  readonly allowTf32: boolean;
   /** Whether passes are recorded and launched as CUDA graphs. */
   readonly cudaGraphs: boolean;
   /** Absent: all cores of the process. */

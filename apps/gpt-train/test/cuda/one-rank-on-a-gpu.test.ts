@@ -64,6 +64,19 @@ describe.skipIf(problem !== undefined)(`gpt-train alone on one GPU (${title})`, 
     });
   });
 
+  it('computes in TF32 when asked, and not otherwise', async () => {
+    const flags = ['--global-batch-size', '2'];
+    const { steps: exact } = await train('float32', { device: 'cuda', flags });
+    const { steps: onHost } = await train('float32-host', { device: 'cpu', flags });
+    const { steps: rounded } = await train('tf32', { device: 'cuda', flags: [...flags, '--allow-tf32'] });
+    const distances = (steps: typeof exact) =>
+      steps.map(({ lm_loss }, step) => Math.abs(lm_loss! / onHost[step]!.lm_loss! - 1));
+    expect(Math.max(...distances(exact))).toBeLessThan(bounds.loss);
+    // 10 bits of mantissa: no further than bfloat16 may come with 8
+    expect(rounded.map(({ lm_loss }) => lm_loss)).not.toEqual(exact.map(({ lm_loss }) => lm_loss));
+    expect(Math.max(...distances(rounded))).toBeLessThan(bounds.bfloat16Loss);
+  });
+
   it('launches passes as graphs with the same losses and norms to the bit', async () => {
     // masks and data that differ from micro-batch to micro-batch, which a recorded pass must not keep
     const dropout = ['--attention-dropout', '0.1', '--hidden-dropout', '0.1'];

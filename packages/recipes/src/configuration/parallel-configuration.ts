@@ -66,9 +66,13 @@ export function parallelConfiguration(options: ParallelConfigurationOptions): Pa
     notices,
     isWhole: tensorModelParallelSize * pipelineModelParallelSize === 1,
   });
+  const device = flags.required('device');
+  if (flags.required('allow-tf32') && device !== 'cuda')
+    notices.push(`--allow-tf32 has no effect with --device ${device}`);
   const threads = flags.get('threads');
   return {
-    device: flags.required('device'),
+    device,
+    allowTf32: flags.required('allow-tf32') && device === 'cuda',
     cudaGraphs,
     ...(threads === undefined ? {} : { threads }),
     worldSize,
