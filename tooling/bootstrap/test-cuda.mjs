@@ -2,9 +2,10 @@
 /**
  * npm run test:cuda: everything that runs on a GPU, first all operations
  * (packages/kernels/test/cuda/run-tests.mjs, which says what --sanitize does), then ranks on GPUs:
- * collectives, and trainings of two processes against those of one; short trainings of one process; on a
- * card also trainings against PyTorch's and the processor's. On the card, where there is one, and under
- * emulation on this machine's processor; what has no GPU is skipped and counted.
+ * collectives, and trainings of two processes against those of one; short trainings of one process,
+ * and what mtl doctor finds; on a card also trainings against PyTorch's and the processor's. On the card,
+ * where there is one, and under emulation on this machine's processor; what has no GPU is skipped and
+ * counted.
  *   npm run test:cuda                  both
  *   npm run test:cuda -- --emulation   under emulation only: needs neither nvcc nor a card
  *   npm run test:cuda -- --ranks       only what several ranks do
@@ -58,7 +59,8 @@ function testRanks(title, { env = {}, ofTrainings }) {
     const cwd = join(root, folder);
     return run([join(cwd, 'node_modules/.bin/vitest'), 'run', ...files, ...args], { cwd, env });
   };
-  return Math.max(test('packages/comm', ['test/cuda']), test('apps/gpt-train', ofTrainings));
+  const ofRanks = Math.max(test('packages/comm', ['test/cuda']), test('apps/gpt-train', ofTrainings));
+  return onlyRanks ? ofRanks : Math.max(ofRanks, test('packages/cli', ['test/cuda']));
 }
 
 function testUnderEmulation() {
