@@ -64,6 +64,13 @@ function run(command, args) {
   return stdout;
 }
 
+const { MTL_PEER: peer } = process.env;
+if (peer !== undefined && !existsSync(peer)) {
+  fail(
+    `MTL_PEER names ${peer}, which is not there`,
+    'name a script that times PyTorch, or leave MTL_PEER unset',
+  );
+}
 const workspace = ['packages', 'apps'].flatMap((group) =>
   readdirSync(join(root, group)).map((folder) => `${group}/${folder}`),
 );
@@ -137,8 +144,7 @@ try {
   put(process.execPath, 'bin/node');
   run('strip', ['--strip-unneeded', join(stage, 'bin/node')]);
   put(join(root, 'tooling/cuda/run-on-gpu.sh'), 'run-on-gpu.sh');
-  const peer = process.env.MTL_PEER ?? join(root, '../shared/peers/gpt_torch.py');
-  if (existsSync(peer)) put(peer, 'peer/gpt_torch.py');
+  if (peer !== undefined) put(peer, 'peer/gpt_torch.py');
   const binaries = [...addons, ...(values['without-cuda'] ? [] : [cudaLibrary])].map((path) =>
     join(root, path),
   );
@@ -152,7 +158,7 @@ try {
     node: process.version,
     cuda: !values['without-cuda'],
     engines,
-    yardstick: existsSync(peer) ? basename(peer) : null,
+    yardstick: peer === undefined ? null : basename(peer),
     requires: requiredVersions([...binaries, join(stage, 'bin/node')]),
   };
   writeFileSync(join(stage, 'bundle.json'), `${JSON.stringify(description, null, 1)}\n`);

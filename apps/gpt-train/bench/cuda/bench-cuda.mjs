@@ -13,16 +13,17 @@
  *     [--fixed]                      the first micro-batch of each plan alone, to look at something quickly
  *     [--dry-run]                    a tiny model; PyTorch on the processor: proves the command, not the card. With
  *                                    --device cpu ours, too, where there is neither a card nor its emulation
- * MTL_PEER names the yardstick (default ../shared/peers/gpt_torch.py beside the checkout), MTL_PEER_PYTHON
- * the Python that has torch (default python3).
+ * MTL_PEER names the yardstick, MTL_PEER_PYTHON the Python that has torch (default python3); without them
+ * only our side is timed.
  */
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { availableParallelism, cpus } from 'node:os';
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { benchmarkPresets } from '../benchmark-presets.mjs';
+import { yardstickOf } from '../yardstick-of.mjs';
 import { formatTable } from './format-table.mjs';
 import { judge } from './judge.mjs';
 import { lossesAgree } from './losses-agree.mjs';
@@ -61,16 +62,16 @@ if (!(seconds > 0)) {
   console.error(`error[MTL_FLAG_VALUE]: --seconds ${values.seconds} is no number above 0`);
   process.exit(2);
 }
+const yardstick = yardstickOf(process.env);
 const directory = resolve(values.out);
 mkdirSync(directory, { recursive: true });
-const yardstick = process.env.MTL_PEER ?? join(root, '../shared/peers/gpt_torch.py');
 const python = process.env.MTL_PEER_PYTHON ?? 'python3';
 // a stand-in for the card has no PyTorch
 const peerDevice = isDryRun ? 'cpu' : device;
 
 /** What PyTorch says of itself and the card; undefined when the yardstick or torch is missing. */
 function describePeer() {
-  if (!existsSync(yardstick)) return undefined;
+  if (yardstick === undefined) return undefined;
   const script =
     'import torch, json; c = torch.cuda.is_available(); ' +
     'print(json.dumps(dict(torch=torch.__version__, cuda=torch.version.cuda, device=torch.cuda.get_device_name() if c else "cpu")))';
@@ -194,7 +195,11 @@ function save() {
 }
 
 if (report.peer === null) {
-  console.log(`only ours: ${yardstick} or a ${python} with torch is not there (MTL_PEER, MTL_PEER_PYTHON)`);
+  console.log(
+    yardstick === undefined
+      ? 'only ours: MTL_PEER names no yardstick'
+      : `only ours: ${python} has no torch (MTL_PEER_PYTHON names the Python that has)`,
+  );
 }
 let isUnproven = false;
 if (!values['skip-losses']) {
