@@ -20,8 +20,9 @@ afterAll(() => rmSync(directory, { recursive: true, force: true }));
 const word = (n: number): string =>
   `q${[676, 26, 1].map((unit) => String.fromCharCode(97 + (Math.floor(n / unit) % 26))).join('')}`;
 
-// Every sentence says where it stands: "... work 3 ... sentence 17 ...". Works share the more words the nearer
-// their numbers are: each uses 180 words, from twelve times its number on, and most of 270 that are for all.
+// Every sentence says where it stands: "... work 3 ... sentence 17 ...". Works share the more words the
+// nearer their numbers are: each uses 180 words, from twelve times its number on, and most of 270 that are
+// for all.
 const works = Array.from({ length: 80 }, (_, work) =>
   Array.from({ length: 60 }, (_, i) => {
     const own = [0, 1, 2].map((k) => word(12 * work + 3 * i + k));

@@ -2,11 +2,11 @@ import { DataError } from '@mtl/errors';
 import type { RandomState } from '../../random/random-state.js';
 import type { CorpusPlace, CorpusSentences } from './corpus-sentences.js';
 
-// Commoner words say nothing of what a text is about; rarer ones fall into pieces in a small vocabulary, which
-// would tell them apart without any knowledge of what they mean.
+// Commoner words say nothing of what a text is about; rarer ones fall into pieces in a small vocabulary,
+// which would tell them apart without any knowledge of what they mean.
 const ranks = { first: 150, behind: 2500 };
-// How far apart in rank the word that goes and the one that comes may be: the rarer is not the answer. Tenths:
-// their bounds are exact.
+// How far apart in rank the word that goes and the one that comes may be: the rarer is not the answer.
+// Tenths: their bounds are exact.
 const equallyCommon = { least: 7, most: 14 };
 // Texts without a word to exchange are rare in prose. So many in a row: there is none.
 const mostAttempts = 1000;
@@ -43,7 +43,9 @@ export function exchangeWord(options: {
   return { text: text.slice(0, hole.index) + word + text.slice(end), word, start: hole.index };
 }
 
-/** What a function gives that gives undefined where a draw was in vain. Throws `MTL_DATA_TOO_FEW_DOCUMENTS`. */
+/**
+ * What a function gives that gives undefined where a draw was in vain. Throws `MTL_DATA_TOO_FEW_DOCUMENTS`.
+ */
 export function drawUntilExchanged<Drawn>(draw: () => Drawn | undefined): Drawn {
   for (let attempt = 0; attempt < mostAttempts; attempt++) {
     const drawn = draw();
