@@ -121,7 +121,8 @@ const sources = run('git', ['ls-files'])
   .filter((path) => !isLeftOut(path));
 const without = /^(esbuild|tsup|tsx|typescript|@types\/.*|node-addon-api|node-api-headers|gpt-tokenizer)$/;
 const modules = new Set([
-  ...moduleClosure({ root, workspace, without }),
+  // @mtl/tooling: what their tsconfig.json extends, without which tests compile none of their sources
+  ...moduleClosure({ root, workspace, without, alsoNeeded: ['@mtl/tooling'] }),
   // those whose tests run there: with the test runner and its configuration
   ...moduleClosure({
     ...{ root, without },

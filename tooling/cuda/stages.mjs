@@ -89,6 +89,8 @@ export function stagesOf({ root, out, emulation, only, sanitizer, benchArguments
           env,
         },
         args: ['bench/cuda/bench-kernels.mjs', '--out', out, ...(emulation ? ['--dry-run'] : [])],
+        // a little less than it has, in which it writes the table
+        limited: (seconds) => ['--seconds', String(Math.ceil(0.95 * seconds))],
       },
     ],
     bench: [
