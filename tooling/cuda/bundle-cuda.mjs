@@ -32,6 +32,11 @@ import { neededLibraries, requiredVersions } from './shared-libraries.mjs';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const mostBytes = 60e6;
+const leftOutFiles = [
+  ...['*.map', '*.d.ts', '*.d.cts', '*.flow', '.files'],
+  '*/node_modules/esbuild/bin/esbuild', // the command; its package of this platform has the same program
+  '*/datasets-sotu/data/*.json', // the corpus is read from the texts beside them
+];
 const name = 'mtl-cuda';
 const { values } = parseArgs({
   options: {
@@ -161,11 +166,12 @@ try {
   const list = join(stage, '.files');
   writeFileSync(list, [...sources, ...builds, ...modules].join('\n'));
   run('tar', [
-    ...['--create', '--use-compress-program', 'xz -6 -T0', '--file', out],
+    // -9 for its window of 64 MB: some modules are there twice, for packages with other neighbours
+    ...['--create', '--use-compress-program', 'xz -9 -T0', '--file', out],
     // the flags leave the targets of symbolic links alone; hard links of pnpm's store would point nowhere
     // there
     ...[`--transform=flags=rH;s,^\\./,,;s,^,${name}/,`, '--hard-dereference', '--owner=0', '--group=0'],
-    ...['*.map', '*.d.ts', '*.d.cts', '.files'].map((pattern) => `--exclude=${pattern}`),
+    ...leftOutFiles.map((pattern) => `--exclude=${pattern}`),
     ...['--directory', root, '--files-from', list, '--directory', stage, '.'],
   ]);
 } finally {

@@ -1,11 +1,12 @@
 import { spawnSync } from 'node:child_process';
-import { copyFileSync, mkdirSync, readFileSync, symlinkSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, readFileSync, symlinkSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { testFolder } from '../processes/test-folder.mjs';
 import { moduleClosure } from './module-closure.mjs';
 import { runStep } from './run-step.mjs';
+import { runSteps } from './run-steps.mjs';
 import { neededLibraries, requiredVersions } from './shared-libraries.mjs';
 import { skippedTests } from './skipped-tests.mjs';
 import { stagesOf } from './stages.mjs';
@@ -118,6 +119,53 @@ describe('a step', () => {
   });
 });
 
+describe('steps', () => {
+  const shell = (name, script, more) => ({
+    ...{ stage: 'tests', name, command: '/bin/sh', args: ['-c', script], cwd: root, minutes: 1 },
+    ...more,
+  });
+  /** What came of each, and what they said. */
+  async function run(steps, minutes = Number.POSITIVE_INFINITY) {
+    const [came, said] = [[], []];
+    const log = { write: (text) => said.push(String(text)) };
+    const keep = ({ name }, result) => came.push({ name, ...result });
+    await runSteps({ steps, minutes, logOf: () => log, keep });
+    return { came, statuses: came.map(({ status }) => status), said: said.join('') };
+  }
+
+  it('run although one before has failed or was ended, each within its share of the time', async () => {
+    const hanging = shell('hangs', 'sleep 600 & wait');
+    const { came, statuses } = await run(
+      [hanging, shell('fails', 'exit 3'), shell('passes', 'exit 0')],
+      0.1,
+    );
+    expect(statuses).toEqual(['time limit', 3, 0]);
+    expect(came[0].seconds).toBeGreaterThan(1.9); // a third of six seconds
+    expect(came[0].seconds).toBeLessThan(6);
+  });
+
+  it('do not begin when no time is left', async () => {
+    const { statuses, said } = await run([shell('one', 'echo begun')], 0);
+    expect(statuses).toEqual(['no time left']);
+    expect(said).not.toContain('begun');
+  });
+
+  it('are told how long they may take where that matters, and only where there is a limit', async () => {
+    const step = shell('asks', 'echo "limit $0"', { limited: (seconds) => [String(Math.round(seconds))] });
+    expect((await run([step], 0.5)).said).toContain('limit 30\n');
+    expect((await run([step])).said).not.toContain('limit 60');
+  });
+
+  it('get the variables of one that failed before them', async () => {
+    const guard = (status) => shell('guard', `exit ${status}`, { otherwise: { MTL_WAY: 'around' } });
+    const behind = shell('behind', 'echo "way: $MTL_WAY"');
+    const failed = await run([guard(1), behind]);
+    expect(failed.said).toContain('way: around');
+    expect(failed.came[1].otherwise).toEqual({ MTL_WAY: 'around' });
+    expect((await run([guard(0), behind])).said).not.toContain('around');
+  });
+});
+
 describe('tests that were skipped', () => {
   it('are those that neither passed nor failed, by their full names', () => {
     const test = (fullName, status) => ({ fullName, status });
@@ -144,6 +192,25 @@ describe('on-card.mjs', () => {
     const { card, steps } = JSON.parse(readFileSync(join(out, 'results-tests.json'), 'utf8'));
     expect(card.error).not.toBe('');
     expect(steps).toEqual([]);
+  });
+});
+
+describe('flags of on-card.mjs', () => {
+  const script = fileURLToPath(new URL('on-card.mjs', import.meta.url));
+  const run = (...flags) =>
+    spawnSync(process.execPath, [script, 'tests', '--out', join(root, 'refused'), ...flags], {
+      encoding: 'utf8',
+    });
+
+  it.each([
+    [['--minutes', '0'], '--minutes 0 is no number above 0'],
+    [['--minutes', 'soon'], '--minutes soon is no number above 0'],
+    [['--peer', 'no-such-yardstick.py'], '--peer no-such-yardstick.py is not there'],
+  ])('%j is refused before anything is written', (flags, message) => {
+    const { status, stderr } = run(...flags);
+    expect(status).toBe(2);
+    expect(stderr).toContain(message);
+    expect(existsSync(join(root, 'refused'))).toBe(false);
   });
 });
 

@@ -11,6 +11,7 @@ export {
   type LoadGptForInferenceOptions,
   loadGptForInference,
 } from './build/load-gpt-for-inference.js';
+export { loadScheduleModule } from './build/load-schedule-module.js';
 export { type GptWeights, type OpenGptWeightsOptions, openGptWeights } from './build/open-gpt-weights.js';
 export {
   type OpenTrainingDataOptions,

@@ -87,6 +87,8 @@ export interface DataConfiguration {
 
 export interface ParallelConfiguration {
   readonly device: 'cpu' | 'cuda';
+  /** Whether products of float32 may be in TF32. */
+  readonly allowTf32: boolean;
   /** Whether passes are recorded and launched as CUDA graphs. */
   readonly cudaGraphs: boolean;
   /** Absent: all cores of the process. */
@@ -103,6 +105,8 @@ export interface ParallelConfiguration {
   readonly pipelineSchedule: string;
   /** The text of the schedule file, where one is named. */
   readonly pipelineScheduleCsv?: string;
+  /** The path of the module whose function makes schedules, where one is named. */
+  readonly pipelineScheduleModule?: string;
   /** Micro-batches of a group of the interleaved schedule; absent: as many as stages. */
   readonly microBatchGroupSize?: number;
   readonly layerLayout: LayerLayout;

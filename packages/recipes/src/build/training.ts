@@ -117,7 +117,7 @@ export class Training {
     const local = options.local ?? { rank: 0, size: 1 };
     const { save, saveHuggingFace } = checkpoint;
     checkSaveForHuggingFace({ worldSize: parallel.worldSize, save, saveHuggingFace });
-    openDeviceOfRank(parallel.device, { localRank: local.rank });
+    openDeviceOfRank(parallel.device, { localRank: local.rank, allowTf32: parallel.allowTf32 });
     const { placement } = pipelineSchedule(parallel, training.numMicroBatches);
     const processes = new TrainingProcesses({ world, parallel, ends: [placement[0]!, placement.at(-1)!] });
     const onMessage = (text: string): void => {
