@@ -135,10 +135,7 @@ describe('steps', () => {
 
   it('run although one before has failed or was ended, each within its share of the time', async () => {
     const hanging = shell('hangs', 'sleep 600 & wait');
-    const { came, statuses } = await run(
-      [hanging, shell('fails', 'exit 3'), shell('passes', 'exit 0')],
-      0.1,
-    );
+    const { came, statuses } = await run([hanging, shell('fails', 'exit 3'), shell('passes', 'exit 0')], 0.1);
     expect(statuses).toEqual(['time limit', 3, 0]);
     expect(came[0].seconds).toBeGreaterThan(1.9); // a third of six seconds
     expect(came[0].seconds).toBeLessThan(6);
