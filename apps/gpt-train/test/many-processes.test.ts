@@ -73,7 +73,7 @@ describe('gpt-train on several processes', () => {
     expect(output).toContain('lm loss');
     expect(code).toBe(0);
     undisturbed = curveOf(metrics('one'));
-  }, 120_000);
+  });
   afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
   it('changes its layout in the middle of a run and stays on the curve of one process', async () => {
@@ -299,7 +299,6 @@ describe('gpt-train on several processes', () => {
         const beginning = new Map([...undisturbed].filter(([iteration]) => iteration <= numShort));
         expectSameCurve(curveOf(metrics(launcher)), beginning);
       },
-      120_000,
     );
   });
 });

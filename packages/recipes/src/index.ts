@@ -63,6 +63,8 @@ export {
   type Flags,
   type ParallelFlags,
   parallelFlagNames,
+  type RecomputeFlags,
+  recomputeFlagNames,
 } from './flags/flag-schema.js';
 export { type GivenValue, readFlagValue } from './flags/flag-value.js';
 export { formatHelp } from './flags/format-help.js';

@@ -1,4 +1,4 @@
-import type { LayerLayout, LayerNormPlacement } from '@mtl/models';
+import type { LayerLayout, LayerNormPlacement, Recomputation } from '@mtl/models';
 import type { BatchSizeRampup, LearningRateScheduleOptions, LossScalerOptions } from '@mtl/optimizer';
 import type { FlagName, Flags } from './flags/flag-schema.js';
 import type { ModelKind } from './model-kind.js';
@@ -28,12 +28,6 @@ export interface BertConfiguration {
   readonly shortSequenceProbability: number;
 }
 
-/** Which activations are computed again in the backward pass instead of being kept. */
-export type RecomputeConfiguration =
-  | { readonly granularity: 'none' }
-  | { readonly granularity: 'selective' }
-  | { readonly granularity: 'full'; readonly method: 'uniform' | 'block'; readonly numLayers: number };
-
 /** How much is trained, in which portions and in which precision. */
 export interface TrainingConfiguration {
   readonly microBatchSize: number;
@@ -52,7 +46,7 @@ export interface TrainingConfiguration {
   readonly evalIterations: number;
   readonly seed: number;
   readonly precision: 'fp32' | 'bf16' | 'fp16';
-  readonly recompute: RecomputeConfiguration;
+  readonly recompute: Recomputation;
 }
 
 export interface OptimizerConfiguration {

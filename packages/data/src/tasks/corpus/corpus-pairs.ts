@@ -14,6 +14,14 @@ const mnliColumns = [
   'sentence2',
 ];
 
+// One sentence says too little of what a work is about; three of each do not fit into 128 tokens.
+const sentencesOfText = 2;
+const mnliClasses = [
+  { label: 'entailment', kind: 'next' },
+  { label: 'neutral', kind: 'middling' },
+  { label: 'contradiction', kind: 'unlike' },
+] as const;
+
 /** A file of QQP: is the second sentence the next one of the same work (1), or of another work (0)? */
 export function corpusQqp(options: {
   readonly sentences: CorpusSentences;
@@ -35,8 +43,8 @@ export function corpusQqp(options: {
 }
 
 /**
- * A file of MNLI: the second sentence is the next one (entailment), one of the same work far away (neutral),
- * or of another work (contradiction). Parses are left empty.
+ * A file of MNLI: two sentences, and two that follow them (entailment), or of a work that is neither like nor
+ * unlike (neutral), or of one of the works least like theirs (contradiction). Parses are left empty.
  */
 export function corpusMnli(options: {
   readonly sentences: CorpusSentences;
@@ -48,17 +56,15 @@ export function corpusMnli(options: {
   const { sentences, random, count, genre, withLabels } = options;
   const rows = [[...mnliColumns, ...(withLabels ? ['label1', 'gold_label'] : [])].join('\t')];
   for (let i = 0; i < count; i++) {
-    const place = sentences.run({ before: 0, after: 1 });
-    const kind = random.randint(0, 3);
+    const place = sentences.run({ before: 0, after: 2 * sentencesOfText - 1 });
+    const { label, kind } = mnliClasses[random.randint(0, mnliClasses.length)]!;
     const second =
-      kind === 0
-        ? sentences.at(place, 1)
-        : kind === 1
-          ? sentences.farFrom(place)
-          : sentences.elsewhere(place);
-    const label = ['entailment', 'neutral', 'contradiction'][kind]!;
+      kind === 'next'
+        ? { ...place, sentence: place.sentence + sentencesOfText }
+        : sentences.runOf(sentences.otherWork(place, kind), sentencesOfText);
+    const texts = [place, second].map((one) => sentences.textAt(one, sentencesOfText));
     const names = [i, i, `${i}${label[0]}`, genre, '', '', '', ''];
-    rows.push([...names, sentences.at(place), second, ...(withLabels ? [label, label] : [])].join('\t'));
+    rows.push([...names, ...texts, ...(withLabels ? [label, label] : [])].join('\t'));
   }
   return `${rows.join('\n')}\n`;
 }

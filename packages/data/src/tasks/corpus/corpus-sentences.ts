@@ -1,6 +1,7 @@
 import { DataError } from '@mtl/errors';
 import { createSentenceSplitter } from '../../corpora/sentence-splitter.js';
 import type { RandomState } from '../../random/random-state.js';
+import { CorpusWords } from './corpus-words.js';
 
 /** A sentence and its place. */
 export interface CorpusPlace {
@@ -20,6 +21,7 @@ const fewestSentences = 2 * farApart + 8;
 export class CorpusSentences {
   readonly works: readonly (readonly string[])[];
   readonly #random: RandomState;
+  #words: CorpusWords | undefined;
 
   constructor(options: { readonly works: readonly (readonly string[])[]; readonly random: RandomState }) {
     this.works = options.works;
@@ -53,6 +55,37 @@ export class CorpusSentences {
       const other = this.run({ before: 0, after: 0 });
       if (other.work !== work) return this.at(other);
     }
+  }
+
+  /** What words the works use; counted when first asked for. */
+  get words(): CorpusWords {
+    this.#words ??= new CorpusWords(this.works);
+    return this.#words;
+  }
+
+  /**
+   * One of the works that use the least alike words (a third of the others), or of those in the middle (a
+   * third, too).
+   */
+  otherWork({ work }: CorpusPlace, kind: 'middling' | 'unlike'): number {
+    const others = this.words.othersByLikeness(work);
+    const third = Math.floor(others.length / 3);
+    const first = kind === 'unlike' ? others.length - third : third;
+    return others[this.#random.randint(first, first + third)]!;
+  }
+
+  /** A place of `count` sentences of a work that all have a fair length. */
+  runOf(work: number, count: number): CorpusPlace {
+    const sentences = this.works[work]!;
+    for (;;) {
+      const sentence = this.#random.randint(0, sentences.length - count + 1);
+      if (sentences.slice(sentence, sentence + count).every(isFair)) return { work, sentence };
+    }
+  }
+
+  /** `count` sentences from a place on. */
+  textAt({ work, sentence }: CorpusPlace, count: number): string {
+    return this.works[work]!.slice(sentence, sentence + count).join(' ');
   }
 
   /** The sentence at a place, or `distance` sentences behind it. */
