@@ -4,8 +4,8 @@ import type { CorpusPlace, CorpusSentences } from './corpus-sentences.js';
 
 const sentencesOfContext = 2;
 const question = 'Which word is out of place?';
-// Commoner words say nothing of what a text is about; rarer ones fall into pieces in a small vocabulary, which
-// would tell them apart without any knowledge of what they mean.
+// Commoner words say nothing of what a text is about; rarer ones fall into pieces in a small vocabulary,
+// which would tell them apart without any knowledge of what they mean.
 const ranks = { first: 150, behind: 2500 };
 // How far apart in rank the word that goes and the one that comes may be: the rarer is not the answer.
 const equallyCommon = { least: 0.7, most: 1.4 };
