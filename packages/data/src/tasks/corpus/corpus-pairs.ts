@@ -1,5 +1,6 @@
 import type { RandomState } from '../../random/random-state.js';
 import type { CorpusSentences } from './corpus-sentences.js';
+import { drawUntilExchanged, exchangeWord } from './exchange-word.js';
 
 const mnliColumns = [
   'index',
@@ -16,11 +17,8 @@ const mnliColumns = [
 
 // One sentence says too little of what a work is about; three of each do not fit into 128 tokens.
 const sentencesOfText = 2;
-const mnliClasses = [
-  { label: 'entailment', kind: 'next' },
-  { label: 'neutral', kind: 'middling' },
-  { label: 'contradiction', kind: 'unlike' },
-] as const;
+const mnliLabels = ['entailment', 'neutral', 'contradiction'] as const;
+const wordsExchanged = 3;
 
 /** A file of QQP: is the second sentence the next one of the same work (1), or of another work (0)? */
 export function corpusQqp(options: {
@@ -43,8 +41,10 @@ export function corpusQqp(options: {
 }
 
 /**
- * A file of MNLI: two sentences, and two that follow them (entailment), or of a work that is neither like nor
- * unlike (neutral), or of one of the works least like theirs (contradiction). Parses are left empty.
+ * A file of MNLI: two sentences, and two that follow them (entailment), or of one of the works least like
+ * theirs (neutral), or that follow them, with three words exchanged for words that the work does not use
+ * (contradiction). Parses are left empty. Throws `MTL_DATA_TOO_FEW_DOCUMENTS` where works use too much the
+ * same words.
  */
 export function corpusMnli(options: {
   readonly sentences: CorpusSentences;
@@ -56,15 +56,33 @@ export function corpusMnli(options: {
   const { sentences, random, count, genre, withLabels } = options;
   const rows = [[...mnliColumns, ...(withLabels ? ['label1', 'gold_label'] : [])].join('\t')];
   for (let i = 0; i < count; i++) {
-    const place = sentences.run({ before: 0, after: 2 * sentencesOfText - 1 });
-    const { label, kind } = mnliClasses[random.randint(0, mnliClasses.length)]!;
-    const second =
-      kind === 'next'
-        ? { ...place, sentence: place.sentence + sentencesOfText }
-        : sentences.runOf(sentences.otherWork(place, kind), sentencesOfText);
-    const texts = [place, second].map((one) => sentences.textAt(one, sentencesOfText));
+    const label = mnliLabels[random.randint(0, mnliLabels.length)]!;
+    const texts = drawUntilExchanged(() => drawPair({ sentences, random, label }));
     const names = [i, i, `${i}${label[0]}`, genre, '', '', '', ''];
     rows.push([...names, ...texts, ...(withLabels ? [label, label] : [])].join('\t'));
   }
   return `${rows.join('\n')}\n`;
+}
+
+/** Two texts of MNLI; undefined where the second one has too few words to exchange. */
+function drawPair(options: {
+  readonly sentences: CorpusSentences;
+  readonly random: RandomState;
+  readonly label: (typeof mnliLabels)[number];
+}): [string, string] | undefined {
+  const { sentences, random, label } = options;
+  const place = sentences.run({ before: 0, after: 2 * sentencesOfText - 1 });
+  const first = sentences.textAt(place, sentencesOfText);
+  if (label === 'neutral') {
+    const other = sentences.runOf(sentences.unlikeWork(place), sentencesOfText);
+    return [first, sentences.textAt(other, sentencesOfText)];
+  }
+  let text = sentences.textAt({ ...place, sentence: place.sentence + sentencesOfText }, sentencesOfText);
+  if (label === 'entailment') return [first, text];
+  for (let i = 0; i < wordsExchanged; i++) {
+    const exchanged = exchangeWord({ text, place, sentences, random });
+    if (exchanged === undefined) return undefined;
+    text = exchanged.text;
+  }
+  return [first, text];
 }

@@ -63,15 +63,10 @@ export class CorpusSentences {
     return this.#words;
   }
 
-  /**
-   * One of the works that use the least alike words (a third of the others), or of those in the middle (a
-   * third, too).
-   */
-  otherWork({ work }: CorpusPlace, kind: 'middling' | 'unlike'): number {
+  /** One of the third of the other works that use the least alike words. */
+  unlikeWork({ work }: CorpusPlace): number {
     const others = this.words.othersByLikeness(work);
-    const third = Math.floor(others.length / 3);
-    const first = kind === 'unlike' ? others.length - third : third;
-    return others[this.#random.randint(first, first + third)]!;
+    return others[this.#random.randint(Math.ceil((2 * others.length) / 3), others.length)]!;
   }
 
   /** A place of `count` sentences of a work that all have a fair length. */

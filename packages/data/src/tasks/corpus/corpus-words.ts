@@ -19,14 +19,14 @@ export class CorpusWords {
     this.#vectors = this.#weigh();
   }
 
-  /** Words of a work, each once, the commonest of all works first. */
-  wordsOf(work: number): readonly string[] {
-    const known = this.#sorted.get(work);
-    if (known !== undefined) return known;
-    const rank = (word: string) => this.rankOf.get(word)!;
-    const sorted = [...this.#counts[work]!.keys()].sort((a, b) => rank(a) - rank(b));
-    this.#sorted.set(work, sorted);
-    return sorted;
+  /** Words of a work whose ranks are in a range (both ends inside), each once, the commonest first. */
+  wordsOf(work: number, range: { readonly first: number; readonly last: number }): string[] {
+    let words = this.#sorted.get(work);
+    if (words === undefined) {
+      words = [...this.#counts[work]!.keys()].sort((a, b) => this.#rank(a) - this.#rank(b));
+      this.#sorted.set(work, words);
+    }
+    return words.slice(this.#numBelow(words, range.first), this.#numBelow(words, Math.floor(range.last) + 1));
   }
 
   /** Whether a work uses a word (lower case). */
@@ -39,12 +39,27 @@ export class CorpusWords {
     const known = this.#alike.get(work);
     if (known !== undefined) return known;
     const mine = this.#vectors[work]!;
-    const likeness = this.#vectors.map((vector) => vector.reduce((sum, x, i) => sum + x * mine[i]!, 0));
+    const likeness = this.#vectors.map((vector) => dot(vector, mine));
     const others = [...likeness.keys()].filter((other) => other !== work);
     // The sort is stable: of two alike, the first one comes first.
     others.sort((a, b) => likeness[b]! - likeness[a]!);
     this.#alike.set(work, others);
     return others;
+  }
+
+  #rank(word: string): number {
+    return this.rankOf.get(word)!;
+  }
+
+  /** How many of some sorted words have a rank below `rank`. */
+  #numBelow(words: readonly string[], rank: number): number {
+    let [low, high] = [0, words.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.#rank(words[middle]!) < rank) low = middle + 1;
+      else high = middle;
+    }
+    return low;
   }
 
   /** float64 vectors of length 1 (0 for a work of words that all use), one entry for each word. */
@@ -59,10 +74,16 @@ export class CorpusWords {
         const rank = this.rankOf.get(word)!;
         vector[rank] = (1 + Math.log(count)) * Math.log(this.#counts.length / numWorksWith[rank]!);
       }
-      const norm = Math.sqrt(vector.reduce((sum, x) => sum + x * x, 0));
+      const norm = Math.sqrt(dot(vector, vector));
       return norm === 0 ? vector : vector.map((x) => x / norm);
     });
   }
+}
+
+function dot(a: Float64Array, b: Float64Array): number {
+  let sum = 0;
+  for (let i = 0; i < a.length; i++) sum += a[i]! * b[i]!;
+  return sum;
 }
 
 function countWords(sentences: readonly string[]): Map<string, number> {

@@ -19,7 +19,7 @@ export interface WriteCorpusTasksOptions {
   readonly numEvaluation?: number;
 }
 
-// An eighth is a part, MNLI halves it, and a work needs three others: a like, a middling and an unlike one.
+// An eighth is a part, MNLI halves it, and a work needs three others, of which one is the least like it.
 const fewestWorks = 64;
 const parts = ['train', 'dev', 'test'] as const;
 type Part = (typeof parts)[number];
