@@ -11,7 +11,7 @@ import {
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { planSystemPackages, root } from './bootstrap.mjs';
 
 const machine = ({ commands, oneDnn, root }) => ({
@@ -69,6 +69,23 @@ describe('the commands of package.json', () => {
   it('this file does, and that is seen', () => {
     expect(importsOf(fileURLToPath(import.meta.url))).toEqual(['vitest']);
   });
+});
+
+it('npm run gpt-train builds the command mtl too, which its README goes on with', () => {
+  const directory = mkdtempSync(join(tmpdir(), 'mtl-run-app-'));
+  onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
+  const scripts = join(directory, 'tooling', 'bootstrap');
+  mkdirSync(scripts, { recursive: true });
+  copyFileSync(fileURLToPath(new URL('run-app.mjs', import.meta.url)), join(scripts, 'run-app.mjs'));
+  writeFileSync(
+    join(scripts, 'bootstrap.mjs'),
+    'export const root = "/";\nexport const bootstrap = (...what) => { console.log(JSON.stringify(what)); process.exit(); };\n',
+  );
+  const run = spawnSync(process.execPath, [join(scripts, 'run-app.mjs'), 'gpt-train'], { encoding: 'utf8' });
+  expect(JSON.parse(run.stdout)).toEqual([
+    ['build', 'build:native'],
+    ['@mtl/gpt-train', '@mtl/cli'],
+  ]);
 });
 
 describe('the script, started by a user without root', () => {
