@@ -1,17 +1,9 @@
 import { spawnSync } from 'node:child_process';
-import {
-  chmodSync,
-  copyFileSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
+import { chmodSync, copyFileSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { testFolder } from '../processes/test-folder.mjs';
 import { planSystemPackages, root } from './bootstrap.mjs';
 
 const machine = ({ commands, oneDnn, root }) => ({
@@ -71,45 +63,54 @@ describe('the commands of package.json', () => {
   });
 });
 
+describe('checks.mjs', () => {
+  const script = fileURLToPath(new URL('checks.mjs', import.meta.url));
+
+  it.each([
+    ['a name that is no check', ['lint', 'toString'], 'there is no check toString'],
+    ['no name', [], 'no check is named'],
+  ])('%s: one error with those that there are, status 2', (_, names, what) => {
+    const { status, stdout, stderr } = spawnSync(process.execPath, [script, ...names], { encoding: 'utf8' });
+    const expected = 'expected one or more of lint, boundaries, typecheck';
+    expect(stderr).toBe(`error[MTL_FLAG_VALUE]: ${what}; ${expected}\n`);
+    expect({ status, stdout }).toEqual({ status: 2, stdout: '' });
+  });
+});
+
 it('npm run gpt-train builds the command mtl too, which its README goes on with', () => {
-  const directory = mkdtempSync(join(tmpdir(), 'mtl-run-app-'));
-  onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
-  const scripts = join(directory, 'tooling', 'bootstrap');
-  mkdirSync(scripts, { recursive: true });
-  copyFileSync(fileURLToPath(new URL('run-app.mjs', import.meta.url)), join(scripts, 'run-app.mjs'));
-  writeFileSync(
-    join(scripts, 'bootstrap.mjs'),
-    'export const root = "/";\nexport const bootstrap = (...what) => { console.log(JSON.stringify(what)); process.exit(); };\n',
-  );
-  const run = spawnSync(process.execPath, [join(scripts, 'run-app.mjs'), 'gpt-train'], { encoding: 'utf8' });
-  expect(JSON.parse(run.stdout)).toEqual([
-    ['build', 'build:native'],
-    ['@mtl/gpt-train', '@mtl/cli'],
-  ]);
+  const { path, write, remove } = testFolder('run-app');
+  try {
+    copyFileSync(fileURLToPath(new URL('run-app.mjs', import.meta.url)), join(path, 'run-app.mjs'));
+    const report = '(...what) => { console.log(JSON.stringify(what)); process.exit(); }';
+    write('bootstrap.mjs', `export const root = '/';\nexport const bootstrap = ${report};\n`);
+    const run = spawnSync(process.execPath, [join(path, 'run-app.mjs'), 'gpt-train'], { encoding: 'utf8' });
+    expect(JSON.parse(run.stdout)).toEqual([
+      ['build', 'build:native'],
+      ['@mtl/gpt-train', '@mtl/cli'],
+    ]);
+  } finally {
+    remove();
+  }
 });
 
 describe('the script, started by a user without root', () => {
-  let directory;
+  let folder;
   let script;
 
   beforeAll(() => {
     // a place that everybody can read, whatever the permissions of the checkout
-    directory = mkdtempSync(join(tmpdir(), 'mtl-bootstrap-'));
-    script = join(directory, 'tooling', 'bootstrap', 'bootstrap.mjs');
-    mkdirSync(join(directory, 'tools'));
+    folder = testFolder('bootstrap');
+    script = join(folder.path, 'tooling', 'bootstrap', 'bootstrap.mjs');
     mkdirSync(dirname(script), { recursive: true });
     copyFileSync(fileURLToPath(new URL('bootstrap.mjs', import.meta.url)), script);
-    chmodSync(directory, 0o755);
+    chmodSync(folder.path, 0o755);
   });
-  afterAll(() => rmSync(directory, { recursive: true, force: true }));
+  afterAll(() => folder.remove());
 
   /** Puts commands that do nothing but succeed where the script looks for its tools. */
   function provide(commands) {
-    rmSync(join(directory, 'tools'), { recursive: true });
-    mkdirSync(join(directory, 'tools'));
-    for (const command of commands) {
-      writeFileSync(join(directory, 'tools', command), '#!/bin/sh\nexit 0\n', { mode: 0o755 });
-    }
+    rmSync(join(folder.path, 'tools'), { recursive: true, force: true });
+    for (const command of commands) folder.writeProgram(`tools/${command}`, 'exit 0');
   }
 
   /** Runs it as nobody, with the headers of oneDNN hidden in a mount namespace of its own. */
@@ -117,7 +118,7 @@ describe('the script, started by a user without root', () => {
     const hide =
       'for d in /usr/include/oneapi /usr/local/include/oneapi; do [ ! -d $d ] || mount -t tmpfs none $d || exit 99; done';
     const asNobody = 'exec setpriv --reuid=65534 --regid=65534 --clear-groups';
-    const start = `${asNobody} env -i PATH='${directory}/tools' '${process.execPath}' '${script}'`;
+    const start = `${asNobody} env -i PATH='${folder.path}/tools' '${process.execPath}' '${script}'`;
     return spawnSync('unshare', ['--mount', 'sh', '-c', `${hide}; ${start}`], { encoding: 'utf8' });
   }
 

@@ -19,6 +19,17 @@ const commands = {
   typecheck: [['tsc', '-p', 'tooling/tsconfig/everything.json']],
 };
 
+/** Names of the command line. Ends the program with 2 when one is no check, or none is given. */
+function checkedNames(names) {
+  const unknown = names.filter((name) => !Object.hasOwn(commands, name));
+  if (names.length > 0 && unknown.length === 0) return names;
+  const what = names.length === 0 ? 'no check is named' : `there is no check ${unknown.join(', ')}`;
+  console.error(
+    `error[MTL_FLAG_VALUE]: ${what}; expected one or more of ${Object.keys(commands).join(', ')}`,
+  );
+  return process.exit(2);
+}
+
 /** Runs checks, whatever becomes of those before; whether all passed. Their output goes where ours does. */
 export function runChecks(names) {
   const results = names
@@ -33,6 +44,7 @@ export function runChecks(names) {
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const names = checkedNames(process.argv.slice(2));
   ensurePackages();
-  process.exit(runChecks(process.argv.slice(2)) ? 0 : 1);
+  process.exit(runChecks(names) ? 0 : 1);
 }

@@ -2,9 +2,10 @@
 /**
  * npm run test:cuda: everything that runs on a GPU, first all operations
  * (packages/kernels/test/cuda/run-tests.mjs, which says what --sanitize does), then ranks on GPUs:
- * collectives, and trainings of two processes against those of one; on a card also trainings against
- * PyTorch's and the processor's. On the card, where there is one, and under emulation on this machine's
- * processor; what has no GPU is skipped and counted.
+ * collectives, and trainings of two processes against those of one; short trainings of one process,
+ * and what mtl doctor finds; on a card also trainings against PyTorch's and the processor's. On the card,
+ * where there is one, and under emulation on this machine's processor; what has no GPU is skipped and
+ * counted.
  *   npm run test:cuda                  both
  *   npm run test:cuda -- --emulation   under emulation only: needs neither nvcc nor a card
  *   npm run test:cuda -- --ranks       only what several ranks do
@@ -47,14 +48,19 @@ function build(words, cwd) {
 // what stands in for NCCL; says so itself where nccl.h is not there
 build(['--target', 'nccl_process_double'], join(root, 'packages/comm'));
 
-/** The tests of ranks, with the CUDA library that `env` names; on a card also trainings of one process. */
-function testRanks(title, { env = {}, ofTrainings = 'test/cuda/ranks' } = {}) {
+const trainingsOfRanks = ['test/cuda/ranks'];
+/** What does not take minutes where every thread of a kernel is a fiber. */
+const shortTrainings = [...trainingsOfRanks, 'test/cuda/one-rank'];
+
+/** The tests of ranks and some trainings, with the CUDA library that `env` names. */
+function testRanks(title, { env = {}, ofTrainings }) {
   console.log(`\n== ranks ${title}`);
   const test = (folder, files) => {
     const cwd = join(root, folder);
-    return run([join(cwd, 'node_modules/.bin/vitest'), 'run', files, ...args], { cwd, env });
+    return run([join(cwd, 'node_modules/.bin/vitest'), 'run', ...files, ...args], { cwd, env });
   };
-  return Math.max(test('packages/comm', 'test/cuda'), test('apps/gpt-train', ofTrainings));
+  const ofRanks = Math.max(test('packages/comm', ['test/cuda']), test('apps/gpt-train', ofTrainings));
+  return onlyRanks ? ofRanks : Math.max(ofRanks, test('packages/cli', ['test/cuda']));
 }
 
 function testUnderEmulation() {
@@ -67,14 +73,15 @@ function testUnderEmulation() {
     MTL_CUDA_LIBRARY: join(kernels, 'build/Release/libmtl_cuda_emulated.so'),
     MTL_CUDA_LIBS: join(kernels, 'build/emulated'),
   };
-  return testRanks('under emulation, on the processor', { env });
+  const ofTrainings = onlyRanks ? trainingsOfRanks : shortTrainings;
+  return testRanks('under emulation, on the processor', { env, ofTrainings });
 }
 
 function testOnCard() {
   build(['--build-dir', 'build/Cuda', '-DMTL_CUDA=ON'], kernels);
   const hasLibrary = existsSync(join(kernels, 'build/Cuda/libmtl_cuda.so'));
   const title = `on the card${hasLibrary ? '' : ': no CUDA library was built'}`;
-  return testRanks(title, onlyRanks ? {} : { ofTrainings: 'test/cuda' });
+  return testRanks(title, { ofTrainings: onlyRanks ? trainingsOfRanks : ['test/cuda'] });
 }
 
 const onCard = isEmulationOnly ? 0 : testOnCard();

@@ -32,6 +32,11 @@ import { neededLibraries, requiredVersions } from './shared-libraries.mjs';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const mostBytes = 60e6;
+const leftOutFiles = [
+  ...['*.map', '*.d.ts', '*.d.cts', '*.flow', '.files'],
+  '*/node_modules/esbuild/bin/esbuild', // the command; its package of this platform has the same program
+  '*/datasets-sotu/data/*.json', // the corpus is read from the texts beside them
+];
 const name = 'mtl-cuda';
 const { values } = parseArgs({
   options: {
@@ -59,6 +64,13 @@ function run(command, args) {
   return stdout;
 }
 
+const { MTL_PEER: peer } = process.env;
+if (peer !== undefined && !existsSync(peer)) {
+  fail(
+    `MTL_PEER names ${peer}, which is not there`,
+    'name a script that times PyTorch, or leave MTL_PEER unset',
+  );
+}
 const workspace = ['packages', 'apps'].flatMap((group) =>
   readdirSync(join(root, group)).map((folder) => `${group}/${folder}`),
 );
@@ -109,7 +121,8 @@ const sources = run('git', ['ls-files'])
   .filter((path) => !isLeftOut(path));
 const without = /^(esbuild|tsup|tsx|typescript|@types\/.*|node-addon-api|node-api-headers|gpt-tokenizer)$/;
 const modules = new Set([
-  ...moduleClosure({ root, workspace, without }),
+  // @mtl/tooling: what their tsconfig.json extends, without which tests compile none of their sources
+  ...moduleClosure({ root, workspace, without, alsoNeeded: ['@mtl/tooling'] }),
   // those whose tests run there: with the test runner and its configuration
   ...moduleClosure({
     ...{ root, without },
@@ -132,8 +145,7 @@ try {
   put(process.execPath, 'bin/node');
   run('strip', ['--strip-unneeded', join(stage, 'bin/node')]);
   put(join(root, 'tooling/cuda/run-on-gpu.sh'), 'run-on-gpu.sh');
-  const peer = process.env.MTL_PEER ?? join(root, '../shared/peers/gpt_torch.py');
-  if (existsSync(peer)) put(peer, 'peer/gpt_torch.py');
+  if (peer !== undefined) put(peer, 'peer/gpt_torch.py');
   const binaries = [...addons, ...(values['without-cuda'] ? [] : [cudaLibrary])].map((path) =>
     join(root, path),
   );
@@ -147,7 +159,7 @@ try {
     node: process.version,
     cuda: !values['without-cuda'],
     engines,
-    yardstick: existsSync(peer) ? basename(peer) : null,
+    yardstick: peer === undefined ? null : basename(peer),
     requires: requiredVersions([...binaries, join(stage, 'bin/node')]),
   };
   writeFileSync(join(stage, 'bundle.json'), `${JSON.stringify(description, null, 1)}\n`);
@@ -155,11 +167,12 @@ try {
   const list = join(stage, '.files');
   writeFileSync(list, [...sources, ...builds, ...modules].join('\n'));
   run('tar', [
-    ...['--create', '--use-compress-program', 'xz -6 -T0', '--file', out],
+    // -9 for its window of 64 MB: some modules are there twice, for packages with other neighbours
+    ...['--create', '--use-compress-program', 'xz -9 -T0', '--file', out],
     // the flags leave the targets of symbolic links alone; hard links of pnpm's store would point nowhere
     // there
     ...[`--transform=flags=rH;s,^\\./,,;s,^,${name}/,`, '--hard-dereference', '--owner=0', '--group=0'],
-    ...['*.map', '*.d.ts', '*.d.cts', '.files'].map((pattern) => `--exclude=${pattern}`),
+    ...leftOutFiles.map((pattern) => `--exclude=${pattern}`),
     ...['--directory', root, '--files-from', list, '--directory', stage, '.'],
   ]);
 } finally {

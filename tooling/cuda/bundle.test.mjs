@@ -1,34 +1,19 @@
 import { spawnSync } from 'node:child_process';
-import {
-  chmodSync,
-  copyFileSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
+import { copyFileSync, existsSync, mkdirSync, readFileSync, symlinkSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { testFolder } from '../processes/test-folder.mjs';
 import { moduleClosure } from './module-closure.mjs';
 import { runStep } from './run-step.mjs';
+import { runSteps } from './run-steps.mjs';
 import { neededLibraries, requiredVersions } from './shared-libraries.mjs';
 import { skippedTests } from './skipped-tests.mjs';
 import { stagesOf } from './stages.mjs';
 
-let root;
-beforeAll(() => {
-  root = mkdtempSync(join(tmpdir(), 'mtl-bundle-test-'));
-});
-afterAll(() => rmSync(root, { recursive: true }));
+const { path: root, write, writeProgram, remove } = testFolder('bundle-test');
+afterAll(remove);
 
-const write = (path, text) => {
-  mkdirSync(dirname(join(root, path)), { recursive: true });
-  writeFileSync(join(root, path), text);
-};
 const link = (from, to) => {
   mkdirSync(dirname(join(root, from)), { recursive: true });
   symlinkSync(relative(dirname(join(root, from)), join(root, to)), join(root, from));
@@ -134,6 +119,50 @@ describe('a step', () => {
   });
 });
 
+describe('steps', () => {
+  const shell = (name, script, more) => ({
+    ...{ stage: 'tests', name, command: '/bin/sh', args: ['-c', script], cwd: root, minutes: 1 },
+    ...more,
+  });
+  /** What came of each, and what they said. */
+  async function run(steps, minutes = Number.POSITIVE_INFINITY) {
+    const [came, said] = [[], []];
+    const log = { write: (text) => said.push(String(text)) };
+    const keep = ({ name }, result) => came.push({ name, ...result });
+    await runSteps({ steps, minutes, logOf: () => log, keep });
+    return { came, statuses: came.map(({ status }) => status), said: said.join('') };
+  }
+
+  it('run although one before has failed or was ended, each within its share of the time', async () => {
+    const hanging = shell('hangs', 'sleep 600 & wait');
+    const { came, statuses } = await run([hanging, shell('fails', 'exit 3'), shell('passes', 'exit 0')], 0.1);
+    expect(statuses).toEqual(['time limit', 3, 0]);
+    expect(came[0].seconds).toBeGreaterThan(1.9); // a third of six seconds
+    expect(came[0].seconds).toBeLessThan(6);
+  });
+
+  it('do not begin when no time is left', async () => {
+    const { statuses, said } = await run([shell('one', 'echo begun')], 0);
+    expect(statuses).toEqual(['no time left']);
+    expect(said).not.toContain('begun');
+  });
+
+  it('are told how long they may take where that matters, and only where there is a limit', async () => {
+    const step = shell('asks', 'echo "limit $0"', { limited: (seconds) => [String(Math.round(seconds))] });
+    expect((await run([step], 0.5)).said).toContain('limit 30\n');
+    expect((await run([step])).said).not.toContain('limit 60');
+  });
+
+  it('get the variables of one that failed before them', async () => {
+    const guard = (status) => shell('guard', `exit ${status}`, { otherwise: { MTL_WAY: 'around' } });
+    const behind = shell('behind', 'echo "way: $MTL_WAY"');
+    const failed = await run([guard(1), behind]);
+    expect(failed.said).toContain('way: around');
+    expect(failed.came[1].otherwise).toEqual({ MTL_WAY: 'around' });
+    expect((await run([guard(0), behind])).said).not.toContain('around');
+  });
+});
+
 describe('tests that were skipped', () => {
   it('are those that neither passed nor failed, by their full names', () => {
     const test = (fullName, status) => ({ fullName, status });
@@ -158,8 +187,28 @@ describe('on-card.mjs', () => {
     expect(stderr).toContain('device cuda cannot be opened');
     expect(stdout).not.toContain('== tests');
     const { card, steps } = JSON.parse(readFileSync(join(out, 'results-tests.json'), 'utf8'));
-    expect(card.error).not.toBe('');
+    // what is missing and what to do about it, and nothing of where in the program that was found
+    expect(card.error).toMatch(/^error\[MTL_\w+\]: .*\n {2}remedy: .*$/);
     expect(steps).toEqual([]);
+  });
+});
+
+describe('flags of on-card.mjs', () => {
+  const script = fileURLToPath(new URL('on-card.mjs', import.meta.url));
+  const run = (...flags) =>
+    spawnSync(process.execPath, [script, 'tests', '--out', join(root, 'refused'), ...flags], {
+      encoding: 'utf8',
+    });
+
+  it.each([
+    [['--minutes', '0'], '--minutes 0 is no number above 0'],
+    [['--minutes', 'soon'], '--minutes soon is no number above 0'],
+    [['--peer', 'no-such-yardstick.py'], '--peer no-such-yardstick.py is not there'],
+  ])('%j is refused before anything is written', (flags, message) => {
+    const { status, stderr } = run(...flags);
+    expect(status).toBe(2);
+    expect(stderr).toContain(message);
+    expect(existsSync(join(root, 'refused'))).toBe(false);
   });
 });
 
@@ -170,8 +219,7 @@ describe('run-on-gpu.sh', () => {
   function bundleWith(node) {
     copyFileSync(script, join(root, 'run-on-gpu.sh'));
     write('bundle.json', '{\n "commit": "0123abcd",\n "cuda": true\n}\n');
-    write('bin/node', `#!/bin/sh\n${node}\n`);
-    chmodSync(join(root, 'bin/node'), 0o755);
+    writeProgram('bin/node', node);
     return spawnSync('/bin/sh', [join(root, 'run-on-gpu.sh'), 'tests', '--only', 'a b'], {
       encoding: 'utf8',
       env: { PATH: '/usr/bin:/bin', LD_LIBRARY_PATH: '/theirs' },

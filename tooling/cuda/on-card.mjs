@@ -2,12 +2,17 @@
 /**
  * Everything that wants a card, in one command: in a checkout that is built, and in a bundle
  * (`run-on-gpu.sh`).
- *   node tooling/cuda/on-card.mjs tests|sanitizer|kernels|bench|all [--out DIRECTORY] [--emulation]
- *     [--only TEXT] [-- arguments for bench-cuda.mjs]
+ *   node tooling/cuda/on-card.mjs tests|sanitizer|kernels|bench|all [--out DIRECTORY] [--minutes NUMBER]
+ *     [--peer FILE] [--python PROGRAM] [--emulation] [--only TEXT] [-- arguments for bench-cuda.mjs]
  * Writes STAGE.log of each stage and results-STAGE.json (what ran, how it ended, seconds, which tests were
  * skipped; results-all.json for all) to --out, the variable OUT, or ./results; after every step, so that a
  * run that is cut off has what it had. Ends with 1 when a step failed or took longer than its limit, and at
- * once when there is no card to open.
+ * once when there is no card to open. A step that fails keeps none from running: where attention on Hopper
+ * does, the others take the kernels for any card.
+ * --minutes ends the run in time, for machines that are lent: steps share it
+ * (run-steps.mjs).
+ * --peer names PyTorch's yardstick and --python the Python that has torch, as MTL_PEER and MTL_PEER_PYTHON
+ * do.
  * --emulation takes the library compiled for the processor instead of a card, and a tiny model: it proves the
  * command.
  * --only runs the tests whose names hold the text.
@@ -17,14 +22,14 @@ import { copyFileSync, createWriteStream, existsSync, mkdirSync, readdirSync, wr
 import { delimiter, dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { runStep } from './run-step.mjs';
+import { runSteps } from './run-steps.mjs';
 import { skippedTests } from './skipped-tests.mjs';
 import { stagesOf } from './stages.mjs';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 // what says most comes first: the sanitizers take longest
 const stageNames = ['tests', 'kernels', 'bench', 'sanitizer'];
-const usage = `usage: ${stageNames.join('|')}|all [--out DIRECTORY] [--emulation] [--only TEXT] [-- arguments of the bench]`;
+const usage = `usage: ${stageNames.join('|')}|all [--out DIRECTORY] [--minutes NUMBER] [--peer FILE] [--python PROGRAM] [--emulation] [--only TEXT] [-- arguments of the bench]`;
 
 function fail(message) {
   console.error(`error[MTL_ON_CARD]: ${message}\n  remedy: ${usage}`);
@@ -53,6 +58,9 @@ function readArguments() {
       allowPositionals: true,
       options: {
         out: { type: 'string', default: process.env.OUT || 'results' },
+        minutes: { type: 'string', default: 'Infinity' },
+        peer: { type: 'string' },
+        python: { type: 'string' },
         emulation: { type: 'boolean', default: false },
         only: { type: 'string' },
       },
@@ -71,6 +79,14 @@ const { values, positionals } = readArguments();
 const [wanted, ...more] = positionals;
 if (more.length > 0 || ![...stageNames, 'all'].includes(wanted))
   fail(`${positionals.join(' ') || 'nothing'} is no stage`);
+const started = performance.now();
+const minutes = Number(values.minutes);
+if (!(minutes > 0)) fail(`--minutes ${values.minutes} is no number above 0`);
+if (values.python !== undefined) process.env.MTL_PEER_PYTHON = values.python;
+if (values.peer !== undefined) {
+  if (!existsSync(values.peer)) fail(`--peer ${values.peer} is not there`);
+  process.env.MTL_PEER = resolve(values.peer);
+}
 const out = resolve(values.out);
 mkdirSync(out, { recursive: true });
 
@@ -95,8 +111,13 @@ if (values.emulation) {
 /** The card and its libraries; where there is none, what openCuda said. */
 function describeCard() {
   const script = join(kernels, 'bench/cuda/describe-card.mjs');
-  const { status, stdout, stderr } = spawnSync(process.execPath, [script], { encoding: 'utf8' });
-  return status === 0 ? JSON.parse(stdout) : { error: stderr.trim().split('\n').slice(-12).join('\n') };
+  const options = { encoding: 'utf8', timeout: 120_000, killSignal: 'SIGKILL' };
+  const { status, stdout, stderr } = spawnSync(process.execPath, [script], options);
+  return status === 0
+    ? JSON.parse(stdout)
+    : {
+        error: stderr.trim().split('\n').slice(-12).join('\n') || 'the card did not answer in two minutes',
+      };
 }
 
 const card = describeCard();
@@ -130,32 +151,34 @@ if (card.isEmulated !== values.emulation) {
   );
   process.exit(1);
 }
-for (const stage of wanted === 'all' ? stageNames : [wanted]) {
-  const log = createWriteStream(join(out, `${stage}.log`));
-  for (const step of stages[stage]) {
-    const title = `\n== ${stage}: ${step.name}\n`;
-    process.stdout.write(title);
-    log.write(title);
-    const start = performance.now();
-    const status = await runStep(step, log);
-    const seconds = Number(((performance.now() - start) / 1000).toFixed(1));
+const wantedStages = wanted === 'all' ? stageNames : [wanted];
+const steps = wantedStages.flatMap((stage) => stages[stage].map((step) => ({ stage, ...step })));
+if (wanted !== 'sanitizer') steps.unshift({ stage: wantedStages[0], ...stages.guard });
+const logs = Object.fromEntries(
+  wantedStages.map((stage) => [stage, createWriteStream(join(out, `${stage}.log`))]),
+);
+await runSteps({
+  steps,
+  minutes: minutes - (performance.now() - started) / 60_000,
+  logOf: ({ stage }) => logs[stage],
+  keep: ({ stage, name, isInformation = false, report }, { status, seconds, otherwise }) => {
     results.steps.push({
-      stage,
-      name: step.name,
-      status,
-      seconds,
-      isInformation: step.isInformation ?? false,
+      ...{ stage, name, status, seconds, isInformation },
       // emulation skips what needs a card, and --only everything else
-      ...(values.emulation || values.only !== undefined ? {} : { skipped: skippedTests(step.report) }),
+      ...(values.emulation || values.only !== undefined ? {} : { skipped: skippedTests(report) }),
     });
+    results.otherwise = otherwise;
     save();
-  }
-  await new Promise((done) => log.end(done));
-}
+  },
+});
+for (const log of Object.values(logs)) await new Promise((done) => log.end(done));
 console.log(`\n${resultsFile}`);
 for (const { stage, name, status, seconds, skipped = [] } of results.steps) {
   const without = skipped.length > 0 ? `, ${skipped.length} tests skipped` : '';
   console.log(`${status === 0 ? 'ok    ' : `FAILED ${status}`} ${stage}: ${name} (${seconds} s${without})`);
   for (const title of skipped) console.log(`         skipped: ${title}`);
 }
+const set = Object.entries(results.otherwise ?? {}).map((pair) => pair.join('='));
+if (set.length > 0)
+  console.log(`what came after the failure ran with ${set.join(' ')}: so should later runs`);
 process.exit(results.steps.every(({ status, isInformation }) => status === 0 || isInformation) ? 0 : 1);

@@ -1,8 +1,9 @@
 #!/bin/sh
 # Runs the tests and benchmarks of this bundle on the machine's GPU: no network, no Node, nothing installed.
-#   ./run-on-gpu.sh tests|sanitizer|kernels|bench|all [--out DIRECTORY] [--only TEXT] [-- --presets gpt2-1.3b ...]
-# Results (results.json, tables, logs) go to --out, the variable OUT, or ./results. --emulation needs no GPU.
-# PyTorch is the one of MTL_PEER_PYTHON, python3 unless set.
+#   ./run-on-gpu.sh tests|sanitizer|kernels|bench|all [--out DIRECTORY] [--minutes NUMBER] [--only TEXT]
+#     [--peer yardstick.py] [--python PROGRAM] [-- --presets gpt2-1.3b ...]
+# Results (results-STAGE.json, tables, logs) go to --out, the variable OUT, or ./results. --emulation needs no GPU.
+# --minutes ends the run in time. PyTorch is the one of --python or MTL_PEER_PYTHON, python3 unless set.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 node=$here/bin/node
@@ -22,6 +23,8 @@ if ! starts 2> /dev/null; then
   fi
 fi
 if [ -f "$here/peer/gpt_torch.py" ]; then export MTL_PEER="${MTL_PEER:-$here/peer/gpt_torch.py}"; fi
-MTL_BUNDLE_COMMIT=$(sed -n 's/^ *"commit": "\(.*\)",*$/\1/p' "$here/bundle.json")
+while IFS='"' read -r _ key _ value _; do
+  if [ "$key" = commit ]; then MTL_BUNDLE_COMMIT=$value; fi
+done < "$here/bundle.json"
 export MTL_BUNDLE_COMMIT
 exec "$node" "$here/tooling/cuda/on-card.mjs" "$@"

@@ -38,7 +38,7 @@ export function runStep({ command, args, cwd, env, minutes, problem }, log) {
     const timers = [
       setTimeout(() => {
         isLate = true;
-        write(`ended: it took longer than ${minutes} minutes\n`);
+        write(`ended: it took longer than ${Number(minutes.toPrecision(2))} minutes\n`);
         end('SIGTERM');
         timers.push(setTimeout(() => end('SIGKILL'), graceMs));
       }, minutes * 60_000),

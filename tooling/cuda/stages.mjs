@@ -6,7 +6,9 @@ const sanitizerTools = ['memcheck', 'racecheck', 'initcheck'];
  * The steps of each stage that on-card.mjs runs: name, program, arguments, working directory, and the minutes
  * that it may take, which are several times what is expected. `report` is vitest's; `isInformation` cannot
  * fail a run. `sanitizer` is compute-sanitizer's program: without it (and without emulation) the steps of
- * that stage have a `problem` instead.
+ * that stage have a `problem` instead. `guard` comes before the stages that compute: where it fails, or
+ * hangs, what follows gets the variables of its `otherwise`. `limited` are the arguments that keep a step
+ * within so many seconds.
  */
 export function stagesOf({ root, out, emulation, only, sanitizer, benchArguments }) {
   const kernels = join(root, 'packages/kernels');
@@ -23,7 +25,7 @@ export function stagesOf({ root, out, emulation, only, sanitizer, benchArguments
         join(folder, 'node_modules/vitest/vitest.mjs'),
         'run',
         'test/cuda',
-        '--reporter=dot',
+        '--reporter=verbose', // of a run that hangs, the log says where
         '--reporter=json',
       ],
       ...(only === undefined ? [] : ['-t', only]),
@@ -54,6 +56,16 @@ export function stagesOf({ root, out, emulation, only, sanitizer, benchArguments
     minutes: 120,
   }));
   return {
+    // the one part that no other card's kernels resemble: a mistake there may be a wait without an end
+    guard: {
+      name: 'attention on Hopper',
+      command: nativeTests,
+      args: ['cuda_kernels_of_wide_heads'],
+      cwd: kernels,
+      minutes: 5,
+      env,
+      otherwise: { MTL_CUDA_ATTENTION: 'mma.sync' },
+    },
     tests,
     // the sanitizers look at machine code of a card; the tests that they would run are those here
     sanitizer: emulation
@@ -77,6 +89,8 @@ export function stagesOf({ root, out, emulation, only, sanitizer, benchArguments
           env,
         },
         args: ['bench/cuda/bench-kernels.mjs', '--out', out, ...(emulation ? ['--dry-run'] : [])],
+        // a little less than it has, in which it writes the table
+        limited: (seconds) => ['--seconds', String(Math.ceil(0.95 * seconds))],
       },
     ],
     bench: [
@@ -89,6 +103,9 @@ export function stagesOf({ root, out, emulation, only, sanitizer, benchArguments
           ...(emulation ? ['--dry-run'] : []),
           ...benchArguments,
         ],
+        // a measurement that hangs costs a part of the time, not all
+        limited: (seconds) =>
+          benchArguments.includes('--seconds') ? [] : ['--seconds', String(Math.ceil(seconds / 3))],
       },
     ],
   };

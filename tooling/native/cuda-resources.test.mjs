@@ -1,18 +1,17 @@
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, describe, expect, it } from 'vitest';
+import { testFolder } from '../processes/test-folder.mjs';
 
 const script = fileURLToPath(new URL('cuda-resources.mjs', import.meta.url));
-const folder = mkdtempSync(join(tmpdir(), 'cuda-resources-test-'));
+const folder = testFolder('cuda-resources');
 const hasCompiler = spawnSync(process.env.NVCC ?? 'nvcc', ['--version']).status === 0;
 
 // 64 numbers that are all needed at once, in a block of 1024 threads two of which must fit: 32 registers for
 // a thread
 const kernel = (comment) => `${comment}
-#include "cuda/emulation/ptx.h"
+#include "cuda/instructions/ptx.h"
 __global__ void __launch_bounds__(1024, 2) crowded(float* values) {
   float kept[64];
   for (int i = 0; i < 64; ++i) kept[i] = values[i * 1024 + threadIdx.x];
@@ -27,8 +26,8 @@ __global__ void multiply(float* values) {
 `;
 
 function report(comment) {
-  const file = join(folder, 'crowded.cu');
-  writeFileSync(file, kernel(comment));
+  const file = join(folder.path, 'crowded.cu');
+  folder.write('crowded.cu', kernel(comment));
   const { status, stdout } = spawnSync(process.execPath, [script, '--architectures', '80', file], {
     encoding: 'utf8',
   });
@@ -36,7 +35,7 @@ function report(comment) {
 }
 
 describe.skipIf(!hasCompiler)('cuda-resources (needs nvcc)', () => {
-  afterAll(() => rmSync(folder, { recursive: true }));
+  afterAll(folder.remove);
 
   it('ends with 1 where a kernel spills, and counts its matrix instructions', () => {
     const { status, lines } = report('');
@@ -46,8 +45,8 @@ describe.skipIf(!hasCompiler)('cuda-resources (needs nvcc)', () => {
   }, 120_000);
 
   it('counts in a linked library, for each architecture', () => {
-    const [file, library] = [join(folder, 'linked.cu'), join(folder, 'linked.so')];
-    writeFileSync(file, kernel(''));
+    const [file, library] = [join(folder.path, 'linked.cu'), join(folder.path, 'linked.so')];
+    folder.write('linked.cu', kernel(''));
     const sources = fileURLToPath(new URL('../../packages/kernels/native', import.meta.url));
     const architectures = ['80', '90a'].flatMap((one) => ['-gencode', `arch=compute_${one},code=sm_${one}`]);
     const options = [

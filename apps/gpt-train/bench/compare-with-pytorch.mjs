@@ -3,17 +3,17 @@
  * npm run bench: the training step against the PyTorch yardstick and against oneDNN's matrix-product rate, in
  * one run, each side at its best; both raw logs are kept.
  *   node bench/compare-with-pytorch.mjs [--presets char-10m,gpt2-124m] [--repeat 2] [--log FILE]
- * The yardstick is a script that prints one JSON line: MTL_PEER names it (default
- * ../shared/peers/gpt_torch.py beside the checkout), MTL_PEER_PYTHON the Python that has torch (default
- * python3). Without it only our side is timed.
+ * The yardstick is a script that prints one JSON line: MTL_PEER names it, MTL_PEER_PYTHON the Python that has
+ * torch (default python3). Without them only our side is timed.
  */
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { hostInformation, matmul, setNumThreads, Tensor } from '@mtl/kernels';
+import { yardstickOf } from './yardstick-of.mjs';
 
 const here = dirname(fileURLToPath(import.meta.url));
 const root = join(here, '..', '..', '..');
@@ -25,7 +25,7 @@ const { values } = parseArgs({
     log: { type: 'string', default: join(root, 'apps', 'gpt-train', 'build', 'bench.jsonl') },
   },
 });
-const peer = process.env.MTL_PEER ?? join(root, '..', 'shared', 'peers', 'gpt_torch.py');
+const peer = yardstickOf(process.env);
 const python = process.env.MTL_PEER_PYTHON ?? 'python3';
 const threads = values.threads;
 /** Steps timed and micro-batches tried per preset; what is asked for, from the issue that set the goal. */
@@ -56,7 +56,7 @@ function run(command, args) {
 }
 
 function hasPeer() {
-  return existsSync(peer) && spawnSync(python, ['-c', 'import torch'], { stdio: 'ignore' }).status === 0;
+  return peer !== undefined && spawnSync(python, ['-c', 'import torch'], { stdio: 'ignore' }).status === 0;
 }
 
 /** oneDNN's rate for square products, in GFLOP/s: the roofline of this machine in this run. */
@@ -99,7 +99,11 @@ console.log(
 );
 const withPeer = hasPeer();
 if (!withPeer)
-  console.log(`skipped the peer: ${peer} or a ${python} with torch is not there (MTL_PEER, MTL_PEER_PYTHON)`);
+  console.log(
+    peer === undefined
+      ? 'skipped the peer: MTL_PEER names no yardstick'
+      : `skipped the peer: ${python} has no torch (MTL_PEER_PYTHON names the Python that has)`,
+  );
 
 for (const preset of values.presets.split(',')) {
   const plan = plans[preset];

@@ -73,7 +73,7 @@ describe('gpt-train on several processes', () => {
     expect(output).toContain('lm loss');
     expect(code).toBe(0);
     undisturbed = curveOf(metrics('one'));
-  }, 120_000);
+  });
   afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
   it('changes its layout in the middle of a run and stays on the curve of one process', async () => {
@@ -102,7 +102,8 @@ describe('gpt-train on several processes', () => {
     ]);
     const { traceEvents } = JSON.parse(readFileSync(join(directory, 'steps.json'), 'utf8'));
     const kinds = new Set(traceEvents.map(({ cat }: { cat?: string }) => cat));
-    expect([...'FB', 'reduce', 'optimizer', 'step'].filter((kind) => !kinds.has(kind))).toEqual([]);
+    const wanted = [...'FB', 'send', 'receive', 'wait', 'reduce', 'optimizer', 'step'];
+    expect(wanted.filter((kind) => !kinds.has(kind))).toEqual([]);
     const inOrder = buildSchedule('1f1b', { numStages: 2, numMicroBatches: 8 });
     for (const { steps } of traced) {
       for (const { schedule } of steps) expect(schedule.actions).toEqual(inOrder.actions);
@@ -229,6 +230,44 @@ describe('gpt-train on several processes', () => {
     120_000 + 30_000 * numKills,
   );
 
+  it.each([
+    { signal: 'SIGKILL', what: 'is killed', says: /rank 3 ended with signal SIGKILL/ },
+    // of a process that stands still there is silence, which is noticed after 15 s
+    { signal: 'SIGSTOP', what: 'hangs', says: /rank 3 .*has been silent for/ },
+  ] as const)(
+    'goes on in a pipeline after a stage $what, as if nothing had happened',
+    async ({ signal, says }) => {
+      const name = `stage-${signal}`;
+      const staged = ['--pipeline-model-parallel-size', '2', '--pipeline-schedule', 'zb-h1'];
+      const overlapping = ['--use-distributed-optimizer', '--overlap-grad-reduce', '--overlap-param-gather'];
+      const flags = [...recipe, ...toTheEnd, ...staged, ...overlapping, '--save', name];
+      let isOver = false;
+      let hurting = Promise.resolve();
+      const { code, output } = await runRanks({
+        numProcesses: 4,
+        flags: [...flags, '--save-interval', '5', '--metrics-jsonl', metrics(name)],
+        directory,
+        maxRestarts: 1,
+        onStart: (processIds) => {
+          hurting = (async () => {
+            // between two checkpoints: some steps are done again
+            while (linesOf(metrics(name)) < 9 && !isOver) await sleep(5);
+            const victim = processIds().get(3);
+            if (victim !== undefined && !isOver) process.kill(victim, signal);
+          })();
+        },
+      });
+      isOver = true;
+      await hurting;
+      expect(output).toContain('4 = tensor 1 x pipeline 2 x data 2');
+      expect(output).toMatch(says);
+      expect(output.match(/warning\[MTL_RESTART\].*restart 1 of 1/g)).toHaveLength(1);
+      expect(code).toBe(0);
+      expectSameCurve(curveOf(metrics(name)), undisturbed);
+    },
+    180_000,
+  );
+
   // shorter than the others: the curve of one process as far as it goes
   describe.each(['mpirun', 'srun'] as const)('started by %s', (launcher) => {
     const isMissing =
@@ -260,7 +299,6 @@ describe('gpt-train on several processes', () => {
         const beginning = new Map([...undisturbed].filter(([iteration]) => iteration <= numShort));
         expectSameCurve(curveOf(metrics(launcher)), beginning);
       },
-      120_000,
     );
   });
 });

@@ -115,11 +115,6 @@ function parseTensor(value: unknown, shards: number): TensorRecord {
   return { name, dtype, globalShape: shape as number[], pieces: parsed };
 }
 
-/** Parses the shard and tensor tables, which part manifests of single ranks share with whole manifests. */
-export function parseShards(value: unknown): ShardRecord[] {
-  return list(value, 'shards').map(parseShard);
-}
-
 /** Parses and checks the text of a manifest.json; a defect instead when it cannot be used. */
 export function parseManifest(source: string): Manifest | ManifestDefect {
   let outer: unknown;
@@ -138,7 +133,7 @@ export function parseManifest(source: string): Manifest | ManifestDefect {
     }
     demand(sha256 === manifestDigest(content), 'manifest.json does not have its SHA-256');
     const body = record(content, 'content');
-    const shards = parseShards(body.shards);
+    const shards = list(body.shards, 'shards').map(parseShard);
     const tensors = list(body.tensors, 'tensors').map((tensor) => parseTensor(tensor, shards.length));
     demand(
       new Set(tensors.map(({ name }) => name)).size === tensors.length,

@@ -31,11 +31,6 @@ export function intersectSlices(a: readonly Slice[], b: readonly Slice[]): Slice
   return common;
 }
 
-/** Whether two boxes have the same bounds. */
-export function equalSlices(a: readonly Slice[], b: readonly Slice[]): boolean {
-  return a.length === b.length && a.every(([start, end], dim) => start === b[dim]![0] && end === b[dim]![1]);
-}
-
 /** A box as people write it: `[0:4, 8:16]`. */
 export function formatSlices(slices: readonly Slice[]): string {
   return `[${slices.map(([start, end]) => `${start}:${end}`).join(', ')}]`;

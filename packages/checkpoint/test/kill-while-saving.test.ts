@@ -103,4 +103,4 @@ it(`a process killed while saving, ${kills} times, always leaves a whole checkpo
   const name = `iter_${String(iteration).padStart(7, '0')}`;
   expect(await readdir(temporary.path)).toEqual([name, 'latest_checkpointed_iteration.txt']);
   console.log(`killed ${kills} times, ${unfinished} with something unfinished; reached iteration ${newest}`);
-}, 120_000);
+});

@@ -125,26 +125,29 @@ describe('mtl eval --task lambada', () => {
   );
 });
 
-describe('mtl eval on two tensor-parallel processes', () => {
-  it('gives what one gives, and one of them reports', async () => {
-    const main = fileURLToPath(new URL('./programs/mtl.mjs', import.meta.url));
-    for (const [task, file] of [
-      ['wikitext', 'wikitext.txt'],
-      ['lambada', 'lambada.jsonl'],
-    ] as const) {
-      const flags = [...model, '--task', task, '--valid-data', join(fixtures, file), '--json'];
-      const { status, stdout, stderr } = await spawnMtl(
-        ['run', '--nproc-per-node', '2', main, '--', 'eval', ...flags, '--tensor-model-parallel-size', '2'],
-        { cwd },
-      );
-      expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
-      const reports = stdout.trim().split('\n');
-      expect(reports.length).toBe(1);
-      const report = JSON.parse(/\{.*\}/.exec(reports[0]!)![0]) as Record<string, number>;
-      if (task === 'wikitext') expectWikitext(report, expected.wikitext, 32);
-      else expect(report.numCorrect).toBe(expected.lambada.correct);
-    }
-  });
+describe('mtl eval on two processes', () => {
+  it.each(['--tensor-model-parallel-size', '--pipeline-model-parallel-size'])(
+    'gives what one gives, and one of them reports: %s 2',
+    async (size) => {
+      const main = fileURLToPath(new URL('./programs/mtl.mjs', import.meta.url));
+      for (const [task, file] of [
+        ['wikitext', 'wikitext.txt'],
+        ['lambada', 'lambada.jsonl'],
+      ] as const) {
+        const flags = [...model, '--task', task, '--valid-data', join(fixtures, file), '--json'];
+        const { status, stdout, stderr } = await spawnMtl(
+          ['run', '--nproc-per-node', '2', main, '--', 'eval', ...flags, size, '2'],
+          { cwd },
+        );
+        expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
+        const reports = stdout.trim().split('\n');
+        expect(reports.length).toBe(1);
+        const report = JSON.parse(/\{.*\}/.exec(reports[0]!)![0]) as Record<string, number>;
+        if (task === 'wikitext') expectWikitext(report, expected.wikitext, 32);
+        else expect(report.numCorrect).toBe(expected.lambada.correct);
+      }
+    },
+  );
 });
 
 describe('mtl eval refuses', () => {

@@ -53,6 +53,29 @@ describe('mtl schedule', () => {
     expect(JSON.parse(again.stdout)).toEqual({ ...result, schedule: 'a.csv' });
   });
 
+  it('simulates what a function makes, and writes it as a file', async () => {
+    const source = `export default ({ numStages, numMicroBatches }) => {
+      const all = (kind, chunk) =>
+        Array.from({ length: numMicroBatches }, (_, microBatch) => ({ kind, chunk, microBatch }));
+      const placement = Array.from({ length: numStages }, (_, stage) => stage);
+      const actions = placement.map((chunk) => [...all('F', chunk), ...all('B', chunk)]);
+      return { numMicroBatches, placement, actions };
+    };`;
+    writeFileSync(join(directory.path, 'own.mjs'), source);
+    const flags = ['--pipeline-schedule', 'own.mjs', ...size(2, 3), '--csv', 'made.csv', '--json'];
+    const { status, stdout, stderr } = await mtl(...flags);
+    expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
+    // of 2 stages and 3 micro-batches: (m + p - 1) 3
+    expect(JSON.parse(stdout)).toMatchObject({ schedule: 'own.mjs', stages: 2, makespan: 12 });
+    expect(readFileSync(join(directory.path, 'made.csv'), 'utf8')).toBe(
+      '0F0,0F1,0F2,0B0,0B1,0B2\n1F0,1F1,1F2,1B0,1B1,1B2\n',
+    );
+    expect(await mtl('--pipeline-schedule', 'own.mjs', ...size(2, 3), '--chunks', '2')).toMatchObject({
+      status: 2,
+      stderr: expect.stringContaining('error[MTL_SCHEDULE_MODULE]: own.mjs made 2 chunks'),
+    });
+  });
+
   it('takes times for all, by stage and by chunk, and leaves the barrier out when told', async () => {
     const busyOf = async (...flags: string[]): Promise<number[]> => {
       const { stdout } = await mtl('--pipeline-schedule', 'zb-v', ...size(2, 3), ...flags, '--json');

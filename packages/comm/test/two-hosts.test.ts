@@ -5,7 +5,14 @@ import { createNetworkHosts, type NetworkHosts, networkHostsProblem } from '@mtl
 import { typescriptThreads } from '@mtl/tooling/typescript-threads';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { HierarchicalCases } from './ranks/hierarchical-reference.js';
-import { complete, errorsOf, failingRanks, ready, timeoutMs, withinMs } from './support/failing-ranks.js';
+import {
+  complete,
+  errorsOf,
+  expectKilledIsNamedAtOnce,
+  failingRanks,
+  ready,
+  timeoutMs,
+} from './support/failing-ranks.js';
 import { runRanks } from './support/ranks.js';
 
 const hosts = [0, 0, 1, 1];
@@ -39,17 +46,7 @@ describe.skipIf(cannot)('two hosts (libgloo-dev, iproute2, root)', () => {
     expect(new Set(engines)).toEqual(new Set(['gloo+local']));
   });
 
-  it('lose a rank by kill -9: all others name it at once', async () => {
-    const processes = start('none');
-    await ready(processes);
-    const killed = Date.now();
-    processes[culprit]!.child.kill('SIGKILL');
-    for (const error of await errorsOf(processes.slice(0, culprit))) {
-      expect(error).toMatchObject({ code: 'MTL_RANK_DIED', details: { rank: culprit, ...complete } });
-      expect(error.at - killed).toBeLessThan(withinMs);
-    }
-    expect(processes.filter(isRunning)).toEqual([]);
-  });
+  it('lose a rank by kill -9: all others name it at once', () => expectKilledIsNamedAtOnce(start, culprit));
 
   // whatever the rank was doing when it stopped; MTL_TEST_STOPS=20 for more moments
   it.each(Array.from({ length: numStops }, (_, index) => [(culprit + index) % hosts.length, 7 * index]))(

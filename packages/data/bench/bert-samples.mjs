@@ -1,4 +1,5 @@
 // Samples a second of BERT's and T5's datasets on one core. Checks correctness first.
+// Exits with 1 when a processor second makes fewer BERT samples than asked.
 // Usage: node bench/bert-samples.mjs
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -85,6 +86,10 @@ for (const [sequenceLength, numSamples, asked] of [
   const { clock, processor } = measure(bert, numSamples);
   report(`BERT samples, S ${sequenceLength} (asked: ${asked})`, clock, 'a second');
   report('', processor, 'a second of processor time');
+  if (!(processor >= asked)) {
+    console.error(`missed: ${Math.round(processor)} samples a second of processor time, asked: ${asked}`);
+    process.exitCode = 1;
+  }
   const t5 = openT5Dataset({ ...options, numSamples, decoderSequenceLength: 256 });
   report(`T5 samples, S ${sequenceLength}`, measure(t5, numSamples).processor, 'a second of processor time');
   t5.close();

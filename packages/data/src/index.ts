@@ -85,7 +85,6 @@ export {
   type GptDatasetSettings,
   gptDatasetIdentifiers,
   openGptDataset,
-  planGptDataset,
 } from './samples/gpt-dataset.js';
 export {
   buildGptIndices,
@@ -100,14 +99,7 @@ export { openSampleDataset } from './samples/open-sample-dataset.js';
 export { PythonFloat, type PythonJsonValue } from './samples/python-json.js';
 export { createSampleBatch, type SampleBatch } from './samples/sample-batch.js';
 export type { NumberedBatch, SampleDataset, SampleDatasetDescription } from './samples/sample-dataset.js';
-export {
-  parseSplit,
-  type SplitMatrix,
-  type SplitName,
-  type SplitRange,
-  splitNames,
-  splitSequences,
-} from './samples/split.js';
+export { type SplitName, splitNames, splitSequences } from './samples/split.js';
 export { answerF1, exactMatch, normalizeAnswer } from './tasks/answer-scores.js';
 export {
   type BestSpans,
@@ -134,7 +126,7 @@ export {
   readGlueFile,
   type SentencePairExample,
 } from './tasks/read-glue-file.js';
-export { type MultipleChoiceExample, raceChoices, readRaceDirectory } from './tasks/read-race-directory.js';
+export { type MultipleChoiceExample, readRaceDirectory } from './tasks/read-race-directory.js';
 export {
   readSquadFile,
   type SpanAnswer,

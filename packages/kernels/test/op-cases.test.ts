@@ -15,7 +15,7 @@ import { checkParity, dtypesOf } from './op-cases/check-parity.js';
 import type { GradientCase, Tensors } from './op-cases/op-case.js';
 
 const allCases = caseTables.flatMap((table) => table.cases);
-const parityCases = allCases.filter((opCase) => opCase.benchmark === undefined);
+const parityCases = allCases.filter((opCase) => opCase.benchmark === undefined && !opCase.isOnlyForCuda);
 const gradientCases = caseTables.flatMap((table) => table.gradientCases ?? []);
 
 beforeAll(() => setPoison(true));

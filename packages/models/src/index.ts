@@ -37,7 +37,6 @@ export { gptEndsWork } from './cutting/gpt-ends-work.js';
 export { GptKeyValueCache } from './gpt/gpt-key-value-cache.js';
 export { GptLanguageModel, type SequenceTokens } from './gpt/gpt-language-model.js';
 export {
-  checkGptModelConfiguration,
   type GptModelConfiguration,
   numParameters,
 } from './gpt/gpt-model-configuration.js';

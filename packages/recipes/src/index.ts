@@ -12,6 +12,7 @@ export {
   type LoadGptForInferenceOptions,
   loadGptForInference,
 } from './build/load-gpt-for-inference.js';
+export { loadScheduleModule } from './build/load-schedule-module.js';
 export { type GptWeights, type OpenGptWeightsOptions, openGptWeights } from './build/open-gpt-weights.js';
 export {
   type OpenTrainingDataOptions,
@@ -63,6 +64,8 @@ export {
   type Flags,
   type ParallelFlags,
   parallelFlagNames,
+  type RecomputeFlags,
+  recomputeFlagNames,
 } from './flags/flag-schema.js';
 export { type GivenValue, readFlagValue } from './flags/flag-value.js';
 export { formatHelp } from './flags/format-help.js';

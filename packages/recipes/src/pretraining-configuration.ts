@@ -1,4 +1,4 @@
-import type { LayerLayout, LayerNormPlacement } from '@mtl/models';
+import type { LayerLayout, LayerNormPlacement, Recomputation } from '@mtl/models';
 import type { BatchSizeRampup, LearningRateScheduleOptions, LossScalerOptions } from '@mtl/optimizer';
 import type { FlagName, Flags } from './flags/flag-schema.js';
 import type { ModelKind } from './model-kind.js';
@@ -28,12 +28,6 @@ export interface BertConfiguration {
   readonly shortSequenceProbability: number;
 }
 
-/** Which activations are computed again in the backward pass instead of being kept. */
-export type RecomputeConfiguration =
-  | { readonly granularity: 'none' }
-  | { readonly granularity: 'selective' }
-  | { readonly granularity: 'full'; readonly method: 'uniform' | 'block'; readonly numLayers: number };
-
 /** How much is trained, in which portions and in which precision. */
 export interface TrainingConfiguration {
   readonly microBatchSize: number;
@@ -52,7 +46,7 @@ export interface TrainingConfiguration {
   readonly evalIterations: number;
   readonly seed: number;
   readonly precision: 'fp32' | 'bf16' | 'fp16';
-  readonly recompute: RecomputeConfiguration;
+  readonly recompute: Recomputation;
 }
 
 export interface OptimizerConfiguration {
@@ -93,6 +87,8 @@ export interface DataConfiguration {
 
 export interface ParallelConfiguration {
   readonly device: 'cpu' | 'cuda';
+  /** Whether products of float32 may be in TF32. */
+  readonly allowTf32: boolean;
   /** Whether passes are recorded and launched as CUDA graphs. */
   readonly cudaGraphs: boolean;
   /** Absent: all cores of the process. */
@@ -109,6 +105,8 @@ export interface ParallelConfiguration {
   readonly pipelineSchedule: string;
   /** The text of the schedule file, where one is named. */
   readonly pipelineScheduleCsv?: string;
+  /** The path of the module whose function makes schedules, where one is named. */
+  readonly pipelineScheduleModule?: string;
   /** Micro-batches of a group of the interleaved schedule; absent: as many as stages. */
   readonly microBatchGroupSize?: number;
   readonly layerLayout: LayerLayout;

@@ -1,10 +1,19 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { numbersOf, TrainingRuns, tolerances } from './support/training-runs.js';
+import {
+  numbersOf,
+  printedTwice,
+  TrainingRuns,
+  tolerances,
+  validationDifference,
+} from './support/training-runs.js';
 
 let runs: TrainingRuns;
+/** What one process wrote. */
+const written = { alone: '', 'alone-bf16': '' };
 beforeAll(async () => {
   runs = await TrainingRuns.create();
-  await runs.run(1, [{ name: 'alone' }, { name: 'alone-bf16', flags: ['--bf16'] }]);
+  const results = await runs.run(1, [{ name: 'alone' }, { name: 'alone-bf16', flags: ['--bf16'] }]);
+  [written.alone, written['alone-bf16']] = results.map(([one]) => one!.output) as [string, string];
 });
 afterAll(() => runs.remove());
 
@@ -39,7 +48,9 @@ describe.each([2, 4])('a GPT on %d data-parallel ranks', (dp) => {
       expect(numbersOf(runs.metricsOf(name))).toEqual(numbersOf(first));
     }
     for (const [first, ...others] of results) {
-      expect(first!.output).toContain('validation loss at iteration 24');
+      expect(validationDifference(first!.output, written[alone])).toBeLessThan(
+        tolerances[precision].loss + printedTwice,
+      );
       expect(first!.sample).toMatch(/^A sample:\nThe people of/);
       for (const { output } of others) expect(output).toBe('');
     }
@@ -58,11 +69,16 @@ describe('a GPT on a mesh of tensor- and data-parallel ranks', () => {
       { name: `tp-${tp}-${dp}`, flags: size },
       { name: `tp-${tp}-${dp}-all`, flags: all },
     ];
-    await runs.run(tp * dp, trainings);
+    const results = await runs.run(tp * dp, trainings);
     for (const { name } of trainings) {
       const difference = runs.differences(name, 'alone');
       expect(difference.loss).toBeLessThan(tolerances.fp32.loss);
       expect(difference.norm).toBeLessThan(tolerances.fp32.norm);
+    }
+    for (const [first] of results) {
+      expect(validationDifference(first!.output, written.alone)).toBeLessThan(
+        tolerances.fp32.loss + printedTwice,
+      );
     }
   });
 });

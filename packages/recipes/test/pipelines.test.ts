@@ -1,16 +1,27 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Checkpoint, dtypeBytes, hostTensor, loadCheckpoint } from '@mtl/checkpoint';
 import { sizeOf } from '@mtl/kernels';
 import { formatScheduleCsv, oneForwardOneBackward } from '@mtl/pipeline/schedules';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { numbersOf, TrainingRuns, tolerances } from './support/training-runs.js';
+import type { TrainGptResult } from './ranks/train-gpt.js';
+import {
+  numbersOf,
+  printedTwice,
+  TrainingRuns,
+  tolerances,
+  validationDifference,
+} from './support/training-runs.js';
 
 let runs: TrainingRuns;
+let alone: TrainGptResult;
 beforeAll(async () => {
-  // a shorter curve than that of other layouts: there are many schedules
-  runs = await TrainingRuns.create(['--num-layers', '4', '--train-iters', '10', '--eval-interval', '5']);
-  await runs.run(1, [{ name: 'alone' }, { name: 'alone-bf16', flags: ['--bf16'] }]);
+  // a shorter curve than that of other layouts: there are many schedules; evaluations of several
+  // micro-batches
+  const each = ['--num-layers', '4', '--train-iters', '10', '--eval-interval', '5', '--eval-iters', '2'];
+  runs = await TrainingRuns.create(each);
+  const results = await runs.run(1, [{ name: 'alone' }, { name: 'alone-bf16', flags: ['--bf16'] }]);
+  alone = results[0]![0]!;
 });
 afterAll(() => runs.remove());
 
@@ -31,8 +42,18 @@ function expectSame(name: string, expected = 'alone', precision: 'fp32' | 'bf16'
   expect(difference.norm, `norm of ${name}`).toBeLessThan(tolerances[precision].norm);
 }
 
-/** The validation losses that rank 0 wrote. */
-const validation = (output: string): string[] => output.match(/validation loss at iteration .*/g) ?? [];
+/** Validation losses and the text that the model makes of a prompt. */
+function expectSameOutcome(results: readonly TrainGptResult[]): void {
+  const [first, ...others] = results;
+  expect(validationDifference(first!.output, alone.output)).toBeLessThan(tolerances.fp32.loss + printedTwice);
+  expect(first!.sample).toMatch(/^A sample:\nThe people of/);
+  // drawn by the same random numbers from probabilities that differ by rounding alone
+  expect(first!.sample).toBe(alone.sample);
+  for (const { output, sample } of others) {
+    expect(output).toBe('');
+    expect(sample).toBe(first!.sample);
+  }
+}
 
 describe('a GPT in a pipeline', () => {
   it.each([
@@ -51,13 +72,7 @@ describe('a GPT in a pipeline', () => {
     const name = `${p}${flags.join('')}`;
     const [results] = await runs.run(p, [{ name, flags: [...stages(p), ...flags] }]);
     expectSame(name);
-    const [first, ...others] = results!;
-    expect(validation(first!.output).length).toBe(2);
-    expect(first!.sample).toMatch(/^A sample:\nThe people of/);
-    for (const { output, sample } of others) {
-      expect(output).toBe('');
-      expect(sample).toBe(first!.sample);
-    }
+    expectSameOutcome(results!);
   });
 
   it.each([
@@ -108,6 +123,45 @@ describe('a GPT in a pipeline', () => {
     writeFileSync(path, lines.toReversed().join('\n'));
     await runs.run(2, [{ name: 'turned', flags: [...stages(2), ...schedule(path)] }]);
     expectSame('turned');
+  });
+
+  it('trains by a function of somebody, whatever the number of micro-batches', async () => {
+    const path = runs.pathOf('own.mjs');
+    // backward in halves, the second ones at the end; the first layers on the last rank
+    writeFileSync(
+      path,
+      `export default ({ numStages, numMicroBatches }) => {
+        const all = (kind, chunk) =>
+          Array.from({ length: numMicroBatches }, (_, microBatch) => ({ kind, chunk, microBatch }));
+        const placement = Array.from({ length: numStages }, (_, chunk) => numStages - 1 - chunk);
+        const actions = placement.map((chunk) => ['F', 'I', 'W'].flatMap((kind) => all(kind, chunk)));
+        return { numMicroBatches, placement, actions };
+      };`,
+    );
+    const growing = ['--rampup-batch-size', '4', '2', '12', '--train-samples', '60'];
+    const flags = [...growing, '--lr-decay-samples', '60'];
+    const leftOut = ['--train-iters', '--lr-decay-iters'];
+    await runs.run(1, [{ name: 'own-alone', flags, leftOut }]);
+    await runs.run(2, [{ name: 'own', flags: [...flags, ...stages(2), ...schedule(path)], leftOut }]);
+    expectSame('own', 'own-alone');
+  });
+
+  it('reads data in the first and the last stage alone', async () => {
+    // every token is one that no vocabulary has: who reads a sample fails
+    const [prefix, unreadable] = ['corpus_text_document', 'unreadable'].map((name) => runs.pathOf(name));
+    copyFileSync(`${prefix}.idx`, `${unreadable}.idx`);
+    writeFileSync(`${unreadable}.bin`, new Uint8Array(readFileSync(`${prefix}.bin`).length).fill(0xff));
+    const withoutData = (...ranks: number[]) =>
+      Object.fromEntries(ranks.map((rank) => [rank, ['--data-path', unreadable!]]));
+    const flags = stages(4);
+    await runs.run(4, [{ name: 'read by ends', flags, flagsOfRank: withoutData(1, 2) }]);
+    expectSame('read by ends');
+    // the first stage has the last piece, too
+    const turned = [...stages(2), ...schedule('zb-v')];
+    await runs.run(2, [{ name: 'read by one', flags: turned, flagsOfRank: withoutData(1) }]);
+    expectSame('read by one');
+    const last = runs.run(4, [{ name: 'unread', flags, flagsOfRank: withoutData(3) }]);
+    await expect(last).rejects.toThrow('65535');
   });
 
   it('trains with layers dealt out unevenly', async () => {

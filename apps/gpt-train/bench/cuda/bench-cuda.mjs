@@ -1,26 +1,29 @@
 #!/usr/bin/env node
 /**
  * npm run bench:cuda: the training step on a card against the PyTorch yardstick on the same card, in one run:
- * losses agree first, then each side at its best micro-batch (searched), model by model. Writes a table in
- * Markdown and everything as JSON after each side, so that a run that is cut off has what it had. A
- * measurement that fails is recorded and the rest goes on; PyTorch is tried once more without torch.compile,
- * and marked. Ends with 1 when a goal is missed, losses differ or a measurement failed, with 2 when nothing
- * could be compared.
+ * losses first, then each side at its best micro-batch (searched), model by model. Writes a table in Markdown
+ * and everything as JSON after each measurement, so that a run that is cut off has what it had. A measurement
+ * that fails is recorded and the rest goes on; PyTorch is tried once more without torch.compile, and marked.
+ * Losses that differ are said wherever the figures are: they then prove nothing. Ends with 1 when a goal is
+ * missed, losses differ or were not compared, or a measurement failed, with 2 when there was no PyTorch to
+ * compare with.
  *   node bench/cuda/bench-cuda.mjs [--presets gpt2-124m,gpt2-1.3b] [--iters 10] [--warmup 3]
  *     [--out DIRECTORY] [--device cuda] [--dtype bfloat16] [--no-compile] [--skip-losses]
+ *     [--seconds 900]                what one measurement may take
  *     [--fixed]                      the first micro-batch of each plan alone, to look at something quickly
  *     [--dry-run]                    a tiny model; PyTorch on the processor: proves the command, not the card. With
  *                                    --device cpu ours, too, where there is neither a card nor its emulation
- * MTL_PEER names the yardstick (default ../shared/peers/gpt_torch.py beside the checkout), MTL_PEER_PYTHON
- * the Python that has torch (default python3).
+ * MTL_PEER names the yardstick, MTL_PEER_PYTHON the Python that has torch (default python3); without them
+ * only our side is timed.
  */
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { availableParallelism, cpus } from 'node:os';
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { benchmarkPresets } from '../benchmark-presets.mjs';
+import { yardstickOf } from '../yardstick-of.mjs';
 import { formatTable } from './format-table.mjs';
 import { judge } from './judge.mjs';
 import { lossesAgree } from './losses-agree.mjs';
@@ -40,6 +43,7 @@ const { values } = parseArgs({
     dtype: { type: 'string', default: 'bfloat16' },
     'no-compile': { type: 'boolean', default: false },
     'skip-losses': { type: 'boolean', default: false },
+    seconds: { type: 'string', default: '900' },
     fixed: { type: 'boolean', default: false },
     'dry-run': { type: 'boolean', default: false },
   },
@@ -53,16 +57,21 @@ if (unknown.length > 0) {
   console.error(`error[MTL_FLAG_VALUE]: --presets ${unknown.join(',')} is not known; there are ${known}`);
   process.exit(2);
 }
+const seconds = Number(values.seconds);
+if (!(seconds > 0)) {
+  console.error(`error[MTL_FLAG_VALUE]: --seconds ${values.seconds} is no number above 0`);
+  process.exit(2);
+}
+const yardstick = yardstickOf(process.env);
 const directory = resolve(values.out);
 mkdirSync(directory, { recursive: true });
-const yardstick = process.env.MTL_PEER ?? join(root, '../shared/peers/gpt_torch.py');
 const python = process.env.MTL_PEER_PYTHON ?? 'python3';
 // a stand-in for the card has no PyTorch
 const peerDevice = isDryRun ? 'cpu' : device;
 
 /** What PyTorch says of itself and the card; undefined when the yardstick or torch is missing. */
 function describePeer() {
-  if (!existsSync(yardstick)) return undefined;
+  if (yardstick === undefined) return undefined;
   const script =
     'import torch, json; c = torch.cuda.is_available(); ' +
     'print(json.dumps(dict(torch=torch.__version__, cuda=torch.version.cuda, device=torch.cuda.get_device_name() if c else "cpu")))';
@@ -96,6 +105,7 @@ const threads = String(availableParallelism());
 const measureOurs = (preset) => (microBatch) =>
   runMeasurement({
     command: process.execPath,
+    seconds,
     args: [
       join(here, '../train-step.mjs'),
       ...['--preset', preset, '--device', device, '--micro-batch', String(microBatch), ...steps],
@@ -106,6 +116,7 @@ const isCompiling = !(values['no-compile'] || isDryRun);
 const runTheirs = (preset, microBatch, compile) =>
   runMeasurement({
     command: python,
+    seconds,
     args: [
       ...[join(here, 'peer_step.py'), yardstick],
       JSON.stringify({ name: preset, shape: benchmarkPresets[preset] }),
@@ -144,8 +155,11 @@ function measureOrError(measure, microBatch) {
   }
 }
 
-function search(name, preset, measure) {
+/** `keep` gets the results of a side, and then more of them. */
+function search(name, preset, { measure, keep }) {
   console.log(`  ${name}`);
+  const sofar = [];
+  keep(sofar);
   const { microBatches } = plans[preset];
   const candidates = values.fixed ? microBatches.slice(0, 1) : microBatches;
   return searchMicroBatch({
@@ -154,6 +168,8 @@ function search(name, preset, measure) {
       const result = { micro_batch: microBatch, ...measureOrError(measure, microBatch) };
       if (result.error) report.failures.push({ preset, side: name, ...result });
       say(result);
+      sofar.push(result);
+      save();
       return result;
     },
   });
@@ -170,37 +186,48 @@ const report = {
   searches: [],
 };
 function save() {
-  const { cuda, commit } = report.ours;
+  const { ours, losses } = report;
+  const { cuda, commit } = ours;
   const where = cuda ? `${cuda.devices[cuda.deviceIndex].name}, cuBLASLt ${cuda.cublasLtVersion}` : device;
-  const header = `${report.date}, ${where}, commit ${commit}, ${report.peer ? `PyTorch ${report.peer.torch} on ${report.peer.device}` : 'without PyTorch'}, ${dtype}${isDryRun ? '; a dry run: figures mean nothing' : cuda?.isEmulated ? '; on an emulation: figures mean nothing' : ''}`;
+  const header = `${report.date}, ${where}, commit ${commit}, ${report.peer ? `PyTorch ${report.peer.torch} on ${report.peer.device}` : 'without PyTorch'}, ${dtype}${losses !== null && !losses.agree ? '; LOSSES DIFFER: figures prove nothing' : ''}${isDryRun ? '; a dry run: figures mean nothing' : cuda?.isEmulated ? '; on an emulation: figures mean nothing' : ''}`;
   writeFileSync(join(directory, 'bench-cuda.json'), `${JSON.stringify(report, null, 1)}\n`);
   writeFileSync(join(directory, 'bench-cuda.md'), `${header}\n\n${formatTable(report.rows)}\n`);
 }
 
 if (report.peer === null) {
-  console.log(`only ours: ${yardstick} or a ${python} with torch is not there (MTL_PEER, MTL_PEER_PYTHON)`);
+  console.log(
+    yardstick === undefined
+      ? 'only ours: MTL_PEER names no yardstick'
+      : `only ours: ${python} has no torch (MTL_PEER_PYTHON names the Python that has)`,
+  );
 }
+let isUnproven = false;
 if (!values['skip-losses']) {
   report.losses = lossesAgree({
-    ...{ device: peerDevice, directory },
+    ...{ device: peerDevice, directory, seconds },
     python: report.peer === null ? undefined : python,
   });
   save();
   const { agree, numCompared } = report.losses;
   if (!agree || (device === 'cuda' && numCompared === 0)) {
     const what = agree ? 'no losses were compared' : 'losses differ';
-    console.error(`error[MTL_BENCH_LOSSES]: ${what}, so speed says nothing; nothing was timed`);
-    process.exit(1);
+    console.error(`error[MTL_BENCH_LOSSES]: ${what}, so speed proves nothing; it is timed all the same`);
+    isUnproven = true;
   }
 }
 for (const preset of presetNames) {
   console.log(preset);
-  const ours = search('ours', preset, measureOurs(preset));
-  const searched = { preset, ours: ours.results, theirs: null };
+  const searched = { preset, ours: null, theirs: null };
   report.searches.push(searched);
-  save();
-  const theirs = report.peer === null ? undefined : search('PyTorch', preset, measureTheirs(preset));
-  searched.theirs = theirs?.results ?? null;
+  const searchSide = (side, name, measure) =>
+    search(name, preset, {
+      measure,
+      keep: (results) => {
+        searched[side] = results;
+      },
+    });
+  const ours = searchSide('ours', 'ours', measureOurs(preset));
+  const theirs = report.peer === null ? undefined : searchSide('theirs', 'PyTorch', measureTheirs(preset));
   report.rows.push(judge({ preset, ours, theirs }));
   save();
 }
@@ -216,7 +243,7 @@ for (const { preset, name, value, goal } of missed) {
 for (const { preset, side, micro_batch } of report.failures) {
   console.log(`failed: ${preset} ${side} at micro-batch ${micro_batch} (above, and in bench-cuda.json)`);
 }
-if (report.failures.length > 0) process.exit(1);
+if (report.failures.length > 0 || isUnproven) process.exit(1);
 if (report.peer === null) process.exit(2);
 if (isDryRun) {
   console.log('a dry run: goals are not judged');

@@ -1,3 +1,5 @@
+import { spawnSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { formatTable } from './format-table.mjs';
 import { judge } from './judge.mjs';
@@ -109,4 +111,21 @@ describe('the goals', () => {
     expect(ours.peak_share).toBeCloseTo(0.56, 10);
     expect(ours.peak_share_halved).toBeLessThan(ours.peak_share);
   });
+});
+
+describe('a yardstick that is not there', () => {
+  it.each(['bench-cuda.mjs', '../compare-with-pytorch.mjs'])(
+    'is one error of %s, before anything is timed',
+    (name) => {
+      const { status, stdout, stderr } = spawnSync(
+        process.execPath,
+        [fileURLToPath(new URL(name, import.meta.url))],
+        { encoding: 'utf8', env: { ...process.env, MTL_PEER: '/no/such/yardstick.py' } },
+      );
+      expect(stderr).toMatch(
+        /^error\[MTL_PEER\]: MTL_PEER names \/no\/such\/yardstick.py.*\n {2}remedy: .*\n$/,
+      );
+      expect({ status, stdout }).toEqual({ status: 2, stdout: '' });
+    },
+  );
 });

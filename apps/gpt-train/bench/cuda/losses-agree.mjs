@@ -7,11 +7,11 @@ import { peerEnvironment } from './run-measurement.mjs';
 const app = fileURLToPath(new URL('../..', import.meta.url));
 
 /** PyTorch's curves on `device`, written to a file; its name, or what went wrong. */
-function makeCurves({ python, device, directory }) {
+function makeCurves({ python, device, directory, seconds }) {
   const curves = join(directory, 'parity-curves.json');
   const script = join(app, '../../tooling/fixtures/gpt_parity.py');
   const args = [script, '--device', device, '--curves', curves];
-  const options = { encoding: 'utf8', env: peerEnvironment(), timeout: 600_000 };
+  const options = { encoding: 'utf8', env: peerEnvironment(), timeout: seconds * 1000 };
   const { status, stderr, error } = spawnSync(python, args, options);
   if (status === 0) return { curves };
   const why = error?.message ?? `status ${status}`;
@@ -24,13 +24,15 @@ function makeCurves({ python, device, directory }) {
  * Whether trainings of the parity recipe on device cuda have PyTorch's losses on the same card (float32 1e-5,
  * bfloat16 2e-3: test/parity-training.ts), ours of the host, and the same bits twice. `device` is where
  * PyTorch runs. Without a Python that has torch, or where it cannot run the recipe, they are held against
- * PyTorch's of a processor, which is said.
+ * PyTorch's of a processor, which is said. Each side gets `seconds`, beyond which ours differ.
  * @returns `agree`; `numCompared` tests, 0 where there is no device; `against` what; `problem`, why not
  *   PyTorch on `device`
  */
-export function lossesAgree({ python, device, directory }) {
+export function lossesAgree({ python, device, directory, seconds }) {
   const made =
-    python === undefined ? { problem: 'no Python with torch' } : makeCurves({ python, device, directory });
+    python === undefined
+      ? { problem: 'no Python with torch' }
+      : makeCurves({ python, device, directory, seconds });
   const against = made.curves ? `PyTorch on ${device}` : 'the fixture: PyTorch on a processor';
   console.log(`losses are held against ${against}${made.problem ? ` (${made.problem})` : ''}`);
   const { MTL_PARITY_CURVES: _, ...environment } = process.env;
@@ -42,7 +44,9 @@ export function lossesAgree({ python, device, directory }) {
     ...[join(app, 'node_modules/vitest/vitest.mjs'), 'run', 'test/cuda/training.test.ts'],
     ...['-t', 'steps on device cuda', '--reporter=verbose', '--reporter=json'],
   ];
-  const { status } = spawnSync(process.execPath, args, { cwd: app, env: environment, stdio: 'inherit' });
+  const { status } = spawnSync(process.execPath, args, {
+    ...{ cwd: app, env: environment, stdio: 'inherit', timeout: seconds * 1000, killSignal: 'SIGKILL' },
+  });
   const numCompared = status === 0 ? JSON.parse(readFileSync(report, 'utf8')).numPassedTests : 0;
   return { agree: status === 0, numCompared, against, problem: made.problem ?? null };
 }

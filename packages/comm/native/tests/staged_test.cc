@@ -10,6 +10,7 @@
 #include <map>
 #include <string>
 
+#include "tests/gate.h"
 #include "tests/native_test.h"
 #include "tests/thread_stream.h"
 
@@ -136,7 +137,8 @@ void expect_all_given_back() {
 }
 
 // A kernel that takes its time: what does not wait for it comes before it. It sleeps a few times rather than
-// giving up the processor often: on a machine that is busy with other things, each of these costs a time slice.
+// giving up the processor often: on a machine that is busy with other things, each of these costs a time
+// slice.
 void slow_kernel(ThreadStream* compute, std::vector<float>* values, float value) {
   compute->enqueue([=] {
     constexpr size_t kParts = 8;
@@ -203,13 +205,11 @@ MTL_TEST(staged_results_come_behind_kernels_that_still_use_their_memory) {
     std::vector<float> values(70000, 5);
     if (member == 1) EXPECT(succeeded(group.start(request_of(OperationKind::kSend, &values, nullptr, 0)).wait()));
     if (member != 0) return;
-    std::atomic<bool> has_come{false};
-    ranks.compute(0).enqueue([&] {
-      while (!has_come) std::this_thread::yield();
-    });
+    Gate has_come;
+    ranks.compute(0).enqueue([&] { has_come.wait(); });
     slow_kernel(&ranks.compute(0), &values, 77);
     EXPECT(succeeded(group.start(request_of(OperationKind::kReceive, nullptr, &values, 1)).wait()));
-    has_come = true;  // the message is on the host, and its copy to the device enqueued
+    has_come.open();  // the message is on the host, and its copy to the device enqueued
     ranks.synchronize(0);
     EXPECT(values == std::vector<float>(70000, 5));
   });
@@ -234,15 +234,15 @@ MTL_TEST(staged_groups_take_tensors_of_the_host_as_well) {
 MTL_TEST(staged_members_learn_who_never_came_and_whose_device_failed) {
   {
     StagedThreads ranks(1000);
-    std::atomic<int> num_here{0};
+    Gate here[2];
     ranks.threads().run([&](int member) {
       if (member == 2) return;
       std::vector<float> values{1};
       Group& group = ranks.threads().group(member);
       // both are here before the time of either runs, or a slow start would make a member that comes the late
       // one
-      ++num_here;
-      while (num_here < 2) std::this_thread::yield();
+      here[member].open();
+      here[1 - member].wait();
       const Status status = group.start(request_of(OperationKind::kAllReduce, &values, &values)).wait();
       EXPECT(failed_with(status, "MTL_TIMEOUT"));
       EXPECT(status.failure().rank == 12);

@@ -229,7 +229,7 @@ function checkPlacement({ rank, worldSize, localRank, localWorldSize, nodeRank, 
   }
 }
 
-export function isLoopback(address: string): boolean {
+function isLoopback(address: string): boolean {
   return address === 'localhost' || address === '::1' || /^127\.\d+\.\d+\.\d+$/.test(address);
 }
 

@@ -1,21 +1,17 @@
-import { isRunning } from '@mtl/comm/testing';
 import { expect, it } from 'vitest';
-import { complete, errorsOf, ready, type StartFailing, timeoutMs, withinMs } from './failing-ranks.js';
+import {
+  complete,
+  errorsOf,
+  expectKilledIsNamedAtOnce,
+  ready,
+  type StartFailing,
+  timeoutMs,
+} from './failing-ranks.js';
 
 /** What every engine says when the last rank, `culprit`, does something wrong. */
 export function commonFailures({ start, culprit }: { start: StartFailing; culprit: number }): void {
-  it('that is killed is named by all others within a second', async () => {
-    const processes = start('none');
-    await ready(processes);
-    const killed = Date.now();
-    processes[culprit]!.child.kill('SIGKILL');
-    for (const error of await errorsOf(processes.slice(0, culprit))) {
-      expect(error).toMatchObject({ code: 'MTL_RANK_DIED', details: { rank: culprit, ...complete } });
-      expect(error.message).toMatch(new RegExp(`rank ${culprit} .*has ended`));
-      expect(error.at - killed).toBeLessThan(withinMs);
-    }
-    expect(processes.filter(isRunning)).toEqual([]);
-  });
+  it('that is killed is named by all others within a second', () =>
+    expectKilledIsNamedAtOnce(start, culprit));
 
   it('that ends by process.exit is as good as killed', async () => {
     for (const error of await errorsOf(start('exit').slice(0, culprit))) {

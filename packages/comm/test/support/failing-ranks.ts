@@ -10,7 +10,7 @@ const module = new URL('../ranks/trouble.ts', import.meta.url);
  */
 export const timeoutMs = 1500;
 /** What the polls of watchdogs and waits (20 and 50 ms each) leave for a machine whose cores are all busy. */
-export const withinMs = 1000;
+const withinMs = 1000;
 
 /** What every error of an operation says besides the rank. */
 export const complete = {
@@ -24,16 +24,18 @@ export type StartFailing = (kind: Trouble['kind'], options?: Partial<RanksOption
 
 /** How the tests of a file start ranks of which one causes trouble; none is left after a test. */
 export function failingRanks(defaults: () => Partial<RanksOptions>): StartFailing {
-  let ranks: RankProcess[] = [];
-  let remove = (): void => {};
+  const started: { readonly ranks: RankProcess[]; readonly remove: () => void }[] = [];
   afterEach(async () => {
-    for (const rank of ranks) if (isRunning(rank)) rank.child.kill('SIGKILL');
-    await Promise.all(ranks.map((rank) => rank.ended));
-    remove();
+    for (const { ranks, remove } of started.splice(0)) {
+      for (const rank of ranks) if (isRunning(rank)) rank.child.kill('SIGKILL');
+      await Promise.all(ranks.map((rank) => rank.ended));
+      remove();
+    }
   });
   return (kind, options = {}) => {
-    ({ ranks, remove } = startRanks({ module, argument: { kind }, ...defaults(), ...options }));
-    return ranks;
+    const own = startRanks({ module, argument: { kind }, ...defaults(), ...options });
+    started.push(own);
+    return own.ranks;
   };
 }
 
@@ -53,3 +55,24 @@ export async function errorsOf(survivors: readonly RankProcess[]) {
 
 export const ready = (processes: readonly RankProcess[]) =>
   Promise.all(processes.map((rank) => rank.said('ready')));
+
+/** Kills the last rank, `culprit`: all others name it, and within a second. */
+export async function expectKilledIsNamedAtOnce(start: StartFailing, culprit: number): Promise<void> {
+  // a busy machine makes it later, nothing makes it earlier: one of five that was in time shows that all can
+  // be
+  const delays: number[] = [];
+  do {
+    const processes = start('none');
+    await ready(processes);
+    const killed = Date.now();
+    processes[culprit]!.child.kill('SIGKILL');
+    const errors = await errorsOf(processes.slice(0, culprit));
+    for (const error of errors) {
+      expect(error).toMatchObject({ code: 'MTL_RANK_DIED', details: { rank: culprit, ...complete } });
+      expect(error.message).toMatch(new RegExp(`rank ${culprit} .*has ended`));
+    }
+    expect(processes.filter(isRunning)).toEqual([]);
+    delays.push(Math.max(...errors.map(({ at }) => at)) - killed);
+  } while (delays.at(-1)! >= withinMs && delays.length < 5);
+  expect(Math.min(...delays), `${delays}`).toBeLessThan(withinMs);
+}

@@ -3,7 +3,6 @@ import type { PythonJsonValue } from '../samples/python-json.js';
 import {
   MaskedDataset,
   type MaskedDatasetDescription,
-  type MaskedDatasetPart,
   type MaskedDatasetSettings,
   withTokenizerIdentifiers,
 } from './masked-dataset.js';
@@ -17,7 +16,7 @@ import {
 } from './masked-token-batch.js';
 import { bertMasking, checkMasking } from './masking-options.js';
 import { maskingVocabulary } from './masking-vocabulary.js';
-import { maskedIndexIdentifiers, openMaskedIndex } from './open-masked-index.js';
+import { type MaskedDatasetPart, maskedIndexIdentifiers, openMaskedIndex } from './open-masked-index.js';
 
 // S = sequence length.
 

@@ -7,14 +7,14 @@ import type { NumberedBatch, SampleDataset, SampleDatasetDescription } from '../
 import type { Tokenizer } from '../tokenizers/tokenizer.js';
 import type { MaskingOptions } from './masking-options.js';
 import type { MaskingVocabulary } from './masking-vocabulary.js';
-import type { MaskedIndexOptions } from './open-masked-index.js';
+import type { MaskedDatasetPart, MaskedIndexOptions } from './open-masked-index.js';
 import { SentenceReader } from './sentence-reader.js';
 import { TokenMasker } from './token-masker.js';
 import type { DocumentCounts } from './walk-sentences.js';
 
 /** What all masked datasets of a run have in common, whatever their model. */
 export interface MaskedDatasetSettings
-  extends Omit<MaskedIndexOptions, 'prefix' | 'split' | 'numSamples' | 'tokenizerIdentifiers'> {
+  extends Omit<MaskedIndexOptions, keyof MaskedDatasetPart | 'tokenizerIdentifiers'> {
   /** The WordPiece tokenizer that wrote the dataset. */
   readonly tokenizer: Tokenizer;
   /** Default: the tokenizer's own; Megatron's value makes its caches and ours interchangeable. */
@@ -22,9 +22,6 @@ export interface MaskedDatasetSettings
   /** Changes to Megatron's masks. */
   readonly masking?: Partial<MaskingOptions>;
 }
-
-/** Which samples of which dataset. */
-export type MaskedDatasetPart = Pick<MaskedIndexOptions, 'prefix' | 'split' | 'numSamples'>;
 
 /** What worker threads need to open a masked dataset, whatever its model. */
 export interface MaskedDatasetDescription {

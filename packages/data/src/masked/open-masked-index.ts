@@ -1,37 +1,26 @@
-import { join } from 'node:path';
 import { IndexedDataset } from '../indexed/indexed-dataset.js';
 import type { IndexFile } from '../indexed/read-index-file.js';
 import { datasetIdentifiers } from '../samples/dataset-identifiers.js';
 import { inPart } from '../samples/in-part.js';
-import { cachedIndex, type IndexCacheEvent } from '../samples/index-cache.js';
+import { cachedIndex, indexCacheDirectory } from '../samples/index-cache.js';
 import { PythonFloat, type PythonJsonValue, pythonJson } from '../samples/python-json.js';
-import { parseSplit, type SplitName, splitNames, splitSequences } from '../samples/split.js';
+import type { SampleIndexPart, SampleIndexSettings } from '../samples/sample-index-options.js';
+import { splitSequences } from '../samples/split.js';
 import { checkSentenceMapping } from './check-sentence-mapping.js';
 import type { MaskingOptions } from './masking-options.js';
 import { buildSentenceMapping } from './sentence-mapping.js';
 import { countDocuments, type DocumentCounts } from './walk-sentences.js';
 
+/**
+ * Which samples of which dataset: one of sentences (`prepareDataset` with `splitSentences`), that is split by
+ * documents.
+ */
+export interface MaskedDatasetPart extends SampleIndexPart {}
+
 /** Which sentences a masked dataset is made of, and how its samples are chosen. */
-export interface MaskedIndexOptions {
-  /** Prefix of an indexed dataset of sentences (`prepareDataset` with `splitSentences`). */
-  readonly prefix: string;
-  readonly split: SplitName;
-  /** `--split`: weights of train, valid and test, in documents (default "1": everything is for training). */
-  readonly splitWeights?: string | undefined;
-  /** Samples that will be asked for (epochs are repeated to give them); undefined for exactly one epoch. */
-  readonly numSamples?: number | undefined;
-  readonly sequenceLength: number;
-  readonly seed: number;
+export interface MaskedIndexOptions extends SampleIndexSettings, MaskedDatasetPart {
   /** Share of samples that aim at a shorter length (`--short-seq-prob`, default 0.1). */
   readonly shortSequenceProbability?: number;
-  /** Part of the cache files' md5; Megatron's own value makes its caches and ours interchangeable. */
-  readonly tokenizerIdentifiers?: PythonJsonValue;
-  /**
-   * Directory of cached indices (default `{prefix}/cache/{Class}_indices`); `false` keeps them in memory
-   * only.
-   */
-  readonly cacheDirectory?: string | false | undefined;
-  readonly onCacheEvent?: ((event: IndexCacheEvent) => void) | undefined;
 }
 
 /** What the kinds of masked datasets differ in. */
@@ -75,12 +64,10 @@ export function maskedIndexIdentifiers(
 
 /** Opens the sentences of one part and builds or loads the mapping of its samples. */
 export function openMaskedIndex(options: MaskedIndexOptions, kind: MaskedIndexKind): MaskedIndex {
-  const { prefix, split, splitWeights = '1', numSamples, sequenceLength, seed } = options;
+  const { prefix, numSamples, sequenceLength, seed, cacheDirectory } = options;
   const { className, minimumSentences } = kind;
   using indexed = IndexedDataset.open(prefix);
-  const range = parseSplit(splitWeights)[splitNames.indexOf(split)];
-  const { first, end } =
-    range === undefined ? { first: 0, end: 0 } : splitSequences(range, indexed.numDocuments);
+  const { first, end } = splitSequences({ ...options, count: indexed.numDocuments });
   const mappingOptions = {
     documentIndices: indexed.documentIndices.subarray(first, end + 1),
     sizes: indexed.sequenceLengths,
@@ -90,12 +77,8 @@ export function openMaskedIndex(options: MaskedIndexOptions, kind: MaskedIndexKi
     seed,
     minimumSentences,
   };
-  const { cacheDirectory } = options;
   const arrays = cachedIndex({
-    directory:
-      cacheDirectory === false
-        ? undefined
-        : (cacheDirectory ?? join(indexed.prefix, 'cache', `${className}_indices`)),
+    directory: indexCacheDirectory({ prefix: indexed.prefix, cacheDirectory }, className),
     className,
     description: pythonJson(maskedIndexIdentifiers(options, kind)),
     arrays: { sample_index: { descr: '<u4', shape: [undefined, 3] } },

@@ -3,13 +3,12 @@ import type { PythonJsonValue } from '../samples/python-json.js';
 import {
   MaskedDataset,
   type MaskedDatasetDescription,
-  type MaskedDatasetPart,
   type MaskedDatasetSettings,
   withTokenizerIdentifiers,
 } from './masked-dataset.js';
 import { checkMasking, t5Masking } from './masking-options.js';
 import { maskingVocabulary, specialTokenId } from './masking-vocabulary.js';
-import { maskedIndexIdentifiers, openMaskedIndex } from './open-masked-index.js';
+import { type MaskedDatasetPart, maskedIndexIdentifiers, openMaskedIndex } from './open-masked-index.js';
 import { createSpanTokenBatch, type SpanTokenBatch } from './span-token-batch.js';
 
 // S = sequence length of the encoder, D = of the decoder.

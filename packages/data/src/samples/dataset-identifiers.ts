@@ -1,22 +1,13 @@
 import type { PythonJsonValue } from './python-json.js';
-import { type SplitName, splitMatrixIdentifier } from './split.js';
-
-export interface IdentifiedDataset {
-  readonly prefix: string;
-  readonly split: SplitName;
-  readonly splitWeights?: string | undefined;
-  readonly numSamples?: number | undefined;
-  readonly sequenceLength: number;
-  readonly seed: number;
-  readonly tokenizerIdentifiers?: PythonJsonValue;
-}
+import type { SampleIndexPart, SampleIndexSettings } from './sample-index-options.js';
+import { splitMatrixIdentifier } from './split.js';
 
 /**
  * What the text whose md5 names a dataset's cache files begins with, as Megatron composes it for every class.
  */
 export function datasetIdentifiers(
   className: string,
-  options: IdentifiedDataset,
+  options: SampleIndexSettings & SampleIndexPart,
 ): Record<string, PythonJsonValue> {
   const splitWeights = options.splitWeights ?? '1';
   return {

@@ -1,4 +1,3 @@
-import { join } from 'node:path';
 import { DataError, UsageError } from '@mtl/errors';
 import { IndexedDataset } from '../indexed/indexed-dataset.js';
 import type { IndexFile } from '../indexed/read-index-file.js';
@@ -6,44 +5,27 @@ import { assembleBatch } from './assemble-batch.js';
 import { checkGptIndices } from './check-gpt-indices.js';
 import { datasetIdentifiers } from './dataset-identifiers.js';
 import { fillMasks, type SampleMaskOptions } from './fill-masks.js';
-import { buildGptIndices, type GptIndexPlan, planGptIndices } from './gpt-indices.js';
+import { buildGptIndices, planGptIndices } from './gpt-indices.js';
 import { inPart } from './in-part.js';
-import { cachedIndex, type IndexCacheEvent } from './index-cache.js';
+import { cachedIndex, indexCacheDirectory } from './index-cache.js';
 import { type PythonJsonValue, pythonJson } from './python-json.js';
 import { createSampleBatch, type SampleBatch } from './sample-batch.js';
 import type { SampleDataset } from './sample-dataset.js';
-import { parseSplit, type SplitName, splitNames, splitSequences } from './split.js';
+import type { SampleIndexPart, SampleIndexSettings } from './sample-index-options.js';
+import { splitSequences } from './split.js';
 
 /** What all datasets of a run have in common. */
-export interface GptDatasetSettings extends SampleMaskOptions {
-  readonly sequenceLength: number;
-  readonly seed: number;
-  /** `--split`: weights of train, valid and test (default "1": everything is for training). */
-  readonly splitWeights?: string | undefined;
+export interface GptDatasetSettings extends SampleIndexSettings, SampleMaskOptions {
   /** Drop the last, shorter sample of the validation part (default true; other parts always do). */
   readonly dropLastPartialValidationSequence?: boolean;
   /** The tokenizer's padding token; leave it out when there is none. */
   readonly padId?: number | undefined;
   /** Tokens at or above it raise an error that names document and position (default: no check). */
   readonly vocabularySize?: number;
-  /** Part of the cache files' md5; Megatron's own value makes its caches and ours interchangeable. */
-  readonly tokenizerIdentifiers?: PythonJsonValue;
-  /**
-   * Directory of cached indices (default `{prefix}/cache/GPTDataset_indices`); `false` keeps them in memory
-   * only.
-   */
-  readonly cacheDirectory?: string | false | undefined;
-  readonly onCacheEvent?: ((event: IndexCacheEvent) => void) | undefined;
 }
 
 /** Which samples of which dataset. */
-export interface GptDatasetOptions extends GptDatasetSettings {
-  /** Prefix of an indexed dataset. */
-  readonly prefix: string;
-  readonly split: SplitName;
-  /** Samples that will be asked for (epochs are repeated to give them); undefined for exactly one epoch. */
-  readonly numSamples?: number | undefined;
-}
+export interface GptDatasetOptions extends GptDatasetSettings, SampleIndexPart {}
 
 /** A GPT dataset in a form that worker threads can receive. */
 export interface GptDatasetDescription {
@@ -197,41 +179,33 @@ export function openGptDataset(options: GptDatasetOptions): GptDataset {
   }
 }
 
-/** The plan of a part without building it: how many samples and epochs it would have. */
-export function planGptDataset(options: GptDatasetOptions): GptIndexPlan {
-  using indexed = IndexedDataset.open(options.prefix);
-  return inPart(options, () => planGptIndices(indicesOptions({ ...options, indexed })));
-}
-
 /** The text whose md5 names a GPT dataset's cache files, as Megatron composes it. */
 export function gptDatasetIdentifiers(options: GptDatasetOptions): Record<string, PythonJsonValue> {
   return datasetIdentifiers('GPTDataset', options);
 }
 
 function indicesOptions(options: GptDatasetOptions & { indexed: IndexedDataset }) {
-  const { indexed, split, splitWeights = '1', numSamples, sequenceLength, seed } = options;
+  const { indexed, split, numSamples, sequenceLength, seed } = options;
   if (!Number.isInteger(sequenceLength) || sequenceLength < 1) {
     throw new UsageError('MTL_DATA_SEQUENCE_LENGTH', `the sequence length ${sequenceLength} is not usable`, {
       expected: 'a positive integer',
       exitCode: 2,
     });
   }
-  const range = parseSplit(splitWeights)[splitNames.indexOf(split)];
-  const documents = range === undefined ? { first: 0, end: 0 } : splitSequences(range, indexed.numSequences);
+  const documents = splitSequences({ ...options, count: indexed.numSequences });
   const dropLast = split !== 'valid' || (options.dropLastPartialValidationSequence ?? true);
   return { sizes: indexed.sequenceLengths, documents, numSamples, sequenceLength, seed, dropLast };
 }
 
 function describeGptDataset(options: GptDatasetOptions & { indexed: IndexedDataset }): GptDatasetDescription {
   const { indexed, cacheDirectory, split, onCacheEvent } = options;
+  const className = 'GPTDataset';
   const indices = indicesOptions(options);
   const plan = inPart(options, () => planGptIndices(indices));
   const numDocuments = indices.documents.end - indices.documents.first;
   const arrays = cachedIndex({
-    directory:
-      cacheDirectory === false ? undefined : (cacheDirectory ?? defaultCacheDirectory(indexed.prefix)),
-    className: 'GPTDataset',
-    split,
+    directory: indexCacheDirectory({ prefix: indexed.prefix, cacheDirectory }, className),
+    ...{ className, split },
     description: pythonJson(gptDatasetIdentifiers(options)),
     arrays: {
       document_index: { descr: '<i4', shape: [plan.numEpochs * numDocuments] },
@@ -272,9 +246,4 @@ function describeGptDataset(options: GptDatasetOptions & { indexed: IndexedDatas
     sampleIndex: arrays.sample_index,
     shuffleIndex: arrays.shuffle_index,
   };
-}
-
-/** Megatron's place: a directory named as the prefix, beside the two files. */
-function defaultCacheDirectory(prefix: string): string {
-  return join(prefix, 'cache', 'GPTDataset_indices');
 }

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { writeFileAtomically } from '../files/write-file-atomically.js';
 import { type NpyArrays, type NpyDescription, readNpy, writeNpy } from './npy.js';
+import type { SampleIndexSettings } from './sample-index-options.js';
 
 /** One array of a cached index. */
 export interface CachedArraySpecification<D extends NpyDescription = NpyDescription> {
@@ -24,6 +25,19 @@ export interface IndexCacheEvent {
   /** Why it was rebuilt or not written. */
   readonly reason?: string;
   readonly milliseconds: number;
+}
+
+/**
+ * Where the indices of a dataset are kept: Megatron's place unless another is named; undefined for nowhere.
+ */
+export function indexCacheDirectory(
+  { prefix, cacheDirectory }: { readonly prefix: string } & Pick<SampleIndexSettings, 'cacheDirectory'>,
+  className: string,
+): string | undefined {
+  // a directory named as the prefix, beside the two files
+  return cacheDirectory === false
+    ? undefined
+    : (cacheDirectory ?? join(prefix, 'cache', `${className}_indices`));
 }
 
 type Arrays<S> = { [K in keyof S]: S[K] extends CachedArraySpecification<infer D> ? NpyArrays[D] : never };

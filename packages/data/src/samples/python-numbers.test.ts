@@ -49,8 +49,11 @@ describe('parseSplit', () => {
   });
 
   it('selects sequences with halves rounded to even', () => {
-    expect(splitSequences([0.5, 1], 5)).toEqual({ first: 2, end: 5 });
-    expect(splitSequences([0.5, 1], 7)).toEqual({ first: 4, end: 7 });
+    const second = { split: 'valid', splitWeights: '1,1' } as const;
+    expect(splitSequences({ ...second, count: 5 })).toEqual({ first: 2, end: 5 });
+    expect(splitSequences({ ...second, count: 7 })).toEqual({ first: 4, end: 7 });
+    expect(splitSequences({ split: 'test', splitWeights: '1,1', count: 7 })).toEqual({ first: 0, end: 0 });
+    expect(splitSequences({ split: 'train', count: 7 })).toEqual({ first: 0, end: 7 });
   });
 
   it.each(['', '0,0', '1,2,3,4', '-1,2', 'a', '1.2.3'])('refuses "%s"', (split) => {

@@ -33,11 +33,16 @@ export function parseSplit(split: string): SplitMatrix {
   return ranges as unknown as SplitMatrix;
 }
 
-/** The sequences [first, end) of a dataset of `count` sequences that a range of fractions selects. */
-export function splitSequences(
-  range: readonly [number, number],
-  count: number,
-): { first: number; end: number } {
+/** The sequences [first, end) of one part of a dataset of `count` sequences; none where the part is empty. */
+export function splitSequences(options: {
+  readonly split: SplitName;
+  /** Default "1": everything is for training. */
+  readonly splitWeights?: string | undefined;
+  readonly count: number;
+}): { first: number; end: number } {
+  const { split, splitWeights = '1', count } = options;
+  const range = parseSplit(splitWeights)[splitNames.indexOf(split)];
+  if (range === undefined) return { first: 0, end: 0 };
   return { first: roundHalfToEven(range[0] * count), end: roundHalfToEven(range[1] * count) };
 }
 

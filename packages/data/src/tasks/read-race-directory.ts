@@ -19,7 +19,7 @@ export interface MultipleChoiceExample {
 }
 
 /** Options of each question of RACE. */
-export const raceChoices = 4;
+const raceChoices = 4;
 const letters = ['A', 'B', 'C', 'D'];
 const levels = ['high', 'middle'] as const;
 

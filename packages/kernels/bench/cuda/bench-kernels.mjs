@@ -4,7 +4,9 @@
  * PyTorch's scaled_dot_product_attention, products against cuBLAS's own rate, the rest against the card's
  * copy rate. Writes bench-kernels.md and .json. Ends with 1 when a value is wrong or a goal is missed, with 2
  * without PyTorch.
- *   node bench/cuda/bench-kernels.mjs [--out DIRECTORY] [--only TEXT] [--dry-run]
+ *   node bench/cuda/bench-kernels.mjs [--out DIRECTORY] [--only TEXT] [--seconds NUMBER] [--dry-run]
+ * --seconds ends our side after two thirds of them and gives PyTorch what is left: what was timed until then
+ * is compared.
  * --dry-run takes small sizes, and PyTorch on the processor: for the emulation, figures mean nothing.
  */
 import { spawnSync } from 'node:child_process';
@@ -20,9 +22,19 @@ const { values } = parseArgs({
   options: {
     out: { type: 'string', default: join(directory, 'build/bench-cuda') },
     only: { type: 'string' },
+    seconds: { type: 'string', default: 'Infinity' },
     'dry-run': { type: 'boolean', default: false },
   },
 });
+const started = performance.now();
+const seconds = Number(values.seconds);
+if (!(seconds > 0)) {
+  console.error(`error[MTL_FLAG_VALUE]: --seconds ${values.seconds} is no number above 0`);
+  process.exit(2);
+}
+/** Of a program that may take so many seconds: a test runner hears no other signal while a card works. */
+const endedAfter = (limit) =>
+  Number.isFinite(limit) ? { timeout: Math.max(1, Math.round(1000 * limit)), killSignal: 'SIGKILL' } : {};
 const out = resolve(values.out);
 mkdirSync(out, { recursive: true });
 const isDryRun = values['dry-run'];
@@ -41,8 +53,7 @@ const ours = spawnSync(
   process.execPath,
   [...vitest, '--disable-console-intercept', ...(only === undefined ? [] : ['-t', only])],
   {
-    cwd: directory,
-    stdio: 'inherit',
+    ...{ cwd: directory, stdio: 'inherit', ...endedAfter((2 / 3) * seconds) },
     env: {
       ...process.env,
       ...{ MTL_BENCH_DEVICE: 'cuda', MTL_BENCH_JSON: file, MTL_BENCH_DRY_RUN: isDryRun ? '1' : '0' },
@@ -71,10 +82,12 @@ function measurePeer() {
   // a bundle puts libraries before the machine's own, for our side alone
   const { MTL_HOST_LIBRARY_PATH: libraries = process.env.LD_LIBRARY_PATH ?? '' } = process.env;
   const env = { ...process.env, LD_LIBRARY_PATH: libraries };
-  const result = spawnSync(process.env.MTL_PEER_PYTHON ?? 'python3', args, { encoding: 'utf8', env });
+  const left = seconds - (performance.now() - started) / 1000;
+  const options = { encoding: 'utf8', env, ...endedAfter(left) };
+  const result = spawnSync(process.env.MTL_PEER_PYTHON ?? 'python3', args, options);
   if (result.status === 0) return JSON.parse(result.stdout.trim().split('\n').at(-1));
   console.log(
-    `PyTorch could not be timed:\n${(result.stderr ?? result.error?.message ?? '').split('\n').slice(-5).join('\n')}`,
+    `PyTorch could not be timed:\n${(result.error?.message ?? result.stderr ?? '').split('\n').slice(-5).join('\n')}`,
   );
   return undefined;
 }

@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "cuda/emulation/ptx.h"
+#include "cuda/instructions/ptx.h"
 
 namespace mtl::cuda {
 

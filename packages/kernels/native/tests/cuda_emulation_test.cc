@@ -5,7 +5,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "cuda/emulation/ptx.h"
+#include "cuda/instructions/ptx.h"
 #include "tests/native_test.h"
 
 namespace mtl::tests {

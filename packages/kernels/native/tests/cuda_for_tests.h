@@ -8,5 +8,8 @@ namespace mtl::tests {
 bool open_cuda_for_tests();
 // Whether that is a card: there, the orders of emulated threads make no difference.
 bool is_card_under_test();
+// Whether it is the emulation that is linked to the tests: what it says of itself (last_kernel) is then known
+// here.
+bool is_linked_emulation_under_test();
 
 }  // namespace mtl::tests

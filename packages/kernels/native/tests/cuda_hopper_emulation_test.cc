@@ -5,7 +5,7 @@
 #include <cstring>
 #include <vector>
 
-#include "cuda/emulation/hopper.h"
+#include "cuda/instructions/hopper.h"
 #include "cuda/runtime/tensor_map.h"
 #include "tests/cuda_kernel_test.h"
 #include "tests/native_test.h"
@@ -18,7 +18,14 @@ using cuda::Swizzle;
 using cuda::TensorMap;
 using emulation::Order;
 
-constexpr Order kOrders[] = {Order::kAscending, Order::kDescending, Order::kShuffled};
+template <typename Body>
+void in_every_order(const Body& body) {
+  for (const Order order : {Order::kAscending, Order::kDescending, Order::kShuffled}) {
+    emulation::set_order(order, 2);
+    body();
+  }
+  emulation::set_order(Order::kAscending);
+}
 
 // Whether the launch was found in error, with `text` in the message.
 bool rejected(cudaError_t status, const char* text) {
@@ -39,6 +46,17 @@ int place_in_panel(Swizzle swizzle, int row, int column) {
   return row * bytes / 2 + unit * 8 + column % 8;
 }
 
+// Shared memory of the kernels below: a tile, and behind it a barrier.
+constexpr int kTileBytes = 16384, kSharedBytes = kTileBytes + static_cast<int>(sizeof(uint64_t));
+
+__device__ uint64_t* barrier_behind(unsigned char* tile) { return reinterpret_cast<uint64_t*>(tile + kTileBytes); }
+
+// Starts to bring a box to the tile, from `row` on, of which so many bytes are announced. By one thread.
+__device__ void bring_box(unsigned char* tile, const TensorMap& map, int column, int vector, int row, int announced) {
+  cuda::arrive_expecting(barrier_behind(tile), announced);
+  cuda::copy_box(tile, map, column, vector, row, barrier_behind(tile));
+}
+
 // --- boxes
 
 struct BoxCase {
@@ -48,17 +66,13 @@ struct BoxCase {
 
 __global__ void copy_one_box(const TensorMap map, BoxCase where, uint16_t* out, int elements, int announced) {
   MTL_DYNAMIC_SHARED(bytes);
-  auto* barrier = reinterpret_cast<uint64_t*>(bytes + 16384);
   if (threadIdx.x == 0) {
-    cuda::set_up_barrier(barrier, 1);
+    cuda::set_up_barrier(barrier_behind(bytes), 1);
     cuda::publish_barriers();
   }
   __syncthreads();
-  if (threadIdx.x == 0) {
-    cuda::arrive_expecting(barrier, announced);
-    cuda::copy_box(bytes, map, where.column, where.vector, where.row, barrier);
-  }
-  cuda::wait_for_phase(barrier, 0);
+  if (threadIdx.x == 0) bring_box(bytes, map, where.column, where.vector, where.row, announced);
+  cuda::wait_for_phase(barrier_behind(bytes), 0);
   for (int i = static_cast<int>(threadIdx.x); i < elements; i += 64) out[i] = reinterpret_cast<uint16_t*>(bytes)[i];
 }
 
@@ -147,14 +161,15 @@ void check_product(DType dtype, ProductCase how, bool accumulate) {
   a.fill(1, 1.0);
   b.fill(2, 1.0);
   c.fill(3, 1.0);
+  // one rounding to float, of sums of 17 terms of at most 1
+  const double tolerance = std::ldexp(17.0, -24);
   EXPECT(ran(MTL_LAUNCH((multiply<T, kN>), (Launch{1, 128, 32768}), a.data<const T>(), b.data<const T>(),
                         c.data<const float>(), d.data<float>(), how, accumulate)));
   for (int row = 0; row < 64; ++row) {
     for (int n = 0; n < kN; ++n) {
       double sum = accumulate ? c.get(row * kN + n) : 0.0;
       for (int k = how.start; k < how.start + 16; ++k) sum += a.get(row * kDepth + k) * b.get(k * kN + n);
-      // one rounding to float on either side, of sums of 17 terms below 1
-      EXPECT(std::fabs(d.get(row * kN + n) - sum) <= 2e-6);
+      EXPECT(std::fabs(d.get(row * kN + n) - sum) <= tolerance);
     }
   }
 }
@@ -175,7 +190,7 @@ enum class Mistake {
 
 __global__ void use_barrier(const TensorMap map, Mistake mistake) {
   MTL_DYNAMIC_SHARED(bytes);
-  auto* barrier = reinterpret_cast<uint64_t*>(bytes + 16384);
+  uint64_t* const barrier = barrier_behind(bytes);
   if (threadIdx.x == 0 && mistake != Mistake::kNotSetUp) {
     cuda::set_up_barrier(barrier, 2);
     if (mistake != Mistake::kNotPublished) cuda::publish_barriers();
@@ -197,63 +212,61 @@ __global__ void use_barrier(const TensorMap map, Mistake mistake) {
 
 enum class ProductMistake { kNone, kNoFence, kNoWait, kNoCommit, kOneWarpLess, kOtherDescriptor, kReadsTooEarly };
 
-// 64 x 16 x 16: A and B all ones, so that every sum is 16. A copy brings B.
-__global__ void use_products(const TensorMap map, ProductMistake mistake, float* out) {
-  MTL_DYNAMIC_SHARED(bytes);
-  auto* barrier = reinterpret_cast<uint64_t*>(bytes + 16384);
-  const int warp = static_cast<int>(threadIdx.x) / 32;
+// Has B brought, all ones, to the beginning of shared memory.
+__device__ void bring_ones(unsigned char* bytes, const TensorMap& map) {
   if (threadIdx.x == 0) {
-    cuda::set_up_barrier(barrier, 1);
+    cuda::set_up_barrier(barrier_behind(bytes), 1);
     cuda::publish_barriers();
-    cuda::arrive_expecting(barrier, kBox * 128);
-    cuda::copy_box(bytes, map, 0, 0, 0, barrier);
+    bring_box(bytes, map, 0, 0, 0, kBox * 128);
   }
   __syncthreads();
-  if (mistake != ProductMistake::kReadsTooEarly) cuda::wait_for_phase(barrier, 0);
-  const uint32_t ones = 0x3f803f80u, a[4] = {ones, ones, ones, ones};
-  float sums[2][4] = {};
-  const uint32_t start = cuda::shared_address(bytes) + (mistake == ProductMistake::kOtherDescriptor && warp == 2 ? 1024 : 0);
-  if (mistake != ProductMistake::kNoFence) cuda::fence_products();
-  if (mistake != ProductMistake::kOneWarpLess || warp != 3) {
-    cuda::WarpGroupProduct<__nv_bfloat16, 16>::by_columns(sums, a, cuda::matrix_descriptor(start, 16, 1024, Swizzle::k128), true);
-  }
-  if (mistake != ProductMistake::kNoCommit) cuda::commit_products();
-  if (mistake != ProductMistake::kNoWait) cuda::wait_for_products<0>();
-  if (mistake == ProductMistake::kReadsTooEarly) cuda::wait_for_phase(barrier, 0);
+}
+
+using Sums = float[2][4];
+
+// 64 x 16 x 16: A all ones, too, so that every sum is 16. It is read until the product is waited for.
+constexpr uint32_t kOnes[4] = {0x3f803f80u, 0x3f803f80u, 0x3f803f80u, 0x3f803f80u};
+
+__device__ void start_product_of_ones(Sums& sums, uint32_t b) {
+  cuda::WarpGroupProduct<__nv_bfloat16, 16>::by_columns(sums, kOnes, cuda::matrix_descriptor(b, 16, 1024, Swizzle::k128), true);
+}
+
+__device__ void write_sums(const Sums& sums, float* out) {
   for (int n = 0; n < 2; ++n) {
     for (int i = 0; i < 4; ++i) out[threadIdx.x * 8 + n * 4 + i] = sums[n][i];
   }
 }
 
+__global__ void use_products(const TensorMap map, ProductMistake mistake, float* out) {
+  MTL_DYNAMIC_SHARED(bytes);
+  bring_ones(bytes, map);
+  if (mistake != ProductMistake::kReadsTooEarly) cuda::wait_for_phase(barrier_behind(bytes), 0);
+  Sums sums = {};
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const uint32_t b = cuda::shared_address(bytes) + (mistake == ProductMistake::kOtherDescriptor && warp == 2 ? 1024 : 0);
+  if (mistake != ProductMistake::kNoFence) cuda::fence_products();
+  if (mistake != ProductMistake::kOneWarpLess || warp != 3) start_product_of_ones(sums, b);
+  if (mistake != ProductMistake::kNoCommit) cuda::commit_products();
+  if (mistake != ProductMistake::kNoWait) cuda::wait_for_products<0>();
+  if (mistake == ProductMistake::kReadsTooEarly) cuda::wait_for_phase(barrier_behind(bytes), 0);
+  write_sums(sums, out);
+}
+
 // A tile is used, let go and filled again while the product of the first filling may still read it.
 __global__ void refill_under_a_product(const TensorMap map, bool waits, float* out) {
   MTL_DYNAMIC_SHARED(bytes);
-  auto* barrier = reinterpret_cast<uint64_t*>(bytes + 16384);
-  if (threadIdx.x == 0) {
-    cuda::set_up_barrier(barrier, 1);
-    cuda::publish_barriers();
-    cuda::arrive_expecting(barrier, kBox * 128);
-    cuda::copy_box(bytes, map, 0, 0, 0, barrier);
-  }
-  __syncthreads();
-  cuda::wait_for_phase(barrier, 0);
-  const uint32_t ones = 0x3f803f80u, a[4] = {ones, ones, ones, ones};
-  float sums[2][4] = {};
+  bring_ones(bytes, map);
+  cuda::wait_for_phase(barrier_behind(bytes), 0);
+  Sums sums = {};
   cuda::fence_products();
-  cuda::WarpGroupProduct<__nv_bfloat16, 16>::by_columns(
-      sums, a, cuda::matrix_descriptor(cuda::shared_address(bytes), 16, 1024, Swizzle::k128), true);
+  start_product_of_ones(sums, cuda::shared_address(bytes));
   cuda::commit_products();
   if (waits) cuda::wait_for_products<0>();
   __syncthreads();
-  if (threadIdx.x == 0) {
-    cuda::arrive_expecting(barrier, kBox * 128);
-    cuda::copy_box(bytes, map, 0, 0, kPositions, barrier);  // behind the last row: zeros
-  }
-  cuda::wait_for_phase(barrier, 1);
+  if (threadIdx.x == 0) bring_box(bytes, map, 0, 0, kPositions, kBox * 128);  // behind the last row: zeros
+  cuda::wait_for_phase(barrier_behind(bytes), 1);
   if (!waits) cuda::wait_for_products<0>();
-  for (int n = 0; n < 2; ++n) {
-    for (int i = 0; i < 4; ++i) out[threadIdx.x * 8 + n * 4 + i] = sums[n][i];
-  }
+  write_sums(sums, out);
 }
 
 // The first of three warp groups, launched with 168 registers a thread, gives back; the others take.
@@ -263,8 +276,6 @@ __global__ void change_registers(bool in_every_warp) {
   if (warp < 4) return cuda::give_registers_back<kGiven>();
   if (in_every_warp || warp != 11) cuda::take_registers<kTaken>();
 }
-
-constexpr int kMistakeBytes = 16384 + 8;
 
 bool all_sixteen(const std::vector<float>& values) {
   for (const float value : values) {
@@ -277,13 +288,12 @@ bool all_sixteen(const std::vector<float>& values) {
 
 MTL_TEST(cuda_hopper_boxes_are_swizzled_and_zero_outside) {
   const std::vector<uint16_t> tensor = numbered_tensor();
-  for (const Order order : kOrders) {
-    emulation::set_order(order, 5);
+  in_every_order([&] {
     for (const BoxCase where : {BoxCase{Swizzle::k128, 0, 1, 0}, {Swizzle::k128, 64, 2, 30}, {Swizzle::k64, 32, 0, 18},
                                 {Swizzle::k64, 64, 2, 40}, {Swizzle::k32, 64, 1, 49}, {Swizzle::k32, 16, 0, -3}}) {
       const int width = bytes_of(where.swizzle) / 2, elements = kBox * width;
       std::vector<uint16_t> out(elements, 7);
-      EXPECT(ran(MTL_LAUNCH(copy_one_box, (Launch{1, 64, kMistakeBytes}), map_of(tensor, where.swizzle), where, out.data(),
+      EXPECT(ran(MTL_LAUNCH(copy_one_box, (Launch{1, 64, kSharedBytes}), map_of(tensor, where.swizzle), where, out.data(),
                             elements, 2 * elements)));
       for (int row = 0; row < kBox; ++row) {
         for (int column = 0; column < width; ++column) {
@@ -294,8 +304,7 @@ MTL_TEST(cuda_hopper_boxes_are_swizzled_and_zero_outside) {
         }
       }
     }
-  }
-  emulation::set_order(Order::kAscending);
+  });
 }
 
 MTL_TEST(cuda_hopper_products_read_the_canonical_layouts) {
@@ -315,9 +324,8 @@ MTL_TEST(cuda_hopper_products_read_the_canonical_layouts) {
 MTL_TEST(cuda_hopper_emulation_notices_wrong_barriers) {
   const std::vector<uint16_t> tensor = numbered_tensor();
   const TensorMap map = map_of(tensor, Swizzle::k128);
-  const Launch how = {1, 64, kMistakeBytes};
-  for (const Order order : kOrders) {
-    emulation::set_order(order, 2);
+  const Launch how = {1, 64, kSharedBytes};
+  in_every_order([&] {
     const auto use = [&](Mistake mistake) { return MTL_LAUNCH(use_barrier, how, map, mistake); };
     EXPECT(ran(use(Mistake::kNone)));
     EXPECT(rejected(use(Mistake::kNobodyArrives), "64 at mbarrier.try_wait"));
@@ -327,7 +335,7 @@ MTL_TEST(cuda_hopper_emulation_notices_wrong_barriers) {
     EXPECT(rejected(use(Mistake::kNotPublished), "made visible"));
     EXPECT(rejected(use(Mistake::kTooManyBytes), "never come"));
     EXPECT(rejected(use(Mistake::kNotAligned), "not aligned to 1024"));
-  }
+  });
   // while the bytes are on their way: later, the third arrival would be the next phase's first
   emulation::set_order(Order::kDescending);
   EXPECT(rejected(MTL_LAUNCH(use_barrier, how, map, Mistake::kTooManyArrivals), "more arrivals"));
@@ -338,18 +346,17 @@ MTL_TEST(cuda_hopper_emulation_notices_wrong_barriers) {
 MTL_TEST(cuda_hopper_emulation_notices_wrong_products) {
   const std::vector<uint16_t> ones(kPositions * kVectors * kColumns, 0x3f80);
   const TensorMap map = map_of(ones, Swizzle::k128);
-  const Launch how = {1, 128, kMistakeBytes};
+  const Launch how = {1, 128, kSharedBytes};
   std::vector<float> out(128 * 8);
   const auto use = [&](ProductMistake mistake) { return MTL_LAUNCH(use_products, how, map, mistake, out.data()); };
-  for (const Order order : kOrders) {
-    emulation::set_order(order, 2);
+  in_every_order([&] {
     EXPECT(ran(use(ProductMistake::kNone)) && all_sixteen(out));
     EXPECT(rejected(use(ProductMistake::kNoFence), "no wgmma.fence"));
     EXPECT(rejected(use(ProductMistake::kNoWait), "nobody has waited"));
     EXPECT(rejected(use(ProductMistake::kNoCommit), "nobody has waited"));
     EXPECT(rejected(use(ProductMistake::kOneWarpLess), "not all warps"));
     EXPECT(rejected(use(ProductMistake::kOtherDescriptor), "not start the same product"));
-  }
+  });
   // what is early on a card may be in time by luck: of the two extremes, each mistake shows in one
   emulation::set_order(Order::kDescending);
   EXPECT(ran(MTL_LAUNCH(refill_under_a_product, how, map, true, out.data())) && all_sixteen(out));
@@ -359,15 +366,13 @@ MTL_TEST(cuda_hopper_emulation_notices_wrong_products) {
 
 MTL_TEST(cuda_hopper_emulation_notices_registers_that_nobody_gives) {
   const Launch how = {1, 3 * 128, 0};
-  for (const Order order : kOrders) {
-    emulation::set_order(order, 2);
+  in_every_order([&] {
     EXPECT(ran(MTL_LAUNCH((change_registers<24, 240>), how, true)));  // 504, as launched
     EXPECT(rejected(MTL_LAUNCH((change_registers<32, 240>), how, true), "more registers than others give back"));
     EXPECT(rejected(MTL_LAUNCH((change_registers<176, 176>), how, true), "to 176 registers, from 168"));
     EXPECT(rejected(MTL_LAUNCH((change_registers<24, 160>), how, true), "to 160 registers, from 168"));
     EXPECT(rejected(MTL_LAUNCH((change_registers<24, 240>), how, false), "the warps of a group"));
-  }
-  emulation::set_order(Order::kAscending);
+  });
 }
 
 // A product is started before its tile is there: the copy is late and the product reads at once, or too late
@@ -379,7 +384,7 @@ MTL_TEST(cuda_hopper_emulation_shows_a_tile_that_is_not_there_yet) {
   int num_wrong = 0;
   for (uint32_t seed = 0; seed < 20; ++seed) {
     emulation::set_order(Order::kShuffled, seed);
-    EXPECT(ran(MTL_LAUNCH(use_products, (Launch{1, 128, kMistakeBytes}), map, ProductMistake::kReadsTooEarly, out.data())));
+    EXPECT(ran(MTL_LAUNCH(use_products, (Launch{1, 128, kSharedBytes}), map, ProductMistake::kReadsTooEarly, out.data())));
     num_wrong += !all_sixteen(out);
   }
   emulation::set_order(Order::kAscending);

@@ -115,7 +115,7 @@ export function addonPath(): string {
 }
 
 /** Turns an error raised by native code into a KernelError with its code. */
-export function asKernelError(error: unknown): unknown {
+function asKernelError(error: unknown): unknown {
   if (error instanceof Error && !(error instanceof KernelError) && 'code' in error) {
     const code = String(error.code);
     if (code.startsWith('MTL_'))

@@ -5,14 +5,13 @@ import {
   attentionForward,
 } from '../../src/index.js';
 import { timedKind } from './benchmark-sizes.js';
-import { type AttentionShapes, casesOfAttention } from './cases-of-attention.js';
+import { type AttentionShapes, type AttentionVariant, casesOfAttention } from './cases-of-attention.js';
 import type { TensorSpec, Tensors } from './op-case.js';
 
 /** [S, B, A, D] */
 type Sizes = readonly [sequence: number, batch: number, heads: number, headSize: number];
 
-interface Variant {
-  readonly name: string;
+interface Variant extends AttentionVariant {
   readonly sizes: Sizes;
   readonly causal?: boolean;
   /** Lengths of the documents that follow each other in every sample. */
@@ -23,6 +22,23 @@ interface Variant {
   readonly scale?: number;
   readonly headOffset?: number;
 }
+
+/**
+ * At each width of Hopper's kernels so many tiles that their rings, of six at most, go around. They have no
+ * float32.
+ */
+const variantsOfManyTiles: Variant[] = [
+  { name: 'causal, many tiles', sizes: [641, 1, 1, 64] as const, causal: true },
+  { name: 'bidirectional, many tiles', sizes: [450, 1, 1, 96] as const },
+  { name: 'dropout, many tiles', sizes: [641, 1, 1, 80] as const, causal: true, dropout: 0.2 },
+  {
+    name: 'documents and dropout, many tiles',
+    sizes: [390, 2, 1, 128] as const,
+    documents: [150, 240],
+    dropout: 0.1,
+    headOffset: 3,
+  },
+].map((variant) => ({ ...variant, dtypes: ['bfloat16', 'float16'], isOnlyForCuda: true }));
 
 const variants: Variant[] = [
   { name: 'one position', sizes: [1, 1, 1, 8], causal: true },
@@ -44,6 +60,7 @@ const variants: Variant[] = [
     dropout: 0.1,
     headOffset: 3,
   },
+  ...variantsOfManyTiles,
 ];
 
 /** The tensors that say who sees whom. */

@@ -1,4 +1,4 @@
-import { Tensor } from '../../src/index.js';
+import { type DType, Tensor } from '../../src/index.js';
 import type { CaseTable, GradientCase, OpCase, TensorSpec, Tensors } from './op-case.js';
 import { attentionTolerances } from './tolerances.js';
 
@@ -23,10 +23,18 @@ interface BackwardTensors extends ForwardTensors {
   readonly outputGradient: Tensor;
 }
 
+/** What every variant of an attention operation may say. */
+export interface AttentionVariant {
+  readonly name: string;
+  /** Default: float32, bfloat16, float16. */
+  readonly dtypes?: readonly DType[];
+  readonly isOnlyForCuda?: boolean;
+}
+
 /**
  * One of the attention operations: what its cases vary, and what a call takes besides qkv and its results.
  */
-export interface AttentionKind<Variant extends { readonly name: string }, Options> {
+export interface AttentionKind<Variant extends AttentionVariant, Options> {
   /** The native operations are called after it: `..._forward` and `..._backward`. */
   readonly name: 'attention' | 'packed_attention';
   /** The sizes that stand in the name of a case. */
@@ -49,10 +57,8 @@ export interface AttentionVariants<Variant> {
   readonly gradients: readonly Variant[];
 }
 
-const dtypes = ['float32', 'bfloat16', 'float16'] as const;
-
 /** Forward, backward, benchmarks and gradients of an attention operation. */
-export function casesOfAttention<Variant extends { readonly name: string }, Options>(
+export function casesOfAttention<Variant extends AttentionVariant, Options>(
   kind: AttentionKind<Variant, Options>,
   { variants, benchmarks, gradients }: AttentionVariants<Variant>,
 ): Required<CaseTable> {
@@ -66,34 +72,60 @@ export function casesOfAttention<Variant extends { readonly name: string }, Opti
   };
 }
 
-function forwardCase<Variant extends { readonly name: string }, Options>(
+/** What all cases of one direction have in common. */
+function caseOf<Variant extends AttentionVariant, Options>(
+  kind: AttentionKind<Variant, Options>,
+  variant: Variant,
+  direction: 'forward' | 'backward',
+) {
+  const { name, dtypes, isOnlyForCuda } = variant;
+  const operation = `${kind.name}_${direction}`;
+  return {
+    name: `${operation} ${name} [${kind.sizesOf(variant)}]`,
+    operation,
+    tolerance: attentionTolerances[direction],
+    ...(dtypes && { dtypes }),
+    ...(isOnlyForCuda && { isOnlyForCuda }),
+  };
+}
+
+/** What a call of either direction is given. */
+function callOf<Variant extends AttentionVariant, Options>(
+  kind: AttentionKind<Variant, Options>,
+  variant: Variant,
+  tensors: Tensors,
+): ForwardTensors & Options {
+  const { output, logSumExp, qkv } = tensors;
+  return {
+    ...{ output: output!, logSumExp: logSumExp!, qkv: qkv! },
+    ...kind.optionsOf(variant, tensors),
+  };
+}
+
+function forwardCase<Variant extends AttentionVariant, Options>(
   kind: AttentionKind<Variant, Options>,
   variant: Variant,
 ): OpCase {
   const shapes = kind.shapesOf(variant);
   return {
-    name: `${kind.name}_forward ${variant.name} [${kind.sizesOf(variant)}]`,
-    operation: `${kind.name}_forward`,
+    ...caseOf(kind, variant, 'forward'),
     tensors: {
       output: { shape: shapes.output, output: true },
       logSumExp: { shape: shapes.logSumExp, dtype: 'float32', output: true },
       qkv: { shape: shapes.qkv },
       ...kind.maskTensors(variant),
     },
-    run: (tensors) => kind.forward({ ...forwardTensors(tensors), ...kind.optionsOf(variant, tensors) }),
-    dtypes,
-    tolerance: attentionTolerances.forward,
+    run: (tensors) => kind.forward(callOf(kind, variant, tensors)),
   };
 }
 
-function backwardCase<Variant extends { readonly name: string }, Options>(
+function backwardCase<Variant extends AttentionVariant, Options>(
   kind: AttentionKind<Variant, Options>,
   variant: Variant,
 ): OpCase {
   const shapes = kind.shapesOf(variant);
   return {
-    name: `${kind.name}_backward ${variant.name} [${kind.sizesOf(variant)}]`,
-    operation: `${kind.name}_backward`,
+    ...caseOf(kind, variant, 'backward'),
     tensors: {
       qkvGradient: { shape: shapes.qkv, output: true },
       outputGradient: { shape: shapes.output },
@@ -102,53 +134,48 @@ function backwardCase<Variant extends { readonly name: string }, Options>(
     },
     run: (tensors) => {
       const { qkvGradient, outputGradient, qkv } = tensors;
-      const device = qkv!.device;
+      const { device, dtype } = qkv!;
       // What the forward pass of the same device leaves behind.
-      const output = Tensor.empty({ shape: shapes.output, dtype: qkv!.dtype, device });
+      const output = Tensor.empty({ shape: shapes.output, dtype, device });
       const logSumExp = Tensor.empty({ shape: shapes.logSumExp, dtype: 'float32', device });
-      const call = { output, logSumExp, qkv: qkv!, ...kind.optionsOf(variant, tensors) };
+      const call = callOf(kind, variant, { ...tensors, output, logSumExp });
       kind.forward(call);
       kind.backward({ ...call, qkvGradient: qkvGradient!, outputGradient: outputGradient! });
       output.dispose();
       logSumExp.dispose();
     },
-    dtypes,
-    tolerance: attentionTolerances.backward,
   };
 }
 
-function benchmarkCases<Variant extends { readonly name: string }, Options>(
+function benchmarkCases<Variant extends AttentionVariant, Options>(
   kind: AttentionKind<Variant, Options>,
   variant: Variant,
 ): OpCase[] {
   const forward = forwardCase(kind, variant);
-  const { output, logSumExp, ...inputs } = forward.tensors;
-  const backward: OpCase = {
-    ...forward,
-    name: `${kind.name}_backward ${variant.name} [${kind.sizesOf(variant)}]`,
-    operation: `${kind.name}_backward`,
-    tensors: {
-      qkvGradient: { shape: inputs.qkv!.shape, output: true },
-      outputGradient: { shape: output!.shape },
-      // Stand-ins for what the forward pass leaves behind: time does not depend on values.
-      output: { shape: output!.shape },
-      logSumExp: { ...logSumExp!, output: false, values: () => 6 },
-      ...inputs,
-    },
-    run: (tensors) =>
-      kind.backward({
-        ...forwardTensors(tensors),
-        ...{ qkvGradient: tensors.qkvGradient!, outputGradient: tensors.outputGradient! },
-        ...kind.optionsOf(variant, tensors),
-      }),
-  };
+  const backward = backwardCase(kind, variant);
+  const { output, logSumExp } = forward.tensors;
+  const flops = 2 * kind.productFlops(variant);
   return [
-    { ...forward, benchmark: { flops: 2 * kind.productFlops(variant) } },
-    { ...backward, benchmark: { flops: 4 * kind.productFlops(variant) } },
+    { ...forward, benchmark: { flops } },
+    {
+      ...backward,
+      tensors: {
+        ...backward.tensors,
+        // Stand-ins for what the forward pass leaves behind: time does not depend on values.
+        output: { shape: output!.shape },
+        logSumExp: { ...logSumExp!, output: false, values: () => 6 },
+      },
+      run: (tensors) =>
+        kind.backward({
+          ...callOf(kind, variant, tensors),
+          ...{ qkvGradient: tensors.qkvGradient!, outputGradient: tensors.outputGradient! },
+        }),
+      benchmark: { flops: 2 * flops },
+    },
   ];
 }
 
-function gradientCase<Variant extends { readonly name: string }, Options>(
+function gradientCase<Variant extends AttentionVariant, Options>(
   kind: AttentionKind<Variant, Options>,
   variant: Variant,
 ): GradientCase {
@@ -163,16 +190,11 @@ function gradientCase<Variant extends { readonly name: string }, Options>(
     },
     differentiable: ['qkv'],
     outputShape: shapes.output,
-    forward: (tensors, output) =>
-      kind.forward({ ...forwardTensors(tensors), output, ...kind.optionsOf(variant, tensors) }),
+    forward: (tensors, output) => kind.forward({ ...callOf(kind, variant, tensors), output }),
     backward: (tensors, outputGradient, gradients) => {
-      const call = { ...forwardTensors(tensors), ...kind.optionsOf(variant, tensors) };
+      const call = callOf(kind, variant, tensors);
       kind.forward(call);
       kind.backward({ ...call, qkvGradient: gradients.qkv!, outputGradient });
     },
   };
-}
-
-function forwardTensors({ output, logSumExp, qkv }: Tensors): ForwardTensors {
-  return { output: output!, logSumExp: logSumExp!, qkv: qkv! };
 }

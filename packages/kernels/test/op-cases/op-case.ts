@@ -46,6 +46,8 @@ export interface OpCase {
   readonly dtypes?: readonly DType[];
   /** Overrides of the defaults in tolerances.ts; `reason` says why. */
   readonly tolerance?: Partial<Record<DType, Tolerance>> & { readonly reason: string };
+  /** For kernels of device cuda alone: on others its size would only take time. */
+  readonly isOnlyForCuda?: boolean;
   /** Makes the case a benchmark at a realistic size instead of a test. */
   readonly benchmark?: Benchmark;
 }

@@ -3,11 +3,10 @@ import {
   packedAttentionBackward,
   packedAttentionForward,
 } from '../../src/index.js';
-import { type AttentionShapes, casesOfAttention } from './cases-of-attention.js';
+import { type AttentionShapes, type AttentionVariant, casesOfAttention } from './cases-of-attention.js';
 import type { TensorSpec, Tensors } from './op-case.js';
 
-interface Variant {
-  readonly name: string;
+interface Variant extends AttentionVariant {
   readonly lengths: readonly number[];
   readonly heads: number;
   readonly headSize: number;

@@ -27,7 +27,7 @@ export interface MaskedTargets {
   readonly sentenceOrderWeights: Variable | undefined;
 }
 
-/** A batch on the device. */
+/** A batch of pretraining on the device. */
 export interface DeviceMaskedBatch extends DeviceSequences {
   /** On the last stage. */
   readonly targets: MaskedTargets | undefined;
@@ -42,7 +42,7 @@ export interface MaskedBatchOptions extends DeviceSequencesOptions {
 }
 
 /**
- * Copies of a batch to the device what a stage needs.
+ * Copies to the device what a stage needs of a batch of pretraining.
  *
  * @throws UsageError MTL_STAGE without `sampleLossFactor` where it is needed, and when the first or the last
  *   stage gets a batch without tokens

@@ -8,8 +8,9 @@ import {
   type Variable,
 } from '@mtl/autograd';
 import type { TaskTokenBatch } from '@mtl/data';
+import { Tensor } from '@mtl/kernels';
 import { type BertHeadOptions, headLinear, type LinearParameters } from './head-linear.js';
-import { indicesOn, type TaskTargets, valuesOn } from './task-batch-to-device.js';
+import type { TaskTargets } from './task-batch-to-device.js';
 import type { TaskHead, TaskHeadCall } from './task-head.js';
 
 /** What padding gets added to its logits: nothing is left of it in a softmax, and every dtype can hold it. */
@@ -45,12 +46,15 @@ export class SpanHead implements TaskHead {
   logits(tape: Tape, { batch, rows }: TaskHeadCall): Variable {
     const { numRows: r, sequenceLength: s, lengths, starts } = batch;
     const { device } = batch.samples.tensor;
+    // constants of one operation each, on a tape that lets go of them
+    const indices = (values: Int32Array): Variable =>
+      tape.input(Tensor.from(values, { shape: [values.length], dtype: 'int32', device }));
     // padding is nowhere: it takes any hidden state, and no part
     const byRow = Int32Array.from({ length: r * s }, (_, index) => {
       const [row, position] = [Math.floor(index / s), index % s];
       return position < lengths[row]! ? starts[row]! + position : 0;
     });
-    const hidden = rows(indicesOn(tape, byRow, device));
+    const hidden = rows(indices(byRow));
     const pairs = linear(tape, { input: hidden, ...this.#output });
     const startsThenEnds = Int32Array.from(
       { length: 2 * r * s },
@@ -58,14 +62,14 @@ export class SpanHead implements TaskHead {
     );
     const logits = gatherRows(tape, {
       input: reshape(tape, { input: pairs, shape: [2 * r * s, 1, 1] }),
-      indices: indicesOn(tape, startsThenEnds, device),
+      indices: indices(startsThenEnds),
     });
     if (lengths.every((length) => length >= s)) return logits;
     const penalties = Array.from({ length: 2 * r * s }, (_, index) =>
       index % s < lengths[Math.floor(index / s) % r]! ? 0 : outOfReach,
     );
     const { dtype } = logits.tensor;
-    const residual = valuesOn(tape, penalties, { device, dtype });
+    const residual = tape.input(Tensor.from(penalties, { shape: [2 * r * s, 1, 1], dtype, device }));
     return biasDropoutResidual(tape, { input: logits, residual });
   }
 }

@@ -1,6 +1,5 @@
-import type { Tape, Variable } from '@mtl/autograd';
+import type { Variable } from '@mtl/autograd';
 import type { TaskTokenBatch } from '@mtl/data';
-import { type Device, type DType, Tensor } from '@mtl/kernels';
 import {
   type DeviceSequences,
   type DeviceSequencesOptions,
@@ -11,13 +10,13 @@ import {
 
 // B samples of a micro-batch, C choices of a sample (1 but for multiple choice), R = B * C rows, S sequence.
 
-/** The labels of a batch, one for each choice that is made, and what they weigh. */
+/** What a head is to predict: a label for each choice that it makes, and what the loss of each weighs. */
 export interface TaskTargets {
   readonly labels: Int32Array;
   readonly weights: Float32Array;
 }
 
-/** A batch on the device. */
+/** A batch of a fine-tuning on the device. */
 export interface DeviceTaskBatch extends DeviceSequences {
   /** int32 [N], and float32 [N] their factors: as many as the head makes choices. */
   readonly labels: Variable;
@@ -29,7 +28,7 @@ export interface DeviceTaskBatch extends DeviceSequences {
   readonly starts: Int32Array;
 }
 
-/** Copies a batch to the device, with the labels of its head. */
+/** Copies to the device what a stage needs of a batch of a fine-tuning, and the labels of its head. */
 export function taskBatchToDevice(
   batch: TaskTokenBatch,
   { targets, ...sequences }: DeviceSequencesOptions & { readonly targets: TaskTargets },
@@ -52,18 +51,4 @@ export function taskBatchToDevice(
     ...{ ...variables, numRows, sequenceLength, lengths, starts: packing.starts },
     release: () => releaseSequences(variables),
   };
-}
-
-/** int32 constants that only one operation needs, on a tape that lets go of them. */
-export function indicesOn(tape: Tape, indices: Int32Array, device: Device): Variable {
-  return tape.input(Tensor.from(indices, { shape: [indices.length], dtype: 'int32', device }));
-}
-
-/** float constants [n, 1, 1] in the compute dtype, likewise. */
-export function valuesOn(
-  tape: Tape,
-  values: readonly number[],
-  { device, dtype }: { readonly device: Device; readonly dtype: DType },
-): Variable {
-  return tape.input(Tensor.from(values, { shape: [values.length, 1, 1], dtype, device }));
 }

@@ -1,5 +1,4 @@
 import {
-  checkTransformerConfiguration,
   numBlockParameters,
   paddedVocabularySize,
   type TransformerConfiguration,
@@ -20,9 +19,4 @@ export function numParameters(configuration: GptModelConfiguration): number {
     maxPositionEmbeddings * h +
     2 * h
   );
-}
-
-/** Refuses sizes that cannot be built. @throws ConfigurationError MTL_ATTENTION_HEADS */
-export function checkGptModelConfiguration(configuration: GptModelConfiguration): void {
-  checkTransformerConfiguration(configuration);
 }

@@ -77,7 +77,7 @@ function encoderMappings(model: BertModelConfiguration): WeightMapping[] {
  * The name map of transformers' BERT, names without the prefix `bert.` (those of the heads begin with
  * `cls.`).
  */
-export function bertWeightMappings(model: BertModelConfiguration): WeightMapping[] {
+function bertWeightMappings(model: BertModelConfiguration): WeightMapping[] {
   const { hiddenSize: h, vocabularySize } = model;
   return [
     ...encoderMappings(model),

@@ -45,7 +45,7 @@ const sameShape = (a: readonly number[], b: readonly number[]): boolean =>
  * File names by the mappings' names. Everything is checked here, before anything is written: each tensor is
  * there, in its shape and a readable dtype, and nothing is left over.
  */
-export function resolveNames(
+function resolveNames(
   weights: Pick<SafetensorsDirectory, 'path' | 'tensors'>,
   { mappings, prefix, isIgnored, canonical = (name) => name }: WeightNames,
 ): ReadonlyMap<string, string> {
@@ -81,7 +81,7 @@ export function resolveNames(
 }
 
 /** Copies the box `slices` out of a row-major tensor; the tensor itself where the box is all of it. */
-export function boxOf(
+function boxOf(
   values: Float32Array,
   { globalShape, slices }: Pick<LogicalTensor, 'globalShape' | 'slices'>,
   allocate: AllocateFloats,

@@ -39,7 +39,7 @@ describe.each([2, 4])('BertTaskStage on %i tensor-parallel ranks', (size) => {
     all.forEach(({ name, step }, index) => {
       results.set(`${step.sequenceParallel} ${name}`, spread[index]!);
     });
-  }, 120_000);
+  });
 
   describe.each([false, true])('sequence parallelism %s', (sequenceParallel) => {
     it.each(cases)('losses and every gradient are those of one process: %s', (name, options) => {

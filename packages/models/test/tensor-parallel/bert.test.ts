@@ -30,7 +30,7 @@ describe.each([2, 4])('BertStage on %i tensor-parallel ranks', (size) => {
     all.forEach(({ name, step }, index) => {
       results.set(`${step.sequenceParallel} ${name}`, spread[index]!);
     });
-  }, 120_000);
+  });
 
   describe.each([false, true])('sequence parallelism %s', (sequenceParallel) => {
     it.each(cases)('losses and every gradient are those of one process, %s', (name, options) => {
@@ -83,5 +83,5 @@ describe.each([false, true])('mistakes are noticed, sequence parallelism %s', (s
       }
     });
     expect(unnoticed).toEqual([]);
-  }, 120_000);
+  });
 });

@@ -43,7 +43,7 @@ describe.each([
       argument: { sequenceParallel, load: original, save: saved() },
       timeoutMs: 60_000,
     });
-  }, 60_000);
+  });
 
   it('chooses the same tokens on every rank, from the same bits, and those of one process', () => {
     for (const rank of ranks) {

@@ -31,7 +31,7 @@ describe.each([false, true])('mistakes are noticed, sequence parallelism %s', (s
     none = all.slice(0, 2);
     faulty = all.slice(2, 2 + wrong.length);
     shifted = all.slice(2 + wrong.length);
-  }, 120_000);
+  });
 
   it('without a mistake nothing is noticed', () => {
     expect(isNoticed(distance(none[0]!, runWhole({})))).toBe(false);

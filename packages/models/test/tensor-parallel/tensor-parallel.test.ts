@@ -62,7 +62,7 @@ describe.each([2, 4])('GptStage on %i tensor-parallel ranks', (size) => {
     all.forEach(({ name }, index) => {
       results.set(name, spread[index]!);
     });
-  }, 120_000);
+  });
 
   describe.each([false, true])('sequence parallelism %s', (sequenceParallel) => {
     const ranksOf = (name: string): SpreadStepResult[] => results.get(key(sequenceParallel, name))!;

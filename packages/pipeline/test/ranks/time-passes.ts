@@ -17,8 +17,8 @@ export interface TimedCases {
   readonly numSteps: number;
   /**
    * Lets these processes, which sleep nearly all the time, run before others when they wake. Needs the right
-   * to. Not in real time: ranks that wait for each other by looking again and again would keep out whom they
-   * wait for.
+   * to. An ordinary priority, not a real-time one: whatever computes at that keeps its core from everybody
+   * else.
    */
   readonly isFirst?: boolean;
 }

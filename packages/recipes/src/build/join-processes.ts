@@ -9,6 +9,8 @@ export interface JoinProcessesOptions {
   readonly timeoutMinutes: number | undefined;
   /** --device: opened before the processes join, since it decides how they communicate. Default: cpu. */
   readonly device?: Device | undefined;
+  /** --allow-tf32 */
+  readonly allowTf32?: boolean | undefined;
   /** --distributed-backend. Default: what suits hosts and GPUs. */
   readonly backend?: JobEngineName | undefined;
   /** Gets, on the first rank, how tensors of GPUs travel and why. */
@@ -29,12 +31,12 @@ export interface JoinedProcesses {
 
 /** Joins the job that the environment describes. @throws what `joinWorld` and `openDevice` throw */
 export async function joinProcesses(options: JoinProcessesOptions): Promise<JoinedProcesses> {
-  const { variables, timeoutMinutes, device = 'cpu', backend, onMessage = () => {} } = options;
+  const { variables, timeoutMinutes, device = 'cpu', allowTf32, backend, onMessage = () => {} } = options;
   const environment = readProcessEnvironment(variables);
   const { worldSize, localRank, localWorldSize, restartCount } = environment;
   const started = variables.MTL_JOB_STARTED_MS;
   const timeout = timeoutMinutes === undefined ? {} : { timeoutMs: timeoutMinutes * 60_000 };
-  openDeviceOfRank(device, { localRank });
+  openDeviceOfRank(device, { localRank, allowTf32 });
   const engine = backend === undefined ? {} : { engine: backend };
   const say = environment.rank === 0 ? { onMessage } : {};
   const join = { variables, environment, device, ...engine, ...timeout, ...say };

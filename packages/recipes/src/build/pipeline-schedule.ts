@@ -1,6 +1,7 @@
 import { ConfigurationError } from '@mtl/errors';
 import { buildSchedule, oneStage, type PipelineSchedule, parseScheduleCsv } from '@mtl/pipeline/schedules';
 import type { ParallelConfiguration } from '../pretraining-configuration.js';
+import { loadScheduleModule } from './load-schedule-module.js';
 
 /** What a schedule follows from. */
 export type ScheduleConfiguration = Pick<
@@ -9,24 +10,27 @@ export type ScheduleConfiguration = Pick<
   | 'numVirtualStages'
   | 'pipelineSchedule'
   | 'pipelineScheduleCsv'
+  | 'pipelineScheduleModule'
   | 'microBatchGroupSize'
 >;
 
 /**
  * The order of a step of so many micro-batches on one pipeline; its placement is the same for all of them.
  *
- * @throws ConfigurationError those of the schedules (see `buildSchedule`), `MTL_SCHEDULE_CSV` where a file is
- *   for another number of stages or micro-batches
+ * @throws ConfigurationError those of the schedules (see `buildSchedule`) and of modules (see
+ *   `loadScheduleModule`), `MTL_SCHEDULE_CSV` where a file is for another number of stages or micro-batches
  */
 export function pipelineSchedule(parallel: ScheduleConfiguration, numMicroBatches: number): PipelineSchedule {
   const { pipelineModelParallelSize: numStages, pipelineSchedule: name, pipelineScheduleCsv } = parallel;
   if (numStages === 1) return oneStage(numMicroBatches);
   if (pipelineScheduleCsv === undefined) {
-    return buildSchedule(name, {
+    const size = {
       ...{ numStages, numMicroBatches },
       numChunks: parallel.numVirtualStages,
       microBatchGroupSize: parallel.microBatchGroupSize,
-    });
+    };
+    const { pipelineScheduleModule: path } = parallel;
+    return path === undefined ? buildSchedule(name, size) : loadScheduleModule(path)(size);
   }
   const schedule = parseScheduleCsv(pipelineScheduleCsv, { name });
   const counts = [

@@ -46,10 +46,11 @@ export async function runTrainingProgram(options: RunTrainingProgramOptions): Pr
 async function trainInJob(flags: ParsedFlags): Promise<void> {
   const {
     device,
+    'allow-tf32': allowTf32,
     'distributed-backend': backend,
     'distributed-timeout-minutes': timeoutMinutes,
   } = flags.values;
-  const how = { timeoutMinutes, device, backend, onMessage: console.log };
+  const how = { timeoutMinutes, device, allowTf32, backend, onMessage: console.log };
   const joined = await joinProcesses({ variables: process.env, ...how });
   try {
     await train(flags, joined);

@@ -118,7 +118,7 @@ export class Training {
     const local = options.local ?? { rank: 0, size: 1 };
     const { save, saveHuggingFace } = checkpoint;
     checkSaveForHuggingFace({ worldSize: parallel.worldSize, save, saveHuggingFace });
-    openDeviceOfRank(parallel.device, { localRank: local.rank });
+    openDeviceOfRank(parallel.device, { localRank: local.rank, allowTf32: parallel.allowTf32 });
     const { placement } = pipelineSchedule(parallel, training.numMicroBatches);
     const processes = new TrainingProcesses({ world, parallel, ends: [placement[0]!, placement.at(-1)!] });
     const onMessage = (text: string): void => {
@@ -126,29 +126,10 @@ export class Training {
     };
     setThreadsOfRank(parallel.threads, { localSize: local.size });
     const huggingFace = await openHuggingFace(configuration);
-    const ownTokenizer =
-      huggingFace === undefined || configuration.data.tokenizer !== undefined
-        ? undefined
-        : huggingFaceTokenizer(huggingFace.tokenizerFiles);
-    const { datasets, tokenizer, dataPath } = await processes.prepare(
-      () =>
-        openTrainingData(configuration, {
-          corpusDirectory,
-          huggingFaceTokenizer: ownTokenizer,
-          onMessage,
-        }),
-      { isFirstOnHost: local.rank === 0 },
-    );
-    const { train } = datasets;
-    if (train === undefined) {
-      throw new ConfigurationError(
-        'MTL_SPLIT',
-        `--split ${configuration.data.split} leaves nothing to train on`,
-        {
-          expected: 'a first number above 0, such as 969,30,1',
-        },
-      );
-    }
+    const { datasets, train, tokenizer, dataPath } = await dataOfRank(configuration, {
+      ...{ corpusDirectory, huggingFace, processes, onMessage },
+      isFirstOnHost: local.rank === 0,
+    });
     const model = trainingModel(configuration, { tokenizer, huggingFace });
     if (checkpoint.saveHuggingFace !== undefined) recipe.checkSaveHuggingFace(model);
     const isRestart = options.isRestart === true;
@@ -330,6 +311,38 @@ export class Training {
       open: () => this.#recipe.batches({ dataset, sampler, needsTokens, thread: 'main' }),
     };
   }
+}
+
+interface DataOfRankOptions {
+  readonly corpusDirectory: string;
+  readonly huggingFace: Awaited<ReturnType<typeof openHuggingFace>>;
+  readonly processes: TrainingProcesses;
+  readonly isFirstOnHost: boolean;
+  readonly onMessage: (text: string) => void;
+}
+
+/**
+ * The data that the flags name, prepared by the first rank of a host.
+ * @throws ConfigurationError MTL_SPLIT
+ */
+async function dataOfRank(
+  configuration: PretrainingConfiguration,
+  { corpusDirectory, huggingFace, processes, isFirstOnHost, onMessage }: DataOfRankOptions,
+) {
+  const { tokenizer, split } = configuration.data;
+  const ownTokenizer =
+    huggingFace === undefined || tokenizer !== undefined
+      ? undefined
+      : huggingFaceTokenizer(huggingFace.tokenizerFiles);
+  const data = await processes.prepare(
+    () => openTrainingData(configuration, { corpusDirectory, huggingFaceTokenizer: ownTokenizer, onMessage }),
+    { isFirstOnHost },
+  );
+  const { train } = data.datasets;
+  if (train !== undefined) return { ...data, train };
+  throw new ConfigurationError('MTL_SPLIT', `--split ${split} leaves nothing to train on`, {
+    expected: 'a first number above 0, such as 969,30,1',
+  });
 }
 
 /** The loop over this rank's micro-batches. */

@@ -72,6 +72,16 @@ describe('parallelConfiguration', () => {
     },
   );
 
+  it.each<[string, boolean, string[]]>([
+    ['--device cuda', false, []],
+    ['--device cuda --allow-tf32', true, []],
+    ['--allow-tf32', false, ['--allow-tf32 has no effect with --device cpu']],
+  ])('computes products in TF32 on GPUs, and only when asked: %s', (flags, allowTf32, said) => {
+    const { parallel, notices } = configure(withFlags(flags));
+    expect(parallel.allowTf32).toBe(allowTf32);
+    expect(notices.filter((text) => text.includes('tf32'))).toEqual(said);
+  });
+
   it('cuts the packed samples of a BERT over a sequence-parallel group, whatever their length', () => {
     const line = withFlags('--tensor-model-parallel-size 4 --sequence-parallel --seq-length 30');
     const argv = line.split(' ').filter((word) => word !== '');

@@ -66,9 +66,13 @@ export function parallelConfiguration(options: ParallelConfigurationOptions): Pa
     notices,
     isWhole: tensorModelParallelSize * pipelineModelParallelSize === 1,
   });
+  const device = flags.required('device');
+  if (flags.required('allow-tf32') && device !== 'cuda')
+    notices.push(`--allow-tf32 has no effect with --device ${device}`);
   const threads = flags.get('threads');
   return {
-    device: flags.required('device'),
+    device,
+    allowTf32: flags.required('allow-tf32') && device === 'cuda',
     cudaGraphs,
     ...(threads === undefined ? {} : { threads }),
     worldSize,
@@ -78,6 +82,7 @@ export function parallelConfiguration(options: ParallelConfigurationOptions): Pa
     numVirtualStages,
     pipelineSchedule: schedule.name,
     ...(schedule.csv === undefined ? {} : { pipelineScheduleCsv: schedule.csv }),
+    ...(schedule.module === undefined ? {} : { pipelineScheduleModule: schedule.module }),
     ...(microBatchGroupSize === undefined ? {} : { microBatchGroupSize }),
     layerLayout: layerLayout({
       ...{ flags, notices, numLayers: model.numLayers, numStages: pipelineModelParallelSize },
@@ -141,7 +146,9 @@ function greatestCommonDivisor(a: number, b: number): number {
 interface Schedule {
   readonly name: string;
   /** The text of a file. */
-  readonly csv: string | undefined;
+  readonly csv?: string | undefined;
+  /** The path of a module. */
+  readonly module?: string | undefined;
   readonly numVirtualStages: number;
   /** Pieces of the model on all stages. */
   readonly numChunks: number;
@@ -151,6 +158,10 @@ interface Schedule {
 function scheduleOf(flags: FlagReader, model: CutModel, numStages: number): Schedule {
   const name = flags.get('pipeline-schedule');
   const numChunks = chunksPerStage(flags, model, numStages);
+  if (numStages > 1 && name !== undefined && /\.[cm]?js$/.test(name)) {
+    const numVirtualStages = numChunks ?? 1;
+    return { name, module: name, numVirtualStages, numChunks: numStages * numVirtualStages };
+  }
   if (numStages > 1 && name !== undefined && /\.csv$|[/\\]/.test(name)) {
     const csv = readScheduleFile(flags.written('pipeline-schedule'), name);
     const { placement } = parseScheduleCsv(csv, { name });
@@ -174,7 +185,7 @@ function scheduleOf(flags: FlagReader, model: CutModel, numStages: number): Sche
   const numVirtualStages = numChunks ?? (name === 'zb-v' && numStages > 1 ? 2 : 1);
   return {
     name: name ?? (numVirtualStages > 1 ? 'interleaved' : '1f1b'),
-    ...{ csv: undefined, numVirtualStages, numChunks: numStages * numVirtualStages },
+    ...{ numVirtualStages, numChunks: numStages * numVirtualStages },
   };
 }
 
@@ -183,7 +194,7 @@ function readScheduleFile(written: string, path: string): string {
     return readFileSync(path, 'utf8');
   } catch (error) {
     throw new ConfigurationError('MTL_SCHEDULE_CSV', `${written}: ${(error as Error).message}`, {
-      expected: `a schedule file, or one of ${scheduleNames.join(', ')}`,
+      expected: `a schedule file (.csv, or a module: .mjs), or one of ${scheduleNames.join(', ')}`,
       cause: error,
     });
   }

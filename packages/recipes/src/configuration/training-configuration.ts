@@ -4,10 +4,10 @@ import { pipelineSchedule } from '../build/pipeline-schedule.js';
 import type {
   ModelConfiguration,
   ParallelConfiguration,
-  RecomputeConfiguration,
   TrainingConfiguration,
 } from '../pretraining-configuration.js';
 import type { FlagReader } from './flag-reader.js';
+import { recomputeConfiguration } from './recompute-configuration.js';
 
 export interface TrainingConfigurationOptions {
   readonly flags: FlagReader;
@@ -23,7 +23,7 @@ export interface TrainingConfigurationOptions {
  *   `MTL_FLAG_REQUIRED`.
  */
 export function trainingConfiguration(options: TrainingConfigurationOptions): TrainingConfiguration {
-  const { flags, model, parallel } = options;
+  const { flags, parallel } = options;
   const { dataParallelSize } = parallel;
   const microBatchSize = flags.required('micro-batch-size');
   const globalBatchSize = flags.get('global-batch-size') ?? microBatchSize * dataParallelSize;
@@ -51,7 +51,7 @@ export function trainingConfiguration(options: TrainingConfigurationOptions): Tr
     evalIterations: flags.required('eval-iters'),
     seed: flags.required('seed'),
     precision: precisionOf(flags),
-    recompute: recomputeOf(flags, model, parallel),
+    recompute: recomputeConfiguration(options),
   };
 }
 
@@ -97,44 +97,4 @@ function precisionOf(flags: FlagReader): TrainingConfiguration['precision'] {
   }
   if (flags.required('bf16')) return 'bf16';
   return flags.required('fp16') ? 'fp16' : 'fp32';
-}
-
-function recomputeOf(
-  flags: FlagReader,
-  model: ModelConfiguration,
-  parallel: ParallelConfiguration,
-): RecomputeConfiguration {
-  const granularity = flags.get('recompute-granularity');
-  const details = (['recompute-method', 'recompute-num-layers'] as const).filter(
-    (name) => flags.get(name) !== undefined,
-  );
-  if (granularity !== 'full') {
-    const [detail] = details;
-    if (detail !== undefined) {
-      flags.needs(detail, '--recompute-granularity full', 'says how whole layers are recomputed');
-    }
-    return { granularity: granularity ?? 'none' };
-  }
-  const method = flags.get('recompute-method');
-  if (method === undefined) {
-    flags.needs('recompute-granularity', '--recompute-method uniform or block', 'does not say which layers');
-  }
-  const numLayers = flags.get('recompute-num-layers') ?? 1;
-  const layersPerChunk = mostLayersOfChunk(model, parallel);
-  if (numLayers > layersPerChunk) {
-    throw new ConfigurationError(
-      'MTL_RECOMPUTE',
-      `${flags.written('recompute-num-layers')} is more than the ${layersPerChunk} layers that lie together`,
-      { expected: `1 to ${layersPerChunk}`, remedy: `pass --recompute-num-layers ${layersPerChunk}` },
-    );
-  }
-  return { granularity, method, numLayers };
-}
-
-/** Layers that can lie together: a balanced layout is known only with the vocabulary. */
-function mostLayersOfChunk({ numLayers }: ModelConfiguration, parallel: ParallelConfiguration): number {
-  const { layerLayout, pipelineModelParallelSize, numVirtualStages } = parallel;
-  if (typeof layerLayout !== 'string') return Math.max(...layerLayout);
-  const numChunks = pipelineModelParallelSize * numVirtualStages;
-  return layerLayout === 'even' ? numLayers / numChunks : Math.max(1, numLayers - numChunks + 1);
 }

@@ -80,7 +80,7 @@ export async function fineTune(options: FineTuneOptions): Promise<FineTuningRepo
   checkSetNames(configuration);
   const started = await openStart(configuration, { onMessage, worldSize: world?.size ?? 1 });
   const { parallel, placement } = started.layout;
-  openDeviceOfRank(parallel.device, { localRank: local.rank });
+  openDeviceOfRank(parallel.device, { localRank: local.rank, allowTf32: parallel.allowTf32 });
   setThreadsOfRank(parallel.threads, { localSize: local.size });
   const processes = new TrainingProcesses({ world, parallel, ends: [placement[0]!, placement.at(-1)!] });
   const exports = new HuggingFaceExports({ ...started, configuration, seeds, onMessage });

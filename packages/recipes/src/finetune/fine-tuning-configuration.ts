@@ -1,7 +1,7 @@
 import type { TokenizerOptions } from '@mtl/data';
 import type { LayerNormPlacement } from '@mtl/models';
 import type { LearningRateDecayStyle } from '@mtl/optimizer';
-import type { ParallelFlags } from '../flags/flag-schema.js';
+import type { ParallelFlags, RecomputeFlags } from '../flags/flag-schema.js';
 
 /** What BERTs are fine-tuned for here, as the papers report them. */
 export const fineTuningTaskNames = ['mnli', 'qqp', 'race', 'squad'] as const;
@@ -73,6 +73,8 @@ export interface FineTuningConfiguration {
    * Where it runs and how processes share it, as a training's flags say: what they mean depends on the model.
    */
   readonly parallel: ParallelFlags;
+  /** Which activations are computed again instead of being kept; likewise. */
+  readonly recompute: RecomputeFlags;
   readonly checkpoint: {
     /** Gets a folder for each seed: checkpoints, results, predictions. */
     readonly save: string | undefined;

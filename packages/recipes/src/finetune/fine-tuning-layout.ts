@@ -1,8 +1,9 @@
-import type { BertModelConfiguration } from '@mtl/models';
+import type { BertModelConfiguration, Recomputation } from '@mtl/models';
 import { NumMicroBatches } from '@mtl/optimizer';
 import { pipelineSchedule } from '../build/pipeline-schedule.js';
 import { FlagReader } from '../configuration/flag-reader.js';
 import { parallelConfiguration } from '../configuration/parallel-configuration.js';
+import { recomputeConfiguration } from '../configuration/recompute-configuration.js';
 import type { FlagName } from '../flags/flag-schema.js';
 import { resolveFlags } from '../flags/resolve-flags.js';
 import type { ParallelConfiguration } from '../pretraining-configuration.js';
@@ -11,6 +12,7 @@ import type { FineTuningConfiguration } from './fine-tuning-configuration.js';
 /** How the processes of a fine-tuning share a model and its data. */
 export interface FineTuningLayout {
   readonly parallel: ParallelConfiguration;
+  readonly recompute: Recomputation;
   /** Micro-batches of a data-parallel rank in a step. */
   readonly numMicroBatches: number;
   /** The pipeline rank of each chunk of the model. */
@@ -20,16 +22,21 @@ export interface FineTuningLayout {
 }
 
 /**
- * The layout that the flags ask for, by the rules of pretraining.
+ * The layout and the recomputation that the flags ask for, by the rules of pretraining.
  *
- * @throws ConfigurationError those of `parallelConfiguration` and of schedules, MTL_BATCH_SIZE
+ * @throws ConfigurationError those of `parallelConfiguration`, `recomputeConfiguration` and schedules,
+ *   MTL_BATCH_SIZE
  */
 export function fineTuningLayout(
-  configuration: Pick<FineTuningConfiguration, 'parallel' | 'globalBatchSize' | 'microBatchSize'>,
+  configuration: Pick<
+    FineTuningConfiguration,
+    'parallel' | 'recompute' | 'globalBatchSize' | 'microBatchSize'
+  >,
   { model, worldSize }: { readonly model: BertModelConfiguration; readonly worldSize: number },
 ): FineTuningLayout {
   const { globalBatchSize, microBatchSize } = configuration;
-  const given = Object.entries(configuration.parallel).filter(([, value]) => value !== undefined);
+  const asked = { ...configuration.parallel, ...configuration.recompute };
+  const given = Object.entries(asked).filter(([, value]) => value !== undefined);
   const flags = new FlagReader(
     resolveFlags({
       ...({ preset: 'none', model: 'bert' } as const),
@@ -45,10 +52,11 @@ export function fineTuningLayout(
       makeVocabSizeDivisibleBy: model.makeVocabularySizeDivisibleBy,
     },
   });
+  const recompute = recomputeConfiguration({ flags, model, parallel });
   const { dataParallelSize } = parallel;
   // it checks that they divide each other
   new NumMicroBatches({ globalBatchSize, microBatchSize, dataParallelSize });
   const numMicroBatches = globalBatchSize / (microBatchSize * dataParallelSize);
   const { placement } = pipelineSchedule(parallel, numMicroBatches);
-  return { parallel, numMicroBatches, placement, notices };
+  return { parallel, recompute, numMicroBatches, placement, notices };
 }

@@ -88,13 +88,13 @@ export class FineTuningRun {
   private constructor(options: FineTuningRunOptions) {
     const { configuration, layout, processes, model, bertTask, seed, sequenceLength } = options;
     const { optimizer, checkpoint } = configuration;
-    const { parallel, numMicroBatches } = layout;
+    const { parallel, recompute, numMicroBatches } = layout;
     const { device } = parallel;
     const dtype = dtypeOfPrecision[configuration.precision];
     this.#options = options;
     this.#directory = checkpoint.save === undefined ? undefined : seedDirectory(checkpoint.save, seed);
     this.#part = modelPart<BertModelConfiguration, TaskTokenBatch, BertTaskStage>({
-      configuration: { parallel, training: { numMicroBatches, seed, recompute: { granularity: 'none' } } },
+      configuration: { parallel, training: { numMicroBatches, seed, recompute } },
       ...{ model, processes, dtype, recorder: undefined, onMessage: options.onMessage },
       work: bertTaskEndsWork(model, { sequenceLength, task: bertTask }),
       buildStages: (stages) => buildBertTaskStages({ ...stages, task: bertTask }),
@@ -358,8 +358,8 @@ export function stepsOfEpoch(
 }
 
 /**
- * What must stay the same for a resumed run to be the same run: all but layout, places and reports. Sets that
- * are scored are part of it, since the report compares all seeds on them.
+ * What must stay the same for a resumed run to be the same run: all but layout, recomputation, places and
+ * reports. Sets that are scored are part of it, since the report compares all seeds on them.
  */
 export function resumable(configuration: FineTuningConfiguration) {
   const { task, data, start, sequenceLength, spans, epochs, globalBatchSize, microBatchSize } = configuration;

@@ -7,6 +7,7 @@ import { loggingFlags } from './logging-flags.js';
 import { modelFlags } from './model-flags.js';
 import { optimizerFlags } from './optimizer-flags.js';
 import { parallelFlags } from './parallel-flags.js';
+import { recomputeFlags } from './recompute-flags.js';
 import { trainingFlags } from './training-flags.js';
 
 /** The groups of flags, in the order of help and of the printed configuration. */
@@ -45,6 +46,10 @@ export type FlagName = keyof Flags;
 /** Those that say where a model runs and how it is cut over processes. */
 export type ParallelFlags = Pick<Flags, keyof typeof parallelFlags>;
 export const parallelFlagNames = Object.keys(parallelFlags) as readonly (keyof ParallelFlags)[];
+
+/** Those that say which activations are computed again. */
+export type RecomputeFlags = Pick<Flags, keyof typeof recomputeFlags>;
+export const recomputeFlagNames = Object.keys(recomputeFlags) as readonly (keyof RecomputeFlags)[];
 
 const schemas: Readonly<Record<string, z.ZodType>> = Object.assign(
   {},

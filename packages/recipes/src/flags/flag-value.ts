@@ -32,7 +32,7 @@ export function readFlagValue(given: GivenValue): unknown {
 }
 
 /** What a flag accepts, in words made from its schema. */
-export function expectedValue(name: FlagName): string {
+function expectedValue(name: FlagName): string {
   const { kind, placeholder } = factsOf(name);
   const schema = z.toJSONSchema(schemaOf(name)) as JsonSchemaOfFlag;
   if (schema.enum !== undefined) return schema.enum.join(', ');

@@ -4,6 +4,9 @@ import { choice, count, positiveNumber, text, toggle } from './flag-kinds.js';
 /** Where the model runs and how it is cut over processes. */
 export const parallelFlags = {
   device: choice(['cpu', 'cuda'], 'Where tensors live.', { default: 'cpu' }),
+  'allow-tf32': toggle(
+    'With --device cuda: matrix products of float32 in TF32, faster and with 10 bits of mantissa.',
+  ),
   'cuda-graphs': toggle(
     'With --device cuda: record the passes over a micro-batch once, then launch them as a whole. Not with tensor or pipeline parallelism.',
   ),
@@ -26,7 +29,7 @@ export const parallelFlags = {
     { defaultText: '--pipeline-model-parallel-size' },
   ),
   'pipeline-schedule': text(
-    `Order of forward and backward passes over the stages: ${scheduleNames.join(', ')}, or a CSV file.`,
+    `Order of forward and backward passes over the stages: ${scheduleNames.join(', ')}, a CSV file, or a JavaScript module that exports a function.`,
     { placeholder: 'NAME|FILE', defaultText: '1f1b, or interleaved with several chunks per stage' },
   ),
   'pipeline-model-parallel-layout': text(

@@ -1,4 +1,5 @@
-import { choice, count, counts, naturalNumber, seedNumber, toggle } from './flag-kinds.js';
+import { count, counts, naturalNumber, seedNumber, toggle } from './flag-kinds.js';
+import { recomputeFlags } from './recompute-flags.js';
 
 /** How much is trained, in which portions and in which precision. */
 export const trainingFlags = {
@@ -21,13 +22,5 @@ export const trainingFlags = {
   seed: seedNumber('Seed of initial weights, dropout and the order of samples.', { default: 1234 }),
   bf16: toggle('Compute in bfloat16; master weights and gradient sums stay fp32.'),
   fp16: toggle('Compute in float16 with loss scaling; master weights and gradient sums stay fp32.'),
-  'recompute-granularity': choice(
-    ['full', 'selective'],
-    'Recompute activations in the backward pass instead of keeping them: whole layers, or attention only.',
-  ),
-  'recompute-method': choice(
-    ['uniform', 'block'],
-    'With full recomputation: chunks of --recompute-num-layers layers each, or that many first layers of a stage.',
-  ),
-  'recompute-num-layers': count('Layers per chunk (uniform) or layers to recompute (block).'),
+  ...recomputeFlags,
 };

@@ -26,10 +26,4 @@ export const presets = {
   'megatron-8.3b': megatronWith8300m,
 } as const satisfies Record<string, Flags>;
 
-export type PresetName = keyof typeof presets;
-
-export const presetNames: readonly PresetName[] = Object.keys(presets) as PresetName[];
-
-export function isPresetName(name: string): name is PresetName {
-  return Object.hasOwn(presets, name);
-}
+export const presetNames = Object.keys(presets) as readonly (keyof typeof presets)[];

@@ -1,8 +1,11 @@
 import type { ProcessGroup, World } from '@mtl/comm';
 import { type ModelKind, parseFlags, Training, validateConfiguration } from '@mtl/recipes';
+import { withoutFlags } from '../support/without-flags.js';
 
 export interface TrainGptArgument {
   readonly flags: readonly string[];
+  /** Flags of single ranks, in place of those of all. */
+  readonly flagsOfRank?: Readonly<Record<number, readonly string[]>>;
   readonly isRestart?: boolean;
   /** Default: gpt. */
   readonly model?: ModelKind;
@@ -29,9 +32,11 @@ export default (world: World, all: readonly TrainGptArgument[]): Promise<TrainGp
 /** Trains as gpt-train and bert-train do, as one rank. */
 async function trainGpt(
   world: World,
-  { flags, isRestart = false, model = 'gpt' }: TrainGptArgument,
+  { flags: all, flagsOfRank, isRestart = false, model = 'gpt' }: TrainGptArgument,
 ): Promise<TrainGptResult> {
-  const configuration = validateConfiguration(parseFlags([...flags], { model }), { worldSize: world.size });
+  const own = flagsOfRank?.[world.rank] ?? [];
+  const flags = [...withoutFlags(all, own), ...own];
+  const configuration = validateConfiguration(parseFlags(flags, { model }), { worldSize: world.size });
   let output = '';
   const write = (text: string): boolean => {
     output += text;

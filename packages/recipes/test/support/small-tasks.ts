@@ -87,7 +87,7 @@ export class SmallTasks {
         ...{ weightDecay: 0.01, clipGrad: 1 },
       },
       ...{ dropout: 0.1, precision: 'fp32' },
-      parallel: { threads: 1 },
+      ...{ parallel: { threads: 1 }, recompute: {} },
       checkpoint: {
         ...{ save: undefined, saveHuggingFace: undefined, saveInterval: undefined },
         ...{ keepLast: 1, resume: false },

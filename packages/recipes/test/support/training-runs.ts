@@ -30,6 +30,8 @@ export interface Training {
   readonly flags?: readonly string[];
   /** Flags of the recipe that this training goes without. */
   readonly leftOut?: readonly string[];
+  /** Flags of single ranks, in place of those of all. */
+  readonly flagsOfRank?: TrainGptArgument['flagsOfRank'];
   readonly isRestart?: boolean;
 }
 
@@ -50,6 +52,23 @@ export const tolerances = {
   fp32: { loss: 2e-6, norm: 2e-5 },
   bf16: { loss: 2e-3, norm: 2e-2 },
 };
+
+/** Every validation loss that a rank wrote, evaluation by evaluation; of a BERT both of its losses. */
+export const validationLosses = (output: string): number[] =>
+  (output.match(/validation loss at iteration .*/g) ?? []).flatMap((line) =>
+    [...line.matchAll(/loss value: (\S+)/g)].map(([, value]) => Number(value)),
+  );
+
+/** The largest relative difference of validation losses, each of which is printed with seven digits. */
+export function validationDifference(output: string, expected: string): number {
+  const [actual, reference] = [validationLosses(output), validationLosses(expected)];
+  expect(reference.length).toBeGreaterThan(0);
+  expect(actual.length).toBe(reference.length);
+  return Math.max(...actual.map((loss, index) => Math.abs(loss / reference[index]! - 1)));
+}
+
+/** What two losses may differ by because they were printed: half of the seventh digit, twice. */
+export const printedTwice = 1e-6;
 
 /** Trainings of a small model in a directory of their own, on any number of ranks, each with a name. */
 export class TrainingRuns {
@@ -123,8 +142,8 @@ export class TrainingRuns {
   }
 
   #argumentsOf(trainings: readonly Training[]): TrainGptArgument[] {
-    return trainings.map(({ name, flags = [], leftOut = [], isRestart = false }) => ({
-      isRestart,
+    return trainings.map(({ name, flags = [], leftOut = [], flagsOfRank = {}, isRestart = false }) => ({
+      ...{ isRestart, flagsOfRank },
       model: this.#model,
       flags: [
         ...withoutFlags(this.#recipe, [...flags, ...leftOut]),

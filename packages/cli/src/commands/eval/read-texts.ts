@@ -2,10 +2,8 @@ import { statSync } from 'node:fs';
 import {
   IndexedDataset,
   parseDataPath,
-  parseSplit,
   readDocuments,
   type SplitName,
-  splitNames,
   splitSequences,
   type Tokenizer,
 } from '@mtl/data';
@@ -49,9 +47,7 @@ export function readDatasets(
 
 function sequencesOf(dataset: IndexedDataset, { split, part }: DatasetPart): { first: number; end: number } {
   if (part === 'all') return { first: 0, end: dataset.numSequences };
-  const range = parseSplit(split)[splitNames.indexOf(part)];
-  const { first, end } =
-    range === undefined ? { first: 0, end: 0 } : splitSequences(range, dataset.numSequences);
+  const { first, end } = splitSequences({ split: part, splitWeights: split, count: dataset.numSequences });
   if (first < end) return { first, end };
   throw new ConfigurationError(
     'MTL_SPLIT',

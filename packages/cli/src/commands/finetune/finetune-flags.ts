@@ -8,10 +8,11 @@ import {
   type FineTuningTaskName,
   fineTuningPreset,
   type ParallelFlags,
+  type RecomputeFlags,
 } from '@mtl/recipes';
 import { tokenizerOfFlags } from '../../command-line/tokenizer-flags.js';
 
-/** Values of the options of `mtl finetune`, but those of `parallelFlagNames`. */
+/** Values of the options of `mtl finetune`, but those of `parallelFlagNames` and `recomputeFlagNames`. */
 export interface FinetuneFlags {
   readonly task: FineTuningTaskName;
   readonly dataDir?: string;
@@ -69,10 +70,18 @@ export function seedList(text: string): number[] {
   });
 }
 
+/** What `mtl finetune` is told besides. */
+export interface FinetuneSurroundings {
+  readonly parallel: ParallelFlags;
+  readonly recompute: RecomputeFlags;
+  /** Whether a launcher has started it again. */
+  readonly isRestart: boolean;
+}
+
 /** What the flags of `mtl finetune` say. @throws ConfigurationError MTL_FLAG_* */
 export function configurationOfFlags(
   flags: FinetuneFlags,
-  { parallel, isRestart }: { readonly parallel: ParallelFlags; readonly isRestart: boolean },
+  { parallel, recompute, isRestart }: FinetuneSurroundings,
 ): FineTuningConfiguration {
   const { data, presetTask } = dataOf(flags);
   const preset = fineTuningPreset(flags.preset ?? 'megatron-336m', presetTask);
@@ -98,7 +107,7 @@ export function configurationOfFlags(
     },
     dropout: flags.dropout,
     precision: flags.bf16 === true ? 'bf16' : flags.fp16 === true ? 'fp16' : 'fp32',
-    parallel,
+    ...{ parallel, recompute },
     checkpoint: {
       ...{ save: flags.save, saveHuggingFace: flags.saveHf },
       ...{ saveInterval: flags.saveInterval, keepLast: flags.keepLast },

@@ -7,6 +7,8 @@ import {
   joinProcesses,
   type ParallelFlags,
   parallelFlagNames,
+  type RecomputeFlags,
+  recomputeFlagNames,
 } from '@mtl/recipes';
 import type { Command } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';
@@ -30,7 +32,7 @@ Examples:
 /** `mtl finetune`: trains a BERT for a task of the papers, and scores it. */
 export function finetuneCommand(): Command {
   const command = newCommand('finetune', 'fine-tunes a BERT for MNLI, QQP, RACE or SQuAD, and scores it');
-  return addParallelFlags(addPlaces(addHyperParameters(addModel(command))))
+  return addTrainingFlags(addPlaces(addHyperParameters(addModel(command))))
     .option('--json', 'print JSON')
     .addHelpText('after', examples)
     .action(runFinetune);
@@ -122,17 +124,20 @@ function addPlaces(command: Command): Command {
     .option('--fp16', 'compute in float16');
 }
 
-/** Where it runs and how processes share it: the flags of pretraining. */
-function addParallelFlags(command: Command): Command {
-  for (const option of trainingFlagOptions(parallelFlagNames)) command.addOption(option);
+/** Where it runs, how processes share it and what is computed again: the flags of pretraining. */
+function addTrainingFlags(command: Command): Command {
+  const names = [...recomputeFlagNames, ...parallelFlagNames];
+  for (const option of trainingFlagOptions(names)) command.addOption(option);
   return command;
 }
 
 async function runFinetune(flags: FinetuneFlags): Promise<void> {
   const onMessage = (text: string): void => void process.stderr.write(`${text}\n`);
   const parallel: ParallelFlags = trainingFlagValues(flags, parallelFlagNames);
+  const recompute: RecomputeFlags = trainingFlagValues(flags, recomputeFlagNames);
   const joined = await joinProcesses({
     ...{ variables: process.env, device: parallel.device, onMessage },
+    allowTf32: parallel['allow-tf32'],
     timeoutMinutes: parallel['distributed-timeout-minutes'],
     backend: parallel['distributed-backend'],
   });
@@ -140,7 +145,7 @@ async function runFinetune(flags: FinetuneFlags): Promise<void> {
   const isFirst = (world?.rank ?? 0) === 0;
   let report: FineTuningReport;
   try {
-    const configuration = configurationOfFlags(flags, { parallel, isRestart: joined.isRestart });
+    const configuration = configurationOfFlags(flags, { parallel, recompute, isRestart: joined.isRestart });
     report = await fineTune({ configuration, seeds: flags.seeds, world, local, onMessage });
   } catch (error) {
     // the other processes end with this message instead of waiting for this one

@@ -11,6 +11,7 @@ import {
   simulateSchedule,
   timelineSvg,
 } from '@mtl/pipeline/schedules';
+import { loadScheduleModule } from '@mtl/recipes';
 import type { Command } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';
 import { countOption, numberOption } from '../../command-line/option-values.js';
@@ -39,18 +40,20 @@ one for each chunk in the order of the model, each in full: --backward-input-tim
 makes the last of four stages dearer, as the head does, whose logits are computed in backward.
 
 A FILE.csv has a line for each stage with its actions in order, separated by commas: chunk, F (forward), B (backward), I or W
-(input or weight half of backward alone) and micro-batch, counted from 0, as in 0F0,0F1,0B0,0B1.
+(input or weight half of backward alone) and micro-batch, counted from 0, as in 0F0,0F1,0B0,0B1. A FILE.mjs exports by
+default a function from { numStages, numMicroBatches, numChunks, microBatchGroupSize } to a schedule of @mtl/pipeline.
 
 Examples:
   mtl schedule --pipeline-schedule interleaved --stages 4 --micro-batches 8 --chunks 2 --svg interleaved.svg
   mtl schedule --pipeline-schedule zb-h1 --stages 4 --micro-batches 8 --csv own.csv
   mtl schedule --pipeline-schedule own.csv --communication-time 0.1 --chrome-trace own.json
+  mtl schedule --pipeline-schedule own.mjs --stages 4 --micro-batches 8 --chunks 2
   mtl schedule --compare trace.json --svg beside.svg`;
 
 /** `mtl schedule`: what a pipeline schedule costs, and what it looks like. */
 export function scheduleCommand(): Command {
   return newCommand('schedule', 'simulate a pipeline schedule: timeline, bubble, activations kept')
-    .option('--pipeline-schedule <name>', `${scheduleNames.join(', ')}, or a FILE.csv`)
+    .option('--pipeline-schedule <name>', `${scheduleNames.join(', ')}, or a FILE.csv or FILE.mjs`)
     .option('--compare <trace>', 'lay what a training did (its --profile-steps) beside the simulation')
     .addOption(countOption('--stages <p>', 'ranks of the pipeline', { least: 2 }))
     .addOption(countOption('--micro-batches <m>', 'micro-batches of a step'))
@@ -138,7 +141,7 @@ function scheduleOf(flags: ScheduleFlags): PipelineSchedule {
   const { pipelineSchedule: name, stages, microBatches, chunks, microBatchGroupSize } = flags;
   if (name === undefined) {
     throw new ConfigurationError('MTL_FLAG_REQUIRED', 'mtl schedule: --pipeline-schedule is missing', {
-      expected: `${scheduleNames.join(', ')}, or a FILE.csv`,
+      expected: `${scheduleNames.join(', ')}, or a FILE.csv or FILE.mjs`,
       remedy: 'pass --pipeline-schedule, or --compare with the trace of a training',
     });
   }
@@ -152,12 +155,11 @@ function scheduleOf(flags: ScheduleFlags): PipelineSchedule {
         remedy: `pass ${flag}, or a FILE.csv as --pipeline-schedule`,
       });
     }
-    return buildSchedule(name, {
-      numStages: stages!,
-      numMicroBatches: microBatches!,
-      numChunks: chunks,
-      microBatchGroupSize,
-    });
+    const size = {
+      ...{ numStages: stages!, numMicroBatches: microBatches! },
+      ...{ numChunks: chunks, microBatchGroupSize },
+    };
+    return /\.[cm]?js$/.test(name) ? loadScheduleModule(name)(size) : buildSchedule(name, size);
   }
   const sizes = { '--stages': stages, '--micro-batches': microBatches, '--chunks': chunks };
   const given = Object.entries({ ...sizes, '--micro-batch-group-size': microBatchGroupSize });

@@ -117,7 +117,9 @@ NCCL_TEST(messages_of_two_sizes_are_a_mismatch) {
     Group::Work work = self->rank() == 0 ? group->start(request<float>(Kind::kSend, &values, nullptr, 1))
                                          : group->start(request<float>(Kind::kReceive, nullptr, &values, 0));
     EXPECT(work.wait().ok());
-    while (!self->job().is_aborted()) std::this_thread::yield();
+    Gate aborted;
+    self->job().on_abort([&](const Failure&) { aborted.open(); });
+    aborted.wait();
     const Status reason = self->job().reason();
     EXPECT_STATUS(failed_with(reason, "MTL_MISMATCH") && contains(reason, "(message 0)"), reason);
     EXPECT_STATUS(contains(reason, "message float32 3") && contains(reason, "message float32 5"), reason);
@@ -237,7 +239,7 @@ NCCL_TEST(closing_while_nccl_holds_an_operation_stops_nccl_first) {
     OperationRequest asked = request(Kind::kAllReduce, &value, &value);
     asked.release = [&] { EXPECT(doubles().count(kDoubleAborts) == aborts + 1); };
     group->start(asked);
-    while (doubles().count(kDoubleHeld) == held) std::this_thread::yield();
+    while (doubles().count(kDoubleHeld) == held) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     group.reset();
   });
 }

@@ -4,6 +4,7 @@
 
 #ifdef MTL_NCCL_DOUBLES
 
+#include "tests/gate.h"
 #include "tests/nccl/double/double_control.h"
 #include "tests/nccl/nccl_tests.h"
 
@@ -63,17 +64,7 @@ class Rank {
 // Runs `body` on a thread per rank, and checks that nothing of the device is left.
 void run_ranks(int num_ranks, const std::function<void(Rank*)>& body, MemoryStore* store = nullptr);
 
-// A thread's part of a test waits here until another has opened it.
-class Gate {
- public:
-  void open();
-  void wait();
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool is_open_ = false;
-};
+using comm::tests::Gate;
 
 template <typename Element>
 OperationRequest request(OperationKind kind, std::vector<Element>* input, std::vector<Element>* output, int peer = -1,

@@ -100,17 +100,6 @@ void run_ranks(int num_ranks, const std::function<void(Rank*)>& body, MemoryStor
   EXPECT(doubles().count(kDoubleCommunicators) == 0);
 }
 
-void Gate::open() {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  is_open_ = true;
-  changed_.notify_all();
-}
-
-void Gate::wait() {
-  std::unique_lock<std::mutex> lock(mutex_);
-  changed_.wait(lock, [&] { return is_open_; });
-}
-
 }  // namespace mtl::comm::nccl::tests
 
 #endif

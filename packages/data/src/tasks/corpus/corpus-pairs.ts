@@ -1,5 +1,6 @@
 import type { RandomState } from '../../random/random-state.js';
 import type { CorpusSentences } from './corpus-sentences.js';
+import { drawUntilExchanged, exchangeWord } from './exchange-word.js';
 
 const mnliColumns = [
   'index',
@@ -13,6 +14,11 @@ const mnliColumns = [
   'sentence1',
   'sentence2',
 ];
+
+// One sentence says too little of what a work is about; three of each do not fit into 128 tokens.
+const sentencesOfText = 2;
+const mnliLabels = ['entailment', 'neutral', 'contradiction'] as const;
+const wordsExchanged = 3;
 
 /** A file of QQP: is the second sentence the next one of the same work (1), or of another work (0)? */
 export function corpusQqp(options: {
@@ -35,8 +41,10 @@ export function corpusQqp(options: {
 }
 
 /**
- * A file of MNLI: the second sentence is the next one (entailment), one of the same work far away (neutral),
- * or of another work (contradiction). Parses are left empty.
+ * A file of MNLI: two sentences, and two that follow them (entailment), or of one of the works least like
+ * theirs (neutral), or that follow them, with three words exchanged for words that the work does not use
+ * (contradiction). Parses are left empty. Throws `MTL_DATA_TOO_FEW_DOCUMENTS` where works use too much the
+ * same words.
  */
 export function corpusMnli(options: {
   readonly sentences: CorpusSentences;
@@ -48,17 +56,33 @@ export function corpusMnli(options: {
   const { sentences, random, count, genre, withLabels } = options;
   const rows = [[...mnliColumns, ...(withLabels ? ['label1', 'gold_label'] : [])].join('\t')];
   for (let i = 0; i < count; i++) {
-    const place = sentences.run({ before: 0, after: 1 });
-    const kind = random.randint(0, 3);
-    const second =
-      kind === 0
-        ? sentences.at(place, 1)
-        : kind === 1
-          ? sentences.farFrom(place)
-          : sentences.elsewhere(place);
-    const label = ['entailment', 'neutral', 'contradiction'][kind]!;
+    const label = mnliLabels[random.randint(0, mnliLabels.length)]!;
+    const texts = drawUntilExchanged(() => drawPair({ sentences, random, label }));
     const names = [i, i, `${i}${label[0]}`, genre, '', '', '', ''];
-    rows.push([...names, sentences.at(place), second, ...(withLabels ? [label, label] : [])].join('\t'));
+    rows.push([...names, ...texts, ...(withLabels ? [label, label] : [])].join('\t'));
   }
   return `${rows.join('\n')}\n`;
+}
+
+/** Two texts of MNLI; undefined where the second one has too few words to exchange. */
+function drawPair(options: {
+  readonly sentences: CorpusSentences;
+  readonly random: RandomState;
+  readonly label: (typeof mnliLabels)[number];
+}): [string, string] | undefined {
+  const { sentences, random, label } = options;
+  const place = sentences.run({ before: 0, after: 2 * sentencesOfText - 1 });
+  const first = sentences.textAt(place, sentencesOfText);
+  if (label === 'neutral') {
+    const other = sentences.runOf(sentences.unlikeWork(place), sentencesOfText);
+    return [first, sentences.textAt(other, sentencesOfText)];
+  }
+  let text = sentences.textAt({ ...place, sentence: place.sentence + sentencesOfText }, sentencesOfText);
+  if (label === 'entailment') return [first, text];
+  for (let i = 0; i < wordsExchanged; i++) {
+    const exchanged = exchangeWord({ text, place, sentences, random });
+    if (exchanged === undefined) return undefined;
+    text = exchanged.text;
+  }
+  return [first, text];
 }

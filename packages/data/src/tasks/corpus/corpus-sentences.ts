@@ -1,6 +1,7 @@
 import { DataError } from '@mtl/errors';
 import { createSentenceSplitter } from '../../corpora/sentence-splitter.js';
 import type { RandomState } from '../../random/random-state.js';
+import { CorpusWords } from './corpus-words.js';
 
 /** A sentence and its place. */
 export interface CorpusPlace {
@@ -20,6 +21,7 @@ const fewestSentences = 2 * farApart + 8;
 export class CorpusSentences {
   readonly works: readonly (readonly string[])[];
   readonly #random: RandomState;
+  #words: CorpusWords | undefined;
 
   constructor(options: { readonly works: readonly (readonly string[])[]; readonly random: RandomState }) {
     this.works = options.works;
@@ -53,6 +55,32 @@ export class CorpusSentences {
       const other = this.run({ before: 0, after: 0 });
       if (other.work !== work) return this.at(other);
     }
+  }
+
+  /** What words the works use; counted when first asked for. */
+  get words(): CorpusWords {
+    this.#words ??= new CorpusWords(this.works);
+    return this.#words;
+  }
+
+  /** One of the third of the other works that use the least alike words. */
+  unlikeWork({ work }: CorpusPlace): number {
+    const others = this.words.othersByLikeness(work);
+    return others[this.#random.randint(Math.ceil((2 * others.length) / 3), others.length)]!;
+  }
+
+  /** A place of `count` sentences of a work that all have a fair length. */
+  runOf(work: number, count: number): CorpusPlace {
+    const sentences = this.works[work]!;
+    for (;;) {
+      const sentence = this.#random.randint(0, sentences.length - count + 1);
+      if (sentences.slice(sentence, sentence + count).every(isFair)) return { work, sentence };
+    }
+  }
+
+  /** `count` sentences from a place on. */
+  textAt({ work, sentence }: CorpusPlace, count: number): string {
+    return this.works[work]!.slice(sentence, sentence + count).join(' ');
   }
 
   /** The sentence at a place, or `distance` sentences behind it. */

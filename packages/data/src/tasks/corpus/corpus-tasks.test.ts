@@ -1,22 +1,38 @@
 import { createHash } from 'node:crypto';
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { readGlueFile, readRaceDirectory, readSquadFile, writeCorpusTasks } from '../../index.js';
+import {
+  RandomState,
+  readGlueFile,
+  readRaceDirectory,
+  readSquadFile,
+  writeCorpusTasks,
+} from '../../index.js';
+import { CorpusSentences, splitWorks } from './corpus-sentences.js';
+import { corpusSquad } from './corpus-spans.js';
 
 const directory = mkdtempSync(join(tmpdir(), 'mtl-data-'));
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
-// Every sentence says where it stands: "... work 3 ... sentence 17 ...".
-const works = Array.from({ length: 40 }, (_, work) =>
-  Array.from(
-    { length: 60 },
-    (_, i) => `This is 😀 of work ${work} and within it there stands sentence ${i} for all to read.`,
-  ).join(' '),
+/** A word of four small letters, another one for each number below 26^3. */
+const word = (n: number): string =>
+  `q${[676, 26, 1].map((unit) => String.fromCharCode(97 + (Math.floor(n / unit) % 26))).join('')}`;
+
+// Every sentence says where it stands: "... work 3 ... sentence 17 ...". Works share the more words the
+// nearer their numbers are: each uses 180 words, from twelve times its number on, and most of 270 that are
+// for all.
+const works = Array.from({ length: 80 }, (_, work) =>
+  Array.from({ length: 60 }, (_, i) => {
+    const own = [0, 1, 2].map((k) => word(12 * work + 3 * i + k));
+    const others = [0, 1, 2, 3].map((k) => word(5000 + ((work + 4 * i + k) % 270)));
+    return `This is 😀 of work ${work} and within it there stands sentence ${i} for ${[...own, ...others].join(', ')} here.`;
+  }).join(' '),
 );
+const usesWord = (work: number, text: string): boolean => works[work]!.includes(` ${text}`);
 const place = (text: string) => {
-  const [, work, sentence] = /work (\d+) .* sentence (\d+) /.exec(text)!;
+  const [, work, sentence] = /work (\d+) .*?sentence (\d+) /.exec(text)!;
   return { work: Number(work), sentence: Number(sentence) };
 };
 const settings = { documents: works, seed: 5, numTraining: 90, numEvaluation: 30 };
@@ -60,16 +76,22 @@ describe('writeCorpusTasks', () => {
     expect(test.every(({ label }) => label === undefined)).toBe(true);
   });
 
-  it('asks in MNLI for next sentence, same work or other work', () => {
+  it('asks in MNLI for what follows, what an unlike work says and what has words of another work', () => {
     const read = (name: string) => readGlueFile({ task: 'MNLI', path: path('MNLI', name) });
-    for (const { first, second, label } of read('train.tsv')) {
+    const examples = read('train.tsv');
+    for (const { first, second, label } of examples) {
       const [a, b] = [place(first), place(second)];
-      if (label === 0) expect(b.work).not.toBe(a.work);
-      if (label === 1) expect(b).toEqual({ work: a.work, sentence: a.sentence + 1 });
-      if (label === 2) {
-        expect(b.work).toBe(a.work);
-        expect(Math.abs(b.sentence - a.sentence)).toBeGreaterThan(10);
-      }
+      // Two sentences each.
+      for (const text of [first, second]) expect(text.match(/sentence/g)).toHaveLength(2);
+      const strange = [...second.matchAll(/q[a-z]{3}/g)].filter(([text]) => !usesWord(b.work, text));
+      expect(strange).toHaveLength(label === 0 ? 3 : 0);
+      if (label !== 2) expect(b).toEqual({ work: a.work, sentence: a.sentence + 2 });
+      // Works whose numbers are 15 apart share only what is for all: the third least like one is beyond.
+      else expect(Math.abs(b.work - a.work)).toBeGreaterThanOrEqual(15);
+    }
+    // 90 examples of three equally likely classes: 12 is four standard deviations below 30.
+    for (const label of [0, 1, 2]) {
+      expect(examples.filter((one) => one.label === label).length).toBeGreaterThan(12);
     }
     const worksOf = (name: string) => new Set(read(name).map(({ first }) => place(first).work));
     const [train, matched, mismatched] = ['train.tsv', 'dev_matched.tsv', 'dev_mismatched.tsv'].map(worksOf);
@@ -91,24 +113,58 @@ describe('writeCorpusTasks', () => {
     expect(new Set(examples.map(({ label }) => label)).size).toBe(4);
   });
 
-  it('asks in SQuAD for the words of a hole, in 2.0 also of sentences that are not there', () => {
+  it('asks in SQuAD for the word of another work, in 2.0 also where there is none', () => {
     const first = readSquadFile(path('SQuAD', 'train-v1.1.json'));
     expect([first.hasUnanswerable, first.examples.length]).toEqual([false, 90]);
     for (const { question, context, answers } of first.examples) {
-      const [answer] = answers;
-      expect(context).toContain(question.replace('_____', () => answer!.text));
+      expect(question).toBe('Which word is out of place?');
+      const { work, sentence } = place(context);
+      const strange = [...context.matchAll(/q[a-z]{3}/g)].filter(([text]) => !usesWord(work, text));
+      expect(strange.map(({ 0: text }) => text)).toEqual([answers[0]!.text]);
+      // Nothing else was changed, and not a word that all works use.
+      const two = works[work]!.split(/(?<=[.]) /)
+        .slice(sentence, sentence + 2)
+        .join(' ');
+      const [before, after] = context.split(answers[0]!.text);
+      expect(two.startsWith(before!) && two.endsWith(after!)).toBe(true);
+      expect(two.slice(before!.length, two.length - after!.length)).toMatch(/^q[a-z]{3}$/);
     }
     const second = readSquadFile(path('SQuAD', 'dev-v2.0.json'));
     const unanswerable = second.examples.filter(({ answers }) => answers.length === 0);
-    expect(unanswerable.length).toBeGreaterThan(3);
+    // 30 examples, a third of them: 1 and 20 are four standard deviations from 10.
+    expect(unanswerable.length).toBeGreaterThan(1);
     expect(unanswerable.length).toBeLessThan(20);
-    const words = (text: string) => text.split('_____')[0]!.trim();
-    const longest = unanswerable.filter(({ question }) => /work \d+ and/.test(words(question)));
-    for (const { question, context } of longest) expect(context).not.toContain(words(question));
+    for (const { context } of unanswerable) expect(works[place(context).work]).toContain(context);
+  });
+
+  it('exchanges words of SQuAD for equally common ones, neither very common nor very rare', () => {
+    const random = new RandomState(3);
+    const sentences = new CorpusSentences({ works: splitWorks(works, 80), random });
+    const file = join(directory, 'squad.json');
+    writeFileSync(file, corpusSquad({ sentences, random, count: 60, version: '1.1' }));
+    for (const { context, answers } of readSquadFile(file).examples) {
+      const { text, start } = answers[0]!;
+      const { work, sentence } = place(context);
+      const original = sentences.textAt({ work, sentence }, 2).slice(start, start + text.length);
+      const ranks = [text, original].map((one) => sentences.words.rankOf.get(one)!);
+      for (const rank of ranks) expect(rank).toBeGreaterThanOrEqual(150);
+      expect(ranks[0]! / ranks[1]!).toBeGreaterThanOrEqual(0.7);
+      expect(ranks[0]! / ranks[1]!).toBeLessThanOrEqual(1.4);
+    }
+  });
+
+  it('refuses works in which no word can be exchanged', () => {
+    const documents = works.map((text) => text.replaceAll(/q[a-z]{3}/g, 'word'));
+    expect(() => writeCorpusTasks({ ...settings, documents, directory })).toThrow(
+      expect.objectContaining({
+        code: 'MTL_DATA_TOO_FEW_DOCUMENTS',
+        message: expect.stringContaining('exchanged'),
+      }),
+    );
   });
 
   it('refuses a corpus of too few whole works', () => {
-    for (const documents of [works.slice(0, 31), works.map((text) => text.slice(0, 900))]) {
+    for (const documents of [works.slice(0, 63), works.map((text) => text.slice(0, 900))]) {
       expect(() => writeCorpusTasks({ ...settings, documents, directory })).toThrow(
         expect.objectContaining({ code: 'MTL_DATA_TOO_FEW_DOCUMENTS' }),
       );

@@ -42,10 +42,9 @@ cudaError_t attention_backward(const AttentionBackward& call) {
         is_aligned(call.output_gradient))) {
     return launch_plain_attention_backward(call);
   }
-  const bool hopper = is_for_hopper(call.problem);
-  status = hopper ? launch_hopper_attention_query_gradient(call) : launch_attention_query_gradient(call);
-  if (status != cudaSuccess) return status;
-  return hopper ? launch_hopper_attention_key_value_gradient(call) : launch_attention_key_value_gradient(call);
+  if (is_for_hopper(call.problem)) return launch_hopper_attention_backward(call);
+  status = launch_attention_query_gradient(call);
+  return status == cudaSuccess ? launch_attention_key_value_gradient(call) : status;
 }
 
 }  // namespace mtl::cuda

@@ -3,6 +3,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "cuda/runtime/tensor_map.h"
+
 namespace mtl::cuda {
 namespace {
 
@@ -31,6 +33,25 @@ bool is_for_hopper(const AttentionProblem& problem) {
   static const bool on_hopper = is_hopper();  // a process has one device
   const char* const asked = std::getenv(kAttentionVariable);
   return on_hopper && is_covered(problem) && (asked == nullptr || *asked == '\0');
+}
+
+cudaError_t make_panel_maps(PanelMaps* maps, const void* data, int parts, const AttentionProblem& problem, DType dtype) {
+  const int rest = hopper_width(problem.head_size) % 64;
+  TensorMapShape shape = {data, dtype == DType::kFloat16, problem.sequence, parts * problem.batch * problem.heads,
+                          problem.head_size, kBoxRows, 64, swizzle_of(64)};
+  const cudaError_t status = make_tensor_map(&maps->full, shape);
+  if (status != cudaSuccess || rest == 0) return maps->rest = maps->full, status;
+  shape.box_columns = rest;
+  shape.swizzle = swizzle_of(rest);
+  return make_tensor_map(&maps->rest, shape);
+}
+
+cudaError_t launch_hopper_attention_backward(const AttentionBackward& call) {
+  BackwardMaps maps;
+  cudaError_t status = make_panel_maps(&maps.qkv, call.qkv, 3, call.problem, call.dtype);
+  if (status == cudaSuccess) status = make_panel_maps(&maps.output_gradient, call.output_gradient, 1, call.problem, call.dtype);
+  if (status == cudaSuccess) status = launch_hopper_attention_query_gradient(call, maps);
+  return status == cudaSuccess ? launch_hopper_attention_key_value_gradient(call, maps) : status;
 }
 
 }  // namespace mtl::cuda

@@ -1,31 +1,64 @@
 // Attention on Hopper's tensor cores: when, and what the launches share.
 #pragma once
 
+#include <type_traits>
+
 #include "cuda/attention/arguments.h"
 #include "cuda/attention/hopper_tiles.cuh"
-#include "cuda/runtime/tensor_map.h"
+#include "cuda/attention/query_statistics.cuh"
 
 namespace mtl::cuda {
 
 // Whether a call that fits tensor cores goes to these kernels, or to those for any card.
 bool is_for_hopper(const AttentionProblem& problem);
 
-// Heads of 40 to 128 columns, samples of one length; otherwise as the launches of arguments.h.
+// Heads of 40 to 128 columns, samples of one length; otherwise as the launches of arguments.h. Backward
+// without attention_delta, which comes before it.
 cudaError_t launch_hopper_attention_forward(const AttentionForward& call);
-cudaError_t launch_hopper_attention_query_gradient(const AttentionBackward& call);
-cudaError_t launch_hopper_attention_key_value_gradient(const AttentionBackward& call);
+cudaError_t launch_hopper_attention_backward(const AttentionBackward& call);
 
-// Maps of a tensor [S, B, A, parts, D].
-template <int kWidth>
-cudaError_t make_panel_maps(PanelMaps* maps, const void* data, int parts, const AttentionProblem& problem, DType dtype) {
-  using Tile = HopperTile<kWidth, kBoxRows>;
-  TensorMapShape shape = {data, dtype == DType::kFloat16, problem.sequence, parts * problem.batch * problem.heads,
-                          problem.head_size, kBoxRows, 64, Swizzle::k128};
-  const cudaError_t status = make_tensor_map(&maps->full, shape);
-  if (status != cudaSuccess || Tile::kRest == 0) return maps->rest = maps->full, status;
-  shape.box_columns = Tile::kRest;
-  shape.swizzle = Tile::kRestSwizzle;
-  return make_tensor_map(&maps->rest, shape);
+// What both launches of backward read.
+struct BackwardMaps {
+  PanelMaps qkv, output_gradient;
+};
+cudaError_t launch_hopper_attention_query_gradient(const AttentionBackward& call, const BackwardMaps& maps);
+cudaError_t launch_hopper_attention_key_value_gradient(const AttentionBackward& call, const BackwardMaps& maps);
+
+// Maps of a tensor [S, B, A, parts, D] of 16-bit elements.
+cudaError_t make_panel_maps(PanelMaps* maps, const void* data, int parts, const AttentionProblem& problem, DType dtype);
+
+inline BackwardPointers backward_pointers(const AttentionBackward& call) {
+  return {call.qkv_gradient, call.output_gradient, call.log_sum_exp, call.delta, call.qkv};
+}
+
+// The width of the tiles that a head fits.
+constexpr int hopper_width(int64_t head_size) {
+  return head_size <= 64 ? 64 : head_size <= 80 ? 80 : head_size <= 96 ? 96 : 128;
+}
+
+// Calls `launch` with an element (__nv_bfloat16 or __half), the width of the tiles and whether there is
+// dropout, the last two as std::integral_constant: what kernels are compiled for.
+template <typename LaunchKernel>
+cudaError_t with_hopper_kernel(const AttentionProblem& problem, DType dtype, const LaunchKernel& launch) {
+  const bool dropout = dropout_threshold(problem.dropout_probability) != 0;
+  const auto of_width = [&](auto element, auto width) {
+    return dropout ? launch(element, width, std::true_type{}) : launch(element, width, std::false_type{});
+  };
+  const auto of_element = [&](auto element) {
+    const int width = hopper_width(problem.head_size);
+    if (width == 64) return of_width(element, std::integral_constant<int, 64>{});
+    if (width == 80) return of_width(element, std::integral_constant<int, 80>{});
+    if (width == 96) return of_width(element, std::integral_constant<int, 96>{});
+    return of_width(element, std::integral_constant<int, 128>{});
+  };
+  return dtype == DType::kBFloat16 ? of_element(__nv_bfloat16{}) : of_element(__half{});
+}
+
+// A block for every Shape::kRows rows of every head.
+template <typename Shape>
+Launch hopper_launch(const AttentionArguments& a, cudaStream_t stream) {
+  const unsigned num_blocks = static_cast<unsigned>((a.sequence + Shape::kRows - 1) / Shape::kRows);
+  return {dim3(num_blocks, static_cast<unsigned>(a.batch * a.heads)), Shape::kThreadsOfBlock, Shape::kBytes, stream};
 }
 
 }  // namespace mtl::cuda

@@ -14,24 +14,19 @@
 namespace mtl::cuda {
 namespace {
 
+// 40 registers to load: Philox wants more than 24.
 template <int kWidth>
-struct HopperKeyValueGradient {
-  static constexpr int kGroups = 2, kGroupKeys = kTile, kKeys = kGroups * kGroupKeys, kSlots = 3;
+struct HopperKeyValueGradient : HopperBlock<3, 40, 232> {
   // queries at a time: both gradients at width 128 leave registers for 32
   static constexpr int kQueries = kWidth > 96 ? 32 : kTile;
-  static constexpr int kThreadsOfBlock = (1 + kGroups) * kGroupThreads;
-  static constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;  // Philox wants more than 24
-  static_assert(kProducerRegisters + kGroups * kConsumerRegisters <= (1 + kGroups) * kLaunchRegisters);
   using Tile = HopperTile<kWidth, kTile>;  // of queries, keys, ...
   // a group's keys, or values; at the end their gradients, in padded rows
-  static constexpr int kKeyBytes = kGroupKeys * TileShape<kWidth>::kStride * 2;
-  static_assert(kKeyBytes % 1024 == 0 && Tile::kBytes % 1024 == 0);
+  static constexpr int kKeyBytes = kGroupRows * TileShape<kWidth>::kStride * 2;
+  static_assert(kGroupRows == kTile && kKeyBytes % 1024 == 0 && Tile::kBytes % 1024 == 0);
   static constexpr int kValuesAt = kGroups * kKeyBytes, kRingAt = 2 * kValuesAt;
   static constexpr int kSlotBytes = 2 * Tile::kBytes;  // queries, and gradients of their output
   static constexpr int kFactsAt = kRingAt + kSlots * kSlotBytes;
   static constexpr int kBarriersAt = kFactsAt + kSlots * kGroups * static_cast<int>(sizeof(QueryFacts));
-  using Barriers = RingBarriers<kSlots>;
-  using Place = RingPlace<kSlots>;
   static constexpr int kBytes = kBarriersAt + static_cast<int>(sizeof(Barriers));
   static_assert(kBytes <= kHopperSharedBytes);
 };
@@ -41,12 +36,6 @@ struct Block {
   HeadPlace place;
   int head_of_batch, first_key;
 };
-
-template <int kWidth>
-MTL_PTX typename HopperKeyValueGradient<kWidth>::Barriers& barriers_of(unsigned char* bytes) {
-  using Shape = HopperKeyValueGradient<kWidth>;
-  return *reinterpret_cast<typename Shape::Barriers*>(bytes + Shape::kBarriersAt);
-}
 
 // What is known of a slot's queries, once for each group of keys: what dropout keeps differs.
 template <int kWidth>
@@ -67,7 +56,7 @@ MTL_PTX int next_query_tile(const AttentionArguments& a, const Block& block, int
 
 template <int kWidth>
 MTL_PTX int first_query_tile(const AttentionArguments& a, const Block& block) {
-  return next_query_tile<HopperKeyValueGradient<kWidth>::kKeys>(a, block, a.causal ? block.first_key : 0);
+  return next_query_tile<HopperKeyValueGradient<kWidth>::kRows>(a, block, a.causal ? block.first_key : 0);
 }
 
 // By a warp group: one thread copies, all find out about the queries.
@@ -75,13 +64,13 @@ template <int kWidth, bool kDropout>
 MTL_PTX void produce(unsigned char* bytes, const PanelMaps& qkv, const PanelMaps& output_gradient, const AttentionArguments& a,
                      const Block& block, const BackwardPointers& pointers) {
   using Shape = HopperKeyValueGradient<kWidth>;
-  auto& barriers = barriers_of<kWidth>(bytes);
+  auto& barriers = barriers_of<Shape>(bytes);
   const int thread = static_cast<int>(threadIdx.x), vector = 3 * block.head_of_batch;
   if (thread == 0) {
     arrive_expecting(&barriers.resident, 2 * Shape::kGroups * Shape::Tile::kBytes);
 #pragma unroll
     for (int group = 0; group < Shape::kGroups; ++group) {
-      const int key = block.first_key + group * Shape::kGroupKeys;
+      const int key = block.first_key + group * Shape::kGroupRows;
       unsigned char* tile = bytes + group * Shape::kKeyBytes;
       copy_tile<kWidth, kTile>(tile, qkv, vector + 1, key, &barriers.resident);
       copy_tile<kWidth, kTile>(tile + Shape::kValuesAt, qkv, vector + 2, key, &barriers.resident);
@@ -91,10 +80,10 @@ MTL_PTX void produce(unsigned char* bytes, const PanelMaps& qkv, const PanelMaps
   typename Shape::Place place;
 #pragma unroll 1
   for (int query = first_query_tile<kWidth>(a, block); query < a.sequence;
-       query = next_query_tile<Shape::kKeys>(a, block, query + kTile)) {
+       query = next_query_tile<Shape::kRows>(a, block, query + kTile)) {
     wait_until_empty(barriers, place);
     if (thread == 0) {
-      unsigned char* tile = bytes + Shape::kRingAt + place.slot * Shape::kSlotBytes;
+      unsigned char* tile = slot_at<Shape>(bytes, place);
       arrive_expecting(&barriers.full[place.slot], Shape::kSlotBytes);
       copy_tile<kWidth, kTile>(tile, qkv, vector, query, &barriers.full[place.slot]);
       copy_tile<kWidth, kTile>(tile + Shape::Tile::kBytes, output_gradient, block.head_of_batch, query, &barriers.full[place.slot]);
@@ -104,7 +93,7 @@ MTL_PTX void produce(unsigned char* bytes, const PanelMaps& qkv, const PanelMaps
     if constexpr (kDropout) {
 #pragma unroll 1
       for (int group = 0; group < Shape::kGroups; ++group) {
-        load_dropout(facts[group], site, query, block.first_key + group * Shape::kGroupKeys);
+        load_dropout(facts[group], site, query, block.first_key + group * Shape::kGroupRows);
       }
     }
     __syncwarp();
@@ -129,9 +118,11 @@ MTL_PTX void add_queries(Gradients<kWidth>& sums, const unsigned char* key_tile,
   const unsigned char* gradient_tile = query_tile + Shape::Tile::kBytes;
   float scores[kQueries / 8][4], gradients[kQueries / 8][4];
   uint32_t probabilities[kQueries / 16][4], score_gradients[kQueries / 16][4];
+  hold(scores);
   fence_products();
   start_scores<T, kWidth, kTile, kQueries>(scores, key_tile, query_tile, column);
   commit_products();
+  hold(gradients);
   fence_products();
   start_scores<T, kWidth, kTile, kQueries>(gradients, key_tile + Shape::kValuesAt, gradient_tile, column);
   commit_products();
@@ -153,34 +144,38 @@ MTL_PTX void add_queries(Gradients<kWidth>& sums, const unsigned char* key_tile,
   wait_for_products<0>();
   hold(gradients);
   hold(sums.values);
+  hold(probabilities);
   fence_products();
   start_weighted_sum<T, kWidth, kTile, kQueries>(sums.values, probabilities, gradient_tile, column);
   commit_products();
   to_score_gradients<kDropout, kQueries>(gradients, scores, a, facts, column);
   to_operand<T>(score_gradients, gradients);
   hold(sums.keys);
+  hold(score_gradients);
   fence_products();
   start_weighted_sum<T, kWidth, kTile, kQueries>(sums.keys, score_gradients, query_tile, column);
   commit_products();
   wait_for_products<0>();
   hold(sums.keys);
   hold(sums.values);
+  hold(probabilities);
+  hold(score_gradients);
 }
 
 // A warp group's keys over all queries that see them.
 template <typename T, int kWidth, bool kDropout>
 MTL_PTX void accumulate(Gradients<kWidth>& sums, unsigned char* bytes, int group, const AttentionArguments& a, const Block& block) {
   using Shape = HopperKeyValueGradient<kWidth>;
-  auto& barriers = barriers_of<kWidth>(bytes);
+  auto& barriers = barriers_of<Shape>(bytes);
   const unsigned char* key_tile = bytes + group * Shape::kKeyBytes;
-  const int group_key = block.first_key + group * Shape::kGroupKeys;
+  const int group_key = block.first_key + group * Shape::kGroupRows;
   const Keys keys = {group_key, shown_keys_if_any(a, block.place.batch, group_key)};
   typename Shape::Place ring;
 #pragma unroll 1
   for (int query = first_query_tile<kWidth>(a, block); query < a.sequence;
-       query = next_query_tile<Shape::kKeys>(a, block, query + kTile)) {
+       query = next_query_tile<Shape::kRows>(a, block, query + kTile)) {
     const auto here = ring.take();
-    const unsigned char* query_tile = bytes + Shape::kRingAt + here.slot * Shape::kSlotBytes;
+    const unsigned char* query_tile = slot_at<Shape>(bytes, here);
     const QueryFacts& facts = facts_at<kWidth>(bytes, here.slot)[group];
     const bool whole = all_visible(query_range<kTile>(a, block.place.batch, query), {keys.first, keys.shown});
     wait_until_full(barriers, here);
@@ -199,30 +194,23 @@ __global__ void __launch_bounds__(HopperKeyValueGradient<kWidth>::kThreadsOfBloc
 #if MTL_HOPPER_CODE
   using Shape = HopperKeyValueGradient<kWidth>;
   MTL_DYNAMIC_SHARED(bytes);
-  require_swizzle_alignment(bytes);
-  auto& barriers = barriers_of<kWidth>(bytes);
-  if (threadIdx.x == 0) {
-    prefetch(qkv.full);
-    barriers.set_up(1 + kWarps, Shape::kGroups * kWarps);
-  }
-  __syncthreads();
+  begin_block<Shape>(bytes, qkv, 1 + kWarps);
   const int head_of_batch = static_cast<int>(blockIdx.y);
   // the first keys are seen by the most queries
-  const Block block = {head_place(a, head_of_batch), head_of_batch, static_cast<int>(blockIdx.x) * Shape::kKeys};
+  const Block block = {head_place(a, head_of_batch), head_of_batch, static_cast<int>(blockIdx.x) * Shape::kRows};
   if (threadIdx.x < kGroupThreads) {
     give_registers_back<Shape::kProducerRegisters>();
     produce<kWidth, kDropout>(bytes, qkv, output_gradient, a, block, pointers);
     return;
   }
   take_registers<Shape::kConsumerRegisters>();
-  const int group = static_cast<int>(threadIdx.x) / kGroupThreads - 1;
+  const auto [group, warp_row] = group_place<true>();
   Gradients<kWidth> sums;
-  wait_for_phase(&barriers.resident, 0);
+  wait_for_phase(&barriers_of<Shape>(bytes).resident, 0);
   accumulate<T, kWidth, kDropout>(sums, bytes, group, a, block);
   // no warp of the group reads keys and values any more: their places are where gradients are put in order
   meet(1 + group, kGroupThreads);
-  const int warp_row = static_cast<int>(threadIdx.x) % kGroupThreads / 32 * 16;
-  const int first_row = block.first_key + group * Shape::kGroupKeys + warp_row, num_rows = a.sequence - first_row;
+  const int first_row = block.first_key + group * Shape::kGroupRows + warp_row, num_rows = a.sequence - first_row;
   T* to = static_cast<T*>(pointers.qkv_gradient) + block.place.qkv + a.head_size + first_row * a.qkv_stride;
   T* scratch = reinterpret_cast<T*>(bytes + group * Shape::kKeyBytes) + warp_row * TileShape<kWidth>::kStride;
   store_rows<T, kWidth>(to, a.qkv_stride, num_rows, a.head_size, sums.keys, {a.scale, a.scale}, scratch);
@@ -233,34 +221,16 @@ __global__ void __launch_bounds__(HopperKeyValueGradient<kWidth>::kThreadsOfBloc
 #endif
 }
 
-template <typename T, int kWidth>
-cudaError_t launch_width(const AttentionBackward& call) {
-  using Shape = HopperKeyValueGradient<kWidth>;
-  PanelMaps qkv, gradient;
-  cudaError_t status = make_panel_maps<kWidth>(&qkv, call.qkv, 3, call.problem, call.dtype);
-  if (status == cudaSuccess) status = make_panel_maps<kWidth>(&gradient, call.output_gradient, 1, call.problem, call.dtype);
-  if (status != cudaSuccess) return status;
-  const AttentionArguments a = attention_arguments(call.problem);
-  const unsigned num_blocks = static_cast<unsigned>((a.sequence + Shape::kKeys - 1) / Shape::kKeys);
-  const Launch how = {dim3(num_blocks, static_cast<unsigned>(a.batch * a.heads)), Shape::kThreadsOfBlock, Shape::kBytes, call.stream};
-  const BackwardPointers pointers = {call.qkv_gradient, call.output_gradient, call.log_sum_exp, call.delta, call.qkv};
-  return a.dropout_threshold != 0
-             ? MTL_LAUNCH((hopper_attention_key_value_gradient_kernel<T, kWidth, true>), how, qkv, gradient, a, pointers)
-             : MTL_LAUNCH((hopper_attention_key_value_gradient_kernel<T, kWidth, false>), how, qkv, gradient, a, pointers);
-}
-
-template <typename T>
-cudaError_t launch_dtype(const AttentionBackward& call) {
-  const int64_t width = call.problem.head_size;
-  if (width <= 64) return launch_width<T, 64>(call);
-  if (width <= 80) return launch_width<T, 80>(call);
-  return width <= 96 ? launch_width<T, 96>(call) : launch_width<T, 128>(call);
-}
-
 }  // namespace
 
-cudaError_t launch_hopper_attention_key_value_gradient(const AttentionBackward& call) {
-  return call.dtype == DType::kBFloat16 ? launch_dtype<__nv_bfloat16>(call) : launch_dtype<__half>(call);
+cudaError_t launch_hopper_attention_key_value_gradient(const AttentionBackward& call, const BackwardMaps& maps) {
+  const AttentionArguments a = attention_arguments(call.problem);
+  return with_hopper_kernel(call.problem, call.dtype, [&](auto element, auto width, auto dropout) {
+    constexpr int kWidth = decltype(width)::value;
+    const Launch how = hopper_launch<HopperKeyValueGradient<kWidth>>(a, call.stream);
+    return MTL_LAUNCH((hopper_attention_key_value_gradient_kernel<decltype(element), kWidth, decltype(dropout)::value>), how, maps.qkv,
+                      maps.output_gradient, a, backward_pointers(call));
+  });
 }
 
 }  // namespace mtl::cuda

@@ -11,57 +11,42 @@
 namespace mtl::cuda {
 namespace {
 
+// Six slots: keys of the tile before are let go late.
 template <int kWidth>
-struct HopperQueryGradient {
+struct HopperQueryGradient : HopperBlock<6, 24, 240> {
   // scores, their gradients and the sums of a thread: 192 registers at width 64, 160 at 96 and 128
   static constexpr int kKeys = kWidth <= 80 ? 128 : 64;
-  static constexpr int kGroups = 2, kGroupQueries = 64, kQueries = kGroups * kGroupQueries;
-  static constexpr int kSlots = 6;  // keys of the tile before are let go late
-  static constexpr int kThreadsOfBlock = (1 + kGroups) * kGroupThreads;
-  static constexpr int kProducerRegisters = 24, kConsumerRegisters = 240;
-  static_assert(kProducerRegisters + kGroups * kConsumerRegisters <= (1 + kGroups) * kLaunchRegisters);
-  using Queries = HopperTile<kWidth, kGroupQueries>;
-  using Keys = HopperTile<kWidth, kKeys>;
+  using Queries = HopperTile<kWidth, kGroupRows>;
   // a group's queries, or the gradients of its output; at the end the gradient of the queries, in padded rows
-  static constexpr int kQueryBytes = kGroupQueries * TileShape<kWidth>::kStride * 2;
-  static_assert(kQueryBytes % 1024 == 0 && Keys::kBytes % 1024 == 0);
+  static constexpr int kQueryBytes = kGroupRows * TileShape<kWidth>::kStride * 2;
+  static constexpr int kSlotBytes = HopperTile<kWidth, kKeys>::kBytes;  // keys, or values
+  static_assert(kQueryBytes % 1024 == 0 && kSlotBytes % 1024 == 0);
   static constexpr int kGradientsAt = kGroups * kQueryBytes, kRingAt = 2 * kGradientsAt;
-  static constexpr int kBarriersAt = kRingAt + kSlots * Keys::kBytes;
-  using Barriers = RingBarriers<kSlots>;
-  using Place = RingPlace<kSlots>;
+  static constexpr int kBarriersAt = kRingAt + kSlots * kSlotBytes;
   static constexpr int kBytes = kBarriersAt + static_cast<int>(sizeof(Barriers));
   static_assert(kBytes <= kHopperSharedBytes);
 };
 
-struct Tiles {
-  int first, end;
-};
-
 // By one thread: everything that the block copies.
 template <int kWidth>
-MTL_PTX void produce(unsigned char* bytes, const PanelMaps& qkv, const PanelMaps& output_gradient, int head_of_batch, int first_query,
-                     const Tiles& tiles) {
+MTL_PTX void produce(unsigned char* bytes, const PanelMaps& qkv, const PanelMaps& output_gradient, const QueryBlock& block) {
   using Shape = HopperQueryGradient<kWidth>;
-  auto& barriers = *reinterpret_cast<typename Shape::Barriers*>(bytes + Shape::kBarriersAt);
-  const int vector = 3 * head_of_batch;
+  auto& barriers = barriers_of<Shape>(bytes);
+  const int vector = 3 * block.head_of_batch;
   arrive_expecting(&barriers.resident, 2 * Shape::kGroups * Shape::Queries::kBytes);
 #pragma unroll
   for (int group = 0; group < Shape::kGroups; ++group) {
-    const int query = first_query + group * Shape::kGroupQueries;
+    const int query = block.first_query + group * Shape::kGroupRows;
     unsigned char* tile = bytes + group * Shape::kQueryBytes;
-    copy_tile<kWidth, Shape::kGroupQueries>(tile, qkv, vector, query, &barriers.resident);
-    copy_tile<kWidth, Shape::kGroupQueries>(tile + Shape::kGradientsAt, output_gradient, head_of_batch, query, &barriers.resident);
+    copy_tile<kWidth, Shape::kGroupRows>(tile, qkv, vector, query, &barriers.resident);
+    copy_tile<kWidth, Shape::kGroupRows>(tile + Shape::kGradientsAt, output_gradient, block.head_of_batch, query, &barriers.resident);
   }
   typename Shape::Place place;
 #pragma unroll 1
-  for (int tile = tiles.first; tile < tiles.end; ++tile) {
+  for (int tile = block.first_tile; tile < block.end_tile; ++tile) {
 #pragma unroll
     for (int part = 1; part <= 2; ++part) {  // keys, values
-      wait_until_empty(barriers, place);
-      arrive_expecting(&barriers.full[place.slot], Shape::Keys::kBytes);
-      copy_tile<kWidth, Shape::kKeys>(bytes + Shape::kRingAt + place.slot * Shape::Keys::kBytes, qkv, vector + part,
-                                      tile * Shape::kKeys, &barriers.full[place.slot]);
-      place.advance();
+      fill_slot<Shape, kWidth, Shape::kKeys>(bytes, place, qkv, vector + part, tile * Shape::kKeys);
     }
   }
 }
@@ -118,16 +103,16 @@ MTL_PTX void to_row_gradients(float (&probabilities)[kTiles][4], float (&gradien
 // A warp group's queries over all tiles.
 template <typename T, int kWidth, bool kDropout>
 MTL_PTX void accumulate(float (&sums)[kWidth / 8][4], unsigned char* bytes, const unsigned char* query_tile,
-                        const AttentionArguments& a, const Rows& of, const Tiles& tiles) {
+                        const AttentionArguments& a, const Rows& of, const QueryBlock& block) {
   using Shape = HopperQueryGradient<kWidth>;
   constexpr int kKeys = Shape::kKeys;
-  auto& barriers = *reinterpret_cast<typename Shape::Barriers*>(bytes + Shape::kBarriersAt);
-  const auto tile_at = [&](const typename Shape::Place& place) { return bytes + Shape::kRingAt + place.slot * Shape::Keys::kBytes; };
+  auto& barriers = barriers_of<Shape>(bytes);
+  const auto tile_at = [&](const typename Shape::Place& place) { return slot_at<Shape>(bytes, place); };
   typename Shape::Place ring, keys_before;
   float scores[kKeys / 8][4], gradients[kKeys / 8][4];
   uint32_t score_gradients[kKeys / 16][4];
 #pragma unroll 1
-  for (int tile = tiles.first; tile < tiles.end; ++tile) {
+  for (int tile = block.first_tile; tile < block.end_tile; ++tile) {
     const auto keys = ring.take(), values = ring.take();
     wait_until_full(barriers, keys);
     hold(scores);
@@ -142,7 +127,8 @@ MTL_PTX void accumulate(float (&sums)[kWidth / 8][4], unsigned char* bytes, cons
     wait_for_products<1>();  // these scores, and the sums of the tile before
     hold(scores);
     hold(sums);
-    if (tile > tiles.first) let_go(barriers, keys_before);
+    hold(score_gradients);
+    if (tile > block.first_tile) let_go(barriers, keys_before);
     to_row_probabilities(scores, a, of, tile * kKeys);
     wait_for_products<0>();
     hold(gradients);
@@ -150,6 +136,7 @@ MTL_PTX void accumulate(float (&sums)[kWidth / 8][4], unsigned char* bytes, cons
     to_row_gradients<kDropout>(scores, gradients, a, of, tile * kKeys);
     to_operand<T>(score_gradients, scores);
     hold(sums);
+    hold(score_gradients);
     fence_products();
     start_weighted_sum<T, kWidth, kKeys>(sums, score_gradients, tile_at(keys));
     commit_products();
@@ -157,6 +144,7 @@ MTL_PTX void accumulate(float (&sums)[kWidth / 8][4], unsigned char* bytes, cons
   }
   wait_for_products<0>();
   hold(sums);
+  hold(score_gradients);
 }
 
 template <typename T, int kWidth, bool kDropout>
@@ -166,72 +154,44 @@ __global__ void __launch_bounds__(HopperQueryGradient<kWidth>::kThreadsOfBlock, 
 #if MTL_HOPPER_CODE
   using Shape = HopperQueryGradient<kWidth>;
   MTL_DYNAMIC_SHARED(bytes);
-  require_swizzle_alignment(bytes);
-  auto& barriers = *reinterpret_cast<typename Shape::Barriers*>(bytes + Shape::kBarriersAt);
-  if (threadIdx.x == 0) {
-    prefetch(qkv.full);
-    barriers.set_up(1, Shape::kGroups * kWarps);
-  }
-  __syncthreads();
-  const int first_query = static_cast<int>(gridDim.x - 1 - blockIdx.x) * Shape::kQueries;
-  const int head_of_batch = static_cast<int>(blockIdx.y);
-  const HeadPlace place = head_place(a, head_of_batch);
-  const KeyRange seen = query_range<Shape::kQueries>(a, place.batch, first_query).any;
-  const Tiles tiles = {seen.begin / Shape::kKeys, (seen.end + Shape::kKeys - 1) / Shape::kKeys};
+  begin_block<Shape>(bytes, qkv, 1);
+  const QueryBlock block = query_block<Shape>(a);
   if (threadIdx.x < kGroupThreads) {
     give_registers_back<Shape::kProducerRegisters>();
-    if (threadIdx.x == 0) produce<kWidth>(bytes, qkv, output_gradient, head_of_batch, first_query, tiles);
+    if (threadIdx.x == 0) produce<kWidth>(bytes, qkv, output_gradient, block);
     return;
   }
   take_registers<Shape::kConsumerRegisters>();
-  const int group = static_cast<int>(threadIdx.x) / kGroupThreads - 1, lane = static_cast<int>(threadIdx.x) % 32;
-  const int warp_row = static_cast<int>(threadIdx.x) % kGroupThreads / 32 * 16;
-  const int group_query = first_query + group * Shape::kGroupQueries, query = group_query + warp_row + lane / 4;
+  const auto [group, warp_row] = group_place<true>();
+  const int group_query = block.first_query + group * Shape::kGroupRows, warp_query = group_query + warp_row;
+  const int query = warp_query + static_cast<int>(threadIdx.x) % 32 / 4;
   unsigned char* query_tile = bytes + group * Shape::kQueryBytes;
-  const Rows of = {place.batch, query, query_range<Shape::kGroupQueries>(a, place.batch, group_query), dropout_site(a, place),
+  const HeadPlace& place = block.place;
+  const Rows of = {place.batch, query, query_range<Shape::kGroupRows>(a, place.batch, group_query), dropout_site(a, place),
                    statistics_of(a, place, pointers, query)};
   float sums[kWidth / 8][4] = {};
-  wait_for_phase(&barriers.resident, 0);
-  accumulate<T, kWidth, kDropout>(sums, bytes, query_tile, a, of, tiles);
+  wait_for_phase(&barriers_of<Shape>(bytes).resident, 0);
+  accumulate<T, kWidth, kDropout>(sums, bytes, query_tile, a, of, block);
   // no warp of the group reads the queries any more: their place is where the gradient is put in order
   meet(1 + group, kGroupThreads);
-  const int first_row = group_query + warp_row;
-  T* to = static_cast<T*>(pointers.qkv_gradient) + place.qkv + first_row * a.qkv_stride;
-  store_rows<T, kWidth>(to, a.qkv_stride, a.sequence - first_row, a.head_size, sums, {a.scale, a.scale},
+  T* to = static_cast<T*>(pointers.qkv_gradient) + place.qkv + warp_query * a.qkv_stride;
+  store_rows<T, kWidth>(to, a.qkv_stride, a.sequence - warp_query, a.head_size, sums, {a.scale, a.scale},
                         reinterpret_cast<T*>(query_tile) + warp_row * TileShape<kWidth>::kStride);
 #else
   __trap();  // code for another card, which must not pass for a result
 #endif
 }
 
-template <typename T, int kWidth>
-cudaError_t launch_width(const AttentionBackward& call) {
-  using Shape = HopperQueryGradient<kWidth>;
-  PanelMaps qkv, gradient;
-  cudaError_t status = make_panel_maps<kWidth>(&qkv, call.qkv, 3, call.problem, call.dtype);
-  if (status == cudaSuccess) status = make_panel_maps<kWidth>(&gradient, call.output_gradient, 1, call.problem, call.dtype);
-  if (status != cudaSuccess) return status;
-  const AttentionArguments a = attention_arguments(call.problem);
-  const unsigned num_blocks = static_cast<unsigned>((a.sequence + Shape::kQueries - 1) / Shape::kQueries);
-  const Launch how = {dim3(num_blocks, static_cast<unsigned>(a.batch * a.heads)), Shape::kThreadsOfBlock, Shape::kBytes, call.stream};
-  const BackwardPointers pointers = {call.qkv_gradient, call.output_gradient, call.log_sum_exp, call.delta, call.qkv};
-  return a.dropout_threshold != 0
-             ? MTL_LAUNCH((hopper_attention_query_gradient_kernel<T, kWidth, true>), how, qkv, gradient, a, pointers)
-             : MTL_LAUNCH((hopper_attention_query_gradient_kernel<T, kWidth, false>), how, qkv, gradient, a, pointers);
-}
-
-template <typename T>
-cudaError_t launch_dtype(const AttentionBackward& call) {
-  const int64_t width = call.problem.head_size;
-  if (width <= 64) return launch_width<T, 64>(call);
-  if (width <= 80) return launch_width<T, 80>(call);
-  return width <= 96 ? launch_width<T, 96>(call) : launch_width<T, 128>(call);
-}
-
 }  // namespace
 
-cudaError_t launch_hopper_attention_query_gradient(const AttentionBackward& call) {
-  return call.dtype == DType::kBFloat16 ? launch_dtype<__nv_bfloat16>(call) : launch_dtype<__half>(call);
+cudaError_t launch_hopper_attention_query_gradient(const AttentionBackward& call, const BackwardMaps& maps) {
+  const AttentionArguments a = attention_arguments(call.problem);
+  return with_hopper_kernel(call.problem, call.dtype, [&](auto element, auto width, auto dropout) {
+    constexpr int kWidth = decltype(width)::value;
+    const Launch how = hopper_launch<HopperQueryGradient<kWidth>>(a, call.stream);
+    return MTL_LAUNCH((hopper_attention_query_gradient_kernel<decltype(element), kWidth, decltype(dropout)::value>), how, maps.qkv,
+                      maps.output_gradient, a, backward_pointers(call));
+  });
 }
 
 }  // namespace mtl::cuda

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "cuda/attention/masks.cuh"
-#include "cuda/emulation/hopper.h"
+#include "cuda/instructions/hopper.h"
 
 namespace mtl::cuda {
 
@@ -18,6 +18,11 @@ constexpr int kHopperSharedBytes = 227 << 10;
 // Registers of a thread of three warp groups as they are launched: all of a multiprocessor's, in units of 8.
 // What a group takes comes from what another gives back, not from the multiprocessor's.
 constexpr int kLaunchRegisters = 65536 / (3 * kGroupThreads) / 8 * 8;
+
+// How the copy engine exchanges the units of a panel of so many columns.
+constexpr Swizzle swizzle_of(int columns) {
+  return columns == 64 ? Swizzle::k128 : columns == 32 ? Swizzle::k64 : Swizzle::k32;
+}
 
 // What kernels know a tensor by: boxes of its full panels and of the last one (where there is none, the first
 // again).
@@ -42,7 +47,7 @@ struct HopperTile {
   static constexpr int kPanelBytes = kRows * kRowBytes;
   static constexpr int kRestAt = kFull * kPanelBytes;
   static constexpr int kBytes = kRows * kWidth * 2;
-  static constexpr Swizzle kRestSwizzle = kRest == 32 ? Swizzle::k64 : Swizzle::k32;
+  static constexpr Swizzle kRestSwizzle = swizzle_of(kRest);
 };
 
 // By one thread: rows first_row .. first_row + kRows of vector `vector` of every position, zeros beyond the
@@ -181,6 +186,77 @@ MTL_PTX void let_go(RingBarriers<kSlots>& barriers, const RingPlace<kSlots>& pla
 // shown_keys where the 64 keys may be behind the last one.
 MTL_PTX uint64_t shown_keys_if_any(const AttentionArguments& a, int batch, int first_key) {
   return first_key < a.sequence ? shown_keys(a, batch, first_key) : 0;
+}
+
+// What the blocks of all kernels have in common: a warp group that fills a ring of kSlots slots, two that
+// compute 64 rows each, and the registers of their threads. A kernel's Shape derives from it and says where
+// in shared memory the ring (kRingAt, kSlotBytes) and the barriers (kBarriersAt) are.
+template <int kRingSlots, int kRegistersToLoad, int kRegistersToCompute>
+struct HopperBlock {
+  static constexpr int kGroups = 2, kGroupRows = 64, kRows = kGroups * kGroupRows, kSlots = kRingSlots;
+  static constexpr int kThreadsOfBlock = (1 + kGroups) * kGroupThreads;
+  static constexpr int kProducerRegisters = kRegistersToLoad, kConsumerRegisters = kRegistersToCompute;
+  static_assert(kProducerRegisters + kGroups * kConsumerRegisters <= (1 + kGroups) * kLaunchRegisters);
+  using Barriers = RingBarriers<kSlots>;
+  using Place = RingPlace<kSlots>;
+};
+
+template <typename Shape>
+MTL_PTX typename Shape::Barriers& barriers_of(unsigned char* bytes) {
+  return *reinterpret_cast<typename Shape::Barriers*>(bytes + Shape::kBarriersAt);
+}
+template <typename Shape>
+MTL_PTX unsigned char* slot_at(unsigned char* bytes, const typename Shape::Place& place) {
+  return bytes + Shape::kRingAt + place.slot * Shape::kSlotBytes;
+}
+
+// How every kernel begins. arrivals_full: as RingBarriers wants them.
+template <typename Shape>
+MTL_PTX void begin_block(unsigned char* bytes, const PanelMaps& maps, int arrivals_full) {
+  require_swizzle_alignment(bytes);
+  if (threadIdx.x == 0) {
+    prefetch(maps.full);
+    barriers_of<Shape>(bytes).set_up(arrivals_full, Shape::kGroups * kWarps);
+  }
+  __syncthreads();
+}
+
+// By one thread: the next slot gets a tile, the whole of its bytes, as soon as nobody reads the one before.
+template <typename Shape, int kWidth, int kRows>
+MTL_PTX void fill_slot(unsigned char* bytes, typename Shape::Place& place, const PanelMaps& maps, int vector, int first_row) {
+  static_assert(Shape::kSlotBytes == HopperTile<kWidth, kRows>::kBytes);
+  auto& barriers = barriers_of<Shape>(bytes);
+  wait_until_empty(barriers, place);
+  arrive_expecting(&barriers.full[place.slot], Shape::kSlotBytes);
+  copy_tile<kWidth, kRows>(slot_at<Shape>(bytes, place), maps, vector, first_row, &barriers.full[place.slot]);
+  place.advance();
+}
+
+// Which group of those that compute a thread is in, and the first of its warp's 16 rows, of the group's 64.
+struct GroupPlace {
+  int group, warp_row;
+};
+// kUniform: the compiler is told that a warp's lanes are in one group, and keeps addresses of tiles in
+// uniform registers.
+template <bool kUniform>
+MTL_PTX GroupPlace group_place() {
+  const int thread = static_cast<int>(threadIdx.x), number = thread / kGroupThreads;
+  return {(kUniform ? __shfl_sync(kAllLanes, number, 0) : number) - 1, thread % kGroupThreads / 32 * 16};
+}
+
+// A block of 128 queries and the keys that they see, in tiles of kKeys.
+struct QueryBlock {
+  int head_of_batch, first_query, first_tile, end_tile;
+  HeadPlace place;
+};
+template <typename Shape>
+MTL_PTX QueryBlock query_block(const AttentionArguments& a) {
+  // the last queries see the most keys: they start first, so that no block is left over at the end
+  const int first_query = static_cast<int>(gridDim.x - 1 - blockIdx.x) * Shape::kRows;
+  const int head_of_batch = static_cast<int>(blockIdx.y);
+  const HeadPlace place = head_place(a, head_of_batch);
+  const KeyRange seen = query_range<Shape::kRows>(a, place.batch, first_query).any;
+  return {head_of_batch, first_query, seen.begin / Shape::kKeys, (seen.end + Shape::kKeys - 1) / Shape::kKeys, place};
 }
 
 }  // namespace mtl::cuda

@@ -6,7 +6,7 @@
 // multiple of 16 (the distance of rows is then an odd number of 16-byte units), so that no swizzle is needed.
 #pragma once
 
-#include "cuda/emulation/ptx.h"
+#include "cuda/instructions/ptx.h"
 #include "cuda/numbers.cuh"
 
 namespace mtl::cuda {

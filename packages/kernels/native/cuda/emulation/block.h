@@ -1,6 +1,6 @@
 // The machine that runs kernels where there is no card: one block after the other, its threads as fibers,
-// each until it must wait for others. Kernels never include this: they use intrinsics.h and ptx.h, which are
-// built on it.
+// each until it must wait for others. Kernels never include this: they use intrinsics.h and ../instructions,
+// which are built on it.
 //
 // What it notices, each time with the block, the thread and the line:
 //   threads that wait for others that have ended or wait somewhere else (barriers, shuffles, votes, matrix

@@ -2,7 +2,7 @@
 // looked up at run time, so that nothing is linked to libcuda.
 #pragma once
 
-#include "cuda/emulation/hopper.h"
+#include "cuda/instructions/hopper.h"
 
 namespace mtl::cuda {
 

@@ -56,6 +56,15 @@ void set(void* data, int32_t type, int64_t index, double value) {
   if (type == kReal16) static_cast<__half*>(data)[index] = __float2half_rn(rounded);
 }
 
+// A factor of a product as the tensor cores read it: of float32 in TF32 the first 10 bits of mantissa.
+double factor(const void* data, int32_t type, int64_t index, int32_t compute_type) {
+  const double value = get(data, type, index);
+  if (type != kReal32 || compute_type != kCompute32FastTf32 || !std::isfinite(value)) return value;
+  int exponent = 0;
+  const double mantissa = std::frexp(value, &exponent);
+  return std::ldexp(std::nearbyint(std::ldexp(mantissa, 11)), exponent - 11);
+}
+
 template <typename T>
 int read(T* to, const void* value, size_t bytes) {
   if (value == nullptr || bytes != sizeof(T)) return kInvalidValue;
@@ -257,8 +266,9 @@ static void compute(const Product& p) {
         for (int64_t k = 0; k < inner; ++k) {
           const int64_t at_a = ta ? k + row * p.layout_a.stride : row + k * p.layout_a.stride;
           const int64_t at_b = tb ? column + k * p.layout_b.stride : k + column * p.layout_b.stride;
-          sum += get(p.a, p.layout_a.type, batch * p.layout_a.batch_stride + at_a) *
-                 get(p.b, p.layout_b.type, batch * p.layout_b.batch_stride + at_b);
+          const int32_t type = p.description.compute_type;
+          sum += factor(p.a, p.layout_a.type, batch * p.layout_a.batch_stride + at_a, type) *
+                 factor(p.b, p.layout_b.type, batch * p.layout_b.batch_stride + at_b, type);
         }
         const int64_t at = batch * p.layout_d.batch_stride + row + column * p.layout_d.stride;
         double value = p.scale * sum;

@@ -12,7 +12,7 @@
 
 #include <type_traits>
 
-#include "cuda/emulation/ptx.h"
+#include "cuda/instructions/ptx.h"
 
 #if defined(__CUDA_ARCH__) && !defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #define MTL_HOPPER_CODE 0
@@ -106,13 +106,20 @@ MTL_PTX void wait_for_products() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(groups_left) : "memory");
 }
 // Keeps the compiler from moving reads and writes of registers across this point: it does not know that a
-// product that was started still writes them.
-template <int kRows>
-MTL_PTX void hold(float (&registers)[kRows][4]) {
+// product that was started still writes its sums and reads its left operand. Before the fence and behind the
+// wait of every product.
+template <typename Register, int kRows>
+MTL_PTX void hold(Register (&registers)[kRows][4]) {
 #pragma unroll
   for (int row = 0; row < kRows; ++row) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) asm volatile("" : "+f"(registers[row][i])::"memory");
+    for (int i = 0; i < 4; ++i) {
+      if constexpr (std::is_same_v<Register, float>) {
+        asm volatile("" : "+f"(registers[row][i])::"memory");
+      } else {
+        asm volatile("" : "+r"(registers[row][i])::"memory");
+      }
+    }
   }
 }
 
@@ -133,10 +140,11 @@ struct WarpGroupProduct;
 #define MTL_NAMES_32 MTL_NAMES_16 ",%8,%9,%10,%11,%12,%13,%14,%15"
 #define MTL_NAMES_64 MTL_NAMES_32 ",%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
 #define MTL_NAMES_128 \
-  MTL_NAMES_64 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47" ",%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
+  MTL_NAMES_64 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47" \
+               ",%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
 
-// The operands' numbers come after those of d: A and B and whether to add, or four registers of A and the
-// same.
+// The operands' numbers (nvcc knows no names of operands) come after those of d: A and B and whether to add,
+// or four registers of A and the same.
 #define MTL_PRODUCT(N, TYPE, A, B, ADD, TRANSPOSED, ...)                                                              \
   asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, " ADD ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE \
                "." TYPE " {" MTL_NAMES_##N "}, " A ", " B ", add, 1, 1, " TRANSPOSED ";\n}"                              \
@@ -202,8 +210,8 @@ template <int groups_left>
 void wait_for_products(MTL_SITE_PARAMETERS) {
   emulation::wait_for_products(groups_left, {"wgmma.wait_group", file, line});
 }
-template <int kRows>
-void hold(float (&)[kRows][4]) {}
+template <typename Register, int kRows>
+void hold(Register (&)[kRows][4]) {}
 
 template <typename T, int kColumns>
 struct WarpGroupProduct {

@@ -1,0 +1,86 @@
+import { createRequire } from 'node:module';
+import { resolve } from 'node:path';
+import { ConfigurationError, MtlError } from '@mtl/errors';
+import {
+  assertSchedule,
+  type PipelineSchedule,
+  type ScheduleFunction,
+  type ScheduleSize,
+} from '@mtl/pipeline/schedules';
+
+const expected =
+  'a module whose default export is a function from { numStages, numMicroBatches, numChunks, microBatchGroupSize } to a schedule';
+
+/**
+ * The schedule function that a JavaScript module exports by default, with what it makes checked.
+ *
+ * @param path of the module, from the working directory
+ * @returns a function that throws ConfigurationError `MTL_SCHEDULE_MODULE` where the module's throws, or
+ *   makes no schedule of that size, and `MTL_SCHEDULE_INVALID` for one that cannot run
+ * @throws ConfigurationError `MTL_SCHEDULE_MODULE` for what is no such module
+ */
+export function loadScheduleModule(path: string): ScheduleFunction {
+  const make = attempt(path, () => {
+    const loaded: unknown = createRequire(import.meta.url)(resolve(path));
+    const named = loaded as { readonly default?: unknown };
+    return named?.default ?? loaded;
+  });
+  if (typeof make !== 'function') throw refusal(path, 'its default export is no function');
+  return (size) => {
+    const made = attempt(path, () => (make as (size: ScheduleSize) => unknown)(size));
+    if (!isSchedule(made)) throw refusal(path, 'what it makes is no schedule');
+    const schedule = { ...made, name: path };
+    assertSchedule(schedule);
+    checkSize(schedule, size);
+    return schedule;
+  };
+}
+
+function attempt<Result>(path: string, body: () => Result): Result {
+  try {
+    return body();
+  } catch (error) {
+    // one of this package's schedules that the function builds upon
+    if (error instanceof MtlError) throw error;
+    throw refusal(path, error instanceof Error ? error.message : String(error), error);
+  }
+}
+
+function refusal(path: string, message: string, cause?: unknown): ConfigurationError {
+  return new ConfigurationError('MTL_SCHEDULE_MODULE', `${path}: ${message}`, { expected, cause });
+}
+
+/** Whether the lists are there; what is in them is for `assertSchedule`. */
+function isSchedule(made: unknown): made is PipelineSchedule {
+  if (typeof made !== 'object' || made === null) return false;
+  const { numMicroBatches, placement, actions } = made as Partial<Record<keyof PipelineSchedule, unknown>>;
+  const isObject = (action: unknown): boolean => typeof action === 'object' && action !== null;
+  return (
+    Number.isSafeInteger(numMicroBatches) &&
+    Array.isArray(placement) &&
+    Array.isArray(actions) &&
+    actions.every((order) => Array.isArray(order) && order.every(isObject))
+  );
+}
+
+function checkSize(
+  schedule: PipelineSchedule,
+  { numStages, numMicroBatches, numChunks }: ScheduleSize,
+): void {
+  const { name, placement, actions } = schedule;
+  const counts = [
+    { what: 'stages', has: actions.length, asked: numStages },
+    { what: 'micro-batches', has: schedule.numMicroBatches, asked: numMicroBatches },
+    ...(numChunks === undefined
+      ? []
+      : [{ what: 'chunks', has: placement.length, asked: numStages * numChunks }]),
+  ];
+  for (const { what, has, asked } of counts) {
+    if (has === asked) continue;
+    throw new ConfigurationError('MTL_SCHEDULE_MODULE', `${name} made ${has} ${what}`, {
+      expected: `${asked} ${what}`,
+      ...(what === 'chunks' ? { remedy: 'pass as many chunks for each stage as the function makes' } : {}),
+      details: { name, what, has, asked },
+    });
+  }
+}

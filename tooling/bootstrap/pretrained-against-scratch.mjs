@@ -1,0 +1,15 @@
+#!/usr/bin/env node
+/**
+ * npm run pretrained-against-scratch -- [DIRECTORY] [FLAGS]: makes the checkout ready and asks whether
+ * pretraining pays, as docs/benchmarks/2026-11-21-pretrained-against-scratch.md says.
+ */
+import { spawnSync } from 'node:child_process';
+import { join } from 'node:path';
+import { bootstrap, root, toolEnvironment } from './bootstrap.mjs';
+
+bootstrap(['build', 'build:native'], ['@mtl/bert-train', '@mtl/cli']);
+const script = join(root, 'apps/bert-train/bench/pretrained-against-scratch.mjs');
+const args = [script, ...process.argv.slice(2)];
+process.exit(
+  spawnSync(process.execPath, args, { cwd: root, env: toolEnvironment(), stdio: 'inherit' }).status ?? 1,
+);

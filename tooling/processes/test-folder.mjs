@@ -1,0 +1,19 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+
+/** A folder of its own for a test file, with what tests put there; `remove` ends it. */
+export function testFolder(name) {
+  const path = mkdtempSync(join(tmpdir(), `mtl-${name}-`));
+  const write = (file, text, options) => {
+    mkdirSync(dirname(join(path, file)), { recursive: true });
+    writeFileSync(join(path, file), text, options);
+  };
+  return {
+    path,
+    write,
+    /** A program of the shell. */
+    writeProgram: (file, lines) => write(file, `#!/bin/sh\n${lines}\n`, { mode: 0o755 }),
+    remove: () => rmSync(path, { recursive: true, force: true }),
+  };
+}
