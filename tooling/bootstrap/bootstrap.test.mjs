@@ -93,6 +93,21 @@ it('npm run gpt-train builds the command mtl too, which its README goes on with'
   }
 });
 
+describe('test.mjs', () => {
+  const script = fileURLToPath(new URL('test.mjs', import.meta.url));
+
+  it.each([[['--allowed-skips']], [['--required-engines', '/no/such/file']]])(
+    '%s: one error before anything is done, status 2',
+    (words) => {
+      const { status, stdout, stderr } = spawnSync(process.execPath, [script, ...words], {
+        encoding: 'utf8',
+      });
+      expect(stderr).toBe(`error[MTL_FLAG_VALUE]: ${words.join(' ')} names no file\n`);
+      expect({ status, stdout }).toEqual({ status: 2, stdout: '' });
+    },
+  );
+});
+
 describe('the script, started by a user without root', () => {
   let folder;
   let script;

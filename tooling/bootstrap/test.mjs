@@ -25,13 +25,17 @@ const reports = [...folders, join(root, 'tooling')].map((folder) =>
 const notes = (name) => folders.map((folder) => ({ folder, file: join(folder, 'build', name) }));
 const [engineNotes, skipNotes] = [notes('engines-used.txt'), notes('skipped.txt')];
 const noteFiles = [...engineNotes, ...skipNotes].map(({ file }) => file);
-for (const file of [...reports, ...noteFiles]) rmSync(file, { force: true });
 const linesOf = (file) => (existsSync(file) ? readFileSync(file, 'utf8').trim().split('\n') : []);
 const flag = (name) => {
   const at = process.argv.indexOf(name);
-  return at < 0 ? undefined : readFileSync(process.argv[at + 1], 'utf8');
+  if (at < 0) return undefined;
+  const file = process.argv[at + 1];
+  if (file !== undefined && existsSync(file)) return readFileSync(file, 'utf8');
+  console.error(`error[MTL_FLAG_VALUE]: ${[name, file].join(' ').trim()} names no file`);
+  return process.exit(2);
 };
 const [allowedSkips, requiredEngines] = [flag('--allowed-skips'), flag('--required-engines')];
+for (const file of [...reports, ...noteFiles]) rmSync(file, { force: true });
 
 ensurePackages();
 const haveChecksPassed = runChecks(['lint', 'boundaries']);

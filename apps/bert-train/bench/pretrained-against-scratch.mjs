@@ -48,16 +48,25 @@ function run(program, words, cwd) {
 
 const checkpoints = join(directory, 'bert');
 if (!existsSync(checkpoints)) {
+  // All of the protocol, also where the default preset says the same today.
   const flags = {
     'num-layers': '4',
     'hidden-size': '128',
     'num-attention-heads': '2',
+    'layer-norm-placement': 'pre',
     'seq-length': '128',
     'micro-batch-size': '16',
     'global-batch-size': '16',
+    'attention-dropout': '0',
+    'hidden-dropout': '0',
     'train-iters': values['train-iters'],
     lr: '2e-3',
+    'min-lr': '1e-4',
+    'lr-decay-style': 'linear',
     'lr-warmup-iters': '500',
+    'adam-beta2': '0.98',
+    'weight-decay': '0.01',
+    split: '95,5,0',
     threads: values.threads,
     save: checkpoints,
     'log-interval': '500',

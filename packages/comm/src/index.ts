@@ -1,4 +1,3 @@
-export { expandHostList } from './environment/expand-host-list.js';
 export type { Launcher, ProcessEnvironment, Variables } from './environment/process-environment.js';
 export { readJobSecret } from './environment/read-job-secret.js';
 export { readJoinTimeout } from './environment/read-join-timeout.js';
@@ -9,7 +8,7 @@ export { resolveSocketAddress, type SocketAddressOptions } from './gloo/resolve-
 export { type JoinHostOptions, joinHost } from './local/join-host.js';
 export { LocalWorld, type LocalWorldOptions } from './local/local-world.js';
 export type { TakenTrace, TraceEntry } from './native/addon.js';
-export { NativeGroup, type NativeGroupOptions } from './native/native-group.js';
+export type { NativeGroup, NativeGroupOptions } from './native/native-group.js';
 export { type HostOptions, type LocalGroupOptions, NativeJob } from './native/native-job.js';
 export { type NcclInformation, ncclInformation, ncclProblem } from './nccl/nccl-information.js';
 export type {

@@ -1,14 +1,16 @@
 // The bubble of the real executor, over processes whose stages sleep for a known time, beside the
 // simulator's. Exits with 1 when a bubble is further from the simulator's than the project promises, or
 // interleaving gains less.
-// Usage: npm run bench -- [milliseconds of F, I and W on a chunk] [steps]
+// Usage: npm run bench -- [milliseconds of F, I and W on a chunk; longer where ranks idle little] [steps]
 import { getPriority, setPriority } from 'node:os';
-import { replayStep } from '../src/schedules/index.js';
+import { replayStep, simulateSchedule } from '../src/schedules/index.js';
+import { scheduleOf } from '../test/ranks/run-affine-chain.js';
+import type { TimedCase } from '../test/ranks/time-passes.js';
 import { type MeasuredBubble, measureBubbles } from '../test/support/measured-bubbles.js';
 
 const numStages = 4;
 const sizes = [8, 16];
-/** Beside 50 ms the 0.25 ms that executor and message cost are little, even of a bubble of 3 %. */
+/** At least. */
 const passMs = Number(process.argv[2] ?? 50);
 const numSteps = Number(process.argv[3] ?? 3);
 /**
@@ -29,11 +31,28 @@ const kinds: readonly (readonly [schedule: string, numChunks?: number])[] = [
   ] as const),
 ];
 
+/** Milliseconds that a rank idles in a step for each of its passes, at least. */
+const leastIdleMs = 7;
+
+/**
+ * Executor and messages cost 0.25 ms a pass, and so does a rank that wakes too late, whatever the schedule.
+ * Where ranks idle little for each pass, in zero-bubble schedules and those of many chunks, that would be a
+ * large part of the bubble: passes take longer there.
+ */
+function withEnoughIdleTime(timedCase: TimedCase): TimedCase {
+  const schedule = scheduleOf(timedCase, timedCase.numMicroBatches);
+  const [first] = simulateSchedule({ schedule }).ranks;
+  const { idle, passes } = first!;
+  return { ...timedCase, passMs: Math.max(timedCase.passMs, (leastIdleMs * passes.length) / idle) };
+}
+
 const results: MeasuredBubble[] = [];
 for (const numMicroBatches of sizes) {
-  const cases = kinds.map(([schedule, numChunks]) => ({
-    ...{ schedule, numChunks, numStages, numMicroBatches, numReplicas: 1, size: 64, passMs },
-  }));
+  const cases = kinds.map(([schedule, numChunks]) =>
+    withEnoughIdleTime({
+      ...{ schedule, numChunks, numStages, numMicroBatches, numReplicas: 1, size: 64, passMs },
+    }),
+  );
   results.push(...(await measureBubbles({ cases, numSteps, isFirst })));
 }
 
@@ -55,6 +74,7 @@ const rows = results.map((result) => {
     simulated.schedule.name,
     `${chunksOf(result)}`,
     `${timedCase.numMicroBatches}`,
+    timedCase.passMs.toFixed(0),
     percent(simulated.bubbleFraction),
     percent(replayed),
     percent(bubble),
@@ -67,6 +87,7 @@ const head = [
   'schedule',
   'v',
   'm',
+  'pass ms',
   'simulated',
   'replayed',
   'measured',
@@ -76,13 +97,13 @@ const head = [
 ];
 const widths = head.map((name, column) => Math.max(name.length, ...rows.map((row) => row[column]!.length)));
 console.log(
-  `bubble (idle over busy) of ${numStages} processes, ${passMs} ms a pass, medians of ${numSteps} steps${isFirst ? '' : ', without the highest priority (this user may not raise it)'}`,
+  `bubble (idle over busy) of ${numStages} processes, medians of ${numSteps} steps${isFirst ? '' : ', without the highest priority (this user may not raise it)'}`,
 );
 for (const row of [head, ...rows]) {
   console.log(row.map((cell, column) => cell.padStart(widths[column]!)).join('  '));
 }
 for (const numMicroBatches of sizes) {
-  // in passes of a whole stage, which holds the same layers whatever their number of chunks
+  // in units of passes of a whole stage, which holds the same layers whatever their number of chunks
   const timeOf = (schedule: string, chunks: number): number => {
     const found = results.find(
       (result) =>
@@ -90,7 +111,7 @@ for (const numMicroBatches of sizes) {
         result.timedCase.numMicroBatches === numMicroBatches &&
         chunksOf(result) === chunks,
     )!;
-    return median(found.measured.map(({ makespan }) => makespan)) / chunks;
+    return median(found.measured.map(({ makespan }) => makespan)) / found.timedCase.passMs / chunks;
   };
   for (const chunks of [2, 4]) {
     const gain = timeOf('1f1b', 1) / timeOf('interleaved', chunks) - 1;
