@@ -189,6 +189,16 @@ describe('mtl data train-tokenizer', () => {
   });
 });
 
+it('mtl data prepare of files without a text makes a dataset of none, and says so', async () => {
+  writeFileSync(join(cwd, 'blank.txt'), '\n \n');
+  const argv = ['data', 'prepare', '--input', 'blank.txt', '--output-prefix', 'blank'];
+  const run = await spawnMtl([...argv, '--tokenizer-type', 'ByteLevelTokenizer'], { cwd });
+  expect(run.stderr).toBe(
+    'warning[MTL_DATA_NO_TOKENS]: blank.txt: no text in it, so nothing can be trained on blank_text_document\n',
+  );
+  expect(run.status).toBe(0);
+});
+
 describe('mtl data build-index', () => {
   it('fails where it cannot keep them', async () => {
     writeFileSync(join(cwd, 'no-directory'), '');
