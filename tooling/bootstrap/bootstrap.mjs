@@ -129,6 +129,10 @@ export function bootstrap(tasks = ['build', 'build:native'], filters = []) {
   checkNode();
   ensureSystemPackages();
   ensurePackages();
+  const isFirst = !existsSync(join(root, 'packages', 'kernels', 'build', 'Release', 'mtl_kernels.node'));
+  if (isFirst && tasks.includes('build:native')) {
+    console.log('compiling the native kernels, once: a minute or more, by the number of cores');
+  }
   const selection = filters.map((filter) => `--filter=${filter}...`);
   step(tasks.join(' and '), 'turbo', ['run', ...tasks, ...selection, '--output-logs=errors-only']);
 }

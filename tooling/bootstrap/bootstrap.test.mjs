@@ -77,6 +77,22 @@ describe('checks.mjs', () => {
   });
 });
 
+it('npm run gpt-train builds the command mtl too, which its README goes on with', () => {
+  const { path, write, remove } = testFolder('run-app');
+  try {
+    copyFileSync(fileURLToPath(new URL('run-app.mjs', import.meta.url)), join(path, 'run-app.mjs'));
+    const report = '(...what) => { console.log(JSON.stringify(what)); process.exit(); }';
+    write('bootstrap.mjs', `export const root = '/';\nexport const bootstrap = ${report};\n`);
+    const run = spawnSync(process.execPath, [join(path, 'run-app.mjs'), 'gpt-train'], { encoding: 'utf8' });
+    expect(JSON.parse(run.stdout)).toEqual([
+      ['build', 'build:native'],
+      ['@mtl/gpt-train', '@mtl/cli'],
+    ]);
+  } finally {
+    remove();
+  }
+});
+
 describe('test.mjs', () => {
   const script = fileURLToPath(new URL('test.mjs', import.meta.url));
 

@@ -5,7 +5,8 @@ import { join } from 'node:path';
 import { bootstrap, root } from './bootstrap.mjs';
 
 const [app, ...flags] = process.argv.slice(2);
-bootstrap(['build', 'build:native'], [`@mtl/${app}`]);
+// and the command mtl, for all that comes after a training
+bootstrap(['build', 'build:native'], [`@mtl/${app}`, '@mtl/cli']);
 const program = join(root, 'apps', app, 'dist', 'main.js');
 const child = spawn(process.execPath, [program, ...flags], { stdio: 'inherit' });
 // A terminal sends Ctrl-C to both of us; the training saves and ends, and we wait for it.

@@ -8,7 +8,7 @@
  * repeated. The protocol stands in docs/studies/layer-norm-placement.md.
  */
 import { spawn } from 'node:child_process';
-import { createWriteStream, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { createWriteStream, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
@@ -56,6 +56,8 @@ async function train({ depth, placement, seed }) {
       ...['--save', join(place, 'checkpoints'), '--metrics-jsonl', metrics, ...moreFlags],
     ];
     writeFileSync(metrics, '');
+    // of a study that was interrupted here
+    rmSync(join(place, 'checkpoints'), { recursive: true, force: true });
     const status = await run(argv, createWriteStream(join(place, 'output.txt')));
     // 1 is a loss that is not finite, a result; 2 is a wrong flag
     if (status !== 0 && status !== 1) throw new Error(`${place}/output.txt says why status ${status}`);

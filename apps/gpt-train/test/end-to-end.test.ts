@@ -1,19 +1,22 @@
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import {
+  closeSync,
   copyFileSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
+  openSync,
   readdirSync,
   readFileSync,
   rmSync,
   truncateSync,
+  writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { checkpointBytes, prepareCorpus, withoutFlags } from '@mtl/recipes/testing';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { readMetrics, runGptTrain } from './run-gpt-train.js';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { gptTrain, readMetrics, runGptTrain } from './run-gpt-train.js';
 
 let directory: string;
 let data: readonly string[];
@@ -96,6 +99,39 @@ describe('resuming', () => {
     expect(checkpointBytes(join(parts, 'iter_0000012'))).toEqual(
       checkpointBytes(join(whole, 'iter_0000012')),
     );
+  });
+
+  it('saves and ends when nobody reads its output any more, as in `| head`', async () => {
+    const save = join(directory, 'unread');
+    const flags = recipeWith(['--train-iters', '100000', '--lr-decay-iters', '100000', '--save', save]);
+    const [status, stderr] = await new Promise<[number | null, string]>((resolve) => {
+      const child = spawn(process.execPath, [gptTrain, ...flags], { cwd: directory });
+      onTestFinished(() => void child.kill('SIGKILL'));
+      let [output, errors] = ['', ''];
+      child.stderr.on('data', (text) => {
+        errors += text;
+      });
+      child.stdout.on('data', (text) => {
+        output += text;
+        if (output.includes('iteration        2/')) child.stdout.destroy();
+      });
+      child.on('close', (code) => resolve([code, errors]));
+    });
+    expect(stderr).toBe('');
+    // 128 + SIGPIPE, as of any program in front of a pipe that nobody reads
+    expect(status).toBe(141);
+    expect(readdirSync(save).filter((name) => name.startsWith('iter_'))).toHaveLength(1);
+  });
+
+  it('fails with one error when its output cannot be written', () => {
+    const full = openSync('/dev/full', 'w');
+    onTestFinished(() => closeSync(full));
+    const child = spawnSync(process.execPath, [gptTrain, ...recipeWith([])], {
+      ...{ cwd: directory, encoding: 'utf8', stdio: ['ignore', full, 'pipe'] },
+    });
+    expect(child.stderr).toMatch(/^error\[MTL_OUTPUT\]: standard output cannot be written: ENOSPC/);
+    expect(child.stderr).not.toContain('    at ');
+    expect(child.status).toBe(1);
   });
 
   it.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)(
@@ -230,6 +266,37 @@ describe('wrong input ends with one coded error and status 2, before the first s
     const run = await train(['--data-path', prefix]);
     expect(run.output).toMatch(/error\[MTL_DATA_INDEXED_DATASET\].*short/s);
     expect(run.code).toBe(2);
+  });
+});
+
+describe('where a training saves and what it loads is looked at before its first step', () => {
+  const expectRefused = async (given: readonly string[], expected: RegExp) => {
+    const run = await train(given);
+    expect(run.output).toMatch(expected);
+    expect(run.output).not.toContain('iteration        ');
+    expect(run.code).toBe(2);
+  };
+
+  it('no other training is overwritten, and a model is compared by its flags', async () => {
+    const save = join(directory, 'first');
+    await train(['--save', save, '--exit-interval', '2']);
+    await expectRefused(
+      ['--save', save],
+      /error\[MTL_CHECKPOINT_EXISTS\]: --save .*first holds .*iter_0000002 .*remedy: .*--load/s,
+    );
+    await expectRefused(
+      ['--load', save, '--num-layers', '3'],
+      /error\[MTL_CHECKPOINT_MODEL\]: .*iter_0000002 holds a model of --num-layers 2, and this one has --num-layers 3/,
+    );
+    // the same directory by another name goes on
+    const run = await train(['--save', save, '--load', `${save}/../first`, '--train-iters', '2']);
+    expect(run.output).toContain('2 iterations are done and --train-iters is 2: nothing is left to train');
+    expect(run.code).toBe(0);
+  });
+
+  it('a file in place of the directory', async () => {
+    writeFileSync(join(directory, 'a-file'), '');
+    await expectRefused(['--save', join(directory, 'a-file/run')], /error\[MTL_CHECKPOINT_DENIED\].*remedy/s);
   });
 });
 

@@ -5,9 +5,10 @@ import { type ProgramRun, type RunProgramOptions, runProgram } from '@mtl/toolin
 export { readMetrics };
 export type Run = ProgramRun;
 
-const program = fileURLToPath(new URL('../dist/main.js', import.meta.url));
+/** The built program. */
+export const gptTrain = fileURLToPath(new URL('../dist/main.js', import.meta.url));
 
 /** Starts the built program as a user would and waits for its end. */
 export function runGptTrain(options: Omit<RunProgramOptions, 'program'>): Promise<Run> {
-  return runProgram({ program, ...options });
+  return runProgram({ program: gptTrain, ...options });
 }

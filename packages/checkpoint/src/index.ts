@@ -8,6 +8,7 @@ export { type CheckpointListing, listCheckpoints, type SkippedCheckpoint } from 
 export { type LoadResult, loadCheckpoint } from './load-checkpoint.js';
 export { hostTensor, type LogicalTensor } from './logical-tensor.js';
 export type { Manifest, PieceRecord, ShardRecord, TensorRecord } from './manifest.js';
+export { prepareSaveDirectory } from './prepare-save-directory.js';
 export { SafetensorsDirectory } from './safetensors-directory.js';
 export { SafetensorsFile } from './safetensors-file.js';
 export type { SafetensorsEntry, TensorDeclaration } from './safetensors-header.js';

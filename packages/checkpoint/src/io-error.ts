@@ -8,20 +8,24 @@ export function systemCode(error: unknown): string | undefined {
   return typeof code === 'string' ? code : undefined;
 }
 
+export interface IoAction {
+  /** What was being done, as in "write the shard". */
+  readonly action: string;
+  readonly path: string;
+  /** 2 while input is checked. Default: 1. */
+  readonly exitCode?: 1 | 2;
+}
+
 /**
  * A failed file operation as a coded error: MTL_CHECKPOINT_DISK_FULL, MTL_CHECKPOINT_DENIED or
  * MTL_CHECKPOINT_IO. Errors that are already coded pass through unchanged.
- *
- * @param options.action what was being done, as in "write the shard"
  */
-export function ioError(
-  error: unknown,
-  options: { readonly action: string; readonly path: string },
-): MtlError {
+export function ioError(error: unknown, options: IoAction): MtlError {
   if (MtlError.isInstance(error)) return error;
   const code = systemCode(error);
   const reason = error instanceof Error ? error.message : String(error);
-  const common = { cause: error, details: { path: options.path, systemCode: code } };
+  const { exitCode = 1 } = options;
+  const common = { cause: error, details: { path: options.path, systemCode: code }, exitCode };
   if (code === 'ENOSPC' || code === 'EDQUOT') {
     const what = code === 'ENOSPC' ? 'the file system is full' : 'the disk quota is used up';
     return new CheckpointError(
@@ -49,7 +53,7 @@ export function ioError(
 
 /** Runs `operation` and turns what it throws into a coded error. */
 export async function withIoErrors<Result>(
-  options: { readonly action: string; readonly path: string },
+  options: IoAction,
   operation: () => Promise<Result>,
 ): Promise<Result> {
   try {

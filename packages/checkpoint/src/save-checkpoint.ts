@@ -7,6 +7,7 @@ import { type FileSystem, nodeFileSystem } from './file-system.js';
 import { systemCode, withIoErrors } from './io-error.js';
 import { checkJsonState, type JsonObject } from './json-state.js';
 import { checkLogicalTensors, type LogicalTensor } from './logical-tensor.js';
+import { makeDirectory } from './make-directory.js';
 import { publishCheckpoint } from './publish-checkpoint.js';
 import { newSaveOwner, ownerName, parseSaveOwner } from './save-owner.js';
 import { writeDurably } from './write-durably.js';
@@ -139,7 +140,7 @@ async function together<Result>(options: ResolvedOptions, phase: () => Promise<R
 async function prepare(options: ResolvedOptions & { readonly saving: string }): Promise<void> {
   const { directory, iteration, fileSystem, saving } = options;
   await withIoErrors({ action: 'save into', path: directory }, async () => {
-    await fileSystem.mkdir(directory, { recursive: true });
+    await makeDirectory(directory, fileSystem);
     await cleanLeftovers({ directory, iteration, fileSystem });
     await fileSystem.mkdir(saving);
   });

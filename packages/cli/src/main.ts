@@ -1,10 +1,10 @@
 #!/usr/bin/env node
+import { endWithoutOutput } from '@mtl/recipes';
 import { runMtl } from './run-mtl.js';
 
-process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  // `mtl ... | head` has read enough: nothing went wrong.
-  if (error.code === 'EPIPE') process.exit(0);
-  throw error;
-});
+// `mtl ... | head` has read enough: nothing went wrong
+endWithoutOutput({ exitCode: 0 });
 
-process.exitCode = await runMtl(process.argv.slice(2));
+const exitCode = await runMtl(process.argv.slice(2));
+// which a launcher or a training has set already when its output could not be written
+process.exitCode = exitCode === 0 ? (process.exitCode ?? 0) : exitCode;

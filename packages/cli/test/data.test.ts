@@ -189,7 +189,29 @@ describe('mtl data train-tokenizer', () => {
   });
 });
 
+it('mtl data prepare of files without a text makes a dataset of none, and says so', async () => {
+  writeFileSync(join(cwd, 'blank.txt'), '\n \n');
+  const argv = ['data', 'prepare', '--input', 'blank.txt', '--output-prefix', 'blank'];
+  const run = await spawnMtl([...argv, '--tokenizer-type', 'ByteLevelTokenizer'], { cwd });
+  expect(run.stderr).toBe(
+    'warning[MTL_DATA_NO_TOKENS]: blank.txt: no text in it, so nothing can be trained on blank_text_document\n',
+  );
+  expect(run.status).toBe(0);
+});
+
 describe('mtl data build-index', () => {
+  it('fails where it cannot keep them', async () => {
+    writeFileSync(join(cwd, 'no-directory'), '');
+    const argv = [
+      ...['--data-path', 'b_text_document', '--tokenizer-type', 'ByteLevelTokenizer', '--split', '1,0,0'],
+      ...['--seq-length', '2', '--train-iters', '5', '--global-batch-size', '4', '--micro-batch-size', '4'],
+      ...['--eval-iters', '0', '--data-cache-path', 'no-directory/index'],
+    ];
+    const { status, stderr } = await spawnMtl(['data', 'build-index', ...argv], { cwd });
+    expect(stderr).toMatch(/^error\[MTL_DATA_INDEX_NOT_WRITTEN\]: no-directory\/index.* cannot be written: /);
+    expect(status).toBe(2);
+  });
+
   it('makes the index files of a training once; a second call finds them', async () => {
     const argv = [
       ...['--data-path', 'b_text_document', '--tokenizer-type', 'ByteLevelTokenizer', '--split', '1,0,0'],

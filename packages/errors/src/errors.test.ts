@@ -23,6 +23,17 @@ describe('MtlError', () => {
     );
   });
 
+  it('has a remedy for what systems refuse', () => {
+    const full = Object.assign(new Error('ENOSPC: no space left on device, write'), { code: 'ENOSPC' });
+    expect(formatError(full)).toBe(
+      'error[MTL_SYSTEM]: ENOSPC: no space left on device, write\n' +
+        '  remedy: free space on that file system, or write to another one',
+    );
+    const other = Object.assign(new Error('no idea'), { code: 'E_OTHER' });
+    expect(formatError(other)).toBe('error[MTL_UNEXPECTED]: no idea\n  --debug shows where it came from');
+    expect(formatError(null)).toContain('error[MTL_UNEXPECTED]: null');
+  });
+
   it('exits with 2 for wrong input and 1 for failures', () => {
     expect(exitCodeOf(new ConfigurationError('MTL_A', 'a'))).toBe(2);
     expect(exitCodeOf(new KernelError('MTL_B', 'b'))).toBe(1);

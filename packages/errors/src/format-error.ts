@@ -1,13 +1,30 @@
 import { MtlError } from './mtl-error.js';
 
+/** What helps against failures of the system, by its codes. */
+const remedies: Readonly<Record<string, string>> = {
+  ENOSPC: 'free space on that file system, or write to another one',
+  EDQUOT: 'free space within your quota, or write to another file system',
+  EROFS: 'choose a place that can be written to',
+  EACCES: 'check owner and mode, or choose another place',
+  EPERM: 'check owner and mode, or choose another place',
+  ENOENT: 'check the path, and that its directory can be written to',
+  ENOTDIR: 'check the path: one of its directories is a file',
+  EISDIR: 'name a file: this is a directory',
+  EMFILE: 'allow more open files: ulimit -n',
+  ENFILE: 'end other programs: the system has no open files left',
+};
+
 /**
  * The text a program prints for an error: `error[CODE]: what; expected ...` and the remedy on a second line.
- * Errors of other families are printed with their message only; pass `debug` for the stack.
+ * Errors of the system (a full disk, a missing directory) have the code MTL_SYSTEM and the remedy that there
+ * is for all of their kind; others are printed with their message only. Pass `debug` for the stack.
  */
 export function formatError(error: unknown, { debug = false }: { debug?: boolean } = {}): string {
   const stack = debug && error instanceof Error ? `\n${error.stack ?? ''}` : '';
   if (!MtlError.isInstance(error)) {
     const message = error instanceof Error ? error.message : String(error);
+    const remedy = remedies[(error as { readonly code?: string } | null | undefined)?.code ?? ''];
+    if (remedy !== undefined) return `error[MTL_SYSTEM]: ${message}\n  remedy: ${remedy}${stack}`;
     return `error[MTL_UNEXPECTED]: ${message}${debug ? stack : '\n  --debug shows where it came from'}`;
   }
   const expected = error.expected === undefined ? '' : `; expected ${error.expected}`;

@@ -4,6 +4,7 @@ export {
   prepareDefaultCorpus,
 } from './build/default-corpus.js';
 export { defaultCorpusFiles } from './build/default-corpus-files.js';
+export { endWithoutOutput } from './build/end-without-output.js';
 export { gptModelConfiguration } from './build/gpt-model-configuration.js';
 export { type JoinedProcesses, type JoinProcessesOptions, joinProcesses } from './build/join-processes.js';
 export {

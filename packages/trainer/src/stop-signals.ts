@@ -5,8 +5,8 @@ const streams = [process.stdout, process.stderr];
 
 /**
  * Watches for SIGINT, SIGTERM and SIGHUP: the first asks for an orderly stop, a second ends the process at
- * once. A terminal that goes away is a SIGHUP, however many it sends, and what can no longer be written to it
- * is dropped.
+ * once. A terminal that goes away is a SIGHUP, however many it sends, and so is a reader of the output that
+ * does (`| head`), and a full disk under it: what can no longer be written is dropped.
  */
 export class StopSignals {
   #received: NodeJS.Signals | undefined;
@@ -18,7 +18,7 @@ export class StopSignals {
       this.#handlers.set(signal, handler);
       process.on(signal, handler);
     }
-    for (const stream of streams) stream.on('error', this.#onLostTerminal);
+    for (const stream of streams) stream.on('error', this.#onLostOutput);
   }
 
   /** The signal that asked to stop, if one did. */
@@ -28,12 +28,13 @@ export class StopSignals {
 
   close(): void {
     for (const [signal, handler] of this.#handlers) process.off(signal, handler);
-    for (const stream of streams) stream.off('error', this.#onLostTerminal);
+    for (const stream of streams) stream.off('error', this.#onLostOutput);
   }
 
   // may come before the signal does
-  readonly #onLostTerminal = (error: NodeJS.ErrnoException): void => {
-    if (error.code !== 'EIO') throw error;
+  readonly #onLostOutput = (error: NodeJS.ErrnoException): void => {
+    // a terminal or a reader may go away, but a log that could not be written is a failure
+    if (error.code !== 'EIO' && error.code !== 'EPIPE') process.exitCode = 1;
     this.#receive('SIGHUP');
   };
 

@@ -304,12 +304,24 @@ describe('runTraining', () => {
     const signals = new StopSignals();
     for (let count = 0; count < 3; count++) process.emit('SIGHUP', 'SIGHUP');
     expect(signals.received).toBe('SIGHUP');
-    // what cannot be written any more is no failure of the training; another error is
-    expect(() =>
-      process.stdout.emit('error', Object.assign(new Error('lost'), { code: 'EIO' })),
-    ).not.toThrow();
-    expect(() => process.stdout.emit('error', new Error('another'))).toThrow('another');
     signals.close();
     expect(process.stdout.listenerCount('error')).toBe(handlers);
+  });
+
+  it.each([
+    ['EIO', undefined],
+    ['EPIPE', undefined],
+    ['ENOSPC', 1],
+  ])('takes output that fails with %s for a SIGHUP, and for a failure if it is one', (code, status) => {
+    const before = process.exitCode;
+    const signals = new StopSignals();
+    for (let count = 0; count < 3; count++) {
+      process.stdout.emit('error', Object.assign(new Error('lost'), { code }));
+    }
+    const { exitCode } = process;
+    process.exitCode = before;
+    signals.close();
+    expect(signals.received).toBe('SIGHUP');
+    expect(exitCode).toBe(status ?? before);
   });
 });

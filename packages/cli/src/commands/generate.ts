@@ -29,7 +29,7 @@ const examples = `
 Examples:
   mtl generate --load runs/shakespeare --prompt 'To be' --max-new-tokens 200 --temperature 0.8
   mtl generate --load-hf gpt2 --prompt-file letter.txt --num-samples 3 --top-p 0.9
-  mtl run --nproc-per-node 2 node_modules/@mtl/cli -- generate --load runs/large --tensor-model-parallel-size 2`;
+  mtl run --nproc-per-node 2 mtl -- generate --load runs/large --tensor-model-parallel-size 2`;
 
 /** `mtl generate`: continues a text, and shows it as it comes. */
 export function generateCommand(): Command {

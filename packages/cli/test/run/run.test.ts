@@ -118,6 +118,39 @@ describe('mtl run', () => {
     for (const rank of [0, 1]) expect(stdout).toContain(`[${rank}] rank ${rank} got SIGTERM`);
   });
 
+  it('ends all ranks, politely, when nobody reads its output any more', async () => {
+    const directory = testDirectory();
+    const script = join(directory, 'talk.mjs');
+    writeFileSync(
+      script,
+      `import { writeFileSync } from 'node:fs';
+const { RANK } = process.env;
+process.on('SIGHUP', () => {
+  writeFileSync('${directory}/' + RANK, 'was told');
+  process.exit(0);
+});
+setInterval(() => console.log('rank ' + RANK), 5);\n`,
+    );
+    const { child, finished } = run(...two, script);
+    onTestFinished(() => void child.kill('SIGKILL'));
+    let output = '';
+    child.stdout!.on('data', (text: string) => {
+      output += text;
+      // both have their handler by now
+      if (output.includes('[0] rank 0') && output.includes('[1] rank 1')) child.stdout!.destroy();
+    });
+    const { status, stderr } = await finished;
+    expect(stderr).toBe('');
+    expect(status).toBe(0);
+    for (const rank of ['0', '1']) expect(readFileSync(join(directory, rank), 'utf8')).toBe('was told');
+  });
+
+  it('runs its own commands', async () => {
+    const { status, stdout } = await run(...two, 'mtl', '--', 'schedule', '--help').finished;
+    expect(status).toBe(0);
+    expect(stdout).toContain('[1] Usage: mtl schedule');
+  });
+
   it('ends at once at the second signal, whatever ranks do about it', async () => {
     const file = join(testDirectory(), 'pid');
     const { child, finished } = run(...two, rankProgram, 'wait', 'deaf', file);

@@ -87,6 +87,13 @@ describe('readDocuments', () => {
     await expect(read(path, { jsonKey: 'n' })).rejects.toMatchObject(corpusError(/row 0 of column "n"/));
   });
 
+  it('recommends no key whose value is no text', async () => {
+    const path = file('a.jsonl', '{"text":7,"texts":"a","test":8}\n');
+    await expect(read(path)).rejects.toMatchObject({
+      remedy: 'choose the key of the text, for example "texts"',
+    });
+  });
+
   it.each([
     ['a.jsonl', '{"text":"a"}\n\n{"text":\n', /a\.jsonl, line 3: is not JSON/],
     ['a.jsonl', '{"text":"a"}\n[1]\n', /line 2: is not a JSON object/],

@@ -31,7 +31,8 @@ export async function* readJsonLines(
       continue;
     }
     const keys = Object.keys(value);
-    const near = nearestName(key, keys);
+    const texts = Object.entries(value).flatMap(([name, of]) => (typeof of === 'string' ? [name] : []));
+    const near = nearestName(key, texts);
     throw corpusError({
       path,
       line,

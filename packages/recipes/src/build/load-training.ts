@@ -10,7 +10,9 @@ import {
   type TrainingProgress,
   weightTensors,
 } from '@mtl/trainer';
+import type { ModelKind } from '../model-kind.js';
 import type { CheckpointConfiguration } from '../pretraining-configuration.js';
+import { checkSameModel } from './check-same-model.js';
 import type { HuggingFaceModel } from './model-recipe.js';
 import type { TrainingProcesses } from './training-processes.js';
 
@@ -18,6 +20,8 @@ export interface LoadTrainingOptions {
   readonly checkpoint: CheckpointConfiguration;
   /** What --load-hf names, opened. */
   readonly huggingFace: HuggingFaceModel<TransformerConfiguration> | undefined;
+  /** The model, whose flags are named when a checkpoint holds another one. Default: not compared. */
+  readonly model?: { readonly kind: ModelKind; readonly model: TransformerConfiguration };
   /** Names of all parameters of the model, those of other stages included. */
   readonly parameterNames: readonly string[];
   readonly optimizer: AdamwOptimizer;
@@ -88,10 +92,11 @@ async function openAgreed(
 }
 
 async function resume(
-  { parameterNames, optimizer, lossScaler, processes, onMessage }: LoadTrainingOptions,
+  { model, parameterNames, optimizer, lossScaler, processes, onMessage }: LoadTrainingOptions,
   checkpoint: Checkpoint,
   { finetune, loadOptimizer }: ResumeSettings,
 ): Promise<TrainingProgress | undefined> {
+  if (model !== undefined) checkSameModel(checkpoint, model);
   const withOptimizer = loadOptimizer && !finetune;
   const own = new Set(optimizer.buffers.ranges.map(({ parameter }) => parameter.name));
   const elsewhere = new Set(parameterNames.filter((name) => !own.has(name)));

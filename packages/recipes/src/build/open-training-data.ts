@@ -6,7 +6,7 @@ import {
   type Tokenizer,
   type TokenizerOptions,
 } from '@mtl/data';
-import { ConfigurationError } from '@mtl/errors';
+import { ConfigurationError, DataError } from '@mtl/errors';
 import type { PretrainingConfiguration } from '../pretraining-configuration.js';
 import { recipeOf } from './recipe-of.js';
 
@@ -22,13 +22,15 @@ export interface OpenTrainingDataOptions {
   readonly corpusDirectory: string;
   /** The tokenizer that came with --load-hf, for where no flag names one. */
   readonly huggingFaceTokenizer?: TokenizerOptions | undefined;
+  /** Indices that cannot be kept are an error, instead of being built again by every run. Default: false. */
+  readonly mustKeepIndices?: boolean;
   readonly onMessage: (text: string) => void;
 }
 
 /** Tokenizer and datasets of a run: those that --data-path names, or the corpus that comes along. */
 export async function openTrainingData(
   configuration: PretrainingConfiguration,
-  { corpusDirectory, huggingFaceTokenizer, onMessage }: OpenTrainingDataOptions,
+  { corpusDirectory, huggingFaceTokenizer, mustKeepIndices = false, onMessage }: OpenTrainingDataOptions,
 ): Promise<TrainingData> {
   const { data, training } = configuration;
   const recipe = recipeOf(configuration);
@@ -63,6 +65,11 @@ export async function openTrainingData(
     dataCachePath: data.dataCachePath,
     onCacheEvent: ({ kind, directory, name, reason, milliseconds }) => {
       if (kind === 'loaded') return;
+      if (kind === 'not-written' && mustKeepIndices) {
+        throw new DataError('MTL_DATA_INDEX_NOT_WRITTEN', `${directory} cannot be written: ${reason}`, {
+          remedy: 'name a directory that can be written to with --data-cache-path, to the training too',
+        });
+      }
       const why = reason === undefined ? '' : ` (${reason})`;
       onMessage(`index ${kind}${why} in ${Math.round(milliseconds)} ms: ${directory}/${name}`);
     },

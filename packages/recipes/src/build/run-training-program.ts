@@ -1,3 +1,4 @@
+import { constants } from 'node:os';
 import { join } from 'node:path';
 import { exitCodeOf, formatError } from '@mtl/errors';
 import { formatHelp } from '../flags/format-help.js';
@@ -5,6 +6,7 @@ import { type ParsedFlags, parseFlags } from '../flags/parse-flags.js';
 import type { ModelKind } from '../model-kind.js';
 import { printConfiguration } from '../print-configuration.js';
 import { validateConfiguration } from '../validate-configuration.js';
+import { endWithoutOutput } from './end-without-output.js';
 import { type JoinedProcesses, joinProcesses } from './join-processes.js';
 import { Training } from './training.js';
 import { broadcastJson } from './training-processes.js';
@@ -26,6 +28,8 @@ export interface RunTrainingProgramOptions {
  */
 export async function runTrainingProgram(options: RunTrainingProgramOptions): Promise<void> {
   const { argv, model, program, description } = options;
+  // while a training runs it saves first; before that there is nothing to save
+  endWithoutOutput({ exitCode: 128 + constants.signals.SIGPIPE });
   try {
     const flags = parseFlags(argv, { model });
     if (flags.help) {

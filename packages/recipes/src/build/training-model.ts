@@ -42,7 +42,10 @@ export function trainingModel(
     throw new ConfigurationError(
       'MTL_SEQUENCE_LENGTH',
       `--seq-length ${flags.sequenceLength} with ${directory}, which has ${configuration.maxPositionEmbeddings} positions`,
-      { expected: `at most ${configuration.maxPositionEmbeddings}` },
+      {
+        expected: `at most ${configuration.maxPositionEmbeddings}`,
+        remedy: `pass --seq-length ${configuration.maxPositionEmbeddings}`,
+      },
     );
   }
   return {

@@ -27,6 +27,7 @@ import type { AnyModelRecipe, ModelPiece } from './model-recipe.js';
 import { openDeviceOfRank } from './open-device-of-rank.js';
 import { openTrainingData } from './open-training-data.js';
 import { pipelineSchedule } from './pipeline-schedule.js';
+import { prepareSave } from './prepare-save.js';
 import { recipeOf } from './recipe-of.js';
 import { saveConfiguration } from './saved-configuration.js';
 import { savedWeights } from './saved-weights.js';
@@ -131,6 +132,7 @@ export class Training {
     });
     const model = trainingModel(configuration, { tokenizer, huggingFace });
     if (checkpoint.saveHuggingFace !== undefined) recipe.checkSaveHuggingFace(model);
+    const isRestart = options.isRestart === true;
     const dtype = dtypeOfPrecision[training.precision];
     const { device } = parallel;
     const profiler = trainingProfiler(configuration, { world, processes });
@@ -147,10 +149,18 @@ export class Training {
     const lossScaler = new LossScaler(configuration.optimizer.lossScale);
     const progress = await loadTraining({
       ...{ checkpoint, huggingFace, optimizer, lossScaler, processes, onMessage },
+      model: { kind: configuration.kind, model },
       parameterNames: recipe.parameterNames(model),
-      restartFrom: options.isRestart === true ? checkpoint.save : undefined,
+      restartFrom: isRestart ? save : undefined,
       startedAt: options.startedAt,
     });
+    // weights and both moments of Adam in float32
+    const numBytes = 12 * recipe.numParameters(model);
+    await prepareSave({ save, load: checkpoint.load, isRestart, numBytes, processes });
+    if (progress !== undefined && progress.iteration >= training.trainIterations) {
+      const reached = `${progress.iteration} iterations are done and --train-iters is ${training.trainIterations}`;
+      onMessage(`  note: ${reached}: nothing is left to train; a larger one goes on`);
+    }
     const flopsShape = {
       batchSize: 1,
       sequenceLength: configuration.model.sequenceLength,

@@ -57,6 +57,7 @@ async function buildIndex(argv: readonly string[]): Promise<void> {
   const started = performance.now();
   const { datasets } = await openTrainingData(configuration, {
     corpusDirectory: '',
+    mustKeepIndices: true,
     onMessage: (text) => process.stdout.write(`${text}\n`),
   });
   for (const name of splitNames) {

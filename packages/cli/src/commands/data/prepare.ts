@@ -81,6 +81,11 @@ async function prepareAll(flags: PrepareFlags, signal: AbortSignal): Promise<voi
       process.stdout.write(
         summaryLine({ summary, seconds: bar.seconds, splitSentences: flags.splitSentences === true }),
       );
+      if (summary.numTokens === 0) {
+        process.stderr.write(
+          `warning[MTL_DATA_NO_TOKENS]: ${flags.input.join(', ')}: no text in it, so nothing can be trained on ${summary.prefix}\n`,
+        );
+      }
     } finally {
       bar.close();
     }

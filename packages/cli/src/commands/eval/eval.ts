@@ -45,7 +45,7 @@ Examples:
   mtl eval --load runs/shakespeare
   mtl eval --load-hf gpt2 --text book.txt --overlapping-eval 512
   mtl eval --load-hf gpt2 --task lambada --valid-data lambada_test.jsonl --micro-batch-size 16
-  mtl run --nproc-per-node 2 node_modules/@mtl/cli -- eval --load runs/large --pipeline-model-parallel-size 2`;
+  mtl run --nproc-per-node 2 mtl -- eval --load runs/large --pipeline-model-parallel-size 2`;
 
 /** `mtl eval`: the perplexity of a trained model, or a task of the papers. */
 export function evalCommand(): Command {

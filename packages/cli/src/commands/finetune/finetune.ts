@@ -26,7 +26,7 @@ Examples:
   mtl finetune --task mnli --data-dir glue/MNLI --load runs/bert --seeds 1,2,3,4,5 --save runs/mnli
   mtl finetune --task squad --squad-version 2.0 --data-dir squad --load-hf bert-large-uncased --micro-batch-size 4
   mtl finetune --task race --train-data RACE/train --valid-data RACE/dev --test-data RACE/test --load runs/bert
-  mtl run --nproc-per-node 2 node_modules/@mtl/cli -- finetune --task qqp --data-dir glue/QQP --load runs/bert \\
+  mtl run --nproc-per-node 2 mtl -- finetune --task qqp --data-dir glue/QQP --load runs/bert \\
     --pipeline-model-parallel-size 2`;
 
 /** `mtl finetune`: trains a BERT for a task of the papers, and scores it. */

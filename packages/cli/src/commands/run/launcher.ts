@@ -38,7 +38,7 @@ export class Launcher {
   async run(): Promise<void> {
     const forward = (signal: NodeJS.Signals): void => this.#onSignal(signal);
     for (const signal of signals) process.on(signal, forward);
-    for (const stream of streams) stream.setMaxListeners(0).on('error', this.#onLostTerminal);
+    for (const stream of streams) stream.setMaxListeners(0).on('error', this.#onLostOutput);
     try {
       const isAlone = this.#options.numNodes === 1;
       const hosts = isAlone
@@ -51,7 +51,7 @@ export class Launcher {
       }
     } finally {
       for (const signal of signals) process.off(signal, forward);
-      for (const stream of streams) stream.off('error', this.#onLostTerminal);
+      for (const stream of streams) stream.off('error', this.#onLostOutput);
     }
   }
 
@@ -150,12 +150,13 @@ export class Launcher {
   }
 
   /**
-   * What ranks still write on their way to the end is dropped where the terminal is gone, instead of failing
-   * the job.
+   * A terminal, a reader (`| head`) or a disk that takes no more output ends the job as SIGHUP does; what
+   * ranks still write on their way to the end is dropped.
    */
-  readonly #onLostTerminal = (error: NodeJS.ErrnoException): void => {
-    if (error.code !== 'EIO') throw error;
+  readonly #onLostOutput = (error: NodeJS.ErrnoException): void => {
+    if (error.code !== 'EIO' && error.code !== 'EPIPE') process.exitCode = 1;
     for (const rank of this.#ranks) rank.dropOutput();
+    this.#onSignal('SIGHUP');
   };
 
   #onSignal(signal: NodeJS.Signals): void {

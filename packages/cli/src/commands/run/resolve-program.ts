@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, statSync } from 'node:fs';
+import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { ConfigurationError } from '@mtl/errors';
 
@@ -12,15 +12,17 @@ const notFound = 'MTL_PROGRAM';
 
 /**
  * The script to run for what the command line names: a script itself, or the command of a directory with a
- * package.json (its only `bin`, or the one with the package's name, else its `main`).
+ * package.json (its only `bin`, or the one with the package's name, else its `main`); `mtl` is this command,
+ * wherever it is installed.
  *
  * @throws ConfigurationError MTL_PROGRAM
  */
 export function resolveProgram(program: string): string {
   const path = resolve(program);
   if (!existsSync(path)) {
+    if (program === 'mtl') return realpathSync(process.argv[1]!);
     throw new ConfigurationError(notFound, `there is no program ${program}`, {
-      expected: 'a .js or .mjs file, or a directory with a package.json',
+      expected: 'a .js or .mjs file, a directory with a package.json, or mtl for this command itself',
     });
   }
   const script = statSync(path).isDirectory() ? scriptOfPackage(path, program) : path;

@@ -1,0 +1,21 @@
+import { spawnSync } from 'node:child_process';
+import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { expect, it } from 'vitest';
+import { testDirectory } from './support/test-directory.js';
+
+it('the command says so when it is not built yet, and runs when it is', () => {
+  const directory = testDirectory();
+  for (const name of ['bin', 'dist']) mkdirSync(join(directory, name));
+  const bin = join(directory, 'bin/mtl.mjs');
+  copyFileSync(fileURLToPath(new URL('../bin/mtl.mjs', import.meta.url)), bin);
+  const run = () => spawnSync(process.execPath, [bin, 'doctor'], { encoding: 'utf8' });
+  expect(run()).toMatchObject({
+    status: 2,
+    stderr: 'error[MTL_BOOTSTRAP]: the command mtl is not built yet\n  remedy: npm run bootstrap\n',
+  });
+  writeFileSync(join(directory, 'package.json'), '{"type": "module"}');
+  writeFileSync(join(directory, 'dist/main.js'), 'console.log(process.argv[2]);\n');
+  expect(run()).toMatchObject({ status: 0, stdout: 'doctor\n' });
+});

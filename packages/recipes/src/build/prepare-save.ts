@@ -1,0 +1,53 @@
+import { existsSync, realpathSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { listCheckpoints, prepareSaveDirectory } from '@mtl/checkpoint';
+import { CheckpointError } from '@mtl/errors';
+import type { TrainingProcesses } from './training-processes.js';
+
+export interface PrepareSaveOptions {
+  /** The directory of --save, of --load. */
+  readonly save: string | undefined;
+  readonly load: string | undefined;
+  /** Whether a launcher has started this again, so that what is there may be its own. */
+  readonly isRestart: boolean;
+  /** Of one checkpoint. */
+  readonly numBytes: number;
+  readonly processes: TrainingProcesses;
+}
+
+/**
+ * Makes sure, before the first step, that a training can save, and that it saves over no other one. All
+ * processes call it; rank 0 looks.
+ *
+ * @throws CheckpointError MTL_CHECKPOINT_EXISTS when --save holds checkpoints that --load does not name;
+ *   MTL_CHECKPOINT_DENIED, _IO or _DISK_FULL when nothing can be saved there
+ */
+export async function prepareSave(options: PrepareSaveOptions): Promise<void> {
+  const { save, load, isRestart, numBytes, processes } = options;
+  if (save === undefined) return;
+  const goesOn = isRestart || (load !== undefined && placeOf(load) === placeOf(save));
+  await processes.together(async () => {
+    if (!processes.isFirst) return;
+    await prepareSaveDirectory({ directory: save, numBytes });
+    if (!goesOn) await refuseCheckpoints(save);
+  });
+}
+
+function placeOf(directory: string): string {
+  return existsSync(directory) ? realpathSync(directory) : resolve(directory);
+}
+
+async function refuseCheckpoints(save: string): Promise<void> {
+  const listing = await listCheckpoints(save);
+  const [first] = [...(listing?.checkpoints ?? []), ...(listing?.skipped ?? [])];
+  if (first === undefined) return;
+  throw new CheckpointError(
+    'MTL_CHECKPOINT_EXISTS',
+    `--save ${save} holds ${first.path} of another training, which this one would mix with its own`,
+    {
+      expected: 'a directory without checkpoints',
+      remedy: `go on with that training by --load ${save}, or choose another directory`,
+      exitCode: 2,
+    },
+  );
+}
