@@ -245,7 +245,7 @@ describe('mtl convert', () => {
   it('begins checkpoints that a training goes on from, with the flags that it prints', async () => {
     const converted = join(cwd, 'begun');
     const stdout = await mtl('convert', '--load-hf', 'hf', '--save', converted);
-    const flags = /^train it with (.*)$/m.exec(stdout)![1]!.split(' ');
+    const flags = /^train it by gpt-train with (.*)$/m.exec(stdout)![1]!.split(' ');
     expect(flags.slice(0, 2)).toEqual(['--load', converted]);
     const metrics = join(cwd, 'begun.jsonl');
     const printed = await trainGpt(

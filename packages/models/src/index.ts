@@ -45,6 +45,7 @@ export { GptStage, type GptStageOptions } from './gpt/gpt-stage.js';
 export type { GptPieces } from './gpt/stage-chain.js';
 export { type BatchOutline, numLossTokens, type StageBatch, type TokenBatch } from './gpt/token-batch.js';
 export type { WritableDtype } from './huggingface/float-bytes.js';
+export { huggingFaceModelType } from './huggingface/huggingface-model-type.js';
 export { parameterTensors } from './huggingface/parameter-tensors.js';
 export { type HuggingFaceBert, readHuggingFaceBert } from './huggingface/read-huggingface-bert.js';
 export {

@@ -1,4 +1,8 @@
 export {
+  type CheckpointToHuggingFaceOptions,
+  checkpointToHuggingFace,
+} from './build/checkpoint-to-hugging-face.js';
+export {
   type DefaultCorpusOptions,
   type PreparedCorpus,
   prepareDefaultCorpus,
@@ -6,6 +10,10 @@ export {
 export { defaultCorpusFiles } from './build/default-corpus-files.js';
 export { endWithoutOutput } from './build/end-without-output.js';
 export { gptModelConfiguration } from './build/gpt-model-configuration.js';
+export {
+  type BegunCheckpoint,
+  huggingFaceToCheckpoint,
+} from './build/hugging-face-to-checkpoint.js';
 export { type JoinedProcesses, type JoinProcessesOptions, joinProcesses } from './build/join-processes.js';
 export {
   type LoadedGpt,

@@ -1,3 +1,4 @@
+import type { GeluKind } from '@mtl/kernels';
 import type { LayerLayout, LayerNormPlacement, Recomputation } from '@mtl/models';
 import type { BatchSizeRampup, LearningRateScheduleOptions, LossScalerOptions } from '@mtl/optimizer';
 import type { FlagName, Flags } from './flags/flag-schema.js';
@@ -15,6 +16,9 @@ export interface ModelConfiguration {
   readonly maxPositionEmbeddings: number;
   readonly attentionDropout: number;
   readonly hiddenDropout: number;
+  readonly layerNormEpsilon: number;
+  /** Absent: as in the original, `tanh` in a GPT, `erf` in a BERT. */
+  readonly geluKind?: GeluKind | undefined;
   readonly initMethodStd: number;
   readonly untieEmbeddingsAndOutputWeights: boolean;
   readonly makeVocabSizeDivisibleBy: number;

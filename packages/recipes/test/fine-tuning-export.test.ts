@@ -3,7 +3,12 @@ import { join, relative } from 'node:path';
 import { runInMemoryRanks } from '@mtl/comm/testing';
 import { typescriptThreads } from '@mtl/tooling/typescript-threads';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type FineTuningConfiguration, type FineTuningReport, fineTune } from '../src/index.js';
+import {
+  checkpointToHuggingFace,
+  type FineTuningConfiguration,
+  type FineTuningReport,
+  fineTune,
+} from '../src/index.js';
 import type { FineTuneArgument } from './ranks/fine-tune.js';
 import { processTestMs } from './support/run-processes.js';
 import { SmallTasks } from './support/small-tasks.js';
@@ -96,6 +101,12 @@ describe('--save-hf of a fine-tuning', () => {
         expect(Math.abs(loss(again.report, 0) / loss(report, index) - 1)).toBeLessThan(2e-6);
       }
       rmSync(tasks.path('hf-spread/seed-5'), { recursive: true });
+      await expect(
+        checkpointToHuggingFace({
+          ...{ load: tasks.path('spread/seed-6'), directory: tasks.path('never') },
+          ...{ dtype: 'F32', onNotice: onMessage },
+        }),
+      ).rejects.toMatchObject({ code: 'MTL_FINE_TUNING_CONVERT', exitCode: 2 });
       const heard: string[] = [];
       const before = readFileSync(tasks.path('hf-spread/seed-6/model.safetensors'));
       await fineTune({

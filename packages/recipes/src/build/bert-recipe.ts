@@ -45,7 +45,7 @@ export const bertRecipe: ModelRecipe<BertModelConfiguration, MaskedStageBatch, B
       tokenTypeVocabularySize: 2,
       layerNormPlacement,
       sentenceOrderHead,
-      geluKind: 'erf',
+      geluKind: configuration.model.geluKind ?? 'erf',
     };
   },
   numParameters: numBertParameters,
@@ -84,7 +84,10 @@ export const bertRecipe: ModelRecipe<BertModelConfiguration, MaskedStageBatch, B
     );
   },
   saveHuggingFace: ({ tokenizer, ...options }) =>
-    writeHuggingFaceBert({ ...options, ...bertTokenizerSettings(tokenizer) }),
+    writeHuggingFaceBert({
+      ...options,
+      ...(tokenizer === undefined ? {} : bertTokenizerSettings(tokenizer)),
+    }),
   show: async (options) => await filledMasks(options),
 };
 

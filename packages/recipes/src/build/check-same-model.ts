@@ -6,13 +6,15 @@ import { readTrainingState } from '@mtl/trainer';
 import type { ModelKind } from '../model-kind.js';
 import { readSavedBertConfiguration, readSavedConfiguration } from './saved-configuration.js';
 
-/** What decides which weights a model has, and the flags for it. */
+/** What decides which weights a model has and what it computes with them, and the flags for it. */
 const flagOf = {
   numLayers: '--num-layers',
   hiddenSize: '--hidden-size',
   ffnHiddenSize: '--ffn-hidden-size',
   numAttentionHeads: '--num-attention-heads',
   maxPositionEmbeddings: '--max-position-embeddings',
+  layerNormEpsilon: '--norm-epsilon',
+  geluKind: '--gelu',
   layerNormPlacement: '--layer-norm-placement',
 } as const;
 

@@ -10,6 +10,6 @@ export function gptModelConfiguration(
   return {
     ...transformerConfiguration(model, vocabularySize),
     tieEmbeddings: !model.untieEmbeddingsAndOutputWeights,
-    geluKind: 'tanh',
+    geluKind: model.geluKind ?? 'tanh',
   };
 }

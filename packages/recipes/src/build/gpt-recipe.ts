@@ -49,7 +49,7 @@ export const gptRecipe: ModelRecipe<GptModelConfiguration, StageBatch, GptStage>
     readHuggingFaceGpt2({ directory, makeVocabularySizeDivisibleBy: model.makeVocabSizeDivisibleBy }),
   checkSaveHuggingFace: () => {},
   saveHuggingFace: ({ tokenizer, ...options }) =>
-    writeHuggingFaceGpt2({ ...options, endTokens: [tokenizer.eod] }),
+    writeHuggingFaceGpt2({ ...options, endTokens: tokenizer === undefined ? [] : [tokenizer.eod] }),
   show: async ({ configuration, part, tokenizer, pipelineGroup }) => {
     // ids alone are nothing to read
     if (configuration.data.tokenizer?.type === 'NullTokenizer') return undefined;

@@ -13,6 +13,7 @@ import {
 import type { ModelKind } from '../model-kind.js';
 import type { CheckpointConfiguration } from '../pretraining-configuration.js';
 import { checkSameModel } from './check-same-model.js';
+import { isSamePlace } from './is-same-place.js';
 import type { HuggingFaceModel } from './model-recipe.js';
 import type { TrainingProcesses } from './training-processes.js';
 
@@ -63,10 +64,15 @@ export async function loadTraining(options: LoadTrainingOptions): Promise<Traini
     onMessage(`loaded the weights of ${huggingFace.directory}; training starts at iteration 0`);
     return undefined;
   }
-  const { load } = configuration;
+  const { load, save, checkpointStep } = configuration;
   if (load === undefined) return undefined;
-  const checkpoint = await openAgreed(options, { directory: load, step: configuration.checkpointStep });
+  const checkpoint = await openAgreed(options, { directory: load, step: checkpointStep });
   if (checkpoint !== undefined) return await resume(options, checkpoint, configuration);
+  // scripts that are started again name one directory twice, and the first time it is empty
+  if (isSamePlace(load, save) && checkpointStep === undefined) {
+    onMessage(`--load ${load}: there is no checkpoint yet; training starts at iteration 0`);
+    return undefined;
+  }
   throw new CheckpointError('MTL_CHECKPOINT_NONE', `--load ${load}: there is no checkpoint`, {
     expected: 'a directory that --save wrote',
     exitCode: 2,

@@ -2,7 +2,13 @@ import type { Parameter } from '@mtl/autograd';
 import type { LogicalTensor } from '@mtl/checkpoint';
 import type { ProcessGroup } from '@mtl/comm';
 import type { NumberedBatch, SplitDatasets, SplitDatasetsOptions, Tokenizer } from '@mtl/data';
-import type { BuildStagesOptions, EndsWork, Stages, TransformerConfiguration } from '@mtl/models';
+import type {
+  BuildStagesOptions,
+  EndsWork,
+  Stages,
+  TransformerConfiguration,
+  WritableDtype,
+} from '@mtl/models';
 import type { Stage } from '@mtl/pipeline';
 import type { LossKind, ModelFlopsShape } from '@mtl/trainer';
 import type { ModelKind } from '../model-kind.js';
@@ -17,6 +23,8 @@ export interface HuggingFaceModel<Model> {
   readonly configuration: Model;
   /** The tokenizer's files that are there: name to path. */
   readonly tokenizerFiles: Readonly<Record<string, string>>;
+  /** What a user should hear. */
+  readonly notices?: readonly string[];
   load(tensors: readonly LogicalTensor[]): Promise<void>;
 }
 
@@ -24,8 +32,11 @@ export interface SaveHuggingFaceOptions<Model> {
   readonly directory: string;
   readonly model: Model;
   readonly tensors: readonly LogicalTensor[];
-  readonly tokenizer: Tokenizer;
+  /** Undefined where the model came without one. */
+  readonly tokenizer: Tokenizer | undefined;
   readonly tokenizerFiles: Readonly<Record<string, string>>;
+  /** What weights are stored as. Default F32. */
+  readonly dtype?: WritableDtype;
 }
 
 /** A piece of a model on a rank. */

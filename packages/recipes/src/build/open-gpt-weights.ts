@@ -1,11 +1,10 @@
-import { existsSync } from 'node:fs';
-import { dirname, join } from 'node:path';
-import { findCheckpoint, type LogicalTensor, loadCheckpoint } from '@mtl/checkpoint';
+import { type LogicalTensor, loadCheckpoint } from '@mtl/checkpoint';
 import type { TokenizerOptions } from '@mtl/data';
-import { CheckpointError, ConfigurationError, MtlError } from '@mtl/errors';
+import { ConfigurationError } from '@mtl/errors';
 import { type GptModelConfiguration, gptParameterNames, readHuggingFaceGpt2 } from '@mtl/models';
-import { isOptimizerTensor, readTrainingState } from '@mtl/trainer';
+import { isOptimizerTensor } from '@mtl/trainer';
 import { huggingFaceTokenizer } from './hugging-face-tokenizer.js';
+import { openSavedCheckpoint } from './open-saved-checkpoint.js';
 import { readSavedConfiguration, type TrainedOn } from './saved-configuration.js';
 
 /** Where a trained model lies: exactly one of `load` and `loadHuggingFace`. */
@@ -62,25 +61,13 @@ export async function openGptWeights(options: OpenGptWeightsOptions): Promise<Gp
 }
 
 async function openCheckpoint(
-  directory: string,
+  load: string,
   { checkpointStep, onNotice }: OpenGptWeightsOptions,
 ): Promise<GptWeights> {
-  const step = checkpointStep === undefined ? {} : { step: checkpointStep };
-  const found = await findCheckpoint({ directory, ...step, onNotice }).catch(refuseInput);
-  if (found.kind === 'none') {
-    const hint = existsSync(join(directory, 'config.json')) ? 'pass it with --load-hf' : undefined;
-    throw new CheckpointError('MTL_CHECKPOINT_NONE', `--load ${directory}: there is no checkpoint`, {
-      expected: 'a directory that --save wrote',
-      ...(hint === undefined ? {} : { remedy: hint }),
-      exitCode: 2,
-    });
-  }
-  const { checkpoint } = found;
-  const { path } = checkpoint;
-  const { configuration } = readTrainingState(checkpoint.state, path);
-  const saved = readSavedConfiguration(configuration, { directory: dirname(path), path });
+  const { checkpoint, configuration, place } = await openSavedCheckpoint({ load, checkpointStep, onNotice });
+  const saved = readSavedConfiguration(configuration, place);
   return {
-    path,
+    path: checkpoint.path,
     model: saved.gptModel,
     tokenizer: saved.tokenizer,
     endTokens: undefined,
@@ -93,17 +80,6 @@ async function openCheckpoint(
       await loadCheckpoint({ checkpoint, tensors, ignore });
     },
   };
-}
-
-/** What is wrong with a checkpoint that a user names is wrong input here: nothing runs yet. */
-function refuseInput(error: unknown): never {
-  if (!MtlError.isInstance(error)) throw error;
-  const { code, message, expected, remedy, details } = error;
-  throw new CheckpointError(code, message, {
-    ...(expected === undefined ? {} : { expected }),
-    ...(remedy === undefined ? {} : { remedy }),
-    ...{ details, exitCode: 2, cause: error },
-  });
 }
 
 async function openHuggingFace(directory: string, onNotice: (notice: string) => void): Promise<GptWeights> {

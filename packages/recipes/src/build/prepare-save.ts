@@ -1,7 +1,6 @@
-import { existsSync, realpathSync } from 'node:fs';
-import { resolve } from 'node:path';
 import { listCheckpoints, prepareSaveDirectory } from '@mtl/checkpoint';
 import { CheckpointError } from '@mtl/errors';
+import { isSamePlace } from './is-same-place.js';
 import type { TrainingProcesses } from './training-processes.js';
 
 export interface PrepareSaveOptions {
@@ -25,16 +24,12 @@ export interface PrepareSaveOptions {
 export async function prepareSave(options: PrepareSaveOptions): Promise<void> {
   const { save, load, isRestart, numBytes, processes } = options;
   if (save === undefined) return;
-  const goesOn = isRestart || (load !== undefined && placeOf(load) === placeOf(save));
+  const goesOn = isRestart || isSamePlace(load, save);
   await processes.together(async () => {
     if (!processes.isFirst) return;
     await prepareSaveDirectory({ directory: save, numBytes });
     if (!goesOn) await refuseCheckpoints(save);
   });
-}
-
-function placeOf(directory: string): string {
-  return existsSync(directory) ? realpathSync(directory) : resolve(directory);
 }
 
 async function refuseCheckpoints(save: string): Promise<void> {

@@ -97,17 +97,42 @@ export function readSavedBertConfiguration(
   return withTokenizer(configuration as unknown as SavedBertConfiguration, place);
 }
 
-function checkHolds(kind: ModelKind, configuration: JsonObject, { path }: CheckpointPlace): void {
+/** The model of a checkpoint, whatever kind it is. */
+export interface SavedModel {
+  readonly kind: ModelKind;
+  /** A GptModelConfiguration or a BertModelConfiguration, as `kind` says. */
+  readonly model: TransformerConfiguration;
+  readonly tokenizer: TokenizerOptions | undefined;
+}
+
+/**
+ * What model a checkpoint remembers, as `readSavedConfiguration` for a GPT.
+ *
+ * @throws CheckpointError MTL_CHECKPOINT_STATE when it remembers none
+ */
+export function readSavedModel(configuration: JsonObject, place: CheckpointPlace): SavedModel {
+  if (holds('bert', configuration)) {
+    const { bertModel, tokenizer } = readSavedBertConfiguration(configuration, place);
+    return { kind: 'bert', model: bertModel, tokenizer };
+  }
+  const { gptModel, tokenizer } = readSavedConfiguration(configuration, place);
+  return { kind: 'gpt', model: gptModel, tokenizer };
+}
+
+function holds(kind: ModelKind, configuration: JsonObject): boolean {
   const models = configuration as Partial<Record<string, Partial<TransformerConfiguration>>> | undefined;
-  const isModel = (of: ModelKind): boolean => {
-    const { numLayers, hiddenSize, vocabularySize } = models?.[modelKeys[of]] ?? {};
-    return [numLayers, hiddenSize, vocabularySize].every((size) => Number.isSafeInteger(size));
-  };
-  if (isModel(kind)) return;
+  const { numLayers, hiddenSize, vocabularySize } = models?.[modelKeys[kind]] ?? {};
+  return [numLayers, hiddenSize, vocabularySize].every((size) => Number.isSafeInteger(size));
+}
+
+function checkHolds(kind: ModelKind, configuration: JsonObject, { path }: CheckpointPlace): void {
+  if (holds(kind, configuration)) return;
   const other: ModelKind = kind === 'gpt' ? 'bert' : 'gpt';
-  const what = isModel(other) ? `holds a ${other.toUpperCase()}` : 'does not say which model it holds';
+  const what = holds(other, configuration)
+    ? `holds a ${other.toUpperCase()}`
+    : 'does not say which model it holds';
   throw new CheckpointError('MTL_CHECKPOINT_STATE', `${path} ${what}`, {
-    expected: `a checkpoint of a ${kind.toUpperCase()}, that ${kind}-train${kind === 'gpt' ? ' or mtl convert' : ''} wrote`,
+    expected: `a checkpoint of a ${kind.toUpperCase()}, that ${kind}-train or mtl convert wrote`,
     remedy: `train one with ${kind}-train, or pass one of the transformers library with --load-hf`,
     exitCode: 2,
   });

@@ -14,7 +14,7 @@ export function transformerConfiguration(
     maxPositionEmbeddings: model.maxPositionEmbeddings,
     vocabularySize,
     makeVocabularySizeDivisibleBy: model.makeVocabSizeDivisibleBy,
-    layerNormEpsilon: 1e-5,
+    layerNormEpsilon: model.layerNormEpsilon,
     hiddenDropout: model.hiddenDropout,
     attentionDropout: model.attentionDropout,
     initMethodStd: model.initMethodStd,

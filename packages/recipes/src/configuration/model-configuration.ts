@@ -42,6 +42,8 @@ export function modelConfiguration(flags: FlagReader): ModelConfiguration {
     maxPositionEmbeddings,
     attentionDropout: flags.required('attention-dropout'),
     hiddenDropout: flags.required('hidden-dropout'),
+    layerNormEpsilon: flags.required('norm-epsilon'),
+    geluKind: flags.get('gelu'),
     initMethodStd: flags.required('init-method-std'),
     untieEmbeddingsAndOutputWeights: flags.required('untie-embeddings-and-output-weights'),
     makeVocabSizeDivisibleBy: flags.required('make-vocab-size-divisible-by'),

@@ -1,11 +1,10 @@
-import { existsSync } from 'node:fs';
-import { dirname, join } from 'node:path';
-import { findCheckpoint, type LogicalTensor, loadCheckpoint } from '@mtl/checkpoint';
+import { type LogicalTensor, loadCheckpoint } from '@mtl/checkpoint';
 import { createTokenizer, type Tokenizer, type TokenizerOptions } from '@mtl/data';
-import { CheckpointError, ConfigurationError } from '@mtl/errors';
+import { ConfigurationError } from '@mtl/errors';
 import { type BertModelConfiguration, type BertTask, readHuggingFaceBertForTask } from '@mtl/models';
-import { isOptimizerTensor, readTrainingState } from '@mtl/trainer';
+import { isOptimizerTensor } from '@mtl/trainer';
 import { huggingFaceTokenizer } from '../build/hugging-face-tokenizer.js';
+import { openSavedCheckpoint } from '../build/open-saved-checkpoint.js';
 import { readSavedBertConfiguration } from '../build/saved-configuration.js';
 import type { StartConfiguration } from './fine-tuning-configuration.js';
 
@@ -86,22 +85,12 @@ async function openNamed(options: OpenBertStartOptions): Promise<Found | undefin
   return undefined;
 }
 
-async function openCheckpoint(directory: string, options: OpenBertStartOptions): Promise<Found> {
+async function openCheckpoint(load: string, options: OpenBertStartOptions): Promise<Found> {
   const { start, onNotice } = options;
-  const step = start.checkpointStep === undefined ? {} : { step: start.checkpointStep };
-  const found = await findCheckpoint({ directory, ...step, onNotice });
-  if (found.kind === 'none') {
-    const isHuggingFace = existsSync(join(directory, 'config.json'));
-    throw new CheckpointError('MTL_CHECKPOINT_NONE', `--load ${directory}: there is no checkpoint`, {
-      expected: 'a directory that --save wrote',
-      ...(isHuggingFace ? { remedy: 'pass it with --load-hf' } : {}),
-      exitCode: 2,
-    });
-  }
-  const { checkpoint } = found;
+  const { checkpointStep } = start;
+  const { checkpoint, configuration, place } = await openSavedCheckpoint({ load, checkpointStep, onNotice });
+  const saved = readSavedBertConfiguration(configuration, place);
   const { path, tensors } = checkpoint;
-  const { configuration } = readTrainingState(checkpoint.state, path);
-  const saved = readSavedBertConfiguration(configuration, { directory: dirname(path), path });
   const shapes = new Map([...tensors].map(([name, { globalShape }]) => [name, `${globalShape}`]));
   return {
     path,

@@ -1,4 +1,4 @@
-import { count, fraction, positiveNumber, toggle } from './flag-kinds.js';
+import { choice, count, fraction, positiveNumber, toggle } from './flag-kinds.js';
 
 /** The architecture: GPT-2 with Megatron-LM's names. */
 export const modelFlags = {
@@ -12,6 +12,10 @@ export const modelFlags = {
   'attention-dropout': fraction('Dropout probability of attention weights.', { default: 0.1 }),
   'hidden-dropout': fraction('Dropout probability of embeddings and before residual additions.', {
     default: 0.1,
+  }),
+  'norm-epsilon': positiveNumber('Epsilon of layer norms.', { default: 1e-5 }),
+  gelu: choice(['tanh', 'erf'], 'GELU by its tanh approximation or by the error function.', {
+    defaultText: 'as in the original: tanh in a GPT, erf in a BERT',
   }),
   'init-method-std': positiveNumber(
     'Standard deviation of initial weights; divided by sqrt(2 x layers) for those before a residual addition.',

@@ -1,9 +1,11 @@
 import { ConfigurationError } from '@mtl/errors';
+import { checkpointToHuggingFace, huggingFaceToCheckpoint } from '@mtl/recipes';
 import type { Command } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';
 import { choiceOption, countOption } from '../../command-line/option-values.js';
-import { convertToCheckpoint } from './convert-to-checkpoint.js';
-import { convertToHuggingFace, type StoredDtype, storedDtypes } from './convert-to-hugging-face.js';
+
+/** What weights can be stored as, and what safetensors calls it. */
+const storedDtypes = { float32: 'F32', bfloat16: 'BF16', float16: 'F16' } as const;
 
 interface ConvertFlags {
   readonly load?: string;
@@ -11,13 +13,14 @@ interface ConvertFlags {
   readonly loadHf?: string;
   readonly save?: string;
   readonly saveHf?: string;
-  readonly dtype?: StoredDtype;
+  readonly dtype?: keyof typeof storedDtypes;
 }
 
 const examples = `
 Examples:
   mtl convert --load runs/shakespeare --save-hf shakespeare-hf
-  mtl convert --load-hf gpt2 --save runs/gpt2        (then train with --load runs/gpt2)`;
+  mtl convert --load-hf gpt2 --save runs/gpt2        (then train with --load runs/gpt2)
+  mtl convert --load runs/bert --save-hf bert-hf     (its layer norm after sublayers: transformers knows no other)`;
 
 /** `mtl convert`: between checkpoints of a training and directories of the transformers library. */
 export function convertCommand(): Command {
@@ -28,29 +31,37 @@ export function convertCommand(): Command {
     )
     .option('--save-hf <dir>', 'the Hugging Face directory to write; new or empty')
     .addOption(
-      choiceOption('--dtype <name>', 'what its weights are stored as (default: float32)', storedDtypes),
+      choiceOption(
+        '--dtype <name>',
+        'what its weights are stored as (default: float32)',
+        Object.keys(storedDtypes),
+      ),
     )
-    .option('--load-hf <dir>', 'a GPT-2 directory of the transformers library')
+    .option('--load-hf <dir>', 'a GPT-2 or BERT directory of the transformers library')
     .option('--save <dir>', 'the directory of checkpoints to begin, with iteration 0')
     .addHelpText('after', examples)
     .action(convert);
 }
 
-async function convert({ load, loadHf, save, saveHf, ckptStep, dtype }: ConvertFlags): Promise<void> {
+async function convert(flags: ConvertFlags): Promise<void> {
+  const { load, loadHf, save, saveHf, ckptStep, dtype } = flags;
   const onNotice = (notice: string): void => void process.stderr.write(`${notice}\n`);
   if (load !== undefined && saveHf !== undefined && loadHf === undefined && save === undefined) {
-    await convertToHuggingFace({
-      load,
-      checkpointStep: ckptStep,
-      directory: saveHf,
-      dtype: dtype ?? 'float32',
-      onNotice,
+    const stored = dtype ?? 'float32';
+    const path = await checkpointToHuggingFace({
+      ...{ load, checkpointStep: ckptStep, directory: saveHf },
+      ...{ dtype: storedDtypes[stored], onNotice },
     });
+    process.stdout.write(`${path} -> ${saveHf} (${stored})\n`);
     return;
   }
   const isBack = loadHf !== undefined && save !== undefined && load === undefined && saveHf === undefined;
   if (isBack && ckptStep === undefined && dtype === undefined) {
-    await convertToCheckpoint({ loadHuggingFace: loadHf, directory: save, onNotice });
+    const begun = await huggingFaceToCheckpoint({ loadHuggingFace: loadHf, directory: save, onNotice });
+    const words = ['--load', save, ...begun.flags].map(quoted);
+    process.stdout.write(
+      `${loadHf} -> ${begun.path}\ntrain it by ${begun.kind}-train with ${words.join(' ')}\n`,
+    );
     return;
   }
   throw new ConfigurationError(
@@ -61,3 +72,7 @@ async function convert({ load, loadHf, save, saveHf, ckptStep, dtype }: ConvertF
     },
   );
 }
+
+/** As a shell takes it. */
+const quoted = (word: string): string =>
+  /^[\w./:=@%+,-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;

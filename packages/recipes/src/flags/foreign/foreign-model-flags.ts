@@ -5,14 +5,14 @@ const architecture: Record<string, ForeignFlag> = {
   'softmax-type': only(['vanilla'], 'the kind of softmax in attention', 'attention has the usual softmax'),
   'num-query-groups': only([], 'grouped queries', 'every head has keys and values of its own'),
   'rope-type': only([], 'the kind of rotary positions', 'positions are learned embeddings, as in GPT-2'),
+  'openai-gelu': only([], 'the tanh approximation of GELU', "--gelu names GELU's kind", 'pass --gelu tanh'),
   ...refused(
-    "the block is GPT-2's, with tanh-GELU",
+    "the block is GPT-2's, with GELU",
     'leave it out; --ffn-hidden-size sets the width of the layer',
     {
       swiglu: 'feed-forward layers with SwiGLU',
       'squared-relu': 'feed-forward layers with squared ReLU',
       'quick-geglu': 'feed-forward layers with quick GEGLU',
-      'openai-gelu': 'a variant of GELU',
       'onnx-safe': 'a variant of GELU for ONNX',
       'glu-linear-offset': 'an offset in gated feed-forward layers',
       'activation-func-clamp-value': 'clamped activations',
@@ -43,8 +43,12 @@ const architecture: Record<string, ForeignFlag> = {
     'positions are learned embeddings, as in GPT-2',
   ),
   normalization: only(['LayerNorm'], 'the kind of normalisation', 'the block has layer norms, as in GPT-2'),
-  'norm-epsilon': only(['1e-5', '1e-05', '0.00001'], 'the epsilon of layer norms', "it is GPT-2's 1e-5"),
-  'layernorm-epsilon': only(['1e-5', '1e-05', '0.00001'], 'the epsilon of layer norms', "it is GPT-2's 1e-5"),
+  'layernorm-epsilon': only(
+    [],
+    'the epsilon of layer norms',
+    'its newer name alone is known',
+    'pass --norm-epsilon',
+  ),
   'kv-channels': only(
     [],
     'the size of a head',

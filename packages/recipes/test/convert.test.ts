@@ -1,0 +1,132 @@
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { checkpointToHuggingFace, huggingFaceToCheckpoint } from '../src/index.js';
+import { processTestMs } from './support/run-processes.js';
+import { type Training, TrainingRuns } from './support/training-runs.js';
+
+const post = ['--layer-norm-placement', 'post'];
+const onNotice = (): void => {};
+
+let runs: TrainingRuns;
+beforeAll(async () => {
+  runs = await TrainingRuns.create(['--train-iters', '12', '--eval-iters', '0'], 'bert');
+  await runs.run(1, [
+    { name: 'whole', flags: [...post, '--save-hf', runs.pathOf('written-by-training')] },
+    { name: 'pre' },
+  ]);
+  await runs.run(2, [
+    { name: 'cut', flags: [...post, '--tensor-model-parallel-size', '2'] },
+    { name: 'staged', flags: [...post, '--pipeline-model-parallel-size', '2'] },
+  ]);
+}, processTestMs);
+afterAll(() => runs.remove());
+
+async function toHuggingFace(run: string, directory = runs.pathOf(`${run}-hf`)): Promise<string> {
+  await checkpointToHuggingFace({ load: runs.pathOf(run), directory, dtype: 'F32', onNotice });
+  return directory;
+}
+
+/** What one process prints of a training. */
+async function outputOf(training: Training): Promise<string> {
+  const [results] = await runs.run(1, [training]);
+  return results![0]!.output;
+}
+
+const files = ['config.json', 'model.safetensors', 'tokenizer_config.json', 'vocab.txt'];
+const bytesOf = (directory: string, name: string): string =>
+  readFileSync(join(directory, name)).toString('base64');
+
+/** Flags that other models have, those of the recipe not said again. */
+const trainedFrom = (flags: readonly string[]): readonly string[] => {
+  const at = flags.indexOf('--seq-length');
+  return flags.filter((_, index) => index !== at && index !== at + 1);
+};
+
+describe('a BERT between checkpoints and directories of transformers', () => {
+  it('is written as a training writes it, whatever layout saved it', async () => {
+    const expected = runs.pathOf('written-by-training');
+    const whole = await toHuggingFace('whole');
+    for (const name of files) expect(bytesOf(whole, name), name).toBe(bytesOf(expected, name));
+    for (const run of ['cut', 'staged']) {
+      const directory = await toHuggingFace(run);
+      expect(bytesOf(directory, 'config.json')).toBe(bytesOf(expected, 'config.json'));
+      expect(bytesOf(directory, 'model.safetensors').length).toBe(
+        bytesOf(expected, 'model.safetensors').length,
+      );
+    }
+  });
+
+  it('comes back, to the byte, and a training goes on from it with the flags that it is given', async () => {
+    const huggingFace = runs.pathOf('written-by-training');
+    const directory = runs.pathOf('begun');
+    const begun = await huggingFaceToCheckpoint({ loadHuggingFace: huggingFace, directory, onNotice });
+    expect(begun).toMatchObject({ kind: 'bert', path: join(directory, 'iter_0000000') });
+    const again = await toHuggingFace('begun');
+    for (const name of files) expect(bytesOf(again, name), name).toBe(bytesOf(huggingFace, name));
+    const flags = [...trainedFrom(begun.flags), '--train-iters', '2', '--load', directory];
+    expect(await outputOf({ name: 'on', flags })).toContain('iteration 0');
+    // it goes on from what was learnt
+    const [last, first] = [runs.metricsOf('whole').at(-1)!, runs.metricsOf('on')[0]!];
+    expect(first.mlm_loss!).toBeLessThan(last.mlm_loss! + 0.5);
+    expect(runs.metricsOf('whole')[0]!.mlm_loss!).toBeGreaterThan(last.mlm_loss! + 0.5);
+  });
+
+  it('computes with the epsilon and the GELU that it was trained with, or not at all', async () => {
+    const directory = runs.pathOf('other');
+    const source = await toHuggingFace('whole', runs.pathOf('other-hf'));
+    const config = join(source, 'config.json');
+    const fields = JSON.parse(readFileSync(config, 'utf8')) as Record<string, unknown>;
+    writeFileSync(config, JSON.stringify({ ...fields, layer_norm_eps: 1e-12, hidden_act: 'gelu_new' }));
+    const { flags } = await huggingFaceToCheckpoint({ loadHuggingFace: source, directory, onNotice });
+    expect(flags.join(' ')).toContain('--norm-epsilon 1e-12 --gelu tanh');
+    const back = await toHuggingFace('other', runs.pathOf('other-back'));
+    expect(JSON.parse(readFileSync(join(back, 'config.json'), 'utf8'))).toMatchObject({
+      ...{ layer_norm_eps: 1e-12, hidden_act: 'gelu_new' },
+    });
+    await runs.run(1, [{ name: 'on-other', flags: [...trainedFrom(flags), '--load', directory] }]);
+    await expect(runs.run(1, [{ name: 'never', flags: [...post, '--load', directory] }])).rejects.toThrow(
+      /--norm-epsilon 1e-12 --gelu tanh.*--norm-epsilon 0.00001 --gelu erf/s,
+    );
+  });
+
+  it.each<[what: string, convert: () => Promise<unknown>, code: string]>([
+    ['layer norms before sublayers', () => toHuggingFace('pre'), 'MTL_HUGGING_FACE_LAYER_NORM'],
+    [
+      'a directory that holds a model',
+      () => toHuggingFace('whole', runs.pathOf('written-by-training')),
+      'MTL_HUGGING_FACE_EXISTS',
+    ],
+    ['no checkpoint', () => toHuggingFace('written-by-training'), 'MTL_CHECKPOINT_NONE'],
+    [
+      'checkpoints in the way',
+      () =>
+        huggingFaceToCheckpoint({
+          loadHuggingFace: runs.pathOf('written-by-training'),
+          ...{ directory: runs.pathOf('whole'), onNotice },
+        }),
+      'MTL_CHECKPOINT_EXISTS',
+    ],
+    [
+      'a model of another kind',
+      () => {
+        const loadHuggingFace = runs.pathOf('whole');
+        writeFileSync(join(loadHuggingFace, 'config.json'), '{"model_type":"llama"}');
+        return huggingFaceToCheckpoint({ loadHuggingFace, directory: runs.pathOf('none'), onNotice });
+      },
+      'MTL_HUGGING_FACE_CONFIG',
+    ],
+  ])('refuses %s', async (_, convert, code) => {
+    await expect(convert()).rejects.toMatchObject({ code, exitCode: 2 });
+    expect(existsSync(runs.pathOf('none'))).toBe(false);
+  });
+});
+
+describe('--load and --save of one directory', () => {
+  it('begin a training where it is empty, and go on with it afterwards', async () => {
+    const train = (iterations: number): Promise<string> =>
+      outputOf({ name: 'same', flags: ['--load', runs.pathOf('same'), '--train-iters', `${iterations}`] });
+    expect(await train(2)).toContain('there is no checkpoint yet; training starts at iteration 0');
+    expect(await train(3)).toContain('iter_0000002, iteration 2');
+  });
+});
