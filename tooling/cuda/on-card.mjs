@@ -9,7 +9,7 @@
  * run that is cut off has what it had. Ends with 1 when a step failed or took longer than its limit, and at
  * once when there is no card to open. A step that fails keeps none from running: where attention on Hopper
  * does, the others take the kernels for any card.
- * --minutes ends the run in time, for machines that are lent: steps share it
+ * --minutes ends the run in time, for machines that are rented: steps share it
  * (run-steps.mjs).
  * --peer names PyTorch's yardstick and --python the Python that has torch, as MTL_PEER and MTL_PEER_PYTHON
  * do.

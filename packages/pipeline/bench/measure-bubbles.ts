@@ -32,7 +32,7 @@ const kinds: readonly (readonly [schedule: string, numChunks?: number])[] = [
 ];
 
 /** Milliseconds that a rank idles in a step for each of its passes, at least. */
-const leastIdleMs = 7;
+const leastIdleMs = 14;
 
 /**
  * Executor and messages cost 0.25 ms a pass, and so does a rank that wakes too late, whatever the schedule.
