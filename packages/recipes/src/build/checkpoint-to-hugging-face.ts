@@ -21,7 +21,7 @@ export interface CheckpointToHuggingFaceOptions {
 
 /**
  * Writes the weights of a checkpoint, whatever layout saved it, as a directory of the transformers library,
- * with the tokenizer's files. A tensor at a time is in memory.
+ * with the tokenizer's files. Tensors are read as their turn comes; the whole model is never in memory.
  *
  * @returns the path of the checkpoint
  * @throws ConfigurationError MTL_HUGGING_FACE_LAYER_NORM, MTL_FINE_TUNING_CONVERT; CheckpointError
@@ -42,7 +42,7 @@ export async function checkpointToHuggingFace(options: CheckpointToHuggingFaceOp
   recipe.checkSaveHuggingFace(model);
   const tokenizer = tokenizerOptions && (await createTokenizer(tokenizerOptions));
   const tokenizerFiles = tokenizerPaths(tokenizerOptions);
-  const tensors = await savedWeights(path);
+  const tensors = savedWeights(checkpoint);
   await recipe.saveHuggingFace({ directory, model, tensors, tokenizer, tokenizerFiles, dtype });
   if (Object.keys(tokenizerFiles).length === 0) {
     onNotice(`the ${tokenizer?.name ?? 'tokenizer'} has no files of its own: none were written`);

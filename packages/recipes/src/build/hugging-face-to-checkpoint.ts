@@ -1,4 +1,4 @@
-import { listCheckpoints, saveCheckpoint } from '@mtl/checkpoint';
+import { saveCheckpoint } from '@mtl/checkpoint';
 import { createTokenizer } from '@mtl/data';
 import { CheckpointError } from '@mtl/errors';
 import {
@@ -15,6 +15,7 @@ import { validateConfiguration } from '../validate-configuration.js';
 import { huggingFaceTokenizer } from './hugging-face-tokenizer.js';
 import { layersOfChunks } from './layers-of-chunks.js';
 import { recipeOf } from './recipe-of.js';
+import { refuseCheckpoints } from './refuse-checkpoints.js';
 import { saveConfiguration } from './saved-configuration.js';
 import { trainingOptimizer } from './training-optimizer.js';
 import { TrainingProcesses } from './training-processes.js';
@@ -41,7 +42,7 @@ export async function huggingFaceToCheckpoint(options: {
   readonly onNotice: (notice: string) => void;
 }): Promise<BegunCheckpoint> {
   const { loadHuggingFace, directory, onNotice } = options;
-  await refuseCheckpoints(directory);
+  await refuseCheckpoints(directory, { remedy: 'choose another name' });
   const kind = await kindOf(loadHuggingFace);
   const recipe = recipeOf({ kind });
   const configurationOf = (flags: readonly string[]) =>
@@ -98,18 +99,6 @@ async function kindOf(directory: string): Promise<ModelKind> {
   if (kind !== undefined) return kind;
   throw new CheckpointError('MTL_HUGGING_FACE_CONFIG', `${directory} holds a model of type ${type}`, {
     expected: `model_type ${Object.keys(kinds).join(' or ')} in config.json`,
-    exitCode: 2,
-  });
-}
-
-/** A training resumes from the newest checkpoint, which would be this one. */
-async function refuseCheckpoints(directory: string): Promise<void> {
-  const listing = await listCheckpoints(directory);
-  const [present] = [...(listing?.checkpoints ?? []), ...(listing?.skipped ?? [])];
-  if (present === undefined) return;
-  throw new CheckpointError('MTL_CHECKPOINT_EXISTS', `--save ${directory} holds ${present.path} already`, {
-    expected: 'a directory without checkpoints',
-    remedy: 'choose another name',
     exitCode: 2,
   });
 }

@@ -41,7 +41,7 @@ function attempt<Result>(path: string, body: () => Result): Result {
     return body();
   } catch (error) {
     // one of this package's schedules that the function builds upon
-    if (error instanceof MtlError) throw error;
+    if (MtlError.isInstance(error)) throw error;
     throw refusal(path, error instanceof Error ? error.message : String(error), error);
   }
 }

@@ -1,6 +1,6 @@
-import { listCheckpoints, prepareSaveDirectory } from '@mtl/checkpoint';
-import { CheckpointError } from '@mtl/errors';
+import { prepareSaveDirectory } from '@mtl/checkpoint';
 import { isSamePlace } from './is-same-place.js';
+import { refuseCheckpoints } from './refuse-checkpoints.js';
 import type { TrainingProcesses } from './training-processes.js';
 
 export interface PrepareSaveOptions {
@@ -28,21 +28,8 @@ export async function prepareSave(options: PrepareSaveOptions): Promise<void> {
   await processes.together(async () => {
     if (!processes.isFirst) return;
     await prepareSaveDirectory({ directory: save, numBytes });
-    if (!goesOn) await refuseCheckpoints(save);
+    if (goesOn) return;
+    const remedy = `go on with that training by --load ${save}, or choose another directory`;
+    await refuseCheckpoints(save, { remedy });
   });
-}
-
-async function refuseCheckpoints(save: string): Promise<void> {
-  const listing = await listCheckpoints(save);
-  const [first] = [...(listing?.checkpoints ?? []), ...(listing?.skipped ?? [])];
-  if (first === undefined) return;
-  throw new CheckpointError(
-    'MTL_CHECKPOINT_EXISTS',
-    `--save ${save} holds ${first.path} of another training, which this one would mix with its own`,
-    {
-      expected: 'a directory without checkpoints',
-      remedy: `go on with that training by --load ${save}, or choose another directory`,
-      exitCode: 2,
-    },
-  );
 }

@@ -1,10 +1,9 @@
-import { Checkpoint, dtypeBytes, hostTensor, type LogicalTensor, loadCheckpoint } from '@mtl/checkpoint';
+import { type Checkpoint, dtypeBytes, hostTensor, type LogicalTensor, loadCheckpoint } from '@mtl/checkpoint';
 import { sizeOf } from '@mtl/kernels';
 import { isOptimizerTensor } from '@mtl/trainer';
 
 /** The whole weights in a checkpoint, whatever layout saved it, each read when its turn comes. */
-export async function savedWeights(path: string): Promise<LogicalTensor[]> {
-  const checkpoint = await Checkpoint.open(path);
+export function savedWeights(checkpoint: Checkpoint): LogicalTensor[] {
   return [...checkpoint.tensors.values()]
     .filter(({ name }) => !isOptimizerTensor(name))
     .map(({ name, dtype, globalShape }) => {

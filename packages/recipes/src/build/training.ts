@@ -1,4 +1,4 @@
-import type { JsonObject } from '@mtl/checkpoint';
+import { Checkpoint, type JsonObject } from '@mtl/checkpoint';
 import type { World } from '@mtl/comm';
 import type { NumberedBatch, SplitDatasets, Tokenizer } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
@@ -288,7 +288,9 @@ export class Training {
       model: this.model,
       tokenizer: this.tokenizer,
       tensors:
-        checkpointPath === undefined ? weightTensors(this.optimizer) : await savedWeights(checkpointPath),
+        checkpointPath === undefined
+          ? weightTensors(this.optimizer)
+          : savedWeights(await Checkpoint.open(checkpointPath)),
       tokenizerFiles: tokenizerPaths(this.tokenizer.options),
     });
     for (const reporter of this.reporters.all) reporter.message?.(`wrote ${directory}`);

@@ -84,7 +84,7 @@ export default async function moveCheckpoints(
       }),
     'export from checkpoint': async (directory) => {
       if (rank !== 0) return;
-      const saved = await savedWeights(`${directory}/iter_0000001`);
+      const saved = savedWeights(await Checkpoint.open(`${directory}/iter_0000001`));
       await writeHuggingFaceGpt2({ directory: `${directory}-exported`, model: movedModel, tensors: saved });
     },
     import: async (directory) => {
