@@ -29,6 +29,7 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { moduleClosure } from './module-closure.mjs';
 import { neededLibraries, requiredVersions } from './shared-libraries.mjs';
+import { testFolders } from './test-folders.mjs';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const mostBytes = 60e6;
@@ -126,7 +127,7 @@ const modules = new Set([
   // those whose tests run there: with the test runner and its configuration
   ...moduleClosure({
     ...{ root, without },
-    workspace: ['packages/kernels', 'packages/comm', 'apps/gpt-train', 'tooling'],
+    workspace: [...testFolders.map(({ folder }) => folder), 'tooling'],
     alsoNeeded: ['vitest', '@mtl/tooling', 'fast-check'],
   }),
   // by which ranks of tests run TypeScript: tooling's alone, the test runner brings others that it does not

@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { copyFileSync, existsSync, mkdirSync, readFileSync, symlinkSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -10,6 +10,7 @@ import { runSteps } from './run-steps.mjs';
 import { neededLibraries, requiredVersions } from './shared-libraries.mjs';
 import { skippedTests } from './skipped-tests.mjs';
 import { stagesOf } from './stages.mjs';
+import { testFolders } from './test-folders.mjs';
 
 const { path: root, write, writeProgram, remove } = testFolder('bundle-test');
 afterAll(remove);
@@ -87,7 +88,9 @@ describe('what runs on a card', () => {
 
   it('is sanitized by all three tools there, and by none under emulation', () => {
     const onCard = stagesOf({ ...options, emulation: false, sanitizer: '/cuda/bin/compute-sanitizer' });
-    expect(onCard.sanitizer.map(({ args }) => args[1])).toEqual(['memcheck', 'racecheck', 'initcheck']);
+    expect(onCard.sanitizer.map(({ args }) => args[1])).toEqual([
+      ...['memcheck', 'memcheck', 'racecheck', 'initcheck'],
+    ]);
     expect(onCard.bench[0].args.slice(-2)).toEqual(['--presets', 'gpt2-1.3b']);
     expect(onCard.bench[0].args).not.toContain('--dry-run');
     expect(onCard.sanitizer.some(({ problem }) => problem !== undefined)).toBe(false);
@@ -96,10 +99,24 @@ describe('what runs on a card', () => {
     // vitest's preset writes its report there, and skipped tests are read from it
     const reports = onCard.tests.filter(({ report }) => report !== undefined);
     expect(reports.map(({ env }) => env.MTL_TEST_REPORT)).toEqual(reports.map(({ report }) => report));
-    expect(reports).toHaveLength(3);
+    expect(reports).toHaveLength(testFolders.length);
     const emulated = stagesOf({ ...options, emulation: true });
-    expect(emulated.sanitizer.map(({ command }) => command)).not.toContain('compute-sanitizer');
+    // the same programs, by themselves
+    const programs = emulated.sanitizer.map(({ command, args }) => [command, ...args]);
+    expect(programs).toEqual(onCard.sanitizer.slice(0, 2).map(({ args }) => args.slice(4)));
     expect(emulated.bench[0].args).toContain('--dry-run');
+  });
+
+  it('are the tests of every package that has some for a card, each with results of its own', () => {
+    const checkout = fileURLToPath(new URL('../..', import.meta.url));
+    const withTests = ['packages', 'apps']
+      .flatMap((group) => readdirSync(join(checkout, group)).map((name) => `${group}/${name}`))
+      .filter((folder) => existsSync(join(checkout, folder, 'test/cuda')));
+    expect(testFolders.map(({ folder }) => folder).sort()).toEqual(withTests.sort());
+    const { tests } = stagesOf({ ...options, root: checkout, emulation: false });
+    const steps = tests.filter(({ args }) => args.includes('test/cuda'));
+    expect(steps.map(({ cwd }) => cwd).sort()).toEqual(withTests.map((folder) => join(checkout, folder)));
+    expect(new Set(steps.map(({ report }) => report)).size).toBe(withTests.length);
   });
 });
 

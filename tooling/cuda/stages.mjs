@@ -1,6 +1,6 @@
 import { join } from 'node:path';
-
-const sanitizerTools = ['memcheck', 'racecheck', 'initcheck'];
+import { sanitizedPrograms } from './sanitized-programs.mjs';
+import { testFolders } from './test-folders.mjs';
 
 /**
  * The steps of each stage that on-card.mjs runs: name, program, arguments, working directory, and the minutes
@@ -35,26 +35,34 @@ export function stagesOf({ root, out, emulation, only, sanitizer, benchArguments
     report: join(out, report),
     env: { ...env, MTL_TEST_REPORT: join(out, report) },
   });
+  const programs = sanitizedPrograms({ kernels, nativeTests });
   const tests = [
     {
       ...{ name: 'what is here', command: node, cwd: root, isInformation: true, minutes: 5 },
       args: [join(root, 'packages/cli/bin/mtl.mjs'), 'doctor'],
     },
-    { name: 'native tests', command: nativeTests, args: ['cuda_kernels'], cwd: kernels, minutes: 30, env },
-    vitest('operations against the reference', kernels, 'tests-kernels.json'),
-    vitest('trainings against PyTorch and the CPU, on one rank and several', app, 'tests-training.json'),
-    vitest('collectives of ranks on one card', join(root, 'packages/comm'), 'tests-ranks.json'),
+    {
+      ...{ name: 'native tests', command: nativeTests, args: programs[0].args },
+      ...{ cwd: kernels, minutes: 30, env },
+    },
+    ...testFolders.map(({ folder, step, report }) => vitest(step, join(root, folder), report)),
   ];
-  const sanitized = sanitizerTools.map((tool) => ({
-    name: tool,
-    command: sanitizer,
-    ...(sanitizer === undefined
-      ? { problem: 'compute-sanitizer is not here: neither on PATH nor in CUDA_HOME or /usr/local/cuda*' }
-      : {}),
-    args: ['--tool', tool, '--error-exitcode', '1', nativeTests, 'cuda_kernels'],
-    cwd: kernels,
-    minutes: 120,
-  }));
+  // a tool after the other, so that a run that is cut off has what finds most for all programs
+  const sanitizerTools = new Set(programs.flatMap(({ tools }) => tools));
+  const sanitized = [...sanitizerTools].flatMap((tool) =>
+    programs
+      .filter(({ tools }) => tools.includes(tool))
+      .map(({ name, command, args, minutes }) => ({
+        name: `${tool}: ${name}`,
+        command: sanitizer,
+        ...(sanitizer === undefined
+          ? { problem: 'compute-sanitizer is not here: neither on PATH nor in CUDA_HOME or /usr/local/cuda*' }
+          : {}),
+        args: ['--tool', tool, '--error-exitcode', '1', command, ...args],
+        cwd: kernels,
+        minutes,
+      })),
+  );
   return {
     // the one part that no other card's kernels resemble: a mistake there may be a wait without an end
     guard: {
@@ -67,17 +75,11 @@ export function stagesOf({ root, out, emulation, only, sanitizer, benchArguments
       otherwise: { MTL_CUDA_ATTENTION: 'mma.sync' },
     },
     tests,
-    // the sanitizers look at machine code of a card; the tests that they would run are those here
+    // the sanitizers look at machine code of a card; the programs that they would run are run here
     sanitizer: emulation
-      ? [
-          {
-            name: 'native tests, without a sanitizer',
-            command: nativeTests,
-            args: ['cuda_kernels'],
-            cwd: kernels,
-            minutes: 30,
-          },
-        ]
+      ? programs.map(({ name, command, args }) => ({
+          ...{ name: `${name}, without a sanitizer`, command, args, cwd: kernels, minutes: 30 },
+        }))
       : sanitized,
     kernels: [
       {

@@ -21,6 +21,27 @@ std::vector<Test>& all_tests() {
 
 std::atomic<int> num_failures{0};
 
+// Whether a name holds one of the texts, or there are none.
+bool is_chosen(const char* name, int num_texts, char** texts) {
+  if (num_texts == 0) return true;
+  for (int text = 0; text < num_texts; ++text) {
+    if (std::strstr(name, texts[text]) != nullptr) return true;
+  }
+  return false;
+}
+
+// A text that no test's name holds fails the run: a test that was renamed would not be run any more,
+// unnoticed.
+void expect_tests_for(int num_texts, char** texts) {
+  for (int text = 0; text < num_texts; ++text) {
+    bool is_found = false;
+    for (const Test& test : all_tests()) is_found = is_found || std::strstr(test.name, texts[text]) != nullptr;
+    if (is_found) continue;
+    std::printf("no test is called like %s\n", texts[text]);
+    ++num_failures;
+  }
+}
+
 }  // namespace
 
 Registration::Registration(const char* name, void (*body)()) { all_tests().push_back({name, body}); }
@@ -34,11 +55,13 @@ void report_failure(const char* file, int line, const char* expression) {
 int run_tests(int argc, char** argv, const TestProgram& program) {
   const bool is_shared = argc == 4 && std::strcmp(argv[1], "--share") == 0;
   const int share = is_shared ? std::atoi(argv[2]) : 0, num_shares = is_shared ? std::atoi(argv[3]) : 1;
+  const int num_texts = is_shared ? 0 : argc - 1;
+  expect_tests_for(num_texts, argv + 1);
   int num_run = 0, index = 0;
   for (const Test& test : all_tests()) {
     // neighbours, which are alike and take alike long, in different shares
     if (index++ % num_shares != share) continue;
-    if (argc > 1 && !is_shared && std::strstr(test.name, argv[1]) == nullptr) continue;
+    if (!is_chosen(test.name, num_texts, argv + 1)) continue;
     const int before = num_failures;
     test.body();
     if (program.after_each != nullptr) program.after_each();

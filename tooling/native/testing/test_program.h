@@ -17,8 +17,8 @@ struct TestProgram {
   void (*at_end)() = nullptr;
 };
 
-// What main returns: runs the tests whose names contain the first argument, or all, or one of several shares
-// of all (`--share 0 2`: the first of two); 0 if there were any and none failed.
+// What main returns: runs the tests whose names contain one of the arguments, or all, or one of several
+// shares of all (`--share 0 2`: the first of two); 0 if there were any, for each argument, and none failed.
 int run_tests(int argc, char** argv, const TestProgram& program = {});
 
 }  // namespace mtl::testing

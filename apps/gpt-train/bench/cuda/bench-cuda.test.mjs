@@ -1,9 +1,11 @@
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
+import { memoryShapeOf, parseFlags, validateConfiguration } from '@mtl/recipes';
 import { describe, expect, it } from 'vitest';
+import { benchmarkPresets } from '../benchmark-presets.mjs';
 import { formatTable } from './format-table.mjs';
 import { judge } from './judge.mjs';
-import { flopsPerToken } from './plans.mjs';
+import { comparedPresets, flopsPerToken } from './plans.mjs';
 import { largestCommon, searchMicroBatch } from './search-micro-batch.mjs';
 
 const outOfMemory = { out_of_memory: true };
@@ -128,4 +130,30 @@ describe('a yardstick that is not there', () => {
       expect({ status, stdout }).toEqual({ status: 2, stdout: '' });
     },
   );
+});
+
+describe('predicted-memory.mjs', () => {
+  it.each(comparedPresets)('asks mtl plan for the model that is timed: %s', (preset) => {
+    const configuration = validateConfiguration(parseFlags(['--preset', preset]));
+    const { numLayers, hiddenSize, numAttentionHeads, sequenceLength, vocabSize } = memoryShapeOf(
+      configuration,
+      50_257,
+    );
+    const [layers, hidden, heads, sequence, vocabulary] = benchmarkPresets[preset];
+    expect({ numLayers, hiddenSize, numAttentionHeads, sequenceLength, vocabSize }).toEqual({
+      ...{ numLayers: layers, hiddenSize: hidden, numAttentionHeads: heads },
+      ...{ sequenceLength: sequence, vocabSize: vocabulary },
+    });
+  });
+
+  it('prints a row for each micro-batch that is tried', () => {
+    const script = fileURLToPath(new URL('predicted-memory.mjs', import.meta.url));
+    const args = [script, '--presets', 'megatron-1.2b'];
+    const { stdout, status } = spawnSync(process.execPath, args, { encoding: 'utf8' });
+    expect(status).toBe(0);
+    const [, , ...rows] = stdout.trim().split('\n');
+    expect(rows.map((row) => row.split(' | ')[1])).toEqual(['4', '8', '16', '32']);
+    // parameters of 1.2 billion in two bytes, with 16 bytes each of gradients and optimizer
+    for (const row of rows) expect(Number(row.split(' | ')[2])).toBeCloseTo((1.213e9 * 18) / 2 ** 30, 0);
+  });
 });

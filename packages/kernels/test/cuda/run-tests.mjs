@@ -1,18 +1,21 @@
 #!/usr/bin/env node
 /**
  * The first half of npm run test:cuda (tooling/bootstrap/test-cuda.mjs): the case tables of all operations on
- * device `cuda`, against the reference: on the card, where there is one, and under emulation on this
- * machine's processor; there also how often a step of a training waits for the device. Arguments go on to
- * vitest.
+ * device `cuda`, against the reference, and steps of tiny trainings: on the card, where there is one, and
+ * under emulation on this machine's processor; there also how often a step waits for the device. Arguments go
+ * on to vitest.
  *   npm run test:cuda                          both, and the compiler's report on spilled registers
  *   npm run test:cuda -- --emulation           under emulation only: needs neither nvcc nor a card
  *                        -- --emulation --build-only   what emulation needs, and nothing is run
- *   npm run test:cuda -- --sanitize memcheck   the native tests on the card under compute-sanitizer (racecheck, initcheck)
+ *   npm run test:cuda -- --sanitize memcheck   the native tests on the card under compute-sanitizer (or racecheck,
+ *                                              initcheck); with memcheck a few operations called from here,
+ *                                              too
  */
 import { spawnSync } from 'node:child_process';
 import { copyFileSync, existsSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { sanitizedPrograms } from '../../../../tooling/cuda/sanitized-programs.mjs';
 
 const directory = fileURLToPath(new URL('../..', import.meta.url));
 const build = (...args) => ['node', '../../tooling/native/build-native.mjs', ...args];
@@ -50,9 +53,7 @@ function testUnderEmulation() {
     MTL_CUDA_LIBS: emulated,
     MTL_EMULATION_COUNTS: join(emulated, 'counts'),
   };
-  const status = test(environment);
-  // what a whole step of a training asks of the device, from the package where all of it comes together
-  return test(environment, join(directory, '../recipes')) || status;
+  return testAll(environment);
 }
 
 const buildOnlyAt = args.indexOf('--build-only');
@@ -63,19 +64,28 @@ const isEmulationOnly = emulationAt >= 0 && args.splice(emulationAt, 1).length >
 function test(environment, cwd = directory) {
   return run([join(cwd, 'node_modules/.bin/vitest'), 'run', 'test/cuda', ...args], environment, cwd);
 }
+/** Those here, and steps of trainings, from the package where all of it comes together. */
+function testAll(environment) {
+  const status = test(environment);
+  return test(environment, join(directory, '../recipes')) || status;
+}
 if (isEmulationOnly) process.exit(testUnderEmulation());
 
 must(build('--build-dir', 'build/Cuda', '-DMTL_CUDA=ON'));
 const library = join(directory, 'build/Cuda/libmtl_cuda.so');
+const nativeTests = join(directory, 'build/Release/kernels_native_tests');
 
 if (tool !== undefined) {
   must(build('--target', 'kernels_native_tests'));
   const environment = { MTL_CUDA_LIBRARY: library };
   const sanitizer = ['compute-sanitizer', '--tool', tool, '--error-exitcode', '1'];
-  process.exit(run([...sanitizer, 'build/Release/kernels_native_tests', 'cuda_kernels'], environment));
+  const statuses = sanitizedPrograms({ kernels: directory, nativeTests })
+    .filter(({ tools }) => tools.includes(tool))
+    .map(({ command, args }) => run([...sanitizer, command, ...args], environment));
+  process.exit(Math.max(...statuses));
 }
 
 console.log(`\n== on the card${existsSync(library) ? '' : ': no CUDA library was built'}`);
 const resources = existsSync(library) ? run(['node', 'native/cuda/check-resources.mjs']) : 0;
-const onCard = test();
+const onCard = testAll();
 process.exit(resources || onCard || testUnderEmulation());

@@ -1,4 +1,5 @@
 import {
+  findGpu,
   limitMemory,
   memoryStatistics,
   numLiveTensors,
@@ -12,6 +13,7 @@ import { hasEmulationCounts } from '@mtl/tooling/emulation-counts';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { type TinyTrainingOptions, tinyTraining } from './tiny-training.js';
 
+const { problem, title } = findGpu();
 const numMicroBatches = 3;
 const used = 'CUDA graphs: passes over micro-batches are launched as graphs from here on';
 const cuda = { device: 'cuda', numMicroBatches } as const;
@@ -58,7 +60,7 @@ async function expectRefusal(wrap: Wrap, why: string): Promise<void> {
   expect(graphed.losses).toEqual(plain.losses);
   expect(graphed.norms).toEqual(plain.norms);
   expect(graphed.said).toEqual([expect.stringContaining(why)]);
-  expect(graphed.counts.at(-1)!.graphLaunches).toBe(0);
+  expect(graphed.counts.at(-1)?.graphLaunches ?? 0).toBe(0);
   expect(after.at(-1)).toBe(before.at(-1));
   expect(numLiveTensors()).toBe(live);
 }
@@ -74,7 +76,7 @@ function askForTooMuch(): void {
   }
 }
 
-describe.skipIf(!hasEmulationCounts)('a training whose passes are recorded', () => {
+describe.skipIf(problem !== undefined)(`a training whose passes are recorded (${title})`, () => {
   beforeAll(() => void openCuda());
 
   it.each(['float32', 'bfloat16', 'float16'] as const)(
@@ -94,24 +96,27 @@ describe.skipIf(!hasEmulationCounts)('a training whose passes are recorded', () 
     },
   );
 
-  it('asks for two launches a micro-batch instead of every operation', async () => {
-    const [plain, graphed] = [await tinyTraining(cuda), await withGraphs(cuda)];
-    const [before, after] = [plain.counts.at(-1)!, graphed.counts.at(-1)!];
-    expect(graphed.counts.at(-2)).toEqual(after);
-    expect(after).toMatchObject({
-      graphLaunches: 2 * numMicroBatches,
-      // as without graphs
-      ...{ synchronizations: 1, copiesToHost: 1, copiesToDevice: 5 * numMicroBatches, memoryCalls: 0 },
-    });
-    // of a micro-batch: five copies, each in two parts, two graphs and the sum of its losses
-    const perMicroBatch = 5 * 2 + 2 + 1;
-    const ofUpdate = after.enqueued - numMicroBatches * perMicroBatch;
-    // norm, scalars, update, and the copy of the figures
-    expect(ofUpdate).toBeGreaterThan(0);
-    expect(ofUpdate).toBeLessThan(10);
-    expect(before.graphLaunches).toBe(0);
-    expect(before.enqueued).toBeGreaterThan(5 * after.enqueued);
-  });
+  it.skipIf(!hasEmulationCounts)(
+    'asks for two launches a micro-batch instead of every operation',
+    async () => {
+      const [plain, graphed] = [await tinyTraining(cuda), await withGraphs(cuda)];
+      const [before, after] = [plain.counts.at(-1)!, graphed.counts.at(-1)!];
+      expect(graphed.counts.at(-2)).toEqual(after);
+      expect(after).toMatchObject({
+        graphLaunches: 2 * numMicroBatches,
+        // as without graphs
+        ...{ synchronizations: 1, copiesToHost: 1, copiesToDevice: 5 * numMicroBatches, memoryCalls: 0 },
+      });
+      // of a micro-batch: five copies, each in two parts, two graphs and the sum of its losses
+      const perMicroBatch = 5 * 2 + 2 + 1;
+      const ofUpdate = after.enqueued - numMicroBatches * perMicroBatch;
+      // norm, scalars, update, and the copy of the figures
+      expect(ofUpdate).toBeGreaterThan(0);
+      expect(ofUpdate).toBeLessThan(10);
+      expect(before.graphLaunches).toBe(0);
+      expect(before.enqueued).toBeGreaterThan(5 * after.enqueued);
+    },
+  );
 
   it('launches micro-batches of another shape one by one, and says so once', async () => {
     // the recorded shape before, between and after others
@@ -122,7 +127,7 @@ describe.skipIf(!hasEmulationCounts)('a training whose passes are recorded', () 
     expect(graphed.norms).toEqual(plain.norms);
     expect(graphed.said).toEqual([used, expect.stringContaining('differ in shape')]);
     const launches = graphed.counts.map(({ graphLaunches }) => graphLaunches);
-    expect(launches).toEqual([2, 6, 4, 4, 4]);
+    if (hasEmulationCounts) expect(launches).toEqual([2, 6, 4, 4, 4]);
   });
 
   it('goes on without graphs where a pass waits for the device, and says what did', async () => {

@@ -2,7 +2,7 @@ import { GptStage, numLossTokens, type StageBatch } from '@mtl/models';
 import { AdamwOptimizer, LossScaler, NumMicroBatches, ParameterBuffers } from '@mtl/optimizer';
 import { GraphedStage, Pipeline, type Stage } from '@mtl/pipeline';
 import { oneStage } from '@mtl/pipeline/schedules';
-import { type EmulationCounts, emulationCounts } from '@mtl/tooling/emulation-counts';
+import { type EmulationCounts, emulationCounts, hasEmulationCounts } from '@mtl/tooling/emulation-counts';
 import { Trainer } from '@mtl/trainer';
 
 const sequenceLength = 16;
@@ -35,7 +35,7 @@ export interface TinyTraining {
   readonly losses: readonly number[];
   readonly norms: readonly number[];
   readonly evaluated: readonly number[];
-  /** What each step asked of an emulated device. */
+  /** What each step asked of an emulated device that counts; else empty. */
   readonly counts: readonly EmulationCounts[];
 }
 
@@ -90,7 +90,7 @@ export async function tinyTraining(options: TinyTrainingOptions): Promise<TinyTr
     [],
     [],
   ];
-  let before = device === 'cuda' ? emulationCounts() : undefined;
+  let before = device === 'cuda' && hasEmulationCounts ? emulationCounts() : undefined;
   for await (const { lmLoss, gradNorm } of trainer) {
     losses.push(lmLoss);
     norms.push(gradNorm);

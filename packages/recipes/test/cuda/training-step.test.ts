@@ -1,12 +1,13 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { numLiveTensors, openCuda } from '@mtl/kernels';
+import { findGpu, numLiveTensors, openCuda } from '@mtl/kernels';
 import { hasEmulationCounts } from '@mtl/tooling/emulation-counts';
 import { afterAll, describe, expect, it, vi } from 'vitest';
 import { tinyTraining } from './tiny-training.js';
 
 const steps = 4;
+const { problem, title } = findGpu();
 
 describe.skipIf(!hasEmulationCounts)('ranges for a profiler', () => {
   const directory = mkdtempSync(join(tmpdir(), 'mtl-ranges-'));
@@ -70,7 +71,9 @@ describe.skipIf(!hasEmulationCounts)('a step of a training on an emulated CUDA d
       expect(numLiveTensors()).toBe(live);
     },
   );
+});
 
+describe.skipIf(problem !== undefined)(`a training on device cuda (${title})`, () => {
   it("has the CPU's losses and gradient norms", async () => {
     openCuda();
     const [cuda, cpu] = [

@@ -1,0 +1,31 @@
+/**
+ * The packages with tests that want a card (`test/cuda`), in the order in which they run there; a bundle
+ * holds what they need. `step` is what on-card.mjs calls them, `report` the file with their results.
+ */
+export const testFolders = [
+  {
+    folder: 'packages/kernels',
+    step: 'operations against the reference',
+    report: 'tests-kernels.json',
+  },
+  {
+    folder: 'packages/recipes',
+    step: 'steps of trainings, with graphs and without',
+    report: 'tests-steps.json',
+  },
+  {
+    folder: 'apps/gpt-train',
+    step: 'trainings against PyTorch and the CPU, on one rank and several',
+    report: 'tests-training.json',
+  },
+  {
+    folder: 'packages/comm',
+    step: 'collectives of ranks on one card',
+    report: 'tests-ranks.json',
+  },
+  {
+    folder: 'packages/cli',
+    step: 'what mtl doctor says of the card',
+    report: 'tests-doctor.json',
+  },
+];
