@@ -44,7 +44,7 @@ const { values } = parseArgs({
     'micro-batches': { type: 'string', default: '1' },
     'sequence-parallel': { type: 'boolean', default: false },
     'distributed-optimizer': { type: 'boolean', default: false },
-    /** Of a process that has the whole model, on a card. */
+    /** On a card, where passes exchange nothing: not with --tp. */
     'cuda-graphs': { type: 'boolean', default: false },
     /** Prints where the time goes, by operation, to standard error. */
     profile: { type: 'boolean', default: false },
@@ -121,6 +121,12 @@ const { stages, parameters } = buildGptStages({
   ...{ model, device, dtype, seed: 1234, layers, placement, rank: coordinates.pp },
   tensorParallel: groups.tp && { group: groups.tp, sequenceParallel: values['sequence-parallel'] },
 });
+if (values['cuda-graphs'] && tensorModelParallelSize > 1) {
+  console.error(
+    'error[MTL_CUDA_GRAPHS]: --cuda-graphs with --tp: passes that exchange tensors cannot be recorded',
+  );
+  process.exit(2);
+}
 const graphed = (stage) =>
   new GraphedStage({
     ...{ stage, device, onMessage: console.error, lastRunsByItself: dataParallelSize > 1 },
@@ -129,7 +135,9 @@ const graphed = (stage) =>
     },
   });
 const pipeline = new Pipeline({
-  stages: values['cuda-graphs'] ? new Map([[0, graphed(stages.get(0))]]) : stages,
+  stages: values['cuda-graphs']
+    ? new Map([...stages].map(([chunk, stage]) => [chunk, graphed(stage)]))
+    : stages,
   ...{ schedule, dtype, device, group: groups.pp },
   replicas: values['sequence-parallel'] ? undefined : groups.tp,
 });

@@ -16,6 +16,11 @@ export type Upload = (values: TypedArray, options: Required<TensorOptions>) => T
 
 /** A micro-batch on the device, as its stage knows it. */
 export interface LoadedBatch {
+  /**
+   * What its passes do differently than those of another whose uploads had the same shapes, in words;
+   * default: nothing.
+   */
+  readonly variant?: string | undefined;
   release(): void;
 }
 
@@ -31,8 +36,8 @@ export interface StageForward<Batch> extends LossFactors {
    */
   readonly input?: Tensor | undefined;
   /**
-   * The last micro-batch of a training step: its backward is the one beside which gradients are reduced.
-   * Default: not known.
+   * The micro-batch of a training step whose backward completes the gradients of the stage's weights: beside
+   * it they are reduced. Default: not known.
    */
   readonly endsStep?: boolean | undefined;
   /**
@@ -99,6 +104,6 @@ export interface Stage<Batch> {
   takeLoss(microBatch: number): StageLoss;
   /** Forward without keeping anything; on the last stage the losses are ready at once (`takeLoss`). */
   evaluate(call: StageForward<Batch>): Tensor | undefined;
-  /** Lets go of micro-batches whose backward will not come (after an error). */
-  abandon(): void;
+  /** Lets go of micro-batches whose backward will not come (after an error): of one, or of all. */
+  abandon(microBatch?: number): void;
 }

@@ -1,4 +1,5 @@
 import { layerNorm, type Parameter, type Tape, type Variable } from '@mtl/autograd';
+import type { Upload } from '@mtl/pipeline';
 import { gatherRows, vocabularyParallelEmbedding } from '@mtl/tensor-parallel';
 import {
   normParameters,
@@ -107,9 +108,9 @@ export abstract class BertEncoderStage<
   }
 
   /** How a micro-batch is packed here. */
-  protected sequencesOptions(batch: Batch, own: Positions): DeviceSequencesOptions {
+  protected sequencesOptions(batch: Batch, own: Positions, upload?: Upload): DeviceSequencesOptions {
     const packing = new SamplePacking(this.sizeOf(batch), this.#rowDivisor);
-    return { device: this.device, packing, own, isFirst: this.isFirst };
+    return { device: this.device, packing, own, isFirst: this.isFirst, upload };
   }
 
   /** Hidden states [rows, 1, H] that a head reads, normalized and whole on every process. */

@@ -5,7 +5,7 @@ import {
   type DType,
   numLiveTensors,
   resetCountedFlops,
-  type Tensor,
+  Tensor,
 } from '@mtl/kernels';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { expectClose, StageUnderTest } from '../../test/support/stage-under-test.js';
@@ -291,6 +291,35 @@ describe('BertStage', () => {
     });
     // counted to the tensor: one that a step left behind would show after the next
     expect(new Set(afterSteps).size, `${afterSteps}`).toBe(1);
+    built.dispose();
+  });
+
+  it('loads batches for passes that are launched again: what differs is uploaded, or said', () => {
+    const built = build('cpu', 'float32');
+    const padded = (sequenceLength: number): MaskedTokenBatch => {
+      const [batchSize, one] = [2, new Int32Array(2 * sequenceLength)];
+      return {
+        ...batchOf([0, 1]),
+        ...{ batchSize, sequenceLength, tokens: one, tokenTypes: one, lengths: Int32Array.of(5, 4) },
+      };
+    };
+    const load = (batch: MaskedTokenBatch) => {
+      const shapes: string[] = [];
+      const factors = factorsOf([batch]);
+      const loaded = built.stage.load({ batch, ...factors }, (values, options) => {
+        shapes.push(`${options.dtype} ${options.shape.join(' ')}`);
+        return Tensor.from(values, options);
+      });
+      loaded.release();
+      return { shapes: shapes.join(), longest: loaded.packed.longest, variant: loaded.variant };
+    };
+    const [short, long] = [load(padded(8)), load(padded(9))];
+    // 9 tokens are 16 rows in either padding, of samples that may fill it
+    expect(long.shapes).toBe(short.shapes);
+    expect([short.longest, long.longest]).toEqual([8, 9]);
+    expect(short.variant).not.toBe(long.variant);
+    const other = load({ ...padded(8), lengths: Int32Array.of(8, 1) });
+    expect(other).toEqual(short);
     built.dispose();
   });
 });

@@ -2,8 +2,8 @@ import { type Parameter, Tape, type Variable } from '@mtl/autograd';
 import type { MaskedTokenBatch } from '@mtl/data';
 import { UsageError } from '@mtl/errors';
 import { cast, Tensor } from '@mtl/kernels';
-import type { StageForward, StageLoss } from '@mtl/pipeline';
-import type { Positions, StageCall } from '../blocks/transformer-stage.js';
+import type { StageLoss } from '@mtl/pipeline';
+import type { Positions, StageCall, ToDevice } from '../blocks/transformer-stage.js';
 import { vocabularyLogits } from '../blocks/vocabulary-logits.js';
 import { BertEncoderStage, type BertStageOptions } from './bert-encoder-stage.js';
 import { MaskedLanguageHead, SentenceOrderHead } from './bert-heads.js';
@@ -88,13 +88,10 @@ export class BertStage extends BertEncoderStage<MaskedStageBatch, DeviceMaskedBa
     return prediction;
   }
 
-  protected toDevice(
-    call: Pick<StageForward<MaskedStageBatch>, 'batch' | 'lossFactor' | 'sampleLossFactor'>,
-    positions: Positions,
-  ): DeviceMaskedBatch {
-    const { batch, lossFactor, sampleLossFactor } = call;
+  protected toDevice(call: ToDevice<MaskedStageBatch>, positions: Positions): DeviceMaskedBatch {
+    const { batch, upload, ...factors } = call;
     const { isLast } = this;
-    const options = { ...this.sequencesOptions(batch, positions), isLast, lossFactor, sampleLossFactor };
+    const options = { ...this.sequencesOptions(batch, positions, upload), isLast, ...factors };
     if (!isLast || !this.model.sentenceOrderHead) {
       return maskedBatchToDevice({ ...batch, sentenceOrderLabels: undefined }, options);
     }

@@ -2,8 +2,8 @@ import { crossEntropy, type Parameter, type Tape, type Variable } from '@mtl/aut
 import type { TaskTokenBatch } from '@mtl/data';
 import { UsageError } from '@mtl/errors';
 import { cast, Tensor } from '@mtl/kernels';
-import type { StageForward, StageLoss } from '@mtl/pipeline';
-import type { Positions, StageCall } from '../blocks/transformer-stage.js';
+import type { StageLoss } from '@mtl/pipeline';
+import type { Positions, StageCall, ToDevice } from '../blocks/transformer-stage.js';
 import { BertEncoderStage, type BertStageOptions } from './bert-encoder-stage.js';
 import type { BertTask } from './bert-task.js';
 import { PooledHead } from './pooled-head.js';
@@ -56,7 +56,7 @@ export class BertTaskStage extends BertEncoderStage<TaskTokenBatch, DeviceTaskBa
   }
 
   protected toDevice(
-    { batch, sampleLossFactor }: Pick<StageForward<TaskTokenBatch>, 'batch' | 'sampleLossFactor'>,
+    { batch, sampleLossFactor, upload }: ToDevice<TaskTokenBatch>,
     positions: Positions,
   ): DeviceTaskBatch {
     if (sampleLossFactor === undefined) {
@@ -64,7 +64,7 @@ export class BertTaskStage extends BertEncoderStage<TaskTokenBatch, DeviceTaskBa
     }
     const head = this.task.kind === 'span' ? SpanHead : PooledHead;
     const targets = head.targets(batch, sampleLossFactor);
-    return taskBatchToDevice(batch, { ...this.sequencesOptions(batch, positions), targets });
+    return taskBatchToDevice(batch, { ...this.sequencesOptions(batch, positions, upload), targets });
   }
 
   protected losses(tape: Tape, hidden: Variable, call: StageCall<DeviceTaskBatch>): readonly Variable[] {

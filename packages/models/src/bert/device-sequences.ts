@@ -1,5 +1,6 @@
 import { type Slice, Variable } from '@mtl/autograd';
 import { type Device, type DType, Tensor, type TypedArray } from '@mtl/kernels';
+import type { Upload } from '@mtl/pipeline';
 import { neededTokens } from '../blocks/needed-tokens.js';
 import type { PackedRows } from '../blocks/transformer-stage.js';
 import type { SamplePacking } from './sample-packing.js';
@@ -39,6 +40,8 @@ export interface DeviceSequences {
   readonly firstPositions: Variable;
   /** int64 [R] */
   readonly samples: Variable;
+  /** As that of `LoadedBatch`: what attention is told of the longest sample. */
+  readonly variant: string | undefined;
   release(): void;
 }
 
@@ -49,14 +52,22 @@ export interface DeviceSequencesOptions {
   readonly own: Slice;
   /** Whether they are embedded here. */
   readonly isFirst: boolean;
+  /**
+   * Through which they go where passes are to be launched again with other samples: what operations are told
+   * besides tensors then fits all samples of as many tokens and rows.
+   */
+  readonly upload?: Upload | undefined;
 }
 
 /** A constant on the device. */
 export function uploadConstant(
   values: TypedArray,
-  { shape, dtype, device }: { shape: readonly number[]; dtype: DType; device: Device },
+  {
+    upload = Tensor.from,
+    ...options
+  }: { shape: readonly number[]; dtype: DType; device: Device; upload?: Upload | undefined },
 ): Variable {
-  return new Variable(Tensor.from(values, { shape, dtype, device }), { requiresGradient: false });
+  return new Variable(upload(values, options), { requiresGradient: false });
 }
 
 /**
@@ -66,14 +77,17 @@ export function uploadConstant(
  */
 export function sequencesToDevice(
   batch: TokenSequences,
-  { device, packing, own, isFirst }: DeviceSequencesOptions,
+  { device, packing, own, isFirst, upload }: DeviceSequencesOptions,
 ): Omit<DeviceSequences, 'release'> {
-  const { numRows: r } = batch;
-  const { starts, longest, numScores } = packing;
+  const { numRows: r, sequenceLength } = batch;
+  const { starts, numScores } = packing;
+  // attention is launched for the longest sample; a bound launches blocks that find nothing to do
+  const bound = Math.min(sequenceLength, packing.numRows);
+  const longest = upload === undefined ? packing.longest : bound;
   const ids = (values: Int32Array, shape: readonly number[]): Variable =>
-    uploadConstant(values, { shape, dtype: 'int32', device });
+    uploadConstant(values, { shape, dtype: 'int32', device, upload });
   const long = (values: BigInt64Array, shape: readonly number[]): Variable =>
-    uploadConstant(values, { shape, dtype: 'int64', device });
+    uploadConstant(values, { shape, dtype: 'int64', device, upload });
   const packed = (values: Int32Array | undefined): Int32Array => packing.packed(neededTokens(values));
   const rowNumbers = BigInt64Array.from(Array.from(batch.rowNumbers, BigInt));
   const shape = [own.end - own.start, 1];
@@ -91,6 +105,7 @@ export function sequencesToDevice(
     },
     firstPositions: ids(starts.subarray(0, r), [r]),
     samples: long(rowNumbers, [r]),
+    variant: upload === undefined ? undefined : `samples of at most ${bound} rows`,
   };
 }
 
@@ -98,7 +113,8 @@ export function sequencesToDevice(
 export function releaseSequences({
   packed,
   ...variables
-}: Pick<DeviceSequences, 'packed'> & Readonly<Record<string, Variable | undefined | PackedRows>>): void {
+}: Pick<DeviceSequences, 'packed'> &
+  Readonly<Record<string, Variable | string | undefined | PackedRows>>): void {
   const { starts, positions, samples } = packed;
   for (const variable of [...Object.values(variables), starts, positions, samples]) {
     if (variable instanceof Variable) variable.release();

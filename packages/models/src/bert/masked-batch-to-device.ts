@@ -67,7 +67,7 @@ export function maskedBatchToDevice(
 
 function targetsToDevice(
   batch: MaskedStageBatch,
-  { lossFactor, sampleLossFactor, device, packing }: Omit<MaskedBatchOptions, 'isLast'>,
+  { lossFactor, sampleLossFactor, device, packing, upload = Tensor.from }: Omit<MaskedBatchOptions, 'isLast'>,
 ): MaskedTargets {
   const { batchSize: b, sentenceOrderLabels } = batch;
   const maskedPositions = neededTokens(batch.maskedPositions);
@@ -78,11 +78,11 @@ function targetsToDevice(
   const numMasked = maskedPositions.length;
   const constant = (tensor: Tensor): Variable => new Variable(tensor, { requiresGradient: false });
   const ids = (values: Int32Array): Variable =>
-    uploadConstant(values, { shape: [values.length], dtype: 'int32', device });
+    uploadConstant(values, { shape: [values.length], dtype: 'int32', device, upload });
   const factorsOfAll = new Float32Array(numMasked + (sentenceOrderLabels === undefined ? 0 : b));
   for (let index = 0; index < numMasked; index++) factorsOfAll[index] = maskedWeights[index]! * lossFactor;
   if (sampleLossFactor !== undefined) factorsOfAll.fill(sampleLossFactor, numMasked);
-  const weights = Tensor.from(factorsOfAll, { shape: [factorsOfAll.length], dtype: 'float32', device });
+  const weights = upload(factorsOfAll, { shape: [factorsOfAll.length], dtype: 'float32', device });
   const flat = (position: number): number => packing.starts[position % b]! + Math.floor(position / b);
   return {
     maskedPositions: ids(maskedPositions.map(flat)),

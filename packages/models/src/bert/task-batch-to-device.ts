@@ -35,7 +35,7 @@ export function taskBatchToDevice(
 ): DeviceTaskBatch {
   const { batchSize, numChoices, sampleNumbers, sequenceLength, lengths } = batch;
   const numRows = batchSize * numChoices;
-  const { device, packing } = sequences;
+  const { device, packing, upload } = sequences;
   // every choice of a sample is dropped by masks of its own
   const rowNumbers = Float64Array.from(
     { length: numRows },
@@ -44,8 +44,8 @@ export function taskBatchToDevice(
   const shape = [targets.labels.length];
   const variables = {
     ...sequencesToDevice({ ...batch, numRows, rowNumbers }, sequences),
-    labels: uploadConstant(targets.labels, { shape, dtype: 'int32', device }),
-    weights: uploadConstant(targets.weights, { shape, dtype: 'float32', device }),
+    labels: uploadConstant(targets.labels, { shape, dtype: 'int32', device, upload }),
+    weights: uploadConstant(targets.weights, { shape, dtype: 'float32', device, upload }),
   };
   return {
     ...{ ...variables, numRows, sequenceLength, lengths, starts: packing.starts },

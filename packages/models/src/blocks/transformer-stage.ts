@@ -12,7 +12,7 @@ import {
 } from '@mtl/autograd';
 import { UsageError } from '@mtl/errors';
 import type { Device, DType, Tensor } from '@mtl/kernels';
-import type { Stage, StageForward, StageLoss } from '@mtl/pipeline';
+import type { LossFactors, Stage, StageForward, StageLoss, Upload } from '@mtl/pipeline';
 import { isSpread, sliceOfRank, type TensorParallel } from '@mtl/tensor-parallel';
 import { applyLayers, type Recomputation } from './recomputation.js';
 import {
@@ -64,6 +64,8 @@ export interface DeviceSamples {
   readonly samples: Variable;
   /** Where samples lie one after the other, without padding. */
   readonly packed?: PackedRows | undefined;
+  /** As that of `LoadedBatch`. */
+  readonly variant?: string | undefined;
   release(): void;
 }
 
@@ -94,6 +96,12 @@ export interface StageCall<OnDevice extends DeviceSamples> {
   readonly batch: OnDevice;
   readonly positions: Positions;
   readonly training: boolean;
+}
+
+/** What a model copies to the device, and through what. */
+export interface ToDevice<Batch> extends LossFactors {
+  readonly batch: Batch;
+  readonly upload?: Upload | undefined;
 }
 
 interface Flight<OnDevice> {
@@ -153,11 +161,11 @@ export abstract class TransformerStage<
     });
   }
 
-  /** Copies a micro-batch to the device, with the factors that losses enter the total with. */
-  protected abstract toDevice(
-    call: Pick<StageForward<Batch>, 'batch' | 'lossFactor' | 'sampleLossFactor'>,
-    positions: Positions,
-  ): OnDevice;
+  /**
+   * Copies a micro-batch to the device, with the factors that losses enter the total with. With `upload` all
+   * that passes over micro-batches of the same shapes and `variant` differ in is in what goes through it.
+   */
+  protected abstract toDevice(call: ToDevice<Batch>, positions: Positions): OnDevice;
   /** What goes into the first layer, [S, B, H] or this process's part of it, dropout included. */
   protected abstract embed(tape: Tape, call: StageCall<OnDevice>): Variable;
   /** Which keys a query sees in batches that are not packed: a model with such batches says it. */
@@ -185,6 +193,14 @@ export abstract class TransformerStage<
     const [rows, columns] = this.activationRows(batch);
     const { start, end } = this.positions(rows, this.tensorParallel?.sequenceParallel ?? false);
     return [end - start, columns, this.model.hiddenSize];
+  }
+
+  /**
+   * Passes over micro-batches of one shape differ in nothing but these tensors: random masks are counted from
+   * sample numbers, which are among them.
+   */
+  load(call: Pick<StageForward<Batch>, 'batch' | keyof LossFactors>, upload?: Upload): OnDevice {
+    return this.toDevice({ ...call, upload }, this.#positionsOf(call.batch, { training: true }));
   }
 
   forward(call: StageForward<Batch>): Tensor | undefined {
@@ -238,11 +254,18 @@ export abstract class TransformerStage<
     return output;
   }
 
-  abandon(): void {
-    for (const flight of this.#flights.values()) release(flight);
-    this.#flights.clear();
-    for (const loss of this.#losses.values()) loss.dispose();
-    this.#losses.clear();
+  abandon(microBatch?: number): void {
+    const isMeant = (number: number): boolean => microBatch === undefined || number === microBatch;
+    for (const [number, flight] of this.#flights) {
+      if (!isMeant(number)) continue;
+      release(flight);
+      this.#flights.delete(number);
+    }
+    for (const [number, loss] of this.#losses) {
+      if (!isMeant(number)) continue;
+      loss.dispose();
+      this.#losses.delete(number);
+    }
   }
 
   /**
@@ -281,14 +304,18 @@ export abstract class TransformerStage<
     return dropout === undefined ? input : biasDropoutResidual(tape, { input, dropout });
   }
 
-  #run(tape: Tape, call: StageForward<Batch>, { training }: { training: boolean }): Flight<OnDevice> {
+  #positionsOf(batch: Batch, { training }: { readonly training: boolean }): Positions {
     // an evaluation of the whole model keeps nothing that cutting the sequence would save: any length will do
     // there
     const cuts = training || !this.isFirst || !this.isLast;
-    const positions = this.positions(
-      this.activationRows(call.batch)[0],
+    return this.positions(
+      this.activationRows(batch)[0],
       cuts && this.tensorParallel?.sequenceParallel === true,
     );
+  }
+
+  #run(tape: Tape, call: StageForward<Batch>, { training }: { training: boolean }): Flight<OnDevice> {
+    const positions = this.#positionsOf(call.batch, { training });
     // what `load` of this stage made, if the caller has called it
     const batch = (call.loaded as OnDevice | undefined) ?? this.toDevice(call, positions);
     const stageCall = { batch, positions, training };

@@ -1,5 +1,5 @@
 import { layerNorm, type Parameter, type Tape, type Variable } from '@mtl/autograd';
-import type { StageForward, StageLoss, Upload } from '@mtl/pipeline';
+import type { StageLoss } from '@mtl/pipeline';
 import { vocabularyParallelCrossEntropy, vocabularyParallelEmbedding } from '@mtl/tensor-parallel';
 import { applyLayers } from '../blocks/recomputation.js';
 import {
@@ -13,6 +13,7 @@ import {
   type AttentionMask,
   type Positions,
   type StageCall,
+  type ToDevice,
   TransformerStage,
   type TransformerStageOptions,
 } from '../blocks/transformer-stage.js';
@@ -94,20 +95,9 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
     });
   }
 
-  /**
-   * Passes over micro-batches of one shape differ in nothing but these tensors: random masks are counted from
-   * `samples`.
-   */
-  load(
-    { batch, lossFactor }: Pick<StageForward<StageBatch>, 'batch' | 'lossFactor'>,
-    upload?: Upload,
-  ): DeviceBatch {
+  protected toDevice({ batch, lossFactor, upload }: ToDevice<StageBatch>): DeviceBatch {
     const { device, isFirst, isLast } = this;
     return toDevice(batch, { device, lossFactor, isFirst, isLast, upload });
-  }
-
-  protected toDevice(call: StageForward<StageBatch>): DeviceBatch {
-    return this.load(call);
   }
 
   protected embed(tape: Tape, call: StageCall<DeviceBatch>): Variable {

@@ -1,13 +1,13 @@
-import { Tensor, type TensorOptions } from '@mtl/kernels';
+import { cast, Tensor, type TensorOptions } from '@mtl/kernels';
 import type { Upload } from '../stage.js';
 
 /**
- * Tensors on a device that stay where they are while host values are copied into them again and again: by the
- * order of uploads. Those that were kept stay for good; others make way when an upload has another shape or
- * dtype than the one before.
+ * Tensors on a device that stay where they are while values are copied into them again and again: by the
+ * order of uploads and copies, their shapes and dtypes. Those that were kept stay for good; others make way
+ * when an upload has another shape or dtype than the one before.
  */
 export class FixedTensors {
-  #kept: readonly Tensor[] = [];
+  readonly #kept = new Map<string, Tensor>();
   #others: (Tensor | undefined)[] = [];
   #used: Tensor[] = [];
 
@@ -17,44 +17,56 @@ export class FixedTensors {
    */
   upload(): Upload {
     this.#used = [];
-    return (values, options) => {
-      const tensor = this.#tensorAt(this.#used.length, options);
-      tensor.write(values);
-      this.#used.push(tensor);
-      return tensor.view({ shape: tensor.shape });
-    };
+    return (values, options) => this.#next(options, (tensor) => tensor.write(values));
+  }
+
+  /** Copies what is on the device already into the next tensor, and gives a view of it. */
+  copy(input: Tensor): Tensor {
+    const { shape, dtype, device } = input;
+    return this.#next({ shape, dtype, device }, (output) => cast({ output, input }));
   }
 
   /**
-   * Shapes and dtypes of the last uploads, in their order: where they are those of kept tensors, so are the
-   * tensors.
+   * Shapes and dtypes of what was copied since `upload`, in that order: where they are those of kept tensors,
+   * so are the tensors.
    */
   get shapes(): string {
     return this.#used.map(({ dtype, shape }) => `${dtype} [${shape.join(', ')}]`).join(', ');
   }
 
-  /** Keeps the tensors of the last uploads, which is done once. */
+  /** Keeps the tensors that were copied into since `upload`. */
   keep(): void {
-    this.#kept = this.#used;
-    this.#others = [];
+    this.#used.forEach((tensor, position) => {
+      this.#kept.set(keyOf(position, tensor), tensor);
+      if (this.#others[position] === tensor) this.#others[position] = undefined;
+    });
   }
 
   dispose(): void {
-    for (const tensor of [...this.#kept, ...this.#others]) tensor?.dispose();
-    this.#kept = [];
+    for (const tensor of [...this.#kept.values(), ...this.#others]) tensor?.dispose();
+    this.#kept.clear();
     this.#others = [];
   }
 
-  #tensorAt(position: number, options: TensorOptions): Tensor {
-    const fitting = [this.#kept[position], this.#others[position]].find((tensor) => fits(tensor, options));
+  #next(options: Required<TensorOptions>, fill: (tensor: Tensor) => void): Tensor {
+    const tensor = this.#tensorAt(this.#used.length, options);
+    fill(tensor);
+    this.#used.push(tensor);
+    return tensor.view({ shape: tensor.shape });
+  }
+
+  #tensorAt(position: number, options: Required<TensorOptions>): Tensor {
+    const key = keyOf(position, options);
+    const other = this.#others[position];
+    const fitting = this.#kept.get(key) ?? (other && keyOf(position, other) === key ? other : undefined);
     if (fitting !== undefined) return fitting;
-    this.#others[position]?.dispose();
+    other?.dispose();
     const tensor = Tensor.empty(options);
     this.#others[position] = tensor;
     return tensor;
   }
 }
 
-function fits(tensor: Tensor | undefined, { shape, dtype }: TensorOptions): boolean {
-  return tensor?.dtype === dtype && `${tensor.shape}` === `${shape}`;
+function keyOf(position: number, { shape, dtype }: Pick<Tensor, 'shape' | 'dtype'>): string {
+  return `${position} ${dtype} ${shape.join(' ')}`;
 }

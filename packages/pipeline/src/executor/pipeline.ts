@@ -63,6 +63,8 @@ interface PreparedStep {
   readonly schedule: PipelineSchedule;
   readonly training: MessagePlan;
   readonly evaluation: MessagePlan;
+  /** Of each chunk here the micro-batch whose backward comes last. */
+  readonly completing: ReadonlyMap<number, number>;
 }
 
 /**
@@ -181,7 +183,7 @@ export class Pipeline<Batch> {
       lossFactor: step.lossFactor,
       sampleLossFactor: step.sampleLossFactor,
       input,
-      endsStep: microBatch === step.batches.length - 1,
+      endsStep: this.#completing(step.batches.length).get(chunk) === microBatch,
     };
     const stage = this.#stage(chunk);
     let result: Tensor | undefined;
@@ -251,6 +253,10 @@ export class Pipeline<Batch> {
     );
   }
 
+  #completing(numMicroBatches: number): ReadonlyMap<number, number> {
+    return this.#prepared.get(numMicroBatches)!.completing;
+  }
+
   #stage(chunk: number): Stage<Batch> {
     return this.#options.stages.get(chunk)!;
   }
@@ -267,9 +273,12 @@ export class Pipeline<Batch> {
     if (prepared === undefined) {
       const schedule = this.#options.schedule(numMicroBatches);
       this.#checkSchedule(schedule, numMicroBatches);
+      const training = planMessages(schedule, { rank: this.#rank });
+      const last = training.actions.filter(({ completesChunk }) => completesChunk);
       prepared = {
         schedule,
-        training: planMessages(schedule, { rank: this.#rank }),
+        training,
+        completing: new Map(last.map(({ action }) => [action.chunk, action.microBatch])),
         evaluation: planMessages(schedule, { rank: this.#rank, passes: 'forward' }),
       };
       this.#prepared.set(numMicroBatches, prepared);

@@ -109,5 +109,13 @@ function graphedStages<Batch>(
   stages: ReadonlyMap<number, Stage<Batch>>,
   options: Omit<GraphedStageOptions<Batch>, 'stage'>,
 ): ReadonlyMap<number, GraphedStage<Batch>> {
-  return new Map([...stages].map(([chunk, stage]) => [chunk, new GraphedStage({ ...options, stage })]));
+  const said = new Set<string>();
+  // of each chunk the same
+  const onMessage = (text: string): void => {
+    if (!said.has(text)) options.onMessage(text);
+    said.add(text);
+  };
+  return new Map(
+    [...stages].map(([chunk, stage]) => [chunk, new GraphedStage({ ...options, onMessage, stage })]),
+  );
 }

@@ -50,18 +50,8 @@ describe('parallelConfiguration', () => {
     ['--device cuda --cuda-graphs', 1, true, undefined],
     ['--device cuda --cuda-graphs', 2, true, undefined],
     ['--cuda-graphs', 1, false, /no effect with --device cpu/],
-    [
-      '--device cuda --cuda-graphs --tensor-model-parallel-size 2',
-      2,
-      false,
-      /no effect where tensor or pipeline/,
-    ],
-    [
-      '--device cuda --cuda-graphs --pipeline-model-parallel-size 2',
-      2,
-      false,
-      /no effect where tensor or pipeline/,
-    ],
+    ['--device cuda --cuda-graphs --pipeline-model-parallel-size 2', 2, true, undefined],
+    ['--cuda-graphs --tensor-model-parallel-size 2', 2, false, /no effect with --device cpu/],
   ])(
     'records passes where they can be, and else says why not: %s in %i processes',
     (flags, size, records, notice) => {
@@ -71,6 +61,19 @@ describe('parallelConfiguration', () => {
       expect(said).toEqual(notice === undefined ? [] : [expect.stringMatching(notice)]);
     },
   );
+
+  it('refuses graphs of passes that exchange tensors', () => {
+    const line = withFlags(
+      '--global-batch-size 8 --device cuda --cuda-graphs --tensor-model-parallel-size 2',
+    );
+    expect(() => configure(line, 2)).toThrow(
+      expect.objectContaining({
+        code: 'MTL_CUDA_GRAPHS',
+        message: expect.stringContaining('--cuda-graphs with --tensor-model-parallel-size 2'),
+        remedy: expect.stringContaining('leave --cuda-graphs out'),
+      }),
+    );
+  });
 
   it.each<[string, boolean, string[]]>([
     ['--device cuda', false, []],

@@ -31,7 +31,7 @@ export interface ParallelConfigurationOptions {
  *
  * @throws ConfigurationError `MTL_TENSOR_PARALLEL_SIZE`, `MTL_PIPELINE_SIZE`, `MTL_PIPELINE_LAYERS` or
  *   `MTL_WORLD_SIZE` with the nearest sizes that work; `MTL_SCHEDULE_CSV`, `MTL_FLAG_NEEDS`,
- *   `MTL_FLAG_CONFLICT`.
+ *   `MTL_FLAG_CONFLICT`, `MTL_CUDA_GRAPHS`.
  */
 export function parallelConfiguration(options: ParallelConfigurationOptions): ParallelConfiguration {
   const { flags, model, worldSize, notices } = options;
@@ -62,10 +62,7 @@ export function parallelConfiguration(options: ParallelConfigurationOptions): Pa
       'has parameters to gather only when they are split',
     );
   }
-  const cudaGraphs = cudaGraphsOf(flags, {
-    notices,
-    isWhole: tensorModelParallelSize * pipelineModelParallelSize === 1,
-  });
+  const cudaGraphs = cudaGraphsOf(flags, notices);
   const device = flags.required('device');
   if (flags.required('allow-tf32') && device !== 'cuda')
     notices.push(`--allow-tf32 has no effect with --device ${device}`);
@@ -96,20 +93,29 @@ export function parallelConfiguration(options: ParallelConfigurationOptions): Pa
   };
 }
 
-/** Whether passes are to be recorded; where they cannot be, a notice says so. */
-function cudaGraphsOf(
-  flags: FlagReader,
-  { isWhole, notices }: { readonly isWhole: boolean; readonly notices: string[] },
-): boolean {
+/**
+ * Whether passes are to be recorded.
+ *
+ * @throws ConfigurationError `MTL_CUDA_GRAPHS` where tensor parallelism exchanges tensors within a pass
+ */
+function cudaGraphsOf(flags: FlagReader, notices: string[]): boolean {
   if (!flags.required('cuda-graphs')) return false;
-  const lacking =
-    flags.required('device') !== 'cuda'
-      ? `with --device ${flags.required('device')}`
-      : isWhole
-        ? undefined
-        : 'where tensor or pipeline parallelism exchanges tensors within a pass';
-  if (lacking !== undefined) notices.push(`--cuda-graphs has no effect ${lacking}`);
-  return lacking === undefined;
+  const device = flags.required('device');
+  if (device !== 'cuda') {
+    notices.push(`--cuda-graphs has no effect with --device ${device}`);
+    return false;
+  }
+  const size = flags.required('tensor-model-parallel-size');
+  if (size === 1) return true;
+  throw new ConfigurationError(
+    'MTL_CUDA_GRAPHS',
+    `--cuda-graphs with ${flags.written('tensor-model-parallel-size')}: passes exchange tensors, which cannot be recorded`,
+    {
+      expected: '--tensor-model-parallel-size 1; data and pipeline parallelism are recorded',
+      remedy: 'leave --cuda-graphs out, or cut the model with --pipeline-model-parallel-size instead',
+      details: { size },
+    },
+  );
 }
 
 /** Every tensor that is split must split evenly. */

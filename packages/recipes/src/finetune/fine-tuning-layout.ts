@@ -1,3 +1,4 @@
+import { ConfigurationError } from '@mtl/errors';
 import type { BertModelConfiguration, Recomputation } from '@mtl/models';
 import { NumMicroBatches } from '@mtl/optimizer';
 import { pipelineSchedule } from '../build/pipeline-schedule.js';
@@ -25,12 +26,12 @@ export interface FineTuningLayout {
  * The layout and the recomputation that the flags ask for, by the rules of pretraining.
  *
  * @throws ConfigurationError those of `parallelConfiguration`, `recomputeConfiguration` and schedules,
- *   MTL_BATCH_SIZE
+ *   MTL_BATCH_SIZE, `MTL_CUDA_GRAPHS` for spans
  */
 export function fineTuningLayout(
   configuration: Pick<
     FineTuningConfiguration,
-    'parallel' | 'recompute' | 'globalBatchSize' | 'microBatchSize'
+    'task' | 'parallel' | 'recompute' | 'globalBatchSize' | 'microBatchSize'
   >,
   { model, worldSize }: { readonly model: BertModelConfiguration; readonly worldSize: number },
 ): FineTuningLayout {
@@ -52,6 +53,13 @@ export function fineTuningLayout(
       makeVocabSizeDivisibleBy: model.makeVocabularySizeDivisibleBy,
     },
   });
+  if (parallel.cudaGraphs && configuration.task === 'squad') {
+    throw new ConfigurationError(
+      'MTL_CUDA_GRAPHS',
+      '--cuda-graphs with --task squad: its head reads on the host how long samples are, which cannot be recorded',
+      { remedy: 'leave --cuda-graphs out' },
+    );
+  }
   const recompute = recomputeConfiguration({ flags, model, parallel });
   const { dataParallelSize } = parallel;
   // it checks that they divide each other

@@ -1,22 +1,13 @@
-import { GptStage, numLossTokens, type StageBatch } from '@mtl/models';
+import { memoryStatistics } from '@mtl/kernels';
 import { AdamwOptimizer, LossScaler, NumMicroBatches, ParameterBuffers } from '@mtl/optimizer';
 import { GraphedStage, Pipeline, type Stage } from '@mtl/pipeline';
-import { oneStage } from '@mtl/pipeline/schedules';
+import { oneStage, type PipelineSchedule } from '@mtl/pipeline/schedules';
 import { type EmulationCounts, emulationCounts, hasEmulationCounts } from '@mtl/tooling/emulation-counts';
 import { Trainer } from '@mtl/trainer';
+import type { TinyModel } from './tiny-models.js';
 
-const sequenceLength = 16;
-const microBatchSize = 2;
-const vocabularySize = 50;
-
-const model = {
-  ...{ numLayers: 2, hiddenSize: 32, ffnHiddenSize: 128, numAttentionHeads: 2 },
-  ...{ vocabularySize, makeVocabularySizeDivisibleBy: 16, maxPositionEmbeddings: sequenceLength },
-  ...{ hiddenDropout: 0.1, attentionDropout: 0.1, layerNormEpsilon: 1e-5, geluKind: 'tanh' as const },
-  ...{ initMethodStd: 0.02, tieEmbeddings: true },
-};
-
-export interface TinyTrainingOptions {
+export interface TinyTrainingOptions<Batch, Piece extends Stage<Batch>> {
+  readonly model: TinyModel<Batch, Piece>;
   readonly device: 'cpu' | 'cuda';
   readonly numMicroBatches: number;
   readonly dtype?: 'float32' | 'float16' | 'bfloat16';
@@ -25,8 +16,10 @@ export interface TinyTrainingOptions {
   readonly onGraphMessage?: ((text: string) => void) | undefined;
   /** Positions of a micro-batch; default: the model's, always. */
   readonly lengthOf?: (microBatch: number) => number;
-  /** In the place of the model's stage. */
-  readonly wrap?: (stage: GptStage) => Stage<StageBatch>;
+  /** In the place of the model's stages. */
+  readonly wrap?: (stage: Piece) => Stage<Batch>;
+  /** Of chunks that all lie here; default: the whole model, one micro-batch after the other. */
+  readonly schedule?: (numMicroBatches: number) => PipelineSchedule;
   /** Evaluates so many micro-batches after every step. */
   readonly numEvaluated?: number;
 }
@@ -37,44 +30,39 @@ export interface TinyTraining {
   readonly evaluated: readonly number[];
   /** What each step asked of an emulated device that counts; else empty. */
   readonly counts: readonly EmulationCounts[];
+  /** Of the device, after each step. */
+  readonly bytesInUse: readonly number[];
 }
 
-function batchOf(number: number, length: number): StageBatch {
-  const size = microBatchSize * length;
-  const token = (index: number): number => (number * 7 + index * 3) % vocabularySize;
-  return {
-    batchSize: microBatchSize,
-    sequenceLength: length,
-    tokens: Int32Array.from({ length: size }, (_, index) => token(index)),
-    labels: Int32Array.from({ length: size }, (_, index) => token(index + 1)),
-    // a few tokens that do not count, others in each micro-batch
-    lossMask: Float32Array.from({ length: size }, (_, index) => ((index + number) % 11 === 0 ? 0 : 1)),
-    positionIds: Int32Array.from({ length: size }, (_, index) => index % length),
-    sampleNumbers: Float64Array.from({ length: microBatchSize }, (_, b) => number * microBatchSize + b),
-    keyStart: undefined,
-  };
-}
-
-async function* batchesOf(lengthOf: (microBatch: number) => number): AsyncGenerator<StageBatch> {
-  for (let number = 0; ; number++) yield batchOf(number, lengthOf(number));
-}
-
-/** Trains a tiny GPT with dropout, and counts where the device is an emulated one. */
-export async function tinyTraining(options: TinyTrainingOptions): Promise<TinyTraining> {
-  const { device, numMicroBatches, dtype = 'float32', steps = 4, onGraphMessage, numEvaluated = 0 } = options;
-  const { lengthOf = () => sequenceLength, wrap = (stage: GptStage) => stage } = options;
-  const gpt = new GptStage({ model, device, dtype, seed: 3 });
-  const buffers = new ParameterBuffers(gpt.parameters, { device, dtype });
+/** Trains a tiny model with dropout, and counts where the device is an emulated one. */
+export async function tinyTraining<Batch, Piece extends Stage<Batch>>(
+  options: TinyTrainingOptions<Batch, Piece>,
+): Promise<TinyTraining> {
+  const { model, device, numMicroBatches, dtype = 'float32', steps = 4, numEvaluated = 0 } = options;
+  const { sequenceLength, microBatchSize, losses: trained } = model;
+  const { lengthOf = () => sequenceLength, wrap = (stage: Piece) => stage, schedule = oneStage } = options;
+  const { onGraphMessage: onMessage } = options;
+  const numChunks = schedule(1).placement.length;
+  const { stages: pieces, parameters } = model.build({ device, dtype, numChunks });
+  const buffers = new ParameterBuffers(parameters, { device, dtype });
   buffers.initialize(3);
   const optimizer = new AdamwOptimizer(buffers, {
     ...{ beta1: 0.9, beta2: 0.95, epsilon: 1e-8, weightDecay: 0.1, clipGradient: 1 },
   });
-  const graphed = onGraphMessage && new GraphedStage({ stage: wrap(gpt), device, onMessage: onGraphMessage });
-  const stage = graphed ?? wrap(gpt);
-  const trainer = new Trainer<StageBatch>({
-    pipeline: new Pipeline({ stages: new Map([[0, stage]]), schedule: oneStage, dtype, device }),
+  const graphed: GraphedStage<Batch>[] = [];
+  const stageOf = (piece: Piece): Stage<Batch> => {
+    if (onMessage === undefined) return wrap(piece);
+    graphed.push(new GraphedStage({ stage: wrap(piece), device, onMessage }));
+    return graphed.at(-1)!;
+  };
+  const stages = new Map([...pieces].map(([chunk, piece]) => [chunk, stageOf(piece)]));
+  async function* batches(): AsyncGenerator<Batch> {
+    for (let number = 0; ; number++) yield model.batchOf(number, lengthOf(number));
+  }
+  const trainer = new Trainer<Batch>({
+    pipeline: new Pipeline({ stages, schedule, dtype, device }),
     ...{ optimizer, device, sequenceLength, flopsPerSample: 1, trainIterations: steps },
-    losses: [{ name: 'lm_loss', per: 'token', count: numLossTokens }],
+    losses: trained,
     learningRate: () => 0.01,
     lossScaler: new LossScaler(
       dtype === 'float16' ? { kind: 'dynamic', initialScale: 256 } : { kind: 'constant' },
@@ -82,29 +70,26 @@ export async function tinyTraining(options: TinyTrainingOptions): Promise<TinyTr
     microBatches: new NumMicroBatches({
       ...{ globalBatchSize: microBatchSize * numMicroBatches, microBatchSize, dataParallelSize: 1 },
     }),
-    batches: batchesOf(lengthOf),
+    batches: batches(),
   });
-  const [losses, norms, evaluated, counts]: [number[], number[], number[], EmulationCounts[]] = [
-    [],
-    [],
-    [],
-    [],
-  ];
+  const [losses, norms, evaluated]: [number[], number[], number[]] = [[], [], []];
+  const [counts, bytesInUse]: [EmulationCounts[], number[]] = [[], []];
   let before = device === 'cuda' && hasEmulationCounts ? emulationCounts() : undefined;
   for await (const { lmLoss, gradNorm } of trainer) {
     losses.push(lmLoss);
     norms.push(gradNorm);
+    bytesInUse.push(memoryStatistics(device).bytesInUse);
     if (before !== undefined) counts.push(difference(emulationCounts(), before));
     if (numEvaluated > 0) {
-      const { loss } = await trainer.evaluate(batchesOf(lengthOf), numEvaluated);
+      const { loss } = await trainer.evaluate(batches(), numEvaluated);
       evaluated.push(loss);
     }
     if (before !== undefined) before = emulationCounts();
   }
-  graphed?.dispose();
+  for (const stage of graphed) stage.dispose();
   optimizer.dispose();
   buffers.dispose();
-  return { losses, norms, evaluated, counts };
+  return { losses, norms, evaluated, counts, bytesInUse };
 }
 
 function difference(now: EmulationCounts, before: EmulationCounts): EmulationCounts {

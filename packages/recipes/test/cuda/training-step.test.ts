@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { findGpu, numLiveTensors, openCuda } from '@mtl/kernels';
 import { hasEmulationCounts } from '@mtl/tooling/emulation-counts';
 import { afterAll, describe, expect, it, vi } from 'vitest';
+import { tinyGpt as model } from './tiny-models.js';
 import { tinyTraining } from './tiny-training.js';
 
 const steps = 4;
@@ -22,7 +23,7 @@ describe.skipIf(!hasEmulationCounts)('ranges for a profiler', () => {
     vi.stubEnv('MTL_NVTX', '1');
     vi.stubEnv('MTL_EMULATION_RANGES', file);
     openCuda();
-    await tinyTraining({ device: 'cuda', numMicroBatches: 2, steps });
+    await tinyTraining({ model, device: 'cuda', numMicroBatches: 2, steps });
     const lines = readFileSync(file, 'utf8').trimEnd().split('\n');
     // building writes initial values outside of any step
     const ofSteps = lines.slice(lines.indexOf('step 1'));
@@ -53,7 +54,7 @@ describe.skipIf(!hasEmulationCounts)('a step of a training on an emulated CUDA d
     async (numMicroBatches, dtype) => {
       const live = numLiveTensors();
       openCuda();
-      const { counts } = await tinyTraining({ device: 'cuda', numMicroBatches, dtype, steps });
+      const { counts } = await tinyTraining({ model, device: 'cuda', numMicroBatches, dtype, steps });
       // the first steps take memory from the driver and choose algorithms
       const { kernels, enqueued, ...settled } = counts.at(-1)!;
       expect(settled).toEqual({
@@ -77,8 +78,8 @@ describe.skipIf(problem !== undefined)(`a training on device cuda (${title})`, (
   it("has the CPU's losses and gradient norms", async () => {
     openCuda();
     const [cuda, cpu] = [
-      await tinyTraining({ device: 'cuda', numMicroBatches: 2, steps }),
-      await tinyTraining({ device: 'cpu', numMicroBatches: 2, steps }),
+      await tinyTraining({ model, device: 'cuda', numMicroBatches: 2, steps }),
+      await tinyTraining({ model, device: 'cpu', numMicroBatches: 2, steps }),
     ];
     for (let step = 0; step < steps; step++) {
       // float32 in another order: the bound of the design for layouts is 2e-6 and 2e-5 over 100 steps

@@ -1,0 +1,300 @@
+import { KernelError } from '@mtl/errors';
+import { cast, type Device, type DeviceGraph, GraphMemory, Tensor } from '@mtl/kernels';
+import type { Stage, StageForward, StageLoss } from '../stage.js';
+import { FixedTensors } from './fixed-tensors.js';
+import type { RecordingRules } from './recording-rules.js';
+
+export interface GraphSlotOptions<Batch> {
+  /** Has `load`. */
+  readonly stage: Stage<Batch>;
+  readonly device: Device;
+  /** Of all slots of the stage. */
+  readonly rules: RecordingRules;
+}
+
+type Halves = 'together' | 'apart';
+type BackwardCall = Parameters<Stage<unknown>['backwardInput']>[0];
+
+/** The passes over a micro-batch of one shape, recorded; tensors are in the slot's memory. */
+interface Recording {
+  readonly shapes: string;
+  readonly forward: DeviceGraph;
+  /** Absent on the last stage. */
+  readonly output: Tensor | undefined;
+  /** Both halves, or the input half. */
+  backward?: DeviceGraph;
+  /** Where the halves are apart. */
+  weight?: DeviceGraph;
+  halves?: Halves;
+  /** Absent on the first stage. */
+  inputGradient?: Tensor | undefined;
+  /** On the last stage. */
+  loss?: StageLoss;
+}
+
+/** How the passes of the micro-batch between forward and backward are run. */
+interface Flight<Batch> {
+  /** `input` is the slot's own copy where passes are graphs. */
+  readonly call: StageForward<Batch>;
+  kind: 'by itself' | 'recording' | 'recorded';
+  readonly recording?: Recording;
+  /** The slot's own copy, while recording. */
+  outputGradient?: Tensor | undefined;
+}
+
+/**
+ * What one micro-batch at a time needs to have its passes over a stage recorded and launched again: memory
+ * for all that they make, which no other pass touches between its forward and its backward, fixed tensors for
+ * what comes in, and the graphs of each shape. What goes out is copied, since it may still be on its way when
+ * the graphs are launched again. A stage has as many slots as there are micro-batches in flight.
+ */
+export class GraphSlot<Batch> {
+  readonly #options: GraphSlotOptions<Batch>;
+  readonly #memory: GraphMemory;
+  readonly #inputs = new FixedTensors();
+  readonly #recordings = new Map<string, Recording>();
+  #flight: Flight<Batch> | undefined;
+  #loss: StageLoss | undefined;
+  #hasMemory = true;
+
+  constructor(options: GraphSlotOptions<Batch>) {
+    this.#options = options;
+    this.#memory = new GraphMemory(options.device);
+  }
+
+  /** Between the backward of a micro-batch and the forward of the next. */
+  get isFree(): boolean {
+    return this.#flight === undefined;
+  }
+
+  /** As that of the stage; `isAlone`: to be run one by one. */
+  forward(call: StageForward<Batch>, { isAlone }: { readonly isAlone: boolean }): Tensor | undefined {
+    const { stage, rules } = this.#options;
+    this.#loss = undefined;
+    if (isAlone || (rules.isOver && this.#recordings.size === 0)) return this.#forwardByItself(call);
+    const upload = this.#inputs.upload();
+    const input = call.input && this.#inputs.copy(call.input);
+    const loaded = stage.load!(call, upload);
+    const shapes = `${this.#inputs.shapes} ${loaded.variant ?? ''}`;
+    const own = { ...call, input };
+    const recording = this.#recordings.get(shapes);
+    if (recording !== undefined) {
+      loaded.release();
+      recording.forward.launch();
+      this.#flight = { call: own, kind: 'recorded', recording };
+      return this.#copyOf(recording.output);
+    }
+    if (rules.isToBeRecorded(shapes)) return this.#recordForward({ ...own, loaded }, { shapes, given: call });
+    input?.dispose();
+    return this.#forwardByItself({ ...call, loaded });
+  }
+
+  /** As that of the stage. */
+  backwardInput(call: BackwardCall): Tensor | undefined {
+    const flight = this.#flight!;
+    const halves: Halves = call.weights === true ? 'together' : 'apart';
+    let gradient: Tensor | undefined;
+    if (flight.kind === 'recorded' && flight.recording!.halves !== halves) this.#forwardAgain(flight);
+    if (flight.kind === 'by itself') gradient = this.#backwardByItself(call);
+    else if (flight.kind === 'recording') gradient = this.#recordBackward(flight, call);
+    else gradient = this.#launchBackward(flight.recording!, call);
+    if (halves === 'together') this.#land();
+    return gradient;
+  }
+
+  /** As that of the stage. */
+  backwardWeight(call: { readonly microBatch: number }): void {
+    const flight = this.#flight!;
+    const { stage } = this.#options;
+    if (flight.kind === 'recorded') flight.recording!.weight!.launch();
+    else if (flight.kind === 'recording') this.#recordWeight(flight);
+    else this.#runByItself(() => stage.backwardWeight(call));
+    this.#land();
+  }
+
+  /** As that of the stage, after `backwardInput`. */
+  takeLoss(microBatch: number): StageLoss {
+    if (this.#loss === undefined) return this.#options.stage.takeLoss(microBatch);
+    const loss = viewOf(this.#loss);
+    this.#loss = undefined;
+    return loss;
+  }
+
+  /** Forgets the micro-batch in flight; the stage is told by the caller. */
+  abandon(): void {
+    if (this.#flight?.kind === 'recording') dispose(this.#flight.recording!);
+    this.#loss = undefined;
+    this.#land();
+  }
+
+  /** Gives graphs and their memory back: between steps. */
+  dispose(): void {
+    for (const recording of this.#recordings.values()) dispose(recording);
+    this.#recordings.clear();
+    this.#inputs.dispose();
+    this.#memory.dispose();
+  }
+
+  #recordForward(
+    call: StageForward<Batch>,
+    { shapes, given }: { readonly shapes: string; readonly given: StageForward<Batch> },
+  ): Tensor | undefined {
+    const { stage, rules } = this.#options;
+    let output: Tensor | undefined;
+    const forward = rules.record(this.#memory, () => {
+      output = stage.forward(call);
+    });
+    if (forward === undefined) {
+      output?.dispose();
+      call.input?.dispose();
+      stage.abandon(call.microBatch);
+      return this.#forwardByItself(given);
+    }
+    forward.launch();
+    const { loaded: _, ...again } = call; // it is the stage's now
+    this.#flight = { call: again, kind: 'recording', recording: { shapes, forward, output } };
+    return this.#copyOf(output);
+  }
+
+  #recordBackward(flight: Flight<Batch>, call: BackwardCall): Tensor | undefined {
+    const { stage, rules } = this.#options;
+    const recording = flight.recording!;
+    const { microBatch } = call;
+    flight.outputGradient = call.outputGradient && this.#inputs.copy(call.outputGradient);
+    const { outputGradient } = flight;
+    let inputGradient: Tensor | undefined;
+    const backward = rules.record(this.#memory, () => {
+      inputGradient = stage.backwardInput({ ...call, outputGradient });
+    });
+    recording.inputGradient = inputGradient;
+    if (backward === undefined) {
+      this.#forwardAgain(flight);
+      return this.#backwardByItself(call);
+    }
+    recording.backward = backward;
+    if (stage.isLast) recording.loss = stage.takeLoss(microBatch);
+    recording.halves = call.weights === true ? 'together' : 'apart';
+    backward.launch();
+    this.#loss = recording.loss;
+    if (recording.halves === 'together') this.#keep(recording);
+    return this.#copyOf(inputGradient);
+  }
+
+  #recordWeight(flight: Flight<Batch>): void {
+    const { stage, rules } = this.#options;
+    const { microBatch } = flight.call;
+    const weight = rules.record(this.#memory, () => stage.backwardWeight({ microBatch }));
+    if (weight !== undefined) {
+      flight.recording!.weight = weight;
+      weight.launch();
+      this.#keep(flight.recording!);
+      return;
+    }
+    // the input half has changed no gradient of a weight: once more from the start
+    const { outputGradient } = flight;
+    this.#forwardAgain(flight);
+    this.#runByItself(() => {
+      stage.backwardInput({ microBatch, outputGradient })?.dispose();
+      if (stage.isLast) stage.takeLoss(microBatch).dispose();
+      stage.backwardWeight({ microBatch });
+    });
+  }
+
+  #launchBackward(recording: Recording, { outputGradient }: BackwardCall): Tensor | undefined {
+    if (outputGradient !== undefined) this.#inputs.copy(outputGradient).dispose();
+    recording.backward!.launch();
+    this.#loss = recording.loss;
+    return this.#copyOf(recording.inputGradient);
+  }
+
+  #keep(recording: Recording): void {
+    this.#inputs.keep();
+    this.#recordings.set(recording.shapes, recording);
+    this.#options.rules.recorded(recording.shapes);
+  }
+
+  #forwardByItself(call: StageForward<Batch>): Tensor | undefined {
+    const output = this.#runByItself(() => this.#options.stage.forward(call));
+    this.#flight = { call: { ...call, input: undefined, loaded: undefined }, kind: 'by itself' };
+    return this.#outside(output);
+  }
+
+  #backwardByItself(call: BackwardCall): Tensor | undefined {
+    return this.#outside(this.#runByItself(() => this.#options.stage.backwardInput(call)));
+  }
+
+  /**
+   * What its backward needs, made once more for one that is run by itself; gradients have nothing of it yet.
+   */
+  #forwardAgain(flight: Flight<Batch>): void {
+    const { stage } = this.#options;
+    if (flight.kind === 'recording') {
+      this.#loss = undefined;
+      dispose(flight.recording!);
+      stage.abandon(flight.call.microBatch);
+    }
+    flight.kind = 'by itself';
+    this.#runByItself(() => stage.forward(flight.call)?.dispose());
+  }
+
+  /** In the memory of the graphs, which would lie idle meanwhile; in the device's where there are none. */
+  #runByItself<Result>(pass: () => Result): Result {
+    const isOver = this.#options.rules.isOver && this.#recordings.size === 0;
+    if (this.#hasMemory && isOver) this.#giveMemoryBack();
+    return this.#hasMemory && !isOver ? this.#memory.run(pass) : pass();
+  }
+
+  /** Of graphs that there will not be. */
+  #giveMemoryBack(): void {
+    this.#inputs.dispose();
+    try {
+      this.#memory.dispose();
+      this.#hasMemory = false;
+    } catch (error) {
+      // losses of this step may still have some: it is tried again before every pass
+      if (!(error instanceof KernelError) || error.code !== 'MTL_ARGUMENT') throw error;
+    }
+  }
+
+  /** A result of a pass that was run by itself, out of the slot's memory. */
+  #outside(result: Tensor | undefined): Tensor | undefined {
+    if (result === undefined || !this.#hasMemory) return result;
+    const copy = this.#copyOf(result);
+    result.dispose();
+    return copy;
+  }
+
+  #copyOf(input: Tensor | undefined): Tensor | undefined {
+    if (input === undefined) return undefined;
+    const { shape, dtype, device } = input;
+    const output = Tensor.empty({ shape, dtype, device });
+    cast({ output, input });
+    return output;
+  }
+
+  #land(): void {
+    const flight = this.#flight;
+    this.#flight = undefined;
+    if (flight === undefined) return;
+    flight.call.input?.dispose();
+    flight.outputGradient?.dispose();
+  }
+}
+
+function dispose({ forward, backward, weight, output, inputGradient, loss }: Recording): void {
+  for (const part of [forward, backward, weight, output, inputGradient, loss]) part?.dispose();
+}
+
+function viewOf({ losses, weights, ...more }: StageLoss): StageLoss {
+  const views = {
+    losses: losses.view({ shape: losses.shape }),
+    weights: weights.view({ shape: weights.shape }),
+  };
+  return {
+    ...more,
+    ...views,
+    dispose: () => {
+      for (const view of Object.values(views)) view.dispose();
+    },
+  };
+}

@@ -1,0 +1,75 @@
+import { KernelError } from '@mtl/errors';
+import type { DeviceGraph, GraphMemory } from '@mtl/kernels';
+
+/** After which passes go on one by one. */
+const refusals: readonly string[] = ['MTL_CAPTURE', 'MTL_OUT_OF_MEMORY'];
+
+/** Shapes of micro-batches that passes are recorded for: of each there are graphs in every slot. */
+const maximumShapes = 16;
+
+/**
+ * Which passes of a stage are recorded: those of a shape that has come before, so that libraries have chosen
+ * their algorithms, until the device refuses one. Tells, each once, that passes are launched as graphs, and
+ * which are not.
+ */
+export class RecordingRules {
+  readonly #onMessage: (text: string) => void;
+  readonly #seen = new Set<string>();
+  readonly #recorded = new Set<string>();
+  readonly #said = new Set<string>();
+  #isOver = false;
+
+  constructor(onMessage: (text: string) => void) {
+    this.#onMessage = onMessage;
+  }
+
+  /** The device has refused a pass: no others are recorded, and those that are stay. */
+  get isOver(): boolean {
+    return this.#isOver;
+  }
+
+  /**
+   * Whether passes of a shape are to be recorded; to be asked once for each micro-batch that has no graphs.
+   */
+  isToBeRecorded(shapes: string): boolean {
+    if (this.#isOver) return false;
+    if (!this.#seen.has(shapes)) {
+      if (this.#seen.size < 64 * maximumShapes) this.#seen.add(shapes);
+      return false;
+    }
+    if (this.#recorded.has(shapes)) return true;
+    if (this.#recorded.size < maximumShapes) return true;
+    this.#say(
+      `CUDA graphs: micro-batches have more than ${maximumShapes} shapes; those of others are launched one by one`,
+    );
+    return false;
+  }
+
+  /** Passes of a shape are graphs from here on. */
+  recorded(shapes: string): void {
+    this.#recorded.add(shapes);
+    this.#say('CUDA graphs: passes over micro-batches are launched as graphs from here on');
+  }
+
+  /**
+   * The graph of what `body` does; undefined, said once and never tried again, where the device refuses or
+   * has no memory for it: one by one, and without memory that only graphs use, there may be enough.
+   */
+  record(memory: GraphMemory, body: () => void): DeviceGraph | undefined {
+    try {
+      return memory.capture(body);
+    } catch (error) {
+      if (!(error instanceof KernelError) || !refusals.includes(error.code)) throw error;
+      this.#isOver = true;
+      const others = this.#recorded.size > 0 ? 'no others are recorded, their' : 'not used,';
+      this.#say(`CUDA graphs: ${others} operations are launched one by one: ${error.message}`);
+      return undefined;
+    }
+  }
+
+  #say(text: string): void {
+    if (this.#said.has(text)) return;
+    this.#said.add(text);
+    this.#onMessage(text);
+  }
+}
