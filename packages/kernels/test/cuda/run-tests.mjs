@@ -15,7 +15,7 @@ import { spawnSync } from 'node:child_process';
 import { copyFileSync, existsSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { sanitizedPrograms } from '../../../../tooling/cuda/sanitized-programs.mjs';
+import { sanitizedPrograms } from '@mtl/tooling/sanitized-programs';
 
 const directory = fileURLToPath(new URL('../..', import.meta.url));
 const build = (...args) => ['node', '../../tooling/native/build-native.mjs', ...args];
