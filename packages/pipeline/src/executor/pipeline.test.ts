@@ -57,6 +57,27 @@ describe('Pipeline in one process', () => {
     expect(numLiveTensors()).toBe(numLive);
   });
 
+  it('tells a stage which micro-batch completes its gradients: the one whose backward comes last', () => {
+    const completing: string[] = [];
+    class Noting extends AffineStage {
+      override forward(call: Parameters<AffineStage['forward']>[0]): Tensor | undefined {
+        if (call.endsStep === true) completing.push(`micro-batch ${call.microBatch}`);
+        return super.forward(call);
+      }
+    }
+    // backward in the other order than forward
+    const stack = (numMicroBatches: number): PipelineSchedule => {
+      const all = Array.from({ length: numMicroBatches }, (_, microBatch) => ({ chunk: 0, microBatch }));
+      const forward = all.map((one) => ({ kind: 'F' as const, ...one }));
+      const backward = all.map((one) => ({ kind: 'B' as const, ...one })).reverse();
+      return { name: 'stack', numMicroBatches, placement: [0], actions: [[...forward, ...backward]] };
+    };
+    const stages = new Map([[0, new Noting({ chunk: 0, numChunks: 1 })]]);
+    make({ stages, schedule: stack }).run(step(3));
+    make({ stages, schedule: oneStage }).run(step(3));
+    expect(completing).toEqual(['micro-batch 0', 'micro-batch 2']);
+  });
+
   it('asks for the schedule of each number of micro-batches once', () => {
     const asked: number[] = [];
     const pipeline = make({
