@@ -13,7 +13,7 @@ const whyNotNccl =
   problem ?? (isEmulated ? 'emulated devices have no streams' : ncclProblem()?.split('\n')[0]);
 const numSteps = 3;
 const recipe = [
-  ...['--device', 'cuda', '--preset', 'none', '--hidden-size', '32'],
+  ...['--device', 'cuda', '--preset', 'none', '--num-layers', '2', '--hidden-size', '32'],
   ...['--num-attention-heads', '2', '--seq-length', '16', '--max-position-embeddings', '16'],
   ...['--micro-batch-size', '1', '--global-batch-size', '4', '--train-iters', String(numSteps)],
   ...['--lr', '1e-3', '--lr-decay-style', 'constant', '--eval-iters', '0', '--log-interval', '1'],
@@ -33,10 +33,6 @@ const layouts: Readonly<Record<string, readonly string[]>> = {
 const graphed: Readonly<Record<string, readonly string[]>> = {
   // the first of a step's two micro-batches is launched as graphs, the last one reduces gradients
   'dp 2': overlapping,
-  // up to two micro-batches in flight
-  'pp 2': pipeline,
-  // and two pieces of the model in each process
-  'pp 2, interleaved': [...pipeline, '--num-virtual-stages-per-pipeline-rank', '2'],
 };
 
 describe.skipIf(problem !== undefined)(`ranks on one GPU (${title})`, () => {
@@ -46,8 +42,6 @@ describe.skipIf(problem !== undefined)(`ranks on one GPU (${title})`, () => {
 
   const flagsOf = (run: string, given: readonly string[]): string[] => [
     ...[...recipe, ...data, ...given],
-    // a layer for each piece
-    ...['--num-layers', given.includes('--num-virtual-stages-per-pipeline-rank') ? '4' : '2'],
     ...['--save', join(directory, run), '--metrics-jsonl', join(directory, `${run}.jsonl`)],
   ];
 

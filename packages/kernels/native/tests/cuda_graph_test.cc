@@ -1,5 +1,7 @@
 // Capture as the emulation has it: what is enqueued in a captured stream waits for its graph, and calls that
 // a card's driver refuses meanwhile are refused.
+#include <thread>
+
 #include <functional>
 
 #include "cuda/emulation/launch.h"
@@ -67,6 +69,25 @@ MTL_TEST(what_waits_or_takes_memory_spoils_a_capture) {
   EXPECT(spoils(cudaErrorStreamCaptureUnsupported, [&](cudaStream_t) { return cudaMalloc(&memory, 16); }));
   EXPECT(spoils(cudaErrorStreamCaptureIsolation,
                 [&](cudaStream_t stream) { return cudaStreamWaitEvent(stream, event, 0); }));
+  EXPECT(cudaEventDestroy(event) == cudaSuccess);
+}
+
+// As the driver has it for what a thread captures for itself; engines of ranks do so while passes are
+// recorded.
+MTL_TEST(what_other_threads_do_spoils_only_a_capture_that_concerns_them) {
+  cudaEvent_t event = nullptr;
+  EXPECT(cudaEventCreateWithFlags(&event, cudaEventDisableTiming) == cudaSuccess);
+  for (const cudaStreamCaptureMode mode : {cudaStreamCaptureModeThreadLocal, cudaStreamCaptureModeGlobal}) {
+    const bool concerns_all = mode == cudaStreamCaptureModeGlobal;
+    const cudaStream_t stream = new_stream();
+    EXPECT(cudaStreamBeginCapture(stream, mode) == cudaSuccess);
+    cudaError_t status = cudaSuccess;
+    std::thread([&] { status = cudaEventQuery(event); }).join();
+    EXPECT(status == (concerns_all ? cudaErrorStreamCaptureUnsupported : cudaSuccess));
+    cudaGraph_t graph = nullptr;
+    EXPECT(cudaStreamEndCapture(stream, &graph) == (concerns_all ? cudaErrorStreamCaptureInvalidated : cudaSuccess));
+    if (graph != nullptr) EXPECT(cudaGraphDestroy(graph) == cudaSuccess);
+  }
   EXPECT(cudaEventDestroy(event) == cudaSuccess);
 }
 

@@ -50,7 +50,6 @@ describe('parallelConfiguration', () => {
     ['--device cuda --cuda-graphs', 1, true, undefined],
     ['--device cuda --cuda-graphs', 2, true, undefined],
     ['--cuda-graphs', 1, false, /no effect with --device cpu/],
-    ['--device cuda --cuda-graphs --pipeline-model-parallel-size 2', 2, true, undefined],
     ['--cuda-graphs --tensor-model-parallel-size 2', 2, false, /no effect with --device cpu/],
   ])(
     'records passes where they can be, and else says why not: %s in %i processes',
@@ -62,18 +61,19 @@ describe('parallelConfiguration', () => {
     },
   );
 
-  it('refuses graphs of passes that exchange tensors', () => {
-    const line = withFlags(
-      '--global-batch-size 8 --device cuda --cuda-graphs --tensor-model-parallel-size 2',
-    );
-    expect(() => configure(line, 2)).toThrow(
-      expect.objectContaining({
-        code: 'MTL_CUDA_GRAPHS',
-        message: expect.stringContaining('--cuda-graphs with --tensor-model-parallel-size 2'),
-        remedy: expect.stringContaining('leave --cuda-graphs out'),
-      }),
-    );
-  });
+  it.each(['tensor-model-parallel-size', 'pipeline-model-parallel-size'])(
+    'refuses graphs where tensors are exchanged: --%s 2',
+    (name) => {
+      const line = withFlags(`--global-batch-size 8 --device cuda --cuda-graphs --${name} 2`);
+      expect(() => configure(line, 2)).toThrow(
+        expect.objectContaining({
+          code: 'MTL_CUDA_GRAPHS',
+          message: expect.stringContaining(`--cuda-graphs with --${name} 2`),
+          remedy: 'leave --cuda-graphs out',
+        }),
+      );
+    },
+  );
 
   it.each<[string, boolean, string[]]>([
     ['--device cuda', false, []],

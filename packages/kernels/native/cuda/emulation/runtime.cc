@@ -1,5 +1,6 @@
 #include "cuda/emulation/runtime.h"
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -22,6 +23,14 @@ constexpr int kMaxStreams = 64;
 CUstream_st streams[kMaxStreams];
 int num_streams = 0;
 thread_local cudaStreamCaptureMode mode_of_thread = cudaStreamCaptureModeGlobal;
+thread_local char mark_of_thread;  // its address is the thread's name
+
+// Of each stream: who captures it (null: nobody), and which threads that concerns.
+struct Capture {
+  std::atomic<const void*> thread{nullptr};
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
+};
+Capture captures[kMaxStreams];
 
 // Whether the stream, or any (null), is captured; the capture is invalid from here on.
 bool breaks_capture(cudaStream_t stream = nullptr) {
@@ -33,9 +42,22 @@ bool breaks_capture(cudaStream_t stream = nullptr) {
   return found;
 }
 
-// Calls that may wait for the device or change what a graph would find: not while this thread captures,
-// unless it says that it knows better (cudaThreadExchangeStreamCaptureMode).
-bool is_unsafe() { return mode_of_thread != cudaStreamCaptureModeRelaxed && breaks_capture(); }
+// Calls that may wait for the device or change what a graph would find: not while this thread captures, or
+// another one that wants nobody to make them, unless it says that it knows better
+// (cudaThreadExchangeStreamCaptureMode). They spoil these captures.
+bool is_unsafe() {
+  if (mode_of_thread == cudaStreamCaptureModeRelaxed) return false;
+  bool found = false;
+  for (int index = 0; index < kMaxStreams; ++index) {
+    const void* const thread = captures[index].thread.load();
+    if (thread == nullptr) continue;
+    const cudaStreamCaptureMode mode = captures[index].mode;
+    const bool is_concerned = thread == &mark_of_thread ? mode != cudaStreamCaptureModeRelaxed
+                                                        : mode == cudaStreamCaptureModeGlobal && mode_of_thread == mode;
+    if (is_concerned) streams[index].is_invalid = found = true;
+  }
+  return found;
+}
 
 int num_devices() {
   const char* const asked = std::getenv("MTL_EMULATED_DEVICES");
@@ -187,17 +209,21 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   return is_unsafe() ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
 }
 
-cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
   if (stream == nullptr) return cudaErrorStreamCaptureUnsupported;
   if (stream->captured != nullptr) return cudaErrorIllegalState;
   stream->captured = new CUgraph_st();
   stream->is_invalid = false;
+  Capture& capture = captures[stream - streams];
+  capture.mode = mode;
+  capture.thread = &mark_of_thread;
   return cudaSuccess;
 }
 
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   if (stream == nullptr || stream->captured == nullptr) return cudaErrorIllegalState;
   *graph = stream->captured;
+  captures[stream - streams].thread = nullptr;
   stream->captured = nullptr;
   if (!stream->is_invalid) return cudaSuccess;
   delete *graph;
