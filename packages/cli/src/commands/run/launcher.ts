@@ -36,7 +36,8 @@ export class Launcher {
    * Runs to the end of the program.
    *
    * @throws CommunicationError MTL_RANK_FAILED with the first failure, when no restart is left or none would
-   *   help; ConfigurationError with the code that ranks gave to wrong input; MTL_HOST_LOST when another host is gone; MTL_TIMEOUT when one never came
+   *   help; ConfigurationError with the code that ranks gave to wrong input; MTL_HOST_LOST when another host
+   *   is gone; MTL_TIMEOUT when one never came
    */
   async run(): Promise<void> {
     const forward = (signal: NodeJS.Signals): void => this.#onSignal(signal);
