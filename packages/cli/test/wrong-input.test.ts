@@ -126,6 +126,7 @@ const cases: ReadonlyArray<readonly [what: string, argv: readonly string[], code
   ['a prompt file missing', ['generate', '--load', 'a', '--prompt-file', 'b'], 'MTL_PROMPT_FILE', 'b'],
   ['a temperature below 0', ['generate', '--temperature', '-1'], 'MTL_FLAG_VALUE', '0 or more'],
   ['two sources of text', ['eval', '--text', 'a', '--data-path', 'b'], 'MTL_FLAG_CONFLICT', '--data-path'],
+  ['a key of no text', ['eval', '--load', 'a', '--json-key', 'body'], 'MTL_FLAG_NEEDS', '--text FILE'],
   ['two precisions', ['eval', '--load', 'a', '--bf16', '--fp16'], 'MTL_FLAG_CONFLICT', '--bf16'],
   ['a device that is not there', ['eval', '--load', 'a', '--device', 'cuda'], 'MTL_CUDA_LIBRARY', 'nowhere'],
   ['no way to convert', ['convert', '--load', 'a', '--save', 'b'], 'MTL_FLAG_CONFLICT', '--save-hf'],
