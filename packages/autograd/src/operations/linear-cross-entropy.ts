@@ -38,7 +38,7 @@ export interface LinearCrossEntropyOptions {
    * tokens.
    */
   readonly weights: Variable;
-  /** Most bytes of logits at a time. Default 128 MiB. */
+  /** Most bytes of logits at a time. Default 128 MiB, on a GPU 256. */
   readonly chunkBytes?: number;
   readonly exchanges?: LinearCrossEntropyExchanges | undefined;
 }
@@ -54,7 +54,8 @@ interface Rows {
 function chunkRows(options: LinearCrossEntropyOptions): number {
   const { input, labels, weight, chunkBytes } = options;
   const bytesPerRow = weight.shape[0]! * (input.tensor.bytes / input.tensor.size);
-  return logitRowsAtATime({ numRows: labels.tensor.size, bytesPerRow, chunkBytes });
+  const { device } = input.tensor;
+  return logitRowsAtATime({ numRows: labels.tensor.size, bytesPerRow, device, chunkBytes });
 }
 
 /** Runs `body` for consecutive pieces of the rows; views are disposed of after each. */

@@ -11,6 +11,7 @@ describe('the rows of logits at a time', () => {
   it('are whole tiles of about one size where they do not', () => {
     // GPT-2 in bfloat16: 1,334 rows fit, which are 10 tiles
     expect(logitRowsAtATime({ numRows: 8 * 1024, bytesPerRow: 2 * 50304 })).toBe(1280);
+    expect(logitRowsAtATime({ numRows: 8 * 1024, bytesPerRow: 2 * 50304, device: 'cuda' })).toBe(2048);
     expect(logitRowsAtATime({ numRows: 2 * 1024, bytesPerRow: 4 * 50304 })).toBe(512);
     expect(logitRowsAtATime({ numRows: 1400, bytesPerRow: 2 * 50304 })).toBe(768);
   });

@@ -46,7 +46,7 @@ export function tensorSizes(shape: MemoryShape): TensorSizes {
     widened: (rows * e * F) / t,
     statistics: 8 * residualRows,
     logSumExp: (4 * rows * A) / t,
-    logits: (bytesPerRow + 12) * logitRowsAtATime({ numRows: rowsOfHead, bytesPerRow }),
+    logits: (bytesPerRow + 12) * logitRowsAtATime({ numRows: rowsOfHead, bytesPerRow, device: shape.device }),
   };
 }
 
