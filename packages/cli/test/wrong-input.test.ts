@@ -39,6 +39,7 @@ const prepare = ['data', 'prepare', '--output-prefix', 'out', ...bytes];
 const cases: ReadonlyArray<readonly [what: string, argv: readonly string[], code: string, says: string]> = [
   ['no command', [], 'MTL_COMMAND_MISSING', 'mtl run | data | eval | finetune | generate'],
   ['a command misspelt', ['generat'], 'MTL_COMMAND_UNKNOWN', 'expected generate'],
+  ['help on a command misspelt', ['help', 'generat'], 'MTL_COMMAND_UNKNOWN', 'expected generate'],
   ['no subcommand', ['data'], 'MTL_COMMAND_MISSING', 'build-index'],
   ['a subcommand misspelt', ['data', 'inspct'], 'MTL_COMMAND_UNKNOWN', 'expected inspect'],
   ['a flag misspelt', ['data', 'prepare', '--inptu', 'a'], 'MTL_FLAG_UNKNOWN', 'expected --input'],
