@@ -12,8 +12,8 @@ namespace mtl::cuda {
 // Whether a call that fits tensor cores goes to these kernels, or to those for any card.
 bool is_for_hopper(const AttentionProblem& problem);
 
-// Heads of 40 to 128 columns, samples of one length; otherwise as the launches of arguments.h. Backward
-// without attention_delta, which comes before it.
+// Heads of 40 to 128 columns; otherwise as the launches of arguments.h. Backward without attention_delta,
+// which comes before it.
 cudaError_t launch_hopper_attention_forward(const AttentionForward& call);
 cudaError_t launch_hopper_attention_backward(const AttentionBackward& call);
 
@@ -24,7 +24,7 @@ struct BackwardMaps {
 cudaError_t launch_hopper_attention_query_gradient(const AttentionBackward& call, const BackwardMaps& maps);
 cudaError_t launch_hopper_attention_key_value_gradient(const AttentionBackward& call, const BackwardMaps& maps);
 
-// Maps of a tensor [S, B, A, parts, D] of 16-bit elements.
+// Maps of a tensor [S, B, A, parts, D], or [T, A, parts, D], of 16-bit elements.
 cudaError_t make_panel_maps(PanelMaps* maps, const void* data, int parts, const AttentionProblem& problem, DType dtype);
 
 inline BackwardPointers backward_pointers(const AttentionBackward& call) {
@@ -54,7 +54,7 @@ cudaError_t with_hopper_kernel(const AttentionProblem& problem, DType dtype, con
   return dtype == DType::kBFloat16 ? of_element(__nv_bfloat16{}) : of_element(__half{});
 }
 
-// A block for every Shape::kRows rows of every head.
+// A block for every Shape::kRows rows of every head, of packed samples as many as the longest has.
 template <typename Shape>
 Launch hopper_launch(const AttentionArguments& a, cudaStream_t stream) {
   const unsigned num_blocks = static_cast<unsigned>((a.sequence + Shape::kRows - 1) / Shape::kRows);

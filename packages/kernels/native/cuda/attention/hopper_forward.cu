@@ -33,16 +33,16 @@ template <int kWidth>
 MTL_PTX void produce(unsigned char* bytes, const PanelMaps& qkv, const QueryBlock& block) {
   using Shape = HopperForward<kWidth>;
   auto& barriers = barriers_of<Shape>(bytes);
-  const int vector = 3 * block.head_of_batch;
+  const int vector = 3 * block.rows.head, position = block.rows.position;
   arrive_expecting(&barriers.resident, Shape::kGroups * Shape::Queries::kBytes);
 #pragma unroll
   for (int group = 0; group < Shape::kGroups; ++group) {
     copy_tile<kWidth, Shape::kGroupRows>(bytes + group * Shape::kQueryBytes, qkv, vector,
-                                         block.first_query + group * Shape::kGroupRows, &barriers.resident);
+                                         position + block.first_query + group * Shape::kGroupRows, &barriers.resident);
   }
   typename Shape::Place place;
   const auto fill = [&](int part, int tile) {  // 1: keys, 2: values
-    fill_slot<Shape, kWidth, Shape::kKeys>(bytes, place, qkv, vector + part, tile * Shape::kKeys);
+    fill_slot<Shape, kWidth, Shape::kKeys>(bytes, place, qkv, vector + part, position + tile * Shape::kKeys);
   };
 #pragma unroll 1
   for (int tile = block.first_tile; tile < block.end_tile; ++tile) {
@@ -152,8 +152,9 @@ __global__ void __launch_bounds__(HopperForward<kWidth>::kThreadsOfBlock, 1)
 #if MTL_HOPPER_CODE
   using Shape = HopperForward<kWidth>;
   MTL_DYNAMIC_SHARED(bytes);
-  begin_block<Shape>(bytes, qkv, 1);
   const QueryBlock block = query_block<Shape>(a);
+  if (block.first_query >= a.sequence) return;  // behind the end of a packed sample
+  begin_block<Shape>(bytes, qkv, 1);
   if (threadIdx.x < kGroupThreads) {
     give_registers_back<Shape::kProducerRegisters>();
     if (threadIdx.x == 0) produce<kWidth>(bytes, qkv, block);
@@ -172,7 +173,9 @@ __global__ void __launch_bounds__(HopperForward<kWidth>::kThreadsOfBlock, 1)
   if (block.first_tile < block.end_tile) attend<T, kWidth, kDropout>(rows, bytes, query_tile, a, of, block);
   // no warp of the group reads the queries any more: their place is where the output is put in order
   meet(1 + group, kGroupThreads);
-  finish_rows<T, kWidth>(a, block.place, pointers, rows, warp_query,
+  // read once more, so that nothing of it takes up registers in between
+  const HeadPlace end = enter_head(a, static_cast<int>(blockIdx.y));
+  finish_rows<T, kWidth>(a, end, pointers, rows, warp_query,
                          reinterpret_cast<T*>(query_tile) + warp_row * TileShape<kWidth>::kStride);
 #else
   __trap();  // code for another card, which must not pass for a result

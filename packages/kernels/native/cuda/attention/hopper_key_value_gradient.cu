@@ -34,7 +34,8 @@ struct HopperKeyValueGradient : HopperBlock<3, 40, 232> {
 // What the threads of a block agree on.
 struct Block {
   HeadPlace place;
-  int head_of_batch, first_key;
+  MapPlace rows;
+  int first_key;
 };
 
 // What is known of a slot's queries, once for each group of keys: what dropout keeps differs.
@@ -65,12 +66,12 @@ MTL_PTX void produce(unsigned char* bytes, const PanelMaps& qkv, const PanelMaps
                      const Block& block, const BackwardPointers& pointers) {
   using Shape = HopperKeyValueGradient<kWidth>;
   auto& barriers = barriers_of<Shape>(bytes);
-  const int thread = static_cast<int>(threadIdx.x), vector = 3 * block.head_of_batch;
+  const int thread = static_cast<int>(threadIdx.x), vector = 3 * block.rows.head, position = block.rows.position;
   if (thread == 0) {
     arrive_expecting(&barriers.resident, 2 * Shape::kGroups * Shape::Tile::kBytes);
 #pragma unroll
     for (int group = 0; group < Shape::kGroups; ++group) {
-      const int key = block.first_key + group * Shape::kGroupRows;
+      const int key = position + block.first_key + group * Shape::kGroupRows;
       unsigned char* tile = bytes + group * Shape::kKeyBytes;
       copy_tile<kWidth, kTile>(tile, qkv, vector + 1, key, &barriers.resident);
       copy_tile<kWidth, kTile>(tile + Shape::kValuesAt, qkv, vector + 2, key, &barriers.resident);
@@ -85,8 +86,9 @@ MTL_PTX void produce(unsigned char* bytes, const PanelMaps& qkv, const PanelMaps
     if (thread == 0) {
       unsigned char* tile = slot_at<Shape>(bytes, place);
       arrive_expecting(&barriers.full[place.slot], Shape::kSlotBytes);
-      copy_tile<kWidth, kTile>(tile, qkv, vector, query, &barriers.full[place.slot]);
-      copy_tile<kWidth, kTile>(tile + Shape::Tile::kBytes, output_gradient, block.head_of_batch, query, &barriers.full[place.slot]);
+      copy_tile<kWidth, kTile>(tile, qkv, vector, position + query, &barriers.full[place.slot]);
+      copy_tile<kWidth, kTile>(tile + Shape::Tile::kBytes, output_gradient, block.rows.head, position + query,
+                               &barriers.full[place.slot]);
     }
     QueryFacts* facts = facts_at<kWidth>(bytes, place.slot);
     load_facts(facts[thread / kTile], a, block.place, pointers, query, thread % kTile);
@@ -194,10 +196,11 @@ __global__ void __launch_bounds__(HopperKeyValueGradient<kWidth>::kThreadsOfBloc
 #if MTL_HOPPER_CODE
   using Shape = HopperKeyValueGradient<kWidth>;
   MTL_DYNAMIC_SHARED(bytes);
-  begin_block<Shape>(bytes, qkv, 1 + kWarps);
   const int head_of_batch = static_cast<int>(blockIdx.y);
   // the first keys are seen by the most queries
-  const Block block = {head_place(a, head_of_batch), head_of_batch, static_cast<int>(blockIdx.x) * Shape::kRows};
+  const Block block = {enter_head(a, head_of_batch), map_place(a, head_of_batch), static_cast<int>(blockIdx.x) * Shape::kRows};
+  if (block.first_key >= a.sequence) return;  // behind the end of a packed sample
+  begin_block<Shape>(bytes, qkv, 1 + kWarps);
   if (threadIdx.x < kGroupThreads) {
     give_registers_back<Shape::kProducerRegisters>();
     produce<kWidth, kDropout>(bytes, qkv, output_gradient, a, block, pointers);

@@ -32,21 +32,21 @@ template <int kWidth>
 MTL_PTX void produce(unsigned char* bytes, const PanelMaps& qkv, const PanelMaps& output_gradient, const QueryBlock& block) {
   using Shape = HopperQueryGradient<kWidth>;
   auto& barriers = barriers_of<Shape>(bytes);
-  const int vector = 3 * block.head_of_batch;
+  const int vector = 3 * block.rows.head, position = block.rows.position;
   arrive_expecting(&barriers.resident, 2 * Shape::kGroups * Shape::Queries::kBytes);
 #pragma unroll
   for (int group = 0; group < Shape::kGroups; ++group) {
-    const int query = block.first_query + group * Shape::kGroupRows;
+    const int query = position + block.first_query + group * Shape::kGroupRows;
     unsigned char* tile = bytes + group * Shape::kQueryBytes;
     copy_tile<kWidth, Shape::kGroupRows>(tile, qkv, vector, query, &barriers.resident);
-    copy_tile<kWidth, Shape::kGroupRows>(tile + Shape::kGradientsAt, output_gradient, block.head_of_batch, query, &barriers.resident);
+    copy_tile<kWidth, Shape::kGroupRows>(tile + Shape::kGradientsAt, output_gradient, block.rows.head, query, &barriers.resident);
   }
   typename Shape::Place place;
 #pragma unroll 1
   for (int tile = block.first_tile; tile < block.end_tile; ++tile) {
 #pragma unroll
     for (int part = 1; part <= 2; ++part) {  // keys, values
-      fill_slot<Shape, kWidth, Shape::kKeys>(bytes, place, qkv, vector + part, tile * Shape::kKeys);
+      fill_slot<Shape, kWidth, Shape::kKeys>(bytes, place, qkv, vector + part, position + tile * Shape::kKeys);
     }
   }
 }
@@ -154,8 +154,9 @@ __global__ void __launch_bounds__(HopperQueryGradient<kWidth>::kThreadsOfBlock, 
 #if MTL_HOPPER_CODE
   using Shape = HopperQueryGradient<kWidth>;
   MTL_DYNAMIC_SHARED(bytes);
-  begin_block<Shape>(bytes, qkv, 1);
   const QueryBlock block = query_block<Shape>(a);
+  if (block.first_query >= a.sequence) return;  // behind the end of a packed sample
+  begin_block<Shape>(bytes, qkv, 1);
   if (threadIdx.x < kGroupThreads) {
     give_registers_back<Shape::kProducerRegisters>();
     if (threadIdx.x == 0) produce<kWidth>(bytes, qkv, output_gradient, block);
