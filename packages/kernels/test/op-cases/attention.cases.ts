@@ -38,6 +38,8 @@ const variantsOfManyTiles: Variant[] = [
     dropout: 0.1,
     headOffset: 3,
   },
+  { name: 'bidirectional, many tiles', sizes: [263, 1, 1, 192] as const },
+  { name: 'dropout, many tiles', sizes: [200, 1, 1, 256] as const, causal: true, dropout: 0.1 },
 ].map((variant) => ({ ...variant, dtypes: ['bfloat16', 'float16'], isOnlyForCuda: true }));
 
 const variants: Variant[] = [
@@ -129,6 +131,7 @@ const variantsOfCard: Variant[] = [
   { name: 'causal', sizes: [2048, 4, 16, 128], causal: true },
   { name: 'causal', sizes: [1024, 8, 16, 96], causal: true },
   { name: 'causal', sizes: [2048, 4, 32, 80], causal: true },
+  { name: 'causal', sizes: [2048, 4, 8, 256], causal: true },
   { name: 'dropout causal', sizes: [2048, 4, 16, 128], causal: true, dropout: 0.1 },
   { name: 'bidirectional', sizes: [512, 32, 16, 64] },
 ];

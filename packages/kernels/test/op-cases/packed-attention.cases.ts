@@ -23,6 +23,7 @@ interface Variant extends AttentionVariant {
 const variantsOfManyTiles: Variant[] = [
   { name: 'many tiles', lengths: [1, 322, 64], heads: 1, headSize: 64, rest: 7 },
   { name: 'dropout, many tiles', lengths: [5, 260, 0, 129], heads: 1, headSize: 128, dropout: 0.1 },
+  { name: 'wide heads, many tiles', lengths: [133, 1, 70], heads: 1, headSize: 256 },
 ].map((variant) => ({ ...variant, dtypes: ['bfloat16', 'float16'], isOnlyForCuda: true }));
 
 const variants: Variant[] = [

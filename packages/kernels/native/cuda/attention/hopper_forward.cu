@@ -15,16 +15,20 @@
 namespace mtl::cuda {
 namespace {
 
+constexpr int num_slots(int width) { return width <= 128 ? 4 : width == 192 ? 6 : 5; }
+
 template <int kWidth>
-struct HopperForward : HopperBlock<4, 24, 240> {
-  static constexpr int kKeys = 128;
-  using Queries = HopperTile<kWidth, kGroupRows>;
+struct HopperForward : HopperBlock<num_slots(kWidth), 24, 240> {
+  using Block = HopperBlock<num_slots(kWidth), 24, 240>;
+  // an output of 192 or 256 columns leaves registers for the scores of 64 keys
+  static constexpr int kKeys = kWidth <= 128 ? 128 : 64;
+  using Queries = HopperTile<kWidth, Block::kGroupRows>;
   // a group's queries; at the end its output, in padded rows
-  static constexpr int kQueryBytes = kGroupRows * TileShape<kWidth>::kStride * 2;
+  static constexpr int kQueryBytes = Block::kGroupRows * TileShape<kWidth>::kStride * 2;
   static constexpr int kSlotBytes = HopperTile<kWidth, kKeys>::kBytes;  // keys, or values
   static_assert(kQueryBytes % 1024 == 0 && kSlotBytes % 1024 == 0);
-  static constexpr int kRingAt = kGroups * kQueryBytes, kBarriersAt = kRingAt + kSlots * kSlotBytes;
-  static constexpr int kBytes = kBarriersAt + static_cast<int>(sizeof(Barriers));
+  static constexpr int kRingAt = Block::kGroups * kQueryBytes, kBarriersAt = kRingAt + Block::kSlots * kSlotBytes;
+  static constexpr int kBytes = kBarriersAt + static_cast<int>(sizeof(typename Block::Barriers));
   static_assert(kBytes <= kHopperSharedBytes);
 };
 
@@ -190,7 +194,7 @@ cudaError_t launch_hopper_attention_forward(const AttentionForward& call) {
   if (status != cudaSuccess) return status;
   const AttentionArguments a = attention_arguments(call.problem);
   const ForwardPointers pointers = {call.output, call.log_sum_exp, call.qkv};
-  return with_hopper_kernel(call.problem, call.dtype, [&](auto element, auto width, auto dropout) {
+  return with_hopper_kernel<64, 80, 96, 128, 192, 256>(call.problem, call.dtype, [&](auto element, auto width, auto dropout) {
     constexpr int kWidth = decltype(width)::value;
     const Launch how = hopper_launch<HopperForward<kWidth>>(a, call.stream);
     return MTL_LAUNCH((hopper_attention_forward_kernel<decltype(element), kWidth, decltype(dropout)::value>), how, qkv, a,
