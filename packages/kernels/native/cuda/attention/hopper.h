@@ -12,7 +12,7 @@ namespace mtl::cuda {
 // Whether a call that fits tensor cores goes to these kernels, or to those for any card.
 bool is_for_hopper(const AttentionProblem& problem);
 
-// Heads of 40 to 128 columns; otherwise as the launches of arguments.h. Backward without attention_delta,
+// Heads of 40 to 256 columns; otherwise as the launches of arguments.h. Backward without attention_delta,
 // which comes before it.
 cudaError_t launch_hopper_attention_forward(const AttentionForward& call);
 cudaError_t launch_hopper_attention_backward(const AttentionBackward& call);

@@ -1,13 +1,14 @@
 // Flash attention, forward, for Hopper (sm_90a): the algorithm of attention_forward.cu on 128 queries a block
-// and 128 keys at a time. One warp group copies tiles of keys and values into a ring; two compute 64 queries
-// each, scores from shared memory, values weighted by probabilities that never leave registers.
+// and 128 keys at a time, 64 of wide heads. One warp group copies tiles of keys and values into a ring; two
+// compute 64 queries each, scores from shared memory, values weighted by probabilities that never leave
+// registers.
 //
 // The scores of a tile are started before the values of the tile before are: the tensor cores work on both
 // while the softmax of the new scores is computed. Tiles come in the order in which they are used: K0, K1,
 // V0, K2, V1, ...
 //
-// spills allowed: 24 (bytes, with dropout alone, from width 80 on: what is known before the loop and, in it,
-// two loads a tile of 128 x 128 scores, for which Philox takes a thousand instructions)
+// spills allowed: 24 (bytes, with dropout alone, at widths 96 and 128: what is known before the loop and, in
+// it, two loads a tile of 128 x 128 scores, for which Philox takes a thousand instructions)
 #include "cuda/attention/hopper.h"
 #include "cuda/attention/hopper_tiles.cuh"
 #include "cuda/attention/online_softmax.cuh"

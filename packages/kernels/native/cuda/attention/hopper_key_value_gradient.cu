@@ -1,7 +1,7 @@
-// Flash attention, backward, the share of keys and values, for Hopper (sm_90a): what
-// attention_key_value_gradient.cu does, on 128 keys a block. One warp group copies queries and the gradients
-// of their output into a ring and finds out what dropout keeps; two keep both gradients of 64 keys each in
-// registers.
+// Flash attention, backward, the share of keys and values, for Hopper (sm_90a) and heads of up to 128
+// columns: what attention_key_value_gradient.cu does, on 128 keys a block. One warp group copies queries and
+// the gradients of their output into a ring and finds out what dropout keeps; two keep both gradients of 64
+// keys each in registers.
 //
 // Products are computed transposed, keys as rows, so that probabilities lie in registers just as the next
 // product wants them. A group waits for all its products before the next queries, the other group's keep the
