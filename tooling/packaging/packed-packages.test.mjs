@@ -79,6 +79,8 @@ describe.concurrent('a packed package', () => {
 
 describe.concurrent.runIf(isOnline)(`an installed package${whySkipped}`, () => {
   const compiling = 480_000; // a minute of two free cores, several of busy ones
+  /** Where a compiler cache is in use, it takes what the checkout compiled, for paths below `folder`. */
+  const compilingIn = (folder) => ({ cwd: folder, env: { CCACHE_BASEDIR: folder } });
   let addon;
 
   /**
@@ -94,7 +96,7 @@ describe.concurrent.runIf(isOnline)(`an installed package${whySkipped}`, () => {
     const folder = join(directory, 'kernels');
     const installed = await installPackage({ name: '@mtl/kernels', tarballs, directory: folder });
     const program = join(folder, 'node_modules', '.bin', 'mtl-kernels-build');
-    const built = await runBeside(program, [], { cwd: folder });
+    const built = await runBeside(program, [], compilingIn(folder));
     if (built.status !== 0) throw new Error(built.output);
     return join(installed, 'build', 'Release', 'mtl_kernels.node');
   }
@@ -134,7 +136,7 @@ describe.concurrent.runIf(isOnline)(`an installed package${whySkipped}`, () => {
       expect(missing.status).not.toBe(0);
       expect(missing.output).toContain('npx mtl-comm-build');
       const program = join(folder, 'node_modules', '.bin', 'mtl-comm-build');
-      const built = await runBeside(program, [], { cwd: folder });
+      const built = await runBeside(program, [], compilingIn(folder));
       expect(built.status, built.output).toBe(0);
       const { status, stdout, output } = await start();
       expect(status, output).toBe(0);

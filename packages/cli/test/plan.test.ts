@@ -68,6 +68,44 @@ describe('mtl plan', () => {
     expect(parameters).toBe(stages[0]!.parameters);
   });
 
+  // Narayanan et al. 2021, section 5.1: GPT-3 on 1,024 A100s at 140 TFLOP/s, and a trillion parameters on
+  // 3,072
+  it.each([
+    { model: '96 12288 96', n: 1024, p: 8, batch: 1536, tokens: 300e9, rate: 140, days: 34 },
+    { model: '128 25600 160', n: 3072, p: 64, batch: 3072, tokens: 450e9, rate: 163, days: 84 },
+  ])('predicts the $days days of the paper', async ({ n, p, batch, tokens, rate, days, ...paper }) => {
+    const [layers, hidden, heads] = paper.model.split(' ');
+    const flags =
+      `--preset none --num-layers ${layers} --hidden-size ${hidden} --num-attention-heads ${heads} --bf16 ` +
+      `--seq-length 2048 --max-position-embeddings 2048 --micro-batch-size 1 --global-batch-size ${batch} --lr 1e-4 ` +
+      `--train-samples ${Math.round(tokens / 2048)} --tokenizer-type NullTokenizer --vocab-size 51200 ` +
+      `--tensor-model-parallel-size 8 --pipeline-model-parallel-size ${p}`;
+    // the paper counts a second forward pass as well
+    const measured = ['--num-processes', `${n}`, '--tflops', `${(rate * 3) / 4}`];
+    const argv = ['plan', ...measured, '--json', '--', ...flags.split(' ')];
+    const { status, stdout, stderr } = await spawnMtl(argv, { cwd });
+    expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
+    const { time } = JSON.parse(stdout) as { time: { seconds: number; tokens: number } };
+    expect(time.tokens / tokens).toBeCloseTo(1, 4);
+    // 8 T P / (n X) leaves out attention and logits, 2 % of these FLOPs, and the paper rounds to whole days
+    expect(Math.abs(time.seconds / 86_400 / days - 1)).toBeLessThan(0.02 + 0.5 / days);
+  });
+
+  it('says how long a training takes', async () => {
+    const rampup = ['--global-batch-size', '32', '--rampup-batch-size', '8', '8', '640'];
+    const flags = ['--preset', 'gpt2-124m', '--train-samples', '2260', '--micro-batch-size', '8', ...rampup];
+    const { status, stdout } = await spawnMtl(['plan', '--tflops', '0.5', '--', ...flags], { cwd });
+    expect(status).toBe(0);
+    // steps of 8 samples until 213, of 16 until 427, of 24 until 640: 27, 14, 9; then 50 of 32, and 4 samples
+    // are left
+    const samples = 27 * 8 + 14 * 16 + 9 * 24 + 50 * 32;
+    expect(stdout).toContain(
+      `  training   100 iterations, ${(samples * 1024).toLocaleString('en-US')} tokens, `,
+    );
+    expect(stdout).toMatch(/^ {2}iteration {2}\d+s with the full batch$/m);
+    expect(stdout).toMatch(/^ {2}time {7}\d+h \d\dm, evaluation and checkpoints not counted$/m);
+  });
+
   it('refuses what the training would refuse', async () => {
     const argv = ['plan', '--', ...large, '--tensor-model-parallel-size', '2'];
     const { status, stderr } = await spawnMtl(argv, { cwd });

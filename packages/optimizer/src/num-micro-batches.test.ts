@@ -8,6 +8,7 @@ describe('NumMicroBatches', () => {
     expect(batches.at(0)).toEqual({ globalBatchSize: 24, numMicroBatches: 3 });
     expect(batches.at(1e9)).toEqual({ globalBatchSize: 24, numMicroBatches: 3 });
     expect(batches.iterationsFor(100)).toBe(4);
+    expect(batches.samplesAfter(4)).toBe(96);
   });
 
   it("ramps up as in the help text of Megatron's flag", () => {
@@ -36,6 +37,7 @@ describe('NumMicroBatches', () => {
       rampup: { start: 2, increment: 2, samples: 30 },
     });
     // Intervals of 10 samples: steps of 2 at 0 2 4 6 8, of 4 at 10 14 18, of 6 at 22 28, full from 34.
+    expect([0, 1, 5, 6, 10, 11].map((steps) => batches.samplesAfter(steps))).toEqual([0, 2, 10, 14, 34, 42]);
     expect(batches.iterationsFor(34)).toBe(10);
     expect(batches.iterationsFor(41)).toBe(10);
     expect(batches.iterationsFor(42)).toBe(11);

@@ -86,6 +86,17 @@ export class NumMicroBatches {
     return iterations + Math.max(0, Math.floor((trainSamples - consumedSamples) / globalBatchSize));
   }
 
+  /** Samples that the first `iterations` steps of a training consume. */
+  samplesAfter(iterations: number): number {
+    const { globalBatchSize, rampup } = this.#options;
+    let [samples, iteration] = [0, 0];
+    while (rampup !== undefined && samples <= rampup.samples && iteration < iterations) {
+      samples += this.#globalBatchSizeAt(samples);
+      iteration += 1;
+    }
+    return samples + (iterations - iteration) * globalBatchSize;
+  }
+
   #globalBatchSizeAt(consumedSamples: number): number {
     const { globalBatchSize, rampup } = this.#options;
     if (rampup === undefined || consumedSamples > rampup.samples) return globalBatchSize;

@@ -85,4 +85,5 @@ export type { ModelKind } from './model-kind.js';
 export { presetNames } from './presets/presets.js';
 export type { PretrainingConfiguration, TokenizerConfiguration } from './pretraining-configuration.js';
 export { printConfiguration } from './print-configuration.js';
+export { type PredictTimeOptions, predictTime, type TimePrediction } from './time/predict-time.js';
 export { type ValidateConfigurationOptions, validateConfiguration } from './validate-configuration.js';

@@ -9,8 +9,11 @@ import {
   parseFlags,
   predictMemory,
   predictStages,
+  predictTime,
+  type TimePrediction,
   validateConfiguration,
 } from '@mtl/recipes';
+import { formatDuration } from '@mtl/trainer';
 import type { Command } from 'commander';
 import { newCommand } from '../command-line/new-command.js';
 import { choiceOption, countOption, numberOption } from '../command-line/option-values.js';
@@ -21,6 +24,7 @@ interface PlanFlags {
   readonly model: ModelKind;
   readonly numProcesses: number;
   readonly memory?: number;
+  readonly tflops?: number;
   readonly json?: true;
 }
 
@@ -28,6 +32,8 @@ const examples = `
 Examples:
   mtl plan -- --preset gpt2-124m --bf16
   mtl plan --num-processes 8 --memory 80 -- --preset megatron-8.3b --bf16 --tensor-model-parallel-size 8
+  mtl plan --num-processes 512 --tflops 30 -- --preset megatron-8.3b --bf16 --tensor-model-parallel-size 8 \\
+    --global-batch-size 512 --train-iters 300000
   mtl plan --model bert --num-processes 2 -- --preset megatron-bert-1.3b --bf16 --tensor-model-parallel-size 2
 
 The samples of a BERT are taken to fill their sequences: padding is not computed, so that others need less.`;
@@ -35,31 +41,43 @@ The samples of a BERT are taken to fill their sequences: padding is not computed
 /** Vocabulary of the corpus that comes along, whose tokenizer exists only once it is prepared. */
 const defaultVocabularySize = 4096;
 
-/** `mtl plan`: the memory that each process of a training will take, before it is started. */
+/** `mtl plan`: the memory that each process of a training will take, and its time, before it is started. */
 export function planCommand(): Command {
-  return newCommand('plan', 'predict the memory of each process of a training')
+  return newCommand('plan', 'predict the memory of each process of a training, and its time')
     .argument('[flags...]', 'the flags of the training, after --')
     .addOption(choiceOption('--model <kind>', 'whose flags they are', ['gpt', 'bert']).default('gpt'))
     .addOption(countOption('--num-processes <n>', 'processes of the training').default(1))
     .addOption(
       numberOption('--memory <GiB>', 'what a process has; says what would make it fit', { above: 0 }),
     )
-    .option('--json', 'print JSON, in bytes')
+    .addOption(
+      numberOption(
+        '--tflops <rate>',
+        'model TFLOP/s that a process reaches; says how long the training takes',
+        {
+          above: 0,
+        },
+      ),
+    )
+    .option('--json', 'print JSON, in bytes and seconds')
     .addHelpText('after', examples)
     .action(plan);
 }
 
 async function plan(argv: readonly string[], flags: PlanFlags): Promise<void> {
-  const { model, numProcesses, memory, json } = flags;
+  const { model, numProcesses, memory, tflops, json } = flags;
   const configuration = validateConfiguration(parseFlags(argv, { model }), { worldSize: numProcesses });
-  const shape = memoryShapeOf(configuration, await vocabularySizeOf(configuration));
+  const vocabularySize = await vocabularySizeOf(configuration);
+  const shape = memoryShapeOf(configuration, vocabularySize);
   const prediction = predictMemory(shape);
   const stages = predictStages(shape);
   const limit = memory === undefined ? undefined : memory * 2 ** 30;
+  const time =
+    tflops === undefined ? undefined : predictTime(configuration, { vocabularySize, teraflops: tflops });
   if (json === true) {
     const fits = limit === undefined ? {} : { fits: prediction.total <= limit };
     const each = stages.length === 1 ? {} : { stages };
-    process.stdout.write(`${JSON.stringify({ ...prediction, ...fits, ...each })}\n`);
+    process.stdout.write(`${JSON.stringify({ ...prediction, ...fits, ...each, time })}\n`);
     return;
   }
   process.stdout.write(
@@ -68,6 +86,7 @@ async function plan(argv: readonly string[], flags: PlanFlags): Promise<void> {
       : formatStages(shape.pipeline, stages),
   );
   if (limit !== undefined) process.stdout.write(formatAdvice(shape, { prediction, limit, numProcesses }));
+  if (time !== undefined) process.stdout.write(formatTime(time));
 }
 
 async function vocabularySizeOf({ data }: PretrainingConfiguration): Promise<number> {
@@ -87,6 +106,18 @@ function formatStages({ schedule, numLayers }: PipelineShape, stages: readonly M
     return [`stage ${stage}`, `${layers.join(' + ')} layers: ${parts.join(', ')}`] as const;
   });
   return `schedule ${schedule.name}, ${schedule.numMicroBatches} micro-batches a step\n${formatTable(rows)}`;
+}
+
+function formatTime({ iterations, tokens, flops, iterationSeconds, seconds }: TimePrediction): string {
+  const count = (value: number): string => value.toLocaleString('en-US');
+  return formatTable([
+    [
+      'training',
+      `${count(iterations)} iterations, ${count(tokens)} tokens, ${flops.toExponential(2)} model FLOPs`,
+    ],
+    ['iteration', `${formatDuration(iterationSeconds * 1000)} with the full batch`],
+    ['time', `${formatDuration(seconds * 1000)}, evaluation and checkpoints not counted`],
+  ]);
 }
 
 interface Change {

@@ -50,8 +50,9 @@ export function planMessages(
     schedule.actions[member]!.filter(({ kind }) => passes === 'all' || kind === 'F');
   const own = ordersOf(rank);
   const inputs = own.map((action) => inputOf(action, schedule));
+  const senders = new Set(inputs.map((input) => input?.peer));
   const incoming = schedule.actions.map((_, sender) => {
-    if (sender === rank) return [];
+    if (!senders.has(sender)) return [];
     const outputs = ordersOf(sender).map((action) => outputOf(action, schedule));
     return outputs.filter((output) => output?.peer === rank).map((output) => ({ ...output!, peer: sender }));
   });

@@ -2,7 +2,7 @@ import { Checkpoint, type JsonObject } from '@mtl/checkpoint';
 import type { World } from '@mtl/comm';
 import type { NumberedBatch, SplitDatasets, Tokenizer } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
-import { paddedVocabularySize, type TransformerConfiguration } from '@mtl/models';
+import type { TransformerConfiguration } from '@mtl/models';
 import { type AdamwOptimizer, LearningRateSchedule, LossScaler, NumMicroBatches } from '@mtl/optimizer';
 import type { StepProfiler } from '@mtl/pipeline';
 import {
@@ -20,6 +20,7 @@ import {
 import type { PretrainingConfiguration } from '../pretraining-configuration.js';
 import { checkSaveForHuggingFace } from './check-save-for-hugging-face.js';
 import { dtypeOfPrecision } from './dtype-of-precision.js';
+import { flopsShapeOf } from './flops-shape-of.js';
 import { huggingFaceTokenizer } from './hugging-face-tokenizer.js';
 import { loadTraining } from './load-training.js';
 import { type ModelPart, modelPart } from './model-part.js';
@@ -161,15 +162,7 @@ export class Training {
       const reached = `${progress.iteration} iterations are done and --train-iters is ${training.trainIterations}`;
       onMessage(`  note: ${reached}: nothing is left to train; a larger one goes on`);
     }
-    const flopsShape = {
-      batchSize: 1,
-      sequenceLength: configuration.model.sequenceLength,
-      numLayers: model.numLayers,
-      hiddenSize: model.hiddenSize,
-      ffnHiddenSize: model.ffnHiddenSize,
-      vocabSize: paddedVocabularySize(model),
-      ...recipe.flopsOfHead(configuration),
-    };
+    const flopsShape = flopsShapeOf(configuration, model);
     onMessage(
       `${configuration.kind.toUpperCase()} of ${recipe.numParameters(model).toLocaleString('en-US')} parameters in ${training.precision}, ` +
         `vocabulary ${tokenizer.vocabularySize}; ${train.length.toLocaleString('en-US')} samples to train on`,

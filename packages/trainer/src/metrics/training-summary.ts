@@ -1,3 +1,4 @@
+import { formatDuration } from './console-line.js';
 import type { StepMetrics } from './step-metrics.js';
 import { validationFigures } from './validation-figures.js';
 
@@ -114,10 +115,9 @@ function whole(value: number): string {
   return Math.round(value).toLocaleString('en-US');
 }
 
+/** Tenths count where there are no minutes. */
 function formatSeconds(seconds: number): string {
-  if (seconds < 60) return `${seconds.toFixed(1)} s`;
-  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;
-  return `${Math.floor(seconds / 3600)} h ${Math.round((seconds % 3600) / 60)} min`;
+  return seconds < 59.95 ? `${seconds.toFixed(1)} s` : formatDuration(seconds * 1000);
 }
 
 function formatBytes(bytes: number): string {
