@@ -38,7 +38,7 @@ const variantsOfManyTiles: Variant[] = [
     dropout: 0.1,
     headOffset: 3,
   },
-  { name: 'bidirectional, many tiles', sizes: [263, 1, 1, 192] as const, dtypes: ['float16'] as const },
+  { name: 'bidirectional, many tiles', sizes: [263, 1, 1, 192] as const, dtypes: ['bfloat16'] as const },
   {
     name: 'dropout, many tiles',
     sizes: [200, 1, 1, 256] as const,
