@@ -168,6 +168,18 @@ describe.concurrent.runIf(isOnline)(`an installed package${whySkipped}`, () => {
     ]);
   });
 
+  it('@mtl/errors: its example runs as READMEs say', async () => {
+    const folder = join(directory, 'with-tsx');
+    await installPackage({ name: '@mtl/errors', tarballs, directory: folder });
+    const { source, output: expected } = exampleOf('@mtl/errors');
+    writeFileSync(join(folder, 'example.mts'), source);
+    const { status, stdout, output } = await runBeside('npx', ['--yes', 'tsx', 'example.mts'], {
+      cwd: folder,
+    });
+    expect(status, output).toBe(0);
+    expect(stdout).toBe(expected);
+  });
+
   it.each(names)(
     '%s works alone: only what it depends on is there, and the example of its README has right types and runs',
     async (name) => {
@@ -204,7 +216,8 @@ describe.concurrent.runIf(isOnline)(`an installed package${whySkipped}`, () => {
   async function runExample({ name, folder, env }) {
     const example = readmeExample(join(folder, 'node_modules', name, 'README.md'));
     expect(example, `a ts block in the README of ${name}`).toBeDefined();
-    const { source, code, output: expected } = example;
+    const { source, code, output: expected, isIntroduced } = example;
+    expect(isIntroduced, `the README of ${name} says how its example is run`).toBe(true);
     writeFileSync(join(folder, 'example.mts'), source);
     expect(typeErrors(join(folder, 'example.mts'))).toEqual([]);
     writeFileSync(join(folder, 'example.mjs'), code);

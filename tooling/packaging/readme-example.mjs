@@ -1,15 +1,21 @@
 import { readFileSync } from 'node:fs';
 import ts from 'typescript';
 
+/** What stands before an example, for readers who have not run a TypeScript file yet. */
+const howToRun =
+  'Saved as `example.mts`, `npx tsx example.mts` runs it (Node 22.18 and newer: `node example.mts`):';
+
 const fence = /^```(\w*)[^\n]*\n([\s\S]*?)^```$/gm;
 
 /**
  * The example of a README: its first ```ts block, the same as JavaScript (types are removed, nothing else
- * happens to it) and, where the next block is ```text, what it prints. Undefined for a README without a ```ts
+ * happens to it), whether it stands there how to run it and, where the next block is ```text, what it prints.
+ * Undefined for a README without a ```ts
  * block.
  */
 export function readmeExample(path) {
-  const blocks = [...readFileSync(path, 'utf8').matchAll(fence)].map(([, language, text]) => ({
+  const readme = readFileSync(path, 'utf8');
+  const blocks = [...readme.matchAll(fence)].map(([, language, text]) => ({
     language,
     text,
   }));
@@ -22,6 +28,7 @@ export function readmeExample(path) {
   return {
     source: blocks[at].text,
     code: outputText,
+    isIntroduced: readme.includes(`${howToRun}\n\n\`\`\`ts\n`),
     output: next?.language === 'text' ? next.text : undefined,
   };
 }

@@ -231,7 +231,7 @@ const predicted = predictStages({
   ...{ ffnHiddenSize: model.ffnHiddenSize, maxPositionEmbeddings: sequenceLength, tieEmbeddings: true },
   vocabSize: paddedVocabularySize(model),
   bytesPerElement: dtype === 'float32' ? 4 : 2,
-  hiddenDropout: false,
+  ...{ device, hiddenDropout: false },
   recomputation: { granularity: 'none' },
   tensorParallelSize: tensorModelParallelSize,
   sequenceParallel: values['sequence-parallel'],

@@ -296,7 +296,10 @@ describe('where a training saves and what it loads is looked at before its first
 
   it('a file in place of the directory', async () => {
     writeFileSync(join(directory, 'a-file'), '');
-    await expectRefused(['--save', join(directory, 'a-file/run')], /error\[MTL_CHECKPOINT_DENIED\].*remedy/s);
+    await expectRefused(
+      ['--save', join(directory, 'a-file/run')],
+      /error\[MTL_CHECKPOINT_DENIED\].*remedy.*--save/s,
+    );
   });
 });
 

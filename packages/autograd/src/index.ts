@@ -22,6 +22,7 @@ export {
   type LinearCrossEntropyOptions,
   linearCrossEntropy,
 } from './operations/linear-cross-entropy.js';
+export { type LogitRowsOptions, logitRowsAtATime } from './operations/logit-rows-at-a-time.js';
 export { type PackedAttentionOptions, packedAttention } from './operations/packed-attention.js';
 export { reshape } from './operations/reshape.js';
 export { tanh } from './operations/tanh.js';

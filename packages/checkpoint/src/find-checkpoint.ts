@@ -31,7 +31,7 @@ export type FoundCheckpoint =
  *
  * @throws CheckpointError MTL_CHECKPOINT_NONE_WHOLE listing all defects, MTL_CHECKPOINT_STEP when `step` is
  *   not there, MTL_CHECKPOINT_CORRUPT when it is torn, MTL_CHECKPOINT_DIRECTORY when `directory` is itself a
- *   checkpoint, MTL_CHECKPOINT_IO, _DENIED
+ *   checkpoint (wrong input, both), MTL_CHECKPOINT_IO, _DENIED
  */
 export async function findCheckpoint(options: {
   readonly directory: string;
@@ -103,6 +103,7 @@ async function refuseCheckpointItself(directory: string): Promise<void> {
       expected: dirname(resolve(directory)),
       remedy: 'pass that directory, and the iteration as the step',
       details: { directory },
+      exitCode: 2,
     },
   );
 }
@@ -135,6 +136,7 @@ function noSuchStep(options: {
   return new CheckpointError('MTL_CHECKPOINT_STEP', `${directory} has no checkpoint of iteration ${step}`, {
     expected: known.length === 0 ? 'a directory with checkpoints' : `one of ${known.join(', ')}`,
     details: { directory, step, known },
+    exitCode: 2,
   });
 }
 

@@ -145,6 +145,7 @@ describe('findCheckpoint', () => {
     const { path } = await save(10);
     await expect(findCheckpoint({ directory: path, onNotice: () => undefined })).rejects.toMatchObject({
       code: 'MTL_CHECKPOINT_DIRECTORY',
+      exitCode: 2,
       expected: temporary.path,
     });
   });
@@ -153,7 +154,9 @@ describe('findCheckpoint', () => {
     await save(10);
     await save(20);
     expect(await find(10)).toEqual({ outcome: 10, notices: [] });
-    await expect(find(15)).rejects.toMatchObject({ code: 'MTL_CHECKPOINT_STEP', expected: 'one of 10, 20' });
+    await expect(find(15)).rejects.toMatchObject({
+      ...{ code: 'MTL_CHECKPOINT_STEP', expected: 'one of 10, 20', exitCode: 2 },
+    });
   });
 
   it('asks for an update when a later version wrote the checkpoint', async () => {

@@ -1,5 +1,6 @@
 import { exitCodeOf, formatError } from '@mtl/errors';
 import { CommanderError } from 'commander';
+import { commandOfHelp } from './command-line/command-of-help.js';
 import { withDashes } from './commands/run/run.js';
 import { createProgram } from './create-program.js';
 import { Interruption } from './terminal/interruption.js';
@@ -15,7 +16,10 @@ import { Interruption } from './terminal/interruption.js';
 export async function runMtl(argv: readonly string[]): Promise<number> {
   try {
     const words = argv[0] === 'run' ? ['run', ...withDashes(argv.slice(1))] : [...argv];
-    await createProgram().parseAsync(words, { from: 'user' });
+    const program = createProgram();
+    const explained = commandOfHelp(program, words);
+    if (explained === undefined) await program.parseAsync(words, { from: 'user' });
+    else explained.outputHelp();
     return 0;
   } catch (error) {
     // Help and version end this way.

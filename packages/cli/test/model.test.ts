@@ -50,7 +50,11 @@ describe('mtl eval', () => {
   it('agrees with the sum of the probabilities of the tokens', async () => {
     const text = 'the cat number 3 sat on the mat.';
     writeFileSync(join(cwd, 'short.txt'), text);
-    const { numScored, loss } = await evaluate('--load', 'run', '--text', 'short.txt');
+    const evaluated = await evaluate('--load', 'run', '--text', 'short.txt');
+    const { numScored, loss } = evaluated;
+    writeFileSync(join(cwd, 'short.jsonl'), `${JSON.stringify({ title: 'cats', body: text })}\n`);
+    const keyed = await evaluate('--load', 'run', '--text', 'short.jsonl', '--json-key', 'body');
+    expect(keyed).toEqual(evaluated);
     const loaded = await loadGptForInference({ load: tiny.save, device: 'cpu', onNotice: () => {} });
     const scores = scoreTokens({ model: loaded.model, tokens: loaded.tokenizer!.encode(text) });
     loaded.dispose();

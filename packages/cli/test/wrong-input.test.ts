@@ -39,6 +39,7 @@ const prepare = ['data', 'prepare', '--output-prefix', 'out', ...bytes];
 const cases: ReadonlyArray<readonly [what: string, argv: readonly string[], code: string, says: string]> = [
   ['no command', [], 'MTL_COMMAND_MISSING', 'mtl run | data | eval | finetune | generate'],
   ['a command misspelt', ['generat'], 'MTL_COMMAND_UNKNOWN', 'expected generate'],
+  ['help on a command misspelt', ['help', 'generat'], 'MTL_COMMAND_UNKNOWN', 'expected generate'],
   ['no subcommand', ['data'], 'MTL_COMMAND_MISSING', 'build-index'],
   ['a subcommand misspelt', ['data', 'inspct'], 'MTL_COMMAND_UNKNOWN', 'expected inspect'],
   ['a flag misspelt', ['data', 'prepare', '--inptu', 'a'], 'MTL_FLAG_UNKNOWN', 'expected --input'],
@@ -125,6 +126,7 @@ const cases: ReadonlyArray<readonly [what: string, argv: readonly string[], code
   ['a prompt file missing', ['generate', '--load', 'a', '--prompt-file', 'b'], 'MTL_PROMPT_FILE', 'b'],
   ['a temperature below 0', ['generate', '--temperature', '-1'], 'MTL_FLAG_VALUE', '0 or more'],
   ['two sources of text', ['eval', '--text', 'a', '--data-path', 'b'], 'MTL_FLAG_CONFLICT', '--data-path'],
+  ['a key of no text', ['eval', '--load', 'a', '--json-key', 'body'], 'MTL_FLAG_NEEDS', '--text FILE'],
   ['two precisions', ['eval', '--load', 'a', '--bf16', '--fp16'], 'MTL_FLAG_CONFLICT', '--bf16'],
   ['a device that is not there', ['eval', '--load', 'a', '--device', 'cuda'], 'MTL_CUDA_LIBRARY', 'nowhere'],
   ['no way to convert', ['convert', '--load', 'a', '--save', 'b'], 'MTL_FLAG_CONFLICT', '--save-hf'],

@@ -1,12 +1,12 @@
 import { cast, type Device, matmul, openDevice, philoxNormal, synchronize, Tensor } from '../src/index.js';
+import { callsPerWait } from './calls-per-wait.js';
 
 /** Where benchmarks run: MTL_BENCH_DEVICE, `cpu` unless it says otherwise. */
 export const device = (process.env.MTL_BENCH_DEVICE ?? 'cpu') as Device;
 openDevice(device);
 
-// A card is waited for once in so many calls: a launch returns before the kernel has begun.
 const isDryRun = process.env.MTL_BENCH_DRY_RUN === '1';
-const callsPerWait = device === 'cuda' && !isDryRun ? 50 : 1;
+const isCard = device === 'cuda' && !isDryRun;
 
 /** Seconds of one run; on a card the mean of runs that follow each other. */
 export interface Timing {
@@ -25,17 +25,21 @@ export function time(
     minimumSeconds = isDryRun ? 0 : 0.15,
   }: { minimumRuns?: number; minimumSeconds?: number } = {},
 ): Timing {
-  body();
-  synchronize(device);
+  /** Seconds of a call, of so many for which the card is waited for once. */
+  const run = (calls: number): number => {
+    const start = process.hrtime.bigint();
+    for (let call = 0; call < calls; call++) body();
+    synchronize(device);
+    return Number(process.hrtime.bigint() - start) / 1e9 / calls;
+  };
+  run(1);
+  const calls = isCard ? callsPerWait(run(1)) : 1;
   const times: number[] = [];
   let total = 0;
   while (times.length < minimumRuns || total < minimumSeconds) {
-    const start = process.hrtime.bigint();
-    for (let call = 0; call < callsPerWait; call++) body();
-    synchronize(device);
-    const seconds = Number(process.hrtime.bigint() - start) / 1e9 / callsPerWait;
+    const seconds = run(calls);
     times.push(seconds);
-    total += seconds * callsPerWait;
+    total += seconds * calls;
   }
   times.sort((left, right) => left - right);
   return { median: times[Math.floor(times.length / 2)]!, best: times[0]! };

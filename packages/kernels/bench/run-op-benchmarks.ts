@@ -193,7 +193,7 @@ const attentionVariable = process.env.MTL_CUDA_ATTENTION;
  * been told to keep.
  */
 function hasKernelsForAnyCard({ operation }: OpCase, dtype: BenchmarkDType): boolean {
-  const isAttention = operation === 'attention_forward' || operation === 'attention_backward';
+  const isAttention = /^(packed_)?attention_(forward|backward)$/.test(operation);
   return device === 'cuda' && isAttention && dtype !== 'float32' && !attentionVariable;
 }
 

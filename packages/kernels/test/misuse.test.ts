@@ -195,6 +195,9 @@ describe('memory', () => {
       expect(refusal(() => make([2 * kibibyte]))).toMatch(
         /^MTL_OUT_OF_MEMORY: allocation of 8192 bytes exceeds the limit of \d+ bytes \(\d+ in use\)$/,
       );
+      expect(() => make([2 * kibibyte])).toThrow(
+        expect.objectContaining({ remedy: expect.stringContaining('smaller batches') }),
+      );
       make([kibibyte]).dispose();
       first.dispose();
     } finally {

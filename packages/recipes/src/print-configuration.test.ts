@@ -24,4 +24,9 @@ describe('printConfiguration', () => {
     expect(text).toMatch(/^ {4}bf16 +true +command line$/m);
     expect(text).not.toMatch(/ default$/m);
   });
+
+  it('shows a warm-up of no whole steps as it was meant', () => {
+    const text = printConfiguration(configure('--train-iters 12 --lr-warmup-fraction 0.05'));
+    expect(text).toMatch(/^ {4}warm-up +0\.6 of 12 iterations$/m); // 0.05 * 12 is 0.6000000000000001
+  });
 });

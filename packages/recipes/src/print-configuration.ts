@@ -60,7 +60,11 @@ function derivedValues(configuration: PretrainingConfiguration): ReadonlyArray<r
     ],
     ['micro-batches per step', String(training.numMicroBatches)],
     ['steps', String(training.trainIterations)],
-    ['warm-up', `${learningRate.warmupSteps ?? 0} of ${learningRate.decaySteps} ${learningRate.unit}`],
+    // a fraction of the steps need not be a whole one: 0.05 of 12
+    [
+      'warm-up',
+      `${Number((learningRate.warmupSteps ?? 0).toPrecision(6))} of ${learningRate.decaySteps} ${learningRate.unit}`,
+    ],
     ['processes', `${parallel.worldSize} = ${parallelSizes(configuration)}`],
   ];
 }

@@ -1,6 +1,7 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { ParameterBuffers } from '@mtl/optimizer';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { checkpointToHuggingFace, huggingFaceToCheckpoint } from '../src/index.js';
 import { processTestMs } from './support/run-processes.js';
 import { numbersOf, type Training, TrainingRuns } from './support/training-runs.js';
@@ -66,7 +67,11 @@ describe('a BERT between checkpoints and directories of transformers', () => {
   it('comes back, to the byte, and a training goes on from it with the flags that it is given', async () => {
     const huggingFace = runs.pathOf('written-by-training');
     const directory = runs.pathOf('begun');
+    const initialize = vi.spyOn(ParameterBuffers.prototype, 'initialize');
     const begun = await huggingFaceToCheckpoint({ loadHuggingFace: huggingFace, directory, onNotice });
+    // random numbers for every weight, which none would keep
+    expect(initialize).not.toHaveBeenCalled();
+    initialize.mockRestore();
     expect(begun).toMatchObject({ kind: 'bert', path: join(directory, 'iter_0000000') });
     const again = await toHuggingFace('begun');
     for (const name of files) expect(bytesOf(again, name), name).toBe(bytesOf(huggingFace, name));

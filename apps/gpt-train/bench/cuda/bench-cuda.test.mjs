@@ -6,6 +6,7 @@ import { benchmarkPresets } from '../benchmark-presets.mjs';
 import { formatTable } from './format-table.mjs';
 import { judge } from './judge.mjs';
 import { comparedPresets, flopsPerToken } from './plans.mjs';
+import { runMeasurement } from './run-measurement.mjs';
 import { largestCommon, searchMicroBatch } from './search-micro-batch.mjs';
 
 const outOfMemory = { out_of_memory: true };
@@ -113,6 +114,16 @@ describe('the goals', () => {
     expect(ours.peak_share).toBeCloseTo(0.56, 10);
     expect(ours.peak_share_halved).toBeLessThan(ours.peak_share);
   });
+});
+
+describe('a measurement', () => {
+  it('ends after its time though it hears no signal that could be heard', () => {
+    // would end by itself after half a minute
+    const deaf = "trap '' TERM; i=0; while [ $i -lt 30 ]; do sleep 1; i=$((i + 1)); done";
+    const start = performance.now();
+    expect(() => runMeasurement({ command: 'sh', args: ['-c', deaf], seconds: 1 })).toThrow('ETIMEDOUT');
+    expect(performance.now() - start).toBeLessThan(20_000);
+  }, 60_000);
 });
 
 describe('a yardstick that is not there', () => {

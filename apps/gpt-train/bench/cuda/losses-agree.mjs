@@ -11,7 +11,8 @@ function makeCurves({ python, device, directory, seconds }) {
   const curves = join(directory, 'parity-curves.json');
   const script = join(app, '../../tooling/fixtures/gpt_parity.py');
   const args = [script, '--device', device, '--curves', curves];
-  const options = { encoding: 'utf8', env: peerEnvironment(), timeout: seconds * 1000 };
+  const ending = { timeout: seconds * 1000, killSignal: 'SIGKILL' };
+  const options = { encoding: 'utf8', env: peerEnvironment(), ...ending };
   const { status, stderr, error } = spawnSync(python, args, options);
   if (status === 0) return { curves };
   const why = error?.message ?? `status ${status}`;

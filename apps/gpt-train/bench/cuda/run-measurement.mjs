@@ -15,7 +15,9 @@ export function peerEnvironment() {
  * of more than `seconds`.
  */
 export function runMeasurement({ command, args, env = process.env, seconds = 900 }) {
-  const options = { encoding: 'utf8', env, maxBuffer: 1 << 26, timeout: seconds * 1000 };
+  // a program that waits for a card, or has children that compile, may hear no other signal
+  const ending = { timeout: seconds * 1000, killSignal: 'SIGKILL' };
+  const options = { encoding: 'utf8', env, maxBuffer: 1 << 26, ...ending };
   const { status, signal, stdout, stderr, error } = spawnSync(command, args, options);
   if (status !== 0 && /MTL_OUT_OF_MEMORY|OutOfMemoryError/.test(`${stdout}${stderr}`)) {
     return { out_of_memory: true };

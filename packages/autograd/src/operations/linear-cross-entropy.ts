@@ -10,6 +10,7 @@ import type { Parameter } from '../parameter.js';
 import type { BackwardParts, Tape } from '../tape.js';
 import type { Variable } from '../variable.js';
 import { addBiasGradient, addWeightGradient } from './linear.js';
+import { logitRowsAtATime } from './logit-rows-at-a-time.js';
 
 /** Where the rows of the weight, which are the vocabulary, are spread over processes. */
 export interface LinearCrossEntropyExchanges
@@ -37,12 +38,10 @@ export interface LinearCrossEntropyOptions {
    * tokens.
    */
   readonly weights: Variable;
-  /** Most bytes of logits at a time. Default 128 MiB. */
+  /** Most bytes of logits at a time. Default 128 MiB, on a GPU 256. */
   readonly chunkBytes?: number;
   readonly exchanges?: LinearCrossEntropyExchanges | undefined;
 }
-
-const defaultChunkBytes = 128 * 1024 * 1024;
 
 /** The tensors of one call, flattened to N = S * B rows. */
 interface Rows {
@@ -53,11 +52,10 @@ interface Rows {
 }
 
 function chunkRows(options: LinearCrossEntropyOptions): number {
-  const { input, labels, weight, chunkBytes = defaultChunkBytes } = options;
-  const numRows = labels.tensor.size;
+  const { input, labels, weight, chunkBytes } = options;
   const bytesPerRow = weight.shape[0]! * (input.tensor.bytes / input.tensor.size);
-  const numChunks = Math.max(1, Math.ceil((numRows * bytesPerRow) / chunkBytes));
-  return Math.ceil(numRows / numChunks);
+  const { device } = input.tensor;
+  return logitRowsAtATime({ numRows: labels.tensor.size, bytesPerRow, device, chunkBytes });
 }
 
 /** Runs `body` for consecutive pieces of the rows; views are disposed of after each. */

@@ -1,7 +1,7 @@
 // A rank for the tests of launchers: joins, sums rank + 1 over all ranks, and does what its arguments ask.
 import { existsSync, readFileSync, renameSync, writeFileSync, writeSync } from 'node:fs';
 import { joinWorld } from '@mtl/comm';
-import { exitCodeOf, formatError } from '@mtl/errors';
+import { ConfigurationError, exitCodeOf, formatError } from '@mtl/errors';
 import { Tensor } from '@mtl/kernels';
 
 const [behaviour, whose, file] = process.argv.slice(2);
@@ -43,7 +43,10 @@ try {
   };
   if (behaviour === 'loop') forever();
   if (behaviour === 'exit') isChosen ? process.exit(7) : forever();
-  if (behaviour === 'configuration') isChosen ? process.exit(2) : forever();
+  if (behaviour === 'configuration') {
+    if (!isChosen) forever();
+    throw new ConfigurationError('MTL_CHOSEN', 'a flag is wrong', { remedy: 'pass another' });
+  }
   if (behaviour === 'throw') {
     if (!isChosen) forever();
     const error = new Error('the loss is not a number');

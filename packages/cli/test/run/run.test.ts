@@ -109,6 +109,17 @@ describe('mtl run', () => {
     expect(status).toBe(2);
   });
 
+  it('says wrong input that every rank finds once, as the program said it', async () => {
+    const script = join(testDirectory(), 'wrong.mjs');
+    const error =
+      'error[MTL_FLAG_UNKNOWN]: unknown flag --num-layer; expected --num-layers\n  remedy: --help\n';
+    writeFileSync(script, `process.stderr.write(${JSON.stringify(error)}, () => process.exit(2));\n`);
+    const { status, stdout, stderr } = await run('--nproc-per-node', '3', script).finished;
+    expect(stderr).toBe(error);
+    expect(stdout).toBe('');
+    expect(status).toBe(2);
+  });
+
   it('passes SIGTERM on to all ranks', async () => {
     const file = join(testDirectory(), 'pid');
     const { child, finished } = run(...two, rankProgram, 'wait', 'hearing', file);

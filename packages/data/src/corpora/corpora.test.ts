@@ -92,6 +92,10 @@ describe('readDocuments', () => {
     await expect(read(path)).rejects.toMatchObject({
       remedy: 'choose the key of the text, for example "texts"',
     });
+    const other = file('b.jsonl', '{"id":1,"content":"a"}\n');
+    await expect(read(other)).rejects.toMatchObject({
+      remedy: 'choose the key of the text, for example "content"',
+    });
   });
 
   it.each([

@@ -8,7 +8,7 @@ export interface ReadDocumentsOptions {
   /** `.txt`, `.jsonl` (also `.json`, `.ndjson`), each also with `.gz`, or `.parquet`. */
   readonly path: string;
   /** Key of the text in JSON lines, or its Parquet column (default "text"). */
-  readonly jsonKey?: string;
+  readonly jsonKey?: string | undefined;
   /** What a document is in plain text (default "paragraph": blank lines separate documents). */
   readonly textDocuments?: PlainTextDocuments;
   /** Called with the bytes of the file read so far. */

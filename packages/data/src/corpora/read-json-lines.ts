@@ -32,7 +32,7 @@ export async function* readJsonLines(
     }
     const keys = Object.keys(value);
     const texts = Object.entries(value).flatMap(([name, of]) => (typeof of === 'string' ? [name] : []));
-    const near = nearestName(key, texts);
+    const near = nearestName(key, texts) ?? (texts.length === 1 ? texts[0] : undefined);
     throw corpusError({
       path,
       line,

@@ -5,7 +5,7 @@
 //   output, outputGradient  [T, A, D]       qkv, qkvGradient  [T, A, 3, D]
 //   logSumExp  [A, T] float32 (float64 with float64 inputs), as in attention.cc
 //   starts  [N + 1] int32: sample n has the rows starts[n] to starts[n + 1]; rows from starts[N] on are nobody's: output
-//   and gradient are 0 there
+//   and gradient are 0 there; inputs have to be finite there, as where a key mask hides them
 //   samples?  [N] int64: global sample numbers; needed with dropout
 //   longest: no sample has more rows. numScores: the sum of the squares of all lengths, for counting FLOPs.
 //   Dropout as in attention.cc, row and column of the mask being positions within the sample: it drops what

@@ -319,6 +319,8 @@ MTL_TEST(cuda_hopper_products_read_the_canonical_layouts) {
   }
   check_product<BFloat, 16>(DType::kBFloat16, {Swizzle::k32, true, 16}, true);
   check_product<__half, 32>(DType::kFloat16, {Swizzle::k64, true, 16}, true);
+  check_product<__half, 192>(DType::kFloat16, {Swizzle::k128, true, 0}, true);
+  check_product<BFloat, 256>(DType::kBFloat16, {Swizzle::k128, true, 16}, false);
 }
 
 MTL_TEST(cuda_hopper_emulation_notices_wrong_barriers) {

@@ -80,25 +80,31 @@ void add_attention(std::vector<Case>& cases, const AttentionSizes& of, double dr
                    dtypes});
 }
 
+// Two samples of somewhat less than half of the rows; the others are nobody's.
+void add_packed_attention(std::vector<Case>& cases, const std::vector<int64_t>& out, double dropout,
+                          const std::vector<DType>& dtypes) {
+  const int64_t rows = out[0], heads = out[1], length = rows == 2 ? 1 : rows / 2 - 2;
+  const std::vector<int64_t> qkv = {rows, heads, 3, out[2]}, lse = {heads, rows};
+  const std::vector<double> attributes = {0.3, dropout, 7, 8, 4, static_cast<double>(length), 2.0 * length * length};
+  const Spec starts = steps(kI32, {3}, 0, length), samples = integers(kI64, {2}, int64_t{1} << 33, 9);
+  cases.push_back({"packed_attention_forward",
+                   {output(kCompute, out), output(kF32, lse), real(kCompute, qkv), starts, samples},
+                   attributes,
+                   dtypes});
+  cases.push_back({"packed_attention_backward",
+                   {output(kCompute, qkv), real(kCompute, out), real(kCompute, out), integers(kF32, lse, 4, 2),
+                    real(kCompute, qkv), starts, samples},
+                   attributes,
+                   dtypes});
+}
+
 std::vector<Case> attention_cases() {
   std::vector<Case> cases;
   for (const int64_t sequence : {1, 67}) {
     for (const int64_t size : {5, 24}) add_attention(cases, {sequence, 2, 3, size}, 0.2, Case{}.dtypes);
   }
   for (const int64_t rows : {2, 70}) {
-    for (const int64_t size : {5, 24}) {
-      const int64_t length = rows == 2 ? 1 : 33;  // of two samples; the other rows are nobody's
-      const std::vector<int64_t> qkv = {rows, 3, 3, size}, out = {rows, 3, size}, lse = {3, rows};
-      const std::vector<double> attributes = {0.3, 0.2, 7, 8, 4, static_cast<double>(length), 2.0 * length * length};
-      const Spec starts = steps(kI32, {3}, 0, length), samples = integers(kI64, {2}, int64_t{1} << 33, 9);
-      cases.push_back({"packed_attention_forward",
-                       {output(kCompute, out), output(kF32, lse), real(kCompute, qkv), starts, samples},
-                       attributes});
-      cases.push_back({"packed_attention_backward",
-                       {output(kCompute, qkv), real(kCompute, out), real(kCompute, out), integers(kF32, lse, 4, 2),
-                        real(kCompute, qkv), starts, samples},
-                       attributes});
-    }
+    for (const int64_t size : {5, 24}) add_packed_attention(cases, {rows, 3, size}, 0.2, Case{}.dtypes);
   }
   for (const int64_t queries : {1, 5}) {
     const std::vector<int64_t> cache = {2, 3, 70, 19};
@@ -202,9 +208,12 @@ std::vector<Case> all_cases() {
 std::vector<Case> cases_of_wide_heads() {
   std::vector<Case> cases;
   for (const int64_t sequence : is_card_under_test() ? std::vector<int64_t>{193, 641} : std::vector<int64_t>{33}) {
-    for (const int64_t size : {64, 80, 96, 128}) {
+    for (const int64_t size : {64, 80, 96, 128, 192, 256}) {
       for (const double dropout : {0.0, 0.2}) {
-        add_attention(cases, {sequence, 1, 1, size}, dropout, {DType::kBFloat16, DType::kFloat16});
+        const std::vector<DType> dtypes = {DType::kBFloat16, DType::kFloat16};
+        add_attention(cases, {sequence, 1, 1, size}, dropout, dtypes);
+        // emulated, cuda_packed_attention_test.cc compares more of them
+        if (is_card_under_test() || size == 256) add_packed_attention(cases, {2 * sequence, 1, size}, dropout, dtypes);
       }
     }
   }

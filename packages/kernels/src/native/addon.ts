@@ -114,12 +114,22 @@ export function addonPath(): string {
   return loaded.path;
 }
 
+const remedies: Readonly<Record<string, string>> = {
+  MTL_OUT_OF_MEMORY:
+    'smaller batches and shorter sequences take less, and tensors give theirs back when they are disposed of',
+};
+
 /** Turns an error raised by native code into a KernelError with its code. */
 function asKernelError(error: unknown): unknown {
   if (error instanceof Error && !(error instanceof KernelError) && 'code' in error) {
     const code = String(error.code);
-    if (code.startsWith('MTL_'))
-      return new KernelError(code as `MTL_${string}`, error.message, { cause: error });
+    if (code.startsWith('MTL_')) {
+      const remedy = remedies[code];
+      return new KernelError(code as `MTL_${string}`, error.message, {
+        ...(remedy === undefined ? {} : { remedy }),
+        cause: error,
+      });
+    }
   }
   return error;
 }

@@ -1,22 +1,30 @@
 // Products of linear layers in a process of its own, whose environment fused-linear.test.ts chooses: two of
-// the same shape, so one plan; prints how many kernels the second launched beside the product.
+// the same shape, so one plan; prints how many kernels the second launched beside the product, and a value.
 import { countEmulated } from '@mtl/tooling/emulation-counts';
 import { type DType, openCuda, Tensor } from '../../src/index.js';
 import { linearGeluForward, linearWeightGradient } from '../../src/operations/linear.js';
 
 openCuda();
-const zeros = (dtype: DType, shape: number[]): Tensor => Tensor.zeros({ shape, dtype, device: 'cuda' });
-const half = (...shape: number[]): Tensor => zeros('bfloat16', shape);
+const filled = (dtype: DType, shape: number[], value: number): Tensor =>
+  Tensor.from(new Array<number>(shape.reduce((a, b) => a * b, 1)).fill(value), {
+    ...{ shape, dtype, device: 'cuda' },
+  });
+const half = (...shape: number[]): Tensor => filled('bfloat16', shape, 0.5);
 const tensors = {
   ...{ output: half(6, 24), preactivation: half(6, 24) },
-  ...{ input: half(6, 16), weight: half(24, 16), bias: half(24) },
+  // 16 products of 0.5 and a bias of 6: 10
+  ...{ input: half(6, 16), weight: half(24, 16), bias: filled('bfloat16', [24], 6) },
 };
-const run = (): void => linearGeluForward({ ...tensors, kind: 'tanh' });
-run();
-console.log(countEmulated(run).kernels);
-for (const dtype of ['float32', 'float16'] as const) {
+const kernelsOfSecond = (run: () => void): number => {
+  run();
+  return countEmulated(run).kernels;
+};
+console.log(kernelsOfSecond(() => linearGeluForward({ ...tensors, kind: 'tanh' })));
+const weightGradient = (dtype: DType): void =>
   linearWeightGradient({
-    ...{ weightGradient: zeros('float32', [24, 16]), biasGradient: zeros('float32', [24]) },
-    ...{ outputGradient: zeros(dtype, [6, 24]), input: zeros(dtype, [6, 16]) },
+    ...{ weightGradient: filled('float32', [24, 16], 0), biasGradient: filled('float32', [24], 0) },
+    ...{ outputGradient: filled(dtype, [6, 24], 0), input: filled(dtype, [6, 16], 0) },
   });
-}
+console.log(kernelsOfSecond(() => weightGradient('float32')));
+weightGradient('float16');
+console.log(tensors.output.toArray()[0]);

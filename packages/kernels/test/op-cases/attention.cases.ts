@@ -38,7 +38,15 @@ const variantsOfManyTiles: Variant[] = [
     dropout: 0.1,
     headOffset: 3,
   },
-].map((variant) => ({ ...variant, dtypes: ['bfloat16', 'float16'], isOnlyForCuda: true }));
+  { name: 'bidirectional, many tiles', sizes: [263, 1, 1, 192] as const, dtypes: ['bfloat16'] as const },
+  {
+    name: 'dropout, many tiles',
+    sizes: [200, 1, 1, 256] as const,
+    causal: true,
+    dropout: 0.1,
+    dtypes: ['bfloat16'] as const,
+  },
+].map((variant) => ({ dtypes: ['bfloat16', 'float16'], ...variant, isOnlyForCuda: true }));
 
 const variants: Variant[] = [
   { name: 'one position', sizes: [1, 1, 1, 8], causal: true },
@@ -129,6 +137,7 @@ const variantsOfCard: Variant[] = [
   { name: 'causal', sizes: [2048, 4, 16, 128], causal: true },
   { name: 'causal', sizes: [1024, 8, 16, 96], causal: true },
   { name: 'causal', sizes: [2048, 4, 32, 80], causal: true },
+  { name: 'causal', sizes: [2048, 4, 8, 256], causal: true },
   { name: 'dropout causal', sizes: [2048, 4, 16, 128], causal: true, dropout: 0.1 },
   { name: 'bidirectional', sizes: [512, 32, 16, 64] },
 ];

@@ -16,6 +16,20 @@ interface Variant extends AttentionVariant {
   readonly scale?: number;
 }
 
+/** Samples of several tiles at widths of Hopper's kernels, whose rings go around in the longest. */
+const variantsOfManyTiles: Variant[] = [
+  { name: 'many tiles', lengths: [1, 322, 64], heads: 1, headSize: 64, rest: 7, dtypes: ['float16'] },
+  {
+    name: 'dropout, many tiles',
+    lengths: [5, 260, 0, 129],
+    heads: 1,
+    headSize: 128,
+    dropout: 0.1,
+    dtypes: ['bfloat16'],
+  },
+  { name: 'wide heads, many tiles', lengths: [133, 1, 70], heads: 1, headSize: 256, dtypes: ['float16'] },
+];
+
 const variants: Variant[] = [
   { name: 'one row', lengths: [1], heads: 1, headSize: 8 },
   { name: 'whole tiles', lengths: [64, 128], heads: 2, headSize: 64 },
@@ -24,6 +38,7 @@ const variants: Variant[] = [
   { name: 'an empty sample', lengths: [0, 20, 0], heads: 1, headSize: 24, rest: 2 },
   { name: 'few heads, several tiles', lengths: [200], heads: 1, headSize: 40 },
   { name: 'dropout', lengths: [40, 99, 7], heads: 2, headSize: 16, rest: 6, dropout: 0.3 },
+  ...variantsOfManyTiles.map((variant) => ({ ...variant, isOnlyForCuda: true })),
 ];
 
 const numRows = ({ lengths, rest = 0 }: Variant): number =>

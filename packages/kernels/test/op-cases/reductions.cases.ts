@@ -26,6 +26,23 @@ const rowSums: OpCase[] = shapes.flatMap((shape) =>
   })),
 );
 
+// more partial sums of a column than a block of device cuda reads at a time
+const manyRows: OpCase = {
+  name: 'sum_rows [4200, 40] accumulate',
+  operation: 'sum_rows',
+  tensors: {
+    output: { shape: [40], dtype: 'float32', output: true, accumulated: true },
+    input: { shape: [4200, 40] },
+  },
+  run: ({ output, input }) => sumRows({ output: output!, input: input!, accumulate: true }),
+  dtypes: ['float32', 'bfloat16'],
+  tolerance: {
+    float32: { absolute: 2e-4, relative: 1e-5 },
+    bfloat16: { absolute: 2e-4, relative: 1e-5 },
+    reason: 'partial sums of up to 3 sqrt(4200) = 200, of which float32 keeps 1.2e-5, rounded some ten times',
+  },
+};
+
 const squares: OpCase[] = [1, 100, 10000].flatMap((size) =>
   [false, true].map((accumulate) => ({
     name: `sum_of_squares [${size}]${accumulate ? ' accumulate' : ''}`,
@@ -88,4 +105,4 @@ const benchmarks: OpCase[] = benchmarkSizes.flatMap(
   ],
 );
 
-export const cases: readonly OpCase[] = [...rowSums, ...squares, ...weighted, ...benchmarks];
+export const cases: readonly OpCase[] = [...rowSums, manyRows, ...squares, ...weighted, ...benchmarks];

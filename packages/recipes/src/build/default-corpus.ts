@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { mkdir, readFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { prepareSaveDirectory } from '@mtl/checkpoint';
 import {
   createTokenizer,
   prepareDataset,
@@ -11,6 +12,7 @@ import {
   writeTokenizerJson,
   writeVocabularyText,
 } from '@mtl/data';
+import { DataError, MtlError } from '@mtl/errors';
 import type { ModelKind } from '../model-kind.js';
 import { defaultCorpusFiles } from './default-corpus-files.js';
 
@@ -62,16 +64,20 @@ async function* textsOf(files: readonly string[]): AsyncGenerator<string> {
   for (const file of files) yield await readFile(file, 'utf8');
 }
 
-/** Tokenizes the corpus that comes along, once; later calls find it. */
+/**
+ * Tokenizes the corpus that comes along, once; later calls find it.
+ *
+ * @throws DataError MTL_CORPUS_DIRECTORY where it is not there and cannot be kept
+ */
 export async function prepareDefaultCorpus(options: DefaultCorpusOptions): Promise<PreparedCorpus> {
   const { directory, kind, onMessage = () => {} } = options;
-  await mkdir(directory, { recursive: true });
   const files = defaultCorpusFiles();
   let { tokenizer } = options;
   if (tokenizer === undefined) {
     const own = ownTokenizers[kind];
     const path = join(directory, own.file);
     if (!existsSync(path)) {
+      await makeCorpusDirectory(directory);
       onMessage(`training ${own.what} of ${vocabularySize} tokens on ${files.length} addresses`);
       await own.train(path, textsOf(files));
     }
@@ -82,6 +88,7 @@ export async function prepareDefaultCorpus(options: DefaultCorpusOptions): Promi
   const splitSentences = kind === 'bert';
   const prefix = `${outputPrefix}_text_${splitSentences ? 'sentence' : 'document'}`;
   if (!existsSync(`${prefix}.idx`)) {
+    await makeCorpusDirectory(directory);
     const { vocabularySize: size } = await createTokenizer(tokenizer);
     onMessage(`tokenizing ${files.length} addresses with a vocabulary of ${size}`);
     const summary = await prepareDataset({
@@ -96,4 +103,17 @@ export async function prepareDefaultCorpus(options: DefaultCorpusOptions): Promi
     onMessage(`prepared ${summary.numTokens.toLocaleString('en-US')} tokens in ${prefix}.bin`);
   }
   return { prefix, tokenizer };
+}
+
+async function makeCorpusDirectory(directory: string): Promise<void> {
+  try {
+    await prepareSaveDirectory({ directory, numBytes: 0 });
+  } catch (error) {
+    if (!MtlError.isInstance(error)) throw error;
+    const what = 'the corpus that comes along, which is prepared where a training is started:';
+    throw new DataError('MTL_CORPUS_DIRECTORY', `${what} ${error.message}`, {
+      remedy: 'start in a directory that can be written to, or name a dataset with --data-path',
+      cause: error,
+    });
+  }
 }

@@ -62,7 +62,7 @@ export async function huggingFaceToCheckpoint(options: {
     layers: layersOfChunks(configuration, { model, work, numChunks: 1 }),
   });
   const optimizer = trainingOptimizer({
-    ...({ configuration, parameters, device: 'cpu', dtype: 'float32' } as const),
+    ...({ configuration, parameters, device: 'cpu', dtype: 'float32', initializes: false } as const),
     pieces: new Map([[0, parameters]]),
     processes: new TrainingProcesses({ world: undefined, parallel: configuration.parallel }),
   });

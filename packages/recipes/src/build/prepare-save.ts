@@ -1,4 +1,5 @@
 import { prepareSaveDirectory } from '@mtl/checkpoint';
+import { CheckpointError, MtlError } from '@mtl/errors';
 import { isSamePlace } from './is-same-place.js';
 import { refuseCheckpoints } from './refuse-checkpoints.js';
 import type { TrainingProcesses } from './training-processes.js';
@@ -27,9 +28,19 @@ export async function prepareSave(options: PrepareSaveOptions): Promise<void> {
   const goesOn = isRestart || isSamePlace(load, save);
   await processes.together(async () => {
     if (!processes.isFirst) return;
-    await prepareSaveDirectory({ directory: save, numBytes });
+    await prepareSaveDirectory({ directory: save, numBytes }).catch(nameFlag);
     if (goesOn) return;
     const remedy = `go on with that training by --load ${save}, or choose another directory`;
     await refuseCheckpoints(save, { remedy });
+  });
+}
+
+/** Who passed no --save learns that there is one. */
+function nameFlag(error: unknown): never {
+  if (!MtlError.isInstance(error)) throw error;
+  const { code, message, remedy, details, exitCode } = error;
+  throw new CheckpointError(code, message, {
+    remedy: `${remedy === undefined ? '' : `${remedy}; or `}name another place with --save`,
+    ...{ details, exitCode, cause: error },
   });
 }

@@ -3,7 +3,9 @@ import { join } from 'node:path';
 import { exitCodeOf, formatError } from '@mtl/errors';
 import { formatHelp } from '../flags/format-help.js';
 import { type ParsedFlags, parseFlags } from '../flags/parse-flags.js';
+import { explainOutOfMemory } from '../memory/explain-out-of-memory.js';
 import type { ModelKind } from '../model-kind.js';
+import type { PretrainingConfiguration } from '../pretraining-configuration.js';
 import { printConfiguration } from '../print-configuration.js';
 import { validateConfiguration } from '../validate-configuration.js';
 import { endWithoutOutput } from './end-without-output.js';
@@ -82,6 +84,23 @@ async function train(flags: ParsedFlags, joined: JoinedProcesses): Promise<void>
   };
   say(printConfiguration(configuration, { all: false }));
   if (world !== undefined) say(`  ranks communicate over ${world.group.engine}`);
+  try {
+    await trainAndShow(configuration, { joined, say });
+  } catch (error) {
+    throw explainOutOfMemory(error, configuration);
+  }
+}
+
+interface ShowOptions {
+  readonly joined: JoinedProcesses;
+  /** Prints a text, once. */
+  readonly say: (text: string) => void;
+}
+
+async function trainAndShow(
+  configuration: PretrainingConfiguration,
+  { joined, say }: ShowOptions,
+): Promise<void> {
   const corpusDirectory = join('.cache', 'mtl');
   const training = await Training.build({ configuration, corpusDirectory, ...joined });
   try {
@@ -92,7 +111,7 @@ async function train(flags: ParsedFlags, joined: JoinedProcesses): Promise<void>
       const shown = await training.show();
       if (shown !== undefined) say(`\n${shown}`);
     } else {
-      say(`stopped (${reason}); go on with the same flags and --load ${save}`);
+      say(`stopped (${reason}); go on with the same flags and --load ${configuration.checkpoint.save}`);
     }
   } finally {
     await training.close();

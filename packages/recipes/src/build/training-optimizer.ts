@@ -29,11 +29,13 @@ export interface TrainingOptimizerOptions {
   readonly processes: TrainingProcesses;
   readonly device: Device;
   readonly dtype: DType;
+  /** Default true; false where every weight is loaded before it is read. */
+  readonly initializes?: boolean;
 }
 
 /** Memory of the parameters with their initial values, and the optimizer that the flags describe. */
 export function trainingOptimizer(options: TrainingOptimizerOptions): AdamwOptimizer {
-  const { parameters, pieces, processes, device, dtype } = options;
+  const { parameters, pieces, processes, device, dtype, initializes = true } = options;
   const { optimizer, parallel, training } = options.configuration;
   const buffers = new ParameterBuffers(parameters, {
     device,
@@ -44,7 +46,7 @@ export function trainingOptimizer(options: TrainingOptimizerOptions): AdamwOptim
       distributed: parallel.useDistributedOptimizer && parallel.dataParallelSize > 1,
     },
   });
-  buffers.initialize(training.seed);
+  if (initializes) buffers.initialize(training.seed);
   return new AdamwOptimizer(buffers, {
     beta1: optimizer.adamBeta1,
     beta2: optimizer.adamBeta2,

@@ -25,6 +25,7 @@ export function memoryShapeOf(configuration: PretrainingConfiguration, vocabular
     recomputation: training.recompute,
     tensorParallelSize: parallel.tensorModelParallelSize,
     sequenceParallel: parallel.sequenceParallel,
+    device: parallel.device,
     optimizerShards: parallel.useDistributedOptimizer ? parallel.dataParallelSize : 1,
     bert: configuration.bert && bertShape(configuration.bert),
     pipeline: parallel.pipelineModelParallelSize === 1 ? undefined : pipelineOf(configuration, architecture),

@@ -1,3 +1,4 @@
+import type { Device } from '@mtl/kernels';
 import type { LayerNormPlacement, Recomputation } from '@mtl/models';
 import type { PipelineSchedule } from '@mtl/pipeline/schedules';
 
@@ -29,6 +30,8 @@ export interface MemoryShape {
   readonly sequenceParallel: boolean;
   /** d: ranks that share optimizer states; 1 without a distributed optimizer. */
   readonly optimizerShards: number;
+  /** Where it is trained, which decides how many logits there are at a time. Absent: `cpu`. */
+  readonly device?: Device | undefined;
   /** What a BERT has beside a GPT, or in its place; absent for a GPT. */
   readonly bert?: BertShape | undefined;
   /** Absent: all layers on one rank, one micro-batch at a time. */

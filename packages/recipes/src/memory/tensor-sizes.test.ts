@@ -18,4 +18,11 @@ describe('tensorSizes', () => {
     expect(tensorSizes(shape)).toMatchObject({ rows: 32, residualRows: 16, residual: 16 * 4 * 32 });
     expect(tensorSizes({ ...shape, sequenceParallel: false })).toMatchObject({ rows: 31, residualRows: 31 });
   });
+
+  it('has as many logits at a time as their device takes', () => {
+    // 50,304 bytes a row and 12 of statistics: 8,192 rows in pieces of 2,048, on a GPU of 4,096
+    const large = { ...shape, bert: undefined, sequenceLength: 8192, vocabSize: (2 * 50304) / 4 };
+    expect(tensorSizes(large).logits).toBe(2048 * (50304 + 12));
+    expect(tensorSizes({ ...large, device: 'cuda' }).logits).toBe(4096 * (50304 + 12));
+  });
 });

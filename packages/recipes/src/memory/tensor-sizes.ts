@@ -1,8 +1,6 @@
+import { logitRowsAtATime } from '@mtl/autograd';
 import { mostRoomForMasked } from '@mtl/data';
 import type { MemoryShape } from './memory-shape.js';
-
-/** Most bytes of logits at a time: linearCrossEntropy's default. */
-const logitChunkBytes = 128 * 1024 * 1024;
 
 /**
  * Bytes of tensors of one micro-batch, S B rows, in which S B / t is what sequence parallelism leaves of the
@@ -39,8 +37,7 @@ export function tensorSizes(shape: MemoryShape): TensorSizes {
   const rows = shape.sequenceParallel ? Math.ceil(tokens / t) * t : tokens;
   const residualRows = shape.sequenceParallel ? rows / t : rows;
   const rowsOfHead = rowsThatHeadReads(shape);
-  const logits = (rowsOfHead * e * V) / t;
-  const numPieces = Math.max(1, Math.ceil(logits / logitChunkBytes));
+  const bytesPerRow = (e * V) / t;
   return {
     ...{ rows, residualRows, rowsOfHead },
     residual: residualRows * e * H,
@@ -49,7 +46,7 @@ export function tensorSizes(shape: MemoryShape): TensorSizes {
     widened: (rows * e * F) / t,
     statistics: 8 * residualRows,
     logSumExp: (4 * rows * A) / t,
-    logits: (logits + 12 * rowsOfHead) / numPieces,
+    logits: (bytesPerRow + 12) * logitRowsAtATime({ numRows: rowsOfHead, bytesPerRow, device: shape.device }),
   };
 }
 

@@ -25,6 +25,7 @@ interface EvalFlags extends ModelFlagValues, SharingFlagValues {
   readonly validData?: string;
   readonly dataPath?: string[];
   readonly text?: string[];
+  readonly jsonKey?: string;
   readonly split?: string;
   readonly part?: DatasetPart['part'];
   readonly seqLength?: number;
@@ -62,6 +63,7 @@ export function evalCommand(): Command {
     .option('--valid-data <file>', 'the file of the task')
     .option('--data-path <prefixes...>', '.bin/.idx datasets')
     .option('--text <files...>', 'text instead: .txt, .jsonl (also .gz) or .parquet')
+    .option('--json-key <key>', 'key of JSON lines, or column of Parquet, in files of --text (default: text)')
     .option('--split <a,b,c>', "weights of the datasets' parts (default: the training's, else all documents)")
     .addOption(
       choiceOption('--part <name>', 'which of them (default: valid with a split, else all)', [
@@ -126,12 +128,23 @@ function checkFlags(flags: EvalFlags): void {
     if (flags.dataPath !== undefined && flags.text !== undefined) {
       conflict('--data-path and --text: evaluate one of them at a time');
     }
+    if (flags.jsonKey !== undefined && flags.text === undefined) {
+      throw new ConfigurationError('MTL_FLAG_NEEDS', '--json-key is the key of a --text file', {
+        expected: '--text FILE',
+      });
+    }
     return;
   }
   if (validData === undefined) {
     throw new ConfigurationError('MTL_FLAG_NEEDS', `--task ${task} needs --valid-data FILE`);
   }
-  const others = { dataPath: '--data-path', text: '--text', split: '--split', part: '--part' } as const;
+  const others = {
+    dataPath: '--data-path',
+    text: '--text',
+    jsonKey: '--json-key',
+    split: '--split',
+    part: '--part',
+  } as const;
   for (const [key, flag] of Object.entries({ ...others, maxTokens: '--max-tokens' })) {
     if (flags[key as keyof EvalFlags] !== undefined) {
       conflict(`${flag} does not go with --task`, 'the data of a task is its --valid-data');
@@ -201,7 +214,11 @@ function windowsOf(
 async function textsOf(flags: EvalFlags, loaded: LoadedGpt): Promise<EvaluationText[]> {
   const maxTokens = flags.maxTokens ?? Number.POSITIVE_INFINITY;
   if (flags.text !== undefined) {
-    return await readTextFiles(flags.text, { tokenizer: requiredTokenizer(loaded), maxTokens });
+    return await readTextFiles(flags.text, {
+      tokenizer: requiredTokenizer(loaded),
+      maxTokens,
+      jsonKey: flags.jsonKey,
+    });
   }
   if (flags.dataPath !== undefined) {
     // Documents from elsewhere: none of them was trained on, unless a split says so.

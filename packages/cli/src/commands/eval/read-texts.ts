@@ -59,10 +59,17 @@ function sequencesOf(dataset: IndexedDataset, { split, part }: DatasetPart): { f
   );
 }
 
+interface ReadTextFilesOptions {
+  readonly tokenizer: Tokenizer;
+  readonly maxTokens: number;
+  /** Of JSON lines, or the column of Parquet. */
+  readonly jsonKey: string | undefined;
+}
+
 /** The tokens of text files, an end-of-document token between documents, each file at most `maxTokens`. */
 export async function readTextFiles(
   paths: readonly string[],
-  { tokenizer, maxTokens }: { readonly tokenizer: Tokenizer; readonly maxTokens: number },
+  { tokenizer, maxTokens, jsonKey }: ReadTextFilesOptions,
 ): Promise<EvaluationText[]> {
   const texts: EvaluationText[] = [];
   for (const path of paths) {
@@ -71,7 +78,7 @@ export async function readTextFiles(
     }
     const tokens: number[] = [];
     let bytes = 0;
-    for await (const document of readDocuments({ path, textDocuments: 'file' })) {
+    for await (const document of readDocuments({ path, jsonKey, textDocuments: 'file' })) {
       if (tokens.length > 0) tokens.push(tokenizer.eod);
       for (const token of tokenizer.encode(document)) tokens.push(token);
       bytes += Buffer.byteLength(document);

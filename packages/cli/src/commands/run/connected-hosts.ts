@@ -5,6 +5,7 @@ import type { HostReport } from './host-report.js';
 import type { JobHosts, Judge, RankFailure } from './job-hosts.js';
 import type { LaunchOptions } from './launch-options.js';
 import type { Verdict } from './verdict.js';
+import { wrongInput } from './wrong-input.js';
 
 /** Longer than any training; the end of the wait is a value, or the loss of a launcher. */
 const noLimitMs = 1e11;
@@ -17,6 +18,8 @@ const leaveLimitMs = 5_000;
  * store.
  */
 const maximumMessageLength = 400;
+/** Of wrong input, for the same reason. */
+const maximumErrorLength = 500;
 const member = 'the launcher of host';
 
 /** What must be the same on all hosts. */
@@ -251,6 +254,8 @@ function shortened(report: HostReport): HostReport {
   const ends = report.ends.map((end) => ({
     ...end,
     lastMessage: end.status === 0 ? '' : end.lastMessage.slice(0, maximumMessageLength),
+    // whole, or not at all
+    error: end.status === wrongInput && end.error.length <= maximumErrorLength ? end.error : '',
   }));
   return { ...report, ends };
 }

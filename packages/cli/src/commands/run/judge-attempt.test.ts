@@ -5,7 +5,7 @@ import { judgeAttempt } from './judge-attempt.js';
 import type { RankEnd } from './rank-process.js';
 
 const ended = (rank: number, change: Partial<RankEnd> = {}): RankEnd => ({
-  ...{ rank, status: 0, signal: null, lastMessage: '', wasSignalled: false, ...change },
+  ...{ rank, status: 0, signal: null, lastMessage: '', error: '', wasSignalled: false, ...change },
 });
 const report = (ends: readonly RankEnd[], firstToFail?: number): HostReport => ({
   ...{ ends, firstToFail, wasSignalled: false },
@@ -63,6 +63,17 @@ describe('judgeAttempt', () => {
         exitCode: 2,
       });
     }
+  });
+
+  it('gives wrong input in the words of the ranks, and names them where others did not find it', () => {
+    const error = 'error[MTL_HEADS]: 5\n  remedy: 4';
+    const wrong = (rank: number) => ended(rank, { status: 2, error, lastMessage: 'error[MTL_HEADS]: 5' });
+    const late = { ...ended(1, { status: null, signal: 'SIGTERM' as const }), wasSignalled: true };
+    expect(judge([report([wrong(0), wrong(1)], 0)]).input).toEqual({ error, onlyRanks: [] });
+    // ended before it could say so
+    expect(judge([report([wrong(0), late], 0)]).input).toEqual({ error, onlyRanks: [] });
+    expect(judge([report([survivor(0), wrong(1)], 1)]).input).toEqual({ error, onlyRanks: [1] });
+    expect(judge([report([survivor(0), killed(1)], 1)]).input).toBeUndefined();
   });
 
   it('fails after the last restart, and where a signal asked for an end', () => {

@@ -2,7 +2,9 @@ import type { MtlError } from '@mtl/errors';
 import type { HostReport } from './host-report.js';
 import { howItEnded } from './how-it-ended.js';
 import type { RankEnd } from './rank-process.js';
-import type { Verdict } from './verdict.js';
+import { sawAnotherFail } from './saw-another-fail.js';
+import type { Verdict, WrongInput } from './verdict.js';
+import { wrongInput } from './wrong-input.js';
 
 export interface JudgedAttempt {
   /** Of all hosts. */
@@ -15,9 +17,6 @@ export interface JudgedAttempt {
   readonly attempt: number;
   readonly maxRestarts: number;
 }
-
-/** Exit status of a program that was given wrong input, which stays wrong. */
-const wrongInput = 2;
 
 /** Decides for all hosts whether the job has ended, starts again or has failed, and on whose account. */
 export function judgeAttempt(judged: JudgedAttempt): Verdict {
@@ -33,7 +32,15 @@ export function judgeAttempt(judged: JudgedAttempt): Verdict {
     message: messageOf(end, judged.reported),
     exitCode: end.status === wrongInput ? 2 : 1,
     details: { rank: end.rank, status: end.status, signal: end.signal },
+    ...(end.status === wrongInput && end.error !== '' ? { input: inputOf(end, ends) } : {}),
   };
+}
+
+/** A rank that the launcher ended before it could say the same has not got further. */
+function inputOf({ error }: RankEnd, ends: readonly RankEnd[]): WrongInput {
+  const others = ends.filter((end) => end.error !== error && !end.wasSignalled);
+  const same = ends.filter((end) => end.error === error).map(({ rank }) => rank);
+  return { error, onlyRanks: others.length === 0 ? [] : same };
 }
 
 /**
@@ -53,13 +60,6 @@ function blamed(
     [named, ...ends].find((end) => end?.status === wrongInput) ??
     known.find((end) => !sawAnotherFail(end)) ??
     known[0]!
-  );
-}
-
-/** Its last words are what @mtl/comm says of another rank. */
-function sawAnotherFail({ lastMessage }: RankEnd): boolean {
-  return /^error\[MTL_(RANK_DIED|RANK_LEFT|HEARTBEAT|TIMEOUT|ABORTED|STORE_LOST|WATCHDOG)\]/.test(
-    lastMessage,
   );
 }
 

@@ -2,11 +2,13 @@ import { StoreServer } from '@mtl/comm';
 import { CommunicationError, MtlError } from '@mtl/errors';
 import { ConnectedHosts } from './connected-hosts.js';
 import { Ending } from './ending.js';
+import { failureOfJob } from './failure-of-job.js';
 import type { HostReport } from './host-report.js';
 import { howItEnded } from './how-it-ended.js';
 import type { JobHosts } from './job-hosts.js';
 import { judgeAttempt } from './judge-attempt.js';
 import type { LaunchOptions } from './launch-options.js';
+import { RankErrors } from './rank-errors.js';
 import { RankProcess } from './rank-process.js';
 import { SingleHost } from './single-host.js';
 import type { Verdict } from './verdict.js';
@@ -22,6 +24,7 @@ export class Launcher {
   readonly #options: LaunchOptions;
   #ranks: readonly RankProcess[] = [];
   #numSignals = 0;
+  #hasReader = true;
   /** Ends waits for other hosts while there are no ranks yet. */
   readonly #interruption = new AbortController();
 
@@ -33,7 +36,8 @@ export class Launcher {
    * Runs to the end of the program.
    *
    * @throws CommunicationError MTL_RANK_FAILED with the first failure, when no restart is left or none would
-   *   help; MTL_HOST_LOST when another host is gone; MTL_TIMEOUT when one never came
+   *   help; ConfigurationError with the code that ranks gave to wrong input; MTL_HOST_LOST when another host
+   *   is gone; MTL_TIMEOUT when one never came
    */
   async run(): Promise<void> {
     const forward = (signal: NodeJS.Signals): void => this.#onSignal(signal);
@@ -58,12 +62,10 @@ export class Launcher {
   async #runAttempts(hosts: JobHosts): Promise<void> {
     const { maxRestarts } = this.#options;
     for (let attempt = 0; ; attempt++) {
-      const { next, message, exitCode, details } = await this.#runAttempt(hosts, attempt);
+      const verdict = await this.#runAttempt(hosts, attempt);
+      const { next, message } = verdict;
       if (next === 'end') return;
-      if (next === 'fail') {
-        const afterRestarts = attempt === 0 ? '' : ` (after ${attempt} restarts)`;
-        throw new CommunicationError('MTL_RANK_FAILED', `${message}${afterRestarts}`, { exitCode, details });
-      }
+      if (next === 'fail') throw failureOfJob(verdict, attempt);
       const count = `restart ${attempt + 1} of ${maxRestarts}`;
       process.stderr.write(`warning[MTL_RESTART]: ${message}; ${count} of all ranks\n`);
     }
@@ -86,10 +88,13 @@ export class Launcher {
       );
       // a signal that came when there were none yet
       if (this.#numSignals > 0) for (const rank of this.#ranks) rank.kill();
-      const report = await this.#watch(hosts, { attempt, server });
-      return await hosts.settle(attempt, report, (reports, firstHost) =>
+      const errors = new RankErrors((lines) => void (this.#hasReader && process.stderr.write(lines)));
+      const report = await this.#watch(hosts, { attempt, server, errors });
+      const verdict = await hosts.settle(attempt, report, (reports, firstHost) =>
         judgeAttempt({ reports, firstHost, reported: server?.failure, attempt, maxRestarts }),
       );
+      errors.settle(verdict);
+      return verdict;
     } catch (error) {
       throw hosts instanceof ConnectedHosts ? lostHost(error) : error;
     } finally {
@@ -118,7 +123,15 @@ export class Launcher {
    */
   async #watch(
     hosts: JobHosts,
-    { attempt, server }: { readonly attempt: number; readonly server: StoreServer | undefined },
+    {
+      attempt,
+      server,
+      errors,
+    }: {
+      readonly attempt: number;
+      readonly server: StoreServer | undefined;
+      readonly errors: RankErrors;
+    },
   ): Promise<HostReport> {
     let firstToFail: number | undefined;
     let lost: unknown;
@@ -137,6 +150,7 @@ export class Launcher {
     const ends = await Promise.all(
       this.#ranks.map(async ({ ended }) => {
         const end = await ended;
+        errors.push(end);
         if (end.status === 0 || ending.hasBegun) return end;
         firstToFail = end.rank;
         hosts.tellFailure(attempt, { rank: end.rank, message: howItEnded(end) });
@@ -155,6 +169,7 @@ export class Launcher {
    */
   readonly #onLostOutput = (error: NodeJS.ErrnoException): void => {
     if (error.code !== 'EIO' && error.code !== 'EPIPE') process.exitCode = 1;
+    this.#hasReader = false;
     for (const rank of this.#ranks) rank.dropOutput();
     this.#onSignal('SIGHUP');
   };

@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { availableParallelism } from 'node:os';
 import type { Readable, Writable } from 'node:stream';
+import { LastWords } from './last-words.js';
 import type { LaunchOptions } from './launch-options.js';
 import { LinePrefixer } from './line-prefixer.js';
 
@@ -11,6 +12,8 @@ export interface RankEnd {
   readonly signal: NodeJS.Signals | null;
   /** Its last coded error, else its last line on standard error; empty when it wrote nothing. */
   readonly lastMessage: string;
+  /** The whole coded error that it ended with, which was not shown yet; else empty. */
+  readonly error: string;
   /** This launcher had sent it a signal. */
   readonly wasSignalled: boolean;
 }
@@ -38,8 +41,7 @@ export class RankProcess {
   readonly #child: ChildProcess;
   #isForwarding = true;
   #wasSignalled = false;
-  #lastError = '';
-  #lastLine = '';
+  readonly #lastWords: LastWords;
 
   constructor(options: RankProcessOptions) {
     const { launch, localRank, inheritsOutput } = options;
@@ -51,9 +53,16 @@ export class RankProcess {
       stdio: ['ignore', inheritsOutput ? 'inherit' : 'pipe', 'pipe'],
       detached: true,
     });
-    this.#forward(this.#child.stdout, process.stdout);
-    this.#child.stderr?.on('data', (chunk: Buffer) => this.#remember(chunk));
-    this.#forward(this.#child.stderr, process.stderr);
+    const { stdout, stderr } = this.#child;
+    const prefix = `[${this.rank}] `;
+    if (stdout !== null) {
+      const lines = new LinePrefixer(prefix);
+      const show = this.#showing(stdout, process.stdout);
+      stdout.on('data', (chunk: Buffer) => show(lines.push(chunk))).on('end', () => show(lines.end()));
+    }
+    const show = this.#showing(stderr!, process.stderr);
+    this.#lastWords = new LastWords((lines) => show(new LinePrefixer(prefix).push(lines)));
+    stderr!.on('data', (chunk: Buffer) => this.#lastWords.push(chunk)).on('end', () => this.#lastWords.end());
     this.ended = this.#waitForEnd();
   }
 
@@ -95,8 +104,8 @@ export class RankProcess {
         const wasSignalled = this.#wasSignalled;
         const finish = (): void => {
           clearTimeout(limit);
-          const lastMessage = this.#lastError || this.#lastLine;
-          resolve({ rank: this.rank, status, signal, lastMessage, wasSignalled });
+          const { lastMessage, error } = this.#lastWords;
+          resolve({ rank: this.rank, status, signal, lastMessage, error, wasSignalled });
         };
         const limit = setTimeout(finish, outputLimitMs);
         child.on('close', finish);
@@ -104,25 +113,13 @@ export class RankProcess {
     });
   }
 
-  #forward(source: Readable | null, target: Writable): void {
-    if (source === null) return;
-    const prefixer = new LinePrefixer(`[${this.rank}] `);
-    const write = (lines: Buffer): void => {
+  #showing(source: Readable, target: Writable): (lines: Buffer) => void {
+    return (lines) => {
       if (lines.length === 0 || !this.#isForwarding || target.write(lines)) return;
       // a slow reader of the launcher slows the process, instead of filling the memory
       source.pause();
       target.once('drain', () => source.resume());
     };
-    source.on('data', (chunk: Buffer) => write(prefixer.push(chunk)));
-    source.on('end', () => write(prefixer.end()));
-  }
-
-  readonly #errors = new LinePrefixer('');
-  #remember(chunk: Buffer): void {
-    for (const line of this.#errors.push(chunk).toString('utf8').split('\n')) {
-      if (line.startsWith('error[')) this.#lastError = line;
-      if (line.trim() !== '') this.#lastLine = line;
-    }
   }
 }
 

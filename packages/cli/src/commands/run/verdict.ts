@@ -1,3 +1,11 @@
+/** Wrong input of the program, in the words of the ranks that found it. */
+export interface WrongInput {
+  /** As they printed it. */
+  readonly error: string;
+  /** Where other ranks did not find it: those that did. */
+  readonly onlyRanks: readonly number[];
+}
+
 /** What all launchers do after an attempt. */
 export interface Verdict {
   readonly next: 'end' | 'restart' | 'fail';
@@ -5,4 +13,6 @@ export interface Verdict {
   readonly message: string;
   readonly exitCode: 1 | 2;
   readonly details: Readonly<Record<string, unknown>>;
+  /** The coded error to end with, where wrong input ends the job. */
+  readonly input?: WrongInput;
 }

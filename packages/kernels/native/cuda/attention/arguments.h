@@ -5,6 +5,9 @@
 
 namespace mtl::cuda {
 
+// For accesses of 16 bytes.
+inline bool is_aligned(const void* address) { return reinterpret_cast<uintptr_t>(address) % 16 == 0; }
+
 constexpr float kLog2E = 1.44269504088896340736f;
 
 struct AttentionArguments {

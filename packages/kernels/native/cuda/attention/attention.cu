@@ -5,8 +5,6 @@
 namespace mtl::cuda {
 namespace {
 
-bool is_aligned(const void* address) { return reinterpret_cast<uintptr_t>(address) % 16 == 0; }
-
 bool is_supported(const AttentionProblem& problem, DType dtype) {
   const bool known = dtype == DType::kFloat32 || dtype == DType::kBFloat16 || dtype == DType::kFloat16;
   // 32-bit indices of positions and heads; the head is a grid's second dimension, which ends at 65535

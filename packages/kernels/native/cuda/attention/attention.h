@@ -2,9 +2,9 @@
 // memory.
 //
 // Hopper's tensor cores (hopper_*.cu) on compute capability 9.0 where the dtype has 16 bits, the head size is
-// a multiple of 8 from 40 to 128, tensors are aligned to 16 bytes and samples are not packed; tensor cores of
-// any card (attention_*.cu) where the dtype has 16 bits, the head size is a multiple of 8 up to 256 and
-// tensors are aligned to 16 bytes; plain arithmetic (plain_*.cu) for everything else: float32 (never TF32),
+// a multiple of 8 from 40 to 256 and tensors are aligned to 16 bytes; tensor cores of any card
+// (attention_*.cu) where the dtype has 16 bits, the head size is a multiple of 8 up to 256 and tensors are
+// aligned to 16 bytes; plain arithmetic (plain_*.cu) for everything else: float32 (never TF32),
 // odd head sizes up to 256. Both give the same bits on every run: no sum depends on which block comes first.
 #pragma once
 

@@ -1,39 +1,60 @@
 // delta [B, A, S], of packed samples [A, T]: sum over d of output times its gradient, which is what the
-// softmax's gradient subtracts (Dao 2023, "FlashAttention-2", algorithm 2, line 4). One warp a row; memory is
-// all that counts.
+// softmax's gradient subtracts (Dao 2023, "FlashAttention-2", algorithm 2, line 4). Memory is all that
+// counts: a row is read in one or two accesses of 16 bytes by as many lanes as that takes, so that a warp has
+// several.
 #include "cuda/attention/arguments.h"
-#include "cuda/attention/tiles.cuh"
+#include "cuda/kernels/block_reduce.h"
+#include "cuda/kernels/values.h"
 
 namespace mtl::cuda {
 namespace {
 
-template <typename T>
-__global__ void __launch_bounds__(kThreads)
+constexpr int kDeltaThreads = 128;
+
+template <typename T, int kLanes, int N>
+__global__ void __launch_bounds__(kDeltaThreads)
     attention_delta_kernel(float* delta, const T* output, const T* output_gradient, int64_t num_rows, int heads_of_batch,
                            int sequence, int head_size) {
-  const int64_t row = static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;  // [S, B, A]
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  if (row >= num_rows) return;
+  const int thread = static_cast<int>(threadIdx.x), lane = thread % kLanes;
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * (kDeltaThreads / kLanes) + thread / kLanes;  // [S, B, A]
   float sum = 0.0f;
-  for (int d = lane; d < head_size; d += 32) {
-    sum += Numbers<T>::widen(output[row * head_size + d]) * Numbers<T>::widen(output_gradient[row * head_size + d]);
+  if (row < num_rows) {
+#pragma unroll 1
+    for (int d = lane * N; d < head_size; d += kLanes * N) {
+      float value[N], gradient[N];
+      load(value, output + row * head_size + d);
+      load(gradient, output_gradient + row * head_size + d);
+#pragma unroll
+      for (int i = 0; i < N; ++i) sum += value[i] * gradient[i];
+    }
   }
 #pragma unroll
-  for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
-  if (lane == 0) delta[row % heads_of_batch * sequence + row / heads_of_batch] = sum;
+  for (int step = kLanes / 2; step > 0; step /= 2) sum += __shfl_xor_sync(kWholeWarp, sum, step);
+  if (row < num_rows && lane == 0) delta[row % heads_of_batch * sequence + row / heads_of_batch] = sum;
 }
 
-template <typename T>
-cudaError_t launch_dtype(const AttentionBackward& call) {
+template <typename T, int kLanes, int N>
+cudaError_t launch_rows(const AttentionBackward& call) {
   const AttentionProblem& problem = call.problem;
   // packed samples are one sample of T positions here
   const bool packed = problem.starts != nullptr;
   const int64_t heads_of_batch = (packed ? 1 : problem.batch) * problem.heads;
   const int64_t sequence = packed ? problem.rows : problem.sequence, num_rows = heads_of_batch * sequence;
-  const Launch how = {dim3(static_cast<unsigned>((num_rows + kWarps - 1) / kWarps)), kThreads, 0, call.stream};
-  return MTL_LAUNCH(attention_delta_kernel<T>, how, call.delta, static_cast<const T*>(call.output),
-                    static_cast<const T*>(call.output_gradient), num_rows, static_cast<int>(heads_of_batch),
-                    static_cast<int>(sequence), static_cast<int>(problem.head_size));
+  constexpr int kRows = kDeltaThreads / kLanes;
+  const Launch how = {dim3(static_cast<unsigned>((num_rows + kRows - 1) / kRows)), kDeltaThreads, 0, call.stream};
+  const auto kernel = attention_delta_kernel<T, kLanes, N>;
+  return MTL_LAUNCH(kernel, how, call.delta, static_cast<const T*>(call.output), static_cast<const T*>(call.output_gradient),
+                    num_rows, static_cast<int>(heads_of_batch), static_cast<int>(sequence),
+                    static_cast<int>(problem.head_size));
+}
+
+template <typename T>
+cudaError_t launch_dtype(const AttentionBackward& call) {
+  constexpr int N = kPack<T>;
+  const int64_t width = call.problem.head_size;
+  if (width % N != 0 || !is_aligned(call.output) || !is_aligned(call.output_gradient)) return launch_rows<T, 32, 1>(call);
+  if (width <= 8 * N) return launch_rows<T, 8, N>(call);
+  return width <= 16 * N ? launch_rows<T, 16, N>(call) : launch_rows<T, 32, N>(call);
 }
 
 }  // namespace

@@ -17,9 +17,9 @@ bool is_hopper() {
   return major == 9 && minor == 0;
 }
 
-// Narrower heads would be mostly zeros at width 64; wider ones need other tiles.
+// Narrower heads would be mostly zeros at width 64.
 bool is_covered(const AttentionProblem& problem) {
-  return problem.starts == nullptr && problem.head_size >= 40 && problem.head_size <= 128;
+  return problem.head_size >= 40;
 }
 
 }  // namespace
@@ -37,8 +37,15 @@ bool is_for_hopper(const AttentionProblem& problem) {
 
 cudaError_t make_panel_maps(PanelMaps* maps, const void* data, int parts, const AttentionProblem& problem, DType dtype) {
   const int rest = hopper_width(problem.head_size) % 64;
-  TensorMapShape shape = {data, dtype == DType::kFloat16, problem.sequence, parts * problem.batch * problem.heads,
-                          problem.head_size, kBoxRows, 64, swizzle_of(64)};
+  const bool is_packed = problem.starts != nullptr;
+  TensorMapShape shape = {data,
+                          dtype == DType::kFloat16,
+                          is_packed ? problem.rows : problem.sequence,
+                          parts * (is_packed ? 1 : problem.batch) * problem.heads,
+                          problem.head_size,
+                          kBoxRows,
+                          64,
+                          swizzle_of(64)};
   const cudaError_t status = make_tensor_map(&maps->full, shape);
   if (status != cudaSuccess || rest == 0) return maps->rest = maps->full, status;
   shape.box_columns = rest;

@@ -1,13 +1,14 @@
 // Flash attention, forward, for Hopper (sm_90a): the algorithm of attention_forward.cu on 128 queries a block
-// and 128 keys at a time. One warp group copies tiles of keys and values into a ring; two compute 64 queries
-// each, scores from shared memory, values weighted by probabilities that never leave registers.
+// and 128 keys at a time, 64 of wide heads. One warp group copies tiles of keys and values into a ring; two
+// compute 64 queries each, scores from shared memory, values weighted by probabilities that never leave
+// registers.
 //
 // The scores of a tile are started before the values of the tile before are: the tensor cores work on both
 // while the softmax of the new scores is computed. Tiles come in the order in which they are used: K0, K1,
 // V0, K2, V1, ...
 //
-// spills allowed: 24 (bytes, with dropout alone, from width 80 on: what is known before the loop and, in it,
-// two loads a tile of 128 x 128 scores, for which Philox takes a thousand instructions)
+// spills allowed: 24 (bytes, with dropout alone, at widths 96 and 128: what is known before the loop and, in
+// it, two loads a tile of 128 x 128 scores, for which Philox takes a thousand instructions)
 #include "cuda/attention/hopper.h"
 #include "cuda/attention/hopper_tiles.cuh"
 #include "cuda/attention/online_softmax.cuh"
@@ -15,16 +16,20 @@
 namespace mtl::cuda {
 namespace {
 
+constexpr int num_slots(int width) { return width <= 128 ? 4 : width == 192 ? 6 : 5; }
+
 template <int kWidth>
-struct HopperForward : HopperBlock<4, 24, 240> {
-  static constexpr int kKeys = 128;
-  using Queries = HopperTile<kWidth, kGroupRows>;
+struct HopperForward : HopperBlock<num_slots(kWidth), 24, 240> {
+  using Block = HopperBlock<num_slots(kWidth), 24, 240>;
+  // an output of 192 or 256 columns leaves registers for the scores of 64 keys
+  static constexpr int kKeys = kWidth <= 128 ? 128 : 64;
+  using Queries = HopperTile<kWidth, Block::kGroupRows>;
   // a group's queries; at the end its output, in padded rows
-  static constexpr int kQueryBytes = kGroupRows * TileShape<kWidth>::kStride * 2;
+  static constexpr int kQueryBytes = Block::kGroupRows * TileShape<kWidth>::kStride * 2;
   static constexpr int kSlotBytes = HopperTile<kWidth, kKeys>::kBytes;  // keys, or values
   static_assert(kQueryBytes % 1024 == 0 && kSlotBytes % 1024 == 0);
-  static constexpr int kRingAt = kGroups * kQueryBytes, kBarriersAt = kRingAt + kSlots * kSlotBytes;
-  static constexpr int kBytes = kBarriersAt + static_cast<int>(sizeof(Barriers));
+  static constexpr int kRingAt = Block::kGroups * kQueryBytes, kBarriersAt = kRingAt + Block::kSlots * kSlotBytes;
+  static constexpr int kBytes = kBarriersAt + static_cast<int>(sizeof(typename Block::Barriers));
   static_assert(kBytes <= kHopperSharedBytes);
 };
 
@@ -33,16 +38,16 @@ template <int kWidth>
 MTL_PTX void produce(unsigned char* bytes, const PanelMaps& qkv, const QueryBlock& block) {
   using Shape = HopperForward<kWidth>;
   auto& barriers = barriers_of<Shape>(bytes);
-  const int vector = 3 * block.head_of_batch;
+  const int vector = 3 * block.rows.head, position = block.rows.position;
   arrive_expecting(&barriers.resident, Shape::kGroups * Shape::Queries::kBytes);
 #pragma unroll
   for (int group = 0; group < Shape::kGroups; ++group) {
     copy_tile<kWidth, Shape::kGroupRows>(bytes + group * Shape::kQueryBytes, qkv, vector,
-                                         block.first_query + group * Shape::kGroupRows, &barriers.resident);
+                                         position + block.first_query + group * Shape::kGroupRows, &barriers.resident);
   }
   typename Shape::Place place;
   const auto fill = [&](int part, int tile) {  // 1: keys, 2: values
-    fill_slot<Shape, kWidth, Shape::kKeys>(bytes, place, qkv, vector + part, tile * Shape::kKeys);
+    fill_slot<Shape, kWidth, Shape::kKeys>(bytes, place, qkv, vector + part, position + tile * Shape::kKeys);
   };
 #pragma unroll 1
   for (int tile = block.first_tile; tile < block.end_tile; ++tile) {
@@ -152,8 +157,9 @@ __global__ void __launch_bounds__(HopperForward<kWidth>::kThreadsOfBlock, 1)
 #if MTL_HOPPER_CODE
   using Shape = HopperForward<kWidth>;
   MTL_DYNAMIC_SHARED(bytes);
-  begin_block<Shape>(bytes, qkv, 1);
   const QueryBlock block = query_block<Shape>(a);
+  if (block.first_query >= a.sequence) return;  // behind the end of a packed sample
+  begin_block<Shape>(bytes, qkv, 1);
   if (threadIdx.x < kGroupThreads) {
     give_registers_back<Shape::kProducerRegisters>();
     if (threadIdx.x == 0) produce<kWidth>(bytes, qkv, block);
@@ -172,7 +178,9 @@ __global__ void __launch_bounds__(HopperForward<kWidth>::kThreadsOfBlock, 1)
   if (block.first_tile < block.end_tile) attend<T, kWidth, kDropout>(rows, bytes, query_tile, a, of, block);
   // no warp of the group reads the queries any more: their place is where the output is put in order
   meet(1 + group, kGroupThreads);
-  finish_rows<T, kWidth>(a, block.place, pointers, rows, warp_query,
+  // read once more, so that nothing of it takes up registers in between
+  const HeadPlace end = enter_head(a, static_cast<int>(blockIdx.y));
+  finish_rows<T, kWidth>(a, end, pointers, rows, warp_query,
                          reinterpret_cast<T*>(query_tile) + warp_row * TileShape<kWidth>::kStride);
 #else
   __trap();  // code for another card, which must not pass for a result
@@ -187,7 +195,7 @@ cudaError_t launch_hopper_attention_forward(const AttentionForward& call) {
   if (status != cudaSuccess) return status;
   const AttentionArguments a = attention_arguments(call.problem);
   const ForwardPointers pointers = {call.output, call.log_sum_exp, call.qkv};
-  return with_hopper_kernel(call.problem, call.dtype, [&](auto element, auto width, auto dropout) {
+  return with_hopper_kernel<64, 80, 96, 128, 192, 256>(call.problem, call.dtype, [&](auto element, auto width, auto dropout) {
     constexpr int kWidth = decltype(width)::value;
     const Launch how = hopper_launch<HopperForward<kWidth>>(a, call.stream);
     return MTL_LAUNCH((hopper_attention_forward_kernel<decltype(element), kWidth, decltype(dropout)::value>), how, qkv, a,

@@ -1,15 +1,14 @@
-// Flash attention, backward, the share of keys and values, for Hopper (sm_90a): what
-// attention_key_value_gradient.cu does, on 128 keys a block. One warp group copies queries and the gradients
-// of their output into a ring and finds out what dropout keeps; two keep both gradients of 64 keys each in
-// registers.
+// Flash attention, backward, the share of keys and values, for Hopper (sm_90a) and heads of up to 128
+// columns: what attention_key_value_gradient.cu does, on 128 keys a block. One warp group copies queries and
+// the gradients of their output into a ring and finds out what dropout keeps; two keep both gradients of 64
+// keys each in registers.
 //
 // Products are computed transposed, keys as rows, so that probabilities lie in registers just as the next
 // product wants them. A group waits for all its products before the next queries, the other group's keep the
 // tensor cores busy meanwhile: left under way across the loop, the compiler puts waits between any two
 // (C7515).
 #include "cuda/attention/hopper.h"
-#include "cuda/attention/hopper_tiles.cuh"
-#include "cuda/attention/query_facts.cuh"
+#include "cuda/attention/hopper_keys.cuh"
 
 namespace mtl::cuda {
 namespace {
@@ -21,86 +20,15 @@ struct HopperKeyValueGradient : HopperBlock<3, 40, 232> {
   static constexpr int kQueries = kWidth > 96 ? 32 : kTile;
   using Tile = HopperTile<kWidth, kTile>;  // of queries, keys, ...
   // a group's keys, or values; at the end their gradients, in padded rows
-  static constexpr int kKeyBytes = kGroupRows * TileShape<kWidth>::kStride * 2;
+  static constexpr int kKeyTiles = kGroups, kKeyBytes = kGroupRows * TileShape<kWidth>::kStride * 2;
   static_assert(kGroupRows == kTile && kKeyBytes % 1024 == 0 && Tile::kBytes % 1024 == 0);
   static constexpr int kValuesAt = kGroups * kKeyBytes, kRingAt = 2 * kValuesAt;
   static constexpr int kSlotBytes = 2 * Tile::kBytes;  // queries, and gradients of their output
   static constexpr int kFactsAt = kRingAt + kSlots * kSlotBytes;
-  static constexpr int kBarriersAt = kFactsAt + kSlots * kGroups * static_cast<int>(sizeof(QueryFacts));
+  static constexpr int kBarriersAt = kFactsAt + kSlots * kKeyTiles * static_cast<int>(sizeof(QueryFacts));
   static constexpr int kBytes = kBarriersAt + static_cast<int>(sizeof(Barriers));
   static_assert(kBytes <= kHopperSharedBytes);
 };
-
-// What the threads of a block agree on.
-struct Block {
-  HeadPlace place;
-  int head_of_batch, first_key;
-};
-
-// What is known of a slot's queries, once for each group of keys: what dropout keeps differs.
-template <int kWidth>
-MTL_PTX QueryFacts* facts_at(unsigned char* bytes, int slot) {
-  using Shape = HopperKeyValueGradient<kWidth>;
-  return reinterpret_cast<QueryFacts*>(bytes + Shape::kFactsAt) + slot * Shape::kGroups;
-}
-
-// The next tile of queries that see one of the block's keys; every warp finds the same.
-template <int kKeys>
-MTL_PTX int next_query_tile(const AttentionArguments& a, const Block& block, int first_query) {
-  for (; first_query < a.sequence; first_query += kTile) {
-    const KeyRange seen = query_range<kTile>(a, block.place.batch, first_query).any;
-    if (block.first_key + kKeys > seen.begin && block.first_key < seen.end) return first_query;
-  }
-  return first_query;
-}
-
-template <int kWidth>
-MTL_PTX int first_query_tile(const AttentionArguments& a, const Block& block) {
-  return next_query_tile<HopperKeyValueGradient<kWidth>::kRows>(a, block, a.causal ? block.first_key : 0);
-}
-
-// By a warp group: one thread copies, all find out about the queries.
-template <int kWidth, bool kDropout>
-MTL_PTX void produce(unsigned char* bytes, const PanelMaps& qkv, const PanelMaps& output_gradient, const AttentionArguments& a,
-                     const Block& block, const BackwardPointers& pointers) {
-  using Shape = HopperKeyValueGradient<kWidth>;
-  auto& barriers = barriers_of<Shape>(bytes);
-  const int thread = static_cast<int>(threadIdx.x), vector = 3 * block.head_of_batch;
-  if (thread == 0) {
-    arrive_expecting(&barriers.resident, 2 * Shape::kGroups * Shape::Tile::kBytes);
-#pragma unroll
-    for (int group = 0; group < Shape::kGroups; ++group) {
-      const int key = block.first_key + group * Shape::kGroupRows;
-      unsigned char* tile = bytes + group * Shape::kKeyBytes;
-      copy_tile<kWidth, kTile>(tile, qkv, vector + 1, key, &barriers.resident);
-      copy_tile<kWidth, kTile>(tile + Shape::kValuesAt, qkv, vector + 2, key, &barriers.resident);
-    }
-  }
-  const DropoutSite site = dropout_site(a, block.place);
-  typename Shape::Place place;
-#pragma unroll 1
-  for (int query = first_query_tile<kWidth>(a, block); query < a.sequence;
-       query = next_query_tile<Shape::kRows>(a, block, query + kTile)) {
-    wait_until_empty(barriers, place);
-    if (thread == 0) {
-      unsigned char* tile = slot_at<Shape>(bytes, place);
-      arrive_expecting(&barriers.full[place.slot], Shape::kSlotBytes);
-      copy_tile<kWidth, kTile>(tile, qkv, vector, query, &barriers.full[place.slot]);
-      copy_tile<kWidth, kTile>(tile + Shape::Tile::kBytes, output_gradient, block.head_of_batch, query, &barriers.full[place.slot]);
-    }
-    QueryFacts* facts = facts_at<kWidth>(bytes, place.slot);
-    load_facts(facts[thread / kTile], a, block.place, pointers, query, thread % kTile);
-    if constexpr (kDropout) {
-#pragma unroll 1
-      for (int group = 0; group < Shape::kGroups; ++group) {
-        load_dropout(facts[group], site, query, block.first_key + group * Shape::kGroupRows);
-      }
-    }
-    __syncwarp();
-    if (thread % 32 == 0) arrive(&barriers.full[place.slot]);
-    place.advance();
-  }
-}
 
 template <int kWidth>
 struct Gradients {
@@ -164,7 +92,7 @@ MTL_PTX void add_queries(Gradients<kWidth>& sums, const unsigned char* key_tile,
 
 // A warp group's keys over all queries that see them.
 template <typename T, int kWidth, bool kDropout>
-MTL_PTX void accumulate(Gradients<kWidth>& sums, unsigned char* bytes, int group, const AttentionArguments& a, const Block& block) {
+MTL_PTX void accumulate(Gradients<kWidth>& sums, unsigned char* bytes, int group, const AttentionArguments& a, const KeyBlock& block) {
   using Shape = HopperKeyValueGradient<kWidth>;
   auto& barriers = barriers_of<Shape>(bytes);
   const unsigned char* key_tile = bytes + group * Shape::kKeyBytes;
@@ -172,11 +100,10 @@ MTL_PTX void accumulate(Gradients<kWidth>& sums, unsigned char* bytes, int group
   const Keys keys = {group_key, shown_keys_if_any(a, block.place.batch, group_key)};
   typename Shape::Place ring;
 #pragma unroll 1
-  for (int query = first_query_tile<kWidth>(a, block); query < a.sequence;
-       query = next_query_tile<Shape::kRows>(a, block, query + kTile)) {
+  for (int query = first_query_tile<Shape>(a, block); query < a.sequence; query = next_query_tile<Shape>(a, block, query + kTile)) {
     const auto here = ring.take();
     const unsigned char* query_tile = slot_at<Shape>(bytes, here);
-    const QueryFacts& facts = facts_at<kWidth>(bytes, here.slot)[group];
+    const QueryFacts& facts = facts_at<Shape>(bytes, here.slot)[group];
     const bool whole = all_visible(query_range<kTile>(a, block.place.batch, query), {keys.first, keys.shown});
     wait_until_full(barriers, here);
 #pragma unroll 1
@@ -194,13 +121,12 @@ __global__ void __launch_bounds__(HopperKeyValueGradient<kWidth>::kThreadsOfBloc
 #if MTL_HOPPER_CODE
   using Shape = HopperKeyValueGradient<kWidth>;
   MTL_DYNAMIC_SHARED(bytes);
+  const KeyBlock block = key_block<Shape>(a);
+  if (block.first_key >= a.sequence) return;  // behind the end of a packed sample
   begin_block<Shape>(bytes, qkv, 1 + kWarps);
-  const int head_of_batch = static_cast<int>(blockIdx.y);
-  // the first keys are seen by the most queries
-  const Block block = {head_place(a, head_of_batch), head_of_batch, static_cast<int>(blockIdx.x) * Shape::kRows};
   if (threadIdx.x < kGroupThreads) {
     give_registers_back<Shape::kProducerRegisters>();
-    produce<kWidth, kDropout>(bytes, qkv, output_gradient, a, block, pointers);
+    produce_queries<Shape, kWidth, kDropout>(bytes, qkv, output_gradient, a, block, pointers);
     return;
   }
   take_registers<Shape::kConsumerRegisters>();
@@ -224,8 +150,9 @@ __global__ void __launch_bounds__(HopperKeyValueGradient<kWidth>::kThreadsOfBloc
 }  // namespace
 
 cudaError_t launch_hopper_attention_key_value_gradient(const AttentionBackward& call, const BackwardMaps& maps) {
+  if (call.problem.head_size > 128) return launch_hopper_wide_key_value_gradient(call, maps);
   const AttentionArguments a = attention_arguments(call.problem);
-  return with_hopper_kernel(call.problem, call.dtype, [&](auto element, auto width, auto dropout) {
+  return with_hopper_kernel<64, 80, 96, 128>(call.problem, call.dtype, [&](auto element, auto width, auto dropout) {
     constexpr int kWidth = decltype(width)::value;
     const Launch how = hopper_launch<HopperKeyValueGradient<kWidth>>(a, call.stream);
     return MTL_LAUNCH((hopper_attention_key_value_gradient_kernel<decltype(element), kWidth, decltype(dropout)::value>), how, maps.qkv,

@@ -11,19 +11,27 @@
 namespace mtl::cuda {
 namespace {
 
-// Six slots: keys of the tile before are let go late.
+constexpr int num_slots(int width) { return width <= 128 ? 6 : width == 192 ? 5 : 3; }
+
 template <int kWidth>
-struct HopperQueryGradient : HopperBlock<6, 24, 240> {
-  // scores, their gradients and the sums of a thread: 192 registers at width 64, 160 at 96 and 128
+struct HopperQueryGradient : HopperBlock<num_slots(kWidth), 24, 240> {
+  using Block = HopperBlock<num_slots(kWidth), 24, 240>;
+  // whether the keys of a tile are let go in the next one; at width 256 that would leave no slot to copy
+  // ahead
+  static constexpr bool kAcross = kWidth <= 192;
+  // scores, their gradients and the sums of a thread: 192 registers at widths 64 and 256, 160 at 96, 128 and
+  // 192
   static constexpr int kKeys = kWidth <= 80 ? 128 : 64;
-  using Queries = HopperTile<kWidth, kGroupRows>;
-  // a group's queries, or the gradients of its output; at the end the gradient of the queries, in padded rows
-  static constexpr int kQueryBytes = kGroupRows * TileShape<kWidth>::kStride * 2;
+  using Queries = HopperTile<kWidth, Block::kGroupRows>;
+  // a group's queries and behind them the gradients of its output; at the end the gradient of the queries, in
+  // padded rows
+  static constexpr int kGradientsAt = Queries::kBytes, kQueryBytes = 2 * Queries::kBytes;
+  static_assert(Block::kGroupRows * TileShape<kWidth>::kStride * 2 <= kQueryBytes);
   static constexpr int kSlotBytes = HopperTile<kWidth, kKeys>::kBytes;  // keys, or values
-  static_assert(kQueryBytes % 1024 == 0 && kSlotBytes % 1024 == 0);
-  static constexpr int kGradientsAt = kGroups * kQueryBytes, kRingAt = 2 * kGradientsAt;
-  static constexpr int kBarriersAt = kRingAt + kSlots * kSlotBytes;
-  static constexpr int kBytes = kBarriersAt + static_cast<int>(sizeof(Barriers));
+  static_assert(kGradientsAt % 1024 == 0 && kSlotBytes % 1024 == 0);
+  static constexpr int kRingAt = Block::kGroups * kQueryBytes;
+  static constexpr int kBarriersAt = kRingAt + Block::kSlots * kSlotBytes;
+  static constexpr int kBytes = kBarriersAt + static_cast<int>(sizeof(typename Block::Barriers));
   static_assert(kBytes <= kHopperSharedBytes);
 };
 
@@ -32,21 +40,21 @@ template <int kWidth>
 MTL_PTX void produce(unsigned char* bytes, const PanelMaps& qkv, const PanelMaps& output_gradient, const QueryBlock& block) {
   using Shape = HopperQueryGradient<kWidth>;
   auto& barriers = barriers_of<Shape>(bytes);
-  const int vector = 3 * block.head_of_batch;
+  const int vector = 3 * block.rows.head, position = block.rows.position;
   arrive_expecting(&barriers.resident, 2 * Shape::kGroups * Shape::Queries::kBytes);
 #pragma unroll
   for (int group = 0; group < Shape::kGroups; ++group) {
-    const int query = block.first_query + group * Shape::kGroupRows;
+    const int query = position + block.first_query + group * Shape::kGroupRows;
     unsigned char* tile = bytes + group * Shape::kQueryBytes;
     copy_tile<kWidth, Shape::kGroupRows>(tile, qkv, vector, query, &barriers.resident);
-    copy_tile<kWidth, Shape::kGroupRows>(tile + Shape::kGradientsAt, output_gradient, block.head_of_batch, query, &barriers.resident);
+    copy_tile<kWidth, Shape::kGroupRows>(tile + Shape::kGradientsAt, output_gradient, block.rows.head, query, &barriers.resident);
   }
   typename Shape::Place place;
 #pragma unroll 1
   for (int tile = block.first_tile; tile < block.end_tile; ++tile) {
 #pragma unroll
     for (int part = 1; part <= 2; ++part) {  // keys, values
-      fill_slot<Shape, kWidth, Shape::kKeys>(bytes, place, qkv, vector + part, tile * Shape::kKeys);
+      fill_slot<Shape, kWidth, Shape::kKeys>(bytes, place, qkv, vector + part, position + tile * Shape::kKeys);
     }
   }
 }
@@ -106,6 +114,7 @@ MTL_PTX void accumulate(float (&sums)[kWidth / 8][4], unsigned char* bytes, cons
                         const AttentionArguments& a, const Rows& of, const QueryBlock& block) {
   using Shape = HopperQueryGradient<kWidth>;
   constexpr int kKeys = Shape::kKeys;
+  constexpr bool kAcross = Shape::kAcross;
   auto& barriers = barriers_of<Shape>(bytes);
   const auto tile_at = [&](const typename Shape::Place& place) { return slot_at<Shape>(bytes, place); };
   typename Shape::Place ring, keys_before;
@@ -126,9 +135,11 @@ MTL_PTX void accumulate(float (&sums)[kWidth / 8][4], unsigned char* bytes, cons
     commit_products();
     wait_for_products<1>();  // these scores, and the sums of the tile before
     hold(scores);
-    hold(sums);
-    hold(score_gradients);
-    if (tile > block.first_tile) let_go(barriers, keys_before);
+    if constexpr (kAcross) {
+      hold(sums);
+      hold(score_gradients);
+      if (tile > block.first_tile) let_go(barriers, keys_before);
+    }
     to_row_probabilities(scores, a, of, tile * kKeys);
     wait_for_products<0>();
     hold(gradients);
@@ -140,11 +151,20 @@ MTL_PTX void accumulate(float (&sums)[kWidth / 8][4], unsigned char* bytes, cons
     fence_products();
     start_weighted_sum<T, kWidth, kKeys>(sums, score_gradients, tile_at(keys));
     commit_products();
-    keys_before = keys;
+    if constexpr (kAcross) {
+      keys_before = keys;
+    } else {
+      wait_for_products<0>();
+      hold(sums);
+      hold(score_gradients);
+      let_go(barriers, keys);
+    }
   }
-  wait_for_products<0>();
-  hold(sums);
-  hold(score_gradients);
+  if constexpr (kAcross) {
+    wait_for_products<0>();
+    hold(sums);
+    hold(score_gradients);
+  }
 }
 
 template <typename T, int kWidth, bool kDropout>
@@ -154,8 +174,9 @@ __global__ void __launch_bounds__(HopperQueryGradient<kWidth>::kThreadsOfBlock, 
 #if MTL_HOPPER_CODE
   using Shape = HopperQueryGradient<kWidth>;
   MTL_DYNAMIC_SHARED(bytes);
-  begin_block<Shape>(bytes, qkv, 1);
   const QueryBlock block = query_block<Shape>(a);
+  if (block.first_query >= a.sequence) return;  // behind the end of a packed sample
+  begin_block<Shape>(bytes, qkv, 1);
   if (threadIdx.x < kGroupThreads) {
     give_registers_back<Shape::kProducerRegisters>();
     if (threadIdx.x == 0) produce<kWidth>(bytes, qkv, output_gradient, block);
@@ -186,7 +207,7 @@ __global__ void __launch_bounds__(HopperQueryGradient<kWidth>::kThreadsOfBlock, 
 
 cudaError_t launch_hopper_attention_query_gradient(const AttentionBackward& call, const BackwardMaps& maps) {
   const AttentionArguments a = attention_arguments(call.problem);
-  return with_hopper_kernel(call.problem, call.dtype, [&](auto element, auto width, auto dropout) {
+  return with_hopper_kernel<64, 80, 96, 128, 192, 256>(call.problem, call.dtype, [&](auto element, auto width, auto dropout) {
     constexpr int kWidth = decltype(width)::value;
     const Launch how = hopper_launch<HopperQueryGradient<kWidth>>(a, call.stream);
     return MTL_LAUNCH((hopper_attention_query_gradient_kernel<decltype(element), kWidth, decltype(dropout)::value>), how, maps.qkv,

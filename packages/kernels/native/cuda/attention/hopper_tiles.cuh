@@ -50,9 +50,20 @@ struct HopperTile {
   static constexpr Swizzle kRestSwizzle = swizzle_of(kRest);
 };
 
+// Where a head's rows are in the maps of a tensor: its number among the heads of a position, and the position
+// of its sample's first row.
+struct MapPlace {
+  int head, position;
+};
+MTL_PTX MapPlace map_place(const AttentionArguments& a, int head_of_batch) {
+  if (a.starts == nullptr) return {head_of_batch, 0};
+  return {head_of_batch % a.heads, a.starts[head_of_batch / a.heads]};
+}
+
 // By one thread: rows first_row .. first_row + kRows of vector `vector` of every position, zeros beyond the
-// last position and beyond the head's columns. The barrier gets HopperTile::kBytes, whatever of it lies
-// inside the tensor.
+// last position and beyond the head's columns. Behind the end of a packed sample come the rows of the next,
+// which masks hide and nobody stores; what is weighted by 0 has to be finite, as with a key mask. The barrier
+// gets HopperTile::kBytes, whatever of it lies inside the tensor.
 template <int kWidth, int kRows>
 MTL_PTX void copy_tile(unsigned char* tile, const PanelMaps& maps, int vector, int first_row, uint64_t* barrier) {
   using Tile = HopperTile<kWidth, kRows>;
@@ -246,17 +257,20 @@ MTL_PTX GroupPlace group_place() {
 
 // A block of 128 queries and the keys that they see, in tiles of kKeys.
 struct QueryBlock {
-  int head_of_batch, first_query, first_tile, end_tile;
+  int first_query, first_tile, end_tile;
   HeadPlace place;
+  MapPlace rows;
 };
+// The arguments have a packed sample's length from here on; first_query may be behind it, and then nothing is
+// to be done.
 template <typename Shape>
-MTL_PTX QueryBlock query_block(const AttentionArguments& a) {
+MTL_PTX QueryBlock query_block(AttentionArguments& a) {
   // the last queries see the most keys: they start first, so that no block is left over at the end
   const int first_query = static_cast<int>(gridDim.x - 1 - blockIdx.x) * Shape::kRows;
   const int head_of_batch = static_cast<int>(blockIdx.y);
-  const HeadPlace place = head_place(a, head_of_batch);
+  const HeadPlace place = enter_head(a, head_of_batch);
   const KeyRange seen = query_range<Shape::kRows>(a, place.batch, first_query).any;
-  return {head_of_batch, first_query, seen.begin / Shape::kKeys, (seen.end + Shape::kKeys - 1) / Shape::kKeys, place};
+  return {first_query, seen.begin / Shape::kKeys, (seen.end + Shape::kKeys - 1) / Shape::kKeys, place, map_place(a, head_of_batch)};
 }
 
 }  // namespace mtl::cuda

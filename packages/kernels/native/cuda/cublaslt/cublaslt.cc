@@ -76,9 +76,13 @@ bool is_set_to(const char* variable, const char* value) {
   return found != nullptr && std::strcmp(found, value) == 0;
 }
 
-bool fuses() {
-  static const bool off = is_set_to("MTL_CUBLASLT_EPILOGUES", "0");
-  return !off;
+// Whether something is worth fusing where it is offered. On Hopper the library has the bias gradient of
+// 16-bit operands into float32 in kernels of Ampere's instructions alone
+// (cutlass_80_tensorop_s16816gemm_bgradb; its own for Hopper, sm90_xmma and nvjet, have none), which cost
+// the product more than a pass over the output gradient does.
+bool fuses(FusedWith fused) {
+  static const bool never = is_set_to("MTL_CUBLASLT_EPILOGUES", "0"), always = is_set_to("MTL_CUBLASLT_EPILOGUES", "1");
+  return always || (!never && (fused != FusedWith::kBiasGradient || compute_capability() < 90));
 }
 
 // Everything that a plan depends on.
@@ -152,6 +156,12 @@ lt::Epilogue epilogue_of(const MatrixProduct& p) {
   }
 }
 
+// Whether a status says that the library does not do this: what it does not know together with an epilogue
+// (types, strides) it calls an invalid value as often as unsupported. Without one that is a fault of ours.
+bool is_refusal(const MatrixProduct& p, int result) {
+  return result == lt::kUnsupported || (result == lt::kInvalidValue && epilogue_of(p) != lt::Epilogue::kDefault);
+}
+
 // What may lie elsewhere at every run.
 Status describe_pointers(const MatrixProduct& p, const Plan& plan) {
   const void* const bias = p.fused == FusedWith::kBiasGradient ? p.bias_gradient : p.bias;
@@ -178,8 +188,8 @@ Status make_description(const MatrixProduct& p, Plan* plan) {
     MTL_RETURN_IF_ERROR(describe(*plan, lt::DescriptionAttribute::kBiasType, type_of(p.output_dtype)));
   }
   if (p.auxiliary != nullptr) {
+    // its type is that of the output unless told otherwise
     MTL_RETURN_IF_ERROR(describe(*plan, lt::DescriptionAttribute::kAuxiliaryStride, p.columns));
-    MTL_RETURN_IF_ERROR(describe(*plan, lt::DescriptionAttribute::kAuxiliaryType, type_of(p.output_dtype)));
   }
   // the algorithm is chosen with the pointers' alignment in view
   return describe_pointers(p, *plan);
@@ -205,7 +215,7 @@ Status choose_algorithm(const MatrixProduct& p, Plan* plan) {
                                                                 plan->d, preference, 1, &plan->choice, &found);
     plan->status = result;
     // which epilogues there are differs between versions and types; anything but a refusal is a fault of ours
-    if (result != lt::kUnsupported) status = status_of(result, "cublasLtMatmulAlgoGetHeuristic");
+    if (!is_refusal(p, result)) status = status_of(result, "cublasLtMatmulAlgoGetHeuristic");
     if (result != lt::kSuccess) found = 0;
   }
   functions.cublasLtMatmulPreferenceDestroy(preference);
@@ -223,7 +233,7 @@ const char* name_of_fused(FusedWith fused) {
     case FusedWith::kBiasGradient:
       return "bias gradient";
     default:
-      return "nothing";
+      return "bias";
   }
 }
 
@@ -231,7 +241,7 @@ const char* name_of_fused(FusedWith fused) {
 // offers is not documented in full.
 void report_plan(const MatrixProduct& p, const Plan& plan, const char* when) {
   static const bool is_reporting = is_set_to("MTL_CUBLASLT_REPORT", "1");
-  if (!is_reporting || p.fused == FusedWith::kNothing) return;
+  if (!is_reporting || epilogue_of(p) == lt::Epilogue::kDefault) return;
   std::fprintf(stderr, "cuBLASLt: %s [%lld, %lld, %lld] %s into %s: %s at %s (status %d)\n", name_of_fused(p.fused),
                static_cast<long long>(p.rows), static_cast<long long>(p.columns), static_cast<long long>(p.inner),
                name_of(p.input_dtype), name_of(p.output_dtype), plan.is_offered ? "offered" : "not offered", when,
@@ -325,14 +335,14 @@ uint64_t cublaslt_version() { return functions.cublasLtGetVersion == nullptr ? 0
 
 Status cublaslt_matrix_product(const MatrixProduct& product) {
   bool is_offered = false;
-  MTL_RETURN_IF_ERROR(cublaslt_fused_product(product, &is_offered));
+  MTL_RETURN_IF_ERROR(cublaslt_product_if_offered(product, &is_offered));
   return is_offered ? ok_status() : not_offered(product);
 }
 
-Status cublaslt_fused_product(const MatrixProduct& product, bool* is_offered) {
+Status cublaslt_product_if_offered(const MatrixProduct& product, bool* is_offered) {
   MTL_RETURN_IF_ERROR(use_device());
   *is_offered = false;
-  if (product.fused != FusedWith::kNothing && (!fuses() || !takes_auxiliary(product))) return ok_status();
+  if (product.fused != FusedWith::kNothing && (!fuses(product.fused) || !takes_auxiliary(product))) return ok_status();
   const std::lock_guard<std::mutex> lock(mutex);
   Plan* plan = nullptr;
   MTL_RETURN_IF_ERROR(plan_of(product, &plan));
@@ -343,7 +353,7 @@ Status cublaslt_fused_product(const MatrixProduct& product, bool* is_offered) {
                                               plan->b, &beta, product.output, plan->d, product.output, plan->d,
                                               &plan->choice.algorithm, workspace, kWorkspaceBytes, compute_stream());
   // what the heuristic took may still be refused, before anything is enqueued
-  plan->is_offered = result != lt::kUnsupported || product.fused == FusedWith::kNothing;
+  plan->is_offered = !is_refusal(product, result);
   if (!plan->is_offered) {
     plan->status = result;
     report_plan(product, *plan, "the product");

@@ -42,8 +42,8 @@ struct MatrixProduct {
 };
 
 Status cublaslt_matrix_product(const MatrixProduct& product);
-// The same with something fused, where the library has a deterministic algorithm for that; otherwise nothing
-// is done.
-Status cublaslt_fused_product(const MatrixProduct& product, bool* is_offered);
+// The same where the library has a deterministic algorithm for that, with what is fused or the bias;
+// otherwise nothing is done.
+Status cublaslt_product_if_offered(const MatrixProduct& product, bool* is_offered);
 
 }  // namespace mtl::cuda

@@ -15,7 +15,8 @@ using Description = struct DescriptionOpaque*;
 using Layout = struct LayoutOpaque*;
 using Preference = struct PreferenceOpaque*;
 
-constexpr int kSuccess = 0;      // CUBLAS_STATUS_SUCCESS
+constexpr int kSuccess = 0;       // CUBLAS_STATUS_SUCCESS
+constexpr int kInvalidValue = 7;  // CUBLAS_STATUS_INVALID_VALUE
 constexpr int kUnsupported = 15;  // CUBLAS_STATUS_NOT_SUPPORTED
 
 // cudaDataType
@@ -33,7 +34,6 @@ enum class DescriptionAttribute : int {
   kBiasPointer = 8,
   kAuxiliaryPointer = 11,
   kAuxiliaryStride = 12,
-  kAuxiliaryType = 22,
   kBiasType = 26,
 };
 

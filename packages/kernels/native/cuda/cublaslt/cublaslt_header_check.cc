@@ -7,6 +7,7 @@
 namespace mtl::cuda::lt {
 
 static_assert(kSuccess == CUBLAS_STATUS_SUCCESS && kUnsupported == CUBLAS_STATUS_NOT_SUPPORTED);
+static_assert(kInvalidValue == CUBLAS_STATUS_INVALID_VALUE);
 static_assert(kReal32 == CUDA_R_32F && kReal16 == CUDA_R_16F && kBReal16 == CUDA_R_16BF);
 static_assert(kCompute32 == CUBLAS_COMPUTE_32F && kCompute32FastTf32 == CUBLAS_COMPUTE_32F_FAST_TF32);
 static_assert(kNone == CUBLAS_OP_N && kTranspose == CUBLAS_OP_T);
@@ -16,7 +17,6 @@ static_assert(static_cast<int>(DescriptionAttribute::kEpilogue) == CUBLASLT_MATM
 static_assert(static_cast<int>(DescriptionAttribute::kBiasPointer) == CUBLASLT_MATMUL_DESC_BIAS_POINTER);
 static_assert(static_cast<int>(DescriptionAttribute::kAuxiliaryPointer) == CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER);
 static_assert(static_cast<int>(DescriptionAttribute::kAuxiliaryStride) == CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD);
-static_assert(static_cast<int>(DescriptionAttribute::kAuxiliaryType) == CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE);
 static_assert(static_cast<int>(DescriptionAttribute::kBiasType) == CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE);
 static_assert(static_cast<int>(LayoutAttribute::kBatchCount) == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT);
 static_assert(static_cast<int>(LayoutAttribute::kBatchStride) == CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET);

@@ -43,7 +43,7 @@ Status forward(const OpCall& call) {
   product.fused = FusedWith::kGelu;
   product.auxiliary = call.tensor(kPreactivation).data;
   bool is_offered = false;
-  if (may_fuse_gelu(call, product)) MTL_RETURN_IF_ERROR(cublaslt_fused_product(product, &is_offered));
+  if (may_fuse_gelu(call, product)) MTL_RETURN_IF_ERROR(cublaslt_product_if_offered(product, &is_offered));
   if (is_offered) return ok_status();
   return linear_gelu_forward_in_parts(call, find_kernel);
 }
@@ -57,7 +57,7 @@ Status backward(const OpCall& call) {
   product.fused = FusedWith::kGeluGradient;
   product.auxiliary = call.tensor(kPreactivation).data;
   bool is_offered = false;
-  if (may_fuse_gelu(call, product)) MTL_RETURN_IF_ERROR(cublaslt_fused_product(product, &is_offered));
+  if (may_fuse_gelu(call, product)) MTL_RETURN_IF_ERROR(cublaslt_product_if_offered(product, &is_offered));
   if (is_offered) return ok_status();
   return linear_gelu_backward_in_parts(call, find_kernel);
 }
@@ -76,7 +76,7 @@ Status weight_gradient(const OpCall& call) {
   if (sums.data == nullptr) return error_status("MTL_OUT_OF_MEMORY", "%s: no memory for the bias gradient", call.op);
   product.bias_gradient = sums.data;
   bool is_offered = false;
-  if (!is_empty(product)) MTL_RETURN_IF_ERROR(cublaslt_fused_product(product, &is_offered));
+  if (!is_empty(product)) MTL_RETURN_IF_ERROR(cublaslt_product_if_offered(product, &is_offered));
   if (is_offered) {
     return add_lines(call, {call.data<float>(kBiasGradient), nullptr, product.rows, true}, sums.as<float>(), 1);
   }

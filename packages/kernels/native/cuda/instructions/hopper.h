@@ -136,12 +136,24 @@ struct WarpGroupProduct;
 #define MTL_D_128                                                                                             \
   MTL_D_64, MTL_FOUR(8), MTL_FOUR(9), MTL_FOUR(10), MTL_FOUR(11), MTL_FOUR(12), MTL_FOUR(13), MTL_FOUR(14), \
       MTL_FOUR(15)
+#define MTL_D_192                                                                                            \
+  MTL_D_128, MTL_FOUR(16), MTL_FOUR(17), MTL_FOUR(18), MTL_FOUR(19), MTL_FOUR(20), MTL_FOUR(21), MTL_FOUR(22), \
+      MTL_FOUR(23)
+#define MTL_D_256                                                                                            \
+  MTL_D_192, MTL_FOUR(24), MTL_FOUR(25), MTL_FOUR(26), MTL_FOUR(27), MTL_FOUR(28), MTL_FOUR(29), MTL_FOUR(30), \
+      MTL_FOUR(31)
 #define MTL_NAMES_16 "%0,%1,%2,%3,%4,%5,%6,%7"
 #define MTL_NAMES_32 MTL_NAMES_16 ",%8,%9,%10,%11,%12,%13,%14,%15"
 #define MTL_NAMES_64 MTL_NAMES_32 ",%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
 #define MTL_NAMES_128 \
   MTL_NAMES_64 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47" \
                ",%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
+#define MTL_NAMES_192 \
+  MTL_NAMES_128 ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79" \
+                ",%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95"
+#define MTL_NAMES_256 \
+  MTL_NAMES_192 ",%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111" \
+                ",%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
 
 // The operands' numbers (nvcc knows no names of operands) come after those of d: A and B and whether to add,
 // or four registers of A and the same.
@@ -168,6 +180,8 @@ MTL_PRODUCTS(16, "%8", "%9", "%10", "%11", "%12", "%13");
 MTL_PRODUCTS(32, "%16", "%17", "%18", "%19", "%20", "%21");
 MTL_PRODUCTS(64, "%32", "%33", "%34", "%35", "%36", "%37");
 MTL_PRODUCTS(128, "%64", "%65", "%66", "%67", "%68", "%69");
+MTL_PRODUCTS(192, "%96", "%97", "%98", "%99", "%100", "%101");
+MTL_PRODUCTS(256, "%128", "%129", "%130", "%131", "%132", "%133");
 
 #undef MTL_PRODUCTS
 #undef MTL_PRODUCTS_OF_TYPE

@@ -10,19 +10,34 @@ constexpr int kLanes = 32;          // threads side by side, of N columns each
 constexpr int kRowsAtOnce = 8;      // rows that a block reads at a time
 constexpr int64_t kMaxLines = 256;  // partial sums of a column
 
-__global__ void add_lines_kernel(ColumnSums sums, const float* partial, int64_t num_lines, int64_t width) {
-  const int64_t column = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (column >= width) return;
-  float* const to = column < sums.columns ? sums.first + column : sums.second + (column - sums.columns);
-  float total = sums.accumulate ? *to : 0.0f;
-  // sums of eight lines first: eight loads under way, and smaller errors
-  for (int64_t line = 0; line < num_lines; line += 8) {
-    float part = 0.0f;
+constexpr int kSumWarps = 32;  // of a block that adds up lines: each every kSumWarps-th of them
+constexpr int kLoads = 4;      // lines of a warp under way
+
+// A block has 32 columns, each of its warps every so many lines: one warp for all of them would wait for
+// memory once for every few lines, and 32 columns are a small part of the device.
+__global__ void __launch_bounds__(32 * kSumWarps)
+    add_lines_kernel(ColumnSums sums, const float* partial, int64_t num_lines, int64_t width) {
+  MTL_SHARED(float, parts, [kSumWarps][32]);
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  const int num_warps = static_cast<int>(blockDim.x) / 32;
+  const int64_t column = int64_t{blockIdx.x} * 32 + lane;
+  float total = 0.0f;
+  for (int64_t line = warp; line < num_lines; line += int64_t{kLoads} * num_warps) {
+    float values[kLoads];
 #pragma unroll
-    for (int i = 0; i < 8; ++i) part += line + i < num_lines ? partial[(line + i) * width + column] : 0.0f;
-    total += part;
+    for (int i = 0; i < kLoads; ++i) {
+      const int64_t at = line + int64_t{i} * num_warps;
+      values[i] = at < num_lines && column < width ? partial[at * width + column] : 0.0f;
+    }
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i) total += values[i];
   }
-  *to = total;
+  parts[warp][lane] = total;
+  __syncthreads();
+  if (warp != 0 || column >= width) return;
+  for (int other = 1; other < num_warps; ++other) total += parts[other][lane];
+  float* const to = column < sums.columns ? sums.first + column : sums.second + (column - sums.columns);
+  *to = sums.accumulate ? *to + total : total;
 }
 
 // Block (x, y): columns [x * kLanes * N ...) of rows [y * rows_per_line ...).
@@ -82,7 +97,9 @@ MTL_REGISTER_CUDA("sum_rows", sum_rows);
 
 Status add_lines(const OpCall& call, const ColumnSums& sums, const float* partial, int64_t num_lines) {
   const int64_t width = sums.second == nullptr ? sums.columns : 2 * sums.columns;
-  MTL_RUN_KERNEL(call, add_lines_kernel, grid_of(ceiling(width, 64), 64), sums, partial, num_lines, width);
+  // no more warps than lines, whose number goes by the shape and the device
+  const int threads = row_threads(32 * num_lines, 32 * kSumWarps);
+  MTL_RUN_KERNEL(call, add_lines_kernel, grid_of(ceiling(width, 32), threads), sums, partial, num_lines, width);
   return ok_status();
 }
 

@@ -1,5 +1,5 @@
-// matmul: cuBLASLt's product, and what it does not do: empty sums, and biases of another dtype than the
-// output.
+// matmul: cuBLASLt's product, and what it does not do: empty sums, biases of another dtype than the
+// output, and biases of shapes and dtypes for which it has no algorithm.
 #include "ops/matmul.h"
 
 #include "cuda/cublaslt/cublaslt.h"
@@ -66,11 +66,29 @@ Status matmul(const OpCall& call) {
       return ok_status();
     }));
   }
-  return cublaslt_matrix_product({output.data, left.data, call.tensor(kMatmulRight).data,
-                                  is_converted ? converted.data : call.tensor(kMatmulBias).data, sizes.batch, sizes.rows,
-                                  sizes.columns, sizes.inner, call.flag(kMatmulTransposeLeft),
-                                  call.flag(kMatmulTransposeRight), call.flag(kMatmulAccumulate), left.dtype,
-                                  output.dtype});
+  MatrixProduct product = {output.data,
+                           left.data,
+                           call.tensor(kMatmulRight).data,
+                           is_converted ? converted.data : call.tensor(kMatmulBias).data,
+                           sizes.batch,
+                           sizes.rows,
+                           sizes.columns,
+                           sizes.inner,
+                           call.flag(kMatmulTransposeLeft),
+                           call.flag(kMatmulTransposeRight),
+                           call.flag(kMatmulAccumulate),
+                           left.dtype,
+                           output.dtype};
+  if (product.bias != nullptr) {
+    bool is_offered = false;
+    MTL_RETURN_IF_ERROR(cublaslt_product_if_offered(product, &is_offered));
+    if (is_offered) return ok_status();
+    // the bias first, and the product on top of it
+    MTL_RETURN_IF_ERROR(empty_product(call, sizes.columns));
+    product.bias = nullptr;
+    product.accumulate = true;
+  }
+  return cublaslt_matrix_product(product);
 }
 
 MTL_REGISTER_CUDA("matmul", matmul);

@@ -11,7 +11,7 @@ namespace {
 
 struct Device {
   int index = -1;
-  int num_multiprocessors = 0;
+  int num_multiprocessors = 0, compute_capability = 0;
   unsigned char uuid[16] = {};
   cudaStream_t streams[3] = {};
 };
@@ -96,6 +96,7 @@ Status open_device(int device_index) {
       cudaDeviceGetAttribute(&device.num_multiprocessors, cudaDevAttrMultiProcessorCount, device_index));
   cudaDeviceProp properties;
   MTL_RETURN_IF_CUDA_ERROR(cudaGetDeviceProperties(&properties, device_index));
+  device.compute_capability = 10 * properties.major + properties.minor;
   std::memcpy(device.uuid, properties.uuid.bytes, sizeof device.uuid);
   int lowest = 0, highest = 0;
   MTL_RETURN_IF_CUDA_ERROR(cudaDeviceGetStreamPriorityRange(&lowest, &highest));
@@ -120,6 +121,7 @@ Status use_device() {
 int device_index() { return opened.index; }
 const unsigned char* device_uuid() { return opened.uuid; }
 int num_multiprocessors() { return opened.num_multiprocessors; }
+int compute_capability() { return opened.compute_capability; }
 cudaStream_t stream_of(MtlStream which) { return opened.streams[which]; }
 
 MemoryArena& device_memory() {

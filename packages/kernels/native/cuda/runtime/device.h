@@ -18,6 +18,7 @@ Status use_device();
 int device_index();
 const unsigned char* device_uuid();  // 16 bytes
 int num_multiprocessors();
+int compute_capability();  // 90 for 9.0
 cudaStream_t stream_of(MtlStream which);
 inline cudaStream_t compute_stream() { return stream_of(MTL_STREAM_COMPUTE); }
 

@@ -1,0 +1,48 @@
+import { LinePrefixer } from './line-prefixer.js';
+import type { RankEnd } from './rank-process.js';
+import { sawAnotherFail } from './saw-another-fail.js';
+import type { Verdict } from './verdict.js';
+import { wrongInput } from './wrong-input.js';
+
+/**
+ * Shows the errors that the ranks of an attempt end with, those that are the same once. Wrong input, which
+ * all ranks of a program find, and what a rank says only because another failed wait for the verdict.
+ */
+export class RankErrors {
+  readonly #show: (lines: Buffer) => void;
+  readonly #shown = new Map<string, { readonly first: number; readonly others: number[] }>();
+  readonly #waiting: RankEnd[] = [];
+
+  constructor(show: (lines: Buffer) => void) {
+    this.#show = show;
+  }
+
+  push(end: RankEnd): void {
+    if (end.error === '') return;
+    if (end.status === wrongInput || sawAnotherFail(end)) this.#waiting.push(end);
+    else this.#showOnce(end);
+  }
+
+  /** What waited, less what the launcher says itself at the end of the job. */
+  settle({ input }: Pick<Verdict, 'input'>): void {
+    for (const end of this.#waiting) {
+      const isSaid = input !== undefined && (end.error === input.error || sawAnotherFail(end));
+      if (!isSaid) this.#showOnce(end);
+    }
+    for (const { first, others } of this.#shown.values()) {
+      if (others.length === 0) continue;
+      const names = others.map((rank) => `[${rank}]`).join(' ');
+      this.#show(Buffer.from(`${names} the same error as rank ${first}\n`));
+    }
+  }
+
+  #showOnce({ rank, error }: RankEnd): void {
+    const shown = this.#shown.get(error);
+    if (shown !== undefined) {
+      shown.others.push(rank);
+      return;
+    }
+    this.#shown.set(error, { first: rank, others: [] });
+    this.#show(new LinePrefixer(`[${rank}] `).push(Buffer.from(`${error}\n`)));
+  }
+}

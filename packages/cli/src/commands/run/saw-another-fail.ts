@@ -1,0 +1,11 @@
+import type { RankEnd } from './rank-process.js';
+
+/** Codes of @mtl/comm that blame another rank. */
+const blamesAnother = /^error\[MTL_(RANK_DIED|RANK_LEFT|HEARTBEAT|TIMEOUT|ABORTED|STORE_LOST|WATCHDOG)\]/;
+/** What a wait says that another rank ended with an error, whose code it takes over. */
+const tellsOfAnother = /, rank \d+ waited [\d.]+ s: rank \d+ failed: /;
+
+/** Its last words are what @mtl/comm says of another rank. */
+export function sawAnotherFail({ lastMessage }: RankEnd): boolean {
+  return blamesAnother.test(lastMessage) || tellsOfAnother.test(lastMessage);
+}
