@@ -19,13 +19,13 @@ export const testFolders = [
     report: 'tests-training.json',
   },
   {
-    folder: 'packages/comm',
-    step: 'collectives of ranks on one card',
-    report: 'tests-ranks.json',
-  },
-  {
     folder: 'packages/cli',
     step: 'what mtl doctor says of the card',
     report: 'tests-doctor.json',
+  },
+  {
+    folder: 'packages/comm',
+    step: 'collectives of ranks on one card',
+    report: 'tests-ranks.json',
   },
 ];

@@ -1,5 +1,6 @@
 #include <cstring>
 
+#include "backends/cpu/simd/attention_cached.h"
 #include "backends/cpu/simd/attention_online.h"
 
 namespace mtl {
@@ -53,6 +54,7 @@ Status packed_forward(const OpCall& call) {
 
 MTL_REGISTER_CPU("attention_forward", forward);
 MTL_REGISTER_CPU("packed_attention_forward", packed_forward);
+MTL_REGISTER_CPU("attention_cached_forward", cached_forward);
 
 }  // namespace
 }  // namespace mtl

@@ -1,9 +1,13 @@
+// Attention over a cache of keys and values. A header, since it goes by the tiles of attention_forward.cc,
+// which registers it: a compiler would take ten seconds to make them again.
+#pragma once
+
 #include "backends/cpu/simd/attention_one_query.h"
 
 namespace mtl {
 namespace {
 
-Status forward(const OpCall& call) {
+Status cached_forward(const OpCall& call) {
   const TensorView& tensor = call.tensor(kCachedQkv);
   return for_floating(tensor.dtype, [&](auto* type) {
     using T = __typeof__(*type);
@@ -45,8 +49,6 @@ Status forward(const OpCall& call) {
     });
   });
 }
-
-MTL_REGISTER_CPU("attention_cached_forward", forward);
 
 }  // namespace
 }  // namespace mtl
