@@ -13,7 +13,7 @@ import { hasEmulationCounts } from '@mtl/tooling/emulation-counts';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { onOneRank } from './on-one-rank.js';
 import { type TinyModel, tinyBert, tinyGpt, tinyTask } from './tiny-models.js';
-import { type TinyTrainingOptions, tinyTraining } from './tiny-training.js';
+import { type TinyTraining, type TinyTrainingOptions, tinyTraining } from './tiny-training.js';
 
 const { problem, title } = findGpu();
 const numMicroBatches = 3;
@@ -26,6 +26,15 @@ async function withGraphs<Batch, Piece extends Stage<Batch>>(
 ) {
   const said: string[] = [];
   return { ...(await tinyTraining({ ...options, onGraphMessage: (text) => said.push(text) })), said };
+}
+
+function expectSame(graphed: Awaited<ReturnType<typeof withGraphs>>, plain: TinyTraining): void {
+  expect(graphed.losses).toEqual(plain.losses);
+  expect(graphed.norms).toEqual(plain.norms);
+  expect(graphed.evaluated).toEqual(plain.evaluated);
+  // dropout and data differ from micro-batch to micro-batch: recorded ones alone would repeat themselves
+  expect(new Set(graphed.losses).size).toBe(graphed.losses.length);
+  expect(graphed.said).toEqual([used]);
 }
 
 /** A stage with something of its own. */
@@ -99,12 +108,7 @@ describe.skipIf(problem !== undefined)(`a training whose passes are recorded (${
       const [live, { bytesInUse }] = [numLiveTensors(), memoryStatistics('cuda')];
       const options = { ...cuda, dtype, numEvaluated: 2 };
       const [plain, graphed] = [await tinyTraining(options), await withGraphs(options)];
-      expect(graphed.losses).toEqual(plain.losses);
-      expect(graphed.norms).toEqual(plain.norms);
-      expect(graphed.evaluated).toEqual(plain.evaluated);
-      // dropout and data differ from micro-batch to micro-batch: recorded ones alone would repeat themselves
-      expect(new Set(graphed.losses).size).toBe(graphed.losses.length);
-      expect(graphed.said).toEqual([used]);
+      expectSame(graphed, plain);
       expect(numLiveTensors()).toBe(live);
       expect(memoryStatistics('cuda').bytesInUse).toBe(bytesInUse);
     },
@@ -154,11 +158,7 @@ describe.skipIf(problem !== undefined)(`a training whose passes are recorded (${
   ): Promise<void> {
     const options = { ...cuda, model, dtype, steps: 3, numEvaluated: 1 };
     const [plain, graphed] = [await tinyTraining(options), await withGraphs(options)];
-    expect(graphed.losses).toEqual(plain.losses);
-    expect(graphed.norms).toEqual(plain.norms);
-    expect(graphed.evaluated).toEqual(plain.evaluated);
-    expect(new Set(graphed.losses).size).toBe(graphed.losses.length);
-    expect(graphed.said).toEqual([used]);
+    expectSame(graphed, plain);
     const launches = graphed.counts.map(({ graphLaunches }) => graphLaunches);
     if (hasEmulationCounts) expect(launches).toEqual([4, 6, 6]);
   }
