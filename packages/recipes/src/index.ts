@@ -78,6 +78,7 @@ export {
 export { type GivenValue, readFlagValue } from './flags/flag-value.js';
 export { formatHelp } from './flags/format-help.js';
 export { type ParsedFlags, parseFlags } from './flags/parse-flags.js';
+export { type MemorySaving, memorySavings } from './memory/memory-savings.js';
 export type { MemoryShape, PipelineShape } from './memory/memory-shape.js';
 export { memoryShapeOf } from './memory/memory-shape-of.js';
 export { type MemoryPrediction, predictMemory, predictStages } from './memory/predict-memory.js';

@@ -3,6 +3,7 @@ import {
   type MemoryPrediction,
   type MemoryShape,
   type ModelKind,
+  memorySavings,
   memoryShapeOf,
   type PipelineShape,
   type PretrainingConfiguration,
@@ -51,13 +52,9 @@ export function planCommand(): Command {
       numberOption('--memory <GiB>', 'what a process has; says what would make it fit', { above: 0 }),
     )
     .addOption(
-      numberOption(
-        '--tflops <rate>',
-        'model TFLOP/s that a process reaches; says how long the training takes',
-        {
-          above: 0,
-        },
-      ),
+      numberOption('--tflops <rate>', 'model TFLOP/s of each process; says how long the training takes', {
+        above: 0,
+      }),
     )
     .option('--json', 'print JSON, in bytes and seconds')
     .addHelpText('after', examples)
@@ -120,47 +117,6 @@ function formatTime({ iterations, tokens, flops, iterationSeconds, seconds }: Ti
   ]);
 }
 
-interface Change {
-  readonly flags: string;
-  readonly shape: Partial<MemoryShape>;
-}
-
-/** Single changes that save memory, the cheapest in time first. */
-function changes(shape: MemoryShape, numProcesses: number): readonly Change[] {
-  const { tensorParallelSize: t, recomputation, optimizerShards, microBatchSize } = shape;
-  const modelParallelSize = t * (shape.pipeline?.schedule.actions.length ?? 1);
-  const dataParallelSize = numProcesses / modelParallelSize;
-  return [
-    ...(optimizerShards === 1 && dataParallelSize > 1
-      ? [{ flags: '--use-distributed-optimizer', shape: { optimizerShards: dataParallelSize } }]
-      : []),
-    ...(t > 1 && !shape.sequenceParallel
-      ? [{ flags: '--sequence-parallel', shape: { sequenceParallel: true } }]
-      : []),
-    ...(microBatchSize > 1 ? [{ flags: '--micro-batch-size 1', shape: { microBatchSize: 1 } }] : []),
-    ...(recomputation.granularity === 'full'
-      ? []
-      : [
-          {
-            flags: '--recompute-granularity full --recompute-method uniform --recompute-num-layers 1',
-            shape: { recomputation: { granularity: 'full', method: 'uniform', numLayers: 1 } as const },
-          },
-        ]),
-    ...(shape.bytesPerElement === 4 ? [{ flags: '--bf16', shape: { bytesPerElement: 2 as const } }] : []),
-    ...[2, 4, 8]
-      .filter(
-        (size) => size > t && shape.numAttentionHeads % size === 0 && (dataParallelSize * t) % size === 0,
-      )
-      .map((size) => ({
-        flags: `--tensor-model-parallel-size ${size}`,
-        shape: {
-          tensorParallelSize: size,
-          optimizerShards: optimizerShards > 1 ? (dataParallelSize * t) / size : 1,
-        },
-      })),
-  ];
-}
-
 interface AdviceOptions {
   readonly prediction: MemoryPrediction;
   readonly limit: number;
@@ -169,7 +125,7 @@ interface AdviceOptions {
 
 function formatAdvice(shape: MemoryShape, { prediction, limit, numProcesses }: AdviceOptions): string {
   if (prediction.total <= limit) return `fits into ${formatBytes(limit)}\n`;
-  const rows = changes(shape, numProcesses).map(({ flags, shape: change }) => {
+  const rows = memorySavings(shape, numProcesses).map(({ flags, shape: change }) => {
     const { total } = predictMemory({ ...shape, ...change });
     return [flags, `${formatBytes(total)}${total <= limit ? ', fits' : ''}`] as const;
   });

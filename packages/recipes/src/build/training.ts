@@ -3,7 +3,7 @@ import type { World } from '@mtl/comm';
 import type { NumberedBatch, SplitDatasets, Tokenizer } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
 import type { TransformerConfiguration } from '@mtl/models';
-import { type AdamwOptimizer, LearningRateSchedule, LossScaler, NumMicroBatches } from '@mtl/optimizer';
+import { type AdamwOptimizer, LearningRateSchedule, LossScaler } from '@mtl/optimizer';
 import type { StepProfiler } from '@mtl/pipeline';
 import {
   type ConsoleStream,
@@ -23,6 +23,7 @@ import { dtypeOfPrecision } from './dtype-of-precision.js';
 import { flopsShapeOf } from './flops-shape-of.js';
 import { huggingFaceTokenizer } from './hugging-face-tokenizer.js';
 import { loadTraining } from './load-training.js';
+import { microBatchesOf } from './micro-batches-of.js';
 import { type ModelPart, modelPart } from './model-part.js';
 import type { AnyModelRecipe, ModelPiece } from './model-recipe.js';
 import { openDeviceOfRank } from './open-device-of-rank.js';
@@ -359,12 +360,7 @@ function newTrainer(parts: {
   return new Trainer<NumberedBatch>({
     ...{ pipeline: part.pipeline, losses, optimizer, lossScaler, batches, profiler },
     learningRate: learningRateOf(configuration),
-    microBatches: new NumMicroBatches({
-      globalBatchSize: training.globalBatchSize,
-      microBatchSize: training.microBatchSize,
-      dataParallelSize: parallel.dataParallelSize,
-      ...(training.rampup === undefined ? {} : { rampup: training.rampup }),
-    }),
+    microBatches: microBatchesOf(configuration),
     device: parallel.device,
     sequenceLength: model.sequenceLength,
     flopsPerSample: parts.flopsPerSample,

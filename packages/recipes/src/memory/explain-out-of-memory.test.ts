@@ -15,8 +15,8 @@ function remedyOf(flags: string, { worldSize = 1, model = 'gpt' as 'gpt' | 'bert
 describe('explainOutOfMemory', () => {
   it('names what would take less, and the command that says how much', () => {
     expect(remedyOf('--micro-batch-size 4 --global-batch-size 4')).toBe(
-      'less take: --bf16; --micro-batch-size 1 (it is 4); --recompute-granularity selective; ' +
-        '--recompute-granularity full --recompute-method uniform --recompute-num-layers 1; ' +
+      'less take: --micro-batch-size 1; ' +
+        '--recompute-granularity full --recompute-method uniform --recompute-num-layers 1; --bf16; ' +
         'more processes with a larger --tensor-model-parallel-size or --pipeline-model-parallel-size. ' +
         'mtl plan --num-processes 1 --memory GIB -- FLAGS says how much, and what would fit',
     );
@@ -24,15 +24,13 @@ describe('explainOutOfMemory', () => {
 
   it('leaves out what is passed already', () => {
     const layout = '--tensor-model-parallel-size 2 --micro-batch-size 1';
-    const remedy = remedyOf(`${layout} --bf16 --recompute-granularity selective`, {
-      ...{ worldSize: 4, model: 'bert' as const },
-    });
+    const remedy = remedyOf(`${layout} --bf16`, { worldSize: 4, model: 'bert' });
     expect(remedy).toMatch(/^less take: --use-distributed-optimizer; --sequence-parallel; --recompute-gran/);
-    expect(remedy).not.toMatch(/bf16|micro-batch|selective/);
+    expect(remedy).not.toMatch(/bf16|micro-batch/);
     expect(remedy).toContain('mtl plan --model bert --num-processes 4 --memory');
     const everything =
       '--use-distributed-optimizer --sequence-parallel --bf16 --recompute-granularity full --recompute-method uniform';
-    expect(remedyOf(`${layout} ${everything}`, { worldSize: 4 })).toMatch(/^less take: more processes/);
+    expect(remedyOf(`${layout} ${everything}`, { worldSize: 2 })).toMatch(/^less take: more processes/);
   });
 
   it('leaves other errors as they are', () => {

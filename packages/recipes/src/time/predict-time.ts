@@ -1,6 +1,6 @@
-import { NumMicroBatches } from '@mtl/optimizer';
 import { modelFlops } from '@mtl/trainer';
 import { flopsShapeOf } from '../build/flops-shape-of.js';
+import { microBatchesOf } from '../build/micro-batches-of.js';
 import { recipeOf } from '../build/recipe-of.js';
 import type { PretrainingConfiguration } from '../pretraining-configuration.js';
 
@@ -38,16 +38,11 @@ export function predictTime(
   { vocabularySize, teraflops }: PredictTimeOptions,
 ): TimePrediction {
   const { model, training, parallel } = configuration;
-  const { trainIterations: iterations, globalBatchSize, microBatchSize, rampup } = training;
-  const { dataParallelSize, worldSize } = parallel;
-  const batches = new NumMicroBatches({
-    ...{ globalBatchSize, microBatchSize, dataParallelSize },
-    ...(rampup === undefined ? {} : { rampup }),
-  });
+  const { trainIterations: iterations, globalBatchSize } = training;
   const architecture = recipeOf(configuration).modelOf(configuration, vocabularySize);
   const flopsPerSample = modelFlops(flopsShapeOf(configuration, architecture));
-  const samples = batches.samplesAfter(iterations);
-  const rate = worldSize * teraflops * 1e12;
+  const samples = microBatchesOf(configuration).samplesAfter(iterations);
+  const rate = parallel.worldSize * teraflops * 1e12;
   return {
     iterations,
     tokens: samples * model.sequenceLength,

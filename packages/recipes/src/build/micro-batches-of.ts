@@ -1,0 +1,12 @@
+import { NumMicroBatches } from '@mtl/optimizer';
+import type { PretrainingConfiguration } from '../pretraining-configuration.js';
+
+/** How the global batches of a training are cut into micro-batches. */
+export function microBatchesOf({ training, parallel }: PretrainingConfiguration): NumMicroBatches {
+  const { globalBatchSize, microBatchSize, rampup } = training;
+  const { dataParallelSize } = parallel;
+  return new NumMicroBatches({
+    ...{ globalBatchSize, microBatchSize, dataParallelSize },
+    ...(rampup === undefined ? {} : { rampup }),
+  });
+}
