@@ -6,6 +6,7 @@ const refusals: readonly string[] = ['MTL_CAPTURE', 'MTL_OUT_OF_MEMORY'];
 
 /** Shapes of micro-batches that passes are recorded for: of each there are graphs in every slot. */
 const maximumShapes = 16;
+const maximumSeen = 1024;
 
 /**
  * Which passes of a stage are recorded: those of a shape that has come before, so that libraries have chosen
@@ -34,7 +35,8 @@ export class RecordingRules {
   isToBeRecorded(shapes: string): boolean {
     if (this.#isOver) return false;
     if (!this.#seen.has(shapes)) {
-      if (this.#seen.size < 64 * maximumShapes) this.#seen.add(shapes);
+      // lengths may never come again: what is remembered of them has an end
+      if (this.#seen.size < maximumSeen) this.#seen.add(shapes);
       return false;
     }
     if (this.#recorded.has(shapes)) return true;

@@ -78,8 +78,8 @@ bool is_set_to(const char* variable, const char* value) {
 
 // Whether something is worth fusing where it is offered. On Hopper the library has the bias gradient of
 // 16-bit operands into float32 in kernels of Ampere's instructions alone
-// (cutlass_80_tensorop_s16816gemm_bgradb; its own for Hopper, sm90_xmma and nvjet, have none), which cost
-// the product more than a pass over the output gradient does.
+// (cutlass_80_tensorop_s16816gemm_bgradb; its own for Hopper, sm90_xmma and nvjet, have none), which is
+// predicted to cost the product more than a pass over the output gradient does.
 bool fuses(FusedWith fused) {
   static const bool never = is_set_to("MTL_CUBLASLT_EPILOGUES", "0"), always = is_set_to("MTL_CUBLASLT_EPILOGUES", "1");
   return always || (!never && (fused != FusedWith::kBiasGradient || compute_capability() < 90));

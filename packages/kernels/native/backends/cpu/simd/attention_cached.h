@@ -1,5 +1,5 @@
 // Attention over a cache of keys and values. A header, since it goes by the tiles of attention_forward.cc,
-// which registers it: a compiler would take ten seconds to make them again.
+// which registers it: compiled apart they would be compiled twice, and nothing takes a compiler longer.
 #pragma once
 
 #include "backends/cpu/simd/attention_one_query.h"
