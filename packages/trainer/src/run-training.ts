@@ -49,15 +49,20 @@ export interface RunTrainingOptions<Batch> {
   readonly evaluation?: EvaluationSettings<Batch> | OwnEvaluation | undefined;
   /** Ends the run after a step whose number is a multiple of this. */
   readonly exitInterval?: number | undefined;
+  /**
+   * Ends the run after the step in which `performance.now()`, the milliseconds since the process began, reaches
+   * this on some rank.
+   */
+  readonly deadlineMs?: number | undefined;
   readonly signals?: Pick<StopSignals, 'received'> | undefined;
 }
 
 export interface TrainingResult {
   /**
-   * `done`: the last iteration is reached; `exit-interval` and signals: it can be resumed; `data`: no data
-   * left.
+   * `done`: the last iteration is reached; `exit-interval`, `deadline` and signals: it can be resumed; `data`:
+   * no data left.
    */
-  readonly reason: 'done' | 'exit-interval' | 'data' | NodeJS.Signals;
+  readonly reason: 'done' | 'exit-interval' | 'deadline' | 'data' | NodeJS.Signals;
   readonly checkpointPath: string | undefined;
 }
 
@@ -91,9 +96,9 @@ export async function runTraining<Batch>(options: RunTrainingOptions<Batch>): Pr
       interval !== undefined && iteration % interval === 0;
     if (isMultipleOf(evaluation?.interval)) await evaluateNow();
     if (isMultipleOf(save?.interval)) await saveNow();
-    const received = agreedSignal(options);
-    if (received !== undefined) {
-      reason = received;
+    const stop = agreedStop(options);
+    if (stop !== undefined) {
+      reason = stop;
       break;
     }
     if (isMultipleOf(exitInterval)) {
@@ -111,11 +116,17 @@ export async function runTraining<Batch>(options: RunTrainingOptions<Batch>): Pr
 }
 
 /**
- * The signal that some process has received; the same on all of them, since they all ask after the same step.
+ * What asks some process to stop, a signal or its deadline; the same on all of them, since they all ask after
+ * the same step.
  */
-function agreedSignal<Batch>({ trainer, signals }: RunTrainingOptions<Batch>): NodeJS.Signals | undefined {
-  const flags = trainer.ranks.maximum(stopSignalNames.map((name) => (signals?.received === name ? 1 : 0)));
-  return stopSignalNames.find((_, index) => flags[index] === 1);
+function agreedStop<Batch>(options: RunTrainingOptions<Batch>): NodeJS.Signals | 'deadline' | undefined {
+  const { trainer, signals, deadlineMs = Number.POSITIVE_INFINITY } = options;
+  const reasons = [...stopSignalNames, 'deadline'] as const;
+  const isLate = performance.now() >= deadlineMs;
+  const flags = trainer.ranks.maximum(
+    reasons.map((reason) => ((reason === 'deadline' ? isLate : signals?.received === reason) ? 1 : 0)),
+  );
+  return reasons.find((_, index) => flags[index] === 1);
 }
 
 async function saveTraining<Batch>(options: RunTrainingOptions<Batch>, save: SaveSettings): Promise<string> {
