@@ -50,8 +50,8 @@ export interface RunTrainingOptions<Batch> {
   /** Ends the run after a step whose number is a multiple of this. */
   readonly exitInterval?: number | undefined;
   /**
-   * Ends the run after the step in which `performance.now()`, the milliseconds since the process began, reaches
-   * this on some rank.
+   * Ends the run after the step in which `performance.now()`, the milliseconds since the process began,
+   * reaches this on some rank.
    */
   readonly deadlineMs?: number | undefined;
   readonly signals?: Pick<StopSignals, 'received'> | undefined;
@@ -59,8 +59,8 @@ export interface RunTrainingOptions<Batch> {
 
 export interface TrainingResult {
   /**
-   * `done`: the last iteration is reached; `exit-interval`, `deadline` and signals: it can be resumed; `data`:
-   * no data left.
+   * `done`: the last iteration is reached; `exit-interval`, `deadline` and signals: it can be resumed;
+   * `data`: no data left.
    */
   readonly reason: 'done' | 'exit-interval' | 'deadline' | 'data' | NodeJS.Signals;
   readonly checkpointPath: string | undefined;

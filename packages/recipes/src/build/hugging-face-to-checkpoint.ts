@@ -105,8 +105,8 @@ async function kindOf(directory: string): Promise<ModelKind> {
 }
 
 /**
- * The flags of a training of this model: its sizes, and what a training would not choose by itself; everything
- * else is left to the default preset.
+ * The flags of a training of this model: its sizes, and what a training would not choose by itself;
+ * everything else is left to the default preset.
  */
 function flagsOf(options: {
   readonly kind: ModelKind;
