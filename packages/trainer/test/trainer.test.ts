@@ -352,13 +352,17 @@ describe('a checkpoint written in the background', () => {
     const built = build({ trainIterations: 2 * interval, progress });
     const signals = new StopSignals();
     const events: string[] = [];
+    const latest = performance.now() + 30_000;
     const { reason } = await runTraining({
       ...built,
       signals,
       save: { ...settings(), interval },
       reporters: [
         {
-          step: ({ iteration }) => void events.push(`step ${iteration - interval}`),
+          step: ({ iteration }) => {
+            events.push(`step ${iteration - interval}`);
+            if (performance.now() > latest) throw new Error('not published within half a minute');
+          },
           message: (text) => {
             events.push(text.replace(/.*iter_/, 'saved '));
             // a second one would end this process
@@ -378,7 +382,7 @@ describe('a checkpoint written in the background', () => {
       expect.stringMatching(/^saved /),
     ]);
     built.dispose();
-  });
+  }, 60_000);
 
   it('is there when the training ends in an error before it was written', async () => {
     const save = settings();
