@@ -1,27 +1,10 @@
-import { type JsonObject, saveCheckpoint } from '@mtl/checkpoint';
+import { TrainingError } from '@mtl/errors';
 import type { AdamwOptimizer, LossScaler } from '@mtl/optimizer';
-import type { StepMetrics } from './metrics/step-metrics.js';
-import type { ValidationLoss } from './metrics/training-summary.js';
 import { stopSignalNames } from './stop-signal-names.js';
 import type { StopSignals } from './stop-signals.js';
 import type { EvaluatedLoss, Trainer } from './trainer.js';
-import { optimizerTensors, trainingState, weightTensors } from './training-checkpoint.js';
-
-/** Somebody who wants to know how training goes: console, metrics.jsonl, TensorBoard, the summary. */
-export interface TrainingReporter {
-  step?(metrics: StepMetrics): void;
-  validation?(result: ValidationLoss & { readonly consumedSamples: number }): void;
-  message?(text: string): void;
-}
-
-export interface SaveSettings {
-  readonly directory: string;
-  /** Steps between checkpoints; undefined: only at the end. */
-  readonly interval: number | undefined;
-  /** How many checkpoints stay; undefined: all. */
-  readonly keepLast: number | undefined;
-  readonly configuration: JsonObject;
-}
+import type { TrainingReporter } from './training-reporter.js';
+import { type SaveSettings, TrainingSaves } from './training-saves.js';
 
 export interface EvaluationSettings<Batch> {
   /** Steps between evaluations. */
@@ -74,80 +57,72 @@ export interface TrainingResult {
  */
 export async function runTraining<Batch>(options: RunTrainingOptions<Batch>): Promise<TrainingResult> {
   const { trainer, save, evaluation, exitInterval } = options;
-  let checkpoint: { iteration: number; path: string } | undefined;
+  const saves = save && new TrainingSaves({ ...options, save });
   let evaluated = -1;
   let reason: TrainingResult['reason'] = 'data';
 
-  const saveNow = async (): Promise<void> => {
-    if (save === undefined || checkpoint?.iteration === trainer.progress.iteration) return;
-    checkpoint = { iteration: trainer.progress.iteration, path: await saveTraining(options, save) };
-    for (const reporter of options.reporters) reporter.message?.(`saved ${checkpoint.path}`);
-  };
   const evaluateNow = async (): Promise<void> => {
     if (evaluation === undefined || evaluated === trainer.progress.iteration) return;
     evaluated = trainer.progress.iteration;
     await evaluateTraining(options, evaluation);
   };
 
-  for await (const metrics of trainer) {
-    for (const reporter of options.reporters) reporter.step?.(metrics);
-    const { iteration } = metrics;
-    const isMultipleOf = (interval: number | undefined): boolean =>
-      interval !== undefined && iteration % interval === 0;
-    if (isMultipleOf(evaluation?.interval)) await evaluateNow();
-    if (isMultipleOf(save?.interval)) await saveNow();
-    const stop = agreedStop(options);
-    if (stop !== undefined) {
-      reason = stop;
-      break;
+  try {
+    for await (const metrics of trainer) {
+      for (const reporter of options.reporters) reporter.step?.(metrics);
+      const { iteration } = metrics;
+      const isMultipleOf = (interval: number | undefined): boolean =>
+        interval !== undefined && iteration % interval === 0;
+      if (isMultipleOf(evaluation?.interval)) await evaluateNow();
+      if (isMultipleOf(save?.interval)) await saves?.atInterval();
+      const { stop, isWritten } = agreeOnRest(options, saves);
+      if (isWritten) await saves?.finish();
+      if (stop !== undefined) {
+        reason = stop;
+        break;
+      }
+      if (isMultipleOf(exitInterval)) {
+        reason = 'exit-interval';
+        break;
+      }
     }
-    if (isMultipleOf(exitInterval)) {
-      reason = 'exit-interval';
-      break;
-    }
+  } catch (error) {
+    // what all ranks throw alike, or one alone: the checkpoint that is being written can still be had
+    const isEverywhere = options.optimizer.groups.world === undefined || error instanceof TrainingError;
+    if (isEverywhere) await saves?.finishAfterError();
+    throw error;
   }
   const finished = reason === 'data' && trainer.isDone;
   if (finished) {
     reason = 'done';
     await evaluateNow();
   }
-  await saveNow();
-  return { reason, checkpointPath: checkpoint?.path };
+  await saves?.atEnd();
+  return { reason, checkpointPath: saves?.newestPath };
 }
 
-/**
- * What asks some process to stop, a signal or its deadline; the same on all of them, since they all ask after
- * the same step.
- */
-function agreedStop<Batch>(options: RunTrainingOptions<Batch>): NodeJS.Signals | 'deadline' | undefined {
-  const { trainer, signals, deadlineMs = Number.POSITIVE_INFINITY } = options;
+/** What the processes agree on after a step. */
+interface AgreedRest {
+  /** What asks some process to stop: a signal, or its deadline. */
+  readonly stop: NodeJS.Signals | 'deadline' | undefined;
+  /** Whether all have written their part of the checkpoint that is being saved. */
+  readonly isWritten: boolean;
+}
+
+/** The same on all processes, since they all ask after the same step. */
+function agreeOnRest<Batch>(
+  { trainer, signals, deadlineMs = Number.POSITIVE_INFINITY }: RunTrainingOptions<Batch>,
+  saves: TrainingSaves | undefined,
+): AgreedRest {
   const reasons = [...stopSignalNames, 'deadline'] as const;
   const isLate = performance.now() >= deadlineMs;
-  const flags = trainer.ranks.maximum(
-    reasons.map((reason) => ((reason === 'deadline' ? isLate : signals?.received === reason) ? 1 : 0)),
-  );
-  return reasons.find((_, index) => flags[index] === 1);
-}
-
-async function saveTraining<Batch>(options: RunTrainingOptions<Batch>, save: SaveSettings): Promise<string> {
-  const { trainer, optimizer, lossScaler } = options;
-  const { world } = optimizer.groups;
-  const { path } = await saveCheckpoint({
-    rank: world?.rank ?? 0,
-    worldSize: world?.size ?? 1,
-    barrier: async (succeeded) => trainer.ranks.maximum([succeeded ? 0 : 1])[0] === 0,
-    directory: save.directory,
-    iteration: trainer.progress.iteration,
-    tensors: [...weightTensors(optimizer), ...optimizerTensors(optimizer)],
-    state: trainingState({
-      progress: trainer.progress,
-      optimizer,
-      lossScaler,
-      configuration: save.configuration,
-    }),
-    ...(save.keepLast === undefined ? {} : { keepLast: save.keepLast }),
-  });
-  return path;
+  const asks = reasons.map((reason) => (reason === 'deadline' ? isLate : signals?.received === reason));
+  const isWriting = saves?.isWriting ?? false;
+  const [anyWriting, ...anyAsks] = trainer.ranks.maximum([isWriting, ...asks].map(Number));
+  return {
+    stop: reasons.find((_, index) => anyAsks[index] === 1),
+    isWritten: anyWriting === 0,
+  };
 }
 
 async function evaluateTraining<Batch>(

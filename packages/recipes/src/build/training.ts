@@ -222,6 +222,7 @@ export class Training {
                 directory: checkpoint.save,
                 interval: checkpoint.saveInterval,
                 keepLast: checkpoint.keepLast,
+                inBackground: checkpoint.asyncSave,
                 configuration: await this.#savedConfiguration(checkpoint.save),
               },
         evaluation: this.#evaluation(),
