@@ -61,7 +61,8 @@ function checkComments(path, text) {
 function checkLayer(folder, { tags = [] }, rules) {
   const name = basename(folder);
   if (!tags.includes(name)) return [`${folder}/turbo.json: "tags" lacks "${name}"`];
-  if (Array.isArray(rules[name]?.dependencies?.allow)) return [];
+  const { allow, deny } = rules[name]?.dependencies ?? {};
+  if (Array.isArray(allow) || Array.isArray(deny)) return [];
   return [
     `turbo.json: "boundaries" says nothing of "${name}": { "dependencies": { "allow": [...] } } is missing`,
   ];
