@@ -10,7 +10,9 @@ import {
 let runs: TrainingRuns;
 /** What one process wrote. */
 const written = { alone: '', 'alone-bf16': '', 'alone-12': '' };
-/** A dozen steps: mistakes of a layout all show by then (parity.mjs), and its own processes train for longer. */
+/**
+ * A dozen steps: mistakes of a layout all show by then (parity.mjs), and its own processes train for longer.
+ */
 const dozen = ['--exit-interval', '12'];
 beforeAll(async () => {
   runs = await TrainingRuns.create();

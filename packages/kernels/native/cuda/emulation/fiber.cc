@@ -25,8 +25,8 @@ namespace {
 // Kernels keep their registers here: at most 255 of 4 bytes on a card, several times that in a build without
 // optimisation.
 constexpr size_t kStackBytes = 256 << 10;
-// Stacks begin at different lines of a page: else those of a warp, of which each is used for a moment, would push
-// each other out of the processor's first cache.
+// Stacks begin at different lines of a page: else those of a warp, of which each is used for a moment, would
+// push each other out of the processor's first cache.
 constexpr size_t kLineBytes = 64, kStaggerBytes = 17 * kLineBytes, kNumStaggers = 32;
 
 // Where a fiber or its resumer stands while the other one runs.
