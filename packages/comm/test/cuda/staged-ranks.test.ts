@@ -14,9 +14,13 @@ const module = new URL('../ranks/collectives.ts', import.meta.url);
 const small: CollectiveCases = { sizes: [0, 1, 1031] };
 const large: CollectiveCases = { sizes: [300_001], dtypes: ['float32', 'bfloat16'] };
 
+/** Copies and what waits for them run in any order that events allow. */
+const drawn = isEmulated ? { MTL_EMULATION_STREAMS: 'drawn' } : {};
+
 async function run(count: number, more: Readonly<Record<string, string>>): Promise<FinishedRank[]> {
   const port = String(await freePort());
-  const common = { WORLD_SIZE: String(count), MTL_STORE_PORT: port, MTL_JOB_SECRET: 'the secret of a test' };
+  const job = { MTL_STORE_PORT: port, MTL_JOB_SECRET: 'the secret of a test' };
+  const common = { ...{ ...job, ...drawn }, WORLD_SIZE: String(count) };
   const ranks = Array.from({ length: count }, (_, rank) => ({ ...common, ...more, RANK: String(rank) }));
   return await startJoiningRanks('join-on-gpu.ts', ranks).finished;
 }

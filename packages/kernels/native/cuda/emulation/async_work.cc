@@ -212,7 +212,7 @@ void read_operands(PendingProduct& product, int warp) {
   }
 }
 
-// Products are exact and summed in double, then rounded once: PTX leaves order and rounding of the sum open.
+// Products and their sum are exact, and what they are added to is rounded by toward_zero.
 void finish(PendingProduct& product, int warp) {
   if (!product.has_read) read_operands(product, warp);
   const int columns = product.what.columns;
@@ -226,7 +226,7 @@ void finish(PendingProduct& product, int warp) {
     }
     for (int column = 0; column < columns; ++column) {
       float& d = product.d[row % 8 * 4 + column % 8 / 2][column / 8 * 4 + row / 8 * 2 + column % 2];
-      d = static_cast<float>((product.what.accumulate ? d : 0.0) + sums[column]);
+      d = toward_zero((product.what.accumulate ? d : 0.0) + sums[column]);
     }
   }
 }
