@@ -28,6 +28,9 @@ void* workspace = nullptr;
 
 Status status_of(int result, const char* what) {
   if (result == lt::kSuccess) return ok_status();
+  if (result == lt::kAllocationFailed) {
+    return error_status("MTL_OUT_OF_MEMORY", "%s: the device or the host has no memory left for the library", what);
+  }
   return error_status("MTL_CUBLASLT", "%s failed with cuBLAS status %d", what, result);
 }
 

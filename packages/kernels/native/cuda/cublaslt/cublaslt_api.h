@@ -16,6 +16,7 @@ using Layout = struct LayoutOpaque*;
 using Preference = struct PreferenceOpaque*;
 
 constexpr int kSuccess = 0;       // CUBLAS_STATUS_SUCCESS
+constexpr int kAllocationFailed = 3;  // CUBLAS_STATUS_ALLOC_FAILED
 constexpr int kInvalidValue = 7;  // CUBLAS_STATUS_INVALID_VALUE
 constexpr int kUnsupported = 15;  // CUBLAS_STATUS_NOT_SUPPORTED
 
