@@ -1,6 +1,8 @@
 /**
  * The packages with tests that want a card (`test/cuda`), in the order in which they run there; a bundle
- * holds what they need. `step` is what on-card.mjs calls them, `report` the file with their results.
+ * holds what they need. `step` is what on-card.mjs calls them, `report` the file with their results, `weight`
+ * how much longer they take than others (run-steps.mjs): processes that each open the card, and NCCL's
+ * communicators.
  */
 export const testFolders = [
   {
@@ -17,6 +19,7 @@ export const testFolders = [
     folder: 'apps/gpt-train',
     step: 'trainings against PyTorch and the CPU, on one rank and several',
     report: 'tests-training.json',
+    weight: 4,
   },
   {
     folder: 'packages/cli',
@@ -27,5 +30,6 @@ export const testFolders = [
     folder: 'packages/comm',
     step: 'collectives of ranks on one card',
     report: 'tests-ranks.json',
+    weight: 2,
   },
 ];
