@@ -319,6 +319,9 @@ int cublasLtMatmul(Handle handle, Description description, const void* alpha, co
     if (alignment == 0 || reinterpret_cast<uintptr_t>(matrices[matrix]) % alignment != 0) return kInvalidValue;
   }
   if (!is_supported(*description, *layout_a, *layout_b, *layout_d)) return kUnsupported;
+  // Preferences say nothing of it, and kernels read and write it 16 bytes at a time: on a card an address
+  // that is not aligned ends every use of the device by this process.
+  if (reinterpret_cast<uintptr_t>(description->bias) % 16 != 0) return kExecutionFailed;
   // the word of the heuristic is not final: here for one epilogue and type, so that callers are seen to cope
   if (description->epilogue == Epilogue::kBiasGradientB && layout_a->type == kReal16) return kUnsupported;
   const Product product = {*description, *layout_a, *layout_b, *layout_c, *layout_d, a, b, c, d,
