@@ -38,12 +38,13 @@ export function stagesOf({ root, out, emulation, only, sanitizer, benchArguments
   const programs = sanitizedPrograms({ kernels, nativeTests });
   const tests = [
     {
-      ...{ name: 'what is here', command: node, cwd: root, isInformation: true, minutes: 5 },
+      ...{ name: 'what is here', command: node, cwd: root, isInformation: true, minutes: 5, weight: 0.5 },
       args: [join(root, 'packages/cli/bin/mtl.mjs'), 'doctor'],
     },
     {
       ...{ name: 'native tests', command: nativeTests, args: programs[0].args },
-      ...{ cwd: kernels, minutes: 30, env },
+      // beside the card's work the reference's, in plain loops
+      ...{ cwd: kernels, minutes: 30, env, weight: 3 },
     },
     ...testFolders.map((one) => vitest({ ...one, folder: join(root, one.folder) })),
   ];

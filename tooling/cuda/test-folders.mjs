@@ -9,11 +9,13 @@ export const testFolders = [
     folder: 'packages/kernels',
     step: 'operations against the reference',
     report: 'tests-kernels.json',
+    weight: 2,
   },
   {
     folder: 'packages/recipes',
     step: 'steps of trainings, with graphs and without',
     report: 'tests-steps.json',
+    weight: 2,
   },
   {
     folder: 'apps/gpt-train',
@@ -25,6 +27,7 @@ export const testFolders = [
     folder: 'packages/cli',
     step: 'what mtl doctor says of the card',
     report: 'tests-doctor.json',
+    weight: 0.5,
   },
   {
     folder: 'packages/comm',
