@@ -67,6 +67,8 @@ async function testUnderEmulation() {
     MTL_CUDA_LIBRARY: join(directory, 'build/Release/libmtl_cuda_emulated.so'),
     MTL_CUDA_LIBS: emulated,
     MTL_EMULATION_COUNTS: join(emulated, 'counts'),
+    // a host or a stream that does not wait for what it reads finds out
+    MTL_EMULATION_STREAMS: process.env.MTL_EMULATION_STREAMS ?? 'late',
   };
   // one process each most of the time
   return Promise.all(places.map((cwd) => runBeside(testsIn(cwd), environment, cwd))).then(worst);

@@ -218,7 +218,7 @@ void add_products(double* sums, double a, const float* b, int count) {
   for (int column = 0; column < count; ++column) sums[column] += a * b[column];
 }
 
-// Products are exact and summed in double, then rounded once: PTX leaves order and rounding of the sum open.
+// Products and their sum are exact, and what they are added to is rounded by toward_zero.
 void finish(PendingProduct& product, int warp) {
   if (!product.has_read) read_operands(product, warp);
   const int columns = product.what.columns;
@@ -230,7 +230,7 @@ void finish(PendingProduct& product, int warp) {
     }
     for (int column = 0; column < columns; ++column) {
       float& d = product.d[row % 8 * 4 + column % 8 / 2][column / 8 * 4 + row / 8 * 2 + column % 2];
-      d = static_cast<float>((product.what.accumulate ? d : 0.0) + sums[column]);
+      d = toward_zero((product.what.accumulate ? d : 0.0) + sums[column]);
     }
   }
 }

@@ -23,6 +23,7 @@ namespace {
 
 constexpr int kMaxThreads = 1024, kNumBarriers = 16;
 constexpr size_t kSharedBytes = 227 << 10, kStaticBytes = 48 << 10;  // of an H100's block
+constexpr size_t kDynamicAlignment = 1024;                           // of MTL_DYNAMIC_SHARED
 constexpr size_t kRedZone = 64;                                      // after every array
 constexpr unsigned char kPoison = 0xff;                              // NaN in every floating type
 constexpr unsigned char kGuard = 0xa5;
@@ -146,7 +147,7 @@ void begin_shared(size_t dynamic_bytes) {
   m.arrays.clear();
   m.shared_end = m.static_bytes = 0;
   m.dynamic_bytes = dynamic_bytes;
-  add_array(nullptr, dynamic_bytes, 1024);
+  add_array(nullptr, dynamic_bytes, kDynamicAlignment);
 }
 
 void end_shared() {
@@ -437,8 +438,12 @@ void* static_shared(const void* key, size_t bytes, size_t alignment) {
   m.static_bytes += bytes;
   const Site site = {"a shared array", "", 0};
   if (m.static_bytes > kStaticBytes) fail(site, "%zu bytes of static shared memory, at most %zu", m.static_bytes, kStaticBytes);
-  if (m.static_bytes + m.dynamic_bytes > kSharedBytes) {
-    fail(site, "%zu bytes of shared memory, at most %zu", m.static_bytes + m.dynamic_bytes, kSharedBytes);
+  // the dynamic memory comes behind the static one, aligned; up to 48 KB of both nobody has to ask for, and
+  // launch() asks by the dynamic bytes alone
+  const size_t all = (m.static_bytes + kDynamicAlignment - 1) / kDynamicAlignment * kDynamicAlignment + m.dynamic_bytes;
+  const size_t limit = m.dynamic_bytes > kStaticBytes ? kSharedBytes : kStaticBytes;
+  if (m.dynamic_bytes > 0 && all > limit) {
+    fail(site, "%zu bytes of static and dynamic shared memory, at most %zu for a launch that asks as this one does", all, limit);
   }
   return add_array(key, bytes, std::max<size_t>(alignment, 16));
 }

@@ -30,7 +30,7 @@ void multiply(const float (&a)[16][16], const float (&b)[16][8], double (&produc
   }
 }
 
-// Products are exact and summed in double, then rounded once: PTX leaves order and rounding of the sum open.
+// Products and their sum are exact, and what they are added to is rounded by toward_zero.
 template <typename T>
 void complete_mma(Payloads payloads, uint32_t) {
   float a[16][16], b[16][8];
@@ -50,7 +50,7 @@ void complete_mma(Payloads payloads, uint32_t) {
     float* d = static_cast<const MmaRegisters*>(payloads[lane])->d;
     const int g = lane / 4, t = lane % 4;
     for (int number = 0; number < 4; ++number) {
-      d[number] = static_cast<float>(d[number] + products[g + number / 2 * 8][2 * t + number % 2]);
+      d[number] = toward_zero(d[number] + products[g + number / 2 * 8][2 * t + number % 2]);
     }
   }
 }
