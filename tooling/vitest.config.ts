@@ -1,3 +1,4 @@
 import { library } from './vitest/preset.mjs';
 
-export default library({ include: ['**/*.test.mjs'], exclude: ['**/node_modules/**'], maxConcurrency: 2 });
+// tests that install packages at the same time wait for files half of the time
+export default library({ include: ['**/*.test.mjs'], exclude: ['**/node_modules/**'], maxConcurrency: 4 });

@@ -16,7 +16,7 @@ if (!/^[1-9]\d{0,3}$/.test(count)) {
   process.exit(2);
 }
 bootstrap(['build', 'build:native']);
-const args = ['run', 'test/many-processes.test.ts', '-t', 'goes on after ranks are killed'];
+const args = ['run', 'test/failing-processes.test.ts', '-t', 'goes on after ranks are killed'];
 const env = { ...toolEnvironment(), MTL_TEST_KILLS: count };
 const cwd = join(root, 'apps/gpt-train');
 const { status, error } = spawnSync(join(cwd, 'node_modules/.bin/vitest'), args, {

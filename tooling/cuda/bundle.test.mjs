@@ -158,6 +158,18 @@ describe('steps', () => {
     expect(came[0].seconds).toBeLessThan(6);
   });
 
+  it('share the time by weight, and what is left by the weights of those behind', async () => {
+    const limited = (seconds) => [String(seconds)];
+    const asks = (weight) => shell('asks', 'echo "limit $0"', { weight, limited, minutes: 1000 });
+    const { said } = await run([asks(4), asks(undefined), asks(2)], 70);
+    const limits = [...said.matchAll(/limit ([\d.]+)/g)].map(([, seconds]) => Number(seconds));
+    // the programs take next to nothing of it; a minute is left for a machine that does much else
+    for (const [index, expected] of [2400, 1400, 4200].entries()) {
+      expect(limits[index]).toBeLessThanOrEqual(expected);
+      expect(limits[index]).toBeGreaterThan(expected - 60);
+    }
+  });
+
   it('do not begin when no time is left', async () => {
     const { statuses, said } = await run([shell('one', 'echo begun')], 0);
     expect(statuses).toEqual(['no time left']);

@@ -2,8 +2,9 @@ import { runStep } from './run-step.mjs';
 
 /**
  * Runs steps one after the other, whether those before have failed or not. Each gets its own limit at most
- * and, of the `minutes` for all of them (Infinity where there is no limit), an equal share of what is left: a
- * step that hangs costs its share, and what quick steps leave goes to those behind. A step with `otherwise`
+ * and, of the `minutes` for all of them (Infinity where there is no limit), a share of what is left: equal
+ * ones, or as large as their `weight` says (default 1). A step that hangs costs its share, and what quick
+ * steps leave goes to those behind. A step with `otherwise`
  * that fails gives these variables to all behind it.
  *
  * @param logOf - the stream that a step's output is kept in, beside the terminal
@@ -16,7 +17,8 @@ export async function runSteps({ steps, minutes, logOf, keep }) {
   for (const [index, step] of steps.entries()) {
     const start = performance.now();
     const left = Math.max(0, deadline - start) / 60_000;
-    const share = Math.min(step.minutes, left / (steps.length - index));
+    const weights = steps.slice(index).map(({ weight = 1 }) => weight);
+    const share = Math.min(step.minutes, (left * weights[0]) / weights.reduce((sum, one) => sum + one));
     const isLimited = Number.isFinite(minutes);
     const log = logOf(step);
     const title = `\n== ${step.stage}: ${step.name}${isLimited ? `, at most ${share.toFixed(1)} minutes` : ''}\n`;

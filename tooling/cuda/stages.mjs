@@ -4,11 +4,11 @@ import { testFolders } from './test-folders.mjs';
 
 /**
  * The steps of each stage that on-card.mjs runs: name, program, arguments, working directory, and the minutes
- * that it may take, which are several times what is expected. `report` is vitest's; `isInformation` cannot
- * fail a run. `sanitizer` is compute-sanitizer's program: without it (and without emulation) the steps of
- * that stage have a `problem` instead. `guard` comes before the stages that compute: where it fails, or
- * hangs, what follows gets the variables of its `otherwise`. `limited` are the arguments that keep a step
- * within so many seconds.
+ * that it may take, which are several times what is expected. `report` is vitest's, `weight` run-steps.mjs's;
+ * `isInformation` cannot fail a run. `sanitizer` is compute-sanitizer's program: without it (and without
+ * emulation) the steps of that stage have a `problem` instead. `guard` comes before the stages that compute:
+ * where it fails, or hangs, what follows gets the variables of its `otherwise`. `limited` are the arguments
+ * that keep a step within so many seconds.
  */
 export function stagesOf({ root, out, emulation, only, sanitizer, benchArguments }) {
   const kernels = join(root, 'packages/kernels');
@@ -17,8 +17,8 @@ export function stagesOf({ root, out, emulation, only, sanitizer, benchArguments
   const nativeTests = join(kernels, 'build/Release/kernels_native_tests');
   // which epilogues this card's cuBLASLt offers goes to the logs
   const env = { MTL_CUBLASLT_REPORT: '1' };
-  const vitest = (name, folder, report) => ({
-    name,
+  const vitest = ({ step, report, weight, folder }) => ({
+    ...{ name: step, weight },
     command: node,
     args: [
       ...[
@@ -38,14 +38,15 @@ export function stagesOf({ root, out, emulation, only, sanitizer, benchArguments
   const programs = sanitizedPrograms({ kernels, nativeTests });
   const tests = [
     {
-      ...{ name: 'what is here', command: node, cwd: root, isInformation: true, minutes: 5 },
+      ...{ name: 'what is here', command: node, cwd: root, isInformation: true, minutes: 5, weight: 0.5 },
       args: [join(root, 'packages/cli/bin/mtl.mjs'), 'doctor'],
     },
     {
       ...{ name: 'native tests', command: nativeTests, args: programs[0].args },
-      ...{ cwd: kernels, minutes: 30, env },
+      // beside the card's work the reference's, in plain loops
+      ...{ cwd: kernels, minutes: 30, env, weight: 3 },
     },
-    ...testFolders.map(({ folder, step, report }) => vitest(step, join(root, folder), report)),
+    ...testFolders.map((one) => vitest({ ...one, folder: join(root, one.folder) })),
   ];
   // a tool after the other, so that a run that is cut off has what finds most for all programs
   const sanitizerTools = new Set(programs.flatMap(({ tools }) => tools));

@@ -3,11 +3,14 @@
  * Runs native test programs of the package in the working directory, one after the other, up to the first
  * that fails. A line that begins with SKIPPED is noted for `npm test`, which counts it with the skipped tests
  * of vitest.
- *   node run-native-tests.mjs [--shares N] PROGRAM...    N processes of a program at a time, each with a share of its tests
+ *   node run-native-tests.mjs [--shares N] PROGRAM...    N processes of a program, each with a share of its tests, as
+ *                                                        many at a time as there are processors
  */
 import { spawn } from 'node:child_process';
+import { availableParallelism } from 'node:os';
 import { basename } from 'node:path';
 import { createInterface } from 'node:readline';
+import { atMostAtOnce } from '../processes/at-most-at-once.mjs';
 import { reportSkip } from '../processes/report-skip.mjs';
 
 function runProgram(program, args) {
@@ -28,7 +31,10 @@ const shares = Array.from({ length: numShares }, (_, share) =>
   numShares === 1 ? [] : ['--share', String(share), String(numShares)],
 );
 for (const program of programs) {
-  const statuses = await Promise.all(shares.map((args) => runProgram(program, args)));
+  const runs = atMostAtOnce({ limit: availableParallelism(), items: shares }, (args) =>
+    runProgram(program, args),
+  );
+  const statuses = await Promise.all(runs);
   const failed = statuses.find((status) => status !== 0);
   if (failed !== undefined) process.exit(failed);
 }

@@ -9,54 +9,27 @@ import { commandPath } from '@mtl/tooling/command-path';
 import { createNetworkHosts, networkHostsProblem } from '@mtl/tooling/network-hosts';
 import { slurmProblem, startSlurm } from '@mtl/tooling/slurm-cluster';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { readMetrics, runGptTrain } from './run-gpt-train.js';
+import {
+  type Curve,
+  curveOf,
+  everything,
+  expectSameCurve,
+  linesOf,
+  numSteps,
+  recipe,
+  toTheEnd,
+  undisturbedCurve,
+} from './curves.js';
 import { mtl, program, runLauncher, runRanks } from './run-ranks.js';
-
-// `npm run kills` says 20
-const numKills = Number(process.env.MTL_TEST_KILLS ?? 3);
-const numSteps = 30;
-const toTheEnd = ['--train-iters', String(numSteps)];
-const recipe = [
-  ...['--num-layers', '2', '--hidden-size', '64', '--num-attention-heads', '4', '--seq-length', '32'],
-  ...['--tokenizer-type', 'ByteLevelTokenizer', '--micro-batch-size', '1', '--global-batch-size', '8'],
-  ...['--attention-dropout', '0.1', '--hidden-dropout', '0.1', '--lr', '5e-4', '--lr-warmup-iters', '5'],
-  ...['--eval-iters', '0', '--log-interval', '1', '--threads', '1'],
-];
-const everything = [
-  ...['--tensor-model-parallel-size', '2', '--sequence-parallel', '--use-distributed-optimizer'],
-  ...['--overlap-grad-reduce', '--overlap-param-gather'],
-];
 
 const onStages = ['--tensor-model-parallel-size', '2', '--pipeline-model-parallel-size', '2'];
 const inPipelines = [...onStages, ...['--profile-steps', '12', '13', '--profile-trace', 'steps.json']];
-
-type Curve = ReadonlyMap<number, { readonly loss: number; readonly norm: number }>;
-
-/** Losses and norms by iteration; of one that was repeated after a failure, the last. */
-function curveOf(path: string): Curve {
-  return new Map(
-    readMetrics(path).map((step) => [step.iteration!, { loss: step.lm_loss!, norm: step.grad_norm! }]),
-  );
-}
-
-function expectSameCurve(curve: Curve, expected: Curve): void {
-  expect([...curve.keys()]).toEqual([...expected.keys()]);
-  for (const [iteration, { loss, norm }] of expected) {
-    const step = curve.get(iteration)!;
-    // rounding alone was measured at 2e-7 (loss) and 2e-6 (norm) between layouts
-    expect(Math.abs(step.loss / loss - 1), `loss of step ${iteration}`).toBeLessThan(2e-6);
-    expect(Math.abs(step.norm / norm - 1), `gradient norm of step ${iteration}`).toBeLessThan(2e-5);
-  }
-}
 
 const launcherWords = {
   mpirun: ['mpirun', '--oversubscribe', '--bind-to', 'none', '-n', '2'],
   srun: ['srun', '--ntasks=2'],
 };
 const mpirunAsRoot = { OMPI_ALLOW_RUN_AS_ROOT: '1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM: '1' };
-
-const linesOf = (path: string): number =>
-  existsSync(path) ? readFileSync(path, 'utf8').split('\n').length : 0;
 
 // two hosts made of network namespaces, and Debian's libgloo to connect them
 const cannotPlayTwoHosts = glooProblem() !== undefined || networkHostsProblem() !== undefined;
@@ -68,11 +41,7 @@ describe('gpt-train on several processes', () => {
 
   beforeAll(async () => {
     directory = mkdtempSync(join(tmpdir(), 'mtl-ranks-'));
-    const flags = [...recipe, ...toTheEnd, '--save', 'one', '--metrics-jsonl', metrics('one')];
-    const { code, output } = await runGptTrain({ flags, directory });
-    expect(output).toContain('lm loss');
-    expect(code).toBe(0);
-    undisturbed = curveOf(metrics('one'));
+    undisturbed = await undisturbedCurve(directory);
   });
   afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
@@ -168,101 +137,6 @@ describe('gpt-train on several processes', () => {
         areOver = true;
         network.remove();
       }
-      expectSameCurve(curveOf(metrics(name)), undisturbed);
-    },
-    180_000,
-  );
-
-  it(
-    'goes on after ranks are killed, as if nothing had happened',
-    async () => {
-      const iterations = ['--train-iters', String(10 * numKills), '--save-interval', '4'];
-      const layout = [...recipe, ...everything, ...iterations];
-      const quiet = [...layout, '--save', 'quiet', '--metrics-jsonl', metrics('quiet')];
-      expect((await runRanks({ numProcesses: 4, flags: quiet, directory })).code).toBe(0);
-      const flags = [...layout, '--save', 'killed', '--metrics-jsonl', metrics('killed')];
-      let numDone = 0;
-      let isOver = false;
-      let numAtStart = 0;
-      const killAtMoments = async (processIds: () => ReadonlyMap<number, number>): Promise<void> => {
-        let killed: ReadonlyMap<number, number> = new Map();
-        while (numDone < numKills && !isOver) {
-          const rank = (numDone * 7) % 4;
-          const isAtStart = numDone % 3 === 1;
-          const seen = linesOf(metrics('killed'));
-          // some work is done between two deaths, so that the run comes to an end; but every third comes on
-          // the way to it
-          const isReady = (): boolean =>
-            isAtStart
-              ? ![undefined, killed.get(rank)].includes(processIds().get(rank))
-              : linesOf(metrics('killed')) >= seen + 2;
-          while (!isReady() && !isOver) await sleep(isAtStart ? 20 : 5);
-          await sleep(isAtStart ? (numDone * 131) % 700 : (numDone * 37) % 90);
-          const processes = processIds();
-          const victim = processes.get(rank);
-          if (victim === undefined || isOver) continue;
-          process.kill(victim, 'SIGKILL');
-          if (linesOf(metrics('killed')) === seen) numAtStart += 1;
-          killed = processes;
-          numDone += 1;
-        }
-      };
-      let killing = Promise.resolve();
-      const { code, output } = await runRanks({
-        numProcesses: 4,
-        flags,
-        directory,
-        maxRestarts: numKills,
-        deadlineMs: 60_000 + 30_000 * numKills,
-        onStart: (processIds) => {
-          killing = killAtMoments(processIds);
-        },
-      });
-      isOver = true;
-      await killing;
-      expect(output).toMatch(/rank \d .*SIGKILL/);
-      expect(code).toBe(0);
-      expect(numDone).toBe(numKills);
-      expect(numAtStart).toBeGreaterThan(0);
-      // the same layout resumes with the same bits
-      expect(curveOf(metrics('killed'))).toEqual(curveOf(metrics('quiet')));
-    },
-    120_000 + 30_000 * numKills,
-  );
-
-  it.each([
-    { signal: 'SIGKILL', what: 'is killed', says: /rank 3 ended with signal SIGKILL/ },
-    // of a process that stands still there is silence, which is noticed after 15 s
-    { signal: 'SIGSTOP', what: 'hangs', says: /rank 3 .*has been silent for/ },
-  ] as const)(
-    'goes on in a pipeline after a stage $what, as if nothing had happened',
-    async ({ signal, says }) => {
-      const name = `stage-${signal}`;
-      const staged = ['--pipeline-model-parallel-size', '2', '--pipeline-schedule', 'zb-h1'];
-      const overlapping = ['--use-distributed-optimizer', '--overlap-grad-reduce', '--overlap-param-gather'];
-      const flags = [...recipe, ...toTheEnd, ...staged, ...overlapping, '--save', name];
-      let isOver = false;
-      let hurting = Promise.resolve();
-      const { code, output } = await runRanks({
-        numProcesses: 4,
-        flags: [...flags, '--save-interval', '5', '--async-save', '--metrics-jsonl', metrics(name)],
-        directory,
-        maxRestarts: 1,
-        onStart: (processIds) => {
-          hurting = (async () => {
-            // between two checkpoints: some steps are done again
-            while (linesOf(metrics(name)) < 9 && !isOver) await sleep(5);
-            const victim = processIds().get(3);
-            if (victim !== undefined && !isOver) process.kill(victim, signal);
-          })();
-        },
-      });
-      isOver = true;
-      await hurting;
-      expect(output).toContain('4 = tensor 1 x pipeline 2 x data 2');
-      expect(output).toMatch(says);
-      expect(output.match(/warning\[MTL_RESTART\].*restart 1 of 1/g)).toHaveLength(1);
-      expect(code).toBe(0);
       expectSameCurve(curveOf(metrics(name)), undisturbed);
     },
     180_000,

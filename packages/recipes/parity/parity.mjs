@@ -7,7 +7,7 @@
  * fails when one is not noticed by the check that is there for it.
  */
 import { spawn } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -62,42 +62,39 @@ const recipe = [
 ];
 /** In nats: a recipe that does not learn hides mistakes. Fewer steps than the default may not get there. */
 const leastFall = options.steps === '100' ? 0.5 : 0;
-/** Longest a run may take. */
+/** Longest a training may take, the start of its processes included. */
 const deadlineMs = 300_000;
-/** Processes start and wait for each other: a second training uses what the first leaves idle. */
+/** Processes wait for each other: a second training uses what the first leaves idle. */
 const numAtOnce = 2;
+/** Trainings of the same processes, at most: those of the last ones would have a core for themselves. */
+const mostTogether = 8;
 const launchers = new Set();
 const directory = mkdtempSync(join(tmpdir(), 'mtl-parity-'));
 
-/** Trains in a layout; resolves to what the run left. */
-function train({ model, name, numProcesses, numLayers, flags, precision, fault }) {
+/** Where a training leaves what it has measured, and how it is told to. */
+function plan({ model, numLayers, flags, precision, fault }) {
   const place = mkdtempSync(join(directory, 'run-'));
-  const metrics = join(place, 'metrics.jsonl');
-  const gradients = join(place, 'gradients');
+  const [metrics, gradients] = [join(place, 'metrics.jsonl'), join(place, 'gradients')];
   const argv = [
-    ...[mtl, 'run', '--nproc-per-node', String(numProcesses), rank, '--'],
-    ...[
-      ...recipe,
-      ...flags,
-      '--num-layers',
-      String(numLayers),
-      '--train-iters',
-      options.steps,
-      '--metrics-jsonl',
-      metrics,
-    ],
+    ...[...recipe, ...flags, '--num-layers', String(numLayers), '--train-iters', options.steps],
+    ...['--metrics-jsonl', metrics],
     ...(precision === 'bf16' ? ['--bf16'] : []),
   ];
-  const variables = {
-    MTL_PARITY_MODEL: model,
-    MTL_PARITY_GRADIENTS: gradients,
-    ...(fault === undefined ? {} : { MTL_PARITY_FAULT: fault }),
-  };
+  return { model, argv, metrics, gradients, fault };
+}
+
+/** Trains in layouts of as many processes, one after the other; resolves to what the runs left. */
+function trainTogether(group) {
+  const plans = group.map(plan);
+  const list = join(mkdtempSync(join(directory, 'group-')), 'trainings.json');
+  writeFileSync(list, JSON.stringify(plans));
+  const argv = [mtl, 'run', '--nproc-per-node', String(group[0].numProcesses), rank];
+  const env = { ...process.env, MTL_PARITY_TRAININGS: list };
   return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, argv, { cwd: root, env: { ...process.env, ...variables } });
+    const child = spawn(process.execPath, argv, { cwd: root, env });
     // ranks die with their launcher, and the launcher with this process or at the deadline
     launchers.add(child);
-    const deadline = setTimeout(() => child.kill('SIGKILL'), deadlineMs);
+    const deadline = setTimeout(() => child.kill('SIGKILL'), group.length * deadlineMs);
     let output = '';
     child.stdout.on('data', (text) => {
       output += text;
@@ -108,12 +105,36 @@ function train({ model, name, numProcesses, numLayers, flags, precision, fault }
     child.on('close', (status) => {
       clearTimeout(deadline);
       launchers.delete(child);
-      if (status === 0) resolve(readRun({ metrics, gradients }));
-      else
-        reject(
-          new Error(`${name} ended with status ${status}:\n${output.split('\n').slice(-20).join('\n')}`),
-        );
+      if (status === 0) {
+        resolve(Promise.all(plans.map(readRun)));
+        return;
+      }
+      // it has not written its last step; those behind it have not begun
+      const failed =
+        group.find((_, index) => numStepsOf(plans[index]) < Number(options.steps)) ?? group.at(-1);
+      const last = output.split('\n').slice(-20).join('\n');
+      reject(new Error(`${labelOf(failed)} ended with status ${status}:\n${last}`));
     });
+  });
+}
+
+const numStepsOf = ({ metrics }) =>
+  existsSync(metrics) ? readFileSync(metrics, 'utf8').split('\n').length - 1 : 0;
+
+/** Trains in all layouts: what each run leaves, in their order. Those of most processes begin. */
+function trainAll(cases) {
+  const sizes = [...new Set(cases.map(({ numProcesses }) => numProcesses))].sort((a, b) => b - a);
+  const groups = sizes.flatMap((size) => {
+    const alike = cases.filter(({ numProcesses }) => numProcesses === size);
+    const length = Math.min(mostTogether, Math.ceil(alike.length / numAtOnce));
+    return Array.from({ length: Math.ceil(alike.length / length) }, (_, index) =>
+      alike.slice(index * length, (index + 1) * length),
+    );
+  });
+  const runs = atMostAtOnce({ limit: numAtOnce, items: groups }, trainTogether);
+  return cases.map(async (each) => {
+    const index = groups.findIndex((group) => group.includes(each));
+    return (await runs[index])[groups[index].indexOf(each)];
   });
 }
 
@@ -143,11 +164,12 @@ async function main() {
   const cases = chosen.filter(({ name, fault = '' }) => `${name} ${fault}`.includes(options.only));
   const wanted = new Map(cases.map((each) => [referenceOf(each), each]));
   const references = new Map();
-  const alone = atMostAtOnce({ limit: numAtOnce, items: [...wanted.values()] }, (each) => {
-    const { model, precision, numLayers, traits } = each;
-    const flags = traits.includes(normAfter) ? traitFlags[normAfter] : [];
-    return train({ name: 'one process', numProcesses: 1, model, flags, precision, numLayers });
-  });
+  const alone = trainAll(
+    [...wanted.values()].map(({ model, precision, numLayers, traits }) => {
+      const flags = traits.includes(normAfter) ? traitFlags[normAfter] : [];
+      return { name: 'one process', numProcesses: 1, model, flags, precision, numLayers };
+    }),
+  );
   for (const [index, key] of [...wanted.keys()].entries()) {
     const reference = await alone[index];
     const [first, last] = [reference.steps[0].lm_loss, reference.steps.at(-1).lm_loss];
@@ -162,7 +184,7 @@ async function main() {
   const width = Math.max(...cases.map((each) => labelOf(each).length));
   console.log(`\n${'largest relative difference'.padEnd(width)}      loss grad norm  gradients of step 1`);
   const results = [];
-  const runs = atMostAtOnce({ limit: numAtOnce, items: cases }, train);
+  const runs = trainAll(cases);
   for (const [index, each] of cases.entries()) {
     const comparison = compareRuns(await runs[index], references.get(referenceOf(each)));
     const broken = exceeded(comparison, boundsOf(each));

@@ -1,8 +1,10 @@
 #!/usr/bin/env node
 /**
- * One rank of a parity run: gpt-train or bert-train (MTL_PARITY_MODEL) as it is, which also saves the
- * gradients of the first step into MTL_PARITY_GRADIENTS. MTL_PARITY_FAULT makes a mistake on purpose.
+ * One rank of parity runs: gpt-train or bert-train as it is, which also saves the gradients of the first
+ * step. It trains one after the other what the file MTL_PARITY_TRAININGS lists: to start takes a process
+ * longer than a training. With a fault a training makes a mistake on purpose.
  */
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { saveCheckpoint } from '@mtl/checkpoint';
 import { exitCodeOf, formatError } from '@mtl/errors';
@@ -11,38 +13,40 @@ import { gradientTensors } from '@mtl/trainer';
 import { faultyTraining } from './faulty-training.mjs';
 import { faultyWorld } from './faulty-world.mjs';
 
-const fault = process.env.MTL_PARITY_FAULT;
-const directory = process.env.MTL_PARITY_GRADIENTS;
-const model = process.env.MTL_PARITY_MODEL;
+/** Trains as `argv` says, on the ranks that have joined. */
+async function train(joined, { model, argv, gradients, fault }) {
+  const world =
+    fault === undefined || joined.world === undefined ? joined.world : faultyWorld(joined.world, fault);
+  const worldSize = world?.size ?? 1;
+  const configuration = validateConfiguration(parseFlags(argv, { model }), { worldSize });
+  const training = await Training.build({
+    ...joined,
+    world,
+    configuration,
+    corpusDirectory: join('.cache', 'mtl'),
+    onGradients: async (optimizer, iteration) => {
+      if (iteration !== 1) return;
+      await saveCheckpoint({
+        directory: gradients,
+        iteration,
+        tensors: gradientTensors(optimizer),
+        state: {},
+        rank: world?.rank ?? 0,
+        worldSize,
+        barrier: async (succeeded) => training.trainer.ranks.maximum([succeeded ? 0 : 1])[0] === 0,
+      });
+    },
+  });
+  faultyTraining(training, fault);
+  await training.run();
+  await training.close();
+}
 
 async function main() {
   const joined = await joinProcesses({ variables: process.env, timeoutMinutes: 1 });
-  const world =
-    fault === undefined || joined.world === undefined ? joined.world : faultyWorld(joined.world, fault);
   try {
-    const worldSize = world?.size ?? 1;
-    const configuration = validateConfiguration(parseFlags(process.argv.slice(2), { model }), { worldSize });
-    const training = await Training.build({
-      ...joined,
-      world,
-      configuration,
-      corpusDirectory: join('.cache', 'mtl'),
-      onGradients: async (optimizer, iteration) => {
-        if (iteration !== 1) return;
-        await saveCheckpoint({
-          directory,
-          iteration,
-          tensors: gradientTensors(optimizer),
-          state: {},
-          rank: world?.rank ?? 0,
-          worldSize,
-          barrier: async (succeeded) => training.trainer.ranks.maximum([succeeded ? 0 : 1])[0] === 0,
-        });
-      },
-    });
-    faultyTraining(training, fault);
-    await training.run();
-    await training.close();
+    const trainings = JSON.parse(readFileSync(process.env.MTL_PARITY_TRAININGS, 'utf8'));
+    for (const each of trainings) await train(joined, each);
   } catch (error) {
     joined.world?.abort(error);
     throw error;

@@ -24,6 +24,7 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { benchmarkPresets } from '../benchmark-presets.mjs';
 import { yardstickOf } from '../yardstick-of.mjs';
+import { cardFigures } from './card-figures.mjs';
 import { formatTable } from './format-table.mjs';
 import { judge } from './judge.mjs';
 import { lossesAgree } from './losses-agree.mjs';
@@ -185,13 +186,19 @@ const report = {
   rows: [],
   searches: [],
 };
+const { cuda } = report.ours;
+/** As the driver names it. */
+const card = cuda?.devices[cuda.deviceIndex];
+const peakTflops = cardFigures(card?.name)?.peakTflops;
 function save() {
   const { ours, losses } = report;
-  const { cuda, commit } = ours;
-  const where = cuda ? `${cuda.devices[cuda.deviceIndex].name}, cuBLASLt ${cuda.cublasLtVersion}` : device;
+  const { commit } = ours;
+  const where = card
+    ? `${card.name} (${(card.memoryBytes / 2 ** 30).toFixed(1)} GiB), cuBLASLt ${cuda.cublasLtVersion}`
+    : device;
   const header = `${report.date}, ${where}, commit ${commit}, ${report.peer ? `PyTorch ${report.peer.torch} on ${report.peer.device}` : 'without PyTorch'}, ${dtype}${losses !== null && !losses.agree ? '; LOSSES DIFFER: figures prove nothing' : ''}${isDryRun ? '; a dry run: figures mean nothing' : cuda?.isEmulated ? '; on an emulation: figures mean nothing' : ''}`;
   writeFileSync(join(directory, 'bench-cuda.json'), `${JSON.stringify(report, null, 1)}\n`);
-  writeFileSync(join(directory, 'bench-cuda.md'), `${header}\n\n${formatTable(report.rows)}\n`);
+  writeFileSync(join(directory, 'bench-cuda.md'), `${header}\n\n${formatTable(report.rows, peakTflops)}\n`);
 }
 
 if (report.peer === null) {
@@ -228,10 +235,10 @@ for (const preset of presetNames) {
     });
   const ours = searchSide('ours', 'ours', measureOurs(preset));
   const theirs = report.peer === null ? undefined : searchSide('theirs', 'PyTorch', measureTheirs(preset));
-  report.rows.push(judge({ preset, ours, theirs }));
+  report.rows.push(judge({ preset, ours, theirs, peakTflops }));
   save();
 }
-console.log(`\n${formatTable(report.rows)}\n\n${join(directory, 'bench-cuda.{md,json}')}`);
+console.log(`\n${formatTable(report.rows, peakTflops)}\n\n${join(directory, 'bench-cuda.{md,json}')}`);
 const missed = report.rows.flatMap(({ preset, checks }) =>
   checks.filter(({ reached }) => !reached).map((one) => ({ preset, ...one })),
 );

@@ -3,6 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { memoryShapeOf, parseFlags, validateConfiguration } from '@mtl/recipes';
 import { describe, expect, it } from 'vitest';
 import { benchmarkPresets } from '../benchmark-presets.mjs';
+import { cardFigures } from './card-figures.mjs';
 import { formatTable } from './format-table.mjs';
 import { judge } from './judge.mjs';
 import { comparedPresets, flopsPerToken } from './plans.mjs';
@@ -55,8 +56,25 @@ describe('the search for the best micro-batch', () => {
   });
 });
 
+describe('the figures of a card', () => {
+  it.each([
+    ['NVIDIA H100 80GB HBM3', 989, 3.35],
+    ['NVIDIA H200', 989, 4.8],
+    ['NVIDIA H100 PCIe', 756, 2],
+    ['NVIDIA A100-SXM4-40GB', 312, 1.6],
+  ])('are those of its name: %s', (name, peakTflops, memoryTbPerS) => {
+    expect(cardFigures(name)).toEqual({ peakTflops, memoryTbPerS });
+  });
+
+  it('are not known of others, nor of none', () => {
+    expect(cardFigures('emulation on the host')).toBeUndefined();
+    expect(cardFigures(undefined)).toBeUndefined();
+  });
+});
+
 describe('the goals', () => {
   const preset = 'gpt2-1.3b';
+  const peakTflops = 989;
   // tokens/s that are a share of the peak, attention in full
   const rateOf = (share) => (share * 989e12) / flopsPerToken(preset).full;
   const run = (more) => ({
@@ -73,7 +91,7 @@ describe('the goals', () => {
   const side = (more) => ({ results: [run(more)], best: run(more) });
   const theirs = side({ tokens_per_s: rateOf(0.4), peak_bytes: 100 });
   const missed = (more, peer = theirs) =>
-    judge({ preset, ours: side(more), theirs: peer ?? undefined })
+    judge({ preset, ours: side(more), theirs: peer ?? undefined, peakTflops })
       .checks.filter(({ reached }) => !reached)
       .map(({ name }) => name);
 
@@ -94,13 +112,23 @@ describe('the goals', () => {
       'memory',
       'first loss',
     ]);
-    const nothing = judge({ preset, ours: { results: [outOfMemory], best: undefined }, theirs });
+    const none = { results: [outOfMemory], best: undefined };
+    const nothing = judge({ preset, ours: none, theirs, peakTflops });
     expect(nothing.checks.some(({ reached }) => reached)).toBe(false);
-    expect(formatTable([nothing])).toContain('does not fit');
+    expect(formatTable([nothing], peakTflops)).toContain('does not fit');
+  });
+
+  it('have no share of a peak that is not known', () => {
+    const unknown = judge({ preset, ours: side({}), theirs });
+    const [share] = unknown.checks.filter(({ name }) => name === 'share of peak');
+    expect(share).toMatchObject({ value: null, reached: false });
+    expect(formatTable([unknown])).toContain('of an unknown peak');
+    expect(formatTable([unknown])).toContain('| - (missed) | - |');
   });
 
   it('are held against a PyTorch that did not compile only with a mark', () => {
-    const row = (peer) => formatTable([judge({ preset, ours: side({}), theirs: peer })]);
+    const row = (peer) =>
+      formatTable([judge({ preset, ours: side({}), theirs: peer, peakTflops })], peakTflops);
     expect(row(theirs)).not.toContain('not compiled');
     expect(row(side({ not_compiled: 'no Triton' }))).toContain('4 (not compiled)');
   });
@@ -110,13 +138,29 @@ describe('the goals', () => {
     const rest = 72 * 24 * 2048 ** 2 + 6 * 50304 * 2048;
     expect(flopsPerToken(preset).full).toBe(rest + 12 * 24 * 2048 * 2048);
     expect(flopsPerToken(preset).halved).toBe(rest + 6 * 24 * 2048 * 2048);
-    const { ours } = judge({ preset, ours: side({}), theirs });
+    const { ours } = judge({ preset, ours: side({}), theirs, peakTflops });
     expect(ours.peak_share).toBeCloseTo(0.56, 10);
     expect(ours.peak_share_halved).toBeLessThan(ours.peak_share);
   });
 });
 
 describe('a measurement', () => {
+  const failingWith = (text) => ({ command: 'sh', args: ['-c', `echo '${text}' >&2; exit 1`] });
+
+  it.each([
+    "KernelError: matmul: the device has no 2 bytes { code: 'MTL_OUT_OF_MEMORY' }",
+    'torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB',
+    'torch.AcceleratorError: CUDA error: out of memory',
+    'RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`',
+    'RuntimeError: Triton Error [CUDA]: CUDA_ERROR_OUT_OF_MEMORY',
+  ])('that the memory of the card does not suffice for is a result: %s', (text) => {
+    expect(runMeasurement(failingWith(text.replaceAll("'", '')))).toEqual(outOfMemory);
+  });
+
+  it('that fails otherwise is an error with what was said', () => {
+    expect(() => runMeasurement(failingWith('an illegal memory access'))).toThrow('illegal memory access');
+  });
+
   it('ends after its time though it hears no signal that could be heard', () => {
     // would end by itself after half a minute
     const deaf = "trap '' TERM; i=0; while [ $i -lt 30 ]; do sleep 1; i=$((i + 1)); done";

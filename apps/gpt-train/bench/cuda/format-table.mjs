@@ -1,15 +1,22 @@
-import { goals, peakTflops } from './plans.mjs';
+import { goals } from './plans.mjs';
 
 const number = (value, digits) =>
   value === null || value === undefined || !Number.isFinite(value) ? '-' : value.toFixed(digits);
 const percent = (share) => (share === undefined ? '-' : `${number(100 * share, 1)} %`);
 const mark = (row, name) => (row.checks.find((one) => one.name === name)?.reached ? '' : ' (missed)');
 
-/** The rows of `judge` as a table in Markdown, and what the columns mean. */
-export function formatTable(rows) {
+/** The rows of `judge` as a table in Markdown, and what the columns mean; `peakTflops` as `judge` had it. */
+export function formatTable(rows, peakTflops) {
   const header = [
     ...['model', 'ours, tokens/s', 'micro-batch', 'PyTorch, tokens/s', 'micro-batch', 'ratio'],
-    ...['TFLOP/s', `of ${peakTflops}`, 'attention halved', 'memory ratio', 'at micro-batch', 'host'],
+    ...[
+      'TFLOP/s',
+      `of ${peakTflops ?? 'an unknown peak'}`,
+      'attention halved',
+      'memory ratio',
+      'at micro-batch',
+      'host',
+    ],
   ];
   const lines = rows.map((row) => [
     row.preset,

@@ -1,4 +1,4 @@
-import { flopsPerToken, goals, peakTflops, plans } from './plans.mjs';
+import { flopsPerToken, goals, plans } from './plans.mjs';
 import { largestCommon } from './search-micro-batch.mjs';
 
 const tflops = (tokensPerSecond, flops) => (tokensPerSecond * flops) / 1e12;
@@ -16,17 +16,20 @@ function check(name, { value, goal, isReached }) {
 /**
  * One model of the table: both sides at their best, and each goal with what came. A goal that cannot be
  * judged, because a side did not fit the card or there is no yardstick, is not reached and says so with a
- * value of null.
+ * value of null. `peakTflops` is the card's (card-figures.mjs); of one whose peak is not known there is no
+ * share.
  */
-export function judge({ preset, ours, theirs }) {
+export function judge({ preset, ours, theirs, peakTflops }) {
   const [our, their] = [ours.best, theirs?.best];
   const flops = flopsPerToken(preset);
   const rates = (run) =>
     run && {
       tflops: tflops(run.tokens_per_s, flops.full),
       tflops_halved: tflops(run.tokens_per_s, flops.halved),
-      peak_share: tflops(run.tokens_per_s, flops.full) / peakTflops,
-      peak_share_halved: tflops(run.tokens_per_s, flops.halved) / peakTflops,
+      ...(peakTflops !== undefined && {
+        peak_share: tflops(run.tokens_per_s, flops.full) / peakTflops,
+        peak_share_halved: tflops(run.tokens_per_s, flops.halved) / peakTflops,
+      }),
     };
   const common = our && their ? largestCommon(ours, theirs) : undefined;
   const speed = our && their ? our.tokens_per_s / their.tokens_per_s : null;

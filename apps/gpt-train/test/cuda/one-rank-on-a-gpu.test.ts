@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { bounds } from '../parity-training.js';
 import { readMetrics, runGptTrain } from '../run-gpt-train.js';
 
-const { title, problem } = findGpu();
+const { title, problem, isEmulated } = findGpu();
 const numSteps = 4;
 const launchedAsGraphs = 'passes over micro-batches are launched as graphs';
 
@@ -64,7 +64,7 @@ describe.skipIf(problem !== undefined)(`gpt-train alone on one GPU (${title})`, 
     });
   });
 
-  it('computes in TF32 when asked, and not otherwise', async () => {
+  it('takes TF32 when asked, and not otherwise', async () => {
     const flags = ['--global-batch-size', '2'];
     const { steps: exact } = await train('float32', { device: 'cuda', flags });
     const { steps: onHost } = await train('float32-host', { device: 'cpu', flags });
@@ -73,8 +73,11 @@ describe.skipIf(problem !== undefined)(`gpt-train alone on one GPU (${title})`, 
       steps.map(({ lm_loss }, step) => Math.abs(lm_loss! / onHost[step]!.lm_loss! - 1));
     expect(Math.max(...distances(exact))).toBeLessThan(bounds.loss);
     // 10 bits of mantissa: no further than bfloat16 may come with 8
-    expect(rounded.map(({ lm_loss }) => lm_loss)).not.toEqual(exact.map(({ lm_loss }) => lm_loss));
     expect(Math.max(...distances(rounded))).toBeLessThan(bounds.bfloat16Loss);
+    // that the flag arrives: a card's library may compute products as small as these without TF32 all the
+    // same, and packages/kernels/test/cuda/tf32.test.ts has those that it does not
+    const losses = (steps: typeof exact) => steps.map(({ lm_loss }) => lm_loss);
+    if (isEmulated) expect(losses(rounded)).not.toEqual(losses(exact));
   });
 
   it('launches passes as graphs with the same losses and norms to the bit', async () => {

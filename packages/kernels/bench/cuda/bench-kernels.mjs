@@ -92,21 +92,33 @@ function measurePeer() {
   return undefined;
 }
 
+/** The card as the driver names it, and the emulation as what it is. */
+function describeCard() {
+  const { status, stdout } = spawnSync(process.execPath, [join(here, 'describe-card.mjs')], {
+    ...{ encoding: 'utf8', timeout: 60_000, killSignal: 'SIGKILL' },
+  });
+  if (status !== 0) return { name: 'a card that no longer answers' };
+  const { devices, deviceIndex, cublasLtVersion } = JSON.parse(stdout);
+  return { ...devices[deviceIndex], cublasLtVersion };
+}
+
 const peer = measurePeer();
+const card = describeCard();
 const compared = compareKernels({ rows, peer });
 const table = formatKernels(compared);
+const cardText = `${card.name}, cuBLASLt ${card.cublasLtVersion ?? 'unknown'}`;
 const peerText = peer
   ? `PyTorch ${peer.torch} on ${peer.device}: ${peer.products.map(({ n, tflops }) => `${n}^3 ${tflops.toFixed(1)} TFLOP/s`).join(', ')}, copy ${peer.copies.map((one) => `${one.gb_per_s.toFixed(0)} GB/s`).join(', ')}`
   : 'without PyTorch';
 writeFileSync(
   join(out, 'bench-kernels.json'),
-  `${JSON.stringify({ isDryRun, peer: peer ?? null, rows: compared }, null, 1)}\n`,
+  `${JSON.stringify({ isDryRun, card, peer: peer ?? null, rows: compared }, null, 1)}\n`,
 );
 writeFileSync(
   join(out, 'bench-kernels.md'),
-  `${peerText}${isDryRun ? '; a dry run: figures mean nothing' : ''}\n\n${table}\n`,
+  `${cardText}; ${peerText}${isDryRun ? '; a dry run: figures mean nothing' : ''}\n\n${table}\n`,
 );
-console.log(`\n${peerText}\n\n${table}`);
+console.log(`\n${cardText}; ${peerText}\n\n${table}`);
 if (ours.status !== 0) {
   console.error('error[MTL_BENCH_VALUES]: a kernel gave wrong values, or was not timed (above)');
   process.exit(1);

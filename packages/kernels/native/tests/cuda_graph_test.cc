@@ -18,6 +18,17 @@ cudaStream_t new_stream() {
   return stream;
 }
 
+// Numbers in memory of the device, which the host reaches here.
+struct DeviceNumbers {
+  explicit DeviceNumbers(int count) {
+    void* taken = nullptr;
+    EXPECT(cudaMalloc(&taken, static_cast<size_t>(count) * sizeof(int)) == cudaSuccess);
+    data = static_cast<int*>(taken);
+  }
+  ~DeviceNumbers() { EXPECT(cudaFree(data) == cudaSuccess); }
+  int* data;
+};
+
 __global__ void add_to(int* value, int what) {
   what *= 2;  // a parameter is the launch's own, every time
   if (threadIdx.x == 0) *value += what;
@@ -27,9 +38,11 @@ Launch in(cudaStream_t stream) { return {1, 32, 0, stream}; }
 
 MTL_TEST(a_captured_stream_does_nothing_until_its_graph_is_launched) {
   const cudaStream_t stream = new_stream(), other = new_stream();
-  int value = 1, copy = 0, beside = 0, what = 5;
+  const DeviceNumbers numbers(3);
+  int &value = numbers.data[0] = 1, &copy = numbers.data[1] = 0, &beside = numbers.data[2] = 0, what = 5;
   EXPECT(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal) == cudaSuccess);
   EXPECT(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal) == cudaErrorIllegalState);
+  EXPECT(cudaGetLastError() == cudaErrorIllegalState);  // or the next launch would be blamed
   EXPECT(MTL_LAUNCH(add_to, in(stream), &value, what) == cudaSuccess);
   what = 1000;  // by value
   EXPECT(cudaMemcpyAsync(&copy, &value, sizeof value, cudaMemcpyDeviceToDevice, stream) == cudaSuccess);
@@ -55,6 +68,7 @@ bool spoils(cudaError_t expected, const std::function<cudaError_t(cudaStream_t)>
   const cudaError_t got = call(stream);
   cudaGraph_t graph = nullptr;
   const cudaError_t ended = cudaStreamEndCapture(stream, &graph);
+  cudaGetLastError();
   return got == expected && ended == cudaErrorStreamCaptureInvalidated && graph == nullptr;
 }
 
@@ -87,6 +101,7 @@ MTL_TEST(what_other_threads_do_spoils_only_a_capture_that_concerns_them) {
     cudaGraph_t graph = nullptr;
     EXPECT(cudaStreamEndCapture(stream, &graph) == (concerns_all ? cudaErrorStreamCaptureInvalidated : cudaSuccess));
     if (graph != nullptr) EXPECT(cudaGraphDestroy(graph) == cudaSuccess);
+    cudaGetLastError();
   }
   EXPECT(cudaEventDestroy(event) == cudaSuccess);
 }

@@ -29,7 +29,18 @@ const vector = (values: readonly number[]): Tensor =>
   Tensor.from(values, { shape: [values.length], dtype: 'float32', device });
 
 describe.skipIf(problem !== undefined)(`graphs on device cuda (${title})`, () => {
-  beforeAll(() => void openCuda());
+  beforeAll(() => {
+    openCuda();
+    // A card's driver loads a kernel when it is first used, which a capture may refuse: trainings run their
+    // passes by themselves before they record them, and so does this.
+    using tensor = vector([1, 2, 3, 4]);
+    using square = Tensor.zeros({ shape: [16, 16], dtype: 'float32', device });
+    using product = Tensor.zeros({ shape: [16, 16], dtype: 'float32', device });
+    using sum = Tensor.zeros({ shape: [1], dtype: 'float64', device });
+    add({ output: tensor, left: tensor, right: tensor });
+    matmul({ output: product, left: square, right: square });
+    sumOfSquares({ output: sum, input: product });
+  });
   afterAll(() => {
     expect(numLiveTensors()).toBe(0);
     expect(memoryStatistics(device).numAllocations).toBe(0);

@@ -11,7 +11,7 @@
  *                                              initcheck); with memcheck a few operations called from here,
  *                                              too
  */
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { copyFileSync, existsSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -27,6 +27,21 @@ function run([command, ...args], environment = {}, cwd = directory) {
   return status ?? 1;
 }
 
+/** The same beside others: its output comes when it has ended. */
+function runBeside([command, ...args], environment, cwd) {
+  const env = { ...process.env, ...environment };
+  const child = spawn(command, args, { cwd, stdio: ['ignore', 'pipe', 'pipe'], env });
+  const output = [];
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (bytes) => output.push(bytes));
+  return new Promise((resolve, reject) => {
+    child.on('error', reject);
+    child.on('close', (status) => {
+      process.stdout.write(Buffer.concat(output));
+      resolve(status ?? 1);
+    });
+  });
+}
+
 /** Runs what must succeed for the rest to make sense. */
 function must(...step) {
   const status = run(...step);
@@ -38,7 +53,7 @@ const at = args.indexOf('--sanitize');
 const tool = at < 0 ? undefined : args.splice(at, 2)[1];
 
 /** The same tests on the library compiled for this processor. */
-function testUnderEmulation() {
+async function testUnderEmulation() {
   must(build());
   must(build('--target', 'mtl_cuda_emulated'));
   must(build('--target', 'cublaslt_emulated'));
@@ -52,24 +67,23 @@ function testUnderEmulation() {
     MTL_CUDA_LIBRARY: join(directory, 'build/Release/libmtl_cuda_emulated.so'),
     MTL_CUDA_LIBS: emulated,
     MTL_EMULATION_COUNTS: join(emulated, 'counts'),
+    // a host or a stream that does not wait for what it reads finds out
+    MTL_EMULATION_STREAMS: process.env.MTL_EMULATION_STREAMS ?? 'late',
   };
-  return testAll(environment);
+  // one process each most of the time
+  return Promise.all(places.map((cwd) => runBeside(testsIn(cwd), environment, cwd))).then(worst);
 }
 
 const buildOnlyAt = args.indexOf('--build-only');
 const isBuildOnly = buildOnlyAt >= 0 && args.splice(buildOnlyAt, 1).length > 0;
 const emulationAt = args.indexOf('--emulation');
 const isEmulationOnly = emulationAt >= 0 && args.splice(emulationAt, 1).length > 0;
+/** Of operations, and steps of trainings from the package where all of it comes together. */
+const places = [directory, join(directory, '../recipes')];
 /** A package's tests of device cuda. */
-function test(environment, cwd = directory) {
-  return run([join(cwd, 'node_modules/.bin/vitest'), 'run', 'test/cuda', ...args], environment, cwd);
-}
-/** Those here, and steps of trainings, from the package where all of it comes together. */
-function testAll(environment) {
-  const status = test(environment);
-  return test(environment, join(directory, '../recipes')) || status;
-}
-if (isEmulationOnly) process.exit(testUnderEmulation());
+const testsIn = (cwd) => [join(cwd, 'node_modules/.bin/vitest'), 'run', 'test/cuda', ...args];
+const worst = (statuses) => Math.max(...statuses);
+if (isEmulationOnly) process.exit(await testUnderEmulation());
 
 must(build('--build-dir', 'build/Cuda', '-DMTL_CUDA=ON'));
 const library = join(directory, 'build/Cuda/libmtl_cuda.so');
@@ -87,5 +101,6 @@ if (tool !== undefined) {
 
 console.log(`\n== on the card${existsSync(library) ? '' : ': no CUDA library was built'}`);
 const resources = existsSync(library) ? run(['node', 'native/cuda/check-resources.mjs']) : 0;
-const onCard = testAll();
-process.exit(resources || onCard || testUnderEmulation());
+// alone: a card has one memory
+const onCard = worst(places.map((cwd) => run(testsIn(cwd), {}, cwd)));
+process.exit(resources || onCard || (await testUnderEmulation()));

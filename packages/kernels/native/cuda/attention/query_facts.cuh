@@ -75,7 +75,7 @@ MTL_PTX void drop_transposed(float (&values)[kColumns / 8][4], const QueryFacts&
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32 % kWarps;
 #pragma unroll
   for (int n = 0; n < kColumns / 8; ++n) {
-    const uint32_t kept = *reinterpret_cast<const uint32_t*>(&facts.kept[warp][first_column + 8 * n + lane % 4 * 2]);  // of two queries
+    const uint32_t kept = in_one_access<uint32_t>(&facts.kept[warp][first_column + 8 * n + lane % 4 * 2]);  // of two queries
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       if ((kept >> (16 * (i % 2) + lane / 4 + i / 2 * 8) & 1) == 0) values[n][i] = 0.0f;

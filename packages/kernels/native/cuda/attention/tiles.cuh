@@ -99,7 +99,7 @@ MTL_PTX void store_rows(T* matrix, int64_t stride, int num_rows, int width, cons
   for (int n = 0; n < kWidth / 8; ++n) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      *reinterpret_cast<uint32_t*>(scratch + (lane / 4 + 8 * half) * kStride + 8 * n + lane % 4 * 2) =
+      in_one_access<uint32_t>(scratch + (lane / 4 + 8 * half) * kStride + 8 * n + lane % 4 * 2) =
           Numbers<T>::pack(sums[n][2 * half] * factors[half], sums[n][2 * half + 1] * factors[half]);
     }
   }
@@ -108,8 +108,7 @@ MTL_PTX void store_rows(T* matrix, int64_t stride, int num_rows, int width, cons
   for (int chunk = lane; chunk < 16 * kChunks; chunk += 32) {
     const int row = chunk / kChunks, column = chunk % kChunks * 8;
     if (row >= num_rows || column >= width) continue;
-    *reinterpret_cast<uint4*>(matrix + row * stride + column) =
-        *reinterpret_cast<const uint4*>(scratch + row * kStride + column);
+    in_one_access<uint4>(matrix + row * stride + column) = in_one_access<uint4>(scratch + row * kStride + column);
   }
 }
 

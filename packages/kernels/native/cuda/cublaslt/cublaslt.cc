@@ -28,6 +28,9 @@ void* workspace = nullptr;
 
 Status status_of(int result, const char* what) {
   if (result == lt::kSuccess) return ok_status();
+  if (result == lt::kAllocationFailed) {
+    return error_status("MTL_OUT_OF_MEMORY", "%s: the device or the host has no memory left for the library", what);
+  }
   return error_status("MTL_CUBLASLT", "%s failed with cuBLAS status %d", what, result);
 }
 
@@ -170,9 +173,15 @@ Status describe_pointers(const MatrixProduct& p, const Plan& plan) {
   return describe(plan, lt::DescriptionAttribute::kAuxiliaryPointer, p.auxiliary);
 }
 
-// What the documentation asks of an auxiliary matrix: 16-byte aligned rows of a multiple of 8 elements.
-bool takes_auxiliary(const MatrixProduct& p) {
-  return p.auxiliary == nullptr || (p.columns % 8 == 0 && alignment_of(p.auxiliary) >= 16);
+// What epilogues take beside the matrices. The documentation asks of an auxiliary matrix 16-byte aligned rows
+// of a multiple of 8 elements. Of a bias it says nothing, and the heuristic cannot be told how it is aligned:
+// kernels that read 16 bytes of it at a time have ended in misaligned addresses for others, after which a
+// process has lost its device.
+bool takes_vectors(const MatrixProduct& p) {
+  constexpr uint32_t kAccess = 16;
+  const auto is_aligned = [](const void* data) { return data == nullptr || alignment_of(data) >= kAccess; };
+  return is_aligned(p.bias) && is_aligned(p.bias_gradient) && is_aligned(p.auxiliary) &&
+         (p.auxiliary == nullptr || p.columns % 8 == 0);
 }
 
 Status make_description(const MatrixProduct& p, Plan* plan) {
@@ -342,7 +351,7 @@ Status cublaslt_matrix_product(const MatrixProduct& product) {
 Status cublaslt_product_if_offered(const MatrixProduct& product, bool* is_offered) {
   MTL_RETURN_IF_ERROR(use_device());
   *is_offered = false;
-  if (product.fused != FusedWith::kNothing && (!fuses(product.fused) || !takes_auxiliary(product))) return ok_status();
+  if (!takes_vectors(product) || (product.fused != FusedWith::kNothing && !fuses(product.fused))) return ok_status();
   const std::lock_guard<std::mutex> lock(mutex);
   Plan* plan = nullptr;
   MTL_RETURN_IF_ERROR(plan_of(product, &plan));

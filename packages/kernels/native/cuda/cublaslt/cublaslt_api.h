@@ -16,7 +16,9 @@ using Layout = struct LayoutOpaque*;
 using Preference = struct PreferenceOpaque*;
 
 constexpr int kSuccess = 0;       // CUBLAS_STATUS_SUCCESS
+constexpr int kAllocationFailed = 3;  // CUBLAS_STATUS_ALLOC_FAILED
 constexpr int kInvalidValue = 7;  // CUBLAS_STATUS_INVALID_VALUE
+constexpr int kExecutionFailed = 13;  // CUBLAS_STATUS_EXECUTION_FAILED
 constexpr int kUnsupported = 15;  // CUBLAS_STATUS_NOT_SUPPORTED
 
 // cudaDataType

@@ -7,7 +7,8 @@
 namespace mtl::cuda::lt {
 
 static_assert(kSuccess == CUBLAS_STATUS_SUCCESS && kUnsupported == CUBLAS_STATUS_NOT_SUPPORTED);
-static_assert(kInvalidValue == CUBLAS_STATUS_INVALID_VALUE);
+static_assert(kInvalidValue == CUBLAS_STATUS_INVALID_VALUE && kAllocationFailed == CUBLAS_STATUS_ALLOC_FAILED);
+static_assert(kExecutionFailed == CUBLAS_STATUS_EXECUTION_FAILED);
 static_assert(kReal32 == CUDA_R_32F && kReal16 == CUDA_R_16F && kBReal16 == CUDA_R_16BF);
 static_assert(kCompute32 == CUBLAS_COMPUTE_32F && kCompute32FastTf32 == CUBLAS_COMPUTE_32F_FAST_TF32);
 static_assert(kNone == CUBLAS_OP_N && kTranspose == CUBLAS_OP_T);

@@ -23,6 +23,7 @@ namespace {
 
 constexpr int kMaxThreads = 1024, kNumBarriers = 16;
 constexpr size_t kSharedBytes = 227 << 10, kStaticBytes = 48 << 10;  // of an H100's block
+constexpr size_t kDynamicAlignment = 1024;                           // of MTL_DYNAMIC_SHARED
 constexpr size_t kRedZone = 64;                                      // after every array
 constexpr unsigned char kPoison = 0xff;                              // NaN in every floating type
 constexpr unsigned char kGuard = 0xa5;
@@ -53,13 +54,13 @@ struct Barrier {
   Site site;
 };
 
-// Lanes of a warp that have come, of those in the mask.
+// Lanes of a warp that have come, of those in the mask. Until the first has come the rest means nothing.
 struct Meeting {
-  uint32_t mask;
-  int arrived;
-  Site site;
-  void (*complete)(Payloads, uint32_t);
-  void* payloads[32];
+  uint32_t mask = 0;
+  int arrived = 0, expected = 0;
+  Site site = {};
+  void (*complete)(Payloads, uint32_t) = nullptr;
+  void* payloads[32] = {};
 };
 
 struct Array {
@@ -72,7 +73,7 @@ struct Machine {
   std::vector<std::unique_ptr<Thread>> threads;
   int num_threads = 0, current = -1;
   Barrier barriers[kNumBarriers];
-  std::vector<Meeting> meetings[kMaxThreads / 32];  // of each warp, one for every mask that somebody waits with
+  std::vector<Meeting> meetings[kMaxThreads / 32];  // of each warp, one for every mask that it has met with
   alignas(1024) unsigned char shared[2 * kSharedBytes];  // room for the red zones
   size_t shared_end = 0, static_bytes = 0, dynamic_bytes = 0;
   std::vector<Array> arrays;
@@ -83,12 +84,11 @@ struct Machine {
   std::string message;
 };
 
-Machine& machine() {
-  static Machine instance;
-  return instance;
-}
+Machine the_machine;
 
-Thread& current() { return *machine().threads[machine().current]; }
+// Called at every step of every thread, as what follows is: inline.
+inline Machine& machine() { return the_machine; }
+inline Thread& current() { return *the_machine.threads[the_machine.current]; }
 
 std::string describe(Index index) {
   return "(" + std::to_string(index.x) + ", " + std::to_string(index.y) + ", " + std::to_string(index.z) + ")";
@@ -100,7 +100,7 @@ std::string describe(Site site) {
 }
 
 // For messages of threads that end there: they own no memory, because nothing unwinds an abandoned fiber.
-const char* name_of(Site site) {
+[[gnu::cold]] const char* name_of(Site site) {
   static char name[128];
   std::snprintf(name, sizeof name, "%s", describe(site).c_str());
   return name;
@@ -147,7 +147,7 @@ void begin_shared(size_t dynamic_bytes) {
   m.arrays.clear();
   m.shared_end = m.static_bytes = 0;
   m.dynamic_bytes = dynamic_bytes;
-  add_array(nullptr, dynamic_bytes, 1024);
+  add_array(nullptr, dynamic_bytes, kDynamicAlignment);
 }
 
 void end_shared() {
@@ -284,6 +284,21 @@ void run_block() {
   if (undone != nullptr) record_failure(undone);
 }
 
+[[gnu::cold]] Meeting& add_meeting(std::vector<Meeting>& met, uint32_t mask) {
+  met.emplace_back();
+  met.back().mask = mask;
+  met.back().expected = __builtin_popcount(mask);
+  return met.back();
+}
+
+Meeting& meeting_of(int warp, uint32_t mask) {
+  std::vector<Meeting>& met = machine().meetings[warp];
+  for (Meeting& meeting : met) {
+    if (meeting.mask == mask) return meeting;
+  }
+  return add_meeting(met, mask);
+}
+
 bool check_launch(Dimensions grid, Dimensions block, size_t dynamic_bytes) {
   if (block.size() == 0 || block.size() > kMaxThreads || block.z > 64 || grid.size() == 0 || grid.x > 0x7fffffffu ||
       grid.y > 65535 || grid.z > 65535) {
@@ -396,19 +411,20 @@ void meet_in_warp(uint32_t mask, void* payload, void (*complete)(Payloads, uint3
   if (m.num_threads - first < 32 && mask >> (m.num_threads - first) != 0) {
     fail(site, "mask %08x has lanes that do not exist", mask);
   }
-  std::vector<Meeting>& open = m.meetings[first / 32];
-  auto meeting = std::find_if(open.begin(), open.end(), [&](const Meeting& other) { return other.mask == mask; });
-  if (meeting == open.end()) meeting = open.insert(open.end(), Meeting{mask, 0, site, complete, {}});
-  if (meeting->complete != complete || meeting->site.line != site.line) {
-    fail(site, "other lanes of mask %08x wait at %s", mask, name_of(meeting->site));
+  Meeting& meeting = meeting_of(first / 32, mask);
+  if (meeting.arrived == 0) {
+    meeting.complete = complete;
+    meeting.site = site;
+  } else if (meeting.complete != complete || meeting.site.line != site.line) {
+    fail(site, "other lanes of mask %08x wait at %s", mask, name_of(meeting.site));
   }
-  meeting->payloads[mine] = payload;
-  if (++meeting->arrived < __builtin_popcount(mask)) {
+  meeting.payloads[mine] = payload;
+  if (++meeting.arrived < meeting.expected) {
     current().mask = mask;
     return wait(Wait::kWarp, site);
   }
-  complete(meeting->payloads, mask);
-  open.erase(meeting);
+  complete(meeting.payloads, mask);
+  meeting.arrived = 0;
   for (int other = 0; other < 32; ++other) {
     if (mask >> other & 1) m.threads[first + other]->wait = Wait::kNothing;
   }
@@ -422,8 +438,12 @@ void* static_shared(const void* key, size_t bytes, size_t alignment) {
   m.static_bytes += bytes;
   const Site site = {"a shared array", "", 0};
   if (m.static_bytes > kStaticBytes) fail(site, "%zu bytes of static shared memory, at most %zu", m.static_bytes, kStaticBytes);
-  if (m.static_bytes + m.dynamic_bytes > kSharedBytes) {
-    fail(site, "%zu bytes of shared memory, at most %zu", m.static_bytes + m.dynamic_bytes, kSharedBytes);
+  // the dynamic memory comes behind the static one, aligned; up to 48 KB of both nobody has to ask for, and
+  // launch() asks by the dynamic bytes alone
+  const size_t all = (m.static_bytes + kDynamicAlignment - 1) / kDynamicAlignment * kDynamicAlignment + m.dynamic_bytes;
+  const size_t limit = m.dynamic_bytes > kStaticBytes ? kSharedBytes : kStaticBytes;
+  if (m.dynamic_bytes > 0 && all > limit) {
+    fail(site, "%zu bytes of static and dynamic shared memory, at most %zu for a launch that asks as this one does", all, limit);
   }
   return add_array(key, bytes, std::max<size_t>(alignment, 16));
 }

@@ -8,7 +8,9 @@ target_link_libraries(cuda_emulated PRIVATE compile_options)
 target_include_directories(cuda_emulated BEFORE PRIVATE native/cuda/emulation/toolkit)
 # `#pragma unroll`; registers of two 16-bit numbers are read as 32-bit ones, which nvcc allows
 target_compile_options(cuda_emulated PRIVATE -Wno-unknown-pragmas -fno-strict-aliasing)
-target_compile_options(cuda_emulated PRIVATE -O2) # sanitizers or not: matrix instructions are long loops here
+target_compile_options(cuda_emulated PRIVATE -O2)
+# with sanitizers, too, under which all else is -O1: every step of every thread comes through here
+set_source_files_properties(${EMULATION_SOURCES} PROPERTIES COMPILE_OPTIONS -O2)
 
 add_library(mtl_cuda_emulated SHARED EXCLUDE_FROM_ALL $<TARGET_OBJECTS:cuda_emulated> ${CUDA_SHARED_SOURCES})
 target_link_libraries(mtl_cuda_emulated PRIVATE compile_options ${CMAKE_DL_LIBS})

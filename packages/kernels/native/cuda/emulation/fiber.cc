@@ -25,6 +25,9 @@ namespace {
 // Kernels keep their registers here: at most 255 of 4 bytes on a card, several times that in a build without
 // optimisation.
 constexpr size_t kStackBytes = 256 << 10;
+// Stacks begin at different lines of a page: else those of a warp, of which each is used for a moment, would
+// push each other out of the processor's first cache.
+constexpr size_t kLineBytes = 64, kStaggerBytes = 17 * kLineBytes, kNumStaggers = 32;
 
 // Where a fiber or its resumer stands while the other one runs.
 struct Context {
@@ -40,11 +43,13 @@ struct Context {
 
 struct FiberState {
   unsigned char* stack;
+  size_t stack_bytes;
   Context own, resumer;
   const void* resumer_stack = nullptr;  // as AddressSanitizer tells it
   size_t resumer_stack_bytes = 0;
   void (*body)(void*);
   void* argument;
+  bool is_abandoned = false;  // a body began and has not ended
 };
 
 }  // namespace mtl::emulation
@@ -110,6 +115,7 @@ void run_fiber() {
   FiberState& self = *running;
   arrived(nullptr, &self.resumer_stack, &self.resumer_stack_bytes);
   self.body(self.argument);
+  self.is_abandoned = false;
   exchange(self.own, self.resumer, nullptr, self.resumer_stack, self.resumer_stack_bytes);
   std::abort();
 }
@@ -124,7 +130,9 @@ Fiber::Fiber() : state_(new FiberState()) {
     std::fprintf(stderr, "emulation: no memory for a stack of %zu bytes\n", kStackBytes);
     std::abort();
   }
+  static size_t number = 0;
   state_->stack = static_cast<unsigned char*>(memory) + page;
+  state_->stack_bytes = kStackBytes - number++ % kNumStaggers * kStaggerBytes;
 }
 
 Fiber::~Fiber() {
@@ -138,10 +146,12 @@ void Fiber::start(void (*body)(void*), void* argument) {
   state_->argument = argument;
   state_->own.fake_stack = nullptr;
 #if defined(__SANITIZE_ADDRESS__)
-  __asan_unpoison_memory_region(state_->stack, kStackBytes);  // an abandoned body leaves its red zones behind
+  // an abandoned body leaves its red zones behind
+  if (state_->is_abandoned) __asan_unpoison_memory_region(state_->stack, state_->stack_bytes);
 #endif
+  state_->is_abandoned = true;
 #if defined(MTL_FAST_FIBERS)
-  auto* top = reinterpret_cast<uint64_t*>(state_->stack + kStackBytes);
+  auto* top = reinterpret_cast<uint64_t*>(state_->stack + state_->stack_bytes);
   *--top = 0;  // the return address of run_fiber, and with it the alignment that a called function expects
   *--top = reinterpret_cast<uint64_t>(&run_fiber);
   for (int preserved = 0; preserved < 6; ++preserved) *--top = 0;
@@ -149,7 +159,7 @@ void Fiber::start(void (*body)(void*), void* argument) {
 #else
   getcontext(&state_->own.context);
   state_->own.context.uc_stack.ss_sp = state_->stack;
-  state_->own.context.uc_stack.ss_size = kStackBytes;
+  state_->own.context.uc_stack.ss_size = state_->stack_bytes;
   makecontext(&state_->own.context, &run_fiber, 0);
 #endif
 }
@@ -157,7 +167,7 @@ void Fiber::start(void (*body)(void*), void* argument) {
 void Fiber::resume() {
   FiberState& self = *state_;
   running = &self;
-  exchange(self.resumer, self.own, &self.resumer.fake_stack, self.stack, kStackBytes);
+  exchange(self.resumer, self.own, &self.resumer.fake_stack, self.stack, self.stack_bytes);
   arrived(self.resumer.fake_stack, nullptr, nullptr);
   running = nullptr;
 }

@@ -4,9 +4,11 @@
 //   MTL_LAUNCH(kernel, launch, arguments...)   a cudaError_t; a kernel's name with commas in parentheses
 //   MTL_SHARED(float, tile, [32][33]);      a shared array, all NaN at the start of a block under emulation
 //   MTL_DYNAMIC_SHARED(bytes);              unsigned char* bytes: what Launch::shared_bytes asked for, aligned to 1024
+//   in_one_access<uint4>(address)           what lies there as one vector, which has to be aligned to its size
 #pragma once
 
 #include <cstddef>
+#include <type_traits>
 
 #if defined(__CUDACC__)
 #include <cuda_bf16.h>
@@ -29,7 +31,15 @@ struct Launch {
   cudaStream_t stream = nullptr;
 };
 
+template <typename Vector, typename T>
+using VectorAt = std::conditional_t<std::is_const_v<T>, const Vector, Vector>;
+
 #if defined(__CUDACC__)
+
+template <typename Vector, typename T>
+__device__ __forceinline__ VectorAt<Vector, T>& in_one_access(T* address) {
+  return *reinterpret_cast<VectorAt<Vector, T>*>(address);
+}
 
 #define MTL_SHARED(type, name, dimensions) __shared__ type name dimensions
 #define MTL_DYNAMIC_SHARED(name)                                             \
@@ -54,6 +64,14 @@ cudaError_t launch(void (*kernel)(Parameters...), const Launch& how, Arguments&&
 
 #else
 
+template <typename Vector, typename T>
+VectorAt<Vector, T>& in_one_access(T* address, MTL_SITE_PARAMETERS) {
+  if (reinterpret_cast<uintptr_t>(address) % sizeof(Vector) != 0) {
+    emulation::fail({"an access", file, line}, "%zu bytes at an address that is not aligned to them", sizeof(Vector));
+  }
+  return *reinterpret_cast<VectorAt<Vector, T>*>(address);
+}
+
 #define MTL_SHARED(type, name, dimensions)                                              \
   using name##_array = type dimensions;                                                 \
   static char name##_key;                                                               \
@@ -75,9 +93,12 @@ cudaError_t launch(const char* name, void (*kernel)(Parameters...), const Launch
   emulation::count(emulation::kKernels);
   // By value: a kernel that is captured runs later, and maybe often. Each thread gets a copy, as on a card.
   const std::tuple<Parameters...> values(static_cast<Parameters>(arguments)...);
-  return emulation::enqueue(how.stream, [=] {
+  const cudaError_t error = emulation::enqueue(how.stream, [=] {
     return is_idle ? cudaSuccess : emulate(name, how, [&] { std::apply(kernel, values); });
   });
+  // what a call before has left is taken for the launch's own, as on a card
+  const cudaError_t left = cudaGetLastError();
+  return error == cudaSuccess ? left : error;
 }
 
 #define MTL_LAUNCH(kernel, ...) ::mtl::cuda::launch(#kernel, kernel, __VA_ARGS__)

@@ -2,6 +2,7 @@
 // headers: the same names, the same bits, conversions to the nearest, ties to even.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 
@@ -36,6 +37,14 @@ inline float __uint_as_float(unsigned bits) {
 }
 inline int __float_as_int(float value) { return static_cast<int>(__float_as_uint(value)); }
 inline float __int_as_float(int bits) { return __uint_as_float(static_cast<unsigned>(bits)); }
+
+// How matrix units round sums in float32: PTX leaves it open, and on cards they have been seen to cut off
+// what does not fit (Fasi et al. 2021, "Numerical behavior of NVIDIA tensor cores"). So do these, always in
+// the direction that adds up: tolerances have to have room for it.
+inline float toward_zero(double value) {
+  const float nearest = static_cast<float>(value);
+  return std::fabs(static_cast<double>(nearest)) > std::fabs(value) ? std::nextafter(nearest, 0.0f) : nearest;
+}
 
 struct __nv_bfloat16 { uint16_t bits; };
 struct __half { uint16_t bits; };

@@ -1,7 +1,7 @@
 // The few names of the CUDA runtime that launchers and the library's host code need, where CUDA is missing.
 // One device (or as many as MTL_EMULATED_DEVICES says, for tests of who gets which) with the host's memory.
-// Everything is done at once, or, while its stream is captured, when the graph is launched (stream.h); events
-// have always happened. With MTL_EMULATION_IDLE=1 kernels and products do nothing: what is left is the host's
+// Work is done at once or later (pending_work.h) or, while its stream is captured, when the graph is launched
+// (stream.h). With MTL_EMULATION_IDLE=1 kernels and products do nothing: what is left is the host's
 // own time.
 #pragma once
 

@@ -42,7 +42,7 @@ __device__ __forceinline__ void store4(T* to, const float (&from)[4]) {
   uint2 words;
   words.x = pack(from, static_cast<const T*>(nullptr));
   words.y = pack(from + 2, static_cast<const T*>(nullptr));
-  *reinterpret_cast<uint2*>(to) = words;
+  in_one_access<uint2>(to) = words;
 }
 
 // Elements [at, at + count), count at most 4, which decay or not as their segments say.

@@ -2,7 +2,8 @@
 //
 // Four words of a Philox block belong to columns 16 apart, so a thread takes N neighbouring counters and with
 // them N columns in each of the four quarters of a group of 64: every random bit is used, every access is 16
-// bytes wide.
+// bytes wide. All that a thread reads of a group is on its way before the random bits are made, and none of
+// it waits for a store; a block has several rows where one would not fill it.
 #include "cuda/kernels/dispatch.h"
 #include "cuda/kernels/philox_mask.h"
 
@@ -18,11 +19,11 @@ struct Arrays {
   int64_t rows, batch, columns, sequence_offset;
 };
 
+// What dropout leaves of N columns, with the bias before and the residual (not read where there is none)
+// behind.
 template <typename T, int N>
-__device__ __forceinline__ void apply(const Arrays<T>& a, int64_t row, int64_t column, const float (&factors)[N]) {
-  const int64_t at = row * a.columns + column;
-  float values[N];
-  load(values, a.input + at);
+__device__ __forceinline__ void combine(const Arrays<T>& a, int64_t column, float (&values)[N], const float (&residual)[N],
+                                        const float (&factors)[N]) {
   if (a.bias != nullptr) {
     float bias[N];
     load(bias, a.bias + column);
@@ -32,12 +33,9 @@ __device__ __forceinline__ void apply(const Arrays<T>& a, int64_t row, int64_t c
 #pragma unroll
   for (int i = 0; i < N; ++i) values[i] = factors[i] == 0.0f ? 0.0f : values[i] * factors[i];
   if (a.residual != nullptr) {
-    float residual[N];
-    load(residual, a.residual + at);
 #pragma unroll
     for (int i = 0; i < N; ++i) values[i] += residual[i];
   }
-  store(a.output + at, values);
 }
 
 template <typename T>
@@ -48,31 +46,55 @@ __device__ __forceinline__ MaskRow mask_row_of(const Arrays<T>& a, const Dropout
   return mask_row(row / a.batch + a.sequence_offset, sample);
 }
 
+// How a block shares out its threads: those beyond rows * threads_of_row have nothing to do.
+struct RowsOfBlock {
+  int rows, threads_of_row;
+};
+RowsOfBlock rows_of_block(int64_t items_of_row) {
+  const int threads = static_cast<int>(std::min<int64_t>(items_of_row, kThreads));
+  return {kThreads / threads, threads};
+}
+
 // Columns in groups of 64; a thread has N counters of a group, 16 / N threads have the group.
 template <typename T>
-__global__ void masked_groups_kernel(Arrays<T> a, DropoutMask mask) {
-  constexpr int N = kPack<T>, kThreadsPerGroup = 16 / N;
-  const int64_t row = blockIdx.x;
+__global__ void __launch_bounds__(kThreads) masked_groups_kernel(Arrays<T> a, DropoutMask mask, RowsOfBlock share) {
+  constexpr int N = kPack<T>, kThreadsPerGroup = 16 / N, kQuarters = 4, kQuarter = kPhiloxGroup / kQuarters;
+  const int row_of_block = static_cast<int>(threadIdx.x) / share.threads_of_row;
+  const int first_item = static_cast<int>(threadIdx.x) % share.threads_of_row;
+  const int64_t row = int64_t{blockIdx.x} * share.rows + row_of_block;
+  if (row_of_block >= share.rows || row >= a.rows) return;
   const MaskRow coordinates = mask_row_of(a, mask, row);
-  for (int64_t item = threadIdx.x; item * kPhiloxGroup < a.columns * kThreadsPerGroup; item += blockDim.x) {
+  const int64_t at = row * a.columns;
+  for (int64_t item = first_item; item * kPhiloxGroup < a.columns * kThreadsPerGroup; item += share.threads_of_row) {
     const int64_t group = item / kThreadsPerGroup;
     const int first = static_cast<int>(item % kThreadsPerGroup) * N;
-    uint32_t dropped[4] = {};  // a bit for each of the N elements of a quarter
+    const int64_t column = group * kPhiloxGroup + first;
+    Words input[kQuarters], residual[kQuarters] = {};
 #pragma unroll
+    for (int quarter = 0; quarter < kQuarters; ++quarter) {
+      input[quarter] = in_one_access<Words>(a.input + at + column + quarter * kQuarter);
+      if (a.residual != nullptr) residual[quarter] = in_one_access<Words>(a.residual + at + column + quarter * kQuarter);
+    }
+    uint32_t dropped[kQuarters] = {};  // a bit for each of the N elements of a quarter
+#pragma unroll 2  // side by side, more would take the registers of loads that are on their way
     for (int i = 0; i < N; ++i) {
       const uint32_t counter = static_cast<uint32_t>(group * 16 + first + i);
       const PhiloxBlock block = mask_words(mask, coordinates, counter);
 #pragma unroll
-      for (int quarter = 0; quarter < 4; ++quarter) {
+      for (int quarter = 0; quarter < kQuarters; ++quarter) {
         dropped[quarter] |= (block.words[quarter] < mask.threshold ? 1u : 0u) << i;
       }
     }
 #pragma unroll
-    for (int quarter = 0; quarter < 4; ++quarter) {
+    for (int quarter = 0; quarter < kQuarters; ++quarter) {
       float factors[N];
 #pragma unroll
       for (int i = 0; i < N; ++i) factors[i] = dropped[quarter] >> i & 1u ? 0.0f : mask.scale;
-      apply(a, row, group * kPhiloxGroup + quarter * 16 + first, factors);
+      float values[N], added[N];
+      unpack_all<T>(values, input[quarter]);
+      unpack_all<T>(added, residual[quarter]);
+      combine(a, column + quarter * kQuarter, values, added, factors);
+      store(a.output + at + column + quarter * kQuarter, values);
     }
   }
 }
@@ -86,7 +108,12 @@ __global__ void rows_kernel(Arrays<T> a, DropoutMask mask) {
     float factors[N];
 #pragma unroll
     for (int i = 0; i < N; ++i) factors[i] = mask.threshold == 0 ? 1.0f : mask_factor(mask, coordinates, column + i);
-    apply(a, row, column, factors);
+    const int64_t at = row * a.columns + column;
+    float values[N], residual[N] = {};
+    load(values, a.input + at);
+    if (a.residual != nullptr) load(residual, a.residual + at);
+    combine(a, column, values, residual, factors);
+    store(a.output + at, values);
   }
 }
 
@@ -98,8 +125,9 @@ Status run(const OpCall& call, const Arrays<T>& a) {
                             static_cast<float>(1.0 / (1.0 - probability))};
   const bool packed = is_packed<T>(a.columns, {a.output, a.input, a.bias, a.residual});
   if (packed && mask.threshold != 0 && a.columns % kPhiloxGroup == 0) {
-    const int64_t items = a.columns / kPhiloxGroup * (16 / kPack<T>);
-    MTL_RUN_KERNEL(call, (masked_groups_kernel<T>), grid_of(a.rows, row_threads(items)), a, mask);
+    const RowsOfBlock share = rows_of_block(a.columns / kPhiloxGroup * (16 / kPack<T>));
+    const Launch how = grid_of(ceiling(a.rows, share.rows), row_threads(share.rows * share.threads_of_row));
+    MTL_RUN_KERNEL(call, (masked_groups_kernel<T>), how, a, mask, share);
     return ok_status();
   }
   return for_width<T>(packed && mask.threshold == 0, [&](auto width) {

@@ -56,6 +56,14 @@ __device__ __forceinline__ uint32_t pack(const float* from, const fp16*) {
   return word;
 }
 
+// The elements of a 16-byte access.
+template <typename T>
+__device__ __forceinline__ void unpack_all(float (&to)[kPack<T>], const Words& words) {
+  constexpr int kPerWord = 4 / static_cast<int>(sizeof(T));
+#pragma unroll
+  for (int word = 0; word < 4; ++word) unpack(words.at[word], static_cast<const T*>(nullptr), to + word * kPerWord);
+}
+
 template <typename T, int N>
 __device__ __forceinline__ void load(float (&to)[N], const T* from) {
   if constexpr (N == 1) {
@@ -65,7 +73,7 @@ __device__ __forceinline__ void load(float (&to)[N], const T* from) {
     constexpr int kPerWord = 4 / static_cast<int>(sizeof(T));
 #pragma unroll
     for (int access = 0; access < N / kPack<T>; ++access) {
-      const Words words = reinterpret_cast<const Words*>(from)[access];
+      const Words words = in_one_access<Words>(from + access * kPack<T>);
 #pragma unroll
       for (int word = 0; word < 4; ++word) {
         unpack(words.at[word], static_cast<const T*>(nullptr), to + access * kPack<T> + word * kPerWord);
@@ -88,7 +96,7 @@ __device__ __forceinline__ void store(T* to, const float (&from)[N]) {
       for (int word = 0; word < 4; ++word) {
         words.at[word] = pack(from + access * kPack<T> + word * kPerWord, static_cast<const T*>(nullptr));
       }
-      reinterpret_cast<Words*>(to)[access] = words;
+      in_one_access<Words>(to + access * kPack<T>) = words;
     }
   }
 }

@@ -35,7 +35,7 @@ struct Group {
 
   MTL_PTX void load(const T* row, int first, int end, bool wide) {
     if (wide && first + kColumns <= end) {
-      const uint4 bits = *reinterpret_cast<const uint4*>(row + first);
+      const uint4 bits = in_one_access<uint4>(row + first);
       memcpy(values, &bits, sizeof bits);
       return;
     }
@@ -44,7 +44,7 @@ struct Group {
   }
   MTL_PTX void store(T* row, int first, int end, bool wide) const {
     if (wide && first + kColumns <= end) {
-      *reinterpret_cast<uint4*>(row + first) = bits_as<uint4>(values);
+      in_one_access<uint4>(row + first) = bits_as<uint4>(values);
       return;
     }
 #pragma unroll

@@ -20,6 +20,10 @@ Device opened;
 
 // Memory may be asked of the driver while a graph is recorded: a graph's addresses are fixed, its memory need
 // not be older. Nor does it use what the device's arena gives back meanwhile: its segments are in use there.
+// cudaMalloc and cudaFree are among the calls that the documentation of cudaThreadExchangeStreamCaptureMode
+// names unsafe, which a relaxed thread may make; what conflicts with a capture by itself (asking for the
+// state of its stream or its events) stays forbidden. NCCL takes and gives back memory in captures in this
+// way, too.
 class OutsideOfCapture {
  public:
   OutsideOfCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }

@@ -253,6 +253,36 @@ struct Product {
   float scale, keep;
 };
 
+// A sum as a kernel without matrix units has it (float32: one fused multiply and add after the other), or as
+// those units have it: the terms of a step exactly, every step rounded by toward_zero.
+class RunningSum {
+ public:
+  explicit RunningSum(bool has_matrix_units) : has_matrix_units_(has_matrix_units) {}
+  void add(double a, double b) {
+    if (!has_matrix_units_) {
+      sum_ = std::fma(static_cast<float>(a), static_cast<float>(b), sum_);
+      return;
+    }
+    step_ += a * b;
+    if (++num_terms_ % kTermsOfStep == 0) finish_step();
+  }
+  float total() {
+    finish_step();
+    return sum_;
+  }
+
+ private:
+  static constexpr int kTermsOfStep = 16;
+  void finish_step() {
+    if (step_ != 0.0) sum_ = toward_zero(sum_ + step_);
+    step_ = 0.0;
+  }
+  const bool has_matrix_units_;
+  float sum_ = 0.0f;
+  double step_ = 0.0;
+  int64_t num_terms_ = 0;
+};
+
 static void compute(const Product& p) {
   if (p.description.epilogue == Epilogue::kBiasGradientB) write_bias_gradient(p.description, p.layout_b, p.b);
   const bool ta = p.description.transpose_a == kTranspose, tb = p.description.transpose_b == kTranspose;
@@ -260,16 +290,16 @@ static void compute(const Product& p) {
   for (int64_t batch = 0; batch < p.layout_d.batch_count; ++batch) {
     for (int64_t column = 0; column < static_cast<int64_t>(p.layout_d.columns); ++column) {
       for (int64_t row = 0; row < static_cast<int64_t>(p.layout_d.rows); ++row) {
-        double sum = 0.0;
+        const int32_t type = p.description.compute_type;
+        RunningSum sum(p.layout_a.type != kReal32 || type == kCompute32FastTf32);
         for (int64_t k = 0; k < inner; ++k) {
           const int64_t at_a = ta ? k + row * p.layout_a.stride : row + k * p.layout_a.stride;
           const int64_t at_b = tb ? column + k * p.layout_b.stride : k + column * p.layout_b.stride;
-          const int32_t type = p.description.compute_type;
-          sum += factor(p.a, p.layout_a.type, batch * p.layout_a.batch_stride + at_a, type) *
-                 factor(p.b, p.layout_b.type, batch * p.layout_b.batch_stride + at_b, type);
+          sum.add(factor(p.a, p.layout_a.type, batch * p.layout_a.batch_stride + at_a, type),
+                  factor(p.b, p.layout_b.type, batch * p.layout_b.batch_stride + at_b, type));
         }
         const int64_t at = batch * p.layout_d.batch_stride + row + column * p.layout_d.stride;
-        double value = p.scale * sum;
+        double value = p.scale * sum.total();
         // with a factor of 0 the library does not read C: it may be NaN
         if (p.keep != 0.0f) value += p.keep * get(p.c, p.layout_c.type, at);
         set(p.d, p.layout_d.type, at, finished(p.description, p.layout_d.type, row, column, value));
@@ -289,6 +319,9 @@ int cublasLtMatmul(Handle handle, Description description, const void* alpha, co
     if (alignment == 0 || reinterpret_cast<uintptr_t>(matrices[matrix]) % alignment != 0) return kInvalidValue;
   }
   if (!is_supported(*description, *layout_a, *layout_b, *layout_d)) return kUnsupported;
+  // Preferences say nothing of it, and kernels read and write it 16 bytes at a time: on a card an address
+  // that is not aligned ends every use of the device by this process.
+  if (reinterpret_cast<uintptr_t>(description->bias) % 16 != 0) return kExecutionFailed;
   // the word of the heuristic is not final: here for one epilogue and type, so that callers are seen to cope
   if (description->epilogue == Epilogue::kBiasGradientB && layout_a->type == kReal16) return kUnsupported;
   const Product product = {*description, *layout_a, *layout_b, *layout_c, *layout_d, a, b, c, d,
