@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * House rules that no linter knows: file lengths, file names, the width of comments, what every package has,
- * no merge left half done. `--self-test` shows that each rule can fail.
+ * House rules that no linter knows: file lengths, file names, the width of comments, what every package has
+ * and what it may import, no merge left half done. `--self-test` shows that each rule can fail.
  */
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -57,6 +57,17 @@ function checkComments(path, text) {
   );
 }
 
+/** Problems of a package's place in the layers: without a rule of its own anything may be imported. */
+function checkLayer(folder, { tags = [] }, rules) {
+  const name = basename(folder);
+  if (!tags.includes(name)) return [`${folder}/turbo.json: "tags" lacks "${name}"`];
+  const { allow, deny } = rules[name]?.dependencies ?? {};
+  if (Array.isArray(allow) || Array.isArray(deny)) return [];
+  return [
+    `turbo.json: "boundaries" says nothing of "${name}": { "dependencies": { "allow": [...] } } is missing`,
+  ];
+}
+
 /** Problems of one package: files it lacks. */
 function checkPackage(folder, files) {
   return packageFiles
@@ -76,6 +87,8 @@ function selfTest() {
     checkComments('a.ts', `/** ${'word '.repeat(25)}*/\n`),
     checkComments('a.cc', `x\n  // ${'word '.repeat(25)}\n`),
     checkPackage('packages/a', new Set(['packages/a/package.json'])),
+    checkLayer('packages/a', { tags: ['a'] }, {}),
+    checkLayer('packages/a', { tags: ['b'] }, { a: { dependencies: { allow: [] } } }),
   ];
   const passing = [
     checkFile('packages/a/src/fine-name.test.ts', 'x\n'.repeat(800)),
@@ -83,6 +96,7 @@ function selfTest() {
     checkComments('a.py', `# ${'word '.repeat(25)}\n`),
     checkConflicts('README.md', `> > a quotation\n${'='.repeat(7)}\n1 <<<<<<< 2\n`),
     checkPackage('packages/a', new Set(packageFiles.map((file) => `packages/a/${file}`))),
+    checkLayer('packages/a', { tags: ['a'] }, { a: { dependencies: { allow: [] } } }),
   ];
   const broken =
     failing.some((problems) => problems.length === 0) || passing.some((problems) => problems.length > 0);
@@ -101,6 +115,8 @@ if (!process.argv.includes('--self-test')) {
   const folders = new Set(
     files.filter((path) => path.startsWith('packages/')).map((path) => path.split('/').slice(0, 2).join('/')),
   );
+  const readJson = (path) => JSON.parse(readFileSync(join(root, path), 'utf8'));
+  const rules = readJson('turbo.json').boundaries.tags;
   const problems = [
     ...files
       .filter((path) => sourcePattern.test(path))
@@ -110,6 +126,9 @@ if (!process.argv.includes('--self-test')) {
       .filter((path) => sourcePattern.test(path) || markerPattern.test(path))
       .flatMap((path) => checkConflicts(path, readFileSync(join(root, path), 'utf8'))),
     ...[...folders].flatMap((folder) => checkPackage(folder, new Set(files))),
+    ...[...folders]
+      .filter((folder) => files.includes(`${folder}/turbo.json`))
+      .flatMap((folder) => checkLayer(folder, readJson(`${folder}/turbo.json`), rules)),
   ];
   for (const problem of problems) console.error(problem);
   if (problems.length > 0) process.exit(1);

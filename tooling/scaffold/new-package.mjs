@@ -21,6 +21,9 @@ if (existsSync(join(directory, 'package.json'))) {
 mkdirSync(join(directory, 'src'), { recursive: true });
 
 const json = (value) => `${JSON.stringify(value, null, 2)}\n`;
+/** Lists of texts on one line, as the formatter has them everywhere but in a package.json. */
+const formatted = (value) =>
+  json(value).replace(/\[\s+([^[\]{}]*?)\s+\]/g, (_, list) => `[${list.replaceAll(/\s*\n\s*/g, ' ')}]`);
 const built = { types: './dist/index.d.ts', default: './dist/index.js' };
 const files = {
   'package.json': json({
@@ -44,12 +47,15 @@ const files = {
       vitest: '4.1.12',
     },
   }),
-  'tsconfig.json': json({ extends: '@mtl/tooling/tsconfig.json', include: ['src', 'test'] }),
+  'tsconfig.json': formatted({ extends: '@mtl/tooling/tsconfig.json', include: ['src', 'test'] }),
   'tsup.config.ts': "import { library } from '@mtl/tooling/tsup';\n\nexport default library();\n",
   'vitest.config.ts': "import { library } from '@mtl/tooling/vitest';\n\nexport default library();\n",
-  'turbo.json': json({ extends: ['//'], tags: [name] }),
+  'turbo.json': formatted({ extends: ['//'], tags: [name] }),
   'README.md': `# @mtl/${name}\n\n${description}.\n`,
   'src/index.ts': 'export {};\n',
 };
 for (const [file, text] of Object.entries(files)) writeFileSync(join(directory, file), text);
-console.log(`packages/${name} made; run: npx pnpm install`);
+console.log(`packages/${name} made. Next:
+  npx pnpm install
+  a line for "${name}" under boundaries in turbo.json, with what it may import; npm run lint asks for it
+  its README: example, what is in it, errors, where it stands`);

@@ -26,6 +26,13 @@ describe('Parameter', () => {
     expect(new Parameter({ name: 'b', globalShape: [8], initialization: normal }).decays).toBe(false);
   });
 
+  it('refuses an initialization that there is not', () => {
+    const initialization = { kind: 'norml' } as unknown as typeof normal;
+    expect(() => new Parameter({ name: 'w', globalShape: [2], initialization })).toThrow(
+      expect.objectContaining({ code: 'MTL_INITIALIZATION' }),
+    );
+  });
+
   it('takes its storage from outside and refuses one that does not fit', () => {
     const weight = new Parameter({ name: 'w', globalShape: [2, 2], initialization: normal });
     expect(() => weight.data).toThrow(/no storage/);

@@ -68,6 +68,15 @@ export class Parameter {
     this.replicatedOver = options.replicatedOver ?? ['dp'];
     this.partialOver = options.partialOver ?? [];
     this.initialization = options.initialization;
+    if (!['normal', 'zeros', 'ones'].includes(options.initialization?.kind)) {
+      throw new UsageError(
+        'MTL_INITIALIZATION',
+        `parameter ${this.name} has no initialization that there is`,
+        {
+          expected: "{ kind: 'normal', standardDeviation }, { kind: 'zeros' } or { kind: 'ones' }",
+        },
+      );
+    }
     this.decays = options.decays ?? options.globalShape.length > 1;
   }
 

@@ -205,6 +205,35 @@ describe('Tape', () => {
     input.release();
   });
 
+  it('refuses backward a second time, and of what is no variable', () => {
+    const tape = new Tape();
+    const input = tape.input(Tensor.zeros({ shape: [sequence, batch, hidden], dtype, device }));
+    const loss = lossOf(tape, input);
+    expect(() => tape.backward(undefined as unknown as Variable)).toThrow(/no variable of a tape/);
+    expect(() => tape.backward(loss.tensor as unknown as Variable)).toThrow(/no variable of a tape/);
+    tape.backward(loss);
+    expect(() => tape.backward(loss)).toThrow(expect.objectContaining({ code: 'MTL_TAPE' }));
+    loss.release();
+    input.release();
+    tape.dispose();
+  });
+
+  it('refuses a vocabulary of more entries than its weight has rows', () => {
+    const tape = new Tape();
+    const [input, labels, weights] = [
+      [1, 1, hidden],
+      [1, 1],
+      [1, 1],
+    ].map((shape, i) => tape.input(Tensor.zeros({ shape, dtype: i === 1 ? 'int32' : dtype, device }))) as [
+      Variable,
+      Variable,
+      Variable,
+    ];
+    const options = { input, labels, weights, weight: model.head, vocabularySize: vocabulary + 1 };
+    expect(() => linearCrossEntropy(tape, options)).toThrow(/vocabularySize 12 over head of 11 rows/);
+    for (const variable of [input, labels, weights]) variable.release();
+  });
+
   it('frees everything of a tape that is given up', () => {
     const tape = new Tape();
     const input = tape.input(Tensor.zeros({ shape: [sequence, batch, hidden], dtype, device }));

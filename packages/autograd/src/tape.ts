@@ -75,6 +75,7 @@ export class Tape {
   readonly #gradients = new Map<Variable, Tensor>();
   readonly #parameterUses = new Map<Parameter, number>();
   readonly #scopes: Variable[][] = [];
+  readonly #playedBack = new WeakSet<Variable>();
 
   constructor({ recording = true, rematerialize = true }: TapeOptions = {}) {
     this.recording = recording;
@@ -202,18 +203,35 @@ export class Tape {
   ): void {
     if (!this.recording) throw new UsageError('MTL_TAPE', 'backward on a tape that does not record');
     const outputs = [output].flat();
+    this.#checkOutputs(outputs);
     if (outputGradient !== undefined)
       this.#gradients.set(outputs.at(-1)!, outputGradient.view({ shape: outputGradient.shape }));
     const nodes = this.#nodes;
     this.#nodes = [];
     while (nodes.length > 0) {
       const { node, output: reached } = nodes.pop()!;
+      this.#playedBack.add(reached);
       const gradient = this.takeGradient(reached);
       if (gradient === undefined && !outputs.includes(reached)) {
         this.#finish(node); // nothing that reaches an output came from here
         continue;
       }
       this.#playNode(node, gradient, parts);
+    }
+  }
+
+  #checkOutputs(outputs: readonly Variable[]): void {
+    for (const output of outputs) {
+      if (!(output instanceof Variable)) {
+        throw new UsageError('MTL_TAPE', 'backward of something that is no variable of a tape', {
+          expected: 'what an operation on this tape returned, such as a loss',
+        });
+      }
+      if (!this.#playedBack.has(output)) continue;
+      throw new UsageError('MTL_TAPE', 'backward a second time: the tape has been played back', {
+        remedy:
+          'run the forward again; of several losses pass all to one backward: tape.backward([first, second])',
+      });
     }
   }
 

@@ -40,6 +40,16 @@ const cases: ReadonlyArray<readonly [what: string, argv: readonly string[], code
   ['no command', [], 'MTL_COMMAND_MISSING', 'mtl run | data | eval | finetune | generate'],
   ['a command misspelt', ['generat'], 'MTL_COMMAND_UNKNOWN', 'expected generate'],
   ['help on a command misspelt', ['help', 'generat'], 'MTL_COMMAND_UNKNOWN', 'expected generate'],
+  ['--help of no command', ['nonsense', '--help'], 'MTL_COMMAND_UNKNOWN', 'expected run, data'],
+  [
+    'two ways to recompute',
+    [
+      ...['finetune', '--task', 'mnli', '--data-dir', 'empty'],
+      ...['--recompute-activations', '--recompute-granularity', 'full'],
+    ],
+    'MTL_FLAG_CONFLICT',
+    'the one is the other with selective',
+  ],
   ['no subcommand', ['data'], 'MTL_COMMAND_MISSING', 'build-index'],
   ['a subcommand misspelt', ['data', 'inspct'], 'MTL_COMMAND_UNKNOWN', 'expected inspect'],
   ['a flag misspelt', ['data', 'prepare', '--inptu', 'a'], 'MTL_FLAG_UNKNOWN', 'expected --input'],

@@ -1,14 +1,39 @@
 import { UsageError } from '@mtl/errors';
 import type { Tensor } from '@mtl/kernels';
-import type { ProcessGroup } from './process-group.js';
+import type { ProcessGroup, ReduceOperation } from './process-group.js';
 
 type Members = Pick<ProcessGroup, 'size' | 'rank'>;
+
+/** How values can be combined, in the order of their native numbers (native/core/operation.h). */
+export const reductions: readonly ReduceOperation[] = ['sum', 'max', 'min'];
+
+/** @throws UsageError MTL_ARGUMENT unless there is a way to combine values that is called `operation` */
+export function checkReduction(operation: ReduceOperation): void {
+  if (reductions.includes(operation)) return;
+  throw new UsageError('MTL_ARGUMENT', `values cannot be combined by ${String(operation)}`, {
+    expected: `operation: ${reductions.map((name) => `'${name}'`).join(', ')}`,
+  });
+}
+
+/**
+ * @throws UsageError MTL_ARGUMENT unless `tensor` is one, such as for an array of numbers;
+ *   MTL_DISPOSED_TENSOR
+ */
+export function checkTensor(operation: string, tensor: Tensor): void {
+  // the getter throws where it was disposed of
+  if (typeof (tensor as Partial<Tensor> | undefined)?.handle === 'number') return;
+  throw new UsageError('MTL_ARGUMENT', `${operation} of something that is no tensor`, {
+    expected: 'a Tensor of @mtl/kernels',
+    remedy: 'make one with Tensor.from(values, { shape, dtype })',
+  });
+}
 
 /** @throws UsageError MTL_SHAPE unless `whole` is one `part` for every member. */
 export function checkParts(
   operation: string,
   { whole, part, group }: { whole: Tensor; part: Tensor; group: Members },
 ): void {
+  for (const tensor of [whole, part]) checkTensor(operation, tensor);
   if (whole.size === part.size * group.size && whole.dtype === part.dtype) return;
   throw new UsageError(
     'MTL_SHAPE',
@@ -27,6 +52,7 @@ export function checkExchange({
   output: Tensor;
   group: Members;
 }): void {
+  for (const tensor of [output, input]) checkTensor('allToAll', tensor);
   if (output.size === input.size && input.size % group.size === 0 && output.dtype === input.dtype) return;
   throw new UsageError(
     'MTL_SHAPE',

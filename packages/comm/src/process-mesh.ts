@@ -11,6 +11,15 @@ export type MeshAxis = (typeof meshAxes)[number];
 /** Where a process stands on each axis. */
 export type MeshCoordinates = Readonly<Record<MeshAxis, number>>;
 
+function checkAxes(axes: readonly string[]): void {
+  const known: readonly string[] = meshAxes;
+  const unknown = [...axes].find((axis) => !known.includes(axis));
+  if (unknown === undefined) return;
+  throw new ConfigurationError('MTL_MESH', `a mesh has no axis ${unknown}`, {
+    expected: meshAxes.join(', '),
+  });
+}
+
 /**
  * How processes are laid out: tensor (tp), context (cp), data (dp) and pipeline (pp) parallelism. An
  * immutable value with rank mathematics only: it knows nothing of processes that run.
@@ -19,8 +28,13 @@ export class ProcessMesh {
   readonly sizes: MeshCoordinates;
   readonly worldSize: number;
 
-  /** Sizes default to 1. @throws ConfigurationError MTL_MESH for a size that is not a positive integer. */
+  /**
+   * Sizes default to 1.
+   *
+   * @throws ConfigurationError MTL_MESH for a size that is not a positive integer, and for no axis of a mesh
+   */
   constructor(sizes: Partial<MeshCoordinates> = {}) {
+    checkAxes(Object.keys(sizes));
     const { tp = 1, cp = 1, dp = 1, pp = 1 } = sizes;
     this.sizes = Object.freeze({ tp, cp, dp, pp });
     for (const axis of meshAxes) {
@@ -58,6 +72,7 @@ export class ProcessMesh {
 
   /** The ranks that differ from `rank` only along `axes`, itself included, ascending. */
   groupOf(rank: number, axes: readonly MeshAxis[]): readonly number[] {
+    checkAxes(axes);
     const own = this.coordinatesOf(rank);
     return Array.from({ length: this.worldSize }, (_, other) => other).filter((other) => {
       const coordinates = this.coordinatesOf(other);

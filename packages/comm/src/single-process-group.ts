@@ -1,11 +1,21 @@
 import { UsageError } from '@mtl/errors';
 import type { Tensor } from '@mtl/kernels';
-import type { CommunicationOperation, OperationCount, ProcessGroup, Work } from './process-group.js';
+import { checkExchange, checkMember, checkParts, checkReduction, checkTensor } from './check-operation.js';
+import type {
+  CommunicationOperation,
+  OperationCount,
+  ProcessGroup,
+  ReduceOperation,
+  Work,
+} from './process-group.js';
 
 const done: Work = { wait: () => {}, isDone: true };
 const none: OperationCount = { calls: 0, sentBytes: 0, waitedSeconds: 0 };
 
-/** The group of a process alone: nothing to exchange, results are copies of the inputs. */
+/**
+ * The group of a process alone: nothing to exchange, results are copies of the inputs. It refuses what every
+ * group refuses, so that a program that was tried alone runs beside others.
+ */
 export class SingleProcessGroup implements ProcessGroup {
   readonly engine = 'single';
   readonly rank = 0;
@@ -19,23 +29,36 @@ export class SingleProcessGroup implements ProcessGroup {
     this.ranks = [worldRank];
   }
 
-  allReduce(): Work {
+  allReduce(tensor: Tensor, { operation = 'sum' }: { readonly operation?: ReduceOperation } = {}): Work {
+    checkTensor('allReduce', tensor);
+    checkReduction(operation);
     return done;
   }
 
   allGather({ output, input }: { readonly output: Tensor; readonly input: Tensor }): Work {
+    checkParts('allGather', { whole: output, part: input, group: this });
     return copy(input, output);
   }
 
-  reduceScatter({ output, input }: { readonly output: Tensor; readonly input: Tensor }): Work {
+  reduceScatter(call: {
+    readonly output: Tensor;
+    readonly input: Tensor;
+    readonly operation?: ReduceOperation;
+  }): Work {
+    const { output, input, operation = 'sum' } = call;
+    checkParts('reduceScatter', { whole: input, part: output, group: this });
+    checkReduction(operation);
     return copy(input, output);
   }
 
-  broadcast(): Work {
+  broadcast(tensor: Tensor, { root }: { readonly root: number }): Work {
+    checkTensor('broadcast', tensor);
+    checkMember(root, this);
     return done;
   }
 
   allToAll({ output, input }: { readonly output: Tensor; readonly input: Tensor }): Work {
+    checkExchange({ input, output, group: this });
     return copy(input, output);
   }
 
@@ -68,12 +91,6 @@ export class SingleProcessGroup implements ProcessGroup {
 }
 
 function copy(input: Tensor, output: Tensor): Work {
-  if (input.size !== output.size || input.dtype !== output.dtype) {
-    throw new UsageError(
-      'MTL_SHAPE',
-      `${input.size} ${input.dtype} into ${output.size} ${output.dtype} elements`,
-    );
-  }
   output.write(input.read());
   return done;
 }

@@ -54,7 +54,9 @@ describe('ProcessMesh', () => {
     for (const tp of [0, -1, 1.5, Number.NaN]) {
       expect(() => new ProcessMesh({ tp })).toThrow(expect.objectContaining({ code: 'MTL_MESH' }));
     }
+    expect(() => new ProcessMesh({ tp: 2, dq: 2 } as object)).toThrow(/no axis dq/);
     const mesh = new ProcessMesh({ tp: 2, pp: 3 });
+    expect(() => mesh.groupOf(0, ['tensor' as MeshAxis])).toThrow(/no axis tensor/);
     for (const rank of [-1, 6, 0.5]) expect(() => mesh.coordinatesOf(rank)).toThrow(/no rank/);
     expect(() => mesh.rankOf({ tp: 2, cp: 0, dp: 0, pp: 0 })).toThrow(/no coordinate 2 on axis tp of 2/);
   });

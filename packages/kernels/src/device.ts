@@ -1,3 +1,4 @@
+import { UsageError } from '@mtl/errors';
 import { type OpenCudaOptions, openCuda } from './cuda/open-cuda.js';
 import { addon, callNative } from './native/addon.js';
 
@@ -9,18 +10,27 @@ export const devices = ['cpu', 'reference', 'cuda'] as const;
 
 export type Device = (typeof devices)[number];
 
-/** The native number of a device (native/core/backend.h). */
+/**
+ * The native number of a device (native/core/backend.h).
+ *
+ * @throws UsageError `MTL_DEVICE` for a name that is none
+ */
 export function deviceNumber(device: Device): number {
-  return devices.indexOf(device);
+  const number = devices.indexOf(device);
+  if (number >= 0) return number;
+  throw new UsageError('MTL_DEVICE', `there is no device ${String(device)}`, {
+    expected: devices.join(', '),
+  });
 }
 
 /**
  * Makes a device ready for this process, or says why it cannot be: `cuda` is opened (`openCuda`), the others
  * are there always.
  *
- * @throws those of `openCuda`
+ * @throws UsageError `MTL_DEVICE` for a name that is none; those of `openCuda`
  */
 export function openDevice(device: Device, options: OpenCudaOptions = {}): void {
+  deviceNumber(device);
   if (device === 'cuda') openCuda(options);
 }
 

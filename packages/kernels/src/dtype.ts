@@ -1,3 +1,5 @@
+import { UsageError } from '@mtl/errors';
+
 /** Element types of tensors. `float64` is computed on the reference device only (for gradient checks). */
 export const dtypes = ['float32', 'bfloat16', 'float16', 'float64', 'int32', 'int64', 'uint8'] as const;
 
@@ -31,9 +33,31 @@ export function bytesPerElement(dtype: DType): number {
   return arrayTypes[dtype].BYTES_PER_ELEMENT;
 }
 
-/** The native number of a dtype (native/core/dtype.h). */
+/**
+ * The native number of a dtype (native/core/dtype.h).
+ *
+ * @throws UsageError `MTL_DTYPE` for a name that is none
+ */
 export function dtypeNumber(dtype: DType): number {
-  return dtypes.indexOf(dtype);
+  const number = dtypes.indexOf(dtype);
+  if (number >= 0) return number;
+  throw new UsageError('MTL_DTYPE', `there is no dtype ${String(dtype)}`, { expected: dtypes.join(', ') });
+}
+
+/**
+ * Refuses a typed array of another kind, whose bits would be read as other numbers; bytes (Uint8Array) are
+ * the memory of any dtype.
+ *
+ * @throws UsageError `MTL_DTYPE`
+ */
+export function checkTypedArray(values: TypedArray, dtype: DType): void {
+  const given = ArrayBuffer.isView(values) ? values[Symbol.toStringTag] : undefined;
+  const wanted = arrayTypes[dtype].name;
+  if (given === wanted || given === 'Uint8Array') return;
+  throw new UsageError('MTL_DTYPE', `${given ?? typeof values} for a tensor of ${dtype}`, {
+    expected: dtype === 'bfloat16' || dtype === 'float16' ? `${wanted} of its bits` : wanted,
+    remedy: `copy the numbers: ${wanted}.from(values); Tensor.from converts an array of numbers to any dtype`,
+  });
 }
 
 /** A new host array for `size` elements of a dtype, zero-filled. */

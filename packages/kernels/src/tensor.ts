@@ -2,6 +2,7 @@ import { UsageError } from '@mtl/errors';
 import { type Device, deviceNumber } from './device.js';
 import {
   bytesPerElement,
+  checkTypedArray,
   type DType,
   dtypeNumber,
   newTypedArray,
@@ -56,10 +57,9 @@ export class Tensor {
 
   /** A new tensor with undefined contents. */
   static empty({ shape, dtype, device = 'cpu' }: TensorOptions): Tensor {
+    const [onDevice, ofType] = [deviceNumber(device), dtypeNumber(dtype)];
     passShape(shape);
-    const handle = callNative(() =>
-      addon().createTensor(deviceNumber(device), dtypeNumber(dtype), shape.length),
-    );
+    const handle = callNative(() => addon().createTensor(onDevice, ofType, shape.length));
     return new Tensor(handle, { shape: [...shape], dtype, device });
   }
 
@@ -76,7 +76,12 @@ export class Tensor {
    */
   static from(values: TypedArray | readonly number[], options: TensorOptions): Tensor {
     const tensor = Tensor.empty(options);
-    tensor.write(ArrayBuffer.isView(values) ? values : convert(values, options.dtype));
+    try {
+      tensor.write(ArrayBuffer.isView(values) ? values : convert(values, options.dtype));
+    } catch (error) {
+      tensor.dispose();
+      throw error;
+    }
     return tensor;
   }
 
@@ -129,8 +134,13 @@ export class Tensor {
     return this.view({ offset: start * rowSize, shape: [end - start, ...this.shape.slice(1)] });
   }
 
-  /** Copies host values in; the typed array must be of the tensor's size in bytes. */
+  /**
+   * Copies host values in: a typed array of the tensor's dtype, or bytes (Uint8Array), of its size in bytes.
+   *
+   * @throws UsageError `MTL_DTYPE` for a typed array of another kind
+   */
   write(values: TypedArray): void {
+    checkTypedArray(values, this.dtype);
     callNative(() => addon().write(this.handle, values));
   }
 
@@ -141,8 +151,9 @@ export class Tensor {
     return values as TypedArrayOf[D];
   }
 
-  /** Copies the elements into an existing typed array of the tensor's size in bytes. */
+  /** Copies the elements into an existing typed array of the kind and size that `write` takes. */
   readInto(values: TypedArray): void {
+    checkTypedArray(values, this.dtype);
     callNative(() => addon().read(this.handle, values));
   }
 

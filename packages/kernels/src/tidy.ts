@@ -1,3 +1,4 @@
+import { UsageError } from '@mtl/errors';
 import type { Tensor } from './tensor.js';
 
 /** Open `tidy` scopes of this thread, innermost last; each holds the tensors made in it. */
@@ -15,9 +16,20 @@ function tensorsIn(value: unknown, found: Set<Tensor>): Set<Tensor> {
   return found;
 }
 
+function refusal(promise: Promise<unknown>): UsageError {
+  // what it comes to nobody hears any more: it works with tensors that are gone
+  promise.catch(() => {});
+  return new UsageError('MTL_TIDY', 'the body of tidy returned a promise', {
+    expected: 'a function that is done when it returns',
+    remedy: 'await outside of tidy, and dispose of tensors that live across an await yourself',
+  });
+}
+
 /**
  * Runs `body` and disposes of every tensor made in it, except those in what it returns (a tensor, or plain
  * objects and arrays of them), which move to the enclosing scope if there is one.
+ *
+ * @throws UsageError `MTL_TIDY` when `body` returns a promise: its tensors would end before it is fulfilled
  */
 export function tidy<T>(body: () => T): T {
   const scope = new Set<Tensor>();
@@ -25,6 +37,7 @@ export function tidy<T>(body: () => T): T {
   let kept = new Set<Tensor>();
   try {
     const result = body();
+    if (result instanceof Promise) throw refusal(result);
     kept = tensorsIn(result, kept);
     return result;
   } finally {

@@ -8,6 +8,7 @@ import {
   matmul,
   memoryStatistics,
   numLiveTensors,
+  openDevice,
   resetPeakMemory,
   setPoison,
   Tensor,
@@ -118,7 +119,7 @@ describe('operations say what does not fit', () => {
       expect(refusal(() => add({ output: a, left: a, right: b }))).toMatchInlineSnapshot(
         `"MTL_SHAPE: add: right has shape [3, 2], expected [2, 3]"`,
       );
-      expect(refusal(() => matmul({ output: a, left: a, right: a }))).toMatchInlineSnapshot(
+      expect(refusal(() => matmul({ output: make([2, 3]), left: a, right: a }))).toMatchInlineSnapshot(
         `"MTL_SHAPE: matmul: left [..., 2, 3] times right [..., 2, 3] does not give output [..., 2, 3] of 6 elements"`,
       );
       expect(
@@ -203,6 +204,66 @@ describe('tensors that cannot be', () => {
         refusal(() => Tensor.zeros({ shape: [1], dtype: 'float32', device: 'cuda' })),
       ).toMatchInlineSnapshot(`"MTL_DEVICE: device cuda is not open in this process"`);
     });
+  });
+});
+
+describe('what would give other numbers than were meant', () => {
+  it('a typed array of another kind, whose bits would be read', () => {
+    tidy(() => {
+      const tensor = make([2]);
+      expect(refusal(() => tensor.write(Int32Array.of(1, 2)))).toMatchInlineSnapshot(
+        `"MTL_DTYPE: Int32Array for a tensor of float32"`,
+      );
+      expect(refusal(() => tensor.readInto(new Int32Array(2)))).toContain('MTL_DTYPE');
+      const bits = make([2], 'bfloat16');
+      expect(() => bits.write(Float32Array.of(1))).toThrow(
+        expect.objectContaining({ expected: 'Uint16Array of its bits' }),
+      );
+      expect(refusal(() => tensor.write([1, 2] as unknown as Float32Array))).toMatchInlineSnapshot(
+        `"MTL_DTYPE: object for a tensor of float32"`,
+      );
+      // bytes are the memory of any dtype
+      tensor.write(new Uint8Array(Float32Array.of(3, 4).buffer));
+      expect(tensor.toArray()).toEqual([3, 4]);
+    });
+    // outside of a scope nothing stays behind
+    expect(refusal(() => Tensor.from(Int32Array.of(1), { shape: [1], dtype: 'float32' }))).toContain(
+      'MTL_DTYPE',
+    );
+  });
+
+  it('names of dtypes and devices that there are not', () => {
+    expect(() => make([1], 'fp32' as DType)).toThrow(
+      expect.objectContaining({ code: 'MTL_DTYPE', expected: expect.stringContaining('float32, bfloat16') }),
+    );
+    const gpu = 'gpu' as 'cuda';
+    expect(refusal(() => Tensor.empty({ shape: [1], dtype: 'float32', device: gpu }))).toBe(
+      'MTL_DEVICE: there is no device gpu',
+    );
+    expect(refusal(() => openDevice(gpu))).toBe('MTL_DEVICE: there is no device gpu');
+  });
+
+  it('a product into one of its factors', () => {
+    tidy(() => {
+      const [left, right] = [make([2, 2]), make([2, 2])];
+      for (const output of [left, right])
+        expect(refusal(() => matmul({ output, left, right }))).toContain('output is one of the factors');
+    });
+  });
+
+  it('a scope whose body goes on after it', async () => {
+    let settle = (): void => {};
+    const later = new Promise<void>((resolve) => {
+      settle = resolve;
+    });
+    const body = async (): Promise<number> => {
+      const tensor = make([1]);
+      await later;
+      return tensor.item(); // rejects, heard by nobody: it must not end the process
+    };
+    expect(refusal(() => tidy(body))).toBe('MTL_TIDY: the body of tidy returned a promise');
+    settle();
+    await later;
   });
 });
 

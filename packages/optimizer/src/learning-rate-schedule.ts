@@ -122,7 +122,11 @@ function checkLearningRates(options: Required<LearningRateScheduleOptions>): voi
     }
   }
   if (floor > peak) {
-    refuse(`--min-lr ${floor} is above --lr ${peak}`, `at most ${peak}`, `pass --min-lr ${peak / 10}`);
+    refuse(
+      `--min-lr ${floor} is above --lr ${peak}`,
+      `at most ${peak}`,
+      `pass --min-lr ${Number((peak / 10).toPrecision(12))}`,
+    );
   }
   if (start > peak) {
     refuse(`--lr-warmup-init ${start} is above --lr ${peak}`, `at most ${peak}`, 'pass --lr-warmup-init 0');

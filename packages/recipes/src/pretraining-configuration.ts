@@ -45,6 +45,8 @@ export interface TrainingConfiguration {
   /** Given only where training is counted in samples. */
   readonly trainSamples?: number;
   readonly exitInterval?: number;
+  /** Minutes since the program began after which a run ends. */
+  readonly exitDurationMinutes?: number;
   readonly evalInterval: number;
   /** 0 when there is no evaluation. */
   readonly evalIterations: number;

@@ -20,7 +20,7 @@ describe('validateConfiguration', () => {
     expect(data).toMatchObject({ dataPath: [], split: '969,30,1' });
     expect(data.tokenizer).toBeUndefined();
     expect(parallel).toMatchObject({ dataParallelSize: 1, numVirtualStages: 1, pipelineSchedule: '1f1b' });
-    expect(checkpoint).toEqual({ loadOptimizer: true, loadRng: true, finetune: false });
+    expect(checkpoint).toEqual({ asyncSave: false, loadOptimizer: true, loadRng: true, finetune: false });
     expect(logging).toEqual({ logInterval: 100 });
   });
 

@@ -1,5 +1,6 @@
 import { ConfigurationError } from '@mtl/errors';
 import { bertConfiguration } from './configuration/bert-configuration.js';
+import { checkAddressable } from './configuration/check-addressable.js';
 import { checkpointConfiguration } from './configuration/checkpoint-configuration.js';
 import { dataConfiguration } from './configuration/data-configuration.js';
 import { FlagReader } from './configuration/flag-reader.js';
@@ -26,7 +27,7 @@ export interface ValidateConfigurationOptions {
  * @throws ConfigurationError with one of these codes: `MTL_FLAG_REQUIRED`, `MTL_FLAG_CONFLICT`,
  *   `MTL_FLAG_NEEDS`, `MTL_HEADS`, `MTL_SEQUENCE_LENGTH`, `MTL_TENSOR_PARALLEL_SIZE`, `MTL_PIPELINE_SIZE`,
  *   `MTL_WORLD_SIZE`, `MTL_BATCH_SIZE`, `MTL_RAMPUP_BATCH_SIZE`, `MTL_TRAIN_ITERS`, `MTL_RECOMPUTE`,
- *   `MTL_LEARNING_RATE`, `MTL_LOSS_SCALE`, `MTL_SPLIT`.
+ *   `MTL_TOO_LARGE`, `MTL_LEARNING_RATE`, `MTL_LOSS_SCALE`, `MTL_SPLIT`.
  */
 export function validateConfiguration(
   resolved: ResolvedFlags & { readonly notices?: readonly string[] },
@@ -39,6 +40,7 @@ export function validateConfiguration(
   const cut = resolved.model === 'bert' ? { ...model, sequenceLength: undefined } : model;
   const parallel = parallelConfiguration({ flags, model: cut, worldSize, notices });
   const training = trainingConfiguration({ flags, model, parallel });
+  checkAddressable({ flags, model, training, parallel });
   return deepFreeze({
     kind: resolved.model,
     model,

@@ -32,15 +32,20 @@ export interface RunTrainingOptions<Batch> {
   readonly evaluation?: EvaluationSettings<Batch> | OwnEvaluation | undefined;
   /** Ends the run after a step whose number is a multiple of this. */
   readonly exitInterval?: number | undefined;
+  /**
+   * Ends the run after the step in which `performance.now()`, the milliseconds since the process began,
+   * reaches this on some rank.
+   */
+  readonly deadlineMs?: number | undefined;
   readonly signals?: Pick<StopSignals, 'received'> | undefined;
 }
 
 export interface TrainingResult {
   /**
-   * `done`: the last iteration is reached; `exit-interval` and signals: it can be resumed; `data`: no data
-   * left.
+   * `done`: the last iteration is reached; `exit-interval`, `deadline` and signals: it can be resumed;
+   * `data`: no data left.
    */
-  readonly reason: 'done' | 'exit-interval' | 'data' | NodeJS.Signals;
+  readonly reason: 'done' | 'exit-interval' | 'deadline' | 'data' | NodeJS.Signals;
   readonly checkpointPath: string | undefined;
 }
 
@@ -70,10 +75,10 @@ export async function runTraining<Batch>(options: RunTrainingOptions<Batch>): Pr
         interval !== undefined && iteration % interval === 0;
       if (isMultipleOf(evaluation?.interval)) await evaluateNow();
       if (isMultipleOf(save?.interval)) await saves?.atInterval();
-      const { received, isWritten } = agreeOnRest(options, saves);
+      const { stop, isWritten } = agreeOnRest(options, saves);
       if (isWritten) await saves?.finish();
-      if (received !== undefined) {
-        reason = received;
+      if (stop !== undefined) {
+        reason = stop;
         break;
       }
       if (isMultipleOf(exitInterval)) {
@@ -98,22 +103,24 @@ export async function runTraining<Batch>(options: RunTrainingOptions<Batch>): Pr
 
 /** What the processes agree on after a step. */
 interface AgreedRest {
-  /** The signal that some process has received. */
-  readonly received: NodeJS.Signals | undefined;
+  /** What asks some process to stop: a signal, or its deadline. */
+  readonly stop: NodeJS.Signals | 'deadline' | undefined;
   /** Whether all have written their part of the checkpoint that is being saved. */
   readonly isWritten: boolean;
 }
 
 /** The same on all processes, since they all ask after the same step. */
 function agreeOnRest<Batch>(
-  { trainer, signals }: RunTrainingOptions<Batch>,
+  { trainer, signals, deadlineMs = Number.POSITIVE_INFINITY }: RunTrainingOptions<Batch>,
   saves: TrainingSaves | undefined,
 ): AgreedRest {
-  const isReceived = stopSignalNames.map((name) => signals?.received === name);
+  const reasons = [...stopSignalNames, 'deadline'] as const;
+  const isLate = performance.now() >= deadlineMs;
+  const asks = reasons.map((reason) => (reason === 'deadline' ? isLate : signals?.received === reason));
   const isWriting = saves?.isWriting ?? false;
-  const [anyWriting, ...anyReceived] = trainer.ranks.maximum([isWriting, ...isReceived].map(Number));
+  const [anyWriting, ...anyAsks] = trainer.ranks.maximum([isWriting, ...asks].map(Number));
   return {
-    received: stopSignalNames.find((_, index) => anyReceived[index] === 1),
+    stop: reasons.find((_, index) => anyAsks[index] === 1),
     isWritten: anyWriting === 0,
   };
 }

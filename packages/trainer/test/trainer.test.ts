@@ -293,6 +293,19 @@ describe('runTraining', () => {
     },
   );
 
+  it('stops after the step that passes the deadline, and saves it', async () => {
+    const directory = mkdtempSync(join(tmpdir(), 'mtl-trainer-'));
+    const save = { directory, interval: undefined, keepLast: undefined, configuration: {} };
+    const late = build({ trainIterations: 1000 });
+    const result = await runTraining({ ...late, reporters: [], save, deadlineMs: performance.now() });
+    expect(result).toEqual({ reason: 'deadline', checkpointPath: join(directory, 'iter_0000001') });
+    const early = build();
+    const deadlineMs = performance.now() + 3_600_000;
+    expect(await runTraining({ ...early, reporters: [], deadlineMs })).toMatchObject({ reason: 'done' });
+    for (const built of [late, early]) built.dispose();
+    rmSync(directory, { recursive: true });
+  });
+
   it.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)(
     'stops after the running step when %s came, and lets go of the handlers',
     async (name) => {

@@ -1,3 +1,4 @@
+import { UsageError } from '@mtl/errors';
 import {
   crossEntropyBackward,
   crossEntropyForwardBackward,
@@ -107,10 +108,19 @@ function crossEntropyOfChunk(chunk: Rows, options: LinearCrossEntropyOptions, wi
  * only chunk by chunk. While the tape records, forward does nothing: losses and gradients come in backward
  * from the same logits, so that these are computed once (read the losses after backward). The weight half
  * alone computes the logits again.
+ *
+ * @throws UsageError `MTL_SHAPE` when the vocabulary has more entries than the weight has rows
  */
 export function linearCrossEntropy(tape: Tape, options: LinearCrossEntropyOptions): Variable {
   const { input, weight, bias, exchanges } = options;
   const { dtype, device, shape } = input.tensor;
+  if (!(options.vocabularySize <= weight.globalShape[0]!)) {
+    throw new UsageError(
+      'MTL_SHAPE',
+      `linearCrossEntropy: vocabularySize ${options.vocabularySize} over ${weight.name} of ${weight.globalShape[0]} rows`,
+      { expected: `at most ${weight.globalShape[0]}`, remedy: 'give the weight a row for every token' },
+    );
+  }
   const numRows = options.labels.tensor.size;
   const losses = Tensor.empty({
     shape: [numRows],

@@ -26,6 +26,21 @@ describe('commandOfHelp', () => {
     }
   });
 
+  it('refuses --help of a command that there is not', () => {
+    expect(refusal('nonsense', '--help')).toContain(
+      "mtl: unknown command 'nonsense'; expected run, data, eval",
+    );
+    expect(refusal('generat', '-h')).toContain('expected generate');
+    expect(refusal('data', 'prepar', '--help')).toContain('expected prepare');
+    for (const words of [
+      ['--help'],
+      ['run', 'anything', '--help'],
+      ['help', '-h'],
+      ['data', 'prepare', '-h'],
+    ])
+      expect(refusal(...words)).toBe('');
+  });
+
   it('names the nearest command, or those that there are', () => {
     expect(refusal('help', 'generat')).toBe(
       "error[MTL_COMMAND_UNKNOWN]: mtl: unknown command 'generat'; expected generate\n" +

@@ -4,11 +4,12 @@ import { pathOf } from './path-of.js';
 
 /**
  * The command that `help NAME...`, behind the names of commands around it, asks about; undefined when the
- * words ask for no help, or for that of `program` itself.
+ * words ask for no help, for that of `program` itself, or with `--help` for that of a command there is.
  *
  * @throws ConfigurationError MTL_COMMAND_UNKNOWN
  */
 export function commandOfHelp(program: Command, words: readonly string[]): Command | undefined {
+  if (words.some((word) => word === '--help' || word === '-h')) checkCommands(program, words);
   const at = words.indexOf('help');
   const names = words.slice(at + 1);
   if (at < 0 || names.length === 0 || words.some((word) => word.startsWith('-'))) return undefined;
@@ -21,6 +22,15 @@ export function commandOfHelp(program: Command, words: readonly string[]): Comma
   }
   for (const name of names) command = subcommandOf(command, name);
   return command;
+}
+
+/** Of a name that it does not know, commander shows the help of the command around it. */
+function checkCommands(program: Command, words: readonly string[]): void {
+  let command = program;
+  for (const word of words) {
+    if (word === 'help' || word.startsWith('-') || command.commands.length === 0) return;
+    command = subcommandOf(command, word);
+  }
 }
 
 function subcommandOf(command: Command, name: string): Command {

@@ -1,5 +1,13 @@
 import type { Tensor } from '@mtl/kernels';
-import { checkExchange, checkMember, checkParts, checkPeer } from '../check-operation.js';
+import {
+  checkExchange,
+  checkMember,
+  checkParts,
+  checkPeer,
+  checkReduction,
+  checkTensor,
+  reductions,
+} from '../check-operation.js';
 import type {
   CommunicationOperation,
   EngineName,
@@ -24,7 +32,6 @@ const operations: readonly CommunicationOperation[] = [
   ...(['allReduce', 'allGather', 'reduceScatter', 'broadcast'] as const),
   ...(['allToAll', 'send', 'receive', 'barrier'] as const),
 ];
-const reductions: readonly ReduceOperation[] = ['sum', 'max', 'min'];
 const noTensor = 0;
 const nobody = -1;
 
@@ -56,6 +63,8 @@ export class NativeGroup implements ProcessGroup {
   }
 
   allReduce(tensor: Tensor, { operation = 'sum' }: { readonly operation?: ReduceOperation } = {}): Work {
+    checkTensor('allReduce', tensor);
+    checkReduction(operation);
     return this.#start('allReduce', { input: tensor, output: tensor, reduction: operation });
   }
 
@@ -71,10 +80,12 @@ export class NativeGroup implements ProcessGroup {
   }): Work {
     const { output, input, operation = 'sum' } = call;
     checkParts('reduceScatter', { whole: input, part: output, group: this });
+    checkReduction(operation);
     return this.#start('reduceScatter', { input, output, reduction: operation });
   }
 
   broadcast(tensor: Tensor, { root }: { readonly root: number }): Work {
+    checkTensor('broadcast', tensor);
     checkMember(root, this);
     return this.#start('broadcast', { input: tensor, output: tensor, peer: root });
   }
@@ -85,11 +96,13 @@ export class NativeGroup implements ProcessGroup {
   }
 
   send(tensor: Tensor, { to }: { readonly to: number }): Work {
+    checkTensor('send', tensor);
     checkPeer(to, this);
     return this.#start('send', { input: tensor, peer: to });
   }
 
   receive(tensor: Tensor, { from }: { readonly from: number }): Work {
+    checkTensor('receive', tensor);
     checkPeer(from, this);
     return this.#start('receive', { output: tensor, peer: from });
   }

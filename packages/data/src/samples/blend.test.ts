@@ -80,7 +80,12 @@ describe('parseDataPath', () => {
     expect(parseDataPath(values)).toEqual(expected);
   });
 
-  it.each([[[]], [['1', 'a', 'b', 'c']], [['-1', 'a', '2', 'b']]])('refuses %j', (values) => {
-    expect(() => parseDataPath(values)).toThrow(expect.objectContaining({ code: 'MTL_DATA_PATH' }));
-  });
+  it.each([[[]], [['1', 'a', 'b', 'c']], [['-1', 'a', '2', 'b']], ['a'], [[0.3, 'a', 0.7, 'b']]])(
+    'refuses %j',
+    (values) => {
+      // what JavaScript lets pass
+      const given = values as readonly string[];
+      expect(() => parseDataPath(given)).toThrow(expect.objectContaining({ code: 'MTL_DATA_PATH' }));
+    },
+  );
 });

@@ -1,4 +1,4 @@
-import { ConfigurationError } from '@mtl/errors';
+import { ConfigurationError, UsageError } from '@mtl/errors';
 import { openBlendedDataset } from './blended-dataset.js';
 import type { DataBlend } from './data-path.js';
 import type { IndexCacheEvent } from './index-cache.js';
@@ -47,12 +47,33 @@ export function buildSplitDatasets<Batch extends NumberedBatch>(
   options: SplitDatasetsOptions,
   kind: DatasetKind<Batch>,
 ): SplitDatasets<Batch> {
+  checkOptions(options);
   const matrix = parseSplit(options.splitWeights ?? '1');
   const build = (split: SplitName): SampleDataset<Batch> | undefined => {
     const unused = matrix[splitNames.indexOf(split)] === undefined || options.numSamples[split] === 0;
     return unused ? undefined : buildSplit({ ...options, split, kind });
   };
   return { train: build('train'), valid: build('valid'), test: build('test') };
+}
+
+/** What JavaScript would let pass, and give other datasets for. */
+function checkOptions({ blend, numSamples }: SplitDatasetsOptions): void {
+  const given: unknown = (blend as DataBlend | undefined)?.prefixes;
+  if (!Array.isArray(given) || given.length === 0) {
+    throw new UsageError('MTL_DATA_PATH', 'the blend names no datasets', {
+      expected: 'what parseDataPath gives: { prefixes, weights }',
+      remedy: 'pass blend: parseDataPath([prefix])',
+    });
+  }
+  for (const split of splitNames) {
+    const count = (numSamples as SplitDatasetsOptions['numSamples'] | undefined)?.[split];
+    const isCount = count === undefined || (Number.isSafeInteger(count) && count >= 0);
+    if (typeof numSamples === 'object' && numSamples !== null && isCount) continue;
+    throw new UsageError('MTL_DATA_NUM_SAMPLES', `numSamples.${split} is ${count ?? 'missing'}`, {
+      expected: 'a whole number of 0 or more, or undefined for one epoch',
+      remedy: 'pass numSamples: { train: 1000, valid: 100, test: 0 }',
+    });
+  }
 }
 
 function buildSplit<Batch extends NumberedBatch>(

@@ -1,4 +1,4 @@
-import { ConfigurationError } from '@mtl/errors';
+import { ConfigurationError, UsageError } from '@mtl/errors';
 
 /** Datasets and, when the user gave them, their weights. */
 export interface DataBlend {
@@ -12,6 +12,11 @@ export interface DataBlend {
  * is even and every first of a pair is a number, otherwise prefixes only. A mixture is an error.
  */
 export function parseDataPath(values: readonly string[]): DataBlend {
+  if (!Array.isArray(values) || values.some((value) => typeof value !== 'string')) {
+    throw new UsageError('MTL_DATA_PATH', 'the words of --data-path are not an array of texts', {
+      expected: "['PREFIX'] or ['0.3', 'PREFIX', '0.7', 'PREFIX']",
+    });
+  }
   if (values.length === 0) {
     throw new ConfigurationError('MTL_DATA_PATH', '--data-path is empty', {
       expected: 'PREFIX, or WEIGHT PREFIX WEIGHT PREFIX ...',

@@ -128,6 +128,8 @@ describe('sampleMicroBatches', () => {
     { consumedSamples: 10 },
     { consumedSamples: -1 },
     { kind: 'cyclic' as const, consumedSamples: 1 },
+    // JavaScript lets it pass: it would never end
+    { kind: 'random' as 'cyclic' },
   ])('refuses %j', (change) => {
     const options = { kind: 'single' as const, totalSamples: 10, microBatchSize: 2, ...change };
     expect(() => take(sampleMicroBatches(options), 1)).toThrow(

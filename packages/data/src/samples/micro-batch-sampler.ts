@@ -68,6 +68,9 @@ function check(options: MicroBatchSamplerOptions): void {
   const fail = (message: string, expected: string): never => {
     throw new UsageError('MTL_DATA_SAMPLER', message, { expected, exitCode: 2 });
   };
+  if (options.kind !== 'single' && options.kind !== 'cyclic') {
+    fail(`there is no sampler of kind ${String(options.kind)}`, 'single or cyclic');
+  }
   if (!Number.isInteger(microBatchSize) || microBatchSize < 1) {
     fail(`the micro-batch size ${microBatchSize} is not usable`, 'a positive integer');
   }

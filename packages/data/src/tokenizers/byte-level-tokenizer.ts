@@ -1,3 +1,4 @@
+import { checkIds } from './check-ids.js';
 import type { Tokenizer } from './tokenizer.js';
 
 const endOfDocument = 256;
@@ -15,7 +16,10 @@ export function createByteLevelTokenizer(): Tokenizer {
     identifiers: { class: 'mtl.ByteLevelTokenizer' },
     options: { type: 'ByteLevelTokenizer' },
     encode: (text) => Int32Array.from(encoder.encode(text)),
-    // The end of a document has no bytes.
-    decode: (ids) => decoder.decode(Uint8Array.from(Array.from(ids).filter((id) => id < endOfDocument))),
+    decode: (ids) => {
+      checkIds(ids, endOfDocument + 1);
+      // The end of a document has no bytes.
+      return decoder.decode(Uint8Array.from(Array.from(ids).filter((id) => id < endOfDocument)));
+    },
   };
 }

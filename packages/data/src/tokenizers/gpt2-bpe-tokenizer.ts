@@ -1,4 +1,5 @@
 import { ConfigurationError } from '@mtl/errors';
+import { checkIds } from './check-ids.js';
 import type { TokenizerOptions } from './create-tokenizer.js';
 import { makeHuggingFaceTokenizer } from './hugging-face-tokenizer.js';
 import { readJsonFile, readTextFile } from './read-json-file.js';
@@ -36,7 +37,10 @@ export async function createGpt2BpeTokenizer(
     identifiers: { class: 'mtl.GPT2BPETokenizer', tokenizer_path: null },
     options: { type: 'GPT2BPETokenizer' },
     encode: (text) => encode(text, asText),
-    decode: (ids) => decode(ids as Iterable<number> & ArrayLike<number>),
+    decode: (ids) => {
+      checkIds(ids, vocabularySize);
+      return decode(ids as Iterable<number> & ArrayLike<number>);
+    },
   };
 }
 

@@ -29,6 +29,18 @@ describe('GPT2BPETokenizer', async () => {
     expect(tokenizer.decode(tokenizer.encode(line))).toBe(line);
   });
 
+  it('refuses ids of another vocabulary', async () => {
+    const bytes = await createTokenizer({ type: 'ByteLevelTokenizer' });
+    for (const [tokenizer, ids] of [
+      [await createTokenizer({ type: 'GPT2BPETokenizer' }), [50_257]],
+      [bytes, [97, 257]],
+      [bytes, [-1]],
+      [bytes, [0.5]],
+    ] as const)
+      expect(() => tokenizer.decode(ids)).toThrow(/there is no token/);
+    expect(bytes.decode([97, 256])).toBe('a');
+  });
+
   it('reads text that looks like the end of a document as text', () => {
     expect([...tokenizer.encode('<|endoftext|>')]).not.toContain(50256);
   });

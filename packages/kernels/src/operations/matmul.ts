@@ -1,3 +1,4 @@
+import { UsageError } from '@mtl/errors';
 import { runOperation } from '../run-operation.js';
 import type { Tensor } from '../tensor.js';
 
@@ -23,6 +24,8 @@ export interface MatmulOptions {
  * two-dimensional output) the leading dimensions of `left` are folded: into rows, or, transposed, into the
  * sum. That is the weight gradient:
  * `matmul({ output: dW, left: dY, right: X, transposeLeft: true, accumulate: true })`.
+ *
+ * @throws UsageError `MTL_ARGUMENT` when `output` is a factor too
  */
 export function matmul(options: MatmulOptions): void {
   const {
@@ -34,5 +37,10 @@ export function matmul(options: MatmulOptions): void {
     transposeRight = false,
     accumulate = false,
   } = options;
+  if (output === left || output === right) {
+    throw new UsageError('MTL_ARGUMENT', 'matmul: output is one of the factors, which it would overwrite', {
+      remedy: 'give it a tensor of its own',
+    });
+  }
   runOperation('matmul', [output, left, right, bias], [transposeLeft, transposeRight, accumulate]);
 }

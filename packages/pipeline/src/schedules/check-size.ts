@@ -74,9 +74,9 @@ export function checkSize(
 }
 
 function nearestWhole(
-  value: number,
+  value: number | undefined,
   { least, most = Number.MAX_SAFE_INTEGER }: { least: number; most?: number },
 ) {
-  if (Number.isNaN(value)) return least;
+  if (value === undefined || Number.isNaN(value)) return least;
   return Math.min(most, Math.max(least, Math.round(value)));
 }

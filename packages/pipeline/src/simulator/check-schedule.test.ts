@@ -227,6 +227,11 @@ describe('checkSchedule', () => {
       ['0F0 2B0', '1F0 1B0'],
       'rank 0 runs 2B0, but there are 2 chunks and 1 micro-batches',
     ],
+    [
+      'a kind that is not there',
+      ['0F0 0X0', '1F0 1B0'],
+      'rank 0 runs 0X0, but kinds of actions are F, B, I and W',
+    ],
     ['a chunk of another rank', ['0F0 1B0', '1F0 0B0'], 'rank 0 runs 1B0, but chunk 1 lies on rank 1'],
     ['a weight half too early', ['0F0 0W0 0I0', '1F0 1B0'], 'rank 0 runs 0W0 before 0I0'],
   ])('refuses %s', (_, lines, message) => {
@@ -238,6 +243,17 @@ describe('checkSchedule', () => {
     expect(checkSchedule({ ...good, placement: [0, 2] })[0]!.message).toBe('chunk 1 lies on rank 2 of 2');
     expect(checkSchedule({ ...good, placement: [] })[0]!.message).toBe('it has no chunks');
     expect(checkSchedule({ ...good, numMicroBatches: 0 })[0]!.message).toBe('it has 0 micro-batches');
+  });
+
+  it.each<[change: object, message: RegExp]>([
+    [{ placement: undefined }, /its placement is no list of ranks/],
+    [{ actions: undefined }, /its actions are no list for each rank/],
+    [{ actions: [{}, []] }, /its actions are no list for each rank/],
+    [{ actions: [['0F0'], []] }, /rank 0 runs "0F0", which is no \{ kind, chunk, microBatch \}/],
+    [{ actions: [[null], []] }, /rank 0 runs null, which is no/],
+  ])('refuses what is no schedule: %j', (change, message) => {
+    const wrong = { ...scheduleOf(1, ['0F0 0B0', '1F0 1B0']), ...change } as PipelineSchedule;
+    expect(() => assertSchedule(wrong)).toThrow(message);
   });
 
   it('stops at 20 problems, however many micro-batches are missing', () => {

@@ -58,6 +58,11 @@ export function assertSchedule(schedule: PipelineSchedule): void {
 }
 
 function shapeProblems({ numMicroBatches, placement, actions }: PipelineSchedule): ScheduleProblem[] {
+  // what a function of the user's own may leave out
+  if (!Array.isArray(placement))
+    return [{ kind: 'shape', message: 'its placement is no list of ranks, one for each chunk' }];
+  if (!Array.isArray(actions) || !actions.every(Array.isArray))
+    return [{ kind: 'shape', message: 'its actions are no list for each rank' }];
   const problems: ScheduleProblem[] = [];
   if (!Number.isSafeInteger(numMicroBatches) || numMicroBatches < 1) {
     problems.push({ kind: 'shape', message: `it has ${numMicroBatches} micro-batches` });
@@ -70,6 +75,11 @@ function shapeProblems({ numMicroBatches, placement, actions }: PipelineSchedule
   actions.forEach((order, rank) => {
     order.forEach((action, position) => {
       if (problems.length >= mostProblems) return;
+      const problem = actionProblem(action);
+      if (problem !== undefined) {
+        problems.push({ kind: 'shape', message: `rank ${rank} runs ${problem}`, rank, position });
+        return;
+      }
       const message = `rank ${rank} runs ${formatAction(action)}, but `;
       const home = placement[action.chunk];
       if (home === undefined || !isKnown(action, numMicroBatches)) {
@@ -84,9 +94,17 @@ function shapeProblems({ numMicroBatches, placement, actions }: PipelineSchedule
   return problems.slice(0, mostProblems);
 }
 
-function isKnown({ kind, microBatch }: ScheduleAction, numMicroBatches: number): boolean {
-  const isMicroBatch = Number.isSafeInteger(microBatch) && microBatch >= 0 && microBatch < numMicroBatches;
-  return isMicroBatch && (kind === 'F' || kind === 'B' || kind === 'I' || kind === 'W');
+/** What is wrong with an action that is none. */
+function actionProblem(action: ScheduleAction | null | undefined): string | undefined {
+  if (typeof action !== 'object' || action === null)
+    return `${JSON.stringify(action)}, which is no { kind, chunk, microBatch }`;
+  const { kind } = action;
+  if (kind === 'F' || kind === 'B' || kind === 'I' || kind === 'W') return undefined;
+  return `${formatAction(action)}, but kinds of actions are F, B, I and W`;
+}
+
+function isKnown({ microBatch }: ScheduleAction, numMicroBatches: number): boolean {
+  return Number.isSafeInteger(microBatch) && microBatch >= 0 && microBatch < numMicroBatches;
 }
 
 function completenessProblems(schedule: PipelineSchedule, index: ActionIndex): ScheduleProblem[] {

@@ -50,9 +50,10 @@ export async function huggingFaceToCheckpoint(options: {
   const found = await recipe.openHuggingFace(configurationOf([]), loadHuggingFace);
   for (const notice of found.notices ?? []) onNotice(notice);
   const model = found.configuration;
-  const flags = flagsOf(kind, model);
+  const modelOf = (flags: readonly string[]) => recipe.modelOf(configurationOf(flags), model.vocabularySize);
+  const flags = flagsOf({ kind, model, modelOf });
   const configuration = configurationOf(flags);
-  refuseOtherModel(recipe.modelOf(configuration, model.vocabularySize), { model, loadHuggingFace });
+  refuseOtherModel(modelOf(flags), { model, loadHuggingFace });
 
   const tokenizerOptions = huggingFaceTokenizer(found.tokenizerFiles);
   const tokenizer = tokenizerOptions && (await createTokenizer(tokenizerOptions));
@@ -103,8 +104,16 @@ async function kindOf(directory: string): Promise<ModelKind> {
   });
 }
 
-/** The flags of a training of this model; everything else is left to the default preset. */
-function flagsOf(kind: ModelKind, model: TransformerConfiguration): readonly string[] {
+/**
+ * The flags of a training of this model: its sizes, and what a training would not choose by itself;
+ * everything else is left to the default preset.
+ */
+function flagsOf(options: {
+  readonly kind: ModelKind;
+  readonly model: TransformerConfiguration;
+  readonly modelOf: (flags: readonly string[]) => TransformerConfiguration;
+}): readonly string[] {
+  const { kind, model, modelOf } = options;
   const { layerNormPlacement, sentenceOrderHead } = model as BertModelConfiguration;
   const own =
     kind === 'bert'
@@ -115,18 +124,22 @@ function flagsOf(kind: ModelKind, model: TransformerConfiguration): readonly str
       : (model as GptModelConfiguration).tieEmbeddings
         ? []
         : ['--untie-embeddings-and-output-weights'];
-  return [
+  const sizes = [
     ...['--num-layers', `${model.numLayers}`],
     ...['--hidden-size', `${model.hiddenSize}`],
-    ...['--ffn-hidden-size', `${model.ffnHiddenSize}`],
     ...['--num-attention-heads', `${model.numAttentionHeads}`],
     ...['--seq-length', `${model.maxPositionEmbeddings}`],
-    ...['--max-position-embeddings', `${model.maxPositionEmbeddings}`],
-    ...['--make-vocab-size-divisible-by', `${model.makeVocabularySizeDivisibleBy}`],
-    ...['--norm-epsilon', `${model.layerNormEpsilon}`],
-    ...['--gelu', model.geluKind],
     ...own,
   ];
+  const without = new Map(Object.entries(modelOf(sizes)));
+  const others: ReadonlyArray<readonly [flag: string, key: keyof TransformerConfiguration]> = [
+    ['--ffn-hidden-size', 'ffnHiddenSize'],
+    ['--make-vocab-size-divisible-by', 'makeVocabularySizeDivisibleBy'],
+    ['--norm-epsilon', 'layerNormEpsilon'],
+    ['--gelu', 'geluKind'],
+  ];
+  const needed = others.filter(([, key]) => without.get(key) !== model[key]);
+  return [...sizes, ...needed.flatMap(([flag, key]) => [flag, `${model[key]}`])];
 }
 
 /** What the flags of a training have no words for, such as three kinds of tokens. */

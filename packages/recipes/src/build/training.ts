@@ -213,6 +213,7 @@ export class Training {
         lossScaler: this.#lossScaler,
         reporters: this.reporters.all,
         exitInterval: training.exitInterval,
+        deadlineMs: (training.exitDurationMinutes ?? Number.POSITIVE_INFINITY) * 60_000,
         signals,
         save:
           checkpoint.save === undefined

@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { configure, small } from '../../test/support/configure.js';
 import { refusals } from '../../test/support/refusals.js';
+import { parseFlags } from '../flags/parse-flags.js';
+import { validateConfiguration } from '../validate-configuration.js';
 
 describe('dataConfiguration', () => {
   it.each<[string, object]>([
@@ -20,6 +22,19 @@ describe('dataConfiguration', () => {
     ],
   ])('describes the tokenizer of %s', (line, tokenizer) => {
     expect(configure(`${small} ${line}`).data.tokenizer).toEqual(tokenizer);
+  });
+
+  it("takes the tokenizer of Megatron-LM's program for the model where files alone are named, and says so", () => {
+    const gpt = configure(`${small} --vocab-file v.json --merge-file m.txt`);
+    expect(gpt.data.tokenizer).toEqual({ type: 'GPT2BPETokenizer', vocabFile: 'v.json', mergeFile: 'm.txt' });
+    expect(gpt.notices).toContain(
+      'the files of the tokenizer are read as those of --tokenizer-type GPT2BPETokenizer',
+    );
+    const bert = validateConfiguration(parseFlags(['--vocab-file', 'v.txt'], { model: 'bert' }));
+    expect(bert.data.tokenizer).toEqual({ type: 'BertWordPieceLowerCase', vocabFile: 'v.txt' });
+    expect(bert.notices.join()).toContain('--tokenizer-type BertWordPieceLowerCase');
+    const named = configure(`${small} --tokenizer-type GPT2BPETokenizer`);
+    expect(named.notices.join()).not.toContain('--tokenizer-type');
   });
 });
 
@@ -54,6 +69,12 @@ refusals(
       1,
       'MTL_FLAG_NEEDS',
       /does not belong to a ByteLevelTokenizer; expected --tokenizer-type NullTokenizer/,
+    ],
+    [
+      '--vocab-file v.txt',
+      1,
+      'MTL_FLAG_NEEDS',
+      /--vocab-file v.txt needs a tokenizer; expected --tokenizer-type GPT2BPETokenizer or/,
     ],
     [
       '--vocab-size 9',

@@ -1,5 +1,5 @@
 import { ConfigurationError } from '@mtl/errors';
-import type { FlagName } from '../flags/flag-schema.js';
+import type { FlagName, Flags } from '../flags/flag-schema.js';
 import type {
   DataConfiguration,
   TokenizerConfiguration,
@@ -23,6 +23,8 @@ export function dataConfiguration({ flags, training, notices }: DataConfiguratio
   }
   const dataCachePath = flags.get('data-cache-path');
   const tokenizer = tokenizerOf(flags);
+  if (tokenizer !== undefined && flags.get('tokenizer-type') === undefined)
+    notices.push(`the files of the tokenizer are read as those of --tokenizer-type ${tokenizer.type}`);
   return {
     dataPath: flags.get('data-path') ?? [],
     split,
@@ -58,9 +60,18 @@ const tokenizerFlags: ReadonlyArray<readonly [FlagName, readonly string[]]> = [
   ['vocab-size', ['NullTokenizer']],
 ];
 
+/**
+ * The type of a tokenizer whose files alone are given: Megatron-LM's programs have one for each model.
+ */
+function typeOfFiles(flags: FlagReader): Flags['tokenizer-type'] {
+  const [vocabFile, mergeFile] = [flags.get('vocab-file'), flags.get('merge-file')];
+  if (vocabFile !== undefined && mergeFile !== undefined) return 'GPT2BPETokenizer';
+  return vocabFile !== undefined && flags.model === 'bert' ? 'BertWordPieceLowerCase' : undefined;
+}
+
 /** The tokenizer that flags describe. @throws ConfigurationError `MTL_FLAG_NEEDS` */
 export function tokenizerOf(flags: FlagReader): TokenizerConfiguration | undefined {
-  const type = flags.get('tokenizer-type');
+  const type = flags.get('tokenizer-type') ?? typeOfFiles(flags);
   for (const [name, types] of tokenizerFlags) {
     if (flags.get(name) === undefined || (type !== undefined && types.includes(type))) continue;
     const wanted = types.map((other) => `--tokenizer-type ${other}`).join(' or ');

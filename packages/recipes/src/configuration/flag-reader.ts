@@ -1,6 +1,7 @@
 import { ConfigurationError } from '@mtl/errors';
 import { defaultFlags, type FlagName, type Flags } from '../flags/flag-schema.js';
 import type { ResolvedFlags } from '../flags/resolve-flags.js';
+import type { ModelKind } from '../model-kind.js';
 
 /** Two flags of which one makes the other pointless or impossible. */
 export interface FlagConflict {
@@ -15,6 +16,11 @@ export class FlagReader {
 
   constructor(resolved: ResolvedFlags) {
     this.#resolved = resolved;
+  }
+
+  /** The model that the flags describe. */
+  get model(): ModelKind {
+    return this.#resolved.model;
   }
 
   /** The value of a flag, or undefined where none was given. */

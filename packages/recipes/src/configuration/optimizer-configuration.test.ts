@@ -42,6 +42,7 @@ refusals(
     ['--lr-warmup-iters 100', 1, 'MTL_LEARNING_RATE', /warm-up takes 100 of the 100 steps/],
     ['--lr-decay-iters 10 --lr-warmup-iters 20', 1, 'MTL_LEARNING_RATE', /warm-up takes 20 of the 10 steps/],
     ['--min-lr 1', 1, 'MTL_LEARNING_RATE', /--min-lr 1 is above --lr 0.001/],
+    ['--min-lr 0.007 --lr 0.00015', 1, 'MTL_LEARNING_RATE', /remedy: pass --min-lr 0.000015$/],
     ['--lr-warmup-init 1', 1, 'MTL_LEARNING_RATE', /--lr-warmup-init 1 is above/],
     [
       '--lr-decay-style WSD',
@@ -63,5 +64,5 @@ refusals(
       /--min-loss-scale 4 is above --initial-loss-scale 2/,
     ],
   ],
-  { numAdvised: 2 },
+  { numAdvised: 3 },
 );

@@ -1,3 +1,4 @@
+import { ConfigurationError } from '@mtl/errors';
 import {
   LearningRateSchedule,
   type LearningRateScheduleOptions,
@@ -62,6 +63,7 @@ function learningRateOf(
   const names = counting[unit];
   const decaySteps = flags.get(names.decay) ?? training.trainSamples ?? training.trainIterations;
   const decayStyle = flags.required('lr-decay-style');
+  refuseLowPeak(flags);
   return {
     unit,
     maxLearningRate: flags.required('lr'),
@@ -72,6 +74,21 @@ function learningRateOf(
     decaySteps,
     ...wsdOf(flags, decayStyle, names.wsdDecay),
   };
+}
+
+/** A lowest rate of a preset beside a peak of the command line: the error says which is whose. */
+function refuseLowPeak(flags: FlagReader): void {
+  const [peak, lowest] = [flags.required('lr'), flags.required('min-lr')];
+  if (lowest <= peak) return;
+  throw new ConfigurationError(
+    'MTL_LEARNING_RATE',
+    `${flags.written('min-lr')} is above ${flags.written('lr')}`,
+    {
+      expected: `at most ${peak}`,
+      // without the last bits of a division
+      remedy: `pass --min-lr ${Number((peak / 10).toPrecision(12))}`,
+    },
+  );
 }
 
 /** A schedule in iterations cannot be mixed with a training in samples, since the batch may grow. */

@@ -39,6 +39,7 @@ export function trainingConfiguration(options: TrainingConfigurationOptions): Tr
   for (const count of batches.countsOfMicroBatches()) pipelineSchedule(parallel, count);
   const trainSamples = flags.get('train-samples');
   const exitInterval = flags.get('exit-interval');
+  const exitDurationMinutes = flags.get('exit-duration-in-mins');
   return {
     microBatchSize,
     globalBatchSize,
@@ -47,6 +48,7 @@ export function trainingConfiguration(options: TrainingConfigurationOptions): Tr
     trainIterations: trainIterationsOf(flags, batches),
     ...(trainSamples === undefined ? {} : { trainSamples }),
     ...(exitInterval === undefined ? {} : { exitInterval }),
+    ...(exitDurationMinutes === undefined ? {} : { exitDurationMinutes }),
     evalInterval: flags.required('eval-interval'),
     evalIterations: flags.required('eval-iters'),
     seed: flags.required('seed'),

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { extname } from 'node:path';
 import { ConfigurationError, nearestName } from '@mtl/errors';
 import { parse as parseYaml, YAMLParseError } from 'yaml';
+import { findFlagAlias } from './flag-aliases.js';
 import { type FlagName, flagNames, isFlagName } from './flag-schema.js';
 import { readFlagValue } from './flag-value.js';
 import { findForeignFlag, judgeForeignFlag } from './foreign/foreign-flags.js';
@@ -33,13 +34,18 @@ export function readConfigFile(path: string): ConfigFile {
   const settings = settingsIn(path);
   let preset = settings.preset;
   for (const [key, value] of Object.entries(settings.flags)) {
-    const name = key.replaceAll('_', '-');
+    const written = key.replaceAll('_', '-');
+    const alias = findFlagAlias(written);
+    const name = alias?.flag ?? written;
     if (name === 'preset') {
       if (typeof value !== 'string') throw fileError(`preset ${where} is ${JSON.stringify(value)}`, 'a name');
       preset = value;
     } else if (isFlagName(name)) {
+      if (alias?.value !== undefined && typeof value !== 'boolean')
+        throw fileError(`${written} ${where} is ${JSON.stringify(value)}`, 'true or false');
+      if (alias?.value !== undefined && value === false) continue;
       if (values.has(name)) throw fileError(`${name} stands twice ${where}`, 'each key once');
-      values.set(name, readFlagValue({ name, value, where }));
+      values.set(name, readFlagValue({ name, value: alias?.value ?? value, where }));
     } else {
       notices.push(noticeOfOtherKey({ key: name, value, where }));
     }

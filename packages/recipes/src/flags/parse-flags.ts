@@ -2,9 +2,11 @@ import { ConfigurationError, nearestName } from '@mtl/errors';
 import type { ModelKind } from '../model-kind.js';
 import { checkModelOfFlags } from './check-model-of-flags.js';
 import { type ConfigFile, readConfigFile } from './config-file.js';
+import { findFlagAlias } from './flag-aliases.js';
 import { type FlagName, factsOf, flagNames, isFlagName } from './flag-schema.js';
 import { readFlagValue } from './flag-value.js';
 import { findForeignFlag, judgeForeignFlag } from './foreign/foreign-flags.js';
+import { presetNotice } from './preset-notice.js';
 import { type ResolvedFlags, resolveFlags } from './resolve-flags.js';
 
 /** Flags of the program itself, beside those of the schema. */
@@ -25,7 +27,7 @@ export interface ParsedFlags extends ResolvedFlags {
  * the file, the file overrides the preset, the preset overrides Megatron-LM's defaults.
  *
  * Accepted are `--flag value`, `--flag=value`, `--switch`, `--no-switch`, several values where a flag takes
- * them, and underscores for dashes.
+ * them, underscores for dashes, and the other names of `flagAliases`.
  *
  * @param argv arguments without the program's name: `process.argv.slice(2)`.
  * @param options.model the model that the program trains (default: gpt)
@@ -53,7 +55,9 @@ export function parseFlags(
     ...(file === undefined ? {} : { file }),
     ...(preset === undefined ? {} : { preset }),
   });
-  return { ...resolved, help: false, debug, notices: [...line.notices, ...(file?.notices ?? [])] };
+  const notices = [...line.notices, ...(file?.notices ?? [])];
+  if (preset === undefined) notices.push(...presetNotice(resolved));
+  return { ...resolved, help: false, debug, notices };
 }
 
 interface CommandLine {
@@ -76,23 +80,51 @@ const where = 'on the command line';
 
 function readCommandLine(argv: readonly string[]): CommandLine {
   const line: CommandLine = { values: new Map(), notices: [] };
-  const seen = new Set<string>();
+  const seen = new Map<string, SeenFlag>();
   for (const written of splitArguments(argv)) {
-    const { name } = written;
+    const flag = withoutAlias(written);
+    const { name } = flag;
     const target = isFlagName(name) ? name : (switchedOffBy(name) ?? name);
-    if (seen.has(target)) {
-      throw new ConfigurationError('MTL_FLAG_REPEATED', `--${target} is given twice`, {
-        expected: 'each flag once',
-        details: { flag: target },
-      });
+    const value = isFlagName(target) ? flagValueOf(target, flag) : valuesOf(flag);
+    const before = seen.get(target);
+    if (before !== undefined) {
+      line.notices.push(noticeOfSecond({ target, before, second: { written, value } }));
+      continue;
     }
-    seen.add(target);
-    if (isFlagName(target)) line.values.set(target, flagValueOf(target, written));
-    else if (name === 'preset' || name === 'config') line[name] = soleValue(written);
-    else if (name === 'debug') noValue(written);
-    else line.notices.push(noticeOf(written));
+    seen.set(target, { written, value });
+    if (isFlagName(target)) line.values.set(target, value);
+    else if (name === 'preset' || name === 'config') line[name] = soleValue(flag);
+    else if (name === 'debug') noValue(flag);
+    else line.notices.push(noticeOf(flag));
   }
   return line;
+}
+
+interface SeenFlag {
+  readonly written: WrittenFlag;
+  readonly value: unknown;
+}
+
+/** Long command lines name a flag twice; which of two values was meant nobody knows. */
+function noticeOfSecond(options: { target: string; before: SeenFlag; second: SeenFlag }): string {
+  const { target, before, second } = options;
+  if (JSON.stringify(before.value) === JSON.stringify(second.value))
+    return `${textOf(second.written)} is given twice ${where}`;
+  throw new ConfigurationError(
+    'MTL_FLAG_REPEATED',
+    `--${target} is given twice, as ${textOf(before.written)} and as ${textOf(second.written)}`,
+    { expected: 'each flag once', remedy: 'leave one of them out', details: { flag: target } },
+  );
+}
+
+/** What an other name of a flag stands for. */
+function withoutAlias(written: WrittenFlag): WrittenFlag {
+  const alias = findFlagAlias(written.name);
+  if (alias === undefined) return written;
+  const { flag, value } = alias;
+  if (value === undefined) return { ...written, name: flag };
+  noValue(written);
+  return { name: flag, attached: value, following: [] };
 }
 
 function splitArguments(argv: readonly string[]): readonly WrittenFlag[] {
@@ -128,8 +160,7 @@ function flagValueOf(flag: FlagName, written: WrittenFlag): unknown {
     return readFlagValue({ name: flag, value: written.attached ?? true, where });
   }
   if (kind === 'texts' || kind === 'integers') {
-    const value =
-      written.attached === undefined ? written.following : [written.attached, ...written.following];
+    const value = valuesOf(written);
     if (value.length === 0) throw missingValue(flag, placeholder);
     return readFlagValue({ name: flag, value, where });
   }
@@ -137,11 +168,19 @@ function flagValueOf(flag: FlagName, written: WrittenFlag): unknown {
 }
 
 function soleValue(written: WrittenFlag, placeholder = 'NAME'): string {
-  const { name, attached, following } = written;
-  const [value, ...rest] = attached === undefined ? following : [attached, ...following];
+  const { name } = written;
+  const [value, ...rest] = valuesOf(written);
   if (value === undefined || value === '') throw missingValue(name, placeholder);
   if (rest.length > 0) throw strayArgument(rest[0]!, name);
   return value;
+}
+
+function valuesOf({ attached, following }: WrittenFlag): readonly string[] {
+  return attached === undefined ? following : [attached, ...following];
+}
+
+function textOf(written: WrittenFlag): string {
+  return [`--${written.name}`, ...valuesOf(written)].join(' ');
 }
 
 function noValue({ name, attached, following }: WrittenFlag): void {
@@ -150,10 +189,10 @@ function noValue({ name, attached, following }: WrittenFlag): void {
 }
 
 function noticeOf(written: WrittenFlag): string {
-  const { name, attached, following } = written;
+  const { name } = written;
   const foreign = findForeignFlag(name);
   if (foreign === undefined) throw unknownFlag(name);
-  const values = attached === undefined ? following : [attached, ...following];
+  const values = valuesOf(written);
   if (foreign.harmless !== undefined) {
     const most = { nothing: 0, one: 1, many: Number.POSITIVE_INFINITY }[foreign.takes];
     if (values.length > most) throw strayArgument(values[most]!, name);

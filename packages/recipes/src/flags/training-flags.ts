@@ -1,4 +1,4 @@
-import { count, counts, naturalNumber, seedNumber, toggle } from './flag-kinds.js';
+import { count, counts, naturalNumber, positiveNumber, seedNumber, toggle } from './flag-kinds.js';
 import { recomputeFlags } from './recompute-flags.js';
 
 /** How much is trained, in which portions and in which precision. */
@@ -17,6 +17,9 @@ export const trainingFlags = {
   'train-iters': count('Steps of the whole training, resumed runs included.'),
   'train-samples': count('Samples of the whole training, instead of --train-iters.'),
   'exit-interval': count('Save and end the run after a step that is a multiple of this.'),
+  'exit-duration-in-mins': positiveNumber(
+    'Save and end the run after the step in which the program has run for so many minutes.',
+  ),
   'eval-interval': count('Steps between two evaluations.', { default: 1000 }),
   'eval-iters': naturalNumber('Global batches per evaluation; 0 for none.', { default: 100 }),
   seed: seedNumber('Seed of initial weights, dropout and the order of samples.', { default: 1234 }),

@@ -55,6 +55,7 @@ export interface FinetuneFlags {
   readonly exitInterval?: number;
   readonly logInterval: number;
   readonly metricsJsonl?: string;
+  readonly recomputeActivations?: true;
   readonly bf16?: true;
   readonly fp16?: true;
   readonly json?: true;
@@ -90,6 +91,13 @@ export function configurationOfFlags(
     throw new ConfigurationError('MTL_FLAG_CONFLICT', '--bf16 and --fp16: a model computes in one of them', {
       remedy: 'leave one of them out',
     });
+  }
+  if (flags.recomputeActivations === true && recompute['recompute-granularity'] !== 'selective') {
+    throw new ConfigurationError(
+      'MTL_FLAG_CONFLICT',
+      '--recompute-activations and --recompute-granularity full: the one is the other with selective',
+      { remedy: 'leave one of them out' },
+    );
   }
   return {
     ...{ task: flags.task, data, start: startOf(flags), sequenceLength: flags.seqLength },

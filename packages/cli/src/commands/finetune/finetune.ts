@@ -10,7 +10,7 @@ import {
   type RecomputeFlags,
   recomputeFlagNames,
 } from '@mtl/recipes';
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';
 import { choiceOption, countOption, numberOption } from '../../command-line/option-values.js';
 import { trainingFlagOptions, trainingFlagValues } from '../../command-line/training-flag-options.js';
@@ -128,7 +128,11 @@ function addPlaces(command: Command): Command {
 function addTrainingFlags(command: Command): Command {
   const names = [...recomputeFlagNames, ...parallelFlagNames];
   for (const option of trainingFlagOptions(names)) command.addOption(option);
-  return command;
+  return command.addOption(
+    new Option('--recompute-activations', 'the same as --recompute-granularity selective')
+      .implies({ recomputeGranularity: 'selective' })
+      .hideHelp(),
+  );
 }
 
 async function runFinetune(flags: FinetuneFlags): Promise<void> {

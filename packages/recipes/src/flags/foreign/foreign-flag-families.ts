@@ -39,6 +39,11 @@ export const foreignFlagFamilies: Readonly<Record<string, ForeignFlag>> = {
     'modelopt-': 'model compression',
   }),
   ...refused('a training does not serve', 'use mtl generate', { 'inference-': 'generation' }),
+  ...refused(
+    'trainings are spread by flags of their own',
+    'use --use-distributed-optimizer; --tensor-model-parallel-size and --pipeline-model-parallel-size cut the model',
+    { deepspeed: "DeepSpeed's engine" },
+  ),
   ...refused('parameters are whole on every data-parallel rank', 'use --use-distributed-optimizer', {
     'fsdp-': 'fully sharded data parallelism',
     'torch-fsdp2-': 'fully sharded data parallelism',
@@ -50,12 +55,19 @@ export const foreignFlagFamilies: Readonly<Record<string, ForeignFlag>> = {
     'non-persistent-': 'temporary checkpoints',
     'adlr-autoresume': 'resuming on one cluster of NVIDIA',
     'straggler-': 'slow processes',
+    'ft-': 'fault tolerance by another package',
   }),
   ...refused('runs report to files on this machine', 'use --tensorboard-dir', {
     'one-logger-': 'reports to NVIDIA',
     'app-tag-': 'reports to NVIDIA',
     'wandb-': 'Weights & Biases',
   }),
+  'no-pipeline-parallel': {
+    what: 'DeepSpeed without pipelines',
+    why: 'pipelines are as deep as --pipeline-model-parallel-size says',
+    harmless: 'always',
+    takes: 'nothing',
+  },
   'tp-comm-': {
     what: 'overlapped tensor-parallel communication',
     why: 'who overlaps with whom is decided by the schedule and the layers',

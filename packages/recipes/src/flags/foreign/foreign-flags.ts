@@ -17,7 +17,9 @@ export const foreignFlags: Readonly<Record<string, ForeignFlag>> = {
 };
 
 /** What is known about a flag that is not ours, by its name with dashes. */
-export function findForeignFlag(name: string): ForeignFlag | undefined {
+export function findForeignFlag(written: string): ForeignFlag | undefined {
+  // --DDP-impl
+  const name = written.toLowerCase();
   if (Object.hasOwn(foreignFlags, name)) return foreignFlags[name];
   const beginnings = Object.keys(foreignFlagFamilies).filter((beginning) => name.startsWith(beginning));
   const [longest] = beginnings.sort((a, b) => b.length - a.length);

@@ -5,7 +5,6 @@ const architecture: Record<string, ForeignFlag> = {
   'softmax-type': only(['vanilla'], 'the kind of softmax in attention', 'attention has the usual softmax'),
   'num-query-groups': only([], 'grouped queries', 'every head has keys and values of its own'),
   'rope-type': only([], 'the kind of rotary positions', 'positions are learned embeddings, as in GPT-2'),
-  'openai-gelu': only([], 'the tanh approximation of GELU', "--gelu names GELU's kind", 'pass --gelu tanh'),
   ...refused(
     "the block is GPT-2's, with GELU",
     'leave it out; --ffn-hidden-size sets the width of the layer',
@@ -43,12 +42,6 @@ const architecture: Record<string, ForeignFlag> = {
     'positions are learned embeddings, as in GPT-2',
   ),
   normalization: only(['LayerNorm'], 'the kind of normalisation', 'the block has layer norms, as in GPT-2'),
-  'layernorm-epsilon': only(
-    [],
-    'the epsilon of layer norms',
-    'its newer name alone is known',
-    'pass --norm-epsilon',
-  ),
   'kv-channels': only(
     [],
     'the size of a head',

@@ -2,6 +2,17 @@ import { type ForeignFlag, idle, idleSetting, only, refused } from './foreign-fl
 
 /** Processes and what they say to each other. */
 const parallelism: Record<string, ForeignFlag> = {
+  'ddp-impl': only(
+    ['local', 'torch'],
+    'the implementation of data parallelism, in old versions',
+    'there is one implementation',
+  ),
+  'lazy-mpu-init': {
+    what: 'late set-up of process groups',
+    why: 'process groups are made when a training joins its job',
+    harmless: 'always',
+    takes: 'one',
+  },
   'data-parallel-sharding-strategy': only(
     ['no_shard'],
     'what is split over data-parallel ranks',
@@ -20,9 +31,6 @@ const parallelism: Record<string, ForeignFlag> = {
     harmless: 'always',
     takes: 'many',
   },
-  ...refused('the flag has another name', 'use --tensor-model-parallel-size', {
-    'model-parallel-size': 'tensor parallelism, in old versions',
-  }),
   'context-parallel-size': only(
     ['1'],
     'samples split over processes along the sequence, attention included',
@@ -48,15 +56,20 @@ const parallelism: Record<string, ForeignFlag> = {
     {
       'account-for-embedding-in-pipeline-split': 'stages of different sizes',
       'account-for-loss-in-pipeline-split': 'stages of different sizes',
+      'standalone-embedding-stage': 'a stage for the embedding alone, in old versions',
     },
   ),
   ...refused('there is no encoder', 'leave it out', {
     'pipeline-model-parallel-split-rank': 'encoder and decoder on different stages',
+    'encoder-tensor-model-parallel-size': 'tensor parallelism of an encoder',
+    'encoder-pipeline-model-parallel-size': 'pipeline stages of an encoder',
   }),
   ...refused('parameters are whole on every data-parallel rank', 'use --use-distributed-optimizer', {
     'use-torch-fsdp2': 'fully sharded data parallelism',
     'use-megatron-fsdp': 'fully sharded data parallelism',
     'use-custom-fsdp': 'fully sharded data parallelism',
+    'enable-full-sharding-in-hsdp': 'fully sharded data parallelism',
+    'zero-stage': "the stages of DeepSpeed's ZeRO (the distributed optimizer is the first)",
   }),
   ...idle('who overlaps with whom is decided by the schedule and the layers', {
     'no-overlap-p2p-communication': 'communication of stages that does not overlap',
@@ -70,14 +83,21 @@ const parallelism: Record<string, ForeignFlag> = {
     'no-gradient-reduce-div-fusion': 'where gradients are averaged',
     'ddp-pad-buckets-for-high-nccl-busbw': 'the size of gradient buckets',
     'defer-embedding-wgrad-compute': 'the time of the weight gradient of the output layer',
+    'scatter-gather-tensors-in-pipeline': 'boundaries sent in parts',
     'no-scatter-gather-tensors-in-pipeline': 'boundaries sent whole',
+    'overlap-p2p-communication': 'communication of stages that overlaps',
+    'align-grad-reduce': 'the time of reductions',
     'no-align-grad-reduce': 'the time of reductions',
+    'align-param-gather': 'the time of gathers',
     'no-align-param-gather': 'the time of gathers',
+    'use-contiguous-buffers-in-local-ddp': 'one buffer of gradients, in old versions',
+    'no-contiguous-buffers-in-local-ddp': 'no buffer of gradients, in old versions',
+    'use-contiguous-buffers-in-ddp': 'one buffer of gradients, in old versions',
+    'nccl-ub': 'registered communication buffers',
     'overlap-param-gather-with-optimizer-step': 'overlapped gathers',
     'use-ring-exchange-p2p': 'communication of stages',
     'batch-p2p-communication': 'communication of stages',
     'use-tp-pp-dp-mapping': 'the order of ranks',
-    'lazy-mpu-init': 'late set-up of process groups',
     'use-sharp': 'reductions inside the network',
   }),
   ...idleSetting('it is found out or measured, not set', {

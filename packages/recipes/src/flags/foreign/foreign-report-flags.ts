@@ -81,8 +81,11 @@ const reports: Record<string, ForeignFlag> = {
     'log-validation-ppl-to-tensorboard': 'perplexity in TensorBoard',
     'log-batch-size-to-tensorboard': 'the batch size in TensorBoard',
     'no-log-learnig-rate-to-tensorboard': 'no learning rate in TensorBoard',
+    'no-log-learning-rate-to-tensorboard': 'no learning rate in TensorBoard',
+    'log-learning-rate-to-tensorboard': 'the learning rate in TensorBoard',
     'log-world-size-to-tensorboard': 'the number of processes in TensorBoard',
     'log-progress': 'progress in a file',
+    'barrier-with-level-1-timing': 'barriers around times',
     'no-barrier-with-level-1-timing': 'barriers around times',
   }),
   ...idleSetting('every step reports the same', {
@@ -116,6 +119,7 @@ const reports: Record<string, ForeignFlag> = {
   ...refused('a failed run ends and is started again from its newest whole checkpoint', 'leave it out', {
     'error-injection-type': 'errors on purpose',
     'enable-ft-package': 'fault tolerance by another package',
+    'calc-ft-timeouts': 'fault tolerance by another package',
     'inprocess-restart': 'restarting inside the process',
     replication: 'replicated checkpoints',
     'enable-gloo-process-groups': 'additional process groups',

@@ -53,13 +53,6 @@ const recipe: Record<string, ForeignFlag> = {
     'batch-size': 'the batch per process, in old versions',
   }),
   ...refused(
-    'steps are counted, not minutes',
-    'use --exit-interval, or send SIGTERM: it saves and ends the run',
-    {
-      'exit-duration-in-mins': 'a limit in minutes',
-    },
-  ),
-  ...refused(
     'a run trains, and evaluates --eval-iters batches now and then',
     'use mtl eval for an evaluation by itself',
     {
@@ -78,12 +71,14 @@ const recipe: Record<string, ForeignFlag> = {
     'leave it out',
     {
       'use-checkpoint-opt-param-scheduler': 'the schedule of the checkpoint',
+      'use-checkpoint-lr-scheduler': 'the schedule of the checkpoint, in old versions',
       'use-checkpoint-args': 'the flags of the checkpoint (pass --config with its configuration instead)',
       'use-mp-args-from-checkpoint-args': 'the parallel sizes of the checkpoint (any layout reads it)',
     },
   ),
   ...idle('the flags always decide about the schedule', {
     'override-opt-param-scheduler': 'the schedule of the flags instead of the checkpoint',
+    'override-lr-scheduler': 'the same, in old versions',
   }),
   ...idle('SIGTERM, SIGINT and SIGHUP always save and end the run', {
     'exit-signal-handler': 'saving at SIGTERM',
@@ -106,12 +101,31 @@ const recipe: Record<string, ForeignFlag> = {
     'img-w': 'images',
     'patch-dim': 'images',
     'num-classes': 'images',
+    'num-channels': 'images',
+    'iter-per-epoch': 'images',
+    'classes-fraction': 'images',
+    'data-per-class-fraction': 'images',
+    'mask-type': 'images',
+    'mask-factor': 'images',
+    'bert-load': 'retrieval',
+    'titles-data-path': 'retrieval',
+    'evidence-data-path': 'retrieval',
+    'block-data-path': 'retrieval',
+    'embedding-path': 'retrieval',
+    'query-in-block-prob': 'retrieval',
+    'use-one-sent-docs': 'retrieval',
     task: 'evaluation tasks',
   }),
 };
 
 /** Corpora and tokenizers. */
 const data: Record<string, ForeignFlag> = {
+  'data-impl': only(
+    ['mmap', 'infer'],
+    'the format of datasets, in old versions',
+    'datasets are .bin and .idx files',
+    'prepare one with mtl data prepare',
+  ),
   'mid-level-dataset-surplus': only(
     ['0.005'],
     'samples built beyond what a blend needs',
@@ -133,6 +147,7 @@ const data: Record<string, ForeignFlag> = {
   ...refused('datasets are read from files', 'prepare one with mtl data prepare', {
     'mock-data': 'made-up samples',
     'object-storage-cache-path': 'datasets in object stores',
+    'dataloader-save': "the reader's state in files of its own (checkpoints hold it)",
   }),
   ...refused(
     'the tokenizer is described by its own files',
@@ -144,6 +159,8 @@ const data: Record<string, ForeignFlag> = {
       'tokenizer-prompt-format': 'prompts of a tokenizer',
       'special-tokens': 'special tokens of a tokenizer',
       'tokenizer-metadata': 'a description of a tokenizer',
+      'tokenizer-special-tokens': 'special tokens of a tokenizer',
+      'tokenizer-name-or-path': "a tokenizer by its name on a server, in other projects' versions",
     },
   ),
   ...refused('the padded vocabulary follows from the tokenizer', 'use --make-vocab-size-divisible-by', {
@@ -156,6 +173,8 @@ const data: Record<string, ForeignFlag> = {
   }),
   ...idle('the tokenizer is always the one that the flags name', {
     'no-use-tokenizer-model-from-checkpoint-args': 'the tokenizer of the flags instead of the checkpoint',
+    'use-tokenizer-model-from-checkpoint-args':
+      'the tokenizer of the checkpoint, for where no flag names one',
     'trust-remote-code': 'code that comes with a tokenizer',
     'legacy-tokenizer': 'another implementation of tokenizers',
     'allow-ambiguous-pad-tokens': 'padding that shares an id with another token',
@@ -167,8 +186,13 @@ const data: Record<string, ForeignFlag> = {
     's3-cache-path': 'datasets in object stores',
   }),
   ...idle('files are mapped or read as it suits', {
+    'mmap-bin-files': 'files that are mapped',
     'no-mmap-bin-files': 'files that are not mapped',
+    'mmap-warmup': 'files that are read once before, in old versions',
+    'create-attention-mask-in-dataloader': 'who makes the attention mask',
     'no-create-attention-mask-in-dataloader': 'who makes the attention mask',
+    'enable-msc': 'datasets in object stores',
+    'disable-msc': 'datasets in object stores',
     'no-data-sharding': 'who reads which sample',
   }),
 };

@@ -1,0 +1,70 @@
+import { ConfigurationError } from '@mtl/errors';
+import type { FlagName } from '../flags/flag-schema.js';
+import type {
+  ModelConfiguration,
+  ParallelConfiguration,
+  TrainingConfiguration,
+} from '../pretraining-configuration.js';
+import type { FlagReader } from './flag-reader.js';
+
+/** What a process can address on today's 64-bit machines, whatever their memory. */
+const addressableBytes = 2 ** 47;
+/** A weight, its gradient and both moments of Adam, in float32. */
+const bytesPerParameter = 16;
+
+export interface CheckAddressableOptions {
+  readonly flags: FlagReader;
+  readonly model: ModelConfiguration;
+  readonly training: Pick<TrainingConfiguration, 'microBatchSize'>;
+  readonly parallel: Pick<ParallelConfiguration, 'tensorModelParallelSize' | 'pipelineModelParallelSize'>;
+}
+
+/**
+ * Refuses sizes that no machine could hold, such as one with a few zeros too many: whether a model fits a
+ * machine that there is, `mtl plan` says.
+ *
+ * @throws ConfigurationError `MTL_TOO_LARGE` with the flags that make it so
+ */
+export function checkAddressable({ flags, model, training, parallel }: CheckAddressableOptions): void {
+  const { numLayers: layers, hiddenSize: hidden, ffnHiddenSize: ffn, sequenceLength } = model;
+  const numProcesses = parallel.tensorModelParallelSize * parallel.pipelineModelParallelSize;
+  const perParameter = bytesPerParameter / numProcesses;
+  const tokens = training.microBatchSize * sequenceLength;
+  // the least of what there is: products of flags, and what they make
+  const parts: ReadonlyArray<readonly [what: string, numBytes: number, names: readonly FlagName[]]> = [
+    [
+      'layers',
+      layers * hidden * (4 * hidden + 2 * ffn) * perParameter,
+      ['num-layers', 'hidden-size', 'ffn-hidden-size'],
+    ],
+    [
+      'position embeddings',
+      model.maxPositionEmbeddings * hidden * perParameter,
+      ['max-position-embeddings', 'seq-length', 'hidden-size'],
+    ],
+    [
+      'token embeddings',
+      model.makeVocabSizeDivisibleBy * hidden * perParameter,
+      ['make-vocab-size-divisible-by', 'hidden-size'],
+    ],
+    // in two bytes a value, cut along the sequence
+    [
+      'activations of a micro-batch',
+      (2 * tokens * hidden) / parallel.tensorModelParallelSize,
+      ['micro-batch-size', 'seq-length', 'hidden-size'],
+    ],
+  ];
+  for (const [what, numBytes, names] of parts) {
+    if (numBytes <= addressableBytes) continue;
+    const written = names.filter((name) => flags.get(name) !== undefined).map((name) => flags.written(name));
+    throw new ConfigurationError(
+      'MTL_TOO_LARGE',
+      `${written.join(', ')}: the ${what} would take ${numBytes.toExponential(1)} bytes of a process`,
+      {
+        expected: `at most ${addressableBytes.toExponential(1)}, which is what a process can address`,
+        remedy: 'choose smaller ones; mtl plan says what fits a memory',
+        details: { numBytes, flags: names },
+      },
+    );
+  }
+}

@@ -1,0 +1,20 @@
+import type { FlagName } from './flag-schema.js';
+
+/** What another name of Megatron-LM's stands for. */
+export interface FlagAlias {
+  readonly flag: FlagName;
+  /** The value that it stands for, of a switch; undefined: it takes the flag's own. */
+  readonly value?: string;
+}
+
+/** Flags of Megatron-LM that say what a flag of the schema says, by their names. */
+export const flagAliases: Readonly<Record<string, FlagAlias>> = {
+  'recompute-activations': { flag: 'recompute-granularity', value: 'selective' },
+  'openai-gelu': { flag: 'gelu', value: 'tanh' },
+  'layernorm-epsilon': { flag: 'norm-epsilon' },
+  'model-parallel-size': { flag: 'tensor-model-parallel-size' },
+};
+
+export function findFlagAlias(name: string): FlagAlias | undefined {
+  return Object.hasOwn(flagAliases, name) ? flagAliases[name] : undefined;
+}

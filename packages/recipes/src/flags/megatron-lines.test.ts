@@ -1,0 +1,121 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, it } from 'vitest';
+import { validateConfiguration } from '../validate-configuration.js';
+import { flagAliases } from './flag-aliases.js';
+import { flagNames } from './flag-schema.js';
+import { findForeignFlag } from './foreign/foreign-flags.js';
+import { parseFlags } from './parse-flags.js';
+
+const words = (line: string): readonly string[] => line.split(/\s+/).filter((word) => word !== '');
+
+// As scripts for Megatron-LM have them, with flags of several of its years.
+const gpt = words(`
+  --num-layers 96 --hidden-size 12288 --num-attention-heads 96 --seq-length 2048 --max-position-embeddings 2048
+  --attention-backend auto --micro-batch-size 1 --global-batch-size 1536 --rampup-batch-size 16 16 5859375
+  --train-samples 146484375 --lr-decay-samples 126953125 --lr-warmup-samples 183105 --lr 6.0e-5 --min-lr 6.0e-6
+  --lr-decay-style cosine --weight-decay 0.1 --adam-beta1 0.9 --adam-beta2 0.95 --init-method-std 0.006
+  --clip-grad 1.0 --fp16 --tensor-model-parallel-size 8 --pipeline-model-parallel-size 16 --recompute-activations
+  --attention-dropout 0.1 --hidden-dropout 0.1 --data-path 0.3 a_text_document 0.7 b_text_document
+  --vocab-file gpt2-vocab.json --merge-file gpt2-merges.txt --data-impl mmap --split 949,50,1 --data-cache-path c
+  --log-interval 100 --save-interval 10000 --eval-interval 1000 --eval-iters 10 --save out --load out
+  --tensorboard-dir logs --distributed-backend nccl --use-mcore-models --transformer-impl transformer_engine
+  --override-opt_param-scheduler --exit-duration-in-mins 230 --exit-interval 5000 --no-load-optim --finetune
+  --DDP-impl local --lazy-mpu-init True --num-workers 2`);
+
+const bert = words(`
+  --num-layers 24 --hidden-size 1024 --num-attention-heads 16 --seq-length 512 --max-position-embeddings 512
+  --micro-batch-size 4 --global-batch-size 32 --train-iters 1000000 --weight-decay 1e-2 --clip-grad 1.0 --fp16
+  --lr 0.0001 --lr-decay-iters 990000 --lr-decay-style linear --min-lr 1.0e-5 --weight-decay 1e-2
+  --lr-warmup-fraction .01 --clip-grad 1.0 --tensor-model-parallel-size 8 --pipeline-model-parallel-size 2
+  --data-path pages_text_sentence --vocab-file bert-vocab.txt --split 949,50,1 --log-interval 100
+  --save-interval 10000 --eval-interval 1000 --save out --load out --eval-iters 10 --tensorboard-dir logs`);
+
+it("reads a GPT's command line of Megatron-LM with the same meaning, and says what it leaves out", () => {
+  const configuration = validateConfiguration(parseFlags(gpt), { worldSize: 128 });
+  expect(configuration).toMatchObject({
+    training: {
+      rampup: { start: 16, increment: 16, samples: 5_859_375 },
+      trainSamples: 146_484_375,
+      precision: 'fp16',
+      recompute: { granularity: 'selective' },
+      exitInterval: 5000,
+      exitDurationMinutes: 230,
+    },
+    optimizer: {
+      learningRate: { unit: 'samples', warmupSteps: 183_105, decaySteps: 126_953_125 },
+      adamBeta2: 0.95,
+    },
+    data: {
+      dataPath: ['0.3', 'a_text_document', '0.7', 'b_text_document'],
+      tokenizer: { type: 'GPT2BPETokenizer', vocabFile: 'gpt2-vocab.json', mergeFile: 'gpt2-merges.txt' },
+    },
+    checkpoint: { save: 'out', load: 'out', loadOptimizer: false, finetune: true },
+  });
+  const said = configuration.notices.map((notice) => /^--\S+/.exec(notice)?.[0] ?? notice);
+  expect(said).toEqual([
+    '--attention-backend',
+    '--data-impl',
+    '--use-mcore-models',
+    '--transformer-impl',
+    '--override-opt-param-scheduler',
+    '--DDP-impl',
+    '--lazy-mpu-init',
+    '--num-workers',
+    expect.stringMatching(/tokenizer/),
+  ]);
+});
+
+it("reads a BERT's, two flags given twice included, and says which defaults are not Megatron-LM's", () => {
+  const flags = parseFlags(bert, { model: 'bert' });
+  expect(validateConfiguration(flags, { worldSize: 16 })).toMatchObject({
+    optimizer: { weightDecay: 0.01, clipGrad: 1 },
+    data: { tokenizer: { type: 'BertWordPieceLowerCase', vocabFile: 'bert-vocab.txt' } },
+  });
+  expect(flags.notices).toEqual([
+    '--weight-decay 1e-2 is given twice on the command line',
+    '--clip-grad 1.0 is given twice on the command line',
+    'preset bert-default, since none is named, gave --attention-dropout 0 (default 0.1), --hidden-dropout 0 (default 0.1), --layer-norm-placement post (default pre), --adam-beta2 0.98 (default 0.999); --preset none takes the defaults',
+  ]);
+  const named = parseFlags([...bert, '--preset', 'none'], { model: 'bert' });
+  expect(named.values['layer-norm-placement']).toBe('pre');
+  expect(named.notices).toHaveLength(2);
+  // a size of the preset says that the rest of it is meant as well
+  expect(parseFlags(['--hidden-size', '64', '--num-layers', '2']).notices).toEqual([]);
+});
+
+it.each([
+  ['--recompute-activations', 'recompute-granularity', 'selective'],
+  ['--recompute_activations --recompute-granularity selective', 'recompute-granularity', 'selective'],
+  ['--openai-gelu', 'gelu', 'tanh'],
+  ['--layernorm-epsilon 1e-6', 'norm-epsilon', 1e-6],
+  ['--model-parallel-size=2', 'tensor-model-parallel-size', 2],
+] as const)('knows %s', (line, name, value) => {
+  expect(parseFlags(words(line)).values[name]).toBe(value);
+});
+
+it('knows other names in files too', () => {
+  const directory = mkdtempSync(join(tmpdir(), 'mtl-config-'));
+  const read = (text: string) => {
+    const path = join(directory, 'run.yaml');
+    writeFileSync(path, text);
+    return parseFlags(['--config', path]).values;
+  };
+  expect(read('recompute_activations: true\nlayernorm_epsilon: 1e-6')).toMatchObject({
+    'recompute-granularity': 'selective',
+    'norm-epsilon': 1e-6,
+  });
+  expect(read('recompute-activations: false')['recompute-granularity']).toBeUndefined();
+  expect(() => read('recompute-activations: full')).toThrow(/recompute-activations in .* is "full"/);
+  expect(() => read('recompute-activations: true\nrecompute-granularity: full')).toThrow(/stands twice/);
+  rmSync(directory, { recursive: true });
+});
+
+it('has no other name for what is a flag, or known to be of no use', () => {
+  for (const [name, { flag }] of Object.entries(flagAliases)) {
+    expect(flagNames).not.toContain(name);
+    expect(flagNames).toContain(flag);
+    expect(findForeignFlag(name)).toBeUndefined();
+  }
+});
