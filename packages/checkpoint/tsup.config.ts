@@ -1,3 +1,4 @@
 import { library } from '@mtl/tooling/tsup';
 
-export default library();
+// The thread that writes is a file of its own.
+export default library(['src/index.ts', 'src/background/shard-writer.ts']);

@@ -3,7 +3,6 @@ import {
   closeSync,
   copyFileSync,
   existsSync,
-  mkdirSync,
   mkdtempSync,
   openSync,
   readdirSync,
@@ -313,16 +312,18 @@ describe('failures of a run end with status 1 and lose nothing', () => {
     expect(readdirSync(save).filter((name) => name.startsWith('iter_'))).toEqual(['iter_0000004']);
   });
 
-  it('a full disk while saving', async (context) => {
-    const disk = join(directory, 'disk');
-    mkdirSync(disk);
+  it.for([
+    { while: 'nothing is trained', flags: [] },
+    { while: 'it trains on', flags: ['--async-save'] },
+  ])('a full disk while saving, $while', async ({ flags }, context) => {
+    const disk = mkdtempSync(join(directory, 'disk-'));
     try {
       execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=600k', 'tmpfs', disk], { stdio: 'ignore' });
     } catch {
       context.skip('mounting a small file system needs root');
     }
     try {
-      const run = await train(['--save', join(disk, 'run'), '--save-interval', '4']);
+      const run = await train(['--save', join(disk, 'run'), '--save-interval', '4', ...flags]);
       expect(run.output).toMatch(/error\[MTL_CHECKPOINT_DISK_FULL\]/);
       expect(run.code).toBe(1);
     } finally {

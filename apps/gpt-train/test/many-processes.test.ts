@@ -245,7 +245,7 @@ describe('gpt-train on several processes', () => {
       let hurting = Promise.resolve();
       const { code, output } = await runRanks({
         numProcesses: 4,
-        flags: [...flags, '--save-interval', '5', '--metrics-jsonl', metrics(name)],
+        flags: [...flags, '--save-interval', '5', '--async-save', '--metrics-jsonl', metrics(name)],
         directory,
         maxRestarts: 1,
         onStart: (processIds) => {

@@ -1,4 +1,6 @@
+export { BackgroundSaver } from './background/background-saver.js';
 export { Checkpoint } from './checkpoint.js';
+export type { SaveBarrier, SaveOptions, SaveResult } from './checkpoint-save.js';
 export { type Dtype, dtypeBytes, isDtype } from './dtype.js';
 export type { FileSystem } from './file-system.js';
 export { type FoundCheckpoint, findCheckpoint } from './find-checkpoint.js';
@@ -13,7 +15,7 @@ export { SafetensorsDirectory } from './safetensors-directory.js';
 export { SafetensorsFile } from './safetensors-file.js';
 export type { SafetensorsEntry, TensorDeclaration } from './safetensors-header.js';
 export { SafetensorsWriter, type WrittenSafetensors } from './safetensors-writer.js';
-export { type SaveBarrier, type SaveOptions, type SaveResult, saveCheckpoint } from './save-checkpoint.js';
+export { saveCheckpoint } from './save-checkpoint.js';
 export type { Slice } from './slice.js';
 export { type FlatRangePart, slicesOfFlatRange } from './slices-of-flat-range.js';
 export { verifyCheckpoint } from './verify-checkpoint.js';

@@ -16,13 +16,24 @@ export interface RankPart {
   readonly tensors: readonly TensorRecord[];
 }
 
+export interface RankShardsOptions {
+  /** The directory that is being saved. */
+  readonly path: string;
+  /** Of the save that rank 0 has begun. */
+  readonly token: string;
+  readonly rank: number;
+  readonly tensors: readonly LogicalTensor[];
+  readonly maxShardBytes: number;
+  readonly fileSystem: FileSystem;
+}
+
 /** File in which a rank tells the publishing rank what it wrote. */
 export function partName(rank: number): string {
   return `part-${String(rank).padStart(5, '0')}.json`;
 }
 
 /** Whether this rank is the one that writes the tensor's box: replica 0, and something in it. */
-function isWritten(tensor: LogicalTensor): boolean {
+export function isWritten(tensor: LogicalTensor): boolean {
   if ((tensor.replica ?? 0) !== 0) return false;
   return bytesOfSlices(tensor.dtype, tensor.slices) > 0 || volumeOfShape(tensor.globalShape) === 0;
 }
@@ -62,14 +73,7 @@ function readerWithOneBuffer(
  * Writes the boxes of one rank into safetensors shards of at most `maxShardBytes` in `path`, then the part
  * manifest. Everything is on the disk when it resolves; a failed file is removed.
  */
-export async function writeRankShards(options: {
-  readonly path: string;
-  readonly token: string;
-  readonly rank: number;
-  readonly tensors: readonly LogicalTensor[];
-  readonly maxShardBytes: number;
-  readonly fileSystem: FileSystem;
-}): Promise<RankPart> {
+export async function writeRankShards(options: RankShardsOptions): Promise<RankPart> {
   const { path, token, rank, fileSystem } = options;
   const items = withKeys(inAlignedOrder(options.tensors.filter(isWritten)));
   const groups = groupByBytes(items, {

@@ -7,6 +7,7 @@ export {
   TrainingError,
   UsageError,
 } from './error-classes.js';
+export { type ErrorMessage, packError, unpackError } from './error-message.js';
 export { exitCodeOf, formatError } from './format-error.js';
 export { MtlError, type MtlErrorOptions } from './mtl-error.js';
 export { nearestName } from './nearest-name.js';

@@ -70,6 +70,28 @@ describe('a tensor that was disposed of', () => {
   });
 });
 
+describe('host memory of a tensor', () => {
+  it('may be memory that threads share, and any part of it', () => {
+    using tensor = Tensor.from([1, 2, 3, 4], { shape: [4], dtype: 'float32' });
+    const shared = new Float32Array(new SharedArrayBuffer(32), 8, 4);
+    tensor.readInto(shared);
+    expect([...shared]).toEqual([1, 2, 3, 4]);
+    shared[3] = 5;
+    tensor.write(shared);
+    expect(tensor.toArray()).toEqual([1, 2, 3, 5]);
+    expect([...new Float32Array(shared.buffer)]).toEqual([0, 0, 1, 2, 3, 5, 0, 0]);
+  });
+
+  it('must have as many bytes, wherever it lies', () => {
+    using tensor = Tensor.zeros({ shape: [4], dtype: 'float32' });
+    const wrong = new Float32Array(new SharedArrayBuffer(32), 8, 3);
+    expect(refusal(() => tensor.readInto(wrong))).toMatch(/12 bytes/);
+    const gone = new Float32Array(4);
+    structuredClone(gone.buffer, { transfer: [gone.buffer] });
+    expect(refusal(() => tensor.readInto(gone))).toMatch(/ 0 bytes/);
+  });
+});
+
 describe('numbers that are no handles', () => {
   it.each([0, 1, 4_000_000_000, 2 ** 52, Number.MAX_SAFE_INTEGER])('%d is refused', (handle) => {
     expect(refusal(() => callNative(() => addon().zero(handle)))).toContain('MTL_DISPOSED_TENSOR');

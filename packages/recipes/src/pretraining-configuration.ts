@@ -124,6 +124,8 @@ export interface ParallelConfiguration {
 export interface CheckpointConfiguration {
   readonly save?: string;
   readonly saveInterval?: number;
+  /** Train on while a checkpoint is written. */
+  readonly asyncSave: boolean;
   /** Absent: keep all. */
   readonly keepLast?: number;
   readonly load?: string;

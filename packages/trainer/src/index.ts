@@ -20,8 +20,6 @@ export {
   type OwnEvaluation,
   type RunTrainingOptions,
   runTraining,
-  type SaveSettings,
-  type TrainingReporter,
   type TrainingResult,
 } from './run-training.js';
 export { StopSignals } from './stop-signals.js';
@@ -36,3 +34,5 @@ export {
   trainingState,
   weightTensors,
 } from './training-checkpoint.js';
+export type { TrainingReporter } from './training-reporter.js';
+export type { SaveSettings } from './training-saves.js';

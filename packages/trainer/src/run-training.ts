@@ -1,27 +1,10 @@
-import { type JsonObject, saveCheckpoint } from '@mtl/checkpoint';
+import { TrainingError } from '@mtl/errors';
 import type { AdamwOptimizer, LossScaler } from '@mtl/optimizer';
-import type { StepMetrics } from './metrics/step-metrics.js';
-import type { ValidationLoss } from './metrics/training-summary.js';
 import { stopSignalNames } from './stop-signal-names.js';
 import type { StopSignals } from './stop-signals.js';
 import type { EvaluatedLoss, Trainer } from './trainer.js';
-import { optimizerTensors, trainingState, weightTensors } from './training-checkpoint.js';
-
-/** Somebody who wants to know how training goes: console, metrics.jsonl, TensorBoard, the summary. */
-export interface TrainingReporter {
-  step?(metrics: StepMetrics): void;
-  validation?(result: ValidationLoss & { readonly consumedSamples: number }): void;
-  message?(text: string): void;
-}
-
-export interface SaveSettings {
-  readonly directory: string;
-  /** Steps between checkpoints; undefined: only at the end. */
-  readonly interval: number | undefined;
-  /** How many checkpoints stay; undefined: all. */
-  readonly keepLast: number | undefined;
-  readonly configuration: JsonObject;
-}
+import type { TrainingReporter } from './training-reporter.js';
+import { type SaveSettings, TrainingSaves } from './training-saves.js';
 
 export interface EvaluationSettings<Batch> {
   /** Steps between evaluations. */
@@ -69,74 +52,70 @@ export interface TrainingResult {
  */
 export async function runTraining<Batch>(options: RunTrainingOptions<Batch>): Promise<TrainingResult> {
   const { trainer, save, evaluation, exitInterval } = options;
-  let checkpoint: { iteration: number; path: string } | undefined;
+  const saves = save && new TrainingSaves({ ...options, save });
   let evaluated = -1;
   let reason: TrainingResult['reason'] = 'data';
 
-  const saveNow = async (): Promise<void> => {
-    if (save === undefined || checkpoint?.iteration === trainer.progress.iteration) return;
-    checkpoint = { iteration: trainer.progress.iteration, path: await saveTraining(options, save) };
-    for (const reporter of options.reporters) reporter.message?.(`saved ${checkpoint.path}`);
-  };
   const evaluateNow = async (): Promise<void> => {
     if (evaluation === undefined || evaluated === trainer.progress.iteration) return;
     evaluated = trainer.progress.iteration;
     await evaluateTraining(options, evaluation);
   };
 
-  for await (const metrics of trainer) {
-    for (const reporter of options.reporters) reporter.step?.(metrics);
-    const { iteration } = metrics;
-    const isMultipleOf = (interval: number | undefined): boolean =>
-      interval !== undefined && iteration % interval === 0;
-    if (isMultipleOf(evaluation?.interval)) await evaluateNow();
-    if (isMultipleOf(save?.interval)) await saveNow();
-    const received = agreedSignal(options);
-    if (received !== undefined) {
-      reason = received;
-      break;
+  try {
+    for await (const metrics of trainer) {
+      for (const reporter of options.reporters) reporter.step?.(metrics);
+      const { iteration } = metrics;
+      const isMultipleOf = (interval: number | undefined): boolean =>
+        interval !== undefined && iteration % interval === 0;
+      if (isMultipleOf(evaluation?.interval)) await evaluateNow();
+      if (isMultipleOf(save?.interval)) await saves?.atInterval();
+      const { received, isWritten } = agreeOnRest(options, saves);
+      if (isWritten) await saves?.finish();
+      if (received !== undefined) {
+        reason = received;
+        break;
+      }
+      if (isMultipleOf(exitInterval)) {
+        reason = 'exit-interval';
+        break;
+      }
     }
-    if (isMultipleOf(exitInterval)) {
-      reason = 'exit-interval';
-      break;
-    }
+  } catch (error) {
+    // what all ranks throw alike, or one alone: the checkpoint that is being written can still be had
+    const isEverywhere = options.optimizer.groups.world === undefined || error instanceof TrainingError;
+    if (isEverywhere) await saves?.finishAfterError();
+    throw error;
   }
   const finished = reason === 'data' && trainer.isDone;
   if (finished) {
     reason = 'done';
     await evaluateNow();
   }
-  await saveNow();
-  return { reason, checkpointPath: checkpoint?.path };
+  await saves?.atEnd();
+  return { reason, checkpointPath: saves?.newestPath };
 }
 
-/**
- * The signal that some process has received; the same on all of them, since they all ask after the same step.
- */
-function agreedSignal<Batch>({ trainer, signals }: RunTrainingOptions<Batch>): NodeJS.Signals | undefined {
-  const flags = trainer.ranks.maximum(stopSignalNames.map((name) => (signals?.received === name ? 1 : 0)));
-  return stopSignalNames.find((_, index) => flags[index] === 1);
+/** What the processes agree on after a step. */
+interface AgreedRest {
+  /** The signal that some process has received. */
+  readonly received: NodeJS.Signals | undefined;
+  /** Whether all have written their part of the checkpoint that is being saved. */
+  readonly isWritten: boolean;
 }
 
-async function saveTraining<Batch>(options: RunTrainingOptions<Batch>, save: SaveSettings): Promise<string> {
-  const { trainer, optimizer, lossScaler } = options;
-  const { world } = optimizer.groups;
-  const { path } = await saveCheckpoint({
-    rank: world?.rank ?? 0,
-    worldSize: world?.size ?? 1,
-    barrier: async (succeeded) => trainer.ranks.maximum([succeeded ? 0 : 1])[0] === 0,
-    directory: save.directory,
-    iteration: trainer.progress.iteration,
-    tensors: [...weightTensors(optimizer), ...optimizerTensors(optimizer)],
-    state: trainingState({
-      progress: trainer.progress,
-      optimizer,
-      lossScaler,
-      configuration: save.configuration,
-    }),
-    ...(save.keepLast === undefined ? {} : { keepLast: save.keepLast }),
-  });
-  return path;
+/** The same on all processes, since they all ask after the same step. */
+function agreeOnRest<Batch>(
+  { trainer, signals }: RunTrainingOptions<Batch>,
+  saves: TrainingSaves | undefined,
+): AgreedRest {
+  const isReceived = stopSignalNames.map((name) => signals?.received === name);
+  const isWriting = saves?.isWriting ?? false;
+  const [anyWriting, ...anyReceived] = trainer.ranks.maximum([isWriting, ...isReceived].map(Number));
+  return {
+    received: stopSignalNames.find((_, index) => anyReceived[index] === 1),
+    isWritten: anyWriting === 0,
+  };
 }
 
 async function evaluateTraining<Batch>(

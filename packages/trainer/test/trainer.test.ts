@@ -1,4 +1,4 @@
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { findCheckpoint, loadCheckpoint } from '@mtl/checkpoint';
@@ -10,7 +10,7 @@ import {
   NumMicroBatches,
   ParameterBuffers,
 } from '@mtl/optimizer';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import {
   type LossKind,
   optimizerTensors,
@@ -242,43 +242,56 @@ describe('losses of several kinds', () => {
   });
 });
 
+/** Gone when the test is over. */
+function temporaryDirectory(): string {
+  const directory = mkdtempSync(join(tmpdir(), 'mtl-trainer-'));
+  onTestFinished(() => rmSync(directory, { recursive: true }));
+  return directory;
+}
+
 describe('runTraining', () => {
-  it('saves, evaluates and reports at their intervals, and a resumed run ends at the same weights', async () => {
-    const directory = mkdtempSync(join(tmpdir(), 'mtl-trainer-'));
-    const evaluations: number[] = [];
-    const runWith = (built: ReturnType<typeof build>, exitInterval?: number) =>
-      runTraining({
-        ...built,
-        reporters: [{ validation: ({ iteration }) => void evaluations.push(iteration) }],
-        save: { directory, interval: 4, keepLast: 2, configuration: { name: 'test' } },
-        evaluation: { interval: 5, numMicroBatches: 2, open: () => batches() },
-        exitInterval,
-      });
-    const whole = build();
-    await all(whole.trainer);
-    const first = build();
-    expect(await runWith(first, 6)).toMatchObject({ reason: 'exit-interval' });
-    expect(readdirSync(directory).filter((name) => name.startsWith('iter_'))).toEqual([
-      'iter_0000004',
-      'iter_0000006',
-    ]);
-    const found = await findCheckpoint({ directory, onNotice: () => {} });
-    if (found.kind !== 'found') throw new Error('no checkpoint');
-    const state = readTrainingState(found.checkpoint.state, found.checkpoint.path);
-    const second = build({ progress: state.progress });
-    const tensors = [...weightTensors(second.optimizer), ...optimizerTensors(second.optimizer)];
-    await loadCheckpoint({ checkpoint: found.checkpoint, tensors });
-    second.optimizer.numSteps = state.optimizerSteps;
-    expect(await runWith(second)).toMatchObject({ reason: 'done' });
-    expect(second.optimizer.buffers.master.read()).toEqual(whole.optimizer.buffers.master.read());
-    expect(evaluations).toEqual([5, 10]);
-    expect(readdirSync(directory).filter((name) => name.startsWith('iter_'))).toEqual([
-      'iter_0000008',
-      'iter_0000010',
-    ]);
-    for (const built of [whole, first, second]) built.dispose();
-    rmSync(directory, { recursive: true });
-  });
+  const places = [
+    { where: 'between steps', inBackground: false },
+    { where: 'in the background', inBackground: true },
+  ];
+  it.each(places)(
+    'saves $where, evaluates and reports at their intervals, and a resumed run ends at the same weights',
+    async ({ inBackground }) => {
+      const directory = temporaryDirectory();
+      const evaluations: number[] = [];
+      const runWith = (built: ReturnType<typeof build>, exitInterval?: number) =>
+        runTraining({
+          ...built,
+          reporters: [{ validation: ({ iteration }) => void evaluations.push(iteration) }],
+          save: { directory, interval: 4, keepLast: 2, inBackground, configuration: { name: 'test' } },
+          evaluation: { interval: 5, numMicroBatches: 2, open: () => batches() },
+          exitInterval,
+        });
+      const whole = build();
+      await all(whole.trainer);
+      const first = build();
+      expect(await runWith(first, 6)).toMatchObject({ reason: 'exit-interval' });
+      expect(readdirSync(directory).filter((name) => name.startsWith('iter_'))).toEqual([
+        'iter_0000004',
+        'iter_0000006',
+      ]);
+      const found = await findCheckpoint({ directory, onNotice: () => {} });
+      if (found.kind !== 'found') throw new Error('no checkpoint');
+      const state = readTrainingState(found.checkpoint.state, found.checkpoint.path);
+      const second = build({ progress: state.progress });
+      const tensors = [...weightTensors(second.optimizer), ...optimizerTensors(second.optimizer)];
+      await loadCheckpoint({ checkpoint: found.checkpoint, tensors });
+      second.optimizer.numSteps = state.optimizerSteps;
+      expect(await runWith(second)).toMatchObject({ reason: 'done' });
+      expect(second.optimizer.buffers.master.read()).toEqual(whole.optimizer.buffers.master.read());
+      expect(evaluations).toEqual([5, 10]);
+      expect(readdirSync(directory).filter((name) => name.startsWith('iter_'))).toEqual([
+        'iter_0000008',
+        'iter_0000010',
+      ]);
+      for (const built of [whole, first, second]) built.dispose();
+    },
+  );
 
   it.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)(
     'stops after the running step when %s came, and lets go of the handlers',
@@ -323,5 +336,76 @@ describe('runTraining', () => {
     signals.close();
     expect(signals.received).toBe('SIGHUP');
     expect(exitCode).toBe(status ?? before);
+  });
+});
+
+describe('a checkpoint written in the background', () => {
+  const settings = () => {
+    const save = { directory: temporaryDirectory(), interval: 4, keepLast: undefined, inBackground: true };
+    return { ...save, configuration: {} };
+  };
+
+  it('is published while steps go on, as soon as it is written', async () => {
+    // the next one would be due a million steps later
+    const interval = 2 ** 20;
+    const progress = { iteration: interval - 2, consumedSamples: 0, consumedTokens: 0 };
+    const built = build({ trainIterations: 2 * interval, progress });
+    const signals = new StopSignals();
+    const events: string[] = [];
+    const latest = performance.now() + 30_000;
+    const { reason } = await runTraining({
+      ...built,
+      signals,
+      save: { ...settings(), interval },
+      reporters: [
+        {
+          step: ({ iteration }) => {
+            events.push(`step ${iteration - interval}`);
+            if (performance.now() > latest) throw new Error('not published within half a minute');
+          },
+          message: (text) => {
+            events.push(text.replace(/.*iter_/, 'saved '));
+            // a second one would end this process
+            if (signals.received === undefined) process.emit('SIGTERM', 'SIGTERM');
+          },
+        },
+      ],
+    });
+    signals.close();
+    expect(reason).toBe('SIGTERM');
+    expect(events.slice(0, 3)).toEqual(['step -1', 'step 0', 'step 1']);
+    const published = events.indexOf(`saved ${interval}`);
+    expect(published).toBeGreaterThan(2);
+    // the signal came between two steps: one more, and the checkpoint of the end
+    expect(events.slice(published + 1)).toEqual([
+      expect.stringMatching(/^step /),
+      expect.stringMatching(/^saved /),
+    ]);
+    built.dispose();
+  }, 60_000);
+
+  it('is there when the training ends in an error before it was written', async () => {
+    const save = settings();
+    const rate = ({ numUpdates }: { numUpdates: number }): number => (numUpdates === 4 ? Number.NaN : 0.05);
+    const built = build({ rate });
+    const run = runTraining({ ...built, save, reporters: [] });
+    await expect(run).rejects.toMatchObject({ code: 'MTL_NOT_FINITE' });
+    expect(built.trainer.progress.iteration).toBe(6);
+    expect(readdirSync(save.directory)).toContain('iter_0000004');
+    built.dispose();
+  });
+
+  it('ends the training when it cannot be written', async () => {
+    const save = settings();
+    const step = ({ iteration }: StepMetrics): void => {
+      if (iteration !== 5) return;
+      renameSync(join(save.directory, 'iter_0000004.saving'), join(save.directory, 'elsewhere'));
+    };
+    const built = build();
+    await expect(runTraining({ ...built, save, reporters: [{ step }] })).rejects.toMatchObject({
+      name: 'CheckpointError',
+    });
+    expect(readdirSync(save.directory)).toEqual(['elsewhere']);
+    built.dispose();
   });
 });

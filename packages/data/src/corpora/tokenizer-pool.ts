@@ -1,6 +1,6 @@
 import type { Worker } from 'node:worker_threads';
-import { DataError } from '@mtl/errors';
-import { packError, unpackError } from '../workers/error-message.js';
+import { DataError, unpackError } from '@mtl/errors';
+import { packWorkerError } from '../workers/pack-worker-error.js';
 import { startWorker } from '../workers/start-worker.js';
 import type { TokenizeReply, TokenizeWorkerData } from '../workers/tokenize-worker.js';
 import type { TokenizedDocuments } from './tokenize-documents.js';
@@ -22,7 +22,7 @@ export class TokenizerPool {
     this.#loads = this.#workers.map(() => 0);
     for (const [number, worker] of this.#workers.entries()) {
       worker.on('message', (reply: TokenizeReply) => this.#receive(number, reply));
-      worker.on('error', (error) => this.#fail(unpackError(packError(error))));
+      worker.on('error', (error) => this.#fail(unpackError(packWorkerError(error))));
       worker.on('exit', (code) => {
         if (this.#pending.size > 0)
           this.#fail(new DataError('MTL_DATA_WORKER', `a tokenizer thread ended (${code})`));

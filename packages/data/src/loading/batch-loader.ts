@@ -1,11 +1,11 @@
 import { MessageChannel, type MessagePort, receiveMessageOnPort, type Worker } from 'node:worker_threads';
-import { DataError, UsageError } from '@mtl/errors';
+import { DataError, UsageError, unpackError } from '@mtl/errors';
 import { assembleBatch } from '../samples/assemble-batch.js';
 import { type MicroBatchSamplerOptions, sampleMicroBatches } from '../samples/micro-batch-sampler.js';
 import type { SampleBatch } from '../samples/sample-batch.js';
 import type { NumberedBatch, SampleDataset } from '../samples/sample-dataset.js';
 import type { BatchReply, BatchWorkerData } from '../workers/batch-worker.js';
-import { packError, unpackError } from '../workers/error-message.js';
+import { packWorkerError } from '../workers/pack-worker-error.js';
 import { startWorker } from '../workers/start-worker.js';
 
 /** What to load, in which order, how far ahead. */
@@ -122,9 +122,9 @@ class WorkerLoader<Batch extends NumberedBatch> implements BatchLoader<Batch> {
     const workerData: BatchWorkerData = { port: port2, dataset: dataset.description, sampler };
     this.#port = port1;
     this.#worker = startWorker({ name: 'batch-worker', workerData, transferList: [port2] });
-    this.#worker.on('error', (error) => this.#receive({ error: packError(error) }));
+    this.#worker.on('error', (error) => this.#receive({ error: packWorkerError(error) }));
     this.#worker.on('exit', () => {
-      const error = packError(new DataError('MTL_DATA_WORKER', 'the thread that reads batches ended'));
+      const error = packWorkerError(new DataError('MTL_DATA_WORKER', 'the thread that reads batches ended'));
       this.#receive({ error });
     });
     port1.on('message', (reply: BatchReply<Batch>) => this.#receive(reply));

@@ -1,9 +1,10 @@
 import { type MessagePort, workerData } from 'node:worker_threads';
+import type { ErrorMessage } from '@mtl/errors';
 import { assembleBatch } from '../samples/assemble-batch.js';
 import { type MicroBatchSamplerOptions, sampleMicroBatches } from '../samples/micro-batch-sampler.js';
 import { openSampleDataset } from '../samples/open-sample-dataset.js';
 import type { NumberedBatch, SampleDatasetDescription } from '../samples/sample-dataset.js';
-import { type ErrorMessage, packError } from './error-message.js';
+import { packWorkerError } from './pack-worker-error.js';
 
 /** What the thread is started with. Each message on `port` asks for one batch more. */
 export interface BatchWorkerData {
@@ -39,6 +40,6 @@ port.on('message', () => {
       arrays.map((array) => array.buffer as ArrayBuffer),
     );
   } catch (error) {
-    port.postMessage({ error: packError(error) } satisfies BatchReply<NumberedBatch>);
+    port.postMessage({ error: packWorkerError(error) } satisfies BatchReply<NumberedBatch>);
   }
 });

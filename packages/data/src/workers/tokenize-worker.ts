@@ -1,9 +1,10 @@
 import { parentPort, workerData } from 'node:worker_threads';
+import type { ErrorMessage } from '@mtl/errors';
 import { createSentenceSplitter } from '../corpora/sentence-splitter.js';
 import { type TokenizedDocuments, tokenizeDocuments } from '../corpora/tokenize-documents.js';
 import type { TokenDtype } from '../indexed/token-dtype.js';
 import { createTokenizer, type TokenizerOptions } from '../tokenizers/create-tokenizer.js';
-import { type ErrorMessage, packError } from './error-message.js';
+import { packWorkerError } from './pack-worker-error.js';
 
 /** What the thread is started with. */
 export interface TokenizeWorkerData {
@@ -41,6 +42,6 @@ parentPort!.on('message', async ({ batch, texts }: TokenizeRequest) => {
       sequences.buffer as ArrayBuffer,
     ]);
   } catch (error) {
-    parentPort!.postMessage({ batch, error: packError(error) });
+    parentPort!.postMessage({ batch, error: packWorkerError(error) });
   }
 });

@@ -71,7 +71,12 @@ bool read_shape(const Napi::CallbackInfo& info, size_t index, int64_t* shape, in
 bool read_bytes(const Napi::CallbackInfo& info, size_t index, uint8_t** data, size_t* bytes) {
   if (index >= info.Length() || !info[index].IsTypedArray()) return wrong(info, index, "a typed array");
   const Napi::TypedArray array = info[index].As<Napi::TypedArray>();
-  *data = static_cast<uint8_t*>(array.ArrayBuffer().Data()) + array.ByteOffset();
+  // not by the array's ArrayBuffer: memory that threads share has none
+  void* first = nullptr;
+  if (napi_get_typedarray_info(info.Env(), array, nullptr, nullptr, &first, nullptr, nullptr) != napi_ok) {
+    return wrong(info, index, "a typed array");
+  }
+  *data = static_cast<uint8_t*>(first);
   *bytes = array.ByteLength();
   return true;
 }

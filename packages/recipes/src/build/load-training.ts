@@ -18,7 +18,7 @@ import type { HuggingFaceModel } from './model-recipe.js';
 import type { TrainingProcesses } from './training-processes.js';
 
 export interface LoadTrainingOptions {
-  readonly checkpoint: CheckpointConfiguration;
+  readonly checkpoint: Omit<CheckpointConfiguration, 'asyncSave'>;
   /** What --load-hf names, opened. */
   readonly huggingFace: HuggingFaceModel<TransformerConfiguration> | undefined;
   /** The model, whose flags are named when a checkpoint holds another one. Default: not compared. */

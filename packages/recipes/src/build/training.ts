@@ -221,6 +221,7 @@ export class Training {
                 directory: checkpoint.save,
                 interval: checkpoint.saveInterval,
                 keepLast: checkpoint.keepLast,
+                inBackground: checkpoint.asyncSave,
                 configuration: await this.#savedConfiguration(checkpoint.save),
               },
         evaluation: this.#evaluation(),

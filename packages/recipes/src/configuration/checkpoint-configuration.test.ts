@@ -3,6 +3,12 @@ import { configure, small } from '../../test/support/configure.js';
 import { refusals } from '../../test/support/refusals.js';
 
 describe('checkpointConfiguration', () => {
+  it('waits for a checkpoint unless told to go on', () => {
+    const flags = `${small} --save x --save-interval 5`;
+    expect(configure(flags).checkpoint.asyncSave).toBe(false);
+    expect(configure(`${flags} --async-save`).checkpoint.asyncSave).toBe(true);
+  });
+
   it('starts optimizer and random state afresh when fine-tuning', () => {
     expect(configure(`${small} --load x --finetune`).checkpoint).toMatchObject({
       loadOptimizer: false,
@@ -24,6 +30,12 @@ refusals(
       /--save-interval 5 has nowhere to save to; expected --save DIR/,
     ],
     ['--keep-last 5', 1, 'MTL_FLAG_NEEDS', /expected --save DIR/],
+    [
+      '--async-save --save x',
+      1,
+      'MTL_FLAG_NEEDS',
+      /--async-save would have nothing to write .*; expected --save-interval N/,
+    ],
     ['--finetune', 1, 'MTL_FLAG_NEEDS', /--finetune has nothing to load; expected --load DIR/],
     ['--ckpt-step 5', 1, 'MTL_FLAG_NEEDS', /expected --load DIR/],
     ['--no-load-optim', 1, 'MTL_FLAG_NEEDS', /expected --load DIR/],

@@ -11,6 +11,9 @@ export function checkpointConfiguration(flags: FlagReader): CheckpointConfigurat
       if (flags.isGiven(name)) flags.needs(name, '--save DIR', 'has nowhere to save to');
     }
   }
+  if (flags.required('async-save') && !flags.isGiven('save-interval')) {
+    flags.needs('async-save', '--save-interval N', 'would have nothing to write while a training runs');
+  }
   if (load === undefined) {
     for (const name of ['ckpt-step', 'no-load-optim', 'no-load-rng', 'finetune'] as const) {
       if (flags.isGiven(name)) flags.needs(name, '--load DIR', 'has nothing to load');
@@ -32,6 +35,7 @@ export function checkpointConfiguration(flags: FlagReader): CheckpointConfigurat
     ...(Object.fromEntries(
       Object.entries(optional).filter(([, value]) => value !== undefined),
     ) as Partial<CheckpointConfiguration>),
+    asyncSave: flags.required('async-save'),
     loadOptimizer: !flags.required('no-load-optim') && !finetune,
     loadRng: !flags.required('no-load-rng') && !finetune,
     finetune,

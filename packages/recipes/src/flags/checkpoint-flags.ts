@@ -6,6 +6,9 @@ export const checkpointFlags = {
     placeholder: 'DIR',
   }),
   'save-interval': count('Steps between two checkpoints; needs --save.'),
+  'async-save': toggle(
+    'Train on while a checkpoint is written, from a copy of weights and moments in host memory; needs --save-interval.',
+  ),
   'keep-last': count('Delete all but this many newest checkpoints.', { defaultText: 'keep all' }),
   load: text('Folder of checkpoints to resume from: its newest whole one.', { placeholder: 'DIR' }),
   'ckpt-step': count('Resume from the checkpoint of this step instead of the newest.'),

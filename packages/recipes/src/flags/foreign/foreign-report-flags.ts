@@ -21,12 +21,11 @@ const checkpoints: Record<string, ForeignFlag> = {
     'dist-ckpt-optim-fully-reshardable': 'optimizer state for any layout',
     'auto-detect-ckpt-format': 'finding out the format',
     'dist-ckpt-save-pre-mcore-014': 'an old format',
+    'use-persistent-ckpt-worker': 'the thread of --async-save',
     'distrib-optim-fully-reshardable-mem-efficient': 'memory while saving',
     'no-strict-fsdp-dtensor-load': 'how strictly checkpoints are read',
   }),
-  ...refused('a checkpoint is written before training goes on, so that it is whole', 'leave it out', {
-    'async-save': 'checkpoints written in the background',
-    'use-persistent-ckpt-worker': 'checkpoints written in the background',
+  ...refused('checkpoints are written at --save-interval, and each is whole', 'leave it out', {
     'non-persistent-save-interval': 'temporary checkpoints',
     'non-persistent-ckpt-type': 'temporary checkpoints',
     'save-retain-interval': 'which checkpoints to keep (--keep-last keeps the newest)',

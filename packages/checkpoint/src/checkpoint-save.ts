@@ -1,0 +1,195 @@
+import { join } from 'node:path';
+import { CheckpointError, UsageError } from '@mtl/errors';
+import { checkpointName } from './checkpoint-names.js';
+import { cleanLeftovers, preparedTrackerName, savesUnderWay, savingPath } from './clean-leftovers.js';
+import { deleteOldCheckpoints } from './delete-old-checkpoints.js';
+import { type FileSystem, nodeFileSystem } from './file-system.js';
+import { systemCode, withIoErrors } from './io-error.js';
+import { checkJsonState, type JsonObject } from './json-state.js';
+import { checkLogicalTensors, type LogicalTensor } from './logical-tensor.js';
+import { makeDirectory } from './make-directory.js';
+import { publishCheckpoint } from './publish-checkpoint.js';
+import { newSaveOwner, ownerName, parseSaveOwner } from './save-owner.js';
+import { writeDurably } from './write-durably.js';
+import type { RankPart, RankShardsOptions } from './write-rank-shards.js';
+
+/**
+ * Waits until every rank has called it the same number of times; resolves to whether all of them passed true.
+ * An all-reduce (minimum) over the ranks is one. It must reject, not wait for ever, when a rank is gone.
+ */
+export type SaveBarrier = (succeeded: boolean) => Promise<boolean>;
+
+export interface SaveOptions {
+  /** Directory of checkpoints, made when missing; the checkpoint is `iter_0000123` in it. */
+  readonly directory: string;
+  readonly iteration: number;
+  /** What this rank holds. All ranks together must give every element of every tensor once as replica 0. */
+  readonly tensors: readonly LogicalTensor[];
+  /** Everything else that a resume needs; rank 0's is stored. */
+  readonly state: JsonObject;
+  /** Delete all but this many after saving; keeps all by default. */
+  readonly keepLast?: number;
+  readonly rank?: number;
+  readonly worldSize?: number;
+  /** Required when worldSize is above 1; all ranks save into one directory on shared storage. */
+  readonly barrier?: SaveBarrier;
+  /** A tensor's box is never cut; 4 GiB by default. */
+  readonly maxShardBytes?: number;
+  /** For tests. */
+  readonly fileSystem?: FileSystem;
+}
+
+/** What a save did. */
+export interface SaveResult {
+  readonly path: string;
+  /** Bytes that this rank wrote into shards. */
+  readonly bytes: number;
+  /** Iterations deleted because of keepLast; on rank 0 only. */
+  readonly deleted: readonly number[];
+}
+
+/** Where a rank writes its shards, and how. */
+export type ShardsPlace = Omit<RankShardsOptions, 'tensors' | 'fileSystem'>;
+
+type ResolvedOptions = SaveOptions & Required<Pick<SaveOptions, 'rank' | 'worldSize' | 'fileSystem'>>;
+
+/**
+ * The phases of a save, which all ranks go through together: `begin`, then `finish` with what this rank wrote
+ * in between. A phase that fails on one rank throws on all, and leaves nothing new behind.
+ */
+export class CheckpointSave {
+  readonly #options: ResolvedOptions;
+  readonly #saving: string;
+  readonly #owner = newSaveOwner();
+
+  constructor(options: SaveOptions) {
+    const { rank = 0, worldSize = 1, fileSystem = nodeFileSystem } = options;
+    this.#options = { ...options, rank, worldSize, fileSystem };
+    this.#saving = savingPath(options.directory, options.iteration);
+  }
+
+  /** Checks the options, and makes `iter_0000123.saving`; `also` is done in this phase, on every rank. */
+  async begin(also?: () => Promise<void>): Promise<void> {
+    await this.#cleaningUp(async () => {
+      await this.#together(async () => {
+        checkOptions(this.#options);
+        checkLogicalTensors(this.#options.tensors);
+        checkJsonState(this.#options.state);
+        if (this.#options.rank === 0) await this.#makeDirectory();
+        await also?.();
+      });
+    });
+  }
+
+  /** Where this rank's shards belong, once all ranks have begun. */
+  async shardsPlace(): Promise<ShardsPlace> {
+    const { rank, fileSystem, maxShardBytes = 4 * 1024 ** 3 } = this.#options;
+    const token = rank === 0 ? this.#owner.token : await readToken(this.#saving, fileSystem);
+    return { path: this.#saving, token, rank, maxShardBytes };
+  }
+
+  /** Publishes the checkpoint as soon as every rank has written its part. */
+  async finish(writePart: () => Promise<RankPart>): Promise<SaveResult> {
+    const { directory, iteration, rank, keepLast, fileSystem } = this.#options;
+    try {
+      return await this.#cleaningUp(async () => {
+        const part = await this.#together(writePart);
+        await this.#together(async () => {
+          if (rank !== 0) return;
+          await publishCheckpoint({ ...this.#options, saving: this.#saving, token: this.#owner.token });
+        });
+        const deleted = await this.#together(async () =>
+          rank === 0 && keepLast !== undefined
+            ? await deleteOldCheckpoints({ directory, keepLast, fileSystem })
+            : [],
+        );
+        const bytes = part.shards.reduce((sum, shard) => sum + shard.bytes, 0);
+        return { path: join(directory, checkpointName(iteration)), bytes, deleted };
+      });
+    } finally {
+      savesUnderWay.delete(this.#owner.token);
+    }
+  }
+
+  /** Runs one phase on this rank and waits for the others; throws when any rank failed. */
+  async #together<Result>(phase: () => Promise<Result>): Promise<Result> {
+    const { iteration, barrier = async (succeeded: boolean) => succeeded } = this.#options;
+    const [outcome] = await Promise.allSettled([phase()]);
+    const all = await barrier(outcome.status === 'fulfilled');
+    if (outcome.status === 'rejected') throw outcome.reason;
+    if (all) return outcome.value;
+    throw new CheckpointError(
+      'MTL_CHECKPOINT_PEER',
+      `iteration ${iteration} was not saved: another rank failed`,
+      { remedy: 'see the message of that rank; the earlier checkpoints are untouched' },
+    );
+  }
+
+  async #cleaningUp<Result>(phases: () => Promise<Result>): Promise<Result> {
+    try {
+      return await phases();
+    } catch (error) {
+      savesUnderWay.delete(this.#owner.token);
+      // BUSY: the directory is the other process's. Once published, `saving` is no more.
+      const foreign = error instanceof CheckpointError && error.code === 'MTL_CHECKPOINT_BUSY';
+      if (this.#options.rank === 0 && !foreign) await this.#removeTraces();
+      throw error;
+    }
+  }
+
+  async #makeDirectory(): Promise<void> {
+    const { directory, iteration, fileSystem } = this.#options;
+    savesUnderWay.add(this.#owner.token);
+    await withIoErrors({ action: 'save into', path: directory }, async () => {
+      await makeDirectory(directory, fileSystem);
+      await cleanLeftovers({ directory, iteration, fileSystem });
+      await fileSystem.mkdir(this.#saving);
+    });
+    const path = join(this.#saving, ownerName);
+    await withIoErrors({ action: 'write', path }, () =>
+      writeDurably({ path, text: `${JSON.stringify(this.#owner)}\n`, fileSystem }),
+    );
+  }
+
+  /** What stays is cleaned by the next save, so this must not hide the error that led here. */
+  async #removeTraces(): Promise<void> {
+    const { directory, fileSystem } = this.#options;
+    await fileSystem.rm(this.#saving, { recursive: true, force: true }).catch(() => undefined);
+    await fileSystem.rm(join(directory, preparedTrackerName), { force: true }).catch(() => undefined);
+  }
+}
+
+function checkOptions(options: ResolvedOptions): void {
+  const { iteration, keepLast = 1, rank, worldSize, barrier, maxShardBytes = 1 } = options;
+  const fail = (message: string, expected: string): never => {
+    throw new UsageError('MTL_CHECKPOINT_OPTIONS', `saveCheckpoint: ${message}`, { expected });
+  };
+  const isCount = (value: number, least: number): boolean => Number.isSafeInteger(value) && value >= least;
+  if (!isCount(iteration, 0) || iteration > 999_999_999_999_999) fail(`iteration ${iteration}`, 'a count');
+  if (!isCount(keepLast, 1)) fail(`keepLast ${keepLast}`, '1 or more: the newest is never deleted');
+  if (!isCount(maxShardBytes, 1)) fail(`maxShardBytes ${maxShardBytes}`, 'a number of bytes');
+  if (!isCount(worldSize, 1) || !isCount(rank, 0) || rank >= worldSize) {
+    fail(`rank ${rank} of ${worldSize}`, '0 <= rank < worldSize');
+  }
+  if (worldSize > 1 && barrier === undefined) fail(`${worldSize} ranks without a barrier`, 'options.barrier');
+}
+
+/** The token of the save that rank 0 has begun. */
+async function readToken(saving: string, fileSystem: FileSystem): Promise<string> {
+  const path = join(saving, ownerName);
+  return await withIoErrors({ action: 'read', path }, async () => {
+    try {
+      return parseSaveOwner(await fileSystem.readFile(path, 'utf8'))!.token;
+    } catch (error) {
+      if (systemCode(error) !== 'ENOENT') throw error;
+      throw new CheckpointError(
+        'MTL_CHECKPOINT_NOT_SHARED',
+        `${saving}, made by rank 0, is not on this host`,
+        {
+          expected: 'a directory on a file system that all ranks share',
+          remedy: 'save to shared storage',
+        },
+      );
+    }
+  });
+}

@@ -1,0 +1,53 @@
+import {
+  CheckpointError,
+  CommunicationError,
+  ConfigurationError,
+  DataError,
+  KernelError,
+  TrainingError,
+  UsageError,
+} from './error-classes.js';
+import { MtlError, type MtlErrorOptions } from './mtl-error.js';
+
+const classes = {
+  CheckpointError,
+  CommunicationError,
+  ConfigurationError,
+  DataError,
+  KernelError,
+  TrainingError,
+  UsageError,
+};
+
+/** An error on its way between threads: cloning it would drop its class and fields. */
+export interface ErrorMessage extends Pick<MtlErrorOptions, 'expected' | 'remedy' | 'details' | 'exitCode'> {
+  readonly name: string;
+  readonly code: `MTL_${string}`;
+  readonly message: string;
+}
+
+/**
+ * Packs an error for `postMessage`.
+ *
+ * @param unexpected what an error becomes that none of the packages raised on purpose: class and code
+ */
+export function packError(error: unknown, unexpected: Pick<ErrorMessage, 'name' | 'code'>): ErrorMessage {
+  if (!MtlError.isInstance(error)) {
+    return {
+      ...unexpected,
+      message: error instanceof Error ? (error.stack ?? error.message) : String(error),
+    };
+  }
+  const { name, code, message, expected, remedy, details, exitCode } = error;
+  return {
+    ...{ name, code, message, details, exitCode },
+    ...(expected === undefined ? {} : { expected }),
+    ...(remedy === undefined ? {} : { remedy }),
+  };
+}
+
+/** The error that was packed. */
+export function unpackError({ name, code, message, ...options }: ErrorMessage): MtlError {
+  const ErrorClass = classes[name as keyof typeof classes] ?? MtlError;
+  return new ErrorClass(code, message, options);
+}

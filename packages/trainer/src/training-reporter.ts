@@ -1,0 +1,9 @@
+import type { StepMetrics } from './metrics/step-metrics.js';
+import type { ValidationLoss } from './metrics/training-summary.js';
+
+/** Somebody who wants to know how training goes: console, metrics.jsonl, TensorBoard, the summary. */
+export interface TrainingReporter {
+  step?(metrics: StepMetrics): void;
+  validation?(result: ValidationLoss & { readonly consumedSamples: number }): void;
+  message?(text: string): void;
+}

@@ -1,0 +1,109 @@
+import { BackgroundSaver, type JsonObject, type SaveOptions, saveCheckpoint } from '@mtl/checkpoint';
+import type { AdamwOptimizer, LossScaler } from '@mtl/optimizer';
+import type { Trainer } from './trainer.js';
+import { optimizerTensors, trainingState, weightTensors } from './training-checkpoint.js';
+import type { TrainingReporter } from './training-reporter.js';
+
+export interface SaveSettings {
+  readonly directory: string;
+  /** Steps between checkpoints; undefined: only at the end. */
+  readonly interval: number | undefined;
+  /** How many checkpoints stay; undefined: all. */
+  readonly keepLast: number | undefined;
+  /** Train on while a checkpoint is written, from a copy in host memory. Default: wait for it. */
+  readonly inBackground?: boolean;
+  readonly configuration: JsonObject;
+}
+
+export interface TrainingSavesOptions {
+  readonly trainer: Pick<Trainer<never>, 'progress' | 'ranks'>;
+  readonly optimizer: AdamwOptimizer;
+  readonly lossScaler: LossScaler;
+  readonly reporters: readonly TrainingReporter[];
+  readonly save: SaveSettings;
+}
+
+/**
+ * The checkpoints of a training. All ranks call its methods alike, between steps; where checkpoints are
+ * written in the background, one at a time.
+ */
+export class TrainingSaves {
+  readonly #options: TrainingSavesOptions;
+  readonly #background: BackgroundSaver | undefined;
+  /** Of the newest checkpoint, also while it is being written. */
+  #iteration: number | undefined;
+  #newestPath: string | undefined;
+
+  constructor(options: TrainingSavesOptions) {
+    this.#options = options;
+    this.#background = options.save.inBackground === true ? new BackgroundSaver() : undefined;
+  }
+
+  /** Of the newest checkpoint that is there. */
+  get newestPath(): string | undefined {
+    return this.#newestPath;
+  }
+
+  /** Whether this rank still writes its part of a checkpoint. */
+  get isWriting(): boolean {
+    return this.#background?.isWritten === false;
+  }
+
+  /** Saves, or begins to save in the background; waits for the checkpoint before. */
+  async atInterval(): Promise<void> {
+    if (this.#background === undefined) return await this.atEnd();
+    await this.finish();
+    await this.#background.begin(this.#saveOptions());
+    this.#iteration = this.#options.trainer.progress.iteration;
+  }
+
+  /** Publishes the checkpoint that is being saved, if any; waits until it is written. */
+  async finish(): Promise<void> {
+    if (this.#background?.isSaving !== true) return;
+    this.#saved(await this.#background.finish());
+  }
+
+  /** As `finish`, where an error ends the training: that of a save must not hide it. */
+  async finishAfterError(): Promise<void> {
+    try {
+      await this.finish();
+    } catch (error) {
+      const why = error instanceof Error ? error.message : String(error);
+      this.#say(`the checkpoint of iteration ${this.#iteration} was not saved: ${why}`);
+    }
+  }
+
+  /** Saves where the training stands, unless that is saved. */
+  async atEnd(): Promise<void> {
+    await this.finish();
+    const { iteration } = this.#options.trainer.progress;
+    if (this.#iteration === iteration) return;
+    this.#saved(await saveCheckpoint(this.#saveOptions()));
+    this.#iteration = iteration;
+  }
+
+  #saved({ path }: { readonly path: string }): void {
+    this.#newestPath = path;
+    this.#say(`saved ${path}`);
+  }
+
+  #say(text: string): void {
+    for (const reporter of this.#options.reporters) reporter.message?.(text);
+  }
+
+  #saveOptions(): SaveOptions {
+    const { trainer, optimizer, lossScaler, save } = this.#options;
+    const { world } = optimizer.groups;
+    const { progress } = trainer;
+    return {
+      rank: world?.rank ?? 0,
+      worldSize: world?.size ?? 1,
+      barrier: async (succeeded) => trainer.ranks.maximum([succeeded ? 0 : 1])[0] === 0,
+      directory: save.directory,
+      iteration: progress.iteration,
+      tensors: [...weightTensors(optimizer), ...optimizerTensors(optimizer)],
+      state: trainingState({ progress, optimizer, lossScaler, configuration: save.configuration }),
+      ...(save.keepLast === undefined ? {} : { keepLast: save.keepLast }),
+    };
+  }
+}
