@@ -1,4 +1,5 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { ncclProblem } from '@mtl/comm';
@@ -13,20 +14,56 @@ const whyNotNccl =
   problem ?? (isEmulated ? 'emulated devices have no streams' : ncclProblem()?.split('\n')[0]);
 const numSteps = 3;
 const recipe = [
-  ...['--device', 'cuda', '--preset', 'none', '--num-layers', '2', '--hidden-size', '32'],
+  ...['--device', 'cuda', '--preset', 'none', '--hidden-size', '32'],
   ...['--num-attention-heads', '2', '--seq-length', '16', '--max-position-embeddings', '16'],
-  ...['--micro-batch-size', '1', '--global-batch-size', '4', '--train-iters', String(numSteps)],
+  ...['--micro-batch-size', '1', '--train-iters', String(numSteps)],
   ...['--lr', '1e-3', '--lr-decay-style', 'constant', '--eval-iters', '0', '--log-interval', '1'],
   ...['--attention-dropout', '0.1', '--hidden-dropout', '0.1', '--threads', '1', '--split', '100,0,0'],
 ];
 
+interface Layout {
+  readonly flags: readonly string[];
+  /** Default: 2. */
+  readonly numLayers?: number;
+  /** Default: 2. */
+  readonly numProcesses?: number;
+  /** Default: 4. */
+  readonly globalBatchSize?: number;
+}
+
+const pipeline = ['--pipeline-model-parallel-size', '2'];
+const interleaved = [...pipeline, '--num-virtual-stages-per-pipeline-rank', '2'];
+const recomputed = [
+  ...['--recompute-granularity', 'full', '--recompute-method', 'uniform', '--recompute-num-layers', '1'],
+];
 const tensorParallel = ['--tensor-model-parallel-size', '2'];
 const overlapping = ['--use-distributed-optimizer', '--overlap-grad-reduce', '--overlap-param-gather'];
-const layouts: Readonly<Record<string, readonly string[]>> = {
-  'tp 2': tensorParallel,
-  'tp 2 with sequence parallelism': [...tensorParallel, '--sequence-parallel'],
-  'dp 2': overlapping,
-  'pp 2': ['--pipeline-model-parallel-size', '2'],
+const layouts: Readonly<Record<string, Layout>> = {
+  'tp 2': { flags: tensorParallel },
+  'tp 2 with sequence parallelism': { flags: [...tensorParallel, '--sequence-parallel'] },
+  'dp 2': { flags: overlapping },
+  'pp 2': { flags: pipeline },
+};
+
+/** Layouts whose passes are launched as graphs. */
+const graphed: Readonly<Record<string, Layout>> = {
+  // the first of a step's two micro-batches is launched as graphs, the last one reduces gradients
+  'dp 2': { flags: overlapping },
+  // up to two micro-batches in flight, layers computed again
+  'pp 2': { flags: [...pipeline, ...recomputed] },
+  // and two pieces of the model in each process: one receives while passes of the other are recorded
+  'pp 2, interleaved': { flags: interleaved, numLayers: 4 },
+  // all forward passes first
+  'pp 2, breadth-first': { flags: [...interleaved, '--pipeline-schedule', 'breadth-first'], numLayers: 4 },
+  // the halves of backward apart
+  'pp 2, zb-h1': { flags: [...pipeline, '--pipeline-schedule', 'zb-h1'] },
+  // the same, and both ends of the model, which share their table, on one rank
+  'pp 2, zb-v': { flags: [...pipeline, '--pipeline-schedule', 'zb-v'], numLayers: 4 },
+  // reductions of one piece end while passes of the other are recorded
+  'dp 2, pp 2, interleaved': {
+    flags: [...interleaved, ...overlapping],
+    ...{ numLayers: 4, numProcesses: 4, globalBatchSize: 8 },
+  },
 };
 
 describe.skipIf(problem !== undefined)(`ranks on one GPU (${title})`, () => {
@@ -34,15 +71,16 @@ describe.skipIf(problem !== undefined)(`ranks on one GPU (${title})`, () => {
   let alone: ReturnType<typeof readMetrics>;
   let data: readonly string[];
 
-  const flagsOf = (run: string, given: readonly string[]): string[] => [
-    ...[...recipe, ...data, ...given],
+  const flagsOf = (run: string, { flags, numLayers = 2, globalBatchSize = 4 }: Layout): string[] => [
+    ...[...recipe, ...data, ...flags],
+    ...['--num-layers', String(numLayers), '--global-batch-size', String(globalBatchSize)],
     ...['--save', join(directory, run), '--metrics-jsonl', join(directory, `${run}.jsonl`)],
   ];
 
   beforeAll(async () => {
     directory = mkdtempSync(join(tmpdir(), 'mtl-gpt-cuda-'));
     data = await prepareCorpus(directory);
-    const { code, output } = await runGptTrain({ flags: flagsOf('alone', []), directory });
+    const { code, output } = await runGptTrain({ flags: flagsOf('alone', { flags: [] }), directory });
     expect(output.slice(-2000)).toContain(`${numSteps}/`);
     expect(code).toBe(0);
     alone = readMetrics(join(directory, 'alone.jsonl'));
@@ -51,22 +89,24 @@ describe.skipIf(problem !== undefined)(`ranks on one GPU (${title})`, () => {
 
   const runs = new Map<string, ReturnType<typeof readMetrics>>();
 
-  /** Trains in two processes, once. */
-  async function train(run: string, given: readonly string[], engine: string) {
+  /** Trains in two processes or more, once. */
+  async function train(run: string, layout: Layout, engine: string) {
     const before = runs.get(run);
     if (before !== undefined) return before;
     const { code, output } = await runRanks({
-      numProcesses: 2,
-      flags: flagsOf(run, given),
+      numProcesses: layout.numProcesses ?? 2,
+      flags: flagsOf(run, layout),
       directory,
-      // both ranks may be on one card
+      // all ranks may be on one card
       variables: engine === 'nccl' ? { MTL_NCCL_SHARE_GPU: '1' } : {},
     });
     expect(code, output.slice(-3000)).toBe(0);
     expect(output).toContain(`ranks communicate over ${engine}`);
     expect(output.includes('passes over micro-batches are launched as graphs')).toBe(
-      given.includes('--cuda-graphs'),
+      layout.flags.includes('--cuda-graphs'),
     );
+    // of any rank
+    expect(output).not.toContain('operations are launched one by one');
     const steps = readMetrics(join(directory, `${run}.jsonl`));
     expect(steps).toHaveLength(numSteps);
     runs.set(run, steps);
@@ -74,8 +114,8 @@ describe.skipIf(problem !== undefined)(`ranks on one GPU (${title})`, () => {
   }
 
   /** Every step of two processes with those of one. */
-  async function compare(run: string, given: readonly string[], engine: string): Promise<void> {
-    const steps = await train(run, given, engine);
+  async function compare(run: string, layout: Layout, engine: string): Promise<void> {
+    const steps = await train(run, layout, engine);
     steps.forEach(({ lm_loss, grad_norm }, step) => {
       const expected = alone[step]!;
       // the bounds of layouts against one process: rounding alone was measured at 2e-7 (loss) and 2e-6 (norm)
@@ -84,43 +124,55 @@ describe.skipIf(problem !== undefined)(`ranks on one GPU (${title})`, () => {
     });
   }
 
-  /**
-   * Every step of two data-parallel ranks with graphs with those without: the first of a step's two
-   * micro-batches is launched as graphs, the last one reduces gradients.
-   */
-  async function compareGraphs(backend: 'local' | 'nccl', engine: string): Promise<void> {
-    const run = `${engine} dp 2`;
-    const given = ['--distributed-backend', backend, ...overlapping];
-    const [plain, steps] = [
-      await train(run, given, engine),
-      await train(`${run} with graphs`, [...given, '--cuda-graphs'], engine),
-    ];
+  /** Every step with graphs, and the weights after the last one, with those without. */
+  async function compareGraphs(run: string, layout: Layout, engine: string): Promise<void> {
+    const withGraphs = { ...layout, flags: [...layout.flags, '--cuda-graphs'] };
+    const plain = await train(run, layout, engine);
+    const steps = await train(`${run} with graphs`, withGraphs, engine);
     const numbersOf = (all: typeof steps) => all.map(({ lm_loss, grad_norm }) => ({ lm_loss, grad_norm }));
     expect(numbersOf(steps)).toEqual(numbersOf(plain));
+    expect(shardsOf(join(directory, `${run} with graphs`))).toEqual(shardsOf(join(directory, run)));
   }
+
+  const over = (backend: 'local' | 'nccl', { flags, ...more }: Layout): Layout => ({
+    ...{ ...more, flags: ['--distributed-backend', backend, ...flags] },
+  });
 
   it.each(Object.entries(layouts))(
     'train as one process does through the memory of the host: %s',
-    (layout, given) =>
-      compare(`staged+local ${layout}`, ['--distributed-backend', 'local', ...given], 'staged+local'),
+    (name, layout) => compare(`staged+local ${name}`, over('local', layout), 'staged+local'),
     120_000,
   );
 
   it.skipIf(whyNotNccl !== undefined).each(Object.entries(layouts))(
     `train as one process does over NCCL (${whyNotNccl ?? 'on one card'}): %s`,
-    (layout, given) => compare(`nccl ${layout}`, ['--distributed-backend', 'nccl', ...given], 'nccl'),
+    (name, layout) => compare(`nccl ${name}`, over('nccl', layout), 'nccl'),
     120_000,
   );
 
-  it(
-    'launch graphs with the same losses to the bit, gradients going through the memory of the host',
-    () => compareGraphs('local', 'staged+local'),
+  it.each(Object.entries(graphed))(
+    'launch graphs with the same losses and weights to the bit, through the memory of the host: %s',
+    (name, layout) => compareGraphs(`staged+local graphed ${name}`, over('local', layout), 'staged+local'),
     120_000,
   );
 
-  it.skipIf(whyNotNccl !== undefined)(
-    `launch graphs with the same losses to the bit over NCCL (${whyNotNccl ?? 'on one card'})`,
-    () => compareGraphs('nccl', 'nccl'),
+  it.skipIf(whyNotNccl !== undefined).each(Object.entries(graphed))(
+    `launch graphs with the same losses and weights to the bit over NCCL (${whyNotNccl ?? 'on one card'}): %s`,
+    (name, layout) => compareGraphs(`nccl graphed ${name}`, over('nccl', layout), 'nccl'),
     120_000,
   );
 });
+
+/**
+ * What a checkpoint's tensors lie in, by file: of weights, their float32 masters and both moments of Adam.
+ */
+function shardsOf(directory: string): Readonly<Record<string, string>> {
+  const files = readdirSync(directory, { recursive: true, encoding: 'utf8' });
+  const shards = files.filter((file) => file.endsWith('.safetensors'));
+  expect(shards.length).toBeGreaterThan(0);
+  const hashOf = (file: string) =>
+    createHash('sha256')
+      .update(readFileSync(join(directory, file)))
+      .digest('hex');
+  return Object.fromEntries(shards.map((file) => [file, hashOf(file)]));
+}

@@ -52,6 +52,14 @@ Status check_memory(const Group& group, const HeldTensor& input, const HeldTenso
                       group.identity().name.c_str(), *memory == Memory::kDevice ? "a GPU's" : "the host's");
 }
 
+// MTL_CAPTURE while this thread records a graph: what engines enqueue would spoil it, and a wait for an
+// engine would be one for ever, since engines wait for the end of the recording.
+Status refuse_in_graph(const char* what) {
+  const MtlDeviceApi* const device = tensor_api == nullptr ? nullptr : tensor_api->device_api(kCuda);
+  if (device == nullptr || device->refuse_in_graph(what) == 0) return ok_status();
+  return error_status("MTL_CAPTURE", "%s", device->last_error());
+}
+
 void let_go(uint64_t hold) {
   if (hold != 0) tensor_api->release(hold);
 }
@@ -65,7 +73,8 @@ Napi::Value start(const Napi::CallbackInfo& info) {
     return {};
   }
   HeldTensor input, output;
-  Status status = hold_tensor(input_handle, &input);
+  Status status = refuse_in_graph("what ranks exchange");
+  if (status.ok()) status = hold_tensor(input_handle, &input);
   if (status.ok() && output_handle != input_handle) status = hold_tensor(output_handle, &output);
   const bool is_known = kind >= 0 && kind < kNumOperationKinds && reduction >= 0 && reduction <= 2;
   if (status.ok() && !is_known) status = error_status("MTL_ARGUMENT", "operation %lld", static_cast<long long>(kind));
@@ -111,7 +120,9 @@ void wait(const Napi::CallbackInfo& info) {
   OpenGroup* group;
   Group::Work* work = read_work(info, &ticket, &group);
   if (work == nullptr) return;
-  const Status status = work->wait();
+  Status status = refuse_in_graph("waiting for other ranks");
+  if (!status.ok()) return throw_status(info.Env(), status);
+  status = work->wait();
   group->works.erase(ticket);
   if (!status.ok()) throw_status(info.Env(), status);
 }
@@ -120,7 +131,10 @@ Napi::Value is_done(const Napi::CallbackInfo& info) {
   int64_t ticket;
   OpenGroup* group;
   Group::Work* work = read_work(info, &ticket, &group);
-  return work == nullptr ? Napi::Value() : Napi::Boolean::New(info.Env(), work->is_done());
+  if (work == nullptr) return {};
+  const Status status = refuse_in_graph("looking for what other ranks have done");
+  if (!status.ok()) return throw_status(info.Env(), status), Napi::Value();
+  return Napi::Boolean::New(info.Env(), work->is_done());
 }
 
 // [calls, sentBytes, waitedNs] for every operation, one after the other.

@@ -150,7 +150,7 @@ export function addon(): CommAddon {
   return loaded;
 }
 
-const misuse = ['MTL_ARGUMENT', 'MTL_CLOSED', 'MTL_DISPOSED_TENSOR', 'MTL_DEVICE'];
+const misuse = ['MTL_ARGUMENT', 'MTL_CLOSED', 'MTL_DISPOSED_TENSOR', 'MTL_DEVICE', 'MTL_CAPTURE'];
 
 /** A failure of native code as the error that it stands for. */
 export function errorOf(failure: NativeFailure): MtlError {

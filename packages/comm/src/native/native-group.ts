@@ -1,3 +1,4 @@
+import { MtlError } from '@mtl/errors';
 import type { Tensor } from '@mtl/kernels';
 import {
   checkExchange,
@@ -170,12 +171,14 @@ class NativeWork implements Work {
 
   wait(): void {
     if (!this.#isDone) {
-      this.#isDone = true;
       try {
         callNative(() => addon().waitForOperation(this.#group, this.#ticket));
       } catch (error) {
+        // while a graph is recorded nothing is waited for: it is still under way
+        if (MtlError.isInstance(error) && error.code === 'MTL_CAPTURE') throw error;
         this.#error = error;
       }
+      this.#isDone = true;
     }
     if (this.#error !== undefined) throw this.#error;
   }

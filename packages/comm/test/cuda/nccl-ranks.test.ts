@@ -7,6 +7,7 @@ import { findGpu } from '@mtl/kernels';
 import { freePort } from '@mtl/tooling/free-port';
 import { reportEngine } from '@mtl/tooling/report-engine';
 import { afterAll, describe, expect, it } from 'vitest';
+import { receivedWhileRecording } from '../support/received-while-recording.js';
 import { type FinishedRank, startJoiningRanks } from '../support/start-joining-ranks.js';
 
 const { title, problem, isEmulated } = findGpu();
@@ -69,6 +70,13 @@ describe.skipIf(why !== undefined)(`ranks over NCCL (${why ?? (isEmulated ? 'dou
       expect([engine, sums, hostId]).toEqual(['nccl', [3, 30], `mtl-rank-${rank}`]);
       reportEngine('nccl');
     }
+  });
+
+  it('receive while a graph is recorded, and after it', async () => {
+    const RECORDING = mkdtempSync(join(directory, 'recording-'));
+    const [first] = await run({ ...shared, RECORDING }, { numDevices: 1 });
+    expect(first!.stderr).toBe('');
+    expect(JSON.parse(first!.stdout)).toMatchObject({ engine: 'nccl', recorded: receivedWhileRecording });
   });
 
   it('are refused on one GPU otherwise, with what to do', async () => {

@@ -1,3 +1,6 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { glooProblem } from '@mtl/comm';
 import { runInMemoryRanks } from '@mtl/comm/testing';
 import { findGpu } from '@mtl/kernels';
@@ -6,6 +9,8 @@ import { reportEngine } from '@mtl/tooling/report-engine';
 import { typescriptThreads } from '@mtl/tooling/typescript-threads';
 import { describe, expect, it } from 'vitest';
 import type { CollectiveCases } from '../ranks/collectives.js';
+import type { ReceivedWhileRecording } from '../ranks/receive-while-recording.js';
+import { receivedWhileRecording } from '../support/received-while-recording.js';
 import { type FinishedRank, startJoiningRanks } from '../support/start-joining-ranks.js';
 
 const { title, problem, isEmulated } = findGpu();
@@ -26,6 +31,7 @@ interface Line {
   readonly messages: readonly string[];
   readonly hashes: Readonly<Record<string, string>>;
   readonly sums: readonly number[];
+  readonly recorded?: ReceivedWhileRecording;
 }
 
 function printed({ stdout, stderr }: FinishedRank): Line {
@@ -61,6 +67,15 @@ describe.skipIf(problem !== undefined)(
           const sum = (worldSize * (worldSize + 1)) / 2;
           for (const line of lines) expect(line).toMatchObject({ engine, sums: [sum, 10 * sum] });
         }
+      });
+    }
+
+    for (const { BACKEND, engine, isSkipped } of backends) {
+      it.skipIf(isSkipped)(`receive over ${BACKEND} while a graph is recorded, and after it`, async () => {
+        const RECORDING = mkdtempSync(join(tmpdir(), 'mtl-recording-'));
+        const [first] = (await run(2, { BACKEND, RECORDING })).map(printed);
+        rmSync(RECORDING, { recursive: true });
+        expect(first).toMatchObject({ engine, recorded: receivedWhileRecording });
       });
     }
 

@@ -1,16 +1,19 @@
 // A rank with a GPU: joins, runs collectives on tensors of the GPU and of the host, prints what it found as
 // one line of JSON, and does what BEHAVIOUR asks. CASES, BACKEND: of `collectives`, of --distributed-backend.
+// RECORDING: a folder; receives while a graph is recorded.
 import { writeSync } from 'node:fs';
 import { createMeshGroups, type JobEngineName, joinWorld, ProcessMesh, type Work } from '@mtl/comm';
 import { exitCodeOf, formatError } from '@mtl/errors';
 import { openDevice, Tensor } from '@mtl/kernels';
 import collectives, { type CollectiveCases } from '../ranks/collectives.js';
+import { receiveWhileRecording } from '../ranks/receive-while-recording.js';
 
 const {
   BEHAVIOUR = '',
   TIMEOUT_MS = '20000',
   CASES = '{"sizes":[]}',
   BACKEND,
+  RECORDING,
   DEVICE_INDEX = '0',
 } = process.env;
 const [behaviour, whose] = BEHAVIOUR.split(' ');
@@ -41,7 +44,17 @@ try {
   finish(parallel.tp.allReduce(onGpu));
   parallel.tp.allReduce(onHost).wait();
   const sums = [onGpu.item(), onHost.item()];
-  const line = { rank, engine: group.engine, messages, hashes, sums, hostId: process.env.NCCL_HOSTID };
+  const recorded =
+    RECORDING === undefined ? undefined : await receiveWhileRecording(world, { folder: RECORDING, finish });
+  const line = {
+    recorded,
+    rank,
+    engine: group.engine,
+    messages,
+    hashes,
+    sums,
+    hostId: process.env.NCCL_HOSTID,
+  };
   writeSync(1, `${JSON.stringify(line)}\n`);
   if (behaviour === 'mixed') {
     group.allGather({ output: Tensor.empty({ shape: [size], dtype, device: 'cuda' }), input: onHost });

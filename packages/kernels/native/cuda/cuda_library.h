@@ -10,7 +10,7 @@
 
 namespace mtl {
 
-constexpr int kCudaLibraryAbiVersion = 3;
+constexpr int kCudaLibraryAbiVersion = 4;
 constexpr int kMaxCudaDevices = 16;
 
 struct CudaDeviceProperties {

@@ -19,8 +19,10 @@ export interface GraphedStageOptions<Batch> {
    * Default: false.
    */
   readonly lastRunsByItself?: boolean | undefined;
-  /** Told, each once, that passes are launched as graphs from here on, or why they are not, or not all. */
+  /** Told once that passes are launched as graphs from here on. */
   readonly onMessage: (text: string) => void;
+  /** Told, each once, why they are not, or not all. Default: `onMessage`. */
+  readonly onRefusal?: ((text: string) => void) | undefined;
 }
 
 /**
@@ -46,7 +48,8 @@ export class GraphedStage<Batch> implements Stage<Batch> {
    */
   constructor(options: GraphedStageOptions<Batch>) {
     this.#options = options;
-    this.#rules = new RecordingRules(options.onMessage);
+    const { onMessage, onRefusal = onMessage } = options;
+    this.#rules = new RecordingRules({ onMessage, onRefusal });
     if (options.stage.load === undefined) {
       throw new ConfigurationError(
         'MTL_CUDA_GRAPHS',

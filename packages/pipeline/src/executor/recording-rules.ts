@@ -1,4 +1,4 @@
-import { KernelError } from '@mtl/errors';
+import { MtlError } from '@mtl/errors';
 import type { DeviceGraph, GraphMemory } from '@mtl/kernels';
 
 /** After which passes go on one by one. */
@@ -8,20 +8,26 @@ const refusals: readonly string[] = ['MTL_CAPTURE', 'MTL_OUT_OF_MEMORY'];
 const maximumShapes = 16;
 const maximumSeen = 1024;
 
+/** As those of `GraphedStageOptions`. */
+export interface RecordingRulesOptions {
+  readonly onMessage: (text: string) => void;
+  readonly onRefusal: (text: string) => void;
+}
+
 /**
  * Which passes of a stage are recorded: those of a shape that has come before, so that libraries have chosen
  * their algorithms, until the device refuses one. Tells, each once, that passes are launched as graphs, and
  * which are not.
  */
 export class RecordingRules {
-  readonly #onMessage: (text: string) => void;
+  readonly #options: RecordingRulesOptions;
   readonly #seen = new Set<string>();
   readonly #recorded = new Set<string>();
   readonly #said = new Set<string>();
   #isOver = false;
 
-  constructor(onMessage: (text: string) => void) {
-    this.#onMessage = onMessage;
+  constructor(options: RecordingRulesOptions) {
+    this.#options = options;
   }
 
   /** The device has refused a pass: no others are recorded, and those that are stay. */
@@ -41,7 +47,7 @@ export class RecordingRules {
     }
     if (this.#recorded.has(shapes)) return true;
     if (this.#recorded.size < maximumShapes) return true;
-    this.#say(
+    this.#refuse(
       `CUDA graphs: micro-batches have more than ${maximumShapes} shapes; those of others are launched one by one`,
     );
     return false;
@@ -50,7 +56,9 @@ export class RecordingRules {
   /** Passes of a shape are graphs from here on. */
   recorded(shapes: string): void {
     this.#recorded.add(shapes);
-    this.#say('CUDA graphs: passes over micro-batches are launched as graphs from here on');
+    this.#sayOnce('CUDA graphs: passes over micro-batches are launched as graphs from here on', {
+      to: this.#options.onMessage,
+    });
   }
 
   /**
@@ -61,17 +69,21 @@ export class RecordingRules {
     try {
       return memory.capture(body);
     } catch (error) {
-      if (!(error instanceof KernelError) || !refusals.includes(error.code)) throw error;
+      if (!MtlError.isInstance(error) || !refusals.includes(error.code)) throw error;
       this.#isOver = true;
       const others = this.#recorded.size > 0 ? 'no others are recorded, their' : 'not used,';
-      this.#say(`CUDA graphs: ${others} operations are launched one by one: ${error.message}`);
+      this.#refuse(`CUDA graphs: ${others} operations are launched one by one: ${error.message}`);
       return undefined;
     }
   }
 
-  #say(text: string): void {
+  #refuse(text: string): void {
+    this.#sayOnce(text, { to: this.#options.onRefusal });
+  }
+
+  #sayOnce(text: string, { to }: { readonly to: (text: string) => void }): void {
     if (this.#said.has(text)) return;
     this.#said.add(text);
-    this.#onMessage(text);
+    to(text);
   }
 }

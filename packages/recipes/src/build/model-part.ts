@@ -74,7 +74,7 @@ export function modelPart<Model extends TransformerConfiguration, Batch, Piece e
   const { numMicroBatches } = training;
   const graphed = recordsPasses({ parallel, numMicroBatches, isReplicated: dp !== undefined, onMessage })
     ? graphedStages(stages, {
-        ...{ device, onMessage },
+        ...{ device, onMessage, onRefusal: refusalOf(processes, onMessage) },
         ...(dp === undefined ? {} : amongReplicas(parameters, { overlaps: parallel.overlapGradReduce })),
       })
     : undefined;
@@ -107,15 +107,36 @@ function amongReplicas(
 
 function graphedStages<Batch>(
   stages: ReadonlyMap<number, Stage<Batch>>,
-  options: Omit<GraphedStageOptions<Batch>, 'stage'>,
+  options: Omit<GraphedStageOptions<Batch>, 'stage' | 'onRefusal'> & {
+    readonly onRefusal: (text: string) => void;
+  },
 ): ReadonlyMap<number, GraphedStage<Batch>> {
-  const said = new Set<string>();
   // of each chunk the same
-  const onMessage = (text: string): void => {
-    if (!said.has(text)) options.onMessage(text);
+  const [onMessage, onRefusal] = [onceEach(options.onMessage), onceEach(options.onRefusal)];
+  return new Map(
+    [...stages].map(([chunk, stage]) => [
+      chunk,
+      new GraphedStage({ ...options, onMessage, onRefusal, stage }),
+    ]),
+  );
+}
+
+function onceEach(say: (text: string) => void): (text: string) => void {
+  const said = new Set<string>();
+  return (text) => {
+    if (!said.has(text)) say(text);
     said.add(text);
   };
-  return new Map(
-    [...stages].map(([chunk, stage]) => [chunk, new GraphedStage({ ...options, onMessage, stage })]),
-  );
+}
+
+/**
+ * Who is told that passes of this rank are not recorded, which other ranks do not know: messages are rank
+ * 0's.
+ */
+function refusalOf(
+  { groups, isFirst }: TrainingProcesses,
+  onMessage: (text: string) => void,
+): (text: string) => void {
+  if (isFirst) return onMessage;
+  return (text) => process.emitWarning(`rank ${groups.world?.rank}: ${text}`, { code: 'MTL_CUDA_GRAPHS' });
 }

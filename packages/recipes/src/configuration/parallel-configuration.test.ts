@@ -50,6 +50,7 @@ describe('parallelConfiguration', () => {
     ['--device cuda --cuda-graphs', 1, true, undefined],
     ['--device cuda --cuda-graphs', 2, true, undefined],
     ['--cuda-graphs', 1, false, /no effect with --device cpu/],
+    ['--device cuda --cuda-graphs --pipeline-model-parallel-size 2', 2, true, undefined],
     ['--cuda-graphs --tensor-model-parallel-size 2', 2, false, /no effect with --device cpu/],
   ])(
     'records passes where they can be, and else says why not: %s in %i processes',
@@ -61,15 +62,15 @@ describe('parallelConfiguration', () => {
     },
   );
 
-  it.each(['tensor-model-parallel-size', 'pipeline-model-parallel-size'])(
-    'refuses graphs where tensors are exchanged: --%s 2',
-    (name) => {
-      const line = withFlags(`--global-batch-size 8 --device cuda --cuda-graphs --${name} 2`);
-      expect(() => configure(line, 2)).toThrow(
+  it.each(['', ' --sequence-parallel', ' --pipeline-model-parallel-size 2'])(
+    'refuses graphs of passes that exchange tensors: --tensor-model-parallel-size 2%s',
+    (more) => {
+      const flags = `--device cuda --cuda-graphs --tensor-model-parallel-size 2${more}`;
+      expect(() => configure(withFlags(`--global-batch-size 8 ${flags}`), 4)).toThrow(
         expect.objectContaining({
           code: 'MTL_CUDA_GRAPHS',
-          message: expect.stringContaining(`--cuda-graphs with --${name} 2`),
-          remedy: 'leave --cuda-graphs out',
+          message: expect.stringContaining('--cuda-graphs with --tensor-model-parallel-size 2'),
+          remedy: expect.stringContaining('leave --cuda-graphs out'),
         }),
       );
     },

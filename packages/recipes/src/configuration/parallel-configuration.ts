@@ -96,7 +96,7 @@ export function parallelConfiguration(options: ParallelConfigurationOptions): Pa
 /**
  * Whether passes are to be recorded.
  *
- * @throws ConfigurationError `MTL_CUDA_GRAPHS` where tensor or pipeline parallelism exchanges tensors
+ * @throws ConfigurationError `MTL_CUDA_GRAPHS` where tensor parallelism exchanges tensors within passes
  */
 function cudaGraphsOf(flags: FlagReader, notices: string[]): boolean {
   if (!flags.required('cuda-graphs')) return false;
@@ -105,21 +105,19 @@ function cudaGraphsOf(flags: FlagReader, notices: string[]): boolean {
     notices.push(`--cuda-graphs has no effect with --device ${device}`);
     return false;
   }
-  const reasons = {
-    'tensor-model-parallel-size': 'passes exchange tensors, which cannot be recorded',
-    'pipeline-model-parallel-size':
-      'what receives tensors makes the stream wait that is being recorded, from a thread of its own',
-  } as const;
-  for (const [name, why] of Object.entries(reasons) as [keyof typeof reasons, string][]) {
-    const size = flags.required(name);
-    if (size === 1) continue;
-    throw new ConfigurationError('MTL_CUDA_GRAPHS', `--cuda-graphs with ${flags.written(name)}: ${why}`, {
-      expected: `--${name} 1; data parallelism is recorded`,
-      remedy: 'leave --cuda-graphs out',
+  const name = 'tensor-model-parallel-size';
+  const size = flags.required(name);
+  if (size === 1) return true;
+  const given = `--cuda-graphs with ${flags.written(name)}`;
+  throw new ConfigurationError(
+    'MTL_CUDA_GRAPHS',
+    `${given}: passes exchange tensors, which cannot be recorded`,
+    {
+      expected: `--${name} 1; passes of data and pipeline parallelism are recorded`,
+      remedy: `leave --cuda-graphs out, or cut the model with --pipeline-model-parallel-size instead`,
       details: { flag: name, size },
-    });
-  }
-  return true;
+    },
+  );
 }
 
 /** Every tensor that is split must split evenly. */

@@ -8,7 +8,7 @@ export const parallelFlags = {
     'With --device cuda: matrix products of float32 in TF32, faster and with 10 bits of mantissa.',
   ),
   'cuda-graphs': toggle(
-    'With --device cuda: record the passes over a micro-batch once, then launch them as a whole. Not with tensor or pipeline parallelism.',
+    'With --device cuda: record the passes over a micro-batch once, then launch them as a whole. Not with tensor parallelism.',
   ),
   'distributed-backend': choice(['nccl', 'gloo', 'local'], 'What processes communicate over.', {
     defaultText:

@@ -18,6 +18,10 @@ export interface ChunkMemory {
   readonly untilWeight: number;
   /** The residual stream: what stages pass on. */
   readonly boundary: number;
+  /**
+   * What does not fit between what is kept, and so comes on top, in memory that one micro-batch has alone.
+   */
+  readonly cutting: number;
   /** The most that a pass adds to what there was before it, at any moment. */
   readonly growth: Readonly<Record<PassKind, number>>;
 }
@@ -31,6 +35,7 @@ export function chunkMemory(shape: MemoryShape, chunk: Chunk): ChunkMemory {
     untilInput,
     untilWeight: chunk.numLayers * splitLayer(shape, sizes) + inputOfLayers(shape, part) + splitEnds(part),
     boundary: sizes.residual,
+    cutting: shape.recomputation.granularity === 'full' ? 0 : sizes.widened,
     growth: {
       F: untilInput + growthOfForward(shape, part),
       B: growthOfBackward(shape, part),

@@ -33,6 +33,12 @@ describe('explainOutOfMemory', () => {
     expect(remedyOf(`${layout} ${everything}`, { worldSize: 2 })).toMatch(/^less take: more processes/);
   });
 
+  it('says that recorded passes take memory', () => {
+    const flags = '--device cuda --pipeline-model-parallel-size 2 --micro-batch-size 1';
+    expect(remedyOf(`${flags} --cuda-graphs`, { worldSize: 2 })).toMatch(/^less take: no --cuda-graphs; /);
+    expect(remedyOf(flags, { worldSize: 2 })).not.toContain('cuda-graphs');
+  });
+
   it('leaves other errors as they are', () => {
     const other = new KernelError('MTL_SHAPE', 'other');
     expect(explainOutOfMemory(other, undefined as never)).toBe(other);

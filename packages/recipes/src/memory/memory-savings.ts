@@ -16,6 +16,7 @@ export function memorySavings(shape: MemoryShape, numProcesses: number): readonl
     ...(optimizerShards === 1 && dataParallelSize > 1
       ? [{ flags: '--use-distributed-optimizer', shape: { optimizerShards: dataParallelSize } }]
       : []),
+    ...(shape.cudaGraphs ? [{ flags: 'no --cuda-graphs', shape: { cudaGraphs: false } }] : []),
     ...(t > 1 && !shape.sequenceParallel
       ? [{ flags: '--sequence-parallel', shape: { sequenceParallel: true } }]
       : []),

@@ -26,6 +26,7 @@ export function memoryShapeOf(configuration: PretrainingConfiguration, vocabular
     tensorParallelSize: parallel.tensorModelParallelSize,
     sequenceParallel: parallel.sequenceParallel,
     device: parallel.device,
+    cudaGraphs: parallel.cudaGraphs,
     optimizerShards: parallel.useDistributedOptimizer ? parallel.dataParallelSize : 1,
     bert: configuration.bert && bertShape(configuration.bert),
     pipeline: parallel.pipelineModelParallelSize === 1 ? undefined : pipelineOf(configuration, architecture),

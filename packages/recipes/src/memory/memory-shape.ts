@@ -32,6 +32,8 @@ export interface MemoryShape {
   readonly optimizerShards: number;
   /** Where it is trained, which decides how many logits there are at a time. Absent: `cpu`. */
   readonly device?: Device | undefined;
+  /** Whether passes are recorded as CUDA graphs. Default: no. */
+  readonly cudaGraphs?: boolean | undefined;
   /** What a BERT has beside a GPT, or in its place; absent for a GPT. */
   readonly bert?: BertShape | undefined;
   /** Absent: all layers on one rank, one micro-batch at a time. */

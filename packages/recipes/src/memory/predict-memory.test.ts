@@ -1,8 +1,10 @@
 import { memoryStatistics, resetPeakMemory, setNumThreads } from '@mtl/kernels';
 import { GptStage, paddedVocabularySize, type Recomputation, type TokenBatch } from '@mtl/models';
 import { AdamwOptimizer, ParameterBuffers } from '@mtl/optimizer';
+import { oneForwardOneBackward } from '@mtl/pipeline/schedules';
 import { describe, expect, it } from 'vitest';
-import { predictMemory } from './predict-memory.js';
+import type { MemoryShape } from './memory-shape.js';
+import { predictMemory, predictStages } from './predict-memory.js';
 
 const sizes = { hiddenSize: 256, numAttentionHeads: 4, ffnHiddenSize: 1024, numLayers: 4 };
 
@@ -68,6 +70,22 @@ const cases: readonly Case[] = [
 ];
 
 describe('predictMemory', () => {
+  it('counts a slot of recorded passes for each micro-batch in flight', () => {
+    const numLayers = [4, 4, 4, 4];
+    const shape: MemoryShape = {
+      ...{ ...sizes, numLayers: 16, microBatchSize: 4, sequenceLength: 512, vocabSize: 256 },
+      ...{ maxPositionEmbeddings: 512, tieEmbeddings: true, bytesPerElement: 2, hiddenDropout: true },
+      ...{ recomputation: { granularity: 'none' }, tensorParallelSize: 1, sequenceParallel: false },
+      ...{ optimizerShards: 1, device: 'cuda', cudaGraphs: true },
+      pipeline: { schedule: oneForwardOneBackward({ numStages: 4, numMicroBatches: 8 }), numLayers },
+    };
+    // of stages between the ends, which have slots of one size: three and two in flight
+    const [, second, third] = predictStages(shape).map(({ activations }) => activations);
+    expect(second! / 3).toBe(third! / 2);
+    const [, plain] = predictStages({ ...shape, cudaGraphs: false });
+    expect(second!).toBeGreaterThan(plain!.activations + plain!.temporary);
+  });
+
   it.each(cases)(
     'agrees with the allocator: $name',
     ({ dtype, vocabularySize, hiddenDropout, recomputation }) => {

@@ -1,6 +1,7 @@
-import { oneStage, type PassKind, waitingTensors } from '@mtl/pipeline/schedules';
+import { oneStage, type PassKind, type PipelineSchedule, waitingTensors } from '@mtl/pipeline/schedules';
 import { type Chunk, type ChunkMemory, chunkMemory } from './chunk-memory.js';
 import type { MemoryShape } from './memory-shape.js';
+import { slotMemory } from './slot-memory.js';
 
 /** Bytes of one rank, by what they are for. */
 export interface MemoryPrediction {
@@ -56,17 +57,60 @@ export function predictStages(shape: MemoryShape): readonly MemoryPrediction[] {
   const waiting = waitingTensors(schedule);
   return schedule.actions.map((actions, rank): MemoryPrediction => {
     const own = chunks.filter((_, chunk) => schedule.placement[chunk] === rank);
-    let [kept, activations, temporary] = [0, 0, 0];
-    actions.forEach(({ kind, chunk }, index) => {
-      const memory = memories[chunk]!;
-      const besides = memory.growth[kind] + waiting[rank]![index]! * memory.boundary;
-      if (kept + besides > activations + temporary) [activations, temporary] = [kept, besides];
-      kept += change(kind, memory);
-    });
+    const passes = { actions, memories, chunks, waiting: waiting[rank]! };
+    const peak = shape.cudaGraphs ? peakOfSlots(passes) : peakOfPasses(passes);
     const state = statesOf(shape, parametersOf(shape, own));
-    const total = state.parameters + state.gradients + state.optimizer + activations + temporary;
-    return { ...state, activations, temporary, total };
+    const total = state.parameters + state.gradients + state.optimizer + peak.activations + peak.temporary;
+    return { ...state, ...peak, total };
   });
+}
+
+type Peak = Pick<MemoryPrediction, 'activations' | 'temporary'>;
+
+/** The passes of a rank, and of all chunks what they need. */
+interface Passes {
+  readonly actions: PipelineSchedule['actions'][number];
+  /** Boundary tensors that lie ready at each action. */
+  readonly waiting: readonly number[];
+  readonly chunks: readonly Chunk[];
+  readonly memories: readonly ChunkMemory[];
+}
+
+function peakOfPasses({ actions, memories, waiting }: Passes): Peak {
+  let [kept, activations, temporary] = [0, 0, 0];
+  actions.forEach(({ kind, chunk }, index) => {
+    const memory = memories[chunk]!;
+    const besides = memory.growth[kind] + waiting[index]! * memory.boundary;
+    if (kept + besides > activations + temporary) [activations, temporary] = [kept, besides];
+    kept += change(kind, memory);
+  });
+  return { activations, temporary };
+}
+
+/**
+ * Of passes that are recorded: of each chunk as many slots as there are micro-batches in flight, all of them
+ * always there; besides, the boundary tensors that lie ready, with those that a pass is given and gives.
+ */
+function peakOfSlots({ actions, memories, waiting, chunks }: Passes): Peak {
+  let temporary = 0;
+  const slots = chunks.map((): { kinds: Set<PassKind>; inFlight: number; most: number } => {
+    return { kinds: new Set(), inFlight: 0, most: 0 };
+  });
+  actions.forEach(({ kind, chunk }, index) => {
+    const slot = slots[chunk]!;
+    slot.kinds.add(kind);
+    if (kind === 'F') slot.inFlight++;
+    slot.most = Math.max(slot.most, slot.inFlight);
+    if (kind === 'B' || kind === 'W') slot.inFlight--;
+    const { isFirst, isLast } = chunks[chunk]!;
+    const exchanged = kind === 'W' ? 0 : Number(!isFirst) + Number(!isLast);
+    temporary = Math.max(temporary, (waiting[index]! + exchanged) * memories[chunk]!.boundary);
+  });
+  const activations = slots.reduce((sum, { kinds, most }, index) => {
+    const chunk = chunks[index]!;
+    return most === 0 ? sum : sum + most * slotMemory(memories[index]!, { chunk, kinds });
+  }, 0);
+  return { activations, temporary };
 }
 
 /** By how much a pass changes what is kept. */

@@ -6,7 +6,9 @@
 //   begin    (the program's thread, never blocks) notes in an event what the compute stream has been given; the
 //            communication stream waits for it and copies the input to pinned memory
 //   execute  (the queue's own thread, or whoever waits) waits on the host for that copy, lets the host's engine exchange,
-//            enqueues the copy of the result on the copy stream, and makes the compute stream wait for it
+//            enqueues the copy of the result on the copy stream, and makes the compute stream wait for it;
+//            the device holds it up where the program records a graph of that stream meanwhile
+//            (mtl/device_api.h)
 // The copies to the device have a stream of their own: behind a copy to the host that waits for kernels, a
 // result that is there already would come late.
 #pragma once

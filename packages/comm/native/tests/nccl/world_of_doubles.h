@@ -13,6 +13,8 @@ namespace mtl::comm::nccl::tests {
 // The functions by which tests steer the doubles.
 struct Doubles {
   decltype(&mtl_double_enqueue) enqueue;
+  decltype(&mtl_double_claim) claim;
+  decltype(&mtl_double_trespasses) trespasses;
   decltype(&mtl_double_live_objects) live_objects;
   decltype(&mtl_double_set) set;
   decltype(&mtl_double_count) count;
@@ -61,7 +63,8 @@ class Rank {
   std::shared_ptr<LaunchOrder> order_ = std::make_shared<LaunchOrder>();
 };
 
-// Runs `body` on a thread per rank, and checks that nothing of the device is left.
+// Runs `body` on a thread per rank, and checks that nothing of the device is left, and that no other thread
+// has ordered a rank's compute stream: it may record a graph of it at any time.
 void run_ranks(int num_ranks, const std::function<void(Rank*)>& body, MemoryStore* store = nullptr);
 
 using comm::tests::Gate;

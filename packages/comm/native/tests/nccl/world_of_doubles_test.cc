@@ -26,6 +26,8 @@ const Doubles& doubles() {
       report(*function != nullptr, __FILE__, __LINE__, name);
     };
     resolve(cuda, "mtl_double_enqueue", &loaded.enqueue);
+    resolve(cuda, "mtl_double_claim", &loaded.claim);
+    resolve(cuda, "mtl_double_trespasses", &loaded.trespasses);
     resolve(cuda, "mtl_double_live_objects", &loaded.live_objects);
     resolve(cuda, "cuStreamCreateWithPriority", &loaded.create_stream);
     resolve(cuda, "cuStreamDestroy_v2", &loaded.destroy_stream);
@@ -45,6 +47,7 @@ Rank::Rank(int rank, MemoryStore* store) : rank_(rank), store_(store), job_(rank
   doubles().push(context);
   EXPECT(doubles().create_stream(&compute_, CU_STREAM_NON_BLOCKING, -5) == CUDA_SUCCESS);
   doubles().pop(&context);
+  doubles().claim(compute_);
 }
 
 Rank::~Rank() {
@@ -96,6 +99,7 @@ void run_ranks(int num_ranks, const std::function<void(Rank*)>& body, MemoryStor
     });
   }
   for (std::thread& thread : threads) thread.join();
+  EXPECT(doubles().trespasses() == 0);
   EXPECT(doubles().live_objects() == 0);
   EXPECT(doubles().count(kDoubleCommunicators) == 0);
 }

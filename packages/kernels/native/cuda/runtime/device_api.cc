@@ -25,11 +25,15 @@ int on_device(const char* what, const Call& call) {
   return result_of(status.ok() ? cuda_status(call(), what) : status);
 }
 
-// The same for what orders streams: other streams are no part of a graph.
+// The same for what is enqueued in a stream. Other streams are no part of a graph; nor is what engines of
+// ranks enqueue in the compute stream, from threads of their own and whenever it comes.
 template <typename Call>
-int in_order(const char* what, const Call& call) {
+int in_order(const char* what, void* stream, const Call& call) {
   const Status status = refuse_while_capturing(what);
-  return status.ok() ? on_device(what, call) : result_of(status);
+  if (!status.ok()) return result_of(status);
+  std::unique_lock<std::mutex> outside_of_graphs;
+  if (stream == compute_stream()) outside_of_graphs = between_graphs();
+  return on_device(what, call);
 }
 
 void* stream(int32_t which) {
@@ -48,13 +52,13 @@ int destroy_event(void* event) {
 }
 
 int record_event(void* event, void* stream) {
-  return in_order("cudaEventRecord", [&] {
+  return in_order("cudaEventRecord", stream, [&] {
     return cudaEventRecord(static_cast<cudaEvent_t>(event), static_cast<cudaStream_t>(stream));
   });
 }
 
 int wait_event(void* stream, void* event) {
-  return in_order("cudaStreamWaitEvent", [&] {
+  return in_order("cudaStreamWaitEvent", stream, [&] {
     return cudaStreamWaitEvent(static_cast<cudaStream_t>(stream), static_cast<cudaEvent_t>(event), 0);
   });
 }
@@ -73,7 +77,7 @@ int query_event(void* event) {
 
 int copy_async(void* destination, const void* source, uint64_t bytes, void* stream) {
   if (bytes == 0) return 0;
-  return in_order("cudaMemcpyAsync", [&] {
+  return in_order("cudaMemcpyAsync", stream, [&] {
     return cudaMemcpyAsync(destination, source, bytes, cudaMemcpyDefault, static_cast<cudaStream_t>(stream));
   });
 }
@@ -81,13 +85,14 @@ int copy_async(void* destination, const void* source, uint64_t bytes, void* stre
 int allocate_pinned(uint64_t bytes, void** data) { return result_of(pinned_memory().allocate(bytes, data)); }
 void release_pinned(void* data) { pinned_memory().release(data); }
 const char* last_error() { return failure.c_str(); }
+int refuse_in_graph(const char* what) { return result_of(refuse_while_capturing(what)); }
 
 }  // namespace
 
 const MtlDeviceApi* device_api() {
   static const MtlDeviceApi api = [] {
     MtlDeviceApi made = {device_index(), {},         stream,          create_event,   destroy_event, record_event, wait_event,
-                         query_event,    copy_async, allocate_pinned, release_pinned, last_error};
+                         query_event,    copy_async, allocate_pinned, release_pinned, last_error,     refuse_in_graph};
     std::memcpy(made.device_uuid, device_uuid(), sizeof made.device_uuid);
     return made;
   }();

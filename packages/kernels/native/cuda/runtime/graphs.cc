@@ -1,12 +1,16 @@
 #include "cuda/runtime/graphs.h"
 
+#include <utility>
+
 #include "cuda/runtime/device.h"
 
 namespace mtl::cuda {
 namespace {
 
-// As the mode of capture is: other threads enqueue in other streams.
-thread_local bool is_capturing = false;
+// Held from the beginning of a capture to its end, and by other threads while they enqueue in its stream.
+std::mutex recorded_stream;
+// Of the thread that captures.
+thread_local std::unique_lock<std::mutex> capture;
 
 Status create_memory(void** memory) {
   *memory = create_device_memory();
@@ -18,19 +22,21 @@ Status destroy_memory(void* memory) { return destroy_device_memory(static_cast<M
 Status enter_memory(void* memory) { return enter_device_memory(static_cast<MemoryArena*>(memory)); }
 
 Status begin_capture() {
-  if (is_capturing) return error_status("MTL_CAPTURE", "a graph is being recorded already");
+  if (capture.owns_lock()) return error_status("MTL_CAPTURE", "a graph is being recorded already");
   MTL_RETURN_IF_ERROR(use_device());
-  // of this thread: others (a library's, a rank's) go on with what they do
+  std::unique_lock<std::mutex> begun(recorded_stream);
+  // of this thread: others (a library's, a rank's) go on with what they do in other streams
   MTL_RETURN_IF_CUDA_ERROR(cudaStreamBeginCapture(compute_stream(), cudaStreamCaptureModeThreadLocal));
-  is_capturing = true;
+  capture = std::move(begun);
   return ok_status();
 }
 
 Status end_capture(void** graph) {
-  if (!is_capturing) return error_status("MTL_CAPTURE", "no graph is being recorded");
-  is_capturing = false;
+  if (!capture.owns_lock()) return error_status("MTL_CAPTURE", "no graph is being recorded");
   cudaGraph_t recorded = nullptr;
-  MTL_RETURN_IF_CUDA_ERROR(cudaStreamEndCapture(compute_stream(), &recorded));
+  const cudaError_t ended = cudaStreamEndCapture(compute_stream(), &recorded);
+  capture.unlock();
+  MTL_RETURN_IF_ERROR(cuda_status(ended, "cudaStreamEndCapture"));
   cudaGraphExec_t executable = nullptr;
   const cudaError_t error = graph == nullptr ? cudaSuccess : cudaGraphInstantiate(&executable, recorded, 0);
   cudaGraphDestroy(recorded);
@@ -57,8 +63,10 @@ const GraphFunctions* graph_functions() {
 }
 
 Status refuse_while_capturing(const char* what) {
-  if (!is_capturing) return ok_status();
+  if (!capture.owns_lock()) return ok_status();
   return error_status("MTL_CAPTURE", "%s cannot be part of a graph, and one is being recorded", what);
 }
+
+std::unique_lock<std::mutex> between_graphs() { return std::unique_lock<std::mutex>(recorded_stream); }
 
 }  // namespace mtl::cuda

@@ -10,7 +10,10 @@
 extern "C" {
 #endif
 
-// In one stream work runs in the order in which it was enqueued; between streams, events order it.
+// In one stream work runs in the order in which it was enqueued; between streams, events order it. While a
+// graph is recorded of the compute stream, the thread that records it is refused what orders streams, and
+// other threads that enqueue in that stream are held up until it is recorded: that thread must not wait for
+// them.
 enum MtlStream {
   MTL_STREAM_COMPUTE = 0,        // every kernel of this package, and every copy that a tensor is read or written by
   MTL_STREAM_COPY = 1,           // for copies that overlap with kernels
@@ -38,6 +41,8 @@ struct MtlDeviceApi {
   void (*release_pinned)(void* data);
   // The text of the calling thread's last failure; valid until its next one.
   const char* (*last_error)(void);
+  // -1 while the calling thread records a graph, which `what` ("a collective") cannot be part of; else 0.
+  int (*refuse_in_graph)(const char* what);
 };
 
 #ifdef __cplusplus

@@ -1,7 +1,8 @@
 // A group's member on a GPU: launches operations on communication streams and makes the compute stream wait
 // for them.
 //
-// The program's thread launches and never waits for the device (a barrier excepted). A thread of the
+// The program's thread launches and never waits for the device (a barrier excepted). It alone orders the
+// compute stream, of which it may be recording a graph whenever another thread runs. A thread of the
 // communicator's own connects channels, launches what could not be launched at once, notices what is done,
 // polls NCCL's errors, the job's abort state and time-outs, and aborts NCCL when something is wrong: kernels
 // that wait for a peer then end, so that the compute stream goes on and the program comes to learn why.

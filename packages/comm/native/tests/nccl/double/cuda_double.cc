@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 #include <set>
+#include <thread>
 
 #include "double_control.h"
 #include "tests/thread_stream.h"
@@ -28,7 +29,15 @@ namespace {
 // the CUDA runtime, and gets a thread when it is first used.
 std::mutex streams_mutex;
 std::set<CUstream> own_streams;
+std::map<CUstream, std::thread::id> claims;
+std::atomic<int> trespasses{0};
 std::map<CUstream, CUstream> foreign_streams;
+
+void note_who_orders(CUstream stream) {
+  const std::lock_guard<std::mutex> lock(streams_mutex);
+  const auto claim = claims.find(stream);
+  if (claim != claims.end() && claim->second != std::this_thread::get_id()) ++trespasses;
+}
 
 CUstream known_stream(CUstream stream) {
   const std::lock_guard<std::mutex> lock(streams_mutex);
@@ -48,6 +57,11 @@ void enqueue(CUstream stream, std::function<void()> work) {
 void mtl_double_enqueue(CUstream stream, void (*work)(void*), void* argument) {
   enqueue(stream, [=] { work(argument); });
 }
+void mtl_double_claim(CUstream stream) {
+  const std::lock_guard<std::mutex> lock(streams_mutex);
+  claims[stream] = std::this_thread::get_id();
+}
+int mtl_double_trespasses() { return trespasses; }
 int mtl_double_live_objects() { return live_objects; }
 int mtl_double_has_context() { return num_contexts > 0; }
 
@@ -99,6 +113,7 @@ MTL_DOUBLE_EXPORT CUresult cuStreamDestroy(CUstream stream) {
   {
     const std::lock_guard<std::mutex> lock(streams_mutex);
     own_streams.erase(stream);
+    claims.erase(stream);
   }
   delete stream;  // CUDA would not wait; work that never ends is a hang that the tests shall see
   --live_objects;
@@ -118,11 +133,13 @@ MTL_DOUBLE_EXPORT CUresult cuEventDestroy(CUevent event) {
 }
 MTL_DOUBLE_EXPORT CUresult cuEventRecord(CUevent event, CUstream stream) {
   NEEDS_CONTEXT;
+  note_who_orders(stream);
   event->record([=](std::function<void()> work) { enqueue(stream, std::move(work)); });
   return CUDA_SUCCESS;
 }
 MTL_DOUBLE_EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int) {
   NEEDS_CONTEXT;
+  note_who_orders(stream);
   event->make_wait([=](std::function<void()> work) { enqueue(stream, std::move(work)); });
   return CUDA_SUCCESS;
 }

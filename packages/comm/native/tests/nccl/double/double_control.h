@@ -8,6 +8,10 @@
 
 // libcuda.so.1: work for a stream's thread, in order; null runs it here and now.
 MTL_DOUBLE_EXPORT void mtl_double_enqueue(CUstream stream, void (*work)(void*), void* argument);
+// From here on the stream is the calling thread's, as the compute stream of a program that records graphs of
+// it is: calls by which other threads order it are counted, of all such streams.
+MTL_DOUBLE_EXPORT void mtl_double_claim(CUstream stream);
+MTL_DOUBLE_EXPORT int mtl_double_trespasses();
 // Streams, events and allocations that have not been given back.
 MTL_DOUBLE_EXPORT int mtl_double_live_objects();
 MTL_DOUBLE_EXPORT int mtl_double_has_context();
