@@ -75,6 +75,15 @@ function checkPackage(folder, files) {
     .map((file) => `${folder}: ${file} is missing`);
 }
 
+/** Problems of a changeset: at the release those are refused that name what is not published. */
+function checkChangeset(path, text, folders) {
+  const published = new Set([...folders].map((folder) => `@mtl/${basename(folder)}`));
+  const named = [...text.split(/^---$/m)[1].matchAll(/@mtl\/[\w-]+/g)].map(([name]) => name);
+  return named
+    .filter((name) => !published.has(name))
+    .map((name) => `${path}: ${name} is not published, and changesets name what is`);
+}
+
 function selfTest() {
   const failing = [
     checkFile('packages/a/src/long.ts', 'x\n'.repeat(601)),
@@ -89,6 +98,7 @@ function selfTest() {
     checkPackage('packages/a', new Set(['packages/a/package.json'])),
     checkLayer('packages/a', { tags: ['a'] }, {}),
     checkLayer('packages/a', { tags: ['b'] }, { a: { dependencies: { allow: [] } } }),
+    checkChangeset('a.md', "---\n'@mtl/a': patch\n'@mtl/app': patch\n---\n\nText\n", ['packages/a']),
   ];
   const passing = [
     checkFile('packages/a/src/fine-name.test.ts', 'x\n'.repeat(800)),
@@ -97,6 +107,7 @@ function selfTest() {
     checkConflicts('README.md', `> > a quotation\n${'='.repeat(7)}\n1 <<<<<<< 2\n`),
     checkPackage('packages/a', new Set(packageFiles.map((file) => `packages/a/${file}`))),
     checkLayer('packages/a', { tags: ['a'] }, { a: { dependencies: { allow: [] } } }),
+    checkChangeset('a.md', "---\n'@mtl/a': patch\n---\n\nOf @mtl/app\n", ['packages/a']),
   ];
   const broken =
     failing.some((problems) => problems.length === 0) || passing.some((problems) => problems.length > 0);
@@ -125,6 +136,9 @@ if (!process.argv.includes('--self-test')) {
     ...files
       .filter((path) => sourcePattern.test(path) || markerPattern.test(path))
       .flatMap((path) => checkConflicts(path, readFileSync(join(root, path), 'utf8'))),
+    ...files
+      .filter((path) => /^\.changeset\/(?!README).*\.md$/.test(path))
+      .flatMap((path) => checkChangeset(path, readFileSync(join(root, path), 'utf8'), folders)),
     ...[...folders].flatMap((folder) => checkPackage(folder, new Set(files))),
     ...[...folders]
       .filter((folder) => files.includes(`${folder}/turbo.json`))
