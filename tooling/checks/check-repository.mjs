@@ -84,6 +84,13 @@ function checkChangeset(path, text, folders) {
     .map((name) => `${path}: ${name} is not published, and changesets name what is`);
 }
 
+/** Problems of a test of a card: CI has none, and allows the skips that it has been told of. */
+function checkSkips(path, allowedSkips) {
+  if (!/\/test\/cuda\/.*\.test\.ts$/.test(path)) return [];
+  const isKnown = allowedSkips.split('\n').some((line) => line.startsWith(`${path}:`));
+  return isKnown ? [] : [`${path}: .ci/allowed-skips does not name it, and CI has no card`];
+}
+
 function selfTest() {
   const failing = [
     checkFile('packages/a/src/long.ts', 'x\n'.repeat(601)),
@@ -98,6 +105,7 @@ function selfTest() {
     checkPackage('packages/a', new Set(['packages/a/package.json'])),
     checkLayer('packages/a', { tags: ['a'] }, {}),
     checkLayer('packages/a', { tags: ['b'] }, { a: { dependencies: { allow: [] } } }),
+    checkSkips('packages/a/test/cuda/b.test.ts', 'packages/a/test/cuda/c.test.ts: d # why\n'),
     checkChangeset('a.md', "---\n'@mtl/a': patch\n'@mtl/app': patch\n---\n\nText\n", ['packages/a']),
   ];
   const passing = [
@@ -107,6 +115,7 @@ function selfTest() {
     checkConflicts('README.md', `> > a quotation\n${'='.repeat(7)}\n1 <<<<<<< 2\n`),
     checkPackage('packages/a', new Set(packageFiles.map((file) => `packages/a/${file}`))),
     checkLayer('packages/a', { tags: ['a'] }, { a: { dependencies: { allow: [] } } }),
+    checkSkips('packages/a/test/cuda/b.test.ts', 'packages/a/test/cuda/b.test.ts: d # why\n'),
     checkChangeset('a.md', "---\n'@mtl/a': patch\n---\n\nOf @mtl/app\n", ['packages/a']),
   ];
   const broken =
@@ -139,6 +148,7 @@ if (!process.argv.includes('--self-test')) {
     ...files
       .filter((path) => /^\.changeset\/(?!README).*\.md$/.test(path))
       .flatMap((path) => checkChangeset(path, readFileSync(join(root, path), 'utf8'), folders)),
+    ...files.flatMap((path) => checkSkips(path, readFileSync(join(root, '.ci/allowed-skips'), 'utf8'))),
     ...[...folders].flatMap((folder) => checkPackage(folder, new Set(files))),
     ...[...folders]
       .filter((folder) => files.includes(`${folder}/turbo.json`))
