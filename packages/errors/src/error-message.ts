@@ -1,23 +1,7 @@
-import {
-  CheckpointError,
-  CommunicationError,
-  ConfigurationError,
-  DataError,
-  KernelError,
-  TrainingError,
-  UsageError,
-} from './error-classes.js';
+import * as errorClasses from './error-classes.js';
 import { MtlError, type MtlErrorOptions } from './mtl-error.js';
 
-const classes = {
-  CheckpointError,
-  CommunicationError,
-  ConfigurationError,
-  DataError,
-  KernelError,
-  TrainingError,
-  UsageError,
-};
+const classes: Readonly<Record<string, typeof MtlError | undefined>> = errorClasses;
 
 /** An error on its way between threads: cloning it would drop its class and fields. */
 export interface ErrorMessage extends Pick<MtlErrorOptions, 'expected' | 'remedy' | 'details' | 'exitCode'> {
@@ -48,6 +32,6 @@ export function packError(error: unknown, unexpected: Pick<ErrorMessage, 'name' 
 
 /** The error that was packed. */
 export function unpackError({ name, code, message, ...options }: ErrorMessage): MtlError {
-  const ErrorClass = classes[name as keyof typeof classes] ?? MtlError;
+  const ErrorClass = classes[name] ?? MtlError;
   return new ErrorClass(code, message, options);
 }
