@@ -69,6 +69,21 @@ describe('the gates of the repository', () => {
     );
   });
 
+  it('lint fails on a circle of imports, also where only types are imported', () => {
+    const lint = () => inCopy('biome', 'lint', 'packages/errors');
+    const importBack = (text) =>
+      `import type { MtlError } from './mtl-error.js';\n${text}\nexport type Circle = MtlError;\n`;
+    const importForth = (text) =>
+      `import type { Circle } from './nearest-name.js';\n${text}\nexport type Back = Circle;\n`;
+    planted('packages/errors/src/nearest-name.ts', importBack, () => {
+      expect(lint().status, lint().output).toBe(0);
+      planted('packages/errors/src/mtl-error.ts', importForth, () => {
+        expect(lint().status).not.toBe(0);
+        expect(lint().output).toContain('noImportCycles');
+      });
+    });
+  });
+
   it('the house rules pass, and fail on a file that is too long and on a package without README', () => {
     const check = () => inCopy(process.execPath, 'tooling/checks/check-repository.mjs');
     const clean = check();

@@ -93,7 +93,7 @@ export {
   type GptIndicesOptions,
   planGptIndices,
 } from './samples/gpt-indices.js';
-export type { IndexCacheEvent } from './samples/index-cache.js';
+export type { IndexCacheEvent } from './samples/index-cache-event.js';
 export { type MicroBatchSamplerOptions, sampleMicroBatches } from './samples/micro-batch-sampler.js';
 export { openSampleDataset } from './samples/open-sample-dataset.js';
 export { PythonFloat, type PythonJsonValue } from './samples/python-json.js';
@@ -147,13 +147,9 @@ export {
   writeSquadPredictions,
 } from './tasks/write-predictions.js';
 export type { TokenizerJson } from './tokenizers/check-tokenizer-json.js';
-export {
-  createTokenizer,
-  type TokenizerOptions,
-  type TokenizerType,
-  tokenizerTypes,
-} from './tokenizers/create-tokenizer.js';
+export { createTokenizer } from './tokenizers/create-tokenizer.js';
 export type { Tokenizer } from './tokenizers/tokenizer.js';
+export { type TokenizerOptions, type TokenizerType, tokenizerTypes } from './tokenizers/tokenizer-options.js';
 export type { EncodedText } from './tokenizers/word-piece-offsets.js';
 export type { TrainingProgress, TrainingTexts } from './training/count-words.js';
 export { type TrainByteLevelBpeOptions, trainByteLevelBpe } from './training/train-byte-level-bpe.js';

@@ -1,5 +1,6 @@
 import { UsageError } from '@mtl/errors';
 import { type OpenCudaOptions, openCuda } from './cuda/open-cuda.js';
+import type { MemoryStatistics } from './memory-statistics.js';
 import { addon, callNative } from './native/addon.js';
 
 /**
@@ -37,18 +38,6 @@ export function openDevice(device: Device, options: OpenCudaOptions = {}): void 
 /** Whether the device can be used in this process: `cuda` once it is open. */
 export function isDeviceAvailable(device: Device): boolean {
   return addon().isAvailable(deviceNumber(device));
-}
-
-/** Bytes as the caching allocator of a device counts them. */
-export interface MemoryStatistics {
-  /** In use now. */
-  readonly bytesInUse: number;
-  /** The highest `bytesInUse` since the last `resetPeakMemory`. */
-  readonly peakBytes: number;
-  /** In use and cached for reuse. */
-  readonly bytesReserved: number;
-  /** Live blocks. */
-  readonly numAllocations: number;
 }
 
 export function memoryStatistics(device: Device): MemoryStatistics {

@@ -1,6 +1,7 @@
 import { KernelError, UsageError } from '@mtl/errors';
 import { type Device, deviceNumber } from './device.js';
-import { addon, callNative, type NativePointer } from './native/addon.js';
+import { addon, callNative } from './native/addon.js';
+import type { NativePointer } from './native/kernels-addon.js';
 
 /**
  * The driver's and its libraries' refusals, of which several have codes of their own, as what they are while

@@ -14,7 +14,6 @@ export {
   devices,
   isDeviceAvailable,
   limitMemory,
-  type MemoryStatistics,
   memoryStatistics,
   openDevice,
   resetPeakMemory,
@@ -40,7 +39,8 @@ export {
   setNumThreads,
 } from './host.js';
 export { numLiveTensors, setPoison } from './leak-detection.js';
-export type { OperationSchema, OperationStatistics } from './native/addon.js';
+export type { MemoryStatistics } from './memory-statistics.js';
+export type { OperationSchema, OperationStatistics } from './native/kernels-addon.js';
 export * from './operations/index.js';
 export {
   countedFlops,

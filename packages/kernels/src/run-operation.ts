@@ -1,6 +1,7 @@
 import { KernelError } from '@mtl/errors';
 import { type Device, deviceNumber } from './device.js';
-import { addon, callNative, type OperationSchema, type OperationStatistics } from './native/addon.js';
+import { addon, callNative } from './native/addon.js';
+import type { OperationSchema, OperationStatistics } from './native/kernels-addon.js';
 import type { Tensor } from './tensor.js';
 
 let numbers: Map<string, number> | undefined;

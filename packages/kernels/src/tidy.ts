@@ -1,17 +1,22 @@
 import { UsageError } from '@mtl/errors';
-import type { Tensor } from './tensor.js';
+
+/** What a scope holds: a Tensor, of which `tidy` needs no more than this. */
+export interface ScopedTensor {
+  readonly handle: number;
+  dispose(): void;
+}
 
 /** Open `tidy` scopes of this thread, innermost last; each holds the tensors made in it. */
-const scopes: Set<Tensor>[] = [];
+const scopes: Set<ScopedTensor>[] = [];
 
 /** Hands a new tensor to the innermost scope, if there is one. Called by Tensor alone. */
-export function adoptIntoScope(tensor: Tensor): void {
+export function adoptIntoScope(tensor: ScopedTensor): void {
   scopes.at(-1)?.add(tensor);
 }
 
-function tensorsIn(value: unknown, found: Set<Tensor>): Set<Tensor> {
+function tensorsIn(value: unknown, found: Set<ScopedTensor>): Set<ScopedTensor> {
   if (value === null || typeof value !== 'object') return found;
-  if ('handle' in value && 'dispose' in value) found.add(value as Tensor);
+  if ('handle' in value && 'dispose' in value) found.add(value as ScopedTensor);
   else if (!ArrayBuffer.isView(value)) for (const part of Object.values(value)) tensorsIn(part, found);
   return found;
 }
@@ -32,9 +37,9 @@ function refusal(promise: Promise<unknown>): UsageError {
  * @throws UsageError `MTL_TIDY` when `body` returns a promise: its tensors would end before it is fulfilled
  */
 export function tidy<T>(body: () => T): T {
-  const scope = new Set<Tensor>();
+  const scope = new Set<ScopedTensor>();
   scopes.push(scope);
-  let kept = new Set<Tensor>();
+  let kept = new Set<ScopedTensor>();
   try {
     const result = body();
     if (result instanceof Promise) throw refusal(result);

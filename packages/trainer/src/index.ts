@@ -3,17 +3,14 @@ export {
   ConsoleReporter,
   type ConsoleReporterOptions,
   type ConsoleStream,
-  formatDuration,
 } from './metrics/console-line.js';
+export { formatDuration } from './metrics/format-duration.js';
 export { MetricsJsonlWriter, type MetricsJsonlWriterOptions } from './metrics/metrics-jsonl-writer.js';
 export { type ModelFlopsShape, modelFlops, modelFlopsFormula } from './metrics/model-flops.js';
 export type { StepMetrics } from './metrics/step-metrics.js';
 export { TensorboardWriter, type TensorboardWriterOptions } from './metrics/tensorboard-writer.js';
-export {
-  TrainingSummary,
-  type TrainingSummaryOptions,
-  type ValidationLoss,
-} from './metrics/training-summary.js';
+export { TrainingSummary, type TrainingSummaryOptions } from './metrics/training-summary.js';
+export type { ValidationLoss } from './metrics/validation-loss.js';
 export { Ranks } from './ranks.js';
 export {
   type EvaluationSettings,

@@ -6,7 +6,7 @@ import { DeviceNumbers } from './device-numbers.js';
 import type { LossKind } from './loss-kind.js';
 import { LossSums } from './loss-sums.js';
 import type { StepMetrics } from './metrics/step-metrics.js';
-import type { ValidationLoss } from './metrics/training-summary.js';
+import type { ValidationLoss } from './metrics/validation-loss.js';
 import { Ranks } from './ranks.js';
 
 /** Where a training stands: what a checkpoint must bring back besides tensors. */

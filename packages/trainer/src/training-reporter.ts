@@ -1,5 +1,5 @@
 import type { StepMetrics } from './metrics/step-metrics.js';
-import type { ValidationLoss } from './metrics/training-summary.js';
+import type { ValidationLoss } from './metrics/validation-loss.js';
 
 /** Somebody who wants to know how training goes: console, metrics.jsonl, TensorBoard, the summary. */
 export interface TrainingReporter {

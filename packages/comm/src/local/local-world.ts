@@ -1,5 +1,5 @@
 import { UsageError } from '@mtl/errors';
-import type { TakenTrace } from '../native/addon.js';
+import type { TakenTrace } from '../native/comm-addon.js';
 import { checkRanks, NativeJob } from '../native/native-job.js';
 import type { ProcessGroup } from '../process-group.js';
 import { SingleProcessGroup } from '../single-process-group.js';

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { CommunicationError } from '@mtl/errors';
 import { tensorApi } from '@mtl/kernels';
-import type { CommAddon } from './addon.js';
+import type { CommAddon } from './comm-addon.js';
 
 /** The folder of this package, whether its sources or its build are running. */
 function packageDirectory(): string {

@@ -1,6 +1,7 @@
 import { MtlError, UsageError } from '@mtl/errors';
 import type { GroupOptions } from '../world.js';
-import { addon, callNative, errorOf, type TakenTrace } from './addon.js';
+import { addon, callNative, errorOf } from './addon.js';
+import type { TakenTrace } from './comm-addon.js';
 import { NativeGroup } from './native-group.js';
 
 export interface HostOptions {

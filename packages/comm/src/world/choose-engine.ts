@@ -6,9 +6,6 @@ import { checkGloo, glooEngine } from './gloo-engine.js';
 import { type GpuEngineOptions, gpuEngine } from './gpu-engine.js';
 import { localEngine } from './local-engine.js';
 
-/** Engines that processes of a job can choose. */
-export type JobEngineName = 'local' | 'gloo' | 'nccl';
-
 export interface ChooseEngineOptions extends GpuEngineOptions {
   /** Where tensors live. */
   readonly device: Device;

@@ -1,5 +1,5 @@
 import { ConfigurationError } from '@mtl/errors';
-import type { JobEngineName } from './choose-engine.js';
+import type { JobEngineName } from './job-engine-name.js';
 
 /** What a rank says of its GPU before the engine is chosen. */
 export interface RankOnGpu {

@@ -1,10 +1,10 @@
 import { MtlError } from '@mtl/errors';
 import { addon, callNative } from '../native/addon.js';
 import { ncclInformation } from '../nccl/nccl-information.js';
-import type { JobEngineName } from './choose-engine.js';
 import { chooseGpuEngine, type RankOnGpu } from './choose-gpu-engine.js';
 import type { Engine, EngineContext, EngineFactory } from './engine.js';
 import { glooEngine } from './gloo-engine.js';
+import type { JobEngineName } from './job-engine-name.js';
 import { localEngine } from './local-engine.js';
 import { ncclEngine } from './nccl-engine.js';
 

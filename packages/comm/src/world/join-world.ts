@@ -8,7 +8,8 @@ import { joinHost } from '../local/join-host.js';
 import { NativeJob } from '../native/native-job.js';
 import { NativeStore } from '../store/native-store.js';
 import { StoreServer } from '../store/store-server.js';
-import { chooseEngine, type JobEngineName } from './choose-engine.js';
+import { chooseEngine } from './choose-engine.js';
+import type { JobEngineName } from './job-engine-name.js';
 import { JoinedWorld } from './joined-world.js';
 
 export interface JoinWorldOptions {

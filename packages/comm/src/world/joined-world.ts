@@ -1,6 +1,6 @@
 import type { MtlError } from '@mtl/errors';
 import type { ProcessEnvironment } from '../environment/process-environment.js';
-import type { TakenTrace } from '../native/addon.js';
+import type { TakenTrace } from '../native/comm-addon.js';
 import { checkRanks, type NativeJob } from '../native/native-job.js';
 import type { ProcessGroup } from '../process-group.js';
 import { SingleProcessGroup } from '../single-process-group.js';

@@ -1,8 +1,8 @@
 import { DataError, UsageError } from '@mtl/errors';
 import { assembleBatch } from './assemble-batch.js';
 import { type BlendIndices, buildBlendIndices, buildExhaustiveBlendIndices } from './blend-indices.js';
-import { cachedIndex, type IndexCacheEvent } from './index-cache.js';
-import { openSampleDataset } from './open-sample-dataset.js';
+import { cachedIndex } from './index-cache.js';
+import type { IndexCacheEvent } from './index-cache-event.js';
 import { PythonFloat, type PythonJsonValue, pythonJson } from './python-json.js';
 import { normalizeWeights } from './python-numbers.js';
 import type { SampleBatch } from './sample-batch.js';
@@ -40,9 +40,10 @@ export class BlendedDataset<Batch extends NumberedBatch = SampleBatch> implement
   readonly lengthOf: ((sample: number) => number) | undefined;
   readonly #datasets: readonly SampleDataset<Batch>[];
 
-  constructor(description: BlendedDatasetDescription, datasets?: readonly SampleDataset<Batch>[]) {
+  /** @param datasets those of `description.datasets`, opened; the blend closes them */
+  constructor(description: BlendedDatasetDescription, datasets: readonly SampleDataset<Batch>[]) {
     this.description = description;
-    this.#datasets = datasets ?? description.datasets.map((part) => openSampleDataset<Batch>(part));
+    this.#datasets = datasets;
     this.lengthOf = this.#datasets.every((dataset) => dataset.lengthOf !== undefined)
       ? (sample) => {
           const { dataset, number } = this.#placeOf(sample);

@@ -1,7 +1,7 @@
 import { ConfigurationError, UsageError } from '@mtl/errors';
 import { openBlendedDataset } from './blended-dataset.js';
 import type { DataBlend } from './data-path.js';
-import type { IndexCacheEvent } from './index-cache.js';
+import type { IndexCacheEvent } from './index-cache-event.js';
 import type { PythonJsonValue } from './python-json.js';
 import { normalizeWeights } from './python-numbers.js';
 import type { SampleBatch } from './sample-batch.js';

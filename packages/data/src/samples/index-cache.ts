@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { writeFileAtomically } from '../files/write-file-atomically.js';
+import type { IndexCacheEvent } from './index-cache-event.js';
 import { type NpyArrays, type NpyDescription, readNpy, writeNpy } from './npy.js';
 import type { SampleIndexSettings } from './sample-index-options.js';
 
@@ -10,21 +11,6 @@ export interface CachedArraySpecification<D extends NpyDescription = NpyDescript
   readonly descr: D;
   /** Undefined for the first size when only building tells it. */
   readonly shape: readonly [number | undefined, ...number[]];
-}
-
-/** What happened to a cached index; programs print it, tests look at it. */
-export interface IndexCacheEvent {
-  /**
-   * `loaded` from the cache; `built` because there was none; `rebuilt` because the cache was broken;
-   * `not-written` when it was built but could not be kept.
-   */
-  readonly kind: 'loaded' | 'built' | 'rebuilt' | 'not-written';
-  readonly directory: string;
-  /** `{md5}-{class}` or `{md5}-{class}-{split}`: the start of the cache files' names. */
-  readonly name: string;
-  /** Why it was rebuilt or not written. */
-  readonly reason?: string;
-  readonly milliseconds: number;
 }
 
 /**

@@ -1,23 +1,34 @@
-import { BertDataset } from '../masked/bert-dataset.js';
-import { T5Dataset } from '../masked/t5-dataset.js';
-import { TaskDataset } from '../tasks/task-dataset.js';
-import { BlendedDataset } from './blended-dataset.js';
-import { GptDataset } from './gpt-dataset.js';
+import { UsageError } from '@mtl/errors';
+import { BertDataset, type BertDatasetDescription } from '../masked/bert-dataset.js';
+import { T5Dataset, type T5DatasetDescription } from '../masked/t5-dataset.js';
+import { TaskDataset, type TaskDatasetDescription } from '../tasks/task-dataset.js';
+import { BlendedDataset, type BlendedDatasetDescription } from './blended-dataset.js';
+import { GptDataset, type GptDatasetDescription } from './gpt-dataset.js';
 import type { SampleBatch } from './sample-batch.js';
 import type { NumberedBatch, SampleDataset, SampleDatasetDescription } from './sample-dataset.js';
+
+/** The descriptions of this package's datasets. */
+type KnownDescription =
+  | GptDatasetDescription
+  | BertDatasetDescription
+  | T5DatasetDescription
+  | TaskDatasetDescription
+  | BlendedDatasetDescription;
 
 /**
  * Opens a dataset from its description, in this thread or in a worker; `Batch` is what the description's kind
  * gives.
+ *
+ * @throws UsageError MTL_DATA_KIND for a description of another kind
  */
 export function openSampleDataset<Batch extends NumberedBatch = SampleBatch>(
   description: SampleDatasetDescription,
 ): SampleDataset<Batch> {
   // The description's kind says which batches come; it has no trace of their type.
-  return open(description) as SampleDataset<NumberedBatch> as SampleDataset<Batch>;
+  return open(description as KnownDescription) as SampleDataset<NumberedBatch> as SampleDataset<Batch>;
 }
 
-function open(description: SampleDatasetDescription): unknown {
+function open(description: KnownDescription): unknown {
   switch (description.kind) {
     case 'gpt':
       return new GptDataset(description);
@@ -28,6 +39,15 @@ function open(description: SampleDatasetDescription): unknown {
     case 'task':
       return new TaskDataset(description);
     case 'blended':
-      return new BlendedDataset(description);
+      return new BlendedDataset(
+        description,
+        description.datasets.map((part) => openSampleDataset(part)),
+      );
+    default: {
+      const { kind } = description as SampleDatasetDescription;
+      throw new UsageError('MTL_DATA_KIND', `unknown kind of dataset: ${String(kind)}`, {
+        expected: 'gpt, bert, t5, task or blended',
+      });
+    }
   }
 }

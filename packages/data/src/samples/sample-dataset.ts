@@ -1,8 +1,3 @@
-import type { BertDatasetDescription } from '../masked/bert-dataset.js';
-import type { T5DatasetDescription } from '../masked/t5-dataset.js';
-import type { TaskDatasetDescription } from '../tasks/task-dataset.js';
-import type { BlendedDatasetDescription } from './blended-dataset.js';
-import type { GptDatasetDescription } from './gpt-dataset.js';
 import type { SampleBatch } from './sample-batch.js';
 
 /** What every kind of micro-batch has. */
@@ -11,6 +6,12 @@ export interface NumberedBatch {
   readonly sequenceLength: number;
   /** Exact integers [B]: which samples of the dataset these are. */
   readonly sampleNumbers: Float64Array;
+}
+
+/** What a dataset is opened from: plain data, which worker threads can receive. */
+export interface SampleDatasetDescription {
+  /** The class of the dataset, such as `gpt`. */
+  readonly kind: string;
 }
 
 /** Anything samples of one sequence length can be drawn from. */
@@ -36,11 +37,3 @@ export interface SampleDataset<Batch extends NumberedBatch = SampleBatch> {
   /** Closes the files. */
   close(): void;
 }
-
-/** A structured-clonable description of a dataset. */
-export type SampleDatasetDescription =
-  | GptDatasetDescription
-  | BertDatasetDescription
-  | T5DatasetDescription
-  | TaskDatasetDescription
-  | BlendedDatasetDescription;

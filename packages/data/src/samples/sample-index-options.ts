@@ -1,4 +1,4 @@
-import type { IndexCacheEvent } from './index-cache.js';
+import type { IndexCacheEvent } from './index-cache-event.js';
 import type { PythonJsonValue } from './python-json.js';
 import type { SplitName } from './split.js';
 

@@ -1,7 +1,7 @@
-import type { TokenizerOptions } from './create-tokenizer.js';
 import { makeHuggingFaceTokenizer } from './hugging-face-tokenizer.js';
 import { readTextFile } from './read-json-file.js';
 import type { Tokenizer } from './tokenizer.js';
+import type { TokenizerOptions } from './tokenizer-options.js';
 
 /** BERT's WordPiece from a `vocab.txt` (one token a line); documents end with `[SEP]`. */
 export function createBertWordPieceTokenizer(

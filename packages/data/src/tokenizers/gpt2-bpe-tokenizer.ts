@@ -1,9 +1,9 @@
 import { ConfigurationError } from '@mtl/errors';
 import { checkIds } from './check-ids.js';
-import type { TokenizerOptions } from './create-tokenizer.js';
 import { makeHuggingFaceTokenizer } from './hugging-face-tokenizer.js';
 import { readJsonFile, readTextFile } from './read-json-file.js';
 import type { Tokenizer } from './tokenizer.js';
+import type { TokenizerOptions } from './tokenizer-options.js';
 
 const vocabularySize = 50257;
 const endOfText = 50256;

@@ -4,10 +4,10 @@ import { Tokenizer as Implementation } from '@huggingface/tokenizers';
 import { DataError } from '@mtl/errors';
 import { checkTokenizerJson, type TokenizerJson } from './check-tokenizer-json.js';
 import { correctBertNormalizer } from './correct-bert-normalizer.js';
-import type { TokenizerOptions } from './create-tokenizer.js';
 import { readJsonFile } from './read-json-file.js';
 import type { Tokenizer } from './tokenizer.js';
 import { tokenizerError } from './tokenizer-error.js';
+import type { TokenizerOptions } from './tokenizer-options.js';
 import { wordPieceOffsets } from './word-piece-offsets.js';
 
 // What the published models call the token that ends a document, most specific first.

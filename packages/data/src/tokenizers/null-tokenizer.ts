@@ -1,6 +1,6 @@
 import { ConfigurationError, DataError } from '@mtl/errors';
-import type { TokenizerOptions } from './create-tokenizer.js';
 import type { Tokenizer } from './tokenizer.js';
+import type { TokenizerOptions } from './tokenizer-options.js';
 
 /**
  * For corpora that are ids already ("17 4 230"): the vocabulary is exactly `vocabSize`, the last id ends

@@ -1,5 +1,5 @@
 import type { PythonJsonValue } from '../samples/python-json.js';
-import type { TokenizerOptions } from './create-tokenizer.js';
+import type { TokenizerOptions } from './tokenizer-options.js';
 import type { EncodedText } from './word-piece-offsets.js';
 
 /** Turns text into token ids and back. */

@@ -3,7 +3,8 @@ import type { ErrorMessage } from '@mtl/errors';
 import { createSentenceSplitter } from '../corpora/sentence-splitter.js';
 import { type TokenizedDocuments, tokenizeDocuments } from '../corpora/tokenize-documents.js';
 import type { TokenDtype } from '../indexed/token-dtype.js';
-import { createTokenizer, type TokenizerOptions } from '../tokenizers/create-tokenizer.js';
+import { createTokenizer } from '../tokenizers/create-tokenizer.js';
+import type { TokenizerOptions } from '../tokenizers/tokenizer-options.js';
 import { packWorkerError } from './pack-worker-error.js';
 
 /** What the thread is started with. */

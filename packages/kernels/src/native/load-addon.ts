@@ -1,7 +1,7 @@
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { KernelError } from '@mtl/errors';
-import type { KernelsAddon } from './addon.js';
+import type { KernelsAddon } from './kernels-addon.js';
 import { packageDirectory } from './package-directory.js';
 
 /** OpenMP threads that spin after a parallel region starve other processes on the same cores. */

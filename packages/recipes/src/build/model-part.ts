@@ -11,7 +11,7 @@ import {
 import type { ParallelConfiguration, TrainingConfiguration } from '../pretraining-configuration.js';
 import { balanceAdvice } from './balance-advice.js';
 import { layersOfChunks } from './layers-of-chunks.js';
-import type { ModelPiece } from './model-recipe.js';
+import type { ModelPiece } from './model-piece.js';
 import { pipelineSchedule, type ScheduleConfiguration } from './pipeline-schedule.js';
 import { recordsPasses } from './records-passes.js';
 import type { TrainingProcesses } from './training-processes.js';

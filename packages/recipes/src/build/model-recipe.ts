@@ -1,4 +1,3 @@
-import type { Parameter } from '@mtl/autograd';
 import type { LogicalTensor } from '@mtl/checkpoint';
 import type { ProcessGroup } from '@mtl/comm';
 import type { NumberedBatch, SplitDatasets, SplitDatasetsOptions, Tokenizer } from '@mtl/data';
@@ -9,12 +8,12 @@ import type {
   TransformerConfiguration,
   WritableDtype,
 } from '@mtl/models';
-import type { Stage } from '@mtl/pipeline';
 import type { LossKind, ModelFlopsShape } from '@mtl/trainer';
 import type { ModelKind } from '../model-kind.js';
 import type { PretrainingConfiguration } from '../pretraining-configuration.js';
 import type { PreparedCorpus } from './default-corpus.js';
 import type { ModelPart } from './model-part.js';
+import type { ModelPiece } from './model-piece.js';
 import type { StageBatches, StageBatchesOptions } from './stage-batches.js';
 
 /** A Hugging Face directory that was opened. */
@@ -37,11 +36,6 @@ export interface SaveHuggingFaceOptions<Model> {
   readonly tokenizerFiles: Readonly<Record<string, string>>;
   /** What weights are stored as. Default F32. */
   readonly dtype?: WritableDtype;
-}
-
-/** A piece of a model on a rank. */
-export interface ModelPiece<Batch> extends Stage<Batch> {
-  readonly parameters: readonly Parameter[];
 }
 
 /** What a trained model is shown with at the end of a run. */

@@ -1,7 +1,8 @@
 import { styleText } from 'node:util';
+import { formatDuration } from './format-duration.js';
 import type { StepMetrics } from './step-metrics.js';
-import type { ValidationLoss } from './training-summary.js';
 import { validationFigures } from './validation-figures.js';
+import type { ValidationLoss } from './validation-loss.js';
 
 /** What one console line says about the steps since the line before. */
 export interface IntervalMetrics {
@@ -75,16 +76,6 @@ export function formatProgressBar(state: ProgressBarState, width: number): strin
   if (barWidth < 5) return text.slice(0, Math.max(0, width - 1));
   const filled = Math.round(share * barWidth);
   return `${'█'.repeat(filled)}${'░'.repeat(barWidth - filled)}${text}`;
-}
-
-/** `45s`, `3m 05s`, `2h 07m`, `3d 04h`. */
-export function formatDuration(milliseconds: number): string {
-  const seconds = Math.max(0, Math.round(milliseconds / 1000));
-  const two = (value: number): string => String(Math.floor(value)).padStart(2, '0');
-  if (seconds < 60) return `${seconds}s`;
-  if (seconds < 3600) return `${Math.floor(seconds / 60)}m ${two(seconds % 60)}s`;
-  if (seconds < 86_400) return `${Math.floor(seconds / 3600)}h ${two((seconds % 3600) / 60)}m`;
-  return `${Math.floor(seconds / 86_400)}d ${two((seconds % 86_400) / 3600)}h`;
 }
 
 /** As Python's `{:.6E}`: `1.500000E-04`. */

@@ -15,8 +15,8 @@ import { join } from 'node:path';
 import { UsageError } from '@mtl/errors';
 import { encodeEventRecord, readEventRecords, type TensorboardEvent } from './event-records.js';
 import type { StepMetrics } from './step-metrics.js';
-import type { ValidationLoss } from './training-summary.js';
 import { validationFigures } from './validation-figures.js';
+import type { ValidationLoss } from './validation-loss.js';
 
 export interface TensorboardWriterOptions {
   /** The folder of the run (--tensorboard-dir); made when missing. */

@@ -1,4 +1,4 @@
-import type { ValidationLoss } from './training-summary.js';
+import type { ValidationLoss } from './validation-loss.js';
 
 /** A loss on held-out data as reports show it. */
 export interface ValidationFigure {

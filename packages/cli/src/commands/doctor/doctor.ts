@@ -1,7 +1,8 @@
 import { MtlError } from '@mtl/errors';
 import type { Command } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';
-import { type Finding, findings } from './findings.js';
+import type { Finding } from './finding.js';
+import { findings } from './findings.js';
 
 /** `mtl doctor`: what this machine has, and what it lacks. */
 export function doctorCommand(): Command {

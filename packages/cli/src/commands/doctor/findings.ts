@@ -5,16 +5,8 @@ import { MtlError } from '@mtl/errors';
 import { hostInformation } from '@mtl/kernels';
 import { formatBytes } from '../../terminal/format-bytes.js';
 import { cudaFindings } from './cuda-findings.js';
+import type { Finding } from './finding.js';
 import { ncclFindings } from './nccl-findings.js';
-
-/** One thing that the doctor looked at. */
-export interface Finding {
-  readonly name: string;
-  /** `missing` is needed for training; `note` is not there and not needed, or worth knowing. */
-  readonly status: 'ok' | 'note' | 'missing';
-  readonly value: string;
-  readonly remedy?: string;
-}
 
 /** Looks at everything; nothing is written, nothing is changed. */
 export async function findings(): Promise<readonly Finding[]> {

@@ -1,7 +1,7 @@
 import { glooProblem, type NcclInformation, ncclInformation } from '@mtl/comm';
 import { MtlError } from '@mtl/errors';
 import { findGpu } from '@mtl/kernels';
-import type { Finding } from './findings.js';
+import type { Finding } from './finding.js';
 
 /**
  * NCCL's library, its version and path, or what lacks; and over what processes of a job would communicate

@@ -1,0 +1,99 @@
+import type { TypedArray } from '../dtype.js';
+import type { MemoryStatistics } from '../memory-statistics.js';
+
+/** What an operation declares about itself. */
+export interface OperationSchema {
+  readonly name: string;
+  readonly numOutputs: number;
+  /** Outputs first; a trailing `?` marks an optional tensor. */
+  readonly tensors: readonly string[];
+  readonly attributes: readonly string[];
+}
+
+/** How often an operation ran in this process, and how long its kernels took. */
+export interface OperationStatistics {
+  readonly name: string;
+  readonly calls: number;
+  readonly seconds: number;
+}
+
+/**
+ * What the CUDA library found without using a device; versions as CUDA counts them (13000 for 13.0, 0: no
+ * driver).
+ */
+export interface NativeCudaProbe {
+  readonly driverVersion: number;
+  readonly runtimeVersion: number;
+  readonly devices: readonly {
+    readonly name: string;
+    readonly computeCapability: number;
+    readonly numMultiprocessors: number;
+    readonly memoryBytes: number;
+  }[];
+}
+
+/** A graph, or memory of graphs, of the native side. */
+export interface NativePointer {
+  readonly _brand: unique symbol;
+}
+
+/** The functions of the native addon; everything else in this package is built on them. */
+export interface KernelsAddon {
+  /**
+   * Where calls read lists from: written just before the call, as arrays are slow to read from native code.
+   */
+  readonly callNumbers: Float64Array;
+
+  /** The shape is in `callNumbers`, as for a view. */
+  createTensor(device: number, dtype: number, rank: number): number;
+  createView(handle: number, offset: number, rank: number): number;
+  release(handle: number): void;
+  write(handle: number, source: TypedArray): void;
+  read(handle: number, destination: TypedArray): void;
+  zero(handle: number): void;
+  numLiveTensors(): number;
+  setPoison(enabled: boolean): void;
+  readonly tensorApi: unknown;
+
+  /** Handles and then attributes are in `callNumbers`. */
+  run(operation: number, numTensors: number, numAttributes: number): void;
+  operations(): OperationSchema[];
+  supports(operation: number, device: number): boolean;
+  countedFlops(): number;
+  resetCountedFlops(): void;
+  operationStatistics(): OperationStatistics[];
+
+  memoryStatistics(device: number): MemoryStatistics;
+  resetPeakMemory(device: number): void;
+  trimMemory(device: number): void;
+  limitMemory(device: number, bytes: number): void;
+  synchronize(device: number): void;
+  pushRange(device: number, name: string): void;
+  popRange(device: number): void;
+  isAvailable(device: number): boolean;
+  probeCuda(libraryPath: string): NativeCudaProbe;
+  openCuda(
+    libraryPath: string,
+    deviceIndex: number,
+    cublasLtCandidates: string,
+    allowTf32: boolean,
+  ): NativeCudaProbe & { deviceIndex: number; cublasLtPath: string; cublasLtVersion: number };
+  supportsGraphs(device: number): boolean;
+  createGraphMemory(device: number): NativePointer;
+  destroyGraphMemory(device: number, memory: NativePointer): void;
+  enterGraphMemory(device: number, memory: NativePointer): void;
+  leaveGraphMemory(device: number): void;
+  beginCapture(device: number): void;
+  endCapture(device: number, isWanted: boolean): NativePointer | undefined;
+  launchGraph(device: number, graph: NativePointer): void;
+  destroyGraph(device: number, graph: NativePointer): void;
+  cudaStreams(): { deviceIndex: number; compute: bigint; copy: bigint; communication: bigint };
+  setNumThreads(count: number, pin: boolean): void;
+  setInstructionSet(level: number): void;
+  host(): {
+    numThreads: number;
+    detectedInstructionSet: 'plain' | 'avx2' | 'avx512';
+    instructionSet: 'plain' | 'avx2' | 'avx512';
+    onednnVersion: string;
+  };
+}
