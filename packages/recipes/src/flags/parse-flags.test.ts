@@ -53,6 +53,21 @@ describe('parseFlags', () => {
     expect(parseFlags(['--save', 'my runs']).values.save).toBe('my runs');
   });
 
+  it('takes the last of a flag that is given several times, with one notice', () => {
+    const parsed = parse(
+      '--lr 1 --num_layers 3 --lr=2 --data-path a b --num-layers 4 --lr 3 --data-path c --preset char-10m --preset none',
+    );
+    expect(parsed.values).toMatchObject({ lr: 3, 'num-layers': 4, 'data-path': ['c'] });
+    expect(parsed.preset).toBe('none');
+    expect(parsed.notices).toEqual([
+      'given more than once on the command line, the last one counts: --lr 3, --num-layers 4, --data-path c, --preset none',
+    ]);
+    expect(parse('--layernorm-epsilon 1e-6 --norm-epsilon 1e-7').values['norm-epsilon']).toBe(1e-7);
+    expect(parse('--bf16 --bf16 --preset none').notices).toEqual([
+      'given more than once on the command line, the last one counts: --bf16',
+    ]);
+  });
+
   it('finds --help and --debug anywhere, before anything else is read', () => {
     expect(parse('--no-such-flag --help')).toMatchObject({ help: true, debug: false });
     expect(parse('-h')).toMatchObject({ help: true });
@@ -62,20 +77,20 @@ describe('parseFlags', () => {
   it.each([
     ['--num-layer 3', 'error[MTL_FLAG_UNKNOWN]: --num-layer is not a flag; expected --num-layers'],
     ['--zzzzzzzzzz', 'error[MTL_FLAG_UNKNOWN]: --zzzzzzzzzz is not a flag'],
-    [
-      '--lr 1 --lr 2',
-      'error[MTL_FLAG_REPEATED]: --lr is given twice, as --lr 1 and as --lr 2; expected each flag once\n  remedy: leave one of them out',
-    ],
+    ['--lr zero --lr 2', 'error[MTL_FLAG_VALUE]: --lr zero on the command line'],
     [
       '--recompute-activations --recompute-granularity full',
-      '--recompute-granularity is given twice, as --recompute-activations and as --recompute-granularity full;',
+      'error[MTL_FLAG_REPEATED]: --recompute-activations and --recompute-granularity full contradict each other; expected one of them',
     ],
     ['--recompute-activations yes', 'error[MTL_FLAG_ARGUMENT]: "yes" behind --recompute-activations belongs'],
     ['--layernorm-epsilon', 'error[MTL_FLAG_VALUE_MISSING]: --norm-epsilon needs a value'],
-    ['--context-parallel-size 1 --context-parallel-size 2', '--context-parallel-size is given twice, as'],
-    ['--preset default --preset char-10m', '--preset is given twice, as'],
-    ['--bf16 --no-bf16', 'error[MTL_FLAG_REPEATED]: --bf16 is given twice'],
-    ['--num_layers 1 --num-layers 2', 'error[MTL_FLAG_REPEATED]: --num-layers is given twice'],
+    [
+      '--recompute-granularity full --recompute-activations',
+      'error[MTL_FLAG_REPEATED]: --recompute-granularity full and --recompute-activations contradict each other',
+    ],
+    ['--context-parallel-size 1 --context-parallel-size 2', 'error[MTL_FLAG_UNSUPPORTED]'],
+    ['--bf16 --no-bf16', 'error[MTL_FLAG_REPEATED]: --bf16 and --no-bf16 contradict each other'],
+    ['--no-bf16 --bf16', 'error[MTL_FLAG_REPEATED]: --no-bf16 and --bf16 contradict each other'],
     ['--num-layers', 'error[MTL_FLAG_VALUE_MISSING]: --num-layers needs a value; expected --num-layers N'],
     ['--save --load x', 'error[MTL_FLAG_VALUE_MISSING]: --save needs a value; expected --save DIR'],
     ['--save=', 'error[MTL_FLAG_VALUE_MISSING]: --save needs a value'],

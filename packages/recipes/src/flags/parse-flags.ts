@@ -26,8 +26,9 @@ export interface ParsedFlags extends ResolvedFlags {
  * Reads a command line, the file it names with --config and the preset it names with --preset: flags override
  * the file, the file overrides the preset, the preset overrides Megatron-LM's defaults.
  *
- * Accepted are `--flag value`, `--flag=value`, `--switch`, `--no-switch`, several values where a flag takes
- * them, underscores for dashes, and the other names of `flagAliases`.
+ * A flag that is repeated on the command line counts as it was given last, with a notice. Accepted are
+ * `--flag value`, `--flag=value`, `--switch`, `--no-switch`, several values where a flag takes them,
+ * underscores for dashes, and the other names of `flagAliases`.
  *
  * @param argv arguments without the program's name: `process.argv.slice(2)`.
  * @param options.model the model that the program trains (default: gpt)
@@ -80,41 +81,60 @@ const where = 'on the command line';
 
 function readCommandLine(argv: readonly string[]): CommandLine {
   const line: CommandLine = { values: new Map(), notices: [] };
-  const seen = new Map<string, SeenFlag>();
+  const last = new Map<string, SeenFlag>();
+  const repeated = new Set<string>();
   for (const written of splitArguments(argv)) {
     const flag = withoutAlias(written);
     const { name } = flag;
     const target = isFlagName(name) ? name : (switchedOffBy(name) ?? name);
     const value = isFlagName(target) ? flagValueOf(target, flag) : valuesOf(flag);
-    const before = seen.get(target);
+    const before = last.get(target);
     if (before !== undefined) {
-      line.notices.push(noticeOfSecond({ target, before, second: { written, value } }));
-      continue;
+      refuseContradiction({ target, before, second: { written, flag, value } });
+      repeated.add(target);
     }
-    seen.set(target, { written, value });
+    last.set(target, { written, flag, value });
+  }
+  for (const [target, { flag, value }] of last) {
+    const { name } = flag;
     if (isFlagName(target)) line.values.set(target, value);
     else if (name === 'preset' || name === 'config') line[name] = soleValue(flag);
     else if (name === 'debug') noValue(flag);
     else line.notices.push(noticeOf(flag));
   }
+  if (repeated.size > 0) {
+    const inForce = [...repeated].map((target) => textOf(last.get(target)!.written));
+    line.notices.push(`given more than once ${where}, the last one counts: ${inForce.join(', ')}`);
+  }
   return line;
 }
 
+/** One use of a flag. */
 interface SeenFlag {
   readonly written: WrittenFlag;
+  /** The same without an alias. */
+  readonly flag: WrittenFlag;
   readonly value: unknown;
 }
 
-/** Long command lines name a flag twice; which of two values was meant nobody knows. */
-function noticeOfSecond(options: { target: string; before: SeenFlag; second: SeenFlag }): string {
+/**
+ * A flag may be repeated with another value, since scripts append to a command line. Two different switches
+ * for one flag (--bf16 --no-bf16; --recompute-activations --recompute-granularity full) contradict each
+ * other.
+ */
+function refuseContradiction(options: { target: string; before: SeenFlag; second: SeenFlag }): void {
   const { target, before, second } = options;
-  if (JSON.stringify(before.value) === JSON.stringify(second.value))
-    return `${textOf(second.written)} is given twice ${where}`;
+  const isSwitch = before.flag.name !== second.flag.name || standsForValue(before) || standsForValue(second);
+  if (!isSwitch || JSON.stringify(before.value) === JSON.stringify(second.value)) return;
   throw new ConfigurationError(
     'MTL_FLAG_REPEATED',
-    `--${target} is given twice, as ${textOf(before.written)} and as ${textOf(second.written)}`,
-    { expected: 'each flag once', remedy: 'leave one of them out', details: { flag: target } },
+    `${textOf(before.written)} and ${textOf(second.written)} contradict each other`,
+    { expected: 'one of them', remedy: 'leave the other one out', details: { flag: target } },
   );
+}
+
+function standsForValue({ written }: SeenFlag): boolean {
+  return findFlagAlias(written.name)?.value !== undefined;
 }
 
 /** What an other name of a flag stands for. */
