@@ -8,7 +8,8 @@ const endOfDocument = 256;
  */
 export function createByteLevelTokenizer(): Tokenizer {
   const encoder = new TextEncoder();
-  const decoder = new TextDecoder();
+  // A byte order mark is a character like any other.
+  const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
   return {
     name: 'ByteLevelTokenizer',
     vocabularySize: endOfDocument + 1,

@@ -1,12 +1,12 @@
 import { ConfigurationError } from '@mtl/errors';
+import { BytePairEncoder } from './byte-pair-encoder.js';
 import { checkIds } from './check-ids.js';
+import { endOfText, loadGpt2Vocabulary } from './gpt2-vocabulary.js';
+import { gpt2WordPattern } from './gpt2-word-pattern.js';
 import { makeHuggingFaceTokenizer } from './hugging-face-tokenizer.js';
 import { readJsonFile, readTextFile } from './read-json-file.js';
 import type { Tokenizer } from './tokenizer.js';
 import type { TokenizerOptions } from './tokenizer-options.js';
-
-const vocabularySize = 50257;
-const endOfText = 50256;
 
 /**
  * GPT-2's byte-level BPE: the real vocabulary (built in), or one from `vocab.json` and `merges.txt`. Text
@@ -27,21 +27,38 @@ export async function createGpt2BpeTokenizer(
       },
     );
   }
-  // Loaded on demand: the vocabulary takes 50 ms to import.
-  const { encode, decode } = await import('gpt-tokenizer/encoding/r50k_base');
-  const asText = { disallowedSpecial: new Set<string>() };
+  return builtIn(await loadGpt2Vocabulary());
+}
+
+function builtIn(tokens: readonly string[]): Tokenizer {
+  const encoder = new BytePairEncoder(new Map(tokens.map((token, id) => [token, id])));
+  const bytes = [...tokens, endOfText].map((token) => Buffer.from(token, 'latin1'));
+  const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
   return {
     name: 'GPT2BPETokenizer',
-    vocabularySize,
-    eod: endOfText,
+    vocabularySize: bytes.length,
+    eod: bytes.length - 1,
     identifiers: { class: 'mtl.GPT2BPETokenizer', tokenizer_path: null },
     options: { type: 'GPT2BPETokenizer' },
-    encode: (text) => encode(text, asText),
+    encode: (text) => {
+      const ids: number[] = [];
+      for (const [word] of text.matchAll(gpt2WordPattern)) {
+        for (const id of encoder.encode(byteString(word))) ids.push(id);
+      }
+      return ids;
+    },
     decode: (ids) => {
-      checkIds(ids, vocabularySize);
-      return decode(ids as Iterable<number> & ArrayLike<number>);
+      checkIds(ids, bytes.length);
+      return decoder.decode(Buffer.concat(Array.from(ids, (id) => bytes[id]!)));
     },
   };
+}
+
+const isAscii = /^[\0-\x7f]*$/;
+
+/** The UTF-8 of a text, a character for each byte. */
+function byteString(text: string): string {
+  return isAscii.test(text) ? text : Buffer.from(text, 'utf8').toString('latin1');
 }
 
 function fromFiles(
@@ -51,14 +68,14 @@ function fromFiles(
   const vocab = readJsonFile(vocabFile);
   const lines = readTextFile(mergeFile).split(/\r?\n/);
   const merges = lines.filter((line, i) => line !== '' && !(i === 0 && line.startsWith('#version')));
-  const id = (vocab as Record<string, unknown> | null)?.['<|endoftext|>'];
+  const id = (vocab as Record<string, unknown> | null)?.[endOfText];
   const byteLevel = { type: 'ByteLevel', add_prefix_space: false, trim_offsets: true, use_regex: true };
   return makeHuggingFaceTokenizer({
     name: 'GPT2BPETokenizer',
     path: vocabFile,
     json: {
       model: { type: 'BPE', vocab, merges },
-      added_tokens: id === undefined ? [] : [{ id, content: '<|endoftext|>', special: true }],
+      added_tokens: id === undefined ? [] : [{ id, content: endOfText, special: true }],
       pre_tokenizer: byteLevel,
       decoder: byteLevel,
     },

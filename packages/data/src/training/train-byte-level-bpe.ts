@@ -1,16 +1,9 @@
 import type { TokenizerJson } from '../tokenizers/check-tokenizer-json.js';
+import { gpt2WordPattern } from '../tokenizers/gpt2-word-pattern.js';
 import { byteAlphabet } from './byte-alphabet.js';
 import { countWords, type TrainingProgress, type TrainingTexts } from './count-words.js';
 import { learnMerges } from './learn-merges.js';
 import { checkVocabularySize, checkWords } from './training-error.js';
-
-// GPT-2's pattern; white space is Unicode's White_Space, as in the Rust library (JavaScript's \s differs in
-// two).
-const space = '\\t-\\r \\u0085\\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000';
-const wordPattern = new RegExp(
-  `'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^${space}\\p{L}\\p{N}]+|[${space}]+(?![^${space}])|[${space}]+`,
-  'gu',
-);
 
 /** Settings of a byte-level BPE training. */
 export interface TrainByteLevelBpeOptions {
@@ -32,7 +25,7 @@ export async function trainByteLevelBpe(options: TrainByteLevelBpeOptions): Prom
   const { texts, vocabularySize, minFrequency = 2, specialTokens = ['<|endoftext|>'], onProgress } = options;
   const alphabet = [...byteAlphabet].sort();
   checkVocabularySize(vocabularySize, specialTokens.length + 256, 'special tokens and 256 bytes');
-  const words = await countWords({ texts, split: (text) => text.match(wordPattern) ?? [], onProgress });
+  const words = await countWords({ texts, split: (text) => text.match(gpt2WordPattern) ?? [], onProgress });
   checkWords(words);
   const symbols = [...specialTokens, ...alphabet];
   const idOfByte = byteAlphabet.map((character) => specialTokens.length + alphabet.indexOf(character));

@@ -1,0 +1,109 @@
+// A word that occurs again is not merged again; long words rarely do.
+const maximumCachedWords = 1 << 16;
+const maximumCachedLength = 64;
+// Keys of the heap: rank x 2^32 + position, exact in a double for ranks below 2^21.
+const radix = 2 ** 32;
+
+/**
+ * Byte-pair encoding (Sennrich 2016) over a vocabulary whose ids are the ranks of its merges, as GPT-2's: of
+ * all neighbours that make a token together, those with the lowest id are merged first, the leftmost first
+ * among equals. n log n in the length of a word.
+ */
+export class BytePairEncoder {
+  readonly #ids: ReadonlyMap<string, number>;
+  readonly #longest: number;
+  readonly #cache = new Map<string, readonly number[]>();
+
+  /** @param ids by token; tokens and words are byte strings, a character U+0000 to U+00FF for each byte */
+  constructor(ids: ReadonlyMap<string, number>) {
+    this.#ids = ids;
+    let longest = 0;
+    for (const token of ids.keys()) longest = Math.max(longest, token.length);
+    this.#longest = longest;
+  }
+
+  /** Ids of a word. Every single byte must be a token. */
+  encode(word: string): readonly number[] {
+    const whole = this.#ids.get(word);
+    if (whole !== undefined) return [whole];
+    if (word.length > maximumCachedLength) return this.merge(word);
+    let ids = this.#cache.get(word);
+    if (ids === undefined) {
+      ids = this.merge(word);
+      if (this.#cache.size >= maximumCachedWords) this.#cache.clear();
+      this.#cache.set(word, ids);
+    }
+    return ids;
+  }
+
+  /**
+   * Merges the bytes of a word, by merges with an id below `end` only: the two parts that remain of a token
+   * below its own id are the merge that makes it.
+   */
+  merge(word: string, end = Number.POSITIVE_INFINITY): number[] {
+    const size = word.length;
+    // A linked list of pieces, each known by the position of its first byte.
+    const nexts = Int32Array.from({ length: size }, (_, i) => i + 1);
+    const previous = Int32Array.from({ length: size }, (_, i) => i - 1);
+    // The id that a piece and the one after it make; -1 for none.
+    const merged = new Int32Array(size).fill(-1);
+    const heap: number[] = [];
+    const look = (position: number): void => {
+      const next = nexts[position]!;
+      const last = next < size ? nexts[next]! : size;
+      merged[position] = -1;
+      if (next >= size || last - position > this.#longest) return;
+      const id = this.#ids.get(word.slice(position, last));
+      if (id === undefined || id >= end) return;
+      merged[position] = id;
+      push(heap, id * radix + position);
+    };
+    for (let position = 0; position < size; position++) look(position);
+    for (let key = pop(heap); key !== undefined; key = pop(heap)) {
+      const position = key % radix;
+      // Merges since it was pushed have changed this pair.
+      if (merged[position] !== (key - position) / radix) continue;
+      const next = nexts[position]!;
+      const after = nexts[next]!;
+      merged[next] = -1;
+      nexts[position] = after;
+      if (after < size) previous[after] = position;
+      look(position);
+      if (position > 0) look(previous[position]!);
+    }
+    const ids: number[] = [];
+    for (let position = 0; position < size; position = nexts[position]!) {
+      ids.push(this.#ids.get(word.slice(position, nexts[position]!))!);
+    }
+    return ids;
+  }
+}
+
+function push(heap: number[], key: number): void {
+  let at = heap.length;
+  heap.push(key);
+  while (at > 0) {
+    const parent = (at - 1) >> 1;
+    if (heap[parent]! <= key) break;
+    heap[at] = heap[parent]!;
+    at = parent;
+  }
+  heap[at] = key;
+}
+
+function pop(heap: number[]): number | undefined {
+  const top = heap[0];
+  const key = heap.pop();
+  if (key === undefined || heap.length === 0) return top;
+  let at = 0;
+  for (;;) {
+    let child = 2 * at + 1;
+    if (child >= heap.length) break;
+    if (child + 1 < heap.length && heap[child + 1]! < heap[child]!) child++;
+    if (heap[child]! >= key) break;
+    heap[at] = heap[child]!;
+    at = child;
+  }
+  heap[at] = key;
+  return top;
+}
