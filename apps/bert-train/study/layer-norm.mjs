@@ -66,7 +66,8 @@ async function train({ depth, placement, seed }) {
   const lines = readFileSync(metrics, 'utf8')
     .split('\n')
     .filter((line) => line !== '');
-  return lines.map((line) => JSON.parse(line).mlm_loss);
+  const steps = lines.map((line) => JSON.parse(line)).filter(({ type }) => type === undefined);
+  return steps.map((step) => step.mlm_loss);
 }
 
 function run(argv, output) {

@@ -95,6 +95,8 @@ describe('resuming', () => {
         ...{ iteration, lm_loss, grad_norm, learning_rate, consumed_samples },
       }));
     expect(facts(`${parts}.jsonl`)).toEqual(facts(`${whole}.jsonl`));
+    // every run writes its metrics in its folder
+    expect(facts(join(parts, 'metrics.jsonl'))).toEqual(facts(`${whole}.jsonl`));
     expect(checkpointBytes(join(parts, 'iter_0000012'))).toEqual(
       checkpointBytes(join(whole, 'iter_0000012')),
     );

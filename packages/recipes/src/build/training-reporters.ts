@@ -1,12 +1,12 @@
 import {
   ConsoleReporter,
   type ConsoleStream,
-  MetricsJsonlWriter,
   TensorboardWriter,
   type TrainingReporter,
   TrainingSummary,
 } from '@mtl/trainer';
 import type { PretrainingConfiguration } from '../pretraining-configuration.js';
+import { openMetricsFiles } from './metrics-files.js';
 
 /** Everybody who is told how training goes, the summary among them. */
 export interface TrainingReporters {
@@ -29,8 +29,8 @@ export function silentReporters(flopsFormula: string): TrainingReporters {
 }
 
 /**
- * Opens the reporters that the flags ask for: console and summary always, metrics.jsonl and TensorBoard if
- * named.
+ * Opens the reporters of a training run: console, summary and the metrics.jsonl of its run folder always,
+ * another file of metrics and TensorBoard if named.
  */
 export async function openTrainingReporters(options: OpenReportersOptions): Promise<TrainingReporters> {
   const { configuration, stream, flopsFormula, resumeIteration } = options;
@@ -38,21 +38,20 @@ export async function openTrainingReporters(options: OpenReportersOptions): Prom
   const { trainIterations } = configuration.training;
   const console = new ConsoleReporter({ stream, trainIterations, logInterval });
   const summary = new TrainingSummary({ flopsFormula });
-  const metrics =
-    metricsJsonl === undefined
-      ? undefined
-      : await MetricsJsonlWriter.open({ path: metricsJsonl, resumeIteration });
+  const metrics = await openMetricsFiles({
+    ...{ directory: configuration.checkpoint.save, copy: metricsJsonl, resumeIteration },
+    onMessage: (text) => stream.write(`${text}\n`),
+  });
   const tensorboard =
     tensorboardDirectory === undefined
       ? undefined
       : new TensorboardWriter({ directory: tensorboardDirectory });
-  const jsonl: TrainingReporter | undefined = metrics && { step: (step) => metrics.write(step) };
   return {
-    all: [console, summary, jsonl, tensorboard].filter((reporter) => reporter !== undefined),
+    all: [console, summary, ...metrics.all, tensorboard].filter((reporter) => reporter !== undefined),
     summary,
     close: () => {
       console.close();
-      metrics?.close();
+      metrics.close();
       tensorboard?.close();
     },
   };

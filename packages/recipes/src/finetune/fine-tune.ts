@@ -4,12 +4,8 @@ import { findCheckpoint, type LogicalTensor } from '@mtl/checkpoint';
 import type { World } from '@mtl/comm';
 import { ConfigurationError } from '@mtl/errors';
 import type { BertModelConfiguration, BertTask } from '@mtl/models';
-import {
-  MetricsJsonlWriter,
-  readTrainingState,
-  type TrainingReporter,
-  type TrainingResult,
-} from '@mtl/trainer';
+import { readTrainingState, type TrainingResult } from '@mtl/trainer';
+import { type MetricsFiles, openMetricsFiles } from '../build/metrics-files.js';
 import { openDeviceOfRank } from '../build/open-device-of-rank.js';
 import { setThreadsOfRank } from '../build/set-threads-of-rank.js';
 import { TrainingProcesses } from '../build/training-processes.js';
@@ -181,12 +177,8 @@ function setUp(options: FineTuneOptions & Started & { readonly processes: Traini
       if (!processes.isFirst) return { all: [], close: () => {} };
       const { logInterval, epochs } = configuration;
       const lines = stepReporter({ stepsPerEpoch, logInterval, epochs, onMessage });
-      const writer = await openMetrics(options, run);
-      const metrics: TrainingReporter[] =
-        writer === undefined
-          ? []
-          : [{ step: (step) => writer.write({ ...step, otherLosses: { task_loss: step.lmLoss } }) }];
-      return { all: [lines, ...metrics], close: () => writer?.close() };
+      const metrics = await openMetrics(options, run);
+      return { all: [lines, ...metrics.all], close: metrics.close };
     },
     onEpoch: ({ epoch, sets }) => {
       for (const [name, scores] of Object.entries(sets)) {
@@ -199,15 +191,25 @@ function setUp(options: FineTuneOptions & Started & { readonly processes: Traini
   };
 }
 
-/** The file of metrics, one for each seed where there are several: `metrics.seed-2.jsonl`. */
+/**
+ * The file of metrics in the folder of a seed, and the one that a flag names: where there are several seeds,
+ * one for each, such as `metrics.seed-2.jsonl`.
+ */
 async function openMetrics(
-  { configuration: { metricsJsonl }, seeds }: FineTuneOptions,
+  { configuration, seeds, onMessage }: FineTuneOptions,
   { seed, resumeIteration }: OpenReportersOptions,
-): Promise<MetricsJsonlWriter | undefined> {
-  if (metricsJsonl === undefined) return undefined;
-  const { dir, name, ext } = parse(metricsJsonl);
-  const path = seeds.length === 1 ? metricsJsonl : join(dir, `${name}.seed-${seed}${ext}`);
-  return await MetricsJsonlWriter.open({ path, resumeIteration });
+): Promise<MetricsFiles> {
+  const { metricsJsonl, checkpoint } = configuration;
+  const { dir, name, ext } = parse(metricsJsonl ?? '');
+  return await openMetricsFiles({
+    directory: checkpoint.save === undefined ? undefined : seedDirectory(checkpoint.save, seed),
+    copy:
+      seeds.length === 1 || metricsJsonl === undefined
+        ? metricsJsonl
+        : join(dir, `${name}.seed-${seed}${ext}`),
+    onStep: (step) => ({ ...step, otherLosses: { task_loss: step.lmLoss } }),
+    ...{ resumeIteration, onMessage },
+  });
 }
 
 /** How many sequences have no room left: those of more tokens were cut. */

@@ -12,5 +12,6 @@ export function stepsOf(path: string): TaskStep[] {
   return readFileSync(path, 'utf8')
     .trim()
     .split('\n')
-    .map((line) => JSON.parse(line) as TaskStep);
+    .map((line) => JSON.parse(line) as TaskStep & { readonly type?: string })
+    .filter(({ type }) => type === undefined);
 }

@@ -124,7 +124,8 @@ export class TrainingRuns {
     return readFileSync(`${this.pathOf(name)}.jsonl`, 'utf8')
       .trim()
       .split('\n')
-      .map((line) => JSON.parse(line) as Line);
+      .map((line) => JSON.parse(line) as Line & { readonly type?: string })
+      .filter(({ type }) => type === undefined);
   }
 
   /** Largest relative differences of loss and gradient norm between two runs, step by step. */

@@ -1,4 +1,4 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -12,6 +12,9 @@ beforeEach(() => {
   path = join(directory, 'metrics.jsonl');
 });
 afterEach(() => rmSync(directory, { recursive: true }));
+
+const now = () => new Date('2026-11-22T15:30:00.125Z');
+const time = now().toISOString();
 
 function metricsOf(iteration: number): StepMetrics {
   return {
@@ -32,7 +35,7 @@ function metricsOf(iteration: number): StepMetrics {
 }
 
 async function writeSteps(iterations: readonly number[], resumeIteration = 0): Promise<MetricsJsonlWriter> {
-  const writer = await MetricsJsonlWriter.open({ path, resumeIteration });
+  const writer = await MetricsJsonlWriter.open({ path, resumeIteration, now });
   for (const iteration of iterations) writer.write(metricsOf(iteration));
   return writer;
 }
@@ -43,11 +46,18 @@ const iterationsIn = (text: string): readonly number[] =>
     .split('\n')
     .map((line) => JSON.parse(line).iteration);
 
+const recordsIn = (file: string) =>
+  readFileSync(file, 'utf8')
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line));
+
 describe('MetricsJsonlWriter', () => {
   it("writes the contract's names with full precision", async () => {
     (await writeSteps([1])).close();
     expect(readFileSync(path, 'utf8')).toBe(
-      '{"iteration":1,"consumed_samples":4,"consumed_tokens":64,"lm_loss":1.3333333333333333,"grad_norm":0.5,' +
+      `{"time":"${time}","iteration":1,"consumed_samples":4,` +
+        '"consumed_tokens":64,"lm_loss":1.3333333333333333,"grad_norm":0.5,' +
         '"learning_rate":0.00015,"loss_scale":1,"skipped":false,"step_ms":12.5,"tokens_per_s":5120,' +
         '"model_tflops":0.25,"peak_bytes":1000000}\n',
     );
@@ -60,6 +70,47 @@ describe('MetricsJsonlWriter', () => {
     writer.close();
     const line = JSON.parse(readFileSync(path, 'utf8'));
     expect(line).toMatchObject({ grad_norm: null, skipped: true, mlm_loss: 2, sop_loss: 0.7 });
+  });
+
+  it('writes a record of each evaluation, with the losses that its loss is a sum of', async () => {
+    const writer = await writeSteps([1]);
+    writer.validation({ iteration: 1, loss: 1 / 3 });
+    const otherLosses = { mlm_loss: 2, sop_loss: 0.5 };
+    writer.validation({ iteration: 2, loss: 2.5, otherLosses, tokenLosses: ['mlm_loss'] });
+    writer.close();
+    expect(recordsIn(path).slice(1)).toEqual([
+      { type: 'validation', time, iteration: 1, lm_loss: 1 / 3 },
+      { type: 'validation', time, iteration: 2, lm_loss: 2.5, mlm_loss: 2, sop_loss: 0.5 },
+    ]);
+  });
+
+  it('keeps the evaluations up to the checkpoint on a resume, and drops later ones', async () => {
+    const first = await writeSteps([1, 2]);
+    first.validation({ iteration: 2, loss: 5 });
+    for (const iteration of [3, 4]) first.write(metricsOf(iteration));
+    first.validation({ iteration: 4, loss: 4 });
+    first.close();
+    const resumed = await writeSteps([4], 3);
+    resumed.validation({ iteration: 4, loss: 4.5 });
+    resumed.close();
+    expect(resumed.droppedLines).toBe(2);
+    const numbers = recordsIn(path).map(({ type = 'step', iteration }) => `${type} ${iteration}`);
+    expect(numbers).toEqual(['step 1', 'step 2', 'validation 2', 'step 3', 'step 4', 'validation 4']);
+    expect(recordsIn(path).at(-1)).toMatchObject({ lm_loss: 4.5 });
+  });
+
+  it('replaces the last evaluation where a finished run is resumed and evaluates again', async () => {
+    const first = await writeSteps([1, 2]);
+    first.validation({ iteration: 2, loss: 5 });
+    first.close();
+    const resumed = await writeSteps([], 2);
+    resumed.validation({ iteration: 2, loss: 6 });
+    resumed.close();
+    expect(recordsIn(path).map(({ type, iteration, lm_loss }) => [type, iteration, lm_loss])).toEqual([
+      [undefined, 1, 1 / 3 + 1],
+      [undefined, 2, 1 / 3 + 2],
+      ['validation', 2, 6],
+    ]);
   });
 
   it('has a line in the file as soon as it is written', async () => {
@@ -110,6 +161,17 @@ describe('MetricsJsonlWriter', () => {
     expect(iterationsIn(readFileSync(path, 'utf8'))).toEqual([1]);
   });
 
+  it('names a file that cannot be written', async () => {
+    mkdirSync(path);
+    const error = { code: 'MTL_METRICS_FILE', exitCode: 2, message: expect.stringContaining(path) };
+    await expect(writeSteps([])).rejects.toMatchObject(error);
+    await expect(writeSteps([], 3)).rejects.toMatchObject(error);
+    const writer = await MetricsJsonlWriter.open({ path: '/dev/full' });
+    const full = { code: 'MTL_METRICS_FILE', exitCode: 1, message: expect.stringContaining('/dev/full') };
+    expect(() => writer.write(metricsOf(1))).toThrow(expect.objectContaining(full));
+    expect(() => writer.validation({ iteration: 1, loss: 1 })).toThrow(expect.objectContaining(full));
+  });
+
   it.each([
     ['text', 'hello\nworld\n', 1],
     ['one line of text', 'hello\n', 1],
@@ -118,7 +180,7 @@ describe('MetricsJsonlWriter', () => {
     writeFileSync(path, content);
     await expect(writeSteps([], 5)).rejects.toMatchObject({
       code: 'MTL_METRICS_FILE',
-      message: `${path}, line ${line}, is not a step's metrics`,
+      message: `${path}, line ${line}, is not a record of metrics`,
     });
     expect(readFileSync(path, 'utf8')).toBe(content);
     expect(readdirSync(directory)).toEqual(['metrics.jsonl']);

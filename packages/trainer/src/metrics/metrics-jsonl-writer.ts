@@ -2,7 +2,9 @@ import {
   closeSync,
   createReadStream,
   existsSync,
+  fstatSync,
   fsyncSync,
+  ftruncateSync,
   mkdirSync,
   openSync,
   renameSync,
@@ -14,51 +16,88 @@ import { dirname } from 'node:path';
 import { createInterface } from 'node:readline';
 import { ConfigurationError } from '@mtl/errors';
 import type { StepMetrics } from './step-metrics.js';
+import { validationFigures } from './validation-figures.js';
+import type { ValidationLoss } from './validation-loss.js';
 
 export interface MetricsJsonlWriterOptions {
-  /** The file; its folder is made when missing (--metrics-jsonl). */
+  /** The file; its folder is made when missing. */
   readonly path: string;
-  /** The iteration of the checkpoint that training resumes from, or 0 for a training from the start. */
+  /** The iteration of the checkpoint that training resumes from, or 0 for a training run from the start. */
   readonly resumeIteration?: number;
+  /** The time that records carry. Default: the clock. */
+  readonly now?: () => Date;
 }
 
 /**
- * Appends one JSON object per step to a file. A number that is not finite (the gradient norm of a skipped
- * step) becomes null, since JSON has no such numbers; all others keep full precision.
+ * Appends JSON objects to a file, one a line: a record of each step, and one of each evaluation, whose `type`
+ * is `validation`. `time` is when the record was written (ISO 8601, UTC, milliseconds). A number that is not
+ * finite (the gradient norm of a skipped step) becomes null, since JSON has no such numbers; all others keep
+ * full precision.
  *
- * The file always has one line per step, in order: on a resume at iteration n, lines of later steps, which
- * the interrupted run wrote after its last checkpoint, are dropped by writing the kept ones beside the file
- * and renaming. A training from the start moves an older file aside instead (see `movedAside`).
+ * The file always has one record per step and per evaluation, in order: on a resume at iteration n, records
+ * of later iterations, which the interrupted run wrote after its last checkpoint, are dropped by writing the
+ * kept ones to a temporary file and renaming it. A training run from the start moves an older file aside
+ * instead (see `movedAside`).
  */
 export class MetricsJsonlWriter {
   readonly path: string;
-  /** Where the file of an earlier training was moved to, if there was one: worth saying aloud. */
+  /** Where the file of an earlier training run was moved to, if there was one: to be printed. */
   readonly movedAside: string | undefined;
-  /** Lines dropped because the resumed training will write them again. */
+  /** Lines dropped because the resumed training run writes them again. */
   readonly droppedLines: number;
+  readonly #now: () => Date;
   #descriptor: number | undefined;
+  /** The record at the end of the file, where that is an evaluation: the byte at which it starts. */
+  #lastValidation: { readonly iteration: number; readonly start: number } | undefined;
 
-  private constructor(path: string, movedAside: string | undefined, droppedLines: number) {
+  private constructor(path: string, found: FoundFile, now: () => Date) {
     this.path = path;
-    this.movedAside = movedAside;
-    this.droppedLines = droppedLines;
+    this.movedAside = found.movedAside;
+    this.droppedLines = found.droppedLines ?? 0;
+    this.#lastValidation = found.lastValidation;
+    this.#now = now;
     this.#descriptor = openSync(path, 'a');
   }
 
-  /** @throws ConfigurationError `MTL_METRICS_FILE` when the file exists and line N is not one of ours. */
-  static async open({ path, resumeIteration = 0 }: MetricsJsonlWriterOptions): Promise<MetricsJsonlWriter> {
-    mkdirSync(dirname(path), { recursive: true });
-    if (!existsSync(path) || statSync(path).size === 0) return new MetricsJsonlWriter(path, undefined, 0);
-    if (resumeIteration === 0) return new MetricsJsonlWriter(path, moveAside(path), 0);
-    return new MetricsJsonlWriter(path, undefined, await dropLinesBeyond(path, resumeIteration));
+  /**
+   * @throws ConfigurationError `MTL_METRICS_FILE` when the file cannot be written, or exists and line N is
+   *   not a record of metrics
+   */
+  static async open(options: MetricsJsonlWriterOptions): Promise<MetricsJsonlWriter> {
+    const { path, resumeIteration = 0, now = () => new Date() } = options;
+    try {
+      mkdirSync(dirname(path), { recursive: true });
+      return new MetricsJsonlWriter(path, await prepareFile(path, resumeIteration), now);
+    } catch (error) {
+      throw notWritable(path, error, { exitCode: 2 });
+    }
   }
 
-  /** Appends one line; it is in the file (not only in a buffer of this process) when the call returns. */
+  /**
+   * Appends the record of a step; it is in the file (not only in a buffer of this process) when the call
+   * returns.
+   *
+   * @throws ConfigurationError `MTL_METRICS_FILE` when it cannot be written
+   */
   write(metrics: StepMetrics): void {
-    if (this.#descriptor === undefined) {
-      throw new ConfigurationError('MTL_METRICS_FILE', `${this.path} is closed`, { exitCode: 1 });
-    }
-    writeSync(this.#descriptor, `${JSON.stringify(metricsObject(metrics))}\n`);
+    this.#append({ time: this.#now().toISOString(), ...metricsObject(metrics) });
+    this.#lastValidation = undefined;
+  }
+
+  /**
+   * Appends the record of an evaluation. One of the same iteration at the end of the file, as a run leaves
+   * that is resumed with nothing left to train, is replaced.
+   *
+   * @throws as `write`
+   */
+  validation(result: ValidationLoss): void {
+    const { iteration } = result;
+    const descriptor = this.#openDescriptor();
+    if (this.#lastValidation?.iteration === iteration) ftruncateSync(descriptor, this.#lastValidation.start);
+    const start = fstatSync(descriptor).size;
+    const losses = Object.fromEntries(validationFigures(result).map(({ key, value }) => [key, value]));
+    this.#append({ type: 'validation', time: this.#now().toISOString(), iteration, ...losses });
+    this.#lastValidation = { iteration, start };
   }
 
   /** Makes the lines durable and closes the file; further calls do nothing. */
@@ -68,6 +107,49 @@ export class MetricsJsonlWriter {
     closeSync(this.#descriptor);
     this.#descriptor = undefined;
   }
+
+  #append(record: object): void {
+    const descriptor = this.#openDescriptor();
+    try {
+      writeSync(descriptor, `${JSON.stringify(record)}\n`);
+    } catch (error) {
+      throw notWritable(this.path, error, { exitCode: 1 });
+    }
+  }
+
+  #openDescriptor(): number {
+    if (this.#descriptor !== undefined) return this.#descriptor;
+    throw new ConfigurationError('MTL_METRICS_FILE', `${this.path} is closed`, { exitCode: 1 });
+  }
+}
+
+/** What was where metrics are to be written. */
+interface FoundFile {
+  readonly movedAside?: string;
+  readonly droppedLines?: number;
+  readonly lastValidation?: { readonly iteration: number; readonly start: number } | undefined;
+}
+
+async function prepareFile(path: string, resumeIteration: number): Promise<FoundFile> {
+  if (!existsSync(path)) return {};
+  const status = statSync(path);
+  if (status.isDirectory()) throw new Error('a directory');
+  // devices and pipes too
+  if (status.size === 0) return {};
+  if (resumeIteration === 0) return { movedAside: moveAside(path) };
+  return await dropLinesBeyond(path, resumeIteration);
+}
+
+function notWritable(
+  path: string,
+  error: unknown,
+  { exitCode }: { readonly exitCode: 1 | 2 },
+): ConfigurationError {
+  if (error instanceof ConfigurationError) return error;
+  return new ConfigurationError('MTL_METRICS_FILE', `${path}: ${(error as Error).message}`, {
+    ...{ expected: 'a file that can be written', exitCode, cause: error },
+    remedy: 'free space on that disk, or have the metrics written elsewhere',
+  });
 }
 
 /** The names that tools rely on. */
@@ -96,56 +178,71 @@ function moveAside(path: string): string {
   return `${path}.${number}`;
 }
 
-/**
- * Rewrites the file with the lines of iterations up to `lastIteration`; gives the number of lines left out.
- */
-async function dropLinesBeyond(path: string, lastIteration: number): Promise<number> {
+/** Rewrites the file with the records of iterations up to `lastIteration`. */
+async function dropLinesBeyond(path: string, lastIteration: number): Promise<FoundFile> {
   const temporary = `${path}.${process.pid}.tmp`;
   const descriptor = openSync(temporary, 'w');
-  let dropped = 0;
-  let written = 0;
+  let droppedLines = 0;
+  let size = 0;
+  const written = { step: 0, validation: 0 };
+  let lastValidation: FoundFile['lastValidation'];
   let torn: number | undefined;
   try {
     let lineNumber = 0;
     for await (const line of createInterface({ input: createReadStream(path), crlfDelay: Infinity })) {
       lineNumber += 1;
-      // A torn line is what a killed run leaves at the end; with more lines behind it, this is some other
-      // file.
+      // A torn line is what a killed run leaves at the end; with more lines after it, this is another file.
       if (torn !== undefined) throw notOurs(path, torn);
-      const iteration = iterationOf(line);
-      if (iteration === undefined) {
-        torn = lineNumber;
-        dropped += 1;
-      } else if (iteration <= lastIteration && iteration > written) {
-        writeSync(descriptor, `${line}\n`);
-        written = iteration;
-      } else {
-        dropped += 1;
+      const record = recordOf(line);
+      if (record === undefined) torn = lineNumber;
+      if (
+        record === undefined ||
+        record.iteration > lastIteration ||
+        record.iteration <= written[record.type]
+      ) {
+        droppedLines += 1;
+        continue;
       }
+      const { type, iteration } = record;
+      written[type] = iteration;
+      lastValidation = type === 'validation' ? { iteration, start: size } : undefined;
+      size += writeSync(descriptor, `${line}\n`);
     }
-    if (written === 0 && torn === 1) throw notOurs(path, torn);
+    if (size === 0 && torn === 1) throw notOurs(path, torn);
     fsyncSync(descriptor);
-    closeSync(descriptor);
     renameSync(temporary, path);
   } catch (error) {
     rmSync(temporary, { force: true });
     throw error;
+  } finally {
+    closeSync(descriptor);
   }
-  return dropped;
+  return { droppedLines, lastValidation };
 }
 
-function iterationOf(line: string): number | undefined {
+interface RecordKey {
+  readonly type: 'step' | 'validation';
+  readonly iteration: number;
+}
+
+/** What a record is of; records of steps have no `type`. */
+function recordOf(line: string): RecordKey | undefined {
   try {
-    const value: unknown = (JSON.parse(line) as { iteration?: unknown } | null)?.iteration;
-    return typeof value === 'number' && Number.isInteger(value) ? value : undefined;
+    const { type = 'step', iteration } = JSON.parse(line) as { type?: unknown; iteration?: unknown };
+    if (type !== 'step' && type !== 'validation') return undefined;
+    return typeof iteration === 'number' && Number.isInteger(iteration) ? { type, iteration } : undefined;
   } catch {
     return undefined;
   }
 }
 
 function notOurs(path: string, lineNumber: number): ConfigurationError {
-  return new ConfigurationError('MTL_METRICS_FILE', `${path}, line ${lineNumber}, is not a step's metrics`, {
-    expected: 'a file that --metrics-jsonl wrote: one JSON object with an iteration per line',
-    remedy: 'pass --metrics-jsonl with another file',
-  });
+  return new ConfigurationError(
+    'MTL_METRICS_FILE',
+    `${path}, line ${lineNumber}, is not a record of metrics`,
+    {
+      expected: 'a file that a training run wrote: one JSON object with an iteration per line',
+      remedy: `move ${path} away, or have the metrics written elsewhere`,
+    },
+  );
 }

@@ -24,7 +24,10 @@ export interface StepMetrics {
   readonly tokensPerSecond: number;
   /** Model FLOPs (see `modelFlops`) of the step per second, in 1e12. */
   readonly modelTflops: number;
-  /** Most bytes that were allocated at once so far. */
+  /**
+   * Most bytes that tensors held at once so far, on the rank with the most; Node.js and its libraries are not
+   * counted.
+   */
   readonly peakBytes: number;
   /**
    * The losses that the sum is made of, by their name in metrics.jsonl, such as BERT's `mlm_loss` and

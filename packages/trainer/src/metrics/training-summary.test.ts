@@ -26,7 +26,7 @@ describe('TrainingSummary', () => {
         '  speed            4,003 tokens/s, 0.313 model TFLOP/s (medians)',
         '  model FLOPs      72 B S L H^2 (...)',
         '  training time    4.0 s in steps',
-        '  peak memory      1.50 GiB',
+        '  peak memory      1.50 GiB of tensors, on the rank with the most (Node.js and its libraries not counted)',
         '  checkpoint       out/iter_0000004',
       ].join('\n'),
     );

@@ -78,7 +78,7 @@ export class TrainingSummary {
       ['speed', `${whole(median(this.#tokensPerSecond))} tokens/s, ${tflops} model TFLOP/s (medians)`],
       ['model FLOPs', this.#flopsFormula],
       ['training time', `${formatSeconds(this.#elapsedMs / 1000)} in steps`],
-      ['peak memory', formatBytes(last.peakBytes)],
+      ['peak memory', `${formatBytes(last.peakBytes)} ${peakMemoryMeaning}`],
     );
     if (checkpointPath !== undefined) rows.push(['checkpoint', checkpointPath]);
     const width = Math.max(...rows.map(([name]) => name.length));
@@ -91,6 +91,9 @@ export class TrainingSummary {
     return `${last.iteration}${resumed}${skipped}`;
   }
 }
+
+/** What `peakBytes` counts: the summary states it. */
+const peakMemoryMeaning = 'of tensors, on the rank with the most (Node.js and its libraries not counted)';
 
 function median(values: readonly number[]): number {
   const sorted = values.toSorted((a, b) => a - b);
