@@ -84,7 +84,21 @@ describe('readDocuments', () => {
       ...corpusError(/no column "texts"/),
       remedy: expect.stringContaining('"text"'),
     });
-    await expect(read(path, { jsonKey: 'n' })).rejects.toMatchObject(corpusError(/row 0 of column "n"/));
+    await expect(read(path, { jsonKey: 'n' })).rejects.toMatchObject(corpusError(/column "n" is INT32/));
+  });
+
+  it('ends at once when it is interrupted while a thread decodes Parquet', async () => {
+    const data = Array.from({ length: 20_000 }, (_, i) => `document ${i}`);
+    const path = file(
+      'a.parquet',
+      new Uint8Array(parquetWriteBuffer({ columnData: [{ name: 'text', data }] })),
+    );
+    const controller = new AbortController();
+    const documents = readDocuments({ path, signal: controller.signal });
+    const first = documents.next();
+    controller.abort('stopped');
+    await expect(first).rejects.toBe('stopped');
+    await expect(read(path, { signal: AbortSignal.abort('before') })).rejects.toBe('before');
   });
 
   it('recommends no key whose value is no text', async () => {
@@ -247,6 +261,29 @@ describe('prepareDataset', () => {
       corpusError(/bad\.jsonl, line 401: is not JSON/),
     );
     expect(readdirSync(directory)).toEqual(['bad.jsonl']);
+  });
+
+  it('leaves nothing behind when a Parquet file is damaged or it is interrupted', async () => {
+    const data = Array.from({ length: 30_000 }, (_, i) => `document ${i}`);
+    const columnData = [{ name: 'text', data }];
+    const bytes = new Uint8Array(
+      parquetWriteBuffer({ columnData, rowGroupSize: 10_000, codec: 'UNCOMPRESSED' }),
+    );
+    const input = file('a.parquet', bytes);
+    const controller = new AbortController();
+    const options = {
+      inputs: [input],
+      outputPrefix: join(directory, 'out'),
+      tokenizer: { type: 'ByteLevelTokenizer' as const },
+      workers: 0,
+      signal: controller.signal,
+    };
+    bytes.fill(0, bytes.length >> 1, (bytes.length >> 1) + 64);
+    writeFileSync(input, bytes);
+    await expect(prepareDataset(options)).rejects.toMatchObject(corpusError(/a\.parquet/));
+    const onProgress = () => controller.abort('stopped');
+    await expect(prepareDataset({ ...options, onProgress })).rejects.toBe('stopped');
+    expect(readdirSync(directory)).toEqual(['a.parquet']);
   });
 
   it('brings coded errors over from its threads', async () => {

@@ -126,6 +126,8 @@ function totalSize(inputs: readonly string[]): number {
     if (stats === undefined) throw corpusError({ path, what: 'no such file', remedy: 'check the path' });
     if (stats.isDirectory())
       throw corpusError({ path, what: 'is a directory', remedy: 'name the files in it' });
+    if (!stats.isFile())
+      throw corpusError({ path, what: 'is not a regular file', remedy: 'write its content to a file' });
     return sum + stats.size;
   }, 0);
 }
@@ -159,7 +161,7 @@ async function* readBatches(
   options: PrepareDatasetOptions,
   onBytes: (bytes: number) => void,
 ): AsyncGenerator<string[], void, undefined> {
-  const { inputs, jsonKey = 'text', textDocuments = 'paragraph' } = options;
+  const { inputs, jsonKey = 'text', textDocuments = 'paragraph', signal } = options;
   let batch: string[] = [];
   let characters = 0;
   let before = 0;
@@ -168,6 +170,7 @@ async function* readBatches(
       path,
       jsonKey,
       textDocuments,
+      signal,
       onBytes: (bytes) => onBytes(before + bytes),
     });
     for await (const text of documents) {

@@ -13,15 +13,21 @@ export interface ReadDocumentsOptions {
   readonly textDocuments?: PlainTextDocuments;
   /** Called with the bytes of the file read so far. */
   readonly onBytes?: ((bytes: number) => void) | undefined;
+  /** Aborted: the stream ends with the signal's reason, also while a thread decodes Parquet. */
+  readonly signal?: AbortSignal | undefined;
 }
 
-/** Streams the documents of a corpus file in order, with bounded memory. Throws `MTL_DATA_CORPUS`. */
+/**
+ * Streams the documents of a corpus file in order, with bounded memory. Throws `MTL_DATA_CORPUS` for a file
+ * that cannot be read or is damaged.
+ */
 export function readDocuments(options: ReadDocumentsOptions): AsyncGenerator<string, void, undefined> {
-  const { path, jsonKey: key = 'text', textDocuments: documents = 'paragraph', onBytes } = options;
+  const { path, jsonKey: key = 'text', textDocuments: documents = 'paragraph' } = options;
+  const { onBytes, signal } = options;
   const name = path.toLowerCase().replace(/\.gz$/, '');
-  if (/\.(jsonl|json|ndjson)$/.test(name)) return readJsonLines({ path, key, onBytes });
-  if (/\.(txt|text|md)$/.test(name)) return readPlainText({ path, documents, onBytes });
-  if (/\.parquet$/.test(path.toLowerCase())) return readParquet({ path, key, onBytes });
+  if (/\.(jsonl|json|ndjson)$/.test(name)) return readJsonLines({ path, key, onBytes, signal });
+  if (/\.(txt|text|md)$/.test(name)) return readPlainText({ path, documents, onBytes, signal });
+  if (/\.parquet$/.test(path.toLowerCase())) return readParquet({ path, key, onBytes, signal });
   throw corpusError({
     path,
     what: 'its name does not say what it holds',

@@ -1,6 +1,7 @@
 import { isUtf8 } from 'node:buffer';
-import { createReadStream } from 'node:fs';
+import { createReadStream, type ReadStream } from 'node:fs';
 import { createGunzip } from 'node:zlib';
+import { fileProblem, openRegularFile } from '../files/open-regular-file.js';
 import { corpusError } from './corpus-error.js';
 
 // A line becomes one string; V8 holds at most 512 MiB in one.
@@ -20,16 +21,16 @@ export interface ReadLinesOptions {
   readonly path: string;
   /** Called with the bytes of the file read so far (compressed ones in a .gz file). */
   readonly onBytes?: ((bytes: number) => void) | undefined;
+  /** Aborted: the stream ends with the signal's reason. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 /**
  * Streams the lines of a UTF-8 file (gunzipped when it ends in .gz), with memory for one chunk and one line.
  * Throws `MTL_DATA_CORPUS` for files that cannot be read, are cut off, or are not UTF-8.
  */
-export async function* readLines({
-  path,
-  onBytes,
-}: ReadLinesOptions): AsyncGenerator<CorpusLine, void, undefined> {
+export async function* readLines(options: ReadLinesOptions): AsyncGenerator<CorpusLine, void, undefined> {
+  const { path } = options;
   let number = 0;
   let pending: Buffer[] = [];
   let pendingBytes = 0;
@@ -50,7 +51,7 @@ export async function* readLines({
     const text = bytes.toString('utf8');
     return { text: number === 1 && text.startsWith('\ufeff') ? text.slice(1) : text, number };
   };
-  for await (const chunk of readChunks({ path, onBytes })) {
+  for await (const chunk of readChunks(options)) {
     let start = 0;
     for (let end = chunk.indexOf(newline); end >= 0; end = chunk.indexOf(newline, start)) {
       yield take(chunk.subarray(start, end));
@@ -72,27 +73,38 @@ export async function* readLines({
   if (pendingBytes > 0) yield take(Buffer.alloc(0));
 }
 
-async function* readChunks({ path, onBytes }: ReadLinesOptions): AsyncGenerator<Buffer, void, undefined> {
-  const file = createReadStream(path, { highWaterMark: 1 << 20 });
+async function* readChunks(options: ReadLinesOptions): AsyncGenerator<Buffer, void, undefined> {
+  const { path, onBytes, signal } = options;
+  const file = openStream(path);
   let bytes = 0;
   file.on('data', (chunk) => {
     bytes += chunk.length;
     onBytes?.(bytes);
   });
   const gunzip = path.endsWith('.gz') ? createGunzip({ chunkSize: 1 << 18 }) : undefined;
-  // pipe() does not carry errors over; a missing file must end the unzipped stream too.
+  // pipe() does not carry errors over; a file that cannot be read must end the unzipped stream too.
   if (gunzip !== undefined) file.on('error', (error) => gunzip.destroy(error)).pipe(gunzip);
   try {
-    for await (const chunk of gunzip ?? file) yield chunk as Buffer;
+    for await (const chunk of gunzip ?? file) {
+      if (signal?.aborted) break;
+      yield chunk as Buffer;
+    }
   } catch (cause) {
-    const { code, message } = cause as NodeJS.ErrnoException;
-    const what = code === 'ENOENT' ? 'no such file' : `cannot be read (${message})`;
-    const zipped = code?.startsWith('Z_')
+    const zipped = (cause as NodeJS.ErrnoException).code?.startsWith('Z_')
       ? { remedy: 'the .gz file is cut off or damaged: get it again' }
       : {};
-    throw corpusError({ path, what, cause, ...zipped });
+    throw corpusError({ path, what: fileProblem(cause), cause, ...zipped });
   } finally {
     file.destroy();
     gunzip?.destroy();
+  }
+  signal?.throwIfAborted();
+}
+
+function openStream(path: string): ReadStream {
+  try {
+    return createReadStream(path, { fd: openRegularFile(path).descriptor, highWaterMark: 1 << 20 });
+  } catch (cause) {
+    throw corpusError({ path, what: fileProblem(cause), cause });
   }
 }

@@ -1,56 +1,51 @@
-import { nearestName } from '@mtl/errors';
-import { corpusError } from './corpus-error.js';
+import { DataError, unpackError } from '@mtl/errors';
+import { packWorkerError } from '../workers/pack-worker-error.js';
+import type { ParquetReply, ParquetWorkerData } from '../workers/parquet-worker.js';
+import { startWorker } from '../workers/start-worker.js';
 import type { ReadLinesOptions } from './read-lines.js';
 
-/** Streams the texts of one column of a Parquet file, a row group at a time. */
+/**
+ * Streams the texts of one column of a Parquet file. They are decoded in a thread of their own, a batch
+ * ahead, so that this one stays free to hear of signals; the thread ends with the generator.
+ */
 export async function* readParquet(
   options: ReadLinesOptions & { readonly key: string },
 ): AsyncGenerator<string, void, undefined> {
-  const { path, key, onBytes } = options;
-  // Loaded on demand: most corpora are not Parquet.
-  const { asyncBufferFromFile, parquetMetadataAsync, parquetReadObjects } = await import('hyparquet');
-  const { compressors } = await import('hyparquet-compressors');
-  const attempt = async <T>(run: () => Promise<T>): Promise<T> => {
-    try {
-      return await run();
-    } catch (cause) {
-      const missing = (cause as NodeJS.ErrnoException).code === 'ENOENT';
-      const what = missing ? 'no such file' : `is not a readable Parquet file (${(cause as Error).message})`;
-      throw corpusError({ path, what, cause });
-    }
+  const { path, key, onBytes, signal } = options;
+  signal?.throwIfAborted();
+  const workerData: ParquetWorkerData = { path, key };
+  const worker = startWorker({ name: 'parquet-worker', workerData });
+  let abandon = (_reason: unknown): void => {};
+  const failed = new Promise<never>((_resolve, reject) => {
+    abandon = reject;
+  });
+  failed.catch(() => undefined);
+  const abort = (): void => abandon(signal!.reason);
+  signal?.addEventListener('abort', abort);
+  worker.on('error', (error) => abandon(unpackError(packWorkerError(error))));
+  worker.on('exit', (code) =>
+    abandon(new DataError('MTL_DATA_WORKER', `${path}: the thread that decodes it ended (${code})`)),
+  );
+  const ask = (): Promise<ParquetReply> => {
+    const reply = new Promise<ParquetReply>((resolve) => worker.once('message', resolve));
+    worker.postMessage(undefined);
+    return Promise.race([reply, failed]);
   };
-  const file = await attempt(() => asyncBufferFromFile(path));
-  const metadata = await attempt(() => parquetMetadataAsync(file));
-  const columns = metadata.schema
-    .filter((element) => (element.num_children ?? 0) === 0)
-    .map((element) => element.name);
-  if (!columns.includes(key)) {
-    const near = nearestName(key, columns);
-    throw corpusError({
-      path,
-      what: `has no column "${key}"`,
-      expected: columns.map((name) => `"${name}"`).join(', '),
-      remedy: `choose the column of the text${near === undefined ? '' : `, for example "${near}"`}`,
-    });
-  }
-  let rowStart = 0;
-  for (const group of metadata.row_groups) {
-    const rowEnd = rowStart + Number(group.num_rows);
-    const rows = await attempt(() =>
-      parquetReadObjects({ file, metadata, compressors, columns: [key], rowStart, rowEnd }),
-    );
-    for (const [i, row] of rows.entries()) {
-      const text: unknown = row[key];
-      if (typeof text !== 'string') {
-        throw corpusError({
-          path,
-          what: `row ${rowStart + i} of column "${key}" is not a text`,
-          expected: 'texts only',
-        });
+  try {
+    let next = ask();
+    for (;;) {
+      const reply = await next;
+      if ('error' in reply) throw unpackError(reply.error);
+      if (!reply.done) {
+        next = ask();
+        next.catch(() => undefined);
       }
-      yield text;
+      onBytes?.(reply.bytes);
+      yield* reply.texts;
+      if (reply.done) return;
     }
-    rowStart = rowEnd;
-    onBytes?.(Math.round((file.byteLength * rowEnd) / Math.max(1, Number(metadata.num_rows))));
+  } finally {
+    signal?.removeEventListener('abort', abort);
+    await worker.terminate();
   }
 }

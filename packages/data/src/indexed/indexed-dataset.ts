@@ -1,8 +1,8 @@
-import { closeSync, openSync } from 'node:fs';
+import { closeSync } from 'node:fs';
 import { UsageError } from '@mtl/errors';
 import { readFully } from '../files/read-fully.js';
 import { indexedDatasetError } from './index-layout.js';
-import { type IndexFile, readIndexFile } from './read-index-file.js';
+import { type IndexFile, openDatasetFile, readIndexFile } from './read-index-file.js';
 import { type TokenArray, type TokenDtype, type TokenDtypeFormat, tokenDtypes } from './token-dtype.js';
 
 /** A part of one sequence. */
@@ -33,7 +33,7 @@ export class IndexedDataset {
 
   /** Opens the tokens of an index that was read already, in this thread or another. */
   static fromIndex(index: IndexFile): IndexedDataset {
-    return new IndexedDataset(index, openSync(index.binPath, 'r'));
+    return new IndexedDataset(index, openDatasetFile(index.binPath).descriptor);
   }
 
   private constructor(index: IndexFile, descriptor: number) {

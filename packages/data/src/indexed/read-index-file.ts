@@ -1,6 +1,7 @@
-import { closeSync, fstatSync, openSync, readdirSync, statSync } from 'node:fs';
+import { closeSync, readdirSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
 import { int64BitsToFloat64 } from '../files/int64-as-float64.js';
+import { IrregularFileError, openRegularFile } from '../files/open-regular-file.js';
 import { readFully } from '../files/read-fully.js';
 import { sharedFloat64Array, sharedInt32Array } from '../files/shared-arrays.js';
 import {
@@ -43,10 +44,11 @@ export interface IndexFile {
  */
 export function readIndexFile(prefixOrFile: string): IndexFile {
   const { prefix, binPath, idxPath } = indexedDatasetPaths(prefixOrFile);
-  const binBytes = sizeOf(binPath);
-  const descriptor = openIndex(idxPath);
+  const bin = openDatasetFile(binPath);
+  closeSync(bin.descriptor);
+  const binBytes = bin.size;
+  const { descriptor, size: idxBytes } = openDatasetFile(idxPath);
   try {
-    const idxBytes = fstatSync(descriptor).size;
     const header = readHeader(descriptor, idxPath, idxBytes);
     const sections = readSections(descriptor, idxPath, header);
     const numTokens = checkSequences({ ...sections, dtype: header.dtype, binBytes, binPath, idxPath });
@@ -64,23 +66,17 @@ interface Header {
   readonly multimodal: boolean;
 }
 
-function sizeOf(path: string): number {
+/** Opens the .bin or .idx file of a dataset. Throws `MTL_DATA_INDEXED_DATASET`. */
+export function openDatasetFile(path: string): { readonly descriptor: number; readonly size: number } {
   try {
-    return statSync(path).size;
-  } catch (cause) {
-    throw missing(path, cause);
-  }
-}
-
-function openIndex(path: string): number {
-  try {
-    return openSync(path, 'r');
+    return openRegularFile(path);
   } catch (cause) {
     throw missing(path, cause);
   }
 }
 
 function missing(path: string, cause: unknown): Error {
+  if (cause instanceof IrregularFileError) return indexedDatasetError(path, cause.message, { cause });
   const reason = (cause as NodeJS.ErrnoException).code;
   if (reason !== 'ENOENT' && reason !== 'ENOTDIR') {
     return indexedDatasetError(path, `cannot be opened (${reason ?? String(cause)})`, {

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { readRegularFile } from '../files/read-regular-file.js';
 import { writeFileAtomically } from '../files/write-file-atomically.js';
 import type { IndexCacheEvent } from './index-cache-event.js';
 import { type NpyArrays, type NpyDescription, readNpy, writeNpy } from './npy.js';
@@ -92,7 +92,7 @@ type Located<S extends Record<string, CachedArraySpecification>> = IndexCacheOpt
 function load<S extends Record<string, CachedArraySpecification>>(options: Located<S>): Arrays<S> | string {
   const { directory, name, description, arrays, check } = options;
   try {
-    const stored = readFileSync(join(directory, `${name}-description.txt`), 'utf8');
+    const stored = readRegularFile(join(directory, `${name}-description.txt`)).toString('utf8');
     if (stored !== description) return 'its description is not the one its name is made of';
   } catch (error) {
     return (error as NodeJS.ErrnoException).code === 'ENOENT' ? 'absent' : String(error);

@@ -1,5 +1,6 @@
-import { closeSync, fstatSync, openSync } from 'node:fs';
+import { closeSync } from 'node:fs';
 import { float64ToInt64Bits, int64BitsToFloat64 } from '../files/int64-as-float64.js';
+import { openRegularFile } from '../files/open-regular-file.js';
 import { readFully } from '../files/read-fully.js';
 import {
   sharedFloat64Array,
@@ -48,7 +49,7 @@ export function readNpy<D extends NpyDescription>(options: {
   shape: readonly (number | undefined)[];
 }): NpyArrays[D] {
   const { path, descr, shape } = options;
-  const descriptor = openSync(path, 'r');
+  const { descriptor, size } = openRegularFile(path);
   try {
     const { header, dataOffset } = readHeader(descriptor);
     const fields =
@@ -62,7 +63,7 @@ export function readNpy<D extends NpyDescription>(options: {
       throw new Error(`it holds ${fields[1]} (${dims.join(', ')}), expected ${descr} (${expected})`);
     }
     const length = dims.reduce((product, dim) => product * Number(dim), 1);
-    const bytes = fstatSync(descriptor).size - dataOffset;
+    const bytes = size - dataOffset;
     if (bytes !== length * itemSizes[descr]) throw new Error(`it holds ${bytes} bytes of data`);
     const values = allocate(descr, length);
     if (readFully(descriptor, values, dataOffset) !== values.byteLength)

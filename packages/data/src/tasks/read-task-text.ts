@@ -1,16 +1,15 @@
 import { isUtf8 } from 'node:buffer';
-import { readFileSync } from 'node:fs';
+import { fileProblem } from '../files/open-regular-file.js';
+import { readRegularFile } from '../files/read-regular-file.js';
 import { taskError } from './task-error.js';
 
 /** The text of a task's file without its byte-order mark. Throws `MTL_DATA_TASK_FILE`. */
 export function readTaskText(path: string): string {
   let bytes: Buffer;
   try {
-    bytes = readFileSync(path);
+    bytes = readRegularFile(path);
   } catch (cause) {
-    const { code, message } = cause as NodeJS.ErrnoException;
-    const what = code === 'ENOENT' ? 'no such file' : `cannot be read (${message})`;
-    throw taskError({ kind: 'FILE', path, what, cause });
+    throw taskError({ kind: 'FILE', path, what: fileProblem(cause), cause });
   }
   if (!isUtf8(bytes)) {
     const remedy = 'get the file again, or convert it with iconv -t UTF-8';

@@ -1,4 +1,5 @@
-import { readFileSync, statSync } from 'node:fs';
+import { fileProblem } from '../files/open-regular-file.js';
+import { FileTooLargeError, readRegularFile } from '../files/read-regular-file.js';
 import { tokenizerError } from './tokenizer-error.js';
 
 // The largest published tokenizer.json files have some tens of MB.
@@ -18,14 +19,10 @@ export function readJsonFile(path: string): unknown {
 /** Reads a text file of a tokenizer; throws `MTL_DATA_TOKENIZER` when it cannot. */
 export function readTextFile(path: string): string {
   try {
-    const { size } = statSync(path);
-    if (size > maximumBytes)
-      throw tokenizerError(path, `is ${size} bytes long`, { expected: `at most ${maximumBytes}` });
-    return readFileSync(path, 'utf8');
+    return readRegularFile(path, maximumBytes).toString('utf8');
   } catch (cause) {
-    const code = (cause as NodeJS.ErrnoException).code;
-    if (code === undefined || code.startsWith('MTL_')) throw cause;
-    const what = code === 'ENOENT' ? 'no such file' : `cannot be read (${code})`;
-    throw tokenizerError(path, what, { cause, remedy: 'check the path and its permissions' });
+    if (cause instanceof FileTooLargeError)
+      throw tokenizerError(path, cause.message, { expected: `at most ${maximumBytes}` });
+    throw tokenizerError(path, fileProblem(cause), { cause, remedy: 'check the path and its permissions' });
   }
 }

@@ -3,7 +3,7 @@ import { pathToFileURL } from 'node:url';
 import { type TransferListItem, Worker } from 'node:worker_threads';
 
 /** The worker threads of this package: entries of the build beside the main one. */
-export type WorkerName = 'tokenize-worker' | 'batch-worker';
+export type WorkerName = 'tokenize-worker' | 'batch-worker' | 'parquet-worker';
 
 /**
  * Starts a worker thread of this package. Built, it is JavaScript in `workers/` beside this code; inside the

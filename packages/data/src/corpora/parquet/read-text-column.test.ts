@@ -1,0 +1,136 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { MtlError } from '@mtl/errors';
+import { parquetWriteBuffer } from 'hyparquet-writer';
+import { afterAll, describe, expect, it } from 'vitest';
+import { readTextColumn } from './read-text-column.js';
+
+const directory = mkdtempSync(join(tmpdir(), 'mtl-parquet-'));
+afterAll(() => rmSync(directory, { recursive: true, force: true }));
+const fixtures = new URL('../../../fixtures/parquet/', import.meta.url);
+const expected = JSON.parse(readFileSync(new URL('texts.json', fixtures), 'utf8')) as string[];
+
+const textsOf = (path: string, key = 'text'): string[] =>
+  Array.from(readTextColumn({ path, key }), ({ text }) => text);
+
+function readBytes(bytes: Uint8Array, key?: string): string[] {
+  const path = join(directory, 'a.parquet');
+  writeFileSync(path, bytes);
+  return textsOf(path, key);
+}
+
+const corpusError = (message: RegExp) =>
+  expect.objectContaining({ code: 'MTL_DATA_CORPUS', message: expect.stringMatching(message) });
+
+describe('readTextColumn', () => {
+  const names = readdirSync(fixtures).filter((name) => name.endsWith('.parquet'));
+
+  it.each(names.filter((name) => !name.includes('nulls')))('reads %s as pyarrow wrote it', (name) => {
+    expect(textsOf(fileURLToPath(new URL(name, fixtures)))).toEqual(expected);
+  });
+
+  it.each(names.filter((name) => name.includes('nulls')))('names the row of a null in %s', (name) => {
+    const path = fileURLToPath(new URL(name, fixtures));
+    expect(() => textsOf(path)).toThrow(corpusError(/row 1 of column "text" is null/));
+  });
+
+  it('says what a column holds that is not one of texts, and which there are', () => {
+    const path = fileURLToPath(new URL('plain.parquet', fixtures));
+    expect(() => textsOf(path, 'id')).toThrow(corpusError(/column "id" is INT32/));
+    expect(() => textsOf(path, 'nested')).toThrow(corpusError(/column "nested" is a struct/));
+    expect(() => textsOf(path, 'tags')).toThrow(corpusError(/column "tags" is a struct, list/));
+    // a column inside a struct has no row of its own for each document
+    expect(() => textsOf(path, 'x')).toThrow(corpusError(/has no column "x"/));
+  });
+
+  it('names the row whose bytes are not UTF-8', () => {
+    const texts = Array.from({ length: 30 }, (_, i) => `text ${i} ✓ \ufffd`);
+    const bytes = new Uint8Array(
+      parquetWriteBuffer({
+        columnData: [{ name: 'text', data: texts, encoding: 'PLAIN' }],
+        codec: 'UNCOMPRESSED',
+        rowGroupSize: 10,
+        statistics: false,
+      }),
+    );
+    expect(readBytes(bytes)).toEqual(texts);
+    const at = Buffer.from(bytes).indexOf('text 17');
+    bytes[at + 3] = 0xff;
+    expect(() => readBytes(bytes)).toThrow(corpusError(/a\.parquet: row 17 of column "text" is not UTF-8/));
+  });
+
+  it('refuses counts in the footer that its pages do not have', () => {
+    const texts = Array.from({ length: 25 }, (_, i) => `text ${i}`);
+    const bytes = new Uint8Array(
+      parquetWriteBuffer({
+        columnData: [{ name: 'text', data: texts, encoding: 'PLAIN' }],
+        codec: 'UNCOMPRESSED',
+        rowGroupSize: 25,
+        statistics: false,
+      }),
+    );
+    const footer = bytes.length - 8 - Buffer.from(bytes).readUInt32LE(bytes.length - 8);
+    // zigzag 25: rows of the file, values of the chunk, rows of the group
+    const counts = [...bytes.keys()].filter((i) => i >= footer && bytes[i] === 50 && bytes[i - 1] === 0x16);
+    expect(counts).toHaveLength(3);
+    for (const less of [2, 50]) {
+      for (const some of [[0], [1], [2], [0, 1], [0, 2], [1, 2], [0, 1, 2]]) {
+        const changed = Uint8Array.from(bytes);
+        for (const i of some) changed[counts[i]!]! -= less;
+        expect(() => readBytes(changed)).toThrow(corpusError(/not a readable Parquet file/));
+      }
+    }
+  });
+});
+
+/**
+ * Bytes of a file changed, one at a time. Texts without a checksum may change; the number of documents may
+ * not, unless an error says why. (`npm run fuzz` tries many more.)
+ */
+describe('a damaged file', () => {
+  const flips = [0x01, 0x80, 0xff];
+
+  it.each(['plain', 'version-2-delta-zstd'])('%s loses no document in silence', (name) => {
+    const valid = readFileSync(new URL(`${name}.parquet`, fixtures));
+    const wrong: string[] = [];
+    const footer = valid.length - 8 - valid.readUInt32LE(valid.length - 8);
+    for (let at = 0; at < valid.length; at += at < footer ? 61 : 5) {
+      const bytes = Uint8Array.from(valid);
+      bytes[at]! ^= flips[at % flips.length]!;
+      try {
+        const { length } = readBytes(bytes);
+        if (length !== expected.length) wrong.push(`byte ${at}: ${length} documents`);
+      } catch (error) {
+        if (!MtlError.isInstance(error)) wrong.push(`byte ${at}: ${String(error)}`);
+      }
+    }
+    expect(wrong).toEqual([]);
+  });
+
+  it('with checksums gives its texts or an error, whichever byte of a page is wrong', () => {
+    const valid = readFileSync(new URL('checksums-gzip.parquet', fixtures));
+    const footer = valid.length - 8 - valid.readUInt32LE(valid.length - 8);
+    let refused = 0;
+    for (let at = 4; at < footer; at += 23) {
+      const bytes = Uint8Array.from(valid);
+      bytes[at]! ^= flips[at % flips.length]!;
+      try {
+        // a header that no longer says that there is a checksum
+        expect(readBytes(bytes)).toHaveLength(expected.length);
+      } catch (error) {
+        if (!MtlError.isInstance(error)) throw error;
+        refused++;
+      }
+    }
+    expect(refused).toBeGreaterThan(50);
+  });
+
+  it('that is cut off anywhere is refused', () => {
+    const valid = readFileSync(new URL('snappy.parquet', fixtures));
+    for (let length = 0; length < valid.length; length += 113) {
+      expect(() => readBytes(valid.subarray(0, length))).toThrow(corpusError(/not a readable Parquet file/));
+    }
+  });
+});
