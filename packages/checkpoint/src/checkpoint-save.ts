@@ -8,8 +8,9 @@ import { systemCode, withIoErrors } from './io-error.js';
 import { checkJsonState, type JsonObject } from './json-state.js';
 import { checkLogicalTensors, type LogicalTensor } from './logical-tensor.js';
 import { makeDirectory } from './make-directory.js';
+import { OwnedDirectory } from './owned-directory.js';
 import { publishCheckpoint } from './publish-checkpoint.js';
-import { newSaveOwner, ownerName, parseSaveOwner } from './save-owner.js';
+import { newSaveOwner, ownerName, parseSaveOwner, type SaveOwner } from './save-owner.js';
 import { writeDurably } from './write-durably.js';
 import type { RankPart, RankShardsOptions } from './write-rank-shards.js';
 
@@ -27,8 +28,17 @@ export interface SaveOptions {
   readonly tensors: readonly LogicalTensor[];
   /** Everything else that a resume needs; rank 0's is stored. */
   readonly state: JsonObject;
-  /** Delete all but this many after saving; keeps all by default. */
+  /**
+   * Delete all but this many after saving; keeps all by default. With `owned`, only checkpoints of its job
+   * are counted and deleted.
+   */
   readonly keepLast?: number;
+  /**
+   * Of rank 0: the save directory, or one above it, which the run owns. Ownership is checked before anything
+   * is written and again before the checkpoint is published. Without it, a directory that a running process
+   * owns is refused.
+   */
+  readonly owned?: OwnedDirectory | undefined;
   readonly rank?: number;
   readonly worldSize?: number;
   /** Required when worldSize is above 1; all ranks save into one directory on shared storage. */
@@ -60,11 +70,12 @@ type ResolvedOptions = SaveOptions & Required<Pick<SaveOptions, 'rank' | 'worldS
 export class CheckpointSave {
   readonly #options: ResolvedOptions;
   readonly #saving: string;
-  readonly #owner = newSaveOwner();
+  readonly #owner: SaveOwner;
 
   constructor(options: SaveOptions) {
     const { rank = 0, worldSize = 1, fileSystem = nodeFileSystem } = options;
     this.#options = { ...options, rank, worldSize, fileSystem };
+    this.#owner = newSaveOwner({ job: options.owned?.job });
     this.#saving = savingPath(options.directory, options.iteration);
   }
 
@@ -90,17 +101,18 @@ export class CheckpointSave {
 
   /** Publishes the checkpoint as soon as every rank has written its part. */
   async finish(writePart: () => Promise<RankPart>): Promise<SaveResult> {
-    const { directory, iteration, rank, keepLast, fileSystem } = this.#options;
+    const { directory, iteration, rank, keepLast, fileSystem, owned } = this.#options;
     try {
       return await this.#cleaningUp(async () => {
         const part = await this.#together(writePart);
         await this.#together(async () => {
           if (rank !== 0) return;
+          await owned?.check();
           await publishCheckpoint({ ...this.#options, saving: this.#saving, token: this.#owner.token });
         });
         const deleted = await this.#together(async () =>
           rank === 0 && keepLast !== undefined
-            ? await deleteOldCheckpoints({ directory, keepLast, fileSystem })
+            ? await deleteOldCheckpoints({ directory, keepLast, job: owned?.job, fileSystem })
             : [],
         );
         const bytes = part.shards.reduce((sum, shard) => sum + shard.bytes, 0);
@@ -130,18 +142,20 @@ export class CheckpointSave {
       return await phases();
     } catch (error) {
       savesUnderWay.delete(this.#owner.token);
-      // BUSY: the directory is the other process's. Once published, `saving` is no more.
-      const foreign = error instanceof CheckpointError && error.code === 'MTL_CHECKPOINT_BUSY';
+      // the directory is the other process's. Once published, `saving` is no more.
+      const foreign = error instanceof CheckpointError && codesOfOthers.includes(error.code);
       if (this.#options.rank === 0 && !foreign) await this.#removeTraces();
       throw error;
     }
   }
 
   async #makeDirectory(): Promise<void> {
-    const { directory, iteration, fileSystem } = this.#options;
+    const { directory, iteration, fileSystem, owned } = this.#options;
     savesUnderWay.add(this.#owner.token);
     await withIoErrors({ action: 'save into', path: directory }, async () => {
       await makeDirectory(directory, fileSystem);
+      if (owned === undefined) await OwnedDirectory.refuseOwned(directory);
+      else await owned.check();
       await cleanLeftovers({ directory, iteration, fileSystem });
       await fileSystem.mkdir(this.#saving);
     });
@@ -158,6 +172,8 @@ export class CheckpointSave {
     await fileSystem.rm(join(directory, preparedTrackerName), { force: true }).catch(() => undefined);
   }
 }
+
+const codesOfOthers: readonly string[] = ['MTL_CHECKPOINT_BUSY', 'MTL_CHECKPOINT_OWNED'];
 
 function checkOptions(options: ResolvedOptions): void {
   const { iteration, keepLast = 1, rank, worldSize, barrier, maxShardBytes = 1 } = options;

@@ -86,7 +86,8 @@ async function useOf(options: {
   if (owner !== undefined) {
     if (savesUnderWay.has(owner.token)) return 'alive';
     const liveness = livenessOf(owner);
-    if (liveness !== 'unknown') return liveness === 'alive' ? 'alive' : 'stale';
+    if (liveness === 'alive') return 'alive';
+    if (liveness === 'dead') return 'stale';
   }
   let newest = 0;
   for (const name of ['.', ...(await fileSystem.readdir(path))]) {

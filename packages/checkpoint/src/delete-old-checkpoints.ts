@@ -3,6 +3,7 @@ import type { Checkpoint } from './checkpoint.js';
 import { unfinishedName } from './checkpoint-names.js';
 import type { FileSystem } from './file-system.js';
 import { withIoErrors } from './io-error.js';
+import { jobOfCheckpoint } from './job-of-checkpoint.js';
 import { listCheckpoints } from './list-checkpoints.js';
 
 /**
@@ -11,18 +12,21 @@ import { listCheckpoints } from './list-checkpoints.js';
  * they may be another program's. A directory is renamed before it is emptied, so that no half-deleted one
  * looks whole.
  *
+ * @param options.job when given, only checkpoints that this job saved are counted and deleted
  * @returns iterations deleted
  */
 export async function deleteOldCheckpoints(options: {
   readonly directory: string;
   readonly keepLast: number;
+  readonly job?: string | undefined;
   readonly fileSystem: FileSystem;
 }): Promise<number[]> {
-  const { directory, keepLast, fileSystem } = options;
+  const { directory, keepLast, job, fileSystem } = options;
   const listing = await listCheckpoints(directory);
   const deleted: number[] = [];
   let kept = 0;
   for (const checkpoint of listing?.checkpoints ?? []) {
+    if (job !== undefined && (await jobOfCheckpoint(checkpoint.path)) !== job) continue;
     if (kept < keepLast) {
       if (await hasItsShards(checkpoint, fileSystem)) kept++;
       continue;

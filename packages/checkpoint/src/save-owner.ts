@@ -12,6 +12,8 @@ export interface SaveOwner {
   readonly processStart: string;
   /** Tells apart machines, boots and containers, in which the same pid is another process. */
   readonly system: string;
+  /** The job of the run that saves, the same at every restart; absent outside of a run. */
+  readonly job?: string;
 }
 
 export const ownerName = 'saved_by.json';
@@ -25,11 +27,12 @@ function readOr(read: () => string): string {
   }
 }
 
-/** When process `pid` started, in clock ticks since boot (field 22 of /proc/PID/stat); empty when unknown. */
-function processStart(pid: number): string {
+/** State and start time, in clock ticks since boot, of process `pid` (fields 3 and 22 of /proc/PID/stat). */
+function processStat(pid: number): { readonly state: string; readonly start: string } {
   const stat = readOr(() => readFileSync(`/proc/${pid}/stat`, 'utf8'));
   // The second field is the program's name in parentheses and may hold spaces.
-  return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19] ?? '';
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  return { state: fields[0] ?? '', start: fields[19] ?? '' };
 }
 
 function system(): string {
@@ -39,16 +42,20 @@ function system(): string {
 }
 
 /** This process, about to save. */
-export function newSaveOwner(): SaveOwner {
+export function newSaveOwner({ job }: { readonly job?: string | undefined } = {}): SaveOwner {
   const { pid } = process;
-  return { token: randomUUID(), host: hostname(), pid, processStart: processStart(pid), system: system() };
+  return {
+    ...{ token: randomUUID(), host: hostname(), pid },
+    ...{ processStart: processStat(pid).start, system: system() },
+    ...(job === undefined ? {} : { job }),
+  };
 }
 
 /** The owner that the text of a saved_by.json names, or undefined when it is not whole. */
 export function parseSaveOwner(text: string): SaveOwner | undefined {
   try {
     const owner = JSON.parse(text) as SaveOwner;
-    const strings = [owner.token, owner.host, owner.processStart, owner.system];
+    const strings = [owner.token, owner.host, owner.processStart, owner.system, owner.job ?? ''];
     return strings.every((s) => typeof s === 'string') && Number.isSafeInteger(owner.pid) ? owner : undefined;
   } catch {
     return undefined;
@@ -56,16 +63,18 @@ export function parseSaveOwner(text: string): SaveOwner | undefined {
 }
 
 /**
- * Whether the process of `owner` still does that save: 'unknown' on another machine or in another container,
- * and in this very process, where another thread may be at it.
+ * Whether the process of `owner` still runs: 'unknown' on another machine or in another container, 'self' in
+ * this very process, where another thread may be the owner. A process that has ended and waits for its parent
+ * (a zombie) is dead.
  */
-export function livenessOf(owner: SaveOwner): 'alive' | 'dead' | 'unknown' {
+export function livenessOf(owner: SaveOwner): 'alive' | 'dead' | 'self' | 'unknown' {
   if (owner.system !== system()) return 'unknown';
   try {
     process.kill(owner.pid, 0);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ESRCH') return 'dead';
   }
-  if (processStart(owner.pid) !== owner.processStart) return 'dead';
-  return owner.pid === process.pid ? 'unknown' : 'alive';
+  const { state, start } = processStat(owner.pid);
+  if (start !== owner.processStart || state === 'Z' || state === 'X') return 'dead';
+  return owner.pid === process.pid ? 'self' : 'alive';
 }
