@@ -3,7 +3,7 @@ import { siteKey } from '@mtl/autograd';
 import { ConfigurationError, DataError } from '@mtl/errors';
 import type { CausalLanguageModel, KeyValueCache } from './causal-language-model.js';
 import { philox } from './philox.js';
-import { checkSampling, logSumExp, type Sampling, sampleToken } from './sampling.js';
+import { checkSampling, logProbability, type Sampling, sampleToken } from './sampling.js';
 
 export interface GenerateOptions<Cache extends KeyValueCache = KeyValueCache> {
   readonly model: CausalLanguageModel<Cache>;
@@ -143,7 +143,7 @@ export async function* generate<Cache extends KeyValueCache>(
         one.pending = Int32Array.of(token);
         const finishReason = finishReasonOf(token, one, cache);
         if (finishReason === undefined) next.push(one);
-        yield { sequence: one.sequence, token, logProbability: own[token]! - logSumExp(own), finishReason };
+        yield { sequence: one.sequence, token, logProbability: logProbability(own, token), finishReason };
       }
       running = next;
       // signals, timers and metrics get their turn

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type Sampling, sampleToken, samplingProbabilities } from './sampling.js';
+import { logProbability, type Sampling, sampleToken, samplingProbabilities } from './sampling.js';
 
 /** The definition, without regard to speed. Equal logits rank by token. */
 function naiveProbabilities(
@@ -98,4 +98,17 @@ describe('sampleToken', () => {
       expect(() => sampleToken(array, { temperature: 0 }, 0.5)).toThrow(expected);
     },
   );
+});
+
+describe('logProbability', () => {
+  it.each([1, 1e6, 1e8, -1e8])('is -ln 4 for four logits of %d', (size) => {
+    // float64: a unit in the last place of 1.386; logits of 1e8 have 8 digits behind the point
+    expect(logProbability(new Float32Array(4).fill(size), 2)).toBeCloseTo(-Math.log(4), 14);
+  });
+
+  it('is that of the softmax', () => {
+    const logits = Float32Array.of(1, -2, 0.5);
+    const sum = logits.reduce((total, logit) => total + Math.exp(logit), 0);
+    expect(logProbability(logits, 1)).toBeCloseTo(-2 - Math.log(sum), 14);
+  });
 });

@@ -34,12 +34,13 @@ export function argmax(values: Float32Array): number {
   return best;
 }
 
-/** The natural logarithm of the sum of exponentials, in float64. */
-export function logSumExp(values: Float32Array): number {
-  const maximum = values[argmax(values)]!;
+/** The natural logarithm of the probability that logits [V] give to a token, in float64. */
+export function logProbability(logits: Float32Array, token: number): number {
+  const maximum = logits[argmax(logits)]!;
   let sum = 0;
-  for (const value of values) sum += Math.exp(value - maximum);
-  return maximum + Math.log(sum);
+  for (const value of logits) sum += Math.exp(value - maximum);
+  // the difference first: beside a large maximum the logarithm would lose its digits
+  return logits[token]! - maximum - Math.log(sum);
 }
 
 function checkFinite(logits: Float32Array): void {

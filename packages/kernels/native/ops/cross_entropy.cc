@@ -3,7 +3,7 @@
 //
 // cross_entropy_statistics: rowMaximum, rowSum = sum exp(logit - rowMaximum), labelLogit (0 when the label
 //                           is elsewhere)
-// cross_entropy_backward:   loss = log(rowSum) + rowMaximum - labelLogit, per token, 0 where the weight is 0
+// cross_entropy_backward:   loss = log(rowSum) + (rowMaximum - labelLogit), per token, 0 where the weight is 0
 //                           logitGradient? = weight * (softmax - onehot), 0 in padded columns; may be
 //                           logits itself
 // cross_entropy_forward_backward: both of these for a rank that holds the whole vocabulary; the statistics

@@ -100,6 +100,31 @@ const forwardBackward: OpCase[] = widths
     })),
   );
 
+// the logarithm of the sum is small beside them, and the loss is not
+const largeLogits: OpCase[] = [1e6, 1e8].map((size) => ({
+  name: `cross_entropy_forward_backward of logits around ${size}`,
+  operation: 'cross_entropy_forward_backward',
+  tensors: {
+    logitGradient: { shape: [3, 4], output: true },
+    loss: { shape: [3], dtype: float32, output: true },
+    rowMaximum: { shape: [3], dtype: float32, output: true },
+    rowSum: { shape: [3], dtype: float32, output: true },
+    labelLogit: { shape: [3], dtype: float32, output: true },
+    // four alike; all but one far below; below zero
+    logits: { shape: [3, 4], values: (index) => (index === 4 ? 1.5 : index < 8 ? 1 : -1) * size },
+    labels: { shape: [3], dtype: 'int32', values: [2, 0, 3] },
+    weights: { shape: [3], dtype: float32, values: [1, 1, 1] },
+  },
+  run: (tensors: Tensors) =>
+    crossEntropyForwardBackward({
+      ...{ logitGradient: tensors.logitGradient, loss: tensors.loss! },
+      ...{ rowMaximum: tensors.rowMaximum!, rowSum: tensors.rowSum!, labelLogit: tensors.labelLogit! },
+      ...{ logits: tensors.logits!, labels: tensors.labels!, weights: tensors.weights! },
+      numColumns: 4,
+    }),
+  dtypes: ['float32', 'bfloat16'],
+}));
+
 const rescale: OpCase = {
   name: 'cross_entropy_rescale [6]',
   operation: 'cross_entropy_rescale',
@@ -192,6 +217,7 @@ export const cases: readonly OpCase[] = [
   ...statistics,
   ...backward,
   ...forwardBackward,
+  ...largeLogits,
   rescale,
   ...benchmarks,
 ];

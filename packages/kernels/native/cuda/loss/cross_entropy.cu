@@ -146,7 +146,8 @@ MTL_PTX Row row_of(const Arguments& a, int64_t number) {
 MTL_PTX bool has_label(const Row& row) { return row.label >= 0 && row.label < row.num_columns; }
 
 MTL_PTX float loss_of(float maximum, float sum, float label_logit, float weight) {
-  return weight == 0.0f ? 0.0f : logf(sum) + maximum - label_logit;
+  // the difference first: beside a large maximum the logarithm would lose its digits
+  return weight == 0.0f ? 0.0f : logf(sum) + (maximum - label_logit);
 }
 
 template <typename T, bool kStatistics, bool kGradient>

@@ -26,7 +26,7 @@ Status backward(const OpCall& call) {
   const int64_t width = logits.dim(1), num_columns = call.integer(1);
   for (int64_t row = 0; row < logits.dim(0); ++row) {
     const double maximum = get(call.tensor(4), row), sum = get(call.tensor(5), row), weight = get(call.tensor(7), row);
-    set(call.tensor(1), row, weight == 0.0 ? 0.0 : std::log(sum) + maximum - get(call.tensor(6), row));
+    set(call.tensor(1), row, weight == 0.0 ? 0.0 : std::log(sum) + (maximum - get(call.tensor(6), row)));
     if (!call.has(0)) continue;
     const int64_t label = get_integer(call.tensor(3), row) - call.integer(0);
     for (int64_t v = 0; v < width; ++v) {
