@@ -49,7 +49,8 @@ function randomize(memory) {
   let state = words.length | 1;
   for (let index = 0; index < words.length; index++) {
     state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    words[index] = state;
+    // a finite number: not all bits of its exponent are set
+    words[index] = state & 0xbfffffff;
   }
 }
 

@@ -1,4 +1,5 @@
 import { crc32 } from 'node:zlib';
+import { scanPieceBytes, type ValueScan } from './value-scan.js';
 
 /**
  * Stored bytes are checked in blocks of this many (4 MiB): small enough that a rank which needs a few rows
@@ -15,15 +16,24 @@ export const checksumBlockBytes = 4 * 1024 * 1024;
  * that holds the checksums is itself protected by SHA-256.
  */
 export class BlockChecksums {
+  readonly #scan: ValueScan | undefined;
   readonly #finished: number[] = [];
   #current = 0;
   #currentBytes = 0;
+
+  /** @param scan takes the bytes in the same pass; they are then whole elements in every update */
+  constructor(scan?: ValueScan) {
+    this.#scan = scan;
+  }
 
   update(bytes: Uint8Array): void {
     let offset = 0;
     while (offset < bytes.length) {
       const take = Math.min(checksumBlockBytes - this.#currentBytes, bytes.length - offset);
-      this.#current = crc32(bytes.subarray(offset, offset + take), this.#current);
+      this.#current = checksumOf(bytes.subarray(offset, offset + take), {
+        start: this.#current,
+        scan: this.#scan,
+      });
       this.#currentBytes += take;
       offset += take;
       if (this.#currentBytes === checksumBlockBytes) this.#close();
@@ -41,4 +51,23 @@ export class BlockChecksums {
     this.#current = 0;
     this.#currentBytes = 0;
   }
+}
+
+/**
+ * The CRC-32 of bytes, which go through a scan of their values in the same pass where there is one.
+ *
+ * @param options.start the CRC-32 of the bytes before
+ */
+export function checksumOf(
+  bytes: Uint8Array,
+  { start = 0, scan }: { readonly start?: number; readonly scan?: ValueScan | undefined } = {},
+): number {
+  if (scan === undefined) return crc32(bytes, start);
+  let checksum = start;
+  for (let offset = 0; offset < bytes.length; offset += scanPieceBytes) {
+    const piece = bytes.subarray(offset, offset + scanPieceBytes);
+    checksum = crc32(piece, checksum);
+    scan.update(piece);
+  }
+  return checksum;
 }

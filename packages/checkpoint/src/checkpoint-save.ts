@@ -43,6 +43,11 @@ export interface SaveOptions {
   readonly worldSize?: number;
   /** Required when worldSize is above 1; all ranks save into one directory on shared storage. */
   readonly barrier?: SaveBarrier;
+  /**
+   * Refuse values that are NaN, infinite or beyond the `limit` of their tensor, on every rank. Default: true. The
+   * pass that computes the checksums looks for them.
+   */
+  readonly requireFinite?: boolean;
   /** A tensor's box is never cut; 4 GiB by default. */
   readonly maxShardBytes?: number;
   /** For tests. */
@@ -94,9 +99,15 @@ export class CheckpointSave {
 
   /** Where this rank's shards belong, once all ranks have begun. */
   async shardsPlace(): Promise<ShardsPlace> {
-    const { rank, fileSystem, maxShardBytes = 4 * 1024 ** 3 } = this.#options;
+    const {
+      rank,
+      iteration,
+      fileSystem,
+      requireFinite = true,
+      maxShardBytes = 4 * 1024 ** 3,
+    } = this.#options;
     const token = rank === 0 ? this.#owner.token : await readToken(this.#saving, fileSystem);
-    return { path: this.#saving, token, rank, maxShardBytes };
+    return { path: this.#saving, token, rank, iteration, requireFinite, maxShardBytes };
   }
 
   /** Publishes the checkpoint as soon as every rank has written its part. */

@@ -16,10 +16,11 @@ export { prepareSaveDirectory } from './prepare-save-directory.js';
 export { SafetensorsDirectory } from './safetensors-directory.js';
 export { SafetensorsFile } from './safetensors-file.js';
 export type { SafetensorsEntry, TensorDeclaration } from './safetensors-header.js';
-export { SafetensorsWriter, type WrittenSafetensors } from './safetensors-writer.js';
+export { SafetensorsWriter, type WrittenSafetensors, type WrittenTensor } from './safetensors-writer.js';
 export { saveCheckpoint } from './save-checkpoint.js';
 export type { Slice } from './slice.js';
 export { type FlatRangePart, slicesOfFlatRange } from './slices-of-flat-range.js';
+export { checkValues, type ValueCheck, type ValueLimit } from './value-check.js';
 export { verifyCheckpoint } from './verify-checkpoint.js';
 export {
   type TensorSource,

@@ -29,6 +29,8 @@ const listed = 10;
  * @param options.ignore names in the checkpoint that are left alone on purpose: the optimizer's of a
  *   fine-tuning run, those that other ranks load
  * @param options.verify compare what is read with its checksums; by default unless the checkpoint is verified
+ * @param options.requireFinite refuse stored values that are NaN or infinite in what is read. Default: true
+ * @throws CheckpointError MTL_NOT_FINITE naming the tensor (wrong input)
  * @throws CheckpointError MTL_CHECKPOINT_MISMATCH listing names, MTL_CHECKPOINT_CORRUPT,
  *   MTL_SAFETENSORS_INVALID, MTL_CHECKPOINT_IO, _DENIED; UsageError MTL_CHECKPOINT_TENSOR
  */
@@ -37,8 +39,9 @@ export async function loadCheckpoint(options: {
   readonly tensors: readonly LogicalTensor[];
   readonly ignore?: (name: string) => boolean;
   readonly verify?: boolean;
+  readonly requireFinite?: boolean;
 }): Promise<LoadResult> {
-  const { checkpoint, tensors } = options;
+  const { checkpoint, tensors, requireFinite = true } = options;
   checkLogicalTensors(tensors);
   checkMatch(options);
   const verify = options.verify ?? !checkpoint.verified;
@@ -57,7 +60,7 @@ export async function loadCheckpoint(options: {
       const bytes = bytesOf(tensor);
       if (bytes === 0) continue;
       const target = tensor.memory ?? scratch.subarray(0, bytes);
-      await fillTensor({ checkpoint, tensor, target, shards, reader, verify });
+      await fillTensor({ checkpoint, tensor, target, shards, reader, verify, requireFinite });
       if (tensor.memory === undefined) await tensor.write(target);
       bytesLoaded += bytes;
     }
@@ -74,13 +77,14 @@ async function fillTensor(options: {
   readonly shards: ShardCache;
   readonly reader: RunReader;
   readonly verify: boolean;
+  readonly requireFinite: boolean;
 }): Promise<void> {
   const { tensor, target, shards, reader } = options;
   const record = options.checkpoint.tensors.get(tensor.name)!;
   for (const piece of record.pieces) {
     const common = intersectSlices(piece.slices, tensor.slices);
     if (common === undefined) continue;
-    const { checksums, ...place } = await shards.stored(record, piece);
+    const { checksums, ...place } = await shards.stored(record, piece, options);
     const source = options.verify && checksums !== undefined ? { ...place, checksums } : place;
     const elementBytes = dtypeBytes[record.dtype];
     const plan = planRuns({ source: piece.slices, target: tensor.slices, common, elementBytes });

@@ -1,6 +1,7 @@
 import { UsageError } from '@mtl/errors';
 import { type Dtype, dtypeBytes, isDtype } from './dtype.js';
 import { type Slice, shapeDefect, shapeOfSlices, slicesDefect, volumeOfShape } from './slice.js';
+import type { ValueLimit } from './value-check.js';
 
 /**
  * The part of a tensor that a rank holds, under the name and shape that the tensor has without any
@@ -24,6 +25,8 @@ export interface LogicalTensor {
   readInto?(target: Uint8Array): void | Promise<void>;
   /** Takes the loaded bytes; they are the loader's again once this has returned or resolved. */
   write(bytes: Uint8Array): void | Promise<void>;
+  /** F32 only: a magnitude that makes a value as wrong as infinity does; see {@link SaveOptions.requireFinite}. */
+  readonly limit?: ValueLimit;
   /** Host memory of the box, if there is: a load then fills it directly and does not call `write`. */
   readonly memory?: Uint8Array;
 }
@@ -45,6 +48,7 @@ export function hostTensor(options: {
   readonly globalShape: readonly number[];
   readonly slices?: readonly Slice[];
   readonly replica?: number;
+  readonly limit?: ValueLimit;
   readonly memory: Uint8Array;
 }): LogicalTensor {
   const { memory } = options;

@@ -1,9 +1,11 @@
 import type { FileHandle } from 'node:fs/promises';
-import { crc32 } from 'node:zlib';
 import { CheckpointError } from '@mtl/errors';
-import { checksumBlockBytes } from './block-checksums.js';
+import { checksumBlockBytes, checksumOf } from './block-checksums.js';
+import { type Dtype, dtypeBytes } from './dtype.js';
 import { ioError } from './io-error.js';
 import type { RunPlan } from './run-plan.js';
+import { notFinite, type ValueCheck } from './value-check.js';
+import { ValueScan } from './value-scan.js';
 
 /** A stored array in an open file. */
 export interface StoredBytes {
@@ -16,6 +18,8 @@ export interface StoredBytes {
   readonly bytes: number;
   /** CRC-32 per block of `checksumBlockBytes`; when given, everything read is checked. */
   readonly checksums?: readonly number[];
+  /** What its values may be: everything read is checked, whole blocks where there are checksums. */
+  readonly values?: { readonly dtype: Dtype; readonly check: ValueCheck };
 }
 
 /** Neighbouring runs that touch one block. */
@@ -43,6 +47,7 @@ export class RunReader {
    *
    * @throws CheckpointError MTL_CHECKPOINT_CORRUPT when a block does not have its checksum or the file ends
    *   early
+   * @throws CheckpointError MTL_NOT_FINITE when a value is not as it must be
    * @throws CheckpointError MTL_CHECKPOINT_IO or _DENIED when the file cannot be read
    */
   async read(options: {
@@ -92,7 +97,7 @@ export class RunReader {
         : spare.subarray(0, end - start);
     await readFully({ source, bytes, position: source.offset + start });
     this.bytesRead += bytes.length;
-    if (source.checksums !== undefined) checkBlock({ source, block: task.block, bytes });
+    checkBlock({ source, block: task.block, bytes, start });
     if (spare === undefined) return;
     for (let run = task.firstRun; run <= task.lastRun; run++) {
       const runStart = plan.sourceOffset(run);
@@ -163,24 +168,48 @@ export async function readFully(options: {
   }
 }
 
-/** Checks one block against its stored checksum. */
+/**
+ * Checks what was read of a block: the checksum of all of it, where there are checksums, and the values, where
+ * there is a check of them.
+ *
+ * @param options.start first byte that was read, counted from the start of the array: an element's
+ */
 export function checkBlock(options: {
-  readonly source: Pick<StoredBytes, 'path' | 'name' | 'checksums'>;
+  readonly source: Pick<StoredBytes, 'path' | 'name' | 'checksums' | 'values'>;
   readonly block: number;
   readonly bytes: Uint8Array;
+  readonly start: number;
 }): void {
-  const { source, block, bytes } = options;
-  const found = crc32(bytes);
-  const stored = source.checksums?.[block];
-  if (found === stored) return;
+  const { source, block, bytes, start } = options;
+  const { path, name, checksums, values } = source;
+  const scan = values && new ValueScan(values.dtype, values.check.limit?.magnitude);
+  if (checksums === undefined) scan?.update(bytes);
+  else {
+    const found = checksumOf(bytes, { scan });
+    if (found !== checksums[block])
+      throw wrongChecksum({ path, name, block, found, stored: checksums[block] });
+  }
+  if (scan?.found === undefined) return;
+  const { index, value } = scan.found;
+  throw notFinite(values!.check, { index: index + start / dtypeBytes[values!.dtype], value });
+}
+
+function wrongChecksum(options: {
+  readonly path: string;
+  readonly name: string;
+  readonly block: number;
+  readonly found: number;
+  readonly stored: number | undefined;
+}): CheckpointError {
+  const { path, name, block } = options;
   const hex = (value: number | undefined): string => (value ?? 0).toString(16).padStart(8, '0');
-  throw new CheckpointError(
+  return new CheckpointError(
     'MTL_CHECKPOINT_CORRUPT',
-    `${source.path}: ${source.name}, block ${block} of ${checksumBlockBytes} bytes has CRC-32 ${hex(found)}`,
+    `${path}: ${name}, block ${block} of ${checksumBlockBytes} bytes has CRC-32 ${hex(options.found)}`,
     {
-      expected: `${hex(stored)} as saved`,
+      expected: `${hex(options.stored)} as saved`,
       remedy: 'the file changed after it was saved; load an older checkpoint and check the disk',
-      details: { path: source.path, name: source.name, block },
+      details: { path, name, block },
     },
   );
 }

@@ -108,6 +108,7 @@ export class SafetensorsDirectory {
     readonly name: string;
     readonly slices?: readonly Slice[];
     readonly target?: Uint8Array;
+    readonly requireFinite?: boolean;
   }): Promise<Uint8Array> {
     const file = this.#fileOf.get(options.name);
     if (file !== undefined) return await file.read(options);

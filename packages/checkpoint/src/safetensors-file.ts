@@ -4,7 +4,7 @@ import { CheckpointError, type MtlError, nearestName, UsageError } from '@mtl/er
 import { dtypeBytes } from './dtype.js';
 import { ioError } from './io-error.js';
 import { planRuns } from './run-plan.js';
-import { RunReader, readFully } from './run-reader.js';
+import { RunReader, readFully, type StoredBytes } from './run-reader.js';
 import { maxHeaderBytes, parseSafetensorsHeader, type SafetensorsEntry } from './safetensors-header.js';
 import {
   formatSlices,
@@ -106,7 +106,9 @@ export class SafetensorsFile {
    *
    * @param options.slices one [start, end) per dimension; the whole tensor by default
    * @param options.target memory for the row-major bytes of exactly that box; allocated by default
+   * @param options.requireFinite refuse values that are NaN or infinite. Default: false
    * @returns `target`
+   * @throws CheckpointError MTL_NOT_FINITE naming tensor and element (wrong input), with `requireFinite`
    * @throws CheckpointError MTL_SAFETENSORS_NAME, MTL_SAFETENSORS_SLICE, MTL_CHECKPOINT_CORRUPT (file cut off
    *   since it was opened) or MTL_CHECKPOINT_IO; UsageError MTL_SAFETENSORS_TARGET
    */
@@ -114,6 +116,7 @@ export class SafetensorsFile {
     readonly name: string;
     readonly slices?: readonly Slice[];
     readonly target?: Uint8Array;
+    readonly requireFinite?: boolean;
   }): Promise<Uint8Array> {
     const entry = this.entry(options.name);
     const source = wholeSlices(entry.shape);
@@ -145,11 +148,17 @@ export class SafetensorsFile {
         name: entry.name,
         offset: entry.offset,
         bytes: entry.bytes,
+        ...(options.requireFinite === true ? { values: this.#valuesOf(entry) } : {}),
       },
       plan: planRuns({ source, target: slices, common, elementBytes }),
       target,
     });
     return target;
+  }
+
+  #valuesOf({ name, dtype, shape }: SafetensorsEntry): NonNullable<StoredBytes['values']> {
+    const remedy = 'copy or download the file again, or take other weights: these are not finite';
+    return { dtype, check: { place: this.path, name, slices: wholeSlices(shape), remedy, exitCode: 2 } };
   }
 
   /** Reads rows [start, end) of the first dimension; see {@link SafetensorsFile.read}. */

@@ -8,6 +8,14 @@ import {
   type SafetensorsEntry,
   type TensorDeclaration,
 } from './safetensors-header.js';
+import { notFinite, type ValueCheck } from './value-check.js';
+import { ValueScan } from './value-scan.js';
+
+/** A tensor that will be written. */
+export interface WrittenTensor extends TensorDeclaration {
+  /** What its values may be; it is written in whole elements then. Default: anything. */
+  readonly check?: ValueCheck | undefined;
+}
 
 /** What {@link SafetensorsWriter.finish} reports about the file. */
 export interface WrittenSafetensors {
@@ -39,7 +47,9 @@ export class SafetensorsWriter {
   readonly #headerBytes: number;
   readonly #headerChecksums: readonly number[];
   readonly #checksums = new Map<string, readonly number[]>();
-  #current = 0;
+  readonly #checks: ReadonlyMap<string, ValueCheck>;
+  #current = -1;
+  #currentScan: ValueScan | undefined;
   #currentChecksums = new BlockChecksums();
   #written = 0;
   #position: number;
@@ -51,6 +61,7 @@ export class SafetensorsWriter {
     handle: FileHandle;
     header: Uint8Array;
     entries: readonly SafetensorsEntry[];
+    tensors: readonly WrittenTensor[];
   }) {
     this.path = options.path;
     this.entries = options.entries;
@@ -61,6 +72,10 @@ export class SafetensorsWriter {
     const checksums = new BlockChecksums();
     checksums.update(options.header);
     this.#headerChecksums = checksums.finish();
+    this.#checks = new Map(
+      options.tensors.flatMap(({ name, check }) => (check === undefined ? [] : [[name, check] as const])),
+    );
+    this.#openTensor();
     this.#skipEmpty();
   }
 
@@ -73,17 +88,17 @@ export class SafetensorsWriter {
    */
   static async create(options: {
     readonly path: string;
-    readonly tensors: readonly TensorDeclaration[];
+    readonly tensors: readonly WrittenTensor[];
     readonly metadata?: Readonly<Record<string, string>>;
     readonly fileSystem?: FileSystem;
   }): Promise<SafetensorsWriter> {
-    const { path, fileSystem = nodeFileSystem } = options;
+    const { path, tensors, fileSystem = nodeFileSystem } = options;
     const { header, entries } = encodeSafetensorsHeader(options);
     let handle: FileHandle | undefined;
     try {
       handle = await fileSystem.open(path, 'w');
       await writeFully(handle, header, 0);
-      return new SafetensorsWriter({ path, fileSystem, handle, header, entries });
+      return new SafetensorsWriter({ path, fileSystem, handle, header, entries, tensors });
     } catch (error) {
       await handle?.close().catch(() => undefined);
       if (handle !== undefined) await fileSystem.rm(path, { force: true }).catch(() => undefined);
@@ -96,7 +111,8 @@ export class SafetensorsWriter {
    * tensor. Resolves when the bytes are with the file system, so that the caller may reuse them.
    *
    * @throws UsageError MTL_SAFETENSORS_ORDER when another tensor is due or the bytes are too many
-   * @throws CheckpointError MTL_CHECKPOINT_DISK_FULL, _DENIED or _IO
+   * @throws CheckpointError MTL_NOT_FINITE where the tensor has a check; MTL_CHECKPOINT_DISK_FULL, _DENIED or
+   *   _IO
    */
   async write(name: string, bytes: Uint8Array): Promise<void> {
     const entry = this.entries[this.#current];
@@ -170,6 +186,7 @@ export class SafetensorsWriter {
         underWay.push(written);
         this.#position += block.length;
         this.#currentChecksums.update(block);
+        this.#checkValues();
         if (underWay.length === writesUnderWay) await underWay.shift();
       }
     } finally {
@@ -183,9 +200,22 @@ export class SafetensorsWriter {
 
   #closeTensor(name: string): void {
     this.#checksums.set(name, this.#currentChecksums.finish());
-    this.#currentChecksums = new BlockChecksums();
+    this.#openTensor();
+  }
+
+  #openTensor(): void {
     this.#written = 0;
     this.#current++;
+    const entry = this.entries[this.#current];
+    const check = entry && this.#checks.get(entry.name);
+    this.#currentScan = check && new ValueScan(entry.dtype, check.limit?.magnitude);
+    this.#currentChecksums = new BlockChecksums(this.#currentScan);
+  }
+
+  #checkValues(): void {
+    const found = this.#currentScan?.found;
+    if (found === undefined) return;
+    throw notFinite(this.#checks.get(this.entries[this.#current]!.name)!, found);
   }
 
   #skipEmpty(): void {

@@ -10,6 +10,7 @@ import { writeRankShards } from './write-rank-shards.js';
  * ranks throw as well, and the new one stays. Memory: the largest box of a tensor with `readInto`; of others,
  * whatever `read` takes.
  *
+ * @throws CheckpointError MTL_NOT_FINITE when a value is NaN or infinite (see `requireFinite`)
  * @throws CheckpointError MTL_CHECKPOINT_DISK_FULL, _DENIED, _IO; MTL_CHECKPOINT_BUSY when another process
  *   saves the same iteration there; MTL_CHECKPOINT_PEER when another rank failed; MTL_CHECKPOINT_NOT_SHARED
  * @throws UsageError MTL_CHECKPOINT_TENSOR, _STATE, _COVER, _OPTIONS; MTL_SAFETENSORS_ORDER when `read` gives

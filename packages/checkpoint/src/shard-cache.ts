@@ -6,6 +6,7 @@ import type { PieceRecord, TensorRecord } from './manifest.js';
 import { checkBlock, readFully, type StoredBytes } from './run-reader.js';
 import { SafetensorsFile } from './safetensors-file.js';
 import { shapeOfSlices } from './slice.js';
+import type { ValueCheck } from './value-check.js';
 
 // Many shards may be needed, and the usual limit on open files is 1024 for the whole process.
 const maxOpenFiles = 32;
@@ -57,8 +58,12 @@ export class ShardCache {
     return file;
   }
 
-  /** Where the bytes of a piece lie, with the checksums to check them by. */
-  async stored(tensor: TensorRecord, piece: PieceRecord): Promise<StoredBytes> {
+  /** Where the bytes of a piece are, with what to check them by. */
+  async stored(
+    tensor: TensorRecord,
+    piece: PieceRecord,
+    { requireFinite }: { readonly requireFinite: boolean },
+  ): Promise<StoredBytes> {
     const file = await this.file(piece.shard);
     const entry = file.tensors.get(piece.key);
     const shape = shapeOfSlices(piece.slices);
@@ -73,6 +78,15 @@ export class ShardCache {
       offset: entry.offset,
       bytes: shape.reduce((product, size) => product * size, dtypeBytes[tensor.dtype]),
       checksums: piece.crc32,
+      ...(requireFinite ? { values: { dtype: tensor.dtype, check: this.#checkOf(tensor, piece) } } : {}),
+    };
+  }
+
+  #checkOf({ name }: TensorRecord, { slices }: PieceRecord): ValueCheck {
+    return {
+      ...{ place: this.#checkpoint.path, name, slices },
+      remedy: 'load an older checkpoint (--ckpt-step): such a value spreads to all others',
+      exitCode: 2,
     };
   }
 
@@ -90,6 +104,6 @@ async function checkHeader(file: SafetensorsFile, checksums: readonly number[]):
   const source = { path: file.path, name: 'its header', checksums };
   for (const block of checksums.keys()) {
     const start = block * checksumBlockBytes;
-    checkBlock({ source, block, bytes: header.subarray(start, start + checksumBlockBytes) });
+    checkBlock({ source, block, bytes: header.subarray(start, start + checksumBlockBytes), start });
   }
 }

@@ -10,10 +10,15 @@ const readsUnderWay = 4;
 /**
  * Reads every byte of a checkpoint and compares it with its checksum. Memory: four blocks (16 MiB).
  *
+ * @param options.requireFinite also refuse values that are NaN or infinite. Default: false
+ * @throws CheckpointError MTL_NOT_FINITE naming the tensor, with `requireFinite`
  * @throws CheckpointError MTL_CHECKPOINT_CORRUPT or MTL_SAFETENSORS_INVALID naming the file and the first
  *   defect, MTL_CHECKPOINT_IO or _DENIED when a file cannot be read
  */
-export async function verifyCheckpoint(checkpoint: Checkpoint): Promise<void> {
+export async function verifyCheckpoint(
+  checkpoint: Checkpoint,
+  { requireFinite = false }: { readonly requireFinite?: boolean } = {},
+): Promise<void> {
   const { manifest, path } = checkpoint;
   const shards = new ShardCache(checkpoint);
   try {
@@ -22,7 +27,7 @@ export async function verifyCheckpoint(checkpoint: Checkpoint): Promise<void> {
       const stored: StoredBytes[] = [];
       for (const tensor of manifest.tensors) {
         for (const piece of tensor.pieces) {
-          if (piece.shard === index) stored.push(await shards.stored(tensor, piece));
+          if (piece.shard === index) stored.push(await shards.stored(tensor, piece, { requireFinite }));
         }
       }
       // Equal numbers mean that the pieces are all of the file: nothing in it is left unchecked.
@@ -50,7 +55,7 @@ async function verifyBlocks(stored: readonly StoredBytes[]): Promise<void> {
       const bytes = memory.subarray(0, Math.min(checksumBlockBytes, source.bytes - start));
       try {
         await readFully({ source, bytes, position: source.offset + start });
-        checkBlock({ source, block, bytes });
+        checkBlock({ source, block, bytes, start });
       } catch (error) {
         failed = true;
         throw ioError(error, { action: 'read', path: source.path });

@@ -5,6 +5,7 @@ import { withIoErrors } from './io-error.js';
 import { bytesOfSlices, type LogicalTensor } from './logical-tensor.js';
 import type { ShardRecord, TensorRecord } from './manifest.js';
 import { shapeOfSlices, volumeOfShape } from './slice.js';
+import type { ValueCheck } from './value-check.js';
 import { writeDurably } from './write-durably.js';
 import { groupByBytes, writeSafetensorsFile } from './write-safetensors-directory.js';
 
@@ -22,7 +23,10 @@ export interface RankShardsOptions {
   /** Of the save that rank 0 has begun. */
   readonly token: string;
   readonly rank: number;
+  readonly iteration: number;
   readonly tensors: readonly LogicalTensor[];
+  /** Refuse values that are not finite. */
+  readonly requireFinite: boolean;
   readonly maxShardBytes: number;
   readonly fileSystem: FileSystem;
 }
@@ -54,6 +58,15 @@ function withKeys(tensors: readonly LogicalTensor[]): { key: string; tensor: Log
   });
 }
 
+function checkOf({ name, slices, limit }: LogicalTensor, iteration: number): ValueCheck {
+  return {
+    ...{ place: `iteration ${iteration}`, name, slices, limit },
+    outcome: 'this checkpoint was not published, and the earlier ones are as they were',
+    remedy:
+      'resume from the newest checkpoint with a lower learning rate (--lr), more warm-up or clipping (--clip-grad)',
+  };
+}
+
 /** Reads tensors one after the other; what comes of one is overwritten by the next. */
 function readerWithOneBuffer(
   tensors: readonly LogicalTensor[],
@@ -72,6 +85,8 @@ function readerWithOneBuffer(
 /**
  * Writes the boxes of one rank into safetensors shards of at most `maxShardBytes` in `path`, then the part
  * manifest. Everything is on the disk when it resolves; a failed file is removed.
+ *
+ * @throws CheckpointError MTL_NOT_FINITE naming the tensor, with `requireFinite`; MTL_CHECKPOINT_*
  */
 export async function writeRankShards(options: RankShardsOptions): Promise<RankPart> {
   const { path, token, rank, fileSystem } = options;
@@ -100,6 +115,7 @@ export async function writeRankShards(options: RankShardsOptions): Promise<RankP
         dtype: tensor.dtype,
         shape: shapeOfSlices(tensor.slices),
         read: () => read(tensor),
+        ...(options.requireFinite ? { check: checkOf(tensor, options.iteration) } : {}),
       })),
       // Makes a shard readable without the manifest; 'pt' is what Hugging Face's readers ask for.
       metadata: { format: 'pt', slices: JSON.stringify(Object.fromEntries(slices)) },

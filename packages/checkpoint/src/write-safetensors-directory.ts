@@ -4,15 +4,15 @@ import { type FileSystem, nodeFileSystem } from './file-system.js';
 import { inAlignedOrder } from './in-aligned-order.js';
 import { withIoErrors } from './io-error.js';
 import { safetensorsIndexName, safetensorsSingleName } from './safetensors-directory.js';
-import { bytesOfDeclaration, type TensorDeclaration } from './safetensors-header.js';
-import { SafetensorsWriter } from './safetensors-writer.js';
+import { bytesOfDeclaration } from './safetensors-header.js';
+import { SafetensorsWriter, type WrittenTensor } from './safetensors-writer.js';
 import { writeDurably } from './write-durably.js';
 
 /**
  * A tensor to write: its bytes are asked for when its turn comes, and must stay as they are until the next
  * turn.
  */
-export interface TensorSource extends TensorDeclaration {
+export interface TensorSource extends WrittenTensor {
   read(): Uint8Array | Promise<Uint8Array>;
 }
 

@@ -302,7 +302,9 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
       'MTL_NOT_FINITE',
       `iteration ${iteration}: loss ${loss}, gradient norm ${gradientNorm}; the parameters were left as they were`,
       {
-        remedy: `resume from the newest checkpoint with a lower --lr (it was ${rate}), more warm-up, or --clip-grad`,
+        remedy:
+          `resume from the newest checkpoint with a lower --lr (it was ${rate}), more warm-up, or --clip-grad; ` +
+          'where the same step fails again, from an older one (--ckpt-step)',
         details: { iteration, loss, gradientNorm },
       },
     );

@@ -1,5 +1,11 @@
 import type { Parameter } from '@mtl/autograd';
-import { type JsonObject, type LogicalTensor, type Slice, slicesOfFlatRange } from '@mtl/checkpoint';
+import {
+  type JsonObject,
+  type LogicalTensor,
+  type Slice,
+  slicesOfFlatRange,
+  type ValueLimit,
+} from '@mtl/checkpoint';
 import { meshAxes } from '@mtl/comm';
 import { CheckpointError } from '@mtl/errors';
 import type { Tensor } from '@mtl/kernels';
@@ -31,6 +37,7 @@ interface StoredBox {
   readonly start: number;
   readonly length: number;
   readonly replica: number;
+  readonly limit?: ValueLimit | undefined;
 }
 
 function logicalTensor({
@@ -41,6 +48,7 @@ function logicalTensor({
   start,
   length,
   replica,
+  limit,
 }: StoredBox): LogicalTensor {
   const withView = <T>(body: (view: Tensor) => T): T => {
     using view = buffer.view({ offset: start, shape: [length] });
@@ -48,6 +56,7 @@ function logicalTensor({
   };
   return {
     ...{ name, slices, replica },
+    ...(limit === undefined ? {} : { limit }),
     dtype: 'F32',
     globalShape: parameter.globalShape,
     read: () =>
@@ -71,6 +80,7 @@ function ownedTensors(
     readonly prefix: string;
     readonly buffer: Tensor;
     readonly start: 'start' | 'masterStart' | 'stateStart';
+    readonly limit?: ValueLimit;
   },
 ): LogicalTensor[] {
   const { buffers } = optimizer;
@@ -82,6 +92,7 @@ function ownedTensors(
       name: options.prefix + parameter.name,
       parameter,
       buffer: options.buffer,
+      limit: options.limit,
       replica: replicas.get(parameter)!,
     };
     const boxes = buffers.ownedPartsOf(range).flatMap((part) =>
@@ -124,9 +135,21 @@ function replicaNumbers({ buffers, groups }: AdamwOptimizer): ReadonlyMap<Parame
   );
 }
 
+/**
+ * The magnitude from which on a weight is as useless as infinity: the model's copy of it is infinite in float16,
+ * its square in float32 and bfloat16, so that no forward pass computes a finite loss.
+ */
+function weightLimit({ buffers }: AdamwOptimizer): ValueLimit {
+  return buffers.model.dtype === 'float16'
+    ? { magnitude: 65520, why: 'which overflows in float16' }
+    : { magnitude: 2 ** 64, why: 'whose square overflows in float32' };
+}
+
 /** Master weights under their logical names: what this rank holds of them. */
 export function weightTensors(optimizer: AdamwOptimizer): LogicalTensor[] {
-  return ownedTensors(optimizer, { prefix: '', buffer: optimizer.buffers.master, start: 'masterStart' });
+  const { master } = optimizer.buffers;
+  const limit = weightLimit(optimizer);
+  return ownedTensors(optimizer, { prefix: '', buffer: master, start: 'masterStart', limit });
 }
 
 /**

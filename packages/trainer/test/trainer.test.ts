@@ -2,7 +2,7 @@ import { mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { findCheckpoint, loadCheckpoint } from '@mtl/checkpoint';
-import { numLiveTensors } from '@mtl/kernels';
+import { numLiveTensors, type Tensor } from '@mtl/kernels';
 import {
   AdamwOptimizer,
   LossScaler,
@@ -292,6 +292,46 @@ describe('runTraining', () => {
       for (const built of [whole, first, second]) built.dispose();
     },
   );
+
+  describe.for(places)('a save $where of values that are not finite', ({ inBackground }) => {
+    type Built = ReturnType<typeof build>;
+    const poison = (buffer: Tensor, value: number): void => {
+      using last = buffer.view({ offset: 5, shape: [1] });
+      last.write(new Uint8Array(Float32Array.of(value).buffer));
+    };
+    const spoil: Record<string, { change: (built: Built) => void; message: RegExp }> = {
+      'NaN in exp_avg': {
+        change: ({ optimizer }) => poison(optimizer.state[0]!.buffer, Number.NaN),
+        message: /^iteration 4: optimizer\.exp_avg\.head\S*\[0, 5\] is NaN; this checkpoint was not/,
+      },
+      'infinity in exp_avg_sq': {
+        change: ({ optimizer }) => poison(optimizer.state[1]!.buffer, Number.POSITIVE_INFINITY),
+        message: /^iteration 4: optimizer\.exp_avg_sq\.head\S*\[0, 5\] is Infinity;/,
+      },
+      'NaN in a weight': {
+        change: ({ optimizer }) => poison(optimizer.buffers.master, Number.NaN),
+        message: /^iteration 4: head\S*\[0, 5\] is NaN;/,
+      },
+      'a weight that no forward pass survives': {
+        change: ({ optimizer }) => poison(optimizer.buffers.master, -1e30),
+        message: /^iteration 4: head\S*\[0, 5\] is -1\S*e\+(29|30), whose square overflows in float32;/,
+      },
+    };
+    it.for(Object.keys(spoil))('%s: ends the run and keeps what was saved', async (what) => {
+      const { change, message } = spoil[what]!;
+      const directory = temporaryDirectory();
+      const built = build();
+      // after the update, before the save
+      const step = ({ iteration }: StepMetrics): void => void (iteration === 4 && change(built));
+      const save = { directory, interval: 2, keepLast: 1, inBackground, configuration: {} };
+      await expect(runTraining({ ...built, save, reporters: [{ step }] })).rejects.toMatchObject({
+        ...{ code: 'MTL_NOT_FINITE', exitCode: 1 },
+        message: expect.stringMatching(inBackground ? /./ : message),
+      });
+      expect(readdirSync(directory)).toEqual(['iter_0000002', 'latest_checkpointed_iteration.txt']);
+      built.dispose();
+    });
+  });
 
   it('stops after the step that passes the deadline, and saves it', async () => {
     const directory = mkdtempSync(join(tmpdir(), 'mtl-trainer-'));

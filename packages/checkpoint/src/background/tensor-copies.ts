@@ -2,7 +2,8 @@ import { bytesOfSlices, type LogicalTensor } from '../logical-tensor.js';
 import { isWritten } from '../write-rank-shards.js';
 
 /** A box of a tensor in memory that threads share. */
-export interface TensorCopy extends Pick<LogicalTensor, 'name' | 'dtype' | 'globalShape' | 'slices'> {
+export interface TensorCopy
+  extends Pick<LogicalTensor, 'name' | 'dtype' | 'globalShape' | 'slices' | 'limit'> {
   readonly memory: SharedArrayBuffer;
 }
 
@@ -20,8 +21,9 @@ export class TensorCopies {
       const bytes = bytesOfSlices(dtype, slices);
       return before[index]?.byteLength === bytes ? before[index] : new SharedArrayBuffer(bytes);
     });
-    const copies = written.map(({ name, dtype, globalShape, slices }, index) => {
-      return { name, dtype, globalShape, slices, memory: this.#memory[index]! };
+    const copies = written.map(({ name, dtype, globalShape, slices, limit }, index) => {
+      const box = { name, dtype, globalShape, slices, ...(limit === undefined ? {} : { limit }) };
+      return { ...box, memory: this.#memory[index]! };
     });
     for (const [index, tensor] of written.entries()) {
       const target = new Uint8Array(copies[index]!.memory);

@@ -1,13 +1,16 @@
 import { hostTensor, type LogicalTensor } from '../../src/index.js';
 
-/** A small training state whose bytes all depend on the iteration: mixing two of them is noticed. */
+/**
+ * A small training state whose bytes all depend on the iteration: mixing two of them is noticed. Bytes below 127
+ * make finite numbers.
+ */
 export function stateOfIteration(
   iteration: number,
   options: { readonly zero?: boolean } = {},
 ): LogicalTensor[] {
   const fill = (length: number, salt: number): Uint8Array =>
     Uint8Array.from({ length }, (_, index) =>
-      options.zero === true ? 0 : (iteration * 31 + index * 7 + salt) % 256,
+      options.zero === true ? 0 : (iteration * 31 + index * 7 + salt) % 127,
     );
   return [
     hostTensor({ name: 'model.weight', dtype: 'F32', globalShape: [16, 8], memory: fill(512, 1) }),

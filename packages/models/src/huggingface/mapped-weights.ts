@@ -1,4 +1,5 @@
 import {
+  checkValues,
   dtypeBytes,
   type LogicalTensor,
   type SafetensorsDirectory,
@@ -133,6 +134,12 @@ const writableDtype = (tensor: LogicalTensor): WritableDtype => {
 const bytesOnTheWay = ({ globalShape }: Pick<LogicalTensor, 'globalShape'>): number =>
   globalShape.reduce((product, size) => product * size, Float64Array.BYTES_PER_ELEMENT + 3 * 4) + 64;
 
+/** Whether a finite number of a dtype may be infinite in another. */
+function overflows(from: string, to: WritableDtype): boolean {
+  const maxima: Readonly<Record<string, number>> = { F16: 1, BF16: 2, F32: 3, F64: 4 };
+  return maxima[from]! > maxima[to]!;
+}
+
 /**
  * Fills logical tensors (any of the model's, any slices of them) from a directory. Memory: of the largest
  * tensor, in float32, its bytes in the file, a copy in our layout where that differs, and the box that is
@@ -160,11 +167,22 @@ export async function loadMappedWeights(options: {
       const { dtype: stored, bytes } = weights.tensors.get(fileName)!;
       // resolveNames has refused all others
       if (!isReadableDtype(stored)) continue;
-      const read = await weights.read({ name: fileName, target: scratch.bytes(bytes) });
+      const read = await weights.read({
+        ...{ name: fileName, target: scratch.bytes(bytes), requireFinite: true },
+      });
       sources.push(decodeFloats(read, stored, scratch.floats));
     }
     const logical = mapping.toLogical(sources, scratch.floats);
-    await tensor.write(encodeFloats(boxOf(logical, tensor, scratch.floats), dtype));
+    const encoded = encodeFloats(boxOf(logical, tensor, scratch.floats), dtype);
+    // what is finite in the file may overflow here
+    if (
+      mapping.sources.some(({ name }) => overflows(weights.tensors.get(fileNames.get(name)!)!.dtype, dtype))
+    ) {
+      const remedy = `the weights do not fit ${dtype}: take others, or compute in a wider dtype`;
+      const { name, slices } = tensor;
+      checkValues(encoded, { dtype, check: { place: weights.path, name, slices, remedy, exitCode: 2 } });
+    }
+    await tensor.write(encoded);
   }
 }
 
@@ -210,6 +228,12 @@ export function mappedWeightSources(options: {
       name: fileName(name),
       dtype,
       shape,
+      check: {
+        place: 'the model to save',
+        name: fileName(name),
+        slices: shape.map((size) => [0, size] as const),
+        remedy: `take other weights${dtype === 'F32' ? '' : `, or save them as float32 if they do not fit ${dtype}`}`,
+      },
       read: async () => {
         scratch.reset();
         const logical = decodeFloats(await read(tensor), writableDtype(tensor), scratch.floats);

@@ -5,9 +5,9 @@ import { newCommand } from '../../command-line/new-command.js';
 import { formatBytes } from '../../terminal/format-bytes.js';
 import { bytesOfCheckpoint, readCheckpoints } from './read-checkpoints.js';
 
-/** `mtl checkpoint verify`: compares every byte of checkpoints with its checksum. */
+/** `mtl checkpoint verify`: compares every byte of checkpoints with its checksum, and finds values that are not finite. */
 export function verifyCheckpointsCommand(): Command {
-  return newCommand('verify', 'compare every byte of checkpoints with its checksum')
+  return newCommand('verify', 'compare every byte of checkpoints with its checksum; find NaN and infinity')
     .argument('<directory>', 'what --save named, or one checkpoint in it')
     .option('--json', 'print JSON')
     .action(verify);
@@ -26,7 +26,7 @@ async function verify(directory: string, { json }: { json?: true }): Promise<voi
   const verdicts: Verdict[] = [];
   for (const checkpoint of checkpoints) {
     const { path, iteration } = checkpoint;
-    const defect = await defectIn(() => verifyCheckpoint(checkpoint));
+    const defect = await defectIn(() => verifyCheckpoint(checkpoint, { requireFinite: true }));
     verdicts.push({
       path,
       iteration,

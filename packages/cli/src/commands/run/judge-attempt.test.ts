@@ -65,6 +65,33 @@ describe('judgeAttempt', () => {
     }
   });
 
+  it('does not repeat a run whose values were not finite, and blames the rank that found them', () => {
+    const found = 'error[MTL_NOT_FINITE]: iteration 4: optimizer.exp_avg.weight[1] is NaN';
+    const peer = (rank: number) =>
+      ended(rank, { status: 1, lastMessage: 'error[MTL_CHECKPOINT_PEER]: iteration 4 was not saved' });
+    const waiting = ended(1, {
+      ...{ status: 1, lastMessage: 'error[MTL_NOT_FINITE]: barrier, rank 1 waited 1 s: rank 3 failed: x' },
+    });
+    const reports = [
+      report([peer(0), waiting], 0),
+      report([peer(2), ended(3, { status: 1, lastMessage: found })], 2),
+    ];
+    for (const reported of [undefined, naming(0), naming(3)]) {
+      expect(judge(reports, { reported })).toMatchObject({
+        next: 'fail',
+        message: `rank 3 ended with exit code 1: ${found}; not restarted, since the same steps would end there again`,
+        exitCode: 1,
+      });
+    }
+    expect(judge(reports, { attempt: 1 }).message).toBe(`rank 3 ended with exit code 1: ${found}`);
+    // any other failure of a save is worth another attempt
+    const full = ended(3, { status: 1, lastMessage: 'error[MTL_CHECKPOINT_DISK_FULL]: full' });
+    expect(judge([report([peer(0), full], 0)])).toMatchObject({
+      next: 'restart',
+      message: 'rank 3 ended with exit code 1: error[MTL_CHECKPOINT_DISK_FULL]: full',
+    });
+  });
+
   it('gives wrong input in the words of the ranks, and names them where others did not find it', () => {
     const error = 'error[MTL_HEADS]: 5\n  remedy: 4';
     const wrong = (rank: number) => ended(rank, { status: 2, error, lastMessage: 'error[MTL_HEADS]: 5' });

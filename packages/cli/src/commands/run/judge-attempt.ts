@@ -18,6 +18,14 @@ export interface JudgedAttempt {
   readonly maxRestarts: number;
 }
 
+/**
+ * Whether a training run ended with what every restart would compute again: from the same checkpoint and the same
+ * samples the results are the same, bit by bit.
+ */
+function repeatsItself({ lastMessage }: RankEnd): boolean {
+  return lastMessage.startsWith('error[MTL_NOT_FINITE]');
+}
+
 /** Decides for all hosts whether the job has ended, starts again or has failed, and on whose account. */
 export function judgeAttempt(judged: JudgedAttempt): Verdict {
   const { reports, firstHost = 0, attempt, maxRestarts } = judged;
@@ -26,10 +34,13 @@ export function judgeAttempt(judged: JudgedAttempt): Verdict {
   const ends = reports.flatMap((report) => report.ends);
   const first = reports[firstHost]?.firstToFail ?? failed[0];
   const end = blamed(ends, first, judged.reported);
-  const isFinal = end.status === wrongInput || reports.some(({ wasSignalled }) => wasSignalled);
+  const isFinal =
+    repeatsItself(end) || end.status === wrongInput || reports.some(({ wasSignalled }) => wasSignalled);
+  const isRefused = repeatsItself(end) && attempt < maxRestarts;
+  const why = isRefused ? '; not restarted, since the same steps would end there again' : '';
   return {
     next: isFinal || attempt === maxRestarts ? 'fail' : 'restart',
-    message: messageOf(end, judged.reported),
+    message: messageOf(end, judged.reported) + why,
     exitCode: end.status === wrongInput ? 2 : 1,
     details: { rank: end.rank, status: end.status, signal: end.signal },
     ...(end.status === wrongInput && end.error !== '' ? { input: inputOf(end, ends) } : {}),
@@ -44,7 +55,7 @@ function inputOf({ error }: RankEnd, ends: readonly RankEnd[]): WrongInput {
 }
 
 /**
- * A rank that was given wrong input; else the one that the others name, and where nobody names one or it only
+ * A rank that was given wrong input; else one whose values were not finite; else the one that the others name, and where nobody names one or it only
  * saw others fail itself, one that failed by itself; else the first.
  */
 function blamed(
@@ -58,6 +69,7 @@ function blamed(
   const known = candidates.filter((end) => end !== undefined);
   return (
     [named, ...ends].find((end) => end?.status === wrongInput) ??
+    [named, ...ends].find((end) => end !== undefined && repeatsItself(end) && !sawAnotherFail(end)) ??
     known.find((end) => !sawAnotherFail(end)) ??
     known[0]!
   );

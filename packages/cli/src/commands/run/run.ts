@@ -27,7 +27,8 @@ const defaultPort = 29_500; // torchrun's
 const notes = `
 Each process gets torchrun's variables (RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, GROUP_RANK, MASTER_ADDR,
 MASTER_PORT), MTL_JOB_SECRET and MTL_RESTART_COUNT. When one fails, all end; with --max-restarts all start again, and a
-program that sees MTL_RESTART_COUNT above 0 goes on from its newest whole checkpoint.
+program that sees MTL_RESTART_COUNT above 0 goes on from its newest whole checkpoint. Wrong input and MTL_NOT_FINITE
+end the job at once.
 
 Examples:
   mtl run --nproc-per-node 2 apps/gpt-train -- --train-iters 100

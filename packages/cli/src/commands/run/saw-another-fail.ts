@@ -1,11 +1,12 @@
 import type { RankEnd } from './rank-process.js';
 
-/** Codes of @mtl/comm that blame another rank. */
-const blamesAnother = /^error\[MTL_(RANK_DIED|RANK_LEFT|HEARTBEAT|TIMEOUT|ABORTED|STORE_LOST|WATCHDOG)\]/;
+/** Codes of @mtl/comm, and of a save that all ranks make together, that blame another rank. */
+const blamesAnother =
+  /^error\[MTL_(RANK_DIED|RANK_LEFT|HEARTBEAT|TIMEOUT|ABORTED|STORE_LOST|WATCHDOG|CHECKPOINT_PEER)\]/;
 /** What a wait says that another rank ended with an error, whose code it takes over. */
 const tellsOfAnother = /, rank \d+ waited [\d.]+ s: rank \d+ failed: /;
 
-/** Its last words are what @mtl/comm says of another rank. */
+/** Its last words are about another rank that failed. */
 export function sawAnotherFail({ lastMessage }: RankEnd): boolean {
   return blamesAnother.test(lastMessage) || tellsOfAnother.test(lastMessage);
 }
