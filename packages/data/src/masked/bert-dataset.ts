@@ -42,6 +42,7 @@ export interface BertSample {
   /** The masked tokens, -1 elsewhere. */
   readonly labels: Int32Array;
   readonly lossMask: Int32Array;
+  /** 1 for tokens, the padding id where `text` has it: on padding and where a random replacement is `[PAD]`. */
   readonly paddingMask: Int32Array;
   /** Whether A and B were swapped. */
   readonly isRandom: boolean;
@@ -68,7 +69,7 @@ export class BertDataset extends MaskedDataset<BertDatasetDescription, MaskedTok
     const { sequenceLength, vocabulary } = this.description;
     const { length, firstLength, isRandom, truncated } = this.#draw(sample);
     const { positions, labels: maskedLabels, numMasked } = this.masker;
-    // Megatron pads all three with the padding id.
+    // Megatron pads all of them with the padding id.
     const padded = () => new Int32Array(sequenceLength).fill(vocabulary.padding, length);
     const text = padded();
     text.set(this.tokens.subarray(0, length));
@@ -83,7 +84,7 @@ export class BertDataset extends MaskedDataset<BertDatasetDescription, MaskedTok
       types: padded().fill(1, firstLength, length),
       labels,
       lossMask,
-      paddingMask: padded().fill(1, 0, length),
+      paddingMask: text.map((token) => (token === vocabulary.padding ? vocabulary.padding : 1)),
       isRandom,
       truncated,
     };

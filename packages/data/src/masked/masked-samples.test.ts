@@ -184,6 +184,17 @@ describe('BERT samples', () => {
     expect([...sample.labels]).toEqual(first.labels);
     expectSamples(f, (index) => dataset.megatronSample(index));
   });
+
+  it('count a random replacement by [PAD] as padding, as Megatron', () => {
+    using dataset = openBertDataset({ ...fixture.bert[7]!, ...whole, tokenizer });
+    const replaced = Array.from({ length: dataset.length }, (_, index) =>
+      dataset.megatronSample(index),
+    ).filter(({ text, lossMask }) => text.some((token, i) => token === tokenizer.padId && lossMask[i] === 1));
+    expect(replaced.length).toBeGreaterThan(0);
+    for (const { text, paddingMask } of replaced) {
+      expect([...paddingMask]).toEqual(Array.from(text, (token) => Number(token !== tokenizer.padId)));
+    }
+  });
 });
 
 describe('bertDatasetIdentifiers', () => {

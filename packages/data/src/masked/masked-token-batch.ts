@@ -11,7 +11,11 @@ export interface MaskedTokenBatch {
   readonly tokens: Int32Array;
   /** int32 [S, B]: 0 up to the first `[SEP]`, 1 after it, 0 on padding. */
   readonly tokenTypes: Int32Array;
-  /** int32 [B]: tokens of each row before its padding, which only stands at the end. */
+  /**
+   * int32 [B]: tokens of each row before its padding, which only stands at the end. They attend to each other,
+   * a random replacement that happens to be `[PAD]` too: only the padding mask of `megatronSample` leaves it
+   * out.
+   */
   readonly lengths: Int32Array;
   /**
    * int32 [M]: flat indices into [S, B] of the tokens to predict, row after row and ascending in each; the
