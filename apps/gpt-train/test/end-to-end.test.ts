@@ -222,6 +222,7 @@ describe('Hugging Face directories', () => {
     ];
     const first = await train(['--save', `${directoryOfModel}-run`, '--save-hf', directoryOfModel]);
     expect(first.output).toContain(`wrote ${directoryOfModel}`);
+    expect(existsSync(join(directoryOfModel, 'tokenizer.json'))).toBe(true);
     const again = await train([
       ...['--load-hf', directoryOfModel, '--save', `${directoryOfModel}-more`, '--metrics-jsonl', metrics],
       // the architecture is the directory's, whatever the flags say

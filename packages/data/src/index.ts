@@ -148,6 +148,7 @@ export {
 } from './tasks/write-predictions.js';
 export type { TokenizerJson } from './tokenizers/check-tokenizer-json.js';
 export { createTokenizer } from './tokenizers/create-tokenizer.js';
+export { exportTokenizer } from './tokenizers/export-tokenizer.js';
 export type { Tokenizer } from './tokenizers/tokenizer.js';
 export { type TokenizerOptions, type TokenizerType, tokenizerTypes } from './tokenizers/tokenizer-options.js';
 export type { EncodedText } from './tokenizers/word-piece-offsets.js';

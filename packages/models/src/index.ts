@@ -61,6 +61,7 @@ export {
   type WriteHuggingFaceBertForTaskOptions,
   writeHuggingFaceBertForTask,
 } from './huggingface/write-huggingface-bert-for-task.js';
+export type { TokenizerFileSource } from './huggingface/write-huggingface-directory.js';
 export {
   type WriteHuggingFaceGpt2Options,
   writeHuggingFaceGpt2,

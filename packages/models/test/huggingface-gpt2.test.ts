@@ -283,20 +283,25 @@ describe('writeHuggingFaceGpt2', () => {
       directory,
       model: source.configuration,
       tensors: parameterTensors(stage.parameters),
-      tokenizerFiles: { 'tokenizer.json': tokenizer },
+      tokenizerFiles: { 'tokenizer.json': tokenizer, 'merges.txt': { contents: '#version: 0.2\n' } },
       maxShardBytes: 40_000,
     });
     const files = (await readdir(directory)).sort();
     expect(files.filter((name) => !name.startsWith('model-'))).toEqual([
       'config.json',
       'generation_config.json',
+      'merges.txt',
       'model.safetensors.index.json',
       'tokenizer.json',
     ]);
+    expect(await readFile(join(directory, 'merges.txt'), 'utf8')).toBe('#version: 0.2\n');
     expect(files.length).toBeGreaterThan(6);
     expect(await contents(directory)).toEqual(await contents(fixtureDirectory('huggingface-gpt2')));
     const again = await readHuggingFaceGpt2({ directory });
-    expect(again.tokenizerFiles).toEqual({ 'tokenizer.json': join(directory, 'tokenizer.json') });
+    expect(again.tokenizerFiles).toEqual({
+      'tokenizer.json': join(directory, 'tokenizer.json'),
+      'merges.txt': join(directory, 'merges.txt'),
+    });
     expect(again.endTokens).toEqual([]);
     dispose();
   });

@@ -1,10 +1,11 @@
 import { ConfigurationError } from '@mtl/errors';
+import { byteLevelBpeJson } from './byte-level-bpe-json.js';
 import { BytePairEncoder } from './byte-pair-encoder.js';
 import { checkIds } from './check-ids.js';
 import { endOfText, loadGpt2Vocabulary } from './gpt2-vocabulary.js';
 import { gpt2WordPattern } from './gpt2-word-pattern.js';
 import { makeHuggingFaceTokenizer } from './hugging-face-tokenizer.js';
-import { readJsonFile, readTextFile } from './read-json-file.js';
+import { readGpt2Files } from './read-gpt2-files.js';
 import type { Tokenizer } from './tokenizer.js';
 import type { TokenizerOptions } from './tokenizer-options.js';
 
@@ -64,21 +65,10 @@ function byteString(text: string): string {
 function fromFiles(
   options: Extract<TokenizerOptions, { type: 'GPT2BPETokenizer' }> & { vocabFile: string; mergeFile: string },
 ): Tokenizer {
-  const { vocabFile, mergeFile } = options;
-  const vocab = readJsonFile(vocabFile);
-  const lines = readTextFile(mergeFile).split(/\r?\n/);
-  const merges = lines.filter((line, i) => line !== '' && !(i === 0 && line.startsWith('#version')));
-  const id = (vocab as Record<string, unknown> | null)?.[endOfText];
-  const byteLevel = { type: 'ByteLevel', add_prefix_space: false, trim_offsets: true, use_regex: true };
   return makeHuggingFaceTokenizer({
     name: 'GPT2BPETokenizer',
-    path: vocabFile,
-    json: {
-      model: { type: 'BPE', vocab, merges },
-      added_tokens: id === undefined ? [] : [{ id, content: endOfText, special: true }],
-      pre_tokenizer: byteLevel,
-      decoder: byteLevel,
-    },
+    path: options.vocabFile,
+    json: byteLevelBpeJson(readGpt2Files(options)),
     options,
   });
 }

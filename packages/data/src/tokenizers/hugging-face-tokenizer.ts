@@ -4,6 +4,7 @@ import { Tokenizer as Implementation } from '@huggingface/tokenizers';
 import { DataError } from '@mtl/errors';
 import { checkTokenizerJson, type TokenizerJson } from './check-tokenizer-json.js';
 import { correctBertNormalizer } from './correct-bert-normalizer.js';
+import { correctPreTokenizer } from './correct-pre-tokenizer.js';
 import { readJsonFile } from './read-json-file.js';
 import type { Tokenizer } from './tokenizer.js';
 import { tokenizerError } from './tokenizer-error.js';
@@ -53,6 +54,7 @@ export function makeHuggingFaceTokenizer(options: HuggingFaceTokenizerOptions): 
   const implementation = guarded(path, () => {
     const made = new Implementation(json, config);
     correctBertNormalizer(made.normalizer);
+    correctPreTokenizer(made.pre_tokenizer);
     // Parts that the file names but that do not work show up at the first use: better here than in the
     // middle.
     made.decode([...made.encode('probe 1', { add_special_tokens: false }).ids]);

@@ -14,6 +14,9 @@ export const dtypeNames: Readonly<Record<WritableDtype, string>> = {
   F16: 'float16',
 };
 
+/** The path of a file to copy, or what is to be in it. */
+export type TokenizerFileSource = string | { readonly contents: string };
+
 /** What is the same for every model that is saved. */
 export interface SaveHuggingFaceOptions {
   /** Must not exist yet, or be empty; it appears whole, by one rename. */
@@ -30,8 +33,8 @@ export interface SaveHuggingFaceOptions {
   readonly group?: ProcessGroup | undefined;
   /** What weights are stored as. Default F32. */
   readonly dtype?: WritableDtype;
-  /** Files to copy along, name to path: tokenizer.json and others. */
-  readonly tokenizerFiles?: Readonly<Record<string, string>>;
+  /** tokenizer.json and others by their names: paths of files to copy, or the contents of a file. */
+  readonly tokenizerFiles?: Readonly<Record<string, TokenizerFileSource>>;
   /** Above it the weights are cut into shards with an index. Default 5 GB. */
   readonly maxShardBytes?: number;
 }
@@ -107,8 +110,11 @@ async function writeFiles(
   });
   for (const [name, value] of Object.entries(family.jsonFiles))
     await writeFile(join(directory, name), `${JSON.stringify(value, null, 2)}\n`);
-  for (const [name, path] of Object.entries(tokenizerFiles))
-    await copyFile(path, join(directory, basename(name)));
+  for (const [name, source] of Object.entries(tokenizerFiles)) {
+    const path = join(directory, basename(name));
+    if (typeof source === 'string') await copyFile(source, path);
+    else await writeFile(path, source.contents);
+  }
 }
 
 async function writeDirectory(options: SaveHuggingFaceOptions, family: HuggingFaceFamily): Promise<void> {

@@ -1,11 +1,11 @@
 import { createTokenizer } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
 import type { WritableDtype } from '@mtl/models';
+import { exportedTokenizerFiles } from './exported-tokenizer-files.js';
 import { openSavedCheckpoint } from './open-saved-checkpoint.js';
 import { recipeOf } from './recipe-of.js';
 import { readSavedModel } from './saved-configuration.js';
 import { savedWeights } from './saved-weights.js';
-import { tokenizerPaths } from './tokenizer-files.js';
 
 export interface CheckpointToHuggingFaceOptions {
   /** A directory of checkpoints of a GPT or a BERT. */
@@ -41,7 +41,7 @@ export async function checkpointToHuggingFace(options: CheckpointToHuggingFaceOp
   const recipe = recipeOf({ kind });
   recipe.checkSaveHuggingFace(model);
   const tokenizer = tokenizerOptions && (await createTokenizer(tokenizerOptions));
-  const tokenizerFiles = tokenizerPaths(tokenizerOptions);
+  const tokenizerFiles = await exportedTokenizerFiles(tokenizerOptions);
   const tensors = savedWeights(checkpoint);
   await recipe.saveHuggingFace({ directory, model, tensors, tokenizer, tokenizerFiles, dtype });
   if (Object.keys(tokenizerFiles).length === 0) {

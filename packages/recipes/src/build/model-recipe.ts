@@ -5,6 +5,7 @@ import type {
   BuildStagesOptions,
   EndsWork,
   Stages,
+  TokenizerFileSource,
   TransformerConfiguration,
   WritableDtype,
 } from '@mtl/models';
@@ -33,7 +34,7 @@ export interface SaveHuggingFaceOptions<Model> {
   readonly tensors: readonly LogicalTensor[];
   /** Undefined where the model came without one. */
   readonly tokenizer: Tokenizer | undefined;
-  readonly tokenizerFiles: Readonly<Record<string, string>>;
+  readonly tokenizerFiles: Readonly<Record<string, TokenizerFileSource>>;
   /** What weights are stored as. Default F32. */
   readonly dtype?: WritableDtype;
 }

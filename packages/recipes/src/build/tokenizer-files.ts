@@ -38,15 +38,6 @@ export function tokenizerFiles(options: TokenizerOptions): readonly TokenizerFil
   }
 }
 
-/**
- * The files of a tokenizer by what they are called, name to path, as Hugging Face directories take them
- * along.
- */
-export function tokenizerPaths(options: TokenizerOptions | undefined): Readonly<Record<string, string>> {
-  const files = options === undefined ? [] : tokenizerFiles(options);
-  return Object.fromEntries(files.map(({ name, path }) => [name, path]));
-}
-
 /** The same tokenizer from the files of a directory that holds copies of `tokenizerFiles`. */
 export function tokenizerIn(directory: string, options: TokenizerOptions): TokenizerOptions {
   switch (options.type) {

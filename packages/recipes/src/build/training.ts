@@ -20,6 +20,7 @@ import {
 import type { PretrainingConfiguration } from '../pretraining-configuration.js';
 import { checkSaveForHuggingFace } from './check-save-for-hugging-face.js';
 import { dtypeOfPrecision } from './dtype-of-precision.js';
+import { exportedTokenizerFiles } from './exported-tokenizer-files.js';
 import { flopsShapeOf } from './flops-shape-of.js';
 import { huggingFaceTokenizer } from './hugging-face-tokenizer.js';
 import { loadTraining } from './load-training.js';
@@ -36,7 +37,6 @@ import { saveConfiguration } from './saved-configuration.js';
 import { savedWeights } from './saved-weights.js';
 import { setThreadsOfRank } from './set-threads-of-rank.js';
 import type { StageBatches } from './stage-batches.js';
-import { tokenizerPaths } from './tokenizer-files.js';
 import { openHuggingFace, trainingModel } from './training-model.js';
 import { trainingOptimizer } from './training-optimizer.js';
 import { TrainingProcesses } from './training-processes.js';
@@ -288,7 +288,7 @@ export class Training {
         checkpointPath === undefined
           ? weightTensors(this.optimizer)
           : savedWeights(await Checkpoint.open(checkpointPath)),
-      tokenizerFiles: tokenizerPaths(this.tokenizer.options),
+      tokenizerFiles: await exportedTokenizerFiles(this.tokenizer.options),
     });
     for (const reporter of this.reporters.all) reporter.message?.(`wrote ${directory}`);
   }

@@ -8,8 +8,8 @@ import { bertRecipe } from '../build/bert-recipe.js';
 import { bertTokenizerSettings } from '../build/bert-tokenizer-settings.js';
 import { checkHuggingFaceTarget } from '../build/check-hugging-face-target.js';
 import { checkSaveForHuggingFace } from '../build/check-save-for-hugging-face.js';
+import { exportedTokenizerFiles } from '../build/exported-tokenizer-files.js';
 import { savedWeights } from '../build/saved-weights.js';
-import { tokenizerPaths } from '../build/tokenizer-files.js';
 import type { FineTuningConfiguration } from './fine-tuning-configuration.js';
 import { seedDirectory } from './fine-tuning-run.js';
 import type { BertStart } from './open-bert-start.js';
@@ -68,7 +68,7 @@ export class HuggingFaceExports {
     await writeHuggingFaceBertForTask({
       ...{ directory, task, labels, model, tensors: tensors ?? [] },
       ...bertTokenizerSettings(start.tokenizer),
-      tokenizerFiles: tokenizerPaths(start.tokenizer.options),
+      tokenizerFiles: await exportedTokenizerFiles(start.tokenizer.options),
     });
     const { save } = configuration.checkpoint;
     if (save !== undefined) writeFileAtomically(notePath(save, seed), [noteOf(directory)]);
