@@ -14,7 +14,7 @@ export interface MtlErrorOptions {
 const marker = Symbol.for('mtl.error');
 
 /**
- * Base of all errors that @mtl packages raise on purpose. `code` is stable and starts with `MTL_`;
+ * Base of all errors that packages of `@mtl` raise deliberately. `code` is stable and starts with `MTL_`;
  * programs match on it, people read `message`, `expected` and `remedy`.
  */
 export class MtlError extends Error {

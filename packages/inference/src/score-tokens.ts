@@ -5,8 +5,9 @@ import { checkTokens } from './generate.js';
 /**
  * The natural logarithm of the probability of each token given those before it.
  *
- * @param options.tokens N tokens, at least 2, at most one more than the model's context; the first is only
- *   given
+ * `tokens`: N tokens, at least 2, at most one more than the model's context; the first is only
+ * given
+ *
  * @returns float32 [N - 1]: that of the second token first
  * @throws DataError MTL_TOKENS, MTL_CONTEXT
  */

@@ -7,7 +7,8 @@ import type { TensorParallel } from './tensor-parallel.js';
  * What this process holds of `size` things (heads, features, tokens of a vocabulary, positions): as many as
  * every other, by position in the group.
  *
- * @param of.what names them in the error, in the plural
+ * `what`: names them in the error, in the plural
+ *
  * @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE when the group does not divide them; names the nearest
  *   numbers of processes and of things that would do
  */

@@ -4,7 +4,7 @@ import { Variable } from '../variable.js';
 import type { Dropout } from './bias-dropout-residual.js';
 
 export interface AttentionOptions {
-  /** [S, B, A * 3 * D]: for each head its query, key and value. */
+  /** `[S, B, A * 3 * D]`: for each head its query, key and value. */
   readonly qkv: Variable;
   readonly numHeads: number;
   readonly causal: boolean;

@@ -13,7 +13,7 @@ export interface EmbeddingLookup {
 }
 
 /**
- * [S, B, H]: the sum of the chosen rows of every table (tokens, positions, token types).
+ * `[S, B, H]`: the sum of the chosen rows of every table (tokens, positions, token types).
  *
  * @param exchanges where the rows of the first table are spread over processes: the chosen ones are reduced
  *   before those of the other tables are added, and the ids of these are those of the reduced output's

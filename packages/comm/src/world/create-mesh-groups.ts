@@ -37,8 +37,9 @@ const axesOfGroups: Readonly<Record<Exclude<keyof MeshGroups, 'embedding' | 'clo
  * Creates the groups of this rank, in the same order on all ranks. Groups with the same members are the same
  * object.
  *
- * @param options.ends the pipeline ranks of the first and of the last layers; default: the first and the last
- *   rank
+ * `ends`: the pipeline ranks of the first and of the last layers; default: the first and the last
+ * rank
+ *
  * @throws ConfigurationError MTL_MESH when the mesh is of another size than the world
  */
 export function createMeshGroups(

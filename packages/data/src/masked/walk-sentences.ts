@@ -9,7 +9,7 @@ const maximumRows = 0x1fffffff;
 
 /** Documents, which are runs of sentences; a sentence is a sequence of the indexed dataset. */
 export interface SentenceDocuments {
-  /** [documents + 1]: the sentence at which each document starts, and the end of the last one. */
+  /** `[documents + 1]`: the sentence at which each document starts, and the end of the last one. */
   readonly documentIndices: ArrayLike<number>;
   /** int32: tokens of every sentence of the dataset. */
   readonly sizes: Int32Array;

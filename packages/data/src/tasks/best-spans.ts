@@ -7,9 +7,9 @@ import type { SpanExample } from './read-squad-file.js';
 /** What a model says of one window. */
 export interface SpanLogits {
   readonly window: SpanWindow;
-  /** [S]: how much each position looks like the start of the answer; position 0 says that there is none. */
+  /** `[S]`: how much each position looks like the start of the answer; position 0 says that there is none. */
   readonly start: ArrayLike<number>;
-  /** [S]: how much each position looks like its end. */
+  /** `[S]`: how much each position looks like its end. */
   readonly end: ArrayLike<number>;
 }
 

@@ -45,7 +45,7 @@ export interface AttentionForwardOptions extends AttentionOptions {
    * seen.
    */
   readonly logSumExp: Tensor;
-  /** [S, B, A, 3, D]: query, key and value of each head side by side. */
+  /** `[S, B, A, 3, D]`: query, key and value of each head side by side. */
   readonly qkv: Tensor;
 }
 
@@ -95,13 +95,13 @@ export function attentionBackward(options: AttentionBackwardOptions): void {
 }
 
 export interface AttentionCachedForwardOptions {
-  /** [B, A, M, D]: keys of the positions so far; the new ones are written at `position` and after. */
+  /** `[B, A, M, D]`: keys of the positions so far; the new ones are written at `position` and after. */
   readonly keyCache: Tensor;
   /** [B, A, M, D] */
   readonly valueCache: Tensor;
   /** [Q, B, A, D] */
   readonly output: Tensor;
-  /** [Q, B, A, 3, D]: the new positions. */
+  /** `[Q, B, A, 3, D]`: the new positions. */
   readonly qkv: Tensor;
   /** Positions that are cached already; position + Q may be M at most. */
   readonly position: number;

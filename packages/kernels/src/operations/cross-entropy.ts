@@ -53,7 +53,8 @@ export function crossEntropyRescale(options: {
 
 export interface CrossEntropyBackwardOptions extends VocabularyColumns {
   /**
-   * [N, V]: weight * (softmax - onehot); may be the memory of `logits`; left out, only the loss is computed.
+   * `[N, V]`: weight * (softmax - onehot); may be the memory of `logits`; left out, only the loss is
+   * computed.
    */
   readonly logitGradient?: Tensor | undefined;
   /** [N] float32: negative log-likelihood, 0 where the weight is 0 */

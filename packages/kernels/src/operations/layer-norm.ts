@@ -36,7 +36,7 @@ export interface LayerNormBackwardOptions {
   readonly mean: Tensor;
   readonly rstd: Tensor;
   readonly weight: Tensor;
-  /** [..., H]: the gradient that reaches the input along the residual path, added to `inputGradient`. */
+  /** `[..., H]`: the gradient that reaches the input along the residual path, added to `inputGradient`. */
   readonly addend?: Tensor | undefined;
 }
 

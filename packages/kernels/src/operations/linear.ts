@@ -5,7 +5,7 @@ import type { GeluKind } from './bias-gelu.js';
 export interface LinearGeluForwardOptions {
   /** [..., F] */
   readonly output: Tensor;
-  /** [..., F]: GELU's input, which backward needs. */
+  /** `[..., F]`: GELU's input, which backward needs. */
   readonly preactivation: Tensor;
   /** [..., H] */
   readonly input: Tensor;
@@ -28,9 +28,9 @@ export function linearGeluForward(options: LinearGeluForwardOptions): void {
 export interface LinearGeluBackwardOptions {
   /** [..., F] */
   readonly inputGradient: Tensor;
-  /** [..., H]: of the layer behind the GELU. */
+  /** `[..., H]`: of the layer behind the GELU. */
   readonly outputGradient: Tensor;
-  /** [H, F]: of the layer behind the GELU. */
+  /** `[H, F]`: of the layer behind the GELU. */
   readonly weight: Tensor;
   /** [..., F] */
   readonly preactivation: Tensor;

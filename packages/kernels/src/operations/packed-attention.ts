@@ -28,7 +28,7 @@ export interface PackedAttentionForwardOptions extends PackedAttentionOptions {
   readonly output: Tensor;
   /** [A, T] float32 (float64 with float64 inputs): log of the softmax's denominator. */
   readonly logSumExp: Tensor;
-  /** [T, A, 3, D]: query, key and value of each head side by side. */
+  /** `[T, A, 3, D]`: query, key and value of each head side by side. */
   readonly qkv: Tensor;
 }
 

@@ -18,7 +18,7 @@ export interface TokenSequences {
   readonly tokenTypes?: Int32Array | undefined;
   /** int32 [R]: tokens of each row before its padding, at least one. */
   readonly lengths: Int32Array;
-  /** [R]: numbers (exact integers) that tell rows of a training apart; random masks depend on them. */
+  /** `[R]`: numbers (exact integers) that tell rows of a training apart; random masks depend on them. */
   readonly rowNumbers: Float64Array;
 }
 

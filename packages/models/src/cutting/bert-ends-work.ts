@@ -6,8 +6,7 @@ import { embeddingWork } from './embedding-work.js';
  * The work of embedding and head in layers. Only masked tokens go through the head, a dense layer and the
  * decoder: 2 H^2 + 2 V H each, beside the 8 H^2 + 4 H F + 4 S H a token of a layer.
  *
- * @param batch.sequenceLength S
- * @param batch.maskedShare of the tokens
+ * `sequenceLength` is S, `maskedShare` the share of masked tokens.
  */
 export function bertEndsWork(
   { hiddenSize: H, ffnHiddenSize: F, vocabularySize: V }: BertModelConfiguration,

@@ -7,7 +7,7 @@ import { embeddingWork } from './embedding-work.js';
  * The work of embedding and head of a fine-tuning task in layers: a pooler of 2 H^2 for each row of S tokens,
  * or of spans 4 H for each token, beside the 8 H^2 + 4 H F + 4 S H a token of a layer. It is next to nothing.
  *
- * @param batch.sequenceLength S
+ * `sequenceLength` is S.
  */
 export function bertTaskEndsWork(
   { hiddenSize: H, ffnHiddenSize: F }: BertModelConfiguration,

@@ -77,7 +77,8 @@ export class GptLanguageModel {
   /**
    * Appends tokens to sequences of a cache.
    *
-   * @param call.sequences each slot at most once, at least one token each
+   * `sequences`: each slot at most once, at least one token each
+   *
    * @returns float32 [sequences, vocabularySize]: logits of what comes after each sequence
    * @throws UsageError MTL_CONTEXT when a sequence would outgrow the cache
    */
@@ -128,7 +129,8 @@ export class GptLanguageModel {
    * The loss of every token, without a cache: minus the natural logarithm of the probability of `labels`
    * given the tokens so far.
    *
-   * @param call.tokens [batchSize, length], row by row, as `labels`; length at most maximumContext
+   * `tokens`: [batchSize, length], row by row, as `labels`; length at most maximumContext
+   *
    * @returns float32 [batchSize, length]
    */
   tokenLosses(call: { tokens: Int32Array; labels: Int32Array; batchSize: number }): Float32Array {

@@ -10,7 +10,7 @@ import { neededTokens } from '../blocks/needed-tokens.js';
 export interface BatchOutline {
   readonly batchSize: number;
   readonly sequenceLength: number;
-  /** [B]: global sample numbers (exact integers), which random masks depend on. */
+  /** `[B]`: global sample numbers (exact integers), which random masks depend on. */
   readonly sampleNumbers: Float64Array;
   /** First visible key of each position, where attention stops at document boundaries. */
   readonly keyStart: Int32Array | undefined;

@@ -25,8 +25,9 @@ const microsecond = 1000;
 /**
  * The training steps in a trace that `mergeTraces` made.
  *
+ * `name`: what errors and pictures call it
+ *
  * @param text the file
- * @param options.name what errors and pictures call it
  * @throws DataError `MTL_TRACE` when it is no such trace, or its passes are not those of whole steps
  */
 export function readTrace(text: string, { name }: { readonly name: string }): readonly TracedPipeline[] {

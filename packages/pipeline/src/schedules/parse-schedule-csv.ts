@@ -8,7 +8,8 @@ import type { PassKind, PipelineSchedule, ScheduleAction } from './pipeline-sche
  * blanks around a cell are skipped. Chunks count along the model; a chunk lies on the rank in whose line it
  * stands. PyTorch's schedule files of compute actions have this format.
  *
- * @param options.name what the schedule and errors are called: the file's name
+ * `name`: what the schedule and errors are called: the file's name
+ *
  * @throws ConfigurationError `MTL_SCHEDULE_CSV` with the line and cell: what is no action, a chunk in two
  *   lines, a chunk left out, or the first thing that `checkSchedule` finds
  */

@@ -30,8 +30,9 @@ export interface ParsedFlags extends ResolvedFlags {
  * `--flag value`, `--flag=value`, `--switch`, `--no-switch`, several values where a flag takes them,
  * underscores for dashes, and the other names of `flagAliases`.
  *
+ * `model`: the model that the program trains (default: gpt)
+ *
  * @param argv arguments without the program's name: `process.argv.slice(2)`.
- * @param options.model the model that the program trains (default: gpt)
  * @throws ConfigurationError for the first thing wrong: `MTL_FLAG_UNKNOWN` with the nearest name,
  *   `MTL_FLAG_UNSUPPORTED`, `MTL_FLAG_MODEL`, `MTL_FLAG_REPEATED`, `MTL_FLAG_VALUE`,
  *   `MTL_FLAG_VALUE_MISSING`, `MTL_FLAG_ARGUMENT`, `MTL_PRESET`, and those of `readConfigFile`.

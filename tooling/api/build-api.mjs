@@ -1,0 +1,80 @@
+#!/usr/bin/env node
+/**
+ * npm run api: the API reference of all packages, from their docstrings, as HTML in tooling/build/api. Any
+ * warning of TypeDoc is a failure: an @param without its parameter, an unknown tag, a broken link. Types are
+ * not checked here; `npm run typecheck` does that.
+ *   npm run api [-- --out DIRECTORY]
+ */
+import { readdirSync, readFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { parseArgs } from 'node:util';
+import { ensurePackages, root } from '../bootstrap/bootstrap.mjs';
+
+/** Every entry point of every package: its source file and the name that users import. */
+export function entryPoints(repository) {
+  const folders = readdirSync(join(repository, 'packages')).map((name) => join(repository, 'packages', name));
+  return folders.flatMap((folder) => {
+    const { name, exports } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'));
+    return Object.entries(exports)
+      .map(([path, conditions]) => ({ folder, path, source: conditions['@mtl/source'] }))
+      .filter(({ source }) => source?.endsWith('.ts'))
+      .map(({ path, source }) => ({ folder, name: join(name, path), source: resolve(folder, source) }));
+  });
+}
+
+/** A README whose links to files of the repository are plain text: the reference has no such files. */
+function withoutRelativeLinks(markdown) {
+  return markdown.replaceAll(/\[([^\]]+)\]\((?!https?:|#)[^)]*\)/g, '$1');
+}
+
+/** A README as TypeDoc shows it on the page of a package. */
+function readmeOf(typedoc, app, folder) {
+  const text = withoutRelativeLinks(readFileSync(join(folder, 'README.md'), 'utf8'));
+  const file = new typedoc.MinimalSourceFile(text, join(folder, 'README.md'));
+  return app.converter.parseRawComment(file, app.files).content;
+}
+
+/**
+ * Writes the reference into `out`.
+ *
+ * @returns whether TypeDoc had nothing to warn of
+ */
+export async function buildApi({ repository, out, tsconfig, logLevel = 'Warn' }) {
+  // here, because the program installs the packages first
+  const typedoc = await import('typedoc');
+  const points = entryPoints(repository);
+  const app = await typedoc.Application.bootstrap({
+    name: '@mtl',
+    entryPoints: points.map(({ source }) => source),
+    tsconfig,
+    skipErrorChecking: true,
+    readme: 'none',
+    disableGit: true,
+    sourceLinkTemplate: '{path}#L{line}',
+    basePath: repository,
+    hideGenerator: true,
+    highlightLanguages: [...typedoc.OptionDefaults.highlightLanguages, 'csv', 'text', 'sh', 'yaml'],
+    logLevel: typedoc.LogLevel[logLevel],
+  });
+  const project = await app.convert();
+  if (project === undefined) return false;
+  for (const module of project.getChildrenByKind(typedoc.ReflectionKind.Module)) {
+    const [source] = module.sources;
+    const point = points.find((entry) => entry.source === source.fullFileName);
+    module.name = point.name;
+    if (point.source.endsWith('/src/index.ts')) module.readme = readmeOf(typedoc, app, point.folder);
+  }
+  app.validate(project);
+  await app.generateDocs(project, out);
+  return !app.logger.hasErrors() && !app.logger.hasWarnings();
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const { values } = parseArgs({ options: { out: { type: 'string' } } });
+  ensurePackages();
+  const out = resolve(values.out ?? join(root, 'tooling/build/api'));
+  const tsconfig = join(root, 'tooling/tsconfig/everything.json');
+  if (!(await buildApi({ repository: root, out, tsconfig }))) process.exit(1);
+  console.log(`API reference: ${pathToFileURL(join(out, 'index.html'))}`);
+}
