@@ -44,8 +44,8 @@ export interface SaveOptions {
   /** Required when worldSize is above 1; all ranks save into one directory on shared storage. */
   readonly barrier?: SaveBarrier;
   /**
-   * Refuse values that are NaN, infinite or beyond the `limit` of their tensor, on every rank. Default: true. The
-   * pass that computes the checksums looks for them.
+   * Refuse values that are NaN, infinite or beyond the `limit` of their tensor, on every rank. Default: true.
+   * The pass that computes the checksums looks for them.
    */
   readonly requireFinite?: boolean;
   /** A tensor's box is never cut; 4 GiB by default. */

@@ -25,7 +25,10 @@ export interface LogicalTensor {
   readInto?(target: Uint8Array): void | Promise<void>;
   /** Takes the loaded bytes; they are the loader's again once this has returned or resolved. */
   write(bytes: Uint8Array): void | Promise<void>;
-  /** F32 only: a magnitude that makes a value as wrong as infinity does; see {@link SaveOptions.requireFinite}. */
+  /**
+   * F32 only: a magnitude that makes a value as wrong as infinity does; see {@link
+   * SaveOptions.requireFinite}.
+   */
   readonly limit?: ValueLimit;
   /** Host memory of the box, if there is: a load then fills it directly and does not call `write`. */
   readonly memory?: Uint8Array;

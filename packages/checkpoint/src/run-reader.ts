@@ -169,8 +169,8 @@ export async function readFully(options: {
 }
 
 /**
- * Checks what was read of a block: the checksum of all of it, where there are checksums, and the values, where
- * there is a check of them.
+ * Checks what was read of a block: the checksum of all of it, where there are checksums, and the values,
+ * where there is a check of them.
  *
  * @param options.start first byte that was read, counted from the start of the array: an element's
  */

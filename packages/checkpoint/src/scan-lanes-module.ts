@@ -58,9 +58,9 @@ function scanBody(): number[] {
  *
  *     scan(numBytes: i32, mask: i64, addend: i64, sign: i64) -> i32
  *
- * It returns 1 if `((lanes & mask) + addend) & sign` is not 0 for any 8 of the first `numBytes` bytes, a positive
- * multiple of 64; the addition is of 32-bit lanes. JavaScript has no vectors: as a loop over a typed array this
- * takes as long as a CRC-32 of the bytes, here a tenth of that.
+ * It returns 1 if `((lanes & mask) + addend) & sign` is not 0 for any 8 of the first `numBytes` bytes, a
+ * positive multiple of 64; the addition is of 32-bit lanes. JavaScript has no vectors: as a loop over a typed
+ * array this takes as long as a CRC-32 of the bytes, here a tenth of that.
  */
 export function scanLanesModule(): Uint8Array<ArrayBuffer> {
   const { i32, i64, v128 } = types;

@@ -63,7 +63,8 @@ const bitsOfFloat32 = (value: number): bigint => BigInt(new Uint32Array(Float32A
 
 /**
  * Looks for values that are NaN or infinite in the bytes of a tensor, which come piece by piece. It finds all
- * of them in every dtype of floating-point numbers (F8_E8M0, the dtype of scales, excepted); integers are finite.
+ * of them in every dtype of floating-point numbers (F8_E8M0, the dtype of scales, excepted); integers are
+ * finite.
  */
 export class ValueScan {
   readonly #dtype: Dtype;

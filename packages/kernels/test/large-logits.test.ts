@@ -21,7 +21,9 @@ const places: Array<readonly [Device, (typeof instructionSets)[number]]> = [
 
 afterAll(() => setInstructionSet(hostInformation().detectedInstructionSet));
 
-/** The loss of a row of equal logits: at once, in two steps, and as the second step on two ranks' statistics. */
+/**
+ * The loss of a row of equal logits: at once, in two steps, and as the second step on two ranks' statistics.
+ */
 function losses(size: number, device: Device): number[] {
   return tidy(() => {
     const logits = Tensor.from(Array<number>(numColumns).fill(size), {

@@ -136,8 +136,8 @@ function replicaNumbers({ buffers, groups }: AdamwOptimizer): ReadonlyMap<Parame
 }
 
 /**
- * The magnitude from which on a weight is as useless as infinity: the model's copy of it is infinite in float16,
- * its square in float32 and bfloat16, so that no forward pass computes a finite loss.
+ * The magnitude from which on a weight is as useless as infinity: the model's copy of it is infinite in
+ * float16, its square in float32 and bfloat16, so that no forward pass computes a finite loss.
  */
 function weightLimit({ buffers }: AdamwOptimizer): ValueLimit {
   return buffers.model.dtype === 'float16'

@@ -1,8 +1,8 @@
 import { hostTensor, type LogicalTensor } from '../../src/index.js';
 
 /**
- * A small training state whose bytes all depend on the iteration: mixing two of them is noticed. Bytes below 127
- * make finite numbers.
+ * A small training state whose bytes all depend on the iteration: mixing two of them is noticed. Bytes below
+ * 127 make finite numbers.
  */
 export function stateOfIteration(
   iteration: number,

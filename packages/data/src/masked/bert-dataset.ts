@@ -42,7 +42,9 @@ export interface BertSample {
   /** The masked tokens, -1 elsewhere. */
   readonly labels: Int32Array;
   readonly lossMask: Int32Array;
-  /** 1 for tokens, the padding id where `text` has it: on padding and where a random replacement is `[PAD]`. */
+  /**
+   * 1 for tokens, the padding id where `text` has it: on padding and where a random replacement is `[PAD]`.
+   */
   readonly paddingMask: Int32Array;
   /** Whether A and B were swapped. */
   readonly isRandom: boolean;

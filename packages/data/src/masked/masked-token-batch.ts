@@ -12,9 +12,9 @@ export interface MaskedTokenBatch {
   /** int32 [S, B]: 0 up to the first `[SEP]`, 1 after it, 0 on padding. */
   readonly tokenTypes: Int32Array;
   /**
-   * int32 [B]: tokens of each row before its padding, which only stands at the end. They attend to each other,
-   * a random replacement that happens to be `[PAD]` too: only the padding mask of `megatronSample` leaves it
-   * out.
+   * int32 [B]: tokens of each row before its padding, which only stands at the end. They attend to each
+   * other, a random replacement that happens to be `[PAD]` too: only the padding mask of `megatronSample`
+   * leaves it out.
    */
   readonly lengths: Int32Array;
   /**

@@ -5,7 +5,10 @@ import { newCommand } from '../../command-line/new-command.js';
 import { formatBytes } from '../../terminal/format-bytes.js';
 import { bytesOfCheckpoint, readCheckpoints } from './read-checkpoints.js';
 
-/** `mtl checkpoint verify`: compares every byte of checkpoints with its checksum, and finds values that are not finite. */
+/**
+ * `mtl checkpoint verify`: compares every byte of checkpoints with its checksum, and finds values that are
+ * not finite.
+ */
 export function verifyCheckpointsCommand(): Command {
   return newCommand('verify', 'compare every byte of checkpoints with its checksum; find NaN and infinity')
     .argument('<directory>', 'what --save named, or one checkpoint in it')

@@ -19,8 +19,8 @@ export interface JudgedAttempt {
 }
 
 /**
- * Whether a training run ended with what every restart would compute again: from the same checkpoint and the same
- * samples the results are the same, bit by bit.
+ * Whether a training run ended with what every restart would compute again: from the same checkpoint and the
+ * same samples the results are the same, bit by bit.
  */
 function repeatsItself({ lastMessage }: RankEnd): boolean {
   return lastMessage.startsWith('error[MTL_NOT_FINITE]');
@@ -55,8 +55,9 @@ function inputOf({ error }: RankEnd, ends: readonly RankEnd[]): WrongInput {
 }
 
 /**
- * A rank that was given wrong input; else one whose values were not finite; else the one that the others name, and where nobody names one or it only
- * saw others fail itself, one that failed by itself; else the first.
+ * A rank that was given wrong input; else one whose values were not finite; else the one that the others
+ * name, and where nobody names one or it only saw others fail itself, one that failed by itself; else the
+ * first.
  */
 function blamed(
   ends: readonly RankEnd[],
