@@ -26,6 +26,8 @@ export function library(test = {}) {
       maxWorkers: 2,
       testTimeout: 120_000,
       hookTimeout: 120_000,
+      // how many threads a training run gets must not depend on what else the machine does
+      env: { MTL_FREE_CORES: 'all' },
       // what the command line says of a reporter's file would not replace this
       reporters: [
         'default',

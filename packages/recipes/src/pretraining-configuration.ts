@@ -97,7 +97,7 @@ export interface ParallelConfiguration {
   readonly allowTf32: boolean;
   /** Whether passes are recorded and launched as CUDA graphs. */
   readonly cudaGraphs: boolean;
-  /** Absent: all cores of the process. */
+  /** Absent: chosen before the first step, see `chooseThreads`. */
   readonly threads?: number;
   /** Processes of the run. */
   readonly worldSize: number;

@@ -217,7 +217,10 @@ describe('checkpoints of pipelines', () => {
     expect(expected.size).toBeGreaterThan(3 * 4 * 12);
     for (const [index, { name, size, flags }] of layouts.slice(1).entries()) {
       const load = ['--load', runs.pathOf(layouts[index]!.name), '--train-iters', '5'];
-      await runs.run(size, [{ name, flags: [...flags, ...load] }]);
+      // with as many threads as the checkpoint was trained with, where no flag names them
+      const leftOut = index === 0 ? ['--threads'] : [];
+      const [ranks] = await runs.run(size, [{ name, flags: [...flags, ...load], leftOut }]);
+      expect(ranks![0]!.output).toContain(index === 0 ? 'threads 1: as the checkpoint' : 'as --threads says');
       expect(await tensorsOf(join(runs.pathOf(name), iteration)), name).toEqual(expected);
     }
   });

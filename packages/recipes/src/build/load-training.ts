@@ -34,6 +34,8 @@ export interface LoadTrainingOptions {
   readonly nothingSaved?: string | undefined;
   /** When the job of that run was started: what was saved there before belongs to another one. */
   readonly startedAt?: Date | undefined;
+  /** Called with the checkpoint that training goes on from, where it takes more than weights from it. */
+  readonly onResume?: (checkpoint: Checkpoint) => void;
   readonly onMessage: (text: string) => void;
 }
 
@@ -98,7 +100,7 @@ async function openAgreed(
 }
 
 async function resume(
-  { model, parameterNames, optimizer, lossScaler, processes, onMessage }: LoadTrainingOptions,
+  { model, parameterNames, optimizer, lossScaler, processes, onResume, onMessage }: LoadTrainingOptions,
   checkpoint: Checkpoint,
   { finetune, loadOptimizer }: ResumeSettings,
 ): Promise<TrainingProgress | undefined> {
@@ -123,6 +125,7 @@ async function resume(
     optimizer.numSteps = state.optimizerSteps;
     lossScaler.loadState(state.lossScaler);
   }
+  onResume?.(checkpoint);
   onMessage(`resuming from ${checkpoint.path}, iteration ${state.progress.iteration}`);
   return state.progress;
 }

@@ -18,6 +18,8 @@ export interface TrainedOn {
 interface SavedTraining extends ConfigurationJson {
   /** Its files are copies in the folder `tokenizer` beside the checkpoints, by their names there. */
   readonly tokenizer?: TokenizerOptions;
+  /** CPU threads of rank 0: a resumed run repeats its results with as many. Absent in older checkpoints. */
+  readonly threads?: number;
   /** Absent where no training has written it. */
   readonly trainedOn?: TrainedOn;
 }
@@ -42,6 +44,8 @@ export interface SaveConfigurationOptions {
   readonly model: TransformerConfiguration;
   /** Undefined where a model came without one. */
   readonly tokenizer: Pick<Tokenizer, 'options'> | undefined;
+  /** CPU threads of the run; undefined where nothing was trained. */
+  readonly threads?: number | undefined;
   /** Undefined where nothing was trained. */
   readonly data: TrainedOn | undefined;
 }
@@ -52,11 +56,12 @@ export interface SaveConfigurationOptions {
  * @throws CheckpointError MTL_CHECKPOINT_IO when they cannot be copied
  */
 export async function saveConfiguration(options: SaveConfigurationOptions): Promise<JsonObject> {
-  const { directory, configuration, model, data } = options;
+  const { directory, configuration, model, threads, data } = options;
   const saved = {
     ...configurationJson(configuration),
     [modelKeys[configuration.kind]]: model,
     ...(await saveTokenizer(directory, options.tokenizer)),
+    ...(threads === undefined ? {} : { threads }),
     ...(data === undefined ? {} : { trainedOn: data }),
   };
   // what is undefined JSON leaves out

@@ -18,6 +18,9 @@ import {
   weightTensors,
 } from '@mtl/trainer';
 import type { PretrainingConfiguration } from '../pretraining-configuration.js';
+import type { ThreadChoice } from '../threads/choose-threads.js';
+import { setThreadsOfRank } from '../threads/set-threads-of-rank.js';
+import { threadsOfTraining } from '../threads/threads-of-training.js';
 import { checkSaveForHuggingFace } from './check-save-for-hugging-face.js';
 import { dtypeOfPrecision } from './dtype-of-precision.js';
 import { exportedTokenizerFiles } from './exported-tokenizer-files.js';
@@ -35,7 +38,6 @@ import { prepareSave } from './prepare-save.js';
 import { recipeOf } from './recipe-of.js';
 import { saveConfiguration } from './saved-configuration.js';
 import { savedWeights } from './saved-weights.js';
-import { setThreadsOfRank } from './set-threads-of-rank.js';
 import type { StageBatches } from './stage-batches.js';
 import { openHuggingFace, trainingModel } from './training-model.js';
 import { trainingOptimizer } from './training-optimizer.js';
@@ -77,6 +79,8 @@ export class Training {
   readonly trainer: Trainer<NumberedBatch>;
   readonly reporters: TrainingReporters;
   readonly processes: TrainingProcesses;
+  /** The threads of this rank's kernels, the same from its first step to its last. */
+  readonly threads: ThreadChoice;
   readonly #recipe: AnyModelRecipe;
   readonly #configuration: PretrainingConfiguration;
   readonly #dataPath: readonly string[];
@@ -94,6 +98,7 @@ export class Training {
     optimizer: AdamwOptimizer;
     trainer: Trainer<NumberedBatch>;
     reporters: TrainingReporters;
+    threads: ThreadChoice;
     lossScaler: LossScaler;
     batches: StageBatches<NumberedBatch>;
     datasets: SplitDatasets<NumberedBatch>;
@@ -105,6 +110,7 @@ export class Training {
     this.trainer = parts.trainer;
     this.reporters = parts.reporters;
     this.processes = parts.processes;
+    this.threads = parts.threads;
     this.#recipe = recipeOf(parts.configuration);
     this.#configuration = parts.configuration;
     this.#dataPath = parts.dataPath;
@@ -150,12 +156,16 @@ export class Training {
       pieces: new Map([...part.stages].map(([chunk, stage]) => [chunk, stage.parameters])),
     });
     const lossScaler = new LossScaler(configuration.optimizer.lossScale);
+    let resumed: Checkpoint | undefined;
     const progress = await loadTraining({
       ...{ checkpoint, huggingFace, optimizer, lossScaler, processes, onMessage },
       model: { kind: configuration.kind, model },
       parameterNames: recipe.parameterNames(model),
       restartFrom: isRestart ? save : undefined,
       startedAt: options.startedAt,
+      onResume: (checkpoint) => {
+        resumed = checkpoint;
+      },
     });
     // weights and both moments of Adam in float32
     const numBytes = 12 * recipe.numParameters(model);
@@ -169,6 +179,10 @@ export class Training {
       `${configuration.kind.toUpperCase()} of ${recipe.numParameters(model).toLocaleString('en-US')} parameters in ${training.precision}, ` +
         `vocabulary ${tokenizer.vocabularySize}; ${train.length.toLocaleString('en-US')} samples to train on`,
     );
+    const threads = await threadsOfTraining({
+      ...{ configuration, flopsPerSample: modelFlops(flopsShape), localSize: local.size },
+      ...{ resumed, onMessage },
+    });
     const flopsFormula = modelFlopsFormula(flopsShape);
     const reporters = processes.isFirst
       ? await openTrainingReporters({
@@ -195,7 +209,7 @@ export class Training {
     });
     return new Training({
       ...{ configuration, processes, dataPath, model, part, tokenizer, optimizer, trainer },
-      ...{ reporters, lossScaler, batches, datasets },
+      ...{ reporters, threads, lossScaler, batches, datasets },
     });
   }
 
@@ -270,6 +284,7 @@ export class Training {
         configuration: this.#configuration,
         model: this.model,
         tokenizer: this.tokenizer,
+        threads: this.threads.count,
         data: { dataPath: this.#dataPath, split: this.#configuration.data.split },
       });
     });

@@ -7,8 +7,8 @@ import type { BertModelConfiguration, BertTask } from '@mtl/models';
 import { readTrainingState, type TrainingResult } from '@mtl/trainer';
 import { type MetricsFiles, openMetricsFiles } from '../build/metrics-files.js';
 import { openDeviceOfRank } from '../build/open-device-of-rank.js';
-import { setThreadsOfRank } from '../build/set-threads-of-rank.js';
 import { TrainingProcesses } from '../build/training-processes.js';
+import { setThreadsOfRank } from '../threads/set-threads-of-rank.js';
 import type { FineTuningConfiguration } from './fine-tuning-configuration.js';
 import { type FineTuningLayout, fineTuningLayout } from './fine-tuning-layout.js';
 import {

@@ -14,7 +14,10 @@ export const parallelFlags = {
     defaultText:
       'local on one host, gloo between hosts; with --device cuda nccl where every process has a GPU of its own',
   }),
-  threads: count('CPU threads per process.', { defaultText: 'all cores of the process' }),
+  threads: count('CPU threads per process.', {
+    defaultText:
+      'what the checkpoint was trained with; else by the size of the model and the cores that are free',
+  }),
   'tensor-model-parallel-size': count('Processes that share every layer.', { default: 1 }),
   'pipeline-model-parallel-size': count('Pipeline stages.', { default: 1 }),
   'num-layers-per-virtual-pipeline-stage': count(
