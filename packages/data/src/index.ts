@@ -7,6 +7,8 @@ export {
 export { type ReadDocumentsOptions, readDocuments } from './corpora/read-documents.js';
 export type { PlainTextDocuments } from './corpora/read-plain-text.js';
 export { createSentenceSplitter, type SentenceSplitter } from './corpora/sentence-splitter.js';
+export { fileProblem, IrregularFileError, openRegularFile } from './files/open-regular-file.js';
+export { readRegularFile } from './files/read-regular-file.js';
 export { writeFileAtomically } from './files/write-file-atomically.js';
 export { IndexedDataset, type SequenceSlice } from './indexed/indexed-dataset.js';
 export {

@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { cp, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -236,26 +237,39 @@ describe('readHuggingFaceGpt2', () => {
     ['another shape', 'ln_f.bias', () => [{ shape: [16, 2] }], '[16, 2]'],
     ['a dtype without values', 'ln_f.bias', () => [{ dtype: 'I32' }], 'I32'],
     ['a tensor too many', 'ln_f.bias', () => [{}, { name: 'score.weight' }], 'score.weight'],
-  ])('refuses %s before it writes anything', async (_, target, change, message) => {
+  ])('refuses %s before a model is built', async (_, target, change, message) => {
     const directory = await rewritten((name) => (name.endsWith(target) ? change() : [{}]));
-    const source = await readHuggingFaceGpt2({ directory });
-    let numWritten = 0;
-    const tensor = {
-      ...hostTensor({
-        name: 'decoder.final_layernorm.weight',
-        dtype: 'F32',
-        globalShape: [32],
-        memory: new Uint8Array(128),
-      }),
-      write: () => {
-        numWritten += 1;
-      },
-    };
-    await expect(source.load([tensor])).rejects.toMatchObject({
+    await expect(readHuggingFaceGpt2({ directory })).rejects.toMatchObject({
       code: 'MTL_HUGGING_FACE_WEIGHTS',
       message: expect.stringContaining(message),
     });
-    expect(numWritten).toBe(0);
+  });
+
+  it.each([
+    [{ vocab_size: 20_000_000 }, '[101, 32]'],
+    [{ n_embd: 2 ** 52 }, '[101, 32]'],
+    [{ n_layer: 2 ** 31 }, `config.json says ${2 ** 31} layers`],
+    [{ n_positions: 2 ** 31 }, 'wpe.weight has the shape'],
+    [{ n_inner: 2 ** 31 }, 'mlp.c_fc.weight has the shape'],
+  ])('refuses sizes that the weights do not have, %j, before memory is taken', async (change, message) => {
+    const directory = await rewritten(() => [{}]);
+    const path = join(directory, 'config.json');
+    const config = JSON.parse(await readFile(path, 'utf8')) as object;
+    await writeFile(path, JSON.stringify({ ...config, ...change }));
+    await expect(readHuggingFaceGpt2({ directory })).rejects.toMatchObject({
+      code: 'MTL_HUGGING_FACE_WEIGHTS',
+      message: expect.stringContaining(message),
+    });
+  });
+
+  it('refuses a FIFO in place of config.json at once', async () => {
+    const directory = await rewritten(() => [{}]);
+    await rm(join(directory, 'config.json'));
+    execFileSync('mkfifo', [join(directory, 'config.json')]);
+    await expect(readHuggingFaceGpt2({ directory })).rejects.toMatchObject({
+      code: 'MTL_HUGGING_FACE_CONFIG',
+      message: expect.stringContaining('is a FIFO'),
+    });
   });
 
   it('refuses tensors of a model that was built differently', async () => {

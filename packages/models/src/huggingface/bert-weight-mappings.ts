@@ -143,6 +143,12 @@ const prefix = 'bert.';
 const canonical = (name: string): string =>
   name.replace(/LayerNorm\.gamma$/, 'LayerNorm.weight').replace(/LayerNorm\.beta$/, 'LayerNorm.bias');
 
+/** The embedding's name in files, and how names there become those of the name maps. */
+export const bertEmbedding = {
+  embedding: 'embeddings.word_embeddings.weight',
+  naming: { prefix, canonical },
+};
+
 // the tied decoder, buffers of older versions, and the heads that a model without sentence order leaves out
 const ignored = /^cls\.predictions\.decoder\.(weight|bias)$|^embeddings\.position_ids$/;
 const orderHead = /^(pooler\.dense|cls\.seq_relationship)\.(weight|bias)$/;

@@ -1,5 +1,9 @@
-import { readFile } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { fileProblem, readRegularFile } from '@mtl/data';
 import { CheckpointError } from '@mtl/errors';
+
+// Larger than any configuration; what is larger is another file.
+const maximumBytes = 1 << 26;
 
 type Kind = 'a positive integer' | 'a number' | 'a string' | 'true or false';
 
@@ -27,11 +31,10 @@ export class JsonFields {
   static async read(path: string): Promise<JsonFields | undefined> {
     let text: string;
     try {
-      text = await readFile(path, 'utf8');
+      text = readRegularFile(path, maximumBytes).toString('utf8');
     } catch (error) {
-      const { code } = error as NodeJS.ErrnoException;
-      if (code === 'ENOENT' || code === 'ENOTDIR') return undefined;
-      throw refused(path, `it cannot be read (${code ?? String(error)})`);
+      if (!existsSync(path)) return undefined;
+      throw refused(path, `it ${fileProblem(error)}`);
     }
     let parsed: unknown;
     try {

@@ -46,10 +46,11 @@ const sameShape = (a: readonly number[], b: readonly number[]): boolean =>
  * File names by the mappings' names. Everything is checked here, before anything is written: each tensor is
  * there, in its shape and a readable dtype, and nothing is left over.
  */
-function resolveNames(
+export function resolveNames(
   weights: Pick<SafetensorsDirectory, 'path' | 'tensors'>,
-  { mappings, prefix, isIgnored, canonical = (name) => name }: WeightNames,
+  names: Omit<WeightNames, 'mappings'> & { readonly mappings: readonly Pick<WeightMapping, 'sources'>[] },
 ): ReadonlyMap<string, string> {
+  const { mappings, prefix, isIgnored, canonical = (name: string) => name } = names;
   const stripped = (name: string): string =>
     canonical(name.startsWith(prefix) ? name.slice(prefix.length) : name);
   const inFile = new Map([...weights.tensors.keys()].map((name) => [stripped(name), name]));

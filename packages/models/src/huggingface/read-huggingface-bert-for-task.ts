@@ -1,7 +1,8 @@
 import { SafetensorsDirectory } from '@mtl/checkpoint';
 import type { BertTask } from '../bert/bert-task.js';
 import { parseBertConfiguration } from './bert-configuration.js';
-import { bertTaskWeightNames, taskHeadTensor } from './bert-weight-mappings.js';
+import { bertEmbedding, bertTaskWeightNames, taskHeadTensor } from './bert-weight-mappings.js';
+import { checkHuggingFaceWeights } from './check-huggingface-weights.js';
 import { loadHuggingFaceWeights, openHuggingFaceDirectory } from './open-huggingface-directory.js';
 import type { HuggingFaceBert } from './read-huggingface-bert.js';
 
@@ -35,6 +36,12 @@ export async function readHuggingFaceBertForTask(options: {
       pooler: task.kind !== 'span' && find('pooler.dense.weight') !== undefined,
       head: `${find(`${source}.weight`)?.shape}` === `${shape}`,
     };
+  });
+  await checkHuggingFaceWeights({
+    ...configuration,
+    directory,
+    ...bertEmbedding,
+    names: () => bertTaskWeightNames(configuration, { task, has }),
   });
   const names = bertTaskWeightNames(configuration, { task, has });
   return {

@@ -1,7 +1,8 @@
 import { type LogicalTensor, SafetensorsDirectory } from '@mtl/checkpoint';
 import type { BertModelConfiguration } from '../bert/bert-model-configuration.js';
 import { parseBertConfiguration } from './bert-configuration.js';
-import { bertWeightNames } from './bert-weight-mappings.js';
+import { bertEmbedding, bertWeightNames } from './bert-weight-mappings.js';
+import { checkHuggingFaceWeights } from './check-huggingface-weights.js';
 import { loadHuggingFaceWeights, openHuggingFaceDirectory } from './open-huggingface-directory.js';
 
 export interface HuggingFaceBert {
@@ -32,7 +33,8 @@ export interface HuggingFaceBert {
  * @param options.makeVocabularySizeDivisibleBy padding of the embedding in our model; default 128, Megatron's
  * @param options.sentenceOrderHead whether to take pooler and sentence head; default: where the file has them
  * @throws CheckpointError MTL_HUGGING_FACE_CONFIG when config.json is missing, broken or asks for what BERT
- *   here does not compute; MTL_SAFETENSORS_*
+ *   here does not compute; MTL_HUGGING_FACE_WEIGHTS when the weights have other names, shapes or dtypes than
+ *   config.json makes; MTL_SAFETENSORS_*
  */
 export async function readHuggingFaceBert(options: {
   readonly directory: string;
@@ -43,9 +45,11 @@ export async function readHuggingFaceBert(options: {
   const { fields, dtype, tokenizerFiles } = await openHuggingFaceDirectory(directory);
   const sentenceOrderHead = options.sentenceOrderHead ?? (await hasSentenceHead(directory));
   const configuration = parseBertConfiguration(fields, { makeVocabularySizeDivisibleBy, sentenceOrderHead });
+  const names = () => bertWeightNames(configuration);
+  await checkHuggingFaceWeights({ ...configuration, directory, ...bertEmbedding, names });
   return {
     ...{ directory, configuration, dtype, tokenizerFiles },
-    load: (tensors) => loadHuggingFaceWeights({ directory, tensors, names: bertWeightNames(configuration) }),
+    load: (tensors) => loadHuggingFaceWeights({ directory, tensors, names: names() }),
   };
 }
 

@@ -1,9 +1,10 @@
 import { join } from 'node:path';
 import type { LogicalTensor } from '@mtl/checkpoint';
 import type { GptModelConfiguration } from '../gpt/gpt-model-configuration.js';
+import { checkHuggingFaceWeights } from './check-huggingface-weights.js';
 import { parseEndTokens, parseGpt2Configuration } from './gpt2-configuration.js';
 import { gpt2WeightMappings } from './gpt2-weight-mappings.js';
-import { gpt2WeightNames } from './gpt2-weight-names.js';
+import { gpt2Prefix, gpt2WeightNames } from './gpt2-weight-names.js';
 import { JsonFields } from './json-fields.js';
 import { loadHuggingFaceWeights, openHuggingFaceDirectory } from './open-huggingface-directory.js';
 
@@ -40,7 +41,8 @@ export interface HuggingFaceGpt2 {
  *
  * @param options.makeVocabularySizeDivisibleBy padding of the embedding in our model; default 128, Megatron's
  * @throws CheckpointError MTL_HUGGING_FACE_CONFIG when config.json is missing, broken or asks for what GPT-2
- *   here does not compute
+ *   here does not compute; MTL_HUGGING_FACE_WEIGHTS when the weights have other names, shapes or dtypes than
+ *   config.json makes; MTL_SAFETENSORS_*
  */
 export async function readHuggingFaceGpt2(options: {
   readonly directory: string;
@@ -52,19 +54,23 @@ export async function readHuggingFaceGpt2(options: {
   const generation = await JsonFields.read(join(directory, 'generation_config.json'));
   const { vocabularySize } = configuration;
   const fromGeneration = generation && parseEndTokens(generation, vocabularySize);
+  const endTokens = fromGeneration ?? parseEndTokens(fields, vocabularySize) ?? [];
+  const names = () => gpt2WeightNames(gpt2WeightMappings(configuration));
+  await checkHuggingFaceWeights({
+    ...configuration,
+    directory,
+    embedding: 'wte.weight',
+    naming: { prefix: gpt2Prefix },
+    names,
+  });
   return {
     directory,
     configuration,
     dtype,
-    endTokens: fromGeneration ?? parseEndTokens(fields, vocabularySize) ?? [],
+    endTokens,
     generationDefaults: generation?.values,
     tokenizerFiles,
     notices,
-    load: (tensors) =>
-      loadHuggingFaceWeights({
-        directory,
-        tensors,
-        names: gpt2WeightNames(gpt2WeightMappings(configuration)),
-      }),
+    load: (tensors) => loadHuggingFaceWeights({ directory, tensors, names: names() }),
   };
 }

@@ -85,7 +85,7 @@ export function transposedWeight(
   options: { globalShape?: readonly number[]; columnOf?: Int32Array } = {},
 ): WeightMapping {
   const [inputs, outputs] = source.shape as [number, number];
-  const columnOf = options.columnOf ?? Int32Array.from({ length: outputs }, (_, index) => index);
+  const { columnOf } = options;
   const copy = (move: (ours: number, theirs: number) => void): void => {
     // in tiles, so that the strided side stays in the cache
     const tile = 32;
@@ -94,7 +94,7 @@ export function transposedWeight(
       for (let first = 0; first < inputs; first += tile) {
         const last = Math.min(first + tile, inputs);
         for (let row = firstRow; row < lastRow; row++) {
-          const column = columnOf[row]!;
+          const column = columnOf === undefined ? row : columnOf[row]!;
           for (let input = first; input < last; input++) move(row * inputs + input, input * outputs + column);
         }
       }

@@ -1,6 +1,5 @@
-import { readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
-import type { TokenizerOptions } from '@mtl/data';
+import { fileProblem, readRegularFile, type TokenizerOptions } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
 
 /**
@@ -36,6 +35,25 @@ export function huggingFaceTokenizer(files: Readonly<Record<string, string>>): T
 
 function lowersCase(settings: string | undefined): boolean | undefined {
   if (settings === undefined) return undefined;
-  const { do_lower_case: lowers } = JSON.parse(readFileSync(settings, 'utf8')) as { do_lower_case?: unknown };
+  const lowers = (parse(settings) as { do_lower_case?: unknown } | null)?.do_lower_case;
   return typeof lowers === 'boolean' ? lowers : undefined;
+}
+
+function parse(path: string): unknown {
+  const refuse = (what: string, cause: unknown) =>
+    new ConfigurationError('MTL_DATA_TOKENIZER', `${path} ${what}`, {
+      remedy: 'get the file again, with the other files of its model',
+      cause,
+    });
+  let text: string;
+  try {
+    text = readRegularFile(path).toString('utf8');
+  } catch (cause) {
+    throw refuse(fileProblem(cause), cause);
+  }
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    throw refuse(`is not JSON (${(cause as Error).message})`, cause);
+  }
 }
