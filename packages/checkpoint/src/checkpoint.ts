@@ -1,9 +1,9 @@
-import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CheckpointError, type MtlError } from '@mtl/errors';
 import { ioError, systemCode } from './io-error.js';
 import type { JsonObject } from './json-state.js';
-import { type Manifest, manifestName, type TensorRecord } from './manifest.js';
+import { type Manifest, manifestName, maxManifestBytes, type TensorRecord } from './manifest.js';
+import { readRegularFile } from './open-regular-file.js';
 import { parseManifest } from './parse-manifest.js';
 
 /** A published checkpoint whose manifest has been read and found sound. */
@@ -41,7 +41,7 @@ export class Checkpoint {
   static async open(path: string): Promise<Checkpoint> {
     let text: string;
     try {
-      text = await readFile(join(path, manifestName), 'utf8');
+      text = await readRegularFile(join(path, manifestName), { maxBytes: maxManifestBytes });
     } catch (error) {
       if (systemCode(error) !== 'ENOENT') throw ioError(error, { action: 'read', path });
       throw corruptCheckpoint(

@@ -3,7 +3,8 @@ import { CheckpointError } from '@mtl/errors';
 import { checkpointName, parseCheckpointName, trackerName, unfinishedName } from './checkpoint-names.js';
 import type { FileSystem } from './file-system.js';
 import { withIoErrors } from './io-error.js';
-import { livenessOf, ownerName, parseSaveOwner, type SaveOwner } from './save-owner.js';
+import { readRegularFile } from './open-regular-file.js';
+import { livenessOf, maxOwnerBytes, ownerName, parseSaveOwner, type SaveOwner } from './save-owner.js';
 
 /** Name under which the tracker file is prepared. */
 export const preparedTrackerName = `${trackerName}.saving`;
@@ -79,7 +80,7 @@ async function useOf(options: {
   const { path, fileSystem } = options;
   let owner: SaveOwner | undefined;
   try {
-    owner = parseSaveOwner(await fileSystem.readFile(join(path, ownerName), 'utf8'));
+    owner = parseSaveOwner(await readRegularFile(join(path, ownerName), { maxBytes: maxOwnerBytes }));
   } catch {
     // Killed, or alive, between making the directory and naming its owner: its age decides below.
   }

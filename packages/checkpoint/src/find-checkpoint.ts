@@ -9,6 +9,7 @@ import {
   listCheckpoints,
   readTracker,
   type SkippedCheckpoint,
+  type Tracker,
 } from './list-checkpoints.js';
 import { manifestName } from './manifest.js';
 import { verifyCheckpoint } from './verify-checkpoint.js';
@@ -48,19 +49,20 @@ export async function findCheckpoint(options: {
   const tracker = await readTracker(directory);
   const { checkpoints } = listing;
   if (checkpoints.length + listing.skipped.length === 0) {
-    if (tracker === undefined) {
+    if (tracker.kind === 'none') {
       await refuseCheckpointItself(directory);
       return { kind: 'none', reason: 'no-checkpoints' };
     }
     throw new CheckpointError(
       'MTL_CHECKPOINT_NONE_WHOLE',
-      `${directory} has a ${trackerName} that names ${tracker}, but no checkpoint`,
+      `${directory} has a ${trackerName} that ${whatIsIn(tracker)}, but no checkpoint`,
       { remedy: 'restore the checkpoint, or remove that file to start afresh', details: { directory } },
     );
   }
   for (const { path, defect } of listing.skipped) onNotice(`skipped ${path}: ${defect.message}`);
-  const preferred = checkpoints.filter(({ iteration }) => iteration === tracker);
-  const others = checkpoints.filter(({ iteration }) => iteration !== tracker);
+  const named = tracker.kind === 'iteration' ? tracker.iteration : undefined;
+  const preferred = checkpoints.filter(({ iteration }) => iteration === named);
+  const others = checkpoints.filter(({ iteration }) => iteration !== named);
   const skipped: SkippedCheckpoint[] = [...listing.skipped];
   for (const candidate of [...preferred, ...others]) {
     try {
@@ -108,18 +110,24 @@ async function refuseCheckpointItself(directory: string): Promise<void> {
   );
 }
 
+/** What the tracker file does, after its name in a sentence. */
+function whatIsIn(tracker: Exclude<Tracker, { kind: 'none' }>): string {
+  return tracker.kind === 'iteration' ? `names ${tracker.iteration}` : tracker.why;
+}
+
 /** Says why the choice is not what the tracker, or the time of saving, would suggest. */
 function noticeTracker(options: {
   readonly checkpoint: Checkpoint;
-  readonly tracker: number | string | undefined;
+  readonly tracker: Tracker;
   readonly newest: Checkpoint;
   readonly onNotice: (notice: string) => void;
 }): void {
   const { checkpoint, tracker, newest, onNotice } = options;
-  if (tracker === undefined) {
+  const named = tracker.kind === 'iteration' ? tracker.iteration : undefined;
+  if (tracker.kind === 'none') {
     onNotice(`there is no ${trackerName}: using the last saved whole checkpoint, ${checkpoint.path}`);
-  } else if (tracker !== checkpoint.iteration) {
-    onNotice(`${trackerName} names ${tracker || 'nothing'}, which cannot be used: using ${checkpoint.path}`);
+  } else if (named !== checkpoint.iteration) {
+    onNotice(`${trackerName} ${whatIsIn(tracker)}, which cannot be used: using ${checkpoint.path}`);
   } else if (newest.iteration !== checkpoint.iteration) {
     onNotice(
       `using ${checkpoint.path}, which ${trackerName} names; ${newest.path} was saved later and is not used`,

@@ -1,7 +1,7 @@
-import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { systemCode, withIoErrors } from './io-error.js';
-import { ownerName, parseSaveOwner } from './save-owner.js';
+import { readRegularFile } from './open-regular-file.js';
+import { maxOwnerBytes, ownerName, parseSaveOwner } from './save-owner.js';
 
 /**
  * The job that saved a checkpoint, whole or torn. Undefined for one that no run saved, such as a converted
@@ -14,7 +14,7 @@ export async function jobOfCheckpoint(path: string): Promise<string | undefined>
   const file = join(path, ownerName);
   return await withIoErrors({ action: 'read', path: file }, async () => {
     try {
-      return parseSaveOwner(await readFile(file, 'utf8'))?.job;
+      return parseSaveOwner(await readRegularFile(file, { maxBytes: maxOwnerBytes }))?.job;
     } catch (error) {
       if (systemCode(error) === 'ENOENT') return undefined;
       throw error;

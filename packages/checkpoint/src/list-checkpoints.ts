@@ -1,9 +1,10 @@
-import { readdir, readFile } from 'node:fs/promises';
+import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { MtlError } from '@mtl/errors';
 import { Checkpoint, corruptCheckpoint } from './checkpoint.js';
 import { parseCheckpointName, trackerName } from './checkpoint-names.js';
 import { ioError, systemCode } from './io-error.js';
+import { readRegularFile } from './open-regular-file.js';
 
 /** A checkpoint directory that cannot be used, and why. */
 export interface SkippedCheckpoint {
@@ -63,14 +64,30 @@ export async function listCheckpoints(directory: string): Promise<CheckpointList
   return { checkpoints, skipped };
 }
 
-/** The iteration that the directory's tracker file names: a number, what else stands there, or undefined. */
-export async function readTracker(directory: string): Promise<number | string | undefined> {
+/** What a directory's tracker file names, or why it names nothing. */
+export type Tracker =
+  | { readonly kind: 'none' }
+  | { readonly kind: 'iteration'; readonly iteration: number }
+  /** `why` follows the name of the file in a sentence: `names "abc"`, `is a directory`. */
+  | { readonly kind: 'unusable'; readonly why: string };
+
+/** An iteration, and space around it. */
+const maxTrackerBytes = 4096;
+
+/**
+ * Reads the tracker file of a directory. Whatever is in its place, checkpoints can be found without it.
+ *
+ * @throws CheckpointError MTL_CHECKPOINT_IO, _DENIED when it cannot be read
+ */
+export async function readTracker(directory: string): Promise<Tracker> {
   const path = join(directory, trackerName);
   try {
-    const text = (await readFile(path, 'utf8')).trim();
-    return /^\d{1,15}$/.test(text) ? Number(text) : text;
+    const text = (await readRegularFile(path, { maxBytes: maxTrackerBytes })).trim();
+    if (/^\d{1,15}$/.test(text)) return { kind: 'iteration', iteration: Number(text) };
+    return { kind: 'unusable', why: `names ${text === '' ? 'nothing' : JSON.stringify(text.slice(0, 40))}` };
   } catch (error) {
-    if (systemCode(error) === 'ENOENT') return undefined;
+    if (MtlError.isInstance(error)) return { kind: 'unusable', why: error.message.slice(path.length + 1) };
+    if (systemCode(error) === 'ENOENT') return { kind: 'none' };
     throw ioError(error, { action: 'read', path });
   }
 }

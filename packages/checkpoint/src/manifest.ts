@@ -45,6 +45,8 @@ export interface Manifest {
 }
 
 export const manifestName = 'manifest.json';
+/** Of a checkpoint of 100 TB in blocks of 4 MiB; more than that is no manifest. */
+export const maxManifestBytes = 400 * 1024 * 1024;
 export const manifestFormat = 'mtl-checkpoint';
 /** Raised when older readers could misread a checkpoint. */
 export const manifestVersion = 1;

@@ -1,11 +1,12 @@
-import { mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
+import { mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CheckpointError } from '@mtl/errors';
 import { nodeFileSystem } from './file-system.js';
 import { systemCode, withIoErrors } from './io-error.js';
 import { makeDirectory } from './make-directory.js';
+import { readRegularFile } from './open-regular-file.js';
 import { newRunOwner, parseRunOwner, type RunOwner } from './run-owner.js';
-import { livenessOf } from './save-owner.js';
+import { livenessOf, maxOwnerBytes } from './save-owner.js';
 import { writeDurably } from './write-durably.js';
 
 /** Time between two signs of life of an owner, and how old the last one of a living owner may be. */
@@ -268,7 +269,7 @@ function nameOf({ pid, host, startedAt }: RunOwner): string {
 
 async function readRecord(path: string): Promise<RunOwner | undefined> {
   try {
-    return parseRunOwner(await readFile(join(path, recordName), 'utf8'));
+    return parseRunOwner(await readRegularFile(join(path, recordName), { maxBytes: maxOwnerBytes }));
   } catch {
     return undefined;
   }

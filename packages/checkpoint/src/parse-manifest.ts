@@ -44,6 +44,13 @@ function count(value: unknown, what: string): number {
   return value as number;
 }
 
+/** Milliseconds since 1970, within what a Date holds. */
+function date(value: unknown, what: string): number {
+  const ms = count(value, what);
+  demand(!Number.isNaN(new Date(ms).getTime()), `${what} is not a time`);
+  return ms;
+}
+
 function text(value: unknown, what: string): string {
   demand(typeof value === 'string' && value !== '', `${what} is not a text`);
   return value;
@@ -141,7 +148,7 @@ export function parseManifest(source: string): Manifest | ManifestDefect {
     );
     return {
       iteration: count(body.iteration, 'iteration'),
-      savedAtMs: count(body.savedAtMs, 'savedAtMs'),
+      savedAtMs: date(body.savedAtMs, 'savedAtMs'),
       worldSize: count(body.worldSize, 'worldSize'),
       libraryVersion: text(body.libraryVersion, 'libraryVersion'),
       state: record(body.state, 'state') as JsonObject,
@@ -150,6 +157,8 @@ export function parseManifest(source: string): Manifest | ManifestDefect {
     };
   } catch (error) {
     if (error instanceof Problem) return { problem: error.message };
+    // JSON that is nested too deep for the stack, or more of it than a string holds
+    if (error instanceof RangeError) return { problem: `manifest.json cannot be read (${error.message})` };
     throw error;
   }
 }

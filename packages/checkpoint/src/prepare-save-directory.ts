@@ -1,5 +1,7 @@
-import { access, constants, statfs } from 'node:fs/promises';
+import { access, constants, stat, statfs } from 'node:fs/promises';
+import { join } from 'node:path';
 import { CheckpointError } from '@mtl/errors';
+import { trackerName } from './checkpoint-names.js';
 import { nodeFileSystem } from './file-system.js';
 import { withIoErrors } from './io-error.js';
 import { makeDirectory } from './make-directory.js';
@@ -21,6 +23,7 @@ export async function prepareSaveDirectory(options: {
     await makeDirectory(directory, nodeFileSystem);
     // with the dot, a file in its place is found too
     await access(`${directory}/.`, constants.W_OK | constants.X_OK);
+    await refuseDirectory(join(directory, trackerName));
   });
   const { bavail, blocks, bsize } = await statfs(directory);
   const numFree = bavail * bsize;
@@ -32,4 +35,16 @@ export async function prepareSaveDirectory(options: {
     `a checkpoint takes ${inMiB(numBytes)}, and ${directory} has ${inMiB(numFree)} left`,
     { remedy: 'free space there or save to another file system', exitCode: 2 },
   );
+}
+
+/** The tracker is replaced by a rename, which no directory is. */
+async function refuseDirectory(path: string): Promise<void> {
+  const status = await stat(path).catch(() => undefined);
+  if (status?.isDirectory() !== true) return;
+  throw new CheckpointError('MTL_CHECKPOINT_IO', `${path} is a directory`, {
+    expected: 'the file that names the newest checkpoint, or nothing',
+    remedy: 'remove or rename it',
+    details: { path },
+    exitCode: 2,
+  });
 }

@@ -1,7 +1,8 @@
-import { readdir, readFile } from 'node:fs/promises';
+import { readdir } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { CheckpointError, type MtlError, nearestName } from '@mtl/errors';
 import { ioError, systemCode } from './io-error.js';
+import { readRegularFile } from './open-regular-file.js';
 import { SafetensorsFile } from './safetensors-file.js';
 import type { SafetensorsEntry } from './safetensors-header.js';
 import type { Slice } from './slice.js';
@@ -9,6 +10,8 @@ import type { Slice } from './slice.js';
 /** The names that Hugging Face's libraries look for. */
 export const safetensorsIndexName = 'model.safetensors.index.json';
 export const safetensorsSingleName = 'model.safetensors';
+/** As of a header: a name and a file for each tensor. */
+const maxIndexBytes = 100_000_000;
 
 function invalid(path: string, problem: string): MtlError {
   return new CheckpointError('MTL_SAFETENSORS_INDEX', `${path}: ${problem}`, {
@@ -74,7 +77,7 @@ export class SafetensorsDirectory {
     const indexPath = join(path, safetensorsIndexName);
     const files = new Map<string, SafetensorsFile>();
     try {
-      const text = await readFile(indexPath, 'utf8').catch((error: unknown) => {
+      const text = await readRegularFile(indexPath, { maxBytes: maxIndexBytes }).catch((error: unknown) => {
         if (systemCode(error) === 'ENOENT') return undefined;
         throw error;
       });

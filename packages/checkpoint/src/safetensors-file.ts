@@ -1,8 +1,8 @@
 import type { FileHandle } from 'node:fs/promises';
-import { open } from 'node:fs/promises';
 import { CheckpointError, type MtlError, nearestName, UsageError } from '@mtl/errors';
 import { dtypeBytes } from './dtype.js';
 import { ioError } from './io-error.js';
+import { openRegularFile } from './open-regular-file.js';
 import { planRuns } from './run-plan.js';
 import { RunReader, readFully, type StoredBytes } from './run-reader.js';
 import { maxHeaderBytes, parseSafetensorsHeader, type SafetensorsEntry } from './safetensors-header.js';
@@ -65,9 +65,8 @@ export class SafetensorsFile {
   static async open(path: string): Promise<SafetensorsFile> {
     let handle: FileHandle | undefined;
     try {
-      handle = await open(path, 'r');
+      handle = await openRegularFile(path);
       const status = await handle.stat();
-      if (!status.isFile()) throw invalid(path, 'it is not a regular file');
       if (status.size < 8) throw invalid(path, `it has ${status.size} bytes`);
       const length = Buffer.alloc(8);
       await readFully({ source: { handle, path }, bytes: length, position: 0 });

@@ -17,6 +17,8 @@ export interface SaveOwner {
 }
 
 export const ownerName = 'saved_by.json';
+/** Larger than any record of an owner. */
+export const maxOwnerBytes = 1024 * 1024;
 
 function readOr(read: () => string): string {
   try {
