@@ -286,6 +286,47 @@ describe('prepareDataset', () => {
     expect(readdirSync(directory)).toEqual(['a.parquet']);
   });
 
+  it.each([0, 2])('stops in the middle of a document, with %i threads', async (workers) => {
+    // A pattern that tries two to the power of the length possibilities: it would never be done.
+    const tokenizerModel = file(
+      'tokenizer.json',
+      JSON.stringify({
+        model: { type: 'BPE', vocab: { a: 0 }, merges: [], unk_token: 'a' },
+        added_tokens: [{ id: 1, content: '</s>', special: true }],
+        pre_tokenizer: {
+          ...{ type: 'Split', pattern: { Regex: '(a|a)+b' }, behavior: 'Isolated', invert: false },
+        },
+      }),
+    );
+    const inputs = [file('long.jsonl', lines(['a'.repeat(300_000)]))];
+    const controller = new AbortController();
+    const { signal } = controller;
+    setTimeout(() => controller.abort('stopped'), 100);
+    const tokenizer = { type: 'HuggingFaceTokenizer' as const, tokenizerModel };
+    await expect(
+      prepareDataset({ inputs, outputPrefix: join(directory, 'out'), tokenizer, workers, signal }),
+    ).rejects.toBe('stopped');
+    expect(readdirSync(directory).sort()).toEqual(['long.jsonl', 'tokenizer.json']);
+  });
+
+  it('hears of a signal between batches of short documents, without threads', async () => {
+    const controller = new AbortController();
+    let turns = 0;
+    const count = setInterval(() => turns++, 0);
+    const inputs = [file('many.jsonl', lines(Array(400).fill('word '.repeat(200))))];
+    const onProgress = ({ documents }: PrepareProgress) => {
+      if (documents === 400) controller.abort('done');
+    };
+    const tokenizer = { type: 'ByteLevelTokenizer' as const };
+    const { signal } = controller;
+    const run = prepareDataset({
+      ...{ inputs, outputPrefix: join(directory, 'out'), tokenizer, workers: 0, signal, onProgress },
+    });
+    await expect(run).rejects.toBe('done');
+    clearInterval(count);
+    expect(turns).toBeGreaterThan(1);
+  });
+
   it('brings coded errors over from its threads', async () => {
     const input = file('ids.jsonl', lines(['1 2', 'seven']));
     const tokenizer = { type: 'NullTokenizer' as const, vocabSize: 10 };

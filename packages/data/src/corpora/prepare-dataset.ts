@@ -7,14 +7,15 @@ import { createTokenizer } from '../tokenizers/create-tokenizer.js';
 import type { Tokenizer } from '../tokenizers/tokenizer.js';
 import type { TokenizerOptions } from '../tokenizers/tokenizer-options.js';
 import { corpusError } from './corpus-error.js';
+import { DocumentTokenizer } from './document-tokenizer.js';
 import { readDocuments } from './read-documents.js';
 import type { PlainTextDocuments } from './read-plain-text.js';
-import { createSentenceSplitter } from './sentence-splitter.js';
-import { type TokenizedDocuments, tokenizeDocuments } from './tokenize-documents.js';
-import { TokenizerPool } from './tokenizer-pool.js';
+import type { TokenizedDocuments } from './tokenize-documents.js';
 
 // Large enough that a message between threads costs nothing, small enough that all threads have work.
-const batchCharacters = 1 << 18;
+const threadBatchCharacters = 1 << 18;
+// A turn of the event loop comes after each: signals are heard within a tenth of a second.
+const hereBatchCharacters = 1 << 15;
 const batchDocuments = 4096;
 // Below this, starting threads takes longer than tokenizing.
 const smallCorpusBytes = 8 << 20;
@@ -49,7 +50,10 @@ export interface PrepareDatasetOptions {
   readonly splitSentences?: boolean;
   /** Language of the sentences, a BCP 47 tag (default "en"). */
   readonly sentenceLocale?: string;
-  /** Worker threads; 0 tokenizes in this thread (default: one for each processor, 0 for a small corpus). */
+  /**
+   * Worker threads (default: one for each processor, 0 for a small corpus). 0 tokenizes in this thread, and
+   * documents of more than 262,144 characters in one that can be ended.
+   */
   readonly workers?: number;
   /** Called after each batch of documents. */
   readonly onProgress?: (progress: PrepareProgress) => void;
@@ -74,44 +78,37 @@ export async function prepareDataset(options: PrepareDatasetOptions): Promise<Pr
   const totalBytes = totalSize(inputs);
   const workers = chooseWorkers({ wanted: options.workers, tokenizer, totalBytes });
   const sentenceLocale = options.splitSentences === true ? (options.sentenceLocale ?? 'en') : undefined;
-  const splitSentences =
-    sentenceLocale === undefined ? undefined : createSentenceSplitter({ locale: sentenceLocale });
   const dtype = tokenDtypeForVocabulary(tokenizer.vocabularySize);
-  const pool =
-    workers > 0
-      ? new TokenizerPool({
-          workers,
-          data: { tokenizer: tokenizer.options!, appendEod, dtype, sentenceLocale },
-        })
-      : undefined;
-  const tokenize = (texts: readonly string[]): Promise<TokenizedDocuments> | TokenizedDocuments =>
-    pool === undefined
-      ? tokenizeDocuments({ texts, tokenizer, appendEod, dtype, splitSentences })
-      : pool.tokenize(texts);
+  const { signal } = options;
+  const documents = new DocumentTokenizer({ tokenizer, workers, appendEod, dtype, sentenceLocale, signal });
   let writer: IndexedDatasetWriter | undefined;
   const progress = { documents: 0, tokens: 0, bytes: 0, totalBytes };
   let numEmptyDocuments = 0;
   try {
-    const level = splitSentences === undefined ? 'document' : 'sentence';
+    const level = sentenceLocale === undefined ? 'document' : 'sentence';
     writer = new IndexedDatasetWriter({ prefix: `${outputPrefix}_${jsonKey}_${level}`, dtype });
     const write = ({ tokens, lengths, sequences }: TokenizedDocuments) => {
-      options.signal?.throwIfAborted();
+      signal?.throwIfAborted();
       writer!.addSequencesOfDocuments({ tokens, lengths, sequences });
       progress.documents += sequences.length;
       progress.tokens += tokens.length;
       for (const count of sequences) if (count === 0) numEmptyDocuments++;
       options.onProgress?.({ ...progress });
     };
-    const batches = readBatches(options, (bytes) => {
-      progress.bytes = bytes;
+    const batches = readBatches(options, {
+      batchCharacters: workers > 0 ? threadBatchCharacters : hereBatchCharacters,
+      onBytes: (bytes) => {
+        progress.bytes = bytes;
+      },
     });
     // Two batches a thread: one being worked on, one waiting. Results are written in the order of the corpus.
-    await forEachInOrder({ batches, start: tokenize, atMost: Math.max(1, 2 * workers), finish: write });
-    options.signal?.throwIfAborted();
+    const start = (texts: readonly string[]) => documents.tokenize(texts);
+    await forEachInOrder({ batches, start, atMost: Math.max(1, 2 * workers), finish: write });
+    signal?.throwIfAborted();
     return { ...writer.finish(), numEmptyDocuments };
   } finally {
     writer?.discard();
-    await pool?.close();
+    await documents.close();
   }
 }
 
@@ -159,9 +156,10 @@ function chooseWorkers(options: {
 /** The documents of all inputs in batches. */
 async function* readBatches(
   options: PrepareDatasetOptions,
-  onBytes: (bytes: number) => void,
+  reading: { readonly batchCharacters: number; readonly onBytes: (bytes: number) => void },
 ): AsyncGenerator<string[], void, undefined> {
   const { inputs, jsonKey = 'text', textDocuments = 'paragraph', signal } = options;
+  const { batchCharacters, onBytes } = reading;
   let batch: string[] = [];
   let characters = 0;
   let before = 0;
@@ -190,16 +188,16 @@ async function* readBatches(
 /** Starts work on up to `atMost` items ahead and finishes them in their order. */
 async function forEachInOrder<I, O>(options: {
   batches: AsyncIterable<I>;
-  start: (item: I) => Promise<O> | O;
+  start: (item: I) => Promise<O>;
   atMost: number;
   finish: (result: O) => void;
 }): Promise<void> {
   const { batches, start, atMost, finish } = options;
-  const underWay: (Promise<O> | O)[] = [];
+  const underWay: Promise<O>[] = [];
   for await (const batch of batches) {
     const started = start(batch);
     // A failure is met when its turn comes; until then it must not count as unhandled.
-    if (started instanceof Promise) started.catch(() => undefined);
+    started.catch(() => undefined);
     underWay.push(started);
     if (underWay.length >= atMost) finish(await underWay.shift()!);
   }

@@ -42,6 +42,11 @@ export class TokenizerPool {
     });
   }
 
+  /** Rejects all batches that are not done, and those to come. */
+  abandon(reason: unknown): void {
+    this.#fail(reason);
+  }
+
   /** Ends the threads. */
   async close(): Promise<void> {
     this.#pending.clear();

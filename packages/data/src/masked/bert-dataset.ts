@@ -42,9 +42,7 @@ export interface BertSample {
   /** The masked tokens, -1 elsewhere. */
   readonly labels: Int32Array;
   readonly lossMask: Int32Array;
-  /**
-   * 1 for tokens, the padding id where `text` has it: on padding and where a random replacement is `[PAD]`.
-   */
+  /** 1 for tokens; the padding id where `text` has it, as padding or as a random replacement. */
   readonly paddingMask: Int32Array;
   /** Whether A and B were swapped. */
   readonly isRandom: boolean;

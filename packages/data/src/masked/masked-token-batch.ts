@@ -13,8 +13,7 @@ export interface MaskedTokenBatch {
   readonly tokenTypes: Int32Array;
   /**
    * int32 [B]: tokens of each row before its padding, which only stands at the end. They attend to each
-   * other, a random replacement that happens to be `[PAD]` too: only the padding mask of `megatronSample`
-   * leaves it out.
+   * other, a random replacement by `[PAD]` too: only the padding mask of `megatronSample` leaves it out.
    */
   readonly lengths: Int32Array;
   /**

@@ -38,9 +38,13 @@ export function prepareCommand(): Command {
     .option('--split-sentences', 'make a sequence of every sentence, as BERT and T5 need it')
     .option('--lang <tag>', 'language of the sentences', 'en')
     .addOption(
-      countOption('--workers <n>', 'threads; 0: none (default: one a core, none for a small corpus)', {
-        least: 0,
-      }),
+      countOption(
+        '--workers <n>',
+        'threads; 0: only for long documents (default: one a core, 0 for a small corpus)',
+        {
+          least: 0,
+        },
+      ),
     )
     .addOption(
       choiceOption('--text-documents <what>', 'what a document of plain text is', [
