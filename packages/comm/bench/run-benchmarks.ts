@@ -1,11 +1,13 @@
-// npm run bench: times of the local engine with 2 and 8 ranks, and of gloo over the loopback (between two and
-// three ranks that take themselves for hosts, and two hosts of two), after checking their results.
+// npm run bench: times of messages to the store, of the local engine with 2 and 8 ranks, and of gloo over the
+// loopback (between two and three ranks that take themselves for hosts, and two hosts of two), after checking
+// their results.
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { availableParallelism, loadavg, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { glooProblem } from '@mtl/comm';
+import { printStoreRoundTrips } from './store-round-trips.js';
 
 const loader = import.meta.resolve('@mtl/tooling/typescript-loader');
 const program = fileURLToPath(new URL('./benchmark-rank.ts', import.meta.url));
@@ -29,6 +31,7 @@ const load = loadavg()[0]!.toFixed(1);
 console.log(
   `${availableParallelism()} cores, load ${load} before the start (times count where it is near 0)`,
 );
+printStoreRoundTrips();
 for (const size of [2, 8]) await runRanks(size);
 if (glooProblem() === undefined)
   for (const hosts of [

@@ -21,6 +21,7 @@ export type {
 } from './process-group.js';
 export { type MeshAxis, type MeshCoordinates, meshAxes, ProcessMesh } from './process-mesh.js';
 export { SingleProcessGroup } from './single-process-group.js';
+export { everyInterfaceNotice } from './store/every-interface-notice.js';
 export { NativeStore, type NativeStoreOptions } from './store/native-store.js';
 export { StoreServer, type StoreServerOptions } from './store/store-server.js';
 export type { Store } from './store.js';

@@ -1,5 +1,6 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { freePort } from '@mtl/tooling/free-port';
 import { until } from '@mtl/tooling/until';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { isRunning, mtl, printedRanks, rankProgram, startProcess } from '../support/start-process.js';
@@ -206,6 +207,16 @@ setInterval(() => console.log('rank ' + RANK), 5);\n`,
       .finished;
     expect(without.stderr).toContain('error[MTL_JOB_SECRET]');
     expect(without.status).toBe(2);
+  });
+
+  it('warns that a store listens on every interface', async () => {
+    // another form of 127.0.0.1, which is looked up like a name
+    const port = String(await freePort());
+    const hosts = ['--nnodes', '2', '--master-addr', '127.1', '--master-port', port, '--join-timeout', '0.1'];
+    const secret = { MTL_JOB_SECRET: 'a secret of sixteen bytes' };
+    const { stderr } = await startProcess([...mtl, 'run', ...hosts, rankProgram], secret).finished;
+    expect(stderr).toContain('warning[MTL_STORE_ADDRESS]: --master-addr 127.1 is a name, so that the store');
+    expect(stderr).toContain('error[MTL_TIMEOUT]');
   });
 
   it.each([

@@ -1,21 +1,26 @@
 // What travels between a store and its clients: frames of one layout for every kind of message.
 //
-//   length u32 | kind u8 | id u64 | number i64 | key length u32 | key | value length u32 | value      (little-endian)
+//   length u32 | kind u8 | id u64 | number i64 | key length u32 | key | value length u32 | value | tag  (little-endian)
 //
-// `length` counts what follows it. A reader believes nothing: every length is checked against its limit
-// before a byte is kept, and a frame with anything left over is malformed.
+// `length` counts what follows it. The tag (seal.h) is on every message that follows a client's proof; the
+// hello, the join, and the refusal of a proof have none. A reader trusts nothing: every length is checked
+// against its limit before a byte is kept, the tag before anything else is looked at, and a frame with
+// anything left over is malformed.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
+
+#include "store/seal.h"
 
 namespace mtl::comm::store {
 
 enum class MessageKind : uint8_t {
   kHello = 1,      // server: number = version, value = nonce
   kJoin = 2,       // client: number = rank, id = attempt << 32 | world size, value = nonce and proof
-  kWelcome = 3,    // server: number = heartbeat limit in ms, id = rank that hosts the server + 1, value = proof
+  kWelcome = 3,    // server: number = heartbeat limit in ms, id = rank that hosts the server + 1
   kRefusal = 4,    // server: number = a Refusal, value = why
   kSet = 5,        // client: key, value; answered by kAnswer
   kGet = 6,        // client: key, number = 1 to wait for it; answered by kAnswer or kAbsent
@@ -44,7 +49,7 @@ struct Message {
   std::string value;
 };
 
-constexpr uint32_t kProtocolVersion = 1;
+constexpr uint32_t kProtocolVersion = 2;
 constexpr size_t kNonceBytes = 32;
 constexpr size_t kMaxKeyBytes = 512;
 constexpr size_t kMaxValueBytes = size_t{1} << 20;
@@ -52,25 +57,29 @@ constexpr size_t kFrameHeaderBytes = 1 + 8 + 8 + 4 + 4;  // without the length i
 constexpr size_t kMaxFrameBytes = kFrameHeaderBytes + kMaxKeyBytes + kMaxValueBytes;
 constexpr size_t kMaxStrangerFrameBytes = 256;  // before a connection has proved that it knows the secret
 
-// The message as a frame. Key and value must be within their limits.
-std::string encode(const Message& message);
+// The message as a frame, with the tag of `seal` when it is given. Key and value must be within their limits.
+std::string encode(const Message& message, Seal* seal = nullptr);
 
 // Takes bytes as they come and gives whole messages.
 class MessageReader {
  public:
   explicit MessageReader(size_t max_frame_bytes) : max_frame_bytes_(max_frame_bytes) {}
   void set_max_frame_bytes(size_t bytes) { max_frame_bytes_ = bytes; }
+  // What is read from now on must carry the tags of this seal.
+  void set_seal(const Seal& seal) { seal_ = seal; }
 
-  enum class Result { kMessage, kNeedsMore, kMalformed };
+  enum class Result { kMessage, kNeedsMore, kMalformed, kForged };  // forged: not what the holder of the key sent
   void append(const char* bytes, size_t count) { buffer_.append(bytes, count); }
-  // After kMalformed nothing more can be read; `problem()` says why.
+  // After kMalformed and kForged nothing more can be read; `problem()` says why.
   Result next(Message* message);
   const char* problem() const { return problem_; }
   size_t num_buffered() const { return buffer_.size() - start_; }
 
  private:
-  Result malformed(const char* problem);
+  Result stop(Result result, const char* problem);
   size_t max_frame_bytes_;
+  std::optional<Seal> seal_;
+  Result result_ = Result::kNeedsMore;  // once it has stopped, why
   std::string buffer_;
   size_t start_ = 0;
   const char* problem_ = nullptr;

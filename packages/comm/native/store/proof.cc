@@ -6,10 +6,21 @@
 
 namespace mtl::comm::store {
 
-std::string prove(const std::string& secret, Side side, const Handshake& handshake) {
-  // the sides sign different words: a proof cannot be sent back as the other's
-  std::string text = side == Side::kClient ? "mtl store client" : "mtl store server";
-  text += handshake.server_nonce + handshake.client_nonce;
+namespace {
+
+// Different words for each purpose: neither a proof nor a tag of one side can stand for another's.
+const char* words_of(Purpose purpose) {
+  switch (purpose) {
+    case Purpose::kProof: return "mtl store 2, proof of the client";
+    case Purpose::kClientKey: return "mtl store 2, from the client";
+    default: return "mtl store 2, from the server";
+  }
+}
+
+}  // namespace
+
+std::string derive(const std::string& secret, Purpose purpose, const Handshake& handshake) {
+  std::string text = words_of(purpose) + handshake.server_nonce + handshake.client_nonce;
   for (const uint64_t value : {static_cast<uint64_t>(handshake.rank), handshake.attempt_and_size}) {
     for (int byte = 0; byte < 8; ++byte) text.push_back(static_cast<char>(value >> (8 * byte)));
   }

@@ -1,5 +1,6 @@
-// How both ends of a connection show that they know the secret of the job without sending it: each signs the
-// nonces of both, so that nothing recorded can be used again.
+// How both ends of a connection show that they know the secret of the job without sending it: the client
+// signs the nonces of both, and the messages that follow are sealed with keys that are derived from the same,
+// so that nothing recorded can be used again.
 #pragma once
 
 #include <string>
@@ -15,8 +16,9 @@ struct Handshake {
   uint64_t attempt_and_size = 0;
 };
 
-enum class Side { kClient, kServer };
-std::string prove(const std::string& secret, Side side, const Handshake& handshake);
+enum class Purpose { kProof, kClientKey, kServerKey };
+// The client's proof, or the key that seals what one side sends (seal.h): kDigestBytes.
+std::string derive(const std::string& secret, Purpose purpose, const Handshake& handshake);
 
 // Random bytes of the kernel; empty when it has none.
 std::string random_nonce();

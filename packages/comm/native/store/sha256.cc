@@ -1,9 +1,10 @@
 #include "store/sha256.h"
 
+#include <algorithm>
+#include <cstring>
+
 namespace mtl::comm::store {
 namespace {
-
-constexpr size_t kBlockBytes = 64;
 
 // FIPS 180-4, 4.2.2: fractional parts of the cube roots of the first 64 primes.
 constexpr uint32_t kRoundConstants[64] = {
@@ -18,7 +19,7 @@ constexpr uint32_t kRoundConstants[64] = {
 
 uint32_t rotate_right(uint32_t value, int count) { return (value >> count) | (value << (32 - count)); }
 
-void compress(uint32_t state[8], const uint8_t* block) {
+void compress(std::array<uint32_t, 8>& state, const uint8_t* block) {
   uint32_t words[64];
   for (int index = 0; index < 16; ++index) {
     const uint8_t* bytes = block + 4 * index;
@@ -48,46 +49,88 @@ void compress(uint32_t state[8], const uint8_t* block) {
     a = first + second;
   }
   const uint32_t added[8] = {a, b, c, d, e, f, g, h};
-  for (int index = 0; index < 8; ++index) state[index] += added[index];
+  for (size_t index = 0; index < 8; ++index) state[index] += added[index];
 }
 
 std::string text_of(const Digest& digest) { return std::string(digest.begin(), digest.end()); }
 
+bool is_same(const void* left, const void* right, size_t count) {
+  const auto* const first = static_cast<const uint8_t*>(left);
+  const auto* const second = static_cast<const uint8_t*>(right);
+  volatile uint8_t difference = 0;  // volatile: no early end may be invented
+  for (size_t index = 0; index < count; ++index) {
+    difference = static_cast<uint8_t>(difference | (first[index] ^ second[index]));
+  }
+  return difference == 0;
+}
+
 }  // namespace
 
-Digest sha256(const std::string& message) {
-  uint32_t state[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
-  std::string padded = message;
-  padded.push_back(static_cast<char>(0x80));
-  while (padded.size() % kBlockBytes != kBlockBytes - 8) padded.push_back('\0');
-  const uint64_t bits = uint64_t{message.size()} * 8;
-  for (int shift = 56; shift >= 0; shift -= 8) padded.push_back(static_cast<char>(bits >> shift));
-  for (size_t offset = 0; offset < padded.size(); offset += kBlockBytes) {
-    compress(state, reinterpret_cast<const uint8_t*>(padded.data()) + offset);
+void Sha256::add(const void* bytes, size_t count) {
+  const auto* at = static_cast<const uint8_t*>(bytes);
+  const size_t num_kept = num_bytes_ % kBlockBytes;
+  num_bytes_ += count;
+  if (num_kept > 0) {
+    const size_t taken = std::min(count, kBlockBytes - num_kept);
+    std::memcpy(block_.data() + num_kept, at, taken);
+    if (num_kept + taken < kBlockBytes) return;
+    compress(state_, block_.data());
+    at += taken;
+    count -= taken;
   }
+  for (; count >= kBlockBytes; at += kBlockBytes, count -= kBlockBytes) compress(state_, at);
+  if (count > 0) std::memcpy(block_.data(), at, count);
+}
+
+Digest Sha256::finish() {
+  const uint64_t num_bits = num_bytes_ * 8;
+  // a one bit, zeros up to the last 8 bytes of a block, and the number of bits
+  std::array<uint8_t, kBlockBytes + 8> padding{0x80};
+  const size_t num_kept = num_bytes_ % kBlockBytes;
+  const size_t num_zeros = (num_kept < kBlockBytes - 8 ? kBlockBytes : 2 * kBlockBytes) - 8 - num_kept;
+  for (size_t byte = 0; byte < 8; ++byte) padding[num_zeros + byte] = static_cast<uint8_t>(num_bits >> (56 - 8 * byte));
+  add(padding.data(), num_zeros + 8);
   Digest digest;
   for (size_t index = 0; index < kDigestBytes; ++index) {
-    digest[index] = static_cast<uint8_t>(state[index / 4] >> (24 - 8 * (index % 4)));
+    digest[index] = static_cast<uint8_t>(state_[index / 4] >> (24 - 8 * (index % 4)));
   }
   return digest;
 }
 
-Digest hmac_sha256(const std::string& key, const std::string& message) {
-  std::string block = key.size() > kBlockBytes ? text_of(sha256(key)) : key;
-  block.resize(kBlockBytes, '\0');
-  std::string inner = block, outer = block;
+HmacKey::HmacKey(const std::string& key) {
+  std::string inner = key.size() > Sha256::kBlockBytes ? text_of(sha256(key)) : key;
+  inner.resize(Sha256::kBlockBytes, '\0');
+  std::string outer = inner;
   for (char& byte : inner) byte = static_cast<char>(byte ^ 0x36);
   for (char& byte : outer) byte = static_cast<char>(byte ^ 0x5c);
-  return sha256(outer + text_of(sha256(inner + message)));
+  inner_.add(inner.data(), inner.size());
+  outer_.add(outer.data(), outer.size());
+}
+
+Digest HmacKey::finish(Sha256 message) const {
+  const Digest inner = message.finish();
+  Sha256 outer = outer_;
+  outer.add(inner.data(), inner.size());
+  return outer.finish();
+}
+
+Digest sha256(const std::string& message) {
+  Sha256 hash;
+  hash.add(message.data(), message.size());
+  return hash.finish();
+}
+
+Digest hmac_sha256(const std::string& key, const std::string& message) {
+  const HmacKey hmac(key);
+  Sha256 hash = hmac.begin();
+  hash.add(message.data(), message.size());
+  return hmac.finish(hash);
 }
 
 bool is_same_secret(const std::string& left, const std::string& right) {
-  if (left.size() != right.size()) return false;
-  volatile uint8_t difference = 0;  // volatile: no early end may be invented
-  for (size_t index = 0; index < left.size(); ++index) {
-    difference = static_cast<uint8_t>(difference | (left[index] ^ right[index]));
-  }
-  return difference == 0;
+  return left.size() == right.size() && is_same(left.data(), right.data(), left.size());
 }
+
+bool is_same_digest(const Digest& left, const char* right) { return is_same(left.data(), right, kDigestBytes); }
 
 }  // namespace mtl::comm::store

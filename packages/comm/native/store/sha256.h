@@ -1,5 +1,5 @@
 // SHA-256 (FIPS 180-4) and HMAC-SHA256 (RFC 2104), for the proof that a connection knows the secret of its
-// job. Small messages only: nothing here is tuned.
+// job and for the authentication of its messages.
 #pragma once
 
 #include <array>
@@ -12,10 +12,39 @@ namespace mtl::comm::store {
 constexpr size_t kDigestBytes = 32;
 using Digest = std::array<uint8_t, kDigestBytes>;
 
+// Of bytes that are added in any number of parts.
+class Sha256 {
+ public:
+  static constexpr size_t kBlockBytes = 64;
+  void add(const void* bytes, size_t count);
+  // The digest of all that was added; nothing may be added after it.
+  Digest finish();
+
+ private:
+  std::array<uint32_t, 8> state_{0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
+                                 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+  std::array<uint8_t, kBlockBytes> block_{};  // not yet compressed: num_bytes_ modulo its size
+  uint64_t num_bytes_ = 0;
+};
+
+// HMAC of many messages with one key: the key's own blocks are compressed once.
+class HmacKey {
+ public:
+  explicit HmacKey(const std::string& key);
+  // Where the bytes of one message are added.
+  Sha256 begin() const { return inner_; }
+  Digest finish(Sha256 message) const;
+
+ private:
+  Sha256 inner_;
+  Sha256 outer_;
+};
+
 Digest sha256(const std::string& message);
 Digest hmac_sha256(const std::string& key, const std::string& message);
 
-// Takes equally long for all contents of the same length.
+// Both take equally long for all contents of the same length.
 bool is_same_secret(const std::string& left, const std::string& right);
+bool is_same_digest(const Digest& left, const char* right);  // kDigestBytes of them
 
 }  // namespace mtl::comm::store

@@ -26,6 +26,7 @@ Status read_message(int socket, MessageReader* reader, int64_t deadline, Message
     const MessageReader::Result result = reader->next(message);
     if (result == MessageReader::Result::kMessage) return ok_status();
     if (result == MessageReader::Result::kMalformed) return error_status("MTL_STORE", "it sent %s", reader->problem());
+    if (result == MessageReader::Result::kForged) return error_status("MTL_STORE_AUTHENTICATION", "%s", reader->problem());
     const int64_t left_ns = deadline - now_ns();
     pollfd event{socket, POLLIN, 0};
     if (left_ns <= 0 || poll(&event, 1, static_cast<int>(left_ns / kMillisecond + 1)) == 0) {
@@ -52,27 +53,41 @@ Status send_message(int socket, const Message& message, int64_t deadline) {
 
 }  // namespace
 
-StoreClient::StoreClient(JobState* job, std::string member, Descriptor socket, MessageReader reader)
-    : job_(job), member_(std::move(member)), socket_(std::move(socket)), reader_(std::move(reader)) {}
+StoreClient::StoreClient(JobState* job, const ClientOptions& options, Joined joined)
+    : job_(job),
+      member_(options.member),
+      place_(format_text("%s, port %d", options.address.c_str(), joined.port)),
+      socket_(std::move(joined.socket)),
+      reader_(std::move(joined.reader)),
+      host_rank_(static_cast<int>(joined.welcome.id) - 1),
+      heartbeat_limit_ns_(joined.welcome.number * kMillisecond),
+      seal_(std::move(*joined.seal)) {
+  heard_ns_ = told_ns_ = last_check_ns_ = now_ns();
+}
 
-// Asks whoever listens at `port` whether it is the store of this job. `is_final`: it is, and refuses for
-// good.
-Status StoreClient::join(const ClientOptions& options, int rank, int port, int64_t deadline, Descriptor* socket,
-                         MessageReader* reader, Message* welcome, bool* is_final) {
+// Asks whoever listens at `joined->port` whether it is the store of this job.
+Status StoreClient::join(const ClientOptions& options, int rank, int64_t deadline, Joined* joined, Obstacle* obstacle) {
+  const int port = joined->port;
   const auto at = [&](const Status& status) {
     const Failure& failure = status.failure();
     return error_status("MTL_STORE_UNREACHABLE", "%s, port %d: %s", options.address.c_str(), port, failure.message.c_str());
   };
-  MTL_RETURN_IF_ERROR(connect_to(options.address, port, std::max<int64_t>(deadline - now_ns(), 0), socket));
+  // what is found at one of several ports may be the store of another job, and ours is at the next
+  const bool is_only_port = options.ports.size() == 1;
+  *obstacle = Obstacle::kOther;
+  MTL_RETURN_IF_ERROR(connect_to(options.address, port, std::max<int64_t>(deadline - now_ns(), 0), &joined->socket));
+  const int socket = joined->socket.get();
   Message hello;
-  Status status = read_message(socket->get(), reader, deadline, &hello);
+  Status status = read_message(socket, &joined->reader, deadline, &hello);
   if (!status.ok()) return at(status);
   if (hello.kind != MessageKind::kHello || hello.value.size() != kNonceBytes) {
     return at(error_status("MTL_STORE", "it is not a store"));
   }
   if (hello.number != kProtocolVersion) {
-    *is_final = true;
-    return at(error_status("MTL_STORE", "a store of protocol version %lld, this is version %u",
+    *obstacle = is_only_port ? Obstacle::kFinal : Obstacle::kVersion;
+    return at(error_status("MTL_STORE",
+                           "a store of protocol version %lld, this is version %u; install the same version of @mtl/comm "
+                           "for all processes of the job",
                            static_cast<long long>(hello.number), kProtocolVersion));
   }
   Handshake handshake{hello.value, random_nonce(), rank, attempt_and_size(options.attempt, options.world_size)};
@@ -81,19 +96,22 @@ Status StoreClient::join(const ClientOptions& options, int rank, int port, int64
   request.kind = MessageKind::kJoin;
   request.number = handshake.rank;
   request.id = handshake.attempt_and_size;
-  request.value = handshake.client_nonce + prove(options.secret, Side::kClient, handshake);
-  status = send_message(socket->get(), request, deadline);
-  if (status.ok()) status = read_message(socket->get(), reader, deadline, welcome);
-  if (!status.ok()) return at(status);
-  if (welcome->kind == MessageKind::kRefusal) {
-    const auto refusal = static_cast<Refusal>(welcome->number);
-    // of another secret: the store of another job, perhaps, and ours is at the next port
-    *is_final = refusal == Refusal::kMember || (refusal == Refusal::kSecret && options.ports.size() == 1);
-    return at(error_status("MTL_STORE", "%s", welcome->value.c_str()));
+  request.value = handshake.client_nonce + derive(options.secret, Purpose::kProof, handshake);
+  joined->seal.emplace(derive(options.secret, Purpose::kClientKey, handshake));
+  joined->reader.set_seal(Seal(derive(options.secret, Purpose::kServerKey, handshake)));
+  status = send_message(socket, request, deadline);
+  if (status.ok()) status = read_message(socket, &joined->reader, deadline, &joined->welcome);
+  if (!status.ok() && status.failure().code == "MTL_STORE_AUTHENTICATION") {
+    *obstacle = is_only_port ? Obstacle::kFinal : Obstacle::kOther;
+    return at(error_status("MTL_STORE",
+                           "it has another secret than this process, or what they say is changed on the way; give "
+                           "MTL_JOB_SECRET or MTL_JOB_SECRET_FILE the same value in all processes of the job"));
   }
-  const bool is_proved = welcome->kind == MessageKind::kWelcome &&
-                         is_same_secret(welcome->value, prove(options.secret, Side::kServer, handshake));
-  return is_proved ? ok_status() : at(error_status("MTL_STORE", "it does not know the secret of the job"));
+  if (!status.ok()) return at(status);
+  if (joined->welcome.kind == MessageKind::kWelcome) return ok_status();
+  if (joined->welcome.kind != MessageKind::kRefusal) return at(error_status("MTL_STORE", "it is not a store"));
+  if (static_cast<Refusal>(joined->welcome.number) == Refusal::kMember) *obstacle = Obstacle::kFinal;
+  return at(error_status("MTL_STORE", "%s", joined->welcome.value.c_str()));
 }
 
 Status StoreClient::connect(JobState* job, const ClientOptions& options, std::shared_ptr<StoreClient>* client) {
@@ -102,20 +120,17 @@ Status StoreClient::connect(JobState* job, const ClientOptions& options, std::sh
   int64_t pause_ns = 20 * kMillisecond;
   Status problem = error_status("MTL_STORE_UNREACHABLE", "no port to look at");
   for (;;) {
+    Status other_version;  // says more than that nobody listens at the ports after it
     for (const int port : options.ports) {
-      Descriptor socket;
-      MessageReader reader(kMaxFrameBytes);
-      Message welcome;
-      bool is_final = false;
+      Joined joined;
+      joined.port = port;
+      Obstacle obstacle;
       const int64_t limit = std::min(deadline, now_ns() + 5 * kSecond);
-      problem = join(options, job->rank(), port, limit, &socket, &reader, &welcome, &is_final);
+      problem = join(options, job->rank(), limit, &joined, &obstacle);
       if (problem.ok()) {
-        std::shared_ptr<StoreClient> created(new StoreClient(job, options.member, std::move(socket), std::move(reader)));
+        std::shared_ptr<StoreClient> created(new StoreClient(job, options, std::move(joined)));
         created->wake_ = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
         if (!created->wake_.is_open()) return error_status("MTL_STORE", "eventfd failed: %s", std::strerror(errno));
-        created->host_rank_ = static_cast<int>(welcome.id) - 1;
-        created->heartbeat_limit_ns_ = welcome.number * kMillisecond;
-        created->heard_ns_ = created->told_ns_ = created->last_check_ns_ = now_ns();
         created->thread_ = std::thread(&StoreClient::run, created.get());
         job->on_abort([weak = std::weak_ptr<StoreClient>(created)](const Failure& failure) {
           if (const std::shared_ptr<StoreClient> alive = weak.lock()) alive->on_abort(failure);
@@ -123,8 +138,10 @@ Status StoreClient::connect(JobState* job, const ClientOptions& options, std::sh
         *client = std::move(created);
         return ok_status();
       }
-      if (is_final) return error_status("MTL_STORE_REFUSED", "%s", problem.failure().message.c_str());
+      if (obstacle == Obstacle::kFinal) return error_status("MTL_STORE_REFUSED", "%s", problem.failure().message.c_str());
+      if (obstacle == Obstacle::kVersion) other_version = problem;
     }
+    if (!other_version.ok()) problem = other_version;
     if (now_ns() + pause_ns >= deadline) break;
     usleep(static_cast<useconds_t>(pause_ns / 1000));
     pause_ns = std::min(pause_ns * 2, 500 * kMillisecond);
@@ -151,7 +168,7 @@ void StoreClient::wake() {
 
 // Under the mutex.
 void StoreClient::post(const Message& message) {
-  unsent_ += encode(message);
+  unsent_ += encode(message, &seal_);
   wake();
 }
 
@@ -288,7 +305,6 @@ void StoreClient::run() {
       char bytes[kReadBytes];
       const long count = receive_some(socket_.get(), bytes, sizeof(bytes));
       if (count < 0) return lose("the connection to the store of the job has ended");
-      if (count > 0) heard_ns_ = now_ns();
       reader_.append(bytes, static_cast<size_t>(count));
       receive();
     }
@@ -301,6 +317,8 @@ void StoreClient::receive() {
     const MessageReader::Result result = reader_.next(&message);
     if (result == MessageReader::Result::kNeedsMore) return;
     if (result == MessageReader::Result::kMalformed) return lose(std::string("the store sent ") + reader_.problem());
+    if (result == MessageReader::Result::kForged) return distrust();
+    heard_ns_ = now_ns();  // only whole messages show that it is alive: anybody on the way could add single bytes
     handle(message);
   }
 }
@@ -336,7 +354,7 @@ void StoreClient::check_times() {
   last_check_ns_ = now;
   if (now - told_ns_ > heartbeat_limit_ns_ / 4) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    unsent_ += encode(Message{});
+    unsent_ += encode(Message{}, &seal_);
     told_ns_ = now;
   }
   if (now - heard_ns_ > heartbeat_limit_ns_) {
@@ -380,7 +398,24 @@ void StoreClient::lose(const std::string& how) {
                                             : format_text(": %s %d, which holds it, is gone", member_.c_str(), host_rank_));
     job_->abort(std::move(failure));
   }
-  // last: who waits for an answer fails with that reason
+  end();
+}
+
+// What the store did not send came from it. The other direction may be untouched, so that it can be told.
+void StoreClient::distrust() {
+  Failure failure;
+  failure.code = "MTL_STORE_AUTHENTICATION";
+  failure.rank = host_rank_;
+  failure.message = format_text("%s %d received %s that should be from the store (%s): %s", member_.c_str(), job_->rank(),
+                                reader_.problem(), place_.c_str(), kTamperingRemedy);
+  job_->abort(std::move(failure));
+  flush();
+  shutdown(socket_.get(), SHUT_WR);  // only this half: what arrives after a whole close could discard the abort
+  end();
+}
+
+// Last: who waits for an answer fails with the reason of the job.
+void StoreClient::end() {
   const std::lock_guard<std::mutex> lock(mutex_);
   is_lost_ = true;
   changed_.notify_all();

@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -29,7 +30,7 @@ struct ClientOptions {
 
 class StoreClient : public std::enable_shared_from_this<StoreClient> {
  public:
-  // `job` must outlive the client. MTL_STORE_UNREACHABLE with what was found at each port, MTL_STORE_REFUSED.
+  // `job` must outlive the client. MTL_STORE_UNREACHABLE with what was found last, MTL_STORE_REFUSED.
   static Status connect(JobState* job, const ClientOptions& options, std::shared_ptr<StoreClient>* client);
   ~StoreClient();
 
@@ -51,15 +52,27 @@ class StoreClient : public std::enable_shared_from_this<StoreClient> {
     bool is_done = false;
     Message answer;
   };
-  StoreClient(JobState* job, std::string member, Descriptor socket, MessageReader reader);
-  static Status join(const ClientOptions& options, int rank, int port, int64_t deadline, Descriptor* socket,
-                     MessageReader* reader, Message* welcome, bool* is_final);
+  // A connection on which both ends have proved that they know the secret.
+  struct Joined {
+    Descriptor socket;
+    MessageReader reader{kMaxFrameBytes};
+    std::optional<Seal> seal;
+    Message welcome;
+    int port = 0;
+  };
+  // How a port is answered that leads to no such connection.
+  enum class Obstacle { kOther, kVersion, kFinal };
+
+  StoreClient(JobState* job, const ClientOptions& options, Joined joined);
+  static Status join(const ClientOptions& options, int rank, int64_t deadline, Joined* joined, Obstacle* obstacle);
   void run();
   void receive();
   void handle(const Message& message);
   void check_times();
   void flush();
   void lose(const std::string& how);
+  void distrust();
+  void end();
   void post(const Message& message);
   void on_abort(const Failure& failure);
   Status ask(Message question, int64_t timeout_ns, Message* answer);
@@ -67,6 +80,7 @@ class StoreClient : public std::enable_shared_from_this<StoreClient> {
 
   JobState* const job_;
   const std::string member_;
+  const std::string place_;  // of the store: address and port
   Descriptor socket_;
   Descriptor wake_;
   MessageReader reader_;
@@ -79,6 +93,7 @@ class StoreClient : public std::enable_shared_from_this<StoreClient> {
   std::mutex mutex_;  // of what follows
   std::condition_variable changed_;
   std::string unsent_;
+  Seal seal_;  // of what is sent, in the order of unsent_
   std::unordered_map<uint64_t, Exchange> exchanges_;
   uint64_t next_id_ = 1;
   uint64_t abort_id_ = 0;  // of our abort

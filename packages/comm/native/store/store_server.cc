@@ -43,11 +43,13 @@ struct StoreServer::Connection {
   Descriptor socket;
   std::string peer;
   MessageReader reader{kMaxStrangerFrameBytes};
+  std::optional<Seal> seal;  // of what is sent, once the secret is proved
   std::string nonce;
   std::string unsent;
   int rank = -1;
   bool is_member = false;  // has proved that it knows the secret
   bool has_left = false;
+  bool is_distrusted = false;  // what comes from it is thrown away
   bool is_closing = false;  // ends when what is unsent has gone
   int64_t opened_ns = 0;
   int64_t heard_ns = 0;
@@ -195,16 +197,19 @@ void StoreServer::read_from(Connection* connection) {
   const long count = receive_some(connection->socket.get(), bytes, sizeof(bytes));
   if (count < 0) return lose(connection, "has ended without leaving the job");
   if (count == 0) return;
-  connection->heard_ns = now_ns();
+  if (connection->is_closing || connection->is_distrusted) return;
   connection->reader.append(bytes, static_cast<size_t>(count));
   Message message;
-  while (connection->socket.is_open() && !connection->is_closing) {
+  while (connection->socket.is_open() && !connection->is_closing && !connection->is_distrusted) {
     const MessageReader::Result result = connection->reader.next(&message);
     if (result == MessageReader::Result::kNeedsMore) return;
     if (result == MessageReader::Result::kMalformed) {
       if (!connection->is_member) return refuse_stranger(connection, connection->reader.problem());
       return lose(connection, (std::string("sent the store ") + connection->reader.problem()).c_str());
     }
+    if (result == MessageReader::Result::kForged) return distrust(connection);
+    // only whole messages show that a member is alive: anybody on the way could add single bytes
+    connection->heard_ns = now_ns();
     handle(connection, message);
   }
 }
@@ -240,10 +245,12 @@ void StoreServer::handle(Connection* connection, const Message& message) {
 void StoreServer::join(Connection* connection, const Message& message) {
   if (message.value.size() != kNonceBytes + kDigestBytes) return refuse_stranger(connection, "a proof of another size");
   const Handshake handshake{connection->nonce, message.value.substr(0, kNonceBytes), message.number, message.id};
-  if (!is_same_secret(prove(options_.secret, Side::kClient, handshake), message.value.substr(kNonceBytes))) {
+  if (!is_same_secret(derive(options_.secret, Purpose::kProof, handshake), message.value.substr(kNonceBytes))) {
     refuse(connection, Refusal::kSecret, "the proof is of another secret");
     return refuse_stranger(connection, "it does not know the secret of the job");
   }
+  connection->seal.emplace(derive(options_.secret, Purpose::kServerKey, handshake));
+  connection->reader.set_seal(Seal(derive(options_.secret, Purpose::kClientKey, handshake)));
   const uint64_t expected = attempt_and_size(options_.attempt, options_.world_size);
   if (message.id >> 32 != expected >> 32) {
     return refuse(connection, Refusal::kAttempt,
@@ -269,7 +276,6 @@ void StoreServer::join(Connection* connection, const Message& message) {
   welcome.kind = MessageKind::kWelcome;
   welcome.number = options_.heartbeat_limit_ns / kMillisecond;
   welcome.id = static_cast<uint64_t>(options_.host_rank + 1);
-  welcome.value = prove(options_.secret, Side::kServer, handshake);
   send(connection, welcome);
   if (!failure_.ok()) send(connection, abort_message(failure_.failure()));
 }
@@ -355,7 +361,7 @@ void StoreServer::cancel(Connection* connection, uint64_t id) {
 
 void StoreServer::send(Connection* connection, const Message& message) {
   if (!connection->socket.is_open()) return;
-  connection->unsent += encode(message);
+  connection->unsent += encode(message, connection->seal ? &*connection->seal : nullptr);
   connection->told_ns = now_ns();
   flush(connection);
 }
@@ -418,6 +424,20 @@ void StoreServer::lose(Connection* connection, const char* how) {
   failure.rank = connection->rank;
   failure.message = format_text("%s %d (%s) %s", options_.member.c_str(), connection->rank, connection->peer.c_str(), how);
   fail(std::move(failure), connection);
+}
+
+// A member from which came what it did not send: everybody is told, it too. Its socket stays until it has
+// closed its own or is silent for too long: what arrives after a close could discard the abort on its way.
+void StoreServer::distrust(Connection* connection) {
+  set_member(connection->rank, Member::kLost);
+  connection->has_left = true;
+  connection->is_distrusted = true;
+  Failure failure;
+  failure.code = "MTL_STORE_AUTHENTICATION";
+  failure.rank = connection->rank;
+  failure.message = format_text("the store received %s that should be from %s %d (%s): %s", connection->reader.problem(),
+                                options_.member.c_str(), connection->rank, connection->peer.c_str(), kTamperingRemedy);
+  fail(std::move(failure), nullptr);
 }
 
 // Closes; the object stays until sweep().

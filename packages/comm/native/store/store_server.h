@@ -76,6 +76,7 @@ class StoreServer {
   void fail(Failure failure, const Connection* origin);
   void wake();
   void lose(Connection* connection, const char* how);
+  void distrust(Connection* connection);
   void end(Connection* connection);
   void check_times();
   void sweep();

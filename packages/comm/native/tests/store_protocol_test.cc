@@ -50,6 +50,25 @@ MTL_TEST(store_sha256_vectors) {
   EXPECT(hex(sha256(std::string(1000000, 'a'))) == "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
+// Parts of every size around a block make the digest of the whole.
+MTL_TEST(store_sha256_of_parts) {
+  std::string text;
+  for (int index = 0; index < 200; ++index) text.push_back(static_cast<char>(index * 37));
+  for (size_t size = 0; size <= text.size(); ++size) {
+    const Digest whole = sha256(text.substr(0, size));
+    for (size_t first = 0; first <= size; first += 7) {
+      Sha256 hash;
+      hash.add(text.data(), first);
+      hash.add(text.data() + first, size - first);
+      EXPECT(hash.finish() == whole);
+    }
+  }
+  // of 55 to 64 bytes: the lengths around the end of a block
+  EXPECT(hex(sha256(std::string(55, 'a'))) == "9f4390f8d30c2dd92ec9f095b65e2b9ae9b0a925a5258e241c9f1e910f734318");
+  EXPECT(hex(sha256(std::string(56, 'a'))) == "b35439a4ac6f0948b6d6f9e3c6af0f5f590ce20f1bde7090ef7970686ec6738a");
+  EXPECT(hex(sha256(std::string(64, 'a'))) == "ffe054fe7ae0cb6dc65c3af9b61d5209f439851db43d0ba5997337df154668eb");
+}
+
 // RFC 4231, test cases 1, 2, 3 and 6 (a key longer than a block).
 MTL_TEST(store_hmac_vectors) {
   EXPECT(hex(hmac_sha256(std::string(20, '\x0b'), "Hi There")) ==
@@ -64,22 +83,24 @@ MTL_TEST(store_hmac_vectors) {
 
 MTL_TEST(store_proof_depends_on_everything) {
   const Handshake handshake{std::string(kNonceBytes, 's'), std::string(kNonceBytes, 'c'), 3, attempt_and_size(1, 4)};
-  const std::string proof = prove("secret", Side::kClient, handshake);
-  EXPECT(is_same_secret(proof, prove("secret", Side::kClient, handshake)));
-  EXPECT(!is_same_secret(proof, prove("Secret", Side::kClient, handshake)));
-  EXPECT(!is_same_secret(proof, prove("secret", Side::kServer, handshake)));
+  const std::string proof = derive("secret", Purpose::kProof, handshake);
+  EXPECT(is_same_secret(proof, derive("secret", Purpose::kProof, handshake)));
+  EXPECT(!is_same_secret(proof, derive("Secret", Purpose::kProof, handshake)));
+  EXPECT(!is_same_secret(proof, derive("secret", Purpose::kServerKey, handshake)));
+  EXPECT(!is_same_secret(proof, derive("secret", Purpose::kClientKey, handshake)));
+  EXPECT(!is_same_secret(derive("secret", Purpose::kServerKey, handshake), derive("secret", Purpose::kClientKey, handshake)));
   Handshake other = handshake;
   other.server_nonce[31] = 'S';
-  EXPECT(!is_same_secret(proof, prove("secret", Side::kClient, other)));
+  EXPECT(!is_same_secret(proof, derive("secret", Purpose::kProof, other)));
   other = handshake;
   other.client_nonce[0] = 'C';
-  EXPECT(!is_same_secret(proof, prove("secret", Side::kClient, other)));
+  EXPECT(!is_same_secret(proof, derive("secret", Purpose::kProof, other)));
   other = handshake;
   other.rank = 2;
-  EXPECT(!is_same_secret(proof, prove("secret", Side::kClient, other)));
+  EXPECT(!is_same_secret(proof, derive("secret", Purpose::kProof, other)));
   other = handshake;
   other.attempt_and_size = attempt_and_size(0, 4);
-  EXPECT(!is_same_secret(proof, prove("secret", Side::kClient, other)));
+  EXPECT(!is_same_secret(proof, derive("secret", Purpose::kProof, other)));
   EXPECT(!is_same_secret(proof, proof.substr(1)));
   EXPECT(random_nonce().size() == kNonceBytes && random_nonce() != random_nonce());
 }
@@ -109,6 +130,46 @@ MTL_TEST(store_messages_come_back_whatever_the_pieces) {
     EXPECT(num_received == sent.size());
     EXPECT(reader.num_buffered() == 0);
   }
+}
+
+// Every bit of a sealed message is flipped: it is never taken for a message, however much follows it. So are
+// messages that are left out, repeated, exchanged or of another key.
+MTL_TEST(store_reader_refuses_what_the_holder_of_the_key_did_not_send) {
+  using Result = MessageReader::Result;
+  const std::string key(kDigestBytes, 'k');
+  Seal seal(key);
+  std::vector<std::string> frames;
+  for (int count = 0; count < 3; ++count) {
+    Message message;
+    message.id = static_cast<uint64_t>(count);
+    message.key = "key";
+    message.value.assign(70, 'v');
+    frames.push_back(encode(message, &seal));
+  }
+  const std::string rest = frames[2] + std::string(kMaxFrameBytes + kDigestBytes, 'x');
+  // how many messages come before the reader stops, and why it does
+  const auto read = [&](const std::string& bytes, const std::string& with_key, int* num_messages) {
+    MessageReader reader(kMaxFrameBytes);
+    reader.set_seal(Seal(with_key));
+    reader.append(bytes.data(), bytes.size());
+    Message message;
+    Result result;
+    for (*num_messages = 0; (result = reader.next(&message)) == Result::kMessage;) ++*num_messages;
+    return result;
+  };
+  int num_messages = 0;
+  EXPECT(read(frames[0] + frames[1] + frames[2], key, &num_messages) == Result::kNeedsMore && num_messages == 3);
+  for (size_t bit = 0; bit < 8 * frames[1].size(); ++bit) {
+    std::string changed = frames[1];
+    changed[bit / 8] = static_cast<char>(changed[bit / 8] ^ (1 << (bit % 8)));
+    EXPECT(read(frames[0] + changed + rest, key, &num_messages) == Result::kForged && num_messages == 1);
+  }
+  EXPECT(read(frames[0] + frames[2], key, &num_messages) == Result::kForged && num_messages == 1);
+  EXPECT(read(frames[0] + frames[0] + frames[1], key, &num_messages) == Result::kForged && num_messages == 1);
+  EXPECT(read(frames[0] + frames[2] + frames[1], key, &num_messages) == Result::kForged && num_messages == 1);
+  EXPECT(read(frames[0] + frames[1].substr(1) + rest, key, &num_messages) == Result::kForged && num_messages == 1);
+  EXPECT(read(frames[0] + encode(Message{}) + rest, key, &num_messages) == Result::kForged && num_messages == 1);
+  EXPECT(read(frames[0], std::string(kDigestBytes, 'K'), &num_messages) == Result::kForged && num_messages == 0);
 }
 
 MTL_TEST(store_reader_refuses_what_is_over_its_limits) {

@@ -89,7 +89,8 @@ int64_t join_by_hand(const Descriptor& socket, int rank, int world_size) {
   join.kind = MessageKind::kJoin;
   join.number = rank;
   join.id = handshake.attempt_and_size;
-  join.value = handshake.client_nonce + prove("a secret", Side::kClient, handshake);
+  join.value = handshake.client_nonce + derive("a secret", Purpose::kProof, handshake);
+  reader.set_seal(Seal(derive("a secret", Purpose::kServerKey, handshake)));
   const std::string frame = encode(join);
   const int64_t asked_ns = now_ns();
   EXPECT(send_some(socket.get(), frame.data(), frame.size()) == static_cast<long>(frame.size()));

@@ -6,6 +6,7 @@ import { readJoinTimeout } from '../environment/read-join-timeout.js';
 import { readProcessEnvironment } from '../environment/read-process-environment.js';
 import { joinHost } from '../local/join-host.js';
 import { NativeJob } from '../native/native-job.js';
+import { everyInterfaceNotice } from '../store/every-interface-notice.js';
 import { NativeStore } from '../store/native-store.js';
 import { StoreServer } from '../store/store-server.js';
 import { chooseEngine } from './choose-engine.js';
@@ -24,7 +25,9 @@ export interface JoinWorldOptions {
   readonly engine?: JobEngineName;
   /** Where tensors live; for `cuda`, which must be open, groups take tensors of both. Default cpu. */
   readonly device?: Device;
-  /** Gets which engine serves GPUs, and why. */
+  /**
+   * Gets which engine serves GPUs, and why; and that the store of this process listens on every interface.
+   */
   readonly onMessage?: (text: string) => void;
   /** How long an operation waits for the other ranks. Default 600 s. */
   readonly timeoutMs?: number;
@@ -59,7 +62,7 @@ export async function joinWorld(options: JoinWorldOptions = {}): Promise<JoinedW
   const secret = readJobSecret(variables);
   const deadline = performance.now() + joinTimeoutMs;
   const left = (): number => Math.max(0, deadline - performance.now());
-  const server = serveStore({ environment, secret, heartbeatLimitMs });
+  const server = serveStore({ environment, secret, heartbeatLimitMs, onMessage });
   const job = new NativeJob(environment.rank);
   let store: NativeStore | undefined;
   try {
@@ -94,13 +97,17 @@ function serveStore({
   environment,
   secret,
   heartbeatLimitMs,
+  onMessage,
 }: {
   environment: ProcessEnvironment;
   secret: string;
   heartbeatLimitMs: number | undefined;
+  onMessage: (text: string) => void;
 }): StoreServer | undefined {
   const { rank, storeHost, masterAddress, storePorts, worldSize, restartCount } = environment;
   if (rank !== 0 || storeHost !== 'rank 0') return undefined;
+  const notice = everyInterfaceNotice({ address: masterAddress, source: 'MASTER_ADDR' });
+  if (notice !== undefined) onMessage(`warning[MTL_STORE_ADDRESS]: ${notice}`);
   return new StoreServer({
     ...{
       address: masterAddress,

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { NativeJob, NativeStore, StoreServer } from '@mtl/comm';
+import { everyInterfaceNotice, NativeJob, NativeStore, StoreServer } from '@mtl/comm';
 import { CommunicationError, ConfigurationError, MtlError } from '@mtl/errors';
 import type { HostReport } from './host-report.js';
 import type { JobHosts, Judge, RankFailure } from './job-hosts.js';
@@ -82,6 +82,9 @@ export class ConnectedHosts implements JobHosts {
     const ports = [masterPort];
     const common = { address: masterAddress, ports, secret, worldSize: options.numNodes, attempt: 0, member };
     const server = nodeRank === 0 ? new StoreServer({ ...common, hostRank: 0, heartbeatLimitMs }) : undefined;
+    const notice = everyInterfaceNotice({ address: masterAddress, source: '--master-addr' });
+    if (server !== undefined && notice !== undefined)
+      process.stderr.write(`warning[MTL_STORE_ADDRESS]: ${notice}\n`);
     const job = new NativeJob(nodeRank);
     let hosts: ConnectedHosts | undefined;
     try {

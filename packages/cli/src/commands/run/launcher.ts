@@ -189,7 +189,8 @@ export class Launcher {
 
 /** The launcher of another host is gone, so its ranks cannot be started again. */
 function lostHost(error: unknown): unknown {
-  if (!MtlError.isInstance(error) || error.code === 'MTL_CLOSED') return error;
+  if (!MtlError.isInstance(error) || ['MTL_CLOSED', 'MTL_STORE_AUTHENTICATION'].includes(error.code))
+    return error;
   return new CommunicationError('MTL_HOST_LOST', error.message, {
     remedy:
       'see what mtl run says there; start it again on all hosts, and the program goes on from its checkpoint',

@@ -1,0 +1,35 @@
+// What authenticates one direction of a connection: every frame carries the HMAC-SHA256 of its number and its
+// bytes under a key of that direction. A frame that was changed, repeated, left out or inserted on the way is
+// therefore one whose tag is wrong, as is one of the other direction or of another connection.
+#pragma once
+
+#include "store/sha256.h"
+
+namespace mtl::comm::store {
+
+// What errors say of such a frame.
+constexpr char kTamperingRemedy[] =
+    "on the way between them, messages are changed, repeated, left out or inserted; use a network that only the "
+    "job's users reach";
+
+class Seal {
+ public:
+  explicit Seal(const std::string& key) : key_(key) {}
+
+  // The tag of the next frame.
+  Digest next(const char* frame, size_t count) {
+    uint8_t number[8];  // little-endian
+    for (int byte = 0; byte < 8; ++byte) number[byte] = static_cast<uint8_t>(num_frames_ >> (8 * byte));
+    ++num_frames_;
+    Sha256 message = key_.begin();
+    message.add(number, sizeof(number));
+    message.add(frame, count);
+    return key_.finish(message);
+  }
+
+ private:
+  HmacKey key_;
+  uint64_t num_frames_ = 0;
+};
+
+}  // namespace mtl::comm::store
