@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { ConfigurationError } from '@mtl/errors';
 import { parseScheduleCsv, scheduleNames } from '@mtl/pipeline/schedules';
+import { isScheduleModule } from '../flags/check-schedule-of-file.js';
 import type { FlagName } from '../flags/flag-schema.js';
 import type { ModelConfiguration, ParallelConfiguration } from '../pretraining-configuration.js';
 import type { FlagReader } from './flag-reader.js';
@@ -166,7 +167,7 @@ interface Schedule {
 function scheduleOf(flags: FlagReader, model: CutModel, numStages: number): Schedule {
   const name = flags.get('pipeline-schedule');
   const numChunks = chunksPerStage(flags, model, numStages);
-  if (numStages > 1 && name !== undefined && /\.[cm]?js$/.test(name)) {
+  if (numStages > 1 && name !== undefined && isScheduleModule(name)) {
     const numVirtualStages = numChunks ?? 1;
     return { name, module: name, numVirtualStages, numChunks: numStages * numVirtualStages };
   }

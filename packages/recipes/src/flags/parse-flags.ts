@@ -1,6 +1,7 @@
 import { ConfigurationError, nearestName } from '@mtl/errors';
 import type { ModelKind } from '../model-kind.js';
 import { checkModelOfFlags } from './check-model-of-flags.js';
+import { checkScheduleOfFile } from './check-schedule-of-file.js';
 import { type ConfigFile, readConfigFile } from './config-file.js';
 import { findFlagAlias } from './flag-aliases.js';
 import { type FlagName, factsOf, flagNames, isFlagName } from './flag-schema.js';
@@ -35,7 +36,8 @@ export interface ParsedFlags extends ResolvedFlags {
  * @param argv arguments without the program's name: `process.argv.slice(2)`.
  * @throws ConfigurationError for the first thing wrong: `MTL_FLAG_UNKNOWN` with the nearest name,
  *   `MTL_FLAG_UNSUPPORTED`, `MTL_FLAG_MODEL`, `MTL_FLAG_REPEATED`, `MTL_FLAG_VALUE`,
- *   `MTL_FLAG_VALUE_MISSING`, `MTL_FLAG_ARGUMENT`, `MTL_PRESET`, and those of `readConfigFile`.
+ *   `MTL_FLAG_VALUE_MISSING`, `MTL_FLAG_ARGUMENT`, `MTL_PRESET`, and those of `readConfigFile`
+ *   and `checkScheduleOfFile`.
  */
 export function parseFlags(
   argv: readonly string[],
@@ -57,6 +59,7 @@ export function parseFlags(
     ...(file === undefined ? {} : { file }),
     ...(preset === undefined ? {} : { preset }),
   });
+  if (file !== undefined) checkScheduleOfFile(file, resolved);
   const notices = [...line.notices, ...(file?.notices ?? [])];
   if (preset === undefined) notices.push(...presetNotice(resolved));
   return { ...resolved, help: false, debug, notices };

@@ -1,0 +1,39 @@
+import { existsSync, realpathSync } from 'node:fs';
+import { dirname, relative, resolve, sep } from 'node:path';
+import { ConfigurationError } from '@mtl/errors';
+import type { ConfigFile } from './config-file.js';
+import type { ResolvedFlags } from './resolve-flags.js';
+
+/** Whether the value of --pipeline-schedule is a module, which is run. */
+export function isScheduleModule(name: string): boolean {
+  return /\.[cm]?js$/.test(name);
+}
+
+/**
+ * Refuses to run code that a file of settings names anywhere but in its own folder: such files are passed
+ * around as data.
+ *
+ * @throws ConfigurationError `MTL_CONFIG_SCHEDULE` for a schedule module outside the file's folder
+ */
+export function checkScheduleOfFile(file: ConfigFile, { values, sources }: ResolvedFlags): void {
+  const module = values['pipeline-schedule'];
+  if (module === undefined || sources.get('pipeline-schedule') !== file.path || !isScheduleModule(module))
+    return;
+  const folder = realPath(dirname(file.path));
+  if (relative(folder, realPath(module)).split(sep)[0] !== '..') return;
+  throw new ConfigurationError(
+    'MTL_CONFIG_SCHEDULE',
+    `pipeline-schedule in ${file.path} is ${module}, a module outside the folder of that file, which would be run`,
+    {
+      expected: `a module in ${folder}`,
+      remedy: `pass --pipeline-schedule ${module} on the command line if you trust it, or move it beside the file`,
+      details: { file: file.path, module },
+    },
+  );
+}
+
+/** Without symbolic links, as far as it exists. */
+function realPath(path: string): string {
+  const absolute = resolve(path);
+  return existsSync(absolute) ? realpathSync(absolute) : absolute;
+}
