@@ -1,8 +1,8 @@
 import { spawnSync } from 'node:child_process';
-import { mkdirSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, realpathSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { availableParallelism } from 'node:os';
-import { dirname, join } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 
 const require = createRequire(import.meta.url);
 
@@ -29,13 +29,66 @@ function run(command, args) {
   return result.stdout;
 }
 
+function helpOf(command) {
+  return `usage: ${command} [--build-dir DIRECTORY] [--target NAME] [-DNAME=VALUE ...]
+
+Compiles the native addon of the package with CMake and a C++ compiler.
+
+  --build-dir DIRECTORY  Where it is built. [build/Release of the package, where the package looks for it]
+  --target NAME          Only this target of CMakeLists.txt. [all]
+  -DNAME=VALUE           Given to CMake, such as -DCMAKE_BUILD_TYPE=Debug or -DMTL_CUDA=ON.
+  --help                 Prints this and builds nothing.
+
+CXX names another compiler.`;
+}
+
+/** What CMake and Ninja or Make leave in a build folder that names other folders. */
+const configuredNames = [
+  ...['CMakeCache.txt', 'CMakeFiles', 'cmake_install.cmake', 'build.ninja', 'Makefile'],
+  ...['.ninja_deps', '.ninja_log'],
+];
+
+function isSameFolder(path, other) {
+  return existsSync(path) && realpathSync(path) === realpathSync(other);
+}
+
+/**
+ * Takes away what CMake configured elsewhere: in a checkout that was copied or moved, its cache names the
+ * folder where that was, and CMake refuses to go on. The cache of another project stays, which is an error.
+ */
+function forgetOtherPlace({ directory, buildDirectory }) {
+  const path = join(buildDirectory, 'CMakeCache.txt');
+  if (!existsSync(path)) return;
+  const cache = readFileSync(path, 'utf8');
+  const entryOf = (name) => new RegExp(`^${name}:[A-Z]+=(.*)$`, 'm').exec(cache)?.[1];
+  const source = entryOf('CMAKE_HOME_DIRECTORY');
+  const build = entryOf('CMAKE_CACHEFILE_DIR');
+  // a configuration that was interrupted names nothing yet
+  if (source === undefined || build === undefined) return;
+  if (isSameFolder(source, directory) && isSameFolder(build, buildDirectory)) return;
+  const project = entryOf('CMAKE_PROJECT_NAME');
+  const own = /^\s*project\s*\(\s*(\w+)/m.exec(readFileSync(join(directory, 'CMakeLists.txt'), 'utf8'))?.[1];
+  if (project !== own) {
+    fail(
+      `${resolve(buildDirectory)} is the build folder of another project (${project ?? 'unknown'}, in ${source})`,
+      'pass another folder with --build-dir',
+    );
+  }
+  console.log(`${buildDirectory} was configured in ${build}: configuring it again here`);
+  for (const name of configuredNames) rmSync(join(buildDirectory, name), { recursive: true, force: true });
+}
+
 /**
  * Builds the native addon of the package in `directory` with CMake (and Ninja where it is there).
  * `args`: [--build-dir build/Release] [--target NAME] [-DNAME=VALUE ...], a relative build folder counting
  * from `directory`. Ends the process with 2 and the remedy when cmake, a compiler or what CMakeLists.txt asks
  * for is missing.
  */
-export function buildNative({ directory, args }) {
+export function buildNative({ directory, args, command = 'build-native.mjs' }) {
+  if (args.some((word) => word === '--help' || word === '-h')) {
+    console.log(helpOf(command));
+    return;
+  }
   if (!has('cmake')) fail('cmake was not found', 'sudo apt-get install cmake');
   if (!has(process.env.CXX ?? 'c++') && !has('g++'))
     fail('no C++ compiler was found', 'sudo apt-get install g++');
@@ -49,16 +102,17 @@ export function buildNative({ directory, args }) {
   const buildDirectory = take('--build-dir') ?? 'build/Release';
   const target = take('--target');
   mkdirSync(buildDirectory, { recursive: true });
+  forgetOtherPlace({ directory: '.', buildDirectory });
   const generator = has('ninja') ? ['-G', 'Ninja'] : [];
   const started = Date.now();
-  const configured = run('cmake', [
+  const output = run('cmake', [
     ...['-S', '.', '-B', buildDirectory, ...generator],
     `-DNODE_ADDON_API_DIR=${dirname(require.resolve('node-addon-api'))}`,
     `-DNODE_API_HEADERS_DIR=${join(dirname(require.resolve('node-api-headers')), 'include')}`,
     ...options,
   ]);
   // what an optional part says of itself
-  for (const [, line] of configured.matchAll(/^-- (\w+ (?:engine|library): .*)$/gm)) console.log(line);
+  for (const [, line] of output.matchAll(/^-- (\w+ (?:engine|library): .*)$/gm)) console.log(line);
   run('cmake', [
     ...['--build', buildDirectory, '--parallel', String(availableParallelism())],
     ...(target === undefined ? [] : ['--target', target]),

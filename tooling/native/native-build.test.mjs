@@ -1,0 +1,78 @@
+import { spawnSync } from 'node:child_process';
+import { cpSync, existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll, describe, expect, it } from 'vitest';
+import { testFolder } from '../processes/test-folder.mjs';
+
+const script = fileURLToPath(new URL('build-native.mjs', import.meta.url));
+const { path: folder, remove } = testFolder('native-build');
+afterAll(remove);
+
+/** A package that takes no compiler: its one target writes where it was built. */
+function makePackage(name, project = 'made') {
+  const path = join(folder, name);
+  mkdirSync(path);
+  const target = `add_custom_target(place ALL \${CMAKE_COMMAND} -E echo \${CMAKE_CURRENT_SOURCE_DIR} > place.txt)`;
+  const lines = ['cmake_minimum_required(VERSION 3.18)', `project(${project} LANGUAGES NONE)`, target];
+  writeFileSync(join(path, 'CMakeLists.txt'), `${lines.join('\n')}\n`);
+  return path;
+}
+
+const build = (cwd, ...args) => spawnSync(process.execPath, [script, ...args], { cwd, encoding: 'utf8' });
+const placeOf = (path) => readFileSync(join(path, 'build/Release/place.txt'), 'utf8').trim();
+
+describe('build-native.mjs', () => {
+  it('builds in a folder that was copied or moved after a build', () => {
+    const path = makePackage('first');
+    expect(build(path)).toMatchObject({ status: 0, stderr: '' });
+    expect(placeOf(path)).toBe(path);
+
+    const copy = join(folder, 'copy');
+    cpSync(path, copy, { recursive: true });
+    const copied = build(copy);
+    expect(copied).toMatchObject({ status: 0, stderr: '' });
+    expect(copied.stdout).toContain(
+      `build/Release was configured in ${path}/build/Release: configuring it again`,
+    );
+    expect(placeOf(copy)).toBe(copy);
+
+    const moved = join(folder, 'moved');
+    renameSync(copy, moved);
+    expect(build(moved)).toMatchObject({ status: 0, stderr: '' });
+    expect(placeOf(moved)).toBe(moved);
+
+    const again = build(path);
+    expect(again).toMatchObject({ status: 0, stderr: '' });
+    expect(again.stdout).not.toContain('configured in');
+  });
+
+  it('leaves the build folder of another project alone', () => {
+    const [path, other] = [makePackage('own'), makePackage('other', 'another')];
+    expect(build(other).status).toBe(0);
+    const refused = build(path, '--build-dir', join(other, 'build/Release'));
+    expect(refused.status).toBe(2);
+    expect(refused.stderr).toContain(
+      `${other}/build/Release is the build folder of another project (another, in`,
+    );
+    expect(refused.stderr).toContain('remedy: pass another folder with --build-dir');
+    expect(placeOf(other)).toBe(other);
+  });
+
+  it('prints what it takes with --help, and builds nothing', () => {
+    const path = makePackage('unbuilt');
+    for (const flag of ['--help', '-h']) {
+      const { status, stdout, stderr } = build(path, flag);
+      expect(stdout).toContain('usage: build-native.mjs [--build-dir DIRECTORY] [--target NAME]');
+      expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
+    }
+    expect(existsSync(join(path, 'build'))).toBe(false);
+  });
+
+  it.each(['kernels', 'comm'])('prints the help of mtl-%s-build', (name) => {
+    const addon = fileURLToPath(new URL(`../../packages/${name}/native/build-addon.mjs`, import.meta.url));
+    const { status, stdout } = spawnSync(process.execPath, [addon, '--help'], { encoding: 'utf8' });
+    expect(stdout).toMatch(new RegExp(`^usage: mtl-${name}-build \\[--build-dir`));
+    expect(status).toBe(0);
+  });
+});
