@@ -18,9 +18,9 @@ export function createByteLevelTokenizer(): Tokenizer {
     options: { type: 'ByteLevelTokenizer' },
     encode: (text) => Int32Array.from(encoder.encode(text)),
     decode: (ids) => {
-      checkIds(ids, endOfDocument + 1);
+      const known = checkIds(ids, endOfDocument + 1);
       // The end of a document has no bytes.
-      return decoder.decode(Uint8Array.from(Array.from(ids).filter((id) => id < endOfDocument)));
+      return decoder.decode(Uint8Array.from(known.filter((id) => id < endOfDocument)));
     },
   };
 }

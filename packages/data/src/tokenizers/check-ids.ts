@@ -2,13 +2,13 @@ import { UsageError } from '@mtl/errors';
 
 /**
  * Refuses ids that a tokenizer does not have, such as those of another one, instead of leaving them out of a
- * text.
+ * text, and gives them as numbers.
  *
  * @throws UsageError MTL_DATA_TOKEN_OUT_OF_VOCABULARY
  */
-export function checkIds(ids: ArrayLike<number>, vocabularySize: number): void {
-  for (let index = 0; index < ids.length; index++) {
-    const id = ids[index]!;
+export function checkIds(ids: ArrayLike<number | bigint>, vocabularySize: number): number[] {
+  const numbers = Array.from(ids, Number);
+  for (const [index, id] of numbers.entries()) {
     if (Number.isInteger(id) && id >= 0 && id < vocabularySize) continue;
     throw new UsageError(
       'MTL_DATA_TOKEN_OUT_OF_VOCABULARY',
@@ -19,4 +19,5 @@ export function checkIds(ids: ArrayLike<number>, vocabularySize: number): void {
       },
     );
   }
+  return numbers;
 }

@@ -3,7 +3,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, describe, expect, it } from 'vitest';
-import { createTokenizer, type Tokenizer, trainByteLevelBpe, trainWordPiece } from '../index.js';
+import {
+  createTokenizer,
+  IndexedDataset,
+  IndexedDatasetWriter,
+  type Tokenizer,
+  trainByteLevelBpe,
+  trainWordPiece,
+} from '../index.js';
 
 // Emoji of several code points, ideographs, combining marks, a byte order mark, scripts of two to four bytes.
 const texts = [
@@ -100,4 +107,22 @@ describe('decode of a partial character', () => {
       expect(tokenizer.decode(tokenizer.encode('abc'))).toBe('abc');
     },
   );
+});
+
+it('decodes sequences of a dataset, whatever the type of its elements', async () => {
+  const asNumbers = await createTokenizer({ type: 'NullTokenizer', vocabSize: 60_000 });
+  const all: Record<string, Tokenizer> = { ...byteTokenizers, null: asNumbers };
+  for (const [name, tokenizer] of Object.entries(all)) {
+    const text = name === 'null' ? '7 0 59999' : texts[0]!;
+    for (const dtype of ['int64', 'uint16', 'int32', 'float64'] as const) {
+      const prefix = join(directory, `${name}-${dtype}`);
+      const writer = new IndexedDatasetWriter({ prefix, dtype });
+      writer.addSequence(tokenizer.encode(text));
+      writer.endDocument();
+      writer.finish();
+      using dataset = IndexedDataset.open(prefix);
+      // what `sequence` gives is of a type that `decode` takes, for int64 too
+      expect(tokenizer.decode(dataset.sequence(0))).toBe(text);
+    }
+  }
 });

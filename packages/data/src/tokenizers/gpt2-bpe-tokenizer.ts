@@ -49,8 +49,8 @@ function builtIn(tokens: readonly string[]): Tokenizer {
       return ids;
     },
     decode: (ids) => {
-      checkIds(ids, bytes.length);
-      return decoder.decode(Buffer.concat(Array.from(ids, (id) => bytes[id]!)));
+      const known = checkIds(ids, bytes.length);
+      return decoder.decode(Buffer.concat(known.map((id) => bytes[id]!)));
     },
   };
 }

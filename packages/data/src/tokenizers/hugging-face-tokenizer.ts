@@ -78,7 +78,7 @@ export function makeHuggingFaceTokenizer(options: HuggingFaceTokenizerOptions): 
     decode: (tokens) => {
       if (tokens.length === 0) return '';
       const decoded = { clean_up_tokenization_spaces: false, skip_special_tokens: false };
-      return guarded(path, () => implementation.decode(Array.from(tokens), decoded));
+      return guarded(path, () => implementation.decode(Array.from(tokens, Number), decoded));
     },
   };
 }

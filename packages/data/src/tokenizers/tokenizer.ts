@@ -28,6 +28,10 @@ export interface Tokenizer {
    * tokenizers other than BERT's WordPiece. Reading comprehension needs it.
    */
   readonly encodeWithOffsets?: ((text: string) => EncodedText) | undefined;
-  /** Text of ids; ids of special tokens are spelt out. */
-  decode(ids: ArrayLike<number>): string;
+  /**
+   * Text of ids, such as those of `IndexedDataset.sequence`; ids of special tokens are spelt out.
+   *
+   * @param ids whole numbers; bigint in datasets of int64
+   */
+  decode(ids: ArrayLike<number | bigint>): string;
 }
