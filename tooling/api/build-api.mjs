@@ -9,6 +9,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
+import { answerHelp } from '../bootstrap/answer-help.mjs';
 import { ensurePackages, root } from '../bootstrap/bootstrap.mjs';
 
 /** Every entry point of every package: its source file and the name that users import. */
@@ -71,6 +72,9 @@ export async function buildApi({ repository, out, tsconfig, logLevel = 'Warn' })
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  answerHelp(`usage: npm run api [-- --out DIRECTORY]
+
+Writes the API reference of all packages as HTML. [tooling/build/api]`);
   const { values } = parseArgs({ options: { out: { type: 'string' } } });
   ensurePackages();
   const out = resolve(values.out ?? join(root, 'tooling/build/api'));

@@ -9,6 +9,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { answerHelp } from './answer-help.mjs';
 
 export const root = fileURLToPath(new URL('../..', import.meta.url));
 const minimumNode = [20, 19];
@@ -138,6 +139,10 @@ export function bootstrap(tasks = ['build', 'build:native'], filters = []) {
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  answerHelp(`usage: npm run bootstrap [-- TASK ...]
+
+Makes the checkout ready: system libraries, packages, and the tasks of turbo.json [build build:native]. It does only
+what is not done yet.`);
   const tasks = process.argv.slice(2);
   bootstrap(tasks.length > 0 ? tasks : undefined);
 }

@@ -80,10 +80,18 @@ describe('checks.mjs', () => {
 it('npm run gpt-train builds the command mtl too, which its README goes on with', () => {
   const { path, write, remove } = testFolder('run-app');
   try {
-    copyFileSync(fileURLToPath(new URL('run-app.mjs', import.meta.url)), join(path, 'run-app.mjs'));
+    write('package.json', '{"type": "module"}');
+    for (const file of ['run-app.mjs', 'answer-help.mjs'])
+      write(`bootstrap/${file}`, readFileSync(new URL(file, import.meta.url), 'utf8'));
+    write('processes/run-sources.mjs', 'export const runSources = () => {};\n');
     const report = '(...what) => { console.log(JSON.stringify(what)); process.exit(); }';
-    write('bootstrap.mjs', `export const root = '/';\nexport const bootstrap = ${report};\n`);
-    const run = spawnSync(process.execPath, [join(path, 'run-app.mjs'), 'gpt-train'], { encoding: 'utf8' });
+    write(
+      'bootstrap/bootstrap.mjs',
+      `export const root = '/';\nexport const ensurePackages = () => {};\nexport const bootstrap = ${report};\n`,
+    );
+    const run = spawnSync(process.execPath, [join(path, 'bootstrap/run-app.mjs'), 'gpt-train'], {
+      encoding: 'utf8',
+    });
     expect(JSON.parse(run.stdout)).toEqual([
       ['build', 'build:native'],
       ['@mtl/gpt-train', '@mtl/cli'],
@@ -117,7 +125,8 @@ describe('the script, started by a user without root', () => {
     folder = testFolder('bootstrap');
     script = join(folder.path, 'tooling', 'bootstrap', 'bootstrap.mjs');
     mkdirSync(dirname(script), { recursive: true });
-    copyFileSync(fileURLToPath(new URL('bootstrap.mjs', import.meta.url)), script);
+    for (const name of ['bootstrap.mjs', 'answer-help.mjs'])
+      copyFileSync(fileURLToPath(new URL(name, import.meta.url)), join(dirname(script), name));
     chmodSync(folder.path, 0o755);
   });
   afterAll(() => folder.remove());

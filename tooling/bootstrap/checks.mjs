@@ -7,6 +7,7 @@
  */
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
+import { answerHelp } from './answer-help.mjs';
 import { ensurePackages, root, toolEnvironment } from './bootstrap.mjs';
 
 const commands = {
@@ -44,6 +45,9 @@ export function runChecks(names) {
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  answerHelp(`usage: npm run lint | npm run boundaries | npm run typecheck
+
+The checks that need no build: formatting, lint and house rules; which package imports which; the types of all sources.`);
   const names = checkedNames(process.argv.slice(2));
   ensurePackages();
   process.exit(runChecks(names) ? 0 : 1);

@@ -6,8 +6,13 @@
  */
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
+import { answerHelp } from './answer-help.mjs';
 import { bootstrap, root, toolEnvironment } from './bootstrap.mjs';
 
+answerHelp(`usage: npm run kills [-- COUNT]
+
+Builds what is not built yet, and kills ranks of a training run COUNT times [20], in the middle of steps and while they
+start. The curve must be that of a run without kills.`);
 const [count = '20'] = process.argv.slice(2);
 if (!/^[1-9]\d{0,3}$/.test(count)) {
   console.error(

@@ -2,8 +2,18 @@
 /** npm run parity: makes the checkout ready and holds trainings in many layouts against one process. */
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
+import { answerHelp } from './answer-help.mjs';
 import { bootstrap, root, toolEnvironment } from './bootstrap.mjs';
 
+answerHelp(`usage: npm run parity [-- FLAGS]
+
+Builds what is not built yet, and compares training runs in many layouts of processes with one process.
+
+  --steps N    Optimizer steps. [100]
+  --only TEXT  Layouts whose name contains it.
+  --all        Everything crossed with everything.
+  --faults     Injects faults instead, and fails when one is not noticed.
+  --json FILE  Writes the results.`);
 bootstrap(['build', 'build:native']);
 const script = join(root, 'packages/recipes/parity/parity.mjs');
 const args = [script, ...process.argv.slice(2)];

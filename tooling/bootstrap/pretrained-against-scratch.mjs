@@ -5,8 +5,13 @@
  */
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
+import { answerHelp } from './answer-help.mjs';
 import { bootstrap, root, toolEnvironment } from './bootstrap.mjs';
 
+answerHelp(`usage: npm run pretrained-against-scratch [-- [DIRECTORY] [FLAGS]]
+
+Builds what is not built yet, and runs docs/benchmarks/2026-11-21-pretrained-against-scratch.md, which says what it
+takes.`);
 bootstrap(['build', 'build:native'], ['@mtl/bert-train', '@mtl/cli']);
 const script = join(root, 'apps/bert-train/bench/pretrained-against-scratch.mjs');
 const args = [script, ...process.argv.slice(2)];

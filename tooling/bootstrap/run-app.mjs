@@ -2,9 +2,16 @@
 /** npm run gpt-train -- FLAGS, npm run bert-train -- FLAGS: makes the checkout ready, then trains. */
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
-import { bootstrap, root } from './bootstrap.mjs';
+import { runSources } from '../processes/run-sources.mjs';
+import { asksForHelp } from './answer-help.mjs';
+import { bootstrap, ensurePackages, root } from './bootstrap.mjs';
 
 const [app, ...flags] = process.argv.slice(2);
+if (asksForHelp(flags)) {
+  // which needs packages, but nothing that is compiled
+  ensurePackages();
+  process.exit(runSources(join(root, 'apps', app, 'src', 'main.ts'), flags));
+}
 // and the command mtl, for all that comes after a training
 bootstrap(['build', 'build:native'], [`@mtl/${app}`, '@mtl/cli']);
 const program = join(root, 'apps', app, 'dist', 'main.js');

@@ -14,8 +14,16 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
+import { answerHelp } from './answer-help.mjs';
 import { bootstrap, root, toolEnvironment } from './bootstrap.mjs';
 
+answerHelp(`usage: npm run test:cuda [-- FLAGS] [VITEST FLAGS]
+
+Builds what is not built yet, and runs everything of device cuda: on a GPU where there is one, and under emulation.
+
+  --emulation  Under emulation only: needs neither nvcc nor a GPU.
+  --ranks      Only what several ranks do.
+  --sanitize   Operations only, under NVIDIA's Compute Sanitizer.`);
 const kernels = join(root, 'packages/kernels');
 const args = process.argv.slice(2);
 const take = (flag) => {

@@ -12,9 +12,18 @@ import { join, relative } from 'node:path';
 import { disallowedSkips } from '../checks/allowed-skips.mjs';
 import { grouped } from '../checks/grouped.mjs';
 import { missingEngines } from '../checks/required-engines.mjs';
+import { answerHelp } from './answer-help.mjs';
 import { bootstrap, ensurePackages, root, toolEnvironment } from './bootstrap.mjs';
 import { runChecks } from './checks.mjs';
 
+answerHelp(`usage: npm test [-- FLAGS]
+
+Builds what is not built yet, and runs lint, boundaries, types and all tests.
+
+  --allowed-skips FILE     Fails on a skipped test that the file does not list.
+  --required-engines FILE  Fails when no test saw ranks communicate over an engine that the file lists.
+
+The tests of one package: npx vitest run, in its folder.`);
 const folders = ['packages', 'apps'].flatMap((group) =>
   readdirSync(join(root, group)).map((name) => join(root, group, name)),
 );

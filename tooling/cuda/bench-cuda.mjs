@@ -4,8 +4,14 @@
  */
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
+import { answerHelp } from '../bootstrap/answer-help.mjs';
 import { bootstrap, root, toolEnvironment } from '../bootstrap/bootstrap.mjs';
 
+answerHelp(`usage: npm run bench:cuda [-- FLAGS]
+
+Builds what is not built yet, the CUDA library too, and runs both benchmarks of a GPU.
+
+  --emulation  Does not build the CUDA library: runs on the processor.`);
 const args = process.argv.slice(2);
 bootstrap(['build', 'build:native']);
 if (!args.includes('--emulation')) bootstrap(['build:cuda']);

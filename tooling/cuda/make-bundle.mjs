@@ -5,8 +5,14 @@
  */
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
+import { answerHelp } from '../bootstrap/answer-help.mjs';
 import { bootstrap, root, toolEnvironment } from '../bootstrap/bootstrap.mjs';
 
+answerHelp(`usage: npm run bundle:cuda [-- FLAGS]
+
+Builds what is not built yet, everything of device cuda too, and packs it for a machine with a GPU.
+
+  --without-cuda  Does not build the CUDA library.`);
 const args = process.argv.slice(2);
 bootstrap(['build', 'build:native']);
 if (!args.includes('--without-cuda')) bootstrap(['build:cuda']);

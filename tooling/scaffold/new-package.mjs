@@ -37,7 +37,12 @@ const files = {
     exports: { '.': { '@mtl/source': './src/index.ts', ...built } },
     publishConfig: { access: 'public', exports: { '.': built } },
     files: ['dist', 'README.md'],
-    scripts: { build: 'tsup', typecheck: 'tsc -p .', test: 'vitest run' },
+    scripts: {
+      prepack: 'node ../../tooling/packaging/refuse-npm-pack.mjs',
+      build: 'tsup',
+      typecheck: 'tsc -p .',
+      test: 'vitest run',
+    },
     dependencies: Object.fromEntries(dependencies.map((dependency) => [`@mtl/${dependency}`, 'workspace:*'])),
     devDependencies: {
       '@mtl/tooling': 'workspace:*',

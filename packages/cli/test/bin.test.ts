@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
@@ -18,4 +18,16 @@ it('the command says so when it is not built yet, and runs when it is', () => {
   writeFileSync(join(directory, 'package.json'), '{"type": "module"}');
   writeFileSync(join(directory, 'dist/main.js'), 'console.log(process.argv[2]);\n');
   expect(run()).toMatchObject({ status: 0, stdout: 'doctor\n' });
+});
+
+it.each([['--help'], ['help', 'doctor']])('prints its help before it is built: %s', (...words) => {
+  const directory = testDirectory();
+  mkdirSync(join(directory, 'bin'));
+  const bin = join(directory, 'bin/mtl.mjs');
+  copyFileSync(fileURLToPath(new URL('../bin/mtl.mjs', import.meta.url)), bin);
+  for (const name of ['src', 'node_modules'])
+    symlinkSync(fileURLToPath(new URL(`../${name}`, import.meta.url)), join(directory, name));
+  const { status, stdout, stderr } = spawnSync(process.execPath, [bin, ...words], { encoding: 'utf8' });
+  expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
+  expect(stdout).toMatch(/^usage: mtl/i);
 });

@@ -1,0 +1,13 @@
+/**
+ * Prints `text` and ends the program where --help (or -h) is among the arguments: to be called before
+ * anything is installed, built or changed.
+ */
+export function answerHelp(text, words = process.argv.slice(2)) {
+  if (!asksForHelp(words)) return;
+  console.log(text);
+  process.exit(0);
+}
+
+export function asksForHelp(words) {
+  return words.includes('--help') || words.includes('-h');
+}

@@ -1,0 +1,16 @@
+#!/usr/bin/env node
+/**
+ * The prepack script of every published package: npm would pack what is written for pnpm, `workspace:*`
+ * instead of versions and exports that name sources, and nobody could install it.
+ */
+import { readFileSync } from 'node:fs';
+
+const packer = process.env.npm_config_user_agent ?? '';
+if (packer.startsWith('npm/')) {
+  const { name } = JSON.parse(readFileSync('package.json', 'utf8'));
+  console.error(
+    `error[MTL_PACK]: npm leaves "workspace:*" and the sources' exports in the package.json of ${name}, which nobody can install\n` +
+      '  remedy: npx pnpm pack (or npx pnpm publish), which replaces them',
+  );
+  process.exit(2);
+}

@@ -1,0 +1,14 @@
+import { spawnSync } from 'node:child_process';
+
+const loader = new URL('../vitest/typescript-loader.mjs', import.meta.url).href;
+
+/**
+ * Runs a TypeScript program of the checkout on the sources of all packages, so that nothing has to be built;
+ * returns its exit status.
+ */
+export function runSources(program, args) {
+  const options = ['--conditions=@mtl/source', '--import', loader];
+  const { status, error } = spawnSync(process.execPath, [...options, program, ...args], { stdio: 'inherit' });
+  if (error !== undefined) throw error;
+  return status ?? 1;
+}
