@@ -296,6 +296,51 @@ describe('where a training saves and what it loads is looked at before its first
     expect(run.code).toBe(0);
   });
 
+  it('--finetune without --save leaves the directory of --load alone', async () => {
+    const pretrained = join(directory, 'pretrained');
+    await train(['--save', pretrained, '--save-interval', '1', '--train-iters', '2']);
+    const state = () => [
+      readdirSync(pretrained),
+      readFileSync(join(pretrained, 'latest_checkpointed_iteration.txt'), 'utf8'),
+    ];
+    const before = state();
+    const flags = ['--load', pretrained, '--finetune', '--keep-last', '1', '--train-iters', '1'];
+    const tuned = await train(flags);
+    expect(tuned.code).toBe(0);
+    const [, save] = /saving to (runs\/none-\S+) /.exec(tuned.output)!;
+    expect(readdirSync(join(directory, save!))).toContain('iter_0000001');
+    expect(state()).toEqual(before);
+    // the same directory for both would mix two runs
+    await expectRefused([...flags, '--save', pretrained], /error\[MTL_CHECKPOINT_EXISTS\].*--finetune/s);
+  });
+
+  it('two runs do not save into one directory, and after a kill of the first the next one does', async () => {
+    const save = join(directory, 'contended');
+    const forever = ['--train-iters', '100000', '--lr-decay-iters', '100000', '--save', save];
+    const killed = spawn(process.execPath, [gptTrain, ...recipeWith([...forever, '--save-interval', '1'])], {
+      ...{ cwd: directory, stdio: ['ignore', 'pipe', 'inherit'] },
+    });
+    onTestFinished(() => void killed.kill('SIGKILL'));
+    await new Promise<void>((resolve, reject) => {
+      let output = '';
+      killed.stdout.on('data', (text) => {
+        output += text;
+        if (output.includes('iteration        2/')) resolve();
+      });
+      killed.on('exit', () => reject(new Error(output)));
+    });
+    await expectRefused(
+      [...forever, '--load', save],
+      /error\[MTL_CHECKPOINT_OWNED\]: .*contended is owned by a run under way, process \d+ .*remedy: /s,
+    );
+    const ended = new Promise((resolve) => killed.once('close', resolve));
+    killed.removeAllListeners('exit').kill('SIGKILL');
+    await ended;
+    const run = await train([...forever, '--load', save, '--exit-interval', '1']);
+    expect(run.output).toContain('resuming from');
+    expect(run.code).toBe(0);
+  });
+
   it('a file in place of the directory', async () => {
     writeFileSync(join(directory, 'a-file'), '');
     await expectRefused(

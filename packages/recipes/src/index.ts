@@ -27,6 +27,7 @@ export {
   openTrainingData,
   type TrainingData,
 } from './build/open-training-data.js';
+export type { Job } from './build/read-job.js';
 export {
   type RunTrainingProgramOptions,
   runTrainingProgram,

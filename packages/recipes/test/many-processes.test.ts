@@ -161,5 +161,8 @@ describe('checkpoints', () => {
       { name: 'never-saved', flags: ['--train-iters', '1'], isRestart: true },
     ]);
     expect(begun![0]!.output).toContain('training begins again');
+    // what another job saved is neither taken nor mixed with its own
+    const other = { name: 'restarted', isRestart: true, job: 'another job' };
+    await expect(runs.run(1, [other])).rejects.toMatchObject({ code: 'MTL_CHECKPOINT_EXISTS' });
   });
 });

@@ -1,4 +1,10 @@
-import { BackgroundSaver, type JsonObject, type SaveOptions, saveCheckpoint } from '@mtl/checkpoint';
+import {
+  BackgroundSaver,
+  type JsonObject,
+  type OwnedDirectory,
+  type SaveOptions,
+  saveCheckpoint,
+} from '@mtl/checkpoint';
 import type { AdamwOptimizer, LossScaler } from '@mtl/optimizer';
 import type { Trainer } from './trainer.js';
 import { optimizerTensors, trainingState, weightTensors } from './training-checkpoint.js';
@@ -8,8 +14,13 @@ export interface SaveSettings {
   readonly directory: string;
   /** Steps between checkpoints; undefined: only at the end. */
   readonly interval: number | undefined;
-  /** How many checkpoints stay; undefined: all. */
+  /** How many checkpoints stay of those that this job saved; undefined: all. */
   readonly keepLast: number | undefined;
+  /**
+   * Of rank 0: the directory, or one above it, as owned by this run. Without it all checkpoints in the
+   * directory count as its own.
+   */
+  readonly owned?: OwnedDirectory | undefined;
   /** Train on while a checkpoint is written, from a copy in host memory. Default: wait for it. */
   readonly inBackground?: boolean;
   readonly configuration: JsonObject;
@@ -100,6 +111,7 @@ export class TrainingSaves {
       worldSize: world?.size ?? 1,
       barrier: async (succeeded) => trainer.ranks.maximum([succeeded ? 0 : 1])[0] === 0,
       directory: save.directory,
+      owned: save.owned,
       iteration: progress.iteration,
       tensors: [...weightTensors(optimizer), ...optimizerTensors(optimizer)],
       state: trainingState({ progress, optimizer, lossScaler, configuration: save.configuration }),

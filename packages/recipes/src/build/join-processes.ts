@@ -1,6 +1,7 @@
 import { type JobEngineName, joinWorld, readProcessEnvironment, type Variables, type World } from '@mtl/comm';
 import type { Device } from '@mtl/kernels';
 import { openDeviceOfRank } from './open-device-of-rank.js';
+import { type Job, readJob } from './read-job.js';
 
 export interface JoinProcessesOptions {
   /** Where launchers say what they started: process.env. */
@@ -23,8 +24,8 @@ export interface JoinedProcesses {
   readonly world: World | undefined;
   /** This process among those on its host. */
   readonly local: { readonly rank: number; readonly size: number };
-  /** Whether a launcher has started the job again after a failure (MTL_RESTART_COUNT above 0). */
-  readonly isRestart: boolean;
+  /** The job, also when its launcher has started it again after a failure. */
+  readonly job: Job;
   /** When `mtl run` started the job, the same at every restart; undefined under other launchers. */
   readonly startedAt: Date | undefined;
 }
@@ -33,7 +34,7 @@ export interface JoinedProcesses {
 export async function joinProcesses(options: JoinProcessesOptions): Promise<JoinedProcesses> {
   const { variables, timeoutMinutes, device = 'cpu', allowTf32, backend, onMessage = () => {} } = options;
   const environment = readProcessEnvironment(variables);
-  const { worldSize, localRank, localWorldSize, restartCount } = environment;
+  const { worldSize, localRank, localWorldSize } = environment;
   const started = variables.MTL_JOB_STARTED_MS;
   const timeout = timeoutMinutes === undefined ? {} : { timeoutMs: timeoutMinutes * 60_000 };
   openDeviceOfRank(device, { localRank, allowTf32 });
@@ -43,7 +44,7 @@ export async function joinProcesses(options: JoinProcessesOptions): Promise<Join
   return {
     world: worldSize === 1 ? undefined : await joinWorld(join),
     local: { rank: localRank, size: localWorldSize },
-    isRestart: restartCount > 0,
+    job: readJob(variables, environment),
     startedAt: started === undefined ? undefined : new Date(Number(started)),
   };
 }

@@ -1,4 +1,4 @@
-import { Checkpoint, findCheckpoint, loadCheckpoint } from '@mtl/checkpoint';
+import { Checkpoint, findCheckpoint, jobOfCheckpoint, loadCheckpoint } from '@mtl/checkpoint';
 import { CheckpointError } from '@mtl/errors';
 import type { TransformerConfiguration } from '@mtl/models';
 import type { AdamwOptimizer, LossScaler } from '@mtl/optimizer';
@@ -29,14 +29,19 @@ export interface LoadTrainingOptions {
   readonly lossScaler: LossScaler;
   readonly processes: TrainingProcesses;
   /** Where the interrupted run that this one is a restart of may have saved: goes before everything else. */
-  readonly restartFrom?: string | undefined;
+  readonly restartFrom?: RestartFrom | undefined;
   /** What is said where it has saved nothing. */
   readonly nothingSaved?: string | undefined;
-  /** When the job of that run was started: what was saved there before belongs to another one. */
-  readonly startedAt?: Date | undefined;
   /** Called with the checkpoint that training goes on from, where it takes more than weights from it. */
   readonly onResume?: (checkpoint: Checkpoint) => void;
   readonly onMessage: (text: string) => void;
+}
+
+/** Where an interrupted run may have saved. */
+export interface RestartFrom {
+  readonly directory: string;
+  /** Whose checkpoints are taken: those of one job (of none where it is unknown), or all. */
+  readonly job: { readonly id: string | undefined } | 'any';
 }
 
 /** What to take from a directory of checkpoints. */
@@ -50,13 +55,12 @@ type ResumeSettings = Pick<CheckpointConfiguration, 'checkpointStep' | 'finetune
 export async function loadTraining(options: LoadTrainingOptions): Promise<TrainingProgress | undefined> {
   const { checkpoint: configuration, huggingFace, optimizer, restartFrom, onMessage } = options;
   if (restartFrom !== undefined) {
-    const checkpoint = await openAgreed(options, { directory: restartFrom });
-    const isOwn =
-      checkpoint !== undefined && checkpoint.manifest.savedAtMs >= (options.startedAt?.getTime() ?? 0);
-    if (isOwn) return await resume(options, checkpoint, { finetune: false, loadOptimizer: true });
+    const { directory } = restartFrom;
+    const checkpoint = await openAgreed(options, { directory });
+    if (checkpoint !== undefined && (await isOwn(options, { checkpoint, restartFrom })))
+      return await resume(options, checkpoint, { finetune: false, loadOptimizer: true });
     onMessage(
-      options.nothingSaved ??
-        `restarted before this run had saved into ${restartFrom}: training begins again`,
+      options.nothingSaved ?? `restarted before this run had saved into ${directory}: training begins again`,
     );
   }
   if (huggingFace !== undefined) {
@@ -79,6 +83,16 @@ export async function loadTraining(options: LoadTrainingOptions): Promise<Traini
     expected: 'a directory that --save wrote',
     exitCode: 2,
   });
+}
+
+/** Whether the interrupted run saved the checkpoint: rank 0 looks. */
+async function isOwn(
+  { processes }: LoadTrainingOptions,
+  { checkpoint, restartFrom: { job } }: { checkpoint: Checkpoint; restartFrom: RestartFrom },
+): Promise<boolean> {
+  if (job === 'any') return true;
+  const savedBy = processes.isFirst ? await jobOfCheckpoint(checkpoint.path) : undefined;
+  return processes.agree(savedBy !== undefined && savedBy === job.id);
 }
 
 /** The checkpoint that rank 0 finds whole, on all ranks; the others check the bytes that they read. */

@@ -1,20 +1,25 @@
-import { listCheckpoints } from '@mtl/checkpoint';
+import { jobOfCheckpoint, listCheckpoints } from '@mtl/checkpoint';
 import { CheckpointError } from '@mtl/errors';
 
 /**
- * Refuses a directory that holds checkpoints, whole or not: a training would mix its own with them, and
+ * Refuses a directory that holds checkpoints, whole or not: a training run would mix its own with them, and
  * resume from the newest of all.
  *
  * @param options.remedy what to do instead
+ * @param options.exceptJob checkpoints of this job are allowed
  * @throws CheckpointError MTL_CHECKPOINT_EXISTS, status 2
  */
-export async function refuseCheckpoints(save: string, options: { readonly remedy: string }): Promise<void> {
+export async function refuseCheckpoints(
+  save: string,
+  { remedy, exceptJob }: { readonly remedy: string; readonly exceptJob?: string | undefined },
+): Promise<void> {
   const listing = await listCheckpoints(save);
-  const [first] = [...(listing?.checkpoints ?? []), ...(listing?.skipped ?? [])];
-  if (first === undefined) return;
-  throw new CheckpointError('MTL_CHECKPOINT_EXISTS', `--save ${save} holds ${first.path} already`, {
-    expected: 'a directory without checkpoints',
-    remedy: options.remedy,
-    exitCode: 2,
-  });
+  for (const { path } of [...(listing?.checkpoints ?? []), ...(listing?.skipped ?? [])]) {
+    if (exceptJob !== undefined && (await jobOfCheckpoint(path)) === exceptJob) continue;
+    throw new CheckpointError('MTL_CHECKPOINT_EXISTS', `--save ${save} holds ${path} already`, {
+      expected: 'a directory without checkpoints',
+      remedy,
+      exitCode: 2,
+    });
+  }
 }

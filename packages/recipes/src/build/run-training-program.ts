@@ -8,6 +8,7 @@ import type { ModelKind } from '../model-kind.js';
 import type { PretrainingConfiguration } from '../pretraining-configuration.js';
 import { printConfiguration } from '../print-configuration.js';
 import { validateConfiguration } from '../validate-configuration.js';
+import { chooseSaveDirectory } from './choose-save-directory.js';
 import { endWithoutOutput } from './end-without-output.js';
 import { type JoinedProcesses, joinProcesses } from './join-processes.js';
 import { Training } from './training.js';
@@ -64,18 +65,12 @@ async function trainInJob(flags: ParsedFlags): Promise<void> {
   joined.world?.close();
 }
 
-/**
- * runs/PRESET-DATE-TIME: a directory of its own for every run that names none, the same when it is started
- * again.
- */
-function newRunDirectory(preset: string, startedAt = new Date()): string {
-  const time = startedAt.toISOString().slice(0, 19).replace('T', '-').replaceAll(':', '');
-  return join('runs', `${preset}-${time}`);
-}
-
 async function train(flags: ParsedFlags, joined: JoinedProcesses): Promise<void> {
   const { world } = joined;
-  const named = flags.values.save ?? flags.values.load ?? newRunDirectory(flags.preset, joined.startedAt);
+  const named = chooseSaveDirectory({
+    ...{ flags: flags.values, preset: flags.preset, startedAt: joined.startedAt ?? new Date() },
+    processId: Number(process.env.MTL_LAUNCHER_PID ?? process.pid),
+  });
   const save = world === undefined ? named : broadcastJson(world.group, named);
   const worldSize = world?.size ?? 1;
   const configuration = validateConfiguration({ ...flags, values: { ...flags.values, save } }, { worldSize });
@@ -83,6 +78,7 @@ async function train(flags: ParsedFlags, joined: JoinedProcesses): Promise<void>
     if (world === undefined || world.rank === 0) console.log(text);
   };
   say(printConfiguration(configuration, { all: false }));
+  if (flags.values.save === undefined) say(`  saving to ${save} (--save names another folder)`);
   if (world !== undefined) say(`  ranks communicate over ${world.group.engine}`);
   try {
     await trainAndShow(configuration, { joined, say });

@@ -34,8 +34,9 @@ import type { AnyModelRecipe } from './model-recipe.js';
 import { openDeviceOfRank } from './open-device-of-rank.js';
 import { openTrainingData } from './open-training-data.js';
 import { pipelineSchedule } from './pipeline-schedule.js';
-import { prepareSave } from './prepare-save.js';
+import type { Job } from './read-job.js';
 import { recipeOf } from './recipe-of.js';
+import { SaveDirectory } from './save-directory.js';
 import { saveConfiguration } from './saved-configuration.js';
 import { savedWeights } from './saved-weights.js';
 import type { StageBatches } from './stage-batches.js';
@@ -55,16 +56,28 @@ export interface BuildTrainingOptions {
   readonly world?: World | undefined;
   /** This process among those on its host. Default: alone there. */
   readonly local?: { readonly rank: number; readonly size: number };
-  /** Go on from what is in --save, as a process does that a launcher has started again. */
-  readonly isRestart?: boolean;
-  /** When the job was started: a restart leaves checkpoints alone that are older. */
-  readonly startedAt?: Date | undefined;
+  /**
+   * The job of the run. One that its launcher has restarted continues with what it has saved into --save.
+   * Default: a job of its own.
+   */
+  readonly job?: Job;
   /** Called on all ranks with the reduced gradients of a step (see `gradientTensors` of @mtl/trainer). */
   readonly onGradients?: (optimizer: AdamwOptimizer, iteration: number) => void | Promise<void>;
 }
 
 /** A rank's part of whichever model is trained. */
 type Part = ModelPart<NumberedBatch, ModelPiece<NumberedBatch>>;
+
+/** What a training run has before its model is built. */
+interface TrainingSurroundings {
+  readonly processes: TrainingProcesses;
+  readonly saveDirectory: SaveDirectory;
+  readonly onMessage: (text: string) => void;
+  readonly job: Job;
+}
+
+/** Of a process that no launcher restarts. */
+const aloneJob: Job = { id: undefined, restartCount: 0 };
 
 /**
  * A training of the model that a configuration describes, built and ready to run: what the apps and tests
@@ -87,6 +100,7 @@ export class Training {
   readonly #lossScaler: LossScaler;
   readonly #batches: StageBatches<NumberedBatch>;
   readonly #datasets: SplitDatasets<NumberedBatch>;
+  readonly #saveDirectory: SaveDirectory;
 
   private constructor(parts: {
     configuration: PretrainingConfiguration;
@@ -102,6 +116,7 @@ export class Training {
     lossScaler: LossScaler;
     batches: StageBatches<NumberedBatch>;
     datasets: SplitDatasets<NumberedBatch>;
+    saveDirectory: SaveDirectory;
   }) {
     this.model = parts.model;
     this.part = parts.part;
@@ -117,22 +132,40 @@ export class Training {
     this.#lossScaler = parts.lossScaler;
     this.#batches = parts.batches;
     this.#datasets = parts.datasets;
+    this.#saveDirectory = parts.saveDirectory;
   }
 
   /** Opens data, builds model and optimizer, and loads what --load names. */
   static async build(options: BuildTrainingOptions): Promise<Training> {
-    const { configuration, corpusDirectory, world, stream = process.stdout } = options;
+    const { configuration, world, stream = process.stdout, job = aloneJob } = options;
     const { training, parallel, checkpoint } = configuration;
-    const recipe = recipeOf(configuration);
-    const local = options.local ?? { rank: 0, size: 1 };
     const { save, saveHuggingFace } = checkpoint;
     checkSaveForHuggingFace({ worldSize: parallel.worldSize, save, saveHuggingFace });
-    openDeviceOfRank(parallel.device, { localRank: local.rank, allowTf32: parallel.allowTf32 });
+    openDeviceOfRank(parallel.device, { localRank: options.local?.rank ?? 0, allowTf32: parallel.allowTf32 });
     const { placement } = pipelineSchedule(parallel, training.numMicroBatches);
     const processes = new TrainingProcesses({ world, parallel, ends: [placement[0]!, placement.at(-1)!] });
     const onMessage = (text: string): void => {
       if (processes.isFirst) stream.write(`${text}\n`);
     };
+    const saveDirectory = new SaveDirectory({ checkpoint, job, processes, onMessage });
+    try {
+      await saveDirectory.ownExisting();
+      return await Training.#open(options, { processes, saveDirectory, onMessage, job });
+    } catch (error) {
+      await saveDirectory.release();
+      throw error;
+    }
+  }
+
+  static async #open(
+    options: BuildTrainingOptions,
+    { processes, saveDirectory, onMessage, job }: TrainingSurroundings,
+  ): Promise<Training> {
+    const { configuration, corpusDirectory, world, stream = process.stdout } = options;
+    const { training, parallel, checkpoint } = configuration;
+    const { save } = checkpoint;
+    const recipe = recipeOf(configuration);
+    const local = options.local ?? { rank: 0, size: 1 };
     setThreadsOfRank(parallel.threads, { localSize: local.size });
     const huggingFace = await openHuggingFace(configuration);
     const { datasets, train, tokenizer, dataPath } = await dataOfRank(configuration, {
@@ -141,7 +174,6 @@ export class Training {
     });
     const model = trainingModel(configuration, { tokenizer, huggingFace });
     if (checkpoint.saveHuggingFace !== undefined) recipe.checkSaveHuggingFace(model);
-    const isRestart = options.isRestart === true;
     const dtype = dtypeOfPrecision[training.precision];
     const { device } = parallel;
     const profiler = trainingProfiler(configuration, { world, processes });
@@ -161,15 +193,14 @@ export class Training {
       ...{ checkpoint, huggingFace, optimizer, lossScaler, processes, onMessage },
       model: { kind: configuration.kind, model },
       parameterNames: recipe.parameterNames(model),
-      restartFrom: isRestart ? save : undefined,
-      startedAt: options.startedAt,
+      restartFrom: job.restartCount > 0 && save !== undefined ? { directory: save, job } : undefined,
       onResume: (checkpoint) => {
         resumed = checkpoint;
       },
     });
     // weights and both moments of Adam in float32
     const numBytes = 12 * recipe.numParameters(model);
-    await prepareSave({ save, load: checkpoint.load, isRestart, numBytes, processes });
+    await saveDirectory.prepare({ numBytes });
     if (progress !== undefined && progress.iteration >= training.trainIterations) {
       const reached = `${progress.iteration} iterations are done and --train-iters is ${training.trainIterations}`;
       onMessage(`  note: ${reached}: nothing is left to train; a larger one goes on`);
@@ -209,7 +240,7 @@ export class Training {
     });
     return new Training({
       ...{ configuration, processes, dataPath, model, part, tokenizer, optimizer, trainer },
-      ...{ reporters, threads, lossScaler, batches, datasets },
+      ...{ reporters, threads, lossScaler, batches, datasets, saveDirectory },
     });
   }
 
@@ -235,6 +266,7 @@ export class Training {
             ? undefined
             : {
                 directory: checkpoint.save,
+                owned: this.#saveDirectory.owned,
                 interval: checkpoint.saveInterval,
                 keepLast: checkpoint.keepLast,
                 inBackground: checkpoint.asyncSave,
@@ -260,6 +292,7 @@ export class Training {
     this.part.dispose();
     this.optimizer.dispose();
     this.optimizer.buffers.dispose();
+    await this.#saveDirectory.release();
   }
 
   /**

@@ -7,6 +7,8 @@ import type { BertModelConfiguration, BertTask } from '@mtl/models';
 import { readTrainingState, type TrainingResult } from '@mtl/trainer';
 import { type MetricsFiles, openMetricsFiles } from '../build/metrics-files.js';
 import { openDeviceOfRank } from '../build/open-device-of-rank.js';
+import type { Job } from '../build/read-job.js';
+import { SaveDirectory } from '../build/save-directory.js';
 import { TrainingProcesses } from '../build/training-processes.js';
 import { setThreadsOfRank } from '../threads/set-threads-of-rank.js';
 import type { FineTuningConfiguration } from './fine-tuning-configuration.js';
@@ -39,6 +41,8 @@ export interface FineTuneOptions {
   /** The processes of the job, this one among them. Default: this process alone. */
   readonly world?: World | undefined;
   readonly local?: { readonly rank: number; readonly size: number };
+  /** The job of the run. Default: a job of its own. */
+  readonly job?: Job;
   /** Progress and messages, on rank 0. */
   readonly onMessage: (text: string) => void;
 }
@@ -67,7 +71,7 @@ export interface FineTuningReport {
  *   MTL_FINE_TUNING_EXISTS, MTL_FINE_TUNING_RESUME
  */
 export async function fineTune(options: FineTuneOptions): Promise<FineTuningReport> {
-  const { configuration, seeds, world } = options;
+  const { configuration, world } = options;
   const { checkpoint } = configuration;
   const local = options.local ?? { rank: 0, size: 1 };
   const onMessage = (text: string): void => {
@@ -79,6 +83,33 @@ export async function fineTune(options: FineTuneOptions): Promise<FineTuningRepo
   openDeviceOfRank(parallel.device, { localRank: local.rank, allowTf32: parallel.allowTf32 });
   setThreadsOfRank(parallel.threads, { localSize: local.size });
   const processes = new TrainingProcesses({ world, parallel, ends: [placement[0]!, placement.at(-1)!] });
+  const job = options.job ?? { id: undefined, restartCount: 0 };
+  const saveDirectory = new SaveDirectory({
+    ...{ checkpoint: { save: checkpoint.save }, job, processes, onMessage },
+  });
+  try {
+    await saveDirectory.ownExisting();
+    return await fineTuneSeeds({ ...options, onMessage }, { started, processes, saveDirectory });
+  } finally {
+    await saveDirectory.release();
+  }
+}
+
+async function fineTuneSeeds(
+  options: FineTuneOptions,
+  {
+    started,
+    processes,
+    saveDirectory,
+  }: {
+    readonly started: Started;
+    readonly processes: TrainingProcesses;
+    readonly saveDirectory: SaveDirectory;
+  },
+): Promise<FineTuningReport> {
+  const { configuration, seeds, onMessage } = options;
+  const { checkpoint } = configuration;
+  const { parallel } = started.layout;
   const exports = new HuggingFaceExports({ ...started, configuration, seeds, onMessage });
   // what is in a folder the first rank sees: others may have it on storage of their own
   await processes.together(async () => {
@@ -87,6 +118,7 @@ export async function fineTune(options: FineTuneOptions): Promise<FineTuningRepo
     exports.check({ worldSize: parallel.worldSize });
   });
   const setup = setUp({ ...options, ...started, processes, onMessage });
+  await saveDirectory.own();
   const writeExport = (seed: number, weights?: () => readonly LogicalTensor[]): Promise<void> =>
     processes.together(async () => {
       if (processes.isFirst) await exports.write(seed, weights);
@@ -103,6 +135,7 @@ export async function fineTune(options: FineTuneOptions): Promise<FineTuningRepo
     }
     const run = await FineTuningRun.build({
       ...{ ...started, ...setup, configuration, seed, processes, onMessage },
+      owned: saveDirectory.owned,
     });
     try {
       const ended = await run.run();

@@ -1,6 +1,6 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import type { JsonObject, LogicalTensor } from '@mtl/checkpoint';
+import type { JsonObject, LogicalTensor, OwnedDirectory } from '@mtl/checkpoint';
 import type { TaskDataset, TaskTokenBatch } from '@mtl/data';
 import { sizeOf } from '@mtl/kernels';
 import {
@@ -62,6 +62,8 @@ export interface FineTuningRunOptions {
   readonly layout: FineTuningLayout;
   readonly task: OpenedTask;
   readonly processes: TrainingProcesses;
+  /** Of rank 0: the directory of --save, if there is one. */
+  readonly owned: OwnedDirectory | undefined;
   /** Who is told of steps; nobody but on rank 0. */
   readonly openReporters: (options: OpenReportersOptions) => Promise<FineTuningReporters>;
   readonly onMessage: (text: string) => void;
@@ -138,6 +140,7 @@ export class FineTuningRun {
             ? undefined
             : {
                 directory: this.#directory,
+                owned: this.#options.owned,
                 interval: checkpoint.saveInterval ?? stepsPerEpoch,
                 keepLast: checkpoint.keepLast,
                 configuration: await this.#savedConfiguration(this.#directory),
@@ -206,7 +209,7 @@ export class FineTuningRun {
       huggingFace: undefined,
       parameterNames: this.#parametersOfModel().map(({ name }) => name),
       ...{ optimizer: this.#optimizer, lossScaler: this.#lossScaler, processes, onMessage },
-      restartFrom: this.#directory,
+      restartFrom: { directory: this.#directory, job: 'any' },
       nothingSaved: `seed ${seed}: nothing was saved yet, it begins at its first step`,
     });
   }

@@ -4,12 +4,16 @@ import { count, text, toggle } from './flag-kinds.js';
 export const checkpointFlags = {
   save: text('Folder to save checkpoints to, at the end and on SIGTERM, SIGINT or SIGHUP.', {
     placeholder: 'DIR',
+    defaultText:
+      'the folder of --load; without --load, or with --finetune or --ckpt-step, a new one in runs/',
   }),
   'save-interval': count('Steps between two checkpoints; needs --save.'),
   'async-save': toggle(
     'Train on while a checkpoint is written, from a copy of weights and moments in host memory; needs --save-interval.',
   ),
-  'keep-last': count('Delete all but this many newest checkpoints.', { defaultText: 'keep all' }),
+  'keep-last': count('Delete all but this many newest checkpoints of those that this job saved.', {
+    defaultText: 'keep all',
+  }),
   load: text('Folder of checkpoints to resume from: its newest whole one.', { placeholder: 'DIR' }),
   'ckpt-step': count('Resume from the checkpoint of this step instead of the newest.'),
   'no-load-optim': toggle('Start with a fresh optimizer.'),

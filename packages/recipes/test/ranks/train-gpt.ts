@@ -7,6 +7,8 @@ export interface TrainGptArgument {
   /** Flags of single ranks, in place of those of all. */
   readonly flagsOfRank?: Readonly<Record<number, readonly string[]>>;
   readonly isRestart?: boolean;
+  /** Default: the same for all training runs. */
+  readonly job?: string | undefined;
   /** Default: gpt. */
   readonly model?: ModelKind;
 }
@@ -32,7 +34,7 @@ export default (world: World, all: readonly TrainGptArgument[]): Promise<TrainGp
 /** Trains as gpt-train and bert-train do, as one rank. */
 async function trainGpt(
   world: World,
-  { flags: all, flagsOfRank, isRestart = false, model = 'gpt' }: TrainGptArgument,
+  { flags: all, flagsOfRank, isRestart = false, job = 'the job of a test', model = 'gpt' }: TrainGptArgument,
 ): Promise<TrainGptResult> {
   const own = flagsOfRank?.[world.rank] ?? [];
   const flags = [...withoutFlags(all, own), ...own];
@@ -43,7 +45,8 @@ async function trainGpt(
     return true;
   };
   const training = await Training.build({
-    ...{ configuration, isRestart },
+    configuration,
+    job: { id: job, restartCount: isRestart ? 1 : 0 },
     corpusDirectory: 'never-used',
     stream: { write, isTTY: false },
     world: world.size === 1 ? undefined : world,

@@ -33,6 +33,7 @@ export interface Training {
   /** Flags of single ranks, in place of those of all. */
   readonly flagsOfRank?: TrainGptArgument['flagsOfRank'];
   readonly isRestart?: boolean;
+  readonly job?: string;
 }
 
 export type Line = {
@@ -143,8 +144,8 @@ export class TrainingRuns {
   }
 
   #argumentsOf(trainings: readonly Training[]): TrainGptArgument[] {
-    return trainings.map(({ name, flags = [], leftOut = [], flagsOfRank = {}, isRestart = false }) => ({
-      ...{ isRestart, flagsOfRank },
+    return trainings.map(({ name, flags = [], leftOut = [], flagsOfRank = {}, isRestart = false, job }) => ({
+      ...{ isRestart, flagsOfRank, job },
       model: this.#model,
       flags: [
         ...withoutFlags(this.#recipe, [...flags, ...leftOut]),

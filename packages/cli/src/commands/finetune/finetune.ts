@@ -145,12 +145,16 @@ async function runFinetune(flags: FinetuneFlags): Promise<void> {
     timeoutMinutes: parallel['distributed-timeout-minutes'],
     backend: parallel['distributed-backend'],
   });
-  const { world, local } = joined;
+  const { world, local, job } = joined;
   const isFirst = (world?.rank ?? 0) === 0;
   let report: FineTuningReport;
   try {
-    const configuration = configurationOfFlags(flags, { parallel, recompute, isRestart: joined.isRestart });
-    report = await fineTune({ configuration, seeds: flags.seeds, world, local, onMessage });
+    const configuration = configurationOfFlags(flags, {
+      parallel,
+      recompute,
+      isRestart: joined.job.restartCount > 0,
+    });
+    report = await fineTune({ configuration, seeds: flags.seeds, world, local, job, onMessage });
   } catch (error) {
     // the other processes end with this message instead of waiting for this one
     world?.abort(error as Error);

@@ -14,6 +14,8 @@ export interface LaunchOptions {
   /** How long ranks have to end after SIGTERM before SIGKILL. */
   readonly gracePeriodMs: number;
   readonly secret: string;
+  /** The name of the job, the same for all its restarts and of no other job. */
+  readonly jobId: string;
   /** When the job was started, milliseconds since 1970: the same for all its restarts. */
   readonly startedMs: number;
   /** The script of the program. */

@@ -144,6 +144,7 @@ function variablesOf(
     MTL_LAUNCHER: 'mtl',
     MTL_LAUNCHER_PID: String(process.pid),
     MTL_RESTART_COUNT: String(restartCount),
+    MTL_JOB_ID: launch.jobId,
     MTL_JOB_STARTED_MS: String(launch.startedMs),
     MTL_JOIN_TIMEOUT: String(launch.joinTimeoutMs / 1000),
   };

@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import { availableParallelism } from 'node:os';
 import { readJobSecret, readJoinTimeout } from '@mtl/comm';
 import { ConfigurationError } from '@mtl/errors';
@@ -114,6 +114,7 @@ function launchOptions(program: string, args: readonly string[], flags: RunFlags
     joinTimeoutMs: flags.joinTimeout === undefined ? readJoinTimeout(process.env) : flags.joinTimeout * 1000,
     gracePeriodMs: flags.gracePeriod * 1000,
     secret: secretOf(nnodes),
+    jobId: randomUUID(),
     startedMs: Date.now(),
     script: resolveProgram(program),
     args: args[0] === '--' ? args.slice(1) : args,
