@@ -10,6 +10,7 @@ import { existsSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'no
 import { delimiter, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { answerHelp } from './answer-help.mjs';
+import { platformProblem } from '../native/platform-problem.mjs';
 
 export const root = fileURLToPath(new URL('../..', import.meta.url));
 const minimumNode = [20, 19];
@@ -53,6 +54,11 @@ function step(name, command, args) {
     );
   }
   console.log(`${name}: ${((Date.now() - started) / 1000).toFixed(1)} s`);
+}
+
+function checkPlatform() {
+  const problem = platformProblem();
+  if (problem !== undefined) fail(`${problem.message}; expected ${problem.expected}`, problem.remedy);
 }
 
 function checkNode() {
@@ -109,6 +115,7 @@ export function ensurePackages() {
   const hash = createHash('sha256').update(lock).update(process.versions.modules).digest('hex');
   const stamp = join(root, 'node_modules', '.mtl-installed');
   if (existsSync(stamp) && readFileSync(stamp, 'utf8') === hash) return;
+  checkPlatform();
   const { packageManager } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
   step('installing packages', 'npx', [
     '--yes',

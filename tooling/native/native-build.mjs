@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, readFileSync, realpathSync, rmSync } from 'node:
 import { createRequire } from 'node:module';
 import { availableParallelism } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
+import { platformProblem } from './platform-problem.mjs';
 
 const require = createRequire(import.meta.url);
 
@@ -82,13 +83,15 @@ function forgetOtherPlace({ directory, buildDirectory }) {
  * Builds the native addon of the package in `directory` with CMake (and Ninja where it is there).
  * `args`: [--build-dir build/Release] [--target NAME] [-DNAME=VALUE ...], a relative build folder counting
  * from `directory`. Ends the process with 2 and the remedy when cmake, a compiler or what CMakeLists.txt asks
- * for is missing.
+ * for is missing, or the platform is not supported.
  */
 export function buildNative({ directory, args, command = 'build-native.mjs' }) {
   if (args.some((word) => word === '--help' || word === '-h')) {
     console.log(helpOf(command));
     return;
   }
+  const problem = platformProblem();
+  if (problem !== undefined) fail(`${problem.message}; expected ${problem.expected}`, problem.remedy);
   if (!has('cmake')) fail('cmake was not found', 'sudo apt-get install cmake');
   if (!has(process.env.CXX ?? 'c++') && !has('g++'))
     fail('no C++ compiler was found', 'sudo apt-get install g++');

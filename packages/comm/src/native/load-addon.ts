@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { CommunicationError } from '@mtl/errors';
 import { tensorApi } from '@mtl/kernels';
+import { platformProblem } from '@mtl/tooling/platform-problem';
 import type { CommAddon } from './comm-addon.js';
 
 /** The folder of this package, whether its sources or its build are running. */
@@ -33,6 +34,14 @@ export function loadAddon({ usesTensors = true }: { readonly usesTensors?: boole
     } catch (error) {
       failures.push(`${candidate}: ${(error as Error).message.split('\n')[0]}`);
     }
+  }
+  const problem = platformProblem();
+  if (problem !== undefined) {
+    const { message, ...advice } = problem;
+    throw new CommunicationError('MTL_PLATFORM', `the native engines could not be loaded: ${message}`, {
+      ...advice,
+      exitCode: 2,
+    });
   }
   throw new CommunicationError(
     'MTL_ADDON',

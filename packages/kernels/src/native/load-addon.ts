@@ -1,6 +1,7 @@
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { KernelError } from '@mtl/errors';
+import { platformProblem } from '@mtl/tooling/platform-problem';
 import type { KernelsAddon } from './kernels-addon.js';
 import { packageDirectory } from './package-directory.js';
 
@@ -30,6 +31,14 @@ export function loadAddon(): { readonly addon: KernelsAddon; readonly path: stri
     } catch (error) {
       failures.push(`${candidate}: ${(error as Error).message.split('\n')[0]}`);
     }
+  }
+  const problem = platformProblem();
+  if (problem !== undefined) {
+    const { message, ...advice } = problem;
+    throw new KernelError('MTL_PLATFORM', `the native kernels could not be loaded: ${message}`, {
+      ...advice,
+      exitCode: 2,
+    });
   }
   const oneDnn = failures.some((failure) => failure.includes('libdnnl'));
   throw new KernelError(

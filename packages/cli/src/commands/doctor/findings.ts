@@ -3,6 +3,7 @@ import { statfsSync } from 'node:fs';
 import { arch, availableParallelism, cpus, freemem, platform, release, totalmem } from 'node:os';
 import { MtlError } from '@mtl/errors';
 import { hostInformation } from '@mtl/kernels';
+import { platformProblem } from '@mtl/tooling/platform-problem';
 import { formatBytes } from '../../terminal/format-bytes.js';
 import { cudaFindings } from './cuda-findings.js';
 import type { Finding } from './finding.js';
@@ -40,7 +41,10 @@ function nodeFinding(): Finding {
 }
 
 function platformFinding(): Finding {
-  return { name: 'platform', status: 'ok', value: `${platform()} ${release()}, ${arch()}` };
+  const problem = platformProblem();
+  const value = `${platform()} ${release()}, ${arch()}`;
+  if (problem === undefined) return { name: 'platform', status: 'ok', value };
+  return { name: 'platform', status: 'missing', value: problem.message, remedy: problem.remedy };
 }
 
 function processor(): Finding {

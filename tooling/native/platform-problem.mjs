@@ -1,0 +1,22 @@
+/** What decides whether the native code can run here. */
+export function thisPlatform() {
+  // without it the report looks up the names of network interfaces, which can take seconds
+  process.report.excludeNetwork = true;
+  const { glibcVersionRuntime } = process.report.getReport().header;
+  return { platform: process.platform, arch: process.arch, glibc: glibcVersionRuntime };
+}
+
+/**
+ * Why the native code cannot run on a platform, with the remedy; undefined on Linux, x86-64, glibc, the only
+ * platform that is built and tested.
+ */
+export function platformProblem({ platform, arch, glibc } = thisPlatform()) {
+  const isMusl = platform === 'linux' && glibc === undefined;
+  if (platform === 'linux' && arch === 'x64' && !isMusl) return undefined;
+  const image = '-v "$PWD":/mtl -w /mtl node:22-bookworm npm run gpt-train';
+  return {
+    message: `unsupported platform: ${platform} ${arch}${isMusl ? ' with musl' : ''}`,
+    expected: 'Linux on x86-64 with glibc (Debian, Ubuntu, Fedora and others; not Alpine)',
+    remedy: `use a container, from the folder of the checkout: docker run --rm -it --platform linux/amd64 ${image}`,
+  };
+}
