@@ -9,8 +9,10 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
-import { answerHelp } from '../bootstrap/answer-help.mjs';
-import { ensurePackages, root } from '../bootstrap/bootstrap.mjs';
+
+import * as typedoc from 'typedoc';
+import { root } from '../bootstrap/bootstrap.mjs';
+
 
 /** Every entry point of every package: its source file and the name that users import. */
 export function entryPoints(repository) {
@@ -30,7 +32,7 @@ function withoutRelativeLinks(markdown) {
 }
 
 /** A README as TypeDoc shows it on the page of a package. */
-function readmeOf(typedoc, app, folder) {
+function readmeOf(app, folder) {
   const text = withoutRelativeLinks(readFileSync(join(folder, 'README.md'), 'utf8'));
   const file = new typedoc.MinimalSourceFile(text, join(folder, 'README.md'));
   return app.converter.parseRawComment(file, app.files).content;
@@ -42,8 +44,6 @@ function readmeOf(typedoc, app, folder) {
  * @returns whether TypeDoc had nothing to warn of
  */
 export async function buildApi({ repository, out, tsconfig, logLevel = 'Warn' }) {
-  // here, because the program installs the packages first
-  const typedoc = await import('typedoc');
   const points = entryPoints(repository);
   const app = await typedoc.Application.bootstrap({
     name: '@mtl',
@@ -64,7 +64,7 @@ export async function buildApi({ repository, out, tsconfig, logLevel = 'Warn' })
     const [source] = module.sources;
     const point = points.find((entry) => entry.source === source.fullFileName);
     module.name = point.name;
-    if (point.source.endsWith('/src/index.ts')) module.readme = readmeOf(typedoc, app, point.folder);
+    if (point.source.endsWith('/src/index.ts')) module.readme = readmeOf(app, point.folder);
   }
   app.validate(project);
   await app.generateDocs(project, out);
@@ -72,11 +72,7 @@ export async function buildApi({ repository, out, tsconfig, logLevel = 'Warn' })
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  answerHelp(`usage: npm run api [-- --out DIRECTORY]
-
-Writes the API reference of all packages as HTML. [tooling/build/api]`);
   const { values } = parseArgs({ options: { out: { type: 'string' } } });
-  ensurePackages();
   const out = resolve(values.out ?? join(root, 'tooling/build/api'));
   const tsconfig = join(root, 'tooling/tsconfig/everything.json');
   if (!(await buildApi({ repository: root, out, tsconfig }))) process.exit(1);

@@ -9,8 +9,8 @@ import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { answerHelp } from './answer-help.mjs';
 import { platformProblem } from '../native/platform-problem.mjs';
+import { answerHelp } from './answer-help.mjs';
 
 export const root = fileURLToPath(new URL('../..', import.meta.url));
 const minimumNode = [20, 19];

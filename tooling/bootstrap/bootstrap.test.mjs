@@ -127,6 +127,9 @@ describe('the script, started by a user without root', () => {
     mkdirSync(dirname(script), { recursive: true });
     for (const name of ['bootstrap.mjs', 'answer-help.mjs'])
       copyFileSync(fileURLToPath(new URL(name, import.meta.url)), join(dirname(script), name));
+    const platformProblem = join(folder.path, 'tooling', 'native', 'platform-problem.mjs');
+    mkdirSync(dirname(platformProblem));
+    copyFileSync(fileURLToPath(new URL('../native/platform-problem.mjs', import.meta.url)), platformProblem);
     chmodSync(folder.path, 0o755);
   });
   afterAll(() => folder.remove());
