@@ -9,8 +9,8 @@ const readsUnderWay = 4;
 
 /**
  * Reads every byte of a checkpoint and compares it with its checksum. Memory: four blocks (16 MiB).
+ * `requireFinite` also refuses values that are NaN or infinite; default false.
  *
- * @param options.requireFinite also refuse values that are NaN or infinite. Default: false
  * @throws CheckpointError MTL_NOT_FINITE naming the tensor, with `requireFinite`
  * @throws CheckpointError MTL_CHECKPOINT_CORRUPT or MTL_SAFETENSORS_INVALID naming the file and the first
  *   defect, MTL_CHECKPOINT_IO or _DENIED when a file cannot be read
