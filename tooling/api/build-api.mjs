@@ -13,7 +13,6 @@ import { parseArgs } from 'node:util';
 import * as typedoc from 'typedoc';
 import { root } from '../bootstrap/bootstrap.mjs';
 
-
 /** Every entry point of every package: its source file and the name that users import. */
 export function entryPoints(repository) {
   const folders = readdirSync(join(repository, 'packages')).map((name) => join(repository, 'packages', name));

@@ -27,7 +27,7 @@ function runScript(words) {
 }
 
 const programs = Object.entries(scripts)
-  .filter(([name, words]) => /^node \S+( \w+)?$/.test(words) && !words.includes('run-app.mjs'))
+  .filter(([, words]) => /^node \S+( \w+)?$/.test(words) && !words.includes('run-app.mjs'))
   .map(([name, words]) => [name, words.split(' ').slice(1)]);
 
 describe('--help of the commands of package.json', () => {
