@@ -63,7 +63,7 @@ describe.each([2, 4])('a GPT on %d data-parallel ranks', (dp) => {
       expect(validationDifference(first!.output, written[alone])).toBeLessThan(
         tolerances[precision].loss + printedTwice,
       );
-      expect(first!.sample).toMatch(/^A sample:\nThe people of/);
+      expect(first!.sample).toMatch(/^A sample:\n.*(Line|says|ends)/);
       for (const { output } of others) expect(output).toBe('');
     }
   });

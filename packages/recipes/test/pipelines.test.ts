@@ -46,7 +46,7 @@ function expectSame(name: string, expected = 'alone', precision: 'fp32' | 'bf16'
 function expectSameOutcome(results: readonly TrainGptResult[]): void {
   const [first, ...others] = results;
   expect(validationDifference(first!.output, alone.output)).toBeLessThan(tolerances.fp32.loss + printedTwice);
-  expect(first!.sample).toMatch(/^A sample:\nThe people of/);
+  expect(first!.sample).toMatch(/^A sample:\n.*(Line|says|ends)/);
   // drawn by the same random numbers from probabilities that differ by rounding alone
   expect(first!.sample).toBe(alone.sample);
   for (const { output, sample } of others) {

@@ -15,6 +15,7 @@ import {
 import { prepareDefaultCorpus } from './default-corpus.js';
 import { gptModelConfiguration } from './gpt-model-configuration.js';
 import type { ModelRecipe } from './model-recipe.js';
+import { samplePrompt } from './sample-prompt.js';
 import { sampleText } from './sample-text.js';
 import { stageBatches } from './stage-batches.js';
 
@@ -50,13 +51,15 @@ export const gptRecipe: ModelRecipe<GptModelConfiguration, StageBatch, GptStage>
   checkSaveHuggingFace: () => {},
   saveHuggingFace: ({ tokenizer, ...options }) =>
     writeHuggingFaceGpt2({ ...options, endTokens: tokenizer === undefined ? [] : [tokenizer.eod] }),
-  show: async ({ configuration, part, tokenizer, pipelineGroup }) => {
+  show: async ({ configuration, part, tokenizer, datasets, pipelineGroup }) => {
     // ids alone are nothing to read
     if (configuration.data.tokenizer?.type === 'NullTokenizer') return undefined;
+    const dataset = datasets.valid ?? datasets.train;
+    const prompt = samplePrompt({ dataPath: configuration.data.dataPath, dataset, tokenizer });
+    if (prompt === undefined) return undefined;
     const { stages, placement } = part;
     const whole = pipelineGroup === undefined ? stages.get(0)! : { stages, placement, group: pipelineGroup };
     const model = new GptLanguageModel(whole);
-    const prompt = 'The people of';
     const sample = await sampleText({ model, tokenizer, prompt, maxNewTokens: 120, seed: 1 });
     return `A sample:\n${sample}`;
   },

@@ -5,7 +5,8 @@ import type { GptLanguageModel } from '@mtl/models';
 export interface SampleTextOptions {
   readonly model: GptLanguageModel;
   readonly tokenizer: Tokenizer;
-  readonly prompt: string;
+  /** Tokens that it begins with, at least one. */
+  readonly prompt: readonly number[];
   readonly maxNewTokens: number;
   readonly seed: number;
 }
@@ -16,16 +17,15 @@ export interface SampleTextOptions {
  */
 export async function sampleText(options: SampleTextOptions): Promise<string> {
   const { model, tokenizer, prompt, seed } = options;
-  const tokens = Array.from(tokenizer.encode(prompt));
-  const maxNewTokens = Math.max(1, Math.min(options.maxNewTokens, model.maximumContext - tokens.length));
+  const maxNewTokens = Math.max(1, Math.min(options.maxNewTokens, model.maximumContext - prompt.length));
   const [sample] = await generateAll({
     model,
-    prompts: [tokens],
+    prompts: [prompt],
     maxNewTokens,
     sampling: { temperature: 0.8, topP: 0.95 },
     seed,
     stopTokens: [tokenizer.eod],
   });
   const words = sample!.tokens.filter((token) => token !== tokenizer.eod);
-  return tokenizer.decode([...tokens, ...words]);
+  return tokenizer.decode([...prompt, ...words]);
 }

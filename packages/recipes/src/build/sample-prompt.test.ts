@@ -1,0 +1,56 @@
+import { createTokenizer, type Tokenizer } from '@mtl/data';
+import type { StageBatch } from '@mtl/models';
+import { describe, expect, it } from 'vitest';
+import { samplePrompt } from './sample-prompt.js';
+
+const tokenizer = await createTokenizer({ type: 'ByteLevelTokenizer' });
+const dataPath = ['own_text_document'];
+
+/** The first sample, in which `|` is the end of a document. */
+function promptOf(text: string, made: Tokenizer = tokenizer): string | undefined {
+  const bytes = Buffer.from(text, 'utf8');
+  const tokens = Int32Array.from(bytes, (byte) => (byte === 0x7c ? made.eod : byte));
+  const dataset = { sample: () => ({ tokens }) as unknown as StageBatch };
+  const prompt = samplePrompt({ dataPath, dataset, tokenizer: made });
+  return prompt === undefined ? undefined : made.decode(prompt);
+}
+
+describe('samplePrompt', () => {
+  it('is a few words for the bundled corpus', () => {
+    const prompt = samplePrompt({ dataPath: [], dataset: undefined, tokenizer });
+    expect(tokenizer.decode(prompt!)).toBe('The people of');
+  });
+
+  it('is the start of a document of own data', () => {
+    expect(promptOf('its last words.|def main(argv): return 0 # and so on')).toBe('def main(argv): ');
+  });
+
+  it('passes over documents without text', () => {
+    expect(promptOf('x|||def main(argv): return 0')).toBe('def main(argv)');
+  });
+
+  it('is the start of the sample where no document starts in it, or too late', () => {
+    expect(promptOf('0123456789abcdefghijklmnopqrstuvwxyz')).toBe('0123456789abcdef');
+    expect(promptOf('0123456789abcdefghijklmnopqrst|uvwxyz')).toBe('0123456789abcdef');
+  });
+
+  it('ends with its document, and takes half of a short sample', () => {
+    expect(promptOf('x|one|two and more words of a text')).toBe('one');
+    expect(promptOf('12345678')).toBe('1234');
+  });
+
+  it('has no part of a character', () => {
+    // 4 bytes for each emoji, 3 for each ideograph
+    expect(promptOf('x|漢字かな交じり文とテスト')).toBe('漢字かな交');
+    expect(promptOf(`x|a${'😀'.repeat(9)}`)).toBe('a😀😀😀');
+    const cut = Buffer.from('漢字かな交じり文とテスト').subarray(1);
+    const tokens = Int32Array.from(cut);
+    const dataset = { sample: () => ({ tokens }) as unknown as StageBatch };
+    expect(tokenizer.decode(samplePrompt({ dataPath, dataset, tokenizer })!)).toBe('字かな交');
+  });
+
+  it('is nothing without data', () => {
+    expect(samplePrompt({ dataPath, dataset: undefined, tokenizer })).toBeUndefined();
+    expect(promptOf('||')).toBeUndefined();
+  });
+});
