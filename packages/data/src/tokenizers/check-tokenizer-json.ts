@@ -16,6 +16,10 @@ export interface TokenizerJson {
     readonly id: number;
     readonly content: string;
     readonly special?: boolean;
+    readonly single_word?: boolean;
+    readonly lstrip?: boolean;
+    readonly rstrip?: boolean;
+    readonly normalized?: boolean;
   }[];
   readonly [key: string]: unknown;
 }

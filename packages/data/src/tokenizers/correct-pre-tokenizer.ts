@@ -4,18 +4,47 @@ import { gpt2WordPattern } from './gpt2-word-pattern.js';
 interface LibraryPreTokenizer {
   readonly tokenizers?: readonly (LibraryPreTokenizer | null)[];
   pattern?: RegExp;
-  readonly byte_encoder?: unknown;
+  pre_tokenize_text?: (text: string) => string[];
 }
 
+const word = '\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\p{Join_Control}';
+const punctuation = '\\p{P}!-/:-@[-`{-~';
+const wordsAndSymbols = new RegExp(`[${word}]+|[^${word}\\p{White_Space}]+`, 'gu');
+const blackSpace = /\P{White_Space}+/gu;
+const wordsAndPunctuation = new RegExp(`[^\\p{White_Space}${punctuation}]+|[${punctuation}]`, 'gu');
+
 /**
- * Corrects pre-tokenizers of @huggingface/tokenizers 0.2.0, in place, where the reference implementation (the
- * tokenizers library) gives other words: its white space is Unicode's White_Space, which has U+0085 and not
- * U+FEFF.
+ * Corrects pre-tokenizers of @huggingface/tokenizers 0.2.0, in place, where the tokenizers library gives
+ * other words: its white space is Unicode's White_Space, which has U+0085 and not U+FEFF; its words and
+ * numbers are those of all scripts.
+ *
+ * @param config the pre-tokenizer in tokenizer.json
  */
-export function correctPreTokenizer(preTokenizer: unknown): void {
+export function correctPreTokenizer(preTokenizer: unknown, config: unknown): void {
   // Instances of the library can be called: they are functions.
   const found = preTokenizer as LibraryPreTokenizer | null | undefined;
+  const settings = config as
+    | { type?: string; pretokenizers?: readonly unknown[]; individual_digits?: boolean }
+    | null
+    | undefined;
   if (found === null || found === undefined) return;
-  for (const part of found.tokenizers ?? []) correctPreTokenizer(part);
-  if (found.byte_encoder !== undefined) found.pattern = gpt2WordPattern;
+  for (const [i, part] of (found.tokenizers ?? []).entries()) {
+    correctPreTokenizer(part, settings?.pretokenizers?.[i]);
+  }
+  switch (settings?.type) {
+    case 'ByteLevel':
+      found.pattern = gpt2WordPattern;
+      return;
+    case 'Whitespace':
+      found.pre_tokenize_text = (text) => text.match(wordsAndSymbols) ?? [];
+      return;
+    case 'WhitespaceSplit':
+      found.pre_tokenize_text = (text) => text.match(blackSpace) ?? [];
+      return;
+    case 'BertPreTokenizer':
+      found.pre_tokenize_text = (text) => text.match(wordsAndPunctuation) ?? [];
+      return;
+    case 'Digits':
+      found.pattern = settings.individual_digits === true ? /\P{N}+|\p{N}/gu : /\P{N}+|\p{N}+/gu;
+  }
 }

@@ -3,11 +3,13 @@ import { dirname, join } from 'node:path';
 import { Tokenizer as Implementation } from '@huggingface/tokenizers';
 import { DataError } from '@mtl/errors';
 import { checkTokenizerJson, type TokenizerJson } from './check-tokenizer-json.js';
-import { correctBertNormalizer } from './correct-bert-normalizer.js';
+import { correctDecoder } from './correct-decoder.js';
+import { correctNormalizer } from './correct-normalizer.js';
 import { correctPreTokenizer } from './correct-pre-tokenizer.js';
 import { readJsonFile } from './read-json-file.js';
 import type { Tokenizer } from './tokenizer.js';
 import { tokenizerError } from './tokenizer-error.js';
+import { tokenizerJsonEncoder } from './tokenizer-json-encoder.js';
 import type { TokenizerOptions } from './tokenizer-options.js';
 import { wordPieceOffsets } from './word-piece-offsets.js';
 
@@ -51,15 +53,14 @@ export function makeHuggingFaceTokenizer(options: HuggingFaceTokenizerOptions): 
   const json = guarded(path, () => checkTokenizerJson(options.json, path));
   const config = checkConfig(options.config, path);
   const ids = tokenIds(json);
-  const implementation = guarded(path, () => {
-    const made = new Implementation(json, config);
-    correctBertNormalizer(made.normalizer);
-    correctPreTokenizer(made.pre_tokenizer);
-    // Parts that the file names but that do not work show up at the first use: better here than in the
-    // middle.
-    made.decode([...made.encode('probe 1', { add_special_tokens: false }).ids]);
-    return made;
-  });
+  const implementation = guarded(path, () => correctedImplementation(json, config));
+  const encodeText = tokenizerJsonEncoder(json, implementation);
+  const decodeIds = (tokens: number[]): string => {
+    const asItIs = { clean_up_tokenization_spaces: false, skip_special_tokens: false };
+    return tokens.length === 0 ? '' : implementation.decode(tokens, asItIs);
+  };
+  // Parts that the file names but that do not work show up at the first use: better here than in the middle.
+  guarded(path, () => decodeIds(encodeText('probe 1').filter((id) => id !== undefined)));
   const eod = endOfDocument({ ids, config, path, eodToken: options.eodToken });
   const padToken = tokenText(config.pad_token) ?? padNames.find((candidate) => ids.has(candidate));
   return {
@@ -70,21 +71,26 @@ export function makeHuggingFaceTokenizer(options: HuggingFaceTokenizerOptions): 
     tokenIds: ids,
     identifiers: { class: `mtl.${name}`, tokenizer_path: path },
     options: options.options,
-    encode: (text) => {
-      const encoded = guarded(path, () => implementation.encode(text, { add_special_tokens: false }).ids);
-      return checkIds(encoded, path);
-    },
+    encode: (text) =>
+      checkIds(
+        guarded(path, () => encodeText(text)),
+        path,
+      ),
     encodeWithOffsets: wordPieceOffsets(json, (text) => implementation.normalizer?.normalize(text) ?? text),
-    decode: (tokens) => {
-      if (tokens.length === 0) return '';
-      const decoded = { clean_up_tokenization_spaces: false, skip_special_tokens: false };
-      return guarded(path, () => implementation.decode(Array.from(tokens, Number), decoded));
-    },
+    decode: (tokens) => guarded(path, () => decodeIds(Array.from(tokens, Number))),
   };
 }
 
+function correctedImplementation(json: TokenizerJson, config: Record<string, unknown>): Implementation {
+  const implementation = new Implementation(json, config);
+  correctNormalizer(implementation.normalizer);
+  correctPreTokenizer(implementation.pre_tokenizer, json.pre_tokenizer);
+  correctDecoder(implementation.decoder);
+  return implementation;
+}
+
 /** A model without an unknown token gives no id for text that it cannot spell. */
-function checkIds(encoded: (number | null | undefined)[], path: string): number[] {
+function checkIds(encoded: (number | undefined)[], path: string): number[] {
   if (encoded.every((id) => Number.isInteger(id))) return encoded as number[];
   throw tokenizerError(path, 'has no token for a part of the text, and no unknown token', {
     remedy: 'use a tokenizer with an unknown token or with bytes as its smallest tokens',

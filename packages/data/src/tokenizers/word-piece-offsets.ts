@@ -11,7 +11,7 @@ export interface EncodedText {
 
 // What BertPreTokenizer splits off: Unicode's punctuation and the ASCII symbols.
 const punctuation = /^[\p{P}!-/:-@[-`{-~]$/u;
-const whiteSpace = /^\s$/;
+const whiteSpace = /^\p{White_Space}$/u;
 // Most texts use a few hundred characters; the bound keeps a text of all of Unicode from growing the cache
 // for ever.
 const maximumCachedCharacters = 1 << 16;

@@ -1,6 +1,7 @@
 import * as huggingFace from '@huggingface/tokenizers';
 import type { TokenizerJson } from '../tokenizers/check-tokenizer-json.js';
-import { correctBertNormalizer } from '../tokenizers/correct-bert-normalizer.js';
+import { correctNormalizer } from '../tokenizers/correct-normalizer.js';
+import { correctPreTokenizer } from '../tokenizers/correct-pre-tokenizer.js';
 import { countWords, type TrainingProgress, type TrainingTexts } from './count-words.js';
 import { learnMerges } from './learn-merges.js';
 import { specialToken } from './train-byte-level-bpe.js';
@@ -56,8 +57,9 @@ export async function trainWordPiece(options: TrainWordPieceOptions): Promise<To
     lowercase,
   };
   const normalizer = new BertNormalizer(normalizerConfig);
-  correctBertNormalizer(normalizer);
+  correctNormalizer(normalizer);
   const preTokenizer = new BertPreTokenizer();
+  correctPreTokenizer(preTokenizer, { type: 'BertPreTokenizer' });
   const split = (text: string) => preTokenizer.pre_tokenize_text(normalizer.normalize(text));
   const words = await countWords({ texts, split, onProgress });
   checkWords(words);
