@@ -22,6 +22,7 @@ export type { Slice } from './slice.js';
 export { type FlatRangePart, slicesOfFlatRange } from './slices-of-flat-range.js';
 export { checkValues, type ValueCheck, type ValueLimit } from './value-check.js';
 export { verifyCheckpoint } from './verify-checkpoint.js';
+export { verifySafetensorsDirectory } from './verify-safetensors-directory.js';
 export {
   type TensorSource,
   writeSafetensorsDirectory,

@@ -1,6 +1,6 @@
 import { readdir } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { CheckpointError, type MtlError, nearestName } from '@mtl/errors';
+import { CheckpointError, MtlError, nearestName } from '@mtl/errors';
 import { ioError, systemCode } from './io-error.js';
 import { readRegularFile } from './open-regular-file.js';
 import { SafetensorsFile } from './safetensors-file.js';
@@ -20,15 +20,21 @@ function invalid(path: string, problem: string): MtlError {
   });
 }
 
-/** The weight_map of an index file: tensor name to file name. */
-function parseIndex(path: string, text: string): Map<string, string> {
+interface Index {
+  /** Tensor name to file name. */
+  readonly weightMap: ReadonlyMap<string, string>;
+  /** What stands as metadata.total_size, if anything. */
+  readonly totalSize: unknown;
+}
+
+function parseIndex(path: string, text: string): Index {
   let parsed: unknown;
   try {
     parsed = JSON.parse(text);
   } catch (error) {
     throw invalid(path, `it is not JSON (${(error as Error).message})`);
   }
-  const map = (parsed as { weight_map?: unknown } | null)?.weight_map;
+  const { weight_map: map, metadata } = (parsed ?? {}) as { weight_map?: unknown; metadata?: unknown };
   if (typeof map !== 'object' || map === null || Array.isArray(map))
     throw invalid(path, 'it has no weight_map');
   const weightMap = new Map<string, string>();
@@ -42,7 +48,7 @@ function parseIndex(path: string, text: string): Map<string, string> {
     }
     weightMap.set(name, file);
   }
-  return weightMap;
+  return { weightMap, totalSize: (metadata as { total_size?: unknown } | null | undefined)?.total_size };
 }
 
 /**
@@ -55,11 +61,24 @@ export class SafetensorsDirectory {
   readonly tensors: ReadonlyMap<string, SafetensorsEntry>;
   /** Tensors that lie in a shard but not in the index; they cannot be read through this object. */
   readonly unlisted: readonly string[];
+  /** What the index gives as bytes of all tensors, if it does; readers do not rely on it. */
+  readonly totalSize: unknown;
   readonly #fileOf: ReadonlyMap<string, SafetensorsFile>;
   readonly #files: readonly SafetensorsFile[];
 
-  private constructor(path: string, fileOf: Map<string, SafetensorsFile>, files: readonly SafetensorsFile[]) {
+  private constructor({
+    path,
+    fileOf,
+    files,
+    totalSize,
+  }: {
+    path: string;
+    fileOf: Map<string, SafetensorsFile>;
+    files: readonly SafetensorsFile[];
+    totalSize?: unknown;
+  }) {
     this.path = path;
+    this.totalSize = totalSize;
     this.#fileOf = fileOf;
     this.#files = files;
     this.tensors = new Map([...fileOf].map(([name, file]) => [name, file.entry(name)]));
@@ -86,12 +105,13 @@ export class SafetensorsDirectory {
         const single = await openSingle(path);
         files.set(safetensorsSingleName, single);
         for (const name of single.tensors.keys()) fileOf.set(name, single);
-        return new SafetensorsDirectory(path, fileOf, [single]);
+        return new SafetensorsDirectory({ path, fileOf, files: [single] });
       }
-      for (const [name, fileName] of parseIndex(indexPath, text)) {
+      const { weightMap, totalSize } = parseIndex(indexPath, text);
+      for (const [name, fileName] of weightMap) {
         let file = files.get(fileName);
         if (file === undefined) {
-          file = await SafetensorsFile.open(join(path, fileName));
+          file = await openShard(join(path, fileName), indexPath);
           files.set(fileName, file);
         }
         if (!file.tensors.has(name)) {
@@ -99,11 +119,16 @@ export class SafetensorsDirectory {
         }
         fileOf.set(name, file);
       }
-      return new SafetensorsDirectory(path, fileOf, [...files.values()]);
+      return new SafetensorsDirectory({ path, fileOf, files: [...files.values()], totalSize });
     } catch (error) {
       await Promise.allSettled([...files.values()].map((file) => file.close()));
       throw ioError(error, { action: 'read', path });
     }
+  }
+
+  /** Names of its shards. */
+  get fileNames(): readonly string[] {
+    return this.#files.map((file) => basename(file.path));
   }
 
   /** Reads a tensor or a box of it; options and errors as for {@link SafetensorsFile.read}. */
@@ -131,6 +156,16 @@ export class SafetensorsDirectory {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
+  }
+}
+
+/** A shard that an index names. */
+async function openShard(path: string, indexPath: string): Promise<SafetensorsFile> {
+  try {
+    return await SafetensorsFile.open(path);
+  } catch (error) {
+    if (!MtlError.isInstance(error) || systemCode(error.cause) !== 'ENOENT') throw error;
+    throw invalid(indexPath, `${basename(path)}, which it names, is missing`);
   }
 }
 

@@ -380,7 +380,7 @@ describe('sharded directories', () => {
     ['{"weight_map":{"a":"../secret.safetensors"}}', 'MTL_SAFETENSORS_INDEX'],
     ['{"weight_map":{"a":7}}', 'MTL_SAFETENSORS_INDEX'],
     ['{"weight_map":{"not there":"model.safetensors"}}', 'MTL_SAFETENSORS_INDEX'],
-    ['{"weight_map":{"f32":"absent.safetensors"}}', 'MTL_CHECKPOINT_IO'],
+    ['{"weight_map":{"f32":"absent.safetensors"}}', 'MTL_SAFETENSORS_INDEX'],
   ])('refuses the index %s', async (text, code) => {
     await writeSafetensorsDirectory({ directory, tensors: sources });
     await writeFile(join(directory, 'model.safetensors.index.json'), text);

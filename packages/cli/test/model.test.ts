@@ -1,4 +1,12 @@
-import { appendFileSync, cpSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import {
+  appendFileSync,
+  cpSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { perplexity, scoreTokens } from '@mtl/inference';
 import { loadGptForInference, parseFlags } from '@mtl/recipes';
@@ -351,5 +359,20 @@ describe('mtl checkpoint', () => {
     expect(evaluated.status).toBe(0);
     expect(evaluated.stderr).toContain('skipped torn/iter_0000040');
     expect(evaluated.stdout).toMatch(/^torn\/iter_0000020, /);
+  });
+
+  it('verifies a Hugging Face directory by its index', async () => {
+    expect(await mtl('checkpoint', 'verify', 'hf')).toMatch(/^hf: whole, /);
+    const sharded = join(cwd, 'sharded');
+    mkdirSync(sharded);
+    const name = 'model-00001-of-00001.safetensors';
+    cpSync(join(cwd, 'hf', 'model.safetensors'), join(sharded, name));
+    const index = { metadata: { total_size: 1 }, weight_map: { absent: name } };
+    writeFileSync(join(sharded, 'model.safetensors.index.json'), JSON.stringify(index));
+    const verified = await spawnMtl(['checkpoint', 'verify', 'sharded'], { cwd });
+    expect(verified.stdout).toMatch(
+      /^sharded: NOT WHOLE: .*index\.json: it says that "absent" is in model-00001/,
+    );
+    expect(verified.status).toBe(2);
   });
 });

@@ -1,4 +1,6 @@
-import { verifyCheckpoint } from '@mtl/checkpoint';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { type Checkpoint, verifyCheckpoint, verifySafetensorsDirectory } from '@mtl/checkpoint';
 import { CheckpointError, MtlError } from '@mtl/errors';
 import type { Command } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';
@@ -6,40 +8,29 @@ import { formatBytes } from '../../terminal/format-bytes.js';
 import { bytesOfCheckpoint, readCheckpoints } from './read-checkpoints.js';
 
 /**
- * `mtl checkpoint verify`: compares every byte of checkpoints with its checksum, and finds values that are
- * not finite.
+ * `mtl checkpoint verify`: compares every byte of checkpoints with its checksum, finds values that are not
+ * finite, and compares the index of Hugging Face shards with them.
  */
 export function verifyCheckpointsCommand(): Command {
   return newCommand('verify', 'compare every byte of checkpoints with its checksum; find NaN and infinity')
-    .argument('<directory>', 'what --save named, or one checkpoint in it')
+    .argument('<directory>', 'what --save named, one checkpoint in it, or a Hugging Face directory')
     .option('--json', 'print JSON')
     .action(verify);
 }
 
 interface Verdict {
   readonly path: string;
-  readonly iteration: number;
+  /** Absent for a Hugging Face directory. */
+  readonly iteration?: number;
   readonly bytes?: number;
   /** What is wrong with it; absent for a whole one. */
   readonly defect?: string;
 }
 
 async function verify(directory: string, { json }: { json?: true }): Promise<void> {
-  const { checkpoints, skipped } = await readCheckpoints(directory);
-  const verdicts: Verdict[] = [];
-  for (const checkpoint of checkpoints) {
-    const { path, iteration } = checkpoint;
-    const defect = await defectIn(() => verifyCheckpoint(checkpoint, { requireFinite: true }));
-    verdicts.push({
-      path,
-      iteration,
-      bytes: bytesOfCheckpoint(checkpoint),
-      ...(defect === undefined ? {} : { defect }),
-    });
-  }
-  for (const { path, iteration, defect } of skipped)
-    verdicts.push({ path, iteration, defect: defect.message });
-  verdicts.sort((a, b) => a.iteration - b.iteration);
+  const verdicts = isHuggingFace(directory)
+    ? [await verdictOnHuggingFace(directory)]
+    : await verdictsOnCheckpoints(directory);
   if (json === true) process.stdout.write(`${JSON.stringify(verdicts)}\n`);
   else for (const verdict of verdicts) process.stdout.write(formatVerdict(verdict));
   const torn = verdicts.filter(({ defect }) => defect !== undefined);
@@ -47,7 +38,7 @@ async function verify(directory: string, { json }: { json?: true }): Promise<voi
   const whole = verdicts.filter(({ defect }) => defect === undefined);
   throw new CheckpointError(
     'MTL_CHECKPOINT_CORRUPT',
-    `${torn.length} of ${verdicts.length} checkpoint(s) in ${directory} are not whole`,
+    `${torn.length} of ${verdicts.length} checkpoint(s) in ${directory} are not whole or not finite`,
     {
       exitCode: 2,
       remedy:
@@ -56,6 +47,42 @@ async function verify(directory: string, { json }: { json?: true }): Promise<voi
           : `${whole.at(-1)!.path} is the newest whole one; delete the others, or copy them again`,
     },
   );
+}
+
+const indexName = 'model.safetensors.index.json';
+
+/** A directory of the transformers library, and not one of ours, which may have the same index. */
+function isHuggingFace(directory: string): boolean {
+  const has = (name: string): boolean => existsSync(join(directory, name));
+  return !has('manifest.json') && (has(indexName) || has('model.safetensors'));
+}
+
+async function verdictOnHuggingFace(path: string): Promise<Verdict> {
+  let bytes = 0;
+  const defect = await defectIn(async () => {
+    bytes = await verifySafetensorsDirectory(path, { requireFinite: true });
+  });
+  return defect === undefined ? { path, bytes } : { path, defect };
+}
+
+async function verdictsOnCheckpoints(directory: string): Promise<Verdict[]> {
+  const { checkpoints, skipped } = await readCheckpoints(directory);
+  const verdicts: (Verdict & { readonly iteration: number })[] = [];
+  for (const checkpoint of checkpoints) {
+    const { path, iteration } = checkpoint;
+    const defect = await defectIn(() => verifyAll(checkpoint));
+    const bytes = bytesOfCheckpoint(checkpoint);
+    verdicts.push({ path, iteration, bytes, ...(defect === undefined ? {} : { defect }) });
+  }
+  for (const { path, iteration, defect } of skipped)
+    verdicts.push({ path, iteration, defect: defect.message });
+  return verdicts.sort((a, b) => a.iteration - b.iteration);
+}
+
+/** The checkpoint itself, then the index for Hugging Face's libraries if it has one. */
+async function verifyAll(checkpoint: Checkpoint): Promise<void> {
+  await verifyCheckpoint(checkpoint, { requireFinite: true });
+  if (existsSync(join(checkpoint.path, indexName))) await verifySafetensorsDirectory(checkpoint.path);
 }
 
 async function defectIn(body: () => Promise<void>): Promise<string | undefined> {
