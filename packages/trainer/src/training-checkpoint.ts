@@ -206,11 +206,16 @@ export function trainingState(options: {
 /** The training state in a checkpoint's manifest. */
 export function readTrainingState(state: JsonObject, path: string): TrainingState {
   const read = state as unknown as TrainingState;
+  const { progress, lossScaler, configuration, optimizerSteps } = read;
+  const counts = [progress?.iteration, progress?.consumedSamples, progress?.consumedTokens, optimizerSteps];
+  const isCount = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 0;
+  const trackers = [lossScaler?.growthTracker, lossScaler?.hysteresisTracker];
   const known =
-    Number.isInteger(read.progress?.iteration) &&
-    Number.isInteger(read.progress?.consumedSamples) &&
-    Number.isInteger(read.optimizerSteps) &&
-    typeof read.lossScaler?.scale === 'number';
+    counts.every(isCount) &&
+    typeof lossScaler?.scale === 'number' &&
+    trackers.every(Number.isSafeInteger) &&
+    typeof configuration === 'object' &&
+    configuration !== null;
   if (known) return read;
   throw new CheckpointError('MTL_CHECKPOINT_STATE', `${path} does not hold the state of a training`, {
     remedy: 'use --finetune to take only the weights',

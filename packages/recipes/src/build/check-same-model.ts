@@ -4,6 +4,7 @@ import { CheckpointError } from '@mtl/errors';
 import type { TransformerConfiguration } from '@mtl/models';
 import { readTrainingState } from '@mtl/trainer';
 import type { ModelKind } from '../model-kind.js';
+import { checkSavedSizes } from './check-saved-sizes.js';
 import { readSavedBertConfiguration, readSavedConfiguration } from './saved-configuration.js';
 
 /** What decides which weights a model has and what it computes with them, and the flags for it. */
@@ -25,10 +26,12 @@ const flagOf = {
  * @throws CheckpointError MTL_CHECKPOINT_MODEL; MTL_CHECKPOINT_STATE when it holds a model of another kind
  */
 export function checkSameModel(
-  { path, state }: Checkpoint,
+  checkpoint: Checkpoint,
   { kind, model }: { readonly kind: ModelKind; readonly model: TransformerConfiguration },
 ): void {
+  const { path, state } = checkpoint;
   const { configuration } = readTrainingState(state, path);
+  checkSavedSizes(checkpoint);
   const place = { directory: dirname(path), path };
   const saved =
     kind === 'gpt'

@@ -3,6 +3,7 @@ import { dirname, join } from 'node:path';
 import { type Checkpoint, findCheckpoint, type JsonObject } from '@mtl/checkpoint';
 import { CheckpointError, MtlError } from '@mtl/errors';
 import { readTrainingState } from '@mtl/trainer';
+import { checkSavedSizes } from './check-saved-sizes.js';
 import type { CheckpointPlace } from './saved-configuration.js';
 
 /** A checkpoint, and what it remembers of its training. */
@@ -38,6 +39,7 @@ export async function openSavedCheckpoint(options: {
   const { checkpoint } = found;
   const { path, state } = checkpoint;
   const { configuration } = readTrainingState(state, path);
+  checkSavedSizes(checkpoint);
   return { checkpoint, configuration, place: { directory: dirname(path), path } };
 }
 

@@ -1,0 +1,65 @@
+import type { Checkpoint } from '@mtl/checkpoint';
+import { CheckpointError } from '@mtl/errors';
+import { isOptimizerTensor } from '@mtl/trainer';
+
+/** Sizes of a model as manifests hold them; what is not a count of at least 1 is no size. */
+const sizeNames = [
+  'numLayers',
+  'hiddenSize',
+  'ffnHiddenSize',
+  'numAttentionHeads',
+  'maxPositionEmbeddings',
+  'vocabularySize',
+  'makeVocabularySizeDivisibleBy',
+] as const;
+
+/**
+ * Compares the sizes of the model that a checkpoint remembers with the values that it holds, before anything
+ * is made of these sizes: lists of names for each of 2^31 layers end a process, not a command.
+ *
+ * @throws CheckpointError MTL_CHECKPOINT_STATE (wrong input) when a size is none, or needs more values than
+ *   there are
+ */
+export function checkSavedSizes({ path, state, tensors }: Checkpoint): void {
+  const configuration = recordOf(recordOf(state).configuration);
+  for (const key of ['gptModel', 'bertModel']) {
+    if (configuration[key] === undefined) continue;
+    const model = recordOf(configuration[key]);
+    const fail = (problem: string, expected: string): never => {
+      throw new CheckpointError('MTL_CHECKPOINT_STATE', `${path}: its manifest names ${problem}`, {
+        expected,
+        remedy: 'load another checkpoint, or copy this one again if it was copied',
+        exitCode: 2,
+      });
+    };
+    for (const name of sizeNames) {
+      const size = model[name];
+      if (size === undefined && name === 'makeVocabularySizeDivisibleBy') continue;
+      if (!Number.isSafeInteger(size) || (size as number) < 1) {
+        fail(`a model of ${name} ${JSON.stringify(size)}`, 'a whole number above 0');
+      }
+    }
+    const sizes = model as Readonly<Record<string, number>>;
+    const { numLayers, hiddenSize, ffnHiddenSize, maxPositionEmbeddings, vocabularySize } = sizes;
+    const multiple = sizes.makeVocabularySizeDivisibleBy ?? 1;
+    const padded = Math.ceil(vocabularySize! / multiple) * multiple;
+    // matrices of attention and MLP, and both embeddings: not all parameters, but most
+    const inLayers = numLayers! * (4 * hiddenSize! + 2 * ffnHiddenSize!) * hiddenSize!;
+    const atLeast = inLayers + (padded + maxPositionEmbeddings!) * hiddenSize!;
+    let held = 0;
+    for (const { name, globalShape } of tensors.values()) {
+      if (!isOptimizerTensor(name)) held += globalShape.reduce((product, size) => product * size, 1);
+    }
+    if (atLeast > held) {
+      fail(
+        `a model of more than ${atLeast.toLocaleString('en-US')} parameters (${numLayers} layers, hidden size ` +
+          `${hiddenSize}, MLP ${ffnHiddenSize}, ${maxPositionEmbeddings} positions, vocabulary ${padded})`,
+        `the ${held.toLocaleString('en-US')} that it holds`,
+      );
+    }
+  }
+}
+
+function recordOf(value: unknown): Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null ? (value as Readonly<Record<string, unknown>>) : {};
+}
