@@ -1,25 +1,19 @@
 import type { BertModelConfiguration } from '../bert/bert-model-configuration.js';
+import { checkSupported } from './check-supported.js';
 import { geluKindOf } from './gelu-kinds.js';
 import type { JsonFields } from './json-fields.js';
 
-/**
- * Switches of transformers' BertConfig that change what is computed, with the only value that is computed
- * here.
- */
-const switches: Readonly<Record<string, boolean | string>> = {
-  is_decoder: false,
-  add_cross_attention: false,
-  tie_word_embeddings: true,
-  position_embedding_type: 'absolute',
-};
+/** Fields that transformers reads as true or false, or as a name, must be so. */
+const typed = {
+  is_decoder: 'true or false',
+  add_cross_attention: 'true or false',
+  tie_word_embeddings: 'true or false',
+  position_embedding_type: 'a string',
+} as const;
 
 function checkArchitecture(fields: JsonFields): void {
-  const type = fields.required<string>('model_type', 'a string');
-  if (type !== 'bert') throw fields.refuse('model_type', '"bert"');
-  for (const [name, only] of Object.entries(switches)) {
-    const kind = typeof only === 'string' ? 'a string' : 'true or false';
-    if (fields.optional(name, kind, only) !== only) throw fields.refuse(name, JSON.stringify(only));
-  }
+  for (const [name, kind] of Object.entries(typed)) fields.optional<unknown>(name, kind, undefined);
+  checkSupported(fields, { wanted: 'bert' });
 }
 
 /**

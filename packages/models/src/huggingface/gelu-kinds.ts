@@ -1,3 +1,4 @@
+import { CheckpointError } from '@mtl/errors';
 import type { GeluKind } from '@mtl/kernels';
 import type { JsonFields } from './json-fields.js';
 
@@ -20,6 +21,14 @@ export function geluKindOf(
 ): GeluKind {
   const activation = fields.optional(name, 'a string', otherwise);
   const kind = Object.hasOwn(geluKinds, activation) ? geluKinds[activation] : undefined;
-  if (kind === undefined) throw fields.refuse(name, `one of ${Object.keys(geluKinds).join(', ')}`);
-  return kind;
+  if (kind !== undefined) return kind;
+  throw new CheckpointError(
+    'MTL_HUGGING_FACE_CONFIG',
+    `${fields.path}: ${name} is ${JSON.stringify(activation)}, which is not supported: the model needs that activation`,
+    {
+      expected: `one of ${Object.keys(geluKinds).join(', ')}`,
+      remedy: 'choose a model whose feed-forward layers have a GELU',
+      exitCode: 2,
+    },
+  );
 }

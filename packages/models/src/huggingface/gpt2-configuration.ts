@@ -1,23 +1,18 @@
 import type { GptModelConfiguration } from '../gpt/gpt-model-configuration.js';
+import { checkSupported } from './check-supported.js';
 import { geluKindOf } from './gelu-kinds.js';
 import type { JsonFields } from './json-fields.js';
 
-/**
- * Switches of transformers' GPT2Config that change what is computed, with the only value that is computed
- * here.
- */
-const switches: Readonly<Record<string, boolean>> = {
-  scale_attn_weights: true,
-  scale_attn_by_inverse_layer_idx: false,
-  add_cross_attention: false,
-};
+/** Fields that transformers reads as true or false, or as a name, must be so. */
+const typed = {
+  scale_attn_weights: 'true or false',
+  scale_attn_by_inverse_layer_idx: 'true or false',
+  add_cross_attention: 'true or false',
+} as const;
 
 function checkArchitecture(fields: JsonFields): void {
-  const type = fields.required<string>('model_type', 'a string');
-  if (type !== 'gpt2') throw fields.refuse('model_type', '"gpt2"');
-  for (const [name, only] of Object.entries(switches)) {
-    if (fields.optional(name, 'true or false', only) !== only) throw fields.refuse(name, `${only}`);
-  }
+  for (const [name, kind] of Object.entries(typed)) fields.optional<unknown>(name, kind, undefined);
+  checkSupported(fields, { wanted: 'gpt2' });
 }
 
 /**

@@ -1,11 +1,14 @@
+import { checkSupported } from './check-supported.js';
 import { openHuggingFaceDirectory } from './open-huggingface-directory.js';
 
 /**
- * What config.json of a directory of the transformers library calls its kind of model: `gpt2`, `bert` ...
+ * What config.json of a directory of the transformers library calls its kind of model.
  *
- * @throws CheckpointError MTL_HUGGING_FACE_CONFIG when config.json is missing, broken or does not say
+ * @throws CheckpointError MTL_HUGGING_FACE_CONFIG when config.json is missing or broken, or describes a model
+ *   that is not supported, with what it needs
  */
-export async function huggingFaceModelType(directory: string): Promise<string> {
+export async function huggingFaceModelType(directory: string): Promise<'gpt2' | 'bert'> {
   const { fields } = await openHuggingFaceDirectory(directory);
-  return fields.required<string>('model_type', 'a string');
+  checkSupported(fields);
+  return fields.required<'gpt2' | 'bert'>('model_type', 'a string');
 }

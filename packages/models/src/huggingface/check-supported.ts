@@ -1,0 +1,54 @@
+import { CheckpointError } from '@mtl/errors';
+import type { JsonFields } from './json-fields.js';
+import { type UnsupportedFeature, unsupportedFeatures } from './unsupported-features.js';
+
+/** `model_type` of the models that are supported, and what they are called. */
+const supported: Readonly<Record<string, string>> = { gpt2: 'a GPT-2', bert: 'a BERT' };
+
+/**
+ * Refuses a model that cannot be computed here, with what it would need.
+ *
+ * @param options.wanted the type that is wanted; default: any that is supported
+ * @throws CheckpointError MTL_HUGGING_FACE_CONFIG
+ */
+export function checkSupported(
+  fields: JsonFields,
+  options: { readonly wanted?: 'gpt2' | 'bert' } = {},
+): void {
+  const { wanted } = options;
+  const type = fields.required<string>('model_type', 'a string');
+  const needs = unsupportedFeatures(fields);
+  const isKnown = Object.hasOwn(supported, type);
+  if (!isKnown || needs.length > 0) throw unsupported(fields, needs);
+  if (wanted === undefined || wanted === type) return;
+  throw refused(`${fields.path} describes ${supported[type]}, where ${supported[wanted]} is wanted`, {
+    expected: `model_type ${JSON.stringify(wanted)}`,
+    remedy:
+      type === 'bert'
+        ? 'train it with bert-train or fine-tune it with mtl finetune, or pass a GPT-2'
+        : 'train it with gpt-train, or pass a BERT',
+  });
+}
+
+function unsupported({ path, values }: JsonFields, needs: readonly UnsupportedFeature[]): CheckpointError {
+  const type = String(values.model_type);
+  const reasons = needs.map(({ what, field }) =>
+    field === undefined ? what : `${what} (${field} is ${JSON.stringify(values[field])})`,
+  );
+  const reason = reasons.length === 0 ? 'an architecture that is not here' : reasons.join('; ');
+  const fixable = needs.flatMap(({ field, expected }) =>
+    field === undefined ? [] : [`${field} ${expected}`],
+  );
+  const isKnown = Object.hasOwn(supported, type);
+  return refused(`${path}: model_type is "${type}", and this model is not supported: it needs ${reason}`, {
+    expected: isKnown ? fixable.join(', ') : 'model_type "gpt2" or "bert"',
+    remedy: 'choose another model: this one cannot be computed here',
+  });
+}
+
+function refused(
+  message: string,
+  { expected, remedy }: { readonly expected: string; readonly remedy: string },
+): CheckpointError {
+  return new CheckpointError('MTL_HUGGING_FACE_CONFIG', message, { expected, remedy, exitCode: 2 });
+}
