@@ -48,13 +48,17 @@ function run(program, words, cwd) {
 
 const checkpoints = join(directory, 'bert');
 if (!existsSync(checkpoints)) {
-  // All of the protocol, also where the default preset says the same today.
+  // All of the protocol.
   const flags = {
     'num-layers': '4',
     'hidden-size': '128',
     'num-attention-heads': '2',
     'layer-norm-placement': 'pre',
     'seq-length': '128',
+    'max-position-embeddings': '128',
+    'data-path': 'bundled',
+    'eval-interval': '2000',
+    'eval-iters': '32',
     'micro-batch-size': '16',
     'global-batch-size': '16',
     'attention-dropout': '0',

@@ -15,7 +15,8 @@ let data: readonly string[];
 /** A training of a second: a tiny model on tiny sentences, in steps of 8 samples. */
 const tiny = [
   ...['--preset', 'none', '--num-layers', '2', '--hidden-size', '32', '--num-attention-heads', '2'],
-  ...['--seq-length', '32', '--micro-batch-size', '4', '--global-batch-size', '8'],
+  ...['--seq-length', '32', '--max-position-embeddings', '32'],
+  ...['--micro-batch-size', '4', '--global-batch-size', '8'],
   ...['--lr', '5e-3', '--lr-decay-style', 'linear', '--train-iters', '12', '--threads', '1'],
   ...['--eval-iters', '2', '--eval-interval', '100', '--log-interval', '1', '--split', '90,10,0'],
 ];
@@ -33,7 +34,7 @@ beforeAll(async () => {
 });
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
-describe('the preset that is in force when none is named', () => {
+describe('the preset of a command line that asks for nothing of its own', () => {
   it('starts with its golden losses', async () => {
     const golden = JSON.parse(
       readFileSync(new URL('../fixtures/golden-losses.json', import.meta.url), 'utf8'),
@@ -101,11 +102,14 @@ describe('a training', () => {
     expect(readdirSync(huggingFace).sort()).toEqual([
       ...['config.json', 'model.safetensors', 'tokenizer_config.json', 'vocab.txt'],
     ]);
-    const again = await train([
+    // sizes and tokenizer are the directory's
+    const ofRun = [...data.slice(0, 2), '--split', '90,10,0', '--micro-batch-size', '4', '--threads', '1'];
+    const again = await start([
       ...['--load-hf', huggingFace, '--save', `${huggingFace}-more`, '--metrics-jsonl', metrics],
-      ...['--num-layers', '1', '--train-iters', '2'],
+      ...[...ofRun, '--lr', '5e-3', '--train-iters', '2', '--eval-iters', '2'],
     ]);
     expect(again.output).toContain('loaded the weights of');
+    expect(again.output).toMatch(/^ {4}layer-norm-placement +post +Hugging Face directory /m);
     expect(again.code).toBe(0);
     expect(readMetrics(metrics)[0]!.mlm_loss).toBeLessThan(3.5); // ln 100 is 4.6: it goes on from what it learnt
   });

@@ -223,14 +223,28 @@ describe('Hugging Face directories', () => {
     const first = await train(['--save', `${directoryOfModel}-run`, '--save-hf', directoryOfModel]);
     expect(first.output).toContain(`wrote ${directoryOfModel}`);
     expect(existsSync(join(directoryOfModel, 'tokenizer.json'))).toBe(true);
-    const again = await train([
-      ...['--load-hf', directoryOfModel, '--save', `${directoryOfModel}-more`, '--metrics-jsonl', metrics],
-      // the architecture is the directory's, whatever the flags say
-      ...['--num-layers', '1', '--train-iters', '2'],
-    ]);
+    const save = `${directoryOfModel}-more`;
+    const ofRun = [...data.slice(0, 2), '--micro-batch-size', '2', '--lr', '1e-3', '--eval-iters', '0'];
+    const from = ['--load-hf', directoryOfModel, '--train-iters', '2', '--threads', '1'];
+    const again = await runGptTrain({
+      flags: [...from, ...ofRun, ...data.slice(2), '--save', save, '--metrics-jsonl', metrics],
+      directory,
+    });
     expect(again.output).toContain('loaded the weights of');
+    expect(again.output).toMatch(/^ {4}num-layers +2 +Hugging Face directory /m);
     expect(again.code).toBe(0);
     expect(readMetrics(metrics)[0]!.lm_loss).toBeLessThan(5.3); // ln 257 is 5.55: it goes on from what it learnt
+    // and from the checkpoint with its flags alone
+    const resumed = await runGptTrain({
+      flags: ['--load', save, '--train-iters', '3', '--threads', '1'],
+      directory,
+    });
+    expect(resumed.output).toMatch(/^ {4}lr +0\.001 +checkpoint .*-more\/iter_0000002$/m);
+    expect(resumed.output).toContain('iteration        3/');
+    expect(resumed.code).toBe(0);
+    const other = await train([...from, '--num-layers', '1', '--save', `${save}-other`]);
+    expect(other.output).toMatch(/error\[MTL_FLAG_CONFLICT\].*--num-layers 1 contradicts/);
+    expect(other.code).toBe(2);
     const refused = await train(['--save-hf', directoryOfModel]);
     expect(refused.output).toMatch(/error\[MTL_HUGGING_FACE_EXISTS\]/);
     expect(refused.code).toBe(2);

@@ -9,7 +9,13 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { perplexity, scoreTokens } from '@mtl/inference';
-import { loadGptForInference, parseFlags } from '@mtl/recipes';
+import {
+  loadGptForInference,
+  parseFlags,
+  readLoadedFlags,
+  validateConfiguration,
+  withLoadedFlags,
+} from '@mtl/recipes';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type FinishedMtl, spawnMtl } from './support/spawn-mtl.js';
 import { filesUnder, temporaryDirectory } from './support/temporary-directory.js';
@@ -254,27 +260,26 @@ describe('mtl convert', () => {
     expect(await mtl('generate', '--load', 'back', ...generate)).toBe(expected);
   });
 
-  it('begins checkpoints that a training goes on from, with the flags that it prints', async () => {
+  it('begins checkpoints that a training goes on from, with the command that it prints', async () => {
     const converted = join(cwd, 'begun');
     const stdout = await mtl('convert', '--load-hf', 'hf', '--save', converted);
-    const flags = /^train it by gpt-train with (.*)$/m.exec(stdout)![1]!.split(' ');
+    const flags = /^train it on with npm run gpt-train -- (.*)$/m.exec(stdout)![1]!.split(' ');
     expect(flags.slice(0, 2)).toEqual(['--load', converted]);
+    // as it is printed: nothing is missing, and nothing contradicts the checkpoint
+    const asPrinted = parseFlags(flags);
+    const complete = withLoadedFlags(asPrinted, await readLoadedFlags(asPrinted));
+    expect(validateConfiguration(complete)).toMatchObject({
+      model: { numLayers: 2, hiddenSize: 32, maxPositionEmbeddings: 32, sequenceLength: 32 },
+      data: { dataPath: [], tokenizer: { tokenizerModel: join(converted, 'tokenizer', 'tokenizer.json') } },
+    });
     const metrics = join(cwd, 'begun.jsonl');
-    const printed = await trainGpt(
-      parseFlags([
-        ...flags,
-        ...[
-          '--tokenizer-type',
-          'HuggingFaceTokenizer',
-          '--tokenizer-model',
-          join(cwd, 'hf', 'tokenizer.json'),
-        ],
-        ...['--data-path', tiny.prefix, '--split', '90,10,0', '--micro-batch-size', '8'],
-        ...['--global-batch-size', '8', '--train-iters', '20', '--lr', '0.003', '--eval-iters', '1'],
-        ...['--save', converted, '--metrics-jsonl', metrics],
-      ]),
-      cwd,
-    );
+    const given = parseFlags([
+      ...flags,
+      ...['--data-path', tiny.prefix, '--split', '90,10,0', '--micro-batch-size', '8'],
+      ...['--global-batch-size', '8', '--train-iters', '20', '--lr', '0.003', '--eval-iters', '1'],
+      ...['--save', converted, '--metrics-jsonl', metrics],
+    ]);
+    const printed = await trainGpt(withLoadedFlags(given, await readLoadedFlags(given)), cwd);
     expect(printed).toContain('iteration 0');
     const losses = readFileSync(metrics, 'utf8')
       .trim()

@@ -76,7 +76,8 @@ function plan({ model, numLayers, flags, precision, fault }) {
   const place = mkdtempSync(join(directory, 'run-'));
   const [metrics, gradients] = [join(place, 'metrics.jsonl'), join(place, 'gradients')];
   const argv = [
-    ...[...recipe, ...flags, '--num-layers', String(numLayers), '--train-iters', options.steps],
+    ...['--preset', model === 'bert' ? 'bert-default' : 'default', ...recipe, ...flags],
+    ...['--num-layers', String(numLayers), '--train-iters', options.steps],
     ...['--metrics-jsonl', metrics],
     ...(precision === 'bf16' ? ['--bf16'] : []),
   ];

@@ -15,6 +15,9 @@ export interface ConfigurationJson {
 
 /** Plain data for JSON.stringify. */
 export function configurationJson(configuration: PretrainingConfiguration): ConfigurationJson {
-  const { flags, sources: _sources, preset, notices: _notices, ...resolved } = configuration;
+  const { sources: _sources, preset, notices: _notices, ...others } = configuration;
+  const { flags: given, ...resolved } = others;
+  // a preset need not name them, and no preset lies under the saved flags
+  const flags = { ...given, 'max-position-embeddings': resolved.model.maxPositionEmbeddings };
   return { format: savedConfigurationFormat, version: 1, preset, flags, resolved };
 }

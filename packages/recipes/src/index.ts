@@ -28,6 +28,7 @@ export {
   type TrainingData,
 } from './build/open-training-data.js';
 export type { Job } from './build/read-job.js';
+export { readLoadedFlags } from './build/read-loaded-flags.js';
 export {
   type RunTrainingProgramOptions,
   runTrainingProgram,
@@ -78,7 +79,13 @@ export {
 } from './flags/flag-schema.js';
 export { type GivenValue, readFlagValue } from './flags/flag-value.js';
 export { formatHelp } from './flags/format-help.js';
-export { type ParsedFlags, parseFlags } from './flags/parse-flags.js';
+export type { LoadedFlags } from './flags/loaded-flags.js';
+export {
+  type ParsedFlags,
+  type ParseFlagsOptions,
+  parseFlags,
+  withLoadedFlags,
+} from './flags/parse-flags.js';
 export { type MemorySaving, memorySavings } from './memory/memory-savings.js';
 export type { MemoryShape, PipelineShape } from './memory/memory-shape.js';
 export { memoryShapeOf } from './memory/memory-shape-of.js';

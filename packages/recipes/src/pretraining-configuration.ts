@@ -1,3 +1,4 @@
+import type { TokenizerOptions } from '@mtl/data';
 import type { GeluKind } from '@mtl/kernels';
 import type { LayerLayout, LayerNormPlacement, Recomputation } from '@mtl/models';
 import type { BatchSizeRampup, LearningRateScheduleOptions, LossScalerOptions } from '@mtl/optimizer';
@@ -22,6 +23,8 @@ export interface ModelConfiguration {
   readonly initMethodStd: number;
   readonly untieEmbeddingsAndOutputWeights: boolean;
   readonly makeVocabSizeDivisibleBy: number;
+  /** Tokens that a loaded model knows; absent: as many as the tokenizer has. */
+  readonly vocabularySize?: number;
 }
 
 /** What a BERT has beside what all models have. */
@@ -70,18 +73,13 @@ export interface OptimizerConfiguration {
 }
 
 /**
- * How text became token ids; undefined where a loaded model decides. The options of @mtl/data's
+ * How text became token ids; undefined for the tokenizer of the bundled corpus. The options of @mtl/data's
  * `createTokenizer`.
  */
-export type TokenizerConfiguration =
-  | { readonly type: 'GPT2BPETokenizer'; readonly vocabFile?: string; readonly mergeFile?: string }
-  | { readonly type: 'HuggingFaceTokenizer'; readonly tokenizerModel: string }
-  | { readonly type: 'BertWordPieceLowerCase' | 'BertWordPieceCase'; readonly vocabFile: string }
-  | { readonly type: 'ByteLevelTokenizer' }
-  | { readonly type: 'NullTokenizer'; readonly vocabSize: number };
+export type TokenizerConfiguration = TokenizerOptions;
 
 export interface DataConfiguration {
-  /** The words of --data-path (prefixes, or weights and prefixes); empty for the corpus that comes along. */
+  /** The words of --data-path (prefixes, or weights and prefixes); empty for the bundled corpus. */
   readonly dataPath: readonly string[];
   readonly split: string;
   readonly dataCachePath?: string;

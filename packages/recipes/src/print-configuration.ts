@@ -30,7 +30,12 @@ export function printConfiguration(
     derivedValues(configuration).map(([name, value]) => [name, value, ''] as const),
   );
   const said = notices.map((notice) => `  note: ${notice}`);
-  return [`configuration (preset ${preset})`, ...groups, derived, ...said].join('\n');
+  return [
+    `configuration (${preset === 'none' ? 'no preset' : `preset ${preset}`})`,
+    ...groups,
+    derived,
+    ...said,
+  ].join('\n');
 }
 
 function section(title: string, rows: ReadonlyArray<readonly [string, string, string]>): string {

@@ -1,6 +1,7 @@
 import { ConfigurationError } from '@mtl/errors';
 import { bertConfiguration } from './configuration/bert-configuration.js';
 import { checkAddressable } from './configuration/check-addressable.js';
+import { checkRequiredFlags } from './configuration/check-required-flags.js';
 import { checkpointConfiguration } from './configuration/checkpoint-configuration.js';
 import { dataConfiguration } from './configuration/data-configuration.js';
 import { FlagReader } from './configuration/flag-reader.js';
@@ -30,11 +31,13 @@ export interface ValidateConfigurationOptions {
  *   `MTL_TOO_LARGE`, `MTL_LEARNING_RATE`, `MTL_LOSS_SCALE`, `MTL_SPLIT`.
  */
 export function validateConfiguration(
-  resolved: ResolvedFlags & { readonly notices?: readonly string[] },
+  resolved: ResolvedFlags & { readonly notices?: readonly string[]; readonly argv?: readonly string[] },
   { worldSize = 1 }: ValidateConfigurationOptions = {},
 ): PretrainingConfiguration {
   const flags = new FlagReader(resolved);
   const notices = [...(resolved.notices ?? [])];
+  const checkpoint = checkpointConfiguration(flags);
+  checkRequiredFlags(flags, { preset: resolved.preset, argv: resolved.argv ?? [] });
   const model = modelConfiguration(flags);
   // a BERT leaves padding out, and fills up what is left to what can be cut
   const cut = resolved.model === 'bert' ? { ...model, sequenceLength: undefined } : model;
@@ -49,7 +52,7 @@ export function validateConfiguration(
     optimizer: optimizerConfiguration({ flags, training, notices }),
     data: dataConfiguration({ flags, training, notices }),
     parallel,
-    checkpoint: checkpointConfiguration(flags),
+    checkpoint,
     logging: loggingConfiguration(flags, training),
     flags: resolved.values,
     sources: resolved.sources,

@@ -1,5 +1,6 @@
 import { createTokenizer } from '@mtl/data';
 import {
+  type Flags,
   type MemoryPrediction,
   type MemoryShape,
   type ModelKind,
@@ -11,8 +12,10 @@ import {
   predictMemory,
   predictStages,
   predictTime,
+  readLoadedFlags,
   type TimePrediction,
   validateConfiguration,
+  withLoadedFlags,
 } from '@mtl/recipes';
 import { formatDuration } from '@mtl/trainer';
 import type { Command } from 'commander';
@@ -32,6 +35,8 @@ interface PlanFlags {
 const examples = `
 Examples:
   mtl plan -- --preset gpt2-124m --bf16
+  mtl plan -- --num-layers 24 --hidden-size 1024 --num-attention-heads 16 --seq-length 1024 \\
+    --max-position-embeddings 1024 --micro-batch-size 4 --tokenizer-type GPT2BPETokenizer
   mtl plan --num-processes 8 --memory 80 -- --preset megatron-8.3b --bf16 --tensor-model-parallel-size 8
   mtl plan --num-processes 512 --tflops 30 -- --preset megatron-8.3b --bf16 --tensor-model-parallel-size 8 \\
     --global-batch-size 512 --train-iters 300000
@@ -39,7 +44,11 @@ Examples:
 
 The samples of a BERT are taken to fill their sequences: padding is not computed, so that others need less.`;
 
-/** Vocabulary of the corpus that comes along, whose tokenizer exists only once it is prepared. */
+/** What a plan requires of nobody: memory and time of a step do not depend on it. */
+const unusedWithTime: Flags = { lr: 1 };
+const unused: Flags = { ...unusedWithTime, 'train-iters': 1_000_000_000 };
+
+/** Vocabulary of the bundled corpus, whose tokenizer exists only once it is prepared. */
 const defaultVocabularySize = 4096;
 
 /** `mtl plan`: the memory that each process of a training will take, and its time, before it is started. */
@@ -63,7 +72,9 @@ export function planCommand(): Command {
 
 async function plan(argv: readonly string[], flags: PlanFlags): Promise<void> {
   const { model, numProcesses, memory, tflops, json } = flags;
-  const configuration = validateConfiguration(parseFlags(argv, { model }), { worldSize: numProcesses });
+  const parsed = parseFlags(argv, { model, unused: tflops === undefined ? unused : unusedWithTime });
+  const loaded = withLoadedFlags(parsed, await readLoadedFlags(parsed));
+  const configuration = validateConfiguration(loaded, { worldSize: numProcesses });
   const vocabularySize = await vocabularySizeOf(configuration);
   const shape = memoryShapeOf(configuration, vocabularySize);
   const prediction = predictMemory(shape);
@@ -86,7 +97,8 @@ async function plan(argv: readonly string[], flags: PlanFlags): Promise<void> {
   if (time !== undefined) process.stdout.write(formatTime(time));
 }
 
-async function vocabularySizeOf({ data }: PretrainingConfiguration): Promise<number> {
+async function vocabularySizeOf({ data, model }: PretrainingConfiguration): Promise<number> {
+  if (model.vocabularySize !== undefined) return model.vocabularySize;
   if (data.tokenizer === undefined) return defaultVocabularySize;
   return (await createTokenizer(data.tokenizer)).vocabularySize;
 }

@@ -22,7 +22,6 @@ import { transformerConfiguration } from './transformer-configuration.js';
 /** How a BERT is trained. */
 export const bertRecipe: ModelRecipe<BertModelConfiguration, MaskedStageBatch, BertStage> = {
   kind: 'bert',
-  tokenizerFlags: '--tokenizer-type BertWordPieceLowerCase or BertWordPieceCase with --vocab-file vocab.txt',
   prepareCorpus: (options) => prepareDefaultCorpus({ ...options, kind: 'bert' }),
   openDatasets: (configuration, options) => {
     const { data, model, training } = configuration;

@@ -22,7 +22,6 @@ import { stageBatches } from './stage-batches.js';
 /** How a GPT is trained. */
 export const gptRecipe: ModelRecipe<GptModelConfiguration, StageBatch, GptStage> = {
   kind: 'gpt',
-  tokenizerFlags: '--tokenizer-type GPT2BPETokenizer, or HuggingFaceTokenizer with --tokenizer-model',
   prepareCorpus: (options) => prepareDefaultCorpus({ ...options, kind: 'gpt' }),
   openDatasets: ({ data, model, training }, { tokenizer, ...options }) =>
     buildGptDatasets({

@@ -1,17 +1,15 @@
 import { saveCheckpoint } from '@mtl/checkpoint';
-import { createTokenizer } from '@mtl/data';
+import { createTokenizer, type TokenizerOptions } from '@mtl/data';
 import { CheckpointError } from '@mtl/errors';
-import {
-  type BertModelConfiguration,
-  type GptModelConfiguration,
-  huggingFaceModelType,
-  type TransformerConfiguration,
-} from '@mtl/models';
+import { huggingFaceModelType, type TransformerConfiguration } from '@mtl/models';
 import { LossScaler } from '@mtl/optimizer';
 import { optimizerTensors, trainingState, weightTensors } from '@mtl/trainer';
+import type { Flags } from '../flags/flag-schema.js';
 import { parseFlags } from '../flags/parse-flags.js';
 import type { ModelKind } from '../model-kind.js';
+import { presetsOf } from '../presets/presets-of.js';
 import { validateConfiguration } from '../validate-configuration.js';
+import { architectureFlags } from './architecture-flags.js';
 import { huggingFaceTokenizer } from './hugging-face-tokenizer.js';
 import { layersOfChunks } from './layers-of-chunks.js';
 import { recipeOf } from './recipe-of.js';
@@ -24,11 +22,12 @@ import { TrainingProcesses } from './training-processes.js';
 export interface BegunCheckpoint {
   readonly path: string;
   readonly kind: ModelKind;
-  /** Flags with which a training goes on from it. */
-  readonly flags: readonly string[];
+  /** The tokenizer that came with the model, if one did. */
+  readonly tokenizer: TokenizerOptions | undefined;
+  readonly vocabularySize: number;
 }
 
-const kinds: Readonly<Record<string, ModelKind>> = { gpt2: 'gpt', bert: 'bert' };
+const kinds = { gpt2: 'gpt', bert: 'bert' } as const;
 
 /**
  * Begins a directory of checkpoints with the weights of a directory of the transformers library, a GPT-2 or a
@@ -43,17 +42,16 @@ export async function huggingFaceToCheckpoint(options: {
 }): Promise<BegunCheckpoint> {
   const { loadHuggingFace, directory, onNotice } = options;
   await refuseCheckpoints(directory, { remedy: 'choose another name' });
-  const kind = await kindOf(loadHuggingFace);
+  const kind = kinds[await huggingFaceModelType(loadHuggingFace)];
   const recipe = recipeOf({ kind });
   const configurationOf = (flags: readonly string[]) =>
     validateConfiguration(parseFlags(flags, { model: kind }));
-  const found = await recipe.openHuggingFace(configurationOf([]), loadHuggingFace);
+  const preset = ['--preset', presetsOf(kind).whenNothingIsAsked];
+  const found = await recipe.openHuggingFace(configurationOf(preset), loadHuggingFace);
   for (const notice of found.notices ?? []) onNotice(notice);
   const model = found.configuration;
-  const modelOf = (flags: readonly string[]) => recipe.modelOf(configurationOf(flags), model.vocabularySize);
-  const flags = flagsOf({ kind, model, modelOf });
-  const configuration = configurationOf(flags);
-  refuseOtherModel(modelOf(flags), { model, loadHuggingFace });
+  const configuration = configurationOf(commandLineOf(kind, model));
+  refuseOtherModel(recipe.modelOf(configuration, model.vocabularySize), { model, loadHuggingFace });
 
   const tokenizerOptions = huggingFaceTokenizer(found.tokenizerFiles);
   const tokenizer = tokenizerOptions && (await createTokenizer(tokenizerOptions));
@@ -80,66 +78,31 @@ export async function huggingFaceToCheckpoint(options: {
         lossScaler: new LossScaler(configuration.optimizer.lossScale),
         configuration: await saveConfiguration({
           directory,
-          configuration,
+          // nothing was trained: the preset's flags are not this model's
+          configuration: { ...configuration, preset: 'none', flags: ownFlags(kind, model) },
           model,
           tokenizer,
           data: undefined,
         }),
       }),
     });
-    return { path, kind, flags };
+    return { path, kind, tokenizer: tokenizerOptions, vocabularySize: model.vocabularySize };
   } finally {
     optimizer.dispose();
     optimizer.buffers.dispose();
   }
 }
 
-async function kindOf(directory: string): Promise<ModelKind> {
-  const type = await huggingFaceModelType(directory);
-  const kind = kinds[type];
-  if (kind !== undefined) return kind;
-  throw new CheckpointError('MTL_HUGGING_FACE_CONFIG', `${directory} holds a model of type ${type}`, {
-    expected: `model_type ${Object.keys(kinds).join(' or ')} in config.json`,
-    exitCode: 2,
-  });
+function ownFlags(kind: ModelKind, model: TransformerConfiguration): Flags {
+  return { ...architectureFlags({ kind, model }), 'seq-length': model.maxPositionEmbeddings };
 }
 
-/**
- * The flags of a training of this model: its sizes, and what a training would not choose by itself;
- * everything else is left to the default preset.
- */
-function flagsOf(options: {
-  readonly kind: ModelKind;
-  readonly model: TransformerConfiguration;
-  readonly modelOf: (flags: readonly string[]) => TransformerConfiguration;
-}): readonly string[] {
-  const { kind, model, modelOf } = options;
-  const { layerNormPlacement, sentenceOrderHead } = model as BertModelConfiguration;
-  const own =
-    kind === 'bert'
-      ? [
-          ...['--layer-norm-placement', layerNormPlacement],
-          ...(sentenceOrderHead ? [] : ['--bert-no-binary-head']),
-        ]
-      : (model as GptModelConfiguration).tieEmbeddings
-        ? []
-        : ['--untie-embeddings-and-output-weights'];
-  const sizes = [
-    ...['--num-layers', `${model.numLayers}`],
-    ...['--hidden-size', `${model.hiddenSize}`],
-    ...['--num-attention-heads', `${model.numAttentionHeads}`],
-    ...['--seq-length', `${model.maxPositionEmbeddings}`],
-    ...own,
-  ];
-  const without = new Map(Object.entries(modelOf(sizes)));
-  const others: ReadonlyArray<readonly [flag: string, key: keyof TransformerConfiguration]> = [
-    ['--ffn-hidden-size', 'ffnHiddenSize'],
-    ['--make-vocab-size-divisible-by', 'makeVocabularySizeDivisibleBy'],
-    ['--norm-epsilon', 'layerNormEpsilon'],
-    ['--gelu', 'geluKind'],
-  ];
-  const needed = others.filter(([, key]) => without.get(key) !== model[key]);
-  return [...sizes, ...needed.flatMap(([flag, key]) => [flag, `${model[key]}`])];
+/** A command line for this model; the preset gives what a configuration needs besides. */
+function commandLineOf(kind: ModelKind, model: TransformerConfiguration): readonly string[] {
+  const words = Object.entries(ownFlags(kind, model)).flatMap(([name, value]) =>
+    value === true ? [`--${name}`] : value === false ? [`--no-${name}`] : [`--${name}`, `${value}`],
+  );
+  return ['--preset', presetsOf(kind).whenNothingIsAsked, ...words];
 }
 
 /** What the flags of a training have no words for, such as three kinds of tokens. */

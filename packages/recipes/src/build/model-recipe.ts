@@ -62,8 +62,6 @@ export type DatasetsOptions = Omit<SplitDatasetsOptions, 'splitWeights'>;
  */
 export interface ModelRecipe<Model extends TransformerConfiguration, Batch extends NumberedBatch, Piece> {
   readonly kind: ModelKind;
-  /** Flags of tokenizers that suit it, for advice. */
-  readonly tokenizerFlags: string;
   /** The corpus that comes along, prepared for it. */
   prepareCorpus(options: {
     readonly directory: string;

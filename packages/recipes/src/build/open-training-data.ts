@@ -4,38 +4,35 @@ import {
   parseDataPath,
   type SplitDatasets,
   type Tokenizer,
-  type TokenizerOptions,
 } from '@mtl/data';
 import { ConfigurationError, DataError } from '@mtl/errors';
+import { tokenizerAdvice } from '../configuration/tokenizer-advice.js';
 import type { PretrainingConfiguration } from '../pretraining-configuration.js';
 import { recipeOf } from './recipe-of.js';
 
 export interface TrainingData {
   readonly datasets: SplitDatasets<NumberedBatch>;
   readonly tokenizer: Tokenizer;
-  /** The words of --data-path, or the prefix of the corpus that comes along. */
+  /** The words of --data-path, or the prefix of the bundled corpus. */
   readonly dataPath: readonly string[];
 }
 
 export interface OpenTrainingDataOptions {
-  /** Where the corpus that comes along is prepared. */
+  /** Where the bundled corpus is prepared. */
   readonly corpusDirectory: string;
-  /** The tokenizer that came with --load-hf, for where no flag names one. */
-  readonly huggingFaceTokenizer?: TokenizerOptions | undefined;
   /** Indices that cannot be kept are an error, instead of being built again by every run. Default: false. */
   readonly mustKeepIndices?: boolean;
   readonly onMessage: (text: string) => void;
 }
 
-/** Tokenizer and datasets of a run: those that --data-path names, or the corpus that comes along. */
+/** Tokenizer and datasets of a run: those that --data-path names, or the bundled corpus. */
 export async function openTrainingData(
   configuration: PretrainingConfiguration,
-  { corpusDirectory, huggingFaceTokenizer, mustKeepIndices = false, onMessage }: OpenTrainingDataOptions,
+  { corpusDirectory, mustKeepIndices = false, onMessage }: OpenTrainingDataOptions,
 ): Promise<TrainingData> {
   const { data, training } = configuration;
   const recipe = recipeOf(configuration);
-  let tokenizerOptions: TokenizerOptions | undefined = data.tokenizer ?? huggingFaceTokenizer;
-  let { dataPath } = data;
+  let { dataPath, tokenizer: tokenizerOptions } = data;
   if (dataPath.length === 0) {
     const corpus = await recipe.prepareCorpus({
       directory: corpusDirectory,
@@ -48,7 +45,7 @@ export async function openTrainingData(
   if (tokenizerOptions === undefined) {
     throw new ConfigurationError('MTL_FLAG_REQUIRED', '--data-path is given without --tokenizer-type', {
       expected: 'the tokenizer that the dataset was made with',
-      remedy: `pass ${recipe.tokenizerFlags}`,
+      remedy: `pass ${tokenizerAdvice[configuration.kind]}`,
     });
   }
   const tokenizer = await createTokenizer(tokenizerOptions);

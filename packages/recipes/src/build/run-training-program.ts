@@ -2,7 +2,7 @@ import { constants } from 'node:os';
 import { join } from 'node:path';
 import { exitCodeOf, formatError } from '@mtl/errors';
 import { formatHelp } from '../flags/format-help.js';
-import { type ParsedFlags, parseFlags } from '../flags/parse-flags.js';
+import { type ParsedFlags, parseFlags, withLoadedFlags } from '../flags/parse-flags.js';
 import { explainOutOfMemory } from '../memory/explain-out-of-memory.js';
 import type { ModelKind } from '../model-kind.js';
 import type { PretrainingConfiguration } from '../pretraining-configuration.js';
@@ -11,6 +11,7 @@ import { validateConfiguration } from '../validate-configuration.js';
 import { chooseSaveDirectory } from './choose-save-directory.js';
 import { endWithoutOutput } from './end-without-output.js';
 import { type JoinedProcesses, joinProcesses } from './join-processes.js';
+import { readLoadedFlags } from './read-loaded-flags.js';
 import { Training } from './training.js';
 import { broadcastJson } from './training-processes.js';
 
@@ -56,7 +57,7 @@ async function trainInJob(flags: ParsedFlags): Promise<void> {
   const how = { timeoutMinutes, device, allowTf32, backend, onMessage: console.log };
   const joined = await joinProcesses({ variables: process.env, ...how });
   try {
-    await train(flags, joined);
+    await train(await withFlagsOfLoad(flags, joined), joined);
   } catch (error) {
     // the other processes end with this message instead of waiting for this one
     joined.world?.abort(error as Error);
@@ -65,10 +66,21 @@ async function trainInJob(flags: ParsedFlags): Promise<void> {
   joined.world?.close();
 }
 
+/** The flags with what --load or --load-hf knows, which the first rank reads for all. */
+async function withFlagsOfLoad(flags: ParsedFlags, { world }: JoinedProcesses): Promise<ParsedFlags> {
+  if (flags.values.load === undefined && flags.values['load-hf'] === undefined) return flags;
+  const own = world === undefined || world.rank === 0 ? await readLoadedFlags(flags) : undefined;
+  return withLoadedFlags(flags, world === undefined ? own : broadcastJson(world.group, own));
+}
+
 async function train(flags: ParsedFlags, joined: JoinedProcesses): Promise<void> {
   const { world } = joined;
   const named = chooseSaveDirectory({
-    ...{ flags: flags.values, preset: flags.preset, startedAt: joined.startedAt ?? new Date() },
+    ...{
+      flags: flags.values,
+      preset: flags.preset === 'none' ? flags.model : flags.preset,
+      startedAt: joined.startedAt ?? new Date(),
+    },
     processId: Number(process.env.MTL_LAUNCHER_PID ?? process.pid),
   });
   const save = world === undefined ? named : broadcastJson(world.group, named);

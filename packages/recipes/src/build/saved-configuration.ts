@@ -124,6 +124,36 @@ export function readSavedModel(configuration: JsonObject, place: CheckpointPlace
   return { kind: 'gpt', model: gptModel, tokenizer };
 }
 
+/** What a checkpoint remembers of a model, and of its training where it was trained. */
+export interface SavedTrainingOfModel {
+  /** A GptModelConfiguration or a BertModelConfiguration, by the kind that was asked for. */
+  readonly model: TransformerConfiguration;
+  readonly tokenizer: TokenizerOptions | undefined;
+  /** Undefined where nothing was trained: a converted checkpoint. */
+  readonly training: Pick<ConfigurationJson, 'flags' | 'resolved'> | undefined;
+}
+
+/**
+ * What a checkpoint remembers of a model of this kind and of its pretraining.
+ *
+ * @throws CheckpointError MTL_CHECKPOINT_STATE when it remembers no model of this kind
+ */
+export function readSavedTraining(
+  kind: ModelKind,
+  configuration: JsonObject,
+  place: CheckpointPlace,
+): SavedTrainingOfModel {
+  checkHolds(kind, configuration, place);
+  const saved = configuration as unknown as SavedTraining & Record<string, unknown>;
+  const { trainedOn, flags, resolved } = saved;
+  const isTrained = trainedOn !== undefined && flags !== undefined && resolved !== undefined;
+  return {
+    model: saved[modelKeys[kind]] as TransformerConfiguration,
+    tokenizer: savedTokenizer(saved, place),
+    training: isTrained ? { flags, resolved } : undefined,
+  };
+}
+
 function holds(kind: ModelKind, configuration: JsonObject): boolean {
   const models = configuration as Partial<Record<string, Partial<TransformerConfiguration>>> | undefined;
   const { numLayers, hiddenSize, vocabularySize } = models?.[modelKeys[kind]] ?? {};

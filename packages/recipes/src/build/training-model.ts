@@ -1,7 +1,9 @@
 import type { Tokenizer } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
 import type { TransformerConfiguration } from '@mtl/models';
+import type { Flags } from '../flags/flag-schema.js';
 import type { PretrainingConfiguration } from '../pretraining-configuration.js';
+import { architectureFlags, weightFlagNames } from './architecture-flags.js';
 import { checkHuggingFaceTarget } from './check-hugging-face-target.js';
 import type { HuggingFaceModel } from './model-recipe.js';
 import { recipeOf } from './recipe-of.js';
@@ -17,8 +19,10 @@ export async function openHuggingFace(
 }
 
 /**
- * The architecture to train: that of the flags and the tokenizer, or that of --load-hf with the flags'
- * dropout.
+ * The architecture to train: that of the flags, which have it from --load or --load-hf where one is read,
+ * with the vocabulary of that model or of the tokenizer.
+ *
+ * @throws ConfigurationError MTL_TOKENIZER_MODEL, MTL_SEQUENCE_LENGTH
  */
 export function trainingModel(
   run: PretrainingConfiguration,
@@ -29,15 +33,18 @@ export function trainingModel(
 ): TransformerConfiguration {
   const { tokenizer, huggingFace } = options;
   const { model: flags } = run;
-  if (huggingFace === undefined) return recipeOf(run).modelOf(run, tokenizer.vocabularySize);
-  const { configuration, directory } = huggingFace;
-  if (tokenizer.vocabularySize > configuration.vocabularySize) {
+  const from = huggingFace?.directory ?? run.checkpoint.load;
+  const known = huggingFace?.configuration.vocabularySize ?? flags.vocabularySize;
+  if (known !== undefined && tokenizer.vocabularySize > known) {
     throw new ConfigurationError(
       'MTL_TOKENIZER_MODEL',
-      `the tokenizer has ${tokenizer.vocabularySize} tokens, ${directory} only ${configuration.vocabularySize}`,
+      `the tokenizer has ${tokenizer.vocabularySize} tokens, the model of ${from} only ${known}`,
       { expected: 'the tokenizer that the model was trained with' },
     );
   }
+  if (huggingFace === undefined) return recipeOf(run).modelOf(run, known ?? tokenizer.vocabularySize);
+  const { configuration, directory } = huggingFace;
+  refuseOtherSizes(run, huggingFace);
   if (flags.sequenceLength > configuration.maxPositionEmbeddings) {
     throw new ConfigurationError(
       'MTL_SEQUENCE_LENGTH',
@@ -53,4 +60,21 @@ export function trainingModel(
     hiddenDropout: flags.hiddenDropout,
     attentionDropout: flags.attentionDropout,
   };
+}
+
+/** Programs take the sizes from the directory (`readLoadedFlags`); other callers must give the same ones. */
+function refuseOtherSizes(
+  run: PretrainingConfiguration,
+  { configuration, directory }: HuggingFaceModel<TransformerConfiguration>,
+): void {
+  const { kind } = run;
+  const has = architectureFlags({ kind, model: configuration });
+  const asked = architectureFlags({ kind, model: recipeOf(run).modelOf(run, configuration.vocabularySize) });
+  const differing = weightFlagNames.filter((name) => has[name] !== asked[name]);
+  if (differing.length === 0) return;
+  const listed = (of: Flags): string => differing.map((name) => `--${name} ${of[name]}`).join(' ');
+  throw new ConfigurationError('MTL_FLAG_CONFLICT', `${listed(asked)} with ${directory}`, {
+    expected: `${listed(has)}, the sizes of the model there`,
+    remedy: `pass ${listed(has)}`,
+  });
 }

@@ -25,7 +25,6 @@ import { checkSaveForHuggingFace } from './check-save-for-hugging-face.js';
 import { dtypeOfPrecision } from './dtype-of-precision.js';
 import { exportedTokenizerFiles } from './exported-tokenizer-files.js';
 import { flopsShapeOf } from './flops-shape-of.js';
-import { huggingFaceTokenizer } from './hugging-face-tokenizer.js';
 import { loadTraining } from './load-training.js';
 import { microBatchesOf } from './micro-batches-of.js';
 import { type ModelPart, modelPart } from './model-part.js';
@@ -169,7 +168,7 @@ export class Training {
     setThreadsOfRank(parallel.threads, { localSize: local.size });
     const huggingFace = await openHuggingFace(configuration);
     const { datasets, train, tokenizer, dataPath } = await dataOfRank(configuration, {
-      ...{ corpusDirectory, huggingFace, processes, onMessage },
+      ...{ corpusDirectory, processes, onMessage },
       isFirstOnHost: local.rank === 0,
     });
     const model = trainingModel(configuration, { tokenizer, huggingFace });
@@ -362,7 +361,6 @@ export class Training {
 
 interface DataOfRankOptions {
   readonly corpusDirectory: string;
-  readonly huggingFace: Awaited<ReturnType<typeof openHuggingFace>>;
   readonly processes: TrainingProcesses;
   readonly isFirstOnHost: boolean;
   readonly onMessage: (text: string) => void;
@@ -374,15 +372,11 @@ interface DataOfRankOptions {
  */
 async function dataOfRank(
   configuration: PretrainingConfiguration,
-  { corpusDirectory, huggingFace, processes, isFirstOnHost, onMessage }: DataOfRankOptions,
+  { corpusDirectory, processes, isFirstOnHost, onMessage }: DataOfRankOptions,
 ) {
-  const { tokenizer, split } = configuration.data;
-  const ownTokenizer =
-    huggingFace === undefined || tokenizer !== undefined
-      ? undefined
-      : huggingFaceTokenizer(huggingFace.tokenizerFiles);
+  const { split } = configuration.data;
   const data = await processes.prepare(
-    () => openTrainingData(configuration, { corpusDirectory, huggingFaceTokenizer: ownTokenizer, onMessage }),
+    () => openTrainingData(configuration, { corpusDirectory, onMessage }),
     { isFirstOnHost },
   );
   const { train } = data.datasets;

@@ -4,8 +4,11 @@ import { refusals } from '../../test/support/refusals.js';
 
 it('leaves alone what some machine could hold', () => {
   // the largest model that has been announced, on one process
-  const line = '--num-layers 128 --hidden-size 25600 --num-attention-heads 160 --seq-length 2048';
-  expect(() => configure(`--preset none ${line} --micro-batch-size 1 --train-iters 1 --lr 1`)).not.toThrow();
+  const line =
+    '--num-layers 128 --hidden-size 25600 --num-attention-heads 160 --seq-length 2048 --max-position-embeddings 2048';
+  expect(() =>
+    configure(`--preset none ${line} --micro-batch-size 1 --train-iters 1 --lr 1 --data-path bundled`),
+  ).not.toThrow();
   // cut over enough processes, a larger one
   const processes = '--tensor-model-parallel-size 8 --pipeline-model-parallel-size 8';
   const large = small.replace('--hidden-size 64', '--hidden-size 500000').replace('heads 4', 'heads 8');

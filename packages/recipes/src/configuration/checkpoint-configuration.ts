@@ -1,6 +1,8 @@
 import type { CheckpointConfiguration } from '../pretraining-configuration.js';
 import type { FlagReader } from './flag-reader.js';
 
+const requireLoad = ['ckpt-step', 'no-load-optim', 'no-load-rng', 'finetune', 'use-checkpoint-args'] as const;
+
 /** @throws ConfigurationError `MTL_FLAG_NEEDS` or `MTL_FLAG_CONFLICT`. */
 export function checkpointConfiguration(flags: FlagReader): CheckpointConfiguration {
   const save = flags.get('save');
@@ -11,11 +13,11 @@ export function checkpointConfiguration(flags: FlagReader): CheckpointConfigurat
       if (flags.isGiven(name)) flags.needs(name, '--save DIR', 'has nowhere to save to');
     }
   }
-  if (flags.required('async-save') && !flags.isGiven('save-interval')) {
+  if (flags.required('async-save') && flags.get('save-interval') === undefined) {
     flags.needs('async-save', '--save-interval N', 'would have nothing to write while a training runs');
   }
   if (load === undefined) {
-    for (const name of ['ckpt-step', 'no-load-optim', 'no-load-rng', 'finetune'] as const) {
+    for (const name of requireLoad) {
       if (flags.isGiven(name)) flags.needs(name, '--load DIR', 'has nothing to load');
     }
   } else if (loadHuggingFace !== undefined) {

@@ -30,7 +30,9 @@ describe('dataConfiguration', () => {
     expect(gpt.notices).toContain(
       'the files of the tokenizer are read as those of --tokenizer-type GPT2BPETokenizer',
     );
-    const bert = validateConfiguration(parseFlags(['--vocab-file', 'v.txt'], { model: 'bert' }));
+    const bert = validateConfiguration(
+      parseFlags([...small.split(' '), '--vocab-file', 'v.txt'], { model: 'bert' }),
+    );
     expect(bert.data.tokenizer).toEqual({ type: 'BertWordPieceLowerCase', vocabFile: 'v.txt' });
     expect(bert.notices.join()).toContain('--tokenizer-type BertWordPieceLowerCase');
     const named = configure(`${small} --tokenizer-type GPT2BPETokenizer`);

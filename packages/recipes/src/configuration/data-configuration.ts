@@ -5,6 +5,7 @@ import type {
   TokenizerConfiguration,
   TrainingConfiguration,
 } from '../pretraining-configuration.js';
+import { bundledCorpus } from './bundled-corpus.js';
 import type { FlagReader } from './flag-reader.js';
 
 export interface DataConfigurationOptions {
@@ -21,12 +22,13 @@ export function dataConfiguration({ flags, training, notices }: DataConfiguratio
   if (!(valid! > 0) && training.evalIterations > 0) {
     notices.push(`${flags.written('split')} keeps nothing for validation: there will be no evaluation`);
   }
+  const dataPath = dataPathOf(flags);
   const dataCachePath = flags.get('data-cache-path');
   const tokenizer = tokenizerOf(flags);
   if (tokenizer !== undefined && flags.get('tokenizer-type') === undefined)
     notices.push(`the files of the tokenizer are read as those of --tokenizer-type ${tokenizer.type}`);
   return {
-    dataPath: flags.get('data-path') ?? [],
+    dataPath,
     split,
     ...(dataCachePath === undefined ? {} : { dataCachePath }),
     ...(tokenizer === undefined ? {} : { tokenizer }),
@@ -43,6 +45,21 @@ export function dataConfiguration({ flags, training, notices }: DataConfiguratio
     if (weights.length < 1 || weights.length > 3) refuseSplit(flags, `has ${weights.length} weights`);
     return [...weights, 0, 0].slice(0, 3);
   }
+}
+
+/** The words of --data-path; none for the bundled corpus, which is not mixed with others. */
+function dataPathOf(flags: FlagReader): readonly string[] {
+  const words = flags.get('data-path') ?? [];
+  if (!words.includes(bundledCorpus)) return words;
+  if (words.length === 1) return [];
+  throw new ConfigurationError(
+    'MTL_DATA_PATH',
+    `${flags.written('data-path')} mixes the bundled corpus with others`,
+    {
+      expected: `--data-path ${bundledCorpus} alone, or prefixes of datasets`,
+      remedy: `write ./${bundledCorpus} where a dataset has that name`,
+    },
+  );
 }
 
 function refuseSplit(flags: FlagReader, why: string): never {
@@ -71,6 +88,7 @@ function typeOfFiles(flags: FlagReader): Flags['tokenizer-type'] {
 
 /** The tokenizer that flags describe. @throws ConfigurationError `MTL_FLAG_NEEDS` */
 export function tokenizerOf(flags: FlagReader): TokenizerConfiguration | undefined {
+  if (flags.loadedTokenizer !== undefined) return flags.loadedTokenizer;
   const type = flags.get('tokenizer-type') ?? typeOfFiles(flags);
   for (const [name, types] of tokenizerFlags) {
     if (flags.get(name) === undefined || (type !== undefined && types.includes(type))) continue;

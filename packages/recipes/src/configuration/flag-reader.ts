@@ -1,3 +1,4 @@
+import type { TokenizerOptions } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
 import { defaultFlags, type FlagName, type Flags } from '../flags/flag-schema.js';
 import type { ResolvedFlags } from '../flags/resolve-flags.js';
@@ -38,11 +39,25 @@ export class FlagReader {
     });
   }
 
-  /** Whether somebody asked for something else than the default: not counting presets. */
+  /** Whether the command line or --config asks for something else than the default. */
   isGiven(name: FlagName): boolean {
-    const source = this.#resolved.sources.get(name);
-    if (source === undefined || source === 'default' || source.startsWith('preset ')) return false;
-    return this.#resolved.values[name] !== defaultFlags[name];
+    return this.#resolved.given.has(name) && this.#resolved.values[name] !== defaultFlags[name];
+  }
+
+  /** Whether a value is that of the checkpoint or directory which is loaded. */
+  isLoaded(name: FlagName): boolean {
+    const { sources, loaded } = this.#resolved;
+    return loaded !== undefined && sources.get(name) === loaded.source;
+  }
+
+  /** Tokens that the loaded model knows, where one was read. */
+  get vocabularySize(): number | undefined {
+    return this.#resolved.loaded?.vocabularySize;
+  }
+
+  /** The tokenizer of the loaded model, where no flag names another one. */
+  get loadedTokenizer(): TokenizerOptions | undefined {
+    return this.#resolved.loadedTokenizer;
   }
 
   /** The flag as it was written: `--lr 0.1`; with its source where that is not the command line. */

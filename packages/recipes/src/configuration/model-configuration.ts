@@ -28,11 +28,15 @@ export function modelConfiguration(flags: FlagReader): ModelConfiguration {
       `${flags.written('seq-length')} is longer than ${flags.written('max-position-embeddings')}`,
       {
         expected: `at most ${maxPositionEmbeddings} tokens per sample`,
-        remedy: `pass --seq-length ${maxPositionEmbeddings} or --max-position-embeddings ${sequenceLength}`,
+        remedy: flags.isLoaded('max-position-embeddings')
+          ? `pass --seq-length ${maxPositionEmbeddings}`
+          : `pass --seq-length ${maxPositionEmbeddings} or --max-position-embeddings ${sequenceLength}`,
       },
     );
   }
+  const { vocabularySize } = flags;
   return {
+    ...(vocabularySize === undefined ? {} : { vocabularySize }),
     numLayers: flags.required('num-layers'),
     hiddenSize,
     ffnHiddenSize: flags.get('ffn-hidden-size') ?? 4 * hiddenSize,

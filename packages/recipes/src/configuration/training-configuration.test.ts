@@ -73,7 +73,7 @@ refusals(
       'MTL_TRAIN_ITERS',
       /--train-samples 1 is less than one global batch; expected 2 samples/,
     ],
-    ['--no-train-iters', 1, 'MTL_FLAG_REQUIRED', /--train-iters is missing/],
+    ['--no-train-iters', 1, 'MTL_FLAG_REQUIRED', /--train-iters \(or --train-samples\) is missing/],
     ['--bf16 --fp16', 1, 'MTL_FLAG_CONFLICT', /--bf16 and --fp16: there is one precision/],
     ['--recompute-granularity full', 1, 'MTL_FLAG_NEEDS', /expected --recompute-method uniform or block/],
     [

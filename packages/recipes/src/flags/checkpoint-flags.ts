@@ -14,13 +14,19 @@ export const checkpointFlags = {
   'keep-last': count('Delete all but this many newest checkpoints of those that this job saved.', {
     defaultText: 'keep all',
   }),
-  load: text('Folder of checkpoints to resume from: its newest whole one.', { placeholder: 'DIR' }),
+  load: text(
+    'Folder of checkpoints to resume from: its newest whole one, whose flags hold where no other is given. With --finetune only those of its model and its tokenizer.',
+    { placeholder: 'DIR' },
+  ),
   'ckpt-step': count('Resume from the checkpoint of this step instead of the newest.'),
   'no-load-optim': toggle('Start with a fresh optimizer.'),
   'no-load-rng': toggle('Start with a fresh random state.'),
   finetune: toggle('Load weights only, and start at step 0 of the data.'),
+  'use-checkpoint-args': toggle(
+    'Take model and tokenizer from the checkpoint of --load where no flag says otherwise, as --load always does.',
+  ),
   'load-hf': text(
-    'Folder of a Hugging Face GPT-2 or BERT (config.json, model.safetensors) to take weights from.',
+    'Folder of a Hugging Face GPT-2 or BERT (config.json, model.safetensors) to take weights, model sizes and tokenizer from.',
     {
       placeholder: 'DIR',
     },

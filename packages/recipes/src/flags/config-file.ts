@@ -2,6 +2,8 @@ import { readFileSync } from 'node:fs';
 import { extname } from 'node:path';
 import { ConfigurationError, nearestName } from '@mtl/errors';
 import { parse as parseYaml, YAMLParseError } from 'yaml';
+import { bundledCorpus } from '../configuration/bundled-corpus.js';
+import type { PretrainingConfiguration } from '../pretraining-configuration.js';
 import { findFlagAlias } from './flag-aliases.js';
 import { type FlagName, flagNames, isFlagName } from './flag-schema.js';
 import { readFlagValue } from './flag-value.js';
@@ -68,8 +70,17 @@ function settingsIn(path: string): Settings {
   }
   if (parsed.format !== savedConfigurationFormat) return { flags: parsed, preset: undefined };
   // It holds every value that was in force, so nothing may be laid under it.
-  if (isMapping(parsed.flags)) return { flags: parsed.flags, preset: 'none' };
+  if (isMapping(parsed.flags)) return { flags: { ...derivedIn(parsed), ...parsed.flags }, preset: 'none' };
   throw fileError(`${path} is a saved configuration without flags`, 'a mapping under "flags"');
+}
+
+/** What a saved configuration may have derived from other flags and a command line must name. */
+function derivedIn({ resolved }: Record<string, unknown>): Record<string, unknown> {
+  const { model, data } = (resolved ?? {}) as Partial<PretrainingConfiguration>;
+  return {
+    ...(model === undefined ? {} : { 'max-position-embeddings': model.maxPositionEmbeddings }),
+    ...(data?.dataPath.length === 0 ? { 'data-path': [bundledCorpus] } : {}),
+  };
 }
 
 function isMapping(value: unknown): value is Record<string, unknown> {

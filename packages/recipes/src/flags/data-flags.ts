@@ -3,8 +3,8 @@ import { choice, count, text, texts, toggle } from './flag-kinds.js';
 /** What is trained on. */
 export const dataFlags = {
   'data-path': texts(
-    'Prefixes of .bin/.idx datasets, or pairs of a weight and a prefix: 0.7 wiki_text_document 0.3 books_text_document.',
-    { placeholder: '[WEIGHT] PREFIX ...', defaultText: 'the corpus that comes along' },
+    'Prefixes of .bin/.idx datasets, or pairs of a weight and a prefix: 0.7 wiki_text_document 0.3 books_text_document; or bundled, the corpus of the presets.',
+    { placeholder: '[WEIGHT] PREFIX ...' },
   ),
   split: text('Weights of training, validation and test documents.', {
     placeholder: 'A,B,C',

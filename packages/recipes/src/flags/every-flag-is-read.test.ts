@@ -8,7 +8,7 @@ const readElsewhere: readonly FlagName[] = ['distributed-backend'];
 
 // lines that between them come by every flag
 const lines = [
-  ['gpt', 1, '--fp16 --data-path a --tokenizer-type GPT2BPETokenizer --load x'],
+  ['gpt', 1, '--preset default --fp16 --data-path a --tokenizer-type GPT2BPETokenizer --load x'],
   ['gpt', 1, '--recompute-granularity full --recompute-method block --profile-steps 1 2'],
   ['gpt', 1, '--lr-decay-style WSD --lr-wsd-decay-iters 5'],
   ['gpt', 8, '--pipeline-model-parallel-size 2 --tensor-model-parallel-size 2 --use-distributed-optimizer'],

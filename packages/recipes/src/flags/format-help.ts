@@ -22,7 +22,8 @@ const programHelp = (model: ModelKind): ReadonlyArray<readonly [string, string]>
   [
     '--preset NAME',
     `A named set of flags: ${Object.keys(presetsOf(model).presets).join(', ')}; or none. ` +
-      `[${presetsOf(model).whenNoneIsNamed}]`,
+      `[${presetsOf(model).whenNothingIsAsked} without --config, --load, --load-hf and flags of model size, data ` +
+      'and tokenizer; none with one of them]',
   ],
   ['--config FILE', 'Flags from a YAML or JSON file; those of the command line override them.'],
   ['--debug', 'Print errors with their stack.'],
@@ -43,7 +44,8 @@ export function formatHelp({ program, description, model = 'gpt' }: FormatHelpOp
     .join('\n')}`;
   const note = wrap(
     'Flags have the names of Megatron-LM; underscores may stand for dashes. A switch is turned off again with --no-NAME. ' +
-      'The command line overrides --config, which overrides --preset, which overrides the defaults shown here.',
+      'The command line overrides --config, which overrides what --load or --load-hf has, which overrides --preset, ' +
+      'which overrides the defaults shown here.',
     width,
   ).join('\n');
   return [`usage: ${program} [flags]`, wrap(description, width).join('\n'), own, ...groups, note].join(

@@ -7,7 +7,7 @@ export const modelFlags = {
   'ffn-hidden-size': count('Width of the feed-forward layer.', { defaultText: '4 x --hidden-size' }),
   'num-attention-heads': count('Attention heads; must divide --hidden-size.'),
   'max-position-embeddings': count('Positions that the model has embeddings for.', {
-    defaultText: '--seq-length',
+    defaultText: 'with a preset: --seq-length',
   }),
   'attention-dropout': fraction('Dropout probability of attention weights.', { default: 0.1 }),
   'hidden-dropout': fraction('Dropout probability of embeddings and before residual additions.', {

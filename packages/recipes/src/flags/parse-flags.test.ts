@@ -368,8 +368,8 @@ describe('--config and --preset', () => {
 
   it('takes a file that holds all flags for either model, but no values of the other one', () => {
     const all = file('all.yaml', 'eod-mask-loss: false\nmask-prob: 0.15\n');
-    expect(parseFlags(['--config', all], { model: 'bert' }).preset).toBe('bert-default');
-    expect(parseFlags(['--config', all]).preset).toBe('default');
+    expect(parseFlags(['--config', all], { model: 'bert' }).values['mask-prob']).toBe(0.15);
+    expect(parseFlags(['--config', all]).values['eod-mask-loss']).toBe(false);
     const other = file('other.yaml', 'mask-prob: 0.2\n');
     expect(errorOf(`--config ${other}`)).toMatch(/MTL_FLAG_MODEL.*--mask-prob in .*other.yaml/);
   });

@@ -4,11 +4,11 @@ import { checkModelOfFlags } from './check-model-of-flags.js';
 import { checkScheduleOfFile } from './check-schedule-of-file.js';
 import { type ConfigFile, readConfigFile } from './config-file.js';
 import { findFlagAlias } from './flag-aliases.js';
-import { type FlagName, factsOf, flagNames, isFlagName } from './flag-schema.js';
+import { type FlagName, type Flags, factsOf, flagNames, isFlagName } from './flag-schema.js';
 import { readFlagValue } from './flag-value.js';
 import { findForeignFlag, judgeForeignFlag } from './foreign/foreign-flags.js';
-import { presetNotice } from './preset-notice.js';
-import { type ResolvedFlags, resolveFlags } from './resolve-flags.js';
+import type { LoadedFlags } from './loaded-flags.js';
+import { type ResolvedFlags, type ResolveFlagsOptions, resolveFlags } from './resolve-flags.js';
 
 /** Flags of the program itself, beside those of the schema. */
 const programFlags = ['preset', 'config', 'help', 'debug'] as const;
@@ -21,11 +21,23 @@ export interface ParsedFlags extends ResolvedFlags {
   readonly debug: boolean;
   /** What was given and has no effect: to be said, so that nobody believes otherwise. */
   readonly notices: readonly string[];
+  /** The words of the command line. */
+  readonly argv: readonly string[];
+  /** What the values were resolved from. */
+  readonly request: ResolveFlagsOptions;
+}
+
+export interface ParseFlagsOptions {
+  /** The model that the program trains. Default: gpt. */
+  readonly model?: ModelKind;
+  /** Values for required flags that the program does not use: `mtl plan` has no use for a learning rate. */
+  readonly unused?: Flags;
 }
 
 /**
  * Reads a command line, the file it names with --config and the preset it names with --preset: flags override
- * the file, the file overrides the preset, the preset overrides Megatron-LM's defaults.
+ * the file, the file overrides the preset, the preset overrides Megatron-LM's defaults. Where it names --load
+ * or --load-hf, `withLoadedFlags` adds what is there, above the preset.
  *
  * A flag that is repeated on the command line counts as it was given last, with a notice. Accepted are
  * `--flag value`, `--flag=value`, `--switch`, `--no-switch`, several values where a flag takes them,
@@ -41,11 +53,12 @@ export interface ParsedFlags extends ResolvedFlags {
  */
 export function parseFlags(
   argv: readonly string[],
-  { model = 'gpt' }: { readonly model?: ModelKind } = {},
+  { model = 'gpt', unused = {} }: ParseFlagsOptions = {},
 ): ParsedFlags {
   const debug = argv.includes('--debug');
   if (argv.includes('--help') || argv.includes('-h')) {
-    return { ...resolveFlags({ given: new Map(), model }), help: true, debug, notices: [] };
+    const request = { given: new Map(), model };
+    return { ...resolveFlags(request), help: true, debug, notices: [], argv, request };
   }
   const line = readCommandLine(argv);
   const file: ConfigFile | undefined = line.config === undefined ? undefined : readConfigFile(line.config);
@@ -53,16 +66,26 @@ export function parseFlags(
   if (file !== undefined)
     checkModelOfFlags({ model, values: file.values, where: `in ${file.path}`, allowDefaults: true });
   const preset = line.preset ?? file?.preset;
-  const resolved = resolveFlags({
-    given: line.values,
-    model,
+  const request: ResolveFlagsOptions = {
+    ...{ given: line.values, model, unused },
     ...(file === undefined ? {} : { file }),
     ...(preset === undefined ? {} : { preset }),
-  });
+  };
+  const resolved = resolveFlags(request);
   if (file !== undefined) checkScheduleOfFile(file, resolved);
   const notices = [...line.notices, ...(file?.notices ?? [])];
-  if (preset === undefined) notices.push(...presetNotice(resolved));
-  return { ...resolved, help: false, debug, notices };
+  return { ...resolved, help: false, debug, notices, argv, request };
+}
+
+/**
+ * The flags of a command line with what its --load or --load-hf knows.
+ *
+ * @throws ConfigurationError `MTL_FLAG_CONFLICT` for flags that contradict the loaded model.
+ */
+export function withLoadedFlags(flags: ParsedFlags, loaded: LoadedFlags | undefined): ParsedFlags {
+  if (loaded === undefined) return flags;
+  const request = { ...flags.request, loaded };
+  return { ...flags, ...resolveFlags(request), request };
 }
 
 interface CommandLine {

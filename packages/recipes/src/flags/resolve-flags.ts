@@ -1,28 +1,49 @@
-import { ConfigurationError, nearestName } from '@mtl/errors';
+import type { TokenizerOptions } from '@mtl/data';
+import { ConfigurationError } from '@mtl/errors';
 import type { ModelKind } from '../model-kind.js';
+import { presetFlags } from '../presets/preset-flags.js';
 import { presetsOf } from '../presets/presets-of.js';
 import type { ConfigFile } from './config-file.js';
 import { defaultFlags, type FlagName, type Flags } from './flag-schema.js';
+import { flagsOfOwnModels, tokenizerFlagNames } from './flags-of-own-models.js';
+import type { LoadedFlags } from './loaded-flags.js';
 
 /** Values of all flags, each from the strongest source that gives one. */
 export interface ResolvedFlags {
   readonly values: Flags;
-  /** Where each value comes from: `command line`, a file's name, `preset NAME` or `default`. */
+  /**
+   * Where each value comes from: `command line`, a file's name, `checkpoint PATH`, `Hugging Face directory
+   * PATH`, `preset NAME` or `default` (Megatron-LM's, where it has the flag).
+   */
   readonly sources: ReadonlyMap<FlagName, string>;
+  /** Flags of the command line and of --config. */
+  readonly given: ReadonlySet<FlagName>;
   /** The preset in force, or `none`. */
   readonly preset: string;
   /** The model that they describe. */
   readonly model: ModelKind;
+  /** What --load or --load-hf names, where it was read. */
+  readonly loaded?: Pick<LoadedFlags, 'source' | 'vocabularySize'>;
+  /** The tokenizer of the loaded model, where it is the one in force. */
+  readonly loadedTokenizer?: TokenizerOptions;
 }
 
 export interface ResolveFlagsOptions {
   /** Values of the command line, the strongest source. */
   readonly given: ReadonlyMap<FlagName, unknown>;
+  /** --config */
   readonly file?: ConfigFile;
-  /** The smallest one of the model unless given; `none` leaves only the defaults of the flags. */
+  /** What --load or --load-hf names. */
+  readonly loaded?: LoadedFlags;
+  /**
+   * `none` leaves only the defaults of the flags. Default: the smallest one of the model for a command line
+   * without --config and without a model, data or checkpoint of its own, otherwise `none`.
+   */
   readonly preset?: string;
   /** Default: gpt. */
   readonly model?: ModelKind;
+  /** Values for flags that the program requires of nobody, since it does not use them: the weakest source. */
+  readonly unused?: Flags;
 }
 
 /**
@@ -41,20 +62,60 @@ const displaced: Partial<Record<FlagName, readonly FlagName[]>> = {
   load: ['load-hf'],
 };
 
+type Entries = ReadonlyArray<readonly [FlagName, unknown]>;
+
 /**
- * Lays the sources over each other: defaults, preset, file, command line.
+ * Lays the sources over each other: defaults, preset, loaded checkpoint or Hugging Face directory, file,
+ * command line.
  *
- * @throws ConfigurationError `MTL_PRESET` for an unknown preset, with the nearest name.
+ * @throws ConfigurationError `MTL_PRESET` for an unknown preset, with the nearest name; `MTL_FLAG_CONFLICT`
+ *   for flags that contradict the loaded model.
  */
 export function resolveFlags(options: ResolveFlagsOptions): ResolvedFlags {
-  const { model = 'gpt' } = options;
-  const preset = options.preset ?? presetsOf(model).whenNoneIsNamed;
-  const layers: Array<readonly [source: string, values: Iterable<readonly [string, unknown]>]> = [
-    ['default', Object.entries(defaultFlags)],
-    [`preset ${preset}`, Object.entries(presetFlags(preset, model))],
-    [options.file?.path ?? 'file', options.file?.values ?? []],
-    ['command line', options.given],
+  const { model = 'gpt', file, given, unused = {} } = options;
+  const preset = options.preset ?? presetWithoutName(options);
+  const asked = new Map([...(file?.values ?? []), ...given]);
+  const { loaded } = options;
+  if (loaded !== undefined) refuseContradictions(asked, loaded);
+  const hasOwnTokenizer = tokenizerFlagNames.some((name) => asked.has(name));
+  const layers: ReadonlyArray<readonly [source: string, entries: Entries]> = [
+    ['default', entriesOf({ ...unused, ...defaultFlags })],
+    [`preset ${preset}`, entriesOf(presetFlags(preset, model))],
+    [loaded?.source ?? '', loaded === undefined ? [] : loadedEntries(loaded, { hasOwnTokenizer })],
+    [file?.path ?? '', [...(file?.values ?? [])]],
+    ['command line', [...given]],
   ];
+  const { values, sources } = layOver(layers);
+  keepBelowPeak({ values, sources, preset });
+  return {
+    ...{ values: Object.freeze(Object.fromEntries(values)) as Flags, sources, preset, model },
+    given: new Set(asked.keys()),
+    ...(loaded === undefined ? {} : { loaded }),
+    ...(loaded?.tokenizer === undefined || hasOwnTokenizer ? {} : { loadedTokenizer: loaded.tokenizer }),
+  };
+}
+
+/** The default preset is for those who ask for nothing of their own. */
+function presetWithoutName({ given, file, model = 'gpt' }: ResolveFlagsOptions): string {
+  const isOwn = file !== undefined || [...given.keys()].some((name) => flagsOfOwnModels.has(name));
+  return isOwn ? 'none' : presetsOf(model).whenNothingIsAsked;
+}
+
+const entriesOf = (flags: Flags): Entries => Object.entries(flags) as unknown as Entries;
+
+/** Flags of a tokenizer belong together: one of the user's replaces all of the loaded model's. */
+function loadedEntries(
+  { values }: LoadedFlags,
+  { hasOwnTokenizer }: { readonly hasOwnTokenizer: boolean },
+): Entries {
+  const ofTokenizer: readonly string[] = tokenizerFlagNames;
+  return entriesOf(values).filter(([name]) => !(hasOwnTokenizer && ofTokenizer.includes(name)));
+}
+
+function layOver(layers: ReadonlyArray<readonly [source: string, entries: Entries]>): {
+  readonly values: Map<FlagName, unknown>;
+  readonly sources: Map<FlagName, string>;
+} {
   const values = new Map<FlagName, unknown>();
   const sources = new Map<FlagName, string>();
   const putBack = (name: FlagName): void => {
@@ -66,8 +127,7 @@ export function resolveFlags(options: ResolveFlagsOptions): ResolvedFlags {
       sources.set(name, 'default');
     }
   };
-  for (const [source, layer] of layers) {
-    const entries = [...layer] as ReadonlyArray<readonly [FlagName, unknown]>;
+  for (const [source, entries] of layers) {
     for (const [name, value] of entries) {
       // A switch that is turned off says nothing about its rivals.
       if (value === false) continue;
@@ -78,21 +138,40 @@ export function resolveFlags(options: ResolveFlagsOptions): ResolvedFlags {
       sources.set(name, source);
     }
   }
-  return { values: Object.freeze(Object.fromEntries(values)) as Flags, sources, preset, model };
+  return { values, sources };
 }
 
-function presetFlags(name: string, model: ModelKind): Flags {
-  if (name === 'none') return {};
-  const { presets } = presetsOf(model);
-  if (Object.hasOwn(presets, name)) return presets[name]!;
-  const names = Object.keys(presets);
-  const near = nearestName(name, names);
-  const other = model === 'gpt' ? 'bert' : 'gpt';
-  const isOfOther = Object.hasOwn(presetsOf(other).presets, name);
-  const what = isOfOther ? `${name} is a preset of ${other.toUpperCase()}` : `there is no preset ${name}`;
-  throw new ConfigurationError('MTL_PRESET', what, {
-    expected: `${names.join(', ')} or none`,
-    ...(near === undefined ? {} : { remedy: `pass --preset ${near}` }),
-    details: { preset: name, near },
-  });
+/** A lowest learning rate that only the preset asks for gives way to a peak below it. */
+function keepBelowPeak(options: {
+  readonly values: Map<FlagName, unknown>;
+  readonly sources: Map<FlagName, string>;
+  readonly preset: string;
+}): void {
+  const { values, sources, preset } = options;
+  const ofPreset = `preset ${preset}`;
+  const [peak, lowest] = [values.get('lr'), values.get('min-lr')] as [number | undefined, number];
+  if (sources.get('min-lr') !== ofPreset || peak === undefined || lowest <= peak) return;
+  values.set('min-lr', defaultFlags['min-lr']);
+  sources.set('min-lr', `default (${ofPreset}: ${lowest}, above --lr)`);
+}
+
+/** @throws ConfigurationError `MTL_FLAG_CONFLICT` naming all flags that contradict the loaded model */
+function refuseContradictions(
+  asked: ReadonlyMap<FlagName, unknown>,
+  { source, values, fixed }: LoadedFlags,
+): void {
+  const differing = fixed.filter((name) => asked.has(name) && asked.get(name) !== values[name]);
+  if (differing.length === 0) return;
+  const written = (value: (name: FlagName) => unknown) =>
+    differing.map((name) => `--${name} ${value(name)}`).join(' ');
+  const names = differing.map((name) => `--${name}`).join(' and ');
+  throw new ConfigurationError(
+    'MTL_FLAG_CONFLICT',
+    `${written((name) => asked.get(name))} contradicts the ${source}`,
+    {
+      expected: `${written((name) => values[name])}, which it has`,
+      remedy: `leave ${names} out: the directory gives ${differing.length === 1 ? 'it' : 'them'}`,
+      details: { flags: differing },
+    },
+  );
 }

@@ -25,6 +25,7 @@ export const bertDefault: Flags = {
   'lr-warmup-fraction': 0.05,
   'adam-beta2': 0.98,
   'weight-decay': 0.01,
+  'data-path': ['bundled'],
   split: '95,5,0',
   'eval-interval': 2000,
   'eval-iters': 32,

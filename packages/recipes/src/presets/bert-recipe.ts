@@ -18,6 +18,7 @@ export const bertRecipe: Flags = {
   'clip-grad': 1,
   'attention-dropout': 0.1,
   'hidden-dropout': 0.1,
+  'data-path': ['bundled'],
   split: '969,30,1',
   'log-interval': 10,
 };

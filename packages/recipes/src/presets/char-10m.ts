@@ -21,6 +21,7 @@ export const char10m: Flags = {
   'lr-warmup-fraction': 0.05,
   'adam-beta2': 0.99,
   'weight-decay': 0.1,
+  'data-path': ['bundled'],
   split: '90,10,0',
   'eval-interval': 250,
   'eval-iters': 10,

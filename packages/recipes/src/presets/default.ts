@@ -22,6 +22,7 @@ export const defaultPreset: Flags = {
   'lr-warmup-fraction': 0.05,
   'adam-beta2': 0.98,
   'weight-decay': 0.1,
+  'data-path': ['bundled'],
   split: '95,5,0',
   'eval-interval': 250,
   'eval-iters': 8,

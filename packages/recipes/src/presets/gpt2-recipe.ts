@@ -17,6 +17,7 @@ export const gpt2Recipe: Flags = {
   'clip-grad': 1,
   'attention-dropout': 0.1,
   'hidden-dropout': 0.1,
+  'data-path': ['bundled'],
   split: '949,50,1',
   'log-interval': 10,
 };

@@ -4,17 +4,17 @@ import { bertPresets } from './bert-presets.js';
 import { presets } from './presets.js';
 
 /**
- * The presets of a model by name, from the smallest to the largest, and the one that is in force when none is
- * named.
+ * The presets of a model by name, from the smallest to the largest, and the one for a command line that asks
+ * for no model, data or checkpoint of its own.
  */
 export interface PresetsOfModel {
   readonly presets: Readonly<Record<string, Flags>>;
-  readonly whenNoneIsNamed: string;
+  readonly whenNothingIsAsked: string;
 }
 
 const all: Readonly<Record<ModelKind, PresetsOfModel>> = {
-  gpt: { presets, whenNoneIsNamed: 'default' },
-  bert: { presets: bertPresets, whenNoneIsNamed: 'bert-default' },
+  gpt: { presets, whenNothingIsAsked: 'default' },
+  bert: { presets: bertPresets, whenNothingIsAsked: 'bert-default' },
 };
 
 export function presetsOf(model: ModelKind): PresetsOfModel {

@@ -1,5 +1,12 @@
 import type { ProcessGroup, World } from '@mtl/comm';
-import { type ModelKind, parseFlags, Training, validateConfiguration } from '@mtl/recipes';
+import {
+  type ModelKind,
+  parseFlags,
+  readLoadedFlags,
+  Training,
+  validateConfiguration,
+  withLoadedFlags,
+} from '@mtl/recipes';
 import { withoutFlags } from '../support/without-flags.js';
 
 export interface TrainGptArgument {
@@ -38,7 +45,9 @@ async function trainGpt(
 ): Promise<TrainGptResult> {
   const own = flagsOfRank?.[world.rank] ?? [];
   const flags = [...withoutFlags(all, own), ...own];
-  const configuration = validateConfiguration(parseFlags(flags, { model }), { worldSize: world.size });
+  const parsed = parseFlags(flags, { model });
+  const loaded = withLoadedFlags(parsed, await readLoadedFlags(parsed));
+  const configuration = validateConfiguration(loaded, { worldSize: world.size });
   let output = '';
   const write = (text: string): boolean => {
     output += text;

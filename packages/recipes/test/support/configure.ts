@@ -22,7 +22,7 @@ export function errorOf(line: string, worldSize = 1): MtlError {
 
 /** A preset-free line on which everything else is right. */
 export const small =
-  '--preset none --num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --micro-batch-size 2 --train-iters 100 --lr 1e-3';
+  '--preset none --num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --max-position-embeddings 32 --micro-batch-size 2 --train-iters 100 --lr 1e-3 --data-path bundled';
 
 /** Appended flags replace those of `small`; `--no-train-iters` takes that one away. */
 export function withFlags(line: string): string {

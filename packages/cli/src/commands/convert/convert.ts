@@ -1,5 +1,6 @@
+import { resolve } from 'node:path';
 import { ConfigurationError } from '@mtl/errors';
-import { checkpointToHuggingFace, huggingFaceToCheckpoint } from '@mtl/recipes';
+import { type BegunCheckpoint, checkpointToHuggingFace, huggingFaceToCheckpoint } from '@mtl/recipes';
 import type { Command } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';
 import { choiceOption, countOption } from '../../command-line/option-values.js';
@@ -19,7 +20,7 @@ interface ConvertFlags {
 const examples = `
 Examples:
   mtl convert --load runs/shakespeare --save-hf shakespeare-hf
-  mtl convert --load-hf gpt2 --save runs/gpt2        (then train with --load runs/gpt2)
+  mtl convert --load-hf gpt2 --save runs/gpt2        (prints how to train it on)
   mtl convert --load runs/bert --save-hf bert-hf     (its layer norm after sublayers: transformers knows no other)`;
 
 /** `mtl convert`: between checkpoints of a training and directories of the transformers library. */
@@ -58,10 +59,7 @@ async function convert(flags: ConvertFlags): Promise<void> {
   const isBack = loadHf !== undefined && save !== undefined && load === undefined && saveHf === undefined;
   if (isBack && ckptStep === undefined && dtype === undefined) {
     const begun = await huggingFaceToCheckpoint({ loadHuggingFace: loadHf, directory: save, onNotice });
-    const words = ['--load', save, ...begun.flags].map(quoted);
-    process.stdout.write(
-      `${loadHf} -> ${begun.path}\ntrain it by ${begun.kind}-train with ${words.join(' ')}\n`,
-    );
+    process.stdout.write(`${loadHf} -> ${begun.path}\n${adviceFor(begun, save)}\n`);
     return;
   }
   throw new ConfigurationError(
@@ -72,6 +70,24 @@ async function convert(flags: ConvertFlags): Promise<void> {
     },
   );
 }
+
+/**
+ * A command that trains it on as it is printed, on the bundled corpus; its values are there to be changed.
+ */
+function adviceFor({ kind, tokenizer, vocabularySize }: BegunCheckpoint, save: string): string {
+  const program = `npm run ${kind}-train --`;
+  const load = `--load ${quoted(resolve(save))}`;
+  const isGpt2 = kind === 'gpt' && vocabularySize >= gpt2VocabularySize;
+  if (tokenizer === undefined && !isGpt2) {
+    return `it came without a tokenizer: train it on with ${program} ${load}, and name tokenizer and data`;
+  }
+  const own = tokenizer === undefined ? ' --tokenizer-type GPT2BPETokenizer' : '';
+  const rest = '--data-path bundled --micro-batch-size 1 --lr 1e-5 --train-iters 100 --log-interval 10';
+  return `train it on with ${program} ${load}${own} ${rest}`;
+}
+
+/** Of the tokenizer that is built in. */
+const gpt2VocabularySize = 50_257;
 
 /** As a shell takes it. */
 const quoted = (word: string): string =>

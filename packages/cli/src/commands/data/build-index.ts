@@ -1,20 +1,28 @@
 import { splitNames } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
-import { type ModelKind, openTrainingData, parseFlags, validateConfiguration } from '@mtl/recipes';
+import {
+  type Flags,
+  type ModelKind,
+  openTrainingData,
+  parseFlags,
+  readLoadedFlags,
+  validateConfiguration,
+  withLoadedFlags,
+} from '@mtl/recipes';
 import type { Command } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';
 
 const examples = `
 It takes the flags of a training and makes the files that this training would make at its start, so that
 they are there when it begins. What counts is --data-path, --split, --seq-length, --seed, the tokenizer,
---train-samples (or --train-iters with --global-batch-size), --eval-iters and --data-cache-path; for a BERT
+--train-samples (or --train-iters), --micro-batch-size and --global-batch-size, --eval-iters and --data-cache-path; for a BERT
 also --mask-prob, --short-seq-prob and --bert-no-binary-head.
 
 Example:
   mtl data build-index --data-path wiki_text_document --split 969,30,1 --seq-length 1024 --seed 1234 \\
-    --train-samples 1000000 --lr-decay-samples 1000000 --tokenizer-type GPT2BPETokenizer
+    --train-samples 1000000 --global-batch-size 512 --micro-batch-size 4 --tokenizer-type GPT2BPETokenizer
   mtl data build-index --model bert --data-path wiki_text_sentence --seq-length 512 --train-iters 1000 \\
-    --global-batch-size 256 --tokenizer-type BertWordPieceLowerCase --vocab-file vocab.txt`;
+    --global-batch-size 256 --micro-batch-size 4 --tokenizer-type BertWordPieceLowerCase --vocab-file vocab.txt`;
 
 /** `mtl data build-index`: builds the sample indices of a training before it starts. */
 export function buildIndexCommand(): Command {
@@ -46,9 +54,17 @@ function splitModel(argv: readonly string[]): { model: ModelKind; flags: readonl
   return { model: name, flags: argv.toSpliced(at, attached === undefined ? 2 : 1) };
 }
 
+/** What indices do not depend on. */
+const unused: Flags = {
+  ...{ 'num-layers': 1, 'hidden-size': 1, 'num-attention-heads': 1, 'max-position-embeddings': 2 ** 31 },
+  lr: 1,
+};
+
 async function buildIndex(argv: readonly string[]): Promise<void> {
   const { model, flags } = splitModel(argv);
-  const configuration = validateConfiguration(parseFlags(flags, { model }));
+  const parsed = parseFlags(flags, { model, unused });
+  const loaded = withLoadedFlags(parsed, await readLoadedFlags(parsed));
+  const configuration = validateConfiguration(loaded);
   if (configuration.data.dataPath.length === 0) {
     throw new ConfigurationError('MTL_FLAG_REQUIRED', 'mtl data build-index: --data-path is missing', {
       expected: '--data-path PREFIX, or --data-path WEIGHT PREFIX WEIGHT PREFIX ...',

@@ -13,6 +13,7 @@ const precision: Record<string, ForeignFlag> = {
     ]),
   ),
   ...refused('products are computed in fp32, bf16 or fp16', 'use --bf16', {
+    fp8: 'training in FP8',
     'fp8-format': 'training in FP8',
     'fp8-recipe': 'training in FP8',
     'fp8-hybrid': 'training in FP8',

@@ -72,7 +72,6 @@ const recipe: Record<string, ForeignFlag> = {
     {
       'use-checkpoint-opt-param-scheduler': 'the schedule of the checkpoint',
       'use-checkpoint-lr-scheduler': 'the schedule of the checkpoint, in old versions',
-      'use-checkpoint-args': 'the flags of the checkpoint (pass --config with its configuration instead)',
       'use-mp-args-from-checkpoint-args': 'the parallel sizes of the checkpoint (any layout reads it)',
     },
   ),

@@ -1,0 +1,89 @@
+import { ConfigurationError } from '@mtl/errors';
+import type { FlagName } from '../flags/flag-schema.js';
+import { tokenizerFlagNames } from '../flags/flags-of-own-models.js';
+import type { ModelKind } from '../model-kind.js';
+import { presetsOf } from '../presets/presets-of.js';
+import { bundledCorpus } from './bundled-corpus.js';
+import type { FlagReader } from './flag-reader.js';
+import { tokenizerAdvice } from './tokenizer-advice.js';
+
+/** What Megatron-LM requires of every training, next to its length and data. */
+const required = [
+  'num-layers',
+  'hidden-size',
+  'num-attention-heads',
+  'seq-length',
+  'max-position-embeddings',
+  'micro-batch-size',
+  'lr',
+] as const satisfies readonly FlagName[];
+
+export interface CheckRequiredFlagsOptions {
+  /** The preset in force, or `none`. */
+  readonly preset: string;
+  /** The words of the command line, for the remedy. */
+  readonly argv: readonly string[];
+}
+
+/**
+ * Refuses a command line that leaves out what a training needs and no preset, file or checkpoint gives.
+ *
+ * @throws ConfigurationError `MTL_FLAG_REQUIRED` naming all missing flags
+ */
+export function checkRequiredFlags(flags: FlagReader, { preset, argv }: CheckRequiredFlagsOptions): void {
+  const has = (name: FlagName): boolean => flags.get(name) !== undefined;
+  // under a preset a model has as many positions as its sequences have tokens
+  const followsFromPreset = (name: FlagName): boolean =>
+    preset !== 'none' && name === 'max-position-embeddings';
+  const missing = required.filter((name) => !has(name) && !followsFromPreset(name));
+  const names: string[] = missing.map((name) => `--${name}`);
+  if (!has('train-iters') && !has('train-samples')) names.push('--train-iters (or --train-samples)');
+  const hasData = has('data-path');
+  if (!hasData) names.push('--data-path');
+  const isBundled = flags.get('data-path')?.join() === bundledCorpus;
+  const needsTokenizer = !isBundled && !tokenizerFlagNames.some(has);
+  if (needsTokenizer) names.push('--tokenizer-type');
+  if (names.length === 0) return;
+  const { model } = flags;
+  throw new ConfigurationError(
+    'MTL_FLAG_REQUIRED',
+    `${listed(names)} ${names.length === 1 ? 'is' : 'are'} missing`,
+    {
+      ...expectationOf(model, { hasData, needsTokenizer }),
+      remedy:
+        preset === 'none' && names.some((name) => name !== '--tokenizer-type')
+          ? `${remedyOf(model, argv)}${hasData && needsTokenizer ? ' --tokenizer-type NAME' : ''}`
+          : `pass ${tokenizerAdvice[model]}`,
+      details: { flags: names, preset },
+    },
+  );
+}
+
+function expectationOf(
+  model: ModelKind,
+  { hasData, needsTokenizer }: { readonly hasData: boolean; readonly needsTokenizer: boolean },
+): { readonly expected: string } | Record<string, never> {
+  const data = `--data-path PREFIX of a dataset, or --data-path ${bundledCorpus} for the bundled corpus`;
+  const tokenizer = `the tokenizer that the dataset was made with: ${tokenizerAdvice[model]}`;
+  const parts = [...(hasData ? [] : [data]), ...(needsTokenizer && hasData ? [tokenizer] : [])];
+  return parts.length === 0 ? {} : { expected: parts.join('; ') };
+}
+
+/** The same command line with the preset under it: what is missing comes from there. */
+function remedyOf(model: ModelKind, argv: readonly string[]): string {
+  const words = withoutPreset(argv).map(quoted);
+  const line = ['--preset', presetsOf(model).whenNothingIsAsked, ...words].join(' ');
+  return `pass them, or take them from a preset: ${line}`;
+}
+
+function withoutPreset(argv: readonly string[]): readonly string[] {
+  return argv.filter((word, at) => !/^--preset(=|$)/.test(word) && argv[at - 1] !== '--preset');
+}
+
+function listed(names: readonly string[]): string {
+  return names.length < 2 ? names.join() : `${names.slice(0, -1).join(', ')} and ${names.at(-1)}`;
+}
+
+/** As a shell takes it. */
+const quoted = (word: string): string =>
+  /^[\w./:=@%+,-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
