@@ -1,5 +1,4 @@
 import { DataError } from '@mtl/errors';
-import type { TraceEvent } from '../pictures/chrome-trace.js';
 import type { Simulation } from '../simulator/simulate-schedule.js';
 import { measureStep } from './measure-step.js';
 import { traceFormat } from './merge-traces.js';
@@ -33,12 +32,12 @@ const microsecond = 1000;
 export function readTrace(text: string, { name }: { readonly name: string }): readonly TracedPipeline[] {
   const { events, ranks } = parse(text, name);
   const spansOf = new Map(ranks.map(({ rank }) => [rank, [] as RecordedSpan[]]));
-  for (const { ph, cat, pid, tid, ts, dur, args } of events) {
+  for (const [index, event] of events.entries()) {
+    const { ph, tid, pid } = fieldsOf(event);
     if (ph !== 'X' || tid !== 0) continue;
-    const startNs = ts! * microsecond;
-    const { chunk, microBatch } = args as Pick<RecordedSpan, 'chunk' | 'microBatch'>;
-    const kind = cat as RecordedSpan['kind'];
-    spansOf.get(pid)?.push({ kind, chunk, microBatch, startNs, endNs: startNs + dur! * microsecond });
+    const span = spanOf(fieldsOf(event));
+    if (span === undefined) throw problem(name, `its event ${index} is malformed`);
+    spansOf.get(pid as number)?.push(span);
   }
   return [...new Set(ranks.map(({ pipeline }) => pipeline))].map((pipeline) => {
     const members = ranks.filter((rank) => rank.pipeline === pipeline).sort((a, b) => a.stage - b.stage);
@@ -55,6 +54,32 @@ export function readTrace(text: string, { name }: { readonly name: string }): re
   });
 }
 
+/** What an event of the first row of a process says that a rank did. */
+function spanOf({ cat, ts, dur, args }: Fields): RecordedSpan | undefined {
+  const { chunk, microBatch } = fieldsOf(args);
+  const isTime = (time: unknown): time is number => Number.isFinite(time) && (time as number) >= 0;
+  const isNumber = (number: unknown): number is number | undefined =>
+    number === undefined || (Number.isSafeInteger(number) && (number as number) >= 0);
+  const isWhole = typeof cat === 'string' && isTime(ts) && isTime(dur);
+  if (!isWhole || !isNumber(chunk) || !isNumber(microBatch)) return undefined;
+  // which kinds are passes, measureStep knows
+  const kind = cat as RecordedSpan['kind'];
+  const startNs = ts * microsecond;
+  return { kind, chunk, microBatch, startNs, endNs: startNs + dur * microsecond };
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** The fields of what should be an object; none where it is not. */
+function fieldsOf(value: unknown): Fields {
+  return typeof value === 'object' && value !== null ? (value as Fields) : {};
+}
+
+function isRank(value: unknown): value is TracedRank {
+  const { rank, pipeline, stage } = fieldsOf(value);
+  return [rank, pipeline, stage].every((number) => Number.isSafeInteger(number) && (number as number) >= 0);
+}
+
 /** The spans within each training step of a rank. */
 function stepsOf(spans: readonly RecordedSpan[]): RecordedSpan[][] {
   const steps = spans.filter(({ kind }) => kind === 'step').sort((a, b) => a.startNs - b.startNs);
@@ -68,8 +93,8 @@ function stepsOf(spans: readonly RecordedSpan[]): RecordedSpan[][] {
 function parse(
   text: string,
   name: string,
-): { readonly events: readonly TraceEvent[]; readonly ranks: readonly TracedRank[] } {
-  let trace: { traceEvents?: unknown; otherData?: { format?: unknown; ranks?: unknown } } | null;
+): { readonly events: readonly unknown[]; readonly ranks: readonly TracedRank[] } {
+  let trace: { traceEvents?: unknown; otherData?: { format?: unknown; ranks?: unknown } | null } | null;
   try {
     trace = JSON.parse(text);
   } catch (cause) {
@@ -79,7 +104,12 @@ function parse(
   if (otherData?.format !== traceFormat || !Array.isArray(events) || !Array.isArray(otherData.ranks)) {
     throw problem(name, 'it is no trace of a training');
   }
-  return { events, ranks: otherData.ranks };
+  const wrong = otherData.ranks.findIndex((rank) => !isRank(rank));
+  if (wrong >= 0) throw problem(name, `its rank ${wrong} is malformed`);
+  const ranks = otherData.ranks as TracedRank[];
+  if (ranks.length === 0) throw problem(name, 'it has no ranks');
+  if (new Set(ranks.map(({ rank }) => rank)).size < ranks.length) throw problem(name, 'it has a rank twice');
+  return { events, ranks };
 }
 
 function problem(name: string, what: string, cause?: unknown): DataError {

@@ -99,7 +99,8 @@ function bubbles({ pipeline, simulated, replayed, measured }: Comparison): strin
 function textScale({ ranks, makespan }: Simulation): number {
   const lengths = ranks.flatMap(({ passes }) => passes.map(({ start, end }) => end - start));
   const short = lengths.sort((a, b) => a - b)[Math.floor(lengths.length / 4)]!;
-  return Math.min(5 / short, 480 / makespan);
+  // a trace whose clock stood still
+  return makespan === 0 ? 1 : Math.min(5 / short, 480 / makespan);
 }
 
 function toJson({ pipeline, steps, shown, measured, replayed, simulated }: Comparison) {

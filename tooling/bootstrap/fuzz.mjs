@@ -1,0 +1,10 @@
+#!/usr/bin/env node
+/** npm run fuzz: makes the checkout ready and reads damaged files of every format. */
+import { spawnSync } from 'node:child_process';
+import { join } from 'node:path';
+import { bootstrap, root, toolEnvironment } from './bootstrap.mjs';
+
+bootstrap(['build', 'build:native']);
+const args = [join(root, 'tooling/fuzz/fuzz.mjs'), ...process.argv.slice(2)];
+const options = { cwd: root, env: toolEnvironment(), stdio: 'inherit' };
+process.exit(spawnSync(process.execPath, args, options).status ?? 1);

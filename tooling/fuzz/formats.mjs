@@ -1,0 +1,300 @@
+import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
+import { mutateBytes, mutateJson } from './mutations.mjs';
+import { importPackage, root } from './packages.mjs';
+import { makeTrace, readTraceFile } from './traces.mjs';
+
+const data = await importPackage('@mtl/data');
+const checkpoint = await importPackage('@mtl/checkpoint');
+const models = await importPackage('@mtl/models');
+const schedules = await importPackage('@mtl/pipeline/schedules');
+
+const texts = ['low lower lowest', 'new newer newest', 'naïve ✓ 你好 😀', '', 'the same', 'the same'];
+const probe = 'low lower lowest, naïve 你好 😀 <|endoftext|> [CLS] \u0085 x';
+const anything = () => undefined;
+
+/**
+ * A format of files that is read.
+ *
+ * - `make(directory)` writes a valid example, the same each time
+ * - `files(directory)`: those that are damaged, one at a time
+ * - `mutate(bytes, random)`
+ * - `read(directory, file)` reads all of it with the public readers
+ * - `invariant(result)`: what must be equal to that of the untouched example where no error is raised: what
+ *   the format says twice. Where it says everything once, damage may be another valid file: undefined.
+ */
+export const formats = {
+  parquet: {
+    make: (directory) => cpSync(join(root, 'packages/data/fixtures/parquet'), directory, { recursive: true }),
+    files: (directory) =>
+      readdirSync(directory).filter((name) => /\.parquet$/.test(name) && !/nulls/.test(name)),
+    mutate: mutateBytes,
+    read: (directory, file) => documentsOf(join(directory, file)),
+    // rows are counted by the file, its row groups, chunks and pages
+    invariant: (documents) => documents.length,
+  },
+  jsonl: {
+    make: (directory) =>
+      write(directory, 'a.jsonl', texts.map((text, i) => `${JSON.stringify({ text, i })}\n`).join('')),
+    files: () => ['a.jsonl'],
+    mutate: mutateBytes,
+    read: (directory, file) => documentsOf(join(directory, file)),
+    invariant: anything,
+  },
+  'jsonl-gz': {
+    make: (directory) =>
+      write(directory, 'a.jsonl.gz', gzipSync(texts.map((text) => `${JSON.stringify({ text })}\n`).join(''))),
+    files: () => ['a.jsonl.gz'],
+    mutate: mutateBytes,
+    read: (directory, file) => documentsOf(join(directory, file)),
+    // gzip has a checksum and a length
+    invariant: JSON.stringify,
+  },
+  text: {
+    make: (directory) => write(directory, 'a.txt', texts.join('\n\n')),
+    files: () => ['a.txt'],
+    mutate: mutateBytes,
+    read: (directory, file) => documentsOf(join(directory, file)),
+    invariant: anything,
+  },
+  indexed: {
+    make: makeIndexed,
+    files: () => ['a.idx', 'a.idx', 'a.bin'],
+    mutate: mutateBytes,
+    read: readIndexed,
+    // lengths, pointers and the size of the .bin file agree
+    invariant: ({ numTokens }) => numTokens,
+  },
+  'index-cache': {
+    make: (directory) => {
+      makeIndexed(directory);
+      readSamples(directory);
+    },
+    files: (directory) => readdirSync(join(directory, 'cache')).map((name) => join('cache', name)),
+    mutate: mutateBytes,
+    read: readSamples,
+    // the number of samples follows from the dataset
+    invariant: (samples) => samples.length,
+  },
+  'tokenizer-json': {
+    make: async (directory) => {
+      const options = { texts, vocabularySize: 280, minFrequency: 1 };
+      write(directory, 'bpe.json', JSON.stringify(await data.trainByteLevelBpe(options)));
+      const short = { ...options, vocabularySize: 60 };
+      write(directory, 'word-piece.json', JSON.stringify(await data.trainWordPiece(short)));
+      write(directory, 'unigram.json', JSON.stringify(unigram));
+    },
+    files: () => ['bpe.json', 'word-piece.json', 'unigram.json'],
+    mutate: mutateJson,
+    read: (directory, file) =>
+      tokenize({ type: 'HuggingFaceTokenizer', tokenizerModel: join(directory, file) }),
+    invariant: anything,
+  },
+  'vocab-json': {
+    make: async (directory) => {
+      const { model } = await data.trainByteLevelBpe({ texts, vocabularySize: 280, minFrequency: 1 });
+      write(directory, 'vocab.json', JSON.stringify(model.vocab));
+      write(
+        directory,
+        'merges.txt',
+        `#version: 0.2\n${model.merges.map((merge) => [merge].flat().join(' ')).join('\n')}\n`,
+      );
+    },
+    files: () => ['vocab.json', 'merges.txt'],
+    mutate: (bytes, random, file) => (file.endsWith('.json') ? mutateJson : mutateBytes)(bytes, random),
+    read: (directory) =>
+      tokenize({
+        type: 'GPT2BPETokenizer',
+        vocabFile: join(directory, 'vocab.json'),
+        mergeFile: join(directory, 'merges.txt'),
+      }),
+    invariant: anything,
+  },
+  'vocab-txt': {
+    make: (directory) =>
+      write(
+        directory,
+        'vocab.txt',
+        '[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nlow\n##er\n##est\nnew\nn\nthe\nsame\n',
+      ),
+    files: () => ['vocab.txt'],
+    mutate: mutateBytes,
+    read: (directory) =>
+      tokenize({ type: 'BertWordPieceLowerCase', vocabFile: join(directory, 'vocab.txt') }),
+    invariant: anything,
+  },
+  safetensors: {
+    make: (directory) =>
+      cpSync(join(root, 'packages/checkpoint/fixtures/python-sharded'), directory, { recursive: true }),
+    files: (directory) => readdirSync(directory).filter((name) => /\.(safetensors|json)$/.test(name)),
+    mutate: (bytes, random, file) => (file.endsWith('.json') ? mutateJson : mutateBytes)(bytes, random),
+    read: readSafetensors,
+    invariant: anything,
+  },
+  'hugging-face': {
+    make: (directory) => {
+      const fixtures = join(root, 'packages/models/fixtures');
+      for (const name of ['huggingface-gpt2', 'huggingface-bert']) {
+        cpSync(join(fixtures, name), join(directory, name), { recursive: true });
+      }
+    },
+    files: () => ['huggingface-gpt2/config.json', 'huggingface-bert/config.json'],
+    mutate: mutateJson,
+    read: (directory, file) => readModel(join(directory, file, '..')),
+    invariant: anything,
+  },
+  checkpoint: {
+    make: makeCheckpoint,
+    files: (directory) => {
+      const [name] = readdirSync(directory).filter((entry) => entry.startsWith('iter_'));
+      return readdirSync(join(directory, name)).map((file) => join(name, file));
+    },
+    mutate: (bytes, random, file) => (file.endsWith('.json') ? mutateJson : mutateBytes)(bytes, random),
+    read: readCheckpoint,
+    // manifest and shards have checksums
+    invariant: JSON.stringify,
+  },
+  schedule: {
+    make: (directory) => {
+      const size = { numStages: 3, numMicroBatches: 4 };
+      for (const name of ['1f1b', 'zb-h1']) {
+        write(directory, `${name}.csv`, schedules.formatScheduleCsv(schedules.buildSchedule(name, size)));
+      }
+    },
+    files: (directory) => readdirSync(directory),
+    mutate: mutateBytes,
+    read: (directory, file) => {
+      const schedule = schedules.parseScheduleCsv(readFileSync(join(directory, file), 'utf8'), {
+        name: file,
+      });
+      const times = { forward: 1, backwardInput: 1, backwardWeight: 1 };
+      return schedules.formatTimeline(schedules.simulateSchedule({ schedule, times }));
+    },
+    invariant: anything,
+  },
+  trace: {
+    make: (directory) => write(directory, 'trace.json', JSON.stringify(makeTrace(schedules))),
+    files: () => ['trace.json'],
+    mutate: mutateJson,
+    read: (directory, file) => readTraceFile(schedules, join(directory, file)),
+    invariant: anything,
+  },
+};
+
+function write(directory, name, content) {
+  mkdirSync(directory, { recursive: true });
+  writeFileSync(join(directory, name), content);
+}
+
+async function documentsOf(path) {
+  const documents = [];
+  for await (const document of data.readDocuments({ path })) documents.push(document);
+  return documents;
+}
+
+function makeIndexed(directory) {
+  mkdirSync(directory, { recursive: true });
+  const writer = new data.IndexedDatasetWriter({ prefix: join(directory, 'a'), dtype: 'uint16' });
+  for (const length of [5, 3, 0, 7, 4, 12, 9]) {
+    if (length > 0) writer.addSequence(Array.from({ length }, (_, i) => i));
+    writer.endDocument();
+  }
+  writer.finish();
+}
+
+function readIndexed(directory) {
+  const prefix = join(directory, 'a');
+  const dataset = data.IndexedDataset.open(prefix);
+  try {
+    for (let i = 0; i < dataset.numSequences; i++) dataset.sequence(i);
+    for (let i = 0; i < dataset.numDocuments; i++) dataset.documentSequences(i);
+    data.verifyIndexedDataset({ prefix, vocabularySize: 1000 });
+    return { numTokens: dataset.numTokens };
+  } finally {
+    dataset.close();
+  }
+}
+
+function readSamples(directory) {
+  const dataset = data.openGptDataset({
+    ...{ prefix: join(directory, 'a'), split: 'train', sequenceLength: 4, seed: 1, numSamples: 20 },
+    cacheDirectory: join(directory, 'cache'),
+  });
+  try {
+    return Array.from({ length: dataset.length }, (_, i) => dataset.sample(i));
+  } finally {
+    dataset.close();
+  }
+}
+
+async function tokenize(options) {
+  const tokenizer = await data.createTokenizer(options);
+  return tokenizer.decode(tokenizer.encode(probe));
+}
+
+async function readSafetensors(directory) {
+  const weights = await checkpoint.SafetensorsDirectory.open(directory);
+  try {
+    for (const name of weights.tensors.keys()) await weights.read({ name });
+  } finally {
+    await weights.close();
+  }
+}
+
+async function readModel(directory) {
+  const type = await models.huggingFaceModelType(directory);
+  return type === 'bert'
+    ? await models.readHuggingFaceBert({ directory })
+    : await models.readHuggingFaceGpt2({ directory });
+}
+
+const tensorsOf = () =>
+  ['a', 'b'].map((name, i) => {
+    const memory = new Uint8Array(4 * 6);
+    new Float32Array(memory.buffer).fill(i + 1);
+    return { memory, tensor: checkpoint.hostTensor({ name, dtype: 'F32', globalShape: [2, 3], memory }) };
+  });
+
+async function makeCheckpoint(directory) {
+  rmSync(directory, { recursive: true, force: true });
+  mkdirSync(directory, { recursive: true });
+  const tensors = tensorsOf().map(({ tensor }) => tensor);
+  await checkpoint.saveCheckpoint({ directory, iteration: 1, tensors, state: { step: 1 } });
+}
+
+async function readCheckpoint(directory, file) {
+  const path = join(directory, file, '..');
+  const opened = await checkpoint.Checkpoint.open(path);
+  await checkpoint.verifyCheckpoint(opened);
+  const tensors = tensorsOf();
+  for (const { memory } of tensors) memory.fill(0);
+  await checkpoint.loadCheckpoint({ checkpoint: opened, tensors: tensors.map(({ tensor }) => tensor) });
+  return tensors.map(({ memory }) => [...memory]);
+}
+
+const metaspace = { type: 'Metaspace', replacement: '▁', add_prefix_space: true, prepend_scheme: 'always' };
+const unigram = {
+  version: '1.0',
+  added_tokens: [
+    { id: 0, content: '<unk>', special: true },
+    { id: 1, content: '</s>', special: true },
+  ],
+  normalizer: { type: 'Sequence', normalizers: [{ type: 'NFKC' }, { type: 'Lowercase' }] },
+  pre_tokenizer: metaspace,
+  post_processor: null,
+  decoder: metaspace,
+  model: {
+    ...{ type: 'Unigram', unk_id: 0 },
+    vocab: [
+      ['<unk>', 0],
+      ['</s>', 0],
+      ['▁low', -2],
+      ['er', -3],
+      ['▁', -4],
+      ['l', -5],
+      ['o', -5],
+      ['w', -5],
+    ],
+  },
+};

@@ -1,0 +1,12 @@
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+
+/** The repository. */
+export const root = fileURLToPath(new URL('../../', import.meta.url));
+
+// The package that builds on all that read files.
+const { resolve } = createRequire(join(root, 'packages/recipes/package.json'));
+
+/** The public exports of a package of this repository, as built. */
+export const importPackage = (name) => import(pathToFileURL(resolve(name)).href);
