@@ -25,6 +25,7 @@ export function gatherRows(tape: Tape, { input, indices, tensorParallel }: Gathe
     input,
     indices,
     firstRow: group.rank * numRows,
+    numRows: group.size * numRows,
     // a row comes from one process, the others have zeros: the sum is exact
     reduceOutput: regionExchanges({ group, sequenceParallel: false }).leave,
   });

@@ -14,6 +14,8 @@ export interface VocabularyParallelCrossEntropyOptions extends Omit<LinearCrossE
  * all tokens, the same on every process. Logits exist only chunk by chunk and only for this process's
  * columns; what is exchanged of them is three numbers a token. The input is whole, or this process's
  * [S / t, B, H] with sequence parallelism; labels and weights are those of all tokens.
+ *
+ * @throws as `linearCrossEntropy`: on all processes, as all have the labels
  */
 export function vocabularyParallelCrossEntropy(
   tape: Tape,

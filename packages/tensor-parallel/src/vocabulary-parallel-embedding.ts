@@ -17,6 +17,9 @@ export interface VocabularyParallelEmbeddingOptions {
  * The sum of the chosen rows of all tables: [S, B, H], or [S / t, B, H] with sequence parallelism. Each
  * process looks up the tokens whose rows it holds; the others' are zeros, so that the sum over processes is
  * exact.
+ *
+ * @throws KernelError `MTL_INDEX` for an id that is no row of the whole table: on all processes that look it
+ *   up
  */
 export function vocabularyParallelEmbedding(
   tape: Tape,

@@ -27,3 +27,26 @@ describe.each([2, 4])(
     });
   },
 );
+
+describe('tokens and labels out of the range of the whole vocabulary', () => {
+  const refusals = [
+    // rows 37 to 39 of the table are padding, on the last rank
+    [{ token: 37 }, /^MTL_INDEX: .*: ids\[0\] is 37, expected 0 to 36$/],
+    [{ token: -1 }, /^MTL_INDEX: .*: ids\[0\] is -1, expected 0 to 36$/],
+    [{ label: 38 }, /^MTL_INDEX: .*: labels\[7\] is 38, expected 0 to 36$/],
+    [{ label: -100 }, /^MTL_INDEX: .*: labels\[7\] is -100, expected 0 to 36$/],
+  ] as const;
+
+  it('are refused on every rank, and an ignored label has no loss on any', async () => {
+    const ranks = await runInMemoryRanks<readonly string[]>({
+      ...typescriptThreads,
+      worldSize: 2,
+      module: new URL('./ranks/refuse-indices.ts', import.meta.url),
+      argument: [...refusals.map(([wrong]) => wrong), { label: -100, ignoreIndex: -100 }],
+    });
+    for (const results of ranks) {
+      refusals.forEach(([, expected], index) => void expect(results[index]).toMatch(expected));
+      expect(results.at(-1)).toBe('a loss of 0');
+    }
+  });
+});

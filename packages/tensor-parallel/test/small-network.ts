@@ -31,7 +31,10 @@ export interface NetworkResult {
 /**
  * Embedding, feed-forward network and loss, whole or spread over processes; every operation of the package.
  */
-export function runNetwork(tensorParallel: TensorParallel | undefined): NetworkResult {
+export function runNetwork(
+  tensorParallel: TensorParallel | undefined,
+  wrong: { readonly token?: number; readonly label?: number; readonly ignoreIndex?: number } = {},
+): NetworkResult {
   const isCut = tensorParallel?.sequenceParallel === true;
   const own = (size: number) => sliceOfRank(tensorParallel, { size, what: 'something' });
   const all = (size: number) => ({ start: 0, end: size });
@@ -56,8 +59,9 @@ export function runNetwork(tensorParallel: TensorParallel | undefined): NetworkR
   const ids = (values: readonly number[]) =>
     tape.input(Tensor.from(values, { shape: [values.length / B, B], dtype: 'int32' }));
   const indices = Array.from({ length: S * B }, (_, index) => index);
-  const tokens = ids(indices.map((index) => (index * 11) % 37));
-  const labels = ids(indices.map((index) => (index * 23 + 5) % 37));
+  const { token = 0, label = 5, ignoreIndex } = wrong;
+  const tokens = ids(indices.map((index) => (index === 0 ? token : (index * 11) % 37)));
+  const labels = ids(indices.map((index) => (index === 7 ? label : (index * 23 + 5) % 37)));
   const placeIds = ids(
     indices.slice(positions.start * B, positions.end * B).map((index) => Math.floor(index / B)),
   );
@@ -68,7 +72,7 @@ export function runNetwork(tensorParallel: TensorParallel | undefined): NetworkR
     ),
   );
   const embedded = vocabularyParallelEmbedding(tape, {
-    tokens: { ids: tokens, table: words },
+    tokens: { ids: tokens, table: words, vocabularySize: 37 },
     others: [{ ids: placeIds, table: places }],
     tensorParallel,
   });
@@ -84,6 +88,7 @@ export function runNetwork(tensorParallel: TensorParallel | undefined): NetworkR
     ...{ input: narrowed, weight: head, vocabularySize: 37, labels, weights, tensorParallel },
     // several chunks of a few rows each
     chunkBytes: 400,
+    ignoreIndex,
   });
   tape.backward(losses);
   const result = {

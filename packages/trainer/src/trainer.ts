@@ -8,6 +8,7 @@ import { LossSums } from './loss-sums.js';
 import type { StepMetrics } from './metrics/step-metrics.js';
 import type { ValidationLoss } from './metrics/validation-loss.js';
 import { Ranks } from './ranks.js';
+import { findingWrongIndices, namingWrongIndices, wrongIndexOfStep } from './wrong-index.js';
 
 /** Where a training stands: what a checkpoint must bring back besides tensors. */
 export interface TrainingProgress {
@@ -155,12 +156,15 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
       if (some.length === 0) break;
       using numbers = this.#deviceNumbers(some.length * losses.length);
       const own = new LossSums(losses, numbers);
-      pipeline.evaluate({
-        batches: some,
-        ...{ lossFactor: 1, sampleLossFactor: 1 },
-        onLoss: (loss) => own.add(loss),
+      const read = namingWrongIndices(`evaluation after iteration ${this.#progress.iteration}`, () => {
+        pipeline.evaluate({
+          batches: some,
+          ...{ lossFactor: 1, sampleLossFactor: 1 },
+          onLoss: (loss) => own.add(loss),
+        });
+        return numbers.read();
       });
-      own.ofKinds(numbers.read()).forEach((values, kind) => void sums[kind]!.push(...values));
+      own.ofKinds(read).forEach((values, kind) => void sums[kind]!.push(...values));
       losses.forEach(({ count }, kind) => {
         for (const batch of some) counts[kind]! += count(batch);
       });
@@ -186,7 +190,9 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     // the device is waited for once, when all figures of the step are on their way
     using figures = this.#deviceNumbers(batches.length * this.#options.losses.length + 1);
     const scaledSums = new LossSums(this.#options.losses, figures);
-    this.#accumulateGradients(batches, { lossScale, scaledSums });
+    namingWrongIndices(`iteration ${iteration}`, () =>
+      this.#accumulateGradients(batches, { lossScale, scaledSums }),
+    );
     const { consumedSamples } = this.#progress;
     if (this.#options.onGradients !== undefined) {
       optimizer.reduceGradients();
@@ -198,7 +204,14 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
       optimizer.launchStep({ learningRate: rate, lossScale, gradientNorm: figures.next() });
       return figures.read();
     };
-    const read = profiler?.span({ kind: 'optimizer' }, update) ?? update();
+    const found = findingWrongIndices(() => profiler?.span({ kind: 'optimizer' }, update) ?? update());
+    const read = 'value' in found ? found.value : undefined;
+    // a device reports only now what it has read; all ranks end, so that none saves this step
+    const { peakBytes } = memoryStatistics(this.#options.device);
+    const [peak, isWrong] = this.ranks.maximum([peakBytes, read === undefined ? 1 : 0]);
+    if (read === undefined || isWrong === 1) {
+      throw wrongIndexOfStep(iteration, 'wrong' in found ? found.wrong : undefined);
+    }
     const { gradientNorm, skipped } = optimizer.finishStep(read.at(-1)!);
     const sums = scaledSums.ofKinds(read.slice(0, -1));
     const means = this.#totalLosses(sums).map((sum) => sum / lossScale);
@@ -224,7 +237,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
       stepMs,
       tokensPerSecond: (globalBatchSize * sequenceLength * 1000) / stepMs,
       modelTflops: (this.#options.flopsPerSample * globalBatchSize) / stepMs / 1e9,
-      peakBytes: this.ranks.maximum([memoryStatistics(this.#options.device).peakBytes])[0]!,
+      peakBytes: peak!,
     };
   }
 

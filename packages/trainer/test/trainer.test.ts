@@ -2,6 +2,7 @@ import { mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { findCheckpoint, loadCheckpoint } from '@mtl/checkpoint';
+import type { ProcessGroup } from '@mtl/comm';
 import { numLiveTensors, type Tensor } from '@mtl/kernels';
 import {
   AdamwOptimizer,
@@ -22,6 +23,7 @@ import {
   type TrainingProgress,
   weightTensors,
 } from '../src/index.js';
+import { Ranks } from '../src/ranks.js';
 import { type BigramBatch, BigramStage, onePiece } from './bigram-stage.js';
 
 const size = 8;
@@ -112,6 +114,52 @@ describe('Trainer', () => {
     expect(await trainer.evaluate(batches(), 8)).toEqual(first);
     expect(optimizer.numSteps).toBe(0);
     await expect(trainer.evaluate(batches(0, 0), 8)).rejects.toMatchObject({ code: 'MTL_NO_DATA' });
+    dispose();
+  });
+
+  it.each([-100, size, 1_000_000_000])(
+    'names the step that has the label %d, and saves none from it on',
+    async (label) => {
+      const directory = mkdtempSync(join(tmpdir(), 'mtl-wrong-label-'));
+      onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
+      async function* wrong(): AsyncGenerator<BigramBatch> {
+        for (let sample = 0; ; sample++) {
+          const batch = batchOf(sample);
+          yield sample === 10 ? { ...batch, labels: [batch.labels[0]!, label] } : batch;
+        }
+      }
+      const built = build({ batches: wrong() });
+      const save = { directory, interval: 1, keepLast: 1, configuration: {} };
+      await expect(runTraining({ ...built, reporters: [], save })).rejects.toMatchObject({
+        code: 'MTL_INDEX',
+        message: `iteration 3: cross_entropy_backward: labels[1] is ${label}, expected 0 to 7`,
+      });
+      expect(readdirSync(directory)).toContain('iter_0000002');
+      expect(readdirSync(directory)).not.toContain('iter_0000003');
+      await expect(built.trainer.evaluate(wrong(), 11)).rejects.toThrow(
+        /^evaluation after iteration 2: cross_entropy/,
+      );
+      built.dispose();
+      // the stage of these tests keeps what a pass has made that failed
+      before = numLiveTensors();
+    },
+  );
+
+  it('ends on all ranks where another one has read an index out of range', async () => {
+    const { trainer, optimizer, dispose } = build();
+    // what the device of another rank reports when it is read: the second of two numbers of a step
+    const allReduce = (tensor: Tensor) => {
+      if (tensor.size === 2) tensor.write(Float64Array.of(0, 1));
+      return { wait: () => {} };
+    };
+    const groups = { ...optimizer.groups, world: { allReduce } as unknown as ProcessGroup };
+    const ranks = new Ranks({ groups, device: 'cpu' });
+    Object.defineProperty(trainer, 'ranks', { value: ranks });
+    await expect(all(trainer)).rejects.toMatchObject({
+      ...{ name: 'TrainingError', code: 'MTL_INDEX' },
+      message: 'iteration 1: another rank has read an index out of range',
+    });
+    expect(trainer.progress.iteration).toBe(0);
     dispose();
   });
 

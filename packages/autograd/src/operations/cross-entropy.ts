@@ -9,13 +9,21 @@ export interface CrossEntropyOptions {
   readonly labels: Variable;
   /** float32 [N]: the factor of each loss in the total. */
   readonly weights: Variable;
+  /**
+   * Rows with this label have no loss and no gradient, whatever their weight. As in PyTorch the mean is that
+   * of the others: weigh each with 1 / their number.
+   */
+  readonly ignoreIndex?: number | undefined;
 }
 
 /**
  * The losses [N], float32, of logits that are there already: few classes, such as those of a fine-tuning
  * task. For a vocabulary take `linearCrossEntropy`, which never has all logits in memory.
+ *
+ * @throws KernelError `MTL_INDEX` for a label that is no class, unless its weight is 0 or it is ignored
  */
-export function crossEntropy(tape: Tape, { logits, labels, weights }: CrossEntropyOptions): Variable {
+export function crossEntropy(tape: Tape, options: CrossEntropyOptions): Variable {
+  const { logits, labels, weights, ignoreIndex } = options;
   const { dtype, device } = logits.tensor;
   const numRows = labels.tensor.size;
   const matrix = [numRows, logits.tensor.size / numRows] as const;
@@ -31,14 +39,20 @@ export function crossEntropy(tape: Tape, { logits, labels, weights }: CrossEntro
     };
     const weightsView = inputs.weights.reshape([numRows]);
     const columns = { numColumns: matrix[1] };
-    crossEntropyStatistics({ ...statistics, ...views, ...columns });
-    crossEntropyBackward({
-      ...{ ...statistics, ...views, ...columns, loss, weights: weightsView },
-      logitGradient: gradient,
-    });
-    for (const tensor of [...Object.values(statistics), ...Object.values(views), weightsView])
-      tensor.dispose();
-    return loss;
+    try {
+      crossEntropyStatistics({ ...statistics, ...views, ...columns });
+      crossEntropyBackward({
+        ...{ ...statistics, ...views, ...columns, loss, weights: weightsView, ignoreIndex },
+        logitGradient: gradient,
+      });
+      return loss;
+    } catch (error) {
+      loss.dispose();
+      throw error;
+    } finally {
+      for (const tensor of [...Object.values(statistics), ...Object.values(views), weightsView])
+        tensor.dispose();
+    }
   };
 
   const tensors = { logits: logits.tensor, labels: labels.tensor, weights: weights.tensor };

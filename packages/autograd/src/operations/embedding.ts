@@ -10,6 +10,8 @@ export interface EmbeddingLookup {
   readonly ids: Variable;
   /** [V, H], or the rows of it that this process holds: other rows count as zeros. */
   readonly table: Parameter;
+  /** What ids may choose: less than the table's rows where the last ones are padding. Default: all rows. */
+  readonly vocabularySize?: number | undefined;
 }
 
 /**
@@ -18,6 +20,7 @@ export interface EmbeddingLookup {
  * @param exchanges where the rows of the first table are spread over processes: the chosen ones are reduced
  *   before those of the other tables are added, and the ids of these are those of the reduced output's
  *   positions
+ * @throws KernelError `MTL_INDEX` for an id that is no row of the whole table
  */
 export function embedding(
   tape: Tape,
@@ -29,12 +32,9 @@ export function embedding(
   const reduced = startExchange(exchanges.reduceOutput, rows);
   rows.dispose();
   const output = reduced.wait();
-  for (const { ids, table } of others) {
-    embeddingForward({
-      ...{ output, ids: ids.tensor, accumulate: true },
-      ...{ table: table.data, firstRow: table.slices[0]!.start },
-    });
-  }
+  freeingOnError(output, () => {
+    for (const lookup of others) lookUp(lookup, { output, accumulate: true });
+  });
   const result = tape.result(output, { requiresGradient: true });
   tape.record(result, () => {
     const saved = lookups.map(({ ids }) => tape.save(ids));
@@ -46,11 +46,11 @@ export function embedding(
       backward: ({ parts, outputGradient }) => {
         if (!parts.weight) return [];
         const firstGradient = startExchange(exchanges.gatherOutputGradient, outputGradient!);
-        others.forEach(({ table }, position) => {
-          addTableGradient(table, saved[position + 1]!.tensor, outputGradient!);
+        others.forEach((lookup, position) => {
+          addTableGradient(lookup, saved[position + 1]!.tensor, outputGradient!);
         });
         const gradient = firstGradient.wait();
-        addTableGradient(first.table, saved[0]!.tensor, gradient);
+        addTableGradient(first, saved[0]!.tensor, gradient);
         gradient.dispose();
         return [];
       },
@@ -59,16 +59,36 @@ export function embedding(
   return result;
 }
 
-function rowsOf({ ids, table }: EmbeddingLookup): Tensor {
+function rowsOf(lookup: EmbeddingLookup): Tensor {
+  const { ids, table } = lookup;
   const { dtype, device } = table.data;
   const output = Tensor.empty({ shape: [...ids.tensor.shape, table.shape.at(-1)!], dtype, device });
-  embeddingForward({ output, ids: ids.tensor, table: table.data, firstRow: table.slices[0]!.start });
+  freeingOnError(output, () => lookUp(lookup, { output, accumulate: false }));
   return output;
 }
 
-function addTableGradient(table: Parameter, ids: Tensor, outputGradient: Tensor): void {
-  embeddingBackward({
-    ...{ tableGradient: table.mainGradient, firstRow: table.slices[0]!.start },
-    ...{ outputGradient, ids },
-  });
+function freeingOnError(tensor: Tensor, body: () => void): void {
+  try {
+    body();
+  } catch (error) {
+    tensor.dispose();
+    throw error;
+  }
+}
+
+function lookUp(
+  lookup: EmbeddingLookup,
+  to: { readonly output: Tensor; readonly accumulate: boolean },
+): void {
+  embeddingForward({ ...to, ids: lookup.ids.tensor, table: lookup.table.data, ...rowsToChoose(lookup) });
+}
+
+/** Which rows this process holds, and how many there are. */
+function rowsToChoose({ table, vocabularySize = table.globalShape[0] }: Omit<EmbeddingLookup, 'ids'>) {
+  return { firstRow: table.slices[0]!.start, numRows: vocabularySize };
+}
+
+function addTableGradient(lookup: Omit<EmbeddingLookup, 'ids'>, ids: Tensor, outputGradient: Tensor): void {
+  const tableGradient = lookup.table.mainGradient;
+  embeddingBackward({ ...{ tableGradient, outputGradient, ids }, ...rowsToChoose(lookup) });
 }

@@ -10,6 +10,8 @@ export interface GatherRowsOptions {
   readonly indices: Variable;
   /** Global flat index of the input's first row, where the sequence is cut over processes. Default 0. */
   readonly firstRow?: number;
+  /** Rows over all processes, where it is. Default: those of the input. */
+  readonly numRows?: number | undefined;
   /** Where it is: what sums the rows that the processes hold, in place of those of others are zeros. */
   readonly reduceOutput?: ProductExchanges['reduceOutput'];
 }
@@ -18,16 +20,24 @@ export interface GatherRowsOptions {
  * Chosen rows of activations, [M, 1, H]: what follows computes only with them (masked positions, the first
  * token). Where the sequence is cut, every process gets all chosen rows and, in backward, keeps the gradients
  * of those that it holds.
+ *
+ * @throws KernelError `MTL_INDEX` for an index that is no row
  */
 export function gatherRows(tape: Tape, options: GatherRowsOptions): Variable {
-  const { input, indices, firstRow = 0 } = options;
+  const { input, indices, firstRow = 0, numRows } = options;
   const { dtype, device, shape } = input.tensor;
   const hidden = input.tensor.dim(-1);
   const matrix = [input.tensor.size / hidden, hidden];
   const rows = Tensor.empty({ shape: [indices.tensor.size, 1, hidden], dtype, device });
   const table = input.tensor.reshape(matrix);
-  embeddingForward({ output: rows, ids: indices.tensor, table, firstRow });
-  table.dispose();
+  try {
+    embeddingForward({ output: rows, ids: indices.tensor, table, firstRow, numRows });
+  } catch (error) {
+    rows.dispose();
+    throw error;
+  } finally {
+    table.dispose();
+  }
   const reduced = startExchange(options.reduceOutput, rows);
   rows.dispose();
   const result = tape.result(reduced.wait(), { requiresGradient: input.requiresGradient });
@@ -42,7 +52,10 @@ export function gatherRows(tape: Tape, options: GatherRowsOptions): Variable {
         // sums of rows that were chosen several times, in float32 as all sums of gradients
         const sums = Tensor.zeros({ shape: matrix, dtype: dtype === 'float64' ? dtype : 'float32', device });
         const ids = savedIndices.tensor;
-        embeddingBackward({ tableGradient: sums, outputGradient: outputGradient!, ids, firstRow });
+        embeddingBackward({
+          ...{ tableGradient: sums, outputGradient: outputGradient!, ids },
+          ...{ firstRow, numRows },
+        });
         if (dtype === sums.dtype) {
           const inputGradient = sums.reshape(shape);
           sums.dispose();

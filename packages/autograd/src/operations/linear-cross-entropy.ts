@@ -39,6 +39,11 @@ export interface LinearCrossEntropyOptions {
    * tokens.
    */
   readonly weights: Variable;
+  /**
+   * Tokens with this label have no loss and no gradient, whatever their weight. As in PyTorch the mean is
+   * that of the others: the number of tokens in their weights leaves the ignored ones out.
+   */
+  readonly ignoreIndex?: number | undefined;
   /** Most bytes of logits at a time. Default 128 MiB, on a GPU 256. */
   readonly chunkBytes?: number;
   readonly exchanges?: LinearCrossEntropyExchanges | undefined;
@@ -70,14 +75,21 @@ function forChunks(rows: Rows, size: number, body: (chunk: Rows, start: number, 
       weights: rows.weights.rows(start, end),
       losses: rows.losses.rows(start, end),
     };
-    body(chunk, start, end);
-    for (const view of Object.values(chunk)) view.dispose();
+    try {
+      body(chunk, start, end);
+    } finally {
+      for (const view of Object.values(chunk)) view.dispose();
+    }
   }
 }
 
 /** Logits [rows, V] of a chunk, its losses and, in the memory of the logits, weights * (softmax - onehot). */
-function crossEntropyOfChunk(chunk: Rows, options: LinearCrossEntropyOptions, withGradient: boolean): Tensor {
-  const { weight, bias, vocabularySize, exchanges } = options;
+function crossEntropyOfChunk(
+  chunk: Rows,
+  options: LinearCrossEntropyOptions,
+  { start: firstRow, withGradient }: { readonly start: number; readonly withGradient: boolean },
+): Tensor {
+  const { weight, bias, vocabularySize, ignoreIndex, exchanges } = options;
   const { device, dtype } = chunk.input;
   const numRows = chunk.input.dim(0);
   const logits = Tensor.empty({ shape: [numRows, weight.shape[0]!], dtype, device });
@@ -90,17 +102,24 @@ function crossEntropyOfChunk(chunk: Rows, options: LinearCrossEntropyOptions, wi
   const inputs = { logits, labels: chunk.labels, firstColumn, numColumns };
   const gradient = {
     ...{ ...statistics, ...inputs, loss: chunk.losses, weights: chunk.weights },
+    ...{ vocabularySize, ignoreIndex, firstRow },
     logitGradient: withGradient ? logits : undefined,
   };
-  if (exchanges === undefined) {
-    crossEntropyForwardBackward(gradient);
-  } else {
-    crossEntropyStatistics({ ...statistics, ...inputs });
-    exchanges.reduceStatistics(all);
-    crossEntropyBackward(gradient);
+  try {
+    if (exchanges === undefined) {
+      crossEntropyForwardBackward(gradient);
+    } else {
+      crossEntropyStatistics({ ...statistics, ...inputs });
+      exchanges.reduceStatistics(all);
+      crossEntropyBackward(gradient);
+    }
+    return logits;
+  } catch (error) {
+    logits.dispose();
+    throw error;
+  } finally {
+    for (const tensor of [all, ...Object.values(statistics)]) tensor.dispose();
   }
-  for (const tensor of [all, ...Object.values(statistics)]) tensor.dispose();
-  return logits;
 }
 
 /**
@@ -109,7 +128,9 @@ function crossEntropyOfChunk(chunk: Rows, options: LinearCrossEntropyOptions, wi
  * from the same logits, so that these are computed once (read the losses after backward). The weight half
  * alone computes the logits again.
  *
- * @throws UsageError `MTL_SHAPE` when the vocabulary has more entries than the weight has rows
+ * @throws UsageError `MTL_SHAPE` when the vocabulary has more entries than the weight has rows; KernelError
+ *   `MTL_INDEX` for a label outside the vocabulary, unless its weight is 0 or it is ignored, as soon as
+ *   losses are computed
  */
 export function linearCrossEntropy(tape: Tape, options: LinearCrossEntropyOptions): Variable {
   const { input, weight, bias, exchanges } = options;
@@ -142,16 +163,26 @@ export function linearCrossEntropy(tape: Tape, options: LinearCrossEntropyOption
       losses: losses.view({ shape: [numRows] }),
     };
     whole.dispose();
-    body(rows);
-    for (const view of Object.values(rows)) view.dispose();
+    try {
+      body(rows);
+    } finally {
+      for (const view of Object.values(rows)) view.dispose();
+    }
   };
 
   if (!tape.recording) {
     const tensors = { input: input.tensor, labels: options.labels.tensor, weights: options.weights.tensor };
-    withRows(tensors, (rows) =>
-      forChunks(rows, size, (chunk) => crossEntropyOfChunk(chunk, options, false).dispose()),
-    );
-    return result;
+    try {
+      withRows(tensors, (rows) =>
+        forChunks(rows, size, (chunk, start) =>
+          crossEntropyOfChunk(chunk, options, { start, withGradient: false }).dispose(),
+        ),
+      );
+      return result;
+    } catch (error) {
+      result.release();
+      throw error;
+    }
   }
 
   tape.record(result, () => {
@@ -165,7 +196,7 @@ export function linearCrossEntropy(tape: Tape, options: LinearCrossEntropyOption
       const product = parts.input ? Tensor.empty({ shape: rows.input.shape, dtype, device }) : undefined;
       let inputGradient: PendingTensor | undefined;
       forChunks(rows, size, (chunk, start, end) => {
-        const logitGradient = crossEntropyOfChunk(chunk, options, true);
+        const logitGradient = crossEntropyOfChunk(chunk, options, { start, withGradient: true });
         if (product !== undefined) {
           const output = product.rows(start, end);
           matmul({ output, left: logitGradient, right: weight.data });

@@ -5,9 +5,7 @@
 #include <cstring>
 
 namespace mtl {
-namespace {
 
-// The name of a tensor without the mark of an optional one. Valid until the thread's next call.
 const char* tensor_name(const OpCall& call, int tensor) {
   static thread_local char text[64];
   const OpEntry* entry = find_op(call.op);
@@ -17,6 +15,8 @@ const char* tensor_name(const OpCall& call, int tensor) {
   if (length > 0 && text[length - 1] == '?') text[length - 1] = '\0';
   return text;
 }
+
+namespace {
 
 void print_shape(char* text, size_t size, const int64_t* shape, int rank) {
   size_t used = static_cast<size_t>(std::snprintf(text, size, "["));

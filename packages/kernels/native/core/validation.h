@@ -8,6 +8,9 @@
 
 namespace mtl {
 
+// The name of a tensor without the mark of an optional one. Valid until the thread's next call.
+const char* tensor_name(const OpCall& call, int tensor);
+
 // The tensor is there and has exactly this shape.
 Status expect_shape(const OpCall& call, int tensor, std::initializer_list<int64_t> shape);
 // The tensor is there and has at least `minimum` and at most `maximum` dimensions.

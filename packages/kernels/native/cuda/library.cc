@@ -7,6 +7,7 @@
 #include "cuda/runtime/device_api.h"
 #include "cuda/runtime/graphs.h"
 #include "cuda/runtime/host_copies.h"
+#include "cuda/runtime/index_report.h"
 #include "cuda/runtime/op_table.h"
 #include "cuda/runtime/ranges.h"
 
@@ -33,7 +34,8 @@ void limit_memory(uint64_t bytes) { device_memory().set_limit(bytes); }
 Status synchronize() {
   MTL_RETURN_IF_ERROR(refuse_while_capturing("waiting for the device"));
   MTL_RETURN_IF_ERROR(use_device());
-  return cuda_status(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  MTL_RETURN_IF_CUDA_ERROR(cudaDeviceSynchronize());
+  return take_index_report();
 }
 
 const Backend backend = {kBackendAbiVersion,
@@ -81,6 +83,7 @@ Status open(const CudaOptions& options, CudaLibraryInformation* information, con
   // the library before the device: it can be missing, and a device that is taken is not given back
   MTL_RETURN_IF_ERROR(load_cublaslt(options.cublaslt_candidates, options.allow_tf32));
   MTL_RETURN_IF_ERROR(open_device(options.device_index));
+  MTL_RETURN_IF_ERROR(open_index_report());
   MTL_RETURN_IF_ERROR(open_cublaslt());
   information->device_index = options.device_index;
   std::snprintf(information->cublaslt_path, sizeof information->cublaslt_path, "%s", cublaslt_path());

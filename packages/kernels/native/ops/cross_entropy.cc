@@ -15,8 +15,14 @@
 //   rowMaximum, groupMaximum, rowSum, labelLogit, loss  [N] float32 (float64 over float64 logits);  weights [N] float32 (or float64)
 //   firstColumn: global number of column 0;  numColumns: how many columns are real, the rest being padding that never
 //   enters the softmax; 0 on a rank that holds padding only, whose maximum is -infinity and whose sum is 0
+//   vocabularySize: columns over all ranks; a label below 0 or from there on is MTL_INDEX, unless its weight
+//   is 0 or it
+//   is ignoreIndex (NaN: none), whose loss and gradient are 0;  firstRow: the number of row 0 in that error
 #include "ops/cross_entropy.h"
 
+#include <cmath>
+
+#include "core/index_check.h"
 #include "core/validation.h"
 
 namespace mtl {
@@ -44,6 +50,18 @@ Status validate_common(const OpCall& call, int logits, int labels) {
   return ok_status();
 }
 
+// What only the loss needs to know of labels.
+Status validate_label_range(const OpCall& call) {
+  const double ignored = call.attribute(3);
+  if (!std::isnan(ignored) && !(std::floor(ignored) == ignored && std::fabs(ignored) <= INT32_MAX)) {
+    return argument_error(call, "ignoreIndex %g, expected a whole number of 32 bits", ignored);
+  }
+  const int64_t end = call.integer(0) + call.integer(1);
+  if (call.integer(1) == 0 || call.integer(2) >= end) return ok_status();  // a rank of padding begins beyond
+  return argument_error(call, "vocabularySize %lld, expected at least %lld: firstColumn + numColumns",
+                        static_cast<long long>(call.integer(2)), static_cast<long long>(end));
+}
+
 Status validate_statistics(const OpCall& call) {
   MTL_RETURN_IF_ERROR(validate_common(call, kLogits, kLabels));
   for (const int tensor : {kMaximum, kSum, kLabelLogit}) MTL_RETURN_IF_ERROR(expect_per_row(call, tensor, kLogits));
@@ -52,6 +70,7 @@ Status validate_statistics(const OpCall& call) {
 
 Status validate_backward(const OpCall& call) {
   MTL_RETURN_IF_ERROR(validate_common(call, kBLogits, kBLabels));
+  MTL_RETURN_IF_ERROR(validate_label_range(call));
   for (const int tensor : {kLoss, kBMaximum, kBSum, kBLabelLogit}) {
     MTL_RETURN_IF_ERROR(expect_per_row(call, tensor, kBLogits));
   }
@@ -63,6 +82,7 @@ Status validate_backward(const OpCall& call) {
 Status validate_forward_backward(const OpCall& call) {
   constexpr int kFusedLogits = 5, kFusedLabels = 6, kFusedWeights = 7;
   MTL_RETURN_IF_ERROR(validate_common(call, kFusedLogits, kFusedLabels));
+  MTL_RETURN_IF_ERROR(validate_label_range(call));
   for (const int tensor : {1, 2, 3, 4}) MTL_RETURN_IF_ERROR(expect_per_row(call, tensor, kFusedLogits));
   MTL_RETURN_IF_ERROR(expect_shape(call, kFusedWeights, {call.tensor(kFusedLogits).dim(0)}));
   MTL_RETURN_IF_ERROR(expect_dtype(call, kFusedWeights, {DType::kFloat32, call.tensor(1).dtype}));
@@ -88,14 +108,14 @@ MTL_REGISTER_OP(OpSchema{
     "cross_entropy_forward_backward",
     5,
     {"logitGradient?", "loss", "rowMaximum", "rowSum", "labelLogit", "logits", "labels", "weights"},
-    {"firstColumn", "numColumns"},
+    {"firstColumn", "numColumns", "vocabularySize", "ignoreIndex", "firstRow"},
     validate_forward_backward,
     nullptr});
 MTL_REGISTER_OP(
     OpSchema{"cross_entropy_backward",
              2,
              {"logitGradient?", "loss", "logits", "labels", "rowMaximum", "rowSum", "labelLogit", "weights"},
-             {"firstColumn", "numColumns"},
+             {"firstColumn", "numColumns", "vocabularySize", "ignoreIndex", "firstRow"},
              validate_backward,
              nullptr});
 
@@ -111,7 +131,24 @@ Status cross_entropy_in_parts(const OpCall& call, FindKernel find) {
                   {"cross_entropy_backward",
                    {kGradient, kFusedLoss, kFusedLogits, kFusedLabels, kFusedMaximum, kFusedSum, kFusedLabelLogit,
                     kFusedWeights},
-                   {call.attribute(0), call.attribute(1)}});
+                   {call.attribute(0), call.attribute(1), call.attribute(2), call.attribute(3), call.attribute(4)}});
+}
+
+LabelRange label_range(const OpCall& call) {
+  const double ignored = call.attribute(3);
+  return {call.integer(2), std::isnan(ignored) ? INT64_MIN : static_cast<int64_t>(ignored), call.integer(4)};
+}
+
+Status expect_labels(const OpCall& call, int labels, int weights) {
+  const LabelRange range = label_range(call);
+  const TensorView& factors = call.tensor(weights);
+  for (int64_t row = 0; row < call.tensor(labels).size(); ++row) {
+    const int64_t label = call.data<int32_t>(labels)[row];
+    if ((label >= 0 && label < range.end) || label == range.ignored) continue;
+    const double weight = factors.dtype == DType::kFloat64 ? call.data<double>(weights)[row] : call.data<float>(weights)[row];
+    if (weight != 0.0) return index_error({call.op, tensor_name(call, labels), range.first_row + row, label, range.end});
+  }
+  return ok_status();
 }
 
 }  // namespace mtl

@@ -4,6 +4,7 @@
 //
 //   output, outputGradient [..., H]    ids int32 [...]    table [V, H]    tableGradient [V, H] float32 (float64)
 //   firstRow: the global number of the table's first row, for a table that is split over ranks by vocabulary
+//   numRows: how many rows ids may choose, over all ranks: an id below 0 or from there on is MTL_INDEX
 #include "core/validation.h"
 
 namespace mtl {
@@ -33,9 +34,9 @@ Status validate_backward(const OpCall& call) {
 }
 
 MTL_REGISTER_OP(OpSchema{
-    "embedding_forward", 1, {"output", "ids", "table"}, {"firstRow", "accumulate"}, validate_forward, nullptr});
+    "embedding_forward", 1, {"output", "ids", "table"}, {"firstRow", "accumulate", "numRows"}, validate_forward, nullptr});
 MTL_REGISTER_OP(OpSchema{
-    "embedding_backward", 1, {"tableGradient", "outputGradient", "ids"}, {"firstRow"}, validate_backward, nullptr});
+    "embedding_backward", 1, {"tableGradient", "outputGradient", "ids"}, {"firstRow", "numRows"}, validate_backward, nullptr});
 
 }  // namespace
 }  // namespace mtl

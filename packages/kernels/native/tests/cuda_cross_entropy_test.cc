@@ -38,7 +38,7 @@ struct Tensors {
     logits.fill(3, 6.0);
     for (int64_t row = 0; row < one.num_rows; ++row) {
       // on, before and beyond the columns of this rank, and on a padded one
-      const int64_t columns[] = {one.num_columns / 2, -1, one.num_columns - 1, one.num_columns, 0, 1 << 20};
+      const int64_t columns[] = {one.num_columns / 2, one.first_column > 0 ? -1 : 1 << 19, one.num_columns - 1, one.num_columns, 0, 1 << 20};
       labels.set(row, static_cast<double>(one.first_column + columns[row % 6]));
       weights.set(row, row % 3 == 2 ? 0.0 : 0.25 + 0.5 * static_cast<double>(row));
       // what is padding must not matter, and neither must a row that does not count
@@ -79,7 +79,8 @@ struct Tensors {
 Tensors reference_of(const Case& one, DType dtype) {
   Tensors tensors(one, dtype);
   tensors.gradient = HostTensor(DType::kFloat32, {one.num_rows, one.width});
-  const double attributes[] = {static_cast<double>(one.first_column), static_cast<double>(one.num_columns)};
+  const double attributes[] = {static_cast<double>(one.first_column), static_cast<double>(one.num_columns), 1 << 21,
+                               std::nan(""), 0};
   run_reference("cross_entropy_statistics",
                 {tensors.maximum.view(), tensors.sum.view(), tensors.label_logit.view(), tensors.logits_of(one), tensors.labels.view()},
                 attributes);

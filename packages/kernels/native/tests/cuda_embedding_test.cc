@@ -55,7 +55,7 @@ MTL_TEST(the_gradient_of_an_embedding_is_added_up_in_one_order) {
   HostTensor expected(DType::kFloat32, {kRows, kColumns});
   expected.fill(6, 1.0);
   add_in_order(expected, values, tokens);
-  const double attributes[] = {double{kFirstRow}};
+  const double attributes[] = {double{kFirstRow}, 740};
   for (const Order order : {Order::kAscending, Order::kDescending, Order::kShuffled}) {
     emulation::set_order(order, 7);
     HostTensor gradient(DType::kFloat32, {kRows, kColumns});
@@ -66,7 +66,7 @@ MTL_TEST(the_gradient_of_an_embedding_is_added_up_in_one_order) {
     call.tensors = views;
     call.num_tensors = 3;
     call.attributes = attributes;
-    call.num_attributes = 1;
+    call.num_attributes = 2;
     EXPECT(succeeded(cuda_backend()->find_kernel(call.op)(call)));
     EXPECT(gradient.same_bits(expected));
     EXPECT(gradient.guards_stand());

@@ -119,14 +119,14 @@ std::vector<Case> attention_cases() {
 std::vector<Case> row_cases(int64_t width) {
   const std::vector<int64_t> rows = {3, 5, width}, column = {width}, per_row = {15};
   const Spec x = real(kCompute, rows), out = output(kCompute, rows), vector = real(kCompute, column),
-             sums = real(kF32, column), ids = integers(kI32, {3, 5}, -2, 11), logits = real(kCompute, {15, width}, 3.0),
-             labels = integers(kI32, per_row, -1, width + 3), statistic = real(kF32, per_row, -4.0);
+             sums = real(kF32, column), ids = integers(kI32, {3, 5}, 0, 9), logits = real(kCompute, {15, width}, 3.0),
+             labels = integers(kI32, per_row, 0, width + 2), statistic = real(kF32, per_row, -4.0);
   std::vector<Case> cases = {
       {"layer_norm_forward", {out, output(kF32, per_row), output(kF32, per_row), x, vector, vector}, {1e-5}},
       {"layer_norm_backward", {out, sums, sums, x, x, real(kF32, per_row), statistic, vector, x}, {}},
-      {"embedding_forward", {out, ids, real(kCompute, {7, width})}, {1, 0}},
-      {"embedding_forward", {real(kCompute, rows), ids, real(kCompute, {7, width})}, {0, 1}},
-      {"embedding_backward", {real(kF32, {7, width}), x, ids}, {1}},
+      {"embedding_forward", {out, ids, real(kCompute, {7, width})}, {1, 0, 9}},
+      {"embedding_forward", {real(kCompute, rows), ids, real(kCompute, {7, width})}, {0, 1, 9}},
+      {"embedding_backward", {real(kF32, {7, width}), x, ids}, {1, 9}},
       {"cross_entropy_rescale", {output(kF32, per_row), statistic, statistic, statistic}, {}, {kF32}},
       {"cross_entropy_statistics",
        {output(kF32, per_row), output(kF32, per_row), output(kF32, per_row), loose(logits), labels},
@@ -134,11 +134,11 @@ std::vector<Case> row_cases(int64_t width) {
       {"cross_entropy_backward",
        {output(kCompute, {15, width}), output(kF32, per_row), logits, labels, statistic, statistic, statistic,
         integers(kF32, per_row, 0, 3)},
-       {0, static_cast<double>(width)}},
+       {0, static_cast<double>(width), static_cast<double>(width + 2), 1, 0}},
       {"cross_entropy_forward_backward",
        {output(kCompute, {15, width}), output(kF32, per_row), output(kF32, per_row), output(kF32, per_row),
         output(kF32, per_row), logits, labels, integers(kF32, per_row, 0, 3)},
-       {1, static_cast<double>(width > 1 ? width - 1 : 1)}},
+       {1, static_cast<double>(width > 1 ? width - 1 : 1), static_cast<double>(width + 2), std::nan(""), 0}},
       {"linear_weight_gradient",
        {real(kF32, {7, width}), real(kF32, {7}), real(kCompute, {3, 5, 7}), x}, {}},
       {"weighted_sum", {output(DType::kFloat64, {1}), statistic, statistic}, {}, {kF32}},

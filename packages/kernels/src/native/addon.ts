@@ -17,6 +17,8 @@ export function addonPath(): string {
 }
 
 const remedies: Readonly<Record<string, string>> = {
+  MTL_INDEX:
+    'tokens and labels must come from a tokenizer with the vocabulary of the model; labels that are not to count have weight 0 or are the ignoreIndex',
   MTL_OUT_OF_MEMORY:
     'smaller batches and shorter sequences take less, and tensors give theirs back when they are disposed of',
 };

@@ -69,27 +69,53 @@ export interface CrossEntropyBackwardOptions extends VocabularyColumns {
    * tokens)
    */
   readonly weights: Tensor;
+  /**
+   * Columns over all ranks: what labels may choose. Default: this rank's last real column is the last of all.
+   */
+  readonly vocabularySize?: number | undefined;
+  /**
+   * Rows with this label have no loss and no gradient, whatever their weight, as in PyTorch. For the mean
+   * over the others weigh each of them with 1 / their number. Default: no label is ignored.
+   */
+  readonly ignoreIndex?: number | undefined;
+  /** The number of row 0 in errors, where the rows are part of more. Default 0. */
+  readonly firstRow?: number;
 }
 
-/** Loss and gradient of each row from global statistics. */
+/** The attributes of what computes losses. */
+function lossAttributes(options: CrossEntropyBackwardOptions): number[] {
+  const { firstColumn = 0, numColumns, firstRow = 0 } = options;
+  const { vocabularySize = firstColumn + numColumns, ignoreIndex = Number.NaN } = options;
+  return [firstColumn, numColumns, vocabularySize, ignoreIndex, firstRow];
+}
+
+/**
+ * Loss and gradient of each row from global statistics.
+ *
+ * @throws KernelError `MTL_INDEX` for a label below 0 or not below `vocabularySize`, unless its weight is 0
+ *   or it is ignored; on device `cuda` from the next call that waits for the device, and loss and gradient
+ *   are NaN
+ */
 export function crossEntropyBackward(options: CrossEntropyBackwardOptions): void {
   const { logitGradient, loss, logits, labels, rowMaximum, rowSum, labelLogit, weights } = options;
   runOperation(
     'cross_entropy_backward',
     [logitGradient, loss, logits, labels, rowMaximum, rowSum, labelLogit, weights],
-    [options.firstColumn ?? 0, options.numColumns],
+    lossAttributes(options),
   );
 }
 
 /**
  * `crossEntropyStatistics` and `crossEntropyBackward` of a vocabulary that is whole here: one launch and one
  * reading of the logits where the device can. The statistics are written, too.
+ *
+ * @throws KernelError `MTL_INDEX`, as `crossEntropyBackward`
  */
 export function crossEntropyForwardBackward(options: CrossEntropyBackwardOptions): void {
   const { logitGradient, loss, logits, labels, rowMaximum, rowSum, labelLogit, weights } = options;
   runOperation(
     'cross_entropy_forward_backward',
     [logitGradient, loss, rowMaximum, rowSum, labelLogit, logits, labels, weights],
-    [options.firstColumn ?? 0, options.numColumns],
+    lossAttributes(options),
   );
 }

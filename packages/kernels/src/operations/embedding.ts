@@ -10,14 +10,25 @@ export interface EmbeddingForwardOptions {
   readonly table: Tensor;
   /** The global number of the table's first row, where the vocabulary is split over ranks. */
   readonly firstRow?: number;
+  /**
+   * How many rows ids may choose, over all ranks: fewer than the whole table has where its end is padding.
+   * Default: up to the last row of this one.
+   */
+  readonly numRows?: number | undefined;
   /** Adds to `output`: token and position embeddings in two calls. */
   readonly accumulate?: boolean;
 }
 
-/** output[token] = table[id - firstRow], zeros for ids outside the table. */
+/**
+ * output[token] = table[id - firstRow], zeros for ids of other ranks' rows.
+ *
+ * @throws KernelError `MTL_INDEX` for an id below 0 or not below `numRows`; on device `cuda` from the next
+ *   call that waits for the device, and the row is NaN
+ */
 export function embeddingForward(options: EmbeddingForwardOptions): void {
   const { output, ids, table, firstRow = 0, accumulate = false } = options;
-  runOperation('embedding_forward', [output, ids, table], [firstRow, accumulate]);
+  const { numRows = firstRow + table.dim(0) } = options;
+  runOperation('embedding_forward', [output, ids, table], [firstRow, accumulate, numRows]);
 }
 
 export interface EmbeddingBackwardOptions {
@@ -27,10 +38,17 @@ export interface EmbeddingBackwardOptions {
   readonly outputGradient: Tensor;
   readonly ids: Tensor;
   readonly firstRow?: number;
+  /** As in `EmbeddingForwardOptions`. */
+  readonly numRows?: number | undefined;
 }
 
-/** tableGradient[id - firstRow] += outputGradient[token], in token order: the same bits every time. */
+/**
+ * tableGradient[id - firstRow] += outputGradient[token], in token order: the same bits every time.
+ *
+ * @throws KernelError `MTL_INDEX`, as `embeddingForward`
+ */
 export function embeddingBackward(options: EmbeddingBackwardOptions): void {
   const { tableGradient, outputGradient, ids, firstRow = 0 } = options;
-  runOperation('embedding_backward', [tableGradient, outputGradient, ids], [firstRow]);
+  const { numRows = firstRow + tableGradient.dim(0) } = options;
+  runOperation('embedding_backward', [tableGradient, outputGradient, ids], [firstRow, numRows]);
 }

@@ -19,6 +19,7 @@ const widths = [
 const float32 = 'float32' as const;
 // labels on, before and beyond the columns of this rank
 const labels: TensorSpec = { shape: [rows], dtype: 'int32', values: [3, 4, 14, 0, 9, 2000] };
+const vocabularySize = 2001;
 const weights: TensorSpec = { shape: [rows], dtype: float32, values: [0.25, 0.5, 0, 1, 2, 0.125] };
 const perRow = (output: boolean): TensorSpec => ({ shape: [rows], dtype: float32, output });
 
@@ -67,8 +68,7 @@ const backward: OpCase[] = widths.map(({ width, numColumns }) => ({
       rowSum: tensors.rowSum!,
       labelLogit: tensors.labelLogit!,
       weights: tensors.weights!,
-      firstColumn: 2,
-      numColumns,
+      ...{ firstColumn: 2, numColumns, vocabularySize },
     }),
 }));
 
@@ -94,11 +94,31 @@ const forwardBackward: OpCase[] = widths
           ...{ loss: tensors.loss!, rowMaximum: tensors.rowMaximum!, rowSum: tensors.rowSum! },
           ...{ labelLogit: tensors.labelLogit!, logits: tensors.logits!, labels: tensors.labels! },
           weights: tensors.weights!,
-          firstColumn: 2,
-          numColumns,
+          ...{ firstColumn: 2, numColumns, vocabularySize },
         }),
     })),
   );
+
+// a label that is ignored, one that is out of range in a row of weight 0, and those of other ranks
+const ignored: OpCase[] = [true, false].map((withGradient) => ({
+  name: `cross_entropy_forward_backward with an ignored label${withGradient ? '' : ', loss alone'}`,
+  operation: 'cross_entropy_forward_backward',
+  tensors: {
+    ...(withGradient ? { logitGradient: { shape: [rows, 37], output: true } } : {}),
+    ...{ loss: perRow(true), rowMaximum: perRow(true), rowSum: perRow(true), labelLogit: perRow(true) },
+    logits: { shape: [rows, 37], scale: 4 },
+    labels: { shape: [rows], dtype: 'int32', values: [3, -100, 4000, -100, 38, 17] },
+    weights,
+  },
+  run: (tensors: Tensors) =>
+    crossEntropyForwardBackward({
+      logitGradient: tensors.logitGradient,
+      ...{ loss: tensors.loss!, rowMaximum: tensors.rowMaximum!, rowSum: tensors.rowSum! },
+      ...{ labelLogit: tensors.labelLogit!, logits: tensors.logits!, labels: tensors.labels! },
+      weights: tensors.weights!,
+      ...{ numColumns: 37, vocabularySize: 39, ignoreIndex: -100 },
+    }),
+}));
 
 // the logarithm of the sum is small beside them, and the loss is not
 const largeLogits: OpCase[] = [1e6, 1e8].map((size) => ({
@@ -217,6 +237,7 @@ export const cases: readonly OpCase[] = [
   ...statistics,
   ...backward,
   ...forwardBackward,
+  ...ignored,
   ...largeLogits,
   rescale,
   ...benchmarks,

@@ -18,7 +18,10 @@ const forward: OpCase[] = widths.flatMap((hidden) =>
         table: { shape: [vocabulary - firstRow - 1, hidden] },
       },
       run: ({ output, ids, table }) =>
-        embeddingForward({ output: output!, ids: ids!, table: table!, firstRow, accumulate }),
+        embeddingForward({
+          ...{ output: output!, ids: ids!, table: table!, firstRow, accumulate },
+          numRows: vocabulary,
+        }),
     })),
   ),
 );
@@ -36,7 +39,7 @@ const backward: OpCase[] = widths.map((hidden) => ({
       tableGradient: tableGradient!,
       outputGradient: outputGradient!,
       ids: ids!,
-      firstRow: 2,
+      ...{ firstRow: 2, numRows: vocabulary },
     }),
 }));
 
@@ -57,10 +60,11 @@ function backwardOfMany(
     readonly rows: number;
     readonly hidden?: number;
     readonly firstRow?: number;
+    readonly numRows?: number;
     readonly id: (index: number) => number;
   },
 ): OpCase {
-  const { tokens, rows, hidden = 8, firstRow = 0, id } = options;
+  const { tokens, rows, hidden = 8, firstRow = 0, numRows, id } = options;
   const exact = { absolute: 0, relative: 0 };
   return {
     name: `embedding_backward of ${tokens} tokens, ${what}`,
@@ -78,7 +82,8 @@ function backwardOfMany(
     },
     run: ({ tableGradient, outputGradient, ids }) =>
       embeddingBackward({
-        ...{ tableGradient: tableGradient!, outputGradient: outputGradient!, ids: ids!, firstRow },
+        ...{ tableGradient: tableGradient!, outputGradient: outputGradient!, ids: ids! },
+        ...{ firstRow, numRows },
       }),
     tolerance: {
       ...{ float32: exact, bfloat16: exact, float16: exact },
@@ -91,10 +96,12 @@ const ofMany: OpCase[] = [
   backwardOfMany('ids as in a text', { tokens: 2600, rows: 700, id: asInText(700) }),
   backwardOfMany('one id', { tokens: 2600, rows: 3, hidden: 5, id: () => 1 }),
   backwardOfMany('two ids in turn', { tokens: 2560, rows: 2, hidden: 200, id: (index) => index % 2 }),
-  backwardOfMany('none in the table', { tokens: 130, rows: 4, id: (index) => (index % 2 === 0 ? -1 : 4) }),
+  backwardOfMany('none in the table', {
+    ...{ tokens: 130, rows: 4, firstRow: 1, numRows: 6, id: (index) => (index % 2 === 0 ? 0 : 5) },
+  }),
   // a table of one rank of several: ids before it, in it and behind it
   backwardOfMany('a third of the vocabulary', {
-    ...{ tokens: 2600, rows: 300, firstRow: 300, id: (index) => (index * 7919) % 900 },
+    ...{ tokens: 2600, rows: 300, firstRow: 300, numRows: 900, id: (index) => (index * 7919) % 900 },
   }),
   // row numbers of 19 bits take a pass more than those of 18
   backwardOfMany('a large vocabulary', {
@@ -103,8 +110,7 @@ const ofMany: OpCase[] = [
   // chunks of 64: rows that end with one, begin with one, and fill one
   backwardOfMany('64 of each id', { tokens: 256, rows: 4, id: (index) => Math.floor(index / 64) }),
   backwardOfMany('65 and 63 of an id', {
-    tokens: 256,
-    rows: 4,
+    ...{ tokens: 256, rows: 4, numRows: 5 },
     id: (index) => Math.floor((index + 191) / 64) - 2,
   }),
 ];

@@ -89,7 +89,10 @@ export abstract class BertEncoderStage<
   protected embed(tape: Tape, call: StageCall<OnDevice>): Variable {
     const { batch, positions } = call;
     const embedded = vocabularyParallelEmbedding(tape, {
-      tokens: { ids: batch.tokens!, table: this.wordEmbedding! },
+      tokens: {
+        ...{ ids: batch.tokens!, table: this.wordEmbedding! },
+        vocabularySize: this.model.vocabularySize,
+      },
       others: [
         { ids: batch.packed.positions, table: this.positionEmbedding! },
         { ids: batch.tokenTypes!, table: this.tokenTypeEmbedding! },

@@ -142,7 +142,10 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
   ): Variable {
     const ids = tape.input(positionIds.tensor.rows(positions.start, positions.end));
     const embedded = vocabularyParallelEmbedding(tape, {
-      tokens: { ids: tokens, table: this.wordEmbedding! },
+      tokens: {
+        ...{ ids: tokens, table: this.wordEmbedding! },
+        vocabularySize: this.model.vocabularySize,
+      },
       others: [{ ids, table: this.positionEmbedding! }],
       tensorParallel: this.spread(positions),
     });

@@ -1,3 +1,4 @@
+import type { Parameter } from '@mtl/autograd';
 import { memoryStatistics } from '@mtl/kernels';
 import { AdamwOptimizer, LossScaler, NumMicroBatches, ParameterBuffers } from '@mtl/optimizer';
 import { GraphedStage, Pipeline, type Stage } from '@mtl/pipeline';
@@ -22,6 +23,8 @@ export interface TinyTrainingOptions<Batch, Piece extends Stage<Batch>> {
   readonly schedule?: (numMicroBatches: number) => PipelineSchedule;
   /** Evaluates so many micro-batches after every step. */
   readonly numEvaluated?: number;
+  /** Told the parameters as a step that failed has left them. */
+  readonly onError?: (parameters: readonly Parameter[]) => void;
 }
 
 export interface TinyTraining {
@@ -75,20 +78,26 @@ export async function tinyTraining<Batch, Piece extends Stage<Batch>>(
   const [losses, norms, evaluated]: [number[], number[], number[]] = [[], [], []];
   const [counts, bytesInUse]: [EmulationCounts[], number[]] = [[], []];
   let before = device === 'cuda' && hasEmulationCounts ? emulationCounts() : undefined;
-  for await (const { lmLoss, gradNorm } of trainer) {
-    losses.push(lmLoss);
-    norms.push(gradNorm);
-    bytesInUse.push(memoryStatistics(device).bytesInUse);
-    if (before !== undefined) counts.push(difference(emulationCounts(), before));
-    if (numEvaluated > 0) {
-      const { loss } = await trainer.evaluate(batches(), numEvaluated);
-      evaluated.push(loss);
+  try {
+    for await (const { lmLoss, gradNorm } of trainer) {
+      losses.push(lmLoss);
+      norms.push(gradNorm);
+      bytesInUse.push(memoryStatistics(device).bytesInUse);
+      if (before !== undefined) counts.push(difference(emulationCounts(), before));
+      if (numEvaluated > 0) {
+        const { loss } = await trainer.evaluate(batches(), numEvaluated);
+        evaluated.push(loss);
+      }
+      if (before !== undefined) before = emulationCounts();
     }
-    if (before !== undefined) before = emulationCounts();
+  } catch (error) {
+    options.onError?.(parameters);
+    throw error;
+  } finally {
+    for (const stage of graphed) stage.dispose();
+    optimizer.dispose();
+    buffers.dispose();
   }
-  for (const stage of graphed) stage.dispose();
-  optimizer.dispose();
-  buffers.dispose();
   return { losses, norms, evaluated, counts, bytesInUse };
 }
 

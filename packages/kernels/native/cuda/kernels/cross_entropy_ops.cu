@@ -1,6 +1,7 @@
 // The cross entropy ops over the kernels of cuda/loss.
 #include "cuda/kernels/dispatch.h"
 #include "cuda/loss/cross_entropy.h"
+#include "ops/cross_entropy.h"
 
 namespace mtl::cuda {
 namespace {
@@ -9,6 +10,16 @@ CrossEntropyRows rows_of(const OpCall& call, int logits, int labels) {
   const TensorView& tensor = call.tensor(logits);
   return {tensor.dtype,      tensor.dim(0),   tensor.dim(1),   tensor.data, call.data<int32_t>(labels),
           call.integer(0), call.integer(1), compute_stream()};
+}
+
+// With what the loss needs to know of labels.
+CrossEntropyRows counted_rows_of(const OpCall& call, int logits, int labels) {
+  CrossEntropyRows rows = rows_of(call, logits, labels);
+  const LabelRange range = label_range(call);
+  rows.check = {index_report(), call.op, "labels", range.end};
+  rows.ignored = range.ignored;
+  rows.first_row = range.first_row;
+  return rows;
 }
 
 Status status_of(const OpCall& call, cudaError_t error) {
@@ -25,14 +36,14 @@ Status statistics(const OpCall& call) {
 Status backward(const OpCall& call) {
   MTL_RETURN_IF_ERROR(use_device());
   return status_of(call, cross_entropy_backward(
-                             rows_of(call, 2, 3), {call.data<float>(4), call.data<float>(5), call.data<float>(6)},
+                             counted_rows_of(call, 2, 3), {call.data<float>(4), call.data<float>(5), call.data<float>(6)},
                              {call.tensor(0).data, call.data<float>(1), call.data<float>(7)}));
 }
 
 Status forward_backward(const OpCall& call) {
   MTL_RETURN_IF_ERROR(use_device());
   return status_of(call, cross_entropy_forward_backward(
-                             rows_of(call, 5, 6), {call.data<float>(2), call.data<float>(3), call.data<float>(4)},
+                             counted_rows_of(call, 5, 6), {call.data<float>(2), call.data<float>(3), call.data<float>(4)},
                              {call.tensor(0).data, call.data<float>(1), call.data<float>(7)}));
 }
 

@@ -4,6 +4,7 @@
 // into chunks of equal size, however often an id occurs: a block adds up its chunk row by row in token order,
 // and the sums of a row that lies in several chunks are added in order afterwards. No atomics; each gradient
 // is read once, each row read and written once.
+#include "cuda/index_check.cuh"
 #include "cuda/kernels/block_reduce.h"
 #include "cuda/kernels/dispatch.h"
 #include "cuda/kernels/sort_rows.h"
@@ -13,9 +14,10 @@ namespace {
 
 template <typename T, int N>
 __global__ void forward_kernel(T* output, const int32_t* ids, const T* table, int64_t columns, int64_t first_row,
-                               int64_t num_rows, bool accumulate) {
+                               int64_t num_rows, bool accumulate, IndexCheck check) {
   const int64_t token = blockIdx.x, row = ids[token] - first_row;
-  const bool inside = row >= 0 && row < num_rows;
+  const bool inside = row >= 0 && row < num_rows, is_valid = check.is_valid(ids[token]);
+  if (!is_valid && threadIdx.x == 0) check.refuse(token, ids[token]);
   for (int64_t column = int64_t{threadIdx.x} * N; column < columns; column += int64_t{blockDim.x} * N) {
     float values[N] = {};
     if (inside) load(values, table + row * columns + column);
@@ -24,6 +26,10 @@ __global__ void forward_kernel(T* output, const int32_t* ids, const T* table, in
       load(before, output + token * columns + column);
 #pragma unroll
       for (int i = 0; i < N; ++i) values[i] += before[i];
+    }
+    if (!is_valid) {
+#pragma unroll
+      for (int i = 0; i < N; ++i) values[i] = NAN;
     }
     store(output + token * columns + column, values);
   }
@@ -151,7 +157,8 @@ Status forward_of(const OpCall& call) {
   return for_width<T>(is_packed<T>(columns, {output, table}), [&](auto width) {
     constexpr int N = decltype(width)::value;
     MTL_RUN_KERNEL(call, (forward_kernel<T, N>), grid_of(tokens, row_threads(ceiling(columns, N))), output,
-                   call.data<int32_t>(1), table, columns, call.integer(0), num_rows, call.flag(1));
+                   call.data<int32_t>(1), table, columns, call.integer(0), num_rows, call.flag(1),
+                   IndexCheck{index_report(), call.op, "ids", call.integer(2)});
     return ok_status();
   });
 }
@@ -159,7 +166,8 @@ Status forward_of(const OpCall& call) {
 template <typename T>
 Status backward_of(const OpCall& call) {
   const int64_t columns = call.tensor(0).dim(-1);
-  const RowIds ids = {call.data<int32_t>(2), call.tensor(1).rows(), call.integer(0), call.tensor(0).dim(0)};
+  const RowIds ids = {call.data<int32_t>(2), call.tensor(1).rows(), call.integer(0), call.tensor(0).dim(0),
+                      {index_report(), call.op, "ids", call.integer(1)}};
   if (ids.count == 0 || columns == 0) return ok_status();
   const int64_t num_chunks = ceiling(ids.count, kChunk);
   const DeviceScratch sorting(sort_rows_bytes(ids)), sums(static_cast<size_t>(2 * num_chunks * columns) * sizeof(float));

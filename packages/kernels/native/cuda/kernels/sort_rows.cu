@@ -25,6 +25,9 @@ struct Keys {
     const int64_t row = ids.ids[at] - ids.first_row;
     return static_cast<int32_t>(row >= 0 && row < ids.num_rows ? row : ids.num_rows);
   }
+  __device__ __forceinline__ void check(int64_t at) const {
+    if (rows == nullptr && !ids.check.is_valid(ids.ids[at])) ids.check.refuse(at, ids.ids[at]);
+  }
   __device__ __forceinline__ int32_t number(int64_t at) const {
     return numbers != nullptr ? numbers[at] : static_cast<int32_t>(at);
   }
@@ -42,7 +45,10 @@ __global__ void count_digits_kernel(int32_t* counts, Keys keys, Digit digit) {
   for (int d = static_cast<int>(threadIdx.x); d < digit.count(); d += kThreads) found[d] = 0;
   __syncthreads();
   const int64_t first = int64_t{blockIdx.x} * kTile, end = min(first + kTile, keys.ids.count);
-  for (int64_t at = first + threadIdx.x; at < end; at += kThreads) atomicAdd(&found[digit.of(keys.row(at))], 1);
+  for (int64_t at = first + threadIdx.x; at < end; at += kThreads) {
+    keys.check(at);
+    atomicAdd(&found[digit.of(keys.row(at))], 1);
+  }
   __syncthreads();
   for (int d = static_cast<int>(threadIdx.x); d < digit.count(); d += kThreads) {
     counts[int64_t{d} * gridDim.x + blockIdx.x] = found[d];

@@ -3,7 +3,7 @@
 // every time.
 #pragma once
 
-#include "core/op_call.h"
+#include "cuda/index_check.cuh"
 
 namespace mtl::cuda {
 
@@ -12,6 +12,7 @@ struct RowIds {
   const int32_t* ids;
   int64_t count;
   int64_t first_row, num_rows;
+  IndexCheck check;  // of the whole table
 };
 
 // Position by position: the row, and the number of the id that chose it. Ids that choose no row come last, as

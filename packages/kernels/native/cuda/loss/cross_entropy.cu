@@ -137,7 +137,19 @@ struct Arguments {
   bool wide;
   CrossEntropyStatistics statistics;
   CrossEntropyGradient to;
+  IndexCheck check;
+  int64_t ignored, first_row;
 };
+
+// What a row counts: nothing where its label is ignored, NaN where it is out of range. One thread of a row
+// reports that.
+MTL_PTX float weight_of(const Arguments& a, int64_t row, bool reports) {
+  const int64_t label = a.labels[row];
+  const float weight = label == a.ignored ? 0.0f : a.to.weights[row];
+  if (weight == 0.0f || a.check.is_valid(label)) return weight;
+  if (reports) a.check.refuse(a.first_row + row, label);
+  return NAN;
+}
 
 MTL_PTX Row row_of(const Arguments& a, int64_t number) {
   return {number, a.width, a.num_columns, a.labels[number] - a.first_column, a.wide};
@@ -147,7 +159,7 @@ MTL_PTX bool has_label(const Row& row) { return row.label >= 0 && row.label < ro
 
 MTL_PTX float loss_of(float maximum, float sum, float label_logit, float weight) {
   // the difference first: beside a large maximum the logarithm would lose its digits
-  return weight == 0.0f ? 0.0f : logf(sum) + (maximum - label_logit);
+  return weight == 0.0f ? 0.0f : weight != weight ? NAN : logf(sum) + (maximum - label_logit);
 }
 
 template <typename T, bool kStatistics, bool kGradient>
@@ -171,7 +183,7 @@ __global__ void __launch_bounds__(32 * kMaxWarps) cross_entropy_kernel(Arguments
     label_logit = a.statistics.label_logit[row.number];
   }
   if constexpr (kGradient) {
-    const float weight = a.to.weights[row.number];
+    const float weight = weight_of(a, row.number, threadIdx.x == 0);
     if (threadIdx.x == 0) a.to.loss[row.number] = loss_of(maximum, sum, label_logit, weight);
     write_gradient(static_cast<T*>(a.to.logit_gradient) + row.number * row.width, mine, row, maximum, sum, weight);
   }
@@ -181,7 +193,7 @@ __global__ void loss_kernel(Arguments a) {
   const int64_t row = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (row >= a.num_rows) return;
   const CrossEntropyStatistics& from = a.statistics;
-  a.to.loss[row] = loss_of(from.row_maximum[row], from.row_sum[row], from.label_logit[row], a.to.weights[row]);
+  a.to.loss[row] = loss_of(from.row_maximum[row], from.row_sum[row], from.label_logit[row], weight_of(a, row, true));
 }
 
 __global__ void rescale_kernel(float* output, const float* row_sum, const float* row_maximum, const float* group_maximum,
@@ -195,7 +207,7 @@ Arguments arguments_of(const CrossEntropyRows& rows, const CrossEntropyStatistic
   const auto aligned = [](const void* address) { return reinterpret_cast<uintptr_t>(address) % 16 == 0; };
   const bool wide = rows.width % Group<T>::kColumns == 0 && aligned(rows.logits) && aligned(to.logit_gradient);
   return {rows.labels, rows.num_rows, rows.first_column, static_cast<int>(rows.width), static_cast<int>(rows.num_columns),
-          wide, statistics, to};
+          wide, statistics, to, rows.check, rows.ignored, rows.first_row};
 }
 
 template <typename T, bool kStatistics, bool kGradient>

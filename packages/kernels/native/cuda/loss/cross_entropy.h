@@ -2,8 +2,11 @@
 // and one launch more, for a rank that holds the whole vocabulary.
 #pragma once
 
+#include <cstdint>
+
 #include "core/dtype.h"
 #include "cuda/emulation/launch.h"
+#include "cuda/index_check.cuh"
 
 namespace mtl::cuda {
 
@@ -15,6 +18,9 @@ struct CrossEntropyRows {
   int64_t first_column;    // global number of column 0
   int64_t num_columns;     // real ones; the rest is padding
   cudaStream_t stream;
+  // What backward does with labels: those out of range make loss and gradient NaN, those ignored 0.
+  IndexCheck check = {nullptr, "", "", INT64_MAX};
+  int64_t ignored = INT64_MIN, first_row = 0;
 };
 
 // All [N].

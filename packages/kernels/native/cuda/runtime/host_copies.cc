@@ -6,6 +6,7 @@
 
 #include "cuda/runtime/device.h"
 #include "cuda/runtime/graphs.h"
+#include "cuda/runtime/index_report.h"
 
 namespace mtl::cuda {
 namespace {
@@ -94,7 +95,7 @@ Status copy_to_host(void* destination, const void* source, size_t bytes) {
     MTL_RETURN_IF_CUDA_ERROR(cudaStreamSynchronize(compute_stream()));
     std::memcpy(static_cast<char*>(destination) + done, buffer, part);
   }
-  return ok_status();
+  return bytes == 0 ? ok_status() : take_index_report();
 }
 
 }  // namespace mtl::cuda

@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "backends/cpu/reference/element.h"
+#include "ops/cross_entropy.h"
 
 namespace mtl::reference {
 namespace {
@@ -22,10 +23,13 @@ Status statistics(const OpCall& call) {
 }
 
 Status backward(const OpCall& call) {
+  MTL_RETURN_IF_ERROR(expect_labels(call, 3, 7));
+  const int64_t ignored = label_range(call).ignored;
   const TensorView& logits = call.tensor(2);
   const int64_t width = logits.dim(1), num_columns = call.integer(1);
   for (int64_t row = 0; row < logits.dim(0); ++row) {
-    const double maximum = get(call.tensor(4), row), sum = get(call.tensor(5), row), weight = get(call.tensor(7), row);
+    const double maximum = get(call.tensor(4), row), sum = get(call.tensor(5), row);
+    const double weight = get_integer(call.tensor(3), row) == ignored ? 0.0 : get(call.tensor(7), row);
     set(call.tensor(1), row, weight == 0.0 ? 0.0 : std::log(sum) + (maximum - get(call.tensor(6), row)));
     if (!call.has(0)) continue;
     const int64_t label = get_integer(call.tensor(3), row) - call.integer(0);

@@ -1,9 +1,11 @@
 #include "backends/cpu/reference/element.h"
+#include "core/index_check.h"
 
 namespace mtl::reference {
 namespace {
 
 Status forward(const OpCall& call) {
+  MTL_RETURN_IF_ERROR(expect_indices(call, 1, call.integer(2)));
   const TensorView &output = call.tensor(0), &table = call.tensor(2);
   const int64_t hidden = output.dim(-1);
   for (int64_t token = 0; token < output.rows(); ++token) {
@@ -18,6 +20,7 @@ Status forward(const OpCall& call) {
 }
 
 Status backward(const OpCall& call) {
+  MTL_RETURN_IF_ERROR(expect_indices(call, 2, call.integer(1)));
   const TensorView &gradient = call.tensor(0), &output_gradient = call.tensor(1);
   const int64_t hidden = gradient.dim(-1);
   for (int64_t token = 0; token < output_gradient.rows(); ++token) {

@@ -1,6 +1,7 @@
 #include <math.h>
 
 #include "backends/cpu/simd/simd.h"
+#include "ops/cross_entropy.h"
 
 namespace mtl {
 namespace {
@@ -69,7 +70,7 @@ MTL_INLINE void gradient_of_row(T* gradient, const T* logits, int64_t width, int
 template <typename T>
 Status backward_of(const OpCall& call) {
   const int64_t rows = call.tensor(2).dim(0), width = call.tensor(2).dim(1);
-  const int64_t first_column = call.integer(0), num_columns = call.integer(1);
+  const int64_t first_column = call.integer(0), num_columns = call.integer(1), ignored = label_range(call).ignored;
   T* const gradients = call.data<T>(0);
   const T* const logits = call.data<T>(2);
   const int32_t* const labels = call.data<int32_t>(3);
@@ -78,7 +79,7 @@ Status backward_of(const OpCall& call) {
   float* const losses = call.data<float>(1);
 #pragma omp parallel for schedule(static) if (rows * width >= kParallelElements)
   for (int64_t row = 0; row < rows; ++row) {
-    const float weight = weights[row];
+    const float weight = labels[row] == ignored ? 0.0f : weights[row];
     // the difference first: beside a large maximum the logarithm would lose its digits
     losses[row] = weight == 0.0f ? 0.0f : logf(sums[row]) + (maxima[row] - label_logits[row]);
     if (gradients == nullptr) continue;
@@ -99,6 +100,7 @@ Status statistics(const OpCall& call) {
 }
 
 Status backward(const OpCall& call) {
+  MTL_RETURN_IF_ERROR(expect_labels(call, 3, 7));
   return for_floating(call.tensor(2).dtype, [&](auto* type) { return backward_of<__typeof__(*type)>(call); });
 }
 

@@ -1,4 +1,5 @@
 #include "backends/cpu/simd/simd.h"
+#include "core/index_check.h"
 
 namespace mtl {
 namespace {
@@ -51,10 +52,12 @@ Status backward_of(const OpCall& call) {
 }
 
 Status forward(const OpCall& call) {
+  MTL_RETURN_IF_ERROR(expect_indices(call, 1, call.integer(2)));
   return for_floating(call.tensor(0).dtype, [&](auto* type) { return forward_of<__typeof__(*type)>(call); });
 }
 
 Status backward(const OpCall& call) {
+  MTL_RETURN_IF_ERROR(expect_indices(call, 2, call.integer(1)));
   return for_floating(call.tensor(1).dtype, [&](auto* type) { return backward_of<__typeof__(*type)>(call); });
 }
 

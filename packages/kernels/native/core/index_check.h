@@ -1,0 +1,20 @@
+// Indices that choose rows or columns (token ids, positions, labels). One out of range is an error: of host
+// memory before the operation, of device memory when the host next waits for the device
+// (cuda/runtime/index_report.h).
+#pragma once
+
+#include "core/op_call.h"
+
+namespace mtl {
+
+// An index, `at` places from the first, that is not in [0, end). MTL_INDEX.
+struct WrongIndex {
+  const char *op, *tensor;
+  int64_t at, value, end;
+};
+Status index_error(const WrongIndex& wrong);
+
+// MTL_INDEX unless all indices of an int32 tensor in host memory are in [0, end).
+Status expect_indices(const OpCall& call, int tensor, int64_t end);
+
+}  // namespace mtl

@@ -1,0 +1,22 @@
+// The first index out of range that a kernel has read: kernels write it into pinned memory, and the host,
+// which reads it wherever it has waited for the device anyway, makes it an error there.
+#pragma once
+
+#include "core/index_check.h"
+
+namespace mtl::cuda {
+
+struct IndexReport {
+  int32_t is_taken;    // by the thread that writes the rest
+  int32_t is_written;
+  WrongIndex wrong;
+};
+
+// Before the first kernel.
+Status open_index_report();
+// Null before it is open.
+IndexReport* index_report();
+// MTL_INDEX if a kernel that the host has waited for has read an index out of range since the last call.
+Status take_index_report();
+
+}  // namespace mtl::cuda

@@ -1,0 +1,90 @@
+import { findGpu, openCuda } from '@mtl/kernels';
+import type { StageBatch } from '@mtl/models';
+import { describe, expect, it } from 'vitest';
+import { tinyGpt } from './tiny-models.js';
+import { type TinyTrainingOptions, tinyTraining } from './tiny-training.js';
+
+const { problem, title } = findGpu();
+
+/** The micro-batch with this number has a wrong value, and one as wrong where no loss counts. */
+function withWrong(what: 'tokens' | 'labels' | 'positionIds', value: number) {
+  return {
+    ...tinyGpt,
+    batchOf: (number: number, length: number): StageBatch => {
+      const batch = tinyGpt.batchOf(number, length);
+      if (number !== 5) return batch;
+      const values = Int32Array.from(batch[what]!);
+      values[3] = value;
+      const labels = Int32Array.from(what === 'labels' ? values : batch.labels!);
+      labels[batch.lossMask!.indexOf(0)] = -100;
+      return { ...batch, labels, [what]: what === 'labels' ? labels : values };
+    },
+  };
+}
+
+interface Wrong {
+  readonly what: 'tokens' | 'labels' | 'positionIds';
+  readonly value: number;
+  readonly message: RegExp;
+}
+
+const wrong: readonly Wrong[] = [
+  // 50 is a row of the padded table, and no token
+  {
+    what: 'tokens',
+    value: 50,
+    message: /^iteration 3: embedding_forward: ids\[\d+\] is 50, expected 0 to 49$/,
+  },
+  { what: 'positionIds', value: 16, message: /: embedding_forward: ids\[\d+\] is 16, expected 0 to 15$/ },
+  {
+    what: 'labels',
+    value: -100,
+    message: /^iteration 3: cross_entropy_\w+: labels\[\d+\] is -100, expected 0 to 49$/,
+  },
+];
+
+/**
+ * Trains two micro-batches a step, of which the sixth is wrong, and returns how that has left the parameters.
+ */
+async function parametersAfter(
+  options: Pick<TinyTrainingOptions<StageBatch, never>, 'onGraphMessage'> & {
+    readonly device: 'cpu' | 'cuda';
+    readonly of: Wrong;
+  },
+): Promise<readonly number[][]> {
+  const { device, of, onGraphMessage } = options;
+  const { what, value, message } = of;
+  let parameters: number[][] = [];
+  const training = tinyTraining({
+    ...{ model: withWrong(what, value), device, numMicroBatches: 2, onGraphMessage },
+    onError: (trained) => {
+      parameters = trained.map(({ data }) => data.toArray());
+    },
+  });
+  await expect(training).rejects.toMatchObject({
+    code: 'MTL_INDEX',
+    message: expect.stringMatching(message),
+  });
+  return parameters;
+}
+
+describe('a training with an index out of range', () => {
+  it.each(wrong)('on the CPU fails at the step with $what $value', async (of) => {
+    await parametersAfter({ device: 'cpu', of });
+  });
+});
+
+describe.skipIf(problem !== undefined)(
+  `a training with an index out of range on device cuda (${title})`,
+  () => {
+    it.each(wrong)('fails at the step with $what $value, which leaves all parameters numbers', async (of) => {
+      openCuda();
+      const [step, graphed] = [
+        await parametersAfter({ device: 'cuda', of }),
+        await parametersAfter({ device: 'cuda', of, onGraphMessage: () => {} }),
+      ];
+      expect(step.flat().every(Number.isFinite)).toBe(true);
+      expect(graphed).toEqual(step);
+    });
+  },
+);
