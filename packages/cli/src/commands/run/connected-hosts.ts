@@ -4,8 +4,8 @@ import { CommunicationError, ConfigurationError, MtlError } from '@mtl/errors';
 import type { HostReport } from './host-report.js';
 import type { JobHosts, Judge, RankFailure } from './job-hosts.js';
 import type { LaunchOptions } from './launch-options.js';
+import { shortenReport } from './shorten-report.js';
 import type { Verdict } from './verdict.js';
-import { wrongInput } from './wrong-input.js';
 
 /** Longer than any training; the end of the wait is a value, or the loss of a launcher. */
 const noLimitMs = 1e11;
@@ -13,13 +13,6 @@ const noLimitMs = 1e11;
 const lookMs = 1_000;
 /** How long host 0 waits at the end for the others to take its last word. */
 const leaveLimitMs = 5_000;
-/**
- * Of the last error of a rank, so that the report of a host with very many ranks stays within a value of the
- * store.
- */
-const maximumMessageLength = 400;
-/** Of wrong input, for the same reason. */
-const maximumErrorLength = 500;
 const member = 'the launcher of host';
 
 /** What must be the same on all hosts. */
@@ -121,7 +114,7 @@ export class ConnectedHosts implements JobHosts {
 
   async settle(attempt: number, report: HostReport, judge: Judge): Promise<Verdict> {
     const reportOf = (host: number): string => `attempt/${attempt}/report/${host}`;
-    this.#store.set(reportOf(this.#nodeRank), encode(shortened(report)));
+    this.#store.set(reportOf(this.#nodeRank), encode(shortenReport(report)));
     const verdict = `attempt/${attempt}/verdict`;
     if (this.#nodeRank === 0) {
       const reports: HostReport[] = [];
@@ -251,14 +244,4 @@ function rejectionOf(signal: AbortSignal): Promise<never> {
     if (signal.aborted) reject(signal.reason as Error);
     signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
   });
-}
-
-function shortened(report: HostReport): HostReport {
-  const ends = report.ends.map((end) => ({
-    ...end,
-    lastMessage: end.status === 0 ? '' : end.lastMessage.slice(0, maximumMessageLength),
-    // whole, or not at all
-    error: end.status === wrongInput && end.error.length <= maximumErrorLength ? end.error : '',
-  }));
-  return { ...report, ends };
 }

@@ -1,3 +1,4 @@
+import { ConfigurationError, formatError } from '@mtl/errors';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { LastWords } from './last-words.js';
 
@@ -30,6 +31,18 @@ describe('LastWords', () => {
     words.end();
     expect(shown()).toBe(error + after);
     expect(words.error).toBe('');
+    expect(words.lastMessage).toBe('error[MTL_FLAG]: no flag --x; expected --y');
+  });
+
+  it('holds the stack that --debug prints after an error', () => {
+    const { words, shown } = listen();
+    const failure = new ConfigurationError('MTL_FLAG', 'no flag --x', { expected: '--y', remedy: '--help' });
+    const text = formatError(failure, { debug: true });
+    expect(text).toContain('\nConfigurationError: no flag --x\n    at ');
+    words.push(Buffer.from(`a line\n${text}\n`));
+    words.end();
+    expect(shown()).toBe('a line\n');
+    expect(words.error).toBe(text);
     expect(words.lastMessage).toBe('error[MTL_FLAG]: no flag --x; expected --y');
   });
 

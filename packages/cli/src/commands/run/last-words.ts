@@ -5,8 +5,8 @@ const heldMs = 5_000;
 
 /**
  * What a process writes on standard error, line by line, but for the coded error that it ends with, as
- * `formatError` of @mtl/errors prints it: that is held back, so that a launcher can show once what several
- * processes end with. It is shown after all when something else follows it, or no end.
+ * `formatError` of @mtl/errors prints it, with --debug too: that is held back, so that a launcher can show
+ * once what several processes end with. It is shown after all when something else follows it, or no end.
  */
 export class LastWords {
   readonly #show: (lines: Buffer) => void;
@@ -49,13 +49,22 @@ export class LastWords {
       if (line.startsWith('error[')) {
         this.#lastError = line.trimEnd();
         shown += this.#replaceHeld(line);
-      } else if (this.#held !== '' && line.startsWith('  ')) {
+      } else if (this.#held !== '' && (line.startsWith('  ') || this.#beginsStack(line))) {
         this.#held += line;
       } else {
         shown += this.#replaceHeld('') + line;
       }
     }
     if (shown !== '') this.#show(Buffer.from(shown, 'latin1'));
+  }
+
+  /**
+   * Whether it is the first line of the stack that --debug prints after an error: its class and message
+   * again.
+   */
+  #beginsStack(line: string): boolean {
+    const [, message] = /^\w*Error: (.+)$/.exec(line.trimEnd()) ?? [];
+    return message !== undefined && this.#lastError.includes(`]: ${message}`);
   }
 
   /** Gives what was held, which is not the last word any more. */
