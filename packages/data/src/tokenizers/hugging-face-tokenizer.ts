@@ -4,6 +4,7 @@ import { Tokenizer as Implementation } from '@huggingface/tokenizers';
 import { DataError } from '@mtl/errors';
 import { checkTokenizerJson, type TokenizerJson } from './check-tokenizer-json.js';
 import { correctDecoder } from './correct-decoder.js';
+import { correctModel } from './correct-model.js';
 import { correctNormalizer } from './correct-normalizer.js';
 import { correctPreTokenizer } from './correct-pre-tokenizer.js';
 import { readJsonFile } from './read-json-file.js';
@@ -86,6 +87,7 @@ function correctedImplementation(json: TokenizerJson, config: Record<string, unk
   correctNormalizer(implementation.normalizer);
   correctPreTokenizer(implementation.pre_tokenizer, json.pre_tokenizer);
   correctDecoder(implementation.decoder);
+  correctModel(implementation.model, json.model);
   return implementation;
 }
 

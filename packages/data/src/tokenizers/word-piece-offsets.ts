@@ -1,4 +1,5 @@
 import type { TokenizerJson } from './check-tokenizer-json.js';
+import { wordPieceCutter } from './word-piece-cutter.js';
 
 /** Token ids of a text, and where in it each of them lies. */
 export interface EncodedText {
@@ -85,31 +86,13 @@ interface Word {
 
 const emptyWord = (): Word => ({ characters: [], starts: [], ends: [] });
 
-/** Cuts a word into the longest pieces from its front; one unknown token for a word that cannot be cut. */
+/** Cuts a word into its tokens, and adds them with their places to those of the text. */
 function wordCutter(model: TokenizerJson['model']) {
   const vocabulary = new Map(Object.entries(model.vocab as Readonly<Record<string, number>>));
-  const prefix = model.continuing_subword_prefix ?? '##';
-  const longest = (model as { max_input_chars_per_word?: number }).max_input_chars_per_word ?? 100;
-  const unknown = vocabulary.get(model.unk_token as string)!;
+  const cut = wordPieceCutter(model, vocabulary);
   return (word: Word, out: { ids: number[]; starts: number[]; ends: number[] }): void => {
-    const { characters } = word;
-    const pieces: { id: number; from: number; to: number }[] = [];
-    for (let from = 0; from < characters.length; ) {
-      let to = characters.length > longest ? from : characters.length;
-      let id: number | undefined;
-      for (; to > from; to--) {
-        id = vocabulary.get((from > 0 ? prefix : '') + characters.slice(from, to).join(''));
-        if (id !== undefined) break;
-      }
-      if (id === undefined) {
-        pieces.splice(0, pieces.length, { id: unknown, from: 0, to: characters.length });
-        break;
-      }
-      pieces.push({ id, from, to });
-      from = to;
-    }
-    for (const { id, from, to } of pieces) {
-      out.ids.push(id);
+    for (const { token, from, to } of cut(word.characters.join(''))) {
+      out.ids.push(vocabulary.get(token)!);
       out.starts.push(word.starts[from]!);
       out.ends.push(word.ends[to - 1]!);
     }
