@@ -39,6 +39,11 @@ export interface SaveOptions {
    * owns is refused.
    */
   readonly owned?: OwnedDirectory | undefined;
+  /**
+   * Called on rank 0 when the directory is there, before anything is written: to put back what belongs next
+   * to the checkpoints and was deleted with the directory. What it throws fails the save.
+   */
+  readonly prepareDirectory?: (() => Promise<void>) | undefined;
   readonly rank?: number;
   readonly worldSize?: number;
   /** Required when worldSize is above 1; all ranks save into one directory on shared storage. */
@@ -161,12 +166,13 @@ export class CheckpointSave {
   }
 
   async #makeDirectory(): Promise<void> {
-    const { directory, iteration, fileSystem, owned } = this.#options;
+    const { directory, iteration, fileSystem, owned, prepareDirectory } = this.#options;
     savesUnderWay.add(this.#owner.token);
     await withIoErrors({ action: 'save into', path: directory }, async () => {
       await makeDirectory(directory, fileSystem);
       if (owned === undefined) await OwnedDirectory.refuseOwned(directory);
       else await owned.check();
+      await prepareDirectory?.();
       await cleanLeftovers({ directory, iteration, fileSystem });
       await fileSystem.mkdir(this.#saving);
     });

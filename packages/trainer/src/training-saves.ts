@@ -24,6 +24,11 @@ export interface SaveSettings {
   /** Train on while a checkpoint is written, from a copy in host memory. Default: wait for it. */
   readonly inBackground?: boolean;
   readonly configuration: JsonObject;
+  /**
+   * Called on rank 0 before each save, when the directory is there: puts back what belongs next to the
+   * checkpoints, such as the tokenizer, where the directory was deleted during the run.
+   */
+  readonly prepareDirectory?: (() => Promise<void>) | undefined;
 }
 
 export interface TrainingSavesOptions {
@@ -111,6 +116,7 @@ export class TrainingSaves {
       worldSize: world?.size ?? 1,
       barrier: async (succeeded) => trainer.ranks.maximum([succeeded ? 0 : 1])[0] === 0,
       directory: save.directory,
+      prepareDirectory: save.prepareDirectory,
       owned: save.owned,
       iteration: progress.iteration,
       tensors: [...weightTensors(optimizer), ...optimizerTensors(optimizer)],

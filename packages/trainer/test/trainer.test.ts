@@ -1,4 +1,4 @@
-import { mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { findCheckpoint, loadCheckpoint } from '@mtl/checkpoint';
@@ -380,6 +380,32 @@ describe('runTraining', () => {
       built.dispose();
     });
   });
+
+  it.each(places)(
+    'a directory that is deleted is made whole again by the next save $where',
+    async (place) => {
+      const directory = join(temporaryDirectory(), 'run');
+      const built = build();
+      let isDeleted = false;
+      // when the first checkpoint is published
+      const message = (): void => {
+        if (!isDeleted) rmSync(directory, { recursive: true });
+        isDeleted = true;
+      };
+      const prepareDirectory = async (): Promise<void> => writeFileSync(join(directory, 'tokenizer'), '');
+      const settings = { directory, interval: 4, keepLast: undefined, configuration: {}, prepareDirectory };
+      const save = { ...settings, inBackground: place.inBackground };
+      const reporters = [{ message }];
+      expect(await runTraining({ ...built, save, reporters })).toMatchObject({ reason: 'done' });
+      expect(readdirSync(directory).sort()).toEqual([
+        'iter_0000008',
+        'iter_0000010',
+        'latest_checkpointed_iteration.txt',
+        'tokenizer',
+      ]);
+      built.dispose();
+    },
+  );
 
   it('stops after the step that passes the deadline, and saves it', async () => {
     const directory = mkdtempSync(join(tmpdir(), 'mtl-trainer-'));

@@ -1,4 +1,4 @@
-import { copyFile, mkdir, rename, rm } from 'node:fs/promises';
+import { copyFile, mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Tokenizer, TokenizerOptions } from '@mtl/data';
 import { CheckpointError } from '@mtl/errors';
@@ -28,6 +28,35 @@ export async function saveTokenizer(
   return { tokenizer: tokenizerIn('', options) };
 }
 
+/**
+ * Keeps a tokenizer's files in memory, for as long as a run may have to write them again.
+ *
+ * @returns writes those that are missing next to the checkpoints of `directory`, which may have been deleted
+ *   @throws CheckpointError MTL_CHECKPOINT_IO when they cannot be written
+ * @throws CheckpointError MTL_CHECKPOINT_IO when they cannot be read
+ */
+export async function keepTokenizer(
+  directory: string,
+  tokenizer: Pick<Tokenizer, 'options'> | undefined,
+): Promise<() => Promise<void>> {
+  const folder = join(directory, tokenizerFolder);
+  const options = tokenizer?.options;
+  const files = options === undefined ? [] : tokenizerFiles(options);
+  const kept = await withTokenizerErrors(folder, () =>
+    Promise.all(files.map(async ({ name, path }) => ({ name, bytes: await readFile(path) }))),
+  );
+  return async () => {
+    for (const { name, bytes } of kept) {
+      const target = join(folder, name);
+      await withTokenizerErrors(folder, async () => {
+        if ((await stat(target).catch(() => undefined)) !== undefined) return;
+        await mkdir(folder, { recursive: true });
+        await replace(target, (unfinished) => writeFile(unfinished, bytes));
+      });
+    }
+  };
+}
+
 /** The tokenizer that a checkpoint in `directory` remembers, its files found where they were copied to. */
 export function savedTokenizer(
   { tokenizer }: SavedTokenizer,
@@ -39,18 +68,30 @@ export function savedTokenizer(
 async function copyFiles(directory: string, options: TokenizerOptions): Promise<void> {
   const files = tokenizerFiles(options);
   if (files.length === 0) return;
-  try {
+  await withTokenizerErrors(directory, async () => {
     await mkdir(directory, { recursive: true });
-    for (const { name, path } of files) {
-      const target = join(directory, name);
-      const unfinished = `${target}.saving-${process.pid}`;
-      try {
-        await copyFile(path, unfinished);
-        await rename(unfinished, target);
-      } finally {
-        await rm(unfinished, { force: true });
-      }
-    }
+    for (const { name, path } of files)
+      await replace(join(directory, name), (unfinished) => copyFile(path, unfinished));
+  });
+}
+
+/** Makes a file appear whole, by one rename. */
+async function replace(target: string, write: (path: string) => Promise<void>): Promise<void> {
+  const unfinished = `${target}.saving-${process.pid}`;
+  try {
+    await write(unfinished);
+    await rename(unfinished, target);
+  } finally {
+    await rm(unfinished, { force: true });
+  }
+}
+
+async function withTokenizerErrors<Result>(
+  directory: string,
+  operation: () => Promise<Result>,
+): Promise<Result> {
+  try {
+    return await operation();
   } catch (error) {
     throw new CheckpointError(
       'MTL_CHECKPOINT_IO',

@@ -37,6 +37,7 @@ import type { Job } from './read-job.js';
 import { recipeOf } from './recipe-of.js';
 import { SaveDirectory } from './save-directory.js';
 import { saveConfiguration } from './saved-configuration.js';
+import { keepTokenizer } from './saved-tokenizer.js';
 import { savedWeights } from './saved-weights.js';
 import type { StageBatches } from './stage-batches.js';
 import { openHuggingFace, trainingModel } from './training-model.js';
@@ -270,6 +271,9 @@ export class Training {
                 keepLast: checkpoint.keepLast,
                 inBackground: checkpoint.asyncSave,
                 configuration: await this.#savedConfiguration(checkpoint.save),
+                prepareDirectory: this.processes.isFirst
+                  ? await keepTokenizer(checkpoint.save, this.tokenizer)
+                  : undefined,
               },
         evaluation: this.#evaluation(),
       });

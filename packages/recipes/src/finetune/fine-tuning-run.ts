@@ -25,7 +25,7 @@ import {
 import { dtypeOfPrecision } from '../build/dtype-of-precision.js';
 import { loadTraining } from '../build/load-training.js';
 import { type ModelPart, modelPart } from '../build/model-part.js';
-import { saveTokenizer } from '../build/saved-tokenizer.js';
+import { keepTokenizer, saveTokenizer } from '../build/saved-tokenizer.js';
 import { trainingOptimizer } from '../build/training-optimizer.js';
 import type { TrainingProcesses } from '../build/training-processes.js';
 import { evaluateTaskSet } from './evaluate-task-set.js';
@@ -144,6 +144,9 @@ export class FineTuningRun {
                 interval: checkpoint.saveInterval ?? stepsPerEpoch,
                 keepLast: checkpoint.keepLast,
                 configuration: await this.#savedConfiguration(this.#directory),
+                prepareDirectory: processes.isFirst
+                  ? await keepTokenizer(this.#directory, this.#options.start.tokenizer)
+                  : undefined,
               },
         evaluation: {
           interval: stepsPerEpoch,

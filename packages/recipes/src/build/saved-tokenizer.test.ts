@@ -1,0 +1,58 @@
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { TokenizerOptions } from '@mtl/data';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { keepTokenizer, saveTokenizer } from './saved-tokenizer.js';
+
+let root: string;
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), 'mtl-tokenizer-'));
+});
+afterEach(() => rmSync(root, { recursive: true }));
+
+/** A tokenizer of two files in a folder. */
+function tokenizerIn(folder: string): { readonly options: TokenizerOptions } {
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(join(folder, 'tokenizer.json'), '{"model":1}');
+  writeFileSync(join(folder, 'tokenizer_config.json'), '{"config":1}');
+  const options = { type: 'HuggingFaceTokenizer', tokenizerModel: join(folder, 'tokenizer.json') };
+  return { options: options as TokenizerOptions };
+}
+
+it('puts the files of a tokenizer back when the directory was deleted, also one loaded from there', async () => {
+  const directory = join(root, 'run');
+  for (const source of [join(root, 'source'), join(directory, 'tokenizer')]) {
+    const tokenizer = tokenizerIn(source);
+    await saveTokenizer(directory, tokenizer);
+    const restore = await keepTokenizer(directory, tokenizer);
+    rmSync(directory, { recursive: true });
+    await restore();
+    const folder = join(directory, 'tokenizer');
+    expect(readdirSync(folder).sort()).toEqual(['tokenizer.json', 'tokenizer_config.json']);
+    expect(readFileSync(join(folder, 'tokenizer.json'), 'utf8')).toBe('{"model":1}');
+    // what is there stays as it is
+    writeFileSync(join(folder, 'tokenizer.json'), 'changed');
+    rmSync(join(folder, 'tokenizer_config.json'));
+    await restore();
+    expect(readFileSync(join(folder, 'tokenizer.json'), 'utf8')).toBe('changed');
+    expect(readFileSync(join(folder, 'tokenizer_config.json'), 'utf8')).toBe('{"config":1}');
+  }
+});
+
+it('fails with the folder where it cannot write', async () => {
+  const directory = join(root, 'run');
+  const restore = await keepTokenizer(directory, tokenizerIn(join(root, 'source')));
+  writeFileSync(directory, 'a file in its place');
+  await expect(restore()).rejects.toMatchObject({
+    code: 'MTL_CHECKPOINT_IO',
+    message: expect.stringContaining(join(directory, 'tokenizer')),
+  });
+});
+
+it('has nothing to keep of a tokenizer without files', async () => {
+  const restore = await keepTokenizer(root, { options: { type: 'NullTokenizer', vocabSize: 9 } as never });
+  await restore();
+  await (await keepTokenizer(root, undefined))();
+  expect(readdirSync(root)).toEqual([]);
+});
