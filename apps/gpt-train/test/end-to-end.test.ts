@@ -95,8 +95,14 @@ describe('resuming', () => {
         ...{ iteration, lm_loss, grad_norm, learning_rate, consumed_samples },
       }));
     expect(facts(`${parts}.jsonl`)).toEqual(facts(`${whole}.jsonl`));
-    // every run writes its metrics in its folder
+    // every run writes its metrics in its folder, and a record of its starts
     expect(facts(join(parts, 'metrics.jsonl'))).toEqual(facts(`${whole}.jsonl`));
+    const { starts } = JSON.parse(readFileSync(join(parts, 'run.json'), 'utf8'));
+    expect(starts).toMatchObject([
+      { iteration: 0, threads: { count: 1 }, end: { reason: 'exit-interval', iteration: 5 } },
+      { iteration: 5, command: expect.arrayContaining(['--load', parts]), end: { reason: 'done' } },
+    ]);
+    expect(starts[0].datasets).toMatchObject([{ idxBytes: expect.any(Number) }]);
     expect(checkpointBytes(join(parts, 'iter_0000012'))).toEqual(
       checkpointBytes(join(whole, 'iter_0000012')),
     );

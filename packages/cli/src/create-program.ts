@@ -10,6 +10,7 @@ import { finetuneCommand } from './commands/finetune/finetune.js';
 import { generateCommand } from './commands/generate.js';
 import { planCommand } from './commands/plan.js';
 import { runCommand } from './commands/run/run.js';
+import { runsCommand } from './commands/runs/runs.js';
 import { scheduleCommand } from './commands/schedule/schedule.js';
 
 const { version } = createRequire(import.meta.url)('../package.json') as { version: string };
@@ -28,6 +29,7 @@ export function createProgram(): Command {
     .addCommand(generateCommand())
     .addCommand(convertCommand())
     .addCommand(checkpointCommand())
+    .addCommand(runsCommand())
     .addCommand(planCommand())
     .addCommand(scheduleCommand())
     .addCommand(doctorCommand());

@@ -94,5 +94,16 @@ export type { ModelKind } from './model-kind.js';
 export { presetNames } from './presets/presets.js';
 export type { PretrainingConfiguration, TokenizerConfiguration } from './pretraining-configuration.js';
 export { printConfiguration } from './print-configuration.js';
+export {
+  compareRuns,
+  type Difference,
+  type LossComparison,
+  type RunComparison,
+} from './runs/compare-runs.js';
+export { listRuns, runDirectoryOf, runsDirectory } from './runs/list-runs.js';
+export type { MetricsRecord } from './runs/metrics-records.js';
+export { type RunInformation, type RunState, readRun } from './runs/read-run.js';
+export { contentsOfRun, type RemovedRun, removeRun } from './runs/remove-run.js';
+export type { RunRecord, RunStart } from './runs/run-record.js';
 export { type PredictTimeOptions, predictTime, type TimePrediction } from './time/predict-time.js';
 export { type ValidateConfigurationOptions, validateConfiguration } from './validate-configuration.js';

@@ -18,6 +18,7 @@ import {
   weightTensors,
 } from '@mtl/trainer';
 import type { PretrainingConfiguration } from '../pretraining-configuration.js';
+import { RunLog } from '../runs/run-log.js';
 import type { ThreadChoice } from '../threads/choose-threads.js';
 import { setThreadsOfRank } from '../threads/set-threads-of-rank.js';
 import { threadsOfTraining } from '../threads/threads-of-training.js';
@@ -101,6 +102,8 @@ export class Training {
   readonly #batches: StageBatches<NumberedBatch>;
   readonly #datasets: SplitDatasets<NumberedBatch>;
   readonly #saveDirectory: SaveDirectory;
+  /** Of rank 0, where the run has a folder. */
+  readonly #log: RunLog | undefined;
 
   private constructor(parts: {
     configuration: PretrainingConfiguration;
@@ -117,6 +120,7 @@ export class Training {
     batches: StageBatches<NumberedBatch>;
     datasets: SplitDatasets<NumberedBatch>;
     saveDirectory: SaveDirectory;
+    log: RunLog | undefined;
   }) {
     this.model = parts.model;
     this.part = parts.part;
@@ -133,6 +137,7 @@ export class Training {
     this.#batches = parts.batches;
     this.#datasets = parts.datasets;
     this.#saveDirectory = parts.saveDirectory;
+    this.#log = parts.log;
   }
 
   /** Opens data, builds model and optimizer, and loads what --load names. */
@@ -215,11 +220,11 @@ export class Training {
       ...{ resumed, onMessage },
     });
     const flopsFormula = modelFlopsFormula(flopsShape);
+    const iteration = progress?.iteration ?? 0;
+    const start = { directory: save, configuration, dataPath, threads, iteration, onMessage };
+    const log = processes.isFirst ? RunLog.start(start) : undefined;
     const reporters = processes.isFirst
-      ? await openTrainingReporters({
-          ...{ configuration, stream, flopsFormula },
-          resumeIteration: progress?.iteration ?? 0,
-        })
+      ? await openTrainingReporters({ configuration, stream, flopsFormula, resumeIteration: iteration })
       : silentReporters(flopsFormula);
     const batches = recipe.batches({
       dataset: train,
@@ -240,12 +245,23 @@ export class Training {
     });
     return new Training({
       ...{ configuration, processes, dataPath, model, part, tokenizer, optimizer, trainer },
-      ...{ reporters, threads, lossScaler, batches, datasets, saveDirectory },
+      ...{ reporters, threads, lossScaler, batches, datasets, saveDirectory, log },
     });
   }
 
   /** Trains to the end, or until a signal; saves and evaluates as the flags say. */
   async run(): Promise<TrainingResult> {
+    try {
+      const result = await this.#run();
+      this.#log?.end({ reason: result.reason, iteration: this.trainer.progress.iteration });
+      return result;
+    } catch (error) {
+      this.#log?.fail(error, this.trainer.progress);
+      throw error;
+    }
+  }
+
+  async #run(): Promise<TrainingResult> {
     const { checkpoint, training } = this.#configuration;
     const signals = new StopSignals((signal) => {
       for (const reporter of this.reporters.all) {

@@ -1,0 +1,53 @@
+import { listRuns, type RunInformation, runsDirectory } from '@mtl/recipes';
+import type { Command } from 'commander';
+import { newCommand } from '../../command-line/new-command.js';
+import { formatBytes } from '../../terminal/format-bytes.js';
+import { diffRunsCommand } from './diff.js';
+import { removeRunsCommand } from './remove.js';
+import { runJson } from './runs-json.js';
+
+/** `mtl runs`: lists the runs in a directory, compares two, removes some. */
+export function runsCommand(): Command {
+  return newCommand(
+    'runs',
+    'list training runs with their steps, losses, size and state; compare and remove them',
+  )
+    .argument('[directory]', 'a directory of runs, or the folder of one', runsDirectory)
+    .option('--json', 'print JSON')
+    .action(list)
+    .addCommand(diffRunsCommand())
+    .addCommand(removeRunsCommand());
+}
+
+async function list(directory: string, { json }: { readonly json?: true }): Promise<void> {
+  const runs = await listRuns(directory);
+  if (json === true) {
+    process.stdout.write(`${JSON.stringify(runs.map(runJson))}\n`);
+    return;
+  }
+  if (runs.length === 0) process.stdout.write(`${directory} holds no run\n`);
+  else process.stdout.write(formatRuns(runs));
+}
+
+function formatRuns(runs: readonly RunInformation[]): string {
+  const rows = runs.map((run) => {
+    const { name, state, iteration, trainIterations, loss, validationLoss, bytes, starts } = runJson(run);
+    const steps = trainIterations === null ? `${iteration}` : `${iteration} of ${trainIterations}`;
+    const started = starts[0]?.time.slice(0, 16).replace('T', ' ') ?? '-';
+    return [name, state, steps, lossText(loss), lossText(validationLoss), formatBytes(bytes), started];
+  });
+  return formatColumns([['run', 'state', 'steps', 'loss', 'validation', 'size', 'started (UTC)'], ...rows]);
+}
+
+const lossText = (loss: number | null): string => (loss === null ? '-' : loss.toFixed(4));
+
+function formatColumns(rows: readonly (readonly string[])[]): string {
+  const widths = rows[0]!.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)));
+  const lines = rows.map((row) =>
+    row
+      .map((cell, column) => cell.padEnd(widths[column]!))
+      .join('  ')
+      .trimEnd(),
+  );
+  return `${lines.join('\n')}\n`;
+}

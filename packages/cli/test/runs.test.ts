@@ -1,0 +1,119 @@
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { OwnedDirectory } from '@mtl/checkpoint';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { runMtl } from '../src/index.js';
+import { temporaryDirectory } from './support/temporary-directory.js';
+
+const directory = temporaryDirectory();
+const runs = join(directory.path, 'runs');
+afterAll(() => directory.dispose());
+
+/** Writes a run folder: its record, with the flags and end given, and a step for each loss. */
+function run(
+  name: string,
+  lr: number,
+  { reason, losses }: { reason?: string; losses: readonly number[] },
+): void {
+  const start = {
+    ...{ time: '2026-11-22T10:11:12.000Z', host: 'here', pid: 1, command: ['node', 'main.js'] },
+    ...{
+      workingDirectory: '/',
+      model: 'gpt',
+      preset: 'default',
+      flags: { lr },
+      iteration: 0,
+      trainIterations: 3,
+    },
+    ...{ commit: null, versions: { mtl: '0.1.0', node: '20.19.0', onednn: '3.1' }, instructionSet: 'avx2' },
+    ...{ device: 'cpu', threads: { count: 1, reason: 'one core' }, datasets: [] },
+    layout: { worldSize: 1, tensor: 1, pipeline: 1, data: 1 },
+    ...(reason === undefined
+      ? {}
+      : { end: { time: '2026-11-22T10:12:12.000Z', reason, iteration: losses.length } }),
+  };
+  const folder = join(runs, name);
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(join(folder, 'run.json'), JSON.stringify({ format: 'mtl-run', version: 1, starts: [start] }));
+  const lines = losses.map((loss, index) => JSON.stringify({ iteration: index + 1, lm_loss: loss }));
+  const validation = JSON.stringify({ type: 'validation', iteration: losses.length, lm_loss: 9 });
+  writeFileSync(join(folder, 'metrics.jsonl'), `${[...lines, validation].join('\n')}\n`);
+}
+
+beforeAll(() => {
+  run('fast', 0.01, { reason: 'done', losses: [4, 3, 2] });
+  run('slow', 0.001, { losses: [4, 3.5] });
+});
+
+/** Runs a command line of `mtl runs`. */
+async function mtlRuns(...words: readonly string[]) {
+  const written = { stdout: '', stderr: '' };
+  const spies = (['stdout', 'stderr'] as const).map((stream) =>
+    vi.spyOn(process[stream], 'write').mockImplementation((text) => {
+      written[stream] += String(text);
+      return true;
+    }),
+  );
+  try {
+    return { status: await runMtl(['runs', ...words]), ...written };
+  } finally {
+    for (const spy of spies) spy.mockRestore();
+  }
+}
+
+it('lists runs with their steps, losses, size and state', async () => {
+  const { stdout, status } = await mtlRuns(runs);
+  expect(status).toBe(0);
+  const lines = stdout.split('\n');
+  expect(lines[0]).toMatch(/^run +state +steps +loss +validation +size +started \(UTC\)$/);
+  expect(lines[1]).toMatch(/^fast +finished +3 of 3 +2\.0000 +9\.0000 +[\d.]+ KiB +2026-11-22 10:11$/);
+  expect(lines[2]).toMatch(/^slow +failed +2 of 3 +3\.5000 +9\.0000 /);
+});
+
+it('lists them as JSON', async () => {
+  const { stdout } = await mtlRuns(runs, '--json');
+  expect(JSON.parse(stdout)).toMatchObject([
+    { name: 'fast', state: 'finished', iteration: 3, trainIterations: 3, loss: 2, validationLoss: 9 },
+    { name: 'slow', state: 'failed', iteration: 2, starts: [{ flags: { lr: 0.001 } }] },
+  ]);
+});
+
+it('compares two runs', async () => {
+  const names = [join(runs, 'fast'), join(runs, 'slow')];
+  const { stdout } = await mtlRuns('diff', ...names);
+  expect(stdout).toMatch(/^ {2}--lr +0\.01 +0\.001$/m);
+  expect(stdout).toMatch(/^conditions: no difference$/m);
+  expect(stdout).toContain('2 steps in common, equal before 2');
+  expect(stdout).toContain('at step 2: 3.000000 and 3.500000');
+  const json = JSON.parse((await mtlRuns('diff', ...names, '--json')).stdout);
+  expect(json).toMatchObject({
+    flags: [{ name: 'lr', values: [0.01, 0.001] }],
+    losses: { firstDifference: 2 },
+  });
+});
+
+it('removes a run when it is told to, and none that runs', async () => {
+  run('old', 1, { reason: 'done', losses: [1] });
+  run('live', 1, { losses: [1] });
+  const [old, live] = [join(runs, 'old'), join(runs, 'live')];
+  const owned = await OwnedDirectory.own({ directory: live });
+  const both = await mtlRuns('remove', old, live, '--yes');
+  expect(both).toMatchObject({ status: 2, stderr: expect.stringContaining('MTL_RUN_RUNNING') });
+  const asked = await mtlRuns('remove', old);
+  expect(asked).toMatchObject({ status: 2, stderr: expect.stringContaining('--yes') });
+  expect(asked.stderr).toMatch(/^old: .* KiB in .*: metrics\.jsonl run\.json$/m);
+  expect(existsSync(old)).toBe(true);
+  expect(await mtlRuns('remove', old, '--yes')).toMatchObject({ status: 0, stdout: `removed ${old}\n` });
+  expect([existsSync(old), existsSync(live)]).toEqual([false, true]);
+  await owned.release();
+});
+
+it.each([
+  ['a directory that does not exist', ['nowhere'], 'MTL_RUN_NONE'],
+  ['a run that does not exist', ['diff', 'nowhere', 'nowhere'], 'MTL_RUN_NONE'],
+  ['one run to compare', ['diff', 'nowhere'], 'MTL_'],
+  ['no run to remove', ['remove'], 'MTL_'],
+  ['a flag misspelt', [runs, '--jsno'], 'MTL_FLAG_UNKNOWN'],
+])('refuses %s', async (_, words, code) => {
+  expect(await mtlRuns(...words)).toMatchObject({ status: 2, stderr: expect.stringContaining(code) });
+});

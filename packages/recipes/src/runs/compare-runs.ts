@@ -1,0 +1,93 @@
+import { metricsPath } from '../build/metrics-files.js';
+import { type MetricsRecord, readMetricsRecords } from './metrics-records.js';
+import type { RunInformation } from './read-run.js';
+
+/** A value of both runs; undefined where one has none. */
+export interface Difference {
+  readonly name: string;
+  readonly values: readonly [unknown, unknown];
+}
+
+/** The losses of two runs. */
+export interface LossComparison {
+  /** Steps that both have. */
+  readonly commonSteps: number;
+  /** The first common step with another loss, to the last bit; undefined where all are equal. */
+  readonly firstDifference: number | undefined;
+  /** The largest relative difference of the losses of a step. */
+  readonly largest: { readonly iteration: number; readonly relative: number } | undefined;
+  /** At the last step that both have. */
+  readonly last:
+    | { readonly iteration: number; readonly losses: readonly [number | null, number | null] }
+    | undefined;
+  /** At the last evaluation that both have. */
+  readonly validation: LossComparison['last'];
+}
+
+export interface RunComparison {
+  /** Flags of the last start that differ. */
+  readonly flags: readonly Difference[];
+  /** What else of the last start differs: commit, versions, threads, layout, datasets. */
+  readonly conditions: readonly Difference[];
+  readonly losses: LossComparison;
+}
+
+/** Compares the last starts and the curves of two runs. */
+export function compareRuns(runs: readonly [RunInformation, RunInformation]): RunComparison {
+  const [one, other] = runs.map(({ record }) => record?.starts.at(-1)) as [Start, Start];
+  const conditionsOf = (start: Start) =>
+    start && {
+      ...{ model: start.model, preset: start.preset, commit: start.commit, ...start.versions },
+      ...{ 'instruction set': start.instructionSet, device: start.device, threads: start.threads.count },
+      ...{ processes: start.layout.worldSize, 'data-parallel': start.layout.data },
+      ...{ 'train iterations': start.trainIterations },
+      datasets: start.datasets.map(({ sampledSha256 }) => sampledSha256.slice(0, 12)).join(' '),
+    };
+  return {
+    flags: differences(one?.flags, other?.flags),
+    conditions: differences(conditionsOf(one), conditionsOf(other)),
+    losses: compareLosses(runs.map(({ directory }) => readMetricsRecords(metricsPath(directory)))),
+  };
+}
+
+type Start = NonNullable<RunInformation['record']>['starts'][number] | undefined;
+
+function differences(
+  one: Readonly<Record<string, unknown>> = {},
+  other: Readonly<Record<string, unknown>> = {},
+): Difference[] {
+  const names = [...new Set([...Object.keys(one), ...Object.keys(other)])].sort();
+  return names
+    .filter((name) => JSON.stringify(one[name]) !== JSON.stringify(other[name]))
+    .map((name) => ({ name, values: [one[name], other[name]] }));
+}
+
+function compareLosses(records: readonly MetricsRecord[][]): LossComparison {
+  const steps = commonLosses(records, undefined);
+  const validation = commonLosses(records, 'validation').at(-1);
+  const different = steps.filter(({ losses: [one, other] }) => one !== other);
+  const relative = different.flatMap(({ iteration, losses: [one, other] }) =>
+    one === null || other === null ? [] : [{ iteration, relative: Math.abs(one / other - 1) }],
+  );
+  return {
+    commonSteps: steps.length,
+    firstDifference: different[0]?.iteration,
+    largest: relative.reduce<LossComparison['largest']>(
+      (most, next) => (most === undefined || next.relative > most.relative ? next : most),
+      undefined,
+    ),
+    last: steps.at(-1),
+    validation,
+  };
+}
+
+function commonLosses([one, other]: readonly MetricsRecord[][], type: string | undefined) {
+  const others = new Map(
+    other!.filter((record) => record.type === type).map((record) => [record.iteration, record]),
+  );
+  return one!.flatMap((record) => {
+    const match = record.type === type ? others.get(record.iteration) : undefined;
+    if (match === undefined) return [];
+    return [{ iteration: record.iteration, losses: [record.lm_loss, match.lm_loss] as const }];
+  });
+}

@@ -1,0 +1,59 @@
+import { lstatSync, readdirSync, rmdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { OwnedDirectory } from '@mtl/checkpoint';
+import { ConfigurationError, MtlError } from '@mtl/errors';
+
+/** What a run writes into its folder. Everything else there belongs to somebody. */
+const written = [
+  /^iter_\d{7,}$/,
+  /^(run|metrics)\.jsonl?(\.\d+|\.new)?$/,
+  /^latest_checkpointed_iteration\.txt$/,
+  /^tokenizer$/,
+  /^run_owner\./,
+];
+
+export interface RemovedRun {
+  /** What was left in the folder, since no run wrote it; the folder is gone where that is nothing. */
+  readonly left: readonly string[];
+}
+
+/** What `removeRun` would delete of a folder, and what it would leave. */
+export function contentsOfRun(directory: string): {
+  readonly own: readonly string[];
+  readonly left: readonly string[];
+} {
+  const names = readdirSync(directory).sort();
+  const isOwn = (name: string): boolean => written.some((pattern) => pattern.test(name));
+  return { own: names.filter(isOwn), left: names.filter((name) => !isOwn(name)) };
+}
+
+/**
+ * Deletes what a run wrote into its folder, and the folder when that was all. The folder is owned meanwhile,
+ * so that no run starts there.
+ *
+ * @throws ConfigurationError MTL_RUN_RUNNING for a run that still runs; MTL_RUN_NONE where the path is a link
+ */
+export async function removeRun(directory: string): Promise<RemovedRun> {
+  if (lstatSync(directory).isSymbolicLink()) {
+    throw new ConfigurationError('MTL_RUN_NONE', `${directory} is a symbolic link`, {
+      expected: 'the folder of a run itself',
+    });
+  }
+  const owned = await OwnedDirectory.own({ directory }).catch((error: unknown) => {
+    if (!MtlError.isInstance(error) || error.code !== 'MTL_CHECKPOINT_OWNED') throw error;
+    throw new ConfigurationError('MTL_RUN_RUNNING', error.message, {
+      ...{ expected: 'a run that has ended', remedy: 'end that run first', cause: error },
+    });
+  });
+  try {
+    const { own } = contentsOfRun(directory);
+    // the record of this process last
+    const others = own.filter((name) => !name.startsWith('run_owner.'));
+    for (const name of others) rmSync(join(directory, name), { recursive: true, force: true });
+  } finally {
+    await owned.release();
+  }
+  const left = readdirSync(directory);
+  if (left.length === 0) rmdirSync(directory);
+  return { left };
+}

@@ -1,0 +1,116 @@
+import { existsSync, mkdirSync, renameSync } from 'node:fs';
+import { hostname } from 'node:os';
+import { dirname } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseDataPath } from '@mtl/data';
+import { formatError, MtlError } from '@mtl/errors';
+import { hostInformation } from '@mtl/kernels';
+import { libraryVersion } from '../library-version.js';
+import type { PretrainingConfiguration } from '../pretraining-configuration.js';
+import type { ThreadChoice } from '../threads/choose-threads.js';
+import { checkoutCommit } from './checkout-commit.js';
+import { datasetFingerprint } from './dataset-fingerprint.js';
+import { type RunRecord, type RunStart, readRunRecord, runRecordPath, writeRunRecord } from './run-record.js';
+
+export interface StartRunOptions {
+  /** The run folder: the directory of --save; undefined where a run has none. */
+  readonly directory: string | undefined;
+  readonly configuration: PretrainingConfiguration;
+  /** The words of --data-path, or the prefix of the bundled corpus. */
+  readonly dataPath: readonly string[];
+  readonly threads: ThreadChoice;
+  /** The iteration that training goes on from. */
+  readonly iteration: number;
+  readonly onMessage: (text: string) => void;
+}
+
+/** How a start of a run ended. */
+export type RunEnd = Omit<NonNullable<RunStart['end']>, 'time'>;
+
+/** Keeps run.json: only rank 0 has one. */
+export class RunLog {
+  readonly #directory: string;
+  readonly #record: RunRecord;
+
+  private constructor(directory: string, record: RunRecord) {
+    this.#directory = directory;
+    this.#record = record;
+  }
+
+  /**
+   * Adds this start to the record of the run, made where there is none. Undefined for a run without a folder.
+   *
+   * @throws ConfigurationError MTL_RUN_RECORD where it cannot be written
+   */
+  static start(options: StartRunOptions): RunLog | undefined {
+    const { directory, onMessage } = options;
+    if (directory === undefined) return undefined;
+    mkdirSync(directory, { recursive: true });
+    const starts = [...earlierStarts(directory, onMessage), startOf(options)];
+    const log = new RunLog(directory, { format: 'mtl-run', version: 1, starts });
+    writeRunRecord(directory, log.#record);
+    return log;
+  }
+
+  /**
+   * Adds how this start ended. A folder that another run has taken over meanwhile keeps that one's record.
+   *
+   * @throws ConfigurationError MTL_RUN_RECORD
+   */
+  end(end: RunEnd): void {
+    const own = this.#record.starts.at(-1)!;
+    own.end = { time: new Date().toISOString(), ...end };
+    mkdirSync(this.#directory, { recursive: true });
+    const record = readRunRecord(this.#directory) ?? this.#record;
+    const index = record.starts.findIndex(
+      ({ time, pid, host }) => time === own.time && pid === own.pid && host === own.host,
+    );
+    if (index < 0) return;
+    record.starts[index] = own;
+    writeRunRecord(this.#directory, record);
+  }
+
+  /** As `end` for an error, which must not be hidden by one of writing the record. */
+  fail(error: unknown, { iteration }: { readonly iteration: number }): void {
+    const what = MtlError.isInstance(error) ? `${error.code}: ${error.message}` : formatError(error);
+    try {
+      this.end({ reason: 'failed', iteration, error: what });
+    } catch {
+      // without an end it counts as failed too
+    }
+  }
+}
+
+/** Those in the folder; a record that cannot be read is moved aside. */
+function earlierStarts(directory: string, onMessage: (text: string) => void): RunRecord['starts'] {
+  try {
+    return readRunRecord(directory)?.starts ?? [];
+  } catch (error) {
+    const path = runRecordPath(directory);
+    let number = 1;
+    while (existsSync(`${path}.${number}`)) number += 1;
+    renameSync(path, `${path}.${number}`);
+    onMessage(`  note: ${(error as Error).message}; moved to ${path}.${number}`);
+    return [];
+  }
+}
+
+function startOf({ configuration, dataPath, threads, iteration }: StartRunOptions): RunStart {
+  const { parallel, training, kind, preset, flags } = configuration;
+  const { instructionSet, onednnVersion } = hostInformation();
+  return {
+    time: new Date().toISOString(),
+    ...{ host: hostname(), pid: process.pid, command: [...process.argv], workingDirectory: process.cwd() },
+    ...{ model: kind, preset, flags: { ...flags }, iteration, trainIterations: training.trainIterations },
+    commit: checkoutCommit(dirname(fileURLToPath(import.meta.url))),
+    versions: { mtl: libraryVersion, node: process.versions.node, onednn: onednnVersion },
+    ...{ instructionSet, device: parallel.device, threads },
+    layout: {
+      worldSize: parallel.worldSize,
+      tensor: parallel.tensorModelParallelSize,
+      pipeline: parallel.pipelineModelParallelSize,
+      data: parallel.dataParallelSize,
+    },
+    datasets: parseDataPath(dataPath).prefixes.map(datasetFingerprint),
+  };
+}

@@ -1,0 +1,118 @@
+import { readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { ConfigurationError } from '@mtl/errors';
+import { z } from 'zod';
+
+const text = z.string();
+const count = z.int().nonnegative();
+
+/** A dataset that a run was trained on, told apart from others without reading all of it. */
+const datasetSchema = z.object({
+  prefix: text,
+  idxBytes: count,
+  binBytes: count,
+  /** SHA-256 of both sizes and of blocks of both files (see `datasetFingerprint`), in hexadecimal digits. */
+  sampledSha256: text,
+});
+
+const startSchema = z.object({
+  /** ISO 8601, UTC. */
+  time: text,
+  host: text,
+  pid: count,
+  /** The words of the command line, Node.js and the program included, and where it was given. */
+  command: z.array(text),
+  workingDirectory: text,
+  model: text,
+  preset: text,
+  /** Every flag with a value. */
+  flags: z.record(text, z.unknown()),
+  /** The iteration that it went on from; 0 for the first step. */
+  iteration: count,
+  trainIterations: count,
+  /**
+   * Of the checkout that the program was run from, with `-dirty` where files were changed; null without one.
+   */
+  commit: text.nullable(),
+  versions: z.object({ mtl: text, node: text, onednn: text }),
+  instructionSet: text,
+  device: text,
+  /** CPU threads of rank 0, and why so many. */
+  threads: z.object({ count, reason: text }),
+  layout: z.object({ worldSize: count, tensor: count, pipeline: count, data: count }),
+  datasets: z.array(datasetSchema),
+  /** Absent while it runs, and for ever where the process was killed. */
+  end: z
+    .object({
+      time: text,
+      /** `done`, `failed`, or why it was stopped: a signal, `exit-interval`, `deadline`, `data`. */
+      reason: text,
+      iteration: count,
+      /** Code and message of the error that ended it. */
+      error: text.optional(),
+    })
+    .optional(),
+});
+
+const schema = z.object({
+  format: z.literal('mtl-run'),
+  version: z.literal(1),
+  /** The first start, and one for each resumption and restart. */
+  starts: z.array(startSchema).min(1),
+});
+
+/** What is known about a run besides its curves: run.json in its folder. */
+export type RunRecord = z.infer<typeof schema>;
+/** A start of a run. */
+export type RunStart = RunRecord['starts'][number];
+
+/** The record in a run folder. */
+export const runRecordPath = (directory: string): string => join(directory, 'run.json');
+
+/**
+ * The record of a run; undefined where its folder has none.
+ *
+ * @throws ConfigurationError MTL_RUN_RECORD for one that cannot be read
+ */
+export function readRunRecord(directory: string): RunRecord | undefined {
+  const path = runRecordPath(directory);
+  let content: string;
+  try {
+    content = readFileSync(path, 'utf8');
+  } catch (error) {
+    if (['ENOENT', 'ENOTDIR'].includes((error as NodeJS.ErrnoException).code ?? '')) return undefined;
+    throw unreadable(path, (error as Error).message, error);
+  }
+  try {
+    return schema.parse(JSON.parse(content));
+  } catch (error) {
+    const why =
+      error instanceof z.ZodError ? z.prettifyError(error).split('\n')[0]! : (error as Error).message;
+    throw unreadable(path, why, error);
+  }
+}
+
+/**
+ * Writes the record of a run, whole or not at all.
+ *
+ * @throws ConfigurationError MTL_RUN_RECORD where it cannot be written
+ */
+export function writeRunRecord(directory: string, record: RunRecord): void {
+  const path = runRecordPath(directory);
+  try {
+    writeFileSync(`${path}.new`, `${JSON.stringify(record, undefined, 2)}\n`);
+    renameSync(`${path}.new`, path);
+  } catch (error) {
+    throw new ConfigurationError('MTL_RUN_RECORD', `${path}: ${(error as Error).message}`, {
+      expected: 'a file that can be written',
+      ...{ remedy: 'free space on that disk, or save elsewhere with --save', exitCode: 1, cause: error },
+    });
+  }
+}
+
+function unreadable(path: string, why: string, cause: unknown): ConfigurationError {
+  return new ConfigurationError('MTL_RUN_RECORD', `${path}: ${why}`, {
+    expected: 'a record that a training run wrote, of version 1',
+    ...{ remedy: `move ${path} away: checkpoints and metrics do not need it`, cause },
+  });
+}

@@ -1,0 +1,250 @@
+import {
+  appendFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { OwnedDirectory } from '@mtl/checkpoint';
+import { TrainingError } from '@mtl/errors';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { configure, small } from '../../test/support/configure.js';
+import { compareRuns } from './compare-runs.js';
+import { datasetFingerprint } from './dataset-fingerprint.js';
+import { listRuns, runDirectoryOf } from './list-runs.js';
+import { readRun } from './read-run.js';
+import { removeRun } from './remove-run.js';
+import { RunLog, type StartRunOptions } from './run-log.js';
+import { readRunRecord, runRecordPath } from './run-record.js';
+
+let directory: string;
+let prefix: string;
+let printed: string[];
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), 'mtl-runs-'));
+  prefix = join(directory, 'data');
+  writeFileSync(`${prefix}.idx`, 'an index');
+  writeFileSync(`${prefix}.bin`, Buffer.alloc(1 << 20, 1));
+  printed = [];
+});
+afterEach(() => rmSync(directory, { recursive: true }));
+
+const pathOf = (name: string): string => join(directory, 'runs', name);
+
+function start(name: string, options: Partial<StartRunOptions> & { readonly line?: string } = {}): RunLog {
+  const { line = '', ...others } = options;
+  return RunLog.start({
+    ...{ directory: pathOf(name), configuration: configure(`${small} ${line}`), dataPath: [prefix] },
+    ...{ threads: { count: 2, reason: 'as --threads says' }, iteration: 0 },
+    onMessage: (text) => printed.push(text),
+    ...others,
+  })!;
+}
+
+const metrics = (name: string, losses: readonly (number | null)[]): void => {
+  mkdirSync(pathOf(name), { recursive: true });
+  for (const [index, loss] of losses.entries()) {
+    const line = JSON.stringify({ iteration: index + 1, lm_loss: loss });
+    appendFileSync(join(pathOf(name), 'metrics.jsonl'), `${line}\n`);
+  }
+};
+
+describe('the record of a run', () => {
+  it('keeps every start with its conditions, and how it ended', () => {
+    start('a').end({ reason: 'exit-interval', iteration: 5 });
+    start('a', { iteration: 5 }).fail(new TrainingError('MTL_NO_DATA', 'no token'), { iteration: 7 });
+    start('a', { iteration: 5 });
+    const { starts } = readRunRecord(pathOf('a'))!;
+    expect(starts.map(({ iteration, end }) => [iteration, end?.reason, end?.iteration, end?.error])).toEqual([
+      [0, 'exit-interval', 5, undefined],
+      [5, 'failed', 7, 'MTL_NO_DATA: no token'],
+      [5, undefined, undefined, undefined],
+    ]);
+    expect(starts[0]).toMatchObject({
+      ...{ pid: process.pid, command: process.argv, workingDirectory: process.cwd(), trainIterations: 100 },
+      ...{ model: 'gpt', flags: { 'num-layers': 4 }, device: 'cpu', threads: { count: 2 } },
+      ...{ versions: { node: process.versions.node, mtl: expect.stringMatching(/^\d+\./) } },
+      layout: { worldSize: 1, tensor: 1, pipeline: 1, data: 1 },
+      datasets: [{ prefix, idxBytes: 8, binBytes: 1 << 20 }],
+    });
+    expect(readdirSync(pathOf('a'))).toEqual(['run.json']);
+  });
+
+  it.each([
+    ['torn', '{"format":"mtl-run"'],
+    ['of another version', '{"format":"mtl-run","version":2,"starts":[]}'],
+  ])('that is %s is refused, and moved aside by the next start', async (_, text) => {
+    const path = runRecordPath(pathOf('a'));
+    mkdirSync(pathOf('a'), { recursive: true });
+    writeFileSync(path, text);
+    await expect(readRun(pathOf('a'))).rejects.toMatchObject({ code: 'MTL_RUN_RECORD', exitCode: 2 });
+    start('a');
+    expect(readRunRecord(pathOf('a'))!.starts).toHaveLength(1);
+    expect(readFileSync(`${path}.1`, 'utf8')).toBe(text);
+    expect(printed).toEqual([expect.stringContaining(`moved to ${path}.1`)]);
+  });
+
+  it('is left alone at the end by a run whose folder another one has taken over', () => {
+    const first = start('a');
+    rmSync(runRecordPath(pathOf('a')));
+    start('a', { line: '--seed 9' });
+    const text = readFileSync(runRecordPath(pathOf('a')), 'utf8');
+    // the time of a start tells starts of one process apart
+    const other = JSON.parse(text);
+    other.starts[0].time = '2026-11-22T00:00:00.000Z';
+    writeFileSync(runRecordPath(pathOf('a')), JSON.stringify(other));
+    first.end({ reason: 'done', iteration: 1 });
+    expect(JSON.parse(readFileSync(runRecordPath(pathOf('a')), 'utf8'))).toEqual(other);
+  });
+
+  it('is made again where the folder vanished', () => {
+    const log = start('a');
+    rmSync(pathOf('a'), { recursive: true });
+    log.end({ reason: 'done', iteration: 1 });
+    expect(readRunRecord(pathOf('a'))!.starts[0]!.end).toMatchObject({ reason: 'done' });
+  });
+
+  it('that cannot be written is a coded error', () => {
+    mkdirSync(join(pathOf('a'), 'run.json.new'), { recursive: true });
+    expect(() => start('a')).toThrow(expect.objectContaining({ code: 'MTL_RUN_RECORD', exitCode: 1 }));
+  });
+});
+
+it('tells datasets of the same size apart by samples of them', () => {
+  const before = datasetFingerprint(prefix);
+  expect(datasetFingerprint(prefix)).toEqual(before);
+  for (const position of [0, (1 << 20) - 1]) {
+    const bytes = Buffer.alloc(1 << 20, 1);
+    bytes[position] = 2;
+    writeFileSync(`${prefix}.bin`, bytes);
+    expect(datasetFingerprint(prefix).sampledSha256).not.toBe(before.sampledSha256);
+  }
+});
+
+describe('the state of a run', () => {
+  const stateOf = async (name: string): Promise<string> => (await readRun(pathOf(name))).state;
+
+  it.each([
+    ['done', 'finished'],
+    ['SIGTERM', 'stopped'],
+    ['exit-interval', 'stopped'],
+    ['failed', 'failed'],
+  ])('whose last start ended with %s is %s', async (reason, state) => {
+    start('a').end({ reason: 'done', iteration: 1 });
+    start('a').end({ reason, iteration: 2 });
+    expect(await stateOf('a')).toBe(state);
+  });
+
+  it('is running while a process owns the folder, and failed once that is killed', async () => {
+    start('a');
+    const owned = await OwnedDirectory.own({ directory: pathOf('a') });
+    expect(await stateOf('a')).toBe('running');
+    // as kill -9 leaves it: the record of an owner that lives no more, and no end
+    const record = join(pathOf('a'), 'run_owner.1', 'owner.json');
+    const owner = JSON.parse(readFileSync(record, 'utf8'));
+    writeFileSync(record, JSON.stringify({ ...owner, processStart: '1' }));
+    expect(await stateOf('a')).toBe('failed');
+    await owned.release();
+  });
+
+  it('is unknown without a record', async () => {
+    metrics('a', [2]);
+    expect(await stateOf('a')).toBe('unknown');
+  });
+});
+
+describe('listRuns', () => {
+  it('finds runs by record, metrics or checkpoints, with their last losses and sizes', async () => {
+    start('b').end({ reason: 'done', iteration: 2 });
+    metrics('b', [3, 2.5]);
+    appendFileSync(
+      join(pathOf('b'), 'metrics.jsonl'),
+      '{"type":"validation","iteration":2,"lm_loss":4}\n{"iter',
+    );
+    mkdirSync(join(pathOf('a'), 'iter_0000005'), { recursive: true });
+    mkdirSync(pathOf('no-run'));
+    const runs = await listRuns(join(directory, 'runs'));
+    expect(
+      runs.map(({ name, state, step, validation }) => [name, state, step?.lm_loss, validation?.lm_loss]),
+    ).toEqual([
+      ['a', 'unknown', undefined, undefined],
+      ['b', 'finished', 2.5, 4],
+    ]);
+    expect(runs[1]!.bytes).toBeGreaterThan(4096);
+    expect((await listRuns(pathOf('b'))).map(({ name }) => name)).toEqual(['b']);
+  });
+
+  it('finds the last evaluation before many steps', async () => {
+    mkdirSync(pathOf('a'), { recursive: true });
+    const step = `${JSON.stringify({ iteration: 7, lm_loss: 1, padding: 'x'.repeat(1000) })}\n`;
+    const text = `{"type":"validation","iteration":1,"lm_loss":4}\n${step.repeat(3000)}`;
+    writeFileSync(join(pathOf('a'), 'metrics.jsonl'), text);
+    expect(await readRun(pathOf('a'))).toMatchObject({ validation: { lm_loss: 4 }, step: { iteration: 7 } });
+  });
+
+  it('refuses what is not there, and what is no run', async () => {
+    const none = { code: 'MTL_RUN_NONE', exitCode: 2 };
+    await expect(listRuns(join(directory, 'nowhere'))).rejects.toMatchObject(none);
+    expect(() => runDirectoryOf(directory)).toThrow(expect.objectContaining(none));
+  });
+});
+
+describe('compareRuns', () => {
+  const compare = async () => compareRuns([await readRun(pathOf('a')), await readRun(pathOf('b'))]);
+
+  it('names flags and conditions that differ, and where losses part', async () => {
+    start('a', { line: '--seed 1' });
+    start('b', { line: '--seed 2', threads: { count: 1, reason: '' } });
+    metrics('a', [4, 3, 2, 1]);
+    metrics('b', [4, 3.5, null]);
+    const { flags, conditions, losses } = await compare();
+    expect(flags).toEqual([{ name: 'seed', values: [1, 2] }]);
+    expect(conditions).toEqual([{ name: 'threads', values: [2, 1] }]);
+    expect(losses).toEqual({
+      ...{ commonSteps: 3, firstDifference: 2, validation: undefined },
+      largest: { iteration: 2, relative: Math.abs(3 / 3.5 - 1) },
+      last: { iteration: 3, losses: [2, null] },
+    });
+  });
+
+  it('finds no difference between equal runs', async () => {
+    for (const name of ['a', 'b']) {
+      start(name);
+      metrics(name, [4, 3]);
+    }
+    const { losses, ...others } = await compare();
+    expect(others).toEqual({ flags: [], conditions: [] });
+    expect(losses).toMatchObject({ commonSteps: 2, firstDifference: undefined, largest: undefined });
+  });
+});
+
+describe('removeRun', () => {
+  it('deletes what the run wrote, and the folder', async () => {
+    start('a');
+    metrics('a', [1]);
+    mkdirSync(join(pathOf('a'), 'iter_0000001'));
+    writeFileSync(join(pathOf('a'), 'latest_checkpointed_iteration.txt'), '1');
+    expect(await removeRun(pathOf('a'))).toEqual({ left: [] });
+    expect(existsSync(pathOf('a'))).toBe(false);
+  });
+
+  it('leaves what no run wrote', async () => {
+    start('a');
+    writeFileSync(join(pathOf('a'), 'notes.txt'), 'mine');
+    expect(await removeRun(pathOf('a'))).toEqual({ left: ['notes.txt'] });
+    expect(readdirSync(pathOf('a'))).toEqual(['notes.txt']);
+  });
+
+  it('refuses a run under way, and deletes nothing', async () => {
+    start('a');
+    const owned = await OwnedDirectory.own({ directory: pathOf('a') });
+    await expect(removeRun(pathOf('a'))).rejects.toMatchObject({ code: 'MTL_RUN_RUNNING', exitCode: 2 });
+    expect(existsSync(runRecordPath(pathOf('a')))).toBe(true);
+    await owned.release();
+  });
+});
