@@ -4,6 +4,7 @@ import { Checkpoint, dtypeBytes, hostTensor, loadCheckpoint } from '@mtl/checkpo
 import { sizeOf } from '@mtl/kernels';
 import { formatScheduleCsv, oneForwardOneBackward } from '@mtl/pipeline/schedules';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { readRun } from '../src/index.js';
 import type { TrainGptResult } from './ranks/train-gpt.js';
 import {
   numbersOf,
@@ -222,6 +223,9 @@ describe('checkpoints of pipelines', () => {
       const [ranks] = await runs.run(size, [{ name, flags: [...flags, ...load], leftOut }]);
       expect(ranks![0]!.output).toContain(index === 0 ? 'threads 1: as the checkpoint' : 'as --threads says');
       expect(await tensorsOf(join(runs.pathOf(name), iteration)), name).toEqual(expected);
+      // one rank writes the record of the run
+      const { starts } = (await readRun(runs.pathOf(name))).record!;
+      expect(starts).toMatchObject([{ iteration: 5, layout: { worldSize: size }, end: { reason: 'done' } }]);
     }
   });
 
