@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
@@ -84,11 +85,16 @@ export const formats = {
       const short = { ...options, vocabularySize: 60 };
       write(directory, 'word-piece.json', JSON.stringify(await data.trainWordPiece(short)));
       write(directory, 'unigram.json', JSON.stringify(unigram));
+      const settings = { eos_token: '<|endoftext|>', pad_token: { content: '<|endoftext|>' } };
+      write(join(directory, 'model'), 'tokenizer_config.json', JSON.stringify(settings));
+      cpSync(join(directory, 'bpe.json'), join(directory, 'model/tokenizer.json'));
     },
-    files: () => ['bpe.json', 'word-piece.json', 'unigram.json'],
+    files: () => ['bpe.json', 'word-piece.json', 'unigram.json', 'model/tokenizer_config.json'],
     mutate: mutateJson,
-    read: (directory, file) =>
-      tokenize({ type: 'HuggingFaceTokenizer', tokenizerModel: join(directory, file) }),
+    read: (directory, file) => {
+      const model = file.startsWith('model/') ? 'model' : file;
+      return tokenize({ type: 'HuggingFaceTokenizer', tokenizerModel: join(directory, model) });
+    },
     invariant: anything,
   },
   'vocab-json': {
@@ -139,8 +145,11 @@ export const formats = {
         cpSync(join(fixtures, name), join(directory, name), { recursive: true });
       }
     },
-    files: () => ['huggingface-gpt2/config.json', 'huggingface-bert/config.json'],
-    mutate: mutateJson,
+    files: () =>
+      ['config.json', 'config.json', 'model.safetensors'].flatMap((name) =>
+        ['gpt2', 'bert'].map((kind) => `huggingface-${kind}/${name}`),
+      ),
+    mutate: (bytes, random, file) => (file.endsWith('.json') ? mutateJson : mutateBytes)(bytes, random),
     read: (directory, file) => readModel(join(directory, file, '..')),
     invariant: anything,
   },
@@ -154,6 +163,13 @@ export const formats = {
     read: readCheckpoint,
     // manifest and shards have checksums
     invariant: JSON.stringify,
+  },
+  manifest: {
+    make: makeCheckpoint,
+    files: () => ['iter_0000001/manifest.json'],
+    mutate: mutateManifest,
+    read: readCheckpoint,
+    invariant: anything,
   },
   schedule: {
     make: (directory) => {
@@ -261,6 +277,19 @@ async function makeCheckpoint(directory) {
   mkdirSync(directory, { recursive: true });
   const tensors = tensorsOf().map(({ tensor }) => tensor);
   await checkpoint.saveCheckpoint({ directory, iteration: 1, tensors, state: { step: 1 } });
+}
+
+/** Damages the content and gives it the checksum that belongs to it, as only a program could. */
+function mutateManifest(bytes, random) {
+  const manifest = JSON.parse(bytes);
+  const damaged = mutateJson(Buffer.from(JSON.stringify(manifest.content)), random);
+  try {
+    const content = JSON.parse(damaged);
+    const sha256 = createHash('sha256').update(JSON.stringify(content)).digest('hex');
+    return Buffer.from(JSON.stringify({ ...manifest, sha256, content }));
+  } catch {
+    return damaged;
+  }
 }
 
 async function readCheckpoint(directory, file) {

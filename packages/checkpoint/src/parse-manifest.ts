@@ -138,6 +138,7 @@ export function parseManifest(source: string): Manifest | ManifestDefect {
       const problem = `it has format version ${version}, and this program reads up to ${manifestVersion}`;
       return { problem, newer: true };
     }
+    demand(content !== undefined, 'manifest.json has no content');
     demand(sha256 === manifestDigest(content), 'manifest.json does not have its SHA-256');
     const body = record(content, 'content');
     const shards = list(body.shards, 'shards').map(parseShard);
