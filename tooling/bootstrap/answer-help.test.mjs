@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { cpSync, existsSync, readFileSync, symlinkSync } from 'node:fs';
+import { cpSync, existsSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { testFolder } from '../processes/test-folder.mjs';
@@ -22,6 +22,7 @@ beforeAll(() => {
 afterAll(remove);
 
 function runScript(words) {
+  rmSync(called, { force: true });
   const env = { PATH: join(folder, 'tools') };
   return spawnSync(process.execPath, words, { cwd: folder, env, encoding: 'utf8' });
 }

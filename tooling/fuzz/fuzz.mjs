@@ -11,7 +11,7 @@ import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 
-const help = `npm run fuzz -- [flags]: damages files of every format and reads them
+const help = `usage: npm run fuzz -- [flags]: damages files of every format and reads them
 
   --cases N         damaged files of each format (default 200)
   --seconds N       instead: as many as fit into this time
