@@ -6,7 +6,8 @@ export async function readRun({ metrics, gradients }) {
   const steps = readFileSync(metrics, 'utf8')
     .trim()
     .split('\n')
-    .map((line) => JSON.parse(line));
+    .map((line) => JSON.parse(line))
+    .filter(({ type }) => type === undefined);
   const checkpoint = await Checkpoint.open(`${gradients}/iter_0000001`);
   const values = new Map();
   const tensors = [...checkpoint.tensors.values()].map(({ name, globalShape }) => {

@@ -119,7 +119,10 @@ function addPlaces(command: Command): Command {
     .addOption(countOption('--keep-last <n>', 'checkpoints that stay').default(1))
     .addOption(countOption('--exit-interval <n>', 'end after a step whose number is a multiple of this'))
     .addOption(countOption('--log-interval <n>', 'steps between lines of progress').default(50))
-    .option('--metrics-jsonl <file>', 'one JSON object a step; of several seeds a file each')
+    .option(
+      '--metrics-jsonl <file>',
+      'a copy of the metrics.jsonl in the folder of each seed: one JSON object per step and per evaluation; of several seeds a file each',
+    )
     .option('--bf16', 'compute in bfloat16 (default: float32)')
     .option('--fp16', 'compute in float16');
 }
