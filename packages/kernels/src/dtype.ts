@@ -1,4 +1,5 @@
-import { UsageError } from '@mtl/errors';
+import { KernelError, UsageError } from '@mtl/errors';
+import { outOfMemoryRemedy } from './out-of-memory-remedy.js';
 
 /** Element types of tensors. `float64` is computed on the reference device only (for gradient checks). */
 export const dtypes = ['float32', 'bfloat16', 'float16', 'float64', 'int32', 'int64', 'uint8'] as const;
@@ -60,7 +61,29 @@ export function checkTypedArray(values: TypedArray, dtype: DType): void {
   });
 }
 
-/** A new host array for `size` elements of a dtype, zero-filled. */
+/**
+ * A new host array for `size` elements of a dtype, zero-filled.
+ *
+ * @throws UsageError `MTL_DTYPE`, `MTL_ARGUMENT` for a size that is none; KernelError `MTL_OUT_OF_MEMORY`
+ */
 export function newTypedArray<D extends DType>(dtype: D, size: number): TypedArrayOf[D] {
-  return new arrayTypes[dtype](size) as TypedArrayOf[D];
+  dtypeNumber(dtype);
+  if (!(Number.isSafeInteger(size) && size >= 0)) {
+    throw new UsageError('MTL_ARGUMENT', `a host array of ${String(size)} elements`, {
+      expected: 'a whole number, 0 or more',
+    });
+  }
+  try {
+    return new arrayTypes[dtype](size) as TypedArrayOf[D];
+  } catch (cause) {
+    if (!(cause instanceof RangeError)) throw cause;
+    const bytes = size * bytesPerElement(dtype);
+    throw new KernelError(
+      'MTL_OUT_OF_MEMORY',
+      `the host has no ${bytes} bytes for an array of ${size} ${dtype}`,
+      {
+        ...{ remedy: outOfMemoryRemedy, cause },
+      },
+    );
+  }
 }

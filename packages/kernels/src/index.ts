@@ -1,3 +1,4 @@
+export { checkedOperation } from './checked-operation.js';
 export { type FoundGpu, findGpu } from './cuda/find-gpu.js';
 export {
   type CudaDevice,

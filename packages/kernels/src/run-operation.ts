@@ -1,4 +1,5 @@
-import { KernelError } from '@mtl/errors';
+import { KernelError, UsageError } from '@mtl/errors';
+import { describeOperand } from './checked-operation.js';
 import { type Device, deviceNumber } from './device.js';
 import { addon, callNative } from './native/addon.js';
 import type { OperationSchema, OperationStatistics } from './native/kernels-addon.js';
@@ -18,6 +19,19 @@ function operationNumber(name: string): number {
   return number;
 }
 
+/** The error for an operand that TypeScript would have refused. */
+function wrongOperand(
+  operation: string,
+  kind: 'tensors' | 'attributes',
+  { position, value }: { readonly position: number; readonly value: unknown },
+): UsageError {
+  const schema = listOperations().find(({ name }) => name === operation);
+  const operand = schema?.[kind][position]?.replace('?', '') ?? `operand ${position}`;
+  return new UsageError('MTL_ARGUMENT', `${operation}: ${operand} is ${describeOperand(value)}`, {
+    expected: kind === 'tensors' ? 'a Tensor' : 'a number or a boolean',
+  });
+}
+
 /**
  * Runs a native operation: tensors in the order of its schema (outputs first, undefined for an optional one
  * left out), then attributes. The named functions in operations/ are the public way; this is what they are
@@ -30,8 +44,18 @@ export function runOperation(
 ): void {
   const { callNumbers } = addon();
   let position = 0;
-  for (const tensor of tensors) callNumbers[position++] = tensor === undefined ? 0 : tensor.handle;
-  for (const attribute of attributes) callNumbers[position++] = Number(attribute);
+  for (const tensor of tensors) {
+    const handle = tensor === undefined ? 0 : tensor?.handle;
+    if (typeof handle !== 'number') throw wrongOperand(name, 'tensors', { position, value: tensor });
+    callNumbers[position++] = handle;
+  }
+  for (const attribute of attributes) {
+    if (typeof attribute !== 'number' && typeof attribute !== 'boolean') {
+      const place = { position: position - tensors.length, value: attribute };
+      throw wrongOperand(name, 'attributes', place);
+    }
+    callNumbers[position++] = Number(attribute);
+  }
   callNative(() => addon().run(operationNumber(name), tensors.length, attributes.length));
 }
 

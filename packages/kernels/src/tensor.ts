@@ -1,4 +1,5 @@
 import { UsageError } from '@mtl/errors';
+import { describeOperand } from './checked-operation.js';
 import { type Device, deviceNumber } from './device.js';
 import {
   bytesPerElement,
@@ -32,6 +33,10 @@ export function sizeOf(shape: readonly number[]): number {
  */
 function passShape(shape: readonly number[]): void {
   const { callNumbers } = addon();
+  if (!Array.isArray(shape) || shape.some((size) => typeof size !== 'number')) {
+    const given = Array.isArray(shape) ? shape.map(describeOperand).join(', ') : describeOperand(shape);
+    throw new UsageError('MTL_ARGUMENT', `a shape is ${given}`, { expected: 'an array of numbers' });
+  }
   for (let dim = 0; dim < shape.length; dim++) callNumbers[dim] = shape[dim]!;
 }
 
@@ -56,7 +61,13 @@ export class Tensor {
   }
 
   /** A new tensor with undefined contents. */
-  static empty({ shape, dtype, device = 'cpu' }: TensorOptions): Tensor {
+  static empty(options: TensorOptions): Tensor {
+    if (typeof options !== 'object' || options === null) {
+      throw new UsageError('MTL_ARGUMENT', `the options of a tensor are ${describeOperand(options)}`, {
+        expected: '{ shape, dtype, device }',
+      });
+    }
+    const { shape, dtype, device = 'cpu' } = options;
     const [onDevice, ofType] = [deviceNumber(device), dtypeNumber(dtype)];
     passShape(shape);
     const handle = callNative(() => addon().createTensor(onDevice, ofType, shape.length));

@@ -6,6 +6,7 @@ import {
   type Tape,
   type Variable,
 } from '@mtl/autograd';
+import { checkedOperation } from '@mtl/kernels';
 import { regionExchanges } from './region-exchanges.js';
 import type { TensorParallel } from './tensor-parallel.js';
 
@@ -23,11 +24,14 @@ export interface ColumnParallelLinearOptions extends Pick<LinearOptions, 'input'
  * only the shard is kept in between. The sum of the input gradients is on its way while the weight gradient
  * is computed, and so is the second gathering while the input gradient is.
  */
-export function columnParallelLinear(tape: Tape, options: ColumnParallelLinearOptions): Variable {
-  const { tensorParallel, ...product } = options;
-  const { enter, leave } = regionExchanges(tensorParallel);
-  return linear(tape, { ...product, exchanges: { gatherInput: enter, reduceInputGradient: leave } });
-}
+export const columnParallelLinear = checkedOperation(
+  'columnParallelLinear',
+  (tape: Tape, options: ColumnParallelLinearOptions): Variable => {
+    const { tensorParallel, ...product } = options;
+    const { enter, leave } = regionExchanges(tensorParallel);
+    return linear(tape, { ...product, exchanges: { gatherInput: enter, reduceInputGradient: leave } });
+  },
+);
 
 export interface ColumnParallelLinearGeluOptions
   extends Pick<LinearGeluOptions, 'input' | 'weight' | 'bias' | 'kind'> {
@@ -35,8 +39,11 @@ export interface ColumnParallelLinearGeluOptions
 }
 
 /** GELU of `columnParallelLinear`, in the same pass where the device can. */
-export function columnParallelLinearGelu(tape: Tape, options: ColumnParallelLinearGeluOptions): Variable {
-  const { tensorParallel, ...product } = options;
-  const { enter, leave } = regionExchanges(tensorParallel);
-  return linearGelu(tape, { ...product, exchanges: { gatherInput: enter, reduceInputGradient: leave } });
-}
+export const columnParallelLinearGelu = checkedOperation(
+  'columnParallelLinearGelu',
+  (tape: Tape, options: ColumnParallelLinearGeluOptions): Variable => {
+    const { tensorParallel, ...product } = options;
+    const { enter, leave } = regionExchanges(tensorParallel);
+    return linearGelu(tape, { ...product, exchanges: { gatherInput: enter, reduceInputGradient: leave } });
+  },
+);

@@ -1,4 +1,5 @@
 import { gatherRows as gatherOwnRows, type Tape, type Variable } from '@mtl/autograd';
+import { checkedOperation } from '@mtl/kernels';
 import { isSpread } from './is-spread.js';
 import { regionExchanges } from './region-exchanges.js';
 import type { TensorParallel } from './tensor-parallel.js';
@@ -15,18 +16,21 @@ export interface GatherRowsOptions {
  * Chosen rows of activations, [M, 1, H], whole on every process whether the sequence is cut or not: only they
  * travel, and what is computed with them needs no sequence parallelism.
  */
-export function gatherRows(tape: Tape, { input, indices, tensorParallel }: GatherRowsOptions): Variable {
-  if (!isSpread(tensorParallel) || !tensorParallel.sequenceParallel) {
-    return gatherOwnRows(tape, { input, indices });
-  }
-  const { group } = tensorParallel;
-  const numRows = input.tensor.size / input.tensor.dim(-1);
-  return gatherOwnRows(tape, {
-    input,
-    indices,
-    firstRow: group.rank * numRows,
-    numRows: group.size * numRows,
-    // a row comes from one process, the others have zeros: the sum is exact
-    reduceOutput: regionExchanges({ group, sequenceParallel: false }).leave,
-  });
-}
+export const gatherRows = checkedOperation(
+  'gatherRows',
+  (tape: Tape, { input, indices, tensorParallel }: GatherRowsOptions): Variable => {
+    if (!isSpread(tensorParallel) || !tensorParallel.sequenceParallel) {
+      return gatherOwnRows(tape, { input, indices });
+    }
+    const { group } = tensorParallel;
+    const numRows = input.tensor.size / input.tensor.dim(-1);
+    return gatherOwnRows(tape, {
+      input,
+      indices,
+      firstRow: group.rank * numRows,
+      numRows: group.size * numRows,
+      // a row comes from one process, the others have zeros: the sum is exact
+      reduceOutput: regionExchanges({ group, sequenceParallel: false }).leave,
+    });
+  },
+);

@@ -6,6 +6,7 @@ import {
   type Tape,
   type Variable,
 } from '@mtl/autograd';
+import { checkedOperation } from '@mtl/kernels';
 import { regionExchanges } from './region-exchanges.js';
 import type { TensorParallel } from './tensor-parallel.js';
 
@@ -21,12 +22,15 @@ export interface RowParallelLinearOptions extends Pick<LinearOptions, 'input' | 
  * Every process gets the whole sum [S, B, O]; with sequence parallelism its part [S / t, B, O], and the
  * gradient of a bias is then only a part.
  */
-export function rowParallelLinear(tape: Tape, options: RowParallelLinearOptions): Variable {
-  const { tensorParallel, bias, ...product } = options;
-  const { enter, leave } = regionExchanges(tensorParallel);
-  const exchanges = { reduceOutput: leave, gatherOutputGradient: enter };
-  if (bias === undefined) return linear(tape, { ...product, exchanges });
-  return tape.scope(() =>
-    biasDropoutResidual(tape, { input: linear(tape, { ...product, exchanges }), bias }),
-  );
-}
+export const rowParallelLinear = checkedOperation(
+  'rowParallelLinear',
+  (tape: Tape, options: RowParallelLinearOptions): Variable => {
+    const { tensorParallel, bias, ...product } = options;
+    const { enter, leave } = regionExchanges(tensorParallel);
+    const exchanges = { reduceOutput: leave, gatherOutputGradient: enter };
+    if (bias === undefined) return linear(tape, { ...product, exchanges });
+    return tape.scope(() =>
+      biasDropoutResidual(tape, { input: linear(tape, { ...product, exchanges }), bias }),
+    );
+  },
+);

@@ -1,6 +1,6 @@
 import { type LinearCrossEntropyOptions, linearCrossEntropy, type Tape, type Variable } from '@mtl/autograd';
 import type { ProcessGroup } from '@mtl/comm';
-import { cast, crossEntropyRescale, Tensor } from '@mtl/kernels';
+import { cast, checkedOperation, crossEntropyRescale, Tensor } from '@mtl/kernels';
 import { isSpread } from './is-spread.js';
 import { regionExchanges } from './region-exchanges.js';
 import type { TensorParallel } from './tensor-parallel.js';
@@ -17,22 +17,22 @@ export interface VocabularyParallelCrossEntropyOptions extends Omit<LinearCrossE
  *
  * @throws as `linearCrossEntropy`: on all processes, as all have the labels
  */
-export function vocabularyParallelCrossEntropy(
-  tape: Tape,
-  options: VocabularyParallelCrossEntropyOptions,
-): Variable {
-  const { tensorParallel, ...rest } = options;
-  if (!isSpread(tensorParallel)) return linearCrossEntropy(tape, rest);
-  const { enter, leave } = regionExchanges(tensorParallel);
-  return linearCrossEntropy(tape, {
-    ...rest,
-    exchanges: {
-      gatherInput: enter,
-      reduceInputGradient: leave,
-      reduceStatistics: (statistics) => reduceStatistics(statistics, tensorParallel.group),
-    },
-  });
-}
+export const vocabularyParallelCrossEntropy = checkedOperation(
+  'vocabularyParallelCrossEntropy',
+  (tape: Tape, options: VocabularyParallelCrossEntropyOptions): Variable => {
+    const { tensorParallel, ...rest } = options;
+    if (!isSpread(tensorParallel)) return linearCrossEntropy(tape, rest);
+    const { enter, leave } = regionExchanges(tensorParallel);
+    return linearCrossEntropy(tape, {
+      ...rest,
+      exchanges: {
+        gatherInput: enter,
+        reduceInputGradient: leave,
+        reduceStatistics: (statistics) => reduceStatistics(statistics, tensorParallel.group),
+      },
+    });
+  },
+);
 
 /**
  * The maximum first, then in one go the sums measured from it and the label's logit, which only one process

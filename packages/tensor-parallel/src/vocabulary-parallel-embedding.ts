@@ -1,4 +1,5 @@
 import { type EmbeddingLookup, embedding, type Tape, type Variable } from '@mtl/autograd';
+import { checkedOperation } from '@mtl/kernels';
 import { regionExchanges } from './region-exchanges.js';
 import type { TensorParallel } from './tensor-parallel.js';
 
@@ -21,10 +22,10 @@ export interface VocabularyParallelEmbeddingOptions {
  * @throws KernelError `MTL_INDEX` for an id that is no row of the whole table: on all processes that look it
  *   up
  */
-export function vocabularyParallelEmbedding(
-  tape: Tape,
-  { tokens, others = [], tensorParallel }: VocabularyParallelEmbeddingOptions,
-): Variable {
-  const { enter, leave } = regionExchanges(tensorParallel);
-  return embedding(tape, [tokens, ...others], { reduceOutput: leave, gatherOutputGradient: enter });
-}
+export const vocabularyParallelEmbedding = checkedOperation(
+  'vocabularyParallelEmbedding',
+  (tape: Tape, { tokens, others = [], tensorParallel }: VocabularyParallelEmbeddingOptions): Variable => {
+    const { enter, leave } = regionExchanges(tensorParallel);
+    return embedding(tape, [tokens, ...others], { reduceOutput: leave, gatherOutputGradient: enter });
+  },
+);

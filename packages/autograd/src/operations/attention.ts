@@ -1,4 +1,4 @@
-import { attentionBackward, attentionForward, Tensor } from '@mtl/kernels';
+import { attentionBackward, attentionForward, checkedOperation, Tensor } from '@mtl/kernels';
 import type { Tape } from '../tape.js';
 import { Variable } from '../variable.js';
 import type { Dropout } from './bias-dropout-residual.js';
@@ -21,7 +21,7 @@ export interface AttentionOptions {
  * softmax(q k^T / sqrt(D)) v for every head: [S, B, A * D]. Probabilities are never stored: backward computes
  * them again from the log-sum-exp of each row (FlashAttention), which is what selective recomputation is for.
  */
-export function attention(tape: Tape, options: AttentionOptions): Variable {
+export const attention = checkedOperation('attention', (tape: Tape, options: AttentionOptions): Variable => {
   const { qkv, numHeads, causal, keyStart, keyMask, dropout, headOffset = 0 } = options;
   const { dtype, device, shape } = qkv.tensor;
   const [sequence, batch, width] = shape as [number, number, number];
@@ -96,4 +96,4 @@ export function attention(tape: Tape, options: AttentionOptions): Variable {
   });
   logSumExp.release();
   return output;
-}
+});

@@ -1,6 +1,7 @@
 import {
   biasDropoutResidualBackward,
   biasDropoutResidualForward,
+  checkedOperation,
   type DropoutMask,
   Tensor,
 } from '@mtl/kernels';
@@ -46,51 +47,54 @@ function maskOf(
 /**
  * residual + dropout(input + bias). The mask is made again in backward; nothing but its coordinates is kept.
  */
-export function biasDropoutResidual(tape: Tape, options: BiasDropoutResidualOptions): Variable {
-  const { input, bias, residual, dropout } = options;
-  const { dtype, device, shape } = input.tensor;
-  const output = Tensor.empty({ shape, dtype, device });
-  biasDropoutResidualForward({
-    output,
-    input: input.tensor,
-    bias: bias?.data,
-    residual: residual?.tensor,
-    dropout: dropout === undefined ? undefined : maskOf(dropout, dropout),
-  });
-  const requiresGradient =
-    input.requiresGradient || bias !== undefined || residual?.requiresGradient === true;
-  const result = tape.result(output, { requiresGradient });
-  tape.record(result, () => {
-    const coordinates = dropout && {
-      samples: tape.save(dropout.samples),
-      positions: dropout.positions && tape.save(dropout.positions),
-    };
-    // without dropout the gradient passes through: a view, no copy
-    const inputGradientOf = (outputGradient: Tensor): Tensor => {
-      if (dropout === undefined) return outputGradient.view({ shape });
-      const inputGradient = Tensor.empty({ shape, dtype, device });
-      biasDropoutResidualBackward({
-        inputGradient,
-        outputGradient,
-        dropout: maskOf(dropout, coordinates!),
-      });
-      return inputGradient;
-    };
-    return {
-      name: 'biasDropoutResidual',
-      inputs: residual === undefined ? [input] : [input, residual],
-      parameters: bias === undefined ? [] : [bias],
-      saved: Object.values(coordinates ?? {}).filter((saved) => saved !== undefined),
-      backward: ({ parts, outputGradient }) => {
-        const inputGradient = inputGradientOf(outputGradient!);
-        if (parts.weight && bias !== undefined) addBiasGradient(bias, inputGradient);
-        if (!parts.input || !input.requiresGradient) inputGradient.dispose();
-        return [
-          parts.input && input.requiresGradient ? inputGradient : undefined,
-          parts.input && residual?.requiresGradient ? outputGradient!.view({ shape }) : undefined,
-        ];
-      },
-    };
-  });
-  return result;
-}
+export const biasDropoutResidual = checkedOperation(
+  'biasDropoutResidual',
+  (tape: Tape, options: BiasDropoutResidualOptions): Variable => {
+    const { input, bias, residual, dropout } = options;
+    const { dtype, device, shape } = input.tensor;
+    const output = Tensor.empty({ shape, dtype, device });
+    biasDropoutResidualForward({
+      output,
+      input: input.tensor,
+      bias: bias?.data,
+      residual: residual?.tensor,
+      dropout: dropout === undefined ? undefined : maskOf(dropout, dropout),
+    });
+    const requiresGradient =
+      input.requiresGradient || bias !== undefined || residual?.requiresGradient === true;
+    const result = tape.result(output, { requiresGradient });
+    tape.record(result, () => {
+      const coordinates = dropout && {
+        samples: tape.save(dropout.samples),
+        positions: dropout.positions && tape.save(dropout.positions),
+      };
+      // without dropout the gradient passes through: a view, no copy
+      const inputGradientOf = (outputGradient: Tensor): Tensor => {
+        if (dropout === undefined) return outputGradient.view({ shape });
+        const inputGradient = Tensor.empty({ shape, dtype, device });
+        biasDropoutResidualBackward({
+          inputGradient,
+          outputGradient,
+          dropout: maskOf(dropout, coordinates!),
+        });
+        return inputGradient;
+      };
+      return {
+        name: 'biasDropoutResidual',
+        inputs: residual === undefined ? [input] : [input, residual],
+        parameters: bias === undefined ? [] : [bias],
+        saved: Object.values(coordinates ?? {}).filter((saved) => saved !== undefined),
+        backward: ({ parts, outputGradient }) => {
+          const inputGradient = inputGradientOf(outputGradient!);
+          if (parts.weight && bias !== undefined) addBiasGradient(bias, inputGradient);
+          if (!parts.input || !input.requiresGradient) inputGradient.dispose();
+          return [
+            parts.input && input.requiresGradient ? inputGradient : undefined,
+            parts.input && residual?.requiresGradient ? outputGradient!.view({ shape }) : undefined,
+          ];
+        },
+      };
+    });
+    return result;
+  },
+);

@@ -1,4 +1,4 @@
-import { embeddingBackward, embeddingForward, Tensor } from '@mtl/kernels';
+import { checkedOperation, embeddingBackward, embeddingForward, Tensor } from '@mtl/kernels';
 import { type ProductExchanges, startExchange } from '../exchange.js';
 import type { Parameter } from '../parameter.js';
 import type { Tape } from '../tape.js';
@@ -22,42 +22,45 @@ export interface EmbeddingLookup {
  *   positions
  * @throws KernelError `MTL_INDEX` for an id that is no row of the whole table
  */
-export function embedding(
-  tape: Tape,
-  lookups: readonly EmbeddingLookup[],
-  exchanges: Pick<ProductExchanges, 'reduceOutput' | 'gatherOutputGradient'> = {},
-): Variable {
-  const [first, ...others] = lookups as [EmbeddingLookup, ...EmbeddingLookup[]];
-  const rows = rowsOf(first);
-  const reduced = startExchange(exchanges.reduceOutput, rows);
-  rows.dispose();
-  const output = reduced.wait();
-  freeingOnError(output, () => {
-    for (const lookup of others) lookUp(lookup, { output, accumulate: true });
-  });
-  const result = tape.result(output, { requiresGradient: true });
-  tape.record(result, () => {
-    const saved = lookups.map(({ ids }) => tape.save(ids));
-    return {
-      name: 'embedding',
-      inputs: [],
-      parameters: lookups.map(({ table }) => table),
-      saved,
-      backward: ({ parts, outputGradient }) => {
-        if (!parts.weight) return [];
-        const firstGradient = startExchange(exchanges.gatherOutputGradient, outputGradient!);
-        others.forEach((lookup, position) => {
-          addTableGradient(lookup, saved[position + 1]!.tensor, outputGradient!);
-        });
-        const gradient = firstGradient.wait();
-        addTableGradient(first, saved[0]!.tensor, gradient);
-        gradient.dispose();
-        return [];
-      },
-    };
-  });
-  return result;
-}
+export const embedding = checkedOperation(
+  'embedding',
+  (
+    tape: Tape,
+    lookups: readonly EmbeddingLookup[],
+    exchanges: Pick<ProductExchanges, 'reduceOutput' | 'gatherOutputGradient'> = {},
+  ): Variable => {
+    const [first, ...others] = lookups as [EmbeddingLookup, ...EmbeddingLookup[]];
+    const rows = rowsOf(first);
+    const reduced = startExchange(exchanges.reduceOutput, rows);
+    rows.dispose();
+    const output = reduced.wait();
+    freeingOnError(output, () => {
+      for (const lookup of others) lookUp(lookup, { output, accumulate: true });
+    });
+    const result = tape.result(output, { requiresGradient: true });
+    tape.record(result, () => {
+      const saved = lookups.map(({ ids }) => tape.save(ids));
+      return {
+        name: 'embedding',
+        inputs: [],
+        parameters: lookups.map(({ table }) => table),
+        saved,
+        backward: ({ parts, outputGradient }) => {
+          if (!parts.weight) return [];
+          const firstGradient = startExchange(exchanges.gatherOutputGradient, outputGradient!);
+          others.forEach((lookup, position) => {
+            addTableGradient(lookup, saved[position + 1]!.tensor, outputGradient!);
+          });
+          const gradient = firstGradient.wait();
+          addTableGradient(first, saved[0]!.tensor, gradient);
+          gradient.dispose();
+          return [];
+        },
+      };
+    });
+    return result;
+  },
+);
 
 function rowsOf(lookup: EmbeddingLookup): Tensor {
   const { ids, table } = lookup;

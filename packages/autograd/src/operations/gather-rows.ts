@@ -1,4 +1,4 @@
-import { cast, embeddingBackward, embeddingForward, Tensor } from '@mtl/kernels';
+import { cast, checkedOperation, embeddingBackward, embeddingForward, Tensor } from '@mtl/kernels';
 import { type ProductExchanges, startExchange } from '../exchange.js';
 import type { Tape } from '../tape.js';
 import type { Variable } from '../variable.js';
@@ -23,50 +23,57 @@ export interface GatherRowsOptions {
  *
  * @throws KernelError `MTL_INDEX` for an index that is no row
  */
-export function gatherRows(tape: Tape, options: GatherRowsOptions): Variable {
-  const { input, indices, firstRow = 0, numRows } = options;
-  const { dtype, device, shape } = input.tensor;
-  const hidden = input.tensor.dim(-1);
-  const matrix = [input.tensor.size / hidden, hidden];
-  const rows = Tensor.empty({ shape: [indices.tensor.size, 1, hidden], dtype, device });
-  const table = input.tensor.reshape(matrix);
-  try {
-    embeddingForward({ output: rows, ids: indices.tensor, table, firstRow, numRows });
-  } catch (error) {
+export const gatherRows = checkedOperation(
+  'gatherRows',
+  (tape: Tape, options: GatherRowsOptions): Variable => {
+    const { input, indices, firstRow = 0, numRows } = options;
+    const { dtype, device, shape } = input.tensor;
+    const hidden = input.tensor.dim(-1);
+    const matrix = [input.tensor.size / hidden, hidden];
+    const rows = Tensor.empty({ shape: [indices.tensor.size, 1, hidden], dtype, device });
+    const table = input.tensor.reshape(matrix);
+    try {
+      embeddingForward({ output: rows, ids: indices.tensor, table, firstRow, numRows });
+    } catch (error) {
+      rows.dispose();
+      throw error;
+    } finally {
+      table.dispose();
+    }
+    const reduced = startExchange(options.reduceOutput, rows);
     rows.dispose();
-    throw error;
-  } finally {
-    table.dispose();
-  }
-  const reduced = startExchange(options.reduceOutput, rows);
-  rows.dispose();
-  const result = tape.result(reduced.wait(), { requiresGradient: input.requiresGradient });
-  tape.record(result, () => {
-    const savedIndices = tape.save(indices);
-    return {
-      name: 'gatherRows',
-      inputs: [input],
-      parameters: [],
-      saved: [savedIndices],
-      backward: ({ outputGradient }) => {
-        // sums of rows that were chosen several times, in float32 as all sums of gradients
-        const sums = Tensor.zeros({ shape: matrix, dtype: dtype === 'float64' ? dtype : 'float32', device });
-        const ids = savedIndices.tensor;
-        embeddingBackward({
-          ...{ tableGradient: sums, outputGradient: outputGradient!, ids },
-          ...{ firstRow, numRows },
-        });
-        if (dtype === sums.dtype) {
-          const inputGradient = sums.reshape(shape);
+    const result = tape.result(reduced.wait(), { requiresGradient: input.requiresGradient });
+    tape.record(result, () => {
+      const savedIndices = tape.save(indices);
+      return {
+        name: 'gatherRows',
+        inputs: [input],
+        parameters: [],
+        saved: [savedIndices],
+        backward: ({ outputGradient }) => {
+          // sums of rows that were chosen several times, in float32 as all sums of gradients
+          const sums = Tensor.zeros({
+            shape: matrix,
+            dtype: dtype === 'float64' ? dtype : 'float32',
+            device,
+          });
+          const ids = savedIndices.tensor;
+          embeddingBackward({
+            ...{ tableGradient: sums, outputGradient: outputGradient!, ids },
+            ...{ firstRow, numRows },
+          });
+          if (dtype === sums.dtype) {
+            const inputGradient = sums.reshape(shape);
+            sums.dispose();
+            return [inputGradient];
+          }
+          const inputGradient = Tensor.empty({ shape, dtype, device });
+          cast({ output: inputGradient, input: sums });
           sums.dispose();
           return [inputGradient];
-        }
-        const inputGradient = Tensor.empty({ shape, dtype, device });
-        cast({ output: inputGradient, input: sums });
-        sums.dispose();
-        return [inputGradient];
-      },
-    };
-  });
-  return result;
-}
+        },
+      };
+    });
+    return result;
+  },
+);

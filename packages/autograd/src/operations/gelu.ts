@@ -1,4 +1,4 @@
-import { biasGeluBackward, biasGeluForward, type GeluKind, Tensor } from '@mtl/kernels';
+import { biasGeluBackward, biasGeluForward, checkedOperation, type GeluKind, Tensor } from '@mtl/kernels';
 import type { Tape } from '../tape.js';
 import type { Variable } from '../variable.js';
 
@@ -6,13 +6,16 @@ import type { Variable } from '../variable.js';
  * gelu(input), [..., F]. The bias before it is the matrix product's. Its output is computed again in backward
  * rather than kept, where the tape rematerializes.
  */
-export function gelu(tape: Tape, options: { readonly input: Variable; readonly kind: GeluKind }): Variable {
-  const { input, kind } = options;
-  const { dtype, device, shape } = input.tensor;
-  const output = Tensor.empty({ shape, dtype, device });
-  biasGeluForward({ output, input: input.tensor, kind });
-  return geluOf(tape, { ...options, output });
-}
+export const gelu = checkedOperation(
+  'gelu',
+  (tape: Tape, options: { readonly input: Variable; readonly kind: GeluKind }): Variable => {
+    const { input, kind } = options;
+    const { dtype, device, shape } = input.tensor;
+    const output = Tensor.empty({ shape, dtype, device });
+    biasGeluForward({ output, input: input.tensor, kind });
+    return geluOf(tape, { ...options, output });
+  },
+);
 
 /** Puts GELU's output, which somebody has computed, onto the tape. For authors of operations. */
 export function geluOf(

@@ -1,5 +1,6 @@
 import { UsageError } from '@mtl/errors';
 import {
+  checkedOperation,
   crossEntropyBackward,
   crossEntropyForwardBackward,
   crossEntropyStatistics,
@@ -132,107 +133,110 @@ function crossEntropyOfChunk(
  *   `MTL_INDEX` for a label outside the vocabulary, unless its weight is 0 or it is ignored, as soon as
  *   losses are computed
  */
-export function linearCrossEntropy(tape: Tape, options: LinearCrossEntropyOptions): Variable {
-  const { input, weight, bias, exchanges } = options;
-  const { dtype, device, shape } = input.tensor;
-  if (!(options.vocabularySize <= weight.globalShape[0]!)) {
-    throw new UsageError(
-      'MTL_SHAPE',
-      `linearCrossEntropy: vocabularySize ${options.vocabularySize} over ${weight.name} of ${weight.globalShape[0]} rows`,
-      { expected: `at most ${weight.globalShape[0]}`, remedy: 'give the weight a row for every token' },
-    );
-  }
-  const numRows = options.labels.tensor.size;
-  const losses = Tensor.empty({
-    shape: [numRows],
-    dtype: dtype === 'float64' ? 'float64' : 'float32',
-    device,
-  });
-  const size = chunkRows(options);
-  const result = tape.result(losses, { requiresGradient: true });
-
-  const withRows = (
-    tensors: { input: Tensor; labels: Tensor; weights: Tensor },
-    body: (rows: Rows) => void,
-  ): void => {
-    const whole = startExchange(exchanges?.gatherInput, tensors.input).wait();
-    const rows = {
-      input: whole.reshape([numRows, whole.dim(-1)]),
-      labels: tensors.labels.reshape([numRows]),
-      weights: tensors.weights.reshape([numRows]),
-      losses: losses.view({ shape: [numRows] }),
-    };
-    whole.dispose();
-    try {
-      body(rows);
-    } finally {
-      for (const view of Object.values(rows)) view.dispose();
-    }
-  };
-
-  if (!tape.recording) {
-    const tensors = { input: input.tensor, labels: options.labels.tensor, weights: options.weights.tensor };
-    try {
-      withRows(tensors, (rows) =>
-        forChunks(rows, size, (chunk, start) =>
-          crossEntropyOfChunk(chunk, options, { start, withGradient: false }).dispose(),
-        ),
+export const linearCrossEntropy = checkedOperation(
+  'linearCrossEntropy',
+  (tape: Tape, options: LinearCrossEntropyOptions): Variable => {
+    const { input, weight, bias, exchanges } = options;
+    const { dtype, device, shape } = input.tensor;
+    if (!(options.vocabularySize <= weight.globalShape[0]!)) {
+      throw new UsageError(
+        'MTL_SHAPE',
+        `linearCrossEntropy: vocabularySize ${options.vocabularySize} over ${weight.name} of ${weight.globalShape[0]} rows`,
+        { expected: `at most ${weight.globalShape[0]}`, remedy: 'give the weight a row for every token' },
       );
-      return result;
-    } catch (error) {
-      result.release();
-      throw error;
     }
-  }
+    const numRows = options.labels.tensor.size;
+    const losses = Tensor.empty({
+      shape: [numRows],
+      dtype: dtype === 'float64' ? 'float64' : 'float32',
+      device,
+    });
+    const size = chunkRows(options);
+    const result = tape.result(losses, { requiresGradient: true });
 
-  tape.record(result, () => {
-    const saved = {
-      input: tape.save(input),
-      labels: tape.save(options.labels),
-      weights: tape.save(options.weights),
+    const withRows = (
+      tensors: { input: Tensor; labels: Tensor; weights: Tensor },
+      body: (rows: Rows) => void,
+    ): void => {
+      const whole = startExchange(exchanges?.gatherInput, tensors.input).wait();
+      const rows = {
+        input: whole.reshape([numRows, whole.dim(-1)]),
+        labels: tensors.labels.reshape([numRows]),
+        weights: tensors.weights.reshape([numRows]),
+        losses: losses.view({ shape: [numRows] }),
+      };
+      whole.dispose();
+      try {
+        body(rows);
+      } finally {
+        for (const view of Object.values(rows)) view.dispose();
+      }
     };
-    const held = tape.save(result);
-    const backward = (rows: Rows, parts: BackwardParts): Tensor | undefined => {
-      const product = parts.input ? Tensor.empty({ shape: rows.input.shape, dtype, device }) : undefined;
-      let inputGradient: PendingTensor | undefined;
-      forChunks(rows, size, (chunk, start, end) => {
-        const logitGradient = crossEntropyOfChunk(chunk, options, { start, withGradient: true });
-        if (product !== undefined) {
-          const output = product.rows(start, end);
-          matmul({ output, left: logitGradient, right: weight.data });
-          output.dispose();
-          // on its way while the last weight gradient is computed
-          if (end === numRows) inputGradient = startExchange(exchanges?.reduceInputGradient, product);
-        }
-        if (parts.weight) {
-          addWeightGradient(weight, logitGradient, chunk.input);
-          if (bias !== undefined) addBiasGradient(bias, logitGradient);
-        }
-        logitGradient.dispose();
-      });
-      product?.dispose();
-      return inputGradient?.wait();
-    };
-    return {
-      name: `linearCrossEntropy ${weight.name}`,
-      inputs: [input],
-      parameters: bias === undefined ? [weight] : [weight, bias],
-      saved: [...Object.values(saved), held],
-      backward: ({ parts }) => {
-        let inputGradient: Tensor | undefined;
-        const tensors = {
-          input: saved.input.tensor,
-          labels: saved.labels.tensor,
-          weights: saved.weights.tensor,
-        };
-        withRows(tensors, (rows) => {
-          const flat = backward(rows, parts);
-          inputGradient = flat?.reshape(shape);
-          flat?.dispose();
+
+    if (!tape.recording) {
+      const tensors = { input: input.tensor, labels: options.labels.tensor, weights: options.weights.tensor };
+      try {
+        withRows(tensors, (rows) =>
+          forChunks(rows, size, (chunk, start) =>
+            crossEntropyOfChunk(chunk, options, { start, withGradient: false }).dispose(),
+          ),
+        );
+        return result;
+      } catch (error) {
+        result.release();
+        throw error;
+      }
+    }
+
+    tape.record(result, () => {
+      const saved = {
+        input: tape.save(input),
+        labels: tape.save(options.labels),
+        weights: tape.save(options.weights),
+      };
+      const held = tape.save(result);
+      const backward = (rows: Rows, parts: BackwardParts): Tensor | undefined => {
+        const product = parts.input ? Tensor.empty({ shape: rows.input.shape, dtype, device }) : undefined;
+        let inputGradient: PendingTensor | undefined;
+        forChunks(rows, size, (chunk, start, end) => {
+          const logitGradient = crossEntropyOfChunk(chunk, options, { start, withGradient: true });
+          if (product !== undefined) {
+            const output = product.rows(start, end);
+            matmul({ output, left: logitGradient, right: weight.data });
+            output.dispose();
+            // on its way while the last weight gradient is computed
+            if (end === numRows) inputGradient = startExchange(exchanges?.reduceInputGradient, product);
+          }
+          if (parts.weight) {
+            addWeightGradient(weight, logitGradient, chunk.input);
+            if (bias !== undefined) addBiasGradient(bias, logitGradient);
+          }
+          logitGradient.dispose();
         });
-        return [inputGradient];
-      },
-    };
-  });
-  return result;
-}
+        product?.dispose();
+        return inputGradient?.wait();
+      };
+      return {
+        name: `linearCrossEntropy ${weight.name}`,
+        inputs: [input],
+        parameters: bias === undefined ? [weight] : [weight, bias],
+        saved: [...Object.values(saved), held],
+        backward: ({ parts }) => {
+          let inputGradient: Tensor | undefined;
+          const tensors = {
+            input: saved.input.tensor,
+            labels: saved.labels.tensor,
+            weights: saved.weights.tensor,
+          };
+          withRows(tensors, (rows) => {
+            const flat = backward(rows, parts);
+            inputGradient = flat?.reshape(shape);
+            flat?.dispose();
+          });
+          return [inputGradient];
+        },
+      };
+    });
+    return result;
+  },
+);

@@ -1,4 +1,5 @@
 import {
+  checkedOperation,
   type GeluKind,
   linearGeluBackward,
   linearGeluForward,
@@ -57,21 +58,24 @@ function withMatrix(tensor: Tensor, body: (matrix: Tensor) => void): void {
  * product itself, in float32 whatever the compute dtype. What backward exchanges is under way while the other
  * product is computed.
  */
-export function linear(tape: Tape, options: LinearOptions): Variable {
+export const linear = checkedOperation('linear', (tape: Tape, options: LinearOptions): Variable => {
   return record(tape, options, forward(options));
-}
+});
 
 /**
  * gelu(input weight^T + bias), [..., O]: the products of this layer and of the one behind it do GELU and its
  * derivative in the same pass over memory, where the device can.
  */
-export function linearGelu(tape: Tape, options: LinearGeluOptions): Variable {
-  return tape.scope(() => {
-    const { output, preactivation } = forwardGelu(options);
-    const input = record(tape, options, preactivation);
-    return geluOf(tape, { input, output, kind: options.kind });
-  });
-}
+export const linearGelu = checkedOperation(
+  'linearGelu',
+  (tape: Tape, options: LinearGeluOptions): Variable => {
+    return tape.scope(() => {
+      const { output, preactivation } = forwardGelu(options);
+      const input = record(tape, options, preactivation);
+      return geluOf(tape, { input, output, kind: options.kind });
+    });
+  },
+);
 
 function record(tape: Tape, options: LinearOptions, output: Tensor): Variable {
   const { input, weight, bias, exchanges = {} } = options;

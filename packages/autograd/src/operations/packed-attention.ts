@@ -1,4 +1,10 @@
-import { type PackedSamples, packedAttentionBackward, packedAttentionForward, Tensor } from '@mtl/kernels';
+import {
+  checkedOperation,
+  type PackedSamples,
+  packedAttentionBackward,
+  packedAttentionForward,
+  Tensor,
+} from '@mtl/kernels';
 import type { Tape } from '../tape.js';
 import { Variable } from '../variable.js';
 import type { Dropout } from './bias-dropout-residual.js';
@@ -19,61 +25,64 @@ export interface PackedAttentionOptions {
  * Attention of samples without padding: [T, ..., A * D], every position over all positions of its sample.
  * Keeps what `attention` keeps: no probabilities.
  */
-export function packedAttention(tape: Tape, options: PackedAttentionOptions): Variable {
-  const { qkv, numHeads, packed, dropout, headOffset = 0 } = options;
-  const { dtype, device, shape } = qkv.tensor;
-  const headSize = shape.at(-1)! / (3 * numHeads);
-  const rows = qkv.tensor.size / shape.at(-1)!;
-  const qkvShape = [rows, numHeads, 3, headSize];
-  const outputShape = [rows, numHeads, headSize];
-  const call = (starts: Tensor, samples: Tensor | undefined) => ({
-    packed: { ...packed, starts },
-    dropout: dropout && {
-      probability: dropout.probability,
-      ...{ keyLow: dropout.key[0], keyHigh: dropout.key[1], samples: samples!, headOffset },
-    },
-  });
-
-  const flatShape = [...shape.slice(0, -1), numHeads * headSize];
-  const output = tape.result(Tensor.empty({ shape: flatShape, dtype, device }), {
-    requiresGradient: qkv.requiresGradient,
-  });
-  const statistics = dtype === 'float64' ? 'float64' : 'float32';
-  const logSumExp = new Variable(Tensor.empty({ shape: [numHeads, rows], dtype: statistics, device }), {
-    requiresGradient: false,
-  });
-  const views = [output.tensor.reshape(outputShape), qkv.tensor.reshape(qkvShape)] as const;
-  packedAttentionForward({
-    ...{ output: views[0], logSumExp: logSumExp.tensor, qkv: views[1] },
-    ...call(packed.starts.tensor, dropout?.samples.tensor),
-  });
-  for (const view of views) view.dispose();
-
-  tape.record(output, () => {
-    const saved = { qkv: tape.save(qkv), output: tape.save(output), logSumExp: tape.save(logSumExp) };
-    const starts = tape.save(packed.starts);
-    const samples = dropout && tape.save(dropout.samples);
-    return {
-      name: 'packedAttention',
-      inputs: [qkv],
-      parameters: [],
-      saved: [...Object.values(saved), starts, ...(samples === undefined ? [] : [samples])],
-      backward: ({ outputGradient }) => {
-        const qkvGradient = Tensor.empty({ shape: qkvShape, dtype, device });
-        const gradient = outputGradient!.reshape(outputShape);
-        const result = saved.output.tensor.reshape(outputShape);
-        const qkvView = saved.qkv.tensor.reshape(qkvShape);
-        packedAttentionBackward({
-          ...{ qkvGradient, outputGradient: gradient, output: result },
-          ...{ logSumExp: saved.logSumExp.tensor, qkv: qkvView },
-          ...call(starts.tensor, samples?.tensor),
-        });
-        const flat = qkvGradient.reshape(shape);
-        for (const view of [gradient, result, qkvView, qkvGradient]) view.dispose();
-        return [flat];
+export const packedAttention = checkedOperation(
+  'packedAttention',
+  (tape: Tape, options: PackedAttentionOptions): Variable => {
+    const { qkv, numHeads, packed, dropout, headOffset = 0 } = options;
+    const { dtype, device, shape } = qkv.tensor;
+    const headSize = shape.at(-1)! / (3 * numHeads);
+    const rows = qkv.tensor.size / shape.at(-1)!;
+    const qkvShape = [rows, numHeads, 3, headSize];
+    const outputShape = [rows, numHeads, headSize];
+    const call = (starts: Tensor, samples: Tensor | undefined) => ({
+      packed: { ...packed, starts },
+      dropout: dropout && {
+        probability: dropout.probability,
+        ...{ keyLow: dropout.key[0], keyHigh: dropout.key[1], samples: samples!, headOffset },
       },
-    };
-  });
-  logSumExp.release();
-  return output;
-}
+    });
+
+    const flatShape = [...shape.slice(0, -1), numHeads * headSize];
+    const output = tape.result(Tensor.empty({ shape: flatShape, dtype, device }), {
+      requiresGradient: qkv.requiresGradient,
+    });
+    const statistics = dtype === 'float64' ? 'float64' : 'float32';
+    const logSumExp = new Variable(Tensor.empty({ shape: [numHeads, rows], dtype: statistics, device }), {
+      requiresGradient: false,
+    });
+    const views = [output.tensor.reshape(outputShape), qkv.tensor.reshape(qkvShape)] as const;
+    packedAttentionForward({
+      ...{ output: views[0], logSumExp: logSumExp.tensor, qkv: views[1] },
+      ...call(packed.starts.tensor, dropout?.samples.tensor),
+    });
+    for (const view of views) view.dispose();
+
+    tape.record(output, () => {
+      const saved = { qkv: tape.save(qkv), output: tape.save(output), logSumExp: tape.save(logSumExp) };
+      const starts = tape.save(packed.starts);
+      const samples = dropout && tape.save(dropout.samples);
+      return {
+        name: 'packedAttention',
+        inputs: [qkv],
+        parameters: [],
+        saved: [...Object.values(saved), starts, ...(samples === undefined ? [] : [samples])],
+        backward: ({ outputGradient }) => {
+          const qkvGradient = Tensor.empty({ shape: qkvShape, dtype, device });
+          const gradient = outputGradient!.reshape(outputShape);
+          const result = saved.output.tensor.reshape(outputShape);
+          const qkvView = saved.qkv.tensor.reshape(qkvShape);
+          packedAttentionBackward({
+            ...{ qkvGradient, outputGradient: gradient, output: result },
+            ...{ logSumExp: saved.logSumExp.tensor, qkv: qkvView },
+            ...call(starts.tensor, samples?.tensor),
+          });
+          const flat = qkvGradient.reshape(shape);
+          for (const view of [gradient, result, qkvView, qkvGradient]) view.dispose();
+          return [flat];
+        },
+      };
+    });
+    logSumExp.release();
+    return output;
+  },
+);

@@ -1,9 +1,9 @@
-import { Tensor, tanhBackward, tanhForward } from '@mtl/kernels';
+import { checkedOperation, Tensor, tanhBackward, tanhForward } from '@mtl/kernels';
 import type { Tape } from '../tape.js';
 import type { Variable } from '../variable.js';
 
 /** tanh(input), of any shape. */
-export function tanh(tape: Tape, input: Variable): Variable {
+export const tanh = checkedOperation('tanh', (tape: Tape, input: Variable): Variable => {
   const { dtype, device, shape } = input.tensor;
   const output = Tensor.empty({ shape, dtype, device });
   tanhForward({ output, input: input.tensor });
@@ -23,4 +23,4 @@ export function tanh(tape: Tape, input: Variable): Variable {
     };
   });
   return result;
-}
+});

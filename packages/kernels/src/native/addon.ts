@@ -1,4 +1,5 @@
 import { KernelError } from '@mtl/errors';
+import { outOfMemoryRemedy } from '../out-of-memory-remedy.js';
 import type { KernelsAddon } from './kernels-addon.js';
 import { loadAddon } from './load-addon.js';
 
@@ -19,8 +20,7 @@ export function addonPath(): string {
 const remedies: Readonly<Record<string, string>> = {
   MTL_INDEX:
     'tokens and labels must come from a tokenizer with the vocabulary of the model; labels that are not to count have weight 0 or are the ignoreIndex',
-  MTL_OUT_OF_MEMORY:
-    'smaller batches and shorter sequences take less, and tensors give theirs back when they are disposed of',
+  MTL_OUT_OF_MEMORY: outOfMemoryRemedy,
 };
 
 /** Turns an error raised by native code into a KernelError with its code. */

@@ -1,3 +1,4 @@
+import { checkedOperation } from '../checked-operation.js';
 import { runOperation } from '../run-operation.js';
 import type { Tensor } from '../tensor.js';
 
@@ -47,21 +48,21 @@ export interface AdamwScalarsOptions {
  * whose gradients are not finite wait for nobody. The factor is Megatron's and PyTorch's, with 1e-6 against
  * division by zero.
  */
-export function adamwScalars(options: AdamwScalarsOptions): void {
+export const adamwScalars = checkedOperation('adamwScalars', (options: AdamwScalarsOptions): void => {
   const { scalars, gradientNorm, squares, learningRate, correction1, correction2 } = options;
   runOperation(
     'adamw_scalars',
     [scalars, gradientNorm, squares],
     [learningRate, correction1, correction2, options.lossScale, options.maximumNorm],
   );
-}
+});
 
 /** One AdamW step (Loshchilov and Hutter 2019) over all parameters in one pass. */
-export function adamw(options: AdamwOptions): void {
+export const adamw = checkedOperation('adamw', (options: AdamwOptions): void => {
   const { parameter, firstMoment, secondMoment, modelParameter, gradient, scalars, segments } = options;
   runOperation(
     'adamw',
     [parameter, firstMoment, secondMoment, modelParameter, gradient, scalars, segments],
     [options.beta1, options.beta2, options.epsilon, options.weightDecay, options.clearGradient ?? false],
   );
-}
+});

@@ -1,3 +1,4 @@
+import { checkedOperation } from '../checked-operation.js';
 import { runOperation } from '../run-operation.js';
 import type { Tensor } from '../tensor.js';
 
@@ -64,14 +65,17 @@ function attributesOf(qkv: Tensor, { causal, scale, dropout }: AttentionOptions)
  * output = dropout(softmax(scale q k^T + mask)) v, without ever storing an S x S matrix: Dao et al. 2022
  * (FlashAttention), Dao 2023.
  */
-export function attentionForward(options: AttentionForwardOptions): void {
-  const { output, logSumExp, qkv, keyStart, keyMask, dropout } = options;
-  runOperation(
-    'attention_forward',
-    [output, logSumExp, qkv, keyStart, keyMask, dropout?.samples],
-    attributesOf(qkv, options),
-  );
-}
+export const attentionForward = checkedOperation(
+  'attentionForward',
+  (options: AttentionForwardOptions): void => {
+    const { output, logSumExp, qkv, keyStart, keyMask, dropout } = options;
+    runOperation(
+      'attention_forward',
+      [output, logSumExp, qkv, keyStart, keyMask, dropout?.samples],
+      attributesOf(qkv, options),
+    );
+  },
+);
 
 export interface AttentionBackwardOptions extends AttentionOptions {
   /** [S, B, A, 3, D] */
@@ -85,14 +89,17 @@ export interface AttentionBackwardOptions extends AttentionOptions {
 }
 
 /** The gradient of qkv. Probabilities are recomputed from `logSumExp`, dropout's mask from its key. */
-export function attentionBackward(options: AttentionBackwardOptions): void {
-  const { qkvGradient, outputGradient, output, logSumExp, qkv, keyStart, keyMask, dropout } = options;
-  runOperation(
-    'attention_backward',
-    [qkvGradient, outputGradient, output, logSumExp, qkv, keyStart, keyMask, dropout?.samples],
-    attributesOf(qkv, options),
-  );
-}
+export const attentionBackward = checkedOperation(
+  'attentionBackward',
+  (options: AttentionBackwardOptions): void => {
+    const { qkvGradient, outputGradient, output, logSumExp, qkv, keyStart, keyMask, dropout } = options;
+    runOperation(
+      'attention_backward',
+      [qkvGradient, outputGradient, output, logSumExp, qkv, keyStart, keyMask, dropout?.samples],
+      attributesOf(qkv, options),
+    );
+  },
+);
 
 export interface AttentionCachedForwardOptions {
   /** `[B, A, M, D]`: keys of the positions so far; the new ones are written at `position` and after. */
@@ -112,7 +119,10 @@ export interface AttentionCachedForwardOptions {
 /**
  * Causal attention of Q new positions over all positions so far, which the caches hold: a step of generation.
  */
-export function attentionCachedForward(options: AttentionCachedForwardOptions): void {
-  const { keyCache, valueCache, output, qkv, position, scale = 1 / Math.sqrt(qkv.dim(-1)) } = options;
-  runOperation('attention_cached_forward', [keyCache, valueCache, output, qkv], [position, scale]);
-}
+export const attentionCachedForward = checkedOperation(
+  'attentionCachedForward',
+  (options: AttentionCachedForwardOptions): void => {
+    const { keyCache, valueCache, output, qkv, position, scale = 1 / Math.sqrt(qkv.dim(-1)) } = options;
+    runOperation('attention_cached_forward', [keyCache, valueCache, output, qkv], [position, scale]);
+  },
+);

@@ -1,3 +1,4 @@
+import { checkedOperation } from '../checked-operation.js';
 import { runOperation } from '../run-operation.js';
 import type { Tensor } from '../tensor.js';
 
@@ -34,11 +35,14 @@ export interface BiasDropoutResidualForwardOptions {
 }
 
 /** output = residual + dropout(input + bias): the fusion of Narayanan et al. 2021, section 4.2. */
-export function biasDropoutResidualForward(options: BiasDropoutResidualForwardOptions): void {
-  const { output, input, bias, residual, dropout } = options;
-  const tensors = [output, input, bias, residual, dropout?.samples, dropout?.positions];
-  runOperation('bias_dropout_residual_forward', tensors, maskAttributes(dropout));
-}
+export const biasDropoutResidualForward = checkedOperation(
+  'biasDropoutResidualForward',
+  (options: BiasDropoutResidualForwardOptions): void => {
+    const { output, input, bias, residual, dropout } = options;
+    const tensors = [output, input, bias, residual, dropout?.samples, dropout?.positions];
+    runOperation('bias_dropout_residual_forward', tensors, maskAttributes(dropout));
+  },
+);
 
 export interface BiasDropoutResidualBackwardOptions {
   /** [S, B, H]; its column sum is the bias gradient. */
@@ -52,8 +56,11 @@ export interface BiasDropoutResidualBackwardOptions {
  * inputGradient = dropout mask applied to outputGradient (without dropout the two are the same tensor: no
  * call).
  */
-export function biasDropoutResidualBackward(options: BiasDropoutResidualBackwardOptions): void {
-  const { inputGradient, outputGradient, dropout } = options;
-  const tensors = [inputGradient, outputGradient, dropout.samples, dropout.positions];
-  runOperation('bias_dropout_residual_backward', tensors, maskAttributes(dropout));
-}
+export const biasDropoutResidualBackward = checkedOperation(
+  'biasDropoutResidualBackward',
+  (options: BiasDropoutResidualBackwardOptions): void => {
+    const { inputGradient, outputGradient, dropout } = options;
+    const tensors = [inputGradient, outputGradient, dropout.samples, dropout.positions];
+    runOperation('bias_dropout_residual_backward', tensors, maskAttributes(dropout));
+  },
+);

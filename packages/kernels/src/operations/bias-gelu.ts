@@ -1,5 +1,7 @@
+import { checkedOperation } from '../checked-operation.js';
 import { runOperation } from '../run-operation.js';
 import type { Tensor } from '../tensor.js';
+import { isErf } from './is-erf.js';
 
 /** `tanh`: the approximation of GPT-2; `erf`: the exact form of BERT. */
 export type GeluKind = 'tanh' | 'erf';
@@ -15,9 +17,12 @@ export interface BiasGeluForwardOptions {
 }
 
 /** output = gelu(input + bias): Hendrycks and Gimpel 2016; the fusion is Megatron-LM's. */
-export function biasGeluForward({ output, input, bias, kind = 'tanh' }: BiasGeluForwardOptions): void {
-  runOperation('bias_gelu_forward', [output, input, bias], [kind === 'erf']);
-}
+export const biasGeluForward = checkedOperation(
+  'biasGeluForward',
+  ({ output, input, bias, kind = 'tanh' }: BiasGeluForwardOptions): void => {
+    runOperation('bias_gelu_forward', [output, input, bias], [isErf(kind)]);
+  },
+);
 
 export interface BiasGeluBackwardOptions {
   /** [..., F]; its column sum is the bias gradient. May be the memory of `outputGradient`. */
@@ -30,7 +35,10 @@ export interface BiasGeluBackwardOptions {
 }
 
 /** inputGradient = outputGradient * gelu'(input + bias) */
-export function biasGeluBackward(options: BiasGeluBackwardOptions): void {
-  const { inputGradient, outputGradient, input, bias, kind = 'tanh' } = options;
-  runOperation('bias_gelu_backward', [inputGradient, outputGradient, input, bias], [kind === 'erf']);
-}
+export const biasGeluBackward = checkedOperation(
+  'biasGeluBackward',
+  (options: BiasGeluBackwardOptions): void => {
+    const { inputGradient, outputGradient, input, bias, kind = 'tanh' } = options;
+    runOperation('bias_gelu_backward', [inputGradient, outputGradient, input, bias], [isErf(kind)]);
+  },
+);

@@ -1,3 +1,4 @@
+import { checkedOperation } from '../checked-operation.js';
 import { runOperation } from '../run-operation.js';
 import type { Tensor } from '../tensor.js';
 
@@ -28,28 +29,34 @@ export interface CrossEntropyStatisticsOptions extends VocabularyColumns {
  * The statistics of each row that the loss needs; over a split vocabulary they are reduced before the second
  * step.
  */
-export function crossEntropyStatistics(options: CrossEntropyStatisticsOptions): void {
-  const { rowMaximum, rowSum, labelLogit, logits, labels, firstColumn = 0, numColumns } = options;
-  runOperation(
-    'cross_entropy_statistics',
-    [rowMaximum, rowSum, labelLogit, logits, labels],
-    [firstColumn, numColumns],
-  );
-}
+export const crossEntropyStatistics = checkedOperation(
+  'crossEntropyStatistics',
+  (options: CrossEntropyStatisticsOptions): void => {
+    const { rowMaximum, rowSum, labelLogit, logits, labels, firstColumn = 0, numColumns } = options;
+    runOperation(
+      'cross_entropy_statistics',
+      [rowMaximum, rowSum, labelLogit, logits, labels],
+      [firstColumn, numColumns],
+    );
+  },
+);
 
 /**
  * output = rowSum * exp(rowMaximum - groupMaximum), all [N] float32: a rank's sum of exponentials, measured
  * from the maximum of all ranks, so that the sums of ranks can be added. `output` may be `rowSum`.
  */
-export function crossEntropyRescale(options: {
-  readonly output: Tensor;
-  readonly rowSum: Tensor;
-  readonly rowMaximum: Tensor;
-  readonly groupMaximum: Tensor;
-}): void {
-  const { output, rowSum, rowMaximum, groupMaximum } = options;
-  runOperation('cross_entropy_rescale', [output, rowSum, rowMaximum, groupMaximum]);
-}
+export const crossEntropyRescale = checkedOperation(
+  'crossEntropyRescale',
+  (options: {
+    readonly output: Tensor;
+    readonly rowSum: Tensor;
+    readonly rowMaximum: Tensor;
+    readonly groupMaximum: Tensor;
+  }): void => {
+    const { output, rowSum, rowMaximum, groupMaximum } = options;
+    runOperation('cross_entropy_rescale', [output, rowSum, rowMaximum, groupMaximum]);
+  },
+);
 
 export interface CrossEntropyBackwardOptions extends VocabularyColumns {
   /**
@@ -96,14 +103,17 @@ function lossAttributes(options: CrossEntropyBackwardOptions): number[] {
  *   or it is ignored; on device `cuda` from the next call that waits for the device, and loss and gradient
  *   are NaN
  */
-export function crossEntropyBackward(options: CrossEntropyBackwardOptions): void {
-  const { logitGradient, loss, logits, labels, rowMaximum, rowSum, labelLogit, weights } = options;
-  runOperation(
-    'cross_entropy_backward',
-    [logitGradient, loss, logits, labels, rowMaximum, rowSum, labelLogit, weights],
-    lossAttributes(options),
-  );
-}
+export const crossEntropyBackward = checkedOperation(
+  'crossEntropyBackward',
+  (options: CrossEntropyBackwardOptions): void => {
+    const { logitGradient, loss, logits, labels, rowMaximum, rowSum, labelLogit, weights } = options;
+    runOperation(
+      'cross_entropy_backward',
+      [logitGradient, loss, logits, labels, rowMaximum, rowSum, labelLogit, weights],
+      lossAttributes(options),
+    );
+  },
+);
 
 /**
  * `crossEntropyStatistics` and `crossEntropyBackward` of a vocabulary that is whole here: one launch and one
@@ -111,11 +121,14 @@ export function crossEntropyBackward(options: CrossEntropyBackwardOptions): void
  *
  * @throws KernelError `MTL_INDEX`, as `crossEntropyBackward`
  */
-export function crossEntropyForwardBackward(options: CrossEntropyBackwardOptions): void {
-  const { logitGradient, loss, logits, labels, rowMaximum, rowSum, labelLogit, weights } = options;
-  runOperation(
-    'cross_entropy_forward_backward',
-    [logitGradient, loss, rowMaximum, rowSum, labelLogit, logits, labels, weights],
-    lossAttributes(options),
-  );
-}
+export const crossEntropyForwardBackward = checkedOperation(
+  'crossEntropyForwardBackward',
+  (options: CrossEntropyBackwardOptions): void => {
+    const { logitGradient, loss, logits, labels, rowMaximum, rowSum, labelLogit, weights } = options;
+    runOperation(
+      'cross_entropy_forward_backward',
+      [logitGradient, loss, rowMaximum, rowSum, labelLogit, logits, labels, weights],
+      lossAttributes(options),
+    );
+  },
+);

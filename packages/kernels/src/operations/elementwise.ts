@@ -1,16 +1,19 @@
+import { checkedOperation } from '../checked-operation.js';
 import { runOperation } from '../run-operation.js';
 import type { Tensor } from '../tensor.js';
 
 /** output = input in output's floating dtype, rounded to nearest; the same dtype is a copy. */
-export function cast({ output, input }: { readonly output: Tensor; readonly input: Tensor }): void {
-  runOperation('cast', [output, input]);
-}
+export const cast = checkedOperation(
+  'cast',
+  ({ output, input }: { readonly output: Tensor; readonly input: Tensor }): void => {
+    runOperation('cast', [output, input]);
+  },
+);
 
 /** output = left + right, all of one dtype and shape; output may be either of them. */
-export function add(options: {
-  readonly output: Tensor;
-  readonly left: Tensor;
-  readonly right: Tensor;
-}): void {
-  runOperation('add', [options.output, options.left, options.right]);
-}
+export const add = checkedOperation(
+  'add',
+  (options: { readonly output: Tensor; readonly left: Tensor; readonly right: Tensor }): void => {
+    runOperation('add', [options.output, options.left, options.right]);
+  },
+);

@@ -1,3 +1,4 @@
+import { checkedOperation } from '../checked-operation.js';
 import { runOperation } from '../run-operation.js';
 import type { Tensor } from '../tensor.js';
 
@@ -25,11 +26,14 @@ export interface EmbeddingForwardOptions {
  * @throws KernelError `MTL_INDEX` for an id below 0 or not below `numRows`; on device `cuda` from the next
  *   call that waits for the device, and the row is NaN
  */
-export function embeddingForward(options: EmbeddingForwardOptions): void {
-  const { output, ids, table, firstRow = 0, accumulate = false } = options;
-  const { numRows = firstRow + table.dim(0) } = options;
-  runOperation('embedding_forward', [output, ids, table], [firstRow, accumulate, numRows]);
-}
+export const embeddingForward = checkedOperation(
+  'embeddingForward',
+  (options: EmbeddingForwardOptions): void => {
+    const { output, ids, table, firstRow = 0, accumulate = false } = options;
+    const { numRows = firstRow + table.dim(0) } = options;
+    runOperation('embedding_forward', [output, ids, table], [firstRow, accumulate, numRows]);
+  },
+);
 
 export interface EmbeddingBackwardOptions {
   /** [V, H] float32, added to. */
@@ -47,8 +51,11 @@ export interface EmbeddingBackwardOptions {
  *
  * @throws KernelError `MTL_INDEX`, as `embeddingForward`
  */
-export function embeddingBackward(options: EmbeddingBackwardOptions): void {
-  const { tableGradient, outputGradient, ids, firstRow = 0 } = options;
-  const { numRows = firstRow + tableGradient.dim(0) } = options;
-  runOperation('embedding_backward', [tableGradient, outputGradient, ids], [firstRow, numRows]);
-}
+export const embeddingBackward = checkedOperation(
+  'embeddingBackward',
+  (options: EmbeddingBackwardOptions): void => {
+    const { tableGradient, outputGradient, ids, firstRow = 0 } = options;
+    const { numRows = firstRow + tableGradient.dim(0) } = options;
+    runOperation('embedding_backward', [tableGradient, outputGradient, ids], [firstRow, numRows]);
+  },
+);

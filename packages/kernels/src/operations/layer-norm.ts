@@ -1,3 +1,4 @@
+import { checkedOperation } from '../checked-operation.js';
 import { runOperation } from '../run-operation.js';
 import type { Tensor } from '../tensor.js';
 
@@ -18,10 +19,13 @@ export interface LayerNormForwardOptions {
 }
 
 /** output = (input - mean) * rstd * weight + bias over the last dimension (Ba, Kiros and Hinton 2016). */
-export function layerNormForward(options: LayerNormForwardOptions): void {
-  const { output, mean, rstd, input, weight, bias, epsilon } = options;
-  runOperation('layer_norm_forward', [output, mean, rstd, input, weight, bias], [epsilon]);
-}
+export const layerNormForward = checkedOperation(
+  'layerNormForward',
+  (options: LayerNormForwardOptions): void => {
+    const { output, mean, rstd, input, weight, bias, epsilon } = options;
+    runOperation('layer_norm_forward', [output, mean, rstd, input, weight, bias], [epsilon]);
+  },
+);
 
 export interface LayerNormBackwardOptions {
   /** [..., H]; left out, only the weight part is computed. May be the memory of `outputGradient`. */
@@ -44,11 +48,14 @@ export interface LayerNormBackwardOptions {
  * The gradients of layer norm; those left out cost nothing, so that backward splits into input and weight
  * parts.
  */
-export function layerNormBackward(options: LayerNormBackwardOptions): void {
-  const { inputGradient, weightGradient, biasGradient, outputGradient, input, mean, rstd, weight, addend } =
-    options;
-  runOperation('layer_norm_backward', [
-    ...[inputGradient, weightGradient, biasGradient],
-    ...[outputGradient, input, mean, rstd, weight, addend],
-  ]);
-}
+export const layerNormBackward = checkedOperation(
+  'layerNormBackward',
+  (options: LayerNormBackwardOptions): void => {
+    const { inputGradient, weightGradient, biasGradient, outputGradient, input, mean, rstd, weight, addend } =
+      options;
+    runOperation('layer_norm_backward', [
+      ...[inputGradient, weightGradient, biasGradient],
+      ...[outputGradient, input, mean, rstd, weight, addend],
+    ]);
+  },
+);

@@ -1,6 +1,8 @@
+import { checkedOperation } from '../checked-operation.js';
 import { runOperation } from '../run-operation.js';
 import type { Tensor } from '../tensor.js';
 import type { GeluKind } from './bias-gelu.js';
+import { isErf } from './is-erf.js';
 
 export interface LinearGeluForwardOptions {
   /** [..., F] */
@@ -20,10 +22,13 @@ export interface LinearGeluForwardOptions {
  * preactivation = input weight^T + bias; output = gelu(preactivation): one pass where the device's products
  * can.
  */
-export function linearGeluForward(options: LinearGeluForwardOptions): void {
-  const { output, preactivation, input, weight, bias, kind } = options;
-  runOperation('linear_gelu_forward', [output, preactivation, input, weight, bias], [kind === 'erf']);
-}
+export const linearGeluForward = checkedOperation(
+  'linearGeluForward',
+  (options: LinearGeluForwardOptions): void => {
+    const { output, preactivation, input, weight, bias, kind } = options;
+    runOperation('linear_gelu_forward', [output, preactivation, input, weight, bias], [isErf(kind)]);
+  },
+);
 
 export interface LinearGeluBackwardOptions {
   /** [..., F] */
@@ -40,11 +45,14 @@ export interface LinearGeluBackwardOptions {
 /**
  * inputGradient = (outputGradient weight) * gelu'(preactivation): one pass where the device's products can.
  */
-export function linearGeluBackward(options: LinearGeluBackwardOptions): void {
-  const { inputGradient, outputGradient, weight, preactivation, kind } = options;
-  const tensors = [inputGradient, outputGradient, weight, preactivation];
-  runOperation('linear_gelu_backward', tensors, [kind === 'erf']);
-}
+export const linearGeluBackward = checkedOperation(
+  'linearGeluBackward',
+  (options: LinearGeluBackwardOptions): void => {
+    const { inputGradient, outputGradient, weight, preactivation, kind } = options;
+    const tensors = [inputGradient, outputGradient, weight, preactivation];
+    runOperation('linear_gelu_backward', tensors, [isErf(kind)]);
+  },
+);
 
 export interface LinearWeightGradientOptions {
   /** [O, I] float32, added to. */
@@ -61,7 +69,10 @@ export interface LinearWeightGradientOptions {
  * weightGradient += outputGradient^T input; biasGradient += its column sums: one pass where the device's
  * products can.
  */
-export function linearWeightGradient(options: LinearWeightGradientOptions): void {
-  const { weightGradient, biasGradient, outputGradient, input } = options;
-  runOperation('linear_weight_gradient', [weightGradient, biasGradient, outputGradient, input]);
-}
+export const linearWeightGradient = checkedOperation(
+  'linearWeightGradient',
+  (options: LinearWeightGradientOptions): void => {
+    const { weightGradient, biasGradient, outputGradient, input } = options;
+    runOperation('linear_weight_gradient', [weightGradient, biasGradient, outputGradient, input]);
+  },
+);

@@ -1,4 +1,5 @@
 import { UsageError } from '@mtl/errors';
+import { checkedOperation } from '../checked-operation.js';
 import { runOperation } from '../run-operation.js';
 import type { Tensor } from '../tensor.js';
 
@@ -27,7 +28,7 @@ export interface MatmulOptions {
  *
  * @throws UsageError `MTL_ARGUMENT` when `output` is a factor too
  */
-export function matmul(options: MatmulOptions): void {
+export const matmul = checkedOperation('matmul', (options: MatmulOptions): void => {
   const {
     output,
     left,
@@ -43,4 +44,4 @@ export function matmul(options: MatmulOptions): void {
     });
   }
   runOperation('matmul', [output, left, right, bias], [transposeLeft, transposeRight, accumulate]);
-}
+});

@@ -1,3 +1,4 @@
+import { checkedOperation } from '../checked-operation.js';
 import { runOperation } from '../run-operation.js';
 import type { Tensor } from '../tensor.js';
 import type { AttentionDropout } from './attention.js';
@@ -44,11 +45,14 @@ function attributesOf(qkv: Tensor, { packed, scale, dropout }: PackedAttentionOp
  * Attention without padding: every position sees all positions of its own sample. The numbers are those of
  * `attentionForward` over the same samples with a key mask.
  */
-export function packedAttentionForward(options: PackedAttentionForwardOptions): void {
-  const { output, logSumExp, qkv, packed, dropout } = options;
-  const tensors = [output, logSumExp, qkv, packed.starts, dropout?.samples];
-  runOperation('packed_attention_forward', tensors, attributesOf(qkv, options));
-}
+export const packedAttentionForward = checkedOperation(
+  'packedAttentionForward',
+  (options: PackedAttentionForwardOptions): void => {
+    const { output, logSumExp, qkv, packed, dropout } = options;
+    const tensors = [output, logSumExp, qkv, packed.starts, dropout?.samples];
+    runOperation('packed_attention_forward', tensors, attributesOf(qkv, options));
+  },
+);
 
 export interface PackedAttentionBackwardOptions extends PackedAttentionOptions {
   /** [T, A, 3, D] */
@@ -62,8 +66,11 @@ export interface PackedAttentionBackwardOptions extends PackedAttentionOptions {
 }
 
 /** The gradient of qkv, 0 in rows that are nobody's. */
-export function packedAttentionBackward(options: PackedAttentionBackwardOptions): void {
-  const { qkvGradient, outputGradient, output, logSumExp, qkv, packed, dropout } = options;
-  const tensors = [qkvGradient, outputGradient, output, logSumExp, qkv, packed.starts, dropout?.samples];
-  runOperation('packed_attention_backward', tensors, attributesOf(qkv, options));
-}
+export const packedAttentionBackward = checkedOperation(
+  'packedAttentionBackward',
+  (options: PackedAttentionBackwardOptions): void => {
+    const { qkvGradient, outputGradient, output, logSumExp, qkv, packed, dropout } = options;
+    const tensors = [qkvGradient, outputGradient, output, logSumExp, qkv, packed.starts, dropout?.samples];
+    runOperation('packed_attention_backward', tensors, attributesOf(qkv, options));
+  },
+);

@@ -1,3 +1,4 @@
+import { checkedOperation } from '../checked-operation.js';
 import { runOperation } from '../run-operation.js';
 import type { Tensor } from '../tensor.js';
 
@@ -17,7 +18,7 @@ export interface PhiloxNormalOptions {
  * Normal values that depend on key and global coordinates only, so that any shard of a weight starts the
  * same.
  */
-export function philoxNormal(options: PhiloxNormalOptions): void {
+export const philoxNormal = checkedOperation('philoxNormal', (options: PhiloxNormalOptions): void => {
   const {
     output,
     mean = 0,
@@ -32,4 +33,4 @@ export function philoxNormal(options: PhiloxNormalOptions): void {
     [output],
     [mean, standardDeviation, key[0], key[1], globalColumns, rowOffset, columnOffset],
   );
-}
+});

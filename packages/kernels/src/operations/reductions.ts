@@ -1,3 +1,4 @@
+import { checkedOperation } from '../checked-operation.js';
 import { runOperation } from '../run-operation.js';
 import type { Tensor } from '../tensor.js';
 
@@ -9,14 +10,20 @@ export interface ReductionOptions {
 }
 
 /** output [N] float32 = sum over rows of input [..., N]: the gradient of a bias. */
-export function sumRows({ output, input, accumulate = false }: ReductionOptions): void {
-  runOperation('sum_rows', [output, input], [accumulate]);
-}
+export const sumRows = checkedOperation(
+  'sumRows',
+  ({ output, input, accumulate = false }: ReductionOptions): void => {
+    runOperation('sum_rows', [output, input], [accumulate]);
+  },
+);
 
 /** output [1] float64 = sum of the squares of all elements, in a fixed order: gradient norms. */
-export function sumOfSquares({ output, input, accumulate = false }: ReductionOptions): void {
-  runOperation('sum_of_squares', [output, input], [accumulate]);
-}
+export const sumOfSquares = checkedOperation(
+  'sumOfSquares',
+  ({ output, input, accumulate = false }: ReductionOptions): void => {
+    runOperation('sum_of_squares', [output, input], [accumulate]);
+  },
+);
 
 export interface WeightedSumOptions {
   /** [1] float64 */
@@ -31,6 +38,9 @@ export interface WeightedSumOptions {
  * output = sum of values * weights, in float64 and in a fixed order: the loss of a micro-batch, without a
  * copy to the host.
  */
-export function weightedSum({ output, values, weights }: WeightedSumOptions): void {
-  runOperation('weighted_sum', [output, values, weights]);
-}
+export const weightedSum = checkedOperation(
+  'weightedSum',
+  ({ output, values, weights }: WeightedSumOptions): void => {
+    runOperation('weighted_sum', [output, values, weights]);
+  },
+);

@@ -1,0 +1,46 @@
+import { UsageError } from '@mtl/errors';
+
+/** What a value that JavaScript was given is, in an error. */
+export function describeOperand(value: unknown): string {
+  if (value === undefined || value === null) return String(value);
+  if (typeof value === 'string') return `the string '${value.slice(0, 40)}'`;
+  if (typeof value !== 'object') return `the ${typeof value} ${String(value).slice(0, 40)}`;
+  return Array.isArray(value) ? 'an array' : `an object of ${value.constructor?.name ?? 'no class'}`;
+}
+
+const isOptions = (value: unknown): value is object =>
+  typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype;
+
+/** The arguments of a call; of options, each of them. */
+function describeArguments(values: readonly unknown[]): string {
+  const described = values.flatMap((value, index) =>
+    isOptions(value)
+      ? Object.entries(value).map(([name, each]) => `${name} is ${describeOperand(each)}`)
+      : [`argument ${index + 1} is ${describeOperand(value)}`],
+  );
+  return described.join(', ') || 'no operands given';
+}
+
+/**
+ * An operation that JavaScript may call with operands of a wrong type. For authors of operations.
+ *
+ * @param name for the error
+ * @returns `body`, whose TypeErrors become UsageError `MTL_ARGUMENT` with what the operands are
+ */
+export function checkedOperation<Values extends readonly unknown[], Result>(
+  name: string,
+  body: (...values: Values) => Result,
+): (...values: Values) => Result {
+  return (...values) => {
+    try {
+      return body(...values);
+    } catch (cause) {
+      if (!(cause instanceof TypeError)) throw cause;
+      throw new UsageError('MTL_ARGUMENT', `${name}: ${describeArguments(values)}`, {
+        expected: 'operands of the types that the operation declares',
+        remedy: 'check the names of the options and what they are; TypeScript finds such calls',
+        cause,
+      });
+    }
+  };
+}
