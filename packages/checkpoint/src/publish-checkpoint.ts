@@ -38,13 +38,18 @@ export async function publishCheckpoint(options: {
   const manifest: Manifest = { iteration, savedAtMs, worldSize, libraryVersion, state, ...tables };
   await withIoErrors({ action: 'publish', path: saving }, async () => {
     await writeIndex({ manifest, saving, fileSystem });
-    await writeDurably({ path: join(saving, manifestName), text: encodeManifest(manifest), fileSystem });
+    await writeNamed({ path: join(saving, manifestName), text: encodeManifest(manifest), fileSystem });
     for (let rank = 0; rank < worldSize; rank++) await fileSystem.rm(join(saving, partName(rank)));
     await syncDirectory(saving, fileSystem);
   });
   const path = join(directory, checkpointName(iteration));
   await withIoErrors({ action: 'publish', path }, () => moveIntoPlace({ ...options, path }));
   return new Checkpoint({ path, manifest, verified: false });
+}
+
+/** `writeDurably`, with coded errors that name the file: those of a write to an open file do not. */
+async function writeNamed(file: Parameters<typeof writeDurably>[0]): Promise<void> {
+  await withIoErrors({ action: 'write', path: file.path }, () => writeDurably(file));
 }
 
 async function readParts(options: {
@@ -82,7 +87,7 @@ async function writeIndex(options: {
   const fileOf = new Map(manifest.tensors.map((t) => [t.name, manifest.shards[t.pieces[0]!.shard]!.file]));
   const totalBytes = manifest.shards.reduce((sum, shard) => sum + shard.bytes - shard.headerBytes, 0);
   const path = join(saving, safetensorsIndexName);
-  await writeDurably({ path, text: encodeSafetensorsIndex({ totalBytes, fileOf }), fileSystem });
+  await writeNamed({ path, text: encodeSafetensorsIndex({ totalBytes, fileOf }), fileSystem });
 }
 
 async function moveIntoPlace(options: {
@@ -94,7 +99,7 @@ async function moveIntoPlace(options: {
 }): Promise<void> {
   const { directory, saving, path, iteration, fileSystem } = options;
   const prepared = join(directory, preparedTrackerName);
-  await writeDurably({ path: prepared, text: String(iteration), fileSystem });
+  await writeNamed({ path: prepared, text: String(iteration), fileSystem });
   const replaced = join(directory, unfinishedName(iteration, 'replaced'));
   let moved = false;
   try {

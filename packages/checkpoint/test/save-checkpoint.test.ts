@@ -281,6 +281,7 @@ describe('a save that fails', () => {
     await writeFile(join(temporary.path, 'latest_checkpointed_iteration.txt'), '2');
     expect(dry.operations()).toBeGreaterThan(15);
     const published: string[] = [];
+    const failedWrites: string[] = [];
     for (const [code, coded] of [
       ['ENOSPC', 'MTL_CHECKPOINT_DISK_FULL'],
       ['EACCES', 'MTL_CHECKPOINT_DENIED'],
@@ -288,12 +289,10 @@ describe('a save that fails', () => {
     ] as const) {
       for (let failAt = 0; failAt < dry.operations(); failAt++) {
         const failing = failingFileSystem({ failAt, code, sticky: code === 'ENOSPC' });
-        await expect(
-          save(3, { fileSystem: failing.fileSystem }),
-          `${code} at ${failAt}`,
-        ).rejects.toMatchObject({
-          code: coded,
-        });
+        const error = await save(3, { fileSystem: failing.fileSystem }).catch((cause: unknown) => cause);
+        expect(error, `${code} at ${failAt}`).toMatchObject({ code: coded });
+        const { message } = error as Error;
+        if (failing.failed()?.startsWith('write') === true) failedWrites.push(message);
         const after = await directorySnapshot(temporary.path);
         if (after.iter_0000003 !== undefined) {
           // Past the rename the new checkpoint is there, and whole; only making that durable or known failed.
@@ -304,6 +303,11 @@ describe('a save that fails', () => {
           expect(await directorySnapshot(temporary.path)).toEqual(before);
         } else expect(after, `${code} at ${failAt}, ${failing.failed()}`).toEqual(before);
       }
+    }
+    // the file, not only the directory
+    expect(failedWrites.length).toBeGreaterThan(15);
+    for (const message of failedWrites) {
+      expect(message).toMatch(/^cannot (write|create) \S+\.(json|safetensors|txt\.saving): /);
     }
     // Per code: sync of the directory, rename of the tracker, sync of the directory.
     expect(published).toEqual(Array(3).fill(['sync', 'rename', 'sync']).flat());

@@ -10,4 +10,5 @@ export {
 export { type ErrorMessage, packError, unpackError } from './error-message.js';
 export { exitCodeOf, formatError } from './format-error.js';
 export { MtlError, type MtlErrorOptions } from './mtl-error.js';
+export { namingFile } from './naming-file.js';
 export { nearestName } from './nearest-name.js';

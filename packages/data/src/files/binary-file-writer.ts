@@ -1,4 +1,5 @@
 import { closeSync, fsyncSync, openSync, unlinkSync, writeSync } from 'node:fs';
+import { namingFile } from '@mtl/errors';
 
 /**
  * Appends bytes to a new file through one buffer of fixed size, so that a million small writes cost a handful
@@ -53,7 +54,7 @@ export class BinaryFileWriter {
   /** Writes what is buffered, asks the disk to keep it, closes the file. */
   finish(): void {
     this.#flush();
-    fsyncSync(this.#descriptor);
+    namingFile(this.path, () => fsyncSync(this.#descriptor));
     this.#close();
   }
 
@@ -79,7 +80,7 @@ export class BinaryFileWriter {
   #writeAll(bytes: Uint8Array): void {
     // write(2) may write less than asked for (signals, 2 GiB limit).
     for (let done = 0; done < bytes.length; ) {
-      done += writeSync(this.#descriptor, bytes, done, bytes.length - done);
+      done += namingFile(this.path, () => writeSync(this.#descriptor, bytes, done, bytes.length - done));
     }
     this.#written += bytes.length;
   }

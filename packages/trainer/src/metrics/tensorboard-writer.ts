@@ -12,7 +12,7 @@ import {
 } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
-import { UsageError } from '@mtl/errors';
+import { namingFile, UsageError } from '@mtl/errors';
 import { encodeEventRecord, readEventRecords, type TensorboardEvent } from './event-records.js';
 import type { StepMetrics } from './step-metrics.js';
 import { validationFigures } from './validation-figures.js';
@@ -125,7 +125,9 @@ export class TensorboardWriter {
     if (this.#descriptor === undefined) {
       throw new UsageError('MTL_TENSORBOARD_CLOSED', `${this.path} is closed, no event can be written`);
     }
-    writeSync(this.#descriptor, Buffer.concat(events.map((event) => encodeEventRecord(event))));
+    const records = Buffer.concat(events.map((event) => encodeEventRecord(event)));
+    const descriptor = this.#descriptor;
+    namingFile(this.path, () => writeSync(descriptor, records));
   }
 }
 
