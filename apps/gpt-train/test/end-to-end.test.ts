@@ -327,7 +327,7 @@ describe('where a training saves and what it loads is looked at before its first
     const flags = ['--load', pretrained, '--finetune', '--keep-last', '1', '--train-iters', '1'];
     const tuned = await train(flags);
     expect(tuned.code).toBe(0);
-    const [, save] = /saving to (runs\/none-\S+) /.exec(tuned.output)!;
+    const [, save] = /saving to (runs\/gpt-\S+) /.exec(tuned.output)!;
     expect(readdirSync(join(directory, save!))).toContain('iter_0000001');
     expect(state()).toEqual(before);
     // the same directory for both would mix two runs

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { allocateParameters } from '@mtl/autograd';
 import { hostTensor, SafetensorsDirectory, writeSafetensorsDirectory } from '@mtl/checkpoint';
+import type { MtlError } from '@mtl/errors';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { GptStage, parameterTensors, readHuggingFaceGpt2, writeHuggingFaceGpt2 } from '../src/index.js';
 import { fixtureDirectory, fixtureNames, loadModel } from './huggingface-fixture.js';
@@ -182,6 +183,43 @@ describe('readHuggingFaceGpt2', () => {
     expect(rows.values.subarray((101 - 56) * 32).every((value) => value === 0)).toBe(true);
     expect(rows.values.subarray(0, (101 - 56) * 32).some((value) => value === 0)).toBe(false);
     dispose();
+  });
+
+  it.each<[string, object, readonly string[]]>([
+    [
+      'a Llama',
+      { model_type: 'llama', rope_theta: 1e4, rms_norm_eps: 1e-6, num_key_value_heads: 2 },
+      ['model_type is "llama"', 'rope_theta is 10000', 'RMSNorm', 'grouped-query attention'],
+    ],
+    ['a GPT-NeoX', { model_type: 'gpt_neox' }, ['rotary position embeddings']],
+    ['an unknown model', { model_type: 'own' }, ['model_type is "own"', 'an architecture that is not here']],
+    ['rotary positions', { rope_scaling: { factor: 2 } }, ['rotary position embeddings (rope_scaling is']],
+    ['fewer key heads', { num_key_value_heads: 2 }, ['grouped-query attention']],
+    ['experts', { num_local_experts: 8 }, ['a mixture of experts (num_local_experts is 8)']],
+    ['another activation', { activation_function: 'relu' }, ['activation_function is "relu"']],
+    ['a BERT', { model_type: 'bert' }, ['a BERT, where a GPT-2 is wanted']],
+  ])('refuses %s with what it needs, and asks for no other files', async (_, change, reasons) => {
+    const path = join(fixtureDirectory('huggingface-gpt2'), 'config.json');
+    const config = JSON.parse(await readFile(path, 'utf8')) as object;
+    await writeFile(join(scratch, 'config.json'), JSON.stringify({ ...config, ...change }));
+    const error = await readHuggingFaceGpt2({ directory: scratch }).then(
+      () => undefined,
+      (thrown: MtlError) => thrown,
+    );
+    expect(error).toMatchObject({ code: 'MTL_HUGGING_FACE_CONFIG', exitCode: 2 });
+    for (const reason of reasons) expect(error!.message).toContain(reason);
+    expect(error!.remedy).not.toContain('whole and unchanged');
+  });
+
+  it('takes fields that ask for what is computed anyway', async () => {
+    await cp(fixtureDirectory('huggingface-gpt2'), scratch, { recursive: true });
+    const path = join(fixtureDirectory('huggingface-gpt2'), 'config.json');
+    const config = JSON.parse(await readFile(path, 'utf8')) as { n_head: number };
+    const same = { num_key_value_heads: config.n_head, sliding_window: null, is_encoder_decoder: false };
+    await writeFile(join(scratch, 'config.json'), JSON.stringify({ ...config, ...same }));
+    expect((await readHuggingFaceGpt2({ directory: scratch })).configuration.numAttentionHeads).toBe(
+      config.n_head,
+    );
   });
 
   it.each([

@@ -6,7 +6,7 @@ import type { FlagName } from '../flags/flag-schema.js';
 import type { ModelConfiguration, ParallelConfiguration } from '../pretraining-configuration.js';
 import type { FlagReader } from './flag-reader.js';
 import { layerLayout } from './layer-layout.js';
-import { nearestDivisors } from './nearest-values.js';
+import { nearestDivisors, nearestMultiples } from './nearest-values.js';
 
 /** What of a model must be cut evenly. */
 export interface CutModel
@@ -136,16 +136,34 @@ function checkTensorParallel(flags: FlagReader, model: CutModel, size: number): 
     // What divides all of them, not just this one: taking the advice must not lead to the next error.
     const common = split.map(([, value]) => value).reduce(greatestCommonDivisor);
     const nearest = nearestDivisors(common, size);
+    const others = split.filter(([other]) => other !== 'make-vocab-size-divisible-by');
+    const isPadding = others.every(([, value]) => value % size === 0);
+    const paddings = isPadding && !flags.isLoaded(name) ? paddingsFor(total, size) : [];
     throw new ConfigurationError(
       'MTL_TENSOR_PARALLEL_SIZE',
       `${flags.written('tensor-model-parallel-size')} does not divide --${name} ${total}`,
       {
-        expected: nearest.join(' or '),
-        remedy: `pass --tensor-model-parallel-size ${nearest.at(0)}`,
-        details: { size, flag: name, total, nearest },
+        expected:
+          nearest.join(' or ') +
+          (paddings.length === 0
+            ? ''
+            : `, or --${name} ${paddings.join(', ')} or another multiple of ${size}`),
+        remedy:
+          `pass --tensor-model-parallel-size ${nearest.at(0)}` +
+          (paddings.length === 0 ? '' : `, or --${name} ${paddings.at(-1)}`),
+        details: { size, flag: name, total, nearest, paddings },
       },
     );
   }
+}
+
+/**
+ * Numbers of rows that the ranks can share to pad a vocabulary to: nearest ones, and a multiple of the old
+ * one.
+ */
+function paddingsFor(total: number, size: number): readonly number[] {
+  const both = (total * size) / greatestCommonDivisor(total, size);
+  return [...new Set([...nearestMultiples(size, total), both])];
 }
 
 function greatestCommonDivisor(a: number, b: number): number {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { configure, small } from '../../test/support/configure.js';
+import { configure, errorOf, small, withFlags } from '../../test/support/configure.js';
 import { refusals } from '../../test/support/refusals.js';
 
 describe('trainingConfiguration', () => {
@@ -21,6 +21,22 @@ describe('trainingConfiguration', () => {
     expect(training).toMatchObject({ trainIterations: 11, trainSamples: 42 });
     expect(training.rampup).toEqual({ start: 2, increment: 2, samples: 30 });
     expect(optimizer.learningRate).toMatchObject({ unit: 'samples', decaySteps: 42, warmupSteps: 21 });
+  });
+
+  it('replaces everything that is counted in iterations where the batch grows, in one refusal', () => {
+    const line =
+      '--train-iters 100 --rampup-batch-size 2 2 30 --global-batch-size 8 --lr-decay-iters 80 --lr-warmup-iters 10';
+    const error = errorOf(withFlags(line));
+    expect(error.code).toBe('MTL_FLAG_NEEDS');
+    const [, given, instead] = /^replace (.*) by (.*), which/.exec(error.remedy!)!;
+    expect(given).toBe('--train-iters 100 --lr-decay-iters 80 --lr-warmup-iters 10');
+    const { training, optimizer } = configure(
+      [...given!.matchAll(/--\S+ \d+/g)].reduce((text, [flag]) => text.replace(flag, ''), withFlags(line)) +
+        ` ${instead}`,
+    );
+    expect(training.trainIterations).toBe(100);
+    expect(optimizer.learningRate).toMatchObject({ unit: 'samples' });
+    expect(optimizer.learningRate.decaySteps).toBeLessThan(training.trainSamples!);
   });
 
   it.each([

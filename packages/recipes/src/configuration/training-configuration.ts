@@ -34,6 +34,7 @@ export function trainingConfiguration(options: TrainingConfigurationOptions): Tr
     dataParallelSize,
     ...(rampup === undefined ? {} : { rampup }),
   });
+  if (rampup !== undefined && flags.get('train-samples') === undefined) refuseIterations(flags, batches);
   const numMicroBatches = globalBatchSize / (microBatchSize * dataParallelSize);
   // a schedule that does not fit any step of the run is refused by itself, before the first one
   for (const count of batches.countsOfMicroBatches()) pipelineSchedule(parallel, count);
@@ -60,15 +61,36 @@ export function trainingConfiguration(options: TrainingConfigurationOptions): Tr
 function rampupOf(flags: FlagReader): TrainingConfiguration['rampup'] {
   const words = flags.get('rampup-batch-size');
   if (words === undefined) return undefined;
-  if (flags.get('train-samples') === undefined) {
-    flags.needs(
-      'rampup-batch-size',
-      '--train-samples',
-      'counts samples, but training is counted in iterations',
-    );
-  }
   const [start, increment, samples] = words as [number, number, number];
   return { start, increment, samples };
+}
+
+/** A batch that grows needs everything counted in samples: the error has the whole replacement. */
+function refuseIterations(flags: FlagReader, batches: NumMicroBatches): never {
+  const { globalBatchSize } = batches.at(Number.MAX_SAFE_INTEGER);
+  const counted = [
+    ['train-iters', 'train-samples', (steps: number) => batches.samplesAfter(steps)],
+    ['lr-decay-iters', 'lr-decay-samples', (steps: number) => batches.samplesAfter(steps)],
+    ['lr-warmup-iters', 'lr-warmup-samples', (steps: number) => batches.samplesAfter(steps)],
+    // the last phase of the schedule, with the full batch
+    ['lr-wsd-decay-iters', 'lr-wsd-decay-samples', (steps: number) => steps * globalBatchSize],
+  ] as const;
+  const inForce = counted.flatMap(([name, replacement, samplesOf]) => {
+    const steps = flags.get(name);
+    return steps === undefined || steps === 0
+      ? []
+      : [{ given: `--${name} ${steps}`, instead: `--${replacement} ${samplesOf(steps)}` }];
+  });
+  const instead = inForce.map((one) => one.instead).join(' ');
+  throw new ConfigurationError(
+    'MTL_FLAG_NEEDS',
+    `${flags.written('rampup-batch-size')} counts samples, but training is counted in iterations`,
+    {
+      expected: instead,
+      remedy: `replace ${inForce.map(({ given }) => given).join(' ')} by ${instead}, which is as many steps`,
+      details: { flag: 'rampup-batch-size', instead },
+    },
+  );
 }
 
 function trainIterationsOf(flags: FlagReader, batches: NumMicroBatches): number {

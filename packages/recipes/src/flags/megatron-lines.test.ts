@@ -96,6 +96,19 @@ it.each([
   expect(parseFlags(words(line)).values[name]).toBe(value);
 });
 
+it.each(['--fp8', '--fp8 hybrid', '--fp8-format e4m3'])(
+  'refuses %s without naming another flag of eight bits',
+  (line) => {
+    expect(() => parseFlags(words(line))).toThrow(
+      expect.objectContaining({
+        code: 'MTL_FLAG_UNSUPPORTED',
+        remedy: 'use --bf16',
+        expected: undefined,
+      }) as Error,
+    );
+  },
+);
+
 it('knows other names in files too', () => {
   const directory = mkdtempSync(join(tmpdir(), 'mtl-config-'));
   const read = (text: string) => {
