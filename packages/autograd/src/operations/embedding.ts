@@ -17,9 +17,10 @@ export interface EmbeddingLookup {
 /**
  * `[S, B, H]`: the sum of the chosen rows of every table (tokens, positions, token types).
  *
- * @param exchanges where the rows of the first table are spread over processes: the chosen ones are reduced
- *   before those of the other tables are added, and the ids of these are those of the reduced output's
- *   positions
+ * `exchanges` is given where the rows of the first table are sharded over ranks: the chosen rows are reduced
+ * before those of the other tables are added, and the ids of those tables are of the reduced output's
+ * positions.
+ *
  * @throws KernelError `MTL_INDEX` for an id that is no row of the whole table
  */
 export const embedding = checkedOperation(
