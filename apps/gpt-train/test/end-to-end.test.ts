@@ -88,8 +88,14 @@ describe('resuming', () => {
     const [whole, parts] = [join(directory, 'whole'), join(directory, 'parts')];
     await train(['--save', whole, '--metrics-jsonl', `${whole}.jsonl`]);
     await train(['--save', parts, '--metrics-jsonl', `${parts}.jsonl`, '--exit-interval', '5']);
-    const resumed = await train(['--save', parts, '--load', parts, '--metrics-jsonl', `${parts}.jsonl`]);
+    const resumed = await train([
+      ...['--save', parts, '--load', parts, '--metrics-jsonl', `${parts}.jsonl`],
+      // another schedule, in place of which that of the checkpoint is used
+      ...['--lr', '5e-3', '--lr-decay-style', 'linear', '--weight-decay', '0.5'],
+      '--use-checkpoint-opt_param-scheduler',
+    ]);
     expect(resumed.output).toContain('iteration 5');
+    expect(resumed.output).toContain("--weight-decay 0.5 -> 0.01 (the checkpoint's)");
     const facts = (path: string) =>
       readMetrics(path).map(({ iteration, lm_loss, grad_norm, learning_rate, consumed_samples }) => ({
         ...{ iteration, lm_loss, grad_norm, learning_rate, consumed_samples },
@@ -310,6 +316,10 @@ describe('where a training saves and what it loads is looked at before its first
       ['--load', save, '--num-layers', '3'],
       /error\[MTL_CHECKPOINT_MODEL\]: .*iter_0000002 holds a model of --num-layers 2, and this one has --num-layers 3/,
     );
+    await expectRefused(
+      ['--load', save, '--lr', '2e-3'],
+      /error\[MTL_CHECKPOINT_SCHEDULE\]: .*--lr 0.001, and this run has --lr 0.002.*remedy: .*\n +\S.* --lr 2e-3 \S*.*--use-checkpoint-opt_param-scheduler\n/s,
+    );
     // the same directory by another name goes on
     const run = await train(['--save', save, '--load', `${save}/../first`, '--train-iters', '2']);
     expect(run.output).toContain('2 iterations are done and --train-iters is 2: nothing is left to train');
@@ -374,7 +384,10 @@ describe('failures of a run end with status 1 and lose nothing', () => {
   it('a loss that is not a number', async () => {
     const save = join(directory, 'diverged');
     await train(['--save', save, '--exit-interval', '4']);
-    const run = await train(['--load', save, '--save', save, '--lr', '1e30', '--clip-grad', '0']);
+    const run = await train([
+      ...['--load', save, '--save', save, '--lr', '1e30', '--clip-grad', '0'],
+      '--override-opt_param-scheduler',
+    ]);
     expect(run.output).toMatch(/error\[MTL_NOT_FINITE\].*remedy/s);
     expect(run.code).toBe(1);
     expect(readdirSync(save).filter((name) => name.startsWith('iter_'))).toEqual(['iter_0000004']);

@@ -84,6 +84,8 @@ interface Shard {
 export class AdamwOptimizer {
   readonly buffers: ParameterBuffers;
   readonly #options: AdamwOptimizerOptions;
+  /** Decoupled weight decay of the next step. */
+  weightDecay: number;
   readonly #firstMoment: Tensor;
   readonly #secondMoment: Tensor;
   readonly #shards: readonly Shard[];
@@ -102,6 +104,7 @@ export class AdamwOptimizer {
     checkGroups(groups, buffers);
     this.buffers = buffers;
     this.#options = options;
+    this.weightDecay = options.weightDecay;
     const { device } = buffers.model;
     const shape = [buffers.stateSize];
     this.#firstMoment = Tensor.zeros({ shape, dtype: 'float32', device });
@@ -226,7 +229,8 @@ export class AdamwOptimizer {
 
   #update(): void {
     const { gradients, buckets } = this.buffers;
-    const { beta1, beta2, epsilon, weightDecay, overlapParameterGather = false } = this.#options;
+    const { beta1, beta2, epsilon, overlapParameterGather = false } = this.#options;
+    const { weightDecay } = this;
     const gatherer = this.#gatherer;
     // from the parameters that forward reads first: their gather has the longest time
     for (let index = this.#shards.length - 1; index >= 0; index--) {

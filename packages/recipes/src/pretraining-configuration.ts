@@ -134,6 +134,11 @@ export interface CheckpointConfiguration {
   readonly loadOptimizer: boolean;
   readonly loadRng: boolean;
   readonly finetune: boolean;
+  /**
+   * Where learning rate, its schedule or weight decay differ from the checkpoint: refuse it (`same`), use the
+   * flags (`override`) or the checkpoint's.
+   */
+  readonly schedule: 'same' | 'override' | 'checkpoint';
   readonly loadHuggingFace?: string;
   readonly saveHuggingFace?: string;
 }

@@ -18,7 +18,7 @@ import type { HuggingFaceModel } from './model-recipe.js';
 import type { TrainingProcesses } from './training-processes.js';
 
 export interface LoadTrainingOptions {
-  readonly checkpoint: Omit<CheckpointConfiguration, 'asyncSave'>;
+  readonly checkpoint: Omit<CheckpointConfiguration, 'asyncSave' | 'schedule'>;
   /** What --load-hf names, opened. */
   readonly huggingFace: HuggingFaceModel<TransformerConfiguration> | undefined;
   /** The model, whose flags are named when a checkpoint holds another one. Default: not compared. */
@@ -32,8 +32,11 @@ export interface LoadTrainingOptions {
   readonly restartFrom?: RestartFrom | undefined;
   /** What is said where it has saved nothing. */
   readonly nothingSaved?: string | undefined;
-  /** Called with the checkpoint that training goes on from, where it takes more than weights from it. */
-  readonly onResume?: (checkpoint: Checkpoint) => void;
+  /**
+   * Called with the checkpoint that training continues from, where it takes more than weights from it, before
+   * anything is loaded: what it throws refuses the checkpoint.
+   */
+  readonly onResume?: (checkpoint: Checkpoint, taken: { readonly withOptimizer: boolean }) => void;
   readonly onMessage: (text: string) => void;
 }
 
@@ -120,6 +123,7 @@ async function resume(
 ): Promise<TrainingProgress | undefined> {
   if (model !== undefined) checkSameModel(checkpoint, model);
   const withOptimizer = loadOptimizer && !finetune;
+  if (!finetune) onResume?.(checkpoint, { withOptimizer });
   const own = new Set(optimizer.buffers.ranges.map(({ parameter }) => parameter.name));
   const elsewhere = new Set(parameterNames.filter((name) => !own.has(name)));
   await processes.together(() =>
@@ -139,7 +143,6 @@ async function resume(
     optimizer.numSteps = state.optimizerSteps;
     lossScaler.loadState(state.lossScaler);
   }
-  onResume?.(checkpoint);
   onMessage(`resuming from ${checkpoint.path}, iteration ${state.progress.iteration}`);
   return state.progress;
 }

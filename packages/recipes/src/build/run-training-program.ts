@@ -40,14 +40,19 @@ export async function runTrainingProgram(options: RunTrainingProgramOptions): Pr
       console.log(formatHelp({ program, description, model }));
       return;
     }
-    await trainInJob(flags);
+    const commandLine = [program, ...argv.map(shellWord)].join(' ');
+    await trainInJob(flags, commandLine);
   } catch (error) {
     console.error(formatError(error, { debug: argv.includes('--debug') }));
     process.exit(exitCodeOf(error));
   }
 }
 
-async function trainInJob(flags: ParsedFlags): Promise<void> {
+/** A word as a shell reads it back. */
+const shellWord = (word: string): string =>
+  /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
+
+async function trainInJob(flags: ParsedFlags, commandLine: string): Promise<void> {
   const {
     device,
     'allow-tf32': allowTf32,
@@ -57,7 +62,7 @@ async function trainInJob(flags: ParsedFlags): Promise<void> {
   const how = { timeoutMinutes, device, allowTf32, backend, onMessage: console.log };
   const joined = await joinProcesses({ variables: process.env, ...how });
   try {
-    await train(await withFlagsOfLoad(flags, joined), joined);
+    await train(await withFlagsOfLoad(flags, joined), { joined, commandLine });
   } catch (error) {
     // the other processes end with this message instead of waiting for this one
     joined.world?.abort(error as Error);
@@ -73,7 +78,12 @@ async function withFlagsOfLoad(flags: ParsedFlags, { world }: JoinedProcesses): 
   return withLoadedFlags(flags, world === undefined ? own : broadcastJson(world.group, own));
 }
 
-async function train(flags: ParsedFlags, joined: JoinedProcesses): Promise<void> {
+interface JoinedCommand {
+  readonly joined: JoinedProcesses;
+  readonly commandLine: string;
+}
+
+async function train(flags: ParsedFlags, { joined, commandLine }: JoinedCommand): Promise<void> {
   const { world } = joined;
   const named = chooseSaveDirectory({
     ...{
@@ -93,24 +103,23 @@ async function train(flags: ParsedFlags, joined: JoinedProcesses): Promise<void>
   if (flags.values.save === undefined) say(`  saving to ${save} (--save names another folder)`);
   if (world !== undefined) say(`  ranks communicate over ${world.group.engine}`);
   try {
-    await trainAndShow(configuration, { joined, say });
+    await trainAndShow(configuration, { joined, commandLine, say });
   } catch (error) {
     throw explainOutOfMemory(error, configuration);
   }
 }
 
-interface ShowOptions {
-  readonly joined: JoinedProcesses;
+interface ShowOptions extends JoinedCommand {
   /** Prints a text, once. */
   readonly say: (text: string) => void;
 }
 
 async function trainAndShow(
   configuration: PretrainingConfiguration,
-  { joined, say }: ShowOptions,
+  { joined, commandLine, say }: ShowOptions,
 ): Promise<void> {
   const corpusDirectory = join('.cache', 'mtl');
-  const training = await Training.build({ configuration, corpusDirectory, ...joined });
+  const training = await Training.build({ configuration, corpusDirectory, commandLine, ...joined });
   try {
     const { reason, checkpointPath } = await training.run();
     training.reporters.close();

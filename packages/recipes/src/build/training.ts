@@ -36,6 +36,7 @@ import { openTrainingData } from './open-training-data.js';
 import { pipelineSchedule } from './pipeline-schedule.js';
 import type { Job } from './read-job.js';
 import { recipeOf } from './recipe-of.js';
+import { type ResumedConfiguration, resumedConfiguration } from './resumed-configuration.js';
 import { SaveDirectory } from './save-directory.js';
 import { saveConfiguration } from './saved-configuration.js';
 import { keepTokenizer } from './saved-tokenizer.js';
@@ -62,6 +63,8 @@ export interface BuildTrainingOptions {
    * Default: a job of its own.
    */
   readonly job?: Job;
+  /** The command that started the run, for remedies that print it with other flags. */
+  readonly commandLine?: string;
   /** Called on all ranks with the reduced gradients of a step (see `gradientTensors` of @mtl/trainer). */
   readonly onGradients?: (optimizer: AdamwOptimizer, iteration: number) => void | Promise<void>;
 }
@@ -193,16 +196,20 @@ export class Training {
       pieces: new Map([...part.stages].map(([chunk, stage]) => [chunk, stage.parameters])),
     });
     const lossScaler = new LossScaler(configuration.optimizer.lossScale);
-    let resumed: Checkpoint | undefined;
+    let resumed: (ResumedConfiguration & { readonly checkpoint: Checkpoint }) | undefined;
     const progress = await loadTraining({
       ...{ checkpoint, huggingFace, optimizer, lossScaler, processes, onMessage },
       model: { kind: configuration.kind, model },
       parameterNames: recipe.parameterNames(model),
       restartFrom: job.restartCount > 0 && save !== undefined ? { directory: save, job } : undefined,
-      onResume: (checkpoint) => {
-        resumed = checkpoint;
+      onResume: (checkpoint, taken) => {
+        const compared = { configuration, checkpoint, commandLine: options.commandLine };
+        resumed = { checkpoint, ...resumedConfiguration({ ...compared, ...taken }) };
       },
     });
+    const inForce = resumed?.configuration ?? configuration;
+    optimizer.weightDecay = inForce.optimizer.weightDecay;
+    for (const note of resumed?.notes ?? []) onMessage(note);
     // weights and both moments of Adam in float32
     const numBytes = 12 * recipe.numParameters(model);
     await saveDirectory.prepare({ numBytes });
@@ -217,7 +224,7 @@ export class Training {
     );
     const threads = await threadsOfTraining({
       ...{ configuration, flopsPerSample: modelFlops(flopsShape), localSize: local.size },
-      ...{ resumed, onMessage },
+      ...{ resumed: resumed?.checkpoint, onMessage },
     });
     const flopsFormula = modelFlopsFormula(flopsShape);
     const iteration = progress?.iteration ?? 0;
@@ -238,13 +245,13 @@ export class Training {
       },
     });
     const trainer = newTrainer({
-      ...{ configuration, part, optimizer, lossScaler, batches, progress, profiler },
+      ...{ configuration: inForce, part, optimizer, lossScaler, batches, progress, profiler },
       losses: recipe.losses(model),
       flopsPerSample: modelFlops(flopsShape),
       onGradients: options.onGradients,
     });
     return new Training({
-      ...{ configuration, processes, dataPath, model, part, tokenizer, optimizer, trainer },
+      ...{ configuration: inForce, processes, dataPath, model, part, tokenizer, optimizer, trainer },
       ...{ reporters, threads, lossScaler, batches, datasets, saveDirectory, log },
     });
   }

@@ -38,6 +38,12 @@ refusals(
     ],
     ['--finetune', 1, 'MTL_FLAG_NEEDS', /--finetune has nothing to load; expected --load DIR/],
     ['--ckpt-step 5', 1, 'MTL_FLAG_NEEDS', /expected --load DIR/],
+    [
+      '--load x --override-opt_param-scheduler --use-checkpoint-opt_param-scheduler',
+      1,
+      'MTL_FLAG_CONFLICT',
+      /the schedule is that of the command line or that of the checkpoint/,
+    ],
     ['--no-load-optim', 1, 'MTL_FLAG_NEEDS', /expected --load DIR/],
     ['--load a --load-hf b', 1, 'MTL_FLAG_CONFLICT', /--load a and --load-hf b: weights come from one place/],
   ],

@@ -24,6 +24,14 @@ export function checkpointConfiguration(flags: FlagReader): CheckpointConfigurat
     flags.conflict({ flags: ['load', 'load-hf'], why: 'weights come from one place' });
   }
   const finetune = flags.required('finetune');
+  const overrides = flags.required('override-opt-param-scheduler');
+  const usesCheckpoint = flags.required('use-checkpoint-opt-param-scheduler');
+  if (overrides && usesCheckpoint) {
+    flags.conflict({
+      flags: ['override-opt-param-scheduler', 'use-checkpoint-opt-param-scheduler'],
+      why: 'the schedule is that of the command line or that of the checkpoint',
+    });
+  }
   const optional = {
     save,
     saveInterval: flags.get('save-interval'),
@@ -41,5 +49,6 @@ export function checkpointConfiguration(flags: FlagReader): CheckpointConfigurat
     loadOptimizer: !flags.required('no-load-optim') && !finetune,
     loadRng: !flags.required('no-load-rng') && !finetune,
     finetune,
+    schedule: overrides ? 'override' : usesCheckpoint ? 'checkpoint' : 'same',
   };
 }

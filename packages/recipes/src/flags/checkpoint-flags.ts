@@ -21,6 +21,10 @@ export const checkpointFlags = {
   'ckpt-step': count('Resume from the checkpoint of this step instead of the newest.'),
   'no-load-optim': toggle('Start with a fresh optimizer.'),
   'no-load-rng': toggle('Start with a fresh random state.'),
+  'override-opt-param-scheduler': toggle(
+    'Where learning rate, its schedule or weight decay differ from the checkpoint, use those of the command line.',
+  ),
+  'use-checkpoint-opt-param-scheduler': toggle('Where they differ, use those of the checkpoint.'),
   finetune: toggle('Load weights only, and start at step 0 of the data.'),
   'use-checkpoint-args': toggle(
     'Take model and tokenizer from the checkpoint of --load where no flag says otherwise, as --load always does.',

@@ -12,6 +12,8 @@ export const flagAliases: Readonly<Record<string, FlagAlias>> = {
   'recompute-activations': { flag: 'recompute-granularity', value: 'selective' },
   'openai-gelu': { flag: 'gelu', value: 'tanh' },
   'layernorm-epsilon': { flag: 'norm-epsilon' },
+  'override-lr-scheduler': { flag: 'override-opt-param-scheduler' },
+  'use-checkpoint-lr-scheduler': { flag: 'use-checkpoint-opt-param-scheduler' },
   'model-parallel-size': { flag: 'tensor-model-parallel-size' },
 };
 

@@ -59,7 +59,6 @@ it("reads a GPT's command line of Megatron-LM with the same meaning, and says wh
     '--data-impl',
     '--use-mcore-models',
     '--transformer-impl',
-    '--override-opt-param-scheduler',
     '--DDP-impl',
     '--lazy-mpu-init',
     '--num-workers',

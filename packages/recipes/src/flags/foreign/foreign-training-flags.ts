@@ -66,18 +66,8 @@ const recipe: Record<string, ForeignFlag> = {
       'test-mode': 'a mode for tests',
     },
   ),
-  ...refused(
-    'a checkpoint keeps the schedule by the number of steps only: the flags always decide',
-    'leave it out',
-    {
-      'use-checkpoint-opt-param-scheduler': 'the schedule of the checkpoint',
-      'use-checkpoint-lr-scheduler': 'the schedule of the checkpoint, in old versions',
-      'use-mp-args-from-checkpoint-args': 'the parallel sizes of the checkpoint (any layout reads it)',
-    },
-  ),
-  ...idle('the flags always decide about the schedule', {
-    'override-opt-param-scheduler': 'the schedule of the flags instead of the checkpoint',
-    'override-lr-scheduler': 'the same, in old versions',
+  ...refused('the flags of this run decide, and what differs from the checkpoint is named', 'leave it out', {
+    'use-mp-args-from-checkpoint-args': 'the parallel sizes of the checkpoint (any layout reads it)',
   }),
   ...idle('SIGTERM, SIGINT and SIGHUP always save and end the run', {
     'exit-signal-handler': 'saving at SIGTERM',
