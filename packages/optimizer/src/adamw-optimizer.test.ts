@@ -66,6 +66,14 @@ describe('ParameterBuffers', () => {
 });
 
 describe('AdamwOptimizer', () => {
+  it('takes another weight decay between steps', () => {
+    const [changed, made] = [build('float32'), build('float32', { weightDecay: 0.5 })];
+    changed.optimizer.weightDecay = 0.5;
+    for (const { optimizer } of [changed, made]) optimizer.step({ learningRate: 0.1 });
+    expect(changed.masters()).toEqual(made.masters());
+    for (const { dispose } of [changed, made]) dispose();
+  });
+
   it('does what AdamW says, decay on matrices only, clipping by the norm of all gradients', () => {
     const { weight, bias, optimizer, masters, dispose } = build('float32');
     const expected = masters();
