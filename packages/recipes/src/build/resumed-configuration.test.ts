@@ -9,7 +9,7 @@ import { configurationJson } from '../configuration-json.js';
 import { type ResumedConfigurationOptions, resumedConfiguration } from './resumed-configuration.js';
 
 const base =
-  '--preset none --num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --micro-batch-size 2 ' +
+  '--preset none --num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --max-position-embeddings 32 --data-path bundled --micro-batch-size 2 ' +
   '--train-iters 100 --lr 1e-3 --min-lr 1e-4 --lr-decay-style cosine --lr-warmup-fraction 0.105 --load x';
 
 /** The line with some flags in place of its own. */
@@ -78,7 +78,7 @@ describe('a resumed run', () => {
 
   it('is refused with a schedule in samples, which only --override makes the one in force', () => {
     const samples =
-      '--preset none --num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --micro-batch-size 2 --train-samples 200 --lr 1e-3 --load x';
+      '--preset none --num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --max-position-embeddings 32 --data-path bundled --micro-batch-size 2 --train-samples 200 --lr 1e-3 --load x';
     const other = { checkpoint: checkpointOf(''), withOptimizer: true };
     const inSamples = (flags: string) =>
       resumedConfiguration({ ...other, configuration: configure(`${samples} ${flags}`) });
