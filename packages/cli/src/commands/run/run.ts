@@ -5,9 +5,9 @@ import { ConfigurationError } from '@mtl/errors';
 import { type Command, Option } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';
 import { countOption, numberOption } from '../../command-line/option-values.js';
-import type { LaunchOptions } from './launch-options.js';
-import { Launcher } from './launcher.js';
-import { resolveProgram } from './resolve-program.js';
+import type { LaunchOptions } from './launcher/launch-options.js';
+import { Launcher } from './launcher/launcher.js';
+import { resolveProgram } from './launcher/resolve-program.js';
 
 interface RunFlags {
   readonly nprocPerNode: number;

@@ -1,12 +1,12 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { availableParallelism } from 'node:os';
 import type { Readable, Writable } from 'node:stream';
-import { LastWords } from './last-words.js';
+import { FinalError } from '../reports/final-error.js';
+import { LinePrefixer } from '../reports/line-prefixer.js';
 import type { LaunchOptions } from './launch-options.js';
-import { LinePrefixer } from './line-prefixer.js';
 
 /** How a rank ended. */
-export interface RankEnd {
+export interface RankExit {
   readonly rank: number;
   readonly status: number | null;
   readonly signal: NodeJS.Signals | null;
@@ -37,11 +37,11 @@ const outputLimitMs = 1_000;
  */
 export class RankProcess {
   readonly rank: number;
-  readonly ended: Promise<RankEnd>;
+  readonly ended: Promise<RankExit>;
   readonly #child: ChildProcess;
   #isForwarding = true;
   #wasSignalled = false;
-  readonly #lastWords: LastWords;
+  readonly #lastWords: FinalError;
 
   constructor(options: RankProcessOptions) {
     const { launch, localRank, inheritsOutput } = options;
@@ -61,7 +61,7 @@ export class RankProcess {
       stdout.on('data', (chunk: Buffer) => show(lines.push(chunk))).on('end', () => show(lines.end()));
     }
     const show = this.#showing(stderr!, process.stderr);
-    this.#lastWords = new LastWords((lines) => show(new LinePrefixer(prefix).push(lines)));
+    this.#lastWords = new FinalError((lines) => show(new LinePrefixer(prefix).push(lines)));
     stderr!.on('data', (chunk: Buffer) => this.#lastWords.push(chunk)).on('end', () => this.#lastWords.end());
     this.ended = this.#waitForEnd();
   }
@@ -96,7 +96,7 @@ export class RankProcess {
     return this.#child.exitCode === null && this.#child.signalCode === null;
   }
 
-  #waitForEnd(): Promise<RankEnd> {
+  #waitForEnd(): Promise<RankExit> {
     const child = this.#child;
     return new Promise((resolve, reject) => {
       child.on('error', reject);

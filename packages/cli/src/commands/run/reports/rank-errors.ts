@@ -1,8 +1,8 @@
+import type { RankExit } from '../launcher/rank-process.js';
+import { blamesAnotherRank } from './blames-another-rank.js';
 import { LinePrefixer } from './line-prefixer.js';
-import type { RankEnd } from './rank-process.js';
-import { sawAnotherFail } from './saw-another-fail.js';
 import type { Verdict } from './verdict.js';
-import { wrongInput } from './wrong-input.js';
+import { wrongInputStatus } from './wrong-input-status.js';
 
 /**
  * Shows the errors that the ranks of an attempt end with, those that are the same once. Wrong input, which
@@ -11,22 +11,22 @@ import { wrongInput } from './wrong-input.js';
 export class RankErrors {
   readonly #show: (lines: Buffer) => void;
   readonly #shown = new Map<string, { readonly first: number; readonly others: number[] }>();
-  readonly #waiting: RankEnd[] = [];
+  readonly #waiting: RankExit[] = [];
 
   constructor(show: (lines: Buffer) => void) {
     this.#show = show;
   }
 
-  push(end: RankEnd): void {
+  push(end: RankExit): void {
     if (end.error === '') return;
-    if (end.status === wrongInput || sawAnotherFail(end)) this.#waiting.push(end);
+    if (end.status === wrongInputStatus || blamesAnotherRank(end)) this.#waiting.push(end);
     else this.#showOnce(end);
   }
 
   /** What waited, less what the launcher says itself at the end of the job. */
   settle({ input }: Pick<Verdict, 'input'>): void {
     for (const end of this.#waiting) {
-      const isSaid = input !== undefined && (end.error === input.error || sawAnotherFail(end));
+      const isSaid = input !== undefined && (end.error === input.error || blamesAnotherRank(end));
       if (!isSaid) this.#showOnce(end);
     }
     for (const { first, others } of this.#shown.values()) {
@@ -36,7 +36,7 @@ export class RankErrors {
     }
   }
 
-  #showOnce({ rank, error }: RankEnd): void {
+  #showOnce({ rank, error }: RankExit): void {
     const shown = this.#shown.get(error);
     if (shown !== undefined) {
       shown.others.push(rank);

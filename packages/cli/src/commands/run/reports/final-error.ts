@@ -8,7 +8,7 @@ const heldMs = 5_000;
  * `formatError` of @mtl/errors prints it, with --debug too: that is held back, so that a launcher can show
  * once what several processes end with. It is shown after all when something else follows it, or no end.
  */
-export class LastWords {
+export class FinalError {
   readonly #show: (lines: Buffer) => void;
   readonly #whole = new LinePrefixer('');
   // one character a byte: what is no UTF-8 is shown as it came

@@ -1,7 +1,7 @@
 import { UsageError } from '@mtl/errors';
-import type { HostReport } from './host-report.js';
+import type { HostReport } from '../reports/host-report.js';
+import type { Verdict } from '../reports/verdict.js';
 import type { JobHosts, Judge, RankFailure } from './job-hosts.js';
-import type { Verdict } from './verdict.js';
 
 /** A job on one host: there is nobody to agree with. */
 export class SingleHost implements JobHosts {

@@ -1,5 +1,5 @@
-import type { HostReport } from './host-report.js';
-import type { Verdict } from './verdict.js';
+import type { HostReport } from '../reports/host-report.js';
+import type { Verdict } from '../reports/verdict.js';
 
 /** Decides what comes next from the reports of all hosts, and the host that told of a failure first. */
 export type Judge = (reports: readonly HostReport[], firstHost: number | undefined) => Verdict;

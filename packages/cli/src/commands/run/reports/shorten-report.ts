@@ -1,5 +1,5 @@
 import type { HostReport } from './host-report.js';
-import { wrongInput } from './wrong-input.js';
+import { wrongInputStatus } from './wrong-input-status.js';
 
 /** Of the last error of a rank. */
 const maximumMessageLength = 400;
@@ -14,7 +14,7 @@ export function shortenReport(report: HostReport): HostReport {
     ...end,
     lastMessage: end.status === 0 ? '' : end.lastMessage.slice(0, maximumMessageLength),
     // whole, or not at all
-    error: end.status === wrongInput && end.error.length <= maximumErrorLength ? end.error : '',
+    error: end.status === wrongInputStatus && end.error.length <= maximumErrorLength ? end.error : '',
   }));
   return { ...report, ends };
 }

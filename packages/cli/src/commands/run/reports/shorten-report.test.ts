@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
+import type { RankExit } from '../launcher/rank-process.js';
 import type { HostReport } from './host-report.js';
-import type { RankEnd } from './rank-process.js';
 import { shortenReport } from './shorten-report.js';
 
 function reportOf(numRanks: number, error: string): HostReport {
   const end = { status: 2, signal: null, lastMessage: error, error, wasSignalled: false } as const;
-  const ends: RankEnd[] = Array.from({ length: numRanks }, (_, rank) => ({ ...end, rank }));
+  const ends: RankExit[] = Array.from({ length: numRanks }, (_, rank) => ({ ...end, rank }));
   return { firstToFail: 0, ends, wasSignalled: false };
 }
 

@@ -1,11 +1,11 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { everyInterfaceNotice, NativeJob, NativeStore, StoreServer } from '@mtl/comm';
 import { CommunicationError, ConfigurationError, MtlError } from '@mtl/errors';
-import type { HostReport } from './host-report.js';
+import type { LaunchOptions } from '../launcher/launch-options.js';
+import type { HostReport } from '../reports/host-report.js';
+import { shortenReport } from '../reports/shorten-report.js';
+import type { Verdict } from '../reports/verdict.js';
 import type { JobHosts, Judge, RankFailure } from './job-hosts.js';
-import type { LaunchOptions } from './launch-options.js';
-import { shortenReport } from './shorten-report.js';
-import type { Verdict } from './verdict.js';
 
 /** Longer than any training; the end of the wait is a value, or the loss of a launcher. */
 const noLimitMs = 1e11;

@@ -1,17 +1,17 @@
 import { StoreServer } from '@mtl/comm';
 import { CommunicationError, MtlError } from '@mtl/errors';
-import { ConnectedHosts } from './connected-hosts.js';
-import { Ending } from './ending.js';
-import { failureOfJob } from './failure-of-job.js';
-import type { HostReport } from './host-report.js';
-import { howItEnded } from './how-it-ended.js';
-import type { JobHosts } from './job-hosts.js';
-import { judgeAttempt } from './judge-attempt.js';
+import { ConnectedHosts } from '../hosts/connected-hosts.js';
+import type { JobHosts } from '../hosts/job-hosts.js';
+import { SingleHost } from '../hosts/single-host.js';
+import { formatRankExit } from '../reports/format-rank-exit.js';
+import type { HostReport } from '../reports/host-report.js';
+import { jobFailure } from '../reports/job-failure.js';
+import { judgeAttempt } from '../reports/judge-attempt.js';
+import { RankErrors } from '../reports/rank-errors.js';
+import type { Verdict } from '../reports/verdict.js';
 import type { LaunchOptions } from './launch-options.js';
-import { RankErrors } from './rank-errors.js';
 import { RankProcess } from './rank-process.js';
-import { SingleHost } from './single-host.js';
-import type { Verdict } from './verdict.js';
+import { RankShutdown } from './rank-shutdown.js';
 
 const streams = [process.stdout, process.stderr];
 const signals = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
@@ -65,7 +65,7 @@ export class Launcher {
       const verdict = await this.#runAttempt(hosts, attempt);
       const { next, message } = verdict;
       if (next === 'end') return;
-      if (next === 'fail') throw failureOfJob(verdict, attempt);
+      if (next === 'fail') throw jobFailure(verdict, attempt);
       const count = `restart ${attempt + 1} of ${maxRestarts}`;
       process.stderr.write(`warning[MTL_RESTART]: ${message}; ${count} of all ranks\n`);
     }
@@ -135,7 +135,7 @@ export class Launcher {
   ): Promise<HostReport> {
     let firstToFail: number | undefined;
     let lost: unknown;
-    const ending = new Ending(() => this.#ranks, this.#options.gracePeriodMs);
+    const ending = new RankShutdown(() => this.#ranks, this.#options.gracePeriodMs);
     hosts.failure(attempt).then(
       (failure) => {
         // also those that wait for a rank which has never joined fail with its name
@@ -153,7 +153,7 @@ export class Launcher {
         errors.push(end);
         if (end.status === 0 || ending.hasBegun) return end;
         firstToFail = end.rank;
-        hosts.tellFailure(attempt, { rank: end.rank, message: howItEnded(end) });
+        hosts.tellFailure(attempt, { rank: end.rank, message: formatRankExit(end) });
         ending.begin();
         return end;
       }),

@@ -1,18 +1,18 @@
 import { ConfigurationError, formatError } from '@mtl/errors';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { LastWords } from './last-words.js';
+import { FinalError } from './final-error.js';
 
 afterEach(() => vi.useRealTimers());
 
-function listen(): { readonly words: LastWords; readonly shown: () => string } {
+function listen(): { readonly words: FinalError; readonly shown: () => string } {
   const pieces: Buffer[] = [];
-  const words = new LastWords((lines) => void pieces.push(lines));
+  const words = new FinalError((lines) => void pieces.push(lines));
   return { words, shown: () => Buffer.concat(pieces).toString('latin1') };
 }
 
 const error = 'error[MTL_FLAG]: no flag --x; expected --y\n  remedy: --help\n';
 
-describe('LastWords', () => {
+describe('FinalError', () => {
   it('holds back the error at the end, in whatever pieces it comes', () => {
     for (const size of [1, 7, 1000]) {
       const { words, shown } = listen();

@@ -1,13 +1,13 @@
 import { CommunicationError } from '@mtl/errors';
 import { describe, expect, it } from 'vitest';
+import type { RankExit } from '../launcher/rank-process.js';
 import type { HostReport } from './host-report.js';
 import { judgeAttempt } from './judge-attempt.js';
-import type { RankEnd } from './rank-process.js';
 
-const ended = (rank: number, change: Partial<RankEnd> = {}): RankEnd => ({
+const ended = (rank: number, change: Partial<RankExit> = {}): RankExit => ({
   ...{ rank, status: 0, signal: null, lastMessage: '', error: '', wasSignalled: false, ...change },
 });
-const report = (ends: readonly RankEnd[], firstToFail?: number): HostReport => ({
+const report = (ends: readonly RankExit[], firstToFail?: number): HostReport => ({
   ...{ ends, firstToFail, wasSignalled: false },
 });
 const naming = (rank: number) =>

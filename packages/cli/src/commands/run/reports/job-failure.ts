@@ -7,7 +7,7 @@ import type { Verdict } from './verdict.js';
  *
  * @param attempt how often the job was restarted
  */
-export function failureOfJob({ message, exitCode, details, input }: Verdict, attempt: number): MtlError {
+export function jobFailure({ message, exitCode, details, input }: Verdict, attempt: number): MtlError {
   const [, code, what, remedy] =
     /^error\[(\w+)\]: (.*?)(?:\n {2}remedy: (.*))?$/s.exec(input?.error ?? '') ?? [];
   if (code === undefined) {

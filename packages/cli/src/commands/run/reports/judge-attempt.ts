@@ -1,10 +1,10 @@
 import type { MtlError } from '@mtl/errors';
+import type { RankExit } from '../launcher/rank-process.js';
+import { blamesAnotherRank } from './blames-another-rank.js';
+import { formatRankExit } from './format-rank-exit.js';
 import type { HostReport } from './host-report.js';
-import { howItEnded } from './how-it-ended.js';
-import type { RankEnd } from './rank-process.js';
-import { sawAnotherFail } from './saw-another-fail.js';
 import type { Verdict, WrongInput } from './verdict.js';
-import { wrongInput } from './wrong-input.js';
+import { wrongInputStatus } from './wrong-input-status.js';
 
 export interface JudgedAttempt {
   /** Of all hosts. */
@@ -22,7 +22,7 @@ export interface JudgedAttempt {
  * Whether a training run ended with what every restart would compute again: from the same checkpoint and the
  * same samples the results are the same, bit by bit.
  */
-function repeatsItself({ lastMessage }: RankEnd): boolean {
+function repeatsItself({ lastMessage }: RankExit): boolean {
   return lastMessage.startsWith('error[MTL_NOT_FINITE]');
 }
 
@@ -35,20 +35,20 @@ export function judgeAttempt(judged: JudgedAttempt): Verdict {
   const first = reports[firstHost]?.firstToFail ?? failed[0];
   const end = blamed(ends, first, judged.reported);
   const isFinal =
-    repeatsItself(end) || end.status === wrongInput || reports.some(({ wasSignalled }) => wasSignalled);
+    repeatsItself(end) || end.status === wrongInputStatus || reports.some(({ wasSignalled }) => wasSignalled);
   const isRefused = repeatsItself(end) && attempt < maxRestarts;
   const why = isRefused ? '; not restarted, since the same steps would end there again' : '';
   return {
     next: isFinal || attempt === maxRestarts ? 'fail' : 'restart',
     message: messageOf(end, judged.reported) + why,
-    exitCode: end.status === wrongInput ? 2 : 1,
+    exitCode: end.status === wrongInputStatus ? 2 : 1,
     details: { rank: end.rank, status: end.status, signal: end.signal },
-    ...(end.status === wrongInput && end.error !== '' ? { input: inputOf(end, ends) } : {}),
+    ...(end.status === wrongInputStatus && end.error !== '' ? { input: inputOf(end, ends) } : {}),
   };
 }
 
 /** A rank that the launcher ended before it could say the same has not got further. */
-function inputOf({ error }: RankEnd, ends: readonly RankEnd[]): WrongInput {
+function inputOf({ error }: RankExit, ends: readonly RankExit[]): WrongInput {
   const others = ends.filter((end) => end.error !== error && !end.wasSignalled);
   const same = ends.filter((end) => end.error === error).map(({ rank }) => rank);
   return { error, onlyRanks: others.length === 0 ? [] : same };
@@ -60,25 +60,25 @@ function inputOf({ error }: RankEnd, ends: readonly RankEnd[]): WrongInput {
  * first.
  */
 function blamed(
-  ends: readonly RankEnd[],
+  ends: readonly RankExit[],
   first: number | undefined,
   reported: MtlError | undefined,
-): RankEnd {
-  const ofRank = (rank: unknown): RankEnd | undefined => ends.find((end) => end.rank === rank);
+): RankExit {
+  const ofRank = (rank: unknown): RankExit | undefined => ends.find((end) => end.rank === rank);
   const [named, atFirst] = [ofRank(reported?.details.rank), ofRank(first)];
   const candidates = [named, atFirst, ...ends.filter((end) => end.status !== 0 && !end.wasSignalled)];
   const known = candidates.filter((end) => end !== undefined);
   return (
-    [named, ...ends].find((end) => end?.status === wrongInput) ??
-    [named, ...ends].find((end) => end !== undefined && repeatsItself(end) && !sawAnotherFail(end)) ??
-    known.find((end) => !sawAnotherFail(end)) ??
+    [named, ...ends].find((end) => end?.status === wrongInputStatus) ??
+    [named, ...ends].find((end) => end !== undefined && repeatsItself(end) && !blamesAnotherRank(end)) ??
+    known.find((end) => !blamesAnotherRank(end)) ??
     known[0]!
   );
 }
 
-function messageOf(end: RankEnd, reported: MtlError | undefined): string {
+function messageOf(end: RankExit, reported: MtlError | undefined): string {
   const names = reported?.details.rank === end.rank;
   // ended by us, or as if all were well: what the others saw says more
   const sawMore = names && (end.status === 0 || (end.wasSignalled && end.signal !== null));
-  return sawMore ? `rank ${end.rank} failed: ${reported.message}` : howItEnded(end);
+  return sawMore ? `rank ${end.rank} failed: ${reported.message}` : formatRankExit(end);
 }

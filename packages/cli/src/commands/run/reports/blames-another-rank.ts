@@ -1,4 +1,4 @@
-import type { RankEnd } from './rank-process.js';
+import type { RankExit } from '../launcher/rank-process.js';
 
 /** Codes of @mtl/comm, and of a save that all ranks make together, that blame another rank. */
 const blamesAnother =
@@ -7,6 +7,6 @@ const blamesAnother =
 const tellsOfAnother = /, rank \d+ waited [\d.]+ s: rank \d+ failed: /;
 
 /** Its last words are about another rank that failed. */
-export function sawAnotherFail({ lastMessage }: RankEnd): boolean {
+export function blamesAnotherRank({ lastMessage }: RankExit): boolean {
   return blamesAnother.test(lastMessage) || tellsOfAnother.test(lastMessage);
 }

@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest';
+import type { RankExit } from '../launcher/rank-process.js';
 import { RankErrors } from './rank-errors.js';
-import type { RankEnd } from './rank-process.js';
 
-const ended = (rank: number, status: number, error: string): RankEnd => ({
+const ended = (rank: number, status: number, error: string): RankExit => ({
   ...{ rank, status, signal: null, error, lastMessage: error.split('\n')[0]!, wasSignalled: false },
 });
 const flag = 'error[MTL_FLAG]: no flag --x\n  remedy: --help';
 
-function shownOf(ends: readonly RankEnd[], input?: string): string {
+function shownOf(ends: readonly RankExit[], input?: string): string {
   let shown = '';
   const errors = new RankErrors((lines) => {
     shown += lines.toString();

@@ -1,2 +1,2 @@
 /** Exit status of a program that was given wrong input, which stays wrong. */
-export const wrongInput = 2;
+export const wrongInputStatus = 2;

@@ -7,7 +7,7 @@ import type { RankProcess } from './rank-process.js';
 const ownWordsMs = 1_000;
 
 /** The end of the ranks of this host after a failure: by themselves, by SIGTERM, by SIGKILL. */
-export class Ending {
+export class RankShutdown {
   readonly #ranks: () => readonly RankProcess[];
   readonly #gracePeriodMs: number;
   #timer: NodeJS.Timeout | undefined;

@@ -1,13 +1,13 @@
 import { formatError } from '@mtl/errors';
 import { describe, expect, it } from 'vitest';
-import { failureOfJob } from './failure-of-job.js';
+import { jobFailure } from './job-failure.js';
 import type { Verdict } from './verdict.js';
 
 const verdict: Verdict = { next: 'fail', message: 'rank 1 ended', exitCode: 2, details: {} };
 const failureOf = (error: string, onlyRanks: readonly number[]): string =>
-  formatError(failureOfJob({ ...verdict, input: { error, onlyRanks } }, 0));
+  formatError(jobFailure({ ...verdict, input: { error, onlyRanks } }, 0));
 
-describe('failureOfJob', () => {
+describe('jobFailure', () => {
   it('says wrong input as the ranks did', () => {
     for (const error of [
       'error[MTL_FLAG]: no flag --x; expected --y\n  remedy: --help',
@@ -15,7 +15,7 @@ describe('failureOfJob', () => {
     ]) {
       expect(failureOf(error, [])).toBe(error);
     }
-    const error = failureOfJob({ ...verdict, input: { error: 'error[MTL_FLAG]: x', onlyRanks: [] } }, 0);
+    const error = jobFailure({ ...verdict, input: { error: 'error[MTL_FLAG]: x', onlyRanks: [] } }, 0);
     expect(error.exitCode).toBe(2);
   });
 
@@ -26,8 +26,6 @@ describe('failureOfJob', () => {
 
   it('names the rank that failed otherwise, and the restarts', () => {
     const { input: _, ...other } = verdict;
-    expect(formatError(failureOfJob(other, 2))).toBe(
-      'error[MTL_RANK_FAILED]: rank 1 ended (after 2 restarts)',
-    );
+    expect(formatError(jobFailure(other, 2))).toBe('error[MTL_RANK_FAILED]: rank 1 ended (after 2 restarts)');
   });
 });
