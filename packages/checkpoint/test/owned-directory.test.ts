@@ -120,7 +120,7 @@ describe('two processes and one directory', () => {
 describe('an owner on another machine', () => {
   it('is refused while it shows signs of life, and how long to wait is said', async () => {
     await own();
-    await recordedElsewhere({}, 60_000);
+    await recordedElsewhere({}, 90_000);
     await expect(own()).rejects.toMatchObject({
       ...isOwned,
       message: expect.stringContaining('other-host'),
