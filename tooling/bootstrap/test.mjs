@@ -52,7 +52,9 @@ bootstrap(['build', 'build:native']);
 const env = { ...toolEnvironment(), MTL_TEST_BUILDS: '1' };
 const turbo = (...args) =>
   spawnSync('turbo', ['run', '--continue', '--output-logs=new-only', ...args], {
-    ...{ cwd: root, env, stdio: 'inherit' },
+    cwd: root,
+    env,
+    stdio: 'inherit',
   }).status ?? 1;
 const status = [
   // compilers, and tests that wait: side by side

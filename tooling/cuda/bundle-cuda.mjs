@@ -54,7 +54,9 @@ function fail(message, remedy) {
 
 function run(command, args) {
   const { status, stdout, stderr, error } = spawnSync(command, args, {
-    ...{ cwd: root, encoding: 'utf8', maxBuffer: 1 << 28 },
+    cwd: root,
+    encoding: 'utf8',
+    maxBuffer: 1 << 28,
   });
   if (status !== 0) {
     fail(
@@ -126,7 +128,8 @@ const modules = new Set([
   ...moduleClosure({ root, workspace, without, alsoNeeded: ['@mtl/tooling'] }),
   // those whose tests run there: with the test runner and its configuration
   ...moduleClosure({
-    ...{ root, without },
+    root,
+    without,
     workspace: [...testFolders.map(({ folder }) => folder), 'tooling'],
     alsoNeeded: ['vitest', '@mtl/tooling', 'fast-check'],
   }),

@@ -138,7 +138,12 @@ describe('a step', () => {
 
 describe('steps', () => {
   const shell = (name, script, more) => ({
-    ...{ stage: 'tests', name, command: '/bin/sh', args: ['-c', script], cwd: root, minutes: 1 },
+    stage: 'tests',
+    name,
+    command: '/bin/sh',
+    args: ['-c', script],
+    cwd: root,
+    minutes: 1,
     ...more,
   });
   /** What came of each, and what they said. */

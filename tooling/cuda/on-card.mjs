@@ -128,7 +128,9 @@ if (card.cublasLtPath?.startsWith('/')) {
   process.env.MTL_CUDA_LIBS = folders.filter(Boolean).join(delimiter);
 }
 const stages = stagesOf({
-  ...{ root, out, benchArguments },
+  root,
+  out,
+  benchArguments,
   emulation: values.emulation,
   only: values.only,
   sanitizer: values.emulation ? undefined : findSanitizer(),
@@ -163,7 +165,11 @@ await runSteps({
   logOf: ({ stage }) => logs[stage],
   keep: ({ stage, name, isInformation = false, report }, { status, seconds, otherwise }) => {
     results.steps.push({
-      ...{ stage, name, status, seconds, isInformation },
+      stage,
+      name,
+      status,
+      seconds,
+      isInformation,
       // emulation skips what needs a card, and --only everything else
       ...(values.emulation || values.only !== undefined ? {} : { skipped: skippedTests(report) }),
     });

@@ -11,11 +11,16 @@ const nativeTestsOfCard = ['cuda_kernels', 'device_api_orders_streams', 'device_
 export function sanitizedPrograms({ kernels, nativeTests }) {
   return [
     {
-      ...{ name: 'native tests', command: nativeTests, args: nativeTestsOfCard, minutes: 120 },
+      name: 'native tests',
+      command: nativeTests,
+      args: nativeTestsOfCard,
+      minutes: 120,
       tools: ['memcheck', 'racecheck', 'initcheck'],
     },
     {
-      ...{ name: 'operations and graphs, called from JavaScript', command: process.execPath, minutes: 60 },
+      name: 'operations and graphs, called from JavaScript',
+      command: process.execPath,
+      minutes: 60,
       args: [
         ...['--conditions=@mtl/source', '--import', '@mtl/tooling/typescript-loader'],
         join(kernels, 'test/cuda/few-operations.ts'),

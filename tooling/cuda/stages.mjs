@@ -18,7 +18,8 @@ export function stagesOf({ root, out, emulation, only, sanitizer, benchArguments
   // which epilogues this card's cuBLASLt offers goes to the logs
   const env = { MTL_CUBLASLT_REPORT: '1' };
   const vitest = ({ step, report, weight, folder }) => ({
-    ...{ name: step, weight },
+    name: step,
+    weight,
     command: node,
     args: [
       ...[
@@ -38,13 +39,23 @@ export function stagesOf({ root, out, emulation, only, sanitizer, benchArguments
   const programs = sanitizedPrograms({ kernels, nativeTests });
   const tests = [
     {
-      ...{ name: 'what is here', command: node, cwd: root, isInformation: true, minutes: 5, weight: 0.5 },
+      name: 'what is here',
+      command: node,
+      cwd: root,
+      isInformation: true,
+      minutes: 5,
+      weight: 0.5,
       args: [join(root, 'packages/cli/bin/mtl.mjs'), 'doctor'],
     },
     {
-      ...{ name: 'native tests', command: nativeTests, args: programs[0].args },
+      name: 'native tests',
+      command: nativeTests,
+      args: programs[0].args,
       // beside the card's work the reference's, in plain loops
-      ...{ cwd: kernels, minutes: 30, env, weight: 3 },
+      cwd: kernels,
+      minutes: 30,
+      env,
+      weight: 3,
     },
     ...testFolders.map((one) => vitest({ ...one, folder: join(root, one.folder) })),
   ];
@@ -79,7 +90,11 @@ export function stagesOf({ root, out, emulation, only, sanitizer, benchArguments
     // the sanitizers look at machine code of a card; the programs that they would run are run here
     sanitizer: emulation
       ? programs.map(({ name, command, args }) => ({
-          ...{ name: `${name}, without a sanitizer`, command, args, cwd: kernels, minutes: 30 },
+          name: `${name}, without a sanitizer`,
+          command,
+          args,
+          cwd: kernels,
+          minutes: 30,
         }))
       : sanitized,
     kernels: [
@@ -98,7 +113,10 @@ export function stagesOf({ root, out, emulation, only, sanitizer, benchArguments
     ],
     bench: [
       {
-        ...{ name: 'training step against PyTorch', command: node, cwd: app, minutes: 180 },
+        name: 'training step against PyTorch',
+        command: node,
+        cwd: app,
+        minutes: 180,
         args: [
           'bench/cuda/bench-cuda.mjs',
           '--out',

@@ -234,7 +234,11 @@ function readIndexed(directory) {
 
 function readSamples(directory) {
   const dataset = data.openGptDataset({
-    ...{ prefix: join(directory, 'a'), split: 'train', sequenceLength: 4, seed: 1, numSamples: 20 },
+    prefix: join(directory, 'a'),
+    split: 'train',
+    sequenceLength: 4,
+    seed: 1,
+    numSamples: 20,
     cacheDirectory: join(directory, 'cache'),
   });
   try {
@@ -314,7 +318,8 @@ const unigram = {
   post_processor: null,
   decoder: metaspace,
   model: {
-    ...{ type: 'Unigram', unk_id: 0 },
+    type: 'Unigram',
+    unk_id: 0,
     vocab: [
       ['<unk>', 0],
       ['</s>', 0],

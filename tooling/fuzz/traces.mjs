@@ -21,7 +21,11 @@ export function makeTrace(schedules) {
           sequence: 0,
           bytes: 8,
         },
-        ...{ postedNs: 1, startedNs: 1, doneNs: 2, waitedFromNs: 1, waitDoneNs: 2 },
+        postedNs: 1,
+        startedNs: 1,
+        doneNs: 2,
+        waitedFromNs: 1,
+        waitDoneNs: 2,
       };
       return {
         rank,

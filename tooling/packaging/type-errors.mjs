@@ -8,10 +8,17 @@ import { root } from './packed-packages.mjs';
  */
 export function typeErrors(path) {
   const program = ts.createProgram([path], {
-    ...{ strict: true, noUncheckedIndexedAccess: true, exactOptionalPropertyTypes: true, noEmit: true },
-    ...{ skipLibCheck: true, target: ts.ScriptTarget.ESNext, lib: ['lib.esnext.d.ts'] },
-    ...{ module: ts.ModuleKind.NodeNext, moduleResolution: ts.ModuleResolutionKind.NodeNext },
-    ...{ types: ['node'], typeRoots: [join(root, 'tooling', 'node_modules', '@types')] },
+    strict: true,
+    noUncheckedIndexedAccess: true,
+    exactOptionalPropertyTypes: true,
+    noEmit: true,
+    skipLibCheck: true,
+    target: ts.ScriptTarget.ESNext,
+    lib: ['lib.esnext.d.ts'],
+    module: ts.ModuleKind.NodeNext,
+    moduleResolution: ts.ModuleResolutionKind.NodeNext,
+    types: ['node'],
+    typeRoots: [join(root, 'tooling', 'node_modules', '@types')],
   });
   return ts.getPreEmitDiagnostics(program).map(({ file, start, messageText }) => {
     const line = file === undefined ? 0 : file.getLineAndCharacterOfPosition(start).line + 1;

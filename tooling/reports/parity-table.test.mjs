@@ -2,8 +2,14 @@ import { describe, expect, it } from 'vitest';
 import { parityTables } from './parity-table.mjs';
 
 const result = (sizes, traits, precision, loss, changes = {}) => ({
-  ...{ name: `${precision} ${loss}`, sizes, traits, precision, loss, isGood: true },
-  ...{ gradientNorm: 2 * loss, gradients: { name: 'a weight', difference: 3 * loss } },
+  name: `${precision} ${loss}`,
+  sizes,
+  traits,
+  precision,
+  loss,
+  isGood: true,
+  gradientNorm: 2 * loss,
+  gradients: { name: 'a weight', difference: 3 * loss },
   ...changes,
 });
 

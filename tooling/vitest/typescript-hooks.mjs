@@ -32,7 +32,9 @@ function read(path) {
 async function compile(path, source) {
   const { transformSync } = await import(compiler);
   return transformSync(source, {
-    ...{ ...options, ...mapOptions, sourcefile: path },
+    ...options,
+    ...mapOptions,
+    sourcefile: path,
   }).code;
 }
 

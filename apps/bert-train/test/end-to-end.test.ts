@@ -82,7 +82,11 @@ describe('a training', () => {
     expect(resumed.output).toContain('iteration 5');
     const facts = (path: string) =>
       readMetrics(path).map(({ iteration, mlm_loss, sop_loss, grad_norm, consumed_samples }) => ({
-        ...{ iteration, mlm_loss, sop_loss, grad_norm, consumed_samples },
+        iteration,
+        mlm_loss,
+        sop_loss,
+        grad_norm,
+        consumed_samples,
       }));
     expect(facts(`${whole}.jsonl`).length).toBe(12);
     expect(facts(`${parts}.jsonl`)).toEqual(facts(`${whole}.jsonl`));

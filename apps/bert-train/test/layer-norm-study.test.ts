@@ -35,7 +35,8 @@ describe('smoothed losses', () => {
 
 describe('the picture', () => {
   const run = (depth: number, placement: 'pre' | 'post'): StudiedRun => ({
-    ...{ depth, placement },
+    depth,
+    placement,
     points: [
       { step: 50, loss: 8 },
       { step: 100, loss: 6 },

@@ -45,7 +45,10 @@ const sizes = [
 function trainerOf([numLayers, hiddenSize, numAttentionHeads, sequenceLength, microBatchSize]) {
   const vocabularySize = 256;
   const model = {
-    ...{ numLayers, hiddenSize, numAttentionHeads, vocabularySize },
+    numLayers,
+    hiddenSize,
+    numAttentionHeads,
+    vocabularySize,
     ffnHiddenSize: 4 * hiddenSize,
     maxPositionEmbeddings: sequenceLength,
     makeVocabularySizeDivisibleBy: 128,
@@ -59,7 +62,8 @@ function trainerOf([numLayers, hiddenSize, numAttentionHeads, sequenceLength, mi
   const size = microBatchSize * sequenceLength;
   const token = (index) => (Math.imul((index + 1) >>> 0, 2654435761) >>> 8) % vocabularySize;
   const batch = {
-    ...{ batchSize: microBatchSize, sequenceLength },
+    batchSize: microBatchSize,
+    sequenceLength,
     tokens: Int32Array.from({ length: size }, (_, index) => token(index)),
     labels: Int32Array.from({ length: size }, (_, index) => token(index + 1)),
     lossMask: new Float32Array(size).fill(1),
@@ -72,27 +76,45 @@ function trainerOf([numLayers, hiddenSize, numAttentionHeads, sequenceLength, mi
   }
   const { placement } = oneStage(1);
   const { stages, parameters } = buildGptStages({
-    ...{ model, device: 'cpu', dtype: 'float32', seed: 1234, placement, rank: 0 },
+    model,
+    device: 'cpu',
+    dtype: 'float32',
+    seed: 1234,
+    placement,
+    rank: 0,
     layers: [{ start: 0, end: numLayers }],
   });
   const dtype = 'float32';
   const pipeline = new Pipeline({ stages, schedule: oneStage, dtype, device: 'cpu' });
   const buffers = new ParameterBuffers(parameters, {
-    ...{ device: 'cpu', dtype },
+    device: 'cpu',
+    dtype,
     sharing: { rank: 0, size: 1, distributed: false },
   });
   buffers.initialize(1234);
   const optimizer = new AdamwOptimizer(buffers, {
-    ...{ beta1: 0.9, beta2: 0.95, epsilon: 1e-8, weightDecay: 0.01, clipGradient: 1, groups: {} },
+    beta1: 0.9,
+    beta2: 0.95,
+    epsilon: 1e-8,
+    weightDecay: 0.01,
+    clipGradient: 1,
+    groups: {},
     pieces: new Map([...stages].map(([chunk, stage]) => [chunk, stage.parameters])),
   });
   const flops = modelFlops({
-    ...{ batchSize: microBatchSize, sequenceLength, numLayers, hiddenSize },
-    ...{ ffnHiddenSize: model.ffnHiddenSize, vocabSize: paddedVocabularySize(model) },
+    batchSize: microBatchSize,
+    sequenceLength,
+    numLayers,
+    hiddenSize,
+    ffnHiddenSize: model.ffnHiddenSize,
+    vocabSize: paddedVocabularySize(model),
   });
   const trainer = new Trainer({
     losses: [{ name: 'lm_loss', per: 'token', count: numLossTokens }],
-    ...{ pipeline, optimizer, sequenceLength, flopsPerSample: flops / microBatchSize },
+    pipeline,
+    optimizer,
+    sequenceLength,
+    flopsPerSample: flops / microBatchSize,
     learningRate: () => 1e-4,
     lossScaler: new LossScaler({ kind: 'constant', scale: 1 }),
     microBatches: new NumMicroBatches({
@@ -100,7 +122,9 @@ function trainerOf([numLayers, hiddenSize, numAttentionHeads, sequenceLength, mi
       microBatchSize,
       dataParallelSize: 1,
     }),
-    ...{ device: 'cpu', batches: batches(), trainIterations: Number.MAX_SAFE_INTEGER },
+    device: 'cpu',
+    batches: batches(),
+    trainIterations: Number.MAX_SAFE_INTEGER,
   });
   return { steps: trainer[Symbol.asyncIterator](), flops };
 }
@@ -155,11 +179,17 @@ for (const size of sizes) {
     const round = (value) => Number(value.toFixed(4));
     console.log(
       JSON.stringify({
-        ...{ size: name, flops, threads: numThreads },
-        ...{ one_ms: round(one.ms), several_ms: round(several.ms), speedup: round(one.ms / several.ms) },
-        ...{ one_least_ms: round(one.leastMs), several_least_ms: round(several.leastMs) },
-        ...{ mean_speedup: round(one.meanMs / several.meanMs) },
-        ...{ others_one: round(one.others), others_several: round(several.others) },
+        size: name,
+        flops,
+        threads: numThreads,
+        one_ms: round(one.ms),
+        several_ms: round(several.ms),
+        speedup: round(one.ms / several.ms),
+        one_least_ms: round(one.leastMs),
+        several_least_ms: round(several.leastMs),
+        mean_speedup: round(one.meanMs / several.meanMs),
+        others_one: round(one.others),
+        others_several: round(several.others),
       }),
     );
   }

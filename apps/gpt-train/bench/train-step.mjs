@@ -114,11 +114,19 @@ const schedule = (count) =>
     : buildSchedule(values.schedule, { numStages: pipelineModelParallelSize, numMicroBatches: count });
 const { placement } = schedule(numMicroBatches);
 const layers = cutLayers({
-  ...{ numLayers, numChunks: placement.length, layout: 'balanced' },
+  numLayers,
+  numChunks: placement.length,
+  layout: 'balanced',
   work: gptEndsWork(model, sequenceLength),
 });
 const { stages, parameters } = buildGptStages({
-  ...{ model, device, dtype, seed: 1234, layers, placement, rank: coordinates.pp },
+  model,
+  device,
+  dtype,
+  seed: 1234,
+  layers,
+  placement,
+  rank: coordinates.pp,
   tensorParallel: groups.tp && { group: groups.tp, sequenceParallel: values['sequence-parallel'] },
 });
 if (values['cuda-graphs'] && tensorModelParallelSize > 1) {
@@ -129,7 +137,10 @@ if (values['cuda-graphs'] && tensorModelParallelSize > 1) {
 }
 const graphed = (stage) =>
   new GraphedStage({
-    ...{ stage, device, onMessage: console.error, lastRunsByItself: dataParallelSize > 1 },
+    stage,
+    device,
+    onMessage: console.error,
+    lastRunsByItself: dataParallelSize > 1,
     beforePasses: () => {
       for (const parameter of parameters) void parameter.data;
     },
@@ -138,27 +149,44 @@ const pipeline = new Pipeline({
   stages: values['cuda-graphs']
     ? new Map([...stages].map(([chunk, stage]) => [chunk, graphed(stage)]))
     : stages,
-  ...{ schedule, dtype, device, group: groups.pp },
+  schedule,
+  dtype,
+  device,
+  group: groups.pp,
   replicas: values['sequence-parallel'] ? undefined : groups.tp,
 });
 const distributed = values['distributed-optimizer'] && dataParallelSize > 1;
 const buffers = new ParameterBuffers(parameters, {
-  ...{ device, dtype },
+  device,
+  dtype,
   sharing: { rank: coordinates.dp, size: dataParallelSize, distributed },
 });
 buffers.initialize(1234);
 const optimizer = new AdamwOptimizer(buffers, {
-  ...{ beta1: 0.9, beta2: 0.95, epsilon: 1e-8, weightDecay: 0.01, clipGradient: 1, groups },
-  ...{ overlapGradientReduction: true, overlapParameterGather: true },
+  beta1: 0.9,
+  beta2: 0.95,
+  epsilon: 1e-8,
+  weightDecay: 0.01,
+  clipGradient: 1,
+  groups,
+  overlapGradientReduction: true,
+  overlapParameterGather: true,
   pieces: new Map([...stages].map(([chunk, stage]) => [chunk, stage.parameters])),
 });
 const flopsPerSample = modelFlops({
-  ...{ batchSize: 1, sequenceLength, numLayers, hiddenSize },
-  ...{ ffnHiddenSize: model.ffnHiddenSize, vocabSize: paddedVocabularySize(model) },
+  batchSize: 1,
+  sequenceLength,
+  numLayers,
+  hiddenSize,
+  ffnHiddenSize: model.ffnHiddenSize,
+  vocabSize: paddedVocabularySize(model),
 });
 const trainer = new Trainer({
   losses: [{ name: 'lm_loss', per: 'token', count: numLossTokens }],
-  ...{ pipeline, optimizer, sequenceLength, flopsPerSample },
+  pipeline,
+  optimizer,
+  sequenceLength,
+  flopsPerSample,
   learningRate: () => 1.5e-4,
   lossScaler: new LossScaler({ kind: 'constant', scale: 1 }),
   microBatches: new NumMicroBatches({ globalBatchSize, microBatchSize, dataParallelSize }),
@@ -227,11 +255,18 @@ if (values.profile) {
   }
 }
 const predicted = predictStages({
-  ...{ microBatchSize, sequenceLength, numLayers, hiddenSize, numAttentionHeads },
-  ...{ ffnHiddenSize: model.ffnHiddenSize, maxPositionEmbeddings: sequenceLength, tieEmbeddings: true },
+  microBatchSize,
+  sequenceLength,
+  numLayers,
+  hiddenSize,
+  numAttentionHeads,
+  ffnHiddenSize: model.ffnHiddenSize,
+  maxPositionEmbeddings: sequenceLength,
+  tieEmbeddings: true,
   vocabSize: paddedVocabularySize(model),
   bytesPerElement: dtype === 'float32' ? 4 : 2,
-  ...{ device, hiddenDropout: false },
+  device,
+  hiddenDropout: false,
   recomputation: { granularity: 'none' },
   tensorParallelSize: tensorModelParallelSize,
   sequenceParallel: values['sequence-parallel'],

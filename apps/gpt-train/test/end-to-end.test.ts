@@ -98,7 +98,11 @@ describe('resuming', () => {
     expect(resumed.output).toContain("--weight-decay 0.5 -> 0.01 (the checkpoint's)");
     const facts = (path: string) =>
       readMetrics(path).map(({ iteration, lm_loss, grad_norm, learning_rate, consumed_samples }) => ({
-        ...{ iteration, lm_loss, grad_norm, learning_rate, consumed_samples },
+        iteration,
+        lm_loss,
+        grad_norm,
+        learning_rate,
+        consumed_samples,
       }));
     expect(facts(`${parts}.jsonl`)).toEqual(facts(`${whole}.jsonl`));
     // every run writes its metrics in its folder, and a record of its starts
@@ -140,7 +144,9 @@ describe('resuming', () => {
     const full = openSync('/dev/full', 'w');
     onTestFinished(() => closeSync(full));
     const child = spawnSync(process.execPath, [gptTrain, ...recipeWith([])], {
-      ...{ cwd: directory, encoding: 'utf8', stdio: ['ignore', full, 'pipe'] },
+      cwd: directory,
+      encoding: 'utf8',
+      stdio: ['ignore', full, 'pipe'],
     });
     expect(child.stderr).toMatch(/^error\[MTL_OUTPUT\]: standard output cannot be written: ENOSPC/);
     expect(child.stderr).not.toContain('    at ');
@@ -348,7 +354,8 @@ describe('where a training saves and what it loads is looked at before its first
     const save = join(directory, 'contended');
     const forever = ['--train-iters', '100000', '--lr-decay-iters', '100000', '--save', save];
     const killed = spawn(process.execPath, [gptTrain, ...recipeWith([...forever, '--save-interval', '1'])], {
-      ...{ cwd: directory, stdio: ['ignore', 'pipe', 'inherit'] },
+      cwd: directory,
+      stdio: ['ignore', 'pipe', 'inherit'],
     });
     onTestFinished(() => void killed.kill('SIGKILL'));
     await new Promise<void>((resolve, reject) => {

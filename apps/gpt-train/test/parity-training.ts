@@ -137,7 +137,9 @@ export interface Where {
 
 export function build({ dtype, device = 'cpu', dropout = 0 }: Where): Run {
   const stage = new GptStage({
-    ...{ device, dtype, seed: 1 },
+    device,
+    dtype,
+    seed: 1,
     model: { ...model, hiddenDropout: dropout, attentionDropout: dropout },
   });
   const buffers = new ParameterBuffers(stage.parameters, { device, dtype });
@@ -180,7 +182,8 @@ export async function train(where: Where, tamper?: Tamper): Promise<Curve> {
     pipeline: new Pipeline({
       stages: new Map([[0, run.stage]]),
       schedule: oneStage,
-      ...{ dtype, device },
+      dtype,
+      device,
     }),
     optimizer: run.optimizer,
     learningRate: ({ numUpdates }) => schedule.at(numUpdates),

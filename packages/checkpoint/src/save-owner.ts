@@ -47,8 +47,11 @@ function system(): string {
 export function newSaveOwner({ job }: { readonly job?: string | undefined } = {}): SaveOwner {
   const { pid } = process;
   return {
-    ...{ token: randomUUID(), host: hostname(), pid },
-    ...{ processStart: processStat(pid).start, system: system() },
+    token: randomUUID(),
+    host: hostname(),
+    pid,
+    processStart: processStat(pid).start,
+    system: system(),
     ...(job === undefined ? {} : { job }),
   };
 }

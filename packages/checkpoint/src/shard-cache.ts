@@ -84,7 +84,9 @@ export class ShardCache {
 
   #checkOf({ name }: TensorRecord, { slices }: PieceRecord): ValueCheck {
     return {
-      ...{ place: this.#checkpoint.path, name, slices },
+      place: this.#checkpoint.path,
+      name,
+      slices,
       remedy: 'load an older checkpoint (--ckpt-step): such a value spreads to all others',
       exitCode: 2,
     };

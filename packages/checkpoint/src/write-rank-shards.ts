@@ -60,7 +60,10 @@ function withKeys(tensors: readonly LogicalTensor[]): { key: string; tensor: Log
 
 function checkOf({ name, slices, limit }: LogicalTensor, iteration: number): ValueCheck {
   return {
-    ...{ place: `iteration ${iteration}`, name, slices, limit },
+    place: `iteration ${iteration}`,
+    name,
+    slices,
+    limit,
     outcome: 'this checkpoint was not published, and the earlier ones are as they were',
     remedy:
       'resume from the newest checkpoint with a lower learning rate (--lr), more warm-up or clipping (--clip-grad)',

@@ -155,7 +155,9 @@ describe('findCheckpoint', () => {
     await save(20);
     expect(await find(10)).toEqual({ outcome: 10, notices: [] });
     await expect(find(15)).rejects.toMatchObject({
-      ...{ code: 'MTL_CHECKPOINT_STEP', expected: 'one of 10, 20', exitCode: 2 },
+      code: 'MTL_CHECKPOINT_STEP',
+      expected: 'one of 10, 20',
+      exitCode: 2,
     });
   });
 

@@ -35,7 +35,11 @@ function matrix({
   const memory = new Uint8Array(values.buffer);
   const slices = [rows, [0, 3] as const];
   return hostTensor({
-    ...{ name, dtype: 'F32', globalShape: [4, 3], slices, memory },
+    name,
+    dtype: 'F32',
+    globalShape: [4, 3],
+    slices,
+    memory,
     ...(limit === undefined ? {} : { limit: { magnitude: limit, why: 'too large' } }),
   });
 }
@@ -48,7 +52,11 @@ function vector(dtype: Dtype, bits: number): LogicalTensor {
 }
 
 const save = (iteration: number, tensors: readonly LogicalTensor[]) => ({
-  ...{ directory: temporary.path, iteration, tensors, state: {}, keepLast: 1 },
+  directory: temporary.path,
+  iteration,
+  tensors,
+  state: {},
+  keepLast: 1,
 });
 
 async function expectOnly(iteration: number): Promise<void> {

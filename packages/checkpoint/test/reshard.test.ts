@@ -74,7 +74,9 @@ it('any layout loads exactly into any other', async () => {
           ),
         );
         const { bytesLoaded, bytesRead } = await loadCheckpoint({
-          ...{ checkpoint, tensors: loaded, verify },
+          checkpoint,
+          tensors: loaded,
+          verify,
           requireFinite: false,
         });
         let index = 0;

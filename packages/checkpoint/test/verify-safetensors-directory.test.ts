@@ -91,7 +91,10 @@ describe('a directory with an index', () => {
 
   it('is refused where a shard holds a tensor that the index does not name', async () => {
     const { path } = await saveCheckpoint({
-      ...{ directory: temporary.path, iteration: 1, state: {}, tensors: stateOfIteration(1) },
+      directory: temporary.path,
+      iteration: 1,
+      state: {},
+      tensors: stateOfIteration(1),
     });
     await verifySafetensorsDirectory(path);
     const file = join(path, index);

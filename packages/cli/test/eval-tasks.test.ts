@@ -56,7 +56,9 @@ async function evaluate(argv: readonly string[], env = {}): Promise<Record<strin
 function expectWikitext(report: Record<string, number>, reference: Wikitext, stride: number): void {
   const result = reference[`stride_${stride}`]!;
   expect(report).toMatchObject({
-    ...{ task: 'wikitext', sequenceLength: 96, stride },
+    task: 'wikitext',
+    sequenceLength: 96,
+    stride,
     numOriginalTokens: reference.words,
     numScored: reference.tokens_scored,
   });
@@ -96,7 +98,9 @@ describe('mtl eval --task lambada', () => {
   const lambada = [...model, '--task', 'lambada'];
   const own = [...lambada, '--valid-data', join(fixtures, 'lambada.jsonl')];
   const counts = ({ examples, correct, shortened }: Lambada) => ({
-    ...{ numExamples: examples, numCorrect: correct, numShortened: shortened },
+    numExamples: examples,
+    numCorrect: correct,
+    numShortened: shortened,
     accuracy: correct / examples,
   });
 

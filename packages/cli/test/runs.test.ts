@@ -16,7 +16,10 @@ function run(
   { reason, losses }: { reason?: string; losses: readonly number[] },
 ): void {
   const start = {
-    ...{ time: '2026-11-22T10:11:12.000Z', host: 'here', pid: 1, command: ['node', 'main.js'] },
+    time: '2026-11-22T10:11:12.000Z',
+    host: 'here',
+    pid: 1,
+    command: ['node', 'main.js'],
     ...{
       workingDirectory: '/',
       model: 'gpt',
@@ -25,8 +28,12 @@ function run(
       iteration: 0,
       trainIterations: 3,
     },
-    ...{ commit: null, versions: { mtl: '0.1.0', node: '20.19.0', onednn: '3.1' }, instructionSet: 'avx2' },
-    ...{ device: 'cpu', threads: { count: 1, reason: 'one core' }, datasets: [] },
+    commit: null,
+    versions: { mtl: '0.1.0', node: '20.19.0', onednn: '3.1' },
+    instructionSet: 'avx2',
+    device: 'cpu',
+    threads: { count: 1, reason: 'one core' },
+    datasets: [],
     layout: { worldSize: 1, tensor: 1, pipeline: 1, data: 1 },
     ...(reason === undefined
       ? {}

@@ -15,7 +15,10 @@ async function variablesOf(
 ): Promise<Record<string, string>[]> {
   const port = String(await freePort());
   return Array.from({ length: count }, (_, rank) => ({
-    ...{ RANK: String(rank), WORLD_SIZE: String(world), MTL_STORE_PORT: port, MTL_JOB_SECRET: secret },
+    RANK: String(rank),
+    WORLD_SIZE: String(world),
+    MTL_STORE_PORT: port,
+    MTL_JOB_SECRET: secret,
     MTL_JOIN_TIMEOUT: '20',
     ...more,
   }));

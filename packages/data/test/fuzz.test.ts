@@ -195,6 +195,6 @@ const unigram: TokenizerJson = {
       ['o', -5],
       ['w', -5],
     ],
-    ...{ unk_id: 0 },
+    unk_id: 0,
   },
 };

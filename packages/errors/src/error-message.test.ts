@@ -6,13 +6,21 @@ const unexpected = { name: 'DataError', code: 'MTL_DATA_WORKER' } as const;
 describe('an error between threads', () => {
   it('keeps its class and all its fields', () => {
     const error = new ConfigurationError('MTL_A', 'what', {
-      ...{ expected: 'other', remedy: 'do it', details: { line: 3 }, exitCode: 1 },
+      expected: 'other',
+      remedy: 'do it',
+      details: { line: 3 },
+      exitCode: 1,
     });
     const there = unpackError(structuredClone(packError(error, unexpected)));
     expect(there).toBeInstanceOf(ConfigurationError);
     expect(there).toMatchObject({
-      ...{ name: 'ConfigurationError', code: 'MTL_A', message: 'what', expected: 'other', remedy: 'do it' },
-      ...{ details: { line: 3 }, exitCode: 1 },
+      name: 'ConfigurationError',
+      code: 'MTL_A',
+      message: 'what',
+      expected: 'other',
+      remedy: 'do it',
+      details: { line: 3 },
+      exitCode: 1,
     });
   });
 

@@ -24,7 +24,11 @@ export function packError(error: unknown, unexpected: Pick<ErrorMessage, 'name' 
   }
   const { name, code, message, expected, remedy, details, exitCode } = error;
   return {
-    ...{ name, code, message, details, exitCode },
+    name,
+    code,
+    message,
+    details,
+    exitCode,
     ...(expected === undefined ? {} : { expected }),
     ...(remedy === undefined ? {} : { remedy }),
   };

@@ -160,7 +160,9 @@ function measure(opCase: OpCase, dtype: BenchmarkDType): Row {
     ratio: rate / peerRate,
     operation: opCase.operation,
     qkv: opCase.tensors.qkv?.shape,
-    ...{ bestSeconds: best, bytes, flops },
+    bestSeconds: best,
+    bytes,
+    flops,
   };
 }
 

@@ -82,7 +82,8 @@ export function newTypedArray<D extends DType>(dtype: D, size: number): TypedArr
       'MTL_OUT_OF_MEMORY',
       `the host has no ${bytes} bytes for an array of ${size} ${dtype}`,
       {
-        ...{ remedy: outOfMemoryRemedy, cause },
+        remedy: outOfMemoryRemedy,
+        cause,
       },
     );
   }

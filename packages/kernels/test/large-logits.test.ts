@@ -27,7 +27,9 @@ afterAll(() => setInstructionSet(hostInformation().detectedInstructionSet));
 function losses(size: number, device: Device): number[] {
   return tidy(() => {
     const logits = Tensor.from(Array<number>(numColumns).fill(size), {
-      ...{ shape: [1, numColumns], dtype: 'float32', device },
+      shape: [1, numColumns],
+      dtype: 'float32',
+      device,
     });
     const labels = Tensor.from([2], { shape: [1], dtype: 'int32', device });
     const perRow = (): Tensor => Tensor.from([1], { shape: [1], dtype: 'float32', device });

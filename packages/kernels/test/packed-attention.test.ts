@@ -60,10 +60,15 @@ function attendPadded(dtype: 'float32' | 'bfloat16', probability: number): numbe
     const logSumExp = Tensor.empty({ shape: [batch, heads, sequence], dtype: 'float32' });
     const qkvGradient = Tensor.empty({ shape: qkv.shape, dtype });
     const options = {
-      ...{ output, logSumExp, qkv },
+      output,
+      logSumExp,
+      qkv,
       keyMask: Tensor.from(mask, { shape: [batch, sequence], dtype: 'uint8' }),
       dropout: {
-        ...{ probability, keyLow: 3, keyHigh: 4, headOffset: 1 },
+        probability,
+        keyLow: 3,
+        keyHigh: 4,
+        headOffset: 1,
         samples: Tensor.from(samples, { shape: [batch], dtype: 'int64' }),
       },
     };
@@ -82,10 +87,15 @@ function attendPacked(dtype: 'float32' | 'bfloat16', probability: number): numbe
     const logSumExp = Tensor.empty({ shape: [heads, rows], dtype: 'float32' });
     const qkvGradient = Tensor.empty({ shape: qkv.shape, dtype });
     const options = {
-      ...{ output, logSumExp, qkv },
+      output,
+      logSumExp,
+      qkv,
       packed: packedSamples(starts),
       dropout: {
-        ...{ probability, keyLow: 3, keyHigh: 4, headOffset: 1 },
+        probability,
+        keyLow: 3,
+        keyHigh: 4,
+        headOffset: 1,
         samples: Tensor.from(samples, { shape: [batch], dtype: 'int64' }),
       },
     };

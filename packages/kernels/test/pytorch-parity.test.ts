@@ -96,7 +96,12 @@ const replays: Readonly<Record<string, Replay>> = {
       inputGradient: dx,
       weightGradient: dweight,
       biasGradient: dbias,
-      ...{ outputGradient: dy!, input: x!, mean, rstd, weight: weight!, addend },
+      outputGradient: dy!,
+      input: x!,
+      mean,
+      rstd,
+      weight: weight!,
+      addend,
     });
     return { y, dx, dweight, dbias };
   },
@@ -174,9 +179,16 @@ function replayAdamw(inputs: Inputs, { attributes }: FixtureCase): Record<string
   rates.forEach((rate, step) => {
     const corrections = [1 - beta1 ** (step + 1), 1 - beta2 ** (step + 1)];
     adamw({
-      ...{ parameter, firstMoment, secondMoment, gradient: inputs[`gradient${step}`]!, segments: table },
+      parameter,
+      firstMoment,
+      secondMoment,
+      gradient: inputs[`gradient${step}`]!,
+      segments: table,
       scalars: Tensor.from([rate, ...corrections, 1, 1], { shape: [5], dtype: 'float32' }),
-      ...{ beta1, beta2, epsilon, weightDecay },
+      beta1,
+      beta2,
+      epsilon,
+      weightDecay,
     });
     results[`parameter${step}`] = Tensor.from(parameter.read(), { shape: parameter.shape, dtype: 'float32' });
   });

@@ -34,10 +34,16 @@ function crossEntropy(
     const logitGradient = Tensor.empty(logits);
     const loss = perRow(weights);
     crossEntropyForwardBackward({
-      ...{ logitGradient, loss, logits, weights: perRow(weights) },
+      logitGradient,
+      loss,
+      logits,
+      weights: perRow(weights),
       labels: Tensor.from(labels, { shape: [numRows], dtype: 'int32', device }),
-      ...{ rowMaximum: perRow(weights), rowSum: perRow(weights), labelLogit: perRow(weights) },
-      ...{ numColumns: 3, ...rest },
+      rowMaximum: perRow(weights),
+      rowSum: perRow(weights),
+      labelLogit: perRow(weights),
+      numColumns: 3,
+      ...rest,
     });
     return { losses: loss.toArray(), gradient: logitGradient.toArray() };
   });

@@ -19,7 +19,11 @@ const shapes = [
 
 const ids = Int32Array.from({ length: sequenceLength }, (_, index) => (index * 7919) % 50_257);
 const batch: TokenBatch = {
-  ...{ batchSize: 1, sequenceLength, tokens: ids, labels: ids, keyStart: undefined },
+  batchSize: 1,
+  sequenceLength,
+  tokens: ids,
+  labels: ids,
+  keyStart: undefined,
   lossMask: new Float32Array(sequenceLength).fill(1),
   positionIds: Int32Array.from({ length: sequenceLength }, (_, index) => index),
   sampleNumbers: Float64Array.of(0),
@@ -58,10 +62,17 @@ console.log(`in layers of ${sequenceLength} tokens, ${dtype}; least of ${numRepe
 for (const { name, ...shape } of shapes) {
   const model: GptModelConfiguration = {
     ...shape,
-    ...{ numLayers: 3, ffnHiddenSize: 4 * shape.hiddenSize, maxPositionEmbeddings: sequenceLength },
-    ...{ vocabularySize: 50_257, makeVocabularySizeDivisibleBy: 128, tieEmbeddings: true },
-    ...{ layerNormEpsilon: 1e-5, geluKind: 'tanh', initMethodStd: 0.02 },
-    ...{ hiddenDropout: 0.1, attentionDropout: 0.1 },
+    numLayers: 3,
+    ffnHiddenSize: 4 * shape.hiddenSize,
+    maxPositionEmbeddings: sequenceLength,
+    vocabularySize: 50_257,
+    makeVocabularySizeDivisibleBy: 128,
+    tieEmbeddings: true,
+    layerNormEpsilon: 1e-5,
+    geluKind: 'tanh',
+    initMethodStd: 0.02,
+    hiddenDropout: 0.1,
+    attentionDropout: 0.1,
   };
   const [first, middle, last] = [0, 1, 2].map((layer) => timeLayer(model, layer)) as [number, number, number];
   const said = gptEndsWork(model, sequenceLength);

@@ -57,7 +57,9 @@ export async function loadBert(
   const stage = new BertStage({
     // the curves of the fixtures are without dropout
     model: { ...source.configuration, hiddenDropout: 0, attentionDropout: 0 },
-    ...{ device: 'cpu', dtype, seed: 1 },
+    device: 'cpu',
+    dtype,
+    seed: 1,
   });
   const storage = allocateParameters(stage.parameters, { device: 'cpu', dtype, mainGradients });
   await source.load(parameterTensors(stage.parameters));

@@ -46,9 +46,14 @@ function batchOf({ batch }: Expected): TaskTokenBatch {
   const { batchSize, numChoices, lengths } = batch;
   const ids = (values: number[] | undefined) => values && Int32Array.from(values);
   return {
-    ...{ batchSize, numChoices, sequenceLength: batch.tokens.length / lengths.length },
-    ...{ tokens: ids(batch.tokens)!, tokenTypes: ids(batch.tokenTypes)!, lengths: ids(lengths)! },
-    ...{ labels: ids(batch.labels), startPositions: ids(batch.startPositions) },
+    batchSize,
+    numChoices,
+    sequenceLength: batch.tokens.length / lengths.length,
+    tokens: ids(batch.tokens)!,
+    tokenTypes: ids(batch.tokenTypes)!,
+    lengths: ids(lengths)!,
+    labels: ids(batch.labels),
+    startPositions: ids(batch.startPositions),
     endPositions: ids(batch.endPositions),
     sampleNumbers: Float64Array.from({ length: batchSize }, (_, row) => row),
   };
@@ -56,12 +61,16 @@ function batchOf({ batch }: Expected): TaskTokenBatch {
 
 async function load(name: string, task: BertTask, directory = `huggingface-bert-${name}`) {
   const source = await readHuggingFaceBertForTask({
-    ...{ directory: fixturePath(directory), task, makeVocabularySizeDivisibleBy: 16 },
+    directory: fixturePath(directory),
+    task,
+    makeVocabularySizeDivisibleBy: 16,
   });
   const model = { ...source.configuration, hiddenDropout: 0, attentionDropout: 0 };
   const stage = new BertTaskStage({ model, task, device: 'cpu', dtype: 'float32', seed: 1 });
   const storage = allocateParameters(stage.parameters, {
-    ...{ device: 'cpu', dtype: 'float32', mainGradients: true },
+    device: 'cpu',
+    dtype: 'float32',
+    mainGradients: true,
   });
   for (const parameter of stage.parameters) {
     initializeParameter(parameter, parameter.data, 1);
@@ -190,11 +199,14 @@ describe.each(tasks)('%s', (name, task) => {
     const widened = (values: Int32Array) =>
       Int32Array.from({ length: values.length + longer * numRows }, (_, index) => values[index] ?? 0);
     const wide = {
-      ...{ ...batch, sequenceLength: batch.sequenceLength + longer },
-      ...{ tokens: widened(batch.tokens), tokenTypes: widened(batch.tokenTypes) },
+      ...batch,
+      sequenceLength: batch.sequenceLength + longer,
+      tokens: widened(batch.tokens),
+      tokenTypes: widened(batch.tokenTypes),
     };
     const narrow = {
-      ...{ ...batch, sequenceLength: longest },
+      ...batch,
+      sequenceLength: longest,
       ...{
         tokens: batch.tokens.subarray(0, longest * numRows),
         tokenTypes: batch.tokenTypes.subarray(0, longest * numRows),

@@ -57,7 +57,9 @@ async function preLayerNormBert(): Promise<{ stage: BertStage; dispose: () => vo
   } as const;
   const stage = new BertStage({ model, device: 'cpu', dtype: 'float32', seed: 1 });
   const storage = allocateParameters(stage.parameters, {
-    ...{ device: 'cpu', dtype: 'float32', mainGradients: true },
+    device: 'cpu',
+    dtype: 'float32',
+    mainGradients: true,
   });
   const initial = await readTensors('pre', 'initial.');
   expect(stage.parameters.map(({ name }) => name).sort()).toEqual([...initial.keys()].sort());

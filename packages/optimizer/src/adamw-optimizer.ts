@@ -201,8 +201,12 @@ export class AdamwOptimizer {
     const { beta1, beta2, clipGradient } = this.#options;
     const step = this.#numSteps + 1;
     adamwScalars({
-      ...{ scalars: this.#scalars, gradientNorm, squares: this.#norm.computeSquare() },
-      ...{ learningRate, lossScale, maximumNorm: clipGradient },
+      scalars: this.#scalars,
+      gradientNorm,
+      squares: this.#norm.computeSquare(),
+      learningRate,
+      lossScale,
+      maximumNorm: clipGradient,
       correction1: 1 - beta1 ** step,
       correction2: 1 - beta2 ** step,
     });
@@ -240,7 +244,10 @@ export class AdamwOptimizer {
         parameter: master,
         modelParameter: model,
         scalars: this.#scalars,
-        ...{ beta1, beta2, epsilon, weightDecay },
+        beta1,
+        beta2,
+        epsilon,
+        weightDecay,
         clearGradient: gatherer === undefined,
       });
       gatherer?.start(buckets[index]!);

@@ -48,7 +48,9 @@ describe('flatLayout', () => {
   it('cuts a parameter with a copy on another stage alike on both, whatever lies beside it', () => {
     const sharedOf = (before: readonly number[], after: readonly number[]) => {
       const shared = new Parameter({
-        ...{ name: 'shared', globalShape: [1000], initialization: { kind: 'zeros' } },
+        name: 'shared',
+        globalShape: [1000],
+        initialization: { kind: 'zeros' },
         replicatedOver: ['dp', 'pp'],
       });
       const parameters = [...parametersOf(before), shared, ...parametersOf(after)];

@@ -50,7 +50,13 @@ const results: MeasuredBubble[] = [];
 for (const numMicroBatches of sizes) {
   const cases = kinds.map(([schedule, numChunks]) =>
     withEnoughIdleTime({
-      ...{ schedule, numChunks, numStages, numMicroBatches, numReplicas: 1, size: 64, passMs },
+      schedule,
+      numChunks,
+      numStages,
+      numMicroBatches,
+      numReplicas: 1,
+      size: 64,
+      passMs,
     }),
   );
   results.push(...(await measureBubbles({ cases, numSteps, isFirst })));

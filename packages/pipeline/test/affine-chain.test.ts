@@ -84,7 +84,10 @@ describe('a chain of known gradients', () => {
     const schedules = fc.sample(randomSchedule(numStages), 25);
     for (const schedule of schedules) assertSchedule(schedule);
     const cases = schedules.map((schedule) => ({
-      ...{ schedule, numStages, numReplicas, size: 2 },
+      schedule,
+      numStages,
+      numReplicas,
+      size: 2,
       numMicroBatches: schedule.numMicroBatches,
     }));
     expectExact(cases, await runInMemoryRanks<RankResult[]>(ranksOf(cases)));

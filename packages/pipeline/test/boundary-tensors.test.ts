@@ -24,7 +24,12 @@ describe('bytes on the wire', () => {
   it.each([1, 2])('are those of the formula, divided by %d replicas', async (numReplicas) => {
     const [numStages, numMicroBatches, size] = [2, 4, 1000];
     const cases = kinds.map(([schedule, numChunks]) => ({
-      ...{ schedule, numChunks, numStages, numMicroBatches, numReplicas, size },
+      schedule,
+      numChunks,
+      numStages,
+      numMicroBatches,
+      numReplicas,
+      size,
     }));
     const ranks = await run(cases);
     cases.forEach((chainCase, index) => {

@@ -29,7 +29,13 @@ describe('peak live activations', () => {
   ])('are those simulated, counted and in bytes, with %d stages', async (numStages, numMicroBatches) => {
     const kept = { untilInput: elements(sizes.untilInput), untilWeight: elements(sizes.untilWeight) };
     const cases: ChainCase[] = kinds.map(([schedule, numChunks]) => ({
-      ...{ schedule, numChunks, numStages, numMicroBatches, numReplicas: 1, size: 6, kept },
+      schedule,
+      numChunks,
+      numStages,
+      numMicroBatches,
+      numReplicas: 1,
+      size: 6,
+      kept,
     }));
     const ranks = await runLocalRanks<RankResult[]>({
       ...typescriptThreads,

@@ -114,7 +114,10 @@ describe('a profiler', () => {
   it('says so when operations are missing', async () => {
     const file = join(directory, 'incomplete.json');
     const profiler = new StepProfiler({
-      ...{ file, first: 1, last: 1, group: new SingleProcessGroup('world') },
+      file,
+      first: 1,
+      last: 1,
+      group: new SingleProcessGroup('world'),
       takeOperations: () => Object.assign([], { numDropped: 3 }),
     });
     const warning = once(process, 'warning');
@@ -128,7 +131,11 @@ describe('a profiler', () => {
   it('says so when it cannot write', () => {
     const file = join(directory, 'nowhere', 'x.json');
     const profiler = new StepProfiler({
-      ...{ file, first: 1, last: 1, group: new SingleProcessGroup('world'), takeOperations: () => [] },
+      file,
+      first: 1,
+      last: 1,
+      group: new SingleProcessGroup('world'),
+      takeOperations: () => [],
     });
     profiler.beginStep(1);
     expect(() => profiler.endStep(1)).toThrow(expect.objectContaining({ code: 'MTL_TRACE_FILE' }));

@@ -185,10 +185,18 @@ async function compare({ peer, dtype, sequenceLength, dropout, directory, stepOf
   const of = (name, key) => median(runs[name].map((run) => run[key]));
   const ratio = peer ? of('theirs', values.by) / of('ours', values.by) : undefined;
   return {
-    ...{ dtype, sequenceLength, dropout, threads, samples: plan.samples, microBatch: best },
+    dtype,
+    sequenceLength,
+    dropout,
+    threads,
+    samples: plan.samples,
+    microBatch: best,
     wall: { ours: of('ours', 'wall'), theirs: of('theirs', 'wall') },
     cpu: { ours: of('ours', 'cpu'), theirs: of('theirs', 'cpu') },
-    ...{ by: values.by, ratio, goal: goals[dtype], isMissed: peer !== undefined && !(ratio >= goals[dtype]) },
+    by: values.by,
+    ratio,
+    goal: goals[dtype],
+    isMissed: peer !== undefined && !(ratio >= goals[dtype]),
   };
 }
 
@@ -232,7 +240,10 @@ for (const length of values.lengths.split(',')) {
     microBatches: values['micro-batches']?.split(',').map(Number) ?? plans[sequenceLength].microBatches,
   };
   const dataset = await openBertSamples({
-    ...{ directory: build, sequenceLength, numSamples: 4000, corpus: values.corpus },
+    directory: build,
+    sequenceLength,
+    numSamples: 4000,
+    corpus: values.corpus,
   });
   const stepOf = stepsOf(dataset, plan);
   const lengths = Array.from({ length: 20 }, (_, step) => [

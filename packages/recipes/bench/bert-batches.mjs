@@ -37,7 +37,12 @@ export async function openBertSamples({ directory, sequenceLength, numSamples, c
     await prepareDataset({ inputs: files, outputPrefix, tokenizer, textDocuments, splitSentences: true });
   }
   return openBertDataset({
-    ...{ prefix, split: 'train', sequenceLength, numSamples, seed: 1234, cacheDirectory: false },
+    prefix,
+    split: 'train',
+    sequenceLength,
+    numSamples,
+    seed: 1234,
+    cacheDirectory: false,
     tokenizer: await createTokenizer(tokenizer),
   });
 }

@@ -6,15 +6,23 @@ import { AdamwOptimizer, ParameterBuffers } from '@mtl/optimizer';
 /** bert-base, with the layer norms where transformers has them. */
 export function bertBase({ sequenceLength, dropout }) {
   return {
-    ...{ numLayers: 12, hiddenSize: 768, ffnHiddenSize: 3072, numAttentionHeads: 12 },
+    numLayers: 12,
+    hiddenSize: 768,
+    ffnHiddenSize: 3072,
+    numAttentionHeads: 12,
     ...{
       maxPositionEmbeddings: Math.max(512, sequenceLength),
       vocabularySize: 30522,
       tokenTypeVocabularySize: 2,
     },
-    ...{ makeVocabularySizeDivisibleBy: 128, layerNormEpsilon: 1e-12, geluKind: 'erf', initMethodStd: 0.02 },
-    ...{ hiddenDropout: dropout, attentionDropout: dropout },
-    ...{ layerNormPlacement: 'post', sentenceOrderHead: true },
+    makeVocabularySizeDivisibleBy: 128,
+    layerNormEpsilon: 1e-12,
+    geluKind: 'erf',
+    initMethodStd: 0.02,
+    hiddenDropout: dropout,
+    attentionDropout: dropout,
+    layerNormPlacement: 'post',
+    sentenceOrderHead: true,
   };
 }
 
@@ -28,7 +36,11 @@ export class BertSide {
     this.buffers = new ParameterBuffers(this.stage.parameters, { device, dtype });
     this.buffers.initialize(seed);
     this.optimizer = new AdamwOptimizer(this.buffers, {
-      ...{ beta1: 0.9, beta2: 0.999, epsilon: 1e-6, weightDecay: 0.01, clipGradient: 1 },
+      beta1: 0.9,
+      beta2: 0.999,
+      epsilon: 1e-6,
+      weightDecay: 0.01,
+      clipGradient: 1,
     });
   }
 

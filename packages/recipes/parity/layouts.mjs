@@ -57,7 +57,12 @@ function layout(sizes, with_ = [], precision = 'fp32') {
   const name = `${precision === 'fp32' ? '' : `${precision}: `}${[mesh, ...with_].join(', ')}`;
   const flags = Object.entries(sizeFlags).flatMap(([axis, flag]) => [flag, String(sizes[axis] ?? 1)]);
   return {
-    ...{ model: 'gpt', name, sizes, traits: with_, precision, numProcesses },
+    model: 'gpt',
+    name,
+    sizes,
+    traits: with_,
+    precision,
+    numProcesses,
     numLayers: numLayersOf(sizes, with_),
     flags: [...flags, ...with_.flatMap((trait) => traits[trait])],
   };

@@ -21,7 +21,10 @@ describe('validateConfiguration', () => {
     expect(data.tokenizer).toBeUndefined();
     expect(parallel).toMatchObject({ dataParallelSize: 1, numVirtualStages: 1, pipelineSchedule: '1f1b' });
     expect(checkpoint).toEqual({
-      ...{ asyncSave: false, loadOptimizer: true, loadRng: true, finetune: false },
+      asyncSave: false,
+      loadOptimizer: true,
+      loadRng: true,
+      finetune: false,
       schedule: 'same',
     });
     expect(logging).toEqual({ logInterval: 100 });

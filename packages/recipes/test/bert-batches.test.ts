@@ -51,11 +51,17 @@ it('a BERT learns from the batches that @mtl/data makes', async () => {
   const options = { type: 'BertWordPieceLowerCase', vocabFile } as const;
   const tokenizer = await createTokenizer(options);
   const { prefix } = await prepareDataset({
-    ...{ inputs: [text], outputPrefix: join(directory, 'cats'), tokenizer: options, splitSentences: true },
+    inputs: [text],
+    outputPrefix: join(directory, 'cats'),
+    tokenizer: options,
+    splitSentences: true,
   });
   const { train } = buildBertDatasets({
-    ...{ blend: parseDataPath([prefix]), sequenceLength, seed: 3, tokenizer },
-    ...{ numSamples: { train: numSteps * batchSize, valid: 0, test: 0 }, cacheDirectory: false },
+    blend: parseDataPath([prefix]),
+    sequenceLength,
+    seed: 3,
+    tokenizer,
+    numSamples: { train: numSteps * batchSize, valid: 0, test: 0 },
   });
   const loader = createBatchLoader({
     dataset: train!,
@@ -63,18 +69,34 @@ it('a BERT learns from the batches that @mtl/data makes', async () => {
   });
   const stage = new BertStage({
     model: {
-      ...{ numLayers: 2, hiddenSize: 32, ffnHiddenSize: 64, numAttentionHeads: 2 },
-      ...{ maxPositionEmbeddings: sequenceLength, vocabularySize: tokenizer.vocabularySize },
-      ...{ makeVocabularySizeDivisibleBy: 128, tokenTypeVocabularySize: 2, layerNormPlacement: 'pre' },
-      ...{ sentenceOrderHead: true, layerNormEpsilon: 1e-5, geluKind: 'erf', initMethodStd: 0.02 },
-      ...{ hiddenDropout: 0.1, attentionDropout: 0.1 },
+      numLayers: 2,
+      hiddenSize: 32,
+      ffnHiddenSize: 64,
+      numAttentionHeads: 2,
+      maxPositionEmbeddings: sequenceLength,
+      vocabularySize: tokenizer.vocabularySize,
+      makeVocabularySizeDivisibleBy: 128,
+      tokenTypeVocabularySize: 2,
+      layerNormPlacement: 'pre',
+      sentenceOrderHead: true,
+      layerNormEpsilon: 1e-5,
+      geluKind: 'erf',
+      initMethodStd: 0.02,
+      hiddenDropout: 0.1,
+      attentionDropout: 0.1,
     },
-    ...{ device: 'cpu', dtype: 'float32', seed: 3 },
+    device: 'cpu',
+    dtype: 'float32',
+    seed: 3,
   });
   const buffers = new ParameterBuffers(stage.parameters, { device: 'cpu', dtype: 'float32' });
   buffers.initialize(3);
   const optimizer = new AdamwOptimizer(buffers, {
-    ...{ beta1: 0.9, beta2: 0.99, epsilon: 1e-8, weightDecay: 0.01, clipGradient: 1 },
+    beta1: 0.9,
+    beta2: 0.99,
+    epsilon: 1e-8,
+    weightDecay: 0.01,
+    clipGradient: 1,
   });
   const steps: Record<string, number>[] = [];
   for await (const batch of loader) {

@@ -109,8 +109,13 @@ describe.each([
     // Shoeybi et al. 2019, section 3: two in forward, two in backward; each is worth 2 B S H (t - 1) / t
     for (const [kind, bytesPerElement] of [['float32', 4] as const, ['bfloat16', 2] as const]) {
       expect(counts.get(kind)!.layer, kind).toEqual({
-        ...{ allGather: noCount, reduceScatter: noCount, broadcast: noCount, allToAll: noCount },
-        ...{ send: noCount, receive: noCount, barrier: noCount },
+        allGather: noCount,
+        reduceScatter: noCount,
+        broadcast: noCount,
+        allToAll: noCount,
+        send: noCount,
+        receive: noCount,
+        barrier: noCount,
         allReduce: { calls: 4, sentBytes: 8 * share(whole(bytesPerElement)) },
       });
     }
@@ -166,7 +171,10 @@ describe.each([
         );
         const module = new URL('./ranks/train-gpt.ts', import.meta.url);
         const ranks = await runProcesses<TrainGptResult[]>({
-          ...{ worldSize: 4, module, argument: trainings, engine },
+          worldSize: 4,
+          module,
+          argument: trainings,
+          engine,
         });
         // Narayanan et al. 2021, section 4.1: B S H / t to the next stage, and as much back in backward
         const expected = { calls: numMicroBatches, sentBytes: (numMicroBatches * B * S * H * 4) / 2 };

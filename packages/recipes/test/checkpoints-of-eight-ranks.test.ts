@@ -119,7 +119,8 @@ describe('a checkpoint of 8 processes with a distributed optimizer', () => {
       await run(8, [
         { save: 'trained', flags: [...tensor(2), '--save-hf', at('first')] },
         {
-          ...{ save: 'still', flags: [...tensor(4), '--load-hf', at('first'), '--save-hf', at('second')] },
+          save: 'still',
+          flags: [...tensor(4), '--load-hf', at('first'), '--save-hf', at('second')],
           // so small that no weight moves in float32: what is read is written again
           learningRate: '1e-30',
         },

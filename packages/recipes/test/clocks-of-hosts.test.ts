@@ -42,7 +42,8 @@ describe.skipIf(cannot)(
         const file = join(directory, 'trace.json');
         const corpus = await prepareCorpus(directory);
         await runProcesses({
-          ...{ worldSize: 2, engine: 'gloo' },
+          worldSize: 2,
+          engine: 'gloo',
           module: new URL('./ranks/train-gpt.ts', import.meta.url),
           argument: [{ flags: [...flags, ...corpus, '--profile-trace', file] }],
           prefixOf: (rank) => (rank === 1 ? shifted : []),

@@ -86,7 +86,8 @@ describe('a BERT between checkpoints and directories of transformers', () => {
     await huggingFaceToCheckpoint({ loadHuggingFace: source, directory, onNotice });
     const back = await toHuggingFace('other', runs.pathOf('other-back'));
     expect(JSON.parse(readFileSync(join(back, 'config.json'), 'utf8'))).toMatchObject({
-      ...{ layer_norm_eps: 1e-12, hidden_act: 'gelu_new' },
+      layer_norm_eps: 1e-12,
+      hidden_act: 'gelu_new',
     });
     await runs.run(1, [{ name: 'on-other', flags: ['--load', directory] }]);
     const erf = ['--norm-epsilon', '1e-5', '--gelu', 'erf'];
@@ -108,7 +109,8 @@ describe('a BERT between checkpoints and directories of transformers', () => {
       () =>
         huggingFaceToCheckpoint({
           loadHuggingFace: runs.pathOf('written-by-training'),
-          ...{ directory: runs.pathOf('whole'), onNotice },
+          directory: runs.pathOf('whole'),
+          onNotice,
         }),
       'MTL_CHECKPOINT_EXISTS',
     ],

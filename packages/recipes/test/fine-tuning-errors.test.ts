@@ -20,7 +20,8 @@ beforeAll(async () => {
     tensors: [],
     state: {
       progress: { iteration: 3, consumedSamples: 3, consumedTokens: 3 },
-      ...{ optimizerSteps: 3, lossScaler: { scale: 1, growthTracker: 0, hysteresisTracker: 0 } },
+      optimizerSteps: 3,
+      lossScaler: { scale: 1, growthTracker: 0, hysteresisTracker: 0 },
       configuration: { gptModel: { numLayers: 1, hiddenSize: 8, vocabularySize: 9 } },
     },
   });
@@ -257,7 +258,8 @@ describe('wrong input of a fine-tuning', () => {
     const configuration = tasks.configuration('qqp', { epochs: 1 });
     await fineTune({
       configuration: { ...configuration, checkpoint: { ...configuration.checkpoint, save } },
-      ...{ seeds: [1], onMessage: () => {} },
+      seeds: [1],
+      onMessage: () => {},
     });
     const start = {
       ...configuration.start,

@@ -35,7 +35,8 @@ function configurationOf(
   const plain = tasks.configuration(task);
   const { start } = plain;
   return {
-    ...{ ...plain, epochs: 2 },
+    ...plain,
+    epochs: 2,
     start: { ...start, scratch: { ...start.scratch!, numLayers: 2, layerNormPlacement: 'post' } },
     ...changes,
     checkpoint: { ...plain.checkpoint, ...checkpoint },
@@ -50,7 +51,8 @@ async function evaluate(task: Task, directory: string) {
   const named = { ...start, scratch: undefined, tokenizer: undefined, loadHuggingFace: directory };
   const report = await fineTune({
     configuration: configurationOf(task, { start: named, epochs: 1, optimizer: still }),
-    ...{ seeds: [9], onMessage: (text: string) => void heard.push(text) },
+    seeds: [9],
+    onMessage: (text: string) => void heard.push(text),
   });
   return { report, heard: heard.join('\n') };
 }
@@ -67,7 +69,10 @@ describe('--save-hf of a fine-tuning', () => {
     const configuration = configurationOf(task, { checkpoint: { saveHuggingFace } });
     const report = await fineTune({ configuration, seeds: [5], onMessage });
     expect(readJson(join(saveHuggingFace, 'config.json'))).toMatchObject({
-      ...{ architectures: [className], model_type: 'bert', vocab_size: 18, pad_token_id: 0 },
+      architectures: [className],
+      model_type: 'bert',
+      vocab_size: 18,
+      pad_token_id: 0,
       ...(task === 'qqp' ? { id2label: { 0: '0', 1: '1' }, label2id: { 0: 0, 1: 1 } } : {}),
     });
     expect(readJson(join(saveHuggingFace, 'tokenizer_config.json'))).toMatchObject({ do_lower_case: true });
@@ -90,7 +95,10 @@ describe('--save-hf of a fine-tuning', () => {
         seeds: [5, 6],
       };
       const [[report]] = (await runInMemoryRanks<FineTuningReport[]>({
-        ...{ ...typescriptThreads, worldSize: 4, argument: [argument], timeoutMs: 60_000 },
+        ...typescriptThreads,
+        worldSize: 4,
+        argument: [argument],
+        timeoutMs: 60_000,
         module: new URL('./ranks/fine-tune.ts', import.meta.url),
       })) as [[FineTuningReport]];
       const loss = ({ seeds }: FineTuningReport, index: number) =>
@@ -103,15 +111,18 @@ describe('--save-hf of a fine-tuning', () => {
       rmSync(tasks.path('hf-spread/seed-5'), { recursive: true });
       await expect(
         checkpointToHuggingFace({
-          ...{ load: tasks.path('spread/seed-6'), directory: tasks.path('never') },
-          ...{ dtype: 'F32', onNotice: onMessage },
+          load: tasks.path('spread/seed-6'),
+          directory: tasks.path('never'),
+          dtype: 'F32',
+          onNotice: onMessage,
         }),
       ).rejects.toMatchObject({ code: 'MTL_FINE_TUNING_CONVERT', exitCode: 2 });
       const heard: string[] = [];
       const before = readFileSync(tasks.path('hf-spread/seed-6/model.safetensors'));
       await fineTune({
         configuration: configurationOf('qqp', { checkpoint: { ...checkpoint, resume: true } }),
-        ...{ seeds: [5, 6], onMessage: (text) => void heard.push(text) },
+        seeds: [5, 6],
+        onMessage: (text) => void heard.push(text),
       });
       expect(heard).toContain(`wrote ${tasks.path('hf-spread/seed-5')}`);
       expect(heard).toContain(`seed 6: ${tasks.path('hf-spread/seed-6')} was written before`);
@@ -127,9 +138,11 @@ describe('--save-hf of a fine-tuning', () => {
     const run = (name: string, saveHuggingFace: string | undefined) =>
       fineTune({
         configuration: configurationOf('qqp', {
-          ...{ epochs: 1, checkpoint: { save: tasks.path(name), saveHuggingFace, resume: true } },
+          epochs: 1,
+          checkpoint: { save: tasks.path(name), saveHuggingFace, resume: true },
         }),
-        ...{ seeds: [5], onMessage: (text: string) => void heard.push(text) },
+        seeds: [5],
+        onMessage: (text: string) => void heard.push(text),
       });
     const [first, second] = [tasks.path('hf-first'), tasks.path('hf-second')];
     await run('first', undefined);

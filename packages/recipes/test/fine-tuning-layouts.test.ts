@@ -24,15 +24,22 @@ async function onRanks(
 ): Promise<FineTuningReport[][]> {
   const ranks = await runInMemoryRanks<FineTuningReport[]>({
     ...typescriptThreads,
-    ...{ worldSize, argument, module: new URL('./ranks/fine-tune.ts', import.meta.url), timeoutMs: 60_000 },
+    worldSize,
+    argument,
+    module: new URL('./ranks/fine-tune.ts', import.meta.url),
+    timeoutMs: 60_000,
   });
   return argument.map((_, index) => ranks.map((reports) => reports[index]!));
 }
 
 const saving = (name: string, more: Partial<FineTuningConfiguration['checkpoint']> = {}) => ({
   checkpoint: {
-    ...{ save: tasks.path(name), saveHuggingFace: undefined, saveInterval: undefined },
-    ...{ keepLast: 1, resume: false, ...more },
+    save: tasks.path(name),
+    saveHuggingFace: undefined,
+    saveInterval: undefined,
+    keepLast: 1,
+    resume: false,
+    ...more,
   },
 });
 
@@ -45,7 +52,9 @@ function deep(placement: 'pre' | 'post' = 'pre'): Pick<FineTuningConfiguration, 
 const tensor: Parallel = { 'tensor-model-parallel-size': 2 };
 const stages: Parallel = { 'pipeline-model-parallel-size': 2 };
 const distributed: Parallel = {
-  ...{ 'use-distributed-optimizer': true, 'overlap-grad-reduce': true, 'overlap-param-gather': true },
+  'use-distributed-optimizer': true,
+  'overlap-grad-reduce': true,
+  'overlap-param-gather': true,
 };
 const chunks: Parallel = { 'num-virtual-stages-per-pipeline-rank': 2 };
 
@@ -162,7 +171,10 @@ describe('fine-tuning on several processes', () => {
   ): FineTuneArgument => ({
     seeds: [5],
     configuration: tasks.configuration('qqp', {
-      ...{ ...saving(save, { resume }), ...deep(), epochs: 2, ...more },
+      ...saving(save, { resume }),
+      ...deep(),
+      epochs: 2,
+      ...more,
     }),
   });
 
@@ -215,7 +227,8 @@ describe('fine-tuning on several processes', () => {
         const argument = (parallel: Parallel, initialWeights = false): FineTuneArgument => ({
           seeds: [5],
           configuration: tasks.configuration('qqp', {
-            ...{ epochs: 1, parallel: { threads: 1, ...parallel } },
+            epochs: 1,
+            parallel: { threads: 1, ...parallel },
             start: { ...start, scratch: undefined, load: pretraining.pathOf('bert'), initialWeights },
           }),
         });

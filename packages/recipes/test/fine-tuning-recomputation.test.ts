@@ -57,8 +57,13 @@ describe('recomputation in a fine-tuning', () => {
       const metricsOf = (way: string): string => tasks.path(`${name}-${way}.jsonl`);
       const configurationOf = (way: string, recompute: Recompute): FineTuningConfiguration => {
         const base = tasks.configuration('qqp', {
-          ...{ sequenceLength, microBatchSize, globalBatchSize: numMicroBatches * microBatchSize, epochs: 1 },
-          ...{ parallel: { threads: 1, ...parallel }, recompute, metricsJsonl: metricsOf(way) },
+          sequenceLength,
+          microBatchSize,
+          globalBatchSize: numMicroBatches * microBatchSize,
+          epochs: 1,
+          parallel: { threads: 1, ...parallel },
+          recompute,
+          metricsJsonl: metricsOf(way),
           data: { train: tasks.path('long/train.tsv'), valid: [tasks.path('long/dev.tsv')], test: [] },
         });
         return { ...base, start: { ...base.start, scratch: { ...sizes, layerNormPlacement: 'pre' } } };
@@ -74,12 +79,23 @@ describe('recomputation in a fine-tuning', () => {
 
       const activationsWith = (recomputation: MemoryShape['recomputation']): readonly number[] =>
         predictStages({
-          ...{ ...sizes, ffnHiddenSize: 4 * sizes.hiddenSize, sequenceLength, microBatchSize, recomputation },
-          ...{ vocabSize: 128, maxPositionEmbeddings: sequenceLength, tieEmbeddings: true },
-          ...{ bytesPerElement: 4, hiddenDropout: true, tensorParallelSize: 1, sequenceParallel: false },
+          ...sizes,
+          ffnHiddenSize: 4 * sizes.hiddenSize,
+          sequenceLength,
+          microBatchSize,
+          recomputation,
+          vocabSize: 128,
+          maxPositionEmbeddings: sequenceLength,
+          tieEmbeddings: true,
+          bytesPerElement: 4,
+          hiddenDropout: true,
+          tensorParallelSize: 1,
+          sequenceParallel: false,
           optimizerShards: 1,
           bert: {
-            ...{ layerNormPlacement: 'pre', sentenceOrderHead: true, tokenTypeVocabularySize: 2 },
+            layerNormPlacement: 'pre',
+            sentenceOrderHead: true,
+            tokenTypeVocabularySize: 2,
             maskProbability: 0.15,
           },
           pipeline: { schedule, numLayers: new Array<number>(worldSize).fill(sizes.numLayers / worldSize) },

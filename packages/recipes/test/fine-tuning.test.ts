@@ -16,8 +16,12 @@ const onMessage = (): void => {};
 
 const saving = (name: string, more: Partial<FineTuningConfiguration['checkpoint']> = {}) => ({
   checkpoint: {
-    ...{ save: tasks.path(name), saveHuggingFace: undefined, saveInterval: undefined },
-    ...{ keepLast: 1, resume: false, ...more },
+    save: tasks.path(name),
+    saveHuggingFace: undefined,
+    saveInterval: undefined,
+    keepLast: 1,
+    resume: false,
+    ...more,
   },
 });
 
@@ -27,7 +31,8 @@ describe('fineTune', () => {
     const configuration = tasks.configuration('qqp', { ...saving('qqp'), epochs: 8 });
     const report = await fineTune({
       configuration: { ...configuration, data: { ...configuration.data, test } },
-      ...{ seeds: [1, 2, 3], onMessage },
+      seeds: [1, 2, 3],
+      onMessage,
     });
     expect(report).toMatchObject({ task: 'qqp', reason: 'done', model: undefined });
     expect(report.seeds.map(({ seed }) => seed)).toEqual([1, 2, 3]);
@@ -74,7 +79,9 @@ describe('fineTune', () => {
     const heard: string[] = [];
     const start = {
       ...tasks.configuration('qqp').start,
-      ...{ load: tasks.path('qqp/seed-1'), scratch: undefined, tokenizer: undefined },
+      load: tasks.path('qqp/seed-1'),
+      scratch: undefined,
+      tokenizer: undefined,
     };
     const onTask = (task: 'qqp' | 'race', initialWeights = false) =>
       fineTune({
@@ -83,7 +90,8 @@ describe('fineTune', () => {
           epochs: 1,
           optimizer: still,
         }),
-        ...{ seeds: [1], onMessage: (text: string) => void heard.push(text) },
+        seeds: [1],
+        onMessage: (text: string) => void heard.push(text),
       });
     const still = { ...tasks.configuration('qqp').optimizer, learningRate: 1e-12 };
     const again = await onTask('qqp');
@@ -106,7 +114,8 @@ describe('fineTune', () => {
     const changes = { start, epochs: 1, sequenceLength: undefined, precision: 'bf16' } as const;
     const report = await fineTune({
       configuration: tasks.configuration('qqp', changes),
-      ...{ seeds: [1], onMessage: (text: string) => void heard.push(text) },
+      seeds: [1],
+      onMessage: (text: string) => void heard.push(text),
     });
     expect(report).toMatchObject({ model: loadHuggingFace, reason: 'done' });
     // its pooler came along; all of its 24 positions are used where nobody says less
@@ -119,9 +128,11 @@ describe('fineTune', () => {
       fineTune({
         configuration: tasks.configuration('qqp', {
           ...saving(name, { resume }),
-          ...{ metricsJsonl: tasks.path(`${name}.jsonl`), ...changes },
+          metricsJsonl: tasks.path(`${name}.jsonl`),
+          ...changes,
         }),
-        ...{ seeds: [3, 4], onMessage },
+        seeds: [3, 4],
+        onMessage,
       });
     const whole = await run('whole', {});
     // in the middle of the second epoch of the first seed
@@ -157,7 +168,8 @@ describe('fineTune', () => {
     await fineTune({ configuration, seeds: [3], onMessage });
     const checkpoint = { ...configuration.checkpoint, resume: true };
     await fineTune({
-      ...{ configuration: { ...configuration, checkpoint }, seeds: [3, 4] },
+      configuration: { ...configuration, checkpoint },
+      seeds: [3, 4],
       onMessage: (text) => void heard.push(text),
     });
     expect(heard).toContain('seed 3: done before');
@@ -172,19 +184,23 @@ describe('fineTune', () => {
     const again = () =>
       fineTune({
         configuration: {
-          ...{ ...configuration, data: { ...configuration.data, valid: [other] } },
+          ...configuration,
+          data: { ...configuration.data, valid: [other] },
           checkpoint: { ...configuration.checkpoint, resume: true },
         },
-        ...{ seeds: [3, 4], onMessage },
+        seeds: [3, 4],
+        onMessage,
       });
     const refusal = { code: 'MTL_FINE_TUNING_RESUME', exitCode: 2 };
     await expect(again()).rejects.toMatchObject({
-      ...{ ...refusal, message: expect.stringContaining('of other settings: data') as string },
+      ...refusal,
+      message: expect.stringContaining('of other settings: data') as string,
     });
     for (const name of readdirSync(tasks.path('sets/seed-3')))
       if (name !== 'result.json') rmSync(tasks.path(`sets/seed-3/${name}`), { recursive: true });
     await expect(again()).rejects.toMatchObject({
-      ...{ ...refusal, expected: expect.stringContaining('dev, not other') as string },
+      ...refusal,
+      expected: expect.stringContaining('dev, not other') as string,
     });
   });
 
@@ -202,7 +218,9 @@ describe('fineTune', () => {
       const configuration = tasks.configuration('qqp', { ...saving('whole', { resume }), ...changes });
       const before = readdirSync(tasks.path('whole'));
       await expect(fineTune({ configuration, seeds: [3], onMessage })).rejects.toMatchObject({
-        ...{ code, remedy: expect.stringContaining(remedy) as string, exitCode: 2 },
+        code,
+        remedy: expect.stringContaining(remedy) as string,
+        exitCode: 2,
       });
       expect(readdirSync(tasks.path('whole'))).toEqual(before);
     },

@@ -32,33 +32,48 @@ const moves: readonly {
 }[] = [
   {
     name: 'save on 2 ranks of a distributed optimizer',
-    ...{ move: 'save', worldSize: 2, layout: distributed, directory: 'checkpoints' },
+    move: 'save',
+    worldSize: 2,
+    layout: distributed,
+    directory: 'checkpoints',
     bound: ({ largestBox }) => largestBox,
     all: ({ everything }) => everything,
   },
   {
     name: 'load on tp 2',
-    ...{ move: 'load', worldSize: 2, layout: tensor, directory: 'checkpoints' },
+    move: 'load',
+    worldSize: 2,
+    layout: tensor,
+    directory: 'checkpoints',
     bound: ({ largestBox }) => largestBox + readBlocks,
     all: ({ everything }) => everything,
   },
   {
     name: 'Hugging Face export of a checkpoint',
-    ...{ move: 'export from checkpoint', worldSize: 1, layout: plain, directory: 'checkpoints' },
+    move: 'export from checkpoint',
+    worldSize: 1,
+    layout: plain,
+    directory: 'checkpoints',
     // as it is, and in the other layout
     bound: ({ largestTensor }) => 2 * largestTensor + readBlocks,
     all: ({ allWeights }) => allWeights,
   },
   {
     name: 'Hugging Face export on tp 2',
-    ...{ move: 'export', worldSize: 2, layout: tensor, directory: 'hugging-face' },
+    move: 'export',
+    worldSize: 2,
+    layout: tensor,
+    directory: 'hugging-face',
     // whole, and in the other layout; its own slice and that of another process, and a copy on the way
     bound: ({ largestTensor, largestBox }) => 2 * largestTensor + 3 * largestBox,
     all: ({ allWeights }) => allWeights,
   },
   {
     name: 'Hugging Face import on tp 2',
-    ...{ move: 'import', worldSize: 2, layout: tensor, directory: 'hugging-face' },
+    move: 'import',
+    worldSize: 2,
+    layout: tensor,
+    directory: 'hugging-face',
     // as it is and in the other layout, and the box
     bound: ({ largestTensor, largestBox }) => 2 * largestTensor + largestBox,
     all: ({ allWeights }) => allWeights,

@@ -68,8 +68,13 @@ const maskProbability = 0.15;
 const maskedRows = mostRoomForMasked({ batchSize, sequenceLength, probability: maskProbability });
 
 const architecture = ({ hiddenDropout = 0.1, vocabularySize = 256 }: Case) => ({
-  ...{ ...sizes, hiddenDropout, attentionDropout: 0, layerNormEpsilon: 1e-5 },
-  ...{ vocabularySize, makeVocabularySizeDivisibleBy: 128, maxPositionEmbeddings: sequenceLength },
+  ...sizes,
+  hiddenDropout,
+  attentionDropout: 0,
+  layerNormEpsilon: 1e-5,
+  vocabularySize,
+  makeVocabularySizeDivisibleBy: 128,
+  maxPositionEmbeddings: sequenceLength,
   initMethodStd: 0.02,
 });
 
@@ -77,22 +82,35 @@ function shapeOf(each: Case, schedule: PipelineSchedule): MemoryShape {
   const { dtype = 'float32', recomputation = { granularity: 'none' }, bert, hiddenDropout = 0.1 } = each;
   const numChunks = schedule.placement.length;
   return {
-    ...{ ...sizes, sequenceLength, recomputation, microBatchSize: batchSize },
+    ...sizes,
+    sequenceLength,
+    recomputation,
+    microBatchSize: batchSize,
     vocabSize: paddedVocabularySize(architecture(each)),
-    ...{ maxPositionEmbeddings: sequenceLength, tieEmbeddings: true },
-    ...{ bytesPerElement: dtype === 'float32' ? 4 : 2, hiddenDropout: hiddenDropout > 0 },
+    maxPositionEmbeddings: sequenceLength,
+    tieEmbeddings: true,
+    bytesPerElement: dtype === 'float32' ? 4 : 2,
+    hiddenDropout: hiddenDropout > 0,
     bert: bert && {
-      ...{ layerNormPlacement: bert, sentenceOrderHead: true, tokenTypeVocabularySize: 2 },
+      layerNormPlacement: bert,
+      sentenceOrderHead: true,
+      tokenTypeVocabularySize: 2,
       maskProbability,
     },
-    ...{ tensorParallelSize: 1, sequenceParallel: false, optimizerShards: 1 },
+    tensorParallelSize: 1,
+    sequenceParallel: false,
+    optimizerShards: 1,
     pipeline: { schedule, numLayers: new Array<number>(numChunks).fill(sizes.numLayers / numChunks) },
   };
 }
 
 const ids = Int32Array.from({ length: batchSize * sequenceLength }, (_, index) => (index * 7919) % 256);
 const tokenBatch: TokenBatch = {
-  ...{ batchSize, sequenceLength, tokens: ids, labels: ids, keyStart: undefined },
+  batchSize,
+  sequenceLength,
+  tokens: ids,
+  labels: ids,
+  keyStart: undefined,
   lossMask: new Float32Array(ids.length).fill(1),
   positionIds: Int32Array.from(ids, (_, index) => index % sequenceLength),
   sampleNumbers: Float64Array.from({ length: batchSize }, (_, index) => index),
@@ -100,12 +118,16 @@ const tokenBatch: TokenBatch = {
 
 /** Samples that fill their sequences. */
 const maskedBatch: MaskedTokenBatch = {
-  ...{ batchSize, sequenceLength, tokens: ids, tokenTypes: ids.map((id) => id % 2) },
+  batchSize,
+  sequenceLength,
+  tokens: ids,
+  tokenTypes: ids.map((id) => id % 2),
   lengths: new Int32Array(batchSize).fill(sequenceLength),
   maskedPositions: Int32Array.from({ length: maskedRows }, (_, index) => index),
   maskedLabels: ids.subarray(0, maskedRows),
   maskedWeights: new Float32Array(maskedRows).fill(1),
-  ...{ numMasked: maskedRows, sentenceOrderLabels: new Int32Array(batchSize) },
+  numMasked: maskedRows,
+  sentenceOrderLabels: new Int32Array(batchSize),
   sampleNumbers: tokenBatch.sampleNumbers,
 };
 
@@ -116,7 +138,12 @@ function piecesOf(each: Case, { placement }: PipelineSchedule, rank: number) {
   const layers = placement.map((_, chunk) => ({ start: chunk * perChunk, end: (chunk + 1) * perChunk }));
   const model = architecture(each);
   const options = {
-    ...{ layers, placement, rank, recomputation, dtype, seed: 1 },
+    layers,
+    placement,
+    rank,
+    recomputation,
+    dtype,
+    seed: 1,
     device: 'cpu' as const,
   };
   if (bert === undefined) {

@@ -28,7 +28,10 @@ let alone: readonly ObservedStep[];
 async function observe(worldSize: number, each: Omit<OverflowCase, 'iterations'>): Promise<ObservedStep[][]> {
   const argument: OverflowCase[] = [{ ...each, iterations, flags: [...recipe, ...corpus, ...each.flags] }];
   const ranks = await runInMemoryRanks<ObservedStep[][]>({
-    ...{ ...typescriptThreads, worldSize, argument, timeoutMs: 60_000 },
+    ...typescriptThreads,
+    worldSize,
+    argument,
+    timeoutMs: 60_000,
     module: new URL('./ranks/overflow-in-one-stage.ts', import.meta.url),
   });
   return ranks.map(([steps]) => steps!);

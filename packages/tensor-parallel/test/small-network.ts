@@ -85,7 +85,12 @@ export function runNetwork(
     tensorParallel,
   });
   const losses = vocabularyParallelCrossEntropy(tape, {
-    ...{ input: narrowed, weight: head, vocabularySize: 37, labels, weights, tensorParallel },
+    input: narrowed,
+    weight: head,
+    vocabularySize: 37,
+    labels,
+    weights,
+    tensorParallel,
     // several chunks of a few rows each
     chunkBytes: 400,
     ignoreIndex,

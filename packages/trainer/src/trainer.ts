@@ -159,7 +159,8 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
       const read = namingWrongIndices(`evaluation after iteration ${this.#progress.iteration}`, () => {
         pipeline.evaluate({
           batches: some,
-          ...{ lossFactor: 1, sampleLossFactor: 1 },
+          lossFactor: 1,
+          sampleLossFactor: 1,
           onLoss: (loss) => own.add(loss),
         });
         return numbers.read();

@@ -55,7 +55,9 @@ function logicalTensor({
     return body(view);
   };
   return {
-    ...{ name, slices, replica },
+    name,
+    slices,
+    replica,
     ...(limit === undefined ? {} : { limit }),
     dtype: 'F32',
     globalShape: parameter.globalShape,

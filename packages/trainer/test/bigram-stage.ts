@@ -101,7 +101,9 @@ export class BigramStage implements Stage<BigramBatch> {
       ),
     );
     const losses = linearCrossEntropy(tape, {
-      ...{ input, labels, weights },
+      input,
+      labels,
+      weights,
       weight: this.head,
       vocabularySize: this.#size,
     });
@@ -116,6 +118,7 @@ export function onePiece<Batch>(stage: Stage<Batch>): Pipeline<Batch> {
   return new Pipeline({
     stages: new Map([[0, stage]]),
     schedule: oneStage,
-    ...{ dtype: 'float32', device: 'cpu' },
+    dtype: 'float32',
+    device: 'cpu',
   });
 }

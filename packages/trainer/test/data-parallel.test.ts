@@ -7,7 +7,11 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { TrainBigramsArgument, TrainBigramsResult } from './ranks/train-bigrams.js';
 
 const base: TrainBigramsArgument = {
-  ...{ dp: 1, distributed: false, overlap: false, dtype: 'float32', trainIterations: 20 },
+  dp: 1,
+  distributed: false,
+  overlap: false,
+  dtype: 'float32',
+  trainIterations: 20,
 };
 
 const run = (change: Partial<TrainBigramsArgument>): Promise<TrainBigramsResult[]> => {

@@ -57,7 +57,11 @@ function build(options: BuildOptions = {}) {
   const buffers = new ParameterBuffers([stage.head], { device: 'cpu', dtype: 'float32' });
   buffers.initialize(1);
   const optimizer = new AdamwOptimizer(buffers, {
-    ...{ beta1: 0.9, beta2: 0.99, epsilon: 1e-8, weightDecay: 0, clipGradient: 0 },
+    beta1: 0.9,
+    beta2: 0.99,
+    epsilon: 1e-8,
+    weightDecay: 0,
+    clipGradient: 0,
   });
   const lossScaler = new LossScaler(options.scaler ?? { kind: 'constant', scale: 1 });
   const pipeline = onePiece(stage);
@@ -67,7 +71,12 @@ function build(options: BuildOptions = {}) {
   };
   const newTrainer = () =>
     new Trainer<BigramBatch>({
-      ...{ pipeline, optimizer, lossScaler, device: 'cpu', sequenceLength: 2, flopsPerSample: 100 },
+      pipeline,
+      optimizer,
+      lossScaler,
+      device: 'cpu',
+      sequenceLength: 2,
+      flopsPerSample: 100,
       learningRate: options.rate ?? (() => 0.05),
       microBatches: new NumMicroBatches({ globalBatchSize: 4, microBatchSize: 1, dataParallelSize: 1 }),
       batches: options.batches ?? batches(options.progress?.consumedSamples),
@@ -156,7 +165,8 @@ describe('Trainer', () => {
     const ranks = new Ranks({ groups, device: 'cpu' });
     Object.defineProperty(trainer, 'ranks', { value: ranks });
     await expect(all(trainer)).rejects.toMatchObject({
-      ...{ name: 'TrainingError', code: 'MTL_INDEX' },
+      name: 'TrainingError',
+      code: 'MTL_INDEX',
       message: 'iteration 1: another rank has read an index out of range',
     });
     expect(trainer.progress.iteration).toBe(0);
@@ -373,7 +383,8 @@ describe('runTraining', () => {
       const step = ({ iteration }: StepMetrics): void => void (iteration === 4 && change(built));
       const save = { directory, interval: 2, keepLast: 1, inBackground, configuration: {} };
       await expect(runTraining({ ...built, save, reporters: [{ step }] })).rejects.toMatchObject({
-        ...{ code: 'MTL_NOT_FINITE', exitCode: 1 },
+        code: 'MTL_NOT_FINITE',
+        exitCode: 1,
         message: expect.stringMatching(inBackground ? /./ : message),
       });
       expect(readdirSync(directory)).toEqual(['iter_0000002', 'latest_checkpointed_iteration.txt']);

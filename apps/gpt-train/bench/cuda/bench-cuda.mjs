@@ -211,7 +211,9 @@ if (report.peer === null) {
 let isUnproven = false;
 if (!values['skip-losses']) {
   report.losses = lossesAgree({
-    ...{ device: peerDevice, directory, seconds },
+    device: peerDevice,
+    directory,
+    seconds,
     python: report.peer === null ? undefined : python,
   });
   save();

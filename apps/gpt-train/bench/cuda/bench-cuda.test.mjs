@@ -196,8 +196,11 @@ describe('predicted-memory.mjs', () => {
     );
     const [layers, hidden, heads, sequence, vocabulary] = benchmarkPresets[preset];
     expect({ numLayers, hiddenSize, numAttentionHeads, sequenceLength, vocabSize }).toEqual({
-      ...{ numLayers: layers, hiddenSize: hidden, numAttentionHeads: heads },
-      ...{ sequenceLength: sequence, vocabSize: vocabulary },
+      numLayers: layers,
+      hiddenSize: hidden,
+      numAttentionHeads: heads,
+      sequenceLength: sequence,
+      vocabSize: vocabulary,
     });
   });
 

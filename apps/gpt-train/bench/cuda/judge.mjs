@@ -48,14 +48,16 @@ export function judge({ preset, ours, theirs, peakTflops }) {
     }),
     check('host', { value: host, goal: goals.host, isReached: reached(host, (x) => x <= goals.host) }),
     check('first loss', {
-      ...{ value: firstLoss, goal: firstLossBound },
+      value: firstLoss,
+      goal: firstLossBound,
       isReached: reached(firstLoss, (x) => x <= firstLossBound),
     }),
     ...(peakShare === undefined
       ? []
       : [
           check('share of peak', {
-            ...{ value: share, goal: peakShare },
+            value: share,
+            goal: peakShare,
             isReached: reached(share, (x) => x >= peakShare),
           }),
         ]),

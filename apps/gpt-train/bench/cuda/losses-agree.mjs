@@ -46,7 +46,11 @@ export function lossesAgree({ python, device, directory, seconds }) {
     ...['-t', 'steps on device cuda', '--reporter=verbose', '--reporter=json'],
   ];
   const { status } = spawnSync(process.execPath, args, {
-    ...{ cwd: app, env: environment, stdio: 'inherit', timeout: seconds * 1000, killSignal: 'SIGKILL' },
+    cwd: app,
+    env: environment,
+    stdio: 'inherit',
+    timeout: seconds * 1000,
+    killSignal: 'SIGKILL',
   });
   const numCompared = status === 0 ? JSON.parse(readFileSync(report, 'utf8')).numPassedTests : 0;
   return { agree: status === 0, numCompared, against, problem: made.problem ?? null };

@@ -33,7 +33,11 @@ export const comparedPresets = Object.keys(plans).filter((name) => name !== 'cud
 export function flopsPerToken(preset) {
   const [numLayers, hiddenSize, , sequenceLength, vocabSize] = benchmarkPresets[preset];
   const shape = {
-    ...{ batchSize: 1, numLayers, hiddenSize, sequenceLength, vocabSize },
+    batchSize: 1,
+    numLayers,
+    hiddenSize,
+    sequenceLength,
+    vocabSize,
     ffnHiddenSize: 4 * hiddenSize,
   };
   return {

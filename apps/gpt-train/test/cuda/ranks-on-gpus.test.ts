@@ -62,7 +62,9 @@ const graphed: Readonly<Record<string, Layout>> = {
   // reductions of one piece end while passes of the other are recorded
   'dp 2, pp 2, interleaved': {
     flags: [...interleaved, ...overlapping],
-    ...{ numLayers: 4, numProcesses: 4, globalBatchSize: 8 },
+    numLayers: 4,
+    numProcesses: 4,
+    globalBatchSize: 8,
   },
 };
 
@@ -135,7 +137,8 @@ describe.skipIf(problem !== undefined)(`ranks on one GPU (${title})`, () => {
   }
 
   const over = (backend: 'local' | 'nccl', { flags, ...more }: Layout): Layout => ({
-    ...{ ...more, flags: ['--distributed-backend', backend, ...flags] },
+    ...more,
+    flags: ['--distributed-backend', backend, ...flags],
   });
 
   it.each(Object.entries(layouts))(

@@ -31,7 +31,8 @@ function compute(
   const output = tape.scope(() =>
     crossEntropy(tape, {
       logits: reshape(tape, { input, shape: [rows, classes] }),
-      ...{ labels: targets, weights: factors },
+      labels: targets,
+      weights: factors,
     }),
   );
   const losses = output.tensor.toArray();

@@ -44,7 +44,12 @@ export const crossEntropy = checkedOperation(
       try {
         crossEntropyStatistics({ ...statistics, ...views, ...columns });
         crossEntropyBackward({
-          ...{ ...statistics, ...views, ...columns, loss, weights: weightsView, ignoreIndex },
+          ...statistics,
+          ...views,
+          ...columns,
+          loss,
+          weights: weightsView,
+          ignoreIndex,
           logitGradient: gradient,
         });
         return loss;

@@ -94,5 +94,5 @@ function rowsToChoose({ table, vocabularySize = table.globalShape[0] }: Omit<Emb
 
 function addTableGradient(lookup: Omit<EmbeddingLookup, 'ids'>, ids: Tensor, outputGradient: Tensor): void {
   const tableGradient = lookup.table.mainGradient;
-  embeddingBackward({ ...{ tableGradient, outputGradient, ids }, ...rowsToChoose(lookup) });
+  embeddingBackward({ tableGradient, outputGradient, ids, ...rowsToChoose(lookup) });
 }

@@ -97,7 +97,9 @@ it('plays back two losses from one tape, biases included, in halves as in one sw
       [[1, 7, 3], [0]].map((rows) =>
         linearCrossEntropy(tape, {
           input: tanh(tape, gatherRows(tape, { input, indices: keep(ids(rows)) })),
-          ...{ weight, bias, vocabularySize: 4 },
+          weight,
+          bias,
+          vocabularySize: 4,
           labels: keep(ids(rows.map((row) => row % 4))),
           weights: weights(rows.map((_, index) => 0.25 * (index + 1))),
         }),

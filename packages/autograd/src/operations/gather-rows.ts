@@ -59,8 +59,11 @@ export const gatherRows = checkedOperation(
           });
           const ids = savedIndices.tensor;
           embeddingBackward({
-            ...{ tableGradient: sums, outputGradient: outputGradient!, ids },
-            ...{ firstRow, numRows },
+            tableGradient: sums,
+            outputGradient: outputGradient!,
+            ids,
+            firstRow,
+            numRows,
           });
           if (dtype === sums.dtype) {
             const inputGradient = sums.reshape(shape);

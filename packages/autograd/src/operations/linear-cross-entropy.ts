@@ -102,8 +102,13 @@ function crossEntropyOfChunk(
   const numColumns = Math.max(0, Math.min(vocabularySize, end) - firstColumn);
   const inputs = { logits, labels: chunk.labels, firstColumn, numColumns };
   const gradient = {
-    ...{ ...statistics, ...inputs, loss: chunk.losses, weights: chunk.weights },
-    ...{ vocabularySize, ignoreIndex, firstRow },
+    ...statistics,
+    ...inputs,
+    loss: chunk.losses,
+    weights: chunk.weights,
+    vocabularySize,
+    ignoreIndex,
+    firstRow,
     logitGradient: withGradient ? logits : undefined,
   };
   try {

@@ -38,7 +38,10 @@ export const packedAttention = checkedOperation(
       packed: { ...packed, starts },
       dropout: dropout && {
         probability: dropout.probability,
-        ...{ keyLow: dropout.key[0], keyHigh: dropout.key[1], samples: samples!, headOffset },
+        keyLow: dropout.key[0],
+        keyHigh: dropout.key[1],
+        samples: samples!,
+        headOffset,
       },
     });
 
@@ -52,7 +55,9 @@ export const packedAttention = checkedOperation(
     });
     const views = [output.tensor.reshape(outputShape), qkv.tensor.reshape(qkvShape)] as const;
     packedAttentionForward({
-      ...{ output: views[0], logSumExp: logSumExp.tensor, qkv: views[1] },
+      output: views[0],
+      logSumExp: logSumExp.tensor,
+      qkv: views[1],
       ...call(packed.starts.tensor, dropout?.samples.tensor),
     });
     for (const view of views) view.dispose();
@@ -72,8 +77,11 @@ export const packedAttention = checkedOperation(
           const result = saved.output.tensor.reshape(outputShape);
           const qkvView = saved.qkv.tensor.reshape(qkvShape);
           packedAttentionBackward({
-            ...{ qkvGradient, outputGradient: gradient, output: result },
-            ...{ logSumExp: saved.logSumExp.tensor, qkv: qkvView },
+            qkvGradient,
+            outputGradient: gradient,
+            output: result,
+            logSumExp: saved.logSumExp.tensor,
+            qkv: qkvView,
             ...call(starts.tensor, samples?.tensor),
           });
           const flat = qkvGradient.reshape(shape);

@@ -31,7 +31,8 @@ function linearLosses(
 ) {
   const { ignoreIndex, recording = true } = options;
   const weight = new Parameter({
-    ...{ name: 'weight', globalShape: [vocabularySize + 1, hidden] },
+    name: 'weight',
+    globalShape: [vocabularySize + 1, hidden],
     initialization: { kind: 'normal', standardDeviation: 0.7 },
   });
   const storage = allocateParameters([weight], { device: 'cpu', dtype: 'float32', mainGradients: true });
@@ -123,7 +124,9 @@ describe('crossEntropy', () => {
 describe('embedding and gatherRows', () => {
   const lookUp = (ids: readonly number[], words?: number): number => {
     const table = new Parameter({
-      ...{ name: 'table', globalShape: [vocabularySize + 1, hidden], initialization: { kind: 'zeros' } },
+      name: 'table',
+      globalShape: [vocabularySize + 1, hidden],
+      initialization: { kind: 'zeros' },
     });
     const storage = allocateParameters([table], { device: 'cpu', dtype: 'float32' });
     initializeParameter(table, table.data, 5);

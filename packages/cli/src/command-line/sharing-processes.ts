@@ -41,7 +41,9 @@ export async function withSharingProcesses(
   task: (sharing: SharingProcesses) => Promise<void>,
 ): Promise<void> {
   const { world, local } = await joinProcesses({
-    ...{ variables: process.env, timeoutMinutes: undefined, device },
+    variables: process.env,
+    timeoutMinutes: undefined,
+    device,
     onMessage: (text) => process.stderr.write(`${text}\n`),
   });
   const [size, asked] = [world?.size ?? 1, tensorModelParallelSize * pipelineModelParallelSize];

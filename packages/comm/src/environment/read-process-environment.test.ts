@@ -15,23 +15,39 @@ function errorOf(variables: Variables): MtlError {
 }
 
 const torchrun = {
-  ...{ RANK: '3', WORLD_SIZE: '4', LOCAL_RANK: '1', LOCAL_WORLD_SIZE: '2', GROUP_RANK: '1' },
-  ...{ MASTER_ADDR: '10.0.0.1', MASTER_PORT: '29400', TORCHELASTIC_RUN_ID: 'none' },
-  ...{ TORCHELASTIC_RESTART_COUNT: '2', TORCHELASTIC_USE_AGENT_STORE: 'True' },
+  RANK: '3',
+  WORLD_SIZE: '4',
+  LOCAL_RANK: '1',
+  LOCAL_WORLD_SIZE: '2',
+  GROUP_RANK: '1',
+  MASTER_ADDR: '10.0.0.1',
+  MASTER_PORT: '29400',
+  TORCHELASTIC_RUN_ID: 'none',
+  TORCHELASTIC_RESTART_COUNT: '2',
+  TORCHELASTIC_USE_AGENT_STORE: 'True',
 };
 const slurm = {
-  ...{ SLURM_JOB_ID: '77', SLURM_STEP_ID: '0', SLURM_PROCID: '2', SLURM_LOCALID: '0', SLURM_NODEID: '1' },
+  SLURM_JOB_ID: '77',
+  SLURM_STEP_ID: '0',
+  SLURM_PROCID: '2',
+  SLURM_LOCALID: '0',
+  SLURM_NODEID: '1',
   ...{
     SLURM_STEP_NUM_TASKS: '3',
     SLURM_STEP_NUM_NODES: '2',
     SLURM_STEP_TASKS_PER_NODE: '2,1',
     SLURM_NTASKS: '3',
   },
-  ...{ SLURM_STEP_NODELIST: 'gpu[07-08]', SLURM_JOB_NODELIST: 'gpu[07-08]' },
+  SLURM_STEP_NODELIST: 'gpu[07-08]',
+  SLURM_JOB_NODELIST: 'gpu[07-08]',
 };
 const openMpi = {
-  ...{ OMPI_COMM_WORLD_RANK: '1', OMPI_COMM_WORLD_SIZE: '2', PMIX_NAMESPACE: '12345' },
-  ...{ OMPI_COMM_WORLD_LOCAL_RANK: '1', OMPI_COMM_WORLD_LOCAL_SIZE: '2', OMPI_COMM_WORLD_NODE_RANK: '1' },
+  OMPI_COMM_WORLD_RANK: '1',
+  OMPI_COMM_WORLD_SIZE: '2',
+  PMIX_NAMESPACE: '12345',
+  OMPI_COMM_WORLD_LOCAL_RANK: '1',
+  OMPI_COMM_WORLD_LOCAL_SIZE: '2',
+  OMPI_COMM_WORLD_NODE_RANK: '1',
 };
 const mtl = {
   ...{
@@ -42,7 +58,9 @@ const mtl = {
     GROUP_RANK: '0',
     MTL_LAUNCHER: 'mtl',
   },
-  ...{ MASTER_ADDR: '127.0.0.1', MASTER_PORT: '40123', MTL_RESTART_COUNT: '1' },
+  MASTER_ADDR: '127.0.0.1',
+  MASTER_PORT: '40123',
+  MTL_RESTART_COUNT: '1',
 };
 
 describe('readProcessEnvironment', () => {
@@ -85,7 +103,10 @@ describe('readProcessEnvironment', () => {
         nodeRank: 1,
         numNodes: 2,
       },
-      ...{ masterAddress: '10.0.0.1', masterPort: 29400, storeHost: 'rank 0', restartCount: 2 },
+      masterAddress: '10.0.0.1',
+      masterPort: 29400,
+      storeHost: 'rank 0',
+      restartCount: 2,
     });
     expect(environment.storePorts).toHaveLength(8);
     expect(environment.storePorts).not.toContain(29400);
@@ -102,7 +123,8 @@ describe('readProcessEnvironment', () => {
         nodeRank: 1,
         numNodes: 2,
       },
-      ...{ masterAddress: 'gpu07', storeHost: 'rank 0' },
+      masterAddress: 'gpu07',
+      storeHost: 'rank 0',
     });
   });
 
@@ -255,14 +277,21 @@ function variablesOf(
   const [world, local, node] = [nodes * perNode, rank % perNode, Math.floor(rank / perNode)].map(String);
   if (launcher === 'torchrun') {
     return {
-      ...{ ...torchrun, RANK: String(rank), WORLD_SIZE: world, LOCAL_RANK: local },
-      ...{ LOCAL_WORLD_SIZE: String(perNode), GROUP_RANK: node },
+      ...torchrun,
+      RANK: String(rank),
+      WORLD_SIZE: world,
+      LOCAL_RANK: local,
+      LOCAL_WORLD_SIZE: String(perNode),
+      GROUP_RANK: node,
     };
   }
   if (launcher === 'openmpi') {
     return {
-      ...{ MASTER_ADDR: '10.0.0.1', OMPI_COMM_WORLD_RANK: String(rank), OMPI_COMM_WORLD_SIZE: world },
-      ...{ OMPI_COMM_WORLD_LOCAL_RANK: local, OMPI_COMM_WORLD_LOCAL_SIZE: String(perNode) },
+      MASTER_ADDR: '10.0.0.1',
+      OMPI_COMM_WORLD_RANK: String(rank),
+      OMPI_COMM_WORLD_SIZE: world,
+      OMPI_COMM_WORLD_LOCAL_RANK: local,
+      OMPI_COMM_WORLD_LOCAL_SIZE: String(perNode),
     };
   }
   return {
@@ -273,6 +302,7 @@ function variablesOf(
       SLURM_LOCALID: local,
       SLURM_NODEID: node,
     },
-    ...{ SLURM_STEP_NUM_NODES: String(nodes), SLURM_STEP_TASKS_PER_NODE: `${perNode}(x${nodes})` },
+    SLURM_STEP_NUM_NODES: String(nodes),
+    SLURM_STEP_TASKS_PER_NODE: `${perNode}(x${nodes})`,
   };
 }

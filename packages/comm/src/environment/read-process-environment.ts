@@ -48,7 +48,12 @@ export function readProcessEnvironment(variables: Variables): ProcessEnvironment
 
 const alone: Placement = {
   launcher: 'single',
-  ...{ rank: 0, worldSize: 1, localRank: 0, localWorldSize: 1, nodeRank: 0, numNodes: 1 },
+  rank: 0,
+  worldSize: 1,
+  localRank: 0,
+  localWorldSize: 1,
+  nodeRank: 0,
+  numNodes: 1,
 };
 
 /** RANK and WORLD_SIZE, with what torchrun sets besides. */
@@ -129,8 +134,13 @@ function fromSlurm(reader: VariableReader): Placement | undefined {
   const nodes = reader.text('SLURM_STEP_NODELIST') ?? reader.text('SLURM_JOB_NODELIST');
   return {
     launcher: 'slurm',
-    ...{ rank: required('SLURM_PROCID'), worldSize, localRank: required('SLURM_LOCALID'), localWorldSize },
-    ...{ nodeRank, numNodes, job: `slurm ${reader.text('SLURM_JOB_ID')} ${reader.text('SLURM_STEP_ID')}` },
+    rank: required('SLURM_PROCID'),
+    worldSize,
+    localRank: required('SLURM_LOCALID'),
+    localWorldSize,
+    nodeRank,
+    numNodes,
+    job: `slurm ${reader.text('SLURM_JOB_ID')} ${reader.text('SLURM_STEP_ID')}`,
     ...(nodes === undefined || numNodes === 1 ? {} : { firstHost: expandHostList(nodes)[0]! }),
   };
 }

@@ -38,7 +38,11 @@ export function startLocalRanks(options: LocalRanksOptions): { ranks: RankProces
     .map((rank) => {
       const limits = { timeoutMs, joinTimeoutMs, abortGraceMs, bufferBytes };
       const settings: LocalRankSettings = {
-        ...{ module: module.href, rank, size: worldSize, directory, argument },
+        module: module.href,
+        rank,
+        size: worldSize,
+        directory,
+        argument,
         ...limits,
       };
       const program = fileURLToPath(new URL(entry, import.meta.url));

@@ -3,7 +3,10 @@ import { describe, expect, it } from 'vitest';
 import { chooseGpuEngine, type RankOnGpu } from './choose-gpu-engine.js';
 
 const rank = (uuid: string, more: Partial<RankOnGpu> = {}): RankOnGpu => ({
-  ...{ uuid, mayShareGpu: false, ncclVersion: '2.30.7', ...more },
+  uuid,
+  mayShareGpu: false,
+  ncclVersion: '2.30.7',
+  ...more,
 });
 const two = [rank('a'), rank('b')];
 const shared = [rank('a'), rank('b'), rank('a')];

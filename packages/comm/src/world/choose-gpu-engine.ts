@@ -39,7 +39,8 @@ export function chooseGpuEngine(
   const sharesGpu = shared !== undefined;
   const host = asked === 'local' || asked === 'gloo' ? asked : numNodes === 1 ? 'local' : 'gloo';
   const staged = (reason: string): GpuEngineChoice => ({
-    ...{ name: host, sharesGpu },
+    name: host,
+    sharesGpu,
     message: `tensors of GPUs go through the host's memory (${host}): ${reason}`,
   });
   if (asked === 'local' || asked === 'gloo') return staged(`--distributed-backend ${asked}`);

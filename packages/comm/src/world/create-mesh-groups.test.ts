@@ -9,7 +9,11 @@ import { createMeshGroups } from './create-mesh-groups.js';
 function notingWorld(rank: number, size: number): { world: World; created: GroupOptions[] } {
   const created: GroupOptions[] = [];
   const world: World = {
-    ...{ rank, size, group: new SingleProcessGroup('world'), abort: () => {}, close: () => {} },
+    rank,
+    size,
+    group: new SingleProcessGroup('world'),
+    abort: () => {},
+    close: () => {},
     createGroup: (options) => {
       created.push(options);
       return Object.assign(new SingleProcessGroup(options.name, rank), {

@@ -11,8 +11,11 @@ it('closes its other parts also when one fails to close, in order, and says what
     },
   });
   const parts = {
-    ...{ engine: part('engine', new Error('the engine hangs')), store: part('store'), job: part('job') },
-    ...{ server: part('server'), timeoutMs: 1 },
+    engine: part('engine', new Error('the engine hangs')),
+    store: part('store'),
+    job: part('job'),
+    server: part('server'),
+    timeoutMs: 1,
   } as unknown as JoinedParts;
   const world = new JoinedWorld({ rank: 0, worldSize: 1 } as ProcessEnvironment, parts);
   expect(() => world.close()).toThrow('the engine hangs');

@@ -35,9 +35,13 @@ async function run(
   { numDevices }: { readonly numDevices: 1 | 2 },
 ): Promise<FinishedRank[]> {
   const common = {
-    ...{ WORLD_SIZE: '2', MTL_STORE_PORT: String(await freePort()), MTL_JOB_SECRET: 'the secret of a test' },
-    ...{ ...libraries, MTL_NCCL_DOUBLE_DIRECTORY: directory },
-    ...{ MTL_EMULATED_DEVICES: String(numDevices), ...more },
+    WORLD_SIZE: '2',
+    MTL_STORE_PORT: String(await freePort()),
+    MTL_JOB_SECRET: 'the secret of a test',
+    ...libraries,
+    MTL_NCCL_DOUBLE_DIRECTORY: directory,
+    MTL_EMULATED_DEVICES: String(numDevices),
+    ...more,
   };
   const ranks = [0, 1].map((rank) => ({
     ...common,

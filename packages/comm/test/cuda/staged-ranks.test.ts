@@ -60,7 +60,11 @@ describe.skipIf(problem !== undefined)(
           [2, large],
         ] as const) {
           const expected = await runInMemoryRanks<Record<string, string>>({
-            ...{ ...typescriptThreads, worldSize, module, argument, timeoutMs: 60_000 },
+            ...typescriptThreads,
+            worldSize,
+            module,
+            argument,
+            timeoutMs: 60_000,
           });
           const lines = (await run(worldSize, { BACKEND, CASES: JSON.stringify(argument) })).map(printed);
           expect(lines.map(({ hashes }) => hashes)).toEqual(expected);
@@ -107,7 +111,11 @@ describe.skipIf(problem !== undefined)(
     it.skipIf(!isEmulated)('give them in whatever order streams come to their copies', async () => {
       const argument: CollectiveCases = { sizes: [1031], dtypes: ['float32'] };
       const expected = await runInMemoryRanks<Record<string, string>>({
-        ...{ ...typescriptThreads, worldSize: 2, module, argument, timeoutMs: 60_000 },
+        ...typescriptThreads,
+        worldSize: 2,
+        module,
+        argument,
+        timeoutMs: 60_000,
       });
       const variables = { BACKEND: 'local', CASES: JSON.stringify(argument), MTL_EMULATION_STREAMS: 'drawn' };
       const lines = (await run(2, variables)).map(printed);

@@ -31,7 +31,9 @@ try {
   openDevice('cuda', { deviceIndex: Number(DEVICE_INDEX) });
   const messages: string[] = [];
   const world = await joinWorld({
-    ...{ device: 'cuda', timeoutMs: Number(TIMEOUT_MS), abortGraceMs: 3000 },
+    device: 'cuda',
+    timeoutMs: Number(TIMEOUT_MS),
+    abortGraceMs: 3000,
     ...(BACKEND === undefined ? {} : { engine: BACKEND as JobEngineName }),
     onMessage: (text) => messages.push(text),
   });

@@ -5,7 +5,8 @@ import type { RankSettings } from './ranks.js';
 
 const { module, argument, hosts, socketInterface, ...options } = JSON.parse(process.argv[2]!) as RankSettings;
 await runRank({
-  ...{ module, argument },
+  module,
+  argument,
   join: () =>
     hosts === undefined ? joinLocalWorld(options) : new GlooWorld({ ...options, hosts, socketInterface }),
 });

@@ -55,7 +55,9 @@ export function startRanks(options: RanksOptions): { ranks: RankProcess[]; remov
     .map((rank) => {
       const settings: RankSettings = { ...common, rank, timeoutMs, joinTimeoutMs, abortGraceMs };
       return startRankProcess({
-        ...{ ...typescriptThreads, program, settings },
+        ...typescriptThreads,
+        program,
+        settings,
         prefix: prefixOf(hosts?.[rank] ?? 0),
       });
     });

@@ -294,7 +294,10 @@ describe('prepareDataset', () => {
         model: { type: 'BPE', vocab: { a: 0 }, merges: [], unk_token: 'a' },
         added_tokens: [{ id: 1, content: '</s>', special: true }],
         pre_tokenizer: {
-          ...{ type: 'Split', pattern: { Regex: '(a|a)+b' }, behavior: 'Isolated', invert: false },
+          type: 'Split',
+          pattern: { Regex: '(a|a)+b' },
+          behavior: 'Isolated',
+          invert: false,
         },
       }),
     );
@@ -320,7 +323,12 @@ describe('prepareDataset', () => {
     const tokenizer = { type: 'ByteLevelTokenizer' as const };
     const { signal } = controller;
     const run = prepareDataset({
-      ...{ inputs, outputPrefix: join(directory, 'out'), tokenizer, workers: 0, signal, onProgress },
+      inputs,
+      outputPrefix: join(directory, 'out'),
+      tokenizer,
+      workers: 0,
+      signal,
+      onProgress,
     });
     await expect(run).rejects.toBe('done');
     clearInterval(count);

@@ -205,7 +205,8 @@ function describeGptDataset(options: GptDatasetOptions & { indexed: IndexedDatas
   const numDocuments = indices.documents.end - indices.documents.first;
   const arrays = cachedIndex({
     directory: indexCacheDirectory({ prefix: indexed.prefix, cacheDirectory }, className),
-    ...{ className, split },
+    className,
+    split,
     description: pythonJson(gptDatasetIdentifiers(options)),
     arrays: {
       document_index: { descr: '<i4', shape: [plan.numEpochs * numDocuments] },

@@ -10,6 +10,8 @@ export interface TokenizerJson {
     readonly vocab: Readonly<Record<string, number>> | readonly (readonly [string, number])[];
     readonly merges?: readonly (string | readonly [string, string])[];
     readonly unk_token?: string | null;
+    /** Of Unigram: the index of the unknown token. */
+    readonly unk_id?: number | null;
     readonly continuing_subword_prefix?: string | null;
   };
   readonly added_tokens: readonly {

@@ -39,14 +39,19 @@ const byteTokenizers: Record<string, Tokenizer> = {
   'byte-level tokenizer.json': await fromJson(
     'byte-level',
     await trainByteLevelBpe({
-      ...{ texts, vocabularySize: 290, minFrequency: 1, specialTokens: ['<end>'] },
+      texts,
+      vocabularySize: 290,
+      minFrequency: 1,
+      specialTokens: ['<end>'],
     }),
   ),
 };
 const otherTokenizers: Record<string, Tokenizer> = {
   'byte-fallback tokenizer.json': await fromJson('byte-fallback', {
     model: {
-      ...{ type: 'BPE', byte_fallback: true, merges: [] },
+      type: 'BPE',
+      byte_fallback: true,
+      merges: [],
       vocab: Object.fromEntries(['<end>', ...bytes.map((hex) => `<0x${hex}>`), '字'].map((t, id) => [t, id])),
     },
     added_tokens: [special],

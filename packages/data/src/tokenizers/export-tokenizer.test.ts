@@ -50,7 +50,9 @@ describe('exportTokenizer', async () => {
     expect(Object.keys(vocabulary)).toHaveLength(50_257);
     expect(vocabulary).toMatchObject({ '!': 0, Ġthe: 262, '<|endoftext|>': 50_256 });
     expect(JSON.parse(gpt2['tokenizer_config.json']!)).toMatchObject({
-      ...{ tokenizer_class: 'GPT2Tokenizer', eos_token: '<|endoftext|>', add_prefix_space: false },
+      tokenizer_class: 'GPT2Tokenizer',
+      eos_token: '<|endoftext|>',
+      add_prefix_space: false,
     });
   });
 

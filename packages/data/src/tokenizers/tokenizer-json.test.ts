@@ -18,7 +18,9 @@ describe.each(cases)('tokenizer.json: $name', async ({ name, json, encoded, deco
   const tokenizerModel = join(directory, `${name}.json`);
   writeFileSync(tokenizerModel, JSON.stringify(json));
   const tokenizer = await createTokenizer({
-    ...{ type: 'HuggingFaceTokenizer', tokenizerModel, eodToken: '[UNK]' },
+    type: 'HuggingFaceTokenizer',
+    tokenizerModel,
+    eodToken: '[UNK]',
   });
 
   it('encodes as the tokenizers library', () => {
@@ -43,7 +45,9 @@ describe('tokenizer.json: long words', () => {
   it('are cut by WordPiece', { timeout: 30_000 }, async () => {
     const tokens = ['[UNK]', ...letters, ...letters.map((letter) => `##${letter}`), '##xyz'];
     const tokenizer = await open('long WordPiece', {
-      ...{ type: 'WordPiece', unk_token: '[UNK]', max_input_chars_per_word: 1_000_000 },
+      type: 'WordPiece',
+      unk_token: '[UNK]',
+      max_input_chars_per_word: 1_000_000,
       vocab: Object.fromEntries(tokens.map((token, id) => [token, id])),
     });
     expect(tokenizer.encode('axyzb')).toEqual([1, 53, 28]);

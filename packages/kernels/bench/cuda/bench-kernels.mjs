@@ -53,10 +53,14 @@ const ours = spawnSync(
   process.execPath,
   [...vitest, '--disable-console-intercept', ...(only === undefined ? [] : ['-t', only])],
   {
-    ...{ cwd: directory, stdio: 'inherit', ...endedAfter((2 / 3) * seconds) },
+    cwd: directory,
+    stdio: 'inherit',
+    ...endedAfter((2 / 3) * seconds),
     env: {
       ...process.env,
-      ...{ MTL_BENCH_DEVICE: 'cuda', MTL_BENCH_JSON: file, MTL_BENCH_DRY_RUN: isDryRun ? '1' : '0' },
+      MTL_BENCH_DEVICE: 'cuda',
+      MTL_BENCH_JSON: file,
+      MTL_BENCH_DRY_RUN: isDryRun ? '1' : '0',
     },
   },
 );
@@ -95,7 +99,9 @@ function measurePeer() {
 /** The card as the driver names it, and the emulation as what it is. */
 function describeCard() {
   const { status, stdout } = spawnSync(process.execPath, [join(here, 'describe-card.mjs')], {
-    ...{ encoding: 'utf8', timeout: 60_000, killSignal: 'SIGKILL' },
+    encoding: 'utf8',
+    timeout: 60_000,
+    killSignal: 'SIGKILL',
   });
   if (status !== 0) return { name: 'a card that no longer answers' };
   const { devices, deviceIndex, cublasLtVersion } = JSON.parse(stdout);

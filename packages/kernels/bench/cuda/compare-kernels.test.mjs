@@ -7,13 +7,24 @@ const peer = {
   copies: [{ bytes: 2 ** 31, gb_per_s: 4000 }],
 };
 const row = (more) => ({
-  ...{ name: 'gelu', dtype: 'bfloat16', operation: 'bias_gelu_forward', rate: '', peer: '', ratio: 0.9 },
-  ...{ bestSeconds: 1e-3, bytes: 3.6e9, flops: undefined, ...more },
+  name: 'gelu',
+  dtype: 'bfloat16',
+  operation: 'bias_gelu_forward',
+  rate: '',
+  peer: '',
+  ratio: 0.9,
+  bestSeconds: 1e-3,
+  bytes: 3.6e9,
+  flops: undefined,
+  ...more,
 });
 const attention = (more) =>
   row({
-    ...{ operation: 'attention_forward', name: 'attention_forward causal [2048,4,16,128]', flops: 1e9 },
-    ...{ qkv: [2048, 4, 16, 3, 128], ...more },
+    operation: 'attention_forward',
+    name: 'attention_forward causal [2048,4,16,128]',
+    flops: 1e9,
+    qkv: [2048, 4, 16, 3, 128],
+    ...more,
   });
 const judged = (one, by = peer) => {
   const [{ ratio, reached }] = compareKernels({ rows: [one], peer: by ?? undefined });

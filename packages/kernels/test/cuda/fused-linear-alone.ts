@@ -7,13 +7,18 @@ import { linearGeluForward, linearWeightGradient } from '../../src/operations/li
 openCuda();
 const filled = (dtype: DType, shape: number[], value: number): Tensor =>
   Tensor.from(new Array<number>(shape.reduce((a, b) => a * b, 1)).fill(value), {
-    ...{ shape, dtype, device: 'cuda' },
+    shape,
+    dtype,
+    device: 'cuda',
   });
 const half = (...shape: number[]): Tensor => filled('bfloat16', shape, 0.5);
 const tensors = {
-  ...{ output: half(6, 24), preactivation: half(6, 24) },
+  output: half(6, 24),
+  preactivation: half(6, 24),
   // 16 products of 0.5 and a bias of 6: 10
-  ...{ input: half(6, 16), weight: half(24, 16), bias: filled('bfloat16', [24], 6) },
+  input: half(6, 16),
+  weight: half(24, 16),
+  bias: filled('bfloat16', [24], 6),
 };
 const kernelsOfSecond = (run: () => void): number => {
   run();
@@ -22,8 +27,10 @@ const kernelsOfSecond = (run: () => void): number => {
 console.log(kernelsOfSecond(() => linearGeluForward({ ...tensors, kind: 'tanh' })));
 const weightGradient = (dtype: DType): void =>
   linearWeightGradient({
-    ...{ weightGradient: filled('float32', [24, 16], 0), biasGradient: filled('float32', [24], 0) },
-    ...{ outputGradient: filled(dtype, [6, 24], 0), input: filled(dtype, [6, 16], 0) },
+    weightGradient: filled('float32', [24, 16], 0),
+    biasGradient: filled('float32', [24], 0),
+    outputGradient: filled(dtype, [6, 24], 0),
+    input: filled(dtype, [6, 16], 0),
   });
 console.log(kernelsOfSecond(() => weightGradient('float32')));
 weightGradient('float16');

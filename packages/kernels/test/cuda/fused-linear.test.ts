@@ -19,7 +19,9 @@ const tensorsOf =
   (dtype: DType) =>
   (...shape: number[]): Tensor =>
     Tensor.from(new Array<number>(shape.reduce((a, b) => a * b, 1)).fill(0.5), {
-      ...{ shape, dtype, device: 'cuda' },
+      shape,
+      dtype,
+      device: 'cuda',
     });
 
 const forward = (
@@ -29,8 +31,11 @@ const forward = (
 ): (() => void) => {
   const tensor = tensorsOf(dtype);
   const tensors = {
-    ...{ output: tensor(rows, feedForward), preactivation: tensor(rows, feedForward) },
-    ...{ input: tensor(rows, hidden), weight: tensor(feedForward, hidden), bias: tensor(feedForward) },
+    output: tensor(rows, feedForward),
+    preactivation: tensor(rows, feedForward),
+    input: tensor(rows, hidden),
+    weight: tensor(feedForward, hidden),
+    bias: tensor(feedForward),
   };
   return () => linearGeluForward({ ...tensors, kind });
 };
@@ -41,16 +46,20 @@ const backward = (
 ): (() => void) => {
   const tensor = tensorsOf(dtype);
   const tensors = {
-    ...{ inputGradient: tensor(rows, feedForward), preactivation: tensor(rows, feedForward) },
-    ...{ outputGradient: tensor(rows, hidden), weight: tensor(hidden, feedForward) },
+    inputGradient: tensor(rows, feedForward),
+    preactivation: tensor(rows, feedForward),
+    outputGradient: tensor(rows, hidden),
+    weight: tensor(hidden, feedForward),
   };
   return () => linearGeluBackward({ ...tensors, kind });
 };
 const weightGradient = ({ rows, hidden, feedForward }: Sizes): (() => void) => {
   const tensor = tensorsOf('float32');
   const tensors = {
-    ...{ weightGradient: tensor(feedForward, hidden), biasGradient: tensor(feedForward) },
-    ...{ outputGradient: tensor(rows, feedForward), input: tensor(rows, hidden) },
+    weightGradient: tensor(feedForward, hidden),
+    biasGradient: tensor(feedForward),
+    outputGradient: tensor(rows, feedForward),
+    input: tensor(rows, hidden),
   };
   return () => linearWeightGradient(tensors);
 };
@@ -76,7 +85,11 @@ describe.skipIf(!hasEmulationCounts)('products of linear layers under emulation'
       const run = make();
       run(); // plans and scratch memory
       expect(countEmulated(run)).toMatchObject({
-        ...{ kernels, synchronizations: 0, copiesToDevice: 0, copiesToHost: 0, memoryCalls: 0 },
+        kernels,
+        synchronizations: 0,
+        copiesToDevice: 0,
+        copiesToHost: 0,
+        memoryCalls: 0,
       });
     });
   });

@@ -7,7 +7,9 @@ const size = Number(process.argv[2]);
 openCuda({ allowTf32: process.argv[3] === 'true' });
 const filled = (value: number): Tensor =>
   Tensor.from(new Array<number>(size * size).fill(value), {
-    ...{ shape: [size, size], dtype: 'float32', device: 'cuda' },
+    shape: [size, size],
+    dtype: 'float32',
+    device: 'cuda',
   });
 const output = filled(0);
 matmul({ output, left: filled(1 + 2 ** -12), right: filled(1 + 2 ** -12) });

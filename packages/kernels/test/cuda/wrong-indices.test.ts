@@ -34,9 +34,14 @@ describe.skipIf(problem !== undefined)(`an index out of range on device cuda (${
       const loss = perRow();
       const run = (labels: readonly number[]): void =>
         crossEntropyForwardBackward({
-          ...{ logitGradient: logits, loss, logits, weights: perRow() },
+          logitGradient: logits,
+          loss,
+          logits,
+          weights: perRow(),
           labels: Tensor.from(labels, { shape: [2], dtype: 'int32', device }),
-          ...{ rowMaximum: perRow(), rowSum: perRow(), labelLogit: perRow() },
+          rowMaximum: perRow(),
+          rowSum: perRow(),
+          labelLogit: perRow(),
           numColumns: 3,
         });
       run([0, 3]);

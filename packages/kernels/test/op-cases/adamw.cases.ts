@@ -74,8 +74,14 @@ const scalars: OpCase[] = norms.map(([squares, lossScale, maximumNorm]) => ({
   },
   run: (tensors) =>
     adamwScalars({
-      ...{ scalars: tensors.scalars!, gradientNorm: tensors.gradientNorm!, squares: tensors.squares! },
-      ...{ learningRate: 3e-4, correction1: 0.1, correction2: 0.05, lossScale, maximumNorm },
+      scalars: tensors.scalars!,
+      gradientNorm: tensors.gradientNorm!,
+      squares: tensors.squares!,
+      learningRate: 3e-4,
+      correction1: 0.1,
+      correction2: 0.05,
+      lossScale,
+      maximumNorm,
     }),
   dtypes: [float32],
   tolerance: {

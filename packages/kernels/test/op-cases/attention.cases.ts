@@ -160,8 +160,13 @@ const gradientVariants: Variant[] = [
 export const { cases, gradientCases } = casesOfAttention(
   {
     name: 'attention',
-    ...{ sizesOf: ({ sizes }: Variant) => sizes, shapesOf, maskTensors, optionsOf, productFlops },
-    ...{ forward: attentionForward, backward: attentionBackward },
+    sizesOf: ({ sizes }: Variant) => sizes,
+    shapesOf,
+    maskTensors,
+    optionsOf,
+    productFlops,
+    forward: attentionForward,
+    backward: attentionBackward,
   },
   {
     variants,

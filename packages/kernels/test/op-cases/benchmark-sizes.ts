@@ -21,8 +21,12 @@ export interface BenchmarkSizes {
 const sizesOfCard: readonly BenchmarkSizes[] = [
   {
     preset: 'gpt2-1.3b',
-    ...{ sequence: 2048, batch: 4, hidden: 2048, feedForward: 8192 },
-    ...{ logits: [1024, 50304], parameters: 4 * 2048 * 2048 },
+    sequence: 2048,
+    batch: 4,
+    hidden: 2048,
+    feedForward: 8192,
+    logits: [1024, 50304],
+    parameters: 4 * 2048 * 2048,
   },
 ];
 
@@ -33,8 +37,12 @@ const sizesOfCard: readonly BenchmarkSizes[] = [
 const sizesOfDryRun: readonly BenchmarkSizes[] = [
   {
     preset: 'dry run',
-    ...{ sequence: 16, batch: 1, hidden: 64, feedForward: 128 },
-    ...{ logits: [16, 128], parameters: 4096 },
+    sequence: 16,
+    batch: 1,
+    hidden: 64,
+    feedForward: 128,
+    logits: [16, 128],
+    parameters: 4096,
   },
 ];
 
@@ -49,13 +57,21 @@ export const timedKind: 'host' | 'card' | 'dry run' =
 const sizesOfHost: readonly BenchmarkSizes[] = [
   {
     preset: 'char-10m',
-    ...{ sequence: 256, batch: 16, hidden: 384, feedForward: 1536 },
-    ...{ logits: [4096, 128], parameters: 12 * 384 * 384 },
+    sequence: 256,
+    batch: 16,
+    hidden: 384,
+    feedForward: 1536,
+    logits: [4096, 128],
+    parameters: 12 * 384 * 384,
   },
   {
     preset: 'gpt2-124m',
-    ...{ sequence: 1024, batch: 2, hidden: 768, feedForward: 3072 },
-    ...{ logits: [512, 50304], parameters: 12 * 768 * 768 },
+    sequence: 1024,
+    batch: 2,
+    hidden: 768,
+    feedForward: 3072,
+    logits: [512, 50304],
+    parameters: 12 * 768 * 768,
   },
 ];
 

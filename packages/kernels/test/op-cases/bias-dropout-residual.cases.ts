@@ -68,12 +68,15 @@ const ofRows: OpCase[] = widths.flatMap((hidden): OpCase[] => [
     name: `bias_dropout_residual_forward of rows H ${hidden}`,
     operation: 'bias_dropout_residual_forward',
     tensors: {
-      ...{ output: { shape: [4, 2, hidden], output: true }, input: { shape: [4, 2, hidden] } },
-      ...{ samples: rowSamples, positions },
+      output: { shape: [4, 2, hidden], output: true },
+      input: { shape: [4, 2, hidden] },
+      samples: rowSamples,
+      positions,
     },
     run: ({ output, input, samples, positions }) =>
       biasDropoutResidualForward({
-        ...{ output: output!, input: input! },
+        output: output!,
+        input: input!,
         dropout: { ...mask(0.3, samples!), positions },
       }),
   },
@@ -83,11 +86,13 @@ const ofRows: OpCase[] = widths.flatMap((hidden): OpCase[] => [
     tensors: {
       inputGradient: { shape: [4, 2, hidden], output: true },
       outputGradient: { shape: [4, 2, hidden] },
-      ...{ samples: rowSamples, positions },
+      samples: rowSamples,
+      positions,
     },
     run: ({ inputGradient, outputGradient, samples, positions }) =>
       biasDropoutResidualBackward({
-        ...{ inputGradient: inputGradient!, outputGradient: outputGradient! },
+        inputGradient: inputGradient!,
+        outputGradient: outputGradient!,
         dropout: { ...mask(0.3, samples!), positions },
       }),
   },
@@ -110,7 +115,10 @@ const benchmarks: OpCase[] = benchmarkSizes.flatMap(({ preset, sequence, batch, 
         },
         run: ({ output, input, bias, residual, samples }) =>
           biasDropoutResidualForward({
-            ...{ output: output!, input: input!, bias, residual },
+            output: output!,
+            input: input!,
+            bias,
+            residual,
             dropout: mask(probability, samples!),
           }),
         benchmark: {},
@@ -121,7 +129,8 @@ const benchmarks: OpCase[] = benchmarkSizes.flatMap(({ preset, sequence, batch, 
         tensors: { inputGradient: { shape, output: true }, outputGradient: { shape }, samples },
         run: ({ inputGradient, outputGradient, samples }) =>
           biasDropoutResidualBackward({
-            ...{ inputGradient: inputGradient!, outputGradient: outputGradient! },
+            inputGradient: inputGradient!,
+            outputGradient: outputGradient!,
             dropout: mask(probability, samples!),
           }),
         benchmark: {},

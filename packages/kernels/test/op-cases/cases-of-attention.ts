@@ -97,7 +97,9 @@ function callOf<Variant extends AttentionVariant, Options>(
 ): ForwardTensors & Options {
   const { output, logSumExp, qkv } = tensors;
   return {
-    ...{ output: output!, logSumExp: logSumExp!, qkv: qkv! },
+    output: output!,
+    logSumExp: logSumExp!,
+    qkv: qkv!,
     ...kind.optionsOf(variant, tensors),
   };
 }
@@ -168,7 +170,8 @@ function benchmarkCases<Variant extends AttentionVariant, Options>(
       run: (tensors) =>
         kind.backward({
           ...callOf(kind, variant, tensors),
-          ...{ qkvGradient: tensors.qkvGradient!, outputGradient: tensors.outputGradient! },
+          qkvGradient: tensors.qkvGradient!,
+          outputGradient: tensors.outputGradient!,
         }),
       benchmark: { flops: 2 * flops },
     },

@@ -19,7 +19,11 @@ const forward: OpCase[] = widths.flatMap((hidden) =>
       },
       run: ({ output, ids, table }) =>
         embeddingForward({
-          ...{ output: output!, ids: ids!, table: table!, firstRow, accumulate },
+          output: output!,
+          ids: ids!,
+          table: table!,
+          firstRow,
+          accumulate,
           numRows: vocabulary,
         }),
     })),
@@ -39,7 +43,8 @@ const backward: OpCase[] = widths.map((hidden) => ({
       tableGradient: tableGradient!,
       outputGradient: outputGradient!,
       ids: ids!,
-      ...{ firstRow: 2, numRows: vocabulary },
+      firstRow: 2,
+      numRows: vocabulary,
     }),
 }));
 
@@ -82,11 +87,16 @@ function backwardOfMany(
     },
     run: ({ tableGradient, outputGradient, ids }) =>
       embeddingBackward({
-        ...{ tableGradient: tableGradient!, outputGradient: outputGradient!, ids: ids! },
-        ...{ firstRow, numRows },
+        tableGradient: tableGradient!,
+        outputGradient: outputGradient!,
+        ids: ids!,
+        firstRow,
+        numRows,
       }),
     tolerance: {
-      ...{ float32: exact, bfloat16: exact, float16: exact },
+      float32: exact,
+      bfloat16: exact,
+      float16: exact,
       reason: 'sums of a few thousand eighths, each of at most 1, need 16 bits: no order rounds',
     },
   };
@@ -97,20 +107,33 @@ const ofMany: OpCase[] = [
   backwardOfMany('one id', { tokens: 2600, rows: 3, hidden: 5, id: () => 1 }),
   backwardOfMany('two ids in turn', { tokens: 2560, rows: 2, hidden: 200, id: (index) => index % 2 }),
   backwardOfMany('none in the table', {
-    ...{ tokens: 130, rows: 4, firstRow: 1, numRows: 6, id: (index) => (index % 2 === 0 ? 0 : 5) },
+    tokens: 130,
+    rows: 4,
+    firstRow: 1,
+    numRows: 6,
+    id: (index) => (index % 2 === 0 ? 0 : 5),
   }),
   // a table of one rank of several: ids before it, in it and behind it
   backwardOfMany('a third of the vocabulary', {
-    ...{ tokens: 2600, rows: 300, firstRow: 300, numRows: 900, id: (index) => (index * 7919) % 900 },
+    tokens: 2600,
+    rows: 300,
+    firstRow: 300,
+    numRows: 900,
+    id: (index) => (index * 7919) % 900,
   }),
   // row numbers of 19 bits take a pass more than those of 18
   backwardOfMany('a large vocabulary', {
-    ...{ tokens: 300, rows: 2 ** 18 + 9, hidden: 1, id: (index) => (index % 3 === 0 ? 2 ** 18 + 8 : index) },
+    tokens: 300,
+    rows: 2 ** 18 + 9,
+    hidden: 1,
+    id: (index) => (index % 3 === 0 ? 2 ** 18 + 8 : index),
   }),
   // chunks of 64: rows that end with one, begin with one, and fill one
   backwardOfMany('64 of each id', { tokens: 256, rows: 4, id: (index) => Math.floor(index / 64) }),
   backwardOfMany('65 and 63 of an id', {
-    ...{ tokens: 256, rows: 4, numRows: 5 },
+    tokens: 256,
+    rows: 4,
+    numRows: 5,
     id: (index) => Math.floor((index + 191) / 64) - 2,
   }),
 ];

@@ -35,7 +35,11 @@ const forward: OpCase[] = sizes.flatMap(({ rows, hidden, feedForward }) =>
     },
     run: ({ output, preactivation, input, weight, bias }) =>
       linearGeluForward({
-        ...{ output: output!, preactivation: preactivation!, input: input!, weight: weight!, bias: bias! },
+        output: output!,
+        preactivation: preactivation!,
+        input: input!,
+        weight: weight!,
+        bias: bias!,
         kind,
       }),
     tolerance,
@@ -54,8 +58,11 @@ const backward: OpCase[] = sizes.flatMap(({ rows, hidden, feedForward }) =>
     },
     run: ({ inputGradient, outputGradient, weight, preactivation }) =>
       linearGeluBackward({
-        ...{ inputGradient: inputGradient!, outputGradient: outputGradient! },
-        ...{ weight: weight!, preactivation: preactivation!, kind },
+        inputGradient: inputGradient!,
+        outputGradient: outputGradient!,
+        weight: weight!,
+        preactivation: preactivation!,
+        kind,
       }),
     tolerance,
   })),
@@ -74,8 +81,10 @@ const weightGradients: OpCase[] = sizes.map(({ rows, hidden, feedForward }) => (
   },
   run: ({ weightGradient, biasGradient, outputGradient, input }) =>
     linearWeightGradient({
-      ...{ weightGradient: weightGradient!, biasGradient: biasGradient! },
-      ...{ outputGradient: outputGradient!, input: input! },
+      weightGradient: weightGradient!,
+      biasGradient: biasGradient!,
+      outputGradient: outputGradient!,
+      input: input!,
     }),
   tolerance: {
     float32: { absolute: 1e-5, relative: 4e-6 },

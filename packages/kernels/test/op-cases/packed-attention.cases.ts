@@ -93,9 +93,13 @@ const gradientVariants: Variant[] = [
 export const { cases, gradientCases } = casesOfAttention(
   {
     name: 'packed_attention',
-    ...{ sizesOf: ({ lengths }: Variant) => lengths, shapesOf, maskTensors, optionsOf },
+    sizesOf: ({ lengths }: Variant) => lengths,
+    shapesOf,
+    maskTensors,
+    optionsOf,
     productFlops: (variant) => 2 * variant.heads * variant.headSize * numScores(variant),
-    ...{ forward: packedAttentionForward, backward: packedAttentionBackward },
+    forward: packedAttentionForward,
+    backward: packedAttentionBackward,
   },
   { variants, benchmarks: benchmarkVariants, gradients: gradientVariants },
 );

@@ -69,8 +69,14 @@ function loss(
     const statistics = { rowMaximum: ones(), rowSum: ones(), labelLogit: ones() };
     const losses = ones();
     operation({
-      ...{ ...statistics, logits, labels, loss: losses, weights: ones() },
-      ...{ firstColumn, numColumns, vocabularySize: 7 },
+      ...statistics,
+      logits,
+      labels,
+      loss: losses,
+      weights: ones(),
+      firstColumn,
+      numColumns,
+      vocabularySize: 7,
       logitGradient: Tensor.empty(logits),
     });
     return losses.toArray();

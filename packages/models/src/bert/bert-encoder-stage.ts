@@ -90,7 +90,8 @@ export abstract class BertEncoderStage<
     const { batch, positions } = call;
     const embedded = vocabularyParallelEmbedding(tape, {
       tokens: {
-        ...{ ids: batch.tokens!, table: this.wordEmbedding! },
+        ids: batch.tokens!,
+        table: this.wordEmbedding!,
         vocabularySize: this.model.vocabularySize,
       },
       others: [

@@ -66,8 +66,11 @@ export class MaskedLanguageHead {
     return vocabularyParallelCrossEntropy(tape, {
       tensorParallel,
       input: this.transform(tape, call.hidden),
-      ...{ weight: call.wordEmbedding, bias: this.outputBias, vocabularySize: model.vocabularySize },
-      ...{ labels: call.labels, weights: call.weights },
+      weight: call.wordEmbedding,
+      bias: this.outputBias,
+      vocabularySize: model.vocabularySize,
+      labels: call.labels,
+      weights: call.weights,
     });
   }
 }

@@ -47,7 +47,9 @@ function batchOf(samples: readonly number[], { room = 2 * samples.length + 1 } =
   ]);
   const unused = new Array<number>(room - masked.length).fill(0);
   return {
-    ...{ batchSize, sequenceLength, lengths },
+    batchSize,
+    sequenceLength,
+    lengths,
     tokens: at((sample, position) => (sample * 5 + position * 7) % 21),
     tokenTypes: at((_, position) => (position < 3 ? 0 : 1)),
     maskedPositions: Int32Array.from([...masked, ...unused]),
@@ -86,7 +88,9 @@ const callsOf = (batches: readonly MaskedTokenBatch[]) =>
 function build(device: Device, dtype: DType, options: Partial<BertStageOptions> = {}) {
   return new StageUnderTest({
     stage: new BertStage({ model, device, dtype, seed: 5, ...options }),
-    ...{ device, dtype, callsOf },
+    device,
+    dtype,
+    callsOf,
     takeLoss: (stage, microBatch) =>
       Object.values(takeLosses(stage, microBatch)).reduce((sum, value) => sum + value, 0),
   });
@@ -187,7 +191,10 @@ describe.each(['pre', 'post'] as const)('BertStage with layer norm %s sublayers'
     for (const sentenceOrderHead of [true, false]) {
       const configuration = { ...placed.model, sentenceOrderHead };
       const { parameters } = new BertStage({
-        ...{ model: configuration, device: 'cpu', dtype: 'float32', seed: 1 },
+        model: configuration,
+        device: 'cpu',
+        dtype: 'float32',
+        seed: 1,
       });
       const counted = parameters.reduce((sum, { size }) => sum + size, 0);
       expect(numBertParameters(configuration)).toBe(counted);
@@ -300,7 +307,11 @@ describe('BertStage', () => {
       const [batchSize, one] = [2, new Int32Array(2 * sequenceLength)];
       return {
         ...batchOf([0, 1]),
-        ...{ batchSize, sequenceLength, tokens: one, tokenTypes: one, lengths: Int32Array.of(5, 4) },
+        batchSize,
+        sequenceLength,
+        tokens: one,
+        tokenTypes: one,
+        lengths: Int32Array.of(5, 4),
       };
     };
     const load = (batch: MaskedTokenBatch) => {

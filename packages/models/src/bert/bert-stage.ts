@@ -77,8 +77,11 @@ export class BertStage extends BertEncoderStage<MaskedStageBatch, DeviceMaskedBa
     const { tensorParallel } = this;
     const prediction = {
       maskedLogits: vocabularyLogits({
-        ...{ input, weight: this.wordEmbedding!, bias: this.maskedHead!.outputBias },
-        ...{ vocabularySize, tensorParallel },
+        input,
+        weight: this.wordEmbedding!,
+        bias: this.maskedHead!.outputBias,
+        vocabularySize,
+        tensorParallel,
       }),
       sentenceOrderLogits:
         this.sentenceOrderHead === undefined ? undefined : Float32Array.from(order.tensor.toArray()),
@@ -112,12 +115,15 @@ export class BertStage extends BertEncoderStage<MaskedStageBatch, DeviceMaskedBa
     const targets = batch.targets!;
     const masked = this.maskedHead!.losses(tape, {
       hidden: this.rows(tape, hidden, targets.maskedPositions, call),
-      ...{ wordEmbedding: this.wordEmbedding!, labels: targets.maskedLabels, weights: targets.maskedWeights },
+      wordEmbedding: this.wordEmbedding!,
+      labels: targets.maskedLabels,
+      weights: targets.maskedWeights,
     });
     if (this.sentenceOrderHead === undefined) return [masked];
     const order = this.sentenceOrderHead.losses(tape, {
       hidden: this.rows(tape, hidden, batch.firstPositions, call),
-      ...{ labels: targets.sentenceOrderLabels!, weights: targets.sentenceOrderWeights! },
+      labels: targets.sentenceOrderLabels!,
+      weights: targets.sentenceOrderWeights!,
     });
     return [masked, order];
   }
@@ -137,7 +143,9 @@ export class BertStage extends BertEncoderStage<MaskedStageBatch, DeviceMaskedBa
     });
     const weights = of.view({ shape: of.shape });
     return {
-      ...{ losses, weights, parts },
+      losses,
+      weights,
+      parts,
       dispose: () => {
         losses.dispose();
         weights.dispose();

@@ -92,7 +92,9 @@ export class BertTaskStage extends BertEncoderStage<TaskTokenBatch, DeviceTaskBa
     using matrix = said.reshape(logits.shape);
     cast({ output: logits, input: matrix });
     return {
-      ...{ losses: view, weights, logits },
+      losses: view,
+      weights,
+      logits,
       parts: [{ name: 'task_loss', start: 0, end: numLosses }],
       dispose: () => {
         for (const tensor of [view, weights, logits]) tensor.dispose();

@@ -96,7 +96,9 @@ export function sequencesToDevice(
     tokens: isFirst ? ids(packed(batch.tokens), [packing.numRows, 1]) : undefined,
     tokenTypes: isFirst ? ids(packed(batch.tokenTypes).subarray(own.start, own.end), shape) : undefined,
     packed: {
-      ...{ longest, numScores, starts: ids(starts, [r + 1]) },
+      longest,
+      numScores,
+      starts: ids(starts, [r + 1]),
       positions: ids(packing.positions.subarray(own.start, own.end), shape),
       samples: long(
         BigInt64Array.from(ownSamples, (row) => rowNumbers[row]!),

@@ -48,7 +48,11 @@ export function taskBatchToDevice(
     weights: uploadConstant(targets.weights, { shape, dtype: 'float32', device, upload }),
   };
   return {
-    ...{ ...variables, numRows, sequenceLength, lengths, starts: packing.starts },
+    ...variables,
+    numRows,
+    sequenceLength,
+    lengths,
+    starts: packing.starts,
     release: () => releaseSequences(variables),
   };
 }

@@ -357,7 +357,9 @@ export abstract class TransformerStage<
     const { packed } = call.batch;
     const site = `${this.#stack}.layers.${layer}.self_attention.attention_dropout`;
     const heads = {
-      ...{ qkv, numHeads: this.heads.end - this.heads.start, headOffset: this.heads.start },
+      qkv,
+      numHeads: this.heads.end - this.heads.start,
+      headOffset: this.heads.start,
       dropout: this.#dropout(site, call, this.model.attentionDropout),
     };
     if (packed !== undefined) return packedAttention(tape, { ...heads, packed });

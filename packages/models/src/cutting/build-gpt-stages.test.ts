@@ -4,20 +4,37 @@ import { buildGptStages } from './build-gpt-stages.js';
 import { cutLayers } from './cut-layers.js';
 
 const model: GptModelConfiguration = {
-  ...{ numLayers: 4, hiddenSize: 16, ffnHiddenSize: 32, numAttentionHeads: 2, maxPositionEmbeddings: 8 },
-  ...{ vocabularySize: 21, makeVocabularySizeDivisibleBy: 8, tieEmbeddings: true, layerNormEpsilon: 1e-5 },
-  ...{ geluKind: 'tanh', hiddenDropout: 0, attentionDropout: 0, initMethodStd: 0.02 },
+  numLayers: 4,
+  hiddenSize: 16,
+  ffnHiddenSize: 32,
+  numAttentionHeads: 2,
+  maxPositionEmbeddings: 8,
+  vocabularySize: 21,
+  makeVocabularySizeDivisibleBy: 8,
+  tieEmbeddings: true,
+  layerNormEpsilon: 1e-5,
+  geluKind: 'tanh',
+  hiddenDropout: 0,
+  attentionDropout: 0,
+  initMethodStd: 0.02,
 };
 const words = 'embedding.word_embeddings.weight';
 
 function build(placement: readonly number[], rank: number, changes: Partial<GptModelConfiguration> = {}) {
   const layers = cutLayers({
-    ...{ numLayers: 4, numChunks: placement.length, layout: 'even' },
+    numLayers: 4,
+    numChunks: placement.length,
+    layout: 'even',
     work: { embedding: 0, head: 0 },
   });
   return buildGptStages({
     model: { ...model, ...changes },
-    ...{ layers, placement, rank, device: 'cpu', dtype: 'float32', seed: 1 },
+    layers,
+    placement,
+    rank,
+    device: 'cpu',
+    dtype: 'float32',
+    seed: 1,
   });
 }
 

@@ -63,7 +63,10 @@ describe('cutLayers', () => {
 
   it('gives the head of GPT-2 the weight of 4.5 layers, so that its stage has 4 of 12', () => {
     const gpt2 = {
-      ...{ hiddenSize: 768, ffnHiddenSize: 3072, vocabularySize: 50257, numLayers: 12 },
+      hiddenSize: 768,
+      ffnHiddenSize: 3072,
+      vocabularySize: 50257,
+      numLayers: 12,
     } as GptModelConfiguration;
     const work = gptEndsWork(gpt2, 1024);
     expect(work.head).toBeCloseTo(4.46, 2);

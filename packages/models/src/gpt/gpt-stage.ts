@@ -143,7 +143,8 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
     const ids = tape.input(positionIds.tensor.rows(positions.start, positions.end));
     const embedded = vocabularyParallelEmbedding(tape, {
       tokens: {
-        ...{ ids: tokens, table: this.wordEmbedding! },
+        ids: tokens,
+        table: this.wordEmbedding!,
         vocabularySize: this.model.vocabularySize,
       },
       others: [{ ids, table: this.positionEmbedding! }],

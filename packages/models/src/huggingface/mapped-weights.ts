@@ -169,7 +169,9 @@ export async function loadMappedWeights(options: {
       // resolveNames has refused all others
       if (!isReadableDtype(stored)) continue;
       const read = await weights.read({
-        ...{ name: fileName, target: scratch.bytes(bytes), requireFinite: true },
+        name: fileName,
+        target: scratch.bytes(bytes),
+        requireFinite: true,
       });
       sources.push(decodeFloats(read, stored, scratch.floats));
     }

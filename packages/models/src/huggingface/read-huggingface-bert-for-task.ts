@@ -45,7 +45,10 @@ export async function readHuggingFaceBertForTask(options: {
   });
   const names = bertTaskWeightNames(configuration, { task, has });
   return {
-    ...{ directory, configuration, dtype, tokenizerFiles },
+    directory,
+    configuration,
+    dtype,
+    tokenizerFiles,
     parameterNames: new Set(names.mappings.map(({ name }) => name)),
     load: (tensors) => loadHuggingFaceWeights({ directory, tensors, names }),
   };

@@ -48,7 +48,10 @@ export async function readHuggingFaceBert(options: {
   const names = () => bertWeightNames(configuration);
   await checkHuggingFaceWeights({ ...configuration, directory, ...bertEmbedding, names });
   return {
-    ...{ directory, configuration, dtype, tokenizerFiles },
+    directory,
+    configuration,
+    dtype,
+    tokenizerFiles,
     load: (tensors) => loadHuggingFaceWeights({ directory, tensors, names: names() }),
   };
 }

@@ -71,7 +71,9 @@ function weightSources(
   { names, fileName }: HuggingFaceFamily,
 ): TensorSource[] {
   return mappedWeightSources({
-    ...{ names, dtype, fileName },
+    names,
+    dtype,
+    fileName,
     tensors: group === undefined ? tensors : gatheredTensors(tensors, group),
   });
 }

@@ -11,15 +11,20 @@ const done = { wait: () => {}, isDone: true };
 /** A rank whose partners say nothing: what it holds and keeps is right, what it computes is not. */
 function alone(rank: number, size: number, sequenceParallel = false): TensorParallel {
   const group = Object.assign(new SingleProcessGroup('alone'), {
-    ...{ rank, size },
-    ...{ allGather: () => done, reduceScatter: () => done },
+    rank,
+    size,
+    allGather: () => done,
+    reduceScatter: () => done,
   });
   return { group, sequenceParallel };
 }
 
 function stageOf(model: Partial<GptModelConfiguration>, tensorParallel: TensorParallel): GptStage {
   return new GptStage({
-    ...{ model: { ...smallGpt, ...model }, device: 'cpu', dtype: 'float32', seed: 1 },
+    model: { ...smallGpt, ...model },
+    device: 'cpu',
+    dtype: 'float32',
+    seed: 1,
     tensorParallel,
   });
 }

@@ -52,7 +52,12 @@ export function smallTaskBatch({ kind }: BertTask): TaskTokenBatch {
   const numChoices = kind === 'multiple-choice' ? 2 : 1;
   const isSpan = kind === 'span';
   return {
-    ...{ sequenceLength, tokens, tokenTypes, lengths, numChoices, batchSize: batchSize / numChoices },
+    sequenceLength,
+    tokens,
+    tokenTypes,
+    lengths,
+    numChoices,
+    batchSize: batchSize / numChoices,
     labels: isSpan ? undefined : Int32Array.of(1, 2).subarray(0, batchSize / numChoices),
     startPositions: isSpan ? Int32Array.of(2, 0) : undefined,
     endPositions: isSpan ? Int32Array.of(7, 0) : undefined,

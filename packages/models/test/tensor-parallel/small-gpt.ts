@@ -181,7 +181,9 @@ export function computeStep({ stage, run }: BuiltModel, options: StepOptions): S
     loss: takeMeanLoss(stage),
     gradients: stage.parameters.map(
       ({ name, globalShape, slices, partialOver, replicatedOver, mainGradient }) => ({
-        ...{ name, globalShape, slices },
+        name,
+        globalShape,
+        slices,
         isPartial: partialOver.includes('tp'),
         isReplicated: replicatedOver.includes('tp'),
         values: mainGradient.read<'float32'>(),

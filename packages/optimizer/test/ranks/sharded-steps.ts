@@ -90,7 +90,12 @@ function shardedSteps(world: World, argument: ShardedStepsArgument): ShardedStep
   const buffers = new ParameterBuffers(parameters, { device: 'cpu', dtype: argument.dtype, sharing });
   buffers.initialize(4);
   const optimizer = new AdamwOptimizer(buffers, {
-    ...{ beta1: 0.9, beta2: 0.95, epsilon: 1e-8, weightDecay: 0.1, clipGradient: 1, groups },
+    beta1: 0.9,
+    beta2: 0.95,
+    epsilon: 1e-8,
+    weightDecay: 0.1,
+    clipGradient: 1,
+    groups,
     overlapGradientReduction: overlap,
     overlapParameterGather: overlap,
   });
@@ -131,7 +136,11 @@ function shardedSteps(world: World, argument: ShardedStepsArgument): ShardedStep
   });
   const bits = buffers.model.read();
   const result: ShardedStepsResult = {
-    ...{ norms, skipped, model, bytesInUse, trace },
+    norms,
+    skipped,
+    model,
+    bytesInUse,
+    trace,
     modelBits: new Uint8Array(bits.buffer),
     gradientsAreClear: buffers.gradients.toArray().every((value) => value === 0),
     stateSizes: [buffers.stateSize, ...optimizer.state.map(({ buffer }) => buffer.size)],

@@ -6,8 +6,15 @@ import type { RankTrace, RecordedOperation } from './rank-trace.js';
 export const traceFormat = 'mtl pipeline trace 1';
 
 const names: Readonly<Record<RecordedSpan['kind'], string>> = {
-  ...{ F: 'F', B: 'B', I: 'I', W: 'W', wait: 'wait', step: 'step' },
-  ...{ evaluation: 'evaluation', optimizer: 'optimizer', reduce: 'reduce' },
+  F: 'F',
+  B: 'B',
+  I: 'I',
+  W: 'W',
+  wait: 'wait',
+  step: 'step',
+  evaluation: 'evaluation',
+  optimizer: 'optimizer',
+  reduce: 'reduce',
 };
 
 /** Nanoseconds in the unit of the Trace Event Format. */
@@ -42,7 +49,11 @@ export function mergeTraces(ranks: readonly RankTrace[]): ChromeTrace {
 function eventsOf({ rank, pipeline, stage, clockOffsetNs, spans, operations }: RankTrace, originNs: number) {
   const timeOf = (ns: number): number => (ns + clockOffsetNs - originNs) / microsecond;
   const label = (name: string, tid: number, args: Readonly<Record<string, unknown>>): TraceEvent => ({
-    ...{ name, ph: 'M', pid: rank, tid, args },
+    name,
+    ph: 'M',
+    pid: rank,
+    tid,
+    args,
   });
   const events: TraceEvent[] = [
     label('process_name', 0, { name: `rank ${rank}: stage ${stage} of pipeline ${pipeline}` }),

@@ -36,7 +36,8 @@ export function writeTrace(options: WriteTraceOptions): void {
     pipeline: pipeline?.ranks[0] ?? group.ranks[group.rank]!,
     stage: pipeline?.rank ?? 0,
     clockOffsetNs: clockOffset({ group, now: nowNs, device }),
-    ...{ spans, operations },
+    spans,
+    operations,
   };
   const ranks = gatherOnFirst(own, { group, device });
   if (ranks === undefined) return;

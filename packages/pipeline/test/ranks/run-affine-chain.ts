@@ -132,7 +132,13 @@ function runCase(world: World, chainCase: ChainCase): RankResult {
   replicas?.close();
   return {
     chunks: [...stages].map(([chunk, { gradients }]) => ({ chunk, ...gradients })),
-    ...{ losses, evaluated, announced, numLeft, sentBytes: sent, peak: live.peak, peakBytes },
+    losses,
+    evaluated,
+    announced,
+    numLeft,
+    sentBytes: sent,
+    peak: live.peak,
+    peakBytes,
     lastRank: pipeline.lastRank,
   };
 }

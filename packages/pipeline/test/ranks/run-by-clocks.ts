@@ -24,7 +24,11 @@ export default function runByClocks(world: World, cases: readonly ClockCase[]): 
       ),
     );
     const pipeline = new Pipeline<undefined>({
-      ...{ stages, schedule, group: world.group, dtype: 'float64', device: 'cpu' },
+      stages,
+      schedule,
+      group: world.group,
+      dtype: 'float64',
+      device: 'cpu',
     });
     const batches = new Array<undefined>(numMicroBatches).fill(undefined);
     pipeline.run({ batches, lossFactor: 1, onLoss: () => {} });

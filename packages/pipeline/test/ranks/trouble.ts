@@ -58,7 +58,9 @@ export default function trouble(world: World, { kind }: Trouble): void {
   const pipeline = new Pipeline({
     stages: new Map([[chunk, stage]]),
     schedule: (count) => buildSchedule(name, { numStages: 3, numMicroBatches: count }),
-    ...{ group: world.group, dtype: own === 'dtype' ? 'float32' : 'float64', device: 'cpu' },
+    group: world.group,
+    dtype: own === 'dtype' ? 'float32' : 'float64',
+    device: 'cpu',
   });
   const batches = affineBatches(own === 'microBatches' ? numMicroBatches + 1 : numMicroBatches, size);
   try {

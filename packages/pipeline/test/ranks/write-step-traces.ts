@@ -24,13 +24,20 @@ export default function writeStepTraces(world: World, { chainCase, passMs, file 
   const own = placement.flatMap((home, chunk) => (home === group.rank ? [chunk] : []));
   const numChunks = placement.length;
   const profiler = new StepProfiler({
-    ...{ first: 2, last: 3, file, group: world.group, pipeline: group },
+    first: 2,
+    last: 3,
+    file,
+    group: world.group,
+    pipeline: group,
     takeOperations: () => ('takeTrace' in world ? (world as LocalWorld).takeTrace() : []),
   });
   const pipeline = new Pipeline({
     stages: new Map(own.map((chunk) => [chunk, new AffineStage({ chunk, numChunks, times })])),
     schedule: (count) => scheduleOf(chainCase, count),
-    ...{ group, recorder: profiler, dtype: 'float64', device: 'cpu' },
+    group,
+    recorder: profiler,
+    dtype: 'float64',
+    device: 'cpu',
   });
   const batches = affineBatches(numMicroBatches, size);
   for (let step = 1; step <= 4; step++) {

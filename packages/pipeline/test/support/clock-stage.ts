@@ -68,7 +68,8 @@ export class ClockStage implements Stage<undefined> {
   takeLoss(): StageLoss {
     const [losses, weights] = [timeTensor(0), timeTensor(0)];
     return {
-      ...{ losses, weights },
+      losses,
+      weights,
       dispose: () => {
         losses.dispose();
         weights.dispose();

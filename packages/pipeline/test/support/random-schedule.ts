@@ -23,7 +23,9 @@ export function randomSchedule(numStages: number): fc.Arbitrary<PipelineSchedule
         splits[(chunk * numMicroBatches + microBatch) % splits.length]!;
       const actions: ScheduleAction[][] = Array.from({ length: numStages }, () => []);
       let ready: ScheduleAction[] = Array.from({ length: numMicroBatches }, (_, microBatch) => ({
-        ...{ kind: 'F', chunk: 0, microBatch },
+        kind: 'F',
+        chunk: 0,
+        microBatch,
       }));
       for (let step = 0; ready.length > 0; step++) {
         const action = ready[choices[step % choices.length]! % ready.length]!;

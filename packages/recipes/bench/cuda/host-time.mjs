@@ -36,8 +36,10 @@ if (!existsSync(library)) {
 }
 const directory = mkdtempSync(join(tmpdir(), 'mtl-host-time-'));
 Object.assign(process.env, {
-  ...{ MTL_CUDA_LIBRARY: library, MTL_CUDA_LIBS: join(kernels, 'build/emulated') },
-  ...{ MTL_EMULATION_IDLE: '1', MTL_EMULATION_COUNTS: join(directory, 'counts') },
+  MTL_CUDA_LIBRARY: library,
+  MTL_CUDA_LIBS: join(kernels, 'build/emulated'),
+  MTL_EMULATION_IDLE: '1',
+  MTL_EMULATION_COUNTS: join(directory, 'counts'),
 });
 // after the variables: the library reads them when it is opened
 const [
@@ -60,14 +62,25 @@ openCuda();
 const [numLayers, batchSize, sequenceLength] = [values.layers, values.batch, values.length].map(Number);
 const [device, dtype, vocabularySize] = ['cuda', 'bfloat16', 50257];
 const model = {
-  ...{ numLayers, hiddenSize: 64, ffnHiddenSize: 256, numAttentionHeads: 2, vocabularySize },
-  ...{ makeVocabularySizeDivisibleBy: 128, maxPositionEmbeddings: sequenceLength },
-  ...{ hiddenDropout: 0.1, attentionDropout: 0.1, layerNormEpsilon: 1e-5, geluKind: 'tanh' },
-  ...{ initMethodStd: 0.02, tieEmbeddings: true },
+  numLayers,
+  hiddenSize: 64,
+  ffnHiddenSize: 256,
+  numAttentionHeads: 2,
+  vocabularySize,
+  makeVocabularySizeDivisibleBy: 128,
+  maxPositionEmbeddings: sequenceLength,
+  hiddenDropout: 0.1,
+  attentionDropout: 0.1,
+  layerNormEpsilon: 1e-5,
+  geluKind: 'tanh',
+  initMethodStd: 0.02,
+  tieEmbeddings: true,
 };
 const size = batchSize * sequenceLength;
 const batches = Array.from({ length: Number(values['micro-batches']) }, (_, number) => ({
-  ...{ batchSize, sequenceLength, keyStart: undefined },
+  batchSize,
+  sequenceLength,
+  keyStart: undefined,
   tokens: Int32Array.from({ length: size }, (_, index) => (index * 31 + number) % vocabularySize),
   labels: Int32Array.from({ length: size }, (_, index) => (index * 37 + number) % vocabularySize),
   lossMask: new Float32Array(size).fill(1),

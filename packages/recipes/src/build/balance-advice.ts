@@ -27,7 +27,7 @@ export function balanceAdvice(
   const numChunks = schedule.placement.length;
   if (numChunks === 1 || configuration.parallel.layerLayout !== 'even') return undefined;
   const even = layersOfChunks(configuration, { model, work, numChunks });
-  const balanced = cutLayers({ ...{ numLayers: model.numLayers, numChunks, work }, layout: 'balanced' });
+  const balanced = cutLayers({ numLayers: model.numLayers, numChunks, work, layout: 'balanced' });
   const recomputes = configuration.training.recompute.granularity === 'full';
   const [now, then] = [even, balanced].map((layers) =>
     stepTime(

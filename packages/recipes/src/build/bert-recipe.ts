@@ -97,7 +97,8 @@ function outlineOf(
   const { sequenceLength } = dataset;
   if (dataset.lengthOf === undefined) return undefined;
   return (samples) => ({
-    ...{ batchSize: samples.length, sequenceLength },
+    batchSize: samples.length,
+    sequenceLength,
     lengths: Int32Array.from(samples, (sample) => dataset.lengthOf!(sample)),
     sampleNumbers: Float64Array.from(samples),
   });

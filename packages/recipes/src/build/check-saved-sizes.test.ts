@@ -10,13 +10,19 @@ const directory = mkdtempSync(join(tmpdir(), 'mtl-sizes-'));
 afterAll(() => rmSync(directory, { recursive: true }));
 const progress = { iteration: 1, consumedSamples: 8, consumedTokens: 64 };
 const state = {
-  ...{ progress, optimizerSteps: 1 },
+  progress,
+  optimizerSteps: 1,
   lossScaler: { scale: 1, growthTracker: 0, hysteresisTracker: 0 },
 };
 // 2 layers of 12 * 4^2 values in matrices, and 24 embeddings of 4
 const model = {
-  ...{ numLayers: 2, hiddenSize: 4, ffnHiddenSize: 16, numAttentionHeads: 2, maxPositionEmbeddings: 8 },
-  ...{ vocabularySize: 15, makeVocabularySizeDivisibleBy: 16 },
+  numLayers: 2,
+  hiddenSize: 4,
+  ffnHiddenSize: 16,
+  numAttentionHeads: 2,
+  maxPositionEmbeddings: 8,
+  vocabularySize: 15,
+  makeVocabularySizeDivisibleBy: 16,
 };
 const numValues = 2 * 12 * 16 + 24 * 4;
 
@@ -32,13 +38,17 @@ async function save(change: object) {
   );
   const configuration = { gptModel: { ...model, ...change } };
   return await saveCheckpoint({
-    ...{ directory: path, iteration: 1, tensors },
+    directory: path,
+    iteration: 1,
+    tensors,
     state: { ...state, configuration } as JsonObject,
   }).then((result) => ({ load: path, path: result.path }));
 }
 
 const refused = (message: RegExp) => ({
-  ...{ code: 'MTL_CHECKPOINT_STATE', exitCode: 2, message: expect.stringMatching(message) },
+  code: 'MTL_CHECKPOINT_STATE',
+  exitCode: 2,
+  message: expect.stringMatching(message),
 });
 
 describe('the sizes that a checkpoint remembers', () => {

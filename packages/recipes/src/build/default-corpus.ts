@@ -49,7 +49,9 @@ const ownTokenizers: Readonly<Record<ModelKind, OwnTokenizer>> = {
     train: async (path, texts) =>
       writeTokenizerJson(path, await trainByteLevelBpe({ texts, vocabularySize })),
     options: (path) => ({
-      ...{ type: 'HuggingFaceTokenizer', tokenizerModel: path, eodToken: '<|endoftext|>' },
+      type: 'HuggingFaceTokenizer',
+      tokenizerModel: path,
+      eodToken: '<|endoftext|>',
     }),
   },
   bert: {

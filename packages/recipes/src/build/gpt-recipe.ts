@@ -71,7 +71,9 @@ function outlineOf(
   if (dataset.createBatch(1).keyStart !== undefined) return undefined;
   const { sequenceLength } = dataset;
   return (samples) => ({
-    ...{ batchSize: samples.length, sequenceLength, keyStart: undefined },
+    batchSize: samples.length,
+    sequenceLength,
+    keyStart: undefined,
     sampleNumbers: Float64Array.from(samples),
   });
 }

@@ -78,7 +78,9 @@ export async function loadGptForInference(options: LoadGptForInferenceOptions): 
     tokenizer,
     configuration: weights.model,
     endTokens: endTokens ?? (tokenizer === undefined ? [] : [tokenizer.eod]),
-    ...{ sequenceLength, data, path },
+    sequenceLength,
+    data,
+    path,
     parameters,
     dispose: () => storage.dispose(),
   };
@@ -97,9 +99,16 @@ function partOf(
   const { tp, pp } = processes?.groups ?? {};
   const placement = Array.from({ length: pp?.size ?? 1 }, (_, rank) => rank);
   const { stages, parameters } = buildGptStages({
-    ...{ model, device, dtype, placement, seed: 0, rank: pp?.rank ?? 0 },
+    model,
+    device,
+    dtype,
+    placement,
+    seed: 0,
+    rank: pp?.rank ?? 0,
     layers: cutLayers({
-      ...{ numLayers: model.numLayers, numChunks: placement.length, layout: 'balanced' },
+      numLayers: model.numLayers,
+      numChunks: placement.length,
+      layout: 'balanced',
       work: gptEndsWork(model, sequenceLength),
     }),
     tensorParallel: tp && { group: tp, sequenceParallel: false },

@@ -16,13 +16,25 @@ afterEach(() => rmSync(directory, { recursive: true }));
 async function write(options: Partial<OpenMetricsFilesOptions>): Promise<string[]> {
   const printed: string[] = [];
   const files = await openMetricsFiles({
-    ...{ directory: run, copy: undefined, resumeIteration: 0 },
+    directory: run,
+    copy: undefined,
+    resumeIteration: 0,
     onMessage: (text) => printed.push(text),
     ...options,
   });
   const step = {
-    ...{ iteration: 1, consumedSamples: 4, consumedTokens: 64, globalBatchSize: 4, lmLoss: 3, gradNorm: 1 },
-    ...{ learningRate: 1e-3, lossScale: 1, skipped: false, stepMs: 5, tokensPerSecond: 1, modelTflops: 1 },
+    iteration: 1,
+    consumedSamples: 4,
+    consumedTokens: 64,
+    globalBatchSize: 4,
+    lmLoss: 3,
+    gradNorm: 1,
+    learningRate: 1e-3,
+    lossScale: 1,
+    skipped: false,
+    stepMs: 5,
+    tokensPerSecond: 1,
+    modelTflops: 1,
     peakBytes: 1,
   };
   for (const reporter of files.all) reporter.step?.(step);

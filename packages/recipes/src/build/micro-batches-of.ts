@@ -6,7 +6,9 @@ export function microBatchesOf({ training, parallel }: PretrainingConfiguration)
   const { globalBatchSize, microBatchSize, rampup } = training;
   const { dataParallelSize } = parallel;
   return new NumMicroBatches({
-    ...{ globalBatchSize, microBatchSize, dataParallelSize },
+    globalBatchSize,
+    microBatchSize,
+    dataParallelSize,
     ...(rampup === undefined ? {} : { rampup }),
   });
 }

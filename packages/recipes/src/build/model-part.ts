@@ -65,7 +65,11 @@ export function modelPart<Model extends TransformerConfiguration, Batch, Piece e
   }
   const { tp, pp, dp } = processes.groups;
   const { stages, parameters } = options.buildStages({
-    ...{ model, device, dtype, layers, placement },
+    model,
+    device,
+    dtype,
+    layers,
+    placement,
     rank: processes.coordinates.pp,
     seed: training.seed,
     recomputation: training.recompute,
@@ -74,12 +78,18 @@ export function modelPart<Model extends TransformerConfiguration, Batch, Piece e
   const { numMicroBatches } = training;
   const graphed = recordsPasses({ parallel, numMicroBatches, isReplicated: dp !== undefined, onMessage })
     ? graphedStages(stages, {
-        ...{ device, onMessage, onRefusal: refusalOf(processes, onMessage) },
+        device,
+        onMessage,
+        onRefusal: refusalOf(processes, onMessage),
         ...(dp === undefined ? {} : amongReplicas(parameters, { overlaps: parallel.overlapGradReduce })),
       })
     : undefined;
   const pipeline = new Pipeline<Batch>({
-    ...{ schedule, dtype, device, recorder, group: pp },
+    schedule,
+    dtype,
+    device,
+    recorder,
+    group: pp,
     stages: graphed ?? stages,
     replicas: parallel.sequenceParallel ? undefined : tp,
   });

@@ -49,6 +49,8 @@ function refuseInput(error: unknown): never {
   throw new CheckpointError(code, message, {
     ...(expected === undefined ? {} : { expected }),
     ...(remedy === undefined ? {} : { remedy }),
-    ...{ details, exitCode: 2, cause: error },
+    details,
+    exitCode: 2,
+    cause: error,
   });
 }

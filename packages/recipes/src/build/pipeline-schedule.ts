@@ -25,7 +25,8 @@ export function pipelineSchedule(parallel: ScheduleConfiguration, numMicroBatche
   if (numStages === 1) return oneStage(numMicroBatches);
   if (pipelineScheduleCsv === undefined) {
     const size = {
-      ...{ numStages, numMicroBatches },
+      numStages,
+      numMicroBatches,
       numChunks: parallel.numVirtualStages,
       microBatchGroupSize: parallel.microBatchGroupSize,
     };

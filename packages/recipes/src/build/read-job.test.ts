@@ -4,8 +4,12 @@ import { readJob } from './read-job.js';
 
 const jobOf = (variables: Variables) => readJob(variables, readProcessEnvironment(variables));
 const rank = {
-  ...{ RANK: '0', WORLD_SIZE: '1', LOCAL_RANK: '0', LOCAL_WORLD_SIZE: '1' },
-  ...{ MASTER_ADDR: '127.0.0.1', MASTER_PORT: '29500' },
+  RANK: '0',
+  WORLD_SIZE: '1',
+  LOCAL_RANK: '0',
+  LOCAL_WORLD_SIZE: '1',
+  MASTER_ADDR: '127.0.0.1',
+  MASTER_PORT: '29500',
 };
 const torchrun = { ...rank, TORCHELASTIC_USE_AGENT_STORE: 'True', TORCHELASTIC_RUN_ID: 'none' };
 const slurm = { SLURM_JOB_ID: '7', SLURM_STEP_ID: '1', SLURM_CLUSTER_NAME: 'c' };

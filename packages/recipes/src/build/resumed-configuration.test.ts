@@ -28,7 +28,8 @@ function checkpointOf(flags: string): ResumedConfigurationOptions['checkpoint'] 
 function resume(flags: string, { before = '', ...more }: { before?: string; commandLine?: string } = {}) {
   const configuration = configure(line(flags));
   return resumedConfiguration({
-    ...{ configuration, checkpoint: checkpointOf(before) },
+    configuration,
+    checkpoint: checkpointOf(before),
     withOptimizer: true,
     ...more,
   });

@@ -91,7 +91,9 @@ function resumedSchedule(
       flags: flagsWithSchedule(configuration.flags, before),
     },
     changes: changes.map(({ flag, before, now }) => ({
-      ...{ flag, before: now, now: `${before} (the checkpoint's)` },
+      flag,
+      before: now,
+      now: `${before} (the checkpoint's)`,
     })),
   };
 }

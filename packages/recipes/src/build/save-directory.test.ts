@@ -26,7 +26,10 @@ function saveDirectory(
   job: SaveDirectoryOptions['job'] = { id: undefined, restartCount: 0 },
 ): SaveDirectory {
   const one = new SaveDirectory({
-    ...{ checkpoint: { save: directory, ...checkpoint }, job, processes: alone, onMessage: () => {} },
+    checkpoint: { save: directory, ...checkpoint },
+    job,
+    processes: alone,
+    onMessage: () => {},
   });
   made.push(one);
   return one;
@@ -40,7 +43,8 @@ it('is refused while another run saves there, with the flag in the remedy, and f
   await first.prepare({ numBytes: 0 });
   for (const step of ['ownExisting', 'own'] as const)
     await expect(saveDirectory()[step]()).rejects.toMatchObject({
-      ...{ code: 'MTL_CHECKPOINT_OWNED', exitCode: 2 },
+      code: 'MTL_CHECKPOINT_OWNED',
+      exitCode: 2,
       remedy: expect.stringContaining('--save'),
     });
   await first.release();

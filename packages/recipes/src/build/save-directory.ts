@@ -94,7 +94,9 @@ export class SaveDirectory {
   async #own(directory: string): Promise<void> {
     const { job, onMessage } = this.#options;
     this.#owned = await OwnedDirectory.own({
-      ...{ directory, job: job.id, restartCount: job.restartCount },
+      directory,
+      job: job.id,
+      restartCount: job.restartCount,
       onNotice: (notice) => onMessage(`  note: ${notice}`),
     });
   }
@@ -115,6 +117,8 @@ function nameFlag(error: unknown): never {
   throw new CheckpointError(code, message, {
     ...(expected === undefined ? {} : { expected }),
     remedy: `${remedy === undefined ? '' : `${remedy}; or `}name another place with --save`,
-    ...{ details, exitCode, cause: error },
+    details,
+    exitCode,
+    cause: error,
   });
 }

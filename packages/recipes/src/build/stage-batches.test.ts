@@ -11,7 +11,8 @@ const sequenceLength = 4;
 function datasetOf(hasKeyStart: boolean): { dataset: SampleDataset; read: number[] } {
   const read: number[] = [];
   const dataset = {
-    ...{ length: 10, sequenceLength },
+    length: 10,
+    sequenceLength,
     createBatch: (batchSize) => createSampleBatch({ batchSize, sequenceLength, withKeyStart: hasKeyStart }),
     finishBatch: (batch) => batch,
     fillRow: ({ sample, batch, row }) => {
@@ -27,10 +28,17 @@ function maskedDataset(): { dataset: SampleDataset<MaskedStageBatch>; read: numb
   const read: number[] = [];
   const lengthOf = (sample: number): number => 1 + (sample % 4);
   const dataset: Partial<SampleDataset<MaskedStageBatch>> = {
-    ...{ length: 10, sequenceLength, lengthOf, finishBatch: (batch) => batch },
+    length: 10,
+    sequenceLength,
+    lengthOf,
+    finishBatch: (batch) => batch,
     createBatch: (batchSize) => ({
-      ...{ batchSize, sequenceLength, numMasked: 1, tokens: new Int32Array(batchSize * sequenceLength) },
-      ...{ lengths: new Int32Array(batchSize), sampleNumbers: new Float64Array(batchSize) },
+      batchSize,
+      sequenceLength,
+      numMasked: 1,
+      tokens: new Int32Array(batchSize * sequenceLength),
+      lengths: new Int32Array(batchSize),
+      sampleNumbers: new Float64Array(batchSize),
     }),
     fillRow: ({ sample, batch, row }) => {
       read.push(sample);
@@ -68,7 +76,9 @@ describe('what stages between the ends of a pipeline get', () => {
     expect(between.read).toEqual([]);
     expect(between.seen).toEqual(
       end.seen.map(({ batchSize, sampleNumbers }) => ({
-        ...{ batchSize, sequenceLength, sampleNumbers },
+        batchSize,
+        sequenceLength,
+        sampleNumbers,
         keyStart: undefined,
       })),
     );
@@ -80,7 +90,10 @@ describe('what stages between the ends of a pipeline get', () => {
     expect(between.read).toEqual([]);
     expect(between.seen).toEqual(
       end.seen.map(({ batchSize, lengths, sampleNumbers }) => ({
-        ...{ batchSize, sequenceLength, lengths, sampleNumbers },
+        batchSize,
+        sequenceLength,
+        lengths,
+        sampleNumbers,
       })),
     );
     // of an outline nothing counts: the last stage tells

@@ -53,7 +53,8 @@ export function trainingOptimizer(options: TrainingOptimizerOptions): AdamwOptim
     epsilon: optimizer.adamEpsilon,
     weightDecay: optimizer.weightDecay,
     clipGradient: optimizer.clipGrad,
-    ...{ groups: processes.groups, pieces },
+    groups: processes.groups,
+    pieces,
     overlapGradientReduction: parallel.overlapGradReduce,
     overlapParameterGather: parallel.overlapParamGather,
   });

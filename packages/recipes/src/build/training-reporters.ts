@@ -39,7 +39,9 @@ export async function openTrainingReporters(options: OpenReportersOptions): Prom
   const console = new ConsoleReporter({ stream, trainIterations, logInterval });
   const summary = new TrainingSummary({ flopsFormula });
   const metrics = await openMetricsFiles({
-    ...{ directory: configuration.checkpoint.save, copy: metricsJsonl, resumeIteration },
+    directory: configuration.checkpoint.save,
+    copy: metricsJsonl,
+    resumeIteration,
     onMessage: (text) => stream.write(`${text}\n`),
   });
   const tensorboard =

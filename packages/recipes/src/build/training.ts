@@ -177,7 +177,9 @@ export class Training {
     setThreadsOfRank(parallel.threads, { localSize: local.size });
     const huggingFace = await openHuggingFace(configuration);
     const { datasets, train, tokenizer, dataPath } = await dataOfRank(configuration, {
-      ...{ corpusDirectory, processes, onMessage },
+      corpusDirectory,
+      processes,
+      onMessage,
       isFirstOnHost: local.rank === 0,
     });
     const model = trainingModel(configuration, { tokenizer, huggingFace });
@@ -186,19 +188,32 @@ export class Training {
     const { device } = parallel;
     const profiler = trainingProfiler(configuration, { world, processes });
     const part = modelPart<TransformerConfiguration, NumberedBatch, ModelPiece<NumberedBatch>>({
-      ...{ configuration, model, processes, dtype, recorder: profiler, onMessage },
+      configuration,
+      model,
+      processes,
+      dtype,
+      recorder: profiler,
+      onMessage,
       work: recipe.endsWork(configuration, model),
       buildStages: recipe.buildStages,
     });
     const optimizer = trainingOptimizer({
-      ...{ configuration, processes, device, dtype },
+      configuration,
+      processes,
+      device,
+      dtype,
       parameters: part.parameters,
       pieces: new Map([...part.stages].map(([chunk, stage]) => [chunk, stage.parameters])),
     });
     const lossScaler = new LossScaler(configuration.optimizer.lossScale);
     let resumed: (ResumedConfiguration & { readonly checkpoint: Checkpoint }) | undefined;
     const progress = await loadTraining({
-      ...{ checkpoint, huggingFace, optimizer, lossScaler, processes, onMessage },
+      checkpoint,
+      huggingFace,
+      optimizer,
+      lossScaler,
+      processes,
+      onMessage,
       model: { kind: configuration.kind, model },
       parameterNames: recipe.parameterNames(model),
       restartFrom: job.restartCount > 0 && save !== undefined ? { directory: save, job } : undefined,
@@ -223,8 +238,11 @@ export class Training {
         `vocabulary ${tokenizer.vocabularySize}; ${train.length.toLocaleString('en-US')} samples to train on`,
     );
     const threads = await threadsOfTraining({
-      ...{ configuration, flopsPerSample: modelFlops(flopsShape), localSize: local.size },
-      ...{ resumed: resumed?.checkpoint, onMessage },
+      configuration,
+      flopsPerSample: modelFlops(flopsShape),
+      localSize: local.size,
+      resumed: resumed?.checkpoint,
+      onMessage,
     });
     const flopsFormula = modelFlopsFormula(flopsShape);
     const iteration = progress?.iteration ?? 0;
@@ -245,14 +263,33 @@ export class Training {
       },
     });
     const trainer = newTrainer({
-      ...{ configuration: inForce, part, optimizer, lossScaler, batches, progress, profiler },
+      configuration: inForce,
+      part,
+      optimizer,
+      lossScaler,
+      batches,
+      progress,
+      profiler,
       losses: recipe.losses(model),
       flopsPerSample: modelFlops(flopsShape),
       onGradients: options.onGradients,
     });
     return new Training({
-      ...{ configuration: inForce, processes, dataPath, model, part, tokenizer, optimizer, trainer },
-      ...{ reporters, threads, lossScaler, batches, datasets, saveDirectory, log },
+      configuration: inForce,
+      processes,
+      dataPath,
+      model,
+      part,
+      tokenizer,
+      optimizer,
+      trainer,
+      reporters,
+      threads,
+      lossScaler,
+      batches,
+      datasets,
+      saveDirectory,
+      log,
     });
   }
 
@@ -329,8 +366,11 @@ export class Training {
     // data-parallel ranks hold the same model: the first of them is enough
     if (this.processes.coordinates.dp !== 0) return undefined;
     return await this.#recipe.show({
-      ...{ configuration: this.#configuration, part: this.part, tokenizer: this.tokenizer },
-      ...{ datasets: this.#datasets, pipelineGroup: this.processes.groups.pp },
+      configuration: this.#configuration,
+      part: this.part,
+      tokenizer: this.tokenizer,
+      datasets: this.#datasets,
+      pipelineGroup: this.processes.groups.pp,
     });
   }
 
@@ -430,7 +470,12 @@ function newTrainer(parts: {
   const { progress, profiler, onGradients } = parts;
   const { training, parallel, model } = configuration;
   return new Trainer<NumberedBatch>({
-    ...{ pipeline: part.pipeline, losses, optimizer, lossScaler, batches, profiler },
+    pipeline: part.pipeline,
+    losses,
+    optimizer,
+    lossScaler,
+    batches,
+    profiler,
     learningRate: learningRateOf(configuration),
     microBatches: microBatchesOf(configuration),
     device: parallel.device,

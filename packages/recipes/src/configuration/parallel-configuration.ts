@@ -83,7 +83,10 @@ export function parallelConfiguration(options: ParallelConfigurationOptions): Pa
     ...(schedule.module === undefined ? {} : { pipelineScheduleModule: schedule.module }),
     ...(microBatchGroupSize === undefined ? {} : { microBatchGroupSize }),
     layerLayout: layerLayout({
-      ...{ flags, notices, numLayers: model.numLayers, numStages: pipelineModelParallelSize },
+      flags,
+      notices,
+      numLayers: model.numLayers,
+      numStages: pipelineModelParallelSize,
       numChunks: schedule.numChunks,
     }),
     sequenceParallel: sequenceParallel && tensorModelParallelSize > 1,
@@ -212,7 +215,8 @@ function scheduleOf(flags: FlagReader, model: CutModel, numStages: number): Sche
   const numVirtualStages = numChunks ?? (name === 'zb-v' && numStages > 1 ? 2 : 1);
   return {
     name: name ?? (numVirtualStages > 1 ? 'interleaved' : '1f1b'),
-    ...{ numVirtualStages, numChunks: numStages * numVirtualStages },
+    numVirtualStages,
+    numChunks: numStages * numVirtualStages,
   };
 }
 

@@ -70,7 +70,8 @@ async function evaluatePart(options: EvaluateTaskSetOptions, own: IndexRange): P
     );
     pipeline.evaluate({
       batches: filled.map((range) => batchOf(options, range)),
-      ...{ lossFactor: 0, sampleLossFactor: 1 },
+      lossFactor: 0,
+      sampleLossFactor: 1,
       // in the order of the schedule, which need not be that of the samples
       onLoss: (loss, microBatch) => {
         const range = ranges[microBatch];

@@ -85,7 +85,10 @@ export async function fineTune(options: FineTuneOptions): Promise<FineTuningRepo
   const processes = new TrainingProcesses({ world, parallel, ends: [placement[0]!, placement.at(-1)!] });
   const job = options.job ?? { id: undefined, restartCount: 0 };
   const saveDirectory = new SaveDirectory({
-    ...{ checkpoint: { save: checkpoint.save }, job, processes, onMessage },
+    checkpoint: { save: checkpoint.save },
+    job,
+    processes,
+    onMessage,
   });
   try {
     await saveDirectory.ownExisting();
@@ -134,7 +137,12 @@ async function fineTuneSeeds(
       continue;
     }
     const run = await FineTuningRun.build({
-      ...{ ...started, ...setup, configuration, seed, processes, onMessage },
+      ...started,
+      ...setup,
+      configuration,
+      seed,
+      processes,
+      onMessage,
       owned: saveDirectory.owned,
     });
     try {
@@ -149,8 +157,14 @@ async function fineTuneSeeds(
   }
   const { optimizer, task, epochs, globalBatchSize } = configuration;
   const report = {
-    ...{ task, model: started.start.path, epochs, globalBatchSize, learningRate: optimizer.learningRate },
-    ...{ seeds: results, median: medianResult(results), reason },
+    task,
+    model: started.start.path,
+    epochs,
+    globalBatchSize,
+    learningRate: optimizer.learningRate,
+    seeds: results,
+    median: medianResult(results),
+    reason,
   };
   if (processes.isFirst && checkpoint.save !== undefined)
     writeResult(join(checkpoint.save, 'report.json'), report);
@@ -172,7 +186,9 @@ async function openStart(
 ): Promise<Started> {
   const { bertTask, sequenceLength: usual } = fineTuningTasks[configuration.task];
   const start = await openBertStart({
-    ...{ start: configuration.start, task: bertTask, onNotice: onMessage },
+    start: configuration.start,
+    task: bertTask,
+    onNotice: onMessage,
     sequenceLength: configuration.sequenceLength ?? usual,
   });
   const { dropout } = configuration;
@@ -196,7 +212,9 @@ interface Setup {
 function setUp(options: FineTuneOptions & Started & { readonly processes: TrainingProcesses }): Setup {
   const { configuration, processes, onMessage, start, sequenceLength } = options;
   const task = fineTuningTasks[configuration.task].open({
-    ...{ ...configuration, tokenizer: start.tokenizer, sequenceLength },
+    ...configuration,
+    tokenizer: start.tokenizer,
+    sequenceLength,
   });
   for (const notice of task.notices) onMessage(notice);
   const stepsPerEpoch = checkedSteps(configuration, task);
@@ -241,7 +259,8 @@ async function openMetrics(
         ? metricsJsonl
         : join(dir, `${name}.seed-${seed}${ext}`),
     onStep: (step) => ({ ...step, otherLosses: { task_loss: step.lmLoss } }),
-    ...{ resumeIteration, onMessage },
+    resumeIteration,
+    onMessage,
   });
 }
 

@@ -2,10 +2,20 @@ import { describe, expect, it } from 'vitest';
 import { fineTuningLayout } from './fine-tuning-layout.js';
 
 const model = {
-  ...{ numLayers: 2, hiddenSize: 32, ffnHiddenSize: 128, numAttentionHeads: 2 },
-  ...{ vocabularySize: 50, makeVocabularySizeDivisibleBy: 16, maxPositionEmbeddings: 16 },
-  ...{ hiddenDropout: 0.1, attentionDropout: 0.1, layerNormEpsilon: 1e-12, geluKind: 'erf' as const },
-  ...{ initMethodStd: 0.02, tokenTypeVocabularySize: 2, sentenceOrderHead: false },
+  numLayers: 2,
+  hiddenSize: 32,
+  ffnHiddenSize: 128,
+  numAttentionHeads: 2,
+  vocabularySize: 50,
+  makeVocabularySizeDivisibleBy: 16,
+  maxPositionEmbeddings: 16,
+  hiddenDropout: 0.1,
+  attentionDropout: 0.1,
+  layerNormEpsilon: 1e-12,
+  geluKind: 'erf' as const,
+  initMethodStd: 0.02,
+  tokenTypeVocabularySize: 2,
+  sentenceOrderHead: false,
   layerNormPlacement: 'post' as const,
 };
 

@@ -47,9 +47,13 @@ export function fineTuningLayout(
   const notices: string[] = [];
   const { numLayers, numAttentionHeads, ffnHiddenSize } = model;
   const parallel = parallelConfiguration({
-    ...{ flags, worldSize, notices },
+    flags,
+    worldSize,
+    notices,
     model: {
-      ...{ numLayers, numAttentionHeads, ffnHiddenSize },
+      numLayers,
+      numAttentionHeads,
+      ffnHiddenSize,
       makeVocabSizeDivisibleBy: model.makeVocabularySizeDivisibleBy,
     },
   });

@@ -37,7 +37,8 @@ export function readSeedResult(path: string): SeedResult | undefined {
   } catch (cause) {
     throw new CheckpointError('MTL_FINE_TUNING_RESULT', `${path} is not what a fine-tuning wrote`, {
       remedy: 'remove it: its seed is evaluated again from the last checkpoint',
-      ...{ exitCode: 2, cause },
+      exitCode: 2,
+      cause,
     });
   }
 }

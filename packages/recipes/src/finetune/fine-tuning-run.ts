@@ -97,7 +97,11 @@ export class FineTuningRun {
     this.#directory = checkpoint.save === undefined ? undefined : seedDirectory(checkpoint.save, seed);
     this.#part = modelPart<BertModelConfiguration, TaskTokenBatch, BertTaskStage>({
       configuration: { parallel, training: { numMicroBatches, seed, recompute } },
-      ...{ model, processes, dtype, recorder: undefined, onMessage: options.onMessage },
+      model,
+      processes,
+      dtype,
+      recorder: undefined,
+      onMessage: options.onMessage,
       work: bertTaskEndsWork(model, { sequenceLength, task: bertTask }),
       buildStages: (stages) => buildBertTaskStages({ ...stages, task: bertTask }),
     });
@@ -105,9 +109,12 @@ export class FineTuningRun {
       configuration: {
         // Adam as BERT's fine-tuning has it (Devlin et al. 2018)
         optimizer: { ...optimizer, adamBeta1: 0.9, adamBeta2: 0.999, adamEpsilon: 1e-8 },
-        ...{ parallel, training: { seed } },
+        parallel,
+        training: { seed },
       },
-      ...{ processes, device, dtype },
+      processes,
+      device,
+      dtype,
       parameters: this.#part.parameters,
       pieces: new Map([...this.#part.stages].map(([chunk, stage]) => [chunk, stage.parameters])),
     });
@@ -132,7 +139,10 @@ export class FineTuningRun {
     );
     try {
       const { reason } = await runTraining({
-        ...{ trainer, optimizer: this.#optimizer, lossScaler: this.#lossScaler, signals },
+        trainer,
+        optimizer: this.#optimizer,
+        lossScaler: this.#lossScaler,
+        signals,
         reporters: reporters.all,
         exitInterval: configuration.exitInterval,
         save:
@@ -211,7 +221,10 @@ export class FineTuningRun {
       checkpoint: noCheckpoint,
       huggingFace: undefined,
       parameterNames: this.#parametersOfModel().map(({ name }) => name),
-      ...{ optimizer: this.#optimizer, lossScaler: this.#lossScaler, processes, onMessage },
+      optimizer: this.#optimizer,
+      lossScaler: this.#lossScaler,
+      processes,
+      onMessage,
       restartFrom: { directory: this.#directory, job: 'any' },
       nothingSaved: `seed ${seed}: nothing was saved yet, it begins at its first step`,
     });
@@ -235,7 +248,11 @@ export class FineTuningRun {
     const { configuration, layout, seed, task, processes } = this.#options;
     const { globalBatchSize, microBatchSize } = configuration;
     return taskBatches({
-      ...{ dataset: task.train, seed, consumedSamples, globalBatchSize, microBatchSize },
+      dataset: task.train,
+      seed,
+      consumedSamples,
+      globalBatchSize,
+      microBatchSize,
       isCut: this.#isCut,
       dataParallelRank: processes.coordinates.dp,
       dataParallelSize: layout.parallel.dataParallelSize,
@@ -259,18 +276,25 @@ export class FineTuningRun {
       decaySteps: trainIterations,
     });
     return new Trainer<TaskTokenBatch>({
-      ...{ pipeline: this.#part.pipeline, optimizer: this.#optimizer, lossScaler: this.#lossScaler },
+      pipeline: this.#part.pipeline,
+      optimizer: this.#optimizer,
+      lossScaler: this.#lossScaler,
       batches: options.batches,
       losses: [{ name: 'task_loss', per: 'sample', count: ({ batchSize }) => batchSize }],
       learningRate: ({ numUpdates }) => schedule.at(numUpdates),
       microBatches: new NumMicroBatches({
-        ...{ globalBatchSize, microBatchSize, dataParallelSize: parallel.dataParallelSize },
+        globalBatchSize,
+        microBatchSize,
+        dataParallelSize: parallel.dataParallelSize,
       }),
       device: parallel.device,
       sequenceLength,
       flopsPerSample: modelFlops({
-        ...{ batchSize: task.train.description.numChoices, sequenceLength },
-        ...{ numLayers: model.numLayers, hiddenSize: model.hiddenSize, ffnHiddenSize: model.ffnHiddenSize },
+        batchSize: task.train.description.numChoices,
+        sequenceLength,
+        numLayers: model.numLayers,
+        hiddenSize: model.hiddenSize,
+        ffnHiddenSize: model.ffnHiddenSize,
         // a head of a few outputs counts for nothing
         vocabSize: 0,
       }),
@@ -295,7 +319,10 @@ export class FineTuningRun {
     if (processes.isFirst && this.#directory !== undefined) {
       const { seed } = this.#options;
       writeResult(resultPath(this.#directory), {
-        ...{ seed, epochs: this.#epochs, predictions: files, isDone: false },
+        seed,
+        epochs: this.#epochs,
+        predictions: files,
+        isDone: false,
       });
     }
     onEpoch(result);
@@ -315,7 +342,10 @@ export class FineTuningRun {
     const { configuration, layout, processes } = this.#options;
     const { pipeline, placement } = this.#part;
     return evaluateTaskSet({
-      ...{ set, processes, pipeline, microBatchSize: configuration.microBatchSize },
+      set,
+      processes,
+      pipeline,
+      microBatchSize: configuration.microBatchSize,
       // as many at a time as in a step, which is a number that the schedule fits
       numMicroBatches: placement.length === 1 ? 1 : layout.numMicroBatches,
       isCut: this.#isCut,
@@ -380,6 +410,9 @@ export function resumable(configuration: FineTuningConfiguration) {
       epochs,
       globalBatchSize,
     },
-    ...{ microBatchSize, optimizer, dropout, precision },
+    microBatchSize,
+    optimizer,
+    dropout,
+    precision,
   };
 }

@@ -66,7 +66,11 @@ export class HuggingFaceExports {
     const { bertTask: task, labels } = fineTuningTasks[configuration.task];
     const tensors = configuration.checkpoint.save === undefined ? weights?.() : await this.#saved(seed);
     await writeHuggingFaceBertForTask({
-      ...{ directory, task, labels, model, tensors: tensors ?? [] },
+      directory,
+      task,
+      labels,
+      model,
+      tensors: tensors ?? [],
       ...bertTokenizerSettings(start.tokenizer),
       tokenizerFiles: await exportedTokenizerFiles(start.tokenizer.options),
     });

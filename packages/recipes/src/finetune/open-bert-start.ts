@@ -122,7 +122,11 @@ function fromScratch({ start, sequenceLength }: OpenBertStartOptions, tokenizer:
   return {
     path: undefined,
     model: {
-      ...{ numLayers, hiddenSize, numAttentionHeads, layerNormPlacement, ffnHiddenSize: 4 * hiddenSize },
+      numLayers,
+      hiddenSize,
+      numAttentionHeads,
+      layerNormPlacement,
+      ffnHiddenSize: 4 * hiddenSize,
       maxPositionEmbeddings: sequenceLength,
       vocabularySize: tokenizer.vocabularySize,
       makeVocabularySizeDivisibleBy: 128,

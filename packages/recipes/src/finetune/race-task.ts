@@ -8,7 +8,9 @@ import type { OpenedTask, TaskSet } from './task-set.js';
 export function openRaceTask({ data, tokenizer, sequenceLength }: OpenTaskOptions): OpenedTask {
   const encode = (examples: ReturnType<typeof readRaceDirectory>) =>
     encodeMultipleChoice({
-      ...{ examples, tokenizer, sequenceLength },
+      examples,
+      tokenizer,
+      sequenceLength,
       // of a short sequence half at most
       maximumQuestionLength: Math.min(128, Math.floor(sequenceLength / 2)),
     });
@@ -19,7 +21,10 @@ export function openRaceTask({ data, tokenizer, sequenceLength }: OpenTaskOption
     );
     const name = raceSetName(path);
     return {
-      ...{ name, path, numExamples: examples.length, hasLabels: true },
+      name,
+      path,
+      numExamples: examples.length,
+      hasLabels: true,
       dataset: encode(examples),
       samplesOf: (range) => range,
       predict: (_, logits) => logits.map(largestOf),

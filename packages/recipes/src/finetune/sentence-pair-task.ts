@@ -22,7 +22,8 @@ export function openSentencePairTask(task: GlueTaskName, options: OpenTaskOption
     // only the training file of QQP is known to have such rows: elsewhere they are an error
     const takes = isTraining && task === 'QQP';
     const examples = readGlueFile({
-      ...{ task, path },
+      task,
+      path,
       ...(takes ? { onBrokenRow: (row: BrokenGlueRow) => void broken.push(row) } : {}),
     });
     if (broken.length > 0) {
@@ -41,7 +42,9 @@ export function openSentencePairTask(task: GlueTaskName, options: OpenTaskOption
     const examples = read(path, false);
     const labels = examples.flatMap(({ label }) => label ?? []);
     return {
-      ...{ name: setName(path), path, numExamples: examples.length },
+      name: setName(path),
+      path,
+      numExamples: examples.length,
       dataset: encodeSentencePairs({ examples, tokenizer, sequenceLength }),
       hasLabels: labels.length === examples.length,
       samplesOf: (range) => range,

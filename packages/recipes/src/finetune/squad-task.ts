@@ -26,13 +26,18 @@ export function openSquadTask({ data, tokenizer, sequenceLength, spans }: OpenTa
     const firstOf = (example: number): number => firstWindows[example] ?? windows.length;
     const name = setName(path);
     return {
-      ...{ name, path, dataset, numExamples: file.examples.length, hasLabels: true },
+      name,
+      path,
+      dataset,
+      numExamples: file.examples.length,
+      hasLabels: true,
       samplesOf: ({ from, to }) => ({ from: firstOf(from), to: firstOf(to) }),
       predict: ({ from, to }, logits) =>
         file.examples.slice(from, to).map((example, index) => {
           const [first, end] = [firstOf(from + index), firstOf(from + index + 1)];
           const { candidates, noAnswerProbability } = bestSpans({
-            ...{ example, maximumAnswerLength },
+            example,
+            maximumAnswerLength,
             logits: windows.slice(first, end).map((window, at) => {
               const own = logits[first - firstOf(from) + at]!;
               const half = own.length / 2;
@@ -50,7 +55,8 @@ export function openSquadTask({ data, tokenizer, sequenceLength, spans }: OpenTa
         }
         const probabilitiesPath = join(directory, `${name}-no-answer.json`);
         writeSquadPredictions({
-          ...{ path, probabilitiesPath },
+          path,
+          probabilitiesPath,
           predictions: decidedTextsOf(file, predictions),
           noAnswerProbabilities: probabilitiesOf(file, predictions),
         });
@@ -90,12 +96,16 @@ function metricsOf(examples: SpanExamples, predictions: readonly SpanPrediction[
   }
   const decided = squadMetrics({ examples, predictions: decidedTextsOf(examples, predictions) });
   const searched = squadMetrics({
-    ...{ examples, predictions: textsOf(examples, predictions) },
+    examples,
+    predictions: textsOf(examples, predictions),
     noAnswerProbabilities: probabilitiesOf(examples, predictions),
   });
   const { f1, exact, hasAnswer, noAnswer } = decided;
   return {
-    ...{ f1, exact, best_f1: searched.bestF1!, best_exact: searched.bestExact! },
+    f1,
+    exact,
+    best_f1: searched.bestF1!,
+    best_exact: searched.bestExact!,
     ...(hasAnswer === undefined ? {} : { has_answer_f1: hasAnswer.f1 }),
     ...(noAnswer === undefined ? {} : { no_answer_f1: noAnswer.f1 }),
   };

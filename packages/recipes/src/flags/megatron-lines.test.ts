@@ -79,8 +79,12 @@ it("reads a BERT's, two flags given twice included, over Megatron-LM's defaults"
   expect(flags).toMatchObject({
     preset: 'none',
     values: {
-      ...{ 'layer-norm-placement': 'pre', 'attention-dropout': 0.1, 'hidden-dropout': 0.1 },
-      ...{ 'adam-beta2': 0.999, 'eval-interval': 1000, seed: 1234 },
+      'layer-norm-placement': 'pre',
+      'attention-dropout': 0.1,
+      'hidden-dropout': 0.1,
+      'adam-beta2': 0.999,
+      'eval-interval': 1000,
+      seed: 1234,
     },
   });
 });

@@ -67,7 +67,9 @@ export function parseFlags(
     checkModelOfFlags({ model, values: file.values, where: `in ${file.path}`, allowDefaults: true });
   const preset = line.preset ?? file?.preset;
   const request: ResolveFlagsOptions = {
-    ...{ given: line.values, model, unused },
+    given: line.values,
+    model,
+    unused,
     ...(file === undefined ? {} : { file }),
     ...(preset === undefined ? {} : { preset }),
   };

@@ -9,9 +9,16 @@ const words = (line: string): readonly string[] => line.split(' ').filter((word)
 const loaded: LoadedFlags = {
   source: 'Hugging Face directory gpt',
   values: {
-    ...{ 'num-layers': 2, 'hidden-size': 8, 'ffn-hidden-size': 24, 'num-attention-heads': 2 },
-    ...{ 'max-position-embeddings': 16, 'seq-length': 16, 'hidden-dropout': 0.2, gelu: 'erf' },
-    ...{ 'tokenizer-type': 'HuggingFaceTokenizer', 'tokenizer-model': 'gpt/tokenizer.json' },
+    'num-layers': 2,
+    'hidden-size': 8,
+    'ffn-hidden-size': 24,
+    'num-attention-heads': 2,
+    'max-position-embeddings': 16,
+    'seq-length': 16,
+    'hidden-dropout': 0.2,
+    gelu: 'erf',
+    'tokenizer-type': 'HuggingFaceTokenizer',
+    'tokenizer-model': 'gpt/tokenizer.json',
   },
   fixed: ['num-layers', 'hidden-dropout'],
   tokenizer: { type: 'HuggingFaceTokenizer', tokenizerModel: 'gpt/tokenizer.json', eodToken: '<end>' },
@@ -55,11 +62,19 @@ describe('a model of its own', () => {
     const { training, optimizer, model, data, logging } = configure(small);
     expect(optimizer).toMatchObject({
       learningRate: { decayStyle: 'linear', minLearningRate: 0, warmupSteps: 0 },
-      ...{ adamBeta1: 0.9, adamBeta2: 0.999, adamEpsilon: 1e-8, weightDecay: 0.01, clipGrad: 1 },
+      adamBeta1: 0.9,
+      adamBeta2: 0.999,
+      adamEpsilon: 1e-8,
+      weightDecay: 0.01,
+      clipGrad: 1,
     });
     expect(model).toMatchObject({ attentionDropout: 0.1, hiddenDropout: 0.1, initMethodStd: 0.02 });
     expect(training).toMatchObject({
-      ...{ globalBatchSize: 2, evalInterval: 1000, evalIterations: 100, seed: 1234, precision: 'fp32' },
+      globalBatchSize: 2,
+      evalInterval: 1000,
+      evalIterations: 100,
+      seed: 1234,
+      precision: 'fp32',
     });
     expect([data.split, logging.logInterval]).toEqual(['969,30,1', 100]);
   });
@@ -141,7 +156,8 @@ describe('what --load or --load-hf knows', () => {
     expect(() => withLoaded('--load-hf gpt --num-layers 2')).not.toThrow();
     expect(() => withLoaded('--load-hf gpt --num-layers 3 --hidden-dropout 0')).toThrow(
       expect.objectContaining({
-        ...{ code: 'MTL_FLAG_CONFLICT', exitCode: 2 },
+        code: 'MTL_FLAG_CONFLICT',
+        exitCode: 2,
         message: '--num-layers 3 --hidden-dropout 0 contradicts the Hugging Face directory gpt',
         expected: '--num-layers 2 --hidden-dropout 0.2, which it has',
         remedy: expect.stringContaining('leave --num-layers and --hidden-dropout out') as string,

@@ -88,7 +88,10 @@ export function resolveFlags(options: ResolveFlagsOptions): ResolvedFlags {
   const { values, sources } = layOver(layers);
   keepBelowPeak({ values, sources, preset });
   return {
-    ...{ values: Object.freeze(Object.fromEntries(values)) as Flags, sources, preset, model },
+    values: Object.freeze(Object.fromEntries(values)) as Flags,
+    sources,
+    preset,
+    model,
     given: new Set(asked.keys()),
     ...(loaded === undefined ? {} : { loaded }),
     ...(loaded?.tokenizer === undefined || hasOwnTokenizer ? {} : { loadedTokenizer: loaded.tokenizer }),

@@ -73,10 +73,21 @@ describe('predictMemory', () => {
   it('counts a slot of recorded passes for each micro-batch in flight', () => {
     const numLayers = [4, 4, 4, 4];
     const shape: MemoryShape = {
-      ...{ ...sizes, numLayers: 16, microBatchSize: 4, sequenceLength: 512, vocabSize: 256 },
-      ...{ maxPositionEmbeddings: 512, tieEmbeddings: true, bytesPerElement: 2, hiddenDropout: true },
-      ...{ recomputation: { granularity: 'none' }, tensorParallelSize: 1, sequenceParallel: false },
-      ...{ optimizerShards: 1, device: 'cuda', cudaGraphs: true },
+      ...sizes,
+      numLayers: 16,
+      microBatchSize: 4,
+      sequenceLength: 512,
+      vocabSize: 256,
+      maxPositionEmbeddings: 512,
+      tieEmbeddings: true,
+      bytesPerElement: 2,
+      hiddenDropout: true,
+      recomputation: { granularity: 'none' },
+      tensorParallelSize: 1,
+      sequenceParallel: false,
+      optimizerShards: 1,
+      device: 'cuda',
+      cudaGraphs: true,
       pipeline: { schedule: oneForwardOneBackward({ numStages: 4, numMicroBatches: 8 }), numLayers },
     };
     // of stages between the ends, which have slots of one size: three and two in flight

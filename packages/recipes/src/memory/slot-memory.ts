@@ -16,7 +16,10 @@ export function slotMemory(
   { chunk, kinds }: { readonly chunk: Chunk; readonly kinds: ReadonlySet<PassKind> },
 ): number {
   const peaks: Readonly<Record<PassKind, number>> = {
-    ...{ F: growth.F, B: untilInput + growth.B, I: untilInput + growth.I, W: untilWeight + growth.W },
+    F: growth.F,
+    B: untilInput + growth.B,
+    I: untilInput + growth.I,
+    W: untilWeight + growth.W,
   };
   return Math.max(...[...kinds].map((kind) => peaks[kind])) + (chunk.isLast ? 0 : boundary) + cutting;
 }

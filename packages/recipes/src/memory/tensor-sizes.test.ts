@@ -3,12 +3,26 @@ import type { MemoryShape } from './memory-shape.js';
 import { tensorSizes } from './tensor-sizes.js';
 
 const shape: MemoryShape = {
-  ...{ microBatchSize: 1, sequenceLength: 31, numLayers: 2, hiddenSize: 32, ffnHiddenSize: 128 },
-  ...{ numAttentionHeads: 4, vocabSize: 128, maxPositionEmbeddings: 32, tieEmbeddings: true },
-  ...{ bytesPerElement: 4, hiddenDropout: true, recomputation: { granularity: 'none' } },
-  ...{ tensorParallelSize: 2, sequenceParallel: true, optimizerShards: 1, pipeline: undefined },
+  microBatchSize: 1,
+  sequenceLength: 31,
+  numLayers: 2,
+  hiddenSize: 32,
+  ffnHiddenSize: 128,
+  numAttentionHeads: 4,
+  vocabSize: 128,
+  maxPositionEmbeddings: 32,
+  tieEmbeddings: true,
+  bytesPerElement: 4,
+  hiddenDropout: true,
+  recomputation: { granularity: 'none' },
+  tensorParallelSize: 2,
+  sequenceParallel: true,
+  optimizerShards: 1,
+  pipeline: undefined,
   bert: {
-    ...{ layerNormPlacement: 'pre', sentenceOrderHead: true, maskProbability: 0.15 },
+    layerNormPlacement: 'pre',
+    sentenceOrderHead: true,
+    maskProbability: 0.15,
     tokenTypeVocabularySize: 2,
   },
 };

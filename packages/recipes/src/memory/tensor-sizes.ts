@@ -39,7 +39,9 @@ export function tensorSizes(shape: MemoryShape): TensorSizes {
   const rowsOfHead = rowsThatHeadReads(shape);
   const bytesPerRow = (e * V) / t;
   return {
-    ...{ rows, residualRows, rowsOfHead },
+    rows,
+    residualRows,
+    rowsOfHead,
     residual: residualRows * e * H,
     gathered: shape.sequenceParallel ? rows * e * H : 0,
     attended: (rows * e * H) / t,

@@ -37,10 +37,16 @@ export function compareRuns(runs: readonly [RunInformation, RunInformation]): Ru
   const [one, other] = runs.map(({ record }) => record?.starts.at(-1)) as [Start, Start];
   const conditionsOf = (start: Start) =>
     start && {
-      ...{ model: start.model, preset: start.preset, commit: start.commit, ...start.versions },
-      ...{ 'instruction set': start.instructionSet, device: start.device, threads: start.threads.count },
-      ...{ processes: start.layout.worldSize, 'data-parallel': start.layout.data },
-      ...{ 'train iterations': start.trainIterations },
+      model: start.model,
+      preset: start.preset,
+      commit: start.commit,
+      ...start.versions,
+      'instruction set': start.instructionSet,
+      device: start.device,
+      threads: start.threads.count,
+      processes: start.layout.worldSize,
+      'data-parallel': start.layout.data,
+      'train iterations': start.trainIterations,
       datasets: start.datasets.map(({ sampledSha256 }) => sampledSha256.slice(0, 12)).join(' '),
     };
   return {

@@ -48,7 +48,10 @@ const checkpointPattern = /^iter_\d{7,}$/;
 export async function readRun(directory: string): Promise<RunInformation> {
   const record = readRunRecord(directory);
   return {
-    ...{ name: basename(resolve(directory)), directory, record, bytes: bytesOnDisk(directory) },
+    name: basename(resolve(directory)),
+    directory,
+    record,
+    bytes: bytesOnDisk(directory),
     state: (await isOwned(directory)) ? 'running' : stateOf(record),
     ...lastMetrics(metricsPath(directory)),
   };

@@ -42,7 +42,9 @@ export async function removeRun(directory: string): Promise<RemovedRun> {
   const owned = await OwnedDirectory.own({ directory }).catch((error: unknown) => {
     if (!MtlError.isInstance(error) || error.code !== 'MTL_CHECKPOINT_OWNED') throw error;
     throw new ConfigurationError('MTL_RUN_RUNNING', error.message, {
-      ...{ expected: 'a run that has ended', remedy: 'end that run first', cause: error },
+      expected: 'a run that has ended',
+      remedy: 'end that run first',
+      cause: error,
     });
   });
   try {

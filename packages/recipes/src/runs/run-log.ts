@@ -100,11 +100,20 @@ function startOf({ configuration, dataPath, threads, iteration }: StartRunOption
   const { instructionSet, onednnVersion } = hostInformation();
   return {
     time: new Date().toISOString(),
-    ...{ host: hostname(), pid: process.pid, command: [...process.argv], workingDirectory: process.cwd() },
-    ...{ model: kind, preset, flags: { ...flags }, iteration, trainIterations: training.trainIterations },
+    host: hostname(),
+    pid: process.pid,
+    command: [...process.argv],
+    workingDirectory: process.cwd(),
+    model: kind,
+    preset,
+    flags: { ...flags },
+    iteration,
+    trainIterations: training.trainIterations,
     commit: checkoutCommit(dirname(fileURLToPath(import.meta.url))),
     versions: { mtl: libraryVersion, node: process.versions.node, onednn: onednnVersion },
-    ...{ instructionSet, device: parallel.device, threads },
+    instructionSet,
+    device: parallel.device,
+    threads,
     layout: {
       worldSize: parallel.worldSize,
       tensor: parallel.tensorModelParallelSize,

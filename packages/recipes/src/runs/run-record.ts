@@ -105,7 +105,9 @@ export function writeRunRecord(directory: string, record: RunRecord): void {
   } catch (error) {
     throw new ConfigurationError('MTL_RUN_RECORD', `${path}: ${(error as Error).message}`, {
       expected: 'a file that can be written',
-      ...{ remedy: 'free space on that disk, or save elsewhere with --save', exitCode: 1, cause: error },
+      remedy: 'free space on that disk, or save elsewhere with --save',
+      exitCode: 1,
+      cause: error,
     });
   }
 }
@@ -113,6 +115,7 @@ export function writeRunRecord(directory: string, record: RunRecord): void {
 function unreadable(path: string, why: string, cause: unknown): ConfigurationError {
   return new ConfigurationError('MTL_RUN_RECORD', `${path}: ${why}`, {
     expected: 'a record that a training run wrote, of version 1',
-    ...{ remedy: `move ${path} away: checkpoints and metrics do not need it`, cause },
+    remedy: `move ${path} away: checkpoints and metrics do not need it`,
+    cause,
   });
 }

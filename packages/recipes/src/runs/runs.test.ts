@@ -39,8 +39,11 @@ const pathOf = (name: string): string => join(directory, 'runs', name);
 function start(name: string, options: Partial<StartRunOptions> & { readonly line?: string } = {}): RunLog {
   const { line = '', ...others } = options;
   return RunLog.start({
-    ...{ directory: pathOf(name), configuration: configure(`${small} ${line}`), dataPath: [prefix] },
-    ...{ threads: { count: 2, reason: 'as --threads says' }, iteration: 0 },
+    directory: pathOf(name),
+    configuration: configure(`${small} ${line}`),
+    dataPath: [prefix],
+    threads: { count: 2, reason: 'as --threads says' },
+    iteration: 0,
     onMessage: (text) => printed.push(text),
     ...others,
   })!;
@@ -66,9 +69,15 @@ describe('the record of a run', () => {
       [5, undefined, undefined, undefined],
     ]);
     expect(starts[0]).toMatchObject({
-      ...{ pid: process.pid, command: process.argv, workingDirectory: process.cwd(), trainIterations: 100 },
-      ...{ model: 'gpt', flags: { 'num-layers': 4 }, device: 'cpu', threads: { count: 2 } },
-      ...{ versions: { node: process.versions.node, mtl: expect.stringMatching(/^\d+\./) } },
+      pid: process.pid,
+      command: process.argv,
+      workingDirectory: process.cwd(),
+      trainIterations: 100,
+      model: 'gpt',
+      flags: { 'num-layers': 4 },
+      device: 'cpu',
+      threads: { count: 2 },
+      versions: { node: process.versions.node, mtl: expect.stringMatching(/^\d+\./) },
       layout: { worldSize: 1, tensor: 1, pipeline: 1, data: 1 },
       datasets: [{ prefix, idxBytes: 8, binBytes: 1 << 20 }],
     });
@@ -206,7 +215,9 @@ describe('compareRuns', () => {
     expect(flags).toEqual([{ name: 'seed', values: [1, 2] }]);
     expect(conditions).toEqual([{ name: 'threads', values: [2, 1] }]);
     expect(losses).toEqual({
-      ...{ commonSteps: 3, firstDifference: 2, validation: undefined },
+      commonSteps: 3,
+      firstDifference: 2,
+      validation: undefined,
       largest: { iteration: 2, relative: Math.abs(3 / 3.5 - 1) },
       last: { iteration: 3, losses: [2, null] },
     });

@@ -3,7 +3,10 @@ import { type ChooseThreadsOptions, chooseThreads, flopsPerThread } from './choo
 
 const choose = (options: Partial<ChooseThreadsOptions>) =>
   chooseThreads({
-    ...{ given: undefined, recorded: undefined, flopsPerMicroBatch: 100 * flopsPerThread, cores: 8 },
+    given: undefined,
+    recorded: undefined,
+    flopsPerMicroBatch: 100 * flopsPerThread,
+    cores: 8,
     measureFreeCores: async () => undefined,
     ...options,
   });

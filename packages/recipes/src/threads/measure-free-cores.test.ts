@@ -17,7 +17,7 @@ describe('measureFreeCores', () => {
       ticks += 1000;
       return statOf(ticks, idle);
     };
-    return measureFreeCores({ ...{ variables: {}, cores, read, windowMs: 1 }, now: () => ticks * 10 });
+    return measureFreeCores({ variables: {}, cores, read, windowMs: 1, now: () => ticks * 10 });
   }
 
   it('adds what cores were idle to what this process used', async () => {

@@ -28,7 +28,9 @@ async function choose(options: {
   let printed = '';
   const { count } = await threadsOfTraining({
     configuration: configure(`${small} ${line}`, worldSize),
-    ...{ flopsPerSample, localSize, resumed },
+    flopsPerSample,
+    localSize,
+    resumed,
     onMessage: (text) => {
       printed += text;
     },

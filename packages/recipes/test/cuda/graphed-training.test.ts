@@ -123,7 +123,10 @@ describe.skipIf(problem !== undefined)(`a training whose passes are recorded (${
       expect(after).toMatchObject({
         graphLaunches: 2 * numMicroBatches,
         // as without graphs
-        ...{ synchronizations: 1, copiesToHost: 1, copiesToDevice: 5 * numMicroBatches, memoryCalls: 0 },
+        synchronizations: 1,
+        copiesToHost: 1,
+        copiesToDevice: 5 * numMicroBatches,
+        memoryCalls: 0,
       });
       // of a micro-batch: five copies, each in two parts, two graphs and the sum of its losses
       const perMicroBatch = 5 * 2 + 2 + 1;

@@ -35,11 +35,19 @@ function shapeOf(options: Omit<PeakOfRankOptions, 'rank'>): MemoryShape {
   const { schedule, dtype, recomputation, hiddenDropout, isGraphed } = options;
   const numChunks = schedule.placement.length;
   return {
-    ...{ ...sizes, sequenceLength, recomputation, microBatchSize: batchSize },
-    ...{ vocabSize: sizes.vocabularySize, tieEmbeddings: true, hiddenDropout: hiddenDropout > 0 },
+    ...sizes,
+    sequenceLength,
+    recomputation,
+    microBatchSize: batchSize,
+    vocabSize: sizes.vocabularySize,
+    tieEmbeddings: true,
+    hiddenDropout: hiddenDropout > 0,
     bytesPerElement: dtype === 'float32' ? 4 : 2,
-    ...{ tensorParallelSize: 1, sequenceParallel: false, optimizerShards: 1 },
-    ...{ device: 'cuda', cudaGraphs: isGraphed },
+    tensorParallelSize: 1,
+    sequenceParallel: false,
+    optimizerShards: 1,
+    device: 'cuda',
+    cudaGraphs: isGraphed,
     pipeline: { schedule, numLayers: new Array<number>(numChunks).fill(sizes.numLayers / numChunks) },
   };
 }

@@ -6,8 +6,12 @@ import { type PipelineSchedule, waitingTensors } from '@mtl/pipeline/schedules';
 
 const numSteps = 3;
 export const sizes = {
-  ...{ numLayers: 8, hiddenSize: 2048, ffnHiddenSize: 8192, numAttentionHeads: 16 },
-  ...{ vocabularySize: 50_304, maxPositionEmbeddings: 2048 },
+  numLayers: 8,
+  hiddenSize: 2048,
+  ffnHiddenSize: 8192,
+  numAttentionHeads: 16,
+  vocabularySize: 50_304,
+  maxPositionEmbeddings: 2048,
 };
 export const [batchSize, sequenceLength] = [4, 2048];
 
@@ -34,10 +38,21 @@ export function peakOfRank(options: PeakOfRankOptions): {
   const device = 'cuda';
   const { stages, parameters } = buildGptStages({
     model: {
-      ...{ ...sizes, hiddenDropout, attentionDropout: 0, layerNormEpsilon: 1e-5, geluKind: 'tanh' },
-      ...{ makeVocabularySizeDivisibleBy: 128, initMethodStd: 0.02, tieEmbeddings: true },
+      ...sizes,
+      hiddenDropout,
+      attentionDropout: 0,
+      layerNormEpsilon: 1e-5,
+      geluKind: 'tanh',
+      makeVocabularySizeDivisibleBy: 128,
+      initMethodStd: 0.02,
+      tieEmbeddings: true,
     },
-    ...{ placement, rank, recomputation, dtype, device, seed: 1 },
+    placement,
+    rank,
+    recomputation,
+    dtype,
+    device,
+    seed: 1,
     layers: placement.map((_, chunk) => ({ start: chunk * perChunk, end: (chunk + 1) * perChunk })),
   });
   const storage = allocateParameters(parameters, { device, dtype, mainGradients: true });
@@ -79,7 +94,11 @@ export function peakOfRank(options: PeakOfRankOptions): {
 
 const ids = Int32Array.from({ length: batchSize * sequenceLength }, (_, index) => (index * 7919) % 256);
 const batch: TokenBatch = {
-  ...{ batchSize, sequenceLength, tokens: ids, labels: ids, keyStart: undefined },
+  batchSize,
+  sequenceLength,
+  tokens: ids,
+  labels: ids,
+  keyStart: undefined,
   lossMask: new Float32Array(ids.length).fill(1),
   positionIds: Int32Array.from(ids, (_, index) => index % sequenceLength),
   sampleNumbers: Float64Array.from({ length: batchSize }, (_, index) => index),

@@ -42,16 +42,24 @@ export interface TinyModel<Batch, Piece extends Stage<Batch>> {
 }
 
 const shape = {
-  ...{ numLayers, hiddenSize: 32, ffnHiddenSize: 128, numAttentionHeads: 2 },
-  ...{ vocabularySize, makeVocabularySizeDivisibleBy: 16 },
-  ...{ hiddenDropout: 0.1, attentionDropout: 0.1, layerNormEpsilon: 1e-5, geluKind: 'tanh' as const },
+  numLayers,
+  hiddenSize: 32,
+  ffnHiddenSize: 128,
+  numAttentionHeads: 2,
+  vocabularySize,
+  makeVocabularySizeDivisibleBy: 16,
+  hiddenDropout: 0.1,
+  attentionDropout: 0.1,
+  layerNormEpsilon: 1e-5,
+  geluKind: 'tanh' as const,
   initMethodStd: 0.02,
 };
 
 function cut({ device, dtype, numChunks }: Parameters<TinyModel<never, never>['build']>[0]) {
   const each = numLayers / numChunks;
   const layers = Array.from({ length: numChunks }, (_, chunk) => ({
-    ...{ start: chunk * each, end: (chunk + 1) * each },
+    start: chunk * each,
+    end: (chunk + 1) * each,
   }));
   return { device, dtype, layers, placement: layers.map(() => 0), rank: 0, seed: 3 };
 }
@@ -61,7 +69,9 @@ const sampleNumbers = (number: number): Float64Array =>
   Float64Array.from({ length: microBatchSize }, (_, b) => number * microBatchSize + b);
 
 export const tinyGpt: TinyModel<StageBatch, GptStage> = {
-  ...{ numLayers, microBatchSize, sequenceLength: lengthOfGpt },
+  numLayers,
+  microBatchSize,
+  sequenceLength: lengthOfGpt,
   losses: [{ name: 'lm_loss', per: 'token', count: numLossTokens }],
   build: (options) =>
     buildGptStages({
@@ -97,7 +107,10 @@ function maskedBatch(number: number, padded: number): MaskedTokenBatch {
     return (index < microBatchSize ? 1 : lengths[row]! - 1) * microBatchSize + row;
   });
   return {
-    ...{ batchSize: microBatchSize, sequenceLength: padded, lengths, maskedPositions },
+    batchSize: microBatchSize,
+    sequenceLength: padded,
+    lengths,
+    maskedPositions,
     tokens: Int32Array.from({ length: size }, (_, index) => token(number, index)),
     tokenTypes: Int32Array.from({ length: size }, (_, index) => (index < size / 2 ? 0 : 1)),
     maskedLabels: maskedPositions.map((position) => token(number, position + 1)),
@@ -110,12 +123,16 @@ function maskedBatch(number: number, padded: number): MaskedTokenBatch {
 
 const bert = (maxPositionEmbeddings: number): BertModelConfiguration => ({
   ...shape,
-  ...{ maxPositionEmbeddings, tokenTypeVocabularySize: 2 },
-  ...{ layerNormPlacement: 'pre', sentenceOrderHead: true },
+  maxPositionEmbeddings,
+  tokenTypeVocabularySize: 2,
+  layerNormPlacement: 'pre',
+  sentenceOrderHead: true,
 });
 
 export const tinyBert: TinyModel<MaskedStageBatch, BertStage> = {
-  ...{ numLayers, microBatchSize, sequenceLength: lengthOfBert },
+  numLayers,
+  microBatchSize,
+  sequenceLength: lengthOfBert,
   losses: [
     { name: 'mlm_loss', per: 'token', count: ({ numMasked }) => numMasked ?? 0 },
     { name: 'sop_loss', per: 'sample', count: ({ batchSize }) => batchSize },
@@ -126,21 +143,29 @@ export const tinyBert: TinyModel<MaskedStageBatch, BertStage> = {
 
 /** A classification of samples, none of which is padded as the others. */
 export const tinyTask: TinyModel<TaskTokenBatch, BertTaskStage> = {
-  ...{ numLayers, microBatchSize, sequenceLength: lengthOfGpt },
+  numLayers,
+  microBatchSize,
+  sequenceLength: lengthOfGpt,
   losses: [{ name: 'task_loss', per: 'sample', count: ({ batchSize }) => batchSize }],
   build: (options) =>
     buildBertTaskStages({
       ...cut(options),
-      ...{ model: bert(lengthOfGpt), task: { kind: 'classification', numClasses: 3 } },
+      model: bert(lengthOfGpt),
+      task: { kind: 'classification', numClasses: 3 },
     }),
   batchOf: (number, length) => {
     const { batchSize, sequenceLength, tokens, tokenTypes } = maskedBatch(number, length);
     return {
-      ...{ batchSize, sequenceLength, tokens, tokenTypes, numChoices: 1 },
+      batchSize,
+      sequenceLength,
+      tokens,
+      tokenTypes,
+      numChoices: 1,
       lengths: Int32Array.of(length - (number % 3), length - ((number + 1) % 3)),
       labels: Int32Array.from({ length: microBatchSize }, (_, b) => (number + b) % 3),
       sampleNumbers: sampleNumbers(number),
-      ...{ startPositions: undefined, endPositions: undefined },
+      startPositions: undefined,
+      endPositions: undefined,
     };
   },
 };

@@ -50,7 +50,11 @@ export async function tinyTraining<Batch, Piece extends Stage<Batch>>(
   const buffers = new ParameterBuffers(parameters, { device, dtype });
   buffers.initialize(3);
   const optimizer = new AdamwOptimizer(buffers, {
-    ...{ beta1: 0.9, beta2: 0.95, epsilon: 1e-8, weightDecay: 0.1, clipGradient: 1 },
+    beta1: 0.9,
+    beta2: 0.95,
+    epsilon: 1e-8,
+    weightDecay: 0.1,
+    clipGradient: 1,
   });
   const graphed: GraphedStage<Batch>[] = [];
   const stageOf = (piece: Piece): Stage<Batch> => {
@@ -64,14 +68,20 @@ export async function tinyTraining<Batch, Piece extends Stage<Batch>>(
   }
   const trainer = new Trainer<Batch>({
     pipeline: new Pipeline({ stages, schedule, dtype, device }),
-    ...{ optimizer, device, sequenceLength, flopsPerSample: 1, trainIterations: steps },
+    optimizer,
+    device,
+    sequenceLength,
+    flopsPerSample: 1,
+    trainIterations: steps,
     losses: trained,
     learningRate: () => 0.01,
     lossScaler: new LossScaler(
       dtype === 'float16' ? { kind: 'dynamic', initialScale: 256 } : { kind: 'constant' },
     ),
     microBatches: new NumMicroBatches({
-      ...{ globalBatchSize: microBatchSize * numMicroBatches, microBatchSize, dataParallelSize: 1 },
+      globalBatchSize: microBatchSize * numMicroBatches,
+      microBatchSize,
+      dataParallelSize: 1,
     }),
     batches: batches(),
   });

@@ -56,7 +56,10 @@ async function parametersAfter(
   const { what, value, message } = of;
   let parameters: number[][] = [];
   const training = tinyTraining({
-    ...{ model: withWrong(what, value), device, numMicroBatches: 2, onGraphMessage },
+    model: withWrong(what, value),
+    device,
+    numMicroBatches: 2,
+    onGraphMessage,
     onError: (trained) => {
       parameters = trained.map(({ data }) => data.toArray());
     },

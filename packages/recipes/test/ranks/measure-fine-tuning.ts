@@ -12,7 +12,8 @@ export default async (world: World, all: readonly FineTuningConfiguration[]): Pr
     const before = memoryStatistics('cpu').bytesInUse;
     resetPeakMemory('cpu');
     await fineTune({
-      ...{ configuration, seeds: [5] },
+      configuration,
+      seeds: [5],
       world: world.size === 1 ? undefined : world,
       local: { rank: world.rank, size: world.size },
       onMessage: () => {},

@@ -34,7 +34,8 @@ async function measure(world: World, { model, flags }: MeasureMemoryArgument): P
   const before = memoryStatistics('cpu').bytesInUse;
   resetPeakMemory('cpu');
   const training = await Training.build({
-    ...{ configuration, corpusDirectory: 'never-used' },
+    configuration,
+    corpusDirectory: 'never-used',
     stream: { write: () => true, isTTY: false },
     world: world.size === 1 ? undefined : world,
     local: { rank: world.rank, size: world.size },

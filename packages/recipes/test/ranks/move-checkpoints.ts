@@ -32,10 +32,19 @@ export interface MeasuredMove {
 }
 
 const movedModel: GptModelConfiguration = {
-  ...{ numLayers: 8, hiddenSize: 512, ffnHiddenSize: 2048, numAttentionHeads: 8 },
-  ...{ maxPositionEmbeddings: 128, vocabularySize: 8192, makeVocabularySizeDivisibleBy: 128 },
-  ...{ tieEmbeddings: true, layerNormEpsilon: 1e-5, geluKind: 'tanh', initMethodStd: 0.02 },
-  ...{ hiddenDropout: 0, attentionDropout: 0 },
+  numLayers: 8,
+  hiddenSize: 512,
+  ffnHiddenSize: 2048,
+  numAttentionHeads: 8,
+  maxPositionEmbeddings: 128,
+  vocabularySize: 8192,
+  makeVocabularySizeDivisibleBy: 128,
+  tieEmbeddings: true,
+  layerNormEpsilon: 1e-5,
+  geluKind: 'tanh',
+  initMethodStd: 0.02,
+  hiddenDropout: 0,
+  attentionDropout: 0,
 };
 
 /** A GPT and its optimizer as one rank of a training holds them, and its checkpoints moved in and out. */
@@ -50,16 +59,25 @@ export default async function moveCheckpoints(
   });
   const { groups, coordinates } = processes;
   const stage = new GptStage({
-    ...{ model: movedModel, device: 'cpu', dtype: 'float32', seed: 1 },
+    model: movedModel,
+    device: 'cpu',
+    dtype: 'float32',
+    seed: 1,
     tensorParallel: groups.tp && { group: groups.tp, sequenceParallel: true },
   });
   const buffers = new ParameterBuffers(stage.parameters, {
-    ...{ device: 'cpu', dtype: 'float32' },
+    device: 'cpu',
+    dtype: 'float32',
     sharing: { rank: coordinates.dp, size: dataParallelSize, distributed },
   });
   buffers.initialize(1);
   const optimizer = new AdamwOptimizer(buffers, {
-    ...{ beta1: 0.9, beta2: 0.95, epsilon: 1e-8, weightDecay: 0.1, clipGradient: 1, groups },
+    beta1: 0.9,
+    beta2: 0.95,
+    epsilon: 1e-8,
+    weightDecay: 0.1,
+    clipGradient: 1,
+    groups,
   });
   const tensors = () => [...weightTensors(optimizer), ...optimizerTensors(optimizer)];
   const ranks = new Ranks({ groups, device: 'cpu' });
@@ -67,7 +85,12 @@ export default async function moveCheckpoints(
   const act: Readonly<Record<Move, (directory: string) => Promise<unknown>>> = {
     save: (directory) =>
       saveCheckpoint({
-        ...{ directory, iteration: 1, tensors: tensors(), state: {}, rank, worldSize: world.size },
+        directory,
+        iteration: 1,
+        tensors: tensors(),
+        state: {},
+        rank,
+        worldSize: world.size,
         barrier: async (succeeded) => ranks.maximum([succeeded ? 0 : 1])[0] === 0,
       }),
     load: async (directory) => {

@@ -33,7 +33,8 @@ async function observe(
 ): Promise<ObservedStep[]> {
   const configuration = validateConfiguration(parseFlags([...flags]), { worldSize: world.size });
   const training = await Training.build({
-    ...{ configuration, corpusDirectory: 'never-used' },
+    configuration,
+    corpusDirectory: 'never-used',
     stream: { write: () => true, isTTY: false },
     world: world.size === 1 ? undefined : world,
     local: { rank: world.rank, size: world.size },

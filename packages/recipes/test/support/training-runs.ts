@@ -145,7 +145,9 @@ export class TrainingRuns {
 
   #argumentsOf(trainings: readonly Training[]): TrainGptArgument[] {
     return trainings.map(({ name, flags = [], leftOut = [], flagsOfRank = {}, isRestart = false, job }) => ({
-      ...{ isRestart, flagsOfRank, job },
+      isRestart,
+      flagsOfRank,
+      job,
       model: this.#model,
       flags: [
         ...withoutFlags(this.#recipe, [...flags, ...leftOut]),

@@ -147,7 +147,9 @@ function notWritable(
 ): ConfigurationError {
   if (error instanceof ConfigurationError) return error;
   return new ConfigurationError('MTL_METRICS_FILE', `${path}: ${(error as Error).message}`, {
-    ...{ expected: 'a file that can be written', exitCode, cause: error },
+    expected: 'a file that can be written',
+    exitCode,
+    cause: error,
     remedy: 'free space on that disk, or have the metrics written elsewhere',
   });
 }

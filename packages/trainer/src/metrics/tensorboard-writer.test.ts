@@ -87,7 +87,11 @@ describe('TensorboardWriter', () => {
     writer.validation({ iteration: 2, consumedSamples: 8, loss: 30 });
     const otherLosses = { mlm_loss: 3, sop_loss: 2 };
     writer.validation({
-      ...{ iteration: 3, consumedSamples: 12, loss: 5, otherLosses, tokenLosses: ['mlm_loss'] },
+      iteration: 3,
+      consumedSamples: 12,
+      loss: 5,
+      otherLosses,
+      tokenLosses: ['mlm_loss'],
     });
     writer.close();
     const all = points();

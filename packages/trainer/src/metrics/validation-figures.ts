@@ -18,7 +18,8 @@ export function validationFigures({
   const isWhole = Object.keys(otherLosses).length === 0;
   const named = new Set(tokenLosses ?? (isWhole ? ['lm_loss'] : []));
   const figure = (key: string, value: number): ValidationFigure => ({
-    ...{ key, value },
+    key,
+    value,
     perplexity: named.has(key) ? Math.exp(Math.min(20, value)) : undefined,
   });
   return [figure('lm_loss', loss), ...Object.entries(otherLosses).map(([key, value]) => figure(key, value))];

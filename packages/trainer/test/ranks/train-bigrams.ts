@@ -85,7 +85,12 @@ export default async function trainBigrams(
   });
   buffers.initialize(1);
   const optimizer = new AdamwOptimizer(buffers, {
-    ...{ beta1: 0.9, beta2: 0.99, epsilon: 1e-8, weightDecay: 0.01, clipGradient: 1, groups },
+    beta1: 0.9,
+    beta2: 0.99,
+    epsilon: 1e-8,
+    weightDecay: 0.01,
+    clipGradient: 1,
+    groups,
     overlapGradientReduction: overlap,
     overlapParameterGather: overlap,
   });
@@ -95,7 +100,12 @@ export default async function trainBigrams(
   const isShort = dataEnd?.rank === rank;
   const pipeline = onePiece(stage);
   const trainer = new Trainer<BigramBatch>({
-    ...{ pipeline, optimizer, lossScaler, device: 'cpu', sequenceLength: 2, flopsPerSample: 100 },
+    pipeline,
+    optimizer,
+    lossScaler,
+    device: 'cpu',
+    sequenceLength: 2,
+    flopsPerSample: 100,
     learningRate: () => 0.05,
     microBatches: new NumMicroBatches({ globalBatchSize, microBatchSize: 1, dataParallelSize: dp }),
     batches: batches({
@@ -105,7 +115,8 @@ export default async function trainBigrams(
     }),
     losses: [
       {
-        ...{ name: 'lm_loss', per: 'token' },
+        name: 'lm_loss',
+        per: 'token',
         count: ({ tokens }) => tokens.length - (argument.shrinkTokenCount && rank === 1 ? 0.5 : 0),
       },
     ],
@@ -121,7 +132,10 @@ export default async function trainBigrams(
     },
   };
   const result = await runTraining<BigramBatch>({
-    ...{ trainer, optimizer, lossScaler, signals },
+    trainer,
+    optimizer,
+    lossScaler,
+    signals,
     reporters: [{ step: (step) => steps.push(step), validation: ({ loss }) => validation.push(loss) }],
     save:
       save === undefined

@@ -50,8 +50,11 @@ async function convert(flags: ConvertFlags): Promise<void> {
   if (load !== undefined && saveHf !== undefined && loadHf === undefined && save === undefined) {
     const stored = dtype ?? 'float32';
     const path = await checkpointToHuggingFace({
-      ...{ load, checkpointStep: ckptStep, directory: saveHf },
-      ...{ dtype: storedDtypes[stored], onNotice },
+      load,
+      checkpointStep: ckptStep,
+      directory: saveHf,
+      dtype: storedDtypes[stored],
+      onNotice,
     });
     process.stdout.write(`${path} -> ${saveHf} (${stored})\n`);
     return;

@@ -56,7 +56,10 @@ function splitModel(argv: readonly string[]): { model: ModelKind; flags: readonl
 
 /** What indices do not depend on. */
 const unused: Flags = {
-  ...{ 'num-layers': 1, 'hidden-size': 1, 'num-attention-heads': 1, 'max-position-embeddings': 2 ** 31 },
+  'num-layers': 1,
+  'hidden-size': 1,
+  'num-attention-heads': 1,
+  'max-position-embeddings': 2 ** 31,
   lr: 1,
 };
 

@@ -161,7 +161,10 @@ async function runTask(
 ): Promise<TaskResult> {
   const path = flags.validData!;
   const { report, table } = await task.run({
-    ...{ path, loaded, windows, batchSize: flags.microBatchSize },
+    path,
+    loaded,
+    windows,
+    batchSize: flags.microBatchSize,
     onProgress: (fraction) => bar.update(fraction, task.name),
   });
   const how = task.defaultStride === undefined ? {} : windows;

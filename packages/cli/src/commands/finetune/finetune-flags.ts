@@ -100,7 +100,10 @@ export function configurationOfFlags(
     );
   }
   return {
-    ...{ task: flags.task, data, start: startOf(flags), sequenceLength: flags.seqLength },
+    task: flags.task,
+    data,
+    start: startOf(flags),
+    sequenceLength: flags.seqLength,
     spans: {
       documentStride: flags.docStride,
       maximumQueryLength: flags.maxQueryLength,
@@ -110,19 +113,28 @@ export function configurationOfFlags(
     globalBatchSize: flags.globalBatchSize ?? preset.globalBatchSize,
     microBatchSize: flags.microBatchSize,
     optimizer: {
-      ...{ learningRate: flags.lr ?? preset.learningRate, minLearningRate: flags.minLr },
-      ...{ decayStyle, warmupFraction, weightDecay, clipGrad },
+      learningRate: flags.lr ?? preset.learningRate,
+      minLearningRate: flags.minLr,
+      decayStyle,
+      warmupFraction,
+      weightDecay,
+      clipGrad,
     },
     dropout: flags.dropout,
     precision: flags.bf16 === true ? 'bf16' : flags.fp16 === true ? 'fp16' : 'fp32',
-    ...{ parallel, recompute },
+    parallel,
+    recompute,
     checkpoint: {
-      ...{ save: flags.save, saveHuggingFace: flags.saveHf },
-      ...{ saveInterval: flags.saveInterval, keepLast: flags.keepLast },
+      save: flags.save,
+      saveHuggingFace: flags.saveHf,
+      saveInterval: flags.saveInterval,
+      keepLast: flags.keepLast,
       // what a launcher starts again goes on
       resume: flags.resume === true || (isRestart && flags.save !== undefined),
     },
-    ...{ logInterval: flags.logInterval, metricsJsonl: flags.metricsJsonl, exitInterval: flags.exitInterval },
+    logInterval: flags.logInterval,
+    metricsJsonl: flags.metricsJsonl,
+    exitInterval: flags.exitInterval,
   };
 }
 
@@ -196,7 +208,9 @@ function startOf(flags: FinetuneFlags): FineTuningConfiguration['start'] {
   }
   const tokenizer = tokenizerOfFlags(flags);
   return {
-    ...{ load: flags.load, checkpointStep: flags.ckptStep, loadHuggingFace: flags.loadHf },
+    load: flags.load,
+    checkpointStep: flags.ckptStep,
+    loadHuggingFace: flags.loadHf,
     initialWeights: flags.fromScratch === true,
     scratch:
       numLayers === undefined || hiddenSize === undefined || numAttentionHeads === undefined

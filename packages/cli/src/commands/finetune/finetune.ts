@@ -143,7 +143,9 @@ async function runFinetune(flags: FinetuneFlags): Promise<void> {
   const parallel: ParallelFlags = trainingFlagValues(flags, parallelFlagNames);
   const recompute: RecomputeFlags = trainingFlagValues(flags, recomputeFlagNames);
   const joined = await joinProcesses({
-    ...{ variables: process.env, device: parallel.device, onMessage },
+    variables: process.env,
+    device: parallel.device,
+    onMessage,
     allowTf32: parallel['allow-tf32'],
     timeoutMinutes: parallel['distributed-timeout-minutes'],
     backend: parallel['distributed-backend'],

@@ -106,7 +106,8 @@ function launchOptions(program: string, args: readonly string[], flags: RunFlags
   }
   return {
     numProcessesPerNode: nprocPerNode,
-    ...{ numNodes: nnodes, nodeRank },
+    numNodes: nnodes,
+    nodeRank,
     masterAddress: nnodes === 1 ? loopback : masterAddr!,
     masterPort: masterPort ?? (nnodes === 1 ? 0 : defaultPort),
     maxRestarts: flags.maxRestarts,

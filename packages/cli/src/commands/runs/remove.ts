@@ -20,7 +20,8 @@ async function remove(names: readonly string[], { yes, json }: { yes?: true; jso
   const running = runs.find(({ state }) => state === 'running');
   if (running !== undefined) {
     throw new ConfigurationError('MTL_RUN_RUNNING', `${running.directory} is a run under way`, {
-      ...{ expected: 'runs that have ended', remedy: 'end it first, or leave it out: nothing was deleted' },
+      expected: 'runs that have ended',
+      remedy: 'end it first, or leave it out: nothing was deleted',
     });
   }
   const removed: Array<{

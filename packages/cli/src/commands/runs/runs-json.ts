@@ -4,7 +4,10 @@ import type { RunInformation } from '@mtl/recipes';
 export function runJson({ name, directory, state, step, validation, bytes, record }: RunInformation) {
   const starts = record?.starts ?? [];
   return {
-    ...{ name, directory, state, bytes },
+    name,
+    directory,
+    state,
+    bytes,
     iteration: step?.iteration ?? 0,
     trainIterations: starts.at(-1)?.trainIterations ?? null,
     loss: step?.lm_loss ?? null,

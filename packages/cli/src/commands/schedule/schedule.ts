@@ -129,7 +129,9 @@ function runComparison(name: string, flags: ScheduleFlags, command: Command): vo
   }
   const { isTTY, columns } = process.stdout;
   const { text, json, svg } = compareTrace({
-    ...{ name, text: readText('--compare', name), communication: flags.communicationTime },
+    name,
+    text: readText('--compare', name),
+    communication: flags.communicationTime,
     width: isTTY === true ? columns : undefined,
   });
   write('--svg', flags.svg, () => svg);
@@ -156,8 +158,10 @@ function scheduleOf(flags: ScheduleFlags): PipelineSchedule {
       });
     }
     const size = {
-      ...{ numStages: stages!, numMicroBatches: microBatches! },
-      ...{ numChunks: chunks, microBatchGroupSize },
+      numStages: stages!,
+      numMicroBatches: microBatches!,
+      numChunks: chunks,
+      microBatchGroupSize,
     };
     return /\.[cm]?js$/.test(name) ? loadScheduleModule(name)(size) : buildSchedule(name, size);
   }

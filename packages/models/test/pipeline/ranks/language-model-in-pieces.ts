@@ -25,11 +25,19 @@ export default function languageModelInPieces(
   const tensorGroup = world.createGroup({ name: 'tp', ranks: mesh.groupOf(world.rank, ['tp']) });
   const model = { ...smallGpt, numLayers };
   const layers = cutLayers({
-    ...{ numLayers, numChunks: placement.length, layout: 'balanced' },
+    numLayers,
+    numChunks: placement.length,
+    layout: 'balanced',
     work: { embedding: 0, head: 1 },
   });
   const { stages, parameters } = buildGptStages({
-    ...{ model, device: 'cpu', dtype: 'float32', seed, layers, placement, rank: group.rank },
+    model,
+    device: 'cpu',
+    dtype: 'float32',
+    seed,
+    layers,
+    placement,
+    rank: group.rank,
     tensorParallel: { group: tensorGroup, sequenceParallel: false },
   });
   const storage = allocateParameters(parameters, { device: 'cpu', dtype: 'float32' });

@@ -83,6 +83,9 @@ function resultOf(
   return {
     perplexity: Math.exp(negativeLogLikelihood / numOriginalTokens),
     adjustedPerplexity: Math.exp(Math.min(20, negativeLogLikelihood / (numOriginalTokens - 1))),
-    ...{ tokenPerplexity, numOriginalTokens, numScored, negativeLogLikelihood },
+    tokenPerplexity,
+    numOriginalTokens,
+    numScored,
+    negativeLogLikelihood,
   };
 }

@@ -82,7 +82,10 @@ export class Launcher {
         { length: numProcessesPerNode },
         (_, localRank) =>
           new RankProcess({
-            ...{ launch: this.#options, localRank, restartCount: attempt, port },
+            launch: this.#options,
+            localRank,
+            restartCount: attempt,
+            port,
             inheritsOutput: showsProgress && localRank === 0,
           }),
       );
@@ -111,7 +114,10 @@ export class Launcher {
     const { numNodes, numProcessesPerNode, masterAddress, masterPort, secret, heartbeatLimitMs } =
       this.#options;
     return new StoreServer({
-      ...{ address: masterAddress, secret, attempt, heartbeatLimitMs },
+      address: masterAddress,
+      secret,
+      attempt,
+      heartbeatLimitMs,
       ports: [numNodes === 1 ? masterPort : 0],
       worldSize: numNodes * numProcessesPerNode,
     });

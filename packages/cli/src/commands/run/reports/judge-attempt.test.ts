@@ -5,10 +5,18 @@ import type { HostReport } from './host-report.js';
 import { judgeAttempt } from './judge-attempt.js';
 
 const ended = (rank: number, change: Partial<RankExit> = {}): RankExit => ({
-  ...{ rank, status: 0, signal: null, lastMessage: '', error: '', wasSignalled: false, ...change },
+  rank,
+  status: 0,
+  signal: null,
+  lastMessage: '',
+  error: '',
+  wasSignalled: false,
+  ...change,
 });
 const report = (ends: readonly RankExit[], firstToFail?: number): HostReport => ({
-  ...{ ends, firstToFail, wasSignalled: false },
+  ends,
+  firstToFail,
+  wasSignalled: false,
 });
 const naming = (rank: number) =>
   new CommunicationError('MTL_RANK_DIED', `rank ${rank} died`, { details: { rank } });
@@ -70,7 +78,8 @@ describe('judgeAttempt', () => {
     const peer = (rank: number) =>
       ended(rank, { status: 1, lastMessage: 'error[MTL_CHECKPOINT_PEER]: iteration 4 was not saved' });
     const waiting = ended(1, {
-      ...{ status: 1, lastMessage: 'error[MTL_NOT_FINITE]: barrier, rank 1 waited 1 s: rank 3 failed: x' },
+      status: 1,
+      lastMessage: 'error[MTL_NOT_FINITE]: barrier, rank 1 waited 1 s: rank 3 failed: x',
     });
     const reports = [
       report([peer(0), waiting], 0),

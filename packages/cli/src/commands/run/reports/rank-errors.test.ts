@@ -3,7 +3,12 @@ import type { RankExit } from '../launcher/rank-process.js';
 import { RankErrors } from './rank-errors.js';
 
 const ended = (rank: number, status: number, error: string): RankExit => ({
-  ...{ rank, status, signal: null, error, lastMessage: error.split('\n')[0]!, wasSignalled: false },
+  rank,
+  status,
+  signal: null,
+  error,
+  lastMessage: error.split('\n')[0]!,
+  wasSignalled: false,
 });
 const flag = 'error[MTL_FLAG]: no flag --x\n  remedy: --help';
 
