@@ -1,6 +1,6 @@
 import { Checkpoint, type JsonObject } from '@mtl/checkpoint';
 import type { World } from '@mtl/comm';
-import type { NumberedBatch, SplitDatasets, Tokenizer } from '@mtl/data';
+import type { MicroBatchSamplerOptions, NumberedBatch, SplitDatasets, Tokenizer } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
 import type { TransformerConfiguration } from '@mtl/models';
 import { type AdamwOptimizer, LearningRateSchedule, LossScaler } from '@mtl/optimizer';
@@ -185,7 +185,6 @@ export class Training {
     const model = trainingModel(configuration, { tokenizer, huggingFace });
     if (checkpoint.saveHuggingFace !== undefined) recipe.checkSaveHuggingFace(model);
     const dtype = dtypeOfPrecision[training.precision];
-    const { device } = parallel;
     const profiler = trainingProfiler(configuration, { world, processes });
     const part = modelPart<TransformerConfiguration, NumberedBatch, ModelPiece<NumberedBatch>>({
       configuration,
@@ -200,7 +199,7 @@ export class Training {
     const optimizer = trainingOptimizer({
       configuration,
       processes,
-      device,
+      device: parallel.device,
       dtype,
       parameters: part.parameters,
       pieces: new Map([...part.stages].map(([chunk, stage]) => [chunk, stage.parameters])),
@@ -225,18 +224,14 @@ export class Training {
     const inForce = resumed?.configuration ?? configuration;
     optimizer.weightDecay = inForce.optimizer.weightDecay;
     for (const note of resumed?.notes ?? []) onMessage(note);
+    const numParameters = recipe.numParameters(model);
     // weights and both moments of Adam in float32
-    const numBytes = 12 * recipe.numParameters(model);
-    await saveDirectory.prepare({ numBytes });
-    if (progress !== undefined && progress.iteration >= training.trainIterations) {
-      const reached = `${progress.iteration} iterations are done and --train-iters is ${training.trainIterations}`;
-      onMessage(`  note: ${reached}: nothing is left to train; a larger one goes on`);
+    await saveDirectory.prepare({ numBytes: 12 * numParameters });
+    const iteration = progress?.iteration ?? 0;
+    for (const line of descriptionOf(configuration, { iteration, numParameters, tokenizer, train })) {
+      onMessage(line);
     }
     const flopsShape = flopsShapeOf(configuration, model);
-    onMessage(
-      `${configuration.kind.toUpperCase()} of ${recipe.numParameters(model).toLocaleString('en-US')} parameters in ${training.precision}, ` +
-        `vocabulary ${tokenizer.vocabularySize}; ${train.length.toLocaleString('en-US')} samples to train on`,
-    );
     const threads = await threadsOfTraining({
       configuration,
       flopsPerSample: modelFlops(flopsShape),
@@ -245,7 +240,6 @@ export class Training {
       onMessage,
     });
     const flopsFormula = modelFlopsFormula(flopsShape);
-    const iteration = progress?.iteration ?? 0;
     const start = { directory: save, configuration, dataPath, threads, iteration, onMessage };
     const log = processes.isFirst ? RunLog.start(start) : undefined;
     const reporters = processes.isFirst
@@ -254,13 +248,7 @@ export class Training {
     const batches = recipe.batches({
       dataset: train,
       needsTokens: part.pipeline.isFirst || part.pipeline.isLast,
-      sampler: {
-        kind: 'single',
-        microBatchSize: training.microBatchSize,
-        consumedSamples: progress?.consumedSamples ?? 0,
-        dataParallelRank: processes.coordinates.dp,
-        dataParallelSize: parallel.dataParallelSize,
-      },
+      sampler: samplerOf(configuration, { processes, consumedSamples: progress?.consumedSamples ?? 0 }),
     });
     const trainer = newTrainer({
       configuration: inForce,
@@ -414,16 +402,50 @@ export class Training {
     const { dataParallelSize } = this.#configuration.parallel;
     const { pipeline } = this.part;
     const needsTokens = pipeline.isFirst || pipeline.isLast;
-    const sampler = {
-      ...({ kind: 'single', microBatchSize, dataParallelSize } as const),
-      dataParallelRank: this.processes.coordinates.dp,
-    };
+    const sampler = samplerOf(this.#configuration, { processes: this.processes });
     return {
       interval: evalInterval,
       numMicroBatches: (evalIterations * globalBatchSize) / (microBatchSize * dataParallelSize),
       open: () => this.#recipe.batches({ dataset, sampler, needsTokens, thread: 'main' }),
     };
   }
+}
+
+/** Which samples this rank's micro-batches are made of. */
+function samplerOf(
+  { training, parallel }: PretrainingConfiguration,
+  of: { readonly processes: TrainingProcesses; readonly consumedSamples?: number },
+): Omit<MicroBatchSamplerOptions, 'totalSamples'> {
+  return {
+    kind: 'single',
+    microBatchSize: training.microBatchSize,
+    consumedSamples: of.consumedSamples ?? 0,
+    dataParallelRank: of.processes.coordinates.dp,
+    dataParallelSize: parallel.dataParallelSize,
+  };
+}
+
+interface DescriptionOptions {
+  /** Iterations that are done. */
+  readonly iteration: number;
+  readonly numParameters: number;
+  readonly tokenizer: Pick<Tokenizer, 'vocabularySize'>;
+  readonly train: { readonly length: number };
+}
+
+/** The lines at the start of a run: what is trained, and a note where nothing is left to train. */
+function descriptionOf(
+  { kind, training: { precision, trainIterations } }: PretrainingConfiguration,
+  { iteration, numParameters, tokenizer, train }: DescriptionOptions,
+): readonly string[] {
+  const counted = (count: number): string => count.toLocaleString('en-US');
+  const isDone = iteration > 0 && iteration >= trainIterations;
+  const reached = `${iteration} iterations are done and --train-iters is ${trainIterations}`;
+  return [
+    ...(isDone ? [`  note: ${reached}: nothing is left to train; a larger one goes on`] : []),
+    `${kind.toUpperCase()} of ${counted(numParameters)} parameters in ${precision}, ` +
+      `vocabulary ${tokenizer.vocabularySize}; ${counted(train.length)} samples to train on`,
+  ];
 }
 
 interface DataOfRankOptions {
