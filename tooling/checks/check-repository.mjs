@@ -7,6 +7,7 @@ import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { checkPhrases } from './phrases.mjs';
 import { longComments, wrappedPattern } from './wrap-comments.mjs';
 
 const maximumLines = 600;
@@ -107,6 +108,8 @@ function selfTest() {
     checkLayer('packages/a', { tags: ['b'] }, { a: { dependencies: { allow: [] } } }),
     checkSkips('packages/a/test/cuda/b.test.ts', 'packages/a/test/cuda/c.test.ts: d # why\n'),
     checkChangeset('a.md', "---\n'@mtl/a': patch\n'@mtl/app': patch\n---\n\nText\n", ['packages/a']),
+    checkPhrases('a.md', 'Kernels are held against the reference.\n'),
+    checkPhrases('a.md', 'Cards are mended.\n'),
   ];
   const passing = [
     checkFile('packages/a/src/fine-name.test.ts', 'x\n'.repeat(800)),
@@ -117,6 +120,7 @@ function selfTest() {
     checkLayer('packages/a', { tags: ['a'] }, { a: { dependencies: { allow: [] } } }),
     checkSkips('packages/a/test/cuda/b.test.ts', 'packages/a/test/cuda/b.test.ts: d # why\n'),
     checkChangeset('a.md', "---\n'@mtl/a': patch\n---\n\nOf @mtl/app\n", ['packages/a']),
+    checkPhrases('a.md', 'node tooling/cuda/on-card.mjs compares an amendment with a discarded one.\n'),
   ];
   const broken =
     failing.some((problems) => problems.length === 0) || passing.some((problems) => problems.length > 0);
@@ -148,6 +152,9 @@ if (!process.argv.includes('--self-test')) {
     ...files
       .filter((path) => /^\.changeset\/(?!README).*\.md$/.test(path))
       .flatMap((path) => checkChangeset(path, readFileSync(join(root, path), 'utf8'), folders)),
+    ...files
+      .filter((path) => path.endsWith('.md'))
+      .flatMap((path) => checkPhrases(path, readFileSync(join(root, path), 'utf8'))),
     ...files.flatMap((path) => checkSkips(path, readFileSync(join(root, '.ci/allowed-skips'), 'utf8'))),
     ...[...folders].flatMap((folder) => checkPackage(folder, new Set(files))),
     ...[...folders]
