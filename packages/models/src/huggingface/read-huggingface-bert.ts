@@ -43,8 +43,13 @@ export async function readHuggingFaceBert(options: {
 }): Promise<HuggingFaceBert> {
   const { directory, makeVocabularySizeDivisibleBy = 128 } = options;
   const { fields, dtype, tokenizerFiles } = await openHuggingFaceDirectory(directory);
+  // before the weights: what is not supported is the reason, whether they are there or not
+  const described = parseBertConfiguration(fields, {
+    makeVocabularySizeDivisibleBy,
+    sentenceOrderHead: true,
+  });
   const sentenceOrderHead = options.sentenceOrderHead ?? (await hasSentenceHead(directory));
-  const configuration = parseBertConfiguration(fields, { makeVocabularySizeDivisibleBy, sentenceOrderHead });
+  const configuration = { ...described, sentenceOrderHead };
   const names = () => bertWeightNames(configuration);
   await checkHuggingFaceWeights({ ...configuration, directory, ...bertEmbedding, names });
   return {

@@ -1,0 +1,103 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type ModelKind, runTrainingProgram } from '@mtl/recipes';
+import { afterAll, afterEach, describe, expect, it, vi } from 'vitest';
+import { runMtl } from '../src/index.js';
+import { filesUnder, temporaryDirectory } from './support/temporary-directory.js';
+
+const directory = temporaryDirectory();
+const inDirectory = (name: string): string => join(directory.path, name);
+afterAll(() => directory.dispose());
+afterEach(() => vi.restoreAllMocks());
+
+function writeModel(name: string, config: object): void {
+  mkdirSync(inDirectory(name));
+  writeFileSync(join(inDirectory(name), 'config.json'), JSON.stringify(config));
+}
+
+const llama = {
+  ...{ model_type: 'llama', hidden_size: 32, num_attention_heads: 4, num_hidden_layers: 2, vocab_size: 99 },
+  ...{ intermediate_size: 64, max_position_embeddings: 32, hidden_act: 'silu', rope_theta: 10_000 },
+};
+const gpt2 = { model_type: 'gpt2', n_embd: 32, n_head: 4, n_layer: 2, n_positions: 32, vocab_size: 99 };
+const bert = {
+  ...{ model_type: 'bert', hidden_size: 32, num_attention_heads: 4, num_hidden_layers: 2, vocab_size: 99 },
+  ...{ intermediate_size: 64, max_position_embeddings: 32 },
+};
+writeModel('llama', llama);
+writeModel('gpt2-with-rope', { ...gpt2, rope_scaling: { factor: 2 } });
+writeModel('gpt2-with-relu', { ...gpt2, activation_function: 'relu' });
+writeModel('bert-with-rope', { ...bert, rope_theta: 10_000 });
+writeModel('bert-with-relu', { ...bert, hidden_act: 'relu' });
+writeFileSync(inDirectory('text.txt'), 'some text');
+mkdirSync(inDirectory('QQP'));
+for (const name of ['train', 'dev']) {
+  const header = 'id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n';
+  writeFileSync(join(inDirectory('QQP'), `${name}.tsv`), `${header}0\t0\t0\ta cat\ta dog\t0\n`);
+}
+
+/** What a command prints to standard error, and how it ends. */
+interface Refusal {
+  readonly status: number;
+  readonly stderr: string;
+}
+
+async function mtl(...argv: string[]): Promise<Refusal> {
+  let stderr = '';
+  vi.spyOn(process.stderr, 'write').mockImplementation((text) => {
+    stderr += String(text);
+    return true;
+  });
+  const status = await runMtl(argv);
+  return { status, stderr };
+}
+
+async function train(model: ModelKind, ...argv: string[]): Promise<Refusal> {
+  const error = vi.spyOn(console, 'error').mockImplementation(() => {});
+  const exit = vi.spyOn(process, 'exit').mockImplementation((() => {}) as typeof process.exit);
+  await runTrainingProgram({ model, program: `${model}-train`, description: 'Trains.', argv });
+  return { status: Number(exit.mock.calls[0]?.[0]), stderr: error.mock.calls.join('\n') };
+}
+
+const gptModels = ['llama', 'gpt2-with-rope', 'gpt2-with-relu'];
+const bertModels = ['llama', 'bert-with-rope', 'bert-with-relu'];
+
+/** A command on a model directory, and the models that it cannot take. */
+const commands: ReadonlyArray<readonly [string, readonly string[], (model: string) => Promise<Refusal>]> = [
+  ['gpt-train', gptModels, (model) => train('gpt', '--load-hf', model)],
+  ['bert-train', bertModels, (model) => train('bert', '--load-hf', model)],
+  ['mtl eval', gptModels, (model) => mtl('eval', '--load-hf', model, '--text', inDirectory('text.txt'))],
+  ['mtl generate', gptModels, (model) => mtl('generate', '--load-hf', model, '--prompt', 'a')],
+  [
+    'mtl convert',
+    [...gptModels, ...bertModels.slice(1)],
+    (model) => mtl('convert', '--load-hf', model, '--save', inDirectory('out')),
+  ],
+  [
+    'mtl finetune',
+    bertModels,
+    (model) => mtl('finetune', '--task', 'qqp', '--data-dir', inDirectory('QQP'), '--load-hf', model),
+  ],
+];
+
+const reasons: Readonly<Record<string, string>> = {
+  rope: 'it needs rotary position embeddings',
+  llama: 'it needs rotary position embeddings, RMSNorm and gated feed-forward layers (SwiGLU)',
+  relu: 'is "relu", which is not supported',
+};
+
+describe('a Hugging Face directory of an architecture that is not supported', () => {
+  const cases = commands.flatMap(([command, models, run]) =>
+    models.map((model) => ({ command, model, run })),
+  );
+  it.each(cases)('is refused by $command with the reason: $model', async ({ model, run }) => {
+    const before = filesUnder(directory.path);
+    const { status, stderr } = await run(inDirectory(model));
+    expect(stderr).toContain('error[MTL_HUGGING_FACE_CONFIG]');
+    expect(stderr).toContain(reasons[model.split('-').at(-1)!]);
+    expect(stderr).not.toContain('whole and unchanged');
+    expect(stderr.match(/error\[/g)).toHaveLength(1);
+    expect(status).toBe(2);
+    expect(filesUnder(directory.path)).toEqual(before);
+  });
+});
