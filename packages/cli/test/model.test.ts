@@ -9,14 +9,9 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { perplexity, scoreTokens } from '@mtl/inference';
-import {
-  loadGptForInference,
-  parseFlags,
-  readLoadedFlags,
-  validateConfiguration,
-  withLoadedFlags,
-} from '@mtl/recipes';
+import { loadGptForInference, parseFlags, readLoadedFlags, withLoadedFlags } from '@mtl/recipes';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { runAsPrinted } from './support/run-as-printed.js';
 import { type FinishedMtl, spawnMtl } from './support/spawn-mtl.js';
 import { filesUnder, temporaryDirectory } from './support/temporary-directory.js';
 import { type TinyGpt, trainGpt, trainTinyGpt } from './support/train-tiny-gpt.js';
@@ -260,22 +255,24 @@ describe('mtl convert', () => {
     expect(await mtl('generate', '--load', 'back', ...generate)).toBe(expected);
   });
 
-  it('begins checkpoints that a training goes on from, with the command that it prints', async () => {
-    const converted = join(cwd, 'begun');
+  it('prints a command that runs as it is printed', async () => {
+    // a shell must be told that this is one word
+    const converted = join(cwd, "the cat's");
     const stdout = await mtl('convert', '--load-hf', 'hf', '--save', converted);
-    const flags = /^train it on with npm run gpt-train -- (.*)$/m.exec(stdout)![1]!.split(' ');
-    expect(flags.slice(0, 2)).toEqual(['--load', converted]);
-    // as it is printed: nothing is missing, and nothing contradicts the checkpoint
-    const asPrinted = parseFlags(flags);
-    const complete = withLoadedFlags(asPrinted, await readLoadedFlags(asPrinted));
-    expect(validateConfiguration(complete)).toMatchObject({
-      model: { numLayers: 2, hiddenSize: 32, maxPositionEmbeddings: 32, sequenceLength: 32 },
-      data: { dataPath: [], tokenizer: { tokenizerModel: join(converted, 'tokenizer', 'tokenizer.json') } },
-    });
+    const command = /^train it on with (.*)$/m.exec(stdout)![1]!;
+    const run = await runAsPrinted(command, { cwd });
+    expect(run).toMatchObject({ status: 0, stderr: '' });
+    expect(run.stdout).toMatch(/^ {4}num-layers +2 +checkpoint /m);
+    expect(run.stdout).toContain('iteration      100/     100');
+    expect(await mtl('checkpoint', 'inspect', converted)).toContain('iter_0000100');
+  });
+
+  it('begins checkpoints that a training goes on from', async () => {
+    const converted = join(cwd, 'begun');
+    await mtl('convert', '--load-hf', 'hf', '--save', converted);
     const metrics = join(cwd, 'begun.jsonl');
     const given = parseFlags([
-      ...flags,
-      ...['--data-path', tiny.prefix, '--split', '90,10,0', '--micro-batch-size', '8'],
+      ...['--load', converted, '--data-path', tiny.prefix, '--split', '90,10,0', '--micro-batch-size', '8'],
       ...['--global-batch-size', '8', '--train-iters', '20', '--lr', '0.003', '--eval-iters', '1'],
       ...['--save', converted, '--metrics-jsonl', metrics],
     ]);
