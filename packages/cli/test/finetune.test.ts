@@ -1,6 +1,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { type RunRecord, removeRun } from '@mtl/recipes';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { spawnMtl } from './support/spawn-mtl.js';
 import { temporaryDirectory } from './support/temporary-directory.js';
@@ -68,6 +69,33 @@ describe('mtl finetune', () => {
     const read = (name: string): string => readFileSync(join(directory.path, name), 'utf8');
     expect(read(`two/${predictions}`)).toBe(read(`alone/${predictions}`));
     expect(two.stdout).toContain('"reason":"done"');
+    const startOf = (name: string) => {
+      const { starts } = JSON.parse(read(`${name}/run.json`)) as RunRecord;
+      expect(starts).toHaveLength(1);
+      return starts[0]!;
+    };
+    const start = startOf('alone/seed-2');
+    expect(start).toMatchObject({
+      ...{ task: 'qqp', model: 'bert', iteration: 0, trainIterations: 4, device: 'cpu' },
+      threads: { count: 1, reason: 'as --threads says' },
+      flags: { seeds: 2, threads: 1, lr: 0.01, 'train-data': 'QQP/train.tsv' },
+      layout: { worldSize: 1, tensor: 1, pipeline: 1, data: 1 },
+      datasets: ['QQP/train.tsv', 'QQP/dev.tsv'].map((path) => ({ path, bytes: read(path).length })),
+      end: { reason: 'done', iteration: 4 },
+    });
+    expect(start.command.join(' ')).toContain(argv.join(' '));
+    expect(startOf('two/seed-2').layout).toEqual({ worldSize: 2, tensor: 1, pipeline: 2, data: 1 });
+    expect(startOf('two/seed-2').datasets).toEqual(start.datasets);
+    // as a process that was killed leaves the other seed
+    const killed = {
+      format: 'mtl-run',
+      version: 1,
+      starts: [{ ...startOf('alone/seed-1'), end: undefined }],
+    };
+    write('alone/seed-1/run.json', JSON.stringify(killed));
+    const runs = await spawnMtl(['runs', 'alone'], { cwd: directory.path });
+    expect(runs.stdout).toMatch(/\nseed-1 +failed +4 of 4 .*\nseed-2 +finished +4 of 4 /);
+    expect(await removeRun(join(directory.path, 'alone/seed-2'))).toEqual({ left: [] });
   });
 
   it.concurrent.each([

@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -29,11 +29,18 @@ describe('fineTune', () => {
   it('learns QQP, scores every epoch, and writes what it was asked for', async () => {
     const test = [tasks.path('QQP/test.tsv')];
     const configuration = tasks.configuration('qqp', { ...saving('qqp'), epochs: 8 });
+    const owned: number[][] = [];
+    const ownedSeeds = (): number[] =>
+      [1, 2, 3].filter((seed) => existsSync(tasks.path(`qqp/seed-${seed}/run_owner.1`)));
     const report = await fineTune({
       configuration: { ...configuration, data: { ...configuration.data, test } },
       seeds: [1, 2, 3],
-      onMessage,
+      onMessage: (text) => {
+        if (text.startsWith('epoch 8, dev')) owned.push(ownedSeeds());
+      },
     });
+    // a seed that runs owns its folder, for `mtl runs`
+    expect([...owned, ownedSeeds()]).toEqual([[1], [2], [3], []]);
     expect(report).toMatchObject({ task: 'qqp', reason: 'done', model: undefined });
     expect(report.seeds.map(({ seed }) => seed)).toEqual([1, 2, 3]);
     const accuracies = report.seeds.map(({ epochs }) => epochs.at(-1)!.sets.dev!.accuracy!);

@@ -29,7 +29,12 @@ export function newModelCommand(name: string, description: string): Command {
     )
     .option('--load-hf <dir>', 'a GPT-2 directory of the transformers library')
     .addOption(choiceOption('--device <name>', 'where it computes', ['cpu', 'cuda']).default('cpu'))
-    .addOption(countOption('--threads <n>', 'threads of the kernels (default: one a core)'))
+    .addOption(
+      countOption(
+        '--threads <n>',
+        "threads of the kernels (default: the process's share of the host's cores)",
+      ),
+    )
     .option('--bf16', 'compute in bfloat16 (default: float32)')
     .option('--fp16', 'compute in float16');
   return addTokenizerFlags(command);

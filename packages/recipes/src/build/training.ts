@@ -18,6 +18,7 @@ import {
   weightTensors,
 } from '@mtl/trainer';
 import type { PretrainingConfiguration } from '../pretraining-configuration.js';
+import { datasetFingerprints } from '../runs/dataset-fingerprint.js';
 import { RunLog } from '../runs/run-log.js';
 import type { ThreadChoice } from '../threads/choose-threads.js';
 import { setThreadsOfRank } from '../threads/set-threads-of-rank.js';
@@ -240,7 +241,14 @@ export class Training {
       onMessage,
     });
     const flopsFormula = modelFlopsFormula(flopsShape);
-    const start = { directory: save, configuration, dataPath, threads, iteration, onMessage };
+    const start = {
+      directory: save,
+      configuration,
+      datasets: () => datasetFingerprints(dataPath),
+      threads,
+      iteration,
+      onMessage,
+    };
     const log = processes.isFirst ? RunLog.start(start) : undefined;
     const reporters = processes.isFirst
       ? await openTrainingReporters({ configuration, stream, flopsFormula, resumeIteration: iteration })

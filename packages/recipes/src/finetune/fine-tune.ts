@@ -10,6 +10,7 @@ import { openDeviceOfRank } from '../build/open-device-of-rank.js';
 import type { Job } from '../build/read-job.js';
 import { SaveDirectory } from '../build/save-directory.js';
 import { TrainingProcesses } from '../build/training-processes.js';
+import type { ThreadChoice } from '../threads/choose-threads.js';
 import { setThreadsOfRank } from '../threads/set-threads-of-rank.js';
 import type { FineTuningConfiguration } from './fine-tuning-configuration.js';
 import { type FineTuningLayout, fineTuningLayout } from './fine-tuning-layout.js';
@@ -81,7 +82,7 @@ export async function fineTune(options: FineTuneOptions): Promise<FineTuningRepo
   const started = await openStart(configuration, { onMessage, worldSize: world?.size ?? 1 });
   const { parallel, placement } = started.layout;
   openDeviceOfRank(parallel.device, { localRank: local.rank, allowTf32: parallel.allowTf32 });
-  setThreadsOfRank(parallel.threads, { localSize: local.size });
+  const threads = setThreadsOfRank(parallel.threads, { localSize: local.size });
   const processes = new TrainingProcesses({ world, parallel, ends: [placement[0]!, placement.at(-1)!] });
   const job = options.job ?? { id: undefined, restartCount: 0 };
   const saveDirectory = new SaveDirectory({
@@ -92,25 +93,30 @@ export async function fineTune(options: FineTuneOptions): Promise<FineTuningRepo
   });
   try {
     await saveDirectory.ownExisting();
-    return await fineTuneSeeds({ ...options, onMessage }, { started, processes, saveDirectory });
+    return await fineTuneSeeds(
+      { ...options, job, onMessage },
+      { started, processes, saveDirectory, threads },
+    );
   } finally {
     await saveDirectory.release();
   }
 }
 
 async function fineTuneSeeds(
-  options: FineTuneOptions,
+  options: FineTuneOptions & { readonly job: Job },
   {
     started,
     processes,
     saveDirectory,
+    threads,
   }: {
     readonly started: Started;
     readonly processes: TrainingProcesses;
     readonly saveDirectory: SaveDirectory;
+    readonly threads: ThreadChoice;
   },
 ): Promise<FineTuningReport> {
-  const { configuration, seeds, onMessage } = options;
+  const { configuration, seeds, job, onMessage } = options;
   const { checkpoint } = configuration;
   const { parallel } = started.layout;
   const exports = new HuggingFaceExports({ ...started, configuration, seeds, onMessage });
@@ -142,6 +148,8 @@ async function fineTuneSeeds(
       configuration,
       seed,
       processes,
+      job,
+      threads,
       onMessage,
       owned: saveDirectory.owned,
     });

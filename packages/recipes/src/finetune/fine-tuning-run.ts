@@ -25,11 +25,17 @@ import {
 import { dtypeOfPrecision } from '../build/dtype-of-precision.js';
 import { loadTraining } from '../build/load-training.js';
 import { type ModelPart, modelPart } from '../build/model-part.js';
+import type { Job } from '../build/read-job.js';
+import { SaveDirectory } from '../build/save-directory.js';
 import { keepTokenizer, saveTokenizer } from '../build/saved-tokenizer.js';
 import { trainingOptimizer } from '../build/training-optimizer.js';
 import type { TrainingProcesses } from '../build/training-processes.js';
+import { RunLog } from '../runs/run-log.js';
+import { taskDataFingerprint } from '../runs/task-data-fingerprint.js';
+import type { ThreadChoice } from '../threads/choose-threads.js';
 import { evaluateTaskSet } from './evaluate-task-set.js';
 import type { FineTuningConfiguration } from './fine-tuning-configuration.js';
+import { fineTuningFlags } from './fine-tuning-flags.js';
 import type { FineTuningLayout } from './fine-tuning-layout.js';
 import {
   type EpochResult,
@@ -62,12 +68,21 @@ export interface FineTuningRunOptions {
   readonly layout: FineTuningLayout;
   readonly task: OpenedTask;
   readonly processes: TrainingProcesses;
+  readonly job: Job;
+  /** Of this rank's kernels. */
+  readonly threads: ThreadChoice;
   /** Of rank 0: the directory of --save, if there is one. */
   readonly owned: OwnedDirectory | undefined;
   /** Who is told of steps; nobody but on rank 0. */
   readonly openReporters: (options: OpenReportersOptions) => Promise<FineTuningReporters>;
   readonly onMessage: (text: string) => void;
   readonly onEpoch: (result: EpochResult) => void;
+}
+
+/** What the fine-tuning of a seed gave, and why it ended. */
+interface FineTuningEnd {
+  readonly result: SeedResult;
+  readonly reason: TrainingResult['reason'];
 }
 
 /** The fine-tuning of one seed. Every process runs it. */
@@ -123,17 +138,72 @@ export class FineTuningRun {
     );
   }
 
-  /** Trains to the last epoch, or until a signal. */
-  async run(): Promise<{ readonly result: SeedResult; readonly reason: TrainingResult['reason'] }> {
-    const { configuration, seed, processes, task, onMessage } = this.#options;
-    const { checkpoint } = configuration;
+  /** Trains to the last epoch, or until a signal. The folder of the seed is owned and has its record. */
+  async run(): Promise<FineTuningEnd> {
+    const { processes, job, onMessage } = this.#options;
+    const checkpoint = { save: this.#directory };
+    const ownedFolder = new SaveDirectory({ checkpoint, job, processes, onMessage });
+    await ownedFolder.own();
+    try {
+      return await this.#runOwned();
+    } finally {
+      await ownedFolder.release();
+    }
+  }
+
+  async #runOwned(): Promise<FineTuningEnd> {
+    const { configuration, processes, task } = this.#options;
     const stepsPerEpoch = stepsOfEpoch(task.train, configuration);
     const progress = await this.#resume();
     const iteration = progress?.iteration ?? 0;
     this.#epochs = (this.#leftBehind()?.epochs ?? []).filter((epoch) => epoch.iteration <= iteration);
-    const reporters = await this.#options.openReporters({ seed, resumeIteration: iteration });
+    const log = processes.isFirst ? this.#startLog({ iteration, stepsPerEpoch }) : undefined;
     const batches = this.#batches(progress?.consumedSamples ?? 0);
     const trainer = this.#trainer({ batches, stepsPerEpoch, progress });
+    try {
+      const end = await this.#train({ trainer, stepsPerEpoch, iteration });
+      log?.end({ reason: end.reason, iteration: trainer.progress.iteration });
+      return end;
+    } catch (error) {
+      log?.fail(error, trainer.progress);
+      throw error;
+    } finally {
+      await batches.close();
+    }
+  }
+
+  #startLog({ iteration, stepsPerEpoch }: { iteration: number; stepsPerEpoch: number }): RunLog | undefined {
+    const { configuration, seed, layout, threads, onMessage } = this.#options;
+    const { task, data, epochs } = configuration;
+    return RunLog.start({
+      directory: this.#directory,
+      configuration: {
+        kind: 'bert',
+        preset: 'none',
+        task,
+        flags: fineTuningFlags(configuration, seed),
+        parallel: layout.parallel,
+        training: { trainIterations: epochs * stepsPerEpoch },
+      },
+      datasets: () => [data.train, ...data.valid, ...data.test].map(taskDataFingerprint),
+      threads,
+      iteration,
+      onMessage,
+    });
+  }
+
+  async #train({
+    trainer,
+    stepsPerEpoch,
+    iteration,
+  }: {
+    readonly trainer: Trainer<TaskTokenBatch>;
+    readonly stepsPerEpoch: number;
+    readonly iteration: number;
+  }): Promise<FineTuningEnd> {
+    const { configuration, seed, processes, onMessage } = this.#options;
+    const { checkpoint } = configuration;
+    const reporters = await this.#options.openReporters({ seed, resumeIteration: iteration });
     const signals = new StopSignals((signal) =>
       onMessage(`${signal}: finishing this step, then saving; a second signal ends at once`),
     );
@@ -176,7 +246,6 @@ export class FineTuningRun {
     } finally {
       signals.close();
       reporters.close();
-      await batches.close();
     }
   }
 

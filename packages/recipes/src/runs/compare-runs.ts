@@ -39,6 +39,7 @@ export function compareRuns(runs: readonly [RunInformation, RunInformation]): Ru
     start && {
       model: start.model,
       preset: start.preset,
+      task: start.task,
       commit: start.commit,
       ...start.versions,
       'instruction set': start.instructionSet,

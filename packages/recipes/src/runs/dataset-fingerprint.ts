@@ -1,6 +1,7 @@
-import { createHash } from 'node:crypto';
+import { createHash, type Hash } from 'node:crypto';
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
-import type { RunStart } from './run-record.js';
+import { parseDataPath } from '@mtl/data';
+import type { DatasetRecord } from './run-record.js';
 
 const blockBytes = 4096;
 const numBlocks = 64;
@@ -9,24 +10,37 @@ const numBlocks = 64;
  * Tells datasets apart at any size without reading all of them: a checksum of the sizes of .idx and .bin and
  * of 64 blocks of 4 KiB of each, spread evenly from the first to the last. A change elsewhere is not noticed.
  */
-export function datasetFingerprint(prefix: string): RunStart['datasets'][number] {
+export function datasetFingerprint(prefix: string): DatasetRecord {
   const hash = createHash('sha256');
-  const [idxBytes, binBytes] = ['.idx', '.bin'].map((extension) => {
-    const file = openSync(`${prefix}${extension}`, 'r');
-    try {
-      const { size } = fstatSync(file);
-      hash.update(`${size} `);
-      const block = Buffer.alloc(blockBytes);
-      const last = Math.max(0, size - blockBytes);
-      for (const start of blockStarts(last)) {
-        hash.update(block.subarray(0, readSync(file, block, 0, blockBytes, start)));
-      }
-      return size;
-    } finally {
-      closeSync(file);
-    }
-  }) as [number, number];
+  const [idxBytes, binBytes] = ['.idx', '.bin'].map((extension) =>
+    hashSamples(hash, `${prefix}${extension}`),
+  ) as [number, number];
   return { prefix, idxBytes, binBytes, sampledSha256: hash.digest('hex') };
+}
+
+/** Those of the datasets that the words of --data-path name. */
+export const datasetFingerprints = (dataPath: readonly string[]): DatasetRecord[] =>
+  parseDataPath(dataPath).prefixes.map(datasetFingerprint);
+
+/**
+ * Adds a file's size and 64 blocks of it to a hash, which is all of a file of up to 256 KiB.
+ *
+ * @returns its size in bytes
+ */
+export function hashSamples(hash: Hash, path: string): number {
+  const file = openSync(path, 'r');
+  try {
+    const { size } = fstatSync(file);
+    hash.update(`${size} `);
+    const block = Buffer.alloc(blockBytes);
+    const last = Math.max(0, size - blockBytes);
+    for (const start of blockStarts(last)) {
+      hash.update(block.subarray(0, readSync(file, block, 0, blockBytes, start)));
+    }
+    return size;
+  } finally {
+    closeSync(file);
+  }
 }
 
 /** Where blocks start, from 0 to `last`, each once. */

@@ -2,6 +2,7 @@ import { lstatSync, readdirSync, rmdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { OwnedDirectory } from '@mtl/checkpoint';
 import { ConfigurationError, MtlError } from '@mtl/errors';
+import { readRunRecord } from './run-record.js';
 
 /** What a run writes into its folder. Everything else there belongs to somebody. */
 const written = [
@@ -12,18 +13,27 @@ const written = [
   /^run_owner\./,
 ];
 
+/** What a fine-tuning writes besides. */
+const writtenByFineTuning = [/^result\.json$/, /^predictions$/];
+
 export interface RemovedRun {
   /** What was left in the folder, since no run wrote it; the folder is gone where that is nothing. */
   readonly left: readonly string[];
 }
 
-/** What `removeRun` would delete of a folder, and what it would leave. */
+/**
+ * What `removeRun` would delete of a folder, and what it would leave.
+ *
+ * @throws ConfigurationError MTL_RUN_RECORD for a record that cannot be read
+ */
 export function contentsOfRun(directory: string): {
   readonly own: readonly string[];
   readonly left: readonly string[];
 } {
   const names = readdirSync(directory).sort();
-  const isOwn = (name: string): boolean => written.some((pattern) => pattern.test(name));
+  const isFineTuning = readRunRecord(directory)?.starts.at(-1)?.task !== undefined;
+  const patterns = isFineTuning ? [...written, ...writtenByFineTuning] : written;
+  const isOwn = (name: string): boolean => patterns.some((pattern) => pattern.test(name));
   return { own: names.filter(isOwn), left: names.filter((name) => !isOwn(name)) };
 }
 
@@ -31,7 +41,8 @@ export function contentsOfRun(directory: string): {
  * Deletes what a run wrote into its folder, and the folder when that was all. The folder is owned meanwhile,
  * so that no run starts there.
  *
- * @throws ConfigurationError MTL_RUN_RUNNING for a run that still runs; MTL_RUN_NONE where the path is a link
+ * @throws ConfigurationError MTL_RUN_RUNNING for a run that still runs; MTL_RUN_NONE where the path is a
+ *   link; MTL_RUN_RECORD
  */
 export async function removeRun(directory: string): Promise<RemovedRun> {
   if (lstatSync(directory).isSymbolicLink()) {

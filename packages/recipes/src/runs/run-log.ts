@@ -2,22 +2,29 @@ import { existsSync, mkdirSync, renameSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { parseDataPath } from '@mtl/data';
 import { formatError, MtlError } from '@mtl/errors';
 import { hostInformation } from '@mtl/kernels';
 import { libraryVersion } from '../library-version.js';
 import type { PretrainingConfiguration } from '../pretraining-configuration.js';
 import type { ThreadChoice } from '../threads/choose-threads.js';
 import { checkoutCommit } from './checkout-commit.js';
-import { datasetFingerprint } from './dataset-fingerprint.js';
 import { type RunRecord, type RunStart, readRunRecord, runRecordPath, writeRunRecord } from './run-record.js';
+
+/** What the record keeps of a configuration. */
+export interface RecordedConfiguration
+  extends Pick<PretrainingConfiguration, 'kind' | 'preset' | 'parallel'> {
+  readonly flags: Readonly<Record<string, unknown>>;
+  readonly training: Pick<PretrainingConfiguration['training'], 'trainIterations'>;
+  /** Of a fine-tuning. */
+  readonly task?: string;
+}
 
 export interface StartRunOptions {
   /** The run folder: the directory of --save; undefined where a run has none. */
   readonly directory: string | undefined;
-  readonly configuration: PretrainingConfiguration;
-  /** The words of --data-path, or the prefix of the bundled corpus. */
-  readonly dataPath: readonly string[];
+  readonly configuration: RecordedConfiguration;
+  /** Reads checksums of what it is trained on; called where the run has a folder. */
+  readonly datasets: () => RunStart['datasets'];
   readonly threads: ThreadChoice;
   /** The iteration that training goes on from. */
   readonly iteration: number;
@@ -95,8 +102,8 @@ function earlierStarts(directory: string, onMessage: (text: string) => void): Ru
   }
 }
 
-function startOf({ configuration, dataPath, threads, iteration }: StartRunOptions): RunStart {
-  const { parallel, training, kind, preset, flags } = configuration;
+function startOf({ configuration, datasets, threads, iteration }: StartRunOptions): RunStart {
+  const { parallel, training, kind, preset, flags, task } = configuration;
   const { instructionSet, onednnVersion } = hostInformation();
   return {
     time: new Date().toISOString(),
@@ -106,6 +113,7 @@ function startOf({ configuration, dataPath, threads, iteration }: StartRunOption
     workingDirectory: process.cwd(),
     model: kind,
     preset,
+    ...(task === undefined ? {} : { task }),
     flags: { ...flags },
     iteration,
     trainIterations: training.trainIterations,
@@ -120,6 +128,6 @@ function startOf({ configuration, dataPath, threads, iteration }: StartRunOption
       pipeline: parallel.pipelineModelParallelSize,
       data: parallel.dataParallelSize,
     },
-    datasets: parseDataPath(dataPath).prefixes.map(datasetFingerprint),
+    datasets: datasets(),
   };
 }

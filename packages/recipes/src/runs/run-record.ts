@@ -15,6 +15,15 @@ const datasetSchema = z.object({
   sampledSha256: text,
 });
 
+/** A file or folder of a fine-tuning's task, likewise. */
+const taskDataSchema = z.object({
+  path: text,
+  /** Of all files in a folder. */
+  bytes: count,
+  /** SHA-256 of names, sizes and blocks (see `taskDataFingerprint`), in hexadecimal digits. */
+  sampledSha256: text,
+});
+
 const startSchema = z.object({
   /** ISO 8601, UTC. */
   time: text,
@@ -25,6 +34,8 @@ const startSchema = z.object({
   workingDirectory: text,
   model: text,
   preset: text,
+  /** The task of a fine-tuning; absent in pretraining. */
+  task: text.optional(),
   /** Every flag with a value. */
   flags: z.record(text, z.unknown()),
   /** The iteration that it went on from; 0 for the first step. */
@@ -40,7 +51,7 @@ const startSchema = z.object({
   /** CPU threads of rank 0, and why so many. */
   threads: z.object({ count, reason: text }),
   layout: z.object({ worldSize: count, tensor: count, pipeline: count, data: count }),
-  datasets: z.array(datasetSchema),
+  datasets: z.array(z.union([datasetSchema, taskDataSchema])),
   /** Absent while it runs, and for ever where the process was killed. */
   end: z
     .object({
@@ -65,6 +76,11 @@ const schema = z.object({
 export type RunRecord = z.infer<typeof schema>;
 /** A start of a run. */
 export type RunStart = RunRecord['starts'][number];
+
+/** A dataset in a record. */
+export type DatasetRecord = z.infer<typeof datasetSchema>;
+/** A file or folder of a task in a record. */
+export type TaskDataRecord = z.infer<typeof taskDataSchema>;
 
 /** The record in a run folder. */
 export const runRecordPath = (directory: string): string => join(directory, 'run.json');

@@ -41,7 +41,7 @@ function start(name: string, options: Partial<StartRunOptions> & { readonly line
   return RunLog.start({
     directory: pathOf(name),
     configuration: configure(`${small} ${line}`),
-    dataPath: [prefix],
+    datasets: () => [datasetFingerprint(prefix)],
     threads: { count: 2, reason: 'as --threads says' },
     iteration: 0,
     onMessage: (text) => printed.push(text),

@@ -1,4 +1,5 @@
 import { setNumThreads } from '@mtl/kernels';
+import type { ThreadChoice } from './choose-threads.js';
 import { coresOfProcess } from './cores-of-process.js';
 
 /** A process's share of the cores of its host. */
@@ -9,9 +10,12 @@ export const coresOfRank = (localSize: number): number =>
 export function setThreadsOfRank(
   threads: number | undefined,
   { localSize }: { readonly localSize: number },
-): void {
-  setNumThreads(threads ?? coresOfRank(localSize), {
+): ThreadChoice {
+  const count = threads ?? coresOfRank(localSize);
+  setNumThreads(count, {
     // processes of a host would all pin theirs to the same cores
     pin: localSize === 1,
   });
+  const reason = threads === undefined ? 'one for each core of this process' : 'as --threads says';
+  return { count, reason };
 }

@@ -130,7 +130,13 @@ function addPlaces(command: Command): Command {
 /** Where it runs, how processes share it and what is computed again: the flags of pretraining. */
 function addTrainingFlags(command: Command): Command {
   const names = [...recomputeFlagNames, ...parallelFlagNames];
-  for (const option of trainingFlagOptions(names)) command.addOption(option);
+  for (const option of trainingFlagOptions(names)) {
+    // threads are not chosen by the model here, as they are in pretraining
+    if (option.long === '--threads') {
+      option.description = "CPU threads per process (default: its share of the host's cores)";
+    }
+    command.addOption(option);
+  }
   return command.addOption(
     new Option('--recompute-activations', 'the same as --recompute-granularity selective')
       .implies({ recomputeGranularity: 'selective' })
