@@ -267,6 +267,19 @@ describe('mtl convert', () => {
     expect(await mtl('checkpoint', 'inspect', converted)).toContain('iter_0000100');
   });
 
+  it('prints a command for a BERT, too, whose short samples may have no masked token', async () => {
+    cpSync(new URL('../../models/fixtures/huggingface-bert', import.meta.url), join(cwd, 'bert'), {
+      recursive: true,
+    });
+    const words = '[PAD] [UNK] [CLS] [SEP] [MASK] the of and to in a that for be our is it by which have as';
+    writeFileSync(join(cwd, 'bert', 'vocab.txt'), `${words.replaceAll(' ', '\n')}\n`);
+    writeFileSync(join(cwd, 'bert', 'tokenizer_config.json'), '{"do_lower_case": true}');
+    const stdout = await mtl('convert', '--load-hf', 'bert', '--save', 'begun-bert');
+    const run = await runAsPrinted(/^train it on with (.*)$/m.exec(stdout)![1]!, { cwd });
+    expect(run).toMatchObject({ status: 0, stderr: '' });
+    expect(run.stdout).toContain('iteration      100/     100');
+  });
+
   it('begins checkpoints that a training goes on from', async () => {
     const converted = join(cwd, 'begun');
     await mtl('convert', '--load-hf', 'hf', '--save', converted);

@@ -85,7 +85,9 @@ function adviceFor({ kind, tokenizer, vocabularySize }: BegunCheckpoint, save: s
     return `it came without a tokenizer: train it on with ${program} ${load}, and name tokenizer and data`;
   }
   const own = tokenizer === undefined ? ' --tokenizer-type GPT2BPETokenizer' : '';
-  const rest = '--data-path bundled --micro-batch-size 1 --lr 1e-5 --train-iters 100 --log-interval 10';
+  // a short sample of a BERT may have no masked token, and a global batch needs one
+  const batch = `--micro-batch-size 1${kind === 'bert' ? ' --global-batch-size 8' : ''}`;
+  const rest = `--data-path bundled ${batch} --lr 1e-5 --train-iters 100 --log-interval 10`;
   return `train it on with ${program} ${load}${own} ${rest}`;
 }
 
