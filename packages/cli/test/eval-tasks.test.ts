@@ -83,8 +83,11 @@ describe('mtl eval --task wikitext', () => {
     const { stdout } = await spawnMtl(['eval', ...wikitext], { cwd });
     const { perplexity, adjusted_perplexity: adjusted } = expected.wikitext.stride_32!;
     expect(stdout).toMatch(/, wikitext, windows of 96 tokens, moving by 32\n.*wikitext\.txt\n/);
-    expect(stdout).toContain(`perplexity                     ${perplexity.toFixed(3)}\n`);
-    expect(stdout).toContain(`perplexity by Megatron's code  ${adjusted.toFixed(3)}\n`);
+    const shown = (name: string): number =>
+      Number(new RegExp(`^ +${name} +(\\d+\\.\\d{3})$`, 'm').exec(stdout)?.[1]);
+    // as `near` above: the last digits depend on the instruction set
+    expect(shown('perplexity') / perplexity).toBeCloseTo(1, 5);
+    expect(shown("perplexity by Megatron's code") / adjusted).toBeCloseTo(1, 5);
   });
 
   it.skipIf(!existsSync(publicFiles))('gives what PyTorch gives for WikiText-2', async () => {

@@ -14,6 +14,7 @@ import type { Stage } from '@mtl/pipeline';
 import { buildSchedule, oneStage, type PipelineSchedule, waitingTensors } from '@mtl/pipeline/schedules';
 import { describe, expect, it } from 'vitest';
 import { type MemoryShape, predictStages } from '../src/index.js';
+import { convertsOperands } from './support/converts-operands.js';
 
 const [batchSize, sequenceLength, numMicroBatches] = [4, 256, 6];
 const sizes = { numLayers: 8, hiddenSize: 64, ffnHiddenSize: 256, numAttentionHeads: 4 };
@@ -208,7 +209,9 @@ describe('what passes keep and need in every schedule', () => {
     for (const ratio of ratios) {
       // the allocator rounds blocks up, and matrix products take 0.6 MB of scratch memory, whatever their
       // size
-      expect(Math.abs(ratio - 1), ratios.map((one) => one.toFixed(3)).join(' ')).toBeLessThan(0.05);
+      const shown = ratios.map((one) => one.toFixed(3)).join(' ');
+      expect(ratio, shown).toBeGreaterThan(0.95);
+      if (!convertsOperands(each.dtype ?? 'float32')) expect(ratio, shown).toBeLessThan(1.05);
     }
   });
 });

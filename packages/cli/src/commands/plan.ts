@@ -44,8 +44,8 @@ Examples:
 
 The samples of a BERT are taken to fill their sequences: padding is not computed, so that others need less.`;
 
-/** What a plan requires of nobody: memory and time of a step do not depend on it. */
-const unusedWithTime: Flags = { lr: 1 };
+/** Values for required flags that a plan does not use: memory and time of a step do not depend on them. */
+const unusedWithTime: Flags = { lr: 1, 'data-path': ['bundled'] };
 const unused: Flags = { ...unusedWithTime, 'train-iters': 1_000_000_000 };
 
 /** Vocabulary of the bundled corpus, whose tokenizer exists only once it is prepared. */

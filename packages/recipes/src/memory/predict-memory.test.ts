@@ -1,8 +1,9 @@
-import { hostInformation, memoryStatistics, resetPeakMemory, setNumThreads } from '@mtl/kernels';
+import { memoryStatistics, resetPeakMemory, setNumThreads } from '@mtl/kernels';
 import { GptStage, paddedVocabularySize, type Recomputation, type TokenBatch } from '@mtl/models';
 import { AdamwOptimizer, ParameterBuffers } from '@mtl/optimizer';
 import { oneForwardOneBackward } from '@mtl/pipeline/schedules';
 import { describe, expect, it } from 'vitest';
+import { convertsOperands } from '../../test/support/converts-operands.js';
 import type { MemoryShape } from './memory-shape.js';
 import { predictMemory, predictStages } from './predict-memory.js';
 
@@ -152,10 +153,7 @@ describe('predictMemory', () => {
       // 5 %: the allocator rounds blocks up, and kernels take a little scratch memory of their own
       const excess = measured / predicted.total - 1;
       expect(excess).toBeGreaterThan(-0.05);
-      // without bf16 instructions oneDNN converts whole operands to float32 in scratch memory, which the
-      // prediction does not know
-      const convertsOperands = dtype === 'bfloat16' && hostInformation().detectedInstructionSet !== 'avx512';
-      if (!convertsOperands) expect(excess).toBeLessThan(0.05);
+      if (!convertsOperands(dtype)) expect(excess).toBeLessThan(0.05);
       optimizer.dispose();
       buffers.dispose();
     },
