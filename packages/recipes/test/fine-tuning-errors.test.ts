@@ -1,6 +1,6 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { saveCheckpoint } from '@mtl/checkpoint';
+import { hostTensor, saveCheckpoint } from '@mtl/checkpoint';
 import { formatError } from '@mtl/errors';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type FineTuningConfiguration, fineTune } from '../src/index.js';
@@ -10,19 +10,27 @@ let tasks: SmallTasks;
 beforeAll(async () => {
   tasks = new SmallTasks();
   await saveCheckpoint({
-    ...{
-      directory: tasks.path('gpt'),
-      iteration: 3,
-      rank: 0,
-      worldSize: 1,
-      barrier: async (isDone) => isDone,
-    },
-    tensors: [],
+    directory: tasks.path('gpt'),
+    iteration: 3,
+    rank: 0,
+    worldSize: 1,
+    barrier: async (isDone) => isDone,
+    tensors: [hostTensor({ name: 'weights', dtype: 'F32', globalShape: [8], memory: new Uint8Array(32) })],
     state: {
       progress: { iteration: 3, consumedSamples: 3, consumedTokens: 3 },
       optimizerSteps: 3,
       lossScaler: { scale: 1, growthTracker: 0, hysteresisTracker: 0 },
-      configuration: { gptModel: { numLayers: 1, hiddenSize: 8, vocabularySize: 9 } },
+      // 8 parameters: 6 of the layer, a token's and a position's embedding
+      configuration: {
+        gptModel: {
+          numLayers: 1,
+          hiddenSize: 1,
+          ffnHiddenSize: 1,
+          numAttentionHeads: 1,
+          maxPositionEmbeddings: 1,
+          vocabularySize: 1,
+        },
+      },
     },
   });
   mkdirSync(tasks.path('gpt2'));

@@ -18,6 +18,7 @@ import type { ModelRecipe } from './model-recipe.js';
 import { samplePrompt } from './sample-prompt.js';
 import { sampleText } from './sample-text.js';
 import { stageBatches } from './stage-batches.js';
+import { broadcastJson } from './training-processes.js';
 
 /** How a GPT is trained. */
 export const gptRecipe: ModelRecipe<GptModelConfiguration, StageBatch, GptStage> = {
@@ -54,9 +55,13 @@ export const gptRecipe: ModelRecipe<GptModelConfiguration, StageBatch, GptStage>
     // ids alone are nothing to read
     if (configuration.data.tokenizer?.type === 'NullTokenizer') return undefined;
     const dataset = datasets.valid ?? datasets.train;
-    const prompt = samplePrompt({ dataPath: configuration.data.dataPath, dataset, tokenizer });
+    const { stages, placement, pipeline } = part;
+    const { dataPath } = configuration.data;
+    // stages in the middle read no data
+    const own = pipeline.isFirst ? samplePrompt({ dataPath, dataset, tokenizer }) : undefined;
+    const prompt =
+      pipelineGroup === undefined ? own : broadcastJson(pipelineGroup, own, { root: placement[0]! });
     if (prompt === undefined) return undefined;
-    const { stages, placement } = part;
     const whole = pipelineGroup === undefined ? stages.get(0)! : { stages, placement, group: pipelineGroup };
     const model = new GptLanguageModel(whole);
     const sample = await sampleText({ model, tokenizer, prompt, maxNewTokens: 120, seed: 1 });
