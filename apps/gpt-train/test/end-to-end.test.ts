@@ -254,7 +254,7 @@ describe('Hugging Face directories', () => {
     expect(readMetrics(metrics)[0]!.lm_loss).toBeLessThan(5.3); // ln 257 is 5.55: it goes on from what it learnt
     // and from the checkpoint with its flags alone
     const resumed = await runGptTrain({
-      flags: ['--load', save, '--train-iters', '3', '--threads', '1'],
+      flags: ['--load', save, '--train-iters', '3', '--lr-decay-iters', '2', '--threads', '1'],
       directory,
     });
     expect(resumed.output).toMatch(/^ {4}lr +0\.001 +checkpoint .*-more\/iter_0000002$/m);
