@@ -4,9 +4,11 @@
  * instead of versions and exports that name sources, and nobody could install it.
  */
 import { readFileSync } from 'node:fs';
+import { basename } from 'node:path';
 
-const packer = process.env.npm_config_user_agent ?? '';
-if (packer.startsWith('npm/')) {
+// the program that runs this script; npm takes its user agent from the environment, where pnpm may have left
+// its own
+if (basename(process.env.npm_execpath ?? '').startsWith('npm')) {
   const { name } = JSON.parse(readFileSync('package.json', 'utf8'));
   console.error(
     `error[MTL_PACK]: npm leaves "workspace:*" and the sources' exports in the package.json of ${name}, which nobody can install\n` +

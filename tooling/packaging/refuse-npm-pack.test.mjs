@@ -15,9 +15,13 @@ describe('npm pack', () => {
     expect(readFileSync(join(root, 'tooling/scaffold/new-package.mjs'), 'utf8')).toContain(script);
   });
 
-  it('is refused, with the reason and the remedy', () => {
+  it.each([
+    ['', {}],
+    [', started by a script of pnpm', { npm_config_user_agent: 'pnpm/10.0.0 npm/? node/v20.20.2 linux x64' }],
+  ])('is refused, with the reason and the remedy%s', (_, variables) => {
     const cwd = join(root, 'packages/data');
-    const { status, stdout, output } = run('npm', ['pack', '--dry-run'], { cwd });
+    const env = { ...process.env, ...variables };
+    const { status, stdout, output } = run('npm', ['pack', '--dry-run'], { cwd, env });
     expect(output).toContain('error[MTL_PACK]: npm leaves "workspace:*"');
     expect(output).toContain('package.json of @mtl/data');
     expect(output).toContain('remedy: npx pnpm pack');
