@@ -65,7 +65,7 @@ StoreClient::StoreClient(JobState* job, const ClientOptions& options, Joined joi
   heard_ns_ = told_ns_ = last_check_ns_ = now_ns();
 }
 
-// Asks whoever listens at `joined->port` whether it is the store of this job.
+// Asks the listener at `joined->port` whether it is the store of this job.
 Status StoreClient::join(const ClientOptions& options, int rank, int64_t deadline, Joined* joined, Obstacle* obstacle) {
   const int port = joined->port;
   const auto at = [&](const Status& status) {
@@ -120,7 +120,7 @@ Status StoreClient::connect(JobState* job, const ClientOptions& options, std::sh
   int64_t pause_ns = 20 * kMillisecond;
   Status problem = error_status("MTL_STORE_UNREACHABLE", "no port to look at");
   for (;;) {
-    Status other_version;  // says more than that nobody listens at the ports after it
+    Status other_version;  // a better reason than no listener at the ports after it
     for (const int port : options.ports) {
       Joined joined;
       joined.port = port;

@@ -50,7 +50,7 @@ class Relay {
     bool is_over = false;  // nothing more comes from it
   };
 
-  // Splits what came from an end into frames.
+  // Splits the bytes of one side into frames.
   void take(End* from, End* to, Towards towards) {
     char bytes[65536];
     long count;

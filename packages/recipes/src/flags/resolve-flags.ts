@@ -42,7 +42,7 @@ export interface ResolveFlagsOptions {
   readonly preset?: string;
   /** Default: gpt. */
   readonly model?: ModelKind;
-  /** Values for flags that the program requires of nobody, since it does not use them: the weakest source. */
+  /** Values for required flags that the program does not use: the weakest source. */
   readonly unused?: Flags;
 }
 

@@ -56,7 +56,7 @@ function inputOf({ error }: RankExit, ends: readonly RankExit[]): WrongInput {
 
 /**
  * A rank that was given wrong input; else one whose values were not finite; else the one that the others
- * name, and where nobody names one or it only saw others fail itself, one that failed by itself; else the
+ * name, and where none is named or it only saw others fail itself, one that failed by itself; else the
  * first.
  */
 function blamed(
