@@ -32,8 +32,8 @@ const reports = [...folders, join(root, 'tooling')].map((folder) =>
 );
 /** What tests and native test programs noted beside the reports. */
 const notes = (name) => folders.map((folder) => ({ folder, file: join(folder, 'build', name) }));
-const [engineNotes, skipNotes] = [notes('engines-used.txt'), notes('skipped.txt')];
-const noteFiles = [...engineNotes, ...skipNotes].map(({ file }) => file);
+const [engineNotes, skipNotes, failNotes] = ['engines-used.txt', 'skipped.txt', 'failed.txt'].map(notes);
+const noteFiles = [...engineNotes, ...skipNotes, ...failNotes].map(({ file }) => file);
 const linesOf = (file) => (existsSync(file) ? readFileSync(file, 'utf8').trim().split('\n') : []);
 const flag = (name) => {
   const at = process.argv.indexOf(name);
@@ -56,33 +56,35 @@ const turbo = (...args) =>
     env,
     stdio: 'inherit',
   }).status ?? 1;
-const status = [
+const statuses = {
+  'lint and boundaries': haveChecksPassed ? 0 : 1,
   // compilers, and tests that wait: side by side
-  turbo('//#typecheck', 'test:native', '--concurrency=3'),
+  'types and native tests': turbo('//#typecheck', 'test:native', '--concurrency=3'),
   // one package after the other, which says itself how many of its files run at once; on the builds just made
-  turbo('test', '--concurrency=1'),
-];
+  'tests of packages, apps and tooling': turbo('test', '--concurrency=1'),
+};
 
-const counts = { passed: 0, failed: 0, skipped: 0 };
-const skipped = [];
+let numPassed = 0;
+const [skipped, failed] = [[], []];
 for (const report of reports.filter((path) => existsSync(path))) {
   for (const file of JSON.parse(readFileSync(report, 'utf8')).testResults) {
-    if (file.assertionResults.length === 0 && file.status === 'failed') counts.failed += 1;
-    for (const { status: result, fullName } of file.assertionResults) {
-      if (result === 'passed') counts.passed += 1;
-      else if (result === 'failed') counts.failed += 1;
-      else {
-        counts.skipped += 1;
-        skipped.push(`${file.name.slice(root.length)}: ${fullName}`);
-      }
+    const name = file.name.slice(root.length);
+    if (file.assertionResults.length === 0 && file.status === 'failed') failed.push(name);
+    for (const { status, fullName } of file.assertionResults) {
+      if (status === 'passed') numPassed += 1;
+      else (status === 'failed' ? failed : skipped).push(`${name}: ${fullName}`);
     }
   }
 }
-for (const { folder, file } of skipNotes) {
-  const lines = linesOf(file).map((line) => `${relative(root, folder)}: ${line}`);
-  // a program that runs under several sanitizers skips in each
-  skipped.push(...new Set(lines));
-  counts.skipped += new Set(lines).size;
+for (const [outcomes, outcomeNotes] of [
+  [skipped, skipNotes],
+  [failed, failNotes],
+]) {
+  for (const { folder, file } of outcomeNotes) {
+    const lines = linesOf(file).map((line) => `${relative(root, folder)}: ${line}`);
+    // a program that runs under several sanitizers skips in each
+    outcomes.push(...new Set(lines));
+  }
 }
 const used = Object.fromEntries(
   engineNotes.map(({ folder, file }) => [relative(root, folder), linesOf(file)]),
@@ -98,11 +100,10 @@ const disallowed = allowedSkips === undefined ? [] : disallowedSkips(skipped, al
 const missing = requiredEngines === undefined ? [] : missingEngines(used, requiredEngines);
 for (const line of missing) console.error(`error[MTL_ENGINE_UNSEEN]: no test has seen the engine: ${line}`);
 for (const name of disallowed) console.error(`error[MTL_SKIPPED]: not allowed to be skipped here: ${name}`);
-console.log(`\n${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} skipped`);
-const failed =
-  !haveChecksPassed ||
-  status.some((code) => code !== 0) ||
-  disallowed.length + missing.length > 0 ||
-  counts.failed > 0 ||
-  counts.passed === 0;
-process.exit(failed ? 1 : 0);
+const steps = Object.keys(statuses).filter((step) => statuses[step] !== 0);
+if (failed.length > 0) console.log('\nfailed:');
+for (const line of failed) console.log(`  ${line}`);
+if (steps.length > 0) console.log(`\nended with an error: ${steps.join(', ')}`);
+console.log(`\n${numPassed} passed, ${failed.length} failed, ${skipped.length} skipped`);
+const isGreen = steps.length + disallowed.length + missing.length + failed.length === 0 && numPassed > 0;
+process.exit(isGreen ? 0 : 1);

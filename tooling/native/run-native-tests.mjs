@@ -1,27 +1,32 @@
 #!/usr/bin/env node
 /**
  * Runs native test programs of the package in the working directory, one after the other, up to the first
- * that fails. A line that begins with SKIPPED is noted for `npm test`, which counts it with the skipped tests
- * of vitest.
+ * that fails. Lines that begin with SKIPPED or FAIL, and how a program failed, are noted for `npm test`,
+ * which counts them with the tests of vitest.
  *   node run-native-tests.mjs [--shares N] PROGRAM...    N processes of a program, each with a share of its tests, as
  *                                                        many at a time as there are processors
  */
 import { spawn } from 'node:child_process';
 import { availableParallelism } from 'node:os';
-import { basename } from 'node:path';
+import { basename, relative } from 'node:path';
 import { createInterface } from 'node:readline';
 import { atMostAtOnce } from '../processes/at-most-at-once.mjs';
-import { reportSkip } from '../processes/report-skip.mjs';
+import { reportFailure, reportSkip } from '../processes/report-outcome.mjs';
 
 function runProgram(program, args) {
   const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'inherit'] });
+  const name = relative('build', program);
   createInterface({ input: child.stdout }).on('line', (line) => {
     console.log(line);
     if (line.startsWith('SKIPPED ')) reportSkip(`${basename(program)}: ${line.slice('SKIPPED '.length)}`);
+    if (line.startsWith('FAIL ')) reportFailure(`${name}: ${line.slice('FAIL '.length)}`);
   });
   return new Promise((resolve, reject) => {
     child.on('error', reject);
-    child.on('close', (status) => resolve(status ?? 1));
+    child.on('close', (status, signal) => {
+      if (status !== 0) reportFailure(`${name} ended with ${signal ?? `status ${status}`}`);
+      resolve(status ?? 1);
+    });
   });
 }
 

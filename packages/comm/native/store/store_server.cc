@@ -369,7 +369,12 @@ void StoreServer::send(Connection* connection, const Message& message) {
 void StoreServer::flush(Connection* connection) {
   while (connection->socket.is_open() && !connection->unsent.empty()) {
     const long sent = send_some(connection->socket.get(), connection->unsent.data(), connection->unsent.size());
-    if (sent < 0) return lose(connection, "has ended without leaving the job");
+    if (sent < 0) {
+      // what it said before it closed, an abort perhaps, is worth more than that it closed: the reads give
+      // both
+      connection->unsent.clear();
+      break;
+    }
     if (sent == 0) break;
     connection->unsent.erase(0, static_cast<size_t>(sent));
   }

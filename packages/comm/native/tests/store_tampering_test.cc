@@ -222,6 +222,34 @@ MTL_TEST(store_of_another_version_is_named) {
   old.join();
 }
 
+// A member without StoreClient: what it sends, and when it closes, is the test's choice.
+struct BareMember {
+  explicit BareMember(int port) {
+    EXPECT(succeeded(connect_to("127.0.0.1", port, kLongNs, &socket)));
+    MessageReader reader(kMaxFrameBytes);
+    Message hello;
+    EXPECT(reaches([&] {
+      char bytes[256];
+      const long count = receive_some(socket.get(), bytes, sizeof(bytes));
+      if (count > 0) reader.append(bytes, static_cast<size_t>(count));
+      return reader.next(&hello) == MessageReader::Result::kMessage;
+    }));
+    const Handshake handshake{hello.value, random_nonce(), 0, attempt_and_size(0, 1)};
+    Message join;
+    join.kind = MessageKind::kJoin;
+    join.id = handshake.attempt_and_size;
+    join.value = handshake.client_nonce + derive(kSecret, Purpose::kProof, handshake);
+    seal.emplace(derive(kSecret, Purpose::kClientKey, handshake));
+    send(encode(join));
+  }
+  void send(const std::string& bytes) {
+    EXPECT(send_some(socket.get(), bytes.data(), bytes.size()) == static_cast<long>(bytes.size()));
+  }
+
+  Descriptor socket;
+  std::optional<Seal> seal;
+};
+
 // Single bytes, which anybody on the way can add, are no sign of life.
 MTL_TEST(store_misses_the_heartbeat_of_a_member_that_sends_no_whole_message) {
   ServerOptions options;
@@ -229,29 +257,35 @@ MTL_TEST(store_misses_the_heartbeat_of_a_member_that_sends_no_whole_message) {
   options.heartbeat_limit_ns = 200 * kMillisecond;
   std::unique_ptr<StoreServer> server;
   EXPECT(succeeded(StoreServer::start(options, &server)));
-  Descriptor socket;
-  EXPECT(succeeded(connect_to("127.0.0.1", server->port(), kLongNs, &socket)));
-  MessageReader reader(kMaxFrameBytes);
-  Message hello;
+  BareMember member(server->port());
+  member.send(std::string("\0\0\x01\0", 4));  // the length of a message that never becomes whole
   EXPECT(reaches([&] {
-    char bytes[256];
-    const long count = receive_some(socket.get(), bytes, sizeof(bytes));
-    if (count > 0) reader.append(bytes, static_cast<size_t>(count));
-    return reader.next(&hello) == MessageReader::Result::kMessage;
-  }));
-  const Handshake handshake{hello.value, random_nonce(), 0, attempt_and_size(0, 1)};
-  Message join;
-  join.kind = MessageKind::kJoin;
-  join.id = handshake.attempt_and_size;
-  join.value = handshake.client_nonce + derive(kSecret, Purpose::kProof, handshake);
-  // and the length of a message that never becomes whole
-  const std::string bytes = encode(join) + std::string("\0\0\x01\0", 4);
-  EXPECT(send_some(socket.get(), bytes.data(), bytes.size()) == static_cast<long>(bytes.size()));
-  EXPECT(reaches([&] {
-    send_some(socket.get(), "x", 1);
+    send_some(member.socket.get(), "x", 1);
     return !server->failure().ok();
   }));
   EXPECT(failed_with(server->failure(), "MTL_HEARTBEAT"));
+}
+
+// The answers to its questions fail once it is gone, while its abort still waits to be read.
+MTL_TEST(store_reads_the_abort_of_a_member_that_closes_at_once) {
+  ServerOptions options;
+  options.secret = kSecret;
+  std::unique_ptr<StoreServer> server;
+  EXPECT(succeeded(StoreServer::start(options, &server)));
+  {
+    BareMember member(server->port());
+    std::string bytes;
+    // about 35 kB: they arrive at once, and the store answers for milliseconds
+    for (int index = 0; index < 500; ++index) {
+      Message question;
+      question.kind = MessageKind::kSet;
+      question.key = std::to_string(index);
+      bytes += encode(question, &*member.seal);
+    }
+    member.send(bytes + encode(abort_message(), &*member.seal));
+  }  // closes without having read anything
+  EXPECT(reaches([&] { return !server->failure().ok(); }));
+  EXPECT(failed_with(server->failure(), "MTL_NAN"));
 }
 
 }  // namespace
