@@ -1,9 +1,9 @@
 export { allocateParameters, type ParameterStorage } from './allocate-parameters.js';
 export type {
-  Exchange,
+  Collective,
+  MatmulCollectives,
   PendingTensor,
-  ProductExchanges,
-} from './exchange.js';
+} from './collective.js';
 export { initializeParameter } from './initialize-parameter.js';
 export { type AttentionOptions, attention } from './operations/attention.js';
 export {
@@ -18,7 +18,7 @@ export { gelu } from './operations/gelu.js';
 export { type LayerNormOptions, layerNorm } from './operations/layer-norm.js';
 export { type LinearGeluOptions, type LinearOptions, linear, linearGelu } from './operations/linear.js';
 export {
-  type LinearCrossEntropyExchanges,
+  type LinearCrossEntropyCollectives,
   type LinearCrossEntropyOptions,
   linearCrossEntropy,
 } from './operations/linear-cross-entropy.js';

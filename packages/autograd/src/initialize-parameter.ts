@@ -14,23 +14,23 @@ interface Rectangle {
 const isWhole = (slice: Slice, size: number): boolean => slice.start === 0 && slice.end === size;
 
 /**
- * Folds a tensor cut along one dimension into a matrix cut along rows or columns: dimensions before the cut
- * become rows, the cut dimension and those after it columns.
+ * Folds a tensor that is sharded along one dimension into a matrix that is sharded along rows or columns: the
+ * dimensions before the sharded one become rows, the sharded one and those after it columns.
  */
 function rectangleOf({ globalShape, slices }: Parameter): Rectangle {
-  const cut = Math.max(
+  const shardedDim = Math.max(
     0,
     slices.findIndex((slice, dim) => !isWhole(slice, globalShape[dim]!)),
   );
-  const after = globalShape.slice(cut + 1).reduce((product, size) => product * size, 1);
-  const { start, end } = slices[cut]!;
-  if (slices.slice(0, cut).every((slice) => slice.end - slice.start === 1) || cut === 0) {
-    // the first dimension is cut: whole rows
+  const after = globalShape.slice(shardedDim + 1).reduce((product, size) => product * size, 1);
+  const { start, end } = slices[shardedDim]!;
+  if (slices.slice(0, shardedDim).every((slice) => slice.end - slice.start === 1) || shardedDim === 0) {
+    // the first dimension is sharded: whole rows
     return { globalColumns: after, rowOffset: start, columnOffset: 0, rows: end - start, columns: after };
   }
-  const rows = globalShape.slice(0, cut).reduce((product, size) => product * size, 1);
+  const rows = globalShape.slice(0, shardedDim).reduce((product, size) => product * size, 1);
   return {
-    globalColumns: globalShape[cut]! * after,
+    globalColumns: globalShape[shardedDim]! * after,
     rowOffset: 0,
     columnOffset: start * after,
     rows,

@@ -65,9 +65,9 @@ describe('a parameter whose values are on their way', () => {
 });
 
 describe('initializeParameter', () => {
-  it('gives any shard the values it has in the whole, cut along any dimension', () => {
+  it('initializes a shard along any dimension as the full tensor', () => {
     const shapes = fc.array(fc.integer({ min: 1, max: 6 }), { minLength: 1, maxLength: 4 });
-    const cut = shapes.chain((globalShape) =>
+    const sharded = shapes.chain((globalShape) =>
       fc.record({
         globalShape: fc.constant(globalShape),
         dim: fc.nat(globalShape.length - 1),
@@ -76,7 +76,7 @@ describe('initializeParameter', () => {
       }),
     );
     fc.assert(
-      fc.property(cut, ({ globalShape, dim, part, seed }) => {
+      fc.property(sharded, ({ globalShape, dim, part, seed }) => {
         const size = globalShape[dim]!;
         const [a, b] = [part[0] % size, part[1] % size];
         const range = { start: Math.min(a, b), end: Math.max(a, b) + 1 };

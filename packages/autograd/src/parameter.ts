@@ -41,8 +41,8 @@ export interface ParameterOptions {
 
 /**
  * A trained tensor: what it is called, which part of it this process holds, its values in the compute dtype
- * and its main gradient in float32. It owns no memory: whoever plans memory (the optimizer's flat buffers, or
- * `allocateParameters` for inference) assigns the storage of both.
+ * and its main gradient in float32. It owns no memory: the memory planner (the optimizer's flat buffers,
+ * or `allocateParameters` for inference) assigns the storage of both.
  */
 export class Parameter {
   readonly name: string;
@@ -91,7 +91,7 @@ export class Parameter {
     return this.#data;
   }
 
-  /** float32, of `shape`; products add into it directly. */
+  /** float32, of `shape`; matmuls accumulate into it directly. */
   get mainGradient(): Tensor {
     if (this.#mainGradient === undefined) throw this.#unassigned('main gradient');
     return this.#mainGradient;
@@ -109,7 +109,7 @@ export class Parameter {
     this.#data = tensor;
   }
 
-  /** Says that the values are being filled by somebody else: the next read of `data` calls `wait` before. */
+  /** Marks the values as being filled asynchronously: the next read of `data` calls `wait` first. */
   deferData(wait: () => void): void {
     this.#waitForData = wait;
   }

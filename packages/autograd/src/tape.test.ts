@@ -147,9 +147,9 @@ describe('Tape', () => {
 
   it('chunks of logits change nothing but the order of sums', () => {
     const whole = run();
-    const pieces = run({}, { chunkBytes: vocabulary * 8 * 2 });
-    expect(pieces.losses).toEqual(whole.losses);
-    pieces.gradients.forEach((gradient, index) => {
+    const chunked = run({}, { chunkBytes: vocabulary * 8 * 2 });
+    expect(chunked.losses).toEqual(whole.losses);
+    chunked.gradients.forEach((gradient, index) => {
       gradient.forEach((value, at) => {
         // float64: a handful of terms in another order
         expect(Math.abs(value - whole.gradients[index]![at]!)).toBeLessThan(1e-14);

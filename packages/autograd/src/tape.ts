@@ -257,7 +257,7 @@ export class Tape {
       this.#gradients.set(variable, gradient);
       return;
     }
-    // into new memory: either operand may be a view of a gradient that somebody else still reads
+    // into new memory: either operand may be a view of a gradient that is still read elsewhere
     const total = Tensor.empty({ shape: gradient.shape, dtype: gradient.dtype, device: gradient.device });
     add({ output: total, left: before, right: gradient });
     before.dispose();

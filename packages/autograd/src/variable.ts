@@ -9,7 +9,8 @@ export interface Recipe {
 }
 
 /**
- * That a variable is GELU of another: whoever consumes it may give the other's gradient instead of its own.
+ * Marks a variable as GELU of another: its consumer may return the gradient of GELU's input instead of its
+ * own.
  */
 export interface Activation {
   /** GELU's input. */

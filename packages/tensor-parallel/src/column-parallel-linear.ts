@@ -7,7 +7,7 @@ import {
   type Variable,
 } from '@mtl/autograd';
 import { checkedOperation } from '@mtl/kernels';
-import { regionExchanges } from './region-exchanges.js';
+import { regionCollectives } from './region-collectives.js';
 import type { TensorParallel } from './tensor-parallel.js';
 
 export interface ColumnParallelLinearOptions extends Pick<LinearOptions, 'input' | 'weight' | 'bias'> {
@@ -20,16 +20,16 @@ export interface ColumnParallelLinearOptions extends Pick<LinearOptions, 'input'
  * transposed weight).
  *
  * Without sequence parallelism the input [S, B, I] is the same everywhere. With it the input is this
- * process's [S / t, B, I]; the whole is gathered for the products of forward and of the weight gradient, and
- * only the shard is kept in between. The sum of the input gradients is on its way while the weight gradient
- * is computed, and so is the second gathering while the input gradient is.
+ * process's [S / t, B, I]; it is all-gathered for the matmuls of forward and of the weight gradient, and
+ * only the shard is kept in between. The reduction of the input gradients overlaps with the matmul of the
+ * weight gradient, and the second all-gather with the matmul of the input gradient.
  */
 export const columnParallelLinear = checkedOperation(
   'columnParallelLinear',
   (tape: Tape, options: ColumnParallelLinearOptions): Variable => {
-    const { tensorParallel, ...product } = options;
-    const { enter, leave } = regionExchanges(tensorParallel);
-    return linear(tape, { ...product, exchanges: { gatherInput: enter, reduceInputGradient: leave } });
+    const { tensorParallel, ...operands } = options;
+    const { enter, leave } = regionCollectives(tensorParallel);
+    return linear(tape, { ...operands, collectives: { gatherInput: enter, reduceInputGradient: leave } });
   },
 );
 
@@ -42,8 +42,8 @@ export interface ColumnParallelLinearGeluOptions
 export const columnParallelLinearGelu = checkedOperation(
   'columnParallelLinearGelu',
   (tape: Tape, options: ColumnParallelLinearGeluOptions): Variable => {
-    const { tensorParallel, ...product } = options;
-    const { enter, leave } = regionExchanges(tensorParallel);
-    return linearGelu(tape, { ...product, exchanges: { gatherInput: enter, reduceInputGradient: leave } });
+    const { tensorParallel, ...operands } = options;
+    const { enter, leave } = regionCollectives(tensorParallel);
+    return linearGelu(tape, { ...operands, collectives: { gatherInput: enter, reduceInputGradient: leave } });
   },
 );

@@ -1,7 +1,7 @@
 import { gatherRows as gatherOwnRows, type Tape, type Variable } from '@mtl/autograd';
 import { checkedOperation } from '@mtl/kernels';
-import { isSpread } from './is-spread.js';
-import { regionExchanges } from './region-exchanges.js';
+import { isSharded } from './is-sharded.js';
+import { regionCollectives } from './region-collectives.js';
 import type { TensorParallel } from './tensor-parallel.js';
 
 export interface GatherRowsOptions {
@@ -13,13 +13,13 @@ export interface GatherRowsOptions {
 }
 
 /**
- * Chosen rows of activations, [M, 1, H], whole on every process whether the sequence is cut or not: only they
- * travel, and what is computed with them needs no sequence parallelism.
+ * Chosen rows of activations, [M, 1, H], replicated whether the sequence is sharded or not: only these rows
+ * are communicated, and operations on them need no sequence parallelism.
  */
 export const gatherRows = checkedOperation(
   'gatherRows',
   (tape: Tape, { input, indices, tensorParallel }: GatherRowsOptions): Variable => {
-    if (!isSpread(tensorParallel) || !tensorParallel.sequenceParallel) {
+    if (!isSharded(tensorParallel) || !tensorParallel.sequenceParallel) {
       return gatherOwnRows(tape, { input, indices });
     }
     const { group } = tensorParallel;
@@ -30,7 +30,7 @@ export const gatherRows = checkedOperation(
       firstRow: group.rank * numRows,
       numRows: group.size * numRows,
       // a row comes from one process, the others have zeros: the sum is exact
-      reduceOutput: regionExchanges({ group, sequenceParallel: false }).leave,
+      reduceOutput: regionCollectives({ group, sequenceParallel: false }).leave,
     });
   },
 );

@@ -5,8 +5,8 @@ export {
   columnParallelLinearGelu,
 } from './column-parallel-linear.js';
 export { type GatherRowsOptions, gatherRows } from './gather-rows.js';
-export { isSpread } from './is-spread.js';
-export { type RegionExchanges, regionExchanges } from './region-exchanges.js';
+export { isSharded } from './is-sharded.js';
+export { type RegionCollectives, regionCollectives } from './region-collectives.js';
 export { type RowParallelLinearOptions, rowParallelLinear } from './row-parallel-linear.js';
 export { sliceOfRank } from './slice-of-rank.js';
 export type { TensorParallel } from './tensor-parallel.js';

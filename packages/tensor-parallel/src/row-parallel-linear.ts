@@ -7,11 +7,11 @@ import {
   type Variable,
 } from '@mtl/autograd';
 import { checkedOperation } from '@mtl/kernels';
-import { regionExchanges } from './region-exchanges.js';
+import { regionCollectives } from './region-collectives.js';
 import type { TensorParallel } from './tensor-parallel.js';
 
 export interface RowParallelLinearOptions extends Pick<LinearOptions, 'input' | 'weight'> {
-  /** [O], whole on every process: added once, to the sum. Leave it out where a later operation adds it. */
+  /** [O], replicated: added once, to the sum. Leave it out where a later operation adds it. */
   readonly bias?: Parameter | undefined;
   readonly tensorParallel: TensorParallel | undefined;
 }
@@ -25,12 +25,12 @@ export interface RowParallelLinearOptions extends Pick<LinearOptions, 'input' | 
 export const rowParallelLinear = checkedOperation(
   'rowParallelLinear',
   (tape: Tape, options: RowParallelLinearOptions): Variable => {
-    const { tensorParallel, bias, ...product } = options;
-    const { enter, leave } = regionExchanges(tensorParallel);
-    const exchanges = { reduceOutput: leave, gatherOutputGradient: enter };
-    if (bias === undefined) return linear(tape, { ...product, exchanges });
+    const { tensorParallel, bias, ...operands } = options;
+    const { enter, leave } = regionCollectives(tensorParallel);
+    const collectives = { reduceOutput: leave, gatherOutputGradient: enter };
+    if (bias === undefined) return linear(tape, { ...operands, collectives });
     return tape.scope(() =>
-      biasDropoutResidual(tape, { input: linear(tape, { ...product, exchanges }), bias }),
+      biasDropoutResidual(tape, { input: linear(tape, { ...operands, collectives }), bias }),
     );
   },
 );

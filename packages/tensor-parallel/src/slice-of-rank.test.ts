@@ -31,11 +31,11 @@ describe('sliceOfRank', () => {
     );
   });
 
-  it('refuses what cannot be cut evenly, and names the nearest that can', () => {
+  it('rejects a size that cannot be divided evenly and names the nearest that can', () => {
     expect(() => sliceOfRank(placed(1, 4), { size: 6, what: 'attention heads' })).toThrow(
       expect.objectContaining({
         code: 'MTL_TENSOR_PARALLEL_SIZE',
-        message: '6 attention heads cannot be cut evenly over 4 tensor-parallel processes',
+        message: '6 attention heads cannot be divided evenly over 4 tensor-parallel processes',
         expected: '3 or 6 processes, or 4 or 8 attention heads',
       }),
     );

@@ -1,22 +1,22 @@
 import type { Slice } from '@mtl/autograd';
 import { ConfigurationError } from '@mtl/errors';
-import { isSpread } from './is-spread.js';
+import { isSharded } from './is-sharded.js';
 import type { TensorParallel } from './tensor-parallel.js';
 
 /**
- * What this process holds of `size` things (heads, features, tokens of a vocabulary, positions): as many as
- * every other, by position in the group.
+ * The slice of this process of `size` items (heads, features, tokens of a vocabulary, positions): equal
+ * slices, by position in the group.
  *
- * `what`: names them in the error, in the plural
+ * `what`: names the items in the error, in the plural
  *
- * @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE when the group does not divide them; names the nearest
- *   numbers of processes and of things that would do
+ * @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE when the group's size does not divide `size`; names the
+ *   nearest numbers of processes and of items that work
  */
 export function sliceOfRank(
   tensorParallel: TensorParallel | undefined,
   { size, what }: { readonly size: number; readonly what: string },
 ): Slice {
-  if (!isSpread(tensorParallel)) return { start: 0, end: size };
+  if (!isSharded(tensorParallel)) return { start: 0, end: size };
   const { rank, size: numRanks } = tensorParallel.group;
   if (size % numRanks === 0) {
     const each = size / numRanks;
@@ -27,7 +27,7 @@ export function sliceOfRank(
   const ranks = nearestDivisors(size, numRanks);
   throw new ConfigurationError(
     'MTL_TENSOR_PARALLEL_SIZE',
-    `${size} ${what} cannot be cut evenly over ${numRanks} tensor-parallel processes`,
+    `${size} ${what} cannot be divided evenly over ${numRanks} tensor-parallel processes`,
     {
       expected: `${ranks.join(' or ')} processes, or ${sizes.join(' or ')} ${what}`,
       details: { what, size, numRanks, nearestSizes: sizes, nearestNumRanks: ranks },

@@ -1,18 +1,19 @@
 import { type LinearCrossEntropyOptions, linearCrossEntropy, type Tape, type Variable } from '@mtl/autograd';
 import type { ProcessGroup } from '@mtl/comm';
 import { cast, checkedOperation, crossEntropyRescale, Tensor } from '@mtl/kernels';
-import { isSpread } from './is-spread.js';
-import { regionExchanges } from './region-exchanges.js';
+import { isSharded } from './is-sharded.js';
+import { regionCollectives } from './region-collectives.js';
 import type { TensorParallel } from './tensor-parallel.js';
 
-export interface VocabularyParallelCrossEntropyOptions extends Omit<LinearCrossEntropyOptions, 'exchanges'> {
+export interface VocabularyParallelCrossEntropyOptions
+  extends Omit<LinearCrossEntropyOptions, 'collectives'> {
   readonly tensorParallel: TensorParallel | undefined;
 }
 
 /**
- * `linearCrossEntropy` over a vocabulary that is cut by rows of the weight [V / t, H]: the losses [S * B] of
- * all tokens, the same on every process. Logits exist only chunk by chunk and only for this process's
- * columns; what is exchanged of them is three numbers a token. The input is whole, or this process's
+ * `linearCrossEntropy` over a vocabulary that is sharded by rows of the weight [V / t, H]: the losses [S * B]
+ * of all tokens, the same on every process. Logits exist only chunk by chunk and only for this process's
+ * columns; three numbers per token are communicated. The input is replicated, or this process's
  * [S / t, B, H] with sequence parallelism; labels and weights are those of all tokens.
  *
  * @throws as `linearCrossEntropy`: on all processes, as all have the labels
@@ -21,11 +22,11 @@ export const vocabularyParallelCrossEntropy = checkedOperation(
   'vocabularyParallelCrossEntropy',
   (tape: Tape, options: VocabularyParallelCrossEntropyOptions): Variable => {
     const { tensorParallel, ...rest } = options;
-    if (!isSpread(tensorParallel)) return linearCrossEntropy(tape, rest);
-    const { enter, leave } = regionExchanges(tensorParallel);
+    if (!isSharded(tensorParallel)) return linearCrossEntropy(tape, rest);
+    const { enter, leave } = regionCollectives(tensorParallel);
     return linearCrossEntropy(tape, {
       ...rest,
-      exchanges: {
+      collectives: {
         gatherInput: enter,
         reduceInputGradient: leave,
         reduceStatistics: (statistics) => reduceStatistics(statistics, tensorParallel.group),

@@ -1,6 +1,6 @@
 import { type EmbeddingLookup, embedding, type Tape, type Variable } from '@mtl/autograd';
 import { checkedOperation } from '@mtl/kernels';
-import { regionExchanges } from './region-exchanges.js';
+import { regionCollectives } from './region-collectives.js';
 import type { TensorParallel } from './tensor-parallel.js';
 
 export interface VocabularyParallelEmbeddingOptions {
@@ -25,7 +25,7 @@ export interface VocabularyParallelEmbeddingOptions {
 export const vocabularyParallelEmbedding = checkedOperation(
   'vocabularyParallelEmbedding',
   (tape: Tape, { tokens, others = [], tensorParallel }: VocabularyParallelEmbeddingOptions): Variable => {
-    const { enter, leave } = regionExchanges(tensorParallel);
+    const { enter, leave } = regionCollectives(tensorParallel);
     return embedding(tape, [tokens, ...others], { reduceOutput: leave, gatherOutputGradient: enter });
   },
 );

@@ -29,7 +29,8 @@ export interface NetworkResult {
 }
 
 /**
- * Embedding, feed-forward network and loss, whole or spread over processes; every operation of the package.
+ * Embedding, feed-forward network and loss, unsharded or sharded over processes; every operation of the
+ * package.
  */
 export function runNetwork(
   tensorParallel: TensorParallel | undefined,

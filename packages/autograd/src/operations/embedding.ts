@@ -1,5 +1,5 @@
 import { checkedOperation, embeddingBackward, embeddingForward, Tensor } from '@mtl/kernels';
-import { type ProductExchanges, startExchange } from '../exchange.js';
+import { type MatmulCollectives, startCollective } from '../collective.js';
 import type { Parameter } from '../parameter.js';
 import type { Tape } from '../tape.js';
 import type { Variable } from '../variable.js';
@@ -17,8 +17,8 @@ export interface EmbeddingLookup {
 /**
  * `[S, B, H]`: the sum of the chosen rows of every table (tokens, positions, token types).
  *
- * `exchanges` is given where the rows of the first table are sharded over ranks: the chosen rows are reduced
- * before those of the other tables are added, and the ids of those tables are of the reduced output's
+ * `collectives` is given where the rows of the first table are sharded over ranks: the chosen rows are
+ * reduced before those of the other tables are added, and the ids of those tables are of the reduced output's
  * positions.
  *
  * @throws KernelError `MTL_INDEX` for an id that is no row of the whole table
@@ -28,11 +28,11 @@ export const embedding = checkedOperation(
   (
     tape: Tape,
     lookups: readonly EmbeddingLookup[],
-    exchanges: Pick<ProductExchanges, 'reduceOutput' | 'gatherOutputGradient'> = {},
+    collectives: Pick<MatmulCollectives, 'reduceOutput' | 'gatherOutputGradient'> = {},
   ): Variable => {
     const [first, ...others] = lookups as [EmbeddingLookup, ...EmbeddingLookup[]];
     const rows = rowsOf(first);
-    const reduced = startExchange(exchanges.reduceOutput, rows);
+    const reduced = startCollective(collectives.reduceOutput, rows);
     rows.dispose();
     const output = reduced.wait();
     freeingOnError(output, () => {
@@ -48,7 +48,7 @@ export const embedding = checkedOperation(
         saved,
         backward: ({ parts, outputGradient }) => {
           if (!parts.weight) return [];
-          const firstGradient = startExchange(exchanges.gatherOutputGradient, outputGradient!);
+          const firstGradient = startCollective(collectives.gatherOutputGradient, outputGradient!);
           others.forEach((lookup, position) => {
             addTableGradient(lookup, saved[position + 1]!.tensor, outputGradient!);
           });

@@ -1,5 +1,5 @@
 import { cast, checkedOperation, embeddingBackward, embeddingForward, Tensor } from '@mtl/kernels';
-import { type ProductExchanges, startExchange } from '../exchange.js';
+import { type MatmulCollectives, startCollective } from '../collective.js';
 import type { Tape } from '../tape.js';
 import type { Variable } from '../variable.js';
 
@@ -8,18 +8,18 @@ export interface GatherRowsOptions {
   readonly input: Variable;
   /** int32 [M]: flat indices into [S, B] of all positions; one may be there several times */
   readonly indices: Variable;
-  /** Global flat index of the input's first row, where the sequence is cut over processes. Default 0. */
+  /** Global flat index of the input's first row, where the sequence is sharded. Default 0. */
   readonly firstRow?: number;
-  /** Rows over all processes, where it is. Default: those of the input. */
+  /** Rows of all processes, where the sequence is sharded. Default: those of the input. */
   readonly numRows?: number | undefined;
-  /** Where it is: what sums the rows that the processes hold, in place of those of others are zeros. */
-  readonly reduceOutput?: ProductExchanges['reduceOutput'];
+  /** Where the sequence is sharded: sums the rows of all processes; rows of other processes are zeros. */
+  readonly reduceOutput?: MatmulCollectives['reduceOutput'];
 }
 
 /**
  * Chosen rows of activations, [M, 1, H]: what follows computes only with them (masked positions, the first
- * token). Where the sequence is cut, every process gets all chosen rows and, in backward, keeps the gradients
- * of those that it holds.
+ * token). Where the sequence is sharded, every process gets all chosen rows and, in backward, keeps the
+ * gradients of those that it holds.
  *
  * @throws KernelError `MTL_INDEX` for an index that is no row
  */
@@ -40,7 +40,7 @@ export const gatherRows = checkedOperation(
     } finally {
       table.dispose();
     }
-    const reduced = startExchange(options.reduceOutput, rows);
+    const reduced = startCollective(options.reduceOutput, rows);
     rows.dispose();
     const result = tape.result(reduced.wait(), { requiresGradient: input.requiresGradient });
     tape.record(result, () => {

@@ -3,7 +3,7 @@ import type { Tape } from '../tape.js';
 import type { Variable } from '../variable.js';
 
 /**
- * gelu(input), [..., F]. The bias before it is the matrix product's. Its output is computed again in backward
+ * gelu(input), [..., F]. The bias before it belongs to the matmul. Its output is computed again in backward
  * rather than kept, where the tape rematerializes.
  */
 export const gelu = checkedOperation(
@@ -17,7 +17,7 @@ export const gelu = checkedOperation(
   },
 );
 
-/** Puts GELU's output, which somebody has computed, onto the tape. For authors of operations. */
+/** Records a GELU output that is already computed on the tape. For authors of operations. */
 export function geluOf(
   tape: Tape,
   options: { readonly input: Variable; readonly output: Tensor; readonly kind: GeluKind },

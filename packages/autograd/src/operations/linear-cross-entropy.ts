@@ -7,16 +7,16 @@ import {
   matmul,
   Tensor,
 } from '@mtl/kernels';
-import { type PendingTensor, type ProductExchanges, startExchange } from '../exchange.js';
+import { type MatmulCollectives, type PendingTensor, startCollective } from '../collective.js';
 import type { Parameter } from '../parameter.js';
 import type { BackwardParts, Tape } from '../tape.js';
 import type { Variable } from '../variable.js';
 import { addBiasGradient, addWeightGradient } from './linear.js';
 import { logitRowsAtATime } from './logit-rows-at-a-time.js';
 
-/** Where the rows of the weight, which are the vocabulary, are spread over processes. */
-export interface LinearCrossEntropyExchanges
-  extends Pick<ProductExchanges, 'gatherInput' | 'reduceInputGradient'> {
+/** For a weight whose rows, the vocabulary, are sharded over processes. */
+export interface LinearCrossEntropyCollectives
+  extends Pick<MatmulCollectives, 'gatherInput' | 'reduceInputGradient'> {
   /**
    * [3, N] float32: maximum, sum of exponentials and label logit of this process's columns become those of
    * all.
@@ -25,7 +25,7 @@ export interface LinearCrossEntropyExchanges
 }
 
 export interface LinearCrossEntropyOptions {
-  /** [S, B, H], or what `exchanges.gatherInput` makes it of */
+  /** [S, B, H], or what `collectives.gatherInput` makes it of */
   readonly input: Variable;
   /** [V, H], V padded, or the rows of it that this process holds; tied to the token embedding or not */
   readonly weight: Parameter;
@@ -47,7 +47,7 @@ export interface LinearCrossEntropyOptions {
   readonly ignoreIndex?: number | undefined;
   /** Most bytes of logits at a time. Default 128 MiB, on a GPU 256. */
   readonly chunkBytes?: number;
-  readonly exchanges?: LinearCrossEntropyExchanges | undefined;
+  readonly collectives?: LinearCrossEntropyCollectives | undefined;
 }
 
 /** The tensors of one call, flattened to N = S * B rows. */
@@ -65,7 +65,7 @@ function chunkRows(options: LinearCrossEntropyOptions): number {
   return logitRowsAtATime({ numRows: labels.tensor.size, bytesPerRow, device, chunkBytes });
 }
 
-/** Runs `body` for consecutive pieces of the rows; views are disposed of after each. */
+/** Runs `body` for consecutive ranges of the rows; views are disposed of after each. */
 function forChunks(rows: Rows, size: number, body: (chunk: Rows, start: number, end: number) => void): void {
   const numRows = rows.input.dim(0);
   for (let start = 0; start < numRows; start += size) {
@@ -90,7 +90,7 @@ function crossEntropyOfChunk(
   options: LinearCrossEntropyOptions,
   { start: firstRow, withGradient }: { readonly start: number; readonly withGradient: boolean },
 ): Tensor {
-  const { weight, bias, vocabularySize, ignoreIndex, exchanges } = options;
+  const { weight, bias, vocabularySize, ignoreIndex, collectives } = options;
   const { device, dtype } = chunk.input;
   const numRows = chunk.input.dim(0);
   const logits = Tensor.empty({ shape: [numRows, weight.shape[0]!], dtype, device });
@@ -112,11 +112,11 @@ function crossEntropyOfChunk(
     logitGradient: withGradient ? logits : undefined,
   };
   try {
-    if (exchanges === undefined) {
+    if (collectives === undefined) {
       crossEntropyForwardBackward(gradient);
     } else {
       crossEntropyStatistics({ ...statistics, ...inputs });
-      exchanges.reduceStatistics(all);
+      collectives.reduceStatistics(all);
       crossEntropyBackward(gradient);
     }
     return logits;
@@ -141,7 +141,7 @@ function crossEntropyOfChunk(
 export const linearCrossEntropy = checkedOperation(
   'linearCrossEntropy',
   (tape: Tape, options: LinearCrossEntropyOptions): Variable => {
-    const { input, weight, bias, exchanges } = options;
+    const { input, weight, bias, collectives } = options;
     const { dtype, device, shape } = input.tensor;
     if (!(options.vocabularySize <= weight.globalShape[0]!)) {
       throw new UsageError(
@@ -163,7 +163,7 @@ export const linearCrossEntropy = checkedOperation(
       tensors: { input: Tensor; labels: Tensor; weights: Tensor },
       body: (rows: Rows) => void,
     ): void => {
-      const whole = startExchange(exchanges?.gatherInput, tensors.input).wait();
+      const whole = startCollective(collectives?.gatherInput, tensors.input).wait();
       const rows = {
         input: whole.reshape([numRows, whole.dim(-1)]),
         labels: tensors.labels.reshape([numRows]),
@@ -201,16 +201,19 @@ export const linearCrossEntropy = checkedOperation(
       };
       const held = tape.save(result);
       const backward = (rows: Rows, parts: BackwardParts): Tensor | undefined => {
-        const product = parts.input ? Tensor.empty({ shape: rows.input.shape, dtype, device }) : undefined;
+        const localGradient = parts.input
+          ? Tensor.empty({ shape: rows.input.shape, dtype, device })
+          : undefined;
         let inputGradient: PendingTensor | undefined;
         forChunks(rows, size, (chunk, start, end) => {
           const logitGradient = crossEntropyOfChunk(chunk, options, { start, withGradient: true });
-          if (product !== undefined) {
-            const output = product.rows(start, end);
+          if (localGradient !== undefined) {
+            const output = localGradient.rows(start, end);
             matmul({ output, left: logitGradient, right: weight.data });
             output.dispose();
             // on its way while the last weight gradient is computed
-            if (end === numRows) inputGradient = startExchange(exchanges?.reduceInputGradient, product);
+            if (end === numRows)
+              inputGradient = startCollective(collectives?.reduceInputGradient, localGradient);
           }
           if (parts.weight) {
             addWeightGradient(weight, logitGradient, chunk.input);
@@ -218,7 +221,7 @@ export const linearCrossEntropy = checkedOperation(
           }
           logitGradient.dispose();
         });
-        product?.dispose();
+        localGradient?.dispose();
         return inputGradient?.wait();
       };
       return {

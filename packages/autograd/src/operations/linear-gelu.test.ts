@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import {
   allocateParameters,
   biasDropoutResidual,
-  type Exchange,
+  type Collective,
   gelu,
   initializeParameter,
   linear,
@@ -18,9 +18,9 @@ const [sequence, batch, hidden, feedForward] = [3, 2, 8, 24];
 const normal = { kind: 'normal', standardDeviation: 0.5 } as const;
 
 /**
- * With it a layer gives the gradient of its own input, as before GELU's derivative was part of its product.
+ * With it a layer gives the gradient of its own input, as before GELU's derivative was part of its matmul.
  */
-const same: Exchange = (tensor) => {
+const same: Collective = (tensor) => {
   const view = tensor.view({ shape: tensor.shape });
   return { wait: () => view };
 };
@@ -68,8 +68,8 @@ function run({ device, dtype, kind, fused, twice = false, split = false, ...rest
     const activated = fused
       ? linearGelu(tape, { input, ...up, kind })
       : gelu(tape, { input: linear(tape, { input, ...up }), kind });
-    const exchanges = fused ? {} : { reduceInputGradient: same };
-    const output = linear(tape, { input: activated, ...down, exchanges });
+    const collectives = fused ? {} : { reduceInputGradient: same };
+    const output = linear(tape, { input: activated, ...down, collectives });
     if (!twice) return [output];
     // back through the same weights: a second path to GELU's output
     const residual = biasDropoutResidual(tape, { input: activated, bias: up.bias });
@@ -109,13 +109,13 @@ describe('linearGelu and the layer behind it', () => {
     expect(run({ ...network, fused: true, tape: { rematerialize: false } })).toEqual(expected);
   });
 
-  it('where somebody else reads the activations, both gradients meet at GELU’s input', () => {
+  it('adds both gradients at GELU’s input where another operation reads the activations', () => {
     const network = { kind: 'tanh', dtype: 'float64', device: 'reference', twice: true } as const;
     const [expected, fused] = [
       run({ ...network, fused: false }).flat(),
       run({ ...network, fused: true }).flat(),
     ];
-    // derivative times a sum, and a sum of products: rounding of float64
+    // derivative times a sum, and a sum of matmuls: rounding of float64
     for (const [index, value] of fused.entries())
       expect(Math.abs(value - expected[index]!)).toBeLessThan(1e-13);
   });

@@ -8,7 +8,7 @@ import {
   sumRows,
   Tensor,
 } from '@mtl/kernels';
-import type { Exchange, PendingTensor, ProductExchanges } from '../exchange.js';
+import type { Collective, MatmulCollectives, PendingTensor } from '../collective.js';
 import type { Parameter } from '../parameter.js';
 import type { Tape } from '../tape.js';
 import type { Variable } from '../variable.js';
@@ -21,14 +21,14 @@ export interface LinearOptions {
   readonly weight: Parameter;
   /** [O] (or more dimensions that fold to it) */
   readonly bias?: Parameter | undefined;
-  /** For layers that are spread over processes (@mtl/tensor-parallel). */
-  readonly exchanges?: ProductExchanges | undefined;
+  /** For layers that are sharded over processes (@mtl/tensor-parallel). */
+  readonly collectives?: MatmulCollectives | undefined;
 }
 
 export interface LinearGeluOptions extends LinearOptions {
   readonly bias: Parameter;
   readonly kind: GeluKind;
-  readonly exchanges?: Omit<ProductExchanges, 'reduceOutput' | 'gatherOutputGradient'> | undefined;
+  readonly collectives?: Omit<MatmulCollectives, 'reduceOutput' | 'gatherOutputGradient'> | undefined;
 }
 
 /**
@@ -54,17 +54,17 @@ function withMatrix(tensor: Tensor, body: (matrix: Tensor) => void): void {
 }
 
 /**
- * output [..., O] = input weight^T + bias. The weight gradient is added to the main gradient by the matrix
- * product itself, in float32 whatever the compute dtype. What backward exchanges is under way while the other
- * product is computed.
+ * output [..., O] = input weight^T + bias. The weight gradient is added to the main gradient by the
+ * matmul itself, in float32 whatever the compute dtype. The collective of one matmul of backward overlaps
+ * with the other matmul.
  */
 export const linear = checkedOperation('linear', (tape: Tape, options: LinearOptions): Variable => {
   return record(tape, options, forward(options));
 });
 
 /**
- * gelu(input weight^T + bias), [..., O]: the products of this layer and of the one behind it do GELU and its
- * derivative in the same pass over memory, where the device can.
+ * gelu(input weight^T + bias), [..., O]: the matmuls of this layer and of the next one compute GELU and
+ * its derivative in the same pass over memory, where the device can.
  */
 export const linearGelu = checkedOperation(
   'linearGelu',
@@ -78,10 +78,10 @@ export const linearGelu = checkedOperation(
 );
 
 function record(tape: Tape, options: LinearOptions, output: Tensor): Variable {
-  const { input, weight, bias, exchanges = {} } = options;
+  const { input, weight, bias, collectives = {} } = options;
   const result = tape.result(output, { requiresGradient: true });
   // a gradient that is summed over processes is the input's own
-  const activation = exchanges.reduceInputGradient === undefined ? input.activation : undefined;
+  const activation = collectives.reduceInputGradient === undefined ? input.activation : undefined;
   tape.record(result, () => {
     const savedInput = tape.save(input);
     const preactivation = activation && tape.save(activation.input);
@@ -91,9 +91,9 @@ function record(tape: Tape, options: LinearOptions, output: Tensor): Variable {
       parameters: bias === undefined ? [weight] : [weight, bias],
       saved: preactivation === undefined ? [savedInput] : [savedInput, preactivation],
       backward: ({ parts, outputGradient }) => {
-        const gathered = exchanges.gatherOutputGradient?.(outputGradient!).wait();
+        const gathered = collectives.gatherOutputGradient?.(outputGradient!).wait();
         const gradient = gathered ?? outputGradient!;
-        const wholeInput = parts.weight ? exchanges.gatherInput?.(savedInput.tensor) : undefined;
+        const wholeInput = parts.weight ? collectives.gatherInput?.(savedInput.tensor) : undefined;
         let inputGradient: PendingTensor | undefined;
         if (parts.input && input.requiresGradient) {
           const own = inputGradientOf(
@@ -101,7 +101,7 @@ function record(tape: Tape, options: LinearOptions, output: Tensor): Variable {
             gradient,
             activation && { ...activation, preactivation: preactivation!.tensor },
           );
-          inputGradient = exchanged(exchanges.reduceInputGradient, own);
+          inputGradient = communicated(collectives.reduceInputGradient, own);
         }
         if (parts.weight) {
           const whole = wholeInput?.wait();
@@ -116,26 +116,26 @@ function record(tape: Tape, options: LinearOptions, output: Tensor): Variable {
   return result;
 }
 
-function forward({ input, weight, bias, exchanges = {} }: LinearOptions): Tensor {
+function forward({ input, weight, bias, collectives = {} }: LinearOptions): Tensor {
   const numOutputs = weight.size / weight.shape.at(-1)!;
   const { dtype, device } = input.tensor;
-  const whole = exchanges.gatherInput?.(input.tensor).wait();
+  const whole = collectives.gatherInput?.(input.tensor).wait();
   const left = whole ?? input.tensor;
   const output = Tensor.empty({ shape: [...left.shape.slice(0, -1), numOutputs], dtype, device });
   withMatrix(weight.data, (right) => {
-    const product = { output, left, right, transposeRight: true };
-    if (bias === undefined) matmul(product);
-    else withShape(bias.data, [numOutputs], (row) => matmul({ ...product, bias: row }));
+    const operands = { output, left, right, transposeRight: true };
+    if (bias === undefined) matmul(operands);
+    else withShape(bias.data, [numOutputs], (row) => matmul({ ...operands, bias: row }));
   });
   whole?.dispose();
-  return exchanged(exchanges.reduceOutput, output).wait();
+  return communicated(collectives.reduceOutput, output).wait();
 }
 
 function forwardGelu(options: LinearGeluOptions): { output: Tensor; preactivation: Tensor } {
-  const { input, weight, bias, kind, exchanges = {} } = options;
+  const { input, weight, bias, kind, collectives = {} } = options;
   const numOutputs = weight.size / weight.shape.at(-1)!;
   const { dtype, device } = input.tensor;
-  const whole = exchanges.gatherInput?.(input.tensor).wait();
+  const whole = collectives.gatherInput?.(input.tensor).wait();
   const left = whole ?? input.tensor;
   const shape = [...left.shape.slice(0, -1), numOutputs];
   const preactivation = Tensor.empty({ shape, dtype, device });
@@ -183,10 +183,12 @@ function addGradients(
   );
 }
 
-/** Gives a tensor to an exchange and takes what comes of it; the tensor itself where there is none. */
-function exchanged(exchange: Exchange | undefined, tensor: Tensor): PendingTensor {
-  if (exchange === undefined) return { wait: () => tensor };
-  const pending = exchange(tensor);
+/**
+ * Starts a collective on a tensor that it takes over; without a collective the result is the tensor itself.
+ */
+function communicated(collective: Collective | undefined, tensor: Tensor): PendingTensor {
+  if (collective === undefined) return { wait: () => tensor };
+  const pending = collective(tensor);
   tensor.dispose();
   return pending;
 }

@@ -21,7 +21,7 @@ describe('the rows of logits at a time', () => {
     expect(logitRowsAtATime({ numRows: 9, bytesPerRow: 10, chunkBytes: 1 })).toBe(1);
   });
 
-  it('never take more than they may, nor more pieces than whole tiles make', () => {
+  it('never exceeds the limit, nor makes more chunks than whole tiles allow', () => {
     const sizes = fc.record({
       numRows: fc.integer({ min: 1, max: 100_000 }),
       bytesPerRow: fc.integer({ min: 1, max: 1_000_000 }),

@@ -2,7 +2,7 @@ import type { Device } from '@mtl/kernels';
 
 const mebibyte = 1024 * 1024;
 
-/** Rows of a product's output that a GPU's matrix units work on together, at most. */
+/** Rows of a matmul's output that a GPU's matrix units work on together, at most. */
 const tileRows = 128;
 
 export interface LogitRowsOptions {
@@ -17,14 +17,14 @@ export interface LogitRowsOptions {
 }
 
 /**
- * For every piece the gradient of the whole vocabulary is read and written, float32, as much as the product
- * of a small piece takes on a GPU.
+ * Every chunk reads and writes the float32 gradient of the whole vocabulary. On a GPU this takes as long as
+ * the matmul of a small chunk.
  */
 const defaultChunkBytes = (device: Device): number => (device === 'cuda' ? 256 : 128) * mebibyte;
 
 /**
- * How many rows of logits exist at a time: all of them where they fit, otherwise pieces of about one size, of
- * whole tiles where at least one tile fits. A product of 1,171 rows takes as long as one of 1,280.
+ * How many rows of logits exist at a time: all of them where they fit, otherwise chunks of about one size, of
+ * whole tiles where at least one tile fits. A matmul of 1,171 rows takes as long as one of 1,280.
  */
 export function logitRowsAtATime(options: LogitRowsOptions): number {
   const { numRows, bytesPerRow, device = 'cpu', chunkBytes = defaultChunkBytes(device) } = options;

@@ -13,7 +13,7 @@ import {
 import { UsageError } from '@mtl/errors';
 import type { Device, DType, Tensor } from '@mtl/kernels';
 import type { LossFactors, Stage, StageForward, StageLoss, Upload } from '@mtl/pipeline';
-import { isSpread, sliceOfRank, type TensorParallel } from '@mtl/tensor-parallel';
+import { isSharded, sliceOfRank, type TensorParallel } from '@mtl/tensor-parallel';
 import { applyLayers, type Recomputation } from './recomputation.js';
 import {
   type LayerNormPlacement,
@@ -144,7 +144,7 @@ export abstract class TransformerStage<
   constructor(options: TransformerStageOptions<Model>, { stack, layerNormPlacement }: LayersOptions) {
     const { model, layers = { start: 0, end: model.numLayers }, tensorParallel } = options;
     checkTransformerConfiguration(model);
-    this.tensorParallel = isSpread(tensorParallel) ? tensorParallel : undefined;
+    this.tensorParallel = isSharded(tensorParallel) ? tensorParallel : undefined;
     this.heads = sliceOfRank(tensorParallel, { size: model.numAttentionHeads, what: 'attention heads' });
     this.model = model;
     this.device = options.device;

@@ -1,5 +1,5 @@
 import type { ParameterOptions } from '@mtl/autograd';
-import { isSpread, type TensorParallel } from '@mtl/tensor-parallel';
+import { isSharded, type TensorParallel } from '@mtl/tensor-parallel';
 
 /**
  * What a parameter is that every tensor-parallel process holds whole: counted once in norms; and under
@@ -9,7 +9,7 @@ import { isSpread, type TensorParallel } from '@mtl/tensor-parallel';
 export function wholeOnEveryRank(
   tensorParallel: TensorParallel | undefined,
 ): Pick<ParameterOptions, 'replicatedOver' | 'partialOver'> {
-  if (!isSpread(tensorParallel)) return {};
+  if (!isSharded(tensorParallel)) return {};
   return {
     replicatedOver: ['dp', 'tp'],
     ...(tensorParallel.sequenceParallel ? { partialOver: ['tp'] } : {}),

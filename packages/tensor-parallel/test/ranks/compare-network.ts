@@ -11,7 +11,7 @@ export interface NetworkComparison {
   readonly gradients: Readonly<Record<string, number>>;
 }
 
-/** Runs the network spread over the ranks and, on each, whole, and compares. */
+/** Runs the network sharded over the ranks and, on each, unsharded, and compares. */
 export default function compareNetwork(world: World, sequenceParallel: boolean): NetworkComparison {
   setNumThreads(1);
   setPoison(true);
