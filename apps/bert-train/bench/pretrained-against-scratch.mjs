@@ -3,12 +3,12 @@
  * npm run pretrained-against-scratch -- [OUTPUT_DIRECTORY] [--train-iters N] [--tasks qqp,squad]
  *   [--epochs N] [--seeds 1,2,3] [--lr X] [--scratch-lr X] [--threads N]
  *
- * Does pretraining pay? Pretrains a BERT on the corpus that comes along, makes small tasks of the same
+ * Does pretraining pay? Pretrains a BERT on the bundled corpus, makes small tasks of the same
  * formats as MNLI, QQP, RACE and SQuAD from that corpus, and fine-tunes for each of them from the pretrained
  * weights and from initial ones, all else equal. Ends with exit status 1 unless the median of every task's
  * score is better for the pretrained one by more than two standard errors. What is there already in the
  * directory, weights and tasks, is not made again. The protocol stands in
- * docs/benchmarks/2026-11-21-pretrained-against-scratch.md. Whoever shortens pretraining measures less of it:
+ * docs/benchmarks/2026-11-21-pretrained-against-scratch.md. Shorter pretraining measures less of it:
  * at 2,000 steps of a million parameters a BERT has learnt how often words are, nothing of their order.
  */
 import { spawnSync } from 'node:child_process';

@@ -12,7 +12,7 @@ export const benchmarkPresets = {
   // Shoeybi 2019, table 1: one GPU each, the second here without its model parallelism
   'megatron-1.2b': [40, 1536, 16, 1024, 51200, 8],
   'megatron-4.2b': [64, 2304, 24, 1024, 51200, 4],
-  // small enough for every part of `bench:cuda` to be tried where there is no card
+  // small enough for every part of `bench:cuda` to be tried where there is no GPU
   'cuda-dry-run': [2, 64, 2, 32, 128, 2],
   // weak-scaling.mjs: for so many ranks, about as many times the parameters in the layers
   'weak-1': [12, 768, 8, 1024, 50304, 2],

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 /**
- * npm run bench: the training step against the PyTorch yardstick and against oneDNN's matrix-product rate, in
+ * npm run bench: the training step against the PyTorch yardstick and against oneDNN's matmul rate, in
  * one run, each side at its best; both raw logs are kept.
  *   node bench/compare-with-pytorch.mjs [--presets char-10m,gpt2-124m] [--repeat 2] [--log FILE]
  * The yardstick is a script that prints one JSON line: MTL_PEER names it, MTL_PEER_PYTHON the Python that has
@@ -59,7 +59,7 @@ function hasPeer() {
   return peer !== undefined && spawnSync(python, ['-c', 'import torch'], { stdio: 'ignore' }).status === 0;
 }
 
-/** oneDNN's rate for square products, in GFLOP/s: the roofline of this machine in this run. */
+/** oneDNN's rate for square matmuls, in GFLOP/s: the roofline of this machine in this run. */
 function matmulRate(dtype) {
   const size = 2048;
   const make = () => Tensor.zeros({ shape: [size, size], dtype });

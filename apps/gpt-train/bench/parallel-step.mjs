@@ -1,11 +1,11 @@
 #!/usr/bin/env node
 /**
  * The training step of one batch on several ranks of one thread each against one process with as many
- * threads: tokens/s, the time a step waits for communication, and the memory of a rank beside what
+ * threads: tokens/s, the time a step waits for communication, and the memory of a rank next to what
  * `predictMemory` expects.
  *   node bench/parallel-step.mjs [--preset gpt2-124m] [--dtype bfloat16] [--ranks 2] [--repeat 3] [--iters 4]
  *     [--only pp] [--log FILE]
- * A pipeline, cut by work, is held against one process that accumulates as many micro-batches, times
+ * A pipeline, split by work, is compared with one process that accumulates as many micro-batches, times
  * 1 / (1 + bubble): the share of a step that the schedule cannot use, (p - 1) / m.
  * First it checks that all layouts have the losses of one process; then layouts take turns, and medians are
  * compared.
@@ -36,7 +36,7 @@ const numMicroBatches = 8;
 const inSteps = ['--micro-batches', String(numMicroBatches)];
 const one = `one process, ${ranks} threads`;
 const accumulating = `${one}, ${numMicroBatches} micro-batches`;
-/** Each beside the one that it is compared with, and the share of its work that its bubble leaves. */
+/** Each next to the one that it is compared with, and the share of its work that its bubble leaves. */
 const allLayouts = [
   { name: one, numProcesses: 1, flags: ['--threads', ranks] },
   { name: `tp ${ranks}`, flags: ['--tp', ranks] },

@@ -5,8 +5,8 @@
  * waited for.
  *   node bench/train-step.mjs --preset char-10m --dtype float32 --threads 2 --iters 10 --warmup 3
  *     [--micro-batch N] [--device cuda] [--cuda-graphs]
- * On a card also the host's milliseconds of a step: those in which it does not wait for the card's results.
- * Where they are as many as the step's, the card waits for the host.
+ * On a GPU also the host's milliseconds of a step: those in which it does not wait for the GPU's results.
+ * Where they are as many as the step's, the GPU waits for the host.
  * Under `mtl run` the ranks share the same batch: --tp N, --sequence-parallel, --distributed-optimizer, and
  * in a pipeline --pp N, --schedule NAME, --micro-batches N; rank 0 prints, with the time a step waits for
  * communication, the bytes handed over, and the memory that `predictStages` expects of it.
@@ -44,7 +44,7 @@ const { values } = parseArgs({
     'micro-batches': { type: 'string', default: '1' },
     'sequence-parallel': { type: 'boolean', default: false },
     'distributed-optimizer': { type: 'boolean', default: false },
-    /** On a card, where passes exchange no tensors: not with --tp. */
+    /** On a GPU, where passes contain no communication: not with --tp. */
     'cuda-graphs': { type: 'boolean', default: false },
     /** Prints where the time goes, by operation, to standard error. */
     profile: { type: 'boolean', default: false },
@@ -131,7 +131,7 @@ const { stages, parameters } = buildGptStages({
 });
 if (values['cuda-graphs'] && tensorModelParallelSize > 1) {
   console.error(
-    'error[MTL_CUDA_GRAPHS]: --cuda-graphs with --tp: passes exchange tensors, which cannot be recorded',
+    'error[MTL_CUDA_GRAPHS]: --cuda-graphs with --tp: passes contain communication, which cannot be recorded',
   );
   process.exit(2);
 }
@@ -207,7 +207,7 @@ function communication() {
   };
 }
 /**
- * Milliseconds that this process has waited for results of a card: reading one is the only thing that waits
+ * Milliseconds that this process has waited for results of a GPU: reading one is the only thing that waits
  * for it.
  */
 let readMs = 0;
@@ -230,7 +230,7 @@ for await (const { iteration, stepMs: hostStepMs, lmLoss } of trainer) {
   synchronize(device);
   const finished = performance.now();
   readMs += finished - returned;
-  // a card is still at the update when the trainer's step ends; the yardstick waits for it, too
+  // a GPU is still at the update when the trainer's step ends; the yardstick waits for it, too
   const stepMs = device === 'cuda' ? finished - stepStart : hostStepMs;
   const now = kernelSeconds();
   losses.push(Number(lmLoss.toFixed(5)));
@@ -289,7 +289,7 @@ const report = JSON.stringify({
   step_ms: Number(stepMs.toFixed(3)),
   tokens_per_s: Number(((globalBatchSize * sequenceLength * 1000) / stepMs).toFixed(1)),
   model_tflops: Number(((flopsPerSample * globalBatchSize) / stepMs / 1e9).toFixed(4)),
-  // as the yardstick counts: on a card what its allocator has given out, on the host the process's pages
+  // as the yardstick counts: on a GPU what its allocator has given out, on the host the process's pages
   peak_bytes: device === 'cuda' ? memoryStatistics(device).peakBytes : process.resourceUsage().maxRSS * 1024,
   allocator_peak_bytes: memoryStatistics(device).peakBytes,
   predicted_bytes: Math.round(predicted.total),

@@ -21,7 +21,7 @@ export interface Curve {
 
 /**
  * PyTorch's side, made by tooling/fixtures/gpt_parity.py: on a processor, or where MTL_PARITY_CURVES says so,
- * on the same card.
+ * on the same GPU.
  */
 export const fixture = JSON.parse(
   readFileSync(

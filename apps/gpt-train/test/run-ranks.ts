@@ -54,7 +54,7 @@ export function runLauncher(
   const { directory, variables = {}, deadlineMs = defaultDeadlineMs, onStart } = options;
   return new Promise((resolve, reject) => {
     const child = spawn(command!, words, { cwd: directory, env: { ...process.env, ...variables } });
-    // a test that hangs must leave nobody behind: the ranks die with their launcher
+    // a test that hangs must leave no process behind: the ranks die with their launcher
     const deadline = setTimeout(() => child.kill('SIGKILL'), deadlineMs);
     let output = '';
     for (const stream of [child.stdout, child.stderr]) {

@@ -1,6 +1,8 @@
 import { sumOfSquares, Tensor } from '@mtl/kernels';
 
-/** Makes a training wrong in one way, each as somebody could get it wrong. For the mutation suite only. */
+/**
+ * Makes a training wrong in one way, each a mistake that could really be made. For the mutation suite only.
+ */
 export function faultyTraining(training, fault) {
   const isSecond = training.processes.groups.world?.rank === 1;
   if (fault === 'shift-samples' && isSecond) shiftSamples(training);

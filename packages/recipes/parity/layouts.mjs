@@ -6,7 +6,7 @@
 
 const sizeFlags = { tp: '--tensor-model-parallel-size', pp: '--pipeline-model-parallel-size' };
 
-/** What a layout can do besides having sizes, and the flags that ask for it. */
+/** What a layout can do in addition to having sizes, and the flags that ask for it. */
 export const traits = {
   'sequence parallel': ['--sequence-parallel'],
   'distributed optimizer': ['--use-distributed-optimizer', '--overlap-grad-reduce', '--overlap-param-gather'],
@@ -36,7 +36,7 @@ const schedules = {
 };
 for (const [name, { flags }] of Object.entries(schedules)) traits[name] = flags;
 traits['balanced layers'] = ['--pipeline-model-parallel-layout', 'balanced'];
-/** Of BERT. The run that it is held against has it too. */
+/** Of BERT. The run that it is compared with has it too. */
 export const normAfter = 'layer norm after sublayers';
 traits[normAfter] = ['--layer-norm-placement', 'post'];
 
@@ -69,7 +69,7 @@ function layout(sizes, with_ = [], precision = 'fp32') {
 }
 
 /**
- * A layout of BERT, whose two losses have counts of their own and whose padding is left out of the products.
+ * A layout of BERT, whose two losses have counts of their own and whose padding is left out of the matmuls.
  */
 const bert = (layoutOfGpt) => ({ ...layoutOfGpt, model: 'bert', name: `BERT: ${layoutOfGpt.name}` });
 
@@ -166,13 +166,13 @@ function pipelinesOf(meshes) {
 
 function crossOf({ meshes, recomputations }) {
   const alone = recomputations.slice(2).map((recomputation) => [{}, recomputation]);
-  const spread = meshes.flatMap((sizes) => {
+  const sharded = meshes.flatMap((sizes) => {
     const sequences = sizes.tp === undefined ? [[]] : [[], [sequence]];
     const optimizers = sizes.dp === undefined ? [[]] : [[], [distributed]];
     const all = sequences.flatMap((first) => optimizers.map((second) => [...first, ...second]));
     return all.flatMap((some) => recomputations.map((recomputation) => [sizes, [...some, ...recomputation]]));
   });
-  const every = [...alone, ...spread];
+  const every = [...alone, ...sharded];
   return ['fp32', 'bf16'].flatMap((precision) =>
     every.map(([sizes, some]) => layout(sizes, some, precision)),
   );

@@ -148,7 +148,7 @@ function exceeded(comparison, { loss, gradientNorm, gradients }) {
   ];
 }
 
-/** The run of one process that a layout is held against. */
+/** The run of one process that a layout is compared with. */
 const referenceOf = ({ model, precision, numLayers, traits }) =>
   `${model.toUpperCase()} of ${numLayers} layers in ${precision}${traits.includes(normAfter) ? `, ${normAfter}` : ''}`;
 

@@ -27,7 +27,7 @@ export interface ModelConfiguration {
   readonly vocabularySize?: number;
 }
 
-/** What a BERT has beside what all models have. */
+/** What a BERT has in addition to what all models have. */
 export interface BertConfiguration {
   readonly layerNormPlacement: LayerNormPlacement;
   readonly sentenceOrderHead: boolean;
@@ -43,7 +43,7 @@ export interface TrainingConfiguration {
   /** Micro-batches that each data-parallel rank accumulates per step, after ramp-up. */
   readonly numMicroBatches: number;
   readonly rampup?: BatchSizeRampup;
-  /** Steps of the whole training; computed from `trainSamples` where those were given. */
+  /** Steps of the whole training run; computed from `trainSamples` where those were given. */
   readonly trainIterations: number;
   /** Given only where training is counted in samples. */
   readonly trainSamples?: number;
@@ -91,7 +91,7 @@ export interface DataConfiguration {
 
 export interface ParallelConfiguration {
   readonly device: 'cpu' | 'cuda';
-  /** Whether products of float32 may be in TF32. */
+  /** Whether matmuls of float32 may be in TF32. */
   readonly allowTf32: boolean;
   /** Whether passes are recorded and launched as CUDA graphs. */
   readonly cudaGraphs: boolean;
@@ -152,7 +152,7 @@ export interface LoggingConfiguration {
 }
 
 /**
- * Everything a training needs to know, resolved and checked: whoever gets one need not check again. Frozen
+ * Everything a training run needs to know, resolved and checked: its users need not check again. Frozen
  * all the way down, and plain data but for `sources`.
  */
 export interface PretrainingConfiguration {
@@ -170,6 +170,6 @@ export interface PretrainingConfiguration {
   readonly flags: Flags;
   readonly sources: ReadonlyMap<FlagName, string>;
   readonly preset: string;
-  /** What was asked for and makes no difference here: to be said. */
+  /** Messages about what was asked for and has no effect. */
   readonly notices: readonly string[];
 }

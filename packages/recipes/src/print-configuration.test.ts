@@ -18,7 +18,7 @@ describe('printConfiguration', () => {
     expect(text).toMatch(/ {2}note: --use-flash-attn on the command line has no effect/);
   });
 
-  it('can leave out what nobody set', () => {
+  it('can leave out what was not set', () => {
     const text = printConfiguration(configure('--preset gpt2-124m --bf16'), { all: false });
     expect(text).toMatch(/^ {4}num-layers +12 +preset gpt2-124m$/m);
     expect(text).toMatch(/^ {4}bf16 +true +command line$/m);

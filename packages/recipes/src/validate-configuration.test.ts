@@ -55,7 +55,7 @@ describe('validateConfiguration', () => {
     expect(configure(`${small} ${line}`).notices).toEqual([expect.stringContaining(notice)]);
   });
 
-  it('is silent about evaluation that nobody wants', () => {
+  it('is silent about evaluation that is turned off', () => {
     expect(configure(`${small} --split 1 --eval-iters 0`).notices).toEqual([]);
   });
 });

@@ -39,9 +39,9 @@ export function validateConfiguration(
   const checkpoint = checkpointConfiguration(flags);
   checkRequiredFlags(flags, { preset: resolved.preset, argv: resolved.argv ?? [] });
   const model = modelConfiguration(flags);
-  // a BERT leaves padding out, and fills up what is left to what can be cut
-  const cut = resolved.model === 'bert' ? { ...model, sequenceLength: undefined } : model;
-  const parallel = parallelConfiguration({ flags, model: cut, worldSize, notices });
+  // a BERT leaves padding out, and pads what is left to what can be sharded
+  const sharded = resolved.model === 'bert' ? { ...model, sequenceLength: undefined } : model;
+  const parallel = parallelConfiguration({ flags, model: sharded, worldSize, notices });
   const training = trainingConfiguration({ flags, model, parallel });
   checkAddressable({ flags, model, training, parallel });
   return deepFreeze({

@@ -122,11 +122,11 @@ describe.each([
   });
 
   it.skipIf(problem)(
-    `gathers 4 times, scatters 4 times and gathers 2 again, cut along the sequence${needs}`,
+    `gathers 4 times, scatters 4 times and gathers 2 again, sharded along the sequence${needs}`,
     () => {
       const { allGather, reduceScatter, allReduce } = counts.get('sequence parallel')!.layer;
       // Korthikanti et al. 2022, section 4.2.2: an all-reduce is a scattering and a gathering; backward
-      // gathers the inputs of the two column-parallel products again instead of keeping them
+      // gathers the inputs of the two column-parallel matmuls again instead of keeping them
       expect(allGather).toEqual({ calls: 4 + 2, sentBytes: (4 + 2) * share(whole(4)) });
       expect(reduceScatter).toEqual({ calls: 4, sentBytes: 4 * share(whole(4)) });
       // once a step, with the other parts of gradients: those of two norms (2 H each) and two row-parallel
@@ -143,8 +143,8 @@ describe.each([
   // with more than two members engines send small tensors whole to everybody, in one trip instead of two
   if (t > 2) return;
   it.skipIf(problem)(`sends B S numbers for the loss, not B S V${needs}`, () => {
-    // besides two layers: the sum of embeddings, that of the head's input gradients, and of each token the
-    // maximum, the sum of exponentials and the label's logit, in two all-reduces of float32
+    // in addition to two layers: the sum of embeddings, that of the head's input gradients, and of each token
+    // the maximum, the sum of exponentials and the label's logit, in two all-reduces of float32
     const loss = 3 * B * S * 4;
     expect(counts.get('float32')!.whole.allReduce).toEqual({
       calls: 4 * 2 + 2 + 2,
@@ -161,7 +161,7 @@ describe.each([
   ({ engine, problem }) => {
     const needs = engine === 'gloo' ? ' (libgloo-dev)' : '';
     it.skipIf(problem)(
-      `sends half of a boundary tensor from each process, cut along the sequence or not${needs}`,
+      `sends half of a boundary tensor from each process, sharded along the sequence or not${needs}`,
       async () => {
         const size = ['--num-layers', '2', '--tensor-model-parallel-size', '2'];
         const trainings = [[], ['--sequence-parallel']].map(

@@ -45,7 +45,7 @@ describe('a BERT between checkpoints and directories of transformers', () => {
     for (const name of files) expect(bytesOf(whole, name), name).toBe(bytesOf(expected, name));
   });
 
-  it.each(['cut', 'staged'])('is whole when ranks have saved it in pieces: %s', async (run) => {
+  it.each(['cut', 'staged'])('is complete when ranks have saved its shards: %s', async (run) => {
     const loadHuggingFace = await toHuggingFace(run);
     const directory = runs.pathOf(`${run}-begun`);
     await huggingFaceToCheckpoint({ loadHuggingFace, directory, onNotice });

@@ -115,12 +115,12 @@ describe('fine-tuning on several processes', () => {
         const own = layouts.filter(
           (layout) => layout.worldSize === worldSize && (task === 'qqp' || layout.isForAll === true),
         );
-        const spread = await onRanks(
+        const sharded = await onRanks(
           worldSize,
           own.map(({ name, parallel }) => argument(name, parallel)),
         );
         for (const [index, { name }] of own.entries())
-          expectSame({ task, name, alone, reports: spread[index]! });
+          expectSame({ task, name, alone, reports: sharded[index]! });
       }
     },
     processTestMs,
@@ -141,7 +141,7 @@ describe('fine-tuning on several processes', () => {
       expect(Math.abs(step.task_loss / task_loss - 1), `${name}, step ${at + 1}`).toBeLessThan(2e-6);
       expect(Math.abs(step.grad_norm / grad_norm - 1), `${name}, step ${at + 1}`).toBeLessThan(2e-5);
     });
-    // every rank knows what came of it
+    // every rank knows the results
     for (const { seeds } of reports)
       expect(seeds.map(({ epochs }) => epochs)).toEqual(reports[0]!.seeds.map(({ epochs }) => epochs));
     const [set] = Object.keys(alone.median) as [string];
@@ -238,12 +238,12 @@ describe('fine-tuning on several processes', () => {
         ];
         // what was pretrained makes a difference
         expect(Math.abs(fresh.median.dev!.loss! / alone.median.dev!.loss! - 1)).toBeGreaterThan(1e-4);
-        const spread = await onRanks(2, [
+        const sharded = await onRanks(2, [
           argument(stages),
           argument({ ...stages, ...chunks }),
           argument(tensor),
         ]);
-        for (const [report] of spread)
+        for (const [report] of sharded)
           expect(Math.abs(report!.median.dev!.loss! / alone.median.dev!.loss! - 1)).toBeLessThan(2e-6);
       } finally {
         pretraining.remove();

@@ -125,7 +125,7 @@ describe('fineTune', () => {
       onMessage: (text: string) => void heard.push(text),
     });
     expect(report).toMatchObject({ model: loadHuggingFace, reason: 'done' });
-    // its pooler came along; all of its 24 positions are used where nobody says less
+    // its pooler is kept; all of its 24 positions are used where no flag asks for fewer
     expect(heard[0]).toContain('samples of 24 tokens');
     expect(heard[1]).toContain('initial: classification_head.weight, classification_head.bias');
   });

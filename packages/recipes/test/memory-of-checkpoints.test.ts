@@ -80,7 +80,7 @@ const moves: readonly {
   },
 ];
 
-describe('moving a checkpoint takes the memory of its largest piece', () => {
+describe('moving a checkpoint takes the memory of its largest shard', () => {
   let directory: string;
   beforeAll(() => {
     directory = mkdtempSync(join(tmpdir(), 'mtl-moves-'));

@@ -18,7 +18,7 @@ const recipe = [
 ];
 interface PipelineSizes {
   readonly numChunks?: number;
-  /** The smaller, the more the 0.6 MB show that products take for themselves. */
+  /** The smaller, the more the 0.6 MB show that matmuls take for themselves. */
   readonly microBatch?: number;
 }
 
@@ -158,7 +158,7 @@ describe('the memory of a rank, in processes that train', () => {
     ['sequence parallelism', 'tp 2', 'tp 2, sequence parallel'],
     ['twice as many ranks', 'tp 2, sequence parallel', 'tp 4, sequence parallel'],
     ['recomputation', 'one process', 'one process, recomputed'],
-    ['recomputation of cut layers', 'tp 2, sequence parallel', 'tp 2, sequence parallel, recomputed'],
+    ['recomputation of sharded layers', 'tp 2, sequence parallel', 'tp 2, sequence parallel, recomputed'],
     ['a distributed optimizer', 'dp 2', 'dp 2, distributed optimizer'],
     ['sequence parallelism of a BERT', 'BERT, one process', 'BERT, tp 2, sequence parallel'],
   ])('falls by %s as predictMemory says', (_, from, to) => {

@@ -207,7 +207,7 @@ describe('what passes keep and need in every schedule', () => {
       return measureRank(each, schedule, rank) / (activations + temporary);
     });
     for (const ratio of ratios) {
-      // the allocator rounds blocks up, and matrix products take 0.6 MB of scratch memory, whatever their
+      // the allocator rounds blocks up, and matmuls take 0.6 MB of scratch memory, whatever their
       // size
       const shown = ratios.map((one) => one.toFixed(3)).join(' ');
       expect(ratio, shown).toBeGreaterThan(0.95);

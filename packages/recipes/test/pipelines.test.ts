@@ -126,7 +126,7 @@ describe('a GPT in a pipeline', () => {
     expectSame('turned');
   });
 
-  it('trains by a function of somebody, whatever the number of micro-batches', async () => {
+  it('trains by a schedule function of the user, whatever the number of micro-batches', async () => {
     const path = runs.pathOf('own.mjs');
     // backward in halves, the second ones at the end; the first layers on the last rank
     writeFileSync(
@@ -165,7 +165,7 @@ describe('a GPT in a pipeline', () => {
     await expect(last).rejects.toThrow('65535');
   });
 
-  it('trains with layers dealt out unevenly', async () => {
+  it('trains with layers split unevenly', async () => {
     const flags = (layout: string) => [...stages(2), '--pipeline-model-parallel-layout', layout];
     await runs.run(2, [
       { name: 'uneven', flags: flags('Ettt|tL') },
@@ -252,26 +252,26 @@ describe('checkpoints of pipelines', () => {
     expect(runs.metricsOf('from-hf')[0]!.lm_loss).toBeLessThan(runs.metricsOf('alone')[4]!.lm_loss);
   });
 
-  it('are written for and read from Hugging Face where layers are cut as well', async () => {
-    const spread = [...stages(2), ...tensor(2), '--sequence-parallel'];
-    // the same weights, written by one process and by the ranks of a pipeline of cut layers
+  it('are written for and read from Hugging Face where layers are sharded as well', async () => {
+    const sharded = [...stages(2), ...tensor(2), '--sequence-parallel'];
+    // the same weights, written by one process and by the ranks of a pipeline of sharded layers
     const [fromOne, fromMany] = [runs.pathOf('hf-of-one'), runs.pathOf('hf-of-many')];
     // nothing is left to train: what is saved is what was loaded
     const write = ['--load', runs.pathOf('for-hf'), '--train-iters', '5', '--save-hf'];
     const starting = ['--load-hf', fromMany, '--train-iters', '2'];
     await runs.run(4, [
-      { name: 'for-hf', flags: [...spread, ...schedule('zb-v'), ...here] },
-      { name: 'hf-spread', flags: [...write, fromMany, ...spread] },
-      { name: 'from-spread', flags: [...starting, ...spread, ...chunks(2)] },
-      { name: 'from-spread-v', flags: [...starting, ...spread, ...schedule('zb-v')] },
+      { name: 'for-hf', flags: [...sharded, ...schedule('zb-v'), ...here] },
+      { name: 'hf-sharded', flags: [...write, fromMany, ...sharded] },
+      { name: 'from-sharded', flags: [...starting, ...sharded, ...chunks(2)] },
+      { name: 'from-sharded-v', flags: [...starting, ...sharded, ...schedule('zb-v')] },
     ]);
     await runs.run(1, [
       { name: 'hf-alone', flags: [...write, fromOne] },
-      { name: 'from-spread-alone', flags: starting },
+      { name: 'from-sharded-alone', flags: starting },
     ]);
     const weights = (directory: string) => readFileSync(join(directory, 'model.safetensors'));
     expect(weights(fromMany).equals(weights(fromOne))).toBe(true);
-    expectSame('from-spread', 'from-spread-alone');
-    expectSame('from-spread-v', 'from-spread-alone');
+    expectSame('from-sharded', 'from-sharded-alone');
+    expectSame('from-sharded-v', 'from-sharded-alone');
   });
 });

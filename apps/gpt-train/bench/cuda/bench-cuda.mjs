@@ -1,18 +1,18 @@
 #!/usr/bin/env node
 /**
- * npm run bench:cuda: the training step on a card against the PyTorch yardstick on the same card, in one run:
+ * npm run bench:cuda: the training step on a GPU against the PyTorch yardstick on the same GPU, in one run:
  * losses first, then each side at its best micro-batch (searched), model by model. Writes a table in Markdown
  * and everything as JSON after each measurement, so that a run that is cut off has what it had. A measurement
  * that fails is recorded and the rest goes on; PyTorch is tried once more without torch.compile, and marked.
- * Losses that differ are said wherever the figures are: they then prove nothing. Ends with 1 when a goal is
+ * Losses that differ are reported next to the numbers, which then prove nothing. Ends with 1 when a goal is
  * missed, losses differ or were not compared, or a measurement failed, with 2 when there was no PyTorch to
  * compare with.
  *   node bench/cuda/bench-cuda.mjs [--presets gpt2-124m,gpt2-1.3b] [--iters 10] [--warmup 3]
  *     [--out DIRECTORY] [--device cuda] [--dtype bfloat16] [--no-compile] [--skip-losses]
  *     [--seconds 900]                what one measurement may take
  *     [--fixed]                      the first micro-batch of each plan alone, to look at something quickly
- *     [--dry-run]                    a tiny model; PyTorch on the processor: proves the command, not the card. With
- *                                    --device cpu ours, too, where there is neither a card nor its emulation
+ *     [--dry-run]                    a tiny model; PyTorch on the processor: checks the command, not the GPU. With
+ *                                    --device cpu ours, too, where there is neither a GPU nor its emulation
  * MTL_PEER names the yardstick, MTL_PEER_PYTHON the Python that has torch (default python3); without them
  * only our side is timed.
  */
@@ -24,8 +24,8 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { benchmarkPresets } from '../benchmark-presets.mjs';
 import { yardstickOf } from '../yardstick-of.mjs';
-import { cardFigures } from './card-figures.mjs';
 import { formatTable } from './format-table.mjs';
+import { gpuDataSheet } from './gpu-data-sheets.mjs';
 import { judge } from './judge.mjs';
 import { lossesAgree } from './losses-agree.mjs';
 import { comparedPresets, plans } from './plans.mjs';
@@ -67,10 +67,10 @@ const yardstick = yardstickOf(process.env);
 const directory = resolve(values.out);
 mkdirSync(directory, { recursive: true });
 const python = process.env.MTL_PEER_PYTHON ?? 'python3';
-// a stand-in for the card has no PyTorch
+// the emulated GPU has no PyTorch
 const peerDevice = isDryRun ? 'cpu' : device;
 
-/** What PyTorch says of itself and the card; undefined when the yardstick or torch is missing. */
+/** What PyTorch reports of itself and the GPU; undefined when the yardstick or torch is missing. */
 function describePeer() {
   if (yardstick === undefined) return undefined;
   const script =
@@ -87,7 +87,7 @@ function describeOurs() {
     commit: bundled ?? (commit.status === 0 ? commit.stdout.trim() : 'unknown'),
     node: process.version,
     processor: cpus()[0]?.model,
-    // in a process of its own: a context on the card takes memory from what is measured
+    // in a process of its own: a context on the GPU takes memory from what is measured
     ...(device === 'cuda'
       ? {
           cuda: runMeasurement({
@@ -189,7 +189,7 @@ const report = {
 const { cuda } = report.ours;
 /** As the driver names it. */
 const card = cuda?.devices[cuda.deviceIndex];
-const peakTflops = cardFigures(card?.name)?.peakTflops;
+const peakTflops = gpuDataSheet(card?.name)?.peakTflops;
 function save() {
   const { ours, losses } = report;
   const { commit } = ours;

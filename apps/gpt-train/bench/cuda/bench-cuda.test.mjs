@@ -3,8 +3,8 @@ import { fileURLToPath } from 'node:url';
 import { memoryShapeOf, parseFlags, validateConfiguration } from '@mtl/recipes';
 import { describe, expect, it } from 'vitest';
 import { benchmarkPresets } from '../benchmark-presets.mjs';
-import { cardFigures } from './card-figures.mjs';
 import { formatTable } from './format-table.mjs';
+import { gpuDataSheet } from './gpu-data-sheets.mjs';
 import { judge } from './judge.mjs';
 import { comparedPresets, flopsPerToken } from './plans.mjs';
 import { runMeasurement } from './run-measurement.mjs';
@@ -56,19 +56,19 @@ describe('the search for the best micro-batch', () => {
   });
 });
 
-describe('the figures of a card', () => {
+describe('the data sheet of a GPU', () => {
   it.each([
     ['NVIDIA H100 80GB HBM3', 989, 3.35],
     ['NVIDIA H200', 989, 4.8],
     ['NVIDIA H100 PCIe', 756, 2],
     ['NVIDIA A100-SXM4-40GB', 312, 1.6],
   ])('are those of its name: %s', (name, peakTflops, memoryTbPerS) => {
-    expect(cardFigures(name)).toEqual({ peakTflops, memoryTbPerS });
+    expect(gpuDataSheet(name)).toEqual({ peakTflops, memoryTbPerS });
   });
 
   it('are not known of others, nor of none', () => {
-    expect(cardFigures('emulation on the host')).toBeUndefined();
-    expect(cardFigures(undefined)).toBeUndefined();
+    expect(gpuDataSheet('emulation on the host')).toBeUndefined();
+    expect(gpuDataSheet(undefined)).toBeUndefined();
   });
 });
 
@@ -126,7 +126,7 @@ describe('the goals', () => {
     expect(formatTable([unknown])).toContain('| - (missed) | - |');
   });
 
-  it('are held against a PyTorch that did not compile only with a mark', () => {
+  it('are compared with a PyTorch that did not compile only with a mark', () => {
     const row = (peer) =>
       formatTable([judge({ preset, ours: side({}), theirs: peer, peakTflops })], peakTflops);
     expect(row(theirs)).not.toContain('not compiled');
@@ -153,7 +153,7 @@ describe('a measurement', () => {
     'torch.AcceleratorError: CUDA error: out of memory',
     'RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`',
     'RuntimeError: Triton Error [CUDA]: CUDA_ERROR_OUT_OF_MEMORY',
-  ])('that the memory of the card does not suffice for is a result: %s', (text) => {
+  ])('that does not fit the memory of the GPU is a result: %s', (text) => {
     expect(runMeasurement(failingWith(text.replaceAll("'", '')))).toEqual(outOfMemory);
   });
 
@@ -162,7 +162,7 @@ describe('a measurement', () => {
   });
 
   it('ends after its time though it hears no signal that could be heard', () => {
-    // would end by itself after half a minute
+    // would end without help after half a minute
     const deaf = "trap '' TERM; i=0; while [ $i -lt 30 ]; do sleep 1; i=$((i + 1)); done";
     const start = performance.now();
     expect(() => runMeasurement({ command: 'sh', args: ['-c', deaf], seconds: 1 })).toThrow('ETIMEDOUT');

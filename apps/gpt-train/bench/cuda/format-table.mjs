@@ -40,7 +40,7 @@ export function formatTable(rows, peakTflops) {
     '',
     'Each side at its best micro-batch, median steps. TFLOP/s: model FLOPs with attention in full, then with the half that a ' +
       'causal mask leaves. Memory: peak of what the allocators have given out, ours to PyTorch’s, at the same micro-batch. ' +
-      `Host: its share of a step; beyond ${100 * goals.host} % the card has waited for it. ` +
+      `Host: its share of a step; beyond ${100 * goals.host} % the GPU has waited for it. ` +
       `Goals: ratio ${goals.speed}, memory ${goals.memory}.`,
   ].join('\n');
 }

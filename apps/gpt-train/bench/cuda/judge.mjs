@@ -14,9 +14,9 @@ function check(name, { value, goal, isReached }) {
 }
 
 /**
- * One model of the table: both sides at their best, and each goal with what came. A goal that cannot be
- * judged, because a side did not fit the card or there is no yardstick, is not reached and says so with a
- * value of null. `peakTflops` is the card's (card-figures.mjs); of one whose peak is not known there is no
+ * One model of the table: both sides at their best, and each goal with its result. A goal that cannot be
+ * judged, because a side did not fit the GPU or there is no yardstick, is not reached and says so with a
+ * value of null. `peakTflops` is the GPU's (gpu-data-sheets.mjs); of one whose peak is not known there is no
  * share.
  */
 export function judge({ preset, ours, theirs, peakTflops }) {

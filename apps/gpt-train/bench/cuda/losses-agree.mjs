@@ -22,9 +22,9 @@ function makeCurves({ python, device, directory, seconds }) {
 }
 
 /**
- * Whether trainings of the parity recipe on device cuda have PyTorch's losses on the same card (float32 1e-5,
+ * Whether trainings of the parity recipe on device cuda have PyTorch's losses on the same GPU (float32 1e-5,
  * bfloat16 2e-3: test/parity-training.ts), ours of the host, and the same bits twice. `device` is where
- * PyTorch runs. Without a Python that has torch, or where it cannot run the recipe, they are held against
+ * PyTorch runs. Without a Python that has torch, or where it cannot run the recipe, they are compared with
  * PyTorch's of a processor, which is said. Each side gets `seconds`, beyond which ours differ.
  * @returns `agree`; `numCompared` tests, 0 where there is no device; `against` what; `problem`, why not
  *   PyTorch on `device`
@@ -35,7 +35,7 @@ export function lossesAgree({ python, device, directory, seconds }) {
       ? { problem: 'no Python with torch' }
       : makeCurves({ python, device, directory, seconds });
   const against = made.curves ? `PyTorch on ${device}` : 'the fixture: PyTorch on a processor';
-  console.log(`losses are held against ${against}${made.problem ? ` (${made.problem})` : ''}`);
+  console.log(`losses are compared with ${against}${made.problem ? ` (${made.problem})` : ''}`);
   const { MTL_PARITY_CURVES: _, ...environment } = process.env;
   if (made.curves) environment.MTL_PARITY_CURVES = made.curves;
   const report = join(directory, 'losses-agree.json');

@@ -4,7 +4,7 @@
   peer_step.py YARDSTICK.py '{"name": "megatron-1.2b", "shape": [40, 1536, 16, 1024, 51200, 8]}' FLAGS OF THE YARDSTICK
 
 The shape is layers, hidden, heads, sequence, padded vocabulary, micro-batch. A preset of the yardstick's own must be the
-same model. Prints what the yardstick prints; without memory on the card it prints {"out_of_memory": true} and ends with 0.
+same model. Prints what the yardstick prints; without memory on the GPU it prints {"out_of_memory": true} and ends with 0.
 """
 import importlib.util, json, sys
 import torch

@@ -5,7 +5,7 @@ import { benchmarkPresets } from '../benchmark-presets.mjs';
 export const goals = {
   speed: 1.15,
   memory: 0.8,
-  /** The host's time of a step as a share of it: beyond, the card has waited for the host. */
+  /** The host's time of a step as a share of it: beyond, the GPU has waited for the host. */
   host: 0.95,
 };
 

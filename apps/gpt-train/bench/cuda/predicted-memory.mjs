@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
  * What `mtl plan` predicts for each micro-batch that bench-cuda.mjs may try, as a table in Markdown: to hold
- * the card's peaks against, which stand in bench-cuda.json and in train-step.mjs's lines as `peak_bytes`.
+ * the GPU's peaks against, which are in bench-cuda.json and in train-step.mjs's lines as `peak_bytes`.
  *   node bench/cuda/predicted-memory.mjs [--presets gpt2-124m,gpt2-1.3b]
  */
 import { spawnSync } from 'node:child_process';

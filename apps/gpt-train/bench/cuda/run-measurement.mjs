@@ -9,18 +9,18 @@ export function peerEnvironment() {
   return rest;
 }
 
-// Ours; PyTorch's allocator; and what PyTorch, its compiler or a library beside its allocator say of the
+// Ours; PyTorch's allocator; and what PyTorch, its compiler or a library next to its allocator say of the
 // driver.
 const outOfMemory =
   /MTL_OUT_OF_MEMORY|OutOfMemoryError|CUDA(?: driver)? error: out of memory|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY|(?:CUBLAS|CUDNN)_STATUS_ALLOC_FAILED/;
 
 /**
- * Runs a program that prints a line of JSON last; the value of that line. Memory of the card that does not
+ * Runs a program that prints a line of JSON last; the value of that line. Memory of the GPU that does not
  * suffice is a result, `{ out_of_memory: true }`; any other failure throws with what the program said, and so
  * does a run of more than `seconds`.
  */
 export function runMeasurement({ command, args, env = process.env, seconds = 900 }) {
-  // a program that waits for a card, or has children that compile, may hear no other signal
+  // a program that waits for a GPU, or has children that compile, may hear no other signal
   const ending = { timeout: seconds * 1000, killSignal: 'SIGKILL' };
   const options = { encoding: 'utf8', env, maxBuffer: 1 << 26, ...ending };
   const { status, signal, stdout, stderr, error } = spawnSync(command, args, options);

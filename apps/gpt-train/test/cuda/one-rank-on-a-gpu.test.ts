@@ -74,7 +74,7 @@ describe.skipIf(problem !== undefined)(`gpt-train alone on one GPU (${title})`, 
     expect(Math.max(...distances(exact))).toBeLessThan(bounds.loss);
     // 10 bits of mantissa: no further than bfloat16 may come with 8
     expect(Math.max(...distances(rounded))).toBeLessThan(bounds.bfloat16Loss);
-    // that the flag arrives: a card's library may compute products as small as these without TF32 all the
+    // that the flag arrives: a GPU's library may compute matmuls as small as these without TF32 all the
     // same, and packages/kernels/test/cuda/tf32.test.ts has those that it does not
     const losses = (steps: typeof exact) => steps.map(({ lm_loss }) => lm_loss);
     if (isEmulated) expect(losses(rounded)).not.toEqual(losses(exact));

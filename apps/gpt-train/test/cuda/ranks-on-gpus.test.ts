@@ -51,7 +51,7 @@ const graphed: Readonly<Record<string, Layout>> = {
   'dp 2': { flags: overlapping },
   // up to two micro-batches in flight, layers computed again
   'pp 2': { flags: [...pipeline, ...recomputed] },
-  // and two pieces of the model in each process: one receives while passes of the other are recorded
+  // and two model chunks in each process: one receives while passes of the other are recorded
   'pp 2, interleaved': { flags: interleaved, numLayers: 4 },
   // all forward passes first
   'pp 2, breadth-first': { flags: [...interleaved, '--pipeline-schedule', 'breadth-first'], numLayers: 4 },
@@ -59,7 +59,7 @@ const graphed: Readonly<Record<string, Layout>> = {
   'pp 2, zb-h1': { flags: [...pipeline, '--pipeline-schedule', 'zb-h1'] },
   // the same, and both ends of the model, which share their table, on one rank
   'pp 2, zb-v': { flags: [...pipeline, '--pipeline-schedule', 'zb-v'], numLayers: 4 },
-  // reductions of one piece end while passes of the other are recorded
+  // reductions of one chunk end while passes of the other are recorded
   'dp 2, pp 2, interleaved': {
     flags: [...interleaved, ...overlapping],
     numLayers: 4,
@@ -99,7 +99,7 @@ describe.skipIf(problem !== undefined)(`ranks on one GPU (${title})`, () => {
       numProcesses: layout.numProcesses ?? 2,
       flags: flagsOf(run, layout),
       directory,
-      // all ranks may be on one card
+      // all ranks may be on one GPU
       variables: engine === 'nccl' ? { MTL_NCCL_SHARE_GPU: '1' } : {},
     });
     expect(code, output.slice(-3000)).toBe(0);
@@ -148,7 +148,7 @@ describe.skipIf(problem !== undefined)(`ranks on one GPU (${title})`, () => {
   );
 
   it.skipIf(whyNotNccl !== undefined).each(Object.entries(layouts))(
-    `train as one process does over NCCL (${whyNotNccl ?? 'on one card'}): %s`,
+    `train as one process does over NCCL (${whyNotNccl ?? 'on one GPU'}): %s`,
     (name, layout) => compare(`nccl ${name}`, over('nccl', layout), 'nccl'),
     120_000,
   );
@@ -160,7 +160,7 @@ describe.skipIf(problem !== undefined)(`ranks on one GPU (${title})`, () => {
   );
 
   it.skipIf(whyNotNccl !== undefined).each(Object.entries(graphed))(
-    `launch graphs with the same losses and weights to the bit over NCCL (${whyNotNccl ?? 'on one card'}): %s`,
+    `launch graphs with the same losses and weights to the bit over NCCL (${whyNotNccl ?? 'on one GPU'}): %s`,
     (name, layout) => compareGraphs(`nccl graphed ${name}`, over('nccl', layout), 'nccl'),
     120_000,
   );

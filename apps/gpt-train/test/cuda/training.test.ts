@@ -32,7 +32,7 @@ describe.skipIf(problem !== undefined)(`${steps} steps on device cuda (${title})
     const options = { dtype: 'float32', dropout: 0.1, steps } as const;
     const [onCard, onHost] = [await train({ ...options, device: 'cuda' }), await train(options)];
     expect(lossDistance(onCard, onHost)).toBeLessThan(bounds.loss);
-    // what another mask does: dropout by itself moves the losses further than that
+    // what another mask does: dropout alone moves the losses further than that
     expect(lossDistance(onHost, begin(fixture.float32))).toBeGreaterThan(10 * bounds.loss);
   }, 600_000);
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 /**
  * What the host needs for a micro-batch of a GPT on device cuda, with and without graphs: on the emulation
- * with kernels and products that do nothing, so that all that is left is TypeScript, the addon and the calls
- * of the CUDA runtime (whose own time is not in it: on a card a launch costs the driver some 2 to 4
+ * with kernels and matmuls that do nothing, so that all that is left is TypeScript, the addon and the calls
+ * of the CUDA runtime (whose own time is not in it: on a GPU a launch costs the driver some 2 to 4
  * microseconds more). The device needs its own time for the same micro-batch: the host is never behind where
  * that is longer.
  *   node bench/cuda/host-time.mjs [--layers 12] [--batch 8] [--length 1024] [--micro-batches 20]

@@ -14,7 +14,7 @@ export interface BalanceAdviceOptions {
 }
 
 /**
- * What there is to say of layers dealt out evenly where balanced ones would make a step notably faster, by
+ * A message about layers split evenly where balanced ones would make a step notably faster, by
  * the simulator.
  */
 export function balanceAdvice(
@@ -55,7 +55,7 @@ function stepTime(numLayers: readonly number[], { schedule, work, recomputes }: 
   const last = numLayers.length - 1;
   const layers = numLayers.map((count, chunk) => count + (chunk === 0 ? work.embedding : 0));
   // the head does nothing in forward: backward makes the logits, once in one sweep and twice in two
-  const head = (products: number) => (chunk: number) => (chunk === last ? products * work.head : 0);
+  const head = (matmuls: number) => (chunk: number) => (chunk === last ? matmuls * work.head : 0);
   const again = recomputes ? 1 : 0;
   const { makespan } = simulateSchedule({
     schedule,

@@ -1,7 +1,7 @@
 import { ConfigurationError } from '@mtl/errors';
 
 /**
- * Several processes hold a model in pieces: --save-hf is written from the checkpoint, which is whole.
+ * Several processes hold shards of a model: --save-hf is written from the checkpoint, which is complete.
  *
  * @throws ConfigurationError MTL_FLAG_NEEDS without --save
  */

@@ -11,7 +11,7 @@ function testDirectory(): string {
 }
 
 describe('prepareDefaultCorpus', () => {
-  // nobody can make a directory there, root included; a recursive mkdir of Node never ends in procfs
+  // no user can make a directory there, root included; a recursive mkdir of Node never ends in procfs
   const unwritable: readonly (readonly [string, (own: string) => string])[] = [
     ['under a file', (own) => join(own, 'file', 'mtl')],
     ['in place of a file', (own) => join(own, 'file')],

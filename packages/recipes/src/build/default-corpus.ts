@@ -67,7 +67,7 @@ async function* textsOf(files: readonly string[]): AsyncGenerator<string> {
 }
 
 /**
- * Tokenizes the corpus that comes along, once; later calls find it.
+ * Tokenizes the bundled corpus, once; later calls find it.
  *
  * @throws DataError MTL_CORPUS_DIRECTORY where it is not there and cannot be kept
  */
@@ -112,7 +112,7 @@ async function makeCorpusDirectory(directory: string): Promise<void> {
     await prepareSaveDirectory({ directory, numBytes: 0 });
   } catch (error) {
     if (!MtlError.isInstance(error)) throw error;
-    const what = 'the corpus that comes along, which is prepared where a training is started:';
+    const what = 'the bundled corpus, which is prepared where a training is started:';
     throw new DataError('MTL_CORPUS_DIRECTORY', `${what} ${error.message}`, {
       remedy: 'start in a directory that can be written to, or name a dataset with --data-path',
       cause: error,

@@ -97,7 +97,7 @@ function ownFlags(kind: ModelKind, model: TransformerConfiguration): Flags {
   return { ...architectureFlags({ kind, model }), 'seq-length': model.maxPositionEmbeddings };
 }
 
-/** A command line for this model; the preset gives what a configuration needs besides. */
+/** A command line for this model; the preset gives what else a configuration needs. */
 function commandLineOf(kind: ModelKind, model: TransformerConfiguration): readonly string[] {
   const words = Object.entries(ownFlags(kind, model)).flatMap(([name, value]) =>
     value === true ? [`--${name}`] : value === false ? [`--no-${name}`] : [`--${name}`, `${value}`],

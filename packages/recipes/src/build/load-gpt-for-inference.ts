@@ -86,7 +86,7 @@ export async function loadGptForInference(options: LoadGptForInferenceOptions): 
   };
 }
 
-/** What lies on this process: everything, or its stage of a pipeline, and of every layer its slice. */
+/** This process's part: everything, or its stage of a pipeline, and its shard of every layer. */
 function partOf(
   { model, sequenceLength }: GptWeights,
   options: {

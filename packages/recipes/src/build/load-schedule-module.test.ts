@@ -79,7 +79,7 @@ describe('loadScheduleModule', () => {
     );
   });
 
-  it('refuses other chunks than asked for, and takes any where nobody asked', () => {
+  it('refuses other chunks than asked for, and takes any where no number is given', () => {
     const make = loadScheduleModule(moduleOf(`export default ${body};`));
     expect(() => make({ ...size, numChunks: 2 })).toThrow(
       expect.objectContaining({

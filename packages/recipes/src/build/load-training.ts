@@ -30,7 +30,7 @@ export interface LoadTrainingOptions {
   readonly processes: TrainingProcesses;
   /** Where the interrupted run that this one is a restart of may have saved: goes before everything else. */
   readonly restartFrom?: RestartFrom | undefined;
-  /** What is said where it has saved nothing. */
+  /** The message where it has saved nothing. */
   readonly nothingSaved?: string | undefined;
   /**
    * Called with the checkpoint that training continues from, where it takes more than weights from it, before

@@ -1,7 +1,7 @@
 import { NumMicroBatches } from '@mtl/optimizer';
 import type { PretrainingConfiguration } from '../pretraining-configuration.js';
 
-/** How the global batches of a training are cut into micro-batches. */
+/** How the global batches of a training run are split into micro-batches. */
 export function microBatchesOf({ training, parallel }: PretrainingConfiguration): NumMicroBatches {
   const { globalBatchSize, microBatchSize, rampup } = training;
   const { dataParallelSize } = parallel;

@@ -11,12 +11,12 @@ import {
 import type { ParallelConfiguration, TrainingConfiguration } from '../pretraining-configuration.js';
 import { balanceAdvice } from './balance-advice.js';
 import { layersOfChunks } from './layers-of-chunks.js';
-import type { ModelPiece } from './model-piece.js';
+import type { ModelChunk } from './model-chunk.js';
 import { pipelineSchedule, type ScheduleConfiguration } from './pipeline-schedule.js';
 import { recordsPasses } from './records-passes.js';
 import type { TrainingProcesses } from './training-processes.js';
 
-export interface ModelPartOptions<Model extends TransformerConfiguration, Piece> {
+export interface ModelPartOptions<Model extends TransformerConfiguration, Chunk> {
   readonly configuration: {
     readonly parallel: ScheduleConfiguration &
       Pick<
@@ -28,7 +28,7 @@ export interface ModelPartOptions<Model extends TransformerConfiguration, Piece>
   readonly model: Model;
   /** Of embedding and head, in layers. */
   readonly work: EndsWork;
-  readonly buildStages: (options: BuildStagesOptions<Model>) => Stages<Piece>;
+  readonly buildStages: (options: BuildStagesOptions<Model>) => Stages<Chunk>;
   readonly processes: TrainingProcesses;
   readonly dtype: DType;
   readonly recorder: PipelineRecorder | undefined;
@@ -36,8 +36,8 @@ export interface ModelPartOptions<Model extends TransformerConfiguration, Piece>
 }
 
 /** A rank's part of a model, and how it runs with the others'. */
-export interface ModelPart<Batch, Piece> {
-  readonly stages: ReadonlyMap<number, Piece>;
+export interface ModelPart<Batch, Chunk> {
+  readonly stages: ReadonlyMap<number, Chunk>;
   readonly parameters: readonly Parameter[];
   readonly pipeline: Pipeline<Batch>;
   /** The pipeline rank of each chunk. */
@@ -46,10 +46,10 @@ export interface ModelPart<Batch, Piece> {
   dispose(): void;
 }
 
-/** Cuts a model as the flags say, and builds what lies on this rank. All ranks call it. */
-export function modelPart<Model extends TransformerConfiguration, Batch, Piece extends ModelPiece<Batch>>(
-  options: ModelPartOptions<Model, Piece>,
-): ModelPart<Batch, Piece> {
+/** Splits a model as the flags ask, and builds this rank's part. All ranks call it. */
+export function modelPart<Model extends TransformerConfiguration, Batch, Chunk extends ModelChunk<Batch>>(
+  options: ModelPartOptions<Model, Chunk>,
+): ModelPart<Batch, Chunk> {
   const { configuration, model, work, processes, dtype, recorder, onMessage } = options;
   const { parallel, training } = configuration;
   const { device } = parallel;
@@ -100,8 +100,8 @@ export function modelPart<Model extends TransformerConfiguration, Batch, Piece e
 }
 
 /**
- * What data parallelism does beside passes: gathers that end when a parameter is read, reductions that
- * backward starts.
+ * What data parallelism does in addition to passes: gathers that end when a parameter is read, reductions
+ * that backward starts.
  */
 function amongReplicas(
   parameters: readonly Parameter[],

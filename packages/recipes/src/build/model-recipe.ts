@@ -13,8 +13,8 @@ import type { LossKind, ModelFlopsShape } from '@mtl/trainer';
 import type { ModelKind } from '../model-kind.js';
 import type { PretrainingConfiguration } from '../pretraining-configuration.js';
 import type { PreparedCorpus } from './default-corpus.js';
+import type { ModelChunk } from './model-chunk.js';
 import type { ModelPart } from './model-part.js';
-import type { ModelPiece } from './model-piece.js';
 import type { StageBatches, StageBatchesOptions } from './stage-batches.js';
 
 /** A Hugging Face directory that was opened. */
@@ -23,7 +23,7 @@ export interface HuggingFaceModel<Model> {
   readonly configuration: Model;
   /** The tokenizer's files that are there: name to path. */
   readonly tokenizerFiles: Readonly<Record<string, string>>;
-  /** What a user should hear. */
+  /** Messages for the user. */
   readonly notices?: readonly string[];
   load(tensors: readonly LogicalTensor[]): Promise<void>;
 }
@@ -40,9 +40,9 @@ export interface SaveHuggingFaceOptions<Model> {
 }
 
 /** What a trained model is shown with at the end of a run. */
-export interface ShowOptions<Batch extends NumberedBatch, Piece> {
+export interface ShowOptions<Batch extends NumberedBatch, Chunk> {
   readonly configuration: PretrainingConfiguration;
-  readonly part: ModelPart<Batch, Piece>;
+  readonly part: ModelPart<Batch, Chunk>;
   readonly tokenizer: Tokenizer;
   /** Held-out data if there are any, else what was trained on. */
   readonly datasets: SplitDatasets<Batch>;
@@ -50,19 +50,19 @@ export interface ShowOptions<Batch extends NumberedBatch, Piece> {
   readonly pipelineGroup: ProcessGroup | undefined;
 }
 
-/** What datasets of every kind of model need besides the tokenizer. */
+/** What datasets of every kind of model need in addition to the tokenizer. */
 export type DatasetsOptions = Omit<SplitDatasetsOptions, 'splitWeights'>;
 
 /**
- * What a training must be told of the kind of model that it trains; everything else is the same for all.
+ * What depends on the kind of model that a training run trains; everything else is the same for all.
  *
  * @typeParam Model its architecture
  * @typeParam Batch its micro-batches
- * @typeParam Piece its stages
+ * @typeParam Chunk its stages
  */
-export interface ModelRecipe<Model extends TransformerConfiguration, Batch extends NumberedBatch, Piece> {
+export interface ModelRecipe<Model extends TransformerConfiguration, Batch extends NumberedBatch, Chunk> {
   readonly kind: ModelKind;
-  /** The corpus that comes along, prepared for it. */
+  /** The bundled corpus, prepared for it. */
   prepareCorpus(options: {
     readonly directory: string;
     readonly tokenizer: PreparedCorpus['tokenizer'] | undefined;
@@ -81,7 +81,7 @@ export interface ModelRecipe<Model extends TransformerConfiguration, Batch exten
   /** What the model's own part of the FLOPs depends on. */
   flopsOfHead(configuration: PretrainingConfiguration): Pick<ModelFlopsShape, 'headShare'>;
   endsWork(configuration: PretrainingConfiguration, model: Model): EndsWork;
-  buildStages(options: BuildStagesOptions<Model>): Stages<Piece>;
+  buildStages(options: BuildStagesOptions<Model>): Stages<Chunk>;
   losses(model: Model): readonly LossKind<Batch>[];
   openHuggingFace(
     configuration: PretrainingConfiguration,
@@ -91,8 +91,8 @@ export interface ModelRecipe<Model extends TransformerConfiguration, Batch exten
   checkSaveHuggingFace(model: Model): void;
   saveHuggingFace(options: SaveHuggingFaceOptions<Model>): Promise<void>;
   /** What the model has learnt, as text for the end of a run; every rank of the first replica calls it. */
-  show(options: ShowOptions<Batch, Piece>): Promise<string | undefined>;
+  show(options: ShowOptions<Batch, Chunk>): Promise<string | undefined>;
 }
 
 /** A recipe for code that does not ask of which kind the model is. */
-export type AnyModelRecipe = ModelRecipe<TransformerConfiguration, NumberedBatch, ModelPiece<NumberedBatch>>;
+export type AnyModelRecipe = ModelRecipe<TransformerConfiguration, NumberedBatch, ModelChunk<NumberedBatch>>;

@@ -7,7 +7,7 @@ import { huggingFaceTokenizer } from './hugging-face-tokenizer.js';
 import { openSavedCheckpoint } from './open-saved-checkpoint.js';
 import { readSavedConfiguration, type TrainedOn } from './saved-configuration.js';
 
-/** Where a trained model lies: exactly one of `load` and `loadHuggingFace`. */
+/** Where a trained model is: exactly one of `load` and `loadHuggingFace`. */
 export interface OpenGptWeightsOptions {
   /** A directory of checkpoints: what --save named. */
   readonly load?: string | undefined;

@@ -8,7 +8,7 @@ it.each([
   ['the last of several micro-batches starts reductions', { ...alone, numMicroBatches: 2 }, true],
   ['reductions wait for the step', { ...alone, parallel: { ...asked, overlapGradReduce: false } }, true],
   ['there is nothing to reduce', { ...alone, isReplicated: false }, true],
-  ['nobody has asked for it', { ...alone, parallel: { ...asked, cudaGraphs: false } }, false],
+  ['it was not asked for', { ...alone, parallel: { ...asked, cudaGraphs: false } }, false],
 ])('passes are recorded or not, without a word, where %s', (_, options, expected) => {
   const said: string[] = [];
   expect(recordsPasses({ ...options, onMessage: (text) => said.push(text) })).toBe(expected);

@@ -9,14 +9,14 @@ import { savedTokenizer, saveTokenizer } from './saved-tokenizer.js';
 
 /** The data of a training. */
 export interface TrainedOn {
-  /** The words of --data-path, or the prefix of the corpus that comes along. */
+  /** The words of --data-path, or the prefix of the bundled corpus. */
   readonly dataPath: readonly string[];
   readonly split: string;
 }
 
 /** What a checkpoint remembers of the training that wrote it, whatever it trained. */
 interface SavedTraining extends ConfigurationJson {
-  /** Its files are copies in the folder `tokenizer` beside the checkpoints, by their names there. */
+  /** Its files are copies in the folder `tokenizer` next to the checkpoints, by their names there. */
   readonly tokenizer?: TokenizerOptions;
   /** CPU threads of rank 0: a resumed run repeats its results with as many. Absent in older checkpoints. */
   readonly threads?: number;
@@ -51,7 +51,7 @@ export interface SaveConfigurationOptions {
 }
 
 /**
- * Copies the tokenizer's files beside the checkpoints, and returns what each checkpoint is to remember.
+ * Copies the tokenizer's files next to the checkpoints, and returns what each checkpoint is to remember.
  *
  * @throws CheckpointError MTL_CHECKPOINT_IO when they cannot be copied
  */
@@ -68,7 +68,7 @@ export async function saveConfiguration(options: SaveConfigurationOptions): Prom
   return JSON.parse(JSON.stringify(saved)) as JsonObject;
 }
 
-/** Where a checkpoint lies. */
+/** Where a checkpoint is. */
 export interface CheckpointPlace {
   /** The directory that holds the checkpoints. */
   readonly directory: string;
@@ -165,7 +165,7 @@ function checkHolds(kind: ModelKind, configuration: JsonObject, { path }: Checkp
   const other: ModelKind = kind === 'gpt' ? 'bert' : 'gpt';
   const what = holds(other, configuration)
     ? `holds a ${other.toUpperCase()}`
-    : 'does not say which model it holds';
+    : 'does not name the model that it contains';
   throw new CheckpointError('MTL_CHECKPOINT_STATE', `${path} ${what}`, {
     expected: `a checkpoint of a ${kind.toUpperCase()}, that ${kind}-train or mtl convert wrote`,
     remedy: `train one with ${kind}-train, or pass one of the transformers library with --load-hf`,

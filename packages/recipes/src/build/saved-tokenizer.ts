@@ -9,12 +9,12 @@ const tokenizerFolder = 'tokenizer';
 
 /** What a checkpoint remembers of a tokenizer. */
 export interface SavedTokenizer {
-  /** Its files are copies in the folder `tokenizer` beside the checkpoints, by their names there. */
+  /** Its files are copies in the folder `tokenizer` next to the checkpoints, by their names there. */
   readonly tokenizer?: TokenizerOptions;
 }
 
 /**
- * Copies a tokenizer's files beside the checkpoints, and returns what each of these is to remember.
+ * Copies a tokenizer's files next to the checkpoints, and returns what each of these is to remember.
  *
  * @throws CheckpointError MTL_CHECKPOINT_IO when they cannot be copied
  */

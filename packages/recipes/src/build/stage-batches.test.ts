@@ -84,7 +84,7 @@ describe('what stages between the ends of a pipeline get', () => {
     );
   });
 
-  it('is the lengths of the samples besides, without reading anything: BERT', async () => {
+  it('is also the lengths of the samples, without reading anything: BERT', async () => {
     const [end, between] = [await ofBert(true), await ofBert(false)];
     expect(end.read).toEqual([2, 3, 6, 7]);
     expect(between.read).toEqual([]);

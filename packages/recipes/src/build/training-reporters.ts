@@ -8,7 +8,7 @@ import {
 import type { PretrainingConfiguration } from '../pretraining-configuration.js';
 import { openMetricsFiles } from './metrics-files.js';
 
-/** Everybody who is told how training goes, the summary among them. */
+/** All reporters of the run, the summary among them. */
 export interface TrainingReporters {
   readonly all: readonly TrainingReporter[];
   readonly summary: TrainingSummary;

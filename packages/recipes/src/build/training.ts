@@ -29,8 +29,8 @@ import { exportedTokenizerFiles } from './exported-tokenizer-files.js';
 import { flopsShapeOf } from './flops-shape-of.js';
 import { loadTraining } from './load-training.js';
 import { microBatchesOf } from './micro-batches-of.js';
+import type { ModelChunk } from './model-chunk.js';
 import { type ModelPart, modelPart } from './model-part.js';
-import type { ModelPiece } from './model-piece.js';
 import type { AnyModelRecipe } from './model-recipe.js';
 import { openDeviceOfRank } from './open-device-of-rank.js';
 import { openTrainingData } from './open-training-data.js';
@@ -51,7 +51,7 @@ import { openTrainingReporters, silentReporters, type TrainingReporters } from '
 
 export interface BuildTrainingOptions {
   readonly configuration: PretrainingConfiguration;
-  /** Where the corpus that comes along is prepared. */
+  /** Where the bundled corpus is prepared. */
   readonly corpusDirectory: string;
   /** Progress and messages, which rank 0 writes. Default: standard output. */
   readonly stream?: ConsoleStream;
@@ -71,7 +71,7 @@ export interface BuildTrainingOptions {
 }
 
 /** A rank's part of whichever model is trained. */
-type Part = ModelPart<NumberedBatch, ModelPiece<NumberedBatch>>;
+type Part = ModelPart<NumberedBatch, ModelChunk<NumberedBatch>>;
 
 /** What a training run has before its model is built. */
 interface TrainingSurroundings {
@@ -187,7 +187,7 @@ export class Training {
     if (checkpoint.saveHuggingFace !== undefined) recipe.checkSaveHuggingFace(model);
     const dtype = dtypeOfPrecision[training.precision];
     const profiler = trainingProfiler(configuration, { world, processes });
-    const part = modelPart<TransformerConfiguration, NumberedBatch, ModelPiece<NumberedBatch>>({
+    const part = modelPart<TransformerConfiguration, NumberedBatch, ModelChunk<NumberedBatch>>({
       configuration,
       model,
       processes,
@@ -370,7 +370,7 @@ export class Training {
     });
   }
 
-  /** What checkpoints remember, and the tokenizer's files beside them: rank 0's are stored. */
+  /** What checkpoints remember, and the tokenizer's files next to them: rank 0's are stored. */
   async #savedConfiguration(directory: string): Promise<JsonObject> {
     return await this.processes.together(async () => {
       if (!this.processes.isFirst) return {};

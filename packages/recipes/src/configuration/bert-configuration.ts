@@ -1,7 +1,7 @@
 import type { BertConfiguration } from '../pretraining-configuration.js';
 import type { FlagReader } from './flag-reader.js';
 
-/** What a BERT has beside what all models have. */
+/** What a BERT has in addition to what all models have. */
 export function bertConfiguration(flags: FlagReader): BertConfiguration {
   return {
     layerNormPlacement: flags.required('layer-norm-placement'),

@@ -9,7 +9,7 @@ it('leaves alone what some machine could hold', () => {
   expect(() =>
     configure(`--preset none ${line} --micro-batch-size 1 --train-iters 1 --lr 1 --data-path bundled`),
   ).not.toThrow();
-  // cut over enough processes, a larger one
+  // sharded over enough processes, a larger one
   const processes = '--tensor-model-parallel-size 8 --pipeline-model-parallel-size 8';
   const large = small.replace('--hidden-size 64', '--hidden-size 500000').replace('heads 4', 'heads 8');
   const larger = large.replace('--num-layers 4', '--num-layers 64');

@@ -21,7 +21,7 @@ export interface CheckAddressableOptions {
 
 /**
  * Refuses sizes that no machine could hold, such as one with a few zeros too many: whether a model fits a
- * machine that there is, `mtl plan` says.
+ * machine at hand, `mtl plan` reports.
  *
  * @throws ConfigurationError `MTL_TOO_LARGE` with the flags that make it so
  */
@@ -30,7 +30,7 @@ export function checkAddressable({ flags, model, training, parallel }: CheckAddr
   const numProcesses = parallel.tensorModelParallelSize * parallel.pipelineModelParallelSize;
   const perParameter = bytesPerParameter / numProcesses;
   const tokens = training.microBatchSize * sequenceLength;
-  // the least of what there is: products of flags, and what they make
+  // lower bounds: from flags alone
   const parts: ReadonlyArray<readonly [what: string, numBytes: number, names: readonly FlagName[]]> = [
     [
       'layers',
@@ -47,7 +47,7 @@ export function checkAddressable({ flags, model, training, parallel }: CheckAddr
       model.makeVocabSizeDivisibleBy * hidden * perParameter,
       ['make-vocab-size-divisible-by', 'hidden-size'],
     ],
-    // in two bytes a value, cut along the sequence
+    // in two bytes a value, sharded along the sequence
     [
       'activations of a micro-batch',
       (2 * tokens * hidden) / parallel.tensorModelParallelSize,
@@ -62,7 +62,7 @@ export function checkAddressable({ flags, model, training, parallel }: CheckAddr
       `${written.join(', ')}: the ${what} would take ${numBytes.toExponential(1)} bytes of a process`,
       {
         expected: `at most ${addressableBytes.toExponential(1)}, which is what a process can address`,
-        remedy: 'choose smaller ones; mtl plan says what fits a memory',
+        remedy: 'choose smaller ones; mtl plan reports what fits into memory',
         details: { numBytes, flags: names },
       },
     );

@@ -6,14 +6,14 @@ export interface LayerLayoutOptions {
   readonly flags: FlagReader;
   readonly numLayers: number;
   readonly numStages: number;
-  /** Pieces of the model on all stages. */
+  /** Model chunks on all stages. */
   readonly numChunks: number;
-  /** Takes what is to be said. */
+  /** Takes messages for the user. */
   readonly notices: string[];
 }
 
 /**
- * How layers are dealt out to the chunks of the pipeline: by --pipeline-model-parallel-layout, or by
+ * How layers are split over the chunks of the pipeline: by --pipeline-model-parallel-layout, or by
  * --decoder-first-pipeline-num-layers and --decoder-last-pipeline-num-layers; otherwise evenly where that
  * works out, and balanced by work where it does not.
  *
@@ -22,7 +22,7 @@ export interface LayerLayoutOptions {
 export function layerLayout(options: LayerLayoutOptions): LayerLayout {
   const { numLayers, numChunks } = options;
   const layout = layoutOf(options);
-  // whether it can be cut does not depend on the work
+  // whether it can be split does not depend on the work
   cutLayers({ numLayers, numChunks, layout, work: { embedding: 0, head: 0 } });
   return layout;
 }
@@ -55,7 +55,7 @@ function layoutOf(options: LayerLayoutOptions): LayerLayout {
   return numLayers % numChunks === 0 ? 'even' : 'balanced';
 }
 
-/** What is left is dealt out evenly to the stages whose number is not given. */
+/** The remaining layers are split evenly over the stages whose number is not given. */
 function numbersByEnds({ flags, numLayers, numStages }: LayerLayoutOptions): number[] {
   const first = flags.get('decoder-first-pipeline-num-layers');
   const last = flags.get('decoder-last-pipeline-num-layers');

@@ -76,7 +76,7 @@ function learningRateOf(
   };
 }
 
-/** A lowest rate of a preset beside a peak of the command line: the error says which is whose. */
+/** A lowest rate of a preset with a peak of the command line: the error names the source of each. */
 function refuseLowPeak(flags: FlagReader): void {
   const [peak, lowest] = [flags.required('lr'), flags.required('min-lr')];
   if (lowest <= peak) return;

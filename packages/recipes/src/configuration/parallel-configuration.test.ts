@@ -63,7 +63,7 @@ describe('parallelConfiguration', () => {
   );
 
   it.each(['', ' --sequence-parallel', ' --pipeline-model-parallel-size 2'])(
-    'refuses graphs of passes that exchange tensors: --tensor-model-parallel-size 2%s',
+    'refuses graphs of passes that contain communication: --tensor-model-parallel-size 2%s',
     (more) => {
       const flags = `--device cuda --cuda-graphs --tensor-model-parallel-size 2${more}`;
       expect(() => configure(withFlags(`--global-batch-size 8 ${flags}`), 4)).toThrow(
@@ -80,7 +80,7 @@ describe('parallelConfiguration', () => {
     ['--device cuda', false, []],
     ['--device cuda --allow-tf32', true, []],
     ['--allow-tf32', false, ['--allow-tf32 has no effect with --device cpu']],
-  ])('computes products in TF32 on GPUs, and only when asked: %s', (flags, allowTf32, said) => {
+  ])('computes matmuls in TF32 on GPUs, and only when asked: %s', (flags, allowTf32, said) => {
     const { parallel, notices } = configure(withFlags(flags));
     expect(parallel.allowTf32).toBe(allowTf32);
     expect(notices.filter((text) => text.includes('tf32'))).toEqual(said);

@@ -8,22 +8,22 @@ import type { FlagReader } from './flag-reader.js';
 import { layerLayout } from './layer-layout.js';
 import { nearestDivisors, nearestMultiples } from './nearest-values.js';
 
-/** What of a model must be cut evenly. */
-export interface CutModel
+/** What of a model must split evenly. */
+export interface ShardedModel
   extends Pick<
     ModelConfiguration,
     'numLayers' | 'numAttentionHeads' | 'ffnHiddenSize' | 'makeVocabSizeDivisibleBy'
   > {
-  /** Absent where sequence parallelism cuts packed samples, whatever their length. */
+  /** Absent where sequence parallelism shards packed samples, whatever their length. */
   readonly sequenceLength?: number | undefined;
 }
 
 export interface ParallelConfigurationOptions {
   readonly flags: FlagReader;
-  readonly model: CutModel;
+  readonly model: ShardedModel;
   /** Processes of the run. */
   readonly worldSize: number;
-  /** Takes what is to be said. */
+  /** Takes messages for the user. */
   readonly notices: string[];
 }
 
@@ -100,7 +100,7 @@ export function parallelConfiguration(options: ParallelConfigurationOptions): Pa
 /**
  * Whether passes are to be recorded.
  *
- * @throws ConfigurationError `MTL_CUDA_GRAPHS` where tensor parallelism exchanges tensors within passes
+ * @throws ConfigurationError `MTL_CUDA_GRAPHS` where tensor parallelism communicates within passes
  */
 function cudaGraphsOf(flags: FlagReader, notices: string[]): boolean {
   if (!flags.required('cuda-graphs')) return false;
@@ -115,17 +115,17 @@ function cudaGraphsOf(flags: FlagReader, notices: string[]): boolean {
   const given = `--cuda-graphs with ${flags.written(name)}`;
   throw new ConfigurationError(
     'MTL_CUDA_GRAPHS',
-    `${given}: passes exchange tensors, which cannot be recorded`,
+    `${given}: passes contain communication, which cannot be recorded`,
     {
       expected: `--${name} 1; passes of data and pipeline parallelism are recorded`,
-      remedy: `leave --cuda-graphs out, or cut the model with --pipeline-model-parallel-size instead`,
+      remedy: `leave --cuda-graphs out, or split the model with --pipeline-model-parallel-size instead`,
       details: { flag: name, size },
     },
   );
 }
 
 /** Every tensor that is split must split evenly. */
-function checkTensorParallel(flags: FlagReader, model: CutModel, size: number): void {
+function checkTensorParallel(flags: FlagReader, model: ShardedModel, size: number): void {
   const split: ReadonlyArray<readonly [FlagName, number]> = [
     ['num-attention-heads', model.numAttentionHeads],
     ['ffn-hidden-size', model.ffnHiddenSize],
@@ -180,12 +180,12 @@ interface Schedule {
   /** The path of a module. */
   readonly module?: string | undefined;
   readonly numVirtualStages: number;
-  /** Pieces of the model on all stages. */
+  /** Model chunks on all stages. */
   readonly numChunks: number;
 }
 
 /** The schedule that the flags name or imply, and the chunks per stage that it has. */
-function scheduleOf(flags: FlagReader, model: CutModel, numStages: number): Schedule {
+function scheduleOf(flags: FlagReader, model: ShardedModel, numStages: number): Schedule {
   const name = flags.get('pipeline-schedule');
   const numChunks = chunksPerStage(flags, model, numStages);
   if (numStages > 1 && name !== undefined && isScheduleModule(name)) {
@@ -239,7 +239,7 @@ function chunkFlag(flags: FlagReader): (typeof chunkFlags)[number] {
 }
 
 /** Chunks of layers per stage, where a flag says so. */
-function chunksPerStage(flags: FlagReader, model: CutModel, numStages: number): number | undefined {
+function chunksPerStage(flags: FlagReader, model: ShardedModel, numStages: number): number | undefined {
   const [layersPerChunk, numChunks] = chunkFlags.map((name) => flags.get(name));
   if (layersPerChunk !== undefined && numChunks !== undefined) {
     flags.conflict({ flags: chunkFlags, why: 'both say how many chunks a stage has' });

@@ -45,14 +45,14 @@ export function recomputeConfiguration(options: RecomputeConfigurationOptions): 
   if (numLayers > layersPerChunk) {
     throw new ConfigurationError(
       'MTL_RECOMPUTE',
-      `${flags.written('recompute-num-layers')} is more than the ${layersPerChunk} layers that lie together`,
+      `${flags.written('recompute-num-layers')} is more than the ${layersPerChunk} layers of a chunk`,
       { expected: `1 to ${layersPerChunk}`, remedy: `pass --recompute-num-layers ${layersPerChunk}` },
     );
   }
   return { granularity, method, numLayers };
 }
 
-/** Layers that can lie together: a balanced layout is known only with the vocabulary. */
+/** The most layers of a chunk: a balanced layout is known only with the vocabulary. */
 function mostLayersOfChunk(
   { numLayers }: Pick<ModelConfiguration, 'numLayers'>,
   { layerLayout, pipelineModelParallelSize, numVirtualStages }: LayersOfChunks,

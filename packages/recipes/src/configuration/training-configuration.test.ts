@@ -108,7 +108,7 @@ refusals(
       '--recompute-granularity full --recompute-method block --recompute-num-layers 5',
       1,
       'MTL_RECOMPUTE',
-      /5 is more than the 4 layers that lie together; expected 1 to 4/,
+      /5 is more than the 4 layers of a chunk; expected 1 to 4/,
     ],
     [
       '--recompute-granularity full --recompute-method block --recompute-num-layers 3 --pipeline-model-parallel-size 2',

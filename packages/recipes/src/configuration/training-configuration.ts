@@ -36,7 +36,7 @@ export function trainingConfiguration(options: TrainingConfigurationOptions): Tr
   });
   if (rampup !== undefined && flags.get('train-samples') === undefined) refuseIterations(flags, batches);
   const numMicroBatches = globalBatchSize / (microBatchSize * dataParallelSize);
-  // a schedule that does not fit any step of the run is refused by itself, before the first one
+  // a schedule that does not fit any step of the run is refused here, before the first step
   for (const count of batches.countsOfMicroBatches()) pipelineSchedule(parallel, count);
   const trainSamples = flags.get('train-samples');
   const exitInterval = flags.get('exit-interval');

@@ -17,7 +17,7 @@ export interface EvaluateTaskSetOptions {
   readonly isCut: boolean;
 }
 
-/** What a model says of a set. */
+/** A model's predictions for a set. */
 export interface EvaluatedTaskSet {
   /** Mean over the samples, in nats; undefined without labels. */
   readonly loss: number | undefined;
@@ -25,7 +25,7 @@ export interface EvaluatedTaskSet {
   readonly predictions: readonly JsonValue[];
 }
 
-/** What a data-parallel rank says of its part. */
+/** A data-parallel rank's predictions for its part. */
 interface PartOfSet {
   readonly lossSum: number;
   readonly predictions: readonly JsonValue[];
@@ -54,7 +54,7 @@ export async function evaluateTaskSet(options: EvaluateTaskSetOptions): Promise<
   };
 }
 
-/** What the rank with the head says of a part; others see no logits, and say nothing. */
+/** The predictions of the rank with the head; others have no logits, and return none. */
 async function evaluatePart(options: EvaluateTaskSetOptions, own: IndexRange): Promise<PartOfSet> {
   const { set, pipeline, microBatchSize, numMicroBatches } = options;
   const said: { readonly lossSum: number; readonly logits: readonly Float32Array[] }[] = [];

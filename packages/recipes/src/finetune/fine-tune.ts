@@ -48,7 +48,7 @@ export interface FineTuneOptions {
   readonly onMessage: (text: string) => void;
 }
 
-/** What came of a fine-tuning. */
+/** The results of a fine-tuning run. */
 export interface FineTuningReport {
   readonly task: FineTuningConfiguration['task'];
   /** The model that it started from; undefined from scratch. */
@@ -210,7 +210,7 @@ async function openStart(
   return { start, model, sequenceLength, bertTask, layout };
 }
 
-/** What all seeds share besides. */
+/** What all seeds share. */
 interface Setup {
   readonly task: OpenedTask;
   readonly openReporters: FineTuningRunOptions['openReporters'];
@@ -272,7 +272,7 @@ async function openMetrics(
   });
 }
 
-/** How many sequences have no room left: those of more tokens were cut. */
+/** How many sequences have no room left: those of more tokens were truncated. */
 function fullSequences({ train }: OpenedTask): string {
   const { offsets, sequenceLength } = train.description;
   let numFull = 0;
@@ -280,7 +280,7 @@ function fullSequences({ train }: OpenedTask): string {
     if (offsets[index]! - offsets[index - 1]! === sequenceLength) numFull++;
   return numFull === 0
     ? ''
-    : `; ${numFull.toLocaleString('en-US')} sequences fill them, longer ones were cut`;
+    : `; ${numFull.toLocaleString('en-US')} sequences fill them, longer ones were truncated`;
 }
 
 function checkedSequenceLength(

@@ -7,7 +7,7 @@ import type { ParallelFlags, RecomputeFlags } from '../flags/flag-schema.js';
 export const fineTuningTaskNames = ['mnli', 'qqp', 'race', 'squad'] as const;
 export type FineTuningTaskName = (typeof fineTuningTaskNames)[number];
 
-/** Where the files of a task lie. */
+/** Where the files of a task are. */
 export interface TaskDataConfiguration {
   /** A GLUE or SQuAD file, or a part of RACE. */
   readonly train: string;
@@ -39,7 +39,7 @@ export interface StartConfiguration {
   readonly tokenizer: TokenizerOptions | undefined;
 }
 
-/** How windows of SQuAD are cut and searched. */
+/** How windows of SQuAD are made and searched. */
 export interface SpanConfiguration {
   readonly documentStride: number;
   readonly maximumQueryLength: number;
@@ -70,7 +70,7 @@ export interface FineTuningConfiguration {
   readonly dropout: number | undefined;
   readonly precision: 'fp32' | 'bf16' | 'fp16';
   /**
-   * Where it runs and how processes share it, as a training's flags say: what they mean depends on the model.
+   * Where it runs and how processes share it, as a training run's flags: what they mean depends on the model.
    */
   readonly parallel: ParallelFlags;
   /** Which activations are computed again instead of being kept; likewise. */

@@ -10,7 +10,7 @@ export interface SetResult extends TaskMetrics {
   readonly loss: number;
 }
 
-/** What came of an epoch. */
+/** The results of an epoch. */
 export interface EpochResult {
   readonly epoch: number;
   readonly iteration: number;
@@ -18,7 +18,7 @@ export interface EpochResult {
   readonly sets: Readonly<Record<string, SetResult>>;
 }
 
-/** What came of a seed. */
+/** The results of a seed. */
 export interface SeedResult {
   readonly seed: number;
   readonly epochs: readonly EpochResult[];
@@ -43,7 +43,7 @@ export function readSeedResult(path: string): SeedResult | undefined {
   }
 }
 
-/** Writes JSON for whoever reads it, and for a run that goes on. */
+/** Writes JSON for users, and for a resumed run. */
 export function writeResult(path: string, result: unknown): void {
   mkdirSync(dirname(path), { recursive: true });
   writeFileAtomically(path, [`${JSON.stringify(result, undefined, 2)}\n`]);

@@ -73,7 +73,7 @@ export interface FineTuningRunOptions {
   readonly threads: ThreadChoice;
   /** Of rank 0: the directory of --save, if there is one. */
   readonly owned: OwnedDirectory | undefined;
-  /** Who is told of steps; nobody but on rank 0. */
+  /** What reports steps; only rank 0 has any. */
   readonly openReporters: (options: OpenReportersOptions) => Promise<FineTuningReporters>;
   readonly onMessage: (text: string) => void;
   readonly onEpoch: (result: EpochResult) => void;
@@ -277,7 +277,7 @@ export class FineTuningRun {
     onMessage(`seed ${seed}: ${numParameters.toLocaleString('en-US')} parameters, ${from}`);
   }
 
-  /** Of the whole model, whoever holds them. */
+  /** Of the whole model, on whichever ranks they are. */
   #parametersOfModel() {
     const { model, bertTask } = this.#options;
     return bertTaskParameters(model, bertTask);
@@ -428,7 +428,7 @@ export class FineTuningRun {
     return set.write(predictions, directory);
   }
 
-  /** What checkpoints remember, and the tokenizer's files beside them. */
+  /** What checkpoints remember, and the tokenizer's files next to them. */
   async #savedConfiguration(directory: string): Promise<JsonObject> {
     const { processes, model, start, configuration } = this.#options;
     return await processes.together(async () => {
@@ -448,10 +448,10 @@ const noCheckpoint = {
   loadRng: true,
 } as const;
 
-/** Where the checkpoints and results of a seed lie. */
+/** The folder with the checkpoints and results of a seed. */
 export const seedDirectory = (save: string, seed: number): string => join(save, `seed-${seed}`);
 
-/** Where the results of a seed lie. */
+/** The file with the results of a seed. */
 export const resultPath = (directory: string): string => join(directory, 'result.json');
 
 /** Steps of an epoch: whole global batches. */

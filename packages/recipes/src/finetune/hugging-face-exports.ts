@@ -51,7 +51,7 @@ export class HuggingFaceExports {
   }
 
   /**
-   * Writes what came of a seed, from its last checkpoint where there are any.
+   * Writes the weights of a seed, from its last checkpoint where there are any.
    *
    * @param weights of a process that holds the whole model; unused where there are checkpoints
    */

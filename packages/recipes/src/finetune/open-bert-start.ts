@@ -41,7 +41,7 @@ export async function openBertStart(options: OpenBertStartOptions): Promise<Bert
   const named = await openNamed(options);
   const tokenizerOptions = start.tokenizer ?? named?.tokenizer;
   if (tokenizerOptions === undefined) {
-    throw new ConfigurationError('MTL_FLAG_REQUIRED', 'nothing says how text becomes tokens', {
+    throw new ConfigurationError('MTL_FLAG_REQUIRED', 'the tokenizer is missing', {
       expected: '--tokenizer-type BertWordPieceLowerCase --vocab-file vocab.txt',
     });
   }

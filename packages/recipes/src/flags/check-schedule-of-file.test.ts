@@ -21,7 +21,7 @@ describe('a schedule module in a file of settings', () => {
   });
   afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
-  it.each(['own.mjs', 'schedules/own.mjs'])('is accepted beside the file: %s', (name) => {
+  it.each(['own.mjs', 'schedules/own.mjs'])('is accepted in the folder of the file: %s', (name) => {
     const path = join(directory, 'settings', name);
     for (const module of [path, relative(process.cwd(), path)])
       expect(parseFlags(config(module)).values['pipeline-schedule']).toBe(module);

@@ -26,7 +26,7 @@ export function checkScheduleOfFile(file: ConfigFile, { values, sources }: Resol
     `pipeline-schedule in ${file.path} is ${module}, a module outside the folder of that file, which would be run`,
     {
       expected: `a module in ${folder}`,
-      remedy: `pass --pipeline-schedule ${module} on the command line if you trust it, or move it beside the file`,
+      remedy: `pass --pipeline-schedule ${module} on the command line if you trust it, or move it into that folder`,
       details: { file: file.path, module },
     },
   );

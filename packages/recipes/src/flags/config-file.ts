@@ -7,9 +7,9 @@ import type { PretrainingConfiguration } from '../pretraining-configuration.js';
 import { findFlagAlias } from './flag-aliases.js';
 import { type FlagName, flagNames, isFlagName } from './flag-schema.js';
 import { readFlagValue } from './flag-value.js';
-import { findForeignFlag, judgeForeignFlag } from './foreign/foreign-flags.js';
+import { findMegatronFlag, judgeMegatronFlag } from './megatron/megatron-flags.js';
 
-/** What a file of settings says. */
+/** The contents of a file of settings. */
 export interface ConfigFile {
   readonly path: string;
   readonly preset: string | undefined;
@@ -27,7 +27,7 @@ export const savedConfigurationFormat = 'mtl-configuration';
  *
  * @throws ConfigurationError `MTL_CONFIG_FILE` when it cannot be read or parsed, `MTL_CONFIG_KEY` for an
  *   unknown key (with the nearest known one), `MTL_FLAG_VALUE` for a bad value, `MTL_FLAG_UNSUPPORTED` for a
- *   foreign flag.
+ *   flag of Megatron-LM that is not supported.
  */
 export function readConfigFile(path: string): ConfigFile {
   const where = `in ${path}`;
@@ -46,7 +46,7 @@ export function readConfigFile(path: string): ConfigFile {
       if (alias?.value !== undefined && typeof value !== 'boolean')
         throw fileError(`${written} ${where} is ${JSON.stringify(value)}`, 'true or false');
       if (alias?.value !== undefined && value === false) continue;
-      if (values.has(name)) throw fileError(`${name} stands twice ${where}`, 'each key once');
+      if (values.has(name)) throw fileError(`${name} is given twice ${where}`, 'each key once');
       values.set(name, readFlagValue({ name, value: alias?.value ?? value, where }));
     } else {
       notices.push(noticeOfOtherKey({ key: name, value, where }));
@@ -120,10 +120,10 @@ function lineOfJsonError(error: unknown, text: string): number | undefined {
 }
 
 function noticeOfOtherKey({ key, value, where }: { key: string; value: unknown; where: string }): string {
-  const foreign = findForeignFlag(key);
-  if (foreign !== undefined) {
+  const megatron = findMegatronFlag(key);
+  if (megatron !== undefined) {
     const values = value === true ? [] : (Array.isArray(value) ? value : [value]).map(String);
-    return judgeForeignFlag({ name: key, foreign, values, where });
+    return judgeMegatronFlag({ name: key, megatron, values, where });
   }
   const near = nearestName(key, flagNames);
   throw new ConfigurationError('MTL_CONFIG_KEY', `${key} ${where} is not a flag`, {

@@ -8,7 +8,7 @@ export interface FlagDescription {
   readonly text: string;
 }
 
-/** What help says of a flag, on whichever command it stands. */
+/** The help of a flag, for any command that has it. */
 export function describeFlag(name: FlagName): FlagDescription {
   const { description, kind, placeholder, default: value, defaultText } = factsOf(name);
   const isLong = kind === 'choice' && placeholder.length > 24;

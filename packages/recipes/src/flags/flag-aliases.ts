@@ -1,13 +1,13 @@
 import type { FlagName } from './flag-schema.js';
 
-/** What another name of Megatron-LM's stands for. */
+/** The flag that another name of Megatron-LM's means. */
 export interface FlagAlias {
   readonly flag: FlagName;
   /** The value that it stands for, of a switch; undefined: it takes the flag's own. */
   readonly value?: string;
 }
 
-/** Flags of Megatron-LM that say what a flag of the schema says, by their names. */
+/** Flags of Megatron-LM that mean the same as a flag of the schema, by their names. */
 export const flagAliases: Readonly<Record<string, FlagAlias>> = {
   'recompute-activations': { flag: 'recompute-granularity', value: 'selective' },
   'openai-gelu': { flag: 'gelu', value: 'tanh' },

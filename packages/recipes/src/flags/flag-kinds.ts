@@ -1,6 +1,6 @@
 import { z } from 'zod';
 
-/** What a flag's schema does not say by itself: how it is written on a command line, and its help. */
+/** What a flag's schema does not contain: how it is written on a command line, and its help. */
 export interface FlagFacts {
   /** One or two sentences, without the default and without the choices: help adds both. */
   readonly description: string;

@@ -43,11 +43,11 @@ export const flagSchema = z
 export type Flags = z.infer<typeof flagSchema>;
 export type FlagName = keyof Flags;
 
-/** Those that say where a model runs and how it is cut over processes. */
+/** Those that choose where a model runs and how it is sharded over processes. */
 export type ParallelFlags = Pick<Flags, keyof typeof parallelFlags>;
 export const parallelFlagNames = Object.keys(parallelFlags) as readonly (keyof ParallelFlags)[];
 
-/** Those that say which activations are computed again. */
+/** Those that choose which activations are recomputed. */
 export type RecomputeFlags = Pick<Flags, keyof typeof recomputeFlags>;
 export const recomputeFlagNames = Object.keys(recomputeFlags) as readonly (keyof RecomputeFlags)[];
 

@@ -23,7 +23,7 @@ export function readFlagValue(given: GivenValue): unknown {
   const result = schemaOf(name).safeParse(converted(given));
   if (result.success) return result.data;
   const written = Array.isArray(given.value) ? given.value.join(' ') : String(given.value);
-  const remedy = foreignChoices[`${name} ${written}`] ?? nearestChoice(given);
+  const remedy = megatronChoices[`${name} ${written}`] ?? nearestChoice(given);
   throw new ConfigurationError('MTL_FLAG_VALUE', `--${name} ${written} ${given.where}`, {
     expected: expectedValue(name),
     ...(remedy === undefined ? {} : { remedy }),
@@ -98,7 +98,7 @@ const asTokenizerJson =
   'save it as tokenizer.json with the Hugging Face library, and use --tokenizer-type HuggingFaceTokenizer --tokenizer-model tokenizer.json';
 
 /** Choices of Megatron-LM's that are not here, and what to do instead. */
-const foreignChoices: Readonly<Record<string, string>> = {
+const megatronChoices: Readonly<Record<string, string>> = {
   'tokenizer-type SentencePieceTokenizer': asTokenizerJson,
   'tokenizer-type GPTSentencePieceTokenizer': asTokenizerJson,
   'tokenizer-type Llama2Tokenizer': asTokenizerJson,

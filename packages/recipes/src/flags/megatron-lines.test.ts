@@ -5,7 +5,7 @@ import { expect, it } from 'vitest';
 import { validateConfiguration } from '../validate-configuration.js';
 import { flagAliases } from './flag-aliases.js';
 import { flagNames } from './flag-schema.js';
-import { findForeignFlag } from './foreign/foreign-flags.js';
+import { findMegatronFlag } from './megatron/megatron-flags.js';
 import { parseFlags } from './parse-flags.js';
 
 const words = (line: string): readonly string[] => line.split(/\s+/).filter((word) => word !== '');
@@ -125,7 +125,7 @@ it('knows other names in files too', () => {
   });
   expect(read('recompute-activations: false')['recompute-granularity']).toBeUndefined();
   expect(() => read('recompute-activations: full')).toThrow(/recompute-activations in .* is "full"/);
-  expect(() => read('recompute-activations: true\nrecompute-granularity: full')).toThrow(/stands twice/);
+  expect(() => read('recompute-activations: true\nrecompute-granularity: full')).toThrow(/is given twice/);
   rmSync(directory, { recursive: true });
 });
 
@@ -133,6 +133,6 @@ it('has no other name for what is a flag, or known to be of no use', () => {
   for (const [name, { flag }] of Object.entries(flagAliases)) {
     expect(flagNames).not.toContain(name);
     expect(flagNames).toContain(flag);
-    expect(findForeignFlag(name)).toBeUndefined();
+    expect(findMegatronFlag(name)).toBeUndefined();
   }
 });

@@ -25,7 +25,7 @@ export const modelFlags = {
     'Give the output layer weights of its own instead of the token embedding.',
   ),
   'make-vocab-size-divisible-by': count(
-    'Pad the vocabulary to a multiple of this, for faster products. Padding never changes the loss.',
+    'Pad the vocabulary to a multiple of this, for faster matmuls. Padding never changes the loss.',
     { default: 128 },
   ),
 };

@@ -1,11 +1,11 @@
 import { scheduleNames } from '@mtl/pipeline/schedules';
 import { choice, count, positiveNumber, text, toggle } from './flag-kinds.js';
 
-/** Where the model runs and how it is cut over processes. */
+/** Where the model runs and how it is sharded over processes. */
 export const parallelFlags = {
   device: choice(['cpu', 'cuda'], 'Where tensors live.', { default: 'cpu' }),
   'allow-tf32': toggle(
-    'With --device cuda: matrix products of float32 in TF32, faster and with 10 bits of mantissa.',
+    'With --device cuda: matmuls of float32 in TF32, faster and with 10 bits of mantissa.',
   ),
   'cuda-graphs': toggle(
     'With --device cuda: record the passes over a micro-batch once, then launch them as a whole. Not with tensor parallelism.',
@@ -20,9 +20,7 @@ export const parallelFlags = {
   }),
   'tensor-model-parallel-size': count('Processes that share every layer.', { default: 1 }),
   'pipeline-model-parallel-size': count('Pipeline stages.', { default: 1 }),
-  'num-layers-per-virtual-pipeline-stage': count(
-    'Layers per chunk of the model; several chunks lie on each stage.',
-  ),
+  'num-layers-per-virtual-pipeline-stage': count('Layers per model chunk; each stage has several chunks.'),
   'num-virtual-stages-per-pipeline-rank': count(
     'Chunks of the model on each stage, instead of their layers.',
     { defaultText: '1, or what the schedule has' },

@@ -5,8 +5,8 @@ import { formatError } from '@mtl/errors';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type FlagName, type Flags, factsOf, flagNames } from './flag-schema.js';
-import { foreignFlagFamilies } from './foreign/foreign-flag-families.js';
-import { foreignFlags } from './foreign/foreign-flags.js';
+import { megatronFlagFamilies } from './megatron/megatron-flag-families.js';
+import { megatronFlags } from './megatron/megatron-flags.js';
 import { modelOfFlag } from './model-of-flag.js';
 import { parseFlags } from './parse-flags.js';
 
@@ -230,16 +230,16 @@ describe("a flag of Megatron-LM's that there is no use for", () => {
   });
 
   it('is never one that we do have, and always has an answer', () => {
-    for (const [name, foreign] of Object.entries(foreignFlags)) {
+    for (const [name, megatron] of Object.entries(megatronFlags)) {
       expect(flagNames, name).not.toContain(name);
       expect(name).toMatch(/^[a-z0-9]+(-[a-z0-9]+)*$/);
-      expect(foreign.what.length * foreign.why.length, name).toBeGreaterThan(0);
-      if (foreign.harmless === undefined) expect(foreign.instead, name).toBeDefined();
+      expect(megatron.what.length * megatron.why.length, name).toBeGreaterThan(0);
+      if (megatron.harmless === undefined) expect(megatron.instead, name).toBeDefined();
     }
-    for (const beginning of Object.keys(foreignFlagFamilies)) {
+    for (const beginning of Object.keys(megatronFlagFamilies)) {
       expect(flagNames.filter((name) => name.startsWith(beginning))).toEqual([]);
     }
-    expect(Object.keys(foreignFlags).length).toBeGreaterThan(300);
+    expect(Object.keys(megatronFlags).length).toBeGreaterThan(300);
   });
 });
 
@@ -316,7 +316,7 @@ describe('--config and --preset', () => {
     ['run.yaml', 'num-layers:\n', /MTL_FLAG_VALUE.*--num-layers null in/],
     ['run.yaml', 'bf16: 1\n', /MTL_FLAG_VALUE.*--bf16 1 in .*expected true or false/],
     ['run.yaml', 'swiglu: true\n', /MTL_FLAG_UNSUPPORTED.*--swiglu in/],
-    ['run.yaml', 'num-layers: 1\nnum_layers: 2\n', /MTL_CONFIG_FILE.*num-layers stands twice/],
+    ['run.yaml', 'num-layers: 1\nnum_layers: 2\n', /MTL_CONFIG_FILE.*num-layers is given twice/],
     ['run.yaml', 'lr: 1\nlr: 2\n', /MTL_CONFIG_FILE.*line 2/],
     ['run.yaml', 'lr: [1\nseed: 2\n', /MTL_CONFIG_FILE.*run.yaml, line \d/],
     ['run.yaml', '- lr\n', /MTL_CONFIG_FILE.*does not hold settings/],

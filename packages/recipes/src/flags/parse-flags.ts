@@ -6,11 +6,11 @@ import { type ConfigFile, readConfigFile } from './config-file.js';
 import { findFlagAlias } from './flag-aliases.js';
 import { type FlagName, type Flags, factsOf, flagNames, isFlagName } from './flag-schema.js';
 import { readFlagValue } from './flag-value.js';
-import { findForeignFlag, judgeForeignFlag } from './foreign/foreign-flags.js';
 import type { LoadedFlags } from './loaded-flags.js';
+import { findMegatronFlag, judgeMegatronFlag } from './megatron/megatron-flags.js';
 import { type ResolvedFlags, type ResolveFlagsOptions, resolveFlags } from './resolve-flags.js';
 
-/** Flags of the program itself, beside those of the schema. */
+/** Flags of the program itself, in addition to those of the schema. */
 const programFlags = ['preset', 'config', 'help', 'debug'] as const;
 
 /** What a command line asks for. */
@@ -19,7 +19,7 @@ export interface ParsedFlags extends ResolvedFlags {
   readonly help: boolean;
   /** Whether errors are to be printed with their stack (--debug). */
   readonly debug: boolean;
-  /** What was given and has no effect: to be said, so that nobody believes otherwise. */
+  /** What was given and has no effect: messages for the user. */
   readonly notices: readonly string[];
   /** The words of the command line. */
   readonly argv: readonly string[];
@@ -166,7 +166,7 @@ function standsForValue({ written }: SeenFlag): boolean {
   return findFlagAlias(written.name)?.value !== undefined;
 }
 
-/** What an other name of a flag stands for. */
+/** The flag that another name means. */
 function withoutAlias(written: WrittenFlag): WrittenFlag {
   const alias = findFlagAlias(written.name);
   if (alias === undefined) return written;
@@ -239,15 +239,15 @@ function noValue({ name, attached, following }: WrittenFlag): void {
 
 function noticeOf(written: WrittenFlag): string {
   const { name } = written;
-  const foreign = findForeignFlag(name);
-  if (foreign === undefined) throw unknownFlag(name);
+  const megatron = findMegatronFlag(name);
+  if (megatron === undefined) throw unknownFlag(name);
   const values = valuesOf(written);
-  if (foreign.harmless !== undefined) {
-    const most = { nothing: 0, one: 1, many: Number.POSITIVE_INFINITY }[foreign.takes];
+  if (megatron.harmless !== undefined) {
+    const most = { nothing: 0, one: 1, many: Number.POSITIVE_INFINITY }[megatron.takes];
     if (values.length > most) throw strayArgument(values[most]!, name);
-    if (values.length === 0 && foreign.takes !== 'nothing') throw missingValue(name, 'VALUE');
+    if (values.length === 0 && megatron.takes !== 'nothing') throw missingValue(name, 'VALUE');
   }
-  return judgeForeignFlag({ name, foreign, values, where });
+  return judgeMegatronFlag({ name, megatron, values, where });
 }
 
 function unknownFlag(name: string): ConfigurationError {

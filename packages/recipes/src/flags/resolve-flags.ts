@@ -47,7 +47,7 @@ export interface ResolveFlagsOptions {
 }
 
 /**
- * Flags that say the same thing in different ways: one of a stronger source puts the others of weaker sources
+ * Flags that set the same thing in different ways: one of a stronger source puts the others of weaker sources
  * out of force. (Within one source they contradict each other, which `validateConfiguration` reports.)
  */
 const displaced: Partial<Record<FlagName, readonly FlagName[]>> = {
@@ -132,7 +132,7 @@ function layOver(layers: ReadonlyArray<readonly [source: string, entries: Entrie
   };
   for (const [source, entries] of layers) {
     for (const [name, value] of entries) {
-      // A switch that is turned off says nothing about its rivals.
+      // A switch that is turned off leaves its rivals in force.
       if (value === false) continue;
       for (const rival of displaced[name] ?? []) putBack(rival);
     }

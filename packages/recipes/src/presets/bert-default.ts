@@ -1,7 +1,7 @@
 import type { Flags } from '../flags/flag-schema.js';
 
 /**
- * What trains when nothing is asked for: a BERT of 1.4 million parameters on the corpus that comes along,
+ * What trains when nothing is asked for: a BERT of 1.4 million parameters on the bundled corpus,
  * with a WordPiece vocabulary of 4,096 trained on it. Sized for two or three minutes on two slow cores:
  * narrow, in many small steps of short samples, and with layer norm after sublayers, which learns faster in
  * shallow models (docs/studies/layer-norm-placement.md). A masked-language loss of 6.4 is that of the

@@ -1,7 +1,7 @@
 import type { Flags } from '../flags/flag-schema.js';
 
 /**
- * What trains when nothing is asked for: a GPT of 4 million parameters on the corpus that comes along, with a
+ * What trains when nothing is asked for: a GPT of 4 million parameters on the bundled corpus, with a
  * vocabulary of 4,096 trained on it. Sized for a first minute: a million tokens in under three minutes on two
  * slow cores, after which samples have the corpus' words and cadence. float32, so that every machine gives
  * the same losses.

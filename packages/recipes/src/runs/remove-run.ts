@@ -4,7 +4,7 @@ import { OwnedDirectory } from '@mtl/checkpoint';
 import { ConfigurationError, MtlError } from '@mtl/errors';
 import { readRunRecord } from './run-record.js';
 
-/** What a run writes into its folder. Everything else there belongs to somebody. */
+/** What a run writes into its folder. Everything else there is the user's. */
 const written = [
   /^iter_\d{7,}$/,
   /^(run|metrics)\.jsonl?(\.\d+|\.new)?$/,
@@ -13,7 +13,7 @@ const written = [
   /^run_owner\./,
 ];
 
-/** What a fine-tuning writes besides. */
+/** What a fine-tuning run writes in addition. */
 const writtenByFineTuning = [/^result\.json$/, /^predictions$/];
 
 export interface RemovedRun {

@@ -72,7 +72,7 @@ const schema = z.object({
   starts: z.array(startSchema).min(1),
 });
 
-/** What is known about a run besides its curves: run.json in its folder. */
+/** What is known about a run in addition to its curves: run.json in its folder. */
 export type RunRecord = z.infer<typeof schema>;
 /** A start of a run. */
 export type RunStart = RunRecord['starts'][number];

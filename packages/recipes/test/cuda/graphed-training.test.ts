@@ -21,8 +21,8 @@ const used = 'CUDA graphs: passes over micro-batches are launched as graphs from
 const cuda = { model: tinyGpt, device: 'cuda', numMicroBatches } as const;
 
 /** With graphs, and what was said about them. */
-async function withGraphs<Batch, Piece extends Stage<Batch>>(
-  options: Omit<TinyTrainingOptions<Batch, Piece>, 'onGraphMessage'>,
+async function withGraphs<Batch, Chunk extends Stage<Batch>>(
+  options: Omit<TinyTrainingOptions<Batch, Chunk>, 'onGraphMessage'>,
 ) {
   const said: string[] = [];
   return { ...(await tinyTraining({ ...options, onGraphMessage: (text) => said.push(text) })), said };
@@ -131,7 +131,7 @@ describe.skipIf(problem !== undefined)(`a training whose passes are recorded (${
       // of a micro-batch: five copies, each in two parts, two graphs and the sum of its losses
       const perMicroBatch = 5 * 2 + 2 + 1;
       const ofUpdate = after.enqueued - numMicroBatches * perMicroBatch;
-      // norm, scalars, update, and the copy of the figures
+      // norm, scalars, update, and the copy of the metrics
       expect(ofUpdate).toBeGreaterThan(0);
       expect(ofUpdate).toBeLessThan(10);
       expect(before.graphLaunches).toBe(0);
@@ -155,8 +155,8 @@ describe.skipIf(problem !== undefined)(`a training whose passes are recorded (${
     if (hasEmulationCounts) expect(launches).toEqual([2, 2, 4, 4, 4]);
   });
 
-  async function expectSameOfBert<Batch, Piece extends Stage<Batch>>(
-    model: TinyModel<Batch, Piece>,
+  async function expectSameOfBert<Batch, Chunk extends Stage<Batch>>(
+    model: TinyModel<Batch, Chunk>,
     dtype: 'float32' | 'bfloat16',
   ): Promise<void> {
     const options = { ...cuda, model, dtype, steps: 3, numEvaluated: 1 };
@@ -173,7 +173,7 @@ describe.skipIf(problem !== undefined)(`a training whose passes are recorded (${
     expectSameOfBert(tinyTask, 'float32'));
 
   it.each(['together', 'apart', 'in turn'] as const)(
-    'in pieces, two and three micro-batches in flight, the halves of backward %s, has the same losses to the bit',
+    'in chunks, two and three micro-batches in flight, the halves of backward %s, has the same losses to the bit',
     async (halves) => {
       const [live, { bytesInUse }] = [numLiveTensors(), memoryStatistics('cuda')];
       const schedule = onOneRank(halves);
@@ -182,9 +182,9 @@ describe.skipIf(problem !== undefined)(`a training whose passes are recorded (${
       expect(graphed.losses).toEqual(plain.losses);
       expect(graphed.norms).toEqual(plain.norms);
       expect(graphed.evaluated).toEqual(plain.evaluated);
-      expect(graphed.said).toEqual([used, used]); // of each piece
+      expect(graphed.said).toEqual([used, used]); // of each chunk
       const launches = graphed.counts.at(-1)?.graphLaunches;
-      // passes of two pieces over four micro-batches
+      // passes of two chunks over four micro-batches
       if (hasEmulationCounts && halves === 'together') expect(launches).toBe(2 * 2 * 4);
       if (hasEmulationCounts && halves === 'apart') expect(launches).toBe(2 * 3 * 4);
       // slots are made in the first step, graphs in the first two: nothing grows after that
@@ -224,7 +224,7 @@ describe.skipIf(problem !== undefined)(`a training whose passes are recorded (${
     }
   });
 
-  it('goes on without graphs where a pass of one piece is refused while others are in flight', async () => {
+  it('goes on without graphs where a pass of one chunk is refused while others are in flight', async () => {
     const options = { ...cuda, schedule: onOneRank('apart'), numMicroBatches: 4, steps: 2 };
     const plain = await tinyTraining(options);
     for (const pass of ['forward', 'backwardInput', 'backwardWeight'] as const) {

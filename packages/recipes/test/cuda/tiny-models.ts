@@ -26,7 +26,7 @@ const vocabularySize = 50;
 const numLayers = 2;
 
 /** Pieces of a model that lie in one process, and what they are trained on. */
-export interface TinyModel<Batch, Piece extends Stage<Batch>> {
+export interface TinyModel<Batch, Chunk extends Stage<Batch>> {
   readonly numLayers: number;
   readonly sequenceLength: number;
   readonly microBatchSize: number;
@@ -36,7 +36,7 @@ export interface TinyModel<Batch, Piece extends Stage<Batch>> {
     readonly device: 'cpu' | 'cuda';
     readonly dtype: DType;
     readonly numChunks: number;
-  }): Stages<Piece & { readonly parameters: readonly Parameter[] }>;
+  }): Stages<Chunk & { readonly parameters: readonly Parameter[] }>;
   /** `length`: positions, padded or not; the model's at most. */
   batchOf(number: number, length: number): Batch;
 }

@@ -7,8 +7,8 @@ import { type EmulationCounts, emulationCounts, hasEmulationCounts } from '@mtl/
 import { Trainer } from '@mtl/trainer';
 import type { TinyModel } from './tiny-models.js';
 
-export interface TinyTrainingOptions<Batch, Piece extends Stage<Batch>> {
-  readonly model: TinyModel<Batch, Piece>;
+export interface TinyTrainingOptions<Batch, Chunk extends Stage<Batch>> {
+  readonly model: TinyModel<Batch, Chunk>;
   readonly device: 'cpu' | 'cuda';
   readonly numMicroBatches: number;
   readonly dtype?: 'float32' | 'float16' | 'bfloat16';
@@ -18,7 +18,7 @@ export interface TinyTrainingOptions<Batch, Piece extends Stage<Batch>> {
   /** Positions of a micro-batch; default: the model's, always. */
   readonly lengthOf?: (microBatch: number) => number;
   /** In the place of the model's stages. */
-  readonly wrap?: (stage: Piece) => Stage<Batch>;
+  readonly wrap?: (stage: Chunk) => Stage<Batch>;
   /** Of chunks that all lie here; default: the whole model, one micro-batch after the other. */
   readonly schedule?: (numMicroBatches: number) => PipelineSchedule;
   /** Evaluates so many micro-batches after every step. */
@@ -38,12 +38,12 @@ export interface TinyTraining {
 }
 
 /** Trains a tiny model with dropout, and counts where the device is an emulated one. */
-export async function tinyTraining<Batch, Piece extends Stage<Batch>>(
-  options: TinyTrainingOptions<Batch, Piece>,
+export async function tinyTraining<Batch, Chunk extends Stage<Batch>>(
+  options: TinyTrainingOptions<Batch, Chunk>,
 ): Promise<TinyTraining> {
   const { model, device, numMicroBatches, dtype = 'float32', steps = 4, numEvaluated = 0 } = options;
   const { sequenceLength, microBatchSize, losses: trained } = model;
-  const { lengthOf = () => sequenceLength, wrap = (stage: Piece) => stage, schedule = oneStage } = options;
+  const { lengthOf = () => sequenceLength, wrap = (stage: Chunk) => stage, schedule = oneStage } = options;
   const { onGraphMessage: onMessage } = options;
   const numChunks = schedule(1).placement.length;
   const { stages: pieces, parameters } = model.build({ device, dtype, numChunks });
@@ -57,7 +57,7 @@ export async function tinyTraining<Batch, Piece extends Stage<Batch>>(
     clipGradient: 1,
   });
   const graphed: GraphedStage<Batch>[] = [];
-  const stageOf = (piece: Piece): Stage<Batch> => {
+  const stageOf = (piece: Chunk): Stage<Batch> => {
     if (onMessage === undefined) return wrap(piece);
     graphed.push(new GraphedStage({ stage: wrap(piece), device, onMessage }));
     return graphed.at(-1)!;

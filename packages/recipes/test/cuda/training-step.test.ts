@@ -50,7 +50,7 @@ describe.skipIf(!hasEmulationCounts)('a step of a training on an emulated CUDA d
     [3, 'float32'],
     [3, 'float16'],
   ] as const)(
-    'with %i micro-batches in %s waits for the device once, to read all figures at once',
+    'with %i micro-batches in %s waits for the device once, to read all metrics at once',
     async (numMicroBatches, dtype) => {
       const live = numLiveTensors();
       openCuda();

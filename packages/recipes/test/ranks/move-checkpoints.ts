@@ -19,7 +19,7 @@ export type Move = 'save' | 'load' | 'export' | 'export from checkpoint' | 'impo
 
 /** Bytes. */
 export interface MeasuredMove {
-  /** Resident memory of the process at its peak, above what it held before: whoever allocated it. */
+  /** Resident memory of the process at its peak, above what it had before, whatever allocated it. */
   readonly resident: number;
   /** Of that the allocator of tensors. */
   readonly allocator: number;

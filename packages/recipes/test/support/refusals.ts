@@ -10,7 +10,7 @@ export interface RefusalsOptions {
   readonly numAdvised: number;
 }
 
-/** Tests that flags are refused, and that whoever takes the advice of the error gets further. */
+/** Tests that flags are refused, and that following the advice of the error works. */
 export function refusals(contradictions: readonly Contradiction[], { numAdvised }: RefusalsOptions): void {
   const advised = contradictions.filter(([line, worldSize]) =>
     /^pass --\S+ [\d.]+/.test(errorOf(withFlags(line), worldSize).remedy ?? ''),
@@ -24,13 +24,13 @@ export function refusals(contradictions: readonly Contradiction[], { numAdvised 
       expect(error.remedy ?? error.expected).toBeDefined();
     });
 
-    it.each(advised)('are mended by taking the advice: %s with %d processes', (line, worldSize, code) => {
+    it.each(advised)('are fixed by following the advice: %s with %d processes', (line, worldSize, code) => {
       const remedy = errorOf(withFlags(line), worldSize).remedy!;
       const [, name, value] = /^pass --(\S+) ([\d.]+(?: [\d.]+)*)/.exec(remedy)!;
-      const mended = `${withFlags(line).replace(new RegExp(` --${name}(?: [^-\\s]\\S*)+`), '')} --${name} ${value}`;
+      const fixed = `${withFlags(line).replace(new RegExp(` --${name}(?: [^-\\s]\\S*)+`), '')} --${name} ${value}`;
       let next: string | undefined;
       try {
-        configure(mended, worldSize);
+        configure(fixed, worldSize);
       } catch (error) {
         next = (error as MtlError).code;
       }

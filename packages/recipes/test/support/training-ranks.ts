@@ -30,7 +30,7 @@ export class TrainingRanks {
       argument: this.#channel.name,
       timeoutMs: 60_000,
     });
-    this.#ended.catch(() => {}); // whoever waits for replies hears of it
+    this.#ended.catch(() => {}); // those that wait for replies get the error
   }
 
   /** Trains one after the other; what each rank returns, by rank. */

@@ -1,7 +1,7 @@
 import type { Parameter } from '@mtl/autograd';
 import type { Stage } from '@mtl/pipeline';
 
-/** A piece of a model on a rank. */
-export interface ModelPiece<Batch> extends Stage<Batch> {
+/** A chunk of a model on a rank. */
+export interface ModelChunk<Batch> extends Stage<Batch> {
   readonly parameters: readonly Parameter[];
 }

@@ -1,7 +1,7 @@
-import { type ForeignFlag, idle, idleSetting, only, refused } from './foreign-flag.js';
+import { idle, idleSetting, type MegatronFlag, only, refused } from './megatron-flag.js';
 
 /** The recipe of training. */
-const recipe: Record<string, ForeignFlag> = {
+const recipe: Record<string, MegatronFlag> = {
   'weight-decay-incr-style': only(
     ['constant'],
     'growth of weight decay',
@@ -54,7 +54,7 @@ const recipe: Record<string, ForeignFlag> = {
   }),
   ...refused(
     'a run trains, and evaluates --eval-iters batches now and then',
-    'use mtl eval for an evaluation by itself',
+    'use mtl eval to evaluate without training',
     {
       'skip-train': 'evaluation without training',
       'full-validation': 'evaluation on all validation data',
@@ -108,7 +108,7 @@ const recipe: Record<string, ForeignFlag> = {
 };
 
 /** Corpora and tokenizers. */
-const data: Record<string, ForeignFlag> = {
+const data: Record<string, MegatronFlag> = {
   'data-impl': only(
     ['mmap', 'infer'],
     'the format of datasets, in old versions',
@@ -126,7 +126,7 @@ const data: Record<string, ForeignFlag> = {
     'all samples are used',
     'use --train-iters or --split',
   ),
-  ...refused('one --data-path is cut by --split', 'use --data-path and --split', {
+  ...refused('one --data-path is divided by --split', 'use --data-path and --split', {
     'train-data-path': 'a dataset for training only',
     'valid-data-path': 'a dataset for validation only',
     'test-data-path': 'a dataset for tests only',
@@ -187,4 +187,4 @@ const data: Record<string, ForeignFlag> = {
 };
 
 /** Megatron-LM's flags about recipes, corpora and tokenizers. */
-export const foreignTrainingFlags: Readonly<Record<string, ForeignFlag>> = { ...recipe, ...data };
+export const megatronTrainingFlags: Readonly<Record<string, MegatronFlag>> = { ...recipe, ...data };

@@ -1,7 +1,7 @@
-import { type ForeignFlag, idle, idleSetting, only, refused } from './foreign-flag.js';
+import { idle, idleSetting, type MegatronFlag, only, refused } from './megatron-flag.js';
 
-/** Processes and what they say to each other. */
-const parallelism: Record<string, ForeignFlag> = {
+/** Processes and their communication. */
+const parallelism: Record<string, MegatronFlag> = {
   'ddp-impl': only(
     ['local', 'torch'],
     'the implementation of data parallelism, in old versions',
@@ -110,7 +110,7 @@ const parallelism: Record<string, ForeignFlag> = {
     'suggested-communication-unit-size': 'the size of messages',
     'symmetric-ar-type': 'the kind of all-reduce',
     'ddp-num-buckets': 'the number of gradient buckets',
-    'local-rank': "this process's number on its host (the launcher says it)",
+    'local-rank': "this process's number on its host (the launcher sets it)",
     'nccl-communicator-config-path': 'settings of NCCL',
   }),
   ...idle('every gradient is checked in each step', {
@@ -120,4 +120,4 @@ const parallelism: Record<string, ForeignFlag> = {
 };
 
 /** Megatron-LM's flags about processes and their communication. */
-export const foreignParallelFlags: Readonly<Record<string, ForeignFlag>> = { ...parallelism };
+export const megatronParallelFlags: Readonly<Record<string, MegatronFlag>> = { ...parallelism };

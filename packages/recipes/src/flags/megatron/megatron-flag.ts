@@ -1,5 +1,5 @@
 /** A flag of Megatron-LM that this project has no use for, or no code for yet. */
-export interface ForeignFlag {
+export interface MegatronFlag {
   /** What it is there, in a few words. */
   readonly what: string;
   /** Why it is refused, or why leaving it out changes nothing. */
@@ -20,14 +20,14 @@ export function refused(
   why: string,
   instead: string,
   flags: Readonly<Record<string, string>>,
-): Record<string, ForeignFlag> {
+): Record<string, MegatronFlag> {
   return Object.fromEntries(
     Object.entries(flags).map(([name, what]) => [name, { what, why, instead, takes: 'many' } as const]),
   );
 }
 
 /** Switches that change nothing here, for one reason. */
-export function idle(why: string, flags: Readonly<Record<string, string>>): Record<string, ForeignFlag> {
+export function idle(why: string, flags: Readonly<Record<string, string>>): Record<string, MegatronFlag> {
   return Object.fromEntries(
     Object.entries(flags).map(([name, what]) => [
       name,
@@ -40,7 +40,7 @@ export function idle(why: string, flags: Readonly<Record<string, string>>): Reco
 export function idleSetting(
   why: string,
   flags: Readonly<Record<string, string>>,
-): Record<string, ForeignFlag> {
+): Record<string, MegatronFlag> {
   return Object.fromEntries(
     Object.entries(flags).map(([name, what]) => [
       name,
@@ -55,6 +55,6 @@ export function only(
   what: string,
   why: string,
   instead = 'leave it out',
-): ForeignFlag {
+): MegatronFlag {
   return { what, why, instead, harmless: values, takes: 'one' };
 }

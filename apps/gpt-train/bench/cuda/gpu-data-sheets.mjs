@@ -1,9 +1,9 @@
 /**
- * What NVIDIA's data sheets give of cards by the name that the driver has for them, the first that fits:
- * dense bf16 in TFLOP/s, memory in TB/s. Cards of less power (PCIe, NVL) share a name with those in sockets
+ * What NVIDIA's data sheets give for GPUs by the name that the driver has for them, the first that fits:
+ * dense bf16 in TFLOP/s, memory in TB/s. GPUs of less power (PCIe, NVL) share a name with those in sockets
  * but for a word behind it.
  */
-const cards = [
+const dataSheets = [
   [/H200 NVL/, { peakTflops: 835, memoryTbPerS: 4.8 }],
   [/H200|GH200 144G/, { peakTflops: 989, memoryTbPerS: 4.8 }],
   [/H100 PCIe/, { peakTflops: 756, memoryTbPerS: 2.0 }],
@@ -14,9 +14,9 @@ const cards = [
 ];
 
 /**
- * The figures of a card, undefined of one that is not known: a share of another card's peak would say
+ * The data sheet of a GPU, undefined for an unknown one: a share of another GPU's peak would mean
  * nothing.
  */
-export function cardFigures(name) {
-  return cards.find(([pattern]) => pattern.test(name ?? ''))?.[1];
+export function gpuDataSheet(name) {
+  return dataSheets.find(([pattern]) => pattern.test(name ?? ''))?.[1];
 }

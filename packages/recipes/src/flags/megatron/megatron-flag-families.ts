@@ -1,13 +1,13 @@
-import { type ForeignFlag, refused } from './foreign-flag.js';
+import { type MegatronFlag, refused } from './megatron-flag.js';
 
 /**
  * Flags known by how they begin: whole parts of Megatron-LM that are not here. The longest beginning counts.
  */
-export const foreignFlagFamilies: Readonly<Record<string, ForeignFlag>> = {
+export const megatronFlagFamilies: Readonly<Record<string, MegatronFlag>> = {
   ...refused('feed-forward layers are dense; there are no experts', 'leave it out', {
     'moe-': 'mixtures of experts',
   }),
-  ...refused('products are computed in fp32, bf16 or fp16', 'use --bf16', {
+  ...refused('matmuls are computed in fp32, bf16 or fp16', 'use --bf16', {
     'fp8-': 'training in FP8',
     'fp4-': 'training in FP4',
     'kitchen-': 'quantised training',
@@ -64,7 +64,7 @@ export const foreignFlagFamilies: Readonly<Record<string, ForeignFlag>> = {
   }),
   'no-pipeline-parallel': {
     what: 'DeepSpeed without pipelines',
-    why: 'pipelines are as deep as --pipeline-model-parallel-size says',
+    why: '--pipeline-model-parallel-size is the number of stages',
     harmless: 'always',
     takes: 'nothing',
   },

@@ -1,7 +1,7 @@
-import { type ForeignFlag, idle, idleSetting, only, refused } from './foreign-flag.js';
+import { idle, idleSetting, type MegatronFlag, only, refused } from './megatron-flag.js';
 
 /** Low precision, and how numbers are kept. */
-const precision: Record<string, ForeignFlag> = {
+const precision: Record<string, MegatronFlag> = {
   ...Object.fromEntries(
     ['main-grads-dtype', 'main-params-dtype', 'exp-avg-dtype', 'exp-avg-sq-dtype'].map((name) => [
       name,
@@ -12,7 +12,7 @@ const precision: Record<string, ForeignFlag> = {
       ),
     ]),
   ),
-  ...refused('products are computed in fp32, bf16 or fp16', 'use --bf16', {
+  ...refused('matmuls are computed in fp32, bf16 or fp16', 'use --bf16', {
     fp8: 'training in FP8',
     'fp8-format': 'training in FP8',
     'fp8-recipe': 'training in FP8',
@@ -42,7 +42,7 @@ const precision: Record<string, ForeignFlag> = {
   ...idle('gradients are always summed in fp32', {
     'accumulate-allreduce-grads-in-fp32': 'sums of gradients in fp32',
     'ddp-reduce-scatter-with-fp32-accumulation': 'sums of gradients in fp32',
-    'disable-bf16-reduced-precision-matmul': 'sums of products in fp32',
+    'disable-bf16-reduced-precision-matmul': 'sums of matmuls in fp32',
     'gradient-accumulation-fusion': 'fused sums of gradients',
     'no-gradient-accumulation-fusion': 'unfused sums of gradients',
     'fp32-allreduce': 'reduction of gradients in fp32, in old versions',
@@ -55,7 +55,7 @@ const precision: Record<string, ForeignFlag> = {
 };
 
 /** Which implementation computes a part. */
-const implementation: Record<string, ForeignFlag> = {
+const implementation: Record<string, MegatronFlag> = {
   ...idle('attention never stores its S x S scores, whatever the shape', {
     'use-flash-attn': 'FlashAttention',
     'use-flash-attn-v3': 'FlashAttention 3',
@@ -160,4 +160,7 @@ const implementation: Record<string, ForeignFlag> = {
 };
 
 /** Megatron-LM's flags about precision, kernels and memory. */
-export const foreignKernelFlags: Readonly<Record<string, ForeignFlag>> = { ...precision, ...implementation };
+export const megatronKernelFlags: Readonly<Record<string, MegatronFlag>> = {
+  ...precision,
+  ...implementation,
+};

@@ -1,7 +1,7 @@
-import { type ForeignFlag, idle, idleSetting, only, refused } from './foreign-flag.js';
+import { idle, idleSetting, type MegatronFlag, only, refused } from './megatron-flag.js';
 
 /** Checkpoints. */
-const checkpoints: Record<string, ForeignFlag> = {
+const checkpoints: Record<string, MegatronFlag> = {
   ...refused('the flag has another name', 'use --save-interval', {
     'persistent-save-interval': 'steps between two checkpoints',
   }),
@@ -48,7 +48,7 @@ const checkpoints: Record<string, ForeignFlag> = {
 };
 
 /** Reports, profiles and recovery. */
-const reports: Record<string, ForeignFlag> = {
+const reports: Record<string, MegatronFlag> = {
   'rerun-mode': only(
     ['disabled'],
     'running a step again when it looks wrong',
@@ -129,4 +129,4 @@ const reports: Record<string, ForeignFlag> = {
 };
 
 /** Megatron-LM's flags about checkpoints, reports and recovery. */
-export const foreignReportFlags: Readonly<Record<string, ForeignFlag>> = { ...checkpoints, ...reports };
+export const megatronReportFlags: Readonly<Record<string, MegatronFlag>> = { ...checkpoints, ...reports };

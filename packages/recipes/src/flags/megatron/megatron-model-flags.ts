@@ -1,7 +1,7 @@
-import { type ForeignFlag, only, refused } from './foreign-flag.js';
+import { type MegatronFlag, only, refused } from './megatron-flag.js';
 
 /** Block variants. */
-const architecture: Record<string, ForeignFlag> = {
+const architecture: Record<string, MegatronFlag> = {
   'softmax-type': only(['vanilla'], 'the kind of softmax in attention', 'attention has the usual softmax'),
   'num-query-groups': only([], 'grouped queries', 'every head has keys and values of its own'),
   'rope-type': only([], 'the kind of rotary positions', 'positions are learned embeddings, as in GPT-2'),
@@ -129,22 +129,22 @@ const experts = refused(
     'moe-aux-loss-coeff': 'the auxiliary loss of routing',
     'moe-z-loss-coeff': 'the z-loss of routing',
     'moe-input-jitter-eps': 'noise in routing',
-    'moe-token-dispatcher-type': 'exchange of tokens between experts',
-    'moe-flex-dispatcher-backend': 'exchange of tokens between experts',
-    'moe-enable-deepep': 'exchange of tokens between experts',
+    'moe-token-dispatcher-type': 'communication of tokens between experts',
+    'moe-flex-dispatcher-backend': 'communication of tokens between experts',
+    'moe-enable-deepep': 'communication of tokens between experts',
     'moe-token-drop-policy': 'capacity of experts',
     'moe-expert-capacity-factor': 'capacity of experts',
     'moe-pad-expert-input-to-capacity': 'capacity of experts',
-    'moe-grouped-gemm': 'grouped products of experts',
-    'moe-use-legacy-grouped-gemm': 'grouped products of experts',
+    'moe-grouped-gemm': 'grouped GEMMs of experts',
+    'moe-use-legacy-grouped-gemm': 'grouped GEMMs of experts',
     'moe-permute-fusion': 'fused permutation of tokens',
     'moe-layer-recompute': 'recomputation of experts',
     'moe-per-layer-logging': 'metrics of experts',
     'moe-extended-tp': 'experts over tensor-parallel ranks',
     'moe-use-upcycling': 'experts made from dense layers',
-    'overlap-moe-expert-parallel-comm': 'overlapped exchange of tokens',
+    'overlap-moe-expert-parallel-comm': 'overlapped communication of tokens',
   },
 );
 
 /** Megatron-LM's flags about other models. */
-export const foreignModelFlags: Readonly<Record<string, ForeignFlag>> = { ...architecture, ...experts };
+export const megatronModelFlags: Readonly<Record<string, MegatronFlag>> = { ...architecture, ...experts };
