@@ -1,8 +1,9 @@
 #!/usr/bin/env node
 /**
- * npm test: makes the checkout ready and runs everything the machine can run: lint, boundaries, types, the
- * tests of all packages and apps, and of the tooling itself. Ends with the engines that ranks communicated
- * over, what was skipped and why, and one line of counts.
+ * npm test: makes the checkout ready and runs lint, boundaries, types and the tests of all packages and apps,
+ * and of the tooling itself. Ends with the engines that ranks communicated over, what was skipped and why,
+ * what is left to --all, and one line of counts.
+ *   npm test -- --all                    runs the slow suites too, and the native tests under sanitizers
  *   npm test -- --allowed-skips FILE      fails on a skip that the file does not allow
  *            -- --required-engines FILE   fails when tests did not see ranks communicate over an engine of the file
  */
@@ -12,14 +13,17 @@ import { join, relative } from 'node:path';
 import { disallowedSkips } from '../checks/allowed-skips.mjs';
 import { grouped } from '../checks/grouped.mjs';
 import { missingEngines } from '../checks/required-engines.mjs';
+import { textOfSuitesLeft } from '../vitest/slow-suites.mjs';
 import { answerHelp } from './answer-help.mjs';
 import { bootstrap, ensurePackages, root, toolEnvironment } from './bootstrap.mjs';
 import { runChecks } from './checks.mjs';
 
 answerHelp(`usage: npm test [-- FLAGS]
 
-Builds what is not built yet, and runs lint, boundaries, types and all tests.
+Builds what is not built yet, and runs lint, boundaries, types and tests. Without --all, it leaves out the
+slowest suites, and the native tests under sanitizers, and prints their names.
 
+  --all                    Runs all tests; CI does.
   --allowed-skips FILE     Fails on a skipped test that the file does not list.
   --required-engines FILE  Fails when no test saw ranks communicate over an engine that the file lists.
 
@@ -49,7 +53,8 @@ for (const file of [...reports, ...noteFiles]) rmSync(file, { force: true });
 ensurePackages();
 const haveChecksPassed = runChecks(['lint', 'boundaries']);
 bootstrap(['build', 'build:native']);
-const env = { ...toolEnvironment(), MTL_TEST_BUILDS: '1' };
+const areAll = process.argv.includes('--all');
+const env = { ...toolEnvironment(), MTL_TEST_BUILDS: '1', MTL_TEST_SUITES: areAll ? 'all' : 'fast' };
 const turbo = (...args) =>
   spawnSync('turbo', ['run', '--continue', '--output-logs=new-only', ...args], {
     cwd: root,
@@ -58,8 +63,10 @@ const turbo = (...args) =>
   }).status ?? 1;
 const statuses = {
   'lint and boundaries': haveChecksPassed ? 0 : 1,
-  // compilers, and tests that wait: side by side
-  'types and native tests': turbo('//#typecheck', 'test:native', '--concurrency=3'),
+  ...(areAll
+    ? // compilers, and tests that wait: side by side
+      { 'types and native tests': turbo('//#typecheck', 'test:native', '--concurrency=3') }
+    : { types: turbo('//#typecheck') }),
   // one package after the other, which says itself how many of its files run at once; on the builds just made
   'tests of packages, apps and tooling': turbo('test', '--concurrency=1'),
 };
@@ -104,6 +111,7 @@ const steps = Object.keys(statuses).filter((step) => statuses[step] !== 0);
 if (failed.length > 0) console.log('\nfailed:');
 for (const line of failed) console.log(`  ${line}`);
 if (steps.length > 0) console.log(`\nended with an error: ${steps.join(', ')}`);
+if (!areAll) console.log(`\n${textOfSuitesLeft()}`);
 console.log(`\n${numPassed} passed, ${failed.length} failed, ${skipped.length} skipped`);
 const isGreen = steps.length + disallowed.length + missing.length + failed.length === 0 && numPassed > 0;
 process.exit(isGreen ? 0 : 1);

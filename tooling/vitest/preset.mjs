@@ -1,4 +1,5 @@
-import { defineConfig } from 'vitest/config';
+import { configDefaults, defineConfig } from 'vitest/config';
+import { suitesLeftOut } from './slow-suites.mjs';
 import { workspaceConditions } from './workspace-conditions.mjs';
 
 const conditions = [...workspaceConditions, 'node', 'import', 'module', 'default'];
@@ -13,7 +14,7 @@ export const alone = { fileParallelism: false };
  * The test run of every package, on what `workspaceConditions` says of the packages below.
  * Every file runs in a process of its own (a crash in native code is one failed file), two at a time: a test
  * uses one core most of the time. Limits of time hold on machines that do much else. The JSON report is what
- * `npm test` counts.
+ * `npm test` counts. `npm test` without --all leaves out the slow suites; vitest in a package runs all.
  */
 export function library(test = {}) {
   return defineConfig({
@@ -34,6 +35,7 @@ export function library(test = {}) {
         ['json', { outputFile: process.env.MTL_TEST_REPORT ?? 'build/test-results.json' }],
       ],
       ...test,
+      exclude: [...(test.exclude ?? configDefaults.exclude), ...suitesLeftOut()],
     },
   });
 }

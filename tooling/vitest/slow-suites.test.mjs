@@ -1,0 +1,33 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterEach, expect, it, vi } from 'vitest';
+import { library } from './preset.mjs';
+import { slowSuites, suitesLeftOut } from './slow-suites.mjs';
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
+const files = Object.entries(slowSuites).flatMap(([folder, suites]) =>
+  Object.keys(suites).map((file) => join(folder, file)),
+);
+
+afterEach(() => vi.unstubAllEnvs());
+
+it.each(files)('%s exists', (file) => {
+  expect(existsSync(join(root, file))).toBe(true);
+});
+
+it('leaves out the slow suites of the package alone, and only for the fast run', () => {
+  const folder = join(root, 'packages', 'recipes');
+  vi.stubEnv('MTL_TEST_SUITES', 'all');
+  expect(suitesLeftOut(folder)).toEqual([]);
+  vi.stubEnv('MTL_TEST_SUITES', 'fast');
+  expect(suitesLeftOut(folder)).toEqual(Object.keys(slowSuites['packages/recipes']));
+  expect(suitesLeftOut(join(root, 'packages', 'errors'))).toEqual([]);
+});
+
+it('is what the preset excludes, also where a package excludes files of its own', () => {
+  vi.stubEnv('MTL_TEST_SUITES', 'fast');
+  const { exclude } = library({ exclude: ['**/node_modules/**', 'own.test.mjs'] }).test;
+  const expected = ['**/node_modules/**', 'own.test.mjs', ...Object.keys(slowSuites.tooling)];
+  expect(exclude).toEqual(expected);
+});
