@@ -99,7 +99,7 @@ function trainerOf([numLayers, hiddenSize, numAttentionHeads, sequenceLength, mi
     weightDecay: 0.01,
     clipGradient: 1,
     groups: {},
-    pieces: new Map([...stages].map(([chunk, stage]) => [chunk, stage.parameters])),
+    chunks: new Map([...stages].map(([chunk, stage]) => [chunk, stage.parameters])),
   });
   const flops = modelFlops({
     batchSize: microBatchSize,

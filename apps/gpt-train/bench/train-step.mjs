@@ -171,7 +171,7 @@ const optimizer = new AdamwOptimizer(buffers, {
   groups,
   overlapGradientReduction: true,
   overlapParameterGather: true,
-  pieces: new Map([...stages].map(([chunk, stage]) => [chunk, stage.parameters])),
+  chunks: new Map([...stages].map(([chunk, stage]) => [chunk, stage.parameters])),
 });
 const flopsPerSample = modelFlops({
   batchSize: 1,

@@ -1,4 +1,4 @@
-/** What a user needs to mend an error; every part but the message is optional. */
+/** What a user needs to fix an error; every part but the message is optional. */
 export interface MtlErrorOptions {
   /** What was expected instead, or the nearest valid values: printed after the message. */
   readonly expected?: string;

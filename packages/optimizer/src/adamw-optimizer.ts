@@ -20,10 +20,10 @@ export interface AdamwOptimizerOptions {
   /** Default: this process alone. */
   readonly groups?: ParallelGroups | undefined;
   /**
-   * The parameters of each piece of the model that has a backward of its own (chunks of a pipeline, by their
-   * numbers); a parameter may be in several. Default: all in piece 0.
+   * The parameters of each model chunk (virtual pipeline stage) by its number. Every chunk has a backward of
+   * its own; a parameter may be in several chunks. Default: all in chunk 0.
    */
-  readonly pieces?: ReadonlyMap<number, readonly Parameter[]> | undefined;
+  readonly chunks?: ReadonlyMap<number, readonly Parameter[]> | undefined;
   /**
    * Reduce the gradients of a bucket as soon as they are ready (see `expectLastBackward`). Default: all
    * before the step.
@@ -116,7 +116,7 @@ export class AdamwOptimizer {
     const { dp } = groups;
     const isShared = dp !== undefined && dp.size > 1;
     this.#reducer = isShared
-      ? new GradientReducer(buffers, { group: dp, pieces: options.pieces })
+      ? new GradientReducer(buffers, { group: dp, chunks: options.chunks })
       : undefined;
     this.#gatherer = isShared && buffers.sharing.distributed ? new ParameterGatherer(buffers, dp) : undefined;
     this.#partials = partialsOf(buffers, groups);
@@ -144,10 +144,11 @@ export class AdamwOptimizer {
   }
 
   /**
-   * Says that the next backward is the last of a piece before `step`, so that reductions can begin beside it.
+   * Announces that the next backward is the last one of a model chunk before `step`: reductions can overlap
+   * with it.
    */
-  expectLastBackward(piece = 0): void {
-    if (this.#options.overlapGradientReduction === true) this.#reducer?.arm(piece);
+  expectLastBackward(chunk = 0): void {
+    if (this.#options.overlapGradientReduction === true) this.#reducer?.arm(chunk);
   }
 
   /**
@@ -185,8 +186,8 @@ export class AdamwOptimizer {
   }
 
   /**
-   * `step` without waiting for the device, which finds clipping and overflow by itself. The norm is the
-   * caller's to read, together with whatever else it reads of the step, and to give to `finishStep`.
+   * `step` without waiting for the device, which detects clipping and overflow on its own. The caller
+   * reads the norm, together with other results of the step, and passes it to `finishStep`.
    *
    * @throws UsageError `MTL_OPTIMIZER_STEP` when the step before has not been finished
    */

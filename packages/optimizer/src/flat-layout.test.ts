@@ -10,7 +10,7 @@ const parametersOf = (sizes: readonly number[]): Parameter[] =>
   );
 
 describe('flatLayout', () => {
-  it('covers the buffers with buckets from the last parameter on, cut into equal aligned slices', () => {
+  it('covers the buffers with buckets from the last parameter on, divided into equal aligned slices', () => {
     const options = fc.record({
       sizes: fc.array(fc.integer({ min: 1, max: 500 }), { minLength: 1, maxLength: 20 }),
       bucketSize: fc.integer({ min: 1, max: 2000 }),

@@ -28,18 +28,17 @@ export interface FlatLayout {
 export interface FlatLayoutOptions {
   /** A bucket is closed once it holds this many elements. */
   readonly bucketSize: number;
-  /** Data-parallel ranks: every bucket is cut into as many equal, aligned slices. */
+  /** Data-parallel ranks: every bucket is divided into this many equal, aligned slices. */
   readonly numSlices: number;
 }
 
-// 64 elements: 256 bytes of float32, so that every view is aligned for vectors, matrix products and GPU
-// accesses
+// 64 elements: 256 bytes of float32, so that every view is aligned for vectors, matmuls and GPU accesses
 const alignment = 64;
 
 const roundUp = (value: number, unit: number): number => Math.ceil(value / unit) * unit;
 
 /**
- * Lays parameters out one after the other, as they come, and groups them into buckets from the last one on.
+ * Places the parameters one after the other in their order and groups them into buckets from the last one on.
  */
 export function flatLayout(parameters: readonly Parameter[], options: FlatLayoutOptions): FlatLayout {
   let start = 0;
@@ -60,7 +59,8 @@ export function flatLayout(parameters: readonly Parameter[], options: FlatLayout
 
 /**
  * Groups in the order of the parameters, filled from the last parameter on; the first group may stay small.
- * What another pipeline stage has a copy of gets a group of its own, so that its slices are the same on both.
+ * A parameter that another pipeline stage has a copy of gets a bucket of its own, so that its slices are the
+ * same on both stages.
  */
 function groupFromTheEnd(parameters: readonly Parameter[], size: number): Parameter[][] {
   const groups: Parameter[][] = [];

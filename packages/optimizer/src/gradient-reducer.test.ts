@@ -12,7 +12,7 @@ afterEach(() => {
 });
 
 /** Four parameters of a bucket each, and a group that writes down which bucket it is asked to reduce. */
-function build(pieces?: readonly (readonly string[])[]) {
+function build(chunks?: readonly (readonly string[])[]) {
   const parameters = ['a', 'b', 'c', 'd'].map(
     (name) => new Parameter({ name, globalShape: [128], initialization: { kind: 'zeros' } }),
   );
@@ -31,7 +31,7 @@ function build(pieces?: readonly (readonly string[])[]) {
   const named = (name: string): Parameter => parameters.find((one) => one.name === name)!;
   const reducer = new GradientReducer(buffers, {
     group,
-    pieces: pieces && new Map(pieces.map((names, piece) => [piece, names.map(named)])),
+    chunks: chunks && new Map(chunks.map((names, chunk) => [chunk, names.map(named)])),
   });
   dispose.push(() => buffers.dispose());
   const [a, b, c, d] = parameters as [Parameter, Parameter, Parameter, Parameter];
@@ -66,20 +66,20 @@ describe('GradientReducer', () => {
     expect(started).toEqual([0, 1, 2, 3]);
   });
 
-  it('waits for the last backward of every piece that uses a parameter', () => {
+  it('waits for the last backward of every chunk that uses a parameter', () => {
     // a tied embedding a, whose first and last layers are here
     const { reducer, started, a, b, c, d } = build([
       ['a', 'b'],
       ['c', 'd', 'a'],
     ]);
-    const backward = (piece: number): void => {
-      for (const parameter of piece === 0 ? [b, a] : [a, d, c]) parameter.notifyGradientReady();
+    const backward = (chunk: number): void => {
+      for (const parameter of chunk === 0 ? [b, a] : [a, d, c]) parameter.notifyGradientReady();
     };
     backward(1);
     reducer.arm(1);
     backward(1);
     expect(started).toEqual([0, 1]);
-    // an earlier micro-batch of the other piece
+    // an earlier micro-batch of the other chunk
     backward(0);
     expect(started).toEqual([0, 1]);
     reducer.arm(0);

@@ -12,11 +12,11 @@ import type { ParameterBuffers } from './parameter-buffers.js';
 export class GradientReducer {
   readonly #buffers: ParameterBuffers;
   readonly #group: ProcessGroup;
-  readonly #pieces: ReadonlyMap<number, readonly Parameter[]>;
+  readonly #chunks: ReadonlyMap<number, readonly Parameter[]>;
   readonly #bucketOf = new Map<Parameter, number>();
-  /** The pieces whose last backward has not made a parameter's gradient ready. */
+  /** By parameter: the number of chunks whose last backward has not made its gradient ready. */
   #numAwaited = new Map<Parameter, number>();
-  /** What the last backward of a piece has still to make ready. */
+  /** Parameters whose gradients the last backward of a chunk has not made ready yet. */
   #running = new Set<Parameter>();
   #numMissing: number[] = [];
   #works: Work[] = [];
@@ -25,16 +25,16 @@ export class GradientReducer {
     buffers: ParameterBuffers,
     {
       group,
-      pieces = new Map([[0, buffers.ranges.map(({ parameter }) => parameter)]]),
+      chunks = new Map([[0, buffers.ranges.map(({ parameter }) => parameter)]]),
     }: {
       readonly group: ProcessGroup;
       /** See `AdamwOptimizerOptions`. */
-      readonly pieces?: ReadonlyMap<number, readonly Parameter[]> | undefined;
+      readonly chunks?: ReadonlyMap<number, readonly Parameter[]> | undefined;
     },
   ) {
     this.#buffers = buffers;
     this.#group = group;
-    this.#pieces = pieces;
+    this.#chunks = chunks;
     buffers.buckets.forEach(({ ranges }, index) => {
       for (const { parameter } of ranges) {
         this.#bucketOf.set(parameter, index);
@@ -45,11 +45,11 @@ export class GradientReducer {
   }
 
   /**
-   * Says that the next backward is the last of a piece before the step: a bucket that gets ready is reduced
-   * at once.
+   * Announces that the next backward is the last one of a model chunk before the step: a bucket is reduced as
+   * soon as it is ready.
    */
-  arm(piece = 0): void {
-    this.#running = new Set(this.#pieces.get(piece));
+  arm(chunk = 0): void {
+    this.#running = new Set(this.#chunks.get(chunk));
   }
 
   /** Starts what has not been started, in order, and waits for everything. */
@@ -64,7 +64,7 @@ export class GradientReducer {
     this.#running = new Set();
     this.#numMissing = this.#buffers.buckets.map(({ ranges }) => ranges.length);
     this.#numAwaited = new Map();
-    for (const parameter of [...this.#pieces.values()].flat()) {
+    for (const parameter of [...this.#chunks.values()].flat()) {
       this.#numAwaited.set(parameter, (this.#numAwaited.get(parameter) ?? 0) + 1);
     }
   }
@@ -78,7 +78,7 @@ export class GradientReducer {
         { expected: 'all uses of a parameter on one tape, so that the last one makes its gradient ready' },
       );
     }
-    // not running: an earlier micro-batch, of this piece or of another that uses the parameter as well
+    // not running: an earlier micro-batch, of this chunk or of another that uses the parameter as well
     if (!this.#running.delete(parameter)) return;
     this.#numAwaited.set(parameter, numAwaited - 1);
     if (numAwaited > 1) return;

@@ -28,7 +28,7 @@ export interface StepBatch {
 }
 
 /**
- * How a global batch is cut into micro-batches, with the rules of Megatron-LM's number-of-micro-batches
+ * How a global batch is divided into micro-batches, with the rules of Megatron-LM's number-of-micro-batches
  * calculator: m = global batch / (micro-batch x data-parallel size), and an optional ramp-up that grows the
  * global batch by `increment` at equal intervals of consumed samples. Every size the ramp-up will pass is
  * checked here, before the first step, instead of when it is reached.

@@ -3,9 +3,9 @@ import { type Bucket, sliceOf } from './flat-layout.js';
 import type { ParameterBuffers } from './parameter-buffers.js';
 
 /**
- * Brings the updated slices of all data-parallel ranks together, bucket by bucket, in the model's dtype. A
- * parameter waits for its bucket when it is next read, so a gather that nobody waits for before runs beside
- * the forward pass.
+ * All-gathers the updated slices of all data-parallel ranks, bucket by bucket, in the model's dtype. A
+ * parameter waits for its bucket when it is next read, so the gather overlaps with the forward pass unless
+ * `finish` is called.
  */
 export class ParameterGatherer {
   readonly #buffers: ParameterBuffers;
@@ -27,7 +27,7 @@ export class ParameterGatherer {
     for (const { parameter } of bucket.ranges) parameter.deferData(() => work.wait());
   }
 
-  /** Waits for everything that was started. */
+  /** Waits for all gathers that were started. */
   finish(): void {
     for (const work of this.#works) work.wait();
     this.#works = [];

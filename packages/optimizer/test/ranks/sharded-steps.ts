@@ -40,13 +40,13 @@ export interface ShardedStepsResult {
   readonly bytesInUse: number;
 }
 
-const layers: ReadonlyArray<{ name: string; shape: [number, number] | [number]; cut: boolean }> = [
-  { name: 'table', shape: [48, 6], cut: true },
-  { name: 'norm.0', shape: [6], cut: false },
-  { name: 'up.0', shape: [20, 6], cut: true },
-  { name: 'norm.1', shape: [6], cut: false },
-  { name: 'up.1', shape: [20, 6], cut: true },
-  { name: 'bias', shape: [70], cut: false },
+const layers: ReadonlyArray<{ name: string; shape: [number, number] | [number]; sharded: boolean }> = [
+  { name: 'table', shape: [48, 6], sharded: true },
+  { name: 'norm.0', shape: [6], sharded: false },
+  { name: 'up.0', shape: [20, 6], sharded: true },
+  { name: 'norm.1', shape: [6], sharded: false },
+  { name: 'up.1', shape: [20, 6], sharded: true },
+  { name: 'bias', shape: [70], sharded: false },
 ];
 
 /** The gradient of the whole batch. */
@@ -70,16 +70,18 @@ function shardedSteps(world: World, argument: ShardedStepsArgument): ShardedStep
     world: world.group,
   };
   traceGroup(groups.dp, trace, argument.lostReduction);
-  const parameters = layers.map(({ name, shape, cut }) => {
-    const rows = shape[0] / (cut ? tp : 1);
-    const first: Slice = cut ? { start: tpRank * rows, end: (tpRank + 1) * rows } : { start: 0, end: rows };
-    const replicatedOver: MeshAxis[] = cut || argument.countTwice ? ['dp'] : ['dp', 'tp'];
+  const parameters = layers.map(({ name, shape, sharded }) => {
+    const rows = shape[0] / (sharded ? tp : 1);
+    const first: Slice = sharded
+      ? { start: tpRank * rows, end: (tpRank + 1) * rows }
+      : { start: 0, end: rows };
+    const replicatedOver: MeshAxis[] = sharded || argument.countTwice ? ['dp'] : ['dp', 'tp'];
     return new Parameter({
       name,
       globalShape: shape,
       slices: [first, ...shape.slice(1).map((size) => ({ start: 0, end: size }))],
       replicatedOver,
-      partialOver: cut || argument.forgetPartial ? [] : ['tp'],
+      partialOver: sharded || argument.forgetPartial ? [] : ['tp'],
       initialization: { kind: 'normal', standardDeviation: 1 },
     });
   });
@@ -110,7 +112,7 @@ function shardedSteps(world: World, argument: ShardedStepsArgument): ShardedStep
       if (microBatch === 1) optimizer.expectLastBackward();
       parameters.toReversed().forEach((parameter) => {
         const index = parameters.indexOf(parameter);
-        const parts = parameter.partialOver.length > 0 || (argument.forgetPartial && !layers[index]!.cut);
+        const parts = parameter.partialOver.length > 0 || (argument.forgetPartial && !layers[index]!.sharded);
         const share = 1 / (2 * dp * (parts ? tp : 1));
         const positions = positionsOf(parameter);
         const values = parameter.mainGradient.read<'float32'>();
@@ -150,7 +152,7 @@ function shardedSteps(world: World, argument: ShardedStepsArgument): ShardedStep
   return result;
 }
 
-/** Positions of a rank's elements in the flattened whole tensor; only first dimensions are cut. */
+/** Positions of a rank's elements in the flattened whole tensor; only first dimensions are sharded. */
 function positionsOf({ slices, size, globalShape }: Parameter): number[] {
   const inner = globalShape.slice(1).reduce((product, each) => product * each, 1);
   return Array.from({ length: size }, (_, index) => slices[0]!.start * inner + index);

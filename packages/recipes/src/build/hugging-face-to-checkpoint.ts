@@ -62,7 +62,7 @@ export async function huggingFaceToCheckpoint(options: {
   });
   const optimizer = trainingOptimizer({
     ...({ configuration, parameters, device: 'cpu', dtype: 'float32', initializes: false } as const),
-    pieces: new Map([[0, parameters]]),
+    chunks: new Map([[0, parameters]]),
     processes: new TrainingProcesses({ world: undefined, parallel: configuration.parallel }),
   });
   try {

@@ -25,7 +25,7 @@ export interface TrainingOptimizerOptions {
   readonly configuration: OptimizedConfiguration;
   readonly parameters: readonly Parameter[];
   /** The parameters of each chunk that lies here. */
-  readonly pieces: ReadonlyMap<number, readonly Parameter[]>;
+  readonly chunks: ReadonlyMap<number, readonly Parameter[]>;
   readonly processes: TrainingProcesses;
   readonly device: Device;
   readonly dtype: DType;
@@ -35,7 +35,7 @@ export interface TrainingOptimizerOptions {
 
 /** Memory of the parameters with their initial values, and the optimizer that the flags describe. */
 export function trainingOptimizer(options: TrainingOptimizerOptions): AdamwOptimizer {
-  const { parameters, pieces, processes, device, dtype, initializes = true } = options;
+  const { parameters, chunks, processes, device, dtype, initializes = true } = options;
   const { optimizer, parallel, training } = options.configuration;
   const buffers = new ParameterBuffers(parameters, {
     device,
@@ -54,7 +54,7 @@ export function trainingOptimizer(options: TrainingOptimizerOptions): AdamwOptim
     weightDecay: optimizer.weightDecay,
     clipGradient: optimizer.clipGrad,
     groups: processes.groups,
-    pieces,
+    chunks,
     overlapGradientReduction: parallel.overlapGradReduce,
     overlapParameterGather: parallel.overlapParamGather,
   });

@@ -203,7 +203,7 @@ export class Training {
       device: parallel.device,
       dtype,
       parameters: part.parameters,
-      pieces: new Map([...part.stages].map(([chunk, stage]) => [chunk, stage.parameters])),
+      chunks: new Map([...part.stages].map(([chunk, stage]) => [chunk, stage.parameters])),
     });
     const lossScaler = new LossScaler(configuration.optimizer.lossScale);
     let resumed: (ResumedConfiguration & { readonly checkpoint: Checkpoint }) | undefined;

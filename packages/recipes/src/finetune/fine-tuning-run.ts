@@ -131,7 +131,7 @@ export class FineTuningRun {
       device,
       dtype,
       parameters: this.#part.parameters,
-      pieces: new Map([...this.#part.stages].map(([chunk, stage]) => [chunk, stage.parameters])),
+      chunks: new Map([...this.#part.stages].map(([chunk, stage]) => [chunk, stage.parameters])),
     });
     this.#lossScaler = new LossScaler(
       configuration.precision === 'fp16' ? { kind: 'dynamic', initialScale: 2 ** 16 } : { kind: 'constant' },
