@@ -15,11 +15,11 @@ import { parseArgs } from 'node:util';
 import { memoryStatistics, operationStatistics, setNumThreads, synchronize, Tensor } from '@mtl/kernels';
 import {
   buildGptStages,
-  cutLayers,
-  gptEndsWork,
+  gptEmbeddingAndHeadCost,
   numLossTokens,
   numParameters,
   paddedVocabularySize,
+  partitionLayers,
 } from '@mtl/models';
 import { AdamwOptimizer, LossScaler, NumMicroBatches, ParameterBuffers } from '@mtl/optimizer';
 import { GraphedStage, Pipeline } from '@mtl/pipeline';
@@ -113,11 +113,11 @@ const schedule = (count) =>
     ? oneStage(count)
     : buildSchedule(values.schedule, { numStages: pipelineModelParallelSize, numMicroBatches: count });
 const { placement } = schedule(numMicroBatches);
-const layers = cutLayers({
+const layers = partitionLayers({
   numLayers,
   numChunks: placement.length,
   layout: 'balanced',
-  work: gptEndsWork(model, sequenceLength),
+  work: gptEmbeddingAndHeadCost(model, sequenceLength),
 });
 const { stages, parameters } = buildGptStages({
   model,

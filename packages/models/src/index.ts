@@ -18,22 +18,6 @@ export {
   type TransformerBlockOptions,
 } from './blocks/transformer-block.js';
 export { paddedVocabularySize, type TransformerConfiguration } from './blocks/transformer-configuration.js';
-export { bertEndsWork } from './cutting/bert-ends-work.js';
-export { bertTaskEndsWork } from './cutting/bert-task-ends-work.js';
-export {
-  type BertStages,
-  type BuildBertStagesOptions,
-  buildBertStages,
-} from './cutting/build-bert-stages.js';
-export {
-  type BertTaskStages,
-  type BuildBertTaskStagesOptions,
-  buildBertTaskStages,
-} from './cutting/build-bert-task-stages.js';
-export { type BuildGptStagesOptions, buildGptStages, type GptStages } from './cutting/build-gpt-stages.js';
-export type { BuildStagesOptions, Stages } from './cutting/build-stages.js';
-export { type CutLayersOptions, cutLayers, type EndsWork, type LayerLayout } from './cutting/cut-layers.js';
-export { gptEndsWork } from './cutting/gpt-ends-work.js';
 export { GptKeyValueCache } from './gpt/gpt-key-value-cache.js';
 export { GptLanguageModel, type SequenceTokens } from './gpt/gpt-language-model.js';
 export {
@@ -42,7 +26,7 @@ export {
 } from './gpt/gpt-model-configuration.js';
 export { gptParameterNames } from './gpt/gpt-parameter-names.js';
 export { GptStage, type GptStageOptions } from './gpt/gpt-stage.js';
-export type { GptPieces } from './gpt/stage-chain.js';
+export type { PipelinedGpt } from './gpt/stage-chain.js';
 export { type BatchOutline, numLossTokens, type StageBatch, type TokenBatch } from './gpt/token-batch.js';
 export type { WritableDtype } from './huggingface/float-bytes.js';
 export { huggingFaceModelType } from './huggingface/huggingface-model-type.js';
@@ -66,3 +50,24 @@ export {
   type WriteHuggingFaceGpt2Options,
   writeHuggingFaceGpt2,
 } from './huggingface/write-huggingface-gpt2.js';
+export { bertEmbeddingAndHeadCost } from './partition/bert-embedding-and-head-cost.js';
+export { bertTaskEmbeddingAndHeadCost } from './partition/bert-task-embedding-and-head-cost.js';
+export {
+  type BertStages,
+  type BuildBertStagesOptions,
+  buildBertStages,
+} from './partition/build-bert-stages.js';
+export {
+  type BertTaskStages,
+  type BuildBertTaskStagesOptions,
+  buildBertTaskStages,
+} from './partition/build-bert-task-stages.js';
+export { type BuildGptStagesOptions, buildGptStages, type GptStages } from './partition/build-gpt-stages.js';
+export type { BuildStagesOptions, Stages } from './partition/build-stages.js';
+export { gptEmbeddingAndHeadCost } from './partition/gpt-embedding-and-head-cost.js';
+export {
+  type EmbeddingAndHeadCost,
+  type LayerLayout,
+  type PartitionLayersOptions,
+  partitionLayers,
+} from './partition/partition-layers.js';

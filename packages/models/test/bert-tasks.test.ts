@@ -146,7 +146,7 @@ describe.each(tasks)('%s', (name, task) => {
     dispose();
   });
 
-  it('evaluates to the same logits, also without labels, and whatever stands in the padding', async () => {
+  it('evaluates to the same logits, also without labels, and with any tokens in the padding', async () => {
     const { stage, dispose } = await load(name, task);
     const trained = run(stage, batch, 'forward');
     // the same kernels: not a bit differs
@@ -174,7 +174,7 @@ describe.each(tasks)('%s', (name, task) => {
     const [ours, wanted] = [directory, theirs].map(
       (path) => JSON.parse(readFileSync(join(path, 'config.json'), 'utf8')) as Record<string, unknown>,
     );
-    // all that is said here transformers says too, labels included
+    // all of config.json, labels included, is what transformers writes
     for (const [key, value] of Object.entries(ours!))
       if (key !== 'torch_dtype') expect(value, key).toEqual(wanted![key]);
     for (const key of ['architectures', 'id2label', 'label2id']) expect(ours![key]).toEqual(wanted![key]);
@@ -183,7 +183,7 @@ describe.each(tasks)('%s', (name, task) => {
     dispose();
   });
 
-  it('refuses a training step that does not say what a sample weighs', async () => {
+  it('refuses a training step without the loss factor of a sample', async () => {
     const { stage, dispose } = await load(name, task);
     expect(() => stage.forward({ microBatch: 0, batch, lossFactor: 1 })).toThrow(
       expect.objectContaining({ code: 'MTL_STAGE' }),
@@ -191,7 +191,7 @@ describe.each(tasks)('%s', (name, task) => {
     dispose();
   });
 
-  it('cuts padding off without a change', async () => {
+  it('trims padding without changing the result', async () => {
     const { stage, dispose } = await load(name, task);
     const longest = Math.max(...batch.lengths);
     const numRows = batch.lengths.length;
@@ -245,7 +245,7 @@ describe('directories to start from', () => {
   });
 });
 
-describe('in pieces, and with dropout', () => {
+describe('in a pipeline, and with dropout', () => {
   it.each(tasks)('two stages of %s give what one gives', async (name, task) => {
     const { source, stage, dispose } = await load(name, task);
     const expected = run(
@@ -296,7 +296,7 @@ describe('in pieces, and with dropout', () => {
     dispose();
   });
 
-  it('drops every choice of a sample by a mask of its own, whatever the split of the batch', async () => {
+  it('uses separate dropout masks for the choices of a sample, however the batch is split', async () => {
     const { source, dispose } = await load('choice', { kind: 'multiple-choice' });
     const model = { ...source.configuration, hiddenDropout: 0.3, attentionDropout: 0.3 };
     const stage = new BertTaskStage({
@@ -344,7 +344,7 @@ describe('in pieces, and with dropout', () => {
       (sample) => run(stage, take([sample], rowsOfSample(sample)), 'forward').logits,
     );
     alone.forEach((value, index) => {
-      // products of other sizes may add in another order
+      // matmuls of other sizes may add in another order
       expect(Math.abs(value - whole.logits[index]!)).toBeLessThan(1e-5);
     });
     storage.dispose();

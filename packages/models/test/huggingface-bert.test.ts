@@ -110,7 +110,7 @@ describe('Hugging Face directories of BERT', () => {
     ['num_attention_heads', 5, 'a divisor of 32'],
     ['hidden_dropout_prob', 1.5, 'a probability'],
     ['vocab_size', undefined, 'a positive integer'],
-  ])('with %s %s are refused', async (field, value, says) => {
+  ])('with %s %s are refused', async (field, value, expected) => {
     const target = join(directory, 'broken');
     cpSync(fixturePath('huggingface-bert'), target, { recursive: true });
     const path = join(target, 'config.json');
@@ -118,7 +118,7 @@ describe('Hugging Face directories of BERT', () => {
     writeFileSync(path, JSON.stringify({ ...fields, [field]: value }));
     await expect(readHuggingFaceBert({ directory: target })).rejects.toMatchObject({
       code: 'MTL_HUGGING_FACE_CONFIG',
-      expected: expect.stringContaining(says) as string,
+      expected: expect.stringContaining(expected) as string,
     });
   });
 

@@ -4,7 +4,7 @@ import { allocateParameters } from '@mtl/autograd';
 import type { DType } from '@mtl/kernels';
 import { GptLanguageModel, GptStage, parameterTensors, readHuggingFaceGpt2 } from '../src/index.js';
 
-/** What tooling/fixtures/huggingface-gpt2.py wrote beside each model. */
+/** What tooling/fixtures/huggingface-gpt2.py wrote next to each model. */
 export interface Expected {
   readonly tokens: number[][];
   readonly logits: number[][][];

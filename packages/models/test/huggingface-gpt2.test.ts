@@ -66,7 +66,7 @@ describe.each(fixtureNames)('%s', (name) => {
     dispose();
   });
 
-  it('says in config.json what transformers said', async () => {
+  it('writes the config.json that transformers wrote', async () => {
     const { source, stage, dispose } = await loadModel(fixtureDirectory(name));
     const directory = join(scratch, 'saved');
     const { configuration: model, endTokens } = source;
@@ -247,7 +247,7 @@ describe('readHuggingFaceGpt2', () => {
     ['an epsilon of 0', { layer_norm_epsilon: 0 }, 'layer_norm_epsilon is 0', 'above 0'],
     ['a dropout of 1', { resid_pdrop: 1 }, 'resid_pdrop is 1', 'below 1'],
     ['an end token that is none', { eos_token_id: 'x' }, 'eos_token_id is "x"', 'a token id'],
-  ])('refuses %s with one error that says what was expected', async (_, change, message, expected) => {
+  ])('refuses %s with one error that names what was expected', async (_, change, message, expected) => {
     const path = join(fixtureDirectory('huggingface-gpt2'), 'config.json');
     const config = JSON.parse(await readFile(path, 'utf8')) as object;
     await writeFile(join(scratch, 'config.json'), JSON.stringify({ ...config, ...change }));
@@ -261,7 +261,7 @@ describe('readHuggingFaceGpt2', () => {
 
   it.each([
     ['is missing', undefined],
-    ['is cut off', '{"model_type": "gpt2", '],
+    ['is truncated', '{"model_type": "gpt2", '],
     ['is a list', '[]'],
   ])('refuses a config.json that %s', async (_, text) => {
     if (text !== undefined) await writeFile(join(scratch, 'config.json'), text);
@@ -286,7 +286,7 @@ describe('readHuggingFaceGpt2', () => {
   it.each([
     [{ vocab_size: 20_000_000 }, '[101, 32]'],
     [{ n_embd: 2 ** 52 }, '[101, 32]'],
-    [{ n_layer: 2 ** 31 }, `config.json says ${2 ** 31} layers`],
+    [{ n_layer: 2 ** 31 }, `config.json declares ${2 ** 31} layers`],
     [{ n_positions: 2 ** 31 }, 'wpe.weight has the shape'],
     [{ n_inner: 2 ** 31 }, 'mlp.c_fc.weight has the shape'],
   ])('refuses sizes that the weights do not have, %j, before memory is taken', async (change, message) => {

@@ -3,8 +3,8 @@ import type { Upload } from '@mtl/pipeline';
 import { gatherRows, vocabularyParallelEmbedding } from '@mtl/tensor-parallel';
 import {
   normParameters,
+  replicatedParameter,
   vocabularyTable,
-  wholeParameter,
   wordEmbeddingName,
 } from '../blocks/stage-parameters.js';
 import {
@@ -16,7 +16,7 @@ import {
 } from '../blocks/transformer-stage.js';
 import type { BertModelConfiguration } from './bert-model-configuration.js';
 import type { DeviceSequences, DeviceSequencesOptions } from './device-sequences.js';
-import { wholeSequences } from './head-linear.js';
+import { withoutSequenceParallel } from './head-linear.js';
 import { numPackedRows, type PaddedSize, SamplePacking } from './sample-packing.js';
 
 export type BertStageOptions = TransformerStageOptions<BertModelConfiguration>;
@@ -44,7 +44,7 @@ export abstract class BertEncoderStage<
   /**
    * @param heads.isTied whether the last stage computes with the word embedding too
    * @throws ConfigurationError MTL_ATTENTION_HEADS; MTL_TENSOR_PARALLEL_SIZE when heads, feed-forward width
-   *   or the padded vocabulary cannot be cut evenly over the tensor-parallel processes
+   *   or the padded vocabulary cannot be sharded evenly over the tensor-parallel processes
    */
   constructor(options: BertStageOptions, { isTied }: { readonly isTied: boolean }) {
     const { model, tensorParallel } = options;
@@ -53,16 +53,16 @@ export abstract class BertEncoderStage<
     const { isFirst, isLast } = this;
     const isPost = model.layerNormPlacement === 'post';
     const table = (name: string, rows: number): Parameter =>
-      wholeParameter(`embedding.${name}.weight`, {
+      replicatedParameter(`embedding.${name}.weight`, {
         globalShape: [rows, hiddenSize],
         initialization: { kind: 'normal', standardDeviation },
         tensorParallel,
       });
-    const isOnBothEnds = isTied && !(isFirst && isLast);
+    const isOnFirstAndLastRank = isTied && !(isFirst && isLast);
     this.wordEmbedding =
       isFirst || (isTied && isLast)
         ? (options.wordEmbedding ??
-          vocabularyTable({ model, tensorParallel, name: wordEmbeddingName, isOnBothEnds }))
+          vocabularyTable({ model, tensorParallel, name: wordEmbeddingName, isOnFirstAndLastRank }))
         : undefined;
     this.positionEmbedding = isFirst ? table('position_embeddings', model.maxPositionEmbeddings) : undefined;
     this.tokenTypeEmbedding = isFirst
@@ -74,8 +74,8 @@ export abstract class BertEncoderStage<
       isLast && !isPost
         ? normParameters('encoder.final_layernorm', {
             hiddenSize,
-            // of gathered rows, which are whole on every process
-            tensorParallel: wholeSequences(tensorParallel),
+            // of gathered rows, which are replicated
+            tensorParallel: withoutSequenceParallel(tensorParallel),
           })
         : undefined;
     this.encoderParameters = [
@@ -98,7 +98,7 @@ export abstract class BertEncoderStage<
         { ids: batch.packed.positions, table: this.positionEmbedding! },
         { ids: batch.tokenTypes!, table: this.tokenTypeEmbedding! },
       ],
-      tensorParallel: this.spread(positions),
+      tensorParallel: this.tensorParallelOf(positions),
     });
     const normalized = this.#normalized(tape, embedded, this.embeddingNorm);
     return this.dropped(tape, normalized, { site: 'embedding.dropout', call });
@@ -117,14 +117,14 @@ export abstract class BertEncoderStage<
     return { device: this.device, packing, own, isFirst: this.isFirst, upload };
   }
 
-  /** Hidden states [rows, 1, H] that a head reads, normalized and whole on every process. */
+  /** Hidden states [rows, 1, H] that a head reads, normalized and replicated. */
   protected rows(tape: Tape, hidden: Variable, indices: Variable, call: StageCall<OnDevice>): Variable {
-    const tensorParallel = this.spread(call.positions);
+    const tensorParallel = this.tensorParallelOf(call.positions);
     const rows = gatherRows(tape, { input: hidden, indices, tensorParallel });
     return this.#normalized(tape, rows, this.finalNorm);
   }
 
-  /** Processes that rows are cut over, in the calls that cut them. */
+  /** The ranks that rows are sharded over, in calls that shard them. */
   get #rowDivisor(): number {
     return this.tensorParallel?.sequenceParallel === true ? this.tensorParallel.group.size : 1;
   }

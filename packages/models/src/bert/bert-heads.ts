@@ -10,16 +10,21 @@ import {
 import { sliceOfRank, vocabularyParallelCrossEntropy } from '@mtl/tensor-parallel';
 import { normParameters } from '../blocks/stage-parameters.js';
 import { paddedVocabularySize } from '../blocks/transformer-configuration.js';
-import { type BertHeadOptions, headLinear, type LinearParameters, wholeSequences } from './head-linear.js';
+import {
+  type BertHeadOptions,
+  headLinear,
+  type LinearParameters,
+  withoutSequenceParallel,
+} from './head-linear.js';
 import { Pooler } from './pooler.js';
 
 /**
- * What tells the tokens that were masked: dense, GELU, layer norm, and a decoder tied to the token embedding
+ * Predicts masked tokens: dense, GELU, layer norm, and a decoder tied to the token embedding
  * with a bias of its own (Devlin et al. 2018). Parameter names are Megatron-Core's.
  */
 export class MaskedLanguageHead {
   readonly parameters: readonly Parameter[];
-  /** [V], padding included, cut as the embedding is. */
+  /** [V], padding included, sharded as the embedding is. */
   readonly outputBias: Parameter;
   readonly #options: BertHeadOptions;
   readonly #dense: LinearParameters;
@@ -27,7 +32,7 @@ export class MaskedLanguageHead {
 
   constructor(options: BertHeadOptions) {
     const { model } = options;
-    const tensorParallel = wholeSequences(options.tensorParallel);
+    const tensorParallel = withoutSequenceParallel(options.tensorParallel);
     this.#options = { model, tensorParallel };
     const { hiddenSize } = model;
     const vocabulary = paddedVocabularySize(model);
@@ -76,7 +81,7 @@ export class MaskedLanguageHead {
 }
 
 /**
- * What tells whether two texts stand in their order: the pooler, tanh of a dense layer over the first token,
+ * Predicts whether two texts are in their order: the pooler, tanh of a dense layer over the first token,
  * and two logits (Lan et al. 2019; with other labels it is next-sentence prediction).
  */
 export class SentenceOrderHead {

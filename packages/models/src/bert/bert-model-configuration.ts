@@ -15,8 +15,8 @@ export interface BertModelConfiguration extends TransformerConfiguration {
    */
   readonly layerNormPlacement: LayerNormPlacement;
   /**
-   * Whether there are pooler and head that tell whether two texts stand in their order (or follow each
-   * other).
+   * Whether the model has the pooler and the head that predict whether two texts are in their order (or
+   * follow each other).
    */
   readonly sentenceOrderHead: boolean;
 }

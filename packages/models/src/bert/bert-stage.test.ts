@@ -203,7 +203,7 @@ describe.each(['pre', 'post'] as const)('BertStage with layer norm %s sublayers'
 });
 
 describe('BertStage', () => {
-  it('learns nothing from padding, and nothing of what stands there', () => {
+  it('neither learns from padding nor depends on the tokens there', () => {
     const built = build('cpu', 'float32');
     const batch = batchOf([4, 5]);
     const { batchSize, lengths } = batch;
@@ -245,7 +245,7 @@ describe('BertStage', () => {
     // 24 rows instead of 21, but not 84; heads and attention the same
     expect(actual.flops / expected.flops).toBeLessThan(24 / 21);
     expect(Math.abs(actual.loss / expected.loss - 1)).toBeLessThan(2e-6);
-    // products of other sizes
+    // matmuls of other sizes
     expectClose(actual.gradients, expected.gradients, 1e-5);
     built.dispose();
   });
@@ -280,11 +280,11 @@ describe('BertStage', () => {
       'sentenceOrderLabels',
     ],
     ['no factor of samples', {}, {}, 'sampleLossFactor'],
-  ])('refuses %s for a model with that head', (_, change, factors, says) => {
+  ])('refuses %s for a model with that head', (_, change, factors, message) => {
     const built = build('cpu', 'float32');
     const call = { microBatch: 0, batch: { ...batchOf([1, 2]), ...change }, lossFactor: 1, ...factors };
     expect(() => built.stage.forward(call)).toThrow(
-      expect.objectContaining({ code: 'MTL_STAGE', message: expect.stringContaining(says) as string }),
+      expect.objectContaining({ code: 'MTL_STAGE', message: expect.stringContaining(message) as string }),
     );
     built.stage.abandon();
     built.dispose();
@@ -301,7 +301,7 @@ describe('BertStage', () => {
     built.dispose();
   });
 
-  it('loads batches for passes that are launched again: what differs is uploaded, or said', () => {
+  it('loads batches for passes that are launched again: all differences are uploaded or in the variant', () => {
     const built = build('cpu', 'float32');
     const padded = (sequenceLength: number): MaskedTokenBatch => {
       const [batchSize, one] = [2, new Int32Array(2 * sequenceLength)];

@@ -11,9 +11,9 @@ import { type DeviceMaskedBatch, maskedBatchToDevice } from './masked-batch-to-d
 import type { MaskedStageBatch } from './masked-stage-batch.js';
 import type { PaddedSize } from './sample-packing.js';
 
-/** What a BERT says of a batch, on the host. */
+/** The predictions of a BERT for a batch, on the host. */
 export interface BertPrediction {
-  /** float32 [M, vocabularySize]: logits of what stands at each masked position. */
+  /** float32 [M, vocabularySize]: logits of the token at each masked position. */
   readonly maskedLogits: Float32Array;
   /** float32 [B, 2]; undefined for a model without that head. */
   readonly sentenceOrderLogits: Float32Array | undefined;
@@ -47,7 +47,8 @@ export class BertStage extends BertEncoderStage<MaskedStageBatch, DeviceMaskedBa
   }
 
   /**
-   * What a whole model says of a batch, without dropout; labels and weights of the batch do not matter.
+   * Predictions of a complete model for a batch, without dropout; labels and weights of the batch are
+   * ignored.
    *
    * @throws UsageError MTL_STAGE for a stage that holds a part of the layers
    */

@@ -3,7 +3,7 @@ import type { BertModelConfiguration } from './bert-model-configuration.js';
 import type { BertTask } from './bert-task.js';
 import { BertTaskStage } from './bert-task-stage.js';
 
-/** All parameters of a BERT for a task, wherever they lie: names and shapes of the whole model. */
+/** All parameters of a BERT for a task, on whatever rank: names and shapes of the complete model. */
 export function bertTaskParameters(
   model: BertModelConfiguration,
   task: BertTask,

@@ -15,7 +15,7 @@ export interface BertTaskStageOptions extends BertStageOptions {
   readonly task: BertTask;
 }
 
-/** The loss of a micro-batch together with what the model says. */
+/** The loss of a micro-batch and the logits. */
 export interface TaskLoss extends StageLoss {
   /**
    * float32: classification [B, classes], multiple choice [B, C], spans [2 * B, S], the starts of all samples
@@ -60,7 +60,7 @@ export class BertTaskStage extends BertEncoderStage<TaskTokenBatch, DeviceTaskBa
     positions: Positions,
   ): DeviceTaskBatch {
     if (sampleLossFactor === undefined) {
-      throw new UsageError('MTL_STAGE', 'a loss a sample without sampleLossFactor');
+      throw new UsageError('MTL_STAGE', 'a loss per sample without sampleLossFactor');
     }
     const head = this.task.kind === 'span' ? SpanHead : PooledHead;
     const targets = head.targets(batch, sampleLossFactor);
@@ -69,7 +69,7 @@ export class BertTaskStage extends BertEncoderStage<TaskTokenBatch, DeviceTaskBa
 
   protected losses(tape: Tape, hidden: Variable, call: StageCall<DeviceTaskBatch>): readonly Variable[] {
     const { batch, positions } = call;
-    // what the head reads is a row a sequence, whole on every process: its masks depend on that row alone
+    // the head reads one row per sequence, replicated: its dropout masks depend on that row alone
     const whole = { ...call, batch: { ...batch, packed: undefined }, positions: { ...positions, start: 0 } };
     const logits = this.#head!.logits(tape, {
       batch,
@@ -80,16 +80,16 @@ export class BertTaskStage extends BertEncoderStage<TaskTokenBatch, DeviceTaskBa
   }
 
   protected stageLoss(outputs: readonly Variable[], batch: DeviceTaskBatch): TaskLoss {
-    const [losses, said] = outputs.map(({ tensor }) => tensor) as [Tensor, Tensor];
+    const [losses, predicted] = outputs.map(({ tensor }) => tensor) as [Tensor, Tensor];
     const numLosses = losses.size;
     const weights = batch.weights.tensor.view({ shape: [numLosses] });
     const view = losses.view({ shape: [numLosses] });
     const logits = Tensor.empty({
-      shape: [numLosses, said.size / numLosses],
+      shape: [numLosses, predicted.size / numLosses],
       dtype: losses.dtype,
       device: losses.device,
     });
-    using matrix = said.reshape(logits.shape);
+    using matrix = predicted.reshape(logits.shape);
     cast({ output: logits, input: matrix });
     return {
       losses: view,

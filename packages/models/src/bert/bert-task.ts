@@ -4,5 +4,5 @@ export type BertTask =
   | { readonly kind: 'classification'; readonly numClasses: number }
   /** Which of a sample's sequences is right. */
   | { readonly kind: 'multiple-choice' }
-  /** From which token to which the answer stands. */
+  /** From which token to which the answer is. */
   | { readonly kind: 'span' };

@@ -8,7 +8,7 @@ import type { SamplePacking } from './sample-packing.js';
 // S sequence, R rows: one for each sample, or several where a sample has several sequences; T tokens of all
 // rows.
 
-/** Token sequences on the host; tokens lie sequence first: token s of row r has the flat index s * R + r. */
+/** Token sequences on the host, sequence first: token s of row r has the flat index s * R + r. */
 export interface TokenSequences {
   readonly numRows: number;
   readonly sequenceLength: number;
@@ -18,7 +18,7 @@ export interface TokenSequences {
   readonly tokenTypes?: Int32Array | undefined;
   /** int32 [R]: tokens of each row before its padding, at least one. */
   readonly lengths: Int32Array;
-  /** `[R]`: numbers (exact integers) that tell rows of a training apart; random masks depend on them. */
+  /** `[R]`: unique numbers (exact integers) of rows in a training run; random masks depend on them. */
   readonly rowNumbers: Float64Array;
 }
 
@@ -34,13 +34,13 @@ export interface DeviceSequences {
    * likewise.
    */
   readonly tokenTypes: Variable | undefined;
-  /** Where the rows lie; its `positions` are the position ids too. */
+  /** Where the rows are; its `positions` are the position ids too. */
   readonly packed: PackedRows;
-  /** int32 [R]: where each row's first token lies, which is pooled. */
+  /** int32 [R]: where each row's first token is, which is pooled. */
   readonly firstPositions: Variable;
   /** int64 [R] */
   readonly samples: Variable;
-  /** As that of `LoadedBatch`: what attention is told of the longest sample. */
+  /** As that of `LoadedBatch`: the bound on the longest sample that attention gets. */
   readonly variant: string | undefined;
   release(): void;
 }
@@ -48,13 +48,13 @@ export interface DeviceSequences {
 export interface DeviceSequencesOptions {
   readonly device: Device;
   readonly packing: SamplePacking;
-  /** Those of the T that this process computes with, where they are cut over processes. */
+  /** Those of the T that this process computes with, where they are sharded. */
   readonly own: Slice;
   /** Whether they are embedded here. */
   readonly isFirst: boolean;
   /**
-   * Through which they go where passes are to be launched again with other samples: what operations are told
-   * besides tensors then fits all samples of as many tokens and rows.
+   * Copies them where passes are to be launched again with other samples: the attributes of operations then
+   * fit all samples of as many tokens and rows.
    */
   readonly upload?: Upload | undefined;
 }
@@ -111,7 +111,7 @@ export function sequencesToDevice(
   };
 }
 
-/** Lets go of sequences and of what else a batch has on the device. */
+/** Releases sequences and the other variables of a batch on the device. */
 export function releaseSequences({
   packed,
   ...variables

@@ -1,6 +1,6 @@
 import type { Parameter } from '@mtl/autograd';
 import type { TensorParallel } from '@mtl/tensor-parallel';
-import { wholeParameter } from '../blocks/stage-parameters.js';
+import { replicatedParameter } from '../blocks/stage-parameters.js';
 import type { BertModelConfiguration } from './bert-model-configuration.js';
 
 export interface BertHeadOptions {
@@ -15,28 +15,30 @@ export interface LinearParameters {
 }
 
 /**
- * Rows that a head computes with are gathered, whole on every process: its parameters' gradients are never
- * parts, even where the layers cut the sequence.
+ * Rows that a head computes with are gathered and replicated: gradients of its parameters are never
+ * partial sums, even where the layers shard the sequence.
  */
-export function wholeSequences(tensorParallel: TensorParallel | undefined): TensorParallel | undefined {
+export function withoutSequenceParallel(
+  tensorParallel: TensorParallel | undefined,
+): TensorParallel | undefined {
   return tensorParallel && { ...tensorParallel, sequenceParallel: false };
 }
 
-/** Weight [outputs, inputs] and bias [outputs] that every process holds. */
+/** Weight [outputs, inputs] and bias [outputs] replicated on every rank. */
 export function headLinear(
   name: string,
   shape: readonly [outputs: number, inputs: number],
   options: BertHeadOptions,
 ): LinearParameters {
   const standardDeviation = options.model.initMethodStd;
-  const tensorParallel = wholeSequences(options.tensorParallel);
+  const tensorParallel = withoutSequenceParallel(options.tensorParallel);
   return {
-    weight: wholeParameter(`${name}.weight`, {
+    weight: replicatedParameter(`${name}.weight`, {
       globalShape: shape,
       initialization: { kind: 'normal', standardDeviation },
       tensorParallel,
     }),
-    bias: wholeParameter(`${name}.bias`, {
+    bias: replicatedParameter(`${name}.bias`, {
       globalShape: [shape[0]],
       initialization: { kind: 'zeros' },
       tensorParallel,

@@ -15,7 +15,7 @@ import type { MaskedStageBatch } from './masked-stage-batch.js';
 
 /** What the heads read of a batch, on the device. */
 export interface MaskedTargets {
-  /** int32 [M]: where they lie among the packed tokens. */
+  /** int32 [M]: their rows among the packed tokens. */
   readonly maskedPositions: Variable;
   readonly maskedLabels: Variable;
   /** int32 [B] */
@@ -73,7 +73,7 @@ function targetsToDevice(
   const maskedPositions = neededTokens(batch.maskedPositions);
   const maskedWeights = neededTokens(batch.maskedWeights);
   if (sentenceOrderLabels !== undefined && sampleLossFactor === undefined) {
-    throw new UsageError('MTL_STAGE', 'a loss a sample (sentence order) without sampleLossFactor');
+    throw new UsageError('MTL_STAGE', 'a loss per sample (sentence order) without sampleLossFactor');
   }
   const numMasked = maskedPositions.length;
   const constant = (tensor: Tensor): Variable => new Variable(tensor, { requiresGradient: false });

@@ -1,7 +1,7 @@
 import type { MaskedTokenBatch } from '@mtl/data';
 
 /**
- * What every piece of a BERT needs to know of a micro-batch: how its samples lie packed, and which they are.
+ * What every stage of a BERT needs to know of a micro-batch: how its samples are packed, and which they are.
  */
 export type BertBatchOutline = Pick<
   MaskedTokenBatch,

@@ -13,9 +13,9 @@ const maximumShapes = 32;
 const rowMultiple = 8;
 
 /**
- * Rows T of a packed micro-batch: its tokens, rounded up so that a run sees few shapes (matrix products are
- * prepared once a shape, of which there are 32 at most) and computes fewer rows than a 32nd of the padded
- * size and 8 for nothing; a multiple of `divisor`, over which rows can be cut.
+ * Rows T of a packed micro-batch: its tokens, rounded up so that a run sees few shapes (matmuls are
+ * prepared once per shape, of which there are 32 at most) and computes fewer rows than a 32nd of the padded
+ * size and 8 for nothing; a multiple of `divisor`, over which rows can be sharded.
  */
 export function numPackedRows({ batchSize, sequenceLength, lengths }: PaddedSize, divisor: number): number {
   const padded = batchSize * sequenceLength;
@@ -25,20 +25,22 @@ export function numPackedRows({ batchSize, sequenceLength, lengths }: PaddedSize
   return divisor * Math.ceil(rounded / divisor);
 }
 
-/** How the tokens of a padded micro-batch, sequence first, lie one sample after the other in T rows. */
+/**
+ * How the tokens of a padded micro-batch, sequence first, are stored one sample after the other in T rows.
+ */
 export class SamplePacking {
   readonly numRows: number;
-  /** int32 [B + 1]: sample b has the rows starts[b] to starts[b + 1]; rows after the last are no one's. */
+  /** int32 [B + 1]: sample b has the rows starts[b] to starts[b + 1]; rows after the last are unused. */
   readonly starts: Int32Array;
-  /** int32 [T]: the position of each row in its sample; 0 in rows that are no one's. */
+  /** int32 [T]: the position of each row in its sample; 0 in unused rows. */
   readonly positions: Int32Array;
-  /** int32 [T]: the sample of each row, 0 to B - 1; 0 in rows that are no one's. */
+  /** int32 [T]: the sample of each row, 0 to B - 1; 0 in unused rows. */
   readonly rowSamples: Int32Array;
   readonly longest: number;
   /** The sum of the squares of the lengths. */
   readonly numScores: number;
 
-  /** @param divisor processes that the rows are cut over */
+  /** @param divisor ranks that the rows are sharded over */
   constructor(size: PaddedSize, divisor = 1) {
     const { batchSize, lengths } = size;
     this.numRows = numPackedRows(size, divisor);
@@ -55,7 +57,7 @@ export class SamplePacking {
     this.numScores = lengths.reduce((sum, length) => sum + length * length, 0);
   }
 
-  /** int32 [T]: the values [S, B] of tokens; 0 in rows that are no one's. */
+  /** int32 [T]: the values [S, B] of tokens; 0 in unused rows. */
   packed(values: Int32Array): Int32Array {
     const batchSize = this.starts.length - 1;
     const result = new Int32Array(this.numRows);

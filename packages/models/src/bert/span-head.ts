@@ -46,7 +46,7 @@ export class SpanHead implements TaskHead {
   logits(tape: Tape, { batch, rows }: TaskHeadCall): Variable {
     const { numRows: r, sequenceLength: s, lengths, starts } = batch;
     const { device } = batch.samples.tensor;
-    // constants of one operation each, on a tape that lets go of them
+    // constants of one operation each, on a tape that releases them
     const indices = (values: Int32Array): Variable =>
       tape.input(Tensor.from(values, { shape: [values.length], dtype: 'int32', device }));
     // padding is nowhere: it takes any hidden state, and no part

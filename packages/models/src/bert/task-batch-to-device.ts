@@ -16,19 +16,19 @@ export interface TaskTargets {
   readonly weights: Float32Array;
 }
 
-/** A batch of a fine-tuning on the device. */
+/** A batch of a fine-tuning run on the device. */
 export interface DeviceTaskBatch extends DeviceSequences {
   /** int32 [N], and float32 [N] their factors: as many as the head makes choices. */
   readonly labels: Variable;
   readonly weights: Variable;
   readonly numRows: number;
   readonly sequenceLength: number;
-  /** Tokens of each row before its padding, and where the first of them lies. */
+  /** Tokens of each row before its padding, and where the first of them is. */
   readonly lengths: Int32Array;
   readonly starts: Int32Array;
 }
 
-/** Copies to the device what a stage needs of a batch of a fine-tuning, and the labels of its head. */
+/** Copies to the device what a stage needs of a batch of a fine-tuning run, and the labels of its head. */
 export function taskBatchToDevice(
   batch: TaskTokenBatch,
   { targets, ...sequences }: DeviceSequencesOptions & { readonly targets: TaskTargets },
@@ -36,7 +36,7 @@ export function taskBatchToDevice(
   const { batchSize, numChoices, sampleNumbers, sequenceLength, lengths } = batch;
   const numRows = batchSize * numChoices;
   const { device, packing, upload } = sequences;
-  // every choice of a sample is dropped by masks of its own
+  // every choice of a sample has dropout masks of its own
   const rowNumbers = Float64Array.from(
     { length: numRows },
     (_, row) => sampleNumbers[Math.floor(row / numChoices)]! * numChoices + (row % numChoices),

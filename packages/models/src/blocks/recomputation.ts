@@ -11,7 +11,7 @@ export type Recomputation =
 
 type Layer = (tape: Tape, input: Variable) => Variable;
 
-/** Applies layers one after the other under a recomputation. Every intermediate result is let go. */
+/** Applies layers one after the other under a recomputation. Every intermediate result is released. */
 export function applyLayers(
   tape: Tape,
   input: Variable,

@@ -1,26 +1,26 @@
 import { type Initialization, Parameter, type ParameterOptions } from '@mtl/autograd';
 import { sliceOfRank, type TensorParallel } from '@mtl/tensor-parallel';
+import { replicationOverTensorParallel } from './replication-over-tensor-parallel.js';
 import { paddedVocabularySize, type TransformerConfiguration } from './transformer-configuration.js';
-import { wholeOnEveryRank } from './whole-on-every-rank.js';
 
-interface Spread {
+interface Sharding {
   readonly tensorParallel: TensorParallel | undefined;
 }
 
-export interface VocabularyTableOptions extends Spread {
+export interface VocabularyTableOptions extends Sharding {
   readonly model: TransformerConfiguration;
   readonly name: string;
   /**
-   * Whether the first and the last pipeline stage, on different processes, hold a copy each (a tied
-   * embedding).
+   * Whether the first and the last pipeline stage, on different ranks, hold a copy each (a tied embedding).
    */
-  readonly isOnBothEnds: boolean;
+  readonly isOnFirstAndLastRank: boolean;
 }
 
 /**
- * What a parameter is whose two copies see half of its uses each: it counts once, and gradients are parts.
+ * Options of a parameter with two copies, each used for one of two purposes: it counts once, and gradients
+ * are partial sums.
  */
-const onBothEnds: Pick<ParameterOptions, 'replicatedOver' | 'partialOver'> = {
+const onFirstAndLastRank: Pick<ParameterOptions, 'replicatedOver' | 'partialOver'> = {
   replicatedOver: ['dp', 'pp'],
   partialOver: ['pp'],
 };
@@ -29,12 +29,12 @@ const onBothEnds: Pick<ParameterOptions, 'replicatedOver' | 'partialOver'> = {
 export const wordEmbeddingName = 'embedding.word_embeddings.weight';
 
 /**
- * A table [padded vocabulary, H], cut by rows over the tensor-parallel processes.
+ * A table [padded vocabulary, H], its rows sharded over the tensor-parallel ranks.
  *
- * @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE when it cannot be cut evenly
+ * @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE when it cannot be sharded evenly
  */
 export function vocabularyTable(options: VocabularyTableOptions): Parameter {
-  const { model, tensorParallel, name, isOnBothEnds } = options;
+  const { model, tensorParallel, name, isOnFirstAndLastRank } = options;
   const size = paddedVocabularySize(model);
   return new Parameter({
     name,
@@ -44,28 +44,33 @@ export function vocabularyTable(options: VocabularyTableOptions): Parameter {
       { start: 0, end: model.hiddenSize },
     ],
     initialization: { kind: 'normal', standardDeviation: model.initMethodStd },
-    ...(isOnBothEnds ? onBothEnds : {}),
+    ...(isOnFirstAndLastRank ? onFirstAndLastRank : {}),
   });
 }
 
 /**
- * A parameter outside the blocks that every process holds whole, used with what is cut along the sequence.
+ * A parameter outside the blocks that is replicated, and used with activations sharded along the sequence.
  */
-export function wholeParameter(
+export function replicatedParameter(
   name: string,
-  options: Spread & { readonly globalShape: readonly number[]; readonly initialization: Initialization },
+  options: Sharding & { readonly globalShape: readonly number[]; readonly initialization: Initialization },
 ): Parameter {
   const { globalShape, initialization, tensorParallel } = options;
-  return new Parameter({ name, globalShape, initialization, ...wholeOnEveryRank(tensorParallel) });
+  return new Parameter({
+    name,
+    globalShape,
+    initialization,
+    ...replicationOverTensorParallel(tensorParallel),
+  });
 }
 
 /** Weight and bias of a layer norm over the hidden size. */
 export function normParameters(
   name: string,
-  { hiddenSize, tensorParallel }: Spread & { readonly hiddenSize: number },
+  { hiddenSize, tensorParallel }: Sharding & { readonly hiddenSize: number },
 ): { readonly weight: Parameter; readonly bias: Parameter } {
   const vector = (part: string, kind: 'ones' | 'zeros'): Parameter =>
-    wholeParameter(`${name}.${part}`, {
+    replicatedParameter(`${name}.${part}`, {
       globalShape: [hiddenSize],
       initialization: { kind },
       tensorParallel,

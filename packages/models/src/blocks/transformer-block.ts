@@ -14,9 +14,9 @@ import {
   sliceOfRank,
   type TensorParallel,
 } from '@mtl/tensor-parallel';
-import { wholeOnEveryRank } from './whole-on-every-rank.js';
+import { replicationOverTensorParallel } from './replication-over-tensor-parallel.js';
 
-/** Where a layer norm stands: before each sublayer, or after its residual sum. */
+/** The position of a layer norm: before each sublayer, or after its residual sum. */
 export type LayerNormPlacement = 'pre' | 'post';
 
 export interface TransformerBlockOptions {
@@ -34,7 +34,7 @@ export interface TransformerBlockOptions {
   readonly layerNormPlacement?: LayerNormPlacement | undefined;
   /** What the layers are called in parameter names, as in Megatron-Core. Default `decoder`. */
   readonly stack?: 'decoder' | 'encoder' | undefined;
-  /** Cuts heads and feed-forward features over processes. */
+  /** Shards heads and feed-forward features over ranks. */
   readonly tensorParallel?: TensorParallel | undefined;
 }
 
@@ -44,7 +44,7 @@ export interface TransformerBlockContext {
   attend(tape: Tape, qkv: Variable, layer: number): Variable;
   /** The dropout of a hidden site, undefined where nothing is dropped. */
   hiddenDropout(site: string): Dropout | undefined;
-  /** Whether activations are cut along the sequence in this call; default: as `tensorParallel` says. */
+  /** Whether activations are sharded along the sequence in this call; default: that of `tensorParallel`. */
   readonly sequenceParallel?: boolean | undefined;
 }
 
@@ -76,7 +76,7 @@ export class TransformerBlock {
   readonly #down: Weights;
 
   /**
-   * @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE when heads or feed-forward features cannot be cut
+   * @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE when heads or feed-forward features cannot be sharded
    *   evenly
    */
   constructor(options: TransformerBlockOptions) {
@@ -164,7 +164,7 @@ export class TransformerBlock {
 
   /** Attention, projected without the projection's bias. */
   #attention(tape: Tape, { input, used }: SublayerInput, context: TransformerBlockContext): Variable {
-    const tensorParallel = this.#spread(context);
+    const tensorParallel = this.#tensorParallelOf(context);
     const qkv = columnParallelLinear(tape, { input, ...this.#qkv, tensorParallel });
     used();
     const attended = context.attend(tape, qkv, this.#options.layer);
@@ -177,34 +177,34 @@ export class TransformerBlock {
 
   /** The feed-forward network without its last bias. */
   #mlp(tape: Tape, { input, used }: SublayerInput, context: TransformerBlockContext): Variable {
-    const tensorParallel = this.#spread(context);
+    const tensorParallel = this.#tensorParallelOf(context);
     const kind = this.#options.geluKind;
     const activated = columnParallelLinearGelu(tape, { input, ...this.#up, kind, tensorParallel });
     used();
     const { weight } = this.#down;
-    const narrowed = rowParallelLinear(tape, { input: activated, weight, tensorParallel });
+    const projected = rowParallelLinear(tape, { input: activated, weight, tensorParallel });
     activated.release();
-    return narrowed;
+    return projected;
   }
 
   #name(part: string): string {
     return `${this.#options.stack ?? 'decoder'}.layers.${this.#options.layer}.${part}`;
   }
 
-  #spread({ sequenceParallel }: TransformerBlockContext): TensorParallel | undefined {
+  #tensorParallelOf({ sequenceParallel }: TransformerBlockContext): TensorParallel | undefined {
     const { tensorParallel } = this.#options;
     if (tensorParallel === undefined || sequenceParallel === undefined) return tensorParallel;
     return { ...tensorParallel, sequenceParallel };
   }
 
-  /** A vector [H] that every process holds; cut sequences make its gradient there a part. */
+  /** A replicated vector [H]; with sharded sequences its gradient on each rank is a partial sum. */
   #vector(name: string, kind: 'ones' | 'zeros'): Parameter {
     const { hiddenSize, tensorParallel } = this.#options;
     return new Parameter({
       name: this.#name(name),
       globalShape: [hiddenSize],
       initialization: { kind },
-      ...wholeOnEveryRank(tensorParallel),
+      ...replicationOverTensorParallel(tensorParallel),
     });
   }
 
@@ -213,7 +213,7 @@ export class TransformerBlock {
   }
 
   /**
-   * Weight [...outputs, H] and bias [...outputs], of which this process holds a part of the first dimension.
+   * Weight [...outputs, H] and bias [...outputs], sharded along the first dimension.
    */
   #columnParallel(
     part: string,
@@ -243,7 +243,8 @@ export class TransformerBlock {
   }
 
   /**
-   * Weight [H, inputs], of which this process holds the columns of some groups (heads), and a whole bias [H].
+   * Weight [H, inputs], of which this rank holds the columns of some groups (heads), and a replicated bias
+   * [H].
    */
   #rowParallel(
     part: string,

@@ -39,7 +39,7 @@ export interface TransformerStageOptions<Model extends TransformerConfiguration>
    */
   readonly wordEmbedding?: Parameter | undefined;
   readonly recomputation?: Recomputation;
-  /** The processes that share every layer, and how; default: whole layers here. */
+  /** The processes that share every layer, and how; default: complete layers here. */
   readonly tensorParallel?: TensorParallel | undefined;
 }
 
@@ -62,7 +62,7 @@ export interface BatchSize {
 export interface DeviceSamples {
   /** int64 [B]: global sample numbers, which random masks depend on. */
   readonly samples: Variable;
-  /** Where samples lie one after the other, without padding. */
+  /** Where samples are stored one after the other, without padding. */
   readonly packed?: PackedRows | undefined;
   /** As that of `LoadedBatch`. */
   readonly variant?: string | undefined;
@@ -104,7 +104,7 @@ export interface ToDevice<Batch> extends LossFactors {
   readonly upload?: Upload | undefined;
 }
 
-interface Flight<OnDevice> {
+interface InFlightMicroBatch<OnDevice> {
   readonly tape: Tape;
   readonly batch: OnDevice;
   readonly input: Variable | undefined;
@@ -137,7 +137,7 @@ export abstract class TransformerStage<
   readonly #stack: LayersOptions['stack'];
   readonly #seed: number;
   readonly #recomputation: Recomputation;
-  readonly #flights = new Map<number, Flight<OnDevice>>();
+  readonly #inFlight = new Map<number, InFlightMicroBatch<OnDevice>>();
   readonly #losses = new Map<number, StageLoss>();
 
   /** @throws ConfigurationError MTL_ATTENTION_HEADS, MTL_TENSOR_PARALLEL_SIZE */
@@ -162,15 +162,15 @@ export abstract class TransformerStage<
   }
 
   /**
-   * Copies a micro-batch to the device, with the factors that losses enter the total with. With `upload` all
-   * that passes over micro-batches of the same shapes and `variant` differ in is in what goes through it.
+   * Copies a micro-batch to the device, with the factors that losses enter the total with. With `upload`,
+   * passes over micro-batches of the same shapes and `variant` differ only in the tensors that it copies.
    */
   protected abstract toDevice(call: ToDevice<Batch>, positions: Positions): OnDevice;
   /** What goes into the first layer, [S, B, H] or this process's part of it, dropout included. */
   protected abstract embed(tape: Tape, call: StageCall<OnDevice>): Variable;
-  /** Which keys a query sees in batches that are not packed: a model with such batches says it. */
+  /** Which keys a query sees in batches that are not packed; models with such batches override it. */
   protected attentionMask(_batch: OnDevice): AttentionMask {
-    throw new UsageError('MTL_STAGE', `${this.constructor.name} does not say which keys a query sees`, {
+    throw new UsageError('MTL_STAGE', `${this.constructor.name} does not declare which keys a query sees`, {
       remedy: 'override attentionMask, or pack the samples of micro-batches',
     });
   }
@@ -205,15 +205,15 @@ export abstract class TransformerStage<
 
   forward(call: StageForward<Batch>): Tensor | undefined {
     const { microBatch } = call;
-    if (this.#flights.has(microBatch)) {
+    if (this.#inFlight.has(microBatch)) {
       throw new UsageError('MTL_STAGE', `micro-batch ${microBatch} is in flight already`);
     }
-    const flight = this.#run(new Tape(), call, { training: true });
-    this.#flights.set(microBatch, flight);
+    const started = this.#run(new Tape(), call, { training: true });
+    this.#inFlight.set(microBatch, started);
     if (this.isLast) return undefined;
-    const [output] = flight.outputs;
+    const [output] = started.outputs;
     const boundary = viewOf(output!);
-    // backward needs to know which variable it was, not its values: they are gone when they are sent
+    // backward needs the identity of the variable, not its values, which are released once they are sent
     output!.release();
     return boundary;
   }
@@ -223,18 +223,18 @@ export abstract class TransformerStage<
     readonly outputGradient?: Tensor | undefined;
     readonly weights?: boolean;
   }): Tensor | undefined {
-    const flight = this.#flightOf(call.microBatch);
-    if (call.weights === true) flight.tape.backward(flight.outputs, call.outputGradient);
-    else flight.tape.backwardInput(flight.outputs, call.outputGradient);
-    if (this.isLast) this.#keepLoss(call.microBatch, flight);
-    const inputGradient = flight.input === undefined ? undefined : flight.tape.takeGradient(flight.input);
-    if (call.weights === true) this.#land(call.microBatch);
+    const started = this.#inFlightOf(call.microBatch);
+    if (call.weights === true) started.tape.backward(started.outputs, call.outputGradient);
+    else started.tape.backwardInput(started.outputs, call.outputGradient);
+    if (this.isLast) this.#keepLoss(call.microBatch, started);
+    const inputGradient = started.input === undefined ? undefined : started.tape.takeGradient(started.input);
+    if (call.weights === true) this.#finish(call.microBatch);
     return inputGradient;
   }
 
   backwardWeight({ microBatch }: { readonly microBatch: number }): void {
-    this.#flightOf(microBatch).tape.backwardWeight();
-    this.#land(microBatch);
+    this.#inFlightOf(microBatch).tape.backwardWeight();
+    this.#finish(microBatch);
   }
 
   takeLoss(microBatch: number): StageLoss {
@@ -246,20 +246,20 @@ export abstract class TransformerStage<
   }
 
   evaluate(call: StageForward<Batch>): Tensor | undefined {
-    const flight = this.#run(new Tape({ recording: false }), call, { training: false });
+    const started = this.#run(new Tape({ recording: false }), call, { training: false });
     let output: Tensor | undefined;
-    if (this.isLast) this.#keepLoss(call.microBatch, flight);
-    else output = viewOf(flight.outputs[0]!);
-    release(flight);
+    if (this.isLast) this.#keepLoss(call.microBatch, started);
+    else output = viewOf(started.outputs[0]!);
+    release(started);
     return output;
   }
 
   abandon(microBatch?: number): void {
     const isMeant = (number: number): boolean => microBatch === undefined || number === microBatch;
-    for (const [number, flight] of this.#flights) {
+    for (const [number, started] of this.#inFlight) {
       if (!isMeant(number)) continue;
-      release(flight);
-      this.#flights.delete(number);
+      release(started);
+      this.#inFlight.delete(number);
     }
     for (const [number, loss] of this.#losses) {
       if (!isMeant(number)) continue;
@@ -270,18 +270,20 @@ export abstract class TransformerStage<
 
   /**
    * Where this process works in a sequence.
-   * @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE when it cannot be cut
+   * @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE when it cannot be sharded
    */
   protected positions(sequenceLength: number, sequenceParallel: boolean): Positions {
-    const spread = sequenceParallel ? this.tensorParallel : undefined;
+    const sharded = sequenceParallel ? this.tensorParallel : undefined;
     return {
-      ...sliceOfRank(spread, { size: sequenceLength, what: 'positions of a sequence' }),
-      sequenceParallel: spread !== undefined,
+      ...sliceOfRank(sharded, { size: sequenceLength, what: 'positions of a sequence' }),
+      sequenceParallel: sharded !== undefined,
     };
   }
 
-  /** The tensor parallelism of a call: whether it cuts the sequence is the call's matter. */
-  protected spread({ sequenceParallel }: Pick<Positions, 'sequenceParallel'>): TensorParallel | undefined {
+  /** The tensor parallelism of a call, which decides whether the sequence is sharded. */
+  protected tensorParallelOf({
+    sequenceParallel,
+  }: Pick<Positions, 'sequenceParallel'>): TensorParallel | undefined {
     return this.tensorParallel && { ...this.tensorParallel, sequenceParallel };
   }
 
@@ -305,16 +307,20 @@ export abstract class TransformerStage<
   }
 
   #positionsOf(batch: Batch, { training }: { readonly training: boolean }): Positions {
-    // an evaluation of the whole model keeps nothing that cutting the sequence would save: any length will do
-    // there
-    const cuts = training || !this.isFirst || !this.isLast;
+    // an evaluation of a complete model keeps no activations that sharding the sequence would save, so that
+    // any length is valid
+    const shards = training || !this.isFirst || !this.isLast;
     return this.positions(
       this.activationRows(batch)[0],
-      cuts && this.tensorParallel?.sequenceParallel === true,
+      shards && this.tensorParallel?.sequenceParallel === true,
     );
   }
 
-  #run(tape: Tape, call: StageForward<Batch>, { training }: { training: boolean }): Flight<OnDevice> {
+  #run(
+    tape: Tape,
+    call: StageForward<Batch>,
+    { training }: { training: boolean },
+  ): InFlightMicroBatch<OnDevice> {
     const positions = this.#positionsOf(call.batch, { training });
     // what `load` of this stage made, if the caller has called it
     const batch = (call.loaded as OnDevice | undefined) ?? this.toDevice(call, positions);
@@ -374,26 +380,27 @@ export abstract class TransformerStage<
     };
   }
 
-  #flightOf(microBatch: number): Flight<OnDevice> {
-    const flight = this.#flights.get(microBatch);
-    if (flight === undefined) throw new UsageError('MTL_STAGE', `micro-batch ${microBatch} is not in flight`);
-    return flight;
+  #inFlightOf(microBatch: number): InFlightMicroBatch<OnDevice> {
+    const started = this.#inFlight.get(microBatch);
+    if (started === undefined)
+      throw new UsageError('MTL_STAGE', `micro-batch ${microBatch} is not in flight`);
+    return started;
   }
 
-  #keepLoss(microBatch: number, { outputs, batch }: Flight<OnDevice>): void {
+  #keepLoss(microBatch: number, { outputs, batch }: InFlightMicroBatch<OnDevice>): void {
     this.#losses.get(microBatch)?.dispose();
     this.#losses.set(microBatch, this.stageLoss(outputs, batch));
   }
 
-  #land(microBatch: number): void {
-    release(this.#flightOf(microBatch));
-    this.#flights.delete(microBatch);
+  #finish(microBatch: number): void {
+    release(this.#inFlightOf(microBatch));
+    this.#inFlight.delete(microBatch);
   }
 }
 
 const viewOf = ({ tensor }: Variable): Tensor => tensor.view({ shape: tensor.shape });
 
-function release({ tape, batch, input, outputs }: Flight<DeviceSamples>): void {
+function release({ tape, batch, input, outputs }: InFlightMicroBatch<DeviceSamples>): void {
   tape.dispose();
   for (const output of outputs) output.release();
   input?.release();

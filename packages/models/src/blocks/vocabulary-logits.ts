@@ -8,9 +8,9 @@ export interface VocabularyLogitsOptions {
   readonly input: Tensor;
   /** [V, H], or this process's rows of it */
   readonly weight: Parameter;
-  /** [V], cut as the weight */
+  /** [V], sharded as the weight */
   readonly bias?: Parameter | undefined;
-  /** Real entries; padded ones take no part. */
+  /** Real entries; padded ones are left out. */
   readonly vocabularySize: number;
   readonly tensorParallel: TensorParallel | undefined;
 }
@@ -49,7 +49,7 @@ function gathered(
   for (let rank = 0; rank < group.size; rank++) {
     const first = rank * numColumns;
     const numReal = Math.min(vocabularySize - first, numColumns);
-    // the last processes may hold nothing but padding
+    // the last ranks may hold only padding
     if (numReal <= 0) break;
     for (let row = 0; row < numRows; row++) {
       const start = (rank * numRows + row) * numColumns;

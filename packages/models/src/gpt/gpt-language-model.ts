@@ -5,7 +5,7 @@ import type { TransformerBlockContext } from '../blocks/transformer-block.js';
 import { vocabularyLogits } from '../blocks/vocabulary-logits.js';
 import { GptKeyValueCache } from './gpt-key-value-cache.js';
 import type { GptStage } from './gpt-stage.js';
-import { type GptPieces, StageChain } from './stage-chain.js';
+import { type PipelinedGpt, StageChain } from './stage-chain.js';
 
 /** New tokens of one of the sequences that a cache holds. */
 export interface SequenceTokens {
@@ -15,7 +15,7 @@ export interface SequenceTokens {
 }
 
 /** A sequence's rows among the packed tokens of a call, and how many positions it had before. */
-interface Piece {
+interface TokenSpan {
   readonly slot: number;
   readonly start: number;
   readonly end: number;
@@ -25,25 +25,25 @@ interface Piece {
 /**
  * A GPT for generation and scoring; it has the shape of @mtl/inference's `CausalLanguageModel`. The new
  * tokens of all sequences are packed one after the other: everything but attention sees one list of tokens,
- * so that sequences of different lengths share matrix products without padding, and attention runs for each
+ * so that sequences of different lengths share matmuls without padding, and attention runs for each
  * over its own cache. With tensor or pipeline parallelism all processes make the same calls and get the same
- * logits, bit for bit: hidden states go from stage to stage, and the last one tells the others.
+ * logits, bit for bit: hidden states go from stage to stage, and the last stage broadcasts its results.
  */
 export class GptLanguageModel {
   readonly vocabularySize: number;
   readonly maximumContext: number;
   readonly #chain: StageChain;
-  /** Any of this rank: for what all have in common. */
+  /** Any of this rank, for the properties that all share. */
   readonly #stage: GptStage;
-  /** Where the keys and values of a layer lie in the cache. */
+  /** Where the keys and values of a layer are in the cache. */
   readonly #cacheIndex = new Map<number, number>();
 
   /**
-   * The parameters must have storage; they stay the caller's.
+   * The parameters must have storage; the caller keeps them.
    *
-   * @param model a stage that holds all layers, or pieces
+   * @param model a stage that holds all layers, or the stages of a pipeline
    */
-  constructor(model: GptStage | GptPieces) {
+  constructor(model: GptStage | PipelinedGpt) {
     this.#chain = new StageChain(model);
     this.#stage = this.#chain.stages[0]!;
     for (const { layers } of this.#chain.stages) {
@@ -89,15 +89,15 @@ export class GptLanguageModel {
     cache: GptKeyValueCache;
     sequences: readonly SequenceTokens[];
   }): Float32Array {
-    const pieces = piecesOf(cache, sequences);
+    const spans = spansOf(cache, sequences);
     const tape = new Tape({ recording: false });
     const { device } = this.#stage;
     const ids = (values: Int32Array): Variable =>
       tape.input(Tensor.from(values, { shape: [values.length, 1], dtype: 'int32', device }));
-    const { tokens, positionIds } = packed(sequences, pieces);
+    const { tokens, positionIds } = packed(sequences, spans);
     const inputs = { tokens: ids(tokens), positionIds: ids(positionIds) };
     const context: TransformerBlockContext = {
-      attend: (inner, qkv, layer) => this.#attend(inner, qkv, { layer, cache, pieces }),
+      attend: (inner, qkv, layer) => this.#attend(inner, qkv, { layer, cache, spans }),
       hiddenDropout: () => undefined,
     };
     try {
@@ -113,11 +113,11 @@ export class GptLanguageModel {
         },
       });
       const logits = this.#chain.fromLast(
-        hidden && this.#logits(hidden, pieces),
-        pieces.length * this.vocabularySize,
+        hidden && this.#logits(hidden, spans),
+        spans.length * this.vocabularySize,
       );
       hidden?.dispose();
-      for (const { slot, position, start, end } of pieces) cache.lengths[slot] = position + end - start;
+      for (const { slot, position, start, end } of spans) cache.lengths[slot] = position + end - start;
       return logits;
     } finally {
       inputs.tokens.release();
@@ -171,7 +171,7 @@ export class GptLanguageModel {
   #attend(
     tape: Tape,
     qkv: Variable,
-    { layer, cache, pieces }: { layer: number; cache: GptKeyValueCache; pieces: readonly Piece[] },
+    { layer, cache, spans }: { layer: number; cache: GptKeyValueCache; spans: readonly TokenSpan[] },
   ): Variable {
     const { model, heads: own } = this.#stage;
     const { dtype, device } = qkv.tensor;
@@ -181,7 +181,7 @@ export class GptLanguageModel {
     const numTokens = qkv.tensor.dim(0);
     const output = Tensor.empty({ shape: [numTokens, 1, width], dtype, device });
     tidy(() => {
-      for (const { slot, start, end, position } of pieces) {
+      for (const { slot, start, end, position } of spans) {
         const length = end - start;
         attentionCachedForward({
           ...cache.viewOf(this.#cacheIndex.get(layer)!, slot),
@@ -194,27 +194,27 @@ export class GptLanguageModel {
     return tape.result(output, { requiresGradient: false });
   }
 
-  /** Logits after the last token of each piece; padded rows of the vocabulary take no part. */
-  #logits(hidden: Tensor, pieces: readonly Piece[]): Float32Array {
+  /** Logits after the last token of each span; padded rows of the vocabulary are left out. */
+  #logits(hidden: Tensor, spans: readonly TokenSpan[]): Float32Array {
     const { model, tensorParallel, outputWeight } = this.#chain.stages.at(-1)!;
     const { hiddenSize } = model;
     const { dtype, device } = hidden;
     return tidy(() => {
-      const last = Tensor.empty({ shape: [pieces.length, 1, hiddenSize], dtype, device });
-      const ids = Int32Array.from(pieces, ({ end }) => end - 1);
+      const last = Tensor.empty({ shape: [spans.length, 1, hiddenSize], dtype, device });
+      const ids = Int32Array.from(spans, ({ end }) => end - 1);
       embeddingForward({
         output: last,
-        ids: Tensor.from(ids, { shape: [pieces.length, 1], dtype: 'int32', device }),
+        ids: Tensor.from(ids, { shape: [spans.length, 1], dtype: 'int32', device }),
         table: hidden.reshape([hidden.dim(0), hiddenSize]),
       });
-      const input = last.reshape([pieces.length, hiddenSize]);
+      const input = last.reshape([spans.length, hiddenSize]);
       const { vocabularySize } = this;
       return vocabularyLogits({ input, weight: outputWeight!, vocabularySize, tensorParallel });
     });
   }
 }
 
-function piecesOf(cache: GptKeyValueCache, sequences: readonly SequenceTokens[]): Piece[] {
+function spansOf(cache: GptKeyValueCache, sequences: readonly SequenceTokens[]): TokenSpan[] {
   let start = 0;
   return sequences.map(({ slot, tokens }) => {
     const position = cache.lengths[slot];
@@ -229,17 +229,17 @@ function piecesOf(cache: GptKeyValueCache, sequences: readonly SequenceTokens[])
         `${tokens.length} tokens after ${position} do not fit a cache of ${cache.capacity} positions`,
       );
     }
-    const piece = { slot, position, start, end: start + tokens.length };
-    start = piece.end;
-    return piece;
+    const span = { slot, position, start, end: start + tokens.length };
+    start = span.end;
+    return span;
   });
 }
 
-function packed(sequences: readonly SequenceTokens[], pieces: readonly Piece[]) {
-  const size = pieces.at(-1)?.end ?? 0;
+function packed(sequences: readonly SequenceTokens[], spans: readonly TokenSpan[]) {
+  const size = spans.at(-1)?.end ?? 0;
   const tokens = new Int32Array(size);
   const positionIds = new Int32Array(size);
-  pieces.forEach(({ start, end, position }, index) => {
+  spans.forEach(({ start, end, position }, index) => {
     tokens.set(sequences[index]!.tokens, start);
     for (let row = start; row < end; row++) positionIds[row] = position + row - start;
   });

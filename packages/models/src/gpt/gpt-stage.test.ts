@@ -187,13 +187,13 @@ describe('GptStage', () => {
     stage.takeLoss(0).dispose();
     const { numLayers: l, hiddenSize: h, ffnHiddenSize: f } = model;
     const [tokens, sequence, padded] = [12, 6, 24];
-    const products = 2 * tokens * l * (4 * h * h + 2 * h * f);
+    const matmuls = 2 * tokens * l * (4 * h * h + 2 * h * f);
     const attention = 4 * tokens * sequence * h * l;
     const head = 2 * tokens * h * padded;
-    expect(forward).toBe(products + attention);
-    expect(input).toBe(products + 2 * attention + 2 * head);
+    expect(forward).toBe(matmuls + attention);
+    expect(input).toBe(matmuls + 2 * attention + 2 * head);
     // the weight half alone makes the logits again
-    expect(weight).toBe(products + 2 * head);
+    expect(weight).toBe(matmuls + 2 * head);
     built.dispose();
   });
 

@@ -4,8 +4,8 @@ import { vocabularyParallelCrossEntropy, vocabularyParallelEmbedding } from '@mt
 import { applyLayers } from '../blocks/recomputation.js';
 import {
   normParameters,
+  replicatedParameter,
   vocabularyTable,
-  wholeParameter,
   wordEmbeddingName,
 } from '../blocks/stage-parameters.js';
 import type { TransformerBlockContext } from '../blocks/transformer-block.js';
@@ -36,21 +36,21 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
 
   /**
    * @throws ConfigurationError MTL_ATTENTION_HEADS; MTL_TENSOR_PARALLEL_SIZE when heads, feed-forward width
-   *   or the padded vocabulary cannot be cut evenly over the tensor-parallel processes
+   *   or the padded vocabulary cannot be sharded evenly over the tensor-parallel processes
    */
   constructor(options: GptStageOptions) {
     super(options, { stack: 'decoder', layerNormPlacement: 'pre' });
     const { model, tensorParallel } = options;
     const { hiddenSize, initMethodStd: standardDeviation } = model;
-    const newTable = (name: string, isOnBothEnds: boolean): Parameter =>
-      vocabularyTable({ model, tensorParallel, name, isOnBothEnds });
+    const newTable = (name: string, isOnFirstAndLastRank: boolean): Parameter =>
+      vocabularyTable({ model, tensorParallel, name, isOnFirstAndLastRank });
     const isAlone = this.isFirst && this.isLast;
     const needsWords = this.isFirst || (this.isLast && model.tieEmbeddings);
     this.wordEmbedding = needsWords
       ? (options.wordEmbedding ?? newTable(wordEmbeddingName, model.tieEmbeddings && !isAlone))
       : undefined;
     this.positionEmbedding = this.isFirst
-      ? wholeParameter('embedding.position_embeddings.weight', {
+      ? replicatedParameter('embedding.position_embeddings.weight', {
           globalShape: [model.maxPositionEmbeddings, hiddenSize],
           initialization: { kind: 'normal', standardDeviation },
           tensorParallel,
@@ -71,8 +71,8 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
 
   /**
    * The hidden states [S, B, H] after the layers of this stage, on the last one after the final layer norm,
-   * for generation: `attend` brings its own cache. Never cut along the sequence, so that any number of tokens
-   * will do.
+   * for generation: `attend` uses a cache of its own. The sequence is never sharded, so that any number of
+   * tokens is valid.
    *
    * @param input ids on the first stage, the hidden states of the stage before on the others
    */
@@ -112,7 +112,7 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
 
   protected losses(tape: Tape, hidden: Variable, { batch, positions }: StageCall<DeviceBatch>): Variable {
     return vocabularyParallelCrossEntropy(tape, {
-      tensorParallel: this.spread(positions),
+      tensorParallel: this.tensorParallelOf(positions),
       input: this.#normalize(tape, hidden),
       weight: this.outputWeight!,
       vocabularySize: this.model.vocabularySize,
@@ -148,7 +148,7 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
         vocabularySize: this.model.vocabularySize,
       },
       others: [{ ids, table: this.positionEmbedding! }],
-      tensorParallel: this.spread(positions),
+      tensorParallel: this.tensorParallelOf(positions),
     });
     ids.release();
     return embedded;

@@ -3,45 +3,52 @@ import { UsageError } from '@mtl/errors';
 import { Tensor } from '@mtl/kernels';
 import type { GptStage } from './gpt-stage.js';
 
-/** A model whose pieces lie on the ranks of a pipeline. */
-export interface GptPieces {
-  /** Those of this rank, by number of the chunk. */
+/** A model whose stages are on the ranks of a pipeline. */
+export interface PipelinedGpt {
+  /** The stages of this rank, by number of the model chunk. */
   readonly stages: ReadonlyMap<number, GptStage>;
   /** The rank of each chunk, in the order of the model. */
   readonly placement: readonly number[];
   readonly group: ProcessGroup;
 }
 
-/** One forward pass through all pieces of a model, each rank doing its own, without gradients. */
+/** One forward pass through all stages of a model, each rank running its own, without gradients. */
 export class StageChain {
   /** Of this rank, in the order of the model. */
   readonly stages: readonly GptStage[];
-  readonly #pieces: GptPieces | undefined;
+  readonly #pipelined: PipelinedGpt | undefined;
 
-  /** @param model a stage that holds all layers, or pieces */
-  constructor(model: GptStage | GptPieces) {
+  /** @param model a stage that holds all layers, or the stages of a pipeline */
+  constructor(model: GptStage | PipelinedGpt) {
     if ('placement' in model) {
       const { stages, placement } = model;
-      this.#pieces = model;
+      this.#pipelined = model;
       this.stages = placement.map((_, chunk) => stages.get(chunk)).filter((stage) => stage !== undefined);
     } else if (model.isFirst && model.isLast) this.stages = [model];
-    else throw new UsageError('MTL_STAGE', 'a language model needs all layers: one stage, or pieces');
+    else
+      throw new UsageError(
+        'MTL_STAGE',
+        `a language model of layers ${model.layers.start} to ${model.layers.end} of ${model.model.numLayers}`,
+        {
+          expected: 'all layers: one stage that holds them, or all stages of a pipeline',
+        },
+      );
   }
 
   /**
-   * Runs the pieces in turn. All ranks call it.
+   * Runs the stages in turn. All ranks call it.
    *
-   * @param options.pass takes what the piece before has made (none on the first piece; it is disposed of
-   *   here), and returns what the next one is to get
-   * @returns what the last piece has made, on its rank; the caller's to dispose of
+   * @param options.pass takes the result of the previous stage (none on the first; it is disposed of here),
+   *   and returns the input of the next one
+   * @returns the result of the last stage, on its rank; the caller disposes of it
    */
   run(options: {
     readonly shapeBefore: (stage: GptStage) => readonly number[];
     readonly pass: (stage: GptStage, before: Tensor | undefined) => Tensor | undefined;
   }): Tensor | undefined {
     const { shapeBefore, pass } = options;
-    if (this.#pieces === undefined) return pass(this.stages[0]!, undefined);
-    const { stages, placement, group } = this.#pieces;
+    if (this.#pipelined === undefined) return pass(this.stages[0]!, undefined);
+    const { stages, placement, group } = this.#pipelined;
     const sends: Work[] = [];
     let result: Tensor | undefined;
     placement.forEach((rank, chunk) => {
@@ -66,10 +73,10 @@ export class StageChain {
     }
   }
 
-  /** float32 values that the rank of the last piece has, `size` of them, on all ranks. */
+  /** float32 values of the rank of the last stage, `size` of them, on all ranks. */
   fromLast(values: Float32Array | undefined, size: number): Float32Array {
-    if (this.#pieces === undefined) return values!;
-    const { placement, group } = this.#pieces;
+    if (this.#pipelined === undefined) return values!;
+    const { placement, group } = this.#pipelined;
     const { device } = this.stages[0]!;
     using tensor = Tensor.from(values ?? new Float32Array(size), { shape: [size], dtype: 'float32', device });
     group.broadcast(tensor, { root: placement.at(-1)! }).wait();

@@ -4,7 +4,7 @@ import type { Upload } from '@mtl/pipeline';
 import { neededTokens } from '../blocks/needed-tokens.js';
 
 /**
- * What every piece of a model needs to know of a micro-batch of token sequences; arrays are [B, S], row by
+ * What every stage of a model needs to know of a micro-batch of token sequences; arrays are [B, S], row by
  * row.
  */
 export interface BatchOutline {

@@ -55,14 +55,14 @@ export function parseBertConfiguration(
   };
 }
 
-/** What config.json says of the class of transformers that a BERT is loaded as. */
+/** What config.json states about the class of transformers that a BERT is loaded as. */
 export interface BertArchitecture {
   readonly className: string;
   /** What the classes of a classification are called, in order. */
   readonly labels?: readonly string[] | undefined;
 }
 
-/** What config.json says about a BERT. */
+/** The fields of config.json of a BERT. */
 export function encodeBertConfiguration(
   model: BertModelConfiguration,
   { dtype, paddingToken, className, labels }: BertArchitecture & { dtype: string; paddingToken: number },

@@ -114,7 +114,7 @@ export function taskHeadTensor(task: BertTask, { hiddenSize }: BertModelConfigur
 const otherHeads = /^cls\.|^(classifier|qa_outputs|pooler\.dense)\.(weight|bias)$/;
 
 /**
- * How files of a BERT are named that is to be fine-tuned: the encoder, and of the rest what `has` says is
+ * How files of a BERT are named that is to be fine-tuned: the encoder, and of the rest what `has` reports is
  * there.
  */
 export function bertTaskWeightNames(

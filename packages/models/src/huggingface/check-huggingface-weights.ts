@@ -25,7 +25,7 @@ export async function checkHuggingFaceWeights(options: {
     if (numLayers > weights.tensors.size) {
       throw new CheckpointError(
         'MTL_HUGGING_FACE_WEIGHTS',
-        `${directory}: config.json says ${numLayers} layers, the weights are ${weights.tensors.size} tensors`,
+        `${directory}: config.json declares ${numLayers} layers, the weights are ${weights.tensors.size} tensors`,
         { remedy: 'use the weights and the config.json of one and the same model', exitCode: 2 },
       );
     }

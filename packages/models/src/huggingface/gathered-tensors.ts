@@ -5,11 +5,12 @@ import { Tensor } from '@mtl/kernels';
 import { ScratchMemory } from './scratch-memory.js';
 
 /**
- * Tensors whose slices the processes of a group hold, as whole ones: `read` gathers. All processes must read
+ * Complete tensors of which the ranks of a group hold slices: `read` gathers. All ranks must read
  * the same tensors in the same order; what is read of one is overwritten by the next. Memory: the largest
  * tensor and three times the largest slice.
  *
- * @throws UsageError MTL_HUGGING_FACE_TENSOR when a tensor is not cut along one dimension, evenly and by rank
+ * @throws UsageError MTL_HUGGING_FACE_TENSOR when a tensor is not sharded along one dimension, evenly and by
+ *   rank
  */
 export function gatheredTensors(tensors: readonly LogicalTensor[], group: ProcessGroup): LogicalTensor[] {
   const scratch = new ScratchMemory(2 * Math.max(0, ...tensors.map(wholeBytes)) + 64);
@@ -49,7 +50,7 @@ function checkCut({ name, globalShape, slices }: LogicalTensor, dim: number, gro
   throw new UsageError(
     'MTL_HUGGING_FACE_TENSOR',
     `rank ${group.rank} of ${group.size} holds [${slices.map((slice) => slice.join(' to ')).join(', ')}] of ${name}`,
-    { expected: `an even cut along one dimension of [${globalShape.join(', ')}], in the order of the ranks` },
+    { expected: `even shards along one dimension of [${globalShape.join(', ')}], in the order of the ranks` },
   );
 }
 

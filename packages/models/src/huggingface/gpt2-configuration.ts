@@ -79,7 +79,7 @@ export function parseEndTokens(fields: JsonFields, vocabularySize: number): read
   throw fields.refuse('eos_token_id', 'a token id or a list of them');
 }
 
-/** What config.json says about a GPT. */
+/** The fields of config.json of a GPT. */
 export function encodeGpt2Configuration(
   model: GptModelConfiguration,
   { dtype, endTokens }: { dtype: string; endTokens: readonly number[] },

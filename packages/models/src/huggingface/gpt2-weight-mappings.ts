@@ -57,7 +57,7 @@ function layerMappings(layer: number, model: GptModelConfiguration, columnOf: In
 
 /**
  * The name map of transformers' GPT-2, names without the prefix `transformer.` (`lm_head.weight` has none
- * there). Matrix products of GPT-2 are Conv1D there: weights [I, O].
+ * there). Linear layers of GPT-2 are Conv1D there: weights [I, O].
  */
 export function gpt2WeightMappings(model: GptModelConfiguration): WeightMapping[] {
   const { hiddenSize, vocabularySize, maxPositionEmbeddings, numLayers } = model;

@@ -24,7 +24,7 @@ export interface WeightNames {
    * none.
    */
   readonly prefix: string;
-  /** Names (without prefix) that files may hold besides: buffers of older versions, tied weights. */
+  /** Names (without prefix) that files may also hold: buffers of older versions, tied weights. */
   isIgnored(name: string): boolean;
   /** The name (without prefix) of today for one that older versions wrote. Default: the same. */
   canonical?(name: string): string;

@@ -6,7 +6,7 @@ import { JsonFields } from './json-fields.js';
 import { loadMappedWeights, type WeightNames } from './mapped-weights.js';
 import { tokenizerFileNames } from './tokenizer-file-names.js';
 
-/** What any model directory of the transformers library holds besides its weights. */
+/** What any model directory of the transformers library holds in addition to its weights. */
 export interface HuggingFaceDirectory {
   readonly directory: string;
   /** config.json */

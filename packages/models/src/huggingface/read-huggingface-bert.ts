@@ -27,7 +27,7 @@ export interface HuggingFaceBert {
 
 /**
  * Reads a BERT directory of the transformers library, saved from BertForPreTraining or BertForMaskedLM:
- * config.json and weights in safetensors (one file or shards with their index). Its layer norms stand after
+ * config.json and weights in safetensors (one file or shards with their index). Its layer norms come after
  * the sublayers.
  *
  * @param options.makeVocabularySizeDivisibleBy padding of the embedding in our model; default 128, Megatron's

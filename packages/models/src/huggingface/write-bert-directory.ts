@@ -13,12 +13,13 @@ export interface SaveHuggingFaceBertOptions extends SaveHuggingFaceOptions {
   /** The token of padding, which transformers keeps in config.json. Default 0, as in BERT's vocabularies. */
   readonly paddingToken?: number;
   /**
-   * Whether the vocabulary knows small letters only: written into tokenizer_config.json. Default: not said.
+   * Whether the vocabulary knows small letters only: written into tokenizer_config.json. Default: not
+   * written.
    */
   readonly lowersCase?: boolean;
 }
 
-// what classes of transformers put on the encoder; everything else stands below `bert.`
+// what classes of transformers put on the encoder; everything else is below `bert.`
 const isHead = (name: string): boolean => /^(cls|classifier|qa_outputs)\./.test(name);
 
 /** Writes a BERT with any head. @throws CheckpointError, UsageError as `writeHuggingFaceBert` does */

@@ -5,10 +5,10 @@ export type WriteHuggingFaceBertOptions = SaveHuggingFaceBertOptions;
 
 /**
  * Saves a BERT as transformers' BertForPreTraining, or BertForMaskedLM for one without sentence-order head:
- * `from_pretrained` loads it. The vocabulary's padding is dropped. It is written beside the target and
+ * `from_pretrained` loads it. The vocabulary's padding is dropped. It is written next to the target and
  * renamed, so that a failed save leaves nothing behind.
  *
- * @throws CheckpointError MTL_HUGGING_FACE_LAYER_NORM for a model whose layer norms stand before the
+ * @throws CheckpointError MTL_HUGGING_FACE_LAYER_NORM for a model whose layer norms come before the
  *   sublayers, which transformers' BERT cannot compute; MTL_HUGGING_FACE_EXISTS, MTL_HUGGING_FACE_SHAPE,
  *   MTL_HUGGING_FACE_IO, MTL_CHECKPOINT_*
  * @throws UsageError MTL_HUGGING_FACE_TENSOR when a tensor is missing, unknown or only a slice without a

@@ -27,7 +27,7 @@ export interface SaveHuggingFaceOptions {
    */
   readonly tensors: readonly LogicalTensor[];
   /**
-   * The tensor-parallel processes among which the tensors are cut. All of them call; the first one writes,
+   * The tensor-parallel ranks over which the tensors are sharded. All of them call; the first one writes,
    * the others send it their slices and return when it is done. One tensor at a time is whole.
    */
   readonly group?: ProcessGroup | undefined;
@@ -35,7 +35,7 @@ export interface SaveHuggingFaceOptions {
   readonly dtype?: WritableDtype;
   /** tokenizer.json and others by their names: paths of files to copy, or the contents of a file. */
   readonly tokenizerFiles?: Readonly<Record<string, TokenizerFileSource>>;
-  /** Above it the weights are cut into shards with an index. Default 5 GB. */
+  /** Above it the weights are split into several files with an index. Default 5 GB. */
   readonly maxShardBytes?: number;
 }
 
@@ -79,7 +79,7 @@ function weightSources(
 }
 
 /**
- * Saves a model as transformers' `from_pretrained` loads it. It is written beside the target and renamed, so
+ * Saves a model as transformers' `from_pretrained` loads it. It is written next to the target and renamed, so
  * that a failed save leaves nothing behind.
  *
  * @throws CheckpointError MTL_HUGGING_FACE_EXISTS, MTL_HUGGING_FACE_SHAPE, MTL_HUGGING_FACE_IO,

@@ -16,7 +16,7 @@ export interface WriteHuggingFaceGpt2Options extends SaveHuggingFaceOptions {
 
 /**
  * Saves a GPT as transformers' GPT2LMHeadModel: `from_pretrained` loads it. The vocabulary's padding is
- * dropped. It is written beside the target and renamed, so that a failed save leaves nothing behind.
+ * dropped. It is written next to the target and renamed, so that a failed save leaves nothing behind.
  *
  * @throws CheckpointError MTL_HUGGING_FACE_EXISTS, MTL_HUGGING_FACE_SHAPE, MTL_HUGGING_FACE_IO,
  *   MTL_CHECKPOINT_*

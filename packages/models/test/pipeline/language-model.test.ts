@@ -24,12 +24,12 @@ describe.each([
   { what: 'two chunks on each of two', size: 2, tp: 1, placement: [0, 1, 0, 1] },
   { what: 'both ends on one rank', size: 2, tp: 1, placement: [0, 1, 1, 0] },
   { what: 'two stages of two tensor-parallel ranks', size: 4, tp: 2, placement: [0, 1] },
-])('a language model in pieces: $what', ({ size, tp, placement }) => {
+])('a language model in a pipeline: $what', ({ size, tp, placement }) => {
   it('gives the logits and losses of one process, the same bits on every rank', async () => {
     const ranks = await runInMemoryRanks<LanguageModelResult>({
       ...typescriptThreads,
       worldSize: size,
-      module: new URL('./ranks/language-model-in-pieces.ts', import.meta.url),
+      module: new URL('./ranks/pipelined-language-model.ts', import.meta.url),
       argument: { numLayers, placement, tp, seed },
       timeoutMs: 60_000,
     });

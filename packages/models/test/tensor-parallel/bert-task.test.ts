@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from 'vitest';
-import { distance, runSpread, runWhole } from './compare-with-one-process.js';
-import type { SpreadStepResult } from './ranks/spread-gpt.js';
+import { distance, runSharded, runWhole } from './compare-with-one-process.js';
+import type { ShardedStepResult } from './ranks/sharded-gpt.js';
 import type { StepOptions } from './small-gpt.js';
 
 // The bounds of bert.test.ts, and their reasons; here of the loss, which is 1 to 3.
@@ -26,18 +26,18 @@ const cases: readonly (readonly [string, StepOptions])[] = [
 ];
 
 describe.each([2, 4])('BertTaskStage on %i tensor-parallel ranks', (size) => {
-  const results = new Map<string, SpreadStepResult[]>();
+  const results = new Map<string, ShardedStepResult[]>();
 
   beforeAll(async () => {
     const all = [false, true].flatMap((sequenceParallel) =>
       cases.map(([name, options]) => ({ name, step: { ...options, sequenceParallel } })),
     );
-    const spread = await runSpread(
+    const sharded = await runSharded(
       size,
       all.map(({ step }) => step),
     );
     all.forEach(({ name, step }, index) => {
-      results.set(`${step.sequenceParallel} ${name}`, spread[index]!);
+      results.set(`${step.sequenceParallel} ${name}`, sharded[index]!);
     });
   });
 
@@ -52,7 +52,7 @@ describe.each([2, 4])('BertTaskStage on %i tensor-parallel ranks', (size) => {
       expect(gradient).toBeLessThanOrEqual(bounds.gradient);
       for (const { evaluated, gradients } of ranks) {
         expect(Math.abs(evaluated / whole.evaluated - 1)).toBeLessThanOrEqual(bounds.loss);
-        // what a head computes with is whole on every rank
+        // what a head computes with is replicated
         const zero = gradients.filter((one) => alike.has(one.name) && !one.isPartial);
         for (const one of zero) {
           expect(Math.hypot(...one.values)).toBeLessThan(1e-6);

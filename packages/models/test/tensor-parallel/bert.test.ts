@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from 'vitest';
-import { distance, runSpread, runWhole } from './compare-with-one-process.js';
-import type { SpreadStepOptions, SpreadStepResult } from './ranks/spread-gpt.js';
+import { distance, runSharded, runWhole } from './compare-with-one-process.js';
+import type { ShardedStepOptions, ShardedStepResult } from './ranks/sharded-gpt.js';
 import type { StepOptions } from './small-gpt.js';
 
 // The bounds of tensor-parallel.test.ts, and their reasons; here of the loss, which is 6 (bfloat16: measured
@@ -17,18 +17,18 @@ const cases: readonly (readonly [string, StepOptions])[] = [
 ];
 
 describe.each([2, 4])('BertStage on %i tensor-parallel ranks', (size) => {
-  const results = new Map<string, SpreadStepResult[]>();
+  const results = new Map<string, ShardedStepResult[]>();
 
   beforeAll(async () => {
     const all = [false, true].flatMap((sequenceParallel) =>
       cases.map(([name, options]) => ({ name, step: { ...options, sequenceParallel } })),
     );
-    const spread = await runSpread(
+    const sharded = await runSharded(
       size,
-      all.map(({ step }): SpreadStepOptions => step),
+      all.map(({ step }): ShardedStepOptions => step),
     );
     all.forEach(({ name, step }, index) => {
-      results.set(`${step.sequenceParallel} ${name}`, spread[index]!);
+      results.set(`${step.sequenceParallel} ${name}`, sharded[index]!);
     });
   });
 
@@ -48,8 +48,8 @@ describe.each([2, 4])('BertStage on %i tensor-parallel ranks', (size) => {
     it('what is computed with gathered rows is not a part', () => {
       const [first] = results.get(`${sequenceParallel} layer norm before sublayers`)!;
       const partial = first!.gradients.filter(({ isPartial }) => isPartial).map(({ name }) => name);
-      // two layers of two norms and two row-parallel biases, positions, token types: what the cut sequence
-      // meets
+      // two layers of two norms and two row-parallel biases, positions, token types: what the sharded
+      // sequence meets
       expect(partial.length).toBe(sequenceParallel ? 2 * 6 + 2 : 0);
       expect(partial.some((name) => /head|pooler|final/.test(name))).toBe(false);
     });
@@ -59,17 +59,17 @@ describe.each([2, 4])('BertStage on %i tensor-parallel ranks', (size) => {
 describe.each([false, true])('mistakes are noticed, sequence parallelism %s', (sequenceParallel) => {
   it('each operation left out, and each wait forgotten', async () => {
     const options = { bert: 'pre', sequenceParallel } as const;
-    const [right] = await runSpread(2, [options]);
+    const [right] = await runSharded(2, [options]);
     const numOperations = right![0]!.trace.filter(({ kind }) => kind === 'start').length;
     const faults = (['drop', 'forget'] as const).flatMap((kind) =>
       Array.from({ length: numOperations }, (_, index) => ({ kind, index })),
     );
     const whole = runWhole(options);
-    const faulty = await runSpread(
+    const faulty = await runSharded(
       2,
       faults.map((fault) => ({ ...options, fault })),
     );
-    const isNoticed = (ranks: readonly SpreadStepResult[]): boolean => {
+    const isNoticed = (ranks: readonly ShardedStepResult[]): boolean => {
       const { loss, gradient } = distance(ranks, whole);
       // NaN counts as noticed
       return !(loss / whole.loss <= float32.loss && gradient <= float32.gradient);

@@ -1,19 +1,19 @@
 import { runInMemoryRanks } from '@mtl/comm/testing';
 import { setNumThreads } from '@mtl/kernels';
 import { typescriptThreads } from '@mtl/tooling/typescript-threads';
-import { type PutTogetherOptions, putTogether } from './put-together.js';
-import type { SpreadStepOptions, SpreadStepResult } from './ranks/spread-gpt.js';
+import { mergeShards, type PutTogetherOptions } from './merge-shards.js';
+import type { ShardedStepOptions, ShardedStepResult } from './ranks/sharded-gpt.js';
 import { buildModel, computeStep, evaluateStep, type StepOptions, type StepResult } from './small-gpt.js';
 
 /** Runs steps on in-memory ranks: results[step][rank]. */
-export async function runSpread(
+export async function runSharded(
   size: number,
-  steps: readonly SpreadStepOptions[],
-): Promise<SpreadStepResult[][]> {
-  const ranks = await runInMemoryRanks<SpreadStepResult[]>({
+  steps: readonly ShardedStepOptions[],
+): Promise<ShardedStepResult[][]> {
+  const ranks = await runInMemoryRanks<ShardedStepResult[]>({
     ...typescriptThreads,
     worldSize: size,
-    module: new URL('./ranks/spread-gpt.ts', import.meta.url),
+    module: new URL('./ranks/sharded-gpt.ts', import.meta.url),
     argument: steps,
     timeoutMs: 60_000,
   });
@@ -37,7 +37,7 @@ export function distance(
   whole: StepResult,
   options: PutTogetherOptions = {},
 ): { loss: number; gradient: number } {
-  const gradients = putTogether(
+  const gradients = mergeShards(
     ranks.map((rank) => rank.gradients),
     options,
   );

@@ -39,7 +39,7 @@ describe.each([
     ranks = await runInMemoryRanks<LanguageModelResult>({
       ...typescriptThreads,
       worldSize: size,
-      module: new URL('./ranks/spread-language-model.ts', import.meta.url),
+      module: new URL('./ranks/sharded-language-model.ts', import.meta.url),
       argument: { sequenceParallel, load: original, save: saved() },
       timeoutMs: 60_000,
     });

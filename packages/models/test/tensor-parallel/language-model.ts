@@ -1,4 +1,4 @@
-import { GptLanguageModel, type GptPieces, type GptStage } from '../../src/index.js';
+import { GptLanguageModel, type GptStage, type PipelinedGpt } from '../../src/index.js';
 
 export interface LanguageModelResult {
   /** Logits after each call: a prompt of two sequences, then a token at a time. */
@@ -10,7 +10,7 @@ export interface LanguageModelResult {
 }
 
 /** Generates greedily for two sequences at once, and scores a text. */
-export function useLanguageModel(gpt: GptStage | GptPieces): LanguageModelResult {
+export function useLanguageModel(gpt: GptStage | PipelinedGpt): LanguageModelResult {
   const model = new GptLanguageModel(gpt);
   const cache = model.newCache({ batchSize: 2, capacity: 12 });
   const prompts = [Int32Array.of(3, 1, 4, 1, 5), Int32Array.of(2, 7)];

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from 'vitest';
-import { distance, runSpread, runWhole } from './compare-with-one-process.js';
-import type { SpreadStepOptions, SpreadStepResult } from './ranks/spread-gpt.js';
+import { distance, runSharded, runWhole } from './compare-with-one-process.js';
+import type { ShardedStepOptions, ShardedStepResult } from './ranks/sharded-gpt.js';
 
 const size = 2;
 
@@ -16,18 +16,18 @@ describe.each([false, true])('mistakes are noticed, sequence parallelism %s', (s
   const faults = (['drop', 'forget'] as const).flatMap((kind) =>
     Array.from({ length: numOperations }, (_, index) => ({ kind, index })),
   );
-  const shifts: SpreadStepOptions[] = [
+  const shifts: ShardedStepOptions[] = [
     { sequenceParallel, shift: 'heads' },
     ...(sequenceParallel ? [{ sequenceParallel, shift: 'positions', positions: false } as const] : []),
   ];
-  let none: SpreadStepResult[][];
-  let faulty: SpreadStepResult[][];
-  let shifted: SpreadStepResult[][];
+  let none: ShardedStepResult[][];
+  let faulty: ShardedStepResult[][];
+  let shifted: ShardedStepResult[][];
 
   beforeAll(async () => {
-    const right: SpreadStepOptions[] = [{ sequenceParallel }, { sequenceParallel, positions: false }];
+    const right: ShardedStepOptions[] = [{ sequenceParallel }, { sequenceParallel, positions: false }];
     const wrong = faults.map((fault) => ({ sequenceParallel, fault }));
-    const all = await runSpread(size, [...right, ...wrong, ...shifts]);
+    const all = await runSharded(size, [...right, ...wrong, ...shifts]);
     none = all.slice(0, 2);
     faulty = all.slice(2, 2 + wrong.length);
     shifted = all.slice(2 + wrong.length);

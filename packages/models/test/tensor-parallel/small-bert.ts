@@ -35,7 +35,7 @@ export function smallMaskedBatch(): MaskedTokenBatch {
     sequenceLength,
     tokens: Int32Array.from({ length: size }, (_, index) => (index * 37 + 5) % smallBert.vocabularySize),
     tokenTypes: Int32Array.from({ length: size }, (_, index) => (index < size / 2 ? 0 : 1)),
-    // packed, no sample begins where the rows are cut, for two processes or four
+    // packed, no sample begins where the rows are split, for two ranks or four
     lengths: Int32Array.of(sequenceLength - 3, sequenceLength),
     maskedPositions: Int32Array.of(...masked, 0),
     maskedLabels: Int32Array.of(3, 89, 41, 72, 3, 0),

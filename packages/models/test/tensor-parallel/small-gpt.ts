@@ -96,17 +96,17 @@ export interface BuiltModel<S extends SmallStage = SmallStage> {
   dispose(): void;
 }
 
-export function buildModel(options: StepOptions, spread?: TensorParallel): BuiltModel {
+export function buildModel(options: StepOptions, tensorParallel?: TensorParallel): BuiltModel {
   const { bert, task } = options;
-  if (bert === undefined) return buildGpt(options, spread);
+  if (bert === undefined) return buildGpt(options, tensorParallel);
   return task === undefined
-    ? buildBert(bert, options, spread)
-    : buildTask({ ...options, bert, task }, spread);
+    ? buildBert(bert, options, tensorParallel)
+    : buildTask({ ...options, bert, task }, tensorParallel);
 }
 
-export function buildGpt(options: StepOptions, spread?: TensorParallel): BuiltModel<GptStage> {
+export function buildGpt(options: StepOptions, tensorParallel?: TensorParallel): BuiltModel<GptStage> {
   const model = { ...smallGpt, ...options.model };
-  const stage = new GptStage({ ...stageOptions(options, spread), model });
+  const stage = new GptStage({ ...stageOptions(options, tensorParallel), model });
   return withParameters(stage, options, (how, step) => {
     const batch = smallBatch(step);
     stage[how]({ microBatch: 0, batch, lossFactor: 1 / numLossTokens(batch) });
@@ -116,10 +116,10 @@ export function buildGpt(options: StepOptions, spread?: TensorParallel): BuiltMo
 function buildBert(
   layerNormPlacement: LayerNormPlacement,
   options: StepOptions,
-  spread: TensorParallel | undefined,
+  tensorParallel: TensorParallel | undefined,
 ): BuiltModel<BertStage> {
   const model = { ...smallBert, layerNormPlacement };
-  const stage = new BertStage({ ...stageOptions(options, spread), model });
+  const stage = new BertStage({ ...stageOptions(options, tensorParallel), model });
   const batch = smallMaskedBatch();
   const factors = { lossFactor: 1 / batch.numMasked, sampleLossFactor: 1 / batch.batchSize };
   return withParameters(stage, options, (how) => {
@@ -129,20 +129,23 @@ function buildBert(
 
 function buildTask(
   options: StepOptions & { readonly bert: LayerNormPlacement; readonly task: BertTask },
-  spread: TensorParallel | undefined,
+  tensorParallel: TensorParallel | undefined,
 ): BuiltModel<BertTaskStage> {
   const { bert, task } = options;
   const model = { ...smallBert, layerNormPlacement: bert };
-  const stage = new BertTaskStage({ ...stageOptions(options, spread), model, task });
+  const stage = new BertTaskStage({ ...stageOptions(options, tensorParallel), model, task });
   const batch = smallTaskBatch(task);
   return withParameters(stage, options, (how) => {
     stage[how]({ microBatch: 0, batch, lossFactor: 0, sampleLossFactor: 1 / batch.batchSize });
   });
 }
 
-function stageOptions({ dtype = 'float32', recomputation }: StepOptions, spread: TensorParallel | undefined) {
+function stageOptions(
+  { dtype = 'float32', recomputation }: StepOptions,
+  tensorParallel: TensorParallel | undefined,
+) {
   return {
-    ...({ device: 'cpu', dtype, seed: 5, tensorParallel: spread } as const),
+    ...({ device: 'cpu', dtype, seed: 5, tensorParallel } as const),
     ...(recomputation === undefined ? {} : { recomputation }),
   };
 }

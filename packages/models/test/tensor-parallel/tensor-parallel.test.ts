@@ -1,7 +1,7 @@
 import { numLiveTensors } from '@mtl/kernels';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { distance, runSpread, runWhole } from './compare-with-one-process.js';
-import type { SpreadStepOptions, SpreadStepResult } from './ranks/spread-gpt.js';
+import { distance, runSharded, runWhole } from './compare-with-one-process.js';
+import type { ShardedStepOptions, ShardedStepResult } from './ranks/sharded-gpt.js';
 import { batchSize, type StepOptions, sequenceLength, smallGpt } from './small-gpt.js';
 
 // Rounding: measured 2e-8 and 5e-7 here, in sums of another order; 2e-7 and 2e-6 over longer runs. A gradient
@@ -32,7 +32,7 @@ type Events = readonly (readonly [operation: string, flops: number])[];
  * For every operation in the order in which they were started: what the rank computed between its start and
  * its wait.
  */
-function computedMeanwhile({ trace }: SpreadStepResult): Events {
+function computedMeanwhile({ trace }: ShardedStepResult): Events {
   return trace
     .filter(({ kind }) => kind === 'start')
     .map(({ index, operation, flops }) => {
@@ -45,7 +45,7 @@ function computedMeanwhile({ trace }: SpreadStepResult): Events {
 describe.each([2, 4])('GptStage on %i tensor-parallel ranks', (size) => {
   const { hiddenSize: h, ffnHiddenSize: f, numLayers } = smallGpt;
   const numTokens = batchSize * sequenceLength;
-  const results = new Map<string, SpreadStepResult[]>();
+  const results = new Map<string, ShardedStepResult[]>();
   const key = (sequenceParallel: boolean, name: string): string => `${sequenceParallel} ${name}`;
 
   beforeAll(async () => {
@@ -53,19 +53,19 @@ describe.each([2, 4])('GptStage on %i tensor-parallel ranks', (size) => {
       cases.map(([name, options]) => ({ name: key(sequenceParallel, name), options, sequenceParallel })),
     );
     const steps = all.map(
-      ({ options, sequenceParallel }): SpreadStepOptions => ({ ...options, sequenceParallel }),
+      ({ options, sequenceParallel }): ShardedStepOptions => ({ ...options, sequenceParallel }),
     );
     const before = numLiveTensors();
-    const spread = await runSpread(size, steps);
+    const sharded = await runSharded(size, steps);
     // of all threads of this process
     expect(numLiveTensors()).toBe(before);
     all.forEach(({ name }, index) => {
-      results.set(name, spread[index]!);
+      results.set(name, sharded[index]!);
     });
   });
 
   describe.each([false, true])('sequence parallelism %s', (sequenceParallel) => {
-    const ranksOf = (name: string): SpreadStepResult[] => results.get(key(sequenceParallel, name))!;
+    const ranksOf = (name: string): ShardedStepResult[] => results.get(key(sequenceParallel, name))!;
 
     it.each(cases)('loss and every gradient are those of one process, %s', (name, options) => {
       const tolerance = options.dtype === 'bfloat16' ? bfloat16 : float32;
@@ -90,10 +90,10 @@ describe.each([2, 4])('GptStage on %i tensor-parallel ranks', (size) => {
       }
     });
 
-    it('every sum and every second gathering is on its way while the next product is computed', () => {
-      // 2 x tokens x inputs x outputs of this rank, for one product of backward
-      const product = (outputs: number): number => (2 * numTokens * h * outputs) / size;
-      const [qkv, up, head] = [product(3 * h), product(f), product(96)];
+    it('every reduction and every second all-gather overlaps with the next matmul', () => {
+      // 2 x tokens x inputs x outputs of this rank, for one matmul of backward
+      const matmul = (outputs: number): number => (2 * numTokens * h * outputs) / size;
+      const [qkv, up, head] = [matmul(3 * h), matmul(f), matmul(96)];
       const repeat = (events: Events): Events => Array.from({ length: numLayers }, () => events).flat();
       const statistics: Events = [
         ['allReduce', 0],
@@ -146,8 +146,8 @@ describe.each([2, 4])('GptStage on %i tensor-parallel ranks', (size) => {
 
   it('communicates per layer what Shoeybi et al. say: 8 B S H (t - 1) / t elements in 4 all-reduces', () => {
     for (const { counts } of results.get(key(false, 'as it is'))!) {
-      // besides the layers: the sum of embeddings, that of the head's input gradients, and the loss's three
-      // numbers a token
+      // in addition to the layers: the sum of embeddings, that of the head's input gradients, and the loss's
+      // three numbers a token
       expect(counts.allReduce.calls).toBe(4 * numLayers + 2 + statistics.calls);
       const ringBytes = counts.allReduce.sentBytes * (2 / size);
       const layers = ringBytes - 2 * onRing(2 * whole + statistics.bytes);
@@ -158,7 +158,8 @@ describe.each([2, 4])('GptStage on %i tensor-parallel ranks', (size) => {
 
   it('communicates per layer what Korthikanti et al. say: 4 gatherings, 4 scatterings, 2 gatherings again', () => {
     for (const { counts } of results.get(key(true, 'as it is'))!) {
-      // besides the layers: the embedding's scattering, its gradient's gathering, and both for the head
+      // in addition to the layers: the embedding's scattering, its gradient's gathering, and both for the
+      // head
       expect(counts.allGather.calls).toBe(6 * numLayers + 2);
       expect(counts.reduceScatter.calls).toBe(4 * numLayers + 2);
       expect(counts.allGather.sentBytes).toBe((6 * numLayers + 2) * onRing(whole));

@@ -1,4 +1,4 @@
-import { gptEndsWork } from '@mtl/models';
+import { gptEmbeddingAndHeadCost } from '@mtl/models';
 import { describe, expect, it } from 'vitest';
 import { parseFlags } from '../flags/parse-flags.js';
 import { validateConfiguration } from '../validate-configuration.js';
@@ -21,7 +21,7 @@ function adviceOf(
   );
   const model = gptModelConfiguration(configuration.model, vocabularySize);
   const schedule = pipelineSchedule(configuration.parallel, 8);
-  const work = gptEndsWork(model, configuration.model.sequenceLength);
+  const work = gptEmbeddingAndHeadCost(model, configuration.model.sequenceLength);
   return balanceAdvice(configuration, { model, work, schedule });
 }
 

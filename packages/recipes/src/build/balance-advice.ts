@@ -1,4 +1,4 @@
-import { cutLayers, type EndsWork, type TransformerConfiguration } from '@mtl/models';
+import { type EmbeddingAndHeadCost, partitionLayers, type TransformerConfiguration } from '@mtl/models';
 import { type PipelineSchedule, simulateSchedule } from '@mtl/pipeline/schedules';
 import type { ParallelConfiguration, TrainingConfiguration } from '../pretraining-configuration.js';
 import { layersOfChunks } from './layers-of-chunks.js';
@@ -9,7 +9,7 @@ const notable = 0.05;
 export interface BalanceAdviceOptions {
   readonly model: Pick<TransformerConfiguration, 'numLayers'>;
   /** Of embedding and head, in layers. */
-  readonly work: EndsWork;
+  readonly work: EmbeddingAndHeadCost;
   readonly schedule: PipelineSchedule;
 }
 
@@ -27,7 +27,7 @@ export function balanceAdvice(
   const numChunks = schedule.placement.length;
   if (numChunks === 1 || configuration.parallel.layerLayout !== 'even') return undefined;
   const even = layersOfChunks(configuration, { model, work, numChunks });
-  const balanced = cutLayers({ numLayers: model.numLayers, numChunks, work, layout: 'balanced' });
+  const balanced = partitionLayers({ numLayers: model.numLayers, numChunks, work, layout: 'balanced' });
   const recomputes = configuration.training.recompute.granularity === 'full';
   const [now, then] = [even, balanced].map((layers) =>
     stepTime(
@@ -46,7 +46,7 @@ export function balanceAdvice(
 
 interface StepOptions {
   readonly schedule: PipelineSchedule;
-  readonly work: EndsWork;
+  readonly work: EmbeddingAndHeadCost;
   readonly recomputes: boolean;
 }
 

@@ -3,7 +3,7 @@ import { ConfigurationError, UsageError } from '@mtl/errors';
 import {
   type BertModelConfiguration,
   type BertStage,
-  bertEndsWork,
+  bertEmbeddingAndHeadCost,
   bertParameterNames,
   buildBertStages,
   type MaskedStageBatch,
@@ -50,8 +50,8 @@ export const bertRecipe: ModelRecipe<BertModelConfiguration, MaskedStageBatch, B
   numParameters: numBertParameters,
   parameterNames: bertParameterNames,
   flopsOfHead: (configuration) => ({ headShare: bertOf(configuration).maskProbability }),
-  endsWork: (configuration, model) =>
-    bertEndsWork(model, {
+  embeddingAndHeadCost: (configuration, model) =>
+    bertEmbeddingAndHeadCost(model, {
       sequenceLength: configuration.model.sequenceLength,
       maskedShare: bertOf(configuration).maskProbability,
     }),

@@ -4,7 +4,7 @@ import {
   GptLanguageModel,
   type GptModelConfiguration,
   type GptStage,
-  gptEndsWork,
+  gptEmbeddingAndHeadCost,
   gptParameterNames,
   numLossTokens,
   numParameters,
@@ -43,7 +43,8 @@ export const gptRecipe: ModelRecipe<GptModelConfiguration, StageBatch, GptStage>
   numParameters,
   parameterNames: gptParameterNames,
   flopsOfHead: () => ({}),
-  endsWork: (configuration, model) => gptEndsWork(model, configuration.model.sequenceLength),
+  embeddingAndHeadCost: (configuration, model) =>
+    gptEmbeddingAndHeadCost(model, configuration.model.sequenceLength),
   buildStages: buildGptStages,
   losses: () => [{ name: 'lm_loss', per: 'token', count: numLossTokens }],
   openHuggingFace: ({ model }, directory) =>

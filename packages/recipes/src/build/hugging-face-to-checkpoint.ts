@@ -55,7 +55,7 @@ export async function huggingFaceToCheckpoint(options: {
 
   const tokenizerOptions = huggingFaceTokenizer(found.tokenizerFiles);
   const tokenizer = tokenizerOptions && (await createTokenizer(tokenizerOptions));
-  const work = recipe.endsWork(configuration, model);
+  const work = recipe.embeddingAndHeadCost(configuration, model);
   const { parameters } = recipe.buildStages({
     ...({ model, device: 'cpu', dtype: 'float32', seed: 0, placement: [0], rank: 0 } as const),
     layers: layersOfChunks(configuration, { model, work, numChunks: 1 }),

@@ -1,5 +1,5 @@
 import type { Slice } from '@mtl/autograd';
-import { cutLayers, type EndsWork, type TransformerConfiguration } from '@mtl/models';
+import { type EmbeddingAndHeadCost, partitionLayers, type TransformerConfiguration } from '@mtl/models';
 import type { ParallelConfiguration } from '../pretraining-configuration.js';
 
 /** The layers of each chunk of a pipeline, in the order of the model, as the flags say. */
@@ -7,10 +7,10 @@ export function layersOfChunks(
   { parallel }: { readonly parallel: Pick<ParallelConfiguration, 'layerLayout'> },
   options: {
     readonly model: Pick<TransformerConfiguration, 'numLayers'>;
-    readonly work: EndsWork;
+    readonly work: EmbeddingAndHeadCost;
     readonly numChunks: number;
   },
 ): readonly Slice[] {
   const { model, work, numChunks } = options;
-  return cutLayers({ numLayers: model.numLayers, numChunks, layout: parallel.layerLayout, work });
+  return partitionLayers({ numLayers: model.numLayers, numChunks, layout: parallel.layerLayout, work });
 }

@@ -6,12 +6,12 @@ import type { CausalLanguageModel } from '@mtl/inference';
 import { cast, type Device, type DType, Tensor } from '@mtl/kernels';
 import {
   buildGptStages,
-  cutLayers,
   GptLanguageModel,
   type GptModelConfiguration,
-  type GptPieces,
   type GptStage,
-  gptEndsWork,
+  gptEmbeddingAndHeadCost,
+  type PipelinedGpt,
+  partitionLayers,
 } from '@mtl/models';
 import { openDeviceOfRank } from './open-device-of-rank.js';
 import { type GptWeights, type OpenGptWeightsOptions, openGptWeights } from './open-gpt-weights.js';
@@ -94,7 +94,7 @@ function partOf(
     readonly dtype: DType;
     readonly processes: TrainingProcesses | undefined;
   },
-): { readonly whole: GptStage | GptPieces; readonly parameters: readonly Parameter[] } {
+): { readonly whole: GptStage | PipelinedGpt; readonly parameters: readonly Parameter[] } {
   const { device, dtype, processes } = options;
   const { tp, pp } = processes?.groups ?? {};
   const placement = Array.from({ length: pp?.size ?? 1 }, (_, rank) => rank);
@@ -105,11 +105,11 @@ function partOf(
     placement,
     seed: 0,
     rank: pp?.rank ?? 0,
-    layers: cutLayers({
+    layers: partitionLayers({
       numLayers: model.numLayers,
       numChunks: placement.length,
       layout: 'balanced',
-      work: gptEndsWork(model, sequenceLength),
+      work: gptEmbeddingAndHeadCost(model, sequenceLength),
     }),
     tensorParallel: tp && { group: tp, sequenceParallel: false },
   });

@@ -1,6 +1,6 @@
 import type { Parameter } from '@mtl/autograd';
 import type { DType } from '@mtl/kernels';
-import type { BuildStagesOptions, EndsWork, Stages, TransformerConfiguration } from '@mtl/models';
+import type { BuildStagesOptions, EmbeddingAndHeadCost, Stages, TransformerConfiguration } from '@mtl/models';
 import {
   GraphedStage,
   type GraphedStageOptions,
@@ -27,7 +27,7 @@ export interface ModelPartOptions<Model extends TransformerConfiguration, Chunk>
   };
   readonly model: Model;
   /** Of embedding and head, in layers. */
-  readonly work: EndsWork;
+  readonly work: EmbeddingAndHeadCost;
   readonly buildStages: (options: BuildStagesOptions<Model>) => Stages<Chunk>;
   readonly processes: TrainingProcesses;
   readonly dtype: DType;

@@ -3,7 +3,7 @@ import type { ProcessGroup } from '@mtl/comm';
 import type { NumberedBatch, SplitDatasets, SplitDatasetsOptions, Tokenizer } from '@mtl/data';
 import type {
   BuildStagesOptions,
-  EndsWork,
+  EmbeddingAndHeadCost,
   Stages,
   TokenizerFileSource,
   TransformerConfiguration,
@@ -80,7 +80,7 @@ export interface ModelRecipe<Model extends TransformerConfiguration, Batch exten
   parameterNames(model: Model): readonly string[];
   /** What the model's own part of the FLOPs depends on. */
   flopsOfHead(configuration: PretrainingConfiguration): Pick<ModelFlopsShape, 'headShare'>;
-  endsWork(configuration: PretrainingConfiguration, model: Model): EndsWork;
+  embeddingAndHeadCost(configuration: PretrainingConfiguration, model: Model): EmbeddingAndHeadCost;
   buildStages(options: BuildStagesOptions<Model>): Stages<Chunk>;
   losses(model: Model): readonly LossKind<Batch>[];
   openHuggingFace(

@@ -194,7 +194,7 @@ export class Training {
       dtype,
       recorder: profiler,
       onMessage,
-      work: recipe.endsWork(configuration, model),
+      work: recipe.embeddingAndHeadCost(configuration, model),
       buildStages: recipe.buildStages,
     });
     const optimizer = trainingOptimizer({

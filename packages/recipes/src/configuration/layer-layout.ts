@@ -1,5 +1,5 @@
 import { ConfigurationError } from '@mtl/errors';
-import { cutLayers, type LayerLayout } from '@mtl/models';
+import { type LayerLayout, partitionLayers } from '@mtl/models';
 import type { FlagReader } from './flag-reader.js';
 
 export interface LayerLayoutOptions {
@@ -23,7 +23,7 @@ export function layerLayout(options: LayerLayoutOptions): LayerLayout {
   const { numLayers, numChunks } = options;
   const layout = layoutOf(options);
   // whether it can be split does not depend on the work
-  cutLayers({ numLayers, numChunks, layout, work: { embedding: 0, head: 0 } });
+  partitionLayers({ numLayers, numChunks, layout, work: { embedding: 0, head: 0 } });
   return layout;
 }
 

@@ -135,13 +135,13 @@ refusals(
       '--pipeline-model-parallel-size 5',
       5,
       'MTL_PIPELINE_LAYERS',
-      /4 layers cannot be cut into 5 pieces; expected at most 4 pieces/,
+      /4 layers cannot be split into 5 chunks; expected at most 4 chunks/,
     ],
     [
       '--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout Ett|tttL',
       2,
       'MTL_PIPELINE_LAYERS',
-      /pieces of 2, 3 layers.*expected 2 numbers of 1 or more whose sum is 4/,
+      /chunks of 2, 3 layers.*expected 2 numbers of 1 or more whose sum is 4/,
     ],
     [
       '--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout Ettt|tmL',

@@ -7,7 +7,7 @@ import {
   type BertModelConfiguration,
   type BertTask,
   type BertTaskStage,
-  bertTaskEndsWork,
+  bertTaskEmbeddingAndHeadCost,
   bertTaskParameters,
   buildBertTaskStages,
 } from '@mtl/models';
@@ -117,7 +117,7 @@ export class FineTuningRun {
       dtype,
       recorder: undefined,
       onMessage: options.onMessage,
-      work: bertTaskEndsWork(model, { sequenceLength, task: bertTask }),
+      work: bertTaskEmbeddingAndHeadCost(model, { sequenceLength, task: bertTask }),
       buildStages: (stages) => buildBertTaskStages({ ...stages, task: bertTask }),
     });
     this.#optimizer = trainingOptimizer({

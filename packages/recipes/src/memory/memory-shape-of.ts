@@ -42,7 +42,7 @@ function pipelineOf(configuration: PretrainingConfiguration, model: TransformerC
   const schedule = pipelineSchedule(parallel, training.numMicroBatches);
   const layers = layersOfChunks(configuration, {
     model,
-    work: recipeOf(configuration).endsWork(configuration, model),
+    work: recipeOf(configuration).embeddingAndHeadCost(configuration, model),
     numChunks: schedule.placement.length,
   });
   return { schedule, numLayers: layers.map(({ start, end }) => end - start) };

@@ -5,7 +5,7 @@ import { type BuildStagesOptions, buildStages, type Stages } from './build-stage
 export type BuildBertStagesOptions = BuildStagesOptions<BertModelConfiguration>;
 export type BertStages = Stages<BertStage>;
 
-/** The chunks of a BERT that lie on one rank (see `buildStages`). */
+/** The chunks of a BERT on one rank (see `buildStages`). */
 export function buildBertStages(options: BuildBertStagesOptions): BertStages {
   return buildStages(options, { isTied: true, newStage: (stage) => new BertStage(stage) });
 }

@@ -5,7 +5,7 @@ import type { TransformerStageOptions } from '../blocks/transformer-stage.js';
 
 export interface BuildStagesOptions<Model extends TransformerConfiguration>
   extends Omit<TransformerStageOptions<Model>, 'layers' | 'wordEmbedding'> {
-  /** The layers of each chunk, in the order of the model (see `cutLayers`). */
+  /** The layers of each chunk, in the order of the model (see `partitionLayers`). */
   readonly layers: readonly Slice[];
   /** The pipeline rank of each chunk: a schedule's placement. */
   readonly placement: readonly number[];
@@ -13,37 +13,37 @@ export interface BuildStagesOptions<Model extends TransformerConfiguration>
   readonly rank: number;
 }
 
-/** A rank's pieces of a model. */
-export interface Stages<Piece> {
+/** A rank's stages of a model. */
+export interface Stages<Stage> {
   /** By number of the chunk: 0 holds the embeddings, the last the head. */
-  readonly stages: ReadonlyMap<number, Piece>;
+  readonly stages: ReadonlyMap<number, Stage>;
   /** Of all stages, each once, in the order in which forward uses them. */
   readonly parameters: readonly Parameter[];
 }
 
-/** How the pieces of a kind of model are made. */
-export interface KindOfStage<Model extends TransformerConfiguration, Piece> {
+/** How the stages of a kind of model are built. */
+export interface StageKind<Model extends TransformerConfiguration, Stage> {
   /** Whether the head is tied to the token embedding. */
   readonly isTied: boolean;
-  readonly newStage: (options: TransformerStageOptions<Model>) => Piece;
+  readonly newStage: (options: TransformerStageOptions<Model>) => Stage;
 }
 
 /**
- * Builds the chunks of a model that lie on one rank. A tied embedding whose first and last chunk lie here is
- * one parameter; on two ranks each has a copy, whose gradients are parts (axis pp).
+ * Builds the model chunks of one rank. A tied embedding whose first and last chunk are both here is one
+ * parameter; on two ranks each has a copy, whose gradients are partial sums (axis pp).
  */
 export function buildStages<
   Model extends TransformerConfiguration,
-  Piece extends { readonly parameters: readonly Parameter[] },
->(options: BuildStagesOptions<Model>, { isTied, newStage }: KindOfStage<Model, Piece>): Stages<Piece> {
+  Stage extends { readonly parameters: readonly Parameter[] },
+>(options: BuildStagesOptions<Model>, { isTied, newStage }: StageKind<Model, Stage>): Stages<Stage> {
   const { layers, placement, rank, ...common } = options;
   const { model, tensorParallel } = options;
-  const isOnBothEnds = isTied && placement[0] !== placement.at(-1);
+  const isOnFirstAndLastRank = isTied && placement[0] !== placement.at(-1);
   const holdsWords = placement[0] === rank || (isTied && placement.at(-1) === rank);
   const wordEmbedding = holdsWords
-    ? vocabularyTable({ model, tensorParallel, name: wordEmbeddingName, isOnBothEnds })
+    ? vocabularyTable({ model, tensorParallel, name: wordEmbeddingName, isOnFirstAndLastRank })
     : undefined;
-  const stages = new Map<number, Piece>();
+  const stages = new Map<number, Stage>();
   placement.forEach((holder, chunk) => {
     if (holder !== rank) return;
     stages.set(chunk, newStage({ ...common, layers: layers[chunk]!, wordEmbedding }));

@@ -29,7 +29,7 @@ function stageOf(model: Partial<GptModelConfiguration>, tensorParallel: TensorPa
   });
 }
 
-describe('a GPT stage that cannot be cut evenly is refused with the nearest that can', () => {
+describe('refuses a GPT stage that cannot be sharded evenly, with the nearest sizes that can', () => {
   const refusal = (message: string, expected: string) =>
     expect.objectContaining({ code: 'MTL_TENSOR_PARALLEL_SIZE', message, expected });
   const over4 = (what: string): string => `${what} cannot be cut evenly over 4 tensor-parallel processes`;
@@ -53,16 +53,16 @@ describe('a GPT stage that cannot be cut evenly is refused with the nearest that
       over4('6 positions of a sequence'),
       '3 or 6 processes, or 4 or 8 positions of a sequence',
     );
-    const cut = stageOf({}, alone(0, 4, true));
-    expect(() => cut.boundaryShape(batch)).toThrow(refused);
-    expect(() => cut.forward({ microBatch: 0, batch, lossFactor: 1 })).toThrow(refused);
-    expect(cut.boundaryShape({ ...batch, sequenceLength: 8 })).toEqual([2, 2, 32]);
+    const stage = stageOf({}, alone(0, 4, true));
+    expect(() => stage.boundaryShape(batch)).toThrow(refused);
+    expect(() => stage.forward({ microBatch: 0, batch, lossFactor: 1 })).toThrow(refused);
+    expect(stage.boundaryShape({ ...batch, sequenceLength: 8 })).toEqual([2, 2, 32]);
     expect(stageOf({}, alone(0, 4)).boundaryShape(batch)).toEqual([6, 2, 32]);
   });
 });
 
 describe('what a rank holds', () => {
-  it('covers every parameter once: shards side by side, copies said to be copies', () => {
+  it('covers every parameter once: contiguous shards, and copies that are declared', () => {
     const size = 4;
     const ranks = Array.from({ length: size }, (_, rank) => stageOf({}, alone(rank, size)).parameters);
     const whole = stageOf({}, alone(0, 1)).parameters;
@@ -75,7 +75,8 @@ describe('what a rank holds', () => {
       expect(own[0]!.partialOver).toEqual([]);
     });
     const copied = ranks[0]!.filter(({ replicatedOver }) => replicatedOver.includes('tp'));
-    // layer norms, row-parallel biases and positions; their gradients are parts once the sequence is cut
+    // layer norms, row-parallel biases and positions; their gradients are partial sums once the sequence is
+    // sharded
     expect(copied.length).toBe(2 * 6 + 2 + 1);
     const partial = stageOf({}, alone(0, size, true)).parameters.filter(({ partialOver }) =>
       partialOver.includes('tp'),

@@ -1,10 +1,15 @@
-// What embedding and head of a GPT cost, in layers, beside what `gptEndsWork` says: stages of one layer with
-// and without them, forward and backward of one sample. By processor time of one thread, so that other work
-// on the machine counts little.
+// What embedding and head of a GPT cost, in layers, next to `gptEmbeddingAndHeadCost`: stages of one layer
+// with and without them, forward and backward of one sample. By processor time of one thread, so that other
+// work on the machine counts little.
 // Usage: npm run bench -- [float32 or bfloat16] [sequence length] [repetitions]
 import { allocateParameters, initializeParameter } from '@mtl/autograd';
 import { type DType, setNumThreads, Tensor } from '@mtl/kernels';
-import { type GptModelConfiguration, GptStage, gptEndsWork, type TokenBatch } from '../src/index.js';
+import {
+  type GptModelConfiguration,
+  GptStage,
+  gptEmbeddingAndHeadCost,
+  type TokenBatch,
+} from '../src/index.js';
 
 const dtype = (process.argv[2] ?? 'float32') as DType;
 const sequenceLength = Number(process.argv[3] ?? 256);
@@ -30,8 +35,8 @@ const batch: TokenBatch = {
 };
 
 /**
- * Least processor milliseconds of forward and backward of a layer of three, with what stands at its end of
- * the model.
+ * Least processor milliseconds of forward and backward of a layer of three, with the embedding or the
+ * head next to it.
  */
 function timeLayer(model: GptModelConfiguration, layer: number): number {
   const layers = { start: layer, end: layer + 1 };
@@ -50,7 +55,7 @@ function timeLayer(model: GptModelConfiguration, layer: number): number {
     if (stage.isLast) stage.takeLoss(0).dispose();
     input?.dispose();
     outputGradient?.dispose();
-    // the first one makes primitives and touches memory for the first time
+    // the first one creates primitives and touches memory for the first time
     if (repetition > 0) least = Math.min(least, (user + system) / 1000);
   }
   storage.dispose();
@@ -75,10 +80,10 @@ for (const { name, ...shape } of shapes) {
     attentionDropout: 0.1,
   };
   const [first, middle, last] = [0, 1, 2].map((layer) => timeLayer(model, layer)) as [number, number, number];
-  const said = gptEndsWork(model, sequenceLength);
+  const formula = gptEmbeddingAndHeadCost(model, sequenceLength);
   const of = (total: number): string => (total / middle - 1).toFixed(3);
   console.log(
-    `${name}: a layer ${middle.toFixed(1)} ms, embedding ${of(first)} (said ${said.embedding.toFixed(3)}), ` +
-      `head ${of(last)} (said ${said.head.toFixed(3)})`,
+    `${name}: a layer ${middle.toFixed(1)} ms, embedding ${of(first)} (formula ${formula.embedding.toFixed(3)}), ` +
+      `head ${of(last)} (formula ${formula.head.toFixed(3)})`,
   );
 }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { GptModelConfiguration } from '../gpt/gpt-model-configuration.js';
 import { buildGptStages } from './build-gpt-stages.js';
-import { cutLayers } from './cut-layers.js';
+import { partitionLayers } from './partition-layers.js';
 
 const model: GptModelConfiguration = {
   numLayers: 4,
@@ -21,7 +21,7 @@ const model: GptModelConfiguration = {
 const words = 'embedding.word_embeddings.weight';
 
 function build(placement: readonly number[], rank: number, changes: Partial<GptModelConfiguration> = {}) {
-  const layers = cutLayers({
+  const layers = partitionLayers({
     numLayers: 4,
     numChunks: placement.length,
     layout: 'even',
@@ -39,7 +39,7 @@ function build(placement: readonly number[], rank: number, changes: Partial<GptM
 }
 
 describe('buildGptStages', () => {
-  it('gives each rank its chunks, and all parameters to somebody', () => {
+  it('gives each rank its chunks, and every parameter to a rank', () => {
     const placement = [0, 1, 0, 1];
     const [first, second] = [build(placement, 0), build(placement, 1)];
     expect([...first.stages.keys()]).toEqual([0, 2]);

@@ -11,7 +11,7 @@ export interface PutTogetherOptions {
  * The gradient of every whole parameter, from those of all tensor-parallel ranks: shards side by side, parts
  * summed. Throws where copies that should be the same are not, bit for bit.
  */
-export function putTogether(
+export function mergeShards(
   ranks: readonly (readonly ParameterGradient[])[],
   { unsummed }: PutTogetherOptions = {},
 ): Map<string, Float64Array> {

@@ -5,7 +5,7 @@ import { type BuildStagesOptions, buildStages, type Stages } from './build-stage
 export type BuildGptStagesOptions = BuildStagesOptions<GptModelConfiguration>;
 export type GptStages = Stages<GptStage>;
 
-/** The chunks of a GPT that lie on one rank (see `buildStages`). */
+/** The chunks of a GPT on one rank (see `buildStages`). */
 export function buildGptStages(options: BuildGptStagesOptions): GptStages {
   return buildStages(options, {
     isTied: options.model.tieEmbeddings,

@@ -2,11 +2,11 @@ import type { ParameterOptions } from '@mtl/autograd';
 import { isSharded, type TensorParallel } from '@mtl/tensor-parallel';
 
 /**
- * What a parameter is that every tensor-parallel process holds whole: counted once in norms; and under
- * sequence parallelism, where each process has seen its part of the sequence only, of a gradient that is a
- * part.
+ * Options of a parameter that is replicated over the tensor-parallel ranks: it is counted once in norms; and
+ * under sequence parallelism, where each rank sees only its shard of the sequence, its gradient is a partial
+ * sum.
  */
-export function wholeOnEveryRank(
+export function replicationOverTensorParallel(
   tensorParallel: TensorParallel | undefined,
 ): Pick<ParameterOptions, 'replicatedOver' | 'partialOver'> {
   if (!isSharded(tensorParallel)) return {};

@@ -9,7 +9,7 @@ export interface BuildBertTaskStagesOptions extends BuildStagesOptions<BertModel
 export type BertTaskStages = Stages<BertTaskStage>;
 
 /**
- * The chunks of a BERT for a fine-tuning task that lie on one rank (see `buildStages`). No head is tied to
+ * The chunks of a BERT for a fine-tuning task on one rank (see `buildStages`). No head is tied to
  * the embedding.
  */
 export function buildBertTaskStages({ task, ...options }: BuildBertTaskStagesOptions): BertTaskStages {

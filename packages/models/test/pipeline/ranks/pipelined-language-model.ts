@@ -1,11 +1,11 @@
 import { allocateParameters, initializeParameter } from '@mtl/autograd';
 import { ProcessMesh, type World } from '@mtl/comm';
 import { setNumThreads, setPoison } from '@mtl/kernels';
-import { buildGptStages, cutLayers } from '../../../src/index.js';
+import { buildGptStages, partitionLayers } from '../../../src/index.js';
 import { type LanguageModelResult, useLanguageModel } from '../../tensor-parallel/language-model.js';
 import { smallGpt } from '../../tensor-parallel/small-gpt.js';
 
-export interface LanguageModelInPieces {
+export interface PipelinedLanguageModel {
   readonly numLayers: number;
   /** The pipeline rank of each chunk. */
   readonly placement: readonly number[];
@@ -13,10 +13,10 @@ export interface LanguageModelInPieces {
   readonly seed: number;
 }
 
-/** Generates and scores with a model whose pieces lie on the ranks of a pipeline. */
-export default function languageModelInPieces(
+/** Generates and scores with a model whose stages are on the ranks of a pipeline. */
+export default function pipelinedLanguageModel(
   world: World,
-  { numLayers, placement, tp, seed }: LanguageModelInPieces,
+  { numLayers, placement, tp, seed }: PipelinedLanguageModel,
 ): LanguageModelResult {
   setNumThreads(1);
   setPoison(true);
@@ -24,7 +24,7 @@ export default function languageModelInPieces(
   const group = world.createGroup({ name: 'pp', ranks: mesh.groupOf(world.rank, ['pp']) });
   const tensorGroup = world.createGroup({ name: 'tp', ranks: mesh.groupOf(world.rank, ['tp']) });
   const model = { ...smallGpt, numLayers };
-  const layers = cutLayers({
+  const layers = partitionLayers({
     numLayers,
     numChunks: placement.length,
     layout: 'balanced',

@@ -2,42 +2,42 @@ import type { Slice } from '@mtl/autograd';
 import { ConfigurationError } from '@mtl/errors';
 
 /**
- * How layers are dealt out to the chunks of a pipeline: `even` numbers as Megatron-LM has them, numbers
- * `balanced` by work, or given numbers, one for each chunk in the order of the model.
+ * How layers are assigned to the model chunks of a pipeline: `even` numbers as in Megatron-LM, numbers
+ * `balanced` by cost, or given numbers, one for each chunk in the order of the model.
  */
 export type LayerLayout = 'even' | 'balanced' | readonly number[];
 
-/** Work outside of layers, in layers. */
-export interface EndsWork {
+/** The cost of computation outside of layers, in layers. */
+export interface EmbeddingAndHeadCost {
   /** Of the first chunk: the embeddings. */
   readonly embedding: number;
   /** Of the last chunk: the head with the loss. */
   readonly head: number;
 }
 
-export interface CutLayersOptions {
+export interface PartitionLayersOptions {
   readonly numLayers: number;
-  /** Pieces of the model: p stages of v chunks are p v. */
+  /** Chunks of the model: p stages of v chunks are p v. */
   readonly numChunks: number;
   readonly layout: LayerLayout;
-  readonly work: EndsWork;
+  readonly work: EmbeddingAndHeadCost;
 }
 
 /**
  * The layers of each chunk, in the order of the model. Chunk c of rank r is number c p + r where schedules
- * deal them out in rounds, so that even pieces are those of Narayanan et al. 2021, section 2.2.2.
+ * assign them round-robin, so that even chunks are those of Narayanan et al. 2021, section 2.2.2.
  *
- * @throws ConfigurationError `MTL_PIPELINE_LAYERS` when they cannot be cut so, with the nearest numbers that
- *   can
+ * @throws ConfigurationError `MTL_PIPELINE_LAYERS` when they cannot be split so, with the nearest numbers
+ *   that can
  */
-export function cutLayers(options: CutLayersOptions): readonly Slice[] {
+export function partitionLayers(options: PartitionLayersOptions): readonly Slice[] {
   const { numLayers, numChunks, layout } = options;
   if (numChunks > numLayers) {
     throw new ConfigurationError(
       'MTL_PIPELINE_LAYERS',
-      `${numLayers} layers cannot be cut into ${numChunks} pieces`,
+      `${numLayers} layers cannot be split into ${numChunks} chunks`,
       {
-        expected: `at most ${numLayers} pieces: every piece has a layer`,
+        expected: `at most ${numLayers} chunks: every chunk needs a layer`,
         remedy: 'choose fewer stages or fewer chunks per stage',
         details: { numLayers, numChunks },
       },
@@ -57,14 +57,14 @@ function slicesOf(numbers: readonly number[]): Slice[] {
 
 function checkedNumbers(
   numbers: readonly number[],
-  { numLayers, numChunks }: CutLayersOptions,
+  { numLayers, numChunks }: PartitionLayersOptions,
 ): readonly number[] {
   const sum = numbers.reduce((total, number) => total + number, 0);
   const isWhole = numbers.every((number) => Number.isSafeInteger(number) && number >= 1);
   if (numbers.length === numChunks && sum === numLayers && isWhole) return numbers;
   throw new ConfigurationError(
     'MTL_PIPELINE_LAYERS',
-    `pieces of ${numbers.join(', ')} layers, where ${numLayers} layers go into ${numChunks} pieces`,
+    `chunks of ${numbers.join(', ')} layers for ${numLayers} layers in ${numChunks} chunks`,
     {
       expected: `${numChunks} numbers of 1 or more whose sum is ${numLayers}`,
       details: { numbers, numLayers, numChunks },
@@ -72,15 +72,15 @@ function checkedNumbers(
   );
 }
 
-function evenNumbers({ numLayers, numChunks }: CutLayersOptions): number[] {
+function evenNumbers({ numLayers, numChunks }: PartitionLayersOptions): number[] {
   if (numLayers % numChunks === 0) return new Array<number>(numChunks).fill(numLayers / numChunks);
   const below = numLayers - (numLayers % numChunks);
   throw new ConfigurationError(
     'MTL_PIPELINE_LAYERS',
-    `${numLayers} layers are no even pieces for ${numChunks}`,
+    `${numLayers} layers cannot be split evenly into ${numChunks} chunks`,
     {
       expected: [below, below + numChunks].filter((number) => number > 0).join(' or '),
-      remedy: 'or balance them by work',
+      remedy: 'or balance them by cost',
     },
   );
 }
@@ -90,7 +90,7 @@ function evenNumbers({ numLayers, numChunks }: CutLayersOptions): number[] {
  * among these the most alike. Chunks between the ends differ by one layer at most, the larger ones last:
  * early stages keep more activations.
  */
-function balancedNumbers({ numLayers, numChunks, work }: CutLayersOptions): readonly number[] {
+function balancedNumbers({ numLayers, numChunks, work }: PartitionLayersOptions): readonly number[] {
   if (numChunks === 1) return [numLayers];
   const numBetween = numChunks - 2;
   let best:

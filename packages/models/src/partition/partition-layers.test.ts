@@ -1,15 +1,15 @@
 import { describe, expect, it } from 'vitest';
 import type { GptModelConfiguration } from '../gpt/gpt-model-configuration.js';
-import { cutLayers, type EndsWork, type LayerLayout } from './cut-layers.js';
-import { gptEndsWork } from './gpt-ends-work.js';
+import { gptEmbeddingAndHeadCost } from './gpt-embedding-and-head-cost.js';
+import { type EmbeddingAndHeadCost, type LayerLayout, partitionLayers } from './partition-layers.js';
 
-const none: EndsWork = { embedding: 0, head: 0 };
+const none: EmbeddingAndHeadCost = { embedding: 0, head: 0 };
 
 function numbers(numLayers: number, numChunks: number, layout: LayerLayout, work = none): number[] {
-  const cut = cutLayers({ numLayers, numChunks, layout, work });
-  expect(cut[0]!.start).toBe(0);
-  expect(cut.map(({ end }) => end)).toEqual([...cut.slice(1).map(({ start }) => start), numLayers]);
-  return cut.map(({ start, end }) => end - start);
+  const slices = partitionLayers({ numLayers, numChunks, layout, work });
+  expect(slices[0]!.start).toBe(0);
+  expect(slices.map(({ end }) => end)).toEqual([...slices.slice(1).map(({ start }) => start), numLayers]);
+  return slices.map(({ start, end }) => end - start);
 }
 
 /** All ways to deal layers out, a layer at least to each. */
@@ -22,18 +22,18 @@ function* allWays(numLayers: number, numChunks: number): Generator<number[]> {
   }
 }
 
-const worksOf = (counts: readonly number[], { embedding, head }: EndsWork): number[] =>
+const worksOf = (counts: readonly number[], { embedding, head }: EmbeddingAndHeadCost): number[] =>
   counts.map(
     (count, chunk) => count + (chunk === 0 ? embedding : 0) + (chunk === counts.length - 1 ? head : 0),
   );
 
-describe('cutLayers', () => {
+describe('partitionLayers', () => {
   it('puts chunk c of rank r at layer c L/v + r L/(p v), as Narayanan et al. 2021', () => {
     const [p, v, L] = [4, 2, 16];
-    const cut = cutLayers({ numLayers: L, numChunks: p * v, layout: 'even', work: none });
+    const slices = partitionLayers({ numLayers: L, numChunks: p * v, layout: 'even', work: none });
     for (let rank = 0; rank < p; rank++) {
       for (let chunk = 0; chunk < v; chunk++) {
-        expect(cut[chunk * p + rank]!.start).toBe(chunk * (L / v) + rank * (L / (p * v)));
+        expect(slices[chunk * p + rank]!.start).toBe(chunk * (L / v) + rank * (L / (p * v)));
       }
     }
   });
@@ -68,21 +68,21 @@ describe('cutLayers', () => {
       vocabularySize: 50257,
       numLayers: 12,
     } as GptModelConfiguration;
-    const work = gptEndsWork(gpt2, 1024);
+    const work = gptEmbeddingAndHeadCost(gpt2, 1024);
     expect(work.head).toBeCloseTo(4.46, 2);
     expect(numbers(12, 2, 'balanced', work)).toEqual([8, 4]);
   });
 
   it.each<[string, number, number, LayerLayout, RegExp]>([
-    ['more pieces than layers', 4, 5, 'balanced', /4 layers cannot be cut into 5 pieces/],
-    ['numbers that are not even', 12, 5, 'even', /12 layers are no even pieces for 5/],
-    ['numbers with another sum', 12, 2, [6, 5], /pieces of 6, 5 layers, where 12 layers go into 2/],
-    ['numbers for another pipeline', 12, 3, [6, 6], /go into 3 pieces/],
-    ['a piece without a layer', 12, 3, [6, 6, 0], /go into 3 pieces/],
+    ['more chunks than layers', 4, 5, 'balanced', /4 layers cannot be split into 5 chunks/],
+    ['numbers that are not even', 12, 5, 'even', /12 layers cannot be split evenly into 5 chunks/],
+    ['numbers with another sum', 12, 2, [6, 5], /chunks of 6, 5 layers for 12 layers in 2/],
+    ['numbers for another pipeline', 12, 3, [6, 6], /12 layers in 3 chunks/],
+    ['a chunk without a layer', 12, 3, [6, 6, 0], /12 layers in 3 chunks/],
   ])('refuses %s', (_, numLayers, numChunks, layout, message) => {
-    expect(() => cutLayers({ numLayers, numChunks, layout, work: none })).toThrow(message);
+    expect(() => partitionLayers({ numLayers, numChunks, layout, work: none })).toThrow(message);
     try {
-      cutLayers({ numLayers, numChunks, layout, work: none });
+      partitionLayers({ numLayers, numChunks, layout, work: none });
     } catch (error) {
       expect(error).toMatchObject({ code: 'MTL_PIPELINE_LAYERS', expected: expect.anything() });
     }

@@ -4,7 +4,7 @@ import { parameterTensors, readHuggingFaceGpt2, writeHuggingFaceGpt2 } from '../
 import { type LanguageModelResult, useLanguageModel } from '../language-model.js';
 import { buildGpt } from '../small-gpt.js';
 
-export interface SpreadLanguageModelOptions {
+export interface ShardedLanguageModelOptions {
   readonly sequenceParallel: boolean;
   /** A Hugging Face directory to load the model from. */
   readonly load: string;
@@ -13,9 +13,9 @@ export interface SpreadLanguageModelOptions {
 }
 
 /** Loads a model's slices, generates and scores with it, and saves it. */
-export default async function spreadLanguageModel(
+export default async function shardedLanguageModel(
   world: World,
-  { sequenceParallel, load, save }: SpreadLanguageModelOptions,
+  { sequenceParallel, load, save }: ShardedLanguageModelOptions,
 ): Promise<LanguageModelResult> {
   setNumThreads(1);
   setPoison(true);

@@ -4,14 +4,14 @@ import { type GroupFault, ObservedGroup, type TraceEvent } from '../observed-gro
 import { buildModel, computeStep, evaluateStep, type StepOptions, type StepResult } from '../small-gpt.js';
 
 /** A step as a rank computes it. */
-export interface SpreadStepOptions extends StepOptions {
+export interface ShardedStepOptions extends StepOptions {
   readonly sequenceParallel: boolean;
   readonly fault?: GroupFault;
   /** Rank 1 takes the masks of rank 0: of its heads, or of its positions. */
   readonly shift?: 'heads' | 'positions';
 }
 
-export interface SpreadStepResult extends StepResult {
+export interface ShardedStepResult extends StepResult {
   readonly evaluated: number;
   /** What the training step communicated, evaluation left out. */
   readonly counts: Readonly<Record<'allReduce' | 'allGather' | 'reduceScatter', OperationCount>>;
@@ -19,15 +19,15 @@ export interface SpreadStepResult extends StepResult {
 }
 
 /** Computes steps one after the other, each with a model of its own. */
-export default function spreadGpt(world: World, steps: readonly SpreadStepOptions[]): SpreadStepResult[] {
+export default function shardedGpt(world: World, steps: readonly ShardedStepOptions[]): ShardedStepResult[] {
   // as many ranks as there are threads share the cores
   setNumThreads(1);
-  // memory that nobody wrote must not look right because it held the same values before
+  // unwritten memory must not look right because it held the same values before
   setPoison(true);
   return steps.map((step, index) => runStep(world, step, index));
 }
 
-function runStep(world: World, options: SpreadStepOptions, index: number): SpreadStepResult {
+function runStep(world: World, options: ShardedStepOptions, index: number): ShardedStepResult {
   const ranks = Array.from({ length: world.size }, (_, rank) => rank);
   const group = new ObservedGroup(world.createGroup({ name: `step ${index}`, ranks }));
   const built = buildModel(options, { group, sequenceParallel: options.sequenceParallel });
