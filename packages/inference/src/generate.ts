@@ -98,7 +98,7 @@ export function checkTokens(
 
 /**
  * Continues prompts token by token, all of them in each step until they end; yields every token as soon as it
- * is chosen. What a sequence becomes does not depend on the others (but for rounding in the matrix products
+ * is chosen. The result of a sequence does not depend on the others (except for rounding in matmuls
  * they share). Random numbers are Philox 4x32-10 with key (seed, `generation.sampling`) and counter (sample
  * number, position).
  *

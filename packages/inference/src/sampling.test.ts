@@ -69,7 +69,7 @@ describe('samplingProbabilities', () => {
 });
 
 describe('sampleToken', () => {
-  it('takes the token whose part of [0, 1) the random number lies in', () => {
+  it('takes the token whose part of [0, 1) contains the random number', () => {
     fc.assert(
       fc.property(
         logits,

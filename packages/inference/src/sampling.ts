@@ -39,7 +39,7 @@ export function logProbability(logits: Float32Array, token: number): number {
   const maximum = logits[argmax(logits)]!;
   let sum = 0;
   for (const value of logits) sum += Math.exp(value - maximum);
-  // the difference first: beside a large maximum the logarithm would lose its digits
+  // the difference first: next to a large maximum the logarithm would lose its digits
   return logits[token]! - maximum - Math.log(sum);
 }
 

@@ -9,8 +9,8 @@ const decode = (tokens: readonly number[]): string =>
 describe('TextStream', () => {
   it('gives each character once all its tokens are there', () => {
     const stream = new TextStream(decode);
-    const pieces = [...new TextEncoder().encode('aé→😀')].map((token) => stream.push(token));
-    expect(pieces).toEqual(['a', '', 'é', '', '', '→', '', '', '', '😀']);
+    const parts = [...new TextEncoder().encode('aé→😀')].map((token) => stream.push(token));
+    expect(parts).toEqual(['a', '', 'é', '', '', '→', '', '', '', '😀']);
     expect(stream.end()).toBe('');
   });
 
@@ -23,8 +23,8 @@ describe('TextStream', () => {
         ),
         (bytes) => {
           const stream = new TextStream(decode);
-          const pieces = [...bytes].map((token) => stream.push(token));
-          expect(pieces.join('') + stream.end()).toBe(decode([...bytes]));
+          const parts = [...bytes].map((token) => stream.push(token));
+          expect(parts.join('') + stream.end()).toBe(decode([...bytes]));
         },
       ),
       { numRuns: 500 },

@@ -1,6 +1,6 @@
 /**
- * Turns tokens into pieces of text as they come. One character may take several tokens (bytes of UTF-8), and
- * what a token reads as may depend on the one before: a piece comes out when it is whole.
+ * Turns tokens into parts of a text as they arrive. One character may take several tokens (bytes of UTF-8),
+ * and what a token reads as may depend on the one before: a part is returned once it is complete.
  */
 export class TextStream {
   readonly #decode: (tokens: readonly number[]) => string;
@@ -18,22 +18,22 @@ export class TextStream {
   push(token: number): string {
     this.#tokens.push(token);
     const text = this.#decode(this.#tokens);
-    // U+FFFD stands for bytes that are no whole character yet
+    // U+FFFD marks bytes of an incomplete character
     if (text.endsWith('\uFFFD')) return '';
-    const piece = text.slice(this.#numCharacters);
-    // what came out stays as context for one more piece: some decoders strip or join at the start of a text
+    const part = text.slice(this.#numCharacters);
+    // the last part stays as context for the next one: some decoders strip or join at the start of a text
     this.#tokens = this.#tokens.slice(this.#numTokens);
     this.#numTokens = this.#tokens.length;
     this.#numCharacters = this.#decode(this.#tokens).length;
-    return piece;
+    return part;
   }
 
   /** What is left at the end, broken characters included. */
   end(): string {
-    const piece = this.#decode(this.#tokens).slice(this.#numCharacters);
+    const part = this.#decode(this.#tokens).slice(this.#numCharacters);
     this.#tokens = [];
     this.#numTokens = 0;
     this.#numCharacters = 0;
-    return piece;
+    return part;
   }
 }

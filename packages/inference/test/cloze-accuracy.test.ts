@@ -36,7 +36,7 @@ describe('clozeAccuracy', () => {
     model.dispose();
   });
 
-  it('leaves out the beginning of a text that does not fit, and says so', async () => {
+  it('leaves out the beginning of a text that does not fit, and reports it', async () => {
     const model = new AttentionModel({ maximumContext: 8 });
     const context = Array.from({ length: 30 }, (_, index) => (index * 7) % 40);
     const prompts = [context.slice(-6)];

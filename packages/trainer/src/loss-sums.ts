@@ -6,7 +6,7 @@ import type { LossKind } from './loss-kind.js';
 
 /**
  * The losses of micro-batches, of each kind the sum of loss times weight, in double: left on the device until
- * somebody reads.
+ * the caller reads.
  */
 export class LossSums {
   readonly #names: readonly string[];
@@ -18,7 +18,7 @@ export class LossSums {
     this.#numbers = numbers;
   }
 
-  /** @throws UsageError `MTL_LOSS_KINDS` unless the loss has exactly the kinds that the training knows */
+  /** @throws UsageError `MTL_LOSS_KINDS` unless the loss has exactly the kinds of the training run */
   add(loss: StageLoss): void {
     for (const { start, end } of this.#rangesOf(loss)) {
       using values = loss.losses.view({ offset: start, shape: [end - start] });
@@ -42,7 +42,7 @@ export class LossSums {
     if (known.length === ranges.length && known.length === parts?.length) return known;
     const has = parts === undefined ? 'no parts' : `the parts ${parts.map(({ name }) => name).join(', ')}`;
     throw new UsageError('MTL_LOSS_KINDS', `the loss of a micro-batch has ${has}`, {
-      expected: `those of the training's losses: ${this.#names.join(', ')}`,
+      expected: `the losses of the training run: ${this.#names.join(', ')}`,
     });
   }
 }

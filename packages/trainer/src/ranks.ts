@@ -10,7 +10,7 @@ export interface RanksOptions {
 }
 
 /**
- * What the processes of a training tell each other about a step, in numbers. All of them must call the same
+ * Collectives of the ranks of a training run over numbers of a step. All ranks must call the same
  * methods.
  */
 export class Ranks {

@@ -52,7 +52,7 @@ export interface TrainingResult {
 /**
  * Trains to the end with everything around the loop: evaluation, checkpoints (also on SIGINT, SIGTERM and
  * SIGHUP, after the step that is running), reports. The final state is always saved and, where there is
- * evaluation data, evaluated. Every process of a training runs it; a signal to any of them stops all after
+ * evaluation data, evaluated. Every rank of a training run calls it; a signal to any of them stops all after
  * the same step.
  */
 export async function runTraining<Batch>(options: RunTrainingOptions<Batch>): Promise<TrainingResult> {

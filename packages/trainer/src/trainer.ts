@@ -10,7 +10,7 @@ import type { ValidationLoss } from './metrics/validation-loss.js';
 import { Ranks } from './ranks.js';
 import { findingWrongIndices, namingWrongIndices, wrongIndexOfStep } from './wrong-index.js';
 
-/** Where a training stands: what a checkpoint must bring back besides tensors. */
+/** The progress of a training run: what a checkpoint must restore in addition to tensors. */
 export interface TrainingProgress {
   readonly iteration: number;
   readonly consumedSamples: number;
@@ -18,9 +18,9 @@ export interface TrainingProgress {
 }
 
 export interface TrainerOptions<Batch> {
-  /** The model, or this rank's pieces of it. */
+  /** The model, or this rank's stages of it. */
   readonly pipeline: Pipeline<Batch>;
-  /** Its groups are those of the training. */
+  /** Its groups are those of the training run. */
   readonly optimizer: AdamwOptimizer;
   /**
    * The rate of the next step, from the updates applied (skipped steps do not count) and the samples
@@ -60,7 +60,7 @@ export type EvaluatedLoss = Omit<ValidationLoss, 'iteration'>;
 function checkLosses(losses: ReadonlyArray<LossKind<never>>): void {
   const kinds = losses.map(({ per }) => per);
   if (losses.length > 0 && new Set(kinds).size === losses.length) return;
-  throw new UsageError('MTL_LOSS_KINDS', `losses of a training: ${kinds.join(', ') || 'none'}`, {
+  throw new UsageError('MTL_LOSS_KINDS', `losses of a training run: ${kinds.join(', ') || 'none'}`, {
     expected: 'one, or one a token and one a sample: a stage knows two factors',
   });
 }
@@ -89,12 +89,12 @@ const total = (values: readonly number[]): number => values.reduce((sum, value) 
 
 /**
  * The training loop: `for await (const step of trainer)` runs one optimizer step per turn. It knows pipelines
- * and batches, not models: what a batch is, which losses there are and what counts in them, the caller says.
- * Every process of a training runs one, with its own micro-batches; metrics are those of the global batch and
+ * and batches, not models: the caller defines what a batch is, which losses exist and what counts in them.
+ * Every rank of a training run has one, with its own micro-batches; metrics are those of the global batch and
  * the same on all of them but for times.
  */
 export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
-  /** The processes of the training. */
+  /** The ranks of the training run. */
   readonly ranks: Ranks;
   readonly #options: TrainerOptions<Batch>;
   #progress: TrainingProgress;
@@ -188,9 +188,9 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     const iteration = this.#progress.iteration + 1;
     profiler?.beginStep(iteration);
     const lossScale = lossScaler.scale;
-    // the device is waited for once, when all figures of the step are on their way
-    using figures = this.#deviceNumbers(batches.length * this.#options.losses.length + 1);
-    const scaledSums = new LossSums(this.#options.losses, figures);
+    // waits for the device once, after all numbers of the step have been requested
+    using numbers = this.#deviceNumbers(batches.length * this.#options.losses.length + 1);
+    const scaledSums = new LossSums(this.#options.losses, numbers);
     namingWrongIndices(`iteration ${iteration}`, () =>
       this.#accumulateGradients(batches, { lossScale, scaledSums }),
     );
@@ -202,8 +202,8 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     const rate = learningRate({ numUpdates: optimizer.numSteps, consumedSamples });
     if (profiler !== undefined) profiler.span({ kind: 'reduce' }, () => optimizer.reduceGradients());
     const update = (): readonly number[] => {
-      optimizer.launchStep({ learningRate: rate, lossScale, gradientNorm: figures.next() });
-      return figures.read();
+      optimizer.launchStep({ learningRate: rate, lossScale, gradientNorm: numbers.next() });
+      return numbers.read();
     };
     const found = findingWrongIndices(() => profiler?.span({ kind: 'optimizer' }, update) ?? update());
     const read = 'value' in found ? found.value : undefined;

@@ -25,7 +25,7 @@ export function parameterNameOf(name: string): string {
 }
 
 /**
- * Whole float32 values in a flat buffer under a logical name: a box of the parameter that lies together
+ * Complete float32 values in a flat buffer under a logical name: a box of the parameter that lies together
  * there.
  */
 interface StoredBox {
@@ -107,7 +107,7 @@ function ownedTensors(
       ),
     );
     if (boxes.length > 0) return boxes;
-    // other ranks hold it: an empty box says that it is known
+    // other ranks hold it: an empty box declares it
     const none = all.map(([start]) => [start, start] as const);
     return [logicalTensor({ ...box, slices: none, start: 0, length: 0 })];
   });
@@ -176,8 +176,8 @@ export function optimizerTensors(optimizer: AdamwOptimizer): LogicalTensor[] {
 }
 
 /**
- * What a checkpoint holds besides tensors. Random numbers are counter-based: the seed in the configuration is
- * all.
+ * What a checkpoint holds in addition to tensors. Random numbers are counter-based: the seed in the
+ * configuration is all.
  */
 export interface TrainingState {
   readonly progress: TrainingProgress;
@@ -219,7 +219,7 @@ export function readTrainingState(state: JsonObject, path: string): TrainingStat
     typeof configuration === 'object' &&
     configuration !== null;
   if (known) return read;
-  throw new CheckpointError('MTL_CHECKPOINT_STATE', `${path} does not hold the state of a training`, {
+  throw new CheckpointError('MTL_CHECKPOINT_STATE', `${path} does not contain the state of a training run`, {
     remedy: 'use --finetune to take only the weights',
     exitCode: 2,
   });

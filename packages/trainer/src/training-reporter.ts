@@ -1,7 +1,7 @@
 import type { StepMetrics } from './metrics/step-metrics.js';
 import type { ValidationLoss } from './metrics/validation-loss.js';
 
-/** Somebody who wants to know how training goes: console, metrics.jsonl, TensorBoard, the summary. */
+/** Receives the progress of a training run: console, metrics.jsonl, TensorBoard, the summary. */
 export interface TrainingReporter {
   step?(metrics: StepMetrics): void;
   validation?(result: ValidationLoss & { readonly consumedSamples: number }): void;

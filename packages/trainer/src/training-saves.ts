@@ -40,7 +40,7 @@ export interface TrainingSavesOptions {
 }
 
 /**
- * The checkpoints of a training. All ranks call its methods alike, between steps; where checkpoints are
+ * The checkpoints of a training run. All ranks call its methods alike, between steps; where checkpoints are
  * written in the background, one at a time.
  */
 export class TrainingSaves {
@@ -89,7 +89,7 @@ export class TrainingSaves {
     }
   }
 
-  /** Saves where the training stands, unless that is saved. */
+  /** Saves the current step, unless it is saved already. */
   async atEnd(): Promise<void> {
     await this.finish();
     const { iteration } = this.#options.trainer.progress;

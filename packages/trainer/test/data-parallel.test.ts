@@ -75,7 +75,7 @@ describe.each([2, 4])('training on %d data-parallel ranks', (dp) => {
   });
 });
 
-describe('processes of a training', () => {
+describe('ranks of a training run', () => {
   it.each(kinds)('stop after the same step when one of them gets a signal: %o', async (kind) => {
     const save = join(directory, `signal-${kind.distributed}-${kind.overlap}`);
     const ranks = await run({ dp: 2, ...kind, save, signalAt: { rank: 1, iteration: 3 } });

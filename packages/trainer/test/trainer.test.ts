@@ -281,7 +281,7 @@ describe('losses of several kinds', () => {
     dispose();
   });
 
-  it('are refused where stage and training do not know the same ones', async () => {
+  it('are refused where those of the stage and of the run differ', async () => {
     const { stage, trainer, dispose } = twoLosses();
     stage.hasSampleLoss = false;
     await expect(trainer.evaluate(uneven(), 4)).rejects.toMatchObject({ code: 'MTL_LOSS_KINDS' });
@@ -432,7 +432,7 @@ describe('runTraining', () => {
   });
 
   it.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)(
-    'stops after the running step when %s came, and lets go of the handlers',
+    'stops after the running step on %s, and removes the handlers',
     async (name) => {
       const built = build({ trainIterations: 1000 });
       const handlers = process.listenerCount(name);
@@ -522,7 +522,7 @@ describe('a checkpoint written in the background', () => {
     built.dispose();
   }, 60_000);
 
-  it('is there when the training ends in an error before it was written', async () => {
+  it('exists when the run ends in an error before it was written', async () => {
     const save = settings();
     const rate = ({ numUpdates }: { numUpdates: number }): number => (numUpdates === 4 ? Number.NaN : 0.05);
     const built = build({ rate });
@@ -533,7 +533,7 @@ describe('a checkpoint written in the background', () => {
     built.dispose();
   });
 
-  it('ends the training when it cannot be written', async () => {
+  it('ends the run when it cannot be written', async () => {
     const save = settings();
     const step = ({ iteration }: StepMetrics): void => {
       if (iteration !== 5) return;

@@ -155,7 +155,7 @@ describe('ConsoleReporter', () => {
     expect(stream.text().endsWith('saved\n')).toBe(true);
   });
 
-  it('colours on a terminal, unless NO_COLOR says no', () => {
+  it('colours on a terminal, unless NO_COLOR is set', () => {
     const outputs = [false, true].map((noColor) => {
       const stream = recorder({ isTTY: true });
       const reporter = new ConsoleReporter({ stream, trainIterations: 9, logInterval: 9, noColor });

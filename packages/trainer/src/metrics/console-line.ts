@@ -1,10 +1,10 @@
 import { styleText } from 'node:util';
 import { formatDuration } from './format-duration.js';
 import type { StepMetrics } from './step-metrics.js';
-import { validationFigures } from './validation-figures.js';
 import type { ValidationLoss } from './validation-loss.js';
+import { validationMetrics } from './validation-metrics.js';
 
-/** What one console line says about the steps since the line before. */
+/** The contents of a console line about the steps since the previous line. */
 export interface IntervalMetrics {
   readonly iteration: number;
   readonly trainIterations: number;
@@ -49,7 +49,7 @@ export function formatStepLine(metrics: IntervalMetrics): string {
  * prints it; of several losses each, with a perplexity where it is one of tokens.
  */
 export function formatValidationLine(result: ValidationLoss): string {
-  const parts = validationFigures(result).flatMap(({ key, value, perplexity }) => {
+  const parts = validationMetrics(result).flatMap(({ key, value, perplexity }) => {
     const name = key.replaceAll('_', ' ');
     const text = `${name} value: ${formatScientific(value)}`;
     return perplexity === undefined ? [text] : [text, `${name} PPL: ${formatScientific(perplexity)}`];
@@ -112,7 +112,7 @@ export interface ConsoleReporterOptions {
   readonly now?: () => number;
 }
 
-/** Redrawing faster than this costs time that nobody sees. */
+/** Redrawing faster than this costs time without a visible effect. */
 const redrawIntervalMs = 100;
 /** Weight of the newest step in the moving average that the remaining time is computed from. */
 const newestWeight = 0.05;

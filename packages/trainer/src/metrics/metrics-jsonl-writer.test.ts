@@ -121,7 +121,7 @@ describe('MetricsJsonlWriter', () => {
     expect(() => writer.write(metricsOf(3))).toThrow(/is closed/);
   });
 
-  it('drops the lines that a resumed training writes again', async () => {
+  it('drops the lines that a resumed run writes again', async () => {
     (await writeSteps([1, 2, 3, 4, 5])).close();
     const writer = await writeSteps([4, 5, 6], 3);
     writer.close();
@@ -145,7 +145,7 @@ describe('MetricsJsonlWriter', () => {
     expect(iterationsIn(readFileSync(path, 'utf8'))).toEqual([1, 2, 3]);
   });
 
-  it('moves the file of an earlier training aside and says where', async () => {
+  it('moves the file of an earlier run aside and prints where', async () => {
     (await writeSteps([1, 2])).close();
     (await writeSteps([1])).close();
     const writer = await writeSteps([1]);

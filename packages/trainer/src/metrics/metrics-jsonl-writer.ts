@@ -16,8 +16,8 @@ import { dirname } from 'node:path';
 import { createInterface } from 'node:readline';
 import { ConfigurationError } from '@mtl/errors';
 import type { StepMetrics } from './step-metrics.js';
-import { validationFigures } from './validation-figures.js';
 import type { ValidationLoss } from './validation-loss.js';
+import { validationMetrics } from './validation-metrics.js';
 
 export interface MetricsJsonlWriterOptions {
   /** The file; its folder is made when missing. */
@@ -95,7 +95,7 @@ export class MetricsJsonlWriter {
     const descriptor = this.#openDescriptor();
     if (this.#lastValidation?.iteration === iteration) ftruncateSync(descriptor, this.#lastValidation.start);
     const start = fstatSync(descriptor).size;
-    const losses = Object.fromEntries(validationFigures(result).map(({ key, value }) => [key, value]));
+    const losses = Object.fromEntries(validationMetrics(result).map(({ key, value }) => [key, value]));
     this.#append({ type: 'validation', time: this.#now().toISOString(), iteration, ...losses });
     this.#lastValidation = { iteration, start };
   }

@@ -10,20 +10,20 @@ export interface ModelFlopsShape {
   readonly hiddenSize: number;
   /** F: width of the feed-forward layer, 4H in GPT-2. */
   readonly ffnHiddenSize: number;
-  /** V: rows of the output layer, padding included, since the products compute them. */
+  /** V: rows of the output layer, padding included, since the matmuls compute them. */
   readonly vocabSize: number;
   /** Share of the tokens whose logits are computed: that of masked tokens for a BERT. Default 1. */
   readonly headShare?: number;
   /**
    * `full` counts all S x S attention scores, as Narayanan 2021 does; `causal` counts the half that a causal
-   * mask leaves, as recent Megatron-LM does. Figures of the two kinds cannot be compared.
+   * mask leaves, as recent Megatron-LM does. Values of the two kinds cannot be compared.
    */
   readonly attention?: 'full' | 'causal';
 }
 
 /**
  * Floating-point operations of one iteration, forward and backward, recomputation not counted (Narayanan
- * 2021, appendix; Korthikanti 2022, appendix A). Only matrix products count. Per token and layer, forward:
+ * 2021, appendix; Korthikanti 2022, appendix A). Only matmuls count. Per token and layer, forward:
  * 8 H^2 for query, key, value and output projections, 4 H F for the feed-forward layer, 4 S H for attention;
  * 2 H V for the logits; backward costs twice the forward pass. Together
  *
@@ -46,7 +46,7 @@ export function modelFlops(shape: ModelFlopsShape): number {
 }
 
 /**
- * The formula behind `modelFlops` as one line of text, for summaries: whoever reads a TFLOP/s must know it.
+ * The formula behind `modelFlops` as one line of text, for summaries: readers of a TFLOP/s value need it.
  */
 export function modelFlopsFormula(
   shape: Pick<ModelFlopsShape, 'hiddenSize' | 'ffnHiddenSize' | 'attention' | 'headShare'>,

@@ -107,7 +107,7 @@ describe('TensorboardWriter', () => {
     expect(all.get('lm loss validation ppl vs samples@8')).toBe(Math.fround(Math.exp(20)));
   });
 
-  it('cuts on a resume what the resumed training writes again', () => {
+  it('removes on a resume what the resumed run writes again', () => {
     train([1, 2, 3, 4, 5]);
     train([4, 5, 6], { iteration: 3, consumedSamples: 12 });
     const losses = [...points().keys()].filter((point) => point.startsWith('lm loss'));
@@ -118,7 +118,7 @@ describe('TensorboardWriter', () => {
     expect(readdirSync(directory)).toHaveLength(2);
   });
 
-  it('cuts a record that a killed run left half written', () => {
+  it('removes a record that a killed run left half written', () => {
     const path = train([1, 2]);
     writeFileSync(path, readFileSync(path).subarray(0, -7));
     train([3], { iteration: 2, consumedSamples: 8 });

@@ -15,14 +15,15 @@ import { join } from 'node:path';
 import { namingFile, UsageError } from '@mtl/errors';
 import { encodeEventRecord, readEventRecords, type TensorboardEvent } from './event-records.js';
 import type { StepMetrics } from './step-metrics.js';
-import { validationFigures } from './validation-figures.js';
 import type { ValidationLoss } from './validation-loss.js';
+import { validationMetrics } from './validation-metrics.js';
 
 export interface TensorboardWriterOptions {
   /** The folder of the run (--tensorboard-dir); made when missing. */
   readonly directory: string;
   /**
-   * Where training resumes: points of later steps, which will be written again, are cut from our older files.
+   * Where training resumes: points of later steps, which will be written again, are removed from our older
+   * files.
    */
   readonly resume?: { readonly iteration: number; readonly consumedSamples: number };
   /** Seconds since 1970; the clock unless given. */
@@ -33,7 +34,7 @@ export interface TensorboardWriterOptions {
 
 /** Names us in the first event of a file: only files that carry it are ever changed on a resume. */
 const writerName = 'mtl.trainer.metrics.tensorboard_writer';
-/** Megatron-LM's suffix for the curve over consumed samples, beside the one over iterations. */
+/** Megatron-LM's suffix for the curve over consumed samples, next to the one over iterations. */
 const samplesSuffix = ' vs samples';
 
 /**
@@ -94,7 +95,7 @@ export class TensorboardWriter {
   /** Writes the losses on held-out data, and the perplexity of those that are means over tokens. */
   validation(result: ValidationLoss & { readonly consumedSamples: number }): void {
     const { iteration, consumedSamples } = result;
-    const scalars = validationFigures(result).flatMap(({ key, value, perplexity }) => {
+    const scalars = validationMetrics(result).flatMap(({ key, value, perplexity }) => {
       const tag = `${key.replaceAll('_', ' ')} validation`;
       return [
         { tag, value },
@@ -137,7 +138,10 @@ function versusSamples(
   return scalars.map(({ tag, value }) => ({ tag: `${tag}${samplesSuffix}`, value }));
 }
 
-/** A file that nobody else writes: TensorBoard orders the files of a run by name, so the time comes first. */
+/**
+ * A file that no other process writes: TensorBoard orders the files of a run by name, so the time comes
+ * first.
+ */
 function openNewFile(directory: string, now: number, host: string): [path: string, descriptor: number] {
   for (let number = 0; ; number++) {
     const seconds = String(Math.floor(now)).padStart(10, '0');
@@ -151,7 +155,7 @@ function openNewFile(directory: string, now: number, host: string): [path: strin
 }
 
 /**
- * Cuts the tail that lies beyond `resume` off the files that an earlier run of ours left, each by one rename.
+ * Removes what is after `resume` from the files of an earlier run, each with one rename.
  */
 function cutOlderFiles(directory: string, resume: { iteration: number; consumedSamples: number }): void {
   for (const name of readdirSync(directory)) {

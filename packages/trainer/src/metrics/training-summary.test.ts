@@ -12,7 +12,7 @@ const step = (iteration: number, change: Partial<StepMetrics> = {}): StepMetrics
   });
 
 describe('TrainingSummary', () => {
-  it('names what was reached, how fast, by which formula, and where it lies', () => {
+  it('names what was reached, how fast, by which formula, and where it is', () => {
     const summary = new TrainingSummary({ flopsFormula: '72 B S L H^2 (...)' });
     for (const iteration of [1, 2, 3, 4]) summary.step(step(iteration, { skipped: iteration === 2 }));
     summary.validation({ iteration: 2, loss: 1.5 });
@@ -32,7 +32,7 @@ describe('TrainingSummary', () => {
     );
   });
 
-  it('says that a run was resumed, and leaves out what there was not', () => {
+  it('reports that a run was resumed, and leaves out missing values', () => {
     const summary = new TrainingSummary({ flopsFormula: 'f' });
     for (const iteration of [101, 102, 103]) summary.step(step(iteration, { peakBytes: 2 ** 20 }));
     const text = summary.text();

@@ -1,10 +1,10 @@
 import { formatDuration } from './format-duration.js';
 import type { StepMetrics } from './step-metrics.js';
-import { validationFigures } from './validation-figures.js';
 import type { ValidationLoss } from './validation-loss.js';
+import { validationMetrics } from './validation-metrics.js';
 
 export interface TrainingSummaryOptions {
-  /** The text of `modelFlopsFormula`, so that nobody has to guess what a TFLOP/s counts. */
+  /** The text of `modelFlopsFormula`, which defines what a TFLOP/s counts. */
   readonly flopsFormula: string;
 }
 
@@ -44,7 +44,7 @@ export class TrainingSummary {
   /**
    * The summary, one fact a line, to be printed when the run ends.
    *
-   * @param checkpointPath where the last checkpoint lies; left out when nothing was saved.
+   * @param checkpointPath the last checkpoint; left out when nothing was saved.
    */
   text({ checkpointPath }: { readonly checkpointPath?: string } = {}): string {
     const [first, last] = [this.#first, this.#last];
@@ -62,7 +62,7 @@ export class TrainingSummary {
       ),
     ];
     if (this.#latest !== undefined && this.#best !== undefined) {
-      const [{ perplexity }, ...others] = validationFigures(this.#latest);
+      const [{ perplexity }, ...others] = validationMetrics(this.#latest);
       const meaning = [
         ...(perplexity === undefined ? [] : [`perplexity ${perplexity.toPrecision(4)}`]),
         ...others.map(({ key, value }) => `${key.replaceAll('_', ' ')} ${value.toFixed(4)}`),
