@@ -120,7 +120,7 @@ function selfTest() {
     checkLayer('packages/a', { tags: ['a'] }, { a: { dependencies: { allow: [] } } }),
     checkSkips('packages/a/test/cuda/b.test.ts', 'packages/a/test/cuda/b.test.ts: d # why\n'),
     checkChangeset('a.md', "---\n'@mtl/a': patch\n---\n\nOf @mtl/app\n", ['packages/a']),
-    checkPhrases('a.md', 'node tooling/cuda/on-card.mjs compares an amendment with a discarded one.\n'),
+    checkPhrases('a.md', 'node tooling/cuda/run-on-gpu.mjs compares an amendment with a discarded one.\n'),
   ];
   const broken =
     failing.some((problems) => problems.length === 0) || passing.some((problems) => problems.length > 0);

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 /**
- * npm run bench:cuda: makes the checkout ready, builds the CUDA library, and runs both benchmarks of a card.
+ * npm run bench:cuda: makes the checkout ready, builds the CUDA library, and runs both GPU benchmarks.
  */
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
@@ -19,7 +19,7 @@ const options = { cwd: root, env: toolEnvironment(), stdio: 'inherit' };
 const results = ['kernels', 'bench'].map((stage) => {
   // arguments after -- are the second's: models, steps
   const script = [
-    join(root, 'tooling/cuda/on-card.mjs'),
+    join(root, 'tooling/cuda/run-on-gpu.mjs'),
     stage,
     '--out',
     join(root, 'apps/gpt-train/build/bench-cuda'),

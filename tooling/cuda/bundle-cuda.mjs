@@ -36,7 +36,7 @@ const mostBytes = 60e6;
 const leftOutFiles = [
   ...['*.map', '*.d.ts', '*.d.cts', '*.flow', '.files'],
   '*/node_modules/esbuild/bin/esbuild', // the command; its package of this platform has the same program
-  '*/datasets-sotu/data/*.json', // the corpus is read from the texts beside them
+  '*/datasets-sotu/data/*.json', // the corpus is read from the texts next to them
 ];
 const name = 'mtl-cuda';
 const { values } = parseArgs({

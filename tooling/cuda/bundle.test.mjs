@@ -59,7 +59,7 @@ describe('the modules that a bundle holds', () => {
     ]);
   });
 
-  it('and those asked for besides, without what is left out and only that reaches', () => {
+  it('and those asked for in addition, without what is left out and only that reaches', () => {
     const folders = closure({ alsoNeeded: ['runner'], without: /^compiler$/ });
     expect(folders).toContain('node_modules/.pnpm/runner@1');
     expect(folders.filter((path) => /compiler|linter/.test(path))).toEqual([]);
@@ -83,31 +83,31 @@ describe('the shared libraries of a program', () => {
   });
 });
 
-describe('what runs on a card', () => {
+describe('the steps that run on a GPU', () => {
   const options = { root: '/root', out: '/out', benchArguments: ['--presets', 'gpt2-1.3b'] };
 
   it('is sanitized by all three tools there, and by none under emulation', () => {
-    const onCard = stagesOf({ ...options, emulation: false, sanitizer: '/cuda/bin/compute-sanitizer' });
-    expect(onCard.sanitizer.map(({ args }) => args[1])).toEqual([
+    const onGpu = stagesOf({ ...options, emulation: false, sanitizer: '/cuda/bin/compute-sanitizer' });
+    expect(onGpu.sanitizer.map(({ args }) => args[1])).toEqual([
       ...['memcheck', 'memcheck', 'racecheck', 'initcheck'],
     ]);
-    expect(onCard.bench[0].args.slice(-2)).toEqual(['--presets', 'gpt2-1.3b']);
-    expect(onCard.bench[0].args).not.toContain('--dry-run');
-    expect(onCard.sanitizer.some(({ problem }) => problem !== undefined)).toBe(false);
+    expect(onGpu.bench[0].args.slice(-2)).toEqual(['--presets', 'gpt2-1.3b']);
+    expect(onGpu.bench[0].args).not.toContain('--dry-run');
+    expect(onGpu.sanitizer.some(({ problem }) => problem !== undefined)).toBe(false);
     const without = stagesOf({ ...options, emulation: false });
     expect(without.sanitizer[0].problem).toContain('compute-sanitizer is not here');
     // vitest's preset writes its report there, and skipped tests are read from it
-    const reports = onCard.tests.filter(({ report }) => report !== undefined);
+    const reports = onGpu.tests.filter(({ report }) => report !== undefined);
     expect(reports.map(({ env }) => env.MTL_TEST_REPORT)).toEqual(reports.map(({ report }) => report));
     expect(reports).toHaveLength(testFolders.length);
     const emulated = stagesOf({ ...options, emulation: true });
     // the same programs, by themselves
     const programs = emulated.sanitizer.map(({ command, args }) => [command, ...args]);
-    expect(programs).toEqual(onCard.sanitizer.slice(0, 2).map(({ args }) => args.slice(4)));
+    expect(programs).toEqual(onGpu.sanitizer.slice(0, 2).map(({ args }) => args.slice(4)));
     expect(emulated.bench[0].args).toContain('--dry-run');
   });
 
-  it('are the tests of every package that has some for a card, each with results of its own', () => {
+  it('are the tests of every package that has some for a GPU, each with results of its own', () => {
     const checkout = fileURLToPath(new URL('../..', import.meta.url));
     const withTests = ['packages', 'apps']
       .flatMap((group) => readdirSync(join(checkout, group)).map((name) => `${group}/${name}`))
@@ -146,7 +146,7 @@ describe('steps', () => {
     minutes: 1,
     ...more,
   });
-  /** What came of each, and what they said. */
+  /** The results of each, and their output. */
   async function run(steps, minutes = Number.POSITIVE_INFINITY) {
     const [came, said] = [[], []];
     const log = { write: (text) => said.push(String(text)) };
@@ -208,9 +208,9 @@ describe('tests that were skipped', () => {
   });
 });
 
-describe('on-card.mjs', () => {
-  it('fails at once where there is no card, and writes down why', () => {
-    const script = fileURLToPath(new URL('on-card.mjs', import.meta.url));
+describe('run-on-gpu.mjs', () => {
+  it('fails at once where there is no GPU, and records why', () => {
+    const script = fileURLToPath(new URL('run-on-gpu.mjs', import.meta.url));
     const out = join(root, 'results');
     const env = { ...process.env, MTL_CUDA_LIBRARY: join(root, 'no-such-library.so') };
     const { status, stderr, stdout } = spawnSync(process.execPath, [script, 'tests', '--out', out], {
@@ -220,15 +220,15 @@ describe('on-card.mjs', () => {
     expect(status).toBe(1);
     expect(stderr).toContain('device cuda cannot be opened');
     expect(stdout).not.toContain('== tests');
-    const { card, steps } = JSON.parse(readFileSync(join(out, 'results-tests.json'), 'utf8'));
+    const { card: gpu, steps } = JSON.parse(readFileSync(join(out, 'results-tests.json'), 'utf8'));
     // what is missing and what to do about it, and nothing of where in the program that was found
-    expect(card.error).toMatch(/^error\[MTL_\w+\]: .*\n {2}remedy: .*$/);
+    expect(gpu.error).toMatch(/^error\[MTL_\w+\]: .*\n {2}remedy: .*$/);
     expect(steps).toEqual([]);
   });
 });
 
-describe('flags of on-card.mjs', () => {
-  const script = fileURLToPath(new URL('on-card.mjs', import.meta.url));
+describe('flags of run-on-gpu.mjs', () => {
+  const script = fileURLToPath(new URL('run-on-gpu.mjs', import.meta.url));
   const run = (...flags) =>
     spawnSync(process.execPath, [script, 'tests', '--out', join(root, 'refused'), ...flags], {
       encoding: 'utf8',

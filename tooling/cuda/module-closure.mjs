@@ -23,7 +23,7 @@ export function moduleClosure({ root, workspace, alsoNeeded = [], without = /^$/
   const store = join(root, 'node_modules', '.pnpm') + sep;
 
   /**
-   * Adds pnpm's folder of the package that a link leads to, and what lies beside that package: its
+   * Adds pnpm's folder of the package that a link leads to, and what is next to that package: its
    * dependencies.
    */
   function follow(link) {

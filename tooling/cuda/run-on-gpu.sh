@@ -27,4 +27,4 @@ while IFS='"' read -r _ key _ value _; do
   if [ "$key" = commit ]; then MTL_BUNDLE_COMMIT=$value; fi
 done < "$here/bundle.json"
 export MTL_BUNDLE_COMMIT
-exec "$node" "$here/tooling/cuda/on-card.mjs" "$@"
+exec "$node" "$here/tooling/cuda/run-on-gpu.mjs" "$@"

@@ -1,10 +1,10 @@
 import { spawn } from 'node:child_process';
 
-/** How long a program has to end by itself after its limit. */
+/** How long a program has to end after SIGTERM. */
 const graceMs = 10_000;
 
 /**
- * Runs a step, { command, args, cwd, env, minutes }, `env` beside ours, with its output on the terminal and
+ * Runs a step, { command, args, cwd, env, minutes }, `env` added to ours, with its output on the terminal and
  * in `log`.
  * @returns its exit status, the signal that ended it, 'time limit' after more than `minutes` (it and its
  *   children are then ended), or 127 where it could not be started, or the step says by `problem` why it is

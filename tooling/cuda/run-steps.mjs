@@ -7,8 +7,8 @@ import { runStep } from './run-step.mjs';
  * steps leave goes to those behind. A step with `otherwise`
  * that fails gives these variables to all behind it.
  *
- * @param logOf - the stream that a step's output is kept in, beside the terminal
- * @param keep - called after each step with it and what came: `status` of run-step.mjs, or 'no time left',
+ * @param logOf - the stream that a step's output is kept in, in addition to the terminal
+ * @param keep - called after each step with it and the result: `status` of run-step.mjs, or 'no time left',
  *   `seconds`, and `otherwise` from here on
  */
 export async function runSteps({ steps, minutes, logOf, keep }) {

@@ -1,19 +1,19 @@
 import { join } from 'node:path';
 
-// those of the native tests that work on the card: the others' kernels are linked in, for the emulation
-const nativeTestsOfCard = ['cuda_kernels', 'device_api_orders_streams', 'device_memory_is_counted'];
+// those of the native tests that work on the GPU: the others' kernels are linked in, for the emulation
+const nativeTestsOfGpu = ['cuda_kernels', 'device_api_orders_streams', 'device_memory_is_counted'];
 
 /**
- * Programs that are run under compute-sanitizer, and by themselves under emulation; `tools` are those that
+ * Programs that are run under compute-sanitizer, and alone under emulation; `tools` are those that
  * look at each, the one that finds most first. Node is slow under them: the native tests have all operations,
- * a few are called as trainings call them, and recorded as graphs.
+ * a few are called as training runs call them, and recorded as graphs.
  */
 export function sanitizedPrograms({ kernels, nativeTests }) {
   return [
     {
       name: 'native tests',
       command: nativeTests,
-      args: nativeTestsOfCard,
+      args: nativeTestsOfGpu,
       minutes: 120,
       tools: ['memcheck', 'racecheck', 'initcheck'],
     },

@@ -3,19 +3,19 @@ import { sanitizedPrograms } from './sanitized-programs.mjs';
 import { testFolders } from './test-folders.mjs';
 
 /**
- * The steps of each stage that on-card.mjs runs: name, program, arguments, working directory, and the minutes
- * that it may take, which are several times what is expected. `report` is vitest's, `weight` run-steps.mjs's;
- * `isInformation` cannot fail a run. `sanitizer` is compute-sanitizer's program: without it (and without
- * emulation) the steps of that stage have a `problem` instead. `guard` comes before the stages that compute:
- * where it fails, or hangs, what follows gets the variables of its `otherwise`. `limited` are the arguments
- * that keep a step within so many seconds.
+ * The steps of each stage that run-on-gpu.mjs runs: name, program, arguments, working directory, and the
+ * minutes that it may take, which are several times what is expected. `report` is vitest's, `weight`
+ * run-steps.mjs's; `isInformation` cannot fail a run. `sanitizer` is compute-sanitizer's program: without it
+ * (and without emulation) the steps of that stage have a `problem` instead. `guard` comes before the stages
+ * that compute: where it fails, or hangs, what follows gets the variables of its `otherwise`. `limited` are
+ * the arguments that keep a step within so many seconds.
  */
 export function stagesOf({ root, out, emulation, only, sanitizer, benchArguments }) {
   const kernels = join(root, 'packages/kernels');
   const app = join(root, 'apps/gpt-train');
   const node = process.execPath;
   const nativeTests = join(kernels, 'build/Release/kernels_native_tests');
-  // which epilogues this card's cuBLASLt offers goes to the logs
+  // which epilogues this GPU's cuBLASLt offers goes to the logs
   const env = { MTL_CUBLASLT_REPORT: '1' };
   const vitest = ({ step, report, weight, folder }) => ({
     name: step,
@@ -51,7 +51,7 @@ export function stagesOf({ root, out, emulation, only, sanitizer, benchArguments
       name: 'native tests',
       command: nativeTests,
       args: programs[0].args,
-      // beside the card's work the reference's, in plain loops
+      // the GPU's work and the reference's, in plain loops
       cwd: kernels,
       minutes: 30,
       env,
@@ -76,7 +76,7 @@ export function stagesOf({ root, out, emulation, only, sanitizer, benchArguments
       })),
   );
   return {
-    // the one part that no other card's kernels resemble: a mistake there may be a wait without an end
+    // the one part that no other GPU's kernels resemble: a bug there may be an endless wait
     guard: {
       name: 'attention on Hopper',
       command: nativeTests,
@@ -87,7 +87,7 @@ export function stagesOf({ root, out, emulation, only, sanitizer, benchArguments
       otherwise: { MTL_CUDA_ATTENTION: 'mma.sync' },
     },
     tests,
-    // the sanitizers look at machine code of a card; the programs that they would run are run here
+    // the sanitizers check the machine code of a GPU; the programs that they would run are run here
     sanitizer: emulation
       ? programs.map(({ name, command, args }) => ({
           name: `${name}, without a sanitizer`,

@@ -1,8 +1,8 @@
 /**
- * The packages with tests that want a card (`test/cuda`), in the order in which they run there; a bundle
- * holds what they need. `step` is what on-card.mjs calls them, `report` the file with their results, `weight`
- * how much longer they take than others (run-steps.mjs): processes that each open the card, and NCCL's
- * communicators.
+ * The packages with tests that need a GPU (`test/cuda`), in the order in which they run there; a bundle
+ * holds what they need. `step` is their name in run-on-gpu.mjs, `report` the file with their results,
+ * `weight` how much longer they take than others (run-steps.mjs): processes that each open the GPU, and
+ * NCCL's communicators.
  */
 export const testFolders = [
   {
@@ -13,25 +13,25 @@ export const testFolders = [
   },
   {
     folder: 'packages/recipes',
-    step: 'steps of trainings, with graphs and without',
+    step: 'steps of training runs, with graphs and without',
     report: 'tests-steps.json',
     weight: 2,
   },
   {
     folder: 'apps/gpt-train',
-    step: 'trainings against PyTorch and the CPU, on one rank and several',
+    step: 'training runs against PyTorch and the CPU, on one rank and several',
     report: 'tests-training.json',
     weight: 4,
   },
   {
     folder: 'packages/cli',
-    step: 'what mtl doctor says of the card',
+    step: 'what mtl doctor reports about the GPU',
     report: 'tests-doctor.json',
     weight: 0.5,
   },
   {
     folder: 'packages/comm',
-    step: 'collectives of ranks on one card',
+    step: 'collectives of ranks on one GPU',
     report: 'tests-ranks.json',
     weight: 2,
   },

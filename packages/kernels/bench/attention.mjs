@@ -1,4 +1,4 @@
-// Attention forward, backward and over a cache, as rates and as shares of what a large matrix product of
+// Attention forward, backward and over a cache, as rates and as shares of what a large matmul of
 // oneDNN reaches on the same threads. Only the causal half of the FLOPs is counted. Correctness is checked
 // first, against the reference.
 //   node bench/attention.mjs [threads]

@@ -6,13 +6,13 @@ export const device = (process.env.MTL_BENCH_DEVICE ?? 'cpu') as Device;
 openDevice(device);
 
 const isDryRun = process.env.MTL_BENCH_DRY_RUN === '1';
-const isCard = device === 'cuda' && !isDryRun;
+const isGpu = device === 'cuda' && !isDryRun;
 
-/** Seconds of one run; on a card the mean of runs that follow each other. */
+/** Seconds of one run; on a GPU the mean of runs that follow each other. */
 export interface Timing {
   readonly median: number;
   /**
-   * The fastest run: what the machine does when nobody else has it, which is what two rates are compared by.
+   * The fastest run: the rate without interference from other programs, by which two rates are compared.
    */
   readonly best: number;
 }
@@ -25,7 +25,7 @@ export function time(
     minimumSeconds = isDryRun ? 0 : 0.15,
   }: { minimumRuns?: number; minimumSeconds?: number } = {},
 ): Timing {
-  /** Seconds of a call, of so many for which the card is waited for once. */
+  /** Seconds of a call, of so many between two waits for the GPU. */
   const run = (calls: number): number => {
     const start = process.hrtime.bigint();
     for (let call = 0; call < calls; call++) body();
@@ -33,7 +33,7 @@ export function time(
     return Number(process.hrtime.bigint() - start) / 1e9 / calls;
   };
   run(1);
-  const calls = isCard ? callsPerWait(run(1)) : 1;
+  const calls = isGpu ? callsPerWait(run(1)) : 1;
   const times: number[] = [];
   let total = 0;
   while (times.length < minimumRuns || total < minimumSeconds) {
@@ -48,7 +48,7 @@ export function time(
 /**
  * Bytes per second (read and written both counted) at which all threads copy within `bytes` of memory: the
  * roofline of an operation that touches as much. What fits the caches copies several times as fast as what
- * does not, so an operation is held against a copy of its own size.
+ * does not, so an operation is compared with a copy of its own size.
  */
 export function copyRate(bytes: number): number {
   const size = Math.max(16, Math.round(bytes / 8));
@@ -60,11 +60,11 @@ export function copyRate(bytes: number): number {
   return (8 * size) / best;
 }
 
-/** FLOP/s of the library's matrix product of a size that no cache or start of threads limits. */
+/** FLOP/s of the library's matmul of a size that no cache or start of threads limits. */
 export function matmulRate(dtype: 'float32' | 'bfloat16'): number {
   const n = isDryRun ? 32 : device === 'cuda' ? 8192 : 1024;
   const [output, left, right] = [0, 1, 2].map(() => Tensor.zeros({ shape: [n, n], dtype, device }));
-  // products of zeros take less power, and so run faster on a card
+  // matmuls of zeros take less power, and so run faster on a GPU
   for (const tensor of [left!, right!]) {
     philoxNormal({ output: tensor, standardDeviation: 1, key: [1, 2], globalColumns: n });
   }

@@ -1,13 +1,13 @@
 /**
  * Speed of every operation at the sizes of the GPT presets, from the `benchmark` entries of the case tables:
  *   npm run bench [-- -t gelu]       MTL_THREADS=2 and MTL_BENCH_DTYPES=float32,bfloat16 choose threads and dtypes,
- *                                    MTL_BENCH_DEVICE=cuda the card, MTL_BENCH_DRY_RUN=1 tiny sizes;
- *                                    MTL_BENCH_JSON names a file for the figures
+ *                                    MTL_BENCH_DEVICE=cuda the GPU, MTL_BENCH_DRY_RUN=1 tiny sizes;
+ *                                    MTL_BENCH_JSON names a file for the results
  *                                    (bench/cuda/bench-kernels.mjs)
- * On a card, attention is timed twice: with the kernels that the device chooses, and with those for any card
+ * On a GPU, attention is timed twice: with the kernels that the device chooses, and with those for any GPU
  * (mma.sync). An operation is timed only after it has given the reference's values: at the size of the
  * benchmark, or, where the naive reference would take minutes (arithmetic-bound ones), at the sizes of its
- * parity cases. It is held against a copy of as many bytes, or oneDNN's matrix product, measured beside it in
+ * parity cases. It is compared with a copy of as many bytes, or with oneDNN's matmul, measured next to it in
  * the same process; rates and ratios are those of the fastest runs, so that other work on the machine
  * cancels.
  */
@@ -126,16 +126,16 @@ function trafficOf({ tensors, benchmark }: OpCase, dtype: DType): number {
   );
 }
 
-const productRates = new Map<BenchmarkDType, number>();
+const matmulRates = new Map<BenchmarkDType, number>();
 
 /**
- * The matrix product's rate. On a card, which nobody else has, measured once: the products are large.
+ * The rate of a matmul. On a GPU, which no other program uses, measured once: the matmuls are large.
  * Elsewhere every time, because a shared machine's speed changes within seconds.
  */
-function productRate(dtype: BenchmarkDType): number {
-  const known = device === 'cuda' ? productRates.get(dtype) : undefined;
+function matmulRateOf(dtype: BenchmarkDType): number {
+  const known = device === 'cuda' ? matmulRates.get(dtype) : undefined;
   const rate = known ?? matmulRate(dtype);
-  productRates.set(dtype, rate);
+  matmulRates.set(dtype, rate);
   return rate;
 }
 
@@ -144,7 +144,7 @@ function measure(opCase: OpCase, dtype: BenchmarkDType): Row {
   const flops = opCase.benchmark?.flops;
   const bytes = trafficOf(opCase, dtype);
   // the peer is measured right before and after, because a shared machine's speed changes within seconds
-  const peer = (): number => (flops === undefined ? copyRate(bytes) : productRate(dtype));
+  const peer = (): number => (flops === undefined ? copyRate(bytes) : matmulRateOf(dtype));
   const before = peer();
   const { median, best } = time(() => opCase.run(tensors));
   const peerRate = Math.max(before, peer());
@@ -181,7 +181,7 @@ afterAll(() => {
   );
   console.log(
     [
-      `${device}; host: ${instructionSet}, ${numThreads} threads, oneDNN ${onednnVersion}; peer: a copy of as many bytes, or the library's matrix product`,
+      `${device}; host: ${instructionSet}, ${numThreads} threads, oneDNN ${onednnVersion}; peer: a copy of as many bytes, or the library's matmul`,
       `${'operation'.padEnd(74)} ${'dtype'.padEnd(9)} ${'median ms'.padStart(9)} ${'rate'.padStart(15)} ${'peer'.padStart(15)} ${'ratio'.padStart(7)}`,
       ...lines,
     ].join('\n'),
@@ -191,16 +191,16 @@ afterAll(() => {
 const attentionVariable = process.env.MTL_CUDA_ATTENTION;
 
 /**
- * Whether a card may have two kinds of kernels for the case: Hopper's and those for any, to which it may have
+ * Whether a GPU may have two kinds of kernels for the case: Hopper's and those for any, to which it may have
  * been told to keep.
  */
-function hasKernelsForAnyCard({ operation }: OpCase, dtype: BenchmarkDType): boolean {
+function hasKernelsForAnyGpu({ operation }: OpCase, dtype: BenchmarkDType): boolean {
   const isAttention = /^(packed_)?attention_(forward|backward)$/.test(operation);
   return device === 'cuda' && isAttention && dtype !== 'float32' && !attentionVariable;
 }
 
-/** Runs with the kernels for any card alone. */
-function withKernelsForAnyCard(body: () => void): void {
+/** Runs with the kernels for any GPU alone. */
+function withKernelsForAnyGpu(body: () => void): void {
   process.env.MTL_CUDA_ATTENTION = 'mma.sync';
   try {
     body();
@@ -218,9 +218,9 @@ describe('operations agree with the reference and are timed', () => {
         keep(measure(timed, dtype));
       };
       it(`${opCase.name} ${dtype}`, () => checkAndMeasure(opCase));
-      if (!hasKernelsForAnyCard(opCase, dtype)) continue;
+      if (!hasKernelsForAnyGpu(opCase, dtype)) continue;
       it(`${opCase.name} mma.sync ${dtype}`, () =>
-        withKernelsForAnyCard(() => checkAndMeasure({ ...opCase, name: `${opCase.name} mma.sync` })));
+        withKernelsForAnyGpu(() => checkAndMeasure({ ...opCase, name: `${opCase.name} mma.sync` })));
     }
   }
 });

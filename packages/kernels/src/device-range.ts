@@ -3,7 +3,7 @@ import { addon, callNative } from './native/addon.js';
 
 /**
  * Runs `body` as a named range in the picture of a profiler of the device: on `cuda` with MTL_NVTX set,
- * NVIDIA's (nsys). Every operation is a range of its own besides. Otherwise nothing is marked.
+ * NVIDIA's (nsys). Every operation also has a range of its own. Otherwise nothing is marked.
  */
 export function deviceRange<Result>(
   { device, name }: { device: Device; name: string },

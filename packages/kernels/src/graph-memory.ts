@@ -54,9 +54,9 @@ export class DeviceGraph {
 
 /**
  * Memory that graphs share. What is recorded keeps the addresses of tensors that come and go meanwhile, so
- * these have memory here that nobody else gets, for as long as this lives; of the device's statistics all of
- * it is in use. A launch overwrites what is in it, whoever has it by then, except tensors that were there
- * when its graph was recorded: what `run` and other graphs leave here is read before.
+ * these have memory here that no other tensor gets, for as long as this lives; of the device's statistics all
+ * of it is in use. A launch overwrites what is in it, whichever tensor has it by then, except tensors that
+ * were there when its graph was recorded: what `run` and other graphs leave here is read before.
  */
 export class GraphMemory {
   readonly #device: number;

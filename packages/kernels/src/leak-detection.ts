@@ -1,7 +1,7 @@
 import { addon } from './native/addon.js';
 
 /**
- * Tensors (views counted) that have not been disposed of: the same before and after a piece of code that
+ * Tensors (views counted) that have not been disposed of: the same before and after code that
  * leaks nothing.
  */
 export function numLiveTensors(): number {

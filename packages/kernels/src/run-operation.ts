@@ -70,7 +70,7 @@ export function supportsOperation(name: string, device: Device): boolean {
 }
 
 /**
- * Floating-point operations of the matrix products and attention run since the last reset (2 per
+ * Floating-point operations of matmuls and attention run since the last reset (2 per
  * multiply-add).
  */
 export function countedFlops(): number {

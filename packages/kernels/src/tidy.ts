@@ -22,7 +22,7 @@ function tensorsIn(value: unknown, found: Set<ScopedTensor>): Set<ScopedTensor> 
 }
 
 function refusal(promise: Promise<unknown>): UsageError {
-  // what it comes to nobody hears any more: it works with tensors that are gone
+  // its result is unused: it works with tensors that are gone
   promise.catch(() => {});
   return new UsageError('MTL_TIDY', 'the body of tidy returned a promise', {
     expected: 'a function that is done when it returns',

@@ -143,7 +143,7 @@ describe('attention', () => {
     expect(largestDifference(four.qkvGradient, one.qkvGradient)).toBeLessThan(1e-6);
   });
 
-  it('drops the same probabilities however heads and samples are spread', () => {
+  it('drops the same probabilities however heads and samples are distributed', () => {
     const [sequence, batch, heads, size] = [70, 3, 4, 16];
     const whole = run({ sizes: [sequence, batch, heads, size], probability: 0.5 });
     for (let sample = 0; sample < batch; sample++) {

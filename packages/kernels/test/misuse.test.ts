@@ -243,7 +243,7 @@ describe('what would give other numbers than were meant', () => {
     expect(refusal(() => openDevice(gpu))).toBe('MTL_DEVICE: there is no device gpu');
   });
 
-  it('a product into one of its factors', () => {
+  it('a matmul into one of its operands', () => {
     tidy(() => {
       const [left, right] = [make([2, 2]), make([2, 2])];
       for (const output of [left, right])
@@ -259,7 +259,7 @@ describe('what would give other numbers than were meant', () => {
     const body = async (): Promise<number> => {
       const tensor = make([1]);
       await later;
-      return tensor.item(); // rejects, heard by nobody: it must not end the process
+      return tensor.item(); // rejects without a handler: it must not end the process
     };
     expect(refusal(() => tidy(body))).toBe('MTL_TIDY: the body of tidy returned a promise');
     settle();

@@ -127,7 +127,7 @@ describe('packed attention', () => {
     resetCountedFlops();
     attendPacked('float32', 0);
     const scores = lengths.reduce((sum, length) => sum + length ** 2, 0);
-    // two products forward, four backward
+    // two matmuls forward, four backward
     expect(countedFlops()).toBe(6 * 2 * heads * headSize * scores);
   });
 

@@ -215,7 +215,7 @@ const bounds: Readonly<Record<FixtureCase['dtype'], Bound>> = {
 
 /** Where a bfloat16 kernel rounds on the way: 2^-9 an operand, some of which enter a sum. */
 const roundsInside: Readonly<Record<string, Bound>> = {
-  // probabilities and score gradients are bfloat16 operands of the second product, as in FlashAttention
+  // probabilities and score gradients are bfloat16 operands of the second matmul, as in FlashAttention
   attention: { ofLargest: 2 ** -7, relative: 2 ** -7 },
   // dbias is summed from dx, which was rounded to bfloat16: 3 terms of half a unit each
   bias_gelu: { ofLargest: 2 ** -8, relative: 2 ** -7 },

@@ -92,7 +92,7 @@ function describeOurs() {
       ? {
           cuda: runMeasurement({
             command: process.execPath,
-            args: [join(root, 'packages/kernels/bench/cuda/describe-card.mjs')],
+            args: [join(root, 'packages/kernels/bench/cuda/describe-gpu.mjs')],
           }),
         }
       : {}),

@@ -1,13 +1,13 @@
 #!/usr/bin/env node
 /**
  * Every kernel of device cuda at the sizes of a large model, after a check of its values: attention against
- * PyTorch's scaled_dot_product_attention, products against cuBLAS's own rate, the rest against the card's
+ * PyTorch's scaled_dot_product_attention, matmuls against cuBLAS's own rate, the rest against the GPU's
  * copy rate. Writes bench-kernels.md and .json. Ends with 1 when a value is wrong or a goal is missed, with 2
  * without PyTorch.
  *   node bench/cuda/bench-kernels.mjs [--out DIRECTORY] [--only TEXT] [--seconds NUMBER] [--dry-run]
  * --seconds ends our side after two thirds of them and gives PyTorch what is left: what was timed until then
  * is compared.
- * --dry-run takes small sizes, and PyTorch on the processor: for the emulation, figures mean nothing.
+ * --dry-run takes small sizes, and PyTorch on the processor: times under emulation mean nothing.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -32,7 +32,7 @@ if (!(seconds > 0)) {
   console.error(`error[MTL_FLAG_VALUE]: --seconds ${values.seconds} is no number above 0`);
   process.exit(2);
 }
-/** Of a program that may take so many seconds: a test runner hears no other signal while a card works. */
+/** Options that limit a program to so many seconds: a test runner ignores other signals while a GPU works. */
 const endedAfter = (limit) =>
   Number.isFinite(limit) ? { timeout: Math.max(1, Math.round(1000 * limit)), killSignal: 'SIGKILL' } : {};
 const out = resolve(values.out);
@@ -96,35 +96,35 @@ function measurePeer() {
   return undefined;
 }
 
-/** The card as the driver names it, and the emulation as what it is. */
-function describeCard() {
-  const { status, stdout } = spawnSync(process.execPath, [join(here, 'describe-card.mjs')], {
+/** The GPU by the driver's name, or the emulation. */
+function describeGpu() {
+  const { status, stdout } = spawnSync(process.execPath, [join(here, 'describe-gpu.mjs')], {
     encoding: 'utf8',
     timeout: 60_000,
     killSignal: 'SIGKILL',
   });
-  if (status !== 0) return { name: 'a card that no longer answers' };
+  if (status !== 0) return { name: 'a GPU that no longer answers' };
   const { devices, deviceIndex, cublasLtVersion } = JSON.parse(stdout);
   return { ...devices[deviceIndex], cublasLtVersion };
 }
 
 const peer = measurePeer();
-const card = describeCard();
+const gpu = describeGpu();
 const compared = compareKernels({ rows, peer });
 const table = formatKernels(compared);
-const cardText = `${card.name}, cuBLASLt ${card.cublasLtVersion ?? 'unknown'}`;
+const gpuText = `${gpu.name}, cuBLASLt ${gpu.cublasLtVersion ?? 'unknown'}`;
 const peerText = peer
   ? `PyTorch ${peer.torch} on ${peer.device}: ${peer.products.map(({ n, tflops }) => `${n}^3 ${tflops.toFixed(1)} TFLOP/s`).join(', ')}, copy ${peer.copies.map((one) => `${one.gb_per_s.toFixed(0)} GB/s`).join(', ')}`
   : 'without PyTorch';
 writeFileSync(
   join(out, 'bench-kernels.json'),
-  `${JSON.stringify({ isDryRun, card, peer: peer ?? null, rows: compared }, null, 1)}\n`,
+  `${JSON.stringify({ isDryRun, card: gpu, peer: peer ?? null, rows: compared }, null, 1)}\n`,
 );
 writeFileSync(
   join(out, 'bench-kernels.md'),
-  `${cardText}; ${peerText}${isDryRun ? '; a dry run: figures mean nothing' : ''}\n\n${table}\n`,
+  `${gpuText}; ${peerText}${isDryRun ? '; a dry run: the times mean nothing' : ''}\n\n${table}\n`,
 );
-console.log(`\n${cardText}; ${peerText}\n\n${table}`);
+console.log(`\n${gpuText}; ${peerText}\n\n${table}`);
 if (ours.status !== 0) {
   console.error('error[MTL_BENCH_VALUES]: a kernel gave wrong values, or was not timed (above)');
   process.exit(1);

@@ -1,9 +1,9 @@
-// What each kind is to reach: attention PyTorch's time, products a share of cuBLAS's own large product, the
-// rest a share of the card's copy rate. A kernel whose input fits the cache may be beyond 1.
-export const goals = { attention: 1, product: 0.85, memory: 0.8 };
+// The goal of each kind: attention PyTorch's time, matmuls a share of cuBLAS's rate for a large matmul, the
+// rest a share of the GPU's copy rate. A kernel whose input fits the cache may exceed 1.
+export const goals = { attention: 1, matmul: 0.85, memory: 0.8 };
 
 const kindOf = ({ operation, flops }) =>
-  operation.includes('attention_') ? 'attention' : flops === undefined ? 'memory' : 'product';
+  operation.includes('attention_') ? 'attention' : flops === undefined ? 'memory' : 'matmul';
 
 /**
  * Seconds of PyTorch for the same attention, in bfloat16 and without dropout; undefined where it has not run
@@ -21,8 +21,8 @@ function secondsOfPeer({ operation, dtype, qkv, name }, attention) {
 }
 
 /**
- * Bytes or FLOPs per second of PyTorch's own copy or product: the rate that a kernel of this kind cannot
- * beat.
+ * Bytes or FLOPs per second of PyTorch's own copy or matmul: the rate that a kernel of this kind cannot
+ * exceed.
  */
 function rateOfPeer(kind, peer) {
   if (kind === 'memory') return Math.max(...peer.copies.map(({ gb_per_s }) => gb_per_s * 1e9));
@@ -30,9 +30,9 @@ function rateOfPeer(kind, peer) {
 }
 
 /**
- * Each of our rows with what it is held against, and whether it reaches the goal of its kind; a row without a
- * counterpart has no verdict. Products and copies are measured by us and by PyTorch: the faster of the two
- * counts, in bfloat16 for products. `peer`: PyTorch's rates (peer_kernels.py), or undefined.
+ * Each of our rows with what it is compared with, and whether it reaches the goal of its kind; a row without
+ * a counterpart has no verdict. Matmuls and copies are measured by us and by PyTorch: the faster of the two
+ * counts, in bfloat16 for matmuls. `peer`: PyTorch's rates (peer_kernels.py), or undefined.
  */
 export function compareKernels({ rows, peer }) {
   return rows.map((row) => {
@@ -51,7 +51,7 @@ export function compareKernels({ rows, peer }) {
   });
 }
 
-/** Kernels that are timed beside those that the device chooses have a ratio, and no goal. */
+/** Kernels that are timed in addition to those that the device chooses have a ratio, and no goal. */
 function verdict(row) {
   const goal = goals[row.kind];
   const isJudged = row.ratio !== null && !row.name.includes('mma.sync');
@@ -61,7 +61,7 @@ function verdict(row) {
 /** The comparison as a table in Markdown. */
 export function formatKernels(rows) {
   const line = (cells) => `| ${cells.join(' | ')} |`;
-  const header = ['kernel', 'dtype', 'ms', 'rate', 'held against', 'ratio', 'goal'];
+  const header = ['kernel', 'dtype', 'ms', 'rate', 'compared with', 'ratio', 'goal'];
   return [
     line(header),
     line(header.map(() => '---')),
@@ -73,7 +73,7 @@ export function formatKernels(rows) {
       ]),
     ),
     '',
-    'Fastest runs. Products are held against the library’s own product of 8192 x 8192 matrices, attention against PyTorch’s ' +
-      'scaled_dot_product_attention, everything else against a copy of as many bytes, or PyTorch’s product and copy where those are faster; all in this run.',
+    'Fastest runs. Matmuls are compared with the library’s own matmul of 8192 x 8192 matrices, attention with PyTorch’s ' +
+      'scaled_dot_product_attention, everything else with a copy of as many bytes, or PyTorch’s matmul and copy where those are faster; all in this run.',
   ].join('\n');
 }

@@ -31,27 +31,27 @@ const judged = (one, by = peer) => {
   return [ratio === null ? null : Number(ratio.toFixed(3)), reached];
 };
 
-describe('kernels on a card', () => {
-  it('are held against the faster of our copy and PyTorch’s', () => {
+describe('compareKernels', () => {
+  it('compares with the faster of our copy and PyTorch’s', () => {
     expect(judged(row({}))).toEqual([0.9, true]);
     expect(judged(row({ bytes: 2e9 }))).toEqual([0.5, false]);
     expect(judged(row({ ratio: 0.7 }))).toEqual([0.7, false]);
     expect(judged(row({ bytes: 2e9 }), null)).toEqual([0.9, true]);
   });
 
-  it('products: against the faster large product, in bfloat16 alone', () => {
-    const product = { operation: 'matmul', flops: 0.6e12 };
-    expect(judged(row(product))).toEqual([0.75, false]);
-    expect(judged(row({ ...product, dtype: 'float32' }))).toEqual([0.9, true]);
+  it('compares matmuls with the faster large matmul, in bfloat16 only', () => {
+    const matmul = { operation: 'matmul', flops: 0.6e12 };
+    expect(judged(row(matmul))).toEqual([0.75, false]);
+    expect(judged(row({ ...matmul, dtype: 'float32' }))).toEqual([0.9, true]);
   });
 
-  it('attention: against PyTorch’s of the same shape, mask and direction', () => {
+  it('compares attention with PyTorch’s of the same shape, mask and direction', () => {
     expect(judged(attention({}))).toEqual([2, true]);
     expect(judged(attention({ bestSeconds: 4e-3 }))).toEqual([0.5, false]);
     expect(judged(attention({ operation: 'attention_backward', bestSeconds: 4e-3 }))).toEqual([1.25, true]);
-    // the kernels for any card, timed beside Hopper's
-    const forAnyCard = { name: 'attention_forward causal [2048,4,16,128] mma.sync', bestSeconds: 4e-3 };
-    expect(judged(attention(forAnyCard))).toEqual([0.5, null]);
+    // the kernels for any GPU, timed in addition to Hopper's
+    const forAnyGpu = { name: 'attention_forward causal [2048,4,16,128] mma.sync', bestSeconds: 4e-3 };
+    expect(judged(attention(forAnyGpu))).toEqual([0.5, null]);
     for (const other of [
       { dtype: 'float32' },
       { operation: 'packed_attention_forward' },

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""PyTorch's rates on this card: what our kernels are held against. Prints one JSON line.
+"""PyTorch's rates on this GPU, which our kernels are compared with. Prints one JSON line.
 
   peer_kernels.py '{"attention": [[2048, 4, 16, 128, true]], "copy_bytes": [...], "products": [8192]}' [--device cuda]
 

@@ -50,7 +50,7 @@ Status CachingAllocator::allocate(size_t bytes, void** data) {
       return error_status("MTL_OUT_OF_MEMORY", "the system has no %zu bytes of memory (%llu in use here)", size,
                           static_cast<unsigned long long>(statistics_.bytes_in_use));
     }
-    // Large pages spare the matrix products a third of their TLB misses; where they are off this is a no-op.
+    // Large pages spare matmuls a third of their TLB misses; where they are off this is a no-op.
     if (size >= kHugePage) madvise(*data, size, MADV_HUGEPAGE);
     statistics_.bytes_reserved += size;
   }

@@ -1,6 +1,6 @@
 // Work that is recorded once and enqueued as a whole from then on. What it reads and writes must lie where it
 // did when it was recorded, so tensors that come and go while it is recorded have memory of their own, which
-// nobody else gets.
+// no other tensor gets.
 #pragma once
 
 #include "core/status.h"

@@ -1,6 +1,6 @@
 // Tensors as JavaScript holds them: a handle is an index with a generation, so that a handle used after
-// dispose() is an error instead of somebody else's memory. Storage is shared between views and freed with the
-// last of them. Used from JavaScript's threads only through bindings/; guarded by one lock because worker
+// dispose() is an error instead of another tensor's memory. Storage is shared between views and freed with
+// the last of them. Used from JavaScript's threads only through bindings/; guarded by one lock because worker
 // threads share the process.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Under AddressSanitizer, bytes that nobody asked for (the rest of a block, and blocks that wait for reuse)
+// Under AddressSanitizer, bytes outside any request (the rest of a block, and blocks that wait for reuse)
 // are marked: without this, reuse would hide every overrun and every use after release. No-ops in other
 // builds.
 #pragma once

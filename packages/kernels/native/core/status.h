@@ -6,7 +6,7 @@ namespace mtl {
 
 struct [[nodiscard]] Status {
   const char* code = nullptr;  // static string such as "MTL_SHAPE"; null means success
-  char* message = nullptr;     // malloc'ed, owned by whoever receives the Status
+  char* message = nullptr;     // malloc'ed, owned by the receiver of the Status
 
   bool ok() const { return code == nullptr; }
 };

@@ -2,8 +2,8 @@
 /**
  * What the compiler's report says of the kernels in a build of the CUDA library: registers and spills.
  * Fails when a kernel spills more than its source allows (`// spills allowed: NUMBER`, with the reason
- * beside it): what does not fit the registers goes through memory, in the innermost loop of all. Fails,
- * too, when the compiler says that it has put waits between the products of warp groups (wgmma), or that
+ * next to it): what does not fit the registers goes through memory, in the innermost loop of all. Fails,
+ * too, when the compiler says that it has put waits between the matmuls of warp groups (wgmma), or that
  * it ignores a change of their registers (setmaxnreg).
  *   node native/cuda/check-resources.mjs [--build-dir build/Cuda] [--all] [--self-test]
  */
@@ -98,8 +98,8 @@ ptxas info    : Used 32 registers, used 1 barriers`),
     !ignoresRegisters(said('kernel'));
   console.log(
     right
-      ? 'check-resources: spills, serialized products and ignored registers are found'
-      : 'check-resources: a spill, a serialized product or ignored registers are not found',
+      ? 'check-resources: spills, serialized matmuls and ignored registers are found'
+      : 'check-resources: a spill, a serialized matmul or ignored registers are not found',
   );
   return right ? 0 : 1;
 }
@@ -118,13 +118,11 @@ function main(args) {
   }
   const print = ({ name, architecture, registers, spilled, isSerialized }) =>
     console.log(
-      `${architecture.padEnd(7)} ${String(registers).padStart(3)} registers ${String(spilled).padStart(4)} bytes spilled${isSerialized ? ', products serialized' : ''}  ${name}`,
+      `${architecture.padEnd(7)} ${String(registers).padStart(3)} registers ${String(spilled).padStart(4)} bytes spilled${isSerialized ? ', matmuls serialized' : ''}  ${name}`,
     );
   if (args.includes('--all')) kernels.forEach(print);
   const slow = slowKernels(kernels);
-  console.log(
-    `${kernels.length} kernels, ${slow.length} spill more than allowed or have serialized products`,
-  );
+  console.log(`${kernels.length} kernels, ${slow.length} spill more than allowed or have serialized matmuls`);
   if (!args.includes('--all')) slow.forEach(print);
   const ignoring = reports.filter(({ text }) => ignoresRegisters(text));
   for (const { file } of ignoring)

@@ -50,7 +50,7 @@ else()
   set(header "its header not found, declarations unchecked")
 endif()
 find_program(MTL_NODE node)
-if(MTL_NODE) # keeps the compiler's report on registers and spills beside each object file
+if(MTL_NODE) # keeps the compiler's report on registers and spills next to each object file
   set_target_properties(mtl_cuda PROPERTIES CUDA_COMPILER_LAUNCHER "${MTL_NODE};${CMAKE_CURRENT_SOURCE_DIR}/native/cuda/record-resources.mjs")
 endif()
 find_package(OpenMP REQUIRED COMPONENTS CXX) # initial weights are made on the host

@@ -1,6 +1,6 @@
 // The C ABI between the addon and the CUDA library (libmtl_cuda.so), which is opened only when device `cuda`
 // is asked for: a machine without a driver, or a build without nvcc, loses nothing else. The library exports
-// one function, mtl_cuda_library(); everything behind it is a table of plain functions. Whoever changes a
+// one function, mtl_cuda_library(); everything behind it is a table of plain functions. A change of a
 // struct here, in core/backend.h, core/op_call.h, core/tensor_view.h or include/mtl/device_api.h, or the
 // attributes of an op, raises kCudaLibraryAbiVersion.
 #pragma once
@@ -32,7 +32,7 @@ struct CudaOptions {
   int32_t device_index;
   // Where cuBLASLt may be: paths or names for dlopen, one a line, best first.
   const char* cublaslt_candidates;
-  bool allow_tf32;  // float32 products in TF32: faster, with 10 bits of mantissa
+  bool allow_tf32;  // float32 matmuls in TF32: faster, with 10 bits of mantissa
 };
 
 // What was opened.

@@ -48,13 +48,13 @@ Status validate_inputs(const OpCall& call, int qkv, int log_sum_exp) {
 Status validate_forward(const OpCall& call) { return validate_attention_forward(call, validate_inputs); }
 Status validate_backward(const OpCall& call) { return validate_attention_backward(call, validate_inputs); }
 
-// One product of [S, D] by [D, S] for all heads.
-double product_flops(const TensorView& qkv) {
+// One matmul of [S, D] by [D, S] for all heads.
+double matmul_flops(const TensorView& qkv) {
   return 2.0 / 3.0 * static_cast<double>(qkv.size()) * static_cast<double>(qkv.dim(0));
 }
 
-double forward_flops(const OpCall& call) { return 2 * product_flops(call.tensor(kAttentionQkv)); }
-double backward_flops(const OpCall& call) { return 4 * product_flops(call.tensor(kAttentionBackwardQkv)); }
+double forward_flops(const OpCall& call) { return 2 * matmul_flops(call.tensor(kAttentionQkv)); }
+double backward_flops(const OpCall& call) { return 4 * matmul_flops(call.tensor(kAttentionBackwardQkv)); }
 
 MTL_REGISTER_OP(OpSchema{"attention_forward",
                          2,

@@ -1,4 +1,4 @@
-// Products of a linear layer with what comes before or after them, for devices whose products take it along.
+// Matmuls of a linear layer with what comes before or after them, for devices that fuse both.
 //
 // linear_gelu_forward:    preactivation = input weight^T + bias;  output = gelu(preactivation)
 // linear_gelu_backward:   inputGradient = (outputGradient weight) * gelu'(preactivation)
@@ -66,7 +66,7 @@ Status validate_weight_gradient(const OpCall& call) {
   return expect_shape(call, kBiasGradient, {outputs});
 }
 
-// 2 rows O I, as of any product of a linear layer; the tensor named is the one with `rows` rows.
+// 2 rows O I, as for any matmul of a linear layer; the tensor named is the one with `rows` rows.
 double flops(const OpCall& call, int rows, int weight) {
   return 2.0 * static_cast<double>(call.tensor(rows).rows()) * static_cast<double>(call.tensor(weight).size());
 }

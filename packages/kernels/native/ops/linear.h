@@ -1,4 +1,4 @@
-// The fused operations of linear layers (linear.cc) as products and what comes before or after them: for
+// The fused operations of linear layers (linear.cc) as matmuls and what comes before or after them: for
 // devices, or shapes, that offer nothing better.
 #pragma once
 

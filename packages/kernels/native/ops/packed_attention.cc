@@ -4,7 +4,7 @@
 //   T rows, A heads (of this process), D head size, N samples
 //   output, outputGradient  [T, A, D]       qkv, qkvGradient  [T, A, 3, D]
 //   logSumExp  [A, T] float32 (float64 with float64 inputs), as in attention.cc
-//   starts  [N + 1] int32: sample n has the rows starts[n] to starts[n + 1]; rows from starts[N] on are nobody's: output
+//   starts  [N + 1] int32: sample n has the rows starts[n] to starts[n + 1]; rows from starts[N] on belong to no sample: output
 //   and gradient are 0 there; inputs have to be finite there, as where a key mask hides them
 //   samples?  [N] int64: global sample numbers; needed with dropout
 //   longest: no sample has more rows. numScores: the sum of the squares of all lengths, for counting FLOPs.
@@ -43,14 +43,14 @@ Status validate_inputs(const OpCall& call, int qkv, int log_sum_exp) {
 Status validate_forward(const OpCall& call) { return validate_attention_forward(call, validate_inputs); }
 Status validate_backward(const OpCall& call) { return validate_attention_backward(call, validate_inputs); }
 
-// One product for all heads of queries and keys, or of probabilities and values.
-double product_flops(const OpCall& call, int qkv) {
+// One matmul for all heads of queries and keys, or of probabilities and values.
+double matmul_flops(const OpCall& call, int qkv) {
   const TensorView& tensor = call.tensor(qkv);
   return 2.0 * static_cast<double>(tensor.dim(1) * tensor.dim(3)) * call.attribute(kNumScores);
 }
 
-double forward_flops(const OpCall& call) { return 2 * product_flops(call, kAttentionQkv); }
-double backward_flops(const OpCall& call) { return 4 * product_flops(call, kAttentionBackwardQkv); }
+double forward_flops(const OpCall& call) { return 2 * matmul_flops(call, kAttentionQkv); }
+double backward_flops(const OpCall& call) { return 4 * matmul_flops(call, kAttentionBackwardQkv); }
 
 MTL_REGISTER_OP(OpSchema{"packed_attention_forward",
                          2,

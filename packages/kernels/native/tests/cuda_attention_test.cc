@@ -125,7 +125,7 @@ double row_tolerance(DType dtype) {
   return dtype == DType::kFloat32 ? 4e-6 : dtype == DType::kBFloat16 ? 8e-3 : 1e-3;
 }
 
-// kMmaSync: what runs on cards before Hopper, and on Hopper where its own kernels do not cover a shape.
+// kMmaSync: what runs on GPUs before Hopper, and on Hopper where its own kernels do not cover a shape.
 enum class Kernels { kChosen, kMmaSync };
 
 void check_kernels(const Case& one, DType dtype, const Tensors& expected, Kernels kernels) {
@@ -152,7 +152,7 @@ void check_kernels(const Case& one, DType dtype, const Tensors& expected, Kernel
   EXPECT(rows_agree((name + " gradient").c_str(), results[0].qkv_gradient, expected.qkv_gradient, one.head_size, 2 * tolerance));
 }
 
-// The emulated card is a Hopper: what its own kernels cover runs on both kinds.
+// The emulated GPU is a Hopper: what its own kernels cover runs on both kinds.
 bool has_both_kinds(const Case& one, DType dtype) {
   return dtype != DType::kFloat32 && one.head_size % 8 == 0 && one.head_size >= 40;
 }

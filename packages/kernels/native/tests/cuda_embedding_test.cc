@@ -48,7 +48,7 @@ void add_in_order(const HostTensor& gradient, const HostTensor& output_gradient,
 }
 
 MTL_TEST(the_gradient_of_an_embedding_is_added_up_in_one_order) {
-  if (!open_cuda_for_tests() || is_card_under_test()) return;
+  if (!open_cuda_for_tests() || is_gpu_under_test()) return;
   HostTensor values(DType::kFloat32, {kTokens, kColumns}), tokens(DType::kInt32, {kTokens});
   values.fill(5, 1.0);
   for (int64_t token = 0; token < kTokens; ++token) tokens.set(token, id_of(token));

@@ -1,5 +1,5 @@
-// The emulation that proves CUDA kernels without a card: that it computes what the PTX ISA and the
-// programming guide say, and that it notices each kind of mistake that it claims to notice.
+// The emulation that proves CUDA kernels without a GPU: that it computes what the PTX ISA and the
+// programming guide say, and that it detects each kind of error that it claims to detect.
 #include <cmath>
 #include <cstring>
 #include <type_traits>
@@ -243,7 +243,7 @@ MTL_TEST(cuda_emulation_poisons_shared_memory) {
 #endif
 }
 
-MTL_TEST(cuda_emulation_refuses_what_no_card_launches) {
+MTL_TEST(cuda_emulation_refuses_what_no_gpu_launches) {
   EXPECT(rejected(MTL_LAUNCH(some_threads_end, (Launch{1, 1025})), "cannot be launched"));
   EXPECT(rejected(MTL_LAUNCH(some_threads_end, (Launch{{1, 65536}, 32})), "cannot be launched"));
   EXPECT(rejected(MTL_LAUNCH(some_threads_end, (Launch{1, 32, 228 << 10})), "dynamic shared memory"));

@@ -10,7 +10,7 @@
 namespace mtl::tests {
 namespace {
 
-bool is_card = false, is_linked = false;
+bool is_gpu = false, is_linked = false;
 
 // The library's names in each folder of a list with colons, one a line.
 std::string candidates_in(const std::string& folders) {
@@ -33,7 +33,7 @@ Status open() {
   CudaLibraryInformation information;
   MTL_RETURN_IF_ERROR(open_cuda(*library, {0, cublaslt.c_str(), false}, &information));
   const std::string name = information.probe.devices[0].name;
-  is_card = name.rfind("emulation", 0) != 0;
+  is_gpu = name.rfind("emulation", 0) != 0;
   is_linked = library == mtl_cuda_library();
   std::printf("  device cuda: %s, cuBLASLt %s\n", information.probe.devices[0].name, information.cublaslt_path);
   return ok_status();
@@ -47,7 +47,7 @@ bool open_cuda_for_tests() {
   return is_open;
 }
 
-bool is_card_under_test() { return open_cuda_for_tests() && is_card; }
+bool is_gpu_under_test() { return open_cuda_for_tests() && is_gpu; }
 
 bool is_linked_emulation_under_test() { return open_cuda_for_tests() && is_linked; }
 

@@ -1,5 +1,5 @@
 // Capture as the emulation has it: what is enqueued in a captured stream waits for its graph, and calls that
-// a card's driver refuses meanwhile are refused.
+// a GPU's driver refuses meanwhile are refused.
 #include <thread>
 
 #include <functional>
@@ -39,7 +39,7 @@ Launch in(cudaStream_t stream) { return {1, 32, 0, stream}; }
 MTL_TEST(a_captured_stream_does_nothing_until_its_graph_is_launched) {
   const cudaStream_t stream = new_stream(), other = new_stream();
   const DeviceNumbers numbers(3);
-  int &value = numbers.data[0] = 1, &copy = numbers.data[1] = 0, &beside = numbers.data[2] = 0, what = 5;
+  int &value = numbers.data[0] = 1, &copy = numbers.data[1] = 0, &outside = numbers.data[2] = 0, what = 5;
   EXPECT(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal) == cudaSuccess);
   EXPECT(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal) == cudaErrorIllegalState);
   EXPECT(cudaGetLastError() == cudaErrorIllegalState);  // or the next launch would be blamed
@@ -47,17 +47,17 @@ MTL_TEST(a_captured_stream_does_nothing_until_its_graph_is_launched) {
   what = 1000;  // by value
   EXPECT(cudaMemcpyAsync(&copy, &value, sizeof value, cudaMemcpyDeviceToDevice, stream) == cudaSuccess);
   EXPECT(cudaMemsetAsync(&value, 0, sizeof value, stream) == cudaSuccess);
-  EXPECT(MTL_LAUNCH(add_to, in(other), &beside, 1) == cudaSuccess);
+  EXPECT(MTL_LAUNCH(add_to, in(other), &outside, 1) == cudaSuccess);
   cudaGraph_t graph = nullptr;
   EXPECT(cudaStreamEndCapture(stream, &graph) == cudaSuccess);
-  EXPECT(value == 1 && copy == 0 && beside == 2);
+  EXPECT(value == 1 && copy == 0 && outside == 2);
   cudaGraphExec_t executable = nullptr;
   EXPECT(cudaGraphInstantiate(&executable, graph) == cudaSuccess);
   EXPECT(cudaGraphDestroy(graph) == cudaSuccess);
   EXPECT(cudaGraphLaunch(executable, stream) == cudaSuccess);
   EXPECT(value == 0 && copy == 11);
   EXPECT(cudaGraphLaunch(executable, stream) == cudaSuccess);
-  EXPECT(value == 0 && copy == 10 && beside == 2);
+  EXPECT(value == 0 && copy == 10 && outside == 2);
   EXPECT(cudaGraphExecDestroy(executable) == cudaSuccess);
 }
 

@@ -1,5 +1,5 @@
 // The emulation of what only Hopper has: that boxes, operands and accumulators lie where the PTX ISA's tables
-// put them, written down here once more, and that each kind of mistake which would show on a card alone is
+// put them, repeated here independently, and that each kind of error which would show only on a GPU is
 // noticed.
 #include <cmath>
 #include <cstring>
@@ -92,11 +92,11 @@ std::vector<uint16_t> numbered_tensor() {
   return tensor;
 }
 
-// --- products
+// --- matmuls
 
 // B [k, n] of 16 x kColumns: in K-major panels (rows n, columns k) or MN-major ones (rows k, columns n),
 // `depth` deep in all.
-struct ProductCase {
+struct MatmulCase {
   Swizzle swizzle;
   bool a_in_registers;
   int start;  // of 16 in k, where the panel is deeper
@@ -105,7 +105,7 @@ struct ProductCase {
 constexpr int kDepth = 32;
 
 template <typename T, int kN>
-__global__ void multiply(const T* a, const T* b, const float* c, float* d, ProductCase how, bool accumulate) {
+__global__ void multiply(const T* a, const T* b, const float* c, float* d, MatmulCase how, bool accumulate) {
   MTL_DYNAMIC_SHARED(bytes);
   auto* a_tile = reinterpret_cast<T*>(bytes);
   auto* b_tile = reinterpret_cast<T*>(bytes + 16384);
@@ -132,7 +132,7 @@ __global__ void multiply(const T* a, const T* b, const float* c, float* d, Produ
   for (int n = 0; n < kN / 8; ++n) {
     for (int i = 0; i < 4; ++i) sums[n][i] = c[place(n, i)];
   }
-  cuda::fence_products();
+  cuda::fence_wgmma();
   const int k = how.start;
   uint32_t registers[4];
   if (how.a_in_registers) {
@@ -142,21 +142,21 @@ __global__ void multiply(const T* a, const T* b, const float* c, float* d, Produ
     }
     const auto at = b_at + static_cast<uint32_t>(k * row_bytes);
     const uint64_t matrix = cuda::matrix_descriptor(at, static_cast<uint32_t>(kDepth * row_bytes), stride, how.swizzle);
-    cuda::WarpGroupProduct<T, kN>::by_columns(sums, registers, matrix, accumulate);
+    cuda::WarpGroupMatmul<T, kN>::by_columns(sums, registers, matrix, accumulate);
   } else {
     const auto at = [&](uint32_t tile, int rows) { return tile + static_cast<uint32_t>(k / width * rows * row_bytes + k % width * 2); };
-    cuda::WarpGroupProduct<T, kN>::by_rows(sums, cuda::matrix_descriptor(at(a_at, 64), 16, stride, how.swizzle),
-                                           cuda::matrix_descriptor(at(b_at, kN), 16, stride, how.swizzle), accumulate);
+    cuda::WarpGroupMatmul<T, kN>::by_rows(sums, cuda::matrix_descriptor(at(a_at, 64), 16, stride, how.swizzle),
+                                          cuda::matrix_descriptor(at(b_at, kN), 16, stride, how.swizzle), accumulate);
   }
-  cuda::commit_products();
-  cuda::wait_for_products<0>();
+  cuda::commit_wgmma();
+  cuda::wait_for_wgmma<0>();
   for (int n = 0; n < kN / 8; ++n) {
     for (int i = 0; i < 4; ++i) d[place(n, i)] = sums[n][i];
   }
 }
 
 template <typename T, int kN>
-void check_product(DType dtype, ProductCase how, bool accumulate) {
+void check_matmul(DType dtype, MatmulCase how, bool accumulate) {
   HostTensor a(dtype, {64, kDepth}), b(dtype, {kDepth, kN}), c(DType::kFloat32, {64, kN}), d(DType::kFloat32, {64, kN});
   a.fill(1, 1.0);
   b.fill(2, 1.0);
@@ -174,11 +174,11 @@ void check_product(DType dtype, ProductCase how, bool accumulate) {
   }
 }
 
-// --- mistakes
+// --- injected faults
 
-enum class Mistake {
+enum class Fault {
   kNone,
-  kNobodyArrives,
+  kNoArrival,
   kWrongParity,
   kTooManyArrivals,
   kNotSetUp,
@@ -188,29 +188,29 @@ enum class Mistake {
   kCopyUnderWay,
 };
 
-__global__ void use_barrier(const TensorMap map, Mistake mistake) {
+__global__ void use_barrier(const TensorMap map, Fault fault) {
   MTL_DYNAMIC_SHARED(bytes);
   uint64_t* const barrier = barrier_behind(bytes);
-  if (threadIdx.x == 0 && mistake != Mistake::kNotSetUp) {
+  if (threadIdx.x == 0 && fault != Fault::kNotSetUp) {
     cuda::set_up_barrier(barrier, 2);
-    if (mistake != Mistake::kNotPublished) cuda::publish_barriers();
+    if (fault != Fault::kNotPublished) cuda::publish_barriers();
   }
   __syncthreads();
   if (threadIdx.x == 0) {
-    cuda::arrive_expecting(barrier, kBox * 128 + (mistake == Mistake::kTooManyBytes ? 16 : 0));
-    cuda::copy_box(bytes + (mistake == Mistake::kNotAligned ? 128 : 0), map, 0, 0, 0, barrier);
-    if (mistake == Mistake::kTooManyArrivals) {
+    cuda::arrive_expecting(barrier, kBox * 128 + (fault == Fault::kTooManyBytes ? 16 : 0));
+    cuda::copy_box(bytes + (fault == Fault::kNotAligned ? 128 : 0), map, 0, 0, 0, barrier);
+    if (fault == Fault::kTooManyArrivals) {
       cuda::arrive(barrier);
       cuda::arrive(barrier);
     }
   }
-  if (threadIdx.x == 32 && mistake != Mistake::kNobodyArrives && mistake != Mistake::kTooManyArrivals) cuda::arrive(barrier);
-  if (mistake == Mistake::kCopyUnderWay) return;
+  if (threadIdx.x == 32 && fault != Fault::kNoArrival && fault != Fault::kTooManyArrivals) cuda::arrive(barrier);
+  if (fault == Fault::kCopyUnderWay) return;
   cuda::wait_for_phase(barrier, 0);
-  if (mistake == Mistake::kWrongParity) cuda::wait_for_phase(barrier, 1);
+  if (fault == Fault::kWrongParity) cuda::wait_for_phase(barrier, 1);
 }
 
-enum class ProductMistake { kNone, kNoFence, kNoWait, kNoCommit, kOneWarpLess, kOtherDescriptor, kReadsTooEarly };
+enum class MatmulFault { kNone, kNoFence, kNoWait, kNoCommit, kOneWarpLess, kOtherDescriptor, kReadsTooEarly };
 
 // Has B brought, all ones, to the beginning of shared memory.
 __device__ void bring_ones(unsigned char* bytes, const TensorMap& map) {
@@ -224,11 +224,11 @@ __device__ void bring_ones(unsigned char* bytes, const TensorMap& map) {
 
 using Sums = float[2][4];
 
-// 64 x 16 x 16: A all ones, too, so that every sum is 16. It is read until the product is waited for.
+// 64 x 16 x 16: A all ones, too, so that every sum is 16. It is read until the matmul is waited for.
 constexpr uint32_t kOnes[4] = {0x3f803f80u, 0x3f803f80u, 0x3f803f80u, 0x3f803f80u};
 
-__device__ void start_product_of_ones(Sums& sums, uint32_t b) {
-  cuda::WarpGroupProduct<__nv_bfloat16, 16>::by_columns(sums, kOnes, cuda::matrix_descriptor(b, 16, 1024, Swizzle::k128), true);
+__device__ void start_matmul_of_ones(Sums& sums, uint32_t b) {
+  cuda::WarpGroupMatmul<__nv_bfloat16, 16>::by_columns(sums, kOnes, cuda::matrix_descriptor(b, 16, 1024, Swizzle::k128), true);
 }
 
 __device__ void write_sums(const Sums& sums, float* out) {
@@ -237,35 +237,35 @@ __device__ void write_sums(const Sums& sums, float* out) {
   }
 }
 
-__global__ void use_products(const TensorMap map, ProductMistake mistake, float* out) {
+__global__ void use_matmuls(const TensorMap map, MatmulFault fault, float* out) {
   MTL_DYNAMIC_SHARED(bytes);
   bring_ones(bytes, map);
-  if (mistake != ProductMistake::kReadsTooEarly) cuda::wait_for_phase(barrier_behind(bytes), 0);
+  if (fault != MatmulFault::kReadsTooEarly) cuda::wait_for_phase(barrier_behind(bytes), 0);
   Sums sums = {};
   const int warp = static_cast<int>(threadIdx.x) / 32;
-  const uint32_t b = cuda::shared_address(bytes) + (mistake == ProductMistake::kOtherDescriptor && warp == 2 ? 1024 : 0);
-  if (mistake != ProductMistake::kNoFence) cuda::fence_products();
-  if (mistake != ProductMistake::kOneWarpLess || warp != 3) start_product_of_ones(sums, b);
-  if (mistake != ProductMistake::kNoCommit) cuda::commit_products();
-  if (mistake != ProductMistake::kNoWait) cuda::wait_for_products<0>();
-  if (mistake == ProductMistake::kReadsTooEarly) cuda::wait_for_phase(barrier_behind(bytes), 0);
+  const uint32_t b = cuda::shared_address(bytes) + (fault == MatmulFault::kOtherDescriptor && warp == 2 ? 1024 : 0);
+  if (fault != MatmulFault::kNoFence) cuda::fence_wgmma();
+  if (fault != MatmulFault::kOneWarpLess || warp != 3) start_matmul_of_ones(sums, b);
+  if (fault != MatmulFault::kNoCommit) cuda::commit_wgmma();
+  if (fault != MatmulFault::kNoWait) cuda::wait_for_wgmma<0>();
+  if (fault == MatmulFault::kReadsTooEarly) cuda::wait_for_phase(barrier_behind(bytes), 0);
   write_sums(sums, out);
 }
 
-// A tile is used, let go and filled again while the product of the first filling may still read it.
-__global__ void refill_under_a_product(const TensorMap map, bool waits, float* out) {
+// A tile is used, let go and filled again while the matmul of the first filling may still read it.
+__global__ void refill_during_a_matmul(const TensorMap map, bool waits, float* out) {
   MTL_DYNAMIC_SHARED(bytes);
   bring_ones(bytes, map);
   cuda::wait_for_phase(barrier_behind(bytes), 0);
   Sums sums = {};
-  cuda::fence_products();
-  start_product_of_ones(sums, cuda::shared_address(bytes));
-  cuda::commit_products();
-  if (waits) cuda::wait_for_products<0>();
+  cuda::fence_wgmma();
+  start_matmul_of_ones(sums, cuda::shared_address(bytes));
+  cuda::commit_wgmma();
+  if (waits) cuda::wait_for_wgmma<0>();
   __syncthreads();
   if (threadIdx.x == 0) bring_box(bytes, map, 0, 0, kPositions, kBox * 128);  // behind the last row: zeros
   cuda::wait_for_phase(barrier_behind(bytes), 1);
-  if (!waits) cuda::wait_for_products<0>();
+  if (!waits) cuda::wait_for_wgmma<0>();
   write_sums(sums, out);
 }
 
@@ -307,20 +307,20 @@ MTL_TEST(cuda_hopper_boxes_are_swizzled_and_zero_outside) {
   });
 }
 
-MTL_TEST(cuda_hopper_products_read_the_canonical_layouts) {
+MTL_TEST(cuda_hopper_matmuls_read_the_canonical_layouts) {
   using BFloat = __nv_bfloat16;
   for (const Swizzle swizzle : {Swizzle::k128, Swizzle::k64, Swizzle::k32}) {
     for (const int start : {0, 16}) {
-      check_product<BFloat, 64>(DType::kBFloat16, {swizzle, false, start}, true);
-      check_product<__half, 128>(DType::kFloat16, {swizzle, false, start}, false);
-      check_product<BFloat, 128>(DType::kBFloat16, {swizzle, true, start}, false);
-      check_product<__half, 64>(DType::kFloat16, {swizzle, true, start}, true);
+      check_matmul<BFloat, 64>(DType::kBFloat16, {swizzle, false, start}, true);
+      check_matmul<__half, 128>(DType::kFloat16, {swizzle, false, start}, false);
+      check_matmul<BFloat, 128>(DType::kBFloat16, {swizzle, true, start}, false);
+      check_matmul<__half, 64>(DType::kFloat16, {swizzle, true, start}, true);
     }
   }
-  check_product<BFloat, 16>(DType::kBFloat16, {Swizzle::k32, true, 16}, true);
-  check_product<__half, 32>(DType::kFloat16, {Swizzle::k64, true, 16}, true);
-  check_product<__half, 192>(DType::kFloat16, {Swizzle::k128, true, 0}, true);
-  check_product<BFloat, 256>(DType::kBFloat16, {Swizzle::k128, true, 16}, false);
+  check_matmul<BFloat, 16>(DType::kBFloat16, {Swizzle::k32, true, 16}, true);
+  check_matmul<__half, 32>(DType::kFloat16, {Swizzle::k64, true, 16}, true);
+  check_matmul<__half, 192>(DType::kFloat16, {Swizzle::k128, true, 0}, true);
+  check_matmul<BFloat, 256>(DType::kBFloat16, {Swizzle::k128, true, 16}, false);
 }
 
 MTL_TEST(cuda_hopper_emulation_notices_wrong_barriers) {
@@ -328,45 +328,45 @@ MTL_TEST(cuda_hopper_emulation_notices_wrong_barriers) {
   const TensorMap map = map_of(tensor, Swizzle::k128);
   const Launch how = {1, 64, kSharedBytes};
   in_every_order([&] {
-    const auto use = [&](Mistake mistake) { return MTL_LAUNCH(use_barrier, how, map, mistake); };
-    EXPECT(ran(use(Mistake::kNone)));
-    EXPECT(rejected(use(Mistake::kNobodyArrives), "64 at mbarrier.try_wait"));
-    EXPECT(rejected(use(Mistake::kNobodyArrives), "byte 16384 of shared memory"));
-    EXPECT(rejected(use(Mistake::kWrongParity), "64 at mbarrier.try_wait"));
-    EXPECT(rejected(use(Mistake::kNotSetUp), "no mbarrier"));
-    EXPECT(rejected(use(Mistake::kNotPublished), "made visible"));
-    EXPECT(rejected(use(Mistake::kTooManyBytes), "never come"));
-    EXPECT(rejected(use(Mistake::kNotAligned), "not aligned to 1024"));
+    const auto use = [&](Fault fault) { return MTL_LAUNCH(use_barrier, how, map, fault); };
+    EXPECT(ran(use(Fault::kNone)));
+    EXPECT(rejected(use(Fault::kNoArrival), "64 at mbarrier.try_wait"));
+    EXPECT(rejected(use(Fault::kNoArrival), "byte 16384 of shared memory"));
+    EXPECT(rejected(use(Fault::kWrongParity), "64 at mbarrier.try_wait"));
+    EXPECT(rejected(use(Fault::kNotSetUp), "no mbarrier"));
+    EXPECT(rejected(use(Fault::kNotPublished), "made visible"));
+    EXPECT(rejected(use(Fault::kTooManyBytes), "never come"));
+    EXPECT(rejected(use(Fault::kNotAligned), "not aligned to 1024"));
   });
   // while the bytes are on their way: later, the third arrival would be the next phase's first
   emulation::set_order(Order::kDescending);
-  EXPECT(rejected(MTL_LAUNCH(use_barrier, how, map, Mistake::kTooManyArrivals), "more arrivals"));
-  EXPECT(rejected(MTL_LAUNCH(use_barrier, how, map, Mistake::kCopyUnderWay), "still under way"));
+  EXPECT(rejected(MTL_LAUNCH(use_barrier, how, map, Fault::kTooManyArrivals), "more arrivals"));
+  EXPECT(rejected(MTL_LAUNCH(use_barrier, how, map, Fault::kCopyUnderWay), "still under way"));
   emulation::set_order(Order::kAscending);
 }
 
-MTL_TEST(cuda_hopper_emulation_notices_wrong_products) {
+MTL_TEST(cuda_hopper_emulation_detects_wrong_matmuls) {
   const std::vector<uint16_t> ones(kPositions * kVectors * kColumns, 0x3f80);
   const TensorMap map = map_of(ones, Swizzle::k128);
   const Launch how = {1, 128, kSharedBytes};
   std::vector<float> out(128 * 8);
-  const auto use = [&](ProductMistake mistake) { return MTL_LAUNCH(use_products, how, map, mistake, out.data()); };
+  const auto use = [&](MatmulFault fault) { return MTL_LAUNCH(use_matmuls, how, map, fault, out.data()); };
   in_every_order([&] {
-    EXPECT(ran(use(ProductMistake::kNone)) && all_sixteen(out));
-    EXPECT(rejected(use(ProductMistake::kNoFence), "no wgmma.fence"));
-    EXPECT(rejected(use(ProductMistake::kNoWait), "nobody has waited"));
-    EXPECT(rejected(use(ProductMistake::kNoCommit), "nobody has waited"));
-    EXPECT(rejected(use(ProductMistake::kOneWarpLess), "not all warps"));
-    EXPECT(rejected(use(ProductMistake::kOtherDescriptor), "not start the same product"));
+    EXPECT(ran(use(MatmulFault::kNone)) && all_sixteen(out));
+    EXPECT(rejected(use(MatmulFault::kNoFence), "no wgmma.fence"));
+    EXPECT(rejected(use(MatmulFault::kNoWait), "was not waited for"));
+    EXPECT(rejected(use(MatmulFault::kNoCommit), "was not waited for"));
+    EXPECT(rejected(use(MatmulFault::kOneWarpLess), "not all warps"));
+    EXPECT(rejected(use(MatmulFault::kOtherDescriptor), "not start the same matmul"));
   });
-  // what is early on a card may be in time by luck: of the two extremes, each mistake shows in one
+  // what is early on a GPU may be in time by luck: of the two extremes, each fault shows in one
   emulation::set_order(Order::kDescending);
-  EXPECT(ran(MTL_LAUNCH(refill_under_a_product, how, map, true, out.data())) && all_sixteen(out));
-  EXPECT(ran(MTL_LAUNCH(refill_under_a_product, how, map, false, out.data())) && !all_sixteen(out));
+  EXPECT(ran(MTL_LAUNCH(refill_during_a_matmul, how, map, true, out.data())) && all_sixteen(out));
+  EXPECT(ran(MTL_LAUNCH(refill_during_a_matmul, how, map, false, out.data())) && !all_sixteen(out));
   emulation::set_order(Order::kAscending);
 }
 
-MTL_TEST(cuda_hopper_emulation_notices_registers_that_nobody_gives) {
+MTL_TEST(cuda_hopper_emulation_detects_registers_that_are_not_released) {
   const Launch how = {1, 3 * 128, 0};
   in_every_order([&] {
     EXPECT(ran(MTL_LAUNCH((change_registers<24, 240>), how, true)));  // 504, as launched
@@ -377,7 +377,7 @@ MTL_TEST(cuda_hopper_emulation_notices_registers_that_nobody_gives) {
   });
 }
 
-// A product is started before its tile is there: the copy is late and the product reads at once, or too late
+// A matmul is started before its tile is there: the copy is late and the matmul reads at once, or too late
 // to notice. Drawn, both come together now and then.
 MTL_TEST(cuda_hopper_emulation_shows_a_tile_that_is_not_there_yet) {
   const std::vector<uint16_t> ones(kPositions * kVectors * kColumns, 0x3f80);
@@ -386,7 +386,7 @@ MTL_TEST(cuda_hopper_emulation_shows_a_tile_that_is_not_there_yet) {
   int num_wrong = 0;
   for (uint32_t seed = 0; seed < 20; ++seed) {
     emulation::set_order(Order::kShuffled, seed);
-    EXPECT(ran(MTL_LAUNCH(use_products, (Launch{1, 128, kSharedBytes}), map, ProductMistake::kReadsTooEarly, out.data())));
+    EXPECT(ran(MTL_LAUNCH(use_matmuls, (Launch{1, 128, kSharedBytes}), map, MatmulFault::kReadsTooEarly, out.data())));
     num_wrong += !all_sixteen(out);
   }
   emulation::set_order(Order::kAscending);

@@ -20,7 +20,7 @@ struct Case {
   std::vector<int64_t> lengths;
   int64_t heads, head_size;
   double dropout = 0.0;
-  int64_t rest = 0;  // rows of nobody
+  int64_t rest = 0;  // rows of no sample
 
   int64_t rows() const {
     int64_t sum = rest;
@@ -110,7 +110,7 @@ void run_kernels(const AttentionProblem& problem, DType dtype, Tensors& tensors,
 Tensors results_of(const Case& one, DType dtype, Order order) {
   emulation::set_order(order, 11);
   Tensors tensors(one, dtype, dtype);
-  // the op does this, and nobody else writes there
+  // only the op writes there
   for (int64_t row = one.rows() - one.rest; row < one.rows(); ++row) {
     const int64_t columns = one.heads * one.head_size;
     for (int64_t i = 0; i < columns; ++i) tensors.output.set(row * columns + i, 0.0);
@@ -137,7 +137,7 @@ void check(const Case& one, DType dtype) {
   EXPECT(rows_agree((name + " gradient").c_str(), actual.qkv_gradient, expected.qkv_gradient, one.head_size, 2 * tolerance));
 }
 
-// Rows of a sample lie as those of a batch of one. Whatever stands behind its end is then zeros instead of
+// Rows of a sample are stored as those of a batch of one. What follows its end is then zeros instead of
 // the next sample's rows: not a bit may tell.
 void check_alone(const Case& one, DType dtype) {
   const Tensors packed = results_of(one, dtype, Order::kShuffled);

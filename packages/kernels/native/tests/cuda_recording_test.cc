@@ -88,8 +88,8 @@ MTL_TEST(what_other_threads_enqueue_in_the_stream_of_a_graph_comes_after_it) {
   }
 }
 
-// Also one that cannot be recorded after all: nobody is held up for ever.
-MTL_TEST(a_recording_that_fails_lets_other_threads_go_on) {
+// Also one that cannot be recorded after all: no thread waits for ever.
+MTL_TEST(other_threads_continue_after_a_failed_recording) {
   if (!open_cuda_for_tests()) return;
   Transfer transfer;
   EXPECT(succeeded(cuda_backend()->graphs->begin_capture()));

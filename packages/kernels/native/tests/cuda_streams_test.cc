@@ -1,5 +1,5 @@
 // Streams as the emulation has them where work is put off: who does not wait for a stream, an event or
-// another stream sees what was there before, and what a card's driver or its memory refuses is refused.
+// another stream sees what was there before, and what a GPU's driver or its memory refuses is refused.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -67,7 +67,7 @@ bool copies(void* to, const void* from, cudaMemcpyKind kind, const Stream& strea
   return cudaMemcpyAsync(to, from, sizeof(float), kind, stream.stream) == cudaSuccess;
 }
 
-MTL_TEST(work_that_is_put_off_is_done_when_somebody_waits_for_it) {
+MTL_TEST(deferred_work_is_done_when_a_thread_waits_for_it) {
   const AtPace late(Pace::kLate);
   const Stream stream, other;
   const Number value(false), host(true);
@@ -86,7 +86,7 @@ MTL_TEST(work_that_is_put_off_is_done_when_somebody_waits_for_it) {
   EXPECT(*host.data == 3.0f && cudaStreamSynchronize(stream.stream) == cudaSuccess && *host.data == 4.0f);
 }
 
-// What one stream reads of another's without waiting for it, in both orders that a card may take.
+// What one stream reads of another's without waiting for it, in both orders that a GPU may take.
 float read_by_other(bool waits, uint32_t seed) {
   const AtPace drawn(Pace::kDrawn, seed);
   static const Stream writer, reader;  // the emulation has few, and takes none back
@@ -215,7 +215,7 @@ MTL_TEST(copies_that_a_driver_refuses_are_refused) {
   cudaGetLastError();
 }
 
-MTL_TEST(an_error_that_nobody_has_taken_is_the_next_launchs) {
+MTL_TEST(an_unread_error_is_reported_by_the_next_launch) {
   const Stream stream;
   const Number value(false);
   EXPECT(cudaSetDevice(99) == cudaErrorInvalidDevice);
@@ -231,13 +231,13 @@ bool is_refused(cudaError_t status, const char* text) {
   return as_expected;
 }
 
-MTL_TEST(accesses_and_shared_memory_that_a_card_refuses_are_refused) {
+MTL_TEST(accesses_and_shared_memory_that_a_gpu_refuses_are_refused) {
   alignas(16) float values[8] = {};
   float result = 0.0f;
   EXPECT(MTL_LAUNCH(read_wide, (Launch{1, 1}), &result, values) == cudaSuccess);
   EXPECT(is_refused(MTL_LAUNCH(read_wide, (Launch{1, 1}), &result, values + 1), "16 bytes at an address that is not aligned"));
   EXPECT(MTL_LAUNCH(much_shared, (Launch{1, 1, 32 << 10}), &result) == cudaSuccess);
-  // 16 KB beside 33 KB: more than a block has unasked, and launch() asks only for more than 48 KB dynamic
+  // 16 KB next to 33 KB: more than a block has unasked, and launch() asks only for more than 48 KB dynamic
   // ones
   EXPECT(is_refused(MTL_LAUNCH(much_shared, (Launch{1, 1, 33 << 10}), &result), "static and dynamic shared memory"));
   EXPECT(MTL_LAUNCH(much_shared, (Launch{1, 1, 49 << 10}), &result) == cudaSuccess);

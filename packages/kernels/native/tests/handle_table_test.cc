@@ -29,10 +29,10 @@ MTL_TEST(a_released_handle_is_refused_even_after_its_slot_is_reused) {
 
 MTL_TEST(numbers_that_never_were_handles_are_refused) {
   TensorRecord record;
-  for (const TensorHandle foreign : {TensorHandle{0}, TensorHandle{1}, ~TensorHandle{0}, TensorHandle{1} << 52,
+  for (const TensorHandle unknown : {TensorHandle{0}, TensorHandle{1}, ~TensorHandle{0}, TensorHandle{1} << 52,
                                      (TensorHandle{1} << 24) | 0xffffff}) {
-    EXPECT(failed_with(resolve_tensor(foreign, &record), "MTL_DISPOSED_TENSOR"));
-    EXPECT(failed_with(release_tensor(foreign), "MTL_DISPOSED_TENSOR"));
+    EXPECT(failed_with(resolve_tensor(unknown, &record), "MTL_DISPOSED_TENSOR"));
+    EXPECT(failed_with(release_tensor(unknown), "MTL_DISPOSED_TENSOR"));
   }
 }
 
@@ -155,7 +155,7 @@ void work_alone(int seed) {
   }
 }
 
-MTL_TEST(threads_share_the_table_the_allocator_and_the_matrix_products) {
+MTL_TEST(threads_share_the_table_the_allocator_and_matmuls) {
   std::vector<std::thread> threads;
   for (int seed = 1; seed <= 4; ++seed) threads.emplace_back(work_alone, seed);
   for (std::thread& thread : threads) thread.join();

@@ -1,4 +1,4 @@
-// The allocator of device memory, on memory that is counted instead of a card's.
+// The allocator of device memory, on memory that is counted instead of a GPU's.
 #include "cuda/runtime/memory_arena.h"
 
 #include <cstdlib>

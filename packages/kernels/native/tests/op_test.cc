@@ -80,7 +80,7 @@ void add_attention(std::vector<Case>& cases, const AttentionSizes& of, double dr
                    dtypes});
 }
 
-// Two samples of somewhat less than half of the rows; the others are nobody's.
+// Two samples of somewhat less than half of the rows; the others belong to no sample.
 void add_packed_attention(std::vector<Case>& cases, const std::vector<int64_t>& out, double dropout,
                           const std::vector<DType>& dtypes) {
   const int64_t rows = out[0], heads = out[1], length = rows == 2 ? 1 : rows / 2 - 2;
@@ -203,17 +203,17 @@ std::vector<Case> all_cases() {
   return cases;
 }
 
-// What Hopper's kernels compute, each of them at least once: the cases above are narrower. On a card rings of
+// What Hopper's kernels compute, each of them at least once: the cases above are smaller. On a GPU rings of
 // tiles go around; under emulation (where cuda_attention_test.cc does that) a case costs its processor time.
 std::vector<Case> cases_of_wide_heads() {
   std::vector<Case> cases;
-  for (const int64_t sequence : is_card_under_test() ? std::vector<int64_t>{193, 641} : std::vector<int64_t>{33}) {
+  for (const int64_t sequence : is_gpu_under_test() ? std::vector<int64_t>{193, 641} : std::vector<int64_t>{33}) {
     for (const int64_t size : {64, 80, 96, 128, 192, 256}) {
       for (const double dropout : {0.0, 0.2}) {
         const std::vector<DType> dtypes = {DType::kBFloat16, DType::kFloat16};
         add_attention(cases, {sequence, 1, 1, size}, dropout, dtypes);
         // emulated, cuda_packed_attention_test.cc compares more of them
-        if (is_card_under_test() || size == 256) add_packed_attention(cases, {2 * sequence, 1, size}, dropout, dtypes);
+        if (is_gpu_under_test() || size == 256) add_packed_attention(cases, {2 * sequence, 1, size}, dropout, dtypes);
       }
     }
   }
@@ -336,12 +336,12 @@ MTL_TEST(every_subset_of_optional_tensors_works_or_is_refused) {
   });
 }
 
-// Every test of device cuda: on the card whose library MTL_CUDA_LIBRARY names, else under emulation, there
+// Every test of device cuda: on the GPU whose library MTL_CUDA_LIBRARY names, else under emulation, there
 // with the threads of a block in several orders.
 template <typename Body>
 void on_cuda(const Body& body) {
   if (!open_cuda_for_tests()) return;
-  if (is_card_under_test()) return body();
+  if (is_gpu_under_test()) return body();
   for (const emulation::Order order :
        {emulation::Order::kAscending, emulation::Order::kDescending, emulation::Order::kShuffled}) {
     emulation::set_order(order, 1);
@@ -410,7 +410,7 @@ MTL_TEST(cuda_kernels_give_the_same_bits_every_time) {
   if (!open_cuda_for_tests()) return;
   std::vector<Case> cases = all_cases();
   // emulated, cuda_attention_test.cc compares theirs
-  if (is_card_under_test()) {
+  if (is_gpu_under_test()) {
     for (Case& one : cases_of_wide_heads()) cases.push_back(one);
   }
   for (const Case& one : cases) {
@@ -429,7 +429,7 @@ MTL_TEST(required_tensors_are_required) {
   }
 }
 
-// One tensor too wide, too long, of another rank or dtype at a time. What the contract lets pass must be
+// One tensor too wide, too long, of another rank or dtype at a time. What the contract accepts must be
 // computed alike.
 MTL_TEST(tensors_that_do_not_fit_are_refused_on_both_devices) {
   for (const Case& original : all_cases()) {
@@ -498,11 +498,11 @@ MTL_TEST(calls_that_are_no_calls_are_refused) {
   const TensorHandle good[] = {cpu.handle(), cpu.handle(), cpu.handle()};
   const TensorHandle mixed[] = {cpu.handle(), reference.handle(), cpu.handle()};
   const TensorHandle dead[] = {cpu.handle(), stale, cpu.handle()};
-  const TensorHandle foreign[] = {~TensorHandle{0}, cpu.handle(), cpu.handle()};
+  const TensorHandle unknown[] = {~TensorHandle{0}, cpu.handle(), cpu.handle()};
   EXPECT(succeeded(run_op(add, good, 3, nullptr, 0)));
   EXPECT(failed_with(run_op(add, mixed, 3, nullptr, 0), "MTL_DEVICE"));
   EXPECT(failed_with(run_op(add, dead, 3, nullptr, 0), "MTL_DISPOSED_TENSOR"));
-  EXPECT(failed_with(run_op(add, foreign, 3, nullptr, 0), "MTL_DISPOSED_TENSOR"));
+  EXPECT(failed_with(run_op(add, unknown, 3, nullptr, 0), "MTL_DISPOSED_TENSOR"));
   EXPECT(failed_with(run_op(add, good, 2, nullptr, 0), "MTL_ARGUMENT"));
   const double attribute = 1;
   EXPECT(failed_with(run_op(add, good, 3, &attribute, 1), "MTL_ARGUMENT"));

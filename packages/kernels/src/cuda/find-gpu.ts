@@ -6,7 +6,7 @@ import { type CudaDevice, type CudaProbe, probeCuda } from './open-cuda.js';
 export interface FoundGpu {
   readonly device: CudaDevice | undefined;
   /**
-   * Whether it is no card but kernels compiled for this machine's processor (`native/cuda/emulation`):
+   * Whether it is no GPU but kernels compiled for this machine's processor (`native/cuda/emulation`):
    * nothing to measure.
    */
   readonly isEmulated: boolean;
@@ -20,7 +20,7 @@ export interface FoundGpu {
   readonly error: KernelError | undefined;
 }
 
-/** Whether a library is missing that nobody has named: where one is named, it is to be there. */
+/** Whether the default library is missing; a library that is named must exist. */
 function isNotBuilt(): boolean {
   if (process.env.MTL_CUDA_LIBRARY !== undefined) return false;
   try {
@@ -32,8 +32,8 @@ function isNotBuilt(): boolean {
 }
 
 /**
- * Which GPU there is, without taking it: a card, or the emulation that MTL_CUDA_LIBRARY names. For everything
- * that runs on one if it can and says so if it cannot: tests, benchmarks, diagnoses.
+ * Which GPU there is, without opening it: a real one, or the emulation that MTL_CUDA_LIBRARY names. For
+ * everything that runs on one if it can and says so if it cannot: tests, benchmarks, diagnoses.
  */
 export function findGpu(): FoundGpu {
   let probe: CudaProbe;

@@ -33,7 +33,7 @@ export interface CudaInformation extends CudaProbe {
 export interface OpenCudaOptions {
   /** As CUDA counts the devices that this process sees. Default 0. */
   readonly deviceIndex?: number;
-  /** float32 products in TF32, with 10 bits of mantissa. Default false. */
+  /** float32 matmuls in TF32, with 10 bits of mantissa. Default false. */
   readonly allowTf32?: boolean;
 }
 

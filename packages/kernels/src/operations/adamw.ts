@@ -45,8 +45,8 @@ export interface AdamwScalarsOptions {
 
 /**
  * The scalars of `adamw` from the norm of the gradients, on the device: clipping and the skipping of a step
- * whose gradients are not finite wait for nobody. The factor is Megatron's and PyTorch's, with 1e-6 against
- * division by zero.
+ * whose gradients are not finite need no wait for the device. The factor is Megatron's and PyTorch's, with
+ * 1e-6 against division by zero.
  */
 export const adamwScalars = checkedOperation('adamwScalars', (options: AdamwScalarsOptions): void => {
   const { scalars, gradientNorm, squares, learningRate, correction1, correction2 } = options;

@@ -23,7 +23,7 @@ export interface AttentionOptions {
 
 /**
  * Dropout of attention probabilities. Whether one is dropped depends on the Philox key and on the global
- * sample number, the global head, the query and the key: never on how samples and heads are spread over
+ * sample number, the global head, the query and the key: never on how samples and heads are distributed over
  * processes.
  */
 export interface AttentionDropout {

@@ -19,7 +19,7 @@ export interface LinearGeluForwardOptions {
 }
 
 /**
- * preactivation = input weight^T + bias; output = gelu(preactivation): one pass where the device's products
+ * preactivation = input weight^T + bias; output = gelu(preactivation): one pass where the device's matmuls
  * can.
  */
 export const linearGeluForward = checkedOperation(
@@ -43,7 +43,7 @@ export interface LinearGeluBackwardOptions {
 }
 
 /**
- * inputGradient = (outputGradient weight) * gelu'(preactivation): one pass where the device's products can.
+ * inputGradient = (outputGradient weight) * gelu'(preactivation): one pass where the device's matmuls can.
  */
 export const linearGeluBackward = checkedOperation(
   'linearGeluBackward',
@@ -67,7 +67,7 @@ export interface LinearWeightGradientOptions {
 
 /**
  * weightGradient += outputGradient^T input; biasGradient += its column sums: one pass where the device's
- * products can.
+ * matmuls can.
  */
 export const linearWeightGradient = checkedOperation(
   'linearWeightGradient',

@@ -5,7 +5,10 @@ import type { AttentionDropout } from './attention.js';
 
 /** Samples that lie one after the other, without padding, in T rows. */
 export interface PackedSamples {
-  /** [N + 1] int32: sample n has the rows starts[n] to starts[n + 1]; rows from starts[N] on are nobody's. */
+  /**
+   * [N + 1] int32: sample n has the rows starts[n] to starts[n + 1]; rows from starts[N] on belong to no
+   * sample.
+   */
   readonly starts: Tensor;
   /** No sample has more rows. */
   readonly longest: number;
@@ -65,7 +68,7 @@ export interface PackedAttentionBackwardOptions extends PackedAttentionOptions {
   readonly qkv: Tensor;
 }
 
-/** The gradient of qkv, 0 in rows that are nobody's. */
+/** The gradient of qkv, 0 in rows that belong to no sample. */
 export const packedAttentionBackward = checkedOperation(
   'packedAttentionBackward',
   (options: PackedAttentionBackwardOptions): void => {

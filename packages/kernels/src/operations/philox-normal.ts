@@ -3,7 +3,7 @@ import { runOperation } from '../run-operation.js';
 import type { Tensor } from '../tensor.js';
 
 export interface PhiloxNormalOptions {
-  /** `[R, C]`: a piece of a tensor with `globalColumns` columns. */
+  /** `[R, C]`: part of a tensor with `globalColumns` columns. */
   readonly output: Tensor;
   readonly mean?: number;
   readonly standardDeviation: number;

@@ -1,5 +1,5 @@
-// What compute-sanitizer looks at of operations as trainings call them, in a process of its own (vitest has
-// others): the largest case of each operation, once by itself and once as a graph, against
+// Operations for compute-sanitizer, called as training runs call them, in a process of its own (vitest has
+// others): the largest case of each operation, once alone and once as a graph, against
 // the reference. Ends with 1 where a result is wrong; the sanitizer says what lies behind.
 import {
   GraphMemory,
@@ -50,7 +50,7 @@ function check(opCase: OpCase, way: (run: () => void) => void): string | undefin
   }
 }
 
-const ways = { 'by itself': (run: () => void): void => run(), 'as a graph': runAsGraph };
+const ways = { alone: (run: () => void): void => run(), 'as a graph': runAsGraph };
 let numWrong = 0;
 for (const opCase of largestOfEach.values()) {
   for (const [name, way] of Object.entries(ways)) {

@@ -64,22 +64,22 @@ const weightGradient = ({ rows, hidden, feedForward }: Sizes): (() => void) => {
   return () => linearWeightGradient(tensors);
 };
 
-describe.skipIf(!hasEmulationCounts)('products of linear layers under emulation', () => {
+describe.skipIf(!hasEmulationCounts)('matmuls of linear layers under emulation', () => {
   beforeAll(() => void openCuda());
   afterAll(() => expect(numLiveTensors()).toBe(0));
 
-  // kernels of this library beside the product: none where the library for products does it all
+  // kernels of this library in addition to the matmul: none where cuBLASLt does it all
   it.each([
-    ['GELU behind a product is its epilogue', () => forward(even, 'tanh'), 0],
+    ['GELU after a matmul is its epilogue', () => forward(even, 'tanh'), 0],
     ['exact GELU, which it does not offer, is a kernel', () => forward(even, 'erf'), 1],
     ['so is GELU of rows that it does not take', () => forward(odd, 'tanh'), 1],
     ['so is GELU of float32, for which its tanh was not measured', () => forward(even, 'tanh', 'float32'), 1],
     ["so is float32's GELU's derivative", () => backward(even, 'tanh', 'float32'), 1],
-    ["GELU's derivative behind a product is its epilogue", () => backward(even, 'tanh'), 0],
+    ["GELU's derivative after a matmul is its epilogue", () => backward(even, 'tanh'), 0],
     ["exact GELU's derivative is a kernel", () => backward(even, 'erf'), 1],
     ["so is GELU's derivative of rows that it does not take", () => backward(odd, 'tanh'), 1],
-    // the emulated card is a Hopper, where cuBLASLt's epilogue is expected to cost more than it saves
-    ["a bias's gradient is two kernels behind the product", () => weightGradient(even), 2],
+    // the emulated GPU is a Hopper, where cuBLASLt's epilogue is expected to cost more than it saves
+    ["a bias's gradient is two kernels after the matmul", () => weightGradient(even), 2],
   ])('%s', (_, make, kernels) => {
     tidy(() => {
       const run = make();
@@ -94,7 +94,10 @@ describe.skipIf(!hasEmulationCounts)('products of linear layers under emulation'
     });
   });
 
-  /** What a process of its own says of its plans, and how many kernels it counted beside the product. */
+  /**
+   * What a process of its own reports of its plans, and how many kernels it counted in addition to the
+   * matmul.
+   */
   const runAlone = (environment: Record<string, string>): { stderr: string; stdout: string } => {
     const script = fileURLToPath(new URL('fused-linear-alone.ts', import.meta.url));
     const args = [...typescriptFlags, script];
@@ -104,24 +107,24 @@ describe.skipIf(!hasEmulationCounts)('products of linear layers under emulation'
     return { stderr, stdout };
   };
 
-  it('are reported once for each plan when that is asked for, with what a product refused after all', () => {
+  it('are reported once for each plan when that is asked for, with what a matmul refused after all', () => {
     const { stderr } = runAlone({ MTL_CUBLASLT_REPORT: '1', MTL_CUBLASLT_EPILOGUES: '1' });
     expect(stderr.split('\n').filter((line) => line.startsWith('cuBLASLt'))).toEqual([
       'cuBLASLt: gelu [6, 24, 16] bfloat16 into bfloat16: offered at planning (status 0)',
       'cuBLASLt: bias gradient [24, 16, 6] float32 into float32: offered at planning (status 0)',
       'cuBLASLt: bias gradient [24, 16, 6] float16 into float32: offered at planning (status 0)',
-      'cuBLASLt: bias gradient [24, 16, 6] float16 into float32: not offered at the product (status 15)',
+      'cuBLASLt: bias gradient [24, 16, 6] float16 into float32: not offered at the matmul (status 15)',
     ]);
     expect(runAlone({}).stderr).toBe('');
   });
 
-  // kernels beside a product with GELU, and beside a weight gradient with a bias's
+  // kernels in addition to a matmul with GELU, and to a weight gradient with a bias's
   it.each([
     [{}, '0 2'],
     [{ MTL_CUBLASLT_EPILOGUES: '0' }, '1 2'],
     [{ MTL_CUBLASLT_EPILOGUES: '1' }, '0 1'],
     // cuBLASLt says "invalid value" (7) as well as "not supported" (15) of what it does not do; the bias of
-    // the product that GELU then follows is a kernel as well
+    // the matmul that GELU then follows is a kernel as well
     [{ MTL_EMULATION_EPILOGUE_STATUS: '7' }, '2 2'],
     [{ MTL_EMULATION_EPILOGUE_STATUS: '15' }, '2 2'],
   ])('are kernels where epilogues are switched off or refused: %o', (environment, kernels) => {

@@ -31,15 +31,15 @@ const vector = (values: readonly number[]): Tensor =>
 describe.skipIf(problem !== undefined)(`graphs on device cuda (${title})`, () => {
   beforeAll(() => {
     openCuda();
-    // A card's driver loads a kernel when it is first used, which a capture may refuse: trainings run their
-    // passes by themselves before they record them, and so does this.
+    // A GPU's driver loads a kernel when it is first used, which a capture may refuse: training runs execute
+    // their passes by themselves before they record them, and so does this.
     using tensor = vector([1, 2, 3, 4]);
     using square = Tensor.zeros({ shape: [16, 16], dtype: 'float32', device });
-    using product = Tensor.zeros({ shape: [16, 16], dtype: 'float32', device });
+    using result = Tensor.zeros({ shape: [16, 16], dtype: 'float32', device });
     using sum = Tensor.zeros({ shape: [1], dtype: 'float64', device });
     add({ output: tensor, left: tensor, right: tensor });
-    matmul({ output: product, left: square, right: square });
-    sumOfSquares({ output: sum, input: product });
+    matmul({ output: result, left: square, right: square });
+    sumOfSquares({ output: sum, input: result });
   });
   afterAll(() => {
     expect(numLiveTensors()).toBe(0);
@@ -60,7 +60,7 @@ describe.skipIf(problem !== undefined)(`graphs on device cuda (${title})`, () =>
     expect(total.toArray()).toEqual([12, 4, 6, 9]);
   });
 
-  it('hold products, kernels with scratch memory, and tensors that are gone since', () => {
+  it('hold matmuls, kernels with scratch memory, and tensors that are gone since', () => {
     using memory = new GraphMemory(device);
     const shape = [16, 16];
     using left = Tensor.from(
@@ -69,9 +69,9 @@ describe.skipIf(problem !== undefined)(`graphs on device cuda (${title})`, () =>
     );
     using sum = Tensor.zeros({ shape: [1], dtype: 'float64', device });
     const compute = (): void => {
-      using product = Tensor.empty({ shape, dtype: 'float32', device });
-      matmul({ output: product, left, right: left });
-      sumOfSquares({ output: sum, input: product });
+      using result = Tensor.empty({ shape, dtype: 'float32', device });
+      matmul({ output: result, left, right: left });
+      sumOfSquares({ output: sum, input: result });
     };
     memory.run(compute);
     const expected = sum.item();
@@ -139,7 +139,7 @@ describe.skipIf(problem !== undefined)(`graphs on device cuda (${title})`, () =>
       expect(memoryStatistics(device).bytesReserved).toBe(bytesReserved);
       add({ output: tensor, left: tensor, right: tensor });
     });
-    // the segment that the graph may use is nobody else's
+    // the segment that the graph may use is reserved for it
     expect(memoryStatistics(device).bytesInUse).toBe(held);
     graph.launch();
     expect(tensor.toArray()).toEqual([2, 4, 6, 8]);

@@ -1,13 +1,13 @@
 #!/usr/bin/env node
 /**
  * The first half of npm run test:cuda (tooling/bootstrap/test-cuda.mjs): the case tables of all operations on
- * device `cuda`, against the reference, and steps of tiny trainings: on the card, where there is one, and
+ * device `cuda`, against the reference, and steps of tiny training runs: on the GPU, where there is one, and
  * under emulation on this machine's processor; there also how often a step waits for the device. Arguments go
  * on to vitest.
  *   npm run test:cuda                          both, and the compiler's report on spilled registers
- *   npm run test:cuda -- --emulation           under emulation only: needs neither nvcc nor a card
+ *   npm run test:cuda -- --emulation           under emulation only: needs neither nvcc nor a GPU
  *                        -- --emulation --build-only   what emulation needs, and nothing is run
- *   npm run test:cuda -- --sanitize memcheck   the native tests on the card under compute-sanitizer (or racecheck,
+ *   npm run test:cuda -- --sanitize memcheck   the native tests on the GPU under compute-sanitizer (or racecheck,
  *                                              initcheck); with memcheck a few operations called from here,
  *                                              too
  */
@@ -27,7 +27,7 @@ function run([command, ...args], environment = {}, cwd = directory) {
   return status ?? 1;
 }
 
-/** The same beside others: its output comes when it has ended. */
+/** The same concurrently with others: its output is printed when it has ended. */
 function runBeside([command, ...args], environment, cwd) {
   const env = { ...process.env, ...environment };
   const child = spawn(command, args, { cwd, stdio: ['ignore', 'pipe', 'pipe'], env });
@@ -78,7 +78,7 @@ const buildOnlyAt = args.indexOf('--build-only');
 const isBuildOnly = buildOnlyAt >= 0 && args.splice(buildOnlyAt, 1).length > 0;
 const emulationAt = args.indexOf('--emulation');
 const isEmulationOnly = emulationAt >= 0 && args.splice(emulationAt, 1).length > 0;
-/** Of operations, and steps of trainings from the package where all of it comes together. */
+/** Of operations, and of training steps from the package that combines them. */
 const places = [directory, join(directory, '../recipes')];
 /** A package's tests of device cuda. */
 const testsIn = (cwd) => [join(cwd, 'node_modules/.bin/vitest'), 'run', 'test/cuda', ...args];
@@ -99,8 +99,8 @@ if (tool !== undefined) {
   process.exit(Math.max(...statuses));
 }
 
-console.log(`\n== on the card${existsSync(library) ? '' : ': no CUDA library was built'}`);
+console.log(`\n== on the GPU${existsSync(library) ? '' : ': no CUDA library was built'}`);
 const resources = existsSync(library) ? run(['node', 'native/cuda/check-resources.mjs']) : 0;
-// alone: a card has one memory
-const onCard = worst(places.map((cwd) => run(testsIn(cwd), {}, cwd)));
-process.exit(resources || onCard || (await testUnderEmulation()));
+// sequentially: a GPU has one memory
+const onGpu = worst(places.map((cwd) => run(testsIn(cwd), {}, cwd)));
+process.exit(resources || onGpu || (await testUnderEmulation()));

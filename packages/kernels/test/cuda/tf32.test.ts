@@ -5,11 +5,11 @@ import { describe, expect, it } from 'vitest';
 import { findGpu } from '../../src/index.js';
 
 const { problem, title, isEmulated } = findGpu();
-// The library may use TF32 where it is allowed, and does for products that fill a card; small ones may get a
+// The library may use TF32 where it is allowed, and does for matmuls that fill a GPU; small ones may get a
 // kernel without matrix units. Under emulation every size has it.
 const size = isEmulated ? 16 : 2048;
 
-function product(allowTf32: boolean): number[] {
+function matmulValues(allowTf32: boolean): number[] {
   const script = fileURLToPath(new URL('tf32-alone.ts', import.meta.url));
   const args = [...typescriptFlags, script, String(size), String(allowTf32)];
   const { status, stderr, stdout } = spawnSync(process.execPath, args, {
@@ -20,14 +20,15 @@ function product(allowTf32: boolean): number[] {
   return JSON.parse(stdout) as number[];
 }
 
-describe.skipIf(problem !== undefined)(`products of float32 (${title})`, () => {
+describe.skipIf(problem !== undefined)(`matmuls of float32 (${title})`, () => {
   // 13 bits of mantissa that TF32 rounds off, up or down: its factors are 1, float32's product 1 + 2^-11 and
   // a little. Sums of equal terms are exact in TF32, and within 2^-24 of each of at most 2048 in float32.
   it('are those of float32 unless TF32 is allowed', () => {
-    for (const value of product(false)) expect(Math.abs(value - (1 + 2 ** -12) ** 2)).toBeLessThan(2 ** -13);
+    for (const value of matmulValues(false))
+      expect(Math.abs(value - (1 + 2 ** -12) ** 2)).toBeLessThan(2 ** -13);
   });
 
   it('are those of TF32 where it is', () => {
-    expect(product(true)).toEqual([1, 1]);
+    expect(matmulValues(true)).toEqual([1, 1]);
   });
 });

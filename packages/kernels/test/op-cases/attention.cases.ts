@@ -126,13 +126,13 @@ function shapesOf({ sizes: [sequence, batch, heads, headSize] }: Variant): Atten
 }
 
 /**
- * FLOPs of one product of [S, D] by [D, S] in all heads, the part above the diagonal not counted when causal.
+ * FLOPs of one matmul of [S, D] by [D, S] in all heads, the part above the diagonal not counted when causal.
  */
-function productFlops({ sizes: [sequence, batch, heads, headSize], causal }: Variant): number {
+function matmulFlops({ sizes: [sequence, batch, heads, headSize], causal }: Variant): number {
   return 2 * batch * heads * sequence * sequence * headSize * (causal ? 0.5 : 1);
 }
 
-const variantsOfCard: Variant[] = [
+const variantsOfGpu: Variant[] = [
   { name: 'causal', sizes: [1024, 16, 12, 64], causal: true },
   { name: 'causal', sizes: [2048, 4, 16, 128], causal: true },
   { name: 'causal', sizes: [1024, 8, 16, 96], causal: true },
@@ -164,13 +164,13 @@ export const { cases, gradientCases } = casesOfAttention(
     shapesOf,
     maskTensors,
     optionsOf,
-    productFlops,
+    matmulFlops,
     forward: attentionForward,
     backward: attentionBackward,
   },
   {
     variants,
-    benchmarks: { host: variantsOfHost, card: variantsOfCard, 'dry run': variantsOfDryRun }[timedKind],
+    benchmarks: { host: variantsOfHost, gpu: variantsOfGpu, 'dry run': variantsOfDryRun }[timedKind],
     gradients: gradientVariants,
   },
 );

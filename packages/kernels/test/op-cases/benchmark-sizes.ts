@@ -15,10 +15,10 @@ export interface BenchmarkSizes {
 }
 
 /**
- * What a card is timed with. What an operation reads and writes does not fit the 50 or 60 MB of cache, so
+ * The sizes for a GPU. What an operation reads and writes does not fit the 50 or 60 MB of cache, so
  * that its memory's rate shows; more would make the reference, which checks the values first, take minutes.
  */
-const sizesOfCard: readonly BenchmarkSizes[] = [
+const sizesOfGpu: readonly BenchmarkSizes[] = [
   {
     preset: 'gpt2-1.3b',
     sequence: 2048,
@@ -31,7 +31,7 @@ const sizesOfCard: readonly BenchmarkSizes[] = [
 ];
 
 /**
- * For the emulation of a card, where a thread takes a microsecond: figures mean nothing, but every line of a
+ * For the emulation of a GPU, where a thread takes a microsecond: the times mean nothing, but every line of a
  * benchmark runs.
  */
 const sizesOfDryRun: readonly BenchmarkSizes[] = [
@@ -47,11 +47,11 @@ const sizesOfDryRun: readonly BenchmarkSizes[] = [
 ];
 
 /** What is timed: bench/measure.ts reads the same variables. */
-export const timedKind: 'host' | 'card' | 'dry run' =
+export const timedKind: 'host' | 'gpu' | 'dry run' =
   process.env.MTL_BENCH_DRY_RUN === '1'
     ? 'dry run'
     : process.env.MTL_BENCH_DEVICE === 'cuda'
-      ? 'card'
+      ? 'gpu'
       : 'host';
 
 const sizesOfHost: readonly BenchmarkSizes[] = [
@@ -76,4 +76,4 @@ const sizesOfHost: readonly BenchmarkSizes[] = [
 ];
 
 /** The sizes of this run. */
-export const benchmarkSizes = { host: sizesOfHost, card: sizesOfCard, 'dry run': sizesOfDryRun }[timedKind];
+export const benchmarkSizes = { host: sizesOfHost, gpu: sizesOfGpu, 'dry run': sizesOfDryRun }[timedKind];

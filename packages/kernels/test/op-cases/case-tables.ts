@@ -3,7 +3,7 @@ import type { CaseTable } from './op-case.js';
 
 const directory = new URL('./', import.meta.url);
 
-/** Every table beside this file: a new `<op>.cases.ts` is found by its name. */
+/** Every table next to this file: a new `<op>.cases.ts` is found by its name. */
 export const caseTables: readonly CaseTable[] = await Promise.all(
   readdirSync(directory)
     .filter((file) => file.endsWith('.cases.ts'))

@@ -32,7 +32,8 @@ export interface AttentionVariant {
 }
 
 /**
- * One of the attention operations: what its cases vary, and what a call takes besides qkv and its results.
+ * One of the attention operations: what its cases vary, and what a call takes in addition to qkv and its
+ * results.
  */
 export interface AttentionKind<Variant extends AttentionVariant, Options> {
   /** The native operations are called after it: `..._forward` and `..._backward`. */
@@ -45,8 +46,8 @@ export interface AttentionKind<Variant extends AttentionVariant, Options> {
   readonly optionsOf: (variant: Variant, tensors: Tensors) => Options;
   readonly forward: (call: ForwardTensors & Options) => void;
   readonly backward: (call: BackwardTensors & Options) => void;
-  /** FLOPs of one product, in all heads, of queries and keys or of probabilities and values. */
-  readonly productFlops: (variant: Variant) => number;
+  /** FLOPs of one matmul, in all heads, of queries and keys or of probabilities and values. */
+  readonly matmulFlops: (variant: Variant) => number;
 }
 
 export interface AttentionVariants<Variant> {
@@ -156,7 +157,7 @@ function benchmarkCases<Variant extends AttentionVariant, Options>(
   const forward = forwardCase(kind, variant);
   const backward = backwardCase(kind, variant);
   const { output, logSumExp } = forward.tensors;
-  const flops = 2 * kind.productFlops(variant);
+  const flops = 2 * kind.matmulFlops(variant);
   return [
     { ...forward, benchmark: { flops } },
     {

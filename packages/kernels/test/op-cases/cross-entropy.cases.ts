@@ -137,7 +137,7 @@ const ignored: OpCase[] = [true, false].map((withGradient) => ({
     }),
 }));
 
-// the logarithm of the sum is small beside them, and the loss is not
+// the logarithm of the sum is small compared with them, and the loss is not
 const largeLogits: OpCase[] = [1e6, 1e8].map((size) => ({
   name: `cross_entropy_forward_backward of logits around ${size}`,
   operation: 'cross_entropy_forward_backward',

@@ -19,7 +19,7 @@ const tolerance = {
   bfloat16: { absolute: 8e-2, relative: 2 ** -5 } satisfies Tolerance,
   float16: { absolute: 1e-2, relative: 2 ** -8 } satisfies Tolerance,
   reason:
-    'sums of K cancelling products (see matmul), and 16-bit values between the product and GELU rounded once or twice',
+    'sums of K cancelling products (see matmul), and 16-bit values between the matmul and GELU rounded once or twice',
 };
 
 const forward: OpCase[] = sizes.flatMap(({ rows, hidden, feedForward }) =>

@@ -95,7 +95,7 @@ const folded: OpCase[] = [
   },
 ];
 
-// The three products of the first linear layer of the MLP: Y = X W^T + b, dX = dY W, dW += dY^T X.
+// The three matmuls of the first linear layer of the MLP: Y = X W^T + b, dX = dY W, dW += dY^T X.
 const benchmarks: OpCase[] = benchmarkSizes.flatMap(
   ({ preset, sequence, batch, hidden, feedForward }): OpCase[] => {
     const tokens = sequence * batch;

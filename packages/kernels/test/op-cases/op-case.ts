@@ -26,7 +26,7 @@ export interface Tolerance {
 
 /** What bounds a benchmark: memory, unless `flops` says arithmetic. */
 export interface Benchmark {
-  /** Floating-point operations of one run: it is compared with the rate of matrix products. */
+  /** Floating-point operations of one run: it is compared with the rate of matmuls. */
   readonly flops?: number;
   /**
    * Elements of the compute dtype that one run must move. Default: every tensor once, those it adds to twice,

@@ -1,13 +1,13 @@
 import { philoxNormal } from '../../src/index.js';
 import type { OpCase } from './op-case.js';
 
-// a whole matrix, and a piece out of the middle of a wider one
-const pieces = [
+// a whole matrix, and a part from the middle of a wider one
+const parts = [
   { shape: [7, 9], globalColumns: 9, rowOffset: 0, columnOffset: 0 },
   { shape: [4, 5], globalColumns: 33, rowOffset: 6, columnOffset: 11 },
 ];
 
-const small: OpCase[] = pieces.map(({ shape, globalColumns, rowOffset, columnOffset }) => ({
+const small: OpCase[] = parts.map(({ shape, globalColumns, rowOffset, columnOffset }) => ({
   name: `philox_normal [${shape}] of ${globalColumns} columns`,
   operation: 'philox_normal',
   tensors: { output: { shape, output: true } },

@@ -7,12 +7,12 @@
 namespace mtl {
 namespace {
 
-Status product_of(const OpCall& call, const TensorView& output, const TensorView& left, const TensorView& right,
+Status run_matmul(const OpCall& call, const TensorView& output, const TensorView& left, const TensorView& right,
                   const TensorView& bias) {
   const MatmulSizes sizes = matmul_sizes(call);
-  return onednn_matrix_product({output.data, left.data, right.data, bias.data, sizes.batch, sizes.rows, sizes.columns,
-                                sizes.inner, call.flag(kMatmulTransposeLeft), call.flag(kMatmulTransposeRight),
-                                call.flag(kMatmulAccumulate), left.dtype, output.dtype, bias.dtype});
+  return onednn_matmul({output.data, left.data, right.data, bias.data, sizes.batch, sizes.rows, sizes.columns,
+                        sizes.inner, call.flag(kMatmulTransposeLeft), call.flag(kMatmulTransposeRight),
+                        call.flag(kMatmulAccumulate), left.dtype, output.dtype, bias.dtype});
 }
 
 Status cast(const TensorView& output, const TensorView& input) {
@@ -48,10 +48,10 @@ class Widened {
   TensorView view_;
 };
 
-// oneDNN multiplies float16 on processors with avx512_fp16 only (version 3), so the product is taken in
+// oneDNN multiplies float16 on processors with avx512_fp16 only (version 3), so the matmul runs in
 // float32: exact products, float32 sums and one rounding at the end, which is what a GPU's tensor cores do
 // with float16.
-Status float16_product(const OpCall& call) {
+Status float16_matmul(const OpCall& call) {
   const Widened output(call.tensor(kMatmulOutput)), left(call.tensor(kMatmulLeft)), right(call.tensor(kMatmulRight)),
       bias(call.tensor(kMatmulBias));
   for (const Widened* tensor : {&output, &left, &right, &bias}) {
@@ -61,7 +61,7 @@ Status float16_product(const OpCall& call) {
   MTL_RETURN_IF_ERROR(right.read());
   MTL_RETURN_IF_ERROR(bias.read());
   if (call.flag(kMatmulAccumulate)) MTL_RETURN_IF_ERROR(output.read());
-  MTL_RETURN_IF_ERROR(product_of(call, output.view(), left.view(), right.view(), bias.view()));
+  MTL_RETURN_IF_ERROR(run_matmul(call, output.view(), left.view(), right.view(), bias.view()));
   return output.write_back();
 }
 
@@ -74,8 +74,8 @@ Status matmul(const OpCall& call) {
   if (call.tensor(kMatmulOutput).size() == 0 || call.tensor(kMatmulLeft).size() == 0) {
     return find_op("matmul")->reference(call);
   }
-  if (dtype == DType::kFloat16) return float16_product(call);
-  return product_of(call, call.tensor(kMatmulOutput), call.tensor(kMatmulLeft), call.tensor(kMatmulRight),
+  if (dtype == DType::kFloat16) return float16_matmul(call);
+  return run_matmul(call, call.tensor(kMatmulOutput), call.tensor(kMatmulLeft), call.tensor(kMatmulRight),
                     call.tensor(kMatmulBias));
 }
 

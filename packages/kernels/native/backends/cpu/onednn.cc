@@ -21,7 +21,7 @@ struct CachedPrimitive {
 
 using Key = std::tuple<int64_t, int64_t, int64_t, int64_t, int, int>;
 
-Key key_of(const MatrixProduct& p) {
+Key key_of(const MatmulProblem& p) {
   const int flags = p.transpose_left | p.transpose_right << 1 | p.accumulate << 2 | (p.bias != nullptr) << 3;
   const int dtypes = static_cast<int>(p.input_dtype) | static_cast<int>(p.output_dtype) << 4 |
                      static_cast<int>(p.bias == nullptr ? DType::kFloat32 : p.bias_dtype) << 8;
@@ -102,7 +102,7 @@ Status make_descriptor(const Layout& layout, dnnl_data_type_t type, dnnl_memory_
 #define MTL_DESCRIPTOR(descriptor) (&(descriptor))
 #endif
 
-// What a product has besides its operands. Freed at the end of a scope, also where the library refuses
+// What a matmul has in addition to its operands. Freed at the end of a scope, also where the library refuses
 // something.
 struct Attributes {
   dnnl_primitive_attr_t handle = nullptr;
@@ -127,7 +127,7 @@ struct Attributes {
   }
 };
 
-Status make_primitive(Library* lib, const MatrixProduct& p, const_dnnl_primitive_attr_t attributes,
+Status make_primitive(Library* lib, const MatmulProblem& p, const_dnnl_primitive_attr_t attributes,
                       CachedPrimitive* cached) {
   dnnl_memory_desc_t left, right, bias = {}, output;
   const dnnl_data_type_t input_type = data_type(p.input_dtype);
@@ -140,15 +140,15 @@ Status make_primitive(Library* lib, const MatrixProduct& p, const_dnnl_primitive
   if (p.bias != nullptr) MTL_RETURN_IF_ERROR(make_descriptor(bias_layout, data_type(p.bias_dtype), &bias));
 
   dnnl_primitive_desc_t description;
-  const char* product = "describe a matrix product";
+  const char* step = "describe a matmul";
 #if DNNL_VERSION_MAJOR >= 3
-  MTL_DNNL(product, dnnl_matmul_primitive_desc_create(&description, lib->engine, left, right,
-                                                      p.bias == nullptr ? nullptr : bias, output, attributes));
+  MTL_DNNL(step, dnnl_matmul_primitive_desc_create(&description, lib->engine, left, right,
+                                                   p.bias == nullptr ? nullptr : bias, output, attributes));
   const_dnnl_memory_desc_t scratchpad = dnnl_primitive_desc_query_md(description, dnnl_query_scratchpad_md, 0);
 #else
   dnnl_matmul_desc_t operation;
-  MTL_DNNL(product, dnnl_matmul_desc_init(&operation, &left, &right, p.bias == nullptr ? nullptr : &bias, &output));
-  MTL_DNNL(product, dnnl_primitive_desc_create(&description, &operation, attributes, lib->engine, nullptr));
+  MTL_DNNL(step, dnnl_matmul_desc_init(&operation, &left, &right, p.bias == nullptr ? nullptr : &bias, &output));
+  MTL_DNNL(step, dnnl_primitive_desc_create(&description, &operation, attributes, lib->engine, nullptr));
   const dnnl_memory_desc_t* scratchpad = dnnl_primitive_desc_query_md(description, dnnl_query_scratchpad_md, 0);
 #endif
   cached->scratchpad_bytes = dnnl_memory_desc_get_size(scratchpad);
@@ -179,9 +179,9 @@ Status set_data(dnnl_memory_t memory, const void* data) {
 
 }  // namespace
 
-Status onednn_matrix_product(const MatrixProduct& p) {
+Status onednn_matmul(const MatmulProblem& p) {
   // Primitives and their memory objects are shared by all threads of the process (worker threads may be
-  // ranks); two products at once would only fight for the same cores.
+  // ranks); two matmuls at once would only compete for the same cores.
   static std::mutex mutex;
   const std::lock_guard<std::mutex> lock(mutex);
   Library* lib = nullptr;
@@ -198,7 +198,7 @@ Status onednn_matrix_product(const MatrixProduct& p) {
 
   const Scratch scratchpad(cached.scratchpad_bytes);
   if (scratchpad.data == nullptr) {
-    return error_status("MTL_OUT_OF_MEMORY", "no %zu bytes for a matrix product's scratchpad", cached.scratchpad_bytes);
+    return error_status("MTL_OUT_OF_MEMORY", "no %zu bytes for a matmul's scratchpad", cached.scratchpad_bytes);
   }
   MTL_RETURN_IF_ERROR(set_data(cached.left, p.left));
   MTL_RETURN_IF_ERROR(set_data(cached.right, p.right));

@@ -1,5 +1,5 @@
-// The only door to oneDNN: one matrix product, through the C API, for versions 2 and 3. Primitives are cached
-// by shape. Callable from any thread, one product at a time (each calling thread gets an OpenMP team of its
+// The only door to oneDNN: one matmul, through the C API, for versions 2 and 3. Primitives are cached
+// by shape. Callable from any thread, one matmul at a time (each calling thread gets an OpenMP team of its
 // own).
 #pragma once
 
@@ -9,7 +9,7 @@
 namespace mtl {
 
 // output[batch, rows, columns] = op(left) op(right) + bias (+ output when accumulate)
-struct MatrixProduct {
+struct MatmulProblem {
   void* output;
   const void* left;
   const void* right;
@@ -21,7 +21,7 @@ struct MatrixProduct {
   DType input_dtype, output_dtype, bias_dtype;
 };
 
-Status onednn_matrix_product(const MatrixProduct& product);
+Status onednn_matmul(const MatmulProblem& problem);
 
 // "2.6.3": the version that was loaded.
 const char* onednn_version();

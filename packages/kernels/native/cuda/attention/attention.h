@@ -2,7 +2,7 @@
 // memory.
 //
 // Hopper's tensor cores (hopper_*.cu) on compute capability 9.0 where the dtype has 16 bits, the head size is
-// a multiple of 8 from 40 to 256 and tensors are aligned to 16 bytes; tensor cores of any card
+// a multiple of 8 from 40 to 256 and tensors are aligned to 16 bytes; tensor cores of any GPU
 // (attention_*.cu) where the dtype has 16 bits, the head size is a multiple of 8 up to 256 and tensors are
 // aligned to 16 bytes; plain arithmetic (plain_*.cu) for everything else: float32 (never TF32),
 // odd head sizes up to 256. Both give the same bits on every run: no sum depends on which block comes first.
@@ -37,8 +37,8 @@ struct AttentionBackward {
   cudaStream_t stream;
 };
 
-// The environment variable that keeps a Hopper card from the kernels for it, to compare: `mma.sync`, or
-// unset.
+// The environment variable that turns the kernels for Hopper off on a Hopper GPU, for comparison: `mma.sync`,
+// or unset.
 constexpr char kAttentionVariable[] = "MTL_CUDA_ATTENTION";
 bool is_attention_variable_known();  // false where it says anything else, and no call succeeds
 

@@ -3,7 +3,7 @@
 // registers.
 //
 // Each of the four warps owns 16 or 32 queries. With 32, every fragment of keys and values that is read from
-// shared memory feeds two products; with one, reading them would take twice as long as the tensor cores need.
+// shared memory feeds two matmuls; with one, reading them would take twice as long as the tensor cores need.
 // Values of a tile arrive while its scores are computed, keys of the next tile while the values are used.
 //
 // spills allowed: 24 (bytes, at width 256 with dropout alone: six registers once a tile on sm_80, two on
@@ -96,13 +96,13 @@ __global__ void __launch_bounds__(kThreads) attention_forward_kernel(AttentionAr
   commit_copies();
   while (first_key < range.any.end) {
     wait_for_copies<0>();
-    __syncthreads();  // the keys are there, and nobody reads the values of the tile before
+    __syncthreads();  // the keys are there, and no thread reads the values of the tile before
     load_tile<T, kWidth, kTile>(value_tile, values, a.qkv_stride, first_key, a.sequence, a.head_size);
     commit_copies();
     float scores[kRowTiles][kTile / 8][4] = {};
     multiply_queries<T, kWidth, kRowTiles>(scores, query_tile + warp_row * kStride, key_tile);
     wait_for_copies<0>();
-    __syncthreads();  // the values are there, and nobody reads these keys any more
+    __syncthreads();  // the values are there, and no thread reads these keys any more
     const int next = next_key_tile(a, place.batch, range, first_key + kTile);
     if (next < range.any.end) load_tile<T, kWidth, kTile>(key_tile, keys, a.qkv_stride, next, a.sequence, a.head_size);
     commit_copies();

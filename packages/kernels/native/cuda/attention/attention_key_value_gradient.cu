@@ -1,8 +1,8 @@
 // Flash attention, backward, the share of keys and values (Dao 2023, "FlashAttention-2", algorithm 2): a
 // block takes 64 keys, goes over the queries that see them and keeps both gradients in registers.
 //
-// Products are computed transposed, keys as rows: then the probabilities lie in registers just as the next
-// product wants them, and never pass through shared memory. From width 192 on two gradients are too many
+// Matmuls are computed transposed, keys as rows: then the probabilities lie in registers just as the next
+// matmul needs them, and never pass through shared memory. From width 192 on two gradients are too many
 // registers: keys and values get a launch each.
 //
 // spills allowed: 28 (bytes, of packed samples at width 256 with dropout alone, on sm_80; none on sm_90a)
@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(kThreads) attention_key_value_gradient_kernel(
         multiply_registers<T, kWidth, kQueries>(value_sums, probabilities, gradient_tile + column * kStride);
       }
     }
-    __syncthreads();  // nobody reads this stage any more
+    __syncthreads();  // no thread reads this stage any more
     if (kStages == 1 && next < a.sequence) load_stage(0, next);
     if (kStages == 1) commit_copies();
     first_query = next;

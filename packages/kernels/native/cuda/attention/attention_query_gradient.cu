@@ -1,6 +1,6 @@
 // Flash attention, backward, the queries' share (Dao 2023, "FlashAttention-2", algorithm 2, with the loops
 // exchanged for dq): a block takes 64 queries, goes over the keys and keeps their gradient in registers. The
-// other share is attention_key_value_gradient.cu. Each computes the scores again, two products of seven more
+// other share is attention_key_value_gradient.cu. Each computes the scores again, two matmuls of seven more
 // than one kernel that adds dq up in memory would need, and in return every sum has one order and nothing is
 // added up in memory.
 //
@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(kThreads) attention_query_gradient_kernel(Atte
       }
     }
     multiply_registers<T, kWidth, kTile>(sums, scores, key_tile);
-    __syncthreads();  // nobody reads this stage any more
+    __syncthreads();  // no thread reads this stage any more
     if (kStages == 1 && next < range.any.end) load_stage(0, next);
     if (kStages == 1) commit_copies();
     first_key = next;

@@ -8,7 +8,7 @@
 namespace mtl::cuda {
 namespace {
 
-// sm_90a is the code of compute capability 9.0 alone: nothing else runs it, later cards neither.
+// sm_90a is the code of compute capability 9.0 alone: nothing else runs it, not even later GPUs.
 bool is_hopper() {
   int device = 0, major = 0, minor = 0;
   if (cudaGetDevice(&device) != cudaSuccess) return false;

@@ -9,7 +9,7 @@
 
 namespace mtl::cuda {
 
-// Whether a call that fits tensor cores goes to these kernels, or to those for any card.
+// Whether a call that fits tensor cores goes to these kernels, or to those for any GPU.
 bool is_for_hopper(const AttentionProblem& problem);
 
 // Heads of 40 to 256 columns; otherwise as the launches of arguments.h. Backward without attention_delta,

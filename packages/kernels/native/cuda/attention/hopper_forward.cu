@@ -106,10 +106,10 @@ MTL_PTX void attend(RunningRows<kWidth>& rows, unsigned char* bytes, const unsig
   const auto first = ring.take();
   wait_until_full(barriers, first);
   hold(scores);
-  fence_products();
+  fence_wgmma();
   start_scores<T, kWidth, kKeys>(scores, query_tile, tile_at(first));
-  commit_products();
-  wait_for_products<0>();
+  commit_wgmma();
+  wait_for_wgmma<0>();
   hold(scores);
   let_go(barriers, first);
   take_scores<kDropout>(scores, rows, shrink, a, of, block.first_tile * kKeys);
@@ -119,20 +119,20 @@ MTL_PTX void attend(RunningRows<kWidth>& rows, unsigned char* bytes, const unsig
     const auto keys = ring.take(), values = ring.take();
     wait_until_full(barriers, keys);
     hold(scores);
-    fence_products();
+    fence_wgmma();
     start_scores<T, kWidth, kKeys>(scores, query_tile, tile_at(keys));
-    commit_products();
+    commit_wgmma();
     wait_until_full(barriers, values);
     hold(rows.output);
     hold(probabilities);
-    fence_products();
+    fence_wgmma();
     start_weighted_sum<T, kWidth, kKeys>(rows.output, probabilities, tile_at(values));
-    commit_products();
-    wait_for_products<1>();
+    commit_wgmma();
+    wait_for_wgmma<1>();
     hold(scores);
     let_go(barriers, keys);
     take_scores<kDropout>(scores, rows, shrink, a, of, tile * kKeys);
-    wait_for_products<0>();
+    wait_for_wgmma<0>();
     hold(rows.output);
     hold(probabilities);
     let_go(barriers, values);
@@ -143,10 +143,10 @@ MTL_PTX void attend(RunningRows<kWidth>& rows, unsigned char* bytes, const unsig
   wait_until_full(barriers, ring);
   hold(rows.output);
   hold(probabilities);
-  fence_products();
+  fence_wgmma();
   start_weighted_sum<T, kWidth, kKeys>(rows.output, probabilities, tile_at(ring));
-  commit_products();
-  wait_for_products<0>();
+  commit_wgmma();
+  wait_for_wgmma<0>();
   hold(rows.output);
   hold(probabilities);
 }
@@ -183,7 +183,7 @@ __global__ void __launch_bounds__(HopperForward<kWidth>::kThreadsOfBlock, 1)
   finish_rows<T, kWidth>(a, end, pointers, rows, warp_query,
                          reinterpret_cast<T*>(query_tile) + warp_row * TileShape<kWidth>::kStride);
 #else
-  __trap();  // code for another card, which must not pass for a result
+  __trap();  // code for another GPU, which must not pass for a result
 #endif
 }
 

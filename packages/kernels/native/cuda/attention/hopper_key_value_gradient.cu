@@ -3,8 +3,8 @@
 // the gradients of their output into a ring and finds out what dropout keeps; two keep both gradients of 64
 // keys each in registers.
 //
-// Products are computed transposed, keys as rows, so that probabilities lie in registers just as the next
-// product wants them. A group waits for all its products before the next queries, the other group's keep the
+// Matmuls are computed transposed, keys as rows, so that probabilities lie in registers just as the next
+// matmul needs them. A group waits for all its matmuls before the next queries, the other group's keep the
 // tensor cores busy meanwhile: left under way across the loop, the compiler puts waits between any two
 // (C7515).
 #include "cuda/attention/hopper.h"
@@ -47,14 +47,14 @@ MTL_PTX void add_queries(Gradients<kWidth>& sums, const unsigned char* key_tile,
   float scores[kQueries / 8][4], gradients[kQueries / 8][4];
   uint32_t probabilities[kQueries / 16][4], score_gradients[kQueries / 16][4];
   hold(scores);
-  fence_products();
+  fence_wgmma();
   start_scores<T, kWidth, kTile, kQueries>(scores, key_tile, query_tile, column);
-  commit_products();
+  commit_wgmma();
   hold(gradients);
-  fence_products();
+  fence_wgmma();
   start_scores<T, kWidth, kTile, kQueries>(gradients, key_tile + Shape::kValuesAt, gradient_tile, column);
-  commit_products();
-  wait_for_products<1>();
+  commit_wgmma();
+  wait_for_wgmma<1>();
   hold(scores);
   to_probabilities<kQueries>(scores, a, facts, keys, key_row, first_query, column, whole);
   if constexpr (kDropout) {
@@ -69,21 +69,21 @@ MTL_PTX void add_queries(Gradients<kWidth>& sums, const unsigned char* key_tile,
   } else {
     to_operand<T>(probabilities, scores);
   }
-  wait_for_products<0>();
+  wait_for_wgmma<0>();
   hold(gradients);
   hold(sums.values);
   hold(probabilities);
-  fence_products();
+  fence_wgmma();
   start_weighted_sum<T, kWidth, kTile, kQueries>(sums.values, probabilities, gradient_tile, column);
-  commit_products();
+  commit_wgmma();
   to_score_gradients<kDropout, kQueries>(gradients, scores, a, facts, column);
   to_operand<T>(score_gradients, gradients);
   hold(sums.keys);
   hold(score_gradients);
-  fence_products();
+  fence_wgmma();
   start_weighted_sum<T, kWidth, kTile, kQueries>(sums.keys, score_gradients, query_tile, column);
-  commit_products();
-  wait_for_products<0>();
+  commit_wgmma();
+  wait_for_wgmma<0>();
   hold(sums.keys);
   hold(sums.values);
   hold(probabilities);
@@ -143,7 +143,7 @@ __global__ void __launch_bounds__(HopperKeyValueGradient<kWidth>::kThreadsOfBloc
   const float factor = kDropout ? a.inverse_keep : 1.0f;
   store_rows<T, kWidth>(to + a.head_size, a.qkv_stride, num_rows, a.head_size, sums.values, {factor, factor}, scratch);
 #else
-  __trap();  // code for another card, which must not pass for a result
+  __trap();  // code for another GPU, which must not pass for a result
 #endif
 }
 

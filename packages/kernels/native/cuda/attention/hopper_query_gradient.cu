@@ -2,7 +2,7 @@
 // on 128 queries a block. One warp group copies keys and values into a ring; two keep the gradient of 64
 // queries each in registers.
 //
-// The gradient's product with the keys of a tile is waited for only when the scores of the next one have been
+// The gradient's matmul with the keys of a tile is waited for only when the scores of the next one have been
 // started.
 #include "cuda/attention/hopper.h"
 #include "cuda/attention/hopper_tiles.cuh"
@@ -125,15 +125,15 @@ MTL_PTX void accumulate(float (&sums)[kWidth / 8][4], unsigned char* bytes, cons
     const auto keys = ring.take(), values = ring.take();
     wait_until_full(barriers, keys);
     hold(scores);
-    fence_products();
+    fence_wgmma();
     start_scores<T, kWidth, kKeys>(scores, query_tile, tile_at(keys));
-    commit_products();
+    commit_wgmma();
     wait_until_full(barriers, values);
     hold(gradients);
-    fence_products();
+    fence_wgmma();
     start_scores<T, kWidth, kKeys>(gradients, query_tile + Shape::kGradientsAt, tile_at(values));
-    commit_products();
-    wait_for_products<1>();  // these scores, and the sums of the tile before
+    commit_wgmma();
+    wait_for_wgmma<1>();  // these scores, and the sums of the tile before
     hold(scores);
     if constexpr (kAcross) {
       hold(sums);
@@ -141,27 +141,27 @@ MTL_PTX void accumulate(float (&sums)[kWidth / 8][4], unsigned char* bytes, cons
       if (tile > block.first_tile) let_go(barriers, keys_before);
     }
     to_row_probabilities(scores, a, of, tile * kKeys);
-    wait_for_products<0>();
+    wait_for_wgmma<0>();
     hold(gradients);
     let_go(barriers, values);
     to_row_gradients<kDropout>(scores, gradients, a, of, tile * kKeys);
     to_operand<T>(score_gradients, scores);
     hold(sums);
     hold(score_gradients);
-    fence_products();
+    fence_wgmma();
     start_weighted_sum<T, kWidth, kKeys>(sums, score_gradients, tile_at(keys));
-    commit_products();
+    commit_wgmma();
     if constexpr (kAcross) {
       keys_before = keys;
     } else {
-      wait_for_products<0>();
+      wait_for_wgmma<0>();
       hold(sums);
       hold(score_gradients);
       let_go(barriers, keys);
     }
   }
   if constexpr (kAcross) {
-    wait_for_products<0>();
+    wait_for_wgmma<0>();
     hold(sums);
     hold(score_gradients);
   }
@@ -199,7 +199,7 @@ __global__ void __launch_bounds__(HopperQueryGradient<kWidth>::kThreadsOfBlock, 
   store_rows<T, kWidth>(to, a.qkv_stride, a.sequence - warp_query, a.head_size, sums, {a.scale, a.scale},
                         reinterpret_cast<T*>(query_tile) + warp_row * TileShape<kWidth>::kStride);
 #else
-  __trap();  // code for another card, which must not pass for a result
+  __trap();  // code for another GPU, which must not pass for a result
 #endif
 }
 

@@ -3,7 +3,7 @@
 //
 // A tile of W columns is panels of 64 columns and, at widths 80 and 96, a last one of 16 or 32: rows of 128
 // bytes (64, 32), one after the other, their 16-byte units exchanged by the swizzle of that many bytes. So
-// every product reads its operands in one of the PTX ISA's canonical layouts, along the rows or across them.
+// every matmul reads its operands in one of the PTX ISA's canonical layouts, along the rows or across them.
 #pragma once
 
 #include "cuda/attention/masks.cuh"
@@ -31,7 +31,7 @@ struct PanelMaps {
 };
 
 // Where the pattern of the widest swizzle begins anew, which copies and descriptors take for granted of the
-// tiles. The declaration of dynamic shared memory asks for it; whether it is so, the card alone can tell.
+// tiles. The declaration of dynamic shared memory asks for it; only a GPU can show whether it is so.
 MTL_PTX void require_swizzle_alignment([[maybe_unused]] const unsigned char* bytes) {
 #if defined(__CUDACC__)
   if (shared_address(bytes) % 1024 != 0) __trap();
@@ -62,8 +62,8 @@ MTL_PTX MapPlace map_place(const AttentionArguments& a, int head_of_batch) {
 
 // By one thread: rows first_row .. first_row + kRows of vector `vector` of every position, zeros beyond the
 // last position and beyond the head's columns. Behind the end of a packed sample come the rows of the next,
-// which masks hide and nobody stores; what is weighted by 0 has to be finite, as with a key mask. The barrier
-// gets HopperTile::kBytes, whatever of it lies inside the tensor.
+// which masks hide and no thread stores; what is weighted by 0 has to be finite, as with a key mask. The
+// barrier gets HopperTile::kBytes, whatever of it lies inside the tensor.
 template <int kWidth, int kRows>
 MTL_PTX void copy_tile(unsigned char* tile, const PanelMaps& maps, int vector, int first_row, uint64_t* barrier) {
   using Tile = HopperTile<kWidth, kRows>;
@@ -104,12 +104,12 @@ MTL_PTX void start_scores(float (&sums)[kTaken / 8][4], const unsigned char* a_t
   for (int panel = 0; panel < Tile::kFull; ++panel) {
 #pragma unroll
     for (int k = 0; k < 64; k += 16) {
-      WarpGroupProduct<T, kTaken>::by_rows(sums, rows_at<kWidth, 64>(a, panel, k), rows_at<kWidth, kRows>(b, panel, k), panel + k > 0);
+      WarpGroupMatmul<T, kTaken>::by_rows(sums, rows_at<kWidth, 64>(a, panel, k), rows_at<kWidth, kRows>(b, panel, k), panel + k > 0);
     }
   }
 #pragma unroll
   for (int k = 0; k < Tile::kRest; k += 16) {
-    WarpGroupProduct<T, kTaken>::by_rows(sums, rest_rows_at<kWidth, 64>(a, k), rest_rows_at<kWidth, kRows>(b_rest, k), true);
+    WarpGroupMatmul<T, kTaken>::by_rows(sums, rest_rows_at<kWidth, 64>(a, k), rest_rows_at<kWidth, kRows>(b_rest, k), true);
   }
 }
 
@@ -125,16 +125,16 @@ MTL_PTX void start_weighted_sum(float (&sums)[kWidth / 8][4], const uint32_t (&a
   for (int k = 0; k < kTaken; k += 16) {
     const uint64_t full = matrix_descriptor(b + k * Tile::kRowBytes, Tile::kPanelBytes, 8 * Tile::kRowBytes, Swizzle::k128);
     auto& of_full = reinterpret_cast<float(&)[8 * Tile::kFull][4]>(sums);
-    WarpGroupProduct<T, 64 * Tile::kFull>::by_columns(of_full, a[k / 16], full, true);
+    WarpGroupMatmul<T, 64 * Tile::kFull>::by_columns(of_full, a[k / 16], full, true);
     if constexpr (Tile::kRest > 0) {
       const uint64_t rest = matrix_descriptor(b_rest + k * Tile::kRestRowBytes, 16, 8 * Tile::kRestRowBytes, Tile::kRestSwizzle);
       auto& of_rest = reinterpret_cast<float(&)[Tile::kRest / 8][4]>(sums[8 * Tile::kFull]);
-      WarpGroupProduct<T, Tile::kRest>::by_columns(of_rest, a[k / 16], rest, true);
+      WarpGroupMatmul<T, Tile::kRest>::by_columns(of_rest, a[k / 16], rest, true);
     }
   }
 }
 
-// Rounds accumulators to the left operand of the next product: the layouts agree.
+// Rounds accumulators to the left operand of the next matmul: the layouts agree.
 template <typename T, int kTiles>
 MTL_PTX void to_operand(uint32_t (&a)[kTiles / 2][4], const float (&sums)[kTiles][4]) {
 #pragma unroll
@@ -147,7 +147,8 @@ template <int kSlots>
 struct RingBarriers {
   uint64_t full[kSlots], empty[kSlots], resident;
 
-  // By one thread, before a barrier of the block. arrivals_full: beside the bytes; num_warps: that compute.
+  // By one thread, before a barrier of the block. arrivals_full: in addition to the bytes; num_warps: that
+  // compute.
   MTL_PTX void set_up(int arrivals_full, int num_warps) {
 #pragma unroll
     for (int slot = 0; slot < kSlots; ++slot) {
@@ -159,7 +160,7 @@ struct RingBarriers {
   }
 };
 
-// Where in the ring somebody is, and how often around: the parity of the phase that fills the slot.
+// A position in the ring, and how often around: the parity of the phase that fills the slot.
 template <int kSlots>
 struct RingPlace {
   int slot = 0, parity = 0;
@@ -177,7 +178,7 @@ struct RingPlace {
   }
 };
 
-// For whoever fills: the first time around nobody has to let go.
+// For the warp that fills: the first time around no slot has to be released.
 template <int kSlots>
 MTL_PTX void wait_until_empty(RingBarriers<kSlots>& barriers, const RingPlace<kSlots>& place) {
   wait_for_phase(&barriers.empty[place.slot], place.parity ^ 1);
@@ -186,7 +187,7 @@ template <int kSlots>
 MTL_PTX void wait_until_full(RingBarriers<kSlots>& barriers, const RingPlace<kSlots>& place) {
   wait_for_phase(&barriers.full[place.slot], place.parity);
 }
-// By a warp that no longer reads the slot, with products or loads: an arrival vouches for its own thread
+// By a warp that no longer reads the slot, with matmuls or loads: an arrival vouches for its own thread
 // alone, so the others meet it first.
 template <int kSlots>
 MTL_PTX void let_go(RingBarriers<kSlots>& barriers, const RingPlace<kSlots>& place) {
@@ -232,7 +233,7 @@ MTL_PTX void begin_block(unsigned char* bytes, const PanelMaps& maps, int arriva
   __syncthreads();
 }
 
-// By one thread: the next slot gets a tile, the whole of its bytes, as soon as nobody reads the one before.
+// By one thread: the next slot gets a tile, the whole of its bytes, as soon as no warp reads the one before.
 template <typename Shape, int kWidth, int kRows>
 MTL_PTX void fill_slot(unsigned char* bytes, typename Shape::Place& place, const PanelMaps& maps, int vector, int first_row) {
   static_assert(Shape::kSlotBytes == HopperTile<kWidth, kRows>::kBytes);

@@ -3,7 +3,7 @@
 //
 // Both gradients of 64 keys are 192 or 256 registers a thread: too many. So the two groups that compute do
 // not share the keys but the gradients: the first computes scores, probabilities and the gradient of the
-// values, the second the gradients of the probabilities, of the scores and of the keys. Two products each, as
+// values, the second the gradients of the probabilities, of the scores and of the keys. Two matmuls each, as
 // many as one group would need for both, and the probabilities, which both need, go from the first to the
 // second through shared memory, thread by thread: accumulators lie alike in both.
 #include "cuda/attention/hopper.h"
@@ -63,10 +63,10 @@ template <typename T, int kWidth>
 MTL_PTX void add_weighted_sum(float (&sums)[kWidth / 8][4], uint32_t (&a)[kTile / 16][4], const unsigned char* b_tile) {
   hold(sums);
   hold(a);
-  fence_products();
+  fence_wgmma();
   start_weighted_sum<T, kWidth, kTile>(sums, a, b_tile);
-  commit_products();
-  wait_for_products<0>();
+  commit_wgmma();
+  wait_for_wgmma<0>();
   hold(sums);
   hold(a);
 }
@@ -75,10 +75,10 @@ MTL_PTX void add_weighted_sum(float (&sums)[kWidth / 8][4], uint32_t (&a)[kTile 
 template <typename T, int kWidth>
 MTL_PTX void compute_scores(float (&scores)[kTile / 8][4], const unsigned char* a_tile, const unsigned char* b_tile) {
   hold(scores);
-  fence_products();
+  fence_wgmma();
   start_scores<T, kWidth, kTile>(scores, a_tile, b_tile);
-  commit_products();
-  wait_for_products<0>();
+  commit_wgmma();
+  wait_for_wgmma<0>();
   hold(scores);
 }
 
@@ -180,7 +180,7 @@ __global__ void __launch_bounds__(HopperWideKeyValueGradient<kWidth>::kThreadsOf
   const float factor = group == 1 ? a.scale : kDropout ? a.inverse_keep : 1.0f;
   store_in_halves<T, kWidth>(group == 1 ? of_keys : of_keys + a.head_size, a.sequence - first_row, a, sums, factor, scratch);
 #else
-  __trap();  // code for another card, which must not pass for a result
+  __trap();  // code for another GPU, which must not pass for a result
 #endif
 }
 

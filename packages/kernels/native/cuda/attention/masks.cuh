@@ -25,7 +25,7 @@ struct QueryRange {
   KeyRange all;  // every query sees the keys inside, the key mask aside
 };
 
-// Every warp finds it by itself and gets the same: no barrier.
+// Every warp computes it and gets the same: no barrier.
 template <int kQueries>
 MTL_PTX QueryRange query_range(const AttentionArguments& a, int batch, int first_query) {
   const int last = min(first_query + kQueries, a.sequence) - 1;

@@ -17,7 +17,7 @@ struct Pointers {
 // One probability and its gradient; both 0 where the query does not see the key.
 struct Entry {
   float kept;            // what the values are weighed by
-  float score_gradient;  // of the product of query and key
+  float score_gradient;  // of the dot product of query and key
 };
 
 MTL_PTX Entry entry_of(const AttentionArguments& a, const DropoutSite& site, int query, int key, bool visible, float product,
@@ -49,7 +49,7 @@ __global__ void __launch_bounds__(kPlainThreads)
 
   float sums[kMaxColumns] = {};
   for (int first_key = block_range.any.begin; first_key < block_range.any.end; first_key += kPlainRows) {
-    __syncthreads();  // nobody reads the tile before
+    __syncthreads();  // no thread reads the tile before
     load_plain_tile(shared.left, keys, a.qkv_stride, first_key, a.sequence, a.head_size);
     load_plain_tile(shared.right, keys + a.head_size, a.qkv_stride, first_key, a.sequence, a.head_size);
     __syncthreads();
@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(kPlainThreads)
 
   float key_sums[kMaxColumns] = {}, value_sums[kMaxColumns] = {};
   for (int first_query = a.causal ? first_key : 0; first_query < a.sequence; first_query += kPlainRows) {
-    __syncthreads();  // nobody reads the tile before
+    __syncthreads();  // no thread reads the tile before
     load_plain_tile(shared.left, queries, a.qkv_stride, first_query, a.sequence, a.head_size);
     load_plain_tile(shared.right, pointers.output_gradient + place.output, a.output_stride, first_query, a.sequence, a.head_size);
     __syncthreads();

@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(kPlainThreads)
 
   float sums[kMaxColumns] = {}, maximum = -INFINITY, denominator = 0.0f;
   for (int first_key = block_range.any.begin; first_key < block_range.any.end; first_key += kPlainRows) {
-    __syncthreads();  // nobody reads the tile before
+    __syncthreads();  // no thread reads the tile before
     load_plain_tile(shared.left, keys, a.qkv_stride, first_key, a.sequence, a.head_size);
     load_plain_tile(shared.right, keys + a.head_size, a.qkv_stride, first_key, a.sequence, a.head_size);
     __syncthreads();

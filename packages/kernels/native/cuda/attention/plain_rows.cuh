@@ -50,7 +50,7 @@ MTL_PTX void load_plain_row(float* row, const T* matrix, int width, bool real) {
   __syncwarp();
 }
 
-// The product of the warp's row with the lane's row of a tile.
+// The dot product of the warp's row with the lane's row of a tile.
 MTL_PTX float plain_dot(const float* row, const float* tile, int width) {
   const float* other = tile + static_cast<int>(threadIdx.x) % 32 * plain_stride(width);
   float sum = 0.0f;

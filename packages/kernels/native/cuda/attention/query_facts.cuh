@@ -1,13 +1,13 @@
-// What the gradients of keys and values need of a tile of 64 queries beside their rows, and what is done with
-// it: for 64 keys (rows, 16 for each of four warps) by queries (columns). For attention_key_value_gradient.cu
-// and its Hopper counterpart.
+// What the gradients of keys and values need of a tile of 64 queries in addition to their rows, and what is
+// done with it: for 64 keys (rows, 16 for each of four warps) by queries (columns). For
+// attention_key_value_gradient.cu and its Hopper counterpart.
 #pragma once
 
 #include "cuda/attention/query_statistics.cuh"
 
 namespace mtl::cuda {
 
-// Beside each tile of queries: what is known of them.
+// What is known of each tile of queries, stored next to it.
 struct QueryFacts {
   float log_sum_exp[kTile];  // in powers of 2
   float delta[kTile];

@@ -1,4 +1,4 @@
-// Tiles of 16-bit matrices in shared memory and the registers of tensor cores: loading, products, writing
+// Tiles of 16-bit matrices in shared memory and the registers of tensor cores: loading, matmuls, writing
 // back.
 //
 // A tile's rows are padded by 16 bytes: with that, the eight rows that an 8 x 8 matrix load reads at once,
@@ -13,7 +13,7 @@ namespace mtl::cuda {
 
 constexpr int kWarps = 4, kThreads = 32 * kWarps;
 constexpr int kTile = 64;  // queries or keys
-constexpr int kMaxSharedBytes = 163 << 10;  // of a block on an A100, the least of all cards that this is built for
+constexpr int kMaxSharedBytes = 163 << 10;  // of a block on an A100, the least of all GPUs that this is built for
 
 template <int kWidth>
 struct TileShape {
@@ -57,7 +57,7 @@ MTL_PTX void multiply_transposed(float (&sums)[kColumns / 8][4], const T* row_ti
   }
 }
 
-// 16 x 16 left operand of the next product from the accumulators of two neighbouring 16 x 8 ones: the layouts
+// 16 x 16 left operand of the next matmul from the accumulators of two neighbouring 16 x 8 ones: the layouts
 // agree.
 template <typename T>
 MTL_PTX void operand_of(uint32_t (&a)[4], const float (&left)[4], const float (&right)[4]) {
@@ -67,7 +67,7 @@ MTL_PTX void operand_of(uint32_t (&a)[4], const float (&left)[4], const float (&
   a[3] = Numbers<T>::pack(right[2], right[3]);
 }
 
-// sums += a b, a: 16 x kDepth, rounded from the accumulators of a product; b: kDepth rows of a tile.
+// sums += a b, a: 16 x kDepth, rounded from the accumulators of a matmul; b: kDepth rows of a tile.
 template <typename T, int kWidth, int kDepth>
 MTL_PTX void multiply_registers(float (&sums)[kWidth / 8][4], const float (&a)[kDepth / 8][4], const T* tile) {
   constexpr int kStride = TileShape<kWidth>::kStride;

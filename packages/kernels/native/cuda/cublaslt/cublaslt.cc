@@ -17,7 +17,7 @@
 namespace mtl::cuda {
 namespace {
 
-// What NVIDIA recommends for Hopper: less excludes its fastest products.
+// What NVIDIA recommends for Hopper: less excludes its fastest matmuls.
 constexpr size_t kWorkspaceBytes = size_t{32} << 20;
 
 lt::Functions functions = {};
@@ -82,7 +82,7 @@ bool is_set_to(const char* variable, const char* value) {
 // Whether something is worth fusing where it is offered. On Hopper the library has the bias gradient of
 // 16-bit operands into float32 in kernels of Ampere's instructions alone
 // (cutlass_80_tensorop_s16816gemm_bgradb; its own for Hopper, sm90_xmma and nvjet, have none), which is
-// predicted to cost the product more than a pass over the output gradient does.
+// predicted to cost the matmul more than a pass over the output gradient does.
 bool fuses(FusedWith fused) {
   static const bool never = is_set_to("MTL_CUBLASLT_EPILOGUES", "0"), always = is_set_to("MTL_CUBLASLT_EPILOGUES", "1");
   return always || (!never && (fused != FusedWith::kBiasGradient || compute_capability() < 90));
@@ -91,7 +91,7 @@ bool fuses(FusedWith fused) {
 // Everything that a plan depends on.
 using Key = std::array<int64_t, 17>;
 
-Key key_of(const MatrixProduct& p) {
+Key key_of(const MatmulProblem& p) {
   return {p.batch,
           p.rows,
           p.columns,
@@ -111,7 +111,7 @@ Key key_of(const MatrixProduct& p) {
           alignment_of(p.bias_gradient)};
 }
 
-// A product of one shape, ready to run. Lives as long as the process: shapes are few.
+// A matmul of one shape, ready to run. Lives as long as the process: shapes are few.
 struct Plan {
   lt::Description description = nullptr;
   lt::Layout a = nullptr, b = nullptr, d = nullptr;
@@ -127,8 +127,8 @@ std::map<Key, Plan>& plans() {
 }
 
 // The library counts columns first: a matrix that lies row by row is its transpose there. So the transposed
-// product is taken, right^T times left^T, and every matrix keeps its memory.
-Status make_layout(const MatrixProduct& p, DType dtype, int64_t rows, int64_t columns, lt::Layout* layout) {
+// matmul is computed, right^T times left^T, and every matrix keeps its memory.
+Status make_layout(const MatmulProblem& p, DType dtype, int64_t rows, int64_t columns, lt::Layout* layout) {
   MTL_RETURN_IF_LT_ERROR(cublasLtMatrixLayoutCreate, layout, type_of(dtype), static_cast<uint64_t>(rows),
                          static_cast<uint64_t>(columns), rows);
   if (p.batch == 1) return ok_status();
@@ -146,14 +146,14 @@ Status describe(const Plan& plan, lt::DescriptionAttribute attribute, const Valu
   return ok_status();
 }
 
-lt::Epilogue epilogue_of(const MatrixProduct& p) {
+lt::Epilogue epilogue_of(const MatmulProblem& p) {
   switch (p.fused) {
     case FusedWith::kGelu:
       return lt::Epilogue::kGeluAuxiliaryBias;
     case FusedWith::kGeluGradient:
       return lt::Epilogue::kGeluGradient;
     case FusedWith::kBiasGradient:
-      return lt::Epilogue::kBiasGradientB;  // operand B of the transposed product is the left one
+      return lt::Epilogue::kBiasGradientB;  // operand B of the transposed matmul is the left one
     default:
       return p.bias == nullptr ? lt::Epilogue::kDefault : lt::Epilogue::kBias;
   }
@@ -161,30 +161,30 @@ lt::Epilogue epilogue_of(const MatrixProduct& p) {
 
 // Whether a status says that the library does not do this: what it does not know together with an epilogue
 // (types, strides) it calls an invalid value as often as unsupported. Without one that is a fault of ours.
-bool is_refusal(const MatrixProduct& p, int result) {
+bool is_refusal(const MatmulProblem& p, int result) {
   return result == lt::kUnsupported || (result == lt::kInvalidValue && epilogue_of(p) != lt::Epilogue::kDefault);
 }
 
 // What may lie elsewhere at every run.
-Status describe_pointers(const MatrixProduct& p, const Plan& plan) {
+Status describe_pointers(const MatmulProblem& p, const Plan& plan) {
   const void* const bias = p.fused == FusedWith::kBiasGradient ? p.bias_gradient : p.bias;
   if (bias != nullptr) MTL_RETURN_IF_ERROR(describe(plan, lt::DescriptionAttribute::kBiasPointer, bias));
   if (p.auxiliary == nullptr) return ok_status();
   return describe(plan, lt::DescriptionAttribute::kAuxiliaryPointer, p.auxiliary);
 }
 
-// What epilogues take beside the matrices. The documentation asks of an auxiliary matrix 16-byte aligned rows
-// of a multiple of 8 elements. Of a bias it says nothing, and the heuristic cannot be told how it is aligned:
-// kernels that read 16 bytes of it at a time have ended in misaligned addresses for others, after which a
-// process has lost its device.
-bool takes_vectors(const MatrixProduct& p) {
+// What epilogues take in addition to the matrices. The documentation asks of an auxiliary matrix 16-byte
+// aligned rows of a multiple of 8 elements. Of a bias it says nothing, and the heuristic cannot be told how
+// it is aligned: kernels that read 16 bytes of it at a time have ended in misaligned addresses for others,
+// after which a process has lost its device.
+bool takes_vectors(const MatmulProblem& p) {
   constexpr uint32_t kAccess = 16;
   const auto is_aligned = [](const void* data) { return data == nullptr || alignment_of(data) >= kAccess; };
   return is_aligned(p.bias) && is_aligned(p.bias_gradient) && is_aligned(p.auxiliary) &&
          (p.auxiliary == nullptr || p.columns % 8 == 0);
 }
 
-Status make_description(const MatrixProduct& p, Plan* plan) {
+Status make_description(const MatmulProblem& p, Plan* plan) {
   const bool is_float32 = p.input_dtype == DType::kFloat32;
   MTL_RETURN_IF_LT_ERROR(cublasLtMatmulDescCreate, &plan->description,
                          is_float32 && is_tf32_allowed ? lt::kCompute32FastTf32 : lt::kCompute32, lt::kReal32);
@@ -204,7 +204,7 @@ Status make_description(const MatrixProduct& p, Plan* plan) {
   return describe_pointers(p, *plan);
 }
 
-Status choose_algorithm(const MatrixProduct& p, Plan* plan) {
+Status choose_algorithm(const MatmulProblem& p, Plan* plan) {
   lt::Preference preference = nullptr;
   MTL_RETURN_IF_LT_ERROR(cublasLtMatmulPreferenceCreate, &preference);
   const auto set = [&](lt::PreferenceAttribute attribute, const auto& value) {
@@ -246,9 +246,9 @@ const char* name_of_fused(FusedWith fused) {
   }
 }
 
-// One line for each new plan with something fused, where MTL_CUBLASLT_REPORT=1 asks for it: what a card
+// One line for each new plan with something fused, where MTL_CUBLASLT_REPORT=1 asks for it: what a GPU
 // offers is not documented in full.
-void report_plan(const MatrixProduct& p, const Plan& plan, const char* when) {
+void report_plan(const MatmulProblem& p, const Plan& plan, const char* when) {
   static const bool is_reporting = is_set_to("MTL_CUBLASLT_REPORT", "1");
   if (!is_reporting || epilogue_of(p) == lt::Epilogue::kDefault) return;
   std::fprintf(stderr, "cuBLASLt: %s [%lld, %lld, %lld] %s into %s: %s at %s (status %d)\n", name_of_fused(p.fused),
@@ -257,7 +257,7 @@ void report_plan(const MatrixProduct& p, const Plan& plan, const char* when) {
                plan.status);
 }
 
-Status not_offered(const MatrixProduct& p) {
+Status not_offered(const MatmulProblem& p) {
   return error_status("MTL_UNSUPPORTED",
                       "matmul: cuBLASLt has no deterministic algorithm for [%lld, %lld, %lld] = [%lld, %lld]%s times "
                       "[%lld, %lld]%s of %s into %s",
@@ -274,7 +274,7 @@ void destroy(const Plan& plan) {
   }
 }
 
-Status fill_plan(const MatrixProduct& p, Plan* plan) {
+Status fill_plan(const MatmulProblem& p, Plan* plan) {
   MTL_RETURN_IF_ERROR(make_description(p, plan));
   // rows and columns as the library counts them: the first is the one that runs fastest through memory
   MTL_RETURN_IF_ERROR(p.transpose_right ? make_layout(p, p.input_dtype, p.inner, p.columns, &plan->a)
@@ -285,22 +285,22 @@ Status fill_plan(const MatrixProduct& p, Plan* plan) {
   return choose_algorithm(p, plan);
 }
 
-// The plan of a product; made at its first run.
-Status plan_of(const MatrixProduct& product, Plan** plan) {
-  const Key key = key_of(product);
+// The plan of a matmul; made at its first run.
+Status plan_of(const MatmulProblem& problem, Plan** plan) {
+  const Key key = key_of(problem);
   const auto found = plans().find(key);
   if (found != plans().end()) {
     *plan = &found->second;
     return ok_status();
   }
   Plan made;
-  const Status status = fill_plan(product, &made);
+  const Status status = fill_plan(problem, &made);
   if (!status.ok()) {
-    report_plan(product, made, "planning");
+    report_plan(problem, made, "planning");
     destroy(made);
     return status;
   }
-  report_plan(product, made, "planning");
+  report_plan(problem, made, "planning");
   *plan = &plans().emplace(key, made).first->second;
   return ok_status();
 }
@@ -342,30 +342,30 @@ Status open_cublaslt() {
 const char* cublaslt_path() { return path.c_str(); }
 uint64_t cublaslt_version() { return functions.cublasLtGetVersion == nullptr ? 0 : functions.cublasLtGetVersion(); }
 
-Status cublaslt_matrix_product(const MatrixProduct& product) {
+Status cublaslt_matmul(const MatmulProblem& problem) {
   bool is_offered = false;
-  MTL_RETURN_IF_ERROR(cublaslt_product_if_offered(product, &is_offered));
-  return is_offered ? ok_status() : not_offered(product);
+  MTL_RETURN_IF_ERROR(cublaslt_matmul_if_offered(problem, &is_offered));
+  return is_offered ? ok_status() : not_offered(problem);
 }
 
-Status cublaslt_product_if_offered(const MatrixProduct& product, bool* is_offered) {
+Status cublaslt_matmul_if_offered(const MatmulProblem& problem, bool* is_offered) {
   MTL_RETURN_IF_ERROR(use_device());
   *is_offered = false;
-  if (!takes_vectors(product) || (product.fused != FusedWith::kNothing && !fuses(product.fused))) return ok_status();
+  if (!takes_vectors(problem) || (problem.fused != FusedWith::kNothing && !fuses(problem.fused))) return ok_status();
   const std::lock_guard<std::mutex> lock(mutex);
   Plan* plan = nullptr;
-  MTL_RETURN_IF_ERROR(plan_of(product, &plan));
+  MTL_RETURN_IF_ERROR(plan_of(problem, &plan));
   if (!plan->is_offered) return ok_status();
-  MTL_RETURN_IF_ERROR(describe_pointers(product, *plan));
-  const float alpha = 1.0f, beta = product.accumulate ? 1.0f : 0.0f;
-  const int result = functions.cublasLtMatmul(handle, plan->description, &alpha, product.right, plan->a, product.left,
-                                              plan->b, &beta, product.output, plan->d, product.output, plan->d,
+  MTL_RETURN_IF_ERROR(describe_pointers(problem, *plan));
+  const float alpha = 1.0f, beta = problem.accumulate ? 1.0f : 0.0f;
+  const int result = functions.cublasLtMatmul(handle, plan->description, &alpha, problem.right, plan->a, problem.left,
+                                              plan->b, &beta, problem.output, plan->d, problem.output, plan->d,
                                               &plan->choice.algorithm, workspace, kWorkspaceBytes, compute_stream());
   // what the heuristic took may still be refused, before anything is enqueued
-  plan->is_offered = !is_refusal(product, result);
+  plan->is_offered = !is_refusal(problem, result);
   if (!plan->is_offered) {
     plan->status = result;
-    report_plan(product, *plan, "the product");
+    report_plan(problem, *plan, "the matmul");
   }
   *is_offered = plan->is_offered;
   return plan->is_offered ? status_of(result, "cublasLtMatmul") : ok_status();

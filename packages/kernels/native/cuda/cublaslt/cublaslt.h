@@ -15,18 +15,18 @@ const char* cublaslt_path();
 uint64_t cublaslt_version();
 
 // output[batch, rows, columns] = op(left) op(right) + bias (+ output when accumulate), all of it row by row.
-// Products are summed in float32; float16 and bfloat16 are rounded once, at the end.
+// Matmuls sum in float32; float16 and bfloat16 are rounded once, at the end.
 //
 // Deterministic: the algorithm is the first of the library's own order, the same for the same shape and
 // alignment, and never one whose parts of a sum race for the output.
 enum class FusedWith {
   kNothing,        // but a bias
-  kGelu,           // output = gelu(product + bias), tanh approximation; auxiliary = product + bias
-  kGeluGradient,   // output = product * gelu'(auxiliary)
+  kGelu,           // output = gelu(matmul + bias), tanh approximation; auxiliary = matmul + bias
+  kGeluGradient,   // output = matmul * gelu'(auxiliary)
   kBiasGradient,   // bias_gradient[row] = sum over inner of op(left)[row, inner]
 };
 
-struct MatrixProduct {
+struct MatmulProblem {
   void* output;
   const void* left;
   const void* right;
@@ -41,9 +41,9 @@ struct MatrixProduct {
   void* bias_gradient = nullptr;  // [rows] of the output's dtype
 };
 
-Status cublaslt_matrix_product(const MatrixProduct& product);
+Status cublaslt_matmul(const MatmulProblem& problem);
 // The same where the library has a deterministic algorithm for that, with what is fused or the bias;
 // otherwise nothing is done.
-Status cublaslt_product_if_offered(const MatrixProduct& product, bool* is_offered);
+Status cublaslt_matmul_if_offered(const MatmulProblem& problem, bool* is_offered);
 
 }  // namespace mtl::cuda

@@ -1,4 +1,4 @@
-// Where NVIDIA's header is found, our declarations are held against it at compile time.
+// Where NVIDIA's header is found, our declarations are checked against it at compile time.
 #if __has_include(<cublasLt.h>)
 #include <cublasLt.h>
 

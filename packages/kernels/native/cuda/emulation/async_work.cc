@@ -40,8 +40,8 @@ struct BoxCopy {
   uint64_t* barrier;
 };
 
-struct PendingProduct {
-  WarpGroupProduct what;
+struct PendingMatmul {
+  WarpGroupMatmul what;
   float* d[32];
   const uint32_t* a[32];
   bool has_read = false;
@@ -50,7 +50,7 @@ struct PendingProduct {
 };
 
 struct Warp {
-  std::vector<PendingProduct> products;
+  std::vector<PendingMatmul> matmuls;
   int group = 0;
   bool is_fenced = false;
   size_t num_started = 0;
@@ -84,7 +84,7 @@ BarrierState state_of(const uint64_t* barrier, Site site) {
   check_shared(barrier, sizeof *barrier, sizeof *barrier, site);
   if (*barrier >> 62 != kSetUp) fail(site, "no mbarrier was set up here");
   for (const auto& [other, thread] : work().unpublished) {
-    if (other == barrier && thread != thread_number()) fail(site, "an mbarrier whose setting up nobody has made visible");
+    if (other == barrier && thread != thread_number()) fail(site, "an mbarrier whose initialisation was not made visible");
   }
   return unpack(*barrier);
 }
@@ -139,7 +139,7 @@ void perform(const BoxCopy& copy) {
   settle(copy.barrier, state);
 }
 
-// --- products
+// --- matmuls
 
 // Fields of a matrix descriptor, in bytes: PTX ISA, "Matrix descriptor format" of wgmma.
 struct Matrix {
@@ -178,19 +178,19 @@ float element_at(uint32_t address, Operand type, Site site) {
   return widened(bits, type);
 }
 
-constexpr Site kProduct = {"wgmma", "", 0};
+constexpr Site kWgmma = {"wgmma", "", 0};
 
-void read_operands(PendingProduct& product, int warp) {
-  const WarpGroupProduct& what = product.what;
-  product.has_read = true;
-  product.a_values.resize(16 * 16);
-  product.b_values.resize(size_t{16} * what.columns);
+void read_operands(PendingMatmul& matmul, int warp) {
+  const WarpGroupMatmul& what = matmul.what;
+  matmul.has_read = true;
+  matmul.a_values.resize(16 * 16);
+  matmul.b_values.resize(size_t{16} * what.columns);
   if (what.a == nullptr) {
-    const Matrix a = decode(what.a_matrix, kProduct);
+    const Matrix a = decode(what.a_matrix, kWgmma);
     for (int row = 0; row < 16; ++row) {
       for (int k = 0; k < 16; ++k) {
-        product.a_values[16 * row + k] =
-            element_at(address_in(a, true, 16 * (warp % kWarpsOfGroup) + row, k), what.type, kProduct);
+        matmul.a_values[16 * row + k] =
+            element_at(address_in(a, true, 16 * (warp % kWarpsOfGroup) + row, k), what.type, kWgmma);
       }
     }
   } else {
@@ -198,16 +198,16 @@ void read_operands(PendingProduct& product, int warp) {
       for (int number = 0; number < 4; ++number) {
         for (int half = 0; half < 2; ++half) {
           const int row = lane / 4 + number % 2 * 8, k = lane % 4 * 2 + half + number / 2 * 8;
-          product.a_values[16 * row + k] = widened(static_cast<uint16_t>(product.a[lane][number] >> (16 * half)), what.type);
+          matmul.a_values[16 * row + k] = widened(static_cast<uint16_t>(matmul.a[lane][number] >> (16 * half)), what.type);
         }
       }
     }
   }
-  const Matrix b = decode(what.b_matrix, kProduct);
+  const Matrix b = decode(what.b_matrix, kWgmma);
   for (int k = 0; k < 16; ++k) {
     for (int column = 0; column < what.columns; ++column) {
-      product.b_values[size_t{static_cast<unsigned>(k)} * what.columns + column] =
-          element_at(address_in(b, !what.transposed_b, column, k), what.type, kProduct);
+      matmul.b_values[size_t{static_cast<unsigned>(k)} * what.columns + column] =
+          element_at(address_in(b, !what.transposed_b, column, k), what.type, kWgmma);
     }
   }
 }
@@ -219,18 +219,18 @@ void add_products(double* sums, double a, const float* b, int count) {
 }
 
 // Products and their sum are exact, and what they are added to is rounded by toward_zero.
-void finish(PendingProduct& product, int warp) {
-  if (!product.has_read) read_operands(product, warp);
-  const int columns = product.what.columns;
+void finish(PendingMatmul& matmul, int warp) {
+  if (!matmul.has_read) read_operands(matmul, warp);
+  const int columns = matmul.what.columns;
   std::vector<double> sums(columns);
   for (int row = 0; row < 16; ++row) {
     std::fill(sums.begin(), sums.end(), 0.0);
     for (int k = 0; k < 16; ++k) {
-      add_products(sums.data(), product.a_values[16 * row + k], &product.b_values[static_cast<size_t>(k) * columns], columns);
+      add_products(sums.data(), matmul.a_values[16 * row + k], &matmul.b_values[static_cast<size_t>(k) * columns], columns);
     }
     for (int column = 0; column < columns; ++column) {
-      float& d = product.d[row % 8 * 4 + column % 8 / 2][column / 8 * 4 + row / 8 * 2 + column % 2];
-      d = toward_zero((product.what.accumulate ? d : 0.0) + sums[column]);
+      float& d = matmul.d[row % 8 * 4 + column % 8 / 2][column / 8 * 4 + row / 8 * 2 + column % 2];
+      d = toward_zero((matmul.what.accumulate ? d : 0.0) + sums[column]);
     }
   }
 }
@@ -241,9 +241,9 @@ int warp_number() { return thread_number() / 32; }
 
 // What the compiler gives a thread whose kernel changes that later: all that the multiprocessor has, in units
 // of 8.
-constexpr int kRegistersOfCard = 65536, kMostRegisters = 256;
+constexpr int kRegistersPerMultiprocessor = 65536, kMostRegisters = 256;
 int launch_registers() {
-  return std::min(kMostRegisters, kRegistersOfCard / static_cast<int>(blockDim.size()) / 8 * 8);
+  return std::min(kMostRegisters, kRegistersPerMultiprocessor / static_cast<int>(blockDim.size()) / 8 * 8);
 }
 int registers_of(const Warp& warp) { return warp.registers == 0 ? launch_registers() : warp.registers; }
 
@@ -279,7 +279,7 @@ void change_for_warp(Payloads payloads, uint32_t) {
 
 // What one lane has brought, and where its warp keeps what is under way.
 struct Started {
-  WarpGroupProduct product;
+  WarpGroupMatmul matmul;
   Site site;
 };
 
@@ -288,22 +288,22 @@ void start_for_warp(Payloads payloads, uint32_t) {
   const int number = warp_number();
   Warp& warp = work().warps[number];
   if (!warp.is_fenced) fail(first.site, "no wgmma.fence since the last commit: registers may still be on their way");
-  const WarpGroupProduct& what = first.product;
+  const WarpGroupMatmul& what = first.matmul;
   const Signature signature = {what.a == nullptr ? what.a_matrix : 0, what.b_matrix, what.columns, what.accumulate};
   std::vector<Signature>& of_group = work().started[number / kWarpsOfGroup];
   if (warp.num_started == of_group.size()) of_group.push_back(signature);
-  if (!(of_group[warp.num_started++] == signature)) fail(first.site, "the warps of a group do not start the same product");
-  PendingProduct pending = {};
+  if (!(of_group[warp.num_started++] == signature)) fail(first.site, "the warps of a group do not start the same matmul");
+  PendingMatmul pending = {};
   pending.what = what;
   pending.group = warp.group;
   for (int lane = 0; lane < 32; ++lane) {
-    const WarpGroupProduct& mine = static_cast<const Started*>(payloads[lane])->product;
+    const WarpGroupMatmul& mine = static_cast<const Started*>(payloads[lane])->matmul;
     if (mine.a_matrix != what.a_matrix || mine.b_matrix != what.b_matrix) fail(first.site, "lanes with different descriptors");
     pending.d[lane] = mine.d;
     pending.a[lane] = mine.a;
   }
-  warp.products.push_back(std::move(pending));  // first: whoever fails below owns nothing
-  if (happens_now()) read_operands(warp.products.back(), number);
+  warp.matmuls.push_back(std::move(pending));  // first: a failure below then owns nothing
+  if (happens_now()) read_operands(warp.matmuls.back(), number);
 }
 
 }  // namespace
@@ -352,16 +352,16 @@ void copy_box(void* shared, const void* map, const int (&place)[3], uint64_t* ba
   work().copies.push_back(copy);
 }
 
-void fence_products(Site site) {
+void fence_wgmma(Site site) {
   meet_in_warp(kAllLanes, nullptr, [](Payloads, uint32_t) { work().warps[warp_number()].is_fenced = true; }, site);
 }
 
-void start_product(const WarpGroupProduct& product, Site site) {
-  Started mine = {product, site};
+void start_wgmma(const WarpGroupMatmul& matmul, Site site) {
+  Started mine = {matmul, site};
   meet_in_warp(kAllLanes, &mine, start_for_warp, site);
 }
 
-void commit_products(Site site) {
+void commit_wgmma(Site site) {
   const auto commit = [](Payloads, uint32_t) {
     Warp& warp = work().warps[warp_number()];
     ++warp.group;
@@ -370,14 +370,14 @@ void commit_products(Site site) {
   meet_in_warp(kAllLanes, nullptr, commit, site);
 }
 
-void wait_for_products(int groups_left, Site site) {
+void wait_for_wgmma(int groups_left, Site site) {
   const auto finish_groups = [](Payloads payloads, uint32_t) {
     const int number = warp_number();
     Warp& warp = work().warps[number];
     const int first_kept = warp.group - *static_cast<const int*>(payloads[0]);
     size_t done = 0;
-    while (done < warp.products.size() && warp.products[done].group < first_kept) finish(warp.products[done++], number);
-    warp.products.erase(warp.products.begin(), warp.products.begin() + static_cast<std::ptrdiff_t>(done));
+    while (done < warp.matmuls.size() && warp.matmuls[done].group < first_kept) finish(warp.matmuls[done++], number);
+    warp.matmuls.erase(warp.matmuls.begin(), warp.matmuls.begin() + static_cast<std::ptrdiff_t>(done));
   };
   meet_in_warp(kAllLanes, &groups_left, finish_groups, site);
 }
@@ -410,7 +410,7 @@ const char* end_async_work() {
   if (!work().copies.empty()) return "a bulk copy was still under way as the block ended";
   for (int number = 0; number < kMaxWarps; ++number) {
     const Warp& warp = work().warps[number];
-    if (!warp.products.empty()) return "nobody has waited for a wgmma";
+    if (!warp.matmuls.empty()) return "a wgmma was not waited for";
     if (warp.num_started != work().started[number / kWarpsOfGroup].size()) {
       return "not all warps of a group have started the same number of wgmma";
     }

@@ -1,11 +1,11 @@
-// What goes on beside the threads of a block on Hopper: barriers that count arrivals and bytes (mbarrier),
-// copies of boxes of a tensor (cp.async.bulk.tensor) and products of warp groups (wgmma). Kernels reach it
-// through hopper.h.
+// What runs asynchronously to the threads of a block on Hopper: barriers that count arrivals and bytes
+// (mbarrier), copies of boxes of a tensor (cp.async.bulk.tensor) and matmuls of warp groups (wgmma). Kernels
+// reach it through hopper.h.
 //
-// When each of these happens is open on a card, between its start and what waits for it. Here the order of
-// threads decides (set_order): ascending, everything happens at once; descending, as late as it can;
-// shuffled, each of it is drawn. So a product that starts before its operands have arrived, or a tile that is
-// given back while a product reads it, gives wrong numbers (the target of a copy is NaN from its start on),
+// When each of these happens is undefined on a GPU, between its start and what waits for it. Here the order
+// of threads decides (set_order): ascending, everything happens at once; descending, as late as it can;
+// shuffled, each of it is drawn. So a matmul that starts before its operands have arrived, or a tile that is
+// released while a matmul reads it, gives wrong numbers (the target of a copy is NaN from its start on),
 // and a phase that never ends is reported like any deadlock.
 #pragma once
 
@@ -41,12 +41,12 @@ static_assert(sizeof(TensorMapFacts) <= 128);
 // Starts to copy the box at `place` to shared memory; zeros where it is outside the tensor.
 void copy_box(void* shared, const void* map, const int (&place)[3], uint64_t* barrier, Site site);
 
-// --- products of warp groups
+// --- matmuls of warp groups
 
 enum class Operand { kBFloat16, kHalf };
 
 // m64nNk16 as one thread sees it. A: its registers, or a descriptor where they are null.
-struct WarpGroupProduct {
+struct WarpGroupMatmul {
   int columns;  // N
   Operand type;
   bool accumulate, transposed_b;
@@ -55,16 +55,16 @@ struct WarpGroupProduct {
   uint64_t a_matrix, b_matrix;
 };
 
-void fence_products(Site site);
-void start_product(const WarpGroupProduct& product, Site site);
-void commit_products(Site site);
+void fence_wgmma(Site site);
+void start_wgmma(const WarpGroupMatmul& matmul, Site site);
+void commit_wgmma(Site site);
 // Until all but the newest `groups_left` groups of the warp are done.
-void wait_for_products(int groups_left, Site site);
+void wait_for_wgmma(int groups_left, Site site);
 
 // --- registers of warp groups (setmaxnreg)
 
 enum class Registers { kGiveBack, kTake };
-// A thread has `count` registers from here on. What groups take in excess of what others give back, a card
+// A thread has `count` registers from here on. What groups take in excess of what others give back, a GPU
 // would wait for: found at the end of the block.
 void change_registers(int count, Registers direction, Site site);
 

@@ -193,7 +193,7 @@ void run_thread(void*) {
   current().wait = Wait::kEnded;
 }
 
-// Waits where the running thread stands until another one sets its state back.
+// Suspends the running thread until another one sets its state back.
 void wait(Wait what, Site site) {
   Thread& self = current();
   self.wait = what;
@@ -275,7 +275,7 @@ void run_block() {
         progress |= warp_progress;
       } while (warp_progress && !m.failed && !(shuffled && m.random() % 4 == 0));
     }
-    // what a block leaves behind is not done: nobody would wait for it on a card either
+    // what a block leaves behind is not done: no thread would wait for it on a GPU either
     progress = progress || (!all_ended() && do_async_work());
   }
   m.current = -1;
@@ -352,7 +352,7 @@ void fail(Site site, const char* format, ...) {
   std::vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
   record_failure("thread " + describe(threadIdx) + " at " + describe(site) + ": " + text);
-  for (;;) Fiber::yield();  // the block is abandoned: nobody resumes it
+  for (;;) Fiber::yield();  // the block is abandoned and never resumed
 }
 
 int lane() { return machine().current % 32; }
@@ -387,7 +387,7 @@ void wait_at_barrier(int number, int num_threads, Site site) {
   if (barrier.arrived > 0 && barrier.expected != expected) {
     fail(site, "a barrier of %d threads here, of %d at %s", expected, barrier.expected, name_of(barrier.site));
   }
-  // Legal on a card for barriers that count threads, but never meant where all threads of the block meet.
+  // Legal on a GPU for barriers that count threads, but never meant where all threads of the block meet.
   if (barrier.arrived > 0 && num_threads == 0 && barrier.site.line != site.line) {
     fail(site, "other threads wait at another barrier, %s", name_of(barrier.site));
   }
@@ -438,7 +438,7 @@ void* static_shared(const void* key, size_t bytes, size_t alignment) {
   m.static_bytes += bytes;
   const Site site = {"a shared array", "", 0};
   if (m.static_bytes > kStaticBytes) fail(site, "%zu bytes of static shared memory, at most %zu", m.static_bytes, kStaticBytes);
-  // the dynamic memory comes behind the static one, aligned; up to 48 KB of both nobody has to ask for, and
+  // the dynamic memory comes behind the static one, aligned; up to 48 KB of both need no request, and
   // launch() asks by the dynamic bytes alone
   const size_t all = (m.static_bytes + kDynamicAlignment - 1) / kDynamicAlignment * kDynamicAlignment + m.dynamic_bytes;
   const size_t limit = m.dynamic_bytes > kStaticBytes ? kSharedBytes : kStaticBytes;

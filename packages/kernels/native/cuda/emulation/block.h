@@ -1,4 +1,4 @@
-// The machine that runs kernels where there is no card: one block after the other, its threads as fibers,
+// The machine that runs kernels where there is no GPU: one block after the other, its threads as fibers,
 // each until it must wait for others. Kernels never include this: they use intrinsics.h and ../instructions,
 // which are built on it.
 //
@@ -25,7 +25,7 @@ struct Dimensions {
   uint64_t size() const { return uint64_t{x} * y * z; }
 };
 
-// Where in the kernel's source a thread stands.
+// The position of a thread in the kernel's source.
 struct Site {
   const char* what;  // "__syncthreads"
   const char* file;
@@ -33,7 +33,7 @@ struct Site {
 };
 
 // In which order the blocks of a grid, the warps of a block and the threads of a warp get to run. A thread
-// runs on until it must wait, so each order lets some threads be as far ahead of others as the barriers
+// runs on until it must wait, so in each order some threads are as far ahead of others as the barriers
 // allow. Shuffled, warps also take turns at their shuffles and matrix instructions.
 enum class Order { kAscending, kDescending, kShuffled };
 void set_order(Order order, uint32_t seed = 0);
@@ -53,11 +53,11 @@ void clear_error();
 [[noreturn]] void fail(Site site, const char* format, ...) __attribute__((format(printf, 2, 3)));
 int lane();
 int thread_number();  // in its block
-// Whether what goes on beside the threads (async_work.h) happens at once; and which of `count` such things
+// Whether asynchronous work (async_work.h) happens at once; and which of `count` such things
 // comes first.
 bool happens_now();
 uint32_t draw(uint32_t count);
-// Waits until somebody wakes those who wait for the event, which is an address in shared memory.
+// Waits until another thread wakes those that wait for the event, which is an address in shared memory.
 void wait_for_event(const void* event, Site site);
 void wake_waiters(const void* event);
 // Waits until `num_threads` threads (0: all of the block) wait at barrier `barrier`.

@@ -1,6 +1,6 @@
-// What the host has asked of the emulated device since the process began: tests hold steps of a training to
-// exact numbers. Where MTL_EMULATION_COUNTS names a file, that name and the process id (name.123) are one
-// with the counts as 64-bit integers, in this order (tooling/native/emulation-counts.mjs).
+// What the host has asked of the emulated device since the process began: tests compare the steps of a
+// training run with exact numbers. Where MTL_EMULATION_COUNTS names a file, that name and the process id
+// (name.123) are one with the counts as 64-bit integers, in this order (tooling/native/emulation-counts.mjs).
 #pragma once
 
 namespace mtl::emulation {
@@ -11,7 +11,7 @@ enum Count {
   kCopiesToDevice,
   kCopiesToHost,
   kMemoryCalls,  // of memory from the driver, and back to it: these wait, too
-  kEnqueued,     // calls that enqueue something: kernels, products, copies, graphs
+  kEnqueued,     // calls that enqueue something: kernels, matmuls, copies, graphs
   kGraphLaunches,
   kNumCounts,
 };

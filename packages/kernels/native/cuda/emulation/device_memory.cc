@@ -15,7 +15,7 @@ namespace {
 
 // Addresses for device memory, each handed out once: what is used after it was given back is noticed, too.
 constexpr size_t kSpaceBytes = size_t{1} << 42;
-constexpr size_t kGranularity = size_t{2} << 20;  // of a card's driver
+constexpr size_t kGranularity = size_t{2} << 20;  // of a GPU's driver
 constexpr size_t kPinnedAlignment = 512;
 
 struct Allocation {

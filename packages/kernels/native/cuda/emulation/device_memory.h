@@ -1,5 +1,5 @@
-// Memory as the driver gives it: whose it is, so that copies and kernels can be held to what a card reaches,
-// and, where asked, device memory that the host cannot touch, as on a card.
+// Memory as the driver gives it: whose it is, so that copies and kernels are checked for what a GPU can
+// access, and, where asked, device memory that the host cannot touch, as on a GPU.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ void* take_device_memory(size_t bytes, bool is_written);
 void* take_pinned_memory(size_t bytes, bool is_written);
 // False for what was not given out.
 bool give_memory_back(void* data);
-// Of all bytes from `data` on; memory that ends within them is nobody's.
+// Of all bytes from `data` on; memory that ends within them has no owner.
 Owner owner_of(const void* data, size_t bytes);
 
 // Whether the host is kept from device memory from here on, but for a DeviceMemoryInReach. A touch ends the

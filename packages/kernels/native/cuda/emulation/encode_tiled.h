@@ -1,5 +1,5 @@
 // The driver's cuTensorMapEncodeTiled for three dimensions of 16-bit elements: with the driver's conditions,
-// so that a shape that a card would refuse is refused here. Writes TensorMapFacts (async_work.h).
+// so that a shape that a GPU's driver would refuse is refused here. Writes TensorMapFacts (async_work.h).
 #pragma once
 
 #include <cstdint>

@@ -22,14 +22,14 @@
 namespace mtl::emulation {
 namespace {
 
-// Kernels keep their registers here: at most 255 of 4 bytes on a card, several times that in a build without
+// Kernels keep their registers here: at most 255 of 4 bytes on a GPU, several times that in a build without
 // optimisation.
 constexpr size_t kStackBytes = 256 << 10;
 // Stacks begin at different lines of a page: else those of a warp, of which each is used for a moment, would
 // push each other out of the processor's first cache.
 constexpr size_t kLineBytes = 64, kStaggerBytes = 17 * kLineBytes, kNumStaggers = 32;
 
-// Where a fiber or its resumer stands while the other one runs.
+// The state of a fiber or its resumer while the other one runs.
 struct Context {
 #if defined(MTL_FAST_FIBERS)
   void* stack_pointer = nullptr;

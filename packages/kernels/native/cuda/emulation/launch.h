@@ -1,4 +1,4 @@
-// How kernels start, with and without a card. A launcher fills a Launch and names the kernel; with nvcc that
+// How kernels start, with and without a GPU. A launcher fills a Launch and names the kernel; with nvcc that
 // is <<<>>>, with a host compiler the threads run one after the other (emulation, block.h).
 //
 //   MTL_LAUNCH(kernel, launch, arguments...)   a cudaError_t; a kernel's name with commas in parentheses
@@ -91,12 +91,12 @@ template <typename... Parameters, typename... Arguments>
 cudaError_t launch(const char* name, void (*kernel)(Parameters...), const Launch& how, Arguments&&... arguments) {
   static const bool is_idle = std::getenv("MTL_EMULATION_IDLE") != nullptr;
   emulation::count(emulation::kKernels);
-  // By value: a kernel that is captured runs later, and maybe often. Each thread gets a copy, as on a card.
+  // By value: a kernel that is captured runs later, and maybe often. Each thread gets a copy, as on a GPU.
   const std::tuple<Parameters...> values(static_cast<Parameters>(arguments)...);
   const cudaError_t error = emulation::enqueue(how.stream, [=] {
     return is_idle ? cudaSuccess : emulate(name, how, [&] { std::apply(kernel, values); });
   });
-  // what a call before has left is taken for the launch's own, as on a card
+  // an error that an earlier call left counts as the launch's own, as on a GPU
   const cudaError_t left = cudaGetLastError();
   return error == cudaSuccess ? left : error;
 }

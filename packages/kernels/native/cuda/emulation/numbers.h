@@ -38,7 +38,7 @@ inline float __uint_as_float(unsigned bits) {
 inline int __float_as_int(float value) { return static_cast<int>(__float_as_uint(value)); }
 inline float __int_as_float(int bits) { return __uint_as_float(static_cast<unsigned>(bits)); }
 
-// How matrix units round sums in float32: PTX leaves it open, and on cards they have been seen to cut off
+// How matrix units round sums in float32: PTX leaves it open, and on GPUs they have been seen to cut off
 // what does not fit (Fasi et al. 2021, "Numerical behavior of NVIDIA tensor cores"). So do these, always in
 // the direction that adds up: tolerances have to have room for it.
 inline float toward_zero(double value) {
@@ -58,7 +58,7 @@ using nv_bfloat162 = __nv_bfloat162;
 inline float __bfloat162float(__nv_bfloat16 value) { return __uint_as_float(unsigned{value.bits} << 16); }
 inline __nv_bfloat16 __float2bfloat16_rn(float value) {
   const unsigned bits = __float_as_uint(value);
-  if ((bits & 0x7fffffffu) > 0x7f800000u) return {0x7fff};  // every NaN is this one on a card
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return {0x7fff};  // every NaN is this one on a GPU
   return {static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16)};
 }
 inline __nv_bfloat16 __float2bfloat16(float value) { return __float2bfloat16_rn(value); }

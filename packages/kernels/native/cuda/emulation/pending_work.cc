@@ -85,7 +85,7 @@ void advance(Queue& queue) {
   queue.items.pop_front();
   if (item.awaits != nullptr) reach(*item.awaits);
   if (item.records != nullptr) item.records->is_done = true;
-  // behind a kernel that has failed nothing is done, as on a card
+  // after a kernel that has failed nothing is done, as on a GPU
   if (item.work == nullptr || pending().failure != cudaSuccess) return;
   const DeviceMemoryInReach in_reach;
   const cudaError_t error = item.work();
@@ -167,7 +167,7 @@ cudaError_t finish_event(cudaEvent_t event) {
   return pending().failure;
 }
 
-// Whoever asks again and again must see it happen some time.
+// A caller that asks repeatedly must see it complete eventually.
 cudaError_t query_event(cudaEvent_t event) {
   const Lock lock(mutex());
   if (event->last == nullptr || event->last->is_done) return pending().failure;

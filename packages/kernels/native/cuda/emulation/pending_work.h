@@ -1,9 +1,9 @@
-// When streams do what they are given. A card does it some time after the host has gone on, each stream in
-// its own order, streams beside each other but for the events that order them. The emulation does it at once,
+// When streams do what they are given. A GPU does it some time after the host has gone on, each stream in
+// its own order, streams concurrently but for the events that order them. The emulation does it at once,
 // which forgives a host that reads, writes or gives back memory too early and streams that do not wait for
 // each other, unless told otherwise:
 //
-//   MTL_EMULATION_STREAMS=late    as late as can be: when somebody waits for it, and no more than what is waited for;
+//   MTL_EMULATION_STREAMS=late    as late as possible: when a thread waits for it, and no more than what is waited for;
 //                                 memory of the device is out of the host's reach but for work that is done
 //                         drawn   whenever a draw says so, streams in any order that events allow (a fixed seed)
 //

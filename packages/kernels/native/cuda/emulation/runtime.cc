@@ -32,7 +32,7 @@ int num_streams = 0;
 thread_local cudaStreamCaptureMode mode_of_thread = cudaStreamCaptureModeGlobal;
 thread_local char mark_of_thread;  // its address is the thread's name
 
-// Of each stream: who captures it (null: nobody), and which threads that concerns.
+// Of each stream: the thread that captures it, or null, and which threads that concerns.
 struct Capture {
   std::atomic<const void*> thread{nullptr};
   cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
@@ -50,7 +50,7 @@ bool breaks_capture(cudaStream_t stream = nullptr) {
 }
 
 // Calls that may wait for the device or change what a graph would find: not while this thread captures, or
-// another one that wants nobody to make them, unless it says that it knows better
+// another one whose mode forbids them, unless it says that it knows better
 // (cudaThreadExchangeStreamCaptureMode). They spoil these captures.
 bool is_unsafe() {
   if (mode_of_thread == cudaStreamCaptureModeRelaxed) return false;
@@ -78,7 +78,7 @@ bool is_idle() {
 }
 
 // What the next cudaGetLastError of this thread says: every call that fails leaves it, also one whose status
-// somebody has seen, and the next launch of a kernel would be blamed for it.
+// was read, and the next launch of a kernel would be blamed for it.
 thread_local cudaError_t last_error = cudaSuccess;
 cudaError_t noted(cudaError_t error) {
   if (error != cudaSuccess) last_error = error;
@@ -92,7 +92,7 @@ cudaError_t allocate(void** data, size_t bytes, void* (*take)(size_t bytes, bool
   return noted(*data == nullptr ? cudaErrorMemoryAllocation : cudaSuccess);
 }
 
-// As a card's driver does it, which waits for what is pending first.
+// As a GPU's driver does it, which waits for what is pending first.
 cudaError_t give_back(void* data) {
   count(mtl::emulation::kMemoryCalls);
   if (is_unsafe()) return noted(cudaErrorStreamCaptureUnsupported);
@@ -186,7 +186,7 @@ namespace {
 bool is_copy_possible(void* destination, const void* source, size_t bytes, cudaMemcpyKind kind) {
   const bool to_device = owner_of(destination, bytes) == Owner::kDevice, from_device = owner_of(source, bytes) == Owner::kDevice;
   const auto *to = static_cast<const char*>(destination), *from = static_cast<const char*>(source);
-  if (to < from + bytes && from < to + bytes) return false;  // left open on a card; never meant
+  if (to < from + bytes && from < to + bytes) return false;  // undefined on a GPU; always a mistake
   switch (kind) {
     case cudaMemcpyHostToDevice:
       return to_device && !from_device;

@@ -1,7 +1,7 @@
 // The few names of the CUDA runtime that launchers and the library's host code need, where CUDA is missing.
 // One device (or as many as MTL_EMULATED_DEVICES says, for tests of who gets which) with the host's memory.
 // Work is done at once or later (pending_work.h) or, while its stream is captured, when the graph is launched
-// (stream.h). With MTL_EMULATION_IDLE=1 kernels and products do nothing: what is left is the host's
+// (stream.h). With MTL_EMULATION_IDLE=1 kernels and matmuls do nothing: what is left is the host's
 // own time.
 #pragma once
 
@@ -94,7 +94,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 cudaError_t cudaEventQuery(cudaEvent_t event);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
 
-// What a card's driver refuses while a stream is captured fails here too, and makes the capture invalid.
+// What a GPU's driver refuses while a stream is captured fails here too, and makes the capture invalid.
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph);
 cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode);

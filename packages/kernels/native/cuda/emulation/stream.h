@@ -1,4 +1,4 @@
-// What streams and graphs are where there is no card: work is done when the stream comes to it
+// What streams and graphs are where there is no GPU: work is done when the stream comes to it
 // (pending_work.h) or, while its stream is captured, when the graph is launched. Shared with the emulated
 // cuBLASLt, which enqueues too.
 #pragma once

@@ -5,8 +5,8 @@
 //   D (64 x N)   warp w of the group has rows 16 w to 16 w + 15; of them, d[n] is what d is of columns 8 n to 8 n + 7 in ptx.h
 //   A (64 x 16)  in registers: warp w has rows 16 w to 16 w + 15, as a is in ptx.h
 //
-// Code that uses these stands between `#if MTL_HOPPER_CODE` and `#else`: the same sources are compiled for
-// other cards, where the kernels trap. A Hopper that is given such code (a library built without sm_90a, or
+// Code that uses these is between `#if MTL_HOPPER_CODE` and `#else`: the same sources are compiled for
+// other GPUs, where the kernels trap. A Hopper that is given such code (a library built without sm_90a, or
 // compiled by the driver from PTX) reports an error instead of leaving the outputs as they were.
 #pragma once
 
@@ -35,7 +35,7 @@ struct alignas(128) TensorMap {
 // How 16-byte units are exchanged within rows of so many bytes, as matrix descriptors number it.
 enum class Swizzle : uint32_t { k128 = 1, k64 = 2, k32 = 3 };
 
-// A tile in shared memory as products see it. leading, stride: bytes, see async_work.cc (`address_in`).
+// A tile in shared memory as matmuls read it. leading, stride: bytes, see async_work.cc (`address_in`).
 MTL_PTX uint64_t matrix_descriptor(uint32_t address, uint32_t leading, uint32_t stride, Swizzle swizzle) {
   const auto field = [](uint32_t bytes) { return static_cast<uint64_t>((bytes & 0x3ffff) >> 4); };
   return field(address) | field(leading) << 16 | field(stride) << 32 | static_cast<uint64_t>(swizzle) << 62;
@@ -97,17 +97,17 @@ MTL_PTX void take_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(count));
 }
 
-// Before the first product of a group: what was written to its registers has arrived.
-MTL_PTX void fence_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-MTL_PTX void commit_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+// Before the first matmul of a group: what was written to its registers has arrived.
+MTL_PTX void fence_wgmma() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+MTL_PTX void commit_wgmma() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 // Until all but the newest `groups_left` groups of this warp group are done.
 template <int groups_left>
-MTL_PTX void wait_for_products() {
+MTL_PTX void wait_for_wgmma() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(groups_left) : "memory");
 }
 // Keeps the compiler from moving reads and writes of registers across this point: it does not know that a
-// product that was started still writes its sums and reads its left operand. Before the fence and behind the
-// wait of every product.
+// matmul that was started still writes its sums and reads its left operand. Before the fence and behind the
+// wait of every matmul.
 template <typename Register, int kRows>
 MTL_PTX void hold(Register (&registers)[kRows][4]) {
 #pragma unroll
@@ -127,7 +127,7 @@ MTL_PTX void hold(Register (&registers)[kRows][4]) {
 // shared memory, kColumns rows of 16 (`by_rows`) or 16 rows of kColumns (`by_columns`), a from shared memory
 // or registers.
 template <typename T, int kColumns>
-struct WarpGroupProduct;
+struct WarpGroupMatmul;
 
 #define MTL_FOUR(n) "+f"(d[n][0]), "+f"(d[n][1]), "+f"(d[n][2]), "+f"(d[n][3])
 #define MTL_D_16 MTL_FOUR(0), MTL_FOUR(1)
@@ -157,35 +157,35 @@ struct WarpGroupProduct;
 
 // The operands' numbers (nvcc knows no names of operands) come after those of d: A and B and whether to add,
 // or four registers of A and the same.
-#define MTL_PRODUCT(N, TYPE, A, B, ADD, TRANSPOSED, ...)                                                              \
+#define MTL_WGMMA(N, TYPE, A, B, ADD, TRANSPOSED, ...)                                                                \
   asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, " ADD ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE \
                "." TYPE " {" MTL_NAMES_##N "}, " A ", " B ", add, 1, 1, " TRANSPOSED ";\n}"                              \
                : MTL_D_##N                                                                                             \
                : __VA_ARGS__)
-#define MTL_PRODUCTS_OF_TYPE(N, TYPE, NAME, A0, A1, A2, A3, A4, A5)                                                     \
+#define MTL_WGMMA_OF_TYPE(N, TYPE, NAME, A0, A1, A2, A3, A4, A5)                                                        \
   template <>                                                                                                         \
-  struct WarpGroupProduct<TYPE, N> {                                                                                  \
+  struct WarpGroupMatmul<TYPE, N> {                                                                                  \
     MTL_PTX static void by_rows(float (&d)[N / 8][4], uint64_t a, uint64_t b, bool accumulate) {                      \
-      MTL_PRODUCT(N, NAME, A0, A1, A2, "0, 0", "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));                    \
+      MTL_WGMMA(N, NAME, A0, A1, A2, "0, 0", "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));                      \
     }                                                                                                                 \
     MTL_PTX static void by_columns(float (&d)[N / 8][4], const uint32_t (&a)[4], uint64_t b, bool accumulate) {       \
-      MTL_PRODUCT(N, NAME, "{" A0 "," A1 "," A2 "," A3 "}", A4, A5, "1", "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]),  \
-                  "l"(b), "r"(static_cast<int>(accumulate)));                                                         \
+      MTL_WGMMA(N, NAME, "{" A0 "," A1 "," A2 "," A3 "}", A4, A5, "1", "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]),    \
+                "l"(b), "r"(static_cast<int>(accumulate)));                                                         \
     }                                                                                                                 \
   }
-#define MTL_PRODUCTS(N, ...)                                  \
-  MTL_PRODUCTS_OF_TYPE(N, __nv_bfloat16, "bf16", __VA_ARGS__); \
-  MTL_PRODUCTS_OF_TYPE(N, __half, "f16", __VA_ARGS__)
-MTL_PRODUCTS(16, "%8", "%9", "%10", "%11", "%12", "%13");
-MTL_PRODUCTS(32, "%16", "%17", "%18", "%19", "%20", "%21");
-MTL_PRODUCTS(64, "%32", "%33", "%34", "%35", "%36", "%37");
-MTL_PRODUCTS(128, "%64", "%65", "%66", "%67", "%68", "%69");
-MTL_PRODUCTS(192, "%96", "%97", "%98", "%99", "%100", "%101");
-MTL_PRODUCTS(256, "%128", "%129", "%130", "%131", "%132", "%133");
+#define MTL_WGMMAS(N, ...)                                    \
+  MTL_WGMMA_OF_TYPE(N, __nv_bfloat16, "bf16", __VA_ARGS__);    \
+  MTL_WGMMA_OF_TYPE(N, __half, "f16", __VA_ARGS__)
+MTL_WGMMAS(16, "%8", "%9", "%10", "%11", "%12", "%13");
+MTL_WGMMAS(32, "%16", "%17", "%18", "%19", "%20", "%21");
+MTL_WGMMAS(64, "%32", "%33", "%34", "%35", "%36", "%37");
+MTL_WGMMAS(128, "%64", "%65", "%66", "%67", "%68", "%69");
+MTL_WGMMAS(192, "%96", "%97", "%98", "%99", "%100", "%101");
+MTL_WGMMAS(256, "%128", "%129", "%130", "%131", "%132", "%133");
 
-#undef MTL_PRODUCTS
-#undef MTL_PRODUCTS_OF_TYPE
-#undef MTL_PRODUCT
+#undef MTL_WGMMAS
+#undef MTL_WGMMA_OF_TYPE
+#undef MTL_WGMMA
 
 #endif
 #else
@@ -218,25 +218,25 @@ template <int count>
 void take_registers(MTL_SITE_PARAMETERS) {
   emulation::change_registers(count, emulation::Registers::kTake, {"setmaxnreg.inc", file, line});
 }
-inline void fence_products(MTL_SITE_PARAMETERS) { emulation::fence_products({"wgmma.fence", file, line}); }
-inline void commit_products(MTL_SITE_PARAMETERS) { emulation::commit_products({"wgmma.commit_group", file, line}); }
+inline void fence_wgmma(MTL_SITE_PARAMETERS) { emulation::fence_wgmma({"wgmma.fence", file, line}); }
+inline void commit_wgmma(MTL_SITE_PARAMETERS) { emulation::commit_wgmma({"wgmma.commit_group", file, line}); }
 template <int groups_left>
-void wait_for_products(MTL_SITE_PARAMETERS) {
-  emulation::wait_for_products(groups_left, {"wgmma.wait_group", file, line});
+void wait_for_wgmma(MTL_SITE_PARAMETERS) {
+  emulation::wait_for_wgmma(groups_left, {"wgmma.wait_group", file, line});
 }
 template <typename Register, int kRows>
 void hold(Register (&)[kRows][4]) {}
 
 template <typename T, int kColumns>
-struct WarpGroupProduct {
+struct WarpGroupMatmul {
   static constexpr emulation::Operand kType =
       std::is_same_v<T, __nv_bfloat16> ? emulation::Operand::kBFloat16 : emulation::Operand::kHalf;
 
   static void by_rows(float (&d)[kColumns / 8][4], uint64_t a, uint64_t b, bool accumulate, MTL_SITE_PARAMETERS) {
-    emulation::start_product({kColumns, kType, accumulate, false, &d[0][0], nullptr, a, b}, {"wgmma", file, line});
+    emulation::start_wgmma({kColumns, kType, accumulate, false, &d[0][0], nullptr, a, b}, {"wgmma", file, line});
   }
   static void by_columns(float (&d)[kColumns / 8][4], const uint32_t (&a)[4], uint64_t b, bool accumulate, MTL_SITE_PARAMETERS) {
-    emulation::start_product({kColumns, kType, accumulate, true, &d[0][0], a, 0, b}, {"wgmma", file, line});
+    emulation::start_wgmma({kColumns, kType, accumulate, true, &d[0][0], a, 0, b}, {"wgmma", file, line});
   }
 };
 

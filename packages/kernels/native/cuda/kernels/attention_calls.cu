@@ -10,7 +10,7 @@ namespace {
 
 Status status_of(const OpCall& call, const TensorView& qkv, cudaError_t error) {
   if (!is_attention_variable_known()) {
-    return error_status("MTL_CUDA", "%s: %s=%s, expected mma.sync (the kernels for any card) or no value at all", call.op,
+    return error_status("MTL_CUDA", "%s: %s=%s, expected mma.sync (the kernels for any GPU) or no value at all", call.op,
                         kAttentionVariable, std::getenv(kAttentionVariable));
   }
   if (error != cudaErrorNotSupported) return cuda_status(error, call.op);

@@ -1,4 +1,4 @@
-// matmul: cuBLASLt's product, and what it does not do: empty sums, biases of another dtype than the
+// matmul: cuBLASLt's matmul, and what it does not do: empty sums, biases of another dtype than the
 // output, and biases of shapes and dtypes for which it has no algorithm.
 #include "ops/matmul.h"
 
@@ -8,9 +8,9 @@
 namespace mtl::cuda {
 namespace {
 
-// output[row, column] = bias[column] (+ output): a product with no terms.
+// output[row, column] = bias[column] (+ output): a matmul with no terms.
 template <typename O, typename B>
-__global__ void empty_product_kernel(O* output, const B* bias, int64_t size, int64_t columns, bool accumulate) {
+__global__ void empty_matmul_kernel(O* output, const B* bias, int64_t size, int64_t columns, bool accumulate) {
   const int64_t at = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (at >= size) return;
   const float value = bias == nullptr ? 0.0f : to_float(bias[at % columns]);
@@ -35,12 +35,12 @@ Status for_output_and_bias(const OpCall& call, const Body& body) {
   });
 }
 
-Status empty_product(const OpCall& call, int64_t columns) {
+Status empty_matmul(const OpCall& call, int64_t columns) {
   return for_output_and_bias(call, [&](auto* output_type, auto* bias_type) {
     using O = std::remove_pointer_t<decltype(output_type)>;
     using B = std::remove_pointer_t<decltype(bias_type)>;
     const int64_t size = call.tensor(kMatmulOutput).size();
-    MTL_RUN_KERNEL(call, (empty_product_kernel<O, B>), grid_of(ceiling(size, kThreads), kThreads),
+    MTL_RUN_KERNEL(call, (empty_matmul_kernel<O, B>), grid_of(ceiling(size, kThreads), kThreads),
                    call.data<O>(kMatmulOutput), call.data<B>(kMatmulBias), size, columns, call.flag(kMatmulAccumulate));
     return ok_status();
   });
@@ -53,7 +53,7 @@ Status matmul(const OpCall& call) {
   }
   const MatmulSizes sizes = matmul_sizes(call);
   if (output.size() == 0) return ok_status();
-  if (sizes.inner == 0) return empty_product(call, sizes.columns);
+  if (sizes.inner == 0) return empty_matmul(call, sizes.columns);
   const bool is_converted = call.has(kMatmulBias) && bias_dtype(call) != output.dtype;
   const DeviceScratch converted(is_converted ? static_cast<size_t>(sizes.columns) * size_of(output.dtype) : 0);
   if (is_converted) {
@@ -66,7 +66,7 @@ Status matmul(const OpCall& call) {
       return ok_status();
     }));
   }
-  MatrixProduct product = {output.data,
+  MatmulProblem problem = {output.data,
                            left.data,
                            call.tensor(kMatmulRight).data,
                            is_converted ? converted.data : call.tensor(kMatmulBias).data,
@@ -79,16 +79,16 @@ Status matmul(const OpCall& call) {
                            call.flag(kMatmulAccumulate),
                            left.dtype,
                            output.dtype};
-  if (product.bias != nullptr) {
+  if (problem.bias != nullptr) {
     bool is_offered = false;
-    MTL_RETURN_IF_ERROR(cublaslt_product_if_offered(product, &is_offered));
+    MTL_RETURN_IF_ERROR(cublaslt_matmul_if_offered(problem, &is_offered));
     if (is_offered) return ok_status();
-    // the bias first, and the product on top of it
-    MTL_RETURN_IF_ERROR(empty_product(call, sizes.columns));
-    product.bias = nullptr;
-    product.accumulate = true;
+    // the bias first, and the matmul added to it
+    MTL_RETURN_IF_ERROR(empty_matmul(call, sizes.columns));
+    problem.bias = nullptr;
+    problem.accumulate = true;
   }
-  return cublaslt_matrix_product(product);
+  return cublaslt_matmul(problem);
 }
 
 MTL_REGISTER_CUDA("matmul", matmul);

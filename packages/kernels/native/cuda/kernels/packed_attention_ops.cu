@@ -7,9 +7,9 @@
 namespace mtl::cuda {
 namespace {
 
-constexpr int64_t kRestBlocks = 32;  // rows of nobody are few
+constexpr int64_t kRestBlocks = 32;  // rows of no sample are few
 
-// Zeros in the rows of [T, columns] that are nobody's.
+// Zeros in the rows of [T, columns] that belong to no sample.
 template <typename T>
 __global__ void clear_rest_kernel(T* output, const int32_t* end, int64_t rows, int64_t columns) {
   for (int64_t i = *end * columns + int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < rows * columns;

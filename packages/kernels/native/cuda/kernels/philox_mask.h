@@ -1,4 +1,4 @@
-// Dropout masks on the card: the generator and the coordinates of core/philox.h.
+// Dropout masks on the GPU: the generator and the coordinates of core/philox.h.
 #pragma once
 
 #include "core/philox.h"

@@ -1,4 +1,4 @@
-// philox_normal: made on the host (backends/cpu/philox_normal.h) and copied, a piece of rows at a time.
+// philox_normal: made on the host (backends/cpu/philox_normal.h) and copied, a chunk of rows at a time.
 #include "backends/cpu/philox_normal.h"
 
 #include "cuda/kernels/dispatch.h"
@@ -18,24 +18,24 @@ Status philox_normal(const OpCall& call) {
     return error_status("MTL_DTYPE", "philox_normal: float64 is computed on the reference device only");
   }
   if (output.size() == 0) return ok_status();
-  const int64_t rows_per_piece = std::max<int64_t>(1, kPieceBytes / row_bytes);
+  const int64_t rows_per_chunk = std::max<int64_t>(1, kPieceBytes / row_bytes);
   void* host = nullptr;
-  MTL_RETURN_IF_ERROR(pinned_memory().allocate(static_cast<size_t>(std::min(rows_per_piece, output.dim(0)) * row_bytes), &host));
+  MTL_RETURN_IF_ERROR(pinned_memory().allocate(static_cast<size_t>(std::min(rows_per_chunk, output.dim(0)) * row_bytes), &host));
   Status status = ok_status();
-  for (int64_t row = 0; row < output.dim(0) && status.ok(); row += rows_per_piece) {
-    TensorView piece = output;
-    piece.data = host;
-    piece.shape[0] = std::min(rows_per_piece, output.dim(0) - row);
+  for (int64_t row = 0; row < output.dim(0) && status.ok(); row += rows_per_chunk) {
+    TensorView chunk = output;
+    chunk.data = host;
+    chunk.shape[0] = std::min(rows_per_chunk, output.dim(0) - row);
     double attributes[kNumAttributes];
     std::copy(call.attributes, call.attributes + kNumAttributes, attributes);
     attributes[kRowOffset] += static_cast<double>(row);
-    OpCall piece_call = call;
-    piece_call.tensors = &piece;
-    piece_call.attributes = attributes;
-    status = philox_normal_on_host(piece_call);
+    OpCall chunk_call = call;
+    chunk_call.tensors = &chunk;
+    chunk_call.attributes = attributes;
+    status = philox_normal_on_host(chunk_call);
     if (status.ok()) {
       status = copy_from_host(static_cast<char*>(output.data) + row * row_bytes, host,
-                              static_cast<size_t>(piece.dim(0) * row_bytes));
+                              static_cast<size_t>(chunk.dim(0) * row_bytes));
     }
   }
   pinned_memory().release(host);

@@ -178,7 +178,7 @@ Status sort_rows(const OpCall& call, const RowIds& ids, void* scratch, SortedRow
   int32_t* const memory = static_cast<int32_t*>(scratch);
   int32_t *const counts = memory + places.counts, *const totals = memory + places.totals;
   int bits = 1;
-  while (ids.num_rows >> bits != 0) ++bits;  // num_rows itself stands for no row
+  while (ids.num_rows >> bits != 0) ++bits;  // num_rows itself represents no row
   const int num_passes = (bits + kMaxDigitBits - 1) / kMaxDigitBits;
   Keys keys = {ids, nullptr, nullptr};
   for (int pass = 0; pass < num_passes; ++pass) {

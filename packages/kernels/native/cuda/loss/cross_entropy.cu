@@ -107,7 +107,7 @@ MTL_PTX Pair row_statistics(const T* logits, const Row& row) {
   return merge_block(pair);
 }
 
-// gradient may be logits: a thread reads a column before it writes it, and nobody else does either.
+// gradient may be logits: a thread reads a column before it writes it, and no other thread accesses it.
 template <typename T>
 MTL_PTX void write_gradient(T* gradient, const T* logits, const Row& row, float maximum, float sum, float weight) {
   const int step = static_cast<int>(blockDim.x) * Group<T>::kColumns;
@@ -158,7 +158,7 @@ MTL_PTX Row row_of(const Arguments& a, int64_t number) {
 MTL_PTX bool has_label(const Row& row) { return row.label >= 0 && row.label < row.num_columns; }
 
 MTL_PTX float loss_of(float maximum, float sum, float label_logit, float weight) {
-  // the difference first: beside a large maximum the logarithm would lose its digits
+  // the difference first: next to a large maximum the logarithm would lose its digits
   return weight == 0.0f ? 0.0f : weight != weight ? NAN : logf(sum) + (maximum - label_logit);
 }
 

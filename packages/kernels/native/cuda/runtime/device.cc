@@ -21,7 +21,7 @@ Device opened;
 // Memory may be asked of the driver while a graph is recorded: a graph's addresses are fixed, its memory need
 // not be older. Nor does it use what the device's arena gives back meanwhile: its segments are in use there.
 // cudaMalloc and cudaFree are among the calls that the documentation of cudaThreadExchangeStreamCaptureMode
-// names unsafe, which a relaxed thread may make; what conflicts with a capture by itself (asking for the
+// names unsafe, which a relaxed thread may make; what always conflicts with a capture (asking for the
 // state of its stream or its events) stays forbidden. NCCL takes and gives back memory in captures in this
 // way, too.
 class OutsideOfCapture {
@@ -105,7 +105,7 @@ Status open_device(int device_index) {
   int lowest = 0, highest = 0;
   MTL_RETURN_IF_CUDA_ERROR(cudaDeviceGetStreamPriorityRange(&lowest, &highest));
   for (const int which : {MTL_STREAM_COMPUTE, MTL_STREAM_COPY, MTL_STREAM_COMMUNICATION}) {
-    // collectives first: their few blocks must not queue behind a product that fills the device
+    // collectives first: their few blocks must not queue behind a matmul that fills the device
     const int priority = which == MTL_STREAM_COMMUNICATION ? highest : lowest;
     MTL_RETURN_IF_CUDA_ERROR(cudaStreamCreateWithPriority(&device.streams[which], cudaStreamNonBlocking, priority));
   }

@@ -37,7 +37,7 @@ Status enter_device_memory(MemoryArena* memory);
 void leave_device_memory();
 
 // Device memory for the kernels of a scope; `data` is null when there was none to be had. In order with the
-// compute stream: whoever gets the memory next runs behind these kernels.
+// compute stream: the next user of the memory runs after these kernels.
 class DeviceScratch {
  public:
   explicit DeviceScratch(size_t bytes) { discard(allocate_device_memory(bytes, &data)); }

@@ -68,7 +68,7 @@ int query_event(void* event) {
   const int result = on_device("cudaEventQuery", [&] {
     const cudaError_t error = cudaEventQuery(static_cast<cudaEvent_t>(event));
     is_pending = error == cudaErrorNotReady;
-    if (is_pending) cudaGetLastError();  // not an error to whoever asks next
+    if (is_pending) cudaGetLastError();  // not an error for the next call
     return is_pending ? cudaSuccess : error;
   });
   if (result != 0) return -1;

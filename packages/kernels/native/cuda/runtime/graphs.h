@@ -13,7 +13,7 @@ const GraphFunctions* graph_functions();
 Status refuse_while_capturing(const char* what);
 
 // No graph is recorded while it is held; waits for the end of one that another thread records. For what
-// threads beside the program's enqueue in the compute stream: it must not become part of a graph. Never on
+// threads of the process enqueue in the compute stream: it must not become part of a graph. Never on
 // the thread that records, which `refuse_while_capturing` tells.
 std::unique_lock<std::mutex> between_graphs();
 

@@ -11,8 +11,8 @@
 namespace mtl::cuda {
 namespace {
 
-// What goes to the device passes a ring of sections, in pinned memory and beside it in the device's: the copy
-// stream carries a part over while the compute stream is still busy with what came before, and the compute
+// What goes to the device passes a ring of sections, in pinned memory and in the device's: the copy
+// stream carries a part over while the compute stream is still busy with earlier work, and the compute
 // stream moves it into its place when its turn comes. The host waits only when it is a whole ring ahead: some
 // 60 micro-batches of 8 x 1,024 tokens.
 constexpr size_t kSectionBytes = size_t{1} << 20;

@@ -7,7 +7,7 @@
 namespace mtl::cuda {
 namespace {
 
-constexpr size_t kGranularity = 512;  // what matrix products and 16-byte accesses like at least
+constexpr size_t kGranularity = 512;  // what matmuls and 16-byte accesses like at least
 constexpr size_t kMebibyte = size_t{1} << 20;
 constexpr size_t kLargestSmall = kMebibyte;
 constexpr size_t kSmallSegment = 2 * kMebibyte;

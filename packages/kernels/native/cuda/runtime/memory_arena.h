@@ -7,7 +7,7 @@
 // because whatever uses it next is enqueued behind them in the same stream. Who uses memory in another stream
 // holds it until an event says that it is done.
 //
-// Knows nothing of CUDA, so that it is tested without a card.
+// Knows nothing of CUDA, so that it is tested without a GPU.
 #pragma once
 
 #include <map>

@@ -21,7 +21,7 @@ struct TensorMapShape {
 cudaError_t status_of_driver(int result);
 
 // cudaErrorInsufficientDriver where the driver has no such function, cudaErrorInvalidValue where it refuses
-// the shape, cudaErrorInitializationError or cudaErrorDeviceUninitialized where nobody has opened a device.
+// the shape, cudaErrorInitializationError or cudaErrorDeviceUninitialized where no device is open.
 cudaError_t make_tensor_map(TensorMap* map, const TensorMapShape& shape);
 
 }  // namespace mtl::cuda

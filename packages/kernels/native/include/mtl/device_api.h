@@ -25,7 +25,7 @@ struct MtlDeviceApi {
   int32_t device_index;     // as CUDA counts them in this process
   uint8_t device_uuid[16];  // the same in every process that uses this GPU, whatever its number there
   void* (*stream)(int32_t which);
-  // An event without timing, ready to be recorded; destroyed once nobody waits for it any more.
+  // An event without timing, ready to be recorded; destroyed when no thread or stream waits for it any more.
   int (*create_event)(void** event);
   int (*destroy_event)(void* event);
   // The event happens once everything enqueued in the stream so far is done.

@@ -141,7 +141,7 @@ Status backward_of(const OpCall& call, const AttentionProblem& problem) {
 Status forward(const OpCall& call) { return forward_of(call, attention_problem(call, kAttentionQkv)); }
 Status backward(const OpCall& call) { return backward_of(call, attention_problem(call, kAttentionBackwardQkv)); }
 
-// Zeros in the rows of [T, ...] that are nobody's.
+// Zeros in the rows of [T, ...] that belong to no sample.
 void clear_rest(const AttentionProblem& problem, const TensorView& tensor) {
   const int64_t row_size = problem.rows == 0 ? 0 : tensor.size() / problem.rows;
   for (int64_t index = problem.starts[problem.batch] * row_size; index < tensor.size(); ++index) set(tensor, index, 0.0);

@@ -33,20 +33,20 @@ struct BackwardScratch {
   uint8_t* prepared;                                                                   // tiles of queries
 };
 
-template <typename Product>
+template <typename Gemm>
 BackwardScratch carve_backward(Carver* carver, int64_t sequence, int64_t head_size) {
-  constexpr bool kShared = Product::kDepth == 1;
+  constexpr bool kShared = Gemm::kDepth == 1;
   const int64_t columns = round_up(head_size, kLanes);
   const int64_t padded = round_up(sequence, kTile);
   BackwardScratch scratch;
-  scratch.query_rows = carve<Word>(carver, padded * row_words<Product>(head_size));
-  scratch.output_gradient_rows = carve<Word>(carver, padded * row_words<Product>(head_size));
-  scratch.query_columns = kShared ? scratch.query_rows : carve<Word>(carver, padded / Product::kDepth * columns);
+  scratch.query_rows = carve<Word>(carver, padded * row_words<Gemm>(head_size));
+  scratch.output_gradient_rows = carve<Word>(carver, padded * row_words<Gemm>(head_size));
+  scratch.query_columns = kShared ? scratch.query_rows : carve<Word>(carver, padded / Gemm::kDepth * columns);
   scratch.output_gradient_columns =
-      kShared ? scratch.output_gradient_rows : carve<Word>(carver, padded / Product::kDepth * columns);
-  scratch.keys_transposed = carve<Word>(carver, row_words<Product>(head_size) * kTile);
-  scratch.values_transposed = carve<Word>(carver, row_words<Product>(head_size) * kTile);
-  scratch.key_columns = carve<Word>(carver, kTile / Product::kDepth * columns);
+      kShared ? scratch.output_gradient_rows : carve<Word>(carver, padded / Gemm::kDepth * columns);
+  scratch.keys_transposed = carve<Word>(carver, row_words<Gemm>(head_size) * kTile);
+  scratch.values_transposed = carve<Word>(carver, row_words<Gemm>(head_size) * kTile);
+  scratch.key_columns = carve<Word>(carver, kTile / Gemm::kDepth * columns);
   scratch.scores = carve<float>(carver, kTile * kTile);
   scratch.probability_gradients = carve<float>(carver, kTile * kTile);
   scratch.probabilities = kShared ? reinterpret_cast<Word*>(scratch.scores) : carve<Word>(carver, kTile * kTile);
@@ -63,20 +63,20 @@ BackwardScratch carve_backward(Carver* carver, int64_t sequence, int64_t head_si
 }
 
 // Packs a tile of queries and output gradients and computes its delta.
-template <typename Product, typename T>
+template <typename Gemm, typename T>
 void prepare_queries(const BackwardHead<T>& head, const BackwardScratch& scratch, float* query_gradients,
                      int64_t first) {
   const int64_t sequence = head.queries.rows, size = head.queries.columns;
   const int64_t columns = round_up(size, kLanes);
-  const int64_t row_offset = first * row_words<Product>(size);
+  const int64_t row_offset = first * row_words<Gemm>(size);
   const Matrix<const T> outputs = rows_of(head.outputs, first);
   const Matrix<const T> output_gradients = rows_of(head.output_gradients, first);
-  pack_rows<Product>(scratch.query_rows + row_offset, rows_of(head.queries, first));
-  pack_rows<Product>(scratch.output_gradient_rows + row_offset, output_gradients);
-  if constexpr (Product::kDepth > 1) {
-    const int64_t column_offset = first / Product::kDepth * columns;
-    pack_columns<Product>(scratch.query_columns + column_offset, rows_of(head.queries, first));
-    pack_columns<Product>(scratch.output_gradient_columns + column_offset, output_gradients);
+  pack_rows<Gemm>(scratch.query_rows + row_offset, rows_of(head.queries, first));
+  pack_rows<Gemm>(scratch.output_gradient_rows + row_offset, output_gradients);
+  if constexpr (Gemm::kDepth > 1) {
+    const int64_t column_offset = first / Gemm::kDepth * columns;
+    pack_columns<Gemm>(scratch.query_columns + column_offset, rows_of(head.queries, first));
+    pack_columns<Gemm>(scratch.output_gradient_columns + column_offset, output_gradients);
   }
   for (int64_t row = 0; row < kTile; ++row) {
     // Rows past the end have probability e^(0 - huge) = 0.
@@ -128,11 +128,11 @@ BackwardAhead<T> look_ahead(const BackwardHead<T>& head, const BackwardHead<T>* 
 }
 
 // Stores a vector of probabilities and score gradients, of one row or, for pairs along the sequence, two.
-template <typename Product>
+template <typename Gemm>
 MTL_INLINE void store_gradients(const BackwardScratch& scratch, int64_t row, int64_t vector, const VFloat* probability,
                                 const VFloat* gradient) {
-  const int64_t at = row / Product::kDepth * kTile + vector * kLanes;
-  if constexpr (Product::kDepth == 1) {
+  const int64_t at = row / Gemm::kDepth * kTile + vector * kLanes;
+  if constexpr (Gemm::kDepth == 1) {
     store_words(scratch.probabilities + at, float_to_bits(probability[0]));
     store_words(scratch.score_gradients + at, float_to_bits(gradient[0]));
   } else {
@@ -152,10 +152,10 @@ MTL_INLINE void store_gradients(const BackwardScratch& scratch, int64_t row, int
 }
 
 // One row (bfloat16: two rows, which make pairs) of gradient_tile.
-template <typename Product, bool kDropout>
+template <typename Gemm, bool kDropout>
 MTL_INLINE void gradient_row(const BackwardScratch& scratch, int64_t row, int64_t vectors, float scale,
                              const Dropout& dropout, const PhiloxColumns& dropped, int64_t first_query) {
-  constexpr int kRows = Product::kDepth;
+  constexpr int kRows = Gemm::kDepth;
   VInt masks[kRows][kTileVectors];
   for (int part = 0; kDropout && part < kRows; ++part) {
     keep_masks_of_row(masks[part], dropout.site, dropped, static_cast<uint32_t>(first_query + row + part),
@@ -174,33 +174,33 @@ MTL_INLINE void gradient_row(const BackwardScratch& scratch, int64_t row, int64_
       gradient[part] = whole * (output_part - scratch.delta[query]);
       probability[part] = kDropout ? keep(whole, masks[part][vector]) : whole;
     }
-    store_gradients<Product>(scratch, row, vector, probability, gradient);
+    store_gradients<Gemm>(scratch, row, vector, probability, gradient);
   }
   const VFloat zeros[kRows] = {};
   for (int64_t vector = vectors; vector < kTileVectors; ++vector) {
-    store_gradients<Product>(scratch, row, vector, zeros, zeros);
+    store_gradients<Gemm>(scratch, row, vector, zeros, zeros);
   }
 }
 
-// Turns scores and probability gradients of a tile into the operands of the three gradient products. In a row
+// Turns scores and probability gradients of a tile into the operands of the three gradient matmuls. In a row
 // only the first vectors[row group] vectors were computed (all in a whole tile); the others become zero.
-template <typename Product, bool kDropout, bool kWhole>
+template <typename Gemm, bool kDropout, bool kWhole>
 void gradient_tile(const BackwardScratch& scratch, const int64_t* vectors, int64_t num_rows, float scale,
                    const Dropout& dropout, int64_t first_query, int64_t first_key) {
   PhiloxColumns dropped;
   if (kDropout) dropped = philox_columns(dropout.site, first_key / kTile);
-  for (int64_t row = 0; row < num_rows; row += Product::kDepth) {
-    gradient_row<Product, kDropout>(scratch, row, kWhole ? kTileVectors : vectors[row / kRowGroup], scale, dropout,
-                                    dropped, first_query);
+  for (int64_t row = 0; row < num_rows; row += Gemm::kDepth) {
+    gradient_row<Gemm, kDropout>(scratch, row, kWhole ? kTileVectors : vectors[row / kRowGroup], scale, dropout,
+                                 dropped, first_query);
   }
 }
 
-template <typename Product, typename T>
+template <typename Gemm, typename T>
 void backward_tile(const BackwardHead<T>& head, const BackwardScratch& scratch, float* query_gradients,
                    const TileRow& row, int64_t first_key, TileKind kind, const BackwardAhead<T>& ahead) {
   const int64_t size = head.queries.columns;
-  const int64_t columns = round_up(size, kLanes), row_stride = row_words<Product>(size);
-  const int64_t steps = (size + Product::kDepth - 1) / Product::kDepth;
+  const int64_t columns = round_up(size, kLanes), row_stride = row_words<Gemm>(size);
+  const int64_t steps = (size + Gemm::kDepth - 1) / Gemm::kDepth;
   const Word* queries = scratch.query_rows + row.first_query * row_stride;
   const Word* output_gradients = scratch.output_gradient_rows + row.first_query * row_stride;
   const int64_t num_groups = (row.num_queries + kRowGroup - 1) / kRowGroup;
@@ -208,7 +208,7 @@ void backward_tile(const BackwardHead<T>& head, const BackwardScratch& scratch, 
   for (int64_t group = 0; group < num_groups; ++group) {
     const int64_t first = group * kRowGroup;
     num_keys[group] = kind == TileKind::kWhole ? kTile : keys_of_group(head.visibility, row, first, first_key);
-    vectors[group] = vectors_of<Product>(num_keys[group]);
+    vectors[group] = vectors_of<Gemm>(num_keys[group]);
     prefetch_group(ahead.queries, first);
     prefetch_group(ahead.outputs, first);
     prefetch_group(ahead.output_gradients, first);
@@ -216,10 +216,10 @@ void backward_tile(const BackwardHead<T>& head, const BackwardScratch& scratch, 
     prefetch_group(ahead.values, first);
     prefetch_group<true>(ahead.query_gradients, first);
     prefetch_group<true>(ahead.key_value_gradients, first);
-    multiply_rows<Product>(scratch.scores + first * kTile, kTile, queries + first * row_stride, row_stride, 1,
-                           scratch.keys_transposed, kTile, vectors[group], steps, kOverwrite);
-    multiply_rows<Product>(scratch.probability_gradients + first * kTile, kTile, output_gradients + first * row_stride,
-                           row_stride, 1, scratch.values_transposed, kTile, vectors[group], steps, kOverwrite);
+    multiply_rows<Gemm>(scratch.scores + first * kTile, kTile, queries + first * row_stride, row_stride, 1,
+                        scratch.keys_transposed, kTile, vectors[group], steps, kOverwrite);
+    multiply_rows<Gemm>(scratch.probability_gradients + first * kTile, kTile, output_gradients + first * row_stride,
+                        row_stride, 1, scratch.values_transposed, kTile, vectors[group], steps, kOverwrite);
   }
   const int64_t num_rows = num_groups * kRowGroup;
   if (kind == TileKind::kMasked) {
@@ -231,31 +231,31 @@ void backward_tile(const BackwardHead<T>& head, const BackwardScratch& scratch, 
   }
   const bool whole = kind == TileKind::kWhole;
   auto* gradient = head.dropout.active
-                       ? (whole ? gradient_tile<Product, true, true> : gradient_tile<Product, true, false>)
-                       : (whole ? gradient_tile<Product, false, true> : gradient_tile<Product, false, false>);
+                       ? (whole ? gradient_tile<Gemm, true, true> : gradient_tile<Gemm, true, false>)
+                       : (whole ? gradient_tile<Gemm, false, true> : gradient_tile<Gemm, false, false>);
   gradient(scratch, vectors, num_rows, head.scale * kLog2E, head.dropout, row.first_query, first_key);
 
-  const int64_t operand_offset = row.first_query / Product::kDepth * columns;
+  const int64_t operand_offset = row.first_query / Gemm::kDepth * columns;
   for (int64_t key = 0; key < kTile; key += kRowGroup) {
     // Causal: the queries before the first key of the group do not see it.
     const int64_t hidden = head.visibility.causal ? larger(0, first_key + key - row.first_query) : 0;
-    const int64_t first = hidden / Product::kDepth, count = num_rows / Product::kDepth - first;
+    const int64_t first = hidden / Gemm::kDepth, count = num_rows / Gemm::kDepth - first;
     if (count <= 0) break;
-    multiply_rows<Product>(scratch.value_gradients + key * columns, columns,
-                           scratch.probabilities + first * kTile + key, 1, kTile,
-                           scratch.output_gradient_columns + operand_offset + first * columns, columns,
-                           columns / kLanes, count, kAdd);
-    multiply_rows<Product>(scratch.key_gradients + key * columns, columns,
-                           scratch.score_gradients + first * kTile + key, 1, kTile,
-                           scratch.query_columns + operand_offset + first * columns, columns, columns / kLanes, count,
-                           kAdd);
+    multiply_rows<Gemm>(scratch.value_gradients + key * columns, columns,
+                        scratch.probabilities + first * kTile + key, 1, kTile,
+                        scratch.output_gradient_columns + operand_offset + first * columns, columns,
+                        columns / kLanes, count, kAdd);
+    multiply_rows<Gemm>(scratch.key_gradients + key * columns, columns,
+                        scratch.score_gradients + first * kTile + key, 1, kTile,
+                        scratch.query_columns + operand_offset + first * columns, columns, columns / kLanes, count,
+                        kAdd);
   }
   for (int64_t group = 0; group < num_groups; ++group) {
     const int64_t first = group * kRowGroup;
-    multiply_rows<Product>(query_gradients + (row.first_query + first) * columns, columns,
-                           scratch.score_gradient_rows + first * kTile / Product::kDepth, kTile / Product::kDepth, 1,
-                           scratch.key_columns, columns, columns / kLanes,
-                           (num_keys[group] + Product::kDepth - 1) / Product::kDepth, kAdd);
+    multiply_rows<Gemm>(query_gradients + (row.first_query + first) * columns, columns,
+                        scratch.score_gradient_rows + first * kTile / Gemm::kDepth, kTile / Gemm::kDepth, 1,
+                        scratch.key_columns, columns, columns / kLanes,
+                        (num_keys[group] + Gemm::kDepth - 1) / Gemm::kDepth, kAdd);
   }
 }
 
@@ -275,7 +275,7 @@ void write_gradients(const Matrix<T>& gradients, int64_t first_column, int64_t s
 // Key tiles part, part + num_parts, ... of one head. The gradients of keys and values go to their place;
 // those of queries too when this is the only part, otherwise they are left in query_gradients,
 // [S padded to tiles, columns].
-template <typename Product, typename T>
+template <typename Gemm, typename T>
 void backward_head(const BackwardHead<T>& head, const BackwardHead<T>* next_head, const BackwardScratch& scratch,
                    float* query_gradients, int64_t part, int64_t num_parts) {
   const int64_t size = head.queries.columns, columns = round_up(size, kLanes);
@@ -287,22 +287,22 @@ void backward_head(const BackwardHead<T>& head, const BackwardHead<T>* next_head
     const Matrix<T> key_value_gradients = rows_of(head.key_value_gradients, first_key);
     fill_zero(scratch.key_gradients, kTile * columns);
     fill_zero(scratch.value_gradients, kTile * columns);
-    pack_transposed<Product>(scratch.keys_transposed, rows_of(head.keys, first_key));
-    pack_transposed<Product>(scratch.values_transposed, rows_of(head.values, first_key));
-    pack_columns<Product>(scratch.key_columns, rows_of(head.keys, first_key));
+    pack_transposed<Gemm>(scratch.keys_transposed, rows_of(head.keys, first_key));
+    pack_transposed<Gemm>(scratch.values_transposed, rows_of(head.values, first_key));
+    pack_columns<Gemm>(scratch.key_columns, rows_of(head.keys, first_key));
     for (int64_t tile = head.visibility.causal ? key_tile : 0; tile < tiles; ++tile) {
       const TileRow row = tile_row(head.visibility, tile);
       const TileKind kind = tile_kind(row, first_key, key_kind);
       // No later tile of keys is seen by these queries.
       const bool complete = num_parts == 1 && (head.visibility.causal ? tile == key_tile : key_tile + 1 == tiles);
       if (!scratch.prepared[tile] && (kind != TileKind::kSkipped || complete)) {
-        prepare_queries<Product>(head, scratch, query_gradients, tile * kTile);
+        prepare_queries<Gemm>(head, scratch, query_gradients, tile * kTile);
       }
       if (kind != TileKind::kSkipped) {
         BackwardAhead<T> ahead = look_ahead(head, next_head, scratch, tile, key_tile + num_parts);
         if (complete) ahead.query_gradients = rows_of(head.query_gradients, tile * kTile);
         if (tile + 1 == tiles) ahead.key_value_gradients = key_value_gradients;
-        backward_tile<Product>(head, scratch, query_gradients, row, first_key, kind, ahead);
+        backward_tile<Gemm>(head, scratch, query_gradients, row, first_key, kind, ahead);
       }
       if (complete) {
         write_gradients(rows_of(head.query_gradients, tile * kTile), 0, size, query_gradients + tile * kTile * columns,
@@ -335,13 +335,13 @@ void write_query_gradients(const BackwardHead<T>& head, float* parts, int64_t pa
 
 template <typename T, typename MakeHead>
 Status backward_all(const AttentionProblem& problem, const MakeHead& make_head) {
-  using Product = typename ProductOf<T>::Type;
+  using Gemm = typename GemmOf<T>::Type;
   const int threads = omp_get_max_threads();
   const int64_t sequence = problem.sequence, heads = problem.batch * problem.heads;
   const int64_t tiles = (sequence + kTile - 1) / kTile;
   const int64_t parts = parts_per_head(heads, threads, tiles);
   Carver counter = {nullptr, 0};
-  carve_backward<Product>(&counter, sequence, problem.head_size);
+  carve_backward<Gemm>(&counter, sequence, problem.head_size);
   // Query gradients: of the part at hand where a thread does whole heads, of all parts otherwise.
   const int64_t part_size = tiles * kTile * round_up(problem.head_size, kLanes);
   const int64_t num_buffers = parts == 1 ? threads : heads * parts;
@@ -359,12 +359,12 @@ Status backward_all(const AttentionProblem& problem, const MakeHead& make_head) 
   for (int64_t task = 0; task < heads * parts; ++task) {
     const int thread = omp_get_thread_num();
     Carver carver = {base + counter.used * thread, 0};
-    const BackwardScratch scratch = carve_backward<Product>(&carver, sequence, problem.head_size);
+    const BackwardScratch scratch = carve_backward<Gemm>(&carver, sequence, problem.head_size);
     float* query_gradients = buffers + (parts == 1 ? thread : task) * part_size;
     const BackwardHead<T> head = make_head(task / parts);
     const BackwardHead<T> next_head = make_head(smaller(task / parts + 1, heads - 1));
-    backward_head<Product>(head, parts == 1 && task + 1 < heads ? &next_head : nullptr, scratch, query_gradients,
-                           task % parts, parts);
+    backward_head<Gemm>(head, parts == 1 && task + 1 < heads ? &next_head : nullptr, scratch, query_gradients,
+                        task % parts, parts);
   }
   if (parts == 1) return ok_status();
 #pragma omp parallel for schedule(static) num_threads(threads)

@@ -83,7 +83,7 @@ MTL_INLINE void seen_keys(int32_t* seen, const Visibility& visibility, int64_t f
   }
 }
 
-// How many keys of the tile the product of rows row .. row + kRowGroup has to cover: none after is seen by
+// How many keys of the tile the matmul of rows row .. row + kRowGroup has to cover: none after is seen by
 // any of them.
 MTL_INLINE int64_t keys_of_group(const Visibility& visibility, const TileRow& row, int64_t first_row,
                                  int64_t first_key) {

@@ -15,7 +15,7 @@ constexpr float kLn2 = 0.69314718055994531f;
 template <bool kToBfloat16>
 MTL_INLINE VFloat power_of_two(VFloat x) {
 #if MTL_ISA_LEVEL == 2
-  // 2^-160 rounds to 0; keeps -infinity out of the subtraction, but lets NaN pass.
+  // 2^-160 rounds to 0; keeps -infinity out of the subtraction, but propagates NaN.
   const VFloat limited = select(x < -160.0f, splat(-160.0f), x);
   const VFloat integer = (VFloat)_mm512_roundscale_ps((__m512)limited, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 #else

@@ -35,7 +35,7 @@ struct ForwardScratch {
   int64_t slots;
 };
 
-// Hands out 64-byte aligned pieces of a block of memory; with a null base it only counts.
+// Hands out 64-byte aligned parts of a block of memory; with a null base it only counts.
 struct Carver {
   char* base;
   int64_t used;
@@ -43,21 +43,21 @@ struct Carver {
 
 template <typename Element>
 MTL_INLINE Element* carve(Carver* carver, int64_t count) {
-  Element* piece = reinterpret_cast<Element*>(carver->base + carver->used);
+  Element* part = reinterpret_cast<Element*>(carver->base + carver->used);
   carver->used += round_up(count * static_cast<int64_t>(sizeof(Element)), 64);
-  return piece;
+  return part;
 }
 
-template <typename Product>
+template <typename Gemm>
 ForwardScratch carve_forward(Carver* carver, int64_t num_queries, int64_t num_keys, int64_t head_size) {
   const int64_t columns = round_up(head_size, kLanes);
   const int64_t key_tiles = (num_keys + kTile - 1) / kTile;
   ForwardScratch scratch;
   scratch.slots = num_queries > kTile ? key_tiles : 1;
-  scratch.queries = carve<Word>(carver, kTile * row_words<Product>(head_size));
+  scratch.queries = carve<Word>(carver, kTile * row_words<Gemm>(head_size));
   scratch.scores = carve<float>(carver, kTile * kTile);
-  scratch.probabilities = Product::kDepth == 1 ? reinterpret_cast<Word*>(scratch.scores)
-                                               : carve<Word>(carver, kTile * kTile / Product::kDepth);
+  scratch.probabilities = Gemm::kDepth == 1 ? reinterpret_cast<Word*>(scratch.scores)
+                                            : carve<Word>(carver, kTile * kTile / Gemm::kDepth);
   scratch.output = carve<float>(carver, kTile * columns);
   scratch.denominators = carve<float>(carver, kTile * kLanes);
   scratch.maxima = carve<float>(carver, kTile);
@@ -66,15 +66,15 @@ ForwardScratch carve_forward(Carver* carver, int64_t num_queries, int64_t num_ke
   scratch.seen = carve<int32_t>(carver, kTile);
   scratch.key_kinds = carve<uint8_t>(carver, key_tiles);
   scratch.packed = carve<uint8_t>(carver, key_tiles);
-  scratch.keys = carve<Word>(carver, scratch.slots * row_words<Product>(head_size) * kTile);
-  scratch.values = carve<Word>(carver, scratch.slots * kTile / Product::kDepth * columns);
+  scratch.keys = carve<Word>(carver, scratch.slots * row_words<Gemm>(head_size) * kTile);
+  scratch.values = carve<Word>(carver, scratch.slots * kTile / Gemm::kDepth * columns);
   return scratch;
 }
 
-// Stores kDepth vectors of probabilities as the left side of a product: floats, or pairs of bfloat16.
-template <typename Product>
+// Stores kDepth vectors of probabilities as the left side of a matmul: floats, or pairs of bfloat16.
+template <typename Gemm>
 MTL_INLINE void store_probabilities(Word* words, const VFloat* values) {
-  if constexpr (Product::kDepth == 1) {
+  if constexpr (Gemm::kDepth == 1) {
     store_words(words, float_to_bits(values[0]));
   } else {
 #if MTL_ISA_LEVEL == 2
@@ -84,27 +84,27 @@ MTL_INLINE void store_probabilities(Word* words, const VFloat* values) {
 }
 
 // How many vectors of a row of scores cover `keys` keys: as many at a time as store_probabilities takes.
-template <typename Product>
+template <typename Gemm>
 MTL_INLINE int64_t vectors_of(int64_t keys) {
-  return round_up((keys + kLanes - 1) / kLanes, Product::kDepth);
+  return round_up((keys + kLanes - 1) / kLanes, Gemm::kDepth);
 }
 
 // One row of softmax_tile, `vectors` vectors long: probabilities and their sum.
-template <typename Product, bool kDropout>
+template <typename Gemm, bool kDropout>
 MTL_INLINE VFloat softmax_row(Word* probabilities, const float* scores, const VInt* masks, float scale, float highest,
                               int64_t vectors) {
-  constexpr bool kToBfloat16 = Product::kDepth == 2;
+  constexpr bool kToBfloat16 = Gemm::kDepth == 2;
   VFloat total = {};
 #pragma GCC unroll 4
-  for (int64_t vector = 0; vector < vectors; vector += Product::kDepth) {
-    VFloat kept[Product::kDepth];
-    for (int part = 0; part < Product::kDepth; ++part) {
+  for (int64_t vector = 0; vector < vectors; vector += Gemm::kDepth) {
+    VFloat kept[Gemm::kDepth];
+    for (int part = 0; part < Gemm::kDepth; ++part) {
       const VFloat score = load(scores + (vector + part) * kLanes);
       const VFloat weight = power_of_two<kToBfloat16>(score * scale - highest);
       total += weight;
       kept[part] = kDropout ? keep(weight, masks[vector + part]) : weight;
     }
-    store_probabilities<Product>(probabilities + vector * kLanes / Product::kDepth, kept);
+    store_probabilities<Gemm>(probabilities + vector * kLanes / Gemm::kDepth, kept);
   }
   return total;
 }
@@ -118,7 +118,7 @@ MTL_INLINE float highest_score(const float* scores, int64_t vectors) {
 // Turns the scores of a tile into 2^(score - running maximum), dropout applied, and brings maximum and
 // denominator up to date; `scale` takes scores to base 2. scratch.factors becomes what earlier sums of a row
 // must be multiplied by. vectors[row group]: how far rows go; kTileVectors in a whole tile.
-template <typename Product, bool kDropout, bool kWhole>
+template <typename Gemm, bool kDropout, bool kWhole>
 void softmax_tile(const ForwardScratch& scratch, const int64_t* vectors, int64_t num_rows, float scale,
                   const Dropout& dropout, int64_t first_query, int64_t first_key) {
   for (int64_t row = 0; row < num_rows; ++row) {
@@ -141,8 +141,8 @@ void softmax_tile(const ForwardScratch& scratch, const int64_t* vectors, int64_t
     }
     float* denominator = scratch.denominators + row * kLanes;
     const VFloat total =
-        softmax_row<Product, kDropout>(scratch.probabilities + row * kTile / Product::kDepth,
-                                       scratch.scores + row * kTile, masks, scale, scratch.maxima[row], count);
+        softmax_row<Gemm, kDropout>(scratch.probabilities + row * kTile / Gemm::kDepth,
+                                    scratch.scores + row * kTile, masks, scale, scratch.maxima[row], count);
     store(denominator, load(denominator) * scratch.factors[row] + total);
   }
 }
@@ -154,30 +154,30 @@ struct ForwardAhead {
   Matrix<T> outputs;
 };
 
-// One tile of scores: products, masks, softmax, and the product with the values.
-template <typename Product, typename T>
+// One tile of scores: matmul, masks, softmax, and the matmul with the values.
+template <typename Gemm, typename T>
 void forward_tile(const ForwardHead<T>& head, const ForwardScratch& scratch, const TileRow& row, int64_t key_tile,
                   TileKind kind, const ForwardAhead<T>& ahead, bool first_tile) {
   const int64_t head_size = head.queries.columns;
   const int64_t columns = round_up(head_size, kLanes);
-  const int64_t query_stride = row_words<Product>(head_size);
-  const int64_t steps = (head_size + Product::kDepth - 1) / Product::kDepth;
+  const int64_t query_stride = row_words<Gemm>(head_size);
+  const int64_t steps = (head_size + Gemm::kDepth - 1) / Gemm::kDepth;
   const int64_t first_key = key_tile * kTile;
   const int64_t slot = key_tile % scratch.slots;
   const Word* keys = scratch.keys + slot * query_stride * kTile;
-  const Word* values = scratch.values + slot * kTile / Product::kDepth * columns;
+  const Word* values = scratch.values + slot * kTile / Gemm::kDepth * columns;
   const int64_t num_groups = (row.num_queries + kRowGroup - 1) / kRowGroup;
   int64_t num_keys[kTile / kRowGroup], vectors[kTile / kRowGroup];
   for (int64_t group = 0; group < num_groups; ++group) {
     const int64_t first_row = group * kRowGroup;
     num_keys[group] = kind == TileKind::kWhole ? kTile : keys_of_group(head.visibility, row, first_row, first_key);
-    vectors[group] = vectors_of<Product>(num_keys[group]);
+    vectors[group] = vectors_of<Gemm>(num_keys[group]);
     prefetch_group(ahead.queries, first_row);
     prefetch_group(ahead.keys, first_row);
     prefetch_group(ahead.values, first_row);
     prefetch_group<true>(ahead.outputs, first_row);
-    multiply_rows<Product>(scratch.scores + first_row * kTile, kTile, scratch.queries + first_row * query_stride,
-                           query_stride, 1, keys, kTile, vectors[group], steps, kOverwrite);
+    multiply_rows<Gemm>(scratch.scores + first_row * kTile, kTile, scratch.queries + first_row * query_stride,
+                        query_stride, 1, keys, kTile, vectors[group], steps, kOverwrite);
   }
   if (kind == TileKind::kMasked) {
     seen_keys(scratch.seen, head.visibility, first_key);
@@ -188,15 +188,15 @@ void forward_tile(const ForwardHead<T>& head, const ForwardScratch& scratch, con
   }
   const bool whole = kind == TileKind::kWhole;
   auto* softmax = head.dropout.active
-                      ? (whole ? softmax_tile<Product, true, true> : softmax_tile<Product, true, false>)
-                      : (whole ? softmax_tile<Product, false, true> : softmax_tile<Product, false, false>);
+                      ? (whole ? softmax_tile<Gemm, true, true> : softmax_tile<Gemm, true, false>)
+                      : (whole ? softmax_tile<Gemm, false, true> : softmax_tile<Gemm, false, false>);
   softmax(scratch, vectors, num_groups * kRowGroup, head.scale * kLog2E, head.dropout, row.first_query, first_key);
   for (int64_t group = 0; group < num_groups; ++group) {
     const int64_t first_row = group * kRowGroup;
-    const Word* left = scratch.probabilities + first_row * kTile / Product::kDepth;
-    multiply_rows<Product>(scratch.output + first_row * columns, columns, left, kTile / Product::kDepth, 1, values,
-                           columns, columns / kLanes, (num_keys[group] + Product::kDepth - 1) / Product::kDepth,
-                           first_tile ? kOverwrite : scratch.factors + first_row);
+    const Word* left = scratch.probabilities + first_row * kTile / Gemm::kDepth;
+    multiply_rows<Gemm>(scratch.output + first_row * columns, columns, left, kTile / Gemm::kDepth, 1, values,
+                        columns, columns / kLanes, (num_keys[group] + Gemm::kDepth - 1) / Gemm::kDepth,
+                        first_tile ? kOverwrite : scratch.factors + first_row);
   }
 }
 
@@ -246,7 +246,7 @@ ForwardAhead<T> look_ahead(const ForwardHead<T>& head, const ForwardHead<T>* nex
   ahead.outputs = rows_of(head.outputs, row.first_query);
   if (next_query_tile * kTile < head.queries.rows) {
     ahead.queries = rows_of(head.queries, next_query_tile * kTile);
-    // Causal attention goes on to the keys beside those queries.
+    // Causal attention goes on to the keys next to those queries.
     if (!head.visibility.causal || next_query_tile >= key_tiles || scratch.packed[next_query_tile]) return ahead;
     ahead.keys = rows_of(head.keys, next_query_tile * kTile);
     ahead.values = rows_of(head.values, next_query_tile * kTile);
@@ -259,7 +259,7 @@ ForwardAhead<T> look_ahead(const ForwardHead<T>& head, const ForwardHead<T>* nex
 }
 
 // Query tiles part, part + num_parts, ... of one head.
-template <typename Product, typename T>
+template <typename Gemm, typename T>
 void forward_head(const ForwardHead<T>& head, const ForwardHead<T>* next_head, const ForwardScratch& scratch,
                   int64_t part, int64_t num_parts) {
   const int64_t head_size = head.queries.columns;
@@ -272,7 +272,7 @@ void forward_head(const ForwardHead<T>& head, const ForwardHead<T>* next_head, c
   }
   for (int64_t query_tile = part; query_tile < query_tiles; query_tile += num_parts) {
     const TileRow row = tile_row(head.visibility, query_tile);
-    pack_rows<Product>(scratch.queries, rows_of(head.queries, row.first_query));
+    pack_rows<Gemm>(scratch.queries, rows_of(head.queries, row.first_query));
     fill_zero(scratch.denominators, kTile * kLanes);
     for (int64_t index = 0; index < kTile; index += kLanes) store(scratch.maxima + index, splat(kNoMaximum));
     const auto kind_of = [&](int64_t tile) {
@@ -288,15 +288,15 @@ void forward_head(const ForwardHead<T>& head, const ForwardHead<T>* next_head, c
       next = next_seen(key_tile + 1);
       if (!scratch.packed[key_tile]) {  // one slot is used by one tile of queries: each tile of keys comes once
         const int64_t slot = key_tile % scratch.slots;
-        pack_transposed<Product>(scratch.keys + slot * row_words<Product>(head_size) * kTile,
-                                 rows_of(head.keys, key_tile * kTile));
-        pack_columns<Product>(scratch.values + slot * kTile / Product::kDepth * columns,
-                              rows_of(head.values, key_tile * kTile));
+        pack_transposed<Gemm>(scratch.keys + slot * row_words<Gemm>(head_size) * kTile,
+                              rows_of(head.keys, key_tile * kTile));
+        pack_columns<Gemm>(scratch.values + slot * kTile / Gemm::kDepth * columns,
+                           rows_of(head.values, key_tile * kTile));
         scratch.packed[key_tile] = 1;
       }
-      forward_tile<Product>(head, scratch, row, key_tile, kind_of(key_tile),
-                            look_ahead(head, next_head, scratch, row, query_tile + num_parts, next),
-                            key_tile == first_tile);
+      forward_tile<Gemm>(head, scratch, row, key_tile, kind_of(key_tile),
+                         look_ahead(head, next_head, scratch, row, query_tile + num_parts, next),
+                         key_tile == first_tile);
     }
     finish_rows(head, scratch, row);
   }
@@ -308,9 +308,9 @@ template <typename T, typename MakeHead>
 Status forward_all(int64_t num_heads, int64_t num_queries, int64_t num_keys, int64_t head_size,
                    const MakeHead& make_head) {
   const int threads = omp_get_max_threads();
-  using Product = typename ProductOf<T>::Type;
+  using Gemm = typename GemmOf<T>::Type;
   Carver counter = {nullptr, 0};
-  carve_forward<Product>(&counter, num_queries, num_keys, head_size);
+  carve_forward<Gemm>(&counter, num_queries, num_keys, head_size);
   const Scratch memory(static_cast<size_t>(counter.used * threads));
   if (memory.data == nullptr) {
     return error_status("MTL_OUT_OF_MEMORY", "no %lld bytes of scratch memory for attention",
@@ -322,11 +322,11 @@ Status forward_all(int64_t num_heads, int64_t num_queries, int64_t num_keys, int
 #pragma omp parallel for schedule(dynamic, chunk) num_threads(threads)
   for (int64_t task = 0; task < num_heads * parts; ++task) {
     Carver carver = {static_cast<char*>(memory.data) + counter.used * omp_get_thread_num(), 0};
-    const ForwardScratch scratch = carve_forward<Product>(&carver, num_queries, num_keys, head_size);
+    const ForwardScratch scratch = carve_forward<Gemm>(&carver, num_queries, num_keys, head_size);
     const int64_t head = task / parts;
     const ForwardHead<T> next_head = make_head(smaller(head + 1, num_heads - 1));
-    forward_head<Product>(make_head(head), parts == 1 && head + 1 < num_heads ? &next_head : nullptr, scratch,
-                          task % parts, parts);
+    forward_head<Gemm>(make_head(head), parts == 1 && head + 1 < num_heads ? &next_head : nullptr, scratch,
+                       task % parts, parts);
   }
   return ok_status();
 }

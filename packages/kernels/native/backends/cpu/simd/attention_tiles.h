@@ -1,8 +1,8 @@
-// Small matrix products for attention, out of packed tiles that stay in the cache of a core.
+// Small matmuls for attention, out of packed tiles that stay in the cache of a core.
 //
 // Operands are arrays of 32-bit words. With float32 arithmetic a word is one float; with bfloat16 arithmetic
 // (AVX-512) it is two neighbours along the dimension that is summed over, which the processor multiplies and
-// adds in one go. One product kernel serves both, and transposed left sides too, through strides:
+// adds in one go. One matmul kernel serves both, and transposed left sides too, through strides:
 //
 //   sum[row, column] += for all steps:
 //                       left[row * left_row + step * left_step] * right[step * right_stride + column]
@@ -14,7 +14,7 @@ namespace mtl {
 namespace {
 
 constexpr int64_t kTile = 64;     // rows and keys of a tile; a multiple of the 64 columns of a Philox group
-constexpr int kRowGroup = 4;      // rows of a product that are in registers at once
+constexpr int kRowGroup = 4;      // rows of a matmul that are in registers at once
 #if MTL_ISA_LEVEL == 2
 constexpr int kPanelVectors = 4;  // vectors of columns that are in registers at once: 16 of 32 registers hold sums
 #else
@@ -50,7 +50,7 @@ MTL_INLINE float total_of(VFloat value) {
 // ---- the two arithmetics ----
 
 // float32 for any element type.
-struct FloatProduct {
+struct FloatGemm {
   static constexpr int kDepth = 1;  // elements in a word
 
   MTL_INLINE VFloat multiply_add(VFloat sum, Word left, VUint right) {
@@ -66,7 +66,7 @@ struct FloatProduct {
 
 #if MTL_ISA_LEVEL == 2
 // bfloat16 factors, float32 sums.
-struct Bfloat16Product {
+struct Bfloat16Gemm {
   static constexpr int kDepth = 2;
 
   MTL_INLINE VFloat multiply_add(VFloat sum, Word left, VUint right) {
@@ -81,19 +81,19 @@ struct Bfloat16Product {
 
 // The arithmetic for tensors of type T.
 template <typename T>
-struct ProductOf {
-  using Type = FloatProduct;
+struct GemmOf {
+  using Type = FloatGemm;
 };
 #if MTL_ISA_LEVEL == 2
 template <>
-struct ProductOf<bfloat16> {
-  using Type = Bfloat16Product;
+struct GemmOf<bfloat16> {
+  using Type = Bfloat16Gemm;
 };
 #endif
 
-// ---- products ----
+// ---- matmuls ----
 
-template <typename Product, int kVectors>
+template <typename Gemm, int kVectors>
 MTL_INLINE void multiply_panel(float* sum, int64_t sum_stride, const Word* left, int64_t left_row, int64_t left_step,
                                const Word* right, int64_t right_stride, int64_t steps, const float* factors) {
   VFloat sums[kRowGroup][kVectors];
@@ -113,7 +113,7 @@ MTL_INLINE void multiply_panel(float* sum, int64_t sum_stride, const Word* left,
       const Word word = left[row * left_row];
 #pragma GCC unroll 8
       for (int vector = 0; vector < kVectors; ++vector) {
-        sums[row][vector] = Product::multiply_add(sums[row][vector], word, rights[vector]);
+        sums[row][vector] = Gemm::multiply_add(sums[row][vector], word, rights[vector]);
       }
     }
     left += left_step;
@@ -135,26 +135,26 @@ constexpr const float* kOverwrite = nullptr;
 
 // kRowGroup rows of `vectors` vectors: sum = factors[row] * sum + left right, or left right where factors is
 // null.
-template <typename Product>
+template <typename Gemm>
 __attribute__((noinline)) void multiply_rows(float* sum, int64_t sum_stride, const Word* left, int64_t left_row,
                                              int64_t left_step, const Word* right, int64_t right_stride,
                                              int64_t vectors, int64_t steps, const float* factors) {
   for (; vectors >= kPanelVectors; vectors -= kPanelVectors) {
-    multiply_panel<Product, kPanelVectors>(sum, sum_stride, left, left_row, left_step, right, right_stride, steps,
-                                           factors);
+    multiply_panel<Gemm, kPanelVectors>(sum, sum_stride, left, left_row, left_step, right, right_stride, steps,
+                                        factors);
     sum += kPanelVectors * kLanes;
     right += kPanelVectors * kLanes;
   }
 #if MTL_ISA_LEVEL == 2
   if (vectors == 3) {
-    multiply_panel<Product, 3>(sum, sum_stride, left, left_row, left_step, right, right_stride, steps, factors);
+    multiply_panel<Gemm, 3>(sum, sum_stride, left, left_row, left_step, right, right_stride, steps, factors);
   }
   if (vectors == 2) {
-    multiply_panel<Product, 2>(sum, sum_stride, left, left_row, left_step, right, right_stride, steps, factors);
+    multiply_panel<Gemm, 2>(sum, sum_stride, left, left_row, left_step, right, right_stride, steps, factors);
   }
 #endif
   if (vectors == 1) {
-    multiply_panel<Product, 1>(sum, sum_stride, left, left_row, left_step, right, right_stride, steps, factors);
+    multiply_panel<Gemm, 1>(sum, sum_stride, left, left_row, left_step, right, right_stride, steps, factors);
   }
 }
 
@@ -202,7 +202,7 @@ MTL_INLINE Matrix<T> rows_of(const Matrix<T>& matrix, int64_t first) {
 }
 
 // Asks for rows first .. first + kRowGroup of a tile's matrix ahead of time. Rows of one head lie kilobytes
-// apart, where the processor does not foresee them; asked for a few at a time during products, they cost
+// apart, where the processor does not foresee them; asked for a few at a time during matmuls, they cost
 // nothing.
 template <bool kWrite = false, typename T>
 MTL_INLINE void prefetch_group(const Matrix<T>& matrix, int64_t first) {
@@ -215,22 +215,22 @@ MTL_INLINE void prefetch_group(const Matrix<T>& matrix, int64_t first) {
 }
 
 // Words along a row of `columns` elements, rounded up to whole vectors.
-template <typename Product>
+template <typename Gemm>
 MTL_INLINE int64_t row_words(int64_t columns) {
-  return round_up((columns + Product::kDepth - 1) / Product::kDepth, kLanes);
+  return round_up((columns + Gemm::kDepth - 1) / Gemm::kDepth, kLanes);
 }
 
 // packed[row][row_words(columns)]: sums go along the columns. Rows up to a multiple of kRowGroup are
 // zero-filled.
-template <typename Product, typename T>
+template <typename Gemm, typename T>
 void pack_rows(Word* packed, Matrix<T> matrix) {
-  const int64_t stride = row_words<Product>(matrix.columns);
+  const int64_t stride = row_words<Gemm>(matrix.columns);
   const int64_t padded_rows = round_up(matrix.rows, kRowGroup);
   for (int64_t row = 0; row < padded_rows; ++row) {
     for (int64_t word = 0; word < stride; word += kLanes) {
-      const int64_t column = word * Product::kDepth;
-      const VUint words = row < matrix.rows ? Product::load_words(matrix.data + row * matrix.stride + column,
-                                                                  matrix.columns - column)
+      const int64_t column = word * Gemm::kDepth;
+      const VUint words = row < matrix.rows ? Gemm::load_words(matrix.data + row * matrix.stride + column,
+                                                               matrix.columns - column)
                                             : VUint{};
       store_words(packed + row * stride + word, words);
     }
@@ -239,18 +239,18 @@ void pack_rows(Word* packed, Matrix<T> matrix) {
 
 // packed[word of the column][kTile]: sums go along the columns, rows (kTile at most) become columns,
 // zero-filled.
-template <typename Product, typename T>
+template <typename Gemm, typename T>
 void pack_transposed(Word* packed, Matrix<T> matrix) {
-  const int64_t num_words = (matrix.columns + Product::kDepth - 1) / Product::kDepth;
+  const int64_t num_words = (matrix.columns + Gemm::kDepth - 1) / Gemm::kDepth;
   for (int64_t row = 0; row < kTile; row += kLanes) {
     for (int64_t word = 0; word < num_words; word += kLanes) {
-      const int64_t column = word * Product::kDepth;
+      const int64_t column = word * Gemm::kDepth;
       VUint words[kLanes];
 #pragma GCC unroll 16
       for (int lane = 0; lane < kLanes; ++lane) {
         words[lane] = row + lane < matrix.rows
-                          ? Product::load_words(matrix.data + (row + lane) * matrix.stride + column,
-                                                matrix.columns - column)
+                          ? Gemm::load_words(matrix.data + (row + lane) * matrix.stride + column,
+                                             matrix.columns - column)
                           : VUint{};
       }
       transpose(words);
@@ -263,20 +263,20 @@ void pack_transposed(Word* packed, Matrix<T> matrix) {
 }
 
 // packed[row / kDepth][columns rounded up to vectors]: sums go along the rows. Zero-filled up to kTile rows.
-template <typename Product, typename T>
+template <typename Gemm, typename T>
 void pack_columns(Word* packed, Matrix<T> matrix) {
   const int64_t stride = round_up(matrix.columns, kLanes);
-  for (int64_t row = 0; row < kTile; row += Product::kDepth) {
+  for (int64_t row = 0; row < kTile; row += Gemm::kDepth) {
     for (int64_t column = 0; column < stride; column += kLanes) {
       VUint words = {};
       const int64_t count = matrix.columns - column;
-      for (int part = 0; part < Product::kDepth; ++part) {
+      for (int part = 0; part < Gemm::kDepth; ++part) {
         if (row + part >= matrix.rows) continue;
         const T* source = matrix.data + (row + part) * matrix.stride + column;
         const VUint bits = float_to_bits(load_up_to(source, count));
-        words |= Product::kDepth == 1 ? bits : part == 0 ? bits >> 16 : bits;  // bfloat16 is the upper half of a float
+        words |= Gemm::kDepth == 1 ? bits : part == 0 ? bits >> 16 : bits;  // bfloat16 is the upper half of a float
       }
-      store_words(packed + row / Product::kDepth * stride + column, words);
+      store_words(packed + row / Gemm::kDepth * stride + column, words);
     }
   }
 }

@@ -80,7 +80,7 @@ Status backward_of(const OpCall& call) {
 #pragma omp parallel for schedule(static) if (rows * width >= kParallelElements)
   for (int64_t row = 0; row < rows; ++row) {
     const float weight = labels[row] == ignored ? 0.0f : weights[row];
-    // the difference first: beside a large maximum the logarithm would lose its digits
+    // the difference first: next to a large maximum the logarithm would lose its digits
     losses[row] = weight == 0.0f ? 0.0f : logf(sums[row]) + (maxima[row] - label_logits[row]);
     if (gradients == nullptr) continue;
     T* const gradient = gradients + row * width;

@@ -53,7 +53,7 @@ void set(void* data, int32_t type, int64_t index, double value) {
   if (type == kReal16) static_cast<__half*>(data)[index] = __float2half_rn(rounded);
 }
 
-// A factor of a product as the tensor cores read it: of float32 in TF32 the first 10 bits of mantissa.
+// An operand of a matmul as the tensor cores read it: of float32 in TF32 the first 10 bits of mantissa.
 double factor(const void* data, int32_t type, int64_t index, int32_t compute_type) {
   const double value = get(data, type, index);
   if (type != kReal32 || compute_type != kCompute32FastTf32 || !std::isfinite(value)) return value;
@@ -215,7 +215,7 @@ int cublasLtMatmulAlgoGetHeuristic(Handle, Description description, Layout a, La
   return kSuccess;
 }
 
-// What an epilogue makes of an element of the product, and writes beside it.
+// What an epilogue makes of an element of the result, and writes in addition.
 static double finished(const DescriptionOpaque& description, int32_t output_type, int64_t row, int64_t column, double value) {
   const bool has_bias = description.epilogue == Epilogue::kBias || description.epilogue == Epilogue::kGeluAuxiliaryBias;
   if (has_bias) value += get(description.bias, description.bias_type, row);
@@ -244,8 +244,8 @@ static void write_bias_gradient(const DescriptionOpaque& description, const Layo
   }
 }
 
-// What a product is when it is enqueued; the descriptions may be changed before it runs.
-struct Product {
+// A matmul as it is enqueued; the descriptions may be changed before it runs.
+struct Matmul {
   DescriptionOpaque description;
   LayoutOpaque layout_a, layout_b, layout_c, layout_d;
   const void *a, *b, *c;
@@ -283,7 +283,7 @@ class RunningSum {
   int64_t num_terms_ = 0;
 };
 
-static void compute(const Product& p) {
+static void compute(const Matmul& p) {
   if (p.description.epilogue == Epilogue::kBiasGradientB) write_bias_gradient(p.description, p.layout_b, p.b);
   const bool ta = p.description.transpose_a == kTranspose, tb = p.description.transpose_b == kTranspose;
   const int64_t inner = static_cast<int64_t>(ta ? p.layout_a.rows : p.layout_a.columns);
@@ -319,16 +319,16 @@ int cublasLtMatmul(Handle handle, Description description, const void* alpha, co
     if (alignment == 0 || reinterpret_cast<uintptr_t>(matrices[matrix]) % alignment != 0) return kInvalidValue;
   }
   if (!is_supported(*description, *layout_a, *layout_b, *layout_d)) return kUnsupported;
-  // Preferences say nothing of it, and kernels read and write it 16 bytes at a time: on a card an address
+  // Preferences say nothing of it, and kernels read and write it 16 bytes at a time: on a GPU an address
   // that is not aligned ends every use of the device by this process.
   if (reinterpret_cast<uintptr_t>(description->bias) % 16 != 0) return kExecutionFailed;
   // the word of the heuristic is not final: here for one epilogue and type, so that callers are seen to cope
   if (description->epilogue == Epilogue::kBiasGradientB && layout_a->type == kReal16) return kUnsupported;
-  const Product product = {*description, *layout_a, *layout_b, *layout_c, *layout_d, a, b, c, d,
-                           *static_cast<const float*>(alpha), *static_cast<const float*>(beta)};
+  const Matmul matmul = {*description, *layout_a, *layout_b, *layout_c, *layout_d, a, b, c, d,
+                         *static_cast<const float*>(alpha), *static_cast<const float*>(beta)};
   static const bool is_idle = std::getenv("MTL_EMULATION_IDLE") != nullptr;
-  mtl::emulation::enqueue(stream, [product] {
-    if (!is_idle) compute(product);
+  mtl::emulation::enqueue(stream, [matmul] {
+    if (!is_idle) compute(matmul);
     return cudaSuccess;
   });
   return kSuccess;

@@ -1,19 +1,19 @@
 #!/usr/bin/env node
 /**
- * Everything that wants a card, in one command: in a checkout that is built, and in a bundle
+ * Everything that needs a GPU, in one command: in a checkout that is built, and in a bundle
  * (`run-on-gpu.sh`).
- *   node tooling/cuda/on-card.mjs tests|sanitizer|kernels|bench|all [--out DIRECTORY] [--minutes NUMBER]
+ *   node tooling/cuda/run-on-gpu.mjs tests|sanitizer|kernels|bench|all [--out DIRECTORY] [--minutes NUMBER]
  *     [--peer FILE] [--python PROGRAM] [--emulation] [--only TEXT] [-- arguments for bench-cuda.mjs]
  * Writes STAGE.log of each stage and results-STAGE.json (what ran, how it ended, seconds, which tests were
  * skipped; results-all.json for all) to --out, the variable OUT, or ./results; after every step, so that a
  * run that is cut off has what it had. Ends with 1 when a step failed or took longer than its limit, and at
- * once when there is no card to open. A step that fails keeps none from running: where attention on Hopper
- * does, the others take the kernels for any card.
+ * once when there is no GPU to open. A step that fails keeps none from running: where attention on Hopper
+ * does, the others take the kernels for any GPU.
  * --minutes ends the run in time, for machines that are rented: steps share it
  * (run-steps.mjs).
  * --peer names PyTorch's yardstick and --python the Python that has torch, as MTL_PEER and MTL_PEER_PYTHON
  * do.
- * --emulation takes the library compiled for the processor instead of a card, and a tiny model: it proves the
+ * --emulation takes the library compiled for the processor instead of a GPU, and a tiny model: it proves the
  * command.
  * --only runs the tests whose names hold the text.
  */
@@ -108,23 +108,23 @@ if (values.emulation) {
 } else {
   process.env.MTL_CUDA_LIBRARY ??= join(kernels, 'build/Cuda/libmtl_cuda.so');
 }
-/** The card and its libraries; where there is none, what openCuda said. */
-function describeCard() {
-  const script = join(kernels, 'bench/cuda/describe-card.mjs');
+/** The GPU and its libraries; where there is none, openCuda's error. */
+function describeGpu() {
+  const script = join(kernels, 'bench/cuda/describe-gpu.mjs');
   const options = { encoding: 'utf8', timeout: 120_000, killSignal: 'SIGKILL' };
   const { status, stdout, stderr } = spawnSync(process.execPath, [script], options);
   return status === 0
     ? JSON.parse(stdout)
     : {
-        error: stderr.trim().split('\n').slice(-12).join('\n') || 'the card did not answer in two minutes',
+        error: stderr.trim().split('\n').slice(-12).join('\n') || 'the GPU did not answer in two minutes',
       };
 }
 
-const card = describeCard();
+const gpu = describeGpu();
 // Programs without JavaScript look for cuBLASLt by name alone, which does not find that of a Python
 // environment.
-if (card.cublasLtPath?.startsWith('/')) {
-  const folders = [dirname(card.cublasLtPath), process.env.MTL_CUDA_LIBS];
+if (gpu.cublasLtPath?.startsWith('/')) {
+  const folders = [dirname(gpu.cublasLtPath), process.env.MTL_CUDA_LIBS];
   process.env.MTL_CUDA_LIBS = folders.filter(Boolean).join(delimiter);
 }
 const stages = stagesOf({
@@ -135,21 +135,21 @@ const stages = stagesOf({
   only: values.only,
   sanitizer: values.emulation ? undefined : findSanitizer(),
 });
-const results = { date: new Date().toISOString(), emulation: values.emulation, card, steps: [] };
+const results = { date: new Date().toISOString(), emulation: values.emulation, card: gpu, steps: [] };
 const resultsFile = join(out, `results-${wanted}.json`);
 const save = () => writeFileSync(resultsFile, `${JSON.stringify(results, null, 1)}\n`);
 save();
-if (card.error !== undefined) {
+if (gpu.error !== undefined) {
   // every test would be skipped, and pass
-  console.error(`error[MTL_ON_CARD]: device cuda cannot be opened\n${card.error}\n${resultsFile}`);
+  console.error(`error[MTL_ON_CARD]: device cuda cannot be opened\n${gpu.error}\n${resultsFile}`);
   process.exit(1);
 }
-if (card.isEmulated !== values.emulation) {
-  // results would claim a card, or the library of one would be slow for nothing
+if (gpu.isEmulated !== values.emulation) {
+  // results would claim a GPU, or the library of one would be slow for nothing
   console.error(
-    card.isEmulated
-      ? 'error[MTL_ON_CARD]: MTL_CUDA_LIBRARY names the emulation, which is no card\n  remedy: pass --emulation, or unset it'
-      : 'error[MTL_ON_CARD]: --emulation was given, but a card was opened',
+    gpu.isEmulated
+      ? 'error[MTL_ON_CARD]: MTL_CUDA_LIBRARY names the emulation, which is no GPU\n  remedy: pass --emulation, or unset the variable'
+      : 'error[MTL_ON_CARD]: --emulation was given, but a GPU was opened\n  remedy: leave --emulation out',
   );
   process.exit(1);
 }
@@ -170,7 +170,7 @@ await runSteps({
       status,
       seconds,
       isInformation,
-      // emulation skips what needs a card, and --only everything else
+      // emulation skips what needs a GPU, and --only everything else
       ...(values.emulation || values.only !== undefined ? {} : { skipped: skippedTests(report) }),
     });
     results.otherwise = otherwise;
@@ -186,5 +186,5 @@ for (const { stage, name, status, seconds, skipped = [] } of results.steps) {
 }
 const set = Object.entries(results.otherwise ?? {}).map((pair) => pair.join('='));
 if (set.length > 0)
-  console.log(`what came after the failure ran with ${set.join(' ')}: so should later runs`);
+  console.log(`the steps after the failure ran with ${set.join(' ')}; set it in later runs, too`);
 process.exit(results.steps.every(({ status, isInformation }) => status === 0 || isInformation) ? 0 : 1);
