@@ -1,5 +1,5 @@
 // One rank of the benchmark. Rank 0 prints the best and the median of 40 samples: the best is what the engine
-// does when nobody else uses the cores. GB/s are the tensor's bytes by the time; the roofline is one copy of
+// does when nothing else uses the cores. GB/s are the tensor's bytes by the time; the roofline is one copy of
 // them in memory.
 import { LocalWorld, type World } from '@mtl/comm';
 import { FileStore } from '@mtl/comm/testing';

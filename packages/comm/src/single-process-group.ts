@@ -13,8 +13,8 @@ const done: Work = { wait: () => {}, isDone: true };
 const none: OperationCount = { calls: 0, sentBytes: 0, waitedSeconds: 0 };
 
 /**
- * The group of a process alone: nothing to exchange, results are copies of the inputs. It refuses what every
- * group refuses, so that a program that was tried alone runs beside others.
+ * The group of a single process: results are copies of the inputs. It rejects what every group rejects, so
+ * that a program that works alone also works with several processes.
  */
 export class SingleProcessGroup implements ProcessGroup {
   readonly engine = 'single';
@@ -63,11 +63,11 @@ export class SingleProcessGroup implements ProcessGroup {
   }
 
   send(): Work {
-    throw new UsageError('MTL_GROUP', `group ${this.name} has nobody to send to`);
+    throw new UsageError('MTL_GROUP', `group ${this.name} has no other rank to send to`);
   }
 
   receive(): Work {
-    throw new UsageError('MTL_GROUP', `group ${this.name} has nobody to receive from`);
+    throw new UsageError('MTL_GROUP', `group ${this.name} has no other rank to receive from`);
   }
 
   barrier(): Work {

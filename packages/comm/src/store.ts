@@ -6,7 +6,7 @@ export interface Store {
   set(key: string, value: Uint8Array): void;
   /**
    * The value of a key, waited for.
-   * @throws CommunicationError MTL_TIMEOUT, naming the key, when nobody sets it within `timeoutMs`.
+   * @throws CommunicationError MTL_TIMEOUT, naming the key, when no rank sets it within `timeoutMs`.
    */
   get(key: string, timeoutMs: number): Uint8Array;
 }

@@ -119,16 +119,14 @@ describe('joinWorld', () => {
     const first = startJoiningRanks('join-and-sum.ts', [variables[0]!]);
     const port = Number(variables[0]!.MTL_STORE_PORT);
     let numClosed = 0;
-    const pieces = [
+    const parts = [
       'GET / HTTP/1.1\r\n\r\n',
       '\xff'.repeat(4000),
       '\0'.repeat(70_000),
       '\x19\0\0\0\x02'.padEnd(29, '\0'),
     ];
     const throwOnce = (index: number): void => {
-      const socket = connect(port, '127.0.0.1', () =>
-        socket.write(Buffer.from(pieces[index % 4]!, 'latin1')),
-      );
+      const socket = connect(port, '127.0.0.1', () => socket.write(Buffer.from(parts[index % 4]!, 'latin1')));
       socket.on('error', () => {});
       socket.on('data', () => {
         numClosed += 1; // the store's hello: it listens

@@ -3,7 +3,7 @@ import type { GroupsResult } from './ranks/groups.js';
 import { runRanks } from './support/ranks.js';
 
 describe('local groups', () => {
-  it('overlap, keep their order and work while nobody waits', async () => {
+  it('overlap, keep their order and progress without a wait', async () => {
     const { results } = await runRanks<GroupsResult>({
       worldSize: 4,
       module: new URL('./ranks/groups.ts', import.meta.url),

@@ -50,7 +50,7 @@ describe.skipIf(cannot)('two hosts (libgloo-dev, iproute2, root)', () => {
 
   // whatever the rank was doing when it stopped; MTL_TEST_STOPS=20 for more moments
   it.each(Array.from({ length: numStops }, (_, index) => [(culprit + index) % hosts.length, 7 * index]))(
-    'lose rank %i, which stops after %i ms: all others name it, and nobody else, at the time-out',
+    'lose rank %i, which stops after %i ms: all others name it, and no other rank, at the time-out',
     async (stopped, afterMs) => {
       const processes = start('none', { timeoutMs });
       await ready(processes);

@@ -7,7 +7,7 @@ namespace {
 
 using RegisterFunctions = void (*)(Napi::Env env, Napi::Object exports);
 
-// not a plain static: files register in an order that nobody chose
+// not a plain static: the order in which files register is unspecified
 std::vector<RegisterFunctions>& registered() {
   static std::vector<RegisterFunctions>* const all = new std::vector<RegisterFunctions>;
   return *all;

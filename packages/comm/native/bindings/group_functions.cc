@@ -73,7 +73,7 @@ Napi::Value start(const Napi::CallbackInfo& info) {
     return {};
   }
   HeldTensor input, output;
-  Status status = refuse_in_graph("what ranks exchange");
+  Status status = refuse_in_graph("communication between ranks");
   if (status.ok()) status = hold_tensor(input_handle, &input);
   if (status.ok() && output_handle != input_handle) status = hold_tensor(output_handle, &output);
   const bool is_known = kind >= 0 && kind < kNumOperationKinds && reduction >= 0 && reduction <= 2;

@@ -57,7 +57,7 @@ void close_group(const Napi::CallbackInfo& info) {
   if (closed->on_close) closed->on_close();
 }
 
-// Leaves in order: groups first, then the board, so that nobody takes the end of this process for a failure.
+// Leaves in order: groups first, then the board, so that no rank takes the end of this process for a failure.
 void close_job(const Napi::CallbackInfo& info) {
   if (read_job(info, 0) == nullptr) return;
   std::unique_ptr<Job> job;

@@ -31,7 +31,7 @@ class [[nodiscard]] Status {
 
 inline Status ok_status() { return Status(); }
 
-// A failure with a printf-style message and nobody in particular at fault.
+// A failure with a printf-style message and no particular rank at fault.
 Status error_status(const char* code, const char* format, ...) __attribute__((format(printf, 2, 3)));
 
 // printf into a string.

@@ -32,7 +32,7 @@ struct Call {
   const GroupIdentity* whole = nullptr;
   JobState* job = nullptr;
   const std::atomic<bool>* closing = nullptr;  // the group is being closed under the operation
-  const std::function<void()>* looking = nullptr;  // called with every check, as a sign of life; null: by nobody
+  const std::function<void()>* looking = nullptr;  // called with every check, as a sign of life; null: no such function
   const Operation* operation = nullptr;
   int64_t started_ns = 0;  // the wait counts from here
   bool may_spin = false;   // false on a thread of ours: it would take the core that the main thread computes on
@@ -44,7 +44,7 @@ struct Call {
   // at the clock (`timed_out` says what to return once the deadline has passed).
   Status check() const;
 
-  // A failure of this operation that `rank` (global; -1: nobody) is responsible for. Gives it its group,
+  // A failure of this operation that `rank` (global; -1: none) is responsible for. Gives it its group,
   // operation, sequence and waiting time, in the message and in the details, and aborts the job with it.
   Status fail(const char* code, int rank, const std::string& what) const;
   // MTL_TIMEOUT, naming the members (positions in the group) that did not come.

@@ -19,7 +19,7 @@ namespace mtl::comm {
 // How far `begin` came.
 enum class Begun {
   kDone,        // all of it is done: there will be no `execute`
-  kHandedOver,  // nobody waits for this member: `execute` can wait until the result is asked for
+  kHandedOver,  // no other member waits for this one: `execute` can wait until the result is asked for
   kUnfinished,  // someone must call `execute` soon, for the others' sake
 };
 
@@ -59,8 +59,8 @@ class Communicator {
     return false;
   }
 
-  // This member will start nothing more: whoever waits for it learns so. Called once, before the destructor,
-  // possibly while an `execute` that was told to stop is still returning.
+  // This member will start nothing more: members that wait for it are told. Called once, before the
+  // destructor, possibly while an `execute` that was told to stop is still returning.
   virtual void leave() = 0;
 };
 

@@ -1,5 +1,5 @@
 // A queue of operations that are carried out in the order in which they were started: by the thread that
-// waits for them, or by the lane's own thread where nobody waits yet and other members may depend on it.
+// waits for them, or by the lane's own thread where no thread waits yet and other members may depend on it.
 #pragma once
 
 #include <condition_variable>
@@ -35,7 +35,7 @@ class Lane {
   ~Lane();
 
   void post(const std::shared_ptr<Task>& task);
-  // Blocks until the task is done, carrying it and those before it out on this thread where nobody has begun
+  // Blocks until the task is done. Runs it and those before it on this thread where no other thread has begun
   // to.
   Status wait(const std::shared_ptr<Task>& task);
   // Whether `wait` would return at once.

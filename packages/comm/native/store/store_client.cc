@@ -219,14 +219,14 @@ Status StoreClient::ask(Message question, int64_t timeout_ns, Message* answer) {
   const int64_t started = now_ns();
   std::unique_lock<std::mutex> lock(mutex_);
   const uint64_t id = question.id = next_id_++;
-  exchanges_[id];
+  requests_[id];
   post(question);
-  const auto is_over = [&] { return exchanges_[id].is_done || is_lost_ || is_leaving_ || job_->is_aborted(); };
+  const auto is_over = [&] { return requests_[id].is_done || is_lost_ || is_leaving_ || job_->is_aborted(); };
   changed_.wait_for(lock, std::chrono::nanoseconds(timeout_ns), is_over);
-  const Exchange exchange = std::move(exchanges_[id]);
-  exchanges_.erase(id);
-  if (exchange.is_done) {
-    *answer = exchange.answer;
+  const Request request = std::move(requests_[id]);
+  requests_.erase(id);
+  if (request.is_done) {
+    *answer = request.answer;
     if (answer->kind != MessageKind::kRefusal) return ok_status();
     return error_status("MTL_STORE_REFUSED", "%s", answer->value.c_str());
   }
@@ -284,7 +284,7 @@ Status StoreClient::add(const std::string& key, int64_t delta, int64_t* sum) {
 
 void StoreClient::run() {
   const int poll_ms = static_cast<int>(std::max<int64_t>(1, std::min<int64_t>(500, heartbeat_limit_ns_ / kMillisecond / 8)));
-  receive();  // what came with the welcome
+  receive();  // data that arrived with the welcome
   while (!is_stopping_.load()) {
     flush();
     short events = POLLIN;
@@ -339,8 +339,8 @@ void StoreClient::handle(const Message& message) {
   }
   const std::lock_guard<std::mutex> lock(mutex_);
   if (abort_id_ != 0 && message.id == abort_id_) is_told_ = true;
-  const auto found = exchanges_.find(message.id);
-  if (found != exchanges_.end()) {
+  const auto found = requests_.find(message.id);
+  if (found != requests_.end()) {
     found->second.answer = message;
     found->second.is_done = true;
   }

@@ -36,7 +36,7 @@ class StoreClient : public std::enable_shared_from_this<StoreClient> {
 
   // All fail with the job's reason once it is aborted.
   Status set(const std::string& key, const std::string& value);
-  // Waits for the key: MTL_TIMEOUT, naming it, when nobody sets it. From any thread.
+  // Waits for the key: MTL_TIMEOUT, naming it, when no rank sets it. From any thread.
   Status get(const std::string& key, int64_t timeout_ns, std::string* value);
   Status find(const std::string& key, bool* is_there, std::string* value);
   Status add(const std::string& key, int64_t delta, int64_t* sum);
@@ -48,7 +48,7 @@ class StoreClient : public std::enable_shared_from_this<StoreClient> {
   void close();
 
  private:
-  struct Exchange {
+  struct Request {
     bool is_done = false;
     Message answer;
   };
@@ -94,7 +94,7 @@ class StoreClient : public std::enable_shared_from_this<StoreClient> {
   std::condition_variable changed_;
   std::string unsent_;
   Seal seal_;  // of what is sent, in the order of unsent_
-  std::unordered_map<uint64_t, Exchange> exchanges_;
+  std::unordered_map<uint64_t, Request> requests_;
   uint64_t next_id_ = 1;
   uint64_t abort_id_ = 0;  // of our abort
   bool is_receiving_abort_ = false;

@@ -33,7 +33,7 @@ class ThreadedGroup {
   Group& group(int member) { return *groups_[static_cast<size_t>(member)]; }
   JobState& job(int member) { return *jobs_[static_cast<size_t>(member)]; }
   Trace& trace(int member) { return *traces_[static_cast<size_t>(member)]; }
-  // Member 0 owns the mapping: it is closed last, unless nobody else is under way.
+  // Member 0 owns the mapping: it is closed last, unless no other member is running.
   void close(int member) { groups_[static_cast<size_t>(member)].reset(); }
   // Calls `body(member)` on a thread for each member.
   void run(const std::function<void(int)>& body);

@@ -1,4 +1,4 @@
-// Somebody on the way between a rank and its store, who sees every frame and may change what is passed on.
+// A man in the middle between a rank and its store: sees every frame and may change it.
 #pragma once
 
 #include <poll.h>

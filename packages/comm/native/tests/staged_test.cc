@@ -53,7 +53,7 @@ int copy_async(void* destination, const void* source, uint64_t bytes, void* stre
   return 0;
 }
 
-// What was released is overwritten: whoever still reads it reads something else.
+// Released memory is overwritten, so that a late reader reads wrong values.
 std::mutex pinned_mutex;
 std::map<void*, size_t> pinned;
 int allocate_pinned(uint64_t bytes, void** data) {

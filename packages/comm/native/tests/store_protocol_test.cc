@@ -117,9 +117,9 @@ MTL_TEST(store_messages_come_back_whatever_the_pieces) {
     MessageReader reader(kMaxFrameBytes);
     size_t num_received = 0;
     for (size_t at = 0; at < bytes.size();) {
-      const size_t piece = std::min<size_t>(1 + random.below(700), bytes.size() - at);
-      reader.append(bytes.data() + at, piece);
-      at += piece;
+      const size_t part = std::min<size_t>(1 + random.below(700), bytes.size() - at);
+      reader.append(bytes.data() + at, part);
+      at += part;
       Message message;
       while (reader.next(&message) == MessageReader::Result::kMessage) {
         EXPECT(num_received < sent.size() && is_equal(message, sent[num_received]));
@@ -192,8 +192,8 @@ MTL_TEST(store_reader_refuses_what_is_over_its_limits) {
 }
 
 // Valid streams with bytes changed, cut, doubled and shuffled, and streams of noise: never more than the
-// limit is kept, nothing is read beyond what came (the sanitizers of this build see to that), and what is
-// accepted is in its limits.
+// limit is kept, nothing is read beyond the received bytes (the sanitizers of this build see to that), and
+// what is accepted is in its limits.
 MTL_TEST(store_reader_survives_any_bytes) {
   Random random{2};
   int num_malformed = 0, num_messages = 0;
@@ -215,11 +215,11 @@ MTL_TEST(store_reader_survives_any_bytes) {
     }
     MessageReader reader(random.below(2) == 0 ? kMaxFrameBytes : kMaxStrangerFrameBytes);
     for (size_t at = 0; at < bytes.size();) {
-      const size_t piece = std::min<size_t>(1 + random.below(999), bytes.size() - at);
+      const size_t part = std::min<size_t>(1 + random.below(999), bytes.size() - at);
       // of its exact size, so that a read beyond it is one beyond the allocation
-      const std::vector<char> exact(bytes.begin() + static_cast<long>(at), bytes.begin() + static_cast<long>(at + piece));
+      const std::vector<char> exact(bytes.begin() + static_cast<long>(at), bytes.begin() + static_cast<long>(at + part));
       reader.append(exact.data(), exact.size());
-      at += piece;
+      at += part;
       Message message;
       MessageReader::Result result;
       while ((result = reader.next(&message)) == MessageReader::Result::kMessage) {

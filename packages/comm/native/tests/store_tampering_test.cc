@@ -1,5 +1,5 @@
-// What somebody between a rank and the store can do to their messages: all of it ends the job with the same
-// coded error on every rank.
+// What a man in the middle between a rank and the store can do to their messages: all of it ends the job with
+// the same coded error on every rank.
 #include "store/message.h"
 #include "store/proof.h"
 #include "store/store_client.h"

@@ -62,7 +62,7 @@ bool reaches(const Reached& reached) {
   return true;
 }
 
-// A stranger's connection that says nothing by itself.
+// A stranger's connection that sends nothing.
 Descriptor stranger(const StoreServer& server) {
   Descriptor socket;
   EXPECT(succeeded(connect_to("127.0.0.1", server.port(), kLongNs, &socket)));

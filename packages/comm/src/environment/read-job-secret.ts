@@ -6,9 +6,9 @@ const leastBytes = 16;
 const command = 'head -c 32 /dev/urandom | base64';
 
 /**
- * The secret that the processes of a job share: MTL_JOB_SECRET, or what stands in the file
- * MTL_JOB_SECRET_FILE, which nobody else may read. `mtl run` makes one; under srun, mpirun and torchrun the
- * user does.
+ * The secret that the processes of a job share: MTL_JOB_SECRET, or the content of the file
+ * MTL_JOB_SECRET_FILE, which only its owner may read. `mtl run` creates one; under srun, mpirun and torchrun
+ * the user does.
  *
  * @throws ConfigurationError MTL_JOB_SECRET when there is none, it is short, or its file is open to others
  */

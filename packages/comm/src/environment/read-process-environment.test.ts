@@ -226,7 +226,7 @@ describe('readProcessEnvironment', () => {
     ['tasks that do not add up', { ...slurm, SLURM_STEP_TASKS_PER_NODE: '2(x2)' }, 'contradict each other'],
     ['half of Open MPI', { OMPI_COMM_WORLD_RANK: '0' }, 'OMPI_COMM_WORLD_SIZE is not'],
     [
-      'processes dealt out over hosts',
+      'processes assigned to hosts in turn',
       { ...openMpi, OMPI_COMM_WORLD_SIZE: '4', OMPI_COMM_WORLD_LOCAL_RANK: '0' },
       'host by host',
     ],

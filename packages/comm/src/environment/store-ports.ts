@@ -1,5 +1,8 @@
 const numCandidates = 8;
-/** Below the ports that Linux hands out to connections (32768 and up), so that nobody takes one by chance. */
+/**
+ * Below the ports that Linux hands out to connections (32768 and up), so that no connection takes one by
+ * chance.
+ */
 const [lowest, highest] = [12_000, 32_000];
 
 /** The ports after `masterPort`: under torchrun its agent listens on that one itself. */

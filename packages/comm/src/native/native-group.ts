@@ -34,7 +34,7 @@ const operations: readonly CommunicationOperation[] = [
   ...(['allToAll', 'send', 'receive', 'barrier'] as const),
 ];
 const noTensor = 0;
-const nobody = -1;
+const noPeer = -1;
 
 /** What an operation is made of, as native code takes it. */
 interface Start {
@@ -138,7 +138,7 @@ export class NativeGroup implements ProcessGroup {
 
   #start(
     operation: CommunicationOperation,
-    { input, output, reduction = 'sum', peer = nobody }: Start,
+    { input, output, reduction = 'sum', peer = noPeer }: Start,
   ): Work {
     const ticket = callNative(() =>
       addon().startOperation(

@@ -52,7 +52,7 @@ export class NativeStore implements Store {
     return awaitNative(() => addon().awaitInStore(this.handle, key, timeoutMs));
   }
 
-  /** The value of a key, or undefined while nobody has set it. */
+  /** The value of a key, or undefined while no rank has set it. */
   find(key: string): Uint8Array | undefined {
     return callNative(() => addon().findInStore(this.handle, key));
   }

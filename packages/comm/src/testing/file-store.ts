@@ -21,7 +21,7 @@ export class FileStore implements Store {
     const deadline = performance.now() + timeoutMs;
     const nothing = new Int32Array(new SharedArrayBuffer(4));
     while (!existsSync(this.#pathOf(key))) {
-      if (performance.now() > deadline) throw new CommunicationError('MTL_TIMEOUT', `nobody set ${key}`);
+      if (performance.now() > deadline) throw new CommunicationError('MTL_TIMEOUT', `no rank set ${key}`);
       Atomics.wait(nothing, 0, 0, 5);
     }
     return readFileSync(this.#pathOf(key));

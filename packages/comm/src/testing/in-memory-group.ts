@@ -36,8 +36,8 @@ const operations: readonly CommunicationOperation[] = [
   ...(['allToAll', 'send', 'receive', 'barrier'] as const),
 ];
 
-/** What a member contributes to an operation: the same bytes to everybody, or a part for each. */
-interface Exchange {
+/** What a member contributes to an operation: the same bytes for all, or a part for each. */
+interface Operation {
   readonly operation: CommunicationOperation;
   readonly description: string;
   readonly sequence: string;
@@ -45,7 +45,7 @@ interface Exchange {
   readonly valuesFor: (member: number) => TypedArray | undefined;
   /** Members whose values are waited for. */
   readonly from: readonly number[];
-  /** Takes what came, by member; this rank's own included where it has any. */
+  /** Takes the received values by member; this rank's own included where it has any. */
   readonly finish: (values: readonly (ArrayBufferLike | undefined)[]) => void;
 }
 
@@ -187,19 +187,19 @@ export class InMemoryGroup implements ProcessGroup {
 
   #collective(
     operation: CommunicationOperation,
-    exchange: Pick<Exchange, 'description' | 'valuesFor' | 'finish'>,
+    call: Pick<Operation, 'description' | 'valuesFor' | 'finish'>,
   ): Work {
     return this.#start({
-      ...exchange,
+      ...call,
       operation,
-      description: `${operation} ${exchange.description}`,
+      description: `${operation} ${call.description}`,
       sequence: `collective ${this.#numCollectives++}`,
       from: this.ranks.map((_, member) => member),
     });
   }
 
-  #start(exchange: Exchange): Work {
-    const { operation, description, sequence, valuesFor, from } = exchange;
+  #start(call: Operation): Work {
+    const { operation, description, sequence, valuesFor, from } = call;
     const tag = `${this.name} [${this.ranks.join(',')}] ${sequence}`;
     const count = this.#counts[operation];
     count.calls += 1;
@@ -216,9 +216,9 @@ export class InMemoryGroup implements ProcessGroup {
       const started = performance.now();
       const received = this.ranks.map((_, member) => {
         if (member === this.rank) return own;
-        return from.includes(member) ? this.#receive(member, { tag, exchange }) : undefined;
+        return from.includes(member) ? this.#receive(member, { tag, call }) : undefined;
       });
-      exchange.finish(received);
+      call.finish(received);
       count.waitedSeconds += (performance.now() - started) / 1000;
       done = true;
     };
@@ -233,9 +233,9 @@ export class InMemoryGroup implements ProcessGroup {
     };
   }
 
-  #receive(member: number, { tag, exchange }: { tag: string; exchange: Exchange }): ArrayBufferLike {
+  #receive(member: number, { tag, call }: { tag: string; call: Operation }): ArrayBufferLike {
     const { channels, timeoutMs } = this.#options;
-    const { operation, sequence, description } = exchange;
+    const { operation, sequence, description } = call;
     const peer = this.ranks[member]!;
     const message = channels.receive(peer, tag, timeoutMs);
     const details = { rank: peer, group: this.name, operation, sequence, waitedMs: timeoutMs };
@@ -302,7 +302,7 @@ function combine(
   }
   const { toValue, toBits } = conversionOf(dtype);
   const choose = { sum: (a: number, b: number) => a + b, max: Math.max, min: Math.min }[operation];
-  // sums of integers are exact in a double, and the typed array they go into wraps them as native code does
+  // sums of integers are exact in float64, and the typed array they go into wraps them as native code does
   const isExact = dtype === 'float64' || dtype === 'int32' || dtype === 'uint8';
   const round = isExact ? (value: number): number => value : Math.fround;
   const numbers = parts as Exclude<TypedArray, BigInt64Array>[];

@@ -26,7 +26,7 @@ export async function runRank({ module, argument, join }: RunRankOptions): Promi
     print({ error: { message, ...known }, at: Date.now() });
     // the failure must reach the others through the operation, not through an orderly end
     process.exitCode = 1;
-    // what communication says reaches each of them by itself, with the operation that it waited for
+    // a communication error reaches each rank through its own operation, with its details
     if (!(error instanceof CommunicationError)) world?.abort(error as Error);
   }
 }

@@ -17,7 +17,7 @@ export interface GpuEngineChoice {
   readonly name: JobEngineName;
   /** Whether two ranks are on one GPU. */
   readonly sharesGpu: boolean;
-  /** What was chosen and why, for whoever starts the job. */
+  /** What was chosen and why, for the user who starts the job. */
   readonly message: string;
 }
 

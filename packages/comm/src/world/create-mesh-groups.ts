@@ -12,7 +12,7 @@ export interface MeshGroups {
   readonly pp: ProcessGroup;
   /** dp and cp: the ranks that hold the same parameters, over which gradients are reduced. */
   readonly dpCp: ProcessGroup;
-  /** tp and cp: the ranks over which the tokens and features of one micro-batch are spread. */
+  /** tp and cp: the ranks over which the tokens and features of one micro-batch are sharded. */
   readonly tpCp: ProcessGroup;
   /** tp and pp: the ranks that hold one copy of the model together. */
   readonly model: ProcessGroup;

@@ -23,7 +23,7 @@ export interface GpuEngineOptions {
 export function gpuEngine(options: GpuEngineOptions): EngineFactory {
   return (context: EngineContext): Engine | Promise<Engine> => {
     const { asked } = options;
-    const ranks = exchange(describeOwn(asked), { ...context, timeoutMs: options.joinTimeoutMs });
+    const ranks = gatherDescriptions(describeOwn(asked), { ...context, timeoutMs: options.joinTimeoutMs });
     const { numNodes } = context.environment;
     const { name, sharesGpu, message } = chooseGpuEngine(ranks, { asked, numNodes });
     options.onMessage(message);
@@ -51,7 +51,10 @@ function describeOwn(asked: JobEngineName | undefined): RankOnGpu {
 }
 
 /** What all ranks say, by rank. */
-function exchange(own: RankOnGpu, { store, environment, timeoutMs }: EngineContext): readonly RankOnGpu[] {
+function gatherDescriptions(
+  own: RankOnGpu,
+  { store, environment, timeoutMs }: EngineContext,
+): readonly RankOnGpu[] {
   const keyOf = (rank: number): string => `gpu/${rank}`;
   store.set(keyOf(environment.rank), new TextEncoder().encode(JSON.stringify(own)));
   return Array.from({ length: environment.worldSize }, (_, rank) =>

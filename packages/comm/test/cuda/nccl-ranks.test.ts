@@ -14,18 +14,16 @@ const { title, problem, isEmulated } = findGpu();
 const addon =
   process.env.MTL_COMM_ADDON ?? fileURLToPath(new URL('../../build/Release/mtl_comm.node', import.meta.url));
 /** What stands in for NVIDIA's libraries, built beside the addon where nccl.h was found. */
-const doubles = ['nccl-process-doubles', 'nccl-doubles'].map((folder) => join(dirname(addon), folder));
-const hasDoubles = existsSync(join(doubles[0]!, 'libnccl.so.2'));
-// a card has the real libraries, an emulated device the doubles
+const fakes = ['nccl-process-fakes', 'nccl-fakes'].map((folder) => join(dirname(addon), folder));
+const hasFakes = existsSync(join(fakes[0]!, 'libnccl.so.2'));
+// a GPU has the real libraries, an emulated device the fakes
 const lacking = isEmulated
-  ? hasDoubles
+  ? hasFakes
     ? undefined
     : 'no nccl.h when it was built'
   : ncclProblem()?.split('\n')[0];
 const why = problem ?? lacking;
-const libraries = isEmulated
-  ? { MTL_CUDA_LIBS: [...doubles, process.env.MTL_CUDA_LIBS ?? ''].join(':') }
-  : {};
+const libraries = isEmulated ? { MTL_CUDA_LIBS: [...fakes, process.env.MTL_CUDA_LIBS ?? ''].join(':') } : {};
 const directory = mkdtempSync(join(tmpdir(), 'mtl-nccl-'));
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
@@ -39,7 +37,7 @@ async function run(
     MTL_STORE_PORT: String(await freePort()),
     MTL_JOB_SECRET: 'the secret of a test',
     ...libraries,
-    MTL_NCCL_DOUBLE_DIRECTORY: directory,
+    MTL_NCCL_FAKE_DIRECTORY: directory,
     MTL_EMULATED_DEVICES: String(numDevices),
     ...more,
   };
@@ -51,12 +49,13 @@ async function run(
   return await startJoiningRanks('join-on-gpu.ts', ranks).finished;
 }
 
-// a card's context and NCCL's first communicator take seconds, which must not be those that are waited for
+// a GPU's context and NCCL's first communicator take seconds, which must not count towards the time-outs of
+// the test
 const timeoutSeconds = isEmulated ? 3 : 30;
 
 const shared = { MTL_NCCL_SHARE_GPU: '1', BACKEND: 'nccl' };
 
-describe.skipIf(why !== undefined)(`ranks over NCCL (${why ?? (isEmulated ? 'doubles' : title)})`, () => {
+describe.skipIf(why !== undefined)(`ranks over NCCL (${why ?? (isEmulated ? 'fakes' : title)})`, () => {
   it.skipIf(!isEmulated)('choose it where each has a GPU of its own', async () => {
     for (const { stdout, stderr, status } of await run({}, { numDevices: 2 })) {
       expect(stderr).toBe('');

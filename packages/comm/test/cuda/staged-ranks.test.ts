@@ -47,7 +47,7 @@ const backends = [
   { BACKEND: 'local', engine: 'staged+local', isSkipped: false },
   { BACKEND: 'gloo', engine: 'staged+gloo', isSkipped: lacksGloo },
 ];
-// a card's first context takes seconds, which must not be those that are waited for
+// a GPU's first context takes seconds, which must not count towards the time-outs of the test
 const timeout = isEmulated ? { ms: '1500', text: '1.5' } : { ms: '15000', text: '15' };
 
 describe.skipIf(problem !== undefined)(

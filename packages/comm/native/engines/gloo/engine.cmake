@@ -15,7 +15,7 @@ elseif(NOT MTL_SANITIZE)
     message(STATUS "gloo engine: libmtl_comm_gloo.so, against Gloo ${Gloo_VERSION}")
     add_library(mtl_comm_gloo SHARED ${GLOO_SHIM})
     target_link_libraries(mtl_comm_gloo PRIVATE gloo)
-    # a thread of Gloo may outlive whoever opened the library
+    # a thread of Gloo may outlive the code that opened the library
     target_link_options(mtl_comm_gloo PRIVATE -Wl,-z,nodelete)
   else()
     message(STATUS "gloo engine: left out, the shim does not compile against the installed Gloo ${Gloo_VERSION}")

@@ -75,7 +75,7 @@ void GlooCollectives::combine(uint64_t index, const Values& values, const void* 
 Status GlooCollectives::all_reduce_direct(char* data, const Values& values, Call* call) {
   const Chunks chunks(values, kChunkBytes);
   reserve(chunks.most_bytes());
-  Exchange exchanges[2];
+  PendingTransfers pending[2];
   const auto start = [&](uint64_t index) {
     std::vector<Transfer> transfers;
     for (int other = 0; other < size(); ++other) {
@@ -84,12 +84,12 @@ Status GlooCollectives::all_reduce_direct(char* data, const Values& values, Call
       transfers.push_back({member, Channel::kData, false, scratch(index, other), chunks.bytes(index)});
       transfers.push_back({member, Channel::kData, true, data + chunks.at(index), chunks.bytes(index)});
     }
-    return mesh_->start(transfers, call, &exchanges[index % 2]);
+    return mesh_->start(transfers, call, &pending[index % 2]);
   };
   MTL_RETURN_IF_ERROR(start(0));
   for (uint64_t index = 0; index < chunks.number(); ++index) {
     if (index + 1 < chunks.number()) MTL_RETURN_IF_ERROR(start(index + 1));
-    MTL_RETURN_IF_ERROR(mesh_->finish(&exchanges[index % 2], call));
+    MTL_RETURN_IF_ERROR(mesh_->finish(&pending[index % 2], call));
     char* own = data + chunks.at(index);
     combine(index, {chunks.length(index), values.dtype, values.reduction}, own, own);
   }
@@ -101,7 +101,7 @@ Status GlooCollectives::all_reduce_in_parts(char* data, const Values& values, Ca
   const Chunks chunks(values, kChunkBytes * static_cast<uint64_t>(size()));
   const size_t element = chunks.element;
   reserve(kChunkBytes);
-  Exchange scatters[2], gathers[2];
+  PendingTransfers scatters[2], gathers[2];
   // parts of the chunk to those who add them up, their parts of ours
   const auto scatter = [&](uint64_t index) {
     std::vector<Transfer> transfers;
@@ -147,7 +147,7 @@ Status GlooCollectives::reduce_scatter(const void* input, void* output, const Va
   const char* parts = static_cast<const char*>(input);
   const auto part = [&](int index) { return parts + static_cast<uint64_t>(index) * values.count * chunks.element; };
   reserve(chunks.most_bytes());
-  Exchange exchanges[2];
+  PendingTransfers pending[2];
   const auto start = [&](uint64_t index) {
     std::vector<Transfer> transfers;
     for (int other = 0; other < size(); ++other) {
@@ -156,12 +156,12 @@ Status GlooCollectives::reduce_scatter(const void* input, void* output, const Va
       transfers.push_back({member, Channel::kData, false, scratch(index, other), chunks.bytes(index)});
       transfers.push_back({member, Channel::kData, true, sendable(part(other) + chunks.at(index)), chunks.bytes(index)});
     }
-    return mesh_->start(transfers, call, &exchanges[index % 2]);
+    return mesh_->start(transfers, call, &pending[index % 2]);
   };
   if (chunks.number() > 0) MTL_RETURN_IF_ERROR(start(0));
   for (uint64_t index = 0; index < chunks.number(); ++index) {
     if (index + 1 < chunks.number()) MTL_RETURN_IF_ERROR(start(index + 1));
-    MTL_RETURN_IF_ERROR(mesh_->finish(&exchanges[index % 2], call));
+    MTL_RETURN_IF_ERROR(mesh_->finish(&pending[index % 2], call));
     combine(index, {chunks.length(index), values.dtype, values.reduction}, part(own_) + chunks.at(index),
             static_cast<char*>(output) + chunks.at(index));
   }

@@ -1,7 +1,7 @@
 // Collectives over the connections of a mesh, for all members of a group or some of them. Every pair of
-// members exchanges directly what the one has and the other needs: as many bytes as a ring, in one trip each,
-// and every sum is made in member order by one member (or by all, from the same numbers), so all get the same
-// bits whatever the timing.
+// members sends and receives directly: as many bytes as a ring, in one trip each. Every sum is computed in
+// member order by one member (or by all, from the same numbers), so all get the same bits whatever the
+// timing.
 //
 // Nothing here compares descriptions: GlooMesh::agree does, before.
 #pragma once

@@ -224,7 +224,7 @@ bool GlooMesh::await_description(int member, std::string* error) {
 Status GlooMesh::connect_for(int member, Call* call) {
   Peer& peer = *peers_[static_cast<size_t>(member)];
   if (peer.is_connected.load(std::memory_order_acquire)) return ok_status();
-  // whoever holds it polls the job's state too and gives up in time
+  // the thread that holds it polls the job's state too and gives up in time
   const std::lock_guard<std::mutex> lock(peer.connecting);
   if (peer.is_connected.load(std::memory_order_acquire)) return ok_status();
   Limits limits;
@@ -238,24 +238,24 @@ Status GlooMesh::connect_for(int member, Call* call) {
   return connect_all({member}, limits);
 }
 
-Status GlooMesh::begin(const Transfer& transfer, Call* call, Exchange* exchange) {
+Status GlooMesh::begin(const Transfer& transfer, Call* call, PendingTransfers* pending) {
   if (transfer.bytes == 0) return ok_status();
   MTL_RETURN_IF_ERROR(connect_for(transfer.member, call));
   char error[MTL_GLOO_ERROR_BYTES] = "";
   MtlGlooTransfer* started = api_->start(context_, transfer.member, static_cast<uint64_t>(transfer.channel),
                                          transfer.is_send ? 1 : 0, transfer.data, transfer.bytes, error);
   if (started == nullptr) return lost(transfer.member, error, call);
-  exchange->started_.push_back({transfer.member, {started, Exchange::Drop{api_}}});
+  pending->started_.push_back({transfer.member, {started, PendingTransfers::Drop{api_}}});
   const bool is_data = transfer.channel == Channel::kData || transfer.channel == Channel::kMessage;
   if (transfer.is_send && is_data) call->sent_bytes += transfer.bytes;
   return ok_status();
 }
 
-Status GlooMesh::start(const std::vector<Transfer>& transfers, Call* call, Exchange* exchange) {
+Status GlooMesh::start(const std::vector<Transfer>& transfers, Call* call, PendingTransfers* pending) {
   // receives first: a message that is awaited travels without asking
   for (const bool is_send : {false, true}) {
     for (const Transfer& transfer : transfers) {
-      if (transfer.is_send == is_send) MTL_RETURN_IF_ERROR(begin(transfer, call, exchange));
+      if (transfer.is_send == is_send) MTL_RETURN_IF_ERROR(begin(transfer, call, pending));
     }
   }
   return ok_status();
@@ -264,8 +264,8 @@ Status GlooMesh::start(const std::vector<Transfer>& transfers, Call* call, Excha
 // How long after its time-out an operation listens for a member that knows better who is late.
 static int64_t hearsay_ns(const GroupIdentity& group) { return std::min<int64_t>(group.timeout_ns / 5, 1000 * kMillisecond); }
 
-Status GlooMesh::finish(Exchange* exchange, Call* call) {
-  std::vector<Exchange::Started>& started = exchange->started_;
+Status GlooMesh::finish(PendingTransfers* pending, Call* call) {
+  std::vector<PendingTransfers::Started>& started = pending->started_;
   for (size_t index = 0; index < started.size();) {
     char error[MTL_GLOO_ERROR_BYTES] = "";
     const int64_t left = call->deadline_ns() - now_ns();
@@ -296,29 +296,29 @@ Status GlooMesh::finish(Exchange* exchange, Call* call) {
 }
 
 Status GlooMesh::run(const std::vector<Transfer>& transfers, Call* call) {
-  Exchange exchange;
-  MTL_RETURN_IF_ERROR(start(transfers, call, &exchange));
-  return finish(&exchange, call);
+  PendingTransfers pending;
+  MTL_RETURN_IF_ERROR(start(transfers, call, &pending));
+  return finish(&pending, call);
 }
 
 Status GlooMesh::agree(const std::vector<int>& members, Call* call) {
   Description own = call->operation->description;
-  Exchange exchange;
+  PendingTransfers pending;
   std::vector<Transfer> sends;
   for (const int member : members) {
     if (member != group_.rank) sends.push_back({member, Channel::kAgreement, true, &own, sizeof(own)});
   }
-  MTL_RETURN_IF_ERROR(start(sends, call, &exchange));
+  MTL_RETURN_IF_ERROR(start(sends, call, &pending));
   for (const Transfer& send : sends) {
     Peer& peer = *peers_[static_cast<size_t>(send.member)];
     std::string error;
     if (peer.agreement == nullptr && !await_description(send.member, &error)) {
       return lost(send.member, error.c_str(), call);
     }
-    exchange.started_.push_back({send.member, {peer.agreement, Exchange::Drop{api_}}});
+    pending.started_.push_back({send.member, {peer.agreement, PendingTransfers::Drop{api_}}});
     peer.agreement = nullptr;
   }
-  MTL_RETURN_IF_ERROR(finish(&exchange, call));
+  MTL_RETURN_IF_ERROR(finish(&pending, call));
   for (const Transfer& send : sends) {
     Peer& peer = *peers_[static_cast<size_t>(send.member)];
     if (!(peer.description == own)) return call->mismatch(send.member, peer.description);

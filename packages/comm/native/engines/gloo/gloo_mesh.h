@@ -32,11 +32,11 @@ struct Transfer {
 };
 
 // Transfers under way. Their memory must stay until this is destroyed.
-class Exchange {
+class PendingTransfers {
  public:
-  Exchange() = default;
-  Exchange(Exchange&&) = default;
-  Exchange& operator=(Exchange&&) = default;
+  PendingTransfers() = default;
+  PendingTransfers(PendingTransfers&&) = default;
+  PendingTransfers& operator=(PendingTransfers&&) = default;
 
  private:
   friend class GlooMesh;
@@ -70,9 +70,9 @@ class GlooMesh {
   Status connect(std::vector<std::string> addresses, const std::vector<int>& members);
 
   // Begins transfers, after connecting where that is needed. Counts what is sent on the data channels.
-  Status start(const std::vector<Transfer>& transfers, Call* call, Exchange* exchange);
+  Status start(const std::vector<Transfer>& transfers, Call* call, PendingTransfers* pending);
   // Waits until all are done.
-  Status finish(Exchange* exchange, Call* call);
+  Status finish(PendingTransfers* pending, Call* call);
   Status run(const std::vector<Transfer>& transfers, Call* call);
 
   // Exchanges the descriptions of a collective with `members` and compares them: when it succeeds, all of
@@ -93,7 +93,7 @@ class GlooMesh {
   Status connect_for(int member, Call* call);
   bool adopt(int member, std::string* error);
   bool await_description(int member, std::string* error);
-  Status begin(const Transfer& transfer, Call* call, Exchange* exchange);
+  Status begin(const Transfer& transfer, Call* call, PendingTransfers* pending);
   // Puts what the others have announced, or their death, into the job's abort state.
   void look_at_notices();
   Status lost(int member, const char* error, Call* call);

@@ -154,17 +154,17 @@ Status HierarchicalCommunicator::broadcast(const Operation& operation, Call* cal
     return in_host({OperationKind::kBroadcast, data, data, bytes, bytes, DType::kUint8, Reduction::kSum,
                     static_cast<int>(place)}, call);
   };
-  const auto exchange = [&] {
+  const auto communicate = [&] {
     return between_hosts(
         call, [&](Call* inner) { return peers_.broadcast(data, bytes, static_cast<int>(root_host), inner); });
   };
   if (topology_.is_even) {
-    if (static_cast<size_t>(topology_.own_place) == root_place) MTL_RETURN_IF_ERROR(exchange());
+    if (static_cast<size_t>(topology_.own_place) == root_place) MTL_RETURN_IF_ERROR(communicate());
     return share(root_place);
   }
   const bool is_root_host = static_cast<size_t>(topology_.own_host) == root_host;
   if (is_root_host) MTL_RETURN_IF_ERROR(share(root_place));
-  if (!peers_.members().empty()) MTL_RETURN_IF_ERROR(exchange());
+  if (!peers_.members().empty()) MTL_RETURN_IF_ERROR(communicate());
   return is_root_host ? ok_status() : share(0);
 }
 

@@ -3,8 +3,8 @@
 // When every host has as many members, ranks of the same place on their hosts are peers. A reduction is
 // scattered within the host, combined among peers and gathered within the host, so that every byte crosses
 // the network once and all ranks of a host send at the same time. Otherwise one rank of each host, its
-// leader, exchanges for the others (all-reduce, broadcast, barrier), and the operations that move different
-// bytes for everybody go directly between all members.
+// leader, communicates for the others (all-reduce, broadcast, barrier), and the operations that move
+// different bytes for each member run directly between all members.
 //
 // Order of summation: over the members of a host by rank, then over hosts by the rank of their first member;
 // 16-bit floats travel as float32 between the two and are rounded once. Where members do not combine before
@@ -29,8 +29,8 @@ struct Topology {
 
   int num_hosts() const { return static_cast<int>(hosts.size()); }
   const std::vector<int>& own_members() const { return hosts[static_cast<size_t>(own_host)]; }
-  // Members with which this one exchanges collectives over the network, itself included; empty for followers
-  // of a leader.
+  // Members with which this one runs collectives over the network, itself included; empty for followers of a
+  // leader.
   std::vector<int> peers() const;
 };
 
@@ -58,11 +58,11 @@ class HierarchicalCommunicator : public Communicator {
     int root = -1;
   };
 
-  // The stages of a collective. Whoever waits within the host sees who has not come, and whether that member
-  // waits for another host itself; so it speaks first. Whoever waits for another host waits a little longer,
-  // since its peer may be waiting within that host; and who waits for a member that waits for another host,
-  // longer still. So the rank that is to blame is reported by those who wait for it, not by those who wait
-  // for them.
+  // The stages of a collective. A member that waits within the host sees which member is missing, and whether
+  // that member waits for another host itself, so it times out first. A member that waits for another host
+  // waits a little longer, since its peer may be waiting within that host; one that waits for a member that
+  // waits for another host, longer still. So the missing rank is reported by the ranks that wait for it, not
+  // by those that wait for them.
   Status in_host(const LocalStep& step, Call* call);
   Status between_hosts(Call* call, const std::function<Status(Call*)>& body);
   Status agree(Call* call);

@@ -37,7 +37,7 @@ class HostBoard {
 
   // Tells the others of this host why the job ends; the first reason stays.
   void write_abort(const Failure& reason);
-  // Whether somebody did, and why.
+  // Whether a rank did, and why.
   bool read_abort(Failure* reason) const;
 
   // From now on the end of this process is no failure.

@@ -6,7 +6,8 @@
 namespace mtl::comm::local {
 namespace {
 
-// Up to here an all-reduce is not cut between members: one step instead of two matters more than its bytes.
+// Up to here an all-reduce is not divided between members: one step instead of two matters more than its
+// bytes.
 constexpr uint64_t kSmallBytes = 1024;
 
 const char* at(const void* base, uint64_t bytes) { return static_cast<const char*>(base) + bytes; }
@@ -21,7 +22,7 @@ LocalCommunicator::Plan LocalCommunicator::plan_of(const Operation& operation) c
   plan.count = operation.description.count;
   plan.chunk = layout_.buffer_bytes / element;
   if (operation.kind == OperationKind::kReduceScatter || operation.kind == OperationKind::kAllToAll) {
-    plan.count /= members;  // a part is cut; a step holds a piece for everybody
+    plan.count /= members;  // each part is divided; a step has a slice for each member
     plan.chunk = layout_.buffer_bytes / (element * members);
   }
   plan.num_chunks = plan.count == 0 ? 1 : (plan.count + plan.chunk - 1) / plan.chunk;

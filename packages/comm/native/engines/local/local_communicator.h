@@ -3,10 +3,10 @@
 // Collectives go in steps with one barrier each. At a step every member copies a chunk of its input into its
 // buffer and arrives; when all have arrived, members read each other's buffers. With three buffers a member
 // can fill the next one before it has read the last, so a slow copy of one hides behind the work of others.
-// Large all-reduces of three and more members are cut: each reduces its slice of the chunk, a step later the
-// others copy the result, so that a member hands over 2 (n-1)/n of its bytes as a ring does. Sums are made in
-// rank order by exactly one piece of code, whoever comes first: results do not depend on timing, and all
-// members get the same bits.
+// Large all-reduces of three and more members are divided: each member reduces its slice of the chunk, a step
+// later the others copy the result, so that a member sends 2 (n-1)/n of its bytes as a ring does. Sums are
+// computed in rank order by one function, in whatever order members arrive: results do not depend on timing,
+// and all members get the same bits.
 #pragma once
 
 #include "engines/local/group_layout.h"
@@ -49,9 +49,9 @@ class LocalCommunicator : public Communicator {
   void set_patience(int64_t patience_ns) { patience_ns_ = patience_ns; }
 
  private:
-  // How an operation is cut into steps.
+  // How an operation is divided into steps.
   struct Plan {
-    uint64_t count = 0;       // elements of the dimension that is cut
+    uint64_t count = 0;       // elements of the dimension that is divided
     uint64_t chunk = 0;       // elements of it per step
     uint64_t num_chunks = 1;
     bool is_sliced = false;   // an all-reduce in two stages

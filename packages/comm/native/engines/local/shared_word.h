@@ -85,7 +85,7 @@ WaitResult wait_on(SharedWord* word, const WaitLimits& limits, const Reached& re
     const uint32_t seen = word->value.load();
     if (reached()) return WaitResult::kReached;
     *failure = check();
-    // what came before the failure counts: an operation whose data is there succeeds
+    // data that arrived before the failure counts: an operation that has all its data succeeds
     if (!failure->ok()) return reached() ? WaitResult::kReached : WaitResult::kFailed;
     const int64_t left = limits.deadline_ns - now_ns();
     if (left <= 0) return reached() ? WaitResult::kReached : WaitResult::kTimedOut;

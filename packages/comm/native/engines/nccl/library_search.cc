@@ -34,7 +34,7 @@ std::string python_packages() {
   return text;
 }
 
-// One search: tries paths one by one and remembers what came of each.
+// One search: tries paths one by one and records the result of each.
 class Search {
  public:
   Search(const LibraryRequest& request, LoadedLibrary* library) : request_(request), library_(library) {}

@@ -21,9 +21,8 @@ struct LoadedLibrary {
   std::string path;
 };
 
-// Fails with MTL_NCCL_NOT_FOUND, listing every path that was tried and why it failed. A library that lies in
-// a directory of MTL_CUDA_LIBS and cannot be opened is a failure too: whoever named the directory meant that
-// file.
+// Fails with MTL_NCCL_NOT_FOUND, listing every path that was tried and why it failed. A library in a
+// directory of MTL_CUDA_LIBS that cannot be opened is a failure too: the user named that directory.
 Status load_library(const LibraryRequest& request, LoadedLibrary* library);
 
 }  // namespace mtl::comm::nccl

@@ -1,13 +1,13 @@
-// The engine of GPUs whose ranks NCCL does not serve, such as several that share one card: tensors go through
+// The engine of GPUs whose ranks NCCL does not serve, such as several that share one GPU: tensors go through
 // pinned memory of the host and over an engine of the host (`local` or `gloo`), whose sums they get. Host
 // tensors go straight to that engine.
 //
 // An operation on device memory:
 //   begin    (the program's thread, never blocks) notes in an event what the compute stream has been given; the
 //            communication stream waits for it and copies the input to pinned memory
-//   execute  (the queue's own thread, or whoever waits) waits on the host for that copy, lets the host's engine exchange,
-//            enqueues the copy of the result on the copy stream, and makes the compute stream wait for it;
-//            the device holds it up where the program records a graph of that stream meanwhile
+//   execute  (the queue's own thread, or the one that waits) waits on the host for that copy, runs the operation on the
+//            host's engine, enqueues the copy of the result on the copy stream, and makes the compute stream
+//            wait for it; the device holds it up where the program records a graph of that stream meanwhile
 //            (mtl/device_api.h)
 // The copies to the device have a stream of their own: behind a copy to the host that waits for kernels, a
 // result that is there already would come late.

@@ -1,8 +1,8 @@
-// Everything that can go wrong, against the doubles. Time-outs here are short; nothing depends on how long
+// Everything that can go wrong, against the fakes. Time-outs here are short; nothing depends on how long
 // they are.
-#include "tests/nccl/world_of_doubles.h"
+#include "tests/nccl/fake_world.h"
 
-#ifdef MTL_NCCL_DOUBLES
+#ifdef MTL_NCCL_FAKES
 
 #include <nccl.h>
 
@@ -34,7 +34,7 @@ NCCL_TEST(a_rank_that_never_comes_is_named) {
     const Status next = wait(group->start(barrier()));
     EXPECT_STATUS(failed_with(next, "MTL_TIMEOUT") && contains(next, "collective 1"), next);
   }
-  EXPECT(doubles().count(kDoubleCommunicators) == 0);
+  EXPECT(fakes().count(kFakeCommunicators) == 0);
 }
 
 NCCL_TEST(a_rank_that_does_not_start_the_operation_is_named) {
@@ -62,31 +62,31 @@ NCCL_TEST(a_rank_that_does_not_start_the_operation_is_named) {
 }
 
 NCCL_TEST(connecting_that_never_ends_is_a_time_out) {
-  const Setting hangs(kDoubleInitHangs, 1);
+  const Setting hangs(kFakeInitHangs, 1);
   MemoryStore store;
   expect_both(&store);
-  const int aborts = doubles().count(kDoubleAborts);
+  const int aborts = fakes().count(kFakeAborts);
   run_ranks(2, [](Rank* self) {
     const std::unique_ptr<Group> group = self->group("connecting", {0, 1}, 0.4);
     const Status status = wait(group->start(barrier()));
     EXPECT_STATUS(failed_with(status, "MTL_TIMEOUT"), status);
     EXPECT_STATUS(contains(status, "all members started it, but NCCL did not end it within 0.4 s"), status);
   }, &store);
-  EXPECT(doubles().count(kDoubleAborts) - aborts == 2);
+  EXPECT(fakes().count(kFakeAborts) - aborts == 2);
 }
 
 NCCL_TEST(a_device_that_hangs_is_a_time_out_and_is_aborted) {
-  const Setting hangs(kDoubleKernelHangs, 1);
+  const Setting hangs(kFakeKernelHangs, 1);
   MemoryStore store;
   expect_both(&store);
-  const int aborts = doubles().count(kDoubleAborts);
+  const int aborts = fakes().count(kFakeAborts);
   run_ranks(2, [](Rank* self) {
     const std::unique_ptr<Group> group = self->group("hanging", {0, 1}, 0.4);
     const Status status = wait(group->start(barrier()));
     EXPECT_STATUS(failed_with(status, "MTL_TIMEOUT") && status.failure().rank == -1, status);
     EXPECT_STATUS(contains(status, "barrier (collective 0)") && contains(status, "all members started it"), status);
   }, &store);
-  EXPECT(doubles().count(kDoubleAborts) - aborts == 2);
+  EXPECT(fakes().count(kFakeAborts) - aborts == 2);
 }
 
 NCCL_TEST(two_sizes_are_a_mismatch_that_shows_both) {
@@ -128,7 +128,7 @@ NCCL_TEST(messages_of_two_sizes_are_a_mismatch) {
 }
 
 NCCL_TEST(an_abort_of_the_job_ends_every_wait_with_its_reason) {
-  for (const MtlDoubleSetting hang : {kDoubleInitHangs, kDoubleKernelHangs}) {
+  for (const MtlFakeSetting hang : {kFakeInitHangs, kFakeKernelHangs}) {
     const Setting hangs(hang, 1);
     run_ranks(2, [](Rank* self) {
       const std::unique_ptr<Group> group = self->group("aborted", {0, 1});
@@ -153,11 +153,11 @@ NCCL_TEST(an_error_that_nccl_reports_reaches_the_program) {
   run_ranks(1, [](Rank* self) {
     const std::unique_ptr<Group> group = self->group("reported", {0});
     EXPECT(wait(group->start(barrier())).ok());
-    const Setting hangs(kDoubleKernelHangs, 1);
-    const Setting broken(kDoubleAsyncError, ncclInternalError);
+    const Setting hangs(kFakeKernelHangs, 1);
+    const Setting broken(kFakeAsyncError, ncclInternalError);
     const Status status = wait(group->start(barrier()));
     EXPECT_STATUS(failed_with(status, "MTL_NCCL") && status.failure().rank == 0, status);
-    EXPECT_STATUS(contains(status, "NCCL: error of the double: last words"), status);
+    EXPECT_STATUS(contains(status, "NCCL: error of the fake: last words"), status);
     EXPECT_STATUS(contains(status, "barrier (collective 1)"), status);
   });
 }
@@ -166,8 +166,8 @@ NCCL_TEST(the_watchdog_names_the_dead_peer_before_nccl_blames_the_network) {
   run_ranks(1, [](Rank* self) {
     const std::unique_ptr<Group> group = self->group("remote", {0});
     EXPECT(wait(group->start(barrier())).ok());
-    const Setting broken(kDoubleAsyncError, ncclRemoteError);
-    const Setting hangs(kDoubleKernelHangs, 1);
+    const Setting broken(kFakeAsyncError, ncclRemoteError);
+    const Setting hangs(kFakeKernelHangs, 1);
     Group::Work work = group->start(barrier());
     EXPECT(!work.is_done());  // the error is there, and is not told yet
     Failure failure;
@@ -181,8 +181,8 @@ NCCL_TEST(the_watchdog_names_the_dead_peer_before_nccl_blames_the_network) {
   run_ranks(1, [](Rank* self) {
     const std::unique_ptr<Group> group = self->group("nameless", {0}, 60, 0.001);
     EXPECT(wait(group->start(barrier())).ok());
-    const Setting broken(kDoubleAsyncError, ncclRemoteError);
-    const Setting hangs(kDoubleKernelHangs, 1);
+    const Setting broken(kFakeAsyncError, ncclRemoteError);
+    const Setting hangs(kFakeKernelHangs, 1);
     const Status status = wait(group->start(barrier()));
     EXPECT_STATUS(failed_with(status, "MTL_NCCL") && status.failure().rank == -1, status);
   });
@@ -193,7 +193,7 @@ NCCL_TEST(an_argument_that_nccl_refuses_is_an_error_of_this_operation) {
     const std::unique_ptr<Group> group = self->group("refused", {0});
     std::vector<float> value = {1};
     OperationRequest asked = request(Kind::kAllReduce, &value, &value);
-    asked.dtype = DType::kUint8;  // the double does not sum these
+    asked.dtype = DType::kUint8;  // the fake does not sum these
     const Status status = wait(group->start(asked));
     EXPECT_STATUS(failed_with(status, "MTL_NCCL") && status.failure().operation == "allReduce", status);
   });
@@ -231,22 +231,22 @@ NCCL_TEST(closing_gives_up_what_is_under_way) {
 }
 
 NCCL_TEST(closing_while_nccl_holds_an_operation_stops_nccl_first) {
-  const Setting polls(kDoubleLaunchPolls, 1000000000);
+  const Setting polls(kFakeLaunchPolls, 1000000000);
   run_ranks(1, [](Rank* self) {
     std::vector<float> value = {1};
     std::unique_ptr<Group> group = self->group("held", {0});
-    const int aborts = doubles().count(kDoubleAborts), held = doubles().count(kDoubleHeld);
+    const int aborts = fakes().count(kFakeAborts), held = fakes().count(kFakeHeld);
     OperationRequest asked = request(Kind::kAllReduce, &value, &value);
-    asked.release = [&] { EXPECT(doubles().count(kDoubleAborts) == aborts + 1); };
+    asked.release = [&] { EXPECT(fakes().count(kFakeAborts) == aborts + 1); };
     group->start(asked);
-    while (doubles().count(kDoubleHeld) == held) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    while (fakes().count(kFakeHeld) == held) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     group.reset();
   });
 }
 
 NCCL_TEST(closing_lets_operations_end_that_the_program_counts_on) {
   Gate late;
-  const int aborts = doubles().count(kDoubleAborts);
+  const int aborts = fakes().count(kFakeAborts);
   run_ranks(2, [&](Rank* self) {
     std::unique_ptr<Group> group = self->group("counted on", {0, 1});
     std::vector<float> value = {1};
@@ -259,7 +259,7 @@ NCCL_TEST(closing_lets_operations_end_that_the_program_counts_on) {
     self->synchronize();
     EXPECT(value[0] == 2);
   });
-  EXPECT(doubles().count(kDoubleAborts) == aborts);
+  EXPECT(fakes().count(kFakeAborts) == aborts);
 }
 
 }  // namespace mtl::comm::nccl::tests

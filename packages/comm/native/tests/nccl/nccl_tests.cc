@@ -56,9 +56,9 @@ int main(int argc, char** argv) {
   const std::string name = "tests of the nccl engine (" + mtl::comm::nccl::nccl_build_text() + ")";
   mtl::testing::TestProgram program;
   program.name = name.c_str();
-#ifndef MTL_NCCL_DOUBLES
+#ifndef MTL_NCCL_FAKES
   program.at_end = [] {
-    std::printf("SKIPPED the tests of the nccl engine against doubles: %s\n", mtl::comm::nccl::nccl_build_text().c_str());
+    std::printf("SKIPPED the tests of the nccl engine against fakes: %s\n", mtl::comm::nccl::nccl_build_text().c_str());
   };
 #endif
   return mtl::testing::run_tests(argc, argv, program);

@@ -23,7 +23,7 @@ class MemoryStore {
  public:
   StoreAccess access();
   int num_keys(const std::string& part);  // keys that contain `part`
-  // A rank of the test is known to set a key that ends so: whoever looks for it finds it, however slow the
+  // Announces that a rank of the test sets a key with this end: searches for it succeed, however slow the
   // machine is.
   void expect_key(const std::string& end) { expected_.push_back(end); }
 

@@ -1,21 +1,21 @@
-// Results, order and overlap, against the doubles.
-#include "tests/nccl/world_of_doubles.h"
+// Results, order and overlap, against the fakes.
+#include "tests/nccl/fake_world.h"
 
-#ifdef MTL_NCCL_DOUBLES
+#ifdef MTL_NCCL_FAKES
 
 namespace mtl::comm::nccl::tests {
 
 using Kind = OperationKind;
 
 NCCL_TEST(libraries_are_described) {
-  const std::string text = describe(*doubles().libraries);
-  EXPECT(text.find("NCCL 2.30.7 at " MTL_NCCL_DOUBLES) == 0);
-  EXPECT(text.find("driver at " MTL_NCCL_DOUBLES) != std::string::npos);
+  const std::string text = describe(*fakes().libraries);
+  EXPECT(text.find("NCCL 2.30.7 at " MTL_NCCL_FAKES) == 0);
+  EXPECT(text.find("driver at " MTL_NCCL_FAKES) != std::string::npos);
 }
 
 NCCL_TEST(an_old_library_is_refused_with_its_version) {
-  doubles();
-  const Setting old(kDoubleVersion, 21708, 23007);
+  fakes();
+  const Setting old(kFakeVersion, 21708, 23007);
   std::shared_ptr<const NcclLibraries> libraries;
   const Status status = open_nccl_libraries(&libraries);
   EXPECT_STATUS(failed_with(status, "MTL_NCCL_VERSION"), status);
@@ -29,9 +29,9 @@ NCCL_TEST(a_device_that_is_not_there_is_an_error) {
   NcclOptions options;
   options.device = 99;
   std::unique_ptr<Communicator> communicator;
-  const Status status = connect_nccl(doubles().libraries, identity, options, &job, &communicator);
+  const Status status = connect_nccl(fakes().libraries, identity, options, &job, &communicator);
   EXPECT_STATUS(failed_with(status, "MTL_CUDA") && contains(status, "CUDA_ERROR_INVALID_DEVICE"), status);
-  EXPECT(doubles().live_objects() == 0);
+  EXPECT(fakes().live_objects() == 0);
 }
 
 NCCL_TEST(all_operations_of_three_ranks) {
@@ -66,7 +66,7 @@ NCCL_TEST(all_operations_of_three_ranks) {
 }
 
 NCCL_TEST(the_device_orders_compute_and_communication) {
-  const int before = doubles().count(kDoubleLaunches);
+  const int before = fakes().count(kFakeLaunches);
   Gate launched;
   std::atomic<int> num_started{0};
   run_ranks(2, [&](Rank* self) {
@@ -85,7 +85,7 @@ NCCL_TEST(the_device_orders_compute_and_communication) {
     self->synchronize();
     EXPECT(seen[0] == 3);
   });
-  EXPECT(doubles().count(kDoubleLaunches) - before == 4);
+  EXPECT(fakes().count(kFakeLaunches) - before == 4);
 }
 
 NCCL_TEST(a_barrier_waits_on_the_host) {
@@ -100,7 +100,7 @@ NCCL_TEST(a_barrier_waits_on_the_host) {
 }
 
 NCCL_TEST(operations_queue_up_while_nccl_is_still_connecting) {
-  const Setting polls(kDoubleLaunchPolls, 5);
+  const Setting polls(kFakeLaunchPolls, 5);
   run_ranks(2, [](Rank* self) {
     const std::unique_ptr<Group> group = self->group("slow", {0, 1});
     std::vector<std::vector<float>> values(8);
@@ -147,10 +147,10 @@ NCCL_TEST(collectives_of_all_groups_are_launched_in_the_order_of_the_program) {
     std::unique_ptr<Group> late;
     if (is_first) {
       late = self->group("late", {0, 1});  // the other one has not come yet
-      const int before = doubles().count(kDoubleLaunches);
+      const int before = fakes().count(kFakeLaunches);
       Group::Work of_late = late->start(request(Kind::kAllReduce, &a, &a));
       Group::Work of_early = early->start(request(Kind::kAllReduce, &b, &b));
-      EXPECT(doubles().count(kDoubleLaunches) == before);
+      EXPECT(fakes().count(kFakeLaunches) == before);
       started.open();
       EXPECT(of_early.wait().ok() && of_late.wait().ok());
     } else {
@@ -167,15 +167,15 @@ NCCL_TEST(collectives_of_all_groups_are_launched_in_the_order_of_the_program) {
 
 NCCL_TEST(what_goes_well_is_destroyed_in_order_and_leaves_no_description) {
   MemoryStore store;
-  const int destroyed = doubles().count(kDoubleDestroys), aborted = doubles().count(kDoubleAborts);
+  const int destroyed = fakes().count(kFakeDestroys), aborted = fakes().count(kFakeAborts);
   run_ranks(2, [](Rank* self) {
     const std::unique_ptr<Group> group = self->group("orderly", {0, 1});
     std::vector<float> value = {1};
     EXPECT(wait(group->start(request(Kind::kAllReduce, &value, &value))).ok());
     self->synchronize();
   }, &store);
-  EXPECT(doubles().count(kDoubleDestroys) - destroyed == 2);
-  EXPECT(doubles().count(kDoubleAborts) == aborted);
+  EXPECT(fakes().count(kFakeDestroys) - destroyed == 2);
+  EXPECT(fakes().count(kFakeAborts) == aborted);
   EXPECT(store.num_keys("stuck/") == 0 && store.num_keys("left/") == 2);
 }
 

@@ -73,7 +73,7 @@ NCCL_TEST(search_finds_by_name_and_says_where) {
   EXPECT(library.handle != nullptr && library.path.front() == '/');
 }
 
-#ifndef MTL_NCCL_DOUBLES
+#ifndef MTL_NCCL_FAKES
 NCCL_TEST(a_build_without_the_header_says_so) {
   std::shared_ptr<const NcclLibraries> libraries;
   const Status status = open_nccl_libraries(&libraries);

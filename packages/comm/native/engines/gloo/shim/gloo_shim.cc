@@ -32,7 +32,7 @@ void abort_wait(UnboundBuffer* buffer, bool is_send) {
 }
 
 // Interrupts waits that have lasted long enough: Gloo's own time-out would end every connection of the
-// context. Asleep while nobody waits.
+// context. Asleep while there are no waits.
 class Alarm {
  public:
   ~Alarm() {
@@ -48,7 +48,7 @@ class Alarm {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!thread_.joinable()) thread_ = std::thread(&Alarm::run, this);
     waits_.push_back({buffer, is_send, due});
-    // it looks again by itself before a later one is due
+    // its thread wakes up before a later one is due
     if (due < next_) changed_.notify_all();
   }
 

@@ -99,7 +99,7 @@ Status NcclCommunicator::add_channel(std::string name, std::vector<int> members,
   added->name = std::move(name);
   added->members = std::move(members);
   while (added->members[static_cast<size_t>(added->rank)] != group_.rank) ++added->rank;
-  // communication first: what waits for it is what nobody can do anything about
+  // communication has priority: nothing else can shorten the wait for it
   MTL_RETURN_IF_ERROR(nccl_.check(
       nccl_.cuStreamCreateWithPriority(&added->stream, CU_STREAM_NON_BLOCKING, priority_),
       "cuStreamCreateWithPriority"));
@@ -177,7 +177,7 @@ Status NcclCommunicator::execute(Operation* operation, Call* call) {
   records_.erase(found);
   Status status = wait_until_launched(record, &lock);
   if (record->stage == Record::Stage::kLaunched) {
-    // also after a failure: whoever uses this memory next on the compute stream comes after the communication
+    // also after a failure: the next use of this memory on the compute stream comes after the communication
     const Status joined = nccl_.check(
         nccl_.cuStreamWaitEvent(as_stream(options_.compute_stream), record->done, CU_EVENT_WAIT_DEFAULT),
         "cuStreamWaitEvent");

@@ -74,8 +74,8 @@ bool NcclCommunicator::tend(Channel* channel, Lock* lock) {
   return !channel->waiting.empty();
 }
 
-// Exchanges the unique id through the store and starts to connect. Nobody else touches a channel that is new,
-// so the calls that can take long are made without the lock.
+// Shares the unique id through the store and starts to connect. No other thread uses a new channel, so the
+// calls that can take long run without the lock.
 void NcclCommunicator::connect(Channel* channel, Lock* lock) {
   if (now_ns() < channel->next_look_ns) return;
   const std::string id_key = key("id/" + channel->name);

@@ -1,6 +1,6 @@
-// The nccl engine against the real libraries, on a card: two processes, on two GPUs where there are two, else
+// The nccl engine against the real libraries, on a GPU: two processes, on two GPUs where there are two, else
 // both on the same one. NCCL refuses that unless each claims a host of its own (NCCL_HOSTID; they then talk
-// through sockets), which NVIDIA does not support, but it lets one card show that launching, ordering, aborts
+// through sockets), which NVIDIA does not support, but it lets one GPU show that launching, ordering, aborts
 // and time-outs work. Prints one line per check; without a GPU or the libraries one line "SKIPPED" with the
 // reason, and ends with 77.
 #include <cuda.h>
@@ -217,9 +217,9 @@ int count_devices() {
     std::shared_ptr<const NcclLibraries> libraries;
     const Status status = open_nccl_libraries(&libraries);
     if (!status.ok()) {
-      std::printf("SKIPPED 1 test of the nccl engine on a card: %s\n", status.failure().message.c_str());
+      std::printf("SKIPPED 1 test of the nccl engine on a GPU: %s\n", status.failure().message.c_str());
     } else if (!driver.load() || driver.count(&count) != CUDA_SUCCESS || count == 0) {
-      std::printf("SKIPPED 1 test of the nccl engine on a card: the driver knows of no GPU\n");
+      std::printf("SKIPPED 1 test of the nccl engine on a GPU: the driver knows of no GPU\n");
     }
     std::fflush(stdout);
     _exit(count);

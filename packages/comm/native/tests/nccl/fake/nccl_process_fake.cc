@@ -1,6 +1,6 @@
-// A double of libnccl.so.2 whose members are processes: they leave what they give in files of the directory
-// that MTL_NCCL_DOUBLE_DIRECTORY names, and look there for what the others have left. Slow, and asynchronous
-// in earnest: an operation runs on the stream's thread of the double of libcuda.so.1, and ends only when all
+// A fake of libnccl.so.2 whose members are processes: they leave what they give in files of the directory
+// that MTL_NCCL_FAKE_DIRECTORY names, and look there for what the others have left. Slow, and asynchronous
+// in earnest: an operation runs on the stream's thread of the fake of libcuda.so.1, and ends only when all
 // members came, or by an abort. Sums of float32 only.
 #include <nccl.h>
 #include <sys/stat.h>
@@ -15,14 +15,14 @@
 #include <string>
 #include <vector>
 
-#include "double_control.h"
+#include "fake_control.h"
 
 namespace {
 
 using Bytes = std::vector<char>;
 
 std::string directory() {
-  const char* named = std::getenv("MTL_NCCL_DOUBLE_DIRECTORY");
+  const char* named = std::getenv("MTL_NCCL_FAKE_DIRECTORY");
   return named == nullptr ? "/tmp" : named;
 }
 
@@ -89,7 +89,7 @@ thread_local std::vector<std::function<void()>> group_sends, group_receives;
 thread_local CUstream group_stream = nullptr;
 
 void enqueue(CUstream stream, std::function<void()> work) {
-  mtl_double_enqueue(stream, [](void* argument) {
+  mtl_fake_enqueue(stream, [](void* argument) {
     const std::unique_ptr<std::function<void()>> owned(static_cast<std::function<void()>*>(argument));
     (*owned)();
   }, new std::function<void()>(std::move(work)));
@@ -138,7 +138,7 @@ ncclResult_t post(std::vector<std::function<void()>>* queue, CUstream stream, st
 
 }  // namespace
 
-#define EXPORTED MTL_DOUBLE_EXPORT ncclResult_t
+#define EXPORTED MTL_FAKE_EXPORT ncclResult_t
 
 EXPORTED ncclGetVersion(int* version) { return *version = 23007, ncclSuccess; }
 
@@ -150,7 +150,7 @@ EXPORTED ncclGetUniqueId(ncclUniqueId* id) {
 }
 
 EXPORTED ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id, int rank, ncclConfig_t* config) {
-  if (!mtl_double_has_context()) return ncclUnhandledCudaError;
+  if (!mtl_fake_has_context()) return ncclUnhandledCudaError;
   if (config->blocking != 0 || config->magic != NCCL_API_MAGIC) return ncclInvalidArgument;
   *comm = new ncclComm;
   (*comm)->member = std::make_shared<Member>();
@@ -179,8 +179,8 @@ EXPORTED ncclCommAbort(ncclComm_t comm) {
   leave(comm->member->file("aborted", comm->member->rank), {});
   return delete comm, ncclSuccess;
 }
-MTL_DOUBLE_EXPORT const char* ncclGetErrorString(ncclResult_t) { return "error of the double"; }
-MTL_DOUBLE_EXPORT const char* ncclGetLastError(ncclComm_t) { return ""; }
+MTL_FAKE_EXPORT const char* ncclGetErrorString(ncclResult_t) { return "error of the fake"; }
+MTL_FAKE_EXPORT const char* ncclGetLastError(ncclComm_t) { return ""; }
 
 EXPORTED ncclGroupStart() { return ++group_depth, ncclSuccess; }
 EXPORTED ncclGroupEnd() {

@@ -1,5 +1,5 @@
-// A double of libnccl.so.2 for tests without a GPU: members are threads of one process, kernels are work for
-// the double's streams. As strict as NCCL's documentation about calls on a communicator that is still in
+// A fake of libnccl.so.2 for tests without a GPU: members are threads of one process, kernels are work for
+// the fake's streams. As strict as NCCL's documentation about calls on a communicator that is still in
 // progress, and as silent as NCCL about members that call different things: they wait for each other until
 // they are aborted.
 #include <nccl.h>
@@ -16,12 +16,12 @@
 #include <string>
 #include <vector>
 
-#include "double_control.h"
+#include "fake_control.h"
 
 namespace {
 
-std::atomic<int> settings[kNumDoubleSettings] = {{23007}, {0}, {0}, {0}, {0}};
-std::atomic<int> counts[kNumDoubleCounts];
+std::atomic<int> settings[kNumFakeSettings] = {{23007}, {0}, {0}, {0}, {0}};
+std::atomic<int> counts[kNumFakeCounts];
 
 enum class Kind { kAllReduce, kAllGather, kReduceScatter, kBroadcast, kSend, kReceive };
 
@@ -76,7 +76,7 @@ struct Member {
   int rank;
   bool is_aborted = false;  // under the clique's mutex
 
-  bool may_go_on() const { return is_aborted || settings[kDoubleKernelHangs] == 0; }
+  bool may_go_on() const { return is_aborted || settings[kFakeKernelHangs] == 0; }
 };
 
 std::mutex cliques_mutex;
@@ -182,29 +182,29 @@ thread_local std::vector<Call> group_calls;
 bool is_connecting(ncclComm_t comm) {
   Clique& clique = *comm->member->clique;
   const std::lock_guard<std::mutex> lock(clique.mutex);
-  return clique.num_joined < clique.size || settings[kDoubleInitHangs] != 0;
+  return clique.num_joined < clique.size || settings[kFakeInitHangs] != 0;
 }
 
 void enqueue(CUstream stream, std::function<void()> work) {
-  mtl_double_enqueue(stream, [](void* argument) {
+  mtl_fake_enqueue(stream, [](void* argument) {
     const std::unique_ptr<std::function<void()>> owned(static_cast<std::function<void()>*>(argument));
     (*owned)();
   }, new std::function<void()>(std::move(work)));
 }
 
 ncclResult_t launch(ncclComm_t comm, CUstream stream, std::function<void()> work) {
-  if (!mtl_double_has_context()) return ncclUnhandledCudaError;
+  if (!mtl_fake_has_context()) return ncclUnhandledCudaError;
   if (is_connecting(comm) || comm->unfinished) return ncclInvalidUsage;
   const auto put = [=] {
-    ++counts[kDoubleLaunches];
+    ++counts[kFakeLaunches];
     enqueue(stream, work);
   };
   const bool is_first = !comm->has_launched;
   comm->has_launched = true;
-  if (!is_first || settings[kDoubleLaunchPolls] == 0) return put(), ncclSuccess;
-  comm->polls_left = settings[kDoubleLaunchPolls];
+  if (!is_first || settings[kFakeLaunchPolls] == 0) return put(), ncclSuccess;
+  comm->polls_left = settings[kFakeLaunchPolls];
   comm->unfinished = put;
-  ++counts[kDoubleHeld];
+  ++counts[kFakeHeld];
   return ncclInProgress;
 }
 
@@ -230,18 +230,18 @@ void leave(ncclComm_t comm) {
     comm->member->is_aborted = true;
     clique.changed.notify_all();
   }
-  --counts[kDoubleCommunicators];
+  --counts[kFakeCommunicators];
   delete comm;
 }
 
 }  // namespace
 
-void mtl_double_set(int setting, int value) { settings[setting] = value; }
-int mtl_double_count(int count) { return counts[count]; }
+void mtl_fake_set(int setting, int value) { settings[setting] = value; }
+int mtl_fake_count(int count) { return counts[count]; }
 
 #define EXPORTED extern "C" __attribute__((visibility("default"))) ncclResult_t
 
-EXPORTED ncclGetVersion(int* version) { return *version = settings[kDoubleVersion], ncclSuccess; }
+EXPORTED ncclGetVersion(int* version) { return *version = settings[kFakeVersion], ncclSuccess; }
 
 EXPORTED ncclGetUniqueId(ncclUniqueId* id) {
   static std::atomic<int> next{0};
@@ -251,7 +251,7 @@ EXPORTED ncclGetUniqueId(ncclUniqueId* id) {
 }
 
 EXPORTED ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id, int rank, ncclConfig_t* config) {
-  if (!mtl_double_has_context()) return ncclUnhandledCudaError;
+  if (!mtl_fake_has_context()) return ncclUnhandledCudaError;
   if (config->blocking != 0 || config->magic != NCCL_API_MAGIC) return ncclInvalidArgument;
   *comm = new ncclComm;
   {
@@ -266,12 +266,12 @@ EXPORTED ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id, int
   Clique& clique = *(*comm)->member->clique;
   const std::lock_guard<std::mutex> lock(clique.mutex);
   ++clique.num_joined;
-  ++counts[kDoubleCommunicators];
+  ++counts[kFakeCommunicators];
   return ncclInProgress;
 }
 
 EXPORTED ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
-  *error = static_cast<ncclResult_t>(settings[kDoubleAsyncError].load());
+  *error = static_cast<ncclResult_t>(settings[kFakeAsyncError].load());
   if (*error != ncclSuccess) return ncclSuccess;
   if (is_connecting(comm)) return *error = ncclInProgress, ncclSuccess;
   if (!comm->unfinished) return ncclSuccess;
@@ -282,10 +282,10 @@ EXPORTED ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
 }
 
 EXPORTED ncclCommFinalize(ncclComm_t) { return ncclInProgress; }
-EXPORTED ncclCommDestroy(ncclComm_t comm) { return ++counts[kDoubleDestroys], leave(comm), ncclSuccess; }
-EXPORTED ncclCommAbort(ncclComm_t comm) { return ++counts[kDoubleAborts], leave(comm), ncclSuccess; }
+EXPORTED ncclCommDestroy(ncclComm_t comm) { return ++counts[kFakeDestroys], leave(comm), ncclSuccess; }
+EXPORTED ncclCommAbort(ncclComm_t comm) { return ++counts[kFakeAborts], leave(comm), ncclSuccess; }
 extern "C" __attribute__((visibility("default"))) const char* ncclGetErrorString(ncclResult_t result) {
-  return result == ncclRemoteError ? "remote process exited or there was a network error" : "error of the double";
+  return result == ncclRemoteError ? "remote process exited or there was a network error" : "error of the fake";
 }
 extern "C" __attribute__((visibility("default"))) const char* ncclGetLastError(ncclComm_t) { return "last words"; }
 

@@ -1,41 +1,41 @@
-// Ranks as threads over the doubles. A test makes a world, lets each rank do something, and ends with
+// Ranks as threads over the fakes. A test makes a world, lets each rank do something, and ends with
 // everything given back.
 #pragma once
 
-#ifdef MTL_NCCL_DOUBLES
+#ifdef MTL_NCCL_FAKES
 
 #include "tests/gate.h"
-#include "tests/nccl/double/double_control.h"
+#include "tests/nccl/fake/fake_control.h"
 #include "tests/nccl/nccl_tests.h"
 
 namespace mtl::comm::nccl::tests {
 
-// The functions by which tests steer the doubles.
-struct Doubles {
-  decltype(&mtl_double_enqueue) enqueue;
-  decltype(&mtl_double_claim) claim;
-  decltype(&mtl_double_trespasses) trespasses;
-  decltype(&mtl_double_live_objects) live_objects;
-  decltype(&mtl_double_set) set;
-  decltype(&mtl_double_count) count;
+// The functions by which tests steer the fakes.
+struct Fakes {
+  decltype(&mtl_fake_enqueue) enqueue;
+  decltype(&mtl_fake_claim) claim;
+  decltype(&mtl_fake_trespasses) trespasses;
+  decltype(&mtl_fake_live_objects) live_objects;
+  decltype(&mtl_fake_set) set;
+  decltype(&mtl_fake_count) count;
   decltype(&cuStreamCreateWithPriority) create_stream;
   decltype(&cuStreamDestroy) destroy_stream;
   decltype(&cuCtxPushCurrent) push;
   decltype(&cuCtxPopCurrent) pop;
   std::shared_ptr<const NcclLibraries> libraries;
 };
-const Doubles& doubles();
+const Fakes& fakes();
 
 // A setting for the length of a scope.
 class Setting {
  public:
-  Setting(MtlDoubleSetting setting, int value, int after = 0) : setting_(setting), after_(after) {
-    doubles().set(setting, value);
+  Setting(MtlFakeSetting setting, int value, int after = 0) : setting_(setting), after_(after) {
+    fakes().set(setting, value);
   }
-  ~Setting() { doubles().set(setting_, after_); }
+  ~Setting() { fakes().set(setting_, after_); }
 
  private:
-  const MtlDoubleSetting setting_;
+  const MtlFakeSetting setting_;
   const int after_;
 };
 

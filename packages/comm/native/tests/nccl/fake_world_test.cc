@@ -1,6 +1,6 @@
-#include "tests/nccl/world_of_doubles.h"
+#include "tests/nccl/fake_world.h"
 
-#ifdef MTL_NCCL_DOUBLES
+#ifdef MTL_NCCL_FAKES
 
 #include <dlfcn.h>
 
@@ -9,32 +9,32 @@
 namespace mtl::comm::nccl::tests {
 namespace {
 
-void* open_double(const char* name) {
-  return dlopen((std::string(MTL_NCCL_DOUBLES) + "/" + name).c_str(), RTLD_NOW | RTLD_LOCAL);
+void* open_fake(const char* name) {
+  return dlopen((std::string(MTL_NCCL_FAKES) + "/" + name).c_str(), RTLD_NOW | RTLD_LOCAL);
 }
 
 }  // namespace
 
-const Doubles& doubles() {
-  static const Doubles found = [] {
-    setenv("MTL_CUDA_LIBS", MTL_NCCL_DOUBLES, 1);
-    Doubles loaded;
-    void* cuda = open_double("libcuda.so.1");
-    void* nccl = open_double("libnccl.so.2");
+const Fakes& fakes() {
+  static const Fakes found = [] {
+    setenv("MTL_CUDA_LIBS", MTL_NCCL_FAKES, 1);
+    Fakes loaded;
+    void* cuda = open_fake("libcuda.so.1");
+    void* nccl = open_fake("libnccl.so.2");
     const auto resolve = [](void* library, const char* name, auto* function) {
       *function = reinterpret_cast<std::remove_reference_t<decltype(*function)>>(dlsym(library, name));
       report(*function != nullptr, __FILE__, __LINE__, name);
     };
-    resolve(cuda, "mtl_double_enqueue", &loaded.enqueue);
-    resolve(cuda, "mtl_double_claim", &loaded.claim);
-    resolve(cuda, "mtl_double_trespasses", &loaded.trespasses);
-    resolve(cuda, "mtl_double_live_objects", &loaded.live_objects);
+    resolve(cuda, "mtl_fake_enqueue", &loaded.enqueue);
+    resolve(cuda, "mtl_fake_claim", &loaded.claim);
+    resolve(cuda, "mtl_fake_trespasses", &loaded.trespasses);
+    resolve(cuda, "mtl_fake_live_objects", &loaded.live_objects);
     resolve(cuda, "cuStreamCreateWithPriority", &loaded.create_stream);
     resolve(cuda, "cuStreamDestroy_v2", &loaded.destroy_stream);
     resolve(cuda, "cuCtxPushCurrent_v2", &loaded.push);
     resolve(cuda, "cuCtxPopCurrent_v2", &loaded.pop);
-    resolve(nccl, "mtl_double_set", &loaded.set);
-    resolve(nccl, "mtl_double_count", &loaded.count);
+    resolve(nccl, "mtl_fake_set", &loaded.set);
+    resolve(nccl, "mtl_fake_count", &loaded.count);
     const Status status = open_nccl_libraries(&loaded.libraries);
     EXPECT_STATUS(status.ok(), status);
     return loaded;
@@ -44,17 +44,17 @@ const Doubles& doubles() {
 
 Rank::Rank(int rank, MemoryStore* store) : rank_(rank), store_(store), job_(rank) {
   CUcontext context = nullptr;
-  doubles().push(context);
-  EXPECT(doubles().create_stream(&compute_, CU_STREAM_NON_BLOCKING, -5) == CUDA_SUCCESS);
-  doubles().pop(&context);
-  doubles().claim(compute_);
+  fakes().push(context);
+  EXPECT(fakes().create_stream(&compute_, CU_STREAM_NON_BLOCKING, -5) == CUDA_SUCCESS);
+  fakes().pop(&context);
+  fakes().claim(compute_);
 }
 
 Rank::~Rank() {
   CUcontext context = nullptr;
-  doubles().push(context);
-  doubles().destroy_stream(compute_);
-  doubles().pop(&context);
+  fakes().push(context);
+  fakes().destroy_stream(compute_);
+  fakes().pop(&context);
 }
 
 std::unique_ptr<Group> Rank::group(const std::string& name, std::vector<int> ranks, double timeout_s,
@@ -71,13 +71,13 @@ std::unique_ptr<Group> Rank::group(const std::string& name, std::vector<int> ran
   options.order = order_;
   options.naming_ns = static_cast<int64_t>(naming_s * 1e9);
   std::unique_ptr<Communicator> communicator;
-  const Status status = connect_nccl(doubles().libraries, identity, options, &job_, &communicator);
+  const Status status = connect_nccl(fakes().libraries, identity, options, &job_, &communicator);
   EXPECT_STATUS(status.ok(), status);
   return std::unique_ptr<Group>(new Group(1, identity, std::move(communicator), &job_, &trace_));
 }
 
 void Rank::compute(std::function<void()> work) {
-  doubles().enqueue(compute_, [](void* argument) {
+  fakes().enqueue(compute_, [](void* argument) {
     const std::unique_ptr<std::function<void()>> owned(static_cast<std::function<void()>*>(argument));
     (*owned)();
   }, new std::function<void()>(std::move(work)));
@@ -99,9 +99,9 @@ void run_ranks(int num_ranks, const std::function<void(Rank*)>& body, MemoryStor
     });
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT(doubles().trespasses() == 0);
-  EXPECT(doubles().live_objects() == 0);
-  EXPECT(doubles().count(kDoubleCommunicators) == 0);
+  EXPECT(fakes().trespasses() == 0);
+  EXPECT(fakes().live_objects() == 0);
+  EXPECT(fakes().count(kFakeCommunicators) == 0);
 }
 
 }  // namespace mtl::comm::nccl::tests
