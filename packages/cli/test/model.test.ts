@@ -8,8 +8,9 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
+import { parseFlags, withLoadedFlags } from '@mtl/configuration';
 import { perplexity, scoreTokens } from '@mtl/inference';
-import { loadGptForInference, parseFlags, readLoadedFlags, withLoadedFlags } from '@mtl/recipes';
+import { loadGptForInference, readLoadedFlags } from '@mtl/recipes';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { runAsPrinted } from './support/run-as-printed.js';
 import { type FinishedMtl, spawnMtl } from './support/spawn-mtl.js';

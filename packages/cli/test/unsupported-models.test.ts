@@ -1,6 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type ModelKind, runTrainingProgram } from '@mtl/recipes';
+import type { ModelKind } from '@mtl/configuration';
+import { runTrainingProgram } from '@mtl/recipes';
 import { afterAll, afterEach, describe, expect, it, vi } from 'vitest';
 import { runMtl } from '../src/index.js';
 import { filesUnder, temporaryDirectory } from './support/temporary-directory.js';

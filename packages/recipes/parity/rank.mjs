@@ -7,8 +7,9 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { saveCheckpoint } from '@mtl/checkpoint';
+import { parseFlags, validateConfiguration } from '@mtl/configuration';
 import { exitCodeOf, formatError } from '@mtl/errors';
-import { joinProcesses, parseFlags, Training, validateConfiguration } from '@mtl/recipes';
+import { joinProcesses, Training } from '@mtl/recipes';
 import { gradientTensors } from '@mtl/trainer';
 import { faultyTraining } from './faulty-training.mjs';
 import { faultyWorld } from './faulty-world.mjs';

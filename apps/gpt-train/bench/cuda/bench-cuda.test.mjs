@@ -1,6 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { memoryShapeOf, parseFlags, validateConfiguration } from '@mtl/recipes';
+import { parseFlags, validateConfiguration } from '@mtl/configuration';
+import { memoryShapeOf } from '@mtl/recipes';
 import { describe, expect, it } from 'vitest';
 import { benchmarkPresets } from '../benchmark-presets.mjs';
 import { formatTable } from './format-table.mjs';

@@ -1,5 +1,5 @@
+import { readTokenizerFlags, type TokenizerConfiguration } from '@mtl/configuration';
 import { tokenizerTypes } from '@mtl/data';
-import { readTokenizerFlags, type TokenizerConfiguration } from '@mtl/recipes';
 import { type Command, Option } from 'commander';
 import { choiceOption, countOption } from './option-values.js';
 

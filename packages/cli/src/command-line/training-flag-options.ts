@@ -1,4 +1,4 @@
-import { describeFlag, type Flags, readFlagValue } from '@mtl/recipes';
+import { describeFlag, type Flags, readFlagValue } from '@mtl/configuration';
 import { Option } from 'commander';
 
 type FlagName = keyof Flags;

@@ -1,21 +1,23 @@
-import { createTokenizer } from '@mtl/data';
 import {
   type Flags,
+  type ModelKind,
+  type PretrainingConfiguration,
+  parseFlags,
+  validateConfiguration,
+  withLoadedFlags,
+} from '@mtl/configuration';
+import { createTokenizer } from '@mtl/data';
+import {
   type MemoryPrediction,
   type MemoryShape,
-  type ModelKind,
   memorySavings,
   memoryShapeOf,
   type PipelineShape,
-  type PretrainingConfiguration,
-  parseFlags,
   predictMemory,
   predictStages,
   predictTime,
   readLoadedFlags,
   type TimePrediction,
-  validateConfiguration,
-  withLoadedFlags,
 } from '@mtl/recipes';
 import { formatDuration } from '@mtl/trainer';
 import type { Command } from 'commander';

@@ -1,7 +1,8 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { parseFlags, validateConfiguration } from '@mtl/configuration';
 import { prepareDataset, type TokenizerOptions, trainByteLevelBpe, writeTokenizerJson } from '@mtl/data';
-import { parseFlags, Training, validateConfiguration } from '@mtl/recipes';
+import { Training } from '@mtl/recipes';
 
 /** What `trainTinyGpt` leaves in its directory. */
 export interface TinyGpt {

@@ -1,7 +1,6 @@
+import { parseFlags, validateConfiguration } from '@mtl/configuration';
 import { KernelError, type MtlError } from '@mtl/errors';
 import { describe, expect, it } from 'vitest';
-import { parseFlags } from '../flags/parse-flags.js';
-import { validateConfiguration } from '../validate-configuration.js';
 import { explainOutOfMemory } from './explain-out-of-memory.js';
 
 const full = new KernelError('MTL_OUT_OF_MEMORY', 'the system has no 8 bytes', { remedy: 'in general' });

@@ -1,5 +1,5 @@
+import type { PretrainingConfiguration } from '@mtl/configuration';
 import { KernelError, MtlError } from '@mtl/errors';
-import type { PretrainingConfiguration } from '../pretraining-configuration.js';
 import { memorySavings } from './memory-savings.js';
 import { memoryShapeOf } from './memory-shape-of.js';
 

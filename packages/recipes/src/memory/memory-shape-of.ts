@@ -1,8 +1,7 @@
+import { type BertConfiguration, type PretrainingConfiguration, pipelineSchedule } from '@mtl/configuration';
 import { paddedVocabularySize, type TransformerConfiguration } from '@mtl/models';
-import { layersOfChunks } from '../build/layers-of-chunks.js';
-import { pipelineSchedule } from '../build/pipeline-schedule.js';
-import { recipeOf } from '../build/recipe-of.js';
-import type { BertConfiguration, PretrainingConfiguration } from '../pretraining-configuration.js';
+import { layersOfChunks } from '../models/layers-of-chunks.js';
+import { recipeOf } from '../models/recipe-of.js';
 import type { BertShape, MemoryShape, PipelineShape } from './memory-shape.js';
 
 /** What the memory of a rank depends on, for a training with a vocabulary of so many tokens. */

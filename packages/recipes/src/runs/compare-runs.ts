@@ -1,4 +1,4 @@
-import { metricsPath } from '../build/metrics-files.js';
+import { metricsPath } from '../training/metrics-files.js';
 import { type MetricsRecord, readMetricsRecords } from './metrics-records.js';
 import type { RunInformation } from './read-run.js';
 

@@ -2,7 +2,7 @@ import { existsSync, lstatSync, readdirSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { OwnedDirectory } from '@mtl/checkpoint';
 import { MtlError } from '@mtl/errors';
-import { metricsPath } from '../build/metrics-files.js';
+import { metricsPath } from '../training/metrics-files.js';
 import { lastMetrics, type MetricsRecord } from './metrics-records.js';
 import { type RunRecord, readRunRecord, runRecordPath } from './run-record.js';
 

@@ -11,9 +11,9 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { OwnedDirectory } from '@mtl/checkpoint';
+import { configure, small } from '@mtl/configuration/testing';
 import { TrainingError } from '@mtl/errors';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { configure, small } from '../../test/support/configure.js';
 import { compareRuns } from './compare-runs.js';
 import { datasetFingerprint } from './dataset-fingerprint.js';
 import { listRuns, runDirectoryOf } from './list-runs.js';

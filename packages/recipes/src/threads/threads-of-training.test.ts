@@ -1,8 +1,8 @@
 import { availableParallelism } from 'node:os';
 import type { Checkpoint } from '@mtl/checkpoint';
+import { configure, small } from '@mtl/configuration/testing';
 import { hostInformation, setNumThreads } from '@mtl/kernels';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { configure, small } from '../../test/support/configure.js';
 import { flopsPerThread } from './choose-threads.js';
 import { threadsOfTraining } from './threads-of-training.js';
 

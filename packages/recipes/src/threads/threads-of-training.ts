@@ -1,5 +1,5 @@
 import type { Checkpoint } from '@mtl/checkpoint';
-import type { PretrainingConfiguration } from '../pretraining-configuration.js';
+import type { PretrainingConfiguration } from '@mtl/configuration';
 import { chooseThreads, type ThreadChoice } from './choose-threads.js';
 import { measureFreeCores } from './measure-free-cores.js';
 import { coresOfRank, setThreadsOfRank } from './set-threads-of-rank.js';

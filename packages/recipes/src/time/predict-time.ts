@@ -1,8 +1,8 @@
+import type { PretrainingConfiguration } from '@mtl/configuration';
 import { modelFlops } from '@mtl/trainer';
-import { flopsShapeOf } from '../build/flops-shape-of.js';
-import { microBatchesOf } from '../build/micro-batches-of.js';
-import { recipeOf } from '../build/recipe-of.js';
-import type { PretrainingConfiguration } from '../pretraining-configuration.js';
+import { flopsShapeOf } from '../models/flops-shape-of.js';
+import { recipeOf } from '../models/recipe-of.js';
+import { microBatchesOf } from '../training/micro-batches-of.js';
 
 export interface PredictTimeOptions {
   /** Tokens of the tokenizer, padding not included. */

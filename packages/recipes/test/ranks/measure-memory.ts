@@ -1,14 +1,7 @@
 import type { World } from '@mtl/comm';
+import { type ModelKind, parseFlags, validateConfiguration } from '@mtl/configuration';
 import { memoryStatistics, resetPeakMemory } from '@mtl/kernels';
-import {
-  type MemoryPrediction,
-  type ModelKind,
-  memoryShapeOf,
-  parseFlags,
-  predictStages,
-  Training,
-  validateConfiguration,
-} from '../../src/index.js';
+import { type MemoryPrediction, memoryShapeOf, predictStages, Training } from '../../src/index.js';
 
 /** Bytes of this rank. */
 export interface MeasuredMemory {

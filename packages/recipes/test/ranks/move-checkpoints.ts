@@ -5,7 +5,7 @@ import { memoryStatistics, resetPeakMemory } from '@mtl/kernels';
 import { type GptModelConfiguration, GptStage, readHuggingFaceGpt2, writeHuggingFaceGpt2 } from '@mtl/models';
 import { AdamwOptimizer, ParameterBuffers } from '@mtl/optimizer';
 import { optimizerTensors, Ranks, weightTensors } from '@mtl/trainer';
-import { savedWeights } from '../../src/build/saved-weights.js';
+import { savedWeights } from '../../src/checkpoints/saved-weights.js';
 import { TrainingProcesses } from '../../src/index.js';
 
 export interface MoveCheckpointsArgument {

@@ -1,6 +1,7 @@
 import type { World } from '@mtl/comm';
+import { parseFlags, validateConfiguration } from '@mtl/configuration';
 import type { GptStage } from '@mtl/models';
-import { parseFlags, Training, validateConfiguration } from '@mtl/recipes';
+import { Training } from '@mtl/recipes';
 
 export interface OverflowCase {
   readonly flags: readonly string[];

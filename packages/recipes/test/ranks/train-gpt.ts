@@ -1,12 +1,6 @@
 import type { ProcessGroup, World } from '@mtl/comm';
-import {
-  type ModelKind,
-  parseFlags,
-  readLoadedFlags,
-  Training,
-  validateConfiguration,
-  withLoadedFlags,
-} from '@mtl/recipes';
+import { type ModelKind, parseFlags, validateConfiguration, withLoadedFlags } from '@mtl/configuration';
+import { readLoadedFlags, Training } from '@mtl/recipes';
 import { withoutFlags } from '../support/without-flags.js';
 
 export interface TrainGptArgument {

@@ -1,8 +1,8 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { ModelKind } from '@mtl/configuration';
 import { expect } from 'vitest';
-import type { ModelKind } from '../../src/index.js';
 import type { TrainGptArgument, TrainGptResult } from '../ranks/train-gpt.js';
 import { prepareCorpus } from './prepare-corpus.js';
 import { prepareSentences } from './prepare-sentences.js';

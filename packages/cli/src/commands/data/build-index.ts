@@ -1,14 +1,13 @@
-import { splitNames } from '@mtl/data';
-import { ConfigurationError } from '@mtl/errors';
 import {
   type Flags,
   type ModelKind,
-  openTrainingData,
   parseFlags,
-  readLoadedFlags,
   validateConfiguration,
   withLoadedFlags,
-} from '@mtl/recipes';
+} from '@mtl/configuration';
+import { splitNames } from '@mtl/data';
+import { ConfigurationError } from '@mtl/errors';
+import { openTrainingData, readLoadedFlags } from '@mtl/recipes';
 import type { Command } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';
 

@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs';
 import { basename, join } from 'node:path';
+import type { ParallelFlags, RecomputeFlags } from '@mtl/configuration';
 import type { TokenizerOptions } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
 import {
@@ -7,8 +8,6 @@ import {
   type FineTuningPresetName,
   type FineTuningTaskName,
   fineTuningPreset,
-  type ParallelFlags,
-  type RecomputeFlags,
 } from '@mtl/recipes';
 import { tokenizerOfFlags } from '../../command-line/tokenizer-flags.js';
 

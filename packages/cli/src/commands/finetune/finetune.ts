@@ -1,3 +1,9 @@
+import {
+  type ParallelFlags,
+  parallelFlagNames,
+  type RecomputeFlags,
+  recomputeFlagNames,
+} from '@mtl/configuration';
 import { tokenizerTypes } from '@mtl/data';
 import {
   type FineTuningReport,
@@ -5,10 +11,6 @@ import {
   fineTuningPresetNames,
   fineTuningTaskNames,
   joinProcesses,
-  type ParallelFlags,
-  parallelFlagNames,
-  type RecomputeFlags,
-  recomputeFlagNames,
 } from '@mtl/recipes';
 import { type Command, Option } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';

@@ -1,4 +1,5 @@
 import { readFileSync, writeFileSync } from 'node:fs';
+import { loadScheduleModule } from '@mtl/configuration';
 import { ConfigurationError } from '@mtl/errors';
 import {
   buildSchedule,
@@ -11,7 +12,6 @@ import {
   simulateSchedule,
   timelineSvg,
 } from '@mtl/pipeline/schedules';
-import { loadScheduleModule } from '@mtl/recipes';
 import type { Command } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';
 import { countOption, numberOption } from '../../command-line/option-values.js';

@@ -1,0 +1,65 @@
+export { architectureFlags, type KindOfModel, weightFlagNames } from './architecture/architecture-flags.js';
+export { bertModelConfiguration, bertOf } from './architecture/bert-model-configuration.js';
+export { gptModelConfiguration } from './architecture/gpt-model-configuration.js';
+export { transformerConfiguration } from './architecture/transformer-configuration.js';
+export { checkpointFlags } from './flags/checkpoint-flags.js';
+export { describeFlag, type FlagDescription } from './flags/describe-flag.js';
+export {
+  configFileJsonSchema,
+  type FlagName,
+  type Flags,
+  isFlagName,
+  type ParallelFlags,
+  parallelFlagNames,
+  type RecomputeFlags,
+  recomputeFlagNames,
+} from './flags/flag-schema.js';
+export { type GivenValue, readFlagValue } from './flags/flag-value.js';
+export { tokenizerFlagNames } from './flags/flags-of-own-models.js';
+export { formatHelp } from './flags/format-help.js';
+export type { LoadedFlags } from './flags/loaded-flags.js';
+export {
+  type ParsedFlags,
+  type ParseFlagsOptions,
+  parseFlags,
+  withLoadedFlags,
+} from './flags/parse-flags.js';
+export { type ResolvedFlags, resolveFlags } from './flags/resolve-flags.js';
+export type { ModelKind } from './model-kind.js';
+export { presetNames } from './presets/presets.js';
+export { presetsOf } from './presets/presets-of.js';
+export type {
+  BertConfiguration,
+  CheckpointConfiguration,
+  OptimizerConfiguration,
+  ParallelConfiguration,
+  PretrainingConfiguration,
+  TokenizerConfiguration,
+  TrainingConfiguration,
+} from './pretraining-configuration.js';
+export { printConfiguration } from './print-configuration.js';
+export { type ConfigurationJson, configurationJson } from './saved/configuration-json.js';
+export {
+  type CheckpointPlace,
+  readSavedBertConfiguration,
+  readSavedConfiguration,
+  readSavedModel,
+  readSavedTraining,
+  type SaveConfigurationOptions,
+  type SavedBertConfiguration,
+  type SavedConfiguration,
+  saveConfiguration,
+  type TrainedOn,
+} from './saved/saved-configuration.js';
+export { keepTokenizer, saveTokenizer } from './saved/saved-tokenizer.js';
+export { type TokenizerFile, tokenizerFiles } from './saved/tokenizer-files.js';
+export { tokenizerFlagsOf } from './saved/tokenizer-flags-of.js';
+export { loadScheduleModule } from './schedules/load-schedule-module.js';
+export { pipelineSchedule, type ScheduleConfiguration } from './schedules/pipeline-schedule.js';
+export { type ValidateConfigurationOptions, validateConfiguration } from './validate-configuration.js';
+export { bundledCorpus } from './validation/bundled-corpus.js';
+export { FlagReader } from './validation/flag-reader.js';
+export { parallelConfiguration } from './validation/parallel-configuration.js';
+export { readTokenizerFlags, type TokenizerFlags } from './validation/read-tokenizer-flags.js';
+export { recomputeConfiguration } from './validation/recompute-configuration.js';
+export { tokenizerAdvice } from './validation/tokenizer-advice.js';

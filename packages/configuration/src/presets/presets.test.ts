@@ -1,0 +1,86 @@
+import { numBertParameters } from '@mtl/models';
+import { describe, expect, it } from 'vitest';
+import { bertModelConfiguration } from '../architecture/bert-model-configuration.js';
+import { flagSchema } from '../flags/flag-schema.js';
+import { parseFlags } from '../flags/parse-flags.js';
+import type { ModelConfiguration } from '../pretraining-configuration.js';
+import { validateConfiguration } from '../validate-configuration.js';
+import { bertPresets } from './bert-presets.js';
+import { presetNames, presets } from './presets.js';
+
+/** Weights and biases of a GPT-2 with tied embeddings, as the parts of a layer add up to. */
+function parameters(model: ModelConfiguration, vocabSize: number): number {
+  const { hiddenSize: H, ffnHiddenSize: F, numLayers: L, maxPositionEmbeddings: S } = model;
+  const attention = H * 3 * H + 3 * H + H * H + H;
+  const feedForward = H * F + F + F * H + H;
+  return (vocabSize + S) * H + L * (attention + feedForward + 4 * H) + 2 * H;
+}
+
+describe('presets', () => {
+  it.each(presetNames)('%s is right by the schema and by every check', (name) => {
+    expect(flagSchema.safeParse(presets[name]).error).toBeUndefined();
+    const configuration = validateConfiguration(parseFlags(['--preset', name]));
+    expect(configuration.preset).toBe(name);
+    expect(configuration.notices).toEqual([]);
+  });
+
+  /** Millions: the exact sums of Hugging Face's GPT-2 models, and what Shoeybi 2019, table 1 rounds to. */
+  it.each([
+    ['gpt2-124m', 50_257, 124.44, 0.005],
+    ['gpt2-355m', 50_257, 354.82, 0.005],
+    ['gpt2-774m', 50_257, 774.03, 0.005],
+    ['gpt2-1.3b', 50_304, 1316, 1],
+    ['gpt2-2.7b', 50_304, 2652, 1],
+    ['megatron-1.2b', 51_200, 1200, 50],
+    ['megatron-2.5b', 51_200, 2500, 50],
+    ['megatron-4.2b', 51_200, 4200, 50],
+    ['megatron-8.3b', 51_200, 8300, 50],
+    ['char-10m', 256, 10.8, 0.1],
+  ] as const)('%s has the size its name says', (name, vocabSize, millions, tolerance) => {
+    const { model } = validateConfiguration(parseFlags(['--preset', name]));
+    expect(Math.abs(parameters(model, vocabSize) / 1e6 - millions)).toBeLessThan(tolerance);
+  });
+
+  it.each(Object.entries(bertPresets))('%s is right by the schema and by every check', (name, flags) => {
+    expect(flagSchema.safeParse(flags).error).toBeUndefined();
+    const configuration = validateConfiguration(parseFlags(['--preset', name], { model: 'bert' }));
+    expect(configuration).toMatchObject({ preset: name, kind: 'bert', notices: [] });
+  });
+
+  /** Millions, with the heads: Devlin 2018 and Shoeybi 2019, table 4, which count as roughly as this. */
+  it.each([
+    ['bert-base', 30_522, 110, 1],
+    ['bert-large', 30_522, 336, 1],
+    ['megatron-bert-336m', 30_522, 336, 1],
+    ['megatron-bert-1.3b', 30_522, 1280, 20],
+    ['megatron-bert-3.9b', 30_522, 3870, 30],
+  ] as const)('%s has the size its name says', (name, vocabularySize, millions, tolerance) => {
+    const configuration = validateConfiguration(parseFlags(['--preset', name], { model: 'bert' }));
+    const model = bertModelConfiguration(configuration, vocabularySize);
+    expect(Math.abs(numBertParameters(model) / 1e6 - millions)).toBeLessThan(tolerance);
+  });
+
+  it.each([
+    ...presetNames.map((name) => [name, 'gpt'] as const),
+    ...Object.keys(bertPresets).map((name) => [name, 'bert'] as const),
+  ])('%s of %s can be trained for 1,000 steps', (name, model) => {
+    const flags = parseFlags(['--preset', name, '--train-iters', '1000'], { model });
+    expect(validateConfiguration(flags).training.trainIterations).toBe(1000);
+  });
+
+  it("a BERT's warm-up is the paper's", () => {
+    const { optimizer } = validateConfiguration(parseFlags(['--preset', 'bert-large'], { model: 'bert' }));
+    expect(optimizer.learningRate.warmupSteps).toBe(10_000);
+  });
+
+  it('the Megatron presets split over as many GPUs as in the paper', () => {
+    for (const [name, size] of [
+      ['megatron-2.5b', 2],
+      ['megatron-4.2b', 4],
+      ['megatron-8.3b', 8],
+    ] as const) {
+      const flags = parseFlags(['--preset', name, '--tensor-model-parallel-size', String(size)]);
+      expect(validateConfiguration(flags, { worldSize: size }).parallel.dataParallelSize).toBe(1);
+    }
+  });
+});

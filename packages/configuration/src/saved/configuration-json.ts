@@ -1,0 +1,23 @@
+import { savedConfigurationFormat } from '../flags/config-file.js';
+import type { Flags } from '../flags/flag-schema.js';
+import type { PretrainingConfiguration } from '../pretraining-configuration.js';
+
+/** The form of a configuration that is kept with a checkpoint; `--config` reads it again. */
+export interface ConfigurationJson {
+  readonly format: typeof savedConfigurationFormat;
+  readonly version: 1;
+  readonly preset: string;
+  /** Every flag that has a value, by Megatron-LM's names: enough to make the same configuration again. */
+  readonly flags: Flags;
+  /** What followed from them, for readers; not read back. */
+  readonly resolved: Omit<PretrainingConfiguration, 'flags' | 'sources' | 'preset' | 'notices'>;
+}
+
+/** Plain data for JSON.stringify. */
+export function configurationJson(configuration: PretrainingConfiguration): ConfigurationJson {
+  const { sources: _sources, preset, notices: _notices, ...others } = configuration;
+  const { flags: given, ...resolved } = others;
+  // a preset need not name them, and no preset lies under the saved flags
+  const flags = { ...given, 'max-position-embeddings': resolved.model.maxPositionEmbeddings };
+  return { format: savedConfigurationFormat, version: 1, preset, flags, resolved };
+}

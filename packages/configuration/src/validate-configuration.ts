@@ -1,0 +1,106 @@
+import { ConfigurationError } from '@mtl/errors';
+import type { ResolvedFlags } from './flags/resolve-flags.js';
+import type {
+  LoggingConfiguration,
+  PretrainingConfiguration,
+  TrainingConfiguration,
+} from './pretraining-configuration.js';
+import { bertConfiguration } from './validation/bert-configuration.js';
+import { checkAddressable } from './validation/check-addressable.js';
+import { checkRequiredFlags } from './validation/check-required-flags.js';
+import { checkpointConfiguration } from './validation/checkpoint-configuration.js';
+import { dataConfiguration } from './validation/data-configuration.js';
+import { FlagReader } from './validation/flag-reader.js';
+import { modelConfiguration } from './validation/model-configuration.js';
+import { optimizerConfiguration } from './validation/optimizer-configuration.js';
+import { parallelConfiguration } from './validation/parallel-configuration.js';
+import { trainingConfiguration } from './validation/training-configuration.js';
+
+export interface ValidateConfigurationOptions {
+  /** Processes of the run; 1 unless given. */
+  readonly worldSize?: number;
+}
+
+/**
+ * Turns flags into the configuration of a training: fills in what follows from other flags, and refuses what
+ * cannot work together, one error at a time, each with the nearest values that would.
+ *
+ * @throws ConfigurationError with one of these codes: `MTL_FLAG_REQUIRED`, `MTL_FLAG_CONFLICT`,
+ *   `MTL_FLAG_NEEDS`, `MTL_HEADS`, `MTL_SEQUENCE_LENGTH`, `MTL_TENSOR_PARALLEL_SIZE`, `MTL_PIPELINE_SIZE`,
+ *   `MTL_WORLD_SIZE`, `MTL_BATCH_SIZE`, `MTL_RAMPUP_BATCH_SIZE`, `MTL_TRAIN_ITERS`, `MTL_RECOMPUTE`,
+ *   `MTL_TOO_LARGE`, `MTL_LEARNING_RATE`, `MTL_LOSS_SCALE`, `MTL_SPLIT`.
+ */
+export function validateConfiguration(
+  resolved: ResolvedFlags & { readonly notices?: readonly string[]; readonly argv?: readonly string[] },
+  { worldSize = 1 }: ValidateConfigurationOptions = {},
+): PretrainingConfiguration {
+  const flags = new FlagReader(resolved);
+  const notices = [...(resolved.notices ?? [])];
+  const checkpoint = checkpointConfiguration(flags);
+  checkRequiredFlags(flags, { preset: resolved.preset, argv: resolved.argv ?? [] });
+  const model = modelConfiguration(flags);
+  // a BERT leaves padding out, and pads what is left to what can be sharded
+  const sharded = resolved.model === 'bert' ? { ...model, sequenceLength: undefined } : model;
+  const parallel = parallelConfiguration({ flags, model: sharded, worldSize, notices });
+  const training = trainingConfiguration({ flags, model, parallel });
+  checkAddressable({ flags, model, training, parallel });
+  return deepFreeze({
+    kind: resolved.model,
+    model,
+    ...(resolved.model === 'bert' ? { bert: bertConfiguration(flags) } : {}),
+    training,
+    optimizer: optimizerConfiguration({ flags, training, notices }),
+    data: dataConfiguration({ flags, training, notices }),
+    parallel,
+    checkpoint,
+    logging: loggingConfiguration(flags, training),
+    flags: resolved.values,
+    sources: resolved.sources,
+    preset: resolved.preset,
+    notices,
+  });
+}
+
+function loggingConfiguration(flags: FlagReader, training: TrainingConfiguration): LoggingConfiguration {
+  const tensorboardDirectory = flags.get('tensorboard-dir');
+  const metricsJsonl = flags.get('metrics-jsonl');
+  return {
+    logInterval: flags.required('log-interval'),
+    ...(tensorboardDirectory === undefined ? {} : { tensorboardDirectory }),
+    ...(metricsJsonl === undefined ? {} : { metricsJsonl }),
+    ...profileOf(flags, training),
+  };
+}
+
+function profileOf(
+  flags: FlagReader,
+  { trainIterations }: TrainingConfiguration,
+): Pick<LoggingConfiguration, 'profile'> {
+  const steps = flags.get('profile-steps');
+  if (steps === undefined) {
+    if (flags.isGiven('profile-trace')) {
+      flags.needs('profile-trace', '--profile-steps FIRST LAST', 'is written of the steps that it names');
+    }
+    return {};
+  }
+  const [first, last] = steps as [number, number];
+  if (first > last || last > trainIterations) {
+    throw new ConfigurationError(
+      'MTL_PROFILE_STEPS',
+      `${flags.written('profile-steps')}: not a range of the ${trainIterations} steps of the training`,
+      {
+        expected: `two numbers from 1 to ${trainIterations}, the first one not above the second`,
+        remedy: `pass --profile-steps ${Math.min(first, last, trainIterations)} ${Math.min(Math.max(first, last), trainIterations)}`,
+      },
+    );
+  }
+  return { profile: { first, last, file: flags.required('profile-trace') } };
+}
+
+/** Freezes plain objects and arrays; a Map is left to its read-only type. */
+function deepFreeze<Value extends object>(value: Value): Value {
+  for (const part of Object.values(value)) {
+    if (typeof part === 'object' && part !== null && !(part instanceof Map)) deepFreeze(part);
+  }
+  return Object.freeze(value);
+}

@@ -1,0 +1,124 @@
+import { ConfigurationError } from '@mtl/errors';
+import { NumMicroBatches } from '@mtl/optimizer';
+import type {
+  ModelConfiguration,
+  ParallelConfiguration,
+  TrainingConfiguration,
+} from '../pretraining-configuration.js';
+import { pipelineSchedule } from '../schedules/pipeline-schedule.js';
+import type { FlagReader } from './flag-reader.js';
+import { recomputeConfiguration } from './recompute-configuration.js';
+
+export interface TrainingConfigurationOptions {
+  readonly flags: FlagReader;
+  readonly model: ModelConfiguration;
+  readonly parallel: ParallelConfiguration;
+}
+
+/**
+ * Batches, steps, precision and recomputation.
+ *
+ * @throws ConfigurationError those of schedules (`MTL_SCHEDULE_...`), `MTL_BATCH_SIZE`,
+ *   `MTL_RAMPUP_BATCH_SIZE`, `MTL_TRAIN_ITERS`, `MTL_RECOMPUTE`, `MTL_FLAG_CONFLICT`, `MTL_FLAG_NEEDS`,
+ *   `MTL_FLAG_REQUIRED`.
+ */
+export function trainingConfiguration(options: TrainingConfigurationOptions): TrainingConfiguration {
+  const { flags, parallel } = options;
+  const { dataParallelSize } = parallel;
+  const microBatchSize = flags.required('micro-batch-size');
+  const globalBatchSize = flags.get('global-batch-size') ?? microBatchSize * dataParallelSize;
+  const rampup = rampupOf(flags);
+  const batches = new NumMicroBatches({
+    globalBatchSize,
+    microBatchSize,
+    dataParallelSize,
+    ...(rampup === undefined ? {} : { rampup }),
+  });
+  if (rampup !== undefined && flags.get('train-samples') === undefined) refuseIterations(flags, batches);
+  const numMicroBatches = globalBatchSize / (microBatchSize * dataParallelSize);
+  // a schedule that does not fit any step of the run is refused here, before the first step
+  for (const count of batches.countsOfMicroBatches()) pipelineSchedule(parallel, count);
+  const trainSamples = flags.get('train-samples');
+  const exitInterval = flags.get('exit-interval');
+  const exitDurationMinutes = flags.get('exit-duration-in-mins');
+  return {
+    microBatchSize,
+    globalBatchSize,
+    numMicroBatches,
+    ...(rampup === undefined ? {} : { rampup }),
+    trainIterations: trainIterationsOf(flags, batches),
+    ...(trainSamples === undefined ? {} : { trainSamples }),
+    ...(exitInterval === undefined ? {} : { exitInterval }),
+    ...(exitDurationMinutes === undefined ? {} : { exitDurationMinutes }),
+    evalInterval: flags.required('eval-interval'),
+    evalIterations: flags.required('eval-iters'),
+    seed: flags.required('seed'),
+    precision: precisionOf(flags),
+    recompute: recomputeConfiguration(options),
+  };
+}
+
+function rampupOf(flags: FlagReader): TrainingConfiguration['rampup'] {
+  const words = flags.get('rampup-batch-size');
+  if (words === undefined) return undefined;
+  const [start, increment, samples] = words as [number, number, number];
+  return { start, increment, samples };
+}
+
+/** A batch that grows needs everything counted in samples: the error has the whole replacement. */
+function refuseIterations(flags: FlagReader, batches: NumMicroBatches): never {
+  const { globalBatchSize } = batches.at(Number.MAX_SAFE_INTEGER);
+  const counted = [
+    ['train-iters', 'train-samples', (steps: number) => batches.samplesAfter(steps)],
+    ['lr-decay-iters', 'lr-decay-samples', (steps: number) => batches.samplesAfter(steps)],
+    ['lr-warmup-iters', 'lr-warmup-samples', (steps: number) => batches.samplesAfter(steps)],
+    // the last phase of the schedule, with the full batch
+    ['lr-wsd-decay-iters', 'lr-wsd-decay-samples', (steps: number) => steps * globalBatchSize],
+  ] as const;
+  const inForce = counted.flatMap(([name, replacement, samplesOf]) => {
+    const steps = flags.get(name);
+    return steps === undefined || steps === 0
+      ? []
+      : [{ given: `--${name} ${steps}`, instead: `--${replacement} ${samplesOf(steps)}` }];
+  });
+  const instead = inForce.map((one) => one.instead).join(' ');
+  throw new ConfigurationError(
+    'MTL_FLAG_NEEDS',
+    `${flags.written('rampup-batch-size')} counts samples, but training is counted in iterations`,
+    {
+      expected: instead,
+      remedy: `replace ${inForce.map(({ given }) => given).join(' ')} by ${instead}, which is as many steps`,
+      details: { flag: 'rampup-batch-size', instead },
+    },
+  );
+}
+
+function trainIterationsOf(flags: FlagReader, batches: NumMicroBatches): number {
+  const trainSamples = flags.get('train-samples');
+  if (trainSamples === undefined) return flags.required('train-iters');
+  if (flags.get('train-iters') !== undefined) {
+    flags.conflict({
+      flags: ['train-iters', 'train-samples'],
+      why: 'training is counted in one or the other',
+    });
+  }
+  const iterations = batches.iterationsFor(trainSamples);
+  if (iterations > 0) return iterations;
+  const { globalBatchSize } = batches.at(0);
+  throw new ConfigurationError(
+    'MTL_TRAIN_ITERS',
+    `${flags.written('train-samples')} is less than one global batch`,
+    {
+      expected: `${globalBatchSize} samples or more`,
+      remedy: `pass --train-samples ${globalBatchSize}`,
+    },
+  );
+}
+
+function precisionOf(flags: FlagReader): TrainingConfiguration['precision'] {
+  if (flags.required('bf16') && flags.required('fp16')) {
+    flags.conflict({ flags: ['bf16', 'fp16'], why: 'there is one precision to compute in' });
+  }
+  if (flags.required('bf16')) return 'bf16';
+  return flags.required('fp16') ? 'fp16' : 'fp32';
+}

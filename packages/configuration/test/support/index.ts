@@ -1,0 +1,4 @@
+// What tests of the packages above share with those of this package: @mtl/configuration/testing within the
+// repository, not published.
+export { configure, errorOf, small, withFlags } from './configure.js';
+export { type Contradiction, refusals } from './refusals.js';

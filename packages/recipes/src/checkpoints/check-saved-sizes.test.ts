@@ -1,0 +1,78 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Checkpoint, hostTensor, type JsonObject, saveCheckpoint } from '@mtl/checkpoint';
+import { afterAll, describe, expect, it } from 'vitest';
+import { openGptWeights } from '../inference/open-gpt-weights.js';
+import { checkSameModel } from './check-same-model.js';
+
+const directory = mkdtempSync(join(tmpdir(), 'mtl-sizes-'));
+afterAll(() => rmSync(directory, { recursive: true }));
+const progress = { iteration: 1, consumedSamples: 8, consumedTokens: 64 };
+const state = {
+  progress,
+  optimizerSteps: 1,
+  lossScaler: { scale: 1, growthTracker: 0, hysteresisTracker: 0 },
+};
+// 2 layers of 12 * 4^2 values in matrices, and 24 embeddings of 4
+const model = {
+  numLayers: 2,
+  hiddenSize: 4,
+  ffnHiddenSize: 16,
+  numAttentionHeads: 2,
+  maxPositionEmbeddings: 8,
+  vocabularySize: 15,
+  makeVocabularySizeDivisibleBy: 16,
+};
+const numValues = 2 * 12 * 16 + 24 * 4;
+
+let saved = 0;
+
+/** A checkpoint of so many values that remembers a model. */
+async function save(change: object) {
+  const path = join(directory, String(saved++));
+  const memory = new Uint8Array(4 * numValues);
+  // moments are not counted
+  const tensors = ['weight', 'optimizer.exp_avg.weight'].map((name) =>
+    hostTensor({ name, dtype: 'F32', globalShape: [numValues], memory }),
+  );
+  const configuration = { gptModel: { ...model, ...change } };
+  return await saveCheckpoint({
+    directory: path,
+    iteration: 1,
+    tensors,
+    state: { ...state, configuration } as JsonObject,
+  }).then((result) => ({ load: path, path: result.path }));
+}
+
+const refused = (message: RegExp) => ({
+  code: 'MTL_CHECKPOINT_STATE',
+  exitCode: 2,
+  message: expect.stringMatching(message),
+});
+
+describe('the sizes that a checkpoint remembers', () => {
+  it.for<[change: object, message: RegExp]>([
+    [{ numLayers: 2 ** 31 }, /names a model of more than 412,316,860,512 parameters \(2147483648 layers, /],
+    [{ hiddenSize: 2 ** 20 }, /hidden size 1048576/],
+    [{ ffnHiddenSize: 17 }, /more than 496 parameters .*MLP 17/],
+    [{ maxPositionEmbeddings: 9 }, /9 positions/],
+    [{ vocabularySize: 17 }, /vocabulary 32/],
+    [{ makeVocabularySizeDivisibleBy: 2 ** 40 }, /vocabulary 1099511627776/],
+    [{ numLayers: 0 }, /names a model of numLayers 0$/],
+    [{ numAttentionHeads: 1.5 }, /names a model of numAttentionHeads 1\.5$/],
+    [{ ffnHiddenSize: '16' }, /names a model of ffnHiddenSize "16"$/],
+  ])('are compared with its values: %j', async ([change, message]) => {
+    const { load, path } = await save(change);
+    await expect(openGptWeights({ load, onNotice: () => {} })).rejects.toMatchObject(refused(message));
+    const checkpoint = await Checkpoint.open(path);
+    const own = { ...model, layerNormEpsilon: 1e-5, geluKind: 'tanh' } as never;
+    expect(() => checkSameModel(checkpoint, { kind: 'gpt', model: own })).toThrow(message);
+  });
+
+  it('may be those of the values', async () => {
+    const { path } = await save({});
+    const checkpoint = await Checkpoint.open(path);
+    expect(() => checkSameModel(checkpoint, { kind: 'gpt', model: model as never })).not.toThrow();
+  });
+});

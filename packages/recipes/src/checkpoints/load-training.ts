@@ -1,0 +1,147 @@
+import { Checkpoint, findCheckpoint, jobOfCheckpoint, loadCheckpoint } from '@mtl/checkpoint';
+import type { CheckpointConfiguration, ModelKind } from '@mtl/configuration';
+import { CheckpointError } from '@mtl/errors';
+import type { TransformerConfiguration } from '@mtl/models';
+import type { AdamwOptimizer, LossScaler } from '@mtl/optimizer';
+import {
+  isOptimizerTensor,
+  optimizerTensors,
+  parameterNameOf,
+  readTrainingState,
+  type TrainingProgress,
+  weightTensors,
+} from '@mtl/trainer';
+import type { HuggingFaceModel } from '../models/model-recipe.js';
+import type { TrainingProcesses } from '../training/training-processes.js';
+import { checkSameModel } from './check-same-model.js';
+import { isSamePlace } from './is-same-place.js';
+
+export interface LoadTrainingOptions {
+  readonly checkpoint: Omit<CheckpointConfiguration, 'asyncSave' | 'schedule'>;
+  /** What --load-hf names, opened. */
+  readonly huggingFace: HuggingFaceModel<TransformerConfiguration> | undefined;
+  /** The model, whose flags are named when a checkpoint holds another one. Default: not compared. */
+  readonly model?: { readonly kind: ModelKind; readonly model: TransformerConfiguration };
+  /** Names of all parameters of the model, those of other stages included. */
+  readonly parameterNames: readonly string[];
+  readonly optimizer: AdamwOptimizer;
+  readonly lossScaler: LossScaler;
+  readonly processes: TrainingProcesses;
+  /** Where the interrupted run that this one is a restart of may have saved: goes before everything else. */
+  readonly restartFrom?: RestartFrom | undefined;
+  /** The message where it has saved nothing. */
+  readonly nothingSaved?: string | undefined;
+  /**
+   * Called with the checkpoint that training continues from, where it takes more than weights from it, before
+   * anything is loaded: what it throws refuses the checkpoint.
+   */
+  readonly onResume?: (checkpoint: Checkpoint, taken: { readonly withOptimizer: boolean }) => void;
+  readonly onMessage: (text: string) => void;
+}
+
+/** Where an interrupted run may have saved. */
+export interface RestartFrom {
+  readonly directory: string;
+  /** Whose checkpoints are taken: those of one job (of none where it is unknown), or all. */
+  readonly job: { readonly id: string | undefined } | 'any';
+}
+
+/** What to take from a directory of checkpoints. */
+type ResumeSettings = Pick<CheckpointConfiguration, 'checkpointStep' | 'finetune' | 'loadOptimizer'>;
+
+/**
+ * Brings back what --load or --load-hf names into an optimizer with initial weights. Undefined when training
+ * starts at iteration 0: from nothing, or from weights alone. Every process of the training calls it and
+ * loads what it holds.
+ */
+export async function loadTraining(options: LoadTrainingOptions): Promise<TrainingProgress | undefined> {
+  const { checkpoint: configuration, huggingFace, optimizer, restartFrom, onMessage } = options;
+  if (restartFrom !== undefined) {
+    const { directory } = restartFrom;
+    const checkpoint = await openAgreed(options, { directory });
+    if (checkpoint !== undefined && (await isOwn(options, { checkpoint, restartFrom })))
+      return await resume(options, checkpoint, { finetune: false, loadOptimizer: true });
+    onMessage(
+      options.nothingSaved ?? `restarted before this run had saved into ${directory}: training begins again`,
+    );
+  }
+  if (huggingFace !== undefined) {
+    const held = weightTensors(optimizer).filter(({ slices }) => slices.every(([start, end]) => start < end));
+    await huggingFace.load(held);
+    optimizer.refreshModel();
+    onMessage(`loaded the weights of ${huggingFace.directory}; training starts at iteration 0`);
+    return undefined;
+  }
+  const { load, save, checkpointStep } = configuration;
+  if (load === undefined) return undefined;
+  const checkpoint = await openAgreed(options, { directory: load, step: checkpointStep });
+  if (checkpoint !== undefined) return await resume(options, checkpoint, configuration);
+  // scripts that are started again name one directory twice, and the first time it is empty
+  if (isSamePlace(load, save) && checkpointStep === undefined) {
+    onMessage(`--load ${load}: there is no checkpoint yet; training starts at iteration 0`);
+    return undefined;
+  }
+  throw new CheckpointError('MTL_CHECKPOINT_NONE', `--load ${load}: there is no checkpoint`, {
+    expected: 'a directory that --save wrote',
+    exitCode: 2,
+  });
+}
+
+/** Whether the interrupted run saved the checkpoint: rank 0 looks. */
+async function isOwn(
+  { processes }: LoadTrainingOptions,
+  { checkpoint, restartFrom: { job } }: { checkpoint: Checkpoint; restartFrom: RestartFrom },
+): Promise<boolean> {
+  if (job === 'any') return true;
+  const savedBy = processes.isFirst ? await jobOfCheckpoint(checkpoint.path) : undefined;
+  return processes.agree(savedBy !== undefined && savedBy === job.id);
+}
+
+/** The checkpoint that rank 0 finds whole, on all ranks; the others check the bytes that they read. */
+async function openAgreed(
+  { processes, onMessage }: LoadTrainingOptions,
+  { directory, step }: { directory: string; step?: number | undefined },
+): Promise<Checkpoint | undefined> {
+  const own = await processes.together(async () => {
+    if (!processes.isFirst) return undefined;
+    const found = await findCheckpoint({
+      directory,
+      ...(step === undefined ? {} : { step }),
+      onNotice: onMessage,
+    });
+    return found.kind === 'found' ? found.checkpoint : undefined;
+  });
+  const path = processes.agree(own?.path);
+  return path === undefined ? undefined : (own ?? (await Checkpoint.open(path)));
+}
+
+async function resume(
+  { model, parameterNames, optimizer, lossScaler, processes, onResume, onMessage }: LoadTrainingOptions,
+  checkpoint: Checkpoint,
+  { finetune, loadOptimizer }: ResumeSettings,
+): Promise<TrainingProgress | undefined> {
+  if (model !== undefined) checkSameModel(checkpoint, model);
+  const withOptimizer = loadOptimizer && !finetune;
+  if (!finetune) onResume?.(checkpoint, { withOptimizer });
+  const own = new Set(optimizer.buffers.ranges.map(({ parameter }) => parameter.name));
+  const elsewhere = new Set(parameterNames.filter((name) => !own.has(name)));
+  await processes.together(() =>
+    loadCheckpoint({
+      checkpoint,
+      tensors: [...weightTensors(optimizer), ...(withOptimizer ? optimizerTensors(optimizer) : [])],
+      ignore: (name) => (!withOptimizer && isOptimizerTensor(name)) || elsewhere.has(parameterNameOf(name)),
+    }),
+  );
+  optimizer.refreshModel();
+  if (finetune) {
+    onMessage(`loaded the weights of ${checkpoint.path}; training starts at iteration 0`);
+    return undefined;
+  }
+  const state = readTrainingState(checkpoint.state, checkpoint.path);
+  if (withOptimizer) {
+    optimizer.numSteps = state.optimizerSteps;
+    lossScaler.loadState(state.lossScaler);
+  }
+  onMessage(`resuming from ${checkpoint.path}, iteration ${state.progress.iteration}`);
+  return state.progress;
+}

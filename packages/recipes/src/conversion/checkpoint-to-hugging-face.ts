@@ -1,0 +1,51 @@
+import { readSavedModel } from '@mtl/configuration';
+import { createTokenizer } from '@mtl/data';
+import { ConfigurationError } from '@mtl/errors';
+import type { WritableDtype } from '@mtl/models';
+import { openSavedCheckpoint } from '../checkpoints/open-saved-checkpoint.js';
+import { savedWeights } from '../checkpoints/saved-weights.js';
+import { recipeOf } from '../models/recipe-of.js';
+import { exportedTokenizerFiles } from './exported-tokenizer-files.js';
+
+export interface CheckpointToHuggingFaceOptions {
+  /** A directory of checkpoints of a GPT or a BERT. */
+  readonly load: string;
+  /** The iteration; default the newest whole checkpoint. */
+  readonly checkpointStep?: number | undefined;
+  /** New or empty. */
+  readonly directory: string;
+  /** What weights are stored as. */
+  readonly dtype: WritableDtype;
+  readonly onNotice: (notice: string) => void;
+}
+
+/**
+ * Writes the weights of a checkpoint, whatever layout saved it, as a directory of the transformers library,
+ * with the tokenizer's files. Tensors are read as their turn comes; the whole model is never in memory.
+ *
+ * @returns the path of the checkpoint
+ * @throws ConfigurationError MTL_HUGGING_FACE_LAYER_NORM, MTL_FINE_TUNING_CONVERT; CheckpointError
+ *   MTL_CHECKPOINT_*, MTL_HUGGING_FACE_*
+ */
+export async function checkpointToHuggingFace(options: CheckpointToHuggingFaceOptions): Promise<string> {
+  const { directory, dtype, onNotice } = options;
+  const { checkpoint, configuration, place } = await openSavedCheckpoint(options);
+  const { path } = checkpoint;
+  if ('fineTuning' in configuration) {
+    throw new ConfigurationError('MTL_FINE_TUNING_CONVERT', `${path} is of a fine-tuning`, {
+      expected: 'a checkpoint of a pretraining',
+      remedy: 'write it with mtl finetune: the same flags with --resume and --save-hf DIR',
+    });
+  }
+  const { kind, model, tokenizer: tokenizerOptions } = readSavedModel(configuration, place);
+  const recipe = recipeOf({ kind });
+  recipe.checkSaveHuggingFace(model);
+  const tokenizer = tokenizerOptions && (await createTokenizer(tokenizerOptions));
+  const tokenizerFiles = await exportedTokenizerFiles(tokenizerOptions);
+  const tensors = savedWeights(checkpoint);
+  await recipe.saveHuggingFace({ directory, model, tensors, tokenizer, tokenizerFiles, dtype });
+  if (Object.keys(tokenizerFiles).length === 0) {
+    onNotice(`the ${tokenizer?.name ?? 'tokenizer'} has no files of its own: none were written`);
+  }
+  return path;
+}

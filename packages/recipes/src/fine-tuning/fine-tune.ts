@@ -1,0 +1,390 @@
+import { existsSync, readdirSync } from 'node:fs';
+import { join, parse } from 'node:path';
+import { findCheckpoint, type LogicalTensor } from '@mtl/checkpoint';
+import type { World } from '@mtl/comm';
+import { ConfigurationError } from '@mtl/errors';
+import type { BertModelConfiguration, BertTask } from '@mtl/models';
+import { readTrainingState, type TrainingResult } from '@mtl/trainer';
+import { SaveDirectory } from '../checkpoints/save-directory.js';
+import type { ThreadChoice } from '../threads/choose-threads.js';
+import { setThreadsOfRank } from '../threads/set-threads-of-rank.js';
+import { type MetricsFiles, openMetricsFiles } from '../training/metrics-files.js';
+import { openDeviceOfRank } from '../training/open-device-of-rank.js';
+import type { Job } from '../training/read-job.js';
+import { TrainingProcesses } from '../training/training-processes.js';
+import type { FineTuningConfiguration } from './fine-tuning-configuration.js';
+import { type FineTuningLayout, fineTuningLayout } from './fine-tuning-layout.js';
+import {
+  type EpochResult,
+  medianResult,
+  readSeedResult,
+  type SeedResult,
+  writeResult,
+} from './fine-tuning-results.js';
+import {
+  FineTuningRun,
+  type FineTuningRunOptions,
+  type OpenReportersOptions,
+  resultPath,
+  resumable,
+  seedDirectory,
+  stepsOfEpoch,
+} from './fine-tuning-run.js';
+import { HuggingFaceExports } from './hugging-face-exports.js';
+import { type BertStart, openBertStart } from './open-bert-start.js';
+import { fineTuningTasks } from './open-task.js';
+import { stepReporter } from './step-reporter.js';
+import type { OpenedTask, TaskMetrics } from './task-set.js';
+
+export interface FineTuneOptions {
+  readonly configuration: FineTuningConfiguration;
+  readonly seeds: readonly number[];
+  /** The processes of the job, this one among them. Default: this process alone. */
+  readonly world?: World | undefined;
+  readonly local?: { readonly rank: number; readonly size: number };
+  /** The job of the run. Default: a job of its own. */
+  readonly job?: Job;
+  /** Progress and messages, on rank 0. */
+  readonly onMessage: (text: string) => void;
+}
+
+/** The results of a fine-tuning run. */
+export interface FineTuningReport {
+  readonly task: FineTuningConfiguration['task'];
+  /** The model that it started from; undefined from scratch. */
+  readonly model: string | undefined;
+  readonly epochs: number;
+  readonly globalBatchSize: number;
+  readonly learningRate: number;
+  readonly seeds: readonly SeedResult[];
+  /** Over the finished seeds, of every score. */
+  readonly median: Readonly<Record<string, TaskMetrics>>;
+  /** `done`, or why it was left early. */
+  readonly reason: TrainingResult['reason'];
+}
+
+/**
+ * Fine-tunes a BERT for a task, with one seed after the other. Every process of a job calls it, and gets the
+ * same report.
+ *
+ * @throws those of `openBertStart`, of `fineTuningLayout`, of the readers of @mtl/data, and
+ *   ConfigurationError MTL_SEQUENCE_LENGTH, MTL_BATCH_SIZE, MTL_HUGGING_FACE_*, MTL_FLAG_CONFLICT,
+ *   MTL_FINE_TUNING_EXISTS, MTL_FINE_TUNING_RESUME
+ */
+export async function fineTune(options: FineTuneOptions): Promise<FineTuningReport> {
+  const { configuration, world } = options;
+  const { checkpoint } = configuration;
+  const local = options.local ?? { rank: 0, size: 1 };
+  const onMessage = (text: string): void => {
+    if ((world?.rank ?? 0) === 0) options.onMessage(text);
+  };
+  checkSetNames(configuration);
+  const started = await openStart(configuration, { onMessage, worldSize: world?.size ?? 1 });
+  const { parallel, placement } = started.layout;
+  openDeviceOfRank(parallel.device, { localRank: local.rank, allowTf32: parallel.allowTf32 });
+  const threads = setThreadsOfRank(parallel.threads, { localSize: local.size });
+  const processes = new TrainingProcesses({ world, parallel, ends: [placement[0]!, placement.at(-1)!] });
+  const job = options.job ?? { id: undefined, restartCount: 0 };
+  const saveDirectory = new SaveDirectory({
+    checkpoint: { save: checkpoint.save },
+    job,
+    processes,
+    onMessage,
+  });
+  try {
+    await saveDirectory.ownExisting();
+    return await fineTuneSeeds(
+      { ...options, job, onMessage },
+      { started, processes, saveDirectory, threads },
+    );
+  } finally {
+    await saveDirectory.release();
+  }
+}
+
+async function fineTuneSeeds(
+  options: FineTuneOptions & { readonly job: Job },
+  {
+    started,
+    processes,
+    saveDirectory,
+    threads,
+  }: {
+    readonly started: Started;
+    readonly processes: TrainingProcesses;
+    readonly saveDirectory: SaveDirectory;
+    readonly threads: ThreadChoice;
+  },
+): Promise<FineTuningReport> {
+  const { configuration, seeds, job, onMessage } = options;
+  const { checkpoint } = configuration;
+  const { parallel } = started.layout;
+  const exports = new HuggingFaceExports({ ...started, configuration, seeds, onMessage });
+  // what is in a folder the first rank sees: others may have it on storage of their own
+  await processes.together(async () => {
+    if (!processes.isFirst) return;
+    await checkSave(configuration, seeds);
+    exports.check({ worldSize: parallel.worldSize });
+  });
+  const setup = setUp({ ...options, ...started, processes, onMessage });
+  await saveDirectory.own();
+  const writeExport = (seed: number, weights?: () => readonly LogicalTensor[]): Promise<void> =>
+    processes.together(async () => {
+      if (processes.isFirst) await exports.write(seed, weights);
+    });
+  const results: SeedResult[] = [];
+  let reason: TrainingResult['reason'] = 'done';
+  for (const seed of seeds) {
+    const done = processes.agree(processes.isFirst ? finishedBefore(configuration, seed) : undefined);
+    if (done !== undefined) {
+      onMessage(`seed ${seed}: done before`);
+      results.push(done);
+      await writeExport(seed);
+      continue;
+    }
+    const run = await FineTuningRun.build({
+      ...started,
+      ...setup,
+      configuration,
+      seed,
+      processes,
+      job,
+      threads,
+      onMessage,
+      owned: saveDirectory.owned,
+    });
+    try {
+      const ended = await run.run();
+      results.push(ended.result);
+      reason = ended.reason;
+      if (reason === 'done') await writeExport(seed, () => run.weights());
+    } finally {
+      run.dispose();
+    }
+    if (reason !== 'done') break;
+  }
+  const { optimizer, task, epochs, globalBatchSize } = configuration;
+  const report = {
+    task,
+    model: started.start.path,
+    epochs,
+    globalBatchSize,
+    learningRate: optimizer.learningRate,
+    seeds: results,
+    median: medianResult(results),
+    reason,
+  };
+  if (processes.isFirst && checkpoint.save !== undefined)
+    writeResult(join(checkpoint.save, 'report.json'), report);
+  return report;
+}
+
+/** The model that a fine-tuning starts from, and how the processes share it. */
+interface Started {
+  readonly start: BertStart;
+  readonly model: BertModelConfiguration;
+  readonly sequenceLength: number;
+  readonly bertTask: BertTask;
+  readonly layout: FineTuningLayout;
+}
+
+async function openStart(
+  configuration: FineTuningConfiguration,
+  { onMessage, worldSize }: { readonly onMessage: (text: string) => void; readonly worldSize: number },
+): Promise<Started> {
+  const { bertTask, sequenceLength: usual } = fineTuningTasks[configuration.task];
+  const start = await openBertStart({
+    start: configuration.start,
+    task: bertTask,
+    onNotice: onMessage,
+    sequenceLength: configuration.sequenceLength ?? usual,
+  });
+  const { dropout } = configuration;
+  const model = {
+    ...start.model,
+    ...(dropout === undefined ? {} : { hiddenDropout: dropout, attentionDropout: dropout }),
+  };
+  const sequenceLength = checkedSequenceLength(configuration, { model, usual });
+  const layout = fineTuningLayout(configuration, { model, worldSize });
+  for (const notice of layout.notices) onMessage(notice);
+  return { start, model, sequenceLength, bertTask, layout };
+}
+
+/** What all seeds share. */
+interface Setup {
+  readonly task: OpenedTask;
+  readonly openReporters: FineTuningRunOptions['openReporters'];
+  readonly onEpoch: (result: EpochResult) => void;
+}
+
+function setUp(options: FineTuneOptions & Started & { readonly processes: TrainingProcesses }): Setup {
+  const { configuration, processes, onMessage, start, sequenceLength } = options;
+  const task = fineTuningTasks[configuration.task].open({
+    ...configuration,
+    tokenizer: start.tokenizer,
+    sequenceLength,
+  });
+  for (const notice of task.notices) onMessage(notice);
+  const stepsPerEpoch = checkedSteps(configuration, task);
+  onMessage(
+    `${configuration.task} in ${configuration.precision}: ${task.train.length.toLocaleString('en-US')} samples of ${sequenceLength} tokens, ${stepsPerEpoch} steps an epoch` +
+      `${fullSequences(task)}`,
+  );
+  return {
+    task,
+    openReporters: async (run) => {
+      if (!processes.isFirst) return { all: [], close: () => {} };
+      const { logInterval, epochs } = configuration;
+      const lines = stepReporter({ stepsPerEpoch, logInterval, epochs, onMessage });
+      const metrics = await openMetrics(options, run);
+      return { all: [lines, ...metrics.all], close: metrics.close };
+    },
+    onEpoch: ({ epoch, sets }) => {
+      for (const [name, scores] of Object.entries(sets)) {
+        const all = Object.entries(scores).map(
+          ([key, value]) => `${key} ${value.toFixed(key === 'loss' ? 4 : 2)}`,
+        );
+        onMessage(`epoch ${epoch}, ${name}: ${all.join(', ')}`);
+      }
+    },
+  };
+}
+
+/**
+ * The file of metrics in the folder of a seed, and the one that a flag names: where there are several seeds,
+ * one for each, such as `metrics.seed-2.jsonl`.
+ */
+async function openMetrics(
+  { configuration, seeds, onMessage }: FineTuneOptions,
+  { seed, resumeIteration }: OpenReportersOptions,
+): Promise<MetricsFiles> {
+  const { metricsJsonl, checkpoint } = configuration;
+  const { dir, name, ext } = parse(metricsJsonl ?? '');
+  return await openMetricsFiles({
+    directory: checkpoint.save === undefined ? undefined : seedDirectory(checkpoint.save, seed),
+    copy:
+      seeds.length === 1 || metricsJsonl === undefined
+        ? metricsJsonl
+        : join(dir, `${name}.seed-${seed}${ext}`),
+    onStep: (step) => ({ ...step, otherLosses: { task_loss: step.lmLoss } }),
+    resumeIteration,
+    onMessage,
+  });
+}
+
+/** How many sequences have no room left: those of more tokens were truncated. */
+function fullSequences({ train }: OpenedTask): string {
+  const { offsets, sequenceLength } = train.description;
+  let numFull = 0;
+  for (let index = 1; index < offsets.length; index++)
+    if (offsets[index]! - offsets[index - 1]! === sequenceLength) numFull++;
+  return numFull === 0
+    ? ''
+    : `; ${numFull.toLocaleString('en-US')} sequences fill them, longer ones were truncated`;
+}
+
+function checkedSequenceLength(
+  { sequenceLength: asked }: FineTuningConfiguration,
+  { model, usual }: { readonly model: BertModelConfiguration; readonly usual: number },
+): number {
+  const { maxPositionEmbeddings } = model;
+  const length = asked ?? Math.min(usual, maxPositionEmbeddings);
+  if (length <= maxPositionEmbeddings) return length;
+  throw new ConfigurationError('MTL_SEQUENCE_LENGTH', `--seq-length ${length} is more than the model sees`, {
+    expected: `at most ${maxPositionEmbeddings}, its position embeddings`,
+  });
+}
+
+function checkedSteps(configuration: FineTuningConfiguration, { train }: OpenedTask): number {
+  const { globalBatchSize } = configuration;
+  const steps = stepsOfEpoch(train, configuration);
+  if (steps > 0) return steps;
+  throw new ConfigurationError(
+    'MTL_BATCH_SIZE',
+    `--global-batch-size ${globalBatchSize} is more than the ${train.length} samples of ${configuration.data.train}`,
+    { expected: `at most ${train.length}` },
+  );
+}
+
+/** Scores and predictions of a set go by its name. @throws ConfigurationError MTL_FLAG_CONFLICT */
+function checkSetNames({ task, data }: FineTuningConfiguration): void {
+  const paths = [...data.valid, ...data.test];
+  const { setName } = fineTuningTasks[task];
+  const second = paths.find((path, index) =>
+    paths.slice(0, index).some((other) => setName(other) === setName(path)),
+  );
+  if (second === undefined) return;
+  const first = paths.find((path) => setName(path) === setName(second));
+  throw new ConfigurationError(
+    'MTL_FLAG_CONFLICT',
+    `${first} and ${second}: results of both would be called ${setName(second)}`,
+    { expected: 'sets of different names', remedy: 'rename one of them, or score it in a run of its own' },
+  );
+}
+
+/** A folder with results is gone on with, or left alone. */
+async function checkSave(configuration: FineTuningConfiguration, seeds: readonly number[]): Promise<void> {
+  const { save, resume } = configuration.checkpoint;
+  if (save === undefined) {
+    if (!resume) return;
+    throw new ConfigurationError('MTL_FLAG_NEEDS', '--resume goes on from what is in --save', {
+      expected: '--save DIR',
+    });
+  }
+  for (const seed of seeds) {
+    const directory = seedDirectory(save, seed);
+    if (!existsSync(directory) || readdirSync(directory).length === 0) continue;
+    if (!resume) {
+      throw new ConfigurationError('MTL_FINE_TUNING_EXISTS', `${directory} holds a fine-tuning already`, {
+        expected: 'a new or an empty directory for --save',
+        remedy: 'pass --resume to go on with it',
+      });
+    }
+    await checkSameRun(configuration, directory);
+    checkSameSets(configuration, directory);
+  }
+}
+
+/** Refuses to go on with a run of other settings. @throws ConfigurationError MTL_FINE_TUNING_RESUME */
+async function checkSameRun(configuration: FineTuningConfiguration, directory: string): Promise<void> {
+  const found = await findCheckpoint({ directory, onNotice: () => {} });
+  if (found.kind === 'none') return;
+  const { checkpoint } = found;
+  const { configuration: saved } = readTrainingState(checkpoint.state, checkpoint.path);
+  const before = (saved as { readonly fineTuning?: Record<string, unknown> }).fineTuning ?? {};
+  const now = JSON.parse(JSON.stringify(resumable(configuration))) as Record<string, unknown>;
+  const text = (value: unknown): string => JSON.stringify(value) ?? 'nothing';
+  const changed = [...new Set([...Object.keys(before), ...Object.keys(now)])].filter(
+    (key) => text(before[key]) !== text(now[key]),
+  );
+  if (changed.length === 0) return;
+  const [first] = changed as [string, ...string[]];
+  throw new ConfigurationError(
+    'MTL_FINE_TUNING_RESUME',
+    `${directory} holds a fine-tuning of other settings: ${changed.join(', ')}`,
+    {
+      expected: `${first} ${text(before[first])}, not ${text(now[first])}`,
+      remedy: 'pass the flags of that run, or another --save',
+    },
+  );
+}
+
+/** Refuses results of other sets, which no checkpoint may be left to tell of. @throws as `checkSameRun` */
+function checkSameSets({ task, data }: FineTuningConfiguration, directory: string): void {
+  const path = resultPath(directory);
+  const last = readSeedResult(path)?.epochs.at(-1);
+  if (last === undefined) return;
+  const [before, now] = [Object.keys(last.sets), data.valid.map(fineTuningTasks[task].setName)];
+  if (`${before.toSorted()}` === `${now.toSorted()}`) return;
+  throw new ConfigurationError('MTL_FINE_TUNING_RESUME', `${path} holds results of other sets`, {
+    expected: `${before.join(', ')}, not ${now.join(', ')}`,
+    remedy: 'pass the flags of that run, or another --save',
+  });
+}
+
+function finishedBefore({ checkpoint }: FineTuningConfiguration, seed: number): SeedResult | undefined {
+  const { save, resume } = checkpoint;
+  if (save === undefined || !resume) return undefined;
+  const result = readSeedResult(resultPath(seedDirectory(save, seed)));
+  return result?.isDone === true ? result : undefined;
+}

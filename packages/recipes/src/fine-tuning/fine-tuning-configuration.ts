@@ -1,0 +1,97 @@
+import type { ParallelFlags, RecomputeFlags } from '@mtl/configuration';
+import type { TokenizerOptions } from '@mtl/data';
+import type { LayerNormPlacement } from '@mtl/models';
+import type { LearningRateDecayStyle } from '@mtl/optimizer';
+
+/** What BERTs are fine-tuned for here, as the papers report them. */
+export const fineTuningTaskNames = ['mnli', 'qqp', 'race', 'squad'] as const;
+export type FineTuningTaskName = (typeof fineTuningTaskNames)[number];
+
+/** Where the files of a task are. */
+export interface TaskDataConfiguration {
+  /** A GLUE or SQuAD file, or a part of RACE. */
+  readonly train: string;
+  /** Evaluated after every epoch. */
+  readonly valid: readonly string[];
+  /** Predicted at the end; labels are not needed. */
+  readonly test: readonly string[];
+}
+
+/** The architecture of a model that starts from scratch. */
+export interface ScratchConfiguration {
+  readonly numLayers: number;
+  readonly hiddenSize: number;
+  readonly numAttentionHeads: number;
+  readonly layerNormPlacement: LayerNormPlacement;
+}
+
+/**
+ * Where a model comes from: one of `load` and `loadHuggingFace` with or without its weights, or `scratch`.
+ */
+export interface StartConfiguration {
+  readonly load: string | undefined;
+  readonly checkpointStep: number | undefined;
+  readonly loadHuggingFace: string | undefined;
+  /** Take architecture and tokenizer of the model that is named, and initial weights. */
+  readonly initialWeights: boolean;
+  readonly scratch: ScratchConfiguration | undefined;
+  /** In place of the tokenizer that came with the model; needed for `scratch`. */
+  readonly tokenizer: TokenizerOptions | undefined;
+}
+
+/** How windows of SQuAD are made and searched. */
+export interface SpanConfiguration {
+  readonly documentStride: number;
+  readonly maximumQueryLength: number;
+  readonly maximumAnswerLength: number;
+}
+
+/** Everything that a fine-tuning depends on, seeds apart. */
+export interface FineTuningConfiguration {
+  readonly task: FineTuningTaskName;
+  readonly data: TaskDataConfiguration;
+  readonly start: StartConfiguration;
+  /** Undefined: the task's usual one, or all positions of the model where it has fewer. */
+  readonly sequenceLength: number | undefined;
+  readonly spans: SpanConfiguration;
+  readonly epochs: number;
+  readonly globalBatchSize: number;
+  readonly microBatchSize: number;
+  readonly optimizer: {
+    readonly learningRate: number;
+    readonly minLearningRate: number;
+    readonly decayStyle: Extract<LearningRateDecayStyle, 'constant' | 'linear' | 'cosine'>;
+    /** Share of the steps. */
+    readonly warmupFraction: number;
+    readonly weightDecay: number;
+    readonly clipGrad: number;
+  };
+  /** Of hidden states and of attention; undefined: as the model was trained. */
+  readonly dropout: number | undefined;
+  readonly precision: 'fp32' | 'bf16' | 'fp16';
+  /**
+   * Where it runs and how processes share it, as a training run's flags: what they mean depends on the model.
+   */
+  readonly parallel: ParallelFlags;
+  /** Which activations are computed again instead of being kept; likewise. */
+  readonly recompute: RecomputeFlags;
+  readonly checkpoint: {
+    /** Gets a folder for each seed: checkpoints, results, predictions. */
+    readonly save: string | undefined;
+    /**
+     * Gets the fine-tuned model for the transformers library; a folder for each seed where there are several.
+     */
+    readonly saveHuggingFace: string | undefined;
+    /** Steps between checkpoints; undefined: after every epoch. */
+    readonly saveInterval: number | undefined;
+    /** Checkpoints that stay. */
+    readonly keepLast: number;
+    /** Go on from what is in `save`. */
+    readonly resume: boolean;
+  };
+  /** Steps between lines of progress. */
+  readonly logInterval: number;
+  readonly metricsJsonl: string | undefined;
+  /** Ends a run after a step whose number is a multiple of this. */
+  readonly exitInterval: number | undefined;
+}

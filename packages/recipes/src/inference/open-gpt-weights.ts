@@ -1,0 +1,97 @@
+import { type LogicalTensor, loadCheckpoint } from '@mtl/checkpoint';
+import { readSavedConfiguration, type TrainedOn } from '@mtl/configuration';
+import type { TokenizerOptions } from '@mtl/data';
+import { ConfigurationError } from '@mtl/errors';
+import { type GptModelConfiguration, gptParameterNames, readHuggingFaceGpt2 } from '@mtl/models';
+import { isOptimizerTensor } from '@mtl/trainer';
+import { openSavedCheckpoint } from '../checkpoints/open-saved-checkpoint.js';
+import { huggingFaceTokenizer } from '../conversion/hugging-face-tokenizer.js';
+
+/** Where a trained model is: exactly one of `load` and `loadHuggingFace`. */
+export interface OpenGptWeightsOptions {
+  /** A directory of checkpoints: what --save named. */
+  readonly load?: string | undefined;
+  /** With `load`: the iteration; default the newest whole checkpoint. */
+  readonly checkpointStep?: number | undefined;
+  /** A GPT-2 directory of the transformers library. */
+  readonly loadHuggingFace?: string | undefined;
+  readonly onNotice: (notice: string) => void;
+}
+
+/** A trained model that was found, its weights not yet read. */
+export interface GptWeights {
+  /** The checkpoint or the directory, for messages. */
+  readonly path: string;
+  readonly model: GptModelConfiguration;
+  /** The tokenizer that came with it, if one did. */
+  readonly tokenizer: TokenizerOptions | undefined;
+  /** Tokens that end a text, where the directory says; otherwise the tokenizer's. */
+  readonly endTokens: readonly number[] | undefined;
+  /** The length of sequences that it was trained with, or all its positions. */
+  readonly sequenceLength: number;
+  /** The data that it was trained on, where it remembers. */
+  readonly data: TrainedOn | undefined;
+  /** Fills float32 tensors of the model, by their logical names; other processes may hold the rest of it. */
+  load(tensors: readonly LogicalTensor[]): Promise<void>;
+}
+
+/**
+ * Finds a trained model: a checkpoint of ours with its saved configuration, or a Hugging Face directory.
+ *
+ * @throws ConfigurationError MTL_FLAG_REQUIRED or MTL_FLAG_CONFLICT unless exactly one place is named
+ * @throws CheckpointError MTL_CHECKPOINT_* or MTL_HUGGING_FACE_*
+ */
+export async function openGptWeights(options: OpenGptWeightsOptions): Promise<GptWeights> {
+  const { load, checkpointStep, loadHuggingFace } = options;
+  if (load !== undefined && loadHuggingFace !== undefined) {
+    throw new ConfigurationError('MTL_FLAG_CONFLICT', '--load and --load-hf name two models', {
+      remedy: 'leave one of them out',
+    });
+  }
+  if (loadHuggingFace !== undefined) {
+    if (checkpointStep === undefined) return await openHuggingFace(loadHuggingFace, options.onNotice);
+    throw new ConfigurationError('MTL_FLAG_NEEDS', `--ckpt-step ${checkpointStep} belongs to --load`, {
+      remedy: 'leave --ckpt-step out: a Hugging Face directory holds one model',
+    });
+  }
+  if (load !== undefined) return await openCheckpoint(load, options);
+  throw new ConfigurationError('MTL_FLAG_REQUIRED', 'no model is named', {
+    expected: '--load DIR (what --save named) or --load-hf DIR (a Hugging Face directory)',
+  });
+}
+
+async function openCheckpoint(
+  load: string,
+  { checkpointStep, onNotice }: OpenGptWeightsOptions,
+): Promise<GptWeights> {
+  const { checkpoint, configuration, place } = await openSavedCheckpoint({ load, checkpointStep, onNotice });
+  const saved = readSavedConfiguration(configuration, place);
+  return {
+    path: checkpoint.path,
+    model: saved.gptModel,
+    tokenizer: saved.tokenizer,
+    endTokens: undefined,
+    sequenceLength: saved.resolved.model.sequenceLength,
+    data: saved.trainedOn,
+    load: async (tensors) => {
+      const own = new Set(tensors.map(({ name }) => name));
+      const elsewhere = new Set(gptParameterNames(saved.gptModel).filter((name) => !own.has(name)));
+      const ignore = (name: string): boolean => isOptimizerTensor(name) || elsewhere.has(name);
+      await loadCheckpoint({ checkpoint, tensors, ignore });
+    },
+  };
+}
+
+async function openHuggingFace(directory: string, onNotice: (notice: string) => void): Promise<GptWeights> {
+  const found = await readHuggingFaceGpt2({ directory });
+  for (const notice of found.notices) onNotice(notice);
+  return {
+    path: directory,
+    model: found.configuration,
+    tokenizer: huggingFaceTokenizer(found.tokenizerFiles),
+    endTokens: found.endTokens.length === 0 ? undefined : found.endTokens,
+    sequenceLength: found.configuration.maxPositionEmbeddings,
+    data: undefined,
+    load: (tensors) => found.load(tensors),
+  };
+}

@@ -1,0 +1,51 @@
+import {
+  gptModelConfiguration,
+  parseFlags,
+  pipelineSchedule,
+  validateConfiguration,
+} from '@mtl/configuration';
+import { gptEmbeddingAndHeadCost } from '@mtl/models';
+import { describe, expect, it } from 'vitest';
+import { balanceAdvice } from './balance-advice.js';
+
+/** What is said of a training of gpt2-124m with 8 micro-batches. */
+function adviceOf(
+  numStages: number,
+  flags: readonly string[] = [],
+  vocabularySize = 50_257,
+): string | undefined {
+  const configuration = validateConfiguration(
+    parseFlags([
+      ...['--preset', 'gpt2-124m', '--micro-batch-size', '1', '--global-batch-size', '8'],
+      ...['--pipeline-model-parallel-size', `${numStages}`, ...flags],
+    ]),
+    { worldSize: numStages },
+  );
+  const model = gptModelConfiguration(configuration.model, vocabularySize);
+  const schedule = pipelineSchedule(configuration.parallel, 8);
+  const work = gptEmbeddingAndHeadCost(model, configuration.model.sequenceLength);
+  return balanceAdvice(configuration, { model, work, schedule });
+}
+
+describe('balanceAdvice', () => {
+  it('says what balanced layers would gain', () => {
+    // by hand: 1F1B of two stages waits for the slower, 3 (6 + 4.46) a micro-batch, and once for the other's
+    // 3 * 6; balanced it is 3 (4 + 4.46) and once 3 * 8, but for 0.01 of an embedding:
+    // (8 * 31.4 + 18) / (8 * 25.4 + 24)
+    expect(adviceOf(2)).toBe(
+      'the head is as much work as 4.5 layers: with --pipeline-model-parallel-layout balanced (8, 4) a step would be about 18 % faster',
+    );
+  });
+
+  it.each([
+    ['balanced layers', 2, ['--pipeline-model-parallel-layout', 'balanced']],
+    ['given numbers', 2, ['--pipeline-model-parallel-layout', 'Ettttttt|tttttL']],
+    ['one stage', 1, []],
+  ])('says nothing of %s', (_, numStages, flags) => {
+    expect(adviceOf(numStages, flags)).toBeUndefined();
+  });
+
+  it('says nothing where it would gain little', () => {
+    expect(adviceOf(2, [], 1000)).toBeUndefined();
+  });
+});

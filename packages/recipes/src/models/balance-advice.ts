@@ -1,0 +1,70 @@
+import type { ParallelConfiguration, TrainingConfiguration } from '@mtl/configuration';
+import { type EmbeddingAndHeadCost, partitionLayers, type TransformerConfiguration } from '@mtl/models';
+import { type PipelineSchedule, simulateSchedule } from '@mtl/pipeline/schedules';
+import { layersOfChunks } from './layers-of-chunks.js';
+
+/** Shares of a step below this are less than what the prediction leaves out. */
+const notable = 0.05;
+
+export interface BalanceAdviceOptions {
+  readonly model: Pick<TransformerConfiguration, 'numLayers'>;
+  /** Of embedding and head, in layers. */
+  readonly work: EmbeddingAndHeadCost;
+  readonly schedule: PipelineSchedule;
+}
+
+/**
+ * A message about layers split evenly where balanced ones would make a step notably faster, by
+ * the simulator.
+ */
+export function balanceAdvice(
+  configuration: {
+    readonly parallel: Pick<ParallelConfiguration, 'layerLayout'>;
+    readonly training: Pick<TrainingConfiguration, 'recompute'>;
+  },
+  { model, work, schedule }: BalanceAdviceOptions,
+): string | undefined {
+  const numChunks = schedule.placement.length;
+  if (numChunks === 1 || configuration.parallel.layerLayout !== 'even') return undefined;
+  const even = layersOfChunks(configuration, { model, work, numChunks });
+  const balanced = partitionLayers({ numLayers: model.numLayers, numChunks, work, layout: 'balanced' });
+  const recomputes = configuration.training.recompute.granularity === 'full';
+  const [now, then] = [even, balanced].map((layers) =>
+    stepTime(
+      layers.map(({ start, end }) => end - start),
+      { schedule, work, recomputes },
+    ),
+  ) as [number, number];
+  const gain = now / then - 1;
+  if (gain < notable) return undefined;
+  const counts = balanced.map(({ start, end }) => end - start).join(', ');
+  return (
+    `the head is as much work as ${work.head.toFixed(1)} layers: with --pipeline-model-parallel-layout balanced ` +
+    `(${counts}) a step would be about ${Math.round(100 * gain)} % faster`
+  );
+}
+
+interface StepOptions {
+  readonly schedule: PipelineSchedule;
+  readonly work: EmbeddingAndHeadCost;
+  readonly recomputes: boolean;
+}
+
+/** Time of a step whose chunks have so many layers, in forward passes of a layer. */
+function stepTime(numLayers: readonly number[], { schedule, work, recomputes }: StepOptions): number {
+  const last = numLayers.length - 1;
+  const layers = numLayers.map((count, chunk) => count + (chunk === 0 ? work.embedding : 0));
+  // the head does nothing in forward: backward makes the logits, once in one sweep and twice in two
+  const head = (matmuls: number) => (chunk: number) => (chunk === last ? matmuls * work.head : 0);
+  const again = recomputes ? 1 : 0;
+  const { makespan } = simulateSchedule({
+    schedule,
+    times: {
+      forward: layers,
+      backwardInput: layers.map((count, chunk) => (1 + again) * count + head(2)(chunk)),
+      backwardWeight: layers.map((count, chunk) => count + head(2)(chunk)),
+      backward: layers.map((count, chunk) => (2 + again) * count + head(3)(chunk)),
+    },
+  });
+  return makespan;
+}

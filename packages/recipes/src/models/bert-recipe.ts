@@ -1,0 +1,95 @@
+import { bertModelConfiguration, bertOf } from '@mtl/configuration';
+import { buildBertDatasets, type SampleDataset } from '@mtl/data';
+import { ConfigurationError } from '@mtl/errors';
+import {
+  type BertModelConfiguration,
+  type BertStage,
+  bertEmbeddingAndHeadCost,
+  bertParameterNames,
+  buildBertStages,
+  type MaskedStageBatch,
+  numBertParameters,
+  readHuggingFaceBert,
+  writeHuggingFaceBert,
+} from '@mtl/models';
+import { prepareDefaultCorpus } from '../data/default-corpus.js';
+import { bertTokenizerSettings } from './bert-tokenizer-settings.js';
+import { filledMasks } from './filled-masks.js';
+import type { ModelRecipe } from './model-recipe.js';
+import { stageBatches } from './stage-batches.js';
+
+/** How a BERT is trained. */
+export const bertRecipe: ModelRecipe<BertModelConfiguration, MaskedStageBatch, BertStage> = {
+  kind: 'bert',
+  prepareCorpus: (options) => prepareDefaultCorpus({ ...options, kind: 'bert' }),
+  openDatasets: (configuration, options) => {
+    const { data, model, training } = configuration;
+    const { sentenceOrderHead, maskProbability, shortSequenceProbability } = bertOf(configuration);
+    return buildBertDatasets({
+      ...options,
+      sequenceLength: model.sequenceLength,
+      seed: training.seed,
+      splitWeights: data.split,
+      sentencePairs: sentenceOrderHead,
+      shortSequenceProbability,
+      masking: { probability: maskProbability },
+    });
+  },
+  batches: (options) => stageBatches(options, outlineOf(options.dataset)),
+  modelOf: bertModelConfiguration,
+  numParameters: numBertParameters,
+  parameterNames: bertParameterNames,
+  flopsOfHead: (configuration) => ({ headShare: bertOf(configuration).maskProbability }),
+  embeddingAndHeadCost: (configuration, model) =>
+    bertEmbeddingAndHeadCost(model, {
+      sequenceLength: configuration.model.sequenceLength,
+      maskedShare: bertOf(configuration).maskProbability,
+    }),
+  buildStages: buildBertStages,
+  losses: ({ sentenceOrderHead }) => [
+    { name: 'mlm_loss', per: 'token', count: ({ numMasked }) => numMasked ?? 0 },
+    ...(sentenceOrderHead
+      ? [
+          {
+            ...({ name: 'sop_loss', per: 'sample' } as const),
+            count: ({ batchSize }: MaskedStageBatch) => batchSize,
+          },
+        ]
+      : []),
+  ],
+  openHuggingFace: (configuration, directory) =>
+    readHuggingFaceBert({
+      directory,
+      makeVocabularySizeDivisibleBy: configuration.model.makeVocabSizeDivisibleBy,
+      // where the flags ask for the head, the directory decides
+      ...(bertOf(configuration).sentenceOrderHead ? {} : { sentenceOrderHead: false }),
+    }),
+  checkSaveHuggingFace: ({ layerNormPlacement }) => {
+    if (layerNormPlacement === 'post') return;
+    throw new ConfigurationError(
+      'MTL_HUGGING_FACE_LAYER_NORM',
+      "--save-hf with layer norm before each sublayer, which transformers' BERT does not compute",
+      { expected: '--layer-norm-placement post' },
+    );
+  },
+  saveHuggingFace: ({ tokenizer, ...options }) =>
+    writeHuggingFaceBert({
+      ...options,
+      ...(tokenizer === undefined ? {} : bertTokenizerSettings(tokenizer)),
+    }),
+  show: async (options) => await filledMasks(options),
+};
+
+/** Every layer must know where the packed samples begin and end. */
+function outlineOf(
+  dataset: SampleDataset<MaskedStageBatch>,
+): ((samples: readonly number[]) => MaskedStageBatch) | undefined {
+  const { sequenceLength } = dataset;
+  if (dataset.lengthOf === undefined) return undefined;
+  return (samples) => ({
+    batchSize: samples.length,
+    sequenceLength,
+    lengths: Int32Array.from(samples, (sample) => dataset.lengthOf!(sample)),
+    sampleNumbers: Float64Array.from(samples),
+  });
+}

@@ -1,0 +1,20 @@
+import type { PretrainingConfiguration } from '@mtl/configuration';
+import { paddedVocabularySize, type TransformerConfiguration } from '@mtl/models';
+import type { ModelFlopsShape } from '@mtl/trainer';
+import { recipeOf } from './recipe-of.js';
+
+/** What the model FLOPs of one sample depend on, for a training with the vocabulary of `model`. */
+export function flopsShapeOf(
+  configuration: PretrainingConfiguration,
+  model: TransformerConfiguration,
+): ModelFlopsShape {
+  return {
+    batchSize: 1,
+    sequenceLength: configuration.model.sequenceLength,
+    numLayers: model.numLayers,
+    hiddenSize: model.hiddenSize,
+    ffnHiddenSize: model.ffnHiddenSize,
+    vocabSize: paddedVocabularySize(model),
+    ...recipeOf(configuration).flopsOfHead(configuration),
+  };
+}

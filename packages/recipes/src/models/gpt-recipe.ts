@@ -1,0 +1,85 @@
+import { gptModelConfiguration } from '@mtl/configuration';
+import { buildGptDatasets, type SampleDataset } from '@mtl/data';
+import {
+  buildGptStages,
+  GptLanguageModel,
+  type GptModelConfiguration,
+  type GptStage,
+  gptEmbeddingAndHeadCost,
+  gptParameterNames,
+  numLossTokens,
+  numParameters,
+  readHuggingFaceGpt2,
+  type StageBatch,
+  writeHuggingFaceGpt2,
+} from '@mtl/models';
+import { prepareDefaultCorpus } from '../data/default-corpus.js';
+import { sampleText } from '../inference/sample-text.js';
+import { broadcastJson } from '../training/training-processes.js';
+import type { ModelRecipe } from './model-recipe.js';
+import { samplePrompt } from './sample-prompt.js';
+import { stageBatches } from './stage-batches.js';
+
+/** How a GPT is trained. */
+export const gptRecipe: ModelRecipe<GptModelConfiguration, StageBatch, GptStage> = {
+  kind: 'gpt',
+  prepareCorpus: (options) => prepareDefaultCorpus({ ...options, kind: 'gpt' }),
+  openDatasets: ({ data, model, training }, { tokenizer, ...options }) =>
+    buildGptDatasets({
+      ...options,
+      sequenceLength: model.sequenceLength,
+      seed: training.seed,
+      splitWeights: data.split,
+      padId: tokenizer.padId,
+      vocabularySize: tokenizer.vocabularySize,
+      tokenizerIdentifiers: tokenizer.identifiers,
+      endOfDocument: tokenizer.eod,
+      eodMaskLoss: data.eodMaskLoss,
+      resetPositionIds: data.resetPositionIds,
+      resetAttentionMask: data.resetAttentionMask,
+    }),
+  batches: (options) => stageBatches(options, outlineOf(options.dataset)),
+  modelOf: ({ model }, vocabularySize) => gptModelConfiguration(model, vocabularySize),
+  numParameters,
+  parameterNames: gptParameterNames,
+  flopsOfHead: () => ({}),
+  embeddingAndHeadCost: (configuration, model) =>
+    gptEmbeddingAndHeadCost(model, configuration.model.sequenceLength),
+  buildStages: buildGptStages,
+  losses: () => [{ name: 'lm_loss', per: 'token', count: numLossTokens }],
+  openHuggingFace: ({ model }, directory) =>
+    readHuggingFaceGpt2({ directory, makeVocabularySizeDivisibleBy: model.makeVocabSizeDivisibleBy }),
+  checkSaveHuggingFace: () => {},
+  saveHuggingFace: ({ tokenizer, ...options }) =>
+    writeHuggingFaceGpt2({ ...options, endTokens: tokenizer === undefined ? [] : [tokenizer.eod] }),
+  show: async ({ configuration, part, tokenizer, datasets, pipelineGroup }) => {
+    // ids alone are nothing to read
+    if (configuration.data.tokenizer?.type === 'NullTokenizer') return undefined;
+    const dataset = datasets.valid ?? datasets.train;
+    const { stages, placement, pipeline } = part;
+    const { dataPath } = configuration.data;
+    // stages in the middle read no data
+    const own = pipeline.isFirst ? samplePrompt({ dataPath, dataset, tokenizer }) : undefined;
+    const prompt =
+      pipelineGroup === undefined ? own : broadcastJson(pipelineGroup, own, { root: placement[0]! });
+    if (prompt === undefined) return undefined;
+    const whole = pipelineGroup === undefined ? stages.get(0)! : { stages, placement, group: pipelineGroup };
+    const model = new GptLanguageModel(whole);
+    const sample = await sampleText({ model, tokenizer, prompt, maxNewTokens: 120, seed: 1 });
+    return `A sample:\n${sample}`;
+  },
+};
+
+/** Where attention stops at documents, every layer must know where they end. */
+function outlineOf(
+  dataset: SampleDataset<StageBatch>,
+): ((samples: readonly number[]) => StageBatch) | undefined {
+  if (dataset.createBatch(1).keyStart !== undefined) return undefined;
+  const { sequenceLength } = dataset;
+  return (samples) => ({
+    batchSize: samples.length,
+    sequenceLength,
+    keyStart: undefined,
+    sampleNumbers: Float64Array.from(samples),
+  });
+}

@@ -1,0 +1,156 @@
+import type { Parameter } from '@mtl/autograd';
+import {
+  type ParallelConfiguration,
+  pipelineSchedule,
+  type ScheduleConfiguration,
+  type TrainingConfiguration,
+} from '@mtl/configuration';
+import type { DType } from '@mtl/kernels';
+import type { BuildStagesOptions, EmbeddingAndHeadCost, Stages, TransformerConfiguration } from '@mtl/models';
+import {
+  GraphedStage,
+  type GraphedStageOptions,
+  Pipeline,
+  type PipelineRecorder,
+  type Stage,
+} from '@mtl/pipeline';
+import type { TrainingProcesses } from '../training/training-processes.js';
+import { balanceAdvice } from './balance-advice.js';
+import { layersOfChunks } from './layers-of-chunks.js';
+import type { ModelChunk } from './model-chunk.js';
+import { recordsPasses } from './records-passes.js';
+
+export interface ModelPartOptions<Model extends TransformerConfiguration, Chunk> {
+  readonly configuration: {
+    readonly parallel: ScheduleConfiguration &
+      Pick<
+        ParallelConfiguration,
+        'device' | 'layerLayout' | 'sequenceParallel' | 'cudaGraphs' | 'overlapGradReduce'
+      >;
+    readonly training: Pick<TrainingConfiguration, 'numMicroBatches' | 'seed' | 'recompute'>;
+  };
+  readonly model: Model;
+  /** Of embedding and head, in layers. */
+  readonly work: EmbeddingAndHeadCost;
+  readonly buildStages: (options: BuildStagesOptions<Model>) => Stages<Chunk>;
+  readonly processes: TrainingProcesses;
+  readonly dtype: DType;
+  readonly recorder: PipelineRecorder | undefined;
+  readonly onMessage: (text: string) => void;
+}
+
+/** A rank's part of a model, and how it runs with the others'. */
+export interface ModelPart<Batch, Chunk> {
+  readonly stages: ReadonlyMap<number, Chunk>;
+  readonly parameters: readonly Parameter[];
+  readonly pipeline: Pipeline<Batch>;
+  /** The pipeline rank of each chunk. */
+  readonly placement: readonly number[];
+  /** Gives back what passes hold between steps; parameters are their owner's. */
+  dispose(): void;
+}
+
+/** Splits a model as the flags ask, and builds this rank's part. All ranks call it. */
+export function modelPart<Model extends TransformerConfiguration, Batch, Chunk extends ModelChunk<Batch>>(
+  options: ModelPartOptions<Model, Chunk>,
+): ModelPart<Batch, Chunk> {
+  const { configuration, model, work, processes, dtype, recorder, onMessage } = options;
+  const { parallel, training } = configuration;
+  const { device } = parallel;
+  const schedule = (numMicroBatches: number) => pipelineSchedule(parallel, numMicroBatches);
+  const step = schedule(training.numMicroBatches);
+  const { placement } = step;
+  const layers = layersOfChunks(configuration, { model, work, numChunks: placement.length });
+  if (placement.length > 1) {
+    const counts = layers.map(({ start, end }) => end - start);
+    onMessage(`layers of the pipeline's chunks: ${counts.join(', ')}`);
+    const advice = balanceAdvice(configuration, { model, work, schedule: step });
+    if (advice !== undefined) onMessage(advice);
+  }
+  const { tp, pp, dp } = processes.groups;
+  const { stages, parameters } = options.buildStages({
+    model,
+    device,
+    dtype,
+    layers,
+    placement,
+    rank: processes.coordinates.pp,
+    seed: training.seed,
+    recomputation: training.recompute,
+    tensorParallel: tp && { group: tp, sequenceParallel: parallel.sequenceParallel },
+  });
+  const { numMicroBatches } = training;
+  const graphed = recordsPasses({ parallel, numMicroBatches, isReplicated: dp !== undefined, onMessage })
+    ? graphedStages(stages, {
+        device,
+        onMessage,
+        onRefusal: refusalOf(processes, onMessage),
+        ...(dp === undefined ? {} : amongReplicas(parameters, { overlaps: parallel.overlapGradReduce })),
+      })
+    : undefined;
+  const pipeline = new Pipeline<Batch>({
+    schedule,
+    dtype,
+    device,
+    recorder,
+    group: pp,
+    stages: graphed ?? stages,
+    replicas: parallel.sequenceParallel ? undefined : tp,
+  });
+  const dispose = (): void => {
+    for (const stage of graphed?.values() ?? []) stage.dispose();
+  };
+  return { stages, parameters, pipeline, placement, dispose };
+}
+
+/**
+ * What data parallelism does in addition to passes: gathers that end when a parameter is read, reductions
+ * that backward starts.
+ */
+function amongReplicas(
+  parameters: readonly Parameter[],
+  { overlaps }: { readonly overlaps: boolean },
+): Pick<GraphedStageOptions<never>, 'beforePasses' | 'lastRunsByItself'> {
+  return {
+    beforePasses: () => {
+      for (const parameter of parameters) void parameter.data;
+    },
+    lastRunsByItself: overlaps,
+  };
+}
+
+function graphedStages<Batch>(
+  stages: ReadonlyMap<number, Stage<Batch>>,
+  options: Omit<GraphedStageOptions<Batch>, 'stage' | 'onRefusal'> & {
+    readonly onRefusal: (text: string) => void;
+  },
+): ReadonlyMap<number, GraphedStage<Batch>> {
+  // of each chunk the same
+  const [onMessage, onRefusal] = [onceEach(options.onMessage), onceEach(options.onRefusal)];
+  return new Map(
+    [...stages].map(([chunk, stage]) => [
+      chunk,
+      new GraphedStage({ ...options, onMessage, onRefusal, stage }),
+    ]),
+  );
+}
+
+function onceEach(say: (text: string) => void): (text: string) => void {
+  const said = new Set<string>();
+  return (text) => {
+    if (!said.has(text)) say(text);
+    said.add(text);
+  };
+}
+
+/**
+ * Who is told that passes of this rank are not recorded, which other ranks do not know: messages are rank
+ * 0's.
+ */
+function refusalOf(
+  { groups, isFirst }: TrainingProcesses,
+  onMessage: (text: string) => void,
+): (text: string) => void {
+  if (isFirst) return onMessage;
+  return (text) => process.emitWarning(`rank ${groups.world?.rank}: ${text}`, { code: 'MTL_CUDA_GRAPHS' });
+}

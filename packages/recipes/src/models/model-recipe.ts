@@ -1,0 +1,97 @@
+import type { LogicalTensor } from '@mtl/checkpoint';
+import type { ProcessGroup } from '@mtl/comm';
+import type { ModelKind, PretrainingConfiguration } from '@mtl/configuration';
+import type { NumberedBatch, SplitDatasets, SplitDatasetsOptions, Tokenizer } from '@mtl/data';
+import type {
+  BuildStagesOptions,
+  EmbeddingAndHeadCost,
+  Stages,
+  TokenizerFileSource,
+  TransformerConfiguration,
+  WritableDtype,
+} from '@mtl/models';
+import type { LossKind, ModelFlopsShape } from '@mtl/trainer';
+import type { PreparedCorpus } from '../data/default-corpus.js';
+import type { ModelChunk } from './model-chunk.js';
+import type { ModelPart } from './model-part.js';
+import type { StageBatches, StageBatchesOptions } from './stage-batches.js';
+
+/** A Hugging Face directory that was opened. */
+export interface HuggingFaceModel<Model> {
+  readonly directory: string;
+  readonly configuration: Model;
+  /** The tokenizer's files that are there: name to path. */
+  readonly tokenizerFiles: Readonly<Record<string, string>>;
+  /** Messages for the user. */
+  readonly notices?: readonly string[];
+  load(tensors: readonly LogicalTensor[]): Promise<void>;
+}
+
+export interface SaveHuggingFaceOptions<Model> {
+  readonly directory: string;
+  readonly model: Model;
+  readonly tensors: readonly LogicalTensor[];
+  /** Undefined where the model came without one. */
+  readonly tokenizer: Tokenizer | undefined;
+  readonly tokenizerFiles: Readonly<Record<string, TokenizerFileSource>>;
+  /** What weights are stored as. Default F32. */
+  readonly dtype?: WritableDtype;
+}
+
+/** What a trained model is shown with at the end of a run. */
+export interface ShowOptions<Batch extends NumberedBatch, Chunk> {
+  readonly configuration: PretrainingConfiguration;
+  readonly part: ModelPart<Batch, Chunk>;
+  readonly tokenizer: Tokenizer;
+  /** Held-out data if there are any, else what was trained on. */
+  readonly datasets: SplitDatasets<Batch>;
+  /** The stages of the model; undefined where one process has them all. */
+  readonly pipelineGroup: ProcessGroup | undefined;
+}
+
+/** What datasets of every kind of model need in addition to the tokenizer. */
+export type DatasetsOptions = Omit<SplitDatasetsOptions, 'splitWeights'>;
+
+/**
+ * What depends on the kind of model that a training run trains; everything else is the same for all.
+ *
+ * @typeParam Model its architecture
+ * @typeParam Batch its micro-batches
+ * @typeParam Chunk its stages
+ */
+export interface ModelRecipe<Model extends TransformerConfiguration, Batch extends NumberedBatch, Chunk> {
+  readonly kind: ModelKind;
+  /** The bundled corpus, prepared for it. */
+  prepareCorpus(options: {
+    readonly directory: string;
+    readonly tokenizer: PreparedCorpus['tokenizer'] | undefined;
+    readonly onMessage: (text: string) => void;
+  }): Promise<PreparedCorpus>;
+  openDatasets(
+    configuration: PretrainingConfiguration,
+    options: DatasetsOptions & { readonly tokenizer: Tokenizer },
+  ): SplitDatasets<Batch>;
+  /** This rank's micro-batches. */
+  batches(options: StageBatchesOptions<Batch>): StageBatches<Batch>;
+  /** The architecture that flags and a vocabulary describe. */
+  modelOf(configuration: PretrainingConfiguration, vocabularySize: number): Model;
+  numParameters(model: Model): number;
+  parameterNames(model: Model): readonly string[];
+  /** What the model's own part of the FLOPs depends on. */
+  flopsOfHead(configuration: PretrainingConfiguration): Pick<ModelFlopsShape, 'headShare'>;
+  embeddingAndHeadCost(configuration: PretrainingConfiguration, model: Model): EmbeddingAndHeadCost;
+  buildStages(options: BuildStagesOptions<Model>): Stages<Chunk>;
+  losses(model: Model): readonly LossKind<Batch>[];
+  openHuggingFace(
+    configuration: PretrainingConfiguration,
+    directory: string,
+  ): Promise<HuggingFaceModel<Model>>;
+  /** Before the run: refuses a model that a Hugging Face directory cannot hold. */
+  checkSaveHuggingFace(model: Model): void;
+  saveHuggingFace(options: SaveHuggingFaceOptions<Model>): Promise<void>;
+  /** What the model has learnt, as text for the end of a run; every rank of the first replica calls it. */
+  show(options: ShowOptions<Batch, Chunk>): Promise<string | undefined>;
+}
+
+/** A recipe for code that does not ask of which kind the model is. */
+export type AnyModelRecipe = ModelRecipe<TransformerConfiguration, NumberedBatch, ModelChunk<NumberedBatch>>;

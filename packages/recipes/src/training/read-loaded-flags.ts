@@ -1,0 +1,143 @@
+import { type Checkpoint, listCheckpoints } from '@mtl/checkpoint';
+import {
+  architectureFlags,
+  bundledCorpus,
+  checkpointFlags,
+  type FlagName,
+  type Flags,
+  isFlagName,
+  type LoadedFlags,
+  type ModelKind,
+  parallelFlagNames,
+  type ResolvedFlags,
+  readSavedTraining,
+  tokenizerFlagNames,
+  tokenizerFlagsOf,
+  weightFlagNames,
+} from '@mtl/configuration';
+import { MtlError } from '@mtl/errors';
+import { readHuggingFaceBert, readHuggingFaceGpt2 } from '@mtl/models';
+import { readTrainingState } from '@mtl/trainer';
+import { checkSavedSizes } from '../checkpoints/check-saved-sizes.js';
+import { isSamePlace } from '../checkpoints/is-same-place.js';
+import { openSavedCheckpoint, type SavedCheckpoint } from '../checkpoints/open-saved-checkpoint.js';
+import { huggingFaceTokenizer } from '../conversion/hugging-face-tokenizer.js';
+
+/** Of one run, not of the training: where it runs, what it reads and writes, when it ends. */
+const flagsOfOneRun = new Set<string>([
+  ...parallelFlagNames,
+  ...Object.keys(checkpointFlags).filter(
+    (name) => !['save-interval', 'async-save', 'keep-last'].includes(name),
+  ),
+  ...['exit-interval', 'exit-duration-in-mins'],
+  ...['tensorboard-dir', 'metrics-jsonl', 'profile-steps', 'profile-trace'],
+]);
+
+/**
+ * What the checkpoint of --load or the directory of --load-hf knows about the flags of a run: a checkpoint
+ * that is resumed all but those of one run (devices, ranks, places to write to); --finetune, a converted
+ * checkpoint and --load-hf the model and its tokenizer. Undefined where nothing is loaded, and where --load
+ * names the directory of --save, which is still empty.
+ *
+ * @throws CheckpointError MTL_CHECKPOINT_*, MTL_HUGGING_FACE_*; ConfigurationError MTL_FLAG_REQUIRED, as
+ *   `huggingFaceTokenizer`
+ */
+export async function readLoadedFlags(flags: ResolvedFlags): Promise<LoadedFlags | undefined> {
+  const { load, 'load-hf': loadHuggingFace } = flags.values;
+  if (load !== undefined && loadHuggingFace !== undefined) return undefined; // refused with the other flags
+  if (loadHuggingFace !== undefined) return await fromHuggingFace(loadHuggingFace, flags);
+  if (load === undefined) return undefined;
+  const checkpoint = await savedIn(load, flags.values);
+  return checkpoint === undefined ? undefined : fromCheckpoint(checkpoint, flags);
+}
+
+/** The checkpoint that will be loaded, by its manifest alone: loading checks its bytes. */
+async function savedIn(load: string, values: Flags): Promise<SavedCheckpoint | undefined> {
+  const { save, 'ckpt-step': step } = values;
+  const listing = await listCheckpoints(load);
+  const found: Checkpoint | undefined = listing?.checkpoints.find(
+    ({ iteration }) => step === undefined || iteration === step,
+  );
+  if (found !== undefined) {
+    checkSavedSizes(found);
+    const { configuration } = readTrainingState(found.state, found.path);
+    return { checkpoint: found, configuration, place: { directory: load, path: found.path } };
+  }
+  try {
+    return await openSavedCheckpoint({ load, checkpointStep: step, onNotice: () => {} });
+  } catch (error) {
+    const isEmpty = MtlError.isInstance(error) && error.code === 'MTL_CHECKPOINT_NONE';
+    // scripts that are started again name one directory twice, and the first time it is empty
+    if (isEmpty && step === undefined && isSamePlace(load, save)) return undefined;
+    throw error;
+  }
+}
+
+function fromCheckpoint(
+  { configuration, place }: SavedCheckpoint,
+  { model: kind, values, given }: ResolvedFlags,
+): LoadedFlags {
+  const saved = readSavedTraining(kind, configuration, place);
+  const { model, tokenizer, training } = saved;
+  const goesOn = training !== undefined && values.finetune !== true;
+  const bundled = training?.resolved.data.dataPath.length === 0;
+  // the bundled corpus finds its own tokenizer again, where no other one was named
+  const isOfCorpus =
+    goesOn && bundled && training.flags['tokenizer-type'] === undefined && !given.has('data-path');
+  const withTokenizer = tokenizer !== undefined && !isOfCorpus;
+  return {
+    source: `checkpoint ${place.path}`,
+    values: {
+      ...(goesOn ? flagsOfTraining(training.flags) : {}),
+      ...(goesOn ? { 'global-batch-size': training.resolved.training.globalBatchSize } : {}),
+      ...(goesOn && bundled ? { 'data-path': [bundledCorpus] } : {}),
+      ...architectureFlags({ kind, model }),
+      'seq-length': training?.resolved.model.sequenceLength ?? model.maxPositionEmbeddings,
+      ...(withTokenizer ? tokenizerFlagsOf(tokenizer) : {}),
+    },
+    // loading compares the models
+    fixed: [],
+    ...(withTokenizer ? { tokenizer } : {}),
+    vocabularySize: model.vocabularySize,
+  };
+}
+
+function flagsOfTraining(flags: Flags): Flags {
+  const ofTokenizer: readonly string[] = tokenizerFlagNames;
+  const kept = Object.entries(flags).filter(
+    ([name]) => isFlagName(name) && !flagsOfOneRun.has(name) && !ofTokenizer.includes(name),
+  );
+  return Object.fromEntries(kept) as Flags;
+}
+
+async function fromHuggingFace(
+  directory: string,
+  { model: kind, given }: ResolvedFlags,
+): Promise<LoadedFlags> {
+  const found = await openModel(directory, kind);
+  const model = found.configuration;
+  const { 'make-vocab-size-divisible-by': _ours, ...values } = architectureFlags({ kind, model });
+  const hasOwnTokenizer = tokenizerFlagNames.some((name) => given.has(name));
+  const tokenizer = hasOwnTokenizer ? undefined : huggingFaceTokenizer(found.tokenizerFiles);
+  return {
+    source: `Hugging Face directory ${directory}`,
+    values: {
+      ...values,
+      'seq-length': model.maxPositionEmbeddings,
+      ...(tokenizer === undefined ? {} : tokenizerFlagsOf(tokenizer)),
+    },
+    fixed: fixedNames(values),
+    ...(tokenizer === undefined ? {} : { tokenizer }),
+    vocabularySize: model.vocabularySize,
+  };
+}
+
+/** A training may leave out the sentence head of a BERT, and cannot invent one. */
+function fixedNames(values: Flags): readonly FlagName[] {
+  return [...weightFlagNames, 'attention-dropout' as const, 'hidden-dropout' as const].filter(
+    (name) => values[name] !== undefined && !(name === 'bert-no-binary-head' && values[name] === false),
+  );
+}
+
+const openModel = (directory: string, kind: ModelKind) =>
+  kind === 'bert' ? readHuggingFaceBert({ directory }) : readHuggingFaceGpt2({ directory });

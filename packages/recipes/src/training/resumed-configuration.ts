@@ -1,0 +1,198 @@
+import type { Checkpoint } from '@mtl/checkpoint';
+import type { FlagName, PretrainingConfiguration, SavedConfiguration } from '@mtl/configuration';
+import { CheckpointError } from '@mtl/errors';
+import {
+  decayFlagOf,
+  flagsWithSchedule,
+  type Schedule,
+  type ScheduleSetting,
+  scheduleSettings,
+} from './schedule-settings.js';
+
+const override = '--override-opt_param-scheduler';
+const useCheckpoint = '--use-checkpoint-opt_param-scheduler';
+
+export interface ResumedConfigurationOptions {
+  readonly configuration: PretrainingConfiguration;
+  /** That training continues from. */
+  readonly checkpoint: Pick<Checkpoint, 'path' | 'state'>;
+  /** Whether the optimizer's state is taken from it, and the schedule with it. */
+  readonly withOptimizer: boolean;
+  /** The command that started the run, for the remedy. */
+  readonly commandLine?: string | undefined;
+}
+
+export interface ResumedConfiguration {
+  /** With the schedule in force. */
+  readonly configuration: PretrainingConfiguration;
+  /** What is different from the checkpoint's run; empty when nothing is. */
+  readonly notes: readonly string[];
+}
+
+/** One value that two runs have. */
+interface Difference {
+  readonly flag: string;
+  readonly before: string;
+  readonly now: string;
+}
+
+/**
+ * Compares the settings of a run with those of the checkpoint that it resumes. Another learning rate schedule
+ * or weight decay is refused unless flags say whose is meant (Megatron-LM's rule); what else changes how the
+ * model learns is listed, and the new value is used. Checkpoints that record no training settings (converted
+ * ones, and those of fine-tuning) are not compared.
+ *
+ * @throws CheckpointError MTL_CHECKPOINT_SCHEDULE, status 2
+ */
+export function resumedConfiguration(options: ResumedConfigurationOptions): ResumedConfiguration {
+  const { checkpoint, withOptimizer } = options;
+  const saved = (checkpoint.state.configuration ?? {}) as Partial<SavedConfiguration>;
+  const before = saved.trainedOn === undefined ? undefined : saved.resolved;
+  const schedule = withOptimizer
+    ? resumedSchedule(options, before?.optimizer)
+    : { configuration: options.configuration, changes: [] };
+  const { configuration } = schedule;
+  const changes = [...schedule.changes, ...otherChanges(before, configuration)];
+  const notes =
+    changes.length === 0
+      ? []
+      : [
+          `  settings that differ from those of ${checkpoint.path} (old -> new):`,
+          ...changes.map(({ flag, before, now }) => `    --${flag} ${before} -> ${now}`),
+        ];
+  return { configuration, notes };
+}
+
+function resumedSchedule(
+  options: ResumedConfigurationOptions,
+  before: Schedule | undefined,
+): { readonly configuration: PretrainingConfiguration; readonly changes: readonly Difference[] } {
+  const { configuration, checkpoint } = options;
+  const { schedule } = configuration.checkpoint;
+  if (typeof before?.learningRate?.maxLearningRate !== 'number') {
+    if (schedule !== 'checkpoint') return { configuration, changes: [] };
+    throw new CheckpointError('MTL_CHECKPOINT_SCHEDULE', `${checkpoint.path} records no schedule`, {
+      expected: 'a checkpoint that a training run saved',
+      remedy: `leave ${useCheckpoint} out`,
+      exitCode: 2,
+    });
+  }
+  const changes = differences(scheduleSettings(before), scheduleSettings(configuration.optimizer));
+  if (changes.length === 0 || schedule === 'override') return { configuration, changes };
+  const isSameUnit = before.learningRate.unit === configuration.optimizer.learningRate.unit;
+  if (schedule !== 'checkpoint' || !isSameUnit) throw refusal({ ...options, before, changes });
+  const { learningRate, weightDecay } = before;
+  return {
+    configuration: {
+      ...configuration,
+      optimizer: { ...configuration.optimizer, learningRate, weightDecay },
+      flags: flagsWithSchedule(configuration.flags, before),
+    },
+    changes: changes.map(({ flag, before, now }) => ({
+      flag,
+      before: now,
+      now: `${before} (the checkpoint's)`,
+    })),
+  };
+}
+
+function differences(
+  before: readonly ScheduleSetting[],
+  now: readonly ScheduleSetting[],
+): readonly Difference[] {
+  const flags = [...new Set([...before, ...now].map(({ flag }) => flag))];
+  const textOf = (settings: readonly ScheduleSetting[], name: FlagName): string => {
+    const value = settings.find(({ flag }) => flag === name)?.value;
+    return value === undefined ? 'none' : shown(value);
+  };
+  return flags.flatMap((flag) => {
+    const change = { flag, before: textOf(before, flag), now: textOf(now, flag) };
+    return change.before === change.now ? [] : [change];
+  });
+}
+
+/** A share of the steps need not be a whole number of them. */
+const shown = (value: string | number): string =>
+  typeof value === 'number' ? String(Number(value.toPrecision(12))) : value;
+
+function refusal(
+  options: ResumedConfigurationOptions & {
+    readonly before: Schedule;
+    readonly changes: readonly Difference[];
+  },
+): CheckpointError {
+  const { configuration, checkpoint, before, changes, commandLine } = options;
+  const listed = (which: 'before' | 'now'): string =>
+    changes
+      .filter((change) => change[which] !== 'none')
+      .map((change) => `--${change.flag} ${change[which]}`)
+      .join(' ');
+  const decay = decayFlagOf(before);
+  const isLength = changes.some(({ flag }) => flag === decay) && configuration.flags[decay] === undefined;
+  const isSameUnit = before.learningRate.unit === configuration.optimizer.learningRate.unit;
+  const keeping = isSameUnit ? remedyOfKeeping({ changes, decay, isLength }) : undefined;
+  const add = (flags: string): string =>
+    commandLine === undefined ? ` add ${flags}` : `\n    ${commandLine} ${flags}`;
+  const kept = keeping === undefined ? '' : `to keep the checkpoint's schedule:${add(keeping)}\n  `;
+  const whole = isLength ? `; the decay lasts as long as training (no --${decay})` : '';
+  return new CheckpointError(
+    'MTL_CHECKPOINT_SCHEDULE',
+    `${checkpoint.path} was trained with ${listed('before')}, and this run has ${listed('now')}${whole}`,
+    {
+      expected: 'the schedule of the checkpoint, or a flag that says which one is meant',
+      remedy: `${kept}to use the schedule of this command line:${add(override)}`,
+      details: { changes },
+      exitCode: 2,
+    },
+  );
+}
+
+/**
+ * Where only the length of the decay followed --train-iters, the flag for it; else the checkpoint's values.
+ */
+function remedyOfKeeping(options: {
+  readonly changes: readonly Difference[];
+  readonly decay: FlagName;
+  readonly isLength: boolean;
+}): string {
+  const { changes, decay, isLength } = options;
+  // a warm-up given as a share follows the length of the decay
+  const isLengthAlone = changes.every(({ flag }) => flag === decay || flag.startsWith('lr-warmup-'));
+  const length = changes.find(({ flag }) => flag === decay);
+  return isLength && isLengthAlone ? `--${decay} ${length!.before}` : useCheckpoint;
+}
+
+type Resolved = SavedConfiguration['resolved'];
+
+/** What else changes how a model learns, by its flag. */
+const others: Readonly<Record<string, (of: Resolved) => unknown>> = {
+  seed: ({ training }) => training.seed,
+  'attention-dropout': ({ model }) => model.attentionDropout,
+  'hidden-dropout': ({ model }) => model.hiddenDropout,
+  'adam-beta1': ({ optimizer }) => optimizer.adamBeta1,
+  'adam-beta2': ({ optimizer }) => optimizer.adamBeta2,
+  'adam-eps': ({ optimizer }) => optimizer.adamEpsilon,
+  'clip-grad': ({ optimizer }) => optimizer.clipGrad,
+  'global-batch-size': ({ training }) => training.globalBatchSize,
+  'seq-length': ({ model }) => model.sequenceLength,
+  'data-path': ({ data }) => data.dataPath.join(' '),
+  split: ({ data }) => data.split,
+};
+
+function otherChanges(before: Resolved | undefined, now: Resolved): readonly Difference[] {
+  return Object.entries(others).flatMap(([flag, of]) => {
+    const [old, current] = [valueIn(before, of), of(now)];
+    // what an older version did not record
+    if (old === undefined || old === current) return [];
+    return [{ flag, before: String(old), now: String(current) }];
+  });
+}
+
+function valueIn(before: Resolved | undefined, of: (resolved: Resolved) => unknown): unknown {
+  try {
+    return before === undefined ? undefined : of(before);
+  } catch {
+    // a part that an older version did not record
+    return undefined;
+  }
+}

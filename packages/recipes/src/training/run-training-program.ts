@@ -1,0 +1,140 @@
+import { constants } from 'node:os';
+import { join } from 'node:path';
+import {
+  formatHelp,
+  type ModelKind,
+  type ParsedFlags,
+  type PretrainingConfiguration,
+  parseFlags,
+  printConfiguration,
+  validateConfiguration,
+  withLoadedFlags,
+} from '@mtl/configuration';
+import { exitCodeOf, formatError } from '@mtl/errors';
+import { chooseSaveDirectory } from '../checkpoints/choose-save-directory.js';
+import { explainOutOfMemory } from '../memory/explain-out-of-memory.js';
+import { endWithoutOutput } from './end-without-output.js';
+import { type JoinedProcesses, joinProcesses } from './join-processes.js';
+import { readLoadedFlags } from './read-loaded-flags.js';
+import { Training } from './training.js';
+import { broadcastJson } from './training-processes.js';
+
+export interface RunTrainingProgramOptions {
+  /** The model that the program trains. */
+  readonly model: ModelKind;
+  /** What the program is called, for help. */
+  readonly program: string;
+  /** One line about what it does. */
+  readonly description: string;
+  /** The words of the command line behind the program's name. */
+  readonly argv: readonly string[];
+}
+
+/**
+ * A whole training program: reads flags, joins the processes of its job, trains, and says at the end what
+ * came of it. An error is printed and ends the process with its exit code.
+ */
+export async function runTrainingProgram(options: RunTrainingProgramOptions): Promise<void> {
+  const { argv, model, program, description } = options;
+  // while a training runs it saves first; before that there is nothing to save
+  endWithoutOutput({ exitCode: 128 + constants.signals.SIGPIPE });
+  try {
+    const flags = parseFlags(argv, { model });
+    if (flags.help) {
+      console.log(formatHelp({ program, description, model }));
+      return;
+    }
+    const commandLine = [program, ...argv.map(shellWord)].join(' ');
+    await trainInJob(flags, commandLine);
+  } catch (error) {
+    console.error(formatError(error, { debug: argv.includes('--debug') }));
+    process.exit(exitCodeOf(error));
+  }
+}
+
+/** A word as a shell reads it back. */
+const shellWord = (word: string): string =>
+  /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
+
+async function trainInJob(flags: ParsedFlags, commandLine: string): Promise<void> {
+  const {
+    device,
+    'allow-tf32': allowTf32,
+    'distributed-backend': backend,
+    'distributed-timeout-minutes': timeoutMinutes,
+  } = flags.values;
+  const how = { timeoutMinutes, device, allowTf32, backend, onMessage: console.log };
+  const joined = await joinProcesses({ variables: process.env, ...how });
+  try {
+    await train(await withFlagsOfLoad(flags, joined), { joined, commandLine });
+  } catch (error) {
+    // the other processes end with this message instead of waiting for this one
+    joined.world?.abort(error as Error);
+    throw error;
+  }
+  joined.world?.close();
+}
+
+/** The flags with what --load or --load-hf knows, which the first rank reads for all. */
+async function withFlagsOfLoad(flags: ParsedFlags, { world }: JoinedProcesses): Promise<ParsedFlags> {
+  if (flags.values.load === undefined && flags.values['load-hf'] === undefined) return flags;
+  const own = world === undefined || world.rank === 0 ? await readLoadedFlags(flags) : undefined;
+  return withLoadedFlags(flags, world === undefined ? own : broadcastJson(world.group, own));
+}
+
+interface JoinedCommand {
+  readonly joined: JoinedProcesses;
+  readonly commandLine: string;
+}
+
+async function train(flags: ParsedFlags, { joined, commandLine }: JoinedCommand): Promise<void> {
+  const { world } = joined;
+  const named = chooseSaveDirectory({
+    ...{
+      flags: flags.values,
+      preset: flags.preset === 'none' ? flags.model : flags.preset,
+      startedAt: joined.startedAt ?? new Date(),
+    },
+    processId: Number(process.env.MTL_LAUNCHER_PID ?? process.pid),
+  });
+  const save = world === undefined ? named : broadcastJson(world.group, named);
+  const worldSize = world?.size ?? 1;
+  const configuration = validateConfiguration({ ...flags, values: { ...flags.values, save } }, { worldSize });
+  const say = (text: string): void => {
+    if (world === undefined || world.rank === 0) console.log(text);
+  };
+  say(printConfiguration(configuration, { all: false }));
+  if (flags.values.save === undefined) say(`  saving to ${save} (--save names another folder)`);
+  if (world !== undefined) say(`  ranks communicate over ${world.group.engine}`);
+  try {
+    await trainAndShow(configuration, { joined, commandLine, say });
+  } catch (error) {
+    throw explainOutOfMemory(error, configuration);
+  }
+}
+
+interface ShowOptions extends JoinedCommand {
+  /** Prints a text, once. */
+  readonly say: (text: string) => void;
+}
+
+async function trainAndShow(
+  configuration: PretrainingConfiguration,
+  { joined, commandLine, say }: ShowOptions,
+): Promise<void> {
+  const corpusDirectory = join('.cache', 'mtl');
+  const training = await Training.build({ configuration, corpusDirectory, commandLine, ...joined });
+  try {
+    const { reason, checkpointPath } = await training.run();
+    training.reporters.close();
+    say(training.reporters.summary.text(checkpointPath === undefined ? {} : { checkpointPath }));
+    if (reason === 'done') {
+      const shown = await training.show();
+      if (shown !== undefined) say(`\n${shown}`);
+    } else {
+      say(`stopped (${reason}); go on with the same flags and --load ${configuration.checkpoint.save}`);
+    }
+  } finally {
+    await training.close();
+  }
+}

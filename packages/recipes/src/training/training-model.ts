@@ -1,0 +1,83 @@
+import {
+  architectureFlags,
+  type Flags,
+  type PretrainingConfiguration,
+  weightFlagNames,
+} from '@mtl/configuration';
+import type { Tokenizer } from '@mtl/data';
+import { ConfigurationError } from '@mtl/errors';
+import type { TransformerConfiguration } from '@mtl/models';
+import type { HuggingFaceModel } from '../models/model-recipe.js';
+import { recipeOf } from '../models/recipe-of.js';
+import { checkHuggingFaceTarget } from './check-hugging-face-target.js';
+
+/** Opens what --load-hf names, and checks before the run that --save-hf can be written after it. */
+export async function openHuggingFace(
+  configuration: PretrainingConfiguration,
+): Promise<HuggingFaceModel<TransformerConfiguration> | undefined> {
+  const { loadHuggingFace, saveHuggingFace } = configuration.checkpoint;
+  if (saveHuggingFace !== undefined) checkHuggingFaceTarget(saveHuggingFace);
+  if (loadHuggingFace === undefined) return undefined;
+  return await recipeOf(configuration).openHuggingFace(configuration, loadHuggingFace);
+}
+
+/**
+ * The architecture to train: that of the flags, which have it from --load or --load-hf where one is read,
+ * with the vocabulary of that model or of the tokenizer.
+ *
+ * @throws ConfigurationError MTL_TOKENIZER_MODEL, MTL_SEQUENCE_LENGTH
+ */
+export function trainingModel(
+  run: PretrainingConfiguration,
+  options: {
+    readonly tokenizer: Tokenizer;
+    readonly huggingFace: HuggingFaceModel<TransformerConfiguration> | undefined;
+  },
+): TransformerConfiguration {
+  const { tokenizer, huggingFace } = options;
+  const { model: flags } = run;
+  const from = huggingFace?.directory ?? run.checkpoint.load;
+  const known = huggingFace?.configuration.vocabularySize ?? flags.vocabularySize;
+  if (known !== undefined && tokenizer.vocabularySize > known) {
+    throw new ConfigurationError(
+      'MTL_TOKENIZER_MODEL',
+      `the tokenizer has ${tokenizer.vocabularySize} tokens, the model of ${from} only ${known}`,
+      { expected: 'the tokenizer that the model was trained with' },
+    );
+  }
+  if (huggingFace === undefined) return recipeOf(run).modelOf(run, known ?? tokenizer.vocabularySize);
+  const { configuration, directory } = huggingFace;
+  refuseOtherSizes(run, huggingFace);
+  if (flags.sequenceLength > configuration.maxPositionEmbeddings) {
+    throw new ConfigurationError(
+      'MTL_SEQUENCE_LENGTH',
+      `--seq-length ${flags.sequenceLength} with ${directory}, which has ${configuration.maxPositionEmbeddings} positions`,
+      {
+        expected: `at most ${configuration.maxPositionEmbeddings}`,
+        remedy: `pass --seq-length ${configuration.maxPositionEmbeddings}`,
+      },
+    );
+  }
+  return {
+    ...configuration,
+    hiddenDropout: flags.hiddenDropout,
+    attentionDropout: flags.attentionDropout,
+  };
+}
+
+/** Programs take the sizes from the directory (`readLoadedFlags`); other callers must give the same ones. */
+function refuseOtherSizes(
+  run: PretrainingConfiguration,
+  { configuration, directory }: HuggingFaceModel<TransformerConfiguration>,
+): void {
+  const { kind } = run;
+  const has = architectureFlags({ kind, model: configuration });
+  const asked = architectureFlags({ kind, model: recipeOf(run).modelOf(run, configuration.vocabularySize) });
+  const differing = weightFlagNames.filter((name) => has[name] !== asked[name]);
+  if (differing.length === 0) return;
+  const listed = (of: Flags): string => differing.map((name) => `--${name} ${of[name]}`).join(' ');
+  throw new ConfigurationError('MTL_FLAG_CONFLICT', `${listed(asked)} with ${directory}`, {
+    expected: `${listed(has)}, the sizes of the model there`,
+    remedy: `pass ${listed(has)}`,
+  });
+}

@@ -1,0 +1,136 @@
+import { createMeshGroups, type MeshCoordinates, ProcessMesh, type World } from '@mtl/comm';
+import type { ParallelConfiguration } from '@mtl/configuration';
+import { Tensor } from '@mtl/kernels';
+import type { ParallelGroups } from '@mtl/optimizer';
+
+export interface TrainingProcessesOptions {
+  /** Undefined for a process alone. */
+  readonly world: World | undefined;
+  readonly parallel: Pick<
+    ParallelConfiguration,
+    'tensorModelParallelSize' | 'pipelineModelParallelSize' | 'dataParallelSize'
+  >;
+  /** The pipeline ranks of the first and of the last layers. Default: the first and the last rank. */
+  readonly ends?: readonly [number, number] | undefined;
+}
+
+/**
+ * The processes of a training as one of them sees them: where it stands, its groups, and how they wait for
+ * each other.
+ */
+export class TrainingProcesses {
+  readonly mesh: ProcessMesh;
+  readonly coordinates: MeshCoordinates;
+  /** Empty for a process alone. */
+  readonly groups: ParallelGroups;
+  /** Rank 0: the one that reports. */
+  readonly isFirst: boolean;
+
+  constructor({ world, parallel, ends }: TrainingProcessesOptions) {
+    this.mesh = new ProcessMesh({
+      tp: parallel.tensorModelParallelSize,
+      dp: parallel.dataParallelSize,
+      pp: parallel.pipelineModelParallelSize,
+    });
+    const rank = world?.rank ?? 0;
+    this.coordinates = this.mesh.coordinatesOf(rank);
+    this.isFirst = rank === 0;
+    this.groups =
+      world === undefined || world.size === 1 ? {} : groupsAlong(world, { mesh: this.mesh, ends });
+  }
+
+  /** Rank 0's value, which must be JSON, on all ranks. */
+  agree<Value>(value: Value): Value {
+    const { world } = this.groups;
+    return world === undefined ? value : broadcastJson(world, value);
+  }
+
+  /**
+   * Runs a task of this rank and waits until all ranks have done theirs, however long these take: none is
+   * silent for longer than `intervalMs`, so that the time-out of operations stays what finds a rank that
+   * hangs.
+   */
+  async together<Result>(task: () => Promise<Result>, { intervalMs = 2000 } = {}): Promise<Result> {
+    const { world } = this.groups;
+    if (world === undefined) return await task();
+    const running = task();
+    let isDone = false;
+    const ended = running.then(() => {
+      isDone = true;
+    });
+    for (;;) {
+      await withinMilliseconds(ended, intervalMs);
+      using numBusy = Tensor.from([isDone ? 0 : 1], { shape: [1], dtype: 'int32' });
+      world.allReduce(numBusy).wait();
+      if (numBusy.item() === 0) return await running;
+    }
+  }
+
+  /**
+   * Prepares something that may lie on storage of all hosts or of each: rank 0 first, then the first rank of
+   * every other host, which finds what rank 0 has made or makes it, then all others, which find it.
+   */
+  async prepare<Result>(
+    task: () => Promise<Result>,
+    { isFirstOnHost }: { isFirstOnHost: boolean },
+  ): Promise<Result> {
+    const phase = this.isFirst ? 0 : isFirstOnHost ? 1 : 2;
+    let result: Result | undefined;
+    for (const current of [0, 1, 2]) {
+      await this.together(async () => {
+        if (current === phase) result = await task();
+      });
+    }
+    return result as Result;
+  }
+}
+
+/** The value of one rank (default 0), which must be JSON or numbers that are not finite, on all members. */
+export function broadcastJson<Value>(
+  group: NonNullable<ParallelGroups['world']>,
+  value: Value,
+  { root = 0 }: { readonly root?: number } = {},
+): Value {
+  const own = new TextEncoder().encode(JSON.stringify(value ?? null, withNonFinite));
+  using length = Tensor.from([own.length], { shape: [1], dtype: 'int32' });
+  group.broadcast(length, { root }).wait();
+  const bytes = group.rank === root ? own : new Uint8Array(length.item());
+  using tensor = Tensor.from(bytes, { shape: [bytes.length], dtype: 'uint8' });
+  group.broadcast(tensor, { root }).wait();
+  return (JSON.parse(new TextDecoder().decode(tensor.read<'uint8'>()), fromNonFinite) ?? undefined) as Value;
+}
+
+const nonFiniteKey = '$number';
+
+/** JSON has no word for NaN and infinities, and would make them null. */
+function withNonFinite(_: string, value: unknown): unknown {
+  return typeof value === 'number' && !Number.isFinite(value) ? { [nonFiniteKey]: String(value) } : value;
+}
+
+function fromNonFinite(_: string, value: unknown): unknown {
+  const isMarked = typeof value === 'object' && value !== null && nonFiniteKey in value;
+  return isMarked ? Number(value[nonFiniteKey]) : value;
+}
+
+/** The groups of a process along the axes with several ranks, made by all in the same order. */
+function groupsAlong(
+  world: World,
+  { mesh, ends }: { readonly mesh: ProcessMesh; readonly ends: readonly [number, number] | undefined },
+): ParallelGroups {
+  const axes = (['tp', 'dp', 'pp'] as const).filter((axis) => mesh.sizes[axis] > 1);
+  const groups = createMeshGroups(world, mesh, ends && { ends });
+  return {
+    ...Object.fromEntries(axes.map((axis) => [axis, groups[axis]])),
+    world: world.group,
+    ...(mesh.sizes.pp > 1 ? { embedding: groups.embedding } : {}),
+  };
+}
+
+/** Resolves when a promise does, or after a time; rejects when it does. */
+async function withinMilliseconds(promise: Promise<void>, milliseconds: number): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const elapsed = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, milliseconds);
+  });
+  await Promise.race([promise, elapsed]).finally(() => clearTimeout(timer));
+}

@@ -1,0 +1,527 @@
+import { Checkpoint, type JsonObject } from '@mtl/checkpoint';
+import type { World } from '@mtl/comm';
+import {
+  keepTokenizer,
+  type PretrainingConfiguration,
+  pipelineSchedule,
+  saveConfiguration,
+} from '@mtl/configuration';
+import type { MicroBatchSamplerOptions, NumberedBatch, SplitDatasets, Tokenizer } from '@mtl/data';
+import { ConfigurationError } from '@mtl/errors';
+import type { TransformerConfiguration } from '@mtl/models';
+import { type AdamwOptimizer, LearningRateSchedule, LossScaler } from '@mtl/optimizer';
+import type { StepProfiler } from '@mtl/pipeline';
+import {
+  type ConsoleStream,
+  type LossKind,
+  modelFlops,
+  modelFlopsFormula,
+  runTraining,
+  StopSignals,
+  Trainer,
+  type TrainingProgress,
+  type TrainingResult,
+  weightTensors,
+} from '@mtl/trainer';
+import { loadTraining } from '../checkpoints/load-training.js';
+import { SaveDirectory } from '../checkpoints/save-directory.js';
+import { savedWeights } from '../checkpoints/saved-weights.js';
+import { exportedTokenizerFiles } from '../conversion/exported-tokenizer-files.js';
+import { openTrainingData } from '../data/open-training-data.js';
+import { dtypeOfPrecision } from '../models/dtype-of-precision.js';
+import { flopsShapeOf } from '../models/flops-shape-of.js';
+import type { ModelChunk } from '../models/model-chunk.js';
+import { type ModelPart, modelPart } from '../models/model-part.js';
+import type { AnyModelRecipe } from '../models/model-recipe.js';
+import { recipeOf } from '../models/recipe-of.js';
+import type { StageBatches } from '../models/stage-batches.js';
+import { datasetFingerprints } from '../runs/dataset-fingerprint.js';
+import { RunLog } from '../runs/run-log.js';
+import type { ThreadChoice } from '../threads/choose-threads.js';
+import { setThreadsOfRank } from '../threads/set-threads-of-rank.js';
+import { threadsOfTraining } from '../threads/threads-of-training.js';
+import { checkSaveForHuggingFace } from './check-save-for-hugging-face.js';
+import { microBatchesOf } from './micro-batches-of.js';
+import { openDeviceOfRank } from './open-device-of-rank.js';
+import type { Job } from './read-job.js';
+import { type ResumedConfiguration, resumedConfiguration } from './resumed-configuration.js';
+import { openHuggingFace, trainingModel } from './training-model.js';
+import { trainingOptimizer } from './training-optimizer.js';
+import { TrainingProcesses } from './training-processes.js';
+import { trainingProfiler } from './training-profiler.js';
+import { openTrainingReporters, silentReporters, type TrainingReporters } from './training-reporters.js';
+
+export interface BuildTrainingOptions {
+  readonly configuration: PretrainingConfiguration;
+  /** Where the bundled corpus is prepared. */
+  readonly corpusDirectory: string;
+  /** Progress and messages, which rank 0 writes. Default: standard output. */
+  readonly stream?: ConsoleStream;
+  /** The processes of the training, this one among them. Default: this process alone. */
+  readonly world?: World | undefined;
+  /** This process among those on its host. Default: alone there. */
+  readonly local?: { readonly rank: number; readonly size: number };
+  /**
+   * The job of the run. One that its launcher has restarted continues with what it has saved into --save.
+   * Default: a job of its own.
+   */
+  readonly job?: Job;
+  /** The command that started the run, for remedies that print it with other flags. */
+  readonly commandLine?: string;
+  /** Called on all ranks with the reduced gradients of a step (see `gradientTensors` of @mtl/trainer). */
+  readonly onGradients?: (optimizer: AdamwOptimizer, iteration: number) => void | Promise<void>;
+}
+
+/** A rank's part of whichever model is trained. */
+type Part = ModelPart<NumberedBatch, ModelChunk<NumberedBatch>>;
+
+/** What a training run has before its model is built. */
+interface TrainingSurroundings {
+  readonly processes: TrainingProcesses;
+  readonly saveDirectory: SaveDirectory;
+  readonly onMessage: (text: string) => void;
+  readonly job: Job;
+}
+
+/** Of a process that no launcher restarts. */
+const aloneJob: Job = { id: undefined, restartCount: 0 };
+
+/**
+ * A training of the model that a configuration describes, built and ready to run: what the apps and tests
+ * share. With several processes each builds one and calls its methods; rank 0 reports.
+ */
+export class Training {
+  readonly model: TransformerConfiguration;
+  /** This rank's part of it. */
+  readonly part: Part;
+  readonly tokenizer: Tokenizer;
+  readonly optimizer: AdamwOptimizer;
+  readonly trainer: Trainer<NumberedBatch>;
+  readonly reporters: TrainingReporters;
+  readonly processes: TrainingProcesses;
+  /** The threads of this rank's kernels, the same from its first step to its last. */
+  readonly threads: ThreadChoice;
+  readonly #recipe: AnyModelRecipe;
+  readonly #configuration: PretrainingConfiguration;
+  readonly #dataPath: readonly string[];
+  readonly #lossScaler: LossScaler;
+  readonly #batches: StageBatches<NumberedBatch>;
+  readonly #datasets: SplitDatasets<NumberedBatch>;
+  readonly #saveDirectory: SaveDirectory;
+  /** Of rank 0, where the run has a folder. */
+  readonly #log: RunLog | undefined;
+
+  private constructor(parts: {
+    configuration: PretrainingConfiguration;
+    processes: TrainingProcesses;
+    dataPath: readonly string[];
+    model: TransformerConfiguration;
+    part: Part;
+    tokenizer: Tokenizer;
+    optimizer: AdamwOptimizer;
+    trainer: Trainer<NumberedBatch>;
+    reporters: TrainingReporters;
+    threads: ThreadChoice;
+    lossScaler: LossScaler;
+    batches: StageBatches<NumberedBatch>;
+    datasets: SplitDatasets<NumberedBatch>;
+    saveDirectory: SaveDirectory;
+    log: RunLog | undefined;
+  }) {
+    this.model = parts.model;
+    this.part = parts.part;
+    this.tokenizer = parts.tokenizer;
+    this.optimizer = parts.optimizer;
+    this.trainer = parts.trainer;
+    this.reporters = parts.reporters;
+    this.processes = parts.processes;
+    this.threads = parts.threads;
+    this.#recipe = recipeOf(parts.configuration);
+    this.#configuration = parts.configuration;
+    this.#dataPath = parts.dataPath;
+    this.#lossScaler = parts.lossScaler;
+    this.#batches = parts.batches;
+    this.#datasets = parts.datasets;
+    this.#saveDirectory = parts.saveDirectory;
+    this.#log = parts.log;
+  }
+
+  /** Opens data, builds model and optimizer, and loads what --load names. */
+  static async build(options: BuildTrainingOptions): Promise<Training> {
+    const { configuration, world, stream = process.stdout, job = aloneJob } = options;
+    const { training, parallel, checkpoint } = configuration;
+    const { save, saveHuggingFace } = checkpoint;
+    checkSaveForHuggingFace({ worldSize: parallel.worldSize, save, saveHuggingFace });
+    openDeviceOfRank(parallel.device, { localRank: options.local?.rank ?? 0, allowTf32: parallel.allowTf32 });
+    const { placement } = pipelineSchedule(parallel, training.numMicroBatches);
+    const processes = new TrainingProcesses({ world, parallel, ends: [placement[0]!, placement.at(-1)!] });
+    const onMessage = (text: string): void => {
+      if (processes.isFirst) stream.write(`${text}\n`);
+    };
+    const saveDirectory = new SaveDirectory({ checkpoint, job, processes, onMessage });
+    try {
+      await saveDirectory.ownExisting();
+      return await Training.#open(options, { processes, saveDirectory, onMessage, job });
+    } catch (error) {
+      await saveDirectory.release();
+      throw error;
+    }
+  }
+
+  static async #open(
+    options: BuildTrainingOptions,
+    { processes, saveDirectory, onMessage, job }: TrainingSurroundings,
+  ): Promise<Training> {
+    const { configuration, corpusDirectory, world, stream = process.stdout } = options;
+    const { training, parallel, checkpoint } = configuration;
+    const { save } = checkpoint;
+    const recipe = recipeOf(configuration);
+    const local = options.local ?? { rank: 0, size: 1 };
+    setThreadsOfRank(parallel.threads, { localSize: local.size });
+    const huggingFace = await openHuggingFace(configuration);
+    const { datasets, train, tokenizer, dataPath } = await dataOfRank(configuration, {
+      corpusDirectory,
+      processes,
+      onMessage,
+      isFirstOnHost: local.rank === 0,
+    });
+    const model = trainingModel(configuration, { tokenizer, huggingFace });
+    if (checkpoint.saveHuggingFace !== undefined) recipe.checkSaveHuggingFace(model);
+    const dtype = dtypeOfPrecision[training.precision];
+    const profiler = trainingProfiler(configuration, { world, processes });
+    const part = modelPart<TransformerConfiguration, NumberedBatch, ModelChunk<NumberedBatch>>({
+      configuration,
+      model,
+      processes,
+      dtype,
+      recorder: profiler,
+      onMessage,
+      work: recipe.embeddingAndHeadCost(configuration, model),
+      buildStages: recipe.buildStages,
+    });
+    const optimizer = trainingOptimizer({
+      configuration,
+      processes,
+      device: parallel.device,
+      dtype,
+      parameters: part.parameters,
+      chunks: new Map([...part.stages].map(([chunk, stage]) => [chunk, stage.parameters])),
+    });
+    const lossScaler = new LossScaler(configuration.optimizer.lossScale);
+    let resumed: (ResumedConfiguration & { readonly checkpoint: Checkpoint }) | undefined;
+    const progress = await loadTraining({
+      checkpoint,
+      huggingFace,
+      optimizer,
+      lossScaler,
+      processes,
+      onMessage,
+      model: { kind: configuration.kind, model },
+      parameterNames: recipe.parameterNames(model),
+      restartFrom: job.restartCount > 0 && save !== undefined ? { directory: save, job } : undefined,
+      onResume: (checkpoint, taken) => {
+        const compared = { configuration, checkpoint, commandLine: options.commandLine };
+        resumed = { checkpoint, ...resumedConfiguration({ ...compared, ...taken }) };
+      },
+    });
+    const inForce = resumed?.configuration ?? configuration;
+    optimizer.weightDecay = inForce.optimizer.weightDecay;
+    for (const note of resumed?.notes ?? []) onMessage(note);
+    const numParameters = recipe.numParameters(model);
+    // weights and both moments of Adam in float32
+    await saveDirectory.prepare({ numBytes: 12 * numParameters });
+    const iteration = progress?.iteration ?? 0;
+    for (const line of descriptionOf(configuration, { iteration, numParameters, tokenizer, train })) {
+      onMessage(line);
+    }
+    const flopsShape = flopsShapeOf(configuration, model);
+    const threads = await threadsOfTraining({
+      configuration,
+      flopsPerSample: modelFlops(flopsShape),
+      localSize: local.size,
+      resumed: resumed?.checkpoint,
+      onMessage,
+    });
+    const flopsFormula = modelFlopsFormula(flopsShape);
+    const start = {
+      directory: save,
+      configuration,
+      datasets: () => datasetFingerprints(dataPath),
+      threads,
+      iteration,
+      onMessage,
+    };
+    const log = processes.isFirst ? RunLog.start(start) : undefined;
+    const reporters = processes.isFirst
+      ? await openTrainingReporters({ configuration, stream, flopsFormula, resumeIteration: iteration })
+      : silentReporters(flopsFormula);
+    const batches = recipe.batches({
+      dataset: train,
+      needsTokens: part.pipeline.isFirst || part.pipeline.isLast,
+      sampler: samplerOf(configuration, { processes, consumedSamples: progress?.consumedSamples ?? 0 }),
+    });
+    const trainer = newTrainer({
+      configuration: inForce,
+      part,
+      optimizer,
+      lossScaler,
+      batches,
+      progress,
+      profiler,
+      losses: recipe.losses(model),
+      flopsPerSample: modelFlops(flopsShape),
+      onGradients: options.onGradients,
+    });
+    return new Training({
+      configuration: inForce,
+      processes,
+      dataPath,
+      model,
+      part,
+      tokenizer,
+      optimizer,
+      trainer,
+      reporters,
+      threads,
+      lossScaler,
+      batches,
+      datasets,
+      saveDirectory,
+      log,
+    });
+  }
+
+  /** Trains to the end, or until a signal; saves and evaluates as the flags say. */
+  async run(): Promise<TrainingResult> {
+    try {
+      const result = await this.#run();
+      this.#log?.end({ reason: result.reason, iteration: this.trainer.progress.iteration });
+      return result;
+    } catch (error) {
+      this.#log?.fail(error, this.trainer.progress);
+      throw error;
+    }
+  }
+
+  async #run(): Promise<TrainingResult> {
+    const { checkpoint, training } = this.#configuration;
+    const signals = new StopSignals((signal) => {
+      for (const reporter of this.reporters.all) {
+        reporter.message?.(`${signal}: finishing this step, then saving; a second signal ends at once`);
+      }
+    });
+    try {
+      const result = await runTraining({
+        trainer: this.trainer,
+        optimizer: this.optimizer,
+        lossScaler: this.#lossScaler,
+        reporters: this.reporters.all,
+        exitInterval: training.exitInterval,
+        deadlineMs: (training.exitDurationMinutes ?? Number.POSITIVE_INFINITY) * 60_000,
+        signals,
+        save:
+          checkpoint.save === undefined
+            ? undefined
+            : {
+                directory: checkpoint.save,
+                owned: this.#saveDirectory.owned,
+                interval: checkpoint.saveInterval,
+                keepLast: checkpoint.keepLast,
+                inBackground: checkpoint.asyncSave,
+                configuration: await this.#savedConfiguration(checkpoint.save),
+                prepareDirectory: this.processes.isFirst
+                  ? await keepTokenizer(checkpoint.save, this.tokenizer)
+                  : undefined,
+              },
+        evaluation: this.#evaluation(),
+      });
+      const { saveHuggingFace } = checkpoint;
+      if (saveHuggingFace !== undefined) {
+        await this.processes.together(async () => {
+          if (this.processes.isFirst) await this.#saveHuggingFace(saveHuggingFace, result.checkpointPath);
+        });
+      }
+      return result;
+    } finally {
+      signals.close();
+    }
+  }
+
+  async close(): Promise<void> {
+    this.reporters.close();
+    await this.#batches.close();
+    this.part.dispose();
+    this.optimizer.dispose();
+    this.optimizer.buffers.dispose();
+    await this.#saveDirectory.release();
+  }
+
+  /**
+   * What the model has learnt, as text for the end of a run. All ranks call it; those of the first replica
+   * know.
+   */
+  async show(): Promise<string | undefined> {
+    // data-parallel ranks hold the same model: the first of them is enough
+    if (this.processes.coordinates.dp !== 0) return undefined;
+    return await this.#recipe.show({
+      configuration: this.#configuration,
+      part: this.part,
+      tokenizer: this.tokenizer,
+      datasets: this.#datasets,
+      pipelineGroup: this.processes.groups.pp,
+    });
+  }
+
+  /** What checkpoints remember, and the tokenizer's files next to them: rank 0's are stored. */
+  async #savedConfiguration(directory: string): Promise<JsonObject> {
+    return await this.processes.together(async () => {
+      if (!this.processes.isFirst) return {};
+      return await saveConfiguration({
+        directory,
+        configuration: this.#configuration,
+        model: this.model,
+        tokenizer: this.tokenizer,
+        threads: this.threads.count,
+        data: { dataPath: this.#dataPath, split: this.#configuration.data.split },
+      });
+    });
+  }
+
+  /**
+   * Writes the weights as a Hugging Face directory, tokenizer included: from the checkpoint, which holds them
+   * whole whatever the layout.
+   */
+  async #saveHuggingFace(directory: string, checkpointPath: string | undefined): Promise<void> {
+    await this.#recipe.saveHuggingFace({
+      directory,
+      model: this.model,
+      tokenizer: this.tokenizer,
+      tensors:
+        checkpointPath === undefined
+          ? weightTensors(this.optimizer)
+          : savedWeights(await Checkpoint.open(checkpointPath)),
+      tokenizerFiles: await exportedTokenizerFiles(this.tokenizer.options),
+    });
+    for (const reporter of this.reporters.all) reporter.message?.(`wrote ${directory}`);
+  }
+
+  #evaluation() {
+    const dataset = this.#datasets.valid;
+    if (dataset === undefined) return undefined;
+    const { evalInterval, evalIterations, globalBatchSize, microBatchSize } = this.#configuration.training;
+    const { dataParallelSize } = this.#configuration.parallel;
+    const { pipeline } = this.part;
+    const needsTokens = pipeline.isFirst || pipeline.isLast;
+    const sampler = samplerOf(this.#configuration, { processes: this.processes });
+    return {
+      interval: evalInterval,
+      numMicroBatches: (evalIterations * globalBatchSize) / (microBatchSize * dataParallelSize),
+      open: () => this.#recipe.batches({ dataset, sampler, needsTokens, thread: 'main' }),
+    };
+  }
+}
+
+/** Which samples this rank's micro-batches are made of. */
+function samplerOf(
+  { training, parallel }: PretrainingConfiguration,
+  of: { readonly processes: TrainingProcesses; readonly consumedSamples?: number },
+): Omit<MicroBatchSamplerOptions, 'totalSamples'> {
+  return {
+    kind: 'single',
+    microBatchSize: training.microBatchSize,
+    consumedSamples: of.consumedSamples ?? 0,
+    dataParallelRank: of.processes.coordinates.dp,
+    dataParallelSize: parallel.dataParallelSize,
+  };
+}
+
+interface DescriptionOptions {
+  /** Iterations that are done. */
+  readonly iteration: number;
+  readonly numParameters: number;
+  readonly tokenizer: Pick<Tokenizer, 'vocabularySize'>;
+  readonly train: { readonly length: number };
+}
+
+/** The lines at the start of a run: what is trained, and a note where nothing is left to train. */
+function descriptionOf(
+  { kind, training: { precision, trainIterations } }: PretrainingConfiguration,
+  { iteration, numParameters, tokenizer, train }: DescriptionOptions,
+): readonly string[] {
+  const counted = (count: number): string => count.toLocaleString('en-US');
+  const isDone = iteration > 0 && iteration >= trainIterations;
+  const reached = `${iteration} iterations are done and --train-iters is ${trainIterations}`;
+  return [
+    ...(isDone ? [`  note: ${reached}: nothing is left to train; a larger one goes on`] : []),
+    `${kind.toUpperCase()} of ${counted(numParameters)} parameters in ${precision}, ` +
+      `vocabulary ${tokenizer.vocabularySize}; ${counted(train.length)} samples to train on`,
+  ];
+}
+
+interface DataOfRankOptions {
+  readonly corpusDirectory: string;
+  readonly processes: TrainingProcesses;
+  readonly isFirstOnHost: boolean;
+  readonly onMessage: (text: string) => void;
+}
+
+/**
+ * The data that the flags name, prepared by the first rank of a host.
+ * @throws ConfigurationError MTL_SPLIT
+ */
+async function dataOfRank(
+  configuration: PretrainingConfiguration,
+  { corpusDirectory, processes, isFirstOnHost, onMessage }: DataOfRankOptions,
+) {
+  const { split } = configuration.data;
+  const data = await processes.prepare(
+    () => openTrainingData(configuration, { corpusDirectory, onMessage }),
+    { isFirstOnHost },
+  );
+  const { train } = data.datasets;
+  if (train !== undefined) return { ...data, train };
+  throw new ConfigurationError('MTL_SPLIT', `--split ${split} leaves nothing to train on`, {
+    expected: 'a first number above 0, such as 969,30,1',
+  });
+}
+
+/** The loop over this rank's micro-batches. */
+function newTrainer(parts: {
+  readonly configuration: PretrainingConfiguration;
+  readonly part: Part;
+  readonly losses: readonly LossKind<NumberedBatch>[];
+  readonly optimizer: AdamwOptimizer;
+  readonly lossScaler: LossScaler;
+  readonly batches: StageBatches<NumberedBatch>;
+  readonly progress: TrainingProgress | undefined;
+  readonly profiler: StepProfiler | undefined;
+  readonly flopsPerSample: number;
+  readonly onGradients: BuildTrainingOptions['onGradients'];
+}): Trainer<NumberedBatch> {
+  const { configuration, part, losses, optimizer, lossScaler, batches } = parts;
+  const { progress, profiler, onGradients } = parts;
+  const { training, parallel, model } = configuration;
+  return new Trainer<NumberedBatch>({
+    pipeline: part.pipeline,
+    losses,
+    optimizer,
+    lossScaler,
+    batches,
+    profiler,
+    learningRate: learningRateOf(configuration),
+    microBatches: microBatchesOf(configuration),
+    device: parallel.device,
+    sequenceLength: model.sequenceLength,
+    flopsPerSample: parts.flopsPerSample,
+    trainIterations: training.trainIterations,
+    onGradients: onGradients && ((iteration) => onGradients(optimizer, iteration)),
+    ...(progress === undefined ? {} : { progress }),
+  });
+}
+
+function learningRateOf({ optimizer }: PretrainingConfiguration) {
+  const { unit, ...options } = optimizer.learningRate;
+  const schedule = new LearningRateSchedule(options);
+  return ({ numUpdates, consumedSamples }: { numUpdates: number; consumedSamples: number }): number =>
+    schedule.at(unit === 'samples' ? consumedSamples : numUpdates);
+}
