@@ -140,7 +140,7 @@ const graphed = (stage) =>
     stage,
     device,
     onMessage: console.error,
-    lastRunsByItself: dataParallelSize > 1,
+    lastRunsEagerly: dataParallelSize > 1,
     beforePasses: () => {
       for (const parameter of parameters) void parameter.data;
     },

@@ -68,7 +68,7 @@ export interface StageLoss {
 }
 
 /**
- * A consecutive piece of a model as pipeline schedules see it. Forward and the two halves of backward are
+ * A model chunk (consecutive layers) as pipeline schedules see it. Forward and the two halves of backward are
  * separate, so that a schedule can move the weight half (zero bubble) and a trainer never needs to know which
  * model it trains.
  */

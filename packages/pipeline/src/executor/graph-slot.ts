@@ -33,10 +33,10 @@ interface Recording {
 }
 
 /** How the passes of the micro-batch between forward and backward are run. */
-interface Flight<Batch> {
+interface InFlight<Batch> {
   /** `input` is the slot's own copy where passes are graphs. */
   readonly call: StageForward<Batch>;
-  kind: 'by itself' | 'recording' | 'recorded';
+  kind: 'eager' | 'recording' | 'recorded';
   readonly recording?: Recording;
   /** The slot's own copy, while recording. */
   outputGradient?: Tensor | undefined;
@@ -53,7 +53,7 @@ export class GraphSlot<Batch> {
   readonly #memory: GraphMemory;
   readonly #inputs = new FixedTensors();
   readonly #recordings = new Map<string, Recording>();
-  #flight: Flight<Batch> | undefined;
+  #inFlight: InFlight<Batch> | undefined;
   #loss: StageLoss | undefined;
   #hasMemory = true;
 
@@ -64,14 +64,14 @@ export class GraphSlot<Batch> {
 
   /** Between the backward of a micro-batch and the forward of the next. */
   get isFree(): boolean {
-    return this.#flight === undefined;
+    return this.#inFlight === undefined;
   }
 
   /** As that of the stage; `isAlone`: to be run one by one. */
   forward(call: StageForward<Batch>, { isAlone }: { readonly isAlone: boolean }): Tensor | undefined {
     const { stage, rules } = this.#options;
     this.#loss = undefined;
-    if (isAlone || (rules.isOver && this.#recordings.size === 0)) return this.#forwardByItself(call);
+    if (isAlone || (rules.isOver && this.#recordings.size === 0)) return this.#forwardEagerly(call);
     const upload = this.#inputs.upload();
     const input = call.input && this.#inputs.copy(call.input);
     const loaded = stage.load!(call, upload);
@@ -81,34 +81,34 @@ export class GraphSlot<Batch> {
     if (recording !== undefined) {
       loaded.release();
       recording.forward.launch();
-      this.#flight = { call: own, kind: 'recorded', recording };
+      this.#inFlight = { call: own, kind: 'recorded', recording };
       return this.#copyOf(recording.output);
     }
     if (rules.isToBeRecorded(shapes)) return this.#recordForward({ ...own, loaded }, { shapes, given: call });
     input?.dispose();
-    return this.#forwardByItself({ ...call, loaded });
+    return this.#forwardEagerly({ ...call, loaded });
   }
 
   /** As that of the stage. */
   backwardInput(call: BackwardCall): Tensor | undefined {
-    const flight = this.#flight!;
+    const inFlight = this.#inFlight!;
     const halves: Halves = call.weights === true ? 'together' : 'apart';
     let gradient: Tensor | undefined;
-    if (flight.kind === 'recorded' && flight.recording!.halves !== halves) this.#forwardAgain(flight);
-    if (flight.kind === 'by itself') gradient = this.#backwardByItself(call);
-    else if (flight.kind === 'recording') gradient = this.#recordBackward(flight, call);
-    else gradient = this.#launchBackward(flight.recording!, call);
+    if (inFlight.kind === 'recorded' && inFlight.recording!.halves !== halves) this.#forwardAgain(inFlight);
+    if (inFlight.kind === 'eager') gradient = this.#backwardEagerly(call);
+    else if (inFlight.kind === 'recording') gradient = this.#recordBackward(inFlight, call);
+    else gradient = this.#launchBackward(inFlight.recording!, call);
     if (halves === 'together') this.#land();
     return gradient;
   }
 
   /** As that of the stage. */
   backwardWeight(call: { readonly microBatch: number }): void {
-    const flight = this.#flight!;
+    const inFlight = this.#inFlight!;
     const { stage } = this.#options;
-    if (flight.kind === 'recorded') flight.recording!.weight!.launch();
-    else if (flight.kind === 'recording') this.#recordWeight(flight);
-    else this.#runByItself(() => stage.backwardWeight(call));
+    if (inFlight.kind === 'recorded') inFlight.recording!.weight!.launch();
+    else if (inFlight.kind === 'recording') this.#recordWeight(inFlight);
+    else this.#runEagerly(() => stage.backwardWeight(call));
     this.#land();
   }
 
@@ -122,7 +122,7 @@ export class GraphSlot<Batch> {
 
   /** Forgets the micro-batch in flight; the stage is told by the caller. */
   abandon(): void {
-    if (this.#flight?.kind === 'recording') dispose(this.#flight.recording!);
+    if (this.#inFlight?.kind === 'recording') dispose(this.#inFlight.recording!);
     this.#loss = undefined;
     this.#land();
   }
@@ -148,28 +148,28 @@ export class GraphSlot<Batch> {
       output?.dispose();
       call.input?.dispose();
       stage.abandon(call.microBatch);
-      return this.#forwardByItself(given);
+      return this.#forwardEagerly(given);
     }
     forward.launch();
     const { loaded: _, ...again } = call; // it is the stage's now
-    this.#flight = { call: again, kind: 'recording', recording: { shapes, forward, output } };
+    this.#inFlight = { call: again, kind: 'recording', recording: { shapes, forward, output } };
     return this.#copyOf(output);
   }
 
-  #recordBackward(flight: Flight<Batch>, call: BackwardCall): Tensor | undefined {
+  #recordBackward(inFlight: InFlight<Batch>, call: BackwardCall): Tensor | undefined {
     const { stage, rules } = this.#options;
-    const recording = flight.recording!;
+    const recording = inFlight.recording!;
     const { microBatch } = call;
-    flight.outputGradient = call.outputGradient && this.#inputs.copy(call.outputGradient);
-    const { outputGradient } = flight;
+    inFlight.outputGradient = call.outputGradient && this.#inputs.copy(call.outputGradient);
+    const { outputGradient } = inFlight;
     let inputGradient: Tensor | undefined;
     const backward = rules.record(this.#memory, () => {
       inputGradient = stage.backwardInput({ ...call, outputGradient });
     });
     recording.inputGradient = inputGradient;
     if (backward === undefined) {
-      this.#forwardAgain(flight);
-      return this.#backwardByItself(call);
+      this.#forwardAgain(inFlight);
+      return this.#backwardEagerly(call);
     }
     recording.backward = backward;
     if (stage.isLast) recording.loss = stage.takeLoss(microBatch);
@@ -180,20 +180,20 @@ export class GraphSlot<Batch> {
     return this.#copyOf(inputGradient);
   }
 
-  #recordWeight(flight: Flight<Batch>): void {
+  #recordWeight(inFlight: InFlight<Batch>): void {
     const { stage, rules } = this.#options;
-    const { microBatch } = flight.call;
+    const { microBatch } = inFlight.call;
     const weight = rules.record(this.#memory, () => stage.backwardWeight({ microBatch }));
     if (weight !== undefined) {
-      flight.recording!.weight = weight;
+      inFlight.recording!.weight = weight;
       weight.launch();
-      this.#keep(flight.recording!);
+      this.#keep(inFlight.recording!);
       return;
     }
     // the input half has changed no gradient of a weight: once more from the start
-    const { outputGradient } = flight;
-    this.#forwardAgain(flight);
-    this.#runByItself(() => {
+    const { outputGradient } = inFlight;
+    this.#forwardAgain(inFlight);
+    this.#runEagerly(() => {
       stage.backwardInput({ microBatch, outputGradient })?.dispose();
       if (stage.isLast) stage.takeLoss(microBatch).dispose();
       stage.backwardWeight({ microBatch });
@@ -213,32 +213,32 @@ export class GraphSlot<Batch> {
     this.#options.rules.recorded(recording.shapes);
   }
 
-  #forwardByItself(call: StageForward<Batch>): Tensor | undefined {
-    const output = this.#runByItself(() => this.#options.stage.forward(call));
-    this.#flight = { call: { ...call, input: undefined, loaded: undefined }, kind: 'by itself' };
+  #forwardEagerly(call: StageForward<Batch>): Tensor | undefined {
+    const output = this.#runEagerly(() => this.#options.stage.forward(call));
+    this.#inFlight = { call: { ...call, input: undefined, loaded: undefined }, kind: 'eager' };
     return this.#outside(output);
   }
 
-  #backwardByItself(call: BackwardCall): Tensor | undefined {
-    return this.#outside(this.#runByItself(() => this.#options.stage.backwardInput(call)));
+  #backwardEagerly(call: BackwardCall): Tensor | undefined {
+    return this.#outside(this.#runEagerly(() => this.#options.stage.backwardInput(call)));
   }
 
   /**
-   * What its backward needs, made once more for one that is run by itself; gradients have nothing of it yet.
+   * Repeats forward for a backward that runs eagerly; gradients have nothing of the micro-batch yet.
    */
-  #forwardAgain(flight: Flight<Batch>): void {
+  #forwardAgain(inFlight: InFlight<Batch>): void {
     const { stage } = this.#options;
-    if (flight.kind === 'recording') {
+    if (inFlight.kind === 'recording') {
       this.#loss = undefined;
-      dispose(flight.recording!);
-      stage.abandon(flight.call.microBatch);
+      dispose(inFlight.recording!);
+      stage.abandon(inFlight.call.microBatch);
     }
-    flight.kind = 'by itself';
-    this.#runByItself(() => stage.forward(flight.call)?.dispose());
+    inFlight.kind = 'eager';
+    this.#runEagerly(() => stage.forward(inFlight.call)?.dispose());
   }
 
   /** In the memory of the graphs, which would lie idle meanwhile; in the device's where there are none. */
-  #runByItself<Result>(pass: () => Result): Result {
+  #runEagerly<Result>(pass: () => Result): Result {
     const isOver = this.#options.rules.isOver && this.#recordings.size === 0;
     if (this.#hasMemory && isOver) this.#giveMemoryBack();
     return this.#hasMemory && !isOver ? this.#memory.run(pass) : pass();
@@ -256,7 +256,7 @@ export class GraphSlot<Batch> {
     }
   }
 
-  /** A result of a pass that was run by itself, out of the slot's memory. */
+  /** A result of a pass that ran eagerly, out of the slot's memory. */
   #outside(result: Tensor | undefined): Tensor | undefined {
     if (result === undefined || !this.#hasMemory) return result;
     const copy = this.#copyOf(result);
@@ -273,11 +273,11 @@ export class GraphSlot<Batch> {
   }
 
   #land(): void {
-    const flight = this.#flight;
-    this.#flight = undefined;
-    if (flight === undefined) return;
-    flight.call.input?.dispose();
-    flight.outputGradient?.dispose();
+    const inFlight = this.#inFlight;
+    this.#inFlight = undefined;
+    if (inFlight === undefined) return;
+    inFlight.call.input?.dispose();
+    inFlight.outputGradient?.dispose();
   }
 }
 

@@ -5,7 +5,7 @@ import { GraphSlot } from './graph-slot.js';
 import { RecordingRules } from './recording-rules.js';
 
 export interface GraphedStageOptions<Batch> {
-  /** A whole model, or a piece of one in a pipeline; whose passes exchange nothing with other processes. */
+  /** A model, or a model chunk of a pipeline, whose passes do not communicate with other processes. */
   readonly stage: Stage<Batch>;
   /** One with graphs (`supportsGraphs`). */
   readonly device: Device;
@@ -15,10 +15,10 @@ export interface GraphedStageOptions<Batch> {
    */
   readonly beforePasses?: (() => void) | undefined;
   /**
-   * The micro-batch of a step that completes the gradients runs as always: hooks on them start reductions.
+   * The micro-batch of a step that completes the gradients runs eagerly: hooks on gradients start reductions.
    * Default: false.
    */
-  readonly lastRunsByItself?: boolean | undefined;
+  readonly lastRunsEagerly?: boolean | undefined;
   /** Told once that passes are launched as graphs from here on. */
   readonly onMessage: (text: string) => void;
   /** Told, each once, why they are not, or not all. Default: `onMessage`. */
@@ -37,7 +37,7 @@ export class GraphedStage<Batch> implements Stage<Batch> {
   readonly #rules: RecordingRules;
   readonly #slots: GraphSlot<Batch>[];
   /** By micro-batch, from its forward on to the end of its backward. */
-  readonly #flights = new Map<number, GraphSlot<Batch>>();
+  readonly #inFlight = new Map<number, GraphSlot<Batch>>();
   /** By micro-batch, until it is taken. */
   readonly #losses = new Map<number, GraphSlot<Batch>>();
 
@@ -75,11 +75,11 @@ export class GraphedStage<Batch> implements Stage<Batch> {
   /** @throws UsageError `MTL_STAGE` for a micro-batch that is in flight already */
   forward(call: StageForward<Batch>): Tensor | undefined {
     const { microBatch } = call;
-    if (this.#flights.has(microBatch)) {
+    if (this.#inFlight.has(microBatch)) {
       throw new UsageError('MTL_STAGE', `micro-batch ${microBatch} is in flight already`);
     }
-    const { lastRunsByItself = false, beforePasses } = this.#options;
-    const isAlone = lastRunsByItself && call.endsStep === true;
+    const { lastRunsEagerly = false, beforePasses } = this.#options;
+    const isAlone = lastRunsEagerly && call.endsStep === true;
     let slot = this.#slots.find(({ isFree }) => isFree);
     if (slot === undefined) {
       slot = this.#newSlot();
@@ -87,7 +87,7 @@ export class GraphedStage<Batch> implements Stage<Batch> {
     }
     if (!isAlone) beforePasses?.();
     const output = slot.forward(call, { isAlone });
-    this.#flights.set(microBatch, slot);
+    this.#inFlight.set(microBatch, slot);
     return output;
   }
 
@@ -96,13 +96,13 @@ export class GraphedStage<Batch> implements Stage<Batch> {
     const slot = this.#slotOf(microBatch);
     const gradient = slot.backwardInput(call);
     if (this.isLast) this.#losses.set(microBatch, slot);
-    if (call.weights === true) this.#flights.delete(microBatch);
+    if (call.weights === true) this.#inFlight.delete(microBatch);
     return gradient;
   }
 
   backwardWeight(call: { readonly microBatch: number }): void {
     this.#slotOf(call.microBatch).backwardWeight(call);
-    this.#flights.delete(call.microBatch);
+    this.#inFlight.delete(call.microBatch);
   }
 
   takeLoss(microBatch: number): StageLoss {
@@ -116,13 +116,13 @@ export class GraphedStage<Batch> implements Stage<Batch> {
   }
 
   abandon(microBatch?: number): void {
-    const slots = microBatch === undefined ? this.#slots : [this.#flights.get(microBatch)];
+    const slots = microBatch === undefined ? this.#slots : [this.#inFlight.get(microBatch)];
     for (const slot of slots) slot?.abandon();
     if (microBatch === undefined) {
-      this.#flights.clear();
+      this.#inFlight.clear();
       this.#losses.clear();
     } else {
-      this.#flights.delete(microBatch);
+      this.#inFlight.delete(microBatch);
       this.#losses.delete(microBatch);
     }
     this.#options.stage.abandon(microBatch);
@@ -140,7 +140,7 @@ export class GraphedStage<Batch> implements Stage<Batch> {
   }
 
   #slotOf(microBatch: number): GraphSlot<Batch> {
-    const slot = this.#flights.get(microBatch);
+    const slot = this.#inFlight.get(microBatch);
     if (slot === undefined) throw new UsageError('MTL_STAGE', `micro-batch ${microBatch} is not in flight`);
     return slot;
   }

@@ -7,13 +7,12 @@ import { assertSchedule } from '../simulator/check-schedule.js';
 import { type MessagePlan, type PlannedAction, planMessages } from '../simulator/plan-messages.js';
 import type { LossFactors, Stage, StageForward, StageLoss } from '../stage.js';
 import { agreeOnPlacement } from './agree-on-placement.js';
-import { BoundaryExchange } from './boundary-exchange.js';
+import { BoundaryTransfers } from './boundary-transfers.js';
 import { compareSteps } from './compare-steps.js';
 
 export interface PipelineOptions<Batch> {
   /**
-   * The pieces of the model on this rank, by chunk number: chunk 0 holds the embedding, the last one the
-   * head.
+   * The model chunks of this rank, by chunk number: chunk 0 holds the embedding, the last one the head.
    */
   readonly stages: ReadonlyMap<number, Stage<Batch>>;
   /** The schedule of a step with so many micro-batches; asked once for each number. */
@@ -68,7 +67,7 @@ interface PreparedStep {
 }
 
 /**
- * Runs the forward and backward passes of a model that is cut into pieces, in the order of a schedule. All
+ * Runs the forward and backward passes of a model that is split into chunks, in the order of a schedule. All
  * ranks of the group construct it and call `run` and `evaluate` alike.
  *
  * Receives are posted before the pass that comes before the one that needs them, sends are waited for at the
@@ -88,7 +87,7 @@ export class Pipeline<Batch> {
   readonly #prepared = new Map<number, PreparedStep>();
   /** Steps that all ranks have been found to see alike, at most `maximumCompared`. */
   readonly #compared = new Set<string>();
-  #exchange: BoundaryExchange | undefined;
+  #transfers: BoundaryTransfers | undefined;
 
   /**
    * @throws ConfigurationError `MTL_PIPELINE_STAGES` unless every chunk is on exactly one rank
@@ -115,11 +114,11 @@ export class Pipeline<Batch> {
   run(step: TrainingStep<Batch>): void {
     const { training } = this.#prepare(step.batches);
     this.#record({ kind: 'step' }, () =>
-      this.#interpret(training, step.batches, (planned, exchange) => {
+      this.#interpret(training, step.batches, (planned, transfers) => {
         const { action, completesChunk } = planned;
         if (completesChunk) step.beforeLastBackward?.(action.chunk);
-        if (action.kind === 'F') this.#forward(planned, { step, exchange, pass: 'forward' });
-        else this.#backward(planned, { step, exchange });
+        if (action.kind === 'F') this.#forward(planned, { step, transfers, pass: 'forward' });
+        else this.#backward(planned, { step, transfers });
       }),
     );
   }
@@ -128,8 +127,8 @@ export class Pipeline<Batch> {
   evaluate(step: PipelineStep<Batch>): void {
     const { evaluation } = this.#prepare(step.batches);
     this.#record({ kind: 'evaluation' }, () =>
-      this.#interpret(evaluation, step.batches, (planned, exchange) => {
-        this.#forward(planned, { step, exchange, pass: 'evaluate' });
+      this.#interpret(evaluation, step.batches, (planned, transfers) => {
+        this.#forward(planned, { step, transfers, pass: 'evaluate' });
         const { chunk, microBatch } = planned.action;
         this.#reportLoss(this.#stage(chunk), { step, microBatch });
       }),
@@ -138,45 +137,45 @@ export class Pipeline<Batch> {
 
   /** Lets go of everything that an error left behind. */
   abandon(): void {
-    this.#exchange?.abandon();
-    this.#exchange = undefined;
+    this.#transfers?.abandon();
+    this.#transfers = undefined;
     for (const stage of this.#options.stages.values()) stage.abandon();
   }
 
   #interpret(
     { actions, receives }: MessagePlan,
     batches: readonly Batch[],
-    run: (planned: PlannedAction, exchange: BoundaryExchange) => void,
+    run: (planned: PlannedAction, transfers: BoundaryTransfers) => void,
   ): void {
-    if (this.#exchange !== undefined)
+    if (this.#transfers !== undefined)
       throw new UsageError('MTL_PIPELINE_STEP', 'a step is under way', {
         remedy: 'call abandon() after a step that failed',
       });
-    const exchange = new BoundaryExchange({
+    const transfers = new BoundaryTransfers({
       ...this.#options,
       shapeOf: (microBatch) => this.#boundaryShape(batches[microBatch]!),
       receives,
     });
-    this.#exchange = exchange;
+    this.#transfers = transfers;
     for (const planned of actions) {
-      exchange.post(planned.numReceives);
-      run(planned, exchange);
+      transfers.post(planned.numReceives);
+      run(planned, transfers);
     }
-    this.#record({ kind: 'wait' }, () => exchange.finish());
-    this.#exchange = undefined;
+    this.#record({ kind: 'wait' }, () => transfers.finish());
+    this.#transfers = undefined;
   }
 
   #forward(
     planned: PlannedAction,
     call: {
       readonly step: PipelineStep<Batch>;
-      readonly exchange: BoundaryExchange;
+      readonly transfers: BoundaryTransfers;
       readonly pass: 'forward' | 'evaluate';
     },
   ): void {
-    const { step, exchange, pass } = call;
+    const { step, transfers, pass } = call;
     const { chunk, microBatch } = planned.action;
-    const input = this.#take(planned, exchange);
+    const input = this.#take(planned, transfers);
     const forward: StageForward<Batch> = {
       microBatch,
       batch: step.batches[microBatch]!,
@@ -192,12 +191,12 @@ export class Pipeline<Batch> {
     } finally {
       input?.dispose();
     }
-    this.#give(planned, exchange, result);
+    this.#give(planned, transfers, result);
   }
 
   #backward(
     planned: PlannedAction,
-    { step, exchange }: { readonly step: PipelineStep<Batch>; readonly exchange: BoundaryExchange },
+    { step, transfers }: { readonly step: PipelineStep<Batch>; readonly transfers: BoundaryTransfers },
   ): void {
     const { kind, chunk, microBatch } = planned.action;
     const stage = this.#stage(chunk);
@@ -205,7 +204,7 @@ export class Pipeline<Batch> {
       this.#record(planned.action, () => stage.backwardWeight({ microBatch }));
       return;
     }
-    const outputGradient = this.#take(planned, exchange);
+    const outputGradient = this.#take(planned, transfers);
     let result: Tensor | undefined;
     try {
       result = this.#record(planned.action, () =>
@@ -214,22 +213,22 @@ export class Pipeline<Batch> {
     } finally {
       outputGradient?.dispose();
     }
-    this.#give(planned, exchange, result);
+    this.#give(planned, transfers, result);
     this.#reportLoss(stage, { step, microBatch });
   }
 
-  #take({ input, action }: PlannedAction, exchange: BoundaryExchange): Tensor | undefined {
+  #take({ input, action }: PlannedAction, transfers: BoundaryTransfers): Tensor | undefined {
     if (input === undefined) return undefined;
-    if (input.peer === undefined) return exchange.take(input);
-    return this.#record({ ...action, kind: 'wait' }, () => exchange.take(input));
+    if (input.peer === undefined) return transfers.take(input);
+    return this.#record({ ...action, kind: 'wait' }, () => transfers.take(input));
   }
 
-  #give({ output, action }: PlannedAction, exchange: BoundaryExchange, result: Tensor | undefined): void {
-    if (output !== undefined && result !== undefined) exchange.give(output, result);
+  #give({ output, action }: PlannedAction, transfers: BoundaryTransfers, result: Tensor | undefined): void {
+    if (output !== undefined && result !== undefined) transfers.give(output, result);
     if ((output === undefined) === (result === undefined)) return;
     result?.dispose();
     const { kind, chunk, microBatch } = action;
-    const said = result === undefined ? 'returned nothing' : 'returned a tensor that nobody takes';
+    const said = result === undefined ? 'returned nothing' : 'returned a tensor that no other chunk expects';
     throw new UsageError('MTL_STAGE', `chunk ${chunk} ${said} from ${kind} of micro-batch ${microBatch}`);
   }
 

@@ -8,8 +8,8 @@ import { describeSimulation, formatNumber, formatPercent, idleShare } from './de
  * number the chunks of the rank, dots idle time.
  *
  * @param options.width columns to fold the lines at; default: never
- * @param options.scale columns in a unit of time; default: enough for every label. With fewer, labels are cut
- *   short.
+ * @param options.scale columns in a unit of time; default: enough for every label. With fewer, labels are
+ *   shortened.
  */
 export function formatTimeline(
   simulation: Simulation,

@@ -109,7 +109,7 @@ describe('timelineSvg', () => {
     expect(svg.match(/width="198" height="26" fill="#dcdcdc"/g)).toHaveLength(2);
   });
 
-  it('escapes the name that somebody gave a schedule', () => {
+  it('escapes the name of a schedule', () => {
     const schedule = {
       ...buildSchedule('gpipe', { numStages: 2, numMicroBatches: 1 }),
       name: 'a<b>&"c"\u0007',

@@ -32,13 +32,13 @@ export function clockOffset({ group, now, device, isShared }: ClockOffsetOptions
   }
 }
 
-interface Exchange {
+interface ClockMessages {
   readonly group: ProcessGroup;
   readonly now: () => number;
   readonly tensor: Tensor;
 }
 
-function answerAll({ group, now, tensor }: Exchange): number {
+function answerAll({ group, now, tensor }: ClockMessages): number {
   for (let other = 1; other < group.size; other++) {
     for (let round = 0; round < numRounds; round++) {
       group.receive(tensor, { from: other }).wait();
@@ -51,7 +51,7 @@ function answerAll({ group, now, tensor }: Exchange): number {
   return 0;
 }
 
-function askFirst({ group, now, tensor }: Exchange): number {
+function askFirst({ group, now, tensor }: ClockMessages): number {
   let best = { roundTrip: Number.POSITIVE_INFINITY, offset: 0 };
   for (let round = 0; round < numRounds; round++) {
     const asked = now();

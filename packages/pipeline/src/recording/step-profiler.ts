@@ -40,7 +40,7 @@ export class StepProfiler implements PipelineRecorder {
   beginStep(step: number): void {
     const { first, last, takeOperations } = this.#options;
     this.#isRecording = step >= first && step <= last;
-    // what came before is not of this step
+    // discards operations of earlier steps
     if (this.#isRecording) takeOperations();
   }
 

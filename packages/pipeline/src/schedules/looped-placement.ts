@@ -1,6 +1,6 @@
 /**
- * Chunks dealt out to the ranks round by round: chunk c lies on rank c mod p, so that the last rank hands
- * over to the first (Narayanan et al. 2021, section 2.2). With one chunk per rank: the plain pipeline.
+ * Assigns chunks to ranks in rounds: chunk c is on rank c mod p, so that the last rank sends to the first
+ * (Narayanan et al. 2021, section 2.2). With one chunk per rank: the plain pipeline.
  */
 export function loopedPlacement(options: {
   readonly numStages: number;

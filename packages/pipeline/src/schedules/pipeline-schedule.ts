@@ -13,18 +13,18 @@ export type PassKind = 'F' | 'B' | 'I' | 'W';
 /** One action of a rank. */
 export interface ScheduleAction {
   readonly kind: PassKind;
-  /** The piece of the model: 0 holds its first layers, `placement.length - 1` the head and the loss. */
+  /** The model chunk: 0 holds the first layers, `placement.length - 1` the head and the loss. */
   readonly chunk: number;
   readonly microBatch: number;
 }
 
 /**
- * A pipeline schedule as data: who holds which piece of the model, and in which order each rank runs forward
+ * A pipeline schedule as data: which rank holds which model chunk, and in which order each rank runs forward
  * and backward. Sends and receives are not actions: every F but the last chunk's sends to the next chunk,
  * every B or I but the first chunk's sends to the one before, as soon as it is done.
  */
 export interface PipelineSchedule {
-  /** What it is called in pictures and errors. */
+  /** The name in pictures and errors. */
   readonly name: string;
   readonly numMicroBatches: number;
   /** The rank of each chunk, chunks in the order of the model. */

@@ -32,7 +32,7 @@ export class ActionIndex {
     return (chunk * this.#numMicroBatches + microBatch) * kinds.length + kinds.indexOf(kind);
   }
 
-  /** Index of the action among those of its rank; undefined when nobody runs it. */
+  /** Index of the action among those of its rank; undefined when no rank runs it. */
   positionOf(action: ScheduleAction): number | undefined {
     return this.#positions.get(this.#keyOf(action));
   }

@@ -97,7 +97,7 @@ describe('simulateSchedule', () => {
     );
   });
 
-  it('runs a schedule somebody wrote as a file', () => {
+  it('runs a schedule from a file', () => {
     const own = parseScheduleCsv('0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n', { name: 'own.csv' });
     expect(simulateSchedule({ schedule: own }).makespan).toBe(9);
   });

@@ -71,7 +71,7 @@ export default function trouble(world: World, { kind }: Trouble): void {
     }
   } catch (error) {
     pipeline.abandon();
-    // on the rank that fails by itself, operations are under way until the others know
+    // on the rank that fails first, operations are in progress until the other ranks know
     if (own === 'none') process.stdout.write(`${JSON.stringify({ left: numLeft(numLive) })}\n`);
     throw error;
   }

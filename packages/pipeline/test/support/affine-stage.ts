@@ -55,7 +55,7 @@ export class LiveCount {
   }
 }
 
-interface Flight {
+interface InFlight {
   readonly input: readonly number[];
   readonly output: readonly number[];
   readonly call: StageForward<AffineBatch>;
@@ -74,8 +74,8 @@ export class AffineStage implements Stage<AffineBatch> {
   /** Sums over everything that ran: of the factor and of the offset. */
   readonly gradients = { factor: 0, offset: 0 };
   readonly #options: AffineStageOptions;
-  readonly #flights = new Map<number, Flight>();
-  readonly #losses = new Map<number, Flight>();
+  readonly #inFlight = new Map<number, InFlight>();
+  readonly #losses = new Map<number, InFlight>();
 
   constructor(options: AffineStageOptions) {
     this.#options = options;
@@ -84,7 +84,7 @@ export class AffineStage implements Stage<AffineBatch> {
   }
 
   get numInFlight(): number {
-    return this.#flights.size;
+    return this.#inFlight.size;
   }
 
   boundaryShape({ values }: AffineBatch): readonly number[] {
@@ -92,13 +92,13 @@ export class AffineStage implements Stage<AffineBatch> {
   }
 
   forward(call: StageForward<AffineBatch>): Tensor | undefined {
-    const flight = this.#compute(call);
+    const inFlight = this.#compute(call);
     const { untilInput = 0, untilWeight = 0 } = this.#options.kept ?? {};
-    flight.untilInput = keep(untilInput - untilWeight);
-    flight.untilWeight = keep(untilWeight);
-    this.#flights.set(call.microBatch, flight);
+    inFlight.untilInput = keep(untilInput - untilWeight);
+    inFlight.untilWeight = keep(untilWeight);
+    this.#inFlight.set(call.microBatch, inFlight);
     this.#options.live?.add({ untilInput: 1 });
-    return this.#boundary(flight.output, this.isLast);
+    return this.#boundary(inFlight.output, this.isLast);
   }
 
   backwardInput(call: {
@@ -110,15 +110,15 @@ export class AffineStage implements Stage<AffineBatch> {
     const end = later(
       (times?.backwardInput ?? 0) + (call.weights === true ? (times?.backwardWeight ?? 0) : 0),
     );
-    const flight = this.#flights.get(call.microBatch)!;
-    const { batch, lossFactor } = flight.call;
+    const inFlight = this.#inFlight.get(call.microBatch)!;
+    const { batch, lossFactor } = inFlight.call;
     const gradient = this.isLast
-      ? flight.output.map((value, index) => lossFactor * (value - batch.targets[index]!))
+      ? inFlight.output.map((value, index) => lossFactor * (value - batch.targets[index]!))
       : call.outputGradient!.toArray();
-    flight.gradient = gradient;
-    flight.untilInput?.dispose();
+    inFlight.gradient = gradient;
+    inFlight.untilInput?.dispose();
     this.#options.live?.add({ untilInput: -1, untilWeight: call.weights === true ? 0 : 1 });
-    if (this.isLast) this.#losses.set(call.microBatch, flight);
+    if (this.isLast) this.#losses.set(call.microBatch, inFlight);
     if (call.weights === true) this.#finish(call.microBatch);
     sleepUntil(end);
     const { factor } = affineParameters(chunk);
@@ -158,21 +158,21 @@ export class AffineStage implements Stage<AffineBatch> {
   }
 
   evaluate(call: StageForward<AffineBatch>): Tensor | undefined {
-    const flight = this.#compute(call);
-    if (this.isLast) this.#losses.set(call.microBatch, flight);
-    return this.#boundary(flight.output, this.isLast);
+    const inFlight = this.#compute(call);
+    if (this.isLast) this.#losses.set(call.microBatch, inFlight);
+    return this.#boundary(inFlight.output, this.isLast);
   }
 
   abandon(): void {
-    for (const { untilInput, untilWeight } of this.#flights.values()) {
+    for (const { untilInput, untilWeight } of this.#inFlight.values()) {
       untilInput?.dispose();
       untilWeight?.dispose();
     }
-    this.#flights.clear();
+    this.#inFlight.clear();
     this.#losses.clear();
   }
 
-  #compute(call: StageForward<AffineBatch>): Flight {
+  #compute(call: StageForward<AffineBatch>): InFlight {
     const { times, chunk } = this.#options;
     const end = later(times?.forward ?? 0);
     const { factor, offset } = affineParameters(chunk);
@@ -183,13 +183,13 @@ export class AffineStage implements Stage<AffineBatch> {
   }
 
   #finish(microBatch: number): void {
-    const { input, gradient, untilWeight } = this.#flights.get(microBatch)!;
+    const { input, gradient, untilWeight } = this.#inFlight.get(microBatch)!;
     input.forEach((value, index) => {
       this.gradients.factor += gradient![index]! * value;
       this.gradients.offset += gradient![index]!;
     });
     untilWeight?.dispose();
-    this.#flights.delete(microBatch);
+    this.#inFlight.delete(microBatch);
   }
 
   #boundary(values: readonly number[], atEnd: boolean): Tensor | undefined {

@@ -110,12 +110,12 @@ export function modelPart<Model extends TransformerConfiguration, Batch, Chunk e
 function amongReplicas(
   parameters: readonly Parameter[],
   { overlaps }: { readonly overlaps: boolean },
-): Pick<GraphedStageOptions<never>, 'beforePasses' | 'lastRunsByItself'> {
+): Pick<GraphedStageOptions<never>, 'beforePasses' | 'lastRunsEagerly'> {
   return {
     beforePasses: () => {
       for (const parameter of parameters) void parameter.data;
     },
-    lastRunsByItself: overlaps,
+    lastRunsEagerly: overlaps,
   };
 }
 

@@ -3,7 +3,7 @@ import { UsageError } from '@mtl/errors';
 import { type Device, type DType, Tensor } from '@mtl/kernels';
 import { keyOf, type Transfer } from '../simulator/plan-messages.js';
 
-export interface BoundaryExchangeOptions {
+export interface BoundaryTransfersOptions {
   /** See PipelineOptions. */
   readonly group?: ProcessGroup | undefined;
   readonly replicas?: ProcessGroup | undefined;
@@ -24,18 +24,18 @@ interface Incoming {
 }
 
 /**
- * The boundary tensors of one step: receives posted ahead, sends that nobody waits for before the end of the
- * step, and what passes between chunks of this rank without moving.
+ * The boundary tensors of one step: receives posted ahead, sends that are waited for at the end of the step,
+ * and tensors that chunks of this rank pass to each other without a copy.
  */
-export class BoundaryExchange {
-  readonly #options: BoundaryExchangeOptions;
+export class BoundaryTransfers {
+  readonly #options: BoundaryTransfersOptions;
   readonly #replicas: ProcessGroup | undefined;
   readonly #here = new Map<string, Tensor>();
   readonly #incoming = new Map<string, Incoming>();
   #numPosted = 0;
   #sends: Work[] = [];
 
-  constructor(options: BoundaryExchangeOptions) {
+  constructor(options: BoundaryTransfersOptions) {
     this.#options = options;
     this.#replicas =
       options.replicas === undefined || options.replicas.size === 1 ? undefined : options.replicas;
@@ -77,8 +77,8 @@ export class BoundaryExchange {
   }
 
   /**
-   * Sends a boundary tensor on its way, or keeps it for another chunk of this rank. It belongs to the
-   * exchange from now on.
+   * Starts to send a boundary tensor, or keeps it for another chunk of this rank. Takes ownership of the
+   * tensor.
    */
   give(transfer: Transfer, tensor: Tensor): void {
     this.#check(transfer, tensor);
