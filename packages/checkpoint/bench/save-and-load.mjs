@@ -22,7 +22,7 @@ const layers = 12;
 const hidden = 768;
 const directory = await mkdtemp(join(process.argv[2] ?? tmpdir(), 'mtl-checkpoint-bench-'));
 
-/** Parameters and two AdamW moments of a GPT of 12 layers and 768 hidden, cut to about 500 MB of fp32. */
+/** Parameters and two AdamW moments of a GPT of 12 layers and 768 hidden, reduced to about 500 MB of fp32. */
 function makeTensors(fill) {
   const shapes = {};
   for (let layer = 0; layer < layers / 2; layer++) {

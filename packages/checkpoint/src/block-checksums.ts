@@ -1,5 +1,5 @@
 import { crc32 } from 'node:zlib';
-import { scanPieceBytes, type ValueScan } from './value-scan.js';
+import { scanPartBytes, type ValueScan } from './value-scan.js';
 
 /**
  * Stored bytes are checked in blocks of this many (4 MiB): small enough that a rank which needs a few rows
@@ -64,10 +64,10 @@ export function checksumOf(
 ): number {
   if (scan === undefined) return crc32(bytes, start);
   let checksum = start;
-  for (let offset = 0; offset < bytes.length; offset += scanPieceBytes) {
-    const piece = bytes.subarray(offset, offset + scanPieceBytes);
-    checksum = crc32(piece, checksum);
-    scan.update(piece);
+  for (let offset = 0; offset < bytes.length; offset += scanPartBytes) {
+    const part = bytes.subarray(offset, offset + scanPartBytes);
+    checksum = crc32(part, checksum);
+    scan.update(part);
   }
   return checksum;
 }

@@ -53,7 +53,7 @@ export interface SaveOptions {
    * The pass that computes the checksums looks for them.
    */
   readonly requireFinite?: boolean;
-  /** A tensor's box is never cut; 4 GiB by default. */
+  /** A tensor's box is never split; 4 GiB by default. */
   readonly maxShardBytes?: number;
   /** For tests. */
   readonly fileSystem?: FileSystem;

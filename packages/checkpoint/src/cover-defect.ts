@@ -1,16 +1,16 @@
 import { formatSlices, intersectSlices, type Slice, shapeOfSlices, volumeOfShape } from './slice.js';
 
 /**
- * What keeps `pieces` from covering a tensor of `shape` exactly once, or undefined when they do.
+ * Why `pieces` do not cover a tensor of `shape` exactly once, or undefined when they do.
  * Boxes inside the tensor that do not overlap and have its volume cover it.
  */
 export function coverDefect(
   shape: readonly number[],
   pieces: readonly (readonly Slice[])[],
 ): string | undefined {
-  // Sorted by the dimension that is cut most, a piece can only overlap the few that start before it ends.
-  const cuts = shape.map((_, dim) => new Set(pieces.map((piece) => piece[dim]![0])).size);
-  const dim = Math.max(cuts.indexOf(Math.max(...cuts, 0)), 0);
+  // Sorted by the dimension that is split most, a piece can only overlap the few that start before it ends.
+  const numStarts = shape.map((_, dim) => new Set(pieces.map((piece) => piece[dim]![0])).size);
+  const dim = Math.max(numStarts.indexOf(Math.max(...numStarts, 0)), 0);
   const startOf = (piece: readonly Slice[]): number => piece[dim]?.[0] ?? 0;
   const endOf = (piece: readonly Slice[]): number => piece[dim]?.[1] ?? 1;
   const sorted = [...pieces].sort((a, b) => startOf(a) - startOf(b));

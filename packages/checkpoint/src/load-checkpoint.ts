@@ -19,14 +19,14 @@ export interface LoadResult {
 const listed = 10;
 
 /**
- * Fills `tensors` from a checkpoint, whatever layout saved it: every box is put together from the stored
- * boxes that it meets. Exact (bytes are moved, never converted); reads only the blocks it needs; memory: the
- * largest box that has no `memory` of its own, and 16 MiB.
+ * Fills `tensors` from a checkpoint, whatever layout saved it: every box is assembled from the stored
+ * boxes that it intersects. Exact (bytes are moved, never converted); reads only the blocks it needs; memory:
+ * the largest box that has no `memory` of its own, and 16 MiB.
  *
- * Strict: a tensor that the checkpoint lacks, one it has that nobody asked for, and one of another dtype or
- * shape are errors, found before anything is written. When reading fails later, the tensors hold a mixture.
+ * Strict: a missing tensor, one in the checkpoint that was not requested, and one of another dtype or shape
+ * are errors, found before anything is written. When reading fails later, the tensors hold a mixture.
  *
- * @param options.ignore names in the checkpoint that are left alone on purpose: the optimizer's of a
+ * @param options.ignore names in the checkpoint that are not loaded: the optimizer's of a
  *   fine-tuning run, those that other ranks load
  * @param options.verify compare what is read with its checksums; by default unless the checkpoint is verified
  * @param options.requireFinite refuse stored values that are NaN or infinite in what is read. Default: true

@@ -39,7 +39,7 @@ export class SafetensorsFile {
   /** Bytes before the first tensor. */
   readonly headerBytes: number;
   readonly bytes: number;
-  /** For code in this package that reads by itself. */
+  /** For code in this package that reads on its own. */
   readonly handle: FileHandle;
 
   private constructor(options: {

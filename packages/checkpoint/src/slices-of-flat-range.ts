@@ -25,7 +25,7 @@ export function slicesOfFlatRange(options: {
 }): FlatRangePart[] {
   const shape = shapeOfSlices(options.slices);
   const parts: FlatRangePart[] = [];
-  const cut = (dim: number, prefix: readonly Slice[], start: number, end: number): void => {
+  const split = (dim: number, prefix: readonly Slice[], start: number, end: number): void => {
     if (start >= end) return;
     const inner = volumeOfShape(shape.slice(dim + 1));
     const base = options.slices[dim]?.[0] ?? 0;
@@ -41,15 +41,16 @@ export function slicesOfFlatRange(options: {
     const inside = (row: number): readonly Slice[] => [...prefix, [base + row, base + row + 1]];
     if (firstWhole > lastWhole) {
       const row = lastWhole;
-      cut(dim + 1, inside(row), start - row * inner, end - row * inner);
+      split(dim + 1, inside(row), start - row * inner, end - row * inner);
       return;
     }
     if (start < firstWhole * inner) {
-      cut(dim + 1, inside(firstWhole - 1), start - (firstWhole - 1) * inner, inner);
+      split(dim + 1, inside(firstWhole - 1), start - (firstWhole - 1) * inner, inner);
     }
     if (firstWhole < lastWhole) emit(firstWhole, lastWhole);
-    if (end > lastWhole * inner) cut(dim + 1, inside(lastWhole), 0, end - lastWhole * inner);
+    if (end > lastWhole * inner) split(dim + 1, inside(lastWhole), 0, end - lastWhole * inner);
   };
-  cut(0, [], options.start, Math.min(options.end, volumeOfShape(shape)));
+
+  split(0, [], options.start, Math.min(options.end, volumeOfShape(shape)));
   return parts;
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { type Dtype, dtypeBytes } from './dtype.js';
-import { scanPieceBytes, ValueScan } from './value-scan.js';
+import { scanPartBytes, ValueScan } from './value-scan.js';
 
 /** Bits of numbers, by dtype: the largest finite ones of both signs, then what is not finite. */
 const cases: Partial<Record<Dtype, { finite: bigint[]; others: [bits: bigint, value: number][] }>> = {
@@ -93,8 +93,8 @@ describe.for(dtypes)('values of $dtype', ({ dtype, finite, others }) => {
     }
   });
 
-  it('are found in later pieces and updates, the first of several', () => {
-    const perPiece = scanPieceBytes / dtypeBytes[dtype];
+  it('are found in later parts and updates, the first of several', () => {
+    const perPiece = scanPartBytes / dtypeBytes[dtype];
     const bytes = bytesOf(dtype, finite, 3 * perPiece + 5);
     put(bytes, dtype, 3 * perPiece + 4, others[0]![0]);
     put(bytes, dtype, 2 * perPiece + 1, others[1]![0]);

@@ -2,7 +2,7 @@ import { type Dtype, dtypeBytes } from './dtype.js';
 import { scanLanesModule } from './scan-lanes-module.js';
 
 /** Bytes that are scanned at a time, so that they are read from memory once and then from the cache. */
-export const scanPieceBytes = 64 * 1024;
+export const scanPartBytes = 64 * 1024;
 
 /** A value that may not be there. */
 export interface FoundValue {
@@ -62,7 +62,7 @@ function repeated(value: bigint, bytes: number): bigint {
 const bitsOfFloat32 = (value: number): bigint => BigInt(new Uint32Array(Float32Array.of(value).buffer)[0]!);
 
 /**
- * Looks for values that are NaN or infinite in the bytes of a tensor, which come piece by piece. It finds all
+ * Looks for values that are NaN or infinite in the bytes of a tensor, given in parts. It finds all
  * of them in every dtype of floating-point numbers (F8_E8M0, the dtype of scales, excepted); integers are
  * finite.
  */
@@ -95,23 +95,23 @@ export class ValueScan {
   update(bytes: Uint8Array): void {
     if (this.#format === undefined || this.#found !== undefined) return;
     const { memory, scan } = openScanner();
-    for (let start = 0; start < bytes.length; start += scanPieceBytes) {
-      const piece = bytes.subarray(start, start + scanPieceBytes);
-      const padded = Math.ceil(piece.length / 64) * 64;
-      memory.set(piece);
-      memory.fill(0, piece.length, padded);
+    for (let start = 0; start < bytes.length; start += scanPartBytes) {
+      const part = bytes.subarray(start, start + scanPartBytes);
+      const padded = Math.ceil(part.length / 64) * 64;
+      memory.set(part);
+      memory.fill(0, part.length, padded);
       if (scan(padded, ...this.#lanes) === 1) {
-        this.#found = this.#locate(piece, this.#numBytes + start);
+        this.#found = this.#locate(part, this.#numBytes + start);
         return;
       }
     }
     this.#numBytes += bytes.length;
   }
 
-  /** The first value of `piece` that is refused; there is one. */
-  #locate(piece: Uint8Array, before: number): FoundValue {
+  /** The first value of `part` that is refused; there is one. */
+  #locate(part: Uint8Array, before: number): FoundValue {
     const { bytes, infinity } = this.#format!;
-    const view = new DataView(piece.buffer, piece.byteOffset, piece.length);
+    const view = new DataView(part.buffer, part.byteOffset, part.length);
     const sign = 1n << BigInt(8 * bytes - 1);
     let at = 0;
     while ((bitsAt(view, at, bytes) & (sign - 1n)) < this.#refused) at += bytes;

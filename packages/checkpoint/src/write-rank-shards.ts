@@ -104,10 +104,10 @@ export async function writeRankShards(options: RankShardsOptions): Promise<RankP
   for (const [index, group] of groups.entries()) {
     const digits = (value: number, width: number): string => String(value).padStart(width, '0');
     const file = `shard-${digits(rank, 5)}-${digits(index, 3)}.safetensors`;
-    const cut = group.filter(
+    const sharded = group.filter(
       ({ tensor }) => shapeOfSlices(tensor.slices).join() !== tensor.globalShape.join(),
     );
-    const slices = cut.map(({ key, tensor }) => [
+    const slices = sharded.map(({ key, tensor }) => [
       key,
       { name: tensor.name, globalShape: tensor.globalShape, slices: tensor.slices },
     ]);

@@ -25,7 +25,7 @@ export function encodeSafetensorsIndex(options: {
   return `${JSON.stringify({ metadata: { total_size: options.totalBytes }, weight_map: weightMap }, null, 2)}\n`;
 }
 
-/** Cuts a list into consecutive groups of at most `maxBytes` (one tensor is never cut). */
+/** Splits a list into consecutive groups of at most `maxBytes` (a tensor is never split). */
 export function groupByBytes<Item>(
   items: readonly Item[],
   options: { readonly maxBytes: number; readonly bytesOf: (item: Item) => number },

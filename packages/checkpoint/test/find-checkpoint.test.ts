@@ -353,7 +353,7 @@ describe('keepLast and leftovers', () => {
     );
     await save(40);
     expect(await readdir(temporary.path)).toContain('iter_0000020.saving');
-    // Whoever saves that very iteration is the successor of a run that ended elsewhere.
+    // A run that saves the same iteration is the successor of a run that ended elsewhere.
     await save(20);
     expect(await readdir(temporary.path)).not.toContain('iter_0000020.saving');
   });

@@ -98,7 +98,7 @@ describe('a saved checkpoint', () => {
     ]);
   });
 
-  it('can be read as a Hugging Face directory when no tensor is cut', async () => {
+  it('can be read as a Hugging Face directory when no tensor is sharded', async () => {
     const { path } = await save(3, { maxShardBytes: 600 });
     await using sharded = await SafetensorsDirectory.open(path);
     for (const tensor of stateOfIteration(3)) {
@@ -201,7 +201,7 @@ describe('many ranks', () => {
     const memory = Uint8Array.from({ length: rows * 4 }, (_, index) => rank * rows * 4 + index);
     return [
       hostTensor({
-        name: 'cut',
+        name: 'sharded',
         dtype: 'F32',
         globalShape: [12],
         slices: [[rank * rows, (rank + 1) * rows]],
@@ -233,13 +233,13 @@ describe('many ranks', () => {
     expect(results.map(({ status }) => status)).toEqual(Array(4).fill('fulfilled'));
     const path = join(temporary.path, 'iter_0000001');
     expect((await readdir(path)).filter((name) => name.startsWith('shard'))).toHaveLength(4);
-    const [cut, copied] = tensorsOfRank(0, 1);
+    const [sharded, copied] = tensorsOfRank(0, 1);
     const target = [
-      { ...cut!, memory: new Uint8Array(48) },
+      { ...sharded!, memory: new Uint8Array(48) },
       { ...copied!, memory: new Uint8Array(3) },
     ];
     await loadCheckpoint({ checkpoint: await Checkpoint.open(path), tensors: target });
-    expect(target[0]!.memory).toEqual(cut!.memory);
+    expect(target[0]!.memory).toEqual(sharded!.memory);
     expect(target[1]!.memory).toEqual(copied!.memory);
   });
 
@@ -268,7 +268,7 @@ describe('many ranks', () => {
 });
 
 /** The user id that owns nothing. */
-const nobody = 65_534;
+const unprivilegedUser = 65_534;
 
 describe('a save that fails', () => {
   it('at any operation leaves the earlier checkpoints as they were and no litter', async () => {
@@ -366,9 +366,9 @@ describe('a save that fails', () => {
     await mkdir(locked);
     await chmod(locked, 0o555);
     await chmod(temporary.path, 0o755);
-    // root may write everywhere, so it is somebody else for a moment
+    // root may write everywhere, so the process runs as another user for a moment
     const isRoot = process.getuid?.() === 0;
-    if (isRoot) process.seteuid!(nobody);
+    if (isRoot) process.seteuid!(unprivilegedUser);
     try {
       await expect(save(1, { directory: locked })).rejects.toMatchObject({ code: 'MTL_CHECKPOINT_DENIED' });
     } finally {

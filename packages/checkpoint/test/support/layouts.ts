@@ -8,7 +8,7 @@ import {
   slicesOfFlatRange,
 } from '../../src/index.js';
 
-/** A tensor with its bytes and two ways to cut it into boxes that cover it. */
+/** A tensor with its bytes and two ways to split it into boxes that cover it. */
 export interface LayoutCase {
   readonly dtype: Dtype;
   readonly shape: readonly number[];
@@ -16,13 +16,15 @@ export interface LayoutCase {
   readonly loaded: readonly (readonly Slice[])[];
 }
 
-/** Cuts one dimension of `size` into consecutive ranges at random places. */
-function arbitraryCuts(size: number): fc.Arbitrary<Slice[]> {
-  return fc.uniqueArray(fc.integer({ min: 1, max: Math.max(size - 1, 1) }), { maxLength: 3 }).map((cuts) => {
-    const inside = cuts.filter((cut) => cut < size).sort((a, b) => a - b);
-    const borders = [0, ...inside, size];
-    return borders.slice(1).map((end, index) => [borders[index]!, end] as const);
-  });
+/** Splits one dimension of `size` into consecutive ranges at random places. */
+function arbitrarySplits(size: number): fc.Arbitrary<Slice[]> {
+  return fc
+    .uniqueArray(fc.integer({ min: 1, max: Math.max(size - 1, 1) }), { maxLength: 3 })
+    .map((splits) => {
+      const inside = splits.filter((split) => split < size).sort((a, b) => a - b);
+      const borders = [0, ...inside, size];
+      return borders.slice(1).map((end, index) => [borders[index]!, end] as const);
+    });
 }
 
 /** All boxes of a grid of cuts. */
@@ -35,10 +37,10 @@ function boxesOf(cuts: readonly (readonly Slice[])[]): Slice[][] {
 
 /** A grid of boxes, or, as a distributed optimizer cuts, equal ranges of the flattened tensor. */
 function arbitraryLayout(shape: readonly number[]): fc.Arbitrary<(readonly Slice[])[]> {
-  const grid = fc.tuple(...shape.map(arbitraryCuts)).map(boxesOf);
+  const grid = fc.tuple(...shape.map(arbitrarySplits)).map(boxesOf);
   const whole = shape.map((size): Slice => [0, size]);
   const volume = shape.reduce((product, size) => product * size, 1);
-  const flat = arbitraryCuts(volume).map((ranges) =>
+  const flat = arbitrarySplits(volume).map((ranges) =>
     ranges.flatMap(([start, end]) =>
       slicesOfFlatRange({ slices: whole, start, end }).map(({ slices }) => slices),
     ),
