@@ -15,7 +15,7 @@ import { answerHelp } from './answer-help.mjs';
 export const root = fileURLToPath(new URL('../..', import.meta.url));
 const minimumNode = [20, 19];
 
-/** The environment of everything started here: the checkout's own tools first, nobody is phoned. */
+/** The environment of everything started here: the checkout's own tools first, telemetry off. */
 export function toolEnvironment() {
   return {
     ...process.env,
@@ -50,7 +50,7 @@ function step(name, command, args) {
     console.error(`${result.stdout ?? ''}${result.stderr ?? ''}`.split('\n').slice(-80).join('\n'));
     fail(
       `${name} failed: ${command} ended with ${result.error?.message ?? result.status ?? result.signal}`,
-      'the output above says why; MTL_VERBOSE=1 shows every step',
+      'the output above shows why; MTL_VERBOSE=1 shows every step',
     );
   }
   console.log(`${name}: ${((Date.now() - started) / 1000).toFixed(1)} s`);

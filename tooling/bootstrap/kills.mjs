@@ -1,8 +1,7 @@
 #!/usr/bin/env node
 /**
- * npm run kills -- [COUNT]: makes the checkout ready and kills ranks of a training by SIGKILL, 20 times
- * unless told otherwise, in the middle of steps and while they start; the curve must be that of a run that
- * nobody disturbed.
+ * npm run kills -- [COUNT]: makes the checkout ready and kills ranks of a training run by SIGKILL, 20 times
+ * by default, in the middle of steps and while they start; the curve must be that of a run without kills.
  */
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';

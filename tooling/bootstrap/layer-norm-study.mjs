@@ -10,7 +10,7 @@ import { bootstrap, root, toolEnvironment } from './bootstrap.mjs';
 
 answerHelp(`usage: npm run layer-norm-study [-- FLAGS]
 
-Builds what is not built yet, and runs the study of docs/studies/layer-norm-placement.md, which says what it takes.`);
+Builds what is not built yet, and runs the study of docs/studies/layer-norm-placement.md, which describes what it takes.`);
 bootstrap(['build', 'build:native'], ['@mtl/bert-train']);
 const script = join(root, 'apps/bert-train/study/layer-norm.mjs');
 const args = [script, ...process.argv.slice(2)];

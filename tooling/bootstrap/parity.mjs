@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/** npm run parity: makes the checkout ready and holds trainings in many layouts against one process. */
+/** npm run parity: makes the checkout ready and compares training runs in many layouts with one process. */
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { answerHelp } from './answer-help.mjs';

@@ -10,7 +10,7 @@ import { bootstrap, root, toolEnvironment } from './bootstrap.mjs';
 
 answerHelp(`usage: npm run pretrained-against-scratch [-- [DIRECTORY] [FLAGS]]
 
-Builds what is not built yet, and runs docs/benchmarks/2026-11-21-pretrained-against-scratch.md, which says what it
+Builds what is not built yet, and runs docs/benchmarks/2026-11-21-pretrained-against-scratch.md, which describes what it
 takes.`);
 bootstrap(['build', 'build:native'], ['@mtl/bert-train', '@mtl/cli']);
 const script = join(root, 'apps/bert-train/bench/pretrained-against-scratch.mjs');

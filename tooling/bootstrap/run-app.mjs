@@ -12,7 +12,7 @@ if (asksForHelp(flags)) {
   ensurePackages();
   process.exit(runSources(join(root, 'apps', app, 'src', 'main.ts'), flags));
 }
-// and the command mtl, for all that comes after a training
+// and the command mtl, for all that comes after a training run
 bootstrap(['build', 'build:native'], [`@mtl/${app}`, '@mtl/cli']);
 const program = join(root, 'apps', app, 'dist', 'main.js');
 const child = spawn(process.execPath, [program, ...flags], { stdio: 'inherit' });

@@ -2,12 +2,12 @@
 /**
  * npm run test:cuda: everything that runs on a GPU, first all operations
  * (packages/kernels/test/cuda/run-tests.mjs, which says what --sanitize does), then ranks on GPUs:
- * collectives, and trainings of two processes against those of one; short trainings of one process,
- * and what mtl doctor finds; on a card also trainings against PyTorch's and the processor's. On the card,
+ * collectives, and training runs of two processes compared with one; short training runs of one process,
+ * and what mtl doctor finds; on a GPU also training runs, compared with PyTorch and the CPU. On the GPU,
  * where there is one, and under emulation on this machine's processor; what has no GPU is skipped and
  * counted.
  *   npm run test:cuda                  both
- *   npm run test:cuda -- --emulation   under emulation only: needs neither nvcc nor a card
+ *   npm run test:cuda -- --emulation   under emulation only: needs neither nvcc nor a GPU
  *   npm run test:cuda -- --ranks       only what several ranks do
  * Other arguments go on to vitest.
  */
@@ -53,14 +53,14 @@ function build(words, cwd) {
   const status = run(['node', '../../tooling/native/build-native.mjs', ...words], { cwd });
   if (status !== 0) process.exit(status);
 }
-// what stands in for NCCL; says so itself where nccl.h is not there
+// a fake of NCCL; reports itself where nccl.h is not found
 build(['--target', 'nccl_process_fake'], join(root, 'packages/comm'));
 
 const trainingsOfRanks = ['test/cuda/ranks'];
 /** What does not take minutes where every thread of a kernel is a fiber. */
 const shortTrainings = [...trainingsOfRanks, 'test/cuda/one-rank'];
 
-/** The tests of ranks and some trainings, with the CUDA library that `env` names. */
+/** The tests of ranks and some training runs, with the CUDA library that `env` names. */
 function testRanks(title, { env = {}, ofTrainings }) {
   console.log(`\n== ranks ${title}`);
   const test = (folder, files) => {
@@ -85,12 +85,12 @@ function testUnderEmulation() {
   return testRanks('under emulation, on the processor', { env, ofTrainings });
 }
 
-function testOnCard() {
+function testOnGpu() {
   build(['--build-dir', 'build/Cuda', '-DMTL_CUDA=ON'], kernels);
   const hasLibrary = existsSync(join(kernels, 'build/Cuda/libmtl_cuda.so'));
-  const title = `on the card${hasLibrary ? '' : ': no CUDA library was built'}`;
+  const title = `on the GPU${hasLibrary ? '' : ': no CUDA library was built'}`;
   return testRanks(title, { ofTrainings: onlyRanks ? trainingsOfRanks : ['test/cuda'] });
 }
 
-const onCard = isEmulationOnly ? 0 : testOnCard();
-process.exit(ofOperations || onCard || testUnderEmulation());
+const onGpu = isEmulationOnly ? 0 : testOnGpu();
+process.exit(ofOperations || onGpu || testUnderEmulation());

@@ -13,7 +13,7 @@ import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 
 /**
- * Data that the compiler shares on purpose: a pointer to the exception personality, no code of any
+ * Data that the compiler shares deliberately: a pointer to the exception personality, no code of any
  * instruction set.
  */
 const harmless = /^DW\.ref\./;

@@ -36,7 +36,7 @@ function checkFile(path, text) {
   const kebab = /^[a-z0-9.]+(-[a-z0-9.]+)*$/;
   const snake = /^[a-z0-9.]+(_[a-z0-9.]+)*$/;
   const isNative = /\.(cc|h|cu|cuh)$/.test(name);
-  const isScript = name.endsWith('.py'); // either: what a script is called stands in documents
+  const isScript = name.endsWith('.py'); // either: documents name scripts
   if (!(isNative ? snake : kebab).test(name) && !(isScript && snake.test(name))) {
     problems.push(`${path}: name it in ${isNative ? 'snake_case' : 'kebab-case'}`);
   }
@@ -65,7 +65,7 @@ function checkLayer(folder, { tags = [] }, rules) {
   const { allow, deny } = rules[name]?.dependencies ?? {};
   if (Array.isArray(allow) || Array.isArray(deny)) return [];
   return [
-    `turbo.json: "boundaries" says nothing of "${name}": { "dependencies": { "allow": [...] } } is missing`,
+    `turbo.json: "boundaries" has no entry "${name}": { "dependencies": { "allow": [...] } } is missing`,
   ];
 }
 
@@ -85,11 +85,11 @@ function checkChangeset(path, text, folders) {
     .map((name) => `${path}: ${name} is not published, and changesets name what is`);
 }
 
-/** Problems of a test of a card: CI has none, and allows the skips that it has been told of. */
+/** Problems of a test that needs a GPU: CI has none, and allows the skips that it has been told of. */
 function checkSkips(path, allowedSkips) {
   if (!/\/test\/cuda\/.*\.test\.ts$/.test(path)) return [];
   const isKnown = allowedSkips.split('\n').some((line) => line.startsWith(`${path}:`));
-  return isKnown ? [] : [`${path}: .ci/allowed-skips does not name it, and CI has no card`];
+  return isKnown ? [] : [`${path}: .ci/allowed-skips does not name it, and CI has no GPU`];
 }
 
 function selfTest() {
@@ -124,7 +124,7 @@ function selfTest() {
   ];
   const broken =
     failing.some((problems) => problems.length === 0) || passing.some((problems) => problems.length > 0);
-  if (broken) throw new Error('check-repository: a rule does not do what it says');
+  if (broken) throw new Error('check-repository: a rule does not fail, or does not pass, as it should');
 }
 
 selfTest();

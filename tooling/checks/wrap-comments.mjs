@@ -16,7 +16,7 @@ export const wrappedPattern = /\.(ts|mts|mjs|cc|h|cu|cuh)$/;
 const maximumWidth = 110;
 
 /**
- * A line that is nothing but a comment: what stands before its text, and the text. A star without a space is
+ * A line that is nothing but a comment: what precedes its text, and the text. A star without a space is
  * code: `*pointer = 1;`.
  */
 const commentLine = /^(\s*(?:\/\/|\*(?= |$)) ?)(.*)$/;

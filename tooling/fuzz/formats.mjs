@@ -23,7 +23,7 @@ const anything = () => undefined;
  * - `mutate(bytes, random)`
  * - `read(directory, file)` reads all of it with the public readers
  * - `invariant(result)`: what must be equal to that of the untouched example where no error is raised: what
- *   the format says twice. Where it says everything once, damage may be another valid file: undefined.
+ *   the format stores twice. Where it stores everything once, damage may be another valid file: undefined.
  */
 export const formats = {
   parquet: {

@@ -2,7 +2,7 @@
 /**
  * Damages valid files of every format that is read and gives each to its reader, in a process of its own.
  * What fails: a crash, a hang, an error without a code, more than 2 GB, and another result than that of the
- * untouched file where the format says it twice. See `npm run fuzz -- --help`.
+ * untouched file where the format stores it twice. See `npm run fuzz -- --help`.
  */
 import { fork } from 'node:child_process';
 import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';

@@ -3,11 +3,11 @@
  * Compiles CUDA sources for every architecture that is shipped and prints, for each kernel, what the compiler
  * reports and what the machine code holds: registers, spilled bytes, static shared memory, matrix
  * instructions (HMMA), matrix loads (LDSM), asynchronous copies (LDGSTS), and Hopper's matrix instructions of
- * warp groups (HGMMA) and bulk copies (UTMALDG). Needs nvcc, no card.
+ * warp groups (HGMMA) and bulk copies (UTMALDG). Needs nvcc, no GPU.
  *   node cuda-resources.mjs [--architectures 80,90a] FILE.cu ...
  *   node cuda-resources.mjs --built LIBRARY      the instructions alone, in all of a library that nvcc has linked
  * Ends with 1 when a kernel spills more than its source allows (`// spills allowed: NUMBER`, with the reason
- * beside it), or when the compiler has put waits between the products of warp groups.
+ * next to it), or when the compiler has put waits between the matmuls of warp groups.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -104,7 +104,7 @@ function countBuilt(path) {
   return totals;
 }
 
-/** What ptxas -v says of each kernel. */
+/** What ptxas -v reports for each kernel. */
 function readReport(text) {
   const kernels = [];
   for (const part of text.split(/Compiling entry function '/).slice(1)) {
@@ -198,7 +198,7 @@ try {
 }
 console.log(
   failures === 0
-    ? 'no kernel spills more than allowed, none has serialized products'
-    : `${failures} kernels spill or have serialized products`,
+    ? 'no kernel spills more than allowed, none has serialized matmuls'
+    : `${failures} kernels spill or have serialized matmuls`,
 );
 process.exit(failures === 0 ? 0 : 1);

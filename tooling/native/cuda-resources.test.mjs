@@ -72,7 +72,7 @@ describe.skipIf(!hasCompiler)('cuda-resources (needs nvcc)', () => {
     expect(spawnSync(process.execPath, [script, '--built', file]).status).toBe(1);
   }, 240_000);
 
-  it('lets pass what the source allows', () => {
+  it('accepts what the source allows', () => {
     expect(report('// spills allowed: 4096').status).toBe(0);
   }, 120_000);
 });

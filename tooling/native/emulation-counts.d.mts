@@ -6,7 +6,7 @@ export interface EmulationCounts {
   readonly copiesToHost: number;
   /** Of memory from the driver, and back to it: these wait, too. */
   readonly memoryCalls: number;
-  /** Calls that enqueue something: kernels, products, copies, graphs. */
+  /** Calls that enqueue something: kernels, matmuls, copies, graphs. */
   readonly enqueued: number;
   readonly graphLaunches: number;
 }

@@ -24,7 +24,7 @@ function run(command, args) {
     console.error(output.split('\n').slice(-60).join('\n'));
     fail(
       `${command} ended with status ${result.status ?? result.signal}${missing ? `: ${missing}` : ''}`,
-      missing ? 'sudo apt-get install libdnnl-dev g++' : 'the compiler output above says what went wrong',
+      missing ? 'sudo apt-get install libdnnl-dev g++' : 'the compiler output above shows what went wrong',
     );
   }
   return result.stdout;
@@ -114,7 +114,7 @@ export function buildNative({ directory, args, command = 'build-native.mjs' }) {
     `-DNODE_API_HEADERS_DIR=${join(dirname(require.resolve('node-api-headers')), 'include')}`,
     ...options,
   ]);
-  // what an optional part says of itself
+  // what an optional part reports about itself
   for (const [, line] of output.matchAll(/^-- (\w+ (?:engine|library): .*)$/gm)) console.log(line);
   run('cmake', [
     ...['--build', buildDirectory, '--parallel', String(availableParallelism())],

@@ -29,8 +29,8 @@ export function run(command, args, options) {
   return { status, stdout, output: `${stdout}${stderr}${error === undefined ? '' : error.message}` };
 }
 
-/** The same beside others that run. */
-export function runBeside(command, args, options) {
+/** The same, asynchronously, so that several can run at once. */
+export function runConcurrently(command, args, options) {
   return new Promise((resolve) => {
     const child = execFile(command, args, optionsOf(options), (error, stdout, stderr) => {
       const failure = typeof error?.code === 'string' ? error.message : '';
@@ -80,7 +80,7 @@ export async function installPackage({ name, tarballs, directory }) {
   writeFileSync(join(directory, 'package.json'), '{ "private": true, "type": "module" }\n');
   const files = withDependencies(name).map((each) => tarballs.get(each));
   const flags = ['--prefer-offline', '--ignore-scripts', '--no-audit', '--no-fund'];
-  const installed = await runBeside('npm', ['install', ...flags, ...files], { cwd: directory });
+  const installed = await runConcurrently('npm', ['install', ...flags, ...files], { cwd: directory });
   if (installed.status !== 0) throw new Error(installed.output);
   return join(directory, 'node_modules', name);
 }

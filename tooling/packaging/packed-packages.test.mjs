@@ -9,7 +9,7 @@ import {
   publishedPackages,
   root,
   run,
-  runBeside,
+  runConcurrently,
   withDependencies,
 } from './packed-packages.mjs';
 import { readmeExample } from './readme-example.mjs';
@@ -34,10 +34,10 @@ describe.concurrent('a packed package', () => {
   const checkTypes = (tarball) =>
     // every package is ESM only: Node 20.19 can require() it, and TypeScript's resolution before Node 16 is
     // not served
-    runBeside('attw', [tarball, '--profile', 'esm-only', '--no-emoji', '--no-color']);
+    runConcurrently('attw', [tarball, '--profile', 'esm-only', '--no-emoji', '--no-color']);
 
   it.each(names)('%s passes publint', async (name) => {
-    const { status, output } = await runBeside('publint', ['run', tarballs.get(name), '--strict']);
+    const { status, output } = await runConcurrently('publint', ['run', tarballs.get(name), '--strict']);
     expect(status, output).toBe(0);
   });
 
@@ -73,7 +73,7 @@ describe.concurrent('a packed package', () => {
     expect(status).not.toBe(0);
     rmSync(types);
     run('tar', ['czf', tarball, '-C', broken, 'package']);
-    expect((await runBeside('publint', ['run', tarball, '--strict'])).status).not.toBe(0);
+    expect((await runConcurrently('publint', ['run', tarball, '--strict'])).status).not.toBe(0);
   });
 });
 
@@ -84,7 +84,7 @@ describe.concurrent.runIf(isOnline)(`an installed package${whySkipped}`, () => {
   let addon;
 
   /**
-   * Compiled once, by the command that users run; other examples load what came out through
+   * Compiled once, by the command that users run; other examples load the result through
    * MTL_KERNELS_ADDON.
    */
   function compiledAddon() {
@@ -96,7 +96,7 @@ describe.concurrent.runIf(isOnline)(`an installed package${whySkipped}`, () => {
     const folder = join(directory, 'kernels');
     const installed = await installPackage({ name: '@mtl/kernels', tarballs, directory: folder });
     const program = join(folder, 'node_modules', '.bin', 'mtl-kernels-build');
-    const built = await runBeside(program, [], compilingIn(folder));
+    const built = await runConcurrently(program, [], compilingIn(folder));
     if (built.status !== 0) throw new Error(built.output);
     return join(installed, 'build', 'Release', 'mtl_kernels.node');
   }
@@ -131,12 +131,12 @@ describe.concurrent.runIf(isOnline)(`an installed package${whySkipped}`, () => {
         job.close();`;
       writeFileSync(join(folder, 'program.mjs'), example);
       const env = { MTL_KERNELS_ADDON: await compiledAddon(), MTL_COMM_ADDON: undefined };
-      const start = () => runBeside(process.execPath, ['program.mjs'], { cwd: folder, env });
+      const start = () => runConcurrently(process.execPath, ['program.mjs'], { cwd: folder, env });
       const missing = await start();
       expect(missing.status).not.toBe(0);
       expect(missing.output).toContain('npx mtl-comm-build');
       const program = join(folder, 'node_modules', '.bin', 'mtl-comm-build');
-      const built = await runBeside(program, [], compilingIn(folder));
+      const built = await runConcurrently(program, [], compilingIn(folder));
       expect(built.status, built.output).toBe(0);
       const { status, stdout, output } = await start();
       expect(status, output).toBe(0);
@@ -149,7 +149,7 @@ describe.concurrent.runIf(isOnline)(`an installed package${whySkipped}`, () => {
     const folder = join(directory, 'uncompiled');
     await installPackage({ name: '@mtl/kernels', tarballs, directory: folder });
     writeFileSync(join(folder, 'example.mjs'), exampleOf('@mtl/kernels').code);
-    const { status, output } = await runBeside(process.execPath, ['example.mjs'], {
+    const { status, output } = await runConcurrently(process.execPath, ['example.mjs'], {
       cwd: folder,
       env: { MTL_KERNELS_ADDON: undefined },
     });
@@ -173,7 +173,7 @@ describe.concurrent.runIf(isOnline)(`an installed package${whySkipped}`, () => {
     await installPackage({ name: '@mtl/errors', tarballs, directory: folder });
     const { source, output: expected } = exampleOf('@mtl/errors');
     writeFileSync(join(folder, 'example.mts'), source);
-    const { status, stdout, output } = await runBeside('npx', ['--yes', 'tsx', 'example.mts'], {
+    const { status, stdout, output } = await runConcurrently('npx', ['--yes', 'tsx', 'example.mts'], {
       cwd: folder,
     });
     expect(status, output).toBe(0);
@@ -189,7 +189,7 @@ describe.concurrent.runIf(isOnline)(`an installed package${whySkipped}`, () => {
       for (const other of names) {
         expect(existsSync(join(folder, 'node_modules', other)), other).toBe(below.includes(other));
       }
-      const imported = await runBeside(
+      const imported = await runConcurrently(
         process.execPath,
         ['--input-type=module', '-e', `await import('${name}')`],
         {
@@ -204,7 +204,7 @@ describe.concurrent.runIf(isOnline)(`an installed package${whySkipped}`, () => {
       const programs = Object.keys(packages.get(name).bin ?? {});
       for (const program of programs) {
         const command = join(folder, 'node_modules', '.bin', program);
-        const help = await runBeside(command, ['--help'], { cwd: folder, env });
+        const help = await runConcurrently(command, ['--help'], { cwd: folder, env });
         expect(help.status, help.output).toBe(0);
       }
       // what a program shows in its README is not TypeScript
@@ -217,11 +217,11 @@ describe.concurrent.runIf(isOnline)(`an installed package${whySkipped}`, () => {
     const example = readmeExample(join(folder, 'node_modules', name, 'README.md'));
     expect(example, `a ts block in the README of ${name}`).toBeDefined();
     const { source, code, output: expected, isIntroduced } = example;
-    expect(isIntroduced, `the README of ${name} says how its example is run`).toBe(true);
+    expect(isIntroduced, `the README of ${name} explains how its example is run`).toBe(true);
     writeFileSync(join(folder, 'example.mts'), source);
     expect(typeErrors(join(folder, 'example.mts'))).toEqual([]);
     writeFileSync(join(folder, 'example.mjs'), code);
-    const { status, stdout, output } = await runBeside(process.execPath, ['example.mjs'], {
+    const { status, stdout, output } = await runConcurrently(process.execPath, ['example.mjs'], {
       cwd: folder,
       env,
     });

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import ts from 'typescript';
 
-/** What stands before an example, for readers who have not run a TypeScript file yet. */
+/** What precedes an example, for readers who have not run a TypeScript file yet. */
 const howToRun =
   'Saved as `example.mts`, `npx tsx example.mts` runs it (Node 22.18 and newer: `node example.mts`):';
 
@@ -9,8 +9,8 @@ const fence = /^```(\w*)[^\n]*\n([\s\S]*?)^```$/gm;
 
 /**
  * The example of a README: its first ```ts block, the same as JavaScript (types are removed, nothing else
- * happens to it), whether it stands there how to run it and, where the next block is ```text, what it prints.
- * Undefined for a README without a ```ts
+ * happens to it), whether the text explains how to run it and, where the next block is
+ * ```text, what it prints. Undefined for a README without a ```ts
  * block.
  */
 export function readmeExample(path) {

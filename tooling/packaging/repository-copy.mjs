@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { root, run } from './packed-packages.mjs';
 
 /**
- * A copy of the repository's tracked files (as they are now, or only those that `wanted` says yes to),
+ * A copy of the repository's tracked files (as they are now, or only those that `wanted` accepts),
  * committed on the branch main of a repository of its own, with the tools of this checkout. The caller
  * removes it.
  */

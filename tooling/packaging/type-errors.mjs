@@ -3,8 +3,8 @@ import ts from 'typescript';
 import { root } from './packed-packages.mjs';
 
 /**
- * What TypeScript says against a file, as strict as our own packages are checked, one line for each error;
- * imports are resolved from where it lies. Declarations of other people's packages are taken as they are.
+ * The type errors of a file, as strict as our own packages are checked, one line for each error;
+ * imports are resolved from its folder. Declarations of other people's packages are taken as they are.
  */
 export function typeErrors(path) {
   const program = ts.createProgram([path], {

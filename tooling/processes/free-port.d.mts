@@ -1,2 +1,2 @@
-/** A port of the loopback that nobody listens on. */
+/** A port of the loopback that no process listens on. */
 export declare function freePort(): Promise<number>;

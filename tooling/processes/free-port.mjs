@@ -1,6 +1,6 @@
 import { createServer } from 'node:net';
 
-/** A port of the loopback that nobody listens on. */
+/** A port of the loopback that no process listens on. */
 export function freePort() {
   return new Promise((resolve, reject) => {
     const server = createServer();

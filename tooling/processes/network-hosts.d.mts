@@ -6,7 +6,7 @@ export interface NetworkHosts {
   readonly addressOf: (host: number) => string;
   /** The name of the interface, on both. */
   readonly socketInterface: string;
-  /** Takes the cable out: packets get lost, nobody is told. */
+  /** Takes the cable out: packets get lost without an error. */
   readonly cut: () => void;
   readonly remove: () => void;
 }

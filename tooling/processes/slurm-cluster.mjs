@@ -18,7 +18,7 @@ export function slurmProblem() {
 /** Starts munged, slurmctld and slurmd in `directory`. One node with room for `numCpus` tasks. */
 export async function startSlurm(directory, { numCpus }) {
   const [controlPort, nodePort] = [await freePort(), await freePort()];
-  // munged wants its socket in a folder that others can enter and nobody else can write
+  // munged wants its socket in a folder that others can enter but not write
   chmodSync(directory, 0o755);
   for (const folder of ['munge', 'state', 'spool']) mkdirSync(join(directory, folder), { mode: 0o755 });
   const munge = (name) => join(directory, 'munge', name);

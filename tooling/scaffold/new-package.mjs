@@ -63,4 +63,4 @@ for (const [file, text] of Object.entries(files)) writeFileSync(join(directory, 
 console.log(`packages/${name} made. Next:
   npx pnpm install
   a line for "${name}" under boundaries in turbo.json, with what it may import; npm run lint asks for it
-  its README: example, what is in it, errors, where it stands`);
+  its README: example, what is in it, errors, its layer`);

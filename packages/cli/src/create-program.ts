@@ -19,7 +19,7 @@ const { version } = createRequire(import.meta.url)('../package.json') as { versi
 export function createProgram(): Command {
   return newCommand(
     'mtl',
-    'Starts and plans trainings, prepares data, evaluates, generates, converts, diagnoses.',
+    'Starts and plans training runs, prepares data, evaluates, generates, converts, diagnoses.',
   )
     .version(version, '-V, --version', 'show the version')
     .addCommand(runCommand())

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
 import { testDirectory } from './support/test-directory.js';
 
-it('the command says so when it is not built yet, and runs when it is', () => {
+it('the command reports that it is not built yet, and runs when it is', () => {
   const directory = testDirectory();
   for (const name of ['bin', 'dist']) mkdirSync(join(directory, name));
   const bin = join(directory, 'bin/mtl.mjs');

@@ -25,7 +25,7 @@ beforeAll(() => {
 });
 
 describe('mtl data prepare', () => {
-  it('writes the bytes of a Megatron dataset, and says what it wrote', async () => {
+  it('writes the bytes of a Megatron dataset, and reports what it wrote', async () => {
     const argv = [
       '--input',
       'corpus.jsonl',
@@ -128,7 +128,7 @@ describe('mtl data inspect, verify and merge', () => {
   it('checks every token', async () => {
     const stdout = await mtl('data', 'verify', 'b_text_document', '--vocab-size', '257');
     expect(stdout).toContain('97 to 256');
-    expect(stdout.trimEnd().endsWith('every token is sound')).toBe(true);
+    expect(stdout.trimEnd().endsWith('every token id is valid')).toBe(true);
     const refused = await spawnMtl(['data', 'verify', 'b_text_document', '--vocab-size', '99'], { cwd });
     expect(refused.status).toBe(2);
     expect(refused.stdout).toBe('');
@@ -172,7 +172,7 @@ describe('mtl data train-tokenizer', () => {
     expect(decode([...dataset.sequence(1)].map(Number))).toBe('low low new new');
   });
 
-  it('says when the corpus gives fewer tokens than asked for', async () => {
+  it('reports when the corpus gives fewer tokens than asked for', async () => {
     const argv = [
       '--type',
       'wordpiece',
@@ -189,7 +189,7 @@ describe('mtl data train-tokenizer', () => {
   });
 });
 
-it('mtl data prepare of files without a text makes a dataset of none, and says so', async () => {
+it('mtl data prepare of files without a text makes a dataset of none, and reports it', async () => {
   writeFileSync(join(cwd, 'blank.txt'), '\n \n');
   const argv = ['data', 'prepare', '--input', 'blank.txt', '--output-prefix', 'blank'];
   const run = await spawnMtl([...argv, '--tokenizer-type', 'ByteLevelTokenizer'], { cwd });
@@ -212,7 +212,7 @@ describe('mtl data build-index', () => {
     expect(status).toBe(2);
   });
 
-  it('makes the index files of a training once; a second call finds them', async () => {
+  it('makes the index files of a training run once; a second call finds them', async () => {
     const argv = [
       ...['--data-path', 'b_text_document', '--tokenizer-type', 'ByteLevelTokenizer', '--split', '1,0,0'],
       ...['--seq-length', '2', '--train-iters', '5', '--global-batch-size', '4', '--micro-batch-size', '4'],

@@ -42,7 +42,7 @@ describe('mtl doctor', () => {
     ]);
   });
 
-  it('exits with 1 and says what to do when the kernels cannot be loaded', async () => {
+  it('exits with 1 and prints what to do when the kernels cannot be loaded', async () => {
     const { status, stdout, stderr } = await spawnMtl(['doctor', '--json'], {
       cwd,
       env: { MTL_KERNELS_ADDON: '/nowhere/mtl_kernels.node' },

@@ -176,7 +176,7 @@ describe('mtl eval refuses', () => {
       '--task wikitext | lambada',
     ],
     [
-      'text besides a task',
+      'text in addition to a task',
       task('lambada', '--valid-data', 'x', '--text', 'y'),
       'MTL_FLAG_CONFLICT',
       '--text',

@@ -39,7 +39,7 @@ const short = [
 ];
 
 describe('mtl finetune', () => {
-  it('says how it goes, prints a table, and writes predictions; alone and on two processes', async () => {
+  it('reports progress, prints a table, and writes predictions; alone and on two processes', async () => {
     const argv = [...qqp, ...sizes, ...vocabulary, ...short, '--seeds', '1,2', '--save'];
     const { status, stdout, stderr } = await spawnMtl([...argv, 'alone'], { cwd: directory.path });
     expect({ status, stderr }).toMatchObject({ status: 0 });

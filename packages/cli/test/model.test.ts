@@ -24,7 +24,7 @@ afterAll(() => directory.dispose());
 let tiny: TinyGpt;
 beforeAll(async () => {
   tiny = await trainTinyGpt(cwd);
-  // What a checkpoint needs it has beside it: these are gone.
+  // A checkpoint contains what it needs: the original files are gone.
   rmSync(join(cwd, 'cats.json'));
 });
 
@@ -51,7 +51,7 @@ describe('mtl eval', () => {
     );
     const newest = await evaluate('--load', 'run');
     const older = await evaluate('--load', 'run', '--ckpt-step', '20');
-    // a model that knows nothing has the logarithm of its vocabulary, 5.6 nats; this text has few surprises
+    // an untrained model has the logarithm of its vocabulary, 5.6 nats; this text has few surprises
     expect(newest.loss).toBeLessThan(2);
     expect(newest.loss).toBeLessThan(older.loss);
     expect(newest.perplexity).toBeCloseTo(Math.exp(newest.loss), 10);
@@ -69,7 +69,7 @@ describe('mtl eval', () => {
     const scores = scoreTokens({ model: loaded.model, tokens: loaded.tokenizer!.encode(text) });
     loaded.dispose();
     expect(numScored).toBe(scores.length);
-    // the same float32 losses, summed in double in both places
+    // the same float32 losses, summed in float64 in both places
     expect(loss).toBeCloseTo(-scores.reduce((sum, score) => sum + score, 0) / scores.length, 6);
   });
 
@@ -154,7 +154,7 @@ function programOfRank(): string {
 }
 
 describe('mtl generate', () => {
-  it('continues a text on two stages of a pipeline as one process does, and says it once', async () => {
+  it('continues a text on two stages of a pipeline as one process does, and prints it once', async () => {
     const words = [
       'generate',
       '--json',
@@ -181,15 +181,15 @@ describe('mtl generate', () => {
 
   const greedy = ['--load', 'run', '--prompt', 'the cat', '--temperature', '0'];
 
-  it('continues a prompt, piece by piece', async () => {
-    const { status, stdout, stderr, numPieces } = await spawnMtl(
+  it('continues a prompt and streams the text', async () => {
+    const { status, stdout, stderr, numChunks } = await spawnMtl(
       ['generate', ...greedy, '--max-new-tokens', '60'],
       { cwd },
     );
     expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
     expect(stdout).toMatch(/^the cat number .*sat on the mat\. the cat number /);
     expect(stdout.endsWith('\n')).toBe(true);
-    expect(numPieces).toBeGreaterThan(5);
+    expect(numChunks).toBeGreaterThan(5);
   });
 
   it('takes the prompt from a file, without its last line break', async () => {
@@ -281,7 +281,7 @@ describe('mtl convert', () => {
     expect(run.stdout).toContain('iteration      100/     100');
   });
 
-  it('begins checkpoints that a training goes on from', async () => {
+  it('begins checkpoints that a training run goes on from', async () => {
     const converted = join(cwd, 'begun');
     await mtl('convert', '--load-hf', 'hf', '--save', converted);
     const metrics = join(cwd, 'begun.jsonl');
@@ -356,7 +356,7 @@ describe('mtl checkpoint', () => {
     });
   });
 
-  it('verifies every byte, and everybody uses the newest whole one and says so', async () => {
+  it('verifies every byte, and every command uses the newest whole one and says so', async () => {
     expect(await mtl('checkpoint', 'verify', 'run')).toMatch(
       /iter_0000020: whole.*\nrun\/iter_0000040: whole/,
     );

@@ -22,7 +22,7 @@ describe('mtl plan', () => {
     const { status, stdout, stderr } = await spawnMtl(argv, { cwd });
     expect({ status, stderr }).toMatchObject({ status: 0 });
     const { parameters, total } = JSON.parse(stdout) as { parameters: number; total: number };
-    // 12 layers of 768; vocabulary of the corpus that comes along: 4,096 tokens; 512 positions, two types;
+    // 12 layers of 768; vocabulary of the bundled corpus: 4,096 tokens; 512 positions, two types;
     // the norm after the layers; pooler, two dense layers, a norm, biases
     const heads = 768 * 768 + 768 + 2 * 768 + 4096 + (768 * 768 + 768 + 2 * 768 + 2);
     const embeddings = (4096 + 512 + 2) * 768;
@@ -32,7 +32,7 @@ describe('mtl plan', () => {
     expect(total).toBeGreaterThan(4 * parameters);
   });
 
-  it('says what would make a training fit', async () => {
+  it('reports what would make a training run fit', async () => {
     const argv = ['plan', '--num-processes', '16', '--memory', '80', '--', ...large];
     const { status, stdout } = await spawnMtl(argv, { cwd });
     expect(status).toBe(0);
@@ -91,7 +91,7 @@ describe('mtl plan', () => {
     expect(Math.abs(time.seconds / 86_400 / days - 1)).toBeLessThan(0.02 + 0.5 / days);
   });
 
-  it('says how long a training takes', async () => {
+  it('reports how long a training run takes', async () => {
     const rampup = ['--global-batch-size', '32', '--rampup-batch-size', '8', '8', '640'];
     const flags = ['--preset', 'gpt2-124m', '--train-samples', '2260', '--micro-batch-size', '8', ...rampup];
     const { status, stdout } = await spawnMtl(['plan', '--tflops', '0.5', '--', ...flags], { cwd });

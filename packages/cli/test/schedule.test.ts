@@ -89,7 +89,7 @@ describe('mtl schedule', () => {
     expect(JSON.parse(free.stdout)).toMatchObject({ bubbleFraction: 0, barrier: false });
   });
 
-  it('a dearer head shows, and one sweep of backward can be cheaper than two halves', async () => {
+  it('a more expensive head shows, and one sweep of backward can be cheaper than two halves', async () => {
     const stepOf = async (...flags: string[]): Promise<number> => {
       const { stdout } = await mtl('--pipeline-schedule', '1f1b', ...size(2, 4), ...flags, '--json');
       return JSON.parse(stdout).stepTime;
@@ -120,7 +120,7 @@ describe('mtl schedule --compare', () => {
     writeFileSync(join(directory.path, file), JSON.stringify(mergeTraces(traces)));
   }
 
-  it('lays a trace beside the simulation of its own schedule and times', async () => {
+  it('compares a trace with the simulation of its own schedule and times', async () => {
     writeTrace('real.json');
     const { status, stdout, stderr } = await mtl('--compare', 'real.json', '--svg', 'both.svg');
     expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
@@ -139,7 +139,7 @@ describe('mtl schedule --compare', () => {
     expect(json.pipelines[0].simulated.makespan).toBeGreaterThan(120);
   });
 
-  it('refuses what the trace says itself, and what is no trace', async () => {
+  it('refuses flags that the trace contains, and a file that is no trace', async () => {
     writeTrace('real.json');
     writeFileSync(join(directory.path, 'other.json'), '{}');
     const both = await mtl('--compare', 'real.json', '--stages', '2');

@@ -12,20 +12,20 @@ describe.each(['GPT2BPETokenizer', 'ByteLevelTokenizer'] as const)('text streame
     for (let from = 0; from < ids.length; from++) {
       const rest = ids.slice(from);
       const stream = new TextStream((tokens) => tokenizer.decode(tokens));
-      const pieces = rest.map((token) => stream.push(token));
+      const chunks = rest.map((token) => stream.push(token));
       const whole = tokenizer.decode(rest);
-      expect(pieces.join('') + stream.end()).toBe(whole);
+      expect(chunks.join('') + stream.end()).toBe(whole);
       // Bytes of a character that began before are replaced, and only those.
-      expect(pieces.join('').replace(/^\ufffd+/u, '')).not.toContain('\ufffd');
+      expect(chunks.join('').replace(/^\ufffd+/u, '')).not.toContain('\ufffd');
     }
   });
 
   it('ends with a replaced character where tokens end inside one', () => {
     for (let end = 0; end <= ids.length; end++) {
       const stream = new TextStream((tokens) => tokenizer.decode(tokens));
-      const pieces = ids.slice(0, end).map((token) => stream.push(token));
-      expect(pieces.join('')).not.toContain('\ufffd');
-      expect(text.startsWith((pieces.join('') + stream.end()).replace(/\ufffd$/u, ''))).toBe(true);
+      const chunks = ids.slice(0, end).map((token) => stream.push(token));
+      expect(chunks.join('')).not.toContain('\ufffd');
+      expect(text.startsWith((chunks.join('') + stream.end()).replace(/\ufffd$/u, ''))).toBe(true);
     }
   });
 });

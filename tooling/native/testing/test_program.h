@@ -12,7 +12,7 @@ struct Registration {
 void report_failure(const char* file, int line, const char* expression);
 
 struct TestProgram {
-  const char* name = "native tests";  // as the last line says it
+  const char* name = "native tests";  // as printed in the last line
   void (*after_each)() = nullptr;     // its failures count to the test
   void (*at_end)() = nullptr;
 };

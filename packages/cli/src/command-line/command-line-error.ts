@@ -18,16 +18,16 @@ export function commandLineError(error: CommanderError, at: Command): Configurat
   const command = pathOf(at);
   if (error.code === 'commander.help') {
     const names = at.commands.map((known) => known.name());
-    return new ConfigurationError('MTL_COMMAND_MISSING', `${command} does nothing by itself`, {
+    return new ConfigurationError('MTL_COMMAND_MISSING', `${command} does nothing without a subcommand`, {
       expected: `${command} ${names.join(' | ')}`,
-      remedy: `${command} --help says what each of them does`,
+      remedy: `${command} --help describes each of them`,
     });
   }
   const [what = '', suggestion = ''] = error.message.replace(/^error: /, '').split('\n');
   const near = /Did you mean (?:one of )?(.*)\?\)/.exec(suggestion)?.[1];
   return new ConfigurationError(codes[error.code] ?? 'MTL_COMMAND_LINE', `${command}: ${what}`, {
     ...(near === undefined ? {} : { expected: near }),
-    remedy: `${command} --help lists what there is`,
+    remedy: `${command} --help lists its commands and flags`,
     cause: error,
   });
 }

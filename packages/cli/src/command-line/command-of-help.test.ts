@@ -44,7 +44,7 @@ describe('commandOfHelp', () => {
   it('names the nearest command, or those that there are', () => {
     expect(refusal('help', 'generat')).toBe(
       "error[MTL_COMMAND_UNKNOWN]: mtl: unknown command 'generat'; expected generate\n" +
-        '  remedy: mtl --help lists what there is',
+        '  remedy: mtl --help lists its commands and flags',
     );
     expect(refusal('help', 'nonsense')).toContain('expected run, data, eval');
     expect(refusal('data', 'help', 'prepar')).toContain('expected prepare');

@@ -39,6 +39,6 @@ function subcommandOf(command: Command, name: string): Command {
   const known = command.commands.map((each) => each.name());
   throw new ConfigurationError('MTL_COMMAND_UNKNOWN', `${pathOf(command)}: unknown command '${name}'`, {
     expected: nearestName(name, known) ?? (known.length === 0 ? 'no more words' : known.join(', ')),
-    remedy: `${pathOf(command)} --help lists what there is`,
+    remedy: `${pathOf(command)} --help lists its commands and flags`,
   });
 }

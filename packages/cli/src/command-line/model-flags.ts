@@ -23,7 +23,7 @@ export interface ModelFlagValues extends TokenizerFlagValues {
 /** A new command with the flags that name a trained model and how it computes. */
 export function newModelCommand(name: string, description: string): Command {
   const command = newCommand(name, description)
-    .option('--load <dir>', 'checkpoints of a training: what --save named')
+    .option('--load <dir>', 'checkpoints of a training run: the directory of its --save')
     .addOption(
       countOption('--ckpt-step <n>', 'the iteration (default: the newest whole checkpoint)', { least: 0 }),
     )

@@ -4,8 +4,8 @@ import { commandLineError } from './command-line-error.js';
 import { pathOf } from './path-of.js';
 
 /**
- * A command whose errors are coded, and that refuses a flag given twice: which of them was meant nobody
- * knows.
+ * A command whose errors are coded, and that refuses a flag given twice: it cannot know which value was
+ * meant.
  */
 class MtlCommand extends Command {
   override createCommand(name?: string): Command {
@@ -35,7 +35,7 @@ class MtlCommand extends Command {
     );
     throw new ConfigurationError('MTL_FLAG_UNKNOWN', `${pathOf(this)}: ${flag} is not a flag`, {
       ...(near === undefined ? {} : { expected: near }),
-      remedy: `${pathOf(this)} --help lists what there is`,
+      remedy: `${pathOf(this)} --help lists its commands and flags`,
     });
   }
 

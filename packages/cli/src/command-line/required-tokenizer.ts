@@ -6,7 +6,7 @@ import type { LoadedGpt } from '@mtl/recipes';
 export function requiredTokenizer({ tokenizer, path }: Pick<LoadedGpt, 'tokenizer' | 'path'>): Tokenizer {
   if (tokenizer !== undefined) return tokenizer;
   throw new ConfigurationError('MTL_TOKENIZER_MISSING', `no tokenizer came with ${path}`, {
-    expected: 'tokenizer.json, or vocab.json and merges.txt, beside the weights',
+    expected: 'tokenizer.json, or vocab.json and merges.txt, in the folder of the weights',
     remedy: 'pass --tokenizer-type GPT2BPETokenizer, or HuggingFaceTokenizer with --tokenizer-model',
   });
 }

@@ -13,7 +13,7 @@ function command() {
 const valuesOf = (...argv: string[]) =>
   trainingFlagValues(command().parse(argv, { from: 'user' }).opts(), names);
 
-describe('flags of a training on another command', () => {
+describe('flags of a training run on another command', () => {
   it('have their names, and switches both ways', () => {
     expect(valuesOf()).toEqual({});
     expect(valuesOf('--no-cuda-graphs', '--sequence-parallel', '--tensor-model-parallel-size', '2')).toEqual({

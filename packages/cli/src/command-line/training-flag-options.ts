@@ -4,7 +4,7 @@ import { Option } from 'commander';
 type FlagName = keyof Flags;
 
 /**
- * Flags of a training on another command: their names, help and checks are the same. A switch has a
+ * Flags of a training run on another command: their names, help and checks are the same. A switch has a
  * `--no-NAME` that help leaves out.
  */
 export function trainingFlagOptions(names: readonly FlagName[]): readonly Option[] {

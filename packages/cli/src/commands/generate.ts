@@ -118,11 +118,11 @@ async function continueText(options: {
   const encoded = tokenizer.encode(prompt);
   const ends = new Set(loaded.endTokens);
   const text = new TextStream((tokens) => tokenizer.decode(tokens));
-  const pieces: string[] = [];
+  const chunks: string[] = [];
   const tokens: number[] = [];
-  const emit = (piece: string): void => {
-    if (flags.json === true) pieces.push(piece);
-    else write(piece);
+  const emit = (chunk: string): void => {
+    if (flags.json === true) chunks.push(chunk);
+    else write(chunk);
   };
   if (flags.json !== true) write(prompt);
   let reason: string | undefined;
@@ -144,7 +144,7 @@ async function continueText(options: {
   }
   emit(text.end());
   if (flags.json === true) {
-    const result = { sample, prompt, text: pieces.join(''), tokens, finishReason: reason };
+    const result = { sample, prompt, text: chunks.join(''), tokens, finishReason: reason };
     write(`${JSON.stringify(result)}\n`);
   } else {
     write('\n');

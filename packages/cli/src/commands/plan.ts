@@ -53,19 +53,27 @@ const unused: Flags = { ...unusedWithTime, 'train-iters': 1_000_000_000 };
 /** Vocabulary of the bundled corpus, whose tokenizer exists only once it is prepared. */
 const defaultVocabularySize = 4096;
 
-/** `mtl plan`: the memory that each process of a training will take, and its time, before it is started. */
+/**
+ * `mtl plan`: the memory that each process of a training run will take, and its time, before it is started.
+ */
 export function planCommand(): Command {
-  return newCommand('plan', 'predict the memory of each process of a training, and its time')
+  return newCommand('plan', 'predict the memory of each process of a training run, and its time')
     .argument('[flags...]', 'the flags of the training, after --')
     .addOption(choiceOption('--model <kind>', 'whose flags they are', ['gpt', 'bert']).default('gpt'))
     .addOption(countOption('--num-processes <n>', 'processes of the training').default(1))
     .addOption(
-      numberOption('--memory <GiB>', 'what a process has; says what would make it fit', { above: 0 }),
-    )
-    .addOption(
-      numberOption('--tflops <rate>', 'model TFLOP/s of each process; says how long the training takes', {
+      numberOption('--memory <GiB>', 'memory of each process; prints what would make the run fit', {
         above: 0,
       }),
+    )
+    .addOption(
+      numberOption(
+        '--tflops <rate>',
+        'model TFLOP/s of each process; prints how long the training run takes',
+        {
+          above: 0,
+        },
+      ),
     )
     .option('--json', 'print JSON, in bytes and seconds')
     .addHelpText('after', examples)

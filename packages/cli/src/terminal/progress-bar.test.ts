@@ -25,7 +25,7 @@ describe('ProgressBar', () => {
     expect(written.slice(2)).toEqual(['\r\x1b[K']);
   });
 
-  it('writes nothing where nobody looks', () => {
+  it('writes nothing without a terminal', () => {
     const { stream, written } = terminal({ isTTY: false });
     const bar = new ProgressBar(stream);
     bar.update(0.5, 'half');

@@ -53,7 +53,7 @@ describe('the same program under other launchers', () => {
   });
 
   describe.skipIf(torchrun === undefined)('torchrun (needs PyTorch on PATH, or MTL_TORCHRUN)', () => {
-    it.each(['--standalone', 'static'])('finds its ranks beside the agent: %s', async (mode) => {
+    it.each(['--standalone', 'static'])('finds its ranks next to the agent: %s', async (mode) => {
       const where =
         mode === 'static' ? ['--master-addr=127.0.0.1', `--master-port=${await freePort()}`] : [mode];
       const words = [torchrun!, '--no-python', ...where, '--nproc-per-node=2', ...node];

@@ -110,7 +110,7 @@ describe('mtl run', () => {
     expect(status).toBe(2);
   });
 
-  it('says wrong input that every rank finds once, as the program said it', async () => {
+  it('reports wrong input that every rank finds once, with the message of the program', async () => {
     const script = join(testDirectory(), 'wrong.mjs');
     const error =
       'error[MTL_FLAG_UNKNOWN]: unknown flag --num-layer; expected --num-layers\n  remedy: --help\n';
@@ -130,7 +130,7 @@ describe('mtl run', () => {
     for (const rank of [0, 1]) expect(stdout).toContain(`[${rank}] rank ${rank} got SIGTERM`);
   });
 
-  it('ends all ranks, politely, when nobody reads its output any more', async () => {
+  it('ends all ranks with a signal when its output is no longer read', async () => {
     const directory = testDirectory();
     const script = join(directory, 'talk.mjs');
     writeFileSync(
@@ -181,7 +181,7 @@ setInterval(() => console.log('rank ' + RANK), 5);\n`,
   });
 
   // a program that never joins: neither the store nor a watchdog could end it
-  it('leaves nobody behind when it is killed', async () => {
+  it('leaves no process behind when it is killed', async () => {
     const file = join(testDirectory(), 'pid');
     const script = `${file}.mjs`;
     writeFileSync(

@@ -188,7 +188,7 @@ describe.skipIf(cannot)('mtl run on two hosts (libgloo-dev, iproute2, root)', ()
   });
 
   it.each([0, 1])(
-    'ends when the launcher of host %i is killed, since nobody could restart its ranks',
+    'ends when the launcher of host %i is killed, since no launcher could restart its ranks',
     async (host) => {
       startBoth({ flags: { 'max-restarts': 3 } });
       const pids = await pidsOfRanks();

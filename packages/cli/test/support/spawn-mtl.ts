@@ -8,8 +8,8 @@ export interface FinishedMtl {
   readonly status: number | null;
   readonly stdout: string;
   readonly stderr: string;
-  /** How many pieces standard output came in. */
-  readonly numPieces: number;
+  /** Number of chunks in which standard output arrived. */
+  readonly numChunks: number;
 }
 
 export interface SpawnMtlOptions {
@@ -37,7 +37,7 @@ export function spawnMtl(
     child.stderr.setEncoding('utf8').on('data', (text: string) => stderr.push(text));
     child.on('error', reject);
     child.on('close', (status) =>
-      resolve({ status, stdout: stdout.join(''), stderr: stderr.join(''), numPieces: stdout.length }),
+      resolve({ status, stdout: stdout.join(''), stderr: stderr.join(''), numChunks: stdout.length }),
     );
   });
 }

@@ -45,7 +45,7 @@ export async function trainTinyGpt(directory: string): Promise<TinyGpt> {
   return { save, prefix, textFile };
 }
 
-/** Runs a training to its end, as gpt-train does, and returns what it would have printed. */
+/** Trains to the end, as gpt-train does, and returns what it would have printed. */
 export async function trainGpt(flags: ReturnType<typeof parseFlags>, directory: string): Promise<string> {
   let printed = '';
   const training = await Training.build({

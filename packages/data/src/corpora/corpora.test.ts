@@ -63,7 +63,7 @@ describe('readDocuments', () => {
     expect(await read(file('a.jsonl', lines(['a', long, 'b'])))).toEqual(['a', long, 'b']);
   });
 
-  it('cuts plain text at blank lines, or not at all', async () => {
+  it('splits plain text at blank lines, or not at all', async () => {
     const path = file('a.txt', '\n\nfirst\nsecond\n \nthird\r\n\n\n');
     expect(await read(path)).toEqual(['first\nsecond', 'third']);
     expect(await read(path, { textDocuments: 'file' })).toEqual(['\n\nfirst\nsecond\n \nthird\n\n']);

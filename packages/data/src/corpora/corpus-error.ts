@@ -1,6 +1,6 @@
 import { DataError } from '@mtl/errors';
 
-/** The error of a corpus file, with the line (counted from 1) where it lies. */
+/** The error of a corpus file, with the line (counted from 1) where it is. */
 export function corpusError(options: {
   readonly path: string;
   readonly line?: number | undefined;

@@ -27,7 +27,7 @@ export interface ReadLinesOptions {
 
 /**
  * Streams the lines of a UTF-8 file (gunzipped when it ends in .gz), with memory for one chunk and one line.
- * Throws `MTL_DATA_CORPUS` for files that cannot be read, are cut off, or are not UTF-8.
+ * Throws `MTL_DATA_CORPUS` for files that cannot be read, are truncated, or are not UTF-8.
  */
 export async function* readLines(options: ReadLinesOptions): AsyncGenerator<CorpusLine, void, undefined> {
   const { path } = options;
@@ -91,7 +91,7 @@ async function* readChunks(options: ReadLinesOptions): AsyncGenerator<Buffer, vo
     }
   } catch (cause) {
     const zipped = (cause as NodeJS.ErrnoException).code?.startsWith('Z_')
-      ? { remedy: 'the .gz file is cut off or damaged: get it again' }
+      ? { remedy: 'the .gz file is truncated or damaged: get it again' }
       : {};
     throw corpusError({ path, what: fileProblem(cause), cause, ...zipped });
   } finally {

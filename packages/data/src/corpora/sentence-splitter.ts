@@ -1,6 +1,6 @@
 import { ConfigurationError } from '@mtl/errors';
 
-/** Cuts a text into sentences without the white space around them. */
+/** Splits a text into sentences without the white space around them. */
 export type SentenceSplitter = (text: string) => string[];
 
 // Words that a name follows, so that their full stop ends no sentence.
@@ -18,7 +18,7 @@ const blankLine = /\n[^\S\n]*\n/;
 const firstWindow = 4096;
 
 /**
- * Splits by Unicode's rules (UAX 29, `Intl.Segmenter`), then joins what they cut too early: after English
+ * Splits by Unicode's rules (UAX 29, `Intl.Segmenter`), then joins what they split too early: after English
  * titles, initials and abbreviations before numbers, and before a small letter. Blank lines end a sentence,
  * single line breaks do not. Throws `MTL_DATA_LOCALE` for a locale that is none.
  */
@@ -33,8 +33,8 @@ export function createSentenceSplitter({
     const sentences: string[] = [];
     for (const paragraph of text.replaceAll(/\r\n?/g, '\n').split(blankLine)) {
       const firstOfParagraph = sentences.length;
-      for (const piece of segments(segmenter, paragraph.replaceAll('\n', ' '))) {
-        const trimmed = piece.trim();
+      for (const segment of segments(segmenter, paragraph.replaceAll('\n', ' '))) {
+        const trimmed = segment.trim();
         if (trimmed === '') continue;
         const last = sentences.length - 1;
         if (
@@ -55,7 +55,7 @@ function segmenterOf(locale: string): Intl.Segmenter {
   try {
     return new Intl.Segmenter(locale, { granularity: 'sentence' });
   } catch (cause) {
-    throw new ConfigurationError('MTL_DATA_LOCALE', `"${locale}" is no language tag`, {
+    throw new ConfigurationError('MTL_DATA_LOCALE', `"${locale}" is not a language tag`, {
       expected: 'a BCP 47 tag such as en, de or pt-BR',
       remedy: 'pass for example --lang en',
       cause,
@@ -71,16 +71,16 @@ function* segments(segmenter: Intl.Segmenter, text: string): Generator<string, v
   let window = firstWindow;
   for (let start = 0; start < text.length; ) {
     const end = Math.min(text.length, start + window);
-    const pieces = Array.from(segmenter.segment(text.slice(start, end)), ({ segment }) => segment);
+    const found = Array.from(segmenter.segment(text.slice(start, end)), ({ segment }) => segment);
     // The last one may go on behind the window.
-    if (end < text.length && pieces.pop() !== undefined && pieces.length === 0) {
+    if (end < text.length && found.pop() !== undefined && found.length === 0) {
       window *= 2;
       continue;
     }
     window = firstWindow;
-    for (const piece of pieces) {
-      yield piece;
-      start += piece.length;
+    for (const segment of found) {
+      yield segment;
+      start += segment.length;
     }
   }
 }

@@ -53,7 +53,7 @@ export function tokenizeDocuments(options: {
   return { tokens, lengths: Int32Array.from(lengths), sequences };
 }
 
-/** A tokenizer that lies about its size would be cut off silently by the element type. */
+/** The element type would truncate token ids silently if the tokenizer reported a wrong size. */
 function checkIds(ids: ArrayLike<number>, tokenizer: Tokenizer): void {
   for (let i = 0; i < ids.length; i++) {
     const id = ids[i]!;

@@ -1,5 +1,5 @@
 /**
- * Turns the bits of int64 values into doubles, in place (a bigint for each would cost an allocation). Exact
+ * Turns the bits of int64 values into float64, in place (a bigint for each would cost an allocation). Exact
  * up to 2^53, beyond every file size and count there is; callers check ranges.
  */
 export function int64BitsToFloat64(values: Float64Array): Float64Array {
@@ -10,7 +10,7 @@ export function int64BitsToFloat64(values: Float64Array): Float64Array {
   return values;
 }
 
-/** The int64 bits of exact doubles, as a new array of raw words. */
+/** The int64 bits of exact float64 values, as a new array of raw words. */
 export function float64ToInt64Bits(values: Float64Array): Uint32Array {
   const halves = new Uint32Array(values.length * 2);
   for (let i = 0; i < values.length; i++) {

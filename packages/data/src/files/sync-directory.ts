@@ -1,7 +1,7 @@
 import { closeSync, fsyncSync, openSync } from 'node:fs';
 import { dirname } from 'node:path';
 
-/** Makes the renames in the directory of `path` survive a power cut. */
+/** Makes the renames in the directory of `path` survive a power failure. */
 export function syncDirectoryOf(path: string): void {
   let descriptor: number | undefined;
   try {

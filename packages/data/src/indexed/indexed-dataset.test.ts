@@ -42,7 +42,7 @@ function writeDataset(name: string, documents: readonly number[][], dtype: Token
   return prefix;
 }
 
-/** Tokens 0, 1, 2, ... cut into documents of these lengths. */
+/** Tokens 0, 1, 2, ... split into documents of these lengths. */
 function counted(lengths: readonly number[]): number[][] {
   let next = 0;
   return lengths.map((length) => Array.from({ length }, () => next++));
@@ -216,7 +216,7 @@ describe('IndexedDataset', () => {
   });
 
   it.each([
-    ['is cut off', (idx: Buffer) => idx.subarray(0, 20), /inside its header/],
+    ['is truncated', (idx: Buffer) => idx.subarray(0, 20), /inside its header/],
     [
       'is not an index',
       (idx: Buffer) => Buffer.from(idx.toString('latin1').replace('MMID', 'XXXX'), 'latin1'),

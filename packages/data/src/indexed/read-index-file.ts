@@ -84,7 +84,7 @@ function missing(path: string, cause: unknown): Error {
       remedy: 'check the permissions of the file',
     });
   }
-  const present = datasetsBeside(path);
+  const present = datasetsNextTo(path);
   return indexedDatasetError(path, 'no such file', {
     cause,
     expected: 'both PREFIX.bin and PREFIX.idx of an indexed dataset',
@@ -95,7 +95,7 @@ function missing(path: string, cause: unknown): Error {
   });
 }
 
-function datasetsBeside(path: string): string[] {
+function datasetsNextTo(path: string): string[] {
   try {
     const names = readdirSync(dirname(path));
     return names.filter((name) => name.endsWith('.idx')).map((name) => basename(name, '.idx'));
@@ -113,7 +113,7 @@ function readHeader(descriptor: number, idxPath: string, idxBytes: number): Head
     });
   }
   if (read < indexHeaderBytes) {
-    throw indexedDatasetError(idxPath, `is cut off after ${read} bytes, inside its header`, {
+    throw indexedDatasetError(idxPath, `is truncated after ${read} bytes, inside its header`, {
       expected: `${indexHeaderBytes} bytes of header`,
     });
   }

@@ -128,7 +128,7 @@ class WorkerLoader<Batch extends NumberedBatch> implements BatchLoader<Batch> {
       this.#receive({ error });
     });
     port1.on('message', (reply: BatchReply<Batch>) => this.#receive(reply));
-    // A loader that nobody waits for must not keep the program alive.
+    // A loader without a pending request must not keep the program alive.
     port1.unref();
     this.#worker.unref();
     for (let i = 0; i < readAhead; i++) port1.postMessage(null);

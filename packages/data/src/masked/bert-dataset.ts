@@ -49,7 +49,7 @@ export interface BertSample {
   readonly truncated: boolean;
 }
 
-/** What one draw gives beside the tokens. */
+/** What one draw returns in addition to the tokens. */
 interface DrawnSample {
   readonly length: number;
   /** Tokens of type 0. */
@@ -127,8 +127,8 @@ export class BertDataset extends MaskedDataset<BertDatasetDescription, MaskedTok
     const { firstSentence: first, endSentence: end, targetLength } = this.sentences.rangeOf(sample);
     const tokens = Math.min(this.sentences.tokensOf({ first, end }), targetLength);
     if (!this.description.sentencePairs) return tokens + 2;
-    // wherever it is cut in two, both parts have tokens, of which truncation leaves one each, as every target
-    // has room for two: if not, a draw tells how it is cut
+    // wherever it is split in two, both parts have tokens, of which truncation leaves one each, as every
+    // target has room for two: if not, a draw tells where it is split
     const isEmpty = (sentence: number): boolean =>
       this.sentences.tokensOf({ first: sentence, end: sentence + 1 }) === 0;
     const isSure = end - first >= 2 && !isEmpty(first) && !isEmpty(end - 1);

@@ -363,7 +363,7 @@ describe('loading', () => {
     for (const { batchSize, labels, lossMask, decoderLengths } of batches) {
       for (let row = 0; row < batchSize; row++) {
         const last = (decoderLengths[row]! - 1) * batchSize + row;
-        // [EOS] ends what the decoder says; nothing behind it counts.
+        // [EOS] ends the output of the decoder; nothing behind it counts.
         expect([labels[last], lossMask[last]]).toEqual([6, 1]);
         expect(lossMask[last + batchSize] ?? 0).toBe(0);
       }
@@ -467,7 +467,7 @@ describe('errors', () => {
     );
   });
 
-  it('says that a decoder or the sentinels do not suffice for the spans of a sample', async () => {
+  it('reports that a decoder or the sentinels do not suffice for the spans of a sample', async () => {
     using short = openT5Dataset({ ...base, decoderSequenceLength: 3 });
     throwsCode(() => short.sample(0), 'MTL_DATA_SPANS', /needs \d+ tokens in the decoder/);
     const one = await vocabulary('one.txt', [

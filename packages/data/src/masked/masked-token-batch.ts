@@ -12,7 +12,7 @@ export interface MaskedTokenBatch {
   /** int32 [S, B]: 0 up to the first `[SEP]`, 1 after it, 0 on padding. */
   readonly tokenTypes: Int32Array;
   /**
-   * int32 [B]: tokens of each row before its padding, which only stands at the end. They attend to each
+   * int32 [B]: tokens of each row before its padding, which is only at the end. They attend to each
    * other, a random replacement by `[PAD]` too: only the padding mask of `megatronSample` leaves it out.
    */
   readonly lengths: Int32Array;
@@ -91,8 +91,8 @@ function roomFor(numMasked: number, maximum: number): number {
 }
 
 /**
- * Cuts the masked tokens to a size of few, so that a run sees few shapes and computes at most an eighth of
- * the largest one for nothing.
+ * Truncates the masked tokens to one of few sizes, so that a run sees few shapes and computes at most an
+ * eighth of the largest one for nothing.
  */
 export function trimMaskedTokens(batch: MaskedTokenBatchDraft): MaskedTokenBatch {
   const { numMasked } = batch;

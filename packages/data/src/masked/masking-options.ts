@@ -6,7 +6,7 @@ export interface MaskingOptions {
   readonly probability: number;
   /** Longest run of words masked together (default 3 for BERT, 10 for T5). */
   readonly maximumNgram: number;
-  /** Mask all pieces of a word or none (default true). */
+  /** Mask all tokens of a word or none (default true). */
   readonly wholeWords: boolean;
   /**
    * Draw lengths from a geometric distribution with p = 0.2 (SpanBERT, arXiv 1907.10529, 3.1; default for

@@ -9,7 +9,7 @@ export interface MaskingVocabulary {
   readonly separator: number;
   readonly mask: number;
   readonly padding: number;
-  /** uint8 [size]: 1 for pieces that continue a word (`##`). */
+  /** uint8 [size]: 1 for tokens that continue a word (`##`). */
   readonly continues: Uint8Array;
   /** int32, ascending: the ids that there are; random replacements come from them. */
   readonly ids: Int32Array;

@@ -21,7 +21,7 @@ export function buildSentenceMapping(options: SentenceMappingOptions): Uint32Arr
   const { maximumLength, shortSequenceProbability, seed } = options;
   if (!Number.isInteger(maximumLength) || maximumLength < 2) {
     throw new UsageError('MTL_DATA_SEQUENCE_LENGTH', `samples of ${maximumLength} tokens are not possible`, {
-      expected: 'room for 2 or more tokens beside the special ones',
+      expected: 'room for 2 or more tokens in addition to the special ones',
       exitCode: 2,
     });
   }

@@ -73,7 +73,7 @@ export class T5Dataset extends MaskedDataset<T5DatasetDescription, SpanTokenBatc
       const from = spanStarts[span]!;
       const to = spanStarts[span + 1]!;
       while (read < positions[from]!) encoderText[encoderLength++] = this.tokens[read++]!;
-      // The tokens of a span lie side by side: words have none but their own pieces between them.
+      // The tokens of a span are contiguous: a word has only its own tokens between its first and its last.
       read = positions[to - 1]! + 1;
       const sentinel = this.description.sentinels[span]!;
       encoderText[encoderLength++] = sentinel;

@@ -3,7 +3,7 @@ import { normalizeWeights, roundHalfToEven } from '../samples/python-numbers.js'
 import type { MaskingOptions } from './masking-options.js';
 import type { MaskingVocabulary } from './masking-vocabulary.js';
 
-// A candidate is a word (or a piece, without whole-word masking); an n-gram is n candidates in a row.
+// A candidate is a word (or a token, without whole-word masking); an n-gram is n candidates in a row.
 
 const geometricProbability = 0.2;
 
@@ -96,7 +96,7 @@ export class TokenMasker {
     for (let position = 0; position < length; position++) {
       const token = tokens[position]!;
       if (token === classification || token === separator) continue;
-      // A piece joins the word before it, even one on the other side of a separator.
+      // A continuation token joins the word before it, even one on the other side of a separator.
       if (!(wholeWords && numCandidates > 0 && continues[token] === 1)) {
         this.#firstMembers[numCandidates++] = numMembers;
       }

@@ -23,7 +23,7 @@ export interface SentenceDocuments {
   readonly seed: number;
 }
 
-/** How to cut documents into samples. */
+/** How to split documents into samples. */
 export interface WalkSentencesOptions extends SentenceDocuments {
   readonly columns: number;
   /** Whether a document of one long sentence is left out too. */

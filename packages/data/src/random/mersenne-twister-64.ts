@@ -30,7 +30,7 @@ export class MersenneTwister64 {
   /** The next unsigned 64-bit integer modulo `divisor` (a positive integer up to 2^37). */
   modulo(divisor: number): number {
     this.#draw();
-    // Sixteen bits at a time: (divisor - 1) x 2^16 + 65535 stays exact in a double.
+    // Sixteen bits at a time: (divisor - 1) x 2^16 + 65535 stays exact in float64.
     const afterHigh = this.#outputHigh % divisor;
     const afterMiddle = (afterHigh * 65536 + (this.#outputLow >>> 16)) % divisor;
     return (afterMiddle * 65536 + (this.#outputLow & 0xffff)) % divisor;

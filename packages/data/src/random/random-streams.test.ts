@@ -46,7 +46,7 @@ describe('MersenneTwister64', () => {
 });
 
 describe('RandomState', () => {
-  it('draws the doubles of NumPy', () => {
+  it('draws the float64 values of NumPy', () => {
     const state = new RandomState(1234);
     expect([state.double(), state.double(), state.double()]).toEqual([
       0.1915194503788923, 0.6221087710398319, 0.4377277390071145,

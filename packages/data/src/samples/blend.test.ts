@@ -83,7 +83,7 @@ describe('parseDataPath', () => {
   it.each([[[]], [['1', 'a', 'b', 'c']], [['-1', 'a', '2', 'b']], ['a'], [[0.3, 'a', 0.7, 'b']]])(
     'refuses %j',
     (values) => {
-      // what JavaScript lets pass
+      // inputs that JavaScript would coerce silently
       const given = values as readonly string[];
       expect(() => parseDataPath(given)).toThrow(expect.objectContaining({ code: 'MTL_DATA_PATH' }));
     },

@@ -9,7 +9,7 @@ const kind = {
 };
 const good = { blend: { prefixes: ['a'], weights: undefined }, numSamples: { train: 1, valid: 0, test: 0 } };
 
-// what JavaScript lets pass
+// inputs that JavaScript would coerce silently
 it.each([
   [{ blend: ['a'] }, 'MTL_DATA_PATH'],
   [{ blend: 'a' }, 'MTL_DATA_PATH'],

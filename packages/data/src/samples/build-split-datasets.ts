@@ -16,7 +16,7 @@ export interface SplitDatasetsOptions {
   readonly splitWeights?: string | undefined;
   /** Samples each part must give; undefined for one epoch, 0 for none of this part. */
   readonly numSamples: Readonly<Record<SplitName, number | undefined>>;
-  /** `--data-cache-path`: one directory for all indices (default: beside each dataset); `false` for none. */
+  /** `--data-cache-path`: one directory for all indices (default: next to each dataset); `false` for none. */
   readonly dataCachePath?: string | false | undefined;
   /** Share of samples built beyond what a dataset of a blend must give (Megatron's 0.005). */
   readonly blendSurplus?: number;

@@ -28,13 +28,9 @@ export function parseDataPath(values: readonly string[]): DataBlend {
   if (weights.every((weight) => weight === undefined)) return asPrefixes;
   if (weights.some((weight) => weight === undefined || weight < 0)) {
     const wrong = values[2 * weights.findIndex((weight) => weight === undefined || weight < 0)];
-    throw new ConfigurationError(
-      'MTL_DATA_PATH',
-      `--data-path: "${wrong}" stands where a weight was expected`,
-      {
-        expected: 'either only prefixes, or a non-negative weight before every prefix',
-      },
-    );
+    throw new ConfigurationError('MTL_DATA_PATH', `--data-path: "${wrong}" is where a weight was expected`, {
+      expected: 'either only prefixes, or a non-negative weight before every prefix',
+    });
   }
   return {
     prefixes: values.filter((_, i) => i % 2 === 1).map((value) => value.trim()),

@@ -150,7 +150,7 @@ describe('GptDataset', () => {
     again.close();
   });
 
-  it('says which dataset and part are too small', () => {
+  it('reports which dataset and part are too small', () => {
     const prefix = write('small', [5, 3, 7, 4]);
     expect(() =>
       openGptDataset({ ...base, prefix, split: 'test', splitWeights: '98,1,1', numSamples: 3 }),
@@ -221,14 +221,14 @@ describe('index cache', () => {
   });
 
   it.each([
-    ['shuffle_index.npy', 'is cut off', (path: string) => truncateSync(path, 100)],
+    ['shuffle_index.npy', 'is truncated', (path: string) => truncateSync(path, 100)],
     ['shuffle_index.npy', 'repeats a sample', (path: string) => flip(path, 128)],
     ['sample_index.npy', 'has a wrong offset', (path: string) => flip(path, 128 + 12)],
     ['document_index.npy', 'has a wrong document', (path: string) => flip(path, 128)],
     ['sample_index.npy', 'is missing', (path: string) => rmSync(path)],
     ['document_index.npy', 'is empty', (path: string) => writeFileSync(path, '')],
     ['description.txt', 'is another', (path: string) => writeFileSync(path, '{}')],
-  ])('is built again when %s %s, and says so', (file, _, damage) => {
+  ])('is built again when %s %s, and reports it', (file, _, damage) => {
     const prefix = write('damaged', [5, 3, 7, 4]);
     const first = open(prefix);
     const cache = join(prefix, 'cache', 'GPTDataset_indices');
@@ -239,7 +239,7 @@ describe('index cache', () => {
     expect(open(prefix).events).toMatchObject([{ kind: 'loaded' }]);
   });
 
-  it('goes on, and says so, when it cannot be written', () => {
+  it('goes on, and reports it, when it cannot be written', () => {
     const prefix = write('readonly', [5, 3, 7, 4]);
     const blocked = join(directory, 'file');
     writeFileSync(blocked, '');
@@ -251,7 +251,7 @@ describe('index cache', () => {
 });
 
 describe('buildGptDatasets', () => {
-  it('cuts one dataset into parts', () => {
+  it('splits one dataset into parts', () => {
     const prefix = write(
       'parts',
       Array.from({ length: 20 }, () => 10),

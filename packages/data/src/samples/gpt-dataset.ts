@@ -18,7 +18,7 @@ import { splitSequences } from './split.js';
 export interface GptDatasetSettings extends SampleIndexSettings, SampleMaskOptions {
   /** Drop the last, shorter sample of the validation part (default true; other parts always do). */
   readonly dropLastPartialValidationSequence?: boolean;
-  /** The tokenizer's padding token; leave it out when there is none. */
+  /** The tokenizer's padding token; undefined if the tokenizer has none. */
   readonly padId?: number | undefined;
   /** Tokens at or above it raise an error that names document and position (default: no check). */
   readonly vocabularySize?: number;
@@ -42,7 +42,7 @@ export interface GptDatasetDescription {
 }
 
 /**
- * Megatron's GPTDataset: samples of L + 1 tokens cut from shuffled documents laid end to end, the same
+ * Megatron's GPTDataset: samples of L + 1 tokens taken from concatenated shuffled documents, the same
  * samples in the same order as Megatron-Core for the same files, split, seed and sizes. Open one with
  * `openGptDataset`.
  */
@@ -240,7 +240,7 @@ function describeGptDataset(options: GptDatasetOptions & { indexed: IndexedDatas
     index: indexed.index,
     sequenceLength: options.sequenceLength,
     masks: Object.fromEntries(Object.entries(masks).filter(([, value]) => value !== undefined)),
-    // A padding token that doubles as end of document would mask real ends: then nothing counts as padding.
+    // A padding token that is also the end of document would mask real ends: then nothing counts as padding.
     padId: options.padId === undefined || options.padId === endOfDocument ? -1 : options.padId,
     vocabularySize: options.vocabularySize,
     documentIndex: arrays.document_index,

@@ -18,7 +18,7 @@ export interface GptIndicesOptions {
   readonly dropLast?: boolean;
 }
 
-/** The plan of an epoch: how often, how many, and where the last epoch is cut off from the shuffle. */
+/** The plan of an epoch: how often, how many, and where the last epoch is separated in the shuffle. */
 export interface GptIndexPlan {
   readonly tokensPerEpoch: number;
   readonly numEpochs: number;

@@ -20,7 +20,7 @@ export function indexCacheDirectory(
   { prefix, cacheDirectory }: { readonly prefix: string } & Pick<SampleIndexSettings, 'cacheDirectory'>,
   className: string,
 ): string | undefined {
-  // a directory named as the prefix, beside the two files
+  // a directory named as the prefix, next to the two files
   return cacheDirectory === false
     ? undefined
     : (cacheDirectory ?? join(prefix, 'cache', `${className}_indices`));
@@ -48,7 +48,7 @@ export interface IndexCacheOptions<S extends Record<string, CachedArraySpecifica
 
 /**
  * Loads an index from Megatron's cache files, or builds and stores it. Files appear atomically, arrays are
- * checked when loaded; a broken cache is built again and the event says why.
+ * checked when loaded; a broken cache is built again and the event reports why.
  */
 export function cachedIndex<S extends Record<string, CachedArraySpecification>>(
   options: IndexCacheOptions<S>,
@@ -116,7 +116,7 @@ function store<S extends Record<string, CachedArraySpecification>>(
   for (const [key, { descr, shape }] of Object.entries(arrays)) {
     const [rows, ...row] = shape;
     const built = values[key]!;
-    const shapeBuilt = [rows ?? built.length / row.reduce((product, dim) => product * dim, 1), ...row];
+    const shapeBuilt = [rows ?? built.length / row.reduce((count, dim) => count * dim, 1), ...row];
     writeNpy({ path: join(directory, `${name}-${key}.npy`), descr, shape: shapeBuilt, values: built });
   }
   // The description comes last: who finds it finds the arrays.

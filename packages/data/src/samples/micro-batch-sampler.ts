@@ -26,8 +26,8 @@ export interface MicroBatchSamplerOptions {
 
 /**
  * Yields the sample numbers of one micro-batch after another. Every chunk of microBatchSize x
- * dataParallelSize samples is cut into contiguous slices, one a rank (Megatron's pretraining sampler), so the
- * samples of a step do not depend on how many ranks share them. A last incomplete chunk is left out.
+ * dataParallelSize samples is split into contiguous slices, one a rank (Megatron's pretraining sampler), so
+ * the samples of a step do not depend on how many ranks share them. A last incomplete chunk is left out.
  */
 export function* sampleMicroBatches(options: MicroBatchSamplerOptions): Generator<number[], void, undefined> {
   const { kind, totalSamples, consumedSamples = 0, microBatchSize, dataParallelRank = 0 } = options;

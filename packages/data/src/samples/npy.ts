@@ -10,7 +10,7 @@ import {
 } from '../files/shared-arrays.js';
 import { writeFileAtomically } from '../files/write-file-atomically.js';
 
-/** Element types of index files; `<i8` is held as exact doubles. */
+/** Element types of index files; `<i8` is stored as exact float64 values. */
 export interface NpyArrays {
   '<i2': Int16Array;
   '<i4': Int32Array;
@@ -41,7 +41,9 @@ export function writeNpy<D extends NpyDescription>(options: {
   writeFileAtomically(path, [magic, size, Buffer.from(text, 'latin1'), data]);
 }
 
-/** Reads an array of the expected element type and shape; throws an Error that says what does not fit. */
+/**
+ * Reads an array of the expected element type and shape; throws an Error that describes what does not match.
+ */
 export function readNpy<D extends NpyDescription>(options: {
   path: string;
   descr: D;
@@ -62,7 +64,7 @@ export function readNpy<D extends NpyDescription>(options: {
       const expected = shape.map((dim) => dim ?? 'any').join(', ');
       throw new Error(`it holds ${fields[1]} (${dims.join(', ')}), expected ${descr} (${expected})`);
     }
-    const length = dims.reduce((product, dim) => product * Number(dim), 1);
+    const length = dims.reduce((count, dim) => count * Number(dim), 1);
     const bytes = size - dataOffset;
     if (bytes !== length * itemSizes[descr]) throw new Error(`it holds ${bytes} bytes of data`);
     const values = allocate(descr, length);
@@ -82,7 +84,7 @@ function readHeader(descriptor: number): { header: string; dataOffset: number } 
   }
   const header = Buffer.alloc(preamble.readUInt16LE(magic.length));
   if (readFully(descriptor, header, preambleBytes) !== header.length)
-    throw new Error('its header is cut off');
+    throw new Error('its header is truncated');
   return { header: header.toString('latin1'), dataOffset: preambleBytes + header.length };
 }
 

@@ -30,8 +30,8 @@ export interface SampleDataset<Batch extends NumberedBatch = SampleBatch> {
   /** One sample as a batch of its own. */
   sample(sample: number): Batch;
   /**
-   * Tokens of a sample before its padding, as far as possible by the index alone: for whoever need not know
-   * the tokens. Of datasets whose batches have `lengths`.
+   * Tokens of a sample before its padding, as far as possible by the index alone: for callers that do not
+   * need the tokens. Of datasets whose batches have `lengths`.
    */
   readonly lengthOf?: ((sample: number) => number) | undefined;
   /** Closes the files. */

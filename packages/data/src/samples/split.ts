@@ -46,7 +46,7 @@ export function splitSequences(options: {
   return { first: roundHalfToEven(range[0] * count), end: roundHalfToEven(range[1] * count) };
 }
 
-/** The split as it stands in the identifiers of a dataset. */
+/** The split as written in the identifiers of a dataset. */
 export function splitMatrixIdentifier(split: string): PythonJsonValue {
   return parseSplit(split).map((range) => {
     // The first bookend is Python's integer 0, all others are floats.

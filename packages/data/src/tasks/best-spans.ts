@@ -4,7 +4,7 @@ import type { SpanExample } from './read-squad-file.js';
 
 // S = sequence length.
 
-/** What a model says of one window. */
+/** A model's output for one window. */
 export interface SpanLogits {
   readonly window: SpanWindow;
   /** `[S]`: how much each position looks like the start of the answer; position 0 says that there is none. */
@@ -26,7 +26,7 @@ export interface BestSpansOptions {
 
 /** A possible answer. */
 export interface SpanCandidate {
-  /** Cut out of the context. */
+  /** A substring of the context. */
   readonly text: string;
   /** Index of its first UTF-16 unit in the context. */
   readonly start: number;

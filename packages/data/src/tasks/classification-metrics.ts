@@ -1,6 +1,6 @@
 import { UsageError } from '@mtl/errors';
 
-/** Predicted classes beside the true ones, as indices into the labels. */
+/** Predicted and true classes, as indices into the labels. */
 export interface ClassificationResults {
   readonly predictions: ArrayLike<number>;
   readonly labels: ArrayLike<number>;

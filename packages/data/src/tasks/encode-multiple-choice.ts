@@ -11,14 +11,14 @@ export interface EncodeMultipleChoiceOptions {
   /** BERT's WordPiece. */
   readonly tokenizer: Tokenizer;
   readonly sequenceLength: number;
-  /** Tokens of a question with an option at most (Megatron's 128); the rest is cut off. */
+  /** Tokens of a question with an option at most (Megatron's 128); the rest is dropped. */
   readonly maximumQuestionLength?: number;
 }
 
 /**
  * Sample n is example n, one sequence for each option: `[CLS] question and option [SEP] article [SEP]`, as
  * Megatron puts RACE: the option fills the blanks (`_`) of the question, or follows it where it has none. The
- * longer part is cut first. Throws `MTL_DATA_SPECIAL_TOKEN` and `MTL_DATA_SEQUENCE_LENGTH`.
+ * longer part is truncated first. Throws `MTL_DATA_SPECIAL_TOKEN` and `MTL_DATA_SEQUENCE_LENGTH`.
  */
 export function encodeMultipleChoice(options: EncodeMultipleChoiceOptions): TaskDataset {
   const { examples, tokenizer, sequenceLength, maximumQuestionLength = 128 } = options;

@@ -13,8 +13,8 @@ export interface EncodeSentencePairsOptions {
 }
 
 /**
- * Sample n is example n: `[CLS] first [SEP] second [SEP]`, the longer text cut first. Its batches have labels
- * when every example has one. Throws `MTL_DATA_SPECIAL_TOKEN` and `MTL_DATA_SEQUENCE_LENGTH`.
+ * Sample n is example n: `[CLS] first [SEP] second [SEP]`, the longer text truncated first. Its batches have
+ * labels when every example has one. Throws `MTL_DATA_SPECIAL_TOKEN` and `MTL_DATA_SEQUENCE_LENGTH`.
  */
 export function encodeSentencePairs(options: EncodeSentencePairsOptions): TaskDataset {
   const { examples, tokenizer, sequenceLength } = options;

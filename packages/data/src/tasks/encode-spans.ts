@@ -6,7 +6,7 @@ import type { SpanAnswer, SpanExample } from './read-squad-file.js';
 import { TaskDataset } from './task-dataset.js';
 import { sharedCopy, TaskSequences } from './task-sequences.js';
 
-/** Questions on contexts, and how to cut them into windows. */
+/** Questions on contexts, and how to split them into windows. */
 export interface EncodeSpansOptions {
   readonly examples: readonly SpanExample[];
   /** BERT's WordPiece: one that tells offsets. */
@@ -14,7 +14,7 @@ export interface EncodeSpansOptions {
   readonly sequenceLength: number;
   /** Tokens from the start of a window to the start of the next one (128). */
   readonly documentStride?: number;
-  /** Tokens of a question at most (64); the rest is cut off. */
+  /** Tokens of a question at most (64); the rest is dropped. */
   readonly maximumQueryLength?: number;
 }
 
@@ -22,7 +22,7 @@ export interface EncodeSpansOptions {
 export interface SpanWindow {
   /** Which example. */
   readonly example: number;
-  /** Where in S the window's first token stands. */
+  /** Position in S of the window's first token. */
   readonly offset: number;
   /** float64: index in the context of each token's first UTF-16 unit. */
   readonly starts: Float64Array;
@@ -65,7 +65,7 @@ export function encodeSpans(options: EncodeSpansOptions): EncodedSpans {
     const query = tokenizer.encode(example.question).slice(0, maximumQueryLength);
     const offset = query.length + 2;
     const room = sequenceLength - query.length - pairSpecialTokens;
-    const parts = cutWindows({ length: encoded.ids.length, room, documentStride });
+    const parts = splitIntoWindows({ length: encoded.ids.length, room, documentStride });
     const best = maximumContext(parts, encoded.ids.length);
     const answer = answerTokens(encoded, example.answers[0]);
     for (const [partNumber, { from, to }] of parts.entries()) {
@@ -125,7 +125,7 @@ function checkLengths(options: {
   if (!Number.isInteger(sequenceLength) || room < 1) {
     throw new ConfigurationError(
       'MTL_DATA_SEQUENCE_LENGTH',
-      `${sequenceLength} tokens leave no room for a context beside a question of ${maximumQueryLength}`,
+      `${sequenceLength} tokens leave no room for a context after a question of ${maximumQueryLength}`,
       { expected: `${maximumQueryLength + pairSpecialTokens + 1} or more, or a shorter question` },
     );
   }
@@ -146,7 +146,7 @@ interface TokenRange {
  * Windows of at most `room` tokens, `documentStride` apart, until one reaches the end; one for an empty
  * context.
  */
-function cutWindows(options: { length: number; room: number; documentStride: number }): TokenRange[] {
+function splitIntoWindows(options: { length: number; room: number; documentStride: number }): TokenRange[] {
   const { length, room, documentStride } = options;
   const parts: TokenRange[] = [];
   for (let from = 0; ; from += documentStride) {

@@ -150,7 +150,7 @@ function brokenRow(path: string, { line, numColumns, expectedColumns }: BrokenGl
     place: `line ${line}`,
     what: `has ${numColumns} column${numColumns === 1 ? '' : 's'}`,
     expected: `${expectedColumns}, as line 1 names`,
-    remedy: 'mend the row, or leave such rows out (onBrokenRow)',
+    remedy: 'fix the row, or leave such rows out (onBrokenRow)',
   });
 }
 

@@ -25,7 +25,7 @@ const levels = ['high', 'middle'] as const;
 
 /**
  * Reads one part of RACE (`RACE/train`, `RACE/dev`, `RACE/test`): `high/` and `middle/` (or one of them), in
- * each `*.txt` with one JSON passage; also such a folder by itself. Passages come in the order of their
+ * each `*.txt` with one JSON passage; also one such folder alone. Passages come in the order of their
  * numbers, high before middle. Throws `MTL_DATA_TASK_FILE` and `MTL_DATA_TASK_LABEL` with file and question.
  */
 export function readRaceDirectory(directory: string): MultipleChoiceExample[] {

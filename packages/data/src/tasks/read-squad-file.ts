@@ -1,7 +1,7 @@
 import { taskError } from './task-error.js';
 import { TaskJson } from './task-json.js';
 
-/** A text cut out of its context. */
+/** A substring of its context. */
 export interface SpanAnswer {
   readonly text: string;
   /** Index of its first UTF-16 unit in the context (the file counts code points). */
@@ -87,11 +87,11 @@ function readAnswer(options: {
   const there =
     start === undefined
       ? 'the context ends before it'
-      : `there stands ${quote(context.slice(start, start + text.length))}`;
+      : `the text there is ${quote(context.slice(start, start + text.length))}`;
   return place.fail(
     `${codePoint} is not where the answer ${quote(text)} starts: ${there}`,
     found < 0
-      ? 'an answer cut out of the context; it does not hold this one'
+      ? 'an answer that is a substring of the context; this one is not'
       : `${[...context.slice(0, found)].length}, where the context has it first`,
     'ANSWER',
   );

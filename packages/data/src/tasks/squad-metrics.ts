@@ -2,14 +2,14 @@ import { UsageError } from '@mtl/errors';
 import { answerF1, exactMatch, normalizeAnswer } from './answer-scores.js';
 import type { SpanExamples } from './read-squad-file.js';
 
-/** Predicted answers by question id; '' says that there is none. */
+/** Predicted answers by question id; '' means unanswerable. */
 export interface SquadResults {
   readonly examples: SpanExamples;
   readonly predictions: ReadonlyMap<string, string>;
   /** SQuAD 2.0: by question id, the larger the less likely an answer. Needed for the best thresholds. */
   readonly noAnswerProbabilities?: ReadonlyMap<string, number> | undefined;
   /**
-   * A question whose probability lies above it counts as predicted unanswerable (1, the official default:
+   * A question whose probability is above it counts as predicted unanswerable (1, the official default:
    * none).
    */
   readonly noAnswerThreshold?: number;

@@ -126,13 +126,13 @@ describe('encodeWithOffsets', () => {
     );
   });
 
-  it('is absent where words are cut otherwise', async () => {
+  it('is absent where words are split otherwise', async () => {
     expect((await createTokenizer({ type: 'GPT2BPETokenizer' })).encodeWithOffsets).toBeUndefined();
   });
 });
 
 describe('encodeSentencePairs', () => {
-  it('cuts the longer text first and puts the special tokens', () => {
+  it('truncates the longer text first and puts the special tokens', () => {
     for (const { sequenceLength, first, second, tokens, firstLength } of fixture.pairs) {
       const examples = [{ id: '0', first, second, label: 1, genre: undefined }];
       const dataset = encodeSentencePairs({ examples, tokenizer: uncased, sequenceLength });
@@ -216,7 +216,7 @@ describe('encodeSpans', () => {
       maximumQueryLength: query,
     });
 
-  it('cuts windows with places, positions and maximum context', () => {
+  it('splits into windows with places, positions and maximum context', () => {
     for (const settings of fixture.spans) {
       const { dataset, windows } = encoded(settings);
       expect(windows).toHaveLength(settings.windows.length);
@@ -236,7 +236,7 @@ describe('encodeSpans', () => {
         }).toEqual({ ...expected, offsets: inUnits(context, expected.offsets) });
       }
     }
-    // The first settings cut through answers and contexts, or the fixture proves little.
+    // The first settings split answers and contexts, or the fixture proves little.
     const { windows } = fixture.spans[0]!;
     expect(windows.some(({ start }) => start > 0) && windows.some(({ start }) => start === 0)).toBe(true);
     expect(windows.length).toBeGreaterThan(3 * squad.examples.length);
@@ -318,7 +318,7 @@ describe('encodeSpans', () => {
       expect(example.id).toBe(expected.id);
       expect(found.candidates.map(({ text }) => text)).toEqual(expected.candidates.map(([text]) => text));
       expect(found.noAnswerScore).toBe(expected.null);
-      // Exponentials of two libraries differ in the last digits of a double.
+      // Exponentials of two libraries differ in the last digits of a float64.
       expect(found.noAnswerProbability).toBeCloseTo(expected.noAnswer, 12);
       for (const [i, { text, start, score, probability }] of found.candidates.entries()) {
         expect(example.context.startsWith(text, start)).toBe(true);
@@ -328,7 +328,7 @@ describe('encodeSpans', () => {
     }
   });
 
-  it('cuts the answers of the training positions out of the context', () => {
+  it('takes the answers of the training positions from the context', () => {
     const { dataset, windows } = encodeSpans({
       examples: squad.examples,
       tokenizer: uncased,
@@ -338,8 +338,8 @@ describe('encodeSpans', () => {
       const { startPositions, endPositions } = dataset.sample(i);
       const { answers, context } = squad.examples[example]!;
       if (startPositions![0] === 0) return false;
-      const cut = context.slice(starts[startPositions![0]! - offset], ends[endPositions![0]! - offset]);
-      expect(cut).toContain(answers[0]!.text);
+      const answer = context.slice(starts[startPositions![0]! - offset], ends[endPositions![0]! - offset]);
+      expect(answer).toContain(answers[0]!.text);
       return true;
     });
     expect(answered).toHaveLength(squad.examples.filter(({ answers }) => answers.length > 0).length);

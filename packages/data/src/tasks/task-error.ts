@@ -2,7 +2,7 @@ import { DataError } from '@mtl/errors';
 
 /** Where in a task's file something is wrong. */
 export interface TaskErrorOptions {
-  /** `FILE`: not the format; `LABEL`: outside the set; `ANSWER`: not where the file says. */
+  /** `FILE`: not the format; `LABEL`: outside the set; `ANSWER`: not at the position in the file. */
   readonly kind: 'FILE' | 'LABEL' | 'ANSWER';
   readonly path: string;
   /** The place in the file: "line 3", "question 2 (of 4)", `data[0].paragraphs[1]`. */

@@ -73,7 +73,7 @@ describe('readGlueFile', () => {
       { id: '0', ...pair, label: 2 },
       { id: '2', ...pair, label: 0 },
     ]);
-    // With Windows' line ends, a byte-order mark, no last line break, it says the same.
+    // With Windows' line ends, a byte-order mark, no last line break, the result is the same.
     const windows = `\ufeff${text.trimEnd().replaceAll('\n', '\r\n')}`;
     expect(readGlueFile({ task: 'MNLI', path: file(windows) })).toHaveLength(2);
   });
@@ -292,10 +292,10 @@ describe('readSquadFile', () => {
   const at = 'data[0].paragraphs[0].qas[0]';
   it.each([
     {
-      name: 'an answer that does not stand where it says',
+      name: 'an answer that is not at its position',
       qas: [qa({ answers: [{ text: 'two', answer_start: 7 }] })],
       code: 'MTL_DATA_TASK_ANSWER',
-      message: `${at}.answers[0].answer_start: 7 is not where the answer "two" starts: there stands "wo "`,
+      message: `${at}.answers[0].answer_start: 7 is not where the answer "two" starts: the text there is "wo "`,
       expected: '6, where the context has it first',
     },
     {
@@ -303,7 +303,7 @@ describe('readSquadFile', () => {
       qas: [qa({ answers: [{ text: 'four', answer_start: 99 }] })],
       code: 'MTL_DATA_TASK_ANSWER',
       message: 'the context ends before it',
-      expected: 'it does not hold this one',
+      expected: 'this one is not',
     },
     {
       name: 'no answer in version 1.1',

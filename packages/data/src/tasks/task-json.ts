@@ -35,7 +35,7 @@ export class TaskJson {
     if (!this.#isObject()) this.fail(`is ${kindOf(this.value)}`, `an object with "${key}"`);
     if (!this.has(key)) {
       const keys = Object.keys(this.value as object);
-      this.fail(`has no "${key}"`, `it beside ${keys.length === 0 ? 'nothing else' : keys.join(', ')}`);
+      this.fail(`has no "${key}"`, `this key; found ${keys.length === 0 ? 'none' : keys.join(', ')}`);
     }
     const place = this.place === '' ? key : `${this.place}.${key}`;
     return new TaskJson({ path: this.path, place, value: (this.value as Record<string, unknown>)[key] });

@@ -31,7 +31,7 @@ const fixture = JSON.parse(
 const directory = mkdtempSync(join(tmpdir(), 'mtl-data-'));
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
-// Sums of the same numbers in another order differ in the last digits of a double.
+// Sums of the same numbers in another order differ in the last digits of a float64.
 const digits = 10;
 
 describe('answers', () => {

@@ -13,16 +13,16 @@ export interface TaskTokenBatch {
   readonly tokens: Int32Array;
   /** int32 [S, R]: 0 up to the first `[SEP]`, 1 after it, 0 on padding. */
   readonly tokenTypes: Int32Array;
-  /** int32 [R]: tokens of each row before its padding, which only stands at the end. */
+  /** int32 [R]: tokens of each row before its padding, which is only at the end. */
   readonly lengths: Int32Array;
   /** int32 [B]: the class, or the right choice; undefined for spans and for data without labels. */
   readonly labels: Int32Array | undefined;
   /**
-   * int32 [B]: where in S the answer's first token stands, 0 (`[CLS]`) where the window holds no answer;
+   * int32 [B]: position in S of the answer's first token, 0 (`[CLS]`) where the window holds no answer;
    * spans only.
    */
   readonly startPositions: Int32Array | undefined;
-  /** int32 [B]: where in S the answer's last token stands; spans only. */
+  /** int32 [B]: position in S of the answer's last token; spans only. */
   readonly endPositions: Int32Array | undefined;
   /** Exact integers [B]: which samples of the dataset these are; random masks of dropout depend on them. */
   readonly sampleNumbers: Float64Array;

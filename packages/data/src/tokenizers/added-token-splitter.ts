@@ -1,4 +1,4 @@
-/** A token that is looked for in texts before they are cut into words. */
+/** A token that is looked for in texts before they are split into words. */
 export interface AddedToken {
   readonly id: number;
   readonly content: string;
@@ -27,8 +27,8 @@ const wordAtStart = /^[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}]/u;
 const space = /\p{White_Space}/u;
 
 /**
- * Cuts texts at added tokens as the tokenizers library does: from the left the longest one at each place. One
- * that must be a single word and is not stays text, and no shorter one is looked for in it.
+ * Splits texts at added tokens as the tokenizers library does: from the left the longest one at each place.
+ * One that must be a single word and is not stays text, and no shorter one is looked for in it.
  */
 export function addedTokenSplitter(tokens: readonly AddedToken[]): (text: string) => TextPart[] {
   const root: TrieNode = { next: new Map() };

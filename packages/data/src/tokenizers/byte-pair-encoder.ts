@@ -1,7 +1,7 @@
 // A word that occurs again is not merged again; long words rarely do.
 const maximumCachedWords = 1 << 16;
 const maximumCachedLength = 64;
-// Keys of the heap: rank x 2^32 + position, exact in a double for ranks below 2^21.
+// Keys of the heap: rank x 2^32 + position, exact in float64 for ranks below 2^21.
 const radix = 2 ** 32;
 
 /**

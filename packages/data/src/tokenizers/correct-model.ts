@@ -1,5 +1,5 @@
 import type { TokenizerJson } from './check-tokenizer-json.js';
-import { wordPieceCutter } from './word-piece-cutter.js';
+import { wordPieceSplitter } from './word-piece-splitter.js';
 
 /** What a model of the library looks like to us. */
 interface LibraryModel {
@@ -15,8 +15,8 @@ interface LibraryModel {
 export function correctModel(model: unknown, json: TokenizerJson['model']): void {
   const found = model as LibraryModel;
   if (json.type === 'WordPiece') {
-    const cut = wordPieceCutter(json, found.tokens_to_ids);
-    found.encode = (words) => words.flatMap((word) => cut(word).map(({ token }) => token));
+    const split = wordPieceSplitter(json, found.tokens_to_ids);
+    found.encode = (words) => words.flatMap((word) => split(word).map(({ token }) => token));
   }
   if (json.type === 'Unigram') found.encode = (words) => words.flatMap((word) => found.tokenize!(word));
 }

@@ -20,7 +20,7 @@ const ideographs =
  * Corrects normalizers of @huggingface/tokenizers 0.2.0, in place, where the tokenizers library gives other
  * texts. BertNormalizer looks for ideographs in UTF-16 units, so those beyond U+FFFF never stand alone as
  * they do in Python. Lower case of a capital sigma depends on its place in the word, where the Rust library
- * lowers each character by itself. Strip takes U+FEFF for white space, and U+0085 for none.
+ * lowers each character alone. Strip takes U+FEFF for white space, and U+0085 for none.
  */
 export function correctNormalizer(normalizer: unknown): void {
   // Instances of the library can be called: they are functions.

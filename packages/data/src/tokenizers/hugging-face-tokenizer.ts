@@ -30,7 +30,7 @@ export interface HuggingFaceTokenizerOptions {
   readonly options: TokenizerOptions | undefined;
 }
 
-/** Loads a `tokenizer.json` (or a directory that holds one), with the `tokenizer_config.json` beside it. */
+/** Loads a `tokenizer.json` (or a directory that holds one), with the `tokenizer_config.json` next to it. */
 export function loadHuggingFaceTokenizer(
   options: Extract<TokenizerOptions, { type: 'HuggingFaceTokenizer' }>,
 ): Tokenizer {

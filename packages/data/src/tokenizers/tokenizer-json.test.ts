@@ -42,7 +42,7 @@ describe('tokenizer.json: long words', () => {
     return createTokenizer({ type: 'HuggingFaceTokenizer', tokenizerModel, eodToken: '[UNK]' });
   };
 
-  it('are cut by WordPiece', { timeout: 30_000 }, async () => {
+  it('are split by WordPiece', { timeout: 30_000 }, async () => {
     const tokens = ['[UNK]', ...letters, ...letters.map((letter) => `##${letter}`), '##xyz'];
     const tokenizer = await open('long WordPiece', {
       type: 'WordPiece',
@@ -55,7 +55,7 @@ describe('tokenizer.json: long words', () => {
     expect(tokenizer.encode(word)).toHaveLength(word.length);
   });
 
-  it('are cut by Unigram', { timeout: 30_000 }, async () => {
+  it('are split by Unigram', { timeout: 30_000 }, async () => {
     const vocab = [['[UNK]', 0], ...letters.map((letter) => [letter, -1])];
     const tokenizer = await open('long Unigram', { type: 'Unigram', unk_id: 0, vocab });
     expect(tokenizer.encode(word)).toHaveLength(word.length);

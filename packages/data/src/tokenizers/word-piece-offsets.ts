@@ -1,7 +1,7 @@
 import type { TokenizerJson } from './check-tokenizer-json.js';
-import { wordPieceCutter } from './word-piece-cutter.js';
+import { wordPieceSplitter } from './word-piece-splitter.js';
 
-/** Token ids of a text, and where in it each of them lies. */
+/** Token ids of a text, and the position of each in the text. */
 export interface EncodedText {
   readonly ids: readonly number[];
   /** For each token the index of its first UTF-16 unit in the text. */
@@ -20,8 +20,8 @@ const maximumCachedCharacters = 1 << 16;
 /**
  * An encoder that tells offsets, for BERT's WordPiece (BertNormalizer, BertPreTokenizer); undefined for
  * another pipeline. Its ids are those of the library. Every step of this pipeline works on one character
- * (code point) at a time until words are cut, so each normalized character knows the one it came from; marks
- * that the normalizer drops belong to no token.
+ * (code point) at a time until words are split, so each normalized character knows the one it came from;
+ * marks that the normalizer drops belong to no token.
  */
 export function wordPieceOffsets(
   json: TokenizerJson,
@@ -39,7 +39,7 @@ export function wordPieceOffsets(
     return special === true && lstrip !== true && rstrip !== true && word !== true;
   });
   if (!isBert || !isPlain) return undefined;
-  const cutWord = wordCutter(model);
+  const splitWord = wordSplitter(model);
   const splitAdded = addedTokenSplitter(added);
   const normalized = cachedByCharacter(normalize);
 
@@ -47,7 +47,7 @@ export function wordPieceOffsets(
     const encoded = { ids: [] as number[], starts: [] as number[], ends: [] as number[] };
     let word: Word = emptyWord();
     const endWord = (): void => {
-      if (word.characters.length > 0) cutWord(word, encoded);
+      if (word.characters.length > 0) splitWord(word, encoded);
       word = emptyWord();
     };
     for (const { piece, start, id } of splitAdded(text)) {
@@ -86,12 +86,12 @@ interface Word {
 
 const emptyWord = (): Word => ({ characters: [], starts: [], ends: [] });
 
-/** Cuts a word into its tokens, and adds them with their places to those of the text. */
-function wordCutter(model: TokenizerJson['model']) {
+/** Splits a word into its tokens, and adds them with their places to those of the text. */
+function wordSplitter(model: TokenizerJson['model']) {
   const vocabulary = new Map(Object.entries(model.vocab as Readonly<Record<string, number>>));
-  const cut = wordPieceCutter(model, vocabulary);
+  const split = wordPieceSplitter(model, vocabulary);
   return (word: Word, out: { ids: number[]; starts: number[]; ends: number[] }): void => {
-    for (const { token, from, to } of cut(word.characters.join(''))) {
+    for (const { token, from, to } of split(word.characters.join(''))) {
       out.ids.push(vocabulary.get(token)!);
       out.starts.push(word.starts[from]!);
       out.ends.push(word.ends[to - 1]!);

@@ -1,7 +1,7 @@
 /** Texts to learn from: an array, a generator, or a stream such as `readDocuments`. */
 export type TrainingTexts = Iterable<string> | AsyncIterable<string>;
 
-/** Progress of a training. */
+/** Progress of the training of a tokenizer. */
 export type TrainingProgress =
   | { readonly stage: 'counting'; readonly texts: number; readonly words: number }
   | { readonly stage: 'merging'; readonly symbols: number; readonly vocabularySize: number };

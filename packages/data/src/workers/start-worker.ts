@@ -2,11 +2,11 @@ import { createRequire } from 'node:module';
 import { pathToFileURL } from 'node:url';
 import { type TransferListItem, Worker } from 'node:worker_threads';
 
-/** The worker threads of this package: entries of the build beside the main one. */
+/** The worker threads of this package: entries of the build, next to the main one. */
 export type WorkerName = 'tokenize-worker' | 'batch-worker' | 'parquet-worker';
 
 /**
- * Starts a worker thread of this package. Built, it is JavaScript in `workers/` beside this code; inside the
+ * Starts a worker thread of this package. Built, it is JavaScript in `workers/` next to this code; inside the
  * repository this file is TypeScript, and so is the worker, which then needs a loader.
  */
 export function startWorker(options: {

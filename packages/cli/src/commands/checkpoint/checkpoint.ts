@@ -3,9 +3,9 @@ import { newCommand } from '../../command-line/new-command.js';
 import { inspectCheckpointsCommand } from './inspect.js';
 import { verifyCheckpointsCommand } from './verify.js';
 
-/** `mtl checkpoint`: what lies in a directory of checkpoints. */
+/** `mtl checkpoint`: the contents of a directory of checkpoints. */
 export function checkpointCommand(): Command {
-  return newCommand('checkpoint', 'look at and check the checkpoints of a training')
+  return newCommand('checkpoint', 'list and check the checkpoints of a training run')
     .addCommand(inspectCheckpointsCommand())
     .addCommand(verifyCheckpointsCommand());
 }

@@ -4,9 +4,9 @@ import { Checkpoint, type CheckpointListing, listCheckpoints, type TensorRecord 
 import { CheckpointError } from '@mtl/errors';
 
 /**
- * The checkpoints that a path names: those of a training's directory, or one by its own path.
+ * The checkpoints that a path names: those of a training run's directory, or one by its own path.
  *
- * @throws CheckpointError MTL_CHECKPOINT_NONE when there is none
+ * @throws CheckpointError MTL_CHECKPOINT_NONE when none is found
  */
 export async function readCheckpoints(path: string): Promise<CheckpointListing> {
   if (existsSync(join(path, 'manifest.json'))) {

@@ -38,7 +38,7 @@ async function verify(directory: string, { json }: { json?: true }): Promise<voi
   const whole = verdicts.filter(({ defect }) => defect === undefined);
   throw new CheckpointError(
     'MTL_CHECKPOINT_CORRUPT',
-    `${torn.length} of ${verdicts.length} checkpoint(s) in ${directory} are not whole or not finite`,
+    `${torn.length} of ${verdicts.length} checkpoint(s) in ${directory} are incomplete, damaged or not finite`,
     {
       exitCode: 2,
       remedy:

@@ -23,10 +23,10 @@ Examples:
   mtl convert --load-hf gpt2 --save runs/gpt2        (prints how to train it on)
   mtl convert --load runs/bert --save-hf bert-hf     (its layer norm after sublayers: transformers knows no other)`;
 
-/** `mtl convert`: between checkpoints of a training and directories of the transformers library. */
+/** `mtl convert`: between checkpoints of a training run and directories of the transformers library. */
 export function convertCommand(): Command {
   return newCommand('convert', 'convert a checkpoint to a Hugging Face directory, or back')
-    .option('--load <dir>', 'checkpoints of a training: what --save named')
+    .option('--load <dir>', 'checkpoints of a training run: the directory of its --save')
     .addOption(
       countOption('--ckpt-step <n>', 'the iteration (default: the newest whole checkpoint)', { least: 0 }),
     )
@@ -34,7 +34,7 @@ export function convertCommand(): Command {
     .addOption(
       choiceOption(
         '--dtype <name>',
-        'what its weights are stored as (default: float32)',
+        'data type of the stored weights (default: float32)',
         Object.keys(storedDtypes),
       ),
     )
@@ -65,13 +65,9 @@ async function convert(flags: ConvertFlags): Promise<void> {
     process.stdout.write(`${loadHf} -> ${begun.path}\n${adviceFor(begun, save)}\n`);
     return;
   }
-  throw new ConfigurationError(
-    'MTL_FLAG_CONFLICT',
-    'mtl convert: these flags do not name one way to convert',
-    {
-      expected: '--load DIR --save-hf DIR [--ckpt-step N] [--dtype NAME], or --load-hf DIR --save DIR',
-    },
-  );
+  throw new ConfigurationError('MTL_FLAG_CONFLICT', 'mtl convert: these flags do not select a conversion', {
+    expected: '--load DIR --save-hf DIR [--ckpt-step N] [--dtype NAME], or --load-hf DIR --save DIR',
+  });
 }
 
 /**

@@ -12,7 +12,7 @@ import type { Command } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';
 
 const examples = `
-It takes the flags of a training and makes the files that this training would make at its start, so that
+It takes the flags of a training run and makes the files that this training run would make at its start, so that
 they are there when it begins. What counts is --data-path, --split, --seq-length, --seed, the tokenizer,
 --train-samples (or --train-iters), --micro-batch-size and --global-batch-size, --eval-iters and --data-cache-path; for a BERT
 also --mask-prob, --short-seq-prob and --bert-no-binary-head.
@@ -23,12 +23,12 @@ Example:
   mtl data build-index --model bert --data-path wiki_text_sentence --seq-length 512 --train-iters 1000 \\
     --global-batch-size 256 --micro-batch-size 4 --tokenizer-type BertWordPieceLowerCase --vocab-file vocab.txt`;
 
-/** `mtl data build-index`: builds the sample indices of a training before it starts. */
+/** `mtl data build-index`: builds the sample indices of a training run before it starts. */
 export function buildIndexCommand(): Command {
   return (
-    newCommand('build-index', 'build the sample indices of a training before it starts')
+    newCommand('build-index', 'build the sample indices of a training run before it starts')
       .usage('[--model gpt|bert] [flags of the training]')
-      // The schema of a training's flags reads them, with its own names, checks and errors.
+      // The schema of a training run's flags reads them, with its own names, checks and errors.
       .argument('[flags...]')
       .allowUnknownOption()
       .passThroughOptions()
@@ -39,7 +39,7 @@ export function buildIndexCommand(): Command {
   );
 }
 
-/** Takes `--model NAME` out of the flags, wherever it stands: it says whose flags the others are. */
+/** Takes `--model NAME` out of the flags, at any position: it decides which flags are valid. */
 function splitModel(argv: readonly string[]): { model: ModelKind; flags: readonly string[] } {
   const at = argv.findIndex((word) => /^--model(=|$)/.test(word));
   if (at < 0) return { model: 'gpt', flags: argv };

@@ -37,7 +37,7 @@ function verify(prefix: string, { vocabSize, json }: VerifyFlags): void {
     const { smallestToken, largestToken } = result;
     const range = smallestToken === undefined ? 'none' : `${smallestToken} to ${largestToken}`;
     process.stdout.write(
-      `${formatInspection(result)}${formatTable([['token ids', range]])}every token is sound\n`,
+      `${formatInspection(result)}${formatTable([['token ids', range]])}every token id is valid\n`,
     );
   } finally {
     bar.close();

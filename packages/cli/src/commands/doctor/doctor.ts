@@ -19,7 +19,7 @@ async function doctor({ json }: { json?: true }): Promise<void> {
   if (missing.length === 0) return;
   throw new MtlError(
     'MTL_DOCTOR',
-    `what training needs is missing here: ${missing.map(({ name }) => name).join(', ')}`,
+    `parts that training needs are missing: ${missing.map(({ name }) => name).join(', ')}`,
     {
       remedy: missing.map(({ remedy }) => remedy).join('; '),
       exitCode: 1,

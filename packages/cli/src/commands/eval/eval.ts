@@ -201,7 +201,7 @@ function windowsOf(
   if (sequenceLength > maximumContext) {
     throw new ConfigurationError(
       'MTL_SEQUENCE_LENGTH',
-      `--seq-length ${sequenceLength} is more than the model sees`,
+      `--seq-length ${sequenceLength} exceeds the context of the model`,
       {
         expected: `at most ${maximumContext}, its position embeddings`,
       },
@@ -224,13 +224,13 @@ async function textsOf(flags: EvalFlags, loaded: LoadedGpt): Promise<EvaluationT
     });
   }
   if (flags.dataPath !== undefined) {
-    // Documents from elsewhere: none of them was trained on, unless a split says so.
+    // Documents from elsewhere: none of them was trained on, unless a split is given.
     const part = flags.part ?? (flags.split === undefined ? 'all' : 'valid');
     const split = flags.split ?? loaded.data?.split;
     if (part === 'all') return readDatasets(flags.dataPath, { split: '1', part, maxTokens });
     if (split !== undefined) return readDatasets(flags.dataPath, { split, part, maxTokens });
     throw new ConfigurationError('MTL_FLAG_NEEDS', `--part ${part} needs --split`, {
-      expected: 'the weights that the parts were cut by, such as --split 969,30,1',
+      expected: 'the weights that the parts were split by, such as --split 969,30,1',
     });
   }
   const data = loaded.data;

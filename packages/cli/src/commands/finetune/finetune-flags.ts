@@ -70,7 +70,7 @@ export function seedList(text: string): number[] {
   });
 }
 
-/** What `mtl finetune` is told besides. */
+/** Settings of `mtl finetune` that are not about the task. */
 export interface FinetuneSurroundings {
   readonly parallel: ParallelFlags;
   readonly recompute: RecomputeFlags;
@@ -94,7 +94,7 @@ export function configurationOfFlags(
   if (flags.recomputeActivations === true && recompute['recompute-granularity'] !== 'selective') {
     throw new ConfigurationError(
       'MTL_FLAG_CONFLICT',
-      '--recompute-activations and --recompute-granularity full: the one is the other with selective',
+      '--recompute-activations and --recompute-granularity full: --recompute-activations means --recompute-granularity selective',
       { remedy: 'leave one of them out' },
     );
   }

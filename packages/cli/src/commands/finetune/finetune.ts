@@ -106,7 +106,7 @@ function addHyperParameters(command: Command): Command {
     .addOption(countOption('--doc-stride <n>', 'SQuAD: tokens between windows').default(128))
     .addOption(countOption('--max-query-length <n>', 'SQuAD: tokens of a question at most').default(64))
     .addOption(countOption('--max-answer-length <n>', 'SQuAD: tokens of an answer at most').default(30))
-    .option('--seeds <list>', 'seeds, one training each: 1,2,3,4,5 as in the paper', seedList, [1234]);
+    .option('--seeds <list>', 'seeds, one training run each: 1,2,3,4,5 as in the paper', seedList, [1234]);
 }
 
 function addPlaces(command: Command): Command {

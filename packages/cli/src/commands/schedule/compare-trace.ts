@@ -20,7 +20,7 @@ export interface CompareTraceOptions {
   readonly width?: number | undefined;
 }
 
-/** The steps of one pipeline beside what the simulator says of them. */
+/** The steps of one pipeline and what the simulator predicts for them. */
 interface Comparison {
   readonly pipeline: number;
   readonly steps: readonly Simulation[];
@@ -41,9 +41,9 @@ export interface TraceComparison {
 }
 
 /**
- * Lays what a training really did beside the simulation of the same schedule.
+ * Compares the trace of a training run with the simulation of the same schedule.
  *
- * @throws DataError `MTL_TRACE` when it is no trace of a training
+ * @throws DataError `MTL_TRACE` when the text is not a trace of a training run
  */
 export function compareTrace({ text, name, communication, width }: CompareTraceOptions): TraceComparison {
   const comparisons = readTrace(text, { name }).map((traced) => compare(traced, communication));

@@ -37,7 +37,7 @@ interface ScheduleFlags extends TimeFlags {
 const notes = `
 Times are in any unit and count for the layers of a stage; its chunks share them. A list has one number for each stage, or
 one for each chunk in the order of the model, each in full: --backward-input-time 1,1,1,1.9 --backward-weight-time 1,1,1,1.5
-makes the last of four stages dearer, as the head does, whose logits are computed in backward.
+makes the last of four stages slower, as the output head does, whose logits are computed in backward.
 
 A FILE.csv has a line for each stage with its actions in order, separated by commas: chunk, F (forward), B (backward), I or W
 (input or weight half of backward alone) and micro-batch, counted from 0, as in 0F0,0F1,0B0,0B1. A FILE.mjs exports by
@@ -48,13 +48,16 @@ Examples:
   mtl schedule --pipeline-schedule zb-h1 --stages 4 --micro-batches 8 --csv own.csv
   mtl schedule --pipeline-schedule own.csv --communication-time 0.1 --chrome-trace own.json
   mtl schedule --pipeline-schedule own.mjs --stages 4 --micro-batches 8 --chunks 2
-  mtl schedule --compare trace.json --svg beside.svg`;
+  mtl schedule --compare trace.json --svg comparison.svg`;
 
 /** `mtl schedule`: what a pipeline schedule costs, and what it looks like. */
 export function scheduleCommand(): Command {
   return newCommand('schedule', 'simulate a pipeline schedule: timeline, bubble, activations kept')
     .option('--pipeline-schedule <name>', `${scheduleNames.join(', ')}, or a FILE.csv or FILE.mjs`)
-    .option('--compare <trace>', 'lay what a training did (its --profile-steps) beside the simulation')
+    .option(
+      '--compare <trace>',
+      'compare the trace of a training run (its --profile-steps) with the simulation',
+    )
     .addOption(countOption('--stages <p>', 'ranks of the pipeline', { least: 2 }))
     .addOption(countOption('--micro-batches <m>', 'micro-batches of a step'))
     .addOption(
@@ -114,7 +117,7 @@ function runSimulation(flags: ScheduleFlags): void {
   process.stdout.write(formatTimeline(simulation, isTTY === true ? { width: columns } : {}));
 }
 
-/** What a trace says of itself need not be said by flags: only those of the outcome go with it. */
+/** A trace contains its own schedule and times, so --compare takes only the flags of the output. */
 const flagsOfComparison = ['compare', 'communicationTime', 'svg', 'json', 'debug'];
 
 function runComparison(name: string, flags: ScheduleFlags, command: Command): void {
@@ -123,7 +126,7 @@ function runComparison(name: string, flags: ScheduleFlags, command: Command): vo
     return isGiven && !flagsOfComparison.includes(option.attributeName());
   });
   if (other !== undefined) {
-    throw new ConfigurationError('MTL_FLAG_CONFLICT', `${other.long} and --compare: the trace says it`, {
+    throw new ConfigurationError('MTL_FLAG_CONFLICT', `${other.long} and --compare: the trace contains it`, {
       remedy: `leave ${other.long} out`,
     });
   }
@@ -144,7 +147,7 @@ function scheduleOf(flags: ScheduleFlags): PipelineSchedule {
   if (name === undefined) {
     throw new ConfigurationError('MTL_FLAG_REQUIRED', 'mtl schedule: --pipeline-schedule is missing', {
       expected: `${scheduleNames.join(', ')}, or a FILE.csv or FILE.mjs`,
-      remedy: 'pass --pipeline-schedule, or --compare with the trace of a training',
+      remedy: 'pass --pipeline-schedule, or --compare with the trace of a training run',
     });
   }
   if (!name.endsWith('.csv')) {
@@ -169,13 +172,9 @@ function scheduleOf(flags: ScheduleFlags): PipelineSchedule {
   const given = Object.entries({ ...sizes, '--micro-batch-group-size': microBatchGroupSize });
   const extra = given.find(([, value]) => value !== undefined);
   if (extra !== undefined) {
-    throw new ConfigurationError(
-      'MTL_FLAG_CONFLICT',
-      `${extra[0]} and ${name}: the file says how large it is`,
-      {
-        remedy: `leave ${extra[0]} out`,
-      },
-    );
+    throw new ConfigurationError('MTL_FLAG_CONFLICT', `${extra[0]} and ${name}: the file defines the size`, {
+      remedy: `leave ${extra[0]} out`,
+    });
   }
   return parseScheduleCsv(readText('--pipeline-schedule', name), { name });
 }

@@ -78,7 +78,7 @@ function openPageV2(page: PageBytes & { settings: ThriftStruct; optional: boolea
   const levels = cursor.take(levelBytes);
   const present = optional ? readLevels(levels, numValues) : undefined;
   const nullLevels = present === undefined ? 0 : numValues - present.reduce((sum, level) => sum + level, 0);
-  if (nullLevels !== numNulls) throw new Error(`it has ${nullLevels} nulls, its header says ${numNulls}`);
+  if (nullLevels !== numNulls) throw new Error(`it has ${nullLevels} nulls, its header gives ${numNulls}`);
   const codec = settings.field_7 === false ? 'UNCOMPRESSED' : page.codec;
   const rest = cursor.take(cursor.remaining);
   if (length < levelBytes) throw new Error('it has levels that are longer than the page');

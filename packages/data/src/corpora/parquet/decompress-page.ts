@@ -26,7 +26,7 @@ export function decompressPage(options: {
   const page = decompress(options);
   if (page.length === length) return page;
   const what = bytes === page ? 'holds' : 'decompresses to';
-  throw new Error(`it ${what} ${page.length} bytes, its header says ${length}`);
+  throw new Error(`it ${what} ${page.length} bytes, its header gives ${length}`);
 }
 
 function decompress(options: {
@@ -56,20 +56,20 @@ function decompress(options: {
   }
 }
 
-/** The preamble of the bytes says how long they become. */
+/** The preamble of the bytes is their decompressed length. */
 function snappy(bytes: Uint8Array, length: number): Uint8Array {
   const announced = new ByteCursor(bytes).varint();
   if (announced !== length)
-    throw new Error(`it decompresses to ${announced} bytes, its header says ${length}`);
+    throw new Error(`it decompresses to ${announced} bytes, its header gives ${length}`);
   return length === 0 ? new Uint8Array(0) : compressors.SNAPPY!(bytes, length);
 }
 
-/** As a stream: in one piece, the decoder fills up a frame that is too short with zeros. */
+/** As a stream: given a whole buffer, the decoder fills up a frame that is too short with zeros. */
 function zstd(bytes: Uint8Array, length: number): Uint8Array {
   const output = new Uint8Array(length);
   let filled = 0;
   const stream = new ZstdStream((part) => {
-    if (part.length > length - filled) throw new Error('it decompresses to more bytes than its header says');
+    if (part.length > length - filled) throw new Error('it decompresses to more bytes than its header gives');
     output.set(part, filled);
     filled += part.length;
   });
@@ -104,7 +104,7 @@ function lz4Block(bytes: Uint8Array, length: number): Uint8Array {
     return total;
   };
   const room = (wanted: number): void => {
-    if (wanted > length - filled) throw new Error('it decompresses to more bytes than its header says');
+    if (wanted > length - filled) throw new Error('it decompresses to more bytes than its header gives');
   };
   while (cursor.remaining > 0) {
     const token = cursor.unsigned(1);

@@ -21,7 +21,7 @@ const typeNames = [
 const textConversions = [0, 4];
 const textLogicalTypes = ['field_1', 'field_4'];
 
-/** The part of a column that lies in one row group. */
+/** The part of a column in one row group. */
 export interface ColumnChunk {
   /** Where its pages start in the file, and their bytes. */
   readonly start: number;
@@ -49,8 +49,8 @@ export interface TextColumnOptions {
 /**
  * Reads the footer of a Parquet file and checks the column `key` against it: row groups add up to the rows of
  * the file, each column chunk has a value for each row of its group, and chunks lie inside the file without
- * overlapping. Throws an Error that says what does not fit, or `MTL_DATA_CORPUS` for a column that is missing
- * or is not one of texts.
+ * overlapping. Throws an Error that describes what does not match, or `MTL_DATA_CORPUS` for a column that is
+ * missing or is not one of texts.
  */
 export function openTextColumn(options: TextColumnOptions): TextColumn {
   const { path, key } = options;
@@ -72,7 +72,7 @@ export function openTextColumn(options: TextColumnOptions): TextColumn {
     }
   });
   const total = chunks.reduce((sum, { numValues }) => sum + numValues, 0);
-  if (total !== numRows) throw new Error(`it says ${numRows} rows, its row groups have ${total}`);
+  if (total !== numRows) throw new Error(`its footer gives ${numRows} rows, its row groups have ${total}`);
   checkDisjoint(chunks);
   return { optional: column.optional, chunks, numRows };
 }
@@ -109,7 +109,7 @@ function topLevelColumns(schema: readonly ThriftStruct[]): TopLevelColumn[] {
   let next = 0;
   const leavesBelow = (): number => {
     const element = schema[next++];
-    if (element === undefined) throw new Error('its schema is cut off');
+    if (element === undefined) throw new Error('its schema is truncated');
     const children = countField(element.field_5 ?? 0, 'number of children');
     if (children === 0) return 1;
     let leaves = 0;
@@ -185,7 +185,7 @@ function columnChunk(options: {
   const start = countField(data.field_11 ?? 0, 'dictionary page offset') || dataStart;
   const length = countField(data.field_7, 'compressed size');
   if (start < magic.length || start > dataStart || start + length > footerStart) {
-    throw new Error(`its column lies at bytes ${start} to ${start + length} of ${footerStart}`);
+    throw new Error(`its column is at bytes ${start} to ${start + length} of ${footerStart}`);
   }
   return { start, length, codec, numValues };
 }

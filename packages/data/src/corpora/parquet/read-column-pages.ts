@@ -22,7 +22,7 @@ export interface TextPage extends ByteRanges {
 
 /**
  * Decodes a column chunk page by page, with memory for one page and the dictionary. Its pages must fill the
- * chunk exactly and hold `numValues` values together. Throws an Error that says what does not fit.
+ * chunk exactly and hold `numValues` values together. Throws an Error that describes what does not match.
  */
 export function* readColumnPages(options: {
   readonly descriptor: number;
@@ -56,14 +56,14 @@ export function* readColumnPages(options: {
     const settings = structField(isV2 ? header.field_8 : header.field_5, 'data page header');
     const count = pageValues(settings);
     if (count > chunk.numValues - numValues) {
-      throw new Error(`its pages have more values than the ${chunk.numValues} that the footer says`);
+      throw new Error(`its pages have more values than the ${chunk.numValues} that the footer gives`);
     }
     numValues += count;
     const page = { bytes, codec, length, numValues: count, settings, isV2, optional, dictionary };
     yield { ...decodePage(page), end: position };
   }
   if (numValues !== chunk.numValues) {
-    throw new Error(`its pages have ${numValues} values, the footer says ${chunk.numValues}`);
+    throw new Error(`its pages have ${numValues} values, the footer gives ${chunk.numValues}`);
   }
 }
 

@@ -36,7 +36,7 @@ describe('readTextColumn', () => {
     expect(() => textsOf(path)).toThrow(corpusError(/row 1 of column "text" is null/));
   });
 
-  it('says what a column holds that is not one of texts, and which there are', () => {
+  it('reports the type of a column that is not one of texts, and which there are', () => {
     const path = fileURLToPath(new URL('plain.parquet', fixtures));
     expect(() => textsOf(path, 'id')).toThrow(corpusError(/column "id" is INT32/));
     expect(() => textsOf(path, 'nested')).toThrow(corpusError(/column "nested" is a struct/));
@@ -87,7 +87,7 @@ describe('readTextColumn', () => {
 
 /**
  * Bytes of a file changed, one at a time. Texts without a checksum may change; the number of documents may
- * not, unless an error says why. (`npm run fuzz` tries many more.)
+ * not, unless an error explains why. (`npm run fuzz` tries many more.)
  */
 describe('a damaged file', () => {
   const flips = [0x01, 0x80, 0xff];
@@ -117,7 +117,7 @@ describe('a damaged file', () => {
       const bytes = Uint8Array.from(valid);
       bytes[at]! ^= flips[at % flips.length]!;
       try {
-        // a header that no longer says that there is a checksum
+        // a header that no longer announces a checksum
         expect(readBytes(bytes)).toHaveLength(expected.length);
       } catch (error) {
         if (!MtlError.isInstance(error)) throw error;
@@ -127,7 +127,7 @@ describe('a damaged file', () => {
     expect(refused).toBeGreaterThan(50);
   });
 
-  it('that is cut off anywhere is refused', () => {
+  it('that is truncated anywhere is refused', () => {
     const valid = readFileSync(new URL('snappy.parquet', fixtures));
     for (let length = 0; length < valid.length; length += 113) {
       expect(() => readBytes(valid.subarray(0, length))).toThrow(corpusError(/not a readable Parquet file/));

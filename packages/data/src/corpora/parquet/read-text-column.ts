@@ -17,8 +17,8 @@ export interface ColumnText {
 }
 
 /**
- * The texts of a column in order, with memory for one page and a dictionary. What the footer says of rows and
- * values must be what the pages hold: a damaged file gives an error, never fewer texts. Throws
+ * The texts of a column in order, with memory for one page and a dictionary. What the footer gives of rows
+ * and values must be what the pages hold: a damaged file gives an error, never fewer texts. Throws
  * `MTL_DATA_CORPUS` with the row or row group.
  */
 export function* readTextColumn(options: {

@@ -1,6 +1,6 @@
 import type { RandomState } from '../../random/random-state.js';
 import type { CorpusSentences } from './corpus-sentences.js';
-import { drawUntilExchanged, exchangeWord } from './exchange-word.js';
+import { drawUntilReplaced, replaceWord } from './replace-word.js';
 
 const mnliColumns = [
   'index',
@@ -18,7 +18,7 @@ const mnliColumns = [
 // One sentence says too little of what a work is about; three of each do not fit into 128 tokens.
 const sentencesOfText = 2;
 const mnliLabels = ['entailment', 'neutral', 'contradiction'] as const;
-const wordsExchanged = 3;
+const wordsReplaced = 3;
 
 /** A file of QQP: is the second sentence the next one of the same work (1), or of another work (0)? */
 export function corpusQqp(options: {
@@ -42,7 +42,7 @@ export function corpusQqp(options: {
 
 /**
  * A file of MNLI: two sentences, and two that follow them (entailment), or of one of the works least like
- * theirs (neutral), or that follow them, with three words exchanged for words that the work does not use
+ * theirs (neutral), or that follow them, with three words replaced by words that the work does not use
  * (contradiction). Parses are left empty. Throws `MTL_DATA_TOO_FEW_DOCUMENTS` where works use too much the
  * same words.
  */
@@ -57,14 +57,14 @@ export function corpusMnli(options: {
   const rows = [[...mnliColumns, ...(withLabels ? ['label1', 'gold_label'] : [])].join('\t')];
   for (let i = 0; i < count; i++) {
     const label = mnliLabels[random.randint(0, mnliLabels.length)]!;
-    const texts = drawUntilExchanged(() => drawPair({ sentences, random, label }));
+    const texts = drawUntilReplaced(() => drawPair({ sentences, random, label }));
     const names = [i, i, `${i}${label[0]}`, genre, '', '', '', ''];
     rows.push([...names, ...texts, ...(withLabels ? [label, label] : [])].join('\t'));
   }
   return `${rows.join('\n')}\n`;
 }
 
-/** Two texts of MNLI; undefined where the second one has too few words to exchange. */
+/** Two texts of MNLI; undefined where the second one has too few words to replace. */
 function drawPair(options: {
   readonly sentences: CorpusSentences;
   readonly random: RandomState;
@@ -79,10 +79,10 @@ function drawPair(options: {
   }
   let text = sentences.textAt({ ...place, sentence: place.sentence + sentencesOfText }, sentencesOfText);
   if (label === 'entailment') return [first, text];
-  for (let i = 0; i < wordsExchanged; i++) {
-    const exchanged = exchangeWord({ text, place, sentences, random });
-    if (exchanged === undefined) return undefined;
-    text = exchanged.text;
+  for (let i = 0; i < wordsReplaced; i++) {
+    const replaced = replaceWord({ text, place, sentences, random });
+    if (replaced === undefined) return undefined;
+    text = replaced.text;
   }
   return [first, text];
 }

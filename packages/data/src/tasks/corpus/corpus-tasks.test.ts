@@ -137,7 +137,7 @@ describe('writeCorpusTasks', () => {
     for (const { context } of unanswerable) expect(works[place(context).work]).toContain(context);
   });
 
-  it('exchanges words of SQuAD for equally common ones, neither very common nor very rare', () => {
+  it('replaces words of SQuAD by equally common ones, neither very common nor very rare', () => {
     const random = new RandomState(3);
     const sentences = new CorpusSentences({ works: splitWorks(works, 80), random });
     const file = join(directory, 'squad.json');
@@ -153,12 +153,12 @@ describe('writeCorpusTasks', () => {
     }
   });
 
-  it('refuses works in which no word can be exchanged', () => {
+  it('refuses works in which no word can be replaced', () => {
     const documents = works.map((text) => text.replaceAll(/q[a-z]{3}/g, 'word'));
     expect(() => writeCorpusTasks({ ...settings, documents, directory })).toThrow(
       expect.objectContaining({
         code: 'MTL_DATA_TOO_FEW_DOCUMENTS',
-        message: expect.stringContaining('exchanged'),
+        message: expect.stringContaining('replaced'),
       }),
     );
   });

@@ -36,7 +36,7 @@ const decode = <Value>(bytes: Uint8Array): Value => JSON.parse(new TextDecoder()
 /**
  * The launchers of several hosts, connected through a store of their own at --master-addr and --master-port
  * that lasts as long as the job. Its heartbeats notice a launcher that is gone or a host that is lost, which
- * ends the job: nobody could start its processes again.
+ * ends the job, since no launcher could start its processes again.
  */
 export class ConnectedHosts implements JobHosts {
   readonly #nodeRank: number;
@@ -233,8 +233,8 @@ async function findStore({ deadline, signal, ...options }: FindOptions): Promise
 function missingHost(cause: MtlError): CommunicationError {
   return new CommunicationError('MTL_TIMEOUT', `host 0 never came: ${cause.message}`, {
     remedy:
-      'see what mtl run says on host 0; --master-addr, --master-port and MTL_JOB_SECRET must be the same on all hosts, ' +
-      'and --join-timeout as long as hosts may take to come',
+      'see the output of mtl run on host 0; --master-addr, --master-port and MTL_JOB_SECRET must be the same on all hosts, ' +
+      'and --join-timeout at least as long as hosts take to start',
     cause,
   });
 }

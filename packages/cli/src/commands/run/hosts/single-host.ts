@@ -3,7 +3,7 @@ import type { HostReport } from '../reports/host-report.js';
 import type { Verdict } from '../reports/verdict.js';
 import type { JobHosts, Judge, RankFailure } from './job-hosts.js';
 
-/** A job on one host: there is nobody to agree with. */
+/** A job on one host: there is no other launcher to agree with. */
 export class SingleHost implements JobHosts {
   #tell: (failure: RankFailure) => void = () => {};
 

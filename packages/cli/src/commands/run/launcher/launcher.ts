@@ -199,7 +199,7 @@ function lostHost(error: unknown): unknown {
     return error;
   return new CommunicationError('MTL_HOST_LOST', error.message, {
     remedy:
-      'see what mtl run says there; start it again on all hosts, and the program goes on from its checkpoint',
+      'see the output of mtl run there; start it again on all hosts, and the program goes on from its checkpoint',
     details: { host: error.details.rank },
     cause: error,
   });

@@ -5,15 +5,15 @@ import { FinalError } from './final-error.js';
 afterEach(() => vi.useRealTimers());
 
 function listen(): { readonly words: FinalError; readonly shown: () => string } {
-  const pieces: Buffer[] = [];
-  const words = new FinalError((lines) => void pieces.push(lines));
-  return { words, shown: () => Buffer.concat(pieces).toString('latin1') };
+  const chunks: Buffer[] = [];
+  const words = new FinalError((lines) => void chunks.push(lines));
+  return { words, shown: () => Buffer.concat(chunks).toString('latin1') };
 }
 
 const error = 'error[MTL_FLAG]: no flag --x; expected --y\n  remedy: --help\n';
 
 describe('FinalError', () => {
-  it('holds back the error at the end, in whatever pieces it comes', () => {
+  it('holds back the error at the end, in whatever chunks it comes', () => {
     for (const size of [1, 7, 1000]) {
       const { words, shown } = listen();
       const text = Buffer.from(`a line\n${error.trimEnd()}`);

@@ -8,7 +8,7 @@ const failureOf = (error: string, onlyRanks: readonly number[]): string =>
   formatError(jobFailure({ ...verdict, input: { error, onlyRanks } }, 0));
 
 describe('jobFailure', () => {
-  it('says wrong input as the ranks did', () => {
+  it('reports wrong input as the ranks did', () => {
     for (const error of [
       'error[MTL_FLAG]: no flag --x; expected --y\n  remedy: --help',
       'error[MTL_FLAG]: two lines\n  of it',

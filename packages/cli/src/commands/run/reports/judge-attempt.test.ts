@@ -50,7 +50,7 @@ describe('judgeAttempt', () => {
     });
   });
 
-  it('names the first failure of the host that told of it first when nobody names one', () => {
+  it('names the first failure of the host that reported it first when no rank names one', () => {
     const reports = [
       report([ended(0, { status: 5 }), ended(1)], 0),
       report([ended(2), ended(3, { status: 7 })], 3),
@@ -119,7 +119,7 @@ describe('judgeAttempt', () => {
     expect(judge(signalled)).toMatchObject({ next: 'fail', exitCode: 1 });
   });
 
-  it('says what the others saw of a rank that was ended by the launcher', () => {
+  it('reports what the others saw of a rank that was ended by the launcher', () => {
     const reports = [report([survivor(0), { ...killed(1), wasSignalled: true }], 0)];
     expect(judge(reports, { reported: naming(1) }).message).toBe('rank 1 failed: rank 1 died');
   });

@@ -56,7 +56,7 @@ function inputOf({ error }: RankExit, ends: readonly RankExit[]): WrongInput {
 
 /**
  * A rank that was given wrong input; else one whose values were not finite; else the one that the others
- * name, and where none is named or it only saw others fail itself, one that failed by itself; else the
+ * name, and where none is named or it only saw others fail itself, one that failed on its own; else the
  * first.
  */
 function blamed(
@@ -78,7 +78,7 @@ function blamed(
 
 function messageOf(end: RankExit, reported: MtlError | undefined): string {
   const names = reported?.details.rank === end.rank;
-  // ended by us, or as if all were well: what the others saw says more
+  // ended by us, or as if all were well: the reports of the others are more precise
   const sawMore = names && (end.status === 0 || (end.wasSignalled && end.signal !== null));
   return sawMore ? `rank ${end.rank} failed: ${reported.message}` : formatRankExit(end);
 }

@@ -2,7 +2,7 @@ const lineFeed = 0x0a;
 const maximumBytes = 1 << 20;
 
 /**
- * Cuts what a process writes into whole lines with a prefix, so that those of several processes never mix.
+ * Splits what a process writes into whole lines with a prefix, so that those of several processes never mix.
  */
 export class LinePrefixer {
   readonly #prefix: Buffer;

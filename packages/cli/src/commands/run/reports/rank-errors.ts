@@ -6,7 +6,7 @@ import { wrongInputStatus } from './wrong-input-status.js';
 
 /**
  * Shows the errors that the ranks of an attempt end with, those that are the same once. Wrong input, which
- * all ranks of a program find, and what a rank says only because another failed wait for the verdict.
+ * all ranks of a program find, and what a rank prints only because another failed wait for the verdict.
  */
 export class RankErrors {
   readonly #show: (lines: Buffer) => void;
@@ -23,7 +23,7 @@ export class RankErrors {
     else this.#showOnce(end);
   }
 
-  /** What waited, less what the launcher says itself at the end of the job. */
+  /** What waited, without the error that the launcher prints at the end of the job. */
   settle({ input }: Pick<Verdict, 'input'>): void {
     for (const end of this.#waiting) {
       const isSaid = input !== undefined && (end.error === input.error || blamesAnotherRank(end));

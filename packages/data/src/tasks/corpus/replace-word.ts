@@ -2,32 +2,32 @@ import { DataError } from '@mtl/errors';
 import type { RandomState } from '../../random/random-state.js';
 import type { CorpusPlace, CorpusSentences } from './corpus-sentences.js';
 
-// Commoner words say nothing of what a text is about; rarer ones fall into pieces in a small vocabulary,
+// Commoner words say nothing of what a text is about; rarer ones become several tokens in a small vocabulary,
 // which would tell them apart without any knowledge of what they mean.
 const ranks = { first: 150, behind: 2500 };
-// How far apart in rank the word that goes and the one that comes may be: the rarer is not the answer.
+// How far apart in rank the old word and the new one may be: the rarer is not the answer.
 // Tenths: their bounds are exact.
 const equallyCommon = { least: 7, most: 14 };
-// Texts without a word to exchange are rare in prose. So many in a row: there is none.
+// Texts without a word to replace are rare in prose. So many in a row: there is none.
 const mostAttempts = 1000;
 
-/** A text in which a word was exchanged, and where the new one stands (UTF-16 units). */
-export interface ExchangedWord {
+/** A text in which a word was replaced, and the position of the new one (UTF-16 units). */
+export interface ReplacedWord {
   readonly text: string;
   readonly word: string;
   readonly start: number;
 }
 
 /**
- * Exchanges a word of a work's text for one about as common, which the whole work does not use and one of the
- * works least like it does. Undefined where no word can be exchanged.
+ * Replaces a word of a work's text by one about as common, which the whole work does not use and one of the
+ * works least like it does. Undefined where no word can be replaced.
  */
-export function exchangeWord(options: {
+export function replaceWord(options: {
   readonly text: string;
   readonly place: CorpusPlace;
   readonly sentences: CorpusSentences;
   readonly random: RandomState;
-}): ExchangedWord | undefined {
+}): ReplacedWord | undefined {
   const { text, place, sentences, random } = options;
   const { words } = sentences;
   // Words of lower case that are not first: how a word is written does not give it away.
@@ -46,14 +46,14 @@ export function exchangeWord(options: {
 /**
  * What a function gives that gives undefined where a draw was in vain. Throws `MTL_DATA_TOO_FEW_DOCUMENTS`.
  */
-export function drawUntilExchanged<Drawn>(draw: () => Drawn | undefined): Drawn {
+export function drawUntilReplaced<Drawn>(draw: () => Drawn | undefined): Drawn {
   for (let attempt = 0; attempt < mostAttempts; attempt++) {
     const drawn = draw();
     if (drawn !== undefined) return drawn;
   }
   throw new DataError(
     'MTL_DATA_TOO_FEW_DOCUMENTS',
-    `in ${mostAttempts} texts no word could be exchanged for an equally common one of another work`,
+    `in ${mostAttempts} texts no word could be replaced by an equally common one of another work`,
     {
       expected: `works that use different words among the ${ranks.first + 1}th to ${ranks.behind}th commonest`,
       remedy: 'pass works on different subjects, or more of them',

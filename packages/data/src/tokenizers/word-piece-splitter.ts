@@ -1,6 +1,6 @@
 import type { TokenizerJson } from './check-tokenizer-json.js';
 
-/** A piece of a word: its token, and the code points of the word that it stands for. */
+/** A piece of a word: its token, and the code points of the word that it represents. */
 export interface WordPiece {
   readonly token: string;
   readonly from: number;
@@ -8,13 +8,13 @@ export interface WordPiece {
 }
 
 /**
- * Cuts words as BERT's WordPiece does (Wu 2016): the longest token from the front, again and again; one
- * unknown token for a word that cannot be cut or is too long. Linear in the length of a word, times that of
+ * Splits words as BERT's WordPiece does (Wu 2016): the longest token from the front, again and again; one
+ * unknown token for a word that cannot be split or is too long. Linear in the length of a word, times that of
  * the longest token.
  *
  * @param tokens those of the model; added tokens are none
  */
-export function wordPieceCutter(
+export function wordPieceSplitter(
   model: TokenizerJson['model'],
   tokens: { has(token: string): boolean; keys(): Iterable<string> },
 ): (word: string) => WordPiece[] {
