@@ -36,12 +36,12 @@ function succeeds(command, args) {
 }
 
 /** Runs a step; its output is shown only when it fails (or always, with MTL_VERBOSE). */
-function step(name, command, args) {
+function step(name, command, args, variables = {}) {
   const started = Date.now();
   const verbose = process.env.MTL_VERBOSE !== undefined;
   const result = spawnSync(command, args, {
     cwd: root,
-    env: toolEnvironment(),
+    env: { ...toolEnvironment(), ...variables },
     encoding: 'utf8',
     maxBuffer: 1 << 28,
     stdio: verbose ? 'inherit' : ['ignore', 'pipe', 'pipe'],
@@ -132,8 +132,11 @@ export function ensurePackages() {
   writeFileSync(stamp, hash);
 }
 
-/** Brings the checkout to where the turbo tasks have run. */
-export function bootstrap(tasks = ['build', 'build:native'], filters = []) {
+/**
+ * Brings the checkout to where the turbo tasks have run. Builds are without declarations, which only packed
+ * packages need, unless asked for.
+ */
+export function bootstrap(tasks = ['build', 'build:native'], filters = [], { declarations = false } = {}) {
   checkNode();
   ensureSystemPackages();
   ensurePackages();
@@ -142,7 +145,9 @@ export function bootstrap(tasks = ['build', 'build:native'], filters = []) {
     console.log('compiling the native kernels, once: a minute or more, by the number of cores');
   }
   const selection = filters.map((filter) => `--filter=${filter}...`);
-  step(tasks.join(' and '), 'turbo', ['run', ...tasks, ...selection, '--output-logs=errors-only']);
+  step(tasks.join(' and '), 'turbo', ['run', ...tasks, ...selection, '--output-logs=errors-only'], {
+    MTL_DECLARATIONS: declarations ? '1' : '0',
+  });
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {

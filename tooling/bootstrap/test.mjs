@@ -52,8 +52,8 @@ for (const file of [...reports, ...noteFiles]) rmSync(file, { force: true });
 
 ensurePackages();
 const haveChecksPassed = runChecks(['lint', 'boundaries']);
-bootstrap(['build', 'build:native']);
 const areAll = process.argv.includes('--all');
+bootstrap(['build', 'build:native'], [], { declarations: areAll }); // packed packages are tested with theirs
 const env = { ...toolEnvironment(), MTL_TEST_BUILDS: '1', MTL_TEST_SUITES: areAll ? 'all' : 'fast' };
 const turbo = (...args) =>
   spawnSync('turbo', ['run', '--continue', '--output-logs=new-only', ...args], {

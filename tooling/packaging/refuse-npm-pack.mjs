@@ -1,18 +1,27 @@
 #!/usr/bin/env node
 /**
- * The prepack script of every published package: npm would pack what is written for pnpm, `workspace:*`
- * instead of versions and exports that name sources, and the tarball could not be installed.
+ * The prepack script of every published package. It refuses npm, which would pack what is written for pnpm,
+ * `workspace:*` instead of versions and exports that name sources: the tarball could not be installed. It
+ * also refuses a package that was built without its declarations.
  */
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { basename } from 'node:path';
+
+const { name, publishConfig } = JSON.parse(readFileSync('package.json', 'utf8'));
+
+function refuse(problem, remedy) {
+  console.error(`error[MTL_PACK]: ${problem}\n  remedy: ${remedy}`);
+  process.exit(2);
+}
 
 // the program that runs this script; npm takes its user agent from the environment, where pnpm may have left
 // its own
 if (basename(process.env.npm_execpath ?? '').startsWith('npm')) {
-  const { name } = JSON.parse(readFileSync('package.json', 'utf8'));
-  console.error(
-    `error[MTL_PACK]: npm leaves "workspace:*" and the sources' exports in the package.json of ${name}, which cannot be installed\n` +
-      '  remedy: npx pnpm pack (or npx pnpm publish), which replaces them',
+  refuse(
+    `npm leaves "workspace:*" and the sources' exports in the package.json of ${name}, which cannot be installed`,
+    'npx pnpm pack (or npx pnpm publish), which replaces them',
   );
-  process.exit(2);
+}
+for (const { types } of Object.values(publishConfig.exports)) {
+  if (types !== undefined && !existsSync(types)) refuse(`${name} is built without ${types}`, 'npm run build');
 }

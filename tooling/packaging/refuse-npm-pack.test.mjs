@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { afterAll, describe, expect, it } from 'vitest';
+import { testFolder } from '../processes/test-folder.mjs';
 import { publishedPackages, root, run } from './packed-packages.mjs';
 
 const script = 'node ../../tooling/packaging/refuse-npm-pack.mjs';
@@ -27,5 +28,30 @@ describe('npm pack', () => {
     expect(output).toContain('remedy: npx pnpm pack');
     expect(status).not.toBe(0);
     expect(stdout).not.toContain('.tgz');
+  });
+});
+
+describe('a package without declarations', () => {
+  const folder = testFolder('prepack');
+  afterAll(() => folder.remove());
+  const prepack = () =>
+    run(process.execPath, [join(root, 'tooling/packaging/refuse-npm-pack.mjs')], {
+      cwd: folder.path,
+      env: { npm_execpath: '/bin/pnpm.cjs' },
+    });
+
+  it('is not packed', () => {
+    const exports = {
+      '.': { types: './dist/index.d.ts', default: './dist/index.js' },
+      './data': './data.json',
+    };
+    folder.write('package.json', JSON.stringify({ name: '@mtl/example', publishConfig: { exports } }));
+    const { status, output } = prepack();
+    expect(output).toBe(
+      'error[MTL_PACK]: @mtl/example is built without ./dist/index.d.ts\n  remedy: npm run build\n',
+    );
+    expect(status).toBe(2);
+    folder.write('dist/index.d.ts', '');
+    expect(prepack()).toEqual({ status: 0, stdout: '', output: '' });
   });
 });
