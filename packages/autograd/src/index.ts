@@ -28,7 +28,6 @@ export { reshape } from './operations/reshape.js';
 export { tanh } from './operations/tanh.js';
 export {
   type Initialization,
-  type MeshAxis,
   Parameter,
   type ParameterOptions,
   type Slice,

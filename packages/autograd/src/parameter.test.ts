@@ -14,6 +14,19 @@ function valuesOf(parameter: Parameter, seed: number): number[] {
 }
 
 describe('Parameter', () => {
+  it('is replicated over every axis that it is not sharded over', () => {
+    const options = { name: 'w', globalShape: [8, 3], initialization: normal } as const;
+    const axesOf = (parameter: Parameter): string[] =>
+      (['tp', 'cp', 'dp', 'pp'] as const).filter((axis) => parameter.isReplicatedOver(axis));
+    const slices = [
+      { start: 0, end: 4 },
+      { start: 0, end: 3 },
+    ];
+    expect(axesOf(new Parameter(options))).toEqual(['tp', 'cp', 'dp']);
+    expect(axesOf(new Parameter({ ...options, slices }))).toEqual(['cp', 'dp']);
+    expect(axesOf(new Parameter({ ...options, slices, shardedOver: ['tp'] }))).toEqual(['cp', 'dp', 'pp']);
+  });
+
   it('has the shape of its slices and counts as decaying when it is a matrix', () => {
     const slices: Slice[] = [
       { start: 2, end: 4 },

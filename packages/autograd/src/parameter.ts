@@ -1,8 +1,6 @@
+import type { MeshAxis } from '@mtl/comm';
 import { UsageError } from '@mtl/errors';
 import { sizeOf, type Tensor } from '@mtl/kernels';
-
-/** Axes of the process mesh (see @mtl/comm). */
-export type MeshAxis = 'tp' | 'cp' | 'dp' | 'pp';
 
 /** What this process holds of one dimension: [start, end) of the global size. */
 export interface Slice {
@@ -24,10 +22,12 @@ export interface ParameterOptions {
   /** What this process holds, per dimension; default: everything. */
   readonly slices?: readonly Slice[];
   /**
-   * Mesh axes along which other processes hold the same values: they count once in the gradient norm. Along
-   * pp only the first and the last stage do (a tied embedding).
+   * Mesh axes along which processes hold different slices, or, along pp, different parameters. Along every
+   * other axis of the mesh the parameter is replicated: it counts once in the gradient norm, and one process
+   * saves it. Along pp only the first and the last stage hold a replicated parameter (a tied embedding).
+   * Default: pp, and tp where `slices` is not the whole tensor.
    */
-  readonly replicatedOver?: readonly MeshAxis[];
+  readonly shardedOver?: readonly MeshAxis[];
   /**
    * Mesh axes along which each process computes only its part of the main gradient (layer norms under
    * sequence parallelism): the parts must be summed over these axes before the step. Default: none. Data
@@ -50,7 +50,7 @@ export class Parameter {
   readonly slices: readonly Slice[];
   readonly shape: readonly number[];
   readonly size: number;
-  readonly replicatedOver: readonly MeshAxis[];
+  readonly shardedOver: readonly MeshAxis[];
   readonly partialOver: readonly MeshAxis[];
   readonly initialization: Initialization;
   readonly decays: boolean;
@@ -65,7 +65,8 @@ export class Parameter {
     this.slices = options.slices ?? options.globalShape.map((size) => ({ start: 0, end: size }));
     this.shape = this.slices.map(({ start, end }) => end - start);
     this.size = sizeOf(this.shape);
-    this.replicatedOver = options.replicatedOver ?? ['dp'];
+    const isWhole = this.size === sizeOf(this.globalShape);
+    this.shardedOver = options.shardedOver ?? (isWhole ? ['pp'] : ['tp', 'pp']);
     this.partialOver = options.partialOver ?? [];
     this.initialization = options.initialization;
     if (!['normal', 'zeros', 'ones'].includes(options.initialization?.kind)) {
@@ -78,6 +79,13 @@ export class Parameter {
       );
     }
     this.decays = options.decays ?? options.globalShape.length > 1;
+  }
+
+  /**
+   * Whether processes along an axis of the mesh hold the same values (see `ParameterOptions.shardedOver`).
+   */
+  isReplicatedOver(axis: MeshAxis): boolean {
+    return !this.shardedOver.includes(axis);
   }
 
   /** Values in the compute dtype, of `shape`; waits for values that are still on their way (`deferData`). */

@@ -66,7 +66,7 @@ function groupFromTheEnd(parameters: readonly Parameter[], size: number): Parame
   const groups: Parameter[][] = [];
   let filled = Number.POSITIVE_INFINITY;
   for (const parameter of parameters.toReversed()) {
-    const hasCopy = parameter.replicatedOver.includes('pp');
+    const hasCopy = parameter.isReplicatedOver('pp');
     if (filled >= size || hasCopy) {
       groups.unshift([]);
       filled = 0;

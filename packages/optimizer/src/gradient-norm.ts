@@ -62,9 +62,10 @@ function countedRuns({ slices, ranges }: ParameterBuffers, groups: ParallelGroup
   });
 }
 
-function countsHere({ replicatedOver }: Parameter, groups: ParallelGroups): boolean {
+function countsHere(parameter: Parameter, groups: ParallelGroups): boolean {
   // along dp the slices see to it
   return meshAxes.every(
-    (axis) => axis === 'dp' || !replicatedOver.includes(axis) || (copiesAlong(groups, axis)?.rank ?? 0) === 0,
+    (axis) =>
+      axis === 'dp' || !parameter.isReplicatedOver(axis) || (copiesAlong(groups, axis)?.rank ?? 0) === 0,
   );
 }

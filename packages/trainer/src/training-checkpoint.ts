@@ -127,7 +127,7 @@ function replicaNumbers({ buffers, groups }: AdamwOptimizer): ReadonlyMap<Parame
       let replica = distributed ? 0 : (rank - turn + size) % size;
       let scale = distributed ? 1 : size;
       for (const axis of meshAxes) {
-        if (axis === 'dp' || !parameter.replicatedOver.includes(axis)) continue;
+        if (axis === 'dp' || !parameter.isReplicatedOver(axis)) continue;
         const copies = copiesAlong(groups, axis);
         replica += (copies?.rank ?? 0) * scale;
         scale *= copies?.size ?? 1;

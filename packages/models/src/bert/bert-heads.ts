@@ -42,6 +42,7 @@ export class MaskedLanguageHead {
       name: 'output_layer.bias',
       globalShape: [vocabulary],
       slices: [sliceOfRank(tensorParallel, { size: vocabulary, what: 'entries of the padded vocabulary' })],
+      shardedOver: ['tp', 'pp'],
       initialization: { kind: 'zeros' },
     });
     this.parameters = [

@@ -8,10 +8,7 @@ import { isSharded, type TensorParallel } from '@mtl/tensor-parallel';
  */
 export function replicationOverTensorParallel(
   tensorParallel: TensorParallel | undefined,
-): Pick<ParameterOptions, 'replicatedOver' | 'partialOver'> {
-  if (!isSharded(tensorParallel)) return {};
-  return {
-    replicatedOver: ['dp', 'tp'],
-    ...(tensorParallel.sequenceParallel ? { partialOver: ['tp'] } : {}),
-  };
+): Pick<ParameterOptions, 'shardedOver' | 'partialOver'> {
+  const isPartial = isSharded(tensorParallel) && tensorParallel.sequenceParallel;
+  return { shardedOver: ['pp'], partialOver: isPartial ? ['tp'] : [] };
 }

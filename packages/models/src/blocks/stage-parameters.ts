@@ -20,8 +20,8 @@ export interface VocabularyTableOptions extends Sharding {
  * Options of a parameter with two copies, each used for one of two purposes: it counts once, and gradients
  * are partial sums.
  */
-const onFirstAndLastRank: Pick<ParameterOptions, 'replicatedOver' | 'partialOver'> = {
-  replicatedOver: ['dp', 'pp'],
+const onFirstAndLastRank: Pick<ParameterOptions, 'shardedOver' | 'partialOver'> = {
+  shardedOver: ['tp'],
   partialOver: ['pp'],
 };
 
@@ -44,7 +44,7 @@ export function vocabularyTable(options: VocabularyTableOptions): Parameter {
       { start: 0, end: model.hiddenSize },
     ],
     initialization: { kind: 'normal', standardDeviation: model.initMethodStd },
-    ...(isOnFirstAndLastRank ? onFirstAndLastRank : {}),
+    ...(isOnFirstAndLastRank ? onFirstAndLastRank : { shardedOver: ['tp', 'pp'] }),
   });
 }
 

@@ -229,6 +229,7 @@ export class TransformerBlock {
         name: `${name}.weight`,
         globalShape: [...outputs, hiddenSize],
         slices: [...slices, { start: 0, end: hiddenSize }],
+        shardedOver: ['tp', 'pp'],
         initialization: { kind: 'normal', standardDeviation },
       }),
       // a bias never decays, whatever its number of dimensions (Megatron's rule)
@@ -236,6 +237,7 @@ export class TransformerBlock {
         name: `${name}.bias`,
         globalShape: outputs,
         slices,
+        shardedOver: ['tp', 'pp'],
         initialization: { kind: 'zeros' },
         decays: false,
       }),
@@ -266,6 +268,7 @@ export class TransformerBlock {
           { start: 0, end: hiddenSize },
           { start: own.start * groupSize, end: own.end * groupSize },
         ],
+        shardedOver: ['tp', 'pp'],
         initialization: { kind: 'normal', standardDeviation },
       }),
       bias: this.#vector(`${part}.bias`, 'zeros'),

@@ -54,8 +54,8 @@ describe('buildGptStages', () => {
     const [first, second] = [build([0, 1], 0), build([0, 1], 1)];
     for (const { parameters } of [first, second]) {
       const copies = parameters.filter(({ name }) => name === words);
-      expect(copies.map(({ replicatedOver, partialOver }) => [replicatedOver, partialOver])).toEqual([
-        [['dp', 'pp'], ['pp']],
+      expect(copies.map(({ shardedOver, partialOver }) => [shardedOver, partialOver])).toEqual([
+        [['tp'], ['pp']],
       ]);
     }
     // the last thing that forward uses, so that its gradient is the first to be ready

@@ -32,7 +32,7 @@ function stageOf(model: Partial<GptModelConfiguration>, tensorParallel: TensorPa
 describe('refuses a GPT stage that cannot be sharded evenly, with the nearest sizes that can', () => {
   const refusal = (message: string, expected: string) =>
     expect.objectContaining({ code: 'MTL_TENSOR_PARALLEL_SIZE', message, expected });
-  const over4 = (what: string): string => `${what} cannot be cut evenly over 4 tensor-parallel processes`;
+  const over4 = (what: string): string => `${what} cannot be divided evenly over 4 tensor-parallel processes`;
 
   it.each([
     [{ hiddenSize: 30, numAttentionHeads: 6 }, '6 attention heads', '3 or 6 processes, or 4 or 8'],
@@ -70,11 +70,11 @@ describe('what a rank holds', () => {
       const own = ranks.map((parameters) => parameters[index]!);
       expect(own.every(({ name }) => name === parameter.name)).toBe(true);
       const held = own.reduce((sum, shard) => sum + shard.size, 0);
-      const isCopied = own[0]!.replicatedOver.includes('tp');
+      const isCopied = own[0]!.isReplicatedOver('tp');
       expect(held, parameter.name).toBe(isCopied ? size * parameter.size : parameter.size);
       expect(own[0]!.partialOver).toEqual([]);
     });
-    const copied = ranks[0]!.filter(({ replicatedOver }) => replicatedOver.includes('tp'));
+    const copied = ranks[0]!.filter((parameter) => parameter.isReplicatedOver('tp'));
     // layer norms, row-parallel biases and positions; their gradients are partial sums once the sequence is
     // sharded
     expect(copied.length).toBe(2 * 6 + 2 + 1);

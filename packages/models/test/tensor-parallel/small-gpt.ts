@@ -182,16 +182,14 @@ export function computeStep({ stage, run }: BuiltModel, options: StepOptions): S
   if (options.split === true) stage.backwardWeight({ microBatch: 0 });
   return {
     loss: takeMeanLoss(stage),
-    gradients: stage.parameters.map(
-      ({ name, globalShape, slices, partialOver, replicatedOver, mainGradient }) => ({
-        name,
-        globalShape,
-        slices,
-        isPartial: partialOver.includes('tp'),
-        isReplicated: replicatedOver.includes('tp'),
-        values: mainGradient.read<'float32'>(),
-      }),
-    ),
+    gradients: stage.parameters.map((parameter) => ({
+      name: parameter.name,
+      globalShape: parameter.globalShape,
+      slices: parameter.slices,
+      isPartial: parameter.partialOver.includes('tp'),
+      isReplicated: parameter.isReplicatedOver('tp'),
+      values: parameter.mainGradient.read<'float32'>(),
+    })),
   };
 }
 

@@ -75,12 +75,12 @@ function shardedSteps(world: World, argument: ShardedStepsArgument): ShardedStep
     const first: Slice = sharded
       ? { start: tpRank * rows, end: (tpRank + 1) * rows }
       : { start: 0, end: rows };
-    const replicatedOver: MeshAxis[] = sharded || argument.countTwice ? ['dp'] : ['dp', 'tp'];
+    const shardedOver: MeshAxis[] = sharded || argument.countTwice ? ['tp', 'pp'] : ['pp'];
     return new Parameter({
       name,
       globalShape: shape,
       slices: [first, ...shape.slice(1).map((size) => ({ start: 0, end: size }))],
-      replicatedOver,
+      shardedOver,
       partialOver: sharded || argument.forgetPartial ? [] : ['tp'],
       initialization: { kind: 'normal', standardDeviation: 1 },
     });
