@@ -64,8 +64,4 @@ export {
   runTrainingProgram,
 } from './training/run-training-program.js';
 export { type BuildTrainingOptions, Training } from './training/training.js';
-export {
-  broadcastJson,
-  TrainingProcesses,
-  type TrainingProcessesOptions,
-} from './training/training-processes.js';
+export { TrainingProcesses, type TrainingProcessesOptions } from './training/training-processes.js';

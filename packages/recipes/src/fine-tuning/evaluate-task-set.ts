@@ -1,8 +1,9 @@
 import type { JsonValue } from '@mtl/checkpoint';
+import { broadcastJson } from '@mtl/comm';
 import type { TaskTokenBatch } from '@mtl/data';
 import type { TaskLoss } from '@mtl/models';
 import type { Pipeline } from '@mtl/pipeline';
-import { broadcastJson, type TrainingProcesses } from '../training/training-processes.js';
+import type { TrainingProcesses } from '../training/training-processes.js';
 import { withoutPadding } from './task-batches.js';
 import type { IndexRange, TaskSet } from './task-set.js';
 

@@ -1,3 +1,4 @@
+import { broadcastJson } from '@mtl/comm';
 import { gptModelConfiguration } from '@mtl/configuration';
 import { buildGptDatasets, type SampleDataset } from '@mtl/data';
 import {
@@ -15,7 +16,6 @@ import {
 } from '@mtl/models';
 import { prepareDefaultCorpus } from '../data/default-corpus.js';
 import { sampleText } from '../inference/sample-text.js';
-import { broadcastJson } from '../training/training-processes.js';
 import type { ModelRecipe } from './model-recipe.js';
 import { samplePrompt } from './sample-prompt.js';
 import { stageBatches } from './stage-batches.js';

@@ -1,5 +1,6 @@
 import { constants } from 'node:os';
 import { join } from 'node:path';
+import { broadcastJson } from '@mtl/comm';
 import {
   formatHelp,
   type ModelKind,
@@ -17,7 +18,6 @@ import { endWithoutOutput } from './end-without-output.js';
 import { type JoinedProcesses, joinProcesses } from './join-processes.js';
 import { readLoadedFlags } from './read-loaded-flags.js';
 import { Training } from './training.js';
-import { broadcastJson } from './training-processes.js';
 
 export interface RunTrainingProgramOptions {
   /** The model that the program trains. */

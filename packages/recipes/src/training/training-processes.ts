@@ -1,4 +1,4 @@
-import { createMeshGroups, type MeshCoordinates, ProcessMesh, type World } from '@mtl/comm';
+import { broadcastJson, createMeshGroups, type MeshCoordinates, ProcessMesh, type World } from '@mtl/comm';
 import type { ParallelConfiguration } from '@mtl/configuration';
 import { Tensor } from '@mtl/kernels';
 import type { ParallelGroups } from '@mtl/optimizer';
@@ -83,33 +83,6 @@ export class TrainingProcesses {
     }
     return result as Result;
   }
-}
-
-/** The value of one rank (default 0), which must be JSON or numbers that are not finite, on all members. */
-export function broadcastJson<Value>(
-  group: NonNullable<ParallelGroups['world']>,
-  value: Value,
-  { root = 0 }: { readonly root?: number } = {},
-): Value {
-  const own = new TextEncoder().encode(JSON.stringify(value ?? null, withNonFinite));
-  using length = Tensor.from([own.length], { shape: [1], dtype: 'int32' });
-  group.broadcast(length, { root }).wait();
-  const bytes = group.rank === root ? own : new Uint8Array(length.item());
-  using tensor = Tensor.from(bytes, { shape: [bytes.length], dtype: 'uint8' });
-  group.broadcast(tensor, { root }).wait();
-  return (JSON.parse(new TextDecoder().decode(tensor.read<'uint8'>()), fromNonFinite) ?? undefined) as Value;
-}
-
-const nonFiniteKey = '$number';
-
-/** JSON has no word for NaN and infinities, and would make them null. */
-function withNonFinite(_: string, value: unknown): unknown {
-  return typeof value === 'number' && !Number.isFinite(value) ? { [nonFiniteKey]: String(value) } : value;
-}
-
-function fromNonFinite(_: string, value: unknown): unknown {
-  const isMarked = typeof value === 'object' && value !== null && nonFiniteKey in value;
-  return isMarked ? Number(value[nonFiniteKey]) : value;
 }
 
 /** The groups of a process along the axes with several ranks, made by all in the same order. */

@@ -1,0 +1,32 @@
+import { Tensor } from '@mtl/kernels';
+import type { ProcessGroup } from './process-group.js';
+
+/**
+ * Broadcasts a value of one rank (default 0) to all members of a group, which all call it. The value is JSON;
+ * numbers in it may be NaN or infinite, and undefined is sent as null and returned as undefined.
+ */
+export function broadcastJson<Value>(
+  group: ProcessGroup,
+  value: Value,
+  { root = 0 }: { readonly root?: number } = {},
+): Value {
+  const own = new TextEncoder().encode(JSON.stringify(value ?? null, withNonFinite));
+  using length = Tensor.from([own.length], { shape: [1], dtype: 'int32' });
+  group.broadcast(length, { root }).wait();
+  const bytes = group.rank === root ? own : new Uint8Array(length.item());
+  using tensor = Tensor.from(bytes, { shape: [bytes.length], dtype: 'uint8' });
+  group.broadcast(tensor, { root }).wait();
+  return (JSON.parse(new TextDecoder().decode(tensor.read<'uint8'>()), fromNonFinite) ?? undefined) as Value;
+}
+
+const nonFiniteKey = '$number';
+
+/** JSON has no word for NaN and infinities, and would make them null. */
+function withNonFinite(_: string, value: unknown): unknown {
+  return typeof value === 'number' && !Number.isFinite(value) ? { [nonFiniteKey]: String(value) } : value;
+}
+
+function fromNonFinite(_: string, value: unknown): unknown {
+  const isMarked = typeof value === 'object' && value !== null && nonFiniteKey in value;
+  return isMarked ? Number(value[nonFiniteKey]) : value;
+}
