@@ -1,7 +1,16 @@
-export { architectureFlags, type KindOfModel, weightFlagNames } from './architecture/architecture-flags.js';
+export { type ArchitectureField, architectureFields } from './architecture/architecture-fields.js';
+export {
+  architectureFlags,
+  differingFlags,
+  type KindOfModel,
+  weightFlagNames,
+} from './architecture/architecture-flags.js';
 export { bertModelConfiguration, bertOf } from './architecture/bert-model-configuration.js';
+export { checkSameArchitecture } from './architecture/check-same-architecture.js';
+export { flagsOfHuggingFace } from './architecture/flags-of-hugging-face.js';
 export { gptModelConfiguration } from './architecture/gpt-model-configuration.js';
-export { transformerConfiguration } from './architecture/transformer-configuration.js';
+export { learningSettings } from './architecture/learning-settings.js';
+export { pickFields } from './architecture/pick-fields.js';
 export { checkpointFlags } from './flags/checkpoint-flags.js';
 export { describeFlag, type FlagDescription } from './flags/describe-flag.js';
 export {
@@ -26,7 +35,7 @@ export {
 } from './flags/parse-flags.js';
 export { type ResolvedFlags, resolveFlags } from './flags/resolve-flags.js';
 export type { ModelKind } from './model-kind.js';
-export { presetNames } from './presets/presets.js';
+export { presetNames } from './presets/gpt-presets.js';
 export { presetsOf } from './presets/presets-of.js';
 export type {
   BertConfiguration,
@@ -41,16 +50,14 @@ export { printConfiguration } from './print-configuration.js';
 export { type ConfigurationJson, configurationJson } from './saved/configuration-json.js';
 export {
   type CheckpointPlace,
-  readSavedBertConfiguration,
+  readAnySavedConfiguration,
   readSavedConfiguration,
-  readSavedModel,
-  readSavedTraining,
   type SaveConfigurationOptions,
-  type SavedBertConfiguration,
   type SavedConfiguration,
   saveConfiguration,
   type TrainedOn,
 } from './saved/saved-configuration.js';
+export { type ModelOfKind, savedModelKeys, savedSizeKeys } from './saved/saved-model.js';
 export { keepTokenizer, saveTokenizer } from './saved/saved-tokenizer.js';
 export { type TokenizerFile, tokenizerFiles } from './saved/tokenizer-files.js';
 export { tokenizerFlagsOf } from './saved/tokenizer-flags-of.js';

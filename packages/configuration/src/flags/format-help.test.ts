@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { bertPresets } from '../presets/bert-presets.js';
-import { presetNames } from '../presets/presets.js';
+import { presetNames } from '../presets/gpt-presets.js';
 import { configFileJsonSchema, defaultFlags, factsOf, flagNames, flagSchema } from './flag-schema.js';
 import { formatHelp } from './format-help.js';
 import { modelOfFlag } from './model-of-flag.js';

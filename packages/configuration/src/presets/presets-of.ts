@@ -1,7 +1,7 @@
 import type { Flags } from '../flags/flag-schema.js';
 import type { ModelKind } from '../model-kind.js';
 import { bertPresets } from './bert-presets.js';
-import { presets } from './presets.js';
+import { gptPresets } from './gpt-presets.js';
 
 /**
  * The presets of a model by name, from the smallest to the largest, and the one for a command line that asks
@@ -13,7 +13,7 @@ export interface PresetsOfModel {
 }
 
 const all: Readonly<Record<ModelKind, PresetsOfModel>> = {
-  gpt: { presets, whenNothingIsAsked: 'default' },
+  gpt: { presets: gptPresets, whenNothingIsAsked: 'default' },
   bert: { presets: bertPresets, whenNothingIsAsked: 'bert-default' },
 };
 

@@ -6,7 +6,7 @@ import { parseFlags } from '../flags/parse-flags.js';
 import type { ModelConfiguration } from '../pretraining-configuration.js';
 import { validateConfiguration } from '../validate-configuration.js';
 import { bertPresets } from './bert-presets.js';
-import { presetNames, presets } from './presets.js';
+import { gptPresets, presetNames } from './gpt-presets.js';
 
 /** Weights and biases of a GPT-2 with tied embeddings, as the parts of a layer add up to. */
 function parameters(model: ModelConfiguration, vocabSize: number): number {
@@ -18,7 +18,7 @@ function parameters(model: ModelConfiguration, vocabSize: number): number {
 
 describe('presets', () => {
   it.each(presetNames)('%s is right by the schema and by every check', (name) => {
-    expect(flagSchema.safeParse(presets[name]).error).toBeUndefined();
+    expect(flagSchema.safeParse(gptPresets[name]).error).toBeUndefined();
     const configuration = validateConfiguration(parseFlags(['--preset', name]));
     expect(configuration.preset).toBe(name);
     expect(configuration.notices).toEqual([]);

@@ -1,0 +1,106 @@
+import type { Flags } from '../flags/flag-schema.js';
+import { presetTable } from './preset-table.js';
+
+/**
+ * The recipe that the GPT-2 and Megatron-LM presets share: batch 512, 300,000 steps with 3,000 of warm-up and
+ * one cosine from 1.5e-4 to 1e-5, weight decay 0.01, clipping at 1, dropout 0.1 (Shoeybi 2019, section 4.2).
+ * The paper gives no betas; 0.9 and 0.999 are Megatron-LM's defaults.
+ */
+const gpt2Recipe: Flags = {
+  'tokenizer-type': 'GPT2BPETokenizer',
+  'global-batch-size': 512,
+  'train-iters': 300_000,
+  lr: 1.5e-4,
+  'min-lr': 1e-5,
+  'lr-decay-style': 'cosine',
+  'lr-warmup-fraction': 0.01,
+  'weight-decay': 0.01,
+  'clip-grad': 1,
+  'attention-dropout': 0.1,
+  'hidden-dropout': 0.1,
+  'data-path': ['bundled'],
+  split: '949,50,1',
+  'log-interval': 10,
+};
+
+/** Named sets of flags (--preset) for GPT, from the smallest model to the largest. */
+export const gptPresets: Readonly<Record<string, Flags>> = {
+  // What trains when nothing is asked for: a GPT of 4 million parameters on the bundled corpus, with a
+  // vocabulary of 4,096 trained on it. Sized for a first minute: a million tokens in under three minutes on
+  // two slow cores, after which samples have the corpus' words and cadence. float32, so that every machine
+  // gives the same losses.
+  default: {
+    'num-layers': 4,
+    'hidden-size': 256,
+    'num-attention-heads': 4,
+    'seq-length': 256,
+    'micro-batch-size': 8,
+    'make-vocab-size-divisible-by': 128,
+    'attention-dropout': 0,
+    'hidden-dropout': 0,
+    'train-iters': 500,
+    lr: 2e-3,
+    'min-lr': 2e-4,
+    'lr-decay-style': 'cosine',
+    'lr-warmup-fraction': 0.05,
+    'adam-beta2': 0.98,
+    'weight-decay': 0.1,
+    'data-path': ['bundled'],
+    split: '95,5,0',
+    'eval-interval': 250,
+    'eval-iters': 8,
+    'log-interval': 50,
+  },
+  // About 11 million parameters on bytes: small enough for a laptop, large enough to learn English spelling
+  // from a book.
+  'char-10m': {
+    'num-layers': 6,
+    'hidden-size': 384,
+    'num-attention-heads': 6,
+    'seq-length': 256,
+    'micro-batch-size': 16,
+    'tokenizer-type': 'ByteLevelTokenizer',
+    'make-vocab-size-divisible-by': 128,
+    'attention-dropout': 0,
+    'hidden-dropout': 0,
+    'train-iters': 1000,
+    lr: 1e-3,
+    'min-lr': 1e-4,
+    'lr-decay-style': 'cosine',
+    'lr-warmup-fraction': 0.05,
+    'adam-beta2': 0.99,
+    'weight-decay': 0.1,
+    'data-path': ['bundled'],
+    split: '90,10,0',
+    'eval-interval': 250,
+    'eval-iters': 10,
+    'log-interval': 10,
+  },
+  ...presetTable({
+    recipe: gpt2Recipe,
+    columns: [
+      'num-layers',
+      'hidden-size',
+      'num-attention-heads',
+      'seq-length',
+      'micro-batch-size',
+      'make-vocab-size-divisible-by',
+    ],
+    rows: {
+      // GPT-2 small, medium (the 355M model of Shoeybi 2019, table 2) and large
+      'gpt2-124m': [12, 768, 12, 1024, 2],
+      'gpt2-355m': [24, 1024, 16, 1024, 8],
+      'gpt2-774m': [36, 1280, 20, 1024, 8],
+      // the widths and depths of GPT-3 XL and GPT-3 2.7B, with 16 and 20 heads
+      'gpt2-1.3b': [24, 2048, 16, 2048, 4],
+      'gpt2-2.7b': [32, 2560, 20, 2048, 4],
+      // Shoeybi 2019, table 1: one, two, four and eight GPUs per model
+      'megatron-1.2b': [40, 1536, 16, 1024, 8, 1024],
+      'megatron-2.5b': [54, 1920, 20, 1024, 8, 1024],
+      'megatron-4.2b': [64, 2304, 24, 1024, 8, 1024],
+      'megatron-8.3b': [72, 3072, 32, 1024, 8, 1024],
+    },
+  }),
+};
+
+export const presetNames: readonly string[] = Object.keys(gptPresets);

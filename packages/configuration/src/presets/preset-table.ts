@@ -1,0 +1,23 @@
+import type { Flags } from '../flags/flag-schema.js';
+
+export interface PresetTableOptions<Column extends keyof Flags> {
+  /** The flags that all presets of the table share. */
+  readonly recipe: Flags;
+  /** The flags in which they differ. */
+  readonly columns: readonly Column[];
+  /** Their values by the name of the preset; a row may leave out the last ones. */
+  readonly rows: Readonly<Record<string, readonly number[]>>;
+}
+
+/** Presets that share a recipe and differ in sizes: a flag for each column. */
+export function presetTable<Column extends keyof Flags>({
+  recipe,
+  columns,
+  rows,
+}: PresetTableOptions<Column>): Readonly<Record<string, Flags>> {
+  const preset = (sizes: readonly number[]): Flags => ({
+    ...recipe,
+    ...(Object.fromEntries(sizes.map((size, index) => [columns[index]!, size])) as Flags),
+  });
+  return Object.fromEntries(Object.entries(rows).map(([name, sizes]) => [name, preset(sizes)]));
+}
