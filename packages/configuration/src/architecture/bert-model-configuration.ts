@@ -1,21 +1,18 @@
 import { UsageError } from '@mtl/errors';
 import type { BertModelConfiguration } from '@mtl/models';
 import type { BertConfiguration, PretrainingConfiguration } from '../pretraining-configuration.js';
-import { transformerConfiguration } from './transformer-configuration.js';
+import { modelOfConfiguration } from './model-of-configuration.js';
+
+type FieldsOfFlags = Omit<BertModelConfiguration, 'vocabularySize' | 'tokenTypeVocabularySize'>;
 
 /** The architecture for a vocabulary: flags and tokenizer together. */
 export function bertModelConfiguration(
   configuration: Pick<PretrainingConfiguration, 'model' | 'bert'>,
   vocabularySize: number,
 ): BertModelConfiguration {
-  const { layerNormPlacement, sentenceOrderHead } = bertOf(configuration);
-  return {
-    ...transformerConfiguration(configuration.model, vocabularySize),
-    tokenTypeVocabularySize: 2,
-    layerNormPlacement,
-    sentenceOrderHead,
-    geluKind: configuration.model.geluKind ?? 'erf',
-  };
+  const bert = bertOf(configuration);
+  const fields = modelOfConfiguration('bert', { model: configuration.model, bert }) as FieldsOfFlags;
+  return { ...fields, vocabularySize, tokenTypeVocabularySize: 2 };
 }
 
 /**

@@ -1,3 +1,4 @@
+import { architectureFlagNames } from '../architecture/fields-of.js';
 import type { FlagName } from './flag-schema.js';
 
 /** Flags that describe a tokenizer. */
@@ -14,21 +15,7 @@ export const tokenizerFlagNames = [
  * precision, parallel, schedule, length and logging flags adjust the default preset.
  */
 export const flagsOfOwnModels: ReadonlySet<FlagName> = new Set<FlagName>([
-  ...([
-    'num-layers',
-    'hidden-size',
-    'ffn-hidden-size',
-    'num-attention-heads',
-    'seq-length',
-    'max-position-embeddings',
-    'norm-epsilon',
-    'gelu',
-    'untie-embeddings-and-output-weights',
-    'layer-norm-placement',
-    'bert-no-binary-head',
-    'data-path',
-    'load',
-    'load-hf',
-  ] as const),
+  ...architectureFlagNames(({ decides }) => decides === 'weights'),
+  ...(['seq-length', 'data-path', 'load', 'load-hf'] as const),
   ...tokenizerFlagNames,
 ]);

@@ -1,16 +1,16 @@
+import { fieldsOf } from '../architecture/fields-of.js';
 import type { ModelKind } from '../model-kind.js';
 import { bertFlags } from './bert-flags.js';
 import type { FlagName } from './flag-schema.js';
 
-const gptFlags = new Set<FlagName>([
-  'untie-embeddings-and-output-weights',
-  'eod-mask-loss',
-  'reset-position-ids',
-  'reset-attention-mask',
-]);
+const kindsOfFields = new Map<FlagName, ModelKind | undefined>(
+  fieldsOf().map(([name, { kind }]) => [name, kind]),
+);
+const gptFlags = new Set<FlagName>(['eod-mask-loss', 'reset-position-ids', 'reset-attention-mask']);
 
 /** The only model that a flag belongs to; undefined for those of all models. */
 export function modelOfFlag(name: FlagName): ModelKind | undefined {
+  if (kindsOfFields.has(name)) return kindsOfFields.get(name);
   if (Object.hasOwn(bertFlags, name)) return 'bert';
   return gptFlags.has(name) ? 'gpt' : undefined;
 }

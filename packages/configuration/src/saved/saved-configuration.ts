@@ -1,11 +1,14 @@
 import type { JsonObject } from '@mtl/checkpoint';
 import type { Tokenizer, TokenizerOptions } from '@mtl/data';
 import { CheckpointError } from '@mtl/errors';
-import type { BertModelConfiguration, GptModelConfiguration, TransformerConfiguration } from '@mtl/models';
+import type { TransformerConfiguration } from '@mtl/models';
+import { z } from 'zod';
+import type { Flags } from '../flags/flag-schema.js';
 import type { ModelKind } from '../model-kind.js';
 import type { PretrainingConfiguration } from '../pretraining-configuration.js';
 import { type ConfigurationJson, configurationJson } from './configuration-json.js';
-import { savedTokenizer, saveTokenizer } from './saved-tokenizer.js';
+import { type ModelOfKind, modelKinds, savedModelKeys, savedModelSchema } from './saved-model.js';
+import { type SavedTokenizer, savedTokenizer, saveTokenizer } from './saved-tokenizer.js';
 
 /** The data of a training. */
 export interface TrainedOn {
@@ -14,27 +17,32 @@ export interface TrainedOn {
   readonly split: string;
 }
 
-/** What a checkpoint remembers of the training that wrote it, whatever it trained. */
-interface SavedTraining extends ConfigurationJson {
-  /** Its files are copies in the folder `tokenizer` next to the checkpoints, by their names there. */
-  readonly tokenizer?: TokenizerOptions;
+/** What a checkpoint saves of the run that wrote it, whatever it trained. */
+interface SavedRun {
+  /** Absent in checkpoints of fine-tuning. */
+  readonly flags?: Flags;
+  readonly resolved?: ConfigurationJson['resolved'];
   /** CPU threads of rank 0: a resumed run repeats its results with as many. Absent in older checkpoints. */
   readonly threads?: number;
   /** Absent where no training has written it. */
   readonly trainedOn?: TrainedOn;
 }
 
-/** What a GPT's checkpoint remembers: enough to use the model without a flag. */
-export interface SavedConfiguration extends SavedTraining {
-  readonly gptModel: GptModelConfiguration;
+/** What a checkpoint saves: enough to use its model without a flag. */
+export interface SavedConfiguration<Kind extends ModelKind = ModelKind> extends SavedRun {
+  readonly kind: Kind;
+  readonly model: ModelOfKind[Kind];
+  /** Its files are copies in the folder `tokenizer` next to the checkpoints. */
+  readonly tokenizer: TokenizerOptions | undefined;
 }
 
-/** What a BERT's checkpoint remembers. */
-export interface SavedBertConfiguration extends SavedTraining {
-  readonly bertModel: BertModelConfiguration;
-}
-
-const modelKeys = { gpt: 'gptModel', bert: 'bertModel' } as const;
+/** What is saved of a run, as far as it is read again. */
+const savedRun = z.looseObject({
+  flags: z.record(z.string(), z.unknown()).optional(),
+  resolved: z.looseObject({}).optional(),
+  tokenizer: z.looseObject({ type: z.string() }).optional(),
+  trainedOn: z.looseObject({ dataPath: z.array(z.string()), split: z.string() }).optional(),
+});
 
 export interface SaveConfigurationOptions {
   /** The directory of --save. */
@@ -59,7 +67,7 @@ export async function saveConfiguration(options: SaveConfigurationOptions): Prom
   const { directory, configuration, model, threads, data } = options;
   const saved = {
     ...configurationJson(configuration),
-    [modelKeys[configuration.kind]]: model,
+    [savedModelKeys[configuration.kind]]: model,
     ...(await saveTokenizer(directory, options.tokenizer)),
     ...(threads === undefined ? {} : { threads }),
     ...(data === undefined ? {} : { trainedOn: data }),
@@ -77,103 +85,74 @@ export interface CheckpointPlace {
 }
 
 /**
- * What a GPT's checkpoint remembers of its training, the tokenizer's files found where they were copied to.
+ * What the checkpoint of a model of this kind saves, with the tokenizer's files where they were copied to.
  *
- * @throws CheckpointError MTL_CHECKPOINT_STATE when it remembers no GPT
+ * @throws CheckpointError MTL_CHECKPOINT_STATE when it has no model of this kind, or a part cannot be read
  */
-export function readSavedConfiguration(
+export function readSavedConfiguration<Kind extends ModelKind>(
+  kind: Kind,
   configuration: JsonObject,
   place: CheckpointPlace,
-): SavedConfiguration {
-  checkHolds('gpt', configuration, place);
-  return withTokenizer(configuration as unknown as SavedConfiguration, place);
-}
-
-/**
- * What a BERT's checkpoint remembers of its training, as `readSavedConfiguration` for a GPT.
- *
- * @throws CheckpointError MTL_CHECKPOINT_STATE when it remembers no BERT
- */
-export function readSavedBertConfiguration(
-  configuration: JsonObject,
-  place: CheckpointPlace,
-): SavedBertConfiguration {
-  checkHolds('bert', configuration, place);
-  return withTokenizer(configuration as unknown as SavedBertConfiguration, place);
-}
-
-/** The model of a checkpoint, whatever kind it is. */
-export interface SavedModel {
-  readonly kind: ModelKind;
-  /** A GptModelConfiguration or a BertModelConfiguration, as `kind` says. */
-  readonly model: TransformerConfiguration;
-  readonly tokenizer: TokenizerOptions | undefined;
-}
-
-/**
- * What model a checkpoint remembers, as `readSavedConfiguration` for a GPT.
- *
- * @throws CheckpointError MTL_CHECKPOINT_STATE when it remembers none
- */
-export function readSavedModel(configuration: JsonObject, place: CheckpointPlace): SavedModel {
-  if (holds('bert', configuration)) {
-    const { bertModel, tokenizer } = readSavedBertConfiguration(configuration, place);
-    return { kind: 'bert', model: bertModel, tokenizer };
-  }
-  const { gptModel, tokenizer } = readSavedConfiguration(configuration, place);
-  return { kind: 'gpt', model: gptModel, tokenizer };
-}
-
-/** What a checkpoint remembers of a model, and of its training where it was trained. */
-export interface SavedTrainingOfModel {
-  /** A GptModelConfiguration or a BertModelConfiguration, by the kind that was asked for. */
-  readonly model: TransformerConfiguration;
-  readonly tokenizer: TokenizerOptions | undefined;
-  /** Undefined where nothing was trained: a converted checkpoint. */
-  readonly training: Pick<ConfigurationJson, 'flags' | 'resolved'> | undefined;
-}
-
-/**
- * What a checkpoint remembers of a model of this kind and of its pretraining.
- *
- * @throws CheckpointError MTL_CHECKPOINT_STATE when it remembers no model of this kind
- */
-export function readSavedTraining(
-  kind: ModelKind,
-  configuration: JsonObject,
-  place: CheckpointPlace,
-): SavedTrainingOfModel {
-  checkHolds(kind, configuration, place);
-  const saved = configuration as unknown as SavedTraining & Record<string, unknown>;
-  const { trainedOn, flags, resolved } = saved;
-  const isTrained = trainedOn !== undefined && flags !== undefined && resolved !== undefined;
+): SavedConfiguration<Kind> {
+  if (configuration?.[savedModelKeys[kind]] === undefined) throw otherModel(kind, configuration, place);
+  const key = savedModelKeys[kind];
+  const run = parse(savedRun, { value: configuration, name: 'configuration', place }) as SavedRun &
+    SavedTokenizer;
+  const model = parse(savedModelSchema(kind), { value: configuration[key], name: key, place });
+  const { flags, resolved, threads, trainedOn } = run;
   return {
-    model: saved[modelKeys[kind]] as TransformerConfiguration,
-    tokenizer: savedTokenizer(saved, place),
-    training: isTrained ? { flags, resolved } : undefined,
+    kind,
+    model: model as ModelOfKind[Kind],
+    tokenizer: savedTokenizer(run, place),
+    ...(flags === undefined ? {} : { flags }),
+    ...(resolved === undefined ? {} : { resolved }),
+    ...(threads === undefined ? {} : { threads }),
+    ...(trainedOn === undefined ? {} : { trainedOn }),
   };
 }
 
-function holds(kind: ModelKind, configuration: JsonObject): boolean {
-  const models = configuration as Partial<Record<string, Partial<TransformerConfiguration>>> | undefined;
-  const { numLayers, hiddenSize, vocabularySize } = models?.[modelKeys[kind]] ?? {};
-  return [numLayers, hiddenSize, vocabularySize].every((size) => Number.isSafeInteger(size));
+/**
+ * What a checkpoint saves, whatever the kind of its model.
+ *
+ * @throws CheckpointError MTL_CHECKPOINT_STATE when it has no model, or a part cannot be read
+ */
+export function readAnySavedConfiguration(
+  configuration: JsonObject,
+  place: CheckpointPlace,
+): SavedConfiguration {
+  return readSavedConfiguration(kindIn(configuration) ?? 'gpt', configuration, place);
 }
 
-function checkHolds(kind: ModelKind, configuration: JsonObject, { path }: CheckpointPlace): void {
-  if (holds(kind, configuration)) return;
-  const other: ModelKind = kind === 'gpt' ? 'bert' : 'gpt';
-  const what = holds(other, configuration)
-    ? `holds a ${other.toUpperCase()}`
-    : 'does not name the model that it contains';
-  throw new CheckpointError('MTL_CHECKPOINT_STATE', `${path} ${what}`, {
+function kindIn(configuration: JsonObject): ModelKind | undefined {
+  return modelKinds.find((kind) => configuration?.[savedModelKeys[kind]] !== undefined);
+}
+
+function otherModel(kind: ModelKind, configuration: JsonObject, { path }: CheckpointPlace): CheckpointError {
+  const other = kindIn(configuration);
+  const what =
+    other === undefined ? 'does not name the model that it contains' : `holds a ${other.toUpperCase()}`;
+  return new CheckpointError('MTL_CHECKPOINT_STATE', `${path} ${what}`, {
     expected: `a checkpoint of a ${kind.toUpperCase()}, that ${kind}-train or mtl convert wrote`,
     remedy: `train one with ${kind}-train, or pass one of the transformers library with --load-hf`,
     exitCode: 2,
   });
 }
 
-function withTokenizer<Saved extends SavedTraining>(saved: Saved, { directory }: CheckpointPlace): Saved {
-  const tokenizer = savedTokenizer(saved, { directory });
-  return tokenizer === undefined ? saved : { ...saved, tokenizer };
+function parse(
+  schema: z.ZodType,
+  { value, name, place }: { readonly value: unknown; readonly name: string; readonly place: CheckpointPlace },
+): unknown {
+  const result = schema.safeParse(value);
+  if (result.success) return value;
+  const [issue] = result.error.issues;
+  const where = [name, ...(issue?.path ?? [])].join('.');
+  throw new CheckpointError(
+    'MTL_CHECKPOINT_STATE',
+    `${place.path}: ${where} of its manifest: ${issue?.message}`,
+    {
+      expected: 'a checkpoint as --save wrote it',
+      remedy: 'load another checkpoint, or copy this one again if it was copied',
+      exitCode: 2,
+    },
+  );
 }

@@ -1,4 +1,5 @@
 import { ConfigurationError } from '@mtl/errors';
+import { architectureFlagNames } from '../architecture/fields-of.js';
 import type { FlagName } from '../flags/flag-schema.js';
 import { tokenizerFlagNames } from '../flags/flags-of-own-models.js';
 import type { ModelKind } from '../model-kind.js';
@@ -7,16 +8,19 @@ import { bundledCorpus } from './bundled-corpus.js';
 import type { FlagReader } from './flag-reader.js';
 import { tokenizerAdvice } from './tokenizer-advice.js';
 
+/** Required flags that follow from others under a preset. */
+const followFromOthers: readonly FlagName[] = architectureFlagNames(
+  ({ isRequired, otherwise }) => isRequired === true && otherwise !== undefined,
+);
+
 /** What Megatron-LM requires of every training, next to its length and data. */
-const required = [
-  'num-layers',
-  'hidden-size',
-  'num-attention-heads',
+const required: readonly FlagName[] = [
+  ...architectureFlagNames(({ isRequired, otherwise }) => isRequired === true && otherwise === undefined),
   'seq-length',
-  'max-position-embeddings',
+  ...followFromOthers,
   'micro-batch-size',
   'lr',
-] as const satisfies readonly FlagName[];
+];
 
 export interface CheckRequiredFlagsOptions {
   /** The preset in force, or `none`. */
@@ -33,8 +37,7 @@ export interface CheckRequiredFlagsOptions {
 export function checkRequiredFlags(flags: FlagReader, { preset, argv }: CheckRequiredFlagsOptions): void {
   const has = (name: FlagName): boolean => flags.get(name) !== undefined;
   // under a preset a model has as many positions as its sequences have tokens
-  const followsFromPreset = (name: FlagName): boolean =>
-    preset !== 'none' && name === 'max-position-embeddings';
+  const followsFromPreset = (name: FlagName): boolean => preset !== 'none' && followFromOthers.includes(name);
   const missing = required.filter((name) => !has(name) && !followsFromPreset(name));
   const names: string[] = missing.map((name) => `--${name}`);
   if (!has('train-iters') && !has('train-samples')) names.push('--train-iters (or --train-samples)');

@@ -1,7 +1,11 @@
 import { ConfigurationError } from '@mtl/errors';
+import { configuredFields } from '../architecture/configured-fields.js';
 import type { ModelConfiguration } from '../pretraining-configuration.js';
 import type { FlagReader } from './flag-reader.js';
 import { nearestDivisors, nearestMultiples } from './nearest-values.js';
+
+/** All but what follows from several flags. */
+type FieldsOfFlags = Omit<ModelConfiguration, 'vocabularySize' | 'headSize' | 'sequenceLength'>;
 
 /** @throws ConfigurationError `MTL_HEADS`, `MTL_SEQUENCE_LENGTH` or `MTL_FLAG_REQUIRED`. */
 export function modelConfiguration(flags: FlagReader): ModelConfiguration {
@@ -36,20 +40,9 @@ export function modelConfiguration(flags: FlagReader): ModelConfiguration {
   }
   const { vocabularySize } = flags;
   return {
+    ...(configuredFields(flags, 'others') as unknown as FieldsOfFlags),
     ...(vocabularySize === undefined ? {} : { vocabularySize }),
-    numLayers: flags.required('num-layers'),
-    hiddenSize,
-    ffnHiddenSize: flags.get('ffn-hidden-size') ?? 4 * hiddenSize,
-    numAttentionHeads,
     headSize: hiddenSize / numAttentionHeads,
     sequenceLength,
-    maxPositionEmbeddings,
-    attentionDropout: flags.required('attention-dropout'),
-    hiddenDropout: flags.required('hidden-dropout'),
-    layerNormEpsilon: flags.required('norm-epsilon'),
-    geluKind: flags.get('gelu'),
-    initMethodStd: flags.required('init-method-std'),
-    untieEmbeddingsAndOutputWeights: flags.required('untie-embeddings-and-output-weights'),
-    makeVocabSizeDivisibleBy: flags.required('make-vocab-size-divisible-by'),
   };
 }

@@ -1,17 +1,7 @@
 import type { Checkpoint } from '@mtl/checkpoint';
+import { savedModelKeys, savedSizeKeys } from '@mtl/configuration';
 import { CheckpointError } from '@mtl/errors';
 import { isOptimizerTensor } from '@mtl/trainer';
-
-/** Sizes of a model as manifests hold them; what is not a count of at least 1 is no size. */
-const sizeNames = [
-  'numLayers',
-  'hiddenSize',
-  'ffnHiddenSize',
-  'numAttentionHeads',
-  'maxPositionEmbeddings',
-  'vocabularySize',
-  'makeVocabularySizeDivisibleBy',
-] as const;
 
 /**
  * Compares the sizes of the model that a checkpoint remembers with the values that it holds, before anything
@@ -22,7 +12,7 @@ const sizeNames = [
  */
 export function checkSavedSizes({ path, state, tensors }: Checkpoint): void {
   const configuration = recordOf(recordOf(state).configuration);
-  for (const key of ['gptModel', 'bertModel']) {
+  for (const key of Object.values(savedModelKeys)) {
     if (configuration[key] === undefined) continue;
     const model = recordOf(configuration[key]);
     const fail = (problem: string, expected: string): never => {
@@ -32,7 +22,7 @@ export function checkSavedSizes({ path, state, tensors }: Checkpoint): void {
         exitCode: 2,
       });
     };
-    for (const name of sizeNames) {
+    for (const name of savedSizeKeys) {
       const size = model[name];
       if (size === undefined && name === 'makeVocabularySizeDivisibleBy') continue;
       if (!Number.isSafeInteger(size) || (size as number) < 1) {

@@ -1,4 +1,4 @@
-import { readSavedModel } from '@mtl/configuration';
+import { readAnySavedConfiguration } from '@mtl/configuration';
 import { createTokenizer } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
 import type { WritableDtype } from '@mtl/models';
@@ -37,7 +37,7 @@ export async function checkpointToHuggingFace(options: CheckpointToHuggingFaceOp
       remedy: 'write it with mtl finetune: the same flags with --resume and --save-hf DIR',
     });
   }
-  const { kind, model, tokenizer: tokenizerOptions } = readSavedModel(configuration, place);
+  const { kind, model, tokenizer: tokenizerOptions } = readAnySavedConfiguration(configuration, place);
   const recipe = recipeOf({ kind });
   recipe.checkSaveHuggingFace(model);
   const tokenizer = tokenizerOptions && (await createTokenizer(tokenizerOptions));

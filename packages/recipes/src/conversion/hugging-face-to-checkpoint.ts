@@ -4,6 +4,7 @@ import {
   type Flags,
   type ModelKind,
   parseFlags,
+  pickFields,
   presetsOf,
   saveConfiguration,
   validateConfiguration,
@@ -114,8 +115,7 @@ function refuseOtherModel(
 ): void {
   const { model, loadHuggingFace } = options;
   // how it was trained, not what it is
-  const { hiddenDropout, attentionDropout, initMethodStd } = trained;
-  const wanted = Object.entries({ ...model, hiddenDropout, attentionDropout, initMethodStd });
+  const wanted = Object.entries({ ...model, ...pickFields(trained, ['learning', 'initial-weights']) });
   const known = new Map(Object.entries(trained));
   const differing = wanted.filter(([key, value]) => known.get(key) !== value);
   if (differing.length === 0) return;

@@ -1,5 +1,5 @@
 import { type LogicalTensor, loadCheckpoint } from '@mtl/checkpoint';
-import { readSavedBertConfiguration } from '@mtl/configuration';
+import { readSavedConfiguration } from '@mtl/configuration';
 import { createTokenizer, type Tokenizer, type TokenizerOptions } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
 import { type BertModelConfiguration, type BertTask, readHuggingFaceBertForTask } from '@mtl/models';
@@ -89,12 +89,12 @@ async function openCheckpoint(load: string, options: OpenBertStartOptions): Prom
   const { start, onNotice } = options;
   const { checkpointStep } = start;
   const { checkpoint, configuration, place } = await openSavedCheckpoint({ load, checkpointStep, onNotice });
-  const saved = readSavedBertConfiguration(configuration, place);
+  const saved = readSavedConfiguration('bert', configuration, place);
   const { path, tensors } = checkpoint;
   const shapes = new Map([...tensors].map(([name, { globalShape }]) => [name, `${globalShape}`]));
   return {
     path,
-    model: saved.bertModel,
+    model: saved.model,
     tokenizer: saved.tokenizer,
     // the head of another task may have the same name
     has: ({ name, globalShape }) =>

@@ -65,17 +65,17 @@ async function openCheckpoint(
   { checkpointStep, onNotice }: OpenGptWeightsOptions,
 ): Promise<GptWeights> {
   const { checkpoint, configuration, place } = await openSavedCheckpoint({ load, checkpointStep, onNotice });
-  const saved = readSavedConfiguration(configuration, place);
+  const saved = readSavedConfiguration('gpt', configuration, place);
   return {
     path: checkpoint.path,
-    model: saved.gptModel,
+    model: saved.model,
     tokenizer: saved.tokenizer,
     endTokens: undefined,
-    sequenceLength: saved.resolved.model.sequenceLength,
+    sequenceLength: saved.resolved?.model.sequenceLength ?? saved.model.maxPositionEmbeddings,
     data: saved.trainedOn,
     load: async (tensors) => {
       const own = new Set(tensors.map(({ name }) => name));
-      const elsewhere = new Set(gptParameterNames(saved.gptModel).filter((name) => !own.has(name)));
+      const elsewhere = new Set(gptParameterNames(saved.model).filter((name) => !own.has(name)));
       const ignore = (name: string): boolean => isOptimizerTensor(name) || elsewhere.has(name);
       await loadCheckpoint({ checkpoint, tensors, ignore });
     },

@@ -3,17 +3,15 @@ import {
   architectureFlags,
   bundledCorpus,
   checkpointFlags,
-  type FlagName,
   type Flags,
+  flagsOfHuggingFace,
   isFlagName,
   type LoadedFlags,
-  type ModelKind,
   parallelFlagNames,
   type ResolvedFlags,
-  readSavedTraining,
+  readSavedConfiguration,
   tokenizerFlagNames,
   tokenizerFlagsOf,
-  weightFlagNames,
 } from '@mtl/configuration';
 import { MtlError } from '@mtl/errors';
 import { readHuggingFaceBert, readHuggingFaceGpt2 } from '@mtl/models';
@@ -77,8 +75,9 @@ function fromCheckpoint(
   { configuration, place }: SavedCheckpoint,
   { model: kind, values, given }: ResolvedFlags,
 ): LoadedFlags {
-  const saved = readSavedTraining(kind, configuration, place);
-  const { model, tokenizer, training } = saved;
+  const { model, tokenizer, flags, resolved, trainedOn } = readSavedConfiguration(kind, configuration, place);
+  // a converted checkpoint was not trained
+  const training = trainedOn && flags && resolved && { flags, resolved };
   const goesOn = training !== undefined && values.finetune !== true;
   const bundled = training?.resolved.data.dataPath.length === 0;
   // the bundled corpus finds its own tokenizer again, where no other one was named
@@ -114,30 +113,10 @@ async function fromHuggingFace(
   directory: string,
   { model: kind, given }: ResolvedFlags,
 ): Promise<LoadedFlags> {
-  const found = await openModel(directory, kind);
-  const model = found.configuration;
-  const { 'make-vocab-size-divisible-by': _ours, ...values } = architectureFlags({ kind, model });
+  const found = await readers[kind]({ directory });
   const hasOwnTokenizer = tokenizerFlagNames.some((name) => given.has(name));
   const tokenizer = hasOwnTokenizer ? undefined : huggingFaceTokenizer(found.tokenizerFiles);
-  return {
-    source: `Hugging Face directory ${directory}`,
-    values: {
-      ...values,
-      'seq-length': model.maxPositionEmbeddings,
-      ...(tokenizer === undefined ? {} : tokenizerFlagsOf(tokenizer)),
-    },
-    fixed: fixedNames(values),
-    ...(tokenizer === undefined ? {} : { tokenizer }),
-    vocabularySize: model.vocabularySize,
-  };
+  return flagsOfHuggingFace({ directory, kind, model: found.configuration, tokenizer });
 }
 
-/** A training may leave out the sentence head of a BERT, and cannot invent one. */
-function fixedNames(values: Flags): readonly FlagName[] {
-  return [...weightFlagNames, 'attention-dropout' as const, 'hidden-dropout' as const].filter(
-    (name) => values[name] !== undefined && !(name === 'bert-no-binary-head' && values[name] === false),
-  );
-}
-
-const openModel = (directory: string, kind: ModelKind) =>
-  kind === 'bert' ? readHuggingFaceBert({ directory }) : readHuggingFaceGpt2({ directory });
+const readers = { gpt: readHuggingFaceGpt2, bert: readHuggingFaceBert } as const;

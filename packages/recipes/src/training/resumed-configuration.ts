@@ -1,5 +1,11 @@
 import type { Checkpoint } from '@mtl/checkpoint';
-import type { FlagName, PretrainingConfiguration, SavedConfiguration } from '@mtl/configuration';
+import {
+  type ConfigurationJson,
+  type FlagName,
+  learningSettings,
+  type PretrainingConfiguration,
+  type SavedConfiguration,
+} from '@mtl/configuration';
 import { CheckpointError } from '@mtl/errors';
 import {
   decayFlagOf,
@@ -162,13 +168,12 @@ function remedyOfKeeping(options: {
   return isLength && isLengthAlone ? `--${decay} ${length!.before}` : useCheckpoint;
 }
 
-type Resolved = SavedConfiguration['resolved'];
+type Resolved = ConfigurationJson['resolved'];
 
 /** What else changes how a model learns, by its flag. */
 const others: Readonly<Record<string, (of: Resolved) => unknown>> = {
   seed: ({ training }) => training.seed,
-  'attention-dropout': ({ model }) => model.attentionDropout,
-  'hidden-dropout': ({ model }) => model.hiddenDropout,
+  ...Object.fromEntries(learningSettings.map(({ flag, valueIn }) => [flag, valueIn])),
   'adam-beta1': ({ optimizer }) => optimizer.adamBeta1,
   'adam-beta2': ({ optimizer }) => optimizer.adamBeta2,
   'adam-eps': ({ optimizer }) => optimizer.adamEpsilon,

@@ -1,9 +1,4 @@
-import {
-  architectureFlags,
-  type Flags,
-  type PretrainingConfiguration,
-  weightFlagNames,
-} from '@mtl/configuration';
+import { differingFlags, type PretrainingConfiguration, pickFields } from '@mtl/configuration';
 import type { Tokenizer } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
 import type { TransformerConfiguration } from '@mtl/models';
@@ -58,11 +53,8 @@ export function trainingModel(
       },
     );
   }
-  return {
-    ...configuration,
-    hiddenDropout: flags.hiddenDropout,
-    attentionDropout: flags.attentionDropout,
-  };
+  const asked = recipeOf(run).modelOf(run, configuration.vocabularySize);
+  return { ...configuration, ...pickFields(asked, ['learning']) };
 }
 
 /** Programs take the sizes from the directory (`readLoadedFlags`); other callers must give the same ones. */
@@ -70,14 +62,11 @@ function refuseOtherSizes(
   run: PretrainingConfiguration,
   { configuration, directory }: HuggingFaceModel<TransformerConfiguration>,
 ): void {
-  const { kind } = run;
-  const has = architectureFlags({ kind, model: configuration });
-  const asked = architectureFlags({ kind, model: recipeOf(run).modelOf(run, configuration.vocabularySize) });
-  const differing = weightFlagNames.filter((name) => has[name] !== asked[name]);
-  if (differing.length === 0) return;
-  const listed = (of: Flags): string => differing.map((name) => `--${name} ${of[name]}`).join(' ');
-  throw new ConfigurationError('MTL_FLAG_CONFLICT', `${listed(asked)} with ${directory}`, {
-    expected: `${listed(has)}, the sizes of the model there`,
-    remedy: `pass ${listed(has)}`,
+  const asked = recipeOf(run).modelOf(run, configuration.vocabularySize);
+  const differing = differingFlags(run.kind, { one: configuration, other: asked });
+  if (differing === undefined) return;
+  throw new ConfigurationError('MTL_FLAG_CONFLICT', `${differing.other} with ${directory}`, {
+    expected: `${differing.one}, the sizes of the model there`,
+    remedy: `pass ${differing.one}`,
   });
 }

@@ -1,0 +1,164 @@
+import type { z } from 'zod';
+import { choice, count, fraction, positiveNumber, toggle } from '../flags/flag-kinds.js';
+import type { ModelKind } from '../model-kind.js';
+
+/** Values of the architecture by the keys of a model's configuration; those that are known so far. */
+export type KnownValues = Readonly<Record<string, unknown>> & {
+  readonly kind?: ModelKind | undefined;
+  readonly hiddenSize?: number;
+  readonly sequenceLength?: number;
+};
+
+/** One property of a model's architecture. */
+export interface ArchitectureField {
+  /** Its flag: kind, range, default and help. */
+  readonly flag: z.ZodType;
+  /** The only kind of model that has it. Absent: all have it. */
+  readonly kind?: ModelKind;
+  /**
+   * What depends on it. `weights`: which weights there are, or what is computed with them; a model that is
+   * loaded must have the same value. `learning`: how the model learns; a resumed run reports another value.
+   * `initial-weights`: the weights of a new model. `padding`: rows that no token has.
+   */
+  readonly decides: 'weights' | 'learning' | 'initial-weights' | 'padding';
+  /** Its key in the configuration of a model, with which checkpoints save it. */
+  readonly key: string;
+  /** Whether that value is the opposite of the flag's. */
+  readonly isNegated?: true;
+  /**
+   * The key of the flag's own value in the configuration of a run. Absent: `key`, with the model's value.
+   */
+  readonly configurationKey?: string;
+  /** Whether Megatron-LM requires the flag. */
+  readonly isRequired?: true;
+  /** Whether it is a count that shapes of weights have. */
+  readonly isSize?: true;
+  /**
+   * The value where neither a flag nor a saved model gives one. Absent: the default of the flag, which
+   * therefore must be what models compute that do not have the property.
+   */
+  readonly otherwise?: (known: KnownValues) => unknown;
+  /** Whether the configuration of a run leaves it open, so that the kind of model decides. */
+  readonly isLeftOpen?: true;
+  /** A value of a loaded model that the flag cannot have. */
+  readonly withoutFlag?: unknown;
+  /** A value of the flag that a run may replace in a model that it loads from Hugging Face. */
+  readonly replaceable?: unknown;
+}
+
+/**
+ * The architecture, by flag, in the order of help. Flags, help, range checks, the configuration of a run,
+ * what checkpoints save, what a resumed run compares, and what a Hugging Face directory fixes all follow from
+ * this table.
+ */
+export const architectureFields = {
+  'num-layers': {
+    flag: count('Transformer layers.'),
+    key: 'numLayers',
+    decides: 'weights',
+    isRequired: true,
+    isSize: true,
+  },
+  'hidden-size': {
+    flag: count('Width of the residual stream.'),
+    key: 'hiddenSize',
+    decides: 'weights',
+    isRequired: true,
+    isSize: true,
+  },
+  'ffn-hidden-size': {
+    flag: count('Width of the feed-forward layer.', { defaultText: '4 x --hidden-size' }),
+    key: 'ffnHiddenSize',
+    decides: 'weights',
+    isSize: true,
+    otherwise: ({ hiddenSize }) => hiddenSize && 4 * hiddenSize,
+  },
+  'num-attention-heads': {
+    flag: count('Attention heads; must divide --hidden-size.'),
+    key: 'numAttentionHeads',
+    decides: 'weights',
+    isRequired: true,
+    isSize: true,
+  },
+  'max-position-embeddings': {
+    flag: count('Positions that the model has embeddings for.', {
+      defaultText: 'with a preset: --seq-length',
+    }),
+    key: 'maxPositionEmbeddings',
+    decides: 'weights',
+    isRequired: true,
+    isSize: true,
+    otherwise: ({ sequenceLength }) => sequenceLength,
+  },
+  'attention-dropout': {
+    flag: fraction('Dropout probability of attention weights.', { default: 0.1 }),
+    key: 'attentionDropout',
+    decides: 'learning',
+  },
+  'hidden-dropout': {
+    flag: fraction('Dropout probability of embeddings and before residual additions.', { default: 0.1 }),
+    key: 'hiddenDropout',
+    decides: 'learning',
+  },
+  'norm-epsilon': {
+    flag: positiveNumber('Epsilon of layer norms.', { default: 1e-5 }),
+    key: 'layerNormEpsilon',
+    decides: 'weights',
+  },
+  gelu: {
+    flag: choice(['tanh', 'erf'], 'GELU by its tanh approximation or by the error function.', {
+      defaultText: 'as in the original: tanh in a GPT, erf in a BERT',
+    }),
+    key: 'geluKind',
+    decides: 'weights',
+    otherwise: ({ kind }) => kind && { gpt: 'tanh', bert: 'erf' }[kind],
+    isLeftOpen: true,
+  },
+  'init-method-std': {
+    flag: positiveNumber(
+      'Standard deviation of initial weights; divided by sqrt(2 x layers) for those before a residual addition.',
+      { default: 0.02 },
+    ),
+    key: 'initMethodStd',
+    decides: 'initial-weights',
+    // transformers allows it
+    withoutFlag: 0,
+  },
+  'untie-embeddings-and-output-weights': {
+    flag: toggle('Give the output layer weights of its own instead of the token embedding.'),
+    kind: 'gpt',
+    key: 'tieEmbeddings',
+    isNegated: true,
+    configurationKey: 'untieEmbeddingsAndOutputWeights',
+    decides: 'weights',
+  },
+  'make-vocab-size-divisible-by': {
+    flag: count(
+      'Pad the vocabulary to a multiple of this, for faster matmuls. Padding never changes the loss.',
+      { default: 128 },
+    ),
+    key: 'makeVocabularySizeDivisibleBy',
+    configurationKey: 'makeVocabSizeDivisibleBy',
+    decides: 'padding',
+    isSize: true,
+  },
+  'layer-norm-placement': {
+    flag: choice(
+      ['pre', 'post'],
+      "Layer norm before each sublayer (Megatron-LM's rearrangement, stable in large models) or after it (the original).",
+      { default: 'pre' },
+    ),
+    kind: 'bert',
+    key: 'layerNormPlacement',
+    decides: 'weights',
+  },
+  'bert-no-binary-head': {
+    flag: toggle('No sentence-order head: samples are one text, the loss is that of masked tokens.'),
+    kind: 'bert',
+    key: 'sentenceOrderHead',
+    isNegated: true,
+    decides: 'weights',
+    // a run may leave out the head of a model, and cannot add one
+    replaceable: false,
+  },
+} as const satisfies Readonly<Record<string, ArchitectureField>>;

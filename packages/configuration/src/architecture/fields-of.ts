@@ -1,0 +1,38 @@
+import type { ModelKind } from '../model-kind.js';
+import { type ArchitectureField, architectureFields } from './architecture-fields.js';
+
+type Fields = typeof architectureFields;
+
+/** The flags of the architecture. */
+export type ArchitectureFlag = keyof Fields;
+
+type FlagsOf<Name extends ArchitectureFlag> = { readonly [Flag in Name]: Fields[Flag]['flag'] };
+type BertFlag = {
+  [Flag in ArchitectureFlag]: Fields[Flag] extends { readonly kind: 'bert' } ? Flag : never;
+}[ArchitectureFlag];
+
+const entries = Object.entries(architectureFields) as ReadonlyArray<
+  readonly [ArchitectureFlag, ArchitectureField]
+>;
+
+/** The schemas of the flags that a BERT alone has, or of all others. */
+export function schemasOfArchitecture(of: 'bert'): FlagsOf<BertFlag>;
+export function schemasOfArchitecture(of: 'others'): FlagsOf<Exclude<ArchitectureFlag, BertFlag>>;
+export function schemasOfArchitecture(of: 'bert' | 'others'): object {
+  const chosen = entries.filter(([, { kind }]) => (kind === 'bert') === (of === 'bert'));
+  return Object.fromEntries(chosen.map(([name, { flag }]) => [name, flag]));
+}
+
+/** The fields of a kind of model, or of all kinds, with their flags. */
+export function fieldsOf(kind?: ModelKind): ReadonlyArray<readonly [ArchitectureFlag, ArchitectureField]> {
+  return kind === undefined
+    ? entries
+    : entries.filter(([, field]) => field.kind === undefined || field.kind === kind);
+}
+
+/** The flags of fields with this property, in the order of help. */
+export function architectureFlagNames(
+  is: (field: ArchitectureField) => boolean,
+): readonly ArchitectureFlag[] {
+  return entries.filter(([, field]) => is(field)).map(([name]) => name);
+}

@@ -1,0 +1,38 @@
+import type { BertModelConfiguration, GptModelConfiguration } from '@mtl/models';
+import { z } from 'zod';
+import { fieldsOf } from '../architecture/fields-of.js';
+import type { ModelKind } from '../model-kind.js';
+
+/** The configuration of a model by its kind. */
+export interface ModelOfKind {
+  readonly gpt: GptModelConfiguration;
+  readonly bert: BertModelConfiguration;
+}
+
+/** Where checkpoints save the configuration of their model, by its kind. */
+export const savedModelKeys = { gpt: 'gptModel', bert: 'bertModel' } as const satisfies Record<
+  ModelKind,
+  string
+>;
+
+export const modelKinds = Object.keys(savedModelKeys) as readonly ModelKind[];
+
+/** The sizes of a model that checkpoints save, by their keys. */
+export const savedSizeKeys: readonly string[] = [
+  ...fieldsOf().flatMap(([, { isSize, key }]) => (isSize ? [key] : [])),
+  'vocabularySize',
+];
+
+/** What a checkpoint must save of a model of a kind; older ones lack what did not exist yet. */
+export function savedModelSchema(kind: ModelKind): z.ZodType {
+  const values = fieldsOf(kind).map(([, { key, flag, isNegated, isSize, isRequired, withoutFlag }]) => {
+    const ofFlag = isNegated
+      ? z.boolean()
+      : withoutFlag === undefined
+        ? flag
+        : z.union([flag, z.literal(withoutFlag as number)]);
+    const schema = isSize ? z.int() : ofFlag;
+    return [key, isRequired ? schema : schema.optional()] as const;
+  });
+  return z.looseObject({ ...Object.fromEntries(values), vocabularySize: z.int() });
+}

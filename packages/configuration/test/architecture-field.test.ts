@@ -1,0 +1,105 @@
+import { fileURLToPath } from 'node:url';
+import type { GptModelConfiguration } from '@mtl/models';
+import { type BertModelConfiguration, readHuggingFaceBert, readHuggingFaceGpt2 } from '@mtl/models';
+import { expect, it, vi } from 'vitest';
+
+// the table with one field more: everything below must follow from it
+vi.mock('../src/architecture/architecture-fields.js', async (importOriginal) => {
+  const original = await importOriginal<typeof import('../src/architecture/architecture-fields.js')>();
+  const { count } = await import('../src/flags/flag-kinds.js');
+  const dummy = {
+    flag: count('Tracks that a dummy has.', { default: 1 }),
+    key: 'dummyTracks',
+    decides: 'weights',
+    isSize: true,
+  };
+  return { ...original, architectureFields: { ...original.architectureFields, 'dummy-tracks': dummy } };
+});
+
+const {
+  architectureFlags,
+  bertModelConfiguration,
+  checkSameArchitecture,
+  configFileJsonSchema,
+  configurationJson,
+  flagsOfHuggingFace,
+  formatHelp,
+  gptModelConfiguration,
+  parseFlags,
+  printConfiguration,
+  readSavedConfiguration,
+  savedSizeKeys,
+  validateConfiguration,
+  withLoadedFlags,
+} = await import('../src/index.js');
+
+const place = { directory: 'runs/a', path: 'runs/a/iter_0000010' };
+const directoryOf = (name: string) =>
+  fileURLToPath(new URL(`../../models/fixtures/${name}`, import.meta.url));
+const configure = (...words: string[]) =>
+  validateConfiguration(parseFlags(['--preset', 'char-10m', ...words]));
+const modelWith = (numTracks: number): GptModelConfiguration =>
+  gptModelConfiguration(configure('--dummy-tracks', `${numTracks}`).model, 256);
+
+it('has a flag, with its range, its help and its place in files of settings', () => {
+  expect(configure('--dummy-tracks', '3').model).toMatchObject({ dummyTracks: 3 });
+  expect(configure().model).toMatchObject({ dummyTracks: 1 });
+  expect(() => configure('--dummy-tracks', '0')).toThrow(/dummy-tracks 0/);
+  for (const model of ['gpt', 'bert'] as const) {
+    expect(formatHelp({ program: 'x', description: 'y', model })).toMatch(
+      /--dummy-tracks N +Tracks that a dummy has\. \[1\]/,
+    );
+  }
+  expect(configFileJsonSchema()).toMatchObject({ properties: { 'dummy-tracks': { minimum: 1 } } });
+  expect(printConfiguration(configure('--dummy-tracks', '3'))).toMatch(/dummy-tracks +3 +command line/);
+  // a model of the user's own: no preset applies unless it is named
+  expect(parseFlags(['--dummy-tracks', '3']).preset).toBe('none');
+});
+
+it('is part of the model, of both kinds', () => {
+  expect(modelWith(3)).toMatchObject({ dummyTracks: 3 });
+  const flags = parseFlags(['--preset', 'bert-base', '--dummy-tracks', '2'], { model: 'bert' });
+  const bert: BertModelConfiguration = bertModelConfiguration(validateConfiguration(flags), 256);
+  expect(bert).toMatchObject({ dummyTracks: 2, layerNormPlacement: 'pre' });
+});
+
+it('is saved, and read from checkpoints of before it existed as well', () => {
+  const configuration = configure('--dummy-tracks', '3');
+  const saved = JSON.parse(JSON.stringify({ ...configurationJson(configuration), gptModel: modelWith(3) }));
+  expect(saved).toMatchObject({ flags: { 'dummy-tracks': 3 }, resolved: { model: { dummyTracks: 3 } } });
+  const { model } = readSavedConfiguration('gpt', saved, place);
+  expect(architectureFlags({ kind: 'gpt', model })).toMatchObject({ 'dummy-tracks': 3 });
+  const { dummyTracks: _, ...older } = saved.gptModel;
+  const old = readSavedConfiguration('gpt', { ...saved, gptModel: older }, place).model;
+  expect(architectureFlags({ kind: 'gpt', model: old })).toMatchObject({ 'dummy-tracks': 1 });
+  const wrong = { ...saved, gptModel: { ...saved.gptModel, dummyTracks: 'three' } };
+  expect(() => readSavedConfiguration('gpt', wrong, place)).toThrow(/gptModel\.dummyTracks/);
+  expect(savedSizeKeys).toContain('dummyTracks');
+});
+
+it('is compared by a resumed run', () => {
+  const check = (saved: GptModelConfiguration, built: GptModelConfiguration) => () =>
+    checkSameArchitecture({ kind: 'gpt', saved, built, path: place.path });
+  expect(check(modelWith(3), modelWith(3))).not.toThrow();
+  expect(check(modelWith(3), modelWith(2))).toThrow(
+    /holds a model of --dummy-tracks 3, and this one has --dummy-tracks 2/,
+  );
+});
+
+it.each([
+  ['gpt', 'huggingface-gpt2', readHuggingFaceGpt2],
+  ['bert', 'huggingface-bert', readHuggingFaceBert],
+] as const)('is fixed by a Hugging Face directory, which has none: %s', async (kind, name, read) => {
+  const directory = directoryOf(name);
+  const { configuration: model } = await read({ directory });
+  const loaded = flagsOfHuggingFace({ directory, kind, model, tokenizer: undefined });
+  const withTracks = (count: string) =>
+    withLoadedFlags(parseFlags(['--load-hf', directory, '--dummy-tracks', count], { model: kind }), loaded);
+  expect(withTracks('1').values).toMatchObject({ 'dummy-tracks': 1 });
+  expect(() => withTracks('2')).toThrow(
+    expect.objectContaining({
+      code: 'MTL_FLAG_CONFLICT',
+      message: expect.stringContaining('--dummy-tracks 2 contradicts the Hugging Face directory'),
+    }),
+  );
+});
