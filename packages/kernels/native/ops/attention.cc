@@ -3,8 +3,10 @@
 // attention_backward: the gradient of qkv, with the probabilities recomputed from logSumExp (Dao et al. 2022,
 // 2023).
 //
-//   S sequence, B micro-batch, A heads (of this process), D head size
-//   output, outputGradient  [S, B, A, D]       qkv, qkvGradient  [S, B, A, 3, D]
+//   S sequence, B micro-batch, D head size
+//   A query heads (of this process) in G groups of R = A / G: the heads of a group share its key and value
+//   (grouped-query attention, Ainslie et al. 2023; R = 1: multi-head attention, G = 1: multi-query attention)
+//   output, outputGradient  [S, B, A, D]       qkv, qkvGradient  [S, B, G, R + 2, D]
 //   logSumExp  [B, A, S] float32 (float64 with float64 inputs): the log of the softmax's denominator
 //   keyStart?  [B, S] int32: query s sees keys >= keyStart[b, s] only (the first position of its document)
 //   keyMask?   [B, S] uint8: 1 where a key is real, 0 where it is padding
@@ -21,40 +23,44 @@
 namespace mtl {
 namespace {
 
-enum { kCausal, kScale };                    // attributes; those that follow are AttentionArguments'
-enum { kKeyStart = 1, kKeyMask, kSamples };  // from qkv on
-
-AttentionArguments arguments_at(int qkv) { return {qkv, qkv + kSamples, kScale}; }
-
 // Everything but the outputs and gradients.
-Status validate_inputs(const OpCall& call, int qkv, int log_sum_exp) {
-  MTL_RETURN_IF_ERROR(expect_qkv(call, qkv, 5));
-  const TensorView& tensor = call.tensor(qkv);
-  const int64_t sequence = tensor.dim(0), batch = tensor.dim(1), heads = tensor.dim(2);
-  MTL_RETURN_IF_ERROR(expect_shape(call, log_sum_exp, {batch, heads, sequence}));
-  MTL_RETURN_IF_ERROR(expect_statistics_dtype(call, log_sum_exp, qkv));
-  for (const int optional : {qkv + kKeyStart, qkv + kKeyMask}) {
+template <typename Op>
+Status validate_inputs(const OpCall& call) {
+  MTL_RETURN_IF_ERROR(expect_qkv(call, Op::kQkv, 5));
+  const TensorView& qkv = call.tensor(Op::kQkv);
+  const int64_t sequence = qkv.dim(0), batch = qkv.dim(1);
+  MTL_RETURN_IF_ERROR(expect_shape(call, Op::kLogSumExp, {batch, num_heads(qkv), sequence}));
+  MTL_RETURN_IF_ERROR(expect_statistics_dtype(call, Op::kLogSumExp, Op::kQkv));
+  for (const int optional : {int{Op::kKeyStart}, int{Op::kKeyMask}}) {
     if (!call.has(optional)) continue;
     MTL_RETURN_IF_ERROR(expect_shape(call, optional, {batch, sequence}));
-    MTL_RETURN_IF_ERROR(expect_dtype(call, optional, {optional == qkv + kKeyStart ? DType::kInt32 : DType::kUint8}));
+    MTL_RETURN_IF_ERROR(expect_dtype(call, optional, {optional == Op::kKeyStart ? DType::kInt32 : DType::kUint8}));
   }
-  if (call.has(qkv + kSamples)) {
-    MTL_RETURN_IF_ERROR(expect_shape(call, qkv + kSamples, {batch}));
-    MTL_RETURN_IF_ERROR(expect_dtype(call, qkv + kSamples, {DType::kInt64}));
+  if (call.has(Op::kSamples)) {
+    MTL_RETURN_IF_ERROR(expect_shape(call, Op::kSamples, {batch}));
+    MTL_RETURN_IF_ERROR(expect_dtype(call, Op::kSamples, {DType::kInt64}));
   }
-  return validate_attention_attributes(call, arguments_at(qkv));
+  return validate_attention_attributes(call, attributes_of<Op>());
 }
 
-Status validate_forward(const OpCall& call) { return validate_attention_forward(call, validate_inputs); }
-Status validate_backward(const OpCall& call) { return validate_attention_backward(call, validate_inputs); }
+Status validate_forward(const OpCall& call) {
+  MTL_RETURN_IF_ERROR(validate_inputs<AttentionForward>(call));
+  return validate_attention_forward<AttentionForward>(call);
+}
+
+Status validate_backward(const OpCall& call) {
+  MTL_RETURN_IF_ERROR(validate_inputs<AttentionBackward>(call));
+  return validate_attention_backward<AttentionBackward>(call);
+}
 
 // One matmul of [S, D] by [D, S] for all heads.
 double matmul_flops(const TensorView& qkv) {
-  return 2.0 / 3.0 * static_cast<double>(qkv.size()) * static_cast<double>(qkv.dim(0));
+  const double positions = static_cast<double>(qkv.dim(0) * qkv.dim(1));
+  return 2.0 * positions * static_cast<double>(num_heads(qkv) * qkv.dim(-1)) * static_cast<double>(qkv.dim(0));
 }
 
-double forward_flops(const OpCall& call) { return 2 * matmul_flops(call.tensor(kAttentionQkv)); }
-double backward_flops(const OpCall& call) { return 4 * matmul_flops(call.tensor(kAttentionBackwardQkv)); }
+double forward_flops(const OpCall& call) { return 2 * matmul_flops(call.tensor(AttentionForward::kQkv)); }
+double backward_flops(const OpCall& call) { return 4 * matmul_flops(call.tensor(AttentionBackward::kQkv)); }
 
 MTL_REGISTER_OP(OpSchema{"attention_forward",
                          2,
@@ -70,18 +76,26 @@ MTL_REGISTER_OP(OpSchema{"attention_backward",
                          validate_backward,
                          backward_flops});
 
+// Lengths and masks.
+template <typename Op>
+AttentionProblem with_masks(const OpCall& call, AttentionProblem problem) {
+  const TensorView& qkv = call.tensor(Op::kQkv);
+  problem.num_queries = problem.num_keys = qkv.dim(0);
+  problem.batch = qkv.dim(1);
+  problem.key_start = call.data<const int32_t>(Op::kKeyStart);
+  problem.key_mask = call.data<const uint8_t>(Op::kKeyMask);
+  problem.causal = call.flag(Op::kCausal);
+  return problem;
+}
+
 }  // namespace
 
-AttentionProblem attention_problem(const OpCall& call, int qkv) {
-  const TensorView& tensor = call.tensor(qkv);
-  AttentionProblem problem = common_attention_problem(call, arguments_at(qkv));
-  problem.sequence = tensor.dim(0);
-  problem.batch = tensor.dim(1);
-  problem.key_start = call.data<const int32_t>(qkv + kKeyStart);
-  problem.key_mask = call.data<const uint8_t>(qkv + kKeyMask);
-  problem.causal = call.flag(kCausal);
-  problem.rows = problem.sequence * problem.batch;
-  return problem;
+AttentionProblem attention_forward_problem(const OpCall& call) {
+  return with_masks<AttentionForward>(call, forward_operands<AttentionForward>(call));
+}
+
+AttentionProblem attention_backward_problem(const OpCall& call) {
+  return with_masks<AttentionBackward>(call, backward_operands<AttentionBackward>(call));
 }
 
 }  // namespace mtl

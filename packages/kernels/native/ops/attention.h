@@ -1,5 +1,6 @@
-// What the kernels of the attention ops share: argument positions, sizes and attributes; the contract is in
-// attention.cc.
+// What the attention ops share with their kernels: the names of their operands and attributes, and the
+// problem that every path computes. The contracts are in attention.cc, packed_attention.cc and
+// attention_cached.cc.
 #pragma once
 
 #include "core/op_call.h"
@@ -7,58 +8,101 @@
 
 namespace mtl {
 
-enum { kAttentionOutput, kAttentionLogSumExp, kAttentionQkv };
-enum {
-  kAttentionQkvGradient,
-  kAttentionOutputGradient,
-  kAttentionBackwardOutput,
-  kAttentionBackwardLogSumExp,
-  kAttentionBackwardQkv
+struct AttentionForward {
+  enum Tensors { kOutput, kLogSumExp, kQkv, kKeyStart, kKeyMask, kSamples };
+  enum Attributes { kCausal, kScale, kDropoutProbability, kKeyLow, kKeyHigh, kHeadOffset };
 };
-enum { kPackedStarts = 1, kPackedSamples };  // from qkv on, in the packed ops
-enum { kCachedKeyCache, kCachedValueCache, kCachedOutput, kCachedQkv };
-enum { kCachedPosition, kCachedScale };
+struct AttentionBackward {
+  enum Tensors { kQkvGradient, kOutputGradient, kOutput, kLogSumExp, kQkv, kKeyStart, kKeyMask, kSamples };
+  enum Attributes { kCausal, kScale, kDropoutProbability, kKeyLow, kKeyHigh, kHeadOffset };
+};
+struct PackedAttentionForward {
+  enum Tensors { kOutput, kLogSumExp, kQkv, kStarts, kSamples };
+  enum Attributes { kScale, kDropoutProbability, kKeyLow, kKeyHigh, kHeadOffset, kLongest, kNumScores };
+};
+struct PackedAttentionBackward {
+  enum Tensors { kQkvGradient, kOutputGradient, kOutput, kLogSumExp, kQkv, kStarts, kSamples };
+  enum Attributes { kScale, kDropoutProbability, kKeyLow, kKeyHigh, kHeadOffset, kLongest, kNumScores };
+};
+struct AttentionCachedForward {
+  enum Tensors { kKeyCache, kValueCache, kOutput, kQkv };
+  enum Attributes { kPosition, kScale };
+};
 
 // logSumExp of a query that sees no key. The log of an empty sum is -infinity; a finite stand-in keeps every
 // difference of two of them free of NaN, and e^(this - anything sensible) is 0 all the same.
 constexpr double kEmptyLogSumExp = -1e30;
 
-struct AttentionProblem {
-  int64_t sequence, batch, heads, head_size;
-  const int32_t* key_start;  // [B, S], or null
-  const uint8_t* key_mask;   // [B, S], or null
-  const int64_t* samples;    // [B], or null
-  bool causal;
-  double scale, dropout_probability;
-  PhiloxKey key;
-  int64_t head_offset;
-  // Packed samples only: `sequence` is then at least the longest sample, `batch` how many there are.
-  const int32_t* starts;  // [batch + 1], or null
-  int64_t rows;           // T
+// The rows of head_size contiguous elements that one operand has for every position of every head, by their
+// distances in elements. Heads come in groups of R = A / G: head a is member a % R of group a / R. All
+// members of a group share the rows of a key or value: its `member` distance is 0.
+struct AttentionOperand {
+  void* data;
+  DType dtype;
+  int64_t position, sample, group, member;
 };
 
-// The problem of a validated attention_forward or attention_backward call, whose qkv is tensor number `qkv`.
-AttentionProblem attention_problem(const OpCall& call, int qkv);
-// The same of a packed_attention_forward or packed_attention_backward call.
-AttentionProblem packed_attention_problem(const OpCall& call, int qkv);
+// One call of any attention op, forward or backward: S query positions, B samples, A query heads, G groups of
+// them, each with one key and one value head, D head size, K key positions.
+struct AttentionProblem {
+  DType dtype;  // of query, key and value, which kernels take for that of all operands
+  int64_t num_queries, num_keys;  // S and K; with packed samples at least those of the longest
+  int64_t batch, heads, groups, head_size;
+  int64_t first_query;  // the position of query 0 among the keys
+  AttentionOperand query, key, value, output;
+  void* log_sum_exp;  // [B, A, S] or, with packed samples, [A, T]; null where it is not asked for
+  // Of a backward op; null data otherwise.
+  AttentionOperand output_gradient, query_gradient, key_gradient, value_gradient;
+  // Which keys a query sees.
+  bool causal;
+  const int32_t* key_start;  // [B, S], or null
+  const uint8_t* key_mask;   // [B, K], or null
+  // Packed samples: sample b has the rows starts[b] to starts[b + 1] of T, and no operand has samples of its
+  // own.
+  const int32_t* starts;  // [B + 1], or null
+  int64_t rows;           // T
+  // Dropout: needs samples.
+  double scale, dropout_probability;
+  PhiloxKey philox_key;
+  const int64_t* samples;  // [B], or null
+  int64_t head_offset;
+};
+
+AttentionProblem attention_forward_problem(const OpCall& call);
+AttentionProblem attention_backward_problem(const OpCall& call);
+AttentionProblem packed_attention_forward_problem(const OpCall& call);
+AttentionProblem packed_attention_backward_problem(const OpCall& call);
+// Its keys and values are the caches, with the new positions in them.
+AttentionProblem attention_cached_problem(const OpCall& call);
+
+// Query, key and value in a packed projection [S, B, G, R + 2, D], or [T, G, R + 2, D] with packed samples.
+struct AttentionProjection {
+  AttentionOperand query, key, value;
+};
+AttentionProjection projection_of(const TensorView& qkv);
+// A tensor [S, B, A, D] or [T, A, D].
+AttentionOperand heads_of(const TensorView& tensor, int64_t groups);
 
 // That the starts of a packed problem are in order and within its rows: for kernels that can read them.
 Status check_packed_starts(const OpCall& call, const AttentionProblem& problem);
 
-// Where the rows of one head of one sample lie.
-struct HeadRows {
-  int64_t first, stride;  // its first row and the distance to the next, in vectors of head_size (of 3 in qkv)
-  int64_t length;         // its positions
-  int64_t statistics;     // its first element in logSumExp
-};
+// Positions of a sample.
+MTL_HOST_DEVICE static inline int64_t length_of(const AttentionProblem& problem, int64_t batch, int64_t padded) {
+  return problem.starts == nullptr ? padded : problem.starts[batch + 1] - problem.starts[batch];
+}
 
-MTL_HOST_DEVICE static inline HeadRows head_rows(const AttentionProblem& problem, int64_t batch, int64_t head) {
-  if (problem.starts == nullptr) {
-    const int64_t flat = batch * problem.heads + head;
-    return {flat, problem.batch * problem.heads, problem.sequence, flat * problem.sequence};
-  }
-  const int64_t start = problem.starts[batch];
-  return {start * problem.heads + head, problem.heads, problem.starts[batch + 1] - start, head * problem.rows + start};
+// The first element of a head's rows.
+MTL_HOST_DEVICE static inline int64_t head_at(const AttentionProblem& problem, const AttentionOperand& operand,
+                                              int64_t batch, int64_t head) {
+  const int64_t members = problem.heads / problem.groups;
+  const int64_t sample = problem.starts == nullptr ? batch * operand.sample : problem.starts[batch] * operand.position;
+  return sample + head / members * operand.group + head % members * operand.member;
+}
+
+// A head's first element in log_sum_exp.
+MTL_HOST_DEVICE static inline int64_t statistics_at(const AttentionProblem& problem, int64_t batch, int64_t head) {
+  if (problem.starts != nullptr) return head * problem.rows + problem.starts[batch];
+  return (batch * problem.heads + head) * problem.num_queries;
 }
 
 }  // namespace mtl

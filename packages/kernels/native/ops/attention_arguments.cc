@@ -5,21 +5,32 @@
 namespace mtl {
 namespace {
 
-enum { kScale, kDropoutProbability, kKeyLow, kKeyHigh, kHeadOffset };  // from AttentionArguments::scale on
-constexpr int64_t kMaxHeads = 65536;                                   // the head's share of a Philox counter
+constexpr int64_t kMaxHeads = 65536;  // the head's share of a Philox counter
 constexpr double kKeyLimit = 4294967296.0;
 
-// The tensor is qkv's shape without its 3, and of its dtype.
-Status expect_output(const OpCall& call, int output, int qkv) {
-  const TensorView& tensor = call.tensor(qkv);
-  const int64_t heads = tensor.dim(-3), head_size = tensor.dim(-1);
-  MTL_RETURN_IF_ERROR(tensor.rank == 4
-                          ? expect_shape(call, output, {tensor.dim(0), heads, head_size})
-                          : expect_shape(call, output, {tensor.dim(0), tensor.dim(1), heads, head_size}));
-  return expect_dtype(call, output, {tensor.dtype});
+// The rows of a projection from its row `part` of a group on.
+AttentionOperand part_of(const TensorView& qkv, int64_t part, int64_t member) {
+  const int64_t size = qkv.dim(-1), group = qkv.dim(-2) * size, row = qkv.dim(-3) * group;
+  const bool has_samples = qkv.rank == 5;
+  return {static_cast<char*>(qkv.data) + part * size * static_cast<int64_t>(size_of(qkv.dtype)), qkv.dtype,
+          has_samples ? qkv.dim(1) * row : row, has_samples ? row : 0, group, member};
 }
 
 }  // namespace
+
+AttentionProjection projection_of(const TensorView& qkv) {
+  const int64_t members = qkv.dim(-2) - 2;
+  return {part_of(qkv, 0, qkv.dim(-1)), part_of(qkv, members, 0), part_of(qkv, members + 1, 0)};
+}
+
+AttentionOperand heads_of(const TensorView& tensor, int64_t groups) {
+  const int64_t size = tensor.dim(-1), heads = tensor.dim(-2), row = heads * size;
+  const bool has_samples = tensor.rank == 4;
+  return {tensor.data, tensor.dtype, has_samples ? tensor.dim(1) * row : row, has_samples ? row : 0,
+          groups == 0 ? 0 : heads / groups * size, size};
+}
+
+int64_t num_heads(const TensorView& qkv) { return qkv.dim(-3) * (qkv.dim(-2) - 2); }
 
 bool is_integer_below(double value, double limit) { return value >= 0 && value < limit && value == std::floor(value); }
 
@@ -27,9 +38,9 @@ Status expect_qkv(const OpCall& call, int qkv, int rank) {
   MTL_RETURN_IF_ERROR(expect_floating(call, qkv));
   MTL_RETURN_IF_ERROR(expect_rank(call, qkv, rank, rank));
   const TensorView& tensor = call.tensor(qkv);
-  const int64_t heads = tensor.dim(-3), head_size = tensor.dim(-1);
-  MTL_RETURN_IF_ERROR(rank == 4 ? expect_shape(call, qkv, {tensor.dim(0), heads, 3, head_size})
-                                : expect_shape(call, qkv, {tensor.dim(0), tensor.dim(1), heads, 3, head_size}));
+  const int64_t groups = tensor.dim(-3), parts = tensor.dim(-2) < 3 ? 3 : tensor.dim(-2), head_size = tensor.dim(-1);
+  MTL_RETURN_IF_ERROR(rank == 4 ? expect_shape(call, qkv, {tensor.dim(0), groups, parts, head_size})
+                                : expect_shape(call, qkv, {tensor.dim(0), tensor.dim(1), groups, parts, head_size}));
   return head_size < 1 ? argument_error(call, "the head size is 0") : ok_status();
 }
 
@@ -38,62 +49,65 @@ Status expect_statistics_dtype(const OpCall& call, int log_sum_exp, int qkv) {
   return expect_dtype(call, log_sum_exp, {is_double ? DType::kFloat64 : DType::kFloat32});
 }
 
+Status expect_attention_output(const OpCall& call, int output, int qkv) {
+  const TensorView& tensor = call.tensor(qkv);
+  const int64_t heads = num_heads(tensor), head_size = tensor.dim(-1);
+  MTL_RETURN_IF_ERROR(tensor.rank == 4
+                          ? expect_shape(call, output, {tensor.dim(0), heads, head_size})
+                          : expect_shape(call, output, {tensor.dim(0), tensor.dim(1), heads, head_size}));
+  return expect_dtype(call, output, {tensor.dtype});
+}
+
 Status expect_scale(const OpCall& call, int scale) {
   const double value = call.attribute(scale);
   if (value > 0 && std::isfinite(value)) return ok_status();
   return argument_error(call, "scale is %g, expected a finite number above 0", value);
 }
 
-Status validate_attention_attributes(const OpCall& call, const AttentionArguments& arguments) {
-  const int first = arguments.scale;
-  MTL_RETURN_IF_ERROR(expect_scale(call, first + kScale));
-  const double probability = call.attribute(first + kDropoutProbability);
+Status validate_attention_attributes(const OpCall& call, const AttentionAttributes& at) {
+  MTL_RETURN_IF_ERROR(expect_scale(call, at.scale));
+  const double probability = call.attribute(at.dropout_probability);
   if (!(probability >= 0 && probability < 1)) {
     return argument_error(call, "dropoutProbability is %g, expected 0 or more and below 1", probability);
   }
-  const double key_low = call.attribute(first + kKeyLow), key_high = call.attribute(first + kKeyHigh);
+  const double key_low = call.attribute(at.key_low), key_high = call.attribute(at.key_high);
   if (!is_integer_below(key_low, kKeyLimit) || !is_integer_below(key_high, kKeyLimit)) {
     return argument_error(call, "keyLow and keyHigh are %g and %g, expected integers from 0 to 2^32 - 1", key_low,
                           key_high);
   }
-  const int64_t heads = call.tensor(arguments.qkv).dim(-3);
-  const double head_offset = call.attribute(first + kHeadOffset);
+  const int64_t heads = num_heads(call.tensor(at.qkv));
+  const double head_offset = call.attribute(at.head_offset);
   if (!is_integer_below(head_offset, static_cast<double>(kMaxHeads - heads + 1))) {
     return argument_error(call, "headOffset is %g with %lld heads, expected an integer and at most %lld heads in all",
                           head_offset, static_cast<long long>(heads), static_cast<long long>(kMaxHeads));
   }
-  if (probability > 0 && !call.has(arguments.samples)) {
+  if (probability > 0 && !call.has(at.samples)) {
     return argument_error(call, "dropoutProbability is %g, which needs samples, the global sample numbers",
                           probability);
   }
   return ok_status();
 }
 
-Status validate_attention_forward(const OpCall& call, ValidateAttentionInputs validate_inputs) {
-  MTL_RETURN_IF_ERROR(validate_inputs(call, kAttentionQkv, kAttentionLogSumExp));
-  return expect_output(call, kAttentionOutput, kAttentionQkv);
-}
-
-Status validate_attention_backward(const OpCall& call, ValidateAttentionInputs validate_inputs) {
-  MTL_RETURN_IF_ERROR(validate_inputs(call, kAttentionBackwardQkv, kAttentionBackwardLogSumExp));
-  MTL_RETURN_IF_ERROR(expect_output(call, kAttentionOutputGradient, kAttentionBackwardQkv));
-  MTL_RETURN_IF_ERROR(expect_output(call, kAttentionBackwardOutput, kAttentionBackwardQkv));
-  return expect_like(call, kAttentionQkvGradient, kAttentionBackwardQkv);
-}
-
-AttentionProblem common_attention_problem(const OpCall& call, const AttentionArguments& arguments) {
-  const TensorView& tensor = call.tensor(arguments.qkv);
-  const int first = arguments.scale;
+AttentionProblem projected_problem(const TensorView& qkv) {
+  const AttentionProjection projection = projection_of(qkv);
   AttentionProblem problem = {};
-  problem.heads = tensor.dim(-3);
-  problem.head_size = tensor.dim(-1);
-  problem.samples = call.data<const int64_t>(arguments.samples);
-  problem.scale = call.attribute(first + kScale);
-  problem.dropout_probability = call.attribute(first + kDropoutProbability);
-  problem.key = {static_cast<uint32_t>(call.attribute(first + kKeyLow)),
-                 static_cast<uint32_t>(call.attribute(first + kKeyHigh))};
-  problem.head_offset = call.integer(first + kHeadOffset);
+  problem.dtype = qkv.dtype;
+  problem.heads = num_heads(qkv);
+  problem.groups = qkv.dim(-3);
+  problem.head_size = qkv.dim(-1);
+  problem.query = projection.query;
+  problem.key = projection.key;
+  problem.value = projection.value;
   return problem;
+}
+
+void set_attention_attributes(AttentionProblem* problem, const OpCall& call, const AttentionAttributes& at) {
+  problem->samples = call.data<const int64_t>(at.samples);
+  problem->scale = call.attribute(at.scale);
+  problem->dropout_probability = call.attribute(at.dropout_probability);
+  problem->philox_key = {static_cast<uint32_t>(call.attribute(at.key_low)),
+                         static_cast<uint32_t>(call.attribute(at.key_high))};
+  problem->head_offset = call.integer(at.head_offset);
 }
 
 }  // namespace mtl

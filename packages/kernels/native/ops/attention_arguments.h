@@ -1,8 +1,8 @@
-// What the arguments of attention and of packed attention have in common: their checks, and how they become a
-// problem.
+// What the arguments of the attention ops have in common: their checks, and how they become a problem.
 //
-//   A heads (of this process), D head size
-//   qkv [..., A, 3, D], output [..., A, D]: the dots are [S, B], or [T] with packed samples
+//   A query heads (of this process) in G groups of R = A / G, D head size
+//   qkv [..., G, R + 2, D]: the queries of a group's heads, then its key and its value; output [..., A, D]
+//   the dots are [S, B], or [T] with packed samples
 #pragma once
 
 #include "core/validation.h"
@@ -10,31 +10,66 @@
 
 namespace mtl {
 
-// Where a call has them.
-struct AttentionArguments {
-  int qkv;
-  int samples;  // optional: global sample numbers
-  int scale;    // attribute; dropoutProbability, keyLow, keyHigh and headOffset follow it
-};
+// Query heads of a packed projection.
+int64_t num_heads(const TensorView& qkv);
 
 // A whole number from 0 to below the limit.
 bool is_integer_below(double value, double limit);
 
-// The tensor is a floating [..., A, 3, D] of `rank` dimensions.
+// The tensor is a floating [..., G, R + 2, D] of `rank` dimensions.
 Status expect_qkv(const OpCall& call, int qkv, int rank);
 // The tensor is float32, or float64 where qkv is.
 Status expect_statistics_dtype(const OpCall& call, int log_sum_exp, int qkv);
+// The tensor is [..., A, D] for qkv's dots, and of its dtype.
+Status expect_attention_output(const OpCall& call, int output, int qkv);
 Status expect_scale(const OpCall& call, int scale);
+
 // Scale and dropout, and that dropout has its samples.
-Status validate_attention_attributes(const OpCall& call, const AttentionArguments& arguments);
+struct AttentionAttributes {
+  int qkv, samples;  // tensors
+  int scale, dropout_probability, key_low, key_high, head_offset;
+};
+Status validate_attention_attributes(const OpCall& call, const AttentionAttributes& at);
 
-// The outputs and gradients of a forward and of a backward op around what `validate_inputs` checks: qkv,
-// logSumExp, who sees whom, and the attributes.
-using ValidateAttentionInputs = Status (*)(const OpCall& call, int qkv, int log_sum_exp);
-Status validate_attention_forward(const OpCall& call, ValidateAttentionInputs validate_inputs);
-Status validate_attention_backward(const OpCall& call, ValidateAttentionInputs validate_inputs);
+template <typename Op>
+constexpr AttentionAttributes attributes_of() {
+  return {Op::kQkv, Op::kSamples, Op::kScale, Op::kDropoutProbability, Op::kKeyLow, Op::kKeyHigh, Op::kHeadOffset};
+}
 
-// Heads, scale and dropout of a validated call; everything else is zero.
-AttentionProblem common_attention_problem(const OpCall& call, const AttentionArguments& arguments);
+// The outputs and gradients of a forward and of a backward op; everything else is checked before.
+template <typename Op>
+Status validate_attention_forward(const OpCall& call) {
+  return expect_attention_output(call, Op::kOutput, Op::kQkv);
+}
+template <typename Op>
+Status validate_attention_backward(const OpCall& call) {
+  MTL_RETURN_IF_ERROR(expect_attention_output(call, Op::kOutputGradient, Op::kQkv));
+  MTL_RETURN_IF_ERROR(expect_attention_output(call, Op::kOutput, Op::kQkv));
+  return expect_like(call, Op::kQkvGradient, Op::kQkv);
+}
+
+// Heads and their rows in qkv; everything else is zero.
+AttentionProblem projected_problem(const TensorView& qkv);
+void set_attention_attributes(AttentionProblem* problem, const OpCall& call, const AttentionAttributes& at);
+
+// Operands, scale and dropout of a validated call of either kind: lengths and masks are missing.
+template <typename Op>
+AttentionProblem forward_operands(const OpCall& call) {
+  AttentionProblem problem = projected_problem(call.tensor(Op::kQkv));
+  problem.output = heads_of(call.tensor(Op::kOutput), problem.groups);
+  problem.log_sum_exp = call.tensor(Op::kLogSumExp).data;
+  set_attention_attributes(&problem, call, attributes_of<Op>());
+  return problem;
+}
+template <typename Op>
+AttentionProblem backward_operands(const OpCall& call) {
+  AttentionProblem problem = forward_operands<Op>(call);
+  const AttentionProjection gradients = projection_of(call.tensor(Op::kQkvGradient));
+  problem.query_gradient = gradients.query;
+  problem.key_gradient = gradients.key;
+  problem.value_gradient = gradients.value;
+  problem.output_gradient = heads_of(call.tensor(Op::kOutputGradient), problem.groups);
+  return problem;
+}
 
 }  // namespace mtl

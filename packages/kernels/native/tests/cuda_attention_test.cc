@@ -65,17 +65,24 @@ struct Tensors {
 
 AttentionProblem problem_of(const Case& one, const Tensors& tensors) {
   AttentionProblem problem = {};
-  problem.sequence = one.sequence;
+  problem.dtype = tensors.qkv.view().dtype;
+  problem.num_queries = problem.num_keys = one.sequence;
   problem.batch = one.batch;
-  problem.heads = one.heads;
+  problem.heads = problem.groups = one.heads;
   problem.head_size = one.head_size;
+  const AttentionProjection projection = projection_of(tensors.qkv.view()), gradients = projection_of(tensors.qkv_gradient.view());
+  problem.query = projection.query, problem.key = projection.key, problem.value = projection.value;
+  problem.query_gradient = gradients.query, problem.key_gradient = gradients.key, problem.value_gradient = gradients.value;
+  problem.output = heads_of(tensors.output.view(), one.heads);
+  problem.output_gradient = heads_of(tensors.output_gradient.view(), one.heads);
+  problem.log_sum_exp = tensors.log_sum_exp.view().data;
   problem.key_start = one.documents ? tensors.key_start.data<const int32_t>() : nullptr;
   problem.key_mask = one.padding ? tensors.key_mask.data<const uint8_t>() : nullptr;
   problem.samples = one.dropout > 0 ? tensors.samples.data<const int64_t>() : nullptr;
   problem.causal = one.causal;
   problem.scale = one.scale > 0 ? one.scale : 1.0 / std::sqrt(static_cast<double>(one.head_size));
   problem.dropout_probability = one.dropout;
-  problem.key = {7, 0x80000001u};
+  problem.philox_key = {7, 0x80000001u};
   problem.head_offset = 4;
   return problem;
 }
@@ -99,21 +106,10 @@ Tensors reference_of(const Case& one, DType dtype) {
   return tensors;
 }
 
-void run_kernels(const Case& one, DType dtype, Tensors& tensors) {
+void run_kernels(const Case& one, Tensors& tensors) {
   const AttentionProblem problem = problem_of(one, tensors);
-  const cuda::AttentionForward forward = {problem, dtype, tensors.output.data<void>(), tensors.log_sum_exp.data<float>(),
-                                          tensors.qkv.data<const void>(), nullptr};
-  EXPECT(ran(cuda::attention_forward(forward)));
-  const cuda::AttentionBackward backward = {problem,
-                                            dtype,
-                                            tensors.qkv_gradient.data<void>(),
-                                            tensors.output_gradient.data<const void>(),
-                                            tensors.output.data<const void>(),
-                                            tensors.log_sum_exp.data<const float>(),
-                                            tensors.qkv.data<const void>(),
-                                            tensors.delta.data<float>(),
-                                            nullptr};
-  EXPECT(ran(cuda::attention_backward(backward)));
+  EXPECT(ran(cuda::attention_forward({problem, nullptr})));
+  EXPECT(ran(cuda::attention_backward({problem, tensors.delta.data<float>(), nullptr})));
 }
 
 // Of a row (one head of one position), relative to its norm and that of a typical row. bfloat16 has 8 bits,
@@ -134,7 +130,7 @@ void check_kernels(const Case& one, DType dtype, const Tensors& expected, Kernel
   for (const Order order : {Order::kDescending, Order::kShuffled}) {
     emulation::set_order(order, 11);
     results.emplace_back(one, dtype);
-    run_kernels(one, dtype, results.back());
+    run_kernels(one, results.back());
     // every sum has one order: not a bit depends on which threads run first
     EXPECT(results.back().output.same_bits(results.front().output));
     EXPECT(results.back().log_sum_exp.same_bits(results.front().log_sum_exp));
@@ -204,8 +200,7 @@ MTL_TEST(cuda_attention_on_hopper_agrees_over_many_tiles) {
 MTL_TEST(cuda_attention_kernels_are_chosen_by_name) {
   const Case one = {64, 1, 1, 64};
   Tensors tensors(one, DType::kBFloat16);
-  const cuda::AttentionForward forward = {problem_of(one, tensors), DType::kBFloat16, tensors.output.data<void>(),
-                                          tensors.log_sum_exp.data<float>(), tensors.qkv.data<const void>(), nullptr};
+  const cuda::AttentionForwardCall forward = {problem_of(one, tensors), nullptr};
   const auto run = [&](const char* name) {
     setenv("MTL_CUDA_ATTENTION", name, 1);
     const cudaError_t status = cuda::attention_forward(forward);

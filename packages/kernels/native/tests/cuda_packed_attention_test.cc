@@ -60,14 +60,15 @@ struct Tensors {
 
 AttentionProblem problem_of(const Case& one, const Tensors& tensors) {
   AttentionProblem problem = {};
-  problem.sequence = one.bound();
+  problem.dtype = tensors.qkv.view().dtype;
+  problem.num_queries = problem.num_keys = one.bound();
   problem.batch = one.batch();
-  problem.heads = one.heads;
+  problem.heads = problem.groups = one.heads;
   problem.head_size = one.head_size;
   problem.samples = one.dropout > 0 ? tensors.samples.data<const int64_t>() : nullptr;
   problem.scale = 1.0 / std::sqrt(static_cast<double>(one.head_size));
   problem.dropout_probability = one.dropout;
-  problem.key = {7, 0x80000001u};
+  problem.philox_key = {7, 0x80000001u};
   problem.head_offset = 4;
   problem.starts = tensors.starts.data<const int32_t>();
   problem.rows = one.rows();
@@ -91,19 +92,25 @@ Tensors reference_of(const Case& one, DType dtype) {
   return tensors;
 }
 
-// Where a call reads and writes: elements of each kind of row from the tensors' beginnings.
-void run_kernels(const AttentionProblem& problem, DType dtype, Tensors& tensors, int64_t first_row, float* log_sum_exp, float* delta) {
-  const int64_t columns = problem.heads * problem.head_size, bytes = 2;
-  const auto at = [&](const HostTensor& tensor, int64_t vectors) {
-    return tensor.data<unsigned char>() + first_row * vectors * columns * bytes;
+// Both kernels of a problem whose rows are the tensors' from first_row on.
+void run_kernels(AttentionProblem problem, Tensors& tensors, int64_t first_row, float* log_sum_exp, float* delta) {
+  const auto from_first_row = [&](AttentionOperand operand) {
+    operand.data = static_cast<unsigned char*>(operand.data) + first_row * operand.position * 2;
+    return operand;
   };
-  const cuda::AttentionForward forward = {problem, dtype, at(tensors.output, 1), log_sum_exp, at(tensors.qkv, 3), nullptr};
-  EXPECT(ran(cuda::attention_forward(forward)));
+  const AttentionProjection projection = projection_of(tensors.qkv.view()), gradients = projection_of(tensors.qkv_gradient.view());
+  problem.query = from_first_row(projection.query);
+  problem.key = from_first_row(projection.key);
+  problem.value = from_first_row(projection.value);
+  problem.query_gradient = from_first_row(gradients.query);
+  problem.key_gradient = from_first_row(gradients.key);
+  problem.value_gradient = from_first_row(gradients.value);
+  problem.output = from_first_row(heads_of(tensors.output.view(), problem.groups));
+  problem.output_gradient = from_first_row(heads_of(tensors.output_gradient.view(), problem.groups));
+  problem.log_sum_exp = log_sum_exp;
+  EXPECT(ran(cuda::attention_forward({problem, nullptr})));
   EXPECT(std::strstr(emulation::last_kernel(), "hopper") != nullptr);
-  const cuda::AttentionBackward backward = {problem,         dtype,       at(tensors.qkv_gradient, 3), at(tensors.output_gradient, 1),
-                                            at(tensors.output, 1), log_sum_exp, at(tensors.qkv, 3),          delta,
-                                            nullptr};
-  EXPECT(ran(cuda::attention_backward(backward)));
+  EXPECT(ran(cuda::attention_backward({problem, delta, nullptr})));
   EXPECT(std::strstr(emulation::last_kernel(), "hopper") != nullptr);
 }
 
@@ -117,7 +124,7 @@ Tensors results_of(const Case& one, DType dtype, Order order) {
     for (int64_t i = 0; i < 3 * columns; ++i) tensors.qkv_gradient.set(row * 3 * columns + i, 0.0);
     for (int64_t head = 0; head < one.heads; ++head) tensors.log_sum_exp.set(head * one.rows() + row, kEmptyLogSumExp);
   }
-  run_kernels(problem_of(one, tensors), dtype, tensors, 0, tensors.log_sum_exp.data<float>(), tensors.delta.data<float>());
+  run_kernels(problem_of(one, tensors), tensors, 0, tensors.log_sum_exp.data<float>(), tensors.delta.data<float>());
   emulation::set_order(Order::kAscending);
   EXPECT(tensors.output.guards_stand() && tensors.log_sum_exp.guards_stand() && tensors.qkv_gradient.guards_stand() &&
          tensors.delta.guards_stand());
@@ -149,10 +156,10 @@ void check_alone(const Case& one, DType dtype) {
     if (length == 0) continue;
     AttentionProblem problem = problem_of(one, alone);
     problem.starts = nullptr;
-    problem.sequence = length;
+    problem.num_queries = problem.num_keys = length;
     problem.batch = 1;
     if (problem.samples != nullptr) problem.samples += b;
-    run_kernels(problem, dtype, alone, start, log_sum_exp.data(), delta.data());
+    run_kernels(problem, alone, start, log_sum_exp.data(), delta.data());
     const auto same_rows = [&](const HostTensor& left, const HostTensor& right, int64_t of_row) {
       return std::memcmp(left.data<uint16_t>() + start * of_row, right.data<uint16_t>() + start * of_row, 2 * length * of_row) == 0;
     };

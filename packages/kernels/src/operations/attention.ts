@@ -3,8 +3,11 @@ import { runOperation } from '../run-operation.js';
 import type { Tensor } from '../tensor.js';
 
 /**
- * Who sees whom in attention, and what dropout drops. S sequence, B micro-batch, A heads of this process, D
- * head size.
+ * Which keys a query sees, and what dropout drops. S sequence, B micro-batch, D head size, A query heads of
+ * this process in G groups: the R = A / G heads of a group share one key and one value (grouped-query
+ * attention, Ainslie et al. 2023). With G = A every head has its own, with G = 1 all share one. Groups of
+ * more than one head are not supported on device `cuda` yet, except by `attentionCachedForward`
+ * (MTL_UNSUPPORTED).
  */
 export interface AttentionOptions {
   /** Query s sees keys up to s only. Default: false. */
@@ -46,7 +49,7 @@ export interface AttentionForwardOptions extends AttentionOptions {
    * seen.
    */
   readonly logSumExp: Tensor;
-  /** `[S, B, A, 3, D]`: query, key and value of each head side by side. */
+  /** `[S, B, G, R + 2, D]`: the R queries of each group, then its key and its value. */
   readonly qkv: Tensor;
 }
 
@@ -78,7 +81,7 @@ export const attentionForward = checkedOperation(
 );
 
 export interface AttentionBackwardOptions extends AttentionOptions {
-  /** [S, B, A, 3, D] */
+  /** `[S, B, G, R + 2, D]` */
   readonly qkvGradient: Tensor;
   /** [S, B, A, D] */
   readonly outputGradient: Tensor;
@@ -102,13 +105,13 @@ export const attentionBackward = checkedOperation(
 );
 
 export interface AttentionCachedForwardOptions {
-  /** `[B, A, M, D]`: keys of the positions so far; the new ones are written at `position` and after. */
+  /** `[B, G, M, D]`: keys of the positions so far; the new ones are written at `position` and after. */
   readonly keyCache: Tensor;
-  /** [B, A, M, D] */
+  /** `[B, G, M, D]` */
   readonly valueCache: Tensor;
   /** [Q, B, A, D] */
   readonly output: Tensor;
-  /** `[Q, B, A, 3, D]`: the new positions. */
+  /** `[Q, B, G, R + 2, D]`: the new positions. */
   readonly qkv: Tensor;
   /** Positions that are cached already; position + Q may be M at most. */
   readonly position: number;

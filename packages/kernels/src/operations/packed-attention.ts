@@ -32,7 +32,10 @@ export interface PackedAttentionForwardOptions extends PackedAttentionOptions {
   readonly output: Tensor;
   /** [A, T] float32 (float64 with float64 inputs): log of the softmax's denominator. */
   readonly logSumExp: Tensor;
-  /** `[T, A, 3, D]`: query, key and value of each head side by side. */
+  /**
+   * `[T, G, R + 2, D]`: the queries of each group of heads, then its key and its value, as in
+   * `attentionForward`.
+   */
   readonly qkv: Tensor;
 }
 
@@ -58,7 +61,7 @@ export const packedAttentionForward = checkedOperation(
 );
 
 export interface PackedAttentionBackwardOptions extends PackedAttentionOptions {
-  /** [T, A, 3, D] */
+  /** `[T, G, R + 2, D]` */
   readonly qkvGradient: Tensor;
   /** [T, A, D] */
   readonly outputGradient: Tensor;

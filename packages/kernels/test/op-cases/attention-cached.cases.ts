@@ -9,6 +9,8 @@ interface Step {
   readonly batch: number;
   readonly heads: number;
   readonly headSize: number;
+  /** How many query heads share a cached key and value. Default: 1. */
+  readonly headsPerGroup?: number;
 }
 
 const steps: Step[] = [
@@ -21,18 +23,22 @@ const steps: Step[] = [
   { queries: 70, position: 0, capacity: 70, batch: 1, heads: 2, headSize: 64 },
   { queries: 5, position: 62, capacity: 100, batch: 2, heads: 2, headSize: 33 },
   { queries: 66, position: 30, capacity: 128, batch: 1, heads: 1, headSize: 8 },
+  { queries: 1, position: 131, capacity: 140, batch: 2, heads: 6, headSize: 20, headsPerGroup: 3 },
+  { queries: 5, position: 62, capacity: 100, batch: 2, heads: 4, headSize: 33, headsPerGroup: 2 },
 ];
 
-function cachedCase({ queries, position, capacity, batch, heads, headSize }: Step): OpCase {
+function cachedCase(step: Step): OpCase {
+  const { queries, position, capacity, batch, heads, headSize, headsPerGroup = 1 } = step;
+  const groups = heads / headsPerGroup;
   return {
-    name: `attention_cached_forward ${queries} after ${position} [${[batch, heads, capacity, headSize]}]`,
+    name: `attention_cached_forward ${queries} after ${position} [${[batch, heads, capacity, headSize]}] in groups of ${headsPerGroup}`,
     operation: 'attention_cached_forward',
     tensors: {
       // Values beyond the position are never looked at: they are read as what they are before, or written.
-      keyCache: { shape: [batch, heads, capacity, headSize], output: true, accumulated: true },
-      valueCache: { shape: [batch, heads, capacity, headSize], output: true, accumulated: true },
+      keyCache: { shape: [batch, groups, capacity, headSize], output: true, accumulated: true },
+      valueCache: { shape: [batch, groups, capacity, headSize], output: true, accumulated: true },
       output: { shape: [queries, batch, heads, headSize], output: true },
-      qkv: { shape: [queries, batch, heads, 3, headSize] },
+      qkv: { shape: [queries, batch, groups, headsPerGroup + 2, headSize] },
     },
     run: ({ keyCache, valueCache, output, qkv }) =>
       attentionCachedForward({

@@ -68,6 +68,19 @@ const variants: Variant[] = [
     dropout: 0.1,
     headOffset: 3,
   },
+  { name: 'groups of 2', sizes: [130, 2, 4, 16], causal: true, headsPerGroup: 2 },
+  { name: 'one group of 3', sizes: [67, 2, 3, 19], headsPerGroup: 3, dropout: 0.2, headOffset: 4 },
+  {
+    name: 'groups of 4 with everything',
+    sizes: [140, 2, 8, 40],
+    causal: true,
+    documents: [60, 80],
+    lengths: [140, 99],
+    dropout: 0.1,
+    headOffset: 3,
+    headsPerGroup: 4,
+  },
+  { name: 'one group, few samples, several tiles', sizes: [200, 1, 2, 24], causal: true, headsPerGroup: 2 },
   ...variantsOfManyTiles,
 ];
 
@@ -117,11 +130,14 @@ function optionsOf(variant: Variant, { keyStart, keyMask, samples }: Tensors): A
   return { causal, keyStart, keyMask, dropout, ...(scale !== undefined && { scale }) };
 }
 
-function shapesOf({ sizes: [sequence, batch, heads, headSize] }: Variant): AttentionShapes {
+function shapesOf({
+  sizes: [sequence, batch, heads, headSize],
+  headsPerGroup = 1,
+}: Variant): AttentionShapes {
   return {
     output: [sequence, batch, heads, headSize],
     logSumExp: [batch, heads, sequence],
-    qkv: [sequence, batch, heads, 3, headSize],
+    qkv: [sequence, batch, heads / headsPerGroup, headsPerGroup + 2, headSize],
   };
 }
 
@@ -155,6 +171,7 @@ const gradientVariants: Variant[] = [
   { name: 'causal, documents', sizes: [5, 2, 1, 2], causal: true, documents: [2, 3], scale: 0.8 },
   { name: 'padding', sizes: [4, 2, 1, 3], lengths: [3, 0] },
   { name: 'dropout', sizes: [6, 1, 2, 2], causal: true, dropout: 0.4, headOffset: 2 },
+  { name: 'groups of 2', sizes: [4, 2, 4, 2], causal: true, dropout: 0.3, headsPerGroup: 2 },
 ];
 
 export const { cases, gradientCases } = casesOfAttention(

@@ -38,6 +38,15 @@ const variants: Variant[] = [
   { name: 'an empty sample', lengths: [0, 20, 0], heads: 1, headSize: 24, rest: 2 },
   { name: 'few heads, several tiles', lengths: [200], heads: 1, headSize: 40 },
   { name: 'dropout', lengths: [40, 99, 7], heads: 2, headSize: 16, rest: 6, dropout: 0.3 },
+  {
+    name: 'groups of 3',
+    lengths: [40, 99, 7],
+    heads: 6,
+    headSize: 16,
+    rest: 6,
+    dropout: 0.3,
+    headsPerGroup: 3,
+  },
   ...variantsOfManyTiles.map((variant) => ({ ...variant, isOnlyForCuda: true })),
 ];
 
@@ -70,12 +79,12 @@ function optionsOf(variant: Variant, { starts, samples }: Tensors): PackedAttent
 }
 
 function shapesOf(variant: Variant): AttentionShapes {
-  const { heads, headSize } = variant;
+  const { heads, headSize, headsPerGroup = 1 } = variant;
   const rows = numRows(variant);
   return {
     output: [rows, heads, headSize],
     logSumExp: [heads, rows],
-    qkv: [rows, heads, 3, headSize],
+    qkv: [rows, heads / headsPerGroup, headsPerGroup + 2, headSize],
   };
 }
 
@@ -88,6 +97,7 @@ const benchmarkVariants: Variant[] = [
 const gradientVariants: Variant[] = [
   { name: 'two samples', lengths: [3, 2], heads: 2, headSize: 3, rest: 1 },
   { name: 'dropout', lengths: [4, 1], heads: 1, headSize: 2, dropout: 0.4 },
+  { name: 'groups of 2', lengths: [3, 2], heads: 4, headSize: 2, rest: 1, headsPerGroup: 2 },
 ];
 
 export const { cases, gradientCases } = casesOfAttention(

@@ -26,9 +26,9 @@ struct AttentionArguments {
   int64_t rows;                       // of packed samples
 };
 
+// Of a problem with a supported layout.
 inline AttentionArguments attention_arguments(const AttentionProblem& problem) {
-  const int64_t heads_of_position = (problem.starts == nullptr ? problem.batch : 1) * problem.heads;
-  return {static_cast<int>(problem.sequence),
+  return {static_cast<int>(problem.num_queries),
           static_cast<int>(problem.batch),
           static_cast<int>(problem.heads),
           static_cast<int>(problem.head_size),
@@ -39,10 +39,10 @@ inline AttentionArguments attention_arguments(const AttentionProblem& problem) {
           static_cast<float>(problem.scale),
           dropout_threshold(problem.dropout_probability),
           static_cast<float>(1.0 / (1.0 - problem.dropout_probability)),
-          problem.key,
+          problem.philox_key,
           problem.head_offset,
-          3 * heads_of_position * problem.head_size,
-          heads_of_position * problem.head_size,
+          problem.query.position,
+          problem.output.position,
           problem.starts,
           problem.rows};
 }
@@ -70,11 +70,11 @@ MTL_HOST_DEVICE inline HeadPlace enter_head(AttentionArguments& a, int head_of_b
 }
 
 // One kernel family each; the caller has checked dtype, head size and alignment.
-cudaError_t launch_attention_forward(const AttentionForward& call);
-cudaError_t launch_attention_query_gradient(const AttentionBackward& call);
-cudaError_t launch_attention_key_value_gradient(const AttentionBackward& call);
-cudaError_t launch_attention_delta(const AttentionBackward& call);
-cudaError_t launch_plain_attention_forward(const AttentionForward& call);
-cudaError_t launch_plain_attention_backward(const AttentionBackward& call);
+cudaError_t launch_attention_forward(const AttentionForwardCall& call);
+cudaError_t launch_attention_query_gradient(const AttentionBackwardCall& call);
+cudaError_t launch_attention_key_value_gradient(const AttentionBackwardCall& call);
+cudaError_t launch_attention_delta(const AttentionBackwardCall& call);
+cudaError_t launch_plain_attention_forward(const AttentionForwardCall& call);
+cudaError_t launch_plain_attention_backward(const AttentionBackwardCall& call);
 
 }  // namespace mtl::cuda

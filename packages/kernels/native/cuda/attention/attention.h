@@ -16,34 +16,31 @@ namespace mtl::cuda {
 
 constexpr int64_t kMaxAttentionHeadSize = 256;
 
-struct AttentionForward {
-  AttentionProblem problem;  // its pointers into device memory
-  DType dtype;               // float32, bfloat16 or float16
-  void* output;              // [S, B, A, D]
-  float* log_sum_exp;        // [B, A, S]
-  const void* qkv;           // [S, B, A, 3, D]
+struct AttentionForwardCall {
+  AttentionProblem problem;  // its pointers into device memory; float32, bfloat16 or float16
   cudaStream_t stream;
 };
 
-struct AttentionBackward {
+struct AttentionBackwardCall {
   AttentionProblem problem;
-  DType dtype;
-  void* qkv_gradient;           // [S, B, A, 3, D]
-  const void* output_gradient;  // [S, B, A, D]
-  const void* output;           // [S, B, A, D]
-  const float* log_sum_exp;     // [B, A, S]
-  const void* qkv;              // [S, B, A, 3, D]
-  float* delta;                 // [B, A, S] scratch: sums of output times its gradient
+  float* delta;  // [B, A, S] scratch: sums of output times its gradient
   cudaStream_t stream;
 };
+
+inline float* log_sum_exp_of(const AttentionProblem& problem) { return static_cast<float*>(problem.log_sum_exp); }
+
+// Whether the kernels can compute the problem: a key and a value head for every query head, as many queries
+// as keys, and both in one projection [..., A, 3, D], next to each other.
+bool has_supported_layout(const AttentionProblem& problem);
 
 // The environment variable that turns the kernels for Hopper off on a Hopper GPU, for comparison: `mma.sync`,
 // or unset.
 constexpr char kAttentionVariable[] = "MTL_CUDA_ATTENTION";
 bool is_attention_variable_known();  // false where it says anything else, and no call succeeds
 
-// cudaErrorNotSupported for dtypes and head sizes that are not listed above; otherwise what the launches say.
-cudaError_t attention_forward(const AttentionForward& call);
-cudaError_t attention_backward(const AttentionBackward& call);
+// cudaErrorNotSupported for dtypes, head sizes and layouts that are not listed above; otherwise what the
+// launches say.
+cudaError_t attention_forward(const AttentionForwardCall& call);
+cudaError_t attention_backward(const AttentionBackwardCall& call);
 
 }  // namespace mtl::cuda

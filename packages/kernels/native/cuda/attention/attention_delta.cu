@@ -34,34 +34,37 @@ __global__ void __launch_bounds__(kDeltaThreads)
 }
 
 template <typename T, int kLanes, int N>
-cudaError_t launch_rows(const AttentionBackward& call) {
+cudaError_t launch_rows(const AttentionBackwardCall& call) {
   const AttentionProblem& problem = call.problem;
   // packed samples are one sample of T positions here
   const bool packed = problem.starts != nullptr;
   const int64_t heads_of_batch = (packed ? 1 : problem.batch) * problem.heads;
-  const int64_t sequence = packed ? problem.rows : problem.sequence, num_rows = heads_of_batch * sequence;
+  const int64_t sequence = packed ? problem.rows : problem.num_queries, num_rows = heads_of_batch * sequence;
   constexpr int kRows = kDeltaThreads / kLanes;
   const Launch how = {dim3(static_cast<unsigned>((num_rows + kRows - 1) / kRows)), kDeltaThreads, 0, call.stream};
   const auto kernel = attention_delta_kernel<T, kLanes, N>;
-  return MTL_LAUNCH(kernel, how, call.delta, static_cast<const T*>(call.output), static_cast<const T*>(call.output_gradient),
+  return MTL_LAUNCH(kernel, how, call.delta, static_cast<const T*>(problem.output.data), static_cast<const T*>(problem.output_gradient.data),
                     num_rows, static_cast<int>(heads_of_batch), static_cast<int>(sequence),
                     static_cast<int>(problem.head_size));
 }
 
 template <typename T>
-cudaError_t launch_dtype(const AttentionBackward& call) {
+cudaError_t launch_dtype(const AttentionBackwardCall& call) {
   constexpr int N = kPack<T>;
-  const int64_t width = call.problem.head_size;
-  if (width % N != 0 || !is_aligned(call.output) || !is_aligned(call.output_gradient)) return launch_rows<T, 32, 1>(call);
+  const AttentionProblem& problem = call.problem;
+  const int64_t width = problem.head_size;
+  if (width % N != 0 || !is_aligned(problem.output.data) || !is_aligned(problem.output_gradient.data)) {
+    return launch_rows<T, 32, 1>(call);
+  }
   if (width <= 8 * N) return launch_rows<T, 8, N>(call);
   return width <= 16 * N ? launch_rows<T, 16, N>(call) : launch_rows<T, 32, N>(call);
 }
 
 }  // namespace
 
-cudaError_t launch_attention_delta(const AttentionBackward& call) {
-  if (call.dtype == DType::kBFloat16) return launch_dtype<__nv_bfloat16>(call);
-  return call.dtype == DType::kFloat16 ? launch_dtype<__half>(call) : launch_dtype<float>(call);
+cudaError_t launch_attention_delta(const AttentionBackwardCall& call) {
+  if (call.problem.dtype == DType::kBFloat16) return launch_dtype<__nv_bfloat16>(call);
+  return call.problem.dtype == DType::kFloat16 ? launch_dtype<__half>(call) : launch_dtype<float>(call);
 }
 
 }  // namespace mtl::cuda

@@ -138,12 +138,12 @@ __global__ void __launch_bounds__(kThreads) attention_forward_kernel(AttentionAr
 }
 
 template <typename T, int kWidth, int kRowTiles, bool kDropout, bool kPacked>
-cudaError_t launch_rows(const AttentionForward& call) {
+cudaError_t launch_rows(const AttentionForwardCall& call) {
   using Shape = ForwardShape<T, kWidth, kRowTiles>;
   const AttentionArguments a = attention_arguments(call.problem);
   const unsigned num_tiles = static_cast<unsigned>((a.sequence + Shape::kQueries - 1) / Shape::kQueries);
   const Launch how = {dim3(num_tiles, static_cast<unsigned>(a.batch * a.heads)), kThreads, Shape::kBytes, call.stream};
-  const ForwardPointers pointers = {call.output, call.log_sum_exp, call.qkv};
+  const ForwardPointers pointers = forward_pointers(call);
   return MTL_LAUNCH((attention_forward_kernel<T, kWidth, kRowTiles, kDropout, kPacked>), how, a, pointers);
 }
 
@@ -151,7 +151,7 @@ cudaError_t launch_rows(const AttentionForward& call) {
 // at width 96 two would be spilled, at 128 those of packed samples, and with dropout it is Philox that takes
 // the time.
 template <typename T, int kWidth, bool kPacked>
-cudaError_t launch_packing(const AttentionForward& call) {
+cudaError_t launch_packing(const AttentionForwardCall& call) {
   constexpr int kRowTiles = kWidth <= (kPacked ? 80 : 128) && kWidth != 96 ? 2 : 1;
   return dropout_threshold(call.problem.dropout_probability) != 0
              ? launch_rows<T, kWidth, 1, true, kPacked>(call)
@@ -159,13 +159,13 @@ cudaError_t launch_packing(const AttentionForward& call) {
 }
 
 template <typename T, int kWidth>
-cudaError_t launch_width(const AttentionForward& call) {
+cudaError_t launch_width(const AttentionForwardCall& call) {
   return call.problem.starts != nullptr ? launch_packing<T, kWidth, true>(call) : launch_packing<T, kWidth, false>(call);
 }
 
 // Heads are computed at the next of these widths, the columns beyond being zeros.
 template <typename T>
-cudaError_t launch_dtype(const AttentionForward& call) {
+cudaError_t launch_dtype(const AttentionForwardCall& call) {
   const int64_t width = call.problem.head_size;
   if (width <= 64) return launch_width<T, 64>(call);
   if (width <= 80) return launch_width<T, 80>(call);
@@ -177,8 +177,8 @@ cudaError_t launch_dtype(const AttentionForward& call) {
 
 }  // namespace
 
-cudaError_t launch_attention_forward(const AttentionForward& call) {
-  return call.dtype == DType::kBFloat16 ? launch_dtype<__nv_bfloat16>(call) : launch_dtype<__half>(call);
+cudaError_t launch_attention_forward(const AttentionForwardCall& call) {
+  return call.problem.dtype == DType::kBFloat16 ? launch_dtype<__nv_bfloat16>(call) : launch_dtype<__half>(call);
 }
 
 }  // namespace mtl::cuda

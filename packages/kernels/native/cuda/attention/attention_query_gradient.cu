@@ -92,17 +92,17 @@ __global__ void __launch_bounds__(kThreads) attention_query_gradient_kernel(Atte
 }
 
 template <typename T, int kWidth>
-cudaError_t launch_width(const AttentionBackward& call) {
+cudaError_t launch_width(const AttentionBackwardCall& call) {
   const AttentionArguments a = attention_arguments(call.problem);
   const unsigned num_tiles = static_cast<unsigned>((a.sequence + kTile - 1) / kTile);
   const Launch how = {dim3(num_tiles, static_cast<unsigned>(a.batch * a.heads)), kThreads, Shape<T, kWidth>::kBytes, call.stream};
-  const BackwardPointers pointers = {call.qkv_gradient, call.output_gradient, call.log_sum_exp, call.delta, call.qkv};
+  const BackwardPointers pointers = backward_pointers(call);
   return a.dropout_threshold != 0 ? MTL_LAUNCH((attention_query_gradient_kernel<T, kWidth, true>), how, a, pointers)
                                   : MTL_LAUNCH((attention_query_gradient_kernel<T, kWidth, false>), how, a, pointers);
 }
 
 template <typename T>
-cudaError_t launch_dtype(const AttentionBackward& call) {
+cudaError_t launch_dtype(const AttentionBackwardCall& call) {
   const int64_t width = call.problem.head_size;
   if (width <= 64) return launch_width<T, 64>(call);
   if (width <= 80) return launch_width<T, 80>(call);
@@ -114,8 +114,8 @@ cudaError_t launch_dtype(const AttentionBackward& call) {
 
 }  // namespace
 
-cudaError_t launch_attention_query_gradient(const AttentionBackward& call) {
-  return call.dtype == DType::kBFloat16 ? launch_dtype<__nv_bfloat16>(call) : launch_dtype<__half>(call);
+cudaError_t launch_attention_query_gradient(const AttentionBackwardCall& call) {
+  return call.problem.dtype == DType::kBFloat16 ? launch_dtype<__nv_bfloat16>(call) : launch_dtype<__half>(call);
 }
 
 }  // namespace mtl::cuda

@@ -35,12 +35,12 @@ bool is_for_hopper(const AttentionProblem& problem) {
   return on_hopper && is_covered(problem) && (asked == nullptr || *asked == '\0');
 }
 
-cudaError_t make_panel_maps(PanelMaps* maps, const void* data, int parts, const AttentionProblem& problem, DType dtype) {
+cudaError_t make_panel_maps(PanelMaps* maps, const void* data, int parts, const AttentionProblem& problem) {
   const int rest = hopper_width(problem.head_size) % 64;
   const bool is_packed = problem.starts != nullptr;
   TensorMapShape shape = {data,
-                          dtype == DType::kFloat16,
-                          is_packed ? problem.rows : problem.sequence,
+                          problem.dtype == DType::kFloat16,
+                          is_packed ? problem.rows : problem.num_queries,
                           parts * (is_packed ? 1 : problem.batch) * problem.heads,
                           problem.head_size,
                           kBoxRows,
@@ -53,10 +53,10 @@ cudaError_t make_panel_maps(PanelMaps* maps, const void* data, int parts, const 
   return make_tensor_map(&maps->rest, shape);
 }
 
-cudaError_t launch_hopper_attention_backward(const AttentionBackward& call) {
+cudaError_t launch_hopper_attention_backward(const AttentionBackwardCall& call) {
   BackwardMaps maps;
-  cudaError_t status = make_panel_maps(&maps.qkv, call.qkv, 3, call.problem, call.dtype);
-  if (status == cudaSuccess) status = make_panel_maps(&maps.output_gradient, call.output_gradient, 1, call.problem, call.dtype);
+  cudaError_t status = make_panel_maps(&maps.qkv, call.problem.query.data, 3, call.problem);
+  if (status == cudaSuccess) status = make_panel_maps(&maps.output_gradient, call.problem.output_gradient.data, 1, call.problem);
   if (status == cudaSuccess) status = launch_hopper_attention_query_gradient(call, maps);
   return status == cudaSuccess ? launch_hopper_attention_key_value_gradient(call, maps) : status;
 }

@@ -14,24 +14,20 @@ bool is_for_hopper(const AttentionProblem& problem);
 
 // Heads of 40 to 256 columns; otherwise as the launches of arguments.h. Backward without attention_delta,
 // which comes before it.
-cudaError_t launch_hopper_attention_forward(const AttentionForward& call);
-cudaError_t launch_hopper_attention_backward(const AttentionBackward& call);
+cudaError_t launch_hopper_attention_forward(const AttentionForwardCall& call);
+cudaError_t launch_hopper_attention_backward(const AttentionBackwardCall& call);
 
 // What both launches of backward read.
 struct BackwardMaps {
   PanelMaps qkv, output_gradient;
 };
-cudaError_t launch_hopper_attention_query_gradient(const AttentionBackward& call, const BackwardMaps& maps);
-cudaError_t launch_hopper_attention_key_value_gradient(const AttentionBackward& call, const BackwardMaps& maps);
+cudaError_t launch_hopper_attention_query_gradient(const AttentionBackwardCall& call, const BackwardMaps& maps);
+cudaError_t launch_hopper_attention_key_value_gradient(const AttentionBackwardCall& call, const BackwardMaps& maps);
 // The same of heads of more than 128 columns, by which it is called.
-cudaError_t launch_hopper_wide_key_value_gradient(const AttentionBackward& call, const BackwardMaps& maps);
+cudaError_t launch_hopper_wide_key_value_gradient(const AttentionBackwardCall& call, const BackwardMaps& maps);
 
 // Maps of a tensor [S, B, A, parts, D], or [T, A, parts, D], of 16-bit elements.
-cudaError_t make_panel_maps(PanelMaps* maps, const void* data, int parts, const AttentionProblem& problem, DType dtype);
-
-inline BackwardPointers backward_pointers(const AttentionBackward& call) {
-  return {call.qkv_gradient, call.output_gradient, call.log_sum_exp, call.delta, call.qkv};
-}
+cudaError_t make_panel_maps(PanelMaps* maps, const void* data, int parts, const AttentionProblem& problem);
 
 // The width of the tiles that a head fits.
 constexpr int hopper_width(int64_t head_size) {
@@ -41,7 +37,7 @@ constexpr int hopper_width(int64_t head_size) {
 // Calls `launch` with an element (__nv_bfloat16 or __half), the width of the tiles, which is one of kWidths,
 // and whether there is dropout, the last two as std::integral_constant: what kernels are compiled for.
 template <int... kWidths, typename LaunchKernel>
-cudaError_t with_hopper_kernel(const AttentionProblem& problem, DType dtype, const LaunchKernel& launch) {
+cudaError_t with_hopper_kernel(const AttentionProblem& problem, const LaunchKernel& launch) {
   const bool dropout = dropout_threshold(problem.dropout_probability) != 0;
   const auto of_width = [&](auto element, auto width) {
     return dropout ? launch(element, width, std::true_type{}) : launch(element, width, std::false_type{});
@@ -52,7 +48,7 @@ cudaError_t with_hopper_kernel(const AttentionProblem& problem, DType dtype, con
     (void)((width == kWidths && (status = of_width(element, std::integral_constant<int, kWidths>{}), true)) || ...);
     return status;
   };
-  return dtype == DType::kBFloat16 ? of_element(__nv_bfloat16{}) : of_element(__half{});
+  return problem.dtype == DType::kBFloat16 ? of_element(__nv_bfloat16{}) : of_element(__half{});
 }
 
 // A block for every Shape::kRows rows of every head, of packed samples as many as the longest has.

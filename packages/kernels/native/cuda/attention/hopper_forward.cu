@@ -189,13 +189,13 @@ __global__ void __launch_bounds__(HopperForward<kWidth>::kThreadsOfBlock, 1)
 
 }  // namespace
 
-cudaError_t launch_hopper_attention_forward(const AttentionForward& call) {
+cudaError_t launch_hopper_attention_forward(const AttentionForwardCall& call) {
   PanelMaps qkv;
-  const cudaError_t status = make_panel_maps(&qkv, call.qkv, 3, call.problem, call.dtype);
+  const cudaError_t status = make_panel_maps(&qkv, call.problem.query.data, 3, call.problem);
   if (status != cudaSuccess) return status;
   const AttentionArguments a = attention_arguments(call.problem);
-  const ForwardPointers pointers = {call.output, call.log_sum_exp, call.qkv};
-  return with_hopper_kernel<64, 80, 96, 128, 192, 256>(call.problem, call.dtype, [&](auto element, auto width, auto dropout) {
+  const ForwardPointers pointers = forward_pointers(call);
+  return with_hopper_kernel<64, 80, 96, 128, 192, 256>(call.problem, [&](auto element, auto width, auto dropout) {
     constexpr int kWidth = decltype(width)::value;
     const Launch how = hopper_launch<HopperForward<kWidth>>(a, call.stream);
     return MTL_LAUNCH((hopper_attention_forward_kernel<decltype(element), kWidth, decltype(dropout)::value>), how, qkv, a,

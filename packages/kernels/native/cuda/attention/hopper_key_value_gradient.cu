@@ -149,10 +149,10 @@ __global__ void __launch_bounds__(HopperKeyValueGradient<kWidth>::kThreadsOfBloc
 
 }  // namespace
 
-cudaError_t launch_hopper_attention_key_value_gradient(const AttentionBackward& call, const BackwardMaps& maps) {
+cudaError_t launch_hopper_attention_key_value_gradient(const AttentionBackwardCall& call, const BackwardMaps& maps) {
   if (call.problem.head_size > 128) return launch_hopper_wide_key_value_gradient(call, maps);
   const AttentionArguments a = attention_arguments(call.problem);
-  return with_hopper_kernel<64, 80, 96, 128>(call.problem, call.dtype, [&](auto element, auto width, auto dropout) {
+  return with_hopper_kernel<64, 80, 96, 128>(call.problem, [&](auto element, auto width, auto dropout) {
     constexpr int kWidth = decltype(width)::value;
     const Launch how = hopper_launch<HopperKeyValueGradient<kWidth>>(a, call.stream);
     return MTL_LAUNCH((hopper_attention_key_value_gradient_kernel<decltype(element), kWidth, decltype(dropout)::value>), how, maps.qkv,

@@ -12,6 +12,10 @@ struct ForwardPointers {
   const void* qkv;
 };
 
+inline ForwardPointers forward_pointers(const AttentionForwardCall& call) {
+  return {call.problem.output.data, log_sum_exp_of(call.problem), call.problem.query.data};
+}
+
 // The softmax of 16 queries so far; a thread holds two rows and, until the end, only its own share of their
 // sums.
 template <int kWidth>

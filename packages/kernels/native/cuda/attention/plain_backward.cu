@@ -102,10 +102,12 @@ __global__ void __launch_bounds__(kPlainThreads)
 }
 
 template <typename T>
-cudaError_t launch_dtype(const AttentionBackward& call) {
+cudaError_t launch_dtype(const AttentionBackwardCall& call) {
   const AttentionArguments a = attention_arguments(call.problem);
-  const Pointers<T> pointers = {static_cast<T*>(call.qkv_gradient), static_cast<const T*>(call.output_gradient),
-                                call.log_sum_exp, call.delta, static_cast<const T*>(call.qkv)};
+  const AttentionProblem& problem = call.problem;
+  const Pointers<T> pointers = {static_cast<T*>(problem.query_gradient.data),
+                                static_cast<const T*>(problem.output_gradient.data), log_sum_exp_of(problem), call.delta,
+                                static_cast<const T*>(problem.query.data)};
   const Launch how = plain_launch(a, call.stream);
   const cudaError_t status = MTL_LAUNCH(plain_attention_query_gradient_kernel<T>, how, a, pointers);
   return status == cudaSuccess ? MTL_LAUNCH(plain_attention_key_value_gradient_kernel<T>, how, a, pointers) : status;
@@ -113,9 +115,9 @@ cudaError_t launch_dtype(const AttentionBackward& call) {
 
 }  // namespace
 
-cudaError_t launch_plain_attention_backward(const AttentionBackward& call) {
-  if (call.dtype == DType::kBFloat16) return launch_dtype<__nv_bfloat16>(call);
-  return call.dtype == DType::kFloat16 ? launch_dtype<__half>(call) : launch_dtype<float>(call);
+cudaError_t launch_plain_attention_backward(const AttentionBackwardCall& call) {
+  if (call.problem.dtype == DType::kBFloat16) return launch_dtype<__nv_bfloat16>(call);
+  return call.problem.dtype == DType::kFloat16 ? launch_dtype<__half>(call) : launch_dtype<float>(call);
 }
 
 }  // namespace mtl::cuda

@@ -50,17 +50,17 @@ __global__ void __launch_bounds__(kPlainThreads)
 }
 
 template <typename T>
-cudaError_t launch_dtype(const AttentionForward& call) {
+cudaError_t launch_dtype(const AttentionForwardCall& call) {
   const AttentionArguments a = attention_arguments(call.problem);
-  return MTL_LAUNCH(plain_attention_forward_kernel<T>, plain_launch(a, call.stream), a, static_cast<T*>(call.output),
-                    call.log_sum_exp, static_cast<const T*>(call.qkv));
+  return MTL_LAUNCH(plain_attention_forward_kernel<T>, plain_launch(a, call.stream), a, static_cast<T*>(call.problem.output.data),
+                    log_sum_exp_of(call.problem), static_cast<const T*>(call.problem.query.data));
 }
 
 }  // namespace
 
-cudaError_t launch_plain_attention_forward(const AttentionForward& call) {
-  if (call.dtype == DType::kBFloat16) return launch_dtype<__nv_bfloat16>(call);
-  return call.dtype == DType::kFloat16 ? launch_dtype<__half>(call) : launch_dtype<float>(call);
+cudaError_t launch_plain_attention_forward(const AttentionForwardCall& call) {
+  if (call.problem.dtype == DType::kBFloat16) return launch_dtype<__nv_bfloat16>(call);
+  return call.problem.dtype == DType::kFloat16 ? launch_dtype<__half>(call) : launch_dtype<float>(call);
 }
 
 }  // namespace mtl::cuda

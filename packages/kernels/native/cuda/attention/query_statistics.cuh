@@ -14,6 +14,11 @@ struct BackwardPointers {
   const void* qkv;
 };
 
+inline BackwardPointers backward_pointers(const AttentionBackwardCall& call) {
+  const AttentionProblem& problem = call.problem;
+  return {problem.query_gradient.data, problem.output_gradient.data, log_sum_exp_of(problem), call.delta, problem.query.data};
+}
+
 // What the thread's two queries are known by.
 struct Statistics {
   KeyRange ranges[2];

@@ -12,30 +12,36 @@ constexpr int kKeysAtOnce = 512;  // scores held at a time
 
 template <typename T>
 struct Cached {
-  T *keys, *values, *output;  // [B, A, M, D], [B, A, M, D], [Q, B, A, D]
-  const T* qkv;               // [Q, B, A, 3, D]
-  int64_t heads;              // B * A
+  T *keys, *values, *output;  // [B, G, M, D], [B, G, M, D], [Q, B, A, D]
+  const T* qkv;               // [Q, B, G, R + 2, D]
+  int64_t groups, members;    // B * G, R
   int64_t capacity, size, position;
   float scale;
 };
 
-// Block (x, y): position x of head y.
+// The first element of a position's queries of a group in qkv.
+template <typename T>
+__device__ int64_t queries_at(const Cached<T>& c, int64_t position, int64_t group) {
+  return (position * c.groups + group) * (c.members + 2) * c.size;
+}
+
+// Block (x, y): position x of group y.
 template <typename T>
 __global__ void store_kernel(Cached<T> c) {
-  const int64_t from = (int64_t{blockIdx.x} * c.heads + blockIdx.y) * 3 * c.size;
+  const int64_t from = queries_at(c, blockIdx.x, blockIdx.y) + c.members * c.size;
   const int64_t to = (int64_t{blockIdx.y} * c.capacity + c.position + blockIdx.x) * c.size;
   for (int64_t d = threadIdx.x; d < c.size; d += blockDim.x) {
-    c.keys[to + d] = c.qkv[from + c.size + d];
-    c.values[to + d] = c.qkv[from + 2 * c.size + d];
+    c.keys[to + d] = c.qkv[from + d];
+    c.values[to + d] = c.qkv[from + c.size + d];
   }
 }
 
 // The scores of keys [first, first + count), by warps in turn.
 template <typename T>
-__device__ void score_keys(const Cached<T>& c, const float* query, int64_t first, int count, float* scores) {
+__device__ void score_keys(const Cached<T>& c, const float* query, int64_t group, int64_t first, int count, float* scores) {
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   for (int key = warp; key < count; key += kWarps) {
-    const T* const row = c.keys + (int64_t{blockIdx.y} * c.capacity + first + key) * c.size;
+    const T* const row = c.keys + (group * c.capacity + first + key) * c.size;
     float sum = 0.0f;
     for (int64_t d = lane; d < c.size; d += 32) sum += query[d] * to_float(row[d]);
     sum = warp_reduce<Sum>(sum);
@@ -43,6 +49,7 @@ __device__ void score_keys(const Cached<T>& c, const float* query, int64_t first
   }
 }
 
+// Block (x, y): position x of query head y of all samples.
 template <typename T>
 __global__ void attend_kernel(Cached<T> c) {
   MTL_SHARED(float, scores, [kKeysAtOnce]);
@@ -51,15 +58,16 @@ __global__ void attend_kernel(Cached<T> c) {
   float* const query = reinterpret_cast<float*>(bytes);
   float* const sums = query + c.size;
   const int64_t position = blockIdx.x, head = blockIdx.y, num_keys = c.position + position + 1;
+  const int64_t group = head / c.members;
   for (int64_t d = threadIdx.x; d < c.size; d += blockDim.x) {
-    query[d] = to_float(c.qkv[(position * c.heads + head) * 3 * c.size + d]);
+    query[d] = to_float(c.qkv[queries_at(c, position, group) + head % c.members * c.size + d]);
     sums[d] = 0.0f;
   }
   __syncthreads();
   float maximum = -INFINITY, denominator = 0.0f;
   for (int64_t first = 0; first < num_keys; first += kKeysAtOnce) {
     const int count = static_cast<int>(min(int64_t{kKeysAtOnce}, num_keys - first));
-    score_keys(c, query, first, count, scores);
+    score_keys(c, query, group, first, count, scores);
     __syncthreads();
     float greatest = -INFINITY;
     for (int key = static_cast<int>(threadIdx.x); key < count; key += kThreads) greatest = fmaxf(greatest, scores[key]);
@@ -77,38 +85,41 @@ __global__ void attend_kernel(Cached<T> c) {
     for (int64_t d = threadIdx.x; d < c.size; d += blockDim.x) {
       float sum = sums[d] * moved;
       for (int key = 0; key < count; ++key) {
-        sum += scores[key] * to_float(c.values[(head * c.capacity + first + key) * c.size + d]);
+        sum += scores[key] * to_float(c.values[(group * c.capacity + first + key) * c.size + d]);
       }
       sums[d] = sum;
     }
     __syncthreads();
   }
   for (int64_t d = threadIdx.x; d < c.size; d += blockDim.x) {
-    set(c.output + (position * c.heads + head) * c.size + d, sums[d] / denominator);
+    set(c.output + (position * c.groups * c.members + head) * c.size + d, sums[d] / denominator);
   }
 }
 
 template <typename T>
 Status forward_of(const OpCall& call) {
-  const TensorView& qkv = call.tensor(kCachedQkv);
-  const Cached<T> c = {call.data<T>(kCachedKeyCache),
-                       call.data<T>(kCachedValueCache),
-                       call.data<T>(kCachedOutput),
-                       call.data<T>(kCachedQkv),
-                       qkv.dim(1) * qkv.dim(2),
-                       call.tensor(kCachedKeyCache).dim(2),
-                       qkv.dim(4),
-                       call.integer(kCachedPosition),
-                       static_cast<float>(call.attribute(kCachedScale))};
-  MTL_RUN_KERNEL(call, (store_kernel<T>), grid_of(qkv.dim(0), row_threads(c.size), c.heads), c);
-  Launch attend = grid_of(qkv.dim(0), kThreads, c.heads);
+  const AttentionProblem problem = attention_cached_problem(call);
+  if (problem.heads == 0) return ok_status();
+  const int64_t queries = problem.num_queries, heads = problem.batch * problem.heads;
+  const Cached<T> c = {static_cast<T*>(problem.key.data),
+                       static_cast<T*>(problem.value.data),
+                       static_cast<T*>(problem.output.data),
+                       static_cast<const T*>(problem.query.data),
+                       problem.batch * problem.groups,
+                       problem.heads / problem.groups,
+                       call.tensor(AttentionCachedForward::kKeyCache).dim(2),
+                       problem.head_size,
+                       problem.first_query,
+                       static_cast<float>(problem.scale)};
+  MTL_RUN_KERNEL(call, (store_kernel<T>), grid_of(queries, row_threads(c.size), c.groups), c);
+  Launch attend = grid_of(queries, kThreads, heads);
   attend.shared_bytes = static_cast<size_t>(2 * c.size) * sizeof(float);
   MTL_RUN_KERNEL(call, (attend_kernel<T>), attend, c);
   return ok_status();
 }
 
 Status forward(const OpCall& call) {
-  return for_floating(call, call.tensor(kCachedQkv).dtype,
+  return for_floating(call, call.tensor(AttentionCachedForward::kQkv).dtype,
                       [&](auto* type) { return forward_of<std::remove_pointer_t<decltype(type)>>(call); });
 }
 

@@ -6,13 +6,13 @@ namespace mtl::cuda {
 namespace {
 
 Status forward(const OpCall& call) {
-  if (call.tensor(kAttentionQkv).size() == 0) return ok_status();
-  return run_attention_forward(call, attention_problem(call, kAttentionQkv));
+  if (call.tensor(AttentionForward::kQkv).size() == 0) return ok_status();
+  return run_attention_forward(call, attention_forward_problem(call));
 }
 
 Status backward(const OpCall& call) {
-  if (call.tensor(kAttentionBackwardQkv).size() == 0) return ok_status();
-  return run_attention_backward(call, attention_problem(call, kAttentionBackwardQkv));
+  if (call.tensor(AttentionBackward::kQkv).size() == 0) return ok_status();
+  return run_attention_backward(call, attention_backward_problem(call));
 }
 
 MTL_REGISTER_CUDA("attention_forward", forward);

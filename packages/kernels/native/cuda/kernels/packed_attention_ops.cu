@@ -36,18 +36,18 @@ Status clear_rest(const OpCall& call, const TensorView& tensor, const AttentionP
 }
 
 Status forward(const OpCall& call) {
-  if (call.tensor(kAttentionQkv).size() == 0) return ok_status();
-  const AttentionProblem problem = packed_attention_problem(call, kAttentionQkv);
-  MTL_RETURN_IF_ERROR(clear_rest(call, call.tensor(kAttentionOutput), problem));
-  MTL_RUN_KERNEL(call, empty_rest_kernel, grid_of(kRestBlocks, kThreads), call.data<float>(kAttentionLogSumExp),
+  if (call.tensor(PackedAttentionForward::kQkv).size() == 0) return ok_status();
+  const AttentionProblem problem = packed_attention_forward_problem(call);
+  MTL_RETURN_IF_ERROR(clear_rest(call, call.tensor(PackedAttentionForward::kOutput), problem));
+  MTL_RUN_KERNEL(call, empty_rest_kernel, grid_of(kRestBlocks, kThreads), call.data<float>(PackedAttentionForward::kLogSumExp),
                  problem.starts + problem.batch, problem.rows, problem.heads);
   return run_attention_forward(call, problem);
 }
 
 Status backward(const OpCall& call) {
-  if (call.tensor(kAttentionBackwardQkv).size() == 0) return ok_status();
-  const AttentionProblem problem = packed_attention_problem(call, kAttentionBackwardQkv);
-  MTL_RETURN_IF_ERROR(clear_rest(call, call.tensor(kAttentionQkvGradient), problem));
+  if (call.tensor(PackedAttentionBackward::kQkv).size() == 0) return ok_status();
+  const AttentionProblem problem = packed_attention_backward_problem(call);
+  MTL_RETURN_IF_ERROR(clear_rest(call, call.tensor(PackedAttentionBackward::kQkvGradient), problem));
   return run_attention_backward(call, problem);
 }
 

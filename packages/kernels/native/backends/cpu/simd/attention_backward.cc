@@ -3,18 +3,16 @@
 //   dV += P^T dO    dK += dS^T Q    dQ += dS K    with delta = the row sums of dO * O
 // The gradients of keys and values of a tile are complete after its pass; those of queries are summed over
 // the passes.
-#include <cstring>
-
 #include "backends/cpu/simd/attention_online.h"
 
 namespace mtl {
 namespace {
 
+// One query head of one sample, with the keys and values that its group shares.
 template <typename T>
 struct BackwardHead {
   Matrix<const T> queries, keys, values, outputs, output_gradients;
-  Matrix<T> query_gradients;
-  Matrix<T> key_value_gradients;  // keys and values of a position lie side by side
+  Matrix<T> query_gradients, key_gradients, value_gradients;
   const float* log_sum_exp;
   Visibility visibility;
   Dropout dropout;
@@ -24,20 +22,20 @@ struct BackwardHead {
 // Per-thread memory. `rows` operands sum along the head size, `columns` ones along the sequence; with float32
 // arithmetic they are the same words.
 struct BackwardScratch {
-  Word *query_rows, *query_columns, *output_gradient_rows, *output_gradient_columns;   // the whole head
+  Word *query_rows, *query_columns, *output_gradient_rows, *output_gradient_columns;   // whole heads of a group
   Word *keys_transposed, *values_transposed, *key_columns;                             // one tile
   Word *probabilities, *score_gradients, *score_gradient_rows;                         // one tile
   float *scores, *probability_gradients, *key_gradients, *value_gradients;             // one tile
   int32_t* seen;                                                                       // one tile
-  float *log_sum_exp, *delta;                                                          // the whole head; in base 2
-  uint8_t* prepared;                                                                   // tiles of queries
+  float *log_sum_exp, *delta;                                                          // whole heads; in base 2
+  uint8_t* prepared;                                                                   // tiles of their queries
 };
 
 template <typename Gemm>
-BackwardScratch carve_backward(Carver* carver, int64_t sequence, int64_t head_size) {
+BackwardScratch carve_backward(Carver* carver, int64_t sequence, int64_t members, int64_t head_size) {
   constexpr bool kShared = Gemm::kDepth == 1;
   const int64_t columns = round_up(head_size, kLanes);
-  const int64_t padded = round_up(sequence, kTile);
+  const int64_t padded = members * round_up(sequence, kTile);  // queries of all heads of a group
   BackwardScratch scratch;
   scratch.query_rows = carve<Word>(carver, padded * row_words<Gemm>(head_size));
   scratch.output_gradient_rows = carve<Word>(carver, padded * row_words<Gemm>(head_size));
@@ -59,6 +57,20 @@ BackwardScratch carve_backward(Carver* carver, int64_t sequence, int64_t head_si
   scratch.log_sum_exp = carve<float>(carver, padded);
   scratch.delta = carve<float>(carver, padded);
   scratch.prepared = carve<uint8_t>(carver, padded / kTile);
+  return scratch;
+}
+
+// The memory as head `member` of a group sees it, whose queries are at most `sequence` each.
+template <typename Gemm>
+BackwardScratch of_member(BackwardScratch scratch, int64_t member, int64_t sequence, int64_t head_size) {
+  const int64_t first = member * round_up(sequence, kTile), columns = round_up(head_size, kLanes);
+  scratch.query_rows += first * row_words<Gemm>(head_size);
+  scratch.output_gradient_rows += first * row_words<Gemm>(head_size);
+  scratch.query_columns += first / Gemm::kDepth * columns;
+  scratch.output_gradient_columns += first / Gemm::kDepth * columns;
+  scratch.log_sum_exp += first;
+  scratch.delta += first;
+  scratch.prepared += first / kTile;
   return scratch;
 }
 
@@ -98,7 +110,7 @@ void prepare_queries(const BackwardHead<T>& head, const BackwardScratch& scratch
 template <typename T>
 struct BackwardAhead {
   Matrix<const T> queries, outputs, output_gradients, keys, values;
-  Matrix<T> query_gradients, key_value_gradients;
+  Matrix<T> query_gradients, key_gradients, value_gradients;
 };
 
 // What to ask for while tile `tile` of queries is computed with the tile of keys before `next_key_tile`.
@@ -215,7 +227,8 @@ void backward_tile(const BackwardHead<T>& head, const BackwardScratch& scratch, 
     prefetch_group(ahead.keys, first);
     prefetch_group(ahead.values, first);
     prefetch_group<true>(ahead.query_gradients, first);
-    prefetch_group<true>(ahead.key_value_gradients, first);
+    prefetch_group<true>(ahead.key_gradients, first);
+    prefetch_group<true>(ahead.value_gradients, first);
     multiply_rows<Gemm>(scratch.scores + first * kTile, kTile, queries + first * row_stride, row_stride, 1,
                         scratch.keys_transposed, kTile, vectors[group], steps, kOverwrite);
     multiply_rows<Gemm>(scratch.probability_gradients + first * kTile, kTile, output_gradients + first * row_stride,
@@ -259,12 +272,12 @@ void backward_tile(const BackwardHead<T>& head, const BackwardScratch& scratch, 
   }
 }
 
-// gradients[row, first_column + column] = factor * sums[row, column]
+// gradients[row, column] = factor * sums[row, column]
 template <typename T>
-void write_gradients(const Matrix<T>& gradients, int64_t first_column, int64_t size, const float* sums, float factor) {
-  const int64_t columns = round_up(size, kLanes);
+void write_gradients(const Matrix<T>& gradients, const float* sums, float factor) {
+  const int64_t size = gradients.columns, columns = round_up(size, kLanes);
   for (int64_t row = 0; row < gradients.rows; ++row) {
-    T* destination = gradients.data + row * gradients.stride + first_column;
+    T* destination = gradients.data + row * gradients.stride;
     for (int64_t column = 0; column < size; column += kLanes) {
       const VFloat value = load(sums + row * columns + column) * factor;
       store_up_to(destination + column, value, size - column);
@@ -272,79 +285,125 @@ void write_gradients(const Matrix<T>& gradients, int64_t first_column, int64_t s
   }
 }
 
-// Key tiles part, part + num_parts, ... of one head. The gradients of keys and values go to their place;
-// those of queries too when this is the only part, otherwise they are left in query_gradients,
-// [S padded to tiles, columns].
+// The heads of one group of one sample: of which problem, and which group of all.
+struct BackwardGroup {
+  const AttentionProblem& problem;
+  int64_t number;
+
+  int64_t members() const { return problem.heads / problem.groups; }
+  template <typename T>
+  BackwardHead<T> head(int64_t member) const {
+    const int64_t batch = number / problem.groups, a = number % problem.groups * members() + member;
+    const auto queries = [&](const AttentionOperand& operand) {
+      return matrix_of<T>(problem, operand, batch, a, problem.num_queries);
+    };
+    const auto keys = [&](const AttentionOperand& operand) {
+      return matrix_of<T>(problem, operand, batch, a, problem.num_keys);
+    };
+    return {read_only(queries(problem.query)),  read_only(keys(problem.key)),
+            read_only(keys(problem.value)),     read_only(queries(problem.output)),
+            read_only(queries(problem.output_gradient)), queries(problem.query_gradient),
+            keys(problem.key_gradient),         keys(problem.value_gradient),
+            static_cast<const float*>(problem.log_sum_exp) + statistics_at(problem, batch, a),
+            visibility_of(problem, batch),      dropout_of(problem, batch, a),
+            static_cast<float>(problem.scale)};
+  }
+};
+
+// One tile of keys with all queries of one head: adds to the gradients of keys and values in `scratch`.
+// `last`: no other head of the group comes after this one.
 template <typename Gemm, typename T>
-void backward_head(const BackwardHead<T>& head, const BackwardHead<T>* next_head, const BackwardScratch& scratch,
-                   float* query_gradients, int64_t part, int64_t num_parts) {
-  const int64_t size = head.queries.columns, columns = round_up(size, kLanes);
+void backward_keys(const BackwardHead<T>& head, const BackwardHead<T>* next_head, const BackwardScratch& scratch,
+                   float* query_gradients, int64_t key_tile, int64_t num_parts, bool last) {
+  const int64_t columns = round_up(head.queries.columns, kLanes), first_key = key_tile * kTile;
   const int64_t tiles = (head.queries.rows + kTile - 1) / kTile;
-  for (int64_t tile = 0; tile < tiles; ++tile) scratch.prepared[tile] = 0;
+  const TileKind key_kind = key_tile_kind(head.visibility, first_key);
+  for (int64_t tile = head.visibility.causal ? key_tile : 0; tile < tiles; ++tile) {
+    const TileRow row = tile_row(head.visibility, tile);
+    const TileKind kind = tile_kind(row, first_key, key_kind);
+    // No later tile of keys is seen by these queries.
+    const bool complete = num_parts == 1 && (head.visibility.causal ? tile == key_tile : key_tile + 1 == tiles);
+    if (!scratch.prepared[tile] && (kind != TileKind::kSkipped || complete)) {
+      prepare_queries<Gemm>(head, scratch, query_gradients, tile * kTile);
+    }
+    if (kind != TileKind::kSkipped) {
+      BackwardAhead<T> ahead = look_ahead(head, next_head, scratch, tile, key_tile + num_parts);
+      if (complete) ahead.query_gradients = rows_of(head.query_gradients, tile * kTile);
+      if (last && tile + 1 == tiles) {
+        ahead.key_gradients = rows_of(head.key_gradients, first_key);
+        ahead.value_gradients = rows_of(head.value_gradients, first_key);
+      }
+      backward_tile<Gemm>(head, scratch, query_gradients, row, first_key, kind, ahead);
+    }
+    if (complete) {
+      write_gradients(rows_of(head.query_gradients, tile * kTile), query_gradients + tile * kTile * columns, head.scale);
+    }
+  }
+}
+
+// Key tiles part, part + num_parts, ... of the heads of one group. The gradients of keys and values go to
+// their place; those of queries too when this is the only part, otherwise they are left in query_gradients,
+// [members, member_size]: for each head [S padded to tiles, columns].
+template <typename Gemm, typename T>
+void backward_group(const BackwardGroup& group, const BackwardHead<T>* next_head, const BackwardScratch& scratch,
+                    float* query_gradients, int64_t member_size, int64_t part, int64_t num_parts) {
+  const BackwardHead<T> first = group.head<T>(0);
+  const int64_t members = group.members(), sequence = group.problem.num_queries, size = first.queries.columns;
+  const int64_t columns = round_up(size, kLanes), tiles = (first.queries.rows + kTile - 1) / kTile;
+  const int64_t scratch_tiles = round_up(sequence, kTile) / kTile;
+  for (int64_t tile = 0; tile < members * scratch_tiles; ++tile) scratch.prepared[tile] = 0;
   for (int64_t key_tile = part; key_tile < tiles; key_tile += num_parts) {
     const int64_t first_key = key_tile * kTile;
-    const TileKind key_kind = key_tile_kind(head.visibility, first_key);
-    const Matrix<T> key_value_gradients = rows_of(head.key_value_gradients, first_key);
     fill_zero(scratch.key_gradients, kTile * columns);
     fill_zero(scratch.value_gradients, kTile * columns);
-    pack_transposed<Gemm>(scratch.keys_transposed, rows_of(head.keys, first_key));
-    pack_transposed<Gemm>(scratch.values_transposed, rows_of(head.values, first_key));
-    pack_columns<Gemm>(scratch.key_columns, rows_of(head.keys, first_key));
-    for (int64_t tile = head.visibility.causal ? key_tile : 0; tile < tiles; ++tile) {
-      const TileRow row = tile_row(head.visibility, tile);
-      const TileKind kind = tile_kind(row, first_key, key_kind);
-      // No later tile of keys is seen by these queries.
-      const bool complete = num_parts == 1 && (head.visibility.causal ? tile == key_tile : key_tile + 1 == tiles);
-      if (!scratch.prepared[tile] && (kind != TileKind::kSkipped || complete)) {
-        prepare_queries<Gemm>(head, scratch, query_gradients, tile * kTile);
-      }
-      if (kind != TileKind::kSkipped) {
-        BackwardAhead<T> ahead = look_ahead(head, next_head, scratch, tile, key_tile + num_parts);
-        if (complete) ahead.query_gradients = rows_of(head.query_gradients, tile * kTile);
-        if (tile + 1 == tiles) ahead.key_value_gradients = key_value_gradients;
-        backward_tile<Gemm>(head, scratch, query_gradients, row, first_key, kind, ahead);
-      }
-      if (complete) {
-        write_gradients(rows_of(head.query_gradients, tile * kTile), 0, size, query_gradients + tile * kTile * columns,
-                        head.scale);
-      }
+    pack_transposed<Gemm>(scratch.keys_transposed, rows_of(first.keys, first_key));
+    pack_transposed<Gemm>(scratch.values_transposed, rows_of(first.values, first_key));
+    pack_columns<Gemm>(scratch.key_columns, rows_of(first.keys, first_key));
+    for (int64_t member = 0; member < members; ++member) {
+      const BackwardHead<T> head = member == 0 ? first : group.head<T>(member);
+      backward_keys<Gemm>(head, member + 1 == members ? next_head : nullptr,
+                          of_member<Gemm>(scratch, member, sequence, size), query_gradients + member * member_size,
+                          key_tile, num_parts, member + 1 == members);
     }
-    write_gradients(key_value_gradients, 0, size, scratch.key_gradients, head.scale);
-    write_gradients(key_value_gradients, size, size, scratch.value_gradients, head.dropout.inverse_keep);
+    write_gradients(rows_of(first.key_gradients, first_key), scratch.key_gradients, first.scale);
+    write_gradients(rows_of(first.value_gradients, first_key), scratch.value_gradients, first.dropout.inverse_keep);
   }
-  for (int64_t tile = 0; num_parts > 1 && tile < tiles; ++tile) {  // queries that see nothing of this part
-    if (!scratch.prepared[tile]) fill_zero(query_gradients + tile * kTile * columns, kTile * columns);
+  for (int64_t index = 0; num_parts > 1 && index < members * tiles; ++index) {  // queries that see nothing of this part
+    const int64_t member = index / tiles, tile = index % tiles;
+    if (scratch.prepared[member * scratch_tiles + tile]) continue;
+    fill_zero(query_gradients + member * member_size + tile * kTile * columns, kTile * columns);
   }
 }
 
 // Adds up what the parts of a head found for a tile of queries, always in the same order, and writes it.
-// parts: [num_parts, part_size]
+// Parts are `stride` apart.
 template <typename T>
-void write_query_gradients(const BackwardHead<T>& head, float* parts, int64_t part_size, int64_t num_parts,
+void write_query_gradients(const BackwardHead<T>& head, float* parts, int64_t stride, int64_t num_parts,
                            int64_t first_query) {
-  const int64_t size = head.queries.columns, columns = round_up(size, kLanes);
+  const int64_t columns = round_up(head.queries.columns, kLanes);
   const Matrix<T> gradients = rows_of(head.query_gradients, first_query);
   float* total = parts + first_query * columns;
   for (int64_t part = 1; part < num_parts; ++part) {
     for (int64_t index = 0; index < gradients.rows * columns; index += kLanes) {
-      store(total + index, load(total + index) + load(total + part * part_size + index));
+      store(total + index, load(total + index) + load(total + part * stride + index));
     }
   }
-  write_gradients(gradients, 0, size, total, head.scale);
+  write_gradients(gradients, total, head.scale);
 }
 
-template <typename T, typename MakeHead>
-Status backward_all(const AttentionProblem& problem, const MakeHead& make_head) {
+template <typename T>
+Status backward_all(const AttentionProblem& problem) {
   using Gemm = typename GemmOf<T>::Type;
+  const int64_t sequence = problem.num_queries, groups = problem.batch * problem.groups;
+  if (groups == 0) return ok_status();
   const int threads = omp_get_max_threads();
-  const int64_t sequence = problem.sequence, heads = problem.batch * problem.heads;
-  const int64_t tiles = (sequence + kTile - 1) / kTile;
-  const int64_t parts = parts_per_head(heads, threads, tiles);
+  const int64_t members = problem.heads / problem.groups, tiles = (sequence + kTile - 1) / kTile;
+  const int64_t parts = parts_per_head(groups, threads, tiles);
   Carver counter = {nullptr, 0};
-  carve_backward<Gemm>(&counter, sequence, problem.head_size);
-  // Query gradients: of the part at hand where a thread does whole heads, of all parts otherwise.
-  const int64_t part_size = tiles * kTile * round_up(problem.head_size, kLanes);
-  const int64_t num_buffers = parts == 1 ? threads : heads * parts;
+  carve_backward<Gemm>(&counter, sequence, members, problem.head_size);
+  // Query gradients: of the part at hand where a thread does whole groups, of all parts otherwise.
+  const int64_t member_size = tiles * kTile * round_up(problem.head_size, kLanes), part_size = members * member_size;
+  const int64_t num_buffers = parts == 1 ? threads : groups * parts;
   const int64_t bytes = counter.used * threads + num_buffers * part_size * static_cast<int64_t>(sizeof(float));
   const Scratch memory(static_cast<size_t>(bytes));
   if (memory.data == nullptr) {
@@ -353,68 +412,41 @@ Status backward_all(const AttentionProblem& problem, const MakeHead& make_head) 
   }
   char* const base = static_cast<char*>(memory.data);
   float* const buffers = reinterpret_cast<float*>(base + counter.used * threads);
-  // Several heads in a row for each thread: they are neighbours in memory, and what comes next is known.
-  const int64_t chunk = larger(1, heads * parts / (8 * threads));
+  // Several groups in a row for each thread: they are neighbours in memory, and what comes next is known.
+  const int64_t chunk = larger(1, groups * parts / (8 * threads));
 #pragma omp parallel for schedule(dynamic, chunk) num_threads(threads)
-  for (int64_t task = 0; task < heads * parts; ++task) {
+  for (int64_t task = 0; task < groups * parts; ++task) {
     const int thread = omp_get_thread_num();
     Carver carver = {base + counter.used * thread, 0};
-    const BackwardScratch scratch = carve_backward<Gemm>(&carver, sequence, problem.head_size);
+    const BackwardScratch scratch = carve_backward<Gemm>(&carver, sequence, members, problem.head_size);
     float* query_gradients = buffers + (parts == 1 ? thread : task) * part_size;
-    const BackwardHead<T> head = make_head(task / parts);
-    const BackwardHead<T> next_head = make_head(smaller(task / parts + 1, heads - 1));
-    backward_head<Gemm>(head, parts == 1 && task + 1 < heads ? &next_head : nullptr, scratch, query_gradients,
-                        task % parts, parts);
+    const BackwardGroup group = {problem, task / parts}, next = {problem, smaller(task / parts + 1, groups - 1)};
+    const BackwardHead<T> next_head = next.head<T>(0);
+    backward_group<Gemm>(group, parts == 1 && task + 1 < groups ? &next_head : nullptr, scratch, query_gradients,
+                         member_size, task % parts, parts);
   }
   if (parts == 1) return ok_status();
 #pragma omp parallel for schedule(static) num_threads(threads)
-  for (int64_t task = 0; task < heads * tiles; ++task) {
-    const int64_t head = task / tiles;
-    write_query_gradients(make_head(head), buffers + head * parts * part_size, part_size, parts, task % tiles * kTile);
+  for (int64_t task = 0; task < groups * members * tiles; ++task) {
+    const int64_t head = task / tiles, group = head / members, member = head % members;
+    write_query_gradients(BackwardGroup{problem, group}.head<T>(member),
+                          buffers + group * parts * part_size + member * member_size, part_size, parts,
+                          task % tiles * kTile);
   }
   return ok_status();
 }
 
-template <typename T>
-Status backward_of(const OpCall& call, const AttentionProblem& problem) {
-  const int64_t size = problem.head_size;
-  return backward_all<T>(problem, [&](int64_t number) {
-    const int64_t batch = number / problem.heads, head = number % problem.heads;
-    const HeadRows rows = head_rows(problem, batch, head);
-    const T* qkv = call.data<const T>(kAttentionBackwardQkv) + rows.first * 3 * size;
-    T* gradient = call.data<T>(kAttentionQkvGradient) + rows.first * 3 * size;
-    const int64_t stride = rows.stride * size, length = rows.length;
-    return BackwardHead<T>{
-        {qkv, 3 * stride, length, size},
-        {qkv + size, 3 * stride, length, size},
-        {qkv + 2 * size, 3 * stride, length, size},
-        {call.data<const T>(kAttentionBackwardOutput) + rows.first * size, stride, length, size},
-        {call.data<const T>(kAttentionOutputGradient) + rows.first * size, stride, length, size},
-        {gradient, 3 * stride, length, size},
-        {gradient + size, 3 * stride, length, 2 * size},
-        call.data<const float>(kAttentionBackwardLogSumExp) + rows.statistics,
-        visibility_of(problem, batch, length),
-        dropout_of(problem, batch, head),
-        static_cast<float>(problem.scale)};
-  });
+Status backward_of(const AttentionProblem& problem) {
+  return for_floating(problem.dtype, [&](auto* type) { return backward_all<__typeof__(*type)>(problem); });
 }
 
-Status backward(const OpCall& call) {
-  return for_floating(call.tensor(kAttentionBackwardQkv).dtype, [&](auto* type) {
-    return backward_of<__typeof__(*type)>(call, attention_problem(call, kAttentionBackwardQkv));
-  });
-}
+Status backward(const OpCall& call) { return backward_of(attention_backward_problem(call)); }
 
 Status packed_backward(const OpCall& call) {
-  const AttentionProblem problem = packed_attention_problem(call, kAttentionBackwardQkv);
+  const AttentionProblem problem = packed_attention_backward_problem(call);
   MTL_RETURN_IF_ERROR(check_packed_starts(call, problem));
-  return for_floating(call.tensor(kAttentionBackwardQkv).dtype, [&](auto* type) {
-    using T = __typeof__(*type);
-    const int64_t end = problem.starts[problem.batch], row_size = 3 * problem.heads * problem.head_size;
-    std::memset(call.data<T>(kAttentionQkvGradient) + end * row_size, 0,
-                static_cast<size_t>((problem.rows - end) * row_size) * sizeof(T));
-    return backward_of<T>(call, problem);
-  });
+  clear_rows_from(call.tensor(PackedAttentionBackward::kQkvGradient), problem.starts[problem.batch]);
+  return backward_of(problem);
 }
 
 MTL_REGISTER_CPU("attention_backward", backward);

@@ -7,46 +7,32 @@
 namespace mtl {
 namespace {
 
+// Copies the keys and values of the new positions into the caches.
+template <typename T>
+void store_new_positions(const AttentionProblem& problem, const AttentionProjection& from) {
+  const int64_t size = problem.head_size, members = problem.heads / problem.groups;
+#pragma omp parallel for schedule(static) if (problem.num_queries * problem.batch * problem.groups * size >= kParallelElements)
+  for (int64_t number = 0; number < problem.batch * problem.groups; ++number) {
+    const int64_t batch = number / problem.groups, head = number % problem.groups * members;
+    for (int64_t query = 0; query < problem.num_queries; ++query) {
+      const int64_t cached = problem.first_query + query;
+      const T* const key = matrix_of<const T>(problem, from.key, batch, head, 0).data + query * from.key.position;
+      const T* const value = matrix_of<const T>(problem, from.value, batch, head, 0).data + query * from.value.position;
+      T* const to_key = matrix_of<T>(problem, problem.key, batch, head, 0).data + cached * problem.key.position;
+      T* const to_value = matrix_of<T>(problem, problem.value, batch, head, 0).data + cached * problem.value.position;
+      for (int64_t d = 0; d < size; ++d) to_key[d] = key[d];
+      for (int64_t d = 0; d < size; ++d) to_value[d] = value[d];
+    }
+  }
+}
+
 Status cached_forward(const OpCall& call) {
-  const TensorView& tensor = call.tensor(kCachedQkv);
-  return for_floating(tensor.dtype, [&](auto* type) {
+  const AttentionProblem problem = attention_cached_problem(call);
+  if (problem.groups == 0) return ok_status();
+  return for_floating(problem.dtype, [&](auto* type) {
     using T = __typeof__(*type);
-    const int64_t queries = tensor.dim(0), num_heads = tensor.dim(1) * tensor.dim(2), size = tensor.dim(4);
-    const int64_t capacity = call.tensor(kCachedKeyCache).dim(2), position = call.integer(kCachedPosition);
-    const int64_t num_keys = position + queries, stride = num_heads * 3 * size;
-    const T* qkv = call.data<const T>(kCachedQkv);
-    T* keys = call.data<T>(kCachedKeyCache);
-    T* values = call.data<T>(kCachedValueCache);
-#pragma omp parallel for schedule(static) if (queries * num_heads * size >= kParallelElements)
-    for (int64_t head = 0; head < num_heads; ++head) {
-      for (int64_t query = 0; query < queries; ++query) {
-        const T* source = qkv + query * stride + (head * 3 + 1) * size;
-        const int64_t at = (head * capacity + position + query) * size;
-        for (int64_t d = 0; d < size; ++d) keys[at + d] = source[d];
-        for (int64_t d = 0; d < size; ++d) values[at + d] = source[size + d];
-      }
-    }
-    if (queries == 1) {
-      return attend_one_query_all<T>(num_heads, num_keys, size, [&](int64_t head) {
-        return OneQuery<T>{qkv + head * 3 * size,
-                           keys + head * capacity * size,
-                           values + head * capacity * size,
-                           call.data<T>(kCachedOutput) + head * size,
-                           num_keys,
-                           size,
-                           static_cast<float>(call.attribute(kCachedScale))};
-      });
-    }
-    return forward_all<T>(num_heads, queries, num_keys, size, [&](int64_t head) {
-      return ForwardHead<T>{{qkv + head * 3 * size, stride, queries, size},
-                            {keys + head * capacity * size, size, num_keys, size},
-                            {values + head * capacity * size, size, num_keys, size},
-                            {call.data<T>(kCachedOutput) + head * size, num_heads * size, queries, size},
-                            nullptr,
-                            Visibility{queries, num_keys, position, true, nullptr, nullptr},
-                            no_dropout(),
-                            static_cast<float>(call.attribute(kCachedScale))};
-    });
+    store_new_positions<T>(problem, projection_of(call.tensor(AttentionCachedForward::kQkv)));
+    return problem.num_queries == 1 ? attend_one_query_all<T>(problem) : forward_all<T>(problem);
   });
 }
 

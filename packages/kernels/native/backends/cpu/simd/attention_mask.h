@@ -1,6 +1,8 @@
 // Which keys a query sees, tile by tile, and which probabilities dropout keeps.
 #pragma once
 
+#include <cstring>
+
 #include "backends/cpu/simd/attention_tiles.h"
 #include "backends/cpu/simd/simd_philox_tile.h"
 #include "ops/attention.h"
@@ -121,15 +123,21 @@ MTL_INLINE VFloat keep(VFloat value, VInt mask) { return bits_to_float(float_to_
 
 MTL_INLINE Dropout no_dropout() { return {false, 0, 1.0f, {}}; }
 
-// `length`: the positions of the sample
-MTL_INLINE Visibility visibility_of(const AttentionProblem& problem, int64_t batch, int64_t length) {
-  const int64_t offset = batch * problem.sequence;
-  return {length,
-          length,
-          0,
+// The rows of one head in an operand; `padded`: how many positions there are without packed samples.
+template <typename T>
+MTL_INLINE Matrix<T> matrix_of(const AttentionProblem& problem, const AttentionOperand& operand, int64_t batch,
+                               int64_t head, int64_t padded) {
+  return {static_cast<T*>(operand.data) + head_at(problem, operand, batch, head), operand.position,
+          length_of(problem, batch, padded), problem.head_size};
+}
+
+MTL_INLINE Visibility visibility_of(const AttentionProblem& problem, int64_t batch) {
+  return {length_of(problem, batch, problem.num_queries),
+          length_of(problem, batch, problem.num_keys),
+          problem.first_query,
           problem.causal,
-          problem.key_start == nullptr ? nullptr : problem.key_start + offset,
-          problem.key_mask == nullptr ? nullptr : problem.key_mask + offset};
+          problem.key_start == nullptr ? nullptr : problem.key_start + batch * problem.num_queries,
+          problem.key_mask == nullptr ? nullptr : problem.key_mask + batch * problem.num_keys};
 }
 
 MTL_INLINE Dropout dropout_of(const AttentionProblem& problem, int64_t batch, int64_t head) {
@@ -138,10 +146,19 @@ MTL_INLINE Dropout dropout_of(const AttentionProblem& problem, int64_t batch, in
   return {true,
           dropout_threshold(problem.dropout_probability),
           static_cast<float>(1.0 / (1.0 - problem.dropout_probability)),
-          philox_site(problem.key, philox_sample_low(sample), philox_sample_high(sample, problem.head_offset + head))};
+          philox_site(problem.philox_key, philox_sample_low(sample), philox_sample_high(sample, problem.head_offset + head))};
 }
 
-// Cuts each head's work into parts where there are too few heads to keep all threads busy. Depends on sizes
+// Zeros in rows `first` and after of a tensor [T, ...].
+inline void clear_rows_from(const TensorView& tensor, int64_t first) {
+  const int64_t rows = tensor.dim(0);
+  if (first >= rows) return;
+  const size_t row_bytes = static_cast<size_t>(tensor.size() / rows) * size_of(tensor.dtype);
+  memset(static_cast<char*>(tensor.data) + static_cast<size_t>(first) * row_bytes, 0,
+         static_cast<size_t>(rows - first) * row_bytes);
+}
+
+// Splits each head's work into parts where there are too few heads to keep all threads busy. Depends on sizes
 // only.
 MTL_INLINE int64_t parts_per_head(int64_t heads, int64_t threads, int64_t most) {
   if (heads >= 4 * threads || heads % threads == 0) return 1;

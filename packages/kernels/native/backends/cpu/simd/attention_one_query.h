@@ -99,10 +99,11 @@ void attend_one_query(const OneQuery<T>& head, const OneQueryScratch& scratch) {
   }
 }
 
-// Runs `make_query(head number)` for all heads, in parallel where there is enough to read. No number depends
-// on the threads.
-template <typename T, typename MakeQuery>
-Status attend_one_query_all(int64_t num_heads, int64_t num_keys, int64_t head_size, const MakeQuery& make_query) {
+// All heads of a problem with one query and rows of keys and values one after the other, in parallel where
+// there is enough to read. No number depends on the threads.
+template <typename T>
+Status attend_one_query_all(const AttentionProblem& problem) {
+  const int64_t num_heads = problem.batch * problem.heads, num_keys = problem.num_keys, head_size = problem.head_size;
   const int threads = num_heads * num_keys * head_size < kParallelElements ? 1 : omp_get_max_threads();
   Carver counter = {nullptr, 0};
   carve_one_query(&counter, head_size);
@@ -114,7 +115,15 @@ Status attend_one_query_all(int64_t num_heads, int64_t num_keys, int64_t head_si
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
   for (int64_t head = 0; head < num_heads; ++head) {
     Carver carver = {static_cast<char*>(memory.data) + counter.used * omp_get_thread_num(), 0};
-    attend_one_query(make_query(head), carve_one_query(&carver, head_size));
+    const int64_t batch = head / problem.heads, of_batch = head % problem.heads;
+    attend_one_query(OneQuery<T>{matrix_of<const T>(problem, problem.query, batch, of_batch, 1).data,
+                                 matrix_of<const T>(problem, problem.key, batch, of_batch, num_keys).data,
+                                 matrix_of<const T>(problem, problem.value, batch, of_batch, num_keys).data,
+                                 matrix_of<T>(problem, problem.output, batch, of_batch, 1).data,
+                                 num_keys,
+                                 head_size,
+                                 static_cast<float>(problem.scale)},
+                     carve_one_query(&carver, head_size));
   }
   return ok_status();
 }

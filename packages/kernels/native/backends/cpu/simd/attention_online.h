@@ -302,11 +302,25 @@ void forward_head(const ForwardHead<T>& head, const ForwardHead<T>* next_head, c
   }
 }
 
-// Runs `make_head(head number)` for all heads, in parallel. Which thread takes which part does not change any
-// number.
-template <typename T, typename MakeHead>
-Status forward_all(int64_t num_heads, int64_t num_queries, int64_t num_keys, int64_t head_size,
-                   const MakeHead& make_head) {
+template <typename T>
+MTL_INLINE ForwardHead<T> forward_head_of(const AttentionProblem& problem, int64_t number) {
+  const int64_t batch = number / problem.heads, head = number % problem.heads;
+  float* const log_sum_exp = static_cast<float*>(problem.log_sum_exp);
+  return {matrix_of<const T>(problem, problem.query, batch, head, problem.num_queries),
+          matrix_of<const T>(problem, problem.key, batch, head, problem.num_keys),
+          matrix_of<const T>(problem, problem.value, batch, head, problem.num_keys),
+          matrix_of<T>(problem, problem.output, batch, head, problem.num_queries),
+          log_sum_exp == nullptr ? nullptr : log_sum_exp + statistics_at(problem, batch, head),
+          visibility_of(problem, batch),
+          dropout_of(problem, batch, head),
+          static_cast<float>(problem.scale)};
+}
+
+// All heads, in parallel. Which thread takes which part does not change any number.
+template <typename T>
+Status forward_all(const AttentionProblem& problem) {
+  const int64_t num_heads = problem.batch * problem.heads, num_queries = problem.num_queries;
+  const int64_t num_keys = problem.num_keys, head_size = problem.head_size;
   const int threads = omp_get_max_threads();
   using Gemm = typename GemmOf<T>::Type;
   Carver counter = {nullptr, 0};
@@ -324,8 +338,8 @@ Status forward_all(int64_t num_heads, int64_t num_queries, int64_t num_keys, int
     Carver carver = {static_cast<char*>(memory.data) + counter.used * omp_get_thread_num(), 0};
     const ForwardScratch scratch = carve_forward<Gemm>(&carver, num_queries, num_keys, head_size);
     const int64_t head = task / parts;
-    const ForwardHead<T> next_head = make_head(smaller(head + 1, num_heads - 1));
-    forward_head<Gemm>(make_head(head), parts == 1 && head + 1 < num_heads ? &next_head : nullptr, scratch,
+    const ForwardHead<T> next_head = forward_head_of<T>(problem, smaller(head + 1, num_heads - 1));
+    forward_head<Gemm>(forward_head_of<T>(problem, head), parts == 1 && head + 1 < num_heads ? &next_head : nullptr, scratch,
                        task % parts, parts);
   }
   return ok_status();

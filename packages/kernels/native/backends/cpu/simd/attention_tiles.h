@@ -201,6 +201,11 @@ MTL_INLINE Matrix<T> rows_of(const Matrix<T>& matrix, int64_t first) {
   return {matrix.data + first * matrix.stride, matrix.stride, smaller(kTile, matrix.rows - first), matrix.columns};
 }
 
+template <typename T>
+MTL_INLINE Matrix<const T> read_only(const Matrix<T>& matrix) {
+  return {matrix.data, matrix.stride, matrix.rows, matrix.columns};
+}
+
 // Asks for rows first .. first + kRowGroup of a tile's matrix ahead of time. Rows of one head lie kilobytes
 // apart, where the processor does not foresee them; asked for a few at a time during matmuls, they cost
 // nothing.
