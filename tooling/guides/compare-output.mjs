@@ -1,0 +1,81 @@
+/** How far a number may be from the one shown behind ≈: instruction sets round differently. */
+const tolerance = 0.02;
+
+const numberPattern = String.raw`[-+]?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?`;
+const isMarked = (part, mark) => new RegExp(`^${mark}${numberPattern}$`).test(part);
+const asNumber = (text) => Number(text.replaceAll(',', ''));
+
+/** A shown line as a function that reports whether a printed line matches it. */
+function lineMatcher(shown) {
+  const approximate = [];
+  const source = shown
+    .split(new RegExp(`(…|[≈~]${numberPattern})`))
+    .map((part) => {
+      if (part === '…') return '.*';
+      if (isMarked(part, '~')) return numberPattern;
+      if (!isMarked(part, '≈')) return part.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
+      approximate.push(asNumber(part.slice(1)));
+      return `(${numberPattern})`;
+    })
+    .join('');
+  const pattern = new RegExp(`^${source}$`);
+  return (printed) => {
+    const found = pattern.exec(printed);
+    if (found === null) return false;
+    return approximate.every(
+      (expected, index) => Math.abs(asNumber(found[index + 1]) - expected) <= tolerance * Math.abs(expected),
+    );
+  };
+}
+
+const linesOf = (text) =>
+  text
+    .replace(/\n+$/, '')
+    .split('\n')
+    .map((line) => line.trimEnd());
+
+/** Where `matchers` match consecutive lines, not before `from`; -1 if nowhere. */
+function findRun({ matchers, lines, from }) {
+  for (let start = from; start + matchers.length <= lines.length; start++) {
+    if (matchers.every((matches, index) => matches(lines[start + index]))) return start;
+  }
+  return -1;
+}
+
+/**
+ * How printed output differs from what a guide shows: undefined, or a message. A shown line that is only …
+ * stands for any number of lines, … within a line for any characters, ~5 for any number, and ≈5 for a number
+ * within 2 % of it. White space at the ends of lines, and empty lines at the end, do not count.
+ */
+export function outputDifference({ shown, printed }) {
+  const lines = linesOf(printed);
+  const runs = [[]]; // of shown lines between the lines that are only …
+  for (const line of linesOf(shown)) {
+    if (line === '…') runs.push([]);
+    else runs.at(-1).push(line);
+  }
+  let from = 0;
+  for (const [index, run] of runs.entries()) {
+    if (run.length === 0) continue;
+    const matchers = run.map(lineMatcher);
+    const isLast = index === runs.length - 1;
+    const earliest = isLast && index > 0 ? Math.max(from, lines.length - run.length) : from;
+    const start = findRun({ matchers, lines, from: earliest });
+    if (start < 0 || (index === 0 && start > 0)) return describe({ run, matchers, lines, from: earliest });
+    from = start + run.length;
+  }
+  const isOpen = runs.at(-1).length === 0;
+  if (!isOpen && from < lines.length) return `the output goes on with:\n  ${lines[from]}`;
+  return undefined;
+}
+
+/** The first shown line that the output does not have where it should be. */
+function describe({ run, matchers, lines, from }) {
+  const start = Math.max(
+    from,
+    lines.findIndex((line, index) => index >= from && matchers[0](line)),
+  );
+  const wrong = matchers.findIndex((matches, index) => !matches(lines[start + index] ?? '\0'));
+  const found = lines[start + wrong];
+  return `the guide shows\n  ${run[Math.max(0, wrong)]}\nthe output has\n  ${found ?? '(nothing more)'}`;
+}

@@ -1,0 +1,162 @@
+#!/usr/bin/env node
+/**
+ * Runs a guide of docs/guides as a test: writes its files and runs its commands in an empty temporary folder
+ * with the builds of this checkout, and compares what they print with what the guide shows.
+ *   node tooling/guides/run-guide.mjs GUIDE.md ...
+ *   node tooling/guides/run-guide.mjs --show GUIDE.md ...     prints all output and compares nothing
+ */
+import { spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { basename, delimiter, dirname, join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { outputDifference } from './compare-output.mjs';
+import { GuideError, parseGuide } from './parse-guide.mjs';
+
+const root = fileURLToPath(new URL('../..', import.meta.url)).replace(/\/$/, '');
+const defaultTimeoutMs = 300_000; // commands take seconds; other work on the machine can make them slow
+const markName = 'MTL_GUIDE_RUN';
+
+/** What the guides tell readers to set in their shell, and a mark by which started processes are found. */
+const environmentOf = (mark) => ({
+  ...process.env,
+  MTL: root,
+  PATH: `${join(root, 'node_modules', '.bin')}${delimiter}${process.env.PATH}`,
+  NODE_OPTIONS: '',
+  [markName]: mark,
+});
+
+/** The processes that have the mark in their environment and are not zombies. */
+function markedProcesses(mark) {
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .filter((pid) => {
+      try {
+        return readFileSync(`/proc/${pid}/environ`, 'latin1').split('\0').includes(`${markName}=${mark}`);
+      } catch {
+        return false; // it ended, or belongs to another user
+      }
+    })
+    .map(Number);
+}
+
+/** Waits until no process has the mark, for at most `milliseconds`; returns those that still have it. */
+async function waitForEnd(mark, milliseconds) {
+  const deadline = Date.now() + milliseconds;
+  let left = markedProcesses(mark);
+  while (left.length > 0 && Date.now() < deadline) {
+    await sleep(50);
+    left = markedProcesses(mark);
+  }
+  return left;
+}
+
+function kill(pid) {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch {} // it ended meanwhile
+}
+
+/** Ends what a command left running and returns how many processes that were. */
+async function endLeftovers(mark) {
+  const left = await waitForEnd(mark, 2000); // processes that are about to end may do so
+  for (const pid of left) kill(pid);
+  await waitForEnd(mark, 10_000);
+  return left.length;
+}
+
+/** Runs the text of one block by bash; returns its exit status and what it printed, in order. */
+function runCommand({ command, folder, mark, timeoutMs }) {
+  return new Promise((resolve, reject) => {
+    const child = spawn('bash', ['-euo', 'pipefail', '-c', `exec 2>&1\n${command}`], {
+      cwd: folder,
+      env: environmentOf(mark),
+      stdio: ['ignore', 'pipe', 'ignore'],
+    });
+    let output = '';
+    let timedOut = false;
+    let afterExit;
+    child.stdout.setEncoding('utf8').on('data', (chunk) => {
+      output += chunk;
+    });
+    const timer = setTimeout(() => {
+      timedOut = true;
+      for (const pid of markedProcesses(mark)) kill(pid);
+    }, timeoutMs);
+    child.on('error', reject);
+    // a process that is left running may hold the pipe open
+    child.on('exit', () => {
+      afterExit = setTimeout(() => child.stdout.destroy(), 2000);
+    });
+    child.on('close', (status) => {
+      clearTimeout(timer);
+      clearTimeout(afterExit);
+      resolve({ status, output, timedOut });
+    });
+  });
+}
+
+/** Runs one command of a guide and throws a GuideError where it does something else than the guide shows. */
+async function runStep({ path, step, folder, timeoutMs, isCompared, onOutput }) {
+  const mark = randomUUID();
+  const started = Date.now();
+  const { status, output, timedOut } = await runCommand({
+    command: step.command,
+    folder,
+    mark,
+    timeoutMs,
+  });
+  const left = await endLeftovers(mark);
+  onOutput?.({ ...step, printed: output, seconds: (Date.now() - started) / 1000 });
+  const fail = (line, message) => {
+    throw new GuideError({ path, line, message: `${message}\n--- ${step.command}${output}` });
+  };
+  if (!isCompared) return;
+  if (timedOut) fail(step.line, `the command took longer than ${timeoutMs / 1000} s`);
+  if (status !== step.status) fail(step.line, `the command ended with ${status}, expected ${step.status}`);
+  if (left > 0) fail(step.line, `the command left ${left} processes running`);
+  if (step.output === undefined) return;
+  const difference = outputDifference({ shown: step.output.text, printed: output });
+  if (difference !== undefined) fail(step.output.line, difference);
+}
+
+/**
+ * Runs all blocks of the guide at `path` in order, in a temporary folder that is removed afterwards. Throws a
+ * GuideError for a block that is neither run nor marked, a command that ends with another status than the
+ * guide states, or takes too long, or leaves a process running, and for output that differs from what the
+ * guide shows.
+ */
+export async function runGuide({ path, timeoutMs = defaultTimeoutMs, isCompared = true, onOutput }) {
+  const steps = parseGuide({ path, text: readFileSync(path, 'utf8') });
+  const folder = mkdtempSync(join(tmpdir(), `mtl-guide-${basename(path, '.md')}-`));
+  try {
+    for (const step of steps) {
+      if (step.kind === 'command') await runStep({ path, step, folder, timeoutMs, isCompared, onOutput });
+      if (step.kind !== 'file') continue;
+      mkdirSync(dirname(join(folder, step.name)), { recursive: true });
+      writeFileSync(join(folder, step.name), step.text);
+    }
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const isShown = process.argv.includes('--show');
+  const show = ({ line, command, printed, seconds }) => {
+    console.log(`--- line ${line}, ${seconds.toFixed(1)} s: ${command.split('\n')[0]}`);
+    if (isShown) console.log(printed);
+  };
+  for (const path of process.argv.slice(2).filter((word) => !word.startsWith('--'))) {
+    try {
+      await runGuide({ path, isCompared: !isShown, onOutput: show });
+      if (!isShown) console.log(`${path}: the output is what it shows`);
+    } catch (error) {
+      if (!(error instanceof GuideError)) throw error;
+      console.error(error.message);
+      process.exitCode = 1;
+    }
+  }
+}
