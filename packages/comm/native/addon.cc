@@ -3,6 +3,7 @@
 
 static Napi::Object initialize(Napi::Env env, Napi::Object exports) {
   mtl::comm::bindings::register_all(env, exports);
+  exports.Set("bindings", 2);  // expectedBindings of src/native/comm-addon.ts
   return exports;
 }
 

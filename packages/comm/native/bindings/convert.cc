@@ -18,6 +18,51 @@ bool wrong(const Napi::CallbackInfo& info, size_t index, const char* expected) {
   return false;
 }
 
+// What follows converts a value, which may be empty; false when it is of another type.
+bool convert_number(const Napi::Value& value, double* number) {
+  if (value.IsEmpty() || !value.IsNumber()) return false;
+  *number = value.As<Napi::Number>().DoubleValue();
+  return true;
+}
+
+bool convert_integer(const Napi::Value& value, int64_t* integer) {
+  double number;
+  if (!convert_number(value, &number)) return false;
+  if (!(std::fabs(number) < 9007199254740992.0) || number != std::floor(number)) return false;
+  *integer = static_cast<int64_t>(number);
+  return true;
+}
+
+bool convert_text(const Napi::Value& value, std::string* text) {
+  if (value.IsEmpty() || !value.IsString()) return false;
+  *text = value.As<Napi::String>().Utf8Value();
+  return true;
+}
+
+bool convert_integers(const Napi::Value& value, std::vector<int>* values) {
+  if (value.IsEmpty() || !value.IsArray()) return false;
+  const Napi::Array array = value.As<Napi::Array>();
+  values->clear();
+  for (uint32_t element = 0; element < array.Length(); ++element) {
+    const Napi::Value item = array.Get(element);
+    if (!item.IsNumber()) return false;
+    values->push_back(item.As<Napi::Number>().Int32Value());
+  }
+  return true;
+}
+
+bool convert_bytes(const Napi::Value& value, std::string* bytes) {
+  if (value.IsEmpty() || !value.IsTypedArray()) return false;
+  if (value.As<Napi::TypedArray>().TypedArrayType() != napi_uint8_array) return false;
+  const Napi::Uint8Array array = value.As<Napi::Uint8Array>();
+  bytes->assign(reinterpret_cast<const char*>(array.Data()), array.ByteLength());
+  return true;
+}
+
+Napi::Value argument(const Napi::CallbackInfo& info, size_t index) {
+  return index < info.Length() ? info[index] : Napi::Value();
+}
+
 }  // namespace
 
 Registration::Registration(RegisterFunctions register_functions) { registered().push_back(register_functions); }
@@ -43,35 +88,78 @@ void throw_status(const Napi::Env& env, const Status& status) {
 }
 
 bool read_number(const Napi::CallbackInfo& info, size_t index, double* value) {
-  if (index >= info.Length() || !info[index].IsNumber()) return wrong(info, index, "a number");
-  *value = info[index].As<Napi::Number>().DoubleValue();
-  return true;
+  return convert_number(argument(info, index), value) || wrong(info, index, "a number");
 }
 
 bool read_integer(const Napi::CallbackInfo& info, size_t index, int64_t* value) {
-  double number;
-  if (!read_number(info, index, &number)) return false;
-  if (!(std::fabs(number) < 9007199254740992.0) || number != std::floor(number)) return wrong(info, index, "an integer");
-  *value = static_cast<int64_t>(number);
-  return true;
+  return convert_integer(argument(info, index), value) || wrong(info, index, "an integer");
 }
 
 bool read_text(const Napi::CallbackInfo& info, size_t index, std::string* text) {
-  if (index >= info.Length() || !info[index].IsString()) return wrong(info, index, "a string");
-  *text = info[index].As<Napi::String>().Utf8Value();
-  return true;
+  return convert_text(argument(info, index), text) || wrong(info, index, "a string");
 }
 
 bool read_integers(const Napi::CallbackInfo& info, size_t index, std::vector<int>* values) {
-  if (index >= info.Length() || !info[index].IsArray()) return wrong(info, index, "an array");
-  const Napi::Array array = info[index].As<Napi::Array>();
-  values->clear();
-  for (uint32_t element = 0; element < array.Length(); ++element) {
-    const Napi::Value value = array.Get(element);
-    if (!value.IsNumber()) return wrong(info, index, "an array of integers");
-    values->push_back(value.As<Napi::Number>().Int32Value());
+  return convert_integers(argument(info, index), values) || wrong(info, index, "an array of integers");
+}
+
+Fields::Fields(const Napi::CallbackInfo& info, size_t index) : env_(info.Env()) {
+  const Napi::Value value = argument(info, index);
+  if (!value.IsEmpty() && value.IsObject()) {
+    object_ = value.As<Napi::Object>();
+    return;
   }
-  return true;
+  is_failed_ = true;
+  wrong(info, index, "an object");
+}
+
+Napi::Value Fields::value_of(const char* name) const { return is_failed_ ? Napi::Value() : object_.Get(name); }
+
+bool Fields::check(bool is_expected, const char* name, const char* expected) {
+  if (is_expected || is_failed_) return is_expected;
+  is_failed_ = true;
+  throw_status(env_, error_status("MTL_ARGUMENT", "%s is not %s", name, expected));
+  return false;
+}
+
+bool Fields::number(const char* name, double* value) {
+  return check(convert_number(value_of(name), value), name, "a number");
+}
+
+bool Fields::integer(const char* name, int64_t* value) {
+  return check(convert_integer(value_of(name), value), name, "an integer");
+}
+
+bool Fields::text(const char* name, std::string* text) {
+  return check(convert_text(value_of(name), text), name, "a string");
+}
+
+bool Fields::integers(const char* name, std::vector<int>* values) {
+  return check(convert_integers(value_of(name), values), name, "an array of integers");
+}
+
+bool Fields::flag(const char* name, bool* value) {
+  const Napi::Value found = value_of(name);
+  const bool is_boolean = !found.IsEmpty() && found.IsBoolean();
+  if (is_boolean) *value = found.As<Napi::Boolean>().Value();
+  return check(is_boolean, name, "a boolean");
+}
+
+bool Fields::bytes(const char* name, std::string* bytes) {
+  return check(convert_bytes(value_of(name), bytes), name, "a Uint8Array");
+}
+
+bool Fields::list_of_bytes(const char* name, std::vector<std::string>* list) {
+  const Napi::Value found = value_of(name);
+  bool is_list = !found.IsEmpty() && found.IsArray();
+  if (is_list) {
+    const Napi::Array array = found.As<Napi::Array>();
+    list->resize(array.Length());
+    for (uint32_t element = 0; is_list && element < array.Length(); ++element) {
+      is_list = convert_bytes(array.Get(element), &(*list)[element]);
+    }
+  }
+  return check(is_list, name, "an array of Uint8Arrays");
 }
 
 }  // namespace mtl::comm::bindings

@@ -23,6 +23,29 @@ bool read_integer(const Napi::CallbackInfo& info, size_t index, int64_t* value);
 bool read_text(const Napi::CallbackInfo& info, size_t index, std::string* text);
 bool read_integers(const Napi::CallbackInfo& info, size_t index, std::vector<int>* values);
 
+// The named fields of an options object, argument `index`. A read is false with a pending MTL_ARGUMENT
+// exception when the field is of another type; all later reads are then false too.
+class Fields {
+ public:
+  Fields(const Napi::CallbackInfo& info, size_t index);
+
+  bool number(const char* name, double* value);
+  bool integer(const char* name, int64_t* value);
+  bool text(const char* name, std::string* text);
+  bool integers(const char* name, std::vector<int>* values);
+  bool flag(const char* name, bool* value);
+  bool bytes(const char* name, std::string* bytes);
+  bool list_of_bytes(const char* name, std::vector<std::string>* list);
+
+ private:
+  Napi::Value value_of(const char* name) const;
+  bool check(bool is_expected, const char* name, const char* expected);
+
+  const Napi::Env env_;
+  Napi::Object object_;
+  bool is_failed_ = false;
+};
+
 // One static object per file of bindings: `register_functions` adds to the module's exports.
 struct Registration {
   explicit Registration(void (*register_functions)(Napi::Env env, Napi::Object exports));

@@ -46,17 +46,19 @@ Napi::Value problem(const Napi::CallbackInfo& info) {
   return Napi::String::New(info.Env(), status.failure().message);
 }
 
-// (job, name, ranks, hosts, timeoutMs, address, library) => {mesh, addresses}. `hosts`: a number for the host
-// of every rank.
+// (job, {name, ranks, hosts, timeoutMs, address, library}) => {mesh, addresses}. `hosts`: a number for the
+// host of every rank.
 Napi::Value open_mesh(const Napi::CallbackInfo& info) {
   Job* job = read_job(info, 0);
   GroupIdentity identity;
   Pending pending;
   gloo::GlooMesh::Options options;
   double timeout_ms;
-  if (job == nullptr || !read_text(info, 1, &identity.name) || !read_integers(info, 2, &identity.ranks) ||
-      !read_integers(info, 3, &pending.host_of) || !read_number(info, 4, &timeout_ms) ||
-      !read_text(info, 5, &options.address) || !read_text(info, 6, &options.library)) {
+  if (job == nullptr) return {};
+  Fields fields(info, 1);
+  if (!fields.text("name", &identity.name) || !fields.integers("ranks", &identity.ranks) ||
+      !fields.integers("hosts", &pending.host_of) || !fields.number("timeoutMs", &timeout_ms) ||
+      !fields.text("address", &options.address) || !fields.text("library", &options.library)) {
     return {};
   }
   identity.timeout_ns = static_cast<int64_t>(timeout_ms * kMillisecond);
@@ -78,18 +80,6 @@ Napi::Value open_mesh(const Napi::CallbackInfo& info) {
   table().pending[handle] = std::move(pending);
   opened.Set("mesh", static_cast<double>(handle));
   return opened;
-}
-
-bool read_addresses(const Napi::CallbackInfo& info, size_t index, std::vector<std::string>* addresses) {
-  if (index >= info.Length() || !info[index].IsArray()) return false;
-  const Napi::Array array = info[index].As<Napi::Array>();
-  for (uint32_t element = 0; element < array.Length(); ++element) {
-    const Napi::Value value = array.Get(element);
-    if (!value.IsTypedArray()) return false;
-    const Napi::Uint8Array bytes = value.As<Napi::Uint8Array>();
-    addresses->emplace_back(reinterpret_cast<const char*>(bytes.Data()), bytes.ByteLength());
-  }
-  return true;
 }
 
 // Connects, and composes the engine: shared memory on this host where it has several of the members.
@@ -119,14 +109,20 @@ Status connect(Job* job, Pending pending, std::vector<std::string> addresses, st
   return ok_status();
 }
 
-// (job, mesh, addresses of all members by position, isStaged) => {group, engine}
+// (job, {mesh, addresses of all members by position, isStaged}) => {group, engine}
 Napi::Value connect_group(const Napi::CallbackInfo& info) {
   Job* job = read_job(info, 0);
   int64_t handle;
   std::vector<std::string> addresses;
-  if (job == nullptr || !read_integer(info, 1, &handle)) return {};
+  bool is_staged;
+  if (job == nullptr) return {};
+  Fields fields(info, 1);
+  if (!fields.integer("mesh", &handle) || !fields.list_of_bytes("addresses", &addresses) ||
+      !fields.flag("isStaged", &is_staged)) {
+    return {};
+  }
   Pending pending = take(handle);
-  if (pending.mesh == nullptr || !read_addresses(info, 2, &addresses) || addresses.size() != pending.host_of.size()) {
+  if (pending.mesh == nullptr || addresses.size() != pending.host_of.size()) {
     throw_status(info.Env(), error_status("MTL_ARGUMENT", "no open mesh %lld, or not an address for every member",
                                           static_cast<long long>(handle)));
     return {};
@@ -134,7 +130,7 @@ Napi::Value connect_group(const Napi::CallbackInfo& info) {
   GroupIdentity identity = pending.mesh->group();
   std::unique_ptr<Communicator> communicator;
   Status status = connect(job, std::move(pending), std::move(addresses), &communicator);
-  if (status.ok()) status = stage_if(info.Length() > 3 && info[3].ToBoolean().Value(), &communicator);
+  if (status.ok()) status = stage_if(is_staged, &communicator);
   if (!status.ok()) return throw_status(info.Env(), status), Napi::Value();
   return opened_group(info, job, std::move(identity), std::move(communicator));
 }

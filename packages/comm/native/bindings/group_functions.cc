@@ -64,12 +64,15 @@ void let_go(uint64_t hold) {
   if (hold != 0) tensor_api->release(hold);
 }
 
-// (group, operation, reduction, peer, input, output) => ticket. Shapes and ranks were checked in TypeScript.
+// (group, {operation, reduction, peer, input, output}) => ticket. Shapes and ranks were checked in
+// TypeScript.
 Napi::Value start(const Napi::CallbackInfo& info) {
   OpenGroup* group = read_group(info, 0);
   int64_t kind, reduction, peer, input_handle, output_handle;
-  if (group == nullptr || !read_integer(info, 1, &kind) || !read_integer(info, 2, &reduction) ||
-      !read_integer(info, 3, &peer) || !read_integer(info, 4, &input_handle) || !read_integer(info, 5, &output_handle)) {
+  if (group == nullptr) return {};
+  Fields fields(info, 1);
+  if (!fields.integer("operation", &kind) || !fields.integer("reduction", &reduction) || !fields.integer("peer", &peer) ||
+      !fields.integer("input", &input_handle) || !fields.integer("output", &output_handle)) {
     return {};
   }
   HeldTensor input, output;

@@ -76,13 +76,15 @@ void close_job(const Napi::CallbackInfo& info) {
   job->watchdog.reset();
 }
 
-// (job, code, message, rank)
+// (job, {code, message, rank})
 void abort_job(const Napi::CallbackInfo& info) {
   Job* job = read_job(info, 0);
   Failure failure;
   int64_t rank;
-  if (job == nullptr || !read_text(info, 1, &failure.code) || !read_text(info, 2, &failure.message) ||
-      !read_integer(info, 3, &rank)) {
+  if (job == nullptr) return;
+  Fields fields(info, 1);
+  if (!fields.text("code", &failure.code) || !fields.text("message", &failure.message) ||
+      !fields.integer("rank", &rank)) {
     return;
   }
   failure.rank = static_cast<int>(rank);

@@ -28,12 +28,14 @@ Napi::Value create_board(const Napi::CallbackInfo& info) {
   return finish_board(info, job, local::HostBoard::create(&job->state, std::move(ranks), &job->board));
 }
 
-// (job, ranks of this host, address)
+// (job, {ranks of this host, address})
 Napi::Value open_board(const Napi::CallbackInfo& info) {
   Job* job = read_job(info, 0);
   std::vector<int> ranks;
   std::string text;
-  if (job == nullptr || !read_integers(info, 1, &ranks) || !read_text(info, 2, &text)) return {};
+  if (job == nullptr) return {};
+  Fields fields(info, 1);
+  if (!fields.integers("ranks", &ranks) || !fields.text("address", &text)) return {};
   local::SegmentAddress address;
   const char* format = "%" SCNd32 ":%" SCNd32 ":%" SCNu64 ":%" SCNu64;
   if (std::sscanf(text.c_str(), format, &address.pid, &address.fd, &address.nonce, &address.bytes) != 4) {
@@ -43,11 +45,13 @@ Napi::Value open_board(const Napi::CallbackInfo& info) {
   return finish_board(info, job, local::HostBoard::open(&job->state, std::move(ranks), address, &job->board));
 }
 
-// (job, timeoutMs, graceMs): waits for the ranks of this host and starts the watchdog
+// (job, {timeoutMs, graceMs}): waits for the ranks of this host and starts the watchdog
 void join_host(const Napi::CallbackInfo& info) {
   Job* job = read_job(info, 0);
   double timeout_ms, grace_ms;
-  if (job == nullptr || !read_number(info, 1, &timeout_ms) || !read_number(info, 2, &grace_ms)) return;
+  if (job == nullptr) return;
+  Fields fields(info, 1);
+  if (!fields.number("timeoutMs", &timeout_ms) || !fields.number("graceMs", &grace_ms)) return;
   if (job->board == nullptr) return throw_status(info.Env(), error_status("MTL_ARGUMENT", "the job has no board"));
   Status status = job->board->join(static_cast<int64_t>(timeout_ms * kMillisecond));
   if (status.ok()) {
@@ -86,19 +90,22 @@ Status connect(Job* job, const GroupIdentity& identity, const local::LocalOption
   return local::LocalCommunicator::open(identity, options, address, communicator);
 }
 
-// (job, name, ranks, timeoutMs, bufferBytes, isStaged) => {group, engine}. All ranks are on this host, this
+// (job, {name, ranks, timeoutMs, bufferBytes, isStaged}) => {group, engine}. All ranks are on this host, this
 // process's among them.
 Napi::Value create_group(const Napi::CallbackInfo& info) {
   Job* job = read_job(info, 0);
   GroupIdentity identity;
   double timeout_ms;
   int64_t buffer_bytes;
-  if (job == nullptr || !read_text(info, 1, &identity.name) || !read_integers(info, 2, &identity.ranks) ||
-      !read_number(info, 3, &timeout_ms) || !read_integer(info, 4, &buffer_bytes)) {
+  bool is_staged;
+  if (job == nullptr) return {};
+  Fields fields(info, 1);
+  if (!fields.text("name", &identity.name) || !fields.integers("ranks", &identity.ranks) ||
+      !fields.number("timeoutMs", &timeout_ms) || !fields.integer("bufferBytes", &buffer_bytes) ||
+      !fields.flag("isStaged", &is_staged)) {
     return {};
   }
   identity.timeout_ns = static_cast<int64_t>(timeout_ms * kMillisecond);
-  const bool is_staged = info.Length() > 5 && info[5].ToBoolean().Value();
   std::unique_ptr<local::LocalCommunicator> local;
   Status status = connect_local(job, &identity, static_cast<uint64_t>(buffer_bytes), &local);
   std::unique_ptr<Communicator> communicator = std::move(local);

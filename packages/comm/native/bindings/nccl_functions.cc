@@ -64,20 +64,25 @@ void claim_own_host(int rank) {
   setenv("NCCL_HOSTID", ("mtl-rank-" + std::to_string(rank)).c_str(), 0);
 }
 
-// (job, store client, name, ranks, key, timeoutMs, sharesGpu) => {group, engine}. Returns before the others
+// (job, {storeClient, name, ranks, key, timeoutMs, sharesGpu}) => {group, engine}. Returns before the others
 // have come.
 Napi::Value create_group(const Napi::CallbackInfo& info) {
   Job* job = read_job(info, 0);
   if (job == nullptr) return {};
-  const std::shared_ptr<store::StoreClient> client = read_store_client(info, 1);
   GroupIdentity identity;
   nccl::NcclOptions options;
   double timeout_ms;
-  if (client == nullptr || !read_text(info, 2, &identity.name) || !read_integers(info, 3, &identity.ranks) ||
-      !read_text(info, 4, &options.key) || !read_number(info, 5, &timeout_ms)) {
+  int64_t client_handle;
+  bool shares_gpu;
+  Fields fields(info, 1);
+  if (!fields.integer("storeClient", &client_handle) || !fields.text("name", &identity.name) ||
+      !fields.integers("ranks", &identity.ranks) || !fields.text("key", &options.key) ||
+      !fields.number("timeoutMs", &timeout_ms) || !fields.flag("sharesGpu", &shares_gpu)) {
     return {};
   }
-  if (info.Length() > 6 && info[6].ToBoolean().Value()) claim_own_host(job->state.rank());
+  const std::shared_ptr<store::StoreClient> client = find_store_client(info.Env(), client_handle);
+  if (client == nullptr) return {};
+  if (shares_gpu) claim_own_host(job->state.rank());
   identity.timeout_ns = static_cast<int64_t>(timeout_ms * kMillisecond);
   const auto own = std::find(identity.ranks.begin(), identity.ranks.end(), job->state.rank());
   identity.rank = static_cast<int>(own - identity.ranks.begin());

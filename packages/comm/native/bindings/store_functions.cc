@@ -38,16 +38,21 @@ std::shared_ptr<store::StoreServer> read_server(const Napi::CallbackInfo& info) 
   return nullptr;
 }
 
-std::shared_ptr<store::StoreClient> read_client(const Napi::CallbackInfo& info) { return read_store_client(info, 0); }
+std::shared_ptr<store::StoreClient> read_client(const Napi::CallbackInfo& info) {
+  int64_t handle;
+  return read_integer(info, 0, &handle) ? find_store_client(info.Env(), handle) : nullptr;
+}
 
-// (address, ports, secret, worldSize, attempt, hostRank, heartbeatLimitMs, member) => server
+// ({address, ports, secret, worldSize, attempt, hostRank, heartbeatLimitMs, member}) => server
 Napi::Value create_server(const Napi::CallbackInfo& info) {
   store::ServerOptions options;
   int64_t world_size, attempt, host_rank;
   double limit_ms;
-  if (!read_text(info, 0, &options.address) || !read_integers(info, 1, &options.ports) ||
-      !read_text(info, 2, &options.secret) || !read_integer(info, 3, &world_size) || !read_integer(info, 4, &attempt) ||
-      !read_integer(info, 5, &host_rank) || !read_number(info, 6, &limit_ms) || !read_text(info, 7, &options.member)) {
+  Fields fields(info, 0);
+  if (!fields.text("address", &options.address) || !fields.integers("ports", &options.ports) ||
+      !fields.text("secret", &options.secret) || !fields.integer("worldSize", &world_size) ||
+      !fields.integer("attempt", &attempt) || !fields.integer("hostRank", &host_rank) ||
+      !fields.number("heartbeatLimitMs", &limit_ms) || !fields.text("member", &options.member)) {
     return {};
   }
   options.world_size = static_cast<int>(world_size);
@@ -79,13 +84,15 @@ Napi::Value failure_of_server(const Napi::CallbackInfo& info) {
   return failure;
 }
 
-// (server, rank, code, message)
+// (server, {rank, code, message})
 void abort_server(const Napi::CallbackInfo& info) {
   const std::shared_ptr<store::StoreServer> server = read_server(info);
   int64_t rank;
   Failure failure;
-  if (server == nullptr || !read_integer(info, 1, &rank) || !read_text(info, 2, &failure.code) ||
-      !read_text(info, 3, &failure.message)) {
+  if (server == nullptr) return;
+  Fields fields(info, 1);
+  if (!fields.integer("rank", &rank) || !fields.text("code", &failure.code) ||
+      !fields.text("message", &failure.message)) {
     return;
   }
   failure.rank = static_cast<int>(rank);
@@ -102,15 +109,18 @@ void close_server(const Napi::CallbackInfo& info) {
   stores().servers.erase(info[0].As<Napi::Number>().Int64Value());
 }
 
-// (job, address, ports, secret, worldSize, attempt, timeoutMs, member) => client
+// (job, {address, ports, secret, worldSize, attempt, timeoutMs, member}) => client
 Napi::Value open_client(const Napi::CallbackInfo& info) {
   Job* job = read_job(info, 0);
   store::ClientOptions options;
   int64_t world_size, attempt;
   double timeout_ms;
-  if (job == nullptr || !read_text(info, 1, &options.address) || !read_integers(info, 2, &options.ports) ||
-      !read_text(info, 3, &options.secret) || !read_integer(info, 4, &world_size) || !read_integer(info, 5, &attempt) ||
-      !read_number(info, 6, &timeout_ms) || !read_text(info, 7, &options.member)) {
+  if (job == nullptr) return {};
+  Fields fields(info, 1);
+  if (!fields.text("address", &options.address) || !fields.integers("ports", &options.ports) ||
+      !fields.text("secret", &options.secret) || !fields.integer("worldSize", &world_size) ||
+      !fields.integer("attempt", &attempt) || !fields.number("timeoutMs", &timeout_ms) ||
+      !fields.text("member", &options.member)) {
     return {};
   }
   options.world_size = static_cast<int>(world_size);
@@ -132,24 +142,25 @@ Napi::Value bytes_of(const Napi::Env& env, const std::string& value) {
   return bytes;
 }
 
+// (client, {key, value})
 void set(const Napi::CallbackInfo& info) {
   const std::shared_ptr<store::StoreClient> client = read_client(info);
-  std::string key;
-  if (client == nullptr || !read_text(info, 1, &key)) return;
-  if (info.Length() < 3 || !info[2].IsTypedArray() || info[2].As<Napi::TypedArray>().TypedArrayType() != napi_uint8_array) {
-    return throw_status(info.Env(), error_status("MTL_ARGUMENT", "argument 2 is not a Uint8Array"));
-  }
-  const Napi::Uint8Array bytes = info[2].As<Napi::Uint8Array>();
-  const Status status =
-      client->set(key, std::string(reinterpret_cast<const char*>(bytes.Data()), bytes.ByteLength()));
+  std::string key, value;
+  if (client == nullptr) return;
+  Fields fields(info, 1);
+  if (!fields.text("key", &key) || !fields.bytes("value", &value)) return;
+  const Status status = client->set(key, value);
   if (!status.ok()) throw_status(info.Env(), status);
 }
 
+// (client, {key, timeoutMs}) => value
 Napi::Value get(const Napi::CallbackInfo& info) {
   const std::shared_ptr<store::StoreClient> client = read_client(info);
   std::string key, value;
   double timeout_ms;
-  if (client == nullptr || !read_text(info, 1, &key) || !read_number(info, 2, &timeout_ms)) return {};
+  if (client == nullptr) return {};
+  Fields fields(info, 1);
+  if (!fields.text("key", &key) || !fields.number("timeoutMs", &timeout_ms)) return {};
   const Status status = client->get(key, static_cast<int64_t>(timeout_ms * kMillisecond), &value);
   if (!status.ok()) return throw_status(info.Env(), status), Napi::Value();
   return bytes_of(info.Env(), value);
@@ -182,13 +193,15 @@ class WaitForKey : public Napi::AsyncWorker {
   Status status_;
 };
 
-// (client, key, timeoutMs) => promise of the value. It ends before the job may be closed: with the client, at
-// the latest.
+// (client, {key, timeoutMs}) => promise of the value. It ends before the job may be closed: with the client,
+// at the latest.
 Napi::Value await_key(const Napi::CallbackInfo& info) {
   const std::shared_ptr<store::StoreClient> client = read_client(info);
   std::string key;
   double timeout_ms;
-  if (client == nullptr || !read_text(info, 1, &key) || !read_number(info, 2, &timeout_ms)) return {};
+  if (client == nullptr) return {};
+  Fields fields(info, 1);
+  if (!fields.text("key", &key) || !fields.number("timeoutMs", &timeout_ms)) return {};
   WaitForKey* worker =
       new WaitForKey(info.Env(), client, std::move(key), static_cast<int64_t>(timeout_ms * kMillisecond));
   const Napi::Promise promise = worker->promise();
@@ -206,11 +219,14 @@ Napi::Value find(const Napi::CallbackInfo& info) {
   return is_there ? bytes_of(info.Env(), value) : info.Env().Undefined();
 }
 
+// (client, {key, delta}) => sum
 Napi::Value add(const Napi::CallbackInfo& info) {
   const std::shared_ptr<store::StoreClient> client = read_client(info);
   std::string key;
   int64_t delta, sum = 0;
-  if (client == nullptr || !read_text(info, 1, &key) || !read_integer(info, 2, &delta)) return {};
+  if (client == nullptr) return {};
+  Fields fields(info, 1);
+  if (!fields.text("key", &key) || !fields.integer("delta", &delta)) return {};
   const Status status = client->add(key, delta, &sum);
   if (!status.ok()) return throw_status(info.Env(), status), Napi::Value();
   return Napi::Number::New(info.Env(), static_cast<double>(sum));
@@ -260,15 +276,13 @@ void register_functions(Napi::Env env, Napi::Object exports) {
 const Registration registration(register_functions);
 
 }  // namespace
-std::shared_ptr<store::StoreClient> read_store_client(const Napi::CallbackInfo& info, size_t index) {
-  int64_t handle;
-  if (!read_integer(info, index, &handle)) return nullptr;
+std::shared_ptr<store::StoreClient> find_store_client(const Napi::Env& env, int64_t handle) {
   const std::lock_guard<std::mutex> lock(stores().mutex);
   const auto found = stores().clients.find(handle);
   if (found != stores().clients.end()) {
     if (std::shared_ptr<store::StoreClient> client = found->second.lock()) return client;
   }
-  throw_status(info.Env(), error_status("MTL_CLOSED", "store client %lld is closed", static_cast<long long>(handle)));
+  throw_status(env, error_status("MTL_CLOSED", "store client %lld is closed", static_cast<long long>(handle)));
   return nullptr;
 }
 

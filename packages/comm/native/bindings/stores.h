@@ -9,6 +9,6 @@
 namespace mtl::comm::bindings {
 
 // Null with a pending exception for a client that is closed.
-std::shared_ptr<store::StoreClient> read_store_client(const Napi::CallbackInfo& info, size_t index);
+std::shared_ptr<store::StoreClient> find_store_client(const Napi::Env& env, int64_t handle);
 
 }  // namespace mtl::comm::bindings

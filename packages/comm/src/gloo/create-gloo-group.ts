@@ -44,12 +44,12 @@ export function createGlooGroup(options: GlooGroupOptions): NativeGroup {
   checkRanks({ name, ranks }, job.rank);
   const address = resolveSocketAddress({ socketInterface, isOneHost: new Set(hosts).size === 1 });
   const opened = withRemedy(() =>
-    addon().openGlooMesh(job.handle, name, ranks, hosts, timeoutMs, address, glooLibrary()),
+    addon().openGlooMesh(job.handle, { name, ranks, hosts, timeoutMs, address, library: glooLibrary() }),
   );
   try {
     const addresses = exchangeAddresses(options, opened.addresses);
     const { group, engine } = callNative(() =>
-      addon().connectGlooGroup(job.handle, opened.mesh, addresses, isStaged),
+      addon().connectGlooGroup(job.handle, { mesh: opened.mesh, addresses, isStaged }),
     );
     return new NativeGroup({ name, ranks, engine, worldRank: job.rank, handle: group });
   } finally {

@@ -40,101 +40,132 @@ export interface TakenTrace extends ReadonlyArray<TraceEntry> {
   readonly numDropped: number;
 }
 
-/** The functions of the native addon. Jobs, groups and operations under way are numbers. */
+/** The version of the functions below, raised with every change that an older build would misunderstand. */
+export const expectedBindings = 2;
+
+/** A group that the addon has opened. */
+export interface OpenedGroup {
+  /** Its handle. */
+  readonly group: number;
+  readonly engine: EngineName;
+}
+
+interface GroupFields {
+  readonly name: string;
+  /** Global ranks of the members, ascending. */
+  readonly ranks: readonly number[];
+  readonly timeoutMs: number;
+}
+
+interface StoreFields {
+  readonly address: string;
+  readonly ports: readonly number[];
+  readonly secret: string;
+  readonly worldSize: number;
+  readonly attempt: number;
+  /** What the members are called in errors. */
+  readonly member: string;
+}
+
+interface FailureFields {
+  readonly code: string;
+  readonly message: string;
+  /** The rank that is to blame. */
+  readonly rank: number;
+}
+
+/** An operation by the numbers of native/core/operation.h; tensors by their handles, 0 for none. */
+export interface OperationFields {
+  readonly operation: number;
+  readonly reduction: number;
+  /** Position in the group of the other end or the root, else -1. */
+  readonly peer: number;
+  readonly input: number;
+  readonly output: number;
+}
+
+interface KeyWait {
+  readonly key: string;
+  readonly timeoutMs: number;
+}
+
+/**
+ * The functions of the native addon. Jobs, groups, operations in progress, meshes, store servers and store
+ * clients are handles (numbers).
+ */
 export interface CommAddon {
+  /** See `expectedBindings`. Absent from builds before 2. */
+  readonly bindings?: number;
   useTensors(tensorApi: unknown): void;
 
   createJob(rank: number): number;
   closeJob(job: number): void;
-  abortJob(job: number, code: string, message: string, rank: number): void;
+  abortJob(job: number, failure: FailureFields): void;
   failureOfJob(job: number): NativeFailure | undefined;
   takeTrace(job: number): TakenTrace;
 
   createHostBoard(job: number, ranks: readonly number[]): string;
-  openHostBoard(job: number, ranks: readonly number[], address: string): string;
-  joinHost(job: number, timeoutMs: number, graceMs: number): void;
+  openHostBoard(job: number, board: { readonly ranks: readonly number[]; readonly address: string }): void;
+  joinHost(job: number, limits: { readonly timeoutMs: number; readonly graceMs: number }): void;
   createLocalGroup(
     job: number,
-    name: string,
-    ranks: readonly number[],
-    timeoutMs: number,
-    bufferBytes: number,
-    isStaged: boolean,
-  ): { group: number; engine: EngineName };
+    group: GroupFields & { readonly bufferBytes: number; readonly isStaged: boolean },
+  ): OpenedGroup;
 
   glooProblem(library: string): string | undefined;
   openGlooMesh(
     job: number,
-    name: string,
-    ranks: readonly number[],
-    hosts: readonly number[],
-    timeoutMs: number,
-    address: string,
-    library: string,
-  ): { mesh: number; addresses: Uint8Array };
+    mesh: GroupFields & {
+      /** A number for the host of every rank. */
+      readonly hosts: readonly number[];
+      readonly address: string;
+      readonly library: string;
+    },
+  ): { readonly mesh: number; readonly addresses: Uint8Array };
   connectGlooGroup(
     job: number,
-    mesh: number,
-    addresses: readonly Uint8Array[],
-    isStaged: boolean,
-  ): { group: number; engine: EngineName };
+    group: {
+      readonly mesh: number;
+      /** Of all members, by position. */
+      readonly addresses: readonly Uint8Array[];
+      readonly isStaged: boolean;
+    },
+  ): OpenedGroup;
   closeGlooMesh(mesh: number): void;
 
   /** Opens the libraries. @throws MTL_NCCL_NOT_BUILT, MTL_NCCL_NOT_FOUND, MTL_NCCL_VERSION */
   ncclInformation(): { version: string; path: string; driverPath: string; builtAgainst: string };
   createNcclGroup(
     job: number,
-    storeClient: number,
-    name: string,
-    ranks: readonly number[],
-    key: string,
-    timeoutMs: number,
-    sharesGpu: boolean,
-  ): { group: number; engine: EngineName };
+    group: GroupFields & {
+      readonly storeClient: number;
+      /** Of the store, for the unique id. */
+      readonly key: string;
+      readonly sharesGpu: boolean;
+    },
+  ): OpenedGroup;
   gpuOfProcess(): { index: number; uuid: string };
 
-  startOperation(
-    group: number,
-    operation: number,
-    reduction: number,
-    peer: number,
-    input: number,
-    output: number,
-  ): number;
+  /** Returns the operation's handle within its group. */
+  startOperation(group: number, operation: OperationFields): number;
   waitForOperation(group: number, ticket: number): void;
   isOperationDone(group: number, ticket: number): boolean;
   statisticsOfGroup(group: number): number[];
   closeGroup(group: number): void;
 
   createStoreServer(
-    address: string,
-    ports: readonly number[],
-    secret: string,
-    worldSize: number,
-    attempt: number,
-    hostRank: number,
-    heartbeatLimitMs: number,
-    member: string,
+    server: StoreFields & { readonly hostRank: number; readonly heartbeatLimitMs: number },
   ): number;
   portOfStoreServer(server: number): number;
   failureOfStoreServer(server: number): NativeFailure | undefined;
-  abortStoreServer(server: number, rank: number, code: string, message: string): void;
+  abortStoreServer(server: number, failure: FailureFields): void;
   closeStoreServer(server: number, timeoutMs: number): void;
-  openStoreClient(
-    job: number,
-    address: string,
-    ports: readonly number[],
-    secret: string,
-    worldSize: number,
-    attempt: number,
-    timeoutMs: number,
-    member: string,
-  ): number;
-  setInStore(client: number, key: string, value: Uint8Array): void;
-  getFromStore(client: number, key: string, timeoutMs: number): Uint8Array;
-  awaitInStore(client: number, key: string, timeoutMs: number): Promise<Uint8Array>;
+  openStoreClient(job: number, client: StoreFields & { readonly timeoutMs: number }): number;
+  setInStore(client: number, entry: { readonly key: string; readonly value: Uint8Array }): void;
+  getFromStore(client: number, wait: KeyWait): Uint8Array;
+  awaitInStore(client: number, wait: KeyWait): Promise<Uint8Array>;
   findInStore(client: number, key: string): Uint8Array | undefined;
-  addInStore(client: number, key: string, delta: number): number;
+  addInStore(client: number, change: { readonly key: string; readonly delta: number }): number;
   tellStore(client: number, timeoutMs: number): void;
   closeStoreClient(client: number): void;
   endWithParent(parent: number): void;

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { CommunicationError } from '@mtl/errors';
 import { tensorApi } from '@mtl/kernels';
 import { platformProblem } from '@mtl/tooling/platform-problem';
-import type { CommAddon } from './comm-addon.js';
+import { type CommAddon, expectedBindings } from './comm-addon.js';
 
 /** The folder of this package, whether its sources or its build are running. */
 function packageDirectory(): string {
@@ -29,6 +29,9 @@ export function loadAddon({ usesTensors = true }: { readonly usesTensors?: boole
   for (const candidate of candidates) {
     try {
       const addon = require(candidate) as CommAddon;
+      const { bindings = 1 } = addon;
+      if (bindings !== expectedBindings)
+        throw new Error(`built from other sources (bindings ${bindings}, expected ${expectedBindings})`);
       if (usesTensors) addon.useTensors(tensorApi());
       return addon;
     } catch (error) {

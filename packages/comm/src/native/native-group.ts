@@ -141,14 +141,13 @@ export class NativeGroup implements ProcessGroup {
     { input, output, reduction = 'sum', peer = noPeer }: Start,
   ): Work {
     const ticket = callNative(() =>
-      addon().startOperation(
-        this.#handle,
-        operations.indexOf(operation),
-        reductions.indexOf(reduction),
+      addon().startOperation(this.#handle, {
+        operation: operations.indexOf(operation),
+        reduction: reductions.indexOf(reduction),
         peer,
-        input?.handle ?? noTensor,
-        output?.handle ?? noTensor,
-      ),
+        input: input?.handle ?? noTensor,
+        output: output?.handle ?? noTensor,
+      }),
     );
     return new NativeWork(this.#handle, ticket);
   }

@@ -50,7 +50,7 @@ export class NativeJob {
 
   /** Opens the board that another process of this host has made for the same ranks. */
   openHostBoard(ranks: readonly number[], address: string): void {
-    callNative(() => addon().openHostBoard(this.handle, ranks, address));
+    callNative(() => addon().openHostBoard(this.handle, { ranks, address }));
   }
 
   /**
@@ -59,7 +59,7 @@ export class NativeJob {
    * @throws CommunicationError MTL_TIMEOUT, naming the ranks that never came.
    */
   joinHost({ timeoutMs, graceMs }: HostOptions): void {
-    callNative(() => addon().joinHost(this.handle, timeoutMs, graceMs));
+    callNative(() => addon().joinHost(this.handle, { timeoutMs, graceMs }));
   }
 
   /** A group of ranks of this host over shared memory. All members call it. */
@@ -67,7 +67,7 @@ export class NativeJob {
     const { name, ranks, timeoutMs, bufferBytes = 0, isStaged = false } = options;
     checkRanks({ name, ranks }, this.rank);
     const { group, engine } = callNative(() =>
-      addon().createLocalGroup(this.handle, name, ranks, timeoutMs, bufferBytes, isStaged),
+      addon().createLocalGroup(this.handle, { name, ranks, timeoutMs, bufferBytes, isStaged }),
     );
     return new NativeGroup({ name, ranks, engine, worldRank: this.rank, handle: group });
   }
@@ -81,11 +81,11 @@ export class NativeJob {
     const code = isKnown ? reason.code : 'MTL_ABORTED';
     const { rank: blamed } = isKnown ? reason.details : {};
     if (typeof blamed === 'number' && blamed !== this.rank) {
-      callNative(() => addon().abortJob(this.handle, code, reason.message, blamed));
+      callNative(() => addon().abortJob(this.handle, { code, message: reason.message, rank: blamed }));
       return;
     }
     const message = `rank ${this.rank} failed: ${isKnown ? '' : `${reason.name}: `}${reason.message}`;
-    callNative(() => addon().abortJob(this.handle, code, message, this.rank));
+    callNative(() => addon().abortJob(this.handle, { code, message, rank: this.rank }));
   }
 
   /** Why the job has failed, if it has. */

@@ -29,19 +29,17 @@ export class NativeStore implements Store {
   constructor(options: NativeStoreOptions) {
     const { job, address, ports, secret, worldSize, attempt, timeoutMs, member = 'rank' } = options;
     this.handle = callNative(() =>
-      addon().openStoreClient(
-        ...([job.handle, address, ports, secret, worldSize, attempt, timeoutMs, member] as const),
-      ),
+      addon().openStoreClient(job.handle, { address, ports, secret, worldSize, attempt, timeoutMs, member }),
     );
   }
 
   /** @throws CommunicationError MTL_STORE_REFUSED for a key that was set before, or a store that is full. */
   set(key: string, value: Uint8Array): void {
-    callNative(() => addon().setInStore(this.handle, key, value));
+    callNative(() => addon().setInStore(this.handle, { key, value }));
   }
 
   get(key: string, timeoutMs: number): Uint8Array {
-    return callNative(() => addon().getFromStore(this.handle, key, timeoutMs));
+    return callNative(() => addon().getFromStore(this.handle, { key, timeoutMs }));
   }
 
   /**
@@ -49,7 +47,7 @@ export class NativeStore implements Store {
    * store is closed; the job may be closed only after it.
    */
   getLater(key: string, timeoutMs: number): Promise<Uint8Array> {
-    return awaitNative(() => addon().awaitInStore(this.handle, key, timeoutMs));
+    return awaitNative(() => addon().awaitInStore(this.handle, { key, timeoutMs }));
   }
 
   /** The value of a key, or undefined while no rank has set it. */
@@ -59,7 +57,7 @@ export class NativeStore implements Store {
 
   /** Adds to a counter, which starts at 0, and gives the sum. */
   add(key: string, delta: number): number {
-    return callNative(() => addon().addInStore(this.handle, key, delta));
+    return callNative(() => addon().addInStore(this.handle, { key, delta }));
   }
 
   /** Waits until all keys are set. @throws CommunicationError MTL_TIMEOUT, naming the first that is not. */

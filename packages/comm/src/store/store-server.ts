@@ -32,9 +32,16 @@ export class StoreServer {
     const { address = '127.0.0.1', ports = [0], secret, worldSize, attempt = 0, hostRank = -1 } = options;
     const { heartbeatLimitMs = 15_000, member = 'rank' } = options;
     this.#handle = callNative(() =>
-      addon().createStoreServer(
-        ...([address, ports, secret, worldSize, attempt, hostRank, heartbeatLimitMs, member] as const),
-      ),
+      addon().createStoreServer({
+        address,
+        ports,
+        secret,
+        worldSize,
+        attempt,
+        hostRank,
+        heartbeatLimitMs,
+        member,
+      }),
     );
     this.port = addon().portOfStoreServer(this.#handle);
   }
@@ -48,7 +55,7 @@ export class StoreServer {
   /** Makes the job fail on account of a rank whose end this process has seen. The first reason stays. */
   abort({ rank, message }: { readonly rank: number; readonly message: string }): void {
     if (this.#isClosed) return;
-    callNative(() => addon().abortStoreServer(this.#handle, rank, 'MTL_RANK_DIED', message));
+    callNative(() => addon().abortStoreServer(this.#handle, { rank, code: 'MTL_RANK_DIED', message }));
   }
 
   /** Waits until all ranks that came have left or are lost, then closes. A second call does nothing. */

@@ -24,9 +24,14 @@ export function ncclEngine(context: NcclEngineContext): Engine {
       const number = numCreated.get(label) ?? 0;
       numCreated.set(label, number + 1);
       const { group, engine } = callNative(() =>
-        addon().createNcclGroup(
-          ...([job.handle, store.handle, name, ranks, `${label}/${number}`, timeoutMs, sharesGpu] as const),
-        ),
+        addon().createNcclGroup(job.handle, {
+          storeClient: store.handle,
+          name,
+          ranks,
+          key: `${label}/${number}`,
+          timeoutMs,
+          sharesGpu,
+        }),
       );
       const device = new NativeGroup({ name, ranks, engine, worldRank: job.rank, handle: group });
       const both = new DeviceAndHostGroup({ device, host: host.createGroup({ name, ranks }) });
