@@ -1,4 +1,5 @@
 export type { MaskedTokenBatch, TaskTokenBatch } from '@mtl/data';
+export { bertBlock } from './bert/bert-block.js';
 export type { BertStageOptions } from './bert/bert-encoder-stage.js';
 export {
   type BertModelConfiguration,
@@ -10,14 +11,18 @@ export type { BertTask } from './bert/bert-task.js';
 export { bertTaskParameters } from './bert/bert-task-parameters.js';
 export { BertTaskStage, type BertTaskStageOptions, type TaskLoss } from './bert/bert-task-stage.js';
 export type { BertBatchOutline, MaskedStageBatch } from './bert/masked-stage-batch.js';
+export { attentions, feedForwards, norms } from './blocks/block-kinds.js';
+export type { BlockSpecification, LayerNormPlacement } from './blocks/block-specification.js';
+export type { FeedForwardSpecification, GeluFeedForwardSpecification } from './blocks/gelu-feed-forward.js';
+export type { KindRegistry } from './blocks/kind-registry.js';
+export type { AttendCall, DropoutSite, MicroBatchContext } from './blocks/micro-batch-context.js';
+export type { Norm, NormOptions, NormSpecification } from './blocks/norm.js';
 export type { Recomputation } from './blocks/recomputation.js';
-export {
-  type LayerNormPlacement,
-  TransformerBlock,
-  type TransformerBlockContext,
-  type TransformerBlockOptions,
-} from './blocks/transformer-block.js';
+export type { AttentionSpecification } from './blocks/self-attention.js';
+export type { BlockInitialization, Sublayer, SublayerInput, SublayerOptions } from './blocks/sublayer.js';
+export { TransformerBlock, type TransformerBlockOptions } from './blocks/transformer-block.js';
 export { paddedVocabularySize, type TransformerConfiguration } from './blocks/transformer-configuration.js';
+export { gptBlock } from './gpt/gpt-block.js';
 export { GptKeyValueCache } from './gpt/gpt-key-value-cache.js';
 export { GptLanguageModel, type SequenceTokens } from './gpt/gpt-language-model.js';
 export {

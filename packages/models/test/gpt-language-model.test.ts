@@ -16,8 +16,7 @@ function uncachedLogits(stage: GptStage, tokens: readonly number[]): Float32Arra
     tape.input(Tensor.from(Int32Array.from(values), { shape: [values.length, 1], dtype: 'int32' }));
   const inputs = { tokens: ids(tokens), positionIds: ids(tokens.map((_, index) => index)) };
   const hidden = stage.hiddenStates(tape, inputs, {
-    attend: (inner, qkv) => attention(inner, { qkv, numHeads: stage.model.numAttentionHeads, causal: true }),
-    hiddenDropout: () => undefined,
+    attend: (inner, { qkv, numHeads }) => attention(inner, { qkv, numHeads, causal: true }),
   });
   const { vocabularySize, hiddenSize } = stage.model;
   const { values } = tidy(() => {

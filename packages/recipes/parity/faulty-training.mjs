@@ -32,7 +32,7 @@ function shiftOneMask({ part }) {
       ...context,
       hiddenDropout: (site) => {
         const dropout = context.hiddenDropout(site);
-        const isChosen = dropout !== undefined && site.endsWith('mlp.hidden_dropout');
+        const isChosen = dropout !== undefined && site.site.endsWith('mlp.hidden_dropout');
         return isChosen ? { ...dropout, sequenceOffset: dropout.sequenceOffset + 1 } : dropout;
       },
     });

@@ -4,10 +4,16 @@ export {
   columnParallelLinear,
   columnParallelLinearGelu,
 } from './column-parallel-linear.js';
+export {
+  type ColumnParallelParametersOptions,
+  columnParallelParameters,
+} from './column-parallel-parameters.js';
 export { type GatherRowsOptions, gatherRows } from './gather-rows.js';
 export { isSharded } from './is-sharded.js';
 export { type RegionCollectives, regionCollectives } from './region-collectives.js';
+export { type ReplicatedParameterOptions, replicatedParameter } from './replicated-parameter.js';
 export { type RowParallelLinearOptions, rowParallelLinear } from './row-parallel-linear.js';
+export { type RowParallelParametersOptions, rowParallelParameters } from './row-parallel-parameters.js';
 export { sliceOfRank } from './slice-of-rank.js';
 export type { TensorParallel } from './tensor-parallel.js';
 export {

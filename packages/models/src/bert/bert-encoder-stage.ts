@@ -1,12 +1,6 @@
-import { layerNorm, type Parameter, type Tape, type Variable } from '@mtl/autograd';
+import type { Tape, Variable } from '@mtl/autograd';
 import type { Upload } from '@mtl/pipeline';
-import { gatherRows, vocabularyParallelEmbedding } from '@mtl/tensor-parallel';
-import {
-  normParameters,
-  replicatedParameter,
-  vocabularyTable,
-  wordEmbeddingName,
-} from '../blocks/stage-parameters.js';
+import { gatherRows } from '@mtl/tensor-parallel';
 import {
   type BatchSize,
   type Positions,
@@ -14,9 +8,9 @@ import {
   TransformerStage,
   type TransformerStageOptions,
 } from '../blocks/transformer-stage.js';
+import { bertBlock } from './bert-block.js';
 import type { BertModelConfiguration } from './bert-model-configuration.js';
 import type { DeviceSequences, DeviceSequencesOptions } from './device-sequences.js';
-import { withoutSequenceParallel } from './head-linear.js';
 import { numPackedRows, type PaddedSize, SamplePacking } from './sample-packing.js';
 
 export type BertStageOptions = TransformerStageOptions<BertModelConfiguration>;
@@ -30,78 +24,30 @@ export abstract class BertEncoderStage<
   Batch extends BatchSize,
   OnDevice extends DeviceSequences,
 > extends TransformerStage<Batch, OnDevice, BertModelConfiguration> {
-  /** On the first stage, and on the last one where the output is tied to it. */
-  readonly wordEmbedding: Parameter | undefined;
-  readonly positionEmbedding: Parameter | undefined;
-  readonly tokenTypeEmbedding: Parameter | undefined;
-  /** With layer norm after sublayers only. */
-  readonly embeddingNorm: { readonly weight: Parameter; readonly bias: Parameter } | undefined;
-  /** With layer norm before sublayers only; of the rows that the heads read. */
-  readonly finalNorm: { readonly weight: Parameter; readonly bias: Parameter } | undefined;
-  /** Those of the embeddings, the layers and the final norm, in the order in which forward uses them. */
-  protected readonly encoderParameters: readonly Parameter[];
-
   /**
    * @param heads.isTied whether the last stage computes with the word embedding too
-   * @throws ConfigurationError MTL_ATTENTION_HEADS; MTL_TENSOR_PARALLEL_SIZE when heads, feed-forward width
-   *   or the padded vocabulary cannot be sharded evenly over the tensor-parallel processes
+   * @throws ConfigurationError MTL_ATTENTION_HEADS; MTL_BLOCK_KIND; MTL_TENSOR_PARALLEL_SIZE when heads,
+   *   feed-forward width or the padded vocabulary cannot be sharded evenly over the tensor-parallel processes
    */
   constructor(options: BertStageOptions, { isTied }: { readonly isTied: boolean }) {
-    const { model, tensorParallel } = options;
-    super(options, { stack: 'encoder', layerNormPlacement: model.layerNormPlacement });
-    const { hiddenSize, initMethodStd: standardDeviation } = model;
-    const { isFirst, isLast } = this;
-    const isPost = model.layerNormPlacement === 'post';
-    const table = (name: string, rows: number): Parameter =>
-      replicatedParameter(`embedding.${name}.weight`, {
-        globalShape: [rows, hiddenSize],
-        initialization: { kind: 'normal', standardDeviation },
-        tensorParallel,
-      });
-    const isOnFirstAndLastRank = isTied && !(isFirst && isLast);
-    this.wordEmbedding =
-      isFirst || (isTied && isLast)
-        ? (options.wordEmbedding ??
-          vocabularyTable({ model, tensorParallel, name: wordEmbeddingName, isOnFirstAndLastRank }))
-        : undefined;
-    this.positionEmbedding = isFirst ? table('position_embeddings', model.maxPositionEmbeddings) : undefined;
-    this.tokenTypeEmbedding = isFirst
-      ? table('tokentype_embeddings', model.tokenTypeVocabularySize)
-      : undefined;
-    this.embeddingNorm =
-      isFirst && isPost ? normParameters('embedding.layernorm', { hiddenSize, tensorParallel }) : undefined;
-    this.finalNorm =
-      isLast && !isPost
-        ? normParameters('encoder.final_layernorm', {
-            hiddenSize,
-            // of gathered rows, which are replicated
-            tensorParallel: withoutSequenceParallel(tensorParallel),
-          })
-        : undefined;
-    this.encoderParameters = [
-      ...[isFirst ? this.wordEmbedding : undefined, this.positionEmbedding, this.tokenTypeEmbedding],
-      ...[this.embeddingNorm?.weight, this.embeddingNorm?.bias],
-      ...this.blocks.flatMap((block) => block.parameters),
-      ...[this.finalNorm?.weight, this.finalNorm?.bias],
-    ].filter((parameter) => parameter !== undefined);
+    const { model, block = bertBlock(options.model) } = options;
+    super(options, {
+      stack: 'encoder',
+      block,
+      tables: {
+        position_embeddings: model.maxPositionEmbeddings,
+        tokentype_embeddings: model.tokenTypeVocabularySize,
+      },
+      isTied,
+      finalNormOf: 'rows',
+    });
   }
 
   protected embed(tape: Tape, call: StageCall<OnDevice>): Variable {
     const { batch, positions } = call;
-    const embedded = vocabularyParallelEmbedding(tape, {
-      tokens: {
-        ids: batch.tokens!,
-        table: this.wordEmbedding!,
-        vocabularySize: this.model.vocabularySize,
-      },
-      others: [
-        { ids: batch.packed.positions, table: this.positionEmbedding! },
-        { ids: batch.tokenTypes!, table: this.tokenTypeEmbedding! },
-      ],
-      tensorParallel: this.tensorParallelOf(positions),
-    });
-    const normalized = this.#normalized(tape, embedded, this.embeddingNorm);
-    return this.dropped(tape, normalized, { site: 'embedding.dropout', call });
+    const ids = [batch.packed.positions, batch.tokenTypes!];
+    const embedded = this.embedIds(tape, { tokens: batch.tokens!, ids, positions });
+    return this.dropped(tape, embedded, { site: 'embedding.dropout', call });
   }
 
   /** The rows of a micro-batch with their lengths. */
@@ -121,16 +67,11 @@ export abstract class BertEncoderStage<
   protected rows(tape: Tape, hidden: Variable, indices: Variable, call: StageCall<OnDevice>): Variable {
     const tensorParallel = this.tensorParallelOf(call.positions);
     const rows = gatherRows(tape, { input: hidden, indices, tensorParallel });
-    return this.#normalized(tape, rows, this.finalNorm);
+    return this.normalized(tape, rows);
   }
 
   /** The ranks that rows are sharded over, in calls that shard them. */
   get #rowDivisor(): number {
     return this.tensorParallel?.sequenceParallel === true ? this.tensorParallel.group.size : 1;
-  }
-
-  #normalized(tape: Tape, input: Variable, norm: BertEncoderStage<Batch, OnDevice>['finalNorm']): Variable {
-    if (norm === undefined) return input;
-    return layerNorm(tape, { input, ...norm, epsilon: this.model.layerNormEpsilon });
   }
 }

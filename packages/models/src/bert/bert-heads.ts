@@ -1,21 +1,10 @@
-import {
-  gelu,
-  layerNorm,
-  linear,
-  linearCrossEntropy,
-  Parameter,
-  type Tape,
-  type Variable,
-} from '@mtl/autograd';
+import { gelu, linear, linearCrossEntropy, Parameter, type Tape, type Variable } from '@mtl/autograd';
 import { sliceOfRank, vocabularyParallelCrossEntropy } from '@mtl/tensor-parallel';
-import { normParameters } from '../blocks/stage-parameters.js';
+import { norms } from '../blocks/block-kinds.js';
+import type { Norm, NormSpecification } from '../blocks/norm.js';
 import { paddedVocabularySize } from '../blocks/transformer-configuration.js';
-import {
-  type BertHeadOptions,
-  headLinear,
-  type LinearParameters,
-  withoutSequenceParallel,
-} from './head-linear.js';
+import { withoutSequenceParallel } from '../blocks/without-sequence-parallel.js';
+import { type BertHeadOptions, headLinear, type LinearParameters } from './head-linear.js';
 import { Pooler } from './pooler.js';
 
 /**
@@ -28,16 +17,16 @@ export class MaskedLanguageHead {
   readonly outputBias: Parameter;
   readonly #options: BertHeadOptions;
   readonly #dense: LinearParameters;
-  readonly #norm: LinearParameters;
+  readonly #norm: Norm;
 
-  constructor(options: BertHeadOptions) {
-    const { model } = options;
+  constructor(options: BertHeadOptions & { readonly norm: NormSpecification }) {
+    const { model, norm: specification } = options;
     const tensorParallel = withoutSequenceParallel(options.tensorParallel);
     this.#options = { model, tensorParallel };
     const { hiddenSize } = model;
     const vocabulary = paddedVocabularySize(model);
     this.#dense = headLinear('lm_head.dense', [hiddenSize, hiddenSize], this.#options);
-    this.#norm = normParameters('lm_head.layer_norm', { hiddenSize, tensorParallel });
+    this.#norm = norms.build({ name: 'lm_head.layer_norm', hiddenSize, specification, tensorParallel });
     this.outputBias = new Parameter({
       name: 'output_layer.bias',
       globalShape: [vocabulary],
@@ -45,17 +34,14 @@ export class MaskedLanguageHead {
       shardedOver: ['tp', 'pp'],
       initialization: { kind: 'zeros' },
     });
-    this.parameters = [
-      ...[this.#dense.weight, this.#dense.bias, this.#norm.weight, this.#norm.bias],
-      this.outputBias,
-    ];
+    this.parameters = [...[this.#dense.weight, this.#dense.bias, ...this.#norm.parameters], this.outputBias];
   }
 
   /** Hidden states of masked tokens [M, 1, H] to what the decoder reads, [M, 1, H]. */
   transform(tape: Tape, hidden: Variable): Variable {
-    const { geluKind: kind, layerNormEpsilon: epsilon } = this.#options.model;
+    const { geluKind: kind } = this.#options.model;
     const input = gelu(tape, { input: linear(tape, { input: hidden, ...this.#dense }), kind });
-    return layerNorm(tape, { input, ...this.#norm, epsilon });
+    return this.#norm.forward(tape, input);
   }
 
   /** The losses [M] of masked tokens from their hidden states [M, 1, H]. */

@@ -1,4 +1,4 @@
-import type { LayerNormPlacement } from '../blocks/transformer-block.js';
+import type { LayerNormPlacement } from '../blocks/block-specification.js';
 import {
   numBlockParameters,
   paddedVocabularySize,

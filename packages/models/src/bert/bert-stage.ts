@@ -35,11 +35,13 @@ export class BertStage extends BertEncoderStage<MaskedStageBatch, DeviceMaskedBa
     // the decoder of the last stage is tied to the embedding
     super(options, { isTied: true });
     const { isFirst, isLast } = this;
-    this.maskedHead = isLast ? new MaskedLanguageHead({ model, tensorParallel }) : undefined;
+    this.maskedHead = isLast
+      ? new MaskedLanguageHead({ model, tensorParallel, norm: this.block.norm })
+      : undefined;
     this.sentenceOrderHead =
       isLast && model.sentenceOrderHead ? new SentenceOrderHead({ model, tensorParallel }) : undefined;
     this.parameters = [
-      ...this.encoderParameters,
+      ...this.bodyParameters,
       ...(this.maskedHead?.parameters ?? []),
       ...(isFirst || this.wordEmbedding === undefined ? [] : [this.wordEmbedding]),
       ...(this.sentenceOrderHead?.parameters ?? []),

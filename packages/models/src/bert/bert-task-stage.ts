@@ -42,7 +42,7 @@ export class BertTaskStage extends BertEncoderStage<TaskTokenBatch, DeviceTaskBa
     if (!this.isLast) this.#head = undefined;
     else if (task.kind === 'span') this.#head = new SpanHead({ model, tensorParallel });
     else this.#head = new PooledHead({ model, tensorParallel, task });
-    this.parameters = [...this.encoderParameters, ...(this.#head?.parameters ?? [])];
+    this.parameters = [...this.bodyParameters, ...(this.#head?.parameters ?? [])];
   }
 
   /** On the last stage, as of every stage, with the logits. */

@@ -1,6 +1,6 @@
 import type { Parameter } from '@mtl/autograd';
-import type { TensorParallel } from '@mtl/tensor-parallel';
-import { replicatedParameter } from '../blocks/stage-parameters.js';
+import { replicatedParameter, type TensorParallel } from '@mtl/tensor-parallel';
+import { withoutSequenceParallel } from '../blocks/without-sequence-parallel.js';
 import type { BertModelConfiguration } from './bert-model-configuration.js';
 
 export interface BertHeadOptions {
@@ -8,20 +8,10 @@ export interface BertHeadOptions {
   readonly tensorParallel: TensorParallel | undefined;
 }
 
-/** A dense layer of a head, or its norm. */
+/** A dense layer of a head. */
 export interface LinearParameters {
   readonly weight: Parameter;
   readonly bias: Parameter;
-}
-
-/**
- * Rows that a head computes with are gathered and replicated: gradients of its parameters are never
- * partial sums, even where the layers shard the sequence.
- */
-export function withoutSequenceParallel(
-  tensorParallel: TensorParallel | undefined,
-): TensorParallel | undefined {
-  return tensorParallel && { ...tensorParallel, sequenceParallel: false };
 }
 
 /** Weight [outputs, inputs] and bias [outputs] replicated on every rank. */
@@ -33,12 +23,14 @@ export function headLinear(
   const standardDeviation = options.model.initMethodStd;
   const tensorParallel = withoutSequenceParallel(options.tensorParallel);
   return {
-    weight: replicatedParameter(`${name}.weight`, {
+    weight: replicatedParameter({
+      name: `${name}.weight`,
       globalShape: shape,
       initialization: { kind: 'normal', standardDeviation },
       tensorParallel,
     }),
-    bias: replicatedParameter(`${name}.bias`, {
+    bias: replicatedParameter({
+      name: `${name}.bias`,
       globalShape: [shape[0]],
       initialization: { kind: 'zeros' },
       tensorParallel,

@@ -42,12 +42,12 @@ export function numBlockParameters(configuration: TransformerConfiguration): num
   return numLayers * (attention + mlp + 4 * h);
 }
 
-/** Refuses sizes that cannot be built. @throws ConfigurationError MTL_ATTENTION_HEADS */
-export function checkTransformerConfiguration({
+/** Features of an attention head. @throws ConfigurationError MTL_ATTENTION_HEADS */
+export function headSizeOf({
   hiddenSize,
   numAttentionHeads,
-}: TransformerConfiguration): void {
-  if (hiddenSize % numAttentionHeads === 0) return;
+}: Pick<TransformerConfiguration, 'hiddenSize' | 'numAttentionHeads'>): number {
+  if (hiddenSize % numAttentionHeads === 0) return hiddenSize / numAttentionHeads;
   const divisors = Array.from({ length: hiddenSize }, (_, index) => index + 1).filter(
     (n) => hiddenSize % n === 0,
   );

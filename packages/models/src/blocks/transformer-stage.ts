@@ -14,16 +14,21 @@ import { UsageError } from '@mtl/errors';
 import type { Device, DType, Tensor } from '@mtl/kernels';
 import type { LossFactors, Stage, StageForward, StageLoss, Upload } from '@mtl/pipeline';
 import { isSharded, sliceOfRank, type TensorParallel } from '@mtl/tensor-parallel';
+import { norms } from './block-kinds.js';
+import type { BlockSpecification } from './block-specification.js';
+import type { AttendCall, DropoutSite, MicroBatchContext } from './micro-batch-context.js';
+import type { Norm } from './norm.js';
 import { applyLayers, type Recomputation } from './recomputation.js';
-import {
-  type LayerNormPlacement,
-  TransformerBlock,
-  type TransformerBlockContext,
-} from './transformer-block.js';
-import { checkTransformerConfiguration, type TransformerConfiguration } from './transformer-configuration.js';
+import { TransformerBlock } from './transformer-block.js';
+import type { TransformerConfiguration } from './transformer-configuration.js';
+import { TransformerEmbedding } from './transformer-embedding.js';
+import { vocabularyTable, wordEmbeddingName } from './vocabulary-table.js';
+import { withoutSequenceParallel } from './without-sequence-parallel.js';
 
 export interface TransformerStageOptions<Model extends TransformerConfiguration> {
   readonly model: Model;
+  /** What its layers are built from; default: those of the model's kind. */
+  readonly block?: BlockSpecification | undefined;
   readonly device: Device;
   /** Compute dtype of activations and of the parameters' data. */
   readonly dtype: DType;
@@ -43,10 +48,17 @@ export interface TransformerStageOptions<Model extends TransformerConfiguration>
   readonly tensorParallel?: TensorParallel | undefined;
 }
 
-/** How the layers of a model are built. */
-export interface LayersOptions {
+/** What distinguishes the stages of GPT and BERT, apart from heads and batches. */
+export interface TransformerSpecification {
+  /** Prefix of the names of layers. */
   readonly stack: 'decoder' | 'encoder';
-  readonly layerNormPlacement: LayerNormPlacement;
+  readonly block: BlockSpecification;
+  /** As that of `TransformerEmbeddingOptions`. */
+  readonly tables: Readonly<Record<string, number>>;
+  /** Whether the last stage computes with the word embedding too. */
+  readonly isTied: boolean;
+  /** What the norm after the last layer gets: the sequence, or rows that are gathered for the heads. */
+  readonly finalNormOf: 'sequence' | 'rows';
 }
 
 /**
@@ -130,34 +142,81 @@ export abstract class TransformerStage<
   readonly dtype: DType;
   /** In the order in which forward uses them. */
   abstract readonly parameters: readonly Parameter[];
+  /** What the layers are built from. */
+  readonly block: BlockSpecification;
   readonly blocks: readonly TransformerBlock[];
+  /** On the first stage, and on the last one where the output is tied to it. */
+  readonly wordEmbedding: Parameter | undefined;
   readonly tensorParallel: TensorParallel | undefined;
   /** The heads that this process computes. */
   readonly heads: Slice;
-  readonly #stack: LayersOptions['stack'];
+  /**
+   * Those of the embedding, the layers and the final norm, in the order in which forward uses them.
+   */
+  protected readonly bodyParameters: readonly Parameter[];
+  readonly #embedding: TransformerEmbedding | undefined;
+  /** With norms before sublayers: after the last layer. */
+  readonly #finalNorm: Norm | undefined;
   readonly #seed: number;
   readonly #recomputation: Recomputation;
   readonly #inFlight = new Map<number, InFlightMicroBatch<OnDevice>>();
   readonly #losses = new Map<number, StageLoss>();
 
-  /** @throws ConfigurationError MTL_ATTENTION_HEADS, MTL_TENSOR_PARALLEL_SIZE */
-  constructor(options: TransformerStageOptions<Model>, { stack, layerNormPlacement }: LayersOptions) {
+  /**
+   * @throws ConfigurationError MTL_BLOCK_KIND for a kind that is not registered; MTL_TENSOR_PARALLEL_SIZE
+   *   when heads, feed-forward features or the padded vocabulary cannot be sharded evenly
+   */
+  constructor(options: TransformerStageOptions<Model>, specification: TransformerSpecification) {
     const { model, layers = { start: 0, end: model.numLayers }, tensorParallel } = options;
-    checkTransformerConfiguration(model);
+    const { stack, block } = specification;
     this.tensorParallel = isSharded(tensorParallel) ? tensorParallel : undefined;
-    this.heads = sliceOfRank(tensorParallel, { size: model.numAttentionHeads, what: 'attention heads' });
+    this.block = block;
+    this.heads = sliceOfRank(tensorParallel, { size: block.attention.numHeads, what: 'attention heads' });
     this.model = model;
     this.device = options.device;
     this.dtype = options.dtype;
     this.#seed = options.seed;
-    this.#stack = stack;
     this.#recomputation = options.recomputation ?? { granularity: 'none' };
     this.layers = layers;
     this.isFirst = layers.start === 0;
     this.isLast = layers.end === model.numLayers;
     this.blocks = Array.from({ length: layers.end - layers.start }, (_, index) => {
       const layer = layers.start + index;
-      return new TransformerBlock({ ...model, layer, stack, layerNormPlacement, tensorParallel });
+      return new TransformerBlock({ layer, stack, specification: block, tensorParallel });
+    });
+    this.wordEmbedding = this.#wordEmbeddingOf(options, specification);
+    this.#embedding = this.isFirst ? this.#embeddingOf(options, specification) : undefined;
+    this.#finalNorm = this.isLast ? finalNormOf(options, specification) : undefined;
+    this.bodyParameters = [
+      ...(this.#embedding?.parameters ?? []),
+      ...this.blocks.flatMap(({ parameters }) => parameters),
+      ...(this.#finalNorm?.parameters ?? []),
+    ];
+  }
+
+  #wordEmbeddingOf(
+    { model, wordEmbedding, tensorParallel }: TransformerStageOptions<Model>,
+    { isTied }: TransformerSpecification,
+  ): Parameter | undefined {
+    const { isFirst, isLast } = this;
+    if (!isFirst && !(isTied && isLast)) return undefined;
+    const isOnFirstAndLastRank = isTied && !(isFirst && isLast);
+    return (
+      wordEmbedding ??
+      vocabularyTable({ model, tensorParallel, name: wordEmbeddingName, isOnFirstAndLastRank })
+    );
+  }
+
+  #embeddingOf(
+    { model, tensorParallel }: TransformerStageOptions<Model>,
+    { block, tables }: TransformerSpecification,
+  ): TransformerEmbedding {
+    return new TransformerEmbedding({
+      model,
+      wordEmbedding: this.wordEmbedding!,
+      tables,
+      norm: block.normPlacement === 'post' ? block.norm : undefined,
+      tensorParallel,
     });
   }
 
@@ -287,13 +346,40 @@ export abstract class TransformerStage<
     return this.tensorParallel && { ...this.tensorParallel, sequenceParallel };
   }
 
+  /** Embeds tokens and the ids of further tables; of the ids, those of this rank's positions. */
+  protected embedIds(
+    tape: Tape,
+    {
+      tokens,
+      ids,
+      positions,
+    }: { readonly tokens: Variable; readonly ids: readonly Variable[]; readonly positions: Positions },
+  ): Variable {
+    return this.#embedding!.forward(tape, { tokens, ids, tensorParallel: this.tensorParallelOf(positions) });
+  }
+
   /** The layers of this stage, one after the other. */
   protected applyBlocks(tape: Tape, input: Variable, call: StageCall<OnDevice>): Variable {
-    const context = this.#context(call);
+    return this.applyBlocksWith(tape, input, {
+      context: this.#context(call),
+      recomputation: this.#recomputation,
+    });
+  }
+
+  protected applyBlocksWith(
+    tape: Tape,
+    input: Variable,
+    how: { readonly context: MicroBatchContext; readonly recomputation: Recomputation },
+  ): Variable {
     const layers = this.blocks.map(
-      (block) => (inner: Tape, layerInput: Variable) => block.forward(inner, layerInput, context),
+      (block) => (inner: Tape, layerInput: Variable) => block.forward(inner, layerInput, how.context),
     );
-    return applyLayers(tape, input, layers, this.#recomputation);
+    return applyLayers(tape, input, layers, how.recomputation);
+  }
+
+  /** The final norm of what comes out of the last layer, where norms are before sublayers. */
+  protected normalized(tape: Tape, input: Variable): Variable {
+    return this.#finalNorm === undefined ? input : this.#finalNorm.forward(tape, input);
   }
 
   /** Hidden dropout where there is any in this call. */
@@ -302,7 +388,7 @@ export abstract class TransformerStage<
     input: Variable,
     { site, call }: { site: string; call: StageCall<DeviceSamples> },
   ): Variable {
-    const dropout = this.#hiddenDropout(site, call);
+    const dropout = this.#hiddenDropout({ site, probability: this.model.hiddenDropout }, call);
     return dropout === undefined ? input : biasDropoutResidual(tape, { input, dropout });
   }
 
@@ -342,13 +428,16 @@ export abstract class TransformerStage<
     }
   }
 
-  #dropout(site: string, { batch, training }: StageCall<DeviceSamples>, rate: number): Dropout | undefined {
-    if (!training || rate === 0) return undefined;
-    return { probability: rate, key: siteKey(this.#seed, site), samples: batch.samples };
+  #dropout(
+    { site, probability }: DropoutSite,
+    { batch, training }: StageCall<DeviceSamples>,
+  ): Dropout | undefined {
+    if (!training || probability === 0) return undefined;
+    return { probability, key: siteKey(this.#seed, site), samples: batch.samples };
   }
 
-  #hiddenDropout(site: string, call: StageCall<DeviceSamples>): Dropout | undefined {
-    const dropout = this.#dropout(site, call, this.model.hiddenDropout);
+  #hiddenDropout(site: DropoutSite, call: StageCall<DeviceSamples>): Dropout | undefined {
+    const dropout = this.#dropout(site, call);
     if (dropout === undefined) return undefined;
     const { packed } = call.batch;
     if (packed === undefined) return { ...dropout, sequenceOffset: call.positions.start };
@@ -357,26 +446,20 @@ export abstract class TransformerStage<
 
   #attend(
     tape: Tape,
-    qkv: Variable,
-    { layer, call }: { layer: number; call: StageCall<OnDevice> },
+    { qkv, numHeads, headOffset, dropout: site }: AttendCall,
+    call: StageCall<OnDevice>,
   ): Variable {
     const { packed } = call.batch;
-    const site = `${this.#stack}.layers.${layer}.self_attention.attention_dropout`;
-    const heads = {
-      qkv,
-      numHeads: this.heads.end - this.heads.start,
-      headOffset: this.heads.start,
-      dropout: this.#dropout(site, call, this.model.attentionDropout),
-    };
+    const heads = { qkv, numHeads, headOffset, dropout: this.#dropout(site, call) };
     if (packed !== undefined) return packedAttention(tape, { ...heads, packed });
     return attention(tape, { ...heads, ...this.attentionMask(call.batch) });
   }
 
-  #context(call: StageCall<OnDevice>): TransformerBlockContext {
+  #context(call: StageCall<OnDevice>): MicroBatchContext {
     return {
-      attend: (tape, qkv, layer) => this.#attend(tape, qkv, { layer, call }),
+      attend: (tape, attendCall) => this.#attend(tape, attendCall, call),
       hiddenDropout: (site) => this.#hiddenDropout(site, call),
-      sequenceParallel: call.positions.sequenceParallel,
+      tensorParallel: this.tensorParallelOf(call.positions),
     };
   }
 
@@ -405,4 +488,17 @@ function release({ tape, batch, input, outputs }: InFlightMicroBatch<DeviceSampl
   for (const output of outputs) output.release();
   input?.release();
   batch.release();
+}
+
+function finalNormOf(
+  { model, tensorParallel }: TransformerStageOptions<TransformerConfiguration>,
+  { stack, block, finalNormOf: input }: TransformerSpecification,
+): Norm | undefined {
+  if (block.normPlacement === 'post') return undefined;
+  return norms.build({
+    name: `${stack}.final_layernorm`,
+    hiddenSize: model.hiddenSize,
+    specification: block.norm,
+    tensorParallel: input === 'rows' ? withoutSequenceParallel(tensorParallel) : tensorParallel,
+  });
 }

@@ -1,7 +1,7 @@
 import { Tape, type Variable } from '@mtl/autograd';
 import { UsageError } from '@mtl/errors';
 import { attentionCachedForward, embeddingForward, Tensor, tidy } from '@mtl/kernels';
-import type { TransformerBlockContext } from '../blocks/transformer-block.js';
+import type { AttendCall, MicroBatchContext } from '../blocks/micro-batch-context.js';
 import { vocabularyLogits } from '../blocks/vocabulary-logits.js';
 import { GptKeyValueCache } from './gpt-key-value-cache.js';
 import type { GptStage } from './gpt-stage.js';
@@ -57,7 +57,7 @@ export class GptLanguageModel {
 
   /** Empty caches for `batchSize` sequences of up to `capacity` tokens; the caller's to dispose of. */
   newCache({ batchSize, capacity }: { batchSize: number; capacity: number }): GptKeyValueCache {
-    const { model, device, dtype } = this.#stage;
+    const { block, heads, device, dtype } = this.#stage;
     if (capacity > this.maximumContext) {
       throw new UsageError('MTL_CONTEXT', `a cache of ${capacity} positions`, {
         expected: `at most ${this.maximumContext}, the model's position embeddings`,
@@ -67,8 +67,8 @@ export class GptLanguageModel {
       batchSize,
       capacity,
       numLayers: this.#cacheIndex.size,
-      numHeads: this.#stage.heads.end - this.#stage.heads.start,
-      headSize: model.hiddenSize / model.numAttentionHeads,
+      numHeads: heads.end - heads.start,
+      headSize: block.attention.headSize,
       device,
       dtype,
     });
@@ -96,9 +96,8 @@ export class GptLanguageModel {
       tape.input(Tensor.from(values, { shape: [values.length, 1], dtype: 'int32', device }));
     const { tokens, positionIds } = packed(sequences, spans);
     const inputs = { tokens: ids(tokens), positionIds: ids(positionIds) };
-    const context: TransformerBlockContext = {
-      attend: (inner, qkv, layer) => this.#attend(inner, qkv, { layer, cache, spans }),
-      hiddenDropout: () => undefined,
+    const context: Pick<MicroBatchContext, 'attend'> = {
+      attend: (inner, call) => this.#attend(inner, call, { cache, spans }),
     };
     try {
       const hidden = this.#chain.run({
@@ -170,13 +169,11 @@ export class GptLanguageModel {
   /** qkv [N, 1, A * 3 * D] of packed tokens to [N, 1, A * D], A being the heads of this process. */
   #attend(
     tape: Tape,
-    qkv: Variable,
-    { layer, cache, spans }: { layer: number; cache: GptKeyValueCache; spans: readonly TokenSpan[] },
+    { qkv, layer, numHeads: heads }: AttendCall,
+    { cache, spans }: { cache: GptKeyValueCache; spans: readonly TokenSpan[] },
   ): Variable {
-    const { model, heads: own } = this.#stage;
     const { dtype, device } = qkv.tensor;
-    const headSize = model.hiddenSize / model.numAttentionHeads;
-    const heads = own.end - own.start;
+    const { headSize } = this.#stage.block.attention;
     const width = heads * headSize;
     const numTokens = qkv.tensor.dim(0);
     const output = Tensor.empty({ shape: [numTokens, 1, width], dtype, device });

@@ -1,14 +1,7 @@
-import { layerNorm, type Parameter, type Tape, type Variable } from '@mtl/autograd';
+import type { Parameter, Tape, Variable } from '@mtl/autograd';
 import type { StageLoss } from '@mtl/pipeline';
-import { vocabularyParallelCrossEntropy, vocabularyParallelEmbedding } from '@mtl/tensor-parallel';
-import { applyLayers } from '../blocks/recomputation.js';
-import {
-  normParameters,
-  replicatedParameter,
-  vocabularyTable,
-  wordEmbeddingName,
-} from '../blocks/stage-parameters.js';
-import type { TransformerBlockContext } from '../blocks/transformer-block.js';
+import { vocabularyParallelCrossEntropy } from '@mtl/tensor-parallel';
+import type { MicroBatchContext } from '../blocks/micro-batch-context.js';
 import {
   type AttentionMask,
   type Positions,
@@ -17,6 +10,8 @@ import {
   TransformerStage,
   type TransformerStageOptions,
 } from '../blocks/transformer-stage.js';
+import { vocabularyTable } from '../blocks/vocabulary-table.js';
+import { gptBlock } from './gpt-block.js';
 import type { GptModelConfiguration } from './gpt-model-configuration.js';
 import { type DeviceBatch, type StageBatch, toDevice } from './token-batch.js';
 
@@ -29,44 +24,28 @@ export type GptStageOptions = TransformerStageOptions<GptModelConfiguration>;
  */
 export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModelConfiguration> {
   readonly parameters: readonly Parameter[];
-  readonly wordEmbedding: Parameter | undefined;
-  readonly positionEmbedding: Parameter | undefined;
-  readonly finalNorm: { readonly weight: Parameter; readonly bias: Parameter } | undefined;
+  /** On the last stage: the word embedding where it is tied. */
   readonly outputWeight: Parameter | undefined;
 
   /**
-   * @throws ConfigurationError MTL_ATTENTION_HEADS; MTL_TENSOR_PARALLEL_SIZE when heads, feed-forward width
-   *   or the padded vocabulary cannot be sharded evenly over the tensor-parallel processes
+   * @throws ConfigurationError MTL_ATTENTION_HEADS; MTL_BLOCK_KIND; MTL_TENSOR_PARALLEL_SIZE when heads,
+   *   feed-forward width or the padded vocabulary cannot be sharded evenly over the tensor-parallel processes
    */
   constructor(options: GptStageOptions) {
-    super(options, { stack: 'decoder', layerNormPlacement: 'pre' });
-    const { model, tensorParallel } = options;
-    const { hiddenSize, initMethodStd: standardDeviation } = model;
-    const newTable = (name: string, isOnFirstAndLastRank: boolean): Parameter =>
-      vocabularyTable({ model, tensorParallel, name, isOnFirstAndLastRank });
-    const isAlone = this.isFirst && this.isLast;
-    const needsWords = this.isFirst || (this.isLast && model.tieEmbeddings);
-    this.wordEmbedding = needsWords
-      ? (options.wordEmbedding ?? newTable(wordEmbeddingName, model.tieEmbeddings && !isAlone))
-      : undefined;
-    this.positionEmbedding = this.isFirst
-      ? replicatedParameter('embedding.position_embeddings.weight', {
-          globalShape: [model.maxPositionEmbeddings, hiddenSize],
-          initialization: { kind: 'normal', standardDeviation },
-          tensorParallel,
-        })
-      : undefined;
-    this.finalNorm = this.isLast
-      ? normParameters('decoder.final_layernorm', { hiddenSize, tensorParallel })
-      : undefined;
+    const { model, block = gptBlock(options.model), tensorParallel } = options;
+    super(options, {
+      stack: 'decoder',
+      block,
+      tables: { position_embeddings: model.maxPositionEmbeddings },
+      isTied: model.tieEmbeddings,
+      finalNormOf: 'sequence',
+    });
     const untied = this.isLast && !model.tieEmbeddings;
-    this.outputWeight = untied ? newTable('output_layer.weight', false) : this.wordEmbedding;
-    this.parameters = [
-      ...[this.isFirst ? this.wordEmbedding : undefined, this.positionEmbedding],
-      ...this.blocks.flatMap((block) => block.parameters),
-      ...[this.finalNorm?.weight, this.finalNorm?.bias],
-      ...[untied || !this.isFirst ? this.outputWeight : undefined],
-    ].filter((parameter) => parameter !== undefined);
+    this.outputWeight = untied
+      ? vocabularyTable({ model, tensorParallel, name: 'output_layer.weight', isOnFirstAndLastRank: false })
+      : this.wordEmbedding;
+    const head = untied || !this.isFirst ? this.outputWeight : undefined;
+    this.parameters = [...this.bodyParameters, ...(head === undefined ? [] : [head])];
   }
 
   /**
@@ -79,30 +58,33 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
   hiddenStates(
     tape: Tape,
     input: { readonly tokens: Variable; readonly positionIds: Variable } | Variable,
-    context: TransformerBlockContext,
+    { attend }: Pick<MicroBatchContext, 'attend'>,
   ): Variable {
     return tape.scope(() => {
       const start =
         'tokens' in input
-          ? this.#embed(tape, input, this.positions(input.tokens.tensor.dim(0), false))
+          ? this.embedIds(tape, {
+              tokens: input.tokens,
+              ids: [input.positionIds],
+              positions: this.positions(input.tokens.tensor.dim(0), false),
+            })
           : input;
-      const whole = { ...context, sequenceParallel: false };
-      const layers = this.blocks.map(
-        (block) => (inner: Tape, hidden: Variable) => block.forward(inner, hidden, whole),
-      );
-      const hidden = applyLayers(tape, start, layers, { granularity: 'none' });
-      return this.isLast ? this.#normalize(tape, hidden) : hidden;
+      const tensorParallel = this.tensorParallelOf({ sequenceParallel: false });
+      const context = { attend, tensorParallel, hiddenDropout: () => undefined };
+      const recomputation = { granularity: 'none' } as const;
+      const hidden = this.applyBlocksWith(tape, start, { context, recomputation });
+      return this.isLast ? this.normalized(tape, hidden) : hidden;
     });
   }
 
-  protected toDevice({ batch, lossFactor, upload }: ToDevice<StageBatch>): DeviceBatch {
+  protected toDevice({ batch, lossFactor, upload }: ToDevice<StageBatch>, own: Positions): DeviceBatch {
     const { device, isFirst, isLast } = this;
-    return toDevice(batch, { device, lossFactor, isFirst, isLast, upload });
+    return toDevice(batch, { device, lossFactor, isFirst, isLast, own, upload });
   }
 
   protected embed(tape: Tape, call: StageCall<DeviceBatch>): Variable {
-    const { tokens, positionIds } = call.batch;
-    const embedded = this.#embed(tape, { tokens: tokens!, positionIds: positionIds! }, call.positions);
+    const { batch, positions } = call;
+    const embedded = this.embedIds(tape, { tokens: batch.tokens!, ids: [batch.positionIds!], positions });
     return this.dropped(tape, embedded, { site: 'embedding.dropout', call });
   }
 
@@ -113,7 +95,7 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
   protected losses(tape: Tape, hidden: Variable, { batch, positions }: StageCall<DeviceBatch>): Variable {
     return vocabularyParallelCrossEntropy(tape, {
       tensorParallel: this.tensorParallelOf(positions),
-      input: this.#normalize(tape, hidden),
+      input: this.normalized(tape, hidden),
       weight: this.outputWeight!,
       vocabularySize: this.model.vocabularySize,
       labels: batch.labels!,
@@ -133,28 +115,5 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
         weights.dispose();
       },
     };
-  }
-
-  #embed(
-    tape: Tape,
-    { tokens, positionIds }: { tokens: Variable; positionIds: Variable },
-    positions: Positions,
-  ): Variable {
-    const ids = tape.input(positionIds.tensor.rows(positions.start, positions.end));
-    const embedded = vocabularyParallelEmbedding(tape, {
-      tokens: {
-        ids: tokens,
-        table: this.wordEmbedding!,
-        vocabularySize: this.model.vocabularySize,
-      },
-      others: [{ ids, table: this.positionEmbedding! }],
-      tensorParallel: this.tensorParallelOf(positions),
-    });
-    ids.release();
-    return embedded;
-  }
-
-  #normalize(tape: Tape, input: Variable): Variable {
-    return layerNorm(tape, { input, ...this.finalNorm!, epsilon: this.model.layerNormEpsilon });
   }
 }

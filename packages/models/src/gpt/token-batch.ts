@@ -1,4 +1,4 @@
-import { Variable } from '@mtl/autograd';
+import { type Slice, Variable } from '@mtl/autograd';
 import { type Device, Tensor } from '@mtl/kernels';
 import type { Upload } from '@mtl/pipeline';
 import { neededTokens } from '../blocks/needed-tokens.js';
@@ -53,8 +53,9 @@ function transposed<A extends Transposable>(values: A, batch: number, sequence: 
 
 /** A batch on the device; [S, B] except `samples` [B] and `keyStart` [B, S]. */
 export interface DeviceBatch {
-  /** On the first stage, as `positionIds`. */
+  /** On the first stage. */
   readonly tokens: Variable | undefined;
+  /** [own, B], those that this rank computes with between the tensor-parallel regions; likewise. */
   readonly positionIds: Variable | undefined;
   /** On the last stage, as `weights`. */
   readonly labels: Variable | undefined;
@@ -77,26 +78,35 @@ export function toDevice(
     lossFactor,
     isFirst,
     isLast,
+    own,
     upload = Tensor.from,
   }: {
     device: Device;
     lossFactor: number;
     isFirst: boolean;
     isLast: boolean;
+    /** The positions that this rank computes with between the tensor-parallel regions. */
+    own: Slice;
     upload?: Upload | undefined;
   },
 ): DeviceBatch {
   const { batchSize: b, sequenceLength: s } = batch;
   const constant = (tensor: Tensor): Variable => new Variable(tensor, { requiresGradient: false });
-  const ids = (values: Int32Array): Variable =>
-    constant(upload(transposed(values, b, s), { shape: [s, b], dtype: 'int32', device }));
+  const ids = (values: Int32Array, { start, end }: Slice = { start: 0, end: s }): Variable =>
+    constant(
+      upload(transposed(values, b, s).subarray(start * b, end * b), {
+        shape: [end - start, b],
+        dtype: 'int32',
+        device,
+      }),
+    );
   const weights = (mask: Float32Array): Variable => {
     const values = transposed(mask, b, s).map((value) => value * lossFactor);
     return constant(upload(values, { shape: [s, b], dtype: 'float32', device }));
   };
   const variables = {
     tokens: isFirst ? ids(neededTokens(batch.tokens)) : undefined,
-    positionIds: isFirst ? ids(neededTokens(batch.positionIds)) : undefined,
+    positionIds: isFirst ? ids(neededTokens(batch.positionIds), own) : undefined,
     labels: isLast ? ids(neededTokens(batch.labels)) : undefined,
     weights: isLast ? weights(neededTokens(batch.lossMask)) : undefined,
     samples: constant(

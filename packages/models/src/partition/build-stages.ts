@@ -1,7 +1,7 @@
 import type { Parameter, Slice } from '@mtl/autograd';
-import { vocabularyTable, wordEmbeddingName } from '../blocks/stage-parameters.js';
 import type { TransformerConfiguration } from '../blocks/transformer-configuration.js';
 import type { TransformerStageOptions } from '../blocks/transformer-stage.js';
+import { vocabularyTable, wordEmbeddingName } from '../blocks/vocabulary-table.js';
 
 export interface BuildStagesOptions<Model extends TransformerConfiguration>
   extends Omit<TransformerStageOptions<Model>, 'layers' | 'wordEmbedding'> {

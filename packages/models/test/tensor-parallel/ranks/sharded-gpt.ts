@@ -32,8 +32,14 @@ function runStep(world: World, options: ShardedStepOptions, index: number): Shar
   const group = new ObservedGroup(world.createGroup({ name: `step ${index}`, ranks }));
   const built = buildModel(options, { group, sequenceParallel: options.sequenceParallel });
   if (options.shift === 'heads' && world.rank === 1) {
-    const { start, end } = built.stage.heads;
-    Object.assign(built.stage, { heads: { start: 0, end: end - start } });
+    for (const block of built.stage.blocks) {
+      const forward = block.forward.bind(block);
+      block.forward = (tape, input, context) =>
+        forward(tape, input, {
+          ...context,
+          attend: (inner, call) => context.attend(inner, { ...call, headOffset: 0 }),
+        });
+    }
   }
   if (options.shift === 'positions' && world.rank === 1) {
     // slices of parameters were taken at birth: what is left to read the rank are the positions of a call

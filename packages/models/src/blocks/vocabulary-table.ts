@@ -1,19 +1,15 @@
-import { type Initialization, Parameter, type ParameterOptions } from '@mtl/autograd';
+import { Parameter, type ParameterOptions } from '@mtl/autograd';
 import { sliceOfRank, type TensorParallel } from '@mtl/tensor-parallel';
-import { replicationOverTensorParallel } from './replication-over-tensor-parallel.js';
 import { paddedVocabularySize, type TransformerConfiguration } from './transformer-configuration.js';
 
-interface Sharding {
-  readonly tensorParallel: TensorParallel | undefined;
-}
-
-export interface VocabularyTableOptions extends Sharding {
+export interface VocabularyTableOptions {
   readonly model: TransformerConfiguration;
   readonly name: string;
   /**
    * Whether the first and the last pipeline stage, on different ranks, hold a copy each (a tied embedding).
    */
   readonly isOnFirstAndLastRank: boolean;
+  readonly tensorParallel: TensorParallel | undefined;
 }
 
 /**
@@ -46,34 +42,4 @@ export function vocabularyTable(options: VocabularyTableOptions): Parameter {
     initialization: { kind: 'normal', standardDeviation: model.initMethodStd },
     ...(isOnFirstAndLastRank ? onFirstAndLastRank : { shardedOver: ['tp', 'pp'] }),
   });
-}
-
-/**
- * A parameter outside the blocks that is replicated, and used with activations sharded along the sequence.
- */
-export function replicatedParameter(
-  name: string,
-  options: Sharding & { readonly globalShape: readonly number[]; readonly initialization: Initialization },
-): Parameter {
-  const { globalShape, initialization, tensorParallel } = options;
-  return new Parameter({
-    name,
-    globalShape,
-    initialization,
-    ...replicationOverTensorParallel(tensorParallel),
-  });
-}
-
-/** Weight and bias of a layer norm over the hidden size. */
-export function normParameters(
-  name: string,
-  { hiddenSize, tensorParallel }: Sharding & { readonly hiddenSize: number },
-): { readonly weight: Parameter; readonly bias: Parameter } {
-  const vector = (part: string, kind: 'ones' | 'zeros'): Parameter =>
-    replicatedParameter(`${name}.${part}`, {
-      globalShape: [hiddenSize],
-      initialization: { kind },
-      tensorParallel,
-    });
-  return { weight: vector('weight', 'ones'), bias: vector('bias', 'zeros') };
 }

@@ -1,0 +1,38 @@
+import type { Dropout, Tape, Variable } from '@mtl/autograd';
+import type { TensorParallel } from '@mtl/tensor-parallel';
+
+/** Attention of the heads of this rank, over the keys of a micro-batch or of a cache. */
+export interface AttendCall {
+  /** [S, B, A * 3 * D]: for each head of this rank its query, key and value. */
+  readonly qkv: Variable;
+  /** Global index of the layer. */
+  readonly layer: number;
+  /** A: the heads of this rank. */
+  readonly numHeads: number;
+  /** Global number of the first of them. */
+  readonly headOffset: number;
+  readonly dropout: DropoutSite;
+}
+
+/** A place in a model where values are dropped. */
+export interface DropoutSite {
+  /** Its logical name, which its masks depend on. */
+  readonly site: string;
+  readonly probability: number;
+}
+
+/** What the sublayers of a block read of a micro-batch. */
+export interface MicroBatchContext {
+  /**
+   * softmax(q k^T / sqrt(D)) v over the keys that each query sees: [S, B, A * D]. Training takes the keys of
+   * the micro-batch, generation those of a cache.
+   */
+  attend(tape: Tape, call: AttendCall): Variable;
+  /** The dropout of hidden states [S, B, ...] at a site; undefined where nothing is dropped. */
+  hiddenDropout(site: DropoutSite): Dropout | undefined;
+  /**
+   * How layers are sharded in this call: evaluation and generation do not shard the sequence even where
+   * training does.
+   */
+  readonly tensorParallel: TensorParallel | undefined;
+}

@@ -1,0 +1,51 @@
+import type { Parameter, Tape, Variable } from '@mtl/autograd';
+import type { TensorParallel } from '@mtl/tensor-parallel';
+import type { MicroBatchContext } from './micro-batch-context.js';
+
+/** How weights start. */
+export interface BlockInitialization {
+  readonly standardDeviation: number;
+  /** Of weights whose output is added to the residual. */
+  readonly residualStandardDeviation: number;
+}
+
+/** What a sublayer is built from. */
+export interface SublayerOptions<Specification extends { readonly kind: string }> {
+  /** Prefix of parameter names: `decoder.layers.3.mlp`. */
+  readonly name: string;
+  /** Global index of the layer. */
+  readonly layer: number;
+  /** H */
+  readonly hiddenSize: number;
+  readonly specification: Specification;
+  readonly initialization: BlockInitialization;
+  readonly tensorParallel: TensorParallel | undefined;
+}
+
+export interface SublayerInput {
+  /** [S, B, H], normalized where the norm comes before the sublayer. */
+  readonly input: Variable;
+  /**
+   * To be called as soon as nothing more is computed with the input, which frees its memory early. A sublayer
+   * that does not call it keeps the input until the end of the block.
+   */
+  readonly used: () => void;
+}
+
+/**
+ * Attention or a feed-forward network of a transformer block. The block adds norm, dropout and residual.
+ */
+export interface Sublayer {
+  /** In the order in which forward uses them. */
+  readonly parameters: readonly Parameter[];
+  /**
+   * [H], one of `parameters`: the bias of the output, which `forward` leaves out; the block adds it in one
+   * pass with dropout and residual.
+   */
+  readonly outputBias: Parameter | undefined;
+  /**
+   * [S, B, H] to [S, B, H] without `outputBias`, S being this rank's shard under sequence parallelism. It is
+   * called again with the same arguments where layers are recomputed.
+   */
+  forward(tape: Tape, input: SublayerInput, context: MicroBatchContext): Variable;
+}

@@ -1,0 +1,98 @@
+import { runInMemoryRanks } from '@mtl/comm/testing';
+import { typescriptThreads } from '@mtl/tooling/typescript-threads';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { feedForwards, GptStage, gptBlock, norms } from '../../src/index.js';
+import { smallGpt } from '../tensor-parallel/small-gpt.js';
+import { ownFeedForward, ownNorm } from './own-kinds.js';
+import { type OwnKindsResult, type TrainOwnKinds, trainOwnKinds } from './train-own-kinds.js';
+
+const layouts: readonly Omit<TrainOwnKinds, 'groups'>[] = [
+  { sequenceParallel: false, recompute: false },
+  { sequenceParallel: true, recompute: false },
+  { sequenceParallel: true, recompute: true },
+];
+
+describe('a norm and a feed-forward network that only this test registers', () => {
+  let whole: OwnKindsResult;
+  let ranks: OwnKindsResult[][];
+
+  beforeAll(async () => {
+    whole = trainOwnKinds({ groups: {}, sequenceParallel: false, recompute: false });
+    ranks = await runInMemoryRanks<OwnKindsResult[]>({
+      ...typescriptThreads,
+      worldSize: 4,
+      module: new URL('./ranks/own-kinds-on-ranks.ts', import.meta.url),
+      argument: layouts,
+      timeoutMs: 60_000,
+    });
+  });
+
+  it('build a model with their parameters', () => {
+    const layer = whole.parameterNames.filter((name) => name.startsWith('decoder.layers.1.'));
+    expect(layer.map((name) => name.slice('decoder.layers.1.'.length))).toEqual([
+      'input_layernorm.weight',
+      'self_attention.linear_qkv.weight',
+      'self_attention.linear_proj.weight',
+      'pre_mlp_layernorm.weight',
+      'mlp.linear_fc1.weight',
+      'mlp.linear_fc2.weight',
+    ]);
+    expect(whole.parameterNames).not.toContain('decoder.final_layernorm.bias');
+  });
+
+  it('compute something else than the kinds of this package, and learn', () => {
+    const { losses } = trainOwnKinds({
+      groups: {},
+      sequenceParallel: false,
+      recompute: false,
+      standard: true,
+    });
+    expect(Math.abs(losses[0]! - whole.losses[0]!)).toBeGreaterThan(0.01);
+    expect(whole.losses.at(-1)).toBeLessThan(whole.losses[0]! - 0.5);
+  });
+
+  it.each(layouts.map((layout, index) => ({ ...layout, index })))(
+    'train on two stages of two ranks as in one process: $sequenceParallel, $recompute',
+    ({ index }) => {
+      const curves = ranks.map((results) => results[index]!.losses).filter(({ length }) => length > 0);
+      expect(curves.length).toBe(2);
+      for (const curve of curves) {
+        curve.forEach((loss, step) => {
+          // float32 rounding of sums in another order, carried through six steps: measured 4e-6
+          expect(Math.abs(loss - whole.losses[step]!), `step ${step}`).toBeLessThan(2e-5);
+        });
+      }
+    },
+  );
+});
+
+describe('kinds', () => {
+  const common = { model: smallGpt, device: 'cpu', dtype: 'float32', seed: 1 } as const;
+
+  it.each([
+    ['norm', { norm: { kind: 'batch-norm', epsilon: 1e-5 } }, 'layer-norm, root-mean-square'],
+    ['attention', { attention: { ...gptBlock(smallGpt).attention, kind: 'linear' } }, 'self-attention'],
+    ['feed-forward network', { feedForward: { ...ownFeedForward, kind: 'maxout' } }, 'gelu, power-relu'],
+  ])('rejects an unknown %s with those that are registered', (what, part, expected) => {
+    const block = { ...gptBlock(smallGpt), ...part };
+    expect(() => new GptStage({ ...common, block })).toThrow(
+      expect.objectContaining({
+        code: 'MTL_BLOCK_KIND',
+        message: expect.stringContaining(`unknown ${what}`) as string,
+        expected,
+      }),
+    );
+  });
+
+  it('rejects a kind that is registered already', () => {
+    const factory = (): never => {
+      throw new Error('is not called');
+    };
+    for (const register of [
+      () => norms.register(ownNorm.kind, factory),
+      () => feedForwards.register('gelu', factory),
+    ]) {
+      expect(register).toThrow(expect.objectContaining({ code: 'MTL_BLOCK_KIND' }));
+    }
+  });
+});

@@ -1,0 +1,180 @@
+import type { Parameter, Tape, Variable } from '@mtl/autograd';
+import { Tensor } from '@mtl/kernels';
+import {
+  columnParallelLinear,
+  columnParallelParameters,
+  replicatedParameter,
+  rowParallelLinear,
+  rowParallelParameters,
+} from '@mtl/tensor-parallel';
+import {
+  type FeedForwardSpecification,
+  feedForwards,
+  type MicroBatchContext,
+  type Norm,
+  type NormOptions,
+  type NormSpecification,
+  norms,
+  type Sublayer,
+  type SublayerInput,
+  type SublayerOptions,
+} from '../../src/index.js';
+
+/** A norm and a feed-forward network that only this file knows; their operations run on the host. */
+
+interface ScaledNormSpecification extends NormSpecification {
+  readonly kind: 'root-mean-square';
+  readonly scale: number;
+}
+
+interface PowerFeedForwardSpecification extends FeedForwardSpecification {
+  readonly kind: 'power-relu';
+  readonly power: number;
+}
+
+export const ownNorm: ScaledNormSpecification = { kind: 'root-mean-square', epsilon: 1e-5, scale: 1.5 };
+
+export const ownFeedForward: PowerFeedForwardSpecification = {
+  kind: 'power-relu',
+  ffnHiddenSize: 48,
+  bias: false,
+  power: 2,
+};
+
+/** scale * weight * x / sqrt(mean(x^2) + epsilon), with a weight and no bias. */
+class RootMeanSquareNorm implements Norm {
+  readonly parameters: readonly Parameter[];
+  readonly #weight: Parameter;
+  readonly #specification: ScaledNormSpecification;
+
+  constructor({ name, hiddenSize, specification, tensorParallel }: NormOptions<ScaledNormSpecification>) {
+    const initialization = { kind: 'ones' } as const;
+    this.#weight = replicatedParameter({
+      name: `${name}.weight`,
+      globalShape: [hiddenSize],
+      initialization,
+      tensorParallel,
+    });
+    this.parameters = [this.#weight];
+    this.#specification = specification;
+  }
+
+  forward(tape: Tape, input: Variable): Variable {
+    const weight = this.#weight;
+    const { epsilon, scale } = this.#specification;
+    const { shape, device, dtype } = input.tensor;
+    const width = weight.size;
+    const inverses = (x: Float32Array): number[] =>
+      Array.from({ length: x.length / width }, (_, row) => {
+        const values = x.subarray(row * width, (row + 1) * width);
+        return 1 / Math.sqrt(values.reduce((sum, value) => sum + value * value, 0) / width + epsilon);
+      });
+    const x = input.tensor.read<'float32'>();
+    const w = weight.data.read<'float32'>();
+    const r = inverses(x);
+    const y = x.map((value, index) => scale * w[index % width]! * value * r[Math.floor(index / width)]!);
+    const result = tape.result(Tensor.from(y, { shape, dtype, device }), { requiresGradient: true });
+    tape.record(result, () => ({
+      name: 'rootMeanSquareNorm',
+      inputs: [input],
+      parameters: [weight],
+      saved: [],
+      backward: ({ parts, outputGradient }) => {
+        const gradient = outputGradient!.read<'float32'>().map((value) => value * scale);
+        if (parts.weight) {
+          const sums = weight.mainGradient.read<'float32'>();
+          gradient.forEach((value, index) => {
+            sums[index % width]! += value * x[index]! * r[Math.floor(index / width)]!;
+          });
+          weight.mainGradient.write(sums);
+        }
+        if (!parts.input || !input.requiresGradient) return [undefined];
+        const dots = r.map((_, row) => {
+          let dot = 0;
+          for (let i = 0; i < width; i++) dot += gradient[row * width + i]! * w[i]! * x[row * width + i]!;
+          return dot / width;
+        });
+        const inputGradient = gradient.map((value, index) => {
+          const row = Math.floor(index / width);
+          return r[row]! * (w[index % width]! * value - x[index]! * r[row]! ** 2 * dots[row]!);
+        });
+        return [Tensor.from(inputGradient, { shape, dtype, device })];
+      },
+    }));
+    return result;
+  }
+}
+
+/** max(x, 0) ^ power. */
+function powerRelu(tape: Tape, input: Variable, power: number): Variable {
+  const { shape, device, dtype } = input.tensor;
+  const x = input.tensor.read<'float32'>();
+  const y = x.map((value) => Math.max(value, 0) ** power);
+  const result = tape.result(Tensor.from(y, { shape, dtype, device }), {
+    requiresGradient: input.requiresGradient,
+  });
+  tape.record(result, () => ({
+    name: 'powerRelu',
+    inputs: [input],
+    parameters: [],
+    saved: [],
+    backward: ({ outputGradient }) => {
+      const gradient = outputGradient!.read<'float32'>();
+      const inputGradient = gradient.map(
+        (value, index) => value * power * Math.max(x[index]!, 0) ** (power - 1),
+      );
+      return [Tensor.from(inputGradient, { shape, dtype, device })];
+    },
+  }));
+  return result;
+}
+
+/** Two linear layers without biases, with a power of ReLU between them. */
+class PowerReluFeedForward implements Sublayer {
+  readonly parameters: readonly Parameter[];
+  readonly outputBias = undefined;
+  readonly #power: number;
+  readonly #up: Parameter;
+  readonly #down: Parameter;
+
+  constructor(options: SublayerOptions<PowerFeedForwardSpecification>) {
+    const { name, hiddenSize, specification, initialization, tensorParallel } = options;
+    const { ffnHiddenSize, bias, power } = specification;
+    const what = 'own features';
+    this.#power = power;
+    this.#up = columnParallelParameters({
+      name: `${name}.linear_fc1`,
+      inputs: hiddenSize,
+      outputs: [ffnHiddenSize],
+      what,
+      standardDeviation: initialization.standardDeviation,
+      bias,
+      tensorParallel,
+    }).weight;
+    this.#down = rowParallelParameters({
+      name: `${name}.linear_fc2`,
+      inputs: { numGroups: ffnHiddenSize, groupSize: 1 },
+      outputs: hiddenSize,
+      what,
+      standardDeviation: initialization.residualStandardDeviation,
+      bias,
+      tensorParallel,
+    }).weight;
+    this.parameters = [this.#up, this.#down];
+  }
+
+  forward(tape: Tape, { input }: SublayerInput, { tensorParallel }: MicroBatchContext): Variable {
+    const features = columnParallelLinear(tape, { input, weight: this.#up, tensorParallel });
+    const activated = powerRelu(tape, features, this.#power);
+    return rowParallelLinear(tape, { input: activated, weight: this.#down, tensorParallel });
+  }
+}
+
+norms.register(
+  ownNorm.kind,
+  (options: NormOptions<ScaledNormSpecification>) => new RootMeanSquareNorm(options),
+);
+feedForwards.register(
+  ownFeedForward.kind,
+  (options: SublayerOptions<PowerFeedForwardSpecification>) => new PowerReluFeedForward(options),
+);
