@@ -140,16 +140,16 @@ describe('the script, started by a user without root', () => {
     for (const command of commands) folder.writeProgram(`tools/${command}`, 'exit 0');
   }
 
-  /** Runs it as nobody, with the headers of oneDNN hidden in a mount namespace of its own. */
-  function bootstrapAsNobody() {
+  /** Runs it as an unprivileged user, with the headers of oneDNN hidden in a mount namespace of its own. */
+  function bootstrapWithoutRights() {
     const hide =
       'for d in /usr/include/oneapi /usr/local/include/oneapi; do [ ! -d $d ] || mount -t tmpfs none $d || exit 99; done';
-    const asNobody = 'exec setpriv --reuid=65534 --regid=65534 --clear-groups';
-    const start = `${asNobody} env -i PATH='${folder.path}/tools' '${process.execPath}' '${script}'`;
+    const withoutRights = 'exec setpriv --reuid=65534 --regid=65534 --clear-groups';
+    const start = `${withoutRights} env -i PATH='${folder.path}/tools' '${process.execPath}' '${script}'`;
     return spawnSync('unshare', ['--mount', 'sh', '-c', `${hide}; ${start}`], { encoding: 'utf8' });
   }
 
-  /** Whether this machine lets us become nobody and mount over a folder, both of which need root. */
+  /** Whether this machine lets us become another user and mount over a folder, both of which need root. */
   const isPossible =
     spawnSync('unshare', [
       '--mount',
@@ -164,7 +164,7 @@ describe('the script, started by a user without root', () => {
   ])('without %s: one error, one command, status 2', (_, commands, packages, context) => {
     if (!isPossible) context.skip('becoming another user and hiding headers needs root');
     provide([...commands, 'apt-get', 'turbo', 'npx']);
-    const run = bootstrapAsNobody();
+    const run = bootstrapWithoutRights();
     expect(run.stderr).toBe(
       `error[MTL_BOOTSTRAP]: missing: ${packages.replaceAll(' ', ', ')}\n  remedy: sudo apt-get install -y ${packages}\n`,
     );

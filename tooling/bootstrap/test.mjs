@@ -34,7 +34,7 @@ const folders = ['packages', 'apps'].flatMap((group) =>
 const reports = [...folders, join(root, 'tooling')].map((folder) =>
   join(folder, 'build', 'test-results.json'),
 );
-/** What tests and native test programs noted beside the reports. */
+/** What tests and native test programs noted next to the reports. */
 const notes = (name) => folders.map((folder) => ({ folder, file: join(folder, 'build', name) }));
 const [engineNotes, skipNotes, failNotes] = ['engines-used.txt', 'skipped.txt', 'failed.txt'].map(notes);
 const noteFiles = [...engineNotes, ...skipNotes, ...failNotes].map(({ file }) => file);

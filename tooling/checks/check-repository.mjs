@@ -13,6 +13,8 @@ import { longComments, wrappedPattern } from './wrap-comments.mjs';
 const maximumLines = 600;
 const maximumTestLines = 800;
 const sourcePattern = /\.(ts|mts|mjs|cc|h|cu|cuh|py)$/;
+/** What phrases are looked for in: documents, and the comments, strings and names of sources. */
+const phrasePattern = /\.(md|ts|mts|mjs|cc|h|cu|cuh|sh)$/;
 const testPattern = /\.test\.ts$|\/tests?\//;
 const markerPattern = /\.(md|json|jsonc|yaml|yml)$/;
 // what a formatter has made of a marker is a quotation seven deep
@@ -110,6 +112,10 @@ function selfTest() {
     checkChangeset('a.md', "---\n'@mtl/a': patch\n'@mtl/app': patch\n---\n\nText\n", ['packages/a']),
     checkPhrases('a.md', 'Kernels are held against the reference.\n'),
     checkPhrases('a.md', 'Cards are mended.\n'),
+    checkPhrases('a.ts', "it('fails when nobody reads', () => {});\n"),
+    checkPhrases('a.ts', ' * Fields are wrong on\n * purpose.\n'),
+    checkPhrases('a.cc', 'x\n// The result is held\n  // against the reference.\n'),
+    checkPhrases('a.sh', '# the file lies beside it\n'),
   ];
   const passing = [
     checkFile('packages/a/src/fine-name.test.ts', 'x\n'.repeat(800)),
@@ -121,6 +127,8 @@ function selfTest() {
     checkSkips('packages/a/test/cuda/b.test.ts', 'packages/a/test/cuda/b.test.ts: d # why\n'),
     checkChangeset('a.md', "---\n'@mtl/a': patch\n---\n\nOf @mtl/app\n", ['packages/a']),
     checkPhrases('a.md', 'node tooling/cuda/run-on-gpu.mjs compares an amendment with a discarded one.\n'),
+    checkPhrases('a.mjs', 'write({ card: gpu, purpose: on });\n'),
+    checkPhrases('tooling/checks/phrases.mjs', "['on purpose', 'deliberately'],\n"),
   ];
   const broken =
     failing.some((problems) => problems.length === 0) || passing.some((problems) => problems.length > 0);
@@ -153,7 +161,7 @@ if (!process.argv.includes('--self-test')) {
       .filter((path) => /^\.changeset\/(?!README).*\.md$/.test(path))
       .flatMap((path) => checkChangeset(path, readFileSync(join(root, path), 'utf8'), folders)),
     ...files
-      .filter((path) => path.endsWith('.md'))
+      .filter((path) => phrasePattern.test(path))
       .flatMap((path) => checkPhrases(path, readFileSync(join(root, path), 'utf8'))),
     ...files.flatMap((path) => checkSkips(path, readFileSync(join(root, '.ci/allowed-skips'), 'utf8'))),
     ...[...folders].flatMap((folder) => checkPackage(folder, new Set(files))),

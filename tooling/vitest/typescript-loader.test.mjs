@@ -17,7 +17,7 @@ const run = (name) =>
   spawnSync(process.execPath, ['--import', loader, join(directory, name)], { encoding: 'utf8' });
 
 describe('the TypeScript loader', () => {
-  it('finds sources under the names of their builds, and JavaScript beside them', () => {
+  it('finds sources under the names of their builds, and JavaScript next to them', () => {
     write(
       'main.ts',
       "import { a } from './a.js';\nimport { b } from './b.js';\nconsole.log((a as number) + b);\n",

@@ -118,7 +118,7 @@ describe('resuming', () => {
     );
   });
 
-  it('saves and ends when nobody reads its output any more, as in `| head`', async () => {
+  it('saves and ends when its output is no longer read, as in `| head`', async () => {
     const save = join(directory, 'unread');
     const flags = recipeWith(['--train-iters', '100000', '--lr-decay-iters', '100000', '--save', save]);
     const [status, stderr] = await new Promise<[number | null, string]>((resolve) => {
@@ -135,7 +135,7 @@ describe('resuming', () => {
       child.on('close', (code) => resolve([code, errors]));
     });
     expect(stderr).toBe('');
-    // 128 + SIGPIPE, as of any program in front of a pipe that nobody reads
+    // 128 + SIGPIPE, as of any program in front of a pipe without a reader
     expect(status).toBe(141);
     expect(readdirSync(save).filter((name) => name.startsWith('iter_'))).toHaveLength(1);
   });

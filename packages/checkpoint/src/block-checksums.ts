@@ -12,8 +12,8 @@ export const checksumBlockBytes = 4 * 1024 * 1024;
  *
  * Why CRC-32: a checkpoint must notice torn writes and bad disks, not forgers. One CRC misses a random error
  * with probability 2^-32 per 4 MiB block and no burst of up to 32 bits, and zlib's runs at 6 GB/s on one core
- * where SHA-256 needs SHA instructions for 1.8 GB/s: it costs nothing beside the file system. The manifest
- * that holds the checksums is itself protected by SHA-256.
+ * where SHA-256 needs SHA instructions for 1.8 GB/s: it costs little compared with the file system. The
+ * manifest that holds the checksums is itself protected by SHA-256.
  */
 export class BlockChecksums {
   readonly #scan: ValueScan | undefined;

@@ -127,7 +127,7 @@ function checkMatch(options: {
     `${checkpoint.path} does not fit the model:\n${lines.join('\n')}`,
     {
       expected: 'the same tensors with the same dtypes and global shapes',
-      remedy: 'use the model and optimizer settings that saved it, or ignore names on purpose',
+      remedy: 'use the model and optimizer settings that saved it, or leave the names out with `ignore`',
       details: { path: checkpoint.path, missing, unexpected, different },
     },
   );

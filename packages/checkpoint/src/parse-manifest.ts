@@ -72,7 +72,7 @@ function parseShard(value: unknown, index: number): ShardRecord {
   const name = text(file, `${what}'s file`);
   demand(
     name === basename(name) && !/[\\\0]|^\.\.?$/.test(name),
-    `${what}'s file is not beside the manifest`,
+    `${what}'s file is not next to the manifest`,
   );
   const header = count(headerBytes, `${what}'s headerBytes`);
   return {

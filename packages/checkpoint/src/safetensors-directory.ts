@@ -39,11 +39,11 @@ function parseIndex(path: string, text: string): Index {
     throw invalid(path, 'it has no weight_map');
   const weightMap = new Map<string, string>();
   for (const [name, file] of Object.entries(map)) {
-    // A shard lies beside its index: anything else could read files of the user's that are no weights.
+    // A shard lies next to its index: anything else could read files of the user's that are no weights.
     if (typeof file !== 'string' || file === '' || file !== basename(file) || /[\\\0]|^\.\.?$/.test(file)) {
       throw invalid(
         path,
-        `${JSON.stringify(name)} is mapped to ${JSON.stringify(file)}, not a file beside it`,
+        `${JSON.stringify(name)} is mapped to ${JSON.stringify(file)}, not a file next to it`,
       );
     }
     weightMap.set(name, file);

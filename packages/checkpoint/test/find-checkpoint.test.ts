@@ -229,7 +229,7 @@ describe('loadCheckpoint', () => {
     expect(tensors.every(({ memory }) => memory!.every((byte) => byte === 0))).toBe(true);
   });
 
-  it('leaves alone what is ignored on purpose, and only that', async () => {
+  it('leaves alone the tensors that `ignore` selects, and only those', async () => {
     const { path } = await save(10);
     const checkpoint = await Checkpoint.open(path);
     const model = stateOfIteration(0, { zero: true }).filter(({ name }) => name.startsWith('model.'));

@@ -19,7 +19,7 @@ const local = (path: string): string => fileURLToPath(new URL(path, import.meta.
 let program: string;
 
 beforeAll(async () => {
-  // The bundle reads the version of the package beside it, as the sources do.
+  // The bundle reads the version of the package next to it, as the sources do.
   program = await mkdtemp(join(tmpdir(), 'mtl-checkpoint-save-loop-'));
   await cp(local('../package.json'), join(program, 'package.json'));
   await bundle({ entry: local('./support/save-loop.ts'), outDir: join(program, 'dist') });

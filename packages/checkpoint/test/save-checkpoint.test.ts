@@ -44,7 +44,7 @@ async function expectLoads(iteration: number): Promise<void> {
 }
 
 describe('a saved checkpoint', () => {
-  it('is a directory as Megatron names it, with the tracker beside it', async () => {
+  it('is a directory as Megatron names it, with the tracker next to it', async () => {
     const result = await save(123);
     expect(result.path).toBe(join(temporary.path, 'iter_0000123'));
     expect(await readdir(temporary.path)).toEqual(['iter_0000123', 'latest_checkpointed_iteration.txt']);

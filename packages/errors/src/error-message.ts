@@ -13,7 +13,7 @@ export interface ErrorMessage extends Pick<MtlErrorOptions, 'expected' | 'remedy
 /**
  * Packs an error for `postMessage`.
  *
- * @param unexpected what an error becomes that none of the packages raised on purpose: class and code
+ * @param unexpected class and code of an error that no package raised as a coded error
  */
 export function packError(error: unknown, unexpected: Pick<ErrorMessage, 'name' | 'code'>): ErrorMessage {
   if (!MtlError.isInstance(error)) {

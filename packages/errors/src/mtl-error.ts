@@ -2,7 +2,7 @@
 export interface MtlErrorOptions {
   /** What was expected instead, or the nearest valid values: printed after the message. */
   readonly expected?: string;
-  /** The command or change that mends it: printed on a line of its own. */
+  /** The command or change that fixes it: printed on a line of its own. */
   readonly remedy?: string;
   /** Structured context for programs (file, line, rank, shapes ...). */
   readonly details?: Readonly<Record<string, unknown>>;

@@ -45,7 +45,7 @@ describe('flatLayout', () => {
     );
   });
 
-  it('cuts a parameter with a copy on another stage alike on both, whatever lies beside it', () => {
+  it('splits a parameter with a copy on another stage alike on both, whatever its neighbors are', () => {
     const sharedOf = (before: readonly number[], after: readonly number[]) => {
       const shared = new Parameter({
         name: 'shared',

@@ -1,4 +1,4 @@
-// The bubble of the real executor, over processes whose stages sleep for a known time, beside the
+// The bubble of the real executor, over processes whose stages sleep for a known time, compared with the
 // simulator's. Exits with 1 when a bubble is further from the simulator's than the project promises, or
 // interleaving gains less.
 // Usage: npm run bench -- [milliseconds of F, I and W on a chunk; longer where ranks idle little] [steps]

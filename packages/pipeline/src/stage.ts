@@ -36,8 +36,8 @@ export interface StageForward<Batch> extends LossFactors {
    */
   readonly input?: Tensor | undefined;
   /**
-   * The micro-batch of a training step whose backward completes the gradients of the stage's weights: beside
-   * it they are reduced. Default: not known.
+   * The micro-batch of a training step whose backward completes the gradients of the stage's weights: they
+   * are reduced concurrently with it. Default: not known.
    */
   readonly endsStep?: boolean | undefined;
   /**

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { simulateSchedule } from '../src/schedules/index.js';
 import { type ChainCase, type RankResult, scheduleOf } from './ranks/run-affine-chain.js';
 
-/** Bytes: large beside the boundary tensors of a step (48 bytes each), so that they do not count. */
+/** Bytes: large compared with the boundary tensors of a step (48 bytes each), so that they do not count. */
 const unit = 1 << 20;
 /**
  * A micro-batch keeps three units on a chunk until its input half is done, one of them until its weight half

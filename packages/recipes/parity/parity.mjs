@@ -1,10 +1,10 @@
 #!/usr/bin/env node
 /**
- * npm run parity: trains a small GPT and a small BERT with dropout in many layouts of processes and holds
- * losses, gradient norms and the gradients of the first step against one process.
+ * npm run parity: trains a small GPT and a small BERT with dropout in many layouts of processes and compares
+ * losses, gradient norms and the gradients of the first step with one process.
  *   node parity.mjs [--steps 100] [--only TEXT] [--all | --faults] [--json FILE]
- * With --all it crosses everything with everything. With --faults it makes mistakes on purpose instead, and
- * fails when one is not noticed by the check that is there for it.
+ * With --all it crosses everything with everything. With --faults it injects faults instead, and fails
+ * when the check for one does not notice it.
  */
 import { spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';

@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 /**
  * One rank of parity runs: gpt-train or bert-train as it is, which also saves the gradients of the first
- * step. It trains one after the other what the file MTL_PARITY_TRAININGS lists: to start takes a process
- * longer than a training. With a fault a training makes a mistake on purpose.
+ * step. It trains one after the other what the file MTL_PARITY_TRAININGS lists: a process takes
+ * longer to start than to train. A training run may have an injected fault.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

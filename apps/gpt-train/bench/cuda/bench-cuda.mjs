@@ -188,13 +188,13 @@ const report = {
 };
 const { cuda } = report.ours;
 /** As the driver names it. */
-const card = cuda?.devices[cuda.deviceIndex];
-const peakTflops = gpuDataSheet(card?.name)?.peakTflops;
+const gpu = cuda?.devices[cuda.deviceIndex];
+const peakTflops = gpuDataSheet(gpu?.name)?.peakTflops;
 function save() {
   const { ours, losses } = report;
   const { commit } = ours;
-  const where = card
-    ? `${card.name} (${(card.memoryBytes / 2 ** 30).toFixed(1)} GiB), cuBLASLt ${cuda.cublasLtVersion}`
+  const where = gpu
+    ? `${gpu.name} (${(gpu.memoryBytes / 2 ** 30).toFixed(1)} GiB), cuBLASLt ${cuda.cublasLtVersion}`
     : device;
   const header = `${report.date}, ${where}, commit ${commit}, ${report.peer ? `PyTorch ${report.peer.torch} on ${report.peer.device}` : 'without PyTorch'}, ${dtype}${losses !== null && !losses.agree ? '; LOSSES DIFFER: figures prove nothing' : ''}${isDryRun ? '; a dry run: figures mean nothing' : cuda?.isEmulated ? '; on an emulation: figures mean nothing' : ''}`;
   writeFileSync(join(directory, 'bench-cuda.json'), `${JSON.stringify(report, null, 1)}\n`);

@@ -6,7 +6,7 @@ import type { RankPart } from '../write-rank-shards.js';
 import type { ShardWriterData, ShardWriterReply } from './shard-writer.js';
 
 /**
- * Starts the thread. Built, it is JavaScript in `background/` beside this code; inside the repository this
+ * Starts the thread. Built, it is JavaScript in `background/` next to this code; inside the repository this
  * file is TypeScript, and so is the thread's, which then needs a loader.
  */
 function startShardWriter(workerData: ShardWriterData): Worker {

@@ -1,6 +1,6 @@
 import { addon, callNative } from '../native/addon.js';
 
-/** Where the shim library is, when not beside the addon. */
+/** Where the shim library is, when not next to the addon. */
 export function glooLibrary(): string {
   return process.env.MTL_GLOO_LIBRARY ?? '';
 }

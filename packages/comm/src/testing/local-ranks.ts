@@ -22,7 +22,7 @@ export interface LocalRanksOptions extends Pick<RankProcessOptions, 'preload' | 
   readonly absent?: readonly number[];
 }
 
-// beside this file in the sources and in the build; plain JavaScript, so that Node can start on it
+// next to this file in the sources and in the build; plain JavaScript, so that Node can start on it
 const entry = import.meta.url.endsWith('.ts') ? './local-rank-entry.mjs' : './local-rank-entry.js';
 
 /**

@@ -35,7 +35,7 @@ export async function runRankThread(data: RankThreadData): Promise<void> {
     const result = await run(inMemoryWorld(data), data.argument);
     parentPort!.postMessage({ result });
   } catch (error) {
-    // a clone of an error is a plain Error: code and details go beside it
+    // a clone of an error is a plain Error: code and details are sent with it
     const known = MtlError.isInstance(error)
       ? { family: error.name, code: error.code, details: error.details }
       : undefined;

@@ -62,7 +62,7 @@ export async function runInMemoryRanks<Result>(options: InMemoryRanksOptions): P
   }
 }
 
-// beside this file in the sources and in the build; plain JavaScript, so that a thread can start on it
+// next to this file in the sources and in the build; plain JavaScript, so that a thread can start on it
 const threadEntry = import.meta.url.endsWith('.ts') ? './rank-thread-entry.mjs' : './rank-thread-entry.js';
 
 function resultOf<Result>(worker: Worker, rank: number): Promise<Result> {

@@ -13,7 +13,7 @@ import { type FinishedRank, startJoiningRanks } from '../support/start-joining-r
 const { title, problem, isEmulated } = findGpu();
 const addon =
   process.env.MTL_COMM_ADDON ?? fileURLToPath(new URL('../../build/Release/mtl_comm.node', import.meta.url));
-/** What stands in for NVIDIA's libraries, built beside the addon where nccl.h was found. */
+/** What stands in for NVIDIA's libraries, built next to the addon where nccl.h was found. */
 const fakes = ['nccl-process-fakes', 'nccl-fakes'].map((folder) => join(dirname(addon), folder));
 const hasFakes = existsSync(join(fakes[0]!, 'libnccl.so.2'));
 // a GPU has the real libraries, an emulated device the fakes

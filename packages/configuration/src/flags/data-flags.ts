@@ -13,7 +13,7 @@ export const dataFlags = {
   'seq-length': count('Tokens per sample.'),
   'data-cache-path': text('Folder for the sample indices.', {
     placeholder: 'DIR',
-    defaultText: 'cache beside each dataset',
+    defaultText: 'cache next to each dataset',
   }),
   'tokenizer-type': choice(
     [

@@ -16,7 +16,7 @@ const lines = [
   ['bert', 1, ''],
 ] as const;
 
-it('makes a difference: one that nobody reads would be taken and do nothing', () => {
+it('makes a difference: a flag that is not read would be accepted and do nothing', () => {
   const read = new Set<string>(readElsewhere);
   for (const [model, worldSize, line] of lines) {
     const flags = parseFlags(

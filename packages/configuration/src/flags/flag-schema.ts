@@ -39,7 +39,7 @@ export const flagSchema = z
   })
   .partial();
 
-/** Values by Megatron-LM's names; a flag that nobody gave is absent. */
+/** Values by Megatron-LM's names; a flag that was not given is absent. */
 export type Flags = z.infer<typeof flagSchema>;
 export type FlagName = keyof Flags;
 

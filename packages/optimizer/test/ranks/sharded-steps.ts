@@ -4,7 +4,7 @@ import { memoryStatistics } from '@mtl/kernels';
 import { AdamwOptimizer, ParameterBuffers } from '../../src/index.js';
 import { type Trace, traceGroup } from './traced-group.js';
 
-/** What a training of some steps is to do. Fields from `lostReduction` on break it on purpose. */
+/** What a training run of some steps is to do. Fields from `lostReduction` on inject faults. */
 export interface ShardedStepsArgument {
   readonly dtype: 'float32' | 'bfloat16';
   readonly tp: number;

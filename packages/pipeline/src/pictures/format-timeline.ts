@@ -45,7 +45,7 @@ function timelines(
     givenScale ?? Math.max(0, ...shown.map(({ text, start, end }) => (text.length + 1) / (end - start)));
   return boxes.map((row, rank) => {
     const { stepStart } = ranks[rank]!;
-    // Before and after its own step a rank is not idle: without a barrier that is time of the steps beside
+    // Before and after its own step a rank is not idle: without a barrier that is time of the steps next to
     // this one.
     let line = ' '.repeat(Math.round(stepStart * scale));
     for (const box of row) {

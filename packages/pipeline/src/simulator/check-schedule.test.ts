@@ -212,7 +212,7 @@ describe('checkSchedule', () => {
     [
       'both halves and one of them',
       ['0F0 0B0 0W0', '1F0 1B0'],
-      'rank 0 runs 0W0 beside 0B0, which holds both halves',
+      'rank 0 runs 0W0 together with 0B0, which holds both halves',
     ],
     ['an input half alone', ['0F0 0I0', '1F0 1B0'], 'rank 0 never runs 0W0'],
     ['a weight half alone', ['0F0 0W0', '1F0 1B0'], 'rank 0 never runs 0I0'],

@@ -128,7 +128,7 @@ function completenessProblems(schedule: PipelineSchedule, index: ActionIndex): S
       const half = has('I') ? 'I' : 'W';
       if (has('B') && has(half)) {
         const position = index.positionOf({ chunk, kind: half, microBatch })!;
-        const message = `rank ${rank} runs ${nameOf(half)} beside ${nameOf('B')}, which holds both halves`;
+        const message = `rank ${rank} runs ${nameOf(half)} together with ${nameOf('B')}, which holds both halves`;
         problems.push({ kind: 'repeated', message, rank, position });
       } else if (!has('B') && !has(half)) {
         missing(`backward of ${nameOf('F')}: neither ${nameOf('B')}, nor ${nameOf('I')} and ${nameOf('W')}`);

@@ -23,7 +23,9 @@ export interface PassTimes {
    * with the head makes its logits in backward, once in one sweep and twice in two.
    */
   readonly backward?: PerChunk;
-  /** From the end of a pass to when another rank has its result; runs beside the passes. Default 0. */
+  /**
+   * From the end of a pass to when another rank has its result; runs concurrently with the passes. Default 0.
+   */
   readonly communication?: number;
   /** The optimizer's step on each rank, default 0. */
   readonly optimizer?: number;

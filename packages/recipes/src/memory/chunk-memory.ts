@@ -120,8 +120,8 @@ function growthOfBackward(shape: MemoryShape, part: Part): number {
   // gradient of the residual stream, of the network's output, the activated and its gradient
   const feedForward = residual * (shape.hiddenDropout ? 2 : 1) + gathered + 2 * widened;
   const isAgain = shape.recomputation.granularity === 'full';
-  // a norm after the network has made a gradient of its own of that of the layer's result, which whoever
-  // called still holds
+  // a norm after the network has made a gradient of its own of that of the layer's result, which the
+  // caller still holds
   const held = isPost(shape) && isAgain ? residual : 0;
   const layer = feedForward + held + recomputedLayers(shape, part);
   if (!chunk.isLast) return layer;

@@ -34,7 +34,7 @@ export interface MemoryShape {
   readonly device?: Device | undefined;
   /** Whether passes are recorded as CUDA graphs. Default: no. */
   readonly cudaGraphs?: boolean | undefined;
-  /** What a BERT has beside a GPT, or in its place; absent for a GPT. */
+  /** What a BERT has in addition to a GPT, or instead; absent for a GPT. */
   readonly bert?: BertShape | undefined;
   /** Absent: all layers on one rank, one micro-batch at a time. */
   readonly pipeline?: PipelineShape | undefined;

@@ -31,8 +31,8 @@ export interface RunTrainingProgramOptions {
 }
 
 /**
- * A whole training program: reads flags, joins the processes of its job, trains, and says at the end what
- * came of it. An error is printed and ends the process with its exit code.
+ * A whole training program: reads flags, joins the processes of its job, trains, and prints the results at
+ * the end. An error is printed and ends the process with its exit code.
  */
 export async function runTrainingProgram(options: RunTrainingProgramOptions): Promise<void> {
   const { argv, model, program, description } = options;

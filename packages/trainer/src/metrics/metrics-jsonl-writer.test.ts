@@ -139,7 +139,7 @@ describe('MetricsJsonlWriter', () => {
     expect(iterationsIn(readFileSync(path, 'utf8'))).toEqual([1, 2, 3]);
   });
 
-  it('mends a file in which two runs wrote the same step', async () => {
+  it('fixes a file in which two runs wrote the same step', async () => {
     writeFileSync(path, '{"iteration":1}\n{"iteration":2}\n{"iteration":2}\n{"iteration":3}\n');
     (await writeSteps([], 3)).close();
     expect(iterationsIn(readFileSync(path, 'utf8'))).toEqual([1, 2, 3]);

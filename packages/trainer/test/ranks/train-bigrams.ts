@@ -27,9 +27,9 @@ export interface TrainBigramsArgument {
   readonly signalAt?: { readonly rank: number; readonly iteration: number };
   /** A rank whose data end after so many micro-batches. */
   readonly dataEnd?: { readonly rank: number; readonly microBatches: number };
-  /** Breaks it on purpose: rank 1 counts one token less in each micro-batch. */
+  /** Injected fault: rank 1 counts one token less in each micro-batch. */
   readonly shrinkTokenCount?: boolean;
-  /** Breaks it on purpose: every rank reads the samples of rank 0. */
+  /** Injected fault: every rank reads the samples of rank 0. */
   readonly sameSamples?: boolean;
 }
 

@@ -8,7 +8,7 @@
 
 namespace mtl::comm::gloo {
 
-// `path`: empty for libmtl_comm_gloo.so beside the addon. The first call that succeeds decides for the
+// `path`: empty for libmtl_comm_gloo.so next to the addon. The first call that succeeds decides for the
 // process.
 // @return MTL_GLOO_LIBRARY, saying what could not be opened and why.
 Status load_gloo(const std::string& path, const MtlGlooApi** api);

@@ -54,7 +54,7 @@ class PendingTransfers {
 class GlooMesh {
  public:
   struct Options {
-    std::string library;  // empty: beside the addon
+    std::string library;  // empty: next to the addon
     std::string address;  // an IP address of this machine
   };
 

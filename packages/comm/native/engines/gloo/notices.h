@@ -1,4 +1,5 @@
-// What members of a mesh tell each other beside their data: that they leave in order, or why the job ends.
+// What members of a mesh tell each other in addition to their data: that they leave in order, or why the job
+// ends.
 #pragma once
 
 #include <atomic>

@@ -22,7 +22,7 @@ if(NCCL_SOURCES MATCHES "with_header")
   target_link_libraries(nccl_fake PRIVATE cuda_fake)
   add_dependencies(comm_nccl_tests cuda_fake nccl_fake)
 
-  # for ranks that are processes, beside the addon (test/cuda)
+  # for ranks that are processes, next to the addon (test/cuda)
   add_library(nccl_process_fake SHARED EXCLUDE_FROM_ALL "${CMAKE_CURRENT_LIST_DIR}/fake/nccl_process_fake.cc")
   target_include_directories(nccl_process_fake SYSTEM PRIVATE "${MTL_NCCL_FOUND}" "${MTL_CUDA_FOUND}")
   target_link_libraries(nccl_process_fake PRIVATE compile_options cuda_fake)

@@ -54,7 +54,7 @@ const reports: Record<string, MegatronFlag> = {
     'running a step again when it looks wrong',
     'a failed run ends and is started again from its newest whole checkpoint',
   ),
-  'error-injection-rate': only(['0'], 'errors on purpose', 'errors are injected by tests only'),
+  'error-injection-rate': only(['0'], 'injected errors', 'errors are injected by tests only'),
   'config-logger-dir': only(
     [],
     'files with the configuration',
@@ -117,7 +117,7 @@ const reports: Record<string, MegatronFlag> = {
     'run-workload-inspector-server': 'profiles on demand',
   }),
   ...refused('a failed run ends and is started again from its newest whole checkpoint', 'leave it out', {
-    'error-injection-type': 'errors on purpose',
+    'error-injection-type': 'injected errors',
     'enable-ft-package': 'fault tolerance by another package',
     'calc-ft-timeouts': 'fault tolerance by another package',
     'inprocess-restart': 'restarting inside the process',
