@@ -22,7 +22,7 @@ function shiftSamples({ part }) {
   };
 }
 
-/** Lets this rank take one mask of one layer a position too late. */
+/** Lets this rank take one mask of one layer from another place of the model. */
 function shiftOneMask({ part }) {
   const [stage] = part.stages.values();
   const [, block] = stage.blocks;
@@ -30,10 +30,9 @@ function shiftOneMask({ part }) {
   block.forward = (tape, input, context) =>
     forward(tape, input, {
       ...context,
-      hiddenDropout: (site) => {
-        const dropout = context.hiddenDropout(site);
-        const isChosen = dropout !== undefined && site.site.endsWith('mlp.hidden_dropout');
-        return isChosen ? { ...dropout, sequenceOffset: dropout.sequenceOffset + 1 } : dropout;
+      hiddenDropout: ({ site, probability }) => {
+        const isChosen = site.endsWith('mlp.hidden_dropout');
+        return context.hiddenDropout({ site: isChosen ? `another ${site}` : site, probability });
       },
     });
 }

@@ -17,9 +17,11 @@ export interface Dropout {
   readonly key: readonly [low: number, high: number];
   /** int64 [B]: global sample numbers; with `positions` [S, B], of every row. */
   readonly samples: Variable;
-  /** int32 [S, B]: the position of every row, where samples lie one after the other. */
+  /**
+   * int32 [S, B]: the position of every row in its sample; default: its index in S. Needed where samples are
+   * packed or the sequence is sharded.
+   */
   readonly positions?: Variable | undefined;
-  readonly sequenceOffset?: number;
 }
 
 export interface BiasDropoutResidualOptions {
@@ -37,11 +39,8 @@ interface MaskCoordinates {
   readonly positions?: { readonly tensor: Tensor } | undefined;
 }
 
-function maskOf(
-  { probability, key, sequenceOffset = 0 }: Dropout,
-  { samples, positions }: MaskCoordinates,
-): DropoutMask {
-  return { probability, key, samples: samples.tensor, positions: positions?.tensor, sequenceOffset };
+function maskOf({ probability, key }: Dropout, { samples, positions }: MaskCoordinates): DropoutMask {
+  return { probability, key, samples: samples.tensor, positions: positions?.tensor };
 }
 
 /**

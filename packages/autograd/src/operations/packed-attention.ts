@@ -16,7 +16,7 @@ export interface PackedAttentionOptions {
   /** `starts` is int32 [N + 1]. */
   readonly packed: Omit<PackedSamples, 'starts'> & { readonly starts: Variable };
   /** `samples` is int64 [N]. */
-  readonly dropout?: Omit<Dropout, 'positions' | 'sequenceOffset'> | undefined;
+  readonly dropout?: Omit<Dropout, 'positions'> | undefined;
   /** Global number of the first head of this process. */
   readonly headOffset?: number;
 }

@@ -45,7 +45,7 @@ export abstract class BertEncoderStage<
 
   protected embed(tape: Tape, call: StageCall<OnDevice>): Variable {
     const { batch, positions } = call;
-    const ids = [batch.packed.positions, batch.tokenTypes!];
+    const ids = [batch.rows.positions, batch.tokenTypes!];
     const embedded = this.embedIds(tape, { tokens: batch.tokens!, ids, positions });
     return this.dropped(tape, embedded, { site: 'embedding.dropout', call });
   }

@@ -68,13 +68,13 @@ export class BertTaskStage extends BertEncoderStage<TaskTokenBatch, DeviceTaskBa
   }
 
   protected losses(tape: Tape, hidden: Variable, call: StageCall<DeviceTaskBatch>): readonly Variable[] {
-    const { batch, positions } = call;
+    const { batch } = call;
     // the head reads one row per sequence, replicated: its dropout masks depend on that row alone
-    const whole = { ...call, batch: { ...batch, packed: undefined }, positions: { ...positions, start: 0 } };
+    const ofHead = { ...call, batch: { ...batch, rows: batch.headRows } };
     const logits = this.#head!.logits(tape, {
       batch,
       rows: (indices) => this.rows(tape, hidden, indices, call),
-      dropped: (input) => this.dropped(tape, input, { site: 'task_head.dropout', call: whole }),
+      dropped: (input) => this.dropped(tape, input, { site: 'task_head.dropout', call: ofHead }),
     });
     return [crossEntropy(tape, { logits, labels: batch.labels, weights: batch.weights }), logits];
   }

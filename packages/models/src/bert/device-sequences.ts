@@ -2,7 +2,7 @@ import { type Slice, Variable } from '@mtl/autograd';
 import { type Device, type DType, Tensor, type TypedArray } from '@mtl/kernels';
 import type { Upload } from '@mtl/pipeline';
 import { neededTokens } from '../blocks/needed-tokens.js';
-import type { PackedRows } from '../blocks/transformer-stage.js';
+import type { PackedRows, RowCoordinates } from '../blocks/transformer-stage.js';
 import type { SamplePacking } from './sample-packing.js';
 
 // S sequence, R rows: one for each sample, or several where a sample has several sequences; T tokens of all
@@ -34,8 +34,10 @@ export interface DeviceSequences {
    * likewise.
    */
   readonly tokenTypes: Variable | undefined;
-  /** Where the rows are; its `positions` are the position ids too. */
+  /** Where the rows are. */
   readonly packed: PackedRows;
+  /** The positions are the position ids too. */
+  readonly rows: RowCoordinates;
   /** int32 [R]: where each row's first token is, which is pooled. */
   readonly firstPositions: Variable;
   /** int64 [R] */
@@ -99,6 +101,8 @@ export function sequencesToDevice(
       longest,
       numScores,
       starts: ids(starts, [r + 1]),
+    },
+    rows: {
       positions: ids(packing.positions.subarray(own.start, own.end), shape),
       samples: long(
         BigInt64Array.from(ownSamples, (row) => rowNumbers[row]!),
@@ -112,13 +116,11 @@ export function sequencesToDevice(
 }
 
 /** Releases sequences and the other variables of a batch on the device. */
-export function releaseSequences({
-  packed,
-  ...variables
-}: Pick<DeviceSequences, 'packed'> &
-  Readonly<Record<string, Variable | string | undefined | PackedRows>>): void {
-  const { starts, positions, samples } = packed;
-  for (const variable of [...Object.values(variables), starts, positions, samples]) {
-    if (variable instanceof Variable) variable.release();
+export function releaseSequences(
+  batch: Readonly<Record<string, Variable | string | undefined | PackedRows | RowCoordinates>>,
+): void {
+  for (const value of Object.values(batch)) {
+    const variables = value instanceof Variable ? [value] : Object.values(value ?? {});
+    for (const variable of variables) if (variable instanceof Variable) variable.release();
   }
 }

@@ -1,5 +1,6 @@
 import type { Variable } from '@mtl/autograd';
 import type { TaskTokenBatch } from '@mtl/data';
+import type { RowCoordinates } from '../blocks/transformer-stage.js';
 import {
   type DeviceSequences,
   type DeviceSequencesOptions,
@@ -21,6 +22,8 @@ export interface DeviceTaskBatch extends DeviceSequences {
   /** int32 [N], and float32 [N] their factors: as many as the head makes choices. */
   readonly labels: Variable;
   readonly weights: Variable;
+  /** [1, R]: of the rows that the head drops values of; all of them are at position 0. */
+  readonly headRows: RowCoordinates;
   readonly numRows: number;
   readonly sequenceLength: number;
   /** Tokens of each row before its padding, and where the first of them is. */
@@ -42,10 +45,15 @@ export function taskBatchToDevice(
     (_, row) => sampleNumbers[Math.floor(row / numChoices)]! * numChoices + (row % numChoices),
   );
   const shape = [targets.labels.length];
+  const headRows = { shape: [1, numRows], device, upload };
   const variables = {
     ...sequencesToDevice({ ...batch, numRows, rowNumbers }, sequences),
     labels: uploadConstant(targets.labels, { shape, dtype: 'int32', device, upload }),
     weights: uploadConstant(targets.weights, { shape, dtype: 'float32', device, upload }),
+    headRows: {
+      positions: uploadConstant(new Int32Array(numRows), { ...headRows, dtype: 'int32' }),
+      samples: uploadConstant(BigInt64Array.from(rowNumbers, BigInt), { ...headRows, dtype: 'int64' }),
+    },
   };
   return {
     ...variables,

@@ -74,6 +74,7 @@ export interface BatchSize {
 export interface DeviceSamples {
   /** int64 [B]: global sample numbers, which random masks depend on. */
   readonly samples: Variable;
+  readonly rows: RowCoordinates;
   /** Where samples are stored one after the other, without padding. */
   readonly packed?: PackedRows | undefined;
   /** As that of `LoadedBatch`. */
@@ -82,9 +83,16 @@ export interface DeviceSamples {
 }
 
 /** Samples in T rows of activations [T, 1, H]. */
-export interface PackedRows extends Readonly<PackedAttentionOptions['packed']> {
-  /** int32 [rows, 1], int64 [rows, 1]: position and global sample number of the rows of this process. */
+export type PackedRows = Readonly<PackedAttentionOptions['packed']>;
+
+/**
+ * What the rows of activations are that this process computes with between the tensor-parallel regions of a
+ * call: [own, B], of packed samples [own, 1].
+ */
+export interface RowCoordinates {
+  /** int32: the position of a row in its sample. */
   readonly positions: Variable;
+  /** int64: the global number of its sample. */
   readonly samples: Variable;
 }
 
@@ -439,9 +447,8 @@ export abstract class TransformerStage<
   #hiddenDropout(site: DropoutSite, call: StageCall<DeviceSamples>): Dropout | undefined {
     const dropout = this.#dropout(site, call);
     if (dropout === undefined) return undefined;
-    const { packed } = call.batch;
-    if (packed === undefined) return { ...dropout, sequenceOffset: call.positions.start };
-    return { ...dropout, positions: packed.positions, samples: packed.samples };
+    const { positions, samples } = call.batch.rows;
+    return { ...dropout, positions, samples };
   }
 
   #attend(

@@ -2,6 +2,7 @@ import { type Slice, Variable } from '@mtl/autograd';
 import { type Device, Tensor } from '@mtl/kernels';
 import type { Upload } from '@mtl/pipeline';
 import { neededTokens } from '../blocks/needed-tokens.js';
+import type { RowCoordinates } from '../blocks/transformer-stage.js';
 
 /**
  * What every stage of a model needs to know of a micro-batch of token sequences; arrays are [B, S], row by
@@ -51,7 +52,7 @@ function transposed<A extends Transposable>(values: A, batch: number, sequence: 
   return result;
 }
 
-/** A batch on the device; [S, B] except `samples` [B] and `keyStart` [B, S]. */
+/** A batch on the device; [S, B] except `samples` [B], `keyStart` [B, S] and `rows`. */
 export interface DeviceBatch {
   /** On the first stage. */
   readonly tokens: Variable | undefined;
@@ -62,6 +63,7 @@ export interface DeviceBatch {
   /** float32: loss mask times the loss factor. */
   readonly weights: Variable | undefined;
   readonly samples: Variable;
+  readonly rows: RowCoordinates;
   readonly keyStart: Variable | undefined;
   release(): void;
 }
@@ -121,10 +123,34 @@ export function toDevice(
         ? undefined
         : constant(upload(batch.keyStart, { shape: [b, s], dtype: 'int32', device })),
   };
+  const rows = rowCoordinates(batch, { device, own, upload });
   return {
     ...variables,
+    rows,
     release: () => {
-      for (const variable of Object.values(variables)) variable?.release();
+      for (const variable of [...Object.values(variables), ...Object.values(rows)]) variable?.release();
     },
+  };
+}
+
+/** The rows [own, B] of samples with a token at every position. */
+function rowCoordinates(
+  { batchSize: b, sampleNumbers }: StageBatch,
+  { device, own, upload }: { device: Device; own: Slice; upload: Upload },
+): RowCoordinates {
+  const size = (own.end - own.start) * b;
+  const numbers = Array.from(sampleNumbers, BigInt);
+  const positions = new Int32Array(size);
+  const samples = new BigInt64Array(size);
+  for (let row = 0; row < size; row++) {
+    positions[row] = own.start + Math.floor(row / b);
+    samples[row] = numbers[row % b]!;
+  }
+  const shape = [own.end - own.start, b];
+  return {
+    positions: new Variable(upload(positions, { shape, dtype: 'int32', device }), {
+      requiresGradient: false,
+    }),
+    samples: new Variable(upload(samples, { shape, dtype: 'int64', device }), { requiresGradient: false }),
   };
 }
