@@ -1,7 +1,7 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { JsonObject, LogicalTensor, OwnedDirectory } from '@mtl/checkpoint';
-import { keepTokenizer, saveTokenizer } from '@mtl/configuration';
+import { savedModelKeys, saveTokenizer } from '@mtl/configuration';
 import type { TaskDataset, TaskTokenBatch } from '@mtl/data';
 import { sizeOf } from '@mtl/kernels';
 import {
@@ -12,26 +12,21 @@ import {
   bertTaskParameters,
   buildBertTaskStages,
 } from '@mtl/models';
-import { type AdamwOptimizer, LearningRateSchedule, LossScaler, NumMicroBatches } from '@mtl/optimizer';
+import { LearningRateSchedule, NumMicroBatches } from '@mtl/optimizer';
 import {
   modelFlops,
-  runTraining,
-  StopSignals,
-  Trainer,
+  type Trainer,
   type TrainingProgress,
   type TrainingReporter,
   type TrainingResult,
-  weightTensors,
 } from '@mtl/trainer';
-import { loadTraining } from '../checkpoints/load-training.js';
 import { SaveDirectory } from '../checkpoints/save-directory.js';
 import { dtypeOfPrecision } from '../models/dtype-of-precision.js';
-import { type ModelPart, modelPart } from '../models/model-part.js';
 import { RunLog } from '../runs/run-log.js';
 import { taskDataFingerprint } from '../runs/task-data-fingerprint.js';
 import type { ThreadChoice } from '../threads/choose-threads.js';
+import { AssembledTraining } from '../training/assembled-training.js';
 import type { Job } from '../training/read-job.js';
-import { trainingOptimizer } from '../training/training-optimizer.js';
 import type { TrainingProcesses } from '../training/training-processes.js';
 import { evaluateTaskSet } from './evaluate-task-set.js';
 import type { FineTuningConfiguration } from './fine-tuning-configuration.js';
@@ -89,9 +84,7 @@ interface FineTuningEnd {
 export class FineTuningRun {
   readonly #options: FineTuningRunOptions;
   readonly #directory: string | undefined;
-  readonly #part: ModelPart<TaskTokenBatch, BertTaskStage>;
-  readonly #optimizer: AdamwOptimizer;
-  readonly #lossScaler: LossScaler;
+  readonly #assembled: AssembledTraining<TaskTokenBatch, BertTaskStage>;
   #epochs: readonly EpochResult[] = [];
   #predictions: readonly string[] = [];
 
@@ -106,36 +99,28 @@ export class FineTuningRun {
     const { configuration, layout, processes, model, bertTask, seed, sequenceLength } = options;
     const { optimizer, checkpoint } = configuration;
     const { parallel, recompute, numMicroBatches } = layout;
-    const { device } = parallel;
-    const dtype = dtypeOfPrecision[configuration.precision];
     this.#options = options;
     this.#directory = checkpoint.save === undefined ? undefined : seedDirectory(checkpoint.save, seed);
-    this.#part = modelPart<BertModelConfiguration, TaskTokenBatch, BertTaskStage>({
-      configuration: { parallel, training: { numMicroBatches, seed, recompute } },
-      model,
-      processes,
-      dtype,
-      recorder: undefined,
-      onMessage: options.onMessage,
-      work: bertTaskEmbeddingAndHeadCost(model, { sequenceLength, task: bertTask }),
-      buildStages: (stages) => buildBertTaskStages({ ...stages, task: bertTask }),
-    });
-    this.#optimizer = trainingOptimizer({
+    this.#assembled = new AssembledTraining({
       configuration: {
         // Adam as BERT's fine-tuning has it (Devlin et al. 2018)
         optimizer: { ...optimizer, adamBeta1: 0.9, adamBeta2: 0.999, adamEpsilon: 1e-8 },
         parallel,
-        training: { seed },
+        training: { numMicroBatches, seed, recompute },
       },
+      model,
       processes,
-      device,
-      dtype,
-      parameters: this.#part.parameters,
-      chunks: new Map([...this.#part.stages].map(([chunk, stage]) => [chunk, stage.parameters])),
+      dtype: dtypeOfPrecision[configuration.precision],
+      recorder: undefined,
+      onMessage: options.onMessage,
+      work: bertTaskEmbeddingAndHeadCost(model, { sequenceLength, task: bertTask }),
+      // the model is the BERT above
+      buildStages: (stages) => buildBertTaskStages({ ...stages, model, task: bertTask }),
+      lossScale:
+        configuration.precision === 'fp16'
+          ? { kind: 'dynamic', initialScale: 2 ** 16 }
+          : { kind: 'constant' },
     });
-    this.#lossScaler = new LossScaler(
-      configuration.precision === 'fp16' ? { kind: 'dynamic', initialScale: 2 ** 16 } : { kind: 'constant' },
-    );
   }
 
   /** Trains to the last epoch, or until a signal. The folder of the seed is owned and has its record. */
@@ -201,63 +186,51 @@ export class FineTuningRun {
     readonly stepsPerEpoch: number;
     readonly iteration: number;
   }): Promise<FineTuningEnd> {
-    const { configuration, seed, processes, onMessage } = this.#options;
+    const { configuration, seed, onMessage } = this.#options;
     const { checkpoint } = configuration;
     const reporters = await this.#options.openReporters({ seed, resumeIteration: iteration });
-    const signals = new StopSignals((signal) =>
-      onMessage(`${signal}: finishing this step, then saving; a second signal ends at once`),
-    );
     try {
-      const { reason } = await runTraining({
+      return await this.#assembled.run({
         trainer,
-        optimizer: this.#optimizer,
-        lossScaler: this.#lossScaler,
-        signals,
         reporters: reporters.all,
         exitInterval: configuration.exitInterval,
-        save:
-          this.#directory === undefined
-            ? undefined
-            : {
-                directory: this.#directory,
-                owned: this.#options.owned,
-                interval: checkpoint.saveInterval ?? stepsPerEpoch,
-                keepLast: checkpoint.keepLast,
-                configuration: await this.#savedConfiguration(this.#directory),
-                prepareDirectory: processes.isFirst
-                  ? await keepTokenizer(this.#directory, this.#options.start.tokenizer)
-                  : undefined,
-              },
+        onMessage,
+        save: {
+          directory: this.#directory,
+          owned: this.#options.owned,
+          interval: checkpoint.saveInterval ?? stepsPerEpoch,
+          keepLast: checkpoint.keepLast,
+          tokenizer: this.#options.start.tokenizer,
+          configurationFor: (directory) => this.#savedConfiguration(directory),
+        },
         evaluation: {
           interval: stepsPerEpoch,
           run: () => this.#evaluateEpoch({ iteration: trainer.progress.iteration, stepsPerEpoch }),
         },
+        onEnd: ({ reason }) => this.#end(reason),
       });
-      if (reason === 'done') await this.#predictTests();
-      const result = {
-        seed,
-        epochs: this.#epochs,
-        predictions: this.#predictions,
-        isDone: reason === 'done',
-      };
-      if (processes.isFirst && this.#directory !== undefined)
-        writeResult(resultPath(this.#directory), result);
-      return { result, reason };
     } finally {
-      signals.close();
       reporters.close();
     }
   }
 
+  /** Predicts the sets without labels where it is done, and writes the results. */
+  async #end(reason: TrainingResult['reason']): Promise<FineTuningEnd> {
+    const { seed, processes } = this.#options;
+    const isDone = reason === 'done';
+    if (isDone) await this.#predictTests();
+    const result = { seed, epochs: this.#epochs, predictions: this.#predictions, isDone };
+    if (processes.isFirst && this.#directory !== undefined) writeResult(resultPath(this.#directory), result);
+    return { result, reason };
+  }
+
   /** What it has learnt, as far as this process holds it. */
   weights(): readonly LogicalTensor[] {
-    return weightTensors(this.#optimizer);
+    return this.#assembled.weights();
   }
 
   dispose(): void {
-    this.#part.dispose();
-    this.#optimizer.dispose();
-    this.#optimizer.buffers.dispose();
+    this.#assembled.dispose();
   }
 
   /**
@@ -265,10 +238,10 @@ export class FineTuningRun {
    */
   async #loadStart(): Promise<void> {
     const { start, onMessage, seed } = this.#options;
-    const loaded = weightTensors(this.#optimizer).filter((tensor) => start.has(tensor));
+    const loaded = this.#assembled.weights().filter((tensor) => start.has(tensor));
     const held = loaded.filter(({ slices }) => slices.every(([from, to]) => from < to));
     await start.load(held);
-    this.#optimizer.refreshModel();
+    this.#assembled.optimizer.refreshModel();
     const all = this.#parametersOfModel();
     const numParameters = all.reduce((sum, { globalShape }) => sum + sizeOf(globalShape), 0);
     const fresh = all.filter((parameter) => !start.has(parameter)).map(({ name }) => name);
@@ -284,15 +257,12 @@ export class FineTuningRun {
   }
 
   async #resume() {
-    const { configuration, seed, processes, onMessage } = this.#options;
+    const { configuration, seed, onMessage } = this.#options;
     if (this.#directory === undefined || !configuration.checkpoint.resume) return undefined;
-    return await loadTraining({
+    return await this.#assembled.load({
       checkpoint: noCheckpoint,
       huggingFace: undefined,
       parameterNames: this.#parametersOfModel().map(({ name }) => name),
-      optimizer: this.#optimizer,
-      lossScaler: this.#lossScaler,
-      processes,
       onMessage,
       restartFrom: { directory: this.#directory, job: 'any' },
       nothingSaved: `seed ${seed}: nothing was saved yet, it begins at its first step`,
@@ -344,10 +314,7 @@ export class FineTuningRun {
       warmupSteps: optimizer.warmupFraction * trainIterations,
       decaySteps: trainIterations,
     });
-    return new Trainer<TaskTokenBatch>({
-      pipeline: this.#part.pipeline,
-      optimizer: this.#optimizer,
-      lossScaler: this.#lossScaler,
+    return this.#assembled.trainer({
       batches: options.batches,
       losses: [{ name: 'task_loss', per: 'sample', count: ({ batchSize }) => batchSize }],
       learningRate: ({ numUpdates }) => schedule.at(numUpdates),
@@ -409,7 +376,7 @@ export class FineTuningRun {
 
   #evaluate(set: TaskSet) {
     const { configuration, layout, processes } = this.#options;
-    const { pipeline, placement } = this.#part;
+    const { pipeline, placement } = this.#assembled.part;
     return evaluateTaskSet({
       set,
       processes,
@@ -428,16 +395,13 @@ export class FineTuningRun {
     return set.write(predictions, directory);
   }
 
-  /** What checkpoints remember, and the tokenizer's files next to them. */
+  /** What checkpoints save of the run; the tokenizer's files are copied next to them. */
   async #savedConfiguration(directory: string): Promise<JsonObject> {
-    const { processes, model, start, configuration } = this.#options;
-    return await processes.together(async () => {
-      if (!processes.isFirst) return {};
-      const tokenizer = await saveTokenizer(directory, start.tokenizer);
-      const saved = { bertModel: model, fineTuning: resumable(configuration), ...tokenizer };
-      // what is undefined JSON leaves out
-      return JSON.parse(JSON.stringify(saved)) as JsonObject;
-    });
+    const { model, start, configuration } = this.#options;
+    const tokenizer = await saveTokenizer(directory, start.tokenizer);
+    const saved = { [savedModelKeys.bert]: model, fineTuning: resumable(configuration), ...tokenizer };
+    // what is undefined JSON leaves out
+    return JSON.parse(JSON.stringify(saved)) as JsonObject;
   }
 }
 

@@ -1,29 +1,20 @@
 import { Checkpoint, type JsonObject } from '@mtl/checkpoint';
 import type { World } from '@mtl/comm';
-import {
-  keepTokenizer,
-  type PretrainingConfiguration,
-  pipelineSchedule,
-  saveConfiguration,
-} from '@mtl/configuration';
+import { type PretrainingConfiguration, pipelineSchedule, saveConfiguration } from '@mtl/configuration';
 import type { MicroBatchSamplerOptions, NumberedBatch, SplitDatasets, Tokenizer } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
 import type { TransformerConfiguration } from '@mtl/models';
-import { type AdamwOptimizer, LearningRateSchedule, LossScaler } from '@mtl/optimizer';
+import { type AdamwOptimizer, LearningRateSchedule } from '@mtl/optimizer';
 import type { StepProfiler } from '@mtl/pipeline';
 import {
   type ConsoleStream,
   type LossKind,
   modelFlops,
   modelFlopsFormula,
-  runTraining,
-  StopSignals,
-  Trainer,
+  type Trainer,
   type TrainingProgress,
   type TrainingResult,
-  weightTensors,
 } from '@mtl/trainer';
-import { loadTraining } from '../checkpoints/load-training.js';
 import { SaveDirectory } from '../checkpoints/save-directory.js';
 import { savedWeights } from '../checkpoints/saved-weights.js';
 import { exportedTokenizerFiles } from '../conversion/exported-tokenizer-files.js';
@@ -31,7 +22,6 @@ import { openTrainingData } from '../data/open-training-data.js';
 import { dtypeOfPrecision } from '../models/dtype-of-precision.js';
 import { flopsShapeOf } from '../models/flops-shape-of.js';
 import type { ModelChunk } from '../models/model-chunk.js';
-import { type ModelPart, modelPart } from '../models/model-part.js';
 import type { AnyModelRecipe } from '../models/model-recipe.js';
 import { recipeOf } from '../models/recipe-of.js';
 import type { StageBatches } from '../models/stage-batches.js';
@@ -40,13 +30,13 @@ import { RunLog } from '../runs/run-log.js';
 import type { ThreadChoice } from '../threads/choose-threads.js';
 import { setThreadsOfRank } from '../threads/set-threads-of-rank.js';
 import { threadsOfTraining } from '../threads/threads-of-training.js';
+import { AssembledTraining } from './assembled-training.js';
 import { checkSaveForHuggingFace } from './check-save-for-hugging-face.js';
 import { microBatchesOf } from './micro-batches-of.js';
 import { openDeviceOfRank } from './open-device-of-rank.js';
 import type { Job } from './read-job.js';
 import { type ResumedConfiguration, resumedConfiguration } from './resumed-configuration.js';
 import { openHuggingFace, trainingModel } from './training-model.js';
-import { trainingOptimizer } from './training-optimizer.js';
 import { TrainingProcesses } from './training-processes.js';
 import { trainingProfiler } from './training-profiler.js';
 import { openTrainingReporters, silentReporters, type TrainingReporters } from './training-reporters.js';
@@ -73,7 +63,8 @@ export interface BuildTrainingOptions {
 }
 
 /** A rank's part of whichever model is trained. */
-type Part = ModelPart<NumberedBatch, ModelChunk<NumberedBatch>>;
+type Assembled = AssembledTraining<NumberedBatch, ModelChunk<NumberedBatch>>;
+type Part = Assembled['part'];
 
 /** What a training run has before its model is built. */
 interface TrainingSurroundings {
@@ -92,10 +83,7 @@ const aloneJob: Job = { id: undefined, restartCount: 0 };
  */
 export class Training {
   readonly model: TransformerConfiguration;
-  /** This rank's part of it. */
-  readonly part: Part;
   readonly tokenizer: Tokenizer;
-  readonly optimizer: AdamwOptimizer;
   readonly trainer: Trainer<NumberedBatch>;
   readonly reporters: TrainingReporters;
   readonly processes: TrainingProcesses;
@@ -104,7 +92,7 @@ export class Training {
   readonly #recipe: AnyModelRecipe;
   readonly #configuration: PretrainingConfiguration;
   readonly #dataPath: readonly string[];
-  readonly #lossScaler: LossScaler;
+  readonly #assembled: Assembled;
   readonly #batches: StageBatches<NumberedBatch>;
   readonly #datasets: SplitDatasets<NumberedBatch>;
   readonly #saveDirectory: SaveDirectory;
@@ -116,22 +104,18 @@ export class Training {
     processes: TrainingProcesses;
     dataPath: readonly string[];
     model: TransformerConfiguration;
-    part: Part;
+    assembled: Assembled;
     tokenizer: Tokenizer;
-    optimizer: AdamwOptimizer;
     trainer: Trainer<NumberedBatch>;
     reporters: TrainingReporters;
     threads: ThreadChoice;
-    lossScaler: LossScaler;
     batches: StageBatches<NumberedBatch>;
     datasets: SplitDatasets<NumberedBatch>;
     saveDirectory: SaveDirectory;
     log: RunLog | undefined;
   }) {
     this.model = parts.model;
-    this.part = parts.part;
     this.tokenizer = parts.tokenizer;
-    this.optimizer = parts.optimizer;
     this.trainer = parts.trainer;
     this.reporters = parts.reporters;
     this.processes = parts.processes;
@@ -139,7 +123,7 @@ export class Training {
     this.#recipe = recipeOf(parts.configuration);
     this.#configuration = parts.configuration;
     this.#dataPath = parts.dataPath;
-    this.#lossScaler = parts.lossScaler;
+    this.#assembled = parts.assembled;
     this.#batches = parts.batches;
     this.#datasets = parts.datasets;
     this.#saveDirectory = parts.saveDirectory;
@@ -189,7 +173,7 @@ export class Training {
     if (checkpoint.saveHuggingFace !== undefined) recipe.checkSaveHuggingFace(model);
     const dtype = dtypeOfPrecision[training.precision];
     const profiler = trainingProfiler(configuration, { world, processes });
-    const part = modelPart<TransformerConfiguration, NumberedBatch, ModelChunk<NumberedBatch>>({
+    const assembled: Assembled = new AssembledTraining({
       configuration,
       model,
       processes,
@@ -198,23 +182,13 @@ export class Training {
       onMessage,
       work: recipe.embeddingAndHeadCost(configuration, model),
       buildStages: recipe.buildStages,
+      lossScale: configuration.optimizer.lossScale,
     });
-    const optimizer = trainingOptimizer({
-      configuration,
-      processes,
-      device: parallel.device,
-      dtype,
-      parameters: part.parameters,
-      chunks: new Map([...part.stages].map(([chunk, stage]) => [chunk, stage.parameters])),
-    });
-    const lossScaler = new LossScaler(configuration.optimizer.lossScale);
+    const { part, optimizer } = assembled;
     let resumed: (ResumedConfiguration & { readonly checkpoint: Checkpoint }) | undefined;
-    const progress = await loadTraining({
+    const progress = await assembled.load({
       checkpoint,
       huggingFace,
-      optimizer,
-      lossScaler,
-      processes,
       onMessage,
       model: { kind: configuration.kind, model },
       parameterNames: recipe.parameterNames(model),
@@ -262,9 +236,7 @@ export class Training {
     });
     const trainer = newTrainer({
       configuration: inForce,
-      part,
-      optimizer,
-      lossScaler,
+      assembled,
       batches,
       progress,
       profiler,
@@ -277,13 +249,11 @@ export class Training {
       processes,
       dataPath,
       model,
-      part,
+      assembled,
       tokenizer,
-      optimizer,
       trainer,
       reporters,
       threads,
-      lossScaler,
       batches,
       datasets,
       saveDirectory,
@@ -291,7 +261,16 @@ export class Training {
     });
   }
 
-  /** Trains to the end, or until a signal; saves and evaluates as the flags say. */
+  /** This rank's part of the model. */
+  get part(): Part {
+    return this.#assembled.part;
+  }
+
+  get optimizer(): AdamwOptimizer {
+    return this.#assembled.optimizer;
+  }
+
+  /** Trains to the end, or until a signal; saves and evaluates as the flags ask. */
   async run(): Promise<TrainingResult> {
     try {
       const result = await this.#run();
@@ -305,54 +284,41 @@ export class Training {
 
   async #run(): Promise<TrainingResult> {
     const { checkpoint, training } = this.#configuration;
-    const signals = new StopSignals((signal) => {
-      for (const reporter of this.reporters.all) {
-        reporter.message?.(`${signal}: finishing this step, then saving; a second signal ends at once`);
-      }
-    });
-    try {
-      const result = await runTraining({
-        trainer: this.trainer,
-        optimizer: this.optimizer,
-        lossScaler: this.#lossScaler,
-        reporters: this.reporters.all,
-        exitInterval: training.exitInterval,
-        deadlineMs: (training.exitDurationMinutes ?? Number.POSITIVE_INFINITY) * 60_000,
-        signals,
-        save:
-          checkpoint.save === undefined
-            ? undefined
-            : {
-                directory: checkpoint.save,
-                owned: this.#saveDirectory.owned,
-                interval: checkpoint.saveInterval,
-                keepLast: checkpoint.keepLast,
-                inBackground: checkpoint.asyncSave,
-                configuration: await this.#savedConfiguration(checkpoint.save),
-                prepareDirectory: this.processes.isFirst
-                  ? await keepTokenizer(checkpoint.save, this.tokenizer)
-                  : undefined,
-              },
-        evaluation: this.#evaluation(),
-      });
-      const { saveHuggingFace } = checkpoint;
-      if (saveHuggingFace !== undefined) {
+    const { save, saveInterval, keepLast, asyncSave, saveHuggingFace } = checkpoint;
+    return await this.#assembled.run({
+      trainer: this.trainer,
+      reporters: this.reporters.all,
+      exitInterval: training.exitInterval,
+      deadlineMs: (training.exitDurationMinutes ?? Number.POSITIVE_INFINITY) * 60_000,
+      onMessage: (text) => this.#report(text),
+      save: {
+        directory: save,
+        owned: this.#saveDirectory.owned,
+        interval: saveInterval,
+        keepLast,
+        inBackground: asyncSave,
+        tokenizer: this.tokenizer,
+        configurationFor: (directory) => this.#savedConfiguration(directory),
+      },
+      evaluation: this.#evaluation(),
+      onEnd: async (result) => {
+        if (saveHuggingFace === undefined) return result;
         await this.processes.together(async () => {
           if (this.processes.isFirst) await this.#saveHuggingFace(saveHuggingFace, result.checkpointPath);
         });
-      }
-      return result;
-    } finally {
-      signals.close();
-    }
+        return result;
+      },
+    });
+  }
+
+  #report(text: string): void {
+    for (const reporter of this.reporters.all) reporter.message?.(text);
   }
 
   async close(): Promise<void> {
     this.reporters.close();
     await this.#batches.close();
-    this.part.dispose();
-    this.optimizer.dispose();
-    this.optimizer.buffers.dispose();
+    this.#assembled.dispose();
     await this.#saveDirectory.release();
   }
 
@@ -372,18 +338,15 @@ export class Training {
     });
   }
 
-  /** What checkpoints remember, and the tokenizer's files next to them: rank 0's are stored. */
+  /** What checkpoints save of the run; the tokenizer's files are copied next to them. */
   async #savedConfiguration(directory: string): Promise<JsonObject> {
-    return await this.processes.together(async () => {
-      if (!this.processes.isFirst) return {};
-      return await saveConfiguration({
-        directory,
-        configuration: this.#configuration,
-        model: this.model,
-        tokenizer: this.tokenizer,
-        threads: this.threads.count,
-        data: { dataPath: this.#dataPath, split: this.#configuration.data.split },
-      });
+    return await saveConfiguration({
+      directory,
+      configuration: this.#configuration,
+      model: this.model,
+      tokenizer: this.tokenizer,
+      threads: this.threads.count,
+      data: { dataPath: this.#dataPath, split: this.#configuration.data.split },
     });
   }
 
@@ -398,11 +361,11 @@ export class Training {
       tokenizer: this.tokenizer,
       tensors:
         checkpointPath === undefined
-          ? weightTensors(this.optimizer)
+          ? this.#assembled.weights()
           : savedWeights(await Checkpoint.open(checkpointPath)),
       tokenizerFiles: await exportedTokenizerFiles(this.tokenizer.options),
     });
-    for (const reporter of this.reporters.all) reporter.message?.(`wrote ${directory}`);
+    this.#report(`wrote ${directory}`);
   }
 
   #evaluation() {
@@ -488,24 +451,18 @@ async function dataOfRank(
 /** The loop over this rank's micro-batches. */
 function newTrainer(parts: {
   readonly configuration: PretrainingConfiguration;
-  readonly part: Part;
+  readonly assembled: Assembled;
   readonly losses: readonly LossKind<NumberedBatch>[];
-  readonly optimizer: AdamwOptimizer;
-  readonly lossScaler: LossScaler;
   readonly batches: StageBatches<NumberedBatch>;
   readonly progress: TrainingProgress | undefined;
   readonly profiler: StepProfiler | undefined;
   readonly flopsPerSample: number;
   readonly onGradients: BuildTrainingOptions['onGradients'];
 }): Trainer<NumberedBatch> {
-  const { configuration, part, losses, optimizer, lossScaler, batches } = parts;
-  const { progress, profiler, onGradients } = parts;
+  const { configuration, assembled, losses, batches, progress, profiler, onGradients } = parts;
   const { training, parallel, model } = configuration;
-  return new Trainer<NumberedBatch>({
-    pipeline: part.pipeline,
+  return assembled.trainer({
     losses,
-    optimizer,
-    lossScaler,
     batches,
     profiler,
     learningRate: learningRateOf(configuration),
@@ -514,7 +471,7 @@ function newTrainer(parts: {
     sequenceLength: model.sequenceLength,
     flopsPerSample: parts.flopsPerSample,
     trainIterations: training.trainIterations,
-    onGradients: onGradients && ((iteration) => onGradients(optimizer, iteration)),
+    onGradients: onGradients && ((iteration) => onGradients(assembled.optimizer, iteration)),
     ...(progress === undefined ? {} : { progress }),
   });
 }
