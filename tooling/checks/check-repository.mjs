@@ -45,6 +45,42 @@ function checkFile(path, text) {
   return problems;
 }
 
+// names of two files for one concept, in two packages that must not import each other or that wrap it
+const sharedNames = new Set([
+  ...['index.ts', 'main.ts', 'library-version.ts', 'open-regular-file.ts', 'dtype.ts'],
+  ...['addon.ts', 'load-addon.ts', 'gather-rows.ts', 'rank-process.ts'],
+]);
+
+/**
+ * Where a name tells its concept: operations, of which two packages have layers; commands, named after what
+ * is typed.
+ */
+const isNamedByFolder = (path) => /\/(operations|commands)\//.test(path);
+
+/** Problems of the names of source files: one name for two things, and folders that tools ignore. */
+function checkNames(paths) {
+  const sources = paths.filter(
+    (path) => /^packages\/[^/]+\/src\/.*\.ts$/.test(path) && !testPattern.test(path),
+  );
+  const named = new Map();
+  const twice = sources
+    .filter((path) => !sharedNames.has(basename(path)) && !isNamedByFolder(path))
+    .flatMap((path) => {
+      const first = named.get(basename(path));
+      named.set(basename(path), path);
+      return first === undefined ? [] : [`${path}: ${first} has this name too; name each after what it is`];
+    });
+  const ignored = paths
+    .filter((path) =>
+      path
+        .split('/')
+        .slice(0, -1)
+        .some((folder) => ['build', 'dist'].includes(folder)),
+    )
+    .map((path) => `${path}: tools and ignore files skip folders of this name`);
+  return [...twice, ...ignored];
+}
+
 /** Lines of one file that a merge left for someone to decide. */
 function checkConflicts(path, text) {
   return text
@@ -110,6 +146,8 @@ function selfTest() {
     checkLayer('packages/a', { tags: ['b'] }, { a: { dependencies: { allow: [] } } }),
     checkSkips('packages/a/test/cuda/b.test.ts', 'packages/a/test/cuda/c.test.ts: d # why\n'),
     checkChangeset('a.md', "---\n'@mtl/a': patch\n'@mtl/app': patch\n---\n\nText\n", ['packages/a']),
+    checkNames(['packages/a/src/one/name.ts', 'packages/b/src/two/name.ts']),
+    checkNames(['packages/a/src/build/name.ts']),
     checkPhrases('a.md', 'Kernels are held against the reference.\n'),
     checkPhrases('a.md', 'Cards are mended.\n'),
     checkPhrases('a.ts', "it('fails when nobody reads', () => {});\n"),
@@ -126,6 +164,8 @@ function selfTest() {
     checkLayer('packages/a', { tags: ['a'] }, { a: { dependencies: { allow: [] } } }),
     checkSkips('packages/a/test/cuda/b.test.ts', 'packages/a/test/cuda/b.test.ts: d # why\n'),
     checkChangeset('a.md', "---\n'@mtl/a': patch\n---\n\nOf @mtl/app\n", ['packages/a']),
+    checkNames(['packages/a/src/index.ts', 'packages/b/src/index.ts', 'packages/b/src/build-name.ts']),
+    checkNames(['packages/a/src/operations/name.ts', 'packages/b/src/operations/name.ts']),
     checkPhrases('a.md', 'node tooling/cuda/run-on-gpu.mjs compares an amendment with a discarded one.\n'),
     checkPhrases('a.mjs', 'write({ card: gpu, purpose: on });\n'),
     checkPhrases('tooling/checks/phrases.mjs', "['on purpose', 'deliberately'],\n"),
@@ -163,6 +203,7 @@ if (!process.argv.includes('--self-test')) {
     ...files
       .filter((path) => phrasePattern.test(path))
       .flatMap((path) => checkPhrases(path, readFileSync(join(root, path), 'utf8'))),
+    ...checkNames(files),
     ...files.flatMap((path) => checkSkips(path, readFileSync(join(root, '.ci/allowed-skips'), 'utf8'))),
     ...[...folders].flatMap((folder) => checkPackage(folder, new Set(files))),
     ...[...folders]

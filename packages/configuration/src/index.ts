@@ -5,10 +5,10 @@ export {
   type KindOfModel,
   weightFlagNames,
 } from './architecture/architecture-flags.js';
-export { bertModelConfiguration, bertOf } from './architecture/bert-model-configuration.js';
+export { bertModelOf, bertOf } from './architecture/bert-model-of.js';
 export { checkSameArchitecture } from './architecture/check-same-architecture.js';
 export { flagsOfHuggingFace } from './architecture/flags-of-hugging-face.js';
-export { gptModelConfiguration } from './architecture/gpt-model-configuration.js';
+export { gptModelOf } from './architecture/gpt-model-of.js';
 export { learningSettings } from './architecture/learning-settings.js';
 export { pickFields } from './architecture/pick-fields.js';
 export { checkpointFlags } from './flags/checkpoint-flags.js';
@@ -62,7 +62,7 @@ export { keepTokenizer, saveTokenizer } from './saved/saved-tokenizer.js';
 export { type TokenizerFile, tokenizerFiles } from './saved/tokenizer-files.js';
 export { tokenizerFlagsOf } from './saved/tokenizer-flags-of.js';
 export { loadScheduleModule } from './schedules/load-schedule-module.js';
-export { pipelineSchedule, type ScheduleConfiguration } from './schedules/pipeline-schedule.js';
+export { type ScheduleConfiguration, scheduleOfStep } from './schedules/schedule-of-step.js';
 export { type ValidateConfigurationOptions, validateConfiguration } from './validate-configuration.js';
 export { bundledCorpus } from './validation/bundled-corpus.js';
 export { FlagReader } from './validation/flag-reader.js';

@@ -5,7 +5,7 @@ import type {
   PretrainingConfiguration,
   TrainingConfiguration,
 } from './pretraining-configuration.js';
-import { bertConfiguration } from './validation/bert-configuration.js';
+import { bertSettings } from './validation/bert-settings.js';
 import { checkAddressable } from './validation/check-addressable.js';
 import { checkRequiredFlags } from './validation/check-required-flags.js';
 import { checkpointConfiguration } from './validation/checkpoint-configuration.js';
@@ -47,7 +47,7 @@ export function validateConfiguration(
   return deepFreeze({
     kind: resolved.model,
     model,
-    ...(resolved.model === 'bert' ? { bert: bertConfiguration(flags) } : {}),
+    ...(resolved.model === 'bert' ? { bert: bertSettings(flags) } : {}),
     training,
     optimizer: optimizerConfiguration({ flags, training, notices }),
     data: dataConfiguration({ flags, training, notices }),

@@ -18,13 +18,13 @@ vi.mock('../src/architecture/architecture-fields.js', async (importOriginal) => 
 
 const {
   architectureFlags,
-  bertModelConfiguration,
+  bertModelOf,
   checkSameArchitecture,
   configFileJsonSchema,
   configurationJson,
   flagsOfHuggingFace,
   formatHelp,
-  gptModelConfiguration,
+  gptModelOf,
   parseFlags,
   printConfiguration,
   readSavedConfiguration,
@@ -39,7 +39,7 @@ const directoryOf = (name: string) =>
 const configure = (...words: string[]) =>
   validateConfiguration(parseFlags(['--preset', 'char-10m', ...words]));
 const modelWith = (numTracks: number): GptModelConfiguration =>
-  gptModelConfiguration(configure('--dummy-tracks', `${numTracks}`).model, 256);
+  gptModelOf(configure('--dummy-tracks', `${numTracks}`).model, 256);
 
 it('has a flag, with its range, its help and its place in files of settings', () => {
   expect(configure('--dummy-tracks', '3').model).toMatchObject({ dummyTracks: 3 });
@@ -59,7 +59,7 @@ it('has a flag, with its range, its help and its place in files of settings', ()
 it('is part of the model, of both kinds', () => {
   expect(modelWith(3)).toMatchObject({ dummyTracks: 3 });
   const flags = parseFlags(['--preset', 'bert-base', '--dummy-tracks', '2'], { model: 'bert' });
-  const bert: BertModelConfiguration = bertModelConfiguration(validateConfiguration(flags), 256);
+  const bert: BertModelConfiguration = bertModelOf(validateConfiguration(flags), 256);
   expect(bert).toMatchObject({ dummyTracks: 2, layerNormPlacement: 'pre' });
 });
 

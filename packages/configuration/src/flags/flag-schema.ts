@@ -1,14 +1,17 @@
 import { z } from 'zod';
+import { schemasOfArchitecture } from '../architecture/fields-of.js';
 import { bertFlags } from './bert-flags.js';
 import { checkpointFlags } from './checkpoint-flags.js';
 import { dataFlags } from './data-flags.js';
 import { type FlagFacts, flagFacts } from './flag-kinds.js';
 import { loggingFlags } from './logging-flags.js';
-import { modelFlags } from './model-flags.js';
 import { optimizerFlags } from './optimizer-flags.js';
 import { parallelFlags } from './parallel-flags.js';
 import { recomputeFlags } from './recompute-flags.js';
 import { trainingFlags } from './training-flags.js';
+
+/** The architecture: GPT-2 with Megatron-LM's names. */
+const modelFlags = schemasOfArchitecture('others');
 
 /** The groups of flags, in the order of help and of the printed configuration. */
 export const flagGroups = [

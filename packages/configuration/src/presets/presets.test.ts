@@ -1,6 +1,6 @@
 import { numBertParameters } from '@mtl/models';
 import { describe, expect, it } from 'vitest';
-import { bertModelConfiguration } from '../architecture/bert-model-configuration.js';
+import { bertModelOf } from '../architecture/bert-model-of.js';
 import { flagSchema } from '../flags/flag-schema.js';
 import { parseFlags } from '../flags/parse-flags.js';
 import type { ModelConfiguration } from '../pretraining-configuration.js';
@@ -56,7 +56,7 @@ describe('presets', () => {
     ['megatron-bert-3.9b', 30_522, 3870, 30],
   ] as const)('%s has the size its name says', (name, vocabularySize, millions, tolerance) => {
     const configuration = validateConfiguration(parseFlags(['--preset', name], { model: 'bert' }));
-    const model = bertModelConfiguration(configuration, vocabularySize);
+    const model = bertModelOf(configuration, vocabularySize);
     expect(Math.abs(numBertParameters(model) / 1e6 - millions)).toBeLessThan(tolerance);
   });
 

@@ -5,7 +5,7 @@ import type {
   ParallelConfiguration,
   TrainingConfiguration,
 } from '../pretraining-configuration.js';
-import { pipelineSchedule } from '../schedules/pipeline-schedule.js';
+import { scheduleOfStep } from '../schedules/schedule-of-step.js';
 import type { FlagReader } from './flag-reader.js';
 import { recomputeConfiguration } from './recompute-configuration.js';
 
@@ -37,7 +37,7 @@ export function trainingConfiguration(options: TrainingConfigurationOptions): Tr
   if (rampup !== undefined && flags.get('train-samples') === undefined) refuseIterations(flags, batches);
   const numMicroBatches = globalBatchSize / (microBatchSize * dataParallelSize);
   // a schedule that does not fit any step of the run is refused here, before the first step
-  for (const count of batches.countsOfMicroBatches()) pipelineSchedule(parallel, count);
+  for (const count of batches.countsOfMicroBatches()) scheduleOfStep(parallel, count);
   const trainSamples = flags.get('train-samples');
   const exitInterval = flags.get('exit-interval');
   const exitDurationMinutes = flags.get('exit-duration-in-mins');

@@ -19,7 +19,7 @@ import { layersOfChunks } from '../models/layers-of-chunks.js';
 import { recipeOf } from '../models/recipe-of.js';
 import { trainingOptimizer } from '../training/training-optimizer.js';
 import { TrainingProcesses } from '../training/training-processes.js';
-import { huggingFaceTokenizer } from './hugging-face-tokenizer.js';
+import { tokenizerOfHuggingFace } from './tokenizer-of-hugging-face.js';
 
 /** A checkpoint that was begun. */
 export interface BegunCheckpoint {
@@ -56,7 +56,7 @@ export async function huggingFaceToCheckpoint(options: {
   const configuration = configurationOf(commandLineOf(kind, model));
   refuseOtherModel(recipe.modelOf(configuration, model.vocabularySize), { model, loadHuggingFace });
 
-  const tokenizerOptions = huggingFaceTokenizer(found.tokenizerFiles);
+  const tokenizerOptions = tokenizerOfHuggingFace(found.tokenizerFiles);
   const tokenizer = tokenizerOptions && (await createTokenizer(tokenizerOptions));
   const work = recipe.embeddingAndHeadCost(configuration, model);
   const { parameters } = recipe.buildStages({

@@ -3,9 +3,9 @@ import {
   FlagReader,
   type ParallelConfiguration,
   parallelConfiguration,
-  pipelineSchedule,
   recomputeConfiguration,
   resolveFlags,
+  scheduleOfStep,
 } from '@mtl/configuration';
 import { ConfigurationError } from '@mtl/errors';
 import type { BertModelConfiguration, Recomputation } from '@mtl/models';
@@ -71,6 +71,6 @@ export function fineTuningLayout(
   // it checks that they divide each other
   new NumMicroBatches({ globalBatchSize, microBatchSize, dataParallelSize });
   const numMicroBatches = globalBatchSize / (microBatchSize * dataParallelSize);
-  const { placement } = pipelineSchedule(parallel, numMicroBatches);
+  const { placement } = scheduleOfStep(parallel, numMicroBatches);
   return { parallel, recompute, numMicroBatches, placement, notices };
 }

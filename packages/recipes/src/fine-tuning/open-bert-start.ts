@@ -5,7 +5,7 @@ import { ConfigurationError } from '@mtl/errors';
 import { type BertModelConfiguration, type BertTask, readHuggingFaceBertForTask } from '@mtl/models';
 import { isOptimizerTensor } from '@mtl/trainer';
 import { openSavedCheckpoint } from '../checkpoints/open-saved-checkpoint.js';
-import { huggingFaceTokenizer } from '../conversion/hugging-face-tokenizer.js';
+import { tokenizerOfHuggingFace } from '../conversion/tokenizer-of-hugging-face.js';
 import type { StartConfiguration } from './fine-tuning-configuration.js';
 
 /** A model to be fine-tuned, its weights not yet read. */
@@ -110,7 +110,7 @@ async function openHuggingFace(directory: string, { start, task }: OpenBertStart
     path: directory,
     model: found.configuration,
     // what flags say comes first: these files need not say all
-    tokenizer: start.tokenizer ?? huggingFaceTokenizer(found.tokenizerFiles),
+    tokenizer: start.tokenizer ?? tokenizerOfHuggingFace(found.tokenizerFiles),
     has: ({ name }) => found.parameterNames.has(name),
     load: (tensors) => found.load(tensors),
   };

@@ -5,7 +5,7 @@ import { ConfigurationError } from '@mtl/errors';
 import { type GptModelConfiguration, gptParameterNames, readHuggingFaceGpt2 } from '@mtl/models';
 import { isOptimizerTensor } from '@mtl/trainer';
 import { openSavedCheckpoint } from '../checkpoints/open-saved-checkpoint.js';
-import { huggingFaceTokenizer } from '../conversion/hugging-face-tokenizer.js';
+import { tokenizerOfHuggingFace } from '../conversion/tokenizer-of-hugging-face.js';
 
 /** Where a trained model is: exactly one of `load` and `loadHuggingFace`. */
 export interface OpenGptWeightsOptions {
@@ -88,7 +88,7 @@ async function openHuggingFace(directory: string, onNotice: (notice: string) => 
   return {
     path: directory,
     model: found.configuration,
-    tokenizer: huggingFaceTokenizer(found.tokenizerFiles),
+    tokenizer: tokenizerOfHuggingFace(found.tokenizerFiles),
     endTokens: found.endTokens.length === 0 ? undefined : found.endTokens,
     sequenceLength: found.configuration.maxPositionEmbeddings,
     data: undefined,

@@ -1,4 +1,4 @@
-import { type BertConfiguration, type PretrainingConfiguration, pipelineSchedule } from '@mtl/configuration';
+import { type BertConfiguration, type PretrainingConfiguration, scheduleOfStep } from '@mtl/configuration';
 import { paddedVocabularySize, type TransformerConfiguration } from '@mtl/models';
 import { layersOfChunks } from '../models/layers-of-chunks.js';
 import { recipeOf } from '../models/recipe-of.js';
@@ -38,7 +38,7 @@ function bertShape({ layerNormPlacement, sentenceOrderHead, maskProbability }: B
 
 function pipelineOf(configuration: PretrainingConfiguration, model: TransformerConfiguration): PipelineShape {
   const { parallel, training } = configuration;
-  const schedule = pipelineSchedule(parallel, training.numMicroBatches);
+  const schedule = scheduleOfStep(parallel, training.numMicroBatches);
   const layers = layersOfChunks(configuration, {
     model,
     work: recipeOf(configuration).embeddingAndHeadCost(configuration, model),

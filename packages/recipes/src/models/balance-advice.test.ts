@@ -1,9 +1,4 @@
-import {
-  gptModelConfiguration,
-  parseFlags,
-  pipelineSchedule,
-  validateConfiguration,
-} from '@mtl/configuration';
+import { gptModelOf, parseFlags, scheduleOfStep, validateConfiguration } from '@mtl/configuration';
 import { gptEmbeddingAndHeadCost } from '@mtl/models';
 import { describe, expect, it } from 'vitest';
 import { balanceAdvice } from './balance-advice.js';
@@ -21,8 +16,8 @@ function adviceOf(
     ]),
     { worldSize: numStages },
   );
-  const model = gptModelConfiguration(configuration.model, vocabularySize);
-  const schedule = pipelineSchedule(configuration.parallel, 8);
+  const model = gptModelOf(configuration.model, vocabularySize);
+  const schedule = scheduleOfStep(configuration.parallel, 8);
   const work = gptEmbeddingAndHeadCost(model, configuration.model.sequenceLength);
   return balanceAdvice(configuration, { model, work, schedule });
 }

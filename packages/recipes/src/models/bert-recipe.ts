@@ -1,4 +1,4 @@
-import { bertModelConfiguration, bertOf } from '@mtl/configuration';
+import { bertModelOf, bertOf } from '@mtl/configuration';
 import { buildBertDatasets, type SampleDataset } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
 import {
@@ -36,7 +36,7 @@ export const bertRecipe: ModelRecipe<BertModelConfiguration, MaskedStageBatch, B
     });
   },
   batches: (options) => stageBatches(options, outlineOf(options.dataset)),
-  modelOf: bertModelConfiguration,
+  modelOf: bertModelOf,
   numParameters: numBertParameters,
   parameterNames: bertParameterNames,
   flopsOfHead: (configuration) => ({ headShare: bertOf(configuration).maskProbability }),

@@ -1,5 +1,5 @@
 import { broadcastJson } from '@mtl/comm';
-import { gptModelConfiguration } from '@mtl/configuration';
+import { gptModelOf } from '@mtl/configuration';
 import { buildGptDatasets, type SampleDataset } from '@mtl/data';
 import {
   buildGptStages,
@@ -39,7 +39,7 @@ export const gptRecipe: ModelRecipe<GptModelConfiguration, StageBatch, GptStage>
       resetAttentionMask: data.resetAttentionMask,
     }),
   batches: (options) => stageBatches(options, outlineOf(options.dataset)),
-  modelOf: ({ model }, vocabularySize) => gptModelConfiguration(model, vocabularySize),
+  modelOf: ({ model }, vocabularySize) => gptModelOf(model, vocabularySize),
   numParameters,
   parameterNames: gptParameterNames,
   flopsOfHead: () => ({}),

@@ -1,8 +1,8 @@
 import type { Parameter } from '@mtl/autograd';
 import {
   type ParallelConfiguration,
-  pipelineSchedule,
   type ScheduleConfiguration,
+  scheduleOfStep,
   type TrainingConfiguration,
 } from '@mtl/configuration';
 import type { DType } from '@mtl/kernels';
@@ -57,7 +57,7 @@ export function modelPart<Model extends TransformerConfiguration, Batch, Chunk e
   const { configuration, model, work, processes, dtype, recorder, onMessage } = options;
   const { parallel, training } = configuration;
   const { device } = parallel;
-  const schedule = (numMicroBatches: number) => pipelineSchedule(parallel, numMicroBatches);
+  const schedule = (numMicroBatches: number) => scheduleOfStep(parallel, numMicroBatches);
   const step = schedule(training.numMicroBatches);
   const { placement } = step;
   const layers = layersOfChunks(configuration, { model, work, numChunks: placement.length });

@@ -19,7 +19,7 @@ import { readTrainingState } from '@mtl/trainer';
 import { checkSavedSizes } from '../checkpoints/check-saved-sizes.js';
 import { isSamePlace } from '../checkpoints/is-same-place.js';
 import { openSavedCheckpoint, type SavedCheckpoint } from '../checkpoints/open-saved-checkpoint.js';
-import { huggingFaceTokenizer } from '../conversion/hugging-face-tokenizer.js';
+import { tokenizerOfHuggingFace } from '../conversion/tokenizer-of-hugging-face.js';
 
 /** Of one run, not of the training: where it runs, what it reads and writes, when it ends. */
 const flagsOfOneRun = new Set<string>([
@@ -38,7 +38,7 @@ const flagsOfOneRun = new Set<string>([
  * names the directory of --save, which is still empty.
  *
  * @throws CheckpointError MTL_CHECKPOINT_*, MTL_HUGGING_FACE_*; ConfigurationError MTL_FLAG_REQUIRED, as
- *   `huggingFaceTokenizer`
+ *   `tokenizerOfHuggingFace`
  */
 export async function readLoadedFlags(flags: ResolvedFlags): Promise<LoadedFlags | undefined> {
   const { load, 'load-hf': loadHuggingFace } = flags.values;
@@ -115,7 +115,7 @@ async function fromHuggingFace(
 ): Promise<LoadedFlags> {
   const found = await readers[kind]({ directory });
   const hasOwnTokenizer = tokenizerFlagNames.some((name) => given.has(name));
-  const tokenizer = hasOwnTokenizer ? undefined : huggingFaceTokenizer(found.tokenizerFiles);
+  const tokenizer = hasOwnTokenizer ? undefined : tokenizerOfHuggingFace(found.tokenizerFiles);
   return flagsOfHuggingFace({ directory, kind, model: found.configuration, tokenizer });
 }
 

@@ -1,6 +1,6 @@
 import { Checkpoint, type JsonObject } from '@mtl/checkpoint';
 import type { World } from '@mtl/comm';
-import { type PretrainingConfiguration, pipelineSchedule, saveConfiguration } from '@mtl/configuration';
+import { type PretrainingConfiguration, saveConfiguration, scheduleOfStep } from '@mtl/configuration';
 import type { MicroBatchSamplerOptions, NumberedBatch, SplitDatasets, Tokenizer } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
 import type { TransformerConfiguration } from '@mtl/models';
@@ -137,7 +137,7 @@ export class Training {
     const { save, saveHuggingFace } = checkpoint;
     checkSaveForHuggingFace({ worldSize: parallel.worldSize, save, saveHuggingFace });
     openDeviceOfRank(parallel.device, { localRank: options.local?.rank ?? 0, allowTf32: parallel.allowTf32 });
-    const { placement } = pipelineSchedule(parallel, training.numMicroBatches);
+    const { placement } = scheduleOfStep(parallel, training.numMicroBatches);
     const processes = new TrainingProcesses({ world, parallel, ends: [placement[0]!, placement.at(-1)!] });
     const onMessage = (text: string): void => {
       if (processes.isFirst) stream.write(`${text}\n`);

@@ -5,7 +5,7 @@ import type { FlagReader } from './flag-reader.js';
 type FieldsOfFlags = Omit<BertConfiguration, 'maskProbability' | 'shortSequenceProbability'>;
 
 /** What a BERT has in addition to what all models have. */
-export function bertConfiguration(flags: FlagReader): BertConfiguration {
+export function bertSettings(flags: FlagReader): BertConfiguration {
   return {
     ...(configuredFields(flags, 'bert') as unknown as FieldsOfFlags),
     maskProbability: flags.required('mask-prob'),

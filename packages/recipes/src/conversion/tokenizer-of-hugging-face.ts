@@ -10,7 +10,9 @@ import { ConfigurationError } from '@mtl/errors';
  * @throws ConfigurationError MTL_FLAG_REQUIRED for a vocab.txt of which nothing says whether it has capital
  *   letters
  */
-export function huggingFaceTokenizer(files: Readonly<Record<string, string>>): TokenizerOptions | undefined {
+export function tokenizerOfHuggingFace(
+  files: Readonly<Record<string, string>>,
+): TokenizerOptions | undefined {
   const tokenizerModel = files['tokenizer.json'];
   if (tokenizerModel !== undefined) return { type: 'HuggingFaceTokenizer', tokenizerModel };
   const [bytePairs, mergeFile] = [files['vocab.json'], files['merges.txt']];

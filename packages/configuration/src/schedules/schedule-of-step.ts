@@ -20,7 +20,7 @@ export type ScheduleConfiguration = Pick<
  * @throws ConfigurationError those of the schedules (see `buildSchedule`) and of modules (see
  *   `loadScheduleModule`), `MTL_SCHEDULE_CSV` where a file is for another number of stages or micro-batches
  */
-export function pipelineSchedule(parallel: ScheduleConfiguration, numMicroBatches: number): PipelineSchedule {
+export function scheduleOfStep(parallel: ScheduleConfiguration, numMicroBatches: number): PipelineSchedule {
   const { pipelineModelParallelSize: numStages, pipelineSchedule: name, pipelineScheduleCsv } = parallel;
   if (numStages === 1) return oneStage(numMicroBatches);
   if (pipelineScheduleCsv === undefined) {

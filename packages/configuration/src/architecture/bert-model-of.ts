@@ -6,7 +6,7 @@ import { modelOfConfiguration } from './model-of-configuration.js';
 type FieldsOfFlags = Omit<BertModelConfiguration, 'vocabularySize' | 'tokenTypeVocabularySize'>;
 
 /** The architecture for a vocabulary: flags and tokenizer together. */
-export function bertModelConfiguration(
+export function bertModelOf(
   configuration: Pick<PretrainingConfiguration, 'model' | 'bert'>,
   vocabularySize: number,
 ): BertModelConfiguration {

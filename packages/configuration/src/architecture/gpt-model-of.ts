@@ -3,10 +3,7 @@ import type { ModelConfiguration } from '../pretraining-configuration.js';
 import { modelOfConfiguration } from './model-of-configuration.js';
 
 /** The architecture for a vocabulary: flags and tokenizer together. */
-export function gptModelConfiguration(
-  model: ModelConfiguration,
-  vocabularySize: number,
-): GptModelConfiguration {
+export function gptModelOf(model: ModelConfiguration, vocabularySize: number): GptModelConfiguration {
   const fields = modelOfConfiguration('gpt', { model }) as Omit<GptModelConfiguration, 'vocabularySize'>;
   return { ...fields, vocabularySize };
 }

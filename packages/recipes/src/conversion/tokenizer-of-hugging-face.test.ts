@@ -2,12 +2,12 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { huggingFaceTokenizer } from './hugging-face-tokenizer.js';
+import { tokenizerOfHuggingFace } from './tokenizer-of-hugging-face.js';
 
 const directory = mkdtempSync(join(tmpdir(), 'mtl-tokenizer-'));
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
-describe('huggingFaceTokenizer', () => {
+describe('tokenizerOfHuggingFace', () => {
   const settings = join(directory, 'tokenizer_config.json');
   const files = { 'vocab.txt': join(directory, 'vocab.txt'), 'tokenizer_config.json': settings };
 
@@ -17,6 +17,6 @@ describe('huggingFaceTokenizer', () => {
     ['[]', 'MTL_FLAG_REQUIRED'],
   ])('has a coded error for settings of %s', (text, code) => {
     writeFileSync(settings, text);
-    expect(() => huggingFaceTokenizer(files)).toThrow(expect.objectContaining({ code }));
+    expect(() => tokenizerOfHuggingFace(files)).toThrow(expect.objectContaining({ code }));
   });
 });
