@@ -1,3 +1,4 @@
+import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CheckpointError, type MtlError } from '@mtl/errors';
 import { ioError, systemCode } from './io-error.js';
@@ -44,10 +45,7 @@ export class Checkpoint {
       text = await readRegularFile(join(path, manifestName), { maxBytes: maxManifestBytes });
     } catch (error) {
       if (systemCode(error) !== 'ENOENT') throw ioError(error, { action: 'read', path });
-      throw corruptCheckpoint(
-        path,
-        `it has no ${manifestName}: @mtl/checkpoint did not write it, or it is torn`,
-      );
+      throw corruptCheckpoint(path, await describeMissingManifest(path));
     }
     const manifest = parseManifest(text);
     if (!('problem' in manifest)) return new Checkpoint({ path, manifest, verified: false });
@@ -57,6 +55,17 @@ export class Checkpoint {
       details: { path },
     });
   }
+}
+
+/** Files of a Megatron-LM checkpoint: of its older format, and of torch.distributed's. */
+const megatronFile = /^mp_rank_\d+|\.distcp$/;
+
+async function describeMissingManifest(path: string): Promise<string> {
+  const files = await readdir(path).catch((): string[] => []);
+  const found = files.find((name) => megatronFile.test(name));
+  return found === undefined
+    ? `it has no ${manifestName}: @mtl/checkpoint did not write it, or it is torn`
+    : `it contains ${found}, as checkpoints of Megatron-LM do; convert it to a Hugging Face directory and load that`;
 }
 
 /** MTL_CHECKPOINT_CORRUPT for a checkpoint directory. */

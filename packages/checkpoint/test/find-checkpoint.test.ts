@@ -101,13 +101,17 @@ describe('findCheckpoint', () => {
     expect(error.message).toMatch(/iter_0000030.*no manifest\.json/);
   });
 
-  it('does not take a checkpoint of another program for one of ours', async () => {
-    await mkdir(at('iter_0000100', 'mp_rank_00'), { recursive: true });
-    await writeFile(at('iter_0000100', 'mp_rank_00', 'model_optim_rng.pt'), 'x');
+  it.each([
+    ['mp_rank_00', 'it contains mp_rank_00, as checkpoints of Megatron-LM do; convert it'],
+    ['mp_rank_01_003', 'it contains mp_rank_01_003, as'],
+    ['__0_1.distcp', 'it contains __0_1.distcp, as'],
+    ['model.pt', '@mtl/checkpoint did not write it'],
+  ])('does not take a checkpoint of another program for one of ours: %s', async (name, message) => {
+    await mkdir(at('iter_0000100', name), { recursive: true });
     await writeFile(at('latest_checkpointed_iteration.txt'), '100\n');
     await expect(find()).rejects.toMatchObject({
       code: 'MTL_CHECKPOINT_NONE_WHOLE',
-      message: expect.stringContaining('did not write it') as string,
+      message: expect.stringContaining(message) as string,
     });
   });
 

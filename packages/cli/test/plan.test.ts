@@ -41,6 +41,14 @@ describe('mtl plan', () => {
     expect(stdout).toMatch(/^ {2}--tensor-model-parallel-size 4 +[\d.]+ GiB, fits$/m);
   });
 
+  it('prints which flags have no effect', async () => {
+    const flags = ['--preset', 'gpt2-124m', '--use-flash-attn', '--sequence-parallel'];
+    const { status, stdout } = await spawnMtl(['plan', '--', ...flags], { cwd });
+    expect(status).toBe(0);
+    expect(stdout).toMatch(/^note: --use-flash-attn on the command line has no effect: .+$/m);
+    expect(stdout).toMatch(/^note: --sequence-parallel has no effect with .+$/m);
+  });
+
   it('shows every stage of a pipeline', async () => {
     const flags = [
       '--preset',

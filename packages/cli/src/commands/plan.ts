@@ -98,6 +98,7 @@ async function plan(argv: readonly string[], flags: PlanFlags): Promise<void> {
     process.stdout.write(`${JSON.stringify({ ...prediction, ...fits, ...each, time })}\n`);
     return;
   }
+  process.stdout.write(configuration.notices.map((notice) => `note: ${notice}\n`).join(''));
   process.stdout.write(
     shape.pipeline === undefined
       ? `each of ${numProcesses} process(es), one micro-batch at a time\n${formatPrediction(prediction)}`
