@@ -28,7 +28,7 @@ export class GradientReducer {
       chunks = new Map([[0, buffers.ranges.map(({ parameter }) => parameter)]]),
     }: {
       readonly group: ProcessGroup;
-      /** See `AdamwOptimizerOptions`. */
+      /** See `ModelOptimizerOptions`. */
       readonly chunks?: ReadonlyMap<number, readonly Parameter[]> | undefined;
     },
   ) {

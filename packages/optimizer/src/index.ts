@@ -1,11 +1,5 @@
-export {
-  AdamwOptimizer,
-  type AdamwOptimizerOptions,
-  type LaunchStepOptions,
-  type OptimizerStateTensor,
-  type OptimizerStepOptions,
-  type OptimizerStepResult,
-} from './adamw-optimizer.js';
+export { Adamw, type AdamwOptions } from './adamw.js';
+export { AdamwOptimizer, type AdamwOptimizerOptions } from './adamw-optimizer.js';
 export type { Bucket, FlatRange, ParameterRange } from './flat-layout.js';
 export {
   type LearningRateDecayStyle,
@@ -15,11 +9,27 @@ export {
 } from './learning-rate-schedule.js';
 export { LossScaler, type LossScalerOptions, type LossScalerState } from './loss-scaler.js';
 export {
+  type LaunchStepOptions,
+  ModelOptimizer,
+  type ModelOptimizerOptions,
+  type OptimizerStateTensor,
+  type OptimizerStepOptions,
+  type OptimizerStepResult,
+} from './model-optimizer.js';
+export {
   type BatchSizeRampup,
   NumMicroBatches,
   type NumMicroBatchesOptions,
   type StepBatch,
 } from './num-micro-batches.js';
+export type {
+  BoundOptimizer,
+  Optimizer,
+  OptimizerRange,
+  OptimizerSegment,
+  OptimizerState,
+  OptimizerStep,
+} from './optimizer.js';
 export { copiesAlong, type ParallelGroups } from './parallel-groups.js';
 export {
   type DataParallelSharing,
@@ -27,3 +37,5 @@ export {
   ParameterBuffers,
   type ParameterBuffersOptions,
 } from './parameter-buffers.js';
+export type { ParameterGroup } from './parameter-group.js';
+export { stateBytesPerElement } from './state-bytes-per-element.js';

@@ -142,7 +142,7 @@ export class ParameterBuffers {
   }
 
   /**
-   * Rounds the owned master values into the model's dtype: `AdamwOptimizer.refreshModel` also gathers the
+   * Rounds the owned master values into the model's dtype: `ModelOptimizer.refreshModel` also gathers the
    * others'.
    */
   roundOwned(): void {

@@ -1,5 +1,5 @@
 import { TrainingError } from '@mtl/errors';
-import type { AdamwOptimizer, LossScaler } from '@mtl/optimizer';
+import type { LossScaler, ModelOptimizer } from '@mtl/optimizer';
 import { stopSignalNames } from './stop-signal-names.js';
 import type { StopSignals } from './stop-signals.js';
 import type { EvaluatedLoss, Trainer } from './trainer.js';
@@ -25,7 +25,7 @@ export interface OwnEvaluation {
 
 export interface RunTrainingOptions<Batch> {
   readonly trainer: Trainer<Batch>;
-  readonly optimizer: AdamwOptimizer;
+  readonly optimizer: ModelOptimizer;
   readonly lossScaler: LossScaler;
   readonly reporters: readonly TrainingReporter[];
   readonly save?: SaveSettings | undefined;

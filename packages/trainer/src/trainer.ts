@@ -1,6 +1,6 @@
 import { TrainingError, UsageError } from '@mtl/errors';
 import { type Device, deviceRange, memoryStatistics } from '@mtl/kernels';
-import type { AdamwOptimizer, LossScaler, NumMicroBatches } from '@mtl/optimizer';
+import type { LossScaler, ModelOptimizer, NumMicroBatches } from '@mtl/optimizer';
 import type { LossFactors, Pipeline, StepProfiler } from '@mtl/pipeline';
 import { DeviceNumbers } from './device-numbers.js';
 import type { LossKind } from './loss-kind.js';
@@ -21,7 +21,7 @@ export interface TrainerOptions<Batch> {
   /** The model, or this rank's stages of it. */
   readonly pipeline: Pipeline<Batch>;
   /** Its groups are those of the training run. */
-  readonly optimizer: AdamwOptimizer;
+  readonly optimizer: ModelOptimizer;
   /**
    * The rate of the next step, from the updates applied (skipped steps do not count) and the samples
    * consumed.

@@ -9,7 +9,7 @@ import {
 import { meshAxes } from '@mtl/comm';
 import { CheckpointError } from '@mtl/errors';
 import type { Tensor } from '@mtl/kernels';
-import { type AdamwOptimizer, copiesAlong, type LossScaler } from '@mtl/optimizer';
+import { copiesAlong, type LossScaler, type ModelOptimizer } from '@mtl/optimizer';
 import type { TrainingProgress } from './trainer.js';
 
 const optimizerPrefix = 'optimizer.';
@@ -77,7 +77,7 @@ function logicalTensor({
  * optimizer share.
  */
 function ownedTensors(
-  optimizer: AdamwOptimizer,
+  optimizer: ModelOptimizer,
   options: {
     readonly prefix: string;
     readonly buffer: Tensor;
@@ -117,7 +117,7 @@ function ownedTensors(
  * 0 on the one rank that saves what several hold. Data-parallel ranks that all hold everything take turns, so
  * that each saves about as many bytes.
  */
-function replicaNumbers({ buffers, groups }: AdamwOptimizer): ReadonlyMap<Parameter, number> {
+function replicaNumbers({ buffers, groups }: ModelOptimizer): ReadonlyMap<Parameter, number> {
   const { rank, size, distributed } = buffers.sharing;
   const assigned = new Array<number>(size).fill(0);
   return new Map(
@@ -141,14 +141,14 @@ function replicaNumbers({ buffers, groups }: AdamwOptimizer): ReadonlyMap<Parame
  * The magnitude from which on a weight is as useless as infinity: the model's copy of it is infinite in
  * float16, its square in float32 and bfloat16, so that no forward pass computes a finite loss.
  */
-function weightLimit({ buffers }: AdamwOptimizer): ValueLimit {
+function weightLimit({ buffers }: ModelOptimizer): ValueLimit {
   return buffers.model.dtype === 'float16'
     ? { magnitude: 65520, why: 'which overflows in float16' }
     : { magnitude: 2 ** 64, why: 'whose square overflows in float32' };
 }
 
 /** Master weights under their logical names: what this rank holds of them. */
-export function weightTensors(optimizer: AdamwOptimizer): LogicalTensor[] {
+export function weightTensors(optimizer: ModelOptimizer): LogicalTensor[] {
   const { master } = optimizer.buffers;
   const limit = weightLimit(optimizer);
   return ownedTensors(optimizer, { prefix: '', buffer: master, start: 'masterStart', limit });
@@ -158,7 +158,7 @@ export function weightTensors(optimizer: AdamwOptimizer): LogicalTensor[] {
  * Reduced main gradients as `gradient.NAME`: what this rank holds of them between `reduceGradients` and
  * `step`.
  */
-export function gradientTensors(optimizer: AdamwOptimizer): LogicalTensor[] {
+export function gradientTensors(optimizer: ModelOptimizer): LogicalTensor[] {
   return ownedTensors(optimizer, {
     prefix: 'gradient.',
     buffer: optimizer.buffers.gradients,
@@ -167,9 +167,10 @@ export function gradientTensors(optimizer: AdamwOptimizer): LogicalTensor[] {
 }
 
 /**
- * Adam's moments as `optimizer.exp_avg.NAME` and `optimizer.exp_avg_sq.NAME`: what this rank holds of them.
+ * The states of the optimizer as `optimizer.STATE.NAME` (AdamW: `exp_avg` and `exp_avg_sq`): what this rank
+ * holds of them.
  */
-export function optimizerTensors(optimizer: AdamwOptimizer): LogicalTensor[] {
+export function optimizerTensors(optimizer: ModelOptimizer): LogicalTensor[] {
   return optimizer.state.flatMap(({ name, buffer }) =>
     ownedTensors(optimizer, { prefix: `${optimizerPrefix}${name}.`, buffer, start: 'stateStart' }),
   );
@@ -192,7 +193,7 @@ export interface TrainingState {
 
 export function trainingState(options: {
   readonly progress: TrainingProgress;
-  readonly optimizer: AdamwOptimizer;
+  readonly optimizer: ModelOptimizer;
   readonly lossScaler: LossScaler;
   readonly configuration: JsonObject;
 }): JsonObject {

@@ -5,7 +5,7 @@ import {
   type SaveOptions,
   saveCheckpoint,
 } from '@mtl/checkpoint';
-import type { AdamwOptimizer, LossScaler } from '@mtl/optimizer';
+import type { LossScaler, ModelOptimizer } from '@mtl/optimizer';
 import type { Trainer } from './trainer.js';
 import { optimizerTensors, trainingState, weightTensors } from './training-checkpoint.js';
 import type { TrainingReporter } from './training-reporter.js';
@@ -33,7 +33,7 @@ export interface SaveSettings {
 
 export interface TrainingSavesOptions {
   readonly trainer: Pick<Trainer<never>, 'progress' | 'ranks'>;
-  readonly optimizer: AdamwOptimizer;
+  readonly optimizer: ModelOptimizer;
   readonly lossScaler: LossScaler;
   readonly reporters: readonly TrainingReporter[];
   readonly save: SaveSettings;

@@ -2,7 +2,7 @@ import { Checkpoint, findCheckpoint, jobOfCheckpoint, loadCheckpoint } from '@mt
 import type { CheckpointConfiguration, ModelKind } from '@mtl/configuration';
 import { CheckpointError } from '@mtl/errors';
 import type { TransformerConfiguration } from '@mtl/models';
-import type { AdamwOptimizer, LossScaler } from '@mtl/optimizer';
+import type { LossScaler, ModelOptimizer } from '@mtl/optimizer';
 import {
   isOptimizerTensor,
   optimizerTensors,
@@ -24,7 +24,7 @@ export interface LoadTrainingOptions {
   readonly model?: { readonly kind: ModelKind; readonly model: TransformerConfiguration };
   /** Names of all parameters of the model, those of other stages included. */
   readonly parameterNames: readonly string[];
-  readonly optimizer: AdamwOptimizer;
+  readonly optimizer: ModelOptimizer;
   readonly lossScaler: LossScaler;
   readonly processes: TrainingProcesses;
   /** Where the interrupted run that this one is a restart of may have saved: goes before everything else. */

@@ -1,3 +1,4 @@
+import { Adamw, stateBytesPerElement } from '@mtl/optimizer';
 import { oneStage, type PassKind, type PipelineSchedule, waitingTensors } from '@mtl/pipeline/schedules';
 import { type Chunk, type ChunkMemory, chunkMemory } from './chunk-memory.js';
 import type { MemoryShape } from './memory-shape.js';
@@ -9,7 +10,7 @@ export interface MemoryPrediction {
   readonly parameters: number;
   /** float32 main gradients. */
   readonly gradients: number;
-  /** float32 master weights (where they are not the parameters themselves) and both moments of AdamW. */
+  /** float32 master weights (where they are not the parameters themselves) and the optimizer’s states. */
   readonly optimizer: number;
   /** What passes before the one at the peak have kept, of all micro-batches that are under way. */
   readonly activations: number;
@@ -119,10 +120,12 @@ function change(kind: PassKind, { untilInput, untilWeight }: ChunkMemory): numbe
 }
 
 function statesOf({ bytesPerElement, optimizerShards }: MemoryShape, numParameters: number) {
+  // in float32 the model's values are the master values
+  const masterBytes = bytesPerElement === 2 ? 4 : 0;
   return {
     parameters: bytesPerElement * numParameters,
     gradients: 4 * numParameters,
-    optimizer: ((bytesPerElement === 2 ? 12 : 8) * numParameters) / optimizerShards,
+    optimizer: ((masterBytes + stateBytesPerElement(Adamw)) * numParameters) / optimizerShards,
   };
 }
 

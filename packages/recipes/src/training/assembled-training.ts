@@ -2,7 +2,7 @@ import type { JsonObject, LogicalTensor } from '@mtl/checkpoint';
 import { keepTokenizer } from '@mtl/configuration';
 import type { Tokenizer } from '@mtl/data';
 import type { TransformerConfiguration } from '@mtl/models';
-import { type AdamwOptimizer, LossScaler, type LossScalerOptions } from '@mtl/optimizer';
+import { LossScaler, type LossScalerOptions, type ModelOptimizer } from '@mtl/optimizer';
 import {
   type RunTrainingOptions,
   runTraining,
@@ -55,7 +55,7 @@ export interface RunAssembledOptions<Batch, End>
  */
 export class AssembledTraining<Batch, Chunk extends ModelChunk<Batch>> {
   readonly part: ModelPart<Batch, Chunk>;
-  readonly optimizer: AdamwOptimizer;
+  readonly optimizer: ModelOptimizer;
   readonly lossScaler: LossScaler;
   readonly #processes: TrainingProcesses;
 

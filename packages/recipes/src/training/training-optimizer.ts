@@ -5,7 +5,7 @@ import type {
   TrainingConfiguration,
 } from '@mtl/configuration';
 import type { Device, DType } from '@mtl/kernels';
-import { AdamwOptimizer, ParameterBuffers } from '@mtl/optimizer';
+import { AdamwOptimizer, type ModelOptimizer, ParameterBuffers } from '@mtl/optimizer';
 import type { TrainingProcesses } from './training-processes.js';
 
 /** What of a configuration the optimizer follows from. */
@@ -34,7 +34,7 @@ export interface TrainingOptimizerOptions {
 }
 
 /** Memory of the parameters with their initial values, and the optimizer that the flags describe. */
-export function trainingOptimizer(options: TrainingOptimizerOptions): AdamwOptimizer {
+export function trainingOptimizer(options: TrainingOptimizerOptions): ModelOptimizer {
   const { parameters, chunks, processes, device, dtype, initializes = true } = options;
   const { optimizer, parallel, training } = options.configuration;
   const buffers = new ParameterBuffers(parameters, {

@@ -4,7 +4,7 @@ import { type PretrainingConfiguration, saveConfiguration, scheduleOfStep } from
 import type { MicroBatchSamplerOptions, NumberedBatch, SplitDatasets, Tokenizer } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
 import type { TransformerConfiguration } from '@mtl/models';
-import { type AdamwOptimizer, LearningRateSchedule } from '@mtl/optimizer';
+import { LearningRateSchedule, type ModelOptimizer } from '@mtl/optimizer';
 import type { StepProfiler } from '@mtl/pipeline';
 import {
   type ConsoleStream,
@@ -59,7 +59,7 @@ export interface BuildTrainingOptions {
   /** The command that started the run, for remedies that print it with other flags. */
   readonly commandLine?: string;
   /** Called on all ranks with the reduced gradients of a step (see `gradientTensors` of @mtl/trainer). */
-  readonly onGradients?: (optimizer: AdamwOptimizer, iteration: number) => void | Promise<void>;
+  readonly onGradients?: (optimizer: ModelOptimizer, iteration: number) => void | Promise<void>;
 }
 
 /** A rank's part of whichever model is trained. */
@@ -266,7 +266,7 @@ export class Training {
     return this.#assembled.part;
   }
 
-  get optimizer(): AdamwOptimizer {
+  get optimizer(): ModelOptimizer {
     return this.#assembled.optimizer;
   }
 

@@ -1,6 +1,6 @@
 import { findCheckpoint, loadCheckpoint } from '@mtl/checkpoint';
 import { ProcessMesh, type World } from '@mtl/comm';
-import { AdamwOptimizer, LossScaler, NumMicroBatches, ParameterBuffers } from '@mtl/optimizer';
+import { Adamw, LossScaler, ModelOptimizer, NumMicroBatches, ParameterBuffers } from '@mtl/optimizer';
 import {
   optimizerTensors,
   readTrainingState,
@@ -12,6 +12,7 @@ import {
   weightTensors,
 } from '../../src/index.js';
 import { type BigramBatch, BigramStage, onePiece } from '../bigram-stage.js';
+import { MomentumSgd } from '../momentum-sgd.js';
 
 export interface TrainBigramsArgument {
   readonly dp: number;
@@ -19,6 +20,8 @@ export interface TrainBigramsArgument {
   readonly overlap: boolean;
   readonly dtype: 'float32' | 'bfloat16';
   readonly trainIterations: number;
+  /** Trains with `MomentumSgd` instead of AdamW. */
+  readonly momentum?: number;
   /** Where to save at the end. */
   readonly save?: string;
   /** Where to go on from. */
@@ -84,10 +87,12 @@ export default async function trainBigrams(
     sharing: { rank, size: dp, distributed },
   });
   buffers.initialize(1);
-  const optimizer = new AdamwOptimizer(buffers, {
-    beta1: 0.9,
-    beta2: 0.99,
-    epsilon: 1e-8,
+  const { momentum } = argument;
+  const optimizer = new ModelOptimizer(buffers, {
+    optimizer:
+      momentum === undefined
+        ? new Adamw({ beta1: 0.9, beta2: 0.99, epsilon: 1e-8 })
+        : new MomentumSgd({ momentum }),
     weightDecay: 0.01,
     clipGradient: 1,
     groups,
@@ -153,7 +158,7 @@ export default async function trainBigrams(
 
 async function resume(
   { load }: TrainBigramsArgument,
-  { optimizer, lossScaler }: { optimizer: AdamwOptimizer; lossScaler: LossScaler },
+  { optimizer, lossScaler }: { optimizer: ModelOptimizer; lossScaler: LossScaler },
 ): Promise<TrainingProgress | undefined> {
   if (load === undefined) return undefined;
   const found = await findCheckpoint({ directory: load, onNotice: () => {} });

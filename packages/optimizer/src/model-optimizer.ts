@@ -1,0 +1,283 @@
+import type { Parameter } from '@mtl/autograd';
+import { meshAxes } from '@mtl/comm';
+import { UsageError } from '@mtl/errors';
+import { Tensor } from '@mtl/kernels';
+import { intersectionOf } from './flat-layout.js';
+import { GradientNorm } from './gradient-norm.js';
+import { GradientReducer } from './gradient-reducer.js';
+import type { BoundOptimizer, Optimizer, OptimizerRange, OptimizerState } from './optimizer.js';
+import { copiesAlong, type ParallelGroups } from './parallel-groups.js';
+import type { OwnedRange, ParameterBuffers } from './parameter-buffers.js';
+import { ParameterGatherer } from './parameter-gatherer.js';
+import { type ParameterGroup, parameterGroupOf } from './parameter-group.js';
+import { PartialGradients } from './partial-gradients.js';
+
+export interface ModelOptimizerOptions {
+  /** The update rule. */
+  readonly optimizer: Optimizer;
+  readonly weightDecay: number;
+  /** Largest gradient norm; larger gradients are scaled down to it. 0: no clipping. */
+  readonly clipGradient: number;
+  /** Default: this process alone. */
+  readonly groups?: ParallelGroups | undefined;
+  /**
+   * The parameters of each model chunk (virtual pipeline stage) by its number. Every chunk has a backward of
+   * its own; a parameter may be in several chunks. Default: all in chunk 0.
+   */
+  readonly chunks?: ReadonlyMap<number, readonly Parameter[]> | undefined;
+  /**
+   * Reduce the gradients of a bucket as soon as they are ready (see `expectLastBackward`). Default: all
+   * before the step.
+   */
+  readonly overlapGradientReduction?: boolean;
+  /**
+   * With a distributed optimizer: wait for gathered parameters only when they are used. Default: within the
+   * step.
+   */
+  readonly overlapParameterGather?: boolean;
+}
+
+export interface OptimizerStepOptions {
+  readonly learningRate: number;
+  /** What the loss was multiplied with (fp16); gradients are divided by it. Default 1. */
+  readonly lossScale?: number;
+}
+
+export interface OptimizerStepResult {
+  /**
+   * Norm of the gradients of all parameters, unscaled, before clipping. Infinite or NaN when they overflowed.
+   */
+  readonly gradientNorm: number;
+  /** Whether the parameters were left as they are because a gradient was not finite. */
+  readonly skipped: boolean;
+}
+
+export interface LaunchStepOptions extends OptimizerStepOptions {
+  /** [1] float64: receives the norm that `finishStep` asks for. */
+  readonly gradientNorm: Tensor;
+}
+
+/**
+ * A named state tensor with one value for each of the buffers' owned ranges (`stateStart`), for checkpoints.
+ */
+export interface OptimizerStateTensor extends OptimizerState {
+  readonly buffer: Tensor;
+}
+
+/** Padding alone has no parameter. */
+const paddingGroup: ParameterGroup = { decays: false, kind: 'vector', fanIn: 1, fanOut: 1 };
+
+/**
+ * An optimizer over the flat buffers of a model: norm, clipping, update, rounding to the model's dtype and
+ * clearing of the gradients. Over several processes a step first reduces the gradients, and with a
+ * distributed optimizer updates this rank's slice of every bucket and gathers the others'. Every rank of the
+ * mesh must call `step`.
+ */
+export class ModelOptimizer {
+  readonly buffers: ParameterBuffers;
+  readonly #options: ModelOptimizerOptions;
+  /** Decoupled weight decay of the next step. */
+  weightDecay: number;
+  readonly #states: readonly OptimizerStateTensor[];
+  readonly #ranges: readonly OptimizerRange[];
+  readonly #optimizer: BoundOptimizer;
+  readonly #gradientNorm: Tensor;
+  readonly #norm: GradientNorm;
+  readonly #reducer: GradientReducer | undefined;
+  readonly #partials: readonly PartialGradients[];
+  readonly #gatherer: ParameterGatherer | undefined;
+  #numSteps = 0;
+  #isReduced = false;
+  #isLaunched = false;
+
+  constructor(buffers: ParameterBuffers, options: ModelOptimizerOptions) {
+    const { groups = {} } = options;
+    checkGroups(groups, buffers);
+    this.buffers = buffers;
+    this.#options = options;
+    this.weightDecay = options.weightDecay;
+    const { device } = buffers.model;
+    const shape = [buffers.stateSize];
+    this.#states = options.optimizer.states.map(({ name, dtype }) => ({
+      name,
+      dtype,
+      buffer: Tensor.zeros({ shape, dtype, device }),
+    }));
+    this.#ranges = buffers.owned.map((owned) => this.#rangeOf(owned));
+    this.#optimizer = options.optimizer.bind(this.#ranges, { device });
+    this.#gradientNorm = Tensor.zeros({ shape: [1], dtype: 'float64', device });
+    this.#norm = new GradientNorm(buffers, groups);
+    const { dp } = groups;
+    const isShared = dp !== undefined && dp.size > 1;
+    this.#reducer = isShared
+      ? new GradientReducer(buffers, { group: dp, chunks: options.chunks })
+      : undefined;
+    this.#gatherer = isShared && buffers.sharing.distributed ? new ParameterGatherer(buffers, dp) : undefined;
+    this.#partials = partialsOf(buffers, groups);
+  }
+
+  /** Updates that have been made: the exponent of the bias corrections. */
+  get numSteps(): number {
+    return this.#numSteps;
+  }
+
+  set numSteps(value: number) {
+    this.#numSteps = value;
+  }
+
+  get groups(): ParallelGroups {
+    return this.#options.groups ?? {};
+  }
+
+  /** The states of the update rule, flat, one value for each element of the owned ranges. */
+  get state(): readonly OptimizerStateTensor[] {
+    return this.#states;
+  }
+
+  /**
+   * Announces that the next backward is the last one of a model chunk before `step`: reductions can overlap
+   * with it.
+   */
+  expectLastBackward(chunk = 0): void {
+    if (this.#options.overlapGradientReduction === true) this.#reducer?.arm(chunk);
+  }
+
+  /**
+   * Makes the model of the master values, after a checkpoint or weights were loaded into them. With a
+   * distributed optimizer the ranks' slices are gathered: all of them must call it.
+   */
+  refreshModel(): void {
+    this.buffers.roundOwned();
+    if (this.#gatherer === undefined) return;
+    for (const bucket of this.buffers.buckets) this.#gatherer.start(bucket);
+    this.#gatherer.finish();
+  }
+
+  /**
+   * Makes the main gradients of this rank's slices those of the global batch: over data-parallel ranks, and
+   * over axes along which they are only parts. `step` does it where it has not been done. Every rank must
+   * call it.
+   */
+  reduceGradients(): void {
+    if (this.#isReduced) return;
+    // a parameter that no forward has read since the last step has not been waited for yet
+    this.#gatherer?.finish();
+    this.#reducer?.finish();
+    for (const partials of this.#partials) partials.sum();
+    this.#isReduced = true;
+  }
+
+  /**
+   * Uses up the main gradients: updates the parameters, or skips when a gradient is not finite; clears them
+   * anyway.
+   */
+  step(options: OptimizerStepOptions): OptimizerStepResult {
+    this.launchStep({ ...options, gradientNorm: this.#gradientNorm });
+    return this.finishStep(this.#gradientNorm.item());
+  }
+
+  /**
+   * `step` without waiting for the device, which detects clipping and overflow on its own. The caller
+   * reads the norm, together with other results of the step, and passes it to `finishStep`.
+   *
+   * @throws UsageError `MTL_OPTIMIZER_STEP` when the step before has not been finished
+   */
+  launchStep({ learningRate, lossScale = 1, gradientNorm }: LaunchStepOptions): void {
+    if (this.#isLaunched) {
+      throw new UsageError('MTL_OPTIMIZER_STEP', 'a step was launched before the last one was finished', {
+        remedy: 'give finishStep the gradient norm of the last one',
+      });
+    }
+    this.reduceGradients();
+    this.#isReduced = false;
+    this.#optimizer.beginStep({
+      step: this.#numSteps + 1,
+      learningRate,
+      weightDecay: this.weightDecay,
+      lossScale,
+      maximumNorm: this.#options.clipGradient,
+      squares: this.#norm.computeSquare(),
+      gradientNorm,
+    });
+    this.#update();
+    this.#isLaunched = true;
+  }
+
+  /** Takes note of how the launched step went, by its gradient norm. */
+  finishStep(gradientNorm: number): OptimizerStepResult {
+    this.#isLaunched = false;
+    const skipped = !Number.isFinite(gradientNorm);
+    if (!skipped) this.#numSteps += 1;
+    return { gradientNorm, skipped };
+  }
+
+  dispose(): void {
+    for (const { parameter, modelParameter, gradient, states } of this.#ranges) {
+      for (const tensor of [parameter, modelParameter, gradient, ...states]) tensor?.dispose();
+    }
+    for (const part of [this.#optimizer, this.#norm, ...this.#partials]) part.dispose();
+    for (const tensor of [...this.#states.map(({ buffer }) => buffer), this.#gradientNorm]) tensor.dispose();
+  }
+
+  #update(): void {
+    const { gradients, buckets } = this.buffers;
+    const { overlapParameterGather = false } = this.#options;
+    const gatherer = this.#gatherer;
+    // from the parameters that forward reads first: their gather has the longest time
+    for (let index = this.#ranges.length - 1; index >= 0; index--) {
+      this.#optimizer.update(index, { clearGradient: gatherer === undefined });
+      gatherer?.start(buckets[index]!);
+    }
+    if (gatherer === undefined) return;
+    // the other ranks' slices hold what was summed into their results
+    gradients.zero();
+    if (!overlapParameterGather) gatherer.finish();
+  }
+
+  #rangeOf(owned: OwnedRange): OptimizerRange {
+    const { master, model, gradients, ranges } = this.buffers;
+    const { start, end, masterStart, stateStart } = owned;
+    const shape = [end - start];
+    const segments = ranges.flatMap((range) => {
+      const common = intersectionOf(owned, range);
+      if (common === undefined) return [];
+      return [{ end: common.end - start, group: parameterGroupOf(range.parameter) }];
+    });
+    return {
+      parameter: master.view({ offset: masterStart, shape }),
+      states: this.#states.map(({ buffer }) => buffer.view({ offset: stateStart, shape })),
+      modelParameter: model.dtype === 'float32' ? undefined : model.view({ offset: start, shape }),
+      gradient: gradients.view({ offset: start, shape }),
+      segments: segments.length > 0 ? segments : [{ end: end - start, group: paddingGroup }],
+    };
+  }
+}
+
+/**
+ * For each axis along which some parameter's gradient is only a part: what sums the parts. Data parallelism
+ * is implied.
+ */
+function partialsOf(buffers: ParameterBuffers, groups: ParallelGroups): PartialGradients[] {
+  return meshAxes.flatMap((axis) => {
+    const group = copiesAlong(groups, axis);
+    if (axis === 'dp' || group === undefined || group.size === 1) return [];
+    const ranges = buffers.ranges.filter(({ parameter }) => parameter.partialOver.includes(axis));
+    return ranges.length === 0 ? [] : [new PartialGradients(buffers, { ranges, group })];
+  });
+}
+
+function checkGroups(groups: ParallelGroups, { sharing }: ParameterBuffers): void {
+  const { dp, world } = groups;
+  const [rank, size] = [dp?.rank ?? 0, dp?.size ?? 1];
+  if (rank !== sharing.rank || size !== sharing.size) {
+    throw new UsageError(
+      'MTL_GROUP',
+      `buffers shared as rank ${sharing.rank} of ${sharing.size}, a data-parallel group of rank ${rank} of ${size}`,
+      { expected: 'buffers and optimizer of the same data-parallel group' },
+    );
+  }
+  if (world !== undefined || meshAxes.every((axis) => (groups[axis]?.size ?? 1) === 1)) return;
+  throw new UsageError('MTL_GROUP', 'groups along axes of the mesh, but none of all its processes', {
+    expected: 'groups.world: gradient norms are summed over it',
+  });
+}

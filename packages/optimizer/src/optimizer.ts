@@ -1,0 +1,69 @@
+import type { Device, Tensor } from '@mtl/kernels';
+import type { ParameterGroup } from './parameter-group.js';
+
+/** A state that an optimizer keeps for every element of a parameter, such as a moment of its gradients. */
+export interface OptimizerState {
+  /** Its name in checkpoints: `optimizer.NAME.PARAMETER`. */
+  readonly name: string;
+  readonly dtype: 'float32';
+}
+
+/** The elements of one parameter in a range, with the padding before them. */
+export interface OptimizerSegment {
+  /** One past its last element, counted from the start of the range. */
+  readonly end: number;
+  readonly group: ParameterGroup;
+}
+
+/** N consecutive elements of the flat buffers, which one call updates. The tensors belong to the caller. */
+export interface OptimizerRange {
+  /** [N] float32: the values that are trained. */
+  readonly parameter: Tensor;
+  /** [N] in the model's dtype: receives the rounded values. Absent in float32, where it is `parameter`. */
+  readonly modelParameter: Tensor | undefined;
+  /** [N] float32: reduced over all ranks, multiplied by the loss scale. */
+  readonly gradient: Tensor;
+  /** [N] each, in the order of `Optimizer.states`; zero before the first step. */
+  readonly states: readonly Tensor[];
+  /** In ascending order. Padding after the last one is zero and stays zero. */
+  readonly segments: readonly OptimizerSegment[];
+}
+
+export interface OptimizerStep {
+  /** 1 for the first update. */
+  readonly step: number;
+  readonly learningRate: number;
+  /** Decoupled decay of groups that decay. */
+  readonly weightDecay: number;
+  /** The factor of the gradients, which the update divides by. */
+  readonly lossScale: number;
+  /** Gradients of a larger norm are scaled down to it. 0: no clipping. */
+  readonly maximumNorm: number;
+  /** [1] float64: the sum of squares of all gradients of the model. */
+  readonly squares: Tensor;
+  /** [1] float64: receives the norm, unscaled and before clipping; infinite or NaN where a gradient is. */
+  readonly gradientNorm: Tensor;
+}
+
+/** An optimizer with the ranges that this process updates. */
+export interface BoundOptimizer {
+  /** Computes the gradient norm and what else the updates of a step share. Does not wait for the device. */
+  beginStep(step: OptimizerStep): void;
+  /**
+   * Updates range number `index`, or leaves it as it is where the norm is not finite. `clearGradient`: sets
+   * the gradient to zero, updated or not.
+   */
+  update(index: number, options: { readonly clearGradient: boolean }): void;
+  dispose(): void;
+}
+
+/**
+ * An update rule: which states it keeps, and how a step changes values and states. It knows nothing of
+ * processes: `ModelOptimizer` reduces gradients, divides elements over the ranks of a distributed optimizer
+ * and gathers the results, and checkpoints and memory predictions read `states`.
+ */
+export interface Optimizer {
+  readonly states: readonly OptimizerState[];
+  /** Prepares to update the ranges; `device` is that of their tensors. */
+  bind(ranges: readonly OptimizerRange[], options: { readonly device: Device }): BoundOptimizer;
+}
