@@ -1,0 +1,62 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { configFileJsonSchema } from '@mtl/configuration';
+import type { Command } from 'commander';
+import { createProgram } from '../../../src/index.js';
+
+/** The names that a version promises to its users. */
+export interface InterfaceNames {
+  /** Of training programs, plans and configuration files, without dashes. */
+  readonly trainingFlags: readonly string[];
+  /** Of `mtl`, after the words of their command: `mtl data prepare --input`. */
+  readonly commandFlags: readonly string[];
+  /** Documented error codes and environment variables. */
+  readonly codes: readonly string[];
+}
+
+/** The names of the present code. */
+export function interfaceNames(): InterfaceNames {
+  const { properties } = configFileJsonSchema() as { readonly properties: Readonly<Record<string, unknown>> };
+  return {
+    trainingFlags: Object.keys(properties).sort(),
+    commandFlags: flagsOf(createProgram()).sort(),
+    codes: documentedCodes(),
+  };
+}
+
+function flagsOf(command: Command, words: readonly string[] = []): string[] {
+  const own = [...words, command.name()];
+  return [
+    ...command.options.map(({ long, short }) => [...own, long ?? short].join(' ')),
+    ...command.commands.flatMap((subcommand) => flagsOf(subcommand, own)),
+  ];
+}
+
+/** Error codes and environment variables that the sources have and a README describes. */
+function documentedCodes(): string[] {
+  const packages = fileURLToPath(new URL('../../../../', import.meta.url));
+  const folders = readdirSync(packages);
+  const documents = [
+    join(packages, '../README.md'),
+    ...folders.map((name) => join(packages, name, 'README.md')),
+  ];
+  const sources = folders.flatMap((name) => [
+    ...sourcesIn(join(packages, name, 'src')),
+    ...sourcesIn(join(packages, name, 'native')),
+  ]);
+  const documented = namesIn(documents);
+  return [...namesIn(sources)].filter((name) => documented.has(name)).sort();
+}
+
+function sourcesIn(folder: string): string[] {
+  if (!existsSync(folder)) return [];
+  return readdirSync(folder, { recursive: true, encoding: 'utf8' })
+    .filter((name) => /\.(?:ts|cc|h|cu|cuh)$/.test(name) && !/\.test\.ts$|^tests\//.test(name))
+    .map((name) => join(folder, name));
+}
+
+function namesIn(paths: readonly string[]): Set<string> {
+  const texts = paths.map((path) => readFileSync(path, 'utf8'));
+  return new Set(texts.flatMap((text) => text.match(/\bMTL_[A-Z0-9]+(?:_[A-Z0-9]+)*\b(?!_)/g) ?? []));
+}

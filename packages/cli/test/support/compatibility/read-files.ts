@@ -1,0 +1,185 @@
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import type { LogicalTensor } from '@mtl/checkpoint';
+import {
+  configurationJson,
+  type PretrainingConfiguration,
+  parseFlags,
+  validateConfiguration,
+} from '@mtl/configuration';
+import { IndexedDataset, type SampleBatch } from '@mtl/data';
+import { type MetricsRecord, openTrainingData, type RunRecord, readRun, Training } from '@mtl/recipes';
+import { optimizerTensors, weightTensors } from '@mtl/trainer';
+
+/** Files of a folder that a version wrote (see docs/compatibility.md). */
+export const fixtureFiles = {
+  corpus: 'corpus_text_document',
+  indexCache: 'cache',
+  tokenizer: 'tokenizer.json',
+  configuration: 'configuration.yaml',
+  /** The directory of --save: checkpoint, tokenizer, run.json and metrics.jsonl. */
+  run: 'run',
+  expected: 'expected.json',
+};
+
+/** What readers return for the files of a folder. */
+export interface ReadFiles {
+  readonly dataset: {
+    readonly dtype: string;
+    readonly sequenceLengths: readonly number[];
+    readonly documentIndices: readonly number[];
+    readonly tokens: string;
+  };
+  /** Tokens of all training samples in order, with the cached indices, and with indices built anew. */
+  readonly samples: { readonly cached: string; readonly built: string };
+  /** Messages on indices that were built although they are in the cache. */
+  readonly indexMessages: readonly string[];
+  readonly configuration: Readonly<Record<string, unknown>>;
+  readonly record: RunRecord;
+  readonly lastStep: MetricsRecord;
+  readonly lastValidation: MetricsRecord;
+  /** Shape and SHA-256 of every weight and every moment of Adam, by name. */
+  readonly tensors: Readonly<Record<string, string>>;
+  readonly progress: Readonly<Record<string, unknown>>;
+  /** What metrics.jsonl has of the steps and evaluations after the checkpoint. */
+  readonly resumed: readonly ResumedRecord[];
+  /** Keys that the resumed run wrote, with dots between those of an object and of an object in it. */
+  readonly keys: Readonly<Record<'step' | 'validation' | 'start', readonly string[]>>;
+}
+
+/** Values of a record that do not depend on the speed of the machine. */
+export interface ResumedRecord {
+  readonly type?: string | undefined;
+  readonly iteration: number;
+  readonly consumed_samples?: unknown;
+  readonly learning_rate?: unknown;
+  readonly lm_loss: number;
+}
+
+/**
+ * Reads the files in the working directory with the present code, and resumes training from the checkpoint on
+ * one process. Writes a second run folder there.
+ */
+export async function readFiles(): Promise<ReadFiles> {
+  const { configuration: configurationFile, run, indexCache } = fixtureFiles;
+  const { record, step, validation } = await readRun(run);
+  const indexMessages: string[] = [];
+  const ofCache = configurationOf(['--config', configurationFile]);
+  const withoutCache = configurationOf(['--config', configurationFile, '--data-cache-path', 'new-cache']);
+  const samples = {
+    cached: await samplesOf(ofCache, (text) => indexMessages.push(text)),
+    built: await samplesOf(withoutCache, () => {}),
+  };
+  if (ofCache.data.dataCachePath !== indexCache) throw new Error(`${configurationFile} names another cache`);
+  return {
+    dataset: readDataset(),
+    samples,
+    indexMessages,
+    configuration: savedFlags(ofCache),
+    record: record!,
+    lastStep: step!,
+    lastValidation: validation!,
+    ...(await resume(['--config', configurationFile, '--load', run, '--save', 'resumed'])),
+  };
+}
+
+function configurationOf(flags: readonly string[]): PretrainingConfiguration {
+  return validateConfiguration(parseFlags([...flags]));
+}
+
+function readDataset(): ReadFiles['dataset'] {
+  const dataset = IndexedDataset.open(fixtureFiles.corpus);
+  const tokens = createHash('sha256');
+  for (let sequence = 0; sequence < dataset.numSequences; sequence++)
+    tokens.update(dataset.sequence(sequence) as Uint16Array);
+  return {
+    dtype: dataset.dtype,
+    sequenceLengths: [...dataset.sequenceLengths],
+    documentIndices: [...dataset.documentIndices],
+    tokens: tokens.digest('hex'),
+  };
+}
+
+/** What a checkpoint keeps and `--config` reads again. */
+function savedFlags(configuration: PretrainingConfiguration): Record<string, unknown> {
+  const { resolved: _forReaders, ...read } = configurationJson(configuration);
+  return asJson(read);
+}
+
+async function samplesOf(
+  configuration: PretrainingConfiguration,
+  onMessage: (text: string) => void,
+): Promise<string> {
+  const { datasets } = await openTrainingData(configuration, { corpusDirectory: 'unused', onMessage });
+  const train = datasets.train!;
+  const hash = createHash('sha256');
+  for (let sample = 0; sample < train.length; sample++) {
+    const { tokens, labels } = train.sample(sample) as SampleBatch;
+    hash.update(tokens).update(labels);
+  }
+  for (const dataset of [train, datasets.valid, datasets.test]) dataset?.close();
+  return hash.digest('hex');
+}
+
+async function resume(
+  flags: readonly string[],
+): Promise<Pick<ReadFiles, 'tensors' | 'progress' | 'resumed' | 'keys'>> {
+  const training = await Training.build({
+    configuration: configurationOf(flags),
+    corpusDirectory: 'unused',
+    stream: { write: () => true },
+  });
+  try {
+    const { optimizer, trainer } = training;
+    const tensors = await digestsOf([...weightTensors(optimizer), ...optimizerTensors(optimizer)]);
+    const progress = asJson(trainer.progress);
+    await training.run();
+    const lines = readFileSync('resumed/metrics.jsonl', 'utf8').trim().split('\n');
+    const records = lines.map((line) => JSON.parse(line) as MetricsRecord);
+    const { record } = await readRun('resumed');
+    return {
+      tensors,
+      progress,
+      resumed: records.map(resumedRecord),
+      keys: {
+        step: keysOf(records.find(({ type }) => type === undefined)),
+        validation: keysOf(records.find(({ type }) => type === 'validation')),
+        start: keysOf(record!.starts[0]),
+      },
+    };
+  } finally {
+    await training.close();
+  }
+}
+
+function resumedRecord(record: MetricsRecord): ResumedRecord {
+  const { type, iteration, consumed_samples, learning_rate, lm_loss } = record;
+  return {
+    ...(type === undefined ? {} : { type }),
+    iteration,
+    consumed_samples,
+    learning_rate,
+    lm_loss: lm_loss!,
+  };
+}
+
+function keysOf(value: unknown, prefix = ''): string[] {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return [];
+  return Object.entries(value).flatMap(([key, inner]) => [
+    `${prefix}${key}`,
+    ...keysOf(inner, `${prefix}${key}.`),
+  ]);
+}
+
+async function digestsOf(tensors: readonly LogicalTensor[]): Promise<Record<string, string>> {
+  const digests: Record<string, string> = {};
+  for (const tensor of tensors) {
+    const digest = createHash('sha256')
+      .update(await tensor.read())
+      .digest('hex');
+    digests[tensor.name] = `${tensor.dtype}[${tensor.globalShape.join(', ')}] ${digest}`;
+  }
+  return digests;
+}
+
+const asJson = (value: unknown) => JSON.parse(JSON.stringify(value)) as Record<string, unknown>;
