@@ -10,7 +10,7 @@
 
 namespace mtl {
 
-constexpr int kCudaLibraryAbiVersion = 5;
+constexpr int kCudaLibraryAbiVersion = 6;
 constexpr int kMaxCudaDevices = 16;
 
 struct CudaDeviceProperties {

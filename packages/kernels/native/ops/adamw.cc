@@ -18,33 +18,34 @@
 //   gradientNorm = sqrt(squares) / lossScale;  the factor is min(1, maximumNorm / (gradientNorm + 1e-6)) / lossScale as in
 //   Megatron and PyTorch, 1 / lossScale where maximumNorm is 0; a norm that is not finite updates nothing
 #include "core/validation.h"
+#include "ops/adamw.h"
 
 namespace mtl {
 namespace {
 
-enum { kParameter, kFirstMoment, kSecondMoment, kModelParameter, kGradient, kScalars, kSegments };
-
 Status validate(const OpCall& call) {
-  MTL_RETURN_IF_ERROR(expect_rank(call, kParameter, 1, 1));
-  for (const int tensor : {kParameter, kFirstMoment, kSecondMoment, kGradient}) {
+  using Op = Adamw;
+  MTL_RETURN_IF_ERROR(expect_rank(call, Op::kParameter, 1, 1));
+  for (const int tensor : {Op::kParameter, Op::kFirstMoment, Op::kSecondMoment, Op::kGradient}) {
     MTL_RETURN_IF_ERROR(expect_dtype(call, tensor, {DType::kFloat32}));
-    MTL_RETURN_IF_ERROR(expect_shape(call, tensor, {call.tensor(kParameter).size()}));
+    MTL_RETURN_IF_ERROR(expect_shape(call, tensor, {call.tensor(Op::kParameter).size()}));
   }
-  if (call.has(kModelParameter)) {
-    MTL_RETURN_IF_ERROR(expect_dtype(call, kModelParameter, {DType::kBFloat16, DType::kFloat16}));
-    MTL_RETURN_IF_ERROR(expect_shape(call, kModelParameter, {call.tensor(kParameter).size()}));
+  if (call.has(Op::kModelParameter)) {
+    MTL_RETURN_IF_ERROR(expect_dtype(call, Op::kModelParameter, {DType::kBFloat16, DType::kFloat16}));
+    MTL_RETURN_IF_ERROR(expect_shape(call, Op::kModelParameter, {call.tensor(Op::kParameter).size()}));
   }
-  MTL_RETURN_IF_ERROR(expect_shape(call, kScalars, {5}));
-  MTL_RETURN_IF_ERROR(expect_dtype(call, kScalars, {DType::kFloat32}));
-  MTL_RETURN_IF_ERROR(expect_rank(call, kSegments, 2, 2));
-  MTL_RETURN_IF_ERROR(expect_shape(call, kSegments, {call.tensor(kSegments).dim(0), 2}));
-  return expect_dtype(call, kSegments, {DType::kInt64});
+  MTL_RETURN_IF_ERROR(expect_shape(call, Op::kScalars, {5}));
+  MTL_RETURN_IF_ERROR(expect_dtype(call, Op::kScalars, {DType::kFloat32}));
+  MTL_RETURN_IF_ERROR(expect_rank(call, Op::kSegments, 2, 2));
+  MTL_RETURN_IF_ERROR(expect_shape(call, Op::kSegments, {call.tensor(Op::kSegments).dim(0), 2}));
+  return expect_dtype(call, Op::kSegments, {DType::kInt64});
 }
 
 Status validate_scalars(const OpCall& call) {
-  MTL_RETURN_IF_ERROR(expect_shape(call, 0, {5}));
-  MTL_RETURN_IF_ERROR(expect_dtype(call, 0, {DType::kFloat32}));
-  for (const int tensor : {1, 2}) {
+  using Op = AdamwScalars;
+  MTL_RETURN_IF_ERROR(expect_shape(call, Op::kScalars, {5}));
+  MTL_RETURN_IF_ERROR(expect_dtype(call, Op::kScalars, {DType::kFloat32}));
+  for (const int tensor : {Op::kGradientNorm, Op::kSquares}) {
     MTL_RETURN_IF_ERROR(expect_shape(call, tensor, {1}));
     MTL_RETURN_IF_ERROR(expect_dtype(call, tensor, {DType::kFloat64}));
   }

@@ -8,12 +8,14 @@
 //   position of row 0. With positions? int32 [S, B] every row has its own coordinates: positions and then
 //   samples are [S, B], and sequenceOffset has no meaning.
 #include "core/validation.h"
+#include "ops/bias_dropout_residual.h"
 
 namespace mtl {
 namespace {
 
 Status validate_mask(const OpCall& call, int activations, int samples) {
-  const double probability = call.attribute(0);
+  using Op = BiasDropoutResidualForward;
+  const double probability = call.attribute(Op::kProbability);
   if (!(probability >= 0.0 && probability < 1.0)) {
     return argument_error(call, "dropout probability %g, expected at least 0 and below 1", probability);
   }
@@ -31,22 +33,24 @@ Status validate_mask(const OpCall& call, int activations, int samples) {
 }
 
 Status validate_forward(const OpCall& call) {
-  MTL_RETURN_IF_ERROR(expect_floating(call, 1));
-  MTL_RETURN_IF_ERROR(expect_rank(call, 1, 3, 3));
-  MTL_RETURN_IF_ERROR(expect_like(call, 0, 1));
-  if (call.has(2)) {
-    MTL_RETURN_IF_ERROR(expect_shape(call, 2, {call.tensor(1).dim(-1)}));
-    MTL_RETURN_IF_ERROR(expect_dtype(call, 2, {call.tensor(1).dtype}));
+  using Op = BiasDropoutResidualForward;
+  MTL_RETURN_IF_ERROR(expect_floating(call, Op::kInput));
+  MTL_RETURN_IF_ERROR(expect_rank(call, Op::kInput, 3, 3));
+  MTL_RETURN_IF_ERROR(expect_like(call, Op::kOutput, Op::kInput));
+  if (call.has(Op::kBias)) {
+    MTL_RETURN_IF_ERROR(expect_shape(call, Op::kBias, {call.tensor(Op::kInput).dim(-1)}));
+    MTL_RETURN_IF_ERROR(expect_dtype(call, Op::kBias, {call.tensor(Op::kInput).dtype}));
   }
-  if (call.has(3)) MTL_RETURN_IF_ERROR(expect_like(call, 3, 1));
-  return validate_mask(call, 1, 4);
+  if (call.has(Op::kResidual)) MTL_RETURN_IF_ERROR(expect_like(call, Op::kResidual, Op::kInput));
+  return validate_mask(call, Op::kInput, Op::kSamples);
 }
 
 Status validate_backward(const OpCall& call) {
-  MTL_RETURN_IF_ERROR(expect_floating(call, 1));
-  MTL_RETURN_IF_ERROR(expect_rank(call, 1, 3, 3));
-  MTL_RETURN_IF_ERROR(expect_like(call, 0, 1));
-  return validate_mask(call, 1, 2);
+  using Op = BiasDropoutResidualBackward;
+  MTL_RETURN_IF_ERROR(expect_floating(call, Op::kOutputGradient));
+  MTL_RETURN_IF_ERROR(expect_rank(call, Op::kOutputGradient, 3, 3));
+  MTL_RETURN_IF_ERROR(expect_like(call, Op::kInputGradient, Op::kOutputGradient));
+  return validate_mask(call, Op::kOutputGradient, Op::kSamples);
 }
 
 MTL_REGISTER_OP(OpSchema{"bias_dropout_residual_forward",

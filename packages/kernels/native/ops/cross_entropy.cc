@@ -28,9 +28,6 @@
 namespace mtl {
 namespace {
 
-enum { kMaximum, kSum, kLabelLogit, kLogits, kLabels };
-enum { kLogitGradient, kLoss, kBLogits, kBLabels, kBMaximum, kBSum, kBLabelLogit, kWeights };
-
 Status expect_per_row(const OpCall& call, int tensor, int logits) {
   MTL_RETURN_IF_ERROR(expect_shape(call, tensor, {call.tensor(logits).dim(0)}));
   const bool wide = call.tensor(logits).dtype == DType::kFloat64;
@@ -38,11 +35,12 @@ Status expect_per_row(const OpCall& call, int tensor, int logits) {
 }
 
 Status validate_common(const OpCall& call, int logits, int labels) {
+  using Op = CrossEntropyStatistics;
   MTL_RETURN_IF_ERROR(expect_floating(call, logits));
   MTL_RETURN_IF_ERROR(expect_rank(call, logits, 2, 2));
   MTL_RETURN_IF_ERROR(expect_shape(call, labels, {call.tensor(logits).dim(0)}));
   MTL_RETURN_IF_ERROR(expect_dtype(call, labels, {DType::kInt32}));
-  const int64_t num_columns = call.integer(1);
+  const int64_t num_columns = call.integer(Op::kNumColumns);
   if (num_columns < 0 || num_columns > call.tensor(logits).dim(1)) {
     return argument_error(call, "numColumns %lld, expected 0 to %lld", static_cast<long long>(num_columns),
                           static_cast<long long>(call.tensor(logits).dim(1)));
@@ -52,47 +50,58 @@ Status validate_common(const OpCall& call, int logits, int labels) {
 
 // What only the loss needs to know of labels.
 Status validate_label_range(const OpCall& call) {
-  const double ignored = call.attribute(3);
+  using Op = CrossEntropyBackward;
+  const double ignored = call.attribute(Op::kIgnoreIndex);
   if (!std::isnan(ignored) && !(std::floor(ignored) == ignored && std::fabs(ignored) <= INT32_MAX)) {
     return argument_error(call, "ignoreIndex %g, expected a whole number of 32 bits", ignored);
   }
-  const int64_t end = call.integer(0) + call.integer(1);
-  if (call.integer(1) == 0 || call.integer(2) >= end) return ok_status();  // a rank of padding begins beyond
+  const int64_t end = call.integer(Op::kFirstColumn) + call.integer(Op::kNumColumns);
+  // a rank of padding begins beyond the vocabulary
+  if (call.integer(Op::kNumColumns) == 0 || call.integer(Op::kVocabularySize) >= end) return ok_status();
   return argument_error(call, "vocabularySize %lld, expected at least %lld: firstColumn + numColumns",
-                        static_cast<long long>(call.integer(2)), static_cast<long long>(end));
+                        static_cast<long long>(call.integer(Op::kVocabularySize)), static_cast<long long>(end));
 }
 
 Status validate_statistics(const OpCall& call) {
-  MTL_RETURN_IF_ERROR(validate_common(call, kLogits, kLabels));
-  for (const int tensor : {kMaximum, kSum, kLabelLogit}) MTL_RETURN_IF_ERROR(expect_per_row(call, tensor, kLogits));
+  using Op = CrossEntropyStatistics;
+  MTL_RETURN_IF_ERROR(validate_common(call, Op::kLogits, Op::kLabels));
+  for (const int tensor : {Op::kRowMaximum, Op::kRowSum, Op::kLabelLogit}) {
+    MTL_RETURN_IF_ERROR(expect_per_row(call, tensor, Op::kLogits));
+  }
   return ok_status();
 }
 
 Status validate_backward(const OpCall& call) {
-  MTL_RETURN_IF_ERROR(validate_common(call, kBLogits, kBLabels));
+  using Op = CrossEntropyBackward;
+  MTL_RETURN_IF_ERROR(validate_common(call, Op::kLogits, Op::kLabels));
   MTL_RETURN_IF_ERROR(validate_label_range(call));
-  for (const int tensor : {kLoss, kBMaximum, kBSum, kBLabelLogit}) {
-    MTL_RETURN_IF_ERROR(expect_per_row(call, tensor, kBLogits));
+  for (const int tensor : {Op::kLoss, Op::kRowMaximum, Op::kRowSum, Op::kLabelLogit}) {
+    MTL_RETURN_IF_ERROR(expect_per_row(call, tensor, Op::kLogits));
   }
-  MTL_RETURN_IF_ERROR(expect_shape(call, kWeights, {call.tensor(kBLogits).dim(0)}));
-  MTL_RETURN_IF_ERROR(expect_dtype(call, kWeights, {DType::kFloat32, call.tensor(kLoss).dtype}));
-  return call.has(kLogitGradient) ? expect_like(call, kLogitGradient, kBLogits) : ok_status();
+  MTL_RETURN_IF_ERROR(expect_shape(call, Op::kWeights, {call.tensor(Op::kLogits).dim(0)}));
+  MTL_RETURN_IF_ERROR(expect_dtype(call, Op::kWeights, {DType::kFloat32, call.tensor(Op::kLoss).dtype}));
+  return call.has(Op::kLogitGradient) ? expect_like(call, Op::kLogitGradient, Op::kLogits) : ok_status();
 }
 
 Status validate_forward_backward(const OpCall& call) {
-  constexpr int kFusedLogits = 5, kFusedLabels = 6, kFusedWeights = 7;
-  MTL_RETURN_IF_ERROR(validate_common(call, kFusedLogits, kFusedLabels));
+  using Op = CrossEntropyForwardBackward;
+  MTL_RETURN_IF_ERROR(validate_common(call, Op::kLogits, Op::kLabels));
   MTL_RETURN_IF_ERROR(validate_label_range(call));
-  for (const int tensor : {1, 2, 3, 4}) MTL_RETURN_IF_ERROR(expect_per_row(call, tensor, kFusedLogits));
-  MTL_RETURN_IF_ERROR(expect_shape(call, kFusedWeights, {call.tensor(kFusedLogits).dim(0)}));
-  MTL_RETURN_IF_ERROR(expect_dtype(call, kFusedWeights, {DType::kFloat32, call.tensor(1).dtype}));
-  return call.has(0) ? expect_like(call, 0, kFusedLogits) : ok_status();
+  for (const int tensor : {Op::kLoss, Op::kRowMaximum, Op::kRowSum, Op::kLabelLogit}) {
+    MTL_RETURN_IF_ERROR(expect_per_row(call, tensor, Op::kLogits));
+  }
+  MTL_RETURN_IF_ERROR(expect_shape(call, Op::kWeights, {call.tensor(Op::kLogits).dim(0)}));
+  MTL_RETURN_IF_ERROR(expect_dtype(call, Op::kWeights, {DType::kFloat32, call.tensor(Op::kLoss).dtype}));
+  return call.has(Op::kLogitGradient) ? expect_like(call, Op::kLogitGradient, Op::kLogits) : ok_status();
 }
 
 Status validate_rescale(const OpCall& call) {
-  MTL_RETURN_IF_ERROR(expect_rank(call, 1, 1, 1));
-  MTL_RETURN_IF_ERROR(expect_dtype(call, 1, {DType::kFloat32, DType::kFloat64}));
-  for (const int tensor : {0, 2, 3}) MTL_RETURN_IF_ERROR(expect_like(call, tensor, 1));
+  using Op = CrossEntropyRescale;
+  MTL_RETURN_IF_ERROR(expect_rank(call, Op::kRowSum, 1, 1));
+  MTL_RETURN_IF_ERROR(expect_dtype(call, Op::kRowSum, {DType::kFloat32, DType::kFloat64}));
+  for (const int tensor : {Op::kOutput, Op::kRowMaximum, Op::kGroupMaximum}) {
+    MTL_RETURN_IF_ERROR(expect_like(call, tensor, Op::kRowSum));
+  }
   return ok_status();
 }
 
@@ -122,21 +131,25 @@ MTL_REGISTER_OP(
 }  // namespace
 
 Status cross_entropy_in_parts(const OpCall& call, FindKernel find) {
-  enum { kGradient, kFusedLoss, kFusedMaximum, kFusedSum, kFusedLabelLogit, kFusedLogits, kFusedLabels, kFusedWeights };
+  using Op = CrossEntropyForwardBackward;
   MTL_RETURN_IF_ERROR(run_part(call, find,
                                {"cross_entropy_statistics",
-                                {kFusedMaximum, kFusedSum, kFusedLabelLogit, kFusedLogits, kFusedLabels},
-                                {call.attribute(0), call.attribute(1)}}));
+                                {Op::kRowMaximum, Op::kRowSum, Op::kLabelLogit, Op::kLogits, Op::kLabels},
+                                {call.attribute(Op::kFirstColumn), call.attribute(Op::kNumColumns)}}));
   return run_part(call, find,
                   {"cross_entropy_backward",
-                   {kGradient, kFusedLoss, kFusedLogits, kFusedLabels, kFusedMaximum, kFusedSum, kFusedLabelLogit,
-                    kFusedWeights},
-                   {call.attribute(0), call.attribute(1), call.attribute(2), call.attribute(3), call.attribute(4)}});
+                   {Op::kLogitGradient, Op::kLoss, Op::kLogits, Op::kLabels, Op::kRowMaximum, Op::kRowSum,
+                    Op::kLabelLogit, Op::kWeights},
+                   {call.attribute(Op::kFirstColumn), call.attribute(Op::kNumColumns),
+                    call.attribute(Op::kVocabularySize), call.attribute(Op::kIgnoreIndex),
+                    call.attribute(Op::kFirstRow)}});
 }
 
 LabelRange label_range(const OpCall& call) {
-  const double ignored = call.attribute(3);
-  return {call.integer(2), std::isnan(ignored) ? INT64_MIN : static_cast<int64_t>(ignored), call.integer(4)};
+  using Op = CrossEntropyBackward;
+  const double ignored = call.attribute(Op::kIgnoreIndex);
+  return {call.integer(Op::kVocabularySize), std::isnan(ignored) ? INT64_MIN : static_cast<int64_t>(ignored),
+          call.integer(Op::kFirstRow)};
 }
 
 Status expect_labels(const OpCall& call, int labels, int weights) {

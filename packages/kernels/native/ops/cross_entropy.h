@@ -5,6 +5,22 @@
 
 namespace mtl {
 
+struct CrossEntropyRescale {
+  enum Tensors { kOutput, kRowSum, kRowMaximum, kGroupMaximum };
+};
+struct CrossEntropyStatistics {
+  enum Tensors { kRowMaximum, kRowSum, kLabelLogit, kLogits, kLabels };
+  enum Attributes { kFirstColumn, kNumColumns };
+};
+struct CrossEntropyForwardBackward {
+  enum Tensors { kLogitGradient, kLoss, kRowMaximum, kRowSum, kLabelLogit, kLogits, kLabels, kWeights };
+  enum Attributes { kFirstColumn, kNumColumns, kVocabularySize, kIgnoreIndex, kFirstRow };
+};
+struct CrossEntropyBackward {
+  enum Tensors { kLogitGradient, kLoss, kLogits, kLabels, kRowMaximum, kRowSum, kLabelLogit, kWeights };
+  enum Attributes { kFirstColumn, kNumColumns, kVocabularySize, kIgnoreIndex, kFirstRow };
+};
+
 Status cross_entropy_in_parts(const OpCall& call, FindKernel find);
 
 struct LabelRange {

@@ -6,6 +6,7 @@
 //   firstRow: the global number of the table's first row, for a table that is split over ranks by vocabulary
 //   numRows: how many rows ids may choose, over all ranks: an id below 0 or from there on is MTL_INDEX
 #include "core/validation.h"
+#include "ops/embedding.h"
 
 namespace mtl {
 namespace {
@@ -23,14 +24,16 @@ Status validate(const OpCall& call, int activations, int ids, int table) {
 }
 
 Status validate_forward(const OpCall& call) {
-  MTL_RETURN_IF_ERROR(validate(call, 0, 1, 2));
-  return expect_dtype(call, 2, {call.tensor(0).dtype});
+  using Op = EmbeddingForward;
+  MTL_RETURN_IF_ERROR(validate(call, Op::kOutput, Op::kIds, Op::kTable));
+  return expect_dtype(call, Op::kTable, {call.tensor(Op::kOutput).dtype});
 }
 
 Status validate_backward(const OpCall& call) {
-  MTL_RETURN_IF_ERROR(validate(call, 1, 2, 0));
-  const bool wide = call.tensor(1).dtype == DType::kFloat64;
-  return expect_dtype(call, 0, {wide ? DType::kFloat64 : DType::kFloat32});
+  using Op = EmbeddingBackward;
+  MTL_RETURN_IF_ERROR(validate(call, Op::kOutputGradient, Op::kIds, Op::kTableGradient));
+  const bool wide = call.tensor(Op::kOutputGradient).dtype == DType::kFloat64;
+  return expect_dtype(call, Op::kTableGradient, {wide ? DType::kFloat64 : DType::kFloat32});
 }
 
 MTL_REGISTER_OP(OpSchema{

@@ -6,13 +6,12 @@
 //   mean, rstd  [rows] float32 (float64 over float64 inputs); rstd = 1 / sqrt(variance + epsilon)
 //   inputGradient?  [..., H] = dL/dinput (+ addend: the gradient that reaches the input along the residual path)
 //   weightGradient?, biasGradient?  [H] float32 (float64): added to
+#include "ops/layer_norm.h"
+
 #include "core/validation.h"
 
 namespace mtl {
 namespace {
-
-enum { kOutput, kMean, kRstd, kInput, kWeight, kBias };
-enum { kInputGradient, kWeightGradient, kBiasGradient, kOutputGradient, kBInput, kBMean, kBRstd, kBWeight, kAddend };
 
 DType statistics_dtype(const OpCall& call, int input) {
   return call.tensor(input).dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
@@ -30,25 +29,27 @@ Status validate_common(const OpCall& call, int input, int mean, int rstd, int we
 }
 
 Status validate_forward(const OpCall& call) {
-  MTL_RETURN_IF_ERROR(validate_common(call, kInput, kMean, kRstd, kWeight));
-  MTL_RETURN_IF_ERROR(expect_like(call, kOutput, kInput));
-  return expect_like(call, kBias, kWeight);
+  using Op = LayerNormForward;
+  MTL_RETURN_IF_ERROR(validate_common(call, Op::kInput, Op::kMean, Op::kRstd, Op::kWeight));
+  MTL_RETURN_IF_ERROR(expect_like(call, Op::kOutput, Op::kInput));
+  return expect_like(call, Op::kBias, Op::kWeight);
 }
 
 Status validate_backward(const OpCall& call) {
-  MTL_RETURN_IF_ERROR(validate_common(call, kBInput, kBMean, kBRstd, kBWeight));
-  MTL_RETURN_IF_ERROR(expect_like(call, kOutputGradient, kBInput));
-  if (call.has(kInputGradient)) MTL_RETURN_IF_ERROR(expect_like(call, kInputGradient, kBInput));
-  if (call.has(kAddend)) MTL_RETURN_IF_ERROR(expect_like(call, kAddend, kBInput));
-  for (const int gradient : {kWeightGradient, kBiasGradient}) {
+  using Op = LayerNormBackward;
+  MTL_RETURN_IF_ERROR(validate_common(call, Op::kInput, Op::kMean, Op::kRstd, Op::kWeight));
+  MTL_RETURN_IF_ERROR(expect_like(call, Op::kOutputGradient, Op::kInput));
+  if (call.has(Op::kInputGradient)) MTL_RETURN_IF_ERROR(expect_like(call, Op::kInputGradient, Op::kInput));
+  if (call.has(Op::kAddend)) MTL_RETURN_IF_ERROR(expect_like(call, Op::kAddend, Op::kInput));
+  for (const int gradient : {Op::kWeightGradient, Op::kBiasGradient}) {
     if (!call.has(gradient)) continue;
-    MTL_RETURN_IF_ERROR(expect_shape(call, gradient, {call.tensor(kBInput).dim(-1)}));
-    MTL_RETURN_IF_ERROR(expect_dtype(call, gradient, {statistics_dtype(call, kBInput)}));
+    MTL_RETURN_IF_ERROR(expect_shape(call, gradient, {call.tensor(Op::kInput).dim(-1)}));
+    MTL_RETURN_IF_ERROR(expect_dtype(call, gradient, {statistics_dtype(call, Op::kInput)}));
   }
-  if (call.has(kWeightGradient) != call.has(kBiasGradient)) {
+  if (call.has(Op::kWeightGradient) != call.has(Op::kBiasGradient)) {
     return argument_error(call, "weightGradient and biasGradient come together");
   }
-  if (!call.has(kInputGradient) && !call.has(kWeightGradient)) {
+  if (!call.has(Op::kInputGradient) && !call.has(Op::kWeightGradient)) {
     return argument_error(call, "neither inputGradient nor weightGradient and biasGradient are given");
   }
   return ok_status();

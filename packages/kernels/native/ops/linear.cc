@@ -29,41 +29,42 @@ Status expect_rows(const OpCall& call, int tensor, int other) {
 }
 
 Status validate_forward(const OpCall& call) {
-  enum { kOutput, kPreactivation, kInput, kWeight, kBias };
-  MTL_RETURN_IF_ERROR(expect_floating(call, kInput));
-  MTL_RETURN_IF_ERROR(expect_rows(call, kOutput, kInput));
-  const int64_t outputs = call.tensor(kOutput).dim(-1);
-  for (const int tensor : {kOutput, kWeight, kBias}) {
-    MTL_RETURN_IF_ERROR(expect_dtype(call, tensor, {call.tensor(kInput).dtype}));
+  using Op = LinearGeluForward;
+  MTL_RETURN_IF_ERROR(expect_floating(call, Op::kInput));
+  MTL_RETURN_IF_ERROR(expect_rows(call, Op::kOutput, Op::kInput));
+  const int64_t outputs = call.tensor(Op::kOutput).dim(-1);
+  for (const int tensor : {Op::kOutput, Op::kWeight, Op::kBias}) {
+    MTL_RETURN_IF_ERROR(expect_dtype(call, tensor, {call.tensor(Op::kInput).dtype}));
   }
-  MTL_RETURN_IF_ERROR(expect_like(call, kPreactivation, kOutput));
-  MTL_RETURN_IF_ERROR(expect_matrix(call, kWeight, outputs, call.tensor(kInput).dim(-1)));
-  return expect_shape(call, kBias, {outputs});
+  MTL_RETURN_IF_ERROR(expect_like(call, Op::kPreactivation, Op::kOutput));
+  MTL_RETURN_IF_ERROR(expect_matrix(call, Op::kWeight, outputs, call.tensor(Op::kInput).dim(-1)));
+  return expect_shape(call, Op::kBias, {outputs});
 }
 
 Status validate_backward(const OpCall& call) {
-  enum { kInputGradient, kOutputGradient, kWeight, kPreactivation };
-  MTL_RETURN_IF_ERROR(expect_floating(call, kOutputGradient));
-  MTL_RETURN_IF_ERROR(expect_rows(call, kInputGradient, kOutputGradient));
-  for (const int tensor : {kInputGradient, kWeight}) {
-    MTL_RETURN_IF_ERROR(expect_dtype(call, tensor, {call.tensor(kOutputGradient).dtype}));
+  using Op = LinearGeluBackward;
+  MTL_RETURN_IF_ERROR(expect_floating(call, Op::kOutputGradient));
+  MTL_RETURN_IF_ERROR(expect_rows(call, Op::kInputGradient, Op::kOutputGradient));
+  for (const int tensor : {Op::kInputGradient, Op::kWeight}) {
+    MTL_RETURN_IF_ERROR(expect_dtype(call, tensor, {call.tensor(Op::kOutputGradient).dtype}));
   }
-  MTL_RETURN_IF_ERROR(expect_like(call, kPreactivation, kInputGradient));
-  return expect_matrix(call, kWeight, call.tensor(kOutputGradient).dim(-1), call.tensor(kInputGradient).dim(-1));
+  MTL_RETURN_IF_ERROR(expect_like(call, Op::kPreactivation, Op::kInputGradient));
+  return expect_matrix(call, Op::kWeight, call.tensor(Op::kOutputGradient).dim(-1),
+                       call.tensor(Op::kInputGradient).dim(-1));
 }
 
 Status validate_weight_gradient(const OpCall& call) {
-  enum { kWeightGradient, kBiasGradient, kOutputGradient, kInput };
-  MTL_RETURN_IF_ERROR(expect_floating(call, kOutputGradient));
-  MTL_RETURN_IF_ERROR(expect_rows(call, kInput, kOutputGradient));
-  MTL_RETURN_IF_ERROR(expect_dtype(call, kInput, {call.tensor(kOutputGradient).dtype}));
-  const bool wide = call.tensor(kInput).dtype == DType::kFloat64;
-  for (const int tensor : {kWeightGradient, kBiasGradient}) {
+  using Op = LinearWeightGradient;
+  MTL_RETURN_IF_ERROR(expect_floating(call, Op::kOutputGradient));
+  MTL_RETURN_IF_ERROR(expect_rows(call, Op::kInput, Op::kOutputGradient));
+  MTL_RETURN_IF_ERROR(expect_dtype(call, Op::kInput, {call.tensor(Op::kOutputGradient).dtype}));
+  const bool wide = call.tensor(Op::kInput).dtype == DType::kFloat64;
+  for (const int tensor : {Op::kWeightGradient, Op::kBiasGradient}) {
     MTL_RETURN_IF_ERROR(expect_dtype(call, tensor, {wide ? DType::kFloat64 : DType::kFloat32}));
   }
-  const int64_t outputs = call.tensor(kOutputGradient).dim(-1);
-  MTL_RETURN_IF_ERROR(expect_matrix(call, kWeightGradient, outputs, call.tensor(kInput).dim(-1)));
-  return expect_shape(call, kBiasGradient, {outputs});
+  const int64_t outputs = call.tensor(Op::kOutputGradient).dim(-1);
+  MTL_RETURN_IF_ERROR(expect_matrix(call, Op::kWeightGradient, outputs, call.tensor(Op::kInput).dim(-1)));
+  return expect_shape(call, Op::kBiasGradient, {outputs});
 }
 
 // 2 rows O I, as for any matmul of a linear layer; the tensor named is the one with `rows` rows.
@@ -71,40 +72,58 @@ double flops(const OpCall& call, int rows, int weight) {
   return 2.0 * static_cast<double>(call.tensor(rows).rows()) * static_cast<double>(call.tensor(weight).size());
 }
 
+double forward_flops(const OpCall& call) { return flops(call, LinearGeluForward::kInput, LinearGeluForward::kWeight); }
+double backward_flops(const OpCall& call) {
+  return flops(call, LinearGeluBackward::kOutputGradient, LinearGeluBackward::kWeight);
+}
+double weight_gradient_flops(const OpCall& call) {
+  return flops(call, LinearWeightGradient::kInput, LinearWeightGradient::kWeightGradient);
+}
+
 MTL_REGISTER_OP(OpSchema{"linear_gelu_forward",
                          2,
                          {"output", "preactivation", "input", "weight", "bias"},
                          {"erf"},
                          validate_forward,
-                         [](const OpCall& call) { return flops(call, 2, 3); }});
+                         forward_flops});
 MTL_REGISTER_OP(OpSchema{"linear_gelu_backward",
                          1,
                          {"inputGradient", "outputGradient", "weight", "preactivation"},
                          {"erf"},
                          validate_backward,
-                         [](const OpCall& call) { return flops(call, 1, 2); }});
+                         backward_flops});
 MTL_REGISTER_OP(OpSchema{"linear_weight_gradient",
                          2,
                          {"weightGradient", "biasGradient", "outputGradient", "input"},
                          {},
                          validate_weight_gradient,
-                         [](const OpCall& call) { return flops(call, 3, 0); }});
+                         weight_gradient_flops});
 
 }  // namespace
 
 Status linear_gelu_forward_in_parts(const OpCall& call, FindKernel find) {
-  MTL_RETURN_IF_ERROR(run_part(call, find, {"matmul", {1, 2, 3, 4}, {0.0, 1.0, 0.0}}));
-  return run_part(call, find, {"bias_gelu_forward", {0, 1, kLeftOut}, {call.attribute(0)}});
+  using Op = LinearGeluForward;
+  MTL_RETURN_IF_ERROR(run_part(
+      call, find, {"matmul", {Op::kPreactivation, Op::kInput, Op::kWeight, Op::kBias}, {0.0, 1.0, 0.0}}));
+  return run_part(call, find,
+                  {"bias_gelu_forward", {Op::kOutput, Op::kPreactivation, kLeftOut}, {call.attribute(Op::kErf)}});
 }
 
 Status linear_gelu_backward_in_parts(const OpCall& call, FindKernel find) {
-  MTL_RETURN_IF_ERROR(run_part(call, find, {"matmul", {0, 1, 2, kLeftOut}, {0.0, 0.0, 0.0}}));
-  return run_part(call, find, {"bias_gelu_backward", {0, 0, 3, kLeftOut}, {call.attribute(0)}});
+  using Op = LinearGeluBackward;
+  MTL_RETURN_IF_ERROR(run_part(
+      call, find, {"matmul", {Op::kInputGradient, Op::kOutputGradient, Op::kWeight, kLeftOut}, {0.0, 0.0, 0.0}}));
+  return run_part(call, find,
+                  {"bias_gelu_backward",
+                   {Op::kInputGradient, Op::kInputGradient, Op::kPreactivation, kLeftOut},
+                   {call.attribute(Op::kErf)}});
 }
 
 Status linear_weight_gradient_in_parts(const OpCall& call, FindKernel find) {
-  MTL_RETURN_IF_ERROR(run_part(call, find, {"matmul", {0, 2, 3, kLeftOut}, {1.0, 0.0, 1.0}}));
-  return run_part(call, find, {"sum_rows", {1, 2}, {1.0}});
+  using Op = LinearWeightGradient;
+  MTL_RETURN_IF_ERROR(run_part(
+      call, find, {"matmul", {Op::kWeightGradient, Op::kOutputGradient, Op::kInput, kLeftOut}, {1.0, 0.0, 1.0}}));
+  return run_part(call, find, {"sum_rows", {Op::kBiasGradient, Op::kOutputGradient}, {1.0}});
 }
 
 }  // namespace mtl

@@ -6,6 +6,18 @@
 
 namespace mtl {
 
+struct LinearGeluForward {
+  enum Tensors { kOutput, kPreactivation, kInput, kWeight, kBias };
+  enum Attributes { kErf };
+};
+struct LinearGeluBackward {
+  enum Tensors { kInputGradient, kOutputGradient, kWeight, kPreactivation };
+  enum Attributes { kErf };
+};
+struct LinearWeightGradient {
+  enum Tensors { kWeightGradient, kBiasGradient, kOutputGradient, kInput };
+};
+
 Status linear_gelu_forward_in_parts(const OpCall& call, FindKernel find);
 Status linear_gelu_backward_in_parts(const OpCall& call, FindKernel find);
 Status linear_weight_gradient_in_parts(const OpCall& call, FindKernel find);

@@ -15,37 +15,37 @@ namespace mtl {
 namespace {
 
 Status validate(const OpCall& call) {
-  for (int tensor = kMatmulOutput; tensor <= kMatmulRight; ++tensor) {
+  for (int tensor = Matmul::kOutput; tensor <= Matmul::kRight; ++tensor) {
     MTL_RETURN_IF_ERROR(expect_rank(call, tensor, 2, kMaxRank));
     MTL_RETURN_IF_ERROR(expect_floating(call, tensor));
   }
-  const DType dtype = call.tensor(kMatmulLeft).dtype;
-  MTL_RETURN_IF_ERROR(expect_dtype(call, kMatmulRight, {dtype}));
+  const DType dtype = call.tensor(Matmul::kLeft).dtype;
+  MTL_RETURN_IF_ERROR(expect_dtype(call, Matmul::kRight, {dtype}));
   if (dtype == DType::kBFloat16 || dtype == DType::kFloat16) {
-    MTL_RETURN_IF_ERROR(expect_dtype(call, kMatmulOutput, {dtype, DType::kFloat32}));
+    MTL_RETURN_IF_ERROR(expect_dtype(call, Matmul::kOutput, {dtype, DType::kFloat32}));
   } else {
-    MTL_RETURN_IF_ERROR(expect_dtype(call, kMatmulOutput, {dtype}));
+    MTL_RETURN_IF_ERROR(expect_dtype(call, Matmul::kOutput, {dtype}));
   }
   const MatmulSizes sizes = matmul_sizes(call);
-  const TensorView& output = call.tensor(kMatmulOutput);
+  const TensorView& output = call.tensor(Matmul::kOutput);
   const bool fits = sizes.consistent && output.dim(-1) == sizes.columns &&
                     output.size() == sizes.batch * sizes.rows * sizes.columns &&
                     (sizes.batch == 1 || output.dim(-2) == sizes.rows);
   if (!fits) {
-    const TensorView& left = call.tensor(kMatmulLeft);
-    const TensorView& right = call.tensor(kMatmulRight);
+    const TensorView& left = call.tensor(Matmul::kLeft);
+    const TensorView& right = call.tensor(Matmul::kRight);
     return error_status("MTL_SHAPE",
                         "matmul: left [..., %lld, %lld]%s times right [..., %lld, %lld]%s does not give output "
                         "[..., %lld, %lld] of %lld elements",
                         static_cast<long long>(left.dim(-2)), static_cast<long long>(left.dim(-1)),
-                        call.flag(kMatmulTransposeLeft) ? " transposed" : "", static_cast<long long>(right.dim(-2)),
-                        static_cast<long long>(right.dim(-1)), call.flag(kMatmulTransposeRight) ? " transposed" : "",
+                        call.flag(Matmul::kTransposeLeft) ? " transposed" : "", static_cast<long long>(right.dim(-2)),
+                        static_cast<long long>(right.dim(-1)), call.flag(Matmul::kTransposeRight) ? " transposed" : "",
                         static_cast<long long>(output.dim(-2)), static_cast<long long>(output.dim(-1)),
                         static_cast<long long>(output.size()));
   }
-  if (call.has(kMatmulBias)) {
-    MTL_RETURN_IF_ERROR(expect_shape(call, kMatmulBias, {sizes.columns}));
-    MTL_RETURN_IF_ERROR(expect_dtype(call, kMatmulBias, {dtype, DType::kFloat32}));
+  if (call.has(Matmul::kBias)) {
+    MTL_RETURN_IF_ERROR(expect_shape(call, Matmul::kBias, {sizes.columns}));
+    MTL_RETURN_IF_ERROR(expect_dtype(call, Matmul::kBias, {dtype, DType::kFloat32}));
   }
   return ok_status();
 }
@@ -66,12 +66,12 @@ MTL_REGISTER_OP(OpSchema{"matmul",
 }  // namespace
 
 MatmulSizes matmul_sizes(const OpCall& call) {
-  const TensorView& left = call.tensor(kMatmulLeft);
-  const TensorView& right = call.tensor(kMatmulRight);
-  const bool transpose_left = call.flag(kMatmulTransposeLeft);
-  const bool transpose_right = call.flag(kMatmulTransposeRight);
+  const TensorView& left = call.tensor(Matmul::kLeft);
+  const TensorView& right = call.tensor(Matmul::kRight);
+  const bool transpose_left = call.flag(Matmul::kTransposeLeft);
+  const bool transpose_right = call.flag(Matmul::kTransposeRight);
   MatmulSizes sizes;
-  const bool shared = right.rank == 2 || (transpose_left && call.tensor(kMatmulOutput).rank == 2);
+  const bool shared = right.rank == 2 || (transpose_left && call.tensor(Matmul::kOutput).rank == 2);
   if (shared) {
     // One matmul: leading dimensions are rows of it, or summed over when the left side is transposed.
     sizes.rows = transpose_left ? left.dim(-1) : left.rows();

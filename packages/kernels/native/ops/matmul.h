@@ -5,8 +5,10 @@
 
 namespace mtl {
 
-enum { kMatmulOutput, kMatmulLeft, kMatmulRight, kMatmulBias };
-enum { kMatmulTransposeLeft, kMatmulTransposeRight, kMatmulAccumulate };
+struct Matmul {
+  enum Tensors { kOutput, kLeft, kRight, kBias };
+  enum Attributes { kTransposeLeft, kTransposeRight, kAccumulate };
+};
 
 struct MatmulSizes {
   int64_t batch = 1, rows = 0, columns = 0, inner = 0;

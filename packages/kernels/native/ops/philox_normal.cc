@@ -5,17 +5,20 @@
 //   part e % 4 of Philox counter (e / 4 low, e / 4 high, 0, 0); words 0 and 1 make normals 0 and 1, words 2
 //   and 3 normals 2 and 3 (Box and Muller 1958, in double on the host).
 #include "core/validation.h"
+#include "ops/philox_normal.h"
 
 namespace mtl {
 namespace {
 
 Status validate(const OpCall& call) {
-  MTL_RETURN_IF_ERROR(expect_floating(call, 0));
-  MTL_RETURN_IF_ERROR(expect_rank(call, 0, 2, 2));
-  if (call.integer(6) + call.tensor(0).dim(1) <= call.integer(4)) return ok_status();
-  return argument_error(call, "columns %lld to %lld of %lld", static_cast<long long>(call.integer(6)),
-                        static_cast<long long>(call.integer(6) + call.tensor(0).dim(1)),
-                        static_cast<long long>(call.integer(4)));
+  using Op = PhiloxNormal;
+  MTL_RETURN_IF_ERROR(expect_floating(call, Op::kOutput));
+  MTL_RETURN_IF_ERROR(expect_rank(call, Op::kOutput, 2, 2));
+  if (call.integer(Op::kColumnOffset) +
+      call.tensor(Op::kOutput).dim(1) <= call.integer(Op::kGlobalColumns)) return ok_status();
+  return argument_error(call, "columns %lld to %lld of %lld", static_cast<long long>(call.integer(Op::kColumnOffset)),
+                        static_cast<long long>(call.integer(Op::kColumnOffset) + call.tensor(Op::kOutput).dim(1)),
+                        static_cast<long long>(call.integer(Op::kGlobalColumns)));
 }
 
 MTL_REGISTER_OP(

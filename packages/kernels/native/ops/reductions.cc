@@ -8,33 +8,38 @@
 //   weighted_sum:   output [1] float64, values and weights of any shape and as many elements: values
 //                   float32 or float64, weights of the same dtype or float32
 #include "core/validation.h"
+#include "ops/reductions.h"
 
 namespace mtl {
 namespace {
 
 Status validate_sum_rows(const OpCall& call) {
-  MTL_RETURN_IF_ERROR(expect_floating(call, 1));
-  MTL_RETURN_IF_ERROR(expect_rank(call, 1, 1, kMaxRank));
-  MTL_RETURN_IF_ERROR(expect_shape(call, 0, {call.tensor(1).dim(-1)}));
-  const bool wide = call.tensor(1).dtype == DType::kFloat64;
-  return expect_dtype(call, 0, {wide ? DType::kFloat64 : DType::kFloat32});
+  using Op = SumRows;
+  MTL_RETURN_IF_ERROR(expect_floating(call, Op::kInput));
+  MTL_RETURN_IF_ERROR(expect_rank(call, Op::kInput, 1, kMaxRank));
+  MTL_RETURN_IF_ERROR(expect_shape(call, Op::kOutput, {call.tensor(Op::kInput).dim(-1)}));
+  const bool wide = call.tensor(Op::kInput).dtype == DType::kFloat64;
+  return expect_dtype(call, Op::kOutput, {wide ? DType::kFloat64 : DType::kFloat32});
 }
 
 Status validate_sum_of_squares(const OpCall& call) {
-  MTL_RETURN_IF_ERROR(expect_shape(call, 0, {1}));
-  MTL_RETURN_IF_ERROR(expect_dtype(call, 0, {DType::kFloat64}));
-  return expect_dtype(call, 1, {DType::kFloat32, DType::kFloat64});
+  using Op = SumOfSquares;
+  MTL_RETURN_IF_ERROR(expect_shape(call, Op::kOutput, {1}));
+  MTL_RETURN_IF_ERROR(expect_dtype(call, Op::kOutput, {DType::kFloat64}));
+  return expect_dtype(call, Op::kInput, {DType::kFloat32, DType::kFloat64});
 }
 
 Status validate_weighted_sum(const OpCall& call) {
-  MTL_RETURN_IF_ERROR(expect_shape(call, 0, {1}));
-  MTL_RETURN_IF_ERROR(expect_dtype(call, 0, {DType::kFloat64}));
-  MTL_RETURN_IF_ERROR(expect_dtype(call, 1, {DType::kFloat32, DType::kFloat64}));
-  if (call.tensor(2).size() != call.tensor(1).size()) {
+  using Op = WeightedSum;
+  MTL_RETURN_IF_ERROR(expect_shape(call, Op::kOutput, {1}));
+  MTL_RETURN_IF_ERROR(expect_dtype(call, Op::kOutput, {DType::kFloat64}));
+  MTL_RETURN_IF_ERROR(expect_dtype(call, Op::kValues, {DType::kFloat32, DType::kFloat64}));
+  if (call.tensor(Op::kWeights).size() != call.tensor(Op::kValues).size()) {
     return error_status("MTL_SHAPE", "%s: %lld values, %lld weights", call.op,
-                        static_cast<long long>(call.tensor(1).size()), static_cast<long long>(call.tensor(2).size()));
+                        static_cast<long long>(call.tensor(Op::kValues).size()),
+                            static_cast<long long>(call.tensor(Op::kWeights).size()));
   }
-  return expect_dtype(call, 2, {DType::kFloat32, call.tensor(1).dtype});
+  return expect_dtype(call, Op::kWeights, {DType::kFloat32, call.tensor(Op::kValues).dtype});
 }
 
 MTL_REGISTER_OP(OpSchema{"sum_rows", 1, {"output", "input"}, {"accumulate"}, validate_sum_rows, nullptr});

@@ -4,19 +4,22 @@
 //
 // The activation of BERT's pooler (Devlin et al. 2018).
 #include "core/validation.h"
+#include "ops/tanh.h"
 
 namespace mtl {
 namespace {
 
 Status validate_forward(const OpCall& call) {
-  MTL_RETURN_IF_ERROR(expect_floating(call, 1));
-  return expect_like(call, 0, 1);
+  using Op = TanhForward;
+  MTL_RETURN_IF_ERROR(expect_floating(call, Op::kInput));
+  return expect_like(call, Op::kOutput, Op::kInput);
 }
 
 Status validate_backward(const OpCall& call) {
-  MTL_RETURN_IF_ERROR(expect_floating(call, 2));
-  MTL_RETURN_IF_ERROR(expect_like(call, 0, 2));
-  return expect_like(call, 1, 2);
+  using Op = TanhBackward;
+  MTL_RETURN_IF_ERROR(expect_floating(call, Op::kOutput));
+  MTL_RETURN_IF_ERROR(expect_like(call, Op::kInputGradient, Op::kOutput));
+  return expect_like(call, Op::kOutputGradient, Op::kOutput);
 }
 
 MTL_REGISTER_OP(OpSchema{"tanh_forward", 1, {"output", "input"}, {}, validate_forward, nullptr});

@@ -61,7 +61,7 @@ struct Tensors {
     const TensorView view = logits_of(one);
     return {view.dtype, one.num_rows, one.width, view.data, labels.data<const int32_t>(), one.first_column, one.num_columns, nullptr};
   }
-  cuda::CrossEntropyStatistics statistics() const {
+  cuda::CrossEntropyRowStatistics statistics() const {
     return {maximum.data<float>(), sum.data<float>(), label_logit.data<float>()};
   }
   cuda::CrossEntropyGradient results() const { return {gradient.data<void>(), loss.data<float>(), weights.data<const float>()}; }

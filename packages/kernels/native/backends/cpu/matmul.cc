@@ -11,8 +11,8 @@ Status run_matmul(const OpCall& call, const TensorView& output, const TensorView
                   const TensorView& bias) {
   const MatmulSizes sizes = matmul_sizes(call);
   return onednn_matmul({output.data, left.data, right.data, bias.data, sizes.batch, sizes.rows, sizes.columns,
-                        sizes.inner, call.flag(kMatmulTransposeLeft), call.flag(kMatmulTransposeRight),
-                        call.flag(kMatmulAccumulate), left.dtype, output.dtype, bias.dtype});
+                        sizes.inner, call.flag(Matmul::kTransposeLeft), call.flag(Matmul::kTransposeRight),
+                        call.flag(Matmul::kAccumulate), left.dtype, output.dtype, bias.dtype});
 }
 
 Status cast(const TensorView& output, const TensorView& input) {
@@ -52,31 +52,32 @@ class Widened {
 // float32: exact products, float32 sums and one rounding at the end, which is what a GPU's tensor cores do
 // with float16.
 Status float16_matmul(const OpCall& call) {
-  const Widened output(call.tensor(kMatmulOutput)), left(call.tensor(kMatmulLeft)), right(call.tensor(kMatmulRight)),
-      bias(call.tensor(kMatmulBias));
+  const Widened output(call.tensor(Matmul::kOutput)), left(call.tensor(Matmul::kLeft)),
+      right(call.tensor(Matmul::kRight)),
+      bias(call.tensor(Matmul::kBias));
   for (const Widened* tensor : {&output, &left, &right, &bias}) {
     if (tensor->out_of_memory()) return error_status("MTL_OUT_OF_MEMORY", "matmul: no memory for float32 copies");
   }
   MTL_RETURN_IF_ERROR(left.read());
   MTL_RETURN_IF_ERROR(right.read());
   MTL_RETURN_IF_ERROR(bias.read());
-  if (call.flag(kMatmulAccumulate)) MTL_RETURN_IF_ERROR(output.read());
+  if (call.flag(Matmul::kAccumulate)) MTL_RETURN_IF_ERROR(output.read());
   MTL_RETURN_IF_ERROR(run_matmul(call, output.view(), left.view(), right.view(), bias.view()));
   return output.write_back();
 }
 
 Status matmul(const OpCall& call) {
-  const DType dtype = call.tensor(kMatmulLeft).dtype;
+  const DType dtype = call.tensor(Matmul::kLeft).dtype;
   if (dtype == DType::kFloat64) {
     return error_status("MTL_DTYPE", "matmul: float64 is computed on the reference device only");
   }
   // oneDNN refuses some empty operands; what is left to do then is to fill the output with the bias.
-  if (call.tensor(kMatmulOutput).size() == 0 || call.tensor(kMatmulLeft).size() == 0) {
+  if (call.tensor(Matmul::kOutput).size() == 0 || call.tensor(Matmul::kLeft).size() == 0) {
     return find_op("matmul")->reference(call);
   }
   if (dtype == DType::kFloat16) return float16_matmul(call);
-  return run_matmul(call, call.tensor(kMatmulOutput), call.tensor(kMatmulLeft), call.tensor(kMatmulRight),
-                    call.tensor(kMatmulBias));
+  return run_matmul(call, call.tensor(Matmul::kOutput), call.tensor(Matmul::kLeft), call.tensor(Matmul::kRight),
+                    call.tensor(Matmul::kBias));
 }
 
 // oneDNN chooses its own instruction set, so this one kernel serves all levels.

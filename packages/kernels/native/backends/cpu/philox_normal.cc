@@ -4,6 +4,7 @@
 
 #include "backends/cpu/reference/element.h"
 #include "core/philox.h"
+#include "ops/philox_normal.h"
 
 namespace mtl {
 namespace {
@@ -18,16 +19,19 @@ double normal_of(const PhiloxBlock& block, int lane) {
 }  // namespace
 
 Status philox_normal_on_host(const OpCall& call) {
-  const TensorView& output = call.tensor(0);
-  const double mean = call.attribute(0), deviation = call.attribute(1);
-  const PhiloxKey key = {static_cast<uint32_t>(call.integer(2)), static_cast<uint32_t>(call.integer(3))};
+  using Op = PhiloxNormal;
+  const TensorView& output = call.tensor(Op::kOutput);
+  const double mean = call.attribute(Op::kMean), deviation = call.attribute(Op::kStandardDeviation);
+  const PhiloxKey key = {static_cast<uint32_t>(call.integer(Op::kKeyLow)),
+                         static_cast<uint32_t>(call.integer(Op::kKeyHigh))};
   const int64_t rows = output.dim(0), columns = output.dim(1);
 #pragma omp parallel for schedule(static)
   for (int64_t row = 0; row < rows; ++row) {
     PhiloxBlock block = {};
     int64_t current = -1;
     for (int64_t column = 0; column < columns; ++column) {
-      const int64_t element = (row + call.integer(5)) * call.integer(4) + column + call.integer(6);
+      const int64_t element = (row + call.integer(Op::kRowOffset)) * call.integer(Op::kGlobalColumns) + column +
+          call.integer(Op::kColumnOffset);
       if (element / 4 != current) {
         current = element / 4;
         block = philox(key, static_cast<uint32_t>(current), static_cast<uint32_t>(current >> 32), 0, 0);

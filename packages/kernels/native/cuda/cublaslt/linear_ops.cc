@@ -28,20 +28,21 @@ bool is_empty(const MatmulProblem& problem) { return problem.rows == 0 || proble
 
 // Whether GELU, or its derivative, may be the library's.
 bool may_fuse_gelu(const OpCall& call, const MatmulProblem& problem) {
-  const bool is_exact = call.flag(0);
+  using Op = LinearGeluForward;
+  const bool is_exact = call.flag(Op::kErf);
   return !is_exact && problem.output_dtype != DType::kFloat32 && !is_empty(problem);
 }
 
 Status forward(const OpCall& call) {
-  enum { kOutput, kPreactivation, kInput, kWeight, kBias };
-  MatmulProblem problem = matmul_of(call, kOutput, kInput, kWeight);
-  problem.rows = call.tensor(kInput).rows();
-  problem.columns = call.tensor(kWeight).dim(0);
-  problem.inner = call.tensor(kWeight).dim(1);
+  using Op = LinearGeluForward;
+  MatmulProblem problem = matmul_of(call, Op::kOutput, Op::kInput, Op::kWeight);
+  problem.rows = call.tensor(Op::kInput).rows();
+  problem.columns = call.tensor(Op::kWeight).dim(0);
+  problem.inner = call.tensor(Op::kWeight).dim(1);
   problem.transpose_right = true;
-  problem.bias = call.tensor(kBias).data;
+  problem.bias = call.tensor(Op::kBias).data;
   problem.fused = FusedWith::kGelu;
-  problem.auxiliary = call.tensor(kPreactivation).data;
+  problem.auxiliary = call.tensor(Op::kPreactivation).data;
   bool is_offered = false;
   if (may_fuse_gelu(call, problem)) MTL_RETURN_IF_ERROR(cublaslt_matmul_if_offered(problem, &is_offered));
   if (is_offered) return ok_status();
@@ -49,13 +50,13 @@ Status forward(const OpCall& call) {
 }
 
 Status backward(const OpCall& call) {
-  enum { kInputGradient, kOutputGradient, kWeight, kPreactivation };
-  MatmulProblem problem = matmul_of(call, kInputGradient, kOutputGradient, kWeight);
-  problem.rows = call.tensor(kOutputGradient).rows();
-  problem.columns = call.tensor(kWeight).dim(1);
-  problem.inner = call.tensor(kWeight).dim(0);
+  using Op = LinearGeluBackward;
+  MatmulProblem problem = matmul_of(call, Op::kInputGradient, Op::kOutputGradient, Op::kWeight);
+  problem.rows = call.tensor(Op::kOutputGradient).rows();
+  problem.columns = call.tensor(Op::kWeight).dim(1);
+  problem.inner = call.tensor(Op::kWeight).dim(0);
   problem.fused = FusedWith::kGeluGradient;
-  problem.auxiliary = call.tensor(kPreactivation).data;
+  problem.auxiliary = call.tensor(Op::kPreactivation).data;
   bool is_offered = false;
   if (may_fuse_gelu(call, problem)) MTL_RETURN_IF_ERROR(cublaslt_matmul_if_offered(problem, &is_offered));
   if (is_offered) return ok_status();
@@ -63,11 +64,11 @@ Status backward(const OpCall& call) {
 }
 
 Status weight_gradient(const OpCall& call) {
-  enum { kWeightGradient, kBiasGradient, kOutputGradient, kInput };
-  MatmulProblem problem = matmul_of(call, kWeightGradient, kOutputGradient, kInput);
-  problem.rows = call.tensor(kOutputGradient).dim(-1);
-  problem.columns = call.tensor(kInput).dim(-1);
-  problem.inner = call.tensor(kInput).rows();
+  using Op = LinearWeightGradient;
+  MatmulProblem problem = matmul_of(call, Op::kWeightGradient, Op::kOutputGradient, Op::kInput);
+  problem.rows = call.tensor(Op::kOutputGradient).dim(-1);
+  problem.columns = call.tensor(Op::kInput).dim(-1);
+  problem.inner = call.tensor(Op::kInput).rows();
   problem.transpose_left = true;
   problem.accumulate = true;
   problem.fused = FusedWith::kBiasGradient;
@@ -78,7 +79,7 @@ Status weight_gradient(const OpCall& call) {
   bool is_offered = false;
   if (!is_empty(problem)) MTL_RETURN_IF_ERROR(cublaslt_matmul_if_offered(problem, &is_offered));
   if (is_offered) {
-    return add_lines(call, {call.data<float>(kBiasGradient), nullptr, problem.rows, true}, sums.as<float>(), 1);
+    return add_lines(call, {call.data<float>(Op::kBiasGradient), nullptr, problem.rows, true}, sums.as<float>(), 1);
   }
   return linear_weight_gradient_in_parts(call, find_kernel);
 }

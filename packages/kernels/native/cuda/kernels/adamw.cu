@@ -1,6 +1,7 @@
 // adamw: one launch over all parameters. A block takes a chunk of the flat buffers and finds the segment that
 // the chunk begins in; few chunks have more than two.
 #include "cuda/kernels/dispatch.h"
+#include "ops/adamw.h"
 
 namespace mtl::cuda {
 namespace {
@@ -132,28 +133,33 @@ __global__ void adamw_scalars_kernel(float* scalars, double* gradient_norm, cons
 }
 
 Status adamw_scalars(const OpCall& call) {
-  const Step step = {call.attribute(0), call.attribute(1), call.attribute(2), call.attribute(3), call.attribute(4)};
-  MTL_RUN_KERNEL(call, adamw_scalars_kernel, grid_of(1, 32), call.data<float>(0), call.data<double>(1),
-                 call.data<double>(2), step);
+  using Op = AdamwScalars;
+  const Step step = {call.attribute(Op::kLearningRate), call.attribute(Op::kCorrection1),
+                     call.attribute(Op::kCorrection2), call.attribute(Op::kLossScale),
+      call.attribute(Op::kMaximumNorm)};
+  MTL_RUN_KERNEL(call, adamw_scalars_kernel, grid_of(1, 32), call.data<float>(Op::kScalars),
+                 call.data<double>(Op::kGradientNorm),
+                 call.data<double>(Op::kSquares), step);
   return ok_status();
 }
 
 template <typename M>
 Status adamw_of(const OpCall& call) {
-  Update<M> u = {call.data<float>(0),
-                 call.data<float>(1),
-                 call.data<float>(2),
-                 call.data<M>(3),
-                 call.data<float>(4),
-                 call.data<float>(5),
-                 call.data<int64_t>(6),
-                 call.tensor(0).size(),
-                 call.tensor(6).dim(0),
-                 static_cast<float>(call.attribute(0)),
-                 static_cast<float>(call.attribute(1)),
-                 static_cast<float>(call.attribute(2)),
-                 static_cast<float>(call.attribute(3)),
-                 call.flag(4),
+  using Op = Adamw;
+  Update<M> u = {call.data<float>(Op::kParameter),
+                 call.data<float>(Op::kFirstMoment),
+                 call.data<float>(Op::kSecondMoment),
+                 call.data<M>(Op::kModelParameter),
+                 call.data<float>(Op::kGradient),
+                 call.data<float>(Op::kScalars),
+                 call.data<int64_t>(Op::kSegments),
+                 call.tensor(Op::kParameter).size(),
+                 call.tensor(Op::kSegments).dim(0),
+                 static_cast<float>(call.attribute(Op::kBeta1)),
+                 static_cast<float>(call.attribute(Op::kBeta2)),
+                 static_cast<float>(call.attribute(Op::kEpsilon)),
+                 static_cast<float>(call.attribute(Op::kWeightDecay)),
+                 call.flag(Op::kClearGradient),
                  false};
   const std::initializer_list<const void*> buffers = {u.parameter, u.first, u.second, u.model, u.gradient};
   u.packed = std::all_of(buffers.begin(), buffers.end(), is_aligned);
@@ -162,8 +168,9 @@ Status adamw_of(const OpCall& call) {
 }
 
 Status adamw(const OpCall& call) {
-  if (!call.has(3)) return adamw_of<float>(call);
-  return for_floating(call, call.tensor(3).dtype,
+  using Op = Adamw;
+  if (!call.has(Op::kModelParameter)) return adamw_of<float>(call);
+  return for_floating(call, call.tensor(Op::kModelParameter).dtype,
                       [&](auto* type) { return adamw_of<std::remove_pointer_t<decltype(type)>>(call); });
 }
 

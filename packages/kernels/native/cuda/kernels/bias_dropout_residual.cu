@@ -6,6 +6,7 @@
 // it waits for a store; a block has several rows where one would not fill it.
 #include "cuda/kernels/dispatch.h"
 #include "cuda/kernels/philox_mask.h"
+#include "ops/bias_dropout_residual.h"
 
 namespace mtl::cuda {
 namespace {
@@ -119,8 +120,10 @@ __global__ void rows_kernel(Arrays<T> a, DropoutMask mask) {
 
 template <typename T>
 Status run(const OpCall& call, const Arrays<T>& a) {
-  const double probability = call.attribute(0);
-  const DropoutMask mask = {{static_cast<uint32_t>(call.integer(1)), static_cast<uint32_t>(call.integer(2))},
+  using Op = BiasDropoutResidualForward;
+  const double probability = call.attribute(Op::kProbability);
+  const DropoutMask mask = {{static_cast<uint32_t>(call.integer(Op::kKeyLow)),
+                             static_cast<uint32_t>(call.integer(Op::kKeyHigh))},
                             dropout_threshold(probability),
                             static_cast<float>(1.0 / (1.0 - probability))};
   const bool packed = is_packed<T>(a.columns, {a.output, a.input, a.bias, a.residual});
@@ -138,20 +141,25 @@ Status run(const OpCall& call, const Arrays<T>& a) {
 }
 
 Status forward(const OpCall& call) {
-  const TensorView& input = call.tensor(1);
+  using Op = BiasDropoutResidualForward;
+  const TensorView& input = call.tensor(Op::kInput);
   return for_floating(call, input.dtype, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
-    return run<T>(call, {call.data<T>(0), call.data<T>(1), call.data<T>(2), call.data<T>(3), call.data<int64_t>(4),
-                         call.data<int32_t>(5), input.rows(), input.dim(1), input.dim(2), call.integer(3)});
+    return run<T>(call, {call.data<T>(Op::kOutput), call.data<T>(Op::kInput), call.data<T>(Op::kBias),
+                         call.data<T>(Op::kResidual), call.data<int64_t>(Op::kSamples),
+                         call.data<int32_t>(Op::kPositions), input.rows(), input.dim(1), input.dim(2),
+                             call.integer(Op::kSequenceOffset)});
   });
 }
 
 Status backward(const OpCall& call) {
-  const TensorView& gradient = call.tensor(1);
+  using Op = BiasDropoutResidualBackward;
+  const TensorView& gradient = call.tensor(Op::kOutputGradient);
   return for_floating(call, gradient.dtype, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
-    return run<T>(call, {call.data<T>(0), call.data<T>(1), nullptr, nullptr, call.data<int64_t>(2), call.data<int32_t>(3),
-                         gradient.rows(), gradient.dim(1), gradient.dim(2), call.integer(3)});
+    return run<T>(call, {call.data<T>(Op::kInputGradient), call.data<T>(Op::kOutputGradient), nullptr, nullptr,
+                         call.data<int64_t>(Op::kSamples), call.data<int32_t>(Op::kPositions),
+                         gradient.rows(), gradient.dim(1), gradient.dim(2), call.integer(Op::kSequenceOffset)});
   });
 }
 

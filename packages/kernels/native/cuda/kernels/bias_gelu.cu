@@ -1,6 +1,7 @@
 // bias_gelu_forward and bias_gelu_backward: a block for each row, its threads for N neighbouring columns in
 // turn.
 #include "cuda/kernels/dispatch.h"
+#include "ops/bias_gelu.h"
 
 namespace mtl::cuda {
 namespace {
@@ -63,9 +64,10 @@ struct Tensors {
 
 template <bool kErf, bool kBackward>
 Status run(const OpCall& call, const Tensors& at) {
+  using Op = BiasGeluForward;
   return for_floating(call, call.tensor(at.input).dtype, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
-    T* const output = call.data<T>(0);
+    T* const output = call.data<T>(Op::kOutput);
     const T* const gradient = kBackward ? call.data<T>(at.gradient) : nullptr;
     const T *const input = call.data<T>(at.input), *const bias = call.data<T>(at.bias);
     const int64_t rows = call.tensor(at.input).rows(), columns = call.tensor(at.input).dim(-1);
@@ -79,13 +81,15 @@ Status run(const OpCall& call, const Tensors& at) {
 }
 
 Status forward(const OpCall& call) {
-  const Tensors at = {-1, 1, 2};
-  return call.flag(0) ? run<true, false>(call, at) : run<false, false>(call, at);
+  using Op = BiasGeluForward;
+  const Tensors at = {-1, Op::kInput, Op::kBias};
+  return call.flag(Op::kErf) ? run<true, false>(call, at) : run<false, false>(call, at);
 }
 
 Status backward(const OpCall& call) {
-  const Tensors at = {1, 2, 3};
-  return call.flag(0) ? run<true, true>(call, at) : run<false, true>(call, at);
+  using Op = BiasGeluBackward;
+  const Tensors at = {Op::kOutputGradient, Op::kInput, Op::kBias};
+  return call.flag(Op::kErf) ? run<true, true>(call, at) : run<false, true>(call, at);
 }
 
 MTL_REGISTER_CUDA("bias_gelu_forward", forward);

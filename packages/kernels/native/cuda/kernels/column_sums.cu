@@ -2,6 +2,7 @@
 #include "cuda/kernels/column_sums.h"
 
 #include "cuda/kernels/dispatch.h"
+#include "ops/reductions.h"
 
 namespace mtl::cuda {
 namespace {
@@ -69,8 +70,9 @@ __global__ void sum_rows_kernel(float* partial, const T* input, int64_t rows, in
 
 template <typename T>
 Status sum_rows_of(const OpCall& call) {
-  const int64_t rows = call.tensor(1).rows(), columns = call.tensor(1).dim(-1);
-  const T* const input = call.data<T>(1);
+  using Op = SumRows;
+  const int64_t rows = call.tensor(Op::kInput).rows(), columns = call.tensor(Op::kInput).dim(-1);
+  const T* const input = call.data<T>(Op::kInput);
   // as many rows a line as keep the lines few; chosen by the shape alone
   const int64_t rows_per_line = std::max<int64_t>(4 * kRowsAtOnce, ceiling(rows, kMaxLines));
   const int64_t num_lines = ceiling(rows, rows_per_line);
@@ -83,11 +85,13 @@ Status sum_rows_of(const OpCall& call) {
                    partial.as<float>(), input, rows, columns, rows_per_line);
     return ok_status();
   }));
-  return add_lines(call, {call.data<float>(0), nullptr, columns, call.flag(0)}, partial.as<float>(), num_lines);
+  return add_lines(call, {call.data<float>(Op::kOutput), nullptr, columns, call.flag(Op::kAccumulate)},
+                   partial.as<float>(), num_lines);
 }
 
 Status sum_rows(const OpCall& call) {
-  return for_floating(call, call.tensor(1).dtype,
+  using Op = SumRows;
+  return for_floating(call, call.tensor(Op::kInput).dtype,
                       [&](auto* type) { return sum_rows_of<std::remove_pointer_t<decltype(type)>>(call); });
 }
 

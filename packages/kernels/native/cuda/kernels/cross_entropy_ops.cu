@@ -7,9 +7,10 @@ namespace mtl::cuda {
 namespace {
 
 CrossEntropyRows rows_of(const OpCall& call, int logits, int labels) {
+  using Op = CrossEntropyStatistics;
   const TensorView& tensor = call.tensor(logits);
   return {tensor.dtype,      tensor.dim(0),   tensor.dim(1),   tensor.data, call.data<int32_t>(labels),
-          call.integer(0), call.integer(1), compute_stream()};
+          call.integer(Op::kFirstColumn), call.integer(Op::kNumColumns), compute_stream()};
 }
 
 // With what the loss needs to know of labels.
@@ -28,33 +29,45 @@ Status status_of(const OpCall& call, cudaError_t error) {
 }
 
 Status statistics(const OpCall& call) {
+  using Op = CrossEntropyStatistics;
   MTL_RETURN_IF_ERROR(use_device());
-  return status_of(call, cross_entropy_statistics(rows_of(call, 3, 4), {call.data<float>(0), call.data<float>(1),
-                                                                        call.data<float>(2)}));
+  return status_of(call, cross_entropy_statistics(rows_of(call, Op::kLogits, Op::kLabels),
+                                                  {call.data<float>(Op::kRowMaximum), call.data<float>(Op::kRowSum),
+                                                   call.data<float>(Op::kLabelLogit)}));
 }
 
 Status backward(const OpCall& call) {
+  using Op = CrossEntropyBackward;
   MTL_RETURN_IF_ERROR(use_device());
   return status_of(call, cross_entropy_backward(
-                             counted_rows_of(call, 2, 3), {call.data<float>(4), call.data<float>(5), call.data<float>(6)},
-                             {call.tensor(0).data, call.data<float>(1), call.data<float>(7)}));
+                             counted_rows_of(call, Op::kLogits, Op::kLabels),
+                                 {call.data<float>(Op::kRowMaximum), call.data<float>(Op::kRowSum),
+                                  call.data<float>(Op::kLabelLogit)},
+                             {call.tensor(Op::kLogitGradient).data, call.data<float>(Op::kLoss),
+                              call.data<float>(Op::kWeights)}));
 }
 
 Status forward_backward(const OpCall& call) {
+  using Op = CrossEntropyForwardBackward;
   MTL_RETURN_IF_ERROR(use_device());
   return status_of(call, cross_entropy_forward_backward(
-                             counted_rows_of(call, 5, 6), {call.data<float>(2), call.data<float>(3), call.data<float>(4)},
-                             {call.tensor(0).data, call.data<float>(1), call.data<float>(7)}));
+                             counted_rows_of(call, Op::kLogits, Op::kLabels),
+                                 {call.data<float>(Op::kRowMaximum), call.data<float>(Op::kRowSum),
+                                  call.data<float>(Op::kLabelLogit)},
+                             {call.tensor(Op::kLogitGradient).data, call.data<float>(Op::kLoss),
+                              call.data<float>(Op::kWeights)}));
 }
 
 Status rescale(const OpCall& call) {
-  const TensorView& output = call.tensor(0);
+  using Op = CrossEntropyRescale;
+  const TensorView& output = call.tensor(Op::kOutput);
   if (output.dtype != DType::kFloat32) {
     return error_status("MTL_DTYPE", "cross_entropy_rescale: float64 is computed on the reference device only");
   }
   MTL_RETURN_IF_ERROR(use_device());
-  return status_of(call, cross_entropy_rescale(call.data<float>(0), call.data<float>(1), call.data<float>(2),
-                                               call.data<float>(3), output.size(), compute_stream()));
+  return status_of(call, cross_entropy_rescale(call.data<float>(Op::kOutput), call.data<float>(Op::kRowSum),
+                                               call.data<float>(Op::kRowMaximum),
+                                               call.data<float>(Op::kGroupMaximum), output.size(), compute_stream()));
 }
 
 MTL_REGISTER_CUDA("cross_entropy_statistics", statistics);

@@ -1,6 +1,7 @@
 // cast and add: one thread for N neighbouring elements of flat buffers, the last one for what is left of
 // them.
 #include "cuda/kernels/dispatch.h"
+#include "ops/elementwise.h"
 
 namespace mtl::cuda {
 namespace {
@@ -34,9 +35,10 @@ __global__ void add_kernel(T* output, const T* left, const T* right, int64_t siz
 
 template <typename To, typename From>
 Status cast_of(const OpCall& call) {
-  const int64_t size = call.tensor(0).size();
-  To* const output = call.data<To>(0);
-  const From* const input = call.data<From>(1);
+  using Op = Cast;
+  const int64_t size = call.tensor(Op::kOutput).size();
+  To* const output = call.data<To>(Op::kOutput);
+  const From* const input = call.data<From>(Op::kInput);
   const auto run = [&](auto width) {
     constexpr int N = decltype(width)::value;
     MTL_RUN_KERNEL(call, (cast_kernel<To, From, N>), grid_of(ceiling(size, int64_t{N} * kThreads), kThreads), output,
@@ -48,19 +50,21 @@ Status cast_of(const OpCall& call) {
 }
 
 Status cast(const OpCall& call) {
-  return for_floating(call, call.tensor(0).dtype, [&](auto* to) {
-    return for_floating(call, call.tensor(1).dtype, [&](auto* from) {
+  using Op = Cast;
+  return for_floating(call, call.tensor(Op::kOutput).dtype, [&](auto* to) {
+    return for_floating(call, call.tensor(Op::kInput).dtype, [&](auto* from) {
       return cast_of<std::remove_pointer_t<decltype(to)>, std::remove_pointer_t<decltype(from)>>(call);
     });
   });
 }
 
 Status add(const OpCall& call) {
-  return for_floating(call, call.tensor(0).dtype, [&](auto* type) {
+  using Op = Add;
+  return for_floating(call, call.tensor(Op::kOutput).dtype, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
-    T* const output = call.data<T>(0);
-    const T *const left = call.data<T>(1), *const right = call.data<T>(2);
-    const int64_t size = call.tensor(0).size();
+    T* const output = call.data<T>(Op::kOutput);
+    const T *const left = call.data<T>(Op::kLeft), *const right = call.data<T>(Op::kRight);
+    const int64_t size = call.tensor(Op::kOutput).size();
     return for_width<T>(is_aligned(output) && is_aligned(left) && is_aligned(right), [&](auto width) {
       constexpr int N = decltype(width)::value;
       MTL_RUN_KERNEL(call, (add_kernel<T, N>), grid_of(ceiling(size, int64_t{N} * kThreads), kThreads), output, left,

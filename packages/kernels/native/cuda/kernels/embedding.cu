@@ -8,6 +8,7 @@
 #include "cuda/kernels/block_reduce.h"
 #include "cuda/kernels/dispatch.h"
 #include "cuda/kernels/sort_rows.h"
+#include "ops/embedding.h"
 
 namespace mtl::cuda {
 namespace {
@@ -151,23 +152,28 @@ __global__ void add_chunks_kernel(float* gradient, Partials partials, SortedToke
 
 template <typename T>
 Status forward_of(const OpCall& call) {
-  const int64_t tokens = call.tensor(0).rows(), columns = call.tensor(0).dim(-1), num_rows = call.tensor(2).dim(0);
-  T* const output = call.data<T>(0);
-  const T* const table = call.data<T>(2);
+  using Op = EmbeddingForward;
+  const int64_t tokens = call.tensor(Op::kOutput).rows(), columns = call.tensor(Op::kOutput).dim(-1),
+      num_rows = call.tensor(Op::kTable).dim(0);
+  T* const output = call.data<T>(Op::kOutput);
+  const T* const table = call.data<T>(Op::kTable);
   return for_width<T>(is_packed<T>(columns, {output, table}), [&](auto width) {
     constexpr int N = decltype(width)::value;
     MTL_RUN_KERNEL(call, (forward_kernel<T, N>), grid_of(tokens, row_threads(ceiling(columns, N))), output,
-                   call.data<int32_t>(1), table, columns, call.integer(0), num_rows, call.flag(1),
-                   IndexCheck{index_report(), call.op, "ids", call.integer(2)});
+                   call.data<int32_t>(Op::kIds), table, columns, call.integer(Op::kFirstRow), num_rows,
+                       call.flag(Op::kAccumulate),
+                   IndexCheck{index_report(), call.op, "ids", call.integer(Op::kNumRows)});
     return ok_status();
   });
 }
 
 template <typename T>
 Status backward_of(const OpCall& call) {
-  const int64_t columns = call.tensor(0).dim(-1);
-  const RowIds ids = {call.data<int32_t>(2), call.tensor(1).rows(), call.integer(0), call.tensor(0).dim(0),
-                      {index_report(), call.op, "ids", call.integer(1)}};
+  using Op = EmbeddingBackward;
+  const int64_t columns = call.tensor(Op::kTableGradient).dim(-1);
+  const RowIds ids = {call.data<int32_t>(Op::kIds), call.tensor(Op::kOutputGradient).rows(),
+                      call.integer(Op::kFirstRow), call.tensor(Op::kTableGradient).dim(0),
+                      {index_report(), call.op, "ids", call.integer(Op::kNumRows)}};
   if (ids.count == 0 || columns == 0) return ok_status();
   const int64_t num_chunks = ceiling(ids.count, kChunk);
   const DeviceScratch sorting(sort_rows_bytes(ids)), sums(static_cast<size_t>(2 * num_chunks * columns) * sizeof(float));
@@ -176,8 +182,8 @@ Status backward_of(const OpCall& call) {
   }
   SortedTokens tokens = {{}, ids.count, ids.num_rows};
   MTL_RETURN_IF_ERROR(sort_rows(call, ids, sorting.data, &tokens.sorted));
-  float* const gradient = call.data<float>(0);
-  const T* const output_gradient = call.data<T>(1);
+  float* const gradient = call.data<float>(Op::kTableGradient);
+  const T* const output_gradient = call.data<T>(Op::kOutputGradient);
   const Partials partials = {sums.as<float>(), columns};
   const auto grid = [&](int width) {
     const int threads = row_threads(ceiling(columns, width), kBackwardThreads);
@@ -196,12 +202,14 @@ Status backward_of(const OpCall& call) {
 }
 
 Status forward(const OpCall& call) {
-  return for_floating(call, call.tensor(0).dtype,
+  using Op = EmbeddingForward;
+  return for_floating(call, call.tensor(Op::kOutput).dtype,
                       [&](auto* type) { return forward_of<std::remove_pointer_t<decltype(type)>>(call); });
 }
 
 Status backward(const OpCall& call) {
-  return for_floating(call, call.tensor(1).dtype,
+  using Op = EmbeddingBackward;
+  return for_floating(call, call.tensor(Op::kOutputGradient).dtype,
                       [&](auto* type) { return backward_of<std::remove_pointer_t<decltype(type)>>(call); });
 }
 

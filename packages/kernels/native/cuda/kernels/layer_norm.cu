@@ -7,6 +7,7 @@
 #include "cuda/kernels/block_reduce.h"
 #include "cuda/kernels/column_sums.h"
 #include "cuda/kernels/dispatch.h"
+#include "ops/layer_norm.h"
 
 namespace mtl::cuda {
 namespace {
@@ -178,10 +179,11 @@ __global__ void any_weight_gradient_kernel(Backward<T> b, float* partial) {
 
 template <typename T>
 Status forward_of(const OpCall& call) {
-  const TensorView& input = call.tensor(3);
-  const Forward<T> f = {call.data<T>(0), call.data<float>(1), call.data<float>(2),
-                        call.data<T>(3), call.data<T>(4),     call.data<T>(5),
-                        input.dim(-1),   static_cast<float>(call.attribute(0))};
+  using Op = LayerNormForward;
+  const TensorView& input = call.tensor(Op::kInput);
+  const Forward<T> f = {call.data<T>(Op::kOutput), call.data<float>(Op::kMean), call.data<float>(Op::kRstd),
+                        call.data<T>(Op::kInput), call.data<T>(Op::kWeight), call.data<T>(Op::kBias),
+                        input.dim(-1), static_cast<float>(call.attribute(Op::kEpsilon))};
   if (is_packed<T>(f.columns, {f.output, f.input, f.weight, f.bias}) && fits_registers<T>(f.columns)) {
     const int threads = row_threads(ceiling(f.columns, kPack<T>), kMaxRowThreads);
     MTL_RUN_KERNEL(call, (forward_kernel<T>), grid_of(input.rows(), threads), f);
@@ -194,16 +196,19 @@ Status forward_of(const OpCall& call) {
 // Partial sums by `num_lines` blocks, then the sum of those; `run` launches the first pass.
 template <typename Run>
 Status with_weight_gradients(const OpCall& call, int64_t columns, int64_t num_lines, const Run& run) {
+  using Op = LayerNormBackward;
   const DeviceScratch partial(static_cast<size_t>(2 * columns * num_lines) * sizeof(float));
   if (partial.data == nullptr) return error_status("MTL_OUT_OF_MEMORY", "%s: no memory for partial sums", call.op);
   MTL_RETURN_IF_ERROR(run(partial.as<float>()));
-  return add_lines(call, {call.data<float>(1), call.data<float>(2), columns, true}, partial.as<float>(), num_lines);
+  return add_lines(call, {call.data<float>(Op::kWeightGradient), call.data<float>(Op::kBiasGradient), columns, true},
+                   partial.as<float>(), num_lines);
 }
 
 template <typename T>
 Status packed_backward(const OpCall& call, const Backward<T>& b) {
+  using Op = LayerNormBackward;
   const int threads = row_threads(ceiling(b.columns, kPack<T>), kMaxRowThreads);
-  if (!call.has(1)) {
+  if (!call.has(Op::kWeightGradient)) {
     MTL_RUN_KERNEL(call, (backward_kernel<T, true, false>), grid_of(b.rows, threads), b, nullptr);
     return ok_status();
   }
@@ -221,7 +226,8 @@ Status packed_backward(const OpCall& call, const Backward<T>& b) {
 
 template <typename T>
 Status any_backward(const OpCall& call, const Backward<T>& b) {
-  if (call.has(1)) {
+  using Op = LayerNormBackward;
+  if (call.has(Op::kWeightGradient)) {
     // before the input gradient, which may overwrite the output gradient's memory
     const int64_t num_lines = std::min<int64_t>(b.rows, 64);
     MTL_RETURN_IF_ERROR(with_weight_gradients(call, b.columns, num_lines, [&](float* partial) {
@@ -237,20 +243,24 @@ Status any_backward(const OpCall& call, const Backward<T>& b) {
 
 template <typename T>
 Status backward_of(const OpCall& call) {
-  const TensorView& input = call.tensor(4);
-  const Backward<T> b = {call.data<T>(0),     call.data<T>(3),     call.data<T>(4), call.data<T>(7), call.data<T>(8),
-                         call.data<float>(5), call.data<float>(6), input.rows(),    input.dim(-1)};
+  using Op = LayerNormBackward;
+  const TensorView& input = call.tensor(Op::kInput);
+  const Backward<T> b = {call.data<T>(Op::kInputGradient), call.data<T>(Op::kOutputGradient),
+                         call.data<T>(Op::kInput), call.data<T>(Op::kWeight), call.data<T>(Op::kAddend),
+                         call.data<float>(Op::kMean), call.data<float>(Op::kRstd), input.rows(), input.dim(-1)};
   const bool packed = is_packed<T>(b.columns, {b.input_gradient, b.output_gradient, b.input, b.weight, b.addend});
   return packed && fits_registers<T>(b.columns) ? packed_backward(call, b) : any_backward(call, b);
 }
 
 Status forward(const OpCall& call) {
-  return for_floating(call, call.tensor(3).dtype,
+  using Op = LayerNormForward;
+  return for_floating(call, call.tensor(Op::kInput).dtype,
                       [&](auto* type) { return forward_of<std::remove_pointer_t<decltype(type)>>(call); });
 }
 
 Status backward(const OpCall& call) {
-  return for_floating(call, call.tensor(4).dtype,
+  using Op = LayerNormBackward;
+  return for_floating(call, call.tensor(Op::kInput).dtype,
                       [&](auto* type) { return backward_of<std::remove_pointer_t<decltype(type)>>(call); });
 }
 

@@ -24,13 +24,13 @@ __global__ void convert_bias_kernel(O* output, const B* bias, int64_t size) {
 }
 
 DType bias_dtype(const OpCall& call) {
-  return call.has(kMatmulBias) ? call.tensor(kMatmulBias).dtype : call.tensor(kMatmulOutput).dtype;
+  return call.has(Matmul::kBias) ? call.tensor(Matmul::kBias).dtype : call.tensor(Matmul::kOutput).dtype;
 }
 
 // Calls body with a pointer of the output's type and one of the bias's.
 template <typename Body>
 Status for_output_and_bias(const OpCall& call, const Body& body) {
-  return for_floating(call, call.tensor(kMatmulOutput).dtype, [&](auto* output) {
+  return for_floating(call, call.tensor(Matmul::kOutput).dtype, [&](auto* output) {
     return for_floating(call, bias_dtype(call), [&](auto* bias) { return body(output, bias); });
   });
 }
@@ -39,22 +39,23 @@ Status empty_matmul(const OpCall& call, int64_t columns) {
   return for_output_and_bias(call, [&](auto* output_type, auto* bias_type) {
     using O = std::remove_pointer_t<decltype(output_type)>;
     using B = std::remove_pointer_t<decltype(bias_type)>;
-    const int64_t size = call.tensor(kMatmulOutput).size();
+    const int64_t size = call.tensor(Matmul::kOutput).size();
     MTL_RUN_KERNEL(call, (empty_matmul_kernel<O, B>), grid_of(ceiling(size, kThreads), kThreads),
-                   call.data<O>(kMatmulOutput), call.data<B>(kMatmulBias), size, columns, call.flag(kMatmulAccumulate));
+                   call.data<O>(Matmul::kOutput), call.data<B>(Matmul::kBias), size, columns,
+                       call.flag(Matmul::kAccumulate));
     return ok_status();
   });
 }
 
 Status matmul(const OpCall& call) {
-  const TensorView &output = call.tensor(kMatmulOutput), &left = call.tensor(kMatmulLeft);
+  const TensorView &output = call.tensor(Matmul::kOutput), &left = call.tensor(Matmul::kLeft);
   if (left.dtype == DType::kFloat64) {
     return error_status("MTL_DTYPE", "matmul: float64 is computed on the reference device only");
   }
   const MatmulSizes sizes = matmul_sizes(call);
   if (output.size() == 0) return ok_status();
   if (sizes.inner == 0) return empty_matmul(call, sizes.columns);
-  const bool is_converted = call.has(kMatmulBias) && bias_dtype(call) != output.dtype;
+  const bool is_converted = call.has(Matmul::kBias) && bias_dtype(call) != output.dtype;
   const DeviceScratch converted(is_converted ? static_cast<size_t>(sizes.columns) * size_of(output.dtype) : 0);
   if (is_converted) {
     if (converted.data == nullptr) return error_status("MTL_OUT_OF_MEMORY", "matmul: no memory for the bias");
@@ -62,21 +63,21 @@ Status matmul(const OpCall& call) {
       using O = std::remove_pointer_t<decltype(output_type)>;
       using B = std::remove_pointer_t<decltype(bias_type)>;
       MTL_RUN_KERNEL(call, (convert_bias_kernel<O, B>), grid_of(ceiling(sizes.columns, kThreads), kThreads),
-                     converted.as<O>(), call.data<B>(kMatmulBias), sizes.columns);
+                     converted.as<O>(), call.data<B>(Matmul::kBias), sizes.columns);
       return ok_status();
     }));
   }
   MatmulProblem problem = {output.data,
                            left.data,
-                           call.tensor(kMatmulRight).data,
-                           is_converted ? converted.data : call.tensor(kMatmulBias).data,
+                           call.tensor(Matmul::kRight).data,
+                           is_converted ? converted.data : call.tensor(Matmul::kBias).data,
                            sizes.batch,
                            sizes.rows,
                            sizes.columns,
                            sizes.inner,
-                           call.flag(kMatmulTransposeLeft),
-                           call.flag(kMatmulTransposeRight),
-                           call.flag(kMatmulAccumulate),
+                           call.flag(Matmul::kTransposeLeft),
+                           call.flag(Matmul::kTransposeRight),
+                           call.flag(Matmul::kAccumulate),
                            left.dtype,
                            output.dtype};
   if (problem.bias != nullptr) {

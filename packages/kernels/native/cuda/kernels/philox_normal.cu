@@ -3,22 +3,24 @@
 
 #include "cuda/kernels/dispatch.h"
 #include "cuda/runtime/host_copies.h"
+#include "ops/philox_normal.h"
 
 namespace mtl::cuda {
 namespace {
 
-constexpr int64_t kPieceBytes = int64_t{4} << 20;
+constexpr int64_t kChunkBytes = int64_t{4} << 20;
 
-constexpr int kRowOffset = 5, kNumAttributes = 7;
+constexpr int kNumAttributes = PhiloxNormal::kColumnOffset + 1;
 
 Status philox_normal(const OpCall& call) {
-  const TensorView& output = call.tensor(0);
+  using Op = PhiloxNormal;
+  const TensorView& output = call.tensor(Op::kOutput);
   const int64_t row_bytes = output.dim(1) * static_cast<int64_t>(size_of(output.dtype));
   if (output.dtype == DType::kFloat64) {
     return error_status("MTL_DTYPE", "philox_normal: float64 is computed on the reference device only");
   }
   if (output.size() == 0) return ok_status();
-  const int64_t rows_per_chunk = std::max<int64_t>(1, kPieceBytes / row_bytes);
+  const int64_t rows_per_chunk = std::max<int64_t>(1, kChunkBytes / row_bytes);
   void* host = nullptr;
   MTL_RETURN_IF_ERROR(pinned_memory().allocate(static_cast<size_t>(std::min(rows_per_chunk, output.dim(0)) * row_bytes), &host));
   Status status = ok_status();
@@ -28,7 +30,7 @@ Status philox_normal(const OpCall& call) {
     chunk.shape[0] = std::min(rows_per_chunk, output.dim(0) - row);
     double attributes[kNumAttributes];
     std::copy(call.attributes, call.attributes + kNumAttributes, attributes);
-    attributes[kRowOffset] += static_cast<double>(row);
+    attributes[Op::kRowOffset] += static_cast<double>(row);
     OpCall chunk_call = call;
     chunk_call.tensors = &chunk;
     chunk_call.attributes = attributes;

@@ -2,6 +2,7 @@
 // block, so that the result depends on the values alone.
 #include "cuda/kernels/block_reduce.h"
 #include "cuda/kernels/dispatch.h"
+#include "ops/reductions.h"
 
 namespace mtl::cuda {
 namespace {
@@ -39,17 +40,19 @@ __global__ void add_squares_kernel(double* output, const double* partial, int64_
 }
 
 Status sum_of_squares(const OpCall& call) {
-  if (call.tensor(1).dtype != DType::kFloat32) {
+  using Op = SumOfSquares;
+  if (call.tensor(Op::kInput).dtype != DType::kFloat32) {
     return error_status("MTL_DTYPE", "sum_of_squares: float64 is computed on the reference device only");
   }
-  const int64_t size = call.tensor(1).size(), num_chunks = ceiling(size, kChunk);
-  const float* const input = call.data<float>(1);
+  const int64_t size = call.tensor(Op::kInput).size(), num_chunks = ceiling(size, kChunk);
+  const float* const input = call.data<float>(Op::kInput);
   const DeviceScratch partial(static_cast<size_t>(num_chunks) * sizeof(double));
   if (partial.data == nullptr) return error_status("MTL_OUT_OF_MEMORY", "%s: no memory for partial sums", call.op);
   MTL_RUN_KERNEL(call, squares_kernel, grid_of(num_chunks, kThreads), partial.as<double>(), input, size,
                  is_aligned(input));
-  MTL_RUN_KERNEL(call, add_squares_kernel, grid_of(1, kThreads), call.data<double>(0), partial.as<double>(), num_chunks,
-                 call.flag(0));
+  MTL_RUN_KERNEL(call, add_squares_kernel, grid_of(1, kThreads), call.data<double>(Op::kOutput), partial.as<double>(),
+                 num_chunks,
+                 call.flag(Op::kAccumulate));
   return ok_status();
 }
 

@@ -1,6 +1,7 @@
 // tanh and its gradient: one thread for N neighbouring elements of flat buffers, the last one for what is
 // left of them.
 #include "cuda/kernels/dispatch.h"
+#include "ops/tanh.h"
 
 namespace mtl::cuda {
 namespace {
@@ -38,11 +39,12 @@ __global__ void backward_kernel(T* input_gradient, const T* output_gradient, con
 }
 
 Status forward(const OpCall& call) {
-  return for_floating(call, call.tensor(0).dtype, [&](auto* type) {
+  using Op = TanhForward;
+  return for_floating(call, call.tensor(Op::kOutput).dtype, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
-    T* const output = call.data<T>(0);
-    const T* const input = call.data<T>(1);
-    const int64_t size = call.tensor(0).size();
+    T* const output = call.data<T>(Op::kOutput);
+    const T* const input = call.data<T>(Op::kInput);
+    const int64_t size = call.tensor(Op::kOutput).size();
     return for_width<T>(is_aligned(output) && is_aligned(input), [&](auto width) {
       constexpr int N = decltype(width)::value;
       MTL_RUN_KERNEL(call, (forward_kernel<T, N>), grid_of(ceiling(size, int64_t{N} * kThreads), kThreads), output,
@@ -53,11 +55,12 @@ Status forward(const OpCall& call) {
 }
 
 Status backward(const OpCall& call) {
-  return for_floating(call, call.tensor(0).dtype, [&](auto* type) {
+  using Op = TanhBackward;
+  return for_floating(call, call.tensor(Op::kInputGradient).dtype, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
-    T* const input_gradient = call.data<T>(0);
-    const T *const output_gradient = call.data<T>(1), *const output = call.data<T>(2);
-    const int64_t size = call.tensor(0).size();
+    T* const input_gradient = call.data<T>(Op::kInputGradient);
+    const T *const output_gradient = call.data<T>(Op::kOutputGradient), *const output = call.data<T>(Op::kOutput);
+    const int64_t size = call.tensor(Op::kInputGradient).size();
     const bool aligned = is_aligned(input_gradient) && is_aligned(output_gradient) && is_aligned(output);
     return for_width<T>(aligned, [&](auto width) {
       constexpr int N = decltype(width)::value;

@@ -2,6 +2,7 @@
 // a fixed order.
 #include "cuda/kernels/block_reduce.h"
 #include "cuda/kernels/dispatch.h"
+#include "ops/reductions.h"
 
 namespace mtl::cuda {
 namespace {
@@ -18,11 +19,13 @@ __global__ void __launch_bounds__(kSumThreads)
 }
 
 Status weighted_sum(const OpCall& call) {
-  if (call.tensor(1).dtype != DType::kFloat32) {
+  using Op = WeightedSum;
+  if (call.tensor(Op::kValues).dtype != DType::kFloat32) {
     return error_status("MTL_DTYPE", "weighted_sum: float64 is computed on the reference device only");
   }
-  MTL_RUN_KERNEL(call, weighted_sum_kernel, grid_of(1, kSumThreads), call.data<double>(0), call.data<float>(1),
-                 call.data<float>(2), call.tensor(1).size());
+  MTL_RUN_KERNEL(call, weighted_sum_kernel, grid_of(1, kSumThreads), call.data<double>(Op::kOutput),
+                 call.data<float>(Op::kValues),
+                 call.data<float>(Op::kWeights), call.tensor(Op::kValues).size());
   return ok_status();
 }
 

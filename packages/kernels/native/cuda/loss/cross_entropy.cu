@@ -135,7 +135,7 @@ struct Arguments {
   int64_t num_rows, first_column;
   int width, num_columns;
   bool wide;
-  CrossEntropyStatistics statistics;
+  CrossEntropyRowStatistics statistics;
   CrossEntropyGradient to;
   IndexCheck check;
   int64_t ignored, first_row;
@@ -192,7 +192,7 @@ __global__ void __launch_bounds__(32 * kMaxWarps) cross_entropy_kernel(Arguments
 __global__ void loss_kernel(Arguments a) {
   const int64_t row = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (row >= a.num_rows) return;
-  const CrossEntropyStatistics& from = a.statistics;
+  const CrossEntropyRowStatistics& from = a.statistics;
   a.to.loss[row] = loss_of(from.row_maximum[row], from.row_sum[row], from.label_logit[row], weight_of(a, row, true));
 }
 
@@ -203,7 +203,7 @@ __global__ void rescale_kernel(float* output, const float* row_sum, const float*
 }
 
 template <typename T>
-Arguments arguments_of(const CrossEntropyRows& rows, const CrossEntropyStatistics& statistics, const CrossEntropyGradient& to) {
+Arguments arguments_of(const CrossEntropyRows& rows, const CrossEntropyRowStatistics& statistics, const CrossEntropyGradient& to) {
   const auto aligned = [](const void* address) { return reinterpret_cast<uintptr_t>(address) % 16 == 0; };
   const bool wide = rows.width % Group<T>::kColumns == 0 && aligned(rows.logits) && aligned(to.logit_gradient);
   return {rows.labels, rows.num_rows, rows.first_column, static_cast<int>(rows.width), static_cast<int>(rows.num_columns),
@@ -211,7 +211,7 @@ Arguments arguments_of(const CrossEntropyRows& rows, const CrossEntropyStatistic
 }
 
 template <typename T, bool kStatistics, bool kGradient>
-cudaError_t launch_rows(const CrossEntropyRows& rows, const CrossEntropyStatistics& statistics, const CrossEntropyGradient& to) {
+cudaError_t launch_rows(const CrossEntropyRows& rows, const CrossEntropyRowStatistics& statistics, const CrossEntropyGradient& to) {
   // one batch of loads for every thread, where the row has as many columns
   const int64_t useful = (rows.width + 32 * kBatch * Group<T>::kColumns - 1) / (32 * kBatch * Group<T>::kColumns);
   const unsigned num_warps = static_cast<unsigned>(useful < 1 ? 1 : useful < kMaxWarps ? useful : kMaxWarps);
@@ -221,7 +221,7 @@ cudaError_t launch_rows(const CrossEntropyRows& rows, const CrossEntropyStatisti
 }
 
 template <bool kStatistics, bool kGradient>
-cudaError_t launch(const CrossEntropyRows& rows, const CrossEntropyStatistics& statistics, const CrossEntropyGradient& to) {
+cudaError_t launch(const CrossEntropyRows& rows, const CrossEntropyRowStatistics& statistics, const CrossEntropyGradient& to) {
   if (rows.num_rows == 0) return cudaSuccess;
   if (rows.width > kMaxWidth) return cudaErrorNotSupported;
   if (rows.dtype == DType::kFloat32) return launch_rows<float, kStatistics, kGradient>(rows, statistics, to);
@@ -238,7 +238,7 @@ Launch one_thread_per_row(int64_t num_rows, cudaStream_t stream) {
 
 }  // namespace
 
-cudaError_t cross_entropy_statistics(const CrossEntropyRows& rows, const CrossEntropyStatistics& to) {
+cudaError_t cross_entropy_statistics(const CrossEntropyRows& rows, const CrossEntropyRowStatistics& to) {
   return launch<true, false>(rows, to, {});
 }
 
@@ -248,14 +248,14 @@ cudaError_t cross_entropy_rescale(float* output, const float* row_sum, const flo
   return MTL_LAUNCH(rescale_kernel, one_thread_per_row(num_rows, stream), output, row_sum, row_maximum, group_maximum, num_rows);
 }
 
-cudaError_t cross_entropy_backward(const CrossEntropyRows& rows, const CrossEntropyStatistics& from,
+cudaError_t cross_entropy_backward(const CrossEntropyRows& rows, const CrossEntropyRowStatistics& from,
                                    const CrossEntropyGradient& to) {
   if (to.logit_gradient != nullptr) return launch<false, true>(rows, from, to);
   if (rows.num_rows == 0) return cudaSuccess;
   return MTL_LAUNCH(loss_kernel, one_thread_per_row(rows.num_rows, rows.stream), arguments_of<float>(rows, from, to));
 }
 
-cudaError_t cross_entropy_forward_backward(const CrossEntropyRows& rows, const CrossEntropyStatistics& statistics,
+cudaError_t cross_entropy_forward_backward(const CrossEntropyRows& rows, const CrossEntropyRowStatistics& statistics,
                                            const CrossEntropyGradient& to) {
   if (to.logit_gradient != nullptr) return launch<true, true>(rows, statistics, to);
   const cudaError_t status = cross_entropy_statistics(rows, statistics);

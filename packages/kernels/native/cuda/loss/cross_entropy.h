@@ -24,7 +24,7 @@ struct CrossEntropyRows {
 };
 
 // All [N].
-struct CrossEntropyStatistics {
+struct CrossEntropyRowStatistics {
   float* row_maximum;
   float* row_sum;
   float* label_logit;
@@ -37,17 +37,17 @@ struct CrossEntropyGradient {
 };
 
 // Each returns cudaErrorNotSupported for other dtypes and above 2^30 columns, otherwise what the launch says.
-cudaError_t cross_entropy_statistics(const CrossEntropyRows& rows, const CrossEntropyStatistics& to);
+cudaError_t cross_entropy_statistics(const CrossEntropyRows& rows, const CrossEntropyRowStatistics& to);
 // output [N] = row_sum * exp(row_maximum - group_maximum); output may be row_sum.
 cudaError_t cross_entropy_rescale(float* output, const float* row_sum, const float* row_maximum, const float* group_maximum,
                                   int64_t num_rows, cudaStream_t stream);
 // `from` holds the statistics of the whole vocabulary, over all ranks.
-cudaError_t cross_entropy_backward(const CrossEntropyRows& rows, const CrossEntropyStatistics& from,
+cudaError_t cross_entropy_backward(const CrossEntropyRows& rows, const CrossEntropyRowStatistics& from,
                                    const CrossEntropyGradient& to);
 // cross_entropy_statistics and cross_entropy_backward of the same rows, to the bit, in one launch: a row's
 // second reading comes from the cache, so that logits are read from memory once and written once. The
 // statistics are written, too.
-cudaError_t cross_entropy_forward_backward(const CrossEntropyRows& rows, const CrossEntropyStatistics& statistics,
+cudaError_t cross_entropy_forward_backward(const CrossEntropyRows& rows, const CrossEntropyRowStatistics& statistics,
                                            const CrossEntropyGradient& to);
 
 }  // namespace mtl::cuda

@@ -1,5 +1,6 @@
 #include "backends/cpu/reference/element.h"
 #include "core/philox.h"
+#include "ops/bias_dropout_residual.h"
 
 namespace mtl::reference {
 namespace {
@@ -7,33 +8,40 @@ namespace {
 // The factor of element `index` of a [S, B, H] tensor: 0, or 1 / (1 - probability). `samples` is the number
 // of a tensor, which that of the positions of all rows follows.
 double dropout_factor(const OpCall& call, const TensorView& shape, int samples, int64_t index) {
-  const double probability = call.attribute(0);
+  using Op = BiasDropoutResidualForward;
+  const double probability = call.attribute(Op::kProbability);
   if (probability == 0.0) return 1.0;
   const int64_t hidden = shape.dim(2), batch = shape.dim(1), row = index / hidden;
   const bool own = call.has(samples + 1);
-  const int64_t position = own ? get_integer(call.tensor(samples + 1), row) : row / batch + call.integer(3);
+  const int64_t position = own ? get_integer(call.tensor(samples + 1), row) : row / batch +
+      call.integer(Op::kSequenceOffset);
   const int64_t sample = get_integer(call.tensor(samples), own ? row : row % batch);
-  const PhiloxKey key = {static_cast<uint32_t>(call.integer(1)), static_cast<uint32_t>(call.integer(2))};
+  const PhiloxKey key = {static_cast<uint32_t>(call.integer(Op::kKeyLow)),
+                         static_cast<uint32_t>(call.integer(Op::kKeyHigh))};
   const uint32_t random =
       philox_element(key, index % hidden, position, sample, /*head=*/0);
   return random < dropout_threshold(probability) ? 0.0 : 1.0 / (1.0 - probability);
 }
 
 Status forward(const OpCall& call) {
-  const TensorView &output = call.tensor(0), &input = call.tensor(1), &bias = call.tensor(2), &residual = call.tensor(3);
+  using Op = BiasDropoutResidualForward;
+  const TensorView &output = call.tensor(Op::kOutput), &input = call.tensor(Op::kInput),
+      &bias = call.tensor(Op::kBias), &residual = call.tensor(Op::kResidual);
   for (int64_t index = 0; index < output.size(); ++index) {
     double value = get(input, index) + (bias.present() ? get(bias, index % input.dim(2)) : 0.0);
-    value *= dropout_factor(call, input, 4, index);
+    value *= dropout_factor(call, input, Op::kSamples, index);
     set(output, index, value + (residual.present() ? get(residual, index) : 0.0));
   }
   return ok_status();
 }
 
 Status backward(const OpCall& call) {
-  const TensorView &input_gradient = call.tensor(0), &output_gradient = call.tensor(1);
+  using Op = BiasDropoutResidualBackward;
+  const TensorView &input_gradient = call.tensor(Op::kInputGradient),
+      &output_gradient = call.tensor(Op::kOutputGradient);
   for (int64_t index = 0; index < input_gradient.size(); ++index) {
     set(input_gradient, index,
-        get(output_gradient, index) * dropout_factor(call, output_gradient, 2, index));
+        get(output_gradient, index) * dropout_factor(call, output_gradient, Op::kSamples, index));
   }
   return ok_status();
 }

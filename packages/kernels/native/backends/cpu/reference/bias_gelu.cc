@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "backends/cpu/reference/element.h"
+#include "ops/bias_gelu.h"
 
 namespace mtl::reference {
 namespace {
@@ -24,18 +25,21 @@ double biased(const TensorView& input, const TensorView& bias, int64_t index) {
 }
 
 Status forward(const OpCall& call) {
-  const TensorView& output = call.tensor(0);
+  using Op = BiasGeluForward;
+  const TensorView& output = call.tensor(Op::kOutput);
   for (int64_t index = 0; index < output.size(); ++index) {
-    set(output, index, gelu(biased(call.tensor(1), call.tensor(2), index), call.flag(0)));
+    set(output, index, gelu(biased(call.tensor(Op::kInput), call.tensor(Op::kBias), index), call.flag(Op::kErf)));
   }
   return ok_status();
 }
 
 Status backward(const OpCall& call) {
-  const TensorView& input_gradient = call.tensor(0);
+  using Op = BiasGeluBackward;
+  const TensorView& input_gradient = call.tensor(Op::kInputGradient);
   for (int64_t index = 0; index < input_gradient.size(); ++index) {
-    const double derivative = gelu_derivative(biased(call.tensor(2), call.tensor(3), index), call.flag(0));
-    set(input_gradient, index, get(call.tensor(1), index) * derivative);
+    const double derivative = gelu_derivative(biased(call.tensor(Op::kInput), call.tensor(Op::kBias), index),
+                                              call.flag(Op::kErf));
+    set(input_gradient, index, get(call.tensor(Op::kOutputGradient), index) * derivative);
   }
   return ok_status();
 }

@@ -1,16 +1,21 @@
 #include "backends/cpu/reference/element.h"
+#include "ops/elementwise.h"
 
 namespace mtl::reference {
 namespace {
 
 Status cast(const OpCall& call) {
-  for (int64_t index = 0; index < call.tensor(0).size(); ++index) set(call.tensor(0), index, get(call.tensor(1), index));
+  using Op = Cast;
+  for (int64_t index = 0; index < call.tensor(Op::kOutput).size(); ++index) {
+    set(call.tensor(Op::kOutput), index, get(call.tensor(Op::kInput), index));
+  }
   return ok_status();
 }
 
 Status add(const OpCall& call) {
-  for (int64_t index = 0; index < call.tensor(0).size(); ++index) {
-    set(call.tensor(0), index, get(call.tensor(1), index) + get(call.tensor(2), index));
+  using Op = Add;
+  for (int64_t index = 0; index < call.tensor(Op::kOutput).size(); ++index) {
+    set(call.tensor(Op::kOutput), index, get(call.tensor(Op::kLeft), index) + get(call.tensor(Op::kRight), index));
   }
   return ok_status();
 }

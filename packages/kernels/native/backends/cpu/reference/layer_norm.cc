@@ -1,12 +1,14 @@
 #include <cmath>
 
 #include "backends/cpu/reference/element.h"
+#include "ops/layer_norm.h"
 
 namespace mtl::reference {
 namespace {
 
 Status forward(const OpCall& call) {
-  const TensorView& input = call.tensor(3);
+  using Op = LayerNormForward;
+  const TensorView& input = call.tensor(Op::kInput);
   const int64_t hidden = input.dim(-1);
   for (int64_t row = 0; row < input.rows(); ++row) {
     double mean = 0.0, variance = 0.0;
@@ -15,12 +17,13 @@ Status forward(const OpCall& call) {
       const double centred = get(input, row * hidden + h) - mean;
       variance += centred * centred / static_cast<double>(hidden);
     }
-    const double rstd = 1.0 / std::sqrt(variance + call.attribute(0));
-    set(call.tensor(1), row, mean);
-    set(call.tensor(2), row, rstd);
+    const double rstd = 1.0 / std::sqrt(variance + call.attribute(Op::kEpsilon));
+    set(call.tensor(Op::kMean), row, mean);
+    set(call.tensor(Op::kRstd), row, rstd);
     for (int64_t h = 0; h < hidden; ++h) {
       const double normalized = (get(input, row * hidden + h) - mean) * rstd;
-      set(call.tensor(0), row * hidden + h, normalized * get(call.tensor(4), h) + get(call.tensor(5), h));
+      set(call.tensor(Op::kOutput), row * hidden + h,
+          normalized * get(call.tensor(Op::kWeight), h) + get(call.tensor(Op::kBias), h));
     }
   }
   return ok_status();
@@ -31,10 +34,12 @@ void accumulate(const TensorView& tensor, int64_t index, double value) {
 }
 
 Status backward(const OpCall& call) {
-  const TensorView &output_gradient = call.tensor(3), &input = call.tensor(4), &weight = call.tensor(7);
+  using Op = LayerNormBackward;
+  const TensorView &output_gradient = call.tensor(Op::kOutputGradient), &input = call.tensor(Op::kInput),
+      &weight = call.tensor(Op::kWeight);
   const int64_t hidden = input.dim(-1);
   for (int64_t row = 0; row < input.rows(); ++row) {
-    const double mean = get(call.tensor(5), row), rstd = get(call.tensor(6), row);
+    const double mean = get(call.tensor(Op::kMean), row), rstd = get(call.tensor(Op::kRstd), row);
     double mean_gradient = 0.0, mean_product = 0.0;
     for (int64_t h = 0; h < hidden; ++h) {
       const double gradient = get(output_gradient, row * hidden + h) * get(weight, h);
@@ -45,12 +50,13 @@ Status backward(const OpCall& call) {
       const int64_t index = row * hidden + h;
       const double normalized = (get(input, index) - mean) * rstd;
       const double gradient = get(output_gradient, index);
-      if (call.has(0)) {
+      if (call.has(Op::kInputGradient)) {
         const double own = (gradient * get(weight, h) - mean_gradient - normalized * mean_product) * rstd;
-        set(call.tensor(0), index, own + (call.has(8) ? get(call.tensor(8), index) : 0.0));
+        set(call.tensor(Op::kInputGradient), index,
+            own + (call.has(Op::kAddend) ? get(call.tensor(Op::kAddend), index) : 0.0));
       }
-      if (call.has(1)) accumulate(call.tensor(1), h, gradient * normalized);
-      if (call.has(2)) accumulate(call.tensor(2), h, gradient);
+      if (call.has(Op::kWeightGradient)) accumulate(call.tensor(Op::kWeightGradient), h, gradient * normalized);
+      if (call.has(Op::kBiasGradient)) accumulate(call.tensor(Op::kBiasGradient), h, gradient);
     }
   }
   return ok_status();

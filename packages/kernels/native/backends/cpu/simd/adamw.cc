@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "backends/cpu/simd/simd.h"
+#include "ops/adamw.h"
 
 namespace mtl {
 namespace {
@@ -62,19 +63,22 @@ int64_t segment_at(const int64_t* segments, int64_t num_segments, int64_t index)
 
 template <typename T>
 Status adamw_of(const OpCall& call) {
-  const Buffers<T> b = {call.data<float>(0), call.data<float>(1), call.data<float>(2), call.data<float>(4),
-                        call.data<T>(3)};
-  const float* const scalars = call.data<float>(5);
-  const int64_t* const segments = call.data<int64_t>(6);
-  const int64_t size = call.tensor(0).size(), num_segments = call.tensor(6).dim(0);
+  using Op = Adamw;
+  const Buffers<T> b = {call.data<float>(Op::kParameter), call.data<float>(Op::kFirstMoment),
+                        call.data<float>(Op::kSecondMoment), call.data<float>(Op::kGradient),
+                        call.data<T>(Op::kModelParameter)};
+  const float* const scalars = call.data<float>(Op::kScalars);
+  const int64_t* const segments = call.data<int64_t>(Op::kSegments);
+  const int64_t size = call.tensor(Op::kParameter).size(), num_segments = call.tensor(Op::kSegments).dim(0);
   if (scalars[4] == 0.0f) {
-    if (call.flag(4)) memset(b.gradient, 0, static_cast<size_t>(size) * sizeof(float));
+    if (call.flag(Op::kClearGradient)) memset(b.gradient, 0, static_cast<size_t>(size) * sizeof(float));
     return ok_status();
   }
-  const Coefficients c = {static_cast<float>(call.attribute(0)), static_cast<float>(call.attribute(1)),
-                          static_cast<float>(call.attribute(2)), scalars[3],      scalars[0] / scalars[1],
-                          1.0f / scalars[2],                     call.flag(4)};
-  const float decayed = 1.0f - scalars[0] * static_cast<float>(call.attribute(3));
+  const Coefficients c = {static_cast<float>(call.attribute(Op::kBeta1)),
+                          static_cast<float>(call.attribute(Op::kBeta2)),
+                          static_cast<float>(call.attribute(Op::kEpsilon)), scalars[3], scalars[0] / scalars[1],
+                          1.0f / scalars[2], call.flag(Op::kClearGradient)};
+  const float decayed = 1.0f - scalars[0] * static_cast<float>(call.attribute(Op::kWeightDecay));
   constexpr int64_t kChunk = 16384;
 #pragma omp parallel for schedule(static) if (size >= kParallelElements)
   for (int64_t chunk = 0; chunk < size; chunk += kChunk) {
@@ -92,21 +96,24 @@ Status adamw_of(const OpCall& call) {
 }
 
 Status adamw(const OpCall& call) {
-  if (!call.has(3)) return adamw_of<float>(call);
-  return for_floating(call.tensor(3).dtype, [&](auto* type) { return adamw_of<__typeof__(*type)>(call); });
+  using Op = Adamw;
+  if (!call.has(Op::kModelParameter)) return adamw_of<float>(call);
+  return for_floating(call.tensor(Op::kModelParameter).dtype,
+                      [&](auto* type) { return adamw_of<__typeof__(*type)>(call); });
 }
 
 // One value after the other: the same bits on every device.
 Status adamw_scalars(const OpCall& call) {
-  float* const scalars = call.data<float>(0);
-  const double loss_scale = call.attribute(3), maximum = call.attribute(4);
-  const double norm = sqrt(call.data<double>(2)[0]) / loss_scale;
+  using Op = AdamwScalars;
+  float* const scalars = call.data<float>(Op::kScalars);
+  const double loss_scale = call.attribute(Op::kLossScale), maximum = call.attribute(Op::kMaximumNorm);
+  const double norm = sqrt(call.data<double>(Op::kSquares)[0]) / loss_scale;
   const double clipping = maximum > 0.0 && maximum / (norm + 1e-6) < 1.0 ? maximum / (norm + 1e-6) : 1.0;
   const bool is_finite = norm * 0.0 == 0.0;
   for (int i = 0; i < 3; ++i) scalars[i] = static_cast<float>(call.attribute(i));
   scalars[3] = is_finite ? static_cast<float>(clipping / loss_scale) : 0.0f;
   scalars[4] = is_finite ? 1.0f : 0.0f;
-  call.data<double>(1)[0] = norm;
+  call.data<double>(Op::kGradientNorm)[0] = norm;
   return ok_status();
 }
 

@@ -1,4 +1,5 @@
 #include "backends/cpu/simd/simd_philox.h"
+#include "ops/bias_dropout_residual.h"
 
 namespace mtl {
 namespace {
@@ -15,10 +16,12 @@ struct Dropout {
 // The mask of activations [S, B, H], which are tensor 1; `samples` and the positions after them are tensors
 // too.
 Dropout dropout_of(const OpCall& call, int samples) {
-  const double probability = call.attribute(0);
+  using Op = BiasDropoutResidualForward;
+  const double probability = call.attribute(Op::kProbability);
   return {static_cast<float>(1.0 / (1.0 - probability)), dropout_threshold(probability),
-          PhiloxKey{static_cast<uint32_t>(call.integer(1)), static_cast<uint32_t>(call.integer(2))}, call.integer(3),
-          call.tensor(1).dim(1), call.data<int64_t>(samples), call.data<int32_t>(samples + 1)};
+          PhiloxKey{static_cast<uint32_t>(call.integer(Op::kKeyLow)),
+                    static_cast<uint32_t>(call.integer(Op::kKeyHigh))}, call.integer(Op::kSequenceOffset),
+          call.tensor(Op::kInput).dim(1), call.data<int64_t>(samples), call.data<int32_t>(samples + 1)};
 }
 
 // Calls apply(column, mask) for all vectors of a row; without dropout the mask is all ones.
@@ -44,10 +47,12 @@ MTL_INLINE void for_masked_row(const Dropout& dropout, int64_t row, int64_t hidd
 
 template <typename T>
 Status forward_of(const OpCall& call) {
-  const int64_t hidden = call.tensor(1).dim(2), rows = call.tensor(1).rows();
-  T* const output = call.data<T>(0);
-  const T *const input = call.data<T>(1), *const bias = call.data<T>(2), *const residual = call.data<T>(3);
-  const Dropout dropout = dropout_of(call, 4);
+  using Op = BiasDropoutResidualForward;
+  const int64_t hidden = call.tensor(Op::kInput).dim(2), rows = call.tensor(Op::kInput).rows();
+  T* const output = call.data<T>(Op::kOutput);
+  const T *const input = call.data<T>(Op::kInput), *const bias = call.data<T>(Op::kBias),
+      *const residual = call.data<T>(Op::kResidual);
+  const Dropout dropout = dropout_of(call, Op::kSamples);
 #pragma omp parallel for schedule(static) if (rows * hidden >= kParallelElements)
   for (int64_t row = 0; row < rows; ++row) {
     for_masked_row(dropout, row, hidden, [&](int64_t column, VInt mask) {
@@ -64,10 +69,11 @@ Status forward_of(const OpCall& call) {
 
 template <typename T>
 Status backward_of(const OpCall& call) {
-  const int64_t hidden = call.tensor(1).dim(2), rows = call.tensor(1).rows();
-  T* const input_gradient = call.data<T>(0);
-  const T* const output_gradient = call.data<T>(1);
-  const Dropout dropout = dropout_of(call, 2);
+  using Op = BiasDropoutResidualBackward;
+  const int64_t hidden = call.tensor(Op::kOutputGradient).dim(2), rows = call.tensor(Op::kOutputGradient).rows();
+  T* const input_gradient = call.data<T>(Op::kInputGradient);
+  const T* const output_gradient = call.data<T>(Op::kOutputGradient);
+  const Dropout dropout = dropout_of(call, Op::kSamples);
 #pragma omp parallel for schedule(static) if (rows * hidden >= kParallelElements)
   for (int64_t row = 0; row < rows; ++row) {
     for_masked_row(dropout, row, hidden, [&](int64_t column, VInt mask) {
@@ -80,11 +86,14 @@ Status backward_of(const OpCall& call) {
 }
 
 Status forward(const OpCall& call) {
-  return for_floating(call.tensor(1).dtype, [&](auto* type) { return forward_of<__typeof__(*type)>(call); });
+  using Op = BiasDropoutResidualForward;
+  return for_floating(call.tensor(Op::kInput).dtype, [&](auto* type) { return forward_of<__typeof__(*type)>(call); });
 }
 
 Status backward(const OpCall& call) {
-  return for_floating(call.tensor(1).dtype, [&](auto* type) { return backward_of<__typeof__(*type)>(call); });
+  using Op = BiasDropoutResidualBackward;
+  return for_floating(call.tensor(Op::kOutputGradient).dtype,
+                      [&](auto* type) { return backward_of<__typeof__(*type)>(call); });
 }
 
 MTL_REGISTER_CPU("bias_dropout_residual_forward", forward);

@@ -1,4 +1,5 @@
 #include "backends/cpu/simd/simd.h"
+#include "ops/bias_gelu.h"
 
 namespace mtl {
 namespace {
@@ -54,21 +55,25 @@ void run(T* output, const T* gradient, const T* input, const T* bias, int64_t ro
 }
 
 Status forward(const OpCall& call) {
-  return for_floating(call.tensor(1).dtype, [&](auto* type) {
+  using Op = BiasGeluForward;
+  return for_floating(call.tensor(Op::kInput).dtype, [&](auto* type) {
     using T = __typeof__(*type);
-    const TensorView& input = call.tensor(1);
-    auto* kernel = call.flag(0) ? run<true, false, T> : run<false, false, T>;
-    kernel(call.data<T>(0), nullptr, call.data<T>(1), call.data<T>(2), input.rows(), input.dim(-1));
+    const TensorView& input = call.tensor(Op::kInput);
+    auto* kernel = call.flag(Op::kErf) ? run<true, false, T> : run<false, false, T>;
+    kernel(call.data<T>(Op::kOutput), nullptr, call.data<T>(Op::kInput), call.data<T>(Op::kBias), input.rows(),
+           input.dim(-1));
     return ok_status();
   });
 }
 
 Status backward(const OpCall& call) {
-  return for_floating(call.tensor(2).dtype, [&](auto* type) {
+  using Op = BiasGeluBackward;
+  return for_floating(call.tensor(Op::kInput).dtype, [&](auto* type) {
     using T = __typeof__(*type);
-    const TensorView& input = call.tensor(2);
-    auto* kernel = call.flag(0) ? run<true, true, T> : run<false, true, T>;
-    kernel(call.data<T>(0), call.data<T>(1), call.data<T>(2), call.data<T>(3), input.rows(), input.dim(-1));
+    const TensorView& input = call.tensor(Op::kInput);
+    auto* kernel = call.flag(Op::kErf) ? run<true, true, T> : run<false, true, T>;
+    kernel(call.data<T>(Op::kInputGradient), call.data<T>(Op::kOutputGradient), call.data<T>(Op::kInput),
+           call.data<T>(Op::kBias), input.rows(), input.dim(-1));
     return ok_status();
   });
 }

@@ -36,11 +36,13 @@ MTL_INLINE float sum_of_exponentials(const T* logits, int64_t columns, float gre
 
 template <typename T>
 Status statistics_of(const OpCall& call) {
-  const int64_t rows = call.tensor(3).dim(0), width = call.tensor(3).dim(1);
-  const int64_t first_column = call.integer(0), num_columns = call.integer(1);
-  const T* const logits = call.data<T>(3);
-  const int32_t* const labels = call.data<int32_t>(4);
-  float *const maxima = call.data<float>(0), *const sums = call.data<float>(1), *const label_logits = call.data<float>(2);
+  using Op = CrossEntropyStatistics;
+  const int64_t rows = call.tensor(Op::kLogits).dim(0), width = call.tensor(Op::kLogits).dim(1);
+  const int64_t first_column = call.integer(Op::kFirstColumn), num_columns = call.integer(Op::kNumColumns);
+  const T* const logits = call.data<T>(Op::kLogits);
+  const int32_t* const labels = call.data<int32_t>(Op::kLabels);
+  float *const maxima = call.data<float>(Op::kRowMaximum), *const sums = call.data<float>(Op::kRowSum),
+      *const label_logits = call.data<float>(Op::kLabelLogit);
 #pragma omp parallel for schedule(static) if (rows * width >= kParallelElements)
   for (int64_t row = 0; row < rows; ++row) {
     const T* const from = logits + row * width;
@@ -69,14 +71,16 @@ MTL_INLINE void gradient_of_row(T* gradient, const T* logits, int64_t width, int
 
 template <typename T>
 Status backward_of(const OpCall& call) {
-  const int64_t rows = call.tensor(2).dim(0), width = call.tensor(2).dim(1);
-  const int64_t first_column = call.integer(0), num_columns = call.integer(1), ignored = label_range(call).ignored;
-  T* const gradients = call.data<T>(0);
-  const T* const logits = call.data<T>(2);
-  const int32_t* const labels = call.data<int32_t>(3);
-  const float *const maxima = call.data<float>(4), *const sums = call.data<float>(5);
-  const float *const label_logits = call.data<float>(6), *const weights = call.data<float>(7);
-  float* const losses = call.data<float>(1);
+  using Op = CrossEntropyBackward;
+  const int64_t rows = call.tensor(Op::kLogits).dim(0), width = call.tensor(Op::kLogits).dim(1);
+  const int64_t first_column = call.integer(Op::kFirstColumn), num_columns = call.integer(Op::kNumColumns),
+      ignored = label_range(call).ignored;
+  T* const gradients = call.data<T>(Op::kLogitGradient);
+  const T* const logits = call.data<T>(Op::kLogits);
+  const int32_t* const labels = call.data<int32_t>(Op::kLabels);
+  const float *const maxima = call.data<float>(Op::kRowMaximum), *const sums = call.data<float>(Op::kRowSum);
+  const float *const label_logits = call.data<float>(Op::kLabelLogit), *const weights = call.data<float>(Op::kWeights);
+  float* const losses = call.data<float>(Op::kLoss);
 #pragma omp parallel for schedule(static) if (rows * width >= kParallelElements)
   for (int64_t row = 0; row < rows; ++row) {
     const float weight = labels[row] == ignored ? 0.0f : weights[row];
@@ -96,20 +100,24 @@ Status backward_of(const OpCall& call) {
 }
 
 Status statistics(const OpCall& call) {
-  return for_floating(call.tensor(3).dtype, [&](auto* type) { return statistics_of<__typeof__(*type)>(call); });
+  using Op = CrossEntropyStatistics;
+  return for_floating(call.tensor(Op::kLogits).dtype,
+                      [&](auto* type) { return statistics_of<__typeof__(*type)>(call); });
 }
 
 Status backward(const OpCall& call) {
-  MTL_RETURN_IF_ERROR(expect_labels(call, 3, 7));
-  return for_floating(call.tensor(2).dtype, [&](auto* type) { return backward_of<__typeof__(*type)>(call); });
+  using Op = CrossEntropyBackward;
+  MTL_RETURN_IF_ERROR(expect_labels(call, Op::kLabels, Op::kWeights));
+  return for_floating(call.tensor(Op::kLogits).dtype, [&](auto* type) { return backward_of<__typeof__(*type)>(call); });
 }
 
 // One value a token: too few for threads.
 Status rescale(const OpCall& call) {
-  float* const output = call.data<float>(0);
-  const float *const sums = call.data<float>(1), *const maxima = call.data<float>(2);
-  const float* const group_maxima = call.data<float>(3);
-  for (int64_t row = 0; row < call.tensor(0).size(); ++row) {
+  using Op = CrossEntropyRescale;
+  float* const output = call.data<float>(Op::kOutput);
+  const float *const sums = call.data<float>(Op::kRowSum), *const maxima = call.data<float>(Op::kRowMaximum);
+  const float* const group_maxima = call.data<float>(Op::kGroupMaximum);
+  for (int64_t row = 0; row < call.tensor(Op::kOutput).size(); ++row) {
     output[row] = sums[row] * expf(maxima[row] - group_maxima[row]);
   }
   return ok_status();

@@ -1,4 +1,5 @@
 #include "backends/cpu/simd/simd.h"
+#include "ops/elementwise.h"
 
 namespace mtl {
 namespace {
@@ -13,11 +14,12 @@ MTL_INLINE void for_chunks(int64_t size, const Body& body) {
 }
 
 Status cast(const OpCall& call) {
-  return for_floating(call.tensor(0).dtype, [&](auto* output_type) {
-    return for_floating(call.tensor(1).dtype, [&](auto* input_type) {
+  using Op = Cast;
+  return for_floating(call.tensor(Op::kOutput).dtype, [&](auto* output_type) {
+    return for_floating(call.tensor(Op::kInput).dtype, [&](auto* input_type) {
       auto* const output = call.data<__typeof__(*output_type)>(0);
       const auto* const input = call.data<__typeof__(*input_type)>(1);
-      for_chunks(call.tensor(0).size(), [&](int64_t first, int64_t last) {
+      for_chunks(call.tensor(Op::kOutput).size(), [&](int64_t first, int64_t last) {
         for (int64_t i = first; i < last; i += kLanes) store_up_to(output + i, load_up_to(input + i, last - i), last - i);
       });
       return ok_status();
@@ -26,11 +28,12 @@ Status cast(const OpCall& call) {
 }
 
 Status add(const OpCall& call) {
-  return for_floating(call.tensor(0).dtype, [&](auto* type) {
+  using Op = Add;
+  return for_floating(call.tensor(Op::kOutput).dtype, [&](auto* type) {
     using T = __typeof__(*type);
-    T* const output = call.data<T>(0);
-    const T *const left = call.data<T>(1), *const right = call.data<T>(2);
-    for_chunks(call.tensor(0).size(), [&](int64_t first, int64_t last) {
+    T* const output = call.data<T>(Op::kOutput);
+    const T *const left = call.data<T>(Op::kLeft), *const right = call.data<T>(Op::kRight);
+    for_chunks(call.tensor(Op::kOutput).size(), [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; i += kLanes) {
         store_up_to(output + i, load_up_to(left + i, last - i) + load_up_to(right + i, last - i), last - i);
       }

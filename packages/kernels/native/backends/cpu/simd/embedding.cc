@@ -1,17 +1,20 @@
 #include "backends/cpu/simd/simd.h"
 #include "core/index_check.h"
+#include "ops/embedding.h"
 
 namespace mtl {
 namespace {
 
 template <typename T>
 Status forward_of(const OpCall& call) {
-  const int64_t tokens = call.tensor(0).rows(), hidden = call.tensor(0).dim(-1), vocabulary = call.tensor(2).dim(0);
-  const int64_t first_row = call.integer(0);
-  const bool accumulate = call.flag(1);
-  T* const output = call.data<T>(0);
-  const int32_t* const ids = call.data<int32_t>(1);
-  const T* const table = call.data<T>(2);
+  using Op = EmbeddingForward;
+  const int64_t tokens = call.tensor(Op::kOutput).rows(), hidden = call.tensor(Op::kOutput).dim(-1),
+      vocabulary = call.tensor(Op::kTable).dim(0);
+  const int64_t first_row = call.integer(Op::kFirstRow);
+  const bool accumulate = call.flag(Op::kAccumulate);
+  T* const output = call.data<T>(Op::kOutput);
+  const int32_t* const ids = call.data<int32_t>(Op::kIds);
+  const T* const table = call.data<T>(Op::kTable);
 #pragma omp parallel for schedule(static) if (tokens * hidden >= kParallelElements)
   for (int64_t token = 0; token < tokens; ++token) {
     const int64_t row = ids[token] - first_row;
@@ -30,11 +33,13 @@ Status forward_of(const OpCall& call) {
 // Threads share out the columns, so that every element of the table is summed by one thread in token order.
 template <typename T>
 Status backward_of(const OpCall& call) {
-  const int64_t tokens = call.tensor(1).rows(), hidden = call.tensor(0).dim(-1), vocabulary = call.tensor(0).dim(0);
-  const int64_t first_row = call.integer(0);
-  float* const gradient = call.data<float>(0);
-  const T* const output_gradient = call.data<T>(1);
-  const int32_t* const ids = call.data<int32_t>(2);
+  using Op = EmbeddingBackward;
+  const int64_t tokens = call.tensor(Op::kOutputGradient).rows(), hidden = call.tensor(Op::kTableGradient).dim(-1),
+      vocabulary = call.tensor(Op::kTableGradient).dim(0);
+  const int64_t first_row = call.integer(Op::kFirstRow);
+  float* const gradient = call.data<float>(Op::kTableGradient);
+  const T* const output_gradient = call.data<T>(Op::kOutputGradient);
+  const int32_t* const ids = call.data<int32_t>(Op::kIds);
   constexpr int64_t kColumns = 64;
 #pragma omp parallel for schedule(static) if (tokens * hidden >= kParallelElements)
   for (int64_t start = 0; start < hidden; start += kColumns) {
@@ -52,13 +57,16 @@ Status backward_of(const OpCall& call) {
 }
 
 Status forward(const OpCall& call) {
-  MTL_RETURN_IF_ERROR(expect_indices(call, 1, call.integer(2)));
-  return for_floating(call.tensor(0).dtype, [&](auto* type) { return forward_of<__typeof__(*type)>(call); });
+  using Op = EmbeddingForward;
+  MTL_RETURN_IF_ERROR(expect_indices(call, Op::kIds, call.integer(Op::kNumRows)));
+  return for_floating(call.tensor(Op::kOutput).dtype, [&](auto* type) { return forward_of<__typeof__(*type)>(call); });
 }
 
 Status backward(const OpCall& call) {
-  MTL_RETURN_IF_ERROR(expect_indices(call, 2, call.integer(1)));
-  return for_floating(call.tensor(1).dtype, [&](auto* type) { return backward_of<__typeof__(*type)>(call); });
+  using Op = EmbeddingBackward;
+  MTL_RETURN_IF_ERROR(expect_indices(call, Op::kIds, call.integer(Op::kNumRows)));
+  return for_floating(call.tensor(Op::kOutputGradient).dtype,
+                      [&](auto* type) { return backward_of<__typeof__(*type)>(call); });
 }
 
 MTL_REGISTER_CPU("embedding_forward", forward);

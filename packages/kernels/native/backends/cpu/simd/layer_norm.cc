@@ -1,6 +1,7 @@
 #include <math.h>
 
 #include "backends/cpu/simd/column_sums.h"
+#include "ops/layer_norm.h"
 
 namespace mtl {
 namespace {
@@ -37,11 +38,12 @@ MTL_INLINE Moments moments_of(const T* row, int64_t hidden, float epsilon) {
 
 template <typename T>
 Status forward_of(const OpCall& call) {
-  const int64_t rows = call.tensor(3).rows(), hidden = call.tensor(3).dim(-1);
-  const T *input = call.data<T>(3), *weight = call.data<T>(4), *bias = call.data<T>(5);
-  T* const output = call.data<T>(0);
-  float *const mean = call.data<float>(1), *const rstd = call.data<float>(2);
-  const float epsilon = static_cast<float>(call.attribute(0));
+  using Op = LayerNormForward;
+  const int64_t rows = call.tensor(Op::kInput).rows(), hidden = call.tensor(Op::kInput).dim(-1);
+  const T *input = call.data<T>(Op::kInput), *weight = call.data<T>(Op::kWeight), *bias = call.data<T>(Op::kBias);
+  T* const output = call.data<T>(Op::kOutput);
+  float *const mean = call.data<float>(Op::kMean), *const rstd = call.data<float>(Op::kRstd);
+  const float epsilon = static_cast<float>(call.attribute(Op::kEpsilon));
 #pragma omp parallel for schedule(static) if (rows * hidden >= kParallelElements)
   for (int64_t row = 0; row < rows; ++row) {
     const T* const from = input + row * hidden;
@@ -106,10 +108,14 @@ MTL_INLINE void add_weight_gradients_of_row(const Backward<T>& b, int64_t row, f
 
 template <typename T>
 Status backward_of(const OpCall& call) {
-  const Backward<T> b = {call.data<T>(0), call.data<T>(3),     call.data<T>(4),     call.data<T>(7),
-                         call.data<T>(8), call.data<float>(5), call.data<float>(6), call.tensor(4).dim(-1)};
-  const int64_t rows = call.tensor(4).rows();
-  float *const weight_gradient = call.data<float>(1), *const bias_gradient = call.data<float>(2);
+  using Op = LayerNormBackward;
+  const Backward<T> b = {call.data<T>(Op::kInputGradient), call.data<T>(Op::kOutputGradient),
+                         call.data<T>(Op::kInput), call.data<T>(Op::kWeight),
+                         call.data<T>(Op::kAddend), call.data<float>(Op::kMean), call.data<float>(Op::kRstd),
+                             call.tensor(Op::kInput).dim(-1)};
+  const int64_t rows = call.tensor(Op::kInput).rows();
+  float *const weight_gradient = call.data<float>(Op::kWeightGradient),
+      *const bias_gradient = call.data<float>(Op::kBiasGradient);
   if (weight_gradient == nullptr) {
 #pragma omp parallel for schedule(static) if (rows * b.hidden >= kParallelElements)
     for (int64_t row = 0; row < rows; ++row) input_gradient_of_row(b, row);
@@ -134,11 +140,13 @@ Status backward_of(const OpCall& call) {
 }
 
 Status forward(const OpCall& call) {
-  return for_floating(call.tensor(3).dtype, [&](auto* type) { return forward_of<__typeof__(*type)>(call); });
+  using Op = LayerNormForward;
+  return for_floating(call.tensor(Op::kInput).dtype, [&](auto* type) { return forward_of<__typeof__(*type)>(call); });
 }
 
 Status backward(const OpCall& call) {
-  return for_floating(call.tensor(4).dtype, [&](auto* type) { return backward_of<__typeof__(*type)>(call); });
+  using Op = LayerNormBackward;
+  return for_floating(call.tensor(Op::kInput).dtype, [&](auto* type) { return backward_of<__typeof__(*type)>(call); });
 }
 
 MTL_REGISTER_CPU("layer_norm_forward", forward);

@@ -1,16 +1,18 @@
 #include "backends/cpu/simd/column_sums.h"
+#include "ops/reductions.h"
 
 namespace mtl {
 namespace {
 
 template <typename T>
 Status sum_rows_of(const OpCall& call) {
-  const int64_t columns = call.tensor(1).dim(-1);
-  const T* const input = call.data<T>(1);
-  float* const output = call.data<float>(0);
-  const bool accumulate = call.flag(0);
+  using Op = SumRows;
+  const int64_t columns = call.tensor(Op::kInput).dim(-1);
+  const T* const input = call.data<T>(Op::kInput);
+  float* const output = call.data<float>(Op::kOutput);
+  const bool accumulate = call.flag(Op::kAccumulate);
   return column_sums(
-      call.tensor(1).rows(), columns,
+      call.tensor(Op::kInput).rows(), columns,
       [&](int64_t first, int64_t last, float* sums) {
         for (int64_t row = first; row < last; ++row) {
           for (int64_t column = 0; column < columns; column += kLanes) {
@@ -24,18 +26,20 @@ Status sum_rows_of(const OpCall& call) {
 }
 
 Status sum_rows(const OpCall& call) {
-  return for_floating(call.tensor(1).dtype, [&](auto* type) { return sum_rows_of<__typeof__(*type)>(call); });
+  using Op = SumRows;
+  return for_floating(call.tensor(Op::kInput).dtype, [&](auto* type) { return sum_rows_of<__typeof__(*type)>(call); });
 }
 
 // Chunks of a fixed size are summed in float lanes and added up in double, in order: the result is the same
 // for any number of threads.
 Status sum_of_squares(const OpCall& call) {
-  if (call.tensor(1).dtype != DType::kFloat32) {
+  using Op = SumOfSquares;
+  if (call.tensor(Op::kInput).dtype != DType::kFloat32) {
     return error_status("MTL_DTYPE", "sum_of_squares: float64 is computed on the reference device only");
   }
   constexpr int64_t kChunk = 4096;
-  const float* const input = call.data<float>(1);
-  const int64_t size = call.tensor(1).size(), num_chunks = (size + kChunk - 1) / kChunk;
+  const float* const input = call.data<float>(Op::kInput);
+  const int64_t size = call.tensor(Op::kInput).size(), num_chunks = (size + kChunk - 1) / kChunk;
   const Scratch scratch(sizeof(double) * static_cast<size_t>(num_chunks));
   if (scratch.data == nullptr) return error_status("MTL_OUT_OF_MEMORY", "sum_of_squares: no memory for partial sums");
   double* const partial = static_cast<double*>(scratch.data);
@@ -57,8 +61,8 @@ Status sum_of_squares(const OpCall& call) {
     for (; i < end; ++i) total += static_cast<double>(input[i]) * input[i];
     partial[chunk] = total;
   }
-  double* const output = call.data<double>(0);
-  double total = call.flag(0) ? output[0] : 0.0;
+  double* const output = call.data<double>(Op::kOutput);
+  double total = call.flag(Op::kAccumulate) ? output[0] : 0.0;
   for (int64_t chunk = 0; chunk < num_chunks; ++chunk) total += partial[chunk];
   output[0] = total;
   return ok_status();
@@ -67,14 +71,15 @@ Status sum_of_squares(const OpCall& call) {
 // One after the other: a micro-batch has thousands of tokens, and its loss does not depend on vectors or
 // threads.
 Status weighted_sum(const OpCall& call) {
-  if (call.tensor(1).dtype != DType::kFloat32) {
+  using Op = WeightedSum;
+  if (call.tensor(Op::kValues).dtype != DType::kFloat32) {
     return error_status("MTL_DTYPE", "weighted_sum: float64 is computed on the reference device only");
   }
-  const float *const values = call.data<float>(1), *const weights = call.data<float>(2);
+  const float *const values = call.data<float>(Op::kValues), *const weights = call.data<float>(Op::kWeights);
   double sum = 0.0;
   // a product of two floats is exact in double
-  for (int64_t i = 0; i < call.tensor(1).size(); ++i) sum += static_cast<double>(values[i]) * weights[i];
-  call.data<double>(0)[0] = sum;
+  for (int64_t i = 0; i < call.tensor(Op::kValues).size(); ++i) sum += static_cast<double>(values[i]) * weights[i];
+  call.data<double>(Op::kOutput)[0] = sum;
   return ok_status();
 }
 

@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "backends/cpu/simd/simd.h"
+#include "ops/tanh.h"
 
 namespace mtl {
 namespace {
@@ -12,11 +13,12 @@ MTL_INLINE VFloat hyperbolic_tangent(VFloat z) {
 }
 
 Status forward(const OpCall& call) {
-  return for_floating(call.tensor(1).dtype, [&](auto* type) {
+  using Op = TanhForward;
+  return for_floating(call.tensor(Op::kInput).dtype, [&](auto* type) {
     using T = __typeof__(*type);
-    T* const output = call.data<T>(0);
-    const T* const input = call.data<T>(1);
-    const int64_t size = call.tensor(1).size();
+    T* const output = call.data<T>(Op::kOutput);
+    const T* const input = call.data<T>(Op::kInput);
+    const int64_t size = call.tensor(Op::kInput).size();
 #pragma omp parallel for schedule(static) if (size >= kParallelElements)
     for (int64_t i = 0; i < size; i += kLanes) {
       store_up_to(output + i, hyperbolic_tangent(load_up_to(input + i, size - i)), size - i);
@@ -26,11 +28,12 @@ Status forward(const OpCall& call) {
 }
 
 Status backward(const OpCall& call) {
-  return for_floating(call.tensor(2).dtype, [&](auto* type) {
+  using Op = TanhBackward;
+  return for_floating(call.tensor(Op::kOutput).dtype, [&](auto* type) {
     using T = __typeof__(*type);
-    T* const input_gradient = call.data<T>(0);
-    const T *const output_gradient = call.data<T>(1), *const output = call.data<T>(2);
-    const int64_t size = call.tensor(2).size();
+    T* const input_gradient = call.data<T>(Op::kInputGradient);
+    const T *const output_gradient = call.data<T>(Op::kOutputGradient), *const output = call.data<T>(Op::kOutput);
+    const int64_t size = call.tensor(Op::kOutput).size();
 #pragma omp parallel for schedule(static) if (size >= kParallelElements)
     for (int64_t i = 0; i < size; i += kLanes) {
       const VFloat value = load_up_to(output + i, size - i);

@@ -1,0 +1,16 @@
+// The operands of bias_dropout_residual_forward and _backward by name; the contract is in
+// bias_dropout_residual.cc.
+#pragma once
+
+namespace mtl {
+
+struct BiasDropoutResidualForward {
+  enum Tensors { kOutput, kInput, kBias, kResidual, kSamples, kPositions };
+  enum Attributes { kProbability, kKeyLow, kKeyHigh, kSequenceOffset };
+};
+struct BiasDropoutResidualBackward {
+  enum Tensors { kInputGradient, kOutputGradient, kSamples, kPositions };
+  enum Attributes { kProbability, kKeyLow, kKeyHigh, kSequenceOffset };
+};
+
+}  // namespace mtl

@@ -1,0 +1,13 @@
+// The operands of elementwise ops by name; the contract is in elementwise.cc.
+#pragma once
+
+namespace mtl {
+
+struct Cast {
+  enum Tensors { kOutput, kInput };
+};
+struct Add {
+  enum Tensors { kOutput, kLeft, kRight };
+};
+
+}  // namespace mtl

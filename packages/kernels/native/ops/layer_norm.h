@@ -1,0 +1,16 @@
+// The operands of layer_norm_forward and _backward by name; the contract is in layer_norm.cc.
+#pragma once
+
+namespace mtl {
+
+struct LayerNormForward {
+  enum Tensors { kOutput, kMean, kRstd, kInput, kWeight, kBias };
+  enum Attributes { kEpsilon };
+};
+struct LayerNormBackward {
+  enum Tensors {
+    kInputGradient, kWeightGradient, kBiasGradient, kOutputGradient, kInput, kMean, kRstd, kWeight, kAddend
+  };
+};
+
+}  // namespace mtl

@@ -1,0 +1,13 @@
+// The operands of tanh_forward and _backward by name; the contract is in tanh.cc.
+#pragma once
+
+namespace mtl {
+
+struct TanhForward {
+  enum Tensors { kOutput, kInput };
+};
+struct TanhBackward {
+  enum Tensors { kInputGradient, kOutputGradient, kOutput };
+};
+
+}  // namespace mtl

@@ -1,0 +1,52 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, it } from 'vitest';
+import { listOperations } from '../src/index.js';
+
+const native = fileURLToPath(new URL('../native/', import.meta.url));
+const read = (path: string): string => readFileSync(`${native}${path}`, 'utf8');
+
+/** `keyStart?` to `kKeyStart`. */
+const constantOf = (name: string): string => `k${name[0]!.toUpperCase()}${name.slice(1).replace('?', '')}`;
+/** `layer_norm_forward` to `LayerNormForward`. */
+const structOf = (name: string): string =>
+  name.replace(/(^|_)(\w)/g, (_, _underscore, letter: string) => letter.toUpperCase());
+
+/** The native sources in a folder and below. */
+const sourcesIn = (folder: string): string[] =>
+  readdirSync(`${native}${folder}`, { recursive: true, encoding: 'utf8' })
+    .filter((path) => /\.(?:cc|cu|h|cuh)$/.test(path))
+    .map((path) => `${folder}/${path}`);
+
+const headers = sourcesIn('ops')
+  .filter((path) => path.endsWith('.h'))
+  .map(read)
+  .join('\n');
+
+/** The enumerators of an enumeration of a struct; none where there is no such enumeration. */
+function enumerators(struct: string, enumeration: string): string[] {
+  const body = new RegExp(`^struct ${struct} \\{\\n(.*?)^\\};`, 'ms').exec(headers)?.[1] ?? '';
+  const list = new RegExp(`enum ${enumeration} \\{(.*?)\\}`, 's').exec(body)?.[1] ?? '';
+  return list.split(',').flatMap((name) => name.trim() || []);
+}
+
+describe('names of operands', () => {
+  it.each(listOperations().map((operation) => [operation.name, operation] as const))(
+    'are those of the schema: %s',
+    (name, { tensors, attributes }) => {
+      expect(enumerators(structOf(name), 'Tensors')).toEqual(tensors.map(constantOf));
+      expect(enumerators(structOf(name), 'Attributes')).toEqual(attributes.map(constantOf));
+    },
+  );
+
+  it('are used in place of literal numbers', () => {
+    const sources = ['ops', 'backends', 'cuda'].flatMap(sourcesIn);
+    expect(sources.length).toBeGreaterThan(50);
+    const literal =
+      /call\.(?:tensor|has|data<[^()]*>|attribute|integer|flag)\(\d|\bexpect_\w+\(call, (?:\d|\w+, \d+\))/g;
+    const found = sources.flatMap((path) =>
+      [...read(path).matchAll(literal)].map(([text]) => `${path}: ${text}`),
+    );
+    expect(found).toEqual([]);
+  });
+});
