@@ -19,7 +19,7 @@ const { version } = createRequire(import.meta.url)('../package.json') as { versi
 export function createProgram(): Command {
   return newCommand(
     'mtl',
-    'Starts and plans training runs, prepares data, evaluates, generates, converts, diagnoses.',
+    'Start and plan training runs; prepare data; fine-tune, evaluate, generate, convert; check the machine.',
   )
     .version(version, '-V, --version', 'show the version')
     .addCommand(runCommand())

@@ -25,10 +25,10 @@ export function newModelCommand(name: string, description: string): Command {
   const command = newCommand(name, description)
     .option('--load <dir>', 'checkpoints of a training run: the directory of its --save')
     .addOption(
-      countOption('--ckpt-step <n>', 'the iteration (default: the newest whole checkpoint)', { least: 0 }),
+      countOption('--ckpt-step <n>', 'the iteration (default: the newest complete checkpoint)', { least: 0 }),
     )
     .option('--load-hf <dir>', 'a GPT-2 directory of the transformers library')
-    .addOption(choiceOption('--device <name>', 'where it computes', ['cpu', 'cuda']).default('cpu'))
+    .addOption(choiceOption('--device <name>', 'device to compute on', ['cpu', 'cuda']).default('cpu'))
     .addOption(
       countOption(
         '--threads <n>',

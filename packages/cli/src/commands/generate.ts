@@ -37,16 +37,19 @@ export function generateCommand(): Command {
     .option('--prompt <text>', 'the text to continue (default: a new text)')
     .option('--prompt-file <file>', 'a file that holds it, without its last line break')
     .addOption(countOption('--num-samples <n>', 'continuations, one after the other').default(1))
-    .addOption(countOption('--max-new-tokens <n>', 'most tokens to add').default(100))
+    .addOption(countOption('--max-new-tokens <n>', 'maximum number of tokens to add').default(100))
     .addOption(
       numberOption('--temperature <t>', '0: always the most probable token', { least: 0 }).default(1),
     )
     .addOption(countOption('--top-k <k>', 'only the k most probable tokens (default: all)'))
     .addOption(
-      numberOption('--top-p <p>', 'the most probable ones that sum to p', { above: 0, most: 1 }).default(1),
+      numberOption('--top-p <p>', 'only the most probable tokens whose probabilities sum to p', {
+        above: 0,
+        most: 1,
+      }).default(1),
     )
     .addOption(countOption('--seed <n>', 'the same seed gives the same text', { least: 0 }).default(0))
-    .option('--json', 'print JSON, one object a sample')
+    .option('--json', 'print JSON, one object per sample')
     .addHelpText('after', examples)
     .action(runGenerate);
 }

@@ -44,7 +44,7 @@ Examples:
     --global-batch-size 512 --train-iters 300000
   mtl plan --model bert --num-processes 2 -- --preset megatron-bert-1.3b --bf16 --tensor-model-parallel-size 2
 
-The samples of a BERT are taken to fill their sequences: padding is not computed, so that others need less.`;
+For a BERT the prediction assumes samples that fill their sequences. Padding is not computed: shorter samples need less.`;
 
 /** Values for required flags that a plan does not use: memory and time of a step do not depend on them. */
 const unusedWithTime: Flags = { lr: 1, 'data-path': ['bundled'] };
@@ -58,9 +58,11 @@ const defaultVocabularySize = 4096;
  */
 export function planCommand(): Command {
   return newCommand('plan', 'predict the memory of each process of a training run, and its time')
-    .argument('[flags...]', 'the flags of the training, after --')
-    .addOption(choiceOption('--model <kind>', 'whose flags they are', ['gpt', 'bert']).default('gpt'))
-    .addOption(countOption('--num-processes <n>', 'processes of the training').default(1))
+    .argument('[flags...]', 'the flags of the training run, after --')
+    .addOption(
+      choiceOption('--model <kind>', 'the model that the flags describe', ['gpt', 'bert']).default('gpt'),
+    )
+    .addOption(countOption('--num-processes <n>', 'processes of the training run').default(1))
     .addOption(
       numberOption('--memory <GiB>', 'memory of each process; prints what would make the run fit', {
         above: 0,

@@ -123,7 +123,7 @@ describe('readDocuments', () => {
     ['a.jsonl.gz', gzipSync(lines(['a'.repeat(5000)])).subarray(0, 30), /cannot be read/],
     ['a.parquet', 'PAR1 but no', /not a readable Parquet file/],
     ['a.parquet', '', /not a readable Parquet file/],
-    ['a.pdf', '', /does not say what it holds/],
+    ['a.pdf', '', /does not show its format/],
   ])('refuses %s holding %j', async (name, content, message) => {
     await expect(async () => read(file(name, content))).rejects.toMatchObject(corpusError(message));
   });

@@ -114,7 +114,7 @@ export async function prepareDataset(options: PrepareDatasetOptions): Promise<Pr
 
 function totalSize(inputs: readonly string[]): number {
   if (inputs.length === 0) {
-    throw new ConfigurationError('MTL_DATA_NO_INPUT', 'there are no input files', {
+    throw new ConfigurationError('MTL_DATA_NO_INPUT', 'no input files are given', {
       expected: 'one corpus file or more',
     });
   }
@@ -144,7 +144,7 @@ function chooseWorkers(options: {
     if ((wanted ?? 0) === 0) return 0;
     throw new ConfigurationError(
       'MTL_DATA_WORKERS',
-      `${tokenizer.name} cannot be made again in worker threads`,
+      `${tokenizer.name} cannot be created again in worker threads`,
       {
         remedy: 'pass workers: 0, or a tokenizer that createTokenizer makes',
       },

@@ -30,7 +30,7 @@ export function readDocuments(options: ReadDocumentsOptions): AsyncGenerator<str
   if (/\.parquet$/.test(path.toLowerCase())) return readParquet({ path, key, onBytes, signal });
   throw corpusError({
     path,
-    what: 'its name does not say what it holds',
+    what: 'its name does not show its format',
     expected: 'a name in .txt, .jsonl, .json, .ndjson (each also with .gz) or .parquet',
     remedy: 'rename or convert the file',
   });

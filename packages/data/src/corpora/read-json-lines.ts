@@ -17,7 +17,7 @@ export async function* readJsonLines(
         path,
         line,
         what: `is not JSON (${(cause as Error).message})`,
-        expected: `one object a line, {"${key}": "..."}`,
+        expected: `one object per line, {"${key}": "..."}`,
         remedy: 'repair or remove the line',
         cause,
       });

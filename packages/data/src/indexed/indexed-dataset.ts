@@ -246,7 +246,7 @@ function targetTooSmall(length: number, room: number): UsageError {
 }
 
 function outOfRange(kind: string, index: number, count: number): UsageError {
-  return new UsageError('MTL_DATA_OUT_OF_RANGE', `there is no ${kind} ${index}`, {
+  return new UsageError('MTL_DATA_OUT_OF_RANGE', `${kind} ${index} does not exist`, {
     expected: count > 0 ? `0 to ${count - 1}` : `nothing: the dataset has no ${kind}s`,
   });
 }

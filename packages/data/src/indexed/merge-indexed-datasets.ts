@@ -25,7 +25,7 @@ export function mergeIndexedDatasets(options: MergeIndexedDatasetsOptions): Inde
   const { inputs, output, onProgress } = options;
   const outputPrefix = indexedDatasetPaths(output).prefix;
   if (inputs.length === 0) {
-    throw new DataError('MTL_DATA_MERGE', 'there is nothing to merge', {
+    throw new DataError('MTL_DATA_MERGE', 'no datasets to merge', {
       expected: 'at least one dataset prefix',
     });
   }

@@ -384,13 +384,13 @@ describe('errors', () => {
     throwsCode(
       open({ prefix: documents, numSamples: 10 }),
       'MTL_DATA_NO_SENTENCES',
-      /3 hold less than 2 sentences/,
+      /3 have fewer than 2 sentences/,
     );
     const long = corpus('long', [
       [600, 2],
       [700, 9, 5],
     ]);
-    throwsCode(open({ prefix: long }), 'MTL_DATA_NO_SENTENCES', /2 hold a sentence longer than 512/);
+    throwsCode(open({ prefix: long }), 'MTL_DATA_NO_SENTENCES', /2 have a sentence longer than 512/);
     throwsCode(
       open({ split: 'test', splitWeights: '1,1,0' }),
       'MTL_DATA_NO_SENTENCES',

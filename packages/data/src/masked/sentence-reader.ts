@@ -41,7 +41,7 @@ export class SentenceReader {
   rangeOf(sample: number): SampleRange {
     const firstSentence = this.#mapping[3 * sample];
     if (firstSentence === undefined) {
-      throw new UsageError('MTL_DATA_OUT_OF_RANGE', `there is no sample ${sample}`, {
+      throw new UsageError('MTL_DATA_OUT_OF_RANGE', `sample ${sample} does not exist`, {
         expected: `0 to ${this.numSamples - 1}`,
       });
     }

@@ -189,8 +189,8 @@ function noSentences(options: WalkSentencesOptions): DataError {
   const sentences = minimumSentences === 1 ? 'a sentence' : `${minimumSentences} sentences`;
   return new DataError(
     'MTL_DATA_NO_SENTENCES',
-    `none of ${numDocuments} documents can give a sample: ${numWithFewSentences} hold less than ${sentences}, ` +
-      `${numWithLongSentence} hold a sentence longer than ${longestSentence} tokens`,
+    `none of ${numDocuments} documents can give a sample: ${numWithFewSentences} have fewer than ${sentences}, ` +
+      `${numWithLongSentence} have a sentence longer than ${longestSentence} tokens`,
     {
       expected: `documents of ${sentences} or more, each of at most ${longestSentence} tokens`,
       remedy:

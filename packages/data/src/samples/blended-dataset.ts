@@ -90,7 +90,7 @@ export class BlendedDataset<Batch extends NumberedBatch = SampleBatch> implement
     const { datasetIndex, datasetSampleIndex } = this.description;
     const dataset = datasetIndex[sample];
     if (dataset === undefined) {
-      throw new UsageError('MTL_DATA_OUT_OF_RANGE', `there is no sample ${sample}`, {
+      throw new UsageError('MTL_DATA_OUT_OF_RANGE', `sample ${sample} does not exist`, {
         expected: `0 to ${this.length - 1}`,
       });
     }
@@ -199,7 +199,7 @@ function checkOversampling(options: {
     const identifier = identifiers[i] as { dataset_path?: string } | null;
     const name = identifier?.dataset_path ?? `dataset ${i}`;
     throw new DataError('MTL_DATA_BLEND_OVERSAMPLED', `the blend asks ${name} for ${asked[i]} samples`, {
-      expected: `at most ${dataset.length}, which is what was built for it`,
+      expected: `at most ${dataset.length}, the number of samples built for it`,
       remedy:
         'raise the sample surplus of the blend a little (default 0.005), or lower the weight of this dataset',
     });

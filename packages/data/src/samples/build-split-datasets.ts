@@ -93,7 +93,7 @@ function buildSplit<Batch extends NumberedBatch>(
   const weights = blend.weights === undefined ? undefined : normalizeWeights(blend.weights);
   if (weights !== undefined && wanted === undefined) {
     throw new ConfigurationError('MTL_DATA_PATH', `a weighted blend needs a number of samples for ${split}`, {
-      remedy: 'say how many samples to draw, or leave the weights out to take every sample once',
+      remedy: 'pass the number of samples to draw, or leave the weights out to use every sample once',
     });
   }
   const perDataset = blend.prefixes.map((prefix, i) => {

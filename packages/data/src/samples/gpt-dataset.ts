@@ -124,7 +124,7 @@ export class GptDataset implements SampleDataset {
     const { documentIndex, sampleIndex, shuffleIndex, padId } = this.description;
     const row = shuffleIndex[sample];
     if (row === undefined) {
-      throw new UsageError('MTL_DATA_OUT_OF_RANGE', `there is no sample ${sample}`, {
+      throw new UsageError('MTL_DATA_OUT_OF_RANGE', `sample ${sample} does not exist`, {
         expected: `0 to ${this.length - 1}`,
       });
     }

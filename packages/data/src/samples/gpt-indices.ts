@@ -46,7 +46,7 @@ export function planGptIndices(options: GptIndicesOptions): GptIndexPlan {
   let tokensPerEpoch = 0;
   for (let i = documents.first; i < documents.end; i++) tokensPerEpoch += sizes[i]!;
   if (tokensPerEpoch === 0) {
-    throw new DataError('MTL_DATA_NO_TOKENS', 'the documents of this split hold no tokens', {
+    throw new DataError('MTL_DATA_NO_TOKENS', 'the documents of this split have no tokens', {
       remedy: 'give this split a larger share with --split, or add documents',
     });
   }
@@ -60,7 +60,7 @@ export function planGptIndices(options: GptIndicesOptions): GptIndexPlan {
   if (numSamples < 1) {
     throw new DataError(
       'MTL_DATA_TOO_FEW_TOKENS',
-      `this split holds ${tokensPerEpoch} tokens, not one sample`,
+      `this split has ${tokensPerEpoch} tokens, less than one sample`,
       {
         expected: `at least ${sequenceLength + 1} tokens (sequence length ${sequenceLength} and one more)`,
         remedy: 'shorten --seq-length, give this split a larger share with --split, or add documents',

@@ -69,7 +69,7 @@ function check(options: MicroBatchSamplerOptions): void {
     throw new UsageError('MTL_DATA_SAMPLER', message, { expected, exitCode: 2 });
   };
   if (options.kind !== 'single' && options.kind !== 'cyclic') {
-    fail(`there is no sampler of kind ${String(options.kind)}`, 'single or cyclic');
+    fail(`unknown kind of sampler: ${String(options.kind)}`, 'single or cyclic');
   }
   if (!Number.isInteger(microBatchSize) || microBatchSize < 1) {
     fail(`the micro-batch size ${microBatchSize} is not usable`, 'a positive integer');
@@ -78,7 +78,7 @@ function check(options: MicroBatchSamplerOptions): void {
     fail(`the data-parallel size ${dataParallelSize} is not usable`, 'a positive integer');
   }
   if (!Number.isInteger(dataParallelRank) || dataParallelRank < 0 || dataParallelRank >= dataParallelSize) {
-    fail(`there is no data-parallel rank ${dataParallelRank}`, `0 to ${dataParallelSize - 1}`);
+    fail(`data-parallel rank ${dataParallelRank} does not exist`, `0 to ${dataParallelSize - 1}`);
   }
   const chunk = microBatchSize * dataParallelSize;
   if (!Number.isInteger(totalSamples) || totalSamples < chunk) {
@@ -96,7 +96,7 @@ function check(options: MicroBatchSamplerOptions): void {
   }
   if (options.kind === 'single' && consumedSamples >= totalSamples) {
     fail(
-      `${consumedSamples} of ${totalSamples} samples are consumed: none is left`,
+      `${consumedSamples} of ${totalSamples} samples are consumed, so none is left`,
       `fewer than ${totalSamples}`,
     );
   }

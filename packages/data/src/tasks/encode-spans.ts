@@ -102,7 +102,7 @@ function offsetsOf(tokenizer: Tokenizer): (text: string) => EncodedText {
   if (tokenizer.encodeWithOffsets !== undefined) return tokenizer.encodeWithOffsets;
   throw new DataError(
     'MTL_DATA_TOKENIZER_OFFSETS',
-    `${tokenizer.name} does not tell where its tokens stand`,
+    `${tokenizer.name} does not report the positions of its tokens`,
     {
       expected:
         "BERT's WordPiece: BertWordPieceLowerCase, BertWordPieceCase, or a tokenizer.json of that kind",

@@ -161,7 +161,7 @@ function unknownLabel(options: { path: string; line: number; label: string; labe
     kind: 'LABEL',
     path,
     place: `line ${line}`,
-    what: `the label ${JSON.stringify(label)} is none of the task's`,
+    what: `the label ${JSON.stringify(label)} is not a label of the task`,
     expected: labels.join(', '),
     ...(near === undefined ? {} : { remedy: `write ${near}` }),
   });

@@ -55,7 +55,7 @@ export class TaskDataset implements SampleDataset<TaskTokenBatch> {
   fillRow(options: { readonly sample: number; readonly batch: TaskTokenBatch; readonly row: number }): void {
     const { sample, batch, row } = options;
     if (!Number.isInteger(sample) || sample < 0 || sample >= this.length) {
-      throw new UsageError('MTL_DATA_OUT_OF_RANGE', `there is no sample ${sample}`, {
+      throw new UsageError('MTL_DATA_OUT_OF_RANGE', `sample ${sample} does not exist`, {
         expected: `0 to ${this.length - 1}`,
       });
     }

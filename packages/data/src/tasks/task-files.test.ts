@@ -114,7 +114,7 @@ describe('readGlueFile', () => {
       name: 'a label outside the set',
       text: rows(qqpNames, [0, 1, 2, 'a', 'b', 1], [1, 1, 2, 'a', 'b', 2]),
       code: 'MTL_DATA_TASK_LABEL',
-      message: 'line 3: the label "2" is none',
+      message: 'line 3: the label "2" is not a label',
       expected: '0, 1',
     },
     {

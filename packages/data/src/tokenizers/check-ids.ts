@@ -12,7 +12,7 @@ export function checkIds(ids: ArrayLike<number | bigint>, vocabularySize: number
     if (Number.isInteger(id) && id >= 0 && id < vocabularySize) continue;
     throw new UsageError(
       'MTL_DATA_TOKEN_OUT_OF_VOCABULARY',
-      `there is no token ${id} (number ${index} of the text)`,
+      `token id ${id} (number ${index} of the text) does not exist`,
       {
         expected: `0 to ${vocabularySize - 1}`,
         remedy: 'decode with the tokenizer that the ids come from',

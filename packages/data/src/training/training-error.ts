@@ -15,7 +15,7 @@ export function checkVocabularySize(vocabularySize: number, smallest: number, ho
 /** Refuses a text without words. */
 export function checkWords(words: ReadonlyMap<string, number>): void {
   if (words.size > 0) return;
-  throw new DataError('MTL_DATA_EMPTY_CORPUS', 'there is no text to train a tokenizer on', {
+  throw new DataError('MTL_DATA_EMPTY_CORPUS', 'the files contain no text to train a tokenizer on', {
     remedy: 'check the input files and the JSON key',
   });
 }

@@ -8,8 +8,8 @@ import { bytesOfCheckpoint, elementsOf, readCheckpoints } from './read-checkpoin
 
 /** `mtl checkpoint inspect`: what checkpoints hold, from their manifests alone. */
 export function inspectCheckpointsCommand(): Command {
-  return newCommand('inspect', 'list checkpoints and what they hold, from their manifests alone')
-    .argument('<directory>', 'what --save named, or one checkpoint in it')
+  return newCommand('inspect', 'list checkpoints and their contents, from their manifests only')
+    .argument('<directory>', 'directory of --save, or one checkpoint in it')
     .option('--tensors', 'list the tensors of the newest one')
     .option('--json', 'print JSON')
     .action(inspect);

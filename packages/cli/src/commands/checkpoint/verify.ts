@@ -13,7 +13,7 @@ import { bytesOfCheckpoint, readCheckpoints } from './read-checkpoints.js';
  */
 export function verifyCheckpointsCommand(): Command {
   return newCommand('verify', 'compare every byte of checkpoints with its checksum; find NaN and infinity')
-    .argument('<directory>', 'what --save named, one checkpoint in it, or a Hugging Face directory')
+    .argument('<directory>', 'directory of --save, one checkpoint in it, or a Hugging Face directory')
     .option('--json', 'print JSON')
     .action(verify);
 }

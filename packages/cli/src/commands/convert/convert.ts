@@ -20,15 +20,15 @@ interface ConvertFlags {
 const examples = `
 Examples:
   mtl convert --load runs/shakespeare --save-hf shakespeare-hf
-  mtl convert --load-hf gpt2 --save runs/gpt2        (prints how to train it on)
-  mtl convert --load runs/bert --save-hf bert-hf     (its layer norm after sublayers: transformers knows no other)`;
+  mtl convert --load-hf gpt2 --save runs/gpt2        (prints the command that continues training)
+  mtl convert --load runs/bert --save-hf bert-hf     (BERTs with layer norm after sublayers: transformers has no others)`;
 
 /** `mtl convert`: between checkpoints of a training run and directories of the transformers library. */
 export function convertCommand(): Command {
   return newCommand('convert', 'convert a checkpoint to a Hugging Face directory, or back')
     .option('--load <dir>', 'checkpoints of a training run: the directory of its --save')
     .addOption(
-      countOption('--ckpt-step <n>', 'the iteration (default: the newest whole checkpoint)', { least: 0 }),
+      countOption('--ckpt-step <n>', 'the iteration (default: the newest complete checkpoint)', { least: 0 }),
     )
     .option('--save-hf <dir>', 'the Hugging Face directory to write; new or empty')
     .addOption(
@@ -39,7 +39,7 @@ export function convertCommand(): Command {
       ),
     )
     .option('--load-hf <dir>', 'a GPT-2 or BERT directory of the transformers library')
-    .option('--save <dir>', 'the directory of checkpoints to begin, with iteration 0')
+    .option('--save <dir>', 'directory of checkpoints to create, with iteration 0')
     .addHelpText('after', examples)
     .action(convert);
 }

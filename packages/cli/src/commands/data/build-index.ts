@@ -13,7 +13,7 @@ import { newCommand } from '../../command-line/new-command.js';
 
 const examples = `
 It takes the flags of a training run and makes the files that this training run would make at its start, so that
-they are there when it begins. What counts is --data-path, --split, --seq-length, --seed, the tokenizer,
+they are there when it begins. These flags matter: --data-path, --split, --seq-length, --seed, the tokenizer,
 --train-samples (or --train-iters), --micro-batch-size and --global-batch-size, --eval-iters and --data-cache-path; for a BERT
 also --mask-prob, --short-seq-prob and --bert-no-binary-head.
 
@@ -27,7 +27,7 @@ Example:
 export function buildIndexCommand(): Command {
   return (
     newCommand('build-index', 'build the sample indices of a training run before it starts')
-      .usage('[--model gpt|bert] [flags of the training]')
+      .usage('[--model gpt|bert] [flags of the training run]')
       // The schema of a training run's flags reads them, with its own names, checks and errors.
       .argument('[flags...]')
       .allowUnknownOption()

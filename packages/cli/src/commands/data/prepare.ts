@@ -40,7 +40,7 @@ export function prepareCommand(): Command {
     .addOption(
       countOption(
         '--workers <n>',
-        'threads; 0: only for long documents (default: one a core, 0 for a small corpus)',
+        'threads; 0: only for long documents (default: one per core, 0 for a small corpus)',
         {
           least: 0,
         },

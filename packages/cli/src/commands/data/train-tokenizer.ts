@@ -35,7 +35,12 @@ export function trainTokenizerCommand(): Command {
         'wordpiece',
       ]).makeOptionMandatory(),
     )
-    .addOption(countOption('--vocab-size <n>', 'token ids in all').makeOptionMandatory())
+    .addOption(
+      countOption(
+        '--vocab-size <n>',
+        'size of the vocabulary, special tokens included',
+      ).makeOptionMandatory(),
+    )
     .requiredOption(
       '--input <files...>',
       '.txt, .jsonl (also .json, .ndjson), each also with .gz, or .parquet',

@@ -6,7 +6,7 @@ import { findings } from './findings.js';
 
 /** `mtl doctor`: what this machine has, and what it lacks. */
 export function doctorCommand(): Command {
-  return newCommand('doctor', 'show what this machine has, and what it lacks')
+  return newCommand('doctor', 'show what training needs and which parts this machine lacks')
     .option('--json', 'print JSON')
     .action(doctor);
 }

@@ -36,11 +36,11 @@ interface EvalFlags extends ModelFlagValues, SharingFlagValues {
 }
 
 const examples = `
-Without --data-path and --text it takes the validation documents of the training's own data.
+Without --data-path and --text it uses the validation documents of the data that the model was trained on.
 
 Tasks, as papers report them:
-  wikitext  perplexity a word of a WikiText file in its original form (wiki.test.tokens), detokenized
-  lambada   how often the last word of a passage is guessed, all of its tokens; raw passages in JSON lines
+  wikitext  perplexity per word of a WikiText file in its original form (wiki.test.tokens), detokenized
+  lambada   accuracy on the last word of a passage (all of its tokens); raw passages in JSON lines
 
 Examples:
   mtl eval --load runs/shakespeare
@@ -56,7 +56,7 @@ export function evalCommand(): Command {
     .addOption(
       choiceOption(
         '--task <name>',
-        'a task instead, on --valid-data',
+        'evaluate a task instead, on --valid-data',
         tasks.map(({ name }) => name),
       ),
     )
@@ -75,11 +75,11 @@ export function evalCommand(): Command {
     .addOption(
       countOption(
         '--overlapping-eval <stride>',
-        'windows move by so many tokens (default: --seq-length; 32 for the task wikitext, as in the paper)',
+        'tokens from the start of a window to the next (default: --seq-length; 32 for the task wikitext, as in the paper)',
       ),
     )
     .addOption(countOption('--micro-batch-size <n>', 'windows or passages computed at once').default(4))
-    .addOption(countOption('--max-tokens <n>', 'most tokens of a dataset or file', { least: 2 }))
+    .addOption(countOption('--max-tokens <n>', 'maximum number of tokens of a dataset or file', { least: 2 }))
     .option('--json', 'print JSON')
     .addHelpText('after', examples)
     .action(runEval);

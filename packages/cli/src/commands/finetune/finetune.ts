@@ -48,12 +48,12 @@ function addModel(command: Command): Command {
     .option('--valid-data <paths...>', '... to evaluate on after every epoch')
     .option('--test-data <paths...>', 'files to predict at the end; labels are not needed')
     .addOption(choiceOption('--squad-version <version>', 'which files of SQuAD', ['1.1', '2.0']))
-    .option('--load <dir>', 'start from checkpoints of a BERT: what --save named')
+    .option('--load <dir>', 'start from checkpoints of a BERT: the directory of its --save')
     .addOption(
-      countOption('--ckpt-step <n>', 'the iteration (default: the newest whole checkpoint)', { least: 0 }),
+      countOption('--ckpt-step <n>', 'the iteration (default: the newest complete checkpoint)', { least: 0 }),
     )
     .option('--load-hf <dir>', 'start from a BERT directory of the transformers library')
-    .option('--from-scratch', 'take architecture and tokenizer of that model, and initial weights')
+    .option('--from-scratch', 'use the architecture and tokenizer of that model, with initial weights')
     .addOption(countOption('--num-layers <n>', 'a model from scratch: layers'))
     .addOption(countOption('--hidden-size <n>', '... features'))
     .addOption(countOption('--num-attention-heads <n>', '... heads'))
@@ -77,25 +77,29 @@ function addHyperParameters(command: Command): Command {
       ),
     )
     .addOption(countOption('--epochs <n>', 'passes over the training data'))
-    .addOption(countOption('--global-batch-size <n>', 'samples a step'))
+    .addOption(countOption('--global-batch-size <n>', 'samples per step'))
     .addOption(countOption('--micro-batch-size <n>', 'samples computed at once').default(8))
     .addOption(numberOption('--lr <rate>', 'highest learning rate', { above: 0 }))
     .addOption(numberOption('--min-lr <rate>', 'lowest', { least: 0 }).default(0))
     .addOption(
-      choiceOption('--lr-decay-style <name>', 'how it falls', ['linear', 'cosine', 'constant']).default(
+      choiceOption('--lr-decay-style <name>', 'shape of the decay', ['linear', 'cosine', 'constant']).default(
         'linear',
       ),
     )
     .addOption(
-      numberOption('--lr-warmup-fraction <share>', 'of the steps, rising to it', {
+      numberOption('--lr-warmup-fraction <share>', 'share of the steps with a rising rate', {
         least: 0,
         most: 1,
       }).default(0.065),
     )
     .addOption(numberOption('--weight-decay <x>', 'AdamW', { least: 0 }).default(0.01))
-    .addOption(numberOption('--clip-grad <norm>', 'largest gradient norm; 0: any', { least: 0 }).default(1))
     .addOption(
-      numberOption('--dropout <p>', "of hidden states and attention (default: the model's)", {
+      numberOption('--clip-grad <norm>', 'clip gradients to this norm; 0: no clipping', { least: 0 }).default(
+        1,
+      ),
+    )
+    .addOption(
+      numberOption('--dropout <p>', "dropout of hidden states and attention (default: the model's)", {
         least: 0,
         most: 0.99,
       }),
@@ -104,8 +108,12 @@ function addHyperParameters(command: Command): Command {
       countOption('--seq-length <n>', 'tokens of a sequence (default: 128; 512 of RACE, 384 of SQuAD)'),
     )
     .addOption(countOption('--doc-stride <n>', 'SQuAD: tokens between windows').default(128))
-    .addOption(countOption('--max-query-length <n>', 'SQuAD: tokens of a question at most').default(64))
-    .addOption(countOption('--max-answer-length <n>', 'SQuAD: tokens of an answer at most').default(30))
+    .addOption(
+      countOption('--max-query-length <n>', 'SQuAD: maximum number of tokens of a question').default(64),
+    )
+    .addOption(
+      countOption('--max-answer-length <n>', 'SQuAD: maximum number of tokens of an answer').default(30),
+    )
     .option('--seeds <list>', 'seeds, one training run each: 1,2,3,4,5 as in the paper', seedList, [1234]);
 }
 
@@ -114,16 +122,16 @@ function addPlaces(command: Command): Command {
     .option('--save <dir>', 'checkpoints, results and predictions')
     .option(
       '--save-hf <dir>',
-      'the fine-tuned model for the transformers library; of several seeds a folder each',
+      'the fine-tuned model for the transformers library; one folder per seed if there are several',
     )
-    .option('--resume', 'go on with what is in --save')
+    .option('--resume', 'resume the runs in --save')
     .addOption(countOption('--save-interval <n>', 'steps between checkpoints (default: those of an epoch)'))
-    .addOption(countOption('--keep-last <n>', 'checkpoints that stay').default(1))
+    .addOption(countOption('--keep-last <n>', 'number of checkpoints to keep').default(1))
     .addOption(countOption('--exit-interval <n>', 'end after a step whose number is a multiple of this'))
     .addOption(countOption('--log-interval <n>', 'steps between lines of progress').default(50))
     .option(
       '--metrics-jsonl <file>',
-      'a copy of the metrics.jsonl in the folder of each seed: one JSON object per step and per evaluation; of several seeds a file each',
+      'a copy of the metrics.jsonl in the folder of each seed: one JSON object per step and per evaluation; one file per seed if there are several',
     )
     .option('--bf16', 'compute in bfloat16 (default: float32)')
     .option('--fp16', 'compute in float16');

@@ -27,7 +27,7 @@ const defaultPort = 29_500; // torchrun's
 const notes = `
 Each process gets torchrun's variables (RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, GROUP_RANK, MASTER_ADDR,
 MASTER_PORT), MTL_JOB_SECRET and MTL_RESTART_COUNT. When one fails, all end; with --max-restarts all start again, and a
-program that sees MTL_RESTART_COUNT above 0 goes on from its newest whole checkpoint. Wrong input and MTL_NOT_FINITE
+program that sees MTL_RESTART_COUNT above 0 resumes from its newest complete checkpoint. Wrong input and MTL_NOT_FINITE
 end the job at once.
 
 Examples:
@@ -36,21 +36,23 @@ Examples:
 
 /** `mtl run`: starts the processes of a job on this host. */
 export function runCommand(): Command {
-  return newCommand('run', 'start a program as several processes that work together')
+  return newCommand('run', 'start a program as several ranks, on one host or on several')
     .argument('<program>', 'a .js or .mjs file, or a directory with a package.json')
-    .argument('[args...]', 'what the program gets, after --')
+    .argument('[args...]', 'arguments of the program, after --')
     .passThroughOptions()
     .addOption(
-      new Option('--nproc-per-node <n>', 'processes on this host: a number, cpu or auto (one a core)')
+      new Option('--nproc-per-node <n>', 'processes on this host: a number, cpu or auto (one per core)')
         .argParser(readNumProcesses)
         .default(1),
     )
     .addOption(countOption('--nnodes <n>', 'hosts').default(1))
-    .addOption(countOption('--node-rank <n>', 'which of them this is', { least: 0 }).default(0))
+    .addOption(countOption('--node-rank <n>', 'index of this host', { least: 0 }).default(0))
     .option('--master-addr <address>', 'an address of host 0 that the others reach')
     .addOption(countOption('--master-port <n>', 'a free port there (default: any on one host, else 29500)'))
     .addOption(
-      countOption('--max-restarts <n>', 'how often all start again after a failure', { least: 0 }).default(0),
+      countOption('--max-restarts <n>', 'how often to restart all processes after a failure', {
+        least: 0,
+      }).default(0),
     )
     .addOption(
       numberOption(

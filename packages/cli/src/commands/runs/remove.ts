@@ -7,7 +7,7 @@ import { formatBytes } from '../../terminal/format-bytes.js';
 
 /** `mtl runs remove`: deletes what runs wrote into their folders. */
 export function removeRunsCommand(): Command {
-  return newCommand('remove', 'delete runs: checkpoints, metrics and records; what no run wrote stays')
+  return newCommand('remove', 'delete runs: checkpoints, metrics and records; other files stay')
     .argument('<run...>', 'runs: their folders, or their names in runs')
     .option('--yes', 'delete; without it the runs and their sizes are listed only')
     .option('--json', 'print JSON')

@@ -58,36 +58,38 @@ export function scheduleCommand(): Command {
       '--compare <trace>',
       'compare the trace of a training run (its --profile-steps) with the simulation',
     )
-    .addOption(countOption('--stages <p>', 'ranks of the pipeline', { least: 2 }))
-    .addOption(countOption('--micro-batches <m>', 'micro-batches of a step'))
+    .addOption(countOption('--stages <p>', 'pipeline stages (ranks)', { least: 2 }))
+    .addOption(countOption('--micro-batches <m>', 'micro-batches per step'))
     .addOption(
-      countOption('--chunks <v>', 'chunks of the model on each rank (default: the fewest there can be)'),
+      countOption('--chunks <v>', 'model chunks on each rank (default: the fewest that the schedule allows)'),
     )
     .addOption(
       countOption(
         '--micro-batch-group-size <n>',
-        'of the interleaved schedule (default: the number of stages)',
+        'micro-batches per group of the interleaved schedule (default: the number of stages)',
       ),
     )
-    .addOption(timesOption('--forward-time <t>', 'of a micro-batch on a stage').default([1], '1'))
-    .addOption(timesOption('--backward-input-time <t>', 'of the input half of backward').default([1], '1'))
-    .addOption(timesOption('--backward-weight-time <t>', 'of the weight half of backward').default([1], '1'))
-    .addOption(timesOption('--backward-time <t>', 'of both halves in one sweep (default: their sum)'))
-    .addOption(numberOption('--communication-time <t>', 'from one rank to another', { least: 0 }).default(0))
-    .addOption(numberOption('--optimizer-time <t>', 'of the step of the optimizer', { least: 0 }).default(0))
+    .addOption(timesOption('--forward-time <t>', 'forward of a micro-batch on a stage').default([1], '1'))
+    .addOption(timesOption('--backward-input-time <t>', 'input half of backward').default([1], '1'))
+    .addOption(timesOption('--backward-weight-time <t>', 'weight half of backward').default([1], '1'))
+    .addOption(timesOption('--backward-time <t>', 'both halves of backward in one pass (default: their sum)'))
     .addOption(
-      numberOption('--kept-until-weight <f>', 'part of the activations that the weight half needs', {
+      numberOption('--communication-time <t>', 'message from one rank to another', { least: 0 }).default(0),
+    )
+    .addOption(numberOption('--optimizer-time <t>', 'optimizer step', { least: 0 }).default(0))
+    .addOption(
+      numberOption('--kept-until-weight <f>', 'share of the activations that the weight half needs', {
         least: 0,
         most: 1,
       }).default(1),
     )
     .option(
       '--no-barrier',
-      'no rank waits for the others before its optimizer (no clipping, no loss scaling)',
+      'no rank waits for the others before its optimizer step (no clipping, no loss scaling)',
     )
     .option('--svg <file>', 'write a picture')
     .option('--chrome-trace <file>', 'write a trace for ui.perfetto.dev or chrome://tracing')
-    .option('--csv <file>', 'write the actions, to be changed and read again')
+    .option('--csv <file>', 'write the actions as a FILE.csv for --pipeline-schedule')
     .option('--json', 'print JSON')
     .addHelpText('after', notes)
     .action(runSchedule);
