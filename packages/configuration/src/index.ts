@@ -6,6 +6,7 @@ export {
   weightFlagNames,
 } from './architecture/architecture-flags.js';
 export { bertModelOf, bertOf } from './architecture/bert-model-of.js';
+export { checkHuggingFaceArchitecture } from './architecture/check-hugging-face-architecture.js';
 export { checkSameArchitecture } from './architecture/check-same-architecture.js';
 export { flagsOfHuggingFace } from './architecture/flags-of-hugging-face.js';
 export { gptModelOf } from './architecture/gpt-model-of.js';

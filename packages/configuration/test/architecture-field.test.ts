@@ -19,6 +19,7 @@ vi.mock('../src/architecture/architecture-fields.js', async (importOriginal) => 
 const {
   architectureFlags,
   bertModelOf,
+  checkHuggingFaceArchitecture,
   checkSameArchitecture,
   configFileJsonSchema,
   configurationJson,
@@ -100,6 +101,17 @@ it.each([
     expect.objectContaining({
       code: 'MTL_FLAG_CONFLICT',
       message: expect.stringContaining('--dummy-tracks 2 contradicts the Hugging Face directory'),
+    }),
+  );
+});
+
+it('is refused where a Hugging Face directory is to be written, which cannot record it', () => {
+  expect(() => checkHuggingFaceArchitecture({ kind: 'gpt', model: modelWith(1) })).not.toThrow();
+  expect(() => checkHuggingFaceArchitecture({ kind: 'gpt', model: modelWith(3) })).toThrow(
+    expect.objectContaining({
+      code: 'MTL_HUGGING_FACE_ARCHITECTURE',
+      message: expect.stringContaining('--dummy-tracks 3'),
+      expected: '--dummy-tracks 1',
     }),
   );
 });

@@ -1,4 +1,4 @@
-import { readAnySavedConfiguration } from '@mtl/configuration';
+import { checkHuggingFaceArchitecture, readAnySavedConfiguration } from '@mtl/configuration';
 import { createTokenizer } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
 import type { WritableDtype } from '@mtl/models';
@@ -24,8 +24,8 @@ export interface CheckpointToHuggingFaceOptions {
  * with the tokenizer's files. Tensors are read as their turn comes; the whole model is never in memory.
  *
  * @returns the path of the checkpoint
- * @throws ConfigurationError MTL_HUGGING_FACE_LAYER_NORM, MTL_FINE_TUNING_CONVERT; CheckpointError
- *   MTL_CHECKPOINT_*, MTL_HUGGING_FACE_*
+ * @throws ConfigurationError MTL_HUGGING_FACE_LAYER_NORM, MTL_HUGGING_FACE_ARCHITECTURE,
+ *   MTL_FINE_TUNING_CONVERT; CheckpointError MTL_CHECKPOINT_*, MTL_HUGGING_FACE_*
  */
 export async function checkpointToHuggingFace(options: CheckpointToHuggingFaceOptions): Promise<string> {
   const { directory, dtype, onNotice } = options;
@@ -39,7 +39,7 @@ export async function checkpointToHuggingFace(options: CheckpointToHuggingFaceOp
   }
   const { kind, model, tokenizer: tokenizerOptions } = readAnySavedConfiguration(configuration, place);
   const recipe = recipeOf({ kind });
-  recipe.checkSaveHuggingFace(model);
+  checkHuggingFaceArchitecture({ kind, model });
   const tokenizer = tokenizerOptions && (await createTokenizer(tokenizerOptions));
   const tokenizerFiles = await exportedTokenizerFiles(tokenizerOptions);
   const tensors = savedWeights(checkpoint);

@@ -1,12 +1,12 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { findCheckpoint, type LogicalTensor } from '@mtl/checkpoint';
+import { checkHuggingFaceArchitecture } from '@mtl/configuration';
 import { writeFileAtomically } from '@mtl/data';
 import { CheckpointError } from '@mtl/errors';
 import { type BertModelConfiguration, writeHuggingFaceBertForTask } from '@mtl/models';
 import { savedWeights } from '../checkpoints/saved-weights.js';
 import { exportedTokenizerFiles } from '../conversion/exported-tokenizer-files.js';
-import { bertRecipe } from '../models/bert-recipe.js';
 import { bertTokenizerSettings } from '../models/bert-tokenizer-settings.js';
 import { checkHuggingFaceTarget } from '../training/check-hugging-face-target.js';
 import { checkSaveForHuggingFace } from '../training/check-save-for-hugging-face.js';
@@ -44,7 +44,7 @@ export class HuggingFaceExports {
     const { save, saveHuggingFace } = configuration.checkpoint;
     if (saveHuggingFace === undefined) return;
     checkSaveForHuggingFace({ worldSize, save, saveHuggingFace });
-    bertRecipe.checkSaveHuggingFace(model);
+    checkHuggingFaceArchitecture({ kind: 'bert', model });
     for (const seed of seeds) {
       if (!this.#isThere(seed)) checkHuggingFaceTarget(this.#directoryOf(seed)!);
     }

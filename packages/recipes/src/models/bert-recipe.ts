@@ -1,6 +1,5 @@
 import { bertModelOf, bertOf } from '@mtl/configuration';
 import { buildBertDatasets, type SampleDataset } from '@mtl/data';
-import { ConfigurationError } from '@mtl/errors';
 import {
   type BertModelConfiguration,
   type BertStage,
@@ -64,14 +63,6 @@ export const bertRecipe: ModelRecipe<BertModelConfiguration, MaskedStageBatch, B
       // where the flags ask for the head, the directory decides
       ...(bertOf(configuration).sentenceOrderHead ? {} : { sentenceOrderHead: false }),
     }),
-  checkSaveHuggingFace: ({ layerNormPlacement }) => {
-    if (layerNormPlacement === 'post') return;
-    throw new ConfigurationError(
-      'MTL_HUGGING_FACE_LAYER_NORM',
-      "--save-hf with layer norm before each sublayer, which transformers' BERT does not compute",
-      { expected: '--layer-norm-placement post' },
-    );
-  },
   saveHuggingFace: ({ tokenizer, ...options }) =>
     writeHuggingFaceBert({
       ...options,

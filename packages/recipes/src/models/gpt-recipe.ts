@@ -49,7 +49,6 @@ export const gptRecipe: ModelRecipe<GptModelConfiguration, StageBatch, GptStage>
   losses: () => [{ name: 'lm_loss', per: 'token', count: numLossTokens }],
   openHuggingFace: ({ model }, directory) =>
     readHuggingFaceGpt2({ directory, makeVocabularySizeDivisibleBy: model.makeVocabSizeDivisibleBy }),
-  checkSaveHuggingFace: () => {},
   saveHuggingFace: ({ tokenizer, ...options }) =>
     writeHuggingFaceGpt2({ ...options, endTokens: tokenizer === undefined ? [] : [tokenizer.eod] }),
   show: async ({ configuration, part, tokenizer, datasets, pipelineGroup }) => {

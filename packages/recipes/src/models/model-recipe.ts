@@ -86,8 +86,6 @@ export interface ModelRecipe<Model extends TransformerConfiguration, Batch exten
     configuration: PretrainingConfiguration,
     directory: string,
   ): Promise<HuggingFaceModel<Model>>;
-  /** Before the run: refuses a model that a Hugging Face directory cannot hold. */
-  checkSaveHuggingFace(model: Model): void;
   saveHuggingFace(options: SaveHuggingFaceOptions<Model>): Promise<void>;
   /** What the model has learnt, as text for the end of a run; every rank of the first replica calls it. */
   show(options: ShowOptions<Batch, Chunk>): Promise<string | undefined>;

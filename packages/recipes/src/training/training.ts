@@ -1,6 +1,11 @@
 import { Checkpoint, type JsonObject } from '@mtl/checkpoint';
 import type { World } from '@mtl/comm';
-import { type PretrainingConfiguration, saveConfiguration, scheduleOfStep } from '@mtl/configuration';
+import {
+  checkHuggingFaceArchitecture,
+  type PretrainingConfiguration,
+  saveConfiguration,
+  scheduleOfStep,
+} from '@mtl/configuration';
 import type { MicroBatchSamplerOptions, NumberedBatch, SplitDatasets, Tokenizer } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
 import type { TransformerConfiguration } from '@mtl/models';
@@ -170,7 +175,8 @@ export class Training {
       isFirstOnHost: local.rank === 0,
     });
     const model = trainingModel(configuration, { tokenizer, huggingFace });
-    if (checkpoint.saveHuggingFace !== undefined) recipe.checkSaveHuggingFace(model);
+    if (checkpoint.saveHuggingFace !== undefined)
+      checkHuggingFaceArchitecture({ kind: configuration.kind, model });
     const dtype = dtypeOfPrecision[training.precision];
     const profiler = trainingProfiler(configuration, { world, processes });
     const assembled: Assembled = new AssembledTraining({
