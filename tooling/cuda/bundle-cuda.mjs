@@ -7,7 +7,7 @@
  *   node tooling/cuda/bundle-cuda.mjs [--out mtl-cuda.tar.xz] [--without-cuda] [--without-nccl]
  * Everything must be built: npm run bundle:cuda does that first. --without-cuda leaves the CUDA library out
  * (for tests of the bundle itself, where there is no nvcc); --without-nccl takes ranks that cannot use NCCL,
- * because nccl.h was not there when they were compiled. bundle.json says which engines of ranks there are.
+ * because nccl.h was not there when they were compiled. bundle.json lists the engines that it contains.
  * Ends with 1 when the file is larger than 60 MB.
  *   there:  tar -xf mtl-cuda.tar.xz && ./mtl-cuda/run-on-gpu.sh all --out results
  */
@@ -61,7 +61,7 @@ function run(command, args) {
   if (status !== 0) {
     fail(
       `${command} ${args[0]} ended with ${error?.message ?? status}: ${stderr}`,
-      'the output above says why',
+      'see the output above for the reason',
     );
   }
   return stdout;

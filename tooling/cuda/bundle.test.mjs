@@ -275,7 +275,7 @@ describe('run-on-gpu.sh', () => {
     expect(stdout.trim()).toBe(`${root}/lib/compat:${root}/lib:/theirs`);
   });
 
-  it('says what is wrong where the addon cannot be loaded at all', () => {
+  it('reports what is wrong where the addon cannot be loaded', () => {
     const { stderr, status } = bundleWith('echo "GLIBC_2.34 not found" >&2; exit 1');
     expect(stderr).toContain('GLIBC_2.34 not found');
     expect(stderr).toContain('error[MTL_BUNDLE]');

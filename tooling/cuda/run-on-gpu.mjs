@@ -27,7 +27,7 @@ import { skippedTests } from './skipped-tests.mjs';
 import { stagesOf } from './stages.mjs';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
-// what says most comes first: the sanitizers take longest
+// the most informative stages come first: the sanitizers take longest
 const stageNames = ['tests', 'kernels', 'bench', 'sanitizer'];
 const usage = `usage: ${stageNames.join('|')}|all [--out DIRECTORY] [--minutes NUMBER] [--peer FILE] [--python PROGRAM] [--emulation] [--only TEXT] [-- arguments of the bench]`;
 

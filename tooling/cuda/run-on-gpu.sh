@@ -17,7 +17,7 @@ if ! starts 2> /dev/null; then
   # a machine whose libstdc++ is older than ours
   export LD_LIBRARY_PATH="$here/lib/compat:$LD_LIBRARY_PATH"
   if ! starts; then
-    echo "error[MTL_BUNDLE]: the addon cannot be loaded here; bundle.json says which glibc it needs, ldd --version which there is" >&2
+    echo "error[MTL_BUNDLE]: the addon cannot be loaded here; bundle.json states which glibc it needs, ldd --version which is installed" >&2
     echo "  remedy: a newer system, or build on this one: npm run build:native (needs Node)" >&2
     exit 2
   fi

@@ -7,8 +7,8 @@ const graceMs = 10_000;
  * Runs a step, { command, args, cwd, env, minutes }, `env` added to ours, with its output on the terminal and
  * in `log`.
  * @returns its exit status, the signal that ended it, 'time limit' after more than `minutes` (it and its
- *   children are then ended), or 127 where it could not be started, or the step says by `problem` why it is
- *   not
+ *   children are then ended), or 127 where it could not be started, or where the step has a `problem`, the
+ *   reason why it cannot run
  */
 export function runStep({ command, args, cwd, env, minutes, problem }, log) {
   const write = (chunk) => {

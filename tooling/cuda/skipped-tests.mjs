@@ -3,7 +3,8 @@ import { existsSync, readFileSync } from 'node:fs';
 const isRun = (status) => status === 'passed' || status === 'failed';
 
 /**
- * The full names of the tests that a report of vitest (reporter json) says were not run; of no report none.
+ * The full names of the tests that were not run according to a report of vitest (reporter json); without a
+ * report none.
  */
 export function skippedTests(report) {
   if (report === undefined || !existsSync(report)) return [];

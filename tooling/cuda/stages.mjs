@@ -26,7 +26,7 @@ export function stagesOf({ root, out, emulation, only, sanitizer, benchArguments
         join(folder, 'node_modules/vitest/vitest.mjs'),
         'run',
         'test/cuda',
-        '--reporter=verbose', // of a run that hangs, the log says where
+        '--reporter=verbose', // the log then shows where a run hangs
         '--reporter=json',
       ],
       ...(only === undefined ? [] : ['-t', only]),

@@ -25,8 +25,8 @@ export function deviceNumber(device: Device): number {
 }
 
 /**
- * Makes a device ready for this process, or says why it cannot be: `cuda` is opened (`openCuda`), the others
- * are there always.
+ * Makes a device ready for this process, or throws an error with the reason: `cuda` is opened (`openCuda`),
+ * the others are there always.
  *
  * @throws UsageError `MTL_DEVICE` for a name that is none; those of `openCuda`
  */

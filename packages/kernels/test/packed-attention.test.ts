@@ -136,7 +136,7 @@ describe('packed attention', () => {
     ['do not begin at 0', [1, 130, 131, 196, 324], 'starts go from 1'],
     ['go back', [0, 130, 129, 196, 324], 'sample 1 has rows 130 to 129'],
     ['hold a sample that is too long', [0, 131, 131, 196, 324], 'longest = 130'],
-  ])('refuses starts that %s', (_, wrong, says) => {
+  ])('refuses starts that %s', (_, wrong, message) => {
     tidy(() => {
       const output = Tensor.empty({ shape: [rows, heads, headSize], dtype: 'float32' });
       const logSumExp = Tensor.empty({ shape: [heads, rows], dtype: 'float32' });
@@ -145,7 +145,7 @@ describe('packed attention', () => {
       expect(attend).toThrow(
         expect.objectContaining({
           code: 'MTL_ARGUMENT',
-          message: expect.stringContaining(says) as string,
+          message: expect.stringContaining(message) as string,
         }),
       );
     });

@@ -65,7 +65,7 @@ const ours = spawnSync(
   },
 );
 if (!existsSync(file)) {
-  console.error('error[MTL_BENCH_KERNELS]: nothing was timed\n  remedy: the output above says why');
+  console.error('error[MTL_BENCH_KERNELS]: nothing was timed\n  remedy: see the output above for the reason');
   process.exit(1);
 }
 const rows = JSON.parse(readFileSync(file, 'utf8'));

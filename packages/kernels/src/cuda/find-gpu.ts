@@ -33,7 +33,7 @@ function isNotBuilt(): boolean {
 
 /**
  * Which GPU there is, without opening it: a real one, or the emulation that MTL_CUDA_LIBRARY names. For
- * everything that runs on one if it can and says so if it cannot: tests, benchmarks, diagnoses.
+ * everything that runs on a GPU if there is one and reports it otherwise: tests, benchmarks, diagnoses.
  */
 export function findGpu(): FoundGpu {
   let probe: CudaProbe;

@@ -1,6 +1,6 @@
 // Operations for compute-sanitizer, called as training runs call them, in a process of its own (vitest has
 // others): the largest case of each operation, once alone and once as a graph, against
-// the reference. Ends with 1 where a result is wrong; the sanitizer says what lies behind.
+// the reference. Ends with 1 where a result is wrong; the sanitizer reports what is wrong.
 import {
   GraphMemory,
   memoryStatistics,

@@ -123,8 +123,8 @@ describe.skipIf(!hasEmulationCounts)('matmuls of linear layers under emulation',
     [{}, '0 2'],
     [{ MTL_CUBLASLT_EPILOGUES: '0' }, '1 2'],
     [{ MTL_CUBLASLT_EPILOGUES: '1' }, '0 1'],
-    // cuBLASLt says "invalid value" (7) as well as "not supported" (15) of what it does not do; the bias of
-    // the matmul that GELU then follows is a kernel as well
+    // cuBLASLt returns "invalid value" (7) as well as "not supported" (15) for what it does not support; the
+    // bias of the matmul that GELU then follows is a kernel as well
     [{ MTL_EMULATION_EPILOGUE_STATUS: '7' }, '2 2'],
     [{ MTL_EMULATION_EPILOGUE_STATUS: '15' }, '2 2'],
   ])('are kernels where epilogues are switched off or refused: %o', (environment, kernels) => {

@@ -84,7 +84,7 @@ const variants: Variant[] = [
   ...variantsOfManyTiles,
 ];
 
-/** The tensors that say who sees whom. */
+/** The tensors that define which keys a query sees. */
 function maskTensors({
   sizes: [sequence, batch],
   documents,

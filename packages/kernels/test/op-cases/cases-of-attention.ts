@@ -36,7 +36,7 @@ export interface AttentionVariant {
   readonly headsPerGroup?: number;
 }
 
-/** What device cuda says of shared keys and values. */
+/** How device cuda refuses shared keys and values. */
 export const refusedGroups =
   /query heads share \d+ key and value heads, expected as many of both on device cuda/;
 
@@ -50,7 +50,7 @@ export interface AttentionKind<Variant extends AttentionVariant, Options> {
   /** The sizes that stand in the name of a case. */
   readonly sizesOf: (variant: Variant) => readonly number[];
   readonly shapesOf: (variant: Variant) => AttentionShapes;
-  /** The tensors that say who sees whom, and which samples they are. */
+  /** The tensors that define which keys a query sees, and the sample numbers. */
   readonly maskTensors: (variant: Variant) => Readonly<Record<string, TensorSpec>>;
   readonly optionsOf: (variant: Variant, tensors: Tensors) => Options;
   readonly forward: (call: ForwardTensors & Options) => void;
@@ -172,7 +172,7 @@ function benchmarkCases<Variant extends AttentionVariant, Options>(
       ...backward,
       tensors: {
         ...backward.tensors,
-        // Stand-ins for what the forward pass leaves behind: time does not depend on values.
+        // Substitutes for the results of the forward pass: time does not depend on values.
         output: { shape: output!.shape },
         logSumExp: { ...logSumExp!, output: false, values: () => 6 },
       },

@@ -24,7 +24,7 @@ export interface Tolerance {
   readonly relative: number;
 }
 
-/** What bounds a benchmark: memory, unless `flops` says arithmetic. */
+/** What bounds a benchmark: arithmetic if `flops` is given, otherwise memory. */
 export interface Benchmark {
   /** Floating-point operations of one run: it is compared with the rate of matmuls. */
   readonly flops?: number;
@@ -44,7 +44,7 @@ export interface OpCase {
   run(tensors: Tensors): void;
   /** Default: float32, bfloat16, float16. */
   readonly dtypes?: readonly DType[];
-  /** Overrides of the defaults in tolerances.ts; `reason` says why. */
+  /** Overrides of the defaults in tolerances.ts; `reason` is required. */
   readonly tolerance?: Partial<Record<DType, Tolerance>> & { readonly reason: string };
   /** For kernels of device cuda alone: on others its size would only take time. */
   readonly isOnlyForCuda?: boolean;
