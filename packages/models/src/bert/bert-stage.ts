@@ -56,7 +56,9 @@ export class BertStage extends BertEncoderStage<MaskedStageBatch, DeviceMaskedBa
    */
   predict(batch: MaskedTokenBatch): BertPrediction {
     if (!this.isFirst || !this.isLast) {
-      throw new UsageError('MTL_STAGE', 'predictions need a stage that holds all layers');
+      throw new UsageError('MTL_STAGE', 'predictions need a stage that holds all layers', {
+        expected: `layers 0 to ${this.model.numLayers}, not ${this.layers.start} to ${this.layers.end}`,
+      });
     }
     const tape = new Tape({ recording: false });
     const { vocabularySize, hiddenSize } = this.model;

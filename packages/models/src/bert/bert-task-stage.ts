@@ -60,7 +60,9 @@ export class BertTaskStage extends BertEncoderStage<TaskTokenBatch, DeviceTaskBa
     positions: Positions,
   ): DeviceTaskBatch {
     if (sampleLossFactor === undefined) {
-      throw new UsageError('MTL_STAGE', 'a loss per sample without sampleLossFactor');
+      throw new UsageError('MTL_STAGE', 'a loss per sample without sampleLossFactor', {
+        expected: 'sampleLossFactor: the loss scale over the samples of the global batch',
+      });
     }
     const head = this.task.kind === 'span' ? SpanHead : PooledHead;
     const targets = head.targets(batch, sampleLossFactor);

@@ -73,7 +73,9 @@ function targetsToDevice(
   const maskedPositions = neededTokens(batch.maskedPositions);
   const maskedWeights = neededTokens(batch.maskedWeights);
   if (sentenceOrderLabels !== undefined && sampleLossFactor === undefined) {
-    throw new UsageError('MTL_STAGE', 'a loss per sample (sentence order) without sampleLossFactor');
+    throw new UsageError('MTL_STAGE', 'a loss per sample (sentence order) without sampleLossFactor', {
+      expected: 'sampleLossFactor: the loss scale over the samples of the global batch',
+    });
   }
   const numMasked = maskedPositions.length;
   const constant = (tensor: Tensor): Variable => new Variable(tensor, { requiresGradient: false });

@@ -6,5 +6,7 @@ import { UsageError } from '@mtl/errors';
  */
 export function neededTokens<Values>(values: Values | undefined): Values {
   if (values !== undefined) return values;
-  throw new UsageError('MTL_STAGE', 'the first and the last stage need the tokens of a micro-batch');
+  throw new UsageError('MTL_STAGE', 'the first and the last stage need the tokens of a micro-batch', {
+    expected: 'a complete batch: an outline is enough for the stages between them',
+  });
 }

@@ -273,7 +273,10 @@ export abstract class TransformerStage<
   forward(call: StageForward<Batch>): Tensor | undefined {
     const { microBatch } = call;
     if (this.#inFlight.has(microBatch)) {
-      throw new UsageError('MTL_STAGE', `micro-batch ${microBatch} is in flight already`);
+      throw new UsageError('MTL_STAGE', `micro-batch ${microBatch} is in flight already`, {
+        expected: 'the number of a micro-batch that is not in flight',
+        remedy: 'run its backward, or call abandon(), before the next forward with this number',
+      });
     }
     const started = this.#run(new Tape(), call, { training: true });
     this.#inFlight.set(microBatch, started);
@@ -306,8 +309,11 @@ export abstract class TransformerStage<
 
   takeLoss(microBatch: number): StageLoss {
     const loss = this.#losses.get(microBatch);
-    if (loss === undefined)
-      throw new UsageError('MTL_STAGE', `micro-batch ${microBatch} has no loss to take`);
+    if (loss === undefined) {
+      throw new UsageError('MTL_STAGE', `micro-batch ${microBatch} has no loss to take`, {
+        expected: 'a micro-batch after its backward or evaluation on the last stage; its loss is taken once',
+      });
+    }
     this.#losses.delete(microBatch);
     return loss;
   }
@@ -472,8 +478,15 @@ export abstract class TransformerStage<
 
   #inFlightOf(microBatch: number): InFlightMicroBatch<OnDevice> {
     const started = this.#inFlight.get(microBatch);
-    if (started === undefined)
-      throw new UsageError('MTL_STAGE', `micro-batch ${microBatch} is not in flight`);
+    if (started === undefined) {
+      throw new UsageError('MTL_STAGE', `micro-batch ${microBatch} is not in flight`, {
+        expected:
+          this.#inFlight.size === 0
+            ? 'a micro-batch after its forward'
+            : `one of ${[...this.#inFlight.keys()].join(', ')}`,
+        remedy: 'call forward first, and each half of backward once',
+      });
+    }
     return started;
   }
 

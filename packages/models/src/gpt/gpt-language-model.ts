@@ -224,6 +224,10 @@ function spansOf(cache: GptKeyValueCache, sequences: readonly SequenceTokens[]):
       throw new UsageError(
         'MTL_CONTEXT',
         `${tokens.length} tokens after ${position} do not fit a cache of ${cache.capacity} positions`,
+        {
+          expected: `at most ${cache.capacity - position} tokens`,
+          remedy: 'create the cache with a larger capacity',
+        },
       );
     }
     const span = { slot, position, start, end: start + tokens.length };

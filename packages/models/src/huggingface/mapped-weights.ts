@@ -225,7 +225,13 @@ export function mappedWeightSources(options: {
   return names.mappings.flatMap((mapping) => {
     const tensor = given.get(mapping.name);
     if (tensor === undefined) {
-      throw new UsageError('MTL_HUGGING_FACE_TENSOR', `${mapping.name} is missing among the tensors to save`);
+      throw new UsageError(
+        'MTL_HUGGING_FACE_TENSOR',
+        `${mapping.name} is missing among the tensors to save`,
+        {
+          expected: 'every parameter of the model',
+        },
+      );
     }
     return mapping.sources.map(({ name, shape }, position) => ({
       name: fileName(name),
