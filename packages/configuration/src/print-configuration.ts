@@ -29,12 +29,12 @@ export function printConfiguration(
     'What follows',
     derivedValues(configuration).map(([name, value]) => [name, value, ''] as const),
   );
-  const said = notices.map((notice) => `  note: ${notice}`);
+  const notes = notices.map((notice) => `  note: ${notice}`);
   return [
     `configuration (${preset === 'none' ? 'no preset' : `preset ${preset}`})`,
     ...groups,
     derived,
-    ...said,
+    ...notes,
   ].join('\n');
 }
 

@@ -27,7 +27,7 @@ export const checkpointFlags = {
   'use-checkpoint-opt-param-scheduler': toggle('Where they differ, use those of the checkpoint.'),
   finetune: toggle('Load weights only, and start at step 0 of the data.'),
   'use-checkpoint-args': toggle(
-    'Take model and tokenizer from the checkpoint of --load where no flag says otherwise, as --load always does.',
+    'Take model and tokenizer from the checkpoint of --load where no flag gives another value, as --load always does.',
   ),
   'load-hf': text(
     'Folder of a Hugging Face GPT-2 or BERT (config.json, model.safetensors) to take weights, model sizes and tokenizer from.',

@@ -2,7 +2,7 @@ import { type FlagName, factsOf } from './flag-schema.js';
 
 /** How help shows a flag. */
 export interface FlagDescription {
-  /** What stands for its value; empty for a switch. */
+  /** The placeholder of its value; empty for a switch. */
   readonly placeholder: string;
   /** What it does, its choices where they are many, and its default. */
   readonly text: string;

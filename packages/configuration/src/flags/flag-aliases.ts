@@ -3,7 +3,7 @@ import type { FlagName } from './flag-schema.js';
 /** The flag that another name of Megatron-LM's means. */
 export interface FlagAlias {
   readonly flag: FlagName;
-  /** The value that it stands for, of a switch; undefined: it takes the flag's own. */
+  /** The value that it means, of a switch; undefined: it takes the flag's own. */
   readonly value?: string;
 }
 

@@ -5,7 +5,7 @@ export interface FlagFacts {
   /** One or two sentences, without the default and without the choices: help adds both. */
   readonly description: string;
   readonly kind: 'integer' | 'number' | 'text' | 'choice' | 'boolean' | 'integers' | 'texts';
-  /** What stands for the value in help, such as `N` or `DIR`; empty for a flag without one. */
+  /** The placeholder of the value in help, such as `N` or `DIR`; empty for a flag without one. */
   readonly placeholder: string;
   /** The value where neither command line, file nor preset gives one. */
   readonly default?: unknown;

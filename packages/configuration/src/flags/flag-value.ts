@@ -7,7 +7,7 @@ export interface GivenValue {
   readonly name: FlagName;
   /** Texts of the command line; anything YAML or JSON can hold from a file. */
   readonly value: unknown;
-  /** Where it stands, for errors: `on the command line`, `in run.yaml`. */
+  /** Where it was found, for errors: `on the command line`, `in run.yaml`. */
   readonly where: string;
 }
 

@@ -139,7 +139,7 @@ describe('parseFlags', () => {
     ['--bf16 lr 3', 'error[MTL_FLAG_ARGUMENT]: "lr" behind --bf16 belongs to no flag; expected --lr'],
     [
       '--preset gpt2-124',
-      'error[MTL_PRESET]: there is no preset gpt2-124; expected default, char-10m, gpt2-124m',
+      'error[MTL_PRESET]: unknown preset gpt2-124; expected default, char-10m, gpt2-124m',
     ],
   ])('refuses %s', (line, text) => {
     expect(errorOf(line)).toContain(text);
@@ -356,7 +356,7 @@ describe('--config and --preset', () => {
     ['bert', '--mask-prob 1', /MTL_FLAG_VALUE.*--mask-prob 1 .*below 1/],
     ['bert', '--preset gpt2-124m', /MTL_PRESET.*gpt2-124m is a preset of GPT; expected bert-default, /],
     ['gpt', '--preset bert-base', /MTL_PRESET.*bert-base is a preset of BERT; expected default, /],
-    ['bert', '--preset bert-bas', /MTL_PRESET.*there is no preset bert-bas.*--preset bert-base/s],
+    ['bert', '--preset bert-bas', /MTL_PRESET.*unknown preset bert-bas.*--preset bert-base/s],
   ] as const)('a %s is not trained with %s', (model, line, message) => {
     expect(() => parseFlags(words(line), { model })).toThrow(expect.objectContaining({ exitCode: 2 }));
     try {

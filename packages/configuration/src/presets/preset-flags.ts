@@ -16,7 +16,7 @@ export function presetFlags(name: string, model: ModelKind): Flags {
   const near = nearestName(name, names);
   const other = model === 'gpt' ? 'bert' : 'gpt';
   const isOfOther = Object.hasOwn(presetsOf(other).presets, name);
-  const what = isOfOther ? `${name} is a preset of ${other.toUpperCase()}` : `there is no preset ${name}`;
+  const what = isOfOther ? `${name} is a preset of ${other.toUpperCase()}` : `unknown preset ${name}`;
   throw new ConfigurationError('MTL_PRESET', what, {
     expected: `${names.join(', ')} or none`,
     ...(near === undefined ? {} : { remedy: `pass --preset ${near}` }),

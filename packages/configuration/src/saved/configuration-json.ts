@@ -17,7 +17,7 @@ export interface ConfigurationJson {
 export function configurationJson(configuration: PretrainingConfiguration): ConfigurationJson {
   const { sources: _sources, preset, notices: _notices, ...others } = configuration;
   const { flags: given, ...resolved } = others;
-  // a preset need not name them, and no preset lies under the saved flags
+  // a preset need not name them, and saved flags have no preset below them
   const flags = { ...given, 'max-position-embeddings': resolved.model.maxPositionEmbeddings };
   return { format: savedConfigurationFormat, version: 1, preset, flags, resolved };
 }

@@ -48,7 +48,7 @@ export interface SaveConfigurationOptions {
   /** The directory of --save. */
   readonly directory: string;
   readonly configuration: PretrainingConfiguration;
-  /** A GptModelConfiguration or a BertModelConfiguration, as `configuration.kind` says. */
+  /** A GptModelConfiguration or a BertModelConfiguration, as `configuration.kind` tells. */
   readonly model: TransformerConfiguration;
   /** Undefined where a model came without one. */
   readonly tokenizer: Pick<Tokenizer, 'options'> | undefined;

@@ -41,7 +41,7 @@ function layoutOf(options: LayerLayoutOptions): LayerLayout {
   if (layout !== undefined && ends[0] !== undefined) {
     flags.conflict({
       flags: ['pipeline-model-parallel-layout', ends[0]],
-      why: 'both say how many layers a stage has',
+      why: 'both set how many layers a stage has',
     });
   }
   if (layout === 'even' || layout === 'balanced') return layout;

@@ -159,7 +159,7 @@ refusals(
       '--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout even --decoder-last-pipeline-num-layers 1',
       2,
       'MTL_FLAG_CONFLICT',
-      /both say how many layers a stage has/,
+      /both set how many layers a stage has/,
     ],
     [
       '--pipeline-model-parallel-size 3 --decoder-last-pipeline-num-layers 1',
@@ -189,7 +189,7 @@ refusals(
       '--pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2 --num-layers-per-virtual-pipeline-stage 1',
       2,
       'MTL_FLAG_CONFLICT',
-      /both say how many chunks/,
+      /both set how many chunks/,
     ],
     [
       '--pipeline-model-parallel-size 3 --num-layers-per-virtual-pipeline-stage 1',

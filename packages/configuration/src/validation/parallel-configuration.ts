@@ -233,16 +233,16 @@ function readScheduleFile(written: string, path: string): string {
 
 const chunkFlags = ['num-layers-per-virtual-pipeline-stage', 'num-virtual-stages-per-pipeline-rank'] as const;
 
-/** The flag that says how many chunks a stage has. */
+/** The flag that sets how many chunks a stage has. */
 function chunkFlag(flags: FlagReader): (typeof chunkFlags)[number] {
   return chunkFlags.find((name) => flags.get(name) !== undefined) ?? chunkFlags[0];
 }
 
-/** Chunks of layers per stage, where a flag says so. */
+/** Chunks of layers per stage, where a flag sets them. */
 function chunksPerStage(flags: FlagReader, model: ShardedModel, numStages: number): number | undefined {
   const [layersPerChunk, numChunks] = chunkFlags.map((name) => flags.get(name));
   if (layersPerChunk !== undefined && numChunks !== undefined) {
-    flags.conflict({ flags: chunkFlags, why: 'both say how many chunks a stage has' });
+    flags.conflict({ flags: chunkFlags, why: 'both set how many chunks a stage has' });
   }
   if (layersPerChunk === undefined && (numChunks === undefined || numChunks === 1)) return numChunks;
   if (numStages === 1) {

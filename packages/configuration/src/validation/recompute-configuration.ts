@@ -28,7 +28,7 @@ export function recomputeConfiguration(options: RecomputeConfigurationOptions): 
   if (granularity !== 'full') {
     const [detail] = details;
     if (detail !== undefined) {
-      flags.needs(detail, '--recompute-granularity full', 'says how whole layers are recomputed');
+      flags.needs(detail, '--recompute-granularity full', 'sets how whole layers are recomputed');
     }
     return { granularity: granularity ?? 'none' };
   }

@@ -96,13 +96,13 @@ refusals(
       '--recompute-method block',
       1,
       'MTL_FLAG_NEEDS',
-      /--recompute-method block says how whole layers .*; expected --recompute-granularity full/,
+      /--recompute-method block sets how whole layers .*; expected --recompute-granularity full/,
     ],
     [
       '--recompute-granularity selective --recompute-num-layers 1',
       1,
       'MTL_FLAG_NEEDS',
-      /--recompute-num-layers 1 says how/,
+      /--recompute-num-layers 1 sets how/,
     ],
     [
       '--recompute-granularity full --recompute-method block --recompute-num-layers 5',

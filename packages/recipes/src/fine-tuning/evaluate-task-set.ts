@@ -58,12 +58,12 @@ export async function evaluateTaskSet(options: EvaluateTaskSetOptions): Promise<
 /** The predictions of the rank with the head; others have no logits, and return none. */
 async function evaluatePart(options: EvaluateTaskSetOptions, own: IndexRange): Promise<PartOfSet> {
   const { set, pipeline, microBatchSize, numMicroBatches } = options;
-  const said: { readonly lossSum: number; readonly logits: readonly Float32Array[] }[] = [];
+  const results: { readonly lossSum: number; readonly logits: readonly Float32Array[] }[] = [];
   const samples = set.samplesOf(own);
   const size = numMicroBatches * microBatchSize;
   for (let from = samples.from; from < samples.to; from += size) {
     const ranges = rangesOf({ from, to: Math.min(from + size, samples.to) }, microBatchSize);
-    const before = said.length;
+    const before = results.length;
     // the schedule wants all of its micro-batches: the first sample stands in for those that are missing
     const filled = Array.from(
       { length: numMicroBatches },
@@ -79,7 +79,7 @@ async function evaluatePart(options: EvaluateTaskSetOptions, own: IndexRange): P
         if (range === undefined) return;
         // the stages of a task make such losses
         const task = loss as TaskLoss;
-        said[before + microBatch] = {
+        results[before + microBatch] = {
           lossSum: weightedSum(task),
           logits: logitsOfSamples(task, range.to - range.from),
         };
@@ -90,10 +90,10 @@ async function evaluatePart(options: EvaluateTaskSetOptions, own: IndexRange): P
   }
   if (!pipeline.isLast) return { lossSum: 0, predictions: [] };
   return {
-    lossSum: said.reduce((sum, { lossSum }) => sum + lossSum, 0),
+    lossSum: results.reduce((sum, { lossSum }) => sum + lossSum, 0),
     predictions: set.predict(
       own,
-      said.flatMap(({ logits }) => logits),
+      results.flatMap(({ logits }) => logits),
     ),
   };
 }

@@ -1,6 +1,6 @@
 import type { FineTuningConfiguration } from './fine-tuning-configuration.js';
 
-/** The flags of `mtl finetune` that a configuration stands for, for the record of the run of a seed. */
+/** The flags of `mtl finetune` of a configuration, for the record of the run of a seed. */
 export function fineTuningFlags(
   configuration: FineTuningConfiguration,
   seed: number,

@@ -11,7 +11,7 @@ interface TaskKind {
   readonly bertTask: BertTask;
   /** What its files call the classes, in order; of a classification. */
   readonly labels?: readonly string[];
-  /** Tokens of a sequence unless a flag says otherwise. */
+  /** Tokens of a sequence unless a flag gives another number. */
   readonly sequenceLength: number;
   /** What a set is called after its file or folder. */
   readonly setName: (path: string) => string;

@@ -25,7 +25,7 @@ export interface GptWeights {
   readonly model: GptModelConfiguration;
   /** The tokenizer that came with it, if one did. */
   readonly tokenizer: TokenizerOptions | undefined;
-  /** Tokens that end a text, where the directory says; otherwise the tokenizer's. */
+  /** Tokens that end a text, where the directory names them; otherwise the tokenizer's. */
   readonly endTokens: readonly number[] | undefined;
   /** The length of sequences that it was trained with, or all its positions. */
   readonly sequenceLength: number;

@@ -1,7 +1,7 @@
 import type { Tokenizer } from '@mtl/data';
 import type { WriteHuggingFaceBertOptions } from '@mtl/models';
 
-/** What a Hugging Face directory of a BERT says of its tokenizer. */
+/** The tokenizer settings of a BERT in a Hugging Face directory. */
 export function bertTokenizerSettings({
   options,
   padId,

@@ -93,7 +93,7 @@ describe('a resumed run', () => {
     expect(formatError(error)).toBe(
       'error[MTL_CHECKPOINT_SCHEDULE]: x/iter_0000050 was trained with --lr-warmup-iters 10.5 --lr-decay-iters 100, and this run has ' +
         '--lr-warmup-iters 21 --lr-decay-iters 200; the decay lasts as long as training (no --lr-decay-iters); ' +
-        'expected the schedule of the checkpoint, or a flag that says which one is meant\n' +
+        'expected the schedule of the checkpoint, or a flag that selects one of the two\n' +
         "  remedy: to keep the checkpoint's schedule:\n    gpt-train --train-iters 200 --lr-decay-iters 100\n" +
         '  to use the schedule of this command line:\n    gpt-train --train-iters 200 --override-opt_param-scheduler',
     );

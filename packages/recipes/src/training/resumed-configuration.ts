@@ -145,7 +145,7 @@ function refusal(
     'MTL_CHECKPOINT_SCHEDULE',
     `${checkpoint.path} was trained with ${listed('before')}, and this run has ${listed('now')}${whole}`,
     {
-      expected: 'the schedule of the checkpoint, or a flag that says which one is meant',
+      expected: 'the schedule of the checkpoint, or a flag that selects one of the two',
       remedy: `${kept}to use the schedule of this command line:${add(override)}`,
       details: { changes },
       exitCode: 2,

@@ -24,7 +24,7 @@ export interface OptimizedConfiguration {
 export interface TrainingOptimizerOptions {
   readonly configuration: OptimizedConfiguration;
   readonly parameters: readonly Parameter[];
-  /** The parameters of each chunk that lies here. */
+  /** The parameters of each chunk of this rank. */
   readonly chunks: ReadonlyMap<number, readonly Parameter[]>;
   readonly processes: TrainingProcesses;
   readonly device: Device;

@@ -67,7 +67,7 @@ export class TrainingProcesses {
   }
 
   /**
-   * Prepares something that may lie on storage of all hosts or of each: rank 0 first, then the first rank of
+   * Prepares something that may be on storage of all hosts or of each: rank 0 first, then the first rank of
    * every other host, which finds what rank 0 has made or makes it, then all others, which find it.
    */
   async prepare<Result>(
