@@ -36,12 +36,12 @@ function values(count: number, seed: number): Float32Array {
 }
 
 /** Rows of D elements: [S, B, ...]. */
-type Rows = (position: number, sample: number, row: number) => number[];
+type Rows = (position: number, sample: number, row: number) => Float32Array;
 
 const projected = values(sequence * batch * groups * (members + 2) * size, 1);
 const outputGradient = values(sequence * batch * heads * size, 2);
-const rowOf = (source: ArrayLike<number>, index: number): number[] =>
-  Array.from({ length: size }, (_, d) => source[index * size + d]!);
+const rowOf = (source: Float32Array, index: number): Float32Array =>
+  source.subarray(index * size, (index + 1) * size);
 
 /** Row `part` of a group in the packed projection [S, B, G, R + 2, D]. */
 const part =
@@ -57,14 +57,17 @@ const value = part(() => members + 1);
 const gradientOf: Rows = (position, sample, head) =>
   rowOf(outputGradient, (position * batch + sample) * heads + head);
 
-const dot = (left: number[], right: number[]): number =>
-  left.reduce((sum, element, d) => sum + element * right[d]!, 0);
+function dot(left: ArrayLike<number>, right: ArrayLike<number>): number {
+  let sum = 0;
+  for (let d = 0; d < left.length; d++) sum += left[d]! * right[d]!;
+  return sum;
+}
 
 /** The formulas of grouped-query attention, causal, in double precision: outputs and gradients by head. */
 function expectedResults() {
   const output = new Float64Array(sequence * batch * heads * size);
   const gradient = new Float64Array(projected.length);
-  const add = (at: number, factor: number, row: number[]): void => {
+  const add = (at: number, factor: number, row: Float32Array): void => {
     for (let d = 0; d < size; d++) gradient[at * size + d]! += factor * row[d]!;
   };
   for (let b = 0; b < batch; b++) {
@@ -127,18 +130,19 @@ function largestDifference(left: ArrayLike<number>, right: ArrayLike<number>): n
 
 /** Every head with a copy of its group's key and value: [S, B, A, 3, D]. */
 function repeated(): number[] {
-  const rows: number[][] = [];
+  const rows: Float32Array[] = [];
   for (let s = 0; s < sequence; s++) {
     for (let b = 0; b < batch; b++) {
       for (let a = 0; a < heads; a++) rows.push(query(s, b, a), key(s, b, a), value(s, b, a));
     }
   }
-  return rows.flat();
+  return rows.flatMap((row) => [...row]);
 }
 
 describe('grouped-query attention', () => {
+  const expected = expectedResults();
+
   it.each(['cpu', 'reference'] as const)('has the results of the formulas on device %s', (device) => {
-    const expected = expectedResults();
     for (const threads of [1, 4]) {
       setNumThreads(threads);
       const { output, gradient } = results(device);
