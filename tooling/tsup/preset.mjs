@@ -2,16 +2,17 @@ import { defineConfig } from 'tsup';
 
 /**
  * The build of every package: ESM for Node 20 from the named entry points, with the declarations of `typed`.
+ * Declarations copy the types of the packages `inlined`, so that these can be development dependencies.
  * Nothing in a checkout reads the declarations, and they take most of the time: MTL_DECLARATIONS=0 leaves
  * them out.
  */
-export function library(entry = ['src/index.ts'], { typed = entry } = {}) {
+export function library(entry = ['src/index.ts'], { typed = entry, inlined = [] } = {}) {
   return defineConfig({
     entry,
     format: ['esm'],
     target: 'node20',
     platform: 'node',
-    dts: process.env.MTL_DECLARATIONS === '0' ? false : { entry: typed },
+    dts: process.env.MTL_DECLARATIONS === '0' ? false : { entry: typed, resolve: inlined },
     clean: true,
     sourcemap: true,
     splitting: true,

@@ -30,7 +30,6 @@ export {
   type Initialization,
   Parameter,
   type ParameterOptions,
-  type Slice,
 } from './parameter.js';
 export { type PhiloxKey, siteKey } from './random.js';
 export { recompute } from './recompute.js';

@@ -1,5 +1,6 @@
+import type { Slice } from '@mtl/kernels';
 import { philoxNormal, type Tensor } from '@mtl/kernels';
-import type { Parameter, Slice } from './parameter.js';
+import type { Parameter } from './parameter.js';
 import { siteKey } from './random.js';
 
 /** Columns of the matrix that a slice of some tensor is a rectangle of, if there is such a matrix. */

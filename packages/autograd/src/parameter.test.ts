@@ -1,7 +1,8 @@
+import type { Slice } from '@mtl/kernels';
 import { Tensor } from '@mtl/kernels';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { initializeParameter, Parameter, type Slice, siteKey } from './index.js';
+import { initializeParameter, Parameter, siteKey } from './index.js';
 
 const normal = { kind: 'normal', standardDeviation: 0.02 } as const;
 

@@ -1,12 +1,6 @@
 import type { MeshAxis } from '@mtl/comm';
 import { UsageError } from '@mtl/errors';
-import { sizeOf, type Tensor } from '@mtl/kernels';
-
-/** What this process holds of one dimension: [start, end) of the global size. */
-export interface Slice {
-  readonly start: number;
-  readonly end: number;
-}
+import { type Slice, sizeOf, type Tensor } from '@mtl/kernels';
 
 /** How a parameter starts. Normal values come from Philox by global coordinates. */
 export type Initialization =

@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest';
+import { slicesFromStored } from './boxes.js';
 import { coverDefect } from './cover-defect.js';
 
 it.each([
@@ -52,5 +53,5 @@ it.each([
     '[0:4, 0:2] and [0:2, 1:3] overlap',
   ],
 ] as const)('%s', (_, shape, pieces, defect) => {
-  expect(coverDefect(shape, pieces)).toBe(defect);
+  expect(coverDefect(shape, pieces.map(slicesFromStored))).toBe(defect);
 });

@@ -1,4 +1,5 @@
-import { formatSlices, intersectSlices, type Slice, shapeOfSlices, volumeOfShape } from './slice.js';
+import type { Slice } from '@mtl/kernels';
+import { formatSlices, intersectSlices, shapeOfSlices, volumeOfShape } from './boxes.js';
 
 /**
  * Why `pieces` do not cover a tensor of `shape` exactly once, or undefined when they do.
@@ -9,10 +10,10 @@ export function coverDefect(
   pieces: readonly (readonly Slice[])[],
 ): string | undefined {
   // Sorted by the dimension that is split most, a piece can only overlap the few that start before it ends.
-  const numStarts = shape.map((_, dim) => new Set(pieces.map((piece) => piece[dim]![0])).size);
+  const numStarts = shape.map((_, dim) => new Set(pieces.map((piece) => piece[dim]!.start)).size);
   const dim = Math.max(numStarts.indexOf(Math.max(...numStarts, 0)), 0);
-  const startOf = (piece: readonly Slice[]): number => piece[dim]?.[0] ?? 0;
-  const endOf = (piece: readonly Slice[]): number => piece[dim]?.[1] ?? 1;
+  const startOf = (piece: readonly Slice[]): number => piece[dim]?.start ?? 0;
+  const endOf = (piece: readonly Slice[]): number => piece[dim]?.end ?? 1;
   const sorted = [...pieces].sort((a, b) => startOf(a) - startOf(b));
   let volume = 0;
   for (const [index, piece] of sorted.entries()) {

@@ -1,3 +1,4 @@
+export type { Slice } from '@mtl/kernels';
 export { BackgroundSaver } from './background/background-saver.js';
 export { Checkpoint } from './checkpoint.js';
 export type { SaveBarrier, SaveOptions, SaveResult } from './checkpoint-save.js';
@@ -18,7 +19,6 @@ export { SafetensorsFile } from './safetensors-file.js';
 export type { SafetensorsEntry, TensorDeclaration } from './safetensors-header.js';
 export { SafetensorsWriter, type WrittenSafetensors, type WrittenTensor } from './safetensors-writer.js';
 export { saveCheckpoint } from './save-checkpoint.js';
-export type { Slice } from './slice.js';
 export { type FlatRangePart, slicesOfFlatRange } from './slices-of-flat-range.js';
 export { checkValues, type ValueCheck, type ValueLimit } from './value-check.js';
 export { verifyCheckpoint } from './verify-checkpoint.js';

@@ -1,11 +1,11 @@
 import { CheckpointError, nearestName } from '@mtl/errors';
+import { intersectSlices, slicesFromStored } from './boxes.js';
 import type { Checkpoint } from './checkpoint.js';
 import { dtypeBytes } from './dtype.js';
 import { bytesOfSlices, checkLogicalTensors, type LogicalTensor } from './logical-tensor.js';
 import { planRuns } from './run-plan.js';
 import { RunReader } from './run-reader.js';
 import { ShardCache } from './shard-cache.js';
-import { intersectSlices } from './slice.js';
 
 /** What a load did. */
 export interface LoadResult {
@@ -82,12 +82,13 @@ async function fillTensor(options: {
   const { tensor, target, shards, reader } = options;
   const record = options.checkpoint.tensors.get(tensor.name)!;
   for (const piece of record.pieces) {
-    const common = intersectSlices(piece.slices, tensor.slices);
+    const stored = slicesFromStored(piece.slices);
+    const common = intersectSlices(stored, tensor.slices);
     if (common === undefined) continue;
     const { checksums, ...place } = await shards.stored(record, piece, options);
     const source = options.verify && checksums !== undefined ? { ...place, checksums } : place;
     const elementBytes = dtypeBytes[record.dtype];
-    const plan = planRuns({ source: piece.slices, target: tensor.slices, common, elementBytes });
+    const plan = planRuns({ source: stored, target: tensor.slices, common, elementBytes });
     await reader.read({ source, plan, target });
   }
 }

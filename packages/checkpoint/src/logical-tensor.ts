@@ -1,6 +1,7 @@
 import { UsageError } from '@mtl/errors';
+import type { Slice } from '@mtl/kernels';
+import { shapeDefect, shapeOfSlices, slicesDefect, volumeOfShape, wholeSlices } from './boxes.js';
 import { type Dtype, dtypeBytes, isDtype } from './dtype.js';
-import { type Slice, shapeDefect, shapeOfSlices, slicesDefect, volumeOfShape } from './slice.js';
 import type { ValueLimit } from './value-check.js';
 
 /**
@@ -56,7 +57,7 @@ export function hostTensor(options: {
 }): LogicalTensor {
   const { memory } = options;
   return {
-    slices: options.globalShape.map((size) => [0, size] as const),
+    slices: wholeSlices(options.globalShape),
     ...options,
     read: () => memory,
     write: (bytes) => memory.set(bytes),

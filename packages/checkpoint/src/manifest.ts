@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
+import type { StoredSlice } from './boxes.js';
 import type { Dtype } from './dtype.js';
 import type { JsonObject } from './json-state.js';
-import type { Slice } from './slice.js';
 
 /** One stored box of a tensor. */
 export interface PieceRecord {
@@ -9,7 +9,7 @@ export interface PieceRecord {
   readonly shard: number;
   /** The tensor's name in the shard file: the logical name, or that with `#n` for further pieces of it. */
   readonly key: string;
-  readonly slices: readonly Slice[];
+  readonly slices: readonly StoredSlice[];
   /** CRC-32 of each block of its bytes. */
   readonly crc32: readonly number[];
 }

@@ -1,4 +1,5 @@
 import { CheckpointError, UsageError } from '@mtl/errors';
+import { slicesFromStored } from './boxes.js';
 import { coverDefect } from './cover-defect.js';
 import type { PieceRecord, ShardRecord, TensorRecord } from './manifest.js';
 import type { RankPart } from './write-rank-shards.js';
@@ -41,7 +42,7 @@ export function mergeParts(options: { readonly parts: readonly RankPart[]; reado
   for (const { name, globalShape, pieces } of records) {
     const defect = coverDefect(
       globalShape,
-      pieces.map((piece) => piece.slices),
+      pieces.map((piece) => slicesFromStored(piece.slices)),
     );
     if (defect === undefined) continue;
     throw new UsageError(

@@ -1,5 +1,6 @@
 import { basename } from 'node:path';
 import { checksumBlockBytes } from './block-checksums.js';
+import { type StoredSlice, shapeDefect, slicesDefect, slicesFromStored } from './boxes.js';
 import { coverDefect } from './cover-defect.js';
 import { isDtype } from './dtype.js';
 import type { JsonObject } from './json-state.js';
@@ -13,7 +14,6 @@ import {
   type ShardRecord,
   type TensorRecord,
 } from './manifest.js';
-import { type Slice, shapeDefect, slicesDefect } from './slice.js';
 
 /** A manifest that cannot be used; `newer` when a later version of the format wrote it. */
 export interface ManifestDefect {
@@ -83,7 +83,7 @@ function parseShard(value: unknown, index: number): ShardRecord {
   };
 }
 
-function parseSlices(value: unknown, what: string): readonly Slice[] {
+function parseSlices(value: unknown, what: string): readonly StoredSlice[] {
   return list(value, what).map((slice) => {
     const [start, end, ...rest] = list(slice, what);
     demand(rest.length === 0, `${what} is not of pairs`);
@@ -101,7 +101,8 @@ function parseTensor(value: unknown, shards: number): TensorRecord {
   demand(badShape === undefined, `${what}: ${badShape}`);
   const parsed = list(pieces, `${what}'s pieces`).map((piece): PieceRecord => {
     const { shard, key, slices: rawSlices, crc32 } = record(piece, `a piece of ${what}`);
-    const slices = parseSlices(rawSlices, `${what}'s slices`);
+    const stored = parseSlices(rawSlices, `${what}'s slices`);
+    const slices = slicesFromStored(stored);
     const badSlices = slicesDefect(slices, shape as number[]);
     demand(badSlices === undefined, `${what}: ${badSlices}`);
     const index = count(shard, `${what}'s shard`);
@@ -110,13 +111,13 @@ function parseTensor(value: unknown, shards: number): TensorRecord {
     return {
       shard: index,
       key: text(key, `${what}'s key`),
-      slices,
+      slices: stored,
       crc32: checksums(crc32, { bytes, what: `${what}'s crc32` }),
     };
   });
   const badCover = coverDefect(
     shape as number[],
-    parsed.map((piece) => piece.slices),
+    parsed.map((piece) => slicesFromStored(piece.slices)),
   );
   demand(badCover === undefined, `${what}: ${badCover}`);
   return { name, dtype, globalShape: shape as number[], pieces: parsed };

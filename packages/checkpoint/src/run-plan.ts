@@ -1,4 +1,5 @@
-import { type Slice, shapeOfSlices } from './slice.js';
+import type { Slice } from '@mtl/kernels';
+import { shapeOfSlices } from './boxes.js';
 
 /**
  * A copy between two row-major boxes as equally long runs of bytes that are contiguous in both.
@@ -48,7 +49,7 @@ export function planRuns(options: {
     runBytes *= extents[outer]!;
   }
   const baseOf = (box: readonly Slice[], strides: readonly number[]): number =>
-    common.reduce((sum, [start], dim) => sum + (start - box[dim]![0]) * strides[dim]!, 0);
+    common.reduce((sum, { start }, dim) => sum + (start - box[dim]!.start) * strides[dim]!, 0);
   const sourceBase = baseOf(source, sourceStrides);
   const targetBase = baseOf(target, targetStrides);
   let runs = 1;

@@ -1,11 +1,11 @@
 import { readdir } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { CheckpointError, MtlError, nearestName } from '@mtl/errors';
+import type { Slice } from '@mtl/kernels';
 import { ioError, systemCode } from './io-error.js';
 import { readRegularFile } from './open-regular-file.js';
 import { SafetensorsFile } from './safetensors-file.js';
 import type { SafetensorsEntry } from './safetensors-header.js';
-import type { Slice } from './slice.js';
 
 /** The names that Hugging Face's libraries look for. */
 export const safetensorsIndexName = 'model.safetensors.index.json';

@@ -1,20 +1,20 @@
 import type { FileHandle } from 'node:fs/promises';
 import { CheckpointError, type MtlError, nearestName, UsageError } from '@mtl/errors';
+import type { Slice } from '@mtl/kernels';
+import {
+  formatSlices,
+  intersectSlices,
+  shapeOfSlices,
+  slicesDefect,
+  volumeOfShape,
+  wholeSlices,
+} from './boxes.js';
 import { dtypeBytes } from './dtype.js';
 import { ioError } from './io-error.js';
 import { openRegularFile } from './open-regular-file.js';
 import { planRuns } from './run-plan.js';
 import { RunReader, readFully, type StoredBytes } from './run-reader.js';
 import { maxHeaderBytes, parseSafetensorsHeader, type SafetensorsEntry } from './safetensors-header.js';
-import {
-  formatSlices,
-  intersectSlices,
-  type Slice,
-  shapeOfSlices,
-  slicesDefect,
-  volumeOfShape,
-  wholeSlices,
-} from './slice.js';
 
 function invalid(path: string, problem: string): MtlError {
   return new CheckpointError(
@@ -171,7 +171,7 @@ export class SafetensorsFile {
     const rest = wholeSlices(this.entry(name).shape.slice(1));
     return await this.read({
       name,
-      slices: [[start, end], ...rest],
+      slices: [{ start, end }, ...rest],
       ...(target === undefined ? {} : { target }),
     });
   }

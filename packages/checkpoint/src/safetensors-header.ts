@@ -1,6 +1,6 @@
 import { CheckpointError } from '@mtl/errors';
+import { shapeDefect, volumeOfShape } from './boxes.js';
 import { type Dtype, dtypeBytes, isDtype } from './dtype.js';
-import { shapeDefect, volumeOfShape } from './slice.js';
 
 /** A tensor as a safetensors header declares it. */
 export interface TensorDeclaration {

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { slicesFromStored } from './boxes.js';
 import {
   type Dtype,
   dtypeBytes,
@@ -135,7 +136,7 @@ describe('SafetensorsFile', () => {
           }
         }
         const target = new Uint8Array(wanted.reduce((sum, { length }) => sum + length, 0)).fill(255);
-        const result = await file.read({ name: 'f32', slices: [a, b, c], target });
+        const result = await file.read({ name: 'f32', slices: slicesFromStored([a, b, c]), target });
         expect(result).toBe(target);
         expect(Buffer.compare(target, Buffer.concat(wanted))).toBe(0);
       }),
@@ -157,8 +158,8 @@ describe('SafetensorsFile', () => {
     const box = await file.read({
       name: 'w',
       slices: [
-        [1000, 2500],
-        [40, 43],
+        { start: 1000, end: 2500 },
+        { start: 40, end: 43 },
       ],
     });
     const wanted = Float32Array.from(
@@ -174,7 +175,7 @@ describe('SafetensorsFile', () => {
       code: 'MTL_SAFETENSORS_NAME',
       expected: '"scalar"',
     });
-    await expect(file.read({ name: 'f16', slices: [[3, 8]] })).rejects.toMatchObject({
+    await expect(file.read({ name: 'f16', slices: [{ start: 3, end: 8 }] })).rejects.toMatchObject({
       code: 'MTL_SAFETENSORS_SLICE',
     });
     await expect(file.read({ name: 'f16', slices: [] })).rejects.toMatchObject({

@@ -1,11 +1,11 @@
 import { join } from 'node:path';
 import { checksumBlockBytes } from './block-checksums.js';
+import { shapeOfSlices, slicesFromStored } from './boxes.js';
 import { type Checkpoint, corruptCheckpoint } from './checkpoint.js';
 import { dtypeBytes } from './dtype.js';
 import type { PieceRecord, TensorRecord } from './manifest.js';
 import { checkBlock, readFully, type StoredBytes } from './run-reader.js';
 import { SafetensorsFile } from './safetensors-file.js';
-import { shapeOfSlices } from './slice.js';
 import type { ValueCheck } from './value-check.js';
 
 // Many shards may be needed, and the usual limit on open files is 1024 for the whole process.
@@ -66,7 +66,7 @@ export class ShardCache {
   ): Promise<StoredBytes> {
     const file = await this.file(piece.shard);
     const entry = file.tensors.get(piece.key);
-    const shape = shapeOfSlices(piece.slices);
+    const shape = shapeOfSlices(slicesFromStored(piece.slices));
     if (entry === undefined || entry.dtype !== tensor.dtype || entry.shape.join() !== shape.join()) {
       const what = `${JSON.stringify(piece.key)} as ${tensor.dtype} of [${shape.join(', ')}]`;
       throw corruptCheckpoint(this.#checkpoint.path, `${file.path} does not hold ${what}`);
@@ -86,7 +86,7 @@ export class ShardCache {
     return {
       place: this.#checkpoint.path,
       name,
-      slices,
+      slices: slicesFromStored(slices),
       remedy: 'load an older checkpoint (--ckpt-step): such a value spreads to all others',
       exitCode: 2,
     };

@@ -1,4 +1,5 @@
-import { type Slice, shapeOfSlices, volumeOfShape } from './slice.js';
+import type { Slice } from '@mtl/kernels';
+import { shapeOfSlices, volumeOfShape } from './boxes.js';
 
 /** One box of a flat range: where it lies in the global tensor and where its bytes lie in the range. */
 export interface FlatRangePart {
@@ -28,17 +29,17 @@ export function slicesOfFlatRange(options: {
   const split = (dim: number, prefix: readonly Slice[], start: number, end: number): void => {
     if (start >= end) return;
     const inner = volumeOfShape(shape.slice(dim + 1));
-    const base = options.slices[dim]?.[0] ?? 0;
+    const base = options.slices[dim]?.start ?? 0;
     const rest = options.slices.slice(dim + 1);
     const emit = (first: number, last: number): void => {
-      const own: readonly Slice[] = dim < shape.length ? [[base + first, base + last]] : [];
+      const own: readonly Slice[] = dim < shape.length ? [{ start: base + first, end: base + last }] : [];
       const length = (last - first) * inner;
       const offset = parts.reduce((sum, part) => sum + part.length, 0);
       if (length > 0) parts.push({ slices: [...prefix, ...own, ...rest], offset, length });
     };
     const firstWhole = Math.ceil(start / inner);
     const lastWhole = Math.floor(end / inner);
-    const inside = (row: number): readonly Slice[] => [...prefix, [base + row, base + row + 1]];
+    const inside = (row: number): readonly Slice[] => [...prefix, { start: base + row, end: base + row + 1 }];
     if (firstWhole > lastWhole) {
       const row = lastWhole;
       split(dim + 1, inside(row), start - row * inner, end - row * inner);

@@ -1,6 +1,6 @@
 import { CheckpointError } from '@mtl/errors';
+import type { Slice } from '@mtl/kernels';
 import type { Dtype } from './dtype.js';
-import type { Slice } from './slice.js';
 import { type FoundValue, ValueScan } from './value-scan.js';
 
 /** What a tensor may hold, and what an error reports about one that holds something else. */
@@ -33,7 +33,7 @@ export function notFinite(
 ): CheckpointError {
   const position: number[] = [];
   let rest = index;
-  for (const [start, end] of slices.toReversed()) {
+  for (const { start, end } of slices.toReversed()) {
     position.unshift(start + (rest % (end - start)));
     rest = Math.floor(rest / (end - start));
   }

@@ -1,10 +1,10 @@
 import { join } from 'node:path';
+import { shapeOfSlices, storedSlices, volumeOfShape } from './boxes.js';
 import type { FileSystem } from './file-system.js';
 import { inAlignedOrder } from './in-aligned-order.js';
 import { withIoErrors } from './io-error.js';
 import { bytesOfSlices, type LogicalTensor } from './logical-tensor.js';
 import type { ShardRecord, TensorRecord } from './manifest.js';
-import { shapeOfSlices, volumeOfShape } from './slice.js';
 import type { ValueCheck } from './value-check.js';
 import { writeDurably } from './write-durably.js';
 import { groupByBytes, writeSafetensorsFile } from './write-safetensors-directory.js';
@@ -109,7 +109,7 @@ export async function writeRankShards(options: RankShardsOptions): Promise<RankP
     );
     const slices = sharded.map(({ key, tensor }) => [
       key,
-      { name: tensor.name, globalShape: tensor.globalShape, slices: tensor.slices },
+      { name: tensor.name, globalShape: tensor.globalShape, slices: storedSlices(tensor.slices) },
     ]);
     const written = await writeSafetensorsFile({
       path: join(path, file),
@@ -132,7 +132,12 @@ export async function writeRankShards(options: RankShardsOptions): Promise<RankP
     });
     for (const { key, tensor } of group) {
       const { name, dtype, globalShape } = tensor;
-      const piece = { shard: index, key, slices: tensor.slices, crc32: written.checksums.get(key)! };
+      const piece = {
+        shard: index,
+        key,
+        slices: storedSlices(tensor.slices),
+        crc32: written.checksums.get(key)!,
+      };
       const before = tensors.get(name)?.pieces ?? [];
       tensors.set(name, { name, dtype, globalShape: [...globalShape], pieces: [...before, piece] });
     }

@@ -252,7 +252,7 @@ describe('loadCheckpoint', () => {
       name: `t${index}`,
       dtype: 'U8' as const,
       globalShape: [bytes.length],
-      slices: [[0, bytes.length]] as const,
+      slices: [{ start: 0, end: bytes.length }],
       read: () => bytes.fill(index + 1),
       write: (loaded: Uint8Array) => {
         buffers.add(loaded.buffer);

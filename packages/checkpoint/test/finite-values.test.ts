@@ -1,5 +1,6 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { Slice } from '@mtl/kernels';
 import { describe, expect, it } from 'vitest';
 import {
   BackgroundSaver,
@@ -10,7 +11,6 @@ import {
   type LogicalTensor,
   loadCheckpoint,
   SafetensorsFile,
-  type Slice,
   saveCheckpoint,
   verifyCheckpoint,
 } from '../src/index.js';
@@ -22,7 +22,7 @@ const name = 'optimizer.exp_avg_sq.weight';
 
 /** A matrix of [4, 3] ones, all of it or some rows, and one value that may be another. */
 function matrix({
-  rows = [0, 4],
+  rows = { start: 0, end: 4 },
   value = 1,
   limit,
 }: {
@@ -30,10 +30,10 @@ function matrix({
   value?: number;
   limit?: number;
 }): LogicalTensor {
-  const values = new Float32Array(3 * (rows[1] - rows[0])).fill(1);
+  const values = new Float32Array(3 * (rows.end - rows.start)).fill(1);
   values[4] = value;
   const memory = new Uint8Array(values.buffer);
-  const slices = [rows, [0, 3] as const];
+  const slices = [rows, { start: 0, end: 3 }];
   return hostTensor({
     name,
     dtype: 'F32',
@@ -107,7 +107,10 @@ describe('a save of a value that is not finite', () => {
 
   it.for(['at once', 'in the background'])('fails on all ranks, %s', async (how) => {
     await saveCheckpoint(save(1, [matrix({})]));
-    const held = [matrix({ rows: [0, 2] }), matrix({ rows: [2, 4], value: Number.NaN })];
+    const held = [
+      matrix({ rows: { start: 0, end: 2 } }),
+      matrix({ rows: { start: 2, end: 4 }, value: Number.NaN }),
+    ];
     const outcomes = await Promise.allSettled(
       inProcessBarriers(2).map(async (barrier, rank) => {
         const options = { ...save(2, [held[rank]!]), rank, worldSize: 2, barrier };

@@ -101,7 +101,7 @@ it('a rank that needs rows reads little more than them', async () => {
   const memory = new Uint8Array(64 * 256 * 1024 * 4);
   for (let index = 0; index < memory.length; index += 4096) memory[index] = index / 4096;
   const whole = { name: 'w', dtype: 'F32' as const, globalShape: shape };
-  const slices = shape.map((size) => [0, size] as const);
+  const slices = shape.map((size) => ({ start: 0, end: size }));
   const tensor = { ...whole, slices, read: () => memory, write: () => undefined };
   const { path } = await saveCheckpoint({
     directory: temporary.path,
@@ -110,7 +110,7 @@ it('a rank that needs rows reads little more than them', async () => {
     state: {},
   });
   const checkpoint = await Checkpoint.open(path);
-  const rows = [[10, 18], slices[1]!, slices[2]!] as const;
+  const rows = [{ start: 10, end: 18 }, slices[1]!, slices[2]!];
   const wantedBytes = 8 * 256 * 1024 * 4;
   for (const verify of [false, true]) {
     let seen: Uint8Array | undefined;
@@ -135,7 +135,7 @@ it('flat ranges become boxes that follow each other without gap', () => {
       fc.nat(1300),
       fc.nat(1300),
       (dims, a, b) => {
-        const slices = dims.map(([start, size]) => [start, start + size] as const);
+        const slices = dims.map(([start, size]) => ({ start, end: start + size }));
         const shape = dims.map(([start, size]) => start + size);
         const volume = dims.reduce((product, [, size]) => product * size, 1);
         const [start, end] = [Math.min(a, b) % (volume + 1), Math.max(a, b) % (volume + 1)].sort(

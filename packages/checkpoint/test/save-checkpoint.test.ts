@@ -156,8 +156,8 @@ describe('a saved checkpoint', () => {
       'slices',
       {
         slices: [
-          [0, 17],
-          [0, 8],
+          { start: 0, end: 17 },
+          { start: 0, end: 8 },
         ],
       },
       'MTL_CHECKPOINT_TENSOR',
@@ -166,8 +166,8 @@ describe('a saved checkpoint', () => {
       'gap',
       {
         slices: [
-          [0, 15],
-          [0, 8],
+          { start: 0, end: 15 },
+          { start: 0, end: 8 },
         ],
         memory: new Uint8Array(480),
         read: () => new Uint8Array(480),
@@ -204,7 +204,7 @@ describe('many ranks', () => {
         name: 'sharded',
         dtype: 'F32',
         globalShape: [12],
-        slices: [[rank * rows, (rank + 1) * rows]],
+        slices: [{ start: rank * rows, end: (rank + 1) * rows }],
         memory,
       }),
       hostTensor({

@@ -50,6 +50,7 @@ export {
   resetCountedFlops,
   supportsOperation,
 } from './run-operation.js';
+export type { Slice } from './slice.js';
 export {
   bfloat16Bits,
   bfloat16Value,

@@ -141,8 +141,9 @@ describe('readHuggingFaceGpt2', () => {
       directory: fixtureDirectory('huggingface-gpt2'),
       makeVocabularySizeDivisibleBy: 16,
     });
-    const part = (name: string, globalShape: number[], slices: [number, number][]) => {
-      const values = new Float32Array(slices.reduce((size, [start, end]) => size * (end - start), 1));
+    const part = (name: string, globalShape: number[], ends: [number, number][]) => {
+      const slices = ends.map(([start, end]) => ({ start, end }));
+      const values = new Float32Array(slices.reduce((size, { start, end }) => size * (end - start), 1));
       const memory = new Uint8Array(values.buffer);
       return { values, tensor: hostTensor({ name, dtype: 'F32', globalShape, slices, memory }) };
     };

@@ -1,5 +1,5 @@
-import type { Slice } from '@mtl/autograd';
 import { ConfigurationError } from '@mtl/errors';
+import type { Slice } from '@mtl/kernels';
 import { isSharded } from './is-sharded.js';
 import type { TensorParallel } from './tensor-parallel.js';
 

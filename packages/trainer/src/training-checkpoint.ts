@@ -1,14 +1,8 @@
 import type { Parameter } from '@mtl/autograd';
-import {
-  type JsonObject,
-  type LogicalTensor,
-  type Slice,
-  slicesOfFlatRange,
-  type ValueLimit,
-} from '@mtl/checkpoint';
+import { type JsonObject, type LogicalTensor, slicesOfFlatRange, type ValueLimit } from '@mtl/checkpoint';
 import { meshAxes } from '@mtl/comm';
 import { CheckpointError } from '@mtl/errors';
-import type { Tensor } from '@mtl/kernels';
+import type { Slice, Tensor } from '@mtl/kernels';
 import { copiesAlong, type LossScaler, type ModelOptimizer } from '@mtl/optimizer';
 import type { TrainingProgress } from './trainer.js';
 
@@ -89,7 +83,7 @@ function ownedTensors(
   const replicas = replicaNumbers(optimizer);
   return buffers.ranges.flatMap((range) => {
     const { parameter } = range;
-    const all = parameter.slices.map(({ start, end }) => [start, end] as const);
+    const all = parameter.slices;
     const box = {
       name: options.prefix + parameter.name,
       parameter,
@@ -108,7 +102,7 @@ function ownedTensors(
     );
     if (boxes.length > 0) return boxes;
     // other ranks hold it: an empty box declares it
-    const none = all.map(([start]) => [start, start] as const);
+    const none = all.map(({ start }) => ({ start, end: start }));
     return [logicalTensor({ ...box, slices: none, start: 0, length: 0 })];
   });
 }

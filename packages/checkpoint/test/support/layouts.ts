@@ -1,10 +1,10 @@
+import type { Slice } from '@mtl/kernels';
 import fc from 'fast-check';
 import {
   type Dtype,
   dtypeBytes,
   hostTensor,
   type LogicalTensor,
-  type Slice,
   slicesOfFlatRange,
 } from '../../src/index.js';
 
@@ -23,7 +23,7 @@ function arbitrarySplits(size: number): fc.Arbitrary<Slice[]> {
     .map((splits) => {
       const inside = splits.filter((split) => split < size).sort((a, b) => a - b);
       const borders = [0, ...inside, size];
-      return borders.slice(1).map((end, index) => [borders[index]!, end] as const);
+      return borders.slice(1).map((end, index) => ({ start: borders[index]!, end }));
     });
 }
 
@@ -38,10 +38,10 @@ function boxesOf(cuts: readonly (readonly Slice[])[]): Slice[][] {
 /** A grid of boxes, or, as a distributed optimizer cuts, equal ranges of the flattened tensor. */
 function arbitraryLayout(shape: readonly number[]): fc.Arbitrary<(readonly Slice[])[]> {
   const grid = fc.tuple(...shape.map(arbitrarySplits)).map(boxesOf);
-  const whole = shape.map((size): Slice => [0, size]);
+  const whole = shape.map((size): Slice => ({ start: 0, end: size }));
   const volume = shape.reduce((product, size) => product * size, 1);
   const flat = arbitrarySplits(volume).map((ranges) =>
-    ranges.flatMap(([start, end]) =>
+    ranges.flatMap(({ start, end }) =>
       slicesOfFlatRange({ slices: whole, start, end }).map(({ slices }) => slices),
     ),
   );
@@ -84,7 +84,7 @@ export function bytesOfBox(options: {
       for (let index = 0; index < width; index++) bytes.push(byteOf(tensor, element, index));
       return;
     }
-    for (let at = slices[dim]![0]; at < slices[dim]![1]; at++) visit(dim + 1, element * shape[dim]! + at);
+    for (let at = slices[dim]!.start; at < slices[dim]!.end; at++) visit(dim + 1, element * shape[dim]! + at);
   };
   visit(0, 0);
   return Uint8Array.from(bytes);

@@ -1,4 +1,5 @@
-import { type Slice, Variable } from '@mtl/autograd';
+import { Variable } from '@mtl/autograd';
+import type { Slice } from '@mtl/kernels';
 import { type Device, type DType, Tensor, type TypedArray } from '@mtl/kernels';
 import type { Upload } from '@mtl/pipeline';
 import { neededTokens } from '../blocks/needed-tokens.js';

@@ -5,13 +5,12 @@ import {
   type PackedAttentionOptions,
   type Parameter,
   packedAttention,
-  type Slice,
   siteKey,
   Tape,
   type Variable,
 } from '@mtl/autograd';
 import { UsageError } from '@mtl/errors';
-import type { Device, DType, Tensor } from '@mtl/kernels';
+import type { Device, DType, Slice, Tensor } from '@mtl/kernels';
 import type { LossFactors, Stage, StageForward, StageLoss, Upload } from '@mtl/pipeline';
 import { isSharded, sliceOfRank, type TensorParallel } from '@mtl/tensor-parallel';
 import { norms } from './block-kinds.js';

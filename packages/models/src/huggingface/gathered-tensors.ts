@@ -16,14 +16,14 @@ export function gatheredTensors(tensors: readonly LogicalTensor[], group: Proces
   const scratch = new ScratchMemory(2 * Math.max(0, ...tensors.map(wholeBytes)) + 64);
   return tensors.map((tensor) => {
     const { globalShape, slices, readInto, ...rest } = tensor;
-    const dim = slices.findIndex(([start, end], index) => start !== 0 || end !== globalShape[index]);
+    const dim = slices.findIndex(({ start, end }, index) => start !== 0 || end !== globalShape[index]);
     if (dim < 0) return tensor;
     checkCut(tensor, dim, group);
     const numRows = globalShape.slice(0, dim).reduce((product, size) => product * size, 1);
     return {
       ...rest,
       globalShape,
-      slices: globalShape.map((size) => [0, size] as const),
+      slices: globalShape.map((size) => ({ start: 0, end: size })),
       read: async () => {
         scratch.reset();
         const part = scratch.bytes(wholeBytes(tensor) / group.size);
@@ -42,14 +42,14 @@ const wholeBytes = ({ globalShape, dtype }: LogicalTensor): number =>
 
 function checkCut({ name, globalShape, slices }: LogicalTensor, dim: number, group: ProcessGroup): void {
   const each = globalShape[dim]! / group.size;
-  const [start, end] = slices[dim]!;
+  const { start, end } = slices[dim]!;
   const isOnlyCut = slices.every(
-    ([first, last], index) => index === dim || (first === 0 && last === globalShape[index]),
+    (slice, index) => index === dim || (slice.start === 0 && slice.end === globalShape[index]),
   );
   if (isOnlyCut && start === group.rank * each && end === start + each) return;
   throw new UsageError(
     'MTL_HUGGING_FACE_TENSOR',
-    `rank ${group.rank} of ${group.size} holds [${slices.map((slice) => slice.join(' to ')).join(', ')}] of ${name}`,
+    `rank ${group.rank} of ${group.size} holds [${slices.map((slice) => `${slice.start} to ${slice.end}`).join(', ')}] of ${name}`,
     { expected: `even shards along one dimension of [${globalShape.join(', ')}], in the order of the ranks` },
   );
 }

@@ -88,12 +88,12 @@ function boxOf(
   { globalShape, slices }: Pick<LogicalTensor, 'globalShape' | 'slices'>,
   allocate: AllocateFloats,
 ): Float32Array {
-  if (slices.every(([start, end], dim) => start === 0 && end === globalShape[dim])) return values;
-  const size = slices.reduce((product, [start, end]) => product * (end - start), 1);
+  if (slices.every(({ start, end }, dim) => start === 0 && end === globalShape[dim])) return values;
+  const size = slices.reduce((product, { start, end }) => product * (end - start), 1);
   const box = allocate(size);
   let written = 0;
   const copy = (dim: number, offset: number): void => {
-    const [start, end] = slices[dim]!;
+    const { start, end } = slices[dim]!;
     if (dim === slices.length - 1) {
       box.set(values.subarray(offset * globalShape[dim]! + start, offset * globalShape[dim]! + end), written);
       written += end - start;
@@ -207,7 +207,7 @@ export function mappedWeightSources(options: {
   const given = new Map(options.tensors.map((tensor) => [tensor.name, tensor]));
   for (const tensor of given.values()) {
     mappingOf(tensor, byName);
-    if (tensor.slices.some(([start, end], dim) => start !== 0 || end !== tensor.globalShape[dim])) {
+    if (tensor.slices.some(({ start, end }, dim) => start !== 0 || end !== tensor.globalShape[dim])) {
       throw new UsageError('MTL_HUGGING_FACE_TENSOR', `only a slice of ${tensor.name} is given`, {
         remedy: 'gather the model, or load its checkpoint into one process',
       });
@@ -240,7 +240,7 @@ export function mappedWeightSources(options: {
       check: {
         place: 'the model to save',
         name: fileName(name),
-        slices: shape.map((size) => [0, size] as const),
+        slices: shape.map((size) => ({ start: 0, end: size })),
         remedy: `take other weights${dtype === 'F32' ? '' : `, or save them as float32 if they do not fit ${dtype}`}`,
       },
       read: async () => {

@@ -25,7 +25,7 @@ export function parameterTensors(parameters: readonly Parameter[]): LogicalTenso
       name: parameter.name,
       dtype,
       globalShape: parameter.globalShape,
-      slices: parameter.slices.map(({ start, end }) => [start, end] as const),
+      slices: parameter.slices,
       read: () => {
         const values = parameter.data.read();
         return new Uint8Array(values.buffer, values.byteOffset, values.byteLength);

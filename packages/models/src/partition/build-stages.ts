@@ -1,4 +1,5 @@
-import type { Parameter, Slice } from '@mtl/autograd';
+import type { Parameter } from '@mtl/autograd';
+import type { Slice } from '@mtl/kernels';
 import type { TransformerConfiguration } from '../blocks/transformer-configuration.js';
 import type { TransformerStageOptions } from '../blocks/transformer-stage.js';
 import { vocabularyTable, wordEmbeddingName } from '../blocks/vocabulary-table.js';

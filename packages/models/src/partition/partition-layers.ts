@@ -1,5 +1,5 @@
-import type { Slice } from '@mtl/autograd';
 import { ConfigurationError } from '@mtl/errors';
+import type { Slice } from '@mtl/kernels';
 
 /**
  * How layers are assigned to the model chunks of a pipeline: `even` numbers as in Megatron-LM, numbers

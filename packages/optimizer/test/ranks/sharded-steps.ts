@@ -1,5 +1,6 @@
-import { Parameter, type Slice } from '@mtl/autograd';
+import { Parameter } from '@mtl/autograd';
 import { type MeshAxis, ProcessMesh, type World } from '@mtl/comm';
+import type { Slice } from '@mtl/kernels';
 import { memoryStatistics } from '@mtl/kernels';
 import { AdamwOptimizer, ParameterBuffers } from '../../src/index.js';
 import { type Trace, traceGroup } from './traced-group.js';

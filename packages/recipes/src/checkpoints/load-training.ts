@@ -66,7 +66,9 @@ export async function loadTraining(options: LoadTrainingOptions): Promise<Traini
     );
   }
   if (huggingFace !== undefined) {
-    const held = weightTensors(optimizer).filter(({ slices }) => slices.every(([start, end]) => start < end));
+    const held = weightTensors(optimizer).filter(({ slices }) =>
+      slices.every(({ start, end }) => start < end),
+    );
     await huggingFace.load(held);
     optimizer.refreshModel();
     onMessage(`loaded the weights of ${huggingFace.directory}; training starts at iteration 0`);

@@ -239,7 +239,7 @@ export class FineTuningRun {
   async #loadStart(): Promise<void> {
     const { start, onMessage, seed } = this.#options;
     const loaded = this.#assembled.weights().filter((tensor) => start.has(tensor));
-    const held = loaded.filter(({ slices }) => slices.every(([from, to]) => from < to));
+    const held = loaded.filter(({ slices }) => slices.every(({ start, end }) => start < end));
     await start.load(held);
     this.#assembled.optimizer.refreshModel();
     const all = this.#parametersOfModel();

@@ -144,7 +144,7 @@ function float32Tensor(parameter: Parameter): LogicalTensor {
     name: parameter.name,
     dtype: 'F32',
     globalShape: parameter.globalShape,
-    slices: parameter.slices.map(({ start, end }) => [start, end] as const),
+    slices: parameter.slices,
     read: () => {
       throw new UsageError('MTL_LOAD_ONLY', `${parameter.name} is here to be loaded, not to be read`);
     },

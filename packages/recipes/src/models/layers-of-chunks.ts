@@ -1,5 +1,5 @@
-import type { Slice } from '@mtl/autograd';
 import type { ParallelConfiguration } from '@mtl/configuration';
+import type { Slice } from '@mtl/kernels';
 import { type EmbeddingAndHeadCost, partitionLayers, type TransformerConfiguration } from '@mtl/models';
 
 /** The layers of each chunk of a pipeline, in the order of the model, as the flags say. */

@@ -113,14 +113,14 @@ export default async function moveCheckpoints(
     import: async (directory) => {
       const huggingFace = await readHuggingFaceGpt2({ directory });
       const held = weightTensors(optimizer).filter(({ slices }) =>
-        slices.every(([start, end]) => start < end),
+        slices.every(({ start, end }) => start < end),
       );
       await huggingFace.load(held);
       optimizer.refreshModel();
     },
   };
   const bytes = (shape: readonly number[]): number => shape.reduce((product, size) => product * size, 4);
-  const boxes = tensors().map(({ slices }) => bytes(slices.map(([start, end]) => end - start)));
+  const boxes = tensors().map(({ slices }) => bytes(slices.map(({ start, end }) => end - start)));
   const sizes = {
     largestBox: Math.max(...boxes),
     largestTensor: Math.max(...tensors().map(({ globalShape }) => bytes(globalShape))),

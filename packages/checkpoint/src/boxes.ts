@@ -1,17 +1,24 @@
-/**
- * A half-open range [start, end) of one dimension, in elements of the global (unsharded) tensor.
- * One slice per dimension makes a box: the part of a tensor that a rank holds, or that a file stores.
- */
-export type Slice = readonly [start: number, end: number];
+import type { Slice } from '@mtl/kernels';
+
+/** A slice as manifests and shard files store it. */
+export type StoredSlice = readonly [start: number, end: number];
+
+export function storedSlices(slices: readonly Slice[]): StoredSlice[] {
+  return slices.map(({ start, end }) => [start, end] as const);
+}
+
+export function slicesFromStored(stored: readonly StoredSlice[]): Slice[] {
+  return stored.map(([start, end]) => ({ start, end }));
+}
 
 /** The box that is the whole tensor of `shape`. */
 export function wholeSlices(shape: readonly number[]): Slice[] {
-  return shape.map((size) => [0, size] as const);
+  return shape.map((size) => ({ start: 0, end: size }));
 }
 
 /** The extents of a box: its local shape. */
 export function shapeOfSlices(slices: readonly Slice[]): number[] {
-  return slices.map(([start, end]) => end - start);
+  return slices.map(({ start, end }) => end - start);
 }
 
 /** Number of elements of a shape; 1 for a scalar (no dimensions). */
@@ -23,17 +30,17 @@ export function volumeOfShape(shape: readonly number[]): number {
 export function intersectSlices(a: readonly Slice[], b: readonly Slice[]): Slice[] | undefined {
   const common: Slice[] = [];
   for (let dim = 0; dim < a.length; dim++) {
-    const start = Math.max(a[dim]![0], b[dim]![0]);
-    const end = Math.min(a[dim]![1], b[dim]![1]);
+    const start = Math.max(a[dim]!.start, b[dim]!.start);
+    const end = Math.min(a[dim]!.end, b[dim]!.end);
     if (start >= end) return undefined;
-    common.push([start, end]);
+    common.push({ start, end });
   }
   return common;
 }
 
 /** A box as people write it: `[0:4, 8:16]`. */
 export function formatSlices(slices: readonly Slice[]): string {
-  return `[${slices.map(([start, end]) => `${start}:${end}`).join(', ')}]`;
+  return `[${slices.map(({ start, end }) => `${start}:${end}`).join(', ')}]`;
 }
 
 /** What is wrong with `slices` as a box inside a tensor of `shape`, or undefined when nothing is. */
@@ -41,7 +48,7 @@ export function slicesDefect(slices: readonly Slice[], shape: readonly number[])
   if (slices.length !== shape.length) {
     return `${slices.length} slices for a tensor of ${shape.length} dimensions`;
   }
-  for (const [dim, [start, end]] of slices.entries()) {
+  for (const [dim, { start, end }] of slices.entries()) {
     if (!Number.isSafeInteger(start) || !Number.isSafeInteger(end)) return `slice ${dim} is not of integers`;
     if (start < 0 || end < start || end > shape[dim]!) {
       return `slice ${start}:${end} does not lie inside dimension ${dim} of size ${shape[dim]}`;
