@@ -36,7 +36,8 @@ function flagsOf(command: Command, words: readonly string[] = []): string[] {
 /** Error codes and environment variables that the sources have and a README describes. */
 function documentedCodes(): string[] {
   const packages = fileURLToPath(new URL('../../../../', import.meta.url));
-  const folders = readdirSync(packages);
+  // a folder without a README is what is left of a package of another branch
+  const folders = readdirSync(packages).filter((name) => existsSync(join(packages, name, 'README.md')));
   const documents = [
     join(packages, '../README.md'),
     ...folders.map((name) => join(packages, name, 'README.md')),
