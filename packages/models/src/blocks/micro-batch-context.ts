@@ -3,7 +3,7 @@ import type { TensorParallel } from '@mtl/tensor-parallel';
 
 /** Attention of the heads of this rank, over the keys of a micro-batch or of a cache. */
 export interface AttendCall {
-  /** [S, B, A * 3 * D]: for each head of this rank its query, key and value. */
+  /** `[S, B, A * 3 * D]`: for each head of this rank its query, key and value. */
   readonly qkv: Variable;
   /** Global index of the layer. */
   readonly layer: number;
