@@ -36,6 +36,7 @@ export const slowSuites = {
   tooling: {
     'checks/gates.test.mjs': 35,
     'fuzz/fuzz.test.mjs': 13,
+    'guides/guides.test.mjs': 62,
     'packaging/packed-packages.test.mjs': 110,
   },
 };
