@@ -60,9 +60,9 @@ describe.skipIf(!hasEmulationCounts)('a step of a training on an emulated CUDA d
       expect(settled).toEqual({
         synchronizations: 1,
         copiesToHost: 1,
-        // tokens, positions, labels, weights and sample numbers of each micro-batch, and nothing for the
-        // optimizer
-        copiesToDevice: 5 * numMicroBatches,
+        // tokens, position ids, labels, weights, sample numbers, and the position and sample number of every
+        // row, of each micro-batch; nothing for the optimizer
+        copiesToDevice: 7 * numMicroBatches,
         memoryCalls: 0,
         graphLaunches: 0,
       });
