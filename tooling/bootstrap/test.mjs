@@ -54,7 +54,12 @@ ensurePackages();
 const haveChecksPassed = runChecks(['lint', 'boundaries']);
 const areAll = process.argv.includes('--all');
 bootstrap(['build', 'build:native'], [], { declarations: areAll }); // packed packages are tested with theirs
-const env = { ...toolEnvironment(), MTL_TEST_BUILDS: '1', MTL_TEST_SUITES: areAll ? 'all' : 'fast' };
+const env = {
+  ...toolEnvironment(),
+  MTL_TEST_BUILDS: '1',
+  MTL_TEST_SUITES: areAll ? 'all' : 'fast',
+  MTL_DECLARATIONS: areAll ? '1' : '0', // as just built, so that nothing is built again
+};
 const turbo = (...args) =>
   spawnSync('turbo', ['run', '--continue', '--output-logs=new-only', ...args], {
     cwd: root,
