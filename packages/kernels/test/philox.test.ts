@@ -42,12 +42,10 @@ function keptColumns({ key, row, sample, hidden }: Site, probability: number): b
   return tidy(() => {
     const input = Tensor.from(Array<number>(hidden).fill(1), { shape: [1, 1, hidden], dtype: 'float32' });
     const output = Tensor.empty(input);
-    const samples = Tensor.from([sample], { shape: [1], dtype: 'int64' });
-    biasDropoutResidualForward({
-      output,
-      input,
-      dropout: { probability, key, samples, sequenceOffset: row },
-    });
+    const samples = Tensor.from([sample], { shape: [1, 1], dtype: 'int64' });
+    // the 32 bits of the counter: the largest row is -1
+    const positions = Tensor.from([row | 0], { shape: [1, 1], dtype: 'int32' });
+    biasDropoutResidualForward({ output, input, dropout: { probability, key, samples, positions } });
     return output.toArray().map((value) => value !== 0);
   });
 }

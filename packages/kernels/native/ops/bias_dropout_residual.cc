@@ -4,9 +4,8 @@
 //
 //   input, output, residual?, gradients  [S, B, H]    bias? [H]
 //   samples? int64 [B]: global sample numbers, needed with a dropout probability above 0: the mask of an
-//   element depends on its sample, position and column only (core/philox.h), sequenceOffset being the global
-//   position of row 0. With positions? int32 [S, B] every row has its own coordinates: positions and then
-//   samples are [S, B], and sequenceOffset has no meaning.
+//   element depends on its sample, position and column only (core/philox.h), the position being its index in
+//   S. With positions? int32 [S, B] every row has its own coordinates: positions and then samples are [S, B].
 #include "core/validation.h"
 #include "ops/bias_dropout_residual.h"
 
@@ -56,13 +55,13 @@ Status validate_backward(const OpCall& call) {
 MTL_REGISTER_OP(OpSchema{"bias_dropout_residual_forward",
                          1,
                          {"output", "input", "bias?", "residual?", "samples?", "positions?"},
-                         {"probability", "keyLow", "keyHigh", "sequenceOffset"},
+                         {"probability", "keyLow", "keyHigh"},
                          validate_forward,
                          nullptr});
 MTL_REGISTER_OP(OpSchema{"bias_dropout_residual_backward",
                          1,
                          {"inputGradient", "outputGradient", "samples?", "positions?"},
-                         {"probability", "keyLow", "keyHigh", "sequenceOffset"},
+                         {"probability", "keyLow", "keyHigh"},
                          validate_backward,
                          nullptr});
 

@@ -13,14 +13,15 @@ export interface DropoutMask {
   readonly key: readonly [low: number, high: number];
   /** int64 [B]: global sample numbers; with `positions` [S, B], of every row. */
   readonly samples: Tensor;
-  /** int32 [S, B]: the position of every row, where samples lie one after the other. */
+  /**
+   * int32 [S, B]: the position of every row in its sample; default: its index in S. Needed where samples are
+   * packed or the sequence is sharded.
+   */
   readonly positions?: Tensor | undefined;
-  /** Global sequence position of the first row: not 0 where the sequence is split over ranks. */
-  readonly sequenceOffset?: number;
 }
 
 function maskAttributes(dropout: DropoutMask | undefined): readonly number[] {
-  return [dropout?.probability ?? 0, ...(dropout?.key ?? [0, 0]), dropout?.sequenceOffset ?? 0];
+  return [dropout?.probability ?? 0, ...(dropout?.key ?? [0, 0])];
 }
 
 export interface BiasDropoutResidualForwardOptions {

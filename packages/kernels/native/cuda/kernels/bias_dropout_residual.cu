@@ -17,7 +17,7 @@ struct Arrays {
   const T *input, *bias, *residual;  // bias and residual may be null
   const int64_t* samples;            // [B], or of every row; may be null without dropout
   const int32_t* positions;          // of every row, or null
-  int64_t rows, batch, columns, sequence_offset;
+  int64_t rows, batch, columns;
 };
 
 // What dropout leaves of N columns, with the bias before and the residual (not read where there is none)
@@ -44,7 +44,7 @@ __device__ __forceinline__ MaskRow mask_row_of(const Arrays<T>& a, const Dropout
   const bool own = a.positions != nullptr;
   const int64_t sample = mask.threshold == 0 ? 0 : a.samples[own ? row : row % a.batch];
   if (own) return mask_row(a.positions[row], sample);
-  return mask_row(row / a.batch + a.sequence_offset, sample);
+  return mask_row(row / a.batch, sample);
 }
 
 // How a block shares out its threads: those beyond rows * threads_of_row have nothing to do.
@@ -147,8 +147,7 @@ Status forward(const OpCall& call) {
     using T = std::remove_pointer_t<decltype(type)>;
     return run<T>(call, {call.data<T>(Op::kOutput), call.data<T>(Op::kInput), call.data<T>(Op::kBias),
                          call.data<T>(Op::kResidual), call.data<int64_t>(Op::kSamples),
-                         call.data<int32_t>(Op::kPositions), input.rows(), input.dim(1), input.dim(2),
-                             call.integer(Op::kSequenceOffset)});
+                         call.data<int32_t>(Op::kPositions), input.rows(), input.dim(1), input.dim(2)});
   });
 }
 
@@ -159,7 +158,7 @@ Status backward(const OpCall& call) {
     using T = std::remove_pointer_t<decltype(type)>;
     return run<T>(call, {call.data<T>(Op::kInputGradient), call.data<T>(Op::kOutputGradient), nullptr, nullptr,
                          call.data<int64_t>(Op::kSamples), call.data<int32_t>(Op::kPositions),
-                         gradient.rows(), gradient.dim(1), gradient.dim(2), call.integer(Op::kSequenceOffset)});
+                         gradient.rows(), gradient.dim(1), gradient.dim(2)});
   });
 }
 

@@ -13,8 +13,7 @@ double dropout_factor(const OpCall& call, const TensorView& shape, int samples, 
   if (probability == 0.0) return 1.0;
   const int64_t hidden = shape.dim(2), batch = shape.dim(1), row = index / hidden;
   const bool own = call.has(samples + 1);
-  const int64_t position = own ? get_integer(call.tensor(samples + 1), row) : row / batch +
-      call.integer(Op::kSequenceOffset);
+  const int64_t position = own ? get_integer(call.tensor(samples + 1), row) : row / batch;
   const int64_t sample = get_integer(call.tensor(samples), own ? row : row % batch);
   const PhiloxKey key = {static_cast<uint32_t>(call.integer(Op::kKeyLow)),
                          static_cast<uint32_t>(call.integer(Op::kKeyHigh))};

@@ -8,7 +8,7 @@ struct Dropout {
   float scale;  // 1 / (1 - probability)
   uint32_t threshold;
   PhiloxKey key;
-  int64_t sequence_offset, batch;
+  int64_t batch;
   const int64_t* samples;
   const int32_t* positions;  // of every row, which then has a sample of its own; or null
 };
@@ -20,7 +20,7 @@ Dropout dropout_of(const OpCall& call, int samples) {
   const double probability = call.attribute(Op::kProbability);
   return {static_cast<float>(1.0 / (1.0 - probability)), dropout_threshold(probability),
           PhiloxKey{static_cast<uint32_t>(call.integer(Op::kKeyLow)),
-                    static_cast<uint32_t>(call.integer(Op::kKeyHigh))}, call.integer(Op::kSequenceOffset),
+                    static_cast<uint32_t>(call.integer(Op::kKeyHigh))},
           call.tensor(Op::kInput).dim(1), call.data<int64_t>(samples), call.data<int32_t>(samples + 1)};
 }
 
@@ -32,7 +32,7 @@ MTL_INLINE void for_masked_row(const Dropout& dropout, int64_t row, int64_t hidd
   for (int vector = 0; vector < kVectors; ++vector) masks[vector] = ~VInt{};
   const bool own = dropout.positions != nullptr;
   const int64_t sample = dropout.threshold == 0 ? 0 : dropout.samples[own ? row : row % dropout.batch];
-  const int64_t position = own ? dropout.positions[row] : row / dropout.batch + dropout.sequence_offset;
+  const int64_t position = own ? dropout.positions[row] : row / dropout.batch;
   for (int64_t group = 0; group * 64 < hidden; ++group) {
     if (dropout.threshold != 0) {
       keep_masks_of_group(masks, dropout.key, group, static_cast<uint32_t>(position),
