@@ -125,7 +125,7 @@ const sources = run('git', ['ls-files'])
 const without = /^(esbuild|tsup|tsx|typescript|@types\/.*|node-addon-api|node-api-headers|gpt-tokenizer)$/;
 const modules = new Set([
   // @mtl/tooling: what their tsconfig.json extends, without which tests compile none of their sources
-  ...moduleClosure({ root, workspace, without, alsoNeeded: ['@mtl/tooling'] }),
+  ...moduleClosure({ root, workspace, without, alsoNeeded: ['@mtl/tooling', '@mtl/cuda-emulation'] }),
   // those whose tests run there: with the test runner and its configuration
   ...moduleClosure({
     root,

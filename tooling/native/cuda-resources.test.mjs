@@ -11,7 +11,7 @@ const hasCompiler = spawnSync(process.env.NVCC ?? 'nvcc', ['--version']).status 
 // 64 numbers that are all needed at once, in a block of 1024 threads two of which must fit: 32 registers for
 // a thread
 const kernel = (comment) => `${comment}
-#include "cuda/instructions/ptx.h"
+#include "backends/cuda/instructions/ptx.h"
 __global__ void __launch_bounds__(1024, 2) crowded(float* values) {
   float kept[64];
   for (int i = 0; i < 64; ++i) kept[i] = values[i * 1024 + threadIdx.x];

@@ -60,6 +60,12 @@ describe.concurrent('a packed package', () => {
       expect(manifest.scripts?.[hook]).toBeUndefined();
   });
 
+  it('@mtl/kernels holds its native sources without tests and without the emulation of CUDA', () => {
+    const files = run('tar', ['tf', tarballs.get('@mtl/kernels')]).stdout.split('\n');
+    expect(files).toContain('package/native/backends/cuda/library.cc');
+    expect(files.filter((path) => /emulat|\/tests?\//.test(path))).toEqual([]);
+  });
+
   it('fails publint and are-the-types-wrong when it is broken', async () => {
     const broken = join(directory, 'broken');
     run('mkdir', ['-p', broken]);

@@ -40,7 +40,7 @@ describe('names of operands', () => {
   );
 
   it('are used in place of literal numbers', () => {
-    const sources = ['ops', 'backends', 'cuda'].flatMap(sourcesIn);
+    const sources = ['ops', 'backends'].flatMap(sourcesIn);
     expect(sources.length).toBeGreaterThan(50);
     const literal =
       /call\.(?:tensor|has|data<[^()]*>|attribute|integer|flag)\(\d|\bexpect_\w+\(call, (?:\d|\w+, \d+\))/g;

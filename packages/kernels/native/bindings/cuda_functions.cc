@@ -1,7 +1,7 @@
 // probeCuda, openCuda, cudaStreams
 #include <string>
 
-#include "backends/cuda/cuda_loader.h"
+#include "backends/cuda/loader/cuda_loader.h"
 #include "bindings/convert.h"
 
 namespace mtl::bindings {

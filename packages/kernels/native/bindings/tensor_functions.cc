@@ -1,7 +1,7 @@
 // createTensor, createView, release, write, read, zero, numLiveTensors, setPoison, tensorApi
 #include <cmath>
 
-#include "backends/cuda/cuda_loader.h"
+#include "backends/cuda/loader/cuda_loader.h"
 #include "bindings/convert.h"
 #include "mtl/tensor_handle.h"
 

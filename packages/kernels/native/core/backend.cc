@@ -1,7 +1,7 @@
 #include "core/backend.h"
 
 #include "backends/cpu/cpu_backend.h"
-#include "backends/cuda/cuda_loader.h"
+#include "backends/cuda/loader/cuda_loader.h"
 
 namespace mtl {
 

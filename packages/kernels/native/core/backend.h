@@ -1,7 +1,7 @@
 // THE seam: what a device must offer. Three backends exist behind it: `cpu` (vectorised, threaded),
 // `reference` (naive, same host memory, the oracle) and `cuda` (a separate shared library that hands out one
-// of these tables, cuda/cuda_library.h). Plain data and plain functions, versioned, so that it can cross a C
-// ABI.
+// of these tables, backends/cuda/cuda_library.h). Plain data and plain functions, versioned, so that it can
+// cross a C ABI.
 #pragma once
 
 #include "core/caching_allocator.h"

@@ -1,6 +1,6 @@
 // Indices that choose rows or columns (token ids, positions, labels). One out of range is an error: of host
 // memory before the operation, of device memory when the host next waits for the device
-// (cuda/runtime/index_report.h).
+// (backends/cuda/runtime/index_report.h).
 #pragma once
 
 #include "core/op_call.h"

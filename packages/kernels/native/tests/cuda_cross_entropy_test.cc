@@ -4,7 +4,7 @@
 #include <limits>
 #include <vector>
 
-#include "cuda/loss/cross_entropy.h"
+#include "backends/cuda/loss/cross_entropy.h"
 #include "tests/cuda_kernel_test.h"
 #include "tests/native_test.h"
 

@@ -2,7 +2,7 @@
 // emulation.
 #include <algorithm>
 
-#include "backends/cuda/cuda_loader.h"
+#include "backends/cuda/loader/cuda_loader.h"
 #include "tests/cuda_for_tests.h"
 #include "tests/cuda_kernel_test.h"
 #include "tests/native_test.h"
@@ -13,7 +13,7 @@ namespace {
 using emulation::Order;
 
 constexpr int64_t kTokens = 4500, kRows = 700, kColumns = 4, kFirstRow = 20;
-constexpr size_t kChunk = 64;  // as in cuda/kernels/embedding.cu
+constexpr size_t kChunk = 64;  // as in backends/cuda/kernels/embedding.cu
 
 // Some ids often, most a few times, and some of no row.
 int id_of(int64_t token) {

@@ -4,7 +4,7 @@
 #include <sstream>
 #include <string>
 
-#include "backends/cuda/cuda_loader.h"
+#include "backends/cuda/loader/cuda_loader.h"
 #include "tests/native_test.h"
 
 namespace mtl::tests {

@@ -5,8 +5,8 @@
 #include <initializer_list>
 #include <vector>
 
+#include "backends/cuda/launch.h"
 #include "core/tensor_view.h"
-#include "cuda/emulation/launch.h"
 
 namespace mtl::tests {
 

@@ -1,5 +1,5 @@
 // Opening the CUDA library where there is none, another library, or one of another version.
-#include "backends/cuda/cuda_loader.h"
+#include "backends/cuda/loader/cuda_loader.h"
 
 #include "tests/cuda_for_tests.h"
 #include "tests/native_test.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "cuda/attention/attention.h"
+#include "backends/cuda/attention/attention.h"
 #include "tests/cuda_kernel_test.h"
 #include "tests/native_test.h"
 

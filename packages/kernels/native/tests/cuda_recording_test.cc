@@ -7,7 +7,7 @@
 #include <mutex>
 #include <thread>
 
-#include "backends/cuda/cuda_loader.h"
+#include "backends/cuda/loader/cuda_loader.h"
 #include "tests/cuda_for_tests.h"
 #include "tests/native_test.h"
 

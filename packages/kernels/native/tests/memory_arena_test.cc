@@ -1,5 +1,5 @@
 // The allocator of device memory, on memory that is counted instead of a GPU's.
-#include "cuda/runtime/memory_arena.h"
+#include "backends/cuda/runtime/memory_arena.h"
 
 #include <cstdlib>
 #include <random>

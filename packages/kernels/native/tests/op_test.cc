@@ -10,7 +10,7 @@
 
 #include "backends/cpu/cpu_backend.h"
 #include "core/run_op.h"
-#include "cuda/emulation/block.h"
+#include "emulation/block.h"
 #include "tests/cuda_for_tests.h"
 #include "tests/native_test.h"
 

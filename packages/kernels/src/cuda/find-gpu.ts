@@ -6,8 +6,8 @@ import { type CudaDevice, type CudaProbe, probeCuda } from './open-cuda.js';
 export interface FoundGpu {
   readonly device: CudaDevice | undefined;
   /**
-   * Whether it is no GPU but kernels compiled for this machine's processor (`native/cuda/emulation`):
-   * nothing to measure.
+   * Whether it is no GPU but kernels compiled for this machine's processor (`cuda-emulation` of the
+   * repository): nothing to measure.
    */
   readonly isEmulated: boolean;
   /** In a few words, where there is no device. */

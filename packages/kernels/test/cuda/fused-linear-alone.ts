@@ -1,7 +1,7 @@
 // Matmuls of linear layers in a process of its own, whose environment fused-linear.test.ts chooses: two of
 // the same shape, so one plan; prints how many kernels the second launched in addition to the matmul, and a
 // value.
-import { countEmulated } from '@mtl/tooling/emulation-counts';
+import { countEmulated } from '@mtl/cuda-emulation/counts';
 import { type DType, openCuda, Tensor } from '../../src/index.js';
 import { linearGeluForward, linearWeightGradient } from '../../src/operations/linear.js';
 

@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { countEmulated, hasEmulationCounts } from '@mtl/tooling/emulation-counts';
+import { countEmulated, hasEmulationCounts } from '@mtl/cuda-emulation/counts';
 import { typescriptFlags } from '@mtl/tooling/typescript-threads';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type DType, type GeluKind, numLiveTensors, openCuda, Tensor, tidy } from '../../src/index.js';

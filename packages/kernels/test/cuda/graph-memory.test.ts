@@ -1,4 +1,4 @@
-import { emulationCounts, hasEmulationCounts } from '@mtl/tooling/emulation-counts';
+import { emulationCounts, hasEmulationCounts } from '@mtl/cuda-emulation/counts';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import {
   add,

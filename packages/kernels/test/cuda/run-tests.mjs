@@ -100,7 +100,7 @@ if (tool !== undefined) {
 }
 
 console.log(`\n== on the GPU${existsSync(library) ? '' : ': no CUDA library was built'}`);
-const resources = existsSync(library) ? run(['node', 'native/cuda/check-resources.mjs']) : 0;
+const resources = existsSync(library) ? run(['node', 'native/backends/cuda/check-resources.mjs']) : 0;
 // sequentially: a GPU has one memory
 const onGpu = worst(places.map((cwd) => run(testsIn(cwd), {}, cwd)));
 process.exit(resources || onGpu || (await testUnderEmulation()));

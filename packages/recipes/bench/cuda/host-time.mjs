@@ -55,7 +55,7 @@ const [
   import('@mtl/optimizer'),
   import('@mtl/pipeline'),
   import('@mtl/pipeline/schedules'),
-  import('@mtl/tooling/emulation-counts'),
+  import('@mtl/cuda-emulation/counts'),
 ]);
 openCuda();
 

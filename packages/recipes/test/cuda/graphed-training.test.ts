@@ -1,3 +1,4 @@
+import { hasEmulationCounts } from '@mtl/cuda-emulation/counts';
 import {
   findGpu,
   limitMemory,
@@ -9,7 +10,6 @@ import {
 } from '@mtl/kernels';
 import type { GptStage, StageBatch } from '@mtl/models';
 import { GraphedStage, type Stage } from '@mtl/pipeline';
-import { hasEmulationCounts } from '@mtl/tooling/emulation-counts';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { onOneRank } from './on-one-rank.js';
 import { type TinyModel, tinyBert, tinyGpt, tinyTask } from './tiny-models.js';

@@ -1,9 +1,9 @@
 import type { Parameter } from '@mtl/autograd';
+import { type EmulationCounts, emulationCounts, hasEmulationCounts } from '@mtl/cuda-emulation/counts';
 import { memoryStatistics } from '@mtl/kernels';
 import { AdamwOptimizer, LossScaler, NumMicroBatches, ParameterBuffers } from '@mtl/optimizer';
 import { GraphedStage, Pipeline, type Stage } from '@mtl/pipeline';
 import { oneStage, type PipelineSchedule } from '@mtl/pipeline/schedules';
-import { type EmulationCounts, emulationCounts, hasEmulationCounts } from '@mtl/tooling/emulation-counts';
 import { Trainer } from '@mtl/trainer';
 import type { TinyModel } from './tiny-models.js';
 

@@ -1,8 +1,8 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { hasEmulationCounts } from '@mtl/cuda-emulation/counts';
 import { findGpu, numLiveTensors, openCuda } from '@mtl/kernels';
-import { hasEmulationCounts } from '@mtl/tooling/emulation-counts';
 import { afterAll, describe, expect, it, vi } from 'vitest';
 import { tinyGpt as model } from './tiny-models.js';
 import { tinyTraining } from './tiny-training.js';

@@ -1,5 +1,5 @@
 // A CUDA library as a later version of this project might build it: only its version can be read.
-#include "cuda/cuda_library.h"
+#include "backends/cuda/cuda_library.h"
 
 static const mtl::CudaLibrary library = {mtl::kCudaLibraryAbiVersion + 1, mtl::kBackendAbiVersion, nullptr, nullptr};
 

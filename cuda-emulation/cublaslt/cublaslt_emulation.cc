@@ -1,0 +1,338 @@
+// cuBLASLt in plain loops, as far as this project uses it: what it takes and how it counts, from NVIDIA's
+// documentation, so that layouts, transpositions, strides, epilogues and attributes are proven without the
+// library. What it would refuse is refused.
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <initializer_list>
+
+#include "backends/cuda/cublaslt/cublaslt_api.h"
+#include "emulation/numbers.h"
+#include "emulation/stream.h"
+
+namespace mtl::cuda::lt {
+
+struct DescriptionOpaque {
+  int32_t compute_type = 0, scale_type = 0, transpose_a = kNone, transpose_b = kNone, bias_type = -1;
+  Epilogue epilogue = Epilogue::kDefault;
+  const void* bias = nullptr;
+  const void* auxiliary = nullptr;
+  int64_t auxiliary_stride = 0;
+};
+
+// Column by column: element (row, column) lies at row + column * stride.
+struct LayoutOpaque {
+  int32_t type;
+  uint64_t rows, columns;
+  int64_t stride;
+  int32_t batch_count = 1;
+  int64_t batch_stride = 0;
+};
+
+struct PreferenceOpaque {
+  uint64_t max_workspace_bytes = 0;
+  uint32_t reduction_schemes = 7;
+  uint32_t alignments[4] = {256, 256, 256, 256};
+};
+
+struct HandleOpaque {};
+
+namespace {
+
+double get(const void* data, int32_t type, int64_t index) {
+  if (type == kReal32) return static_cast<const float*>(data)[index];
+  if (type == kBReal16) return __bfloat162float(static_cast<const __nv_bfloat16*>(data)[index]);
+  return __half2float(static_cast<const __half*>(data)[index]);
+}
+
+void set(void* data, int32_t type, int64_t index, double value) {
+  const float rounded = static_cast<float>(value);
+  if (type == kReal32) static_cast<float*>(data)[index] = rounded;
+  if (type == kBReal16) static_cast<__nv_bfloat16*>(data)[index] = __float2bfloat16_rn(rounded);
+  if (type == kReal16) static_cast<__half*>(data)[index] = __float2half_rn(rounded);
+}
+
+// An operand of a matmul as the tensor cores read it: of float32 in TF32 the first 10 bits of mantissa.
+double factor(const void* data, int32_t type, int64_t index, int32_t compute_type) {
+  const double value = get(data, type, index);
+  if (type != kReal32 || compute_type != kCompute32FastTf32 || !std::isfinite(value)) return value;
+  int exponent = 0;
+  const double mantissa = std::frexp(value, &exponent);
+  return std::ldexp(std::nearbyint(std::ldexp(mantissa, 11)), exponent - 11);
+}
+
+template <typename T>
+int read(T* to, const void* value, size_t bytes) {
+  if (value == nullptr || bytes != sizeof(T)) return kInvalidValue;
+  std::memcpy(to, value, sizeof(T));
+  return kSuccess;
+}
+
+// The documentation: rows of the auxiliary matrix are a multiple of 8 elements, and 16-byte aligned.
+bool takes_auxiliary(const DescriptionOpaque& description, const LayoutOpaque& d) {
+  return d.batch_count == 1 && description.auxiliary_stride % 8 == 0 &&
+         description.auxiliary_stride >= static_cast<int64_t>(d.rows) &&
+         reinterpret_cast<uintptr_t>(description.auxiliary) % 16 == 0;
+}
+
+const double kSqrt2OverPi = std::sqrt(2.0 / std::acos(-1.0));
+
+// The library's GELU is the tanh approximation.
+double gelu(double z) { return 0.5 * z * (1.0 + std::tanh(kSqrt2OverPi * (z + 0.044715 * z * z * z))); }
+
+double gelu_derivative(double z) {
+  const double t = std::tanh(kSqrt2OverPi * (z + 0.044715 * z * z * z));
+  return 0.5 * (1.0 + t) + 0.5 * z * (1.0 - t * t) * kSqrt2OverPi * (1.0 + 3.0 * 0.044715 * z * z);
+}
+
+// The types that the documentation's table lists for sums in float32.
+bool is_supported(const DescriptionOpaque& description, const LayoutOpaque& a, const LayoutOpaque& b,
+                  const LayoutOpaque& d) {
+  if (description.scale_type != kReal32 || a.type != b.type) return false;
+  if (a.type == kReal32 && d.type != kReal32) return false;
+  if (a.type != kReal32 && d.type != a.type && d.type != kReal32) return false;
+  switch (description.epilogue) {
+    case Epilogue::kDefault:
+      return true;
+    case Epilogue::kBias:
+      return description.bias_type == d.type;
+    case Epilogue::kBiasGradientB:
+      return d.batch_count == 1 && description.bias_type == d.type;
+    case Epilogue::kGeluAuxiliaryBias:
+      return description.bias_type == d.type && takes_auxiliary(description, d);
+    case Epilogue::kGeluGradient:
+      return takes_auxiliary(description, d);
+    default:
+      return false;
+  }
+}
+
+bool fits(const DescriptionOpaque& description, const LayoutOpaque& a, const LayoutOpaque& b, const LayoutOpaque& c,
+          const LayoutOpaque& d) {
+  const bool ta = description.transpose_a == kTranspose, tb = description.transpose_b == kTranspose;
+  const uint64_t m = ta ? a.columns : a.rows, k = ta ? a.rows : a.columns;
+  const uint64_t kb = tb ? b.columns : b.rows, n = tb ? b.rows : b.columns;
+  if (k != kb || d.rows != m || d.columns != n || c.rows != m || c.columns != n) return false;
+  for (const LayoutOpaque* layout : {&a, &b, &c, &d}) {
+    if (layout->stride < static_cast<int64_t>(layout->rows) || layout->batch_count != d.batch_count) return false;
+  }
+  return true;
+}
+
+}  // namespace
+}  // namespace mtl::cuda::lt
+
+using namespace mtl::cuda::lt;
+
+#pragma GCC visibility push(default)
+extern "C" {
+
+size_t cublasLtGetVersion() { return 130000; }
+int cublasLtCreate(Handle* handle) { return *handle = new HandleOpaque(), kSuccess; }
+
+int cublasLtMatmulDescCreate(Description* description, int32_t compute_type, int32_t scale_type) {
+  *description = new DescriptionOpaque();
+  (*description)->compute_type = compute_type;
+  (*description)->scale_type = scale_type;
+  return compute_type == kCompute32 || compute_type == kCompute32FastTf32 ? kSuccess : kInvalidValue;
+}
+int cublasLtMatmulDescDestroy(Description description) {
+  delete description;
+  return kSuccess;
+}
+int cublasLtMatmulDescSetAttribute(Description description, DescriptionAttribute attribute, const void* value,
+                                   size_t bytes) {
+  switch (attribute) {
+    case DescriptionAttribute::kTransposeA:
+      return read(&description->transpose_a, value, bytes);
+    case DescriptionAttribute::kTransposeB:
+      return read(&description->transpose_b, value, bytes);
+    case DescriptionAttribute::kEpilogue:
+      return read(&description->epilogue, value, bytes);
+    case DescriptionAttribute::kBiasPointer:
+      return read(&description->bias, value, bytes);
+    case DescriptionAttribute::kBiasType:
+      return read(&description->bias_type, value, bytes);
+    case DescriptionAttribute::kAuxiliaryPointer:
+      return read(&description->auxiliary, value, bytes);
+    case DescriptionAttribute::kAuxiliaryStride:
+      return read(&description->auxiliary_stride, value, bytes);
+    default:
+      return kInvalidValue;
+  }
+}
+
+int cublasLtMatrixLayoutCreate(Layout* layout, int32_t type, uint64_t rows, uint64_t columns, int64_t stride) {
+  *layout = new LayoutOpaque{type, rows, columns, stride};
+  return kSuccess;
+}
+int cublasLtMatrixLayoutDestroy(Layout layout) {
+  delete layout;
+  return kSuccess;
+}
+int cublasLtMatrixLayoutSetAttribute(Layout layout, LayoutAttribute attribute, const void* value, size_t bytes) {
+  if (attribute == LayoutAttribute::kBatchCount) return read(&layout->batch_count, value, bytes);
+  if (attribute == LayoutAttribute::kBatchStride) return read(&layout->batch_stride, value, bytes);
+  return kInvalidValue;
+}
+
+int cublasLtMatmulPreferenceCreate(Preference* preference) { return *preference = new PreferenceOpaque(), kSuccess; }
+int cublasLtMatmulPreferenceDestroy(Preference preference) {
+  delete preference;
+  return kSuccess;
+}
+int cublasLtMatmulPreferenceSetAttribute(Preference preference, PreferenceAttribute attribute, const void* value,
+                                         size_t bytes) {
+  switch (attribute) {
+    case PreferenceAttribute::kMaxWorkspaceBytes:
+      return read(&preference->max_workspace_bytes, value, bytes);
+    case PreferenceAttribute::kReductionSchemes:
+      return read(&preference->reduction_schemes, value, bytes);
+    case PreferenceAttribute::kAlignmentA:
+    case PreferenceAttribute::kAlignmentB:
+    case PreferenceAttribute::kAlignmentC:
+    case PreferenceAttribute::kAlignmentD:
+      return read(&preference->alignments[static_cast<int>(attribute) - static_cast<int>(PreferenceAttribute::kAlignmentA)],
+                  value, bytes);
+  }
+  return kInvalidValue;
+}
+
+// One choice, which carries the alignments that it was made for, so that cublasLtMatmul can hold the caller
+// to them.
+int cublasLtMatmulAlgoGetHeuristic(Handle, Description description, Layout a, Layout b, Layout c, Layout d,
+                                   Preference preference, int num_asked, Choice* choices, int* num_found) {
+  if (num_asked < 1 || !fits(*description, *a, *b, *c, *d)) return kInvalidValue;
+  *num_found = 0;
+  // for tests: what a library that has no epilogue at all says
+  static const char* const refusal = std::getenv("MTL_EMULATION_EPILOGUE_STATUS");
+  if (refusal != nullptr && description->epilogue != Epilogue::kDefault) return std::atoi(refusal);
+  if (!is_supported(*description, *a, *b, *d)) return kUnsupported;
+  choices[0] = {};
+  for (int matrix = 0; matrix < 4; ++matrix) choices[0].algorithm.data[matrix] = preference->alignments[matrix];
+  *num_found = 1;
+  return kSuccess;
+}
+
+// What an epilogue makes of an element of the result, and writes in addition.
+static double finished(const DescriptionOpaque& description, int32_t output_type, int64_t row, int64_t column, double value) {
+  const bool has_bias = description.epilogue == Epilogue::kBias || description.epilogue == Epilogue::kGeluAuxiliaryBias;
+  if (has_bias) value += get(description.bias, description.bias_type, row);
+  const int64_t at = row + column * description.auxiliary_stride;
+  if (description.epilogue == Epilogue::kGeluAuxiliaryBias) {
+    set(const_cast<void*>(description.auxiliary), output_type, at, value);
+    return gelu(value);
+  }
+  if (description.epilogue == Epilogue::kGeluGradient) {
+    return value * gelu_derivative(get(description.auxiliary, output_type, at));
+  }
+  return value;
+}
+
+// Overwrites the bias's memory with the sums of B over K, one for each column of D.
+static void write_bias_gradient(const DescriptionOpaque& description, const LayoutOpaque& b, const void* values) {
+  const bool transposed = description.transpose_b == kTranspose;
+  const int64_t columns = static_cast<int64_t>(transposed ? b.rows : b.columns);
+  const int64_t inner = static_cast<int64_t>(transposed ? b.columns : b.rows);
+  for (int64_t column = 0; column < columns; ++column) {
+    double sum = 0.0;
+    for (int64_t k = 0; k < inner; ++k) {
+      sum += get(values, b.type, transposed ? column + k * b.stride : k + column * b.stride);
+    }
+    set(const_cast<void*>(description.bias), description.bias_type, column, sum);
+  }
+}
+
+// A matmul as it is enqueued; the descriptions may be changed before it runs.
+struct Matmul {
+  DescriptionOpaque description;
+  LayoutOpaque layout_a, layout_b, layout_c, layout_d;
+  const void *a, *b, *c;
+  void* d;
+  float scale, keep;
+};
+
+// A sum as a kernel without matrix units has it (float32: one fused multiply and add after the other), or as
+// those units have it: the terms of a step exactly, every step rounded by toward_zero.
+class RunningSum {
+ public:
+  explicit RunningSum(bool has_matrix_units) : has_matrix_units_(has_matrix_units) {}
+  void add(double a, double b) {
+    if (!has_matrix_units_) {
+      sum_ = std::fma(static_cast<float>(a), static_cast<float>(b), sum_);
+      return;
+    }
+    step_ += a * b;
+    if (++num_terms_ % kTermsOfStep == 0) finish_step();
+  }
+  float total() {
+    finish_step();
+    return sum_;
+  }
+
+ private:
+  static constexpr int kTermsOfStep = 16;
+  void finish_step() {
+    if (step_ != 0.0) sum_ = toward_zero(sum_ + step_);
+    step_ = 0.0;
+  }
+  const bool has_matrix_units_;
+  float sum_ = 0.0f;
+  double step_ = 0.0;
+  int64_t num_terms_ = 0;
+};
+
+static void compute(const Matmul& p) {
+  if (p.description.epilogue == Epilogue::kBiasGradientB) write_bias_gradient(p.description, p.layout_b, p.b);
+  const bool ta = p.description.transpose_a == kTranspose, tb = p.description.transpose_b == kTranspose;
+  const int64_t inner = static_cast<int64_t>(ta ? p.layout_a.rows : p.layout_a.columns);
+  for (int64_t batch = 0; batch < p.layout_d.batch_count; ++batch) {
+    for (int64_t column = 0; column < static_cast<int64_t>(p.layout_d.columns); ++column) {
+      for (int64_t row = 0; row < static_cast<int64_t>(p.layout_d.rows); ++row) {
+        const int32_t type = p.description.compute_type;
+        RunningSum sum(p.layout_a.type != kReal32 || type == kCompute32FastTf32);
+        for (int64_t k = 0; k < inner; ++k) {
+          const int64_t at_a = ta ? k + row * p.layout_a.stride : row + k * p.layout_a.stride;
+          const int64_t at_b = tb ? column + k * p.layout_b.stride : k + column * p.layout_b.stride;
+          sum.add(factor(p.a, p.layout_a.type, batch * p.layout_a.batch_stride + at_a, type),
+                  factor(p.b, p.layout_b.type, batch * p.layout_b.batch_stride + at_b, type));
+        }
+        const int64_t at = batch * p.layout_d.batch_stride + row + column * p.layout_d.stride;
+        double value = p.scale * sum.total();
+        // with a factor of 0 the library does not read C: it may be NaN
+        if (p.keep != 0.0f) value += p.keep * get(p.c, p.layout_c.type, at);
+        set(p.d, p.layout_d.type, at, finished(p.description, p.layout_d.type, row, column, value));
+      }
+    }
+  }
+}
+
+int cublasLtMatmul(Handle handle, Description description, const void* alpha, const void* a, Layout layout_a,
+                   const void* b, Layout layout_b, const void* beta, const void* c, Layout layout_c, void* d,
+                   Layout layout_d, const Algorithm* algorithm, void* workspace, size_t, cudaStream_t stream) {
+  if (handle == nullptr || workspace == nullptr || stream == nullptr) return kInvalidValue;
+  if (!fits(*description, *layout_a, *layout_b, *layout_c, *layout_d)) return kInvalidValue;
+  const void* const matrices[] = {a, b, c, d};
+  for (int matrix = 0; matrix < 4; ++matrix) {
+    const uint64_t alignment = algorithm->data[matrix];
+    if (alignment == 0 || reinterpret_cast<uintptr_t>(matrices[matrix]) % alignment != 0) return kInvalidValue;
+  }
+  if (!is_supported(*description, *layout_a, *layout_b, *layout_d)) return kUnsupported;
+  // Preferences say nothing of it, and kernels read and write it 16 bytes at a time: on a GPU an address
+  // that is not aligned ends every use of the device by this process.
+  if (reinterpret_cast<uintptr_t>(description->bias) % 16 != 0) return kExecutionFailed;
+  // the word of the heuristic is not final: here for one epilogue and type, so that callers are seen to cope
+  if (description->epilogue == Epilogue::kBiasGradientB && layout_a->type == kReal16) return kUnsupported;
+  const Matmul matmul = {*description, *layout_a, *layout_b, *layout_c, *layout_d, a, b, c, d,
+                         *static_cast<const float*>(alpha), *static_cast<const float*>(beta)};
+  static const bool is_idle = std::getenv("MTL_EMULATION_IDLE") != nullptr;
+  mtl::emulation::enqueue(stream, [matmul] {
+    if (!is_idle) compute(matmul);
+    return cudaSuccess;
+  });
+  return kSuccess;
+}
+
+}  // extern "C"
+#pragma GCC visibility pop

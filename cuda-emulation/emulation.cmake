@@ -1,0 +1,21 @@
+# The CUDA library compiled for the host, its kernels' threads as fibers, the CUDA runtime and cuBLASLt replaced: tests
+# open it in the place of the real one, through the same door.
+include(native/backends/cuda/sources.cmake)
+file(GLOB EMULATION_SOURCES CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/emulation/*.cc)
+set_source_files_properties(${CUDA_KERNEL_SOURCES} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-x;c++")
+add_library(cuda_emulated OBJECT EXCLUDE_FROM_ALL ${EMULATION_SOURCES} ${CUDA_KERNEL_SOURCES} ${CUDA_HOST_SOURCES})
+target_link_libraries(cuda_emulated PRIVATE compile_options)
+target_include_directories(cuda_emulated BEFORE PRIVATE ${CMAKE_CURRENT_LIST_DIR}/toolkit ${CMAKE_CURRENT_LIST_DIR})
+# `#pragma unroll`; registers of two 16-bit numbers are read as 32-bit ones, which nvcc allows
+target_compile_options(cuda_emulated PRIVATE -Wno-unknown-pragmas -fno-strict-aliasing)
+target_compile_options(cuda_emulated PRIVATE -O2)
+# with sanitizers, too, under which all else is -O1: every step of every thread comes through here
+set_source_files_properties(${EMULATION_SOURCES} PROPERTIES COMPILE_OPTIONS -O2)
+
+add_library(mtl_cuda_emulated SHARED EXCLUDE_FROM_ALL $<TARGET_OBJECTS:cuda_emulated> ${CUDA_SHARED_SOURCES})
+target_link_libraries(mtl_cuda_emulated PRIVATE compile_options ${CMAKE_DL_LIBS})
+
+file(GLOB EMULATED_CUBLASLT CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/cublaslt/*.cc)
+add_library(cublaslt_emulated SHARED EXCLUDE_FROM_ALL ${EMULATED_CUBLASLT})
+target_link_libraries(cublaslt_emulated PRIVATE compile_options)
+target_include_directories(cublaslt_emulated BEFORE PRIVATE ${CMAKE_CURRENT_LIST_DIR}/toolkit ${CMAKE_CURRENT_LIST_DIR})

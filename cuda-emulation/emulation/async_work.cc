@@ -1,0 +1,421 @@
+#include "emulation/async_work.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "emulation/numbers.h"
+
+namespace mtl::emulation {
+namespace {
+
+constexpr int kWarpsOfGroup = 4, kMaxWarps = 32;
+constexpr uint32_t kAllLanes = 0xffffffffu;
+
+// The 64 bits of an mbarrier, laid out in our own way: PTX keeps its own to itself.
+struct BarrierState {
+  uint32_t phase, expected, pending;
+  int bytes;  // still to come
+};
+constexpr int kCountBits = 20;  // as many arrivals as PTX allows, and a byte count of that size with a sign
+constexpr uint64_t kCountMask = (1u << kCountBits) - 1, kSetUp = 1;
+
+uint64_t pack(const BarrierState& state) {
+  const auto bytes = static_cast<uint64_t>(state.bytes + (1 << (kCountBits - 1)));
+  // all bits set, which is what shared memory starts with, is no barrier
+  return state.phase | uint64_t{state.expected} << 1 | uint64_t{state.pending} << (1 + kCountBits) |
+         bytes << (1 + 2 * kCountBits) | kSetUp << 62;
+}
+
+BarrierState unpack(uint64_t bits) {
+  const auto count = [&](int first) { return static_cast<uint32_t>(bits >> first & kCountMask); };
+  return {static_cast<uint32_t>(bits & 1), count(1), count(1 + kCountBits),
+          static_cast<int>(count(1 + 2 * kCountBits)) - (1 << (kCountBits - 1))};
+}
+
+struct BoxCopy {
+  unsigned char* to;
+  TensorMapFacts from;
+  int place[3];
+  uint64_t* barrier;
+};
+
+struct PendingMatmul {
+  WarpGroupMatmul what;
+  float* d[32];
+  const uint32_t* a[32];
+  bool has_read = false;
+  std::vector<float> a_values, b_values;  // [16, 16], [16, N]
+  int group;
+};
+
+struct Warp {
+  std::vector<PendingMatmul> matmuls;
+  int group = 0;
+  bool is_fenced = false;
+  size_t num_started = 0;
+  int registers = 0;  // of a thread; 0: as many as at the launch
+};
+
+// What the four warps of a group have to agree on.
+struct Signature {
+  uint64_t a_matrix, b_matrix;
+  int columns;
+  bool accumulate;
+  bool operator==(const Signature& other) const {
+    return a_matrix == other.a_matrix && b_matrix == other.b_matrix && columns == other.columns &&
+           accumulate == other.accumulate;
+  }
+};
+
+struct AsyncWork {
+  std::vector<BoxCopy> copies;
+  std::vector<std::pair<const uint64_t*, int>> unpublished;  // and the thread that has set it up
+  Warp warps[kMaxWarps];
+  std::vector<Signature> started[kMaxWarps / kWarpsOfGroup];
+};
+
+AsyncWork& work() {
+  static AsyncWork instance;
+  return instance;
+}
+
+BarrierState state_of(const uint64_t* barrier, Site site) {
+  check_shared(barrier, sizeof *barrier, sizeof *barrier, site);
+  if (*barrier >> 62 != kSetUp) fail(site, "no mbarrier was set up here");
+  for (const auto& [other, thread] : work().unpublished) {
+    if (other == barrier && thread != thread_number()) fail(site, "an mbarrier whose initialisation was not made visible");
+  }
+  return unpack(*barrier);
+}
+
+void settle(uint64_t* barrier, BarrierState state) {
+  if (state.pending == 0 && state.bytes == 0) {
+    state.phase ^= 1;
+    state.pending = state.expected;
+    wake_waiters(barrier);
+  }
+  *barrier = pack(state);
+}
+
+// --- addresses
+
+// The swizzle of tensor maps and of matrix descriptors is one function of an address in shared memory: the
+// 16-byte unit within `bytes` (128, 64, 32) is exchanged by XOR with as many bits from address bit 7 on.
+uint32_t swizzled(uint32_t address, uint32_t bytes) {
+  const uint32_t units = bytes / 16;
+  return units <= 1 ? address : address ^ ((address >> 7 & (units - 1)) << 4);
+}
+
+unsigned char* shared_at(uint32_t address) { return static_cast<unsigned char*>(dynamic_shared()) + address; }
+uint32_t address_of(const void* shared) {
+  return static_cast<uint32_t>(static_cast<const unsigned char*>(shared) - static_cast<unsigned char*>(dynamic_shared()));
+}
+
+// --- copies
+
+uint32_t bytes_of_box(const TensorMapFacts& map) { return map.box[0] * map.box[1] * map.box[2] * map.element_bytes; }
+
+void perform(const BoxCopy& copy) {
+  const TensorMapFacts& map = copy.from;
+  uint32_t to = address_of(copy.to);
+  for (uint32_t z = 0; z < map.box[2]; ++z) {
+    for (uint32_t y = 0; y < map.box[1]; ++y) {
+      for (uint32_t x = 0; x < map.box[0]; ++x, to += map.element_bytes) {
+        const int64_t at[] = {copy.place[0] + int64_t{x}, copy.place[1] + int64_t{y}, copy.place[2] + int64_t{z}};
+        const bool inside = at[0] >= 0 && at[1] >= 0 && at[2] >= 0 && at[0] < map.dims[0] && at[1] < map.dims[1] && at[2] < map.dims[2];
+        unsigned char* element = shared_at(swizzled(to, map.swizzle_bytes));
+        if (inside) {
+          std::memcpy(element, map.data + at[0] * map.element_bytes + at[1] * map.strides[0] + at[2] * map.strides[1],
+                      map.element_bytes);
+        } else {
+          std::memset(element, 0, map.element_bytes);
+        }
+      }
+    }
+  }
+  BarrierState state = unpack(*copy.barrier);
+  state.bytes -= static_cast<int>(bytes_of_box(map));  // the whole box, whatever of it lies inside
+  settle(copy.barrier, state);
+}
+
+// --- matmuls
+
+// Fields of a matrix descriptor, in bytes: PTX ISA, "Matrix descriptor format" of wgmma.
+struct Matrix {
+  uint32_t start, leading, stride, swizzle;
+};
+
+Matrix decode(uint64_t descriptor, Site site) {
+  const auto field = [&](int first) { return static_cast<uint32_t>(descriptor >> first & 0x3fff) << 4; };
+  constexpr uint32_t kSwizzles[] = {0, 128, 64, 32};
+  if ((descriptor >> 49 & 7) != 0) fail(site, "a matrix descriptor with a base offset, which is not emulated");
+  const uint32_t swizzle = kSwizzles[descriptor >> 62];
+  if (swizzle == 0) fail(site, "a matrix descriptor without swizzle, which is not emulated");
+  return {field(0), field(16), field(32), swizzle};
+}
+
+// Where element (row, k) lies: `row` of the M or N that is left, k of 16. In the canonical layouts of the PTX
+// ISA, rows along k (K-major) are `swizzle` bytes long and come in groups of 8, `stride` bytes apart; along M
+// or N (MN-major) they hold swizzle / 2 elements, `leading` bytes before the next so many, and groups of 8 in
+// k are `stride` bytes apart.
+uint32_t address_in(const Matrix& matrix, bool is_k_major, int row, int k) {
+  const uint32_t r = static_cast<uint32_t>(row), c = static_cast<uint32_t>(k), width = matrix.swizzle / 2;
+  const uint32_t offset = is_k_major ? r / 8 * matrix.stride + r % 8 * matrix.swizzle + 2 * c
+                                     : r / width * matrix.leading + c / 8 * matrix.stride + c % 8 * matrix.swizzle + r % width * 2;
+  return swizzled(matrix.start + offset, matrix.swizzle);
+}
+
+float widened(uint16_t bits, Operand type) {
+  return type == Operand::kBFloat16 ? __bfloat162float({bits}) : __half2float({bits});
+}
+
+float element_at(uint32_t address, Operand type, Site site) {
+  const unsigned char* from = shared_at(address);
+  check_shared(from, 2, 2, site);
+  uint16_t bits;
+  std::memcpy(&bits, from, sizeof bits);
+  return widened(bits, type);
+}
+
+constexpr Site kWgmma = {"wgmma", "", 0};
+
+void read_operands(PendingMatmul& matmul, int warp) {
+  const WarpGroupMatmul& what = matmul.what;
+  matmul.has_read = true;
+  matmul.a_values.resize(16 * 16);
+  matmul.b_values.resize(size_t{16} * what.columns);
+  if (what.a == nullptr) {
+    const Matrix a = decode(what.a_matrix, kWgmma);
+    for (int row = 0; row < 16; ++row) {
+      for (int k = 0; k < 16; ++k) {
+        matmul.a_values[16 * row + k] =
+            element_at(address_in(a, true, 16 * (warp % kWarpsOfGroup) + row, k), what.type, kWgmma);
+      }
+    }
+  } else {
+    for (int lane = 0; lane < 32; ++lane) {
+      for (int number = 0; number < 4; ++number) {
+        for (int half = 0; half < 2; ++half) {
+          const int row = lane / 4 + number % 2 * 8, k = lane % 4 * 2 + half + number / 2 * 8;
+          matmul.a_values[16 * row + k] = widened(static_cast<uint16_t>(matmul.a[lane][number] >> (16 * half)), what.type);
+        }
+      }
+    }
+  }
+  const Matrix b = decode(what.b_matrix, kWgmma);
+  for (int k = 0; k < 16; ++k) {
+    for (int column = 0; column < what.columns; ++column) {
+      matmul.b_values[size_t{static_cast<unsigned>(k)} * what.columns + column] =
+          element_at(address_in(b, !what.transposed_b, column, k), what.type, kWgmma);
+    }
+  }
+}
+
+// Adds a times `count` values of b. Without sanitizers, which would look at every one of them.
+[[gnu::no_sanitize("address", "undefined")]]
+void add_products(double* sums, double a, const float* b, int count) {
+  for (int column = 0; column < count; ++column) sums[column] += a * b[column];
+}
+
+// Products and their sum are exact, and what they are added to is rounded by toward_zero.
+void finish(PendingMatmul& matmul, int warp) {
+  if (!matmul.has_read) read_operands(matmul, warp);
+  const int columns = matmul.what.columns;
+  std::vector<double> sums(columns);
+  for (int row = 0; row < 16; ++row) {
+    std::fill(sums.begin(), sums.end(), 0.0);
+    for (int k = 0; k < 16; ++k) {
+      add_products(sums.data(), matmul.a_values[16 * row + k], &matmul.b_values[static_cast<size_t>(k) * columns], columns);
+    }
+    for (int column = 0; column < columns; ++column) {
+      float& d = matmul.d[row % 8 * 4 + column % 8 / 2][column / 8 * 4 + row / 8 * 2 + column % 2];
+      d = toward_zero((matmul.what.accumulate ? d : 0.0) + sums[column]);
+    }
+  }
+}
+
+int warp_number() { return thread_number() / 32; }
+
+// --- registers
+
+// What the compiler gives a thread whose kernel changes that later: all that the multiprocessor has, in units
+// of 8.
+constexpr int kRegistersPerMultiprocessor = 65536, kMostRegisters = 256;
+int launch_registers() {
+  return std::min(kMostRegisters, kRegistersPerMultiprocessor / static_cast<int>(blockDim.size()) / 8 * 8);
+}
+int registers_of(const Warp& warp) { return warp.registers == 0 ? launch_registers() : warp.registers; }
+
+// What is wrong with the registers that the warps of the block have at its end, or null.
+const char* wrong_registers() {
+  const int num_warps = static_cast<int>(blockDim.size() + 31) / 32;
+  int taken = 0;
+  for (int number = 0; number < num_warps; ++number) {
+    const int mine = work().warps[number].registers;
+    taken += registers_of(work().warps[number]);
+    if (mine != work().warps[number / kWarpsOfGroup * kWarpsOfGroup].registers) {
+      return "the warps of a group have not changed to the same number of registers (setmaxnreg)";
+    }
+  }
+  return taken > num_warps * launch_registers() ? "warp groups take more registers than others give back (setmaxnreg)" : nullptr;
+}
+
+struct RegisterChange {
+  int count;
+  Registers direction;
+  Site site;
+};
+
+void change_for_warp(Payloads payloads, uint32_t) {
+  const RegisterChange& change = *static_cast<const RegisterChange*>(payloads[0]);
+  Warp& warp = work().warps[warp_number()];
+  const int before = registers_of(warp);
+  if (change.direction == Registers::kTake ? change.count < before : change.count > before) {
+    fail(change.site, "to %d registers, from %d", change.count, before);
+  }
+  warp.registers = change.count;
+}
+
+// What one lane has brought, and where its warp keeps what is under way.
+struct Started {
+  WarpGroupMatmul matmul;
+  Site site;
+};
+
+void start_for_warp(Payloads payloads, uint32_t) {
+  const Started& first = *static_cast<const Started*>(payloads[0]);
+  const int number = warp_number();
+  Warp& warp = work().warps[number];
+  if (!warp.is_fenced) fail(first.site, "no wgmma.fence since the last commit: registers may still be on their way");
+  const WarpGroupMatmul& what = first.matmul;
+  const Signature signature = {what.a == nullptr ? what.a_matrix : 0, what.b_matrix, what.columns, what.accumulate};
+  std::vector<Signature>& of_group = work().started[number / kWarpsOfGroup];
+  if (warp.num_started == of_group.size()) of_group.push_back(signature);
+  if (!(of_group[warp.num_started++] == signature)) fail(first.site, "the warps of a group do not start the same matmul");
+  PendingMatmul pending = {};
+  pending.what = what;
+  pending.group = warp.group;
+  for (int lane = 0; lane < 32; ++lane) {
+    const WarpGroupMatmul& mine = static_cast<const Started*>(payloads[lane])->matmul;
+    if (mine.a_matrix != what.a_matrix || mine.b_matrix != what.b_matrix) fail(first.site, "lanes with different descriptors");
+    pending.d[lane] = mine.d;
+    pending.a[lane] = mine.a;
+  }
+  warp.matmuls.push_back(std::move(pending));  // first: a failure below then owns nothing
+  if (happens_now()) read_operands(warp.matmuls.back(), number);
+}
+
+}  // namespace
+
+void set_up_barrier(uint64_t* barrier, int arrivals, Site site) {
+  check_shared(barrier, sizeof *barrier, sizeof *barrier, site);
+  const auto count = static_cast<uint32_t>(arrivals);
+  if (arrivals < 1 || count > kCountMask) fail(site, "an mbarrier of %d arrivals", arrivals);
+  *barrier = pack({0, count, count, 0});
+  work().unpublished.emplace_back(barrier, thread_number());
+}
+
+void publish_barriers() {
+  auto& unpublished = work().unpublished;
+  const int self = thread_number();
+  unpublished.erase(std::remove_if(unpublished.begin(), unpublished.end(), [&](const auto& one) { return one.second == self; }),
+                    unpublished.end());
+}
+
+void arrive_at(uint64_t* barrier, int bytes, Site site) {
+  BarrierState state = state_of(barrier, site);
+  if (state.pending == 0) fail(site, "more arrivals than the %u that the mbarrier was set up for", state.expected);
+  --state.pending;
+  state.bytes += bytes;
+  if (bytes < 0 || state.bytes >= 1 << (kCountBits - 1)) fail(site, "%d bytes are more than an mbarrier counts", bytes);
+  settle(barrier, state);
+}
+
+void wait_for_phase(uint64_t* barrier, int parity, Site site) {
+  if (parity != 0 && parity != 1) fail(site, "parity %d", parity);
+  while (state_of(barrier, site).phase == static_cast<uint32_t>(parity)) wait_for_event(barrier, site);
+}
+
+void copy_box(void* shared, const void* map, const int (&place)[3], uint64_t* barrier, Site site) {
+  BoxCopy copy = {static_cast<unsigned char*>(shared), {}, {place[0], place[1], place[2]}, barrier};
+  std::memcpy(&copy.from, map, sizeof copy.from);
+  if (copy.from.magic != TensorMapFacts::kMagic) fail(site, "this is no tensor map");
+  if (reinterpret_cast<uintptr_t>(map) % 64 != 0) fail(site, "a tensor map that is not aligned to 64 bytes");
+  state_of(barrier, site);
+  // where the pattern of the swizzle begins anew: a descriptor without base offset takes that for granted
+  const size_t alignment = std::max<size_t>(128, 8 * copy.from.swizzle_bytes);
+  check_shared(shared, bytes_of_box(copy.from), 16, site);
+  if (address_of(shared) % alignment != 0) fail(site, "a box at byte %u of shared memory, which is not aligned to %zu", address_of(shared), alignment);
+  std::memset(shared, 0xff, bytes_of_box(copy.from));
+  if (happens_now()) return perform(copy);
+  work().copies.push_back(copy);
+}
+
+void fence_wgmma(Site site) {
+  meet_in_warp(kAllLanes, nullptr, [](Payloads, uint32_t) { work().warps[warp_number()].is_fenced = true; }, site);
+}
+
+void start_wgmma(const WarpGroupMatmul& matmul, Site site) {
+  Started mine = {matmul, site};
+  meet_in_warp(kAllLanes, &mine, start_for_warp, site);
+}
+
+void commit_wgmma(Site site) {
+  const auto commit = [](Payloads, uint32_t) {
+    Warp& warp = work().warps[warp_number()];
+    ++warp.group;
+    warp.is_fenced = false;
+  };
+  meet_in_warp(kAllLanes, nullptr, commit, site);
+}
+
+void wait_for_wgmma(int groups_left, Site site) {
+  const auto finish_groups = [](Payloads payloads, uint32_t) {
+    const int number = warp_number();
+    Warp& warp = work().warps[number];
+    const int first_kept = warp.group - *static_cast<const int*>(payloads[0]);
+    size_t done = 0;
+    while (done < warp.matmuls.size() && warp.matmuls[done].group < first_kept) finish(warp.matmuls[done++], number);
+    warp.matmuls.erase(warp.matmuls.begin(), warp.matmuls.begin() + static_cast<std::ptrdiff_t>(done));
+  };
+  meet_in_warp(kAllLanes, &groups_left, finish_groups, site);
+}
+
+void change_registers(int count, Registers direction, Site site) {
+  if (count % 8 != 0 || count < 24 || count > 256) fail(site, "setmaxnreg to %d registers", count);
+  RegisterChange change = {count, direction, site};
+  meet_in_warp(kAllLanes, &change, change_for_warp, site);
+}
+
+void begin_async_work() {
+  AsyncWork& all = work();
+  all.copies.clear();
+  all.unpublished.clear();
+  for (Warp& warp : all.warps) warp = {};
+  for (auto& started : all.started) started.clear();
+}
+
+bool do_async_work() {
+  std::vector<BoxCopy>& copies = work().copies;
+  if (copies.empty()) return false;
+  const auto next = copies.begin() + static_cast<std::ptrdiff_t>(draw(static_cast<uint32_t>(copies.size())));
+  const BoxCopy copy = *next;
+  copies.erase(next);
+  perform(copy);
+  return true;
+}
+
+const char* end_async_work() {
+  if (!work().copies.empty()) return "a bulk copy was still under way as the block ended";
+  for (int number = 0; number < kMaxWarps; ++number) {
+    const Warp& warp = work().warps[number];
+    if (!warp.matmuls.empty()) return "a wgmma was not waited for";
+    if (warp.num_started != work().started[number / kWarpsOfGroup].size()) {
+      return "not all warps of a group have started the same number of wgmma";
+    }
+  }
+  return wrong_registers();
+}
+
+}  // namespace mtl::emulation

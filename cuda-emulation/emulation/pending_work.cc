@@ -1,0 +1,181 @@
+#include "emulation/pending_work.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <vector>
+
+#include "emulation/device_memory.h"
+
+namespace mtl::emulation {
+namespace {
+
+// One record of an event: what waits for it does so whatever the event is recorded for later.
+struct Mark {
+  cudaStream_t stream;
+  bool is_done = false, was_asked = false;
+};
+
+struct Item {
+  std::function<cudaError_t()> work;
+  std::shared_ptr<Mark> records, awaits;
+};
+
+struct Queue {
+  cudaStream_t stream;
+  std::deque<Item> items;
+};
+
+struct Pending {
+  std::vector<std::unique_ptr<Queue>> queues;  // few: three of a device
+  Pace pace = Pace::kAtOnce;
+  std::mt19937 random;
+  cudaError_t failure = cudaSuccess;
+};
+
+// Held while work is done: one kernel at a time. Recursive, because who waits does the work of others.
+std::recursive_mutex& mutex() {
+  static auto* one = new std::recursive_mutex();
+  return *one;
+}
+using Lock = std::lock_guard<std::recursive_mutex>;
+
+Pace pace_of_environment() {
+  const char* const asked = std::getenv("MTL_EMULATION_STREAMS");
+  if (asked == nullptr || *asked == '\0') return Pace::kAtOnce;
+  if (std::strcmp(asked, "late") == 0) return Pace::kLate;
+  if (std::strcmp(asked, "drawn") == 0) return Pace::kDrawn;
+  std::fprintf(stderr, "emulation: MTL_EMULATION_STREAMS=%s, expected late or drawn\n", asked);
+  std::abort();
+}
+
+Pending& pending() {
+  static auto* all = [] {
+    auto* made = new Pending();
+    made->pace = pace_of_environment();
+    keep_from_host(made->pace == Pace::kLate);
+    return made;
+  }();
+  return *all;
+}
+
+Queue& queue_of(cudaStream_t stream) {
+  for (const auto& queue : pending().queues) {
+    if (queue->stream == stream) return *queue;
+  }
+  pending().queues.push_back(std::make_unique<Queue>());
+  pending().queues.back()->stream = stream;
+  return *pending().queues.back();
+}
+
+void advance(Queue& queue);
+
+// Does what is before the mark in its stream, and what that waits for.
+void reach(const Mark& mark) {
+  while (!mark.is_done) advance(queue_of(mark.stream));
+}
+
+// Does the first thing of the queue.
+void advance(Queue& queue) {
+  const Item item = std::move(queue.items.front());
+  queue.items.pop_front();
+  if (item.awaits != nullptr) reach(*item.awaits);
+  if (item.records != nullptr) item.records->is_done = true;
+  // after a kernel that has failed nothing is done, as on a GPU
+  if (item.work == nullptr || pending().failure != cudaSuccess) return;
+  const DeviceMemoryInReach in_reach;
+  const cudaError_t error = item.work();
+  if (error != cudaSuccess) pending().failure = error;
+}
+
+void advance_some() {
+  Pending& all = pending();
+  while (all.random() % 2 == 0) {
+    Queue& queue = *all.queues[all.random() % all.queues.size()];
+    if (!queue.items.empty()) advance(queue);
+  }
+}
+
+cudaError_t add(cudaStream_t stream, Item item) {
+  Queue& queue = queue_of(stream);
+  queue.items.push_back(std::move(item));
+  if (pending().pace == Pace::kDrawn) advance_some();
+  return pending().failure;
+}
+
+}  // namespace
+}  // namespace mtl::emulation
+
+struct CUevent_st {
+  std::shared_ptr<mtl::emulation::Mark> last;  // null: never recorded, which counts as happened
+};
+
+namespace mtl::emulation {
+
+Pace pace() { return pending().pace; }
+
+void set_pace(Pace pace, uint32_t seed) {
+  const Lock lock(mutex());
+  finish(nullptr);
+  pending().pace = pace;
+  pending().random.seed(seed);
+  pending().failure = cudaSuccess;
+  keep_from_host(pace == Pace::kLate);
+}
+
+cudaError_t put_off(cudaStream_t stream, std::function<cudaError_t()> work) {
+  const Lock lock(mutex());
+  return pending().pace == Pace::kAtOnce ? work() : add(stream, {std::move(work), nullptr, nullptr});
+}
+
+cudaError_t finish(cudaStream_t stream) {
+  const Lock lock(mutex());
+  const DeviceMemoryInReach in_reach;  // once for all that is done here
+  for (size_t index = 0; index < pending().queues.size(); ++index) {
+    Queue& queue = *pending().queues[index];
+    while ((stream == nullptr || queue.stream == stream) && !queue.items.empty()) advance(queue);
+  }
+  return pending().failure;
+}
+
+cudaEvent_t create_event() { return new CUevent_st(); }
+void destroy_event(cudaEvent_t event) { delete event; }
+
+void record(cudaEvent_t event, cudaStream_t stream) {
+  const Lock lock(mutex());
+  event->last = std::make_shared<Mark>(Mark{stream});
+  if (pending().pace == Pace::kAtOnce) {
+    event->last->is_done = true;
+  } else {
+    add(stream, {nullptr, event->last, nullptr});
+  }
+}
+
+void wait_for(cudaStream_t stream, cudaEvent_t event) {
+  const Lock lock(mutex());
+  if (event->last != nullptr && !event->last->is_done) add(stream, {nullptr, nullptr, event->last});
+}
+
+cudaError_t finish_event(cudaEvent_t event) {
+  const Lock lock(mutex());
+  const DeviceMemoryInReach in_reach;
+  if (event->last != nullptr) reach(*event->last);
+  return pending().failure;
+}
+
+// A caller that asks repeatedly must see it complete eventually.
+cudaError_t query_event(cudaEvent_t event) {
+  const Lock lock(mutex());
+  if (event->last == nullptr || event->last->is_done) return pending().failure;
+  if (!event->last->was_asked) {
+    event->last->was_asked = true;
+    return cudaErrorNotReady;
+  }
+  return finish_event(event);
+}
+
+}  // namespace mtl::emulation

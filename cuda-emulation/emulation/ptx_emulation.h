@@ -1,0 +1,16 @@
+// Warp-wide matrix instructions on the registers of 32 fibers: the layouts stand in ptx.h.
+#pragma once
+
+#include "emulation/intrinsics.h"
+
+namespace mtl::emulation {
+
+// `d` += `a` `b`, of which each lane has its registers; T: __nv_bfloat16, __half.
+template <typename T>
+void mma(float* d, const uint32_t* a, const uint32_t* b, Site site);
+
+// Four matrices of 8 x 8 elements of 16 bits; `row`: in shared memory, the one that the lane names.
+template <bool transposed>
+void load_matrices(uint32_t (&r)[4], const void* row, Site site);
+
+}  // namespace mtl::emulation

@@ -1,0 +1,247 @@
+// Streams as the emulation has them where work is put off: who does not wait for a stream, an event or
+// another stream sees what was there before, and what a GPU's driver or its memory refuses is refused.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+
+#include "backends/cuda/launch.h"
+#include "emulation/pending_work.h"
+#include "tests/native_test.h"
+
+namespace mtl::tests {
+namespace {
+
+using cuda::Launch;
+using emulation::Pace;
+
+// Everything below runs at this pace; at the end at once again, with the host in reach of device memory.
+struct AtPace {
+  explicit AtPace(Pace pace, uint32_t seed = 0) { emulation::set_pace(pace, seed); }
+  ~AtPace() { emulation::set_pace(Pace::kAtOnce); }
+};
+
+struct Stream {
+  Stream() { EXPECT(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, 0) == cudaSuccess); }
+  cudaStream_t stream = nullptr;
+};
+struct Event {
+  Event() { EXPECT(cudaEventCreateWithFlags(&event, cudaEventDisableTiming) == cudaSuccess); }
+  ~Event() { EXPECT(cudaEventDestroy(event) == cudaSuccess); }
+  cudaEvent_t event = nullptr;
+};
+// A number in memory of the device or pinned memory.
+struct Number {
+  explicit Number(bool is_pinned) : is_pinned(is_pinned) {
+    void* taken = nullptr;
+    EXPECT((is_pinned ? cudaMallocHost : cudaMalloc)(&taken, sizeof *data) == cudaSuccess);
+    data = static_cast<float*>(taken);
+  }
+  ~Number() { EXPECT((is_pinned ? cudaFreeHost : cudaFree)(data) == cudaSuccess); }
+  float* data;
+  bool is_pinned;
+};
+
+__global__ void put(float* to, float value) {
+  if (threadIdx.x == 0) *to = value;
+}
+__global__ void add(float* to, const float* from) {
+  if (threadIdx.x == 0) *to += *from;
+}
+__global__ void fail_by_itself() {
+  if (threadIdx.x == 0) return;
+  __syncthreads();
+}
+__global__ void read_wide(float* to, const float* from) { *to = cuda::in_one_access<uint4>(from).x == 0 ? 0.0f : 1.0f; }
+__global__ void much_shared(float* to) {
+  MTL_SHARED(float, tile, [4096]);
+  MTL_DYNAMIC_SHARED(bytes);
+  tile[0] = 0.0f;
+  bytes[0] = 0;
+  *to = tile[0];
+}
+
+Launch in(const Stream& stream) { return {1, 32, 0, stream.stream}; }
+bool copies(void* to, const void* from, cudaMemcpyKind kind, const Stream& stream) {
+  return cudaMemcpyAsync(to, from, sizeof(float), kind, stream.stream) == cudaSuccess;
+}
+
+MTL_TEST(deferred_work_is_done_when_a_thread_waits_for_it) {
+  const AtPace late(Pace::kLate);
+  const Stream stream, other;
+  const Number value(false), host(true);
+  const Event event;
+  *host.data = -1.0f;
+  EXPECT(cudaEventQuery(event.event) == cudaSuccess);  // one that was never recorded has happened
+  EXPECT(MTL_LAUNCH(put, in(stream), value.data, 3.0f) == cudaSuccess);
+  EXPECT(copies(host.data, value.data, cudaMemcpyDeviceToHost, stream));
+  EXPECT(cudaStreamSynchronize(other.stream) == cudaSuccess && *host.data == -1.0f);
+  EXPECT(cudaEventRecord(event.event, stream.stream) == cudaSuccess);
+  EXPECT(cudaEventQuery(event.event) == cudaErrorNotReady && cudaGetLastError() == cudaErrorNotReady);
+  EXPECT(*host.data == -1.0f);
+  EXPECT(cudaEventQuery(event.event) == cudaSuccess && *host.data == 3.0f);
+  EXPECT(MTL_LAUNCH(put, in(stream), value.data, 4.0f) == cudaSuccess);
+  EXPECT(copies(host.data, value.data, cudaMemcpyDeviceToHost, stream));
+  EXPECT(*host.data == 3.0f && cudaStreamSynchronize(stream.stream) == cudaSuccess && *host.data == 4.0f);
+}
+
+// What one stream reads of another's without waiting for it, in both orders that a GPU may take.
+float read_by_other(bool waits, uint32_t seed) {
+  const AtPace drawn(Pace::kDrawn, seed);
+  static const Stream writer, reader;  // the emulation has few, and takes none back
+  const Number value(false), host(true);
+  const Event written;
+  EXPECT(cudaMemsetAsync(value.data, 0, sizeof(float), writer.stream) == cudaSuccess);
+  EXPECT(cudaStreamSynchronize(writer.stream) == cudaSuccess);
+  EXPECT(MTL_LAUNCH(put, in(writer), value.data, 5.0f) == cudaSuccess);
+  EXPECT(cudaEventRecord(written.event, writer.stream) == cudaSuccess);
+  if (waits) EXPECT(cudaStreamWaitEvent(reader.stream, written.event, 0) == cudaSuccess);
+  EXPECT(copies(host.data, value.data, cudaMemcpyDeviceToHost, reader));
+  EXPECT(cudaStreamSynchronize(reader.stream) == cudaSuccess);
+  return *host.data;
+}
+
+MTL_TEST(streams_that_do_not_wait_for_each_other_run_in_any_order) {
+  int num_early = 0;
+  for (uint32_t seed = 0; seed < 32; ++seed) {
+    EXPECT(read_by_other(true, seed) == 5.0f);
+    const float read = read_by_other(false, seed);
+    EXPECT(read == 5.0f || read == 0.0f);
+    num_early += read == 0.0f ? 1 : 0;
+  }
+  EXPECT(num_early > 4 && num_early < 28);
+}
+
+MTL_TEST(a_stream_waits_for_an_event_as_it_was_recorded_then) {
+  const AtPace late(Pace::kLate);
+  const Stream writer, reader;
+  const Number value(false), host(true);
+  const Event event;
+  EXPECT(MTL_LAUNCH(put, in(writer), value.data, 1.0f) == cudaSuccess);
+  EXPECT(cudaEventRecord(event.event, writer.stream) == cudaSuccess);
+  EXPECT(cudaStreamWaitEvent(reader.stream, event.event, 0) == cudaSuccess);
+  EXPECT(copies(host.data, value.data, cudaMemcpyDeviceToHost, reader));
+  EXPECT(MTL_LAUNCH(put, in(writer), value.data, 2.0f) == cudaSuccess);
+  EXPECT(cudaEventRecord(event.event, writer.stream) == cudaSuccess);
+  EXPECT(cudaStreamSynchronize(reader.stream) == cudaSuccess && *host.data == 1.0f);
+  EXPECT(cudaEventSynchronize(event.event) == cudaSuccess);
+}
+
+MTL_TEST(graphs_that_are_gone_by_then_are_launched_all_the_same) {
+  const AtPace late(Pace::kLate);
+  const Stream stream;
+  const Number value(false), host(true);
+  EXPECT(MTL_LAUNCH(put, in(stream), value.data, 1.0f) == cudaSuccess);
+  EXPECT(cudaStreamBeginCapture(stream.stream, cudaStreamCaptureModeThreadLocal) == cudaSuccess);
+  EXPECT(MTL_LAUNCH(add, in(stream), value.data, value.data) == cudaSuccess);
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+  EXPECT(cudaStreamEndCapture(stream.stream, &graph) == cudaSuccess);
+  EXPECT(cudaGraphInstantiate(&executable, graph) == cudaSuccess && cudaGraphDestroy(graph) == cudaSuccess);
+  EXPECT(cudaGraphLaunch(executable, stream.stream) == cudaSuccess);
+  EXPECT(cudaGraphExecDestroy(executable) == cudaSuccess);
+  EXPECT(copies(host.data, value.data, cudaMemcpyDeviceToHost, stream));
+  EXPECT(cudaDeviceSynchronize() == cudaSuccess && *host.data == 2.0f);
+}
+
+MTL_TEST(a_kernel_that_fails_is_an_error_of_what_comes_behind_it) {
+  {
+    const AtPace late(Pace::kLate);
+    const Stream stream;
+    EXPECT(MTL_LAUNCH(fail_by_itself, in(stream)) == cudaSuccess);
+    EXPECT(cudaStreamSynchronize(stream.stream) == cudaErrorLaunchFailure);
+    EXPECT(MTL_LAUNCH(fail_by_itself, in(stream)) == cudaErrorLaunchFailure);
+  }
+  emulation::clear_error();
+  cudaGetLastError();
+}
+
+MTL_TEST(pageable_memory_is_read_before_a_copy_returns_and_written_before_it_does) {
+  const AtPace late(Pace::kLate);
+  const Stream stream;
+  const Number value(false);
+  float source = 7.0f, result = 0.0f;
+  EXPECT(copies(value.data, &source, cudaMemcpyHostToDevice, stream));
+  source = 8.0f;
+  EXPECT(copies(&result, value.data, cudaMemcpyDeviceToHost, stream) && result == 7.0f);
+}
+
+// Whether a process of its own ends well.
+template <typename Body>
+bool ends_well(const Body& body) {
+  std::fflush(nullptr);
+  const pid_t child = fork();
+  if (child == 0) {
+    std::freopen("/dev/null", "w", stderr);
+    body();
+    _exit(0);
+  }
+  int status = 0;
+  EXPECT(child > 0 && waitpid(child, &status, 0) == child);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+MTL_TEST(the_host_cannot_touch_memory_of_the_device_or_memory_that_was_given_back) {
+  const Number value(false);
+  volatile float* const touched = value.data;
+  EXPECT(ends_well([&] { *touched = 1.0f; }));  // at once, as tests of kernels do
+  const AtPace late(Pace::kLate);
+  EXPECT(ends_well([] {}));
+  EXPECT(!ends_well([&] { *touched = 1.0f; }));
+  const Stream stream;
+  EXPECT(!ends_well([&] {
+    cudaFree(value.data);
+    MTL_LAUNCH(put, in(stream), value.data, 1.0f);
+    cudaDeviceSynchronize();
+  }));
+}
+
+MTL_TEST(copies_that_a_driver_refuses_are_refused) {
+  const Stream stream;
+  const Number device(false), pinned(true);
+  float host = 0.0f;
+  EXPECT(!copies(&host, device.data, cudaMemcpyDeviceToDevice, stream));
+  EXPECT(!copies(&host, pinned.data, cudaMemcpyDeviceToHost, stream));
+  EXPECT(!copies(device.data, device.data, cudaMemcpyDeviceToDevice, stream));
+  EXPECT(!copies(pinned.data, &host, cudaMemcpyHostToDevice, stream));
+  EXPECT(cudaFree(&host) == cudaErrorInvalidValue);
+  cudaGetLastError();
+  EXPECT(copies(device.data, pinned.data, cudaMemcpyDefault, stream));
+  EXPECT(cudaStreamBeginCapture(stream.stream, cudaStreamCaptureModeThreadLocal) == cudaSuccess);
+  EXPECT(!copies(device.data, &host, cudaMemcpyHostToDevice, stream));
+  cudaGraph_t graph = nullptr;
+  EXPECT(cudaStreamEndCapture(stream.stream, &graph) == cudaErrorStreamCaptureInvalidated);
+  cudaGetLastError();
+}
+
+MTL_TEST(an_unread_error_is_reported_by_the_next_launch) {
+  const Stream stream;
+  const Number value(false);
+  EXPECT(cudaSetDevice(99) == cudaErrorInvalidDevice);
+  EXPECT(MTL_LAUNCH(put, in(stream), value.data, 1.0f) == cudaErrorInvalidDevice);
+  EXPECT(MTL_LAUNCH(put, in(stream), value.data, 1.0f) == cudaSuccess);
+}
+
+bool is_refused(cudaError_t status, const char* text) {
+  const bool as_expected = status == cudaErrorLaunchFailure && std::strstr(emulation::error(), text) != nullptr;
+  if (!as_expected) std::printf("  got status %d: %s\n", status, emulation::error());
+  emulation::clear_error();
+  cudaGetLastError();
+  return as_expected;
+}
+
+MTL_TEST(accesses_and_shared_memory_that_a_gpu_refuses_are_refused) {
+  alignas(16) float values[8] = {};
+  float result = 0.0f;
+  EXPECT(MTL_LAUNCH(read_wide, (Launch{1, 1}), &result, values) == cudaSuccess);
+  EXPECT(is_refused(MTL_LAUNCH(read_wide, (Launch{1, 1}), &result, values + 1), "16 bytes at an address that is not aligned"));
+  EXPECT(MTL_LAUNCH(much_shared, (Launch{1, 1, 32 << 10}), &result) == cudaSuccess);
+  // 16 KB next to 33 KB: more than a block has unasked, and launch() asks only for more than 48 KB dynamic
+  // ones
+  EXPECT(is_refused(MTL_LAUNCH(much_shared, (Launch{1, 1, 33 << 10}), &result), "static and dynamic shared memory"));
+  EXPECT(MTL_LAUNCH(much_shared, (Launch{1, 1, 49 << 10}), &result) == cudaSuccess);
+}
+
+}  // namespace
+}  // namespace mtl::tests

@@ -1,0 +1,121 @@
+// Flash attention, backward, the queries' share (Dao 2023, "FlashAttention-2", algorithm 2, with the loops
+// exchanged for dq): a block takes 64 queries, goes over the keys and keeps their gradient in registers. The
+// other share is attention_key_value_gradient.cu. Each computes the scores again, two matmuls of seven more
+// than one kernel that adds dq up in memory would need, and in return every sum has one order and nothing is
+// added up in memory.
+//
+// spills allowed: 8 (bytes, on sm_80 with dropout alone: one register at width 128, two at 256; none on
+// sm_90a)
+#include "backends/cuda/attention/masks.cuh"
+#include "backends/cuda/attention/query_statistics.cuh"
+
+namespace mtl::cuda {
+namespace {
+
+template <typename T, int kWidth>
+struct Shape {
+  // one stage where two would not fit the 163 KB of an A100's block
+  static constexpr int kStages = kWidth > 192 ? 1 : 2;
+  static constexpr int kBytes = TileShape<kWidth>::elements((2 + 2 * kStages) * kTile) * static_cast<int>(sizeof(T));
+  static_assert(kBytes <= kMaxSharedBytes);
+};
+
+template <typename T, int kWidth, bool kDropout>
+__global__ void __launch_bounds__(kThreads) attention_query_gradient_kernel(AttentionArguments a, BackwardPointers pointers) {
+  constexpr int kStride = TileShape<kWidth>::kStride, kStages = Shape<T, kWidth>::kStages;
+  MTL_DYNAMIC_SHARED(bytes);
+  T* query_tile = reinterpret_cast<T*>(bytes);
+  T* gradient_tile = query_tile + kTile * kStride;
+  T* stages = gradient_tile + kTile * kStride;
+
+  const int first_query = static_cast<int>(gridDim.x - 1 - blockIdx.x) * kTile;
+  const HeadPlace place = enter_head(a, static_cast<int>(blockIdx.y));
+  if (first_query >= a.sequence) return;  // behind the end of a packed sample
+  const T* queries = static_cast<const T*>(pointers.qkv) + place.qkv;
+  const T* keys = queries + a.head_size;
+  const QueryRange range = query_range<kTile>(a, place.batch, first_query);
+  const DropoutSite site = dropout_site(a, place);
+  const float scale_log2 = a.scale * kLog2E;
+  const int lane = static_cast<int>(threadIdx.x) % 32, warp_row = static_cast<int>(threadIdx.x) / 32 * 16;
+  const int query = first_query + warp_row + lane / 4;
+  const Statistics known = statistics_of(a, place, pointers, query);
+
+  const auto load_stage = [&](int stage, int first_key) {
+    T* key_tile = stages + stage * 2 * kTile * kStride;
+    load_tile<T, kWidth, kTile>(key_tile, keys, a.qkv_stride, first_key, a.sequence, a.head_size);
+    load_tile<T, kWidth, kTile>(key_tile + kTile * kStride, keys + a.head_size, a.qkv_stride, first_key, a.sequence, a.head_size);
+  };
+  float sums[kWidth / 8][4] = {};
+  int first_key = next_key_tile(a, place.batch, range, range.any.begin / kTile * kTile);
+  load_tile<T, kWidth, kTile>(query_tile, queries, a.qkv_stride, first_query, a.sequence, a.head_size);
+  load_tile<T, kWidth, kTile>(gradient_tile, static_cast<const T*>(pointers.output_gradient) + place.output,
+                              a.output_stride, first_query, a.sequence, a.head_size);
+  if (first_key < range.any.end) load_stage(0, first_key);
+  commit_copies();
+  for (int stage = 0; first_key < range.any.end; stage = (stage + 1) % kStages) {
+    const int next = next_key_tile(a, place.batch, range, first_key + kTile);
+    if (kStages > 1 && next < range.any.end) load_stage(1 - stage, next);
+    commit_copies();
+    wait_for_copies<1>();
+    __syncthreads();  // this stage is there
+    const T* key_tile = stages + stage * 2 * kTile * kStride;
+    const T* value_tile = key_tile + kTile * kStride;
+    float scores[kTile / 8][4] = {}, gradients[kTile / 8][4] = {};
+    multiply_transposed<T, kWidth, kTile>(scores, query_tile + warp_row * kStride, key_tile);
+    multiply_transposed<T, kWidth, kTile>(gradients, gradient_tile + warp_row * kStride, value_tile);
+    const KeyTile tile = {first_key, shown_keys(a, place.batch, first_key)};
+    if (!all_visible(range, tile)) hide(scores, known.ranges, tile);
+    if constexpr (kDropout) {
+      drop(gradients, 0, site, query, tile.first);
+      drop(gradients, 1, site, query + 8, tile.first);
+    }
+#pragma unroll
+    for (int n = 0; n < kTile / 8; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const float probability = fast_exp2(scores[n][i] * scale_log2 - known.log_sum_exp[i / 2]);
+        const float gradient = kDropout ? gradients[n][i] * a.inverse_keep : gradients[n][i];
+        scores[n][i] = probability * (gradient - known.delta[i / 2]);
+      }
+    }
+    multiply_registers<T, kWidth, kTile>(sums, scores, key_tile);
+    __syncthreads();  // no thread reads this stage any more
+    if (kStages == 1 && next < range.any.end) load_stage(0, next);
+    if (kStages == 1) commit_copies();
+    first_key = next;
+  }
+  wait_for_copies<0>();
+  __syncthreads();  // the place of the queries is where their gradient is put in order
+  T* to = static_cast<T*>(pointers.qkv_gradient) + place.qkv + (first_query + warp_row) * a.qkv_stride;
+  store_rows<T, kWidth>(to, a.qkv_stride, a.sequence - first_query - warp_row, a.head_size, sums, {a.scale, a.scale},
+                        query_tile + warp_row * kStride);
+}
+
+template <typename T, int kWidth>
+cudaError_t launch_width(const AttentionBackwardCall& call) {
+  const AttentionArguments a = attention_arguments(call.problem);
+  const unsigned num_tiles = static_cast<unsigned>((a.sequence + kTile - 1) / kTile);
+  const Launch how = {dim3(num_tiles, static_cast<unsigned>(a.batch * a.heads)), kThreads, Shape<T, kWidth>::kBytes, call.stream};
+  const BackwardPointers pointers = backward_pointers(call);
+  return a.dropout_threshold != 0 ? MTL_LAUNCH((attention_query_gradient_kernel<T, kWidth, true>), how, a, pointers)
+                                  : MTL_LAUNCH((attention_query_gradient_kernel<T, kWidth, false>), how, a, pointers);
+}
+
+template <typename T>
+cudaError_t launch_dtype(const AttentionBackwardCall& call) {
+  const int64_t width = call.problem.head_size;
+  if (width <= 64) return launch_width<T, 64>(call);
+  if (width <= 80) return launch_width<T, 80>(call);
+  if (width <= 96) return launch_width<T, 96>(call);
+  if (width <= 128) return launch_width<T, 128>(call);
+  if (width <= 192) return launch_width<T, 192>(call);
+  return launch_width<T, 256>(call);
+}
+
+}  // namespace
+
+cudaError_t launch_attention_query_gradient(const AttentionBackwardCall& call) {
+  return call.problem.dtype == DType::kBFloat16 ? launch_dtype<__nv_bfloat16>(call) : launch_dtype<__half>(call);
+}
+
+}  // namespace mtl::cuda

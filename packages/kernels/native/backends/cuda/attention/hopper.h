@@ -1,0 +1,61 @@
+// Attention on Hopper's tensor cores: when, and what the launches share.
+#pragma once
+
+#include <type_traits>
+
+#include "backends/cuda/attention/arguments.h"
+#include "backends/cuda/attention/hopper_tiles.cuh"
+#include "backends/cuda/attention/query_statistics.cuh"
+
+namespace mtl::cuda {
+
+// Whether a call that fits tensor cores goes to these kernels, or to those for any GPU.
+bool is_for_hopper(const AttentionProblem& problem);
+
+// Heads of 40 to 256 columns; otherwise as the launches of arguments.h. Backward without attention_delta,
+// which comes before it.
+cudaError_t launch_hopper_attention_forward(const AttentionForwardCall& call);
+cudaError_t launch_hopper_attention_backward(const AttentionBackwardCall& call);
+
+// What both launches of backward read.
+struct BackwardMaps {
+  PanelMaps qkv, output_gradient;
+};
+cudaError_t launch_hopper_attention_query_gradient(const AttentionBackwardCall& call, const BackwardMaps& maps);
+cudaError_t launch_hopper_attention_key_value_gradient(const AttentionBackwardCall& call, const BackwardMaps& maps);
+// The same of heads of more than 128 columns, by which it is called.
+cudaError_t launch_hopper_wide_key_value_gradient(const AttentionBackwardCall& call, const BackwardMaps& maps);
+
+// Maps of a tensor [S, B, A, parts, D], or [T, A, parts, D], of 16-bit elements.
+cudaError_t make_panel_maps(PanelMaps* maps, const void* data, int parts, const AttentionProblem& problem);
+
+// The width of the tiles that a head fits.
+constexpr int hopper_width(int64_t head_size) {
+  return head_size <= 64 ? 64 : head_size <= 80 ? 80 : head_size <= 96 ? 96 : head_size <= 128 ? 128 : head_size <= 192 ? 192 : 256;
+}
+
+// Calls `launch` with an element (__nv_bfloat16 or __half), the width of the tiles, which is one of kWidths,
+// and whether there is dropout, the last two as std::integral_constant: what kernels are compiled for.
+template <int... kWidths, typename LaunchKernel>
+cudaError_t with_hopper_kernel(const AttentionProblem& problem, const LaunchKernel& launch) {
+  const bool dropout = dropout_threshold(problem.dropout_probability) != 0;
+  const auto of_width = [&](auto element, auto width) {
+    return dropout ? launch(element, width, std::true_type{}) : launch(element, width, std::false_type{});
+  };
+  const auto of_element = [&](auto element) {
+    const int width = hopper_width(problem.head_size);
+    cudaError_t status = cudaErrorNotSupported;
+    (void)((width == kWidths && (status = of_width(element, std::integral_constant<int, kWidths>{}), true)) || ...);
+    return status;
+  };
+  return problem.dtype == DType::kBFloat16 ? of_element(__nv_bfloat16{}) : of_element(__half{});
+}
+
+// A block for every Shape::kRows rows of every head, of packed samples as many as the longest has.
+template <typename Shape>
+Launch hopper_launch(const AttentionArguments& a, cudaStream_t stream) {
+  const unsigned num_blocks = static_cast<unsigned>((a.sequence + Shape::kRows - 1) / Shape::kRows);
+  return {dim3(num_blocks, static_cast<unsigned>(a.batch * a.heads)), Shape::kThreadsOfBlock, Shape::kBytes, stream};
+}
+
+}  // namespace mtl::cuda

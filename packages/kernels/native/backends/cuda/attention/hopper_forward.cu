@@ -1,0 +1,206 @@
+// Flash attention, forward, for Hopper (sm_90a): the algorithm of attention_forward.cu on 128 queries a block
+// and 128 keys at a time, 64 of wide heads. One warp group copies tiles of keys and values into a ring; two
+// compute 64 queries each, scores from shared memory, values weighted by probabilities that never leave
+// registers.
+//
+// The scores of a tile are started before the values of the tile before are: the tensor cores work on both
+// while the softmax of the new scores is computed. Tiles come in the order in which they are used: K0, K1,
+// V0, K2, V1, ...
+//
+// spills allowed: 24 (bytes, with dropout alone, at widths 96 and 128: what is known before the loop and, in
+// it, two loads a tile of 128 x 128 scores, for which Philox takes a thousand instructions)
+#include "backends/cuda/attention/hopper.h"
+#include "backends/cuda/attention/hopper_tiles.cuh"
+#include "backends/cuda/attention/online_softmax.cuh"
+
+namespace mtl::cuda {
+namespace {
+
+constexpr int num_slots(int width) { return width <= 128 ? 4 : width == 192 ? 6 : 5; }
+
+template <int kWidth>
+struct HopperForward : HopperBlock<num_slots(kWidth), 24, 240> {
+  using Block = HopperBlock<num_slots(kWidth), 24, 240>;
+  // an output of 192 or 256 columns leaves registers for the scores of 64 keys
+  static constexpr int kKeys = kWidth <= 128 ? 128 : 64;
+  using Queries = HopperTile<kWidth, Block::kGroupRows>;
+  // a group's queries; at the end its output, in padded rows
+  static constexpr int kQueryBytes = Block::kGroupRows * TileShape<kWidth>::kStride * 2;
+  static constexpr int kSlotBytes = HopperTile<kWidth, kKeys>::kBytes;  // keys, or values
+  static_assert(kQueryBytes % 1024 == 0 && kSlotBytes % 1024 == 0);
+  static constexpr int kRingAt = Block::kGroups * kQueryBytes, kBarriersAt = kRingAt + Block::kSlots * kSlotBytes;
+  static constexpr int kBytes = kBarriersAt + static_cast<int>(sizeof(typename Block::Barriers));
+  static_assert(kBytes <= kHopperSharedBytes);
+};
+
+// By one thread: everything that the block reads.
+template <int kWidth>
+MTL_PTX void produce(unsigned char* bytes, const PanelMaps& qkv, const QueryBlock& block) {
+  using Shape = HopperForward<kWidth>;
+  auto& barriers = barriers_of<Shape>(bytes);
+  const int vector = 3 * block.rows.head, position = block.rows.position;
+  arrive_expecting(&barriers.resident, Shape::kGroups * Shape::Queries::kBytes);
+#pragma unroll
+  for (int group = 0; group < Shape::kGroups; ++group) {
+    copy_tile<kWidth, Shape::kGroupRows>(bytes + group * Shape::kQueryBytes, qkv, vector,
+                                         position + block.first_query + group * Shape::kGroupRows, &barriers.resident);
+  }
+  typename Shape::Place place;
+  const auto fill = [&](int part, int tile) {  // 1: keys, 2: values
+    fill_slot<Shape, kWidth, Shape::kKeys>(bytes, place, qkv, vector + part, position + tile * Shape::kKeys);
+  };
+#pragma unroll 1
+  for (int tile = block.first_tile; tile < block.end_tile; ++tile) {
+    fill(1, tile);
+    if (tile > block.first_tile) fill(2, tile - 1);
+  }
+  if (block.first_tile < block.end_tile) fill(2, block.end_tile - 1);
+}
+
+// What a thread that computes knows of its rows.
+struct Rows {
+  int batch, query;  // of its first row; the other is 8 behind
+  QueryRange range;  // of its group's queries
+  DropoutSite site;
+  float scale_log2;
+};
+
+// Takes a tile of scores into the rows and makes probabilities of it, all but the output's share: what that
+// has to be multiplied by goes to `shrink`.
+template <bool kDropout, int kWidth, int kTiles>
+MTL_PTX void take_scores(float (&scores)[kTiles][4], RunningRows<kWidth>& rows, float (&shrink)[2], const AttentionArguments& a,
+                         const Rows& of, int first_key) {
+  constexpr int kParts = kTiles * 8 / kTile;  // of 64 keys, which masks and dropout go by
+#pragma unroll
+  for (int part = 0; part < kParts; ++part) {
+    auto& scores_of_part = reinterpret_cast<float(&)[kTile / 8][4]>(scores[part * kTile / 8]);
+    const int first = first_key + part * kTile;
+    const KeyTile tile = {first, shown_keys_if_any(a, of.batch, first)};
+    if (!all_visible(of.range, tile)) {
+      hide(scores_of_part, {keys_of_query(a, of.batch, of.query), keys_of_query(a, of.batch, of.query + 8)}, tile);
+    }
+  }
+#pragma unroll
+  for (int half = 0; half < 2; ++half) shrink[half] = rows.absorb_row(scores, half, of.scale_log2);
+  if constexpr (kDropout) {
+#pragma unroll
+    for (int part = 0; part < kParts; ++part) {
+      auto& scores_of_part = reinterpret_cast<float(&)[kTile / 8][4]>(scores[part * kTile / 8]);
+      drop(scores_of_part, 0, of.site, of.query, first_key + part * kTile);
+      drop(scores_of_part, 1, of.site, of.query + 8, first_key + part * kTile);
+    }
+  }
+}
+
+// A warp group's queries over all tiles.
+template <typename T, int kWidth, bool kDropout>
+MTL_PTX void attend(RunningRows<kWidth>& rows, unsigned char* bytes, const unsigned char* query_tile, const AttentionArguments& a,
+                    const Rows& of, const QueryBlock& block) {
+  using Shape = HopperForward<kWidth>;
+  constexpr int kKeys = Shape::kKeys;
+  auto& barriers = barriers_of<Shape>(bytes);
+  const auto tile_at = [&](const typename Shape::Place& place) { return slot_at<Shape>(bytes, place); };
+  typename Shape::Place ring;
+  float scores[kKeys / 8][4], shrink[2];
+  uint32_t probabilities[kKeys / 16][4];
+  const auto first = ring.take();
+  wait_until_full(barriers, first);
+  hold(scores);
+  fence_wgmma();
+  start_scores<T, kWidth, kKeys>(scores, query_tile, tile_at(first));
+  commit_wgmma();
+  wait_for_wgmma<0>();
+  hold(scores);
+  let_go(barriers, first);
+  take_scores<kDropout>(scores, rows, shrink, a, of, block.first_tile * kKeys);
+  to_operand<T>(probabilities, scores);
+#pragma unroll 1
+  for (int tile = block.first_tile + 1; tile < block.end_tile; ++tile) {
+    const auto keys = ring.take(), values = ring.take();
+    wait_until_full(barriers, keys);
+    hold(scores);
+    fence_wgmma();
+    start_scores<T, kWidth, kKeys>(scores, query_tile, tile_at(keys));
+    commit_wgmma();
+    wait_until_full(barriers, values);
+    hold(rows.output);
+    hold(probabilities);
+    fence_wgmma();
+    start_weighted_sum<T, kWidth, kKeys>(rows.output, probabilities, tile_at(values));
+    commit_wgmma();
+    wait_for_wgmma<1>();
+    hold(scores);
+    let_go(barriers, keys);
+    take_scores<kDropout>(scores, rows, shrink, a, of, tile * kKeys);
+    wait_for_wgmma<0>();
+    hold(rows.output);
+    hold(probabilities);
+    let_go(barriers, values);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) rows.rescale(half, shrink[half]);
+    to_operand<T>(probabilities, scores);
+  }
+  wait_until_full(barriers, ring);
+  hold(rows.output);
+  hold(probabilities);
+  fence_wgmma();
+  start_weighted_sum<T, kWidth, kKeys>(rows.output, probabilities, tile_at(ring));
+  commit_wgmma();
+  wait_for_wgmma<0>();
+  hold(rows.output);
+  hold(probabilities);
+}
+
+template <typename T, int kWidth, bool kDropout>
+__global__ void __launch_bounds__(HopperForward<kWidth>::kThreadsOfBlock, 1)
+    hopper_attention_forward_kernel(const __grid_constant__ PanelMaps qkv, AttentionArguments a, ForwardPointers pointers) {
+#if MTL_HOPPER_CODE
+  using Shape = HopperForward<kWidth>;
+  MTL_DYNAMIC_SHARED(bytes);
+  const QueryBlock block = query_block<Shape>(a);
+  if (block.first_query >= a.sequence) return;  // behind the end of a packed sample
+  begin_block<Shape>(bytes, qkv, 1);
+  if (threadIdx.x < kGroupThreads) {
+    give_registers_back<Shape::kProducerRegisters>();
+    if (threadIdx.x == 0) produce<kWidth>(bytes, qkv, block);
+    return;
+  }
+  take_registers<Shape::kConsumerRegisters>();
+  // with dropout no register is left for what the compiler then keeps: it would spill 100 bytes
+  const auto [group, warp_row] = group_place<!kDropout>();
+  const int group_query = block.first_query + group * Shape::kGroupRows, warp_query = group_query + warp_row;
+  unsigned char* query_tile = bytes + group * Shape::kQueryBytes;
+  const Rows of = {block.place.batch, warp_query + static_cast<int>(threadIdx.x) % 32 / 4,
+                   query_range<Shape::kGroupRows>(a, block.place.batch, group_query), dropout_site(a, block.place),
+                   a.scale * kLog2E};
+  RunningRows<kWidth> rows;
+  wait_for_phase(&barriers_of<Shape>(bytes).resident, 0);
+  if (block.first_tile < block.end_tile) attend<T, kWidth, kDropout>(rows, bytes, query_tile, a, of, block);
+  // no warp of the group reads the queries any more: their place is where the output is put in order
+  meet(1 + group, kGroupThreads);
+  // read once more, so that nothing of it takes up registers in between
+  const HeadPlace end = enter_head(a, static_cast<int>(blockIdx.y));
+  finish_rows<T, kWidth>(a, end, pointers, rows, warp_query,
+                         reinterpret_cast<T*>(query_tile) + warp_row * TileShape<kWidth>::kStride);
+#else
+  __trap();  // code for another GPU, which must not pass for a result
+#endif
+}
+
+}  // namespace
+
+cudaError_t launch_hopper_attention_forward(const AttentionForwardCall& call) {
+  PanelMaps qkv;
+  const cudaError_t status = make_panel_maps(&qkv, call.problem.query.data, 3, call.problem);
+  if (status != cudaSuccess) return status;
+  const AttentionArguments a = attention_arguments(call.problem);
+  const ForwardPointers pointers = forward_pointers(call);
+  return with_hopper_kernel<64, 80, 96, 128, 192, 256>(call.problem, [&](auto element, auto width, auto dropout) {
+    constexpr int kWidth = decltype(width)::value;
+    const Launch how = hopper_launch<HopperForward<kWidth>>(a, call.stream);
+    return MTL_LAUNCH((hopper_attention_forward_kernel<decltype(element), kWidth, decltype(dropout)::value>), how, qkv, a,
+                      pointers);
+  });
+}
+
+}  // namespace mtl::cuda

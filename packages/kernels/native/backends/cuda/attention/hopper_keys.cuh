@@ -1,0 +1,93 @@
+// What the blocks that compute gradients of keys and values on Hopper have in common: which queries see their
+// keys, and the warp group that loads. It copies tiles of queries and of the gradients of their output into a
+// ring and finds out what dropout keeps.
+//
+// A kernel's Shape says how many tiles of 64 keys a block has (kKeyTiles), how far they and their values are
+// apart (kKeyBytes, kValuesAt) and where the facts about queries are (kFactsAt).
+#pragma once
+
+#include "backends/cuda/attention/hopper_tiles.cuh"
+#include "backends/cuda/attention/query_facts.cuh"
+
+namespace mtl::cuda {
+
+// What the threads of a block agree on.
+struct KeyBlock {
+  HeadPlace place;
+  MapPlace rows;
+  int first_key;
+};
+// The arguments have a packed sample's length from here on; first_key may be behind it, and then nothing is
+// to be done.
+template <typename Shape>
+MTL_PTX KeyBlock key_block(AttentionArguments& a) {
+  const int head_of_batch = static_cast<int>(blockIdx.y);
+  // the first keys are seen by the most queries
+  return {enter_head(a, head_of_batch), map_place(a, head_of_batch), static_cast<int>(blockIdx.x) * Shape::kRows};
+}
+
+// What is known of a slot's queries, once for each tile of keys: what dropout keeps differs.
+template <typename Shape>
+MTL_PTX QueryFacts* facts_at(unsigned char* bytes, int slot) {
+  return reinterpret_cast<QueryFacts*>(bytes + Shape::kFactsAt) + slot * Shape::kKeyTiles;
+}
+
+// The next tile of queries that see one of the block's keys; every warp finds the same.
+template <typename Shape>
+MTL_PTX int next_query_tile(const AttentionArguments& a, const KeyBlock& block, int first_query) {
+  for (; first_query < a.sequence; first_query += kTile) {
+    const KeyRange seen = query_range<kTile>(a, block.place.batch, first_query).any;
+    if (block.first_key + Shape::kRows > seen.begin && block.first_key < seen.end) return first_query;
+  }
+  return first_query;
+}
+template <typename Shape>
+MTL_PTX int first_query_tile(const AttentionArguments& a, const KeyBlock& block) {
+  return next_query_tile<Shape>(a, block, a.causal ? block.first_key : 0);
+}
+
+// By a warp group: one thread copies, all find out about the queries.
+template <typename Shape, int kWidth, bool kDropout>
+MTL_PTX void produce_queries(unsigned char* bytes, const PanelMaps& qkv, const PanelMaps& output_gradient,
+                             const AttentionArguments& a, const KeyBlock& block, const BackwardPointers& pointers) {
+  auto& barriers = barriers_of<Shape>(bytes);
+  const int thread = static_cast<int>(threadIdx.x), vector = 3 * block.rows.head, position = block.rows.position;
+  if (thread == 0) {
+    arrive_expecting(&barriers.resident, 2 * Shape::kKeyTiles * Shape::Tile::kBytes);
+#pragma unroll
+    for (int number = 0; number < Shape::kKeyTiles; ++number) {
+      const int key = position + block.first_key + number * kTile;
+      unsigned char* tile = bytes + number * Shape::kKeyBytes;
+      copy_tile<kWidth, kTile>(tile, qkv, vector + 1, key, &barriers.resident);
+      copy_tile<kWidth, kTile>(tile + Shape::kValuesAt, qkv, vector + 2, key, &barriers.resident);
+    }
+  }
+  const DropoutSite site = dropout_site(a, block.place);
+  typename Shape::Place place;
+#pragma unroll 1
+  for (int query = first_query_tile<Shape>(a, block); query < a.sequence; query = next_query_tile<Shape>(a, block, query + kTile)) {
+    wait_until_empty(barriers, place);
+    if (thread == 0) {
+      unsigned char* tile = slot_at<Shape>(bytes, place);
+      arrive_expecting(&barriers.full[place.slot], Shape::kSlotBytes);
+      copy_tile<kWidth, kTile>(tile, qkv, vector, position + query, &barriers.full[place.slot]);
+      copy_tile<kWidth, kTile>(tile + Shape::Tile::kBytes, output_gradient, block.rows.head, position + query,
+                               &barriers.full[place.slot]);
+    }
+    QueryFacts* facts = facts_at<Shape>(bytes, place.slot);
+    if (thread / kTile < Shape::kKeyTiles) {
+      load_facts(facts[thread / kTile], a, block.place, pointers, query, thread % kTile);
+    }
+    if constexpr (kDropout) {
+#pragma unroll 1
+      for (int number = 0; number < Shape::kKeyTiles; ++number) {
+        load_dropout(facts[number], site, query, block.first_key + number * kTile);
+      }
+    }
+    __syncwarp();
+    if (thread % 32 == 0) arrive(&barriers.full[place.slot]);
+    place.advance();
+  }
+}
+
+}  // namespace mtl::cuda

@@ -1,0 +1,277 @@
+// Tiles of 16-bit matrices as Hopper's copy engine writes them and its tensor cores read them, and the ring
+// of tiles through which a warp group that loads feeds the ones that compute.
+//
+// A tile of W columns is panels of 64 columns and, at widths 80 and 96, a last one of 16 or 32: rows of 128
+// bytes (64, 32), one after the other, their 16-byte units exchanged by the swizzle of that many bytes. So
+// every matmul reads its operands in one of the PTX ISA's canonical layouts, along the rows or across them.
+#pragma once
+
+#include "backends/cuda/attention/masks.cuh"
+#include "backends/cuda/instructions/hopper.h"
+
+namespace mtl::cuda {
+
+constexpr int kGroupThreads = 128;  // of a warp group
+constexpr int kBoxRows = 64;        // what one copy brings: so many rows of a panel
+constexpr int kHopperSharedBytes = 227 << 10;
+
+// Registers of a thread of three warp groups as they are launched: all of a multiprocessor's, in units of 8.
+// What a group takes comes from what another gives back, not from the multiprocessor's.
+constexpr int kLaunchRegisters = 65536 / (3 * kGroupThreads) / 8 * 8;
+
+// How the copy engine exchanges the units of a panel of so many columns.
+constexpr Swizzle swizzle_of(int columns) {
+  return columns == 64 ? Swizzle::k128 : columns == 32 ? Swizzle::k64 : Swizzle::k32;
+}
+
+// What kernels know a tensor by: boxes of its full panels and of the last one (where there is none, the first
+// again).
+struct PanelMaps {
+  TensorMap full, rest;
+};
+
+// Where the pattern of the widest swizzle begins anew, which copies and descriptors take for granted of the
+// tiles. The declaration of dynamic shared memory asks for it; only a GPU can show whether it is so.
+MTL_PTX void require_swizzle_alignment([[maybe_unused]] const unsigned char* bytes) {
+#if defined(__CUDACC__)
+  if (shared_address(bytes) % 1024 != 0) __trap();
+#endif
+}
+
+template <int kWidth, int kRows>
+struct HopperTile {
+  static constexpr int kFull = kWidth / 64, kRest = kWidth % 64;
+  static_assert(kRest == 0 || kRest == 16 || kRest == 32);
+  static_assert(kRows % kBoxRows == 0);
+  static constexpr int kRowBytes = 128, kRestRowBytes = 2 * kRest;  // of a panel
+  static constexpr int kPanelBytes = kRows * kRowBytes;
+  static constexpr int kRestAt = kFull * kPanelBytes;
+  static constexpr int kBytes = kRows * kWidth * 2;
+  static constexpr Swizzle kRestSwizzle = swizzle_of(kRest);
+};
+
+// Where a head's rows are in the maps of a tensor: its number among the heads of a position, and the position
+// of its sample's first row.
+struct MapPlace {
+  int head, position;
+};
+MTL_PTX MapPlace map_place(const AttentionArguments& a, int head_of_batch) {
+  if (a.starts == nullptr) return {head_of_batch, 0};
+  return {head_of_batch % a.heads, a.starts[head_of_batch / a.heads]};
+}
+
+// By one thread: rows first_row .. first_row + kRows of vector `vector` of every position, zeros beyond the
+// last position and beyond the head's columns. Behind the end of a packed sample come the rows of the next,
+// which masks hide and no thread stores; what is weighted by 0 has to be finite, as with a key mask. The
+// barrier gets HopperTile::kBytes, whatever of it lies inside the tensor.
+template <int kWidth, int kRows>
+MTL_PTX void copy_tile(unsigned char* tile, const PanelMaps& maps, int vector, int first_row, uint64_t* barrier) {
+  using Tile = HopperTile<kWidth, kRows>;
+#pragma unroll
+  for (int row = 0; row < kRows; row += kBoxRows) {
+#pragma unroll
+    for (int panel = 0; panel < Tile::kFull; ++panel) {
+      copy_box(tile + panel * Tile::kPanelBytes + row * Tile::kRowBytes, maps.full, 64 * panel, vector, first_row + row, barrier);
+    }
+    if constexpr (Tile::kRest > 0) {
+      copy_box(tile + Tile::kRestAt + row * Tile::kRestRowBytes, maps.rest, 64 * Tile::kFull, vector, first_row + row, barrier);
+    }
+  }
+}
+
+// Columns k to k + 15 of all rows of a panel, which are multiplied along the columns (K-major). The leading
+// offset is not used.
+template <int kWidth, int kRows>
+MTL_PTX uint64_t rows_at(uint32_t tile, int panel, int k) {
+  using Tile = HopperTile<kWidth, kRows>;
+  return matrix_descriptor(tile + panel * Tile::kPanelBytes + 2 * k, 16, 8 * Tile::kRowBytes, Swizzle::k128);
+}
+template <int kWidth, int kRows>
+MTL_PTX uint64_t rest_rows_at(uint32_t tile, int k) {
+  using Tile = HopperTile<kWidth, kRows>;
+  return matrix_descriptor(tile + Tile::kRestAt + 2 * k, 16, 8 * Tile::kRestRowBytes, Tile::kRestSwizzle);
+}
+
+// sums = a b^T: a, b tiles of 64 and kRows rows, of which kTaken from first_row on are taken; 64 x kTaken.
+// Started, not waited for.
+template <typename T, int kWidth, int kRows, int kTaken = kRows>
+MTL_PTX void start_scores(float (&sums)[kTaken / 8][4], const unsigned char* a_tile, const unsigned char* b_tile, int first_row = 0) {
+  using Tile = HopperTile<kWidth, kRows>;
+  static_assert(kTaken % 16 == 0);  // as the pattern of the swizzle wants it, and as weighted sums go
+  const uint32_t a = shared_address(a_tile), b_rest = shared_address(b_tile) + first_row * Tile::kRestRowBytes;
+  const uint32_t b = shared_address(b_tile) + first_row * Tile::kRowBytes;
+#pragma unroll
+  for (int panel = 0; panel < Tile::kFull; ++panel) {
+#pragma unroll
+    for (int k = 0; k < 64; k += 16) {
+      WarpGroupMatmul<T, kTaken>::by_rows(sums, rows_at<kWidth, 64>(a, panel, k), rows_at<kWidth, kRows>(b, panel, k), panel + k > 0);
+    }
+  }
+#pragma unroll
+  for (int k = 0; k < Tile::kRest; k += 16) {
+    WarpGroupMatmul<T, kTaken>::by_rows(sums, rest_rows_at<kWidth, 64>(a, k), rest_rows_at<kWidth, kRows>(b_rest, k), true);
+  }
+}
+
+// sums += a b: a 64 x kTaken in registers, b so many rows of a tile from first_row on, multiplied across them
+// (MN-major); 64 x kWidth. Started, not waited for: a must stay as it is until then.
+template <typename T, int kWidth, int kRows, int kTaken = kRows>
+MTL_PTX void start_weighted_sum(float (&sums)[kWidth / 8][4], const uint32_t (&a)[kTaken / 16][4], const unsigned char* b_tile,
+                                int first_row = 0) {
+  using Tile = HopperTile<kWidth, kRows>;
+  const uint32_t b = shared_address(b_tile) + first_row * Tile::kRowBytes;
+  const uint32_t b_rest = shared_address(b_tile) + Tile::kRestAt + first_row * Tile::kRestRowBytes;
+#pragma unroll
+  for (int k = 0; k < kTaken; k += 16) {
+    const uint64_t full = matrix_descriptor(b + k * Tile::kRowBytes, Tile::kPanelBytes, 8 * Tile::kRowBytes, Swizzle::k128);
+    auto& of_full = reinterpret_cast<float(&)[8 * Tile::kFull][4]>(sums);
+    WarpGroupMatmul<T, 64 * Tile::kFull>::by_columns(of_full, a[k / 16], full, true);
+    if constexpr (Tile::kRest > 0) {
+      const uint64_t rest = matrix_descriptor(b_rest + k * Tile::kRestRowBytes, 16, 8 * Tile::kRestRowBytes, Tile::kRestSwizzle);
+      auto& of_rest = reinterpret_cast<float(&)[Tile::kRest / 8][4]>(sums[8 * Tile::kFull]);
+      WarpGroupMatmul<T, Tile::kRest>::by_columns(of_rest, a[k / 16], rest, true);
+    }
+  }
+}
+
+// Rounds accumulators to the left operand of the next matmul: the layouts agree.
+template <typename T, int kTiles>
+MTL_PTX void to_operand(uint32_t (&a)[kTiles / 2][4], const float (&sums)[kTiles][4]) {
+#pragma unroll
+  for (int n = 0; n < kTiles; n += 2) operand_of<T>(a[n / 2], sums[n], sums[n + 1]);
+}
+
+// Barriers of a ring of kSlots slots: `full` when a slot's bytes are there, `empty` when all warps that
+// compute have let it go; `resident` for what stays.
+template <int kSlots>
+struct RingBarriers {
+  uint64_t full[kSlots], empty[kSlots], resident;
+
+  // By one thread, before a barrier of the block. arrivals_full: in addition to the bytes; num_warps: that
+  // compute.
+  MTL_PTX void set_up(int arrivals_full, int num_warps) {
+#pragma unroll
+    for (int slot = 0; slot < kSlots; ++slot) {
+      set_up_barrier(&full[slot], arrivals_full);
+      set_up_barrier(&empty[slot], num_warps);
+    }
+    set_up_barrier(&resident, 1);
+    publish_barriers();
+  }
+};
+
+// A position in the ring, and how often around: the parity of the phase that fills the slot.
+template <int kSlots>
+struct RingPlace {
+  int slot = 0, parity = 0;
+
+  MTL_PTX void advance() {
+    if (++slot == kSlots) {
+      slot = 0;
+      parity ^= 1;
+    }
+  }
+  MTL_PTX RingPlace take() {
+    const RingPlace here = *this;
+    advance();
+    return here;
+  }
+};
+
+// For the warp that fills: the first time around no slot has to be released.
+template <int kSlots>
+MTL_PTX void wait_until_empty(RingBarriers<kSlots>& barriers, const RingPlace<kSlots>& place) {
+  wait_for_phase(&barriers.empty[place.slot], place.parity ^ 1);
+}
+template <int kSlots>
+MTL_PTX void wait_until_full(RingBarriers<kSlots>& barriers, const RingPlace<kSlots>& place) {
+  wait_for_phase(&barriers.full[place.slot], place.parity);
+}
+// By a warp that no longer reads the slot, with matmuls or loads: an arrival vouches for its own thread
+// alone, so the others meet it first.
+template <int kSlots>
+MTL_PTX void let_go(RingBarriers<kSlots>& barriers, const RingPlace<kSlots>& place) {
+  __syncwarp();
+  if (threadIdx.x % 32 == 0) arrive(&barriers.empty[place.slot]);
+}
+
+// shown_keys where the 64 keys may be behind the last one.
+MTL_PTX uint64_t shown_keys_if_any(const AttentionArguments& a, int batch, int first_key) {
+  return first_key < a.sequence ? shown_keys(a, batch, first_key) : 0;
+}
+
+// What the blocks of all kernels have in common: a warp group that fills a ring of kSlots slots, two that
+// compute 64 rows each, and the registers of their threads. A kernel's Shape derives from it and says where
+// in shared memory the ring (kRingAt, kSlotBytes) and the barriers (kBarriersAt) are.
+template <int kRingSlots, int kRegistersToLoad, int kRegistersToCompute>
+struct HopperBlock {
+  static constexpr int kGroups = 2, kGroupRows = 64, kRows = kGroups * kGroupRows, kSlots = kRingSlots;
+  static constexpr int kThreadsOfBlock = (1 + kGroups) * kGroupThreads;
+  static constexpr int kProducerRegisters = kRegistersToLoad, kConsumerRegisters = kRegistersToCompute;
+  static_assert(kProducerRegisters + kGroups * kConsumerRegisters <= (1 + kGroups) * kLaunchRegisters);
+  using Barriers = RingBarriers<kSlots>;
+  using Place = RingPlace<kSlots>;
+};
+
+template <typename Shape>
+MTL_PTX typename Shape::Barriers& barriers_of(unsigned char* bytes) {
+  return *reinterpret_cast<typename Shape::Barriers*>(bytes + Shape::kBarriersAt);
+}
+template <typename Shape>
+MTL_PTX unsigned char* slot_at(unsigned char* bytes, const typename Shape::Place& place) {
+  return bytes + Shape::kRingAt + place.slot * Shape::kSlotBytes;
+}
+
+// How every kernel begins. arrivals_full: as RingBarriers wants them.
+template <typename Shape>
+MTL_PTX void begin_block(unsigned char* bytes, const PanelMaps& maps, int arrivals_full) {
+  require_swizzle_alignment(bytes);
+  if (threadIdx.x == 0) {
+    prefetch(maps.full);
+    barriers_of<Shape>(bytes).set_up(arrivals_full, Shape::kGroups * kWarps);
+  }
+  __syncthreads();
+}
+
+// By one thread: the next slot gets a tile, the whole of its bytes, as soon as no warp reads the one before.
+template <typename Shape, int kWidth, int kRows>
+MTL_PTX void fill_slot(unsigned char* bytes, typename Shape::Place& place, const PanelMaps& maps, int vector, int first_row) {
+  static_assert(Shape::kSlotBytes == HopperTile<kWidth, kRows>::kBytes);
+  auto& barriers = barriers_of<Shape>(bytes);
+  wait_until_empty(barriers, place);
+  arrive_expecting(&barriers.full[place.slot], Shape::kSlotBytes);
+  copy_tile<kWidth, kRows>(slot_at<Shape>(bytes, place), maps, vector, first_row, &barriers.full[place.slot]);
+  place.advance();
+}
+
+// Which group of those that compute a thread is in, and the first of its warp's 16 rows, of the group's 64.
+struct GroupPlace {
+  int group, warp_row;
+};
+// kUniform: the compiler is told that a warp's lanes are in one group, and keeps addresses of tiles in
+// uniform registers.
+template <bool kUniform>
+MTL_PTX GroupPlace group_place() {
+  const int thread = static_cast<int>(threadIdx.x), number = thread / kGroupThreads;
+  return {(kUniform ? __shfl_sync(kAllLanes, number, 0) : number) - 1, thread % kGroupThreads / 32 * 16};
+}
+
+// A block of 128 queries and the keys that they see, in tiles of kKeys.
+struct QueryBlock {
+  int first_query, first_tile, end_tile;
+  HeadPlace place;
+  MapPlace rows;
+};
+// The arguments have a packed sample's length from here on; first_query may be behind it, and then nothing is
+// to be done.
+template <typename Shape>
+MTL_PTX QueryBlock query_block(AttentionArguments& a) {
+  // the last queries see the most keys: they start first, so that no block is left over at the end
+  const int first_query = static_cast<int>(gridDim.x - 1 - blockIdx.x) * Shape::kRows;
+  const int head_of_batch = static_cast<int>(blockIdx.y);
+  const HeadPlace place = enter_head(a, head_of_batch);
+  const KeyRange seen = query_range<Shape::kRows>(a, place.batch, first_query).any;
+  return {first_query, seen.begin / Shape::kKeys, (seen.end + Shape::kKeys - 1) / Shape::kKeys, place, map_place(a, head_of_batch)};
+}
+
+}  // namespace mtl::cuda

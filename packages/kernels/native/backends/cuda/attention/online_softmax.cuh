@@ -1,0 +1,89 @@
+// The running softmax of flash attention's forward pass (Dao 2023, "FlashAttention-2", algorithm 1) and what
+// is written at its end, for the kernels of attention_forward.cu and hopper_forward.cu alike.
+#pragma once
+
+#include "backends/cuda/attention/masks.cuh"
+
+namespace mtl::cuda {
+
+struct ForwardPointers {
+  void* output;
+  float* log_sum_exp;
+  const void* qkv;
+};
+
+inline ForwardPointers forward_pointers(const AttentionForwardCall& call) {
+  return {call.problem.output.data, log_sum_exp_of(call.problem), call.problem.query.data};
+}
+
+// The softmax of 16 queries so far; a thread holds two rows and, until the end, only its own share of their
+// sums.
+template <int kWidth>
+struct RunningRows {
+  float output[kWidth / 8][4] = {};
+  float maximum[2] = {-INFINITY, -INFINITY};
+  float sum[2] = {0.0f, 0.0f};
+
+  // Takes in the scores of one of the two rows and turns them into e^(score - maximum). What is returned is
+  // what the output so far is to be multiplied by. scale_log2: scale / ln 2.
+  template <int kTiles>
+  MTL_PTX float absorb_row(float (&scores)[kTiles][4], int half, float scale_log2) {
+    float highest = maximum[half];
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n) highest = fmaxf(highest, fmaxf(scores[n][2 * half], scores[n][2 * half + 1]));
+    highest = fmaxf(highest, __shfl_xor_sync(kAllLanes, highest, 1));
+    highest = fmaxf(highest, __shfl_xor_sync(kAllLanes, highest, 2));
+    // of a query that has seen no key yet; any finite number does, and -infinity would make NaN
+    const float reference = highest == -INFINITY ? 0.0f : highest * scale_log2;
+    const float shrink = fast_exp2(maximum[half] * scale_log2 - reference);
+    maximum[half] = highest;
+    sum[half] *= shrink;
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+      for (int i = 2 * half; i < 2 * half + 2; ++i) {
+        scores[n][i] = fast_exp2(scores[n][i] * scale_log2 - reference);
+        sum[half] += scores[n][i];
+      }
+    }
+    return shrink;
+  }
+
+  MTL_PTX void rescale(int half, float shrink) {
+#pragma unroll
+    for (int n = 0; n < kWidth / 8; ++n) {
+      output[n][2 * half] *= shrink;
+      output[n][2 * half + 1] *= shrink;
+    }
+  }
+
+  // Both rows, and the output with them.
+  MTL_PTX void absorb(float (&scores)[kTile / 8][4], float scale_log2) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) rescale(half, absorb_row(scores, half, scale_log2));
+  }
+};
+
+// Writes 16 queries that have seen all their keys. scratch: as store_rows wants it.
+template <typename T, int kWidth>
+MTL_PTX void finish_rows(const AttentionArguments& a, const HeadPlace& place, const ForwardPointers& to,
+                         RunningRows<kWidth>& rows, int first_query, T* scratch) {
+  float factors[2];
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    float sum = rows.sum[half];
+    sum += __shfl_xor_sync(kAllLanes, sum, 1);
+    sum += __shfl_xor_sync(kAllLanes, sum, 2);
+    const int lane = static_cast<int>(threadIdx.x) % 32, query = first_query + lane / 4 + 8 * half;
+    const bool empty = sum == 0.0f;
+    factors[half] = empty ? 0.0f : (a.dropout_threshold == 0 ? 1.0f : a.inverse_keep) / sum;
+    if (lane % 4 == 0 && query < a.sequence) {
+      to.log_sum_exp[place.statistics + query] =
+          empty ? static_cast<float>(kEmptyLogSumExp) : rows.maximum[half] * a.scale + logf(sum);
+    }
+  }
+  T* output = static_cast<T*>(to.output) + place.output + first_query * a.output_stride;
+  store_rows<T, kWidth>(output, a.output_stride, a.sequence - first_query, a.head_size, rows.output, factors, scratch);
+}
+
+}  // namespace mtl::cuda

@@ -1,0 +1,123 @@
+// Attention backward in plain arithmetic (Dao 2023, "FlashAttention-2", algorithm 2): a warp for a query,
+// then a warp for a key, so that every sum has one order.
+#include "backends/cuda/attention/plain_rows.cuh"
+
+namespace mtl::cuda {
+namespace {
+
+template <typename T>
+struct Pointers {
+  T* qkv_gradient;
+  const T* output_gradient;
+  const float* log_sum_exp;
+  const float* delta;
+  const T* qkv;
+};
+
+// One probability and its gradient; both 0 where the query does not see the key.
+struct Entry {
+  float kept;            // what the values are weighed by
+  float score_gradient;  // of the dot product of query and key
+};
+
+MTL_PTX Entry entry_of(const AttentionArguments& a, const DropoutSite& site, int query, int key, bool visible, float product,
+                       float gradient, float log_sum_exp, float delta) {
+  if (!visible) return {0.0f, 0.0f};
+  const float probability = expf(a.scale * product - log_sum_exp);
+  const float factor = site.threshold == 0 ? 1.0f : is_kept(site, query, key) ? a.inverse_keep : 0.0f;
+  return {probability * factor, a.scale * probability * (factor * gradient - delta)};
+}
+
+template <typename T>
+__global__ void __launch_bounds__(kPlainThreads)
+    plain_attention_query_gradient_kernel(AttentionArguments a, Pointers<T> pointers) {
+  MTL_DYNAMIC_SHARED(bytes);
+  const PlainShared shared = plain_shared(bytes, a.head_size);
+  const HeadPlace place = enter_head(a, static_cast<int>(blockIdx.y));
+  const int lane = static_cast<int>(threadIdx.x) % 32, first_query = static_cast<int>(blockIdx.x) * kPlainWarps;
+  if (first_query >= a.sequence) return;  // behind the end of a packed sample
+  const int query = first_query + static_cast<int>(threadIdx.x) / 32;
+  const bool real = query < a.sequence;
+  const T* keys = pointers.qkv + place.qkv + a.head_size;
+  load_plain_row(shared.own_left, pointers.qkv + place.qkv + query * a.qkv_stride, a.head_size, real);
+  load_plain_row(shared.own_right, pointers.output_gradient + place.output + query * a.output_stride, a.head_size, real);
+  const QueryRange block_range = query_range<kPlainWarps>(a, place.batch, first_query);
+  const KeyRange range = keys_of_query(a, place.batch, query);
+  const DropoutSite site = dropout_site(a, place);
+  const float log_sum_exp = real ? pointers.log_sum_exp[place.statistics + query] : 0.0f;
+  const float delta = real ? pointers.delta[place.statistics + query] : 0.0f;
+
+  float sums[kMaxColumns] = {};
+  for (int first_key = block_range.any.begin; first_key < block_range.any.end; first_key += kPlainRows) {
+    __syncthreads();  // no thread reads the tile before
+    load_plain_tile(shared.left, keys, a.qkv_stride, first_key, a.sequence, a.head_size);
+    load_plain_tile(shared.right, keys + a.head_size, a.qkv_stride, first_key, a.sequence, a.head_size);
+    __syncthreads();
+    const int key = first_key + lane;
+    const Entry entry = entry_of(a, site, query, key, is_visible(a, place.batch, range, key),
+                                 plain_dot(shared.own_left, shared.left, a.head_size),
+                                 plain_dot(shared.own_right, shared.right, a.head_size), log_sum_exp, delta);
+    plain_accumulate(sums, entry.score_gradient, shared.left, a.head_size);
+  }
+  if (!real) return;
+  // read once more, so that nothing of it takes up registers in between
+  const HeadPlace end = enter_head(a, static_cast<int>(blockIdx.y));
+  store_plain_row(pointers.qkv_gradient + end.qkv + query * a.qkv_stride, sums, 1.0f, a.head_size);
+}
+
+template <typename T>
+__global__ void __launch_bounds__(kPlainThreads)
+    plain_attention_key_value_gradient_kernel(AttentionArguments a, Pointers<T> pointers) {
+  MTL_DYNAMIC_SHARED(bytes);
+  const PlainShared shared = plain_shared(bytes, a.head_size);
+  const HeadPlace place = enter_head(a, static_cast<int>(blockIdx.y));
+  const int lane = static_cast<int>(threadIdx.x) % 32, first_key = static_cast<int>(blockIdx.x) * kPlainWarps;
+  if (first_key >= a.sequence) return;  // behind the end of a packed sample
+  const int key = first_key + static_cast<int>(threadIdx.x) / 32;
+  const bool real = key < a.sequence;
+  const T* queries = pointers.qkv + place.qkv;
+  load_plain_row(shared.own_left, queries + a.head_size + key * a.qkv_stride, a.head_size, real);
+  load_plain_row(shared.own_right, queries + 2 * a.head_size + key * a.qkv_stride, a.head_size, real);
+  const DropoutSite site = dropout_site(a, place);
+
+  float key_sums[kMaxColumns] = {}, value_sums[kMaxColumns] = {};
+  for (int first_query = a.causal ? first_key : 0; first_query < a.sequence; first_query += kPlainRows) {
+    __syncthreads();  // no thread reads the tile before
+    load_plain_tile(shared.left, queries, a.qkv_stride, first_query, a.sequence, a.head_size);
+    load_plain_tile(shared.right, pointers.output_gradient + place.output, a.output_stride, first_query, a.sequence, a.head_size);
+    __syncthreads();
+    const int query = first_query + lane;
+    const bool visible = real && is_visible(a, place.batch, keys_of_query(a, place.batch, query), key);
+    const float log_sum_exp = visible ? pointers.log_sum_exp[place.statistics + query] : 0.0f;
+    const float delta = visible ? pointers.delta[place.statistics + query] : 0.0f;
+    const Entry entry = entry_of(a, site, query, key, visible, plain_dot(shared.own_left, shared.left, a.head_size),
+                                 plain_dot(shared.own_right, shared.right, a.head_size), log_sum_exp, delta);
+    plain_accumulate(key_sums, entry.score_gradient, shared.left, a.head_size);
+    plain_accumulate(value_sums, entry.kept, shared.right, a.head_size);
+  }
+  if (!real) return;
+  T* to = pointers.qkv_gradient + place.qkv + a.head_size + key * a.qkv_stride;
+  store_plain_row(to, key_sums, 1.0f, a.head_size);
+  store_plain_row(to + a.head_size, value_sums, 1.0f, a.head_size);
+}
+
+template <typename T>
+cudaError_t launch_dtype(const AttentionBackwardCall& call) {
+  const AttentionArguments a = attention_arguments(call.problem);
+  const AttentionProblem& problem = call.problem;
+  const Pointers<T> pointers = {static_cast<T*>(problem.query_gradient.data),
+                                static_cast<const T*>(problem.output_gradient.data), log_sum_exp_of(problem), call.delta,
+                                static_cast<const T*>(problem.query.data)};
+  const Launch how = plain_launch(a, call.stream);
+  const cudaError_t status = MTL_LAUNCH(plain_attention_query_gradient_kernel<T>, how, a, pointers);
+  return status == cudaSuccess ? MTL_LAUNCH(plain_attention_key_value_gradient_kernel<T>, how, a, pointers) : status;
+}
+
+}  // namespace
+
+cudaError_t launch_plain_attention_backward(const AttentionBackwardCall& call) {
+  if (call.problem.dtype == DType::kBFloat16) return launch_dtype<__nv_bfloat16>(call);
+  return call.problem.dtype == DType::kFloat16 ? launch_dtype<__half>(call) : launch_dtype<float>(call);
+}
+
+}  // namespace mtl::cuda

@@ -1,0 +1,66 @@
+// Attention forward in plain arithmetic: the running maximum, sum and output of Dao 2023
+// ("FlashAttention-2"), a warp for a query.
+#include "backends/cuda/attention/plain_rows.cuh"
+
+namespace mtl::cuda {
+namespace {
+
+template <typename T>
+__global__ void __launch_bounds__(kPlainThreads)
+    plain_attention_forward_kernel(AttentionArguments a, T* output, float* log_sum_exp, const T* qkv) {
+  MTL_DYNAMIC_SHARED(bytes);
+  const PlainShared shared = plain_shared(bytes, a.head_size);
+  const HeadPlace place = enter_head(a, static_cast<int>(blockIdx.y));
+  const int lane = static_cast<int>(threadIdx.x) % 32, first_query = static_cast<int>(blockIdx.x) * kPlainWarps;
+  if (first_query >= a.sequence) return;  // behind the end of a packed sample
+  const int query = first_query + static_cast<int>(threadIdx.x) / 32;
+  const bool real = query < a.sequence;
+  const T* queries = qkv + place.qkv;
+  const T* keys = queries + a.head_size;
+  load_plain_row(shared.own_left, queries + query * a.qkv_stride, a.head_size, real);
+  const QueryRange block_range = query_range<kPlainWarps>(a, place.batch, first_query);
+  const KeyRange range = keys_of_query(a, place.batch, query);
+  const DropoutSite site = dropout_site(a, place);
+
+  float sums[kMaxColumns] = {}, maximum = -INFINITY, denominator = 0.0f;
+  for (int first_key = block_range.any.begin; first_key < block_range.any.end; first_key += kPlainRows) {
+    __syncthreads();  // no thread reads the tile before
+    load_plain_tile(shared.left, keys, a.qkv_stride, first_key, a.sequence, a.head_size);
+    load_plain_tile(shared.right, keys + a.head_size, a.qkv_stride, first_key, a.sequence, a.head_size);
+    __syncthreads();
+    const int key = first_key + lane;
+    const bool visible = is_visible(a, place.batch, range, key);
+    const float score = visible ? a.scale * plain_dot(shared.own_left, shared.left, a.head_size) : -INFINITY;
+    const float highest = fmaxf(maximum, warp_maximum(score));
+    if (highest == -INFINITY) continue;  // the same in all lanes: no key seen yet
+    const float shrink = expf(maximum - highest), weight = visible ? expf(score - highest) : 0.0f;
+    maximum = highest;
+    denominator = denominator * shrink + warp_sum(weight);
+#pragma unroll
+    for (int number = 0; number < kMaxColumns; ++number) sums[number] *= shrink;
+    plain_accumulate(sums, is_kept(site, query, key) ? weight : 0.0f, shared.right, a.head_size);
+  }
+  if (!real) return;
+  const bool empty = denominator == 0.0f;
+  const float factor = empty ? 0.0f : (site.threshold == 0 ? 1.0f : a.inverse_keep) / denominator;
+  store_plain_row(output + place.output + query * a.output_stride, sums, factor, a.head_size);
+  if (lane == 0) {
+    log_sum_exp[place.statistics + query] = empty ? static_cast<float>(kEmptyLogSumExp) : maximum + logf(denominator);
+  }
+}
+
+template <typename T>
+cudaError_t launch_dtype(const AttentionForwardCall& call) {
+  const AttentionArguments a = attention_arguments(call.problem);
+  return MTL_LAUNCH(plain_attention_forward_kernel<T>, plain_launch(a, call.stream), a, static_cast<T*>(call.problem.output.data),
+                    log_sum_exp_of(call.problem), static_cast<const T*>(call.problem.query.data));
+}
+
+}  // namespace
+
+cudaError_t launch_plain_attention_forward(const AttentionForwardCall& call) {
+  if (call.problem.dtype == DType::kBFloat16) return launch_dtype<__nv_bfloat16>(call);
+  return call.problem.dtype == DType::kFloat16 ? launch_dtype<__half>(call) : launch_dtype<float>(call);
+}
+
+}  // namespace mtl::cuda

@@ -1,0 +1,114 @@
+// Attention in plain arithmetic: float32 (never TF32) and head sizes that tensor cores cannot take.
+//
+// A block's eight warps own one row each (a query, or a key in the backward pass of keys and values) and go
+// together over tiles of 32 rows of two matrices, widened to float in shared memory. For scores a lane is a
+// row of the tile; for the sums that come after, a lane is every 32nd column.
+#pragma once
+
+#include "backends/cuda/attention/masks.cuh"
+
+namespace mtl::cuda {
+
+constexpr int kPlainWarps = 8, kPlainThreads = 32 * kPlainWarps, kPlainRows = 32;
+constexpr int kMaxColumns = static_cast<int>(kMaxAttentionHeadSize) / 32;  // of one lane
+
+// One odd float more than a row: lanes that read different rows then hit different banks.
+MTL_HOST_DEVICE inline int plain_stride(int width) { return width | 1; }
+// Two tiles and two rows for each warp.
+inline size_t plain_bytes(int width) {
+  return sizeof(float) * (2 * kPlainRows * static_cast<size_t>(plain_stride(width)) + 2 * kPlainWarps * static_cast<size_t>(width));
+}
+
+struct PlainShared {
+  float *left, *right;         // tiles
+  float *own_left, *own_right;  // this warp's rows
+};
+
+MTL_PTX PlainShared plain_shared(unsigned char* bytes, int width) {
+  float* tiles = reinterpret_cast<float*>(bytes);
+  const int tile = kPlainRows * plain_stride(width), warp = static_cast<int>(threadIdx.x) / 32;
+  float* rows = tiles + 2 * tile + 2 * warp * width;
+  return {tiles, tiles + tile, rows, rows + width};
+}
+
+// Rows first .. first + 32 of a matrix, zeros beyond the last; all threads of the block.
+template <typename T>
+MTL_PTX void load_plain_tile(float* tile, const T* matrix, int64_t stride, int first, int num_rows, int width) {
+  for (int index = static_cast<int>(threadIdx.x); index < kPlainRows * width; index += kPlainThreads) {
+    const int row = index / width, column = index % width;
+    const bool real = first + row < num_rows;
+    tile[row * plain_stride(width) + column] = real ? Numbers<T>::widen(matrix[(first + row) * stride + column]) : 0.0f;
+  }
+}
+
+// One row, by one warp; zeros where `real` is false.
+template <typename T>
+MTL_PTX void load_plain_row(float* row, const T* matrix, int width, bool real) {
+  for (int column = static_cast<int>(threadIdx.x) % 32; column < width; column += 32) {
+    row[column] = real ? Numbers<T>::widen(matrix[column]) : 0.0f;
+  }
+  __syncwarp();
+}
+
+// The dot product of the warp's row with the lane's row of a tile.
+MTL_PTX float plain_dot(const float* row, const float* tile, int width) {
+  const float* other = tile + static_cast<int>(threadIdx.x) % 32 * plain_stride(width);
+  float sum = 0.0f;
+  for (int column = 0; column < width; ++column) sum += row[column] * other[column];
+  return sum;
+}
+
+// sums += weights of the lanes times the rows of a tile.
+MTL_PTX void plain_accumulate(float (&sums)[kMaxColumns], float weight, const float* tile, int width) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  for (int row = 0; row < kPlainRows; ++row) {
+    const float of_row = __shfl_sync(kAllLanes, weight, row);
+#pragma unroll
+    for (int number = 0; number < kMaxColumns; ++number) {
+      const int column = lane + 32 * number;
+      if (column < width) sums[number] += of_row * tile[row * plain_stride(width) + column];
+    }
+  }
+}
+
+template <typename T>
+MTL_PTX void store_plain_row(T* to, const float (&sums)[kMaxColumns], float factor, int width) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+  for (int number = 0; number < kMaxColumns; ++number) {
+    const int column = lane + 32 * number;
+    if (column < width) to[column] = Numbers<T>::narrow(sums[number] * factor);
+  }
+}
+
+MTL_PTX bool is_visible(const AttentionArguments& a, int batch, const KeyRange& range, int key) {
+  return key >= range.begin && key < range.end &&
+         (a.key_mask == nullptr || a.key_mask[static_cast<int64_t>(batch) * a.sequence + key] != 0);
+}
+
+MTL_PTX bool is_kept(const DropoutSite& site, int query, int key) {
+  if (site.threshold == 0) return true;
+  const PhiloxBlock random = philox(site.key, philox_column_counter(key), static_cast<uint32_t>(query), site.sample_low, site.sample_high);
+  const int word = philox_column_word(key);  // chosen without an index, which would put the words into local memory
+  const uint32_t low = word & 1 ? random.words[1] : random.words[0], high = word & 1 ? random.words[3] : random.words[2];
+  return (word & 2 ? high : low) >= site.threshold;
+}
+
+MTL_PTX float warp_sum(float value) {
+#pragma unroll
+  for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(kAllLanes, value, step);
+  return value;
+}
+
+MTL_PTX float warp_maximum(float value) {
+#pragma unroll
+  for (int step = 16; step > 0; step /= 2) value = fmaxf(value, __shfl_xor_sync(kAllLanes, value, step));
+  return value;
+}
+
+inline Launch plain_launch(const AttentionArguments& a, cudaStream_t stream) {
+  const unsigned num_groups = static_cast<unsigned>((a.sequence + kPlainWarps - 1) / kPlainWarps);
+  return {dim3(num_groups, static_cast<unsigned>(a.batch * a.heads)), kPlainThreads, plain_bytes(a.head_size), stream};
+}
+
+}  // namespace mtl::cuda

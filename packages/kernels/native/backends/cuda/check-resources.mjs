@@ -1,0 +1,133 @@
+#!/usr/bin/env node
+/**
+ * What the compiler's report says of the kernels in a build of the CUDA library: registers and spills.
+ * Fails when a kernel spills more than its source allows (`// spills allowed: NUMBER`, with the reason
+ * next to it): what does not fit the registers goes through memory, in the innermost loop of all. Fails,
+ * too, when the compiler says that it has put waits between the matmuls of warp groups (wgmma), or that
+ * it ignores a change of their registers (setmaxnreg).
+ *   node native/backends/cuda/check-resources.mjs [--build-dir build/Cuda] [--all] [--self-test]
+ */
+import { spawnSync } from 'node:child_process';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const here = fileURLToPath(new URL('.', import.meta.url));
+
+/** The kernels of ptxas's report: name (mangled), architecture, registers and bytes. */
+function parseResources(text) {
+  const kernels = [];
+  for (const line of text.split('\n')) {
+    const entry = /Compiling entry function '(\S+)' for '(\S+)'/.exec(line);
+    if (entry !== null) kernels.push({ name: entry[1], architecture: entry[2], spilled: 0, registers: 0 });
+    const last = kernels.at(-1);
+    const spill = /(\d+) bytes spill stores, (\d+) bytes spill loads/.exec(line);
+    if (spill !== null && last !== undefined) last.spilled = Math.max(Number(spill[1]), Number(spill[2]));
+    const registers = /Used (\d+) registers/.exec(line);
+    if (registers !== null && last !== undefined) last.registers = Number(registers[1]);
+  }
+  // said before or behind the kernels' own lines, with the name
+  for (const [, name] of text.matchAll(/wgmma\.mma_async instructions are serialized .*'(\S+)'/g)) {
+    for (const kernel of kernels.filter((one) => one.name === name)) kernel.isSerialized = true;
+  }
+  return kernels;
+}
+
+/** Whether the compiler ignores a setmaxnreg (C7504, C7508): it does not say of which kernel of the file. */
+const ignoresRegisters = (text) => text.includes("'setmaxnreg' ignored");
+
+const slowKernels = (kernels) =>
+  kernels.filter(({ spilled, allowed = 0, isSerialized }) => spilled > allowed || isSerialized === true);
+
+function demangled(kernels) {
+  const { stdout, status } = spawnSync('c++filt', {
+    input: kernels.map(({ name }) => name).join('\n'),
+    encoding: 'utf8',
+  });
+  if (status !== 0) return kernels;
+  const names = stdout
+    .split('\n')
+    .map(
+      (name) =>
+        /(\w+(<.*>)?)\(/.exec(name.replaceAll(/mtl::cuda::|\(anonymous namespace\)::|^void /g, ''))?.[1] ??
+        name,
+    );
+  return kernels.map((kernel, index) => ({ ...kernel, name: names[index] }));
+}
+
+/**
+ * Bytes that the source of an object file (folders/native/backends/cuda/kernels/NAME.cu.o) allows its kernels
+ * to spill.
+ */
+function allowedBy(object) {
+  const source = /native[\\/]backends[\\/]cuda[\\/](.*\.cu)\./.exec(object)?.[1];
+  const text = source === undefined ? '' : readFileSync(join(here, source), 'utf8');
+  return Number(/\/\/ spills allowed: (\d+)/.exec(text)?.[1] ?? 0);
+}
+
+function reportsBelow(directory) {
+  return readdirSync(directory, { recursive: true })
+    .filter((file) => file.endsWith('.resources'))
+    .map((file) => ({ file, text: readFileSync(join(directory, file), 'utf8') }));
+}
+
+function kernelsOf({ file, text }) {
+  const allowed = allowedBy(file);
+  return parseResources(text).map((kernel) => ({ ...kernel, allowed }));
+}
+
+function selfTest() {
+  const numSlow = (stores, loads, said = '') =>
+    slowKernels(
+      parseResources(`${said}
+ptxas info    : Compiling entry function 'kernel' for 'sm_90a'
+    8 bytes stack frame, ${stores} bytes spill stores, ${loads} bytes spill loads
+ptxas info    : Used 32 registers, used 1 barriers`),
+    ).length;
+  const said = (name) =>
+    `ptxas info    : (C7515) Potential Performance Loss: wgmma.mma_async instructions are serialized due to a reason in the function '${name}'`;
+  const right =
+    numSlow(0, 0) === 0 &&
+    numSlow(4, 0) === 1 &&
+    numSlow(0, 4) === 1 &&
+    numSlow(0, 0, said('kernel')) === 1 &&
+    numSlow(0, 0, said('another')) === 0 &&
+    ignoresRegisters(
+      "ptxas info    : (C7508) Potential Performance Loss: 'setmaxnreg' ignored; unable to determine register count at entry.",
+    ) &&
+    !ignoresRegisters(said('kernel'));
+  console.log(
+    right
+      ? 'check-resources: spills, serialized matmuls and ignored registers are found'
+      : 'check-resources: a spill, a serialized matmul or ignored registers are not found',
+  );
+  return right ? 0 : 1;
+}
+
+function main(args) {
+  if (args.includes('--self-test')) return selfTest();
+  const at = args.indexOf('--build-dir');
+  const directory = at < 0 ? fileURLToPath(new URL('../../../build/Cuda', import.meta.url)) : args[at + 1];
+  const reports = reportsBelow(directory);
+  const kernels = demangled(reports.flatMap(kernelsOf));
+  if (kernels.length === 0) {
+    console.error(
+      `error[MTL_CUDA_RESOURCES]: no compiler's reports in ${directory}\n  remedy: npm run build:cuda`,
+    );
+    return 2;
+  }
+  const print = ({ name, architecture, registers, spilled, isSerialized }) =>
+    console.log(
+      `${architecture.padEnd(7)} ${String(registers).padStart(3)} registers ${String(spilled).padStart(4)} bytes spilled${isSerialized ? ', matmuls serialized' : ''}  ${name}`,
+    );
+  if (args.includes('--all')) kernels.forEach(print);
+  const slow = slowKernels(kernels);
+  console.log(`${kernels.length} kernels, ${slow.length} spill more than allowed or have serialized matmuls`);
+  if (!args.includes('--all')) slow.forEach(print);
+  const ignoring = reports.filter(({ text }) => ignoresRegisters(text));
+  for (const { file } of ignoring)
+    console.log(`${file}: the compiler ignores a change of registers (setmaxnreg)`);
+  return slow.length === 0 && ignoring.length === 0 ? 0 : 1;
+}
+
+process.exitCode = main(process.argv.slice(2));

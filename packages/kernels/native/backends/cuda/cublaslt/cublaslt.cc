@@ -1,0 +1,374 @@
+#include "backends/cuda/cublaslt/cublaslt.h"
+
+#include <dlfcn.h>
+#include <link.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "backends/cuda/cublaslt/cublaslt_api.h"
+#include "backends/cuda/runtime/device.h"
+
+namespace mtl::cuda {
+namespace {
+
+// What NVIDIA recommends for Hopper: less excludes its fastest matmuls.
+constexpr size_t kWorkspaceBytes = size_t{32} << 20;
+
+lt::Functions functions = {};
+std::string path;
+bool is_tf32_allowed = false;
+lt::Handle handle = nullptr;
+void* workspace = nullptr;
+
+Status status_of(int result, const char* what) {
+  if (result == lt::kSuccess) return ok_status();
+  if (result == lt::kAllocationFailed) {
+    return error_status("MTL_OUT_OF_MEMORY", "%s: the device or the host has no memory left for the library", what);
+  }
+  return error_status("MTL_CUBLASLT", "%s failed with cuBLAS status %d", what, result);
+}
+
+#define MTL_RETURN_IF_LT_ERROR(function, ...) MTL_RETURN_IF_ERROR(status_of(functions.function(__VA_ARGS__), #function))
+
+// Looks all functions up; null, or the name of the first that is missing.
+const char* resolve(void* library) {
+#define MTL_RESOLVE(name)                                                                   \
+  functions.name = reinterpret_cast<decltype(functions.name)>(dlsym(library, #name));       \
+  if (functions.name == nullptr) return #name;
+  MTL_RESOLVE(cublasLtGetVersion)
+  MTL_RESOLVE(cublasLtCreate)
+  MTL_RESOLVE(cublasLtMatmulDescCreate)
+  MTL_RESOLVE(cublasLtMatmulDescDestroy)
+  MTL_RESOLVE(cublasLtMatmulDescSetAttribute)
+  MTL_RESOLVE(cublasLtMatrixLayoutCreate)
+  MTL_RESOLVE(cublasLtMatrixLayoutDestroy)
+  MTL_RESOLVE(cublasLtMatrixLayoutSetAttribute)
+  MTL_RESOLVE(cublasLtMatmulPreferenceCreate)
+  MTL_RESOLVE(cublasLtMatmulPreferenceDestroy)
+  MTL_RESOLVE(cublasLtMatmulPreferenceSetAttribute)
+  MTL_RESOLVE(cublasLtMatmulAlgoGetHeuristic)
+  MTL_RESOLVE(cublasLtMatmul)
+#undef MTL_RESOLVE
+  return nullptr;
+}
+
+std::string real_path(void* library, const std::string& name) {
+  link_map* map = nullptr;
+  return dlinfo(library, RTLD_DI_LINKMAP, &map) == 0 && map->l_name[0] != '\0' ? map->l_name : name;
+}
+
+int32_t type_of(DType dtype) {
+  return dtype == DType::kBFloat16 ? lt::kBReal16 : dtype == DType::kFloat16 ? lt::kReal16 : lt::kReal32;
+}
+
+// The largest power of two, up to 256, that divides the address.
+uint32_t alignment_of(const void* data) {
+  const auto address = reinterpret_cast<uintptr_t>(data) | 256;
+  return static_cast<uint32_t>(address & ~(address - 1));
+}
+
+// Whether an environment variable has this value.
+bool is_set_to(const char* variable, const char* value) {
+  const char* const found = std::getenv(variable);
+  return found != nullptr && std::strcmp(found, value) == 0;
+}
+
+// Whether something is worth fusing where it is offered. On Hopper the library has the bias gradient of
+// 16-bit operands into float32 in kernels of Ampere's instructions alone
+// (cutlass_80_tensorop_s16816gemm_bgradb; its own for Hopper, sm90_xmma and nvjet, have none), which is
+// predicted to cost the matmul more than a pass over the output gradient does.
+bool fuses(FusedWith fused) {
+  static const bool never = is_set_to("MTL_CUBLASLT_EPILOGUES", "0"), always = is_set_to("MTL_CUBLASLT_EPILOGUES", "1");
+  return always || (!never && (fused != FusedWith::kBiasGradient || compute_capability() < 90));
+}
+
+// Everything that a plan depends on.
+using Key = std::array<int64_t, 17>;
+
+Key key_of(const MatmulProblem& p) {
+  return {p.batch,
+          p.rows,
+          p.columns,
+          p.inner,
+          p.transpose_left,
+          p.transpose_right,
+          p.accumulate,
+          p.bias != nullptr,
+          static_cast<int64_t>(p.input_dtype),
+          static_cast<int64_t>(p.output_dtype),
+          alignment_of(p.left),
+          alignment_of(p.right),
+          alignment_of(p.output),
+          static_cast<int64_t>(p.fused),
+          alignment_of(p.bias),
+          alignment_of(p.auxiliary),
+          alignment_of(p.bias_gradient)};
+}
+
+// A matmul of one shape, ready to run. Lives as long as the process: shapes are few.
+struct Plan {
+  lt::Description description = nullptr;
+  lt::Layout a = nullptr, b = nullptr, d = nullptr;
+  lt::Choice choice = {};
+  bool is_offered = false;
+  int status = lt::kSuccess;  // of the library, on the algorithm that was asked for
+};
+
+std::mutex mutex;
+std::map<Key, Plan>& plans() {
+  static auto* all = new std::map<Key, Plan>();
+  return *all;
+}
+
+// The library counts columns first: a matrix that lies row by row is its transpose there. So the transposed
+// matmul is computed, right^T times left^T, and every matrix keeps its memory.
+Status make_layout(const MatmulProblem& p, DType dtype, int64_t rows, int64_t columns, lt::Layout* layout) {
+  MTL_RETURN_IF_LT_ERROR(cublasLtMatrixLayoutCreate, layout, type_of(dtype), static_cast<uint64_t>(rows),
+                         static_cast<uint64_t>(columns), rows);
+  if (p.batch == 1) return ok_status();
+  const int32_t count = static_cast<int32_t>(p.batch);
+  const int64_t stride = rows * columns;
+  MTL_RETURN_IF_LT_ERROR(cublasLtMatrixLayoutSetAttribute, *layout, lt::LayoutAttribute::kBatchCount, &count, sizeof count);
+  MTL_RETURN_IF_LT_ERROR(cublasLtMatrixLayoutSetAttribute, *layout, lt::LayoutAttribute::kBatchStride, &stride,
+                         sizeof stride);
+  return ok_status();
+}
+
+template <typename Value>
+Status describe(const Plan& plan, lt::DescriptionAttribute attribute, const Value& value) {
+  MTL_RETURN_IF_LT_ERROR(cublasLtMatmulDescSetAttribute, plan.description, attribute, &value, sizeof value);
+  return ok_status();
+}
+
+lt::Epilogue epilogue_of(const MatmulProblem& p) {
+  switch (p.fused) {
+    case FusedWith::kGelu:
+      return lt::Epilogue::kGeluAuxiliaryBias;
+    case FusedWith::kGeluGradient:
+      return lt::Epilogue::kGeluGradient;
+    case FusedWith::kBiasGradient:
+      return lt::Epilogue::kBiasGradientB;  // operand B of the transposed matmul is the left one
+    default:
+      return p.bias == nullptr ? lt::Epilogue::kDefault : lt::Epilogue::kBias;
+  }
+}
+
+// Whether a status says that the library does not do this: what it does not know together with an epilogue
+// (types, strides) it calls an invalid value as often as unsupported. Without one that is a fault of ours.
+bool is_refusal(const MatmulProblem& p, int result) {
+  return result == lt::kUnsupported || (result == lt::kInvalidValue && epilogue_of(p) != lt::Epilogue::kDefault);
+}
+
+// What may lie elsewhere at every run.
+Status describe_pointers(const MatmulProblem& p, const Plan& plan) {
+  const void* const bias = p.fused == FusedWith::kBiasGradient ? p.bias_gradient : p.bias;
+  if (bias != nullptr) MTL_RETURN_IF_ERROR(describe(plan, lt::DescriptionAttribute::kBiasPointer, bias));
+  if (p.auxiliary == nullptr) return ok_status();
+  return describe(plan, lt::DescriptionAttribute::kAuxiliaryPointer, p.auxiliary);
+}
+
+// What epilogues take in addition to the matrices. The documentation asks of an auxiliary matrix 16-byte
+// aligned rows of a multiple of 8 elements. Of a bias it says nothing, and the heuristic cannot be told how
+// it is aligned: kernels that read 16 bytes of it at a time have ended in misaligned addresses for others,
+// after which a process has lost its device.
+bool takes_vectors(const MatmulProblem& p) {
+  constexpr uint32_t kAccess = 16;
+  const auto is_aligned = [](const void* data) { return data == nullptr || alignment_of(data) >= kAccess; };
+  return is_aligned(p.bias) && is_aligned(p.bias_gradient) && is_aligned(p.auxiliary) &&
+         (p.auxiliary == nullptr || p.columns % 8 == 0);
+}
+
+Status make_description(const MatmulProblem& p, Plan* plan) {
+  const bool is_float32 = p.input_dtype == DType::kFloat32;
+  MTL_RETURN_IF_LT_ERROR(cublasLtMatmulDescCreate, &plan->description,
+                         is_float32 && is_tf32_allowed ? lt::kCompute32FastTf32 : lt::kCompute32, lt::kReal32);
+  MTL_RETURN_IF_ERROR(describe(*plan, lt::DescriptionAttribute::kTransposeA, p.transpose_right ? lt::kTranspose : lt::kNone));
+  MTL_RETURN_IF_ERROR(describe(*plan, lt::DescriptionAttribute::kTransposeB, p.transpose_left ? lt::kTranspose : lt::kNone));
+  const lt::Epilogue epilogue = epilogue_of(p);
+  if (epilogue == lt::Epilogue::kDefault) return ok_status();
+  MTL_RETURN_IF_ERROR(describe(*plan, lt::DescriptionAttribute::kEpilogue, epilogue));
+  if (p.fused != FusedWith::kGeluGradient) {
+    MTL_RETURN_IF_ERROR(describe(*plan, lt::DescriptionAttribute::kBiasType, type_of(p.output_dtype)));
+  }
+  if (p.auxiliary != nullptr) {
+    // its type is that of the output unless told otherwise
+    MTL_RETURN_IF_ERROR(describe(*plan, lt::DescriptionAttribute::kAuxiliaryStride, p.columns));
+  }
+  // the algorithm is chosen with the pointers' alignment in view
+  return describe_pointers(p, *plan);
+}
+
+Status choose_algorithm(const MatmulProblem& p, Plan* plan) {
+  lt::Preference preference = nullptr;
+  MTL_RETURN_IF_LT_ERROR(cublasLtMatmulPreferenceCreate, &preference);
+  const auto set = [&](lt::PreferenceAttribute attribute, const auto& value) {
+    return status_of(functions.cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value),
+                     "cublasLtMatmulPreferenceSetAttribute");
+  };
+  Status status = set(lt::PreferenceAttribute::kMaxWorkspaceBytes, uint64_t{kWorkspaceBytes});
+  // parts of a sum come together through the workspace in a fixed order, never in place
+  if (status.ok()) status = set(lt::PreferenceAttribute::kReductionSchemes, lt::kReduceInComputeType);
+  if (status.ok()) status = set(lt::PreferenceAttribute::kAlignmentA, alignment_of(p.right));
+  if (status.ok()) status = set(lt::PreferenceAttribute::kAlignmentB, alignment_of(p.left));
+  if (status.ok()) status = set(lt::PreferenceAttribute::kAlignmentC, alignment_of(p.output));
+  if (status.ok()) status = set(lt::PreferenceAttribute::kAlignmentD, alignment_of(p.output));
+  int found = 0;
+  if (status.ok()) {
+    const int result = functions.cublasLtMatmulAlgoGetHeuristic(handle, plan->description, plan->a, plan->b, plan->d,
+                                                                plan->d, preference, 1, &plan->choice, &found);
+    plan->status = result;
+    // which epilogues there are differs between versions and types; anything but a refusal is a fault of ours
+    if (!is_refusal(p, result)) status = status_of(result, "cublasLtMatmulAlgoGetHeuristic");
+    if (result != lt::kSuccess) found = 0;
+  }
+  functions.cublasLtMatmulPreferenceDestroy(preference);
+  plan->is_offered = status.ok() && found > 0 && plan->choice.status == lt::kSuccess;
+  if (found > 0) plan->status = plan->choice.status;
+  return status;
+}
+
+const char* name_of_fused(FusedWith fused) {
+  switch (fused) {
+    case FusedWith::kGelu:
+      return "gelu";
+    case FusedWith::kGeluGradient:
+      return "gelu gradient";
+    case FusedWith::kBiasGradient:
+      return "bias gradient";
+    default:
+      return "bias";
+  }
+}
+
+// One line for each new plan with something fused, where MTL_CUBLASLT_REPORT=1 asks for it: what a GPU
+// offers is not documented in full.
+void report_plan(const MatmulProblem& p, const Plan& plan, const char* when) {
+  static const bool is_reporting = is_set_to("MTL_CUBLASLT_REPORT", "1");
+  if (!is_reporting || epilogue_of(p) == lt::Epilogue::kDefault) return;
+  std::fprintf(stderr, "cuBLASLt: %s [%lld, %lld, %lld] %s into %s: %s at %s (status %d)\n", name_of_fused(p.fused),
+               static_cast<long long>(p.rows), static_cast<long long>(p.columns), static_cast<long long>(p.inner),
+               name_of(p.input_dtype), name_of(p.output_dtype), plan.is_offered ? "offered" : "not offered", when,
+               plan.status);
+}
+
+Status not_offered(const MatmulProblem& p) {
+  return error_status("MTL_UNSUPPORTED",
+                      "matmul: cuBLASLt has no deterministic algorithm for [%lld, %lld, %lld] = [%lld, %lld]%s times "
+                      "[%lld, %lld]%s of %s into %s",
+                      static_cast<long long>(p.batch), static_cast<long long>(p.rows), static_cast<long long>(p.columns),
+                      static_cast<long long>(p.rows), static_cast<long long>(p.inner), p.transpose_left ? " transposed" : "",
+                      static_cast<long long>(p.inner), static_cast<long long>(p.columns),
+                      p.transpose_right ? " transposed" : "", name_of(p.input_dtype), name_of(p.output_dtype));
+}
+
+void destroy(const Plan& plan) {
+  if (plan.description != nullptr) functions.cublasLtMatmulDescDestroy(plan.description);
+  for (const lt::Layout layout : {plan.a, plan.b, plan.d}) {
+    if (layout != nullptr) functions.cublasLtMatrixLayoutDestroy(layout);
+  }
+}
+
+Status fill_plan(const MatmulProblem& p, Plan* plan) {
+  MTL_RETURN_IF_ERROR(make_description(p, plan));
+  // rows and columns as the library counts them: the first is the one that runs fastest through memory
+  MTL_RETURN_IF_ERROR(p.transpose_right ? make_layout(p, p.input_dtype, p.inner, p.columns, &plan->a)
+                                        : make_layout(p, p.input_dtype, p.columns, p.inner, &plan->a));
+  MTL_RETURN_IF_ERROR(p.transpose_left ? make_layout(p, p.input_dtype, p.rows, p.inner, &plan->b)
+                                       : make_layout(p, p.input_dtype, p.inner, p.rows, &plan->b));
+  MTL_RETURN_IF_ERROR(make_layout(p, p.output_dtype, p.columns, p.rows, &plan->d));
+  return choose_algorithm(p, plan);
+}
+
+// The plan of a matmul; made at its first run.
+Status plan_of(const MatmulProblem& problem, Plan** plan) {
+  const Key key = key_of(problem);
+  const auto found = plans().find(key);
+  if (found != plans().end()) {
+    *plan = &found->second;
+    return ok_status();
+  }
+  Plan made;
+  const Status status = fill_plan(problem, &made);
+  if (!status.ok()) {
+    report_plan(problem, made, "planning");
+    destroy(made);
+    return status;
+  }
+  report_plan(problem, made, "planning");
+  *plan = &plans().emplace(key, made).first->second;
+  return ok_status();
+}
+
+}  // namespace
+
+Status load_cublaslt(const char* candidates, bool allow_tf32) {
+  is_tf32_allowed = allow_tf32;
+  if (functions.cublasLtMatmul != nullptr) return ok_status();
+  std::string tried, rest = candidates;
+  while (!rest.empty()) {
+    const size_t end = rest.find('\n');
+    const std::string name = rest.substr(0, end);
+    rest = end == std::string::npos ? "" : rest.substr(end + 1);
+    // never closed: the library keeps state that outlives every user
+    void* const library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    if (library == nullptr) {
+      const char* reason = dlerror();
+      tried += "\n    " + (reason == nullptr ? name : std::string(reason));
+      continue;
+    }
+    if (const char* missing = resolve(library)) {
+      functions = {};
+      tried += "\n    " + name + ": has no " + missing;
+      continue;
+    }
+    path = real_path(library, name);
+    return ok_status();
+  }
+  return error_status("MTL_CUBLASLT", "cuBLASLt was not found; tried:%s", tried.c_str());
+}
+
+Status open_cublaslt() {
+  if (handle == nullptr) MTL_RETURN_IF_LT_ERROR(cublasLtCreate, &handle);
+  if (workspace == nullptr) MTL_RETURN_IF_CUDA_ERROR(cudaMalloc(&workspace, kWorkspaceBytes));
+  return ok_status();
+}
+
+const char* cublaslt_path() { return path.c_str(); }
+uint64_t cublaslt_version() { return functions.cublasLtGetVersion == nullptr ? 0 : functions.cublasLtGetVersion(); }
+
+Status cublaslt_matmul(const MatmulProblem& problem) {
+  bool is_offered = false;
+  MTL_RETURN_IF_ERROR(cublaslt_matmul_if_offered(problem, &is_offered));
+  return is_offered ? ok_status() : not_offered(problem);
+}
+
+Status cublaslt_matmul_if_offered(const MatmulProblem& problem, bool* is_offered) {
+  MTL_RETURN_IF_ERROR(use_device());
+  *is_offered = false;
+  if (!takes_vectors(problem) || (problem.fused != FusedWith::kNothing && !fuses(problem.fused))) return ok_status();
+  const std::lock_guard<std::mutex> lock(mutex);
+  Plan* plan = nullptr;
+  MTL_RETURN_IF_ERROR(plan_of(problem, &plan));
+  if (!plan->is_offered) return ok_status();
+  MTL_RETURN_IF_ERROR(describe_pointers(problem, *plan));
+  const float alpha = 1.0f, beta = problem.accumulate ? 1.0f : 0.0f;
+  const int result = functions.cublasLtMatmul(handle, plan->description, &alpha, problem.right, plan->a, problem.left,
+                                              plan->b, &beta, problem.output, plan->d, problem.output, plan->d,
+                                              &plan->choice.algorithm, workspace, kWorkspaceBytes, compute_stream());
+  // what the heuristic took may still be refused, before anything is enqueued
+  plan->is_offered = !is_refusal(problem, result);
+  if (!plan->is_offered) {
+    plan->status = result;
+    report_plan(problem, *plan, "the matmul");
+  }
+  *is_offered = plan->is_offered;
+  return plan->is_offered ? status_of(result, "cublasLtMatmul") : ok_status();
+}
+
+}  // namespace mtl::cuda

@@ -1,0 +1,92 @@
+// The matmuls of a linear layer with what cuBLASLt's epilogues do in the same pass. What the library does
+// not offer (exact GELU, shapes that its epilogues do not take) is done by a matmul and this library's own
+// kernels, and so is GELU of float32: how exact the library's tanh is, is not documented, and was not
+// measured against float32's bounds.
+#include "ops/linear.h"
+
+#include "backends/cuda/cublaslt/cublaslt.h"
+#include "backends/cuda/kernels/column_sums.h"
+#include "backends/cuda/runtime/device.h"
+#include "backends/cuda/runtime/op_table.h"
+
+namespace mtl::cuda {
+namespace {
+
+// output [rows, columns] = left right, as the fused matmuls of this file differ.
+MatmulProblem matmul_of(const OpCall& call, int output, int left, int right) {
+  MatmulProblem problem = {};
+  problem.output = call.tensor(output).data;
+  problem.left = call.tensor(left).data;
+  problem.right = call.tensor(right).data;
+  problem.batch = 1;
+  problem.input_dtype = call.tensor(left).dtype;
+  problem.output_dtype = call.tensor(output).dtype;
+  return problem;
+}
+
+bool is_empty(const MatmulProblem& problem) { return problem.rows == 0 || problem.columns == 0 || problem.inner == 0; }
+
+// Whether GELU, or its derivative, may be the library's.
+bool may_fuse_gelu(const OpCall& call, const MatmulProblem& problem) {
+  using Op = LinearGeluForward;
+  const bool is_exact = call.flag(Op::kErf);
+  return !is_exact && problem.output_dtype != DType::kFloat32 && !is_empty(problem);
+}
+
+Status forward(const OpCall& call) {
+  using Op = LinearGeluForward;
+  MatmulProblem problem = matmul_of(call, Op::kOutput, Op::kInput, Op::kWeight);
+  problem.rows = call.tensor(Op::kInput).rows();
+  problem.columns = call.tensor(Op::kWeight).dim(0);
+  problem.inner = call.tensor(Op::kWeight).dim(1);
+  problem.transpose_right = true;
+  problem.bias = call.tensor(Op::kBias).data;
+  problem.fused = FusedWith::kGelu;
+  problem.auxiliary = call.tensor(Op::kPreactivation).data;
+  bool is_offered = false;
+  if (may_fuse_gelu(call, problem)) MTL_RETURN_IF_ERROR(cublaslt_matmul_if_offered(problem, &is_offered));
+  if (is_offered) return ok_status();
+  return linear_gelu_forward_in_parts(call, find_kernel);
+}
+
+Status backward(const OpCall& call) {
+  using Op = LinearGeluBackward;
+  MatmulProblem problem = matmul_of(call, Op::kInputGradient, Op::kOutputGradient, Op::kWeight);
+  problem.rows = call.tensor(Op::kOutputGradient).rows();
+  problem.columns = call.tensor(Op::kWeight).dim(1);
+  problem.inner = call.tensor(Op::kWeight).dim(0);
+  problem.fused = FusedWith::kGeluGradient;
+  problem.auxiliary = call.tensor(Op::kPreactivation).data;
+  bool is_offered = false;
+  if (may_fuse_gelu(call, problem)) MTL_RETURN_IF_ERROR(cublaslt_matmul_if_offered(problem, &is_offered));
+  if (is_offered) return ok_status();
+  return linear_gelu_backward_in_parts(call, find_kernel);
+}
+
+Status weight_gradient(const OpCall& call) {
+  using Op = LinearWeightGradient;
+  MatmulProblem problem = matmul_of(call, Op::kWeightGradient, Op::kOutputGradient, Op::kInput);
+  problem.rows = call.tensor(Op::kOutputGradient).dim(-1);
+  problem.columns = call.tensor(Op::kInput).dim(-1);
+  problem.inner = call.tensor(Op::kInput).rows();
+  problem.transpose_left = true;
+  problem.accumulate = true;
+  problem.fused = FusedWith::kBiasGradient;
+  // the library overwrites the sums where ours are added up over micro-batches
+  const DeviceScratch sums(static_cast<size_t>(problem.rows) * sizeof(float));
+  if (sums.data == nullptr) return error_status("MTL_OUT_OF_MEMORY", "%s: no memory for the bias gradient", call.op);
+  problem.bias_gradient = sums.data;
+  bool is_offered = false;
+  if (!is_empty(problem)) MTL_RETURN_IF_ERROR(cublaslt_matmul_if_offered(problem, &is_offered));
+  if (is_offered) {
+    return add_lines(call, {call.data<float>(Op::kBiasGradient), nullptr, problem.rows, true}, sums.as<float>(), 1);
+  }
+  return linear_weight_gradient_in_parts(call, find_kernel);
+}
+
+MTL_REGISTER_CUDA("linear_gelu_forward", forward);
+MTL_REGISTER_CUDA("linear_gelu_backward", backward);
+MTL_REGISTER_CUDA("linear_weight_gradient", weight_gradient);
+
+}  // namespace
+}  // namespace mtl::cuda

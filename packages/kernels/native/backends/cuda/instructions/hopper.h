@@ -1,0 +1,245 @@
+// The instructions that only Hopper has (sm_90a), one function each: inline PTX with nvcc, the same effect
+// under emulation (async_work.h). Layouts are those of the PTX ISA, section "Asynchronous Warpgroup Level
+// Matrix Multiply-Accumulate":
+//
+//   D (64 x N)   warp w of the group has rows 16 w to 16 w + 15; of them, d[n] is what d is of columns 8 n to 8 n + 7 in ptx.h
+//   A (64 x 16)  in registers: warp w has rows 16 w to 16 w + 15, as a is in ptx.h
+//
+// Code that uses these is between `#if MTL_HOPPER_CODE` and `#else`: the same sources are compiled for
+// other GPUs, where the kernels trap. A Hopper that is given such code (a library built without sm_90a, or
+// compiled by the driver from PTX) reports an error instead of leaving the outputs as they were.
+#pragma once
+
+#include <type_traits>
+
+#include "backends/cuda/instructions/ptx.h"
+
+#if defined(__CUDA_ARCH__) && !defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#define MTL_HOPPER_CODE 0
+#else
+#define MTL_HOPPER_CODE 1
+#endif
+
+#if !defined(__CUDACC__)
+#include "emulation/async_work.h"
+#endif
+
+namespace mtl::cuda {
+
+// The driver's description of a tensor in global memory (runtime/tensor_map.h makes it); kernels take it as
+// `const __grid_constant__ TensorMap`.
+struct alignas(128) TensorMap {
+  uint64_t opaque[16];
+};
+
+// How 16-byte units are exchanged within rows of so many bytes, as matrix descriptors number it.
+enum class Swizzle : uint32_t { k128 = 1, k64 = 2, k32 = 3 };
+
+// A tile in shared memory as matmuls read it. leading, stride: bytes, see async_work.cc (`address_in`).
+MTL_PTX uint64_t matrix_descriptor(uint32_t address, uint32_t leading, uint32_t stride, Swizzle swizzle) {
+  const auto field = [](uint32_t bytes) { return static_cast<uint64_t>((bytes & 0x3ffff) >> 4); };
+  return field(address) | field(leading) << 16 | field(stride) << 32 | static_cast<uint64_t>(swizzle) << 62;
+}
+
+#if defined(__CUDACC__)
+#if MTL_HOPPER_CODE
+
+// A barrier in shared memory whose phase ends after so many arrivals, and after the bytes that they have
+// announced.
+MTL_PTX void set_up_barrier(uint64_t* barrier, int arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
+}
+// Makes the barriers that this thread has set up visible to the copy engine; __syncthreads does it for
+// threads.
+MTL_PTX void publish_barriers() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+MTL_PTX void arrive(uint64_t* barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
+}
+// Arrives, and has the phase wait for so many bytes of bulk copies.
+MTL_PTX void arrive_expecting(uint64_t* barrier, int bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
+}
+// Waits for the end of the phase of this parity: 0 for the first one, then 1, then 0 again.
+MTL_PTX void wait_for_phase(uint64_t* barrier, int parity) {
+  asm volatile(
+      "{\n"
+      ".reg .pred over;\n"
+      "again:\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 over, [%0], %1;\n"
+      "@!over bra again;\n"
+      "}" ::"r"(shared_address(barrier)),
+      "r"(parity)
+      : "memory");
+}
+
+// Starts to copy a box of three dimensions, the innermost first, to shared memory; the barrier counts its
+// bytes. Zeros where it is outside the tensor. By one thread.
+MTL_PTX void copy_box(void* shared, const TensorMap& map, int x, int y, int z, uint64_t* barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];" ::"r"(
+          shared_address(shared)),
+      "l"(&map), "r"(shared_address(barrier)), "r"(x), "r"(y), "r"(z)
+      : "memory");
+}
+MTL_PTX void prefetch(const TensorMap& map) { asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory"); }
+
+// By all threads of a warp group: what registers a thread may have from here on, fewer or more than it was
+// launched with.
+template <int count>
+MTL_PTX void give_registers_back() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(count));
+}
+template <int count>
+MTL_PTX void take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(count));
+}
+
+// Before the first matmul of a group: what was written to its registers has arrived.
+MTL_PTX void fence_wgmma() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+MTL_PTX void commit_wgmma() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+// Until all but the newest `groups_left` groups of this warp group are done.
+template <int groups_left>
+MTL_PTX void wait_for_wgmma() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(groups_left) : "memory");
+}
+// Keeps the compiler from moving reads and writes of registers across this point: it does not know that a
+// matmul that was started still writes its sums and reads its left operand. Before the fence and behind the
+// wait of every matmul.
+template <typename Register, int kRows>
+MTL_PTX void hold(Register (&registers)[kRows][4]) {
+#pragma unroll
+  for (int row = 0; row < kRows; ++row) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if constexpr (std::is_same_v<Register, float>) {
+        asm volatile("" : "+f"(registers[row][i])::"memory");
+      } else {
+        asm volatile("" : "+r"(registers[row][i])::"memory");
+      }
+    }
+  }
+}
+
+// d = a b or, with `accumulate`, d += a b: 64 x kColumns, 16 deep, started by a whole warp group; b from
+// shared memory, kColumns rows of 16 (`by_rows`) or 16 rows of kColumns (`by_columns`), a from shared memory
+// or registers.
+template <typename T, int kColumns>
+struct WarpGroupMatmul;
+
+#define MTL_FOUR(n) "+f"(d[n][0]), "+f"(d[n][1]), "+f"(d[n][2]), "+f"(d[n][3])
+#define MTL_D_16 MTL_FOUR(0), MTL_FOUR(1)
+#define MTL_D_32 MTL_D_16, MTL_FOUR(2), MTL_FOUR(3)
+#define MTL_D_64 MTL_D_32, MTL_FOUR(4), MTL_FOUR(5), MTL_FOUR(6), MTL_FOUR(7)
+#define MTL_D_128                                                                                             \
+  MTL_D_64, MTL_FOUR(8), MTL_FOUR(9), MTL_FOUR(10), MTL_FOUR(11), MTL_FOUR(12), MTL_FOUR(13), MTL_FOUR(14), \
+      MTL_FOUR(15)
+#define MTL_D_192                                                                                            \
+  MTL_D_128, MTL_FOUR(16), MTL_FOUR(17), MTL_FOUR(18), MTL_FOUR(19), MTL_FOUR(20), MTL_FOUR(21), MTL_FOUR(22), \
+      MTL_FOUR(23)
+#define MTL_D_256                                                                                            \
+  MTL_D_192, MTL_FOUR(24), MTL_FOUR(25), MTL_FOUR(26), MTL_FOUR(27), MTL_FOUR(28), MTL_FOUR(29), MTL_FOUR(30), \
+      MTL_FOUR(31)
+#define MTL_NAMES_16 "%0,%1,%2,%3,%4,%5,%6,%7"
+#define MTL_NAMES_32 MTL_NAMES_16 ",%8,%9,%10,%11,%12,%13,%14,%15"
+#define MTL_NAMES_64 MTL_NAMES_32 ",%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
+#define MTL_NAMES_128 \
+  MTL_NAMES_64 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47" \
+               ",%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
+#define MTL_NAMES_192 \
+  MTL_NAMES_128 ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79" \
+                ",%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95"
+#define MTL_NAMES_256 \
+  MTL_NAMES_192 ",%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111" \
+                ",%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
+
+// The operands' numbers (nvcc knows no names of operands) come after those of d: A and B and whether to add,
+// or four registers of A and the same.
+#define MTL_WGMMA(N, TYPE, A, B, ADD, TRANSPOSED, ...)                                                                \
+  asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, " ADD ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE \
+               "." TYPE " {" MTL_NAMES_##N "}, " A ", " B ", add, 1, 1, " TRANSPOSED ";\n}"                              \
+               : MTL_D_##N                                                                                             \
+               : __VA_ARGS__)
+#define MTL_WGMMA_OF_TYPE(N, TYPE, NAME, A0, A1, A2, A3, A4, A5)                                                        \
+  template <>                                                                                                         \
+  struct WarpGroupMatmul<TYPE, N> {                                                                                  \
+    MTL_PTX static void by_rows(float (&d)[N / 8][4], uint64_t a, uint64_t b, bool accumulate) {                      \
+      MTL_WGMMA(N, NAME, A0, A1, A2, "0, 0", "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));                      \
+    }                                                                                                                 \
+    MTL_PTX static void by_columns(float (&d)[N / 8][4], const uint32_t (&a)[4], uint64_t b, bool accumulate) {       \
+      MTL_WGMMA(N, NAME, "{" A0 "," A1 "," A2 "," A3 "}", A4, A5, "1", "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]),    \
+                "l"(b), "r"(static_cast<int>(accumulate)));                                                         \
+    }                                                                                                                 \
+  }
+#define MTL_WGMMAS(N, ...)                                    \
+  MTL_WGMMA_OF_TYPE(N, __nv_bfloat16, "bf16", __VA_ARGS__);    \
+  MTL_WGMMA_OF_TYPE(N, __half, "f16", __VA_ARGS__)
+MTL_WGMMAS(16, "%8", "%9", "%10", "%11", "%12", "%13");
+MTL_WGMMAS(32, "%16", "%17", "%18", "%19", "%20", "%21");
+MTL_WGMMAS(64, "%32", "%33", "%34", "%35", "%36", "%37");
+MTL_WGMMAS(128, "%64", "%65", "%66", "%67", "%68", "%69");
+MTL_WGMMAS(192, "%96", "%97", "%98", "%99", "%100", "%101");
+MTL_WGMMAS(256, "%128", "%129", "%130", "%131", "%132", "%133");
+
+#undef MTL_WGMMAS
+#undef MTL_WGMMA_OF_TYPE
+#undef MTL_WGMMA
+
+#endif
+#else
+
+inline uint32_t shared_address(const void* shared) {
+  return static_cast<uint32_t>(static_cast<const unsigned char*>(shared) -
+                               static_cast<const unsigned char*>(emulation::dynamic_shared()));
+}
+
+inline void set_up_barrier(uint64_t* barrier, int arrivals, MTL_SITE_PARAMETERS) {
+  emulation::set_up_barrier(barrier, arrivals, {"mbarrier.init", file, line});
+}
+inline void publish_barriers() { emulation::publish_barriers(); }
+inline void arrive(uint64_t* barrier, MTL_SITE_PARAMETERS) { emulation::arrive_at(barrier, 0, {"mbarrier.arrive", file, line}); }
+inline void arrive_expecting(uint64_t* barrier, int bytes, MTL_SITE_PARAMETERS) {
+  emulation::arrive_at(barrier, bytes, {"mbarrier.arrive.expect_tx", file, line});
+}
+inline void wait_for_phase(uint64_t* barrier, int parity, MTL_SITE_PARAMETERS) {
+  emulation::wait_for_phase(barrier, parity, {"mbarrier.try_wait", file, line});
+}
+inline void copy_box(void* shared, const TensorMap& map, int x, int y, int z, uint64_t* barrier, MTL_SITE_PARAMETERS) {
+  emulation::copy_box(shared, &map, {x, y, z}, barrier, {"cp.async.bulk.tensor", file, line});
+}
+inline void prefetch(const TensorMap&) {}
+template <int count>
+void give_registers_back(MTL_SITE_PARAMETERS) {
+  emulation::change_registers(count, emulation::Registers::kGiveBack, {"setmaxnreg.dec", file, line});
+}
+template <int count>
+void take_registers(MTL_SITE_PARAMETERS) {
+  emulation::change_registers(count, emulation::Registers::kTake, {"setmaxnreg.inc", file, line});
+}
+inline void fence_wgmma(MTL_SITE_PARAMETERS) { emulation::fence_wgmma({"wgmma.fence", file, line}); }
+inline void commit_wgmma(MTL_SITE_PARAMETERS) { emulation::commit_wgmma({"wgmma.commit_group", file, line}); }
+template <int groups_left>
+void wait_for_wgmma(MTL_SITE_PARAMETERS) {
+  emulation::wait_for_wgmma(groups_left, {"wgmma.wait_group", file, line});
+}
+template <typename Register, int kRows>
+void hold(Register (&)[kRows][4]) {}
+
+template <typename T, int kColumns>
+struct WarpGroupMatmul {
+  static constexpr emulation::Operand kType =
+      std::is_same_v<T, __nv_bfloat16> ? emulation::Operand::kBFloat16 : emulation::Operand::kHalf;
+
+  static void by_rows(float (&d)[kColumns / 8][4], uint64_t a, uint64_t b, bool accumulate, MTL_SITE_PARAMETERS) {
+    emulation::start_wgmma({kColumns, kType, accumulate, false, &d[0][0], nullptr, a, b}, {"wgmma", file, line});
+  }
+  static void by_columns(float (&d)[kColumns / 8][4], const uint32_t (&a)[4], uint64_t b, bool accumulate, MTL_SITE_PARAMETERS) {
+    emulation::start_wgmma({kColumns, kType, accumulate, true, &d[0][0], a, 0, b}, {"wgmma", file, line});
+  }
+};
+
+#endif
+
+}  // namespace mtl::cuda

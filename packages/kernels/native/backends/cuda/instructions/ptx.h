@@ -1,0 +1,111 @@
+// The PTX instructions that kernels use, one function each: inline PTX with nvcc, the same effect on the same
+// registers of the same lanes under emulation. Fragment layouts are those of the PTX ISA, section "Matrix
+// multiply-accumulate operation using mma instruction", m16n8k16 with 16-bit operands; g = lane / 4, t = lane
+// % 4:
+//
+//   A (16 x 16)  a[0]: row g, columns 2t, 2t + 1      a[1]: row g + 8      a[2], a[3]: the same, columns + 8
+//   B (16 x 8)   b[0]: rows 2t, 2t + 1 of column g    b[1]: rows + 8
+//   D (16 x 8)   d[0], d[1]: row g, columns 2t, 2t + 1                     d[2], d[3]: row g + 8
+#pragma once
+
+#include <cstdint>
+
+#include "backends/cuda/launch.h"
+
+#if defined(__CUDACC__)
+#define MTL_PTX __device__ __forceinline__
+#else
+#include "emulation/ptx_emulation.h"
+#define MTL_PTX inline
+#endif
+
+namespace mtl::cuda {
+
+#if defined(__CUDACC__)
+
+MTL_PTX uint32_t shared_address(const void* shared) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(shared));
+}
+
+// d += a b
+MTL_PTX void mma(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], __nv_bfloat16) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+MTL_PTX void mma(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], __half) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+// Four 8 x 8 matrices of 16-bit elements; lane i gives the address of row i % 8 (16 bytes) of matrix i / 8. A
+// lane gets of each matrix row lane / 4, columns 2 (lane % 4) and the next; transposed: of the matrix's
+// transpose.
+MTL_PTX void load_matrices(uint32_t (&r)[4], const void* row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(shared_address(row))
+               : "memory");
+}
+MTL_PTX void load_matrices_transposed(uint32_t (&r)[4], const void* row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(shared_address(row))
+               : "memory");
+}
+
+// Copies 16 bytes past the registers and L1; nothing but zeros where `valid` is false (global is not read
+// then).
+MTL_PTX void copy_async_16(void* shared, const void* global, bool valid) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(shared)), "l"(global),
+               "r"(valid ? 16 : 0)
+               : "memory");
+}
+MTL_PTX void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+// Waits until all but the newest `groups_left` groups of this thread's copies have arrived.
+template <int groups_left>
+MTL_PTX void wait_for_copies() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(groups_left) : "memory");
+}
+
+// Meets `threads` threads (whole warps) at one of the barriers 1 to 15; __syncthreads is 0.
+MTL_PTX void meet(int barrier, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory"); }
+
+// 2^x with a relative error of 2^-22; 0 at -infinity and where the result would be denormal.
+MTL_PTX float fast_exp2(float x) {
+  float result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+
+#else
+
+template <typename T>
+void mma(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], T, MTL_SITE_PARAMETERS) {
+  emulation::mma<T>(d, a, b, {"mma", file, line});
+}
+inline void load_matrices(uint32_t (&r)[4], const void* row, MTL_SITE_PARAMETERS) {
+  emulation::load_matrices<false>(r, row, {"ldmatrix", file, line});
+}
+inline void load_matrices_transposed(uint32_t (&r)[4], const void* row, MTL_SITE_PARAMETERS) {
+  emulation::load_matrices<true>(r, row, {"ldmatrix.trans", file, line});
+}
+inline void copy_async_16(void* shared, const void* global, bool valid, MTL_SITE_PARAMETERS) {
+  emulation::queue_copy(shared, global, 16, valid ? 16 : 0, {"cp.async", file, line});
+}
+inline void commit_copies() { emulation::commit_copies(); }
+template <int groups_left>
+void wait_for_copies() {
+  emulation::wait_for_copies(groups_left);
+}
+inline void meet(int barrier, int threads, MTL_SITE_PARAMETERS) {
+  emulation::wait_at_barrier(barrier, threads, {"bar.sync", file, line});
+}
+inline float fast_exp2(float x) { return x < -126.0f ? 0.0f : std::exp2(x); }
+
+#endif
+
+}  // namespace mtl::cuda

@@ -1,0 +1,46 @@
+#include "backends/cuda/kernels/attention_calls.h"
+
+#include <cstdlib>
+
+#include "backends/cuda/attention/attention.h"
+#include "backends/cuda/kernels/dispatch.h"
+
+namespace mtl::cuda {
+namespace {
+
+Status status_of(const OpCall& call, const AttentionProblem& problem, cudaError_t error) {
+  if (!is_attention_variable_known()) {
+    return error_status("MTL_CUDA", "%s: %s=%s, expected mma.sync (the kernels for any GPU) or no value at all", call.op,
+                        kAttentionVariable, std::getenv(kAttentionVariable));
+  }
+  if (error != cudaErrorNotSupported) return cuda_status(error, call.op);
+  return error_status("MTL_UNSUPPORTED", "%s: %s with a head size of %lld, expected float32, bfloat16 or float16 and at "
+                      "most %lld", call.op, name_of(problem.dtype), static_cast<long long>(problem.head_size),
+                      static_cast<long long>(kMaxAttentionHeadSize));
+}
+
+}  // namespace
+
+Status expect_heads_of_their_own(const OpCall& call, const AttentionProblem& problem) {
+  if (problem.groups == problem.heads) return ok_status();
+  return error_status("MTL_UNSUPPORTED", "%s: %lld query heads share %lld key and value heads, expected as many of both on "
+                      "device cuda: repeat each key and value for its query heads, or use device cpu", call.op,
+                      static_cast<long long>(problem.heads), static_cast<long long>(problem.groups));
+}
+
+Status run_attention_forward(const OpCall& call, const AttentionProblem& problem) {
+  MTL_RETURN_IF_ERROR(expect_heads_of_their_own(call, problem));
+  MTL_RETURN_IF_ERROR(use_device());
+  return status_of(call, problem, attention_forward({problem, compute_stream()}));
+}
+
+Status run_attention_backward(const OpCall& call, const AttentionProblem& problem) {
+  MTL_RETURN_IF_ERROR(expect_heads_of_their_own(call, problem));
+  const int64_t positions = problem.starts == nullptr ? problem.batch * problem.num_queries : problem.rows;
+  const DeviceScratch delta(static_cast<size_t>(problem.heads * positions) * sizeof(float));
+  if (delta.data == nullptr) return error_status("MTL_OUT_OF_MEMORY", "%s: no memory for partial sums", call.op);
+  MTL_RETURN_IF_ERROR(use_device());
+  return status_of(call, problem, attention_backward({problem, delta.as<float>(), compute_stream()}));
+}
+
+}  // namespace mtl::cuda

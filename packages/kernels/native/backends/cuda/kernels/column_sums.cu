@@ -1,0 +1,110 @@
+// sum_rows, and the second pass of every sum over rows.
+#include "backends/cuda/kernels/column_sums.h"
+
+#include "backends/cuda/kernels/dispatch.h"
+#include "ops/reductions.h"
+
+namespace mtl::cuda {
+namespace {
+
+constexpr int kLanes = 32;          // threads side by side, of N columns each
+constexpr int kRowsAtOnce = 8;      // rows that a block reads at a time
+constexpr int64_t kMaxLines = 256;  // partial sums of a column
+
+constexpr int kSumWarps = 32;  // of a block that adds up lines: each every kSumWarps-th of them
+constexpr int kLoads = 4;      // lines of a warp under way
+
+// A block has 32 columns, each of its warps every so many lines: one warp for all of them would wait for
+// memory once for every few lines, and 32 columns are a small part of the device.
+__global__ void __launch_bounds__(32 * kSumWarps)
+    add_lines_kernel(ColumnSums sums, const float* partial, int64_t num_lines, int64_t width) {
+  MTL_SHARED(float, parts, [kSumWarps][32]);
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  const int num_warps = static_cast<int>(blockDim.x) / 32;
+  const int64_t column = int64_t{blockIdx.x} * 32 + lane;
+  float total = 0.0f;
+  for (int64_t line = warp; line < num_lines; line += int64_t{kLoads} * num_warps) {
+    float values[kLoads];
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i) {
+      const int64_t at = line + int64_t{i} * num_warps;
+      values[i] = at < num_lines && column < width ? partial[at * width + column] : 0.0f;
+    }
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i) total += values[i];
+  }
+  parts[warp][lane] = total;
+  __syncthreads();
+  if (warp != 0 || column >= width) return;
+  for (int other = 1; other < num_warps; ++other) total += parts[other][lane];
+  float* const to = column < sums.columns ? sums.first + column : sums.second + (column - sums.columns);
+  *to = sums.accumulate ? *to + total : total;
+}
+
+// Block (x, y): columns [x * kLanes * N ...) of rows [y * rows_per_line ...).
+template <typename T, int N>
+__global__ void sum_rows_kernel(float* partial, const T* input, int64_t rows, int64_t columns, int64_t rows_per_line) {
+  MTL_SHARED(float, sums, [kRowsAtOnce][kLanes * N]);
+  const int lane = static_cast<int>(threadIdx.x) % kLanes, slot = static_cast<int>(threadIdx.x) / kLanes;
+  const int64_t first_column = int64_t{blockIdx.x} * kLanes * N, column = first_column + int64_t{lane} * N;
+  const int64_t first = int64_t{blockIdx.y} * rows_per_line, end = min(first + rows_per_line, rows);
+  float total[N] = {};
+  if (column < columns) {
+    for (int64_t row = first + slot; row < end; row += kRowsAtOnce) {
+      float values[N];
+      load(values, input + row * columns + column);
+#pragma unroll
+      for (int i = 0; i < N; ++i) total[i] += values[i];
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < N; ++i) sums[slot][lane * N + i] = total[i];
+  __syncthreads();
+  for (int i = static_cast<int>(threadIdx.x); i < kLanes * N && first_column + i < columns;
+       i += static_cast<int>(blockDim.x)) {
+    float sum = 0.0f;
+    for (int from = 0; from < kRowsAtOnce; ++from) sum += sums[from][i];
+    partial[int64_t{blockIdx.y} * columns + first_column + i] = sum;
+  }
+}
+
+template <typename T>
+Status sum_rows_of(const OpCall& call) {
+  using Op = SumRows;
+  const int64_t rows = call.tensor(Op::kInput).rows(), columns = call.tensor(Op::kInput).dim(-1);
+  const T* const input = call.data<T>(Op::kInput);
+  // as many rows a line as keep the lines few; chosen by the shape alone
+  const int64_t rows_per_line = std::max<int64_t>(4 * kRowsAtOnce, ceiling(rows, kMaxLines));
+  const int64_t num_lines = ceiling(rows, rows_per_line);
+  const DeviceScratch partial(static_cast<size_t>(num_lines * columns) * sizeof(float));
+  if (partial.data == nullptr) return error_status("MTL_OUT_OF_MEMORY", "%s: no memory for partial sums", call.op);
+  MTL_RETURN_IF_ERROR(for_width<T>(is_packed<T>(columns, {input}), [&](auto width) {
+    constexpr int N = decltype(width)::value;
+    MTL_RUN_KERNEL(call, (sum_rows_kernel<T, N>),
+                   grid_of(ceiling(columns, int64_t{kLanes} * N), kLanes * kRowsAtOnce, num_lines),
+                   partial.as<float>(), input, rows, columns, rows_per_line);
+    return ok_status();
+  }));
+  return add_lines(call, {call.data<float>(Op::kOutput), nullptr, columns, call.flag(Op::kAccumulate)},
+                   partial.as<float>(), num_lines);
+}
+
+Status sum_rows(const OpCall& call) {
+  using Op = SumRows;
+  return for_floating(call, call.tensor(Op::kInput).dtype,
+                      [&](auto* type) { return sum_rows_of<std::remove_pointer_t<decltype(type)>>(call); });
+}
+
+MTL_REGISTER_CUDA("sum_rows", sum_rows);
+
+}  // namespace
+
+Status add_lines(const OpCall& call, const ColumnSums& sums, const float* partial, int64_t num_lines) {
+  const int64_t width = sums.second == nullptr ? sums.columns : 2 * sums.columns;
+  // no more warps than lines, whose number goes by the shape and the device
+  const int threads = row_threads(32 * num_lines, 32 * kSumWarps);
+  MTL_RUN_KERNEL(call, add_lines_kernel, grid_of(ceiling(width, 32), threads), sums, partial, num_lines, width);
+  return ok_status();
+}
+
+}  // namespace mtl::cuda

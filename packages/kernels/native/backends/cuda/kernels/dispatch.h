@@ -1,0 +1,76 @@
+// From an op's call to a kernel's launch: the dtype as a type, the shape of a grid, what a launch returns.
+#pragma once
+
+#include <algorithm>
+#include <initializer_list>
+
+#include "backends/cuda/kernels/values.h"
+#include "backends/cuda/runtime/device.h"
+#include "backends/cuda/runtime/op_table.h"
+
+namespace mtl::cuda {
+
+// Calls body(pointer to T) with the T of a floating dtype.
+template <typename Body>
+Status for_floating(const OpCall& call, DType dtype, const Body& body) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return body(static_cast<float*>(nullptr));
+    case DType::kBFloat16:
+      return body(static_cast<bf16*>(nullptr));
+    case DType::kFloat16:
+      return body(static_cast<fp16*>(nullptr));
+    default:
+      return error_status("MTL_DTYPE", "%s: %s is computed on the reference device only", call.op,
+                          dtype == DType::kFloat64 ? "float64" : "this dtype");
+  }
+}
+
+// Calls body with std::integral_constant-like N: 16-byte accesses when `packed`, else single elements.
+template <int kWidth>
+struct Width {
+  static constexpr int value = kWidth;
+};
+template <typename T, typename Body>
+Status for_width(bool packed, const Body& body) {
+  return packed ? body(Width<kPack<T>>()) : body(Width<1>());
+}
+
+inline bool is_aligned(const void* data) { return reinterpret_cast<uintptr_t>(data) % 16 == 0; }
+
+// Whether rows of `columns` elements of T can be read 16 bytes at a time in all of these tensors (null: not
+// given).
+template <typename T>
+bool is_packed(int64_t columns, std::initializer_list<const void*> tensors) {
+  return columns % kPack<T> == 0 && std::all_of(tensors.begin(), tensors.end(), is_aligned);
+}
+
+inline int64_t ceiling(int64_t value, int64_t divisor) { return (value + divisor - 1) / divisor; }
+
+constexpr int kThreads = 256;
+
+// Threads for a row of `items`, a multiple of 32 and at most `maximum`.
+inline int row_threads(int64_t items, int maximum = kThreads) {
+  return static_cast<int>(std::min<int64_t>(maximum, ceiling(std::max<int64_t>(items, 1), 32) * 32));
+}
+
+inline Launch grid_of(int64_t blocks, int threads, int64_t blocks_y = 1) {
+  Launch launch;
+  launch.grid = dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(blocks_y), 1);
+  launch.block = dim3(static_cast<unsigned>(threads), 1, 1);
+  launch.stream = compute_stream();
+  return launch;
+}
+
+}  // namespace mtl::cuda
+
+// Launches a kernel and returns from the op when that fails; a grid without blocks is nothing to do.
+#define MTL_RUN_KERNEL(call, kernel, how, ...)                                                      \
+  do {                                                                                              \
+    const ::mtl::cuda::Launch mtl_launch_ = (how);                                                  \
+    MTL_RETURN_IF_ERROR(::mtl::cuda::use_device());                                                 \
+    if (mtl_launch_.grid.x != 0 && mtl_launch_.grid.y != 0) {                                       \
+      MTL_RETURN_IF_ERROR(                                                                          \
+          ::mtl::cuda::cuda_status(MTL_LAUNCH(kernel, mtl_launch_, __VA_ARGS__), (call).op));       \
+    }                                                                                               \
+  } while (0)

@@ -1,0 +1,81 @@
+// cast and add: one thread for N neighbouring elements of flat buffers, the last one for what is left of
+// them.
+#include "backends/cuda/kernels/dispatch.h"
+#include "ops/elementwise.h"
+
+namespace mtl::cuda {
+namespace {
+
+template <typename To, typename From, int N>
+__global__ void cast_kernel(To* output, const From* input, int64_t size) {
+  const int64_t first = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * N;
+  if (first + N <= size) {
+    float values[N];
+    load(values, input + first);
+    store(output + first, values);
+  } else {
+    for (int64_t i = first; i < size; ++i) set(output + i, to_float(input[i]));
+  }
+}
+
+template <typename T, int N>
+__global__ void add_kernel(T* output, const T* left, const T* right, int64_t size) {
+  const int64_t first = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * N;
+  if (first + N <= size) {
+    float a[N], b[N];
+    load(a, left + first);
+    load(b, right + first);
+#pragma unroll
+    for (int i = 0; i < N; ++i) a[i] += b[i];
+    store(output + first, a);
+  } else {
+    for (int64_t i = first; i < size; ++i) set(output + i, to_float(left[i]) + to_float(right[i]));
+  }
+}
+
+template <typename To, typename From>
+Status cast_of(const OpCall& call) {
+  using Op = Cast;
+  const int64_t size = call.tensor(Op::kOutput).size();
+  To* const output = call.data<To>(Op::kOutput);
+  const From* const input = call.data<From>(Op::kInput);
+  const auto run = [&](auto width) {
+    constexpr int N = decltype(width)::value;
+    MTL_RUN_KERNEL(call, (cast_kernel<To, From, N>), grid_of(ceiling(size, int64_t{N} * kThreads), kThreads), output,
+                   input, size);
+    return ok_status();
+  };
+  using Narrower = std::conditional_t<(sizeof(To) < sizeof(From)), To, From>;
+  return for_width<Narrower>(is_aligned(output) && is_aligned(input), run);
+}
+
+Status cast(const OpCall& call) {
+  using Op = Cast;
+  return for_floating(call, call.tensor(Op::kOutput).dtype, [&](auto* to) {
+    return for_floating(call, call.tensor(Op::kInput).dtype, [&](auto* from) {
+      return cast_of<std::remove_pointer_t<decltype(to)>, std::remove_pointer_t<decltype(from)>>(call);
+    });
+  });
+}
+
+Status add(const OpCall& call) {
+  using Op = Add;
+  return for_floating(call, call.tensor(Op::kOutput).dtype, [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    T* const output = call.data<T>(Op::kOutput);
+    const T *const left = call.data<T>(Op::kLeft), *const right = call.data<T>(Op::kRight);
+    const int64_t size = call.tensor(Op::kOutput).size();
+    return for_width<T>(is_aligned(output) && is_aligned(left) && is_aligned(right), [&](auto width) {
+      constexpr int N = decltype(width)::value;
+      MTL_RUN_KERNEL(call, (add_kernel<T, N>), grid_of(ceiling(size, int64_t{N} * kThreads), kThreads), output, left,
+                     right, size);
+      return ok_status();
+    });
+  });
+}
+
+MTL_REGISTER_CUDA("cast", cast);
+MTL_REGISTER_CUDA("add", add);
+
+}  // namespace
+}  // namespace mtl::cuda

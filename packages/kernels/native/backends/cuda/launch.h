@@ -1,0 +1,108 @@
+// How kernels start, with and without a GPU. A launcher fills a Launch and names the kernel; with nvcc that
+// is <<<>>>, with a host compiler the threads run one after the other (emulation, block.h).
+//
+//   MTL_LAUNCH(kernel, launch, arguments...)   a cudaError_t; a kernel's name with commas in parentheses
+//   MTL_SHARED(float, tile, [32][33]);      a shared array, all NaN at the start of a block under emulation
+//   MTL_DYNAMIC_SHARED(bytes);              unsigned char* bytes: what Launch::shared_bytes asked for, aligned to 1024
+//   in_one_access<uint4>(address)           what lies there as one vector, which has to be aligned to its size
+#pragma once
+
+#include <cstddef>
+#include <type_traits>
+
+#if defined(__CUDACC__)
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+#else
+#include <cstdlib>
+#include <tuple>
+
+#include "emulation/counts.h"
+#include "emulation/intrinsics.h"
+#include "emulation/stream.h"
+#endif
+
+namespace mtl::cuda {
+
+struct Launch {
+  dim3 grid, block;
+  size_t shared_bytes = 0;
+  cudaStream_t stream = nullptr;
+};
+
+template <typename Vector, typename T>
+using VectorAt = std::conditional_t<std::is_const_v<T>, const Vector, Vector>;
+
+#if defined(__CUDACC__)
+
+template <typename Vector, typename T>
+__device__ __forceinline__ VectorAt<Vector, T>& in_one_access(T* address) {
+  return *reinterpret_cast<VectorAt<Vector, T>*>(address);
+}
+
+#define MTL_SHARED(type, name, dimensions) __shared__ type name dimensions
+#define MTL_DYNAMIC_SHARED(name)                                             \
+  extern __shared__ __align__(1024) unsigned char mtl_dynamic_shared[];      \
+  unsigned char* const name = mtl_dynamic_shared
+
+constexpr size_t kSharedWithoutAsking = 48 << 10;
+
+template <typename... Parameters, typename... Arguments>
+cudaError_t launch(void (*kernel)(Parameters...), const Launch& how, Arguments&&... arguments) {
+  if (how.shared_bytes > kSharedWithoutAsking) {
+    const cudaError_t status = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                                                    cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                    static_cast<int>(how.shared_bytes));
+    if (status != cudaSuccess) return status;
+  }
+  kernel<<<how.grid, how.block, how.shared_bytes, how.stream>>>(static_cast<Parameters>(arguments)...);
+  return cudaGetLastError();
+}
+
+#define MTL_LAUNCH(kernel, ...) ::mtl::cuda::launch(kernel, __VA_ARGS__)
+
+#else
+
+template <typename Vector, typename T>
+VectorAt<Vector, T>& in_one_access(T* address, MTL_SITE_PARAMETERS) {
+  if (reinterpret_cast<uintptr_t>(address) % sizeof(Vector) != 0) {
+    emulation::fail({"an access", file, line}, "%zu bytes at an address that is not aligned to them", sizeof(Vector));
+  }
+  return *reinterpret_cast<VectorAt<Vector, T>*>(address);
+}
+
+#define MTL_SHARED(type, name, dimensions)                                              \
+  using name##_array = type dimensions;                                                 \
+  static char name##_key;                                                               \
+  name##_array& name = *static_cast<name##_array*>(                                     \
+      ::mtl::emulation::static_shared(&name##_key, sizeof(name##_array), alignof(name##_array)))
+#define MTL_DYNAMIC_SHARED(name) \
+  unsigned char* const name = static_cast<unsigned char*>(::mtl::emulation::dynamic_shared())
+
+template <typename Body>
+cudaError_t emulate(const char* kernel, const Launch& how, Body body) {
+  const auto run = [](void* argument) { (*static_cast<Body*>(argument))(); };
+  return emulation::run_grid(kernel, how.grid, how.block, how.shared_bytes, run, &body) ? cudaSuccess
+                                                                                        : cudaErrorLaunchFailure;
+}
+
+template <typename... Parameters, typename... Arguments>
+cudaError_t launch(const char* name, void (*kernel)(Parameters...), const Launch& how, Arguments&&... arguments) {
+  static const bool is_idle = std::getenv("MTL_EMULATION_IDLE") != nullptr;
+  emulation::count(emulation::kKernels);
+  // By value: a kernel that is captured runs later, and maybe often. Each thread gets a copy, as on a GPU.
+  const std::tuple<Parameters...> values(static_cast<Parameters>(arguments)...);
+  const cudaError_t error = emulation::enqueue(how.stream, [=] {
+    return is_idle ? cudaSuccess : emulate(name, how, [&] { std::apply(kernel, values); });
+  });
+  // an error that an earlier call left counts as the launch's own, as on a GPU
+  const cudaError_t left = cudaGetLastError();
+  return error == cudaSuccess ? left : error;
+}
+
+#define MTL_LAUNCH(kernel, ...) ::mtl::cuda::launch(#kernel, kernel, __VA_ARGS__)
+
+#endif
+
+}  // namespace mtl::cuda

@@ -1,0 +1,53 @@
+// The cross entropy operations on CUDA: the contract of ops/cross_entropy.cc with pointers to device memory,
+// and one launch more, for a rank that holds the whole vocabulary.
+#pragma once
+
+#include <cstdint>
+
+#include "backends/cuda/index_check.cuh"
+#include "backends/cuda/launch.h"
+#include "core/dtype.h"
+
+namespace mtl::cuda {
+
+struct CrossEntropyRows {
+  DType dtype;             // of logits: float32, bfloat16 or float16
+  int64_t num_rows, width;  // N, V
+  const void* logits;      // [N, V]
+  const int32_t* labels;   // [N] global column numbers
+  int64_t first_column;    // global number of column 0
+  int64_t num_columns;     // real ones; the rest is padding
+  cudaStream_t stream;
+  // What backward does with labels: those out of range make loss and gradient NaN, those ignored 0.
+  IndexCheck check = {nullptr, "", "", INT64_MAX};
+  int64_t ignored = INT64_MIN, first_row = 0;
+};
+
+// All [N].
+struct CrossEntropyRowStatistics {
+  float* row_maximum;
+  float* row_sum;
+  float* label_logit;
+};
+
+struct CrossEntropyGradient {
+  void* logit_gradient;  // [N, V], of logits' dtype, may be logits itself; null: the loss alone
+  float* loss;           // [N]
+  const float* weights;  // [N]
+};
+
+// Each returns cudaErrorNotSupported for other dtypes and above 2^30 columns, otherwise what the launch says.
+cudaError_t cross_entropy_statistics(const CrossEntropyRows& rows, const CrossEntropyRowStatistics& to);
+// output [N] = row_sum * exp(row_maximum - group_maximum); output may be row_sum.
+cudaError_t cross_entropy_rescale(float* output, const float* row_sum, const float* row_maximum, const float* group_maximum,
+                                  int64_t num_rows, cudaStream_t stream);
+// `from` holds the statistics of the whole vocabulary, over all ranks.
+cudaError_t cross_entropy_backward(const CrossEntropyRows& rows, const CrossEntropyRowStatistics& from,
+                                   const CrossEntropyGradient& to);
+// cross_entropy_statistics and cross_entropy_backward of the same rows, to the bit, in one launch: a row's
+// second reading comes from the cache, so that logits are read from memory once and written once. The
+// statistics are written, too.
+cudaError_t cross_entropy_forward_backward(const CrossEntropyRows& rows, const CrossEntropyRowStatistics& statistics,
+                                           const CrossEntropyGradient& to);
+
+}  // namespace mtl::cuda

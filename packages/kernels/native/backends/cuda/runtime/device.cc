@@ -1,0 +1,186 @@
+#include "backends/cuda/runtime/device.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <mutex>
+#include <vector>
+
+namespace mtl::cuda {
+namespace {
+
+struct Device {
+  int index = -1;
+  int num_multiprocessors = 0, compute_capability = 0;
+  unsigned char uuid[16] = {};
+  cudaStream_t streams[3] = {};
+};
+
+Device opened;
+
+// Memory may be asked of the driver while a graph is recorded: a graph's addresses are fixed, its memory need
+// not be older. Nor does it use what the device's arena gives back meanwhile: its segments are in use there.
+// cudaMalloc and cudaFree are among the calls that the documentation of cudaThreadExchangeStreamCaptureMode
+// names unsafe, which a relaxed thread may make; what always conflicts with a capture (asking for the
+// state of its stream or its events) stays forbidden. NCCL takes and gives back memory in captures in this
+// way, too.
+class OutsideOfCapture {
+ public:
+  OutsideOfCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  ~OutsideOfCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  OutsideOfCapture(const OutsideOfCapture&) = delete;
+  OutsideOfCapture& operator=(const OutsideOfCapture&) = delete;
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
+Status reserve_device_memory(size_t bytes, void** data) {
+  MTL_RETURN_IF_ERROR(use_device());
+  const OutsideOfCapture outside;
+  return cuda_status(cudaMalloc(data, bytes), "cudaMalloc");
+}
+
+// Waits for the device first: what was released may still be in use by what is enqueued. An error would be
+// one of what is enqueued, which the next call that asks reports as well.
+void give_device_memory_back(void* data) {
+  const OutsideOfCapture outside;
+  discard(cuda_status(cudaFree(data), "cudaFree"));
+}
+
+Status take_segment(size_t bytes, void** data) { return device_memory().allocate(bytes, data); }
+void give_segment_back(void* data) { device_memory().release(data); }
+
+std::mutex own_memories_mutex;
+std::vector<MemoryArena*> own_memories;  // few: one for each stage whose passes are recorded
+thread_local MemoryArena* entered = nullptr;
+
+Status reserve_pinned_memory(size_t bytes, void** data) {
+  MTL_RETURN_IF_ERROR(use_device());
+  return cuda_status(cudaMallocHost(data, bytes), "cudaMallocHost");
+}
+
+void give_pinned_memory_back(void* data) { cudaFreeHost(data); }
+
+Status properties_of(int device, CudaDeviceProperties* properties) {
+  cudaDeviceProp found;
+  MTL_RETURN_IF_CUDA_ERROR(cudaGetDeviceProperties(&found, device));
+  std::snprintf(properties->name, sizeof properties->name, "%.*s", static_cast<int>(sizeof properties->name) - 1,
+                found.name);
+  properties->compute_capability = found.major * 10 + found.minor;
+  properties->num_multiprocessors = found.multiProcessorCount;
+  properties->memory_bytes = found.totalGlobalMem;
+  return ok_status();
+}
+
+}  // namespace
+
+Status probe_devices(CudaProbe* probe) {
+  *probe = {};
+  MTL_RETURN_IF_CUDA_ERROR(cudaRuntimeGetVersion(&probe->runtime_version));
+  MTL_RETURN_IF_CUDA_ERROR(cudaDriverGetVersion(&probe->driver_version));  // 0 where there is no driver
+  if (probe->driver_version == 0) return ok_status();
+  const cudaError_t error = cudaGetDeviceCount(&probe->num_devices);
+  if (error == cudaErrorNoDevice || error == cudaErrorInsufficientDriver) {
+    cudaGetLastError();
+    probe->num_devices = 0;
+    return ok_status();
+  }
+  MTL_RETURN_IF_ERROR(cuda_status(error, "cudaGetDeviceCount"));
+  for (int device = 0; device < probe->num_devices && device < kMaxCudaDevices; ++device) {
+    MTL_RETURN_IF_ERROR(properties_of(device, &probe->devices[device]));
+  }
+  return ok_status();
+}
+
+Status open_device(int device_index) {
+  Device device;
+  MTL_RETURN_IF_CUDA_ERROR(cudaSetDevice(device_index));
+  MTL_RETURN_IF_CUDA_ERROR(
+      cudaDeviceGetAttribute(&device.num_multiprocessors, cudaDevAttrMultiProcessorCount, device_index));
+  cudaDeviceProp properties;
+  MTL_RETURN_IF_CUDA_ERROR(cudaGetDeviceProperties(&properties, device_index));
+  device.compute_capability = 10 * properties.major + properties.minor;
+  std::memcpy(device.uuid, properties.uuid.bytes, sizeof device.uuid);
+  int lowest = 0, highest = 0;
+  MTL_RETURN_IF_CUDA_ERROR(cudaDeviceGetStreamPriorityRange(&lowest, &highest));
+  for (const int which : {MTL_STREAM_COMPUTE, MTL_STREAM_COPY, MTL_STREAM_COMMUNICATION}) {
+    // collectives first: their few blocks must not queue behind a matmul that fills the device
+    const int priority = which == MTL_STREAM_COMMUNICATION ? highest : lowest;
+    MTL_RETURN_IF_CUDA_ERROR(cudaStreamCreateWithPriority(&device.streams[which], cudaStreamNonBlocking, priority));
+  }
+  device.index = device_index;
+  opened = device;
+  return ok_status();
+}
+
+Status use_device() {
+  static thread_local int current = -1;
+  if (current == opened.index) return ok_status();
+  MTL_RETURN_IF_CUDA_ERROR(cudaSetDevice(opened.index));
+  current = opened.index;
+  return ok_status();
+}
+
+int device_index() { return opened.index; }
+const unsigned char* device_uuid() { return opened.uuid; }
+int num_multiprocessors() { return opened.num_multiprocessors; }
+int compute_capability() { return opened.compute_capability; }
+cudaStream_t stream_of(MtlStream which) { return opened.streams[which]; }
+
+MemoryArena& device_memory() {
+  static MemoryArena* arena = new MemoryArena({reserve_device_memory, give_device_memory_back});
+  return *arena;
+}
+
+Status allocate_device_memory(size_t bytes, void** data) {
+  return (entered == nullptr ? device_memory() : *entered).allocate(bytes, data);
+}
+
+void release_device_memory(void* data) {
+  {
+    // first: the first block of a segment has the address that the segment has in the device's memory
+    const std::lock_guard<std::mutex> lock(own_memories_mutex);
+    for (MemoryArena* const memory : own_memories) {
+      if (memory->release(data)) return;
+    }
+  }
+  device_memory().release(data);
+}
+
+MemoryArena* create_device_memory() {
+  MemoryArena* const memory = new MemoryArena({take_segment, give_segment_back, /*keeps_segments=*/true});
+  const std::lock_guard<std::mutex> lock(own_memories_mutex);
+  own_memories.push_back(memory);
+  return memory;
+}
+
+Status destroy_device_memory(MemoryArena* memory) {
+  const uint64_t in_use = memory->statistics().num_allocations;
+  if (in_use > 0) {
+    return error_status("MTL_ARGUMENT", "memory of graphs is let go of while %llu tensors or graphs have some of it",
+                        static_cast<unsigned long long>(in_use));
+  }
+  {
+    const std::lock_guard<std::mutex> lock(own_memories_mutex);
+    own_memories.erase(std::find(own_memories.begin(), own_memories.end(), memory));
+  }
+  memory->trim();
+  delete memory;
+  return ok_status();
+}
+
+Status enter_device_memory(MemoryArena* memory) {
+  if (entered != nullptr) return error_status("MTL_ARGUMENT", "memory of graphs was entered twice");
+  entered = memory;
+  return ok_status();
+}
+
+void leave_device_memory() { entered = nullptr; }
+
+MemoryArena& pinned_memory() {
+  static MemoryArena* arena = new MemoryArena({reserve_pinned_memory, give_pinned_memory_back});
+  return *arena;
+}
+
+}  // namespace mtl::cuda

@@ -1,0 +1,72 @@
+#include "backends/cuda/runtime/graphs.h"
+
+#include <utility>
+
+#include "backends/cuda/runtime/device.h"
+
+namespace mtl::cuda {
+namespace {
+
+// Held from the beginning of a capture to its end, and by other threads while they enqueue in its stream.
+std::mutex recorded_stream;
+// Of the thread that captures.
+thread_local std::unique_lock<std::mutex> capture;
+
+Status create_memory(void** memory) {
+  *memory = create_device_memory();
+  return ok_status();
+}
+
+Status destroy_memory(void* memory) { return destroy_device_memory(static_cast<MemoryArena*>(memory)); }
+
+Status enter_memory(void* memory) { return enter_device_memory(static_cast<MemoryArena*>(memory)); }
+
+Status begin_capture() {
+  if (capture.owns_lock()) return error_status("MTL_CAPTURE", "a graph is being recorded already");
+  MTL_RETURN_IF_ERROR(use_device());
+  std::unique_lock<std::mutex> begun(recorded_stream);
+  // of this thread: others (a library's, a rank's) go on with what they do in other streams
+  MTL_RETURN_IF_CUDA_ERROR(cudaStreamBeginCapture(compute_stream(), cudaStreamCaptureModeThreadLocal));
+  capture = std::move(begun);
+  return ok_status();
+}
+
+Status end_capture(void** graph) {
+  if (!capture.owns_lock()) return error_status("MTL_CAPTURE", "no graph is being recorded");
+  cudaGraph_t recorded = nullptr;
+  const cudaError_t ended = cudaStreamEndCapture(compute_stream(), &recorded);
+  capture.unlock();
+  MTL_RETURN_IF_ERROR(cuda_status(ended, "cudaStreamEndCapture"));
+  cudaGraphExec_t executable = nullptr;
+  const cudaError_t error = graph == nullptr ? cudaSuccess : cudaGraphInstantiate(&executable, recorded, 0);
+  cudaGraphDestroy(recorded);
+  MTL_RETURN_IF_ERROR(cuda_status(error, "cudaGraphInstantiate"));
+  if (graph != nullptr) *graph = executable;
+  return ok_status();
+}
+
+Status launch(void* graph) {
+  MTL_RETURN_IF_ERROR(refuse_while_capturing("launching a graph"));
+  MTL_RETURN_IF_ERROR(use_device());
+  return cuda_status(cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph), compute_stream()), "cudaGraphLaunch");
+}
+
+// The driver frees it when the last launch is done.
+void destroy(void* graph) { cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(graph)); }
+
+}  // namespace
+
+const GraphFunctions* graph_functions() {
+  static const GraphFunctions functions = {create_memory, destroy_memory, enter_memory, leave_device_memory,
+                                           begin_capture, end_capture,    launch,       destroy};
+  return &functions;
+}
+
+Status refuse_while_capturing(const char* what) {
+  if (!capture.owns_lock()) return ok_status();
+  return error_status("MTL_CAPTURE", "%s cannot be part of a graph, and one is being recorded", what);
+}
+
+std::unique_lock<std::mutex> between_graphs() { return std::unique_lock<std::mutex>(recorded_stream); }
+
+}  // namespace mtl::cuda

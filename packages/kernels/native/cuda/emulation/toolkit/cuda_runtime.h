@@ -1,4 +1,0 @@
-// In the place of CUDA's header where host code is compiled for the emulation.
-#pragma once
-
-#include "cuda/emulation/runtime.h"

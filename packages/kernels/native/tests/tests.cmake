@@ -1,0 +1,16 @@
+# Everything below the bindings, without Node: `npm run test:native` builds this with MTL_SANITIZE and runs it.
+set(TEST_HARNESS ${CMAKE_CURRENT_SOURCE_DIR}/../../tooling/native/testing)
+set(CUDA_EMULATION ${CMAKE_CURRENT_SOURCE_DIR}/../../cuda-emulation)
+include(${CUDA_EMULATION}/emulation.cmake)
+
+file(GLOB TEST_SOURCES CONFIGURE_DEPENDS native/tests/*.cc ${CUDA_EMULATION}/tests/*.cc ${TEST_HARNESS}/*.cc)
+add_executable(kernels_native_tests EXCLUDE_FROM_ALL ${TEST_SOURCES} $<TARGET_OBJECTS:mtl_core> ${SIMD_OBJECTS}
+               $<TARGET_OBJECTS:cuda_emulated>)
+add_library(cuda_of_another_version SHARED EXCLUDE_FROM_ALL native/tests/libraries/cuda_of_another_version.cc)
+target_link_libraries(cuda_of_another_version PRIVATE compile_options)
+target_include_directories(kernels_native_tests PRIVATE ${TEST_HARNESS} ${CUDA_EMULATION})
+target_compile_definitions(kernels_native_tests PRIVATE
+                           MTL_EMULATED_CUBLASLT="$<TARGET_FILE:cublaslt_emulated>"
+                           MTL_CUDA_OF_ANOTHER_VERSION="$<TARGET_FILE:cuda_of_another_version>")
+add_dependencies(kernels_native_tests cublaslt_emulated cuda_of_another_version)
+target_link_libraries(kernels_native_tests PRIVATE compile_options ${DNNL_LIBRARY} Threads::Threads ${CMAKE_DL_LIBS})
