@@ -55,6 +55,14 @@ describe('validateConfiguration', () => {
     expect(configure(`${small} ${line}`).notices).toEqual([expect.stringContaining(notice)]);
   });
 
+  it('says of every overlap on one data-parallel rank that it makes no difference', () => {
+    const flags = '--use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather';
+    const names = flags.split(' ');
+    expect(configure(`${small} ${flags}`).notices).toEqual(
+      names.map((name) => `${name} has no effect with one data-parallel rank`),
+    );
+  });
+
   it('is silent about evaluation that is turned off', () => {
     expect(configure(`${small} --split 1 --eval-iters 0`).notices).toEqual([]);
   });

@@ -8,6 +8,7 @@ import { findFlagAlias } from './flag-aliases.js';
 import { type FlagName, flagNames, isFlagName } from './flag-schema.js';
 import { readFlagValue } from './flag-value.js';
 import { findMegatronFlag, judgeMegatronFlag } from './megatron/megatron-flags.js';
+import { type UnusableFlag, unusableFlagsError } from './unusable-flags-error.js';
 
 /** The contents of a file of settings. */
 export interface ConfigFile {
@@ -27,12 +28,13 @@ export const savedConfigurationFormat = 'mtl-configuration';
  *
  * @throws ConfigurationError `MTL_CONFIG_FILE` when it cannot be read or parsed, `MTL_CONFIG_KEY` for an
  *   unknown key (with the nearest known one), `MTL_FLAG_VALUE` for a bad value, `MTL_FLAG_UNSUPPORTED` for a
- *   flag of Megatron-LM that is not supported.
+ *   flag of Megatron-LM that is not supported. One error names all unknown and unsupported keys.
  */
 export function readConfigFile(path: string): ConfigFile {
   const where = `in ${path}`;
   const values = new Map<FlagName, unknown>();
   const notices: string[] = [];
+  const unusable: UnusableFlag[] = [];
   const settings = settingsIn(path);
   let preset = settings.preset;
   for (const [key, value] of Object.entries(settings.flags)) {
@@ -49,9 +51,13 @@ export function readConfigFile(path: string): ConfigFile {
       if (values.has(name)) throw fileError(`${name} is given twice ${where}`, 'each key once');
       values.set(name, readFlagValue({ name, value: alias?.value ?? value, where }));
     } else {
-      notices.push(noticeOfOtherKey({ key: name, value, where }));
+      const judged = judgeOtherKey({ key: name, value, where });
+      if (typeof judged === 'string') notices.push(judged);
+      else unusable.push(judged);
     }
   }
+  const [first, ...others] = unusable;
+  if (first !== undefined) throw unusableFlagsError([first, ...others], where);
   return { path, preset, values, notices };
 }
 
@@ -119,17 +125,23 @@ function lineOfJsonError(error: unknown, text: string): number | undefined {
   return position === undefined ? undefined : text.slice(0, Number(position)).split('\n').length;
 }
 
-function noticeOfOtherKey({ key, value, where }: { key: string; value: unknown; where: string }): string {
+/** A notice about a key that is not in the schema and has no effect, or why it cannot be used. */
+function judgeOtherKey(options: { key: string; value: unknown; where: string }): string | UnusableFlag {
+  const { key, value, where } = options;
   const megatron = findMegatronFlag(key);
   if (megatron !== undefined) {
     const values = value === true ? [] : (Array.isArray(value) ? value : [value]).map(String);
     return judgeMegatronFlag({ name: key, megatron, values, where });
   }
   const near = nearestName(key, flagNames);
-  throw new ConfigurationError('MTL_CONFIG_KEY', `${key} ${where} is not a flag`, {
-    expected: near === undefined ? 'the name of a flag (--help lists them)' : near,
+  return {
+    code: 'MTL_CONFIG_KEY',
+    written: key,
+    problem: 'is not a flag',
+    expected: near === undefined ? 'the name of a flag' : near,
+    remedy: '--help lists all flags',
     details: { key, near },
-  });
+  };
 }
 
 function fileError(message: string, expected: string): ConfigurationError {

@@ -177,6 +177,22 @@ function sampleValue(name: FlagName): unknown {
   return samples[kind];
 }
 
+describe('flags that cannot be used', () => {
+  it('are reported together, each with its reason and what to do, and no notice hides them', () => {
+    const line = '--swiglu --use-flash-attn --wandb-project own --hiden-size 64 --wandb-exp-name a --bf16';
+    expect(errorOf(line)).toBe(
+      [
+        'error[MTL_FLAG_UNSUPPORTED]: 4 flags on the command line cannot be used:',
+        "  --swiglu (feed-forward layers with SwiGLU in Megatron-LM) is not supported: the block is GPT-2's, with GELU; leave it out; --ffn-hidden-size sets the width of the layer",
+        '  --wandb-project own (Weights & Biases in Megatron-LM) is not supported: runs report to files on this machine; use --tensorboard-dir; "wandb sync DIR" uploads it',
+        '  --hiden-size is not a flag; expected --hidden-size; --help lists all flags',
+        '  --wandb-exp-name a (Weights & Biases in Megatron-LM) is not supported: runs report to files on this machine; use --tensorboard-dir; "wandb sync DIR" uploads it',
+        '  remedy: change or leave out each of them',
+      ].join('\n'),
+    );
+  });
+});
+
 describe("a flag of Megatron-LM's that there is no use for", () => {
   it.each([
     [
@@ -292,6 +308,13 @@ describe('--config and --preset', () => {
     ],
   ])('reads %s: %s', (name, content, flags) => {
     expect(parse(`--config ${file(name, content)}`).values).toMatchObject(flags);
+  });
+
+  it('reports all keys that cannot be used together', () => {
+    const path = file('run.yaml', 'num-layer: 3\nswiglu: true\nlr: 1\n');
+    expect(errorOf(`--config ${path}`)).toMatch(
+      /MTL_CONFIG_KEY\]: 2 flags in .*run.yaml cannot be used:\n {2}num-layer is not a flag; expected num-layers; .*\n {2}--swiglu \(/,
+    );
   });
 
   it('says what in a file has no effect', () => {

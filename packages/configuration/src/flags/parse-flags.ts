@@ -9,6 +9,7 @@ import { readFlagValue } from './flag-value.js';
 import type { LoadedFlags } from './loaded-flags.js';
 import { findMegatronFlag, judgeMegatronFlag } from './megatron/megatron-flags.js';
 import { type ResolvedFlags, type ResolveFlagsOptions, resolveFlags } from './resolve-flags.js';
+import { type UnusableFlag, unusableFlagsError } from './unusable-flags-error.js';
 
 /** Flags of the program itself, in addition to those of the schema. */
 const programFlags = ['preset', 'config', 'help', 'debug'] as const;
@@ -46,8 +47,8 @@ export interface ParseFlagsOptions {
  * `model`: the model that the program trains (default: gpt)
  *
  * @param argv arguments without the program's name: `process.argv.slice(2)`.
- * @throws ConfigurationError for the first thing wrong: `MTL_FLAG_UNKNOWN` with the nearest name,
- *   `MTL_FLAG_UNSUPPORTED`, `MTL_FLAG_MODEL`, `MTL_FLAG_REPEATED`, `MTL_FLAG_VALUE`,
+ * @throws ConfigurationError for all unknown and unsupported flags together: `MTL_FLAG_UNKNOWN` with the nearest
+ *   name, `MTL_FLAG_UNSUPPORTED`; for the first other thing wrong: `MTL_FLAG_MODEL`, `MTL_FLAG_REPEATED`, `MTL_FLAG_VALUE`,
  *   `MTL_FLAG_VALUE_MISSING`, `MTL_FLAG_ARGUMENT`, `MTL_PRESET`, and those of `readConfigFile`
  *   and `checkScheduleOfFile`.
  */
@@ -124,13 +125,20 @@ function readCommandLine(argv: readonly string[]): CommandLine {
     }
     last.set(target, { written, flag, value });
   }
+  const unusable: UnusableFlag[] = [];
   for (const [target, { flag, value }] of last) {
     const { name } = flag;
     if (isFlagName(target)) line.values.set(target, value);
     else if (name === 'preset' || name === 'config') line[name] = soleValue(flag);
     else if (name === 'debug') noValue(flag);
-    else line.notices.push(noticeOf(flag));
+    else {
+      const judged = judgeOtherFlag(flag);
+      if (typeof judged === 'string') line.notices.push(judged);
+      else unusable.push(judged);
+    }
   }
+  const [first, ...others] = unusable;
+  if (first !== undefined) throw unusableFlagsError([first, ...others], where);
   if (repeated.size > 0) {
     const inForce = [...repeated].map((target) => textOf(last.get(target)!.written));
     line.notices.push(`given more than once ${where}, the last one counts: ${inForce.join(', ')}`);
@@ -237,10 +245,11 @@ function noValue({ name, attached, following }: WrittenFlag): void {
   if (following.length > 0) throw strayArgument(following[0]!, name);
 }
 
-function noticeOf(written: WrittenFlag): string {
+/** A notice about a flag that is not in the schema and has no effect, or why it cannot be used. */
+function judgeOtherFlag(written: WrittenFlag): string | UnusableFlag {
   const { name } = written;
   const megatron = findMegatronFlag(name);
-  if (megatron === undefined) throw unknownFlag(name);
+  if (megatron === undefined) return unknownFlag(name);
   const values = valuesOf(written);
   if (megatron.harmless !== undefined) {
     const most = { nothing: 0, one: 1, many: Number.POSITIVE_INFINITY }[megatron.takes];
@@ -250,14 +259,17 @@ function noticeOf(written: WrittenFlag): string {
   return judgeMegatronFlag({ name, megatron, values, where });
 }
 
-function unknownFlag(name: string): ConfigurationError {
+function unknownFlag(name: string): UnusableFlag {
   const known = [...flagNames, ...programFlags];
   const near = nearestName(name, known);
-  return new ConfigurationError('MTL_FLAG_UNKNOWN', `--${name} is not a flag`, {
-    ...(near === undefined ? {} : { expected: `--${near}` }),
+  return {
+    code: 'MTL_FLAG_UNKNOWN',
+    written: `--${name}`,
+    problem: 'is not a flag',
+    expected: near === undefined ? undefined : `--${near}`,
     remedy: '--help lists all flags',
     details: { flag: name, near },
-  });
+  };
 }
 
 function missingValue(name: string, placeholder: string): ConfigurationError {

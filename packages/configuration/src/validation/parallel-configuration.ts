@@ -50,7 +50,7 @@ export function parallelConfiguration(options: ParallelConfigurationOptions): Pa
   if (flags.isGiven('pipeline-schedule') && pipelineModelParallelSize === 1) {
     notices.push('--pipeline-schedule has no effect with --pipeline-model-parallel-size 1');
   }
-  const distributed = ['use-distributed-optimizer', 'overlap-grad-reduce'] as const;
+  const distributed = ['use-distributed-optimizer', 'overlap-grad-reduce', 'overlap-param-gather'] as const;
   for (const name of distributed) {
     if (flags.required(name) && dataParallelSize === 1) {
       notices.push(`--${name} has no effect with one data-parallel rank`);

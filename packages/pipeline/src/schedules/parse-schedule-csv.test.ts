@@ -44,7 +44,7 @@ describe('parseScheduleCsv', () => {
     ['an action missing', '0F0,0B0\n1F0\n', 'own.csv, line 2: rank 1 never runs backward of 1F0'],
     ['an action twice', '0F0,0B0\n1F0,1B0,1F0\n', 'own.csv, line 2: rank 1 runs 1F0 twice'],
     ['a wrong order', '0B0,0F0\n1F0,1B0\n', 'own.csv, line 1: rank 0 runs 0B0 before 0F0'],
-    ['a deadlock', '0F0,0B0,0F1,0B1\n1F1,1B1,1F0,1B0\n', 'own.csv, line 1: rank 0 stands at 0B0'],
+    ['a deadlock', '0F0,0B0,0F1,0B1\n1F1,1B1,1F0,1B0\n', 'own.csv, line 1: deadlock: rank 0 cannot run 0B0'],
     ['a micro-batch mistyped', '0F0,0B0\n1F0,1B999999999\n', 'own.csv: no rank has micro-batch 1'],
   ])('refuses %s', (_, text, message) => {
     expect(() => read(text)).toThrow(

@@ -192,15 +192,15 @@ describe('checkSchedule', () => {
     actions: lines.map((line) => line.split(' ').map(action)),
   });
 
-  it('names who waits for whom in a deadlock', () => {
-    // Rank 0 wants the gradient of micro-batch 1 before it has sent micro-batch 1 on.
+  it('names rank, pass and what it waits for in a deadlock', () => {
+    // rank 0 needs the gradient of micro-batch 0 before it sends micro-batch 1, with which rank 1 begins
     const schedule = scheduleOf(2, ['0F0 0B0 0F1 0B1', '1F1 1B1 1F0 1B0']);
     expect(checkSchedule(schedule).map(({ message }) => message)).toEqual([
-      'rank 0 stands at 0B0 and waits for 1B0 of rank 1 for ever',
-      'rank 1 stands at 1F1 and waits for 0F1 of rank 0 for ever',
+      'deadlock: rank 0 cannot run 0B0 (backward of micro-batch 0 on chunk 0); it waits for 1B0 of rank 1, which never runs',
+      'deadlock: rank 1 cannot run 1F1 (forward of micro-batch 1 on chunk 1); it waits for 0F1 of rank 0, which never runs',
     ]);
     expect(() => assertSchedule(schedule)).toThrow(
-      'schedule own: rank 0 stands at 0B0 and waits for 1B0 of rank 1 for ever (and 1 more)',
+      'schedule own: deadlock: rank 0 cannot run 0B0 (backward of micro-batch 0 on chunk 0); it waits for 1B0 of rank 1, which never runs (and 1 more)',
     );
   });
 

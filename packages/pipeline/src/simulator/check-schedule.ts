@@ -4,6 +4,13 @@ import type { PassKind, PipelineSchedule, ScheduleAction } from '../schedules/pi
 import { ActionIndex } from './action-index.js';
 import { awaitedBy, runInOrder } from './run-in-order.js';
 
+const passNames: Readonly<Record<PassKind, string>> = {
+  F: 'forward',
+  B: 'backward',
+  I: 'input half of backward',
+  W: 'weight half of backward',
+};
+
 /** Something that keeps a schedule from being run. */
 export interface ScheduleProblem {
   /**
@@ -170,7 +177,9 @@ function deadlockProblems(schedule: PipelineSchedule, index: ActionIndex): Sched
         const producer = formatAction(index.producerOf(awaited, action.microBatch));
         return `${producer} of rank ${placement[awaited.chunk]}`;
       });
-    const message = `rank ${rank} stands at ${formatAction(action)} and waits for ${waits.join(' and ')} for ever`;
+    const message =
+      `deadlock: rank ${rank} cannot run ${formatAction(action)} (${passNames[action.kind]} of micro-batch ` +
+      `${action.microBatch} on chunk ${action.chunk}); it waits for ${waits.join(' and ')}, which never runs`;
     problems.push({ kind: 'deadlock', message, rank, position });
   });
   return problems.slice(0, mostProblems);

@@ -1,4 +1,4 @@
-import { ConfigurationError } from '@mtl/errors';
+import type { UnusableFlag } from '../unusable-flags-error.js';
 import type { MegatronFlag } from './megatron-flag.js';
 import { megatronFlagFamilies } from './megatron-flag-families.js';
 import { megatronKernelFlags } from './megatron-kernel-flags.js';
@@ -29,28 +29,27 @@ export function findMegatronFlag(written: string): MegatronFlag | undefined {
 /**
  * Decides about a flag of Megatron-LM that is not in the schema.
  *
- * @returns the sentence to tell the user when it has no effect.
- * @throws ConfigurationError `MTL_FLAG_UNSUPPORTED` when leaving it out would change the training.
+ * @returns the sentence to tell the user when it has no effect, or `MTL_FLAG_UNSUPPORTED` with the reason
+ *   when leaving it out would change the training run.
  */
 export function judgeMegatronFlag(options: {
   readonly name: string;
   readonly megatron: MegatronFlag;
   readonly values: readonly string[];
   readonly where: string;
-}): string {
+}): string | UnusableFlag {
   const { name, megatron, values, where } = options;
   const { what, why, instead, harmless } = megatron;
   const written = [`--${name}`, ...values].join(' ');
   if (harmless === 'always') return `${written} ${where} has no effect: ${why}`;
   if (harmless?.includes(values.join(' ')))
     return `${written} ${where} has no effect: that is how it always is here`;
-  throw new ConfigurationError(
-    'MTL_FLAG_UNSUPPORTED',
-    `${written} ${where} (${what} in Megatron-LM) is not supported: ${why}`,
-    {
-      ...(harmless === undefined || harmless.length === 0 ? {} : { expected: harmless.join(' or ') }),
-      remedy: instead ?? 'leave it out',
-      details: { flag: name, values },
-    },
-  );
+  return {
+    code: 'MTL_FLAG_UNSUPPORTED',
+    written,
+    problem: `(${what} in Megatron-LM) is not supported: ${why}`,
+    expected: harmless === undefined || harmless.length === 0 ? undefined : harmless.join(' or '),
+    remedy: instead ?? 'leave it out',
+    details: { flag: name, values },
+  };
 }
