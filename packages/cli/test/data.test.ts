@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createTokenizer, IndexedDataset } from '@mtl/data';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -45,6 +45,18 @@ describe('mtl data prepare', () => {
     expect(read('made/a_text_document.idx').subarray(0, 18).toString('hex')).toBe(
       '4d4d49444944580000' + '0100000000000000' + '08',
     );
+  });
+
+  it('reads a folder, and prints which of its files it read', async () => {
+    mkdirSync(join(cwd, 'texts'));
+    for (const name of ['b.txt', 'a.txt', 'c.pdf']) writeFileSync(join(cwd, 'texts', name), name);
+    const tokenizer = ['--tokenizer-type', 'ByteLevelTokenizer'];
+    expect(
+      await mtl('data', 'prepare', '--input', 'texts', '--output-prefix', 'folder', ...tokenizer),
+    ).toMatch(
+      /^texts: 2 files, sorted by name, a\.txt to b\.txt; not read: c\.pdf\nfolder_text_document\.bin: 2 documents, /,
+    );
+    expect(read('folder_text_document.inputs.txt').toString()).toBe('texts/a.txt\ntexts/b.txt\n');
   });
 
   it('makes a dataset for each key, whatever the number of threads', async () => {

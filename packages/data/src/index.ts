@@ -1,3 +1,4 @@
+export { type CorpusFiles, corpusFiles } from './corpora/corpus-files.js';
 export {
   type PrepareDatasetOptions,
   type PrepareProgress,

@@ -1,4 +1,4 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
@@ -346,6 +346,30 @@ describe('prepareDataset', () => {
     });
   });
 
+  it('reads the corpus files of a folder in the order of their paths, and records them', async () => {
+    const folder = join(directory, 'texts');
+    mkdirSync(join(folder, 'b'), { recursive: true });
+    const names = ['c.txt', 'b/2.jsonl', 'b/10.txt', 'B.txt', '.hidden.txt', 'b/notes.pdf'];
+    for (const name of names) {
+      writeFileSync(join(folder, name), name.endsWith('.jsonl') ? lines([name]) : name);
+    }
+    const options = {
+      outputPrefix: join(directory, 'out'),
+      tokenizer: { type: 'ByteLevelTokenizer' },
+    } as const;
+    const { inputs } = await prepareDataset({ ...options, inputs: [folder] });
+    const inFolder = (...paths: string[]): string[] => paths.map((path) => join(folder, path));
+    const files = inFolder('B.txt', 'b/10.txt', 'b/2.jsonl', 'c.txt');
+    expect(inputs).toEqual([{ input: folder, isFolder: true, files, skipped: inFolder('b/notes.pdf') }]);
+    const record = join(directory, 'out_text_document.inputs.txt');
+    expect(readFileSync(record, 'utf8')).toBe(files.map((path) => `${path}\n`).join(''));
+    const bytes = readFileSync(join(directory, 'out_text_document.bin'));
+    // the same files by their names give the same bytes, and need no record
+    await prepareDataset({ ...options, inputs: files });
+    expect(readFileSync(join(directory, 'out_text_document.bin'))).toEqual(bytes);
+    expect(readdirSync(directory)).not.toContain('out_text_document.inputs.txt');
+  });
+
   it('refuses what cannot work', async () => {
     const tokenizer = await createTokenizer({ type: 'ByteLevelTokenizer' });
     const input = file('a.txt', 'a');
@@ -353,8 +377,10 @@ describe('prepareDataset', () => {
     await expect(prepareDataset({ ...base, inputs: [] })).rejects.toMatchObject({
       code: 'MTL_DATA_NO_INPUT',
     });
-    await expect(prepareDataset({ ...base, inputs: [directory] })).rejects.toMatchObject(
-      corpusError(/is a directory/),
+    mkdirSync(join(directory, 'empty'));
+    writeFileSync(join(directory, 'empty', 'a.pdf'), '');
+    await expect(prepareDataset({ ...base, inputs: [join(directory, 'empty')] })).rejects.toMatchObject(
+      corpusError(/is a folder without corpus files/),
     );
     await expect(prepareDataset({ ...base, workers: -1 })).rejects.toMatchObject({
       code: 'MTL_DATA_WORKERS',

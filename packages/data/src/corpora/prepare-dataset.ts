@@ -1,12 +1,13 @@
-import { statSync } from 'node:fs';
+import { rmSync, statSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { ConfigurationError } from '@mtl/errors';
+import { writeFileAtomically } from '../files/write-file-atomically.js';
 import { type IndexedDatasetSummary, IndexedDatasetWriter } from '../indexed/indexed-dataset-writer.js';
 import { tokenDtypeForVocabulary } from '../indexed/token-dtype.js';
 import { createTokenizer } from '../tokenizers/create-tokenizer.js';
 import type { Tokenizer } from '../tokenizers/tokenizer.js';
 import type { TokenizerOptions } from '../tokenizers/tokenizer-options.js';
-import { corpusError } from './corpus-error.js';
+import { type CorpusFiles, corpusFiles } from './corpus-files.js';
 import { DocumentTokenizer } from './document-tokenizer.js';
 import { readDocuments } from './read-documents.js';
 import type { PlainTextDocuments } from './read-plain-text.js';
@@ -31,7 +32,11 @@ export interface PrepareProgress {
 
 /** What to tokenize into which dataset. */
 export interface PrepareDatasetOptions {
-  /** Corpus files, read in this order (see `readDocuments`). */
+  /**
+   * Corpus files and folders of such files, read in this order (see `readDocuments`; the files of a folder as
+   * `corpusFiles` sorts them). If one is a folder, the paths of all files are written to the dataset's prefix
+   * with `.inputs.txt`, in the order in which they were read.
+   */
   readonly inputs: readonly string[];
   /**
    * The dataset is `{outputPrefix}_{jsonKey}_document.bin` and `.idx`, or `..._sentence` with
@@ -65,6 +70,8 @@ export interface PrepareDatasetOptions {
 export interface PrepareSummary extends IndexedDatasetSummary {
   /** Documents without a token: they stand in the dataset as empty documents, as Megatron keeps them. */
   readonly numEmptyDocuments: number;
+  /** The files of each input, in the order in which they were read. */
+  readonly inputs: readonly CorpusFiles[];
 }
 
 /**
@@ -72,10 +79,12 @@ export interface PrepareSummary extends IndexedDatasetSummary {
  * same tokens, whatever the number of threads. Memory is bounded by the batches under way.
  */
 export async function prepareDataset(options: PrepareDatasetOptions): Promise<PrepareSummary> {
-  const { inputs, outputPrefix, jsonKey = 'text', appendEod = false } = options;
+  const { outputPrefix, jsonKey = 'text', appendEod = false } = options;
   const tokenizer =
     'encode' in options.tokenizer ? options.tokenizer : await createTokenizer(options.tokenizer);
-  const totalBytes = totalSize(inputs);
+  const inputs = inputFiles(options.inputs);
+  const files = inputs.flatMap((input) => input.files);
+  const totalBytes = files.reduce((sum, path) => sum + statSync(path).size, 0);
   const workers = chooseWorkers({ wanted: options.workers, tokenizer, totalBytes });
   const sentenceLocale = options.splitSentences === true ? (options.sentenceLocale ?? 'en') : undefined;
   const dtype = tokenDtypeForVocabulary(tokenizer.vocabularySize);
@@ -86,7 +95,8 @@ export async function prepareDataset(options: PrepareDatasetOptions): Promise<Pr
   let numEmptyDocuments = 0;
   try {
     const level = sentenceLocale === undefined ? 'document' : 'sentence';
-    writer = new IndexedDatasetWriter({ prefix: `${outputPrefix}_${jsonKey}_${level}`, dtype });
+    const prefix = `${outputPrefix}_${jsonKey}_${level}`;
+    writer = new IndexedDatasetWriter({ prefix, dtype });
     const write = ({ tokens, lengths, sequences }: TokenizedDocuments) => {
       signal?.throwIfAborted();
       writer!.addSequencesOfDocuments({ tokens, lengths, sequences });
@@ -96,6 +106,7 @@ export async function prepareDataset(options: PrepareDatasetOptions): Promise<Pr
       options.onProgress?.({ ...progress });
     };
     const batches = readBatches(options, {
+      files,
       batchCharacters: workers > 0 ? threadBatchCharacters : hereBatchCharacters,
       onBytes: (bytes) => {
         progress.bytes = bytes;
@@ -105,28 +116,30 @@ export async function prepareDataset(options: PrepareDatasetOptions): Promise<Pr
     const start = (texts: readonly string[]) => documents.tokenize(texts);
     await forEachInOrder({ batches, start, atMost: Math.max(1, 2 * workers), finish: write });
     signal?.throwIfAborted();
-    return { ...writer.finish(), numEmptyDocuments };
+    const summary = writer.finish();
+    recordInputs(`${prefix}.inputs.txt`, inputs);
+    return { ...summary, numEmptyDocuments, inputs };
   } finally {
     writer?.discard();
     await documents.close();
   }
 }
 
-function totalSize(inputs: readonly string[]): number {
-  if (inputs.length === 0) {
-    throw new ConfigurationError('MTL_DATA_NO_INPUT', 'no input files are given', {
-      expected: 'one corpus file or more',
-    });
+function inputFiles(inputs: readonly string[]): readonly CorpusFiles[] {
+  if (inputs.length > 0) return inputs.map(corpusFiles);
+  throw new ConfigurationError('MTL_DATA_NO_INPUT', 'no input files are given', {
+    expected: 'one corpus file or folder, or more',
+  });
+}
+
+/** Writes which files were read where a folder was given; a record of an earlier dataset is removed. */
+function recordInputs(path: string, inputs: readonly CorpusFiles[]): void {
+  if (!inputs.some(({ isFolder }) => isFolder)) {
+    rmSync(path, { force: true });
+    return;
   }
-  return inputs.reduce((sum, path) => {
-    const stats = statSync(path, { throwIfNoEntry: false });
-    if (stats === undefined) throw corpusError({ path, what: 'no such file', remedy: 'check the path' });
-    if (stats.isDirectory())
-      throw corpusError({ path, what: 'is a directory', remedy: 'name the files in it' });
-    if (!stats.isFile())
-      throw corpusError({ path, what: 'is not a regular file', remedy: 'write its content to a file' });
-    return sum + stats.size;
-  }, 0);
+  const lines = inputs.flatMap(({ files }) => files.map((file) => `${file}\n`));
+  writeFileAtomically(path, lines);
 }
 
 function chooseWorkers(options: {
@@ -156,14 +169,18 @@ function chooseWorkers(options: {
 /** The documents of all inputs in batches. */
 async function* readBatches(
   options: PrepareDatasetOptions,
-  reading: { readonly batchCharacters: number; readonly onBytes: (bytes: number) => void },
+  reading: {
+    readonly files: readonly string[];
+    readonly batchCharacters: number;
+    readonly onBytes: (bytes: number) => void;
+  },
 ): AsyncGenerator<string[], void, undefined> {
-  const { inputs, jsonKey = 'text', textDocuments = 'paragraph', signal } = options;
-  const { batchCharacters, onBytes } = reading;
+  const { jsonKey = 'text', textDocuments = 'paragraph', signal } = options;
+  const { files, batchCharacters, onBytes } = reading;
   let batch: string[] = [];
   let characters = 0;
   let before = 0;
-  for (const path of inputs) {
+  for (const path of files) {
     const documents = readDocuments({
       path,
       jsonKey,

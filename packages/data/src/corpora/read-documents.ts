@@ -1,4 +1,5 @@
 import { corpusError } from './corpus-error.js';
+import { corpusFormat } from './corpus-format.js';
 import { readJsonLines } from './read-json-lines.js';
 import { readParquet } from './read-parquet.js';
 import { type PlainTextDocuments, readPlainText } from './read-plain-text.js';
@@ -24,10 +25,10 @@ export interface ReadDocumentsOptions {
 export function readDocuments(options: ReadDocumentsOptions): AsyncGenerator<string, void, undefined> {
   const { path, jsonKey: key = 'text', textDocuments: documents = 'paragraph' } = options;
   const { onBytes, signal } = options;
-  const name = path.toLowerCase().replace(/\.gz$/, '');
-  if (/\.(jsonl|json|ndjson)$/.test(name)) return readJsonLines({ path, key, onBytes, signal });
-  if (/\.(txt|text|md)$/.test(name)) return readPlainText({ path, documents, onBytes, signal });
-  if (/\.parquet$/.test(path.toLowerCase())) return readParquet({ path, key, onBytes, signal });
+  const format = corpusFormat(path);
+  if (format === 'json lines') return readJsonLines({ path, key, onBytes, signal });
+  if (format === 'plain text') return readPlainText({ path, documents, onBytes, signal });
+  if (format === 'parquet') return readParquet({ path, key, onBytes, signal });
   throw corpusError({
     path,
     what: 'its name does not show its format',

@@ -10,6 +10,7 @@ import {
 import { formatBytes } from '../../terminal/format-bytes.js';
 import { interruptible } from '../../terminal/interruptible.js';
 import { ProgressBar } from '../../terminal/progress-bar.js';
+import { folderLine } from './folder-line.js';
 
 interface PrepareFlags extends TokenizerFlagValues {
   readonly input: string[];
@@ -30,7 +31,7 @@ export function prepareCommand(): Command {
   )
     .requiredOption(
       '--input <files...>',
-      '.txt, .jsonl (also .json, .ndjson), each also with .gz, or .parquet',
+      '.txt, .jsonl (also .json, .ndjson), each also with .gz, or .parquet; or folders of such files',
     )
     .requiredOption('--output-prefix <prefix>', 'writes PREFIX_KEY_document.bin and .idx (or _sentence)')
     .option('--json-keys <keys...>', 'keys of JSON lines, or columns of Parquet; a dataset each', ['text'])
@@ -82,6 +83,7 @@ async function prepareAll(flags: PrepareFlags, signal: AbortSignal): Promise<voi
           ),
       });
       bar.close();
+      for (const input of summary.inputs) process.stdout.write(folderLine(input));
       process.stdout.write(
         summaryLine({ summary, seconds: bar.seconds, splitSentences: flags.splitSentences === true }),
       );

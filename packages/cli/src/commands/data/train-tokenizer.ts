@@ -1,5 +1,5 @@
-import { statSync } from 'node:fs';
 import {
+  corpusFiles,
   readDocuments,
   type TrainingProgress,
   trainByteLevelBpe,
@@ -7,11 +7,11 @@ import {
   writeTokenizerJson,
   writeVocabularyText,
 } from '@mtl/data';
-import { DataError } from '@mtl/errors';
 import type { Command } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';
 import { choiceOption, countOption } from '../../command-line/option-values.js';
 import { ProgressBar } from '../../terminal/progress-bar.js';
+import { folderLine } from './folder-line.js';
 
 interface TrainTokenizerFlags {
   readonly type: 'bpe' | 'wordpiece';
@@ -43,7 +43,7 @@ export function trainTokenizerCommand(): Command {
     )
     .requiredOption(
       '--input <files...>',
-      '.txt, .jsonl (also .json, .ndjson), each also with .gz, or .parquet',
+      '.txt, .jsonl (also .json, .ndjson), each also with .gz, or .parquet; or folders of such files',
     )
     .requiredOption('--output <file>', 'the tokenizer.json to write, or with --type wordpiece a vocab.txt')
     .option('--json-key <key>', 'key of JSON lines, or column of Parquet', 'text')
@@ -58,15 +58,15 @@ export function trainTokenizerCommand(): Command {
 }
 
 async function trainTokenizer(flags: TrainTokenizerFlags): Promise<void> {
-  for (const path of flags.input) {
-    if (statSync(path, { throwIfNoEntry: false })?.isFile() !== true) {
-      throw new DataError('MTL_DATA_CORPUS', `${path}: no such file`, { remedy: 'check the path' });
-    }
-  }
+  const inputs = flags.input.map(corpusFiles);
+  for (const input of inputs) process.stdout.write(folderLine(input));
   const bar = new ProgressBar();
   try {
     const options = {
-      texts: textsOf(flags),
+      texts: textsOf(
+        inputs.flatMap(({ files }) => files),
+        flags,
+      ),
       vocabularySize: flags.vocabSize,
       minFrequency: flags.minFrequency,
       onProgress: (progress: TrainingProgress) => showProgress(bar, progress),
@@ -88,8 +88,11 @@ async function trainTokenizer(flags: TrainTokenizerFlags): Promise<void> {
   }
 }
 
-async function* textsOf({ input, jsonKey, textDocuments }: TrainTokenizerFlags): AsyncGenerator<string> {
-  for (const path of input) yield* readDocuments({ path, jsonKey, textDocuments });
+async function* textsOf(
+  files: readonly string[],
+  { jsonKey, textDocuments }: TrainTokenizerFlags,
+): AsyncGenerator<string> {
+  for (const path of files) yield* readDocuments({ path, jsonKey, textDocuments });
 }
 
 function showProgress(bar: ProgressBar, progress: TrainingProgress): void {
