@@ -114,7 +114,10 @@ export function ensurePackages() {
   const lock = readFileSync(join(root, 'pnpm-lock.yaml'));
   const hash = createHash('sha256').update(lock).update(process.versions.modules).digest('hex');
   const stamp = join(root, 'node_modules', '.mtl-installed');
-  if (existsSync(stamp) && readFileSync(stamp, 'utf8') === hash) return;
+  if (existsSync(stamp) && readFileSync(stamp, 'utf8') === hash) {
+    linkCommands();
+    return;
+  }
   checkPlatform();
   const { packageManager } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
   step('installing packages', 'npx', [
@@ -124,12 +127,20 @@ export function ensurePackages() {
     '--frozen-lockfile',
     '--prefer-offline',
   ]);
-  // npx mtl from the root. A dependency of the root would do it too, but then every package would seem to
-  // depend on it.
-  const link = join(root, 'node_modules', '.bin', 'mtl');
-  rmSync(link, { force: true });
-  symlinkSync(join('..', '..', 'packages', 'cli', 'bin', 'mtl.mjs'), link);
+  linkCommands();
   writeFileSync(stamp, hash);
+}
+
+/**
+ * npx mtl and npx gpt-train from the root. A dependency of the root would do it too, but then every package
+ * would seem to depend on it.
+ */
+function linkCommands() {
+  for (const command of ['mtl', 'gpt-train', 'bert-train']) {
+    const link = join(root, 'node_modules', '.bin', command);
+    rmSync(link, { force: true });
+    symlinkSync(join('..', '..', 'packages', 'cli', 'bin', `${command}.mjs`), link);
+  }
 }
 
 /**

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { freePort } from '@mtl/tooling/free-port';
 import { until } from '@mtl/tooling/until';
@@ -63,6 +63,23 @@ describe('mtl run', () => {
     expect(missing.status).toBe(2);
     writeFileSync(join(directory, 'main.js'), 'console.log("here");\n');
     expect((await run(directory).finished).stdout).toBe('[0] here\n');
+  });
+
+  it('runs a JavaScript command on the PATH', async () => {
+    const directory = testDirectory();
+    const script = join(directory, 'own.mjs');
+    writeFileSync(script, 'console.log("own");\n');
+    symlinkSync(script, join(directory, 'own-train'));
+    writeFileSync(join(directory, 'other-train'), '#!/bin/sh\n');
+    const path = process.env.PATH;
+    process.env.PATH = `${directory}:${path}`;
+    onTestFinished(() => {
+      process.env.PATH = path;
+    });
+    expect((await run('own-train').finished).stdout).toBe('[0] own\n');
+    const { status, stderr } = await run('other-train').finished;
+    expect(stderr).toContain('error[MTL_PROGRAM]: program other-train not found');
+    expect(status).toBe(2);
   });
 
   it.each([

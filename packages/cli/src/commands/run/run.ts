@@ -37,7 +37,10 @@ Examples:
 /** `mtl run`: starts the processes of a job on this host. */
 export function runCommand(): Command {
   return newCommand('run', 'start a program as several ranks, on one host or on several')
-    .argument('<program>', 'a .js or .mjs file, or a directory with a package.json')
+    .argument(
+      '<program>',
+      'a .js or .mjs file, a directory with a package.json, or a JavaScript command on the PATH such as gpt-train',
+    )
     .argument('[args...]', 'arguments of the program, after --')
     .passThroughOptions()
     .addOption(

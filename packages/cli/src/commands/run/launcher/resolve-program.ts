@@ -1,5 +1,5 @@
 import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { delimiter, join, resolve } from 'node:path';
 import { ConfigurationError } from '@mtl/errors';
 
 interface PackageFile {
@@ -12,8 +12,8 @@ const notFound = 'MTL_PROGRAM';
 
 /**
  * The script to run for what the command line names: a script itself, or the command of a directory with a
- * package.json (its only `bin`, or the one with the package's name, else its `main`); `mtl` is this command,
- * wherever it is installed.
+ * package.json (its only `bin`, or the one with the package's name, else its `main`), or a JavaScript command on
+ * the PATH, such as gpt-train; `mtl` is this command, wherever it is installed.
  *
  * @throws ConfigurationError MTL_PROGRAM
  */
@@ -21,8 +21,11 @@ export function resolveProgram(program: string): string {
   const path = resolve(program);
   if (!existsSync(path)) {
     if (program === 'mtl') return realpathSync(process.argv[1]!);
-    throw new ConfigurationError(notFound, `there is no program ${program}`, {
-      expected: 'a .js or .mjs file, a directory with a package.json, or mtl for this command itself',
+    const command = commandOnPath(program);
+    if (command !== undefined) return command;
+    throw new ConfigurationError(notFound, `program ${program} not found`, {
+      expected:
+        'a .js or .mjs file, a directory with a package.json, a JavaScript command on the PATH, or mtl',
     });
   }
   const script = statSync(path).isDirectory() ? scriptOfPackage(path, program) : path;
@@ -32,6 +35,18 @@ export function resolveProgram(program: string): string {
     });
   }
   return script;
+}
+
+/** The script behind a command that npm linked into a folder of the PATH. */
+function commandOnPath(name: string): string | undefined {
+  if (name.includes('/')) return undefined;
+  const found = (process.env.PATH ?? '')
+    .split(delimiter)
+    .map((folder) => join(folder, name))
+    .find((path) => existsSync(path));
+  if (found === undefined) return undefined;
+  const script = realpathSync(found);
+  return /\.[cm]?js$/.test(script) ? script : undefined;
 }
 
 function scriptOfPackage(directory: string, program: string): string {

@@ -1,0 +1,14 @@
+import { existsSync } from 'node:fs';
+
+/** Runs the training program of a model: what apps/gpt-train and apps/bert-train run in a checkout. */
+export async function runTraining(options) {
+  if (existsSync(new URL('../dist/main.js', import.meta.url))) {
+    const { runTrainingProgram } = await import('@mtl/recipes');
+    await runTrainingProgram({ ...options, argv: process.argv.slice(2) });
+  } else {
+    console.error(
+      `error[MTL_BOOTSTRAP]: the command ${options.program} is not built yet\n  remedy: npm run bootstrap`,
+    );
+    process.exitCode = 2;
+  }
+}
