@@ -47,10 +47,10 @@ export interface ParseFlagsOptions {
  * `model`: the model that the program trains (default: gpt)
  *
  * @param argv arguments without the program's name: `process.argv.slice(2)`.
- * @throws ConfigurationError for all unknown and unsupported flags together: `MTL_FLAG_UNKNOWN` with the nearest
- *   name, `MTL_FLAG_UNSUPPORTED`; for the first other thing wrong: `MTL_FLAG_MODEL`, `MTL_FLAG_REPEATED`, `MTL_FLAG_VALUE`,
- *   `MTL_FLAG_VALUE_MISSING`, `MTL_FLAG_ARGUMENT`, `MTL_PRESET`, and those of `readConfigFile`
- *   and `checkScheduleOfFile`.
+ * @throws ConfigurationError for all unknown and unsupported flags together: `MTL_FLAG_UNKNOWN` with the
+ *   nearest name, `MTL_FLAG_UNSUPPORTED`; for the first other thing wrong: `MTL_FLAG_MODEL`,
+ *   `MTL_FLAG_REPEATED`, `MTL_FLAG_VALUE`, `MTL_FLAG_VALUE_MISSING`, `MTL_FLAG_ARGUMENT`, `MTL_PRESET`, and
+ *   those of `readConfigFile` and `checkScheduleOfFile`.
  */
 export function parseFlags(
   argv: readonly string[],

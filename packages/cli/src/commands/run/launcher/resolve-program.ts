@@ -12,8 +12,8 @@ const notFound = 'MTL_PROGRAM';
 
 /**
  * The script to run for what the command line names: a script itself, or the command of a directory with a
- * package.json (its only `bin`, or the one with the package's name, else its `main`), or a JavaScript command on
- * the PATH, such as gpt-train; `mtl` is this command, wherever it is installed.
+ * package.json (its only `bin`, or the one with the package's name, else its `main`), or a JavaScript command
+ * on the PATH, such as gpt-train; `mtl` is this command, wherever it is installed.
  *
  * @throws ConfigurationError MTL_PROGRAM
  */
