@@ -13,7 +13,9 @@ export function broadcastJson<Value>(
   const own = new TextEncoder().encode(JSON.stringify(value ?? null, withNonFinite));
   using length = Tensor.from([own.length], { shape: [1], dtype: 'int32' });
   group.broadcast(length, { root }).wait();
-  const bytes = group.rank === root ? own : new Uint8Array(length.item());
+  // on engine meta the root says what this rank says
+  const isKnown = group.rank === root || group.engine === 'meta';
+  const bytes = isKnown ? own : new Uint8Array(length.item());
   using tensor = Tensor.from(bytes, { shape: [bytes.length], dtype: 'uint8' });
   group.broadcast(tensor, { root }).wait();
   return (JSON.parse(new TextDecoder().decode(tensor.read<'uint8'>()), fromNonFinite) ?? undefined) as Value;

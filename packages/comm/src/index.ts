@@ -8,6 +8,8 @@ export { glooProblem } from './gloo/gloo-problem.js';
 export { resolveSocketAddress, type SocketAddressOptions } from './gloo/resolve-socket-address.js';
 export { type JoinHostOptions, joinHost } from './local/join-host.js';
 export { LocalWorld, type LocalWorldOptions } from './local/local-world.js';
+export type { MetaOperation } from './meta/meta-group.js';
+export { MetaWorld, type MetaWorldOptions } from './meta/meta-world.js';
 export type { TakenTrace, TraceEntry } from './native/comm-addon.js';
 export type { NativeGroup, NativeGroupOptions } from './native/native-group.js';
 export { type HostOptions, type LocalGroupOptions, NativeJob } from './native/native-job.js';

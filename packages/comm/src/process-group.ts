@@ -11,9 +11,9 @@ type HostEngineName = 'local' | 'gloo' | 'gloo+local';
 
 /**
  * What moves the bytes: an engine of the host, the same for tensors of GPUs as well (`staged`), NCCL between
- * GPUs, worker threads, nothing.
+ * GPUs, worker threads, nothing (`single`: there is one rank; `meta`: only this one of several exists).
  */
-export type EngineName = HostEngineName | `staged+${HostEngineName}` | 'nccl' | 'memory' | 'single';
+export type EngineName = HostEngineName | `staged+${HostEngineName}` | 'nccl' | 'memory' | 'single' | 'meta';
 
 /** The operations of a group, as errors and statistics name them. */
 export type CommunicationOperation =

@@ -5,9 +5,10 @@ import { addon, callNative } from './native/addon.js';
 
 /**
  * Where a tensor lives and which kernels run on it. `cpu`: vectorised and threaded; `reference`: the naive
- * oracle, on the same host memory; `cuda`: NVIDIA GPUs.
+ * oracle, on the same host memory; `cuda`: NVIDIA GPUs; `meta`: no memory and no values, operations are
+ * checked and counted, and memory is counted as the CPU's allocator takes it.
  */
-export const devices = ['cpu', 'reference', 'cuda'] as const;
+export const devices = ['cpu', 'reference', 'cuda', 'meta'] as const;
 
 export type Device = (typeof devices)[number];
 
@@ -22,6 +23,14 @@ export function deviceNumber(device: Device): number {
   throw new UsageError('MTL_DEVICE', `there is no device ${String(device)}`, {
     expected: devices.join(', '),
   });
+}
+
+/**
+ * The device of tensors whose values the program itself reads, next to others on `device`: the same one, and
+ * the CPU for `meta`, whose tensors have no values.
+ */
+export function deviceOfValues(device: Device): Device {
+  return device === 'meta' ? 'cpu' : device;
 }
 
 /**

@@ -12,6 +12,7 @@ export {
 } from './cuda/open-cuda.js';
 export {
   type Device,
+  deviceOfValues,
   devices,
   isDeviceAvailable,
   limitMemory,

@@ -1,4 +1,4 @@
-import { type Device, Tensor } from '@mtl/kernels';
+import { type Device, deviceOfValues, Tensor } from '@mtl/kernels';
 import type { ParallelGroups } from '@mtl/optimizer';
 
 export interface RanksOptions {
@@ -20,7 +20,7 @@ export class Ranks {
 
   constructor({ groups, device, lastStage = 0 }: RanksOptions) {
     this.#groups = groups;
-    this.#device = device;
+    this.#device = deviceOfValues(device);
     this.#lastStage = lastStage;
   }
 

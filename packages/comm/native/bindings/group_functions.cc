@@ -6,7 +6,9 @@
 namespace mtl::comm::bindings {
 namespace {
 
-constexpr int kCuda = 2;  // of DeviceKind; cpu and reference before it have the host's memory
+// Of DeviceKind; cpu and reference before them have the host's memory.
+constexpr int kCuda = 2;
+constexpr int kMeta = 3;
 
 // of the kernels' addon; there for the life of the process
 const MtlTensorApi* tensor_api = nullptr;
@@ -43,6 +45,10 @@ Status check_memory(const Group& group, const HeldTensor& input, const HeldTenso
     return tensor.memory.device == kCuda ? Memory::kDevice : Memory::kHost;
   };
   const bool has_tensor = input.memory.data != nullptr || output.memory.data != nullptr;
+  if (input.memory.device == kMeta || output.memory.device == kMeta) {
+    return error_status("MTL_DEVICE", "engine %s of group %s moves values, a tensor on device meta has none", group.engine(),
+                        group.identity().name.c_str());
+  }
   *memory = memory_of(input.memory.data != nullptr ? input : output);
   if (input.memory.data != nullptr && output.memory.data != nullptr && memory_of(input) != memory_of(output)) {
     return error_status("MTL_DEVICE", "one of two tensors lives on a GPU, the other one on the host");

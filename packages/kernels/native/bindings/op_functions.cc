@@ -65,6 +65,9 @@ Napi::Value all_statistics(const Napi::CallbackInfo& info) {
     entry.Set("name", op_at(index)->schema.name);
     entry.Set("calls", counted.calls);
     entry.Set("seconds", counted.seconds);
+    entry.Set("flops", counted.flops);
+    entry.Set("bytesRead", counted.bytes_read);
+    entry.Set("bytesWritten", counted.bytes_written);
     all.Set(static_cast<uint32_t>(index), entry);
   }
   return all;

@@ -2,6 +2,7 @@
 
 #include "backends/cpu/cpu_backend.h"
 #include "backends/cuda/loader/cuda_loader.h"
+#include "backends/meta/meta_backend.h"
 
 namespace mtl {
 
@@ -13,6 +14,8 @@ const Backend* backend_of(DeviceKind kind) {
       return reference_backend();
     case DeviceKind::kCuda:
       return cuda_backend();
+    case DeviceKind::kMeta:
+      return meta_backend();
   }
   return nullptr;
 }

@@ -1,7 +1,7 @@
-// THE seam: what a device must offer. Three backends exist behind it: `cpu` (vectorised, threaded),
-// `reference` (naive, same host memory, the oracle) and `cuda` (a separate shared library that hands out one
-// of these tables, backends/cuda/cuda_library.h). Plain data and plain functions, versioned, so that it can
-// cross a C ABI.
+// THE seam: what a device must offer. Four backends exist behind it: `cpu` (vectorised, threaded),
+// `reference` (naive, same host memory, the oracle), `cuda` (a separate shared library that hands out one of
+// these tables, backends/cuda/cuda_library.h) and `meta` (no memory and no values: it counts). Plain data and
+// plain functions, versioned, so that it can cross a C ABI.
 #pragma once
 
 #include "core/caching_allocator.h"
@@ -13,8 +13,8 @@ namespace mtl {
 constexpr int kBackendAbiVersion = 4;
 
 // The numbers are shared with TypeScript (src/device.ts).
-enum class DeviceKind : int32_t { kCpu = 0, kReference = 1, kCuda = 2 };
-constexpr int kNumDeviceKinds = 3;
+enum class DeviceKind : int32_t { kCpu = 0, kReference = 1, kCuda = 2, kMeta = 3 };
+constexpr int kNumDeviceKinds = 4;
 
 struct Backend {
   int abi_version;

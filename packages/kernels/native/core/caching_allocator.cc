@@ -14,6 +14,14 @@ constexpr size_t kHugePage = size_t{2} << 20;
 
 size_t round_up(size_t value, size_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
+void* reserve_host(size_t bytes) {
+  void* data = nullptr;
+  if (posix_memalign(&data, bytes >= kHugePage ? kHugePage : kAlignment, bytes) != 0) return nullptr;
+  // Large pages spare matmuls a third of their TLB misses; where they are off this is a no-op.
+  if (bytes >= kHugePage) madvise(data, bytes, MADV_HUGEPAGE);
+  return data;
+}
+
 }  // namespace
 
 // Small blocks are multiples of 64 bytes; larger ones are rounded to an eighth of their power of two, so that
@@ -41,21 +49,21 @@ Status CachingAllocator::allocate(size_t bytes, void** data) {
     *data = found->second;
     cached_.erase(found);
   } else {
-    const size_t alignment = size >= kHugePage ? kHugePage : kAlignment;
-    if (posix_memalign(data, alignment, size) != 0) {
+    *data = source_.reserve(size);
+    if (*data == nullptr) {
       free_cached();  // they may be what is missing
-      if (posix_memalign(data, alignment, size) != 0) *data = nullptr;
+      *data = source_.reserve(size);
     }
     if (*data == nullptr) {
       return error_status("MTL_OUT_OF_MEMORY", "the system has no %zu bytes of memory (%llu in use here)", size,
                           static_cast<unsigned long long>(statistics_.bytes_in_use));
     }
-    // Large pages spare matmuls a third of their TLB misses; where they are off this is a no-op.
-    if (size >= kHugePage) madvise(*data, size, MADV_HUGEPAGE);
     statistics_.bytes_reserved += size;
   }
-  permit(*data, bytes);
-  forbid(static_cast<char*>(*data) + bytes, granted - bytes);
+  if (source_.is_memory) {
+    permit(*data, bytes);
+    forbid(static_cast<char*>(*data) + bytes, granted - bytes);
+  }
   live_.emplace(*data, granted);
   statistics_.bytes_in_use += granted;
   statistics_.num_allocations += 1;
@@ -70,7 +78,7 @@ void CachingAllocator::release(void* data) {
   if (found == live_.end()) return;
   statistics_.bytes_in_use -= found->second;
   statistics_.num_allocations -= 1;
-  forbid(data, found->second);
+  if (source_.is_memory) forbid(data, found->second);
   cached_.emplace(found->second, data);
   live_.erase(found);
 }
@@ -83,8 +91,8 @@ void CachingAllocator::trim() {
 void CachingAllocator::free_cached() {
   for (const auto& [size, data] : cached_) {
     statistics_.bytes_reserved -= size;
-    permit(data, size);
-    std::free(data);
+    if (source_.is_memory) permit(data, size);
+    source_.give_back(data);
   }
   cached_.clear();
 }
@@ -106,7 +114,7 @@ void CachingAllocator::set_limit(uint64_t bytes) {
 
 CachingAllocator& host_allocator() {
   // Never destroyed: tensors may outlive static destruction at process exit.
-  static CachingAllocator* allocator = new CachingAllocator();
+  static CachingAllocator* allocator = new CachingAllocator({reserve_host, std::free, true});
   return *allocator;
 }
 

@@ -1,5 +1,5 @@
-// Aligned host memory that is reused instead of returned: a training step asks for the same sizes again and
-// again, and page faults cost more than the bytes. Counts what is in use, its peak, and what is held.
+// Aligned memory that is reused instead of returned: a training step asks for the same sizes again and again,
+// and page faults cost more than the bytes. Counts what is in use, its peak, and what is held.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,17 @@ struct MemoryStatistics {
   uint64_t num_allocations = 0; // live blocks
 };
 
+// Where an allocator's blocks come from.
+struct BlockSource {
+  void* (*reserve)(size_t bytes);  // null: there is no more
+  void (*give_back)(void* data);
+  bool is_memory;  // false: addresses that stand for memory, to count it
+};
+
 class CachingAllocator {
  public:
+  explicit CachingAllocator(const BlockSource& source) : source_(source) {}
+
   // 64-byte aligned memory of at least `bytes` bytes (one block for zero bytes). Contents are undefined.
   Status allocate(size_t bytes, void** data);
   // Takes back memory of this allocator; null is ignored.
@@ -37,6 +46,7 @@ class CachingAllocator {
   static size_t block_size(size_t bytes);
   void free_cached();  // with the lock held
 
+  const BlockSource source_;
   std::mutex mutex_;
   std::multimap<size_t, void*> cached_;
   std::unordered_map<void*, size_t> live_;

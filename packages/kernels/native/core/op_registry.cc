@@ -45,8 +45,9 @@ const OpEntry* find_op(const char* name) {
 
 OpRegistration::OpRegistration(const OpSchema& schema) { entry_named(schema.name).schema = schema; }
 
-CpuKernelRegistration::CpuKernelRegistration(const char* op, InstructionSet level, KernelFunction kernel) {
-  entry_named(op).cpu[static_cast<int>(level)] = kernel;
+CpuKernelRegistration::CpuKernelRegistration(const char* op, InstructionSet level, KernelFunction kernel,
+                                             ScratchFunction scratch) {
+  entry_named(op).cpu[static_cast<int>(level)] = {kernel, scratch};
 }
 
 ReferenceKernelRegistration::ReferenceKernelRegistration(const char* op, KernelFunction kernel) {

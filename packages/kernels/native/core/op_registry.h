@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/op_call.h"
+#include "core/scratch_blocks.h"
 
 namespace mtl {
 
@@ -22,9 +23,14 @@ struct OpSchema {
 // exists.
 enum class InstructionSet : int { kPlain = 0, kAvx2 = 1, kAvx512 = 2 };
 
+struct CpuKernel {
+  KernelFunction run = nullptr;
+  ScratchFunction scratch = nullptr;  // null: it takes none
+};
+
 struct OpEntry {
   OpSchema schema;
-  KernelFunction cpu[3] = {};  // by InstructionSet
+  CpuKernel cpu[3] = {};  // by InstructionSet
   KernelFunction reference = nullptr;
 };
 
@@ -36,7 +42,7 @@ struct OpRegistration {
   explicit OpRegistration(const OpSchema& schema);
 };
 struct CpuKernelRegistration {
-  CpuKernelRegistration(const char* op, InstructionSet level, KernelFunction kernel);
+  CpuKernelRegistration(const char* op, InstructionSet level, KernelFunction kernel, ScratchFunction scratch = nullptr);
 };
 struct ReferenceKernelRegistration {
   ReferenceKernelRegistration(const char* op, KernelFunction kernel);

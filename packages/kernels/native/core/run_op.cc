@@ -35,6 +35,14 @@ struct Range {
   }
 };
 
+double bytes_of(const TensorView* views, int num_views) {
+  double bytes = 0.0;
+  for (int index = 0; index < num_views; ++index) {
+    if (views[index].present()) bytes += static_cast<double>(views[index].size()) * static_cast<double>(size_of(views[index].dtype));
+  }
+  return bytes;
+}
+
 bool is_optional(const char* name) { return name[std::strlen(name) - 1] == '?'; }
 
 }  // namespace
@@ -78,13 +86,17 @@ Status run_op(int op_index, const TensorHandle* handles, int num_handles, const 
   if (kernel == nullptr) {
     return error_status("MTL_UNSUPPORTED", "%s has no kernel on device %s", schema.name, backend->name);
   }
-  if (schema.flops != nullptr) flops_counter += schema.flops(call);
+  const double flops = schema.flops == nullptr ? 0.0 : schema.flops(call);
+  flops_counter += flops;
   const Range range(*backend, schema.name);
   const auto start = std::chrono::steady_clock::now();
   const Status status = kernel(call);
   OpStatistics& counted = statistics()[static_cast<size_t>(op_index)];
   counted.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   counted.calls += 1.0;
+  counted.flops += flops;
+  counted.bytes_written += bytes_of(views, schema.num_outputs);
+  counted.bytes_read += bytes_of(views + schema.num_outputs, num_tensors - schema.num_outputs);
   return status;
 }
 

@@ -17,10 +17,14 @@ bool supports_op(int op_index, DeviceKind device);
 double counted_flops();
 void reset_counted_flops();
 
-// Calls and seconds inside the kernel of one op on this thread; what a step spends elsewhere is overhead.
+// Of one op on this thread: calls, seconds inside its kernel (what a step spends elsewhere is overhead),
+// FLOPs by the formula of its schema, and the bytes of all inputs and of all outputs that were given.
 struct OpStatistics {
   double seconds = 0.0;
   double calls = 0.0;
+  double flops = 0.0;
+  double bytes_read = 0.0;
+  double bytes_written = 0.0;
 };
 OpStatistics op_statistics(int op_index);
 

@@ -10,11 +10,16 @@ export interface OperationSchema {
   readonly attributes: readonly string[];
 }
 
-/** How often an operation ran in this process, and how long its kernels took. */
+/** How often an operation ran on this thread, how long its kernels took, and what it counted. */
 export interface OperationStatistics {
   readonly name: string;
   readonly calls: number;
   readonly seconds: number;
+  /** As `countedFlops` adds them up. */
+  readonly flops: number;
+  /** Of all inputs and of all outputs that were given; what an operation adds to counts as written. */
+  readonly bytesRead: number;
+  readonly bytesWritten: number;
 }
 
 /**

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { ProcessGroup } from '@mtl/comm';
 import { ConfigurationError } from '@mtl/errors';
-import { type Device, type DType, dtypes, Tensor } from '@mtl/kernels';
+import { type Device, type DType, deviceOfValues, dtypes, Tensor } from '@mtl/kernels';
 import type { PipelineSchedule } from '../schedules/pipeline-schedule.js';
 
 /** What all ranks of a pipeline must see alike. */
@@ -23,8 +23,10 @@ const shownDims = 6;
  */
 export function compareSteps(
   own: StepDescription,
-  { group, device }: { readonly group: ProcessGroup; readonly device: Device },
+  options: { readonly group: ProcessGroup; readonly device: Device },
 ): void {
+  const { group } = options;
+  const device = deviceOfValues(options.device);
   const numbers = summarize(own);
   const input = Tensor.from(numbers, { shape: [numbers.length], dtype: 'int32', device });
   const output = Tensor.empty({ shape: [group.size, numbers.length], dtype: 'int32', device });

@@ -24,6 +24,11 @@ export interface PipelineOptions<Batch> {
    * t sends 1/t of a tensor, and they gather what they received (Narayanan et al. 2021, section 4.1).
    */
   readonly replicas?: ProcessGroup | undefined;
+  /**
+   * The rank of each chunk, where it is known and the ranks need not compare what they hold, as in a dry run
+   * of one of them. Default: they do.
+   */
+  readonly placement?: readonly number[] | undefined;
   /** Of the boundary tensors. */
   readonly dtype: DType;
   readonly device: Device;
@@ -94,10 +99,10 @@ export class Pipeline<Batch> {
    * @throws UsageError `MTL_STAGE` for a stage that is first or last in the wrong place
    */
   constructor(options: PipelineOptions<Batch>) {
-    const { stages, group, device } = options;
+    const { stages, group, device, placement } = options;
     this.#options = options;
     this.#rank = group?.rank ?? 0;
-    this.#placement = agreeOnPlacement({ stages, group, device });
+    this.#placement = placement ?? agreeOnPlacement({ stages, group, device });
     this.lastRank = this.#placement.at(-1)!;
     this.isLast = this.lastRank === this.#rank;
     this.isFirst = this.#placement[0] === this.#rank;

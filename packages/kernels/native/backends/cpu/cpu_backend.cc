@@ -31,14 +31,17 @@ void trim_memory() { host_allocator().trim(); }
 void limit_memory(uint64_t bytes) { host_allocator().set_limit(bytes); }
 Status synchronize() { return ok_status(); }
 
-KernelFunction find_cpu_kernel(const char* op) {
+// The kernel of the active instruction set, or of the best one below it that has one.
+CpuKernel cpu_kernel_of(const char* op) {
   const OpEntry* entry = find_op(op);
-  if (entry == nullptr) return nullptr;
+  if (entry == nullptr) return {};
   for (int level = static_cast<int>(chosen_level); level >= 0; --level) {
-    if (entry->cpu[level] != nullptr) return entry->cpu[level];
+    if (entry->cpu[level].run != nullptr) return entry->cpu[level];
   }
-  return nullptr;
+  return {};
 }
+
+KernelFunction find_cpu_kernel(const char* op) { return cpu_kernel_of(op).run; }
 
 KernelFunction find_reference_kernel(const char* op) {
   const OpEntry* entry = find_op(op);
@@ -57,6 +60,8 @@ const Backend* cpu_backend() {
   static const Backend backend = host_backend(DeviceKind::kCpu, "cpu", find_cpu_kernel);
   return &backend;
 }
+
+ScratchFunction cpu_scratch_of(const char* op) { return cpu_kernel_of(op).scratch; }
 
 const Backend* reference_backend() {
   static const Backend backend = host_backend(DeviceKind::kReference, "reference", find_reference_kernel);

@@ -10,6 +10,9 @@ namespace mtl {
 const Backend* cpu_backend();
 const Backend* reference_backend();
 
+// What the CPU's kernel of an op declares of its scratch memory; null where it takes none.
+ScratchFunction cpu_scratch_of(const char* op);
+
 // The best instruction set this machine runs.
 InstructionSet detected_instruction_set();
 // The one kernels are chosen for: the detected one unless lowered.

@@ -7,12 +7,11 @@
 namespace mtl {
 namespace {
 
-Status run_matmul(const OpCall& call, const TensorView& output, const TensorView& left, const TensorView& right,
-                  const TensorView& bias) {
+MatmulProblem problem_of(const OpCall& call, const TensorView& output, const TensorView& left, const TensorView& right,
+                         const TensorView& bias) {
   const MatmulSizes sizes = matmul_sizes(call);
-  return onednn_matmul({output.data, left.data, right.data, bias.data, sizes.batch, sizes.rows, sizes.columns,
-                        sizes.inner, call.flag(Matmul::kTransposeLeft), call.flag(Matmul::kTransposeRight),
-                        call.flag(Matmul::kAccumulate), left.dtype, output.dtype, bias.dtype});
+  return {output.data, left.data, right.data, bias.data, sizes.batch, sizes.rows, sizes.columns, sizes.inner,
+          call.flag(Matmul::kTransposeLeft), call.flag(Matmul::kTransposeRight), call.flag(Matmul::kAccumulate), left.dtype, output.dtype, bias.dtype};
 }
 
 Status cast(const TensorView& output, const TensorView& input) {
@@ -24,16 +23,25 @@ Status cast(const TensorView& output, const TensorView& input) {
   return cpu_backend()->find_kernel("cast")(call);
 }
 
+bool is_float16(const TensorView& tensor) { return tensor.present() && tensor.dtype == DType::kFloat16; }
+
+// Scratch memory of a `Widened`.
+int64_t widened_bytes(const TensorView& source) {
+  return is_float16(source) ? static_cast<int64_t>(sizeof(float)) * source.size() : 0;
+}
+
+// A tensor as a `Widened` shows it, still with its own data.
+TensorView widened_view(TensorView source) {
+  if (is_float16(source)) source.dtype = DType::kFloat32;
+  return source;
+}
+
 // A float16 tensor in float32 for the length of a scope; any other (or none) as it is.
 class Widened {
  public:
   explicit Widened(const TensorView& source)
-      : scratch_(source.present() && source.dtype == DType::kFloat16 ? sizeof(float) * static_cast<size_t>(source.size()) : 0),
-        source_(source),
-        view_(source) {
-    if (!converted()) return;
-    view_.dtype = DType::kFloat32;
-    view_.data = scratch_.data;
+      : scratch_(static_cast<size_t>(widened_bytes(source))), source_(source), view_(widened_view(source)) {
+    if (converted()) view_.data = scratch_.data;
   }
   const TensorView& view() const { return view_; }
   bool out_of_memory() const { return converted() && scratch_.data == nullptr; }
@@ -41,7 +49,7 @@ class Widened {
   Status write_back() const { return converted() ? cast(source_, view_) : ok_status(); }
 
  private:
-  bool converted() const { return source_.present() && source_.dtype == DType::kFloat16; }
+  bool converted() const { return is_float16(source_); }
 
   const Scratch scratch_;
   const TensorView source_;
@@ -62,26 +70,45 @@ Status float16_matmul(const OpCall& call) {
   MTL_RETURN_IF_ERROR(right.read());
   MTL_RETURN_IF_ERROR(bias.read());
   if (call.flag(Matmul::kAccumulate)) MTL_RETURN_IF_ERROR(output.read());
-  MTL_RETURN_IF_ERROR(run_matmul(call, output.view(), left.view(), right.view(), bias.view()));
+  MTL_RETURN_IF_ERROR(onednn_matmul(problem_of(call, output.view(), left.view(), right.view(), bias.view())));
   return output.write_back();
 }
 
+Status refuse_float64(const OpCall& call) {
+  if (call.tensor(Matmul::kLeft).dtype != DType::kFloat64) return ok_status();
+  return error_status("MTL_DTYPE", "matmul: float64 is computed on the reference device only");
+}
+
+// oneDNN refuses some empty operands; what is left to do then is to fill the output with the bias.
+bool is_empty(const OpCall& call) {
+  return call.tensor(Matmul::kOutput).size() == 0 || call.tensor(Matmul::kLeft).size() == 0;
+}
+
 Status matmul(const OpCall& call) {
-  const DType dtype = call.tensor(Matmul::kLeft).dtype;
-  if (dtype == DType::kFloat64) {
-    return error_status("MTL_DTYPE", "matmul: float64 is computed on the reference device only");
+  MTL_RETURN_IF_ERROR(refuse_float64(call));
+  if (is_empty(call)) return find_op("matmul")->reference(call);
+  if (call.tensor(Matmul::kLeft).dtype == DType::kFloat16) return float16_matmul(call);
+  return onednn_matmul(problem_of(call, call.tensor(Matmul::kOutput), call.tensor(Matmul::kLeft),
+                                  call.tensor(Matmul::kRight), call.tensor(Matmul::kBias)));
+}
+
+Status matmul_scratch(const OpCall& call, ScratchBlocks* blocks) {
+  const TensorView &output = call.tensor(Matmul::kOutput), &left = call.tensor(Matmul::kLeft),
+                   &right = call.tensor(Matmul::kRight), &bias = call.tensor(Matmul::kBias);
+  MTL_RETURN_IF_ERROR(refuse_float64(call));
+  if (is_empty(call)) return ok_status();
+  if (left.dtype == DType::kFloat16) {
+    for (const TensorView* tensor : {&output, &left, &right, &bias}) blocks->add(widened_bytes(*tensor));
   }
-  // oneDNN refuses some empty operands; what is left to do then is to fill the output with the bias.
-  if (call.tensor(Matmul::kOutput).size() == 0 || call.tensor(Matmul::kLeft).size() == 0) {
-    return find_op("matmul")->reference(call);
-  }
-  if (dtype == DType::kFloat16) return float16_matmul(call);
-  return run_matmul(call, call.tensor(Matmul::kOutput), call.tensor(Matmul::kLeft), call.tensor(Matmul::kRight),
-                    call.tensor(Matmul::kBias));
+  size_t scratchpad = 0;
+  MTL_RETURN_IF_ERROR(onednn_scratchpad(
+      problem_of(call, widened_view(output), widened_view(left), widened_view(right), widened_view(bias)), &scratchpad));
+  blocks->add(static_cast<int64_t>(scratchpad));
+  return ok_status();
 }
 
 // oneDNN chooses its own instruction set, so this one kernel serves all levels.
-const CpuKernelRegistration registration("matmul", InstructionSet::kPlain, matmul);
+const CpuKernelRegistration registration("matmul", InstructionSet::kPlain, matmul, matmul_scratch);
 
 }  // namespace
 }  // namespace mtl

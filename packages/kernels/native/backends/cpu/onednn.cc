@@ -1,5 +1,6 @@
 #include "backends/cpu/onednn.h"
 
+#include <omp.h>
 #include <oneapi/dnnl/dnnl.h>
 
 #include <cstdio>
@@ -19,13 +20,14 @@ struct CachedPrimitive {
   size_t scratchpad_bytes = 0;
 };
 
-using Key = std::tuple<int64_t, int64_t, int64_t, int64_t, int, int>;
+// Code and scratchpad are made for a number of threads.
+using Key = std::tuple<int64_t, int64_t, int64_t, int64_t, int, int, int>;
 
 Key key_of(const MatmulProblem& p) {
   const int flags = p.transpose_left | p.transpose_right << 1 | p.accumulate << 2 | (p.bias != nullptr) << 3;
   const int dtypes = static_cast<int>(p.input_dtype) | static_cast<int>(p.output_dtype) << 4 |
                      static_cast<int>(p.bias == nullptr ? DType::kFloat32 : p.bias_dtype) << 8;
-  return {p.batch, p.rows, p.columns, p.inner, flags, dtypes};
+  return {p.batch, p.rows, p.columns, p.inner, flags, dtypes, omp_get_max_threads()};
 }
 
 dnnl_data_type_t data_type(DType dtype) {
@@ -43,7 +45,12 @@ struct Library {
   dnnl_engine_t engine = nullptr;
   dnnl_stream_t stream = nullptr;
   std::map<Key, CachedPrimitive> primitives;
+  std::map<Key, size_t> scratchpads;  // of matmuls that were only described
 };
+
+// Primitives and their memory objects are shared by all threads of the process (worker threads may be ranks);
+// two matmuls at once would only compete for the same cores.
+std::mutex mutex;
 
 Status failed(const char* what, dnnl_status_t status) {
   return error_status("MTL_ONEDNN", "oneDNN %s failed to %s (status %d)", onednn_version(), what,
@@ -127,48 +134,61 @@ struct Attributes {
   }
 };
 
-Status make_primitive(Library* lib, const MatmulProblem& p, const_dnnl_primitive_attr_t attributes,
-                      CachedPrimitive* cached) {
-  dnnl_memory_desc_t left, right, bias = {}, output;
-  const dnnl_data_type_t input_type = data_type(p.input_dtype);
-  MTL_RETURN_IF_ERROR(make_descriptor(layout_of(p.batch, p.rows, p.inner, p.transpose_left), input_type, &left));
-  MTL_RETURN_IF_ERROR(make_descriptor(layout_of(p.batch, p.inner, p.columns, p.transpose_right), input_type, &right));
-  MTL_RETURN_IF_ERROR(
-      make_descriptor(layout_of(p.batch, p.rows, p.columns, false), data_type(p.output_dtype), &output));
-  Layout bias_layout = layout_of(1, 1, p.columns, false);
-  if (p.batch != 1) bias_layout = Layout{{1, 1, p.columns}, {p.columns, p.columns, 1}, 3};
-  if (p.bias != nullptr) MTL_RETURN_IF_ERROR(make_descriptor(bias_layout, data_type(p.bias_dtype), &bias));
+// A matmul before any code is made for it: oneDNN knows its scratchpad then.
+struct Description {
+  dnnl_memory_desc_t left = {}, right = {}, bias = {}, output = {};
+  Attributes attributes;
+  dnnl_primitive_desc_t handle = nullptr;
 
-  dnnl_primitive_desc_t description;
-  const char* step = "describe a matmul";
+  ~Description() {
+    if (handle != nullptr) dnnl_primitive_desc_destroy(handle);
 #if DNNL_VERSION_MAJOR >= 3
-  MTL_DNNL(step, dnnl_matmul_primitive_desc_create(&description, lib->engine, left, right,
-                                                   p.bias == nullptr ? nullptr : bias, output, attributes));
-  const_dnnl_memory_desc_t scratchpad = dnnl_primitive_desc_query_md(description, dnnl_query_scratchpad_md, 0);
-#else
-  dnnl_matmul_desc_t operation;
-  MTL_DNNL(step, dnnl_matmul_desc_init(&operation, &left, &right, p.bias == nullptr ? nullptr : &bias, &output));
-  MTL_DNNL(step, dnnl_primitive_desc_create(&description, &operation, attributes, lib->engine, nullptr));
-  const dnnl_memory_desc_t* scratchpad = dnnl_primitive_desc_query_md(description, dnnl_query_scratchpad_md, 0);
+    for (dnnl_memory_desc_t each : {left, right, bias, output}) {
+      if (each != nullptr) dnnl_memory_desc_destroy(each);
+    }
 #endif
-  cached->scratchpad_bytes = dnnl_memory_desc_get_size(scratchpad);
-  MTL_DNNL("create a primitive", dnnl_primitive_create(&cached->primitive, description));
+  }
+
+  Status create(Library* lib, const MatmulProblem& p) {
+    MTL_RETURN_IF_ERROR(attributes.create(p.accumulate));
+    const dnnl_data_type_t input_type = data_type(p.input_dtype);
+    MTL_RETURN_IF_ERROR(make_descriptor(layout_of(p.batch, p.rows, p.inner, p.transpose_left), input_type, &left));
+    MTL_RETURN_IF_ERROR(make_descriptor(layout_of(p.batch, p.inner, p.columns, p.transpose_right), input_type, &right));
+    MTL_RETURN_IF_ERROR(
+        make_descriptor(layout_of(p.batch, p.rows, p.columns, false), data_type(p.output_dtype), &output));
+    Layout bias_layout = layout_of(1, 1, p.columns, false);
+    if (p.batch != 1) bias_layout = Layout{{1, 1, p.columns}, {p.columns, p.columns, 1}, 3};
+    if (p.bias != nullptr) MTL_RETURN_IF_ERROR(make_descriptor(bias_layout, data_type(p.bias_dtype), &bias));
+    const char* step = "describe a matmul";
+#if DNNL_VERSION_MAJOR >= 3
+    MTL_DNNL(step, dnnl_matmul_primitive_desc_create(&handle, lib->engine, left, right, p.bias == nullptr ? nullptr : bias,
+                                                     output, attributes.handle));
+#else
+    dnnl_matmul_desc_t operation;
+    MTL_DNNL(step, dnnl_matmul_desc_init(&operation, &left, &right, p.bias == nullptr ? nullptr : &bias, &output));
+    MTL_DNNL(step, dnnl_primitive_desc_create(&handle, &operation, attributes.handle, lib->engine, nullptr));
+#endif
+    return ok_status();
+  }
+
+  auto scratchpad() const { return dnnl_primitive_desc_query_md(handle, dnnl_query_scratchpad_md, 0); }
+  size_t scratchpad_bytes() const { return dnnl_memory_desc_get_size(scratchpad()); }
+};
+
+Status make_primitive(Library* lib, const MatmulProblem& p, CachedPrimitive* cached) {
+  Description description;
+  MTL_RETURN_IF_ERROR(description.create(lib, p));
+  cached->scratchpad_bytes = description.scratchpad_bytes();
+  MTL_DNNL("create a primitive", dnnl_primitive_create(&cached->primitive, description.handle));
 
   const char* memory = "create a memory object";
-  MTL_DNNL(memory, dnnl_memory_create(&cached->left, MTL_DESCRIPTOR(left), lib->engine, DNNL_MEMORY_NONE));
-  MTL_DNNL(memory, dnnl_memory_create(&cached->right, MTL_DESCRIPTOR(right), lib->engine, DNNL_MEMORY_NONE));
-  MTL_DNNL(memory, dnnl_memory_create(&cached->output, MTL_DESCRIPTOR(output), lib->engine, DNNL_MEMORY_NONE));
-  MTL_DNNL(memory, dnnl_memory_create(&cached->scratchpad, scratchpad, lib->engine, DNNL_MEMORY_NONE));
+  MTL_DNNL(memory, dnnl_memory_create(&cached->left, MTL_DESCRIPTOR(description.left), lib->engine, DNNL_MEMORY_NONE));
+  MTL_DNNL(memory, dnnl_memory_create(&cached->right, MTL_DESCRIPTOR(description.right), lib->engine, DNNL_MEMORY_NONE));
+  MTL_DNNL(memory, dnnl_memory_create(&cached->output, MTL_DESCRIPTOR(description.output), lib->engine, DNNL_MEMORY_NONE));
+  MTL_DNNL(memory, dnnl_memory_create(&cached->scratchpad, description.scratchpad(), lib->engine, DNNL_MEMORY_NONE));
   if (p.bias != nullptr) {
-    MTL_DNNL(memory, dnnl_memory_create(&cached->bias, MTL_DESCRIPTOR(bias), lib->engine, DNNL_MEMORY_NONE));
+    MTL_DNNL(memory, dnnl_memory_create(&cached->bias, MTL_DESCRIPTOR(description.bias), lib->engine, DNNL_MEMORY_NONE));
   }
-  dnnl_primitive_desc_destroy(description);
-#if DNNL_VERSION_MAJOR >= 3
-  dnnl_memory_desc_destroy(left);
-  dnnl_memory_desc_destroy(right);
-  dnnl_memory_desc_destroy(output);
-  if (p.bias != nullptr) dnnl_memory_desc_destroy(bias);
-#endif
   return ok_status();
 }
 
@@ -180,18 +200,13 @@ Status set_data(dnnl_memory_t memory, const void* data) {
 }  // namespace
 
 Status onednn_matmul(const MatmulProblem& p) {
-  // Primitives and their memory objects are shared by all threads of the process (worker threads may be
-  // ranks); two matmuls at once would only compete for the same cores.
-  static std::mutex mutex;
   const std::lock_guard<std::mutex> lock(mutex);
   Library* lib = nullptr;
   MTL_RETURN_IF_ERROR(library(&lib));
   auto found = lib->primitives.find(key_of(p));
   if (found == lib->primitives.end()) {
     CachedPrimitive made;  // enters the cache whole or not at all
-    Attributes attributes;
-    MTL_RETURN_IF_ERROR(attributes.create(p.accumulate));
-    MTL_RETURN_IF_ERROR(make_primitive(lib, p, attributes.handle, &made));
+    MTL_RETURN_IF_ERROR(make_primitive(lib, p, &made));
     found = lib->primitives.emplace(key_of(p), made).first;
   }
   const CachedPrimitive& cached = found->second;
@@ -215,6 +230,20 @@ Status onednn_matmul(const MatmulProblem& p) {
   }
   MTL_DNNL("multiply", dnnl_primitive_execute(cached.primitive, lib->stream, num_arguments, arguments));
   MTL_DNNL("finish", dnnl_stream_wait(lib->stream));
+  return ok_status();
+}
+
+Status onednn_scratchpad(const MatmulProblem& p, size_t* bytes) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  Library* lib = nullptr;
+  MTL_RETURN_IF_ERROR(library(&lib));
+  auto found = lib->scratchpads.find(key_of(p));
+  if (found == lib->scratchpads.end()) {
+    Description description;
+    MTL_RETURN_IF_ERROR(description.create(lib, p));
+    found = lib->scratchpads.emplace(key_of(p), description.scratchpad_bytes()).first;
+  }
+  *bytes = found->second;
   return ok_status();
 }
 

@@ -23,6 +23,10 @@ struct MatmulProblem {
 
 Status onednn_matmul(const MatmulProblem& problem);
 
+// Scratch memory of `onednn_matmul`, a block that it takes also where it is empty. Of the operands only the
+// presence of a bias is looked at.
+Status onednn_scratchpad(const MatmulProblem& problem, size_t* bytes);
+
 // "2.6.3": the version that was loaded.
 const char* onednn_version();
 

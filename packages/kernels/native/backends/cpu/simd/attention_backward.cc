@@ -391,33 +391,58 @@ void write_query_gradients(const BackwardHead<T>& head, float* parts, int64_t st
   write_gradients(gradients, total, head.scale);
 }
 
+// How backward_all divides its work and its scratch memory.
+struct BackwardPlan {
+  int threads;
+  int64_t groups, members, tiles;
+  int64_t parts;            // of a group
+  int64_t bytes_of_thread;  // for tiles
+  // Query gradients: of the part at hand where a thread does whole groups, of all parts otherwise.
+  int64_t member_size, part_size;
+  int64_t bytes;  // of all
+};
+
+template <typename T>
+BackwardPlan backward_plan(const AttentionProblem& problem) {
+  BackwardPlan plan = {};
+  plan.threads = omp_get_max_threads();
+  plan.groups = problem.batch * problem.groups;
+  if (plan.groups == 0) return plan;
+  plan.members = problem.heads / problem.groups;
+  plan.tiles = (problem.num_queries + kTile - 1) / kTile;
+  plan.parts = parts_per_head(plan.groups, plan.threads, plan.tiles);
+  Carver counter = {nullptr, 0};
+  carve_backward<typename GemmOf<T>::Type>(&counter, problem.num_queries, plan.members, problem.head_size);
+  plan.bytes_of_thread = counter.used;
+  plan.member_size = plan.tiles * kTile * round_up(problem.head_size, kLanes);
+  plan.part_size = plan.members * plan.member_size;
+  const int64_t num_buffers = plan.parts == 1 ? plan.threads : plan.groups * plan.parts;
+  plan.bytes = counter.used * plan.threads + num_buffers * plan.part_size * static_cast<int64_t>(sizeof(float));
+  return plan;
+}
+
 template <typename T>
 Status backward_all(const AttentionProblem& problem) {
   using Gemm = typename GemmOf<T>::Type;
-  const int64_t sequence = problem.num_queries, groups = problem.batch * problem.groups;
+  const int64_t sequence = problem.num_queries;
+  const BackwardPlan plan = backward_plan<T>(problem);
+  const int threads = plan.threads;
+  const int64_t groups = plan.groups, members = plan.members, tiles = plan.tiles, parts = plan.parts;
+  const int64_t bytes_of_thread = plan.bytes_of_thread, member_size = plan.member_size, part_size = plan.part_size;
   if (groups == 0) return ok_status();
-  const int threads = omp_get_max_threads();
-  const int64_t members = problem.heads / problem.groups, tiles = (sequence + kTile - 1) / kTile;
-  const int64_t parts = parts_per_head(groups, threads, tiles);
-  Carver counter = {nullptr, 0};
-  carve_backward<Gemm>(&counter, sequence, members, problem.head_size);
-  // Query gradients: of the part at hand where a thread does whole groups, of all parts otherwise.
-  const int64_t member_size = tiles * kTile * round_up(problem.head_size, kLanes), part_size = members * member_size;
-  const int64_t num_buffers = parts == 1 ? threads : groups * parts;
-  const int64_t bytes = counter.used * threads + num_buffers * part_size * static_cast<int64_t>(sizeof(float));
-  const Scratch memory(static_cast<size_t>(bytes));
+  const Scratch memory(static_cast<size_t>(plan.bytes));
   if (memory.data == nullptr) {
     return error_status("MTL_OUT_OF_MEMORY", "no %lld bytes of scratch memory for attention",
-                        static_cast<long long>(bytes));
+                        static_cast<long long>(plan.bytes));
   }
   char* const base = static_cast<char*>(memory.data);
-  float* const buffers = reinterpret_cast<float*>(base + counter.used * threads);
+  float* const buffers = reinterpret_cast<float*>(base + bytes_of_thread * threads);
   // Several groups in a row for each thread: they are neighbours in memory, and what comes next is known.
   const int64_t chunk = larger(1, groups * parts / (8 * threads));
 #pragma omp parallel for schedule(dynamic, chunk) num_threads(threads)
   for (int64_t task = 0; task < groups * parts; ++task) {
     const int thread = omp_get_thread_num();
-    Carver carver = {base + counter.used * thread, 0};
+    Carver carver = {base + bytes_of_thread * thread, 0};
     const BackwardScratch scratch = carve_backward<Gemm>(&carver, sequence, members, problem.head_size);
     float* query_gradients = buffers + (parts == 1 ? thread : task) * part_size;
     const BackwardGroup group = {problem, task / parts}, next = {problem, smaller(task / parts + 1, groups - 1)};
@@ -442,6 +467,22 @@ Status backward_of(const AttentionProblem& problem) {
 
 Status backward(const OpCall& call) { return backward_of(attention_backward_problem(call)); }
 
+Status scratch_of(const AttentionProblem& problem, ScratchBlocks* blocks) {
+  return for_floating(problem.dtype, [&](auto* type) {
+    const BackwardPlan plan = backward_plan<__typeof__(*type)>(problem);
+    if (plan.groups > 0) blocks->add(plan.bytes);
+    return ok_status();
+  });
+}
+
+Status backward_scratch(const OpCall& call, ScratchBlocks* blocks) {
+  return scratch_of(attention_backward_problem(call), blocks);
+}
+
+Status packed_scratch(const OpCall& call, ScratchBlocks* blocks) {
+  return scratch_of(packed_attention_backward_problem(call), blocks);
+}
+
 Status packed_backward(const OpCall& call) {
   const AttentionProblem problem = packed_attention_backward_problem(call);
   MTL_RETURN_IF_ERROR(check_packed_starts(call, problem));
@@ -449,8 +490,8 @@ Status packed_backward(const OpCall& call) {
   return backward_of(problem);
 }
 
-MTL_REGISTER_CPU("attention_backward", backward);
-MTL_REGISTER_CPU("packed_attention_backward", packed_backward);
+MTL_REGISTER_CPU("attention_backward", backward, backward_scratch);
+MTL_REGISTER_CPU("packed_attention_backward", packed_backward, packed_scratch);
 
 }  // namespace
 }  // namespace mtl

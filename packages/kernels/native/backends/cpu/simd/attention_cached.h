@@ -36,5 +36,14 @@ Status cached_forward(const OpCall& call) {
   });
 }
 
+Status cached_scratch(const OpCall& call, ScratchBlocks* blocks) {
+  const AttentionProblem problem = attention_cached_problem(call);
+  if (problem.groups == 0) return ok_status();
+  return for_floating(problem.dtype, [&](auto* type) {
+    blocks->add(problem.num_queries == 1 ? one_query_bytes(problem) : forward_bytes<__typeof__(*type)>(problem));
+    return ok_status();
+  });
+}
+
 }  // namespace
 }  // namespace mtl

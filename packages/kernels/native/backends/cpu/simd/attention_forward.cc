@@ -10,6 +10,21 @@ Status forward_of(const AttentionProblem& problem) {
 
 Status forward(const OpCall& call) { return forward_of(attention_forward_problem(call)); }
 
+Status scratch_of(const AttentionProblem& problem, ScratchBlocks* blocks) {
+  return for_floating(problem.dtype, [&](auto* type) {
+    blocks->add(forward_bytes<__typeof__(*type)>(problem));
+    return ok_status();
+  });
+}
+
+Status forward_scratch(const OpCall& call, ScratchBlocks* blocks) {
+  return scratch_of(attention_forward_problem(call), blocks);
+}
+
+Status packed_scratch(const OpCall& call, ScratchBlocks* blocks) {
+  return scratch_of(packed_attention_forward_problem(call), blocks);
+}
+
 Status packed_forward(const OpCall& call) {
   const AttentionProblem problem = packed_attention_forward_problem(call);
   MTL_RETURN_IF_ERROR(check_packed_starts(call, problem));
@@ -24,9 +39,9 @@ Status packed_forward(const OpCall& call) {
   return forward_of(problem);
 }
 
-MTL_REGISTER_CPU("attention_forward", forward);
-MTL_REGISTER_CPU("packed_attention_forward", packed_forward);
-MTL_REGISTER_CPU("attention_cached_forward", cached_forward);
+MTL_REGISTER_CPU("attention_forward", forward, forward_scratch);
+MTL_REGISTER_CPU("packed_attention_forward", packed_forward, packed_scratch);
+MTL_REGISTER_CPU("attention_cached_forward", cached_forward, cached_scratch);
 
 }  // namespace
 }  // namespace mtl

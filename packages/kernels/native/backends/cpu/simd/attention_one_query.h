@@ -99,22 +99,37 @@ void attend_one_query(const OneQuery<T>& head, const OneQueryScratch& scratch) {
   }
 }
 
+inline int one_query_threads(const AttentionProblem& problem) {
+  const int64_t elements = problem.batch * problem.heads * problem.num_keys * problem.head_size;
+  return elements < kParallelElements ? 1 : omp_get_max_threads();
+}
+
+inline int64_t one_query_bytes_of_thread(const AttentionProblem& problem) {
+  Carver counter = {nullptr, 0};
+  carve_one_query(&counter, problem.head_size);
+  return counter.used;
+}
+
+// Scratch memory of `attend_one_query_all`.
+inline int64_t one_query_bytes(const AttentionProblem& problem) {
+  return one_query_bytes_of_thread(problem) * one_query_threads(problem);
+}
+
 // All heads of a problem with one query and rows of keys and values one after the other, in parallel where
 // there is enough to read. No number depends on the threads.
 template <typename T>
 Status attend_one_query_all(const AttentionProblem& problem) {
   const int64_t num_heads = problem.batch * problem.heads, num_keys = problem.num_keys, head_size = problem.head_size;
-  const int threads = num_heads * num_keys * head_size < kParallelElements ? 1 : omp_get_max_threads();
-  Carver counter = {nullptr, 0};
-  carve_one_query(&counter, head_size);
-  const Scratch memory(static_cast<size_t>(counter.used * threads));
+  const int threads = one_query_threads(problem);
+  const int64_t bytes_of_thread = one_query_bytes_of_thread(problem);
+  const Scratch memory(static_cast<size_t>(one_query_bytes(problem)));
   if (memory.data == nullptr) {
     return error_status("MTL_OUT_OF_MEMORY", "no %lld bytes of scratch memory for attention",
-                        static_cast<long long>(counter.used * threads));
+                        static_cast<long long>(one_query_bytes(problem)));
   }
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
   for (int64_t head = 0; head < num_heads; ++head) {
-    Carver carver = {static_cast<char*>(memory.data) + counter.used * omp_get_thread_num(), 0};
+    Carver carver = {static_cast<char*>(memory.data) + bytes_of_thread * omp_get_thread_num(), 0};
     const int64_t batch = head / problem.heads, of_batch = head % problem.heads;
     attend_one_query(OneQuery<T>{matrix_of<const T>(problem, problem.query, batch, of_batch, 1).data,
                                  matrix_of<const T>(problem, problem.key, batch, of_batch, num_keys).data,

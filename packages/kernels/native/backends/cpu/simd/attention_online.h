@@ -316,6 +316,19 @@ MTL_INLINE ForwardHead<T> forward_head_of(const AttentionProblem& problem, int64
           static_cast<float>(problem.scale)};
 }
 
+template <typename T>
+int64_t forward_bytes_of_thread(const AttentionProblem& problem) {
+  Carver counter = {nullptr, 0};
+  carve_forward<typename GemmOf<T>::Type>(&counter, problem.num_queries, problem.num_keys, problem.head_size);
+  return counter.used;
+}
+
+// Scratch memory of `forward_all`.
+template <typename T>
+int64_t forward_bytes(const AttentionProblem& problem) {
+  return forward_bytes_of_thread<T>(problem) * omp_get_max_threads();
+}
+
 // All heads, in parallel. Which thread takes which part does not change any number.
 template <typename T>
 Status forward_all(const AttentionProblem& problem) {
@@ -323,19 +336,18 @@ Status forward_all(const AttentionProblem& problem) {
   const int64_t num_keys = problem.num_keys, head_size = problem.head_size;
   const int threads = omp_get_max_threads();
   using Gemm = typename GemmOf<T>::Type;
-  Carver counter = {nullptr, 0};
-  carve_forward<Gemm>(&counter, num_queries, num_keys, head_size);
-  const Scratch memory(static_cast<size_t>(counter.used * threads));
+  const int64_t bytes_of_thread = forward_bytes_of_thread<T>(problem);
+  const Scratch memory(static_cast<size_t>(forward_bytes<T>(problem)));
   if (memory.data == nullptr) {
     return error_status("MTL_OUT_OF_MEMORY", "no %lld bytes of scratch memory for attention",
-                        static_cast<long long>(counter.used * threads));
+                        static_cast<long long>(forward_bytes<T>(problem)));
   }
   const int64_t parts = parts_per_head(num_heads, threads, (num_queries + kTile - 1) / kTile);
   // Several heads in a row for each thread: they are neighbours in memory, and what comes next is known.
   const int64_t chunk = larger(1, num_heads * parts / (8 * threads));
 #pragma omp parallel for schedule(dynamic, chunk) num_threads(threads)
   for (int64_t task = 0; task < num_heads * parts; ++task) {
-    Carver carver = {static_cast<char*>(memory.data) + counter.used * omp_get_thread_num(), 0};
+    Carver carver = {static_cast<char*>(memory.data) + bytes_of_thread * omp_get_thread_num(), 0};
     const ForwardScratch scratch = carve_forward<Gemm>(&carver, num_queries, num_keys, head_size);
     const int64_t head = task / parts;
     const ForwardHead<T> next_head = forward_head_of<T>(problem, smaller(head + 1, num_heads - 1));

@@ -11,12 +11,21 @@
 namespace mtl {
 namespace {
 
+inline int column_sums_threads(int64_t rows, int64_t num_sums) {
+  return rows * num_sums >= kParallelElements ? omp_get_max_threads() : 1;
+}
+
+// Scratch memory of `column_sums`.
+inline int64_t column_sums_bytes(int64_t rows, int64_t num_sums) {
+  return static_cast<int64_t>(sizeof(float)) * num_sums * column_sums_threads(rows, num_sums);
+}
+
 // Calls add_rows(first row, last row, sums) in each thread, `sums` being a zeroed buffer of `num_sums`
 // floats, then result(index, total) for every index, in order.
 template <typename AddRows, typename Result>
 Status column_sums(int64_t rows, int64_t num_sums, const AddRows& add_rows, const Result& result) {
-  const int num_threads = rows * num_sums >= kParallelElements ? omp_get_max_threads() : 1;
-  const Scratch scratch(sizeof(float) * static_cast<size_t>(num_sums * num_threads));
+  const int num_threads = column_sums_threads(rows, num_sums);
+  const Scratch scratch(static_cast<size_t>(column_sums_bytes(rows, num_sums)));
   if (scratch.data == nullptr) return error_status("MTL_OUT_OF_MEMORY", "no memory for column sums");
   float* const buffers = static_cast<float*>(scratch.data);
   for (int64_t index = 0; index < num_sums * num_threads; ++index) buffers[index] = 0.0f;

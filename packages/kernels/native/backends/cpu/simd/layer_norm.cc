@@ -149,8 +149,15 @@ Status backward(const OpCall& call) {
   return for_floating(call.tensor(Op::kInput).dtype, [&](auto* type) { return backward_of<__typeof__(*type)>(call); });
 }
 
+Status backward_scratch(const OpCall& call, ScratchBlocks* blocks) {
+  using Op = LayerNormBackward;
+  const TensorView& input = call.tensor(Op::kInput);
+  if (call.has(Op::kWeightGradient)) blocks->add(column_sums_bytes(input.rows(), 2 * input.dim(-1)));
+  return ok_status();
+}
+
 MTL_REGISTER_CPU("layer_norm_forward", forward);
-MTL_REGISTER_CPU("layer_norm_backward", backward);
+MTL_REGISTER_CPU("layer_norm_backward", backward, backward_scratch);
 
 }  // namespace
 }  // namespace mtl

@@ -30,6 +30,23 @@ Status sum_rows(const OpCall& call) {
   return for_floating(call.tensor(Op::kInput).dtype, [&](auto* type) { return sum_rows_of<__typeof__(*type)>(call); });
 }
 
+Status sum_rows_scratch(const OpCall& call, ScratchBlocks* blocks) {
+  const TensorView& input = call.tensor(SumRows::kInput);
+  blocks->add(column_sums_bytes(input.rows(), input.dim(-1)));
+  return ok_status();
+}
+
+constexpr int64_t kChunk = 4096;
+
+int64_t num_chunks_of(const OpCall& call) {
+  return (call.tensor(SumOfSquares::kInput).size() + kChunk - 1) / kChunk;
+}
+
+Status sum_of_squares_scratch(const OpCall& call, ScratchBlocks* blocks) {
+  blocks->add(num_chunks_of(call) * static_cast<int64_t>(sizeof(double)));
+  return ok_status();
+}
+
 // Chunks of a fixed size are summed in float lanes and added up in double, in order: the result is the same
 // for any number of threads.
 Status sum_of_squares(const OpCall& call) {
@@ -37,9 +54,8 @@ Status sum_of_squares(const OpCall& call) {
   if (call.tensor(Op::kInput).dtype != DType::kFloat32) {
     return error_status("MTL_DTYPE", "sum_of_squares: float64 is computed on the reference device only");
   }
-  constexpr int64_t kChunk = 4096;
   const float* const input = call.data<float>(Op::kInput);
-  const int64_t size = call.tensor(Op::kInput).size(), num_chunks = (size + kChunk - 1) / kChunk;
+  const int64_t size = call.tensor(Op::kInput).size(), num_chunks = num_chunks_of(call);
   const Scratch scratch(sizeof(double) * static_cast<size_t>(num_chunks));
   if (scratch.data == nullptr) return error_status("MTL_OUT_OF_MEMORY", "sum_of_squares: no memory for partial sums");
   double* const partial = static_cast<double*>(scratch.data);
@@ -83,8 +99,8 @@ Status weighted_sum(const OpCall& call) {
   return ok_status();
 }
 
-MTL_REGISTER_CPU("sum_rows", sum_rows);
-MTL_REGISTER_CPU("sum_of_squares", sum_of_squares);
+MTL_REGISTER_CPU("sum_rows", sum_rows, sum_rows_scratch);
+MTL_REGISTER_CPU("sum_of_squares", sum_of_squares, sum_of_squares_scratch);
 MTL_REGISTER_CPU("weighted_sum", weighted_sum);
 
 }  // namespace

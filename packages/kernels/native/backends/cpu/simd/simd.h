@@ -13,9 +13,10 @@
 
 #include "core/op_registry.h"
 
-#define MTL_REGISTER_CPU(op, kernel)                                                                        \
+// MTL_REGISTER_CPU(op, kernel) or, for one that takes scratch memory, MTL_REGISTER_CPU(op, kernel, scratch).
+#define MTL_REGISTER_CPU(op, ...)                                                                           \
   static const ::mtl::CpuKernelRegistration MTL_CONCATENATE(cpu_registration_, __LINE__)(                   \
-      op, static_cast<::mtl::InstructionSet>(MTL_ISA_LEVEL), kernel)
+      op, static_cast<::mtl::InstructionSet>(MTL_ISA_LEVEL), __VA_ARGS__)
 
 namespace mtl {
 namespace {

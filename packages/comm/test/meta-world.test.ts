@@ -1,0 +1,98 @@
+import { numLiveTensors, Tensor, tidy } from '@mtl/kernels';
+import { afterEach, describe, expect, it } from 'vitest';
+import { broadcastJson } from '../src/broadcast-json.js';
+import { createMeshGroups, type MetaOperation, MetaWorld, ProcessMesh } from '../src/index.js';
+
+afterEach(() => expect(numLiveTensors()).toBe(0));
+
+const meta = (size: number): Tensor => Tensor.empty({ shape: [size], dtype: 'bfloat16', device: 'meta' });
+const values = (numbers: readonly number[]): Tensor =>
+  Tensor.from(numbers, { shape: [numbers.length], dtype: 'float64' });
+
+describe('MetaWorld', () => {
+  it('is any rank of a world of any size', () => {
+    const mesh = new ProcessMesh({ tp: 8, pp: 64, dp: 6 });
+    const rank = mesh.rankOf({ tp: 7, cp: 0, dp: 5, pp: 62 });
+    const world = new MetaWorld({ rank, size: 3072 });
+    const groups = createMeshGroups(world, mesh);
+    expect([groups.tp.rank, groups.dp.rank, groups.pp.rank]).toEqual([7, 5, 62]);
+    expect([groups.tp.size, groups.dp.size, groups.pp.size, world.group.size]).toEqual([8, 6, 64, 3072]);
+    expect(groups.tp.engine).toBe('meta');
+    expect(groups.embedding).toBeUndefined();
+    expect(() => new MetaWorld({ rank: 8, size: 8 })).toThrow(expect.objectContaining({ code: 'MTL_GROUP' }));
+  });
+
+  it('counts what a rank sends, as rings do, and tells of each operation in order', () => {
+    const told: MetaOperation[] = [];
+    const { group } = new MetaWorld({ rank: 1, size: 4, onOperation: (each) => told.push(each) });
+    tidy(() => {
+      const [whole, part] = [meta(800), meta(200)];
+      group.allReduce(whole).wait();
+      group.allGather({ output: whole, input: part }).wait();
+      group.reduceScatter({ output: part, input: whole }).wait();
+      group.broadcast(whole, { root: 0 }).wait();
+      group.broadcast(whole, { root: 2 }).wait();
+      group.allToAll({ output: whole, input: meta(800) }).wait();
+      group.send(part, { to: 3 }).wait();
+      group.receive(part, { from: 0 }).wait();
+      group.barrier().wait();
+    });
+    expect(told).toEqual([
+      { group: 'world', operation: 'allReduce', bytes: 1600, sentBytes: 2400 },
+      { group: 'world', operation: 'allGather', bytes: 400, sentBytes: 1200 },
+      { group: 'world', operation: 'reduceScatter', bytes: 1600, sentBytes: 1200 },
+      { group: 'world', operation: 'broadcast', bytes: 1600, sentBytes: 1600 },
+      // the last of the ring
+      { group: 'world', operation: 'broadcast', bytes: 1600, sentBytes: 0 },
+      { group: 'world', operation: 'allToAll', bytes: 1600, sentBytes: 1200 },
+      { group: 'world', operation: 'send', bytes: 400, sentBytes: 400, peer: 3 },
+      { group: 'world', operation: 'receive', bytes: 400, sentBytes: 0, peer: 0 },
+      { group: 'world', operation: 'barrier', bytes: 0, sentBytes: 0 },
+    ]);
+    const { allReduce, broadcast } = group.statistics();
+    expect(allReduce).toEqual({ calls: 1, sentBytes: 2400, waitedSeconds: 0 });
+    expect(broadcast).toEqual({ calls: 2, sentBytes: 1600, waitedSeconds: 0 });
+  });
+
+  it('refuses what every group refuses', () => {
+    const { group } = new MetaWorld({ rank: 0, size: 4 });
+    tidy(() => {
+      const shape = expect.objectContaining({ code: 'MTL_SHAPE' });
+      expect(() => group.allGather({ output: meta(9), input: meta(2) })).toThrow(shape);
+      const member = expect.objectContaining({ code: 'MTL_GROUP' });
+      expect(() => group.send(meta(1), { to: 4 })).toThrow(member);
+      expect(() => group.send(meta(1), { to: 0 })).toThrow(member);
+    });
+    expect(group.statistics().allGather.calls).toBe(0);
+  });
+
+  it('answers as if all ranks had said what this one says', () => {
+    const { group } = new MetaWorld({ rank: 2, size: 3 });
+    tidy(() => {
+      const sum = values([1, 2]);
+      group.allReduce(sum).wait();
+      expect(sum.toArray()).toEqual([3, 6]);
+      const most = values([1, 2]);
+      group.allReduce(most, { operation: 'max' }).wait();
+      expect(most.toArray()).toEqual([1, 2]);
+      const gathered = values([0, 0, 0]);
+      group.allGather({ output: gathered, input: values([7]) }).wait();
+      expect(gathered.toArray()).toEqual([7, 7, 7]);
+      const scattered = values([0]);
+      group.reduceScatter({ output: scattered, input: values([1, 2, 3]) }).wait();
+      expect(scattered.toArray()).toEqual([9]);
+      group.allToAll({ output: gathered, input: values([1, 2, 3]) }).wait();
+      expect(gathered.toArray()).toEqual([3, 3, 3]);
+    });
+    expect(broadcastJson(group, { some: ['value', Number.NaN] })).toEqual({ some: ['value', Number.NaN] });
+  });
+
+  it('refuses values that another rank would send', () => {
+    const { group } = new MetaWorld({ rank: 2, size: 3 });
+    tidy(() => {
+      expect(() => group.receive(values([0]), { from: 1 })).toThrow(
+        expect.objectContaining({ code: 'MTL_META', message: 'group world: values that rank 1 would send' }),
+      );
+    });
+  });
+});

@@ -1,0 +1,94 @@
+#include "backends/meta/meta_backend.h"
+
+#include <atomic>
+#include <string_view>
+
+#include "backends/cpu/cpu_backend.h"
+#include "core/op_registry.h"
+#include "ops/cross_entropy.h"
+#include "ops/linear.h"
+
+namespace mtl {
+namespace {
+
+// Addresses that no memory has: distinct, so that views and overlaps of tensors can be told apart, and never
+// read or written.
+void* reserve_addresses(size_t bytes) {
+  static std::atomic<uint64_t> next{uint64_t{1} << 62};
+  return reinterpret_cast<void*>(next.fetch_add(bytes));
+}
+
+CachingAllocator& meta_allocator() {
+  static constexpr BlockSource addresses = {reserve_addresses, [](void*) {}, false};
+  static CachingAllocator* allocator = new CachingAllocator(addresses);  // never destroyed, as the host's
+  return *allocator;
+}
+
+Status allocate(size_t bytes, void** data) { return meta_allocator().allocate(bytes, data); }
+void release(void* data) { meta_allocator().release(data); }
+Status fill(void*, uint8_t, size_t) { return ok_status(); }
+Status discard_copy(void*, const void*, size_t) { return ok_status(); }
+
+Status refuse_copy_to_host(void*, const void*, size_t) {
+  return error_status("MTL_META", "a tensor on device meta has no values to read");
+}
+
+MemoryStatistics memory_statistics() { return meta_allocator().statistics(); }
+void reset_peak_memory() { meta_allocator().reset_peak(); }
+void trim_memory() { meta_allocator().trim(); }
+void limit_memory(uint64_t bytes) { meta_allocator().set_limit(bytes); }
+Status synchronize() { return ok_status(); }
+
+// In place of a kernel: takes and gives back the scratch memory that the CPU's kernel declares.
+Status count_scratch(const OpCall& call) {
+  const ScratchFunction scratch = cpu_scratch_of(call.op);
+  if (scratch == nullptr) return ok_status();
+  ScratchBlocks blocks;
+  MTL_RETURN_IF_ERROR(scratch(call, &blocks));
+  void* taken[ScratchBlocks::kMost];
+  int num_taken = 0;
+  Status status;
+  while (status.ok() && num_taken < blocks.count) {
+    status = allocate(blocks.bytes[num_taken], &taken[num_taken]);
+    if (status.ok()) ++num_taken;
+  }
+  // in the order of destructors
+  while (num_taken > 0) release(taken[--num_taken]);
+  return status;
+}
+
+KernelFunction find_meta_kernel(const char* op);
+
+// What the CPU runs as parts is its parts here: each takes scratch memory of its own.
+struct InParts {
+  const char* op;
+  KernelFunction run;
+};
+constexpr InParts kInParts[] = {
+    {"linear_gelu_forward", [](const OpCall& call) { return linear_gelu_forward_in_parts(call, find_meta_kernel); }},
+    {"linear_gelu_backward", [](const OpCall& call) { return linear_gelu_backward_in_parts(call, find_meta_kernel); }},
+    {"linear_weight_gradient",
+     [](const OpCall& call) { return linear_weight_gradient_in_parts(call, find_meta_kernel); }},
+    {"cross_entropy_forward_backward", [](const OpCall& call) { return cross_entropy_in_parts(call, find_meta_kernel); }},
+};
+
+// An operation that the CPU has no kernel for has none here.
+KernelFunction find_meta_kernel(const char* op) {
+  if (cpu_backend()->find_kernel(op) == nullptr) return nullptr;
+  for (const InParts& each : kInParts) {
+    if (std::string_view(each.op) == op) return each.run;
+  }
+  return count_scratch;
+}
+
+}  // namespace
+
+const Backend* meta_backend() {
+  static const Backend backend = {kBackendAbiVersion, DeviceKind::kMeta, "meta",       allocate,
+                                  release,            fill,              discard_copy, refuse_copy_to_host,
+                                  discard_copy,       memory_statistics, reset_peak_memory, trim_memory,
+                                  limit_memory,       synchronize,       find_meta_kernel};
+  return &backend;
+}
+
+}  // namespace mtl

@@ -1,0 +1,11 @@
+// Device meta: tensors with shape and dtype and without memory. Operations validate, count and compute
+// nothing; allocations are counted by the rules of the device that it stands for, the CPU.
+#pragma once
+
+#include "core/backend.h"
+
+namespace mtl {
+
+const Backend* meta_backend();
+
+}  // namespace mtl
