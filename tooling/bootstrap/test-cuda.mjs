@@ -71,16 +71,15 @@ function testRanks(title, { env = {}, ofTrainings }) {
   return onlyRanks ? ofRanks : Math.max(ofRanks, test('packages/cli', ['test/cuda']));
 }
 
-function testUnderEmulation() {
+async function testUnderEmulation() {
   if (onlyRanks) {
     // else the tests of operations have built them
     const words = ['node', 'test/cuda/run-tests.mjs', '--emulation', '--build-only'];
     if (run(words, { cwd: kernels }) !== 0) return 1;
   }
-  const env = {
-    MTL_CUDA_LIBRARY: join(kernels, 'build/Release/libmtl_cuda_emulated.so'),
-    MTL_CUDA_LIBS: join(kernels, 'build/emulated'),
-  };
+  // not before packages are installed
+  const { emulatedLibraries } = await import('@mtl/cuda-emulation/libraries');
+  const env = emulatedLibraries();
   const ofTrainings = onlyRanks ? trainingsOfRanks : shortTrainings;
   return testRanks('under emulation, on the processor', { env, ofTrainings });
 }
@@ -93,4 +92,4 @@ function testOnGpu() {
 }
 
 const onGpu = isEmulationOnly ? 0 : testOnGpu();
-process.exit(ofOperations || onGpu || testUnderEmulation());
+process.exit(ofOperations || onGpu || (await testUnderEmulation()));

@@ -24,9 +24,10 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { basename, dirname, join, resolve } from 'node:path';
+import { basename, dirname, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { emulatedFiles } from '@mtl/cuda-emulation/libraries';
 import { moduleClosure } from './module-closure.mjs';
 import { neededLibraries, requiredVersions } from './shared-libraries.mjs';
 import { testFolders } from './test-folders.mjs';
@@ -81,8 +82,7 @@ const kernels = 'packages/kernels/build/Release';
 const addons = [
   `${kernels}/mtl_kernels.node`,
   `${kernels}/kernels_native_tests`,
-  `${kernels}/libmtl_cuda_emulated.so`,
-  `${kernels}/libcublaslt_emulated.so`,
+  ...emulatedFiles.map((path) => relative(root, path)),
   'packages/comm/build/Release/mtl_comm.node',
 ];
 // opened at run time, where it was built: Debian's libgloo is optional

@@ -21,7 +21,9 @@ const run = (script, given, cwd) => {
   const { status } = spawnSync(process.execPath, [join(root, 'tooling', script), ...given], options);
   if (status !== 0) process.exit(status ?? 1);
 };
-for (const target of ['kernels_native_tests', 'mtl_cuda_emulated', 'cublaslt_emulated']) {
+// not before packages are installed
+const { emulatedTargets } = await import('@mtl/cuda-emulation/libraries');
+for (const target of ['kernels_native_tests', ...emulatedTargets]) {
   run('native/build-native.mjs', ['--target', target], join(root, 'packages/kernels'));
 }
 run('cuda/bundle-cuda.mjs', args, process.cwd());

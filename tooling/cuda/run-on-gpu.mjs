@@ -18,10 +18,11 @@
  * --only runs the tests whose names hold the text.
  */
 import { spawnSync } from 'node:child_process';
-import { copyFileSync, createWriteStream, existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { createWriteStream, existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { delimiter, dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { emulatedFiles, emulatedLibraries } from '@mtl/cuda-emulation/libraries';
 import { runSteps } from './run-steps.mjs';
 import { skippedTests } from './skipped-tests.mjs';
 import { stagesOf } from './stages.mjs';
@@ -99,12 +100,14 @@ if (MTL_PEER_PYTHON?.includes('/')) {
   process.env.PATH = [dirname(process.env.MTL_PEER_PYTHON), process.env.PATH].join(delimiter);
 }
 if (values.emulation) {
-  // under the name by which the real one is looked for
-  const emulated = join(kernels, 'build/emulated');
-  mkdirSync(emulated, { recursive: true });
-  copyFileSync(join(kernels, 'build/Release/libcublaslt_emulated.so'), join(emulated, 'libcublasLt.so.13'));
-  process.env.MTL_CUDA_LIBRARY = join(kernels, 'build/Release/libmtl_cuda_emulated.so');
-  process.env.MTL_CUDA_LIBS = emulated;
+  const libraries = emulatedLibraries();
+  if (libraries === undefined) {
+    console.error(
+      `error[MTL_ON_CARD]: the emulation is not built: ${emulatedFiles.join(', ')}\n  remedy: npm run test:cuda -- --emulation --build-only`,
+    );
+    process.exit(2);
+  }
+  Object.assign(process.env, libraries);
 } else {
   process.env.MTL_CUDA_LIBRARY ??= join(kernels, 'build/Cuda/libmtl_cuda.so');
 }

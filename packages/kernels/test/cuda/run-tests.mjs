@@ -12,9 +12,10 @@
  *                                              too
  */
 import { spawn, spawnSync } from 'node:child_process';
-import { copyFileSync, existsSync, mkdirSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { emulatedLibraries, emulatedTargets } from '@mtl/cuda-emulation/libraries';
 import { sanitizedPrograms } from '@mtl/tooling/sanitized-programs';
 
 const directory = fileURLToPath(new URL('../..', import.meta.url));
@@ -55,18 +56,13 @@ const tool = at < 0 ? undefined : args.splice(at, 2)[1];
 /** The same tests on the library compiled for this processor. */
 async function testUnderEmulation() {
   must(build());
-  must(build('--target', 'mtl_cuda_emulated'));
-  must(build('--target', 'cublaslt_emulated'));
-  // under the name by which the real one is looked for
-  const emulated = join(directory, 'build/emulated');
-  mkdirSync(emulated, { recursive: true });
-  copyFileSync(join(directory, 'build/Release/libcublaslt_emulated.so'), join(emulated, 'libcublasLt.so.13'));
+  for (const target of emulatedTargets) must(build('--target', target));
+  const libraries = emulatedLibraries();
   if (isBuildOnly) return 0;
   console.log('\n== under emulation, on the processor');
   const environment = {
-    MTL_CUDA_LIBRARY: join(directory, 'build/Release/libmtl_cuda_emulated.so'),
-    MTL_CUDA_LIBS: emulated,
-    MTL_EMULATION_COUNTS: join(emulated, 'counts'),
+    ...libraries,
+    MTL_EMULATION_COUNTS: join(libraries.MTL_CUDA_LIBS, 'counts'),
     // a host or a stream that does not wait for what it reads finds out
     MTL_EMULATION_STREAMS: process.env.MTL_EMULATION_STREAMS ?? 'late',
   };

@@ -10,13 +10,12 @@
  * Build first: npm run test:cuda -- --emulation --build-only. Sizes that change no number of calls are small:
  * 64 features a layer. node --cpu-prof bench/cuda/host-time.mjs shows where the time goes.
  */
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { emulatedFiles, emulatedLibraries } from '@mtl/cuda-emulation/libraries';
 
-const kernels = fileURLToPath(new URL('../../../kernels/', import.meta.url));
 const number = (value) => ({ type: 'string', default: String(value) });
 const { values } = parseArgs({
   options: {
@@ -27,17 +26,16 @@ const { values } = parseArgs({
     recompute: { type: 'boolean', default: false },
   },
 });
-const library = join(kernels, 'build/Release/libmtl_cuda_emulated.so');
-if (!existsSync(library)) {
+const libraries = emulatedLibraries();
+if (libraries === undefined) {
   console.error(
-    `error[MTL_CUDA_LIBRARY]: there is no ${library}\n  remedy: npm run test:cuda -- --emulation --build-only`,
+    `error[MTL_CUDA_LIBRARY]: the emulation is not built: ${emulatedFiles.join(', ')}\n  remedy: npm run test:cuda -- --emulation --build-only`,
   );
   process.exit(2);
 }
 const directory = mkdtempSync(join(tmpdir(), 'mtl-host-time-'));
 Object.assign(process.env, {
-  MTL_CUDA_LIBRARY: library,
-  MTL_CUDA_LIBS: join(kernels, 'build/emulated'),
+  ...libraries,
   MTL_EMULATION_IDLE: '1',
   MTL_EMULATION_COUNTS: join(directory, 'counts'),
 });

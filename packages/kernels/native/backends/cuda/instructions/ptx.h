@@ -15,13 +15,13 @@
 #if defined(__CUDACC__)
 #define MTL_PTX __device__ __forceinline__
 #else
-#include "emulation/ptx_emulation.h"
 #define MTL_PTX inline
+#include "emulation/ptx.h"
 #endif
 
-namespace mtl::cuda {
-
 #if defined(__CUDACC__)
+
+namespace mtl::cuda {
 
 MTL_PTX uint32_t shared_address(const void* shared) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(shared));
@@ -81,31 +81,6 @@ MTL_PTX float fast_exp2(float x) {
   return result;
 }
 
-#else
-
-template <typename T>
-void mma(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], T, MTL_SITE_PARAMETERS) {
-  emulation::mma<T>(d, a, b, {"mma", file, line});
-}
-inline void load_matrices(uint32_t (&r)[4], const void* row, MTL_SITE_PARAMETERS) {
-  emulation::load_matrices<false>(r, row, {"ldmatrix", file, line});
-}
-inline void load_matrices_transposed(uint32_t (&r)[4], const void* row, MTL_SITE_PARAMETERS) {
-  emulation::load_matrices<true>(r, row, {"ldmatrix.trans", file, line});
-}
-inline void copy_async_16(void* shared, const void* global, bool valid, MTL_SITE_PARAMETERS) {
-  emulation::queue_copy(shared, global, 16, valid ? 16 : 0, {"cp.async", file, line});
-}
-inline void commit_copies() { emulation::commit_copies(); }
-template <int groups_left>
-void wait_for_copies() {
-  emulation::wait_for_copies(groups_left);
-}
-inline void meet(int barrier, int threads, MTL_SITE_PARAMETERS) {
-  emulation::wait_at_barrier(barrier, threads, {"bar.sync", file, line});
-}
-inline float fast_exp2(float x) { return x < -126.0f ? 0.0f : std::exp2(x); }
+}  // namespace mtl::cuda
 
 #endif
-
-}  // namespace mtl::cuda

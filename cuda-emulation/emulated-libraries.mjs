@@ -1,0 +1,27 @@
+import { copyFileSync, existsSync, mkdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const build = fileURLToPath(new URL('../packages/kernels/build', import.meta.url));
+const library = join(build, 'Release/libmtl_cuda_emulated.so');
+const cublasLt = join(build, 'Release/libcublaslt_emulated.so');
+const folder = join(build, 'emulated');
+
+/** What `build-native.mjs --target` builds in @mtl/kernels. */
+export const emulatedTargets = ['mtl_cuda_emulated', 'cublaslt_emulated'];
+
+/** The files of these targets. */
+export const emulatedFiles = [library, cublasLt];
+
+/**
+ * The variables with which processes open the emulation as device `cuda`; undefined where it is not built.
+ * MTL_CUDA_LIBS is a folder for files of the tests too.
+ */
+export function emulatedLibraries() {
+  if (!existsSync(library) || !existsSync(cublasLt)) return undefined;
+  mkdirSync(folder, { recursive: true });
+  const named = join(folder, 'libcublasLt.so.13'); // what it is looked for by
+  rmSync(named, { force: true }); // a process that has it open keeps its own
+  copyFileSync(cublasLt, named);
+  return { MTL_CUDA_LIBRARY: library, MTL_CUDA_LIBS: folder };
+}
